@@ -1,0 +1,80 @@
+/* What verify, bench, make-input, the tests and the tuner share: inputs that are hard on a rule, a run on a device with
+ * poisoned memory, the comparison with the reference, and the one table of bounds. */
+#ifndef CLATTN_SRC_CHECK_H
+#define CLATTN_SRC_CHECK_H
+
+#include "clattn.h"
+#include "opencl.h"
+
+/* One problem's tensors on the host, contiguous, owned. Unused operands have data NULL. */
+struct check_tensor {
+    void *data;
+    size_t bytes;
+    clattn_operand_info info;
+};
+
+struct check_tensors {
+    clattn_plan_desc desc; /* completed */
+    struct check_tensor tensor[CLATTN_OPERAND_COUNT];
+};
+
+/* How inputs are drawn. */
+enum check_gates {
+    CHECK_GATES_USUAL, /* like a trained model's: log-decays in (-1, 0), beta in (0, 1) */
+    CHECK_GATES_HARD   /* half of the log-decays 0, some -1000 and -inf; beta near 2 */
+};
+
+/* Allocates every operand of desc and fills the inputs from seed; outputs are NaN. cu_seqlens (sequences + 1 entries, of
+ * host int64) may be NULL: then it is cut evenly. Inputs are rounded to their storage type. Erase keys have norm <= 1 where
+ * the rule is not stable otherwise. */
+clattn_status check_make(struct check_tensors *tensors, const clattn_plan_desc *desc, uint64_t seed,
+                         enum check_gates gates, const int64_t *cu_seqlens);
+void check_free(struct check_tensors *tensors);
+
+/* clattn_reference over the tensors' inputs, in f32: into outputs of *expected, whose inputs stay NULL. */
+clattn_status check_reference(struct check_tensors *expected, const struct check_tensors *tensors, clattn_log_fn log,
+                              void *log_user);
+
+/* A context with its queue, for running plans on one device. */
+struct check_device {
+    clattn_context *context;
+    cl_context cl;
+    cl_device_id device;
+    cl_command_queue queue; /* in order, profiling */
+};
+clattn_status check_device_open(struct check_device *device, cl_device_id id, clattn_log_fn log, void *log_user);
+void check_device_close(struct check_device *device);
+
+/* Creates the plan, runs it once on device buffers whose outputs, workspace and guard bands are NaN, and reads the
+ * outputs back into tensors. DEVICE_ERROR with a log line when a guard band was touched. plan_text (may be NULL)
+ * receives clattn_plan_describe. */
+clattn_status check_run(struct check_tensors *tensors, struct check_device *device, char *plan_text, size_t text_size,
+                        clattn_log_fn log, void *log_user);
+
+/* The bound on relative error of forward outputs, by storage type. */
+double check_bound(clattn_dtype dtype);
+
+/* rel = RMS(x - ref) / (RMS(ref) + 1e-8) over the finite reference elements; infinite when x is not finite where ref is,
+ * or not written. The worst over all outputs; *worst (may be NULL) is the operand it belongs to. */
+double check_error(const struct check_tensors *actual, const struct check_tensors *expected, clattn_operand_id *worst);
+
+/* The awkward shapes of the tests and of `clattn verify`. */
+struct check_case {
+    const char *name;
+    int64_t batch, seq_len, heads, qk_heads, key_dim, value_dim;
+    uint32_t flags;            /* beyond the rule's own */
+    enum check_gates gates;
+    const int64_t *cu_seqlens; /* NULL, or sequences + 1 entries */
+    int64_t sequences;
+};
+extern const struct check_case check_cases[];
+extern const size_t check_case_count;
+
+/* A rule's own options worth checking beside its default (normalize, feature maps, steps, gv, ungated …): fills desc's
+ * fields for variant 0, 1, …; returns a short name, "" for the default, or NULL past the last. */
+const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc);
+
+/* desc of one case; INVALID_… never for a legal rule. */
+clattn_plan_desc check_case_desc(const struct check_case *c, clattn_rule rule, clattn_dtype dtype, clattn_mode mode);
+
+#endif

@@ -1,0 +1,30 @@
+/* The log callback, and the two macros that pass a failure up. */
+#ifndef CLATTN_SRC_LOG_H
+#define CLATTN_SRC_LOG_H
+
+#include "clattn.h"
+
+struct log {
+    clattn_log_fn fn; /* NULL: silent */
+    void *user;
+};
+
+#if defined(__GNUC__)
+#define PRINTF_LIKE(text, first) __attribute__((format(printf, text, first)))
+#else
+#define PRINTF_LIKE(text, first)
+#endif
+
+void log_line(const struct log *log, clattn_log_level level, const char *format, ...) PRINTF_LIKE(3, 4);
+
+/* Logs an error and is the status: return FAIL(log, INVALID_DESC, "heads is %d", heads); */
+#define FAIL(log, status, ...) (log_line(log, CLATTN_LOG_ERROR, __VA_ARGS__), CLATTN_##status)
+
+#define TRY(expr)                                                                                                 \
+    do {                                                                                                          \
+        clattn_status try_status_ = (expr);                                                                       \
+        if (try_status_ != CLATTN_SUCCESS)                                                                        \
+            return try_status_;                                                                                   \
+    } while (0)
+
+#endif

@@ -1,0 +1,83 @@
+#include "reference/number.h"
+
+#include <math.h>
+#include <string.h>
+
+static double f16_load(uint16_t bits)
+{
+    int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    double value;
+
+    if (exponent == 31)
+        value = fraction ? (double)NAN : (double)INFINITY;
+    else if (exponent == 0)
+        value = ldexp(fraction, -24);
+    else
+        value = ldexp(1024 + fraction, exponent - 25);
+    return bits & 0x8000 ? -value : value;
+}
+
+static uint16_t f16_store(double value)
+{
+    uint16_t sign = signbit(value) ? 0x8000 : 0;
+    double size = fabs(value);
+    int exponent;
+    long scaled;
+
+    if (isnan(value))
+        return 0x7e00;
+    if (size >= 65520)
+        return (uint16_t)(sign | 0x7c00);
+    frexp(size, &exponent);
+    if (exponent < -13)
+        exponent = -13; /* subnormal: units of 2^-24 */
+    scaled = lrint(ldexp(size, 11 - exponent));
+    if (scaled < 1024)
+        return (uint16_t)(sign | scaled);
+    return (uint16_t)(sign | (((exponent + 13) << 10) + scaled)); /* a carry into the exponent comes out right */
+}
+
+static double bf16_load(uint16_t bits)
+{
+    uint32_t wide = (uint32_t)bits << 16;
+    float value;
+
+    memcpy(&value, &wide, sizeof value);
+    return (double)value;
+}
+
+/* Through f32 with its rounding made odd, so that two roundings give the same as one. */
+static uint16_t bf16_store(double value)
+{
+    float narrow = (float)value;
+    uint32_t bits;
+
+    if (isnan(value))
+        return 0x7fc0;
+    if (fabs((double)narrow) > fabs(value))
+        narrow = nextafterf(narrow, 0);
+    memcpy(&bits, &narrow, sizeof bits);
+    if ((double)narrow != value && !isinf(narrow))
+        bits |= 1;
+    bits += 0x7fff + (bits >> 16 & 1);
+    return (uint16_t)(bits >> 16);
+}
+
+double number_load(clattn_dtype dtype, const void *array, int64_t index)
+{
+    switch (dtype) {
+    case CLATTN_F32: return (double)((const float *)array)[index];
+    case CLATTN_F16: return f16_load(((const uint16_t *)array)[index]);
+    case CLATTN_BF16: return bf16_load(((const uint16_t *)array)[index]);
+    }
+    return 0;
+}
+
+void number_store(clattn_dtype dtype, void *array, int64_t index, double value)
+{
+    switch (dtype) {
+    case CLATTN_F32: ((float *)array)[index] = (float)value; return;
+    case CLATTN_F16: ((uint16_t *)array)[index] = f16_store(value); return;
+    case CLATTN_BF16: ((uint16_t *)array)[index] = bf16_store(value); return;
+    }
+}

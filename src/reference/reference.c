@@ -1,0 +1,404 @@
+/* The recurrence of every rule, token by token in double precision: the oracle, and the path without OpenCL.
+ *
+ *     S <- D S;  S <- S - e (p^T S);  S <- S + k x^T;  o = S^T (scale q)
+ *
+ * The columns of the rule table say which operands D, e, p, x and the read are made of. One job is one sequence and one
+ * value head. */
+#include "problem.h"
+#include "reference/number.h"
+#include "thread.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct tensor {
+    void *data; /* NULL: the problem does not use it */
+    struct view view;
+    clattn_dtype dtype;
+};
+
+struct task {
+    const struct problem *problem;
+    struct extent extent;
+    struct tensor tensors[CLATTN_OPERAND_COUNT];
+    atomic_int out_of_memory;
+};
+
+/* One head's state and the rows of the token at hand. */
+struct head {
+    const struct task *task;
+    int64_t sequence, batch, head, qk_head, first, tokens;
+    int64_t K, V;
+    double *S, *z; /* [K][V], [K]: z of normalize, n of mlstm */
+    double m;
+    double *q, *k, *p, *e, *decay, *value_decay, *x, *pS, *o;
+};
+
+static const struct tensor *tensor_of(const struct head *head, clattn_operand_id id)
+{
+    return &head->task->tensors[id];
+}
+
+/* Element index of a token's row; rows are counted from the sequence's start. */
+static double element(const struct head *head, clattn_operand_id id, int64_t row, int64_t first, int64_t h, int64_t index)
+{
+    const struct tensor *tensor = tensor_of(head, id);
+    const struct view *view = &tensor->view;
+    int64_t at = view->offset + head->batch * view->batch + (first + row) * view->token + h * view->head + index;
+
+    return number_load(tensor->dtype, tensor->data, at);
+}
+
+static void load_row(const struct head *head, clattn_operand_id id, int64_t row, int64_t first, int64_t h, int64_t count,
+                     double *to)
+{
+    for (int64_t i = 0; i < count; i++)
+        to[i] = element(head, id, row, first, h, i);
+}
+
+/* q or k, normalised and mapped as the desc says. */
+static void load_key(const struct head *head, clattn_operand_id id, int64_t row, int64_t first, double *to)
+{
+    const clattn_plan_desc *desc = &head->task->problem->desc;
+    double sum = 0, factor = 1;
+
+    load_row(head, id, row, first, head->qk_head, head->K, to);
+    for (int64_t n = 0; n < head->K; n++)
+        sum += to[n] * to[n];
+    if (desc->flags & CLATTN_QK_L2NORM)
+        factor = 1 / sqrt(sum + 1e-6);
+    for (int64_t n = 0; n < head->K; n++) {
+        double x = to[n] * factor;
+        switch (desc->feature_map) {
+        case CLATTN_FEATURE_IDENTITY: to[n] = x; break;
+        case CLATTN_FEATURE_ELU1: to[n] = x > 0 ? x + 1 : exp(x); break;
+        case CLATTN_FEATURE_RELU: to[n] = x > 0 ? x : 0; break;
+        }
+    }
+}
+
+/* The decay of a token, as factors of S's rows and columns; all tokens of a step but the first have none. */
+static void load_decay(struct head *head, int64_t token)
+{
+    const struct problem *problem = head->task->problem;
+    const struct rule *rule = problem->rule;
+    clattn_operand_id gate = rule->gate;
+
+    for (int64_t n = 0; n < head->K; n++) {
+        double log_decay = 0;
+        if (rule->head_decay != NULL)
+            log_decay = rule->head_decay(&problem->desc, head->head);
+        else if (gate != NO_OPERAND && tensor_of(head, gate)->data != NULL)
+            log_decay = element(head, gate, token, head->first, head->head, rule->decay == DECAY_CHANNEL ? n : 0);
+        head->decay[n] = exp(log_decay);
+    }
+    for (int64_t c = 0; c < head->V; c++)
+        head->value_decay[c] = 1;
+    if (tensor_of(head, CLATTN_OPERAND_gv)->data != NULL)
+        for (int64_t c = 0; c < head->V; c++)
+            head->value_decay[c] = exp(element(head, CLATTN_OPERAND_gv, token, head->first, head->head, c));
+}
+
+/* x and its strength: what is written beside k, and what z or n gains. */
+static double load_write(struct head *head, int64_t row, int64_t first)
+{
+    int64_t h = head->head;
+    double strength = 1;
+
+    load_row(head, CLATTN_OPERAND_v, row, first, h, head->V, head->x);
+    switch (head->task->problem->rule->write) {
+    case WRITE_VALUE: break;
+    case WRITE_BETA: strength = element(head, CLATTN_OPERAND_beta, row, first, h, 0); break;
+    case WRITE_GATED:
+        for (int64_t c = 0; c < head->V; c++)
+            head->x[c] *= element(head, CLATTN_OPERAND_w, row, first, h, c);
+        break;
+    case WRITE_EXP: {
+        double forget = element(head, CLATTN_OPERAND_f, row, first, h, 0) + head->m;
+        double input = element(head, CLATTN_OPERAND_i, row, first, h, 0);
+        double m = forget > input ? forget : input;
+        int empty = isinf(m) && m < 0;
+        for (int64_t n = 0; n < head->K; n++)
+            head->decay[n] = empty ? 0 : exp(forget - m);
+        strength = empty ? 0 : exp(input - m);
+        head->m = m;
+        break;
+    }
+    }
+    for (int64_t c = 0; c < head->V; c++)
+        head->x[c] *= strength;
+    return strength;
+}
+
+/* p and e. */
+static void load_erase(struct head *head, int64_t row, int64_t first, double strength)
+{
+    int64_t K = head->K, h = head->head;
+
+    switch (head->task->problem->rule->erase) {
+    case ERASE_NONE: return;
+    case ERASE_KEY: memcpy(head->p, head->k, (size_t)K * sizeof *head->p); break;
+    case ERASE_OPERAND: load_row(head, CLATTN_OPERAND_p, row, first, head->qk_head, K, head->p); break;
+    case ERASE_GATED: load_row(head, CLATTN_OPERAND_b, row, first, h, K, head->p); break;
+    case ERASE_LOW_RANK:
+        load_row(head, CLATTN_OPERAND_a, row, first, h, K, head->p);
+        load_row(head, CLATTN_OPERAND_b, row, first, h, K, head->e);
+        for (int64_t n = 0; n < K; n++)
+            head->e[n] = -head->e[n];
+        return;
+    }
+    for (int64_t n = 0; n < K; n++) {
+        if (head->task->problem->rule->erase == ERASE_GATED)
+            head->p[n] *= head->k[n];
+        head->e[n] = strength * head->k[n];
+    }
+}
+
+/* y = S^T x */
+static void read_state(const struct head *head, const double *x, double *y)
+{
+    memset(y, 0, (size_t)head->V * sizeof *y);
+    for (int64_t n = 0; n < head->K; n++)
+        for (int64_t c = 0; c < head->V; c++)
+            y[c] += head->S[n * head->V + c] * x[n];
+}
+
+static void decay_state(struct head *head)
+{
+    for (int64_t n = 0; n < head->K; n++) {
+        head->z[n] *= head->decay[n];
+        for (int64_t c = 0; c < head->V; c++)
+            head->S[n * head->V + c] *= head->decay[n] * head->value_decay[c];
+    }
+}
+
+static void add_outer(struct head *head, const double *column, const double *row, double sign)
+{
+    for (int64_t n = 0; n < head->K; n++)
+        for (int64_t c = 0; c < head->V; c++)
+            head->S[n * head->V + c] += sign * column[n] * row[c];
+}
+
+/* One write: decay, erase, write. */
+static void update(struct head *head, int64_t row, int64_t first, int decays)
+{
+    enum erase erase = head->task->problem->rule->erase;
+    double strength;
+
+    load_key(head, CLATTN_OPERAND_k, row, first, head->k);
+    strength = load_write(head, row, first);
+    load_erase(head, row, first, strength);
+    if (erase == ERASE_LOW_RANK)
+        read_state(head, head->p, head->pS);
+    if (decays)
+        decay_state(head);
+    if (erase != ERASE_NONE && erase != ERASE_LOW_RANK)
+        read_state(head, head->p, head->pS);
+    if (erase != ERASE_NONE)
+        add_outer(head, head->e, head->pS, -1);
+    add_outer(head, head->k, head->x, 1);
+    for (int64_t n = 0; n < head->K; n++)
+        head->z[n] += strength * head->k[n];
+}
+
+/* rwkv6: what the token itself adds to its read of the state before it. */
+static void read_bonus(struct head *head, int64_t token)
+{
+    double bonus = 0;
+
+    load_key(head, CLATTN_OPERAND_k, token, head->first, head->k);
+    load_row(head, CLATTN_OPERAND_v, token, head->first, head->head, head->V, head->x);
+    for (int64_t n = 0; n < head->K; n++) {
+        const struct tensor *u = tensor_of(head, CLATTN_OPERAND_u);
+        int64_t at = u->view.offset + head->head * u->view.head + n;
+        bonus += head->q[n] * number_load(u->dtype, u->data, at) * head->k[n];
+    }
+    read_state(head, head->q, head->o);
+    for (int64_t c = 0; c < head->V; c++)
+        head->o[c] += bonus * head->x[c];
+}
+
+/* What o is divided by. */
+static double denominator(const struct head *head)
+{
+    const struct problem *problem = head->task->problem;
+    double sum = 0;
+
+    for (int64_t n = 0; n < head->K; n++)
+        sum += head->q[n] * head->z[n];
+    if (problem->rule->read == READ_STABILIZED)
+        return fmax(fabs(sum), exp(-head->m));
+    return problem->desc.flags & CLATTN_NORMALIZE ? sum + 1e-10 : 1;
+}
+
+static void run_token(struct head *head, int64_t token)
+{
+    const struct problem *problem = head->task->problem;
+    const struct tensor *o = tensor_of(head, CLATTN_OPERAND_o);
+    int64_t steps = problem->desc.steps;
+    double divisor;
+    int64_t at = o->view.offset + head->batch * o->view.batch + (head->first + token) * o->view.token +
+                 head->head * o->view.head;
+
+    load_key(head, CLATTN_OPERAND_q, token, head->first, head->q);
+    for (int64_t n = 0; n < head->K; n++)
+        head->q[n] *= problem->desc.scale;
+    load_decay(head, token);
+    if (problem->rule->read == READ_BONUS)
+        read_bonus(head, token);
+    for (int64_t step = 0; step < steps; step++)
+        update(head, token * steps + step, head->first * steps, step == 0);
+    if (problem->rule->read != READ_BONUS)
+        read_state(head, head->q, head->o);
+    divisor = denominator(head);
+    for (int64_t c = 0; c < head->V; c++)
+        number_store(o->dtype, o->data, at + c, head->o[c] / divisor);
+}
+
+static int64_t state_index(const struct head *head, const struct tensor *tensor, int64_t n, int64_t c)
+{
+    int64_t inner = head->task->problem->desc.flags & CLATTN_STATE_VK ? c * head->K + n : n * head->V + c;
+    return tensor->view.offset + head->sequence * tensor->view.batch + head->head * tensor->view.head + inner;
+}
+
+static int64_t vector_index(const struct head *head, const struct tensor *tensor, int64_t n)
+{
+    return tensor->view.offset + head->sequence * tensor->view.batch + head->head * tensor->view.head + n;
+}
+
+static void load_states(struct head *head)
+{
+    const struct tensor *S = tensor_of(head, CLATTN_OPERAND_initial_state);
+    const struct tensor *z = tensor_of(head, CLATTN_OPERAND_initial_normalizer);
+    const struct tensor *m = tensor_of(head, CLATTN_OPERAND_initial_stabilizer);
+
+    for (int64_t n = 0; n < head->K; n++) {
+        head->z[n] = z->data ? number_load(CLATTN_F32, z->data, vector_index(head, z, n)) : 0;
+        for (int64_t c = 0; c < head->V; c++)
+            head->S[n * head->V + c] = S->data ? number_load(CLATTN_F32, S->data, state_index(head, S, n, c)) : 0;
+    }
+    head->m = m->data ? number_load(CLATTN_F32, m->data, vector_index(head, m, 0)) : (double)-INFINITY;
+}
+
+static void store_states(const struct head *head)
+{
+    const struct tensor *S = tensor_of(head, CLATTN_OPERAND_final_state);
+    const struct tensor *z = tensor_of(head, CLATTN_OPERAND_final_normalizer);
+    const struct tensor *m = tensor_of(head, CLATTN_OPERAND_final_stabilizer);
+
+    for (int64_t n = 0; n < head->K; n++) {
+        if (z->data)
+            number_store(CLATTN_F32, z->data, vector_index(head, z, n), head->z[n]);
+        for (int64_t c = 0; c < head->V && S->data; c++)
+            number_store(CLATTN_F32, S->data, state_index(head, S, n, c), head->S[n * head->V + c]);
+    }
+    if (m->data)
+        number_store(CLATTN_F32, m->data, vector_index(head, m, 0), head->m);
+}
+
+static int64_t cu_seqlen(const struct problem *problem, const struct tensor *tensor, int64_t index)
+{
+    index += tensor->view.offset;
+    if (problem->desc.flags & CLATTN_CU_SEQLENS_INT64)
+        return ((const int64_t *)tensor->data)[index];
+    return ((const int32_t *)tensor->data)[index];
+}
+
+/* Which tokens the job's sequence has. */
+static void place(struct head *head)
+{
+    const struct tensor *cu = tensor_of(head, CLATTN_OPERAND_cu_seqlens);
+    const struct problem *problem = head->task->problem;
+
+    head->batch = cu->data ? 0 : head->sequence;
+    head->first = cu->data ? cu_seqlen(problem, cu, head->sequence) : 0;
+    head->tokens = (cu->data ? cu_seqlen(problem, cu, head->sequence + 1) : head->task->extent.seq_len) - head->first;
+}
+
+static void run_head(void *user, int64_t job)
+{
+    struct task *task = user;
+    const clattn_plan_desc *desc = &task->problem->desc;
+    int64_t K = desc->key_dim, V = desc->value_dim;
+    struct head head = {.task = task, .sequence = job / desc->heads, .head = job % desc->heads, .K = K, .V = V};
+    double *memory = calloc((size_t)(K * V + 6 * K + 4 * V), sizeof *memory);
+    double **parts[] = {&head.z, &head.q, &head.k, &head.p, &head.e, &head.decay};
+    double **value_parts[] = {&head.value_decay, &head.x, &head.pS, &head.o};
+
+    if (memory == NULL) {
+        atomic_store(&task->out_of_memory, 1);
+        return;
+    }
+    head.S = memory;
+    for (int i = 0; i < 6; i++)
+        *parts[i] = memory + K * V + i * K;
+    for (int i = 0; i < 4; i++)
+        *value_parts[i] = memory + K * V + 6 * K + i * V;
+    head.qk_head = head.head / (desc->heads / desc->qk_heads);
+    place(&head);
+    load_states(&head);
+    for (int64_t token = 0; token < head.tokens; token++)
+        run_token(&head, token);
+    store_states(&head);
+    free(memory);
+}
+
+static clattn_status check_cu_seqlens(const struct task *task, const struct log *log)
+{
+    const struct tensor *cu = &task->tensors[CLATTN_OPERAND_cu_seqlens];
+    int64_t before = 0, now = 0;
+
+    if (cu->data == NULL)
+        return CLATTN_SUCCESS;
+    for (int64_t n = 0; n <= task->extent.sequences; n++, before = now) {
+        now = cu_seqlen(task->problem, cu, n);
+        if (now < before || now > task->extent.seq_len || (n == 0 && now != 0))
+            return FAIL(log, INVALID_OPERAND, "cu_seqlens[%lld] is %lld, expected %s%lld to %lld", (long long)n,
+                        (long long)now, n == 0 ? "0, then " : "", (long long)before, (long long)task->extent.seq_len);
+    }
+    if (now != task->extent.seq_len)
+        return FAIL(log, INVALID_OPERAND, "cu_seqlens ends at %lld, expected seq_len %lld", (long long)now,
+                    (long long)task->extent.seq_len);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status bind(struct task *task, const clattn_operands *operands, const struct log *log)
+{
+    const struct problem *problem = task->problem;
+
+    for (int i = 0; i < problem->operand_count; i++) {
+        const struct operand_row *row = &problem->operands[i];
+        const clattn_operand *operand = operand_get(operands, row->id);
+        struct tensor *tensor = &task->tensors[row->id];
+        clattn_operand_info info;
+
+        problem_operand_info(problem, &task->extent, row, &info);
+        if (operand->host == NULL)
+            return FAIL(log, INVALID_OPERAND, "%s: operand %s is missing", problem->rule->name, info.name);
+        TRY(problem_view(problem, &task->extent, row, operand, operand->size, &tensor->view, log));
+        tensor->data = operand->host;
+        tensor->dtype = info.dtype;
+    }
+    return check_cu_seqlens(task, log);
+}
+
+clattn_status clattn_reference(const clattn_plan_desc *desc, const clattn_operands *operands, clattn_log_fn log,
+                               void *log_user)
+{
+    const struct log sink = {log, log_user};
+    struct problem problem;
+    struct task task = {.problem = &problem};
+
+    if (operands == NULL)
+        return FAIL(&sink, INVALID_ARGUMENT, "operands is NULL");
+    TRY(problem_init(&problem, desc, &sink));
+    TRY(problem_extent(&problem, operands, &task.extent, &sink));
+    TRY(bind(&task, operands, &sink));
+    atomic_init(&task.out_of_memory, 0);
+    parallel_for(task.extent.sequences * problem.desc.heads, run_head, &task);
+    if (atomic_load(&task.out_of_memory))
+        return FAIL(&sink, OUT_OF_MEMORY, "no memory for the states of the reference");
+    return CLATTN_SUCCESS;
+}

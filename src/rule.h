@@ -1,0 +1,74 @@
+/* The rule table: what a rule is made of. A new rule is a row in rule.c. */
+#ifndef CLATTN_SRC_RULE_H
+#define CLATTN_SRC_RULE_H
+
+#include "clattn.h"
+
+/* D in S <- D S */
+enum decay {
+    DECAY_NONE,
+    DECAY_SCALAR, /* e^g */
+    DECAY_CHANNEL /* diag(e^g) */
+};
+
+/* e and p in S <- S - e (p^T S) */
+enum erase {
+    ERASE_NONE,
+    ERASE_KEY,     /* e = beta k, p = k */
+    ERASE_OPERAND, /* e = beta k, p = operand p */
+    ERASE_GATED,   /* e = k, p = b o k */
+    ERASE_LOW_RANK /* -e = b, p = a, reads S before the decay */
+};
+
+/* x in S <- S + k x^T */
+enum write {
+    WRITE_VALUE, /* v */
+    WRITE_BETA,  /* beta v */
+    WRITE_GATED, /* w o v */
+    WRITE_EXP    /* e^i v, stabilised */
+};
+
+/* o */
+enum read {
+    READ_AFTER,     /* S^T q */
+    READ_BONUS,     /* (S_before + (u o k) v^T)^T q */
+    READ_STABILIZED /* S^T q / max(|n^T q|, e^-m) */
+};
+
+#define NO_OPERAND CLATTN_OPERAND_COUNT
+
+struct rule {
+    const char *name, *aliases;
+    enum decay decay;
+    clattn_operand_id gate; /* the log-decay's operand; NO_OPERAND with head_decay */
+    double (*head_decay)(const clattn_plan_desc *desc, int64_t head); /* a log-decay that the rule itself fixes */
+    enum erase erase;
+    enum write write;
+    enum read read;
+    uint32_t flags;       /* the rule-specific CLATTN_… flags it takes */
+    uint32_t knobs;       /* RULE_TAKES_… */
+    double default_scale; /* 0: 1/sqrt(key_dim) */
+    const char *recurrence, *paper;
+};
+
+enum { RULE_TAKES_FEATURE_MAP = 1, RULE_TAKES_STEPS = 2, RULE_TAKES_LAYER = 4 };
+
+/* NULL for a rule that does not exist. */
+const struct rule *rule_get(clattn_rule rule);
+
+/* What class of storage an operand has. */
+enum storage { STORE_DATA, STORE_GATE, STORE_STATE, STORE_INDEX };
+
+/* An operand of a rule: dims is a string of the letters B T S H Q K V N P, where S = T*steps, Q = qk_heads, P = N+1. */
+struct operand_row {
+    clattn_operand_id id;
+    const char *dims;
+    enum storage storage;
+};
+
+/* Fills rows with every operand that desc (completed) uses, inputs and outputs; returns their number. */
+int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[CLATTN_OPERAND_COUNT]);
+
+const char *operand_name(clattn_operand_id id);
+
+#endif

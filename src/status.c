@@ -1,0 +1,21 @@
+/* Version and texts of the statuses. */
+#include "clattn.h"
+
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+
+const char *clattn_version(void)
+{
+    return TEXT(CLATTN_VERSION_MAJOR) "." TEXT(CLATTN_VERSION_MINOR) "." TEXT(CLATTN_VERSION_PATCH);
+}
+
+const char *clattn_status_text(clattn_status status)
+{
+    static const char *const texts[] = {
+#define STATUS_TEXT(name, text) [CLATTN_##name] = text,
+        CLATTN_STATUSES(STATUS_TEXT)
+#undef STATUS_TEXT
+    };
+    size_t index = (size_t)status;
+    return index < sizeof texts / sizeof *texts ? texts[index] : "unknown status";
+}

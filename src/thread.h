@@ -1,0 +1,25 @@
+/* The two things clattn needs of threads: a lock, and a loop shared by all cores. */
+#ifndef CLATTN_SRC_THREAD_H
+#define CLATTN_SRC_THREAD_H
+
+#include <stdint.h>
+
+#ifdef _WIN32
+#define WIN32_LEAN_AND_MEAN
+#include <windows.h>
+typedef SRWLOCK mutex;
+#else
+#include <pthread.h>
+typedef pthread_mutex_t mutex;
+#endif
+
+void lock_init(mutex *lock);
+void lock_take(mutex *lock);
+void lock_give(mutex *lock);
+void lock_destroy(mutex *lock);
+
+/* Calls body(user, i) for every i below count, on as many threads as the machine has cores; returns when all are done.
+ * Where no thread can be started, the caller does the work. */
+void parallel_for(int64_t count, void (*body)(void *user, int64_t i), void *user);
+
+#endif
