@@ -31,7 +31,16 @@ clattn_status check_make(struct check_tensors *tensors, const clattn_plan_desc *
                          enum check_gates gates, const int64_t *cu_seqlens);
 void check_free(struct check_tensors *tensors);
 
-/* clattn_reference over the tensors' inputs, in f32: into outputs of *expected, whose inputs stay NULL. */
+/* Every operand of desc, all bytes 0xff: NaN. What check_make fills; on failure there is nothing to free. */
+clattn_status check_allocate(struct check_tensors *tensors, const clattn_plan_desc *desc);
+
+/* Elements of a tensor. */
+int64_t check_count(const clattn_operand_info *info);
+
+/* The operands as clattn_reference takes them, pointing into tensors. */
+void check_operands(clattn_operands *operands, const struct check_tensors *tensors);
+
+/* clattn_reference over the tensors' inputs, in f32: allocates the outputs of *expected, whose inputs stay NULL. */
 clattn_status check_reference(struct check_tensors *expected, const struct check_tensors *tensors, clattn_log_fn log,
                               void *log_user);
 
@@ -46,19 +55,27 @@ clattn_status check_device_open(struct check_device *device, cl_device_id id, cl
 void check_device_close(struct check_device *device);
 
 /* Creates the plan, runs it once on device buffers whose outputs, workspace and guard bands are NaN, and reads the
- * outputs back into tensors. DEVICE_ERROR with a log line when a guard band was touched. plan_text (may be NULL)
- * receives clattn_plan_describe. */
+ * outputs back into tensors. DEVICE_ERROR with a log line when an input or a guard band was touched, or an element of an
+ * output was not written. plan_text (may be NULL) receives clattn_plan_describe. */
 clattn_status check_run(struct check_tensors *tensors, struct check_device *device, char *plan_text, size_t text_size,
                         clattn_log_fn log, void *log_user);
+
+/* The same with a plan of the caller's; the tensors' lengths may be below the plan's. */
+clattn_status check_run_plan(struct check_tensors *tensors, struct check_device *device, clattn_plan *plan,
+                             clattn_log_fn log, void *log_user);
 
 /* The bound on relative error of forward outputs, by storage type. */
 double check_bound(clattn_dtype dtype);
 
 /* rel = RMS(x - ref) / (RMS(ref) + 1e-8) over the finite reference elements; infinite when x is not finite where ref is,
- * or not written. The worst over all outputs; *worst (may be NULL) is the operand it belongs to. */
+ * or differs from an infinite ref. The worst over all outputs; *worst (may be NULL) is the operand it belongs to. */
 double check_error(const struct check_tensors *actual, const struct check_tensors *expected, clattn_operand_id *worst);
 
-/* The awkward shapes of the tests and of `clattn verify`. */
+/* The same of one tensor. */
+double check_tensor_error(const struct check_tensor *actual, const struct check_tensor *expected);
+
+/* The awkward shapes of the tests and of `clattn verify`. dtypes and variants say which of them a run within minutes
+ * takes: see check_case_applies. */
 struct check_case {
     const char *name;
     int64_t batch, seq_len, heads, qk_heads, key_dim, value_dim;
@@ -66,6 +83,10 @@ struct check_case {
     enum check_gates gates;
     const int64_t *cu_seqlens; /* NULL, or sequences + 1 entries */
     int64_t sequences;
+    double scale;              /* 0: the rule's */
+    int gates_as_data;         /* gate_dtype is the dtype, not f32 */
+    int variants;              /* also for the rule's variants from 1 on */
+    uint32_t dtypes;           /* bit 1 << dtype */
 };
 extern const struct check_case check_cases[];
 extern const size_t check_case_count;
@@ -73,6 +94,9 @@ extern const size_t check_case_count;
 /* A rule's own options worth checking beside its default (normalize, feature maps, steps, gv, ungated …): fills desc's
  * fields for variant 0, 1, …; returns a short name, "" for the default, or NULL past the last. */
 const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc);
+
+/* Whether a run over all rules takes this case for this variant and type; every case is taken with f32 and variant 0. */
+int check_case_applies(const struct check_case *c, int variant, clattn_dtype dtype);
 
 /* desc of one case; INVALID_… never for a legal rule. */
 clattn_plan_desc check_case_desc(const struct check_case *c, clattn_rule rule, clattn_dtype dtype, clattn_mode mode);

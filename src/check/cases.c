@@ -1,0 +1,106 @@
+/* The awkward shapes, and every rule's options. */
+#include "check.h"
+
+#define USUAL CHECK_GATES_USUAL
+#define HARD CHECK_GATES_HARD
+
+static const int64_t empty_first[] = {0, 0, 16};
+static const int64_t one_token[] = {0, 0, 1, 130, 131};
+static const int64_t uneven[] = {0, 1, 100, 300, 1200};
+
+enum {
+    FIRST = CLATTN_INITIAL_STATE,
+    LAST = CLATTN_FINAL_STATE,
+    BOTH = FIRST | LAST,
+    VK = CLATTN_STATE_VK,
+    NORM = CLATTN_QK_L2NORM,
+    CU = CLATTN_CU_SEQLENS,
+    CU64 = CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_INT64,
+    F32 = 1 << CLATTN_F32,
+    F16 = 1 << CLATTN_F16,
+    BF16 = 1 << CLATTN_BF16
+};
+
+/* clang-format off */
+const struct check_case check_cases[] = {
+    /* name            B     T  H HQ    K    V  flags             gates  cu_seqlens     N scale gates=data variants dtypes */
+    { "one token",     1,    1, 1, 1,  16,  16, LAST,             USUAL, NULL,          0, 0,   0,         0,       F32 },
+    { "one channel",   2,   15, 1, 1,   1,   1, BOTH,             HARD,  NULL,          0, 0,   0,         0,       F32 },
+    { "short",         2,   63, 3, 3,  32,  16, LAST | VK,        USUAL, NULL,          0, 0,   1,         1,       F32 | BF16 },
+    { "one chunk",     1,   64, 4, 2,  64,  64, BOTH,             HARD,  NULL,          0, 0.3, 0,         0,       F32 | F16 },
+    { "one over",      1,   65, 3, 1,  60, 100, BOTH | NORM,      USUAL, NULL,          0, 0,   0,         0,       F32 | BF16 },
+    { "odd",           2,   75, 3, 1, 100,  60, BOTH | VK,        HARD,  NULL,          0, 0,   1,         1,       F32 | F16 },
+    { "wide keys",     1,  100, 1, 1, 256,  32, FIRST | NORM,     USUAL, NULL,          0, 0,   0,         0,       F32 },
+    { "wide values",   1,  100, 1, 1,  16, 256, LAST,             HARD,  NULL,          0, 0,   0,         0,       F32 | F16 },
+    { "large",         1,  100, 2, 2, 128, 128, BOTH,             USUAL, NULL,          0, 0,   0,         0,       F32 | BF16 },
+    { "long",          1,  500, 3, 3,  32,  64, 0,                HARD,  NULL,          0, 0,   0,         0,       F32 | F16 },
+    { "longer",        1, 1000, 1, 1,  16,  16, BOTH,             USUAL, NULL,          0, 0,   0,         0,       F32 | BF16 },
+    { "empty first",   1,   16, 4, 4,  32,  16, LAST | CU,        USUAL, empty_first,   2, 0,   0,         0,       F32 },
+    { "packed",        1,  131, 4, 2,  64,  64, BOTH | CU,        HARD,  one_token,     4, 0,   0,         1,       F32 | F16 },
+    { "packed uneven", 1, 1200, 1, 1,  32,  64, LAST | CU64 | VK, USUAL, uneven,        4, 0,   1,         0,       F32 | BF16 },
+};
+/* clang-format on */
+const size_t check_case_count = sizeof check_cases / sizeof *check_cases;
+
+struct variant {
+    clattn_rule rule;
+    const char *name;
+    uint32_t flags;
+    clattn_feature_map feature_map;
+    int32_t steps, layer, layers;
+};
+
+static const struct variant variants[] = {
+    {.rule = CLATTN_LINEAR_ATTN, .name = "elu1", .feature_map = CLATTN_FEATURE_ELU1},
+    {.rule = CLATTN_LINEAR_ATTN, .name = "relu", .feature_map = CLATTN_FEATURE_RELU},
+    {.rule = CLATTN_LINEAR_ATTN, .name = "normalize", .flags = CLATTN_NORMALIZE},
+    {.rule = CLATTN_LINEAR_ATTN,
+     .name = "elu1 normalize",
+     .flags = CLATTN_NORMALIZE,
+     .feature_map = CLATTN_FEATURE_ELU1},
+    {.rule = CLATTN_LIGHTNING_ATTN, .name = "layer", .layer = 5, .layers = 8},
+    {.rule = CLATTN_SIMPLE_GLA, .name = "gate per head", .flags = CLATTN_GATE_PER_HEAD},
+    {.rule = CLATTN_GLA, .name = "gv", .flags = CLATTN_VALUE_GATE},
+    {.rule = CLATTN_GATED_DELTA_PRODUCT, .name = "ungated", .flags = CLATTN_UNGATED},
+    {.rule = CLATTN_GATED_DELTA_PRODUCT, .name = "2 steps", .steps = 2},
+    {.rule = CLATTN_GATED_DELTA_PRODUCT, .name = "3 steps ungated", .flags = CLATTN_UNGATED, .steps = 3},
+};
+
+const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
+{
+    if (variant == 0)
+        return "";
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
+        if (variants[i].rule != rule || --variant > 0)
+            continue;
+        desc->flags |= variants[i].flags;
+        desc->feature_map = variants[i].feature_map;
+        desc->steps = variants[i].steps;
+        desc->layer = variants[i].layer;
+        desc->layers = variants[i].layers;
+        return variants[i].name;
+    }
+    return NULL;
+}
+
+int check_case_applies(const struct check_case *c, int variant, clattn_dtype dtype)
+{
+    return (c->dtypes >> dtype & 1) != 0 && (variant == 0 || c->variants);
+}
+
+clattn_plan_desc check_case_desc(const struct check_case *c, clattn_rule rule, clattn_dtype dtype, clattn_mode mode)
+{
+    return (clattn_plan_desc){.rule = rule,
+                              .dtype = dtype,
+                              .gate_dtype = c->gates_as_data ? dtype : CLATTN_F32,
+                              .flags = c->flags,
+                              .batch = c->batch,
+                              .seq_len = c->seq_len,
+                              .sequences = c->sequences,
+                              .heads = c->heads,
+                              .qk_heads = c->qk_heads,
+                              .key_dim = c->key_dim,
+                              .value_dim = c->value_dim,
+                              .scale = c->scale,
+                              .mode = mode};
+}

@@ -1,0 +1,292 @@
+/* Inputs: every element is a function of seed, operand and index alone, so a tensor does not change when another operand
+ * or a longer batch joins it, and is the same on every platform. */
+#include "check.h"
+
+#include "problem.h"
+#include "reference/number.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct source {
+    const clattn_plan_desc *desc;
+    const struct rule *rule;
+    uint64_t seed; /* of this operand */
+    enum check_gates gates;
+};
+
+typedef double (*draw)(const struct source *source, int64_t i);
+
+/* splitmix64's finaliser */
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+static uint64_t random_bits(const struct source *source, int64_t i, uint64_t lane)
+{
+    return mix(source->seed + ((uint64_t)i * 8 + lane + 1) * 0x9e3779b97f4a7c15u);
+}
+
+/* [0, 1) */
+static double uniform(const struct source *source, int64_t i)
+{
+    return (double)(random_bits(source, i, 0) >> 11) * 0x1p-53;
+}
+
+/* Nearly N(0, 1), within +-6: the sum of twelve uniform numbers, exact on every platform. */
+static double normal(const struct source *source, int64_t i)
+{
+    double sum = 12 * 0x1p-17 - 6;
+
+    for (uint64_t lane = 0; lane < 3; lane++)
+        for (uint64_t bits = random_bits(source, i, lane), part = 0; part < 4; part++, bits >>= 16)
+            sum += (double)(bits & 0xffff) * 0x1p-16;
+    return sum;
+}
+
+/* Which kind of hard value element i takes: 0 … 31. */
+static int hard_kind(const struct source *source, int64_t i)
+{
+    return source->gates == CHECK_GATES_HARD ? (int)(random_bits(source, i, 4) >> 59) : 31;
+}
+
+/* A division by the normalizer needs terms of one sign to be well conditioned. */
+static double draw_query(const struct source *source, int64_t i)
+{
+    double x = normal(source, i);
+
+    return source->desc->flags & CLATTN_NORMALIZE ? fabs(x) : x;
+}
+
+static double draw_key(const struct source *source, int64_t i)
+{
+    double x = draw_query(source, i);
+
+    return source->desc->flags & CLATTN_QK_L2NORM ? x : x / sqrt((double)source->desc->key_dim);
+}
+
+/* Log-decays: mostly small, mean -1/4. Hard ones: half of them 0, one in 32 each -1000 and -inf, some large. */
+static double draw_decay(const struct source *source, int64_t i)
+{
+    double x = uniform(source, i);
+    int kind = hard_kind(source, i);
+
+    if (kind == 0)
+        return -1000;
+    if (kind == 1)
+        return (double)-INFINITY;
+    if (kind < 4)
+        return -90 * x;
+    return kind < 20 ? 0 : -x * x * x;
+}
+
+/* mlstm's forget gate: log-sigmoid of N(2, 1), or as hard as the others. */
+static double draw_forget(const struct source *source, int64_t i)
+{
+    if (hard_kind(source, i) < 20)
+        return draw_decay(source, i);
+    return -log1p(exp(-2 - normal(source, i)));
+}
+
+static double draw_input(const struct source *source, int64_t i)
+{
+    int kind = hard_kind(source, i);
+
+    if (kind == 0)
+        return -1000;
+    return kind == 1 ? (double)-INFINITY : normal(source, i);
+}
+
+/* beta and its per-channel kin: (0, 1); hard ones near 2, some 0. */
+static double draw_strength(const struct source *source, int64_t i)
+{
+    int kind = hard_kind(source, i);
+
+    if (kind < 2)
+        return 0;
+    return kind < 24 ? 1.9 + 0.1 * uniform(source, i) : uniform(source, i);
+}
+
+static double draw_state(const struct source *source, int64_t i)
+{
+    return 0.5 * normal(source, i);
+}
+
+static double draw_normalizer(const struct source *source, int64_t i)
+{
+    return source->desc->flags & CLATTN_NORMALIZE ? 1 + fabs(draw_state(source, i)) : draw_state(source, i);
+}
+
+static draw draw_of(const struct rule *rule, clattn_operand_id id)
+{
+    static const draw draws[CLATTN_OPERAND_COUNT] = {
+        [CLATTN_OPERAND_q] = draw_query,
+        [CLATTN_OPERAND_k] = draw_key,
+        [CLATTN_OPERAND_gv] = draw_decay,
+        [CLATTN_OPERAND_f] = draw_forget,
+        [CLATTN_OPERAND_i] = draw_input,
+        [CLATTN_OPERAND_beta] = draw_strength,
+        [CLATTN_OPERAND_b] = draw_strength,
+        [CLATTN_OPERAND_w] = draw_strength,
+        [CLATTN_OPERAND_initial_state] = draw_state,
+        [CLATTN_OPERAND_initial_normalizer] = draw_normalizer,
+    };
+
+    if (id == rule->gate && id != CLATTN_OPERAND_f)
+        return draw_decay;
+    return draws[id] ? draws[id] : normal;
+}
+
+int64_t check_count(const clattn_operand_info *info)
+{
+    int64_t count = 1;
+
+    for (int i = 0; i < info->rank; i++)
+        count *= info->dims[i];
+    return count;
+}
+
+static void fill(const struct check_tensor *tensor, const struct source *source, draw value)
+{
+    int64_t count = check_count(&tensor->info);
+
+    for (int64_t i = 0; i < count; i++)
+        number_store(tensor->info.dtype, tensor->data, i, value(source, i));
+}
+
+/* Gives every row of K the norm 0.99, so that it stays within 1 when it is rounded. */
+static void normalize_rows(const struct check_tensor *tensor, int64_t K)
+{
+    int64_t count = check_count(&tensor->info);
+    clattn_dtype dtype = tensor->info.dtype;
+
+    for (int64_t row = 0; row < count; row += K) {
+        double sum = 1e-12;
+        for (int64_t i = row; i < row + K; i++)
+            sum += number_load(dtype, tensor->data, i) * number_load(dtype, tensor->data, i);
+        for (int64_t i = row; i < row + K; i++)
+            number_store(dtype, tensor->data, i, 0.99 * number_load(dtype, tensor->data, i) / sqrt(sum));
+    }
+}
+
+/* Row by row: to = (low … low + span) along from, and a little of its own. */
+static void fill_along(const struct check_tensor *to, const struct check_tensor *from, const struct source *source,
+                       double low, double span, double own)
+{
+    int64_t count = check_count(&to->info), K = source->desc->key_dim;
+
+    for (int64_t i = 0; i < count; i++) {
+        double x = number_load(from->info.dtype, from->data, i) * (low + span * uniform(source, i / K));
+        number_store(to->info.dtype, to->data, i, x + own * normal(source, i) / sqrt((double)K));
+    }
+}
+
+static void fill_elementwise(const struct check_tensor *to, const struct check_tensor *from,
+                             const struct source *source)
+{
+    int64_t count = check_count(&to->info);
+
+    for (int64_t i = 0; i < count; i++)
+        number_store(to->info.dtype, to->data, i, -uniform(source, i) * number_load(from->info.dtype, from->data, i));
+}
+
+/* What the erase of a rule needs so that its states stay bounded over any number of tokens. */
+static void tame_erase(const struct check_tensors *tensors, const struct source *source)
+{
+    const struct check_tensor *tensor = tensors->tensor;
+    int64_t K = source->desc->key_dim;
+
+    switch (source->rule->erase) {
+    case ERASE_NONE: return;
+    case ERASE_KEY:
+    case ERASE_GATED:
+    case ERASE_OPERAND:
+        if (!(source->desc->flags & CLATTN_QK_L2NORM))
+            normalize_rows(&tensor[CLATTN_OPERAND_k], K);
+        break;
+    case ERASE_LOW_RANK:
+        normalize_rows(&tensor[CLATTN_OPERAND_a], K);
+        fill_elementwise(&tensor[CLATTN_OPERAND_b], &tensor[CLATTN_OPERAND_a], source);
+        return;
+    }
+    if (source->rule->erase == ERASE_OPERAND) {
+        fill_along(&tensor[CLATTN_OPERAND_p], &tensor[CLATTN_OPERAND_k], source, 0.2, 0.6, 0.05);
+        if (source->desc->flags & CLATTN_QK_L2NORM)
+            normalize_rows(&tensor[CLATTN_OPERAND_p], K);
+    }
+}
+
+static void fill_cu_seqlens(const struct check_tensor *tensor, const clattn_plan_desc *desc, const int64_t *given)
+{
+    for (int64_t n = 0; n <= desc->sequences; n++) {
+        int64_t at = given ? given[n] : n * desc->seq_len / desc->sequences;
+        if (desc->flags & CLATTN_CU_SEQLENS_INT64)
+            ((int64_t *)tensor->data)[n] = at;
+        else
+            ((int32_t *)tensor->data)[n] = (int32_t)at;
+    }
+}
+
+static clattn_status allocate(struct check_tensors *tensors, clattn_operand_id id)
+{
+    struct check_tensor *tensor = &tensors->tensor[id];
+    size_t element;
+
+    TRY(clattn_operand_describe(&tensors->desc, id, &tensor->info));
+    if (tensor->info.rank == 0)
+        return CLATTN_SUCCESS;
+    element = dtype_size(tensor->info.dtype);
+    if (id == CLATTN_OPERAND_cu_seqlens && (tensors->desc.flags & CLATTN_CU_SEQLENS_INT64))
+        element = 8;
+    tensor->bytes = (size_t)check_count(&tensor->info) * element;
+    tensor->data = malloc(tensor->bytes);
+    if (tensor->data == NULL)
+        return CLATTN_OUT_OF_MEMORY;
+    memset(tensor->data, 0xff, tensor->bytes);
+    return CLATTN_SUCCESS;
+}
+
+clattn_status check_allocate(struct check_tensors *tensors, const clattn_plan_desc *desc)
+{
+    clattn_status status;
+
+    memset(tensors, 0, sizeof *tensors);
+    status = clattn_plan_desc_complete(&tensors->desc, desc, NULL, NULL);
+    for (int id = 0; id < CLATTN_OPERAND_COUNT && status == CLATTN_SUCCESS; id++)
+        status = allocate(tensors, (clattn_operand_id)id);
+    if (status != CLATTN_SUCCESS)
+        check_free(tensors);
+    return status;
+}
+
+clattn_status check_make(struct check_tensors *tensors, const clattn_plan_desc *desc, uint64_t seed,
+                         enum check_gates gates, const int64_t *cu_seqlens)
+{
+    struct source source = {.desc = &tensors->desc, .gates = gates};
+
+    TRY(check_allocate(tensors, desc));
+    source.rule = rule_get(tensors->desc.rule);
+    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+        const struct check_tensor *tensor = &tensors->tensor[id];
+        source.seed = mix(seed * CLATTN_OPERAND_COUNT + (uint64_t)id + 1);
+        if (tensor->data == NULL || tensor->info.output)
+            continue;
+        if (id == CLATTN_OPERAND_cu_seqlens)
+            fill_cu_seqlens(tensor, &tensors->desc, cu_seqlens);
+        else
+            fill(tensor, &source, draw_of(source.rule, (clattn_operand_id)id));
+    }
+    tame_erase(tensors, &source);
+    return CLATTN_SUCCESS;
+}
+
+void check_free(struct check_tensors *tensors)
+{
+    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+        free(tensors->tensor[id].data);
+    memset(tensors, 0, sizeof *tensors);
+}

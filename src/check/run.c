@@ -1,0 +1,230 @@
+/* A run on a device in poisoned memory. Every operand lies in a buffer of its own between two guard bands:
+ *
+ *     | front: 0xff | the tensor; outputs and workspace: 0xff | back: 0xff |
+ *
+ * The front band is no multiple of a vector's size, as a caller's offset need not be. */
+#include "check.h"
+
+#include "problem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FRONT = 256, BACK = 4096, WORKSPACE = CLATTN_OPERAND_COUNT, REGIONS };
+
+struct region {
+    const char *name;
+    cl_mem buffer;
+    unsigned char *image; /* what the buffer held before the run */
+    size_t front, bytes, element;
+    int output; /* to be written; the workspace may be */
+};
+
+struct run {
+    const struct opencl *cl;
+    struct check_device *device;
+    struct log log;
+    struct region regions[REGIONS];
+};
+
+clattn_status check_device_open(struct check_device *device, cl_device_id id, clattn_log_fn log, void *log_user)
+{
+    const struct opencl *cl = opencl_get();
+    const struct log sink = {log, log_user};
+    clattn_status status;
+    cl_int error = CL_SUCCESS;
+
+    memset(device, 0, sizeof *device);
+    if (cl == NULL)
+        return FAIL(&sink, NO_OPENCL, "no OpenCL library");
+    status =
+        clattn_context_create(&device->context, &(clattn_context_desc){.device = id, .log = log, .log_user = log_user});
+    if (status == CLATTN_SUCCESS)
+        status = clattn_context_get(device->context, &device->cl, &device->device);
+    if (status == CLATTN_SUCCESS)
+        device->queue = cl->CreateCommandQueue(device->cl, device->device, CL_QUEUE_PROFILING_ENABLE, &error);
+    if (error != CL_SUCCESS)
+        status = opencl_status(&sink, "clCreateCommandQueue", error);
+    if (status != CLATTN_SUCCESS)
+        check_device_close(device);
+    return status;
+}
+
+void check_device_close(struct check_device *device)
+{
+    if (device->queue != NULL)
+        opencl_get()->ReleaseCommandQueue(device->queue);
+    clattn_context_destroy(device->context);
+    memset(device, 0, sizeof *device);
+}
+
+static size_t total(const struct region *region)
+{
+    return region->front + region->bytes + BACK;
+}
+
+/* data NULL: all poison. */
+static clattn_status region_create(const struct run *run, struct region *region, const void *data)
+{
+    cl_int error;
+
+    region->image = malloc(total(region));
+    if (region->image == NULL)
+        return FAIL(&run->log, OUT_OF_MEMORY, "no memory for the image of %s", region->name);
+    memset(region->image, 0xff, total(region));
+    if (data != NULL)
+        memcpy(region->image + region->front, data, region->bytes);
+    region->buffer = run->cl->CreateBuffer(run->device->cl, CL_MEM_READ_WRITE, total(region), NULL, &error);
+    TRY_CL(&run->log, error);
+    TRY_CL(&run->log, run->cl->EnqueueWriteBuffer(run->device->queue, region->buffer, CL_TRUE, 0, total(region),
+                                                  region->image, 0, NULL, NULL));
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status create_regions(struct run *run, const struct check_tensors *tensors, size_t workspace)
+{
+    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+        const struct check_tensor *tensor = &tensors->tensor[id];
+        struct region *region = &run->regions[id];
+        if (tensor->data == NULL)
+            continue;
+        region->name = tensor->info.name;
+        region->bytes = tensor->bytes;
+        region->element = tensor->bytes / (size_t)check_count(&tensor->info);
+        region->front = FRONT + region->element;
+        region->output = tensor->info.output;
+        TRY(region_create(run, region, region->output ? NULL : tensor->data));
+    }
+    if (workspace == 0)
+        return CLATTN_SUCCESS;
+    run->regions[WORKSPACE] = (struct region){.name = "workspace", .bytes = workspace, .front = FRONT};
+    return region_create(run, &run->regions[WORKSPACE], NULL);
+}
+
+static clattn_operands device_operands(const struct run *run, const clattn_plan_desc *desc)
+{
+    const struct region *workspace = &run->regions[WORKSPACE];
+    clattn_operands operands = {.workspace = {.buffer = workspace->buffer, .offset = workspace->front},
+                                .batch = desc->batch,
+                                .seq_len = desc->seq_len,
+                                .sequences = desc->sequences};
+
+    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+        clattn_operand *operand = (clattn_operand *)operand_get(&operands, (clattn_operand_id)id);
+        operand->buffer = run->regions[id].buffer;
+        operand->offset = run->regions[id].front;
+    }
+    return operands;
+}
+
+/* The first of the bytes from begin to end that differs from the image; end if none does. */
+static size_t first_change(const struct region *region, const unsigned char *now, size_t begin, size_t end)
+{
+    if (memcmp(now + begin, region->image + begin, end - begin) == 0)
+        return end;
+    while (now[begin] == region->image[begin])
+        begin++;
+    return begin;
+}
+
+static clattn_status check_untouched(const struct run *run, const struct region *region, const unsigned char *now,
+                                     size_t begin, size_t end)
+{
+    size_t at = first_change(region, now, begin, end);
+
+    if (at == end)
+        return CLATTN_SUCCESS;
+    return FAIL(&run->log, DEVICE_ERROR, "%s: byte %lld of %zu was overwritten, outside of what may be written",
+                region->name, (long long)at - (long long)region->front, region->bytes);
+}
+
+static clattn_status check_written(const struct run *run, const struct region *region, const unsigned char *now)
+{
+    static const unsigned char poison[8] = {255, 255, 255, 255, 255, 255, 255, 255};
+    size_t missing = 0, first = 0;
+
+    for (size_t at = region->bytes; at > 0; at -= region->element) {
+        if (memcmp(now + region->front + at - region->element, poison, region->element) != 0)
+            continue;
+        first = at / region->element - 1;
+        missing++;
+    }
+    if (missing == 0)
+        return CLATTN_SUCCESS;
+    return FAIL(&run->log, DEVICE_ERROR, "%s: %zu of %zu elements were not written, the first is %zu", region->name,
+                missing, region->bytes / region->element, first);
+}
+
+static clattn_status check_region(const struct run *run, const struct region *region, const unsigned char *now)
+{
+    int written = region->output || region == &run->regions[WORKSPACE];
+
+    if (!written)
+        return check_untouched(run, region, now, 0, total(region));
+    TRY(check_untouched(run, region, now, 0, region->front));
+    TRY(check_untouched(run, region, now, region->front + region->bytes, total(region)));
+    return region->output ? check_written(run, region, now) : CLATTN_SUCCESS;
+}
+
+/* Reads a region back, checks it, and copies an output to its tensor. */
+static clattn_status collect(const struct run *run, const struct region *region, struct check_tensor *tensor)
+{
+    unsigned char *now = malloc(total(region));
+    cl_int error;
+    clattn_status status;
+
+    if (now == NULL)
+        return FAIL(&run->log, OUT_OF_MEMORY, "no memory to read %s", region->name);
+    error =
+        run->cl->EnqueueReadBuffer(run->device->queue, region->buffer, CL_TRUE, 0, total(region), now, 0, NULL, NULL);
+    status =
+        error == CL_SUCCESS ? check_region(run, region, now) : opencl_status(&run->log, "clEnqueueReadBuffer", error);
+    if (region->output)
+        memcpy(tensor->data, now + region->front, region->bytes);
+    free(now);
+    return status;
+}
+
+static clattn_status run_plan(struct run *run, struct check_tensors *tensors, clattn_plan *plan)
+{
+    clattn_operands operands;
+    size_t workspace;
+
+    TRY(clattn_plan_workspace_size(plan, &workspace));
+    TRY(create_regions(run, tensors, workspace));
+    operands = device_operands(run, &tensors->desc);
+    TRY(clattn_enqueue(plan, run->device->queue, &operands, 0, NULL, NULL));
+    TRY_CL(&run->log, run->cl->Finish(run->device->queue));
+    for (int id = 0; id < REGIONS; id++)
+        if (run->regions[id].buffer != NULL)
+            TRY(collect(run, &run->regions[id], id < CLATTN_OPERAND_COUNT ? &tensors->tensor[id] : NULL));
+    return CLATTN_SUCCESS;
+}
+
+clattn_status check_run_plan(struct check_tensors *tensors, struct check_device *device, clattn_plan *plan,
+                             clattn_log_fn log, void *log_user)
+{
+    struct run run = {.cl = opencl_get(), .device = device, .log = {log, log_user}};
+    clattn_status status = run_plan(&run, tensors, plan);
+
+    for (int id = 0; id < REGIONS; id++) {
+        if (run.regions[id].buffer != NULL)
+            run.cl->ReleaseMemObject(run.regions[id].buffer);
+        free(run.regions[id].image);
+    }
+    return status;
+}
+
+clattn_status check_run(struct check_tensors *tensors, struct check_device *device, char *plan_text, size_t text_size,
+                        clattn_log_fn log, void *log_user)
+{
+    clattn_plan *plan;
+    clattn_status status = clattn_plan_create(&plan, device->context, &tensors->desc);
+
+    if (status == CLATTN_SUCCESS && plan_text != NULL)
+        status = clattn_plan_describe(plan, plan_text, text_size);
+    if (status == CLATTN_SUCCESS)
+        status = check_run_plan(tensors, device, plan, log, log_user);
+    clattn_plan_destroy(plan);
+    return status;
+}
