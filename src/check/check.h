@@ -37,6 +37,9 @@ clattn_status check_allocate(struct check_tensors *tensors, const clattn_plan_de
 /* Elements of a tensor. */
 int64_t check_count(const clattn_operand_info *info);
 
+/* operands->NAME by id. */
+clattn_operand *check_operand(clattn_operands *operands, clattn_operand_id id);
+
 /* The operands as clattn_reference takes them, pointing into tensors. */
 void check_operands(clattn_operands *operands, const struct check_tensors *tensors);
 
@@ -79,14 +82,14 @@ double check_tensor_error(const struct check_tensor *actual, const struct check_
 struct check_case {
     const char *name;
     int64_t batch, seq_len, heads, qk_heads, key_dim, value_dim;
-    uint32_t flags;            /* beyond the rule's own */
+    uint32_t flags; /* beyond the rule's own */
     enum check_gates gates;
     const int64_t *cu_seqlens; /* NULL, or sequences + 1 entries */
     int64_t sequences;
-    double scale;              /* 0: the rule's */
-    int gates_as_data;         /* gate_dtype is the dtype, not f32 */
-    int variants;              /* also for the rule's variants from 1 on */
-    uint32_t dtypes;           /* bit 1 << dtype */
+    double scale;      /* 0: the rule's */
+    int gates_as_data; /* gate_dtype is the dtype, not f32 */
+    int variants;      /* also for the rule's variants from 1 on */
+    uint32_t dtypes;   /* bit 1 << dtype */
 };
 extern const struct check_case check_cases[];
 extern const size_t check_case_count;

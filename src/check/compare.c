@@ -1,7 +1,6 @@
 /* The reference over a check's inputs, the bounds, and rel = RMS(x - ref) / (RMS(ref) + 1e-8). */
 #include "check.h"
 
-#include "problem.h"
 #include "reference/number.h"
 
 #include <math.h>
@@ -20,13 +19,22 @@ static void widen(const struct check_tensor *to, const struct check_tensor *from
         number_store(to->info.dtype, to->data, i, number_load(from->info.dtype, from->data, i));
 }
 
+clattn_operand *check_operand(clattn_operands *operands, clattn_operand_id id)
+{
+    clattn_operand *const all[] = {
+#define OPERAND_ADDRESS(name, shape) &operands->name,
+        CLATTN_OPERAND_LIST(OPERAND_ADDRESS)
+#undef OPERAND_ADDRESS
+    };
+    return all[id];
+}
+
 void check_operands(clattn_operands *operands, const struct check_tensors *tensors)
 {
     memset(operands, 0, sizeof *operands);
     for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
         const struct check_tensor *tensor = &tensors->tensor[id];
-        clattn_operand *operand = (clattn_operand *)operand_get(operands, (clattn_operand_id)id);
-        *operand = (clattn_operand){.host = tensor->data, .size = tensor->bytes};
+        *check_operand(operands, (clattn_operand_id)id) = (clattn_operand){.host = tensor->data, .size = tensor->bytes};
     }
 }
 

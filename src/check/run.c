@@ -5,8 +5,6 @@
  * The front band is no multiple of a vector's size, as a caller's offset need not be. */
 #include "check.h"
 
-#include "problem.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,7 +108,7 @@ static clattn_operands device_operands(const struct run *run, const clattn_plan_
                                 .sequences = desc->sequences};
 
     for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
-        clattn_operand *operand = (clattn_operand *)operand_get(&operands, (clattn_operand_id)id);
+        clattn_operand *operand = check_operand(&operands, (clattn_operand_id)id);
         operand->buffer = run->regions[id].buffer;
         operand->offset = run->regions[id].front;
     }
