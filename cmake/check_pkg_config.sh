@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# check_pkg_config.sh PREFIX SOURCE OUTPUT CC [FLAG…]
+# Builds SOURCE with cc and pkg-config alone, against the shared and the static library, and runs it as on a machine
+# without OpenCL: the loader finds files of libOpenCL's names first, and they are empty.
+set -euo pipefail
+prefix=$1 source=$2 output=$3
+shift 3
+mkdir -p "$output/no-opencl"
+: >"$output/no-opencl/libOpenCL.so.1"
+: >"$output/no-opencl/libOpenCL.so"
+PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name clattn.pc)")
+export PKG_CONFIG_PATH
+libdir=$(pkg-config --variable=libdir clattn)
+
+# shellcheck disable=SC2046 # flags are words
+"$@" -std=c11 "$source" $(pkg-config --cflags --libs clattn) -o "$output/shared"
+static=$(pkg-config --static --libs clattn)
+# shellcheck disable=SC2086,SC2046
+"$@" -std=c11 $(pkg-config --static --cflags clattn) "$source" ${static/-lclattn/-l:libclattn.a} -o "$output/static"
+
+for program in shared static; do
+    LD_LIBRARY_PATH=$output/no-opencl:$libdir "$output/$program"
+    if LD_LIBRARY_PATH=$libdir ldd "$output/$program" | grep OpenCL; then
+        echo "$program is linked with libOpenCL" >&2
+        exit 1
+    fi
+done
+LD_LIBRARY_PATH=$libdir ldd "$output/shared" | grep libclattn.so.0

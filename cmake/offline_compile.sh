@@ -1,0 +1,162 @@
+#!/usr/bin/env bash
+# offline_compile.sh [--strict] [--jobs N] [--targets "T …"] DIRECTORY
+#
+# Compiles every DIRECTORY/*.cl with the compilers of devices that this machine need not have, and fails when one is
+# refused or keeps private memory: registers that spill, or an array that the compiler could not keep in registers.
+# The first line of a source is a comment with its name; sources that are equal but for it are compiled once.
+#
+#   AMD     gfx…     clang-19 with libclc
+#   Intel   skl tgllp dg2 pvc …   ocloc
+#   NVIDIA  sm_…     clang-19 with libclc to PTX, then ptxas where there is one
+#
+# Exit: 0 all well, 1 a kernel failed, 2 bad usage, 77 no compiler at all (with --strict: one is missing).
+set -euo pipefail
+
+targets="gfx90a gfx942 gfx1030 gfx1100 skl tgllp dg2 pvc sm_80"
+jobs=2
+strict=0
+self=${BASH_SOURCE[0]}
+: "${CLATTN_CLANG:=clang-19}" "${CLATTN_OCLOC:=ocloc}" "${CLATTN_PTXAS:=ptxas}" "${CLATTN_LIBCLC:=/usr/lib/clc}"
+
+clang_to() { # TRIPLE CPU LIBRARY SOURCE OUTPUT
+    "$CLATTN_CLANG" -w -x cl -cl-std=CL1.2 -target "$1" -Xclang -target-cpu -Xclang "$2" -O3 -nogpulib \
+        -Xclang -finclude-default-header -Xclang -mlink-builtin-bitcode -Xclang "$CLATTN_LIBCLC/$3" -S "$4" -o "$5"
+}
+
+# Each prints "REGISTERS PRIVATE_BYTES_OR_SPILLS" of the source's worst kernel.
+compile_amd() { # TARGET SOURCE DIRECTORY
+    clang_to amdgcn-amd-amdhsa "$1" amdgcn--amdhsa.bc "$2" "$3/out.s" || return 1
+    awk '$1 == ".vgpr_count:" && $2 > registers { registers = $2 }
+         $1 == ".vgpr_spill_count:" || $1 == ".sgpr_spill_count:" || $1 == ".private_segment_fixed_size:" {
+             if ($2 > spilled) spilled = $2
+         }
+         END { print registers + 0, spilled + 0 }' "$3/out.s"
+}
+
+compile_intel() { # TARGET SOURCE DIRECTORY
+    local spills private
+    "$CLATTN_OCLOC" compile -file "$2" -device "$1" -options "-cl-std=CL1.2" -out_dir "$3" >"$3/ocloc" 2>&1 ||
+        { cat "$3/ocloc" >&2; return 1; }
+    # "warning: kernel K  compiled SIMD8 allocated 128 regs and spilled around 276"
+    spills=$(sed -n 's/.*spilled around \([0-9]*\).*/\1/p' "$3/ocloc" | sort -n | tail -n 1)
+    if [ -z "$spills" ]; then
+        # Private arrays are not spills to this compiler: the kernel asks for stateless private memory, token 38.
+        "$CLATTN_OCLOC" disasm -file "$3"/*.bin -device "$1" -dump "$3/dump" >/dev/null 2>&1 || true
+        private=$(grep -cE '^[[:space:]]*4 Token 38$' "$3/dump/PTM.txt" 2>/dev/null || true)
+    fi
+    echo 0 "${spills:-${private:-0}}"
+}
+
+compile_nvidia() { # TARGET SOURCE DIRECTORY
+    clang_to nvptx64-nvidia-nvcl "$1" nvptx64--nvidiacl.bc "$2" "$3/out.ptx" || return 1
+    if ! command -v "$CLATTN_PTXAS" >/dev/null; then
+        echo 0 0
+        return
+    fi
+    "$CLATTN_PTXAS" "-arch=$1" -v "$3/out.ptx" -o "$3/out.cubin" >"$3/ptxas" 2>&1 || { cat "$3/ptxas" >&2; return 1; }
+    awk '/bytes stack frame/ { if ($1 > spilled) spilled = $1; if ($5 > spilled) spilled = $5 }
+         match($0, /Used [0-9]+ registers/) { used = substr($0, RSTART + 5) + 0; if (used > registers) registers = used }
+         END { print registers + 0, spilled + 0 }' "$3/ptxas"
+}
+
+maker() { # TARGET
+    case $1 in
+    gfx*) echo amd ;;
+    sm_*) echo nvidia ;;
+    *) echo intel ;;
+    esac
+}
+
+installed() { # TARGET
+    case $(maker "$1") in
+    amd) command -v "$CLATTN_CLANG" && [ -e "$CLATTN_LIBCLC/amdgcn--amdhsa.bc" ] ;;
+    nvidia) command -v "$CLATTN_CLANG" && [ -e "$CLATTN_LIBCLC/nvptx64--nvidiacl.bc" ] ;;
+    intel) command -v "$CLATTN_OCLOC" ;;
+    esac >/dev/null
+}
+
+# One source on one target: a line "TARGET ok|spill|fail REGISTERS SPILLED NAME", and the compiler's complaints.
+one() { # TARGET SOURCE WORK
+    local target=$1 source=$2 work=$3 directory name numbers state
+    directory=$work/$target/$(basename "$source" .cl)
+    mkdir -p "$directory"
+    name=$(head -n 1 "$source" | sed 's|^/\* *||; s| *\*/.*||; s|^// *||')
+    if numbers=$("compile_$(maker "$target")" "$target" "$source" "$directory" 2>"$directory/errors"); then
+        state=ok
+        [ "${numbers#* }" = 0 ] || state=spill
+    else
+        state=fail numbers="0 0"
+        { echo "$target: $name"; head -n 12 "$directory/errors"; } >&2
+    fi
+    echo "$target $state $numbers $name" >"$directory/result"
+    # Keep the result only: the outputs of hundreds of compilations are large.
+    find "$directory" -mindepth 1 ! -name result -delete
+}
+
+if [ "${1-}" = --one ]; then
+    one "$2" "$3" "$4"
+    exit
+fi
+while [ $# -gt 0 ]; do
+    case $1 in
+    --strict) strict=1 ;;
+    --jobs) jobs=$2; shift ;;
+    --targets) targets=$2; shift ;;
+    -*) echo "offline_compile.sh: unknown option $1" >&2; exit 2 ;;
+    *) break ;;
+    esac
+    shift
+done
+[ $# -eq 1 ] && [ -d "$1" ] || { echo "usage: offline_compile.sh [--strict] [--jobs N] [--targets LIST] DIRECTORY" >&2; exit 2; }
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+declare -A seen
+sources=()
+total=0
+for source in "$1"/*.cl; do
+    [ -e "$source" ] || { echo "offline_compile.sh: no .cl file in $1" >&2; exit 2; }
+    total=$((total + 1))
+    hash=$(tail -n +2 "$source" | sha1sum)
+    [ -z "${seen[$hash]-}" ] || continue
+    seen[$hash]=1
+    sources+=("$source")
+done
+echo "$total kernel sources, ${#sources[@]} different"
+
+present=() absent=()
+for target in $targets; do
+    if installed "$target"; then present+=("$target"); else absent+=("$target"); fi
+done
+[ ${#absent[@]} -eq 0 ] || echo "no compiler for: ${absent[*]}"
+if [ ${#present[@]} -eq 0 ] || { [ "$strict" = 1 ] && [ ${#absent[@]} -gt 0 ]; }; then
+    exit $((strict ? 1 : 77))
+fi
+command -v "$CLATTN_PTXAS" >/dev/null || echo "no ptxas: NVIDIA is compiled to PTX only, spills unseen"
+
+for target in "${present[@]}"; do
+    for source in "${sources[@]}"; do
+        printf '%s\0%s\0%s\0' "$target" "$source" "$work"
+    done
+done | xargs -0 -n 3 -P "$jobs" bash "$self" --one
+
+find "$work" -name result -exec cat {} + >"$work/results"
+awk -v order="${present[*]}" '
+    { count[$1, $2]++; if ($3 > most[$1]) most[$1] = $3 }
+    $2 == "spill" && $4 > worst[$1] { worst[$1] = $4; name[$1] = $5; for (i = 6; i <= NF; i++) name[$1] = name[$1] " " $i }
+    END {
+        printf "%-8s %8s %7s %6s %13s  %s\n", "target", "compiled", "spilled", "failed", "max registers", "worst spill"
+        n = split(order, targets, " ")
+        for (i = 1; i <= n; i++) {
+            t = targets[i]
+            printf "%-8s %8d %7d %6d %13s  %s\n", t, count[t, "ok"] + count[t, "spill"], count[t, "spill"],
+                count[t, "fail"], most[t] ? most[t] : "-", worst[t] ? worst[t] " in " name[t] : "-"
+        }
+    }' "$work/results"
+expected=$((${#present[@]} * ${#sources[@]}))
+[ "$(wc -l <"$work/results")" -eq "$expected" ] || { echo "not every compilation gave a result" >&2; exit 1; }
+if grep -qE '^[^ ]+ (spill|fail) ' "$work/results"; then
+    echo "kernels that spill or fail:"
+    grep -E '^[^ ]+ (spill|fail) ' "$work/results" | sort | awk '{ $3 = ""; print "  " $0 }'
+    exit 1
+fi

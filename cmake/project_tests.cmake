@@ -1,0 +1,84 @@
+# Tests of the project as a whole: the public header, exported names, the installed package and the examples, the
+# format of the sources, the kernels under other compilers, and the command on other OpenCL implementations.
+# Labels choose among them: unit, install, example, format, offline, rusticl, oclgrind.
+
+function(clattn_project_test name label)
+    add_test(NAME ${name} COMMAND ${ARGN})
+    set_tests_properties(${name} PROPERTIES LABELS ${label} SKIP_RETURN_CODE 77)
+endfunction()
+
+# ---- The public header alone, and what the library exports --------------------------------------------------------
+
+set(header ${PROJECT_SOURCE_DIR}/include/clattn.h)
+if(NOT MSVC)
+    clattn_project_test(header_c11 unit ${CMAKE_C_COMPILER} -std=c11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only
+                        -x c ${header})
+    find_program(CLATTN_CXX_COMPILER NAMES ${CMAKE_CXX_COMPILER} c++ g++ clang++)
+    if(CLATTN_CXX_COMPILER)
+        clattn_project_test(header_cxx unit ${CLATTN_CXX_COMPILER} -std=c++11 -Wall -Wextra -Werror -fsyntax-only
+                            -x c++ ${header})
+    endif()
+endif()
+if(CMAKE_NM AND UNIX AND NOT APPLE)
+    clattn_project_test(exports unit ${CMAKE_COMMAND} -DNM=${CMAKE_NM} -DLIBRARY=$<TARGET_FILE:clattn_shared>
+                        -P ${PROJECT_SOURCE_DIR}/cmake/check_exports.cmake)
+endif()
+
+# ---- The installed package and the examples that use it ----------------------------------------------------------
+
+set(prefix ${PROJECT_BINARY_DIR}/installed)
+set(trial ${PROJECT_BINARY_DIR}/examples)
+clattn_project_test(install install ${CMAKE_COMMAND} --install ${PROJECT_BINARY_DIR} --prefix ${prefix}
+                    --config $<CONFIG>)
+set_tests_properties(install PROPERTIES FIXTURES_SETUP installed)
+
+# clattn_example_test(NAME EXAMPLE [configure options…]): configures, builds and runs an example as a user would.
+function(clattn_example_test name example)
+    clattn_project_test(${name} example ${CMAKE_CTEST_COMMAND}
+        --build-and-test ${PROJECT_SOURCE_DIR}/examples/${example} ${trial}/${name}
+        --build-generator ${CMAKE_GENERATOR}
+        --build-options -DCMAKE_C_COMPILER=${CMAKE_C_COMPILER} -DCMAKE_C_FLAGS=${CMAKE_C_FLAGS}
+                        -DCMAKE_BUILD_TYPE=$<CONFIG> ${ARGN}
+        --test-command ${example})
+endfunction()
+
+clattn_example_test(example_reference_shared reference_only -DCMAKE_PREFIX_PATH=${prefix} -DBUILD_SHARED_LIBS=ON)
+clattn_example_test(example_reference_static reference_only -DCMAKE_PREFIX_PATH=${prefix} -DBUILD_SHARED_LIBS=OFF)
+clattn_example_test(example_reference_subdirectory reference_only -DCMAKE_DISABLE_FIND_PACKAGE_clattn=ON)
+set_tests_properties(example_reference_shared example_reference_static PROPERTIES FIXTURES_REQUIRED installed)
+
+find_package(OpenCL QUIET)
+if(OpenCL_FOUND)
+    clattn_example_test(example_own_context own_context -DCMAKE_PREFIX_PATH=${prefix})
+    set_tests_properties(example_own_context PROPERTIES FIXTURES_REQUIRED installed)
+endif()
+
+find_program(CLATTN_BASH bash)
+find_program(CLATTN_PKG_CONFIG NAMES pkg-config pkgconf)
+if(CLATTN_BASH AND CLATTN_PKG_CONFIG)
+    clattn_project_test(example_pkg_config example ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/check_pkg_config.sh
+                        ${prefix} ${PROJECT_SOURCE_DIR}/examples/reference_only/main.c ${trial}/pkg_config
+                        ${CMAKE_C_COMPILER} ${CMAKE_C_FLAGS})
+    set_tests_properties(example_pkg_config PROPERTIES FIXTURES_REQUIRED installed)
+endif()
+
+# ---- The sources' format ------------------------------------------------------------------------------------------
+
+find_program(CLATTN_CLANG_FORMAT clang-format-14)
+if(CLATTN_BASH AND CLATTN_CLANG_FORMAT)
+    clattn_project_test(format format ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/format.sh --check)
+endif()
+
+# ---- Every kernel under the compilers of devices that this machine need not have ----------------------------------
+
+set(CLATTN_OFFLINE_TARGETS "gfx90a gfx942 gfx1030 gfx1100 skl tgllp dg2 pvc sm_80" CACHE STRING
+    "What cmake/offline_compile.sh compiles every kernel for")
+if(CLATTN_BASH AND TARGET clattn_dump_kernels)
+    set(dump ${PROJECT_BINARY_DIR}/kernels)
+    clattn_project_test(dump_kernels offline ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:clattn_dump_kernels>
+                        -DDIRECTORY=${dump} -P ${PROJECT_SOURCE_DIR}/cmake/dump_kernels.cmake)
+    clattn_project_test(offline_compilers offline ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/offline_compile.sh
+                        $<$<BOOL:${CLATTN_CI}>:--strict> --targets ${CLATTN_OFFLINE_TARGETS} ${dump})
+    set_tests_properties(dump_kernels PROPERTIES FIXTURES_SETUP kernels)
+    set_tests_properties(offline_compilers PROPERTIES FIXTURES_REQUIRED kernels PROCESSORS 2 TIMEOUT 1200)
+endif()

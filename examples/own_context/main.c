@@ -1,0 +1,69 @@
+/* A program with its own OpenCL context, queue and memory runs one head of the gated delta rule and checks the result. */
+#define CL_TARGET_OPENCL_VERSION 120
+#include <CL/cl.h>
+#include <clattn.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+
+enum { T = 100, K = 16, V = 16 };
+
+static struct layer {
+    float q[T][K], k[T][K], v[T][V], g[T], beta[T], o[T][V];
+} layer;
+
+#define TRY(call)                                                                                                      \
+    if ((call) != 0)                                                                                                   \
+    return fprintf(stderr, "failed: %s\n", #call), 1
+
+int main(void)
+{
+    for (int i = 0; i < T * K; i++) {
+        layer.q[i / K][i % K] = cosf((float)i);
+        layer.k[i / K][i % K] = sinf((float)i * 7);
+        layer.v[i / V][i % V] = sinf((float)i * 3);
+        layer.g[i / K] = -0.01f * (float)(i / K % 10);
+        layer.beta[i / K] = 0.5f;
+    }
+
+    /* Ours: any context, queue and buffers. */
+    cl_platform_id platform;
+    cl_device_id device;
+    TRY(clGetPlatformIDs(1, &platform, NULL));
+    TRY(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL));
+    cl_context cl = clCreateContext(NULL, 1, &device, NULL, NULL, NULL);
+    cl_command_queue queue = clCreateCommandQueue(cl, device, 0, NULL);
+    cl_mem memory = clCreateBuffer(cl, CL_MEM_COPY_HOST_PTR, sizeof layer, &layer, NULL);
+
+    /* Once: everything slow. */
+    clattn_context *context;
+    clattn_plan *plan;
+    size_t bytes;
+    const clattn_plan_desc desc = {.rule = CLATTN_GATED_DELTA_RULE, .seq_len = T, .heads = 1, .key_dim = K,
+                                   .value_dim = V, .flags = CLATTN_QK_L2NORM};
+    TRY(clattn_context_create(&context, &(clattn_context_desc){.cl = cl, .device = device}));
+    TRY(clattn_plan_create(&plan, context, &desc));
+    TRY(clattn_plan_workspace_size(plan, &bytes));
+    cl_mem workspace = bytes > 0 ? clCreateBuffer(cl, CL_MEM_READ_WRITE, bytes, NULL, NULL) : NULL;
+
+    /* Every time: the tensors lie at offsets of one buffer here. */
+#define AT(name) {.buffer = memory, .offset = offsetof(struct layer, name)}
+    TRY(clattn_enqueue(plan, queue,
+                       &(clattn_operands){.q = AT(q), .k = AT(k), .v = AT(v), .g = AT(g), .beta = AT(beta), .o = AT(o),
+                                          .workspace = {.buffer = workspace}},
+                       0, NULL, NULL));
+    float on_device;
+    TRY(clEnqueueReadBuffer(queue, memory, CL_TRUE, offsetof(struct layer, o[T - 1][V - 1]), sizeof on_device,
+                            &on_device, 0, NULL, NULL));
+    clattn_plan_destroy(plan);
+    clattn_context_destroy(context);
+
+#define HERE(name) {.host = layer.name}
+    TRY(clattn_reference(&desc,
+                         &(clattn_operands){.q = HERE(q), .k = HERE(k), .v = HERE(v), .g = HERE(g), .beta = HERE(beta),
+                                            .o = HERE(o)},
+                         NULL, NULL));
+    printf("o[%d][%d]: %g on the device, %g in double precision\n", T - 1, V - 1, (double)on_device,
+           (double)layer.o[T - 1][V - 1]);
+    return fabsf(on_device - layer.o[T - 1][V - 1]) > 1e-4f * fabsf(layer.o[T - 1][V - 1]) + 1e-6f;
+}
