@@ -1,0 +1,188 @@
+#include "harness.h"
+
+#include "reference/number.h"
+
+#include <stdio.h>
+#include <string.h>
+
+char test_log_text[4096];
+struct check_device test_device;
+
+void test_log(void *user, clattn_log_level level, const char *message)
+{
+    size_t used = strlen(test_log_text);
+
+    (void)user, (void)level;
+    snprintf(test_log_text + used, sizeof test_log_text - used, "%s\n", message);
+}
+
+void test_log_clear(void)
+{
+    test_log_text[0] = '\0';
+}
+
+void test_assert_status(clattn_status actual, clattn_status expected, const char *expr, const char *file, int line)
+{
+    if (actual == expected)
+        return;
+    print_error("%s:%d: %s\n  gave \"%s\", expected \"%s\"\n  log: %s\n", file, line, expr, clattn_status_text(actual),
+                clattn_status_text(expected), test_log_text);
+    _fail(file, line);
+}
+
+void test_assert_logged(const char *part, const char *file, int line)
+{
+    if (strstr(test_log_text, part) != NULL)
+        return;
+    print_error("%s:%d: \"%s\" is not in the log:\n%s\n", file, line, part, test_log_text);
+    _fail(file, line);
+}
+
+static const char *device_name(void)
+{
+    const char *name = getenv("CLATTN_TEST_DEVICE");
+
+    return name != NULL ? name : "Portable Computing Language";
+}
+
+int test_is_reference(void)
+{
+    return strcmp(device_name(), "reference") == 0;
+}
+
+static cl_device_id find_device(const char *name)
+{
+    static clattn_device_info infos[32];
+    size_t count = 0;
+
+    clattn_devices(infos, COUNT(infos), &count);
+    for (size_t i = 0; i < count && i < COUNT(infos); i++)
+        if (strstr(infos[i].platform, name) != NULL || strstr(infos[i].name, name) != NULL)
+            return infos[i].device;
+    return NULL;
+}
+
+int test_device_open(void **state)
+{
+    const char *name = device_name();
+    cl_device_id device;
+
+    (void)state;
+    if (test_is_reference())
+        return 0;
+    device = find_device(name);
+    if (device == NULL) {
+        print_error("no OpenCL device is named %s\n", name);
+        return 1;
+    }
+    test_log_clear();
+    if (check_device_open(&test_device, device, test_log, NULL) == CLATTN_SUCCESS)
+        return 0;
+    print_error("%s", test_log_text);
+    return 1;
+}
+
+int test_device_close(void **state)
+{
+    (void)state;
+    check_device_close(&test_device);
+    return 0;
+}
+
+static clattn_status run_reference(struct check_tensors *tensors)
+{
+    clattn_operands operands;
+
+    check_operands(&operands, tensors);
+    return clattn_reference(&tensors->desc, &operands, test_log, NULL);
+}
+
+void test_run(struct check_tensors *tensors)
+{
+    test_log_clear();
+    if (test_is_reference())
+        assert_status(run_reference(tensors), SUCCESS);
+    else
+        assert_status(check_run(tensors, &test_device, NULL, 0, test_log, NULL), SUCCESS);
+}
+
+void test_make(struct check_tensors *tensors, const clattn_plan_desc *desc, enum check_gates gates,
+               const int64_t *cu_seqlens)
+{
+    assert_status(check_make(tensors, desc, 1, gates, cu_seqlens), SUCCESS);
+}
+
+void test_compare(const struct check_tensor *actual, const struct check_tensor *expected, double bound,
+                  const char *what)
+{
+    double error = check_tensor_error(actual, expected);
+    int same = actual->bytes == expected->bytes && memcmp(actual->data, expected->data, actual->bytes) == 0;
+
+    if (bound > 0 ? error <= bound : same)
+        return;
+    if (bound > 0)
+        fail_msg("%s: %s differs, relative error %g, bound %g", what, actual->info.name, error, bound);
+    fail_msg("%s: %s has other bits, relative error %g", what, actual->info.name, error);
+}
+
+void test_compare_all(const struct check_tensors *actual, const struct check_tensors *expected, double bound,
+                      const char *what)
+{
+    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+        if (expected->tensor[id].info.output && expected->tensor[id].data != NULL)
+            test_compare(&actual->tensor[id], &expected->tensor[id], bound, what);
+}
+
+double test_get(const struct check_tensors *tensors, clattn_operand_id id, int64_t i)
+{
+    return number_load(tensors->tensor[id].info.dtype, tensors->tensor[id].data, i);
+}
+
+void test_set(struct check_tensors *tensors, clattn_operand_id id, int64_t i, double value)
+{
+    number_store(tensors->tensor[id].info.dtype, tensors->tensor[id].data, i, value);
+}
+
+void test_set_all(struct check_tensors *tensors, clattn_operand_id id, double value)
+{
+    int64_t count = check_count(&tensors->tensor[id].info);
+
+    for (int64_t i = 0; i < count; i++)
+        test_set(tensors, id, i, value);
+}
+
+void test_spread(struct check_tensors *to, clattn_operand_id to_id, const struct check_tensors *from,
+                 clattn_operand_id from_id, int64_t repeat)
+{
+    int64_t count = check_count(&to->tensor[to_id].info);
+
+    assert_int_equal(count, check_count(&from->tensor[from_id].info) * repeat);
+    for (int64_t i = 0; i < count; i++)
+        test_set(to, to_id, i, test_get(from, from_id, i / repeat));
+}
+
+void test_copy(struct check_tensors *to, clattn_operand_id to_id, const struct check_tensors *from,
+               clattn_operand_id from_id)
+{
+    test_spread(to, to_id, from, from_id, 1);
+}
+
+void test_copy_tokens(struct check_tensors *to, int64_t to_first, const struct check_tensors *from, int64_t from_first,
+                      int64_t count, clattn_operand_id id)
+{
+    const struct check_tensor *source = &from->tensor[id], *target = &to->tensor[id];
+    int64_t batch = source->info.dims[0], to_rows = target->info.dims[1], from_rows = source->info.dims[1];
+    size_t row = source->bytes / (size_t)(batch * from_rows);
+
+    for (int64_t b = 0; b < batch; b++)
+        memcpy((char *)target->data + (size_t)(b * to_rows + to_first) * row,
+               (const char *)source->data + (size_t)(b * from_rows + from_first) * row, (size_t)count * row);
+}
+
+const char *test_rule_name(clattn_rule rule)
+{
+    clattn_rule_info info;
+
+    assert_int_equal(clattn_rule_describe(rule, &info), CLATTN_SUCCESS);
+    return info.name;
+}

@@ -1,0 +1,66 @@
+/* What the test programs share: cmocka, the device under test, captured log lines, and access to tensors by element.
+ *
+ * CLATTN_TEST_DEVICE is a part of the name of the platform or device to test, or "reference" for the host's reference in
+ * the device's place; PoCL when it is not set. */
+#ifndef CLATTN_TESTS_HARNESS_H
+#define CLATTN_TESTS_HARNESS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "check/check.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define OP(name) CLATTN_OPERAND_##name
+
+/* The log lines since the last test_log_clear, newest last. */
+extern char test_log_text[4096];
+void test_log(void *user, clattn_log_level level, const char *message);
+void test_log_clear(void);
+
+#define assert_status(expr, status) test_assert_status((expr), CLATTN_##status, #expr, __FILE__, __LINE__)
+void test_assert_status(clattn_status actual, clattn_status expected, const char *expr, const char *file, int line);
+/* The log since the last clear names part. */
+#define assert_logged(part) test_assert_logged((part), __FILE__, __LINE__)
+void test_assert_logged(const char *part, const char *file, int line);
+
+/* The device under test; context NULL when it is the reference. */
+extern struct check_device test_device;
+/* Group setup and teardown of cmocka. */
+int test_device_open(void **state);
+int test_device_close(void **state);
+int test_is_reference(void);
+
+/* Runs desc of tensors into its outputs, on the device under test, in poisoned memory; fails the test when it fails. */
+void test_run(struct check_tensors *tensors);
+/* check_make that fails the test. */
+void test_make(struct check_tensors *tensors, const clattn_plan_desc *desc, enum check_gates gates,
+               const int64_t *cu_seqlens);
+/* rel of two tensors within bound; bound 0: the same bits. what names the check in the failure. */
+void test_compare(const struct check_tensor *actual, const struct check_tensor *expected, double bound,
+                  const char *what);
+/* All outputs. */
+void test_compare_all(const struct check_tensors *actual, const struct check_tensors *expected, double bound,
+                      const char *what);
+
+double test_get(const struct check_tensors *tensors, clattn_operand_id id, int64_t i);
+void test_set(struct check_tensors *tensors, clattn_operand_id id, int64_t i, double value);
+void test_set_all(struct check_tensors *tensors, clattn_operand_id id, double value);
+/* Copies one tensor of the same shape. */
+void test_copy(struct check_tensors *to, clattn_operand_id to_id, const struct check_tensors *from,
+               clattn_operand_id from_id);
+/* to[i] = from[i / repeat]: one value for many channels. */
+void test_spread(struct check_tensors *to, clattn_operand_id to_id, const struct check_tensors *from,
+                 clattn_operand_id from_id, int64_t repeat);
+/* Copies the tokens from_first … from_first + count - 1 of every batch to those from to_first on. */
+void test_copy_tokens(struct check_tensors *to, int64_t to_first, const struct check_tensors *from, int64_t from_first,
+                      int64_t count, clattn_operand_id id);
+
+const char *test_rule_name(clattn_rule rule);
+
+#endif

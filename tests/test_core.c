@@ -1,0 +1,209 @@
+/* The small parts: version, statuses, rule names, threads, and the check library itself. */
+#include "harness.h"
+
+#include "rule.h"
+#include "thread.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+static void test_texts(void **state)
+{
+    (void)state;
+    assert_string_equal(clattn_version(), "0.1.0");
+    assert_string_equal(clattn_status_text(CLATTN_SUCCESS), "success");
+    assert_string_equal(clattn_status_text((clattn_status)1000), "unknown status");
+    assert_string_equal(clattn_status_text((clattn_status)-1), "unknown status");
+    for (int i = CLATTN_SUCCESS; i <= CLATTN_DEVICE_ERROR; i++)
+        assert_true(strlen(clattn_status_text((clattn_status)i)) > 3);
+}
+
+static void test_rule_names(void **state)
+{
+    clattn_rule_info info;
+
+    (void)state;
+    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < CLATTN_RULE_COUNT; rule++) {
+        assert_status(clattn_rule_describe(rule, &info), SUCCESS);
+        assert_int_equal(info.rule, rule);
+        assert_int_equal(clattn_rule_find(info.name), rule);
+        assert_true(strlen(info.recurrence) > 0 && strlen(info.paper) > 0);
+    }
+    assert_int_equal(clattn_rule_find("mamba2"), CLATTN_SIMPLE_GLA);
+    assert_int_equal(clattn_rule_find("gated_retention"), CLATTN_SIMPLE_GLA);
+    assert_int_equal(clattn_rule_find("gdn"), CLATTN_GATED_DELTA_RULE);
+    assert_int_equal(clattn_rule_find("hgrn2"), CLATTN_GLA);
+    assert_int_equal(clattn_rule_find("mamba"), CLATTN_RULE_NONE);
+    assert_int_equal(clattn_rule_find("amba2"), CLATTN_RULE_NONE);
+    assert_int_equal(clattn_rule_find("mamba2 gated_retention"), CLATTN_RULE_NONE);
+    assert_int_equal(clattn_rule_find(""), CLATTN_RULE_NONE);
+    assert_int_equal(clattn_rule_find(NULL), CLATTN_RULE_NONE);
+    assert_status(clattn_rule_describe(CLATTN_RULE_NONE, &info), INVALID_ARGUMENT);
+    assert_status(clattn_rule_describe(CLATTN_RULE_COUNT, &info), INVALID_ARGUMENT);
+    assert_status(clattn_rule_describe(CLATTN_GLA, NULL), INVALID_ARGUMENT);
+}
+
+static void count_visit(void *user, int64_t i)
+{
+    atomic_fetch_add(&((atomic_int *)user)[i], 1);
+}
+
+static void test_parallel_for(void **state)
+{
+    static atomic_int visits[1001];
+    const int64_t counts[] = {0, 1, 2, 63, 1000};
+
+    (void)state;
+    for (size_t c = 0; c < COUNT(counts); c++) {
+        for (size_t i = 0; i < COUNT(visits); i++)
+            atomic_init(&visits[i], 0);
+        parallel_for(counts[c], count_visit, visits);
+        for (int64_t i = 0; i < (int64_t)COUNT(visits); i++)
+            assert_int_equal(atomic_load(&visits[i]), i < counts[c]);
+    }
+}
+
+static void test_locks(void **state)
+{
+    mutex lock;
+
+    (void)state;
+    lock_init(&lock);
+    lock_take(&lock);
+    lock_give(&lock);
+    lock_take(&lock);
+    lock_give(&lock);
+    lock_destroy(&lock);
+}
+
+static const clattn_plan_desc small = {
+    .rule = CLATTN_KDA, .dtype = CLATTN_BF16, .batch = 2, .seq_len = 40, .heads = 2, .key_dim = 8, .value_dim = 6};
+
+/* The same seed gives the same numbers, another does not, and a longer batch begins with the shorter one's. */
+static void test_make_is_stable(void **state)
+{
+    struct check_tensors a, b, c, longer;
+    clattn_plan_desc more = small;
+
+    (void)state;
+    more.batch = 3;
+    assert_status(check_make(&a, &small, 5, CHECK_GATES_USUAL, NULL), SUCCESS);
+    assert_status(check_make(&b, &small, 5, CHECK_GATES_USUAL, NULL), SUCCESS);
+    assert_status(check_make(&c, &small, 6, CHECK_GATES_USUAL, NULL), SUCCESS);
+    assert_status(check_make(&longer, &more, 5, CHECK_GATES_USUAL, NULL), SUCCESS);
+    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+        if (a.tensor[id].data == NULL || a.tensor[id].info.output)
+            continue;
+        assert_memory_equal(a.tensor[id].data, b.tensor[id].data, a.tensor[id].bytes);
+        assert_memory_not_equal(a.tensor[id].data, c.tensor[id].data, a.tensor[id].bytes);
+        assert_memory_equal(a.tensor[id].data, longer.tensor[id].data, a.tensor[id].bytes);
+    }
+    assert_true(isnan(test_get(&a, OP(o), 0)));
+    check_free(&a);
+    check_free(&b);
+    check_free(&c);
+    check_free(&longer);
+}
+
+/* What testing.md asks of hard gates, and that an erase stays stable. */
+static void test_make_is_hard(void **state)
+{
+    struct check_tensors t;
+    int64_t zeros = 0, thousands = 0, infinite = 0, near_two = 0, gates, strengths;
+
+    (void)state;
+    assert_status(check_make(&t, &small, 1, CHECK_GATES_HARD, NULL), SUCCESS);
+    gates = check_count(&t.tensor[OP(g)].info);
+    strengths = check_count(&t.tensor[OP(beta)].info);
+    for (int64_t i = 0; i < gates; i++) {
+        double g = test_get(&t, OP(g), i);
+        assert_true(g <= 0);
+        zeros += g == 0;
+        thousands += g == -1000;
+        infinite += isinf(g) != 0;
+    }
+    for (int64_t i = 0; i < strengths; i++)
+        near_two += test_get(&t, OP(beta), i) >= 1.9;
+    assert_in_range(zeros, gates * 4 / 10, gates * 6 / 10);
+    assert_true(thousands > 0 && infinite > 0);
+    assert_true(near_two > strengths / 2);
+    for (int64_t row = 0; row < check_count(&t.tensor[OP(k)].info); row += small.key_dim) {
+        double sum = 0;
+        for (int64_t n = 0; n < small.key_dim; n++)
+            sum += pow(test_get(&t, OP(k), row + n), 2);
+        assert_true(sum <= 1 && sum > 0.95);
+    }
+    check_free(&t);
+}
+
+static double error_with(struct check_tensors *actual, const struct check_tensors *expected, int64_t i, double value)
+{
+    double before = test_get(actual, OP(o), i), error;
+
+    test_set(actual, OP(o), i, value);
+    error = check_error(actual, expected, NULL);
+    test_set(actual, OP(o), i, before);
+    return error;
+}
+
+static void test_error(void **state)
+{
+    struct check_tensors actual, expected;
+    clattn_plan_desc desc = small;
+    clattn_operand_id worst = CLATTN_OPERAND_COUNT;
+
+    (void)state;
+    desc.dtype = CLATTN_F32;
+    desc.flags = CLATTN_FINAL_STATE;
+    assert_status(check_make(&actual, &desc, 1, CHECK_GATES_USUAL, NULL), SUCCESS);
+    assert_status(check_reference(&expected, &actual, NULL, NULL), SUCCESS);
+    assert_null(expected.tensor[OP(q)].data);
+    assert_true(isinf(check_error(&actual, &expected, &worst))); /* nothing was written yet */
+    test_copy(&actual, OP(o), &expected, OP(o));
+    assert_true(isinf(check_error(&actual, &expected, &worst)));
+    assert_int_equal(worst, OP(final_state));
+    test_copy(&actual, OP(final_state), &expected, OP(final_state));
+    assert_true(check_error(&actual, &expected, NULL) == 0);
+    assert_true(isinf(error_with(&actual, &expected, 7, (double)NAN)));
+    assert_true(isinf(error_with(&actual, &expected, 7, (double)INFINITY)));
+    assert_true(error_with(&actual, &expected, 7, 9) > 1e-2);
+    test_set_all(&actual, OP(o), 1);
+    test_set_all(&expected, OP(o), 1);
+    assert_true(fabs(error_with(&actual, &expected, 3, 3) - 2 / sqrt((double)check_count(&actual.tensor[OP(o)].info))) <
+                1e-7);
+    test_set(&expected, OP(o), 3, (double)-INFINITY);
+    assert_true(isinf(error_with(&actual, &expected, 3, 3)));
+    assert_true(error_with(&actual, &expected, 3, (double)-INFINITY) == 0);
+    check_free(&actual);
+    check_free(&expected);
+}
+
+/* Every row of the rule table is reached by the cases with every storage type. */
+static void test_cases_cover(void **state)
+{
+    (void)state;
+    for (clattn_dtype dtype = CLATTN_F32; dtype <= CLATTN_BF16; dtype++) {
+        int usual = 0, variants = 0;
+        for (size_t i = 0; i < check_case_count; i++) {
+            usual += check_case_applies(&check_cases[i], 0, dtype);
+            variants += check_case_applies(&check_cases[i], 1, dtype);
+        }
+        assert_true(usual >= 4 && variants >= 1);
+    }
+    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < CLATTN_RULE_COUNT; rule++)
+        for (size_t i = 0; i < check_case_count; i++) {
+            clattn_plan_desc full, desc = check_case_desc(&check_cases[i], rule, CLATTN_F32, CLATTN_MODE_AUTO);
+            assert_status(clattn_plan_desc_complete(&full, &desc, test_log, NULL), SUCCESS);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_texts), cmocka_unit_test(test_rule_names),     cmocka_unit_test(test_parallel_for),
+        cmocka_unit_test(test_locks), cmocka_unit_test(test_make_is_stable), cmocka_unit_test(test_make_is_hard),
+        cmocka_unit_test(test_error), cmocka_unit_test(test_cases_cover),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,296 @@
+/* Descs: every default, every refusal with its words, shapes of operands, and the arithmetic of strides. */
+#include "harness.h"
+
+#include "problem.h"
+
+#include <math.h>
+#include <string.h>
+
+static const clattn_plan_desc good = {.rule = CLATTN_GATED_DELTA_RULE,
+                                      .batch = 2,
+                                      .seq_len = 10,
+                                      .heads = 4,
+                                      .qk_heads = 2,
+                                      .key_dim = 16,
+                                      .value_dim = 8};
+
+static clattn_status complete(clattn_plan_desc *full, const clattn_plan_desc *desc)
+{
+    test_log_clear();
+    return clattn_plan_desc_complete(full, desc, test_log, NULL);
+}
+
+static void test_defaults(void **state)
+{
+    const clattn_plan_desc least = {.rule = CLATTN_RWKV7, .seq_len = 3, .heads = 5, .key_dim = 4, .value_dim = 2};
+    clattn_plan_desc full, other = least;
+
+    (void)state;
+    assert_status(complete(&full, &least), SUCCESS);
+    assert_int_equal(full.batch, 1);
+    assert_int_equal(full.qk_heads, 5);
+    assert_int_equal(full.steps, 1);
+    assert_int_equal(full.layers, 1);
+    assert_true(full.scale == 1);
+    other.rule = CLATTN_GLA;
+    other.flags = CLATTN_CU_SEQLENS_INT64;
+    other.sequences = 2;
+    assert_status(complete(&full, &other), SUCCESS);
+    assert_true(full.scale == 0.5);
+    assert_int_equal(full.flags, CLATTN_CU_SEQLENS_INT64 | CLATTN_CU_SEQLENS);
+    other.scale = -3;
+    assert_status(complete(&full, &other), SUCCESS);
+    assert_true(full.scale == -3);
+    assert_status(complete(&other, &full), SUCCESS); /* completing twice changes nothing */
+    assert_memory_equal(&other, &full, sizeof full);
+}
+
+/* One field of a good desc set wrong, and two things that the message says. */
+#define BAD(field, value, first, second)                                                                               \
+    {                                                                                                                  \
+        offsetof(clattn_plan_desc, field), sizeof(good.field), value, first, second                                    \
+    }
+static const struct bad {
+    size_t offset, size;
+    int64_t value;
+    const char *first, *second;
+} bad_fields[] = {
+    BAD(rule, 0, "rule is 0", "1 to 16"),
+    BAD(rule, CLATTN_RULE_COUNT, "rule is 17", "1 to 16"),
+    BAD(rule, -1, "rule is -1", "1 to 16"),
+    BAD(dtype, 3, "dtype is 3", "0 to 2"),
+    BAD(gate_dtype, 9, "gate_dtype is 9", "0 to 2"),
+    BAD(batch, -2, "batch is -2", "1 to 2147483647"),
+    BAD(seq_len, 0, "seq_len is 0", "1 to "),
+    BAD(seq_len, (int64_t)1 << 31, "seq_len is 2147483648", "1 to 2147483647"),
+    BAD(sequences, 3, "sequences is 3", "without CLATTN_CU_SEQLENS"),
+    BAD(heads, 0, "heads is 0", "1 to 65535"),
+    BAD(heads, 65536, "heads is 65536", "1 to 65535"),
+    BAD(heads, 3, "qk_heads 2", "heads 3"),
+    BAD(qk_heads, 3, "qk_heads 3", "does not divide heads 4"),
+    BAD(qk_heads, 8, "qk_heads is 8", "1 to 4"),
+    BAD(key_dim, 0, "key_dim is 0", "1 to 256"),
+    BAD(key_dim, 257, "key_dim is 257", "1 to 256"),
+    BAD(value_dim, 1000, "value_dim is 1000", "1 to 256"),
+    BAD(mode, 3, "mode is 3", "0 to 2"),
+    BAD(chunk, 7, "chunk is 7", "8, 16, 32 or 64"),
+    BAD(chunk, 128, "chunk is 128", "8, 16, 32 or 64"),
+    BAD(feature_map, 5, "feature_map is 5", "0 to 2"),
+    BAD(feature_map, CLATTN_FEATURE_RELU, "gated_delta_rule", "feature_map"),
+    BAD(steps, 2, "gated_delta_rule", "steps"),
+    BAD(steps, 65, "steps is 65", "1 to 64"),
+    BAD(layers, -1, "layers is -1", "1 to "),
+    BAD(layers, 2, "gated_delta_rule", "layer"),
+    BAD(layer, 1, "layer is 1", "0 to 0"),
+    BAD(flags, CLATTN_NORMALIZE, "gated_delta_rule", "normalize"),
+    BAD(flags, CLATTN_GATE_PER_HEAD, "gated_delta_rule", "gate per head"),
+    BAD(flags, CLATTN_VALUE_GATE, "gated_delta_rule", "gv"),
+    BAD(flags, CLATTN_UNGATED, "gated_delta_rule", "ungated"),
+    BAD(flags, 1 << 10, "unknown bits", "0x400"),
+    BAD(flags, CLATTN_CU_SEQLENS, "batch is 2", "1 with cu_seqlens"),
+};
+
+static void test_bad_fields(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad_fields); i++) {
+        const struct bad *bad = &bad_fields[i];
+        clattn_plan_desc desc = good, full;
+        int32_t narrow = (int32_t)bad->value;
+        memcpy((char *)&desc + bad->offset, bad->size == 8 ? (const void *)&bad->value : &narrow, bad->size);
+        assert_status(complete(&full, &desc), INVALID_DESC);
+        assert_logged(bad->first);
+        assert_logged(bad->second);
+        assert_status(clattn_plan_desc_complete(&full, &desc, NULL, NULL), INVALID_DESC);
+    }
+}
+
+static void test_bad_numbers(void **state)
+{
+    const double scales[] = {(double)NAN, (double)INFINITY, -1e31};
+    clattn_plan_desc desc = good, full;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(scales); i++) {
+        desc.scale = scales[i];
+        assert_status(complete(&full, &desc), INVALID_DESC);
+        assert_logged("scale");
+    }
+    desc = good;
+    desc.batch = 1;
+    desc.flags = CLATTN_CU_SEQLENS;
+    assert_status(complete(&full, &desc), INVALID_DESC);
+    assert_logged("sequences is 0");
+    assert_status(complete(NULL, &good), INVALID_ARGUMENT);
+    assert_logged("full");
+    assert_status(complete(&full, NULL), INVALID_ARGUMENT);
+    assert_logged("desc");
+}
+
+/* What options only some rules take is refused by the others and taken by those. */
+static void test_options(void **state)
+{
+    int taken = 0;
+
+    (void)state;
+    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < CLATTN_RULE_COUNT; rule++) {
+        clattn_plan_desc desc = good, full;
+        desc.rule = rule;
+        assert_status(complete(&full, &desc), SUCCESS);
+        for (int variant = 1;; variant++, taken++) {
+            desc = good;
+            desc.rule = rule;
+            if (check_variant(rule, variant, &desc) == NULL)
+                break;
+            assert_status(complete(&full, &desc), SUCCESS);
+            desc.rule = CLATTN_RWKV6;
+            assert_status(complete(&full, &desc), INVALID_DESC);
+            assert_logged("rwkv6 takes no option");
+        }
+    }
+    assert_true(taken >= 8);
+}
+
+struct shape {
+    clattn_operand_id id;
+    int rank;
+    int64_t dims[4];
+    clattn_dtype dtype;
+    int output;
+};
+
+static void assert_shape(const clattn_plan_desc *desc, const struct shape *shape)
+{
+    clattn_operand_info info;
+
+    assert_status(clattn_operand_describe(desc, shape->id, &info), SUCCESS);
+    assert_int_equal(info.rank, shape->rank);
+    for (int i = 0; i < shape->rank; i++)
+        assert_int_equal(info.dims[i], shape->dims[i]);
+    assert_int_equal(info.output, shape->output);
+    if (shape->rank > 0 && shape->id != OP(cu_seqlens))
+        assert_int_equal(info.dtype, shape->dtype);
+}
+
+static void test_shapes(void **state)
+{
+    static const struct shape delta[] = {
+        {OP(q), 4, {2, 10, 2, 16}, CLATTN_F16, 0},
+        {OP(k), 4, {2, 10, 2, 16}, CLATTN_F16, 0},
+        {OP(v), 4, {2, 10, 4, 8}, CLATTN_F16, 0},
+        {OP(o), 4, {2, 10, 4, 8}, CLATTN_F16, 1},
+        {OP(g), 3, {2, 10, 4}, CLATTN_BF16, 0},
+        {OP(beta), 3, {2, 10, 4}, CLATTN_BF16, 0},
+        {OP(initial_state), 4, {2, 4, 16, 8}, CLATTN_F32, 0},
+        {OP(final_state), 4, {2, 4, 16, 8}, CLATTN_F32, 1},
+        {OP(p), 0, {0}, CLATTN_F32, 0},
+        {OP(cu_seqlens), 0, {0}, CLATTN_F32, 0},
+        {OP(final_normalizer), 0, {0}, CLATTN_F32, 1},
+    };
+    static const struct shape product[] = {
+        {OP(q), 4, {1, 10, 2, 16}, CLATTN_F32, 0},          {OP(k), 4, {1, 30, 2, 16}, CLATTN_F32, 0},
+        {OP(v), 4, {1, 30, 4, 8}, CLATTN_F32, 0},           {OP(g), 3, {1, 10, 4}, CLATTN_F32, 0},
+        {OP(beta), 3, {1, 30, 4}, CLATTN_F32, 0},           {OP(initial_state), 0, {0}, CLATTN_F32, 0},
+        {OP(final_state), 4, {5, 4, 8, 16}, CLATTN_F32, 1}, {OP(cu_seqlens), 1, {6}, CLATTN_F32, 0},
+    };
+    clattn_plan_desc desc = good;
+    clattn_operand_info info;
+
+    (void)state;
+    desc.dtype = CLATTN_F16;
+    desc.gate_dtype = CLATTN_BF16;
+    desc.flags = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE;
+    for (size_t i = 0; i < COUNT(delta); i++)
+        assert_shape(&desc, &delta[i]);
+    desc = good;
+    desc.rule = CLATTN_GATED_DELTA_PRODUCT;
+    desc.batch = 1;
+    desc.steps = 3;
+    desc.sequences = 5;
+    desc.flags = CLATTN_FINAL_STATE | CLATTN_STATE_VK | CLATTN_CU_SEQLENS;
+    for (size_t i = 0; i < COUNT(product); i++)
+        assert_shape(&desc, &product[i]);
+    assert_status(clattn_operand_describe(&desc, CLATTN_OPERAND_COUNT, &info), INVALID_ARGUMENT);
+    assert_status(clattn_operand_describe(&desc, (clattn_operand_id)-1, &info), INVALID_ARGUMENT);
+    assert_status(clattn_operand_describe(&desc, OP(q), NULL), INVALID_ARGUMENT);
+    assert_status(clattn_operand_describe(NULL, OP(q), &info), INVALID_ARGUMENT);
+    desc.heads = 0;
+    assert_status(clattn_operand_describe(&desc, OP(q), &info), INVALID_DESC);
+}
+
+/* problem_view of good's operand id at the plan's maxima. */
+static clattn_status view_of(clattn_operand_id id, clattn_operand operand, size_t size, struct view *view)
+{
+    static const struct log log = {test_log, NULL};
+    struct problem problem;
+    struct extent extent;
+
+    test_log_clear();
+    TRY(problem_init(&problem, &good, &log));
+    TRY(problem_extent(&problem, &(clattn_operands){.batch = 0}, &extent, &log));
+    for (int i = 0; i < problem.operand_count; i++)
+        if (problem.operands[i].id == id)
+            return problem_view(&problem, &extent, &problem.operands[i], &operand, size, view, &log);
+    return CLATTN_UNSUPPORTED;
+}
+
+static void test_views(void **state)
+{
+    const int64_t far = (int64_t)1 << 40;
+    struct view view;
+
+    (void)state;
+    assert_status(view_of(OP(q), (clattn_operand){.offset = 8}, 0, &view), SUCCESS);
+    assert_memory_equal(&view, (&(struct view){2, 320, 32, 16}), sizeof view);
+    assert_status(view_of(OP(beta), (clattn_operand){.offset = 0}, 0, &view), SUCCESS);
+    assert_memory_equal(&view, (&(struct view){0, 40, 4, 1}), sizeof view);
+    assert_status(
+        view_of(OP(v), (clattn_operand){.batch_stride = 9 * far, .token_stride = far, .head_stride = 8}, 0, &view),
+        SUCCESS);
+    assert_memory_equal(&view, (&(struct view){0, 9 * far, far, 8}), sizeof view);
+    /* exactly enough, and one byte less; offsets past 2^32 bytes and strides past 2^31 elements */
+    assert_status(view_of(OP(q), (clattn_operand){.offset = 8}, 640 * 4, &view), SUCCESS);
+    assert_status(view_of(OP(q), (clattn_operand){.offset = 8}, 640 * 4 - 1, &view), INVALID_OPERAND);
+    assert_logged("q needs 640 elements of 4 bytes");
+    assert_logged("holds 639");
+    assert_status(view_of(OP(v), (clattn_operand){.offset = (size_t)1 << 33, .token_stride = far, .head_stride = 8},
+                          (size_t)(9 * far + 32) * 4, &view),
+                  SUCCESS);
+    assert_int_equal(view.offset, (int64_t)1 << 31);
+    assert_status(
+        view_of(OP(v), (clattn_operand){.token_stride = far, .head_stride = 8}, (size_t)(9 * far + 32) * 4 - 4, &view),
+        INVALID_OPERAND);
+    assert_logged("v needs 9895604650016");
+}
+
+static void test_bad_views(void **state)
+{
+    static const struct {
+        clattn_operand_id id;
+        clattn_operand operand;
+        const char *first, *second;
+    } bad[] = {
+        {OP(k), {.offset = 2}, "k: offset 2", "element size 4"},
+        {OP(g), {.token_stride = -1, .head_stride = 1}, "g: its token stride is -1", "elements"},
+        {OP(v), {.head_stride = INT64_MAX}, "v: its head stride is 9223372036854775807", "expected 0 to"},
+        {OP(v), {.batch_stride = INT64_MAX / 4}, "v: its batch stride is", "expected 0 to"},
+    };
+    struct view view;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        assert_status(view_of(bad[i].id, bad[i].operand, 0, &view), INVALID_OPERAND);
+        assert_logged(bad[i].first);
+        assert_logged(bad[i].second);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults),  cmocka_unit_test(test_bad_fields), cmocka_unit_test(test_bad_numbers),
+        cmocka_unit_test(test_options),   cmocka_unit_test(test_shapes),     cmocka_unit_test(test_views),
+        cmocka_unit_test(test_bad_views),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
