@@ -107,7 +107,10 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ $# -eq 1 ] && [ -d "$1" ] || { echo "usage: offline_compile.sh [--strict] [--jobs N] [--targets LIST] DIRECTORY" >&2; exit 2; }
+if [ $# -ne 1 ] || [ ! -d "$1" ]; then
+    echo "usage: offline_compile.sh [--strict] [--jobs N] [--targets LIST] DIRECTORY" >&2
+    exit 2
+fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -1,6 +1,6 @@
 # Tests of the project as a whole: the public header, exported names, the installed package and the examples, the
-# format of the sources, the kernels under other compilers, and the command on other OpenCL implementations.
-# Labels choose among them: unit, install, example, format, offline, rusticl, oclgrind.
+# format of the sources, the kernels under other compilers; with CLATTN_CI, other builds.
+# Labels choose among them: unit, install, example, format, offline, build, fuzz.
 
 function(clattn_project_test name label)
     add_test(NAME ${name} COMMAND ${ARGN})
@@ -82,3 +82,19 @@ if(CLATTN_BASH AND TARGET clattn_dump_kernels)
     set_tests_properties(dump_kernels PROPERTIES FIXTURES_SETUP kernels)
     set_tests_properties(offline_compilers PROPERTIES FIXTURES_REQUIRED kernels PROCESSORS 2 TIMEOUT 1200)
 endif()
+
+# ---- With CLATTN_CI: other builds, and no tool may be missing -----------------------------------------------------
+
+if(NOT CLATTN_CI)
+    return()
+endif()
+foreach(tool CLATTN_BASH CLATTN_PKG_CONFIG CLATTN_CLANG_FORMAT CLATTN_CXX_COMPILER)
+    if(NOT ${tool})
+        message(FATAL_ERROR "CLATTN_CI: no ${tool}; cmake/bootstrap.sh --test-tools installs it")
+    endif()
+endforeach()
+
+foreach(script IN ITEMS clang_build sanitizers fuzz)
+    clattn_project_test(${script} build ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/other_build.sh ${script})
+    set_tests_properties(${script} PROPERTIES PROCESSORS 2 TIMEOUT 900 ENVIRONMENT "CMAKE_GENERATOR=${CMAKE_GENERATOR}")
+endforeach()

@@ -1,0 +1,97 @@
+#!/bin/sh
+# bootstrap.sh [--deps-only | --no-deps] [--test-tools]
+#
+# On a fresh Debian, Ubuntu, Fedora or Arch machine: installs what clattn needs, builds it into ./build, and runs it:
+# an input is made, a rule is run on it, and every rule is checked on an OpenCL device against the reference in double
+# precision. Ends with the table of results. Other systems: install what `packages` names and give --no-deps.
+#
+#   --deps-only    only install packages
+#   --no-deps      install nothing
+#   --test-tools   also install what some tests use and are skipped without: a second OpenCL implementation, Oclgrind,
+#                  offline compilers for AMD, Intel and NVIDIA, clang with sanitizers, clang-format (Debian, Ubuntu)
+set -eu
+
+deps=1 build=1 tools=0
+for option; do
+    case $option in
+    --deps-only) build=0 ;;
+    --no-deps) deps=0 ;;
+    --test-tools) tools=1 ;;
+    -h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "bootstrap.sh: unknown option $option" >&2; exit 2 ;;
+    esac
+done
+cd "$(dirname "$0")/.."
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+# Mirrors fail now and then.
+retry() {
+    for pause in 5 20 60; do
+        "$@" && return
+        echo "bootstrap.sh: trying again in $pause s: $*" >&2
+        sleep "$pause"
+    done
+    "$@"
+}
+
+apt() {
+    retry as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300 "$@"
+}
+
+# The packages of a list that the distribution has.
+apt_known() {
+    for package; do
+        if apt-cache show "$package" >/dev/null 2>&1; then
+            echo "$package"
+        else
+            echo "bootstrap.sh: no package $package here; the tests that use it are skipped" >&2
+        fi
+    done
+}
+
+# Build tools; OpenCL headers, loader and a CPU device (PoCL); cJSON for the command, cmocka for the tests.
+install_packages() {
+    if command -v apt-get >/dev/null; then
+        apt update
+        apt install --no-install-recommends cmake ninja-build gcc libc6-dev binutils pkg-config \
+            opencl-c-headers ocl-icd-opencl-dev ocl-icd-libopencl1 pocl-opencl-icd libcjson-dev libcmocka-dev
+        if [ "$tools" = 1 ]; then
+            # shellcheck disable=SC2046 # words
+            apt install --no-install-recommends $(apt_known g++ git clang libclang-rt-dev clang-format-14 \
+                mesa-opencl-icd oclgrind intel-opencl-icd clang-19)
+        fi
+    elif command -v dnf >/dev/null; then
+        retry as_root dnf install -y cmake ninja-build gcc pkgconf-pkg-config 'pkgconfig(OpenCL-Headers)' \
+            'pkgconfig(OpenCL)' pocl 'pkgconfig(libcjson)' 'pkgconfig(cmocka)'
+    elif command -v pacman >/dev/null; then
+        retry as_root pacman -Sy --needed --noconfirm cmake ninja gcc pkgconf opencl-headers ocl-icd pocl cjson cmocka
+    else
+        echo "bootstrap.sh: neither apt-get, dnf nor pacman here: install CMake >= 3.25, a C compiler, the OpenCL" \
+            "headers and loader, an OpenCL device's driver, cJSON and cmocka, and give --no-deps" >&2
+        exit 1
+    fi
+}
+
+if [ "$deps" = 1 ]; then
+    install_packages
+fi
+if [ "$build" = 0 ]; then
+    exit
+fi
+
+if [ ! -e build/CMakeCache.txt ] && command -v ninja >/dev/null; then
+    export CMAKE_GENERATOR=Ninja
+fi
+cmake --preset release
+cmake --build --preset release --parallel
+
+first=build/first
+mkdir -p $first
+set -x
+build/bin/clattn devices
+build/bin/clattn make-input gated_delta_rule --shape B=2,T=1000,H=4,K=64,V=64 --dtype f32 -o $first/in.safetensors
+build/bin/clattn run gated_delta_rule -i $first/in.safetensors -o $first/out.safetensors
+build/bin/clattn verify --dtype f32 --mode auto
