@@ -1,7 +1,7 @@
 # The library, its header, and what find_package and pkg-config need to find them.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS clattn_shared clattn_static EXPORT clattn-targets
+install(TARGETS clattn_shared clattn_sealed EXPORT clattn-targets
         RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}

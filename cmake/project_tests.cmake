@@ -20,8 +20,13 @@ if(NOT MSVC)
     endif()
 endif()
 if(CMAKE_NM AND UNIX AND NOT APPLE)
-    clattn_project_test(exports unit ${CMAKE_COMMAND} -DNM=${CMAKE_NM} -DLIBRARY=$<TARGET_FILE:clattn_shared>
+    clattn_project_test(exports_shared unit ${CMAKE_COMMAND} -DNM=${CMAKE_NM} -DFLAGS=-D
+                        -DLIBRARY=$<TARGET_FILE:clattn_shared>
                         -P ${PROJECT_SOURCE_DIR}/cmake/check_exports.cmake)
+    if(CMAKE_OBJCOPY)
+        clattn_project_test(exports_static unit ${CMAKE_COMMAND} -DNM=${CMAKE_NM}
+                            -DLIBRARY=$<TARGET_FILE:clattn_sealed> -P ${PROJECT_SOURCE_DIR}/cmake/check_exports.cmake)
+    endif()
 endif()
 
 # ---- The installed package and the examples that use it ----------------------------------------------------------
