@@ -1,13 +1,19 @@
 #!/usr/bin/env bash
 # check_pkg_config.sh PREFIX SOURCE OUTPUT CC [FLAG…]
-# Builds SOURCE with cc and pkg-config alone, against the shared and the static library, and runs it as on a machine
-# without OpenCL: the loader finds files of libOpenCL's names first, and they are empty.
+# Builds SOURCE (a C file, or the C program in a Markdown file) with cc and pkg-config alone, against the shared and the
+# static library, and runs it as on a machine without OpenCL: the loader finds files of libOpenCL's names first, and they
+# are empty.
 set -euo pipefail
 prefix=$1 source=$2 output=$3
 shift 3
 mkdir -p "$output/no-opencl"
 : >"$output/no-opencl/libOpenCL.so.1"
 : >"$output/no-opencl/libOpenCL.so"
+if [ "${source##*.}" = md ]; then
+    # shellcheck disable=SC2016 # backticks of Markdown
+    sed -n '/^```c$/,/^```$/{/^```/!p}' "$source" >"$output/program.c"
+    source=$output/program.c
+fi
 PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name clattn.pc)")
 export PKG_CONFIG_PATH
 libdir=$(pkg-config --variable=libdir clattn)

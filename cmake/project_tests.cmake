@@ -64,7 +64,14 @@ if(CLATTN_BASH AND CLATTN_PKG_CONFIG)
     clattn_project_test(example_pkg_config example ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/check_pkg_config.sh
                         ${prefix} ${PROJECT_SOURCE_DIR}/examples/reference_only/main.c ${trial}/pkg_config
                         ${CMAKE_C_COMPILER} ${CMAKE_C_FLAGS})
-    set_tests_properties(example_pkg_config PROPERTIES FIXTURES_REQUIRED installed)
+    clattn_project_test(example_readme example ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/check_pkg_config.sh
+                        ${prefix} ${PROJECT_SOURCE_DIR}/README.md ${trial}/readme ${CMAKE_C_COMPILER} ${CMAKE_C_FLAGS})
+    set_tests_properties(example_pkg_config example_readme PROPERTIES FIXTURES_REQUIRED installed)
+endif()
+
+if(TARGET clattn_cli)
+    clattn_project_test(readme unit ${CMAKE_COMMAND} -DCLATTN=$<TARGET_FILE:clattn_cli>
+                        -DREADME=${PROJECT_SOURCE_DIR}/README.md -P ${PROJECT_SOURCE_DIR}/cmake/check_readme.cmake)
 endif()
 
 # ---- The sources' format ------------------------------------------------------------------------------------------
