@@ -1,0 +1,134 @@
+/* test_rules RULE [PART]: the device against the reference, for every mode, storage type, variant and case that applies.
+ * PART: "all" (default); "some", the cases that also run the variants; "tiny", shapes small enough for a simulator. */
+#include "harness.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const int64_t tiny_cuts[] = {0, 0, 1, 18};
+
+static const struct check_case tiny_cases[] = {
+    {.name = "tiny",
+     .batch = 2,
+     .seq_len = 19,
+     .heads = 2,
+     .qk_heads = 1,
+     .key_dim = 12,
+     .value_dim = 8,
+     .flags = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE,
+     .gates = CHECK_GATES_HARD,
+     .variants = 1,
+     .dtypes = 1 << CLATTN_F32},
+    {.name = "tiny packed",
+     .batch = 1,
+     .seq_len = 18,
+     .heads = 1,
+     .qk_heads = 1,
+     .key_dim = 8,
+     .value_dim = 12,
+     .flags = CLATTN_FINAL_STATE | CLATTN_CU_SEQLENS | CLATTN_QK_L2NORM,
+     .cu_seqlens = tiny_cuts,
+     .sequences = 3,
+     .dtypes = 1 << CLATTN_F32 | 1 << CLATTN_BF16},
+};
+
+static const char *const mode_names[] = {"auto", "recurrent", "chunk"};
+static const char *const dtype_names[] = {"f32", "f16", "bf16"};
+
+static struct {
+    clattn_rule rule;
+    const struct check_case *cases;
+    size_t count;
+    int some;
+} chosen;
+
+/* One plan; 0 when it fails, after a line that says what and by how much. */
+static int passes(struct check_tensors *tensors, const struct check_tensors *expected, const char *what)
+{
+    clattn_operand_id worst = OP(o);
+    double error;
+    clattn_status status;
+
+    test_log_clear();
+    status = check_run(tensors, &test_device, NULL, 0, test_log, NULL);
+    if (status != CLATTN_SUCCESS) {
+        print_error("%s: %s\n%s", what, clattn_status_text(status), test_log_text);
+        return 0;
+    }
+    error = check_error(tensors, expected, &worst);
+    if (error <= check_bound(tensors->desc.dtype))
+        return 1;
+    print_error("%s: relative error of %s is %.3g, bound %.3g\n", what, tensors->tensor[worst].info.name, error,
+                check_bound(tensors->desc.dtype));
+    return 0;
+}
+
+/* Every mode on the same inputs; the number of failures. */
+static int run_modes(const struct check_case *c, const clattn_plan_desc *desc, const char *variant)
+{
+    struct check_tensors tensors, expected;
+    char what[160];
+    int failures = 0;
+
+    test_make(&tensors, desc, c->gates, c->cu_seqlens);
+    assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
+    for (int mode = CLATTN_MODE_AUTO; mode <= CLATTN_MODE_CHUNK; mode++) {
+        tensors.desc.mode = (clattn_mode)mode;
+        snprintf(what, sizeof what, "%s%s%s, %s, %s, %s", test_rule_name(desc->rule), *variant ? " " : "", variant,
+                 c->name, dtype_names[desc->dtype], mode_names[mode]);
+        failures += !passes(&tensors, &expected, what);
+    }
+    check_free(&tensors);
+    check_free(&expected);
+    return failures;
+}
+
+static void test_dtype(void **state)
+{
+    clattn_dtype dtype = *(const clattn_dtype *)*state;
+    int failures = 0, runs = 0;
+
+    for (size_t i = 0; i < chosen.count; i++) {
+        const struct check_case *c = &chosen.cases[i];
+        for (int variant = 0; !chosen.some || c->variants; variant++) {
+            clattn_plan_desc desc = check_case_desc(c, chosen.rule, dtype, CLATTN_MODE_AUTO);
+            const char *name = check_variant(chosen.rule, variant, &desc);
+            if (name == NULL)
+                break;
+            if (!check_case_applies(c, variant, dtype))
+                continue;
+            failures += run_modes(c, &desc, name);
+            runs += 3;
+        }
+    }
+    if (failures > 0)
+        fail_msg("%d of %d runs failed", failures, runs);
+}
+
+static int choose(int argc, char **argv)
+{
+    const char *part = argc > 2 ? argv[2] : "all";
+    int tiny = strcmp(part, "tiny") == 0;
+
+    chosen.rule = argc > 1 ? clattn_rule_find(argv[1]) : CLATTN_RULE_NONE;
+    chosen.cases = tiny ? tiny_cases : check_cases;
+    chosen.count = tiny ? COUNT(tiny_cases) : check_case_count;
+    chosen.some = strcmp(part, "some") == 0;
+    return chosen.rule != CLATTN_RULE_NONE && (tiny || chosen.some || strcmp(part, "all") == 0);
+}
+
+int main(int argc, char **argv)
+{
+    static clattn_dtype dtypes[] = {CLATTN_F32, CLATTN_F16, CLATTN_BF16};
+    const struct CMUnitTest tests[] = {
+        {"f32", test_dtype, NULL, NULL, &dtypes[0]},
+        {"f16", test_dtype, NULL, NULL, &dtypes[1]},
+        {"bf16", test_dtype, NULL, NULL, &dtypes[2]},
+    };
+
+    if (!choose(argc, argv)) {
+        print_error("usage: test_rules RULE [all|some|tiny]\n");
+        return 2;
+    }
+    return cmocka_run_group_tests(tests, test_device_open, test_device_close);
+}
