@@ -1,0 +1,106 @@
+#include "cli/buffers.h"
+
+#include <string.h>
+
+enum { ALIGNMENT = 4096 };
+
+/* The operand in whose buffer this one lies. */
+static int home(const struct buffers *buffers, int id)
+{
+    static const int initial[CLATTN_OPERAND_COUNT] = {
+        [CLATTN_OPERAND_final_state] = CLATTN_OPERAND_initial_state,
+        [CLATTN_OPERAND_final_normalizer] = CLATTN_OPERAND_initial_normalizer,
+        [CLATTN_OPERAND_final_stabilizer] = CLATTN_OPERAND_initial_stabilizer,
+    };
+
+    return buffers->in_place && initial[id] != 0 ? initial[id] : id;
+}
+
+static clattn_status create_buffer(const struct buffers *buffers, size_t bytes, cl_mem *buffer)
+{
+    cl_int error;
+
+    *buffer = opencl_get()->CreateBuffer(buffers->device->cl, CL_MEM_READ_WRITE, bytes, NULL, &error);
+    TRY_CL(&buffers->log, error);
+    return CLATTN_SUCCESS;
+}
+
+clattn_status buffers_create(struct buffers *buffers, const struct check_device *device,
+                             const struct check_tensors *tensors, size_t sets, int in_place, size_t workspace,
+                             clattn_log_fn log, void *log_user)
+{
+    *buffers = (struct buffers){.device = device, .log = {log, log_user}, .sets = sets, .in_place = in_place};
+    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+        if (tensors->tensor[id].data == NULL)
+            continue;
+        buffers->stride[id] = (tensors->tensor[id].bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        if (home(buffers, id) == id)
+            TRY(create_buffer(buffers, buffers->stride[id] * sets, &buffers->buffer[id]));
+    }
+    return workspace > 0 ? create_buffer(buffers, workspace, &buffers->workspace) : CLATTN_SUCCESS;
+}
+
+void buffers_destroy(struct buffers *buffers)
+{
+    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+        if (buffers->buffer[id] != NULL)
+            opencl_get()->ReleaseMemObject(buffers->buffer[id]);
+    if (buffers->workspace != NULL)
+        opencl_get()->ReleaseMemObject(buffers->workspace);
+    memset(buffers, 0, sizeof *buffers);
+}
+
+static clattn_status write_tensor(const struct buffers *buffers, size_t set, const struct check_tensors *tensors,
+                                  int id)
+{
+    const struct check_tensor *tensor = &tensors->tensor[id];
+
+    TRY_CL(&buffers->log,
+           opencl_get()->EnqueueWriteBuffer(buffers->device->queue, buffers->buffer[id], CL_TRUE,
+                                            set * buffers->stride[id], tensor->bytes, tensor->data, 0, NULL, NULL));
+    return CLATTN_SUCCESS;
+}
+
+clattn_status buffers_write(const struct buffers *buffers, size_t set, const struct check_tensors *tensors)
+{
+    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+        if (tensors->tensor[id].data != NULL && !tensors->tensor[id].info.output)
+            TRY(write_tensor(buffers, set, tensors, id));
+    return CLATTN_SUCCESS;
+}
+
+clattn_status buffers_poison(const struct buffers *buffers, size_t set, const struct check_tensors *tensors)
+{
+    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+        if (tensors->tensor[id].data != NULL && tensors->tensor[id].info.output && home(buffers, id) == id)
+            TRY(write_tensor(buffers, set, tensors, id));
+    return CLATTN_SUCCESS;
+}
+
+clattn_status buffers_read(const struct buffers *buffers, size_t set, struct check_tensors *tensors)
+{
+    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+        const struct check_tensor *tensor = &tensors->tensor[id];
+        if (tensor->data == NULL || !tensor->info.output)
+            continue;
+        TRY_CL(&buffers->log,
+               opencl_get()->EnqueueReadBuffer(buffers->device->queue, buffers->buffer[home(buffers, id)], CL_TRUE,
+                                               set * buffers->stride[id], tensor->bytes, tensor->data, 0, NULL, NULL));
+    }
+    return CLATTN_SUCCESS;
+}
+
+clattn_operands buffers_operands(const struct buffers *buffers, size_t set, const clattn_plan_desc *desc)
+{
+    clattn_operands operands = {.workspace = {.buffer = buffers->workspace},
+                                .batch = desc->batch,
+                                .seq_len = desc->seq_len,
+                                .sequences = desc->sequences};
+
+    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+        clattn_operand *operand = check_operand(&operands, (clattn_operand_id)id);
+        operand->buffer = buffers->buffer[home(buffers, id)];
+        operand->offset = set * buffers->stride[id];
+    }
+    return operands;
+}

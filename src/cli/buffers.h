@@ -1,0 +1,31 @@
+/* A problem's tensors on a device: a buffer an operand, holding one or more sets of it, one behind the other. */
+#ifndef CLATTN_SRC_CLI_BUFFERS_H
+#define CLATTN_SRC_CLI_BUFFERS_H
+
+#include "check/check.h"
+
+struct buffers {
+    const struct check_device *device;
+    struct log log;
+    cl_mem buffer[CLATTN_OPERAND_COUNT], workspace;
+    size_t stride[CLATTN_OPERAND_COUNT]; /* bytes from one set to the next */
+    size_t sets;
+    int in_place; /* final states lie where the initial ones do */
+};
+
+/* Room for the tensors (a plan's maxima) and workspace bytes. buffers_destroy in all cases. */
+clattn_status buffers_create(struct buffers *buffers, const struct check_device *device,
+                             const struct check_tensors *tensors, size_t sets, int in_place, size_t workspace,
+                             clattn_log_fn log, void *log_user);
+void buffers_destroy(struct buffers *buffers);
+
+/* The inputs of tensors into one set. */
+clattn_status buffers_write(const struct buffers *buffers, size_t set, const struct check_tensors *tensors);
+/* The outputs of tensors as they are, but for those in place, into one set: after check_make they are NaN. */
+clattn_status buffers_poison(const struct buffers *buffers, size_t set, const struct check_tensors *tensors);
+/* One set's outputs into tensors. */
+clattn_status buffers_read(const struct buffers *buffers, size_t set, struct check_tensors *tensors);
+/* One set as clattn_enqueue takes it, for tensors of desc's lengths. */
+clattn_operands buffers_operands(const struct buffers *buffers, size_t set, const clattn_plan_desc *desc);
+
+#endif

@@ -1,0 +1,80 @@
+/* What the subcommands share: exit codes, messages, and the settings that the options make. */
+#ifndef CLATTN_SRC_CLI_CLI_H
+#define CLATTN_SRC_CLI_CLI_H
+
+#include "clattn.h"
+#include "log.h"
+
+enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_BAD = 2 };
+
+/* ---- Messages: one line each, on stderr, control characters replaced ---- */
+
+/* "clattn: LINE"; is EXIT_BAD: return bad("%s: …", path). */
+int bad(const char *format, ...) PRINTF_LIKE(1, 2);
+/* The same for what is not the user's fault; is EXIT_FAILED. */
+int failed(const char *format, ...) PRINTF_LIKE(1, 2);
+void warn(const char *format, ...) PRINTF_LIKE(1, 2);
+
+/* Keeps the first error that the library logs and prints its warnings: pass sink_log with a struct sink. */
+struct sink {
+    char error[1024];
+};
+void sink_log(void *user, clattn_log_level level, const char *message);
+/* Prints "WHERE: what the library said", forgets it, and is the exit code that the status means. */
+int library_error(struct sink *sink, const char *where, clattn_status status);
+
+/* ---- Settings ---- */
+
+enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CSV, FORMAT_MARKDOWN };
+
+struct shape {
+    int64_t batch, seq_len, heads, qk_heads, key_dim, value_dim; /* 0: not given */
+};
+
+enum { MAX_SHAPES = 64, MAX_RULES = 64, DTYPE_COUNT = 3, MODE_COUNT = 3 };
+
+struct settings {
+    const struct command *command;
+    clattn_plan_desc desc; /* what --scale, --option … say; shapes, dtype and mode are in the lists below */
+    const char *input, *output, *device;
+    clattn_rule rules[MAX_RULES];
+    struct shape shapes[MAX_SHAPES];
+    clattn_dtype dtypes[DTYPE_COUNT];
+    clattn_mode modes[MODE_COUNT];
+    size_t rule_count, shape_count, dtype_count, mode_count;
+    int64_t *cu_seqlens; /* of --varlen: sequences + 1 entries, owned; NULL */
+    int64_t sequences;
+    uint64_t seed;
+    int64_t repeat; /* 0: the default */
+    int step;       /* --pass step */
+    int initial_state, verbose, help;
+    enum format format;
+};
+
+/* ---- Subcommands ---- */
+
+enum {
+    COMMAND_DEVICES = 1,
+    COMMAND_RULES = 2,
+    COMMAND_MAKE_INPUT = 4,
+    COMMAND_RUN = 8,
+    COMMAND_VERIFY = 16,
+    COMMAND_BENCH = 32
+};
+
+struct command {
+    const char *name;
+    unsigned bit;
+    size_t rules_min, rules_max;
+    int (*main)(struct settings *settings);
+    const char *usage, *summary;
+};
+
+int devices_main(struct settings *settings);
+int rules_main(struct settings *settings);
+int make_input_main(struct settings *settings);
+int run_main(struct settings *settings);
+int verify_main(struct settings *settings);
+int bench_main(struct settings *settings);
+
+#endif

@@ -1,0 +1,52 @@
+/* clattn devices */
+#include "cli/cli.h"
+#include "cli/table.h"
+
+enum { MAX_DEVICES = 64 };
+
+static const struct column columns[] = {
+    {"index", "#", COLUMN_FIXED, 0},
+    {"name", "device", COLUMN_WORD, 0},
+    {"platform", "platform", COLUMN_WORD, 0},
+    {"driver", "driver", COLUMN_WORD, 0},
+    {"type", "type", COLUMN_WORD, 0},
+    {"compute_units", "units", COLUMN_FIXED, 0},
+    {"global_memory", "memory", COLUMN_BYTES, 0},
+    {"local_memory", "local", COLUMN_BYTES, 0},
+    {"max_work_group", "work-group", COLUMN_FIXED, 0},
+    {"version", "version", COLUMN_WORD, 0},
+};
+
+static cJSON *make_row(const clattn_device_info *info, size_t index)
+{
+    cJSON *row = cJSON_CreateObject();
+
+    cJSON_AddNumberToObject(row, "index", (double)index);
+    cJSON_AddStringToObject(row, "name", info->name);
+    cJSON_AddStringToObject(row, "platform", info->platform);
+    cJSON_AddStringToObject(row, "driver", info->driver);
+    cJSON_AddStringToObject(row, "version", info->version);
+    cJSON_AddStringToObject(row, "type", info->gpu ? "gpu" : "cpu");
+    cJSON_AddNumberToObject(row, "compute_units", info->compute_units);
+    cJSON_AddNumberToObject(row, "global_memory", (double)info->global_memory);
+    cJSON_AddNumberToObject(row, "local_memory", (double)info->local_memory);
+    cJSON_AddNumberToObject(row, "max_allocation", (double)info->max_allocation);
+    cJSON_AddNumberToObject(row, "max_work_group", (double)info->max_work_group);
+    cJSON_AddBoolToObject(row, "default", index == 0);
+    return row;
+}
+
+int devices_main(struct settings *settings)
+{
+    clattn_device_info infos[MAX_DEVICES];
+    size_t count = 0;
+    clattn_status status = clattn_devices(infos, MAX_DEVICES, &count);
+    cJSON *rows = cJSON_CreateArray();
+
+    if (count == 0 || status != CLATTN_SUCCESS)
+        warn("%s; `--device reference` works without",
+             status == CLATTN_SUCCESS ? "no OpenCL device" : clattn_status_text(status));
+    for (size_t i = 0; i < count && i < MAX_DEVICES; i++)
+        cJSON_AddItemToArray(rows, make_row(&infos[i], i));
+    return table_print(rows, columns, sizeof columns / sizeof *columns, settings->format);
+}

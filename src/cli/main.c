@@ -1,0 +1,91 @@
+/* clattn: linear attention from the command line. */
+#include "cli/cli.h"
+
+#include "cli/options.h"
+#include "cli/words.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct command commands[] = {
+    {"devices", COMMAND_DEVICES, 0, 0, devices_main, "[--json]", "the OpenCL devices of this machine, best first"},
+    {"rules", COMMAND_RULES, 0, MAX_RULES, rules_main, "[RULE...] [--json]",
+     "every rule: its recurrence, operands and paper"},
+    {"make-input", COMMAND_MAKE_INPUT, 1, 1, make_input_main, "RULE --shape B=2,T=1000,H=4,K=64,V=64 -o FILE",
+     "write random operands of a rule to a safetensors file"},
+    {"run", COMMAND_RUN, 1, 1, run_main, "RULE -i IN.safetensors -o OUT.safetensors",
+     "compute a rule over the tensors of a file"},
+    {"verify", COMMAND_VERIFY, 0, MAX_RULES, verify_main, "[RULE...]",
+     "hold a device to the double-precision reference"},
+    {"bench", COMMAND_BENCH, 0, MAX_RULES, bench_main, "[RULE...]", "time rules on a device"},
+};
+
+enum { COUNT = sizeof commands / sizeof *commands };
+
+static void print_help(void)
+{
+    printf("clattn %s: linear attention for every OpenCL device\n\n", clattn_version());
+    for (size_t i = 0; i < COUNT; i++)
+        printf("  clattn %-11s %s\n", commands[i].name, commands[i].summary);
+    puts("\n`clattn COMMAND --help` lists a command's options.\n"
+         "Exit status: 0 all is well, 1 a check or the device failed, 2 bad usage or input.");
+}
+
+static int print_command_help(const struct command *command)
+{
+    printf("clattn %s %s\n%s\n\n", command->name, command->usage, command->summary);
+    options_print(stdout, command);
+    return EXIT_OK;
+}
+
+static const struct command *find(const char *name)
+{
+    for (size_t i = 0; i < COUNT; i++)
+        if (word_equal(commands[i].name, name))
+            return &commands[i];
+    return NULL;
+}
+
+static int unknown(const char *name)
+{
+    for (size_t i = 0; i < COUNT; i++)
+        if (edit_close(name, edit_distance(name, commands[i].name)))
+            return bad("no command is named '%s', did you mean %s?", name, commands[i].name);
+    return bad("no command is named '%s', see `clattn --help`", name);
+}
+
+static int run(const struct command *command, int count, char **words)
+{
+    static struct settings settings;
+    int status;
+
+    settings.command = command;
+    status = options_read(&settings, count, words);
+    if (status == EXIT_OK)
+        status = settings.help ? print_command_help(command) : command->main(&settings);
+    options_free(&settings);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "";
+    const struct command *command = find(name);
+    int status;
+
+#ifdef SIGPIPE
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe shows as a failed write below */
+#endif
+    if (command != NULL)
+        status = run(command, argc - 2, argv + 2);
+    else if (strcmp(name, "--version") == 0)
+        status = printf("clattn %s\n", clattn_version()) < 0 ? EXIT_FAILED : EXIT_OK;
+    else if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
+        print_help(), status = EXIT_OK;
+    else
+        status = *name == '\0' ? bad("no command, see `clattn --help`") : unknown(name);
+    if (fflush(stdout) != 0 || ferror(stdout))
+        return failed("standard output: cannot write");
+    return status;
+}

@@ -1,0 +1,92 @@
+/* clattn make-input: random operands of a rule in a file. */
+#include "check/check.h"
+#include "cli/cli.h"
+#include "cli/operands.h"
+#include "cli/output.h"
+#include "cli/words.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+
+static int make_desc(const struct settings *settings, clattn_plan_desc *desc)
+{
+    *desc = settings->desc;
+    desc->rule = settings->rules[0];
+    desc->dtype = settings->dtype_count > 0 ? settings->dtypes[0] : CLATTN_F32;
+    shape_apply(desc, &settings->shapes[0], NULL);
+    desc->flags &= ~(uint32_t)CLATTN_CU_SEQLENS_INT64;
+    if (settings->initial_state)
+        desc->flags |= CLATTN_INITIAL_STATE;
+    if (settings->cu_seqlens == NULL)
+        return EXIT_OK;
+    desc->flags |= CLATTN_CU_SEQLENS | (settings->desc.flags & CLATTN_CU_SEQLENS_INT64);
+    desc->sequences = settings->sequences;
+    if (desc->seq_len == 0)
+        desc->seq_len = settings->cu_seqlens[settings->sequences];
+    return cu_seqlens_check("--varlen", settings->cu_seqlens, (size_t)settings->sequences + 1, desc->seq_len);
+}
+
+/* What the shapes do not show, for the reader: `run` takes it from its own command line. */
+static cJSON *make_metadata(const clattn_plan_desc *desc, uint64_t seed)
+{
+    clattn_rule_info info;
+    cJSON *metadata = cJSON_CreateObject();
+    char number[32];
+
+    clattn_rule_describe(desc->rule, &info);
+    cJSON_AddStringToObject(metadata, "rule", info.name);
+    snprintf(number, sizeof number, "%llu", (unsigned long long)seed);
+    cJSON_AddStringToObject(metadata, "seed", number);
+    snprintf(number, sizeof number, "%.17g", desc->scale);
+    cJSON_AddStringToObject(metadata, "scale", number);
+    snprintf(number, sizeof number, "%d", desc->steps);
+    cJSON_AddStringToObject(metadata, "steps", number);
+    snprintf(number, sizeof number, "%d/%d", desc->layer, desc->layers);
+    cJSON_AddStringToObject(metadata, "layer", number);
+    cJSON_AddStringToObject(metadata, "feature_map", word_name(feature_map_words, (int)desc->feature_map));
+    cJSON_AddStringToObject(metadata, "state", desc->flags & CLATTN_STATE_VK ? "vk" : "kv");
+    cJSON_AddStringToObject(metadata, "qk_l2norm", desc->flags & CLATTN_QK_L2NORM ? "on" : "off");
+    cJSON_AddStringToObject(metadata, "normalize", desc->flags & CLATTN_NORMALIZE ? "on" : "off");
+    return metadata;
+}
+
+static int write_tensors(const struct check_tensors *tensors, const struct settings *settings)
+{
+    struct safetensor list[CLATTN_OPERAND_COUNT];
+    cJSON *metadata = make_metadata(&tensors->desc, settings->seed);
+    struct output output;
+    int status = output_open(&output, settings->output);
+
+    if (status == EXIT_OK)
+        status = output_commit(&output, list, operands_list(tensors, 0, list), metadata);
+    output_close(&output);
+    cJSON_Delete(metadata);
+    return status;
+}
+
+int make_input_main(struct settings *settings)
+{
+    struct check_tensors tensors = {.desc = {.rule = CLATTN_RULE_NONE}};
+    struct sink sink = {""};
+    clattn_plan_desc desc, full;
+    clattn_status result;
+    int status;
+
+    if (settings->output == NULL)
+        return bad("make-input needs -o FILE");
+    if (settings->shape_count == 0)
+        return bad("make-input needs --shape B=…,T=…,H=…,K=…,V=…");
+    if (make_desc(settings, &desc) != EXIT_OK)
+        return EXIT_BAD;
+    result = clattn_plan_desc_complete(&full, &desc, sink_log, &sink);
+    if (result != CLATTN_SUCCESS)
+        return library_error(&sink, "", result);
+    if (operands_size_check(&full) != EXIT_OK)
+        return EXIT_BAD;
+    result = check_make(&tensors, &full, settings->seed, CHECK_GATES_USUAL, settings->cu_seqlens);
+    if (result != CLATTN_SUCCESS)
+        return library_error(&sink, "make-input", result);
+    status = write_tensors(&tensors, settings);
+    check_free(&tensors);
+    return status;
+}

@@ -1,0 +1,352 @@
+#include "cli/operands.h"
+
+#include "cli/words.h"
+#include "problem.h"
+#include "reference/number.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct word file_dtypes[] = {{"F32", CLATTN_F32}, {"F16", CLATTN_F16}, {"BF16", CLATTN_BF16}, {NULL, 0}};
+
+enum { NO_DTYPE = -1 };
+
+/* What binding has at hand. */
+struct binding {
+    struct operands *to;
+    const char *path;
+    const struct safetensors *file;
+    const struct rule *rule;
+};
+
+static const struct safetensor *find(const struct binding *binding, clattn_operand_id id)
+{
+    return safetensors_find(binding->file, operand_name(id));
+}
+
+static int file_dtype(const struct safetensor *tensor)
+{
+    for (const struct word *word = file_dtypes; word->name != NULL; word++)
+        if (strcmp(word->name, tensor->dtype) == 0)
+            return word->value;
+    return NO_DTYPE;
+}
+
+static int bad_dtype(const struct binding *binding, const struct safetensor *tensor, const char *expected)
+{
+    return bad("%s: tensor '%s' has dtype %s, expected %s", binding->path, tensor->name, tensor->dtype, expected);
+}
+
+static int bad_shape(const struct binding *binding, const struct safetensor *tensor, const char *expected)
+{
+    char text[160];
+
+    return bad("%s: tensor '%s' has shape %s, expected %s", binding->path, tensor->name,
+               dims_name(tensor->rank, tensor->dims, text, sizeof text), expected);
+}
+
+/* q, k or v, from which the sizes follow. */
+static int find_main(const struct binding *binding, clattn_operand_id id, const char *dims,
+                     const struct safetensor **tensor)
+{
+    *tensor = find(binding, id);
+    if (*tensor == NULL)
+        return bad("%s: tensor '%s' is missing, %s needs it", binding->path, operand_name(id), binding->rule->name);
+    if ((*tensor)->rank != 4)
+        return bad_shape(binding, *tensor, dims);
+    if (file_dtype(*tensor) == NO_DTYPE)
+        return bad_dtype(binding, *tensor, "F32, F16 or BF16");
+    return EXIT_OK;
+}
+
+static int derive_sizes(const struct binding *binding, clattn_plan_desc *desc)
+{
+    const struct safetensor *q, *k, *v;
+
+    if (find_main(binding, CLATTN_OPERAND_q, "[B,T,HQ,K]", &q) != EXIT_OK ||
+        find_main(binding, CLATTN_OPERAND_k, "[B,T*n,HQ,K]", &k) != EXIT_OK ||
+        find_main(binding, CLATTN_OPERAND_v, "[B,T*n,H,V]", &v) != EXIT_OK)
+        return EXIT_BAD;
+    desc->dtype = (clattn_dtype)file_dtype(q);
+    desc->batch = q->dims[0];
+    desc->seq_len = q->dims[1];
+    desc->qk_heads = q->dims[2];
+    desc->key_dim = q->dims[3];
+    desc->heads = v->dims[2];
+    desc->value_dim = v->dims[3];
+    for (int i = 0; i < 4; i++)
+        if (q->dims[i] == 0 || v->dims[i] == 0)
+            return bad_shape(binding, q->dims[i] == 0 ? q : v, "dims of 1 or more");
+    if (desc->steps == 0 && (binding->rule->knobs & RULE_TAKES_STEPS) && k->dims[1] % q->dims[1] == 0 &&
+        k->dims[1] / q->dims[1] <= INT32_MAX)
+        desc->steps = (int32_t)(k->dims[1] / q->dims[1]);
+    return EXIT_OK;
+}
+
+/* What the presence and the shape of a tensor say. */
+static void derive_flags(const struct binding *binding, clattn_plan_desc *desc)
+{
+    uint32_t takes = binding->rule->flags;
+    const struct safetensor *g = find(binding, CLATTN_OPERAND_g);
+
+    desc->flags |= CLATTN_FINAL_STATE;
+    if (find(binding, CLATTN_OPERAND_initial_state) != NULL)
+        desc->flags |= CLATTN_INITIAL_STATE;
+    if ((takes & CLATTN_GATE_PER_HEAD) && g != NULL && g->rank == 1)
+        desc->flags |= CLATTN_GATE_PER_HEAD;
+    if ((takes & CLATTN_VALUE_GATE) && find(binding, CLATTN_OPERAND_gv) != NULL)
+        desc->flags |= CLATTN_VALUE_GATE;
+    if ((takes & CLATTN_UNGATED) && g == NULL)
+        desc->flags |= CLATTN_UNGATED;
+}
+
+static int derive_packing(const struct binding *binding, clattn_plan_desc *desc)
+{
+    const struct safetensor *cu = find(binding, CLATTN_OPERAND_cu_seqlens);
+
+    desc->flags &= ~(uint32_t)CLATTN_CU_SEQLENS_INT64;
+    if (cu == NULL)
+        return EXIT_OK;
+    if (strcmp(cu->dtype, "I32") != 0 && strcmp(cu->dtype, "I64") != 0)
+        return bad_dtype(binding, cu, "I32 or I64");
+    if (cu->rank != 1 || cu->dims[0] < 2)
+        return bad_shape(binding, cu, "[N+1] for N sequences, N of 1 or more");
+    if (desc->batch != 1)
+        return bad("%s: tensor 'q' has batch %lld, expected 1 with cu_seqlens", binding->path, (long long)desc->batch);
+    desc->sequences = cu->dims[0] - 1;
+    desc->flags |= CLATTN_CU_SEQLENS | (strcmp(cu->dtype, "I64") == 0 ? CLATTN_CU_SEQLENS_INT64 : 0);
+    return EXIT_OK;
+}
+
+/* The storage of all gates: theirs if they agree, else f32. */
+static clattn_dtype common_gate_dtype(const struct binding *binding, const struct problem *problem)
+{
+    int common = NO_DTYPE;
+
+    for (int i = 0; i < problem->operand_count; i++) {
+        const struct safetensor *tensor = find(binding, problem->operands[i].id);
+        int dtype = tensor != NULL ? file_dtype(tensor) : NO_DTYPE;
+        if (problem->operands[i].storage != STORE_GATE || dtype == NO_DTYPE)
+            continue;
+        if (common != NO_DTYPE && common != dtype)
+            return CLATTN_F32;
+        common = dtype;
+    }
+    return common == NO_DTYPE ? CLATTN_F32 : (clattn_dtype)common;
+}
+
+static int derive(const struct binding *binding, const struct settings *settings, struct problem *problem)
+{
+    struct sink sink = {""};
+    const struct log log = {sink_log, &sink};
+    clattn_plan_desc desc = settings->desc;
+    clattn_status status;
+
+    desc.rule = settings->rules[0];
+    desc.mode = settings->mode_count > 0 ? settings->modes[0] : CLATTN_MODE_AUTO;
+    if (derive_sizes(binding, &desc) != EXIT_OK || derive_packing(binding, &desc) != EXIT_OK)
+        return EXIT_BAD;
+    derive_flags(binding, &desc);
+    status = problem_init(problem, &desc, &log);
+    if (status != CLATTN_SUCCESS)
+        return library_error(&sink, binding->path, status);
+    problem->desc.gate_dtype = common_gate_dtype(binding, problem);
+    binding->to->tensors.desc = problem->desc;
+    return EXIT_OK;
+}
+
+/* The bytes of an operand; no memory holds more than SIZE_MAX / 2. */
+static int count_bytes(const clattn_operand_info *info, size_t element, size_t *bytes)
+{
+    *bytes = element;
+    for (int i = 0; i < info->rank; i++) {
+        if (info->dims[i] != 0 && *bytes > SIZE_MAX / 2 / (uint64_t)info->dims[i])
+            return -1;
+        *bytes *= (size_t)info->dims[i];
+    }
+    return 0;
+}
+
+int operands_size_check(const clattn_plan_desc *desc)
+{
+    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+        clattn_operand_info info;
+        char dims[96];
+        size_t bytes;
+        if (clattn_operand_describe(desc, (clattn_operand_id)id, &info) == CLATTN_SUCCESS &&
+            count_bytes(&info, sizeof(int64_t), &bytes) != 0)
+            return bad("%s has shape %s, more than memory can hold", info.name,
+                       dims_name(info.rank, info.dims, dims, sizeof dims));
+    }
+    return EXIT_OK;
+}
+
+static int allocate(const struct binding *binding, clattn_operand_id id, size_t element)
+{
+    struct check_tensor *tensor = &binding->to->tensors.tensor[id];
+
+    if (count_bytes(&tensor->info, element, &tensor->bytes) == 0)
+        tensor->data = binding->to->owned[id] = calloc(tensor->bytes + 1, 1);
+    if (tensor->data == NULL)
+        return failed("%s: no memory for %s", binding->path, tensor->info.name);
+    return EXIT_OK;
+}
+
+/* Into own memory: widened to f32, or only aligned. */
+static int copy(const struct binding *binding, clattn_operand_id id, const struct safetensor *from, size_t element)
+{
+    struct check_tensor *tensor = &binding->to->tensors.tensor[id];
+    size_t narrow = safetensors_element(from->dtype), count = from->bytes / narrow;
+    const char *bytes = from->data;
+
+    if (allocate(binding, id, element) != EXIT_OK)
+        return EXIT_FAILED;
+    if (narrow == element)
+        memcpy(tensor->data, from->data, from->bytes);
+    for (size_t i = 0; i < count && narrow != element; i++) {
+        uint16_t one;
+        memcpy(&one, bytes + i * narrow, sizeof one);
+        ((float *)tensor->data)[i] = (float)number_load((clattn_dtype)file_dtype(from), &one, 0);
+    }
+    return EXIT_OK;
+}
+
+static int check_dtype(const struct binding *binding, enum storage storage, const struct safetensor *from,
+                       clattn_dtype wanted)
+{
+    int dtype = file_dtype(from);
+
+    if (storage == STORE_INDEX)
+        return EXIT_OK;
+    if (dtype == NO_DTYPE)
+        return bad_dtype(binding, from, "F32, F16 or BF16");
+    if (storage == STORE_DATA && dtype != (int)wanted) {
+        char expected[40];
+        snprintf(expected, sizeof expected, "%s like q", word_name(file_dtypes, (int)wanted));
+        return bad_dtype(binding, from, expected);
+    }
+    return EXIT_OK;
+}
+
+static int check_shape(const struct binding *binding, const struct safetensor *from, const clattn_operand_info *info)
+{
+    char expected[96];
+
+    if (from->rank == info->rank && memcmp(from->dims, info->dims, (size_t)info->rank * sizeof *info->dims) == 0)
+        return EXIT_OK;
+    return bad_shape(binding, from, dims_name(info->rank, info->dims, expected, sizeof expected));
+}
+
+static int bind_input(const struct binding *binding, const struct operand_row *row, int is_64)
+{
+    struct check_tensor *tensor = &binding->to->tensors.tensor[row->id];
+    const struct safetensor *from = find(binding, row->id);
+    size_t element = row->storage == STORE_INDEX ? (is_64 ? 8 : 4) : dtype_size(tensor->info.dtype);
+    char dims[96];
+
+    if (from == NULL)
+        return bad("%s: tensor '%s' is missing, %s needs it with shape %s", binding->path, operand_name(row->id),
+                   binding->rule->name, dims_name(tensor->info.rank, tensor->info.dims, dims, sizeof dims));
+    if (check_shape(binding, from, &tensor->info) != EXIT_OK ||
+        check_dtype(binding, row->storage, from, tensor->info.dtype) != EXIT_OK)
+        return EXIT_BAD;
+    if (safetensors_element(from->dtype) != element || (uintptr_t)from->data % element != 0)
+        return copy(binding, row->id, from, element);
+    memcpy(&tensor->data, &from->data, sizeof tensor->data); /* read only: drops the const */
+    tensor->bytes = from->bytes;
+    return EXIT_OK;
+}
+
+static int check_packing(const struct binding *binding, const clattn_plan_desc *desc)
+{
+    const struct check_tensor *tensor = &binding->to->tensors.tensor[CLATTN_OPERAND_cu_seqlens];
+    size_t count = (size_t)desc->sequences + 1;
+    int64_t *wide;
+    int status;
+
+    if (tensor->data == NULL)
+        return EXIT_OK;
+    wide = malloc(count * sizeof *wide);
+    if (wide == NULL)
+        return failed("%s: no memory for cu_seqlens", binding->path);
+    for (size_t i = 0; i < count; i++)
+        wide[i] = desc->flags & CLATTN_CU_SEQLENS_INT64 ? ((const int64_t *)tensor->data)[i]
+                                                        : ((const int32_t *)tensor->data)[i];
+    status = cu_seqlens_check(binding->path, wide, count, desc->seq_len);
+    free(wide);
+    return status;
+}
+
+static void warn_unused(const struct binding *binding)
+{
+    for (size_t i = 0; i < binding->file->count; i++) {
+        const struct safetensor *tensor = &binding->file->tensors[i];
+        int used = 0;
+        for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+            used |= strcmp(operand_name((clattn_operand_id)id), tensor->name) == 0 &&
+                    binding->to->tensors.tensor[id].data != NULL && !binding->to->tensors.tensor[id].info.output;
+        if (!used)
+            warn("%s: tensor '%s' is not used by %s", binding->path, tensor->name, binding->rule->name);
+    }
+}
+
+int operands_bind(struct operands *operands, const struct settings *settings, const char *path,
+                  const struct safetensors *file)
+{
+    const struct binding binding = {operands, path, file, rule_get(settings->rules[0])};
+    struct problem problem;
+    struct extent extent;
+    int status;
+
+    memset(operands, 0, sizeof *operands);
+    status = derive(&binding, settings, &problem);
+    if (status != EXIT_OK)
+        return status;
+    problem_extent(&problem, &(clattn_operands){.batch = 0}, &extent, NULL);
+    for (int i = 0; i < problem.operand_count && status == EXIT_OK; i++) {
+        const struct operand_row *row = &problem.operands[i];
+        clattn_operand_info *info = &operands->tensors.tensor[row->id].info;
+        problem_operand_info(&problem, &extent, row, info);
+        status =
+            info->output ? EXIT_OK : bind_input(&binding, row, (problem.desc.flags & CLATTN_CU_SEQLENS_INT64) != 0);
+    }
+    if (status == EXIT_OK)
+        status = check_packing(&binding, &problem.desc);
+    for (int i = 0; i < problem.operand_count && status == EXIT_OK; i++) {
+        const clattn_operand_info *info = &operands->tensors.tensor[problem.operands[i].id].info;
+        if (info->output)
+            status = allocate(&binding, problem.operands[i].id, dtype_size(info->dtype));
+    }
+    if (status == EXIT_OK)
+        warn_unused(&binding);
+    return status;
+}
+
+void operands_free(struct operands *operands)
+{
+    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+        free(operands->owned[id]);
+    memset(operands, 0, sizeof *operands);
+}
+
+size_t operands_list(const struct check_tensors *tensors, int outputs, struct safetensor list[CLATTN_OPERAND_COUNT])
+{
+    size_t count = 0;
+
+    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+        const struct check_tensor *tensor = &tensors->tensor[id];
+        struct safetensor *to = &list[count];
+        if (tensor->data == NULL || tensor->info.output != outputs)
+            continue;
+        *to = (struct safetensor){.name = tensor->info.name,
+                                  .rank = tensor->info.rank,
+                                  .data = tensor->data,
+                                  .bytes = tensor->bytes,
+                                  .dtype = word_name(file_dtypes, (int)tensor->info.dtype)};
+        if (id == CLATTN_OPERAND_cu_seqlens)
+            to->dtype = tensors->desc.flags & CLATTN_CU_SEQLENS_INT64 ? "I64" : "I32";
+        memcpy(to->dims, tensor->info.dims, sizeof tensor->info.dims);
+        count++;
+    }
+    return count;
+}

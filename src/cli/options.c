@@ -1,0 +1,367 @@
+#include "cli/options.h"
+
+#include "cli/words.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The subcommands that take several dtypes and modes. */
+enum { MANY = COMMAND_VERIFY | COMMAND_BENCH };
+enum { PROBLEM = COMMAND_MAKE_INPUT | COMMAND_RUN | COMMAND_VERIFY | COMMAND_BENCH };
+
+/* --option NAME=VALUE: numbers of the desc, and flags by the words for clear and set. */
+static const struct {
+    const char *name;
+    size_t offset;
+} numbers[] = {{"steps", offsetof(clattn_plan_desc, steps)},
+               {"layer", offsetof(clattn_plan_desc, layer)},
+               {"layers", offsetof(clattn_plan_desc, layers)}};
+static const struct {
+    const char *name, *clear, *set;
+    uint32_t flag;
+} flags[] = {{"state", "kv", "vk", CLATTN_STATE_VK},
+             {"gate", "token", "head", CLATTN_GATE_PER_HEAD},
+             {"value_gate", "off", "on", CLATTN_VALUE_GATE},
+             {"ungated", "off", "on", CLATTN_UNGATED},
+             {"normalize", "off", "on", CLATTN_NORMALIZE},
+             {"qk_l2norm", "off", "on", CLATTN_QK_L2NORM},
+             {"cu_seqlens", "i32", "i64", CLATTN_CU_SEQLENS_INT64}};
+
+static int take_number(struct settings *settings, size_t row, const char *text)
+{
+    int64_t number;
+    int32_t narrow;
+
+    if (number_read(numbers[row].name, text, 0, INT32_MAX, &number) != EXIT_OK)
+        return EXIT_BAD;
+    narrow = (int32_t)number;
+    memcpy((char *)&settings->desc + numbers[row].offset, &narrow, sizeof narrow);
+    return EXIT_OK;
+}
+
+static int take_flag(struct settings *settings, size_t row, const char *text)
+{
+    const struct word words[] = {{flags[row].clear, 0}, {flags[row].set, 1}, {NULL, 0}};
+    int set;
+
+    if (word_read(flags[row].name, words, text, &set) != EXIT_OK)
+        return EXIT_BAD;
+    settings->desc.flags &= ~flags[row].flag;
+    settings->desc.flags |= set ? flags[row].flag : 0;
+    return EXIT_OK;
+}
+
+static int take_feature_map(struct settings *settings, const char *text)
+{
+    int value;
+
+    if (word_read("--feature-map", feature_map_words, text, &value) != EXIT_OK)
+        return EXIT_BAD;
+    settings->desc.feature_map = (clattn_feature_map)value;
+    return EXIT_OK;
+}
+
+static int take_option(struct settings *settings, const char *text)
+{
+    const char *equals = strchr(text, '=');
+    char name[32];
+
+    if (equals == NULL || (size_t)(equals - text) >= sizeof name)
+        return bad("--option is '%s', expected name=value", text);
+    memcpy(name, text, (size_t)(equals - text));
+    name[equals - text] = '\0';
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (word_equal(numbers[i].name, name))
+            return take_number(settings, i, equals + 1);
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (word_equal(flags[i].name, name))
+            return take_flag(settings, i, equals + 1);
+    if (word_equal("feature_map", name))
+        return take_feature_map(settings, equals + 1);
+    return bad("--option has no '%s', expected steps, layer, layers, feature_map, state, gate, value_gate, ungated, "
+               "normalize, qk_l2norm or cu_seqlens",
+               name);
+}
+
+static int take_shape(struct settings *settings, const char *text)
+{
+    if (settings->shape_count == MAX_SHAPES)
+        return bad("--shape is given more than %d times", MAX_SHAPES);
+    if (settings->shape_count == 1 && !(settings->command->bit & MANY))
+        return bad("--shape is given twice");
+    return shape_read(text, &settings->shapes[settings->shape_count++]);
+}
+
+/* One word, or a list where the subcommand takes several. */
+static int take_list(struct settings *settings, const char *what, const struct word *words, const char *text,
+                     int values[3], size_t *count)
+{
+    if (word_list_read(what, words, text, values, 3, count) != EXIT_OK)
+        return EXIT_BAD;
+    if (*count > 1 && !(settings->command->bit & MANY))
+        return bad("%s is '%s', expected one for %s", what, text, settings->command->name);
+    return EXIT_OK;
+}
+
+static int take_dtype(struct settings *settings, const char *text)
+{
+    int values[DTYPE_COUNT];
+
+    if (take_list(settings, "--dtype", dtype_words, text, values, &settings->dtype_count) != EXIT_OK)
+        return EXIT_BAD;
+    for (size_t i = 0; i < settings->dtype_count; i++)
+        settings->dtypes[i] = (clattn_dtype)values[i];
+    return EXIT_OK;
+}
+
+static int take_mode(struct settings *settings, const char *text)
+{
+    int values[MODE_COUNT];
+
+    if (take_list(settings, "--mode", mode_words, text, values, &settings->mode_count) != EXIT_OK)
+        return EXIT_BAD;
+    for (size_t i = 0; i < settings->mode_count; i++)
+        settings->modes[i] = (clattn_mode)values[i];
+    return EXIT_OK;
+}
+
+static int take_gate_dtype(struct settings *settings, const char *text)
+{
+    int value;
+
+    if (word_read("--gate-dtype", dtype_words, text, &value) != EXIT_OK)
+        return EXIT_BAD;
+    settings->desc.gate_dtype = (clattn_dtype)value;
+    return EXIT_OK;
+}
+
+static int take_chunk(struct settings *settings, const char *text)
+{
+    int64_t chunk;
+
+    if (number_read("--chunk", text, 0, INT32_MAX, &chunk) != EXIT_OK)
+        return EXIT_BAD;
+    settings->desc.chunk = (int32_t)chunk;
+    return EXIT_OK;
+}
+
+static int take_scale(struct settings *settings, const char *text)
+{
+    return real_read("--scale", text, &settings->desc.scale);
+}
+
+static int take_varlen(struct settings *settings, const char *text)
+{
+    size_t count;
+
+    if (number_list_read("--varlen", text, &settings->cu_seqlens, &count) != EXIT_OK)
+        return EXIT_BAD;
+    settings->sequences = (int64_t)count - 1;
+    return cu_seqlens_check("--varlen", settings->cu_seqlens, count, settings->cu_seqlens[count - 1]);
+}
+
+static int take_seed(struct settings *settings, const char *text)
+{
+    int64_t seed;
+
+    if (number_read("--seed", text, 0, INT64_MAX, &seed) != EXIT_OK)
+        return EXIT_BAD;
+    settings->seed = (uint64_t)seed;
+    return EXIT_OK;
+}
+
+static int take_repeat(struct settings *settings, const char *text)
+{
+    return number_read("--repeat", text, 1, 1000000, &settings->repeat);
+}
+
+static int take_pass(struct settings *settings, const char *text)
+{
+    return word_read("--pass", pass_words, text, &settings->step);
+}
+
+static int set_format(struct settings *settings, enum format format)
+{
+    if (settings->format != FORMAT_TEXT && settings->format != format)
+        return bad("expected one of --json, --csv and --markdown");
+    settings->format = format;
+    return EXIT_OK;
+}
+
+static int take_json(struct settings *settings, const char *text)
+{
+    (void)text;
+    return set_format(settings, FORMAT_JSON);
+}
+
+static int take_csv(struct settings *settings, const char *text)
+{
+    (void)text;
+    return set_format(settings, FORMAT_CSV);
+}
+
+static int take_markdown(struct settings *settings, const char *text)
+{
+    (void)text;
+    return set_format(settings, FORMAT_MARKDOWN);
+}
+
+static int take_l2norm(struct settings *settings, const char *text)
+{
+    (void)text;
+    settings->desc.flags |= CLATTN_QK_L2NORM;
+    return EXIT_OK;
+}
+
+static int take_normalize(struct settings *settings, const char *text)
+{
+    (void)text;
+    settings->desc.flags |= CLATTN_NORMALIZE;
+    return EXIT_OK;
+}
+
+static const struct option {
+    const char *name;
+    char letter;          /* '\0': none */
+    const char *argument; /* NULL: takes none */
+    unsigned commands;
+    size_t offset; /* without take: of the text, or of the int that becomes 1 */
+    int (*take)(struct settings *settings, const char *text);
+    const char *help;
+} options[] = {
+    {"input", 'i', "FILE", COMMAND_RUN, offsetof(struct settings, input), NULL, "safetensors file to read"},
+    {"output", 'o', "FILE", COMMAND_RUN | COMMAND_MAKE_INPUT, offsetof(struct settings, output), NULL,
+     "safetensors file to write"},
+    {"device", 'd', "SPEC", COMMAND_RUN | MANY, offsetof(struct settings, device), NULL,
+     "index from `clattn devices`, part of a name, or reference (the CPU in double precision)"},
+    {"shape", 's', "B=..,T=..,H=..,K=..,V=..[,HQ=..]", COMMAND_MAKE_INPUT | MANY, 0, take_shape,
+     "batch, tokens, value heads, dims, query/key heads; verify and bench take several"},
+    {"dtype", 't', "f32|f16|bf16", COMMAND_MAKE_INPUT | MANY, 0, take_dtype,
+     "storage of q, k, v, o; a list for verify, bench"},
+    {"gate-dtype", 0, "f32|f16|bf16", COMMAND_MAKE_INPUT | MANY, 0, take_gate_dtype, "storage of the gates [f32]"},
+    {"mode", 'm', "auto|recurrent|chunk", COMMAND_RUN | MANY, 0, take_mode, "which solver; a list for verify, bench"},
+    {"chunk", 0, "N", COMMAND_RUN | MANY, 0, take_chunk, "tokens per chunk: 8, 16, 32 or 64; 0: the device's best"},
+    {"scale", 0, "X", COMMAND_RUN | MANY, 0, take_scale, "multiplies q [1/sqrt(K); rwkv7: 1]"},
+    {"qk-l2norm", 0, NULL, PROBLEM, 0, take_l2norm, "normalise the rows of q and k"},
+    {"normalize", 0, NULL, PROBLEM, 0, take_normalize, "linear_attn: divide o by the sum of its weights"},
+    {"feature-map", 0, "identity|elu1|relu", PROBLEM, 0, take_feature_map, "linear_attn: applied to q and k"},
+    {"option", 0, "NAME=VALUE", PROBLEM, 0, take_option,
+     "steps=N layer=N layers=N state=kv|vk gate=token|head value_gate=on ungated=on cu_seqlens=i32|i64"},
+    {"seed", 0, "N", COMMAND_MAKE_INPUT | MANY, 0, take_seed, "of the random numbers [0]"},
+    {"varlen", 0, "0,1,100", COMMAND_MAKE_INPUT, 0, take_varlen, "pack sequences that begin and end there"},
+    {"initial-state", 0, NULL, COMMAND_MAKE_INPUT, offsetof(struct settings, initial_state), NULL,
+     "add an initial state"},
+    {"repeat", 'n', "N", COMMAND_BENCH, 0, take_repeat, "timed runs [20]; fewer when they are slow"},
+    {"pass", 'p', "forward|step", COMMAND_BENCH, 0, take_pass, "the whole sequence, or one token with its state"},
+    {"json", 0, NULL, COMMAND_DEVICES | COMMAND_RULES | MANY, 0, take_json, "print JSON"},
+    {"csv", 0, NULL, COMMAND_BENCH, 0, take_csv, "print comma-separated values"},
+    {"markdown", 0, NULL, COMMAND_BENCH, 0, take_markdown, "print a Markdown table"},
+    {"verbose", 'v', NULL, COMMAND_RUN | MANY, offsetof(struct settings, verbose), NULL,
+     "say more: every case, the plan"},
+    {"help", 'h', NULL, ~0U, offsetof(struct settings, help), NULL, "this text"},
+};
+
+enum { OPTION_COUNT = sizeof options / sizeof *options };
+
+void options_print(FILE *file, const struct command *command)
+{
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        const struct option *option = &options[i];
+        char left[96], letter[5] = "    ";
+        if (!(option->commands & command->bit))
+            continue;
+        if (option->letter != '\0')
+            snprintf(letter, sizeof letter, "-%c, ", option->letter);
+        snprintf(left, sizeof left, "%s--%s %s", letter, option->name, option->argument ? option->argument : "");
+        fprintf(file, "  %-36s %s\n", left, option->help);
+    }
+}
+
+/* The option that word ("--name", "--name=value", "-x") means to the command, or NULL. */
+static const struct option *find(const struct command *command, const char *word)
+{
+    size_t length = strcspn(word, "=");
+
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        const struct option *option = &options[i];
+        int is_long = strncmp(word, "--", 2) == 0 && strlen(option->name) == length - 2 &&
+                      strncmp(option->name, word + 2, length - 2) == 0;
+        int is_short = word[0] == '-' && word[1] != '\0' && word[1] == option->letter && word[2] == '\0';
+        if ((is_long || is_short) && (option->commands & command->bit))
+            return option;
+    }
+    return NULL;
+}
+
+static int unknown(const struct command *command, const char *word)
+{
+    const struct option *nearest = NULL;
+    size_t best = SIZE_MAX;
+
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        size_t distance = edit_distance(word + strspn(word, "-"), options[i].name);
+        if ((options[i].commands & command->bit) && distance < best) {
+            best = distance;
+            nearest = &options[i];
+        }
+    }
+    if (nearest != NULL && strncmp(word, "--", 2) == 0 && edit_close(word + 2, best))
+        return bad("%s takes no option '%s', did you mean --%s?", command->name, word, nearest->name);
+    return bad("%s takes no option '%s', see `clattn %s --help`", command->name, word, command->name);
+}
+
+static int apply(struct settings *settings, const struct option *option, const char *text)
+{
+    char *field = (char *)settings + option->offset;
+    int one = 1;
+
+    if (option->take != NULL)
+        return option->take(settings, text);
+    if (option->argument != NULL)
+        memcpy(field, &text, sizeof text);
+    else
+        memcpy(field, &one, sizeof one);
+    return EXIT_OK;
+}
+
+static int take_rule(struct settings *settings, const char *word)
+{
+    const struct command *command = settings->command;
+
+    if (settings->rule_count == command->rules_max)
+        return bad("%s takes no argument '%s'", command->name, word);
+    return rule_read(word, &settings->rules[settings->rule_count++]);
+}
+
+int options_read(struct settings *settings, int count, char **words)
+{
+    int only_rules = 0;
+
+    for (int i = 0; i < count; i++) {
+        const struct option *option;
+        const char *value = strchr(words[i], '=');
+        int status;
+        if (only_rules || words[i][0] != '-' || words[i][1] == '\0')
+            status = take_rule(settings, words[i]);
+        else if (strcmp(words[i], "--") == 0)
+            status = EXIT_OK, only_rules = 1;
+        else if ((option = find(settings->command, words[i])) == NULL)
+            status = unknown(settings->command, words[i]);
+        else if (option->argument == NULL)
+            status = value != NULL ? bad("--%s takes no value", option->name) : apply(settings, option, NULL);
+        else if (value != NULL || i + 1 < count)
+            status = apply(settings, option, value != NULL ? value + 1 : words[++i]);
+        else
+            status = bad("--%s needs a value: %s", option->name, option->argument);
+        if (status != EXIT_OK)
+            return status;
+    }
+    if (settings->rule_count < settings->command->rules_min && !settings->help)
+        return bad("%s needs a rule, see `clattn rules`", settings->command->name);
+    return EXIT_OK;
+}
+
+void options_free(struct settings *settings)
+{
+    free(settings->cu_seqlens);
+}

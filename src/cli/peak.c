@@ -1,0 +1,151 @@
+#include "cli/peak.h"
+
+#include "cli/timing.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Four chains of sixteen independent multiply-adds; and the plainest copy. */
+static const char source[] = "__kernel void multiply(__global float *out, float a, float b, int rounds)\n"
+                             "{\n"
+                             "    float16 w = (float)get_global_id(0), x = w + 1, y = w + 2, z = w + 3;\n"
+                             "    for (int i = 0; i < rounds; i++) {\n"
+                             "        w = mad(w, a, b);\n"
+                             "        x = mad(x, a, b);\n"
+                             "        y = mad(y, a, b);\n"
+                             "        z = mad(z, a, b);\n"
+                             "    }\n"
+                             "    w += x + y + z;\n"
+                             "    w.s01234567 += w.s89abcdef;\n"
+                             "    w.s0123 += w.s4567;\n"
+                             "    out[get_global_id(0)] = w.s0 + w.s1 + w.s2 + w.s3;\n"
+                             "}\n"
+                             "__kernel void copy(__global float4 *to, __global const float4 *from)\n"
+                             "{\n"
+                             "    to[get_global_id(0)] = from[get_global_id(0)];\n"
+                             "}\n";
+
+enum { FLOPS_A_ROUND = 4 * 16 * 2, ITEMS_A_UNIT = 2048, RUNS = 10 };
+
+struct launch {
+    cl_command_queue queue;
+    cl_kernel kernel;
+    size_t items;
+    struct log log;
+};
+
+static clattn_status enqueue(void *user, size_t run, cl_event *event)
+{
+    const struct launch *launch = user;
+
+    (void)run;
+    TRY_CL(&launch->log, opencl_get()->EnqueueNDRangeKernel(launch->queue, launch->kernel, 1, NULL, &launch->items,
+                                                            NULL, 0, NULL, event));
+    return CLATTN_SUCCESS;
+}
+
+/* The fastest of a few runs, in seconds. */
+static clattn_status time_launch(struct launch *launch, double *seconds)
+{
+    const struct timing_job job = {launch->queue, enqueue, launch, launch->log};
+    struct timing timing;
+
+    TRY(timing_measure(&job, RUNS, 0.5, &timing));
+    *seconds = timing.min;
+    return CLATTN_SUCCESS;
+}
+
+/* More rounds until a run is long enough to be measured. */
+static clattn_status measure_multiply(struct launch *launch, cl_mem out, double *flops)
+{
+    const struct opencl *cl = opencl_get();
+    const float a = 0.999f, b = 0.001f;
+    double seconds = 0;
+
+    TRY_CL(&launch->log, cl->SetKernelArg(launch->kernel, 0, sizeof out, &out));
+    TRY_CL(&launch->log, cl->SetKernelArg(launch->kernel, 1, sizeof a, &a));
+    TRY_CL(&launch->log, cl->SetKernelArg(launch->kernel, 2, sizeof b, &b));
+    for (cl_int rounds = 64; rounds < 1 << 20 && seconds < 5e-3; rounds *= 4) {
+        TRY_CL(&launch->log, cl->SetKernelArg(launch->kernel, 3, sizeof rounds, &rounds));
+        TRY(time_launch(launch, &seconds));
+        *flops = (double)FLOPS_A_ROUND * rounds * (double)launch->items / seconds;
+    }
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status measure_copy(struct launch *launch, cl_mem to, cl_mem from, double *bytes)
+{
+    const struct opencl *cl = opencl_get();
+    double seconds;
+
+    TRY_CL(&launch->log, cl->SetKernelArg(launch->kernel, 0, sizeof to, &to));
+    TRY_CL(&launch->log, cl->SetKernelArg(launch->kernel, 1, sizeof from, &from));
+    TRY(time_launch(launch, &seconds)); /* also touches the pages first */
+    TRY(time_launch(launch, &seconds));
+    *bytes = 2.0 * sizeof(cl_float4) * (double)launch->items / seconds;
+    return CLATTN_SUCCESS;
+}
+
+static size_t copy_size(const clattn_device_info *info)
+{
+    uint64_t size = (info->gpu ? UINT64_C(512) : UINT64_C(128)) << 20;
+
+    if (size > info->max_allocation)
+        size = info->max_allocation;
+    if (size > info->global_memory / 8)
+        size = info->global_memory / 8;
+    return (size_t)size / 4096 * 4096;
+}
+
+static clattn_status measure(struct target *target, cl_program program, cl_mem to, cl_mem from, struct peak *peak)
+{
+    const struct opencl *cl = opencl_get();
+    struct launch launch = {.queue = target->device.queue, .log = {sink_log, &target->sink}};
+    cl_int error;
+    clattn_status status;
+
+    TRY_CL(&launch.log, cl->BuildProgram(program, 1, &target->device.device, "", NULL, NULL));
+    launch.kernel = cl->CreateKernel(program, "copy", &error);
+    TRY_CL(&launch.log, error);
+    launch.items = copy_size(&target->info) / sizeof(cl_float4);
+    status = measure_copy(&launch, to, from, &peak->bytes);
+    cl->ReleaseKernel(launch.kernel);
+    if (status != CLATTN_SUCCESS)
+        return status;
+    launch.kernel = cl->CreateKernel(program, "multiply", &error);
+    TRY_CL(&launch.log, error);
+    launch.items = (size_t)target->info.compute_units * ITEMS_A_UNIT;
+    if (launch.items * sizeof(cl_float) > copy_size(&target->info))
+        launch.items = copy_size(&target->info) / sizeof(cl_float);
+    status = measure_multiply(&launch, to, &peak->flops);
+    cl->ReleaseKernel(launch.kernel);
+    return status;
+}
+
+void peak_measure(struct target *target, struct peak *peak)
+{
+    const struct opencl *cl = opencl_get();
+    const char *text = source;
+    size_t size = copy_size(&target->info);
+    cl_int errors[3] = {CL_SUCCESS};
+    cl_program program;
+    cl_mem to, from;
+
+    memset(peak, 0, sizeof *peak);
+    if (target->reference || size == 0)
+        return;
+    program = cl->CreateProgramWithSource(target->device.cl, 1, &text, NULL, &errors[0]);
+    to = cl->CreateBuffer(target->device.cl, CL_MEM_READ_WRITE, size, NULL, &errors[1]);
+    from = cl->CreateBuffer(target->device.cl, CL_MEM_READ_WRITE, size, NULL, &errors[2]);
+    if (errors[0] != CL_SUCCESS || errors[1] != CL_SUCCESS || errors[2] != CL_SUCCESS ||
+        measure(target, program, to, from, peak) != CLATTN_SUCCESS)
+        warn("%s: cannot measure its peaks%s%s", target->info.name, target->sink.error[0] != '\0' ? ": " : "",
+             target->sink.error);
+    target->sink.error[0] = '\0';
+    if (program != NULL)
+        cl->ReleaseProgram(program);
+    if (to != NULL)
+        cl->ReleaseMemObject(to);
+    if (from != NULL)
+        cl->ReleaseMemObject(from);
+}

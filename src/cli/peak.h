@@ -1,0 +1,15 @@
+/* What a device reaches at best: the yardstick of `clattn bench`. */
+#ifndef CLATTN_SRC_CLI_PEAK_H
+#define CLATTN_SRC_CLI_PEAK_H
+
+#include "cli/target.h"
+
+struct peak {
+    double flops; /* f32 multiply-adds a second, each counted as two; 0: could not be measured */
+    double bytes; /* a second, read and written by a copy between buffers larger than any cache */
+};
+
+/* Measured with small kernels, under a second each. */
+void peak_measure(struct target *target, struct peak *peak);
+
+#endif

@@ -1,0 +1,201 @@
+/* clattn rules: what the rule table says, in words. */
+#include "cli/cli.h"
+#include "cli/table.h"
+#include "rule.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* What a flag or knob is called on the command line. */
+static const struct {
+    uint32_t flag, knob;
+    const char *text;
+} options[] = {{CLATTN_NORMALIZE, 0, "--normalize"},
+               {0, RULE_TAKES_FEATURE_MAP, "--feature-map identity|elu1|relu"},
+               {0, RULE_TAKES_STEPS, "--option steps=N"},
+               {0, RULE_TAKES_LAYER, "--option layer=N, --option layers=N"},
+               {CLATTN_GATE_PER_HEAD, 0, "--option gate=head"},
+               {CLATTN_VALUE_GATE, 0, "--option value_gate=on"},
+               {CLATTN_UNGATED, 0, "--option ungated=on"}};
+
+static const char *const storage_names[] = {
+    [STORE_DATA] = "data", [STORE_GATE] = "gate", [STORE_STATE] = "f32", [STORE_INDEX] = "i32 or i64"};
+
+enum { MAX_SHAPE_TEXT = 96 };
+
+/* An operand over all the flags that a rule takes. */
+struct summary {
+    struct operand_row row;
+    int uses;                    /* in how many of the flag sets */
+    char shapes[MAX_SHAPE_TEXT]; /* "[B,T,H] or [H]" */
+};
+
+/* "BSQK" as "[B,T*n,HQ,K]" */
+static void shape_text(const char *dims, int steps, char *text, size_t size)
+{
+    size_t used = (size_t)snprintf(text, size, "[");
+
+    for (const char *letter = dims; *letter != '\0' && used < size; letter++) {
+        const char one[2] = {*letter, '\0'};
+        const char *name = *letter == 'Q' ? "HQ" : *letter == 'P' ? "N+1" : *letter != 'S' ? one : steps ? "T*n" : "T";
+        used += (size_t)snprintf(text + used, size - used, "%s%s", letter > dims ? "," : "", name);
+    }
+    if (used < size)
+        snprintf(text + used, size - used, "]");
+}
+
+static void add_use(struct summary *summary, const struct operand_row *row, int steps)
+{
+    char shape[MAX_SHAPE_TEXT];
+    size_t used = strlen(summary->shapes);
+
+    shape_text(row->dims, steps, shape, sizeof shape);
+    summary->row = *row;
+    summary->uses++;
+    if (strstr(summary->shapes, shape) == NULL)
+        snprintf(summary->shapes + used, sizeof summary->shapes - used, "%s%s", used > 0 ? " or " : "", shape);
+}
+
+/* Every operand of the rule under no flag and under each of its own alone; returns the number of those flag sets. */
+static int summarize(clattn_rule rule, struct summary summaries[CLATTN_OPERAND_COUNT])
+{
+    const struct rule *row = rule_get(rule);
+    const uint32_t states = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE;
+    const uint32_t common[] = {0, states, states | CLATTN_STATE_VK, CLATTN_CU_SEQLENS};
+    int sets = 0;
+
+    memset(summaries, 0, CLATTN_OPERAND_COUNT * sizeof *summaries);
+    for (uint32_t i = 0; i < 4 + 32; i++) {
+        uint32_t flags = i < 4 ? common[i] : (row->flags & (UINT32_C(1) << (i - 4)));
+        clattn_plan_desc desc = {.rule = rule, .flags = flags == CLATTN_NORMALIZE ? flags | states : flags};
+        struct operand_row rows[CLATTN_OPERAND_COUNT];
+        int count = i == 0 || flags != 0 ? rule_operands(&desc, rows) : 0;
+        sets += count > 0;
+        for (int n = 0; n < count; n++)
+            add_use(&summaries[rows[n].id], &rows[n], (row->knobs & RULE_TAKES_STEPS) != 0);
+    }
+    return sets;
+}
+
+static cJSON *make_operands(clattn_rule rule)
+{
+    struct summary summaries[CLATTN_OPERAND_COUNT];
+    int sets = summarize(rule, summaries);
+    cJSON *operands = cJSON_CreateArray();
+
+    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+        const char *name = operand_name((clattn_operand_id)id);
+        cJSON *operand;
+        if (summaries[id].uses == 0)
+            continue;
+        operand = cJSON_CreateObject();
+        cJSON_AddStringToObject(operand, "name", name);
+        cJSON_AddStringToObject(operand, "shape", summaries[id].shapes);
+        cJSON_AddStringToObject(operand, "storage", storage_names[summaries[id].row.storage]);
+        cJSON_AddBoolToObject(operand, "required", summaries[id].uses == sets);
+        cJSON_AddBoolToObject(operand, "output", id == CLATTN_OPERAND_o || strncmp(name, "final_", 6) == 0);
+        cJSON_AddItemToArray(operands, operand);
+    }
+    return operands;
+}
+
+static cJSON *make_words(const char *words)
+{
+    cJSON *array = cJSON_CreateArray();
+    char word[64];
+
+    while (*words != '\0') {
+        size_t length = strcspn(words, " ");
+        snprintf(word, sizeof word, "%.*s", (int)length, words);
+        cJSON_AddItemToArray(array, cJSON_CreateString(word));
+        words += length + strspn(words + length, " ");
+    }
+    return array;
+}
+
+static cJSON *make_options(const struct rule *rule)
+{
+    cJSON *array = cJSON_CreateArray();
+
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if ((rule->flags & options[i].flag) || (rule->knobs & options[i].knob))
+            cJSON_AddItemToArray(array, cJSON_CreateString(options[i].text));
+    return array;
+}
+
+static cJSON *make_rule(clattn_rule rule)
+{
+    cJSON *object = cJSON_CreateObject();
+    clattn_rule_info info;
+
+    clattn_rule_describe(rule, &info);
+    cJSON_AddStringToObject(object, "name", info.name);
+    cJSON_AddItemToObject(object, "aliases", make_words(info.aliases));
+    cJSON_AddStringToObject(object, "recurrence", info.recurrence);
+    cJSON_AddStringToObject(object, "paper", info.paper);
+    cJSON_AddItemToObject(object, "options", make_options(rule_get(rule)));
+    cJSON_AddItemToObject(object, "operands", make_operands(rule));
+    return object;
+}
+
+static const char *text_of(const cJSON *object, const char *key)
+{
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
+}
+
+static void print_words(const cJSON *rule, const char *key, const char *title)
+{
+    const cJSON *array = cJSON_GetObjectItemCaseSensitive(rule, key), *item;
+
+    if (cJSON_GetArraySize(array) == 0)
+        return;
+    printf("  %-12s", title);
+    cJSON_ArrayForEach(item, array) printf("%s%s", item == array->child ? "" : ", ", item->valuestring);
+    putchar('\n');
+}
+
+static void print_operands(const cJSON *rule, const char *title, int required, int output)
+{
+    const cJSON *item;
+    const char *left = title;
+
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(rule, "operands"))
+    {
+        if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "required")) != required ||
+            cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "output")) != output)
+            continue;
+        printf("  %-12s%-20s %s  %s\n", left, text_of(item, "name"), text_of(item, "shape"), text_of(item, "storage"));
+        left = "";
+    }
+}
+
+static void print_rule(const cJSON *rule)
+{
+    printf("%s\n  %-12s%s\n  %-12s%s\n", text_of(rule, "name"), "recurrence", text_of(rule, "recurrence"), "paper",
+           text_of(rule, "paper"));
+    print_words(rule, "aliases", "also");
+    print_words(rule, "options", "options");
+    print_operands(rule, "inputs", 1, 0);
+    print_operands(rule, "optional", 0, 0);
+    print_operands(rule, "outputs", 1, 1);
+    print_operands(rule, "optional", 0, 1);
+    putchar('\n');
+}
+
+int rules_main(struct settings *settings)
+{
+    cJSON *rules = cJSON_CreateArray();
+    const cJSON *rule;
+
+    for (size_t i = 0; i < settings->rule_count; i++)
+        cJSON_AddItemToArray(rules, make_rule(settings->rules[i]));
+    for (clattn_rule r = CLATTN_RULE_NONE + 1; settings->rule_count == 0 && r < CLATTN_RULE_COUNT; r++)
+        cJSON_AddItemToArray(rules, make_rule(r));
+    if (settings->format == FORMAT_JSON)
+        return json_print(rules);
+    puts("B batch, T tokens, H value heads, HQ query/key heads, K, V dims, N sequences, n steps; every rule also takes "
+         "--scale and --qk-l2norm\n");
+    cJSON_ArrayForEach(rule, rules) print_rule(rule);
+    cJSON_Delete(rules);
+    return EXIT_OK;
+}

@@ -1,0 +1,136 @@
+/* Shapes and rules by name. */
+#include "cli/words.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    size_t shape, desc;
+} axes[] = {{"B", offsetof(struct shape, batch), offsetof(clattn_plan_desc, batch)},
+            {"T", offsetof(struct shape, seq_len), offsetof(clattn_plan_desc, seq_len)},
+            {"H", offsetof(struct shape, heads), offsetof(clattn_plan_desc, heads)},
+            {"HQ", offsetof(struct shape, qk_heads), offsetof(clattn_plan_desc, qk_heads)},
+            {"K", offsetof(struct shape, key_dim), offsetof(clattn_plan_desc, key_dim)},
+            {"V", offsetof(struct shape, value_dim), offsetof(clattn_plan_desc, value_dim)}};
+
+enum { AXIS_COUNT = sizeof axes / sizeof *axes };
+
+static int64_t *field(void *base, size_t offset)
+{
+    return (int64_t *)(void *)((char *)base + offset);
+}
+
+static int64_t value(const void *base, size_t offset)
+{
+    int64_t number;
+
+    memcpy(&number, (const char *)base + offset, sizeof number);
+    return number;
+}
+
+static int axis_read(const char *text, size_t length, struct shape *shape)
+{
+    char number[32], what[24];
+    const char *equals = memchr(text, '=', length);
+
+    for (size_t i = 0; i < AXIS_COUNT && equals != NULL; i++) {
+        int64_t *to = field(shape, axes[i].shape);
+        if (strlen(axes[i].name) != (size_t)(equals - text) ||
+            strncmp(axes[i].name, text, (size_t)(equals - text)) != 0)
+            continue;
+        if (*to != 0)
+            return bad("--shape gives %s twice", axes[i].name);
+        snprintf(what, sizeof what, "--shape %s", axes[i].name);
+        snprintf(number, sizeof number, "%.*s", (int)(text + length - equals - 1), equals + 1);
+        return number_read(what, number, 1, INT32_MAX, to);
+    }
+    return bad("--shape has '%.*s', expected B=…, T=…, H=…, HQ=…, K=… or V=…", (int)length, text);
+}
+
+int shape_read(const char *text, struct shape *shape)
+{
+    memset(shape, 0, sizeof *shape);
+    for (;;) {
+        size_t length = strcspn(text, ",");
+        if (axis_read(text, length, shape) != EXIT_OK)
+            return EXIT_BAD;
+        if (text[length] == '\0')
+            return EXIT_OK;
+        text += length + 1;
+    }
+}
+
+void shape_apply(clattn_plan_desc *desc, const struct shape *shape, const struct shape *defaults)
+{
+    for (size_t i = 0; i < AXIS_COUNT; i++) {
+        int64_t *to = field(desc, axes[i].desc);
+        *to = value(shape, axes[i].shape);
+        if (*to == 0 && defaults != NULL)
+            *to = value(defaults, axes[i].shape);
+    }
+}
+
+const char *shape_name(const clattn_plan_desc *desc, char *text, size_t size)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < AXIS_COUNT && used < size; i++) {
+        int64_t number = value(desc, axes[i].desc);
+        if (strcmp(axes[i].name, "HQ") == 0 && (number == 0 || number == desc->heads))
+            continue;
+        used +=
+            (size_t)snprintf(text + used, size - used, "%s%s=%lld", i > 0 ? "," : "", axes[i].name, (long long)number);
+    }
+    return text;
+}
+
+const char *dims_name(int rank, const int64_t *dims, char *text, size_t size)
+{
+    size_t used = (size_t)snprintf(text, size, "[");
+
+    for (int i = 0; i < rank && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%lld", i > 0 ? "," : "", (long long)dims[i]);
+    if (used < size)
+        snprintf(text + used, size - used, "]");
+    return text;
+}
+
+/* The closest of the space-separated words, if it beats *best. */
+static void closest(const char *words, const char *typed, const char *name, const char **nearest, size_t *best)
+{
+    char word[64];
+
+    while (*words != '\0') {
+        size_t length = strcspn(words, " "), distance;
+        snprintf(word, sizeof word, "%.*s", (int)length, words);
+        distance = edit_distance(typed, word);
+        if (distance < *best) {
+            *best = distance;
+            *nearest = name;
+        }
+        words += length + strspn(words + length, " ");
+    }
+}
+
+int rule_read(const char *text, clattn_rule *rule)
+{
+    const char *nearest = NULL;
+    size_t best = SIZE_MAX;
+    clattn_rule_info info;
+
+    *rule = clattn_rule_find(text);
+    for (clattn_rule r = CLATTN_RULE_NONE + 1; *rule == CLATTN_RULE_NONE && r < CLATTN_RULE_COUNT; r++) {
+        clattn_rule_describe(r, &info);
+        if (word_equal(info.name, text))
+            *rule = r;
+        closest(info.name, text, info.name, &nearest, &best);
+        closest(info.aliases, text, info.name, &nearest, &best);
+    }
+    if (*rule != CLATTN_RULE_NONE)
+        return EXIT_OK;
+    if (nearest != NULL && edit_close(text, best))
+        return bad("no rule is named '%s', did you mean %s?", text, nearest);
+    return bad("no rule is named '%s', see `clattn rules`", text);
+}

@@ -1,0 +1,28 @@
+/* Rows as cJSON objects, printed as JSON or, by a list of columns, as text, CSV or Markdown. */
+#ifndef CLATTN_SRC_CLI_TABLE_H
+#define CLATTN_SRC_CLI_TABLE_H
+
+#include "cli/cli.h"
+
+#include <cjson/cJSON.h>
+
+enum column_kind {
+    COLUMN_WORD,       /* text, or ok/FAIL for a boolean */
+    COLUMN_FIXED,      /* a number with digits decimals */
+    COLUMN_SCIENTIFIC, /* 1.2e-06 */
+    COLUMN_BYTES       /* 24 GiB */
+};
+
+struct column {
+    const char *key, *title;
+    enum column_kind kind;
+    int digits;
+};
+
+/* Prints the array rows on stdout; in JSON, whole (the columns only choose for the others). Deletes rows. EXIT_OK, or
+ * EXIT_FAILED without memory. */
+int table_print(cJSON *rows, const struct column *columns, size_t count, enum format format);
+/* Prints json on stdout and deletes it. */
+int json_print(cJSON *json);
+
+#endif

@@ -1,0 +1,170 @@
+#include "cli/target.h"
+
+#include "cli/buffers.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_DEVICES = 64 };
+
+/* strstr without case */
+static int contains(const char *text, const char *part)
+{
+    size_t length = strlen(part);
+
+    for (; *text != '\0'; text++) {
+        size_t i = 0;
+        while (i < length && text[i] != '\0' && tolower((unsigned char)text[i]) == tolower((unsigned char)part[i]))
+            i++;
+        if (i == length)
+            return 1;
+    }
+    return 0;
+}
+
+static int is_index(const char *spec)
+{
+    return *spec != '\0' && spec[strspn(spec, "0123456789")] == '\0';
+}
+
+static int list_devices(const char *spec, const char *why, const clattn_device_info *infos, const int *listed,
+                        size_t count)
+{
+    char list[1024] = "";
+
+    for (size_t i = 0; i < count; i++) {
+        size_t used = strlen(list);
+        if (listed == NULL || listed[i])
+            snprintf(list + used, sizeof list - used, "%s%zu: %s (%s)", used > 0 ? ", " : "", i, infos[i].name,
+                     infos[i].platform);
+    }
+    return bad("--device '%s' %s: %s", spec, why, count > 0 ? list : "there is no OpenCL device");
+}
+
+static int same_device(const clattn_device_info *a, const clattn_device_info *b)
+{
+    return strcmp(a->name, b->name) == 0 && strcmp(a->platform, b->platform) == 0;
+}
+
+static int choose(const char *spec, const clattn_device_info *infos, size_t count, size_t *chosen)
+{
+    int matches[MAX_DEVICES] = {0}, found = 0, alike = 1;
+
+    if (is_index(spec)) {
+        unsigned long long index = strtoull(spec, NULL, 10);
+        if (index >= count)
+            return list_devices(spec, "is no index of", infos, NULL, count);
+        *chosen = (size_t)index;
+        return EXIT_OK;
+    }
+    for (size_t i = 0; i < count; i++) {
+        matches[i] = contains(infos[i].name, spec) || contains(infos[i].platform, spec);
+        if (matches[i] && found++ == 0)
+            *chosen = i;
+        if (matches[i])
+            alike = alike && same_device(&infos[i], &infos[*chosen]);
+    }
+    if (found == 0)
+        return list_devices(spec, "is in no name of", infos, NULL, count);
+    return alike ? EXIT_OK : list_devices(spec, "fits several", infos, matches, count);
+}
+
+static int use_reference(struct target *target)
+{
+    target->reference = 1;
+    return EXIT_OK;
+}
+
+int target_open(struct target *target, const char *spec)
+{
+    clattn_device_info infos[MAX_DEVICES];
+    size_t count = 0, chosen = 0;
+    clattn_status status;
+
+    memset(target, 0, sizeof *target);
+    if (spec != NULL && strcmp(spec, "reference") == 0)
+        return use_reference(target);
+    status = clattn_devices(infos, MAX_DEVICES, &count);
+    if (count > MAX_DEVICES)
+        count = MAX_DEVICES;
+    if (spec == NULL && count == 0) {
+        warn("no OpenCL device (%s), using the reference on the CPU", clattn_status_text(status));
+        return use_reference(target);
+    }
+    if (spec != NULL && choose(spec, infos, count, &chosen) != EXIT_OK)
+        return EXIT_BAD;
+    target->info = infos[chosen];
+    status = check_device_open(&target->device, target->info.device, sink_log, &target->sink);
+    if (status != CLATTN_SUCCESS)
+        return library_error(&target->sink, target->info.name, status);
+    return EXIT_OK;
+}
+
+void target_close(struct target *target)
+{
+    if (target->device.context != NULL)
+        check_device_close(&target->device);
+    memset(target, 0, sizeof *target);
+}
+
+const char *target_name(const struct target *target)
+{
+    return target->reference ? "reference" : target->info.name;
+}
+
+static clattn_status enqueue(struct target *target, const struct buffers *buffers, clattn_plan *plan,
+                             const clattn_plan_desc *desc)
+{
+    const struct log log = {sink_log, &target->sink};
+    clattn_operands operands = buffers_operands(buffers, 0, desc);
+
+    TRY(clattn_enqueue(plan, target->device.queue, &operands, 0, NULL, NULL));
+    TRY_CL(&log, opencl_get()->Finish(target->device.queue));
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status run_plan(struct target *target, struct check_tensors *tensors, clattn_plan *plan)
+{
+    struct buffers buffers;
+    size_t workspace;
+    clattn_status status;
+
+    TRY(clattn_plan_workspace_size(plan, &workspace));
+    status = buffers_create(&buffers, &target->device, tensors, 1, 0, workspace, sink_log, &target->sink);
+    if (status == CLATTN_SUCCESS)
+        status = buffers_write(&buffers, 0, tensors);
+    if (status == CLATTN_SUCCESS)
+        status = enqueue(target, &buffers, plan, &tensors->desc);
+    if (status == CLATTN_SUCCESS)
+        status = buffers_read(&buffers, 0, tensors);
+    buffers_destroy(&buffers);
+    return status;
+}
+
+static clattn_status run_reference(struct target *target, struct check_tensors *tensors)
+{
+    clattn_operands operands;
+
+    check_operands(&operands, tensors);
+    return clattn_reference(&tensors->desc, &operands, sink_log, &target->sink);
+}
+
+clattn_status target_run(struct target *target, struct check_tensors *tensors, char *plan_text, size_t text_size)
+{
+    clattn_plan *plan;
+    clattn_status status;
+
+    target->sink.error[0] = '\0';
+    snprintf(plan_text, text_size, "reference");
+    if (target->reference)
+        return run_reference(target, tensors);
+    status = clattn_plan_create(&plan, target->device.context, &tensors->desc);
+    if (status == CLATTN_SUCCESS)
+        status = clattn_plan_describe(plan, plan_text, text_size);
+    if (status == CLATTN_SUCCESS)
+        status = run_plan(target, tensors, plan);
+    clattn_plan_destroy(plan);
+    return status;
+}

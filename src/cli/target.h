@@ -1,0 +1,24 @@
+/* Where a problem is computed: an OpenCL device, or the reference. */
+#ifndef CLATTN_SRC_CLI_TARGET_H
+#define CLATTN_SRC_CLI_TARGET_H
+
+#include "check/check.h"
+#include "cli/cli.h"
+
+struct target {
+    int reference;
+    clattn_device_info info;    /* of the device */
+    struct check_device device; /* open unless reference */
+    struct sink sink;           /* what the library says; library_error takes it */
+};
+
+/* spec as in --device; NULL: the best device, else, with a warning, the reference. EXIT_OK, or one line and a code.
+ * target_close in both cases. */
+int target_open(struct target *target, const char *spec);
+void target_close(struct target *target);
+const char *target_name(const struct target *target);
+
+/* Computes the outputs of tensors from its inputs. plan_text receives what did it. */
+clattn_status target_run(struct target *target, struct check_tensors *tensors, char *plan_text, size_t text_size);
+
+#endif
