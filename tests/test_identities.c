@@ -1,0 +1,238 @@
+/* Rules that must give the same numbers: one is a special case of the other. Each row builds the general rule's inputs
+ * from the special one's. With CLATTN_TEST_DEVICE=reference the identities hold the oracle itself. */
+#include "harness.h"
+
+#include <stdio.h>
+
+enum { BATCH = 2, TOKENS = 75, HEADS = 2, KEY = 20, VALUE = 12, STEPS = 3 };
+
+static clattn_plan_desc desc_of(clattn_rule rule, clattn_mode mode)
+{
+    return (clattn_plan_desc){.rule = rule,
+                              .flags = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE,
+                              .batch = BATCH,
+                              .seq_len = TOKENS,
+                              .heads = HEADS,
+                              .key_dim = KEY,
+                              .value_dim = VALUE,
+                              .scale = 0.25,
+                              .mode = mode};
+}
+
+/* Whatever both problems name and shape alike. */
+static void copy_common(struct check_tensors *to, const struct check_tensors *from)
+{
+    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+        const struct check_tensor *a = &to->tensor[id], *b = &from->tensor[id];
+        if (a->data != NULL && b->data != NULL && !a->info.output && check_count(&a->info) == check_count(&b->info))
+            test_copy(to, (clattn_operand_id)id, from, (clattn_operand_id)id);
+    }
+}
+
+static void zero_gates(struct check_tensors *general, const struct check_tensors *special)
+{
+    (void)special;
+    test_set_all(general, general->tensor[OP(g)].data ? OP(g) : OP(w), 0);
+}
+
+static void equal_channels(struct check_tensors *general, const struct check_tensors *special)
+{
+    test_spread(general, OP(g), special, OP(g), KEY);
+}
+
+static void zero_value_gate(struct check_tensors *general, const struct check_tensors *special)
+{
+    (void)special;
+    test_set_all(general, OP(gv), 0);
+}
+
+/* b = w = beta */
+static void all_beta(struct check_tensors *general, const struct check_tensors *special)
+{
+    test_spread(general, OP(b), special, OP(beta), KEY);
+    test_spread(general, OP(w), special, OP(beta), VALUE);
+}
+
+/* a = k, b = -beta k, v <- beta v, no decay */
+static void low_rank_delta(struct check_tensors *general, const struct check_tensors *special)
+{
+    int64_t keys = check_count(&special->tensor[OP(k)].info), values = check_count(&special->tensor[OP(v)].info);
+
+    test_copy(general, OP(a), special, OP(k));
+    for (int64_t i = 0; i < keys; i++)
+        test_set(general, OP(b), i, -test_get(special, OP(beta), i / KEY) * test_get(special, OP(k), i));
+    for (int64_t i = 0; i < values; i++)
+        test_set(general, OP(v), i, test_get(special, OP(beta), i / VALUE) * test_get(special, OP(v), i));
+    if (general->tensor[OP(g)].data || general->tensor[OP(w)].data)
+        zero_gates(general, special);
+}
+
+static void w_is_g(struct check_tensors *general, const struct check_tensors *special)
+{
+    test_copy(general, OP(w), special, OP(g));
+}
+
+static void p_is_k(struct check_tensors *general, const struct check_tensors *special)
+{
+    test_copy(general, OP(p), special, OP(k));
+}
+
+/* retention's decay, written as gates: the special rule has none */
+static void retention_gates(struct check_tensors *general, const struct check_tensors *special)
+{
+    int64_t count = check_count(&general->tensor[OP(g)].info);
+
+    (void)special;
+    for (int64_t i = 0; i < count; i++)
+        test_set(general, OP(g), i, i % HEADS == 0 ? -0.031748698314580301 : -0.015748356968139168);
+}
+
+/* rwkv6 without decay and u = 1 reads what linear_attn does */
+static void whole_bonus(struct check_tensors *general, const struct check_tensors *special)
+{
+    (void)special;
+    test_set_all(general, OP(w), 0);
+    test_set_all(general, OP(u), 1);
+}
+
+struct identity {
+    const char *name;
+    clattn_rule general, special;
+    uint32_t general_flags, special_flags;
+    void (*build)(struct check_tensors *general, const struct check_tensors *special);
+};
+
+static const struct identity identities[] = {
+    {"gated_delta_rule, g = 0: delta_rule", CLATTN_GATED_DELTA_RULE, CLATTN_DELTA_RULE, 0, 0, zero_gates},
+    {"kda, equal channels: gated_delta_rule", CLATTN_KDA, CLATTN_GATED_DELTA_RULE, 0, 0, equal_channels},
+    {"gdn2, b = w = beta: kda", CLATTN_GDN2, CLATTN_KDA, 0, 0, all_beta},
+    {"dplr of a delta_rule", CLATTN_DPLR, CLATTN_DELTA_RULE, 0, 0, low_rank_delta},
+    {"iplr of a delta_rule", CLATTN_IPLR, CLATTN_DELTA_RULE, 0, 0, low_rank_delta},
+    {"rwkv7, w = g: dplr", CLATTN_RWKV7, CLATTN_DPLR, 0, 0, w_is_g},
+    {"comba, p = k: gated_delta_rule", CLATTN_COMBA, CLATTN_GATED_DELTA_RULE, 0, 0, p_is_k},
+    {"gated_delta_product of one step", CLATTN_GATED_DELTA_PRODUCT, CLATTN_GATED_DELTA_RULE, 0, 0, NULL},
+    {"gated_delta_product, ungated", CLATTN_GATED_DELTA_PRODUCT, CLATTN_DELTA_RULE, CLATTN_UNGATED, 0, NULL},
+    {"simple_gla, g = 0: linear_attn", CLATTN_SIMPLE_GLA, CLATTN_LINEAR_ATTN, 0, 0, zero_gates},
+    {"simple_gla of retention", CLATTN_SIMPLE_GLA, CLATTN_RETENTION, 0, 0, retention_gates},
+    {"gla, equal channels: simple_gla", CLATTN_GLA, CLATTN_SIMPLE_GLA, 0, 0, equal_channels},
+    {"gla, gv = 0", CLATTN_GLA, CLATTN_GLA, CLATTN_VALUE_GATE, 0, zero_value_gate},
+    {"rwkv6, w = 0, u = 1: linear_attn", CLATTN_RWKV6, CLATTN_LINEAR_ATTN, 0, 0, whole_bonus},
+};
+
+static void test_identity(void **state)
+{
+    const struct identity *identity = *state;
+
+    for (int mode = CLATTN_MODE_RECURRENT; mode <= CLATTN_MODE_CHUNK; mode++) {
+        clattn_plan_desc general_desc = desc_of(identity->general, (clattn_mode)mode);
+        clattn_plan_desc special_desc = desc_of(identity->special, (clattn_mode)mode);
+        struct check_tensors general, special;
+        general_desc.flags |= identity->general_flags;
+        special_desc.flags |= identity->special_flags;
+        test_make(&special, &special_desc, CHECK_GATES_USUAL, NULL);
+        test_make(&general, &general_desc, CHECK_GATES_USUAL, NULL);
+        copy_common(&general, &special);
+        if (identity->build != NULL)
+            identity->build(&general, &special);
+        test_run(&general);
+        test_run(&special);
+        test_compare_all(&general, &special, 2 * check_bound(CLATTN_F32), identity->name);
+        check_free(&general);
+        check_free(&special);
+    }
+}
+
+/* n steps a token are n tokens of gated_delta_rule, of which the first decays and the last is read. */
+static void test_steps(void **state)
+{
+    clattn_plan_desc desc = desc_of(CLATTN_GATED_DELTA_PRODUCT, CLATTN_MODE_AUTO);
+    clattn_plan_desc flat_desc = desc_of(CLATTN_GATED_DELTA_RULE, CLATTN_MODE_AUTO);
+    struct check_tensors product, flat, expected;
+
+    (void)state;
+    desc.steps = STEPS;
+    flat_desc.seq_len = TOKENS * STEPS;
+    test_make(&product, &desc, CHECK_GATES_USUAL, NULL);
+    test_make(&flat, &flat_desc, CHECK_GATES_USUAL, NULL);
+    copy_common(&flat, &product);
+    test_set_all(&flat, OP(g), 0);
+    for (int64_t t = 0; t < TOKENS; t++) {
+        test_copy_tokens(&flat, t * STEPS, &product, t, 1, OP(g));
+        test_copy_tokens(&flat, t * STEPS + STEPS - 1, &product, t, 1, OP(q));
+    }
+    test_run(&flat);
+    test_run(&product);
+    assert_status(check_allocate(&expected, &desc), SUCCESS);
+    for (int64_t t = 0; t < TOKENS; t++)
+        test_copy_tokens(&expected, t, &flat, t * STEPS + STEPS - 1, 1, OP(o));
+    test_copy(&expected, OP(final_state), &flat, OP(final_state));
+    test_compare_all(&product, &expected, 2 * check_bound(CLATTN_F32), "steps");
+    check_free(&product);
+    check_free(&flat);
+    check_free(&expected);
+}
+
+/* beta = 0 neither erases nor writes: without decay the state stays, bit for bit. */
+static void test_no_beta(void **state)
+{
+    static const clattn_rule rules[] = {CLATTN_DELTA_RULE, CLATTN_GATED_DELTA_RULE,    CLATTN_KDA,
+                                        CLATTN_COMBA,      CLATTN_GATED_DELTA_PRODUCT, CLATTN_GDN2};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rules); i++)
+        for (int mode = CLATTN_MODE_RECURRENT; mode <= CLATTN_MODE_CHUNK; mode++) {
+            clattn_plan_desc desc = desc_of(rules[i], (clattn_mode)mode);
+            struct check_tensors tensors;
+            test_make(&tensors, &desc, CHECK_GATES_USUAL, NULL);
+            if (tensors.tensor[OP(g)].data != NULL)
+                zero_gates(&tensors, &tensors);
+            test_set_all(&tensors, tensors.tensor[OP(beta)].data ? OP(beta) : OP(b), 0);
+            if (tensors.tensor[OP(w)].data != NULL)
+                test_set_all(&tensors, OP(w), 0);
+            test_run(&tensors);
+            test_compare(&tensors.tensor[OP(final_state)], &tensors.tensor[OP(initial_state)], 0,
+                         test_rule_name(rules[i]));
+            check_free(&tensors);
+        }
+}
+
+/* q and k given once for two heads, or twice. */
+static void test_shared_keys(void **state)
+{
+    clattn_plan_desc shared_desc = desc_of(CLATTN_GATED_DELTA_RULE, CLATTN_MODE_AUTO), desc = shared_desc;
+    struct check_tensors shared, full;
+
+    (void)state;
+    shared_desc.qk_heads = HEADS / 2;
+    test_make(&shared, &shared_desc, CHECK_GATES_USUAL, NULL);
+    test_make(&full, &desc, CHECK_GATES_USUAL, NULL);
+    for (int64_t i = 0; i < check_count(&full.tensor[OP(q)].info); i++) {
+        int64_t from = i / (HEADS * KEY) * KEY + i % KEY;
+        test_set(&full, OP(q), i, test_get(&shared, OP(q), from));
+        test_set(&full, OP(k), i, test_get(&shared, OP(k), from));
+    }
+    test_run(&shared);
+    test_run(&full);
+    test_compare_all(&shared, &full, 0, "shared keys");
+    check_free(&shared);
+    check_free(&full);
+}
+
+int main(void)
+{
+    const struct CMUnitTest own[] = {
+        cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_no_beta),
+        cmocka_unit_test(test_shared_keys),
+    };
+    struct CMUnitTest tests[COUNT(identities) + COUNT(own)];
+
+    for (size_t i = 0; i < COUNT(identities); i++) {
+        static struct identity rows[COUNT(identities)];
+        rows[i] = identities[i];
+        tests[i] = (struct CMUnitTest){.name = rows[i].name, .test_func = test_identity, .initial_state = &rows[i]};
+    }
+    for (size_t i = 0; i < COUNT(own); i++)
+        tests[COUNT(identities) + i] = own[i];
+    return cmocka_run_group_tests(tests, test_device_open, test_device_close);
+}
