@@ -1,6 +1,7 @@
 #include "harness.h"
 
 #include "reference/number.h"
+#include "rule.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -177,6 +178,34 @@ void test_copy_tokens(struct check_tensors *to, int64_t to_first, const struct c
     for (int64_t b = 0; b < batch; b++)
         memcpy((char *)target->data + (size_t)(b * to_rows + to_first) * row,
                (const char *)source->data + (size_t)(b * from_rows + from_first) * row, (size_t)count * row);
+}
+
+static void take_tensor(struct check_tensor *to, const struct check_tensor *from, const char *dims,
+                        struct test_slice slice, int64_t steps)
+{
+    size_t step = dims[0] == 'N' ? from->bytes / (size_t)from->info.dims[0] : 0, skip = step * (size_t)slice.sequence;
+
+    if (dims[0] == 'B') {
+        step = from->bytes / (size_t)(from->info.dims[0] * from->info.dims[1]);
+        skip = step * (size_t)(slice.batch * from->info.dims[1] + slice.first * (dims[1] == 'S' ? steps : 1));
+    }
+    memcpy(to->data, (const char *)from->data + skip, to->bytes);
+}
+
+void test_take(struct check_tensors *part, const struct check_tensors *whole, struct test_slice slice)
+{
+    struct operand_row rows[CLATTN_OPERAND_COUNT];
+    clattn_plan_desc desc = whole->desc;
+    int count;
+
+    desc.batch = 1;
+    desc.seq_len = slice.count;
+    desc.sequences = 0;
+    desc.flags &= ~(uint32_t)(CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_INT64);
+    assert_status(check_allocate(part, &desc), SUCCESS);
+    count = rule_operands(&part->desc, rows);
+    for (int i = 0; i < count; i++)
+        take_tensor(&part->tensor[rows[i].id], &whole->tensor[rows[i].id], rows[i].dims, slice, desc.steps);
 }
 
 const char *test_rule_name(clattn_rule rule)

@@ -61,6 +61,13 @@ void test_spread(struct check_tensors *to, clattn_operand_id to_id, const struct
 void test_copy_tokens(struct check_tensors *to, int64_t to_first, const struct check_tensors *from, int64_t from_first,
                       int64_t count, clattn_operand_id id);
 
+/* Allocates *part, a problem of its own: `count` tokens from `first` on of batch element `batch`, with the states of
+ * sequence `sequence`. Inputs and outputs are both copied. */
+struct test_slice {
+    int64_t batch, sequence, first, count;
+};
+void test_take(struct check_tensors *part, const struct check_tensors *whole, struct test_slice slice);
+
 const char *test_rule_name(clattn_rule rule);
 
 #endif
