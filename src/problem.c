@@ -290,9 +290,10 @@ clattn_status problem_view(const struct problem *problem, const struct extent *e
     if (operand->batch_stride != 0 || operand->token_stride != 0 || operand->head_stride != 0) {
         if (row->storage == STORE_INDEX)
             return FAIL(log, INVALID_OPERAND, "%s takes no strides", name);
-        axes[0].stride = operand->batch_stride;
-        axes[1].stride = operand->token_stride;
-        axes[2].stride = operand->head_stride;
+        const int64_t strides[3] = {operand->batch_stride, operand->token_stride, operand->head_stride};
+        for (int i = 0; i < 3; i++)
+            if (axes[i].stride != 0) /* an axis that the operand has */
+                axes[i].stride = strides[i];
     }
     if (operand->offset % element != 0)
         return FAIL(log, INVALID_OPERAND, "%s: offset %zu is no multiple of its element size %zu", name,
