@@ -222,11 +222,13 @@ static void test_shapes(void **state)
 static clattn_status view_of(clattn_operand_id id, clattn_operand operand, size_t size, struct view *view)
 {
     static const struct log log = {test_log, NULL};
+    clattn_plan_desc desc = good;
     struct problem problem;
     struct extent extent;
 
     test_log_clear();
-    TRY(problem_init(&problem, &good, &log));
+    desc.flags = CLATTN_INITIAL_STATE;
+    TRY(problem_init(&problem, &desc, &log));
     TRY(problem_extent(&problem, &(clattn_operands){.batch = 0}, &extent, &log));
     for (int i = 0; i < problem.operand_count; i++)
         if (problem.operands[i].id == id)
@@ -248,6 +250,11 @@ static void test_views(void **state)
         view_of(OP(v), (clattn_operand){.batch_stride = 9 * far, .token_stride = far, .head_stride = 8}, 0, &view),
         SUCCESS);
     assert_memory_equal(&view, (&(struct view){0, 9 * far, far, 8}), sizeof view);
+    /* the stride of an axis that the operand does not have is not used */
+    assert_status(view_of(OP(initial_state),
+                          (clattn_operand){.batch_stride = 600, .token_stride = 9, .head_stride = 150}, 0, &view),
+                  SUCCESS);
+    assert_memory_equal(&view, (&(struct view){0, 600, 0, 150}), sizeof view);
     /* exactly enough, and one byte less; offsets past 2^32 bytes and strides past 2^31 elements */
     assert_status(view_of(OP(q), (clattn_operand){.offset = 8}, 640 * 4, &view), SUCCESS);
     assert_status(view_of(OP(q), (clattn_operand){.offset = 8}, 640 * 4 - 1, &view), INVALID_OPERAND);
