@@ -54,12 +54,8 @@ static int write_tensors(const struct check_tensors *tensors, const struct setti
 {
     struct safetensor list[CLATTN_OPERAND_COUNT];
     cJSON *metadata = make_metadata(&tensors->desc, settings->seed);
-    struct output output;
-    int status = output_open(&output, settings->output);
+    int status = output_write(settings->output, list, operands_list(tensors, 0, list), metadata);
 
-    if (status == EXIT_OK)
-        status = output_commit(&output, list, operands_list(tensors, 0, list), metadata);
-    output_close(&output);
     cJSON_Delete(metadata);
     return status;
 }
@@ -76,7 +72,7 @@ int make_input_main(struct settings *settings)
         return bad("make-input needs -o FILE");
     if (settings->shape_count == 0)
         return bad("make-input needs --shape B=…,T=…,H=…,K=…,V=…");
-    if (make_desc(settings, &desc) != EXIT_OK)
+    if (output_check(settings->output) != EXIT_OK || make_desc(settings, &desc) != EXIT_OK)
         return EXIT_BAD;
     result = clattn_plan_desc_complete(&full, &desc, sink_log, &sink);
     if (result != CLATTN_SUCCESS)

@@ -15,7 +15,7 @@ static void print_line(const char *kind, const char *format, va_list args)
     vsnprintf(line, sizeof line, format, args);
     for (char *at = line; *at != '\0'; at++)
         if ((unsigned char)*at < ' ' || *at == 0x7f)
-            *at = at[1] == '\0' ? '\0' : '?';
+            *at = at[1] == '\0' ? '\0' : strchr("\n\r\t", *at) != NULL ? ' ' : '?';
     progress_clear();
     fprintf(stderr, "clattn: %s%s\n", kind, line);
 }

@@ -234,7 +234,7 @@ static const struct option {
      "safetensors file to write"},
     {"device", 'd', "SPEC", COMMAND_RUN | MANY, offsetof(struct settings, device), NULL,
      "index from `clattn devices`, part of a name, or reference (the CPU in double precision)"},
-    {"shape", 's', "B=..,T=..,H=..,K=..,V=..[,HQ=..]", COMMAND_MAKE_INPUT | MANY, 0, take_shape,
+    {"shape", 's', "B=,T=,H=,K=,V=[,HQ=]", COMMAND_MAKE_INPUT | MANY, 0, take_shape,
      "batch, tokens, value heads, dims, query/key heads; verify and bench take several"},
     {"dtype", 't', "f32|f16|bf16", COMMAND_MAKE_INPUT | MANY, 0, take_dtype,
      "storage of q, k, v, o; a list for verify, bench"},

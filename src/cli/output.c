@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the signal handler removes; one output is open at a time. */
+/* What the signal handler removes; one file is written at a time. */
 static char *volatile pending;
 
 static void on_signal(int number)
@@ -33,50 +33,67 @@ static void watch_signals(void)
             signal(numbers[i], SIG_IGN);
 }
 
-int output_open(struct output *output, const char *path)
+/* An open file under a temporary name, and that name: pending and owned by the caller. NULL after one line. */
+static FILE *open_temporary(const char *path, char **temporary)
 {
     size_t size = strlen(path) + 40;
-    uint64_t bytes;
+    FILE *file;
 
-    memset(output, 0, sizeof *output);
+    *temporary = malloc(size);
+    if (*temporary == NULL) {
+        failed("%s: no memory", path);
+        return NULL;
+    }
+    snprintf(*temporary, size, "%s.%lu.tmp", path, process_id());
+    watch_signals();
+    pending = *temporary;
+    file = fopen(*temporary, "wbx");
+    if (file == NULL) {
+        bad("%s: cannot write: %s", path, strerror(errno));
+        pending = NULL;
+    }
+    return file;
+}
+
+static void discard(char *temporary)
+{
+    if (pending != NULL)
+        file_remove(temporary);
+    pending = NULL;
+    free(temporary);
+}
+
+int output_check(const char *path)
+{
+    uint64_t bytes;
+    char *temporary;
+    FILE *file;
+
     if (*path == '\0')
         return bad("the output's name is empty");
     if (file_kind(path, &bytes) == FILE_OTHER)
         return bad("%s: exists and is not a regular file", path);
-    output->path = path;
-    output->temporary = malloc(size);
-    if (output->temporary == NULL)
-        return failed("%s: no memory", path);
-    snprintf(output->temporary, size, "%s.%lu.tmp", path, process_id());
-    watch_signals();
-    pending = output->temporary;
-    output->file = fopen(output->temporary, "wbx");
-    if (output->file == NULL) {
-        pending = NULL;
-        return bad("%s: cannot write: %s", path, strerror(errno));
+    file = open_temporary(path, &temporary);
+    if (file != NULL)
+        fclose(file);
+    discard(temporary);
+    return file != NULL ? EXIT_OK : EXIT_BAD;
+}
+
+int output_write(const char *path, const struct safetensor *tensors, size_t count, const struct cJSON *metadata)
+{
+    char *temporary;
+    FILE *file = open_temporary(path, &temporary);
+    int status = file != NULL ? EXIT_OK : EXIT_BAD;
+
+    if (file != NULL) {
+        int broken = safetensors_write(file, tensors, count, metadata) != 0;
+        broken |= fclose(file) != 0;
+        if (broken || file_replace(temporary, path) != 0)
+            status = failed("%s: cannot write: %s", path, strerror(errno));
+        else
+            pending = NULL;
     }
-    return EXIT_OK;
-}
-
-int output_commit(struct output *output, const struct safetensor *tensors, size_t count, const struct cJSON *metadata)
-{
-    int broken = safetensors_write(output->file, tensors, count, metadata) != 0;
-
-    broken |= fclose(output->file) != 0;
-    output->file = NULL;
-    if (broken || file_replace(output->temporary, output->path) != 0)
-        return failed("%s: cannot write: %s", output->path, strerror(errno));
-    pending = NULL;
-    return EXIT_OK;
-}
-
-void output_close(struct output *output)
-{
-    if (output->file != NULL)
-        fclose(output->file);
-    if (pending != NULL)
-        file_remove(pending);
-    pending = NULL;
-    free(output->temporary);
-    memset(output, 0, sizeof *output);
+    discard(temporary);
+    return status;
 }

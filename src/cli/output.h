@@ -5,18 +5,11 @@
 #include "cli/cli.h"
 #include "cli/safetensors.h"
 
-#include <stdio.h>
+/* Whether a file can be written at path; asked before long work. EXIT_OK, or one line and EXIT_BAD. Leaves nothing. */
+int output_check(const char *path);
 
-struct output {
-    FILE *file;
-    const char *path;
-    char *temporary; /* beside path; removed by output_close, SIGINT and SIGTERM */
-};
-
-/* Creates the temporary file. EXIT_OK, or one line and EXIT_BAD. output_close in both cases. */
-int output_open(struct output *output, const char *path);
-/* Writes the tensors and puts the file in its place. EXIT_OK, EXIT_FAILED. */
-int output_commit(struct output *output, const struct safetensor *tensors, size_t count, const struct cJSON *metadata);
-void output_close(struct output *output);
+/* Writes the tensors to a temporary file beside path and puts it in its place; a failure, SIGINT and SIGTERM remove it.
+ * EXIT_OK, or one line and EXIT_BAD or EXIT_FAILED. */
+int output_write(const char *path, const struct safetensor *tensors, size_t count, const struct cJSON *metadata);
 
 #endif

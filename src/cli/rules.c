@@ -164,7 +164,8 @@ static void print_operands(const cJSON *rule, const char *title, int required, i
         if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "required")) != required ||
             cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "output")) != output)
             continue;
-        printf("  %-12s%-20s %s  %s\n", left, text_of(item, "name"), text_of(item, "shape"), text_of(item, "storage"));
+        printf("  %-12s%-20s %-26s %s\n", left, text_of(item, "name"), text_of(item, "shape"),
+               text_of(item, "storage"));
         left = "";
     }
 }

@@ -26,14 +26,12 @@ static int compute(struct operands *operands, const struct settings *settings)
 static int run_to(struct operands *operands, const struct settings *settings)
 {
     struct safetensor list[CLATTN_OPERAND_COUNT];
-    struct output output;
-    int status = output_open(&output, settings->output);
+    int status = output_check(settings->output);
 
     if (status == EXIT_OK)
         status = compute(operands, settings);
     if (status == EXIT_OK)
-        status = output_commit(&output, list, operands_list(&operands->tensors, 1, list), NULL);
-    output_close(&output);
+        status = output_write(settings->output, list, operands_list(&operands->tensors, 1, list), NULL);
     return status;
 }
 

@@ -271,7 +271,7 @@ static void place(struct safetensors *out, const uint8_t *data)
 int safetensors_parse(const uint8_t *bytes, size_t size, struct safetensors *out, char *error, size_t error_size)
 {
     const struct report to = {error, error_size};
-    size_t length;
+    size_t length = 0;
     char *text;
     int status;
 
@@ -305,7 +305,7 @@ static int read_data(FILE *file, size_t size, struct safetensors *out, const str
 static int read_file(FILE *file, uint64_t size, struct safetensors *out, const struct report *error)
 {
     uint8_t prefix[SAFETENSORS_PREFIX];
-    size_t length;
+    size_t length = 0;
     uint64_t data;
     char *text;
     int status;
