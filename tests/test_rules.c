@@ -1,5 +1,5 @@
 /* test_rules RULE [PART]: the device against the reference, for every mode, storage type, variant and case that applies.
- * PART: "all" (default); "some", the cases that also run the variants; "tiny", shapes small enough for a simulator. */
+ * PART: "all" (default); "some", packed cases and those that run the variants; "tiny", shapes small enough for a simulator. */
 #include "harness.h"
 
 #include <stdio.h>
@@ -90,7 +90,7 @@ static void test_dtype(void **state)
 
     for (size_t i = 0; i < chosen.count; i++) {
         const struct check_case *c = &chosen.cases[i];
-        for (int variant = 0; !chosen.some || c->variants; variant++) {
+        for (int variant = 0; !chosen.some || c->variants || c->cu_seqlens != NULL; variant++) {
             clattn_plan_desc desc = check_case_desc(c, chosen.rule, dtype, CLATTN_MODE_AUTO);
             const char *name = check_variant(chosen.rule, variant, &desc);
             if (name == NULL)

@@ -1,0 +1,171 @@
+/* Plan descriptions made of any bytes, and what is built on them: they are completed or refused, completing twice changes
+ * nothing, every operand can be described, and the reference stays within the memory that it is given. */
+#include "fuzz.h"
+
+#include "problem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The input, read piece by piece; zeros after its end. */
+struct source {
+    const uint8_t *data;
+    size_t size;
+};
+
+static int64_t take(struct source *source, size_t bytes)
+{
+    uint64_t value = 0;
+
+    for (size_t i = 0; i < bytes && source->size > 0; i++, source->size--)
+        value |= (uint64_t)*source->data++ << 8 * i;
+    return (int64_t)value;
+}
+
+static double take_double(struct source *source)
+{
+    int64_t bits = take(source, sizeof(double));
+    double value;
+
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static int32_t take_32(struct source *source)
+{
+    return (int32_t)(uint32_t)take(source, 4);
+}
+
+/* Every field any number of its type. */
+static clattn_plan_desc wild_desc(struct source *source)
+{
+    return (clattn_plan_desc){.rule = (clattn_rule)(take(source, 1) % (CLATTN_RULE_COUNT + 2)),
+                              .dtype = (clattn_dtype)take(source, 1),
+                              .gate_dtype = (clattn_dtype)take(source, 1),
+                              .flags = (uint32_t)take(source, 4),
+                              .batch = take(source, 8),
+                              .seq_len = take(source, 8),
+                              .sequences = take(source, 8),
+                              .heads = take(source, 8),
+                              .qk_heads = take(source, 8),
+                              .key_dim = take(source, 8),
+                              .value_dim = take(source, 8),
+                              .scale = take_double(source),
+                              .feature_map = (clattn_feature_map)take(source, 1),
+                              .steps = take_32(source),
+                              .layer = take_32(source),
+                              .layers = take_32(source),
+                              .mode = (clattn_mode)take(source, 1),
+                              .chunk = take_32(source)};
+}
+
+/* Most of these are problems, and small ones. */
+static clattn_plan_desc tame_desc(struct source *source)
+{
+    clattn_plan_desc desc = {.rule = (clattn_rule)(1 + take(source, 1) % (CLATTN_RULE_COUNT - 1)),
+                             .dtype = (clattn_dtype)(take(source, 1) % 3),
+                             .gate_dtype = (clattn_dtype)(take(source, 1) % 3),
+                             .flags = (uint32_t)take(source, 2) % (CLATTN_CU_SEQLENS_INT64 * 2)};
+
+    desc.flags &= rule_get(desc.rule)->flags | CLATTN_QK_L2NORM | CLATTN_STATE_VK | CLATTN_INITIAL_STATE |
+                  CLATTN_FINAL_STATE | CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_INT64;
+    desc.batch = desc.flags & (CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_INT64) ? 1 : take(source, 1) % 4;
+    desc.sequences = desc.flags & (CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_INT64) ? 1 + take(source, 1) % 3 : 0;
+    desc.seq_len = 1 + take(source, 1) % 5;
+    desc.qk_heads = 1 + take(source, 1) % 2;
+    desc.heads = desc.qk_heads * (1 + take(source, 1) % 3);
+    desc.key_dim = 1 + take(source, 1) % 5;
+    desc.value_dim = 1 + take(source, 1) % 5;
+    desc.scale = take_double(source);
+    desc.steps = (int32_t)(take(source, 1) % 3);
+    return desc;
+}
+
+static size_t element_size(const clattn_plan_desc *desc, clattn_operand_id id, const clattn_operand_info *info)
+{
+    if (id == CLATTN_OPERAND_cu_seqlens)
+        return desc->flags & CLATTN_CU_SEQLENS_INT64 ? 8 : 4;
+    return dtype_size(info->dtype);
+}
+
+/* An operand of exactly the bytes that it needs, filled from the input; sometimes moved or strided, which must be refused
+ * unless it fits. */
+static clattn_operand make_operand(const clattn_plan_desc *desc, clattn_operand_id id, struct source *source)
+{
+    clattn_operand operand = {.host = NULL};
+    clattn_operand_info info;
+    size_t element;
+
+    if (clattn_operand_describe(desc, id, &info) != CLATTN_SUCCESS || info.rank == 0)
+        return operand;
+    element = element_size(desc, id, &info);
+    operand.size = element;
+    for (int i = 0; i < info.rank; i++)
+        operand.size *= (size_t)info.dims[i];
+    operand.host = malloc(operand.size);
+    for (size_t at = 0; operand.host != NULL && at < operand.size; at++)
+        ((uint8_t *)operand.host)[at] = (uint8_t)take(source, 1);
+    if (take(source, 1) % 8 == 7) {
+        operand.batch_stride = take(source, 8);
+        operand.token_stride = take(source, 1);
+        operand.head_stride = take(source, 1);
+    }
+    return operand;
+}
+
+static void run_reference(const clattn_plan_desc *desc, struct source *source)
+{
+    clattn_operands operands = {.seq_len = take(source, 1) % 7, .batch = take(source, 1) % 5};
+
+#define MAKE_OPERAND(name, shape) operands.name = make_operand(desc, CLATTN_OPERAND_##name, source);
+    CLATTN_OPERAND_LIST(MAKE_OPERAND)
+#undef MAKE_OPERAND
+    clattn_reference(desc, &operands, NULL, NULL);
+#define FREE_OPERAND(name, shape) free(operands.name.host);
+    CLATTN_OPERAND_LIST(FREE_OPERAND)
+#undef FREE_OPERAND
+}
+
+/* A problem of any size in operands of eight bytes: refused, unless it is the smallest of all. */
+static void run_in_eight_bytes(const clattn_plan_desc *desc)
+{
+    static double memory[CLATTN_OPERAND_COUNT];
+    clattn_operands operands = {.seq_len = 0};
+
+    memset(memory, 0, sizeof memory);
+#define EIGHT_BYTES(name, shape)                                                                                       \
+    operands.name = (clattn_operand){.host = &memory[CLATTN_OPERAND_##name], .size = sizeof *memory};
+    CLATTN_OPERAND_LIST(EIGHT_BYTES)
+#undef EIGHT_BYTES
+    clattn_reference(desc, &operands, NULL, NULL);
+}
+
+static void check_desc(const clattn_plan_desc *desc, clattn_status status, const clattn_plan_desc *full)
+{
+    clattn_plan_desc again;
+    clattn_operand_info info;
+
+    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+        if ((clattn_operand_describe(desc, (clattn_operand_id)id, &info) == CLATTN_SUCCESS) !=
+            (status == CLATTN_SUCCESS))
+            abort();
+    if (status == CLATTN_SUCCESS &&
+        (clattn_plan_desc_complete(&again, full, NULL, NULL) != CLATTN_SUCCESS || again.scale != full->scale ||
+         again.flags != full->flags || again.batch != full->batch || again.qk_heads != full->qk_heads))
+        abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct source source = {data, size};
+    int wild = take(&source, 1) % 2 == 0;
+    clattn_plan_desc desc = wild ? wild_desc(&source) : tame_desc(&source), full;
+    clattn_status status = clattn_plan_desc_complete(&full, &desc, NULL, NULL);
+
+    check_desc(&desc, status, &full);
+    if (status == CLATTN_SUCCESS && wild)
+        run_in_eight_bytes(&full);
+    else if (status == CLATTN_SUCCESS)
+        run_reference(&full, &source);
+    return 0;
+}

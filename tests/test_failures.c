@@ -1,0 +1,134 @@
+/* What becomes of OpenCL's failures: functions of the loaded table are replaced by ones that fail. */
+#include "harness.h"
+
+#include "opencl.h"
+
+#include <string.h>
+
+static const clattn_plan_desc desc = {
+    .rule = CLATTN_RETENTION, .seq_len = 20, .heads = 2, .key_dim = 8, .value_dim = 8, .mode = CLATTN_MODE_CHUNK};
+
+static cl_int CL_API_CALL fail_build(cl_program program, cl_uint n, const cl_device_id *devices, const char *options,
+                                     opencl_built built, void *user)
+{
+    (void)program, (void)n, (void)devices, (void)options, (void)built, (void)user;
+    return CL_BUILD_PROGRAM_FAILURE;
+}
+
+static cl_program CL_API_CALL fail_source(cl_context context, cl_uint n, const char **text, const size_t *length,
+                                          cl_int *error)
+{
+    (void)context, (void)n, (void)text, (void)length;
+    *error = CL_OUT_OF_HOST_MEMORY;
+    return NULL;
+}
+
+static cl_kernel CL_API_CALL fail_kernel(cl_program program, const char *name, cl_int *error)
+{
+    (void)program, (void)name;
+    *error = CL_OUT_OF_HOST_MEMORY;
+    return NULL;
+}
+
+static cl_mem CL_API_CALL fail_buffer(cl_context context, cl_mem_flags flags, size_t bytes, void *host, cl_int *error)
+{
+    (void)context, (void)flags, (void)bytes, (void)host;
+    *error = CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    return NULL;
+}
+
+static cl_context CL_API_CALL fail_context(const cl_context_properties *properties, cl_uint n,
+                                           const cl_device_id *devices, opencl_notify notify, void *user, cl_int *error)
+{
+    (void)properties, (void)n, (void)devices, (void)notify, (void)user;
+    *error = CL_DEVICE_NOT_AVAILABLE;
+    return NULL;
+}
+
+static cl_int CL_API_CALL fail_argument(cl_kernel kernel, cl_uint index, size_t bytes, const void *value)
+{
+    (void)kernel, (void)index, (void)bytes, (void)value;
+    return CL_INVALID_ARG_SIZE;
+}
+
+static int launches_before_failure;
+static cl_int(CL_API_CALL *real_launch)(cl_command_queue, cl_kernel, cl_uint, const size_t *, const size_t *,
+                                        const size_t *, cl_uint, const cl_event *, cl_event *);
+
+static cl_int CL_API_CALL fail_launch(cl_command_queue queue, cl_kernel kernel, cl_uint dims, const size_t *offset,
+                                      const size_t *global, const size_t *local, cl_uint n, const cl_event *wait,
+                                      cl_event *event)
+{
+    if (launches_before_failure-- > 0)
+        return real_launch(queue, kernel, dims, offset, global, local, n, wait, event);
+    return CL_OUT_OF_RESOURCES;
+}
+
+/* The library's own table: not const where it is defined. */
+static struct opencl *table(void)
+{
+    union {
+        const struct opencl *fixed;
+        struct opencl *open;
+    } pointer = {opencl_get()};
+    return pointer.open;
+}
+
+/* A whole use of the library: context, plan, call; the first status that is not success. */
+static clattn_status use_library(void)
+{
+    struct check_device device;
+    struct check_tensors tensors;
+    clattn_status status;
+
+    test_log_clear();
+    TRY(check_make(&tensors, &desc, 1, CHECK_GATES_USUAL, NULL));
+    status = check_device_open(&device, test_device.device, test_log, NULL);
+    if (status == CLATTN_SUCCESS)
+        status = check_run(&tensors, &device, NULL, 0, test_log, NULL);
+    check_device_close(&device);
+    check_free(&tensors);
+    return status;
+}
+
+static void test_works(void **state)
+{
+    (void)state;
+    assert_status(use_library(), SUCCESS);
+}
+
+static void test_faults(void **state)
+{
+    struct opencl *cl = table();
+    const struct opencl real = *cl;
+
+    (void)state;
+#define WITH_FAULT(name, replacement, status, text)                                                                    \
+    do {                                                                                                               \
+        clattn_status actual;                                                                                          \
+        cl->name = replacement;                                                                                        \
+        actual = use_library();                                                                                        \
+        *cl = real;                                                                                                    \
+        assert_status(actual, status);                                                                                 \
+        assert_logged(text);                                                                                           \
+    } while (0)
+    WITH_FAULT(BuildProgram, fail_build, BUILD_FAILED, "");
+    WITH_FAULT(CreateProgramWithSource, fail_source, OUT_OF_MEMORY, "CL_OUT_OF_HOST_MEMORY");
+    WITH_FAULT(CreateKernel, fail_kernel, OUT_OF_MEMORY, "CL_OUT_OF_HOST_MEMORY");
+    WITH_FAULT(CreateBuffer, fail_buffer, OUT_OF_MEMORY, "CL_MEM_OBJECT_ALLOCATION_FAILURE");
+    WITH_FAULT(CreateContext, fail_context, DEVICE_ERROR, "CL_DEVICE_NOT_AVAILABLE");
+    WITH_FAULT(SetKernelArg, fail_argument, DEVICE_ERROR, "CL_INVALID_ARG_SIZE");
+    real_launch = real.EnqueueNDRangeKernel;
+    launches_before_failure = 0;
+    WITH_FAULT(EnqueueNDRangeKernel, fail_launch, DEVICE_ERROR, "CL_OUT_OF_RESOURCES");
+    launches_before_failure = 1;
+    WITH_FAULT(EnqueueNDRangeKernel, fail_launch, DEVICE_ERROR, "CL_OUT_OF_RESOURCES");
+    assert_status(use_library(), SUCCESS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_works), cmocka_unit_test(test_faults)};
+
+    return cmocka_run_group_tests(tests, test_device_open, test_device_close);
+}
