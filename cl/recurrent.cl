@@ -1,0 +1,81 @@
+/* Token by token, the state in registers:
+ *     S = D S;  S = S - e (pᵀ S);  S = S + k xᵀ;  o = Sᵀ q
+ * One group: BV value columns of one head of one sequence. A lane holds VEC columns of KL channels; LANES_K lanes share a
+ * column. CHUNK is 1: a row of a tile is the token's. */
+#define KL (KP / LANES_K)
+#define lanes_sum(x) lanes_sum_(lanes_part, x)
+
+/* Σ over the lanes that share a column */
+WORD vec lanes_sum_(local float *part, vec x)
+{
+    int columns = BV / VEC;
+    vec sum = 0;
+
+    if (LANES_K == 1)
+        return x;
+    SYNC();
+    vec_store(x, part + LANE * VEC);
+    SYNC();
+    for (int l = 0; l < LANES_K; l++)
+        sum += vec_load(part + (l * columns + LANE % columns) * VEC);
+    return sum;
+}
+
+__attribute__((reqd_work_group_size(GROUP, 1, 1))) kernel void
+recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
+          global out_t *o, long4 o_at, global const gate_t *g, long4 g_at, global const gate_t *gv, long4 gv_at,
+          global const gate_t *beta, long4 beta_at, global const erase_t *p, long4 p_at, global const data_t *e,
+          long4 e_at, global const gate_t *w, long4 w_at, global const gate_t *u, long4 u_at, global const float *den,
+          long4 den_at, global const float *initial, long4 initial_at, global float *final, long4 final_at,
+          global const int *cu, long4 cu_at, int seq_len, float scale, int states)
+{
+    local float row_q[RP], row_k[RP], row_x[BV], factors[FACTORS], lanes_part[GROUP * VEC];
+    DECAY_LOCALS
+    ERASE_TOKEN_LOCALS
+    READ_TOKEN_LOCALS
+    place at = place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at);
+    int c0 = get_group_id(2) * BV, c = LANE % (BV / VEC) * VEC, first = LANE / (BV / VEC) * KL;
+    vec S[KL];
+
+    for (int i = 0; i < KL; i++)
+        S[i] = state_row(state_of(initial, at), states & HAS_INITIAL, first + i, c0 + c);
+    for (int row = 0; row < at.rows; row++) {
+        chunk_t chunk = chunk_at(at, row);
+        vec x, delta, predicted = 0, out = 0, fade = mix_token(c0, c, chunk);
+
+        SYNC();
+        query_norms(norm_of_q(factors), q, chunk);
+        key_norms(norm_of_k(factors), k, chunk);
+        for_each(i, 1) strength_of(factors)[0] = write_strength(chunk, 0);
+        SYNC();
+        query_rows(row_q, norm_of_q(factors), q, 0, chunk, scale);
+        key_rows(row_k, norm_of_k(factors), k, 0, chunk);
+        erase_token_rows(chunk);
+        decay_token(chunk);
+        value_rows(row_x, strength_of(factors), c0, chunk);
+        SYNC();
+        read_token_rows(0, chunk);
+        decay_token_factor;
+        x = vec_load(row_x + c);
+        for (int i = 0; i < KL; i++) {
+            erase_predict_before(predicted, first + i, S[i]);
+            read_token_before(out, first + i, S[i]);
+            S[i] *= fade * decay_of(first + i);
+            erase_predict_after(predicted, first + i, S[i]);
+        }
+        predicted = erase_predicted(predicted);
+        delta = erase_token_delta(x, predicted, strength_of(factors)[0]);
+        for (int i = 0; i < KL; i++) {
+            S[i] += row_k[first + i] * delta;
+            erase_token_update(S[i], first + i, predicted);
+            read_token_after(out, first + i, S[i]);
+        }
+        out = lanes_sum(out);
+        SYNC();
+        read_token_bonus(out, x);
+        if (first == 0 && c0 + c < VALUE_DIM && row % STEPS == STEPS - 1)
+            output_put(out, at, row / STEPS, c0 + c);
+    }
+    for (int i = 0; i < KL; i++)
+        state_row_store(S[i], state_of(final, at), states & HAS_FINAL, first + i, c0 + c);
+}

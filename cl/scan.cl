@@ -1,0 +1,65 @@
+/* The state carried over the chunks of a sequence:
+ *     δ = T (X - (P o e^G) S)         (erase_*.clh; X without erase)
+ *     O = (Q o e^G) S + A δ
+ *     S = e^(G_C) S + (K o e^(G_C - G))ᵀ δ
+ * One group: BV value columns of one head of one sequence. */
+__attribute__((reqd_work_group_size(GROUP, 1, 1))) kernel void
+scan(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
+     global out_t *o, long4 o_at, global const gate_t *g, long4 g_at, global const gate_t *gv, long4 gv_at,
+     global const erase_t *p, long4 p_at, global const data_t *e, long4 e_at, global const gate_t *w, long4 w_at,
+     global const float *den, long4 den_at, global const float *initial, long4 initial_at, global float *final,
+     long4 final_at, global const int *cu, long4 cu_at, global const float *records, long4 records_at, int seq_len,
+     float scale, int states)
+{
+    local float S[KP * BV], R[CHUNK * RP > MATRIX ? CHUNK * RP : MATRIX], D[CHUNK * BV], O[CHUNK * BV], factors[FACTORS];
+    DECAY_LOCALS
+    ERASE_SCAN_LOCALS
+    MIX_LOCALS
+    place at = place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at);
+    int c0 = get_group_id(2) * BV, heads = get_num_groups(1);
+    long slot = slot_of(at, seq_len);
+
+    state_load(S, state_of(initial, at), states & HAS_INITIAL, c0);
+    for (int row = 0; row < at.rows; row += CHUNK, slot++) {
+        global const float *record = records + records_at.x + (slot * heads + at.head) * RECORD;
+        chunk_t chunk = chunk_at(at, row);
+
+        SYNC();
+        copy_in(factors, record + (1 + ERASE_MATRICES) * MATRIX, FACTORS);
+        tile_zero(O, CHUNK * BV);
+        erase_begin();
+        SYNC();
+        value_rows(D, strength_of(factors), c0, chunk);
+        for (int n0 = 0; n0 < KP; n0 += BK) {
+            decay_reads(n0, chunk);
+            query_rows(R, norm_of_q(factors), q, n0, chunk, scale);
+            decay_read_rows(R, READ_BEFORE);
+            SYNC();
+            mma_ab(O, R, S + n0 * BV, BV);
+            erase_reads(R, S + n0 * BV, n0, chunk);
+            SYNC();
+        }
+        tile_scale_rows(O, query_factor(factors), CHUNK, BV);
+        erase_correct(D, R, record + MATRIX);
+        SYNC();
+        copy_in(R, record, MATRIX);
+        SYNC();
+        mix_values(O, R, D, S, c0, chunk);
+        erase_scores(O, R, record + MATRIX);
+        SYNC();
+        output_store(O, c0, chunk);
+        tile_scale_rows(D, write_factor(factors), CHUNK, BV);
+        erase_written();
+        for (int n0 = 0; n0 < KP; n0 += BK) {
+            decay_writes(n0, chunk);
+            key_rows(R, norm_of_k(factors), k, n0, chunk);
+            decay_write_rows(R);
+            SYNC();
+            mma_atb(S + n0 * BV, decay_state(across_factor(factors)), R, D, BV);
+            erase_writes(S + n0 * BV, R, n0, chunk);
+            SYNC();
+        }
+    }
+    SYNC();
+    state_store(state_of(final, at), S, states & HAS_FINAL, c0);
+}

@@ -1,0 +1,95 @@
+#include "context.h"
+
+#include <stdlib.h>
+
+/* The one device of a caller's context, or the machine's best. */
+static clattn_status choose_device(clattn_context *context, const clattn_context_desc *desc, cl_device_id *id)
+{
+    const struct opencl *cl = opencl_get();
+    clattn_device_info best;
+    size_t bytes = 0, count = 0;
+
+    if (desc->cl != NULL) {
+        TRY_CL(&context->log, cl->GetContextInfo(desc->cl, CL_CONTEXT_DEVICES, 0, NULL, &bytes));
+        if (bytes != sizeof *id)
+            return FAIL(&context->log, INVALID_ARGUMENT, "the context has %zu devices: say which", bytes / sizeof *id);
+        TRY_CL(&context->log, cl->GetContextInfo(desc->cl, CL_CONTEXT_DEVICES, sizeof *id, id, NULL));
+        return CLATTN_SUCCESS;
+    }
+    TRY(clattn_devices(&best, 1, &count));
+    if (count == 0)
+        return FAIL(&context->log, NO_DEVICE, "OpenCL lists no device");
+    *id = best.device;
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status open_context(clattn_context *context, const clattn_context_desc *desc)
+{
+    const struct opencl *cl = opencl_get();
+    cl_device_id id = desc->device;
+    cl_int error;
+
+    if (cl == NULL)
+        return FAIL(&context->log, NO_OPENCL, "the OpenCL library cannot be opened");
+    if (id == NULL)
+        TRY(choose_device(context, desc, &id));
+    TRY(device_init(&context->device, id, &context->log));
+    if (desc->cl != NULL) {
+        TRY_CL(&context->log, cl->RetainContext(desc->cl));
+        context->cl = desc->cl;
+        return CLATTN_SUCCESS;
+    }
+    context->cl = cl->CreateContext(NULL, 1, &id, NULL, NULL, &error);
+    if (context->cl == NULL)
+        return opencl_status(&context->log, "clCreateContext", error);
+    return CLATTN_SUCCESS;
+}
+
+clattn_status clattn_context_create(clattn_context **context, const clattn_context_desc *desc)
+{
+    static const clattn_context_desc defaults = {0};
+    clattn_status status;
+
+    if (context == NULL)
+        return CLATTN_INVALID_ARGUMENT;
+    *context = calloc(1, sizeof **context);
+    if (*context == NULL)
+        return CLATTN_OUT_OF_MEMORY;
+    if (desc == NULL)
+        desc = &defaults;
+    (*context)->log = (struct log){desc->log, desc->log_user};
+    lock_init(&(*context)->lock);
+    status = open_context(*context, desc);
+    if (status != CLATTN_SUCCESS) {
+        clattn_context_destroy(*context);
+        *context = NULL;
+    }
+    return status;
+}
+
+void clattn_context_destroy(clattn_context *context)
+{
+    if (context == NULL)
+        return;
+    for (struct program *program = context->programs, *next; program != NULL; program = next) {
+        next = program->next;
+        context->device.cl->ReleaseProgram(program->program);
+        free(program->source);
+        free(program);
+    }
+    if (context->cl != NULL)
+        context->device.cl->ReleaseContext(context->cl);
+    lock_destroy(&context->lock);
+    free(context);
+}
+
+clattn_status clattn_context_get(const clattn_context *context, cl_context *cl, cl_device_id *device)
+{
+    if (context == NULL)
+        return CLATTN_INVALID_ARGUMENT;
+    if (cl != NULL)
+        *cl = context->cl;
+    if (device != NULL)
+        *device = context->device.info.device;
+    return CLATTN_SUCCESS;
+}

@@ -1,0 +1,15 @@
+/* What a device can do, asked once. */
+#ifndef CLATTN_SRC_DEVICE_H
+#define CLATTN_SRC_DEVICE_H
+
+#include "opencl.h"
+
+struct device {
+    const struct opencl *cl;
+    clattn_device_info info;
+    int serial; /* a work-item is a thread with wide vectors (a CPU): tiles belong to one work-item */
+};
+
+clattn_status device_init(struct device *device, cl_device_id id, const struct log *log);
+
+#endif

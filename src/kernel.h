@@ -1,0 +1,63 @@
+/* Kernels as data: what each is called with, and how its source is put together from words. */
+#ifndef CLATTN_SRC_KERNEL_H
+#define CLATTN_SRC_KERNEL_H
+
+#include "context.h"
+#include "problem.h"
+
+/* X(role): the buffers that kernels name. Each is bound to an operand, a workspace section or a plan's own buffer; in a
+ * kernel it is a pointer and the long4 NAME_at: offset, batch, token and head strides. */
+#define ROLES(X)                                                                                                  \
+    X(q) X(k) X(v) X(o) X(g) X(gv) X(beta) X(p) X(e) X(w) X(u) X(f) X(i) X(m) X(den)                               \
+    X(initial) X(final) X(cu) X(decay) X(strength) X(records)
+
+enum role {
+#define ROLE_ENUM(name) ROLE_##name,
+    ROLES(ROLE_ENUM)
+#undef ROLE_ENUM
+    ROLE_COUNT,
+    /* numbers, by value */
+    ARG_seq_len = ROLE_COUNT,
+    ARG_sequences,
+    ARG_scale,
+    ARG_states,
+    ARG_END
+};
+
+enum kernel_id { KERNEL_PREPARE, KERNEL_SCAN, KERNEL_RECURRENT, KERNEL_STABILIZE, KERNEL_COUNT };
+
+/* The arguments in order, closed by ARG_END. */
+const enum role *kernel_arguments(enum kernel_id id);
+const char *kernel_name(enum kernel_id id);
+
+/* How a tile is cut and shared. */
+struct tiles {
+    int group;   /* work-items that share a tile; may be 1 */
+    int vec;     /* floats a work-item works at once: 4 or 16 */
+    int chunk;   /* tokens; 1 in the recurrence */
+    int block_k; /* channels in local memory at once */
+    int block_v; /* value columns of a group */
+    int pad;     /* floats after each row of a slice */
+    int lanes_k; /* recurrence: work-items that share a column */
+};
+
+/* Everything that a kernel's source depends on. */
+struct variant {
+    enum kernel_id kernel;
+    struct tiles tiles;
+    const struct problem *problem;
+    const char *gate, *out; /* storage type names */
+    const char *value, *output; /* headers that supply these words */
+    int value_dim, state_vk;
+};
+
+/* The whole source, to be freed; NULL without memory. */
+char *kernel_source(const struct variant *variant);
+
+/* Local memory that the variant takes, in bytes: the declarations of the .cl file. */
+size_t kernel_local_bytes(const struct variant *variant);
+
+/* Builds the variant, or takes it from the context's programs. UNSUPPORTED when the device runs it only in smaller groups. */
+clattn_status kernel_create(clattn_context *context, const struct variant *variant, cl_kernel *kernel);
+
+#endif

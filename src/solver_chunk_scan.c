@@ -1,0 +1,36 @@
+/* Chunks of tokens: prepare, parallel over all chunks, leaves each chunk's matrices; scan carries the state over the chunks of
+ * a sequence, parallel over sequences, heads and value tiles. */
+#include "plan.h"
+
+/* Floats of a chunk's record: RECORD in cl/tile.clh. */
+static int64_t record_floats(const struct variant *variant)
+{
+    static const int erase_matrices[] = {
+        [ERASE_NONE] = 0, [ERASE_KEY] = 1, [ERASE_OPERAND] = 1, [ERASE_GATED] = 1, [ERASE_LOW_RANK] = 3};
+    int chunk = variant->tiles.chunk, vec = variant->tiles.vec;
+    int pitch = (chunk + vec - 1) / vec * vec;
+
+    return (int64_t)(1 + erase_matrices[variant->problem->rule->erase]) * chunk * pitch + 6 * chunk + vec;
+}
+
+static clattn_status add(struct clattn_plan *plan, int most_group, struct text *description)
+{
+    const clattn_plan_desc *desc = &plan->problem.desc;
+    struct pass passes[2], main_pass = {0};
+    struct extent extent;
+    int count = plan_passes(plan, passes);
+    struct variant prepare = plan_variant(plan, KERNEL_PREPARE, main_pass);
+
+    plan->sources[ROLE_records] = (struct source){SOURCE_SECTION, SECTION_RECORDS};
+    TRY(problem_extent(&plan->problem, &(clattn_operands){.batch = 0}, &extent, NULL));
+    TRY(plan_add(plan, &prepare, main_pass, GRID_SLOTS, most_group, description));
+    plan_reserve(plan, SECTION_RECORDS,
+                 plan_slots(&plan->problem, &extent, prepare.tiles.chunk) * desc->heads * record_floats(&prepare));
+    for (int i = 0; i < count; i++) {
+        struct variant scan = plan_variant(plan, KERNEL_SCAN, passes[i]);
+        TRY(plan_add(plan, &scan, passes[i], GRID_SEQUENCES, most_group, description));
+    }
+    return CLATTN_SUCCESS;
+}
+
+const struct solver solver_chunk_scan = {"chunk_scan", CLATTN_MODE_CHUNK, add};

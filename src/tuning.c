@@ -1,0 +1,130 @@
+#include "tuning.h"
+
+enum { SERIAL_VEC = 16, SHARED_VEC = 4 };
+
+static int round_up(int64_t x, int n)
+{
+    return (int)((x + n - 1) / n * n);
+}
+
+static int lower(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* The largest power of two not above x. */
+static int power_below(int64_t x)
+{
+    int power = 1;
+
+    while (power * 2 <= x)
+        power *= 2;
+    return power;
+}
+
+/* channels cut into slices of at most most, each a multiple of unit, with as little padding as possible. */
+static int slice(int64_t channels, int most, int unit)
+{
+    int64_t count = (channels + most - 1) / most;
+
+    return round_up((channels + count - 1) / count, unit);
+}
+
+/* Work-groups that the variant's value tiles of that width give. */
+static int64_t groups(const struct variant *variant, int block_v)
+{
+    const clattn_plan_desc *desc = &variant->problem->desc;
+    int64_t sequences = desc->flags & CLATTN_CU_SEQLENS ? desc->sequences : desc->batch;
+
+    return sequences * desc->heads * ((variant->value_dim + block_v - 1) / block_v);
+}
+
+/* A tile belongs to one work-item: wide vectors, as many value columns as leave every core a few tiles. */
+static void serial_tiles(const struct device *device, struct variant *variant)
+{
+    struct tiles *tiles = &variant->tiles;
+    int64_t wanted = 4 * (int64_t)device->info.compute_units;
+
+    tiles->group = 1;
+    tiles->vec = SERIAL_VEC;
+    tiles->pad = 0;
+    tiles->lanes_k = 1;
+    tiles->block_k = slice(variant->problem->desc.key_dim, 64, SERIAL_VEC);
+    tiles->block_v = round_up(variant->value_dim, SERIAL_VEC);
+    if (tiles->block_v > 64)
+        tiles->block_v = 64;
+    while (tiles->block_v > SERIAL_VEC && (tiles->block_v % (2 * SERIAL_VEC) != 0 || groups(variant, tiles->block_v) < wanted))
+        tiles->block_v -= SERIAL_VEC;
+}
+
+/* A group shares a tile. */
+static void shared_tiles(const struct device *device, struct variant *variant, int most_group)
+{
+    struct tiles *tiles = &variant->tiles;
+    int64_t wanted = 2 * (int64_t)device->info.compute_units;
+
+    tiles->vec = SHARED_VEC;
+    tiles->pad = SHARED_VEC;
+    tiles->lanes_k = 1;
+    tiles->block_k = slice(variant->problem->desc.key_dim, 32, SHARED_VEC);
+    tiles->block_v = lower(round_up(variant->value_dim, SHARED_VEC), 32);
+    while (tiles->block_v > 2 * SHARED_VEC && groups(variant, tiles->block_v) < wanted)
+        tiles->block_v = round_up(tiles->block_v / 2, SHARED_VEC);
+    tiles->group = lower(64, most_group);
+}
+
+/* The recurrence: lanes for the value columns, times lanes that share a column so that each keeps few channels. */
+static void recurrent_tiles(struct variant *variant, int most_group)
+{
+    struct tiles *tiles = &variant->tiles;
+    int64_t channels = variant->problem->desc.key_dim;
+    int columns;
+
+    tiles->chunk = 1;
+    if (tiles->group == 1) {
+        tiles->block_v = tiles->vec;
+        tiles->block_k = round_up(channels, tiles->vec);
+        return;
+    }
+    tiles->block_v = tiles->vec * power_below(tiles->block_v / tiles->vec);
+    columns = tiles->block_v / tiles->vec;
+    while (tiles->lanes_k < 16 && tiles->lanes_k * 16 < channels && 2 * tiles->lanes_k * columns <= most_group)
+        tiles->lanes_k *= 2;
+    tiles->group = columns * tiles->lanes_k;
+    tiles->block_k = round_up(channels, tiles->lanes_k > tiles->vec ? tiles->lanes_k : tiles->vec);
+}
+
+/* Narrower value tiles, then narrower slices, until local memory holds the variant. */
+static clattn_status fit(const struct device *device, struct variant *variant)
+{
+    struct tiles *tiles = &variant->tiles;
+
+    while (kernel_local_bytes(variant) > device->info.local_memory) {
+        if (variant->kernel == KERNEL_SCAN && tiles->block_v > tiles->vec)
+            tiles->block_v = round_up(tiles->block_v / 2, tiles->vec);
+        else if (variant->kernel != KERNEL_RECURRENT && tiles->block_k > tiles->vec)
+            tiles->block_k = round_up(tiles->block_k / 2, tiles->vec);
+        else
+            return CLATTN_UNSUPPORTED;
+    }
+    return CLATTN_SUCCESS;
+}
+
+clattn_status tuning_tiles(const struct device *device, struct variant *variant, int most_group)
+{
+    int asked = variant->problem->desc.chunk;
+
+    variant->tiles = (struct tiles){.chunk = asked != 0 ? asked : 16};
+    if (device->serial || most_group < 4)
+        serial_tiles(device, variant);
+    else
+        shared_tiles(device, variant, most_group);
+    if (variant->kernel == KERNEL_RECURRENT)
+        recurrent_tiles(variant, most_group);
+    return fit(device, variant);
+}
+
+int tuning_prefers_recurrent(const struct device *device, const struct problem *problem)
+{
+    return problem->desc.seq_len * problem->desc.steps <= (device->serial ? 8 : 32);
+}

@@ -1,0 +1,14 @@
+/* Tile parameters for a device: a rule of thumb by the device's class and limits. */
+#ifndef CLATTN_SRC_TUNING_H
+#define CLATTN_SRC_TUNING_H
+
+#include "kernel.h"
+
+/* Tiles for one kernel of the problem on groups of at most most_group work-items, chosen so that the variant's local memory
+ * fits the device. variant->tiles is the result; UNSUPPORTED when nothing fits. */
+clattn_status tuning_tiles(const struct device *device, struct variant *variant, int most_group);
+
+/* Whether the recurrence beats chunks for that many tokens: a rule from the device's class alone. */
+int tuning_prefers_recurrent(const struct device *device, const struct problem *problem);
+
+#endif
