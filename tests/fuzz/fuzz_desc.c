@@ -36,27 +36,37 @@ static int32_t take_32(struct source *source)
     return (int32_t)(uint32_t)take(source, 4);
 }
 
-/* Every field any number of its type. */
+/* Any number, or one that is legal below a limit, or the limit itself. */
+static int64_t take_size(struct source *source, int64_t limit)
+{
+    int64_t kind = take(source, 1) % 8;
+
+    if (kind == 0)
+        return take(source, 8);
+    return kind < 3 ? limit : 1 + take(source, 4) % limit;
+}
+
+/* Fields of any value, many of them at their limits. */
 static clattn_plan_desc wild_desc(struct source *source)
 {
     return (clattn_plan_desc){.rule = (clattn_rule)(take(source, 1) % (CLATTN_RULE_COUNT + 2)),
-                              .dtype = (clattn_dtype)take(source, 1),
-                              .gate_dtype = (clattn_dtype)take(source, 1),
-                              .flags = (uint32_t)take(source, 4),
-                              .batch = take(source, 8),
-                              .seq_len = take(source, 8),
-                              .sequences = take(source, 8),
-                              .heads = take(source, 8),
-                              .qk_heads = take(source, 8),
-                              .key_dim = take(source, 8),
-                              .value_dim = take(source, 8),
-                              .scale = take_double(source),
-                              .feature_map = (clattn_feature_map)take(source, 1),
-                              .steps = take_32(source),
-                              .layer = take_32(source),
-                              .layers = take_32(source),
-                              .mode = (clattn_mode)take(source, 1),
-                              .chunk = take_32(source)};
+                              .dtype = (clattn_dtype)(take(source, 1) % 4),
+                              .gate_dtype = (clattn_dtype)(take(source, 1) % 4),
+                              .flags = take(source, 1) % 2 == 0 ? (uint32_t)take(source, 4) : 0,
+                              .batch = take_size(source, INT32_MAX),
+                              .seq_len = take_size(source, INT32_MAX),
+                              .sequences = take(source, 1) % 4 == 0 ? take_size(source, INT32_MAX) : 0,
+                              .heads = take_size(source, 65535),
+                              .qk_heads = take(source, 1) % 2 == 0 ? take_size(source, 65535) : 0,
+                              .key_dim = take_size(source, 256),
+                              .value_dim = take_size(source, 256),
+                              .feature_map = (clattn_feature_map)(take(source, 1) % 64),
+                              .steps = (int32_t)take(source, 1) % 66,
+                              .layer = take(source, 1) % 4 == 0 ? take_32(source) : 0,
+                              .layers = take(source, 1) % 4 == 0 ? take_32(source) : 0,
+                              .mode = (clattn_mode)(take(source, 1) % 4),
+                              .chunk = (int32_t)(take(source, 1) % 4) * 8,
+                              .scale = take_double(source)};
 }
 
 /* Most of these are problems, and small ones. */

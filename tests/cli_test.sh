@@ -1,0 +1,222 @@
+#!/bin/sh
+# cli_test.sh CLATTN DEVICE run RULE: make-input and run, the device's file against the reference's, in every dtype.
+# cli_test.sh CLATTN DEVICE bad:      bad files and bad usage: exit 2, one line that says what, no output left behind.
+clattn=$1
+device=$2
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+failures=0
+
+fail()
+{
+    echo "FAILED: $*"
+    failures=$((failures + 1))
+}
+
+# ---- safetensors, read with od and awk ----------------------------------------------------------------------------
+
+# header FILE: the JSON text
+header()
+{
+    tail -c +9 "$1" | head -c "$(od -An -t u8 -N 8 "$1" | tr -d ' ')"
+}
+
+# tensors FILE: the names of its tensors
+tensors()
+{
+    header "$1" | sed 's/"__metadata__":{[^}]*},\{0,1\}//' | grep -o '"[a-z0-9_]*":{' | tr -d '":{'
+}
+
+# field FILE TENSOR NAME: what stands after NAME of a tensor, without quotes and brackets
+field()
+{
+    header "$1" | grep -o "\"$2\":{[^}]*}" | grep -o "\"$3\":\(\"[^\"]*\"\|\[[^]]*\]\)" | cut -d: -f2 | tr -d '"[]'
+}
+
+# numbers FILE TENSOR: its elements, one a line
+numbers()
+{
+    offsets=$(field "$1" "$2" data_offsets)
+    base=$(($(od -An -t u8 -N 8 "$1" | tr -d ' ') + 9 + ${offsets%,*}))
+    count=$((${offsets#*,} - ${offsets%,*}))
+    dtype=$(field "$1" "$2" dtype)
+    format=u2
+    [ "$dtype" = F32 ] && format=f4
+    tail -c +$base "$1" | head -c $count | od -An -v -t $format -w4 | tr -s ' ' '\n' | grep . | awk -v dtype="$dtype" '
+        function decode(x, bits, bias, high, one, e, m) {
+            one = 2 ^ bits; high = int(x / 32768); e = int(x % 32768 / one); m = x % one
+            if (e == 2 * bias + 1) return "nan"
+            m = e == 0 ? m / one * 2 ^ (1 - bias) : (1 + m / one) * 2 ^ (e - bias)
+            return high ? -m : m
+        }
+        { print dtype == "F32" ? $1 : decode($1, dtype == "F16" ? 10 : 7, dtype == "F16" ? 15 : 127) }'
+}
+
+# compare ACTUAL EXPECTED TENSOR BOUND: relative error within the bound, no nan
+compare()
+{
+    for name in dtype shape; do
+        [ "$(field "$1" "$3" $name)" = "$(field "$2" "$3" $name)" ] || fail "$1: $name of $3"
+    done
+    numbers "$1" "$3" >"$work/actual"
+    numbers "$2" "$3" >"$work/expected"
+    [ -s "$work/expected" ] || fail "$2: $3 is empty"
+    paste "$work/actual" "$work/expected" | awk -v bound="$4" '
+        $1 ~ /nan|inf/ || $2 ~ /nan|inf/ { if ($1 != $2 || $1 ~ /nan/) bad++; next }
+        { d += ($1 - $2) ^ 2; s += $2 ^ 2; n++ }
+        END { rel = n ? sqrt(d / n) / (sqrt(s / n) + 1e-8) : 1; print rel; exit bad || !(rel <= bound) || s == 0 }' >"$work/rel" ||
+        fail "$1 against $2: relative error of $3 is $(cat "$work/rel"), bound $4"
+}
+
+# ---- run ----------------------------------------------------------------------------------------------------------
+
+# run_case RULE DTYPE BOUND SHAPE [make-input options]
+run_case()
+{
+    rule=$1 dtype=$2 bound=$3 shape=$4
+    shift 4
+    cd "$work" || exit 1
+    rm -f ./*.safetensors
+    "$clattn" make-input "$rule" --shape "$shape" --dtype "$dtype" --seed 3 "$@" -o in.safetensors ||
+        fail "make-input $rule $shape $dtype $*"
+    "$clattn" run "$rule" -i in.safetensors -o expected.safetensors --device reference || fail "run $rule $shape $dtype on the reference"
+    "$clattn" run "$rule" -i in.safetensors -o actual.safetensors --device "$device" >/dev/null || fail "run $rule $shape $dtype"
+    [ "$(tensors actual.safetensors)" = "$(tensors expected.safetensors)" ] || fail "$rule $shape $dtype: other tensors"
+    tensors expected.safetensors | grep -qx o || fail "$rule $shape $dtype: no o"
+    for tensor in $(tensors expected.safetensors); do
+        compare actual.safetensors expected.safetensors "$tensor" "$bound"
+    done
+}
+
+run_rule()
+{
+    run_case "$1" f32 1e-5 B=2,T=75,H=2,K=20,V=12 --initial-state
+    for dtype in f32:1e-5 f16:5e-3 bf16:5e-3; do
+        run_case "$1" ${dtype%:*} ${dtype#*:} B=1,T=131,H=4,HQ=2,K=20,V=12 --varlen 0,0,1,130,131 --initial-state
+    done
+}
+
+# ---- bad input ----------------------------------------------------------------------------------------------------
+
+# forge FILE HEADER BYTES: a file with that header and that many zero bytes of data
+forge()
+{
+    length=$(printf %s "$2" | wc -c)
+    {
+        printf "\\$(printf %03o $((length % 256)))\\$(printf %03o $((length / 256)))\\0\\0\\0\\0\\0\\0"
+        printf %s "$2"
+        head -c "$3" /dev/zero
+    } >"$1"
+}
+
+# refused WHAT WORD ARGUMENT…: clattn exits with 2, says WORD in one line on stderr, and leaves no file
+refused()
+{
+    what=$1 word=$2
+    shift 2
+    "$clattn" "$@" >"$work/stdout" 2>"$work/stderr"
+    status=$?
+    [ $status -eq 2 ] || fail "$what: exit status $status, expected 2"
+    [ "$(wc -l <"$work/stderr")" -eq 1 ] || fail "$what: not one line on stderr: $(cat "$work/stderr")"
+    grep -qe "$word" "$work/stderr" || fail "$what: '$word' is not in: $(cat "$work/stderr")"
+    [ -s "$work/stdout" ] && fail "$what: something on stdout: $(cat "$work/stdout")"
+    for file in "$work"/out*; do
+        [ -e "$file" ] && fail "$what: left $file behind" && rm -f "$file"
+    done
+}
+
+# refused_file WHAT WORD: clattn run on $work/in
+refused_file()
+{
+    for spec in reference "$device"; do
+        refused "$1, $spec" "$2" run delta_rule -i "$work/in" -o "$work/out" --device "$spec"
+    done
+}
+
+q='"q":{"dtype":"F32","shape":[1,2,1,1],"data_offsets":[0,8]}'
+k='"k":{"dtype":"F32","shape":[1,2,1,1],"data_offsets":[8,16]}'
+v='"v":{"dtype":"F32","shape":[1,2,1,1],"data_offsets":[16,24]}'
+beta='"beta":{"dtype":"F32","shape":[1,2,1],"data_offsets":[24,32]}'
+
+bad_files()
+{
+    refused "no such file" "$work/in" run delta_rule -i "$work/in" -o "$work/out" --device reference
+    : >"$work/in"
+    refused_file "empty file" "$work/in"
+    printf 'abc' >"$work/in"
+    refused_file "three bytes" "$work/in"
+    printf '\377\377\377\377\377\377\377\177{}' >"$work/in"
+    refused_file "header longer than the file" header
+    printf '\020\0\0\0\0\0\0\0{}' >"$work/in"
+    refused_file "header cut" header
+    forge "$work/in" '{"q":' 0
+    refused_file "no JSON" JSON
+    forge "$work/in" '[1,2]' 0
+    refused_file "an array" object
+    forge "$work/in" "{$q,$k,$v,$beta}" 31
+    refused_file "data cut" beta
+    forge "$work/in" "{$q,$k,$v,$beta}" 40
+    refused_file "data left over" 40
+    forge "$work/in" "{$q,$k,$v}" 24
+    refused_file "operand missing" beta
+    forge "$work/in" "{$q,$q,$k,$v,$beta}" 32
+    refused_file "name twice" "'q'"
+    forge "$work/in" "{$k,$v,$beta,\"q\":{\"dtype\":\"F33\",\"shape\":[1,2,1,1],\"data_offsets\":[0,8]}}" 32
+    refused_file "unknown dtype" F33
+    forge "$work/in" "{$k,$v,$beta,\"q\":{\"dtype\":\"I32\",\"shape\":[1,2,1,1],\"data_offsets\":[0,8]}}" 32
+    refused_file "integer q" I32
+    forge "$work/in" "{$k,$v,$beta,\"q\":{\"dtype\":\"F32\",\"shape\":[1,2,1,1],\"data_offsets\":[0,12]}}" 32
+    refused_file "offsets do not fit the shape" "'q'"
+    forge "$work/in" "{$k,$v,$beta,\"q\":{\"dtype\":\"F32\",\"shape\":[1,2,1,-1],\"data_offsets\":[0,8]}}" 32
+    refused_file "negative dim" "'q'"
+    forge "$work/in" "{$k,$v,$beta,\"q\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296,4294967296,1],\"data_offsets\":[0,8]}}" 32
+    refused_file "shape overflows" "'q'"
+    forge "$work/in" "{$k,$v,$beta,\"q\":{\"dtype\":\"F32\",\"shape\":[2,1,1],\"data_offsets\":[0,8]}}" 32
+    refused_file "rank of q" q
+    forge "$work/in" "{$k,$v,$beta,\"q\":{\"dtype\":\"F32\",\"shape\":[1,1,1,2],\"data_offsets\":[0,8]}}" 32
+    refused_file "q and k disagree" "[qk]"
+    forge "$work/in" "{\"q\":{\"dtype\":\"F16\",\"shape\":[1,2,1,1],\"data_offsets\":[28,32]},$(echo "$k,$v,$beta" |
+        sed 's/\[8,16\]/[0,8]/; s/\[16,24\]/[8,16]/; s/\[24,32\]/[16,24]/; s/$/,"x":{"dtype":"U8","shape":[4],"data_offsets":[24,28]}/')}" 32
+    refused_file "dtypes disagree" "F16\|f16"
+    forge "$work/in" "{$q,$k,$v,$beta,\"initial_state\":{\"dtype\":\"I32\",\"shape\":[1,1,1,1],\"data_offsets\":[32,36]}}" 36
+    refused_file "state of integers" initial_state
+    forge "$work/in" "{$q,$k,$v,$beta,\"initial_state\":{\"dtype\":\"F32\",\"shape\":[2,1,1,1],\"data_offsets\":[32,40]}}" 40
+    refused_file "too many states" initial_state
+    forge "$work/in" "{$q,$k,$v,$beta,\"cu_seqlens\":{\"dtype\":\"I32\",\"shape\":[3],\"data_offsets\":[32,44]}}" 44
+    refused_file "cu_seqlens do not end at T" cu_seqlens
+    forge "$work/in" "{$q,$k,$v,$beta,\"cu_seqlens\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[32,44]}}" 44
+    refused_file "cu_seqlens of floats" cu_seqlens
+    forge "$work/in" "{$q,$k,$v,$beta,\"cu_seqlens\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[32,36]}}" 36
+    refused_file "cu_seqlens of one entry" cu_seqlens
+}
+
+bad_usage()
+{
+    forge "$work/in" "{$q,$k,$v,$beta}" 32
+    set -- run delta_rule -i "$work/in" -o "$work/out" --device reference
+    "$clattn" "$@" || fail "the good file is refused"
+    rm -f "$work/out"
+    refused "unknown command" frobnicate frobnicate
+    refused "unknown rule" no_such_rule run no_such_rule -i "$work/in" -o "$work/out"
+    refused "no input" input run delta_rule -o "$work/out"
+    refused "no output" output run delta_rule -i "$work/in"
+    refused "unknown option" '--frobnicate' "$@" --frobnicate
+    refused "unknown mode" sideways "$@" --mode sideways
+    refused "chunk 7" 7 "$@" --chunk 7
+    refused "scale nan" scale "$@" --scale x1
+    refused "normalize for delta_rule" normalize "$@" --normalize
+    refused "unknown device" nowhere run delta_rule -i "$work/in" -o "$work/out" --device nowhere
+    refused "output in no folder" no/such/folder run delta_rule -i "$work/in" -o "$work/no/such/folder/out" --device reference
+    refused "shape without T" T make-input kda --shape B=1,H=1,K=2,V=2 -o "$work/out"
+    refused "key_dim 300" 300 make-input kda --shape B=1,T=2,H=1,K=300,V=2 -o "$work/out"
+    refused "HQ does not divide H" HQ make-input kda --shape B=1,T=2,H=3,HQ=2,K=2,V=2 -o "$work/out"
+    refused "dtype f8" f8 make-input kda --shape B=1,T=2,H=1,K=2,V=2 --dtype f8 -o "$work/out"
+    refused "varlen backwards" varlen make-input kda --shape B=1,T=9,H=1,K=2,V=2 --varlen 0,5,3,9 -o "$work/out"
+}
+
+case $3 in
+run) run_rule "$4" ;;
+bad) bad_files && bad_usage ;;
+*) fail "usage: cli_test.sh CLATTN DEVICE run RULE | bad" ;;
+esac
+[ $failures -eq 0 ]
