@@ -23,7 +23,7 @@ clang_to() { # TRIPLE CPU LIBRARY SOURCE OUTPUT
         -Xclang -finclude-default-header -Xclang -mlink-builtin-bitcode -Xclang "$CLATTN_LIBCLC/$3" -S "$4" -o "$5"
 }
 
-# Each prints "REGISTERS PRIVATE_BYTES_OR_SPILLS" of the source's worst kernel.
+# Each prints "REGISTERS PRIVATE", private memory in bytes or spilled registers, of the source's worst kernel.
 compile_amd() { # TARGET SOURCE DIRECTORY
     clang_to amdgcn-amd-amdhsa "$1" amdgcn--amdhsa.bc "$2" "$3/out.s" || return 1
     awk '$1 == ".vgpr_count:" && $2 > registers { registers = $2 }
@@ -33,18 +33,28 @@ compile_amd() { # TARGET SOURCE DIRECTORY
          END { print registers + 0, spilled + 0 }' "$3/out.s"
 }
 
+# Bytes of private memory in a patch list as ocloc writes it: token 18 holds a thread's scratch space in its second word,
+# token 38 a work-item's private memory in its fourth.
+intel_private() { # PTM.txt
+    awk 'function hex(text,  i, value) {
+             for (i = 1; i <= length(text); i++) value = value * 16 + index("0123456789abcdef", substr(text, i, 1)) - 1
+             return value
+         }
+         $2 == "Token" { at = $3 == 18 ? 6 : $3 == 38 ? 14 : 0 }
+         $1 == "Hex" && at {
+             bytes = hex($at) + 256 * (hex($(at + 1)) + 256 * (hex($(at + 2)) + 256 * hex($(at + 3))))
+             if (bytes > most) most = bytes
+         }
+         END { print most + 0 }' "$1"
+}
+
 compile_intel() { # TARGET SOURCE DIRECTORY
-    local spills private
-    "$CLATTN_OCLOC" compile -file "$2" -device "$1" -options "-cl-std=CL1.2" -out_dir "$3" >"$3/ocloc" 2>&1 ||
-        { cat "$3/ocloc" >&2; return 1; }
-    # "warning: kernel K  compiled SIMD8 allocated 128 regs and spilled around 276"
-    spills=$(sed -n 's/.*spilled around \([0-9]*\).*/\1/p' "$3/ocloc" | sort -n | tail -n 1)
-    if [ -z "$spills" ]; then
-        # Private arrays are not spills to this compiler: the kernel asks for stateless private memory, token 38.
-        "$CLATTN_OCLOC" disasm -file "$3"/*.bin -device "$1" -dump "$3/dump" >/dev/null 2>&1 || true
-        private=$(grep -cE '^[[:space:]]*4 Token 38$' "$3/dump/PTM.txt" 2>/dev/null || true)
+    if ! "$CLATTN_OCLOC" compile -file "$2" -device "$1" -options "-cl-std=CL1.2" -out_dir "$3" >"$3/ocloc" 2>&1 ||
+        ! "$CLATTN_OCLOC" disasm -file "$3"/*.bin -device "$1" -dump "$3/dump" >>"$3/ocloc" 2>&1; then
+        cat "$3/ocloc" >&2
+        return 1
     fi
-    echo 0 "${spills:-${private:-0}}"
+    echo 0 "$(intel_private "$3/dump/PTM.txt")"
 }
 
 compile_nvidia() { # TARGET SOURCE DIRECTORY
@@ -148,7 +158,7 @@ awk -v order="${present[*]}" '
     { count[$1, $2]++; if ($3 > most[$1]) most[$1] = $3 }
     $2 == "spill" && $4 > worst[$1] { worst[$1] = $4; name[$1] = $5; for (i = 6; i <= NF; i++) name[$1] = name[$1] " " $i }
     END {
-        printf "%-8s %8s %7s %6s %13s  %s\n", "target", "compiled", "spilled", "failed", "max registers", "worst spill"
+        printf "%-8s %8s %7s %6s %13s  %s\n", "target", "compiled", "spilled", "failed", "max registers", "most private memory"
         n = split(order, targets, " ")
         for (i = 1; i <= n; i++) {
             t = targets[i]

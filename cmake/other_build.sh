@@ -23,7 +23,8 @@ fuzz) # a minute for all targets together
     for target in "${targets[@]}"; do
         corpus=build-fuzz/corpus/$(basename "$target")
         mkdir -p "$corpus"
-        "$target" -max_total_time=$((60 / ${#targets[@]})) -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 "$corpus"
+        "$target" -max_total_time=$((60 / ${#targets[@]})) -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 "$corpus" \
+            tests/fuzz/seeds
     done
     ;;
 *)

@@ -1,0 +1,202 @@
+/* clattn_dump_kernels DIRECTORY: the source of every kernel that plans for a usual GPU are made of, a file each, its name
+ * in the first line: what cmake/offline_compile.sh compiles. No OpenCL is needed: the plans are made on a table of
+ * functions that only notes the sources. */
+#include "check/check.h"
+#include "context.h"
+#include "problem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *directory;
+static char label[256]; /* of the problem at hand */
+static char *pending;   /* a source whose kernel's name is not known yet */
+static int written, failed;
+
+static cl_program CL_API_CALL create_program(cl_context context, cl_uint count, const char **strings,
+                                             const size_t *lengths, cl_int *error)
+{
+    (void)context, (void)count, (void)lengths;
+    free(pending);
+    pending = malloc(strlen(strings[0]) + 1);
+    if (pending == NULL)
+        return NULL;
+    strcpy(pending, strings[0]);
+    *error = CL_SUCCESS;
+    return (cl_program)(void *)&written; /* any address: nothing looks behind it */
+}
+
+static cl_int CL_API_CALL build_program(cl_program program, cl_uint count, const cl_device_id *devices,
+                                        const char *options, opencl_built built, void *user)
+{
+    (void)program, (void)count, (void)devices, (void)options, (void)built, (void)user;
+    return CL_SUCCESS;
+}
+
+static cl_kernel CL_API_CALL create_kernel(cl_program program, const char *name, cl_int *error)
+{
+    char path[4096];
+    FILE *file;
+
+    (void)program;
+    *error = CL_SUCCESS;
+    if (pending == NULL)
+        return (cl_kernel)(void *)&written;
+    snprintf(path, sizeof path, "%s/%04d_%s.cl", directory, ++written, name);
+    file = fopen(path, "w");
+    if (file == NULL || fprintf(file, "/* %s of %s */\n%s", name, label, pending) < 0 || fclose(file) != 0) {
+        perror(path);
+        failed = 1;
+    }
+    free(pending);
+    pending = NULL;
+    return (cl_kernel)(void *)&written;
+}
+
+static cl_int CL_API_CALL work_group_info(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what,
+                                          size_t size, void *value, size_t *needed)
+{
+    const size_t most = 1024;
+
+    (void)kernel, (void)device, (void)needed;
+    if (what != CL_KERNEL_WORK_GROUP_SIZE || size != sizeof most)
+        return CL_INVALID_VALUE;
+    memcpy(value, &most, sizeof most);
+    return CL_SUCCESS;
+}
+
+static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, size_t size, void *host, cl_int *error)
+{
+    (void)context, (void)flags, (void)size, (void)host;
+    *error = CL_SUCCESS;
+    return (cl_mem)(void *)&written;
+}
+
+static cl_int CL_API_CALL release_kernel(cl_kernel kernel)
+{
+    (void)kernel;
+    return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL release_buffer(cl_mem buffer)
+{
+    (void)buffer;
+    return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL release_program(cl_program program)
+{
+    (void)program;
+    return CL_SUCCESS;
+}
+
+static const struct opencl functions = {.CreateProgramWithSource = create_program,
+                                        .BuildProgram = build_program,
+                                        .CreateKernel = create_kernel,
+                                        .GetKernelWorkGroupInfo = work_group_info,
+                                        .CreateBuffer = create_buffer,
+                                        .ReleaseKernel = release_kernel,
+                                        .ReleaseMemObject = release_buffer,
+                                        .ReleaseProgram = release_program};
+
+static void print_log(void *user, clattn_log_level level, const char *message)
+{
+    (void)user, (void)level;
+    fprintf(stderr, "%s: %s\n", label, message);
+}
+
+static void dump(clattn_context *context, clattn_plan_desc desc, const char *variant)
+{
+    static const char *const modes[] = {"auto", "recurrent", "chunk"};
+    clattn_rule_info rule;
+    clattn_plan *plan;
+
+    clattn_rule_describe(desc.rule, &rule);
+    snprintf(label, sizeof label, "%s%s%s %s %s K=%d V=%d%s", rule.name, *variant ? " " : "", variant, modes[desc.mode],
+             dtype_name(desc.dtype), (int)desc.key_dim, (int)desc.value_dim,
+             desc.flags & CLATTN_CU_SEQLENS ? " cu_seqlens" : "");
+    if (clattn_plan_create(&plan, context, &desc) != CLATTN_SUCCESS) {
+        fprintf(stderr, "%s: no plan\n", label);
+        failed = 1;
+    }
+    clattn_plan_destroy(plan);
+}
+
+/* A rule with each of its options at a usual size. */
+static void dump_rule(clattn_context *context, clattn_rule rule, clattn_mode mode)
+{
+    for (int variant = 0;; variant++) {
+        clattn_plan_desc desc = {.rule = rule,
+                                 .dtype = CLATTN_BF16,
+                                 .batch = 1,
+                                 .seq_len = 4096,
+                                 .heads = 32,
+                                 .qk_heads = 16,
+                                 .key_dim = 128,
+                                 .value_dim = 128,
+                                 .mode = mode,
+                                 .flags = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE};
+        const char *name = check_variant(rule, variant, &desc);
+        if (name == NULL)
+            return;
+        dump(context, desc, name);
+    }
+}
+
+/* One rule of each kind at the sizes and types that other code depends on. */
+static void dump_sizes(clattn_context *context, clattn_rule rule, clattn_mode mode)
+{
+    static const int dims[][2] = {{64, 64}, {60, 100}, {256, 256}, {16, 32}};
+    const clattn_plan_desc usual = {
+        .rule = rule, .batch = 1, .seq_len = 4096, .heads = 32, .key_dim = 128, .value_dim = 128, .mode = mode};
+    clattn_plan_desc desc;
+
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+        desc = usual;
+        desc.key_dim = dims[i][0];
+        desc.value_dim = dims[i][1];
+        dump(context, desc, "");
+    }
+    desc = usual;
+    desc.dtype = desc.gate_dtype = CLATTN_F16;
+    dump(context, desc, "");
+    desc = usual;
+    desc.flags = CLATTN_CU_SEQLENS | CLATTN_QK_L2NORM;
+    desc.sequences = 4;
+    dump(context, desc, "");
+}
+
+int main(int argc, char **argv)
+{
+    static const clattn_rule kinds[] = {CLATTN_SIMPLE_GLA, CLATTN_GATED_DELTA_RULE, CLATTN_KDA};
+    clattn_context context = {.log = {.fn = print_log},
+                              .device = {.cl = &functions,
+                                         .info = {.name = "a usual GPU",
+                                                  .gpu = 1,
+                                                  .compute_units = 64,
+                                                  .local_memory = 32 << 10,
+                                                  .max_work_group = 256}}};
+
+    if (argc != 2) {
+        fprintf(stderr, "usage: clattn_dump_kernels DIRECTORY\n");
+        return 2;
+    }
+    directory = argv[1];
+    lock_init(&context.lock);
+    for (clattn_mode mode = CLATTN_MODE_RECURRENT; mode <= CLATTN_MODE_CHUNK; mode++) {
+        for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < CLATTN_RULE_COUNT; rule++)
+            dump_rule(&context, rule, mode);
+        for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+            dump_sizes(&context, kinds[i], mode);
+    }
+    while (context.programs != NULL) {
+        struct program *next = context.programs->next;
+        free(context.programs->source);
+        free(context.programs);
+        context.programs = next;
+    }
+    lock_destroy(&context.lock);
+    printf("%d kernels\n", written);
+    return failed;
+}
