@@ -13,6 +13,8 @@ static int make_desc(const struct settings *settings, clattn_plan_desc *desc)
     *desc = settings->desc;
     desc->rule = settings->rules[0];
     desc->dtype = settings->dtype_count > 0 ? settings->dtypes[0] : CLATTN_F32;
+    if (shape_check(&settings->shapes[0], settings->cu_seqlens != NULL) != EXIT_OK)
+        return EXIT_BAD;
     shape_apply(desc, &settings->shapes[0], NULL);
     desc->flags &= ~(uint32_t)CLATTN_CU_SEQLENS_INT64;
     if (settings->initial_state)
@@ -23,6 +25,8 @@ static int make_desc(const struct settings *settings, clattn_plan_desc *desc)
     desc->sequences = settings->sequences;
     if (desc->seq_len == 0)
         desc->seq_len = settings->cu_seqlens[settings->sequences];
+    if (desc->batch > 1)
+        return bad("--shape B is %lld, expected 1 with --varlen", (long long)desc->batch);
     return cu_seqlens_check("--varlen", settings->cu_seqlens, (size_t)settings->sequences + 1, desc->seq_len);
 }
 
@@ -69,7 +73,7 @@ int make_input_main(struct settings *settings)
     int status;
 
     if (settings->output == NULL)
-        return bad("make-input needs -o FILE");
+        return bad("make-input needs an output: -o FILE");
     if (settings->shape_count == 0)
         return bad("make-input needs --shape B=…,T=…,H=…,K=…,V=…");
     if (output_check(settings->output) != EXIT_OK || make_desc(settings, &desc) != EXIT_OK)

@@ -42,8 +42,10 @@ int run_main(struct settings *settings)
     char error[512];
     int status;
 
-    if (settings->input == NULL || settings->output == NULL)
-        return bad("run needs -i IN.safetensors and -o OUT.safetensors");
+    if (settings->input == NULL)
+        return bad("run needs an input: -i IN.safetensors");
+    if (settings->output == NULL)
+        return bad("run needs an output: -o OUT.safetensors");
     if (safetensors_read(settings->input, &file, error, sizeof error) != 0)
         status = bad("%s: %s", settings->input, error);
     else

@@ -56,9 +56,24 @@ int shape_read(const char *text, struct shape *shape)
         if (axis_read(text, length, shape) != EXIT_OK)
             return EXIT_BAD;
         if (text[length] == '\0')
-            return EXIT_OK;
+            break;
         text += length + 1;
     }
+    if (shape->heads != 0 && shape->qk_heads != 0 && shape->heads % shape->qk_heads != 0)
+        return bad("--shape HQ is %lld, expected a divisor of H=%lld", (long long)shape->qk_heads,
+                   (long long)shape->heads);
+    return EXIT_OK;
+}
+
+int shape_check(const struct shape *shape, int packed)
+{
+    for (size_t i = 0; i < AXIS_COUNT; i++) {
+        const char *name = axes[i].name;
+        int has_default = *name == 'B' || strcmp(name, "HQ") == 0 || (*name == 'T' && packed);
+        if (value(shape, axes[i].shape) == 0 && !has_default)
+            return bad("--shape has no %s", name);
+    }
+    return EXIT_OK;
 }
 
 void shape_apply(clattn_plan_desc *desc, const struct shape *shape, const struct shape *defaults)

@@ -307,8 +307,12 @@ static int print_results(struct verify *verify)
 int verify_main(struct settings *settings)
 {
     struct verify verify = {.settings = settings, .mode_count = settings->mode_count};
-    int status = target_open(&verify.target, settings->device);
+    int status = EXIT_OK;
 
+    for (size_t i = 0; i < settings->shape_count && status == EXIT_OK; i++)
+        status = shape_check(&settings->shapes[i], 0);
+    if (status == EXIT_OK)
+        status = target_open(&verify.target, settings->device);
     for (size_t i = 0; i < MODE_COUNT; i++)
         verify.modes[i] = settings->mode_count > 0 ? settings->modes[i] : (clattn_mode)i;
     if (verify.mode_count == 0)

@@ -30,6 +30,8 @@ int number_list_read(const char *what, const char *text, int64_t **values, size_
 
 /* "B=2,T=1000,H=4,K=64,V=64,HQ=2" */
 int shape_read(const char *text, struct shape *shape);
+/* Whether it has all that has no default: H, K, V, and T unless packed. */
+int shape_check(const struct shape *shape, int packed);
 /* desc's sizes from shape, and where it has none from defaults (may be NULL). */
 void shape_apply(clattn_plan_desc *desc, const struct shape *shape, const struct shape *defaults);
 /* "B=2,T=1000,…" of a desc. */

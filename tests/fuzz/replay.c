@@ -1,4 +1,4 @@
-/* Runs a fuzz target without libFuzzer: over every file named, and over mutants of them and of nothing.
+/* Runs a fuzz target without libFuzzer: over every file named, over mutants of them, and over noise.
  *     replay MUTANTS [FILE…] */
 #include "fuzz.h"
 
@@ -67,13 +67,24 @@ static void run_mutants(const uint8_t *seed, size_t size, long mutants)
     }
 }
 
+static void run_noise(long count)
+{
+    uint8_t data[512];
+
+    for (long i = 0; i < count; i++) {
+        size_t size = draw(sizeof data);
+        for (size_t at = 0; at < size; at++)
+            data[at] = (uint8_t)draw(256);
+        run(data, size);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static uint8_t seed[LARGEST];
     long mutants = argc > 1 ? strtol(argv[1], NULL, 10) : 0;
 
-    run_mutants(seed, 0, mutants);
-    run_mutants(seed, 256, mutants);
+    run_noise(mutants);
     for (int i = 2; i < argc; i++) {
         FILE *file = fopen(argv[i], "rb");
         size_t size;
