@@ -25,7 +25,7 @@ enum {
 const struct check_case check_cases[] = {
     /* name            B     T  H HQ    K    V  flags             gates  cu_seqlens     N scale gates=data variants dtypes */
     { "one token",     1,    1, 1, 1,  16,  16, LAST,             USUAL, NULL,          0, 0,   0,         0,       F32 },
-    { "one channel",   2,   15, 1, 1,   1,   1, BOTH,             HARD,  NULL,          0, 0,   0,         0,       F32 },
+    { "one channel",   2,   15, 4, 2,   1,   1, BOTH,             HARD,  NULL,          0, 0,   0,         0,       F32 },
     { "short",         2,   63, 3, 3,  32,  16, LAST | VK,        USUAL, NULL,          0, 0,   1,         1,       F32 | BF16 },
     { "one chunk",     1,   64, 4, 2,  64,  64, BOTH,             HARD,  NULL,          0, 0.3, 0,         0,       F32 | F16 },
     { "one over",      1,   65, 3, 1,  60, 100, BOTH | NORM,      USUAL, NULL,          0, 0,   0,         0,       F32 | BF16 },
