@@ -263,7 +263,7 @@ static clattn_status build(clattn_context *context, const char *source, const ch
     *program = cl->CreateProgramWithSource(context->cl, 1, &source, NULL, &error);
     if (*program == NULL)
         return opencl_status(&context->log, "clCreateProgramWithSource", error);
-    error = cl->BuildProgram(*program, 1, &context->device.info.device, "-cl-std=CL1.2", NULL, NULL);
+    error = cl->BuildProgram(*program, 1, &context->device.info.device, "-cl-std=CL1.2 -w", NULL, NULL);
     if (error == CL_SUCCESS)
         return CLATTN_SUCCESS;
     log_build(context, *program, name);
