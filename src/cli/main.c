@@ -23,13 +23,14 @@ static const struct command commands[] = {
 
 enum { COUNT = sizeof commands / sizeof *commands };
 
-static void print_help(void)
+static int print_help(void)
 {
     printf("clattn %s: linear attention for every OpenCL device\n\n", clattn_version());
     for (size_t i = 0; i < COUNT; i++)
         printf("  clattn %-11s %s\n", commands[i].name, commands[i].summary);
     puts("\n`clattn COMMAND --help` lists a command's options.\n"
          "Exit status: 0 all is well, 1 a check or the device failed, 2 bad usage or input.");
+    return EXIT_OK;
 }
 
 static int print_command_help(const struct command *command)
@@ -82,7 +83,7 @@ int main(int argc, char **argv)
     else if (strcmp(name, "--version") == 0)
         status = printf("clattn %s\n", clattn_version()) < 0 ? EXIT_FAILED : EXIT_OK;
     else if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
-        print_help(), status = EXIT_OK;
+        status = print_help();
     else
         status = *name == '\0' ? bad("no command, see `clattn --help`") : unknown(name);
     if (fflush(stdout) != 0 || ferror(stdout))

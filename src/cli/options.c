@@ -340,11 +340,11 @@ int options_read(struct settings *settings, int count, char **words)
     for (int i = 0; i < count; i++) {
         const struct option *option;
         const char *value = strchr(words[i], '=');
-        int status;
+        int status = EXIT_OK;
         if (only_rules || words[i][0] != '-' || words[i][1] == '\0')
             status = take_rule(settings, words[i]);
         else if (strcmp(words[i], "--") == 0)
-            status = EXIT_OK, only_rules = 1;
+            only_rules = 1;
         else if ((option = find(settings->command, words[i])) == NULL)
             status = unknown(settings->command, words[i]);
         else if (option->argument == NULL)

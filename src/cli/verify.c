@@ -217,7 +217,7 @@ static int check_problems(struct verify *verify, clattn_rule rule, clattn_dtype 
 
     for (size_t i = 0; i < settings->shape_count && status == EXIT_OK; i++) {
         clattn_plan_desc desc = {.rule = rule, .dtype = dtype, .flags = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE};
-        shape_apply(&desc, &settings->shapes[i], NULL);
+        shape_apply(&desc, &settings->shapes[i], &(struct shape){.batch = 1});
         status = check_variants(verify, &desc, shape_name(&desc, name, sizeof name), NULL);
     }
     for (size_t i = 0; i < check_case_count && settings->shape_count == 0 && status == EXIT_OK; i++) {
