@@ -75,13 +75,24 @@ clattn_status device_init(struct device *device, cl_device_id id, const struct l
     return CLATTN_SUCCESS;
 }
 
-/* GPUs before CPUs, then the wider device. */
+/* Devices that are there to be looked at with, not to be fast: last in the list. */
+static const char *const emulators[] = {"llvmpipe", "Oclgrind"};
+
+static int rank(const clattn_device_info *info)
+{
+    for (size_t i = 0; i < sizeof emulators / sizeof *emulators; i++)
+        if (strstr(info->name, emulators[i]) != NULL)
+            return 0;
+    return info->gpu ? 2 : 1;
+}
+
+/* GPUs before CPUs before emulators, then the wider device. */
 static int compare_devices(const void *left, const void *right)
 {
     const clattn_device_info *a = left, *b = right;
 
-    if (a->gpu != b->gpu)
-        return b->gpu - a->gpu;
+    if (rank(a) != rank(b))
+        return rank(b) - rank(a);
     if (a->compute_units != b->compute_units)
         return a->compute_units > b->compute_units ? -1 : 1;
     return 0;

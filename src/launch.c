@@ -96,7 +96,7 @@ static clattn_status set_buffer(const struct call *call, cl_kernel kernel, cl_ui
     return CLATTN_SUCCESS;
 }
 
-static clattn_status set_number(const struct call *call, const struct launch *launch, cl_uint *index, int argument)
+static clattn_status set_number(const struct call *call, const struct launch *launch, cl_uint *index, enum role argument)
 {
     const struct clattn_plan *plan = call->plan;
     cl_int number = 0;

@@ -5,7 +5,8 @@
 #include <string.h>
 
 enum { MAX_DIM = 256, MAX_HEADS = 65535 };
-static const int64_t max_length = INT32_MAX; /* tokens, batch and sequences; offsets are 64-bit */
+static const int64_t max_length = INT32_MAX - 64;       /* tokens, batch and sequences */
+static const double max_elements = 9007199254740992.0; /* of one operand, 2^53: offsets are 64-bit */
 
 const clattn_operand *operand_get(const clattn_operands *operands, clattn_operand_id id)
 {
@@ -76,6 +77,9 @@ static clattn_status check_sizes(const clattn_plan_desc *desc, const struct log 
                     (long long)desc->heads);
     if (desc->chunk != 0 && desc->chunk != 8 && desc->chunk != 16 && desc->chunk != 32 && desc->chunk != 64)
         return FAIL(log, INVALID_DESC, "chunk is %d, expected 0, 8, 16, 32 or 64", desc->chunk);
+    if ((double)desc->batch * (double)(desc->seq_len * desc->steps) * (double)desc->heads * MAX_DIM > max_elements)
+        return FAIL(log, INVALID_DESC, "batch %lld times seq_len %lld times heads %lld is too large for 64-bit offsets",
+                    (long long)desc->batch, (long long)desc->seq_len, (long long)desc->heads);
     if (!isfinite(desc->scale) || fabs(desc->scale) > 1e30)
         return FAIL(log, INVALID_DESC, "scale is %g, expected a finite number up to 1e30", desc->scale);
     return CLATTN_SUCCESS;
@@ -259,7 +263,8 @@ static void contiguous(const clattn_plan_desc *desc, const struct extent *extent
             axes[axis].stride = stride;
         } else
             *inner *= count;
-        stride *= count;
+        if (i > 0)
+            stride *= count;
     }
 }
 
