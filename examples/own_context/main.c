@@ -13,8 +13,10 @@ static struct layer {
 } layer;
 
 #define TRY(call)                                                                                                      \
-    if ((call) != 0)                                                                                                   \
-    return fprintf(stderr, "failed: %s\n", #call), 1
+    do {                                                                                                               \
+        if ((call) != 0)                                                                                               \
+            return fprintf(stderr, "failed: %s\n", #call), 1;                                                          \
+    } while (0)
 
 int main(void)
 {
@@ -39,8 +41,8 @@ int main(void)
     clattn_context *context;
     clattn_plan *plan;
     size_t bytes;
-    const clattn_plan_desc desc = {.rule = CLATTN_GATED_DELTA_RULE, .seq_len = T, .heads = 1, .key_dim = K,
-                                   .value_dim = V, .flags = CLATTN_QK_L2NORM};
+    clattn_plan_desc desc = {.rule = CLATTN_GATED_DELTA_RULE, .seq_len = T, .heads = 1, .key_dim = K, .value_dim = V};
+    desc.flags = CLATTN_QK_L2NORM;
     TRY(clattn_context_create(&context, &(clattn_context_desc){.cl = cl, .device = device}));
     TRY(clattn_plan_create(&plan, context, &desc));
     TRY(clattn_plan_workspace_size(plan, &bytes));
@@ -48,10 +50,9 @@ int main(void)
 
     /* Every time: the tensors lie at offsets of one buffer here. */
 #define AT(name) {.buffer = memory, .offset = offsetof(struct layer, name)}
-    TRY(clattn_enqueue(plan, queue,
-                       &(clattn_operands){.q = AT(q), .k = AT(k), .v = AT(v), .g = AT(g), .beta = AT(beta), .o = AT(o),
-                                          .workspace = {.buffer = workspace}},
-                       0, NULL, NULL));
+    clattn_operands operands = {.q = AT(q), .k = AT(k), .v = AT(v), .g = AT(g), .beta = AT(beta), .o = AT(o)};
+    operands.workspace.buffer = workspace;
+    TRY(clattn_enqueue(plan, queue, &operands, 0, NULL, NULL));
     float on_device;
     TRY(clEnqueueReadBuffer(queue, memory, CL_TRUE, offsetof(struct layer, o[T - 1][V - 1]), sizeof on_device,
                             &on_device, 0, NULL, NULL));
@@ -59,10 +60,9 @@ int main(void)
     clattn_context_destroy(context);
 
 #define HERE(name) {.host = layer.name}
-    TRY(clattn_reference(&desc,
-                         &(clattn_operands){.q = HERE(q), .k = HERE(k), .v = HERE(v), .g = HERE(g), .beta = HERE(beta),
-                                            .o = HERE(o)},
-                         NULL, NULL));
+    operands =
+        (clattn_operands){.q = HERE(q), .k = HERE(k), .v = HERE(v), .g = HERE(g), .beta = HERE(beta), .o = HERE(o)};
+    TRY(clattn_reference(&desc, &operands, NULL, NULL));
     printf("o[%d][%d]: %g on the device, %g in double precision\n", T - 1, V - 1, (double)on_device,
            (double)layer.o[T - 1][V - 1]);
     return fabsf(on_device - layer.o[T - 1][V - 1]) > 1e-4f * fabsf(layer.o[T - 1][V - 1]) + 1e-6f;
