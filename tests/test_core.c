@@ -189,7 +189,7 @@ static void test_cases_cover(void **state)
             usual += check_case_applies(&check_cases[i], 0, dtype);
             variants += check_case_applies(&check_cases[i], 1, dtype);
         }
-        assert_true(usual >= 3 && variants >= 1);
+        assert_true(usual >= 2 && variants >= 1);
     }
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < CLATTN_RULE_COUNT; rule++)
         for (size_t i = 0; i < check_case_count; i++) {
