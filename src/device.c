@@ -61,6 +61,17 @@ static void describe(const struct opencl *cl, cl_device_id id, clattn_device_inf
     info->max_allocation = get_number(cl, id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
 }
 
+/* Devices there to check with, not to be fast: last in the list. They run work-items side by side as a GPU does. */
+static const char *const emulators[] = {"llvmpipe", "Oclgrind"};
+
+static int rank(const clattn_device_info *info)
+{
+    for (size_t i = 0; i < sizeof emulators / sizeof *emulators; i++)
+        if (strstr(info->name, emulators[i]) != NULL)
+            return 0;
+    return info->gpu ? 2 : 1;
+}
+
 clattn_status device_init(struct device *device, cl_device_id id, const struct log *log)
 {
     cl_bool compiler = CL_FALSE;
@@ -71,19 +82,8 @@ clattn_status device_init(struct device *device, cl_device_id id, const struct l
     describe(device->cl, id, &device->info);
     if (!compiler)
         return FAIL(log, NO_DEVICE, "%s has no compiler for kernels", device->info.name);
-    device->serial = !device->info.gpu || device->info.max_work_group < 16;
+    device->serial = (!device->info.gpu && rank(&device->info) > 0) || device->info.max_work_group < 16;
     return CLATTN_SUCCESS;
-}
-
-/* Devices that are there to be looked at with, not to be fast: last in the list. */
-static const char *const emulators[] = {"llvmpipe", "Oclgrind"};
-
-static int rank(const clattn_device_info *info)
-{
-    for (size_t i = 0; i < sizeof emulators / sizeof *emulators; i++)
-        if (strstr(info->name, emulators[i]) != NULL)
-            return 0;
-    return info->gpu ? 2 : 1;
 }
 
 /* GPUs before CPUs before emulators, then the wider device. */
