@@ -61,17 +61,17 @@ CLATTN_API const char *clattn_version(void);
 /* ---- Status ------------------------------------------------------------------------------------------------- */
 
 /* X(name, text): the one list of statuses. */
-#define CLATTN_STATUSES(X)                                                                                        \
-    X(SUCCESS, "success")                                                                                         \
-    X(INVALID_ARGUMENT, "an argument is NULL or out of its range")                                                \
-    X(INVALID_DESC, "the plan description contradicts itself or the rule")                                        \
-    X(INVALID_OPERAND, "an operand is missing, unexpected, or does not fit the plan")                             \
-    X(INVALID_WORKSPACE, "the workspace is missing or too small")                                                 \
-    X(UNSUPPORTED, "no kernel of this device or solver of this build takes the problem")                          \
-    X(NO_OPENCL, "no OpenCL library on this machine")                                                             \
-    X(NO_DEVICE, "no usable OpenCL device")                                                                       \
-    X(BUILD_FAILED, "the device's compiler refused a kernel")                                                     \
-    X(OUT_OF_MEMORY, "out of host or device memory")                                                              \
+#define CLATTN_STATUSES(X)                                                                                             \
+    X(SUCCESS, "success")                                                                                              \
+    X(INVALID_ARGUMENT, "an argument is NULL or out of its range")                                                     \
+    X(INVALID_DESC, "the plan description contradicts itself or the rule")                                             \
+    X(INVALID_OPERAND, "an operand is missing, unexpected, or does not fit the plan")                                  \
+    X(INVALID_WORKSPACE, "the workspace is missing or too small")                                                      \
+    X(UNSUPPORTED, "no kernel of this device or solver of this build takes the problem")                               \
+    X(NO_OPENCL, "no OpenCL library on this machine")                                                                  \
+    X(NO_DEVICE, "no usable OpenCL device")                                                                            \
+    X(BUILD_FAILED, "the device's compiler refused a kernel")                                                          \
+    X(OUT_OF_MEMORY, "out of host or device memory")                                                                   \
     X(DEVICE_ERROR, "an OpenCL call failed")
 
 typedef enum clattn_status {
@@ -144,15 +144,15 @@ typedef enum clattn_feature_map {
 } clattn_feature_map;
 
 enum {
-    CLATTN_QK_L2NORM = 1 << 0,      /* q and k rows times rsqrt(sum x^2 + 1e-6) before use */
-    CLATTN_NORMALIZE = 1 << 1,      /* linear_attn: o /= (scale q)^T z + 1e-10, z = sum of k so far */
-    CLATTN_STATE_VK = 1 << 2,       /* states are stored [sequences, heads, value_dim, key_dim] */
-    CLATTN_GATE_PER_HEAD = 1 << 3,  /* simple_gla: g is [heads], the same for every token */
-    CLATTN_VALUE_GATE = 1 << 4,     /* gla: the operand gv decays the value dimension too */
-    CLATTN_UNGATED = 1 << 5,        /* gated_delta_product: without g */
-    CLATTN_INITIAL_STATE = 1 << 6,  /* states start from the initial_… operands, not from zero */
-    CLATTN_FINAL_STATE = 1 << 7,    /* the final_… operands are written */
-    CLATTN_CU_SEQLENS = 1 << 8,     /* batch is 1 and seq_len tokens are packed sequences, cut by cu_seqlens */
+    CLATTN_QK_L2NORM = 1 << 0,       /* q and k rows times rsqrt(sum x^2 + 1e-6) before use */
+    CLATTN_NORMALIZE = 1 << 1,       /* linear_attn: o /= (scale q)^T z + 1e-10, z = sum of k so far */
+    CLATTN_STATE_VK = 1 << 2,        /* states are stored [sequences, heads, value_dim, key_dim] */
+    CLATTN_GATE_PER_HEAD = 1 << 3,   /* simple_gla: g is [heads], the same for every token */
+    CLATTN_VALUE_GATE = 1 << 4,      /* gla: the operand gv decays the value dimension too */
+    CLATTN_UNGATED = 1 << 5,         /* gated_delta_product: without g */
+    CLATTN_INITIAL_STATE = 1 << 6,   /* states start from the initial_… operands, not from zero */
+    CLATTN_FINAL_STATE = 1 << 7,     /* the final_… operands are written */
+    CLATTN_CU_SEQLENS = 1 << 8,      /* batch is 1 and seq_len tokens are packed sequences, cut by cu_seqlens */
     CLATTN_CU_SEQLENS_INT64 = 1 << 9 /* with CLATTN_CU_SEQLENS: its elements are int64, not int32 */
 };
 
@@ -173,7 +173,7 @@ typedef struct clattn_plan_desc {
     int32_t steps;                  /* gated_delta_product: writes per token n, k, v, beta have n rows a token; 0: 1 */
     int32_t layer, layers;          /* lightning_attn: layer of layers, from 0; 0 layers: 1 */
     clattn_mode mode;
-    int32_t chunk;                  /* tokens per chunk: 8, 16, 32 or 64; 0: the device's best */
+    int32_t chunk; /* tokens per chunk: 8, 16, 32 or 64; 0: the device's best */
 } clattn_plan_desc;
 
 /* Fills *full with desc, every default made explicit, and checks it. INVALID_ARGUMENT, INVALID_DESC. log may be NULL. */
@@ -185,60 +185,60 @@ CLATTN_API clattn_status clattn_plan_desc_complete(clattn_plan_desc *full, const
 /* Where a tensor lies. The last dimension is contiguous. Strides are in elements; all three zero means the
  * contiguous tensor of the operand's shape. */
 typedef struct clattn_operand {
-    cl_mem buffer;  /* for clattn_enqueue */
-    void *host;     /* for clattn_reference; never written for an input */
-    size_t offset;  /* of the first element, in bytes; a multiple of the element's size */
-    size_t size;    /* bytes available from offset on, checked when not 0 (clattn_enqueue asks OpenCL instead) */
+    cl_mem buffer; /* for clattn_enqueue */
+    void *host;    /* for clattn_reference; never written for an input */
+    size_t offset; /* of the first element, in bytes; a multiple of the element's size */
+    size_t size;   /* bytes available from offset on, checked when not 0 (clattn_enqueue asks OpenCL instead) */
     int64_t batch_stride, token_stride, head_stride;
 } clattn_operand;
 
 /* X(name, shape): the one list of operands. B batch, T tokens, H value heads, HQ query/key heads, K key_dim, V value_dim,
  * N sequences (B without cu_seqlens), n steps. States are f32. For N-shaped operands batch_stride steps the sequence. */
-#define CLATTN_OPERAND_LIST(X)                                                                                    \
-    X(q, "[B,T,HQ,K]")                                                                                            \
-    X(k, "[B,T*n,HQ,K]")                                                                                          \
-    X(v, "[B,T*n,H,V]")                                                                                           \
-    X(o, "[B,T,H,V]")                                                                                             \
-    X(g, "[B,T,H] or [B,T,H,K]: log-decay, <= 0; -inf forgets. [H] with CLATTN_GATE_PER_HEAD")                    \
-    X(gv, "[B,T,H,V]: log-decay of the value dimension")                                                          \
-    X(beta, "[B,T*n,H]: write strength")                                                                          \
-    X(p, "[B,T,HQ,K]: erase key")                                                                                 \
-    X(a, "[B,T,H,K]: erase key")                                                                                  \
-    X(b, "[B,T,H,K]: erase direction, or erase gate of gdn2")                                                     \
-    X(w, "[B,T,H,K]: log-decay, or write gate [B,T,H,V] of gdn2")                                                 \
-    X(u, "[H,K]: bonus of the current token")                                                                     \
-    X(f, "[B,T,H]: log of the forget gate")                                                                       \
-    X(i, "[B,T,H]: log of the input gate")                                                                        \
-    X(initial_state, "[N,H,K,V], or [N,H,V,K] with CLATTN_STATE_VK")                                              \
-    X(final_state, "like initial_state; may be the same memory")                                                  \
-    X(initial_normalizer, "[N,H,K]: z of linear_attn with normalize, n of mlstm")                                 \
-    X(final_normalizer, "like initial_normalizer; may be the same memory")                                        \
-    X(initial_stabilizer, "[N,H]: m of mlstm; its state and normalizer are stored times e^-m")                    \
-    X(final_stabilizer, "like initial_stabilizer; may be the same memory")                                        \
+#define CLATTN_OPERAND_LIST(X)                                                                                         \
+    X(q, "[B,T,HQ,K]")                                                                                                 \
+    X(k, "[B,T*n,HQ,K]")                                                                                               \
+    X(v, "[B,T*n,H,V]")                                                                                                \
+    X(o, "[B,T,H,V]")                                                                                                  \
+    X(g, "[B,T,H] or [B,T,H,K]: log-decay, <= 0; -inf forgets. [H] with CLATTN_GATE_PER_HEAD")                         \
+    X(gv, "[B,T,H,V]: log-decay of the value dimension")                                                               \
+    X(beta, "[B,T*n,H]: write strength")                                                                               \
+    X(p, "[B,T,HQ,K]: erase key")                                                                                      \
+    X(a, "[B,T,H,K]: erase key")                                                                                       \
+    X(b, "[B,T,H,K]: erase direction, or erase gate of gdn2")                                                          \
+    X(w, "[B,T,H,K]: log-decay, or write gate [B,T,H,V] of gdn2")                                                      \
+    X(u, "[H,K]: bonus of the current token")                                                                          \
+    X(f, "[B,T,H]: log of the forget gate")                                                                            \
+    X(i, "[B,T,H]: log of the input gate")                                                                             \
+    X(initial_state, "[N,H,K,V], or [N,H,V,K] with CLATTN_STATE_VK")                                                   \
+    X(final_state, "like initial_state; may be the same memory")                                                       \
+    X(initial_normalizer, "[N,H,K]: z of linear_attn with normalize, n of mlstm")                                      \
+    X(final_normalizer, "like initial_normalizer; may be the same memory")                                             \
+    X(initial_stabilizer, "[N,H]: m of mlstm; its state and normalizer are stored times e^-m")                         \
+    X(final_stabilizer, "like initial_stabilizer; may be the same memory")                                             \
     X(cu_seqlens, "[N+1]: 0, …, T: where the packed sequences begin and end")
 
 typedef struct clattn_operands {
 #define CLATTN_OPERAND_FIELD(name, shape) clattn_operand name;
     CLATTN_OPERAND_LIST(CLATTN_OPERAND_FIELD)
 #undef CLATTN_OPERAND_FIELD
-    clattn_operand workspace;                /* clattn_plan_workspace_size bytes; not used by clattn_reference */
-    int64_t batch, seq_len, sequences;       /* of this call, up to the plan's; 0: the plan's */
+    clattn_operand workspace;          /* clattn_plan_workspace_size bytes; not used by clattn_reference */
+    int64_t batch, seq_len, sequences; /* of this call, up to the plan's; 0: the plan's */
 } clattn_operands;
 
 typedef enum clattn_operand_id {
 #define CLATTN_OPERAND_ENUM(name, shape) CLATTN_OPERAND_##name,
     CLATTN_OPERAND_LIST(CLATTN_OPERAND_ENUM)
 #undef CLATTN_OPERAND_ENUM
-    CLATTN_OPERAND_COUNT
+        CLATTN_OPERAND_COUNT
 } clattn_operand_id;
 
 /* What one operand of a problem must look like. rank is 0 for an operand that the problem does not use. */
 typedef struct clattn_operand_info {
     const char *name;
-    int rank;              /* number of dims */
-    int64_t dims[4];       /* as in the list above */
-    clattn_dtype dtype;    /* not for cu_seqlens */
-    int output;            /* written, not read */
+    int rank;           /* number of dims */
+    int64_t dims[4];    /* as in the list above */
+    clattn_dtype dtype; /* not for cu_seqlens */
+    int output;         /* written, not read */
 } clattn_operand_info;
 
 /* The operand as a desc (completed or not) needs it. INVALID_ARGUMENT, INVALID_DESC. */
@@ -260,7 +260,7 @@ typedef struct clattn_device_info {
     char platform[64], name[128], driver[64], version[64]; /* UTF-8, cut to fit */
     int gpu;                                               /* 0: CPU or another device */
     uint32_t compute_units;
-    uint64_t global_memory, local_memory, max_allocation;  /* bytes */
+    uint64_t global_memory, local_memory, max_allocation; /* bytes */
     size_t max_work_group;
 } clattn_device_info;
 

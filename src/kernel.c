@@ -26,8 +26,8 @@ static const struct {
                            R(final), R(cu), A(seq_len), A(scale), A(states), ARG_END}},
     [KERNEL_STABILIZE] = {"stabilize",
                           "stabilize.cl",
-                          {R(f), R(i), R(decay), R(strength), R(m), R(initial), R(final), R(cu), A(seq_len),
-                           A(states), ARG_END}},
+                          {R(f), R(i), R(decay), R(strength), R(m), R(initial), R(final), R(cu), A(seq_len), A(states),
+                           ARG_END}},
 #undef R
 #undef A
 };

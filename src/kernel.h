@@ -7,15 +7,16 @@
 
 /* X(role): the buffers that kernels name. Each is bound to an operand, a workspace section or a plan's own buffer; in a
  * kernel it is a pointer and the long4 NAME_at: offset, batch, token and head strides. */
-#define ROLES(X)                                                                                                  \
-    X(q) X(k) X(v) X(o) X(g) X(gv) X(beta) X(p) X(e) X(w) X(u) X(f) X(i) X(m) X(den)                               \
-    X(initial) X(final) X(cu) X(decay) X(strength) X(records)
+#define ROLES(X)                                                                                                       \
+    X(q)                                                                                                               \
+    X(k) X(v) X(o) X(g) X(gv) X(beta) X(p) X(e) X(w) X(u) X(f) X(i) X(m) X(den) X(initial) X(final) X(cu) X(decay)     \
+        X(strength) X(records)
 
 enum role {
 #define ROLE_ENUM(name) ROLE_##name,
     ROLES(ROLE_ENUM)
 #undef ROLE_ENUM
-    ROLE_COUNT,
+        ROLE_COUNT,
     /* numbers, by value */
     ARG_seq_len = ROLE_COUNT,
     ARG_sequences,
@@ -46,7 +47,7 @@ struct variant {
     enum kernel_id kernel;
     struct tiles tiles;
     const struct problem *problem;
-    const char *gate, *out; /* storage type names */
+    const char *gate, *out;     /* storage type names */
     const char *value, *output; /* headers that supply these words */
     int value_dim, state_vk;
 };

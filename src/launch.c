@@ -25,8 +25,8 @@ static clattn_status memory_size(const struct clattn_plan *plan, const clattn_op
     TRY_CL(&plan->context->log,
            plan->context->device.cl->GetMemObjectInfo(operand->buffer, CL_MEM_SIZE, sizeof whole, &whole, NULL));
     if (operand->offset >= whole)
-        return FAIL(&plan->context->log, INVALID_OPERAND, "%s: offset %zu lies past its %zu bytes", name, operand->offset,
-                    whole);
+        return FAIL(&plan->context->log, INVALID_OPERAND, "%s: offset %zu lies past its %zu bytes", name,
+                    operand->offset, whole);
     *size = whole - operand->offset;
     return CLATTN_SUCCESS;
 }
@@ -96,7 +96,8 @@ static clattn_status set_buffer(const struct call *call, cl_kernel kernel, cl_ui
     return CLATTN_SUCCESS;
 }
 
-static clattn_status set_number(const struct call *call, const struct launch *launch, cl_uint *index, enum role argument)
+static clattn_status set_number(const struct call *call, const struct launch *launch, cl_uint *index,
+                                enum role argument)
 {
     const struct clattn_plan *plan = call->plan;
     cl_int number = 0;
@@ -108,7 +109,8 @@ static clattn_status set_number(const struct call *call, const struct launch *la
     if (argument == ARG_sequences)
         number = (cl_int)call->extent.sequences;
     if (argument == ARG_states)
-        number = (launch->sources[ROLE_initial].kind != SOURCE_NONE) + 2 * (launch->sources[ROLE_final].kind != SOURCE_NONE);
+        number =
+            (launch->sources[ROLE_initial].kind != SOURCE_NONE) + 2 * (launch->sources[ROLE_final].kind != SOURCE_NONE);
     TRY_CL(&plan->context->log, plan->context->device.cl->SetKernelArg(launch->kernel, (*index)++, 4, value));
     return CLATTN_SUCCESS;
 }
@@ -127,8 +129,8 @@ static clattn_status set_arguments(const struct call *call, const struct launch 
     return CLATTN_SUCCESS;
 }
 
-static clattn_status enqueue(const struct call *call, const struct launch *launch, cl_command_queue queue, uint32_t n_wait,
-                             const cl_event *wait, cl_event *event)
+static clattn_status enqueue(const struct call *call, const struct launch *launch, cl_command_queue queue,
+                             uint32_t n_wait, const cl_event *wait, cl_event *event)
 {
     const struct clattn_plan *plan = call->plan;
     int64_t first = call->extent.sequences;
@@ -139,8 +141,8 @@ static clattn_status enqueue(const struct call *call, const struct launch *launc
     size_t global[3] = {(size_t)first * local[0], (size_t)plan->problem.desc.heads, (size_t)launch->value_tiles};
 
     TRY(set_arguments(call, launch));
-    TRY_CL(&plan->context->log,
-           plan->context->device.cl->EnqueueNDRangeKernel(queue, launch->kernel, 3, NULL, global, local, n_wait, wait, event));
+    TRY_CL(&plan->context->log, plan->context->device.cl->EnqueueNDRangeKernel(queue, launch->kernel, 3, NULL, global,
+                                                                               local, n_wait, wait, event));
     return CLATTN_SUCCESS;
 }
 
@@ -184,8 +186,8 @@ static clattn_status check_queue(const struct clattn_plan *plan, cl_command_queu
     return CLATTN_SUCCESS;
 }
 
-clattn_status launch_all(struct clattn_plan *plan, cl_command_queue queue, const clattn_operands *operands, uint32_t n_wait,
-                         const cl_event *wait, cl_event *event)
+clattn_status launch_all(struct clattn_plan *plan, cl_command_queue queue, const clattn_operands *operands,
+                         uint32_t n_wait, const cl_event *wait, cl_event *event)
 {
     struct call call = {.plan = plan, .fixed = {plan->head_decay, {0, 0, 0, 1}}};
     clattn_status status;

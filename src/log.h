@@ -20,11 +20,11 @@ void log_line(const struct log *log, clattn_log_level level, const char *format,
 /* Logs an error and is the status: return FAIL(log, INVALID_DESC, "heads is %d", heads); */
 #define FAIL(log, status, ...) (log_line(log, CLATTN_LOG_ERROR, __VA_ARGS__), CLATTN_##status)
 
-#define TRY(expr)                                                                                                 \
-    do {                                                                                                          \
-        clattn_status try_status_ = (expr);                                                                       \
-        if (try_status_ != CLATTN_SUCCESS)                                                                        \
-            return try_status_;                                                                                   \
+#define TRY(expr)                                                                                                      \
+    do {                                                                                                               \
+        clattn_status try_status_ = (expr);                                                                            \
+        if (try_status_ != CLATTN_SUCCESS)                                                                             \
+            return try_status_;                                                                                        \
     } while (0)
 
 #endif

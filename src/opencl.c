@@ -9,8 +9,14 @@ static const char *const sonames[] = {"OpenCL.dll"};
 typedef INIT_ONCE once;
 #define ONCE INIT_ONCE_STATIC_INIT
 
-static void *library_open(const char *name) { return (void *)LoadLibraryA(name); }
-static void *library_symbol(void *library, const char *name) { return (void *)GetProcAddress((HMODULE)library, name); }
+static void *library_open(const char *name)
+{
+    return (void *)LoadLibraryA(name);
+}
+static void *library_symbol(void *library, const char *name)
+{
+    return (void *)GetProcAddress((HMODULE)library, name);
+}
 #else
 #include <dlfcn.h>
 #include <pthread.h>
@@ -23,8 +29,14 @@ static const char *const sonames[] = {"libOpenCL.so.1", "libOpenCL.so", "/system
 typedef pthread_once_t once;
 #define ONCE PTHREAD_ONCE_INIT
 
-static void *library_open(const char *name) { return dlopen(name, RTLD_NOW | RTLD_LOCAL); }
-static void *library_symbol(void *library, const char *name) { return dlsym(library, name); }
+static void *library_open(const char *name)
+{
+    return dlopen(name, RTLD_NOW | RTLD_LOCAL);
+}
+static void *library_symbol(void *library, const char *name)
+{
+    return dlsym(library, name);
+}
 #endif
 
 static struct opencl table;
@@ -38,10 +50,10 @@ static void load(void)
         library = library_open(sonames[i]);
     if (library == NULL)
         return;
-#define OPENCL_LOAD(result, name, parameters)                                                                     \
-    symbol = library_symbol(library, "cl" #name);                                                                 \
-    if (symbol == NULL)                                                                                           \
-        return;                                                                                                   \
+#define OPENCL_LOAD(result, name, parameters)                                                                          \
+    symbol = library_symbol(library, "cl" #name);                                                                      \
+    if (symbol == NULL)                                                                                                \
+        return;                                                                                                        \
     memcpy(&table.name, &symbol, sizeof symbol);
     OPENCL_FUNCTIONS(OPENCL_LOAD)
 #undef OPENCL_LOAD
@@ -75,6 +87,7 @@ const char *opencl_error_name(cl_int error)
         cl_int error;
         const char *name;
     } names[] = {
+/* clang-format off */
 #define ERROR_NAME(name) {name, #name}
         ERROR_NAME(CL_DEVICE_NOT_FOUND),           ERROR_NAME(CL_DEVICE_NOT_AVAILABLE),
         ERROR_NAME(CL_COMPILER_NOT_AVAILABLE),     ERROR_NAME(CL_MEM_OBJECT_ALLOCATION_FAILURE),
@@ -95,6 +108,7 @@ const char *opencl_error_name(cl_int error)
         ERROR_NAME(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST),
         ERROR_NAME(CL_INVALID_PLATFORM),           ERROR_NAME(CL_INVALID_QUEUE_PROPERTIES),
 #undef ERROR_NAME
+        /* clang-format on */
     };
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -105,8 +119,8 @@ const char *opencl_error_name(cl_int error)
 
 clattn_status opencl_status(const struct log *log, const char *call, cl_int error)
 {
-    int memory = error == CL_OUT_OF_HOST_MEMORY || error == CL_MEM_OBJECT_ALLOCATION_FAILURE ||
-                 error == CL_INVALID_BUFFER_SIZE;
+    int memory =
+        error == CL_OUT_OF_HOST_MEMORY || error == CL_MEM_OBJECT_ALLOCATION_FAILURE || error == CL_INVALID_BUFFER_SIZE;
 
     log_line(log, CLATTN_LOG_ERROR, "%s (%d) from %s", opencl_error_name(error), (int)error, call);
     return memory ? CLATTN_OUT_OF_MEMORY : CLATTN_DEVICE_ERROR;

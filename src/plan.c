@@ -23,12 +23,18 @@ static const struct {
     enum role role;
     clattn_operand_id operand;
 } plain_roles[] = {
-    {ROLE_q, CLATTN_OPERAND_q},       {ROLE_k, CLATTN_OPERAND_k},
-    {ROLE_v, CLATTN_OPERAND_v},       {ROLE_o, CLATTN_OPERAND_o},
-    {ROLE_gv, CLATTN_OPERAND_gv},     {ROLE_beta, CLATTN_OPERAND_beta},
-    {ROLE_u, CLATTN_OPERAND_u},       {ROLE_f, CLATTN_OPERAND_f},
-    {ROLE_i, CLATTN_OPERAND_i},       {ROLE_cu, CLATTN_OPERAND_cu_seqlens},
-    {ROLE_initial, CLATTN_OPERAND_initial_state}, {ROLE_final, CLATTN_OPERAND_final_state},
+    {ROLE_q, CLATTN_OPERAND_q},
+    {ROLE_k, CLATTN_OPERAND_k},
+    {ROLE_v, CLATTN_OPERAND_v},
+    {ROLE_o, CLATTN_OPERAND_o},
+    {ROLE_gv, CLATTN_OPERAND_gv},
+    {ROLE_beta, CLATTN_OPERAND_beta},
+    {ROLE_u, CLATTN_OPERAND_u},
+    {ROLE_f, CLATTN_OPERAND_f},
+    {ROLE_i, CLATTN_OPERAND_i},
+    {ROLE_cu, CLATTN_OPERAND_cu_seqlens},
+    {ROLE_initial, CLATTN_OPERAND_initial_state},
+    {ROLE_final, CLATTN_OPERAND_final_state},
 };
 
 static const struct {
@@ -139,13 +145,14 @@ static void describe_launch(struct text *text, const struct variant *variant)
 {
     const struct tiles *t = &variant->tiles;
 
-    text_format(text, "  %-10s group %d, vec %d, chunk %d, key slice %d, value tile %d, key lanes %d, local %zu bytes\n",
+    text_format(text,
+                "  %-10s group %d, vec %d, chunk %d, key slice %d, value tile %d, key lanes %d, local %zu bytes\n",
                 kernel_name(variant->kernel), t->group, t->vec, t->chunk, t->block_k, t->block_v, t->lanes_k,
                 kernel_local_bytes(variant));
 }
 
-clattn_status plan_add(struct clattn_plan *plan, struct variant *variant, struct pass pass, enum grid grid, int most_group,
-                       struct text *description)
+clattn_status plan_add(struct clattn_plan *plan, struct variant *variant, struct pass pass, enum grid grid,
+                       int most_group, struct text *description)
 {
     struct launch *launch = &plan->launches[plan->launch_count];
 
@@ -156,7 +163,8 @@ clattn_status plan_add(struct clattn_plan *plan, struct variant *variant, struct
     launch->grid = grid;
     launch->group = variant->tiles.group;
     launch->chunk = variant->tiles.chunk;
-    launch->value_tiles = grid == GRID_SLOTS ? 1 : (variant->value_dim + variant->tiles.block_v - 1) / variant->tiles.block_v;
+    launch->value_tiles =
+        grid == GRID_SLOTS ? 1 : (variant->value_dim + variant->tiles.block_v - 1) / variant->tiles.block_v;
     bind_pass(plan, launch, pass);
     describe_launch(description, variant);
     return CLATTN_SUCCESS;
@@ -209,8 +217,8 @@ static clattn_status make_head_decay(struct clattn_plan *plan)
         return CLATTN_OUT_OF_MEMORY;
     for (int64_t h = 0; h < desc->heads; h++)
         decay[h] = (float)plan->problem.rule->head_decay(desc, h);
-    plan->head_decay = plan->context->device.cl->CreateBuffer(plan->context->cl, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
-                                                              (size_t)desc->heads * sizeof *decay, decay, &error);
+    plan->head_decay = plan->context->device.cl->CreateBuffer(
+        plan->context->cl, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, (size_t)desc->heads * sizeof *decay, decay, &error);
     free(decay);
     return plan->head_decay != NULL ? CLATTN_SUCCESS : opencl_status(&plan->context->log, "clCreateBuffer", error);
 }
@@ -238,7 +246,8 @@ static void describe_problem(struct text *text, const struct clattn_plan *plan, 
 
     text_format(text, "%s %s, B=%lld T=%lld H=%lld HQ=%lld K=%lld V=%lld, on %s\n", plan->problem.rule->name,
                 dtype_name(d->dtype), (long long)d->batch, (long long)d->seq_len, (long long)d->heads,
-                (long long)d->qk_heads, (long long)d->key_dim, (long long)d->value_dim, plan->context->device.info.name);
+                (long long)d->qk_heads, (long long)d->key_dim, (long long)d->value_dim,
+                plan->context->device.info.name);
     text_format(text, "solver %s, tiles by rule of thumb\n", solver);
 }
 
@@ -366,8 +375,8 @@ clattn_status clattn_plan_describe(const clattn_plan *plan, char *text, size_t s
     return CLATTN_SUCCESS;
 }
 
-clattn_status clattn_enqueue(clattn_plan *plan, cl_command_queue queue, const clattn_operands *operands, uint32_t n_wait,
-                             const cl_event *wait, cl_event *event)
+clattn_status clattn_enqueue(clattn_plan *plan, cl_command_queue queue, const clattn_operands *operands,
+                             uint32_t n_wait, const cl_event *wait, cl_event *event)
 {
     if (event != NULL)
         *event = NULL;

@@ -68,8 +68,8 @@ int plan_passes(const struct clattn_plan *plan, struct pass passes[2]);
 struct variant plan_variant(const struct clattn_plan *plan, enum kernel_id kernel, struct pass pass);
 
 /* Chooses tiles, builds the variant and appends the launch. pass says what o, the states and the value stand for. */
-clattn_status plan_add(struct clattn_plan *plan, struct variant *variant, struct pass pass, enum grid grid, int most_group,
-                       struct text *description);
+clattn_status plan_add(struct clattn_plan *plan, struct variant *variant, struct pass pass, enum grid grid,
+                       int most_group, struct text *description);
 
 /* Chunks of that many rows that sequences of an extent take at most. */
 int64_t plan_slots(const struct problem *problem, const struct extent *extent, int chunk);
@@ -78,7 +78,7 @@ int64_t plan_slots(const struct problem *problem, const struct extent *extent, i
 void plan_reserve(struct clattn_plan *plan, enum section section, int64_t floats);
 
 /* Binds and enqueues: the rest of clattn_enqueue. */
-clattn_status launch_all(struct clattn_plan *plan, cl_command_queue queue, const clattn_operands *operands, uint32_t n_wait,
-                         const cl_event *wait, cl_event *event);
+clattn_status launch_all(struct clattn_plan *plan, cl_command_queue queue, const clattn_operands *operands,
+                         uint32_t n_wait, const cl_event *wait, cl_event *event);
 
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum { MAX_DIM = 256, MAX_HEADS = 65535 };
-static const int64_t max_length = INT32_MAX - 64;       /* tokens, batch and sequences */
+static const int64_t max_length = INT32_MAX - 64;      /* tokens, batch and sequences */
 static const double max_elements = 9007199254740992.0; /* of one operand, 2^53: offsets are 64-bit */
 
 const clattn_operand *operand_get(const clattn_operands *operands, clattn_operand_id id)

@@ -6,10 +6,22 @@
 
 typedef HANDLE thread_handle;
 
-void lock_init(mutex *lock) { InitializeSRWLock(lock); }
-void lock_take(mutex *lock) { AcquireSRWLockExclusive(lock); }
-void lock_give(mutex *lock) { ReleaseSRWLockExclusive(lock); }
-void lock_destroy(mutex *lock) { (void)lock; }
+void lock_init(mutex *lock)
+{
+    InitializeSRWLock(lock);
+}
+void lock_take(mutex *lock)
+{
+    AcquireSRWLockExclusive(lock);
+}
+void lock_give(mutex *lock)
+{
+    ReleaseSRWLockExclusive(lock);
+}
+void lock_destroy(mutex *lock)
+{
+    (void)lock;
+}
 
 static int core_count(void)
 {
@@ -23,10 +35,22 @@ static int core_count(void)
 
 typedef pthread_t thread_handle;
 
-void lock_init(mutex *lock) { pthread_mutex_init(lock, NULL); }
-void lock_take(mutex *lock) { pthread_mutex_lock(lock); }
-void lock_give(mutex *lock) { pthread_mutex_unlock(lock); }
-void lock_destroy(mutex *lock) { pthread_mutex_destroy(lock); }
+void lock_init(mutex *lock)
+{
+    pthread_mutex_init(lock, NULL);
+}
+void lock_take(mutex *lock)
+{
+    pthread_mutex_lock(lock);
+}
+void lock_give(mutex *lock)
+{
+    pthread_mutex_unlock(lock);
+}
+void lock_destroy(mutex *lock)
+{
+    pthread_mutex_destroy(lock);
+}
 
 static int core_count(void)
 {

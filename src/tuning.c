@@ -53,7 +53,8 @@ static void serial_tiles(const struct device *device, struct variant *variant)
     tiles->block_v = round_up(variant->value_dim, SERIAL_VEC);
     if (tiles->block_v > 64)
         tiles->block_v = 64;
-    while (tiles->block_v > SERIAL_VEC && (tiles->block_v % (2 * SERIAL_VEC) != 0 || groups(variant, tiles->block_v) < wanted))
+    while (tiles->block_v > SERIAL_VEC &&
+           (tiles->block_v % (2 * SERIAL_VEC) != 0 || groups(variant, tiles->block_v) < wanted))
         tiles->block_v -= SERIAL_VEC;
 }
 

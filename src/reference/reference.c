@@ -42,7 +42,8 @@ static const struct tensor *tensor_of(const struct head *head, clattn_operand_id
 }
 
 /* Element index of a token's row; rows are counted from the sequence's start. */
-static double element(const struct head *head, clattn_operand_id id, int64_t row, int64_t first, int64_t h, int64_t index)
+static double element(const struct head *head, clattn_operand_id id, int64_t row, int64_t first, int64_t h,
+                      int64_t index)
 {
     const struct tensor *tensor = tensor_of(head, id);
     const struct view *view = &tensor->view;
@@ -51,8 +52,8 @@ static double element(const struct head *head, clattn_operand_id id, int64_t row
     return number_load(tensor->dtype, tensor->data, at);
 }
 
-static void load_row(const struct head *head, clattn_operand_id id, int64_t row, int64_t first, int64_t h, int64_t count,
-                     double *to)
+static void load_row(const struct head *head, clattn_operand_id id, int64_t row, int64_t first, int64_t h,
+                     int64_t count, double *to)
 {
     for (int64_t i = 0; i < count; i++)
         to[i] = element(head, id, row, first, h, i);
