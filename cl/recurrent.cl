@@ -37,7 +37,7 @@ recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at
     int c0 = get_group_id(2) * BV, c = LANE % (BV / VEC) * VEC, first = LANE / (BV / VEC) * KL;
     vec S[KL];
 
-    for (int i = 0; i < KL; i++)
+    unrolled for (int i = 0; i < KL; i++)
         S[i] = state_row(state_of(initial, at), states & HAS_INITIAL, first + i, c0 + c);
     for (int row = 0; row < at.rows; row++) {
         chunk_t chunk = chunk_at(at, row);
@@ -57,7 +57,8 @@ recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at
         read_token_rows(0, chunk);
         decay_token_factor;
         x = vec_load(row_x + c);
-        for (int i = 0; i < KL; i++) {
+        unrolled for (int i = 0; i < KL; i++)
+        {
             erase_predict_before(predicted, first + i, S[i]);
             read_token_before(out, first + i, S[i]);
             S[i] *= fade * decay_of(first + i);
@@ -65,7 +66,8 @@ recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at
         }
         predicted = erase_predicted(predicted);
         delta = erase_token_delta(x, predicted, strength_of(factors)[0]);
-        for (int i = 0; i < KL; i++) {
+        unrolled for (int i = 0; i < KL; i++)
+        {
             S[i] += row_k[first + i] * delta;
             erase_token_update(S[i], first + i, predicted);
             read_token_after(out, first + i, S[i]);
@@ -76,6 +78,6 @@ recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at
         if (first == 0 && c0 + c < VALUE_DIM && row % STEPS == STEPS - 1)
             output_put(out, at, row / STEPS, c0 + c);
     }
-    for (int i = 0; i < KL; i++)
+    unrolled for (int i = 0; i < KL; i++)
         state_row_store(S[i], state_of(final, at), states & HAS_FINAL, first + i, c0 + c);
 }
