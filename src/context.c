@@ -23,6 +23,19 @@ static clattn_status choose_device(clattn_context *context, const clattn_context
     return CLATTN_SUCCESS;
 }
 
+/* Whether the caller's context was made for the device. */
+static clattn_status check_member(const clattn_context *context, cl_context owner, cl_device_id id)
+{
+    cl_device_id ids[64];
+    size_t bytes = 0;
+
+    TRY_CL(&context->log, context->device.cl->GetContextInfo(owner, CL_CONTEXT_DEVICES, sizeof ids, ids, &bytes));
+    for (size_t i = 0; i < bytes / sizeof *ids; i++)
+        if (ids[i] == id)
+            return CLATTN_SUCCESS;
+    return FAIL(&context->log, INVALID_ARGUMENT, "%s is none of the context's devices", context->device.info.name);
+}
+
 static clattn_status open_context(clattn_context *context, const clattn_context_desc *desc)
 {
     const struct opencl *cl = opencl_get();
@@ -35,6 +48,7 @@ static clattn_status open_context(clattn_context *context, const clattn_context_
         TRY(choose_device(context, desc, &id));
     TRY(device_init(&context->device, id, &context->log));
     if (desc->cl != NULL) {
+        TRY(check_member(context, desc->cl, id));
         TRY_CL(&context->log, cl->RetainContext(desc->cl));
         context->cl = desc->cl;
         return CLATTN_SUCCESS;
