@@ -1,5 +1,6 @@
 /* test_rules RULE [PART]: the device against the reference, for every mode, storage type, variant and case that applies.
- * PART: "all" (default); "some", packed cases and those that run the variants; "tiny", shapes small enough for a simulator. */
+ * PART: "all" (default); "some", packed cases and those that run the variants; "tiny", shapes small enough for a simulator; "one", the
+ * first of those without variants, where compiling is slow. */
 #include "harness.h"
 
 #include <stdio.h>
@@ -39,7 +40,7 @@ static struct {
     clattn_rule rule;
     const struct check_case *cases;
     size_t count;
-    int some;
+    int some, one;
 } chosen;
 
 /* One plan; 0 when it fails, after a line that says what and by how much. */
@@ -93,7 +94,7 @@ static void test_dtype(void **state)
         for (int variant = 0; !chosen.some || c->variants || c->cu_seqlens != NULL; variant++) {
             clattn_plan_desc desc = check_case_desc(c, chosen.rule, dtype, CLATTN_MODE_AUTO);
             const char *name = check_variant(chosen.rule, variant, &desc);
-            if (name == NULL)
+            if (name == NULL || (chosen.one && variant > 0))
                 break;
             if (!check_case_applies(c, variant, dtype))
                 continue;
@@ -108,11 +109,13 @@ static void test_dtype(void **state)
 static int choose(int argc, char **argv)
 {
     const char *part = argc > 2 ? argv[2] : "all";
-    int tiny = strcmp(part, "tiny") == 0;
+    int tiny;
 
+    chosen.one = strcmp(part, "one") == 0;
+    tiny = chosen.one || strcmp(part, "tiny") == 0;
     chosen.rule = argc > 1 ? clattn_rule_find(argv[1]) : CLATTN_RULE_NONE;
     chosen.cases = tiny ? tiny_cases : check_cases;
-    chosen.count = tiny ? COUNT(tiny_cases) : check_case_count;
+    chosen.count = chosen.one ? 1 : tiny ? COUNT(tiny_cases) : check_case_count;
     chosen.some = strcmp(part, "some") == 0;
     return chosen.rule != CLATTN_RULE_NONE && (tiny || chosen.some || strcmp(part, "all") == 0);
 }
@@ -127,7 +130,7 @@ int main(int argc, char **argv)
     };
 
     if (!choose(argc, argv)) {
-        print_error("usage: test_rules RULE [all|some|tiny]\n");
+        print_error("usage: test_rules RULE [all|some|tiny|one]\n");
         return 2;
     }
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);
