@@ -1,7 +1,7 @@
 /* Per chunk of a head, what does not depend on the state:
  *     A_ij = Σ_n q_in k_jn e^(G_in - G_jn), j <= i        T = (I + M)⁻¹ and its kin (erase_*.clh)
  * and the factors of each row. One group: one chunk of one head. */
-__attribute__((reqd_work_group_size(GROUP, 1, 1))) kernel void
+KERNEL
 prepare(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const gate_t *g, long4 g_at,
         global const gate_t *beta, long4 beta_at, global const erase_t *p, long4 p_at, global const data_t *e, long4 e_at,
         global const gate_t *u, long4 u_at, global const int *cu, long4 cu_at, global float *records,

@@ -21,7 +21,7 @@ WORD vec lanes_sum_(local float *part, vec x)
     return sum;
 }
 
-__attribute__((reqd_work_group_size(GROUP, 1, 1))) kernel void
+KERNEL
 recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
           global out_t *o, long4 o_at, global const gate_t *g, long4 g_at, global const gate_t *gv, long4 gv_at,
           global const gate_t *beta, long4 beta_at, global const erase_t *p, long4 p_at, global const data_t *e,

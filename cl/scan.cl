@@ -3,7 +3,7 @@
  *     O = (Q o e^G) S + A δ
  *     S = e^(G_C) S + (K o e^(G_C - G))ᵀ δ
  * One group: BV value columns of one head of one sequence. */
-__attribute__((reqd_work_group_size(GROUP, 1, 1))) kernel void
+KERNEL
 scan(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
      global out_t *o, long4 o_at, global const gate_t *g, long4 g_at, global const gate_t *gv, long4 gv_at,
      global const erase_t *p, long4 p_at, global const data_t *e, long4 e_at, global const gate_t *w, long4 w_at,

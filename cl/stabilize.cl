@@ -2,7 +2,7 @@
  * e^(i_t - m_t) <= 1, for rules that know nothing of m. One group: one head of one sequence. */
 #include "base.clh"
 
-__attribute__((reqd_work_group_size(GROUP, 1, 1))) kernel void
+KERNEL
 stabilize(global const gate_t *f, long4 f_at, global const gate_t *i, long4 i_at, global float *decay, long4 decay_at,
           global float *strength, long4 strength_at, global float *m, long4 m_at, global const float *initial,
           long4 initial_at, global float *final, long4 final_at, global const int *cu, long4 cu_at, int seq_len, int states)

@@ -23,11 +23,12 @@ clang_to() { # TRIPLE CPU LIBRARY SOURCE OUTPUT
         -Xclang -finclude-default-header -Xclang -mlink-builtin-bitcode -Xclang "$CLATTN_LIBCLC/$3" -S "$4" -o "$5"
 }
 
-# Each prints "REGISTERS PRIVATE", private memory in bytes or spilled registers, of the source's worst kernel.
+# Each prints "REGISTERS PRIVATE", private memory in bytes or spilled registers, of the source's worst kernel. AMD's scalar
+# registers spill into lanes of a vector register: that is no memory, unless the private segment says so.
 compile_amd() { # TARGET SOURCE DIRECTORY
     clang_to amdgcn-amd-amdhsa "$1" amdgcn--amdhsa.bc "$2" "$3/out.s" || return 1
     awk '$1 == ".vgpr_count:" && $2 > registers { registers = $2 }
-         $1 == ".vgpr_spill_count:" || $1 == ".sgpr_spill_count:" || $1 == ".private_segment_fixed_size:" {
+         $1 == ".vgpr_spill_count:" || $1 == ".private_segment_fixed_size:" {
              if ($2 > spilled) spilled = $2
          }
          END { print registers + 0, spilled + 0 }' "$3/out.s"
@@ -49,7 +50,9 @@ intel_private() { # PTM.txt
 }
 
 compile_intel() { # TARGET SOURCE DIRECTORY
-    if ! "$CLATTN_OCLOC" compile -file "$2" -device "$1" -options "-cl-std=CL1.2" -out_dir "$3" >"$3/ocloc" 2>&1 ||
+    local sub_group=8 # the narrowest, as the library asks for
+    [ "$1" != pvc ] || sub_group=16
+    if ! "$CLATTN_OCLOC" compile -file "$2" -device "$1" -options "-cl-std=CL1.2 -DSUB_GROUP=$sub_group" -out_dir "$3" >"$3/ocloc" 2>&1 ||
         ! "$CLATTN_OCLOC" disasm -file "$3"/*.bin -device "$1" -dump "$3/dump" >>"$3/ocloc" 2>&1; then
         cat "$3/ocloc" >&2
         return 1

@@ -72,6 +72,20 @@ static int rank(const clattn_device_info *info)
     return info->gpu ? 2 : 1;
 }
 
+/* CL_DEVICE_SUB_GROUP_SIZES_INTEL of cl_intel_required_subgroup_size; an error where the device has it not. */
+static int narrowest_sub_group(const struct opencl *cl, cl_device_id id)
+{
+    enum { SUB_GROUP_SIZES_INTEL = 0x4108 };
+    size_t sizes[16], bytes = 0, least = 0;
+
+    if (cl->GetDeviceInfo(id, SUB_GROUP_SIZES_INTEL, sizeof sizes, sizes, &bytes) != CL_SUCCESS)
+        return 0;
+    for (size_t i = 0; i < bytes / sizeof *sizes; i++)
+        if (least == 0 || sizes[i] < least)
+            least = sizes[i];
+    return (int)least;
+}
+
 clattn_status device_init(struct device *device, cl_device_id id, const struct log *log)
 {
     cl_bool compiler = CL_FALSE;
@@ -82,6 +96,8 @@ clattn_status device_init(struct device *device, cl_device_id id, const struct l
     describe(device->cl, id, &device->info);
     if (!compiler)
         return FAIL(log, NO_DEVICE, "%s has no compiler for kernels", device->info.name);
+    if (device->info.gpu)
+        device->sub_group = narrowest_sub_group(device->cl, id);
     device->serial = (!device->info.gpu && rank(&device->info) > 0) || device->info.max_work_group < 16;
     return CLATTN_SUCCESS;
 }

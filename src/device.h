@@ -7,7 +7,8 @@
 struct device {
     const struct opencl *cl;
     clattn_device_info info;
-    int serial; /* a work-item is a thread with wide vectors (a CPU): tiles belong to one work-item */
+    int sub_group; /* the narrowest that a kernel can ask for, on Intel; else 0 */
+    int serial;    /* a work-item is a thread with wide vectors (a CPU): tiles belong to one work-item */
 };
 
 clattn_status device_init(struct device *device, cl_device_id id, const struct log *log);

@@ -9,7 +9,8 @@
  * kernel it is a pointer and the long4 NAME_at: offset, batch, token and head strides. */
 #define ROLES(X)                                                                                                       \
     X(q)                                                                                                               \
-    X(k) X(v) X(o) X(g) X(gv) X(beta) X(p) X(e) X(w) X(u) X(f) X(i) X(m) X(den) X(initial) X(final) X(cu) X(decay)     \
+    X(k)                                                                                                               \
+    X(v) X(o) X(g) X(gv) X(beta) X(p) X(e) X(w) X(u) X(f) X(i) X(m) X(den) X(initial) X(final) X(cu) X(decay)          \
         X(strength) X(records)
 
 enum role {
@@ -33,13 +34,14 @@ const char *kernel_name(enum kernel_id id);
 
 /* How a tile is cut and shared. */
 struct tiles {
-    int group;   /* work-items that share a tile; may be 1 */
-    int vec;     /* floats a work-item works at once: 4 or 16 */
-    int chunk;   /* tokens; 1 in the recurrence */
-    int block_k; /* channels in local memory at once */
-    int block_v; /* value columns of a group */
-    int pad;     /* floats after each row of a slice */
-    int lanes_k; /* recurrence: work-items that share a column */
+    int group;     /* work-items that share a tile; may be 1 */
+    int vec;       /* floats a work-item works at once: 4 or 16 */
+    int chunk;     /* tokens; 1 in the recurrence */
+    int block_k;   /* channels in local memory at once */
+    int block_v;   /* value columns of a group */
+    int pad;       /* floats after each row of a slice */
+    int lanes_k;   /* recurrence: work-items that share a column */
+    int sub_group; /* work-items of a sub-group; 0: the compiler's choice */
 };
 
 /* Everything that a kernel's source depends on. */

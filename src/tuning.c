@@ -68,10 +68,11 @@ static void shared_tiles(const struct device *device, struct variant *variant, i
     tiles->pad = SHARED_VEC;
     tiles->lanes_k = 1;
     tiles->block_k = slice(variant->problem->desc.key_dim, 32, SHARED_VEC);
-    tiles->block_v = lower(round_up(variant->value_dim, SHARED_VEC), 32);
+    tiles->block_v = lower(round_up(variant->value_dim, SHARED_VEC), variant->kernel == KERNEL_RECURRENT ? 32 : 16);
     while (tiles->block_v > 2 * SHARED_VEC && groups(variant, tiles->block_v) < wanted)
         tiles->block_v = round_up(tiles->block_v / 2, SHARED_VEC);
     tiles->group = lower(64, most_group);
+    tiles->sub_group = device->sub_group;
 }
 
 /* The recurrence: lanes for the value columns, times lanes that share a column so that each keeps few channels. */
@@ -89,7 +90,7 @@ static void recurrent_tiles(struct variant *variant, int most_group)
     }
     tiles->block_v = tiles->vec * power_below(tiles->block_v / tiles->vec);
     columns = tiles->block_v / tiles->vec;
-    while (tiles->lanes_k < 16 && tiles->lanes_k * 16 < channels && 2 * tiles->lanes_k * columns <= most_group)
+    while (tiles->lanes_k < 32 && tiles->lanes_k * 8 < channels && 2 * tiles->lanes_k * columns <= most_group)
         tiles->lanes_k *= 2;
     tiles->group = columns * tiles->lanes_k;
     tiles->block_k = round_up(channels, tiles->lanes_k > tiles->vec ? tiles->lanes_k : tiles->vec);
