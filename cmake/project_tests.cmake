@@ -83,7 +83,7 @@ endif()
 
 # ---- Every kernel under the compilers of devices that this machine need not have ----------------------------------
 
-set(CLATTN_OFFLINE_TARGETS "gfx942 gfx1030 gfx1100 skl dg2 pvc sm_80" CACHE STRING
+set(CLATTN_OFFLINE_TARGETS "gfx90a gfx942 gfx1030 gfx1100 skl tgllp dg2 pvc sm_80" CACHE STRING
     "What cmake/offline_compile.sh compiles every kernel for")
 if(CLATTN_BASH AND TARGET clattn_dump_kernels)
     set(dump ${PROJECT_BINARY_DIR}/kernels)

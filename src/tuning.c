@@ -1,6 +1,10 @@
 #include "tuning.h"
 
-enum { SERIAL_VEC = 16, SHARED_VEC = 4 };
+enum {
+    SERIAL_VEC = 16,
+    SHARED_VEC = 4,
+    KEPT_CHANNELS = 4 /* that a work-item of a shared recurrence keeps of its columns: what registers hold everywhere */
+};
 
 static int round_up(int64_t x, int n)
 {
@@ -63,11 +67,12 @@ static void shared_tiles(const struct device *device, struct variant *variant, i
 {
     struct tiles *tiles = &variant->tiles;
     int64_t wanted = 2 * (int64_t)device->info.compute_units;
+    int two_streams = variant->kernel == KERNEL_SCAN && variant->problem->rule->erase == ERASE_LOW_RANK;
 
     tiles->vec = SHARED_VEC;
     tiles->pad = SHARED_VEC;
     tiles->lanes_k = 1;
-    tiles->block_k = slice(variant->problem->desc.key_dim, 32, SHARED_VEC);
+    tiles->block_k = slice(variant->problem->desc.key_dim, two_streams ? 16 : 32, SHARED_VEC);
     tiles->block_v = lower(round_up(variant->value_dim, SHARED_VEC), variant->kernel == KERNEL_RECURRENT ? 32 : 16);
     while (tiles->block_v > 2 * SHARED_VEC && groups(variant, tiles->block_v) < wanted)
         tiles->block_v = round_up(tiles->block_v / 2, SHARED_VEC);
@@ -88,10 +93,14 @@ static void recurrent_tiles(struct variant *variant, int most_group)
         tiles->block_k = round_up(channels, tiles->vec);
         return;
     }
-    tiles->block_v = tiles->vec * power_below(tiles->block_v / tiles->vec);
-    columns = tiles->block_v / tiles->vec;
-    while (tiles->lanes_k < 32 && tiles->lanes_k * 8 < channels && 2 * tiles->lanes_k * columns <= most_group)
+    columns = power_below(tiles->block_v / tiles->vec);
+    while (tiles->lanes_k * KEPT_CHANNELS < channels && 2 * tiles->lanes_k * columns <= most_group)
         tiles->lanes_k *= 2;
+    while (tiles->lanes_k * KEPT_CHANNELS < channels && columns > 1) {
+        columns /= 2;
+        tiles->lanes_k *= 2;
+    }
+    tiles->block_v = tiles->vec * columns;
     tiles->group = columns * tiles->lanes_k;
     tiles->block_k = round_up(channels, tiles->lanes_k > tiles->vec ? tiles->lanes_k : tiles->vec);
 }

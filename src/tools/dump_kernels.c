@@ -147,7 +147,7 @@ static void dump_rule(clattn_context *context, clattn_rule rule, clattn_mode mod
 /* One rule of each kind at the sizes and types that other code depends on. */
 static void dump_sizes(clattn_context *context, clattn_rule rule, clattn_mode mode)
 {
-    static const int dims[][2] = {{64, 64}, {60, 100}, {256, 256}, {16, 32}};
+    static const int dims[][2] = {{60, 100}, {256, 256}};
     const clattn_plan_desc usual = {
         .rule = rule, .batch = 1, .seq_len = 4096, .heads = 32, .key_dim = 128, .value_dim = 128, .mode = mode};
     clattn_plan_desc desc;
