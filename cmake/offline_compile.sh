@@ -55,7 +55,8 @@ intel_private() { # PTM.txt
 compile_intel() { # TARGET SOURCE DIRECTORY
     local sub_group=8 # the narrowest, as the library asks for
     [ "$1" != pvc ] || sub_group=16
-    if ! "$CLATTN_OCLOC" compile -file "$2" -device "$1" -options "-cl-std=CL1.2 -DSUB_GROUP=$sub_group" -out_dir "$3" >"$3/ocloc" 2>&1 ||
+    sed "s/^#define SUB_GROUP .*/#define SUB_GROUP $sub_group/" "$2" >"$3/kernel.cl"
+    if ! "$CLATTN_OCLOC" compile -file "$3/kernel.cl" -device "$1" -options "-cl-std=CL1.2" -out_dir "$3" >"$3/ocloc" 2>&1 ||
         ! "$CLATTN_OCLOC" disasm -file "$3"/*.bin -device "$1" -dump "$3/dump" >>"$3/ocloc" 2>&1; then
         cat "$3/ocloc" >&2
         return 1

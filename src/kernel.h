@@ -11,7 +11,8 @@
     X(q)                                                                                                               \
     X(k)                                                                                                               \
     X(v)                                                                                                               \
-    X(o) X(g) X(gv) X(beta) X(p) X(e) X(w) X(u) X(f) X(i) X(m) X(den) X(initial) X(final) X(cu) X(decay) X(strength)   \
+    X(o)                                                                                                               \
+    X(g) X(gv) X(beta) X(p) X(e) X(w) X(u) X(f) X(i) X(m) X(den) X(initial) X(final) X(cu) X(decay) X(strength)        \
         X(records)
 
 enum role {

@@ -1,10 +1,6 @@
 #include "tuning.h"
 
-enum {
-    SERIAL_VEC = 16,
-    SHARED_VEC = 4,
-    KEPT_CHANNELS = 4 /* that a work-item of a shared recurrence keeps of its columns: what registers hold everywhere */
-};
+enum { SERIAL_VEC = 16, SHARED_VEC = 4 };
 
 static int round_up(int64_t x, int n)
 {
@@ -85,7 +81,7 @@ static void recurrent_tiles(struct variant *variant, int most_group)
 {
     struct tiles *tiles = &variant->tiles;
     int64_t channels = variant->problem->desc.key_dim;
-    int columns;
+    int columns, kept; /* channels that a work-item keeps of its columns: what its registers hold */
 
     tiles->chunk = 1;
     if (tiles->group == 1) {
@@ -93,10 +89,11 @@ static void recurrent_tiles(struct variant *variant, int most_group)
         tiles->block_k = round_up(channels, tiles->vec);
         return;
     }
+    kept = tiles->sub_group != 0 ? 4 : 16;
     columns = power_below(tiles->block_v / tiles->vec);
-    while (tiles->lanes_k * KEPT_CHANNELS < channels && 2 * tiles->lanes_k * columns <= most_group)
+    while (tiles->lanes_k * kept < channels && 2 * tiles->lanes_k * columns <= most_group)
         tiles->lanes_k *= 2;
-    while (tiles->lanes_k * KEPT_CHANNELS < channels && columns > 1) {
+    while (tiles->lanes_k * kept < channels && columns > 1) {
         columns /= 2;
         tiles->lanes_k *= 2;
     }

@@ -1,5 +1,5 @@
-/* clattn_dump_kernels DIRECTORY: the source of every kernel that plans for a usual GPU are made of, a file each, its name
- * in the first line: what cmake/offline_compile.sh compiles. No OpenCL is needed: the plans are made on a table of
+/* clattn_dump_kernels DIRECTORY [SUB_GROUP]: the source of every kernel that plans for a usual GPU are made of, a file each, its name
+ * in the first line: what cmake/offline_compile.sh compiles. SUB_GROUP is the narrowest of an Intel GPU. No OpenCL is needed: the plans are made on a table of
  * functions that only notes the sources. */
 #include "check/check.h"
 #include "context.h"
@@ -178,11 +178,13 @@ int main(int argc, char **argv)
                                                   .local_memory = 32 << 10,
                                                   .max_work_group = 256}}};
 
-    if (argc != 2) {
-        fprintf(stderr, "usage: clattn_dump_kernels DIRECTORY\n");
+    if (argc != 2 && argc != 3) {
+        fprintf(stderr, "usage: clattn_dump_kernels DIRECTORY [SUB_GROUP]\n");
         return 2;
     }
     directory = argv[1];
+    if (argc == 3)
+        context.device.sub_group = atoi(argv[2]);
     lock_init(&context.lock);
     for (clattn_mode mode = CLATTN_MODE_RECURRENT; mode <= CLATTN_MODE_CHUNK; mode++) {
         for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < CLATTN_RULE_COUNT; rule++)
