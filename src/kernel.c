@@ -97,11 +97,22 @@ static void add_line(struct text *text, struct includes *done, const char *line,
         add_file(text, done, name, (size_t)(quote - name));
 }
 
+static void add_lines(struct text *text, struct includes *done, const char *at, size_t size)
+{
+    const char *end = at + size;
+
+    while (at < end) {
+        const char *next = memchr(at, '\n', (size_t)(end - at));
+        next = next != NULL ? next + 1 : end;
+        add_line(text, done, at, (size_t)(next - at));
+        at = next;
+    }
+}
+
 /* The file by name, once. A name that is not embedded stays as an #include line, for the compiler to complain of. */
 static void add_file(struct text *text, struct includes *done, const char *name, size_t length)
 {
     const struct embedded *file = find_file(name, length);
-    const char *at, *end;
 
     if (file == NULL || done->count == MAX_INCLUDES) {
         text_format(text, "#include \"%.*s\"\n", (int)length, name);
@@ -111,13 +122,16 @@ static void add_file(struct text *text, struct includes *done, const char *name,
         if (done->files[i] == file)
             return;
     done->files[done->count++] = file;
-    at = (const char *)file->text;
-    for (end = at + file->size; at < end;) {
-        const char *next = memchr(at, '\n', (size_t)(end - at));
-        next = next != NULL ? next + 1 : end;
-        add_line(text, done, at, (size_t)(next - at));
-        at = next;
-    }
+    add_lines(text, done, (const char *)file->text, file->size);
+}
+
+char *kernel_flatten(const char *source)
+{
+    struct text text = {0};
+    struct includes done = {.count = 0};
+
+    add_lines(&text, &done, source, strlen(source));
+    return text_take(&text);
 }
 
 static int cu_stride(const clattn_plan_desc *desc)
@@ -173,14 +187,17 @@ char *kernel_source(const struct variant *variant)
                              variant->problem->desc.flags & CLATTN_VALUE_GATE ? "mix_gated.clh" : "mix_plain.clh",
                              variant->output};
     struct text text = {0};
-    struct includes done = {.count = 0};
+    char *source, *flat;
 
     add_constants(&text, variant);
     if (variant->kernel != KERNEL_STABILIZE)
         for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
-            add_file(&text, &done, headers[i], strlen(headers[i]));
-    add_file(&text, &done, kernels[variant->kernel].file, strlen(kernels[variant->kernel].file));
-    return text_take(&text);
+            text_format(&text, "#include \"%s\"\n", headers[i]);
+    text_format(&text, "#include \"%s\"\n", kernels[variant->kernel].file);
+    source = text_take(&text);
+    flat = source != NULL ? kernel_flatten(source) : NULL;
+    free(source);
+    return flat;
 }
 
 /* ---- Local memory ------------------------------------------------------------------------------------------------- */

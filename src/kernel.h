@@ -7,13 +7,11 @@
 
 /* X(role): the buffers that kernels name. Each is bound to an operand, a workspace section or a plan's own buffer; in a
  * kernel it is a pointer and the long4 NAME_at: offset, batch, token and head strides. */
-#define ROLES(X)                                                                                                       \
-    X(q)                                                                                                               \
-    X(k)                                                                                                               \
-    X(v)                                                                                                               \
-    X(o)                                                                                                               \
-    X(g) X(gv) X(beta) X(p) X(e) X(w) X(u) X(f) X(i) X(m) X(den) X(initial) X(final) X(cu) X(decay) X(strength)        \
-        X(records)
+/* clang-format off */
+#define ROLES(X) \
+    X(q) X(k) X(v) X(o) X(g) X(gv) X(beta) X(p) X(e) X(w) X(u) X(f) X(i) X(m) X(den) \
+    X(initial) X(final) X(cu) X(decay) X(strength) X(records)
+/* clang-format on */
 
 enum role {
 #define ROLE_ENUM(name) ROLE_##name,
@@ -55,6 +53,9 @@ struct variant {
     const char *value, *output; /* headers that supply these words */
     int value_dim, state_vk;
 };
+
+/* The text with its lines #include "name" replaced by that file of cl/, each file once; to be freed; NULL without memory. */
+char *kernel_flatten(const char *source);
 
 /* The whole source, to be freed; NULL without memory. */
 char *kernel_source(const struct variant *variant);
