@@ -345,7 +345,8 @@ static void test_config(void **state)
     opencl_get()->ReleaseProgram(program);
 }
 
-int main(void)
+/* test_words [PATTERN]: the configurations whose names match. */
+int main(int argc, char **argv)
 {
     struct CMUnitTest tests[COUNT(configs)];
 
@@ -356,5 +357,7 @@ int main(void)
         } state = {&configs[i]};
         tests[i] = (struct CMUnitTest){configs[i].name, test_config, NULL, NULL, state.out};
     }
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);
 }
