@@ -1,6 +1,7 @@
 #include "context.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* The one device of a caller's context, or the machine's best. */
 static clattn_status choose_device(clattn_context *context, const clattn_context_desc *desc, cl_device_id *id)
@@ -59,6 +60,21 @@ static clattn_status open_context(clattn_context *context, const clattn_context_
     return CLATTN_SUCCESS;
 }
 
+/* The engine asked for, or the device's own. */
+static clattn_status choose_engine(clattn_context *context, const char *name)
+{
+    if (name == NULL)
+        name = getenv("CLATTN_ENGINE");
+    if (name == NULL) {
+        context->engine = engine_of(&context->device);
+        return CLATTN_SUCCESS;
+    }
+    context->engine = engine_get(name);
+    if (context->engine == NULL && strcmp(name, "none") != 0)
+        return FAIL(&context->log, INVALID_ARGUMENT, "no matrix engine is named %s; there are %s", name, engine_names());
+    return CLATTN_SUCCESS;
+}
+
 clattn_status clattn_context_create(clattn_context **context, const clattn_context_desc *desc)
 {
     static const clattn_context_desc defaults = {0};
@@ -74,6 +90,8 @@ clattn_status clattn_context_create(clattn_context **context, const clattn_conte
     (*context)->log = (struct log){desc->log, desc->log_user};
     lock_init(&(*context)->lock);
     status = open_context(*context, desc);
+    if (status == CLATTN_SUCCESS)
+        status = choose_engine(*context, desc->engine);
     if (status != CLATTN_SUCCESS) {
         clattn_context_destroy(*context);
         *context = NULL;

@@ -3,6 +3,7 @@
 #define CLATTN_SRC_CONTEXT_H
 
 #include "device.h"
+#include "engine.h"
 #include "thread.h"
 
 struct program {
@@ -15,6 +16,7 @@ struct clattn_context {
     struct log log;
     struct device device;
     cl_context cl;
+    const struct engine *engine; /* the matrix engine to use, or NULL */
     mutex lock; /* over programs */
     struct program *programs;
 };

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const section_names[SECTION_COUNT] = {"records", "decay", "strength", "stabilizer", "denominators"};
+static const char *const section_names[SECTION_COUNT] = {"records", "rows", "decay", "strength", "stabilizer", "denominators"};
 
 static struct source operand(clattn_operand_id id)
 {
@@ -103,13 +103,14 @@ static const char *gate_type(const struct clattn_plan *plan, enum kernel_id kern
 struct variant plan_variant(const struct clattn_plan *plan, enum kernel_id kernel, struct pass pass)
 {
     const clattn_plan_desc *desc = &plan->problem.desc;
-    struct variant variant = {.kernel = kernel, .problem = &plan->problem, .gate = gate_type(plan, kernel)};
+    struct variant variant = {.kernel = kernel, .problem = &plan->problem, .gate = gate_type(plan, kernel), .engine = plan->context->engine};
 
     if (pass.normalizer) {
         variant.out = "f32";
         variant.value = "value_ones.clh";
         variant.output = problem_stabilized(&plan->problem) ? "output_stable.clh" : "output_sum.clh";
         variant.value_dim = 1;
+        variant.value_ones = 1;
         return variant;
     }
     variant.out = dtype_name(desc->dtype);
@@ -290,16 +291,18 @@ static clattn_status solve(struct clattn_plan *plan, const struct solver *solver
 
 static clattn_status choose_solver(struct clattn_plan *plan)
 {
-    const struct solver *order[2] = {&solver_chunk_scan, &solver_recurrent};
+    const struct solver *order[] = {&solver_matrix_scan, &solver_chunk_scan, &solver_recurrent};
+    int count = sizeof order / sizeof *order;
     clattn_mode mode = plan->problem.desc.mode;
     clattn_status status = CLATTN_UNSUPPORTED;
 
     if (mode == CLATTN_MODE_AUTO && plan->problem.desc.chunk == 0 &&
         tuning_prefers_recurrent(&plan->context->device, &plan->problem)) {
         order[0] = &solver_recurrent;
-        order[1] = &solver_chunk_scan;
+        order[1] = &solver_matrix_scan;
+        order[2] = &solver_chunk_scan;
     }
-    for (int i = 0; i < 2 && status == CLATTN_UNSUPPORTED; i++)
+    for (int i = 0; i < count && status == CLATTN_UNSUPPORTED; i++)
         if (mode == CLATTN_MODE_AUTO || mode == order[i]->mode)
             status = solve(plan, order[i]);
     if (status == CLATTN_UNSUPPORTED)

@@ -8,6 +8,7 @@
 /* The workspace, one float buffer: what stands in it, in this order. */
 enum section {
     SECTION_RECORDS,  /* [slots, heads, record]: what prepare leaves the scan */
+    SECTION_ROWS,     /* [slots, heads, …]: rows that prepare_matrix leaves the scan */
     SECTION_DECAY,    /* [B,T,H]: the stabilised log-decay of mLSTM */
     SECTION_STRENGTH, /* [B,T,H]: its write strength */
     SECTION_M,        /* [B,T,H]: its stabiliser */
@@ -54,7 +55,7 @@ struct solver {
     clattn_status (*add)(struct clattn_plan *plan, int most_group, struct text *description);
 };
 
-extern const struct solver solver_recurrent, solver_chunk_scan;
+extern const struct solver solver_recurrent, solver_chunk_scan, solver_matrix_scan;
 
 /* A run of a solver's main kernel: the one that writes o, or before it the one that leaves its denominators. */
 struct pass {

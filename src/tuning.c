@@ -1,5 +1,7 @@
 #include "tuning.h"
 
+#include "matrix.h"
+
 enum { SERIAL_VEC = 16, SHARED_VEC = 4 };
 
 static int round_up(int64_t x, int n)
@@ -122,6 +124,8 @@ clattn_status tuning_tiles(const struct device *device, struct variant *variant,
 {
     int asked = variant->problem->desc.chunk;
 
+    if (matrix_kernel(variant->kernel))
+        return matrix_tiles(device, variant);
     variant->tiles = (struct tiles){.chunk = asked != 0 ? asked : 16};
     if (device->serial || most_group < 4)
         serial_tiles(device, variant);
