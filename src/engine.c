@@ -3,11 +3,11 @@
 #include <string.h>
 
 #define ENGINES(X)                                                                                                     \
-    X("nvidia", "nvidia_ptx.clh", "engine_nvidia.clh", 32, 0x10de)                                                     \
-    X("nvidia_emulated", "nvidia_emulated.clh", "engine_nvidia.clh", 32, 0)
+    X("nvidia", "nvidia_ptx.clh", "engine_nvidia.clh", 32, 1, 1, 0x10de)                                                     \
+    X("nvidia_emulated", "nvidia_emulated.clh", "engine_nvidia.clh", 32, 2, 0, 0)
 
 static const struct engine engines[] = {
-#define ROW(name, instructions, words, lanes, vendor) {name, instructions, words, lanes, vendor},
+#define ROW(name, ...) {name, __VA_ARGS__},
     ENGINES(ROW)
 #undef ROW
 };
@@ -24,7 +24,7 @@ const struct engine *engine_get(const char *name)
 
 const char *engine_names(void)
 {
-#define NAME(name, instructions, words, lanes, vendor) ", " name
+#define NAME(name, ...) ", " name
     return "none" ENGINES(NAME);
 #undef NAME
 }

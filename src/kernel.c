@@ -163,6 +163,7 @@ static void add_constants(struct text *text, const struct variant *variant)
         {"VALUE_TILES", tiles->block_v / 16},
         {"KEY_SPLIT", tiles->key_split},
         {"STAGES", tiles->stages},
+        {"LOADERS", tiles->loaders},
         {"KEY_DIM", desc->key_dim},
         {"VALUE_DIM", variant->value_dim},
         {"STEPS", desc->steps},

@@ -44,6 +44,7 @@ struct tiles {
     int lanes_k;   /* recurrence: work-items that share a column */
     int sub_group; /* work-items of a sub-group; 0: the compiler's choice */
     int key_split; /* matrix engines: sub-groups that share a value column */
+    int loaders;   /* matrix engines: sub-groups that only move */
     int stages;    /* matrix engines: chunks in local memory at once */
 };
 

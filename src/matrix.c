@@ -1,5 +1,7 @@
 #include "matrix.h"
 
+#include <string.h>
+
 /* What a rule's erase adds to the kernels: rows of this table are the constants of cl/matrix_erase_*.clh. */
 static const struct {
     const char *header;
@@ -42,8 +44,11 @@ static int made(const struct variant *variant)
 {
     const clattn_plan_desc *desc = &variant->problem->desc;
 
-    return decayed(variant) || variant->problem->rule->erase == ERASE_GATED || desc->feature_map != 0 ||
-           desc->steps > 1 || desc->key_dim % CHANNELS != 0;
+    enum erase erase = variant->problem->rule->erase;
+
+    return decayed(variant) || erase == ERASE_GATED || desc->feature_map != 0 || desc->steps > 1 ||
+           desc->key_dim % CHANNELS != 0 ||
+           (erase == ERASE_LOW_RANK && desc->flags & CLATTN_QK_L2NORM); /* a norm of k is no factor of e */
 }
 
 static int width(const struct variant *variant)
@@ -91,9 +96,10 @@ void matrix_headers(const struct variant *variant, const char *headers[MATRIX_HE
 static int64_t scan_bytes(const struct variant *variant)
 {
     const struct tiles *t = &variant->tiles;
-    int64_t stage = (int64_t)streams(variant) * t->chunk * (width(variant) + PAD) + t->chunk * (t->block_v + PAD) +
+    int out = strcmp(variant->out, "f32") == 0 ? 4 : 2;
+    int64_t stage = (int64_t)streams(variant) * t->chunk * (width(variant) + PAD) + t->chunk * (t->block_v * out / 2 + PAD) +
                     2 * factor_floats(variant);
-    int64_t share = t->key_split == 2 ? t->group / variant->engine->lanes * (t->chunk / TILE) * TILE * TILE : 0;
+    int64_t share = t->key_split == 2 ? 2 * t->block_v / TILE * 2 * t->chunk * TILE : 0;
 
     return 2 * t->stages * stage + 4 * share;
 }
@@ -146,11 +152,14 @@ clattn_status matrix_tiles(const struct device *device, struct variant *variant)
     *t = (struct tiles){.vec = 4, .block_k = 16, .chunk = desc->chunk != 0 ? desc->chunk : most, .lanes_k = 1};
     if (!takes(variant) || (t->chunk != TILE && t->chunk != 2 * TILE) || t->chunk > most)
         return CLATTN_UNSUPPORTED;
-    t->key_split = 2;
+    t->key_split = variant->engine->key_split;
+    t->loaders = variant->engine->loaders;
     t->block_v = variant->value_dim > TILE ? 2 * TILE : TILE;
     t->group = variant->engine->lanes * SUB_GROUPS;
     if (variant->kernel == KERNEL_SCAN_MATRIX)
-        t->group = variant->engine->lanes * t->key_split * t->block_v / TILE;
+        t->group = variant->engine->lanes * (t->key_split * t->block_v / TILE + t->loaders);
+    else
+        t->loaders = 0;
     for (t->stages = MOST_STAGES; t->stages > 1 && matrix_local_bytes(variant) > device->info.local_memory; t->stages--)
         ;
     return matrix_local_bytes(variant) > device->info.local_memory ? CLATTN_UNSUPPORTED : CLATTN_SUCCESS;

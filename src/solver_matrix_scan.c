@@ -19,7 +19,8 @@ static clattn_status add(struct clattn_plan *plan, int most_group, struct text *
     TRY(problem_extent(&plan->problem, &(clattn_operands){.batch = 0}, &extent, NULL));
     TRY(plan_add(plan, &prepare, main_pass, GRID_SLOTS, most_group, description));
     chunks = plan_slots(&plan->problem, &extent, prepare.tiles.chunk) * desc->heads;
-    plan_reserve(plan, SECTION_RECORDS, chunks * matrix_record_floats(&prepare));
+    /* scan fetches one chunk ahead, past the last too */
+    plan_reserve(plan, SECTION_RECORDS, (chunks + desc->heads) * matrix_record_floats(&prepare));
     plan_reserve(plan, SECTION_ROWS, chunks * matrix_row_floats(&prepare));
     for (int i = 0; i < count; i++) {
         struct variant scan = plan_variant(plan, KERNEL_SCAN_MATRIX, passes[i]);
