@@ -3,8 +3,9 @@
 #include <string.h>
 
 #define ENGINES(X)                                                                                                     \
-    X("nvidia", "nvidia_ptx.clh", "engine_nvidia.clh", 32, 1, 1, 0x10de)                                                     \
-    X("nvidia_emulated", "nvidia_emulated.clh", "engine_nvidia.clh", 32, 2, 0, 0)
+    X("nvidia", "nvidia_sm90.clh", "engine_nvidia.clh", 32, 1, 2, 0x10de, 90)                       \
+    X("nvidia_sm80", "nvidia_sm80.clh", "engine_nvidia.clh", 32, 1, 2, 0x10de, 80)                 \
+    X("nvidia_emulated", "nvidia_emulated.clh", "engine_nvidia.clh", 32, 2, 0, 0, 0)
 
 static const struct engine engines[] = {
 #define ROW(name, ...) {name, __VA_ARGS__},

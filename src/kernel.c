@@ -180,7 +180,6 @@ static void add_constants(struct text *text, const struct variant *variant)
         text_format(text, "#define %s %lld\n", numbers[i].name, numbers[i].value);
     if (tiles->sub_group != 0)
         text_format(text, "#define SUB_GROUP %d\n", tiles->sub_group);
-    text_format(text, "#define STAGES_PENDING %d\n", tiles->stages > 1 ? tiles->stages - 2 : 0);
     text_format(text, "#define DATA %s\n#define GATE %s\n#define OUT %s\n", dtype_name(desc->dtype), variant->gate,
                 variant->out);
 }

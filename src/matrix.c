@@ -8,21 +8,21 @@ static const struct {
     int streams; /* of rows */
     int own;     /* one stream more where rows are decayed */
     int tiles;   /* streams that prepare reads */
-    int matrices, scores, inverses;
+    int matrices, floats; /* chunk x chunk: in a record, and as floats in prepare */
     int most_chunk;
 } erases[] = {
-    [ERASE_NONE] = {"matrix_erase_none.clh", 2, 0, 2, 1, 1, 0, 32},
-    [ERASE_KEY] = {"matrix_erase_key.clh", 2, 1, 2, 2, 2, 1, 32},
-    [ERASE_OPERAND] = {"matrix_erase_operand.clh", 3, 0, 3, 2, 2, 1, 16},
-    [ERASE_GATED] = {"matrix_erase_gated.clh", 3, 0, 3, 2, 2, 1, 16},
-    [ERASE_LOW_RANK] = {"matrix_erase_low_rank.clh", 4, 0, 4, 4, 4, 2, 16},
+    [ERASE_NONE] = {"matrix_erase_none.clh", 2, 0, 2, 1, 0, 32},
+    [ERASE_KEY] = {"matrix_erase_key.clh", 2, 1, 2, 2, 2, 32},
+    [ERASE_OPERAND] = {"matrix_erase_operand.clh", 3, 0, 3, 2, 2, 16},
+    [ERASE_GATED] = {"matrix_erase_gated.clh", 3, 0, 3, 2, 2, 16},
+    [ERASE_LOW_RANK] = {"matrix_erase_low_rank.clh", 4, 0, 4, 4, 3, 16},
 };
 
 static const char *const decay_headers[] = {[DECAY_NONE] = "matrix_decay_none.clh",
                                             [DECAY_SCALAR] = "matrix_decay_scalar.clh",
                                             [DECAY_CHANNEL] = "matrix_decay_channel.clh"};
 
-enum { TILE = 16, CHANNELS = 32, PAD = 8, SUB_GROUPS = 4, MOST_STAGES = 4, SLICES = 8, NORM_LANES = 4 };
+enum { TILE = 16, CHANNELS = 32, PAD = 8, SUB_GROUPS = 4, MOST_STAGES = 2, SLICES = 8, NORM_LANES = 4 };
 
 int matrix_kernel(enum kernel_id id)
 {
@@ -109,9 +109,9 @@ static int64_t prepare_bytes(const struct variant *variant)
     int chunk = variant->tiles.chunk;
     enum erase erase = variant->problem->rule->erase;
     int64_t halves = erases[erase].tiles * chunk * (width(variant) + PAD) + erases[erase].matrices * chunk * (chunk + PAD);
-    int64_t floats = (erases[erase].scores + erases[erase].inverses) * chunk * (chunk + 1) + (3 + NORM_LANES) * chunk;
+    int64_t floats = erases[erase].floats * chunk * (chunk + 4) + (3 + 2 * NORM_LANES) * chunk;
 
-    floats += decayed(variant) ? chunk * (width(variant) + 4) + chunk * chunk * SLICES : 2 * chunk + 1;
+    floats += decayed(variant) ? chunk * (width(variant) + 4) + chunk * (chunk + 1) * SLICES : 2 * chunk + 1;
     return 2 * halves + 4 * floats;
 }
 
