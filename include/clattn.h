@@ -275,7 +275,8 @@ typedef struct clattn_context_desc {
     cl_device_id device; /* NULL: the context's only device, or the machine's best */
     clattn_log_fn log;   /* NULL: silent */
     void *log_user;
-    const char *engine; /* matrix engine by name: "none", or one of "nvidia", … as `clattn devices --engines` lists them; the
+    const char
+        *engine; /* matrix engine by name: "none", or one of "nvidia", … as `clattn devices --engines` lists them; the
                            emulated ones run anywhere, slowly. NULL: CLATTN_ENGINE of the environment, or the device's own */
 } clattn_context_desc;
 

@@ -71,7 +71,8 @@ static clattn_status choose_engine(clattn_context *context, const char *name)
     }
     context->engine = engine_get(name);
     if (context->engine == NULL && strcmp(name, "none") != 0)
-        return FAIL(&context->log, INVALID_ARGUMENT, "no matrix engine is named %s; there are %s", name, engine_names());
+        return FAIL(&context->log, INVALID_ARGUMENT, "no matrix engine is named %s; there are %s", name,
+                    engine_names());
     return CLATTN_SUCCESS;
 }
 
@@ -89,6 +90,7 @@ clattn_status clattn_context_create(clattn_context **context, const clattn_conte
         desc = &defaults;
     (*context)->log = (struct log){desc->log, desc->log_user};
     lock_init(&(*context)->lock);
+    lock_init(&(*context)->probe_lock);
     status = open_context(*context, desc);
     if (status == CLATTN_SUCCESS)
         status = choose_engine(*context, desc->engine);
@@ -111,6 +113,7 @@ void clattn_context_destroy(clattn_context *context)
     }
     if (context->cl != NULL)
         context->device.cl->ReleaseContext(context->cl);
+    lock_destroy(&context->probe_lock);
     lock_destroy(&context->lock);
     free(context);
 }

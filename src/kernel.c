@@ -37,6 +37,7 @@ static const struct {
                             "scan_matrix.cl",
                             {R(q), R(k), R(v), R(o), R(p), R(e), R(den), R(initial), R(final), R(cu), R(records),
                              R(rows), A(seq_len), A(states), ARG_END}},
+    [KERNEL_PROBE_MATRIX] = {"probe_matrix", "probe_matrix.cl", {ARG_END}}, /* probe.c sets its arguments */
 #undef R
 #undef A
 };
@@ -193,12 +194,13 @@ static void plain_headers(const struct variant *variant, const char *headers[MAT
 {
     const struct rule *rule = variant->problem->rule;
     const char *const list[MATRIX_HEADERS] = {decay_headers[problem_decay(variant->problem)],
-                             erase_headers[rule->erase],
-                             strength_headers[rule->write],
-                             read_headers[rule->read],
-                             variant->value,
-                             variant->problem->desc.flags & CLATTN_VALUE_GATE ? "mix_gated.clh" : "mix_plain.clh",
-                             variant->output};
+                                              erase_headers[rule->erase],
+                                              strength_headers[rule->write],
+                                              read_headers[rule->read],
+                                              variant->value,
+                                              variant->problem->desc.flags & CLATTN_VALUE_GATE ? "mix_gated.clh"
+                                                                                               : "mix_plain.clh",
+                                              variant->output};
 
     for (int i = 0; i < MATRIX_HEADERS; i++)
         headers[i] = list[i];
@@ -286,6 +288,7 @@ size_t kernel_local_bytes(const struct variant *variant)
     case KERNEL_STABILIZE: floats = 3 * variant->tiles.group + 1; break;
     case KERNEL_PREPARE_MATRIX:
     case KERNEL_SCAN_MATRIX:
+    case KERNEL_PROBE_MATRIX:
     case KERNEL_COUNT: break;
     }
     return (size_t)floats * sizeof(float);

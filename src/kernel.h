@@ -27,7 +27,16 @@ enum role {
     ARG_END
 };
 
-enum kernel_id { KERNEL_PREPARE, KERNEL_SCAN, KERNEL_RECURRENT, KERNEL_STABILIZE, KERNEL_PREPARE_MATRIX, KERNEL_SCAN_MATRIX, KERNEL_COUNT };
+enum kernel_id {
+    KERNEL_PREPARE,
+    KERNEL_SCAN,
+    KERNEL_RECURRENT,
+    KERNEL_STABILIZE,
+    KERNEL_PREPARE_MATRIX,
+    KERNEL_SCAN_MATRIX,
+    KERNEL_PROBE_MATRIX,
+    KERNEL_COUNT
+};
 
 /* The arguments in order, closed by ARG_END. */
 const enum role *kernel_arguments(enum kernel_id id);

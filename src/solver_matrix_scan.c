@@ -2,6 +2,7 @@
 #include "plan.h"
 
 #include "matrix.h"
+#include "probe.h"
 
 static clattn_status add(struct clattn_plan *plan, int most_group, struct text *description)
 {
@@ -12,8 +13,9 @@ static clattn_status add(struct clattn_plan *plan, int most_group, struct text *
     struct variant prepare = plan_variant(plan, KERNEL_PREPARE_MATRIX, main_pass);
     int64_t chunks;
 
-    if (plan->context->engine == NULL)
+    if (plan->context->engine == NULL || desc->dtype == CLATTN_F32)
         return CLATTN_UNSUPPORTED;
+    TRY(probe_engine(plan->context, &plan->problem));
     plan->sources[ROLE_records] = (struct source){SOURCE_SECTION, SECTION_RECORDS};
     plan->sources[ROLE_rows] = (struct source){SOURCE_SECTION, SECTION_ROWS};
     TRY(problem_extent(&plan->problem, &(clattn_operands){.batch = 0}, &extent, NULL));
