@@ -143,9 +143,14 @@ int side_write(struct side_problem *problem, int64_t set)
     return (int)buffers_write(&problem->buffers, (size_t)set, &problem->tensors);
 }
 
-int side_read(struct side_problem *problem, int64_t set)
+int side_read(struct side_problem *problem, int64_t set, const char *name)
 {
-    return (int)buffers_read(&problem->buffers, (size_t)set, &problem->tensors);
+    struct check_tensors wanted = problem->tensors;
+
+    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+        if (name != NULL && wanted.tensor[id].data != NULL && strcmp(wanted.tensor[id].info.name, name) != 0)
+            wanted.tensor[id].data = NULL;
+    return (int)buffers_read(&problem->buffers, (size_t)set, &wanted);
 }
 
 int side_fill(struct side_problem *problem, int64_t seed)

@@ -33,10 +33,10 @@ int side_problem_open(struct side_problem **problem, struct side *side, const ch
 void side_problem_close(struct side_problem *problem);
 const char *side_problem_plan(const struct side_problem *problem);
 /* The host's memory of an operand, NULL for one that the problem does not use. side_write sends all inputs from there
- * to a set, side_read fetches all outputs of a set. */
+ * to a set, side_read fetches outputs of a set: that of a name, or with NULL all. */
 void *side_operand(struct side_problem *problem, const char *name, int64_t *bytes);
 int side_write(struct side_problem *problem, int64_t set);
-int side_read(struct side_problem *problem, int64_t set);
+int side_read(struct side_problem *problem, int64_t set, const char *name);
 /* Fills the host's inputs as `clattn bench` does. */
 int side_fill(struct side_problem *problem, int64_t seed);
 /* Relative error of the host's outputs against the reference over the host's inputs. */
