@@ -21,12 +21,13 @@ def use_checkout(path):
     root = Path(path).resolve() / 'fla'
     if not (root / 'ops').is_dir():
         raise SystemExit(f'--fla {path}: there is no {root / "ops"}')
+    version = re.search(r"__version__ = ['\"](.+)['\"]", (root / '__init__.py').read_text())
     for name in ('fla', 'fla.ops', 'fla.modules'):
         package = types.ModuleType(name)
         package.__path__ = [str(root.joinpath(*name.split('.')[1:]))]
+        package.__version__ = version.group(1) if version else '0'
         sys.modules[name] = package
-    version = re.search(r"__version__ = ['\"](.+)['\"]", (root / '__init__.py').read_text())
-    return version.group(1) if version else '?'
+    return sys.modules['fla'].__version__
 
 
 def call(torch, rule, arguments, step, graph=False):
@@ -116,28 +117,27 @@ def keep_configs(path):
 
 
 def warm(script, options, tasks, processes):
-    """tasks: (rule, step, heads). Each is divided among PARTS processes, which compile disjoint configurations."""
+    """tasks: (rule, shape). The configurations are divided into parts; a process compiles one part of all it is given."""
     parts = min(4, processes)
-    waiting = queue.Queue()
+    waiting = [queue.Queue() for _ in range(parts)]
     for task in tasks:
-        for part in range(parts):
-            waiting.put((*task, part, parts))
+        for of_part in waiting:
+            of_part.put(task)
 
-    def work():
-        command = [sys.executable, script, *options, '--warm-worker']
+    def work(part):
+        command = [sys.executable, script, *options, '--warm-worker', f'{part},{parts}']
         environment = {**os.environ, 'FLA_CACHE_RESULTS': '0'}
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as worker:
             try:
                 while True:
-                    worker.stdin.write(json.dumps(waiting.get_nowait()) + '\n')
+                    worker.stdin.write(json.dumps(waiting[part].get_nowait()) + '\n')
                     worker.stdin.flush()
                     if not worker.stdout.readline():
                         break
             except (queue.Empty, BrokenPipeError):
                 pass
-            worker.stdin.close()
 
-    threads = [threading.Thread(target=work) for _ in range(min(processes, waiting.qsize()))]
+    threads = [threading.Thread(target=work, args=(i % parts,)) for i in range(min(processes, parts * len(tasks)))]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -163,23 +163,32 @@ def compile_only(share):
     triton.testing.do_bench = once
 
 
-def warm_worker(torch, dtype):
+def warm_worker(torch, dtype, share):
     """Reads tasks from stdin, a line each, and answers each with a line."""
-    share = [0, 1]
     compile_only(share)
     for line in sys.stdin:
-        name, step, heads, share[0], share[1] = json.loads(line)
-        rule = rules.rule_named(name)
-        shape = {'batch': 1, 'seq_len': 1 if step else 2048, 'heads': heads, 'key_dim': 128, 'value_dim': 128}
+        name, shape = json.loads(line)
         answer = 'done'
         try:
-            tensors = rules.draw_all(torch, rule, shape, dtype, 'cuda', 0)
-            if step:
-                tensors['initial_state'] = torch.zeros(1, heads, 128, 128, device='cuda')
-            with torch.no_grad():
-                call(torch, rule, rules.fla_arguments(rule, tensors, dtype, step), step)()
-            torch.cuda.synchronize()
-        except Exception as error:
+            warm_task(torch, rules.rule_named(name), shape, dtype)
+        except Exception as error:  # the table will say it
             answer = repr(error)
             print(f'{name}: {answer}', file=sys.stderr)
         print(answer, flush=True)
+
+
+def warm_task(torch, rule, shape, dtype):
+    step = shape['seq_len'] == 1
+    arguments = rules.fla_arguments(rule, draw_all(torch, rule, shape, dtype, 0), dtype, step)
+    call(torch, rule, arguments, step)()
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+
+
+def draw_all(torch, rule, shape, dtype, seed):
+    """Inputs on the GPU; of a step with its state."""
+    tensors = rules.draw_all(torch, rule, shape, dtype, 'cuda', seed)
+    if shape['seq_len'] == 1:
+        size = [shape[name] for name in ('batch', 'heads', 'key_dim', 'value_dim')]
+        tensors['initial_state'] = torch.randn(size, device='cuda').mul_(0.5)
+    return tensors
