@@ -1,4 +1,4 @@
-"""fla's side: its functions from a checkout, their kernels compiled and tuned beforehand, their runs timed by CUDA events.
+"""fla's side: its functions from a checkout, their kernels compiled beforehand, their runs timed by CUDA events.
 
 fla.ops is imported without fla's own __init__ files, so that neither its models nor their dependencies are needed.
 """
@@ -31,8 +31,8 @@ def use_checkout(path):
 
 
 def call(torch, rule, arguments, step, graph=False):
-    """fla's public function over the arguments, ready to be called: () -> (o, state). With graph, without its copies from
-    the host, which cannot be captured."""
+    """fla's public function over the arguments, ready to be called: () -> (o, state). With graph, without its copies
+    from the host, which cannot be captured."""
     prefix = 'fused_recurrent' if step else 'chunk'
     keep = {'output_final_state': True} if step else {}
     name, arguments = rule.fla, {**arguments, **keep}
@@ -52,7 +52,7 @@ def head_decays(torch, rule, arguments):
 
 
 def time_calls(torch, calls, count):
-    """Seconds of count calls, going round the given ones, after one that is not timed: from the end of the one before."""
+    """Seconds of count calls, going round the given ones, each from the end of the one before; one more goes first."""
     events = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
     for i, event in enumerate(events):
         calls[i % len(calls)]()
@@ -96,6 +96,9 @@ def use_configs(path):
         os.environ.setdefault('FLA_CACHE_MODE', 'strict')
 
 
+KEPT = ('kwargs', 'num_warps', 'num_stages', 'num_ctas', 'maxnreg')
+
+
 def keep_configs(path):
     """Writes the configurations in use, as use_configs reads them."""
     import gc
@@ -108,7 +111,7 @@ def keep_configs(path):
         file = Path(path) / f'{tuner.kernel_name}.json'
         entries = json.loads(file.read_text())['autotune_entries'] if file.exists() else {}
         for key, config in tuner.cache.items():
-            kept = {name: getattr(config, name) for name in ('kwargs', 'num_warps', 'num_stages', 'num_ctas', 'maxnreg')}
+            kept = {name: getattr(config, name) for name in KEPT}
             entries[cache.AutotuneKey.key_hash(key)] = {'autotune_key': key, 'config': kept}
         file.write_text(json.dumps({'kernel_name': tuner.kernel_name, 'autotune_entries': entries}, indent=1))
 
@@ -117,7 +120,7 @@ def keep_configs(path):
 
 
 def warm(script, options, tasks, processes):
-    """tasks: (rule, shape). The configurations are divided into parts; a process compiles one part of all it is given."""
+    """tasks: (rule, shape). Configurations are divided into parts; a process compiles one part for all of its tasks."""
     parts = min(4, processes)
     waiting = [queue.Queue() for _ in range(parts)]
     for task in tasks:
@@ -126,8 +129,8 @@ def warm(script, options, tasks, processes):
 
     def work(part):
         command = [sys.executable, script, *options, '--warm-worker', f'{part},{parts}']
-        environment = {**os.environ, 'FLA_CACHE_RESULTS': '0'}
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as worker:
+        pipes = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'text': True}
+        with subprocess.Popen(command, **pipes, env={**os.environ, 'FLA_CACHE_RESULTS': '0'}) as worker:
             try:
                 while True:
                     worker.stdin.write(json.dumps(waiting[part].get_nowait()) + '\n')

@@ -98,7 +98,8 @@ def progress(row, seconds):
 # ---- The plot: for every shape a bar of each side, and a mark where the floor is
 
 BAR, ROW, LEFT, WIDTH, RIGHT = 7, 22, 150, 460, 150
-COLOURS = {'clattn': '#1f6f8b', 'fla': '#c9c9c9', 'fla_graph': '#9a9a9a'}
+LEGEND = 'Upper bar: clattn. Lower bar: fla; dark mark: fla from a CUDA graph. Red: the floor. Shorter is better.'
+COLOURS = {'clattn': '#1f6f8b', 'fla': '#c9c9c9'}
 
 
 def svg_text(x, y, text, anchor='start', weight='normal'):
@@ -106,7 +107,7 @@ def svg_text(x, y, text, anchor='start', weight='normal'):
 
 
 def svg_bars(row, y, scale):
-    parts, bars = [svg_text(LEFT - 6, y + 2 * BAR, row['rule'], 'end')], ('clattn', 'fla')
+    parts, bars = [svg_text(LEFT - 6, y + 2 * BAR - 2, row['rule'], 'end')], tuple(COLOURS)
     for i, who in enumerate(bars):
         if row[who]:
             parts.append(f'<rect x="{LEFT}" y="{y + i * BAR:.1f}" width="{row[who]["ms"] * scale:.1f}" height="{BAR}" '
@@ -126,8 +127,7 @@ def svg_bars(row, y, scale):
 def svg(about, rows):
     parts, y = [], 22
     parts.append(svg_text(8, y, heading(about)))
-    parts.append(svg_text(8, y + 16, 'Upper bar: clattn. Lower bar: fla; dark mark: fla from a CUDA graph. Red: the floor. '
-                                     'Shorter is better.'))
+    parts.append(svg_text(8, y + 16, LEGEND))
     y += 44
     for shape, of_shape in by_shape([row for row in rows if not row.get('message')]).items():
         scale = WIDTH / max(row[who]['ms'] for row in of_shape for who in ('clattn', 'fla') if row[who])

@@ -220,7 +220,8 @@ def run(options, start):
         try:
             rows.append(bench.row(name, rule))
         except Exception as error:  # one row's failure is a line of the table
-            rows.append({'rule': rule.name, 'shape': name, 'message': f'{type(error).__name__}: {error}'.splitlines()[0]})
+            message = f'{type(error).__name__}: {error}'.splitlines()[0]
+            rows.append({'rule': rule.name, 'shape': name, 'message': message})
         longest = max(longest, time.monotonic() - begin)
         print(report.progress(rows[-1], time.monotonic() - start), file=sys.stderr, flush=True)
         report.write(options.out, about, rows)
