@@ -112,7 +112,7 @@ def keep_configs(path):
         entries = json.loads(file.read_text())['autotune_entries'] if file.exists() else {}
         for key, config in tuner.cache.items():
             kept = {name: getattr(config, name) for name in KEPT}
-            entries[cache.AutotuneKey.key_hash(key)] = {'autotune_key': key, 'config': kept}
+            entries[cache.AutotuneKey.key_hash(key)] = {'autotune_key': list(key), 'config': kept}
         file.write_text(json.dumps({'kernel_name': tuner.kernel_name, 'autotune_entries': entries}, indent=1))
 
 
@@ -182,6 +182,7 @@ def warm_worker(torch, dtype, share):
 
 def warm_task(torch, rule, shape, dtype):
     step = shape['seq_len'] == 1
+    shape['batch'] = min(shape['batch'], 64)  # of no account to kernels, but many processes share the memory
     arguments = rules.fla_arguments(rule, draw_all(torch, rule, shape, dtype, 0), dtype, step)
     call(torch, rule, arguments, step)()
     torch.cuda.synchronize()

@@ -225,9 +225,9 @@ def run(options, start):
         longest = max(longest, time.monotonic() - begin)
         print(report.progress(rows[-1], time.monotonic() - start), file=sys.stderr, flush=True)
         report.write(options.out, about, rows)
+    print(report.markdown(about, rows), flush=True)
     if bench.torch and options.fla_configs:
         peer_fla.keep_configs(options.fla_configs)
-    print(report.markdown(about, rows))
     return rows
 
 
