@@ -59,12 +59,12 @@ COLUMNS = [  # title, text of a row
 
 def heading(about):
     peaks = about['peaks']
-    text = [f"{about['device']}, driver {about['driver']}; {about['dtype']}, K = V = {about['dim']}, forward."]
+    lines = [f"{about['device']}, driver {about['driver']}; {about['dtype']}, K = V = {about['dim']}, forward."]
     if about.get('fla'):
-        text.append(f"fla {about['fla']}, PyTorch {about['torch']}, Triton {about['triton']}.")
-    text.append(f"Measured: copy {1e-9 * peaks['copy']:.1f} GB/s ({peaks['copy_by']}), matrices "
+        lines.append(f"fla {about['fla']}, PyTorch {about['torch']}, Triton {about['triton']}.")
+    lines.append(f"Measured: copy {1e-9 * peaks['copy']:.1f} GB/s ({peaks['copy_by']}), matrices "
                 f"{1e-12 * peaks['matrix']:.2f} TFLOP/s ({peaks['matrix_by']}).")
-    return ' '.join(text)
+    return lines
 
 
 def by_shape(rows):
@@ -83,7 +83,7 @@ def table(rows):
 
 
 def markdown(about, rows):
-    parts = [heading(about)]
+    parts = [' '.join(heading(about))]
     for shape, of_shape in by_shape(rows).items():
         parts += [f'### {shape}', table(of_shape)]
     return '\n\n'.join(parts)
@@ -126,9 +126,10 @@ def svg_bars(row, y, scale):
 
 def svg(about, rows):
     parts, y = [], 22
-    parts.append(svg_text(8, y, heading(about)))
-    parts.append(svg_text(8, y + 16, LEGEND))
-    y += 44
+    for line in [*heading(about), LEGEND]:
+        parts.append(svg_text(8, y, line))
+        y += 16
+    y += 12
     for shape, of_shape in by_shape([row for row in rows if not row.get('message')]).items():
         scale = WIDTH / max(row[who]['ms'] for row in of_shape for who in ('clattn', 'fla') if row[who])
         parts.append(svg_text(8, y, shape, weight='bold'))
