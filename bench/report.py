@@ -63,7 +63,7 @@ def heading(about):
     if about.get('fla'):
         lines.append(f"fla {about['fla']}, PyTorch {about['torch']}, Triton {about['triton']}.")
     lines.append(f"Measured: copy {1e-9 * peaks['copy']:.1f} GB/s ({peaks['copy_by']}), matrices "
-                f"{1e-12 * peaks['matrix']:.2f} TFLOP/s ({peaks['matrix_by']}).")
+                 f"{1e-12 * peaks['matrix']:.2f} TFLOP/s ({peaks['matrix_by']}).")
     return lines
 
 
