@@ -1,12 +1,13 @@
 /* From a problem to launches. */
 #include "plan.h"
 
+#include "matrix.h"
 #include "tuning.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const section_names[SECTION_COUNT] = {"records",  "rows",       "decay",
+static const char *const section_names[SECTION_COUNT] = {"records",  "rows",       "segments",       "segment decays",       "decay",
                                                          "strength", "stabilizer", "denominators"};
 
 static struct source operand(clattn_operand_id id)
@@ -154,6 +155,11 @@ static void describe_launch(struct text *text, const struct variant *variant)
                 kernel_local_bytes(variant));
 }
 
+static int value_tiles(const struct variant *variant, enum grid grid)
+{
+    return grid == GRID_SLOTS ? 1 : (variant->value_dim + variant->tiles.block_v - 1) / variant->tiles.block_v;
+}
+
 clattn_status plan_add(struct clattn_plan *plan, struct variant *variant, struct pass pass, enum grid grid,
                        int most_group, struct text *description)
 {
@@ -166,8 +172,7 @@ clattn_status plan_add(struct clattn_plan *plan, struct variant *variant, struct
     launch->grid = grid;
     launch->group = variant->tiles.group;
     launch->chunk = variant->tiles.chunk;
-    launch->value_tiles =
-        grid == GRID_SLOTS ? 1 : (variant->value_dim + variant->tiles.block_v - 1) / variant->tiles.block_v;
+    launch->value_tiles = matrix_kernel(variant->kernel) ? matrix_groups(variant) : value_tiles(variant, grid);
     bind_pass(plan, launch, pass);
     describe_launch(description, variant);
     return CLATTN_SUCCESS;

@@ -9,6 +9,8 @@
 enum section {
     SECTION_RECORDS,  /* [slots, heads, record]: what prepare leaves the scan */
     SECTION_ROWS,     /* [slots, heads, …]: rows that prepare_matrix leaves the scan */
+    SECTION_SEGMENTS,       /* [sequences, segments, heads, K, V]: states at the ends of segments */
+    SECTION_SEGMENT_DECAYS, /* [sequences, segments, heads, K]: what a segment leaves of the state before it */
     SECTION_DECAY,    /* [B,T,H]: the stabilised log-decay of mLSTM */
     SECTION_STRENGTH, /* [B,T,H]: its write strength */
     SECTION_M,        /* [B,T,H]: its stabiliser */
@@ -33,7 +35,7 @@ struct launch {
     int group, value_tiles, chunk;
 };
 
-enum { MAX_LAUNCHES = 4 };
+enum { MAX_LAUNCHES = 8 };
 
 struct clattn_plan {
     clattn_context *context;
