@@ -367,7 +367,8 @@ static clattn_status check_group(clattn_context *context, const struct variant *
     TRY_CL(&context->log,
            context->device.cl->GetKernelWorkGroupInfo(kernel, context->device.info.device, CL_KERNEL_WORK_GROUP_SIZE,
                                                       sizeof most, &most, NULL));
-    if (most >= (size_t)variant->tiles.group)
+    /* NVIDIA says 256 of every kernel, and runs those of matrix engines in the larger groups they are compiled for. */
+    if (most >= (size_t)variant->tiles.group || matrix_kernel(variant->kernel))
         return CLATTN_SUCCESS;
     log_line(&context->log, CLATTN_LOG_INFO, "%s runs kernel %s in groups of %zu, not %d", context->device.info.name,
              kernels[variant->kernel].name, most, variant->tiles.group);

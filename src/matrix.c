@@ -28,8 +28,7 @@ enum {
     PAD = 8,
     SUB_GROUPS = 4,
     MOST_STAGES = 2,
-    MOST_VALUE_TILES = 8, /* of 16 columns, a group */
-    MOST_ERASED_TILES = 4,
+    MOST_VALUE_TILES = 4, /* of 16 columns, a group */
     MOST_SEGMENTS = 32,
     LEAST_SEGMENT = 8, /* chunks */
     FILLED = 9,        /* tenths of the compute units that count as all of them */
@@ -88,8 +87,8 @@ void matrix_headers(const struct variant *variant, const char *headers[MATRIX_HE
                          : rule->write == WRITE_GATED ? "values_gated.clh"
                                                       : "values_plain.clh";
     const char *segments = variant->tiles.segments == 1 ? "segments_one.clh"
-                           : variant->gather          ? "segments_gather.clh"
-                                                      : "segments_scan.clh";
+                           : variant->gather            ? "segments_gather.clh"
+                                                        : "segments_scan.clh";
     const char *const list[MATRIX_HEADERS] = {
         variant->engine->instructions,
         variant->engine->words,
@@ -98,7 +97,9 @@ void matrix_headers(const struct variant *variant, const char *headers[MATRIX_HE
         values,
         erases[rule->erase].header,
         decay_headers[problem_decay(variant->problem)],
-        variant->kernel == KERNEL_JOIN_SEGMENTS ? "segments.clh" : made(variant) ? "rows_made.clh" : "rows_raw.clh",
+        variant->kernel == KERNEL_JOIN_SEGMENTS ? "segments.clh"
+        : made(variant)                         ? "rows_made.clh"
+                                                : "rows_raw.clh",
         variant->gather ? "reads_nothing.clh" : "reads_outputs.clh",
         segments,
         variant->tiles.key_split == 2 ? "share_two.clh" : "share_one.clh",
@@ -182,29 +183,36 @@ static int additive(const struct variant *variant)
     return variant->problem->rule->erase == ERASE_NONE && variant->problem->desc.steps == 1;
 }
 
-/* Groups of one scan, in tenths of the device's compute units. */
-static int64_t fill(const struct device *device, const struct variant *variant, int columns)
+/* Whether scans of that many value columns and segments give nearly every compute unit a group. */
+static int fills(const struct device *device, const struct variant *variant, int columns, int segments)
 {
     const clattn_plan_desc *desc = &variant->problem->desc;
     int64_t sequences = desc->flags & CLATTN_CU_SEQLENS ? desc->sequences : desc->batch;
-    int64_t units = device->info.compute_units > 0 ? (int64_t)device->info.compute_units : 1;
+    int64_t groups = sequences * desc->heads * ((variant->value_dim + columns - 1) / columns) * segments;
 
-    return sequences * desc->heads * ((variant->value_dim + columns - 1) / columns) * 10 / units;
+    return groups * 10 >= (int64_t)device->info.compute_units * FILLED;
 }
 
-/* As many value columns a group as leave nearly every compute unit one, for its chunks are then fetched the fewest times; an
- * additive rule takes them all, and cuts the sequence to fill the device. */
+/* As many value columns a group as leave nearly every compute unit one, for its chunks are then fetched the fewest times. Where
+ * that would be few, an additive rule takes twice as many and cuts the sequence instead. */
 static void spread(const struct device *device, struct variant *variant)
 {
     struct tiles *t = &variant->tiles;
-    int sum = additive(variant), tiles = sum ? MOST_VALUE_TILES : MOST_ERASED_TILES;
+    int most = TILE * MOST_VALUE_TILES;
 
-    while (tiles > 1 && (TILE * tiles / 2 >= variant->value_dim || (!sum && fill(device, variant, TILE * tiles) < FILLED)))
-        tiles /= 2;
-    t->block_v = TILE * tiles;
-    while (sum && fill(device, variant, t->block_v) * t->segments < FILLED && t->segments < MOST_SEGMENTS &&
-           variant->problem->desc.seq_len >= 2 * t->segments * LEAST_SEGMENT * t->chunk)
-        t->segments *= 2;
+    for (t->block_v = most; t->block_v > TILE && t->block_v / 2 >= variant->value_dim;)
+        t->block_v /= 2;
+    if (additive(variant) && !fills(device, variant, t->block_v, 1)) {
+        if (t->block_v == most && t->block_v < variant->value_dim)
+            t->block_v *= 2;
+        t->loaders = t->loaders > 2 ? 2 : t->loaders;
+        while (!fills(device, variant, t->block_v, t->segments) && t->segments < MOST_SEGMENTS &&
+               variant->problem->desc.seq_len >= 2 * t->segments * LEAST_SEGMENT * t->chunk)
+            t->segments *= 2;
+        return;
+    }
+    while (t->block_v > TILE && !fills(device, variant, t->block_v, 1))
+        t->block_v /= 2;
 }
 
 clattn_status matrix_tiles(const struct device *device, struct variant *variant)
@@ -213,7 +221,8 @@ clattn_status matrix_tiles(const struct device *device, struct variant *variant)
     int most = decayed(variant) ? TILE : erases[variant->problem->rule->erase].most_chunk;
     struct tiles *t = &variant->tiles;
 
-    *t = (struct tiles){.vec = 4, .block_k = 16, .chunk = desc->chunk != 0 ? desc->chunk : most, .lanes_k = 1, .segments = 1};
+    *t = (struct tiles){
+        .vec = 4, .block_k = 16, .chunk = desc->chunk != 0 ? desc->chunk : most, .lanes_k = 1, .segments = 1};
     if (!takes(variant) || (t->chunk != TILE && t->chunk != 2 * TILE) || t->chunk > most)
         return CLATTN_UNSUPPORTED;
     t->key_split = variant->engine->key_split;

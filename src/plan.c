@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const section_names[SECTION_COUNT] = {"records",  "rows",       "segments",       "segment decays",       "decay",
-                                                         "strength", "stabilizer", "denominators"};
+static const char *const section_names[SECTION_COUNT] = {"records", "rows",     "segments",   "segment decays",
+                                                         "decay",   "strength", "stabilizer", "denominators"};
 
 static struct source operand(clattn_operand_id id)
 {
