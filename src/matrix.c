@@ -27,8 +27,9 @@ enum {
     CHANNELS = 32,
     PAD = 8,
     SUB_GROUPS = 4,
+    PREPARE_LANES = 128,
     MOST_STAGES = 2,
-    MOST_VALUE_TILES = 4,
+    MOST_VALUES = 64,
     SLICES = 8,
     NORM_LANES = 4
 };
@@ -129,7 +130,7 @@ static int64_t prepare_bytes(const struct variant *variant)
 
 size_t matrix_local_bytes(const struct variant *variant)
 {
-    int64_t scratch = variant->engine->vendor == 0 ? 32 * variant->tiles.group : 0;
+    int64_t scratch = variant->engine->scratch * variant->tiles.group;
 
     return (size_t)(scratch + (variant->kernel == KERNEL_SCAN_MATRIX ? scan_bytes(variant) : prepare_bytes(variant)));
 }
@@ -160,13 +161,42 @@ static int value_columns(const struct device *device, const struct variant *vari
 {
     const clattn_plan_desc *desc = &variant->problem->desc;
     int64_t sequences = desc->flags & CLATTN_CU_SEQLENS ? desc->sequences : desc->batch;
-    int tiles = MOST_VALUE_TILES;
+    int columns = MOST_VALUES;
 
-    while (tiles > 1 && (TILE * tiles / 2 >= variant->value_dim ||
-                         sequences * desc->heads * ((variant->value_dim + TILE * tiles - 1) / (TILE * tiles)) * 10 <
-                             (int64_t)device->info.compute_units * 9))
-        tiles /= 2;
-    return TILE * tiles;
+    while (columns > TILE && (columns / 2 >= variant->value_dim ||
+                              sequences * desc->heads * ((variant->value_dim + columns - 1) / columns) * 10 <
+                                  (int64_t)device->info.compute_units * 9))
+        columns /= 2;
+    return columns;
+}
+
+/* The group that works `columns` value columns, or that prepares. */
+static void cut_values(struct variant *variant, int columns)
+{
+    const struct engine *engine = variant->engine;
+    struct tiles *t = &variant->tiles;
+
+    t->block_v = columns;
+    t->value_tiles = columns / engine->rows;
+    t->loaders = variant->kernel == KERNEL_SCAN_MATRIX ? engine->loaders : 0;
+    if (variant->kernel == KERNEL_SCAN_MATRIX)
+        t->group = engine->lanes * (t->key_split * t->value_tiles + t->loaders);
+    else
+        t->group = engine->lanes < PREPARE_LANES / SUB_GROUPS ? PREPARE_LANES : engine->lanes * SUB_GROUPS;
+}
+
+/* Fewer stages, then fewer columns, until a chunk fits local memory. */
+static clattn_status cut_to_fit(const struct device *device, struct variant *variant)
+{
+    struct tiles *t = &variant->tiles;
+
+    for (int columns = value_columns(device, variant); columns >= TILE; columns /= 2) {
+        cut_values(variant, columns);
+        for (t->stages = MOST_STAGES; t->stages > 0; t->stages--)
+            if (matrix_local_bytes(variant) <= device->info.local_memory)
+                return CLATTN_SUCCESS;
+    }
+    return CLATTN_UNSUPPORTED;
 }
 
 clattn_status matrix_tiles(const struct device *device, struct variant *variant)
@@ -175,18 +205,13 @@ clattn_status matrix_tiles(const struct device *device, struct variant *variant)
     int most = decayed(variant) ? TILE : erases[variant->problem->rule->erase].most_chunk;
     struct tiles *t = &variant->tiles;
 
-    *t = (struct tiles){.vec = 4, .block_k = 16, .chunk = desc->chunk != 0 ? desc->chunk : most, .lanes_k = 1};
+    *t = (struct tiles){.vec = 4,
+                        .block_k = 16,
+                        .chunk = desc->chunk != 0 ? desc->chunk : most,
+                        .lanes_k = 1,
+                        .sub_group = device->sub_group,
+                        .key_split = variant->engine->key_split};
     if (!takes(variant) || (t->chunk != TILE && t->chunk != 2 * TILE) || t->chunk > most)
         return CLATTN_UNSUPPORTED;
-    t->key_split = variant->engine->key_split;
-    t->loaders = variant->engine->loaders;
-    t->block_v = value_columns(device, variant);
-    t->group = variant->engine->lanes * SUB_GROUPS;
-    if (variant->kernel == KERNEL_SCAN_MATRIX)
-        t->group = variant->engine->lanes * (t->key_split * t->block_v / TILE + t->loaders);
-    else
-        t->loaders = 0;
-    for (t->stages = MOST_STAGES; t->stages > 1 && matrix_local_bytes(variant) > device->info.local_memory; t->stages--)
-        ;
-    return matrix_local_bytes(variant) > device->info.local_memory ? CLATTN_UNSUPPORTED : CLATTN_SUCCESS;
+    return cut_to_fit(device, variant);
 }
