@@ -3,7 +3,7 @@
  *     Dᵀ = (X - (P o e^G) S)ᵀ Tᵀ          (matrix_erase_*.clh; X without erase)
  *     Oᵀ = Sᵀ (Q o e^G)ᵀ + Dᵀ Aᵀ
  *     Sᵀ = e^(G_C) Sᵀ + Dᵀ (K o e^(G_C - G))
- * A sub-group: 16 value columns and 1/KEY_SPLIT of the channels of one head of one sequence. A chunk's rows, values and factors are
+ * A sub-group: ACC_ROWS value columns and 1/KEY_SPLIT of the channels of one head of one sequence. A chunk's rows, values and factors are
  * staged for the whole group; its T and A a sub-group fetches by itself, a chunk ahead. */
 KERNEL
 scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
@@ -23,9 +23,9 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
     place at = segment_place(whole, segment_row);
     long slot = slot_of(whole, seq_len) + segment_row / CHUNK, next_record = (long)heads * MATRIX_RECORD;
     global const uint *record = records + records_at.x + (slot * heads + at.head) * MATRIX_RECORD;
-    int value_tile = LANE / ENGINE_LANES / KEY_SPLIT, c0 = group_c0 + value_tile * 16, channel0 = share_part * KT * 16;
+    int value_tile = LANE / ENGINE_LANES / KEY_SPLIT, c0 = group_c0 + value_tile * ACC_ROWS, channel0 = share_part * KT * 16;
     int read_lane = frag_lane(m, PITCH) + channel0, write_lane = frag_lane_t(m, PITCH) + channel0;
-    int value_lane = chain_lane_t(m, VALUE_PITCH) + value_tile * 16;
+    int value_lane = chain_lane_t(m, VALUE_PITCH) + value_tile * ACC_ROWS;
     acc_t S[KT];
     READ_REGISTERS
     ERASE_REGISTERS

@@ -86,6 +86,23 @@ static int narrowest_sub_group(const struct opencl *cl, cl_device_id id)
     return (int)least;
 }
 
+int device_has(const struct device *device, const char *extension)
+{
+    const struct opencl *cl = device->cl;
+    size_t size = 0;
+    char *all;
+    int found;
+
+    if (cl->GetDeviceInfo(device->info.device, CL_DEVICE_EXTENSIONS, 0, NULL, &size) != CL_SUCCESS)
+        return 0;
+    all = calloc(1, size + 1);
+    found = all != NULL &&
+            cl->GetDeviceInfo(device->info.device, CL_DEVICE_EXTENSIONS, size, all, NULL) == CL_SUCCESS &&
+            strstr(all, extension) != NULL;
+    free(all);
+    return found;
+}
+
 clattn_status device_init(struct device *device, cl_device_id id, const struct log *log)
 {
     cl_bool compiler = CL_FALSE;

@@ -11,6 +11,9 @@ struct device {
     int serial;    /* a work-item is a thread with wide vectors (a CPU): tiles belong to one work-item */
 };
 
+/* Whether the device reports the extension. */
+int device_has(const struct device *device, const char *extension);
+
 clattn_status device_init(struct device *device, cl_device_id id, const struct log *log);
 
 #endif

@@ -2,10 +2,25 @@
 
 #include <string.h>
 
-#define ENGINES(X)                                                                                                     \
-    X("nvidia", "nvidia_sm90.clh", "engine_nvidia.clh", 32, 1, 4, 0x10de, 90)                                          \
-    X("nvidia_sm80", "nvidia_sm80.clh", "engine_nvidia.clh", 32, 1, 4, 0x10de, 80)                                     \
-    X("nvidia_emulated", "nvidia_emulated.clh", "engine_nvidia.clh", 32, 2, 0, 0, 0)
+enum { NVIDIA = 0x10de, AMD = 0x1002, INTEL = 0x8086 }; /* CL_DEVICE_VENDOR_ID */
+
+/* clang-format off */
+#define ENGINES(X) \
+    /* name                 instructions               words                 lanes rows split loaders scratch vendor and generations */ \
+    X("nvidia",             "nvidia_sm90.clh",         "engine_nvidia.clh",     32, 16, 1, 4,  0, NVIDIA, 90, 999) \
+    X("nvidia_sm80",        "nvidia_sm80.clh",         "engine_nvidia.clh",     32, 16, 1, 4,  0, NVIDIA, 80, 89) \
+    X("nvidia_emulated",    "nvidia_emulated.clh",     "engine_nvidia.clh",     32, 16, 2, 0, 32, 0, 0, 0) \
+    X("amd_cdna",           "amd_cdna.clh",            "engine_amd.clh",        64, 16, 1, 0,  0, AMD, 9, 9) \
+    X("amd_cdna_emulated",  "amd_cdna_emulated.clh",   "engine_amd.clh",        64, 16, 1, 0, 16, 0, 0, 0) \
+    X("amd_rdna3",          "amd_rdna3.clh",           "engine_rdna3.clh",      32, 16, 2, 0,  0, AMD, 11, 11) \
+    X("amd_rdna3_emulated", "amd_rdna3_emulated.clh",  "engine_rdna3.clh",      32, 16, 2, 0, 64, 0, 0, 0) \
+    X("amd_rdna4",          "amd_rdna4.clh",           "engine_amd.clh",        32, 16, 1, 0,  0, AMD, 12, 12) \
+    X("amd_rdna4_emulated", "amd_rdna4_emulated.clh",  "engine_amd.clh",        32, 16, 1, 0, 32, 0, 0, 0) \
+    X("intel_8",            "intel_8.clh",             "engine_intel_8.clh",     8,  8, 2, 0,  0, INTEL, 8, 8) \
+    X("intel_8_emulated",   "intel_8_emulated.clh",    "engine_intel_8.clh",     8,  8, 2, 0, 64, 0, 0, 0) \
+    X("intel_16",           "intel_16.clh",            "engine_intel_16.clh",   16, 16, 2, 0,  0, INTEL, 16, 16) \
+    X("intel_16_emulated",  "intel_16_emulated.clh",   "engine_intel_16.clh",   16, 16, 2, 0, 48, 0, 0, 0)
+/* clang-format on */
 
 static const struct engine engines[] = {
 #define ROW(name, ...) {name, __VA_ARGS__},
@@ -30,8 +45,8 @@ const char *engine_names(void)
 #undef NAME
 }
 
-/* NVIDIA's compute capability times ten; 0 elsewhere. */
-static int generation_of(const struct device *device)
+/* The compute capability times ten */
+static int nvidia_generation(const struct device *device)
 {
     enum { CAPABILITY_MAJOR_NV = 0x4000, CAPABILITY_MINOR_NV = 0x4001 };
     cl_uint major = 0, minor = 0;
@@ -41,14 +56,47 @@ static int generation_of(const struct device *device)
     return (int)(10 * major + minor);
 }
 
+/* The first number of the chip that AMD's own driver gives as the device's name, where the chip has matrix instructions */
+static int amd_generation(const struct device *device)
+{
+    static const struct {
+        const char *chip;
+        int generation;
+    } chips[] = {{"gfx90a", 9}, {"gfx94", 9}, {"gfx95", 9}, {"gfx11", 11}, {"gfx120", 12}};
+
+    for (size_t i = 0; i < sizeof chips / sizeof *chips; i++)
+        if (strncmp(device->info.name, chips[i].chip, strlen(chips[i].chip)) == 0)
+            return chips[i].generation;
+    return 0;
+}
+
+/* The lanes of the narrowest sub-group, which matrix instructions want */
+static int intel_generation(const struct device *device)
+{
+    return device_has(device, "cl_intel_subgroup_matrix_multiply_accumulate") ? device->sub_group : 0;
+}
+
+/* A number that tells a vendor's generations apart; 0 for one without matrix instructions. */
+static int generation_of(const struct device *device, cl_uint vendor)
+{
+    switch (vendor) {
+    case NVIDIA: return nvidia_generation(device);
+    case AMD: return amd_generation(device);
+    case INTEL: return intel_generation(device);
+    }
+    return 0;
+}
+
 const struct engine *engine_of(const struct device *device)
 {
-    int generation = generation_of(device);
     cl_uint vendor = 0;
+    int generation;
 
     device->cl->GetDeviceInfo(device->info.device, CL_DEVICE_VENDOR_ID, sizeof vendor, &vendor, NULL);
+    generation = generation_of(device, vendor);
     for (int i = 0; i < ENGINE_COUNT; i++)
-        if (engines[i].vendor != 0 && engines[i].vendor == vendor && generation >= engines[i].generation)
+        if (engines[i].vendor != 0 && engines[i].vendor == vendor && generation >= engines[i].first &&
+            generation <= engines[i].last)
             return &engines[i];
     return NULL;
 }

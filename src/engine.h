@@ -8,10 +8,12 @@ struct engine {
     const char *name;
     const char *instructions, *words; /* headers of cl/ */
     int lanes;                        /* of a sub-group */
+    int rows;                         /* value columns of a sub-group: ACC_ROWS of the words */
     int key_split;                    /* sub-groups that share value columns, as its registers want it */
     int loaders;                      /* sub-groups that only move what the others compute with */
-    cl_uint vendor; /* CL_DEVICE_VENDOR_ID of the devices that have it; 0: an emulation, for any device */
-    int generation; /* the least that has it: for NVIDIA ten times the compute capability */
+    int scratch;                      /* local memory that a work-item's instructions take, in bytes: the emulations' */
+    cl_uint vendor;  /* CL_DEVICE_VENDOR_ID of the devices that have it; 0: an emulation, for any device */
+    int first, last; /* of the vendor's generations (engine.c) that have it */
 };
 
 /* By name; NULL for none of that name. */

@@ -164,7 +164,7 @@ static void add_constants(struct text *text, const struct variant *variant)
         {"BV", tiles->block_v},
         {"PAD", tiles->pad},
         {"LANES_K", tiles->lanes_k},
-        {"VALUE_TILES", tiles->block_v / 16},
+        {"VALUE_TILES", tiles->value_tiles},
         {"KEY_SPLIT", tiles->key_split},
         {"STAGES", tiles->stages},
         {"LOADERS", tiles->loaders},

@@ -27,8 +27,9 @@ enum {
     CHANNELS = 32,
     PAD = 8,
     SUB_GROUPS = 4,
+    PREPARE_LANES = 128,
     MOST_STAGES = 2,
-    MOST_VALUE_TILES = 4, /* of 16 columns, a group */
+    MOST_VALUES = 64,
     MOST_SEGMENTS = 32,
     LEAST_SEGMENT = 8, /* chunks */
     FILLED = 9,        /* tenths of the compute units that count as all of them */
@@ -150,10 +151,10 @@ int matrix_groups(const struct variant *variant)
 
 size_t matrix_local_bytes(const struct variant *variant)
 {
+    int64_t scratch = variant->engine->scratch * variant->tiles.group;
+
     if (variant->kernel == KERNEL_JOIN_SEGMENTS)
         return 0;
-    int64_t scratch = variant->engine->vendor == 0 ? 32 * variant->tiles.group : 0;
-
     return (size_t)(scratch + (variant->kernel == KERNEL_SCAN_MATRIX ? scan_bytes(variant) : prepare_bytes(variant)));
 }
 
@@ -193,26 +194,63 @@ static int fills(const struct device *device, const struct variant *variant, int
     return groups * 10 >= (int64_t)device->info.compute_units * FILLED;
 }
 
-/* As many value columns a group as leave nearly every compute unit one, for its chunks are then fetched the fewest times. Where
- * that would be few, an additive rule takes twice as many and cuts the sequence instead. */
-static void spread(const struct device *device, struct variant *variant)
+/* Cuts the sequence into as many segments as fill the device. */
+static void cut_sequence(const struct device *device, struct variant *variant, int columns)
 {
     struct tiles *t = &variant->tiles;
-    int most = TILE * MOST_VALUE_TILES;
 
-    for (t->block_v = most; t->block_v > TILE && t->block_v / 2 >= variant->value_dim;)
-        t->block_v /= 2;
-    if (additive(variant) && !fills(device, variant, t->block_v, 1)) {
-        if (t->block_v == most && t->block_v < variant->value_dim)
-            t->block_v *= 2;
-        t->loaders = t->loaders > 2 ? 2 : t->loaders;
-        while (!fills(device, variant, t->block_v, t->segments) && t->segments < MOST_SEGMENTS &&
-               variant->problem->desc.seq_len >= 2 * t->segments * LEAST_SEGMENT * t->chunk)
-            t->segments *= 2;
-        return;
+    while (!fills(device, variant, columns, t->segments) && t->segments < MOST_SEGMENTS &&
+           variant->problem->desc.seq_len >= 2 * t->segments * LEAST_SEGMENT * t->chunk)
+        t->segments *= 2;
+}
+
+/* As many value columns a group as leave nearly every compute unit one, for its chunks are then fetched the fewest times. Where
+ * that would be few, an additive rule takes twice as many and cuts the sequence instead. */
+static int value_columns(const struct device *device, struct variant *variant)
+{
+    int columns = MOST_VALUES;
+
+    while (columns > TILE && columns / 2 >= variant->value_dim)
+        columns /= 2;
+    if (additive(variant) && !fills(device, variant, columns, 1)) {
+        if (columns < variant->value_dim)
+            columns *= 2;
+        cut_sequence(device, variant, columns);
+        return columns;
     }
-    while (t->block_v > TILE && !fills(device, variant, t->block_v, 1))
-        t->block_v /= 2;
+    while (columns > TILE && !fills(device, variant, columns, 1))
+        columns /= 2;
+    return columns;
+}
+
+/* The group that works `columns` value columns, or that prepares. */
+static void cut_values(struct variant *variant, int columns)
+{
+    const struct engine *engine = variant->engine;
+    struct tiles *t = &variant->tiles;
+    int loaders = columns > MOST_VALUES && engine->loaders > 2 ? 2 : engine->loaders; /* more columns, more that wait */
+
+    t->block_v = columns;
+    t->value_tiles = columns / engine->rows;
+    t->loaders = variant->kernel == KERNEL_SCAN_MATRIX ? loaders : 0;
+    if (variant->kernel == KERNEL_SCAN_MATRIX)
+        t->group = engine->lanes * (t->key_split * t->value_tiles + t->loaders);
+    else
+        t->group = engine->lanes < PREPARE_LANES / SUB_GROUPS ? PREPARE_LANES : engine->lanes * SUB_GROUPS;
+}
+
+/* Fewer stages, then fewer columns, until a chunk fits local memory. */
+static clattn_status cut_to_fit(const struct device *device, struct variant *variant)
+{
+    struct tiles *t = &variant->tiles;
+
+    for (int columns = value_columns(device, variant); columns >= TILE; columns /= 2) {
+        cut_values(variant, columns);
+        for (t->stages = MOST_STAGES; t->stages > 0; t->stages--)
+            if (matrix_local_bytes(variant) <= device->info.local_memory)
+                return CLATTN_SUCCESS;
+    }
+    return CLATTN_UNSUPPORTED;
 }
 
 clattn_status matrix_tiles(const struct device *device, struct variant *variant)
@@ -221,19 +259,14 @@ clattn_status matrix_tiles(const struct device *device, struct variant *variant)
     int most = decayed(variant) ? TILE : erases[variant->problem->rule->erase].most_chunk;
     struct tiles *t = &variant->tiles;
 
-    *t = (struct tiles){
-        .vec = 4, .block_k = 16, .chunk = desc->chunk != 0 ? desc->chunk : most, .lanes_k = 1, .segments = 1};
+    *t = (struct tiles){.vec = 4,
+                        .block_k = 16,
+                        .chunk = desc->chunk != 0 ? desc->chunk : most,
+                        .lanes_k = 1,
+                        .segments = 1,
+                        .sub_group = device->sub_group,
+                        .key_split = variant->engine->key_split};
     if (!takes(variant) || (t->chunk != TILE && t->chunk != 2 * TILE) || t->chunk > most)
         return CLATTN_UNSUPPORTED;
-    t->key_split = variant->engine->key_split;
-    t->loaders = variant->engine->loaders;
-    spread(device, variant);
-    t->group = variant->engine->lanes * SUB_GROUPS;
-    if (variant->kernel == KERNEL_SCAN_MATRIX)
-        t->group = variant->engine->lanes * (t->key_split * t->block_v / TILE + t->loaders);
-    else
-        t->loaders = 0;
-    for (t->stages = MOST_STAGES; t->stages > 1 && matrix_local_bytes(variant) > device->info.local_memory; t->stages--)
-        ;
-    return matrix_local_bytes(variant) > device->info.local_memory ? CLATTN_UNSUPPORTED : CLATTN_SUCCESS;
+    return cut_to_fit(device, variant);
 }

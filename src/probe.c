@@ -72,7 +72,11 @@ static int probe(clattn_context *context, const struct problem *problem)
                               .engine = context->engine,
                               .gate = "f32",
                               .out = "f32",
-                              .tiles = {.group = context->engine->lanes, .vec = 4, .chunk = SIDE, .block_k = SIDE}};
+                              .tiles = {.group = context->engine->lanes,
+                                        .vec = 4,
+                                        .chunk = SIDE,
+                                        .block_k = SIDE,
+                                        .sub_group = context->device.sub_group}};
     float product[NUMBERS] = {0};
     cl_kernel kernel;
     clattn_status status = kernel_create(context, &variant, &kernel);
