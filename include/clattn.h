@@ -270,11 +270,25 @@ CLATTN_API clattn_status clattn_devices(clattn_device_info *infos, size_t capaci
 
 typedef struct clattn_context clattn_context;
 
+/* An application's own store of compiled programs, in the place of clattn's files. key is a name of 32 hexadecimal
+ * digits. load copies the blob into data if size is large enough, and returns its size, or 0 where there is none; a damaged
+ * or outdated blob does no harm. Both may be called from any thread that calls clattn. */
+typedef size_t (*clattn_blob_load_fn)(void *user, const char *key, void *data, size_t size);
+typedef void (*clattn_blob_store_fn)(void *user, const char *key, const void *data, size_t size);
+
+/* Programs compiled for a device are kept on disk, and no process compiles again what another has compiled: in cache_dir,
+ * else in the folder that the variable CLATTN_CACHE_DIR names, else in the user's ($XDG_CACHE_HOME/clattn or the platform's
+ * equivalent). `clattn cache` lists and clears them. */
 typedef struct clattn_context_desc {
     cl_context cl;       /* retained; NULL: a context of clattn's own */
     cl_device_id device; /* NULL: the context's only device, or the machine's best */
     clattn_log_fn log;   /* NULL: silent */
     void *log_user;
+    const char *cache_dir;           /* NULL: as said above; "": nothing is kept on disk */
+    uint64_t cache_limit;            /* bytes that the folder may take, the least recently used go first; 0: 256 MiB */
+    clattn_blob_load_fn blob_load;   /* not NULL: called instead of reading files */
+    clattn_blob_store_fn blob_store; /* not NULL: called instead of writing files */
+    void *blob_user;
 } clattn_context_desc;
 
 /* desc may be NULL. INVALID_ARGUMENT, NO_OPENCL, NO_DEVICE, OUT_OF_MEMORY, DEVICE_ERROR.

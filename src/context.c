@@ -73,7 +73,9 @@ clattn_status clattn_context_create(clattn_context **context, const clattn_conte
         desc = &defaults;
     (*context)->log = (struct log){desc->log, desc->log_user};
     lock_init(&(*context)->lock);
-    status = open_context(*context, desc);
+    status = cache_init(&(*context)->cache, desc);
+    if (status == CLATTN_SUCCESS)
+        status = open_context(*context, desc);
     if (status != CLATTN_SUCCESS) {
         clattn_context_destroy(*context);
         *context = NULL;
@@ -93,6 +95,7 @@ void clattn_context_destroy(clattn_context *context)
     }
     if (context->cl != NULL)
         context->device.cl->ReleaseContext(context->cl);
+    cache_free(&context->cache);
     lock_destroy(&context->lock);
     free(context);
 }

@@ -2,6 +2,7 @@
 #ifndef CLATTN_SRC_CONTEXT_H
 #define CLATTN_SRC_CONTEXT_H
 
+#include "cache.h"
 #include "device.h"
 #include "thread.h"
 
@@ -17,6 +18,7 @@ struct clattn_context {
     cl_context cl;
     mutex lock; /* over programs */
     struct program *programs;
+    struct cache cache;
 };
 
 #endif

@@ -1,6 +1,7 @@
 #include "kernel.h"
 
 #include "embedded.h"
+#include "program.h"
 #include "text.h"
 
 #include <stdlib.h>
@@ -257,65 +258,7 @@ size_t kernel_local_bytes(const struct variant *variant)
     return (size_t)floats * sizeof(float);
 }
 
-/* ---- Programs ----------------------------------------------------------------------------------------------------- */
-
-static void log_build(clattn_context *context, cl_program program, const char *name)
-{
-    const struct opencl *cl = context->device.cl;
-    size_t size = 0;
-    char *log;
-
-    cl->GetProgramBuildInfo(program, context->device.info.device, CL_PROGRAM_BUILD_LOG, 0, NULL, &size);
-    log = calloc(1, size + 1);
-    if (log != NULL)
-        cl->GetProgramBuildInfo(program, context->device.info.device, CL_PROGRAM_BUILD_LOG, size, log, NULL);
-    log_line(&context->log, CLATTN_LOG_ERROR, "kernel %s does not build for %s: %s", name, context->device.info.name,
-             log != NULL ? log : "");
-    free(log);
-}
-
-static clattn_status build(clattn_context *context, const char *source, const char *name, cl_program *program)
-{
-    const struct opencl *cl = context->device.cl;
-    cl_int error;
-
-    *program = cl->CreateProgramWithSource(context->cl, 1, &source, NULL, &error);
-    if (*program == NULL)
-        return opencl_status(&context->log, "clCreateProgramWithSource", error);
-    error = cl->BuildProgram(*program, 1, &context->device.info.device, "-cl-std=CL1.2 -w", NULL, NULL);
-    if (error == CL_SUCCESS)
-        return CLATTN_SUCCESS;
-    log_build(context, *program, name);
-    cl->ReleaseProgram(*program);
-    *program = NULL;
-    return error == CL_OUT_OF_HOST_MEMORY ? CLATTN_OUT_OF_MEMORY : CLATTN_BUILD_FAILED;
-}
-
-/* Takes source. The context's lock is held. */
-static clattn_status find_program(clattn_context *context, char *source, const char *name, cl_program *program)
-{
-    struct program *entry;
-    clattn_status status;
-
-    for (entry = context->programs; entry != NULL; entry = entry->next)
-        if (strcmp(entry->source, source) == 0) {
-            free(source);
-            *program = entry->program;
-            return CLATTN_SUCCESS;
-        }
-    entry = calloc(1, sizeof *entry);
-    status = entry == NULL ? CLATTN_OUT_OF_MEMORY : build(context, source, name, &entry->program);
-    if (status != CLATTN_SUCCESS) {
-        free(entry);
-        free(source);
-        return status;
-    }
-    entry->source = source;
-    entry->next = context->programs;
-    context->programs = entry;
-    *program = entry->program;
-    return CLATTN_SUCCESS;
-}
+/* ---- Kernels ------------------------------------------------------------------------------------------------------ */
 
 /* Whether the device runs the built kernel in groups of the size it was written for. */
 static clattn_status check_group(clattn_context *context, const struct variant *variant, cl_kernel kernel)
@@ -344,10 +287,7 @@ clattn_status kernel_create(clattn_context *context, const struct variant *varia
     *kernel = NULL;
     if (source == NULL)
         return CLATTN_OUT_OF_MEMORY;
-    lock_take(&context->lock);
-    status = find_program(context, source, name, &program);
-    lock_give(&context->lock);
-    TRY(status);
+    TRY(program_get(context, source, name, &program));
     *kernel = cl->CreateKernel(program, name, &error);
     if (*kernel == NULL)
         return opencl_status(&context->log, "clCreateKernel", error);

@@ -48,6 +48,7 @@ struct settings {
     int64_t repeat; /* 0: the default */
     int step;       /* --pass step */
     int initial_state, verbose, help;
+    int list, clear; /* of cache */
     enum format format;
 };
 
@@ -59,7 +60,8 @@ enum {
     COMMAND_MAKE_INPUT = 4,
     COMMAND_RUN = 8,
     COMMAND_VERIFY = 16,
-    COMMAND_BENCH = 32
+    COMMAND_BENCH = 32,
+    COMMAND_CACHE = 64
 };
 
 struct command {
@@ -76,5 +78,6 @@ int make_input_main(struct settings *settings);
 int run_main(struct settings *settings);
 int verify_main(struct settings *settings);
 int bench_main(struct settings *settings);
+int cache_main(struct settings *settings);
 
 #endif

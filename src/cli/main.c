@@ -19,6 +19,7 @@ static const struct command commands[] = {
     {"verify", COMMAND_VERIFY, 0, MAX_RULES, verify_main, "[RULE...]",
      "hold a device to the double-precision reference"},
     {"bench", COMMAND_BENCH, 0, MAX_RULES, bench_main, "[RULE...]", "time rules on a device"},
+    {"cache", COMMAND_CACHE, 0, 0, cache_main, "[--list | --clear]", "the compiled programs kept on disk"},
 };
 
 enum { COUNT = sizeof commands / sizeof *commands };

@@ -1,6 +1,6 @@
 #include "cli/timing.h"
 
-#include "cli/system.h"
+#include "system.h"
 
 #include <stdlib.h>
 #include <string.h>
