@@ -295,6 +295,10 @@ typedef struct clattn_context_desc {
  * The caller owns *context, which outlives no cl_context (it retains one) but must outlive its plans. */
 CLATTN_API clattn_status clattn_context_create(clattn_context **context, const clattn_context_desc *desc);
 CLATTN_API void clattn_context_destroy(clattn_context *context);
+/* Measured parameters of the application's own, a text as `clattn tune --export` writes it: they come before those of the
+ * user's file (which `clattn tune` writes, and the variable CLATTN_TUNING names instead) and those compiled into the library.
+ * Entries for other devices are passed over. Not while another thread creates a plan of the context. INVALID_ARGUMENT. */
+CLATTN_API clattn_status clattn_context_set_tuning(clattn_context *context, const char *json);
 /* What the context uses; either pointer may be NULL. The handles stay the context's. */
 CLATTN_API clattn_status clattn_context_get(const clattn_context *context, cl_context *cl, cl_device_id *device);
 
@@ -302,7 +306,9 @@ CLATTN_API clattn_status clattn_context_get(const clattn_context *context, cl_co
 
 typedef struct clattn_plan clattn_plan;
 
-/* Chooses a solver and tiles, compiles what no earlier plan of the context has compiled.
+/* Chooses a solver and tiles, compiles what neither an earlier plan of the context nor the cache has compiled. Kernels that
+ * this device and driver have not run before are tried on two short sequences against the reference, and others are taken
+ * when they fail; the variable CLATTN_SELF_TEST=0 turns that off.
  * INVALID_ARGUMENT, INVALID_DESC, UNSUPPORTED, BUILD_FAILED, OUT_OF_MEMORY, DEVICE_ERROR. */
 CLATTN_API clattn_status clattn_plan_create(clattn_plan **plan, clattn_context *context, const clattn_plan_desc *desc);
 /* Enqueued work keeps what it needs: a plan may be destroyed as soon as clattn_enqueue has returned. */

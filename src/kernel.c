@@ -59,11 +59,6 @@ static const char *const strength_headers[] = {[WRITE_VALUE] = "strength_none.cl
 static const char *const read_headers[] = {
     [READ_AFTER] = "read_after.clh", [READ_BONUS] = "read_bonus.clh", [READ_STABILIZED] = "read_after.clh"};
 
-static enum decay decay_of(const struct problem *problem)
-{
-    return problem->desc.flags & CLATTN_UNGATED ? DECAY_NONE : problem->rule->decay;
-}
-
 static const struct embedded *find_file(const char *name, size_t length)
 {
     for (size_t i = 0; i < embedded_count; i++)
@@ -180,7 +175,7 @@ static void add_constants(struct text *text, const struct variant *variant)
 char *kernel_source(const struct variant *variant)
 {
     const struct rule *rule = variant->problem->rule;
-    const char *headers[] = {decay_headers[decay_of(variant->problem)],
+    const char *headers[] = {decay_headers[problem_decay(variant->problem)],
                              erase_headers[rule->erase],
                              strength_headers[rule->write],
                              read_headers[rule->read],
@@ -228,7 +223,7 @@ static struct footprint footprint_of(const struct variant *variant)
 
 static int decay_floats(const struct variant *variant, const struct footprint *f)
 {
-    switch (decay_of(variant->problem)) {
+    switch (problem_decay(variant->problem)) {
     case DECAY_NONE: return 0;
     case DECAY_SCALAR: return variant->tiles.chunk;
     case DECAY_CHANNEL: return f->slice + variant->tiles.block_k;
@@ -275,7 +270,8 @@ static clattn_status check_group(clattn_context *context, const struct variant *
     return CLATTN_UNSUPPORTED;
 }
 
-clattn_status kernel_create(clattn_context *context, const struct variant *variant, cl_kernel *kernel)
+clattn_status kernel_create(clattn_context *context, const struct variant *variant, cl_kernel *kernel,
+                            struct hash *hash)
 {
     const struct opencl *cl = context->device.cl;
     const char *name = kernels[variant->kernel].name;
@@ -287,6 +283,7 @@ clattn_status kernel_create(clattn_context *context, const struct variant *varia
     *kernel = NULL;
     if (source == NULL)
         return CLATTN_OUT_OF_MEMORY;
+    *hash = hash_text(*hash, source);
     TRY(program_get(context, source, name, &program));
     *kernel = cl->CreateKernel(program, name, &error);
     if (*kernel == NULL)

@@ -167,6 +167,11 @@ int problem_stabilized(const struct problem *problem)
     return problem->rule->read == READ_STABILIZED;
 }
 
+enum decay problem_decay(const struct problem *problem)
+{
+    return problem->desc.flags & CLATTN_UNGATED ? DECAY_NONE : problem->rule->decay;
+}
+
 static clattn_status take_length(int64_t asked, int64_t most, const char *name, int64_t *length, const struct log *log)
 {
     if (asked < 0 || asked > most)

@@ -32,6 +32,9 @@ clattn_status problem_extent(const struct problem *problem, const clattn_operand
 int problem_normalized(const struct problem *problem);
 int problem_stabilized(const struct problem *problem);
 
+/* The rule's decay, but for the options that leave it out. */
+enum decay problem_decay(const struct problem *problem);
+
 void problem_operand_info(const struct problem *problem, const struct extent *extent, const struct operand_row *row,
                           clattn_operand_info *info);
 

@@ -132,19 +132,26 @@ static void to_cache(clattn_context *context, cl_program program, struct hash ke
     free(binary);
 }
 
-static clattn_status build_cached(clattn_context *context, const char *source, const char *name, cl_program *program)
+/* *unkept: it was built from source. */
+static clattn_status build_cached(clattn_context *context, const char *source, const char *name, cl_program *program,
+                                  int *unkept)
 {
-    struct hash key;
+    *program = cache_enabled(&context->cache) ? from_cache(context, program_key(context, source)) : NULL;
+    *unkept = *program == NULL;
+    return *program != NULL ? CLATTN_SUCCESS : build(context, source, name, program);
+}
 
+void program_keep(clattn_context *context)
+{
     if (!cache_enabled(&context->cache))
-        return build(context, source, name, program);
-    key = program_key(context, source);
-    *program = from_cache(context, key);
-    if (*program != NULL)
-        return CLATTN_SUCCESS;
-    TRY(build(context, source, name, program));
-    to_cache(context, *program, key, name);
-    return CLATTN_SUCCESS;
+        return;
+    lock_take(&context->lock);
+    for (struct program *entry = context->programs; entry != NULL; entry = entry->next) {
+        if (entry->unkept)
+            to_cache(context, entry->program, program_key(context, entry->source), entry->name);
+        entry->unkept = 0;
+    }
+    lock_give(&context->lock);
 }
 
 /* ---- The context's programs --------------------------------------------------------------------------------------- */
@@ -162,13 +169,15 @@ static clattn_status find_program(clattn_context *context, char *source, const c
             return CLATTN_SUCCESS;
         }
     entry = calloc(1, sizeof *entry);
-    status = entry == NULL ? CLATTN_OUT_OF_MEMORY : build_cached(context, source, name, &entry->program);
+    status =
+        entry == NULL ? CLATTN_OUT_OF_MEMORY : build_cached(context, source, name, &entry->program, &entry->unkept);
     if (status != CLATTN_SUCCESS) {
         free(entry);
         free(source);
         return status;
     }
     entry->source = source;
+    entry->name = name;
     entry->next = context->programs;
     context->programs = entry;
     *program = entry->program;

@@ -1,5 +1,9 @@
 #include "tuning.h"
 
+#include "plan.h"
+
+#include <string.h>
+
 enum { SERIAL_VEC = 16, SHARED_VEC = 4 };
 
 static int round_up(int64_t x, int n)
@@ -118,7 +122,66 @@ static clattn_status fit(const struct device *device, struct variant *variant)
     return CLATTN_SUCCESS;
 }
 
-clattn_status tuning_tiles(const struct device *device, struct variant *variant, int most_group)
+/* ---- A point of the solver's space -------------------------------------------------------------------------------- */
+
+struct tuned tuned_default(const struct solver *solver)
+{
+    struct tuned tuned = {.solver = solver};
+
+    for (int i = 0; i < MAX_PARAMETERS; i++)
+        tuned.values[i] = BY_THUMB;
+    return tuned;
+}
+
+int parameter_has(const struct parameter *parameter, int value)
+{
+    for (const int *known = parameter->values; *known != BY_THUMB; known++)
+        if (*known == value)
+            return 1;
+    return 0;
+}
+
+/* Writes what tuned says of this kernel; returns how many fields. */
+static int apply(const struct tuned *tuned, struct variant *variant)
+{
+    const struct parameter *parameter = tuned->solver->parameters;
+    int count = 0;
+
+    for (int i = 0; parameter[i].name != NULL; i++) {
+        if (tuned->values[i] == BY_THUMB || !(parameter[i].kernels >> variant->kernel & 1))
+            continue;
+        memcpy((char *)&variant->tiles + parameter[i].field, &tuned->values[i], sizeof(int));
+        count++;
+    }
+    return count;
+}
+
+/* What follows from the fields that were written: no tile wider than the problem, the recurrence's group. */
+static void complete(struct variant *variant)
+{
+    struct tiles *tiles = &variant->tiles;
+    int64_t channels = variant->problem->desc.key_dim;
+
+    tiles->block_v = lower(tiles->block_v, round_up(variant->value_dim, tiles->vec));
+    tiles->block_k = lower(round_up(tiles->block_k, tiles->vec), round_up(channels, tiles->vec));
+    if (variant->kernel != KERNEL_RECURRENT)
+        return;
+    tiles->group = tiles->block_v / tiles->vec * tiles->lanes_k;
+    tiles->block_k = round_up(channels, tiles->lanes_k > tiles->vec ? tiles->lanes_k : tiles->vec);
+}
+
+/* Whether the words work with such tiles, and the device with such groups. */
+static int is_sound(const struct device *device, const struct variant *variant)
+{
+    const struct tiles *t = &variant->tiles;
+
+    return t->block_v >= t->vec && t->block_v % t->vec == 0 && t->block_k >= t->vec && t->block_k % t->vec == 0 &&
+           t->group >= 1 && (size_t)t->group <= device->info.max_work_group && (t->group == 1 || !device->serial) &&
+           kernel_local_bytes(variant) <= device->info.local_memory;
+}
+
+clattn_status tuning_tiles(const struct device *device, const struct tuned *tuned, struct variant *variant,
+                           int most_group)
 {
     int asked = variant->problem->desc.chunk;
 
@@ -129,7 +192,10 @@ clattn_status tuning_tiles(const struct device *device, struct variant *variant,
         shared_tiles(device, variant, most_group);
     if (variant->kernel == KERNEL_RECURRENT)
         recurrent_tiles(variant, most_group);
-    return fit(device, variant);
+    if (tuned == NULL || apply(tuned, variant) == 0)
+        return fit(device, variant);
+    complete(variant);
+    return is_sound(device, variant) ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
 }
 
 int tuning_prefers_recurrent(const struct device *device, const struct problem *problem)
