@@ -56,14 +56,21 @@ void file_remove(const char *path)
     DeleteFileA(path);
 }
 
-int file_lock(const char *path)
+void file_sync(FILE *file)
+{
+    if (fflush(file) == 0)
+        _commit(_fileno(file));
+}
+
+int file_lock(const char *path, int wait)
 {
     OVERLAPPED whole = {0};
     int lock = -1;
 
     if (_sopen_s(&lock, path, _O_RDWR | _O_CREAT, _SH_DENYNO, _S_IREAD | _S_IWRITE) != 0)
         return -1;
-    if (!LockFileEx((HANDLE)_get_osfhandle(lock), LOCKFILE_EXCLUSIVE_LOCK, 0, 1, 0, &whole)) {
+    if (!LockFileEx((HANDLE)_get_osfhandle(lock), LOCKFILE_EXCLUSIVE_LOCK | (wait ? 0 : LOCKFILE_FAIL_IMMEDIATELY), 0,
+                    1, 0, &whole)) {
         _close(lock);
         return -1;
     }
@@ -161,13 +168,19 @@ void file_remove(const char *path)
     unlink(path);
 }
 
-int file_lock(const char *path)
+void file_sync(FILE *file)
+{
+    if (fflush(file) == 0)
+        fsync(fileno(file));
+}
+
+int file_lock(const char *path, int wait)
 {
     int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 
     if (lock < 0)
         return -1;
-    while (flock(lock, LOCK_EX) != 0) {
+    while (flock(lock, LOCK_EX | (wait ? 0 : LOCK_NB)) != 0) {
         if (errno == EINTR)
             continue;
         close(lock);

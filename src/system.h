@@ -3,6 +3,7 @@
 #define CLATTN_SRC_SYSTEM_H
 
 #include <stdint.h>
+#include <stdio.h>
 
 enum file_kind { FILE_MISSING, FILE_REGULAR, FILE_OTHER };
 
@@ -14,11 +15,13 @@ double file_time(const char *path);
 void file_touch(const char *path);
 /* Puts from in the place of to, at once; 0 on success. */
 int file_replace(const char *from, const char *to);
+/* Nothing written so far is lost when the machine stops. */
+void file_sync(FILE *file);
 /* Callable from a signal handler. */
 void file_remove(const char *path);
 
-/* Waits until no other process holds the lock of that name and takes it: a file, which stays. -1 when it cannot be had. */
-int file_lock(const char *path);
+/* Takes the lock of that name, a file, which stays; with wait, as soon as no other process has it. -1 when it cannot be had. */
+int file_lock(const char *path, int wait);
 void file_unlock(int lock);
 
 /* One folder, for its owner alone; 0 also when it is there already. */

@@ -286,7 +286,7 @@ clattn_status tuning_table_save(const struct tuning_table *table, const char *pa
     lock_path = text_take(&name);
     if (lock_path == NULL)
         return CLATTN_OUT_OF_MEMORY;
-    lock = file_lock(lock_path);
+    lock = file_lock(lock_path, 1);
     status = write_merged(table, path, log);
     file_unlock(lock);
     free(lock_path);

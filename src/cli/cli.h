@@ -48,7 +48,10 @@ struct settings {
     int64_t repeat; /* 0: the default */
     int step;       /* --pass step */
     int initial_state, verbose, help;
-    int list, clear; /* of cache */
+    int list, clear;          /* of cache */
+    int show, reset, dry_run; /* of tune */
+    const char *export_to, *import_from, *report;
+    double budget; /* seconds for a group of rules; 0: the default */
     enum format format;
 };
 
@@ -61,7 +64,8 @@ enum {
     COMMAND_RUN = 8,
     COMMAND_VERIFY = 16,
     COMMAND_BENCH = 32,
-    COMMAND_CACHE = 64
+    COMMAND_CACHE = 64,
+    COMMAND_TUNE = 128
 };
 
 struct command {
@@ -79,5 +83,6 @@ int run_main(struct settings *settings);
 int verify_main(struct settings *settings);
 int bench_main(struct settings *settings);
 int cache_main(struct settings *settings);
+int tune_main(struct settings *settings);
 
 #endif

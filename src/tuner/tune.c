@@ -1,0 +1,141 @@
+#include "tuner/tune.h"
+
+#include "file.h"
+#include "system.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* The name of one search in the journal: all that its results depend on. */
+static void name_item(char *name, size_t size, const struct tuning_entry *key)
+{
+    snprintf(name, size, "%s|%s|%s|%s|K%lld|V%lld|H%lld|%s|%s", key->device, key->driver, key->group, key->dtype,
+             (long long)key->key_dim, (long long)key->value_dim, (long long)key->heads, key->solver, key->kernel);
+}
+
+static clattn_status save(const struct tune *tune, const struct tuning_entry *entry)
+{
+    struct tuning_entry copy = *entry;
+    struct tuning_table one = {&copy, 1};
+
+    return tune->path != NULL ? tuning_table_save(&one, tune->path, &tune->log) : CLATTN_SUCCESS;
+}
+
+/* What an earlier run has already written. */
+static int find_saved(const struct tune *tune, struct tuning_entry *entry)
+{
+    struct tuning_table table = {NULL, 0};
+    char why[96], *json;
+    size_t size;
+    int found = 0;
+
+    json = tune->path != NULL ? file_read(tune->path, TUNING_FILE_LIMIT, &size) : NULL;
+    if (json != NULL)
+        tuning_table_parse(&table, json, entry->device, why, sizeof why);
+    for (size_t i = 0; i < table.count && !found; i++)
+        if (tuning_same_key(&table.entries[i], entry) && strcmp(table.entries[i].kernel, entry->kernel) == 0) {
+            *entry = table.entries[i];
+            found = 1;
+        }
+    free(json);
+    tuning_table_free(&table);
+    return found;
+}
+
+static void fill_entry(struct tuning_entry *entry, const struct search_result *result)
+{
+    const struct candidate *winner = &result->all[result->winner];
+    time_t now = time(NULL);
+
+    entry->tuned = winner->tuned;
+    entry->from_rows = -1;
+    entry->seq_len = result->tokens;
+    entry->time_ms = 1e3 * winner->time;
+    entry->default_ms = 1e3 * result->all[0].time;
+    entry->error = winner->error;
+    snprintf(entry->tuner, sizeof entry->tuner, "%s", clattn_version());
+    strftime(entry->date, sizeof entry->date, "%Y-%m-%d", gmtime(&now));
+}
+
+/* A solver's space, in a context of its own: programs that were only tried go with it. */
+static clattn_status tune_solver(const struct tune *tune, const struct tune_result *whole, double budget,
+                                 struct tune_outcome *outcome)
+{
+    struct check_device device;
+    struct search search = {.device = &device,
+                            .log = tune->log,
+                            .solver = outcome->solver,
+                            .desc = whole->desc,
+                            .budget = budget,
+                            .seed = tune->seed,
+                            .journal = tune->journal,
+                            .events = tune->events};
+    struct problem problem;
+    char item[384];
+
+    TRY(problem_init(&problem, &whole->desc, &tune->log));
+    search.desc.seq_len = 0;
+    TRY(check_device_open(&device, tune->device, tune->log.fn, tune->log.user));
+    tuning_key(&outcome->entry, &device.context->device, &problem, outcome->solver);
+    name_item(item, sizeof item, &outcome->entry);
+    search.item = item;
+    outcome->known = journal_finished(tune->journal, item) && find_saved(tune, &outcome->entry);
+    if (!outcome->known)
+        outcome->status = search_run(&search, &outcome->result);
+    check_device_close(&device);
+    if (outcome->known || outcome->status != CLATTN_SUCCESS)
+        return CLATTN_SUCCESS;
+    fill_entry(&outcome->entry, &outcome->result);
+    TRY(save(tune, &outcome->entry));
+    if (!outcome->result.stopped)
+        journal_finish(tune->journal, item);
+    return CLATTN_SUCCESS;
+}
+
+/* The lengths, and every entry once more with its own. */
+static clattn_status finish(const struct tune *tune, struct tune_result *result)
+{
+    struct check_device device;
+    clattn_status status;
+
+    TRY(check_device_open(&device, tune->device, tune->log.fn, tune->log.user));
+    status = tune_crossover(tune, &device, result);
+    check_device_close(&device);
+    for (int s = 0; s < result->count && status == CLATTN_SUCCESS; s++)
+        if (result->outcomes[s].status == CLATTN_SUCCESS)
+            status = save(tune, &result->outcomes[s].entry);
+    return status;
+}
+
+clattn_status tune_problem(const struct tune *tune, const clattn_plan_desc *desc, struct tune_result *result)
+{
+    double start = now_seconds(), crossover_share = 0.1;
+    clattn_plan_desc full = *desc;
+    struct problem problem;
+
+    memset(result, 0, sizeof *result);
+    full.seq_len = full.seq_len != 0 ? full.seq_len : 1;
+    TRY(problem_init(&problem, &full, &tune->log));
+    result->desc = problem.desc;
+    tuning_group(&problem, result->group);
+    while (solver_at(result->count) != NULL)
+        result->count++;
+    for (int left = result->count; left > 0 && !result->stopped;
+         left--) { /* small spaces leave their time to large ones */
+        struct tune_outcome *outcome = &result->outcomes[left - 1];
+        double rest = (1 - crossover_share) * tune->budget - (now_seconds() - start);
+        outcome->solver = solver_at(left - 1);
+        outcome->status = CLATTN_UNSUPPORTED;
+        TRY(tune_solver(tune, result, rest / left, outcome));
+        result->stopped = outcome->result.stopped;
+    }
+    return result->stopped ? CLATTN_SUCCESS : finish(tune, result);
+}
+
+void tune_free(struct tune_result *result)
+{
+    for (int s = 0; s < MAX_SOLVERS; s++)
+        search_free(&result->outcomes[s].result);
+}
