@@ -172,7 +172,7 @@ static void add_constants(struct text *text, const struct variant *variant)
                 variant->out);
 }
 
-char *kernel_source(const struct variant *variant)
+static void add_includes(struct text *text, const struct variant *variant)
 {
     const struct rule *rule = variant->problem->rule;
     const char *headers[] = {decay_headers[problem_decay(variant->problem)],
@@ -182,18 +182,37 @@ char *kernel_source(const struct variant *variant)
                              variant->value,
                              variant->problem->desc.flags & CLATTN_VALUE_GATE ? "mix_gated.clh" : "mix_plain.clh",
                              variant->output};
-    struct text text = {0};
-    char *source, *flat;
 
-    add_constants(&text, variant);
     if (variant->kernel != KERNEL_STABILIZE)
         for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
-            text_format(&text, "#include \"%s\"\n", headers[i]);
-    text_format(&text, "#include \"%s\"\n", kernels[variant->kernel].file);
-    source = text_take(&text);
-    flat = source != NULL ? kernel_flatten(source) : NULL;
+            text_format(text, "#include \"%s\"\n", headers[i]);
+    text_format(text, "#include \"%s\"\n", kernels[variant->kernel].file);
+}
+
+/* Flattens and frees the text. */
+static char *flatten(struct text *text)
+{
+    char *source = text_take(text), *flat = source != NULL ? kernel_flatten(source) : NULL;
+
     free(source);
     return flat;
+}
+
+char *kernel_source(const struct variant *variant)
+{
+    struct text text = {0};
+
+    add_constants(&text, variant);
+    add_includes(&text, variant);
+    return flatten(&text);
+}
+
+char *kernel_words(const struct variant *variant)
+{
+    struct text text = {0};
+
+    add_includes(&text, variant);
+    return flatten(&text);
 }
 
 /* ---- Local memory ------------------------------------------------------------------------------------------------- */

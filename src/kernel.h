@@ -60,6 +60,9 @@ char *kernel_flatten(const char *source);
 /* The whole source, to be freed; NULL without memory. */
 char *kernel_source(const struct variant *variant);
 
+/* The same without the constants ahead: what is the same for all tiles, types and sizes. */
+char *kernel_words(const struct variant *variant);
+
 /* Local memory that the variant takes, in bytes: the declarations of the .cl file. */
 size_t kernel_local_bytes(const struct variant *variant);
 

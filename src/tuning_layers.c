@@ -55,6 +55,24 @@ static unsigned solver_kernels(const struct solver *solver)
     return kernels;
 }
 
+/* The text without what no compiler sees: comments, and space beside space. In place. */
+static void strip(char *text)
+{
+    char *to = text;
+
+    for (const char *at = text; *at != '\0'; at++) {
+        if (at[0] == '/' && at[1] == '*') {
+            const char *end = strstr(at + 2, "*/");
+            at = end != NULL ? end + 1 : at + 1;
+            continue;
+        }
+        if ((*at == ' ' || *at == '\n') && to > text && to[-1] == *at)
+            continue;
+        *to++ = *at;
+    }
+    *to = '\0';
+}
+
 /* The solver's kernels for the group's representative, tiles and types aside. */
 static struct hash kernel_hash(const struct problem *problem, const struct solver *solver)
 {
@@ -66,15 +84,13 @@ static struct hash kernel_hash(const struct problem *problem, const struct solve
     if (problem_init(&usual, &desc, NULL) != CLATTN_SUCCESS)
         return hash;
     for (int id = 0; id < KERNEL_COUNT; id++) {
-        struct variant variant = {.kernel = (enum kernel_id)id,
-                                  .problem = &usual,
-                                  .gate = "f32",
-                                  .out = "f32",
-                                  .value = "value_plain.clh",
-                                  .output = "output_plain.clh"};
-        char *source = solver_kernels(solver) >> id & 1 ? kernel_source(&variant) : NULL;
-        if (source != NULL)
+        struct variant variant = {
+            .kernel = (enum kernel_id)id, .problem = &usual, .value = "value_plain.clh", .output = "output_plain.clh"};
+        char *source = solver_kernels(solver) >> id & 1 ? kernel_words(&variant) : NULL;
+        if (source != NULL) {
+            strip(source);
             hash = hash_text(hash, source);
+        }
         free(source);
     }
     return hash;
