@@ -48,8 +48,8 @@ struct settings {
     int64_t repeat; /* 0: the default */
     int step;       /* --pass step */
     int initial_state, verbose, help;
-    int list, clear;          /* of cache */
-    int show, reset, dry_run; /* of tune */
+    int list, clear;                   /* of cache */
+    int show, reset, compare, dry_run; /* of tune */
     const char *export_to, *import_from, *report;
     double budget; /* seconds for a group of rules; 0: the default */
     enum format format;

@@ -276,9 +276,10 @@ static const struct option {
     {"show", 0, NULL, COMMAND_TUNE, offsetof(struct settings, show), NULL,
      "print what is known of the device, and stop"},
     {"export", 0, "FILE", COMMAND_TUNE, offsetof(struct settings, export_to), NULL, "copy the user's file, and stop"},
-    {"import", 0, "FILE", COMMAND_TUNE, offsetof(struct settings, import_from), NULL,
-     "add a file to the user's, and stop"},
+    {"import", 0, "FILE", COMMAND_TUNE, offsetof(struct settings, import_from), NULL, "merge a file into it, and stop"},
     {"reset", 0, NULL, COMMAND_TUNE, offsetof(struct settings, reset), NULL, "forget the device, and stop"},
+    {"compare", 0, NULL, COMMAND_TUNE, offsetof(struct settings, compare), NULL,
+     "time known against default, and stop"},
     {"dry-run", 0, NULL, COMMAND_TUNE, offsetof(struct settings, dry_run), NULL, "search, but keep nothing"},
     {"report", 0, "FILE", COMMAND_TUNE, offsetof(struct settings, report), NULL,
      "where the HTML report goes [beside the user's parameters]"},
@@ -288,8 +289,7 @@ static const struct option {
      "print JSON"},
     {"csv", 0, NULL, COMMAND_BENCH, 0, take_csv, "print comma-separated values"},
     {"markdown", 0, NULL, COMMAND_BENCH, 0, take_markdown, "print a Markdown table"},
-    {"verbose", 'v', NULL, COMMAND_RUN | MANY, offsetof(struct settings, verbose), NULL,
-     "say more: every case, the plan"},
+    {"verbose", 'v', NULL, COMMAND_RUN | MANY, offsetof(struct settings, verbose), NULL, "say more: all cases, plans"},
     {"help", 'h', NULL, ~0U, offsetof(struct settings, help), NULL, "this text"},
 };
 

@@ -243,6 +243,18 @@ static int run(struct tuning *tuning)
     return status;
 }
 
+static int compare(struct tuning *tuning)
+{
+    const struct settings *settings = tuning->settings;
+    clattn_plan_desc desc;
+    clattn_dtype dtype[DTYPE_COUNT];
+
+    choose_dtypes(tuning, dtype);
+    if (make_desc(tuning, CLATTN_LINEAR_ATTN, &settings->shapes[0], dtype[0], &desc) != EXIT_OK)
+        return EXIT_BAD;
+    return tune_compare(settings, &tuning->target, &desc);
+}
+
 static int act(struct tuning *tuning)
 {
     const struct settings *settings = tuning->settings;
@@ -255,6 +267,8 @@ static int act(struct tuning *tuning)
         return bad("the reference has nothing to tune");
     if (settings->show)
         return tune_show(settings, &tuning->target);
+    if (settings->compare)
+        return compare(tuning);
     if (settings->reset)
         return tune_reset(&tuning->target, tuning->path);
     return run(tuning);
@@ -272,10 +286,12 @@ int tune_main(struct settings *settings)
     struct tuning tuning = {.settings = settings, .journal = {.lock = -1}};
     int needs_device = settings->export_to == NULL && settings->import_from == NULL, status = EXIT_OK;
 
-    if ((settings->export_to != NULL) + (settings->import_from != NULL) + settings->show + settings->reset > 1)
-        return bad("expected one of --show, --export, --import and --reset");
+    if ((settings->export_to != NULL) + (settings->import_from != NULL) + settings->show + settings->reset +
+            settings->compare >
+        1)
+        return bad("expected one of --show, --export, --import, --reset and --compare");
     tuning.path = tuning_user_path();
-    if (tuning.path == NULL && !settings->show && !settings->dry_run)
+    if (tuning.path == NULL && !settings->show && !settings->compare && !settings->dry_run)
         return bad("there is no tuning file: CLATTN_TUNING is empty, or the user has no home");
     tuning.tune.log = (struct log){quiet_log, &tuning.target.sink};
     if (needs_device)

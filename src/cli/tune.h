@@ -28,6 +28,9 @@ int tune_export(const struct settings *settings, const char *path);
 int tune_import(const struct settings *settings, const char *path);
 int tune_reset(struct target *target, const char *path);
 
+/* Times the parameters that plans of the rules take against the default; EXIT_FAILED when some are slower. */
+int tune_compare(const struct settings *settings, struct target *target, const clattn_plan_desc *sizes);
+
 /* ---- The report ---- */
 
 /* One HTML file from the rows: no scripts, nothing from elsewhere. EXIT_OK, or one line and EXIT_FAILED. */
