@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { LONGEST = 1024, RUNS = 5 };
+enum { LONGEST = 512, RUNS = 5 };
 
 struct crossing {
     struct trial trials[MAX_SOLVERS];
@@ -52,19 +52,31 @@ static int fastest(const double seconds[MAX_SOLVERS], int count)
     return best;
 }
 
-/* A solver's stretch begins where it becomes the fastest for the last time; the first stretch at 0. */
+/* Whether a solver beats another at a length, by more than noise. */
+static int beats(const struct tune_lengths *lengths, size_t i, int s, int other)
+{
+    double mine = lengths->seconds[i][s], theirs = lengths->seconds[i][other];
+
+    return mine > 0 && (theirs == 0 || mine < (1 - KEEP_MARGIN) * theirs);
+}
+
+/* The first solver's stretch begins at 0; another's where it beats the one before, there and at the next length. None comes
+ * back. */
 static void set_stretches(struct tune_result *result)
 {
     const struct tune_lengths *lengths = &result->lengths;
-    int before = -1;
+    int before = fastest(lengths->seconds[0], result->count);
 
     for (int s = 0; s < result->count; s++)
-        result->outcomes[s].entry.from_rows = -1;
-    for (size_t i = 0; i < lengths->count; i++) {
+        result->outcomes[s].entry.from_rows = s == before ? 0 : -1;
+    for (size_t i = 1; i < lengths->count && before >= 0; i++) {
         int best = fastest(lengths->seconds[i], result->count);
-        if (best >= 0 && best != before)
-            result->outcomes[best].entry.from_rows = before < 0 ? 0 : lengths->tokens[i];
-        before = best >= 0 ? best : before;
+        size_t next = i + 1 < lengths->count ? i + 1 : i;
+        if (best < 0 || result->outcomes[best].entry.from_rows >= 0 || !beats(lengths, i, best, before) ||
+            !beats(lengths, next, best, before))
+            continue;
+        result->outcomes[best].entry.from_rows = lengths->tokens[i];
+        before = best;
     }
 }
 

@@ -17,7 +17,7 @@ enum {
     STOPPED_RUNS = 5,
     BRIEF_RUNS = 8,
     MAX_MISSES = 300,
-    VALIDATION = 5
+    VALIDATION = 6
 };
 
 struct state {

@@ -109,9 +109,17 @@ static clattn_status finish(const struct tune *tune, struct tune_result *result)
     return status;
 }
 
+/* What the lengths take of the budget: their inputs and plans, then runs. */
+static double crossover_seconds(double budget)
+{
+    double seconds = 2.5 + 0.05 * budget;
+
+    return seconds < budget / 2 ? seconds : budget / 2;
+}
+
 clattn_status tune_problem(const struct tune *tune, const clattn_plan_desc *desc, struct tune_result *result)
 {
-    double start = now_seconds(), crossover_share = 0.1;
+    double start = now_seconds(), searches = tune->budget - crossover_seconds(tune->budget);
     clattn_plan_desc full = *desc;
     struct problem problem;
 
@@ -125,7 +133,7 @@ clattn_status tune_problem(const struct tune *tune, const clattn_plan_desc *desc
     for (int left = result->count; left > 0 && !result->stopped;
          left--) { /* small spaces leave their time to large ones */
         struct tune_outcome *outcome = &result->outcomes[left - 1];
-        double rest = (1 - crossover_share) * tune->budget - (now_seconds() - start);
+        double rest = searches - (now_seconds() - start);
         outcome->solver = solver_at(left - 1);
         outcome->status = CLATTN_UNSUPPORTED;
         TRY(tune_solver(tune, result, rest / left, outcome));
