@@ -272,7 +272,7 @@ typedef struct clattn_context clattn_context;
 
 /* An application's own store of compiled programs, in the place of clattn's files. key is a name of 32 hexadecimal
  * digits. load copies the blob into data if size is large enough, and returns its size, or 0 where there is none; a damaged
- * or outdated blob does no harm. Both may be called from any thread that calls clattn. */
+ * or outdated blob does no harm. Both may be called from any thread that calls clattn, and call nothing of it themselves. */
 typedef size_t (*clattn_blob_load_fn)(void *user, const char *key, void *data, size_t size);
 typedef void (*clattn_blob_store_fn)(void *user, const char *key, const void *data, size_t size);
 

@@ -14,8 +14,8 @@ static const char *const decay_words[] = {
     [DECAY_NONE] = "none", [DECAY_SCALAR] = "scalar", [DECAY_CHANNEL] = "channel"};
 static const char *const erase_words[] = {[ERASE_NONE] = "none",
                                           [ERASE_KEY] = "key",
-                                          [ERASE_OPERAND] = "key",
-                                          [ERASE_GATED] = "key",
+                                          [ERASE_OPERAND] = "operand",
+                                          [ERASE_GATED] = "gated",
                                           [ERASE_LOW_RANK] = "low_rank"};
 
 const char *tuning_group(const struct problem *problem, char name[32])
@@ -30,8 +30,7 @@ clattn_rule tuning_representative(const struct problem *problem)
     const struct rule *rule;
 
     for (int r = CLATTN_RULE_NONE + 1; (rule = rule_get((clattn_rule)r)) != NULL; r++)
-        if (rule->decay == decay && erase_words[rule->erase] == erase_words[problem->rule->erase] &&
-            rule->read != READ_STABILIZED)
+        if (rule->decay == decay && rule->erase == problem->rule->erase && rule->read != READ_STABILIZED)
             return (clattn_rule)r;
     return problem->desc.rule;
 }

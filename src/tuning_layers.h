@@ -30,7 +30,7 @@ const struct tuning_entry *tuning_find(const struct tuning_layers *layers, const
 void tuning_key(struct tuning_entry *entry, const struct device *device, const struct problem *problem,
                 const struct solver *solver);
 
-/* "scalar+key": rules of a group differ in words that cost the same. */
+/* "scalar+key": decay and erase. Rules of a group differ in words that cost little. */
 const char *tuning_group(const struct problem *problem, char name[32]);
 /* A rule of the group that the problem belongs to: the one that is measured for all. */
 clattn_rule tuning_representative(const struct problem *problem);

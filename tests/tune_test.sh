@@ -58,6 +58,21 @@ head -c 300 "$work/exported" >"$file"
 "$clattn" bench retention --shape B=1,T=100,H=2,K=16,V=16 --device "$device" --json >"$work/bench" 2>"$work/err" || fail "bench with a damaged file"
 grep -q "$file" "$work/err" || fail "no word of the damaged file"
 
+# an interrupt keeps what is found
+rm -rf "$work/config"
+"$clattn" tune "$@" --budget 300s >"$work/out" 2>"$work/err" &
+tuner=$!
+waited=0
+until grep -q 'chunk_scan.*ms' "$work/err"; do
+    sleep 0.05
+    waited=$((waited + 1))
+    [ $waited -lt 2000 ] || { fail "nothing is found: $(cat "$work/err")"; break; }
+done
+kill -INT $tuner
+wait $tuner || fail "an interrupt is a failure: $(cat "$work/err")"
+grep -q '"solver":"chunk_scan"' "$file" || fail "an interrupt loses what was found"
+[ -s "$file.journal" ] || fail "an interrupt loses the journal"
+
 # a dry run writes nothing
 rm -rf "$work/config"
 "$clattn" tune "$@" --budget 3s --dry-run >"$work/out" 2>"$work/err" || fail "--dry-run: $(cat "$work/err")"
