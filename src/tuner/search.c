@@ -6,18 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How much slower than the best at a few tokens a point may be, and the seconds below which such runs are repeated; points between two rounds of the best; how many these are;
- * runs of a round; proposals in a row that are known already; how many points' time the validation of one takes. */
-static const double short_margin = 1.35, brief = 2e-3;
+static const double short_margin = 1.35; /* slower than the best at a few tokens than this: out */
+static const double brief = 2e-3;        /* seconds below which runs of a few tokens are repeated */
+static const uint64_t spill_factor = 4, spill_bytes = 1024;
 enum {
-    ROUND_EVERY = 6,
-    CONTENDERS = 3,
-    FIRST_RUNS = 3,
-    FINAL_RUNS = 15,
-    STOPPED_RUNS = 5,
+    ROUND_EVERY = 6,  /* points between two rounds of the best */
+    CONTENDERS = 3,   /* of such a round, beside the default */
+    FIRST_RUNS = 3,   /* of a round, and of a point's first time on all tokens */
+    FINAL_RUNS = 15,  /* of the last round */
+    STOPPED_RUNS = 5, /* the same after an interrupt */
     BRIEF_RUNS = 8,
-    MAX_MISSES = 300,
-    VALIDATION = 6
+    MAX_MISSES = 300, /* proposals in a row that are known already: the space is exhausted */
+    VALIDATION = 6    /* points' time that the validation of one takes */
 };
 
 struct state {
@@ -29,6 +29,7 @@ struct state {
     struct tuned base; /* the default, its values spelled out */
     double start, best, best_short, tried_seconds;
     size_t tried;
+    uint64_t usual_private; /* memory of a work-item of the default's */
 };
 
 static double spent(const struct state *state)
@@ -114,6 +115,19 @@ static enum trial_state run_short(struct state *state, clattn_plan *plan, double
     return state->best_short > 0 && seconds[0] > short_margin * state->best_short ? TRIAL_SLOW : TRIAL_TIMED;
 }
 
+/* What the built kernels say before they run: more local memory than there is, registers that spill where the default's do
+ * not. */
+static enum trial_state check_memory(struct state *state, const clattn_plan *plan)
+{
+    struct trial_memory memory = trial_memory(plan);
+
+    if (state->result->count == 1)
+        state->usual_private = memory.private;
+    if (memory.local > state->search->device->context->device.info.local_memory)
+        return TRIAL_UNSUPPORTED;
+    return memory.private > spill_factor * state->usual_private + spill_bytes ? TRIAL_SPILLED : TRIAL_TIMED;
+}
+
 static enum trial_state run_candidate(struct state *state, struct candidate *candidate)
 {
     enum trial_state outcome;
@@ -121,7 +135,9 @@ static enum trial_state run_candidate(struct state *state, struct candidate *can
     double fastest = 0;
 
     if (trial_plan(&state->trial, &candidate->tuned, &plan, &outcome) == CLATTN_SUCCESS) {
-        outcome = run_short(state, plan, &fastest);
+        outcome = check_memory(state, plan);
+        if (outcome == TRIAL_TIMED)
+            outcome = run_short(state, plan, &fastest);
         if (outcome == TRIAL_TIMED)
             outcome = trial_check(&state->trial, plan, 0, &candidate->error);
         if (outcome == TRIAL_TIMED && (state->best_short == 0 || fastest < state->best_short))

@@ -89,6 +89,26 @@ struct tuned trial_explicit(const clattn_plan *plan, const struct solver *solver
     return tuned;
 }
 
+static uint64_t largest_of(const clattn_plan *plan, cl_kernel_work_group_info what)
+{
+    const struct device *device = &plan->context->device;
+    uint64_t largest = 0;
+
+    for (int i = 0; i < plan->launch_count; i++) {
+        cl_ulong bytes = 0;
+        if (device->cl->GetKernelWorkGroupInfo(plan->launches[i].kernel, device->info.device, what, sizeof bytes,
+                                               &bytes, NULL) == CL_SUCCESS)
+            largest = bytes > largest ? bytes : largest;
+    }
+    return largest;
+}
+
+struct trial_memory trial_memory(const clattn_plan *plan)
+{
+    return (struct trial_memory){largest_of(plan, CL_KERNEL_LOCAL_MEM_SIZE),
+                                 largest_of(plan, CL_KERNEL_PRIVATE_MEM_SIZE)};
+}
+
 /* ---- Times -------------------------------------------------------------------------------------------------------- */
 
 struct timed_run {

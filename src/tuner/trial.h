@@ -13,6 +13,7 @@
     X(TIMED, "timed")                                                                                                  \
     X(SLOW, "too slow at a short length")                                                                              \
     X(UNSUPPORTED, "not for this device")                                                                              \
+    X(SPILLED, "keeps registers in memory")                                                                            \
     X(UNBUILT, "does not build")                                                                                       \
     X(FAILED, "does not run")                                                                                          \
     X(WRONG, "wrong results")                                                                                          \
@@ -50,6 +51,12 @@ void trial_close(struct trial *trial);
 /* The plan of a point; *state says why there is none. */
 clattn_status trial_plan(const struct trial *trial, const struct tuned *tuned, clattn_plan **plan,
                          enum trial_state *state);
+
+/* Memory that the built kernels of a plan take at most, in bytes; 0 where the driver does not say. */
+struct trial_memory {
+    uint64_t local, private;
+};
+struct trial_memory trial_memory(const clattn_plan *plan);
 
 /* Seconds of count runs over that many tokens. */
 clattn_status trial_time(struct trial *trial, clattn_plan *plan, int64_t tokens, size_t count, double *samples);
