@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct solver *const solvers[] = {&solver_chunk_scan, &solver_recurrent};
+static const struct solver *const solvers[] = {&solver_matrix_scan, &solver_chunk_scan, &solver_recurrent};
 
 enum { SOLVER_COUNT = sizeof solvers / sizeof *solvers };
 
@@ -41,7 +41,8 @@ static void describe_problem(struct text *text, const struct clattn_plan *plan, 
 
 static void describe_workspace(struct text *text, const struct clattn_plan *plan)
 {
-    static const char *const names[SECTION_COUNT] = {"records", "decay", "strength", "stabilizer", "denominators"};
+    static const char *const names[SECTION_COUNT] = {"records",  "rows",       "decay",
+                                                     "strength", "stabilizer", "denominators"};
 
     for (int i = 0; i + 1 < SECTION_COUNT; i++)
         if (plan->section_at[i] != 0)
@@ -113,7 +114,7 @@ static const struct tuning_entry *find_entry(const struct clattn_plan *plan, con
 
     if (plan->problem.desc.chunk != 0)
         return NULL;
-    return tuning_find(&context->tuning, &context->device, &plan->problem, solver, context->self_test, layer);
+    return tuning_find(context, &plan->problem, solver, context->self_test, layer);
 }
 
 static clattn_status solve(struct clattn_plan *plan, const struct solver *solver)

@@ -71,6 +71,22 @@ static clattn_status read_surroundings(clattn_context *context, const clattn_con
     return cache_init(&context->cache, desc);
 }
 
+/* The engine asked for, or the device's own. */
+static clattn_status choose_engine(clattn_context *context, const char *name)
+{
+    if (name == NULL)
+        name = getenv("CLATTN_ENGINE");
+    if (name == NULL) {
+        context->engine = engine_of(&context->device);
+        return CLATTN_SUCCESS;
+    }
+    context->engine = engine_get(name);
+    if (context->engine == NULL && strcmp(name, "none") != 0)
+        return FAIL(&context->log, INVALID_ARGUMENT, "no matrix engine is named %s; there are %s", name,
+                    engine_names());
+    return CLATTN_SUCCESS;
+}
+
 clattn_status clattn_context_create(clattn_context **context, const clattn_context_desc *desc)
 {
     static const clattn_context_desc defaults = {0};
@@ -86,6 +102,8 @@ clattn_status clattn_context_create(clattn_context **context, const clattn_conte
     (*context)->log = (struct log){desc->log, desc->log_user};
     lock_init(&(*context)->lock);
     status = open_context(*context, desc);
+    if (status == CLATTN_SUCCESS)
+        status = choose_engine(*context, desc->engine);
     if (status == CLATTN_SUCCESS)
         status = read_surroundings(*context, desc);
     if (status != CLATTN_SUCCESS) {

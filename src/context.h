@@ -4,6 +4,7 @@
 
 #include "cache.h"
 #include "device.h"
+#include "engine.h"
 #include "thread.h"
 #include "tuning_layers.h"
 
@@ -25,7 +26,8 @@ struct clattn_context {
     struct log log;
     struct device device;
     cl_context cl;
-    mutex lock; /* over programs and verdicts */
+    const struct engine *engine; /* the matrix engine to use, or NULL */
+    mutex lock;                  /* over programs and verdicts */
     struct program *programs;
     struct verdict *verdicts;
     size_t verdict_count;

@@ -1,6 +1,7 @@
 #include "kernel.h"
 
 #include "embedded.h"
+#include "matrix.h"
 #include "program.h"
 #include "text.h"
 
@@ -29,6 +30,14 @@ static const struct {
                           "stabilize.cl",
                           {R(f), R(i), R(decay), R(strength), R(m), R(initial), R(final), R(cu), A(seq_len), A(states),
                            ARG_END}},
+    [KERNEL_PREPARE_MATRIX] = {"prepare_matrix",
+                               "prepare_matrix.cl",
+                               {R(q), R(k), R(v), R(g), R(beta), R(p), R(e), R(w), R(u), R(cu), R(records), R(rows),
+                                A(seq_len), A(sequences), A(scale), ARG_END}},
+    [KERNEL_SCAN_MATRIX] = {"scan_matrix",
+                            "scan_matrix.cl",
+                            {R(q), R(k), R(v), R(o), R(p), R(e), R(den), R(initial), R(final), R(cu), R(records),
+                             R(rows), A(seq_len), A(states), ARG_END}},
 #undef R
 #undef A
 };
@@ -152,6 +161,10 @@ static void add_constants(struct text *text, const struct variant *variant)
         {"BV", tiles->block_v},
         {"PAD", tiles->pad},
         {"LANES_K", tiles->lanes_k},
+        {"VALUE_TILES", tiles->block_v / 16},
+        {"KEY_SPLIT", tiles->key_split},
+        {"STAGES", tiles->stages},
+        {"LOADERS", tiles->loaders},
         {"KEY_DIM", desc->key_dim},
         {"VALUE_DIM", variant->value_dim},
         {"STEPS", desc->steps},
@@ -168,14 +181,20 @@ static void add_constants(struct text *text, const struct variant *variant)
         text_format(text, "#define %s %lld\n", numbers[i].name, numbers[i].value);
     if (tiles->sub_group != 0)
         text_format(text, "#define SUB_GROUP %d\n", tiles->sub_group);
+    text_format(text, "#define STAGES_PENDING %d\n", tiles->stages > 1 ? tiles->stages - 2 : 0);
     text_format(text, "#define DATA %s\n#define GATE %s\n#define OUT %s\n", dtype_name(desc->dtype), variant->gate,
                 variant->out);
 }
 
-static void add_includes(struct text *text, const struct variant *variant)
+static void add_include(struct text *text, const char *name)
+{
+    text_format(text, "#include \"%s\"\n", name);
+}
+
+static void plain_headers(const struct variant *variant, const char *headers[MATRIX_HEADERS])
 {
     const struct rule *rule = variant->problem->rule;
-    const char *headers[] = {decay_headers[problem_decay(variant->problem)],
+    const char *const list[MATRIX_HEADERS] = {decay_headers[problem_decay(variant->problem)],
                              erase_headers[rule->erase],
                              strength_headers[rule->write],
                              read_headers[rule->read],
@@ -183,10 +202,21 @@ static void add_includes(struct text *text, const struct variant *variant)
                              variant->problem->desc.flags & CLATTN_VALUE_GATE ? "mix_gated.clh" : "mix_plain.clh",
                              variant->output};
 
-    if (variant->kernel != KERNEL_STABILIZE)
-        for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
-            text_format(text, "#include \"%s\"\n", headers[i]);
-    text_format(text, "#include \"%s\"\n", kernels[variant->kernel].file);
+    for (int i = 0; i < MATRIX_HEADERS; i++)
+        headers[i] = list[i];
+}
+
+static void add_includes(struct text *text, const struct variant *variant)
+{
+    const char *headers[MATRIX_HEADERS] = {NULL};
+
+    if (matrix_kernel(variant->kernel))
+        matrix_headers(variant, headers);
+    else if (variant->kernel != KERNEL_STABILIZE)
+        plain_headers(variant, headers);
+    for (int i = 0; i < MATRIX_HEADERS && headers[i] != NULL; i++)
+        add_include(text, headers[i]);
+    add_include(text, kernels[variant->kernel].file);
 }
 
 /* Flattens and frees the text. */
@@ -258,6 +288,8 @@ size_t kernel_local_bytes(const struct variant *variant)
     int slices = erase == ERASE_NONE ? 0 : erase == ERASE_LOW_RANK ? 2 : 1;
     int floats = f.factors + decay_floats(variant, &f);
 
+    if (matrix_kernel(variant->kernel))
+        return matrix_local_bytes(variant);
     switch (variant->kernel) {
     case KERNEL_PREPARE: floats += (2 + slices) * f.slice + (1 + 2 * slices) * f.matrix; break;
     case KERNEL_SCAN:
@@ -267,6 +299,8 @@ size_t kernel_local_bytes(const struct variant *variant)
         floats += (2 + slices) * f.slice + f.value + f.matrix + variant->tiles.group * variant->tiles.vec;
         break;
     case KERNEL_STABILIZE: floats = 3 * variant->tiles.group + 1; break;
+    case KERNEL_PREPARE_MATRIX:
+    case KERNEL_SCAN_MATRIX:
     case KERNEL_COUNT: break;
     }
     return (size_t)floats * sizeof(float);

@@ -3,6 +3,7 @@
 #define CLATTN_SRC_KERNEL_H
 
 #include "context.h"
+#include "engine.h"
 #include "problem.h"
 
 /* X(role): the buffers that kernels name. Each is bound to an operand, a workspace section or a plan's own buffer; in a
@@ -10,7 +11,7 @@
 /* clang-format off */
 #define ROLES(X) \
     X(q) X(k) X(v) X(o) X(g) X(gv) X(beta) X(p) X(e) X(w) X(u) X(f) X(i) X(m) X(den) \
-    X(initial) X(final) X(cu) X(decay) X(strength) X(records)
+    X(initial) X(final) X(cu) X(decay) X(strength) X(records) X(rows)
 /* clang-format on */
 
 enum role {
@@ -26,7 +27,7 @@ enum role {
     ARG_END
 };
 
-enum kernel_id { KERNEL_PREPARE, KERNEL_SCAN, KERNEL_RECURRENT, KERNEL_STABILIZE, KERNEL_COUNT };
+enum kernel_id { KERNEL_PREPARE, KERNEL_SCAN, KERNEL_RECURRENT, KERNEL_STABILIZE, KERNEL_PREPARE_MATRIX, KERNEL_SCAN_MATRIX, KERNEL_COUNT };
 
 /* The arguments in order, closed by ARG_END. */
 const enum role *kernel_arguments(enum kernel_id id);
@@ -42,6 +43,9 @@ struct tiles {
     int pad;       /* floats after each row of a slice */
     int lanes_k;   /* recurrence: work-items that share a column */
     int sub_group; /* work-items of a sub-group; 0: the compiler's choice */
+    int key_split; /* matrix engines: sub-groups that share a value column */
+    int loaders;   /* matrix engines: sub-groups that only move */
+    int stages;    /* matrix engines: chunks in local memory at once */
 };
 
 /* Everything that a kernel's source depends on. */
@@ -51,7 +55,8 @@ struct variant {
     const struct problem *problem;
     const char *gate, *out;     /* storage type names */
     const char *value, *output; /* headers that supply these words */
-    int value_dim, state_vk;
+    int value_dim, state_vk, value_ones;
+    const struct engine *engine; /* of the matrix kernels */
 };
 
 /* The text with its lines #include "name" replaced by that file of cl/, each file once; to be freed; NULL without memory. */

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+enum { WORKSPACE_ALIGNMENT = 16 };
+
 /* Every buffer of one call, with its view: operands by id, workspace sections, the plan's own. */
 struct bound {
     cl_mem memory;
@@ -61,8 +63,9 @@ static clattn_status bind_workspace(struct call *call, const clattn_operand *wor
     if (workspace->buffer == NULL)
         return FAIL(log, INVALID_WORKSPACE, "workspace is missing, %zu bytes are needed", needed);
     TRY_CL(log, plan->context->device.cl->GetMemObjectInfo(workspace->buffer, CL_MEM_SIZE, sizeof size, &size, NULL));
-    if (workspace->offset % sizeof(float) != 0)
-        return FAIL(log, INVALID_WORKSPACE, "workspace: offset %zu is no multiple of 4", workspace->offset);
+    if (workspace->offset % WORKSPACE_ALIGNMENT != 0)
+        return FAIL(log, INVALID_WORKSPACE, "workspace: offset %zu is no multiple of %d", workspace->offset,
+                    WORKSPACE_ALIGNMENT);
     if (workspace->offset > size || size - workspace->offset < needed)
         return FAIL(log, INVALID_WORKSPACE, "workspace has %zu bytes from offset %zu on, %zu are needed",
                     workspace->offset > size ? (size_t)0 : size - workspace->offset, workspace->offset, needed);

@@ -101,13 +101,14 @@ static const char *gate_type(const struct clattn_plan *plan, enum kernel_id kern
 struct variant plan_variant(const struct clattn_plan *plan, enum kernel_id kernel, struct pass pass)
 {
     const clattn_plan_desc *desc = &plan->problem.desc;
-    struct variant variant = {.kernel = kernel, .problem = &plan->problem, .gate = gate_type(plan, kernel)};
+    struct variant variant = {.kernel = kernel, .problem = &plan->problem, .gate = gate_type(plan, kernel), .engine = plan->context->engine};
 
     if (pass.normalizer) {
         variant.out = "f32";
         variant.value = "value_ones.clh";
         variant.output = problem_stabilized(&plan->problem) ? "output_stable.clh" : "output_sum.clh";
         variant.value_dim = 1;
+        variant.value_ones = 1;
         return variant;
     }
     variant.out = dtype_name(desc->dtype);

@@ -9,6 +9,7 @@
 /* The workspace, one float buffer: what stands in it, in this order. */
 enum section {
     SECTION_RECORDS,  /* [slots, heads, record]: what prepare leaves the scan */
+    SECTION_ROWS,     /* [slots, heads, …]: rows that prepare_matrix leaves the scan */
     SECTION_DECAY,    /* [B,T,H]: the stabilised log-decay of mLSTM */
     SECTION_STRENGTH, /* [B,T,H]: its write strength */
     SECTION_M,        /* [B,T,H]: its stabiliser */
@@ -63,7 +64,7 @@ struct solver {
     int64_t tuned_rows;                 /* tokens of the sequences that it is tuned with */
 };
 
-extern const struct solver solver_recurrent, solver_chunk_scan;
+extern const struct solver solver_recurrent, solver_chunk_scan, solver_matrix_scan;
 
 /* Every solver, by number; NULL past the last. */
 const struct solver *solver_at(int index);

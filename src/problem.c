@@ -157,6 +157,11 @@ clattn_status clattn_plan_desc_complete(clattn_plan_desc *full, const clattn_pla
     return CLATTN_SUCCESS;
 }
 
+enum decay problem_decay(const struct problem *problem)
+{
+    return problem->desc.flags & CLATTN_UNGATED ? DECAY_NONE : problem->rule->decay;
+}
+
 int problem_normalized(const struct problem *problem)
 {
     return problem_stabilized(problem) || (problem->desc.flags & CLATTN_NORMALIZE) != 0;
@@ -165,11 +170,6 @@ int problem_normalized(const struct problem *problem)
 int problem_stabilized(const struct problem *problem)
 {
     return problem->rule->read == READ_STABILIZED;
-}
-
-enum decay problem_decay(const struct problem *problem)
-{
-    return problem->desc.flags & CLATTN_UNGATED ? DECAY_NONE : problem->rule->decay;
 }
 
 static clattn_status take_length(int64_t asked, int64_t most, const char *name, int64_t *length, const struct log *log)

@@ -28,12 +28,12 @@ clattn_status problem_init(struct problem *problem, const clattn_plan_desc *desc
 clattn_status problem_extent(const struct problem *problem, const clattn_operands *operands, struct extent *extent,
                              const struct log *log);
 
+/* The rule's decay, or none where the problem leaves its gate out. */
+enum decay problem_decay(const struct problem *problem);
+
 /* Whether the problem's state has a normalizer (z, n) and a stabilizer (m) beside S. */
 int problem_normalized(const struct problem *problem);
 int problem_stabilized(const struct problem *problem);
-
-/* The rule's decay, but for the options that leave it out. */
-enum decay problem_decay(const struct problem *problem);
 
 void problem_operand_info(const struct problem *problem, const struct extent *extent, const struct operand_row *row,
                           clattn_operand_info *info);

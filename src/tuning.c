@@ -1,5 +1,6 @@
 #include "tuning.h"
 
+#include "matrix.h"
 #include "plan.h"
 
 #include <string.h>
@@ -185,6 +186,10 @@ clattn_status tuning_tiles(const struct device *device, const struct tuned *tune
 {
     int asked = variant->problem->desc.chunk;
 
+    if (matrix_kernel(variant->kernel)) {
+        TRY(matrix_tiles(device, variant));
+        return tuned != NULL && apply(tuned, variant) > 0 ? matrix_complete(device, variant) : CLATTN_SUCCESS;
+    }
     variant->tiles = (struct tiles){.chunk = asked != 0 ? asked : 16};
     if (device->serial || most_group < 4)
         serial_tiles(device, variant);

@@ -2,6 +2,7 @@
 
 #include "embedded.h"
 #include "file.h"
+#include "matrix.h"
 #include "plan.h"
 
 #include <stdio.h>
@@ -72,32 +73,50 @@ static void strip(char *text)
     *to = '\0';
 }
 
-/* The solver's kernels for the group's representative, tiles and types aside. */
-static struct hash kernel_hash(const struct problem *problem, const struct solver *solver)
+/* A kernel's words for the problem, tiles aside; to be freed; NULL where the device has no engine for it. */
+static char *words_of(const clattn_context *context, const struct problem *problem, enum kernel_id id)
 {
-    clattn_plan_desc desc = {
-        .rule = tuning_representative(problem), .seq_len = 1, .heads = 1, .key_dim = 1, .value_dim = 1};
+    struct variant variant = {.kernel = id,
+                              .problem = problem,
+                              .out = dtype_name(problem->desc.dtype),
+                              .value = "value_plain.clh",
+                              .output = "output_plain.clh",
+                              .value_dim = (int)problem->desc.value_dim,
+                              .engine = context->engine};
+
+    return matrix_kernel(id) && context->engine == NULL ? NULL : kernel_words(&variant);
+}
+
+/* The solver's kernels for the group's representative. */
+static struct hash kernel_hash(const clattn_context *context, const struct problem *problem,
+                               const struct solver *solver)
+{
+    clattn_plan_desc desc = {.rule = tuning_representative(problem),
+                             .dtype = problem->desc.dtype,
+                             .seq_len = 1,
+                             .heads = 1,
+                             .key_dim = problem->desc.key_dim,
+                             .value_dim = problem->desc.value_dim};
     struct hash hash = {0, 0};
     struct problem usual;
 
     if (problem_init(&usual, &desc, NULL) != CLATTN_SUCCESS)
         return hash;
     for (int id = 0; id < KERNEL_COUNT; id++) {
-        struct variant variant = {
-            .kernel = (enum kernel_id)id, .problem = &usual, .value = "value_plain.clh", .output = "output_plain.clh"};
-        char *source = solver_kernels(solver) >> id & 1 ? kernel_words(&variant) : NULL;
-        if (source != NULL) {
-            strip(source);
-            hash = hash_text(hash, source);
+        char *words = solver_kernels(solver) >> id & 1 ? words_of(context, &usual, (enum kernel_id)id) : NULL;
+        if (words != NULL) {
+            strip(words);
+            hash = hash_text(hash, words);
         }
-        free(source);
+        free(words);
     }
     return hash;
 }
 
-void tuning_key(struct tuning_entry *entry, const struct device *device, const struct problem *problem,
+void tuning_key(struct tuning_entry *entry, const clattn_context *context, const struct problem *problem,
                 const struct solver *solver)
 {
+    const struct device *device = &context->device;
     char name[HASH_DIGITS];
 
     memset(entry, 0, sizeof *entry);
@@ -107,7 +126,7 @@ void tuning_key(struct tuning_entry *entry, const struct device *device, const s
     tuning_group(problem, entry->group);
     snprintf(entry->dtype, sizeof entry->dtype, "%s", dtype_name(problem->desc.dtype));
     snprintf(entry->solver, sizeof entry->solver, "%s", solver->name);
-    snprintf(entry->kernel, sizeof entry->kernel, "%s", hash_name(kernel_hash(problem, solver), name));
+    snprintf(entry->kernel, sizeof entry->kernel, "%s", hash_name(kernel_hash(context, problem, solver), name));
     entry->key_dim = problem->desc.key_dim;
     entry->value_dim = problem->desc.value_dim;
     entry->heads = bucket(problem);
@@ -206,21 +225,21 @@ static const struct tuning_entry *find_in(const struct tuning_table *table, cons
     return best;
 }
 
-const struct tuning_entry *tuning_find(const struct tuning_layers *layers, const struct device *device,
-                                       const struct problem *problem, const struct solver *solver, int any_driver,
-                                       int *layer)
+const struct tuning_entry *tuning_find(const clattn_context *context, const struct problem *problem,
+                                       const struct solver *solver, int any_driver, int *layer)
 {
+    const struct tuning_table *tables = context->tuning.tables;
     const struct tuning_entry *entry = NULL;
     struct tuning_entry key;
 
     for (*layer = 0; *layer < LAYER_COUNT; ++*layer)
-        if (layers->tables[*layer].count > 0)
+        if (tables[*layer].count > 0)
             break;
     if (*layer == LAYER_COUNT)
         return NULL;
-    tuning_key(&key, device, problem, solver);
+    tuning_key(&key, context, problem, solver);
     for (*layer = 0; *layer < LAYER_COUNT && entry == NULL; ++*layer)
-        entry = find_in(&layers->tables[*layer], &key, any_driver);
+        entry = find_in(&tables[*layer], &key, any_driver);
     --*layer;
     return entry;
 }

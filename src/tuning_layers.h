@@ -22,12 +22,11 @@ const char *tuning_layer_name(const struct tuning_layers *layers, int layer);
 
 /* The best entry for a problem and solver: its kernels as they are now, the nearest number of heads; the driver's own entry
  * before another's, which counts only with any_driver. NULL when there is none. */
-const struct tuning_entry *tuning_find(const struct tuning_layers *layers, const struct device *device,
-                                       const struct problem *problem, const struct solver *solver, int any_driver,
-                                       int *layer);
+const struct tuning_entry *tuning_find(const clattn_context *context, const struct problem *problem,
+                                       const struct solver *solver, int any_driver, int *layer);
 
-/* The key of a problem on a device: every field of the key filled. */
-void tuning_key(struct tuning_entry *entry, const struct device *device, const struct problem *problem,
+/* The key of a problem on a context's device: every field of the key filled. */
+void tuning_key(struct tuning_entry *entry, const clattn_context *context, const struct problem *problem,
                 const struct solver *solver);
 
 /* "scalar+key": decay and erase. Rules of a group differ in words that cost little. */

@@ -52,7 +52,7 @@ static struct tuning_entry some_entry(int chunk)
     struct problem problem;
 
     assert_status(problem_init(&problem, &desc, NULL), SUCCESS);
-    tuning_key(&entry, &test_device.context->device, &problem, &solver_chunk_scan);
+    tuning_key(&entry, test_device.context, &problem, &solver_chunk_scan);
     strcpy(entry.tuner, "0.1.0");
     strcpy(entry.date, "2026-11-21");
     entry.seq_len = 20;
@@ -309,7 +309,7 @@ static void test_solver_choice(void **state)
         struct problem problem;
         struct tuning_entry key;
         assert_status(problem_init(&problem, &any, NULL), SUCCESS);
-        tuning_key(&key, &test_device.context->device, &problem, &solver_recurrent);
+        tuning_key(&key, test_device.context, &problem, &solver_recurrent);
         strcpy(token.kernel, key.kernel);
         put(LAYER_FILE, &chunk);
         put(LAYER_FILE, &token);

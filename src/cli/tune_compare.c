@@ -82,7 +82,7 @@ static clattn_status compare_solver(struct comparison *comparison, const clattn_
     int layer;
 
     TRY(problem_init(&problem, desc, &comparison->log));
-    entry = tuning_find(&context->tuning, &context->device, &problem, solver, 1, &layer);
+    entry = tuning_find(context, &problem, solver, 1, &layer);
     if (entry == NULL)
         return CLATTN_SUCCESS;
     open.seq_len = 0;

@@ -41,10 +41,19 @@ static int write_text(const char *path, char *json)
     return status;
 }
 
-/* Whether the kernels are still those that were measured. */
-static int is_current(const struct tuning_entry *entry, const struct device *device)
+static clattn_dtype dtype_of(const struct tuning_entry *entry)
 {
-    clattn_plan_desc desc = {.seq_len = 1, .heads = 1, .key_dim = 1, .value_dim = 1};
+    for (int dtype = 0; dtype < DTYPE_COUNT; dtype++)
+        if (strcmp(dtype_name((clattn_dtype)dtype), entry->dtype) == 0)
+            return (clattn_dtype)dtype;
+    return CLATTN_F32;
+}
+
+/* Whether the kernels are still those that were measured. */
+static int is_current(const struct tuning_entry *entry, const clattn_context *context)
+{
+    clattn_plan_desc desc = {
+        .seq_len = 1, .heads = 1, .key_dim = entry->key_dim, .value_dim = entry->value_dim, .dtype = dtype_of(entry)};
     struct tuning_entry key;
     struct problem problem;
     char group[32];
@@ -54,7 +63,7 @@ static int is_current(const struct tuning_entry *entry, const struct device *dev
         if (problem_init(&problem, &desc, NULL) != CLATTN_SUCCESS ||
             strcmp(tuning_group(&problem, group), entry->group) != 0)
             continue;
-        tuning_key(&key, device, &problem, entry->tuned.solver);
+        tuning_key(&key, context, &problem, entry->tuned.solver);
         return strcmp(key.kernel, entry->kernel) == 0;
     }
     return 0;
@@ -72,7 +81,7 @@ int tune_show(const struct settings *settings, struct target *target)
             char note[1024];
             cJSON *row = tune_entry_row(entry);
             snprintf(note, sizeof note, "%s%s%s", tuning_layer_name(&context->tuning, layer),
-                     is_current(entry, &context->device) ? "" : "; not used: the kernels have changed",
+                     is_current(entry, context) ? "" : "; not used: the kernels have changed",
                      driver ? "" : "; another driver");
             cJSON_AddStringToObject(row, "note", note);
             cJSON_AddItemToArray(rows, row);

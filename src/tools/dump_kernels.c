@@ -1,6 +1,7 @@
-/* clattn_dump_kernels DIRECTORY [SUB_GROUP]: the source of every kernel that plans for a usual GPU are made of, a file each, its name
- * in the first line: what cmake/offline_compile.sh compiles. SUB_GROUP is the narrowest of an Intel GPU. No OpenCL is needed: the plans are made on a table of
- * functions that only notes the sources. */
+/* clattn_dump_kernels DIRECTORY [SUB_GROUP [ENGINE]]: the source of every kernel that plans for a usual GPU are made of, a file
+ * each, its name in the first line: what cmake/offline_compile.sh compiles. SUB_GROUP is the narrowest of an Intel GPU, else 0;
+ * with ENGINE the kernels are those of that matrix engine. No OpenCL is needed: the plans are made on a table of functions that
+ * only notes the sources. */
 #include "check/check.h"
 #include "context.h"
 #include "problem.h"
@@ -167,9 +168,36 @@ static void dump_sizes(clattn_context *context, clattn_rule rule, clattn_mode mo
     dump(context, desc, "");
 }
 
-int main(int argc, char **argv)
+enum { ENGINE_LOCAL_MEMORY = 48 << 10 };
+
+/* The kernels of one engine: every rule in chunks, in both types. */
+static int dump_engine(clattn_context *context, const char *name)
+{
+    context->engine = engine_get(name);
+    if (context->engine == NULL) {
+        fprintf(stderr, "no matrix engine is named %s; there are %s\n", name, engine_names());
+        return 2;
+    }
+    context->device.info.local_memory = ENGINE_LOCAL_MEMORY;
+    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < CLATTN_RULE_COUNT; rule++)
+        dump_rule(context, rule, CLATTN_MODE_CHUNK);
+    return 0;
+}
+
+static void dump_plain(clattn_context *context)
 {
     static const clattn_rule kinds[] = {CLATTN_SIMPLE_GLA, CLATTN_GATED_DELTA_RULE, CLATTN_KDA};
+
+    for (clattn_mode mode = CLATTN_MODE_RECURRENT; mode <= CLATTN_MODE_CHUNK; mode++) {
+        for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < CLATTN_RULE_COUNT; rule++)
+            dump_rule(context, rule, mode);
+        for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+            dump_sizes(context, kinds[i], mode);
+    }
+}
+
+int main(int argc, char **argv)
+{
     clattn_context context = {.log = {.fn = print_log},
                               .device = {.cl = &functions,
                                          .info = {.name = "a usual GPU",
@@ -178,20 +206,18 @@ int main(int argc, char **argv)
                                                   .local_memory = 32 << 10,
                                                   .max_work_group = 256}}};
 
-    if (argc != 2 && argc != 3) {
-        fprintf(stderr, "usage: clattn_dump_kernels DIRECTORY [SUB_GROUP]\n");
+    if (argc < 2 || argc > 4) {
+        fprintf(stderr, "usage: clattn_dump_kernels DIRECTORY [SUB_GROUP [ENGINE]]\n");
         return 2;
     }
     directory = argv[1];
-    if (argc == 3)
+    if (argc > 2)
         context.device.sub_group = atoi(argv[2]);
     lock_init(&context.lock);
-    for (clattn_mode mode = CLATTN_MODE_RECURRENT; mode <= CLATTN_MODE_CHUNK; mode++) {
-        for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < CLATTN_RULE_COUNT; rule++)
-            dump_rule(&context, rule, mode);
-        for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-            dump_sizes(&context, kinds[i], mode);
-    }
+    if (argc < 4)
+        dump_plain(&context);
+    else
+        failed = dump_engine(&context, argv[3]);
     while (context.programs != NULL) {
         struct program *next = context.programs->next;
         free(context.programs->source);

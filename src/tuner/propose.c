@@ -1,5 +1,6 @@
 #include "tuner/propose.h"
 
+#include "matrix.h"
 #include "tuning.h"
 
 #include <string.h>
@@ -70,10 +71,13 @@ static int tiles_of(const struct propose *propose, const struct tuned *tuned, st
     for (int id = 0; id < KERNEL_COUNT; id++) {
         struct variant variant = {.kernel = (enum kernel_id)id,
                                   .problem = propose->problem,
-                                  .value_dim = (int)propose->problem->desc.value_dim};
+                                  .out = dtype_name(propose->problem->desc.dtype),
+                                  .value_dim = (int)propose->problem->desc.value_dim,
+                                  .engine = propose->context->engine};
         if (!(kernels >> id & 1))
             continue;
-        if (tuning_tiles(propose->device, tuned, &variant, 256) != CLATTN_SUCCESS)
+        if ((matrix_kernel(variant.kernel) && variant.engine == NULL) ||
+            tuning_tiles(&propose->context->device, tuned, &variant, 256) != CLATTN_SUCCESS)
             return 0;
         tiles[id] = variant.tiles;
     }

@@ -5,7 +5,7 @@
 #include "plan.h"
 
 struct propose {
-    const struct device *device;
+    const clattn_context *context;
     const struct problem *problem;
     uint64_t random; /* the generator's state */
 };

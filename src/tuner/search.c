@@ -340,8 +340,7 @@ static clattn_status run_all(struct state *state)
     TRY(trial_open(&state->trial, search->device, search->solver, &search->desc, search->log));
     state->result->tokens = state->trial.tensors.desc.seq_len;
     TRY(problem_init(&state->problem, &state->trial.tensors.desc, &search->log));
-    state->propose =
-        (struct propose){&search->device->context->device, &state->problem, search->seed * 0x9e3779b97f4a7c15u};
+    state->propose = (struct propose){search->device->context, &state->problem, search->seed * 0x9e3779b97f4a7c15u};
     TRY(run_default(state));
     take_journal(state);
     search_space(state);

@@ -2,6 +2,7 @@
 
 #include "file.h"
 #include "system.h"
+#include "tuner/propose.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,7 +79,7 @@ static clattn_status tune_solver(const struct tune *tune, const struct tune_resu
     TRY(problem_init(&problem, &whole->desc, &tune->log));
     search.desc.seq_len = 0;
     TRY(check_device_open(&device, tune->device, tune->log.fn, tune->log.user));
-    tuning_key(&outcome->entry, &device.context->device, &problem, outcome->solver);
+    tuning_key(&outcome->entry, device.context, &problem, outcome->solver);
     name_item(item, sizeof item, &outcome->entry);
     search.item = item;
     outcome->known = journal_finished(tune->journal, item) && find_saved(tune, &outcome->entry);
@@ -109,6 +110,23 @@ static clattn_status finish(const struct tune *tune, struct tune_result *result)
     return status;
 }
 
+/* The solvers whose default the device can have for the problem. */
+static clattn_status list_solvers(const struct tune *tune, const struct problem *problem, struct tune_result *result)
+{
+    struct check_device device;
+
+    TRY(check_device_open(&device, tune->device, tune->log.fn, tune->log.user));
+    for (int i = 0; solver_at(i) != NULL; i++) {
+        const struct propose propose = {device.context, problem, 0};
+        const struct tuned usual = tuned_default(solver_at(i));
+        if (propose_is_sound(&propose, &usual))
+            result->outcomes[result->count++] =
+                (struct tune_outcome){.solver = usual.solver, .status = CLATTN_UNSUPPORTED};
+    }
+    check_device_close(&device);
+    return CLATTN_SUCCESS;
+}
+
 /* What the lengths take of the budget: their inputs and plans, then runs. */
 static double crossover_seconds(double budget)
 {
@@ -128,14 +146,10 @@ clattn_status tune_problem(const struct tune *tune, const clattn_plan_desc *desc
     TRY(problem_init(&problem, &full, &tune->log));
     result->desc = problem.desc;
     tuning_group(&problem, result->group);
-    while (solver_at(result->count) != NULL)
-        result->count++;
-    for (int left = result->count; left > 0 && !result->stopped;
-         left--) { /* small spaces leave their time to large ones */
+    TRY(list_solvers(tune, &problem, result));
+    for (int left = result->count; left > 0 && !result->stopped; left--) { /* a small space leaves its time to others */
         struct tune_outcome *outcome = &result->outcomes[left - 1];
         double rest = searches - (now_seconds() - start);
-        outcome->solver = solver_at(left - 1);
-        outcome->status = CLATTN_UNSUPPORTED;
         TRY(tune_solver(tune, result, rest / left, outcome));
         result->stopped = outcome->result.stopped;
     }

@@ -1,0 +1,51 @@
+/* Per chunk of a head, what scan_matrix needs and the state has no part in: the scores A, the erase's T = (I + M)⁻¹ and its kin,
+ * factors of the rows; and the rows themselves where they do not serve as they lie in memory. One group: one chunk of one head. */
+KERNEL
+prepare_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
+               global const gate_t *g, long4 g_at, global const gate_t *beta, long4 beta_at, global const erase_t *p,
+               long4 p_at, global const data_t *e, long4 e_at, global const gate_t *w, long4 w_at,
+               global const gate_t *u, long4 u_at, global const int *cu, long4 cu_at, global uint *records,
+               long4 records_at, global uint *rows, long4 rows_at, int seq_len, int sequences, float scale)
+{
+    local data_t tiles[TILES * STREAM] __attribute__((aligned(64))), halves[MATRICES * CHUNK * HP] __attribute__((aligned(64)));
+    local float scores[SCORES * CHUNK * MP], norm_q[CHUNK], norm_k[CHUNK], strength[CHUNK], norm_part[CHUNK * NORM_LANES];
+    ERASE_PREPARE_LOCALS
+    DECAY_PREPARE_LOCALS
+    ENGINE_LOCALS
+    engine_t m = engine_begin();
+    chunk_t chunk = chunk_of_slot(get_group_id(0), get_group_id(1), sequences, seq_len, cu, cu_at);
+    int heads = get_num_groups(1);
+    long slot = get_group_id(0);
+    global uint *record = records + records_at.x + (slot * heads + chunk.at.head) * MATRIX_RECORD;
+    global uint *factors = record + MATRICES * MATRIX_FRAGS;
+
+    if (chunk.count <= 0)
+        return;
+    fill_queries(stream_tile(STREAM_Q), q + at_row(q_at, chunk.at.batch, chunk.at.first, chunk.at.qk_head), q_at.z, chunk);
+    fill_rows(stream_tile(STREAM_K), write_row(k, chunk, chunk.at.qk_head), k_at.z, chunk.count);
+    erase_fill(chunk);
+    copies_commit();
+    values_make(chunk);
+    decay_load(chunk);
+    for_each(i, CHUNK)
+    {
+        norm_q[i] = norm_k[i] = 1;
+        strength[i] = write_strength(chunk, i);
+    }
+    copies_wait(0);
+    SYNC();
+    decay_sum();
+    rows_norms(norm_q, stream_tile(STREAM_Q));
+    rows_norms(norm_k, stream_tile(STREAM_K));
+    SYNC();
+    rows_map(stream_tile(STREAM_Q), norm_q);
+    rows_map(stream_tile(STREAM_K), norm_k);
+    matrix_scores();
+    erase_solve();
+    half_put(halves, scores, 0);
+    erase_halves();
+    record_factors(factors);
+    SYNC();
+    record_frags(m, record, halves);
+    rows_finish();
+}

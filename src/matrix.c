@@ -1,0 +1,192 @@
+#include "matrix.h"
+
+#include <string.h>
+
+/* What a rule's erase adds to the kernels: rows of this table are the constants of cl/matrix_erase_*.clh. */
+static const struct {
+    const char *header;
+    int streams; /* of rows */
+    int own;     /* one stream more where rows are decayed */
+    int tiles;   /* streams that prepare reads */
+    int matrices, scores, inverses;
+    int most_chunk;
+} erases[] = {
+    [ERASE_NONE] = {"matrix_erase_none.clh", 2, 0, 2, 1, 1, 0, 32},
+    [ERASE_KEY] = {"matrix_erase_key.clh", 2, 1, 2, 2, 2, 1, 32},
+    [ERASE_OPERAND] = {"matrix_erase_operand.clh", 3, 0, 3, 2, 2, 1, 16},
+    [ERASE_GATED] = {"matrix_erase_gated.clh", 3, 0, 3, 2, 2, 1, 16},
+    [ERASE_LOW_RANK] = {"matrix_erase_low_rank.clh", 4, 0, 4, 4, 4, 2, 16},
+};
+
+static const char *const decay_headers[] = {[DECAY_NONE] = "matrix_decay_none.clh",
+                                            [DECAY_SCALAR] = "matrix_decay_scalar.clh",
+                                            [DECAY_CHANNEL] = "matrix_decay_channel.clh"};
+
+enum { TILE = 16, CHANNELS = 32, PAD = 8, SUB_GROUPS = 4, MOST_STAGES = 4, SLICES = 8, NORM_LANES = 4 };
+
+int matrix_kernel(enum kernel_id id)
+{
+    return id == KERNEL_PREPARE_MATRIX || id == KERNEL_SCAN_MATRIX;
+}
+
+static int round_up(int64_t x, int n)
+{
+    return (int)((x + n - 1) / n * n);
+}
+
+static int decayed(const struct variant *variant)
+{
+    return problem_decay(variant->problem) == DECAY_CHANNEL;
+}
+
+/* Whether prepare must write the rows that scan reads. */
+static int made(const struct variant *variant)
+{
+    const clattn_plan_desc *desc = &variant->problem->desc;
+
+    enum erase erase = variant->problem->rule->erase;
+
+    return decayed(variant) || erase == ERASE_GATED || desc->feature_map != 0 || desc->steps > 1 ||
+           desc->key_dim % CHANNELS != 0 ||
+           (erase == ERASE_LOW_RANK && desc->flags & CLATTN_QK_L2NORM); /* a norm of k is no factor of e */
+}
+
+static int width(const struct variant *variant)
+{
+    return round_up(variant->problem->desc.key_dim, CHANNELS);
+}
+
+static int streams(const struct variant *variant)
+{
+    enum erase erase = variant->problem->rule->erase;
+    return erases[erase].streams + (decayed(variant) ? erases[erase].own : 0);
+}
+
+static int factor_floats(const struct variant *variant)
+{
+    return decayed(variant) ? width(variant) : 3 * variant->tiles.chunk + 4;
+}
+
+void matrix_headers(const struct variant *variant, const char *headers[MATRIX_HEADERS])
+{
+    const struct rule *rule = variant->problem->rule;
+    const char *values = variant->value_ones ? "values_ones.clh"
+                         : rule->write == WRITE_GATED ? "values_gated.clh"
+                                                      : "values_plain.clh";
+    const char *const list[MATRIX_HEADERS] = {
+        variant->engine->instructions,
+        variant->engine->words,
+        rule->read == READ_BONUS ? "read_bonus.clh" : "read_after.clh",
+        rule->write == WRITE_BETA || rule->write == WRITE_EXP ? "strength_operand.clh" : "strength_none.clh",
+        values,
+        erases[rule->erase].header,
+        decay_headers[problem_decay(variant->problem)],
+        made(variant) ? "rows_made.clh" : "rows_raw.clh",
+        variant->tiles.key_split == 2 ? "share_two.clh" : "share_one.clh",
+        variant->output,
+        "matrix_scan.clh",
+    };
+
+    for (int i = 0; i < MATRIX_HEADERS; i++)
+        headers[i] = list[i];
+    if (variant->kernel == KERNEL_PREPARE_MATRIX) /* it ends with the rows */
+        headers[8] = NULL;
+}
+
+static int64_t scan_bytes(const struct variant *variant)
+{
+    const struct tiles *t = &variant->tiles;
+    int out = strcmp(variant->out, "f32") == 0 ? 4 : 2;
+    int64_t stage = (int64_t)streams(variant) * t->chunk * (width(variant) + PAD) + t->chunk * (t->block_v * out / 2 + PAD) +
+                    2 * factor_floats(variant);
+    int64_t share = t->key_split == 2 ? 2 * t->block_v / TILE * 2 * t->chunk * TILE : 0;
+
+    return 2 * t->stages * stage + 4 * share;
+}
+
+static int64_t prepare_bytes(const struct variant *variant)
+{
+    int chunk = variant->tiles.chunk;
+    enum erase erase = variant->problem->rule->erase;
+    int64_t halves = erases[erase].tiles * chunk * (width(variant) + PAD) + erases[erase].matrices * chunk * (chunk + PAD);
+    int64_t floats = (erases[erase].scores + erases[erase].inverses) * chunk * (chunk + 1) + (3 + NORM_LANES) * chunk;
+
+    floats += decayed(variant) ? chunk * (width(variant) + 4) + chunk * chunk * SLICES : 2 * chunk + 1;
+    return 2 * halves + 4 * floats;
+}
+
+size_t matrix_local_bytes(const struct variant *variant)
+{
+    int64_t scratch = variant->engine->vendor == 0 ? 32 * variant->tiles.group : 0;
+
+    return (size_t)(scratch + (variant->kernel == KERNEL_SCAN_MATRIX ? scan_bytes(variant) : prepare_bytes(variant)));
+}
+
+int64_t matrix_record_floats(const struct variant *variant)
+{
+    int64_t chunk = variant->tiles.chunk;
+    return erases[variant->problem->rule->erase].matrices * chunk * chunk / 2 + factor_floats(variant);
+}
+
+int64_t matrix_row_floats(const struct variant *variant)
+{
+    int64_t values = variant->problem->rule->write == WRITE_GATED ? round_up(variant->problem->desc.value_dim, 8) : 0;
+
+    return made(variant) ? variant->tiles.chunk * (streams(variant) * (int64_t)width(variant) + values) / 2 : 0;
+}
+
+/* What the words do not cover. */
+static int takes(const struct variant *variant)
+{
+    const clattn_plan_desc *desc = &variant->problem->desc;
+
+    return desc->dtype != CLATTN_F32 && !(desc->flags & CLATTN_VALUE_GATE);
+}
+
+/* The work-items of a group. */
+static int group_size(const struct variant *variant)
+{
+    const struct tiles *t = &variant->tiles;
+
+    if (variant->kernel != KERNEL_SCAN_MATRIX)
+        return variant->engine->lanes * SUB_GROUPS;
+    return variant->engine->lanes * (t->key_split * t->block_v / TILE + t->loaders);
+}
+
+static int most_chunk(const struct variant *variant)
+{
+    return decayed(variant) ? TILE : erases[variant->problem->rule->erase].most_chunk;
+}
+
+clattn_status matrix_complete(const struct device *device, struct variant *variant)
+{
+    struct tiles *t = &variant->tiles;
+    int columns = round_up(variant->value_dim, TILE);
+
+    t->block_v = t->block_v < columns ? t->block_v : columns;
+    t->group = group_size(variant);
+    return t->chunk <= most_chunk(variant) && (size_t)t->group <= device->info.max_work_group &&
+                   matrix_local_bytes(variant) <= device->info.local_memory
+               ? CLATTN_SUCCESS
+               : CLATTN_UNSUPPORTED;
+}
+
+clattn_status matrix_tiles(const struct device *device, struct variant *variant)
+{
+    const clattn_plan_desc *desc = &variant->problem->desc;
+    int most = most_chunk(variant);
+    struct tiles *t = &variant->tiles;
+
+    *t = (struct tiles){.vec = 4, .block_k = 16, .chunk = desc->chunk != 0 ? desc->chunk : most, .lanes_k = 1};
+    if (!takes(variant) || (t->chunk != TILE && t->chunk != 2 * TILE) || t->chunk > most)
+        return CLATTN_UNSUPPORTED;
+    t->key_split = variant->engine->key_split;
+    t->loaders = variant->engine->loaders;
+    t->block_v = variant->value_dim > TILE ? 2 * TILE : TILE;
+    if (variant->kernel != KERNEL_SCAN_MATRIX)
+        t->loaders = 0;
+    t->group = group_size(variant);
+    for (t->stages = MOST_STAGES; t->stages > 1 && matrix_local_bytes(variant) > device->info.local_memory; t->stages--)
+        ;
+    return matrix_local_bytes(variant) > device->info.local_memory ? CLATTN_UNSUPPORTED : CLATTN_SUCCESS;
+}

@@ -1,0 +1,26 @@
+/* The kernels on matrix engines: which headers compose one, and how much it stages, records and keeps (cl/matrix.clh). */
+#ifndef CLATTN_SRC_MATRIX_H
+#define CLATTN_SRC_MATRIX_H
+
+#include "kernel.h"
+
+/* Whether the variant is one of the matrix kernels. */
+int matrix_kernel(enum kernel_id id);
+
+/* The headers of cl/ in order, ending with NULL, ahead of the kernel's file. */
+enum { MATRIX_HEADERS = 12 };
+void matrix_headers(const struct variant *variant, const char *headers[MATRIX_HEADERS]);
+
+size_t matrix_local_bytes(const struct variant *variant);
+
+/* Workspace per chunk and head, in floats. */
+int64_t matrix_record_floats(const struct variant *variant);
+int64_t matrix_row_floats(const struct variant *variant); /* 0 where rows stay in the operands */
+
+/* Tiles by rule of thumb; UNSUPPORTED where nothing fits local memory or the engine does not take the problem. */
+clattn_status matrix_tiles(const struct device *device, struct variant *variant);
+
+/* What follows from tiles of which some fields were chosen otherwise; UNSUPPORTED where they do not go together. */
+clattn_status matrix_complete(const struct device *device, struct variant *variant);
+
+#endif

@@ -1,0 +1,44 @@
+/* Chunks on a matrix engine: prepare_matrix, parallel over all chunks, then scan_matrix with the state in registers. */
+#include "plan.h"
+
+#include "matrix.h"
+
+static clattn_status add(struct clattn_plan *plan, int most_group, struct text *description)
+{
+    const clattn_plan_desc *desc = &plan->problem.desc;
+    struct pass passes[2], main_pass = {0};
+    struct extent extent;
+    int count = plan_passes(plan, passes);
+    struct variant prepare = plan_variant(plan, KERNEL_PREPARE_MATRIX, main_pass);
+    int64_t chunks;
+
+    if (plan->context->engine == NULL)
+        return CLATTN_UNSUPPORTED;
+    plan->sources[ROLE_records] = (struct source){SOURCE_SECTION, SECTION_RECORDS};
+    plan->sources[ROLE_rows] = (struct source){SOURCE_SECTION, SECTION_ROWS};
+    TRY(problem_extent(&plan->problem, &(clattn_operands){.batch = 0}, &extent, NULL));
+    TRY(plan_add(plan, &prepare, main_pass, GRID_SLOTS, most_group, description));
+    chunks = plan_slots(&plan->problem, &extent, prepare.tiles.chunk) * desc->heads;
+    /* scan fetches one chunk ahead, past the last too */
+    plan_reserve(plan, SECTION_RECORDS, (chunks + desc->heads) * matrix_record_floats(&prepare));
+    plan_reserve(plan, SECTION_ROWS, chunks * matrix_row_floats(&prepare));
+    for (int i = 0; i < count; i++) {
+        struct variant scan = plan_variant(plan, KERNEL_SCAN_MATRIX, passes[i]);
+        TRY(plan_add(plan, &scan, passes[i], GRID_SEQUENCES, most_group, description));
+    }
+    return CLATTN_SUCCESS;
+}
+
+/* clang-format off */
+enum { PREPARE = 1 << KERNEL_PREPARE_MATRIX, SCAN = 1 << KERNEL_SCAN_MATRIX };
+static const struct parameter parameters[] = {
+    {"chunk",          PREPARE | SCAN, offsetof(struct tiles, chunk),     {16, 32, BY_THUMB}},
+    {"scan.block_v",   SCAN,           offsetof(struct tiles, block_v),   {16, 32, 64, 128, BY_THUMB}},
+    {"scan.key_split", SCAN,           offsetof(struct tiles, key_split), {1, 2, BY_THUMB}},
+    {"scan.loaders",   SCAN,           offsetof(struct tiles, loaders),   {0, 1, 2, BY_THUMB}},
+    {"scan.stages",    SCAN,           offsetof(struct tiles, stages),    {2, 3, 4, BY_THUMB}},
+    {NULL, 0, 0, {BY_THUMB}},
+};
+/* clang-format on */
+
+const struct solver solver_matrix_scan = {"matrix_scan", CLATTN_MODE_CHUNK, add, parameters, 1024};
