@@ -288,6 +288,15 @@ static const struct tuned *pick_start(struct state *state, int turn)
     return &state->result->all[best[(size_t)turn % count]].tuned;
 }
 
+static void try_known(struct state *state)
+{
+    const struct search *search = state->search;
+
+    for (size_t i = 0; i < search->known_count && !is_over(state); i++)
+        if (!is_known(state, &search->known[i]) && propose_is_sound(&state->propose, &search->known[i]))
+            try_candidate(state, &search->known[i]);
+}
+
 static void search_space(struct state *state)
 {
     size_t list[CONTENDERS + 1];
@@ -343,6 +352,7 @@ static clattn_status run_all(struct state *state)
     state->propose = (struct propose){search->device->context, &state->problem, search->seed * 0x9e3779b97f4a7c15u};
     TRY(run_default(state));
     take_journal(state);
+    try_known(state);
     search_space(state);
     finish(state);
     return CLATTN_SUCCESS;

@@ -1,5 +1,5 @@
 /* The search of one solver's space for one problem:
- *     the default, timed
+ *     the default, timed; points that were found earlier, perhaps for other kernels
  *     while the budget leaves time for what follows: a point near a good one, or anywhere; first a few tokens, checked and
  *       timed; the faster ones all tokens; from time to time the best few again, one after the other
  *     a last round of the best few and the default, interleaved; the winner is checked on awkward shapes, or the next
@@ -47,6 +47,8 @@ struct search {
     clattn_plan_desc desc; /* seq_len 0: the solver's */
     double budget;         /* seconds */
     uint64_t seed;
+    const struct tuned *known; /* to be tried first */
+    size_t known_count;
     struct journal *journal; /* or NULL */
     const char *item;        /* this search's name in the journal */
     struct search_events events;

@@ -60,6 +60,23 @@ static void fill_entry(struct tuning_entry *entry, const struct search_result *r
     strftime(entry->date, sizeof entry->date, "%Y-%m-%d", gmtime(&now));
 }
 
+/* What was found for the key earlier, for whatever driver and kernels; returns the number. */
+enum { MAX_KNOWN = 8 };
+static size_t list_known(const clattn_context *context, const struct tuning_entry *key, struct tuned known[MAX_KNOWN])
+{
+    size_t count = 0;
+
+    for (int layer = 0; layer < LAYER_COUNT; layer++)
+        for (size_t i = 0; i < context->tuning.tables[layer].count && count < MAX_KNOWN; i++) {
+            const struct tuning_entry *entry = &context->tuning.tables[layer].entries[i];
+            struct tuning_entry asked = *key;
+            memcpy(asked.driver, entry->driver, sizeof asked.driver);
+            if (tuning_same_key(entry, &asked))
+                known[count++] = entry->tuned;
+        }
+    return count;
+}
+
 /* A solver's space, in a context of its own: programs that were only tried go with it. */
 static clattn_status tune_solver(const struct tune *tune, const struct tune_result *whole, double budget,
                                  struct tune_outcome *outcome)
@@ -73,6 +90,7 @@ static clattn_status tune_solver(const struct tune *tune, const struct tune_resu
                             .seed = tune->seed,
                             .journal = tune->journal,
                             .events = tune->events};
+    struct tuned known[MAX_KNOWN];
     struct problem problem;
     char item[384];
 
@@ -82,6 +100,8 @@ static clattn_status tune_solver(const struct tune *tune, const struct tune_resu
     tuning_key(&outcome->entry, device.context, &problem, outcome->solver);
     name_item(item, sizeof item, &outcome->entry);
     search.item = item;
+    search.known = known;
+    search.known_count = list_known(device.context, &outcome->entry, known);
     outcome->known = journal_finished(tune->journal, item) && find_saved(tune, &outcome->entry);
     if (!outcome->known)
         outcome->status = search_run(&search, &outcome->result);
