@@ -22,7 +22,7 @@ static clattn_plan_desc small_desc(const struct clattn_plan *plan)
     desc.batch = 1;
     desc.sequences = desc.flags & CLATTN_CU_SEQLENS ? 2 : 0;
     desc.seq_len = 2 * chunk + 3;
-    desc.mode = CLATTN_MODE_AUTO;
+    desc.scale = 0; /* an argument: no kernel depends on it, and the caller's may leave the type's range */
     return desc;
 }
 

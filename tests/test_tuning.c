@@ -387,6 +387,20 @@ static void test_self_test(void **state)
     }
 }
 
+/* Results out of the type's range are the caller's affair, not a fault of the kernels. */
+static void test_large_scale(void **state)
+{
+    clattn_plan_desc large = desc;
+    clattn_plan *plan;
+
+    (void)state;
+    large.dtype = CLATTN_F16;
+    large.scale = 1e30;
+    assert_status(clattn_plan_create(&plan, test_device.context, &large), SUCCESS);
+    assert_int_equal(strlen(test_log_text), 0);
+    clattn_plan_destroy(plan);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -395,6 +409,7 @@ int main(void)
         cmocka_unit_test_setup(test_layers, forget),        cmocka_unit_test_setup(test_ignored, forget),
         cmocka_unit_test_setup(test_nearest_heads, forget), cmocka_unit_test_setup(test_impossible, forget),
         cmocka_unit_test_setup(test_solver_choice, forget), cmocka_unit_test_setup(test_self_test, forget),
+        cmocka_unit_test_setup(test_large_scale, forget),
     };
 
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);
