@@ -8,7 +8,7 @@ prepare_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4
                long4 records_at, global uint *rows, long4 rows_at, int seq_len, int sequences, float scale)
 {
     local data_t tiles[TILES * STREAM] __attribute__((aligned(64))), halves[MATRICES * CHUNK * HP] __attribute__((aligned(64)));
-    local float scores[SCORES * CHUNK * MP], norm_q[CHUNK], norm_k[CHUNK], strength[CHUNK], norm_part[CHUNK * NORM_LANES];
+    local float norm_q[CHUNK], norm_k[CHUNK], strength[CHUNK], norm_part[2 * CHUNK * NORM_LANES];
     ERASE_PREPARE_LOCALS
     DECAY_PREPARE_LOCALS
     ENGINE_LOCALS
@@ -24,26 +24,22 @@ prepare_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4
     fill_queries(stream_tile(STREAM_Q), q + at_row(q_at, chunk.at.batch, chunk.at.first, chunk.at.qk_head), q_at.z, chunk);
     fill_rows(stream_tile(STREAM_K), write_row(k, chunk, chunk.at.qk_head), k_at.z, chunk.count);
     erase_fill(chunk);
-    copies_commit();
     values_make(chunk);
+    upper_zero(halves);
     decay_load(chunk);
     for_each(i, CHUNK)
     {
         norm_q[i] = norm_k[i] = 1;
         strength[i] = write_strength(chunk, i);
     }
-    copies_wait(0);
     SYNC();
     decay_sum();
-    rows_norms(norm_q, stream_tile(STREAM_Q));
-    rows_norms(norm_k, stream_tile(STREAM_K));
+    rows_norms();
     SYNC();
     rows_map(stream_tile(STREAM_Q), norm_q);
     rows_map(stream_tile(STREAM_K), norm_k);
     matrix_scores();
     erase_solve();
-    half_put(halves, scores, 0);
-    erase_halves();
     record_factors(factors);
     SYNC();
     record_frags(m, record, halves);

@@ -289,7 +289,8 @@ typedef struct clattn_context_desc {
     clattn_blob_load_fn blob_load;   /* not NULL: called instead of reading files */
     clattn_blob_store_fn blob_store; /* not NULL: called instead of writing files */
     void *blob_user;
-    const char *engine; /* matrix engine by name: "none", or one of "nvidia", … as `clattn devices --engines` lists them; the
+    const char
+        *engine; /* matrix engine by name: "none", or one of "nvidia", … as `clattn devices --engines` lists them; the
                            emulated ones run anywhere, slowly. NULL: CLATTN_ENGINE of the environment, or the device's own */
 } clattn_context_desc;
 

@@ -101,6 +101,7 @@ clattn_status clattn_context_create(clattn_context **context, const clattn_conte
         desc = &defaults;
     (*context)->log = (struct log){desc->log, desc->log_user};
     lock_init(&(*context)->lock);
+    lock_init(&(*context)->probe_lock);
     status = open_context(*context, desc);
     if (status == CLATTN_SUCCESS)
         status = choose_engine(*context, desc->engine);
@@ -128,6 +129,7 @@ void clattn_context_destroy(clattn_context *context)
     cache_free(&context->cache);
     tuning_layers_free(&context->tuning);
     free(context->verdicts);
+    lock_destroy(&context->probe_lock);
     lock_destroy(&context->lock);
     free(context);
 }

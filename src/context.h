@@ -22,12 +22,16 @@ struct verdict {
     int passed; /* 1, or -1: failed */
 };
 
+enum probed { PROBE_UNKNOWN, PROBE_PASSED, PROBE_FAILED };
+
 struct clattn_context {
     struct log log;
     struct device device;
     cl_context cl;
     const struct engine *engine; /* the matrix engine to use, or NULL */
-    mutex lock;                  /* over programs and verdicts */
+    mutex probe_lock;            /* over probed, which says by dtype whether it was found to work */
+    enum probed probed[CLATTN_BF16 + 1];
+    mutex lock; /* over programs and verdicts */
     struct program *programs;
     struct verdict *verdicts;
     size_t verdict_count;

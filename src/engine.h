@@ -10,7 +10,8 @@ struct engine {
     int lanes;                        /* of a sub-group */
     int key_split;                    /* sub-groups that share value columns, as its registers want it */
     int loaders;                      /* sub-groups that only move what the others compute with */
-    cl_uint vendor;                   /* CL_DEVICE_VENDOR_ID of the devices that have it; 0: an emulation, for any device */
+    cl_uint vendor; /* CL_DEVICE_VENDOR_ID of the devices that have it; 0: an emulation, for any device */
+    int generation; /* the least that has it: for NVIDIA ten times the compute capability */
 };
 
 /* By name; NULL for none of that name. */

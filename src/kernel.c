@@ -38,6 +38,7 @@ static const struct {
                             "scan_matrix.cl",
                             {R(q), R(k), R(v), R(o), R(p), R(e), R(den), R(initial), R(final), R(cu), R(records),
                              R(rows), A(seq_len), A(states), ARG_END}},
+    [KERNEL_PROBE_MATRIX] = {"probe_matrix", "probe_matrix.cl", {ARG_END}}, /* probe.c sets its arguments */
 #undef R
 #undef A
 };
@@ -181,7 +182,6 @@ static void add_constants(struct text *text, const struct variant *variant)
         text_format(text, "#define %s %lld\n", numbers[i].name, numbers[i].value);
     if (tiles->sub_group != 0)
         text_format(text, "#define SUB_GROUP %d\n", tiles->sub_group);
-    text_format(text, "#define STAGES_PENDING %d\n", tiles->stages > 1 ? tiles->stages - 2 : 0);
     text_format(text, "#define DATA %s\n#define GATE %s\n#define OUT %s\n", dtype_name(desc->dtype), variant->gate,
                 variant->out);
 }
@@ -195,12 +195,13 @@ static void plain_headers(const struct variant *variant, const char *headers[MAT
 {
     const struct rule *rule = variant->problem->rule;
     const char *const list[MATRIX_HEADERS] = {decay_headers[problem_decay(variant->problem)],
-                             erase_headers[rule->erase],
-                             strength_headers[rule->write],
-                             read_headers[rule->read],
-                             variant->value,
-                             variant->problem->desc.flags & CLATTN_VALUE_GATE ? "mix_gated.clh" : "mix_plain.clh",
-                             variant->output};
+                                              erase_headers[rule->erase],
+                                              strength_headers[rule->write],
+                                              read_headers[rule->read],
+                                              variant->value,
+                                              variant->problem->desc.flags & CLATTN_VALUE_GATE ? "mix_gated.clh"
+                                                                                               : "mix_plain.clh",
+                                              variant->output};
 
     for (int i = 0; i < MATRIX_HEADERS; i++)
         headers[i] = list[i];
@@ -301,6 +302,7 @@ size_t kernel_local_bytes(const struct variant *variant)
     case KERNEL_STABILIZE: floats = 3 * variant->tiles.group + 1; break;
     case KERNEL_PREPARE_MATRIX:
     case KERNEL_SCAN_MATRIX:
+    case KERNEL_PROBE_MATRIX:
     case KERNEL_COUNT: break;
     }
     return (size_t)floats * sizeof(float);
@@ -336,7 +338,8 @@ clattn_status kernel_create(clattn_context *context, const struct variant *varia
     *kernel = NULL;
     if (source == NULL)
         return CLATTN_OUT_OF_MEMORY;
-    *hash = hash_text(*hash, source);
+    if (hash != NULL)
+        *hash = hash_text(*hash, source);
     TRY(program_get(context, source, name, &program));
     *kernel = cl->CreateKernel(program, name, &error);
     if (*kernel == NULL)

@@ -27,7 +27,16 @@ enum role {
     ARG_END
 };
 
-enum kernel_id { KERNEL_PREPARE, KERNEL_SCAN, KERNEL_RECURRENT, KERNEL_STABILIZE, KERNEL_PREPARE_MATRIX, KERNEL_SCAN_MATRIX, KERNEL_COUNT };
+enum kernel_id {
+    KERNEL_PREPARE,
+    KERNEL_SCAN,
+    KERNEL_RECURRENT,
+    KERNEL_STABILIZE,
+    KERNEL_PREPARE_MATRIX,
+    KERNEL_SCAN_MATRIX,
+    KERNEL_PROBE_MATRIX,
+    KERNEL_COUNT
+};
 
 /* The arguments in order, closed by ARG_END. */
 const enum role *kernel_arguments(enum kernel_id id);
@@ -71,8 +80,8 @@ char *kernel_words(const struct variant *variant);
 /* Local memory that the variant takes, in bytes: the declarations of the .cl file. */
 size_t kernel_local_bytes(const struct variant *variant);
 
-/* Builds the variant, or takes it from the context's programs, and adds its source to the hash. UNSUPPORTED when the device
- * runs it only in smaller groups. */
+/* Builds the variant, or takes it from the context's programs, and adds its source to the hash, which may be NULL.
+ * UNSUPPORTED when the device runs it only in smaller groups. */
 clattn_status kernel_create(clattn_context *context, const struct variant *variant, cl_kernel *kernel,
                             struct hash *hash);
 

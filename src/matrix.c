@@ -5,28 +5,37 @@
 /* What a rule's erase adds to the kernels: rows of this table are the constants of cl/matrix_erase_*.clh. */
 static const struct {
     const char *header;
-    int streams; /* of rows */
-    int own;     /* one stream more where rows are decayed */
-    int tiles;   /* streams that prepare reads */
-    int matrices, scores, inverses;
+    int streams;          /* of rows */
+    int own;              /* one stream more where rows are decayed */
+    int tiles;            /* streams that prepare reads */
+    int matrices, floats; /* chunk x chunk: in a record, and as floats in prepare */
     int most_chunk;
 } erases[] = {
-    [ERASE_NONE] = {"matrix_erase_none.clh", 2, 0, 2, 1, 1, 0, 32},
-    [ERASE_KEY] = {"matrix_erase_key.clh", 2, 1, 2, 2, 2, 1, 32},
-    [ERASE_OPERAND] = {"matrix_erase_operand.clh", 3, 0, 3, 2, 2, 1, 16},
-    [ERASE_GATED] = {"matrix_erase_gated.clh", 3, 0, 3, 2, 2, 1, 16},
-    [ERASE_LOW_RANK] = {"matrix_erase_low_rank.clh", 4, 0, 4, 4, 4, 2, 16},
+    [ERASE_NONE] = {"matrix_erase_none.clh", 2, 0, 2, 1, 0, 32},
+    [ERASE_KEY] = {"matrix_erase_key.clh", 2, 1, 2, 2, 2, 32},
+    [ERASE_OPERAND] = {"matrix_erase_operand.clh", 3, 0, 3, 2, 2, 16},
+    [ERASE_GATED] = {"matrix_erase_gated.clh", 3, 0, 3, 2, 2, 16},
+    [ERASE_LOW_RANK] = {"matrix_erase_low_rank.clh", 4, 0, 4, 4, 3, 16},
 };
 
 static const char *const decay_headers[] = {[DECAY_NONE] = "matrix_decay_none.clh",
                                             [DECAY_SCALAR] = "matrix_decay_scalar.clh",
                                             [DECAY_CHANNEL] = "matrix_decay_channel.clh"};
 
-enum { TILE = 16, CHANNELS = 32, PAD = 8, SUB_GROUPS = 4, MOST_STAGES = 4, SLICES = 8, NORM_LANES = 4 };
+enum {
+    TILE = 16,
+    CHANNELS = 32,
+    PAD = 8,
+    SUB_GROUPS = 4,
+    MOST_STAGES = 2,
+    MOST_VALUE_TILES = 4,
+    SLICES = 8,
+    NORM_LANES = 4
+};
 
 int matrix_kernel(enum kernel_id id)
 {
-    return id == KERNEL_PREPARE_MATRIX || id == KERNEL_SCAN_MATRIX;
+    return id == KERNEL_PREPARE_MATRIX || id == KERNEL_SCAN_MATRIX || id == KERNEL_PROBE_MATRIX;
 }
 
 static int round_up(int64_t x, int n)
@@ -70,7 +79,7 @@ static int factor_floats(const struct variant *variant)
 void matrix_headers(const struct variant *variant, const char *headers[MATRIX_HEADERS])
 {
     const struct rule *rule = variant->problem->rule;
-    const char *values = variant->value_ones ? "values_ones.clh"
+    const char *values = variant->value_ones          ? "values_ones.clh"
                          : rule->write == WRITE_GATED ? "values_gated.clh"
                                                       : "values_plain.clh";
     const char *const list[MATRIX_HEADERS] = {
@@ -87,18 +96,20 @@ void matrix_headers(const struct variant *variant, const char *headers[MATRIX_HE
         "matrix_scan.clh",
     };
 
-    for (int i = 0; i < MATRIX_HEADERS; i++)
+    const int count = variant->kernel == KERNEL_PROBE_MATRIX     ? 2 /* the engine */
+                      : variant->kernel == KERNEL_PREPARE_MATRIX ? 8 /* up to the rows */
+                                                                 : MATRIX_HEADERS;
+
+    for (int i = 0; i < count; i++)
         headers[i] = list[i];
-    if (variant->kernel == KERNEL_PREPARE_MATRIX) /* it ends with the rows */
-        headers[8] = NULL;
 }
 
 static int64_t scan_bytes(const struct variant *variant)
 {
     const struct tiles *t = &variant->tiles;
     int out = strcmp(variant->out, "f32") == 0 ? 4 : 2;
-    int64_t stage = (int64_t)streams(variant) * t->chunk * (width(variant) + PAD) + t->chunk * (t->block_v * out / 2 + PAD) +
-                    2 * factor_floats(variant);
+    int64_t stage = (int64_t)streams(variant) * t->chunk * (width(variant) + PAD) +
+                    t->chunk * (t->block_v * out / 2 + PAD) + 2 * factor_floats(variant);
     int64_t share = t->key_split == 2 ? 2 * t->block_v / TILE * 2 * t->chunk * TILE : 0;
 
     return 2 * t->stages * stage + 4 * share;
@@ -108,10 +119,11 @@ static int64_t prepare_bytes(const struct variant *variant)
 {
     int chunk = variant->tiles.chunk;
     enum erase erase = variant->problem->rule->erase;
-    int64_t halves = erases[erase].tiles * chunk * (width(variant) + PAD) + erases[erase].matrices * chunk * (chunk + PAD);
-    int64_t floats = (erases[erase].scores + erases[erase].inverses) * chunk * (chunk + 1) + (3 + NORM_LANES) * chunk;
+    int64_t halves =
+        erases[erase].tiles * chunk * (width(variant) + PAD) + erases[erase].matrices * chunk * (chunk + PAD);
+    int64_t floats = erases[erase].floats * chunk * (chunk + 4) + (3 + 2 * NORM_LANES) * chunk;
 
-    floats += decayed(variant) ? chunk * (width(variant) + 4) + chunk * chunk * SLICES : 2 * chunk + 1;
+    floats += decayed(variant) ? chunk * (width(variant) + 4) + chunk * (chunk + 1) * SLICES : 2 * chunk + 1;
     return 2 * halves + 4 * floats;
 }
 
@@ -171,6 +183,20 @@ clattn_status matrix_complete(const struct device *device, struct variant *varia
                : CLATTN_UNSUPPORTED;
 }
 
+/* As many value columns a group as leave every compute unit one: its chunks are then fetched the fewest times. */
+static int value_columns(const struct device *device, const struct variant *variant)
+{
+    const clattn_plan_desc *desc = &variant->problem->desc;
+    int64_t sequences = desc->flags & CLATTN_CU_SEQLENS ? desc->sequences : desc->batch;
+    int tiles = MOST_VALUE_TILES;
+
+    while (tiles > 1 && (TILE * tiles / 2 >= variant->value_dim ||
+                         sequences * desc->heads * ((variant->value_dim + TILE * tiles - 1) / (TILE * tiles)) * 10 <
+                             (int64_t)device->info.compute_units * 9))
+        tiles /= 2;
+    return TILE * tiles;
+}
+
 clattn_status matrix_tiles(const struct device *device, struct variant *variant)
 {
     const clattn_plan_desc *desc = &variant->problem->desc;
@@ -182,7 +208,7 @@ clattn_status matrix_tiles(const struct device *device, struct variant *variant)
         return CLATTN_UNSUPPORTED;
     t->key_split = variant->engine->key_split;
     t->loaders = variant->engine->loaders;
-    t->block_v = variant->value_dim > TILE ? 2 * TILE : TILE;
+    t->block_v = value_columns(device, variant);
     if (variant->kernel != KERNEL_SCAN_MATRIX)
         t->loaders = 0;
     t->group = group_size(variant);

@@ -101,7 +101,8 @@ static const char *gate_type(const struct clattn_plan *plan, enum kernel_id kern
 struct variant plan_variant(const struct clattn_plan *plan, enum kernel_id kernel, struct pass pass)
 {
     const clattn_plan_desc *desc = &plan->problem.desc;
-    struct variant variant = {.kernel = kernel, .problem = &plan->problem, .gate = gate_type(plan, kernel), .engine = plan->context->engine};
+    struct variant variant = {
+        .kernel = kernel, .problem = &plan->problem, .gate = gate_type(plan, kernel), .engine = plan->context->engine};
 
     if (pass.normalizer) {
         variant.out = "f32";

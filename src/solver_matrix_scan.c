@@ -2,6 +2,7 @@
 #include "plan.h"
 
 #include "matrix.h"
+#include "probe.h"
 
 static clattn_status add(struct clattn_plan *plan, int most_group, struct text *description)
 {
@@ -12,8 +13,9 @@ static clattn_status add(struct clattn_plan *plan, int most_group, struct text *
     struct variant prepare = plan_variant(plan, KERNEL_PREPARE_MATRIX, main_pass);
     int64_t chunks;
 
-    if (plan->context->engine == NULL)
+    if (plan->context->engine == NULL || desc->dtype == CLATTN_F32)
         return CLATTN_UNSUPPORTED;
+    TRY(probe_engine(plan->context, &plan->problem));
     plan->sources[ROLE_records] = (struct source){SOURCE_SECTION, SECTION_RECORDS};
     plan->sources[ROLE_rows] = (struct source){SOURCE_SECTION, SECTION_ROWS};
     TRY(problem_extent(&plan->problem, &(clattn_operands){.batch = 0}, &extent, NULL));
@@ -33,7 +35,7 @@ static clattn_status add(struct clattn_plan *plan, int most_group, struct text *
 enum { PREPARE = 1 << KERNEL_PREPARE_MATRIX, SCAN = 1 << KERNEL_SCAN_MATRIX };
 static const struct parameter parameters[] = {
     {"chunk",          PREPARE | SCAN, offsetof(struct tiles, chunk),     {16, 32, BY_THUMB}},
-    {"scan.block_v",   SCAN,           offsetof(struct tiles, block_v),   {16, 32, 64, 128, BY_THUMB}},
+    {"scan.block_v",   SCAN,           offsetof(struct tiles, block_v),   {16, 32, 64, BY_THUMB}},
     {"scan.key_split", SCAN,           offsetof(struct tiles, key_split), {1, 2, BY_THUMB}},
     {"scan.loaders",   SCAN,           offsetof(struct tiles, loaders),   {0, 1, 2, BY_THUMB}},
     {"scan.stages",    SCAN,           offsetof(struct tiles, stages),    {2, 3, 4, BY_THUMB}},

@@ -179,6 +179,8 @@ static int dump_engine(clattn_context *context, const char *name)
         return 2;
     }
     context->device.info.local_memory = ENGINE_LOCAL_MEMORY;
+    for (int dtype = CLATTN_F32; dtype <= CLATTN_BF16; dtype++)
+        context->probed[dtype] = PROBE_PASSED;
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < CLATTN_RULE_COUNT; rule++)
         dump_rule(context, rule, CLATTN_MODE_CHUNK);
     return 0;
@@ -214,6 +216,7 @@ int main(int argc, char **argv)
     if (argc > 2)
         context.device.sub_group = atoi(argv[2]);
     lock_init(&context.lock);
+    lock_init(&context.probe_lock);
     if (argc < 4)
         dump_plain(&context);
     else
@@ -225,6 +228,7 @@ int main(int argc, char **argv)
         context.programs = next;
     }
     lock_destroy(&context.lock);
+    lock_destroy(&context.probe_lock);
     printf("%d kernels\n", written);
     return failed;
 }

@@ -1,0 +1,134 @@
+"""The rows of the comparison: what clattn and fla are given for each rule. Operands have clattn's names."""
+from dataclasses import dataclass, field
+
+from side import DTYPES, FINAL_STATE, INITIAL_STATE, NORMALIZE, QK_L2NORM
+
+
+@dataclass(frozen=True)
+class Rule:
+    name: str                 # of the row
+    clattn: str               # clattn's name of the rule
+    fla: str                  # fla.ops.MODULE, of chunk_MODULE and fused_recurrent_MODULE
+    work: tuple               # products a token: with the state (2KV), of scores (2CK), of scores with values (2CV)
+    draw: dict = field(default_factory=dict)   # operand: how it is drawn (DRAWS), beside q, k, v
+    data_gates: bool = False  # fla takes gates in the type of q, k, v; else log-decays in f32
+    flags: int = 0
+    layers: int = 0
+    rename: dict = field(default_factory=dict)  # clattn's operand: fla's argument
+    step_rename: dict = field(default_factory=dict)
+    chunk_args: dict = field(default_factory=dict)
+    step_args: dict = field(default_factory=dict)
+    passes: tuple = ('forward', 'step')
+
+
+ADD, ERASE, LOW_RANK = (2, 1, 1), (3, 2, 2), (4, 4, 4)
+UNIT = {'k': 'unit'}  # keys of norm 1, without which an erasing state grows without bound
+NORM = {'use_qk_l2norm_in_kernel': True}
+PLAIN = {'normalize': False}
+
+RULES = [
+    Rule('gated_delta_rule', 'gated_delta_rule', 'gated_delta_rule', ERASE, {'g': 'decay', 'beta': 'strength'},
+         flags=QK_L2NORM, chunk_args=NORM, step_args=NORM),
+    Rule('delta_rule', 'delta_rule', 'delta_rule', ERASE, {'beta': 'strength', **UNIT}),
+    Rule('simple_gla', 'simple_gla', 'simple_gla', ADD, {'g': 'decay'}),
+    Rule('retention', 'retention', 'retention', ADD),
+    Rule('linear_attn', 'linear_attn', 'linear_attn', ADD, {'q': 'positive', 'k': 'positive'}, flags=NORMALIZE,
+         chunk_args={'normalize': True}, passes=('forward',)),
+    Rule('linear_attn_plain', 'linear_attn', 'linear_attn', ADD, chunk_args=PLAIN, step_args=PLAIN),
+    Rule('lightning_attn', 'lightning_attn', 'lightning_attn', ADD, layers=12,
+         chunk_args={'layer_idx': 0, 'num_layers': 12}, step_args={'layer_idx': 0, 'num_layers': 12}),
+    Rule('gla', 'gla', 'gla', ADD, {'g': 'decays'}, data_gates=True, step_rename={'g': 'gk'}),
+    Rule('kda', 'kda', 'kda', ERASE, {'g': 'decays', 'beta': 'strength'}, data_gates=True, flags=QK_L2NORM,
+         chunk_args={**NORM, 'safe_gate': True}, step_args=NORM),
+    # fla normalises p too, and erases before it decays: clattn's p is fla's over e^g
+    Rule('comba', 'comba', 'comba', ERASE, {'g': 'decay', 'p': 'along', 'beta': 'strength'}, flags=QK_L2NORM,
+         chunk_args=NORM, step_args=NORM),
+    Rule('rwkv6', 'rwkv6', 'rwkv6', ADD, {'w': 'decays', 'u': 'bonus'}, data_gates=True, rename={'q': 'r'}),
+    Rule('rwkv7', 'rwkv7', 'rwkv7', LOW_RANK, {'w': 'decays', 'a': 'erase', 'b': 'replace'}, data_gates=True,
+         rename={'q': 'r'}, chunk_args={'scale': 1.0, 'safe_gate': True, 'chunk_size': 64}, step_args={'scale': 1.0}),
+]
+
+GATES = ('g', 'beta', 'w', 'u')  # operands of clattn's gate_dtype
+
+
+def rule_named(name):
+    return next(rule for rule in RULES if rule.name == name)
+
+
+def shapes_of(rule, shape):
+    """Shapes of the inputs by operand."""
+    B, T, H, K, V = (shape[name] for name in ('batch', 'seq_len', 'heads', 'key_dim', 'value_dim'))
+    rows, heads = (B, T, H, K), (B, T, H)
+    shapes = {'q': rows, 'k': rows, 'v': (B, T, H, V)}
+    for name, kind in rule.draw.items():
+        shapes[name] = heads if kind in ('decay', 'strength') else (H, K) if kind == 'bonus' else rows
+    return shapes
+
+
+def draw_all(torch, rule, shape, dtype, device, seed):
+    """Inputs by operand, as clattn stores them; f32 gates hold what fla's types can hold too."""
+    random = torch.Generator(device=device).manual_seed(seed)
+    functional = torch.nn.functional
+    tensors = {}
+
+    def unit(x):
+        return functional.normalize(x, dim=-1)
+
+    def draw(kind, x):
+        match kind:
+            case 'normal': return x
+            case 'unit': return unit(x)
+            case 'positive': return x.abs()
+            case 'decay' | 'decays': return functional.logsigmoid(x + 2).clamp(min=-5)
+            case 'strength': return x.sigmoid()
+            case 'along': return unit(unit(tensors['k'].float()) + 0.5 * unit(x)) * (-tensors['g'][..., None]).exp()
+            case 'bonus': return 0.5 * x
+            case 'erase': return -unit(x)
+            case 'replace': return -tensors['a'].float() * x.sigmoid()
+        raise ValueError(kind)
+
+    for name, size in shapes_of(rule, shape).items():
+        kind = rule.draw.get(name, 'normal')
+        x = draw(kind, torch.randn(size, generator=random, device=device, dtype=torch.float32))
+        exact = kind == 'decay'  # fla takes it in f32
+        x = x if exact else x.to(dtype)
+        tensors[name] = x.float() if name in GATES and not rule.data_gates else x
+    return tensors
+
+
+def fla_arguments(rule, tensors, dtype, step):
+    """The same inputs as fla's functions name and store them."""
+    rename = {**rule.rename, **(rule.step_rename if step else {})}
+    arguments = dict(rule.step_args if step else rule.chunk_args)
+    for name, x in tensors.items():
+        exact = name == 'initial_state' or rule.draw.get(name) == 'decay'
+        arguments[rename.get(name, name)] = x if exact else x.to(dtype)
+    return arguments
+
+
+def clattn_shape(rule, shape, dtype, step):
+    """side.SHAPE_FIELDS but sets."""
+    return {**shape, 'dtype': DTYPES[dtype], 'gate_dtype': DTYPES[dtype if rule.data_gates else 'f32'],
+            'flags': rule.flags | (INITIAL_STATE | FINAL_STATE if step else 0), 'layers': rule.layers,
+            'in_place': int(step)}
+
+
+def count_bytes(rule, shape, dtype, step):
+    """Bytes that must move: every input in and o out once; in a step the states in and out."""
+    size = {'f32': 4, 'f16': 2, 'bf16': 2}
+    gate = size[dtype] if rule.data_gates else 4
+    total = shape['batch'] * shape['seq_len'] * shape['heads'] * shape['value_dim'] * size[dtype]
+    for name, dims in shapes_of(rule, shape).items():
+        count = 1
+        for dim in dims:
+            count *= dim
+        total += count * (gate if name in GATES else size[dtype])
+    return total + step * 8 * shape['batch'] * shape['heads'] * shape['key_dim'] * shape['value_dim']
+
+
+def count_flops(rule, shape, step, chunk=32):
+    """Arithmetic of the chunk form (kernels by tensor products), or of the recurrence in a step."""
+    K, V = shape['key_dim'], shape['value_dim']
+    state, scores, values = rule.work
+    a_token = 2 * K * V * state + (0 if step else 2 * chunk * (K * scores + V * values))
+    return a_token * shape['batch'] * shape['seq_len'] * shape['heads']
