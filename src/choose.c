@@ -133,7 +133,16 @@ static clattn_status solve(struct clattn_plan *plan, const struct solver *solver
     return solve_by_thumb(plan);
 }
 
-/* Where measured: the solver whose rows begin last before the problem's. */
+/* Whether the device can have the solver's default. */
+static int may_apply(const struct clattn_plan *plan, const struct solver *solver)
+{
+    const struct tuned usual = tuned_default(solver);
+    struct tiles tiles[KERNEL_COUNT];
+
+    return tuning_point_tiles(plan->context, &plan->problem, &usual, tiles);
+}
+
+/* Where all that apply are measured: the solver whose rows begin last before the problem's. */
 static const struct solver *measured_solver(const struct clattn_plan *plan)
 {
     int64_t rows = plan->problem.desc.seq_len * plan->problem.desc.steps, last = -1;
@@ -142,6 +151,8 @@ static const struct solver *measured_solver(const struct clattn_plan *plan)
     for (int i = 0; i < SOLVER_COUNT; i++) {
         int layer;
         const struct tuning_entry *entry = find_entry(plan, solvers[i], &layer);
+        if (entry == NULL && may_apply(plan, solvers[i]))
+            return NULL;
         if (entry == NULL || entry->from_rows < 0 || entry->from_rows > rows || entry->from_rows <= last)
             continue;
         last = entry->from_rows;

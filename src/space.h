@@ -24,6 +24,8 @@ struct tuned {
 
 /* All by rule of thumb. */
 struct tuned tuned_default(const struct solver *solver);
+/* The kernels that a solver has parameters for: bits 1 << KERNEL_…. */
+unsigned solver_kernels(const struct solver *solver);
 /* Whether value is one of the parameter's. */
 int parameter_has(const struct parameter *parameter, int value);
 

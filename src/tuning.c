@@ -134,6 +134,15 @@ struct tuned tuned_default(const struct solver *solver)
     return tuned;
 }
 
+unsigned solver_kernels(const struct solver *solver)
+{
+    unsigned kernels = 0;
+
+    for (const struct parameter *parameter = solver->parameters; parameter->name != NULL; parameter++)
+        kernels |= parameter->kernels;
+    return kernels;
+}
+
 int parameter_has(const struct parameter *parameter, int value)
 {
     for (const int *known = parameter->values; *known != BY_THUMB; known++)
@@ -201,6 +210,29 @@ clattn_status tuning_tiles(const struct device *device, const struct tuned *tune
         return fit(device, variant);
     complete(variant);
     return is_sound(device, variant) ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
+}
+
+int tuning_point_tiles(const clattn_context *context, const struct problem *problem, const struct tuned *tuned,
+                       struct tiles tiles[KERNEL_COUNT])
+{
+    enum { MOST_GROUP = 256 };
+    unsigned kernels = solver_kernels(tuned->solver);
+
+    memset(tiles, 0, KERNEL_COUNT * sizeof *tiles);
+    for (int id = 0; id < KERNEL_COUNT; id++) {
+        struct variant variant = {.kernel = (enum kernel_id)id,
+                                  .problem = problem,
+                                  .out = dtype_name(problem->desc.dtype),
+                                  .value_dim = (int)problem->desc.value_dim,
+                                  .engine = context->engine};
+        if (!(kernels >> id & 1))
+            continue;
+        if ((matrix_kernel(variant.kernel) && context->engine == NULL) ||
+            tuning_tiles(&context->device, tuned, &variant, MOST_GROUP) != CLATTN_SUCCESS)
+            return 0;
+        tiles[id] = variant.tiles;
+    }
+    return 1;
 }
 
 int tuning_prefers_recurrent(const struct device *device, const struct problem *problem)

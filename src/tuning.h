@@ -12,6 +12,10 @@
 clattn_status tuning_tiles(const struct device *device, const struct tuned *tuned, struct variant *variant,
                            int most_group);
 
+/* The tiles that a point comes to, kernel by kernel of its solver; 0 where the device cannot have them. */
+int tuning_point_tiles(const clattn_context *context, const struct problem *problem, const struct tuned *tuned,
+                       struct tiles tiles[KERNEL_COUNT]);
+
 /* Whether the recurrence beats chunks for that many tokens: a rule from the device's class alone. */
 int tuning_prefers_recurrent(const struct device *device, const struct problem *problem);
 

@@ -46,15 +46,6 @@ static int64_t bucket(const struct problem *problem)
     return power;
 }
 
-static unsigned solver_kernels(const struct solver *solver)
-{
-    unsigned kernels = 0;
-
-    for (const struct parameter *parameter = solver->parameters; parameter->name != NULL; parameter++)
-        kernels |= parameter->kernels;
-    return kernels;
-}
-
 /* The text without what no compiler sees: comments, and space beside space. In place. */
 static void strip(char *text)
 {

@@ -1,6 +1,5 @@
 #include "tuner/propose.h"
 
-#include "matrix.h"
 #include "tuning.h"
 
 #include <string.h>
@@ -53,42 +52,11 @@ static int position(const struct parameter *parameter, int value)
     return at;
 }
 
-static unsigned kernels_of(const struct solver *solver)
-{
-    unsigned kernels = 0;
-
-    for (int i = 0; solver->parameters[i].name != NULL; i++)
-        kernels |= solver->parameters[i].kernels;
-    return kernels;
-}
-
-/* The tiles that a point comes to, kernel by kernel; 0 where the device cannot have them. */
-static int tiles_of(const struct propose *propose, const struct tuned *tuned, struct tiles tiles[KERNEL_COUNT])
-{
-    unsigned kernels = kernels_of(tuned->solver);
-
-    memset(tiles, 0, KERNEL_COUNT * sizeof *tiles);
-    for (int id = 0; id < KERNEL_COUNT; id++) {
-        struct variant variant = {.kernel = (enum kernel_id)id,
-                                  .problem = propose->problem,
-                                  .out = dtype_name(propose->problem->desc.dtype),
-                                  .value_dim = (int)propose->problem->desc.value_dim,
-                                  .engine = propose->context->engine};
-        if (!(kernels >> id & 1))
-            continue;
-        if ((matrix_kernel(variant.kernel) && variant.engine == NULL) ||
-            tuning_tiles(&propose->context->device, tuned, &variant, 256) != CLATTN_SUCCESS)
-            return 0;
-        tiles[id] = variant.tiles;
-    }
-    return 1;
-}
-
 int propose_is_sound(const struct propose *propose, const struct tuned *tuned)
 {
     struct tiles tiles[KERNEL_COUNT];
 
-    return tiles_of(propose, tuned, tiles);
+    return tuning_point_tiles(propose->context, propose->problem, tuned, tiles);
 }
 
 /* Several values may come to the same tiles, where the problem ends before them: the least of these. */
@@ -96,12 +64,13 @@ static void reduce(const struct propose *propose, struct tuned *tuned)
 {
     struct tiles tiles[KERNEL_COUNT], same[KERNEL_COUNT];
 
-    tiles_of(propose, tuned, tiles);
+    tuning_point_tiles(propose->context, propose->problem, tuned, tiles);
     for (int i = 0; tuned->solver->parameters[i].name != NULL; i++)
         for (const int *value = tuned->solver->parameters[i].values; *value != BY_THUMB; value++) {
             struct tuned less = *tuned;
             less.values[i] = *value;
-            if (*value >= tuned->values[i] || !tiles_of(propose, &less, same) || memcmp(tiles, same, sizeof tiles) != 0)
+            if (*value >= tuned->values[i] || !tuning_point_tiles(propose->context, propose->problem, &less, same) ||
+                memcmp(tiles, same, sizeof tiles) != 0)
                 continue;
             *tuned = less;
             break;
