@@ -197,7 +197,7 @@ static size_t select_best(const struct search_result *result, size_t best[CONTEN
     return count;
 }
 
-/* Rounds of one run each of the default and the given points. */
+/* Rounds of one run each of the default and the given points; few where the budget is spent. */
 static void run_rounds(struct state *state, const size_t *list, size_t count, int rounds)
 {
     clattn_plan *plans[CONTENDERS + 1] = {NULL};
@@ -210,7 +210,7 @@ static void run_rounds(struct state *state, const size_t *list, size_t count, in
             trial_time(&state->trial, plans[i], state->result->tokens, 1, &warm) != CLATTN_SUCCESS)
             candidate->state = outcome == TRIAL_TIMED ? TRIAL_FAILED : outcome;
     }
-    for (int round = 0; round < rounds; round++)
+    for (int round = 0; round < rounds && (round < FIRST_RUNS || spent(state) < state->search->budget); round++)
         for (size_t i = 0; i < count; i++) {
             struct candidate *candidate = &state->result->all[list[i]];
             if (candidate->state == TRIAL_TIMED && add_samples(state, candidate, plans[i], 1) != CLATTN_SUCCESS)
