@@ -213,15 +213,18 @@ bad_usage()
     refused "budget of words" budget tune --budget soon
     refused "budget of nothing" budget tune --budget 0s
     refused "two actions" import tune --show --import "$work/in"
-    refused "import of no tuning file" "$work/in" tune --import "$work/in"
     refused "no tuning file at all" CLATTN_TUNING tune --export "$work/out"
+    CLATTN_TUNING=$work/user.json
+    refused "import of no tuning file" "$work/in" tune --import "$work/in"
+    refused "export of a file that is not there" user.json tune --export "$work/out"
+    CLATTN_TUNING=
     refused "cache list and clear" clear cache --list --clear
     refused "varlen backwards" varlen make-input kda --shape B=1,T=9,H=1,K=2,V=2 --varlen 0,5,3,9 -o "$work/out"
 }
 
 case $3 in
 run) run_rule "$4" ;;
-bad) bad_files && bad_usage ;;
+bad) bad_files; bad_usage ;;
 *) fail "usage: cli_test.sh CLATTN DEVICE run RULE | bad" ;;
 esac
 [ $failures -eq 0 ]
