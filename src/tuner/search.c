@@ -101,7 +101,7 @@ static enum trial_state run_short(struct state *state, clattn_plan *plan, double
     double share = (double)state->result->tokens / (double)tokens, seconds[BRIEF_RUNS];
     size_t more;
 
-    if (trial_time(&state->trial, plan, 1, 1, seconds) != CLATTN_SUCCESS ||
+    if (trial_time(&state->trial, plan, tokens, 1, seconds) != CLATTN_SUCCESS || /* compiles for this grid */
         trial_time(&state->trial, plan, tokens, 1, seconds) != CLATTN_SUCCESS)
         return TRIAL_FAILED;
     if (seconds[0] * share > TRIAL_LONGEST)
