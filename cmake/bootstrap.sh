@@ -52,12 +52,13 @@ apt_known() {
     done
 }
 
-# Build tools; OpenCL headers, loader and a CPU device (PoCL); cJSON for the command, cmocka for the tests.
+# Build tools; OpenCL headers, loader and a CPU device (PoCL); xxHash for the cache, cJSON for the command, cmocka for the tests.
 install_packages() {
     if command -v apt-get >/dev/null; then
         apt update
         apt install --no-install-recommends cmake ninja-build gcc libc6-dev binutils pkg-config \
-            opencl-c-headers ocl-icd-opencl-dev ocl-icd-libopencl1 pocl-opencl-icd libcjson-dev libcmocka-dev
+            opencl-c-headers ocl-icd-opencl-dev ocl-icd-libopencl1 pocl-opencl-icd libcjson-dev \
+            libxxhash-dev libcmocka-dev
         if [ "$tools" = 1 ]; then
             # shellcheck disable=SC2046 # words
             apt install --no-install-recommends $(apt_known g++ git clang libclang-rt-dev clang-format-14 \
@@ -65,12 +66,13 @@ install_packages() {
         fi
     elif command -v dnf >/dev/null; then
         retry as_root dnf install -y cmake ninja-build gcc pkgconf-pkg-config 'pkgconfig(OpenCL-Headers)' \
-            'pkgconfig(OpenCL)' pocl 'pkgconfig(libcjson)' 'pkgconfig(cmocka)'
+            'pkgconfig(OpenCL)' pocl 'pkgconfig(libcjson)' 'pkgconfig(libxxhash)' \
+            'pkgconfig(cmocka)'
     elif command -v pacman >/dev/null; then
-        retry as_root pacman -Sy --needed --noconfirm cmake ninja gcc pkgconf opencl-headers ocl-icd pocl cjson cmocka
+        retry as_root pacman -Sy --needed --noconfirm cmake ninja gcc pkgconf opencl-headers ocl-icd pocl cjson xxhash cmocka
     else
         echo "bootstrap.sh: neither apt-get, dnf nor pacman here: install CMake >= 3.25, a C compiler, the OpenCL" \
-            "headers and loader, an OpenCL device's driver, cJSON and cmocka, and give --no-deps" >&2
+            "headers and loader, an OpenCL device's driver, cJSON, xxHash and cmocka, and give --no-deps" >&2
         exit 1
     fi
 }

@@ -26,7 +26,7 @@ cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_INCLUDEDIR BASE_DIRECTORY ${CMAKE_IN
            OUTPUT_VARIABLE includedir)
 set(pc_libdir "\${prefix}/${libdir}")
 set(pc_includedir "\${prefix}/${includedir}")
-set(pc_private_libs "-pthread")
+set(pc_private_libs "-pthread -lcjson")
 foreach(library IN LISTS CMAKE_DL_LIBS)
     string(APPEND pc_private_libs " -l${library}")
 endforeach()

@@ -4,7 +4,8 @@
 
 function(clattn_project_test name label)
     add_test(NAME ${name} COMMAND ${ARGN})
-    set_tests_properties(${name} PROPERTIES LABELS ${label} SKIP_RETURN_CODE 77)
+    set_tests_properties(${name} PROPERTIES LABELS ${label} SKIP_RETURN_CODE 77 
+                         ENVIRONMENT "CLATTN_CACHE_DIR=;CLATTN_TUNING=")
 endfunction()
 
 # ---- The public header alone, and what the library exports --------------------------------------------------------

@@ -270,11 +270,25 @@ CLATTN_API clattn_status clattn_devices(clattn_device_info *infos, size_t capaci
 
 typedef struct clattn_context clattn_context;
 
+/* An application's own store of compiled programs, in the place of clattn's files. key is a name of 32 hexadecimal
+ * digits. load copies the blob into data if size is large enough, and returns its size, or 0 where there is none; a damaged
+ * or outdated blob does no harm. Both may be called from any thread that calls clattn, and call nothing of it themselves. */
+typedef size_t (*clattn_blob_load_fn)(void *user, const char *key, void *data, size_t size);
+typedef void (*clattn_blob_store_fn)(void *user, const char *key, const void *data, size_t size);
+
+/* Programs compiled for a device are kept on disk, and no process compiles again what another has compiled: in cache_dir,
+ * else in the folder that the variable CLATTN_CACHE_DIR names, else in the user's ($XDG_CACHE_HOME/clattn or the platform's
+ * equivalent). `clattn cache` lists and clears them. */
 typedef struct clattn_context_desc {
     cl_context cl;       /* retained; NULL: a context of clattn's own */
     cl_device_id device; /* NULL: the context's only device, or the machine's best */
     clattn_log_fn log;   /* NULL: silent */
     void *log_user;
+    const char *cache_dir;           /* NULL: as said above; "": nothing is kept on disk */
+    uint64_t cache_limit;            /* bytes that the folder may take, the least recently used go first; 0: 256 MiB */
+    clattn_blob_load_fn blob_load;   /* not NULL: called instead of reading files */
+    clattn_blob_store_fn blob_store; /* not NULL: called instead of writing files */
+    void *blob_user;
     const char
         *engine; /* matrix engine by name: "none", or one of "nvidia", … as `clattn devices --engines` lists them; the
                            emulated ones run anywhere, slowly. NULL: CLATTN_ENGINE of the environment, or the device's own */
@@ -284,6 +298,10 @@ typedef struct clattn_context_desc {
  * The caller owns *context, which outlives no cl_context (it retains one) but must outlive its plans. */
 CLATTN_API clattn_status clattn_context_create(clattn_context **context, const clattn_context_desc *desc);
 CLATTN_API void clattn_context_destroy(clattn_context *context);
+/* Measured parameters of the application's own, a text as `clattn tune --export` writes it: they come before those of the
+ * user's file (which `clattn tune` writes, and the variable CLATTN_TUNING names instead) and those compiled into the library.
+ * Entries for other devices are passed over. Not while another thread creates a plan of the context. INVALID_ARGUMENT. */
+CLATTN_API clattn_status clattn_context_set_tuning(clattn_context *context, const char *json);
 /* What the context uses; either pointer may be NULL. The handles stay the context's. */
 CLATTN_API clattn_status clattn_context_get(const clattn_context *context, cl_context *cl, cl_device_id *device);
 
@@ -291,7 +309,9 @@ CLATTN_API clattn_status clattn_context_get(const clattn_context *context, cl_co
 
 typedef struct clattn_plan clattn_plan;
 
-/* Chooses a solver and tiles, compiles what no earlier plan of the context has compiled.
+/* Chooses a solver and tiles, compiles what neither an earlier plan of the context nor the cache has compiled. Kernels that
+ * this device and driver have not run before are tried on two short sequences against the reference, and others are taken
+ * when they fail; the variable CLATTN_SELF_TEST=0 turns that off.
  * INVALID_ARGUMENT, INVALID_DESC, UNSUPPORTED, BUILD_FAILED, OUT_OF_MEMORY, DEVICE_ERROR. */
 CLATTN_API clattn_status clattn_plan_create(clattn_plan **plan, clattn_context *context, const clattn_plan_desc *desc);
 /* Enqueued work keeps what it needs: a plan may be destroyed as soon as clattn_enqueue has returned. */

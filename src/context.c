@@ -1,5 +1,6 @@
 #include "context.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,6 +61,16 @@ static clattn_status open_context(clattn_context *context, const clattn_context_
     return CLATTN_SUCCESS;
 }
 
+/* What lies outside of the process: programs compiled earlier, measured parameters, switches. */
+static clattn_status read_surroundings(clattn_context *context, const clattn_context_desc *desc)
+{
+    const char *test = getenv("CLATTN_SELF_TEST");
+
+    context->self_test = test == NULL || strcmp(test, "0") != 0;
+    tuning_layers_load(&context->tuning, &context->device, &context->log);
+    return cache_init(&context->cache, desc);
+}
+
 /* The engine asked for, or the device's own. */
 static clattn_status choose_engine(clattn_context *context, const char *name)
 {
@@ -94,6 +105,8 @@ clattn_status clattn_context_create(clattn_context **context, const clattn_conte
     status = open_context(*context, desc);
     if (status == CLATTN_SUCCESS)
         status = choose_engine(*context, desc->engine);
+    if (status == CLATTN_SUCCESS)
+        status = read_surroundings(*context, desc);
     if (status != CLATTN_SUCCESS) {
         clattn_context_destroy(*context);
         *context = NULL;
@@ -113,6 +126,9 @@ void clattn_context_destroy(clattn_context *context)
     }
     if (context->cl != NULL)
         context->device.cl->ReleaseContext(context->cl);
+    cache_free(&context->cache);
+    tuning_layers_free(&context->tuning);
+    free(context->verdicts);
     lock_destroy(&context->probe_lock);
     lock_destroy(&context->lock);
     free(context);
@@ -127,4 +143,60 @@ clattn_status clattn_context_get(const clattn_context *context, cl_context *cl, 
     if (device != NULL)
         *device = context->device.info.device;
     return CLATTN_SUCCESS;
+}
+
+clattn_status clattn_context_set_tuning(clattn_context *context, const char *json)
+{
+    struct tuning_table table = {NULL, 0};
+    char why[96];
+    int left_out;
+
+    if (context == NULL || json == NULL)
+        return CLATTN_INVALID_ARGUMENT;
+    left_out = tuning_table_parse(&table, json, context->device.info.name, why, sizeof why);
+    if (left_out != 0) {
+        tuning_table_free(&table);
+        if (left_out > 0)
+            snprintf(why, sizeof why, "has %d entries that are not understood", left_out);
+        return FAIL(&context->log, INVALID_ARGUMENT, "the tuning text %s", why);
+    }
+    tuning_table_free(&context->tuning.tables[LAYER_APPLICATION]);
+    context->tuning.tables[LAYER_APPLICATION] = table;
+    return CLATTN_SUCCESS;
+}
+
+static struct verdict *find_verdict(clattn_context *context, struct hash key)
+{
+    for (size_t i = 0; i < context->verdict_count; i++)
+        if (context->verdicts[i].key.high == key.high && context->verdicts[i].key.low == key.low)
+            return &context->verdicts[i];
+    return NULL;
+}
+
+int context_verdict(clattn_context *context, struct hash key)
+{
+    const struct verdict *verdict;
+    int passed = 0;
+
+    lock_take(&context->lock);
+    verdict = find_verdict(context, key);
+    if (verdict != NULL)
+        passed = verdict->passed;
+    lock_give(&context->lock);
+    return passed;
+}
+
+void context_set_verdict(clattn_context *context, struct hash key, int passed)
+{
+    struct verdict *all;
+
+    lock_take(&context->lock);
+    if (find_verdict(context, key) == NULL) {
+        all = realloc(context->verdicts, (context->verdict_count + 1) * sizeof *all);
+        if (all != NULL) {
+            context->verdicts = all;
+            all[context->verdict_count++] = (struct verdict){key, passed};
+        }
+    }
+    lock_give(&context->lock);
 }

@@ -31,13 +31,13 @@ static uint64_t get_number(const struct opencl *cl, cl_device_id id, cl_device_i
     return value;
 }
 
-static void get_platform(const struct opencl *cl, cl_device_id id, clattn_device_info *info)
+static void get_platform_text(const struct opencl *cl, cl_device_id id, cl_platform_info key, char *text, size_t size)
 {
     cl_platform_id platform;
 
     if (cl->GetDeviceInfo(id, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL) == CL_SUCCESS)
-        cl->GetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof info->platform, info->platform, NULL);
-    info->platform[sizeof info->platform - 1] = '\0';
+        cl->GetPlatformInfo(platform, key, size, text, NULL);
+    text[size - 1] = '\0';
 }
 
 static void describe(const struct opencl *cl, cl_device_id id, clattn_device_info *info)
@@ -47,7 +47,7 @@ static void describe(const struct opencl *cl, cl_device_id id, clattn_device_inf
 
     memset(info, 0, sizeof *info);
     info->device = id;
-    get_platform(cl, id, info);
+    get_platform_text(cl, id, CL_PLATFORM_NAME, info->platform, sizeof info->platform);
     get_text(cl, id, CL_DEVICE_NAME, info->name, sizeof info->name);
     get_text(cl, id, CL_DRIVER_VERSION, info->driver, sizeof info->driver);
     get_text(cl, id, CL_DEVICE_VERSION, info->version, sizeof info->version);
@@ -111,6 +111,8 @@ clattn_status device_init(struct device *device, cl_device_id id, const struct l
     device->cl = opencl_get();
     TRY_CL(log, device->cl->GetDeviceInfo(id, CL_DEVICE_COMPILER_AVAILABLE, sizeof compiler, &compiler, NULL));
     describe(device->cl, id, &device->info);
+    get_text(device->cl, id, CL_DEVICE_VENDOR, device->vendor, sizeof device->vendor);
+    get_platform_text(device->cl, id, CL_PLATFORM_VERSION, device->platform_version, sizeof device->platform_version);
     if (!compiler)
         return FAIL(log, NO_DEVICE, "%s has no compiler for kernels", device->info.name);
     if (device->info.gpu)

@@ -7,6 +7,7 @@
 struct device {
     const struct opencl *cl;
     clattn_device_info info;
+    char vendor[64], platform_version[128];
     int sub_group; /* the narrowest that a kernel can ask for, on Intel; else 0 */
     int serial;    /* a work-item is a thread with wide vectors (a CPU): tiles belong to one work-item */
 };

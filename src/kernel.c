@@ -2,6 +2,7 @@
 
 #include "embedded.h"
 #include "matrix.h"
+#include "program.h"
 #include "text.h"
 
 #include <stdlib.h>
@@ -210,7 +211,7 @@ static void plain_headers(const struct variant *variant, const char *headers[MAT
         headers[i] = list[i];
 }
 
-static void add_headers(struct text *text, const struct variant *variant)
+static void add_includes(struct text *text, const struct variant *variant)
 {
     const char *headers[MATRIX_HEADERS] = {NULL};
 
@@ -220,20 +221,33 @@ static void add_headers(struct text *text, const struct variant *variant)
         plain_headers(variant, headers);
     for (int i = 0; i < MATRIX_HEADERS && headers[i] != NULL; i++)
         add_include(text, headers[i]);
+    add_include(text, kernels[variant->kernel].file);
+}
+
+/* Flattens and frees the text. */
+static char *flatten(struct text *text)
+{
+    char *source = text_take(text), *flat = source != NULL ? kernel_flatten(source) : NULL;
+
+    free(source);
+    return flat;
 }
 
 char *kernel_source(const struct variant *variant)
 {
     struct text text = {0};
-    char *source, *flat;
 
     add_constants(&text, variant);
-    add_headers(&text, variant);
-    add_include(&text, kernels[variant->kernel].file);
-    source = text_take(&text);
-    flat = source != NULL ? kernel_flatten(source) : NULL;
-    free(source);
-    return flat;
+    add_includes(&text, variant);
+    return flatten(&text);
+}
+
+char *kernel_words(const struct variant *variant)
+{
+    struct text text = {0};
+
+    add_includes(&text, variant);
+    return flatten(&text);
 }
 
 /* ---- Local memory ------------------------------------------------------------------------------------------------- */
@@ -299,65 +313,7 @@ size_t kernel_local_bytes(const struct variant *variant)
     return (size_t)floats * sizeof(float);
 }
 
-/* ---- Programs ----------------------------------------------------------------------------------------------------- */
-
-static void log_build(clattn_context *context, cl_program program, const char *name)
-{
-    const struct opencl *cl = context->device.cl;
-    size_t size = 0;
-    char *log;
-
-    cl->GetProgramBuildInfo(program, context->device.info.device, CL_PROGRAM_BUILD_LOG, 0, NULL, &size);
-    log = calloc(1, size + 1);
-    if (log != NULL)
-        cl->GetProgramBuildInfo(program, context->device.info.device, CL_PROGRAM_BUILD_LOG, size, log, NULL);
-    log_line(&context->log, CLATTN_LOG_ERROR, "kernel %s does not build for %s: %s", name, context->device.info.name,
-             log != NULL ? log : "");
-    free(log);
-}
-
-static clattn_status build(clattn_context *context, const char *source, const char *name, cl_program *program)
-{
-    const struct opencl *cl = context->device.cl;
-    cl_int error;
-
-    *program = cl->CreateProgramWithSource(context->cl, 1, &source, NULL, &error);
-    if (*program == NULL)
-        return opencl_status(&context->log, "clCreateProgramWithSource", error);
-    error = cl->BuildProgram(*program, 1, &context->device.info.device, "-cl-std=CL1.2 -w", NULL, NULL);
-    if (error == CL_SUCCESS)
-        return CLATTN_SUCCESS;
-    log_build(context, *program, name);
-    cl->ReleaseProgram(*program);
-    *program = NULL;
-    return error == CL_OUT_OF_HOST_MEMORY ? CLATTN_OUT_OF_MEMORY : CLATTN_BUILD_FAILED;
-}
-
-/* Takes source. The context's lock is held. */
-static clattn_status find_program(clattn_context *context, char *source, const char *name, cl_program *program)
-{
-    struct program *entry;
-    clattn_status status;
-
-    for (entry = context->programs; entry != NULL; entry = entry->next)
-        if (strcmp(entry->source, source) == 0) {
-            free(source);
-            *program = entry->program;
-            return CLATTN_SUCCESS;
-        }
-    entry = calloc(1, sizeof *entry);
-    status = entry == NULL ? CLATTN_OUT_OF_MEMORY : build(context, source, name, &entry->program);
-    if (status != CLATTN_SUCCESS) {
-        free(entry);
-        free(source);
-        return status;
-    }
-    entry->source = source;
-    entry->next = context->programs;
-    context->programs = entry;
-    *program = entry->program;
-    return CLATTN_SUCCESS;
-}
+/* ---- Kernels ------------------------------------------------------------------------------------------------------ */
 
 /* Whether the device runs the built kernel in groups of the size it was written for. */
 static clattn_status check_group(clattn_context *context, const struct variant *variant, cl_kernel kernel)
@@ -375,7 +331,8 @@ static clattn_status check_group(clattn_context *context, const struct variant *
     return CLATTN_UNSUPPORTED;
 }
 
-clattn_status kernel_create(clattn_context *context, const struct variant *variant, cl_kernel *kernel)
+clattn_status kernel_create(clattn_context *context, const struct variant *variant, cl_kernel *kernel,
+                            struct hash *hash)
 {
     const struct opencl *cl = context->device.cl;
     const char *name = kernels[variant->kernel].name;
@@ -387,10 +344,9 @@ clattn_status kernel_create(clattn_context *context, const struct variant *varia
     *kernel = NULL;
     if (source == NULL)
         return CLATTN_OUT_OF_MEMORY;
-    lock_take(&context->lock);
-    status = find_program(context, source, name, &program);
-    lock_give(&context->lock);
-    TRY(status);
+    if (hash != NULL)
+        *hash = hash_text(*hash, source);
+    TRY(program_get(context, source, name, &program));
     *kernel = cl->CreateKernel(program, name, &error);
     if (*kernel == NULL)
         return opencl_status(&context->log, "clCreateKernel", error);

@@ -77,10 +77,15 @@ char *kernel_flatten(const char *source);
 /* The whole source, to be freed; NULL without memory. */
 char *kernel_source(const struct variant *variant);
 
+/* The same without the constants ahead: what is the same for all tiles, types and sizes. */
+char *kernel_words(const struct variant *variant);
+
 /* Local memory that the variant takes, in bytes: the declarations of the .cl file. */
 size_t kernel_local_bytes(const struct variant *variant);
 
-/* Builds the variant, or takes it from the context's programs. UNSUPPORTED when the device runs it only in smaller groups. */
-clattn_status kernel_create(clattn_context *context, const struct variant *variant, cl_kernel *kernel);
+/* Builds the variant, or takes it from the context's programs, and adds its source to the hash, which may be NULL.
+ * UNSUPPORTED when the device runs it only in smaller groups. */
+clattn_status kernel_create(clattn_context *context, const struct variant *variant, cl_kernel *kernel,
+                            struct hash *hash);
 
 #endif

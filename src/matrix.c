@@ -179,6 +179,37 @@ static int takes(const struct variant *variant)
     return desc->dtype != CLATTN_F32 && !(desc->flags & CLATTN_VALUE_GATE);
 }
 
+static int most_chunk(const struct variant *variant)
+{
+    return decayed(variant) ? TILE : erases[variant->problem->rule->erase].most_chunk;
+}
+
+/* The work-items of a group, and how its sub-groups stand. */
+static void cut_group(struct variant *variant)
+{
+    const struct engine *engine = variant->engine;
+    struct tiles *t = &variant->tiles;
+
+    t->value_tiles = t->block_v / engine->rows;
+    if (variant->kernel == KERNEL_SCAN_MATRIX)
+        t->group = engine->lanes * (t->key_split * t->value_tiles + t->loaders);
+    else
+        t->group = engine->lanes < PREPARE_LANES / SUB_GROUPS ? PREPARE_LANES : engine->lanes * SUB_GROUPS;
+}
+
+clattn_status matrix_complete(const struct device *device, struct variant *variant)
+{
+    struct tiles *t = &variant->tiles;
+    int columns = round_up(variant->value_dim, TILE);
+
+    t->block_v = t->block_v < columns ? t->block_v : columns;
+    cut_group(variant);
+    return t->chunk <= most_chunk(variant) && (size_t)t->group <= device->info.max_work_group &&
+                   matrix_local_bytes(variant) <= device->info.local_memory
+               ? CLATTN_SUCCESS
+               : CLATTN_UNSUPPORTED;
+}
+
 static int additive(const struct variant *variant)
 {
     return variant->problem->rule->erase == ERASE_NONE && variant->problem->desc.steps == 1;
@@ -226,17 +257,14 @@ static int value_columns(const struct device *device, struct variant *variant)
 /* The group that works `columns` value columns, or that prepares. */
 static void cut_values(struct variant *variant, int columns)
 {
-    const struct engine *engine = variant->engine;
     struct tiles *t = &variant->tiles;
-    int loaders = columns > MOST_VALUES && engine->loaders > 2 ? 2 : engine->loaders; /* more columns, more that wait */
+    int loaders = variant->engine->loaders;
 
+    if (columns > MOST_VALUES && loaders > 2) /* more sub-groups compute, so that more of their time is hidden */
+        loaders = 2;
     t->block_v = columns;
-    t->value_tiles = columns / engine->rows;
     t->loaders = variant->kernel == KERNEL_SCAN_MATRIX ? loaders : 0;
-    if (variant->kernel == KERNEL_SCAN_MATRIX)
-        t->group = engine->lanes * (t->key_split * t->value_tiles + t->loaders);
-    else
-        t->group = engine->lanes < PREPARE_LANES / SUB_GROUPS ? PREPARE_LANES : engine->lanes * SUB_GROUPS;
+    cut_group(variant);
 }
 
 /* Fewer stages, then fewer columns, until a chunk fits local memory. */
@@ -256,7 +284,7 @@ static clattn_status cut_to_fit(const struct device *device, struct variant *var
 clattn_status matrix_tiles(const struct device *device, struct variant *variant)
 {
     const clattn_plan_desc *desc = &variant->problem->desc;
-    int most = decayed(variant) ? TILE : erases[variant->problem->rule->erase].most_chunk;
+    int most = most_chunk(variant);
     struct tiles *t = &variant->tiles;
 
     *t = (struct tiles){.vec = 4,

@@ -23,4 +23,7 @@ int64_t matrix_row_floats(const struct variant *variant); /* 0 where rows stay i
 /* Tiles by rule of thumb; UNSUPPORTED where nothing fits local memory or the engine does not take the problem. */
 clattn_status matrix_tiles(const struct device *device, struct variant *variant);
 
+/* What follows from tiles of which some fields were chosen otherwise; UNSUPPORTED where they do not go together. */
+clattn_status matrix_complete(const struct device *device, struct variant *variant);
+
 #endif

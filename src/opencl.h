@@ -31,6 +31,9 @@ typedef void(CL_CALLBACK *opencl_built)(cl_program, void *);
     X(cl_int, ReleaseMemObject, (cl_mem))                                                                              \
     X(cl_int, GetMemObjectInfo, (cl_mem, cl_mem_info, size_t, void *, size_t *))                                       \
     X(cl_program, CreateProgramWithSource, (cl_context, cl_uint, const char **, const size_t *, cl_int *))             \
+    X(cl_program, CreateProgramWithBinary,                                                                             \
+      (cl_context, cl_uint, const cl_device_id *, const size_t *, const unsigned char **, cl_int *, cl_int *))         \
+    X(cl_int, GetProgramInfo, (cl_program, cl_program_info, size_t, void *, size_t *))                                 \
     X(cl_int, BuildProgram, (cl_program, cl_uint, const cl_device_id *, const char *, opencl_built, void *))           \
     X(cl_int, GetProgramBuildInfo, (cl_program, cl_device_id, cl_program_build_info, size_t, void *, size_t *))        \
     X(cl_int, ReleaseProgram, (cl_program))                                                                            \

@@ -7,9 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const section_names[SECTION_COUNT] = {"records", "rows",     "segments",   "segment decays",
-                                                         "decay",   "strength", "stabilizer", "denominators"};
-
 static struct source operand(clattn_operand_id id)
 {
     return (struct source){SOURCE_OPERAND, (int)id};
@@ -155,6 +152,16 @@ static void describe_launch(struct text *text, const struct variant *variant)
                 kernel_local_bytes(variant));
 }
 
+clattn_status plan_tiles(const struct clattn_plan *plan, struct variant *variant, int most_group)
+{
+    const struct tuned *tuned = plan->tuned.solver != NULL ? &plan->tuned : NULL;
+
+    if (plan->like == NULL)
+        return tuning_tiles(&plan->context->device, tuned, variant, most_group);
+    variant->tiles = plan->like->launches[plan->launch_count].tiles;
+    return CLATTN_SUCCESS;
+}
+
 static int value_tiles(const struct variant *variant, enum grid grid)
 {
     return grid == GRID_SLOTS ? 1 : (variant->value_dim + variant->tiles.block_v - 1) / variant->tiles.block_v;
@@ -165,13 +172,12 @@ clattn_status plan_add(struct clattn_plan *plan, struct variant *variant, struct
 {
     struct launch *launch = &plan->launches[plan->launch_count];
 
-    TRY(tuning_tiles(&plan->context->device, variant, most_group));
-    TRY(kernel_create(plan->context, variant, &launch->kernel));
+    TRY(plan_tiles(plan, variant, most_group));
+    TRY(kernel_create(plan->context, variant, &launch->kernel, &plan->hash));
     plan->launch_count++;
     launch->id = variant->kernel;
     launch->grid = grid;
-    launch->group = variant->tiles.group;
-    launch->chunk = variant->tiles.chunk;
+    launch->tiles = variant->tiles;
     launch->value_tiles = matrix_kernel(variant->kernel) ? matrix_groups(variant) : value_tiles(variant, grid);
     bind_pass(plan, launch, pass);
     describe_launch(description, variant);
@@ -195,7 +201,7 @@ int64_t plan_slots(const struct problem *problem, const struct extent *extent, i
     return extent->batch * ((rows + chunk - 1) / chunk);
 }
 
-static void reserve_rows(struct clattn_plan *plan)
+void plan_reserve_rows(struct clattn_plan *plan)
 {
     const clattn_plan_desc *desc = &plan->problem.desc;
     int64_t rows = desc->batch * desc->seq_len * desc->heads;
@@ -231,94 +237,14 @@ static clattn_status make_head_decay(struct clattn_plan *plan)
     return plan->head_decay != NULL ? CLATTN_SUCCESS : opencl_status(&plan->context->log, "clCreateBuffer", error);
 }
 
-static clattn_status add_stabilize(struct clattn_plan *plan, int most_group, struct text *description)
-{
-    struct variant variant = plan_variant(plan, KERNEL_STABILIZE, (struct pass){0});
-
-    if (!problem_stabilized(&plan->problem))
-        return CLATTN_SUCCESS;
-    return plan_add(plan, &variant, (struct pass){0}, GRID_SEQUENCES, most_group, description);
-}
-
-static void drop_launches(struct clattn_plan *plan)
+void plan_drop_launches(struct clattn_plan *plan)
 {
     while (plan->launch_count > 0)
         plan->context->device.cl->ReleaseKernel(plan->launches[--plan->launch_count].kernel);
     memset(plan->launches, 0, sizeof plan->launches);
+    memset(plan->section_at, 0, sizeof plan->section_at);
     plan->workspace_floats = 0;
-}
-
-static void describe_problem(struct text *text, const struct clattn_plan *plan, const char *solver)
-{
-    const clattn_plan_desc *d = &plan->problem.desc;
-
-    text_format(text, "%s %s, B=%lld T=%lld H=%lld HQ=%lld K=%lld V=%lld, on %s\n", plan->problem.rule->name,
-                dtype_name(d->dtype), (long long)d->batch, (long long)d->seq_len, (long long)d->heads,
-                (long long)d->qk_heads, (long long)d->key_dim, (long long)d->value_dim,
-                plan->context->device.info.name);
-    text_format(text, "solver %s, tiles by rule of thumb\n", solver);
-}
-
-/* One solver with groups of at most most_group work-items. */
-static clattn_status try_solver(struct clattn_plan *plan, const struct solver *solver, int most_group)
-{
-    struct text text = {0};
-    clattn_status status;
-
-    drop_launches(plan);
-    describe_problem(&text, plan, solver->name);
-    reserve_rows(plan);
-    status = add_stabilize(plan, most_group, &text);
-    if (status == CLATTN_SUCCESS)
-        status = solver->add(plan, most_group, &text);
-    for (int i = 0; i + 1 < SECTION_COUNT; i++)
-        if (plan->section_at[i] != 0)
-            text_format(&text, "  workspace: %s at float %lld\n", section_names[i], (long long)plan->section_at[i]);
-    text_format(&text, "  workspace: %lld bytes\n", (long long)plan->workspace_floats * 4);
-    free(plan->description);
-    plan->description = text_take(&text);
-    if (status == CLATTN_SUCCESS && plan->description == NULL)
-        status = CLATTN_OUT_OF_MEMORY;
-    return status;
-}
-
-/* Halves the groups until the device takes the kernels. */
-static clattn_status solve(struct clattn_plan *plan, const struct solver *solver)
-{
-    const clattn_device_info *info = &plan->context->device.info;
-    int most_group = info->max_work_group < 256 ? (int)info->max_work_group : 256;
-    clattn_status status;
-
-    do {
-        status = try_solver(plan, solver, most_group);
-        most_group /= 2;
-    } while (status == CLATTN_UNSUPPORTED && most_group >= 1 && !plan->context->device.serial);
-    return status;
-}
-
-static clattn_status choose_solver(struct clattn_plan *plan)
-{
-    const struct solver *order[] = {&solver_matrix_scan, &solver_chunk_scan, &solver_recurrent};
-    int count = sizeof order / sizeof *order;
-    clattn_mode mode = plan->problem.desc.mode;
-    clattn_status status = CLATTN_UNSUPPORTED;
-
-    if (mode == CLATTN_MODE_AUTO && plan->problem.desc.chunk == 0 &&
-        tuning_prefers_recurrent(&plan->context->device, &plan->problem)) {
-        order[0] = &solver_recurrent;
-        order[1] = &solver_matrix_scan;
-        order[2] = &solver_chunk_scan;
-    }
-    for (int i = 0; i < count && status == CLATTN_UNSUPPORTED; i++)
-        if (mode == CLATTN_MODE_AUTO || mode == order[i]->mode)
-            status = solve(plan, order[i]);
-    if (status == CLATTN_UNSUPPORTED)
-        return FAIL(&plan->context->log, UNSUPPORTED,
-                    "%s, key_dim %lld, value_dim %lld, chunk %d: no solver fits %s (%llu bytes of local memory)",
-                    plan->problem.rule->name, (long long)plan->problem.desc.key_dim,
-                    (long long)plan->problem.desc.value_dim, plan->problem.desc.chunk, plan->context->device.info.name,
-                    (unsigned long long)plan->context->device.info.local_memory);
-    return status;
+    plan->hash = (struct hash){0, 0};
 }
 
 static clattn_status fill(struct clattn_plan *plan, const clattn_plan_desc *desc)
@@ -326,22 +252,20 @@ static clattn_status fill(struct clattn_plan *plan, const clattn_plan_desc *desc
     TRY(problem_init(&plan->problem, desc, &plan->context->log));
     bind_roles(plan);
     TRY(make_head_decay(plan));
-    return choose_solver(plan);
+    return plan_choose(plan);
 }
 
-clattn_status clattn_plan_create(clattn_plan **plan, clattn_context *context, const clattn_plan_desc *desc)
+clattn_status plan_create(clattn_plan **plan, clattn_context *context, const clattn_plan_desc *desc,
+                          const struct tuned *forced, const clattn_plan *like)
 {
     clattn_status status;
 
-    if (plan == NULL)
-        return CLATTN_INVALID_ARGUMENT;
-    *plan = NULL;
-    if (context == NULL)
-        return CLATTN_INVALID_ARGUMENT;
     *plan = calloc(1, sizeof **plan);
     if (*plan == NULL)
         return CLATTN_OUT_OF_MEMORY;
     (*plan)->context = context;
+    (*plan)->forced = forced;
+    (*plan)->like = like;
     lock_init(&(*plan)->lock);
     status = fill(*plan, desc);
     if (status != CLATTN_SUCCESS) {
@@ -351,11 +275,21 @@ clattn_status clattn_plan_create(clattn_plan **plan, clattn_context *context, co
     return status;
 }
 
+clattn_status clattn_plan_create(clattn_plan **plan, clattn_context *context, const clattn_plan_desc *desc)
+{
+    if (plan == NULL)
+        return CLATTN_INVALID_ARGUMENT;
+    *plan = NULL;
+    if (context == NULL)
+        return CLATTN_INVALID_ARGUMENT;
+    return plan_create(plan, context, desc, NULL, NULL);
+}
+
 void clattn_plan_destroy(clattn_plan *plan)
 {
     if (plan == NULL)
         return;
-    drop_launches(plan);
+    plan_drop_launches(plan);
     if (plan->head_decay != NULL)
         plan->context->device.cl->ReleaseMemObject(plan->head_decay);
     lock_destroy(&plan->lock);

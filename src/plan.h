@@ -3,6 +3,7 @@
 #define CLATTN_SRC_PLAN_H
 
 #include "kernel.h"
+#include "space.h"
 #include "text.h"
 
 /* The workspace, one float buffer: what stands in it, in this order. */
@@ -32,7 +33,8 @@ struct launch {
     cl_kernel kernel;
     struct source sources[ROLE_COUNT];
     enum grid grid;
-    int group, value_tiles, chunk;
+    struct tiles tiles;
+    int value_tiles;
 };
 
 enum { MAX_LAUNCHES = 8 };
@@ -47,6 +49,11 @@ struct clattn_plan {
     cl_mem head_decay; /* the log-decays that the rule itself fixes, [heads]; or NULL */
     mutex lock;        /* kernels carry their arguments until enqueued */
     char *description;
+    const struct solver *solver;
+    struct tuned tuned;         /* what its tiles follow; solver NULL: a rule of thumb */
+    const struct tuned *forced; /* during creation: the one point to take; or NULL */
+    const clattn_plan *like;    /* during creation: the plan whose solver and tiles to take; or NULL */
+    struct hash hash;           /* of its kernels' sources */
 };
 
 /* One way to compute a problem. */
@@ -55,9 +62,31 @@ struct solver {
     clattn_mode mode;
     /* Adds its launches. UNSUPPORTED when the device cannot run it. */
     clattn_status (*add)(struct clattn_plan *plan, int most_group, struct text *description);
+    const struct parameter *parameters; /* its space; closed by a row without name */
+    int64_t tuned_rows;                 /* tokens of the sequences that it is tuned with */
 };
 
 extern const struct solver solver_recurrent, solver_chunk_scan, solver_matrix_scan;
+
+/* Every solver, by number; NULL past the last. */
+const struct solver *solver_at(int index);
+const struct solver *solver_find(const char *name);
+enum { MAX_SOLVERS = 8 };
+
+/* clattn_plan_create with exactly the tiles of a point, or with solver and tiles of a plan for a smaller problem of the same
+ * kernels; both may be NULL. Such plans are not tested. */
+clattn_status plan_create(clattn_plan **plan, clattn_context *context, const clattn_plan_desc *desc,
+                          const struct tuned *forced, const clattn_plan *like);
+
+/* Chooses a solver and tiles, builds the launches and the description. */
+clattn_status plan_choose(struct clattn_plan *plan);
+
+/* The first time that these kernels meet this device and driver: a short run against the reference. DEVICE_ERROR when the
+ * results are wrong; whatever keeps the test from running is no failure. */
+clattn_status plan_self_test(struct clattn_plan *plan);
+
+/* Forgets the launches and what they reserved. */
+void plan_drop_launches(struct clattn_plan *plan);
 
 /* A run of a solver's main kernel: the one that writes o, or before it the one that leaves its denominators. */
 struct pass {
@@ -70,6 +99,9 @@ int plan_passes(const struct clattn_plan *plan, struct pass passes[2]);
 /* The variant of a kernel for a pass, tiles aside. */
 struct variant plan_variant(const struct clattn_plan *plan, enum kernel_id kernel, struct pass pass);
 
+/* The tiles of the launch that comes next: the tuned ones, or those of the plan that this one is like. */
+clattn_status plan_tiles(const struct clattn_plan *plan, struct variant *variant, int most_group);
+
 /* Chooses tiles, builds the variant and appends the launch. pass says what o, the states and the value stand for. */
 clattn_status plan_add(struct clattn_plan *plan, struct variant *variant, struct pass pass, enum grid grid,
                        int most_group, struct text *description);
@@ -79,6 +111,8 @@ int64_t plan_slots(const struct problem *problem, const struct extent *extent, i
 
 /* Reserves floats of workspace for a section. */
 void plan_reserve(struct clattn_plan *plan, enum section section, int64_t floats);
+/* The sections that have an entry a token and head. */
+void plan_reserve_rows(struct clattn_plan *plan);
 
 /* Binds and enqueues: the rest of clattn_enqueue. */
 clattn_status launch_all(struct clattn_plan *plan, cl_command_queue queue, const clattn_operands *operands,

@@ -79,7 +79,7 @@ static int probe(clattn_context *context, const struct problem *problem)
                                         .sub_group = context->device.sub_group}};
     float product[NUMBERS] = {0};
     cl_kernel kernel;
-    clattn_status status = kernel_create(context, &variant, &kernel);
+    clattn_status status = kernel_create(context, &variant, &kernel, NULL);
 
     if (status != CLATTN_SUCCESS)
         return 0;

@@ -33,4 +33,21 @@ static clattn_status add(struct clattn_plan *plan, int most_group, struct text *
     return CLATTN_SUCCESS;
 }
 
-const struct solver solver_chunk_scan = {"chunk_scan", CLATTN_MODE_CHUNK, add};
+/* A chunk's record binds prepare and scan to the same chunk and vec. */
+/* clang-format off */
+enum { PREPARE = 1 << KERNEL_PREPARE, SCAN = 1 << KERNEL_SCAN };
+static const struct parameter parameters[] = {
+    {"chunk",           PREPARE | SCAN, offsetof(struct tiles, chunk),   {8, 16, 32, 64, BY_THUMB}},
+    {"vec",             PREPARE | SCAN, offsetof(struct tiles, vec),     {4, 16, BY_THUMB}},
+    {"prepare.group",   PREPARE,        offsetof(struct tiles, group),   {1, 16, 32, 64, 128, 256, BY_THUMB}},
+    {"prepare.block_k", PREPARE,        offsetof(struct tiles, block_k), {16, 32, 64, 128, 256, BY_THUMB}},
+    {"prepare.pad",     PREPARE,        offsetof(struct tiles, pad),     {0, 4, 16, BY_THUMB}},
+    {"scan.group",      SCAN,           offsetof(struct tiles, group),   {1, 16, 32, 64, 128, 256, BY_THUMB}},
+    {"scan.block_k",    SCAN,           offsetof(struct tiles, block_k), {16, 32, 64, 128, 256, BY_THUMB}},
+    {"scan.block_v",    SCAN,           offsetof(struct tiles, block_v), {4, 8, 16, 32, 64, 128, BY_THUMB}},
+    {"scan.pad",        SCAN,           offsetof(struct tiles, pad),     {0, 4, 16, BY_THUMB}},
+    {NULL, 0, 0, {BY_THUMB}},
+};
+/* clang-format on */
+
+const struct solver solver_chunk_scan = {"chunk_scan", CLATTN_MODE_CHUNK, add, parameters, 1024};

@@ -3,7 +3,6 @@
 
 #include "matrix.h"
 #include "probe.h"
-#include "tuning.h"
 
 enum { MOST_BEYOND = 64, WIDEST_PADDING = 32 };
 
@@ -14,7 +13,7 @@ static clattn_status add_scan(struct clattn_plan *plan, struct pass pass, int mo
     struct variant scan = plan_variant(plan, KERNEL_SCAN_MATRIX, pass), gather = scan, join = scan;
     int64_t states;
 
-    TRY(tuning_tiles(&plan->context->device, &scan, most_group));
+    TRY(plan_tiles(plan, &scan, most_group));
     if (scan.tiles.segments > 1) {
         gather.gather = 1;
         join.kernel = KERNEL_JOIN_SEGMENTS;
@@ -54,4 +53,16 @@ static clattn_status add(struct clattn_plan *plan, int most_group, struct text *
     return CLATTN_SUCCESS;
 }
 
-const struct solver solver_matrix_scan = {"matrix_scan", CLATTN_MODE_CHUNK, add};
+/* clang-format off */
+enum { PREPARE = 1 << KERNEL_PREPARE_MATRIX, SCAN = 1 << KERNEL_SCAN_MATRIX };
+static const struct parameter parameters[] = {
+    {"chunk",          PREPARE | SCAN, offsetof(struct tiles, chunk),     {16, 32, BY_THUMB}},
+    {"scan.block_v",   SCAN,           offsetof(struct tiles, block_v),   {16, 32, 64, 128, BY_THUMB}},
+    {"scan.key_split", SCAN,           offsetof(struct tiles, key_split), {1, 2, BY_THUMB}},
+    {"scan.loaders",   SCAN,           offsetof(struct tiles, loaders),   {0, 2, 4, BY_THUMB}},
+    {"scan.stages",    SCAN,           offsetof(struct tiles, stages),    {1, 2, BY_THUMB}},
+    {NULL, 0, 0, {BY_THUMB}},
+};
+/* clang-format on */
+
+const struct solver solver_matrix_scan = {"matrix_scan", CLATTN_MODE_CHUNK, add, parameters, 1024};

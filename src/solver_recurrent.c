@@ -13,4 +13,13 @@ static clattn_status add(struct clattn_plan *plan, int most_group, struct text *
     return CLATTN_SUCCESS;
 }
 
-const struct solver solver_recurrent = {"recurrent", CLATTN_MODE_RECURRENT, add};
+/* clang-format off */
+static const struct parameter parameters[] = {
+    {"vec",     1 << KERNEL_RECURRENT, offsetof(struct tiles, vec),     {4, 16, BY_THUMB}},
+    {"lanes_k", 1 << KERNEL_RECURRENT, offsetof(struct tiles, lanes_k), {1, 2, 4, 8, 16, 32, BY_THUMB}},
+    {"block_v", 1 << KERNEL_RECURRENT, offsetof(struct tiles, block_v), {4, 8, 16, 32, 64, 128, BY_THUMB}},
+    {NULL, 0, 0, {BY_THUMB}},
+};
+/* clang-format on */
+
+const struct solver solver_recurrent = {"recurrent", CLATTN_MODE_RECURRENT, add, parameters, 32};

@@ -46,3 +46,10 @@ char *text_take(struct text *text)
     memset(text, 0, sizeof *text);
     return at;
 }
+
+char *text_copy(const char *from)
+{
+    char *copy = malloc(strlen(from) + 1);
+
+    return copy != NULL ? strcpy(copy, from) : NULL;
+}

@@ -14,5 +14,7 @@ void text_add(struct text *text, const char *from, size_t size);
 void text_format(struct text *text, const char *format, ...) PRINTF_LIKE(2, 3);
 /* The string, to be freed; NULL when memory ran out. The text is empty again. */
 char *text_take(struct text *text);
+/* A string of its own, to be freed; NULL without memory. */
+char *text_copy(const char *from);
 
 #endif

@@ -1,6 +1,9 @@
 #include "tuning.h"
 
 #include "matrix.h"
+#include "plan.h"
+
+#include <string.h>
 
 enum { SERIAL_VEC = 16, SHARED_VEC = 4 };
 
@@ -120,12 +123,82 @@ static clattn_status fit(const struct device *device, struct variant *variant)
     return CLATTN_SUCCESS;
 }
 
-clattn_status tuning_tiles(const struct device *device, struct variant *variant, int most_group)
+/* ---- A point of the solver's space -------------------------------------------------------------------------------- */
+
+struct tuned tuned_default(const struct solver *solver)
+{
+    struct tuned tuned = {.solver = solver};
+
+    for (int i = 0; i < MAX_PARAMETERS; i++)
+        tuned.values[i] = BY_THUMB;
+    return tuned;
+}
+
+unsigned solver_kernels(const struct solver *solver)
+{
+    unsigned kernels = 0;
+
+    for (const struct parameter *parameter = solver->parameters; parameter->name != NULL; parameter++)
+        kernels |= parameter->kernels;
+    return kernels;
+}
+
+int parameter_has(const struct parameter *parameter, int value)
+{
+    for (const int *known = parameter->values; *known != BY_THUMB; known++)
+        if (*known == value)
+            return 1;
+    return 0;
+}
+
+/* Writes what tuned says of this kernel; returns how many fields. */
+static int apply(const struct tuned *tuned, struct variant *variant)
+{
+    const struct parameter *parameter = tuned->solver->parameters;
+    int count = 0;
+
+    for (int i = 0; parameter[i].name != NULL; i++) {
+        if (tuned->values[i] == BY_THUMB || !(parameter[i].kernels >> variant->kernel & 1))
+            continue;
+        memcpy((char *)&variant->tiles + parameter[i].field, &tuned->values[i], sizeof(int));
+        count++;
+    }
+    return count;
+}
+
+/* What follows from the fields that were written: no tile wider than the problem, the recurrence's group. */
+static void complete(struct variant *variant)
+{
+    struct tiles *tiles = &variant->tiles;
+    int64_t channels = variant->problem->desc.key_dim;
+
+    tiles->block_v = lower(tiles->block_v, round_up(variant->value_dim, tiles->vec));
+    tiles->block_k = lower(round_up(tiles->block_k, tiles->vec), round_up(channels, tiles->vec));
+    if (variant->kernel != KERNEL_RECURRENT)
+        return;
+    tiles->group = tiles->block_v / tiles->vec * tiles->lanes_k;
+    tiles->block_k = round_up(channels, tiles->lanes_k > tiles->vec ? tiles->lanes_k : tiles->vec);
+}
+
+/* Whether the words work with such tiles, and the device with such groups. */
+static int is_sound(const struct device *device, const struct variant *variant)
+{
+    const struct tiles *t = &variant->tiles;
+
+    return t->block_v >= t->vec && t->block_v % t->vec == 0 && t->block_k >= t->vec && t->block_k % t->vec == 0 &&
+           t->group >= 1 && (size_t)t->group <= device->info.max_work_group && (t->group == 1 || !device->serial) &&
+           kernel_local_bytes(variant) <= device->info.local_memory;
+}
+
+clattn_status tuning_tiles(const struct device *device, const struct tuned *tuned, struct variant *variant,
+                           int most_group)
 {
     int asked = variant->problem->desc.chunk;
 
-    if (matrix_kernel(variant->kernel))
-        return matrix_tiles(device, variant);
+    if (matrix_kernel(variant->kernel)) {
+        TRY(matrix_tiles(device, variant));
+        return tuned != NULL && apply(tuned, variant) > 0 ? matrix_complete(device, variant) : CLATTN_SUCCESS;
+    }
     variant->tiles = (struct tiles){.chunk = asked != 0 ? asked : 16};
     if (device->serial || most_group < 4)
         serial_tiles(device, variant);
@@ -133,7 +206,33 @@ clattn_status tuning_tiles(const struct device *device, struct variant *variant,
         shared_tiles(device, variant, most_group);
     if (variant->kernel == KERNEL_RECURRENT)
         recurrent_tiles(variant, most_group);
-    return fit(device, variant);
+    if (tuned == NULL || apply(tuned, variant) == 0)
+        return fit(device, variant);
+    complete(variant);
+    return is_sound(device, variant) ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
+}
+
+int tuning_point_tiles(const clattn_context *context, const struct problem *problem, const struct tuned *tuned,
+                       struct tiles tiles[KERNEL_COUNT])
+{
+    enum { MOST_GROUP = 256 };
+    unsigned kernels = solver_kernels(tuned->solver);
+
+    memset(tiles, 0, KERNEL_COUNT * sizeof *tiles);
+    for (int id = 0; id < KERNEL_COUNT; id++) {
+        struct variant variant = {.kernel = (enum kernel_id)id,
+                                  .problem = problem,
+                                  .out = dtype_name(problem->desc.dtype),
+                                  .value_dim = (int)problem->desc.value_dim,
+                                  .engine = context->engine};
+        if (!(kernels >> id & 1))
+            continue;
+        if ((matrix_kernel(variant.kernel) && context->engine == NULL) ||
+            tuning_tiles(&context->device, tuned, &variant, MOST_GROUP) != CLATTN_SUCCESS)
+            return 0;
+        tiles[id] = variant.tiles;
+    }
+    return 1;
 }
 
 int tuning_prefers_recurrent(const struct device *device, const struct problem *problem)

@@ -210,12 +210,21 @@ bad_usage()
     refused "key_dim 300" 300 make-input kda --shape B=1,T=2,H=1,K=300,V=2 -o "$work/out"
     refused "HQ does not divide H" HQ make-input kda --shape B=1,T=2,H=3,HQ=2,K=2,V=2 -o "$work/out"
     refused "dtype f8" f8 make-input kda --shape B=1,T=2,H=1,K=2,V=2 --dtype f8 -o "$work/out"
+    refused "budget of words" budget tune --budget soon
+    refused "budget of nothing" budget tune --budget 0s
+    refused "two actions" import tune --show --import "$work/in"
+    refused "no tuning file at all" CLATTN_TUNING tune --export "$work/out"
+    CLATTN_TUNING=$work/user.json
+    refused "import of no tuning file" "$work/in" tune --import "$work/in"
+    refused "export of a file that is not there" user.json tune --export "$work/out"
+    CLATTN_TUNING=
+    refused "cache list and clear" clear cache --list --clear
     refused "varlen backwards" varlen make-input kda --shape B=1,T=9,H=1,K=2,V=2 --varlen 0,5,3,9 -o "$work/out"
 }
 
 case $3 in
 run) run_rule "$4" ;;
-bad) bad_files && bad_usage ;;
+bad) bad_files; bad_usage ;;
 *) fail "usage: cli_test.sh CLATTN DEVICE run RULE | bad" ;;
 esac
 [ $failures -eq 0 ]

@@ -4,6 +4,7 @@
 
 #include "problem.h"
 #include "reference/number.h"
+#include "thread.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -150,12 +151,29 @@ int64_t check_count(const clattn_operand_info *info)
     return count;
 }
 
+/* A tensor on all cores, BLOCK elements at a time. */
+enum { BLOCK = 16384 };
+struct filling {
+    const struct check_tensor *tensor;
+    const struct source *source;
+    draw value;
+    int64_t count;
+};
+
+static void fill_block(void *user, int64_t block)
+{
+    const struct filling *filling = user;
+    int64_t end = (block + 1) * BLOCK < filling->count ? (block + 1) * BLOCK : filling->count;
+
+    for (int64_t i = block * BLOCK; i < end; i++)
+        number_store(filling->tensor->info.dtype, filling->tensor->data, i, filling->value(filling->source, i));
+}
+
 static void fill(const struct check_tensor *tensor, const struct source *source, draw value)
 {
-    int64_t count = check_count(&tensor->info);
+    struct filling filling = {tensor, source, value, check_count(&tensor->info)};
 
-    for (int64_t i = 0; i < count; i++)
-        number_store(tensor->info.dtype, tensor->data, i, value(source, i));
+    parallel_for((filling.count + BLOCK - 1) / BLOCK, fill_block, &filling);
 }
 
 /* Gives every row of K the norm 0.99, so that it stays within 1 when it is rounded. */

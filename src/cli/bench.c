@@ -39,18 +39,6 @@ struct bench_run {
     size_t done, total, failed;
 };
 
-/* Multiplies and adds that the recurrence needs: 2 K V for each of erase, write and read, one more for a low-rank erase,
- * whose direction is not the write's. */
-static double count_flops(const clattn_plan_desc *desc)
-{
-    static const int passes[] = {
-        [ERASE_NONE] = 1, [ERASE_KEY] = 2, [ERASE_OPERAND] = 2, [ERASE_GATED] = 2, [ERASE_LOW_RANK] = 3};
-    double heads = (double)desc->batch * (double)desc->seq_len * (double)desc->heads;
-
-    return heads * 2 * (double)desc->key_dim * (double)desc->value_dim *
-           (passes[rule_get(desc->rule)->erase] * desc->steps + 1);
-}
-
 static void add_problem(cJSON *row, const struct bench_run *bench, const clattn_plan_desc *desc)
 {
     char shape[128];
@@ -86,7 +74,7 @@ static void add_times(cJSON *row, const struct bench_run *bench, const clattn_pl
                       const struct measurement *result)
 {
     const struct timing *timing = &result->timing;
-    double bytes = result->bytes / timing->median, flops = count_flops(desc) / timing->median;
+    double bytes = result->bytes / timing->median, flops = flops_of(desc) / timing->median;
 
     cJSON_AddNumberToObject(row, "time_ms", 1e3 * timing->median);
     cJSON_AddNumberToObject(row, "min_ms", 1e3 * timing->min);
@@ -97,7 +85,7 @@ static void add_times(cJSON *row, const struct bench_run *bench, const clattn_pl
     cJSON_AddStringToObject(row, "clock", timing->events ? "device" : "host");
     cJSON_AddNumberToObject(row, "operand_sets", (double)result->sets);
     cJSON_AddNumberToObject(row, "bytes", result->bytes);
-    cJSON_AddNumberToObject(row, "flops", count_flops(desc));
+    cJSON_AddNumberToObject(row, "flops", flops_of(desc));
     cJSON_AddNumberToObject(row, "gb_per_s", 1e-9 * bytes);
     cJSON_AddNumberToObject(row, "gflop_per_s", 1e-9 * flops);
     add_share(row, "memory_percent", "peak_gb_per_s", bytes, bench->peak.bytes);

@@ -48,6 +48,10 @@ struct settings {
     int64_t repeat; /* 0: the default */
     int step;       /* --pass step */
     int initial_state, verbose, help;
+    int list, clear;                   /* of cache */
+    int show, reset, compare, dry_run; /* of tune */
+    const char *export_to, *import_from, *report;
+    double budget; /* seconds for a group of rules; 0: the default */
     enum format format;
 };
 
@@ -59,7 +63,9 @@ enum {
     COMMAND_MAKE_INPUT = 4,
     COMMAND_RUN = 8,
     COMMAND_VERIFY = 16,
-    COMMAND_BENCH = 32
+    COMMAND_BENCH = 32,
+    COMMAND_CACHE = 64,
+    COMMAND_TUNE = 128
 };
 
 struct command {
@@ -76,5 +82,7 @@ int make_input_main(struct settings *settings);
 int run_main(struct settings *settings);
 int verify_main(struct settings *settings);
 int bench_main(struct settings *settings);
+int cache_main(struct settings *settings);
+int tune_main(struct settings *settings);
 
 #endif

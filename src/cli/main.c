@@ -19,6 +19,9 @@ static const struct command commands[] = {
     {"verify", COMMAND_VERIFY, 0, MAX_RULES, verify_main, "[RULE...]",
      "hold a device to the double-precision reference"},
     {"bench", COMMAND_BENCH, 0, MAX_RULES, bench_main, "[RULE...]", "time rules on a device"},
+    {"tune", COMMAND_TUNE, 0, MAX_RULES, tune_main, "[RULE...] [--budget 60s]",
+     "measure which tile sizes are the fastest on a device, for every plan from then on"},
+    {"cache", COMMAND_CACHE, 0, 0, cache_main, "[--list | --clear]", "the compiled programs kept on disk"},
 };
 
 enum { COUNT = sizeof commands / sizeof *commands };

@@ -1,6 +1,6 @@
 #include "cli/measure.h"
 
-#include "cli/buffers.h"
+#include "tuner/buffers.h"
 
 #include <stdio.h>
 #include <string.h>

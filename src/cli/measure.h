@@ -3,7 +3,7 @@
 #define CLATTN_SRC_CLI_MEASURE_H
 
 #include "cli/target.h"
-#include "cli/timing.h"
+#include "tuner/timing.h"
 
 struct measurement {
     struct timing timing;

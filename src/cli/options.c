@@ -2,11 +2,12 @@
 
 #include "cli/words.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* The subcommands that take several dtypes and modes. */
-enum { MANY = COMMAND_VERIFY | COMMAND_BENCH };
+enum { MANY = COMMAND_VERIFY | COMMAND_BENCH, TIMES = COMMAND_BENCH | COMMAND_TUNE };
 enum { PROBLEM = COMMAND_MAKE_INPUT | COMMAND_RUN | COMMAND_VERIFY | COMMAND_BENCH };
 
 /* --option NAME=VALUE: numbers of the desc, and flags by the words for clear and set. */
@@ -87,7 +88,7 @@ static int take_shape(struct settings *settings, const char *text)
 {
     if (settings->shape_count == MAX_SHAPES)
         return bad("--shape is given more than %d times", MAX_SHAPES);
-    if (settings->shape_count == 1 && !(settings->command->bit & MANY))
+    if (settings->shape_count == 1 && !(settings->command->bit & (MANY | TIMES)))
         return bad("--shape is given twice");
     return shape_read(text, &settings->shapes[settings->shape_count++]);
 }
@@ -98,7 +99,7 @@ static int take_list(struct settings *settings, const char *what, const struct w
 {
     if (word_list_read(what, words, text, values, 3, count) != EXIT_OK)
         return EXIT_BAD;
-    if (*count > 1 && !(settings->command->bit & MANY))
+    if (*count > 1 && !(settings->command->bit & (MANY | TIMES)))
         return bad("%s is '%s', expected one for %s", what, text, settings->command->name);
     return EXIT_OK;
 }
@@ -175,6 +176,24 @@ static int take_repeat(struct settings *settings, const char *text)
     return number_read("--repeat", text, 1, 1000000, &settings->repeat);
 }
 
+/* "60", "60s", "2m" */
+static int take_budget(struct settings *settings, const char *text)
+{
+    char number[32];
+    size_t length = strlen(text);
+    double unit = length > 0 && text[length - 1] == 'm' ? 60 : 1;
+
+    if (length > 0 && strchr("sm", text[length - 1]) != NULL)
+        length--;
+    snprintf(number, sizeof number, "%.*s", (int)length, text);
+    if (real_read("--budget", number, &settings->budget) != EXIT_OK)
+        return EXIT_BAD;
+    settings->budget *= unit;
+    if (!(settings->budget >= 1 && settings->budget <= 86400))
+        return bad("--budget is '%s', expected 1s to 1440m", text);
+    return EXIT_OK;
+}
+
 static int take_pass(struct settings *settings, const char *text)
 {
     return word_read("--pass", pass_words, text, &settings->step);
@@ -232,12 +251,12 @@ static const struct option {
     {"input", 'i', "FILE", COMMAND_RUN, offsetof(struct settings, input), NULL, "safetensors file to read"},
     {"output", 'o', "FILE", COMMAND_RUN | COMMAND_MAKE_INPUT, offsetof(struct settings, output), NULL,
      "safetensors file to write"},
-    {"device", 'd', "SPEC", COMMAND_RUN | MANY, offsetof(struct settings, device), NULL,
+    {"device", 'd', "SPEC", COMMAND_RUN | COMMAND_TUNE | MANY, offsetof(struct settings, device), NULL,
      "index from `clattn devices`, part of a name, or reference (the CPU in double precision)"},
-    {"shape", 's', "B=,T=,H=,K=,V=[,HQ=]", COMMAND_MAKE_INPUT | MANY, 0, take_shape,
-     "batch, tokens, value heads, dims, query/key heads; verify and bench take several"},
-    {"dtype", 't', "f32|f16|bf16", COMMAND_MAKE_INPUT | MANY, 0, take_dtype,
-     "storage of q, k, v, o; a list for verify, bench"},
+    {"shape", 's', "B=,T=,H=,K=,V=[,HQ=]", COMMAND_MAKE_INPUT | COMMAND_TUNE | MANY, 0, take_shape,
+     "batch, tokens, value heads, dims, query/key heads; verify, bench and tune take several"},
+    {"dtype", 't', "f32|f16|bf16", COMMAND_MAKE_INPUT | COMMAND_TUNE | MANY, 0, take_dtype,
+     "storage of q, k, v, o; a list for verify, bench, tune"},
     {"gate-dtype", 0, "f32|f16|bf16", COMMAND_MAKE_INPUT | MANY, 0, take_gate_dtype, "storage of the gates [f32]"},
     {"mode", 'm', "auto|recurrent|chunk", COMMAND_RUN | MANY, 0, take_mode, "which solver; a list for verify, bench"},
     {"chunk", 0, "N", COMMAND_RUN | MANY, 0, take_chunk, "tokens per chunk: 8, 16, 32 or 64; 0: the device's best"},
@@ -247,17 +266,30 @@ static const struct option {
     {"feature-map", 0, "identity|elu1|relu", PROBLEM, 0, take_feature_map, "linear_attn: applied to q and k"},
     {"option", 0, "NAME=VALUE", PROBLEM, 0, take_option,
      "steps=N layer=N layers=N state=kv|vk gate=token|head value_gate=on ungated=on cu_seqlens=i32|i64"},
-    {"seed", 0, "N", COMMAND_MAKE_INPUT | MANY, 0, take_seed, "of the random numbers [0]"},
+    {"seed", 0, "N", COMMAND_MAKE_INPUT | COMMAND_TUNE | MANY, 0, take_seed, "of the random numbers [0]"},
     {"varlen", 0, "0,1,100", COMMAND_MAKE_INPUT, 0, take_varlen, "pack sequences that begin and end there"},
     {"initial-state", 0, NULL, COMMAND_MAKE_INPUT, offsetof(struct settings, initial_state), NULL,
      "add an initial state"},
     {"repeat", 'n', "N", COMMAND_BENCH, 0, take_repeat, "timed runs [20]; fewer when they are slow"},
     {"pass", 'p', "forward|step", COMMAND_BENCH, 0, take_pass, "the whole sequence, or one token with its state"},
-    {"json", 0, NULL, COMMAND_DEVICES | COMMAND_RULES | MANY, 0, take_json, "print JSON"},
+    {"budget", 'b', "60s", COMMAND_TUNE, 0, take_budget, "time for a group of rules, type and shape [60s]"},
+    {"show", 0, NULL, COMMAND_TUNE, offsetof(struct settings, show), NULL,
+     "print what is known of the device, and stop"},
+    {"export", 0, "FILE", COMMAND_TUNE, offsetof(struct settings, export_to), NULL, "copy the user's file, and stop"},
+    {"import", 0, "FILE", COMMAND_TUNE, offsetof(struct settings, import_from), NULL, "merge a file into it, and stop"},
+    {"reset", 0, NULL, COMMAND_TUNE, offsetof(struct settings, reset), NULL, "forget the device, and stop"},
+    {"compare", 0, NULL, COMMAND_TUNE, offsetof(struct settings, compare), NULL,
+     "time known against default, and stop"},
+    {"dry-run", 0, NULL, COMMAND_TUNE, offsetof(struct settings, dry_run), NULL, "search, but keep nothing"},
+    {"report", 0, "FILE", COMMAND_TUNE, offsetof(struct settings, report), NULL,
+     "where the HTML report goes [beside the user's parameters]"},
+    {"list", 0, NULL, COMMAND_CACHE, offsetof(struct settings, list), NULL, "print every entry (the default)"},
+    {"clear", 0, NULL, COMMAND_CACHE, offsetof(struct settings, clear), NULL, "remove every entry"},
+    {"json", 0, NULL, COMMAND_DEVICES | COMMAND_RULES | COMMAND_CACHE | COMMAND_TUNE | MANY, 0, take_json,
+     "print JSON"},
     {"csv", 0, NULL, COMMAND_BENCH, 0, take_csv, "print comma-separated values"},
     {"markdown", 0, NULL, COMMAND_BENCH, 0, take_markdown, "print a Markdown table"},
-    {"verbose", 'v', NULL, COMMAND_RUN | MANY, offsetof(struct settings, verbose), NULL,
-     "say more: every case, the plan"},
+    {"verbose", 'v', NULL, COMMAND_RUN | MANY, offsetof(struct settings, verbose), NULL, "say more: all cases, plans"},
     {"help", 'h', NULL, ~0U, offsetof(struct settings, help), NULL, "this text"},
 };
 

@@ -1,6 +1,6 @@
 #include "cli/output.h"
 
-#include "cli/system.h"
+#include "system.h"
 
 #include <errno.h>
 #include <signal.h>

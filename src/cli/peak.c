@@ -1,6 +1,8 @@
 #include "cli/peak.h"
 
-#include "cli/timing.h"
+#include "problem.h"
+
+#include "tuner/timing.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -150,4 +152,32 @@ void peak_measure(struct target *target, struct peak *peak)
         cl->ReleaseMemObject(to);
     if (from != NULL)
         cl->ReleaseMemObject(from);
+}
+
+/* 2 K V for each of erase, write and read, one more for a low-rank erase,
+ * whose direction is not the write's. */
+double flops_of(const clattn_plan_desc *desc)
+{
+    static const int passes[] = {
+        [ERASE_NONE] = 1, [ERASE_KEY] = 2, [ERASE_OPERAND] = 2, [ERASE_GATED] = 2, [ERASE_LOW_RANK] = 3};
+    double heads = (double)desc->batch * (double)desc->seq_len * (double)desc->heads;
+
+    return heads * 2 * (double)desc->key_dim * (double)desc->value_dim *
+           (passes[rule_get(desc->rule)->erase] * desc->steps + 1);
+}
+
+double bytes_of(const clattn_plan_desc *desc)
+{
+    double bytes = 0;
+
+    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+        clattn_operand_info info;
+        double count = 1;
+        if (clattn_operand_describe(desc, (clattn_operand_id)id, &info) != CLATTN_SUCCESS || info.rank == 0)
+            continue;
+        for (int i = 0; i < info.rank; i++)
+            count *= (double)info.dims[i];
+        bytes += count * (double)dtype_size(info.dtype);
+    }
+    return bytes;
 }

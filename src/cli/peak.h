@@ -12,4 +12,8 @@ struct peak {
 /* Measured with small kernels, under a second each. */
 void peak_measure(struct target *target, struct peak *peak);
 
+/* Multiplies and adds that a problem's recurrence needs, and bytes of all its operands. */
+double flops_of(const clattn_plan_desc *desc);
+double bytes_of(const clattn_plan_desc *desc);
+
 #endif

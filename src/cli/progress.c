@@ -1,6 +1,6 @@
 #include "cli/progress.h"
 
-#include "cli/system.h"
+#include "system.h"
 
 #include <stdio.h>
 

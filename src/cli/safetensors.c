@@ -1,7 +1,7 @@
 /* Reading: the header is checked completely before a byte of data is looked at. */
 #include "cli/safetensors.h"
 
-#include "cli/system.h"
+#include "system.h"
 #include "log.h"
 
 #include <cjson/cJSON.h>

@@ -1,6 +1,6 @@
 #include "cli/target.h"
 
-#include "cli/buffers.h"
+#include "tuner/buffers.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Timing of something that is enqueued again and again. */
-#ifndef CLATTN_SRC_CLI_TIMING_H
-#define CLATTN_SRC_CLI_TIMING_H
+#ifndef CLATTN_SRC_TUNER_TIMING_H
+#define CLATTN_SRC_TUNER_TIMING_H
 
 #include "opencl.h"
 
@@ -21,5 +21,8 @@ struct timing_job {
 /* Three warm-ups, then runs timed runs; fewer, but at least 5, when that takes longer than budget seconds. The time of a
  * run is from the end of what was enqueued before it to its end. */
 clattn_status timing_measure(const struct timing_job *job, size_t runs, double budget, struct timing *timing);
+
+/* Seconds of count runs, without warm-ups; by the device's clock while *by_events, which becomes 0 when it does not tell. */
+clattn_status timing_batch(const struct timing_job *job, size_t count, double *samples, int *by_events);
 
 #endif

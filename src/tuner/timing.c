@@ -1,6 +1,6 @@
-#include "cli/timing.h"
+#include "tuner/timing.h"
 
-#include "cli/system.h"
+#include "system.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -126,4 +126,16 @@ clattn_status timing_measure(const struct timing_job *job, size_t runs, double b
         summarize(samples, count, timing);
     free(samples);
     return status;
+}
+
+clattn_status timing_batch(const struct timing_job *job, size_t count, double *samples, int *by_events)
+{
+    for (size_t done = 0; done < count && *by_events;) {
+        size_t batch = count - done > BATCH ? BATCH : count - done;
+        TRY(run_by_events(job, done, batch, samples + done, by_events));
+        done += batch;
+    }
+    for (size_t i = 0; i < count && !*by_events; i++)
+        TRY(run_by_wall(job, i, &samples[i]));
+    return CLATTN_SUCCESS;
 }

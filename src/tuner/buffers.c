@@ -1,4 +1,4 @@
-#include "cli/buffers.h"
+#include "tuner/buffers.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* A problem's tensors on a device: a buffer an operand, holding one or more sets of it, one behind the other. */
-#ifndef CLATTN_SRC_CLI_BUFFERS_H
-#define CLATTN_SRC_CLI_BUFFERS_H
+#ifndef CLATTN_SRC_TUNER_BUFFERS_H
+#define CLATTN_SRC_TUNER_BUFFERS_H
 
 #include "check/check.h"
 

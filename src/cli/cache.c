@@ -1,0 +1,61 @@
+/* clattn cache: the compiled programs on disk. */
+#include "cache.h"
+
+#include "cli/cli.h"
+#include "cli/table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const struct column columns[] = {
+    {"key", "key", COLUMN_WORD, 0},
+    {"bytes", "size", COLUMN_BYTES, 0},
+    {"used_seconds_ago", "used s ago", COLUMN_FIXED, 0},
+    {"intact", "result", COLUMN_WORD, 0},
+    {"label", "what", COLUMN_WORD, 0},
+};
+
+static void add_row(void *rows, const struct cache_entry *entry)
+{
+    cJSON *row = cJSON_CreateObject();
+
+    cJSON_AddStringToObject(row, "key", entry->key);
+    cJSON_AddNumberToObject(row, "bytes", (double)entry->bytes);
+    cJSON_AddNumberToObject(row, "used_seconds_ago", entry->used);
+    cJSON_AddBoolToObject(row, "intact", entry->intact);
+    cJSON_AddStringToObject(row, "label", entry->label);
+    cJSON_AddItemToArray(rows, row);
+}
+
+static int list(const char *folder, enum format format)
+{
+    cJSON *rows = cJSON_CreateArray();
+
+    if (format == FORMAT_TEXT)
+        printf("%s\n", folder);
+    cache_list(folder, add_row, rows);
+    return table_print(rows, columns, sizeof columns / sizeof *columns, format);
+}
+
+static int clear(const char *folder)
+{
+    int count = cache_clear(folder);
+
+    printf("%s: %d entries removed\n", folder, count > 0 ? count : 0);
+    return EXIT_OK;
+}
+
+int cache_main(struct settings *settings)
+{
+    char *folder;
+    int status;
+
+    if (settings->list && settings->clear)
+        return bad("expected one of --list and --clear");
+    folder = cache_folder();
+    if (folder == NULL)
+        return bad("there is no cache folder: CLATTN_CACHE_DIR is empty, or the user has no home");
+    status = settings->clear ? clear(folder) : list(folder, settings->format);
+    free(folder);
+    return status;
+}

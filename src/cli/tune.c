@@ -1,0 +1,305 @@
+/* clattn tune: which tile sizes are the fastest on a device. */
+#include "cli/tune.h"
+
+#include "cli/progress.h"
+#include "cli/words.h"
+#include "file.h"
+#include "problem.h"
+#include "rule.h"
+#include "system.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double default_budget = 60;
+static const struct shape cpu_shape = {1, 0, 16, 0, 128, 128}, gpu_shape = {1, 0, 32, 0, 128, 128};
+
+struct tuning {
+    const struct settings *settings;
+    struct target target;
+    struct peak peak;
+    struct journal journal;
+    struct tune tune;
+    char *path;
+    cJSON *rows;
+    size_t done, total; /* problems */
+    char name[160];     /* of the problem at hand */
+    double budget;
+    int stopped;
+};
+
+/* ---- While it runs ------------------------------------------------------------------------------------------------ */
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int number)
+{
+    interrupted = 1;
+    signal(number, SIG_DFL); /* a second one ends the process */
+}
+
+static int stop(void *user)
+{
+    (void)user;
+    return interrupted;
+}
+
+/* What remains is of this solver's space; the bar is of all problems. */
+static void progress(void *user, double seconds)
+{
+    const struct tuning *tuning = user;
+    double whole = tuning->budget * (double)tuning->total, before = tuning->budget * (double)tuning->done;
+
+    progress_show((size_t)(before + seconds), (size_t)whole, tuning->name);
+}
+
+static void improved(void *user, const struct search_result *result, const struct candidate *best)
+{
+    const struct tuning *tuning = user;
+    double usual = result->all[0].time;
+    char text[256];
+
+    progress_clear();
+    fprintf(stderr, "%s %s, T=%lld: %.3f ms", tuning->name, best->tuned.solver->name, (long long)result->tokens,
+            1e3 * best->time);
+    if (best != result->all)
+        fprintf(stderr, " (%.0f %% of the default), %s", 100 * best->time / usual,
+                tuned_name(&best->tuned, text, sizeof text));
+    fputc('\n', stderr);
+}
+
+/* ---- Problems ----------------------------------------------------------------------------------------------------- */
+
+/* The next rule that stands for a group which the settings ask for; NONE past the last. */
+static clattn_rule next_group(const struct settings *settings, clattn_rule after)
+{
+    for (int r = (int)after + 1; r < CLATTN_RULE_COUNT; r++) {
+        size_t count = settings->rule_count > 0 ? settings->rule_count : CLATTN_RULE_COUNT - 1;
+        for (size_t i = 0; i < count; i++) {
+            clattn_plan_desc desc = {.rule = settings->rule_count > 0 ? settings->rules[i] : (clattn_rule)(i + 1),
+                                     .seq_len = 1,
+                                     .heads = 1,
+                                     .key_dim = 1,
+                                     .value_dim = 1,
+                                     .flags = settings->desc.flags & CLATTN_UNGATED};
+            struct problem problem;
+            if (problem_init(&problem, &desc, NULL) == CLATTN_SUCCESS &&
+                tuning_representative(&problem) == (clattn_rule)r)
+                return (clattn_rule)r;
+        }
+    }
+    return CLATTN_RULE_NONE;
+}
+
+/* desc completed, its name in tuning->name. */
+static int make_desc(struct tuning *tuning, clattn_rule rule, const struct shape *shape, clattn_dtype dtype,
+                     clattn_plan_desc *desc)
+{
+    struct shape sizes = *shape;
+    struct problem problem;
+    struct sink sink = {""};
+    const struct log log = {sink_log, &sink};
+    clattn_status status;
+    char group[32];
+
+    sizes.seq_len = 1;
+    *desc = (clattn_plan_desc){.rule = rule, .dtype = dtype};
+    shape_apply(desc, &sizes, tuning->target.info.gpu ? &gpu_shape : &cpu_shape);
+    status = problem_init(&problem, desc, &log);
+    if (status != CLATTN_SUCCESS)
+        return library_error(&sink, "", status);
+    *desc = problem.desc;
+    snprintf(tuning->name, sizeof tuning->name, "%s %s B=%lld H=%lld K=%lld V=%lld", tuning_group(&problem, group),
+             dtype_name(dtype), (long long)desc->batch, (long long)desc->heads, (long long)desc->key_dim,
+             (long long)desc->value_dim);
+    return EXIT_OK;
+}
+
+static int tune_one(struct tuning *tuning, clattn_rule rule, const struct shape *shape, clattn_dtype dtype)
+{
+    struct tune_result result;
+    clattn_plan_desc desc;
+    clattn_status status;
+    int code = make_desc(tuning, rule, shape, dtype, &desc);
+
+    if (code != EXIT_OK)
+        return code;
+    status = tune_problem(&tuning->tune, &desc, &result);
+    if (status != CLATTN_SUCCESS)
+        code = library_error(&tuning->target.sink, tuning->name, status);
+    tuning->target.sink.error[0] = '\0';
+    tune_rows(tuning->rows, &result, &tuning->peak);
+    tuning->stopped = result.stopped || interrupted;
+    tuning->done++;
+    tune_free(&result);
+    return code;
+}
+
+/* The types to tune: those asked for, else f32, on a GPU bf16 too. */
+static size_t choose_dtypes(const struct tuning *tuning, clattn_dtype dtypes[DTYPE_COUNT])
+{
+    memcpy(dtypes, tuning->settings->dtypes, sizeof tuning->settings->dtypes);
+    if (tuning->settings->dtype_count > 0)
+        return tuning->settings->dtype_count;
+    dtypes[0] = CLATTN_F32;
+    dtypes[1] = CLATTN_BF16;
+    return tuning->target.info.gpu ? 2 : 1;
+}
+
+/* Their time comes out of the budget. */
+static void measure_peaks(struct tuning *tuning)
+{
+    double start = now_seconds();
+
+    peak_measure(&tuning->target, &tuning->peak);
+    tuning->tune.budget = tuning->budget - (now_seconds() - start) / (double)(tuning->total > 0 ? tuning->total : 1);
+}
+
+static int tune_all(struct tuning *tuning)
+{
+    const struct settings *settings = tuning->settings;
+    size_t shapes = settings->shape_count > 0 ? settings->shape_count : 1, dtypes, groups = 0;
+    clattn_dtype dtype[DTYPE_COUNT];
+    int status = EXIT_OK;
+
+    dtypes = choose_dtypes(tuning, dtype);
+    for (clattn_rule r = next_group(settings, CLATTN_RULE_NONE); r != CLATTN_RULE_NONE; r = next_group(settings, r))
+        groups++;
+    tuning->total = groups * shapes * dtypes;
+    measure_peaks(tuning);
+    for (clattn_rule r = next_group(settings, CLATTN_RULE_NONE); r != CLATTN_RULE_NONE; r = next_group(settings, r))
+        for (size_t i = 0; i < shapes * dtypes && !tuning->stopped && status == EXIT_OK; i++)
+            status = tune_one(tuning, r, &settings->shapes[i / dtypes], dtype[i % dtypes]);
+    progress_clear();
+    return status;
+}
+
+/* ---- The command -------------------------------------------------------------------------------------------------- */
+
+static int open_journal(struct tuning *tuning)
+{
+    struct text name = {0};
+    char *path;
+    clattn_status status;
+
+    if (tuning->settings->dry_run)
+        return EXIT_OK;
+    text_format(&name, "%s.journal", tuning->path);
+    path = text_take(&name);
+    if (path == NULL)
+        return failed("no memory");
+    status = journal_open(&tuning->journal, path, &tuning->tune.log);
+    free(path);
+    if (status != CLATTN_SUCCESS)
+        return library_error(&tuning->target.sink, "", status);
+    if (tuning->journal.count > 0)
+        warn("resuming: %zu points are known from a run that was stopped", tuning->journal.count);
+    tuning->tune.journal = &tuning->journal;
+    tuning->tune.path = tuning->path;
+    return EXIT_OK;
+}
+
+/* The report: where --report says, else tuning.html beside the user's file. */
+static int write_report(const struct tuning *tuning)
+{
+    char *folder = file_user_folder(USER_CONFIG), *path = NULL;
+    int status = EXIT_OK;
+
+    if (tuning->settings->report != NULL)
+        path = text_copy(tuning->settings->report);
+    else if (!tuning->settings->dry_run)
+        path = file_join(folder, "tuning.html");
+    if (path != NULL && file_make_folders(path) == 0)
+        status = report_write(path, tuning->rows, &tuning->target, &tuning->peak);
+    if (path != NULL && status == EXIT_OK)
+        fprintf(stderr, "report: %s\n", path);
+    free(path);
+    free(folder);
+    return status;
+}
+
+static int run(struct tuning *tuning)
+{
+    const struct settings *settings = tuning->settings;
+    int status = open_journal(tuning);
+
+    if (status != EXIT_OK)
+        return status;
+    tuning->budget = settings->budget > 0 ? settings->budget : default_budget;
+    tuning->tune.device = tuning->target.info.device;
+    tuning->tune.seed = settings->seed + 1;
+    tuning->tune.events = (struct search_events){improved, progress, stop, tuning};
+    tuning->rows = cJSON_CreateArray();
+    signal(SIGINT, on_interrupt);
+    status = tune_all(tuning);
+    if (status == EXIT_OK)
+        status = write_report(tuning);
+    if (status == EXIT_OK)
+        status = tune_print(tuning->rows, settings->format);
+    else
+        cJSON_Delete(tuning->rows);
+    return status;
+}
+
+static int compare(struct tuning *tuning)
+{
+    const struct settings *settings = tuning->settings;
+    clattn_plan_desc desc;
+    clattn_dtype dtype[DTYPE_COUNT];
+
+    choose_dtypes(tuning, dtype);
+    if (make_desc(tuning, CLATTN_LINEAR_ATTN, &settings->shapes[0], dtype[0], &desc) != EXIT_OK)
+        return EXIT_BAD;
+    return tune_compare(settings, &tuning->target, &desc);
+}
+
+static int act(struct tuning *tuning)
+{
+    const struct settings *settings = tuning->settings;
+
+    if (settings->export_to != NULL)
+        return tune_export(settings, tuning->path);
+    if (settings->import_from != NULL)
+        return tune_import(settings, tuning->path);
+    if (tuning->target.reference)
+        return bad("the reference has nothing to tune");
+    if (settings->show)
+        return tune_show(settings, &tuning->target);
+    if (settings->compare)
+        return compare(tuning);
+    if (settings->reset)
+        return tune_reset(&tuning->target, tuning->path);
+    return run(tuning);
+}
+
+/* A point that does not build or run is no error of the command's: it is counted. */
+static void quiet_log(void *user, clattn_log_level level, const char *message)
+{
+    if (level == CLATTN_LOG_ERROR)
+        sink_log(user, level, message);
+}
+
+int tune_main(struct settings *settings)
+{
+    struct tuning tuning = {.settings = settings, .journal = {.lock = -1}};
+    int needs_device = settings->export_to == NULL && settings->import_from == NULL, status = EXIT_OK;
+
+    if ((settings->export_to != NULL) + (settings->import_from != NULL) + settings->show + settings->reset +
+            settings->compare >
+        1)
+        return bad("expected one of --show, --export, --import, --reset and --compare");
+    tuning.path = tuning_user_path();
+    if (tuning.path == NULL && !settings->show && !settings->compare && !settings->dry_run)
+        return bad("there is no tuning file: CLATTN_TUNING is empty, or the user has no home");
+    tuning.tune.log = (struct log){quiet_log, &tuning.target.sink};
+    if (needs_device)
+        status = target_open(&tuning.target, settings->device);
+    if (status == EXIT_OK)
+        status = act(&tuning);
+    journal_close(&tuning.journal, status == EXIT_OK && !tuning.stopped);
+    target_close(&tuning.target);
+    free(tuning.path);
+    return status;
+}

@@ -1,0 +1,39 @@
+/* The parts of `clattn tune`. */
+#ifndef CLATTN_SRC_CLI_TUNE_H
+#define CLATTN_SRC_CLI_TUNE_H
+
+#include "cli/cli.h"
+#include "cli/peak.h"
+#include "cli/target.h"
+#include "tuner/tune.h"
+
+#include <cjson/cJSON.h>
+
+/* ---- Rows: what a tuned problem came to, an object a solver ---- */
+
+/* "chunk=32 scan.block_v=64"; "default" where all is left to the rule of thumb. */
+const char *tuned_name(const struct tuned *tuned, char *text, size_t size);
+/* "scalar+key f32 K=128 V=128 heads=16" */
+const char *tune_name(const struct tuning_entry *entry, char *text, size_t size);
+/* Appends one row a solver that was searched: the entry, every candidate, shares of the peaks. */
+void tune_rows(cJSON *rows, const struct tune_result *result, const struct peak *peak);
+/* An entry as a row of a table. */
+cJSON *tune_entry_row(const struct tuning_entry *entry);
+int tune_print(cJSON *rows, enum format format);
+
+/* ---- The user's file ---- */
+
+int tune_show(const struct settings *settings, struct target *target);
+int tune_export(const struct settings *settings, const char *path);
+int tune_import(const struct settings *settings, const char *path);
+int tune_reset(struct target *target, const char *path);
+
+/* Times the parameters that plans of the rules take against the default; EXIT_FAILED when some are slower. */
+int tune_compare(const struct settings *settings, struct target *target, const clattn_plan_desc *sizes);
+
+/* ---- The report ---- */
+
+/* One HTML file from the rows: no scripts, nothing from elsewhere. EXIT_OK, or one line and EXIT_FAILED. */
+int report_write(const char *path, const cJSON *rows, const struct target *target, const struct peak *peak);
+
+#endif

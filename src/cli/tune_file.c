@@ -1,0 +1,142 @@
+/* clattn tune --show, --export, --import, --reset: the user's file. */
+#include "cli/tune.h"
+
+#include "context.h"
+#include "file.h"
+#include "problem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A file's table. EXIT_OK, or one line and a code. */
+static int read_table(const char *path, struct tuning_table *table)
+{
+    char why[96];
+    size_t size;
+    char *json = file_read(path, TUNING_FILE_LIMIT, &size);
+    int left_out;
+
+    *table = (struct tuning_table){NULL, 0};
+    if (json == NULL)
+        return bad("%s: cannot be read", path);
+    left_out = tuning_table_parse(table, json, NULL, why, sizeof why);
+    free(json);
+    if (left_out < 0)
+        return bad("%s: %s", path, why);
+    if (left_out > 0)
+        return bad("%s: %d of its entries are not understood", path, left_out);
+    return EXIT_OK;
+}
+
+static int write_text(const char *path, char *json)
+{
+    int status = EXIT_OK;
+
+    if (json == NULL)
+        return failed("%s: no memory", path);
+    if (file_write(path, json, strlen(json), NULL, 0) != 0)
+        status = bad("%s: cannot be written", path);
+    free(json);
+    return status;
+}
+
+static clattn_dtype dtype_of(const struct tuning_entry *entry)
+{
+    for (int dtype = 0; dtype < DTYPE_COUNT; dtype++)
+        if (strcmp(dtype_name((clattn_dtype)dtype), entry->dtype) == 0)
+            return (clattn_dtype)dtype;
+    return CLATTN_F32;
+}
+
+/* Whether the kernels are still those that were measured. */
+static int is_current(const struct tuning_entry *entry, const clattn_context *context)
+{
+    clattn_plan_desc desc = {
+        .seq_len = 1, .heads = 1, .key_dim = entry->key_dim, .value_dim = entry->value_dim, .dtype = dtype_of(entry)};
+    struct tuning_entry key;
+    struct problem problem;
+    char group[32];
+
+    for (int r = CLATTN_RULE_NONE + 1; r < CLATTN_RULE_COUNT; r++) {
+        desc.rule = (clattn_rule)r;
+        if (problem_init(&problem, &desc, NULL) != CLATTN_SUCCESS ||
+            strcmp(tuning_group(&problem, group), entry->group) != 0)
+            continue;
+        tuning_key(&key, context, &problem, entry->tuned.solver);
+        return strcmp(key.kernel, entry->kernel) == 0;
+    }
+    return 0;
+}
+
+int tune_show(const struct settings *settings, struct target *target)
+{
+    const struct clattn_context *context = target->device.context;
+    cJSON *rows = cJSON_CreateArray();
+
+    for (int layer = 0; layer < LAYER_COUNT; layer++)
+        for (size_t i = 0; i < context->tuning.tables[layer].count; i++) {
+            const struct tuning_entry *entry = &context->tuning.tables[layer].entries[i];
+            int driver = strcmp(entry->driver, context->device.info.driver) == 0;
+            char note[1024];
+            cJSON *row = tune_entry_row(entry);
+            snprintf(note, sizeof note, "%s%s%s", tuning_layer_name(&context->tuning, layer),
+                     is_current(entry, context) ? "" : "; not used: the kernels have changed",
+                     driver ? "" : "; another driver");
+            cJSON_AddStringToObject(row, "note", note);
+            cJSON_AddItemToArray(rows, row);
+        }
+    return tune_print(rows, settings->format);
+}
+
+int tune_export(const struct settings *settings, const char *path)
+{
+    struct tuning_table table;
+    int status = read_table(path, &table);
+
+    if (status == EXIT_OK)
+        status = write_text(settings->export_to, tuning_table_print(&table));
+    tuning_table_free(&table);
+    return status;
+}
+
+int tune_import(const struct settings *settings, const char *path)
+{
+    struct sink sink = {""};
+    const struct log log = {sink_log, &sink};
+    struct tuning_table table;
+    int status = read_table(settings->import_from, &table);
+
+    if (status == EXIT_OK) {
+        clattn_status saved = tuning_table_save(&table, path, &log);
+        if (saved != CLATTN_SUCCESS)
+            status = library_error(&sink, "", saved);
+        else
+            printf("%s: %zu entries\n", path, table.count);
+    }
+    tuning_table_free(&table);
+    return status;
+}
+
+int tune_reset(struct target *target, const char *path)
+{
+    struct tuning_table table, kept = {NULL, 0};
+    size_t size;
+    char *json = file_read(path, TUNING_FILE_LIMIT, &size);
+    int status = EXIT_OK;
+
+    free(json);
+    if (json == NULL)
+        return EXIT_OK; /* nothing is there */
+    status = read_table(path, &table);
+    for (size_t i = 0; i < table.count; i++)
+        if (strcmp(table.entries[i].device, target->info.name) != 0)
+            tuning_table_put(&kept, &table.entries[i]);
+    if (status == EXIT_OK)
+        status = write_text(path, tuning_table_print(&kept));
+    if (status == EXIT_OK)
+        printf("%s: %zu entries removed\n", path, table.count - kept.count);
+    tuning_table_free(&table);
+    tuning_table_free(&kept);
+    return status;
+}

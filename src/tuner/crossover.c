@@ -1,0 +1,104 @@
+/* From which length on each solver is the fastest. */
+#include "tuner/tune.h"
+
+#include "tuner/timing.h"
+
+#include <string.h>
+
+enum { LONGEST = 512, RUNS = 5 };
+
+struct crossing {
+    struct trial trials[MAX_SOLVERS];
+    clattn_plan *plans[MAX_SOLVERS];
+};
+
+static clattn_status open_solvers(const struct tune *tune, struct check_device *device, struct tune_result *result,
+                                  struct crossing *crossing)
+{
+    clattn_plan_desc desc = result->desc;
+
+    desc.seq_len = LONGEST;
+    for (int s = 0; s < result->count; s++) {
+        const struct tune_outcome *outcome = &result->outcomes[s];
+        enum trial_state state;
+        if (outcome->status != CLATTN_SUCCESS)
+            continue;
+        TRY(trial_open(&crossing->trials[s], device, outcome->solver, &desc, tune->log));
+        trial_plan(&crossing->trials[s], &outcome->entry.tuned, &crossing->plans[s], &state);
+    }
+    return CLATTN_SUCCESS;
+}
+
+/* The median of a few runs; 0 where the solver would take too long, going by the length before. */
+static double time_length(struct crossing *crossing, const struct tune_lengths *lengths, int s, int64_t tokens)
+{
+    double samples[RUNS], before = lengths->count > 0 ? lengths->seconds[lengths->count - 1][s] : 0;
+
+    if (crossing->plans[s] == NULL || tokens > crossing->trials[s].tensors.desc.seq_len ||
+        (lengths->count > 0 && before == 0) || 2 * before > TRIAL_LONGEST ||
+        trial_time(&crossing->trials[s], crossing->plans[s], tokens, 1, samples) != CLATTN_SUCCESS ||
+        trial_time(&crossing->trials[s], crossing->plans[s], tokens, RUNS, samples) != CLATTN_SUCCESS)
+        return 0;
+    return median_of(samples, RUNS);
+}
+
+static int fastest(const double seconds[MAX_SOLVERS], int count)
+{
+    int best = -1;
+
+    for (int s = 0; s < count; s++)
+        if (seconds[s] > 0 && (best < 0 || seconds[s] < seconds[best]))
+            best = s;
+    return best;
+}
+
+/* Whether a solver beats another at a length, by more than noise. */
+static int beats(const struct tune_lengths *lengths, size_t i, int s, int other)
+{
+    double mine = lengths->seconds[i][s], theirs = lengths->seconds[i][other];
+
+    return mine > 0 && (theirs == 0 || mine < (1 - KEEP_MARGIN) * theirs);
+}
+
+/* The first solver's stretch begins at 0; another's where it beats the one before, there and at the next length. None comes
+ * back. */
+static void set_stretches(struct tune_result *result)
+{
+    const struct tune_lengths *lengths = &result->lengths;
+    int before = fastest(lengths->seconds[0], result->count);
+
+    for (int s = 0; s < result->count; s++)
+        result->outcomes[s].entry.from_rows = s == before ? 0 : -1;
+    for (size_t i = 1; i < lengths->count && before >= 0; i++) {
+        int best = fastest(lengths->seconds[i], result->count);
+        size_t next = i + 1 < lengths->count ? i + 1 : i;
+        if (best < 0 || result->outcomes[best].entry.from_rows >= 0 || !beats(lengths, i, best, before) ||
+            !beats(lengths, next, best, before))
+            continue;
+        result->outcomes[best].entry.from_rows = lengths->tokens[i];
+        before = best;
+    }
+}
+
+clattn_status tune_crossover(const struct tune *tune, struct check_device *device, struct tune_result *result)
+{
+    struct crossing crossing;
+    struct tune_lengths *lengths = &result->lengths;
+    clattn_status status;
+
+    memset(&crossing, 0, sizeof crossing);
+    status = open_solvers(tune, device, result, &crossing);
+    lengths->count = 0;
+    for (int64_t tokens = 1; tokens <= LONGEST && status == CLATTN_SUCCESS; tokens *= 2) {
+        lengths->tokens[lengths->count] = tokens;
+        for (int s = 0; s < result->count; s++)
+            lengths->seconds[lengths->count][s] = time_length(&crossing, lengths, s, tokens);
+        lengths->count++;
+    }
+    set_stretches(result);
+    for (int s = 0; s < result->count; s++) {
+        clattn_plan_destroy(crossing.plans[s]);
+        trial_close(&crossing.trials[s]);
+    }
+    return status;
+}

@@ -1,0 +1,123 @@
+#include "tuner/propose.h"
+
+#include "tuning.h"
+
+#include <string.h>
+
+/* splitmix64 */
+static uint64_t next_random(struct propose *propose)
+{
+    uint64_t x = propose->random += 0x9e3779b97f4a7c15u;
+
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+static int below(struct propose *propose, int n)
+{
+    return (int)(next_random(propose) % (uint64_t)n);
+}
+
+int tuned_equal(const struct tuned *a, const struct tuned *b)
+{
+    return a->solver == b->solver && memcmp(a->values, b->values, sizeof a->values) == 0;
+}
+
+static int count_values(const struct parameter *parameter)
+{
+    int count = 0;
+
+    while (parameter->values[count] != BY_THUMB)
+        count++;
+    return count;
+}
+
+static int count_parameters(const struct solver *solver)
+{
+    int count = 0;
+
+    while (solver->parameters[count].name != NULL)
+        count++;
+    return count;
+}
+
+/* The position of the value, or of the nearest above it. */
+static int position(const struct parameter *parameter, int value)
+{
+    int at = 0, last = count_values(parameter) - 1;
+
+    while (at < last && parameter->values[at] < value)
+        at++;
+    return at;
+}
+
+int propose_is_sound(const struct propose *propose, const struct tuned *tuned)
+{
+    struct tiles tiles[KERNEL_COUNT];
+
+    return tuning_point_tiles(propose->context, propose->problem, tuned, tiles);
+}
+
+/* Several values may come to the same tiles, where the problem ends before them: the least of these. */
+static void reduce(const struct propose *propose, struct tuned *tuned)
+{
+    struct tiles tiles[KERNEL_COUNT], same[KERNEL_COUNT];
+
+    tuning_point_tiles(propose->context, propose->problem, tuned, tiles);
+    for (int i = 0; tuned->solver->parameters[i].name != NULL; i++)
+        for (const int *value = tuned->solver->parameters[i].values; *value != BY_THUMB; value++) {
+            struct tuned less = *tuned;
+            less.values[i] = *value;
+            if (*value >= tuned->values[i] || !tuning_point_tiles(propose->context, propose->problem, &less, same) ||
+                memcmp(tiles, same, sizeof tiles) != 0)
+                continue;
+            *tuned = less;
+            break;
+        }
+}
+
+/* The next value of one parameter, if the device can have it. */
+static void step(struct propose *propose, struct tuned *tuned, int i)
+{
+    const struct parameter *parameter = &tuned->solver->parameters[i];
+    int count = count_values(parameter), kept = tuned->values[i];
+    int at = kept == BY_THUMB ? below(propose, count) : position(parameter, kept) + (below(propose, 2) ? 1 : -1);
+
+    if (at < 0 || at >= count)
+        return;
+    tuned->values[i] = parameter->values[at];
+    if (!propose_is_sound(propose, tuned))
+        tuned->values[i] = kept;
+}
+
+/* Any values for about half of the parameters: some bind each other, so all are drawn before any is judged. */
+static struct tuned jump(struct propose *propose, const struct tuned *from, int count)
+{
+    enum { ATTEMPTS = 200 };
+
+    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+        struct tuned tuned = *from;
+        for (int i = 0; i < count; i++) {
+            const struct parameter *parameter = &from->solver->parameters[i];
+            if (below(propose, 2))
+                tuned.values[i] = parameter->values[below(propose, count_values(parameter))];
+        }
+        if (propose_is_sound(propose, &tuned))
+            return tuned;
+    }
+    return *from;
+}
+
+struct tuned propose_near(struct propose *propose, const struct tuned *from, int wild)
+{
+    struct tuned tuned = *from;
+    int count = count_parameters(from->solver), changes = 1 + below(propose, 2);
+
+    if (wild)
+        tuned = jump(propose, from, count);
+    for (int i = 0; i < changes && !wild; i++)
+        step(propose, &tuned, below(propose, count));
+    reduce(propose, &tuned);
+    return tuned;
+}

@@ -1,0 +1,377 @@
+#include "tuner/search.h"
+
+#include "system.h"
+#include "tuner/propose.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const double short_margin = 1.35; /* slower than the best at a few tokens than this: out */
+static const double brief = 2e-3;        /* seconds below which runs of a few tokens are repeated */
+static const uint64_t spill_factor = 4, spill_bytes = 1024;
+enum {
+    ROUND_EVERY = 6,  /* points between two rounds of the best */
+    CONTENDERS = 3,   /* of such a round, beside the default */
+    FIRST_RUNS = 3,   /* of a round, and of a point's first time on all tokens */
+    FINAL_RUNS = 15,  /* of the last round */
+    STOPPED_RUNS = 5, /* the same after an interrupt */
+    BRIEF_RUNS = 8,
+    MAX_MISSES = 300, /* proposals in a row that are known already: the space is exhausted */
+    VALIDATION = 6    /* points' time that the validation of one takes */
+};
+
+struct state {
+    const struct search *search;
+    struct search_result *result;
+    struct trial trial;
+    struct propose propose;
+    struct problem problem;
+    struct tuned base; /* the default, its values spelled out */
+    double start, best, best_short, tried_seconds;
+    size_t tried;
+    uint64_t usual_private; /* memory of a work-item of the default's */
+};
+
+static double spent(const struct state *state)
+{
+    return now_seconds() - state->start;
+}
+
+/* Seconds that the last round and the validation will take, by what points took until now. */
+static double reserve(const struct state *state)
+{
+    return VALIDATION * state->tried_seconds / (double)(state->tried > 0 ? state->tried : 1) +
+           (CONTENDERS + 1) * FINAL_RUNS * state->result->all[0].time;
+}
+
+/* Whether the search must end to leave time for these. */
+static int is_over(const struct state *state)
+{
+    const struct search_events *events = &state->search->events;
+
+    if (events->progress != NULL)
+        events->progress(events->user, spent(state));
+    if (events->stop != NULL && events->stop(events->user))
+        state->result->stopped = 1;
+    return state->result->stopped || spent(state) + reserve(state) > state->search->budget;
+}
+
+static struct candidate *append(struct state *state, const struct tuned *tuned)
+{
+    struct search_result *result = state->result;
+    struct candidate *all = realloc(result->all, (result->count + 1) * sizeof *all);
+
+    if (all == NULL)
+        return NULL;
+    result->all = all;
+    all[result->count] = (struct candidate){.tuned = *tuned, .at = spent(state)};
+    return &all[result->count++];
+}
+
+static int is_known(const struct state *state, const struct tuned *tuned)
+{
+    if (tuned_equal(tuned, &state->base))
+        return 1;
+    for (size_t i = 0; i < state->result->count; i++)
+        if (tuned_equal(tuned, &state->result->all[i].tuned))
+            return 1;
+    return 0;
+}
+
+/* ---- One point ---------------------------------------------------------------------------------------------------- */
+
+static clattn_status add_samples(struct state *state, struct candidate *candidate, clattn_plan *plan, size_t count)
+{
+    double scratch[MAX_SAMPLES];
+
+    if (candidate->count + count > MAX_SAMPLES)
+        candidate->count = 0;
+    TRY(trial_time(&state->trial, plan, state->result->tokens, count, candidate->samples + candidate->count));
+    candidate->count += count;
+    memcpy(scratch, candidate->samples, sizeof scratch);
+    candidate->time = median_of(scratch, candidate->count);
+    return CLATTN_SUCCESS;
+}
+
+/* A few tokens: the fastest of a few runs behind one that compiles and is not timed. Ends early where all tokens would take
+ * too long, or longer than the best point's by far. */
+static enum trial_state run_short(struct state *state, clattn_plan *plan, double *fastest)
+{
+    int64_t tokens = state->trial.short_tensors.desc.seq_len;
+    double share = (double)state->result->tokens / (double)tokens, seconds[BRIEF_RUNS];
+    size_t more;
+
+    if (trial_time(&state->trial, plan, tokens, 1, seconds) != CLATTN_SUCCESS || /* compiles for this grid */
+        trial_time(&state->trial, plan, tokens, 1, seconds) != CLATTN_SUCCESS)
+        return TRIAL_FAILED;
+    if (seconds[0] * share > TRIAL_LONGEST)
+        return TRIAL_SLOW;
+    more = seconds[0] < brief ? BRIEF_RUNS - 1 : 1;
+    if (trial_time(&state->trial, plan, tokens, more, seconds + 1) != CLATTN_SUCCESS)
+        return TRIAL_FAILED;
+    for (size_t i = 1; i <= more; i++)
+        seconds[0] = seconds[0] < seconds[i] ? seconds[0] : seconds[i];
+    *fastest = seconds[0];
+    return state->best_short > 0 && seconds[0] > short_margin * state->best_short ? TRIAL_SLOW : TRIAL_TIMED;
+}
+
+/* What the built kernels say before they run: more local memory than there is, registers that spill where the default's do
+ * not. */
+static enum trial_state check_memory(struct state *state, const clattn_plan *plan)
+{
+    struct trial_memory memory = trial_memory(plan);
+
+    if (state->result->count == 1)
+        state->usual_private = memory.private;
+    if (memory.local > state->search->device->context->device.info.local_memory)
+        return TRIAL_UNSUPPORTED;
+    return memory.private > spill_factor * state->usual_private + spill_bytes ? TRIAL_SPILLED : TRIAL_TIMED;
+}
+
+static enum trial_state run_candidate(struct state *state, struct candidate *candidate)
+{
+    enum trial_state outcome;
+    clattn_plan *plan;
+    double fastest = 0;
+
+    if (trial_plan(&state->trial, &candidate->tuned, &plan, &outcome) == CLATTN_SUCCESS) {
+        outcome = check_memory(state, plan);
+        if (outcome == TRIAL_TIMED)
+            outcome = run_short(state, plan, &fastest);
+        if (outcome == TRIAL_TIMED)
+            outcome = trial_check(&state->trial, plan, 0, &candidate->error);
+        if (outcome == TRIAL_TIMED && (state->best_short == 0 || fastest < state->best_short))
+            state->best_short = fastest; /* what is wrong may be fast */
+        if (outcome == TRIAL_TIMED && add_samples(state, candidate, plan, FIRST_RUNS) != CLATTN_SUCCESS)
+            outcome = TRIAL_FAILED;
+    }
+    clattn_plan_destroy(plan);
+    return outcome;
+}
+
+static void tell_improvement(struct state *state, const struct candidate *candidate)
+{
+    const struct search_events *events = &state->search->events;
+
+    if (candidate->state != TRIAL_TIMED || (state->best > 0 && candidate->time >= state->best))
+        return;
+    state->best = candidate->time;
+    if (events->improved != NULL)
+        events->improved(events->user, state->result, candidate);
+}
+
+static void try_candidate(struct state *state, const struct tuned *tuned)
+{
+    const struct search *search = state->search;
+    struct candidate *candidate = append(state, tuned);
+
+    if (candidate == NULL)
+        return;
+    journal_write(search->journal, search->item, tuned, TRIAL_TRYING, 0, 0);
+    candidate->state = run_candidate(state, candidate);
+    state->tried_seconds += spent(state) - candidate->at;
+    state->tried++;
+    journal_write(search->journal, search->item, tuned, candidate->state, candidate->time, candidate->error);
+    tell_improvement(state, candidate);
+}
+
+/* ---- Rounds of the best ------------------------------------------------------------------------------------------- */
+
+/* The fastest points beside the default, best first; returns their number. */
+static size_t select_best(const struct search_result *result, size_t best[CONTENDERS])
+{
+    size_t count = 0;
+
+    for (size_t i = 1; i < result->count; i++) {
+        size_t at = count;
+        if (result->all[i].state != TRIAL_TIMED)
+            continue;
+        while (at > 0 && result->all[i].time < result->all[best[at - 1]].time)
+            at--;
+        if (at == CONTENDERS)
+            continue;
+        count += count < CONTENDERS;
+        memmove(best + at + 1, best + at, (count - at - 1) * sizeof *best);
+        best[at] = i;
+    }
+    return count;
+}
+
+/* Rounds of one run each of the default and the given points; few where the budget is spent. */
+static void run_rounds(struct state *state, const size_t *list, size_t count, int rounds)
+{
+    clattn_plan *plans[CONTENDERS + 1] = {NULL};
+    double warm;
+
+    for (size_t i = 0; i < count; i++) {
+        struct candidate *candidate = &state->result->all[list[i]];
+        enum trial_state outcome;
+        if (trial_plan(&state->trial, &candidate->tuned, &plans[i], &outcome) != CLATTN_SUCCESS ||
+            trial_time(&state->trial, plans[i], state->result->tokens, 1, &warm) != CLATTN_SUCCESS)
+            candidate->state = outcome == TRIAL_TIMED ? TRIAL_FAILED : outcome;
+    }
+    for (int round = 0; round < rounds && (round < FIRST_RUNS || spent(state) < state->search->budget); round++)
+        for (size_t i = 0; i < count; i++) {
+            struct candidate *candidate = &state->result->all[list[i]];
+            if (candidate->state == TRIAL_TIMED && add_samples(state, candidate, plans[i], 1) != CLATTN_SUCCESS)
+                candidate->state = TRIAL_FAILED;
+        }
+    for (size_t i = 0; i < count; i++)
+        clattn_plan_destroy(plans[i]);
+}
+
+static size_t list_contenders(const struct state *state, size_t list[CONTENDERS + 1])
+{
+    list[0] = 0;
+    return 1 + select_best(state->result, list + 1);
+}
+
+/* The winner among the list: the fastest that is right everywhere, if it beats the default by enough. */
+static void choose_winner(struct state *state)
+{
+    struct search_result *result = state->result;
+    size_t best[CONTENDERS], count;
+
+    result->winner = 0;
+    while ((count = select_best(result, best)) > 0) {
+        struct candidate *candidate = &result->all[best[0]];
+        if (candidate->time >= (1 - KEEP_MARGIN) * result->all[0].time)
+            return;
+        candidate->state = trial_validate(&state->trial, &candidate->tuned, &candidate->error);
+        if (candidate->state == TRIAL_TIMED) {
+            result->winner = best[0];
+            return;
+        }
+        journal_write(state->search->journal, state->search->item, &candidate->tuned, candidate->state, 0,
+                      candidate->error);
+    }
+}
+
+static void finish(struct state *state)
+{
+    size_t list[CONTENDERS + 1], count = list_contenders(state, list);
+
+    for (size_t i = 0; i < count; i++)
+        state->result->all[list[i]].count = 0;
+    run_rounds(state, list, count, state->result->stopped ? STOPPED_RUNS : FINAL_RUNS);
+    choose_winner(state);
+}
+
+/* ---- The whole ---------------------------------------------------------------------------------------------------- */
+
+/* What earlier runs know of this search: points that were timed are timed again when they are among the best. */
+static void take_journal(struct state *state)
+{
+    const struct journal *journal = state->search->journal;
+
+    for (size_t i = 0; journal != NULL && i < journal->count; i++) {
+        const struct journal_entry *entry = &journal->entries[i];
+        struct candidate *candidate;
+        if (strcmp(entry->item, state->search->item) != 0 || is_known(state, &entry->tuned))
+            continue;
+        candidate = append(state, &entry->tuned);
+        if (candidate == NULL)
+            return;
+        candidate->state = entry->state;
+        candidate->time = entry->time;
+        candidate->error = entry->error;
+        candidate->resumed = 1;
+    }
+}
+
+static const struct tuned *pick_start(struct state *state, int turn)
+{
+    size_t best[CONTENDERS], count = select_best(state->result, best);
+
+    if (count == 0 || turn % 3 == 2)
+        return &state->base;
+    return &state->result->all[best[(size_t)turn % count]].tuned;
+}
+
+static void try_known(struct state *state)
+{
+    const struct search *search = state->search;
+
+    for (size_t i = 0; i < search->known_count && !is_over(state); i++)
+        if (!is_known(state, &search->known[i]) && propose_is_sound(&state->propose, &search->known[i]))
+            try_candidate(state, &search->known[i]);
+}
+
+static void search_space(struct state *state)
+{
+    size_t list[CONTENDERS + 1];
+    int misses = 0;
+
+    for (int turn = 0; !is_over(state) && misses < MAX_MISSES; turn++) {
+        struct tuned tuned = propose_near(&state->propose, pick_start(state, turn), turn % 4 == 3);
+        if (is_known(state, &tuned)) {
+            misses++;
+            continue;
+        }
+        misses = 0;
+        try_candidate(state, &tuned);
+        if (state->result->count % ROUND_EVERY == 0)
+            run_rounds(state, list, list_contenders(state, list), FIRST_RUNS);
+    }
+}
+
+/* The default: the measure of all others, and where they start from. */
+static clattn_status run_default(struct state *state)
+{
+    const struct tuned usual = tuned_default(state->search->solver);
+    struct candidate *candidate = append(state, &usual);
+    enum trial_state outcome;
+    clattn_plan *plan;
+
+    if (candidate == NULL)
+        return CLATTN_OUT_OF_MEMORY;
+    candidate->state = run_candidate(state, candidate);
+    if (candidate->state == TRIAL_SLOW) { /* one core, an emulator: slow as it is, it is the default */
+        candidate->state = TRIAL_TIMED;
+        TRY(trial_plan(&state->trial, &usual, &plan, &outcome));
+        add_samples(state, candidate, plan, 1);
+        clattn_plan_destroy(plan);
+    }
+    if (candidate->state != TRIAL_TIMED)
+        return FAIL(&state->search->log, DEVICE_ERROR, "the default of solver %s: %s", state->search->solver->name,
+                    trial_state_text(candidate->state));
+    TRY(trial_plan(&state->trial, &usual, &plan, &outcome));
+    state->base = trial_explicit(plan, state->search->solver);
+    clattn_plan_destroy(plan);
+    tell_improvement(state, candidate);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status run_all(struct state *state)
+{
+    const struct search *search = state->search;
+
+    TRY(trial_open(&state->trial, search->device, search->solver, &search->desc, search->log));
+    state->result->tokens = state->trial.tensors.desc.seq_len;
+    TRY(problem_init(&state->problem, &state->trial.tensors.desc, &search->log));
+    state->propose = (struct propose){search->device->context, &state->problem, search->seed * 0x9e3779b97f4a7c15u};
+    TRY(run_default(state));
+    take_journal(state);
+    try_known(state);
+    search_space(state);
+    finish(state);
+    return CLATTN_SUCCESS;
+}
+
+clattn_status search_run(const struct search *search, struct search_result *result)
+{
+    struct state state = {.search = search, .result = result, .start = now_seconds()};
+    clattn_status status;
+
+    memset(result, 0, sizeof *result);
+    status = run_all(&state);
+    result->seconds = spent(&state);
+    trial_close(&state.trial);
+    return status;
+}
+
+void search_free(struct search_result *result)
+{
+    free(result->all);
+    memset(result, 0, sizeof *result);
+}

@@ -1,0 +1,313 @@
+#include "tuner/trial.h"
+
+#include "tuner/timing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The first tokens that a point runs, as a share of all. */
+enum { SHORT_SHARE = 8, GPU_TOKENS = 4 };
+
+static const char *const state_names[] = {
+#define STATE_NAME(name, text) #name,
+    TRIAL_STATES(STATE_NAME)
+#undef STATE_NAME
+};
+static const char *const state_texts[] = {
+#define STATE_TEXT(name, text) text,
+    TRIAL_STATES(STATE_TEXT)
+#undef STATE_TEXT
+};
+
+const char *trial_state_name(enum trial_state state)
+{
+    return state_names[state];
+}
+
+const char *trial_state_text(enum trial_state state)
+{
+    return state_texts[state];
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+double median_of(double *samples, size_t count)
+{
+    if (count == 0)
+        return 0;
+    qsort(samples, count, sizeof *samples, by_size);
+    return (samples[(count - 1) / 2] + samples[count / 2]) / 2;
+}
+
+/* ---- Plans -------------------------------------------------------------------------------------------------------- */
+
+static enum trial_state state_of(clattn_status status)
+{
+    return status == CLATTN_UNSUPPORTED    ? TRIAL_UNSUPPORTED
+           : status == CLATTN_BUILD_FAILED ? TRIAL_UNBUILT
+           : status == CLATTN_SUCCESS      ? TRIAL_TIMED
+                                           : TRIAL_FAILED;
+}
+
+static clattn_status plan_for(const struct trial *trial, const clattn_plan_desc *desc, const struct tuned *tuned,
+                              clattn_plan **plan, enum trial_state *state)
+{
+    clattn_plan_desc full = *desc;
+    clattn_status status;
+
+    full.mode = CLATTN_MODE_AUTO;
+    full.chunk = 0;
+    status = plan_create(plan, trial->device->context, &full, tuned, NULL);
+    *state = state_of(status);
+    return status;
+}
+
+clattn_status trial_plan(const struct trial *trial, const struct tuned *tuned, clattn_plan **plan,
+                         enum trial_state *state)
+{
+    return plan_for(trial, &trial->tensors.desc, tuned, plan, state);
+}
+
+struct tuned trial_explicit(const clattn_plan *plan, const struct solver *solver)
+{
+    struct tuned tuned = tuned_default(solver);
+
+    for (int i = 0; solver->parameters[i].name != NULL; i++)
+        for (int l = 0; l < plan->launch_count; l++) { /* the last launch of a kernel is that of all value columns */
+            const struct launch *launch = &plan->launches[l];
+            int value;
+            if (!(solver->parameters[i].kernels >> launch->id & 1))
+                continue;
+            memcpy(&value, (const char *)&launch->tiles + solver->parameters[i].field, sizeof value);
+            tuned.values[i] = parameter_has(&solver->parameters[i], value) ? value : BY_THUMB;
+        }
+    return tuned;
+}
+
+static uint64_t largest_of(const clattn_plan *plan, cl_kernel_work_group_info what)
+{
+    const struct device *device = &plan->context->device;
+    uint64_t largest = 0;
+
+    for (int i = 0; i < plan->launch_count; i++) {
+        cl_ulong bytes = 0;
+        if (device->cl->GetKernelWorkGroupInfo(plan->launches[i].kernel, device->info.device, what, sizeof bytes,
+                                               &bytes, NULL) == CL_SUCCESS)
+            largest = bytes > largest ? bytes : largest;
+    }
+    return largest;
+}
+
+struct trial_memory trial_memory(const clattn_plan *plan)
+{
+    return (struct trial_memory){largest_of(plan, CL_KERNEL_LOCAL_MEM_SIZE),
+                                 largest_of(plan, CL_KERNEL_PRIVATE_MEM_SIZE)};
+}
+
+/* ---- Times -------------------------------------------------------------------------------------------------------- */
+
+struct timed_run {
+    struct trial *trial;
+    clattn_plan *plan;
+    int64_t tokens;
+};
+
+static clattn_status enqueue(void *user, size_t run, cl_event *event)
+{
+    const struct timed_run *timed = user;
+    const struct trial *trial = timed->trial;
+    clattn_operands operands = buffers_operands(&trial->buffers, run % trial->buffers.sets, &trial->tensors.desc);
+
+    operands.seq_len = timed->tokens;
+    operands.workspace = (clattn_operand){.buffer = trial->workspace};
+    return clattn_enqueue(timed->plan, trial->device->queue, &operands, 0, NULL, event);
+}
+
+/* Room for the plan's workspace, which grows as points need it. */
+static clattn_status reserve(struct trial *trial, const clattn_plan *plan)
+{
+    size_t bytes;
+    cl_int error;
+
+    TRY(clattn_plan_workspace_size(plan, &bytes));
+    if (bytes <= trial->workspace_bytes)
+        return CLATTN_SUCCESS;
+    if (trial->workspace != NULL)
+        opencl_get()->ReleaseMemObject(trial->workspace);
+    trial->workspace_bytes = 0;
+    trial->workspace = opencl_get()->CreateBuffer(trial->device->cl, CL_MEM_READ_WRITE, bytes, NULL, &error);
+    TRY_CL(&trial->log, error);
+    trial->workspace_bytes = bytes;
+    return CLATTN_SUCCESS;
+}
+
+clattn_status trial_time(struct trial *trial, clattn_plan *plan, int64_t tokens, size_t count, double *samples)
+{
+    struct timed_run timed = {trial, plan, tokens};
+    const struct timing_job job = {trial->device->queue, enqueue, &timed, trial->log};
+
+    TRY(reserve(trial, plan));
+    return timing_batch(&job, count, samples, &trial->by_events);
+}
+
+/* ---- Results ------------------------------------------------------------------------------------------------------ */
+
+static enum trial_state compare(struct trial *trial, struct check_tensors *tensors,
+                                const struct check_tensors *expected, clattn_plan *plan, double *error)
+{
+    double now;
+
+    if (check_run_plan(tensors, trial->device, plan, trial->log.fn, trial->log.user) != CLATTN_SUCCESS)
+        return TRIAL_FAILED;
+    now = check_error(tensors, expected, NULL);
+    *error = now > *error ? now : *error;
+    return now <= check_bound(tensors->desc.dtype) ? TRIAL_TIMED : TRIAL_WRONG;
+}
+
+enum trial_state trial_check(struct trial *trial, clattn_plan *plan, int whole, double *error)
+{
+    if (!whole)
+        return compare(trial, &trial->short_tensors, &trial->short_expected, plan, error);
+    if (trial->expected.tensor[CLATTN_OPERAND_o].data == NULL &&
+        check_reference(&trial->expected, &trial->tensors, trial->log.fn, trial->log.user) != CLATTN_SUCCESS)
+        return TRIAL_FAILED;
+    return compare(trial, &trial->tensors, &trial->expected, plan, error);
+}
+
+static const int64_t one_token[] = {0, 0, 1, 130, 131};
+
+/* Beside the timed problem: ragged ends with both states; other value dims and hard gates; packed sequences, one of them
+ * empty and two of one token; a single token. */
+static const struct {
+    int64_t batch, tokens, narrower; /* value columns less */
+    uint32_t flags;
+    enum check_gates gates;
+    const int64_t *cu_seqlens;
+    int64_t sequences;
+} awkward[] = {
+    {2, 75, 0, CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE, CHECK_GATES_HARD, NULL, 0},
+    {1, 100, 5, CLATTN_FINAL_STATE, CHECK_GATES_USUAL, NULL, 0},
+    {1, 131, 0, CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_CU_SEQLENS, CHECK_GATES_USUAL, one_token, 4},
+    {1, 1, 0, CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE, CHECK_GATES_USUAL, NULL, 0},
+};
+
+static enum trial_state run_awkward(struct trial *trial, struct check_tensors *tensors, const struct tuned *tuned,
+                                    double *error)
+{
+    struct check_tensors expected;
+    enum trial_state state;
+    clattn_plan *plan;
+
+    if (plan_for(trial, &tensors->desc, tuned, &plan, &state) != CLATTN_SUCCESS)
+        return state == TRIAL_UNSUPPORTED ? TRIAL_TIMED : state; /* no plan, so no wrong result */
+    state = TRIAL_FAILED;
+    if (check_reference(&expected, tensors, trial->log.fn, trial->log.user) == CLATTN_SUCCESS) {
+        state = compare(trial, tensors, &expected, plan, error);
+        check_free(&expected);
+    }
+    clattn_plan_destroy(plan);
+    return state;
+}
+
+static enum trial_state validate_awkward(struct trial *trial, const struct tuned *tuned, size_t i, double *error)
+{
+    clattn_plan_desc desc = trial->tensors.desc;
+    struct check_tensors tensors;
+    enum trial_state state;
+
+    desc.batch = awkward[i].batch;
+    desc.seq_len = awkward[i].tokens;
+    desc.value_dim -= desc.value_dim > awkward[i].narrower ? awkward[i].narrower : 0;
+    desc.heads = 2 * desc.heads / desc.qk_heads;
+    desc.qk_heads = 2;
+    desc.flags |= awkward[i].flags;
+    desc.sequences = awkward[i].sequences;
+    if (check_make(&tensors, &desc, trial->seed + i, awkward[i].gates, awkward[i].cu_seqlens) != CLATTN_SUCCESS)
+        return TRIAL_FAILED;
+    state = run_awkward(trial, &tensors, tuned, error);
+    check_free(&tensors);
+    return state;
+}
+
+enum trial_state trial_validate(struct trial *trial, const struct tuned *tuned, double *error)
+{
+    enum trial_state state;
+    clattn_plan *plan;
+
+    *error = 0;
+    if (trial_plan(trial, tuned, &plan, &state) == CLATTN_SUCCESS)
+        state = trial_check(trial, plan, 1, error);
+    clattn_plan_destroy(plan);
+    for (size_t i = 0; i < sizeof awkward / sizeof *awkward && state == TRIAL_TIMED; i++)
+        state = validate_awkward(trial, tuned, i, error);
+    return state;
+}
+
+/* ---- Opening ------------------------------------------------------------------------------------------------------ */
+
+/* The default on few tokens, again and again with half as many, until all of them would not take too long. */
+static clattn_status choose_tokens(struct trial *trial, clattn_plan_desc *desc)
+{
+    const struct tuned usual = tuned_default(trial->solver);
+    enum trial_state state;
+    clattn_plan *plan;
+    double seconds[3] = {0, 0, 0};
+    clattn_status status;
+
+    do {
+        if (seconds[1] > 0)
+            desc->seq_len = (desc->seq_len + 1) / 2;
+        TRY(check_make(&trial->tensors, desc, trial->seed, CHECK_GATES_USUAL, NULL));
+        TRY(buffers_create(&trial->buffers, trial->device, &trial->tensors, 1, 0, 0, trial->log.fn, trial->log.user));
+        TRY(buffers_write(&trial->buffers, 0, &trial->tensors));
+        status = trial_plan(trial, &usual, &plan, &state);
+        if (status == CLATTN_SUCCESS)
+            status = trial_time(trial, plan, 1, 1, seconds);
+        if (status == CLATTN_SUCCESS)
+            status = trial_time(trial, plan, (desc->seq_len + SHORT_SHARE - 1) / SHORT_SHARE, 2, seconds + 1);
+        clattn_plan_destroy(plan);
+        TRY(status);
+        seconds[1] = seconds[1] < seconds[2] ? seconds[1] : seconds[2]; /* drivers compile again for another grid */
+        if (seconds[1] * SHORT_SHARE <= TRIAL_LONGEST / 2 || desc->seq_len <= 2 * SHORT_SHARE)
+            return CLATTN_SUCCESS;
+        buffers_destroy(&trial->buffers);
+        check_free(&trial->tensors);
+    } while (1);
+}
+
+static clattn_status make_short(struct trial *trial)
+{
+    clattn_plan_desc desc = trial->tensors.desc;
+
+    desc.seq_len = (desc.seq_len + SHORT_SHARE - 1) / SHORT_SHARE;
+    TRY(check_make(&trial->short_tensors, &desc, trial->seed, CHECK_GATES_USUAL, NULL));
+    return check_reference(&trial->short_expected, &trial->short_tensors, trial->log.fn, trial->log.user);
+}
+
+clattn_status trial_open(struct trial *trial, struct check_device *device, const struct solver *solver,
+                         const clattn_plan_desc *desc, struct log log)
+{
+    clattn_plan_desc full = *desc;
+
+    *trial = (struct trial){.device = device, .log = log, .solver = solver, .seed = 1, .by_events = 1};
+    if (full.seq_len == 0)
+        full.seq_len = solver->tuned_rows * (device->context->device.info.gpu ? GPU_TOKENS : 1);
+    TRY(choose_tokens(trial, &full));
+    return make_short(trial);
+}
+
+void trial_close(struct trial *trial)
+{
+    buffers_destroy(&trial->buffers);
+    if (trial->workspace != NULL)
+        opencl_get()->ReleaseMemObject(trial->workspace);
+    check_free(&trial->tensors);
+    check_free(&trial->expected);
+    check_free(&trial->short_tensors);
+    check_free(&trial->short_expected);
+}

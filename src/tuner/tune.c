@@ -1,0 +1,183 @@
+#include "tuner/tune.h"
+
+#include "file.h"
+#include "system.h"
+#include "tuner/propose.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* The name of one search in the journal: all that its results depend on. */
+static void name_item(char *name, size_t size, const struct tuning_entry *key)
+{
+    snprintf(name, size, "%s|%s|%s|%s|K%lld|V%lld|H%lld|%s|%s", key->device, key->driver, key->group, key->dtype,
+             (long long)key->key_dim, (long long)key->value_dim, (long long)key->heads, key->solver, key->kernel);
+}
+
+static clattn_status save(const struct tune *tune, const struct tuning_entry *entry)
+{
+    struct tuning_entry copy = *entry;
+    struct tuning_table one = {&copy, 1};
+
+    return tune->path != NULL ? tuning_table_save(&one, tune->path, &tune->log) : CLATTN_SUCCESS;
+}
+
+/* What an earlier run has already written. */
+static int find_saved(const struct tune *tune, struct tuning_entry *entry)
+{
+    struct tuning_table table = {NULL, 0};
+    char why[96], *json;
+    size_t size;
+    int found = 0;
+
+    json = tune->path != NULL ? file_read(tune->path, TUNING_FILE_LIMIT, &size) : NULL;
+    if (json != NULL)
+        tuning_table_parse(&table, json, entry->device, why, sizeof why);
+    for (size_t i = 0; i < table.count && !found; i++)
+        if (tuning_same_key(&table.entries[i], entry) && strcmp(table.entries[i].kernel, entry->kernel) == 0) {
+            *entry = table.entries[i];
+            found = 1;
+        }
+    free(json);
+    tuning_table_free(&table);
+    return found;
+}
+
+static void fill_entry(struct tuning_entry *entry, const struct search_result *result)
+{
+    const struct candidate *winner = &result->all[result->winner];
+    time_t now = time(NULL);
+
+    entry->tuned = winner->tuned;
+    entry->from_rows = -1;
+    entry->seq_len = result->tokens;
+    entry->time_ms = 1e3 * winner->time;
+    entry->default_ms = 1e3 * result->all[0].time;
+    entry->error = winner->error;
+    snprintf(entry->tuner, sizeof entry->tuner, "%s", clattn_version());
+    strftime(entry->date, sizeof entry->date, "%Y-%m-%d", gmtime(&now));
+}
+
+/* What was found for the key earlier, for whatever driver and kernels; returns the number. */
+enum { MAX_KNOWN = 8 };
+static size_t list_known(const clattn_context *context, const struct tuning_entry *key, struct tuned known[MAX_KNOWN])
+{
+    size_t count = 0;
+
+    for (int layer = 0; layer < LAYER_COUNT; layer++)
+        for (size_t i = 0; i < context->tuning.tables[layer].count && count < MAX_KNOWN; i++) {
+            const struct tuning_entry *entry = &context->tuning.tables[layer].entries[i];
+            struct tuning_entry asked = *key;
+            memcpy(asked.driver, entry->driver, sizeof asked.driver);
+            if (tuning_same_key(entry, &asked))
+                known[count++] = entry->tuned;
+        }
+    return count;
+}
+
+/* A solver's space, in a context of its own: programs that were only tried go with it. */
+static clattn_status tune_solver(const struct tune *tune, const struct tune_result *whole, double budget,
+                                 struct tune_outcome *outcome)
+{
+    struct check_device device;
+    struct search search = {.device = &device,
+                            .log = tune->log,
+                            .solver = outcome->solver,
+                            .desc = whole->desc,
+                            .budget = budget,
+                            .seed = tune->seed,
+                            .journal = tune->journal,
+                            .events = tune->events};
+    struct tuned known[MAX_KNOWN];
+    struct problem problem;
+    char item[384];
+
+    TRY(problem_init(&problem, &whole->desc, &tune->log));
+    search.desc.seq_len = 0;
+    TRY(check_device_open(&device, tune->device, tune->log.fn, tune->log.user));
+    tuning_key(&outcome->entry, device.context, &problem, outcome->solver);
+    name_item(item, sizeof item, &outcome->entry);
+    search.item = item;
+    search.known = known;
+    search.known_count = list_known(device.context, &outcome->entry, known);
+    outcome->known = journal_finished(tune->journal, item) && find_saved(tune, &outcome->entry);
+    if (!outcome->known)
+        outcome->status = search_run(&search, &outcome->result);
+    check_device_close(&device);
+    if (outcome->known || outcome->status != CLATTN_SUCCESS)
+        return CLATTN_SUCCESS;
+    fill_entry(&outcome->entry, &outcome->result);
+    TRY(save(tune, &outcome->entry));
+    if (!outcome->result.stopped)
+        journal_finish(tune->journal, item);
+    return CLATTN_SUCCESS;
+}
+
+/* The lengths, and every entry once more with its own. */
+static clattn_status finish(const struct tune *tune, struct tune_result *result)
+{
+    struct check_device device;
+    clattn_status status;
+
+    TRY(check_device_open(&device, tune->device, tune->log.fn, tune->log.user));
+    status = tune_crossover(tune, &device, result);
+    check_device_close(&device);
+    for (int s = 0; s < result->count && status == CLATTN_SUCCESS; s++)
+        if (result->outcomes[s].status == CLATTN_SUCCESS)
+            status = save(tune, &result->outcomes[s].entry);
+    return status;
+}
+
+/* The solvers whose default the device can have for the problem. */
+static clattn_status list_solvers(const struct tune *tune, const struct problem *problem, struct tune_result *result)
+{
+    struct check_device device;
+
+    TRY(check_device_open(&device, tune->device, tune->log.fn, tune->log.user));
+    for (int i = 0; solver_at(i) != NULL; i++) {
+        const struct propose propose = {device.context, problem, 0};
+        const struct tuned usual = tuned_default(solver_at(i));
+        if (propose_is_sound(&propose, &usual))
+            result->outcomes[result->count++] =
+                (struct tune_outcome){.solver = usual.solver, .status = CLATTN_UNSUPPORTED};
+    }
+    check_device_close(&device);
+    return CLATTN_SUCCESS;
+}
+
+/* What the lengths take of the budget: their inputs and plans, then runs. */
+static double crossover_seconds(double budget)
+{
+    double seconds = 2.5 + 0.05 * budget;
+
+    return seconds < budget / 2 ? seconds : budget / 2;
+}
+
+clattn_status tune_problem(const struct tune *tune, const clattn_plan_desc *desc, struct tune_result *result)
+{
+    double start = now_seconds(), searches = tune->budget - crossover_seconds(tune->budget);
+    clattn_plan_desc full = *desc;
+    struct problem problem;
+
+    memset(result, 0, sizeof *result);
+    full.seq_len = full.seq_len != 0 ? full.seq_len : 1;
+    TRY(problem_init(&problem, &full, &tune->log));
+    result->desc = problem.desc;
+    tuning_group(&problem, result->group);
+    TRY(list_solvers(tune, &problem, result));
+    for (int left = result->count; left > 0 && !result->stopped; left--) { /* a small space leaves its time to others */
+        struct tune_outcome *outcome = &result->outcomes[left - 1];
+        double rest = searches - (now_seconds() - start);
+        TRY(tune_solver(tune, result, rest / left, outcome));
+        result->stopped = outcome->result.stopped;
+    }
+    return result->stopped ? CLATTN_SUCCESS : finish(tune, result);
+}
+
+void tune_free(struct tune_result *result)
+{
+    for (int s = 0; s < MAX_SOLVERS; s++)
+        search_free(&result->outcomes[s].result);
+}

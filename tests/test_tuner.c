@@ -1,0 +1,283 @@
+/* The search among points that do not build, hang, or compute something else: sources are spoiled and launches delayed by
+ * functions in the place of the library's table. */
+#ifndef _WIN32
+#define _POSIX_C_SOURCE 200809L
+#endif
+#include "harness.h"
+
+#include "tuner/search.h"
+
+#include <string.h>
+#include <time.h>
+
+static struct opencl real;
+
+/* The library's own table: not const where it is defined. */
+static struct opencl *table(void)
+{
+    union {
+        const struct opencl *fixed;
+        struct opencl *open;
+    } pointer = {opencl_get()};
+    return pointer.open;
+}
+
+/* ---- Faults, each of a kind of source ---- */
+
+enum fault { FAULT_NONE, FAULT_BUILD, FAULT_WRONG, FAULT_FEWER, FAULT_HANG, FAULT_COUNT };
+
+/* What a source of the scan must hold to have a fault; text put ahead of it; and a passage replaced by one of its length. */
+static const struct {
+    const char *mark, *ahead, *from, *to;
+} faults[FAULT_COUNT] = {
+    [FAULT_BUILD] = {"#define PAD 4\n", "#error no such tiles\n", NULL, NULL},
+    [FAULT_WRONG] = {"#define BV 32\n", "", "tile_scale_rows(O, query", "tile_scale_rows(O, write"},
+    [FAULT_FEWER] = {"#define CHUNK 8\n", "", "row < at.rows; row += CHUNK", "row < 1      ; row += CHUNK"},
+    [FAULT_HANG] = {"#define VEC 4\n", "", NULL, NULL},
+};
+
+static enum fault fault_of(const char *source)
+{
+    for (int f = FAULT_BUILD; strstr(source, "\nscan(") != NULL && f < FAULT_COUNT; f++)
+        if (strstr(source, faults[f].mark) != NULL)
+            return (enum fault)f;
+    return FAULT_NONE;
+}
+
+static int injected[FAULT_COUNT];
+static cl_program hanging_programs[64];
+static cl_kernel hanging_kernels[256];
+static size_t program_count, kernel_count;
+
+static cl_program CL_API_CALL spoil_source(cl_context context, cl_uint n, const char **text, const size_t *length,
+                                           cl_int *error)
+{
+    enum fault fault = fault_of(text[0]);
+    char *copy = malloc(strlen(text[0]) + 1), *at;
+    const char *both[2] = {fault != FAULT_NONE ? faults[fault].ahead : "", copy};
+    cl_program program;
+
+    (void)n, (void)length;
+    strcpy(copy, text[0]);
+    injected[fault]++;
+    if (faults[fault].from != NULL && (at = strstr(copy, faults[fault].from)) != NULL)
+        memcpy(at, faults[fault].to, strlen(faults[fault].to));
+    program = real.CreateProgramWithSource(context, 2, both, NULL, error);
+    if (fault == FAULT_HANG)
+        hanging_programs[program_count++ % COUNT(hanging_programs)] = program;
+    free(copy);
+    return program;
+}
+
+static cl_kernel CL_API_CALL note_kernel(cl_program program, const char *name, cl_int *error)
+{
+    cl_kernel kernel = real.CreateKernel(program, name, error);
+
+    for (size_t i = 0; i < kernel_count && i < COUNT(hanging_kernels); i++)
+        if (hanging_kernels[i] == kernel) /* an address used again */
+            hanging_kernels[i] = NULL;
+    for (size_t i = 0; i < program_count && i < COUNT(hanging_programs); i++)
+        if (hanging_programs[i] == program)
+            hanging_kernels[kernel_count++ % COUNT(hanging_kernels)] = kernel;
+    return kernel;
+}
+
+static cl_int CL_API_CALL delay_launch(cl_command_queue queue, cl_kernel kernel, cl_uint dims, const size_t *offset,
+                                       const size_t *global, const size_t *local, cl_uint n, const cl_event *wait,
+                                       cl_event *event)
+{
+    const struct timespec second = {1, 0};
+
+    for (size_t i = 0; i < kernel_count && i < COUNT(hanging_kernels); i++)
+        if (hanging_kernels[i] == kernel)
+            nanosleep(&second, NULL);
+    return real.EnqueueNDRangeKernel(queue, kernel, dims, offset, global, local, n, wait, event);
+}
+
+static int spoil(void **state)
+{
+    (void)state;
+    real = *table();
+    table()->CreateProgramWithSource = spoil_source;
+    table()->CreateKernel = note_kernel;
+    table()->EnqueueNDRangeKernel = delay_launch;
+    return 0;
+}
+
+static int restore(void **state)
+{
+    (void)state;
+    *table() = real;
+    return 0;
+}
+
+/* ---- The search ---- */
+
+static const clattn_plan_desc desc = {
+    .rule = CLATTN_GATED_DELTA_RULE, .batch = 1, .seq_len = 256, .heads = 4, .key_dim = 32, .value_dim = 32};
+
+static int value_of(const struct tuned *tuned, const char *name)
+{
+    for (int i = 0; tuned->solver->parameters[i].name != NULL; i++)
+        if (strcmp(tuned->solver->parameters[i].name, name) == 0)
+            return tuned->values[i];
+    return BY_THUMB;
+}
+
+static void count_states(const struct search_result *result, int states[TRIAL_STATE_COUNT])
+{
+    memset(states, 0, TRIAL_STATE_COUNT * sizeof *states);
+    for (size_t i = 0; i < result->count; i++)
+        states[result->all[i].state]++;
+}
+
+/* Ends the search when every fault has been met. */
+static int all_faults_seen(void *user)
+{
+    int states[TRIAL_STATE_COUNT];
+
+    count_states(user, states);
+    return states[TRIAL_UNBUILT] > 0 && states[TRIAL_WRONG] > 0 && states[TRIAL_FAILED] > 0 && injected[FAULT_HANG] > 0;
+}
+
+static struct search some_search(void)
+{
+    return (struct search){.device = &test_device,
+                           .log = {test_log, NULL},
+                           .solver = &solver_chunk_scan,
+                           .desc = desc,
+                           .budget = 120,
+                           .seed = 3,
+                           .item = "a test"};
+}
+
+static void test_faults(void **state)
+{
+    struct search search = some_search();
+    struct search_result result;
+    int states[TRIAL_STATE_COUNT];
+    const struct tuned *winner;
+
+    (void)state;
+    search.events = (struct search_events){.stop = all_faults_seen, .user = &result};
+    assert_status(search_run(&search, &result), SUCCESS);
+    count_states(&result, states);
+    for (size_t i = 0; i < result.count; i++)
+        if (value_of(&result.all[i].tuned, "vec") == 4)
+            assert_int_not_equal(result.all[i].state, TRIAL_TIMED);
+    assert_true(injected[FAULT_HANG] > 0);
+    assert_true(states[TRIAL_UNBUILT] > 0);
+    assert_true(states[TRIAL_WRONG] > 0);  /* other decays */
+    assert_true(states[TRIAL_FAILED] > 0); /* rows left out: not written */
+    assert_true(states[TRIAL_SLOW] > 0);   /* those that hang, at least */
+    winner = &result.all[result.winner].tuned;
+    assert_int_not_equal(value_of(winner, "scan.block_v"), 32);
+    assert_int_not_equal(value_of(winner, "chunk"), 8);
+    assert_int_not_equal(value_of(winner, "vec"), 4);
+    assert_int_not_equal(value_of(winner, "scan.pad"), 4);
+    assert_int_equal(result.all[result.winner].state, TRIAL_TIMED);
+    search_free(&result);
+}
+
+/* ---- Validation ---- */
+
+static void set(struct tuned *tuned, const char *name, int value)
+{
+    for (int i = 0; tuned->solver->parameters[i].name != NULL; i++)
+        if (strcmp(tuned->solver->parameters[i].name, name) == 0)
+            tuned->values[i] = value;
+}
+
+/* Initial states are forgotten: right on the timed problem, which has none, and yet never a winner. */
+static cl_program CL_API_CALL forget_states(cl_context context, cl_uint n, const char **text, const size_t *length,
+                                            cl_int *error)
+{
+    static const char load[] = "S[i] = present &&", forget[] = "S[i] = 0       &&";
+    char *copy = malloc(strlen(text[0]) + 1), *at;
+    const char *one = copy;
+    cl_program program;
+
+    (void)n, (void)length;
+    strcpy(copy, text[0]);
+    at = strstr(copy, load);
+    if (at != NULL && strstr(copy, "#define CHUNK 64\n") != NULL)
+        memcpy(at, forget, strlen(forget));
+    program = real.CreateProgramWithSource(context, 1, &one, NULL, error);
+    free(copy);
+    return program;
+}
+
+static void test_validation(void **state)
+{
+    struct tuned tuned = tuned_default(&solver_chunk_scan);
+    struct trial trial;
+    clattn_plan *plan;
+    enum trial_state outcome;
+    double error = 0;
+
+    (void)state;
+    set(&tuned, "chunk", 64);
+    set(&tuned, "vec", 16);
+    table()->CreateProgramWithSource = forget_states;
+    assert_status(trial_open(&trial, &test_device, &solver_chunk_scan, &desc, (struct log){test_log, NULL}), SUCCESS);
+    trial.short_tensors.desc.seq_len = trial.tensors.desc.seq_len;
+    assert_status(trial_plan(&trial, &tuned, &plan, &outcome), SUCCESS);
+    assert_int_equal(trial_check(&trial, plan, 1, &error), TRIAL_TIMED);
+    outcome = trial_validate(&trial, &tuned, &error);
+    assert_true(outcome == TRIAL_WRONG || outcome == TRIAL_FAILED);
+    table()->CreateProgramWithSource = real.CreateProgramWithSource;
+    set(&tuned, "chunk", 8);
+    assert_int_equal(trial_validate(&trial, &tuned, &error), TRIAL_TIMED);
+    clattn_plan_destroy(plan);
+    trial_close(&trial);
+}
+
+/* ---- The journal ---- */
+
+static void test_journal(void **state)
+{
+    const char *folder = getenv("CLATTN_TEST_FOLDER");
+    struct tuned one = tuned_default(&solver_chunk_scan), two = one;
+    struct journal journal, other;
+    char path[512];
+    FILE *file;
+
+    (void)state;
+    set(&two, "chunk", 32);
+    snprintf(path, sizeof path, "%s/journal", folder != NULL ? folder : ".");
+    remove(path);
+    test_log_clear();
+    assert_status(journal_open(&journal, path, NULL), SUCCESS);
+    assert_status(journal_open(&other, path, &(struct log){test_log, NULL}), INVALID_ARGUMENT);
+    assert_logged("another");
+    journal_close(&other, 0);
+    journal_write(&journal, "item", &one, TRIAL_TRYING, 0, 0);
+    journal_write(&journal, "item", &one, TRIAL_TIMED, 0.25, 1e-7);
+    journal_finish(&journal, "done item");
+    journal_write(&journal, "item", &two, TRIAL_TRYING, 0, 0);
+    journal_close(&journal, 0);
+    file = fopen(path, "a");
+    assert_non_null(file);
+    fputs("{\"item\": \"item\", \"solv", file); /* its process ended here */
+    fclose(file);
+    assert_status(journal_open(&journal, path, NULL), SUCCESS);
+    assert_int_equal(journal.count, 2);
+    assert_int_equal(journal.entries[0].state, TRIAL_TIMED);
+    assert_true(journal.entries[0].time == 0.25);
+    assert_int_equal(journal.entries[1].state, TRIAL_CRASHED);
+    assert_true(journal_finished(&journal, "done item"));
+    assert_false(journal_finished(&journal, "item"));
+    journal_close(&journal, 1);
+    assert_null(fopen(path, "r"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_journal),
+        cmocka_unit_test_setup_teardown(test_validation, spoil, restore),
+        cmocka_unit_test_setup_teardown(test_faults, spoil, restore),
+    };
+
+    return cmocka_run_group_tests(tests, test_device_open, test_device_close);
+}

@@ -1,0 +1,421 @@
+/* Measured parameters: the file's text, damaged in every byte; the layers; what makes an entry count; the self-test. */
+#include "harness.h"
+
+#include "context.h"
+#include "file.h"
+#include "plan.h"
+#include "tuning_table.h"
+
+#include <stdio.h>
+#include <string.h>
+#ifndef _WIN32
+#include <sys/wait.h>
+#include <unistd.h>
+#endif
+
+static const clattn_plan_desc desc = {.rule = CLATTN_GATED_DELTA_RULE,
+                                      .seq_len = 20,
+                                      .heads = 2,
+                                      .key_dim = 16,
+                                      .value_dim = 16,
+                                      .mode = CLATTN_MODE_CHUNK};
+
+static struct tuning_layers *layers(void)
+{
+    return &test_device.context->tuning;
+}
+
+static int forget(void **state)
+{
+    (void)state;
+    for (int i = 0; i < LAYER_COUNT; i++)
+        tuning_table_free(&layers()->tables[i]);
+    test_device.context->self_test = 1;
+    test_log_clear();
+    return 0;
+}
+
+static void set(struct tuned *tuned, const char *name, int value)
+{
+    for (int i = 0; tuned->solver->parameters[i].name != NULL; i++)
+        if (strcmp(tuned->solver->parameters[i].name, name) == 0) {
+            tuned->values[i] = value;
+            return;
+        }
+    fail_msg("%s has no parameter %s", tuned->solver->name, name);
+}
+
+/* An entry that fits desc on the device under test. */
+static struct tuning_entry some_entry(int chunk)
+{
+    struct tuning_entry entry;
+    struct problem problem;
+
+    assert_status(problem_init(&problem, &desc, NULL), SUCCESS);
+    tuning_key(&entry, test_device.context, &problem, &solver_chunk_scan);
+    strcpy(entry.tuner, "0.1.0");
+    strcpy(entry.date, "2026-11-21");
+    entry.seq_len = 20;
+    entry.time_ms = 1.5;
+    entry.default_ms = 2.25;
+    set(&entry.tuned, "chunk", chunk);
+    return entry;
+}
+
+static void put(int layer, const struct tuning_entry *entry)
+{
+    assert_status(tuning_table_put(&layers()->tables[layer], entry), SUCCESS);
+}
+
+/* Makes and runs the plan; its results are right whatever the entries say. */
+static const char *run(void)
+{
+    static char text[2048];
+    static struct check_tensors expected;
+    struct check_tensors tensors;
+
+    test_make(&tensors, &desc, CHECK_GATES_USUAL, NULL);
+    if (expected.tensor[CLATTN_OPERAND_o].data == NULL)
+        assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
+    assert_status(check_run(&tensors, &test_device, text, sizeof text, test_log, NULL), SUCCESS);
+    test_compare_all(&tensors, &expected, check_bound(desc.dtype), text);
+    check_free(&tensors);
+    return text;
+}
+
+#define assert_describes(part)                                                                                         \
+    do {                                                                                                               \
+        const char *text_ = run();                                                                                     \
+        if (strstr(text_, part) == NULL)                                                                               \
+            fail_msg("\"%s\" is not in the description:\n%s", part, text_);                                            \
+    } while (0)
+
+/* ---- The text ---- */
+
+static void test_text(void **state)
+{
+    struct tuning_table table = {NULL, 0}, again = {NULL, 0};
+    struct tuning_entry entry = some_entry(32), other = some_entry(8);
+    char *json, *second, why[96];
+
+    (void)state;
+    other.heads = 64;
+    assert_status(tuning_table_put(&table, &other), SUCCESS);
+    assert_status(tuning_table_put(&table, &entry), SUCCESS);
+    entry.time_ms = 1.25;
+    assert_status(tuning_table_put(&table, &entry), SUCCESS);
+    assert_int_equal(table.count, 2);
+    json = tuning_table_print(&table);
+    assert_int_equal(tuning_table_parse(&again, json, NULL, why, sizeof why), 0);
+    second = tuning_table_print(&again);
+    assert_string_equal(json, second);
+    assert_non_null(strstr(json, "\"chunk\":32"));
+    free(json);
+    free(second);
+    tuning_table_free(&table);
+    tuning_table_free(&again);
+}
+
+static void test_refused_texts(void **state)
+{
+    static const struct {
+        const char *json, *why;
+    } cases[] = {{"", "no JSON"},
+                 {"{\"format\": \"x\"", "no JSON"},
+                 {"[]", "format"},
+                 {"{\"format\": \"other\", \"version\": 1, \"entries\": []}", "format"},
+                 {"{\"format\": \"clattn tuning\", \"version\": 7, \"entries\": []}", "version 7"},
+                 {"{\"format\": \"clattn tuning\", \"version\": 1}", "entries"},
+                 {"{\"format\": \"clattn tuning\", \"version\": 1, \"entries\": [{}, 3]}", "2 entries"}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        test_log_clear();
+        assert_status(clattn_context_set_tuning(test_device.context, cases[i].json), INVALID_ARGUMENT);
+        assert_logged(cases[i].why);
+    }
+    assert_status(clattn_context_set_tuning(NULL, "{}"), INVALID_ARGUMENT);
+    assert_status(clattn_context_set_tuning(test_device.context, NULL), INVALID_ARGUMENT);
+}
+
+/* The device's file with one byte changed, or cut there: as much of it counts as is understood, and results are right. */
+static void use_damaged(const char *json)
+{
+    char why[96];
+
+    tuning_table_free(&layers()->tables[LAYER_FILE]);
+    tuning_table_parse(&layers()->tables[LAYER_FILE], json, test_device.context->device.info.name, why, sizeof why);
+    run();
+}
+
+static void test_damaged_text(void **state)
+{
+    struct tuning_table table = {NULL, 0};
+    struct tuning_entry entry = some_entry(8);
+    char *json;
+    size_t size;
+
+    (void)state;
+    set(&entry.tuned, "scan.block_v", 16);
+    assert_status(tuning_table_put(&table, &entry), SUCCESS);
+    json = tuning_table_print(&table);
+    size = strlen(json);
+    for (size_t i = 0; i < size; i++) {
+        char kept = json[i];
+        for (int bit = 0; bit < 7; bit += 3) {
+            json[i] = (char)(kept ^ (1 << bit));
+            use_damaged(json);
+        }
+        json[i] = '\0';
+        if (i % 8 == 0)
+            use_damaged(json);
+        json[i] = kept;
+    }
+    free(json);
+    tuning_table_free(&table);
+}
+
+/* Processes that write at once lose nothing. */
+static void test_writers(void **state)
+{
+#ifndef _WIN32
+    enum { WRITERS = 6, EACH = 5 };
+    const char *folder = getenv("CLATTN_TEST_FOLDER");
+    struct tuning_table table = {NULL, 0};
+    char path[512], why[96], *json;
+    size_t size;
+    int status;
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/tuning.json", folder != NULL ? folder : ".");
+    remove(path);
+    for (int w = 0; w < WRITERS; w++)
+        if (fork() == 0) {
+            for (int i = 0; i < EACH; i++) {
+                struct tuning_entry entry = some_entry(8);
+                entry.heads = 1 + w * EACH + i;
+                tuning_table_free(&table);
+                if (tuning_table_put(&table, &entry) != CLATTN_SUCCESS ||
+                    tuning_table_save(&table, path, NULL) != CLATTN_SUCCESS)
+                    _exit(1);
+            }
+            _exit(0);
+        }
+    for (int w = 0; w < WRITERS; w++) {
+        assert_true(wait(&status) > 0);
+        assert_int_equal(status, 0);
+    }
+    json = file_read(path, TUNING_FILE_LIMIT, &size);
+    assert_non_null(json);
+    assert_int_equal(tuning_table_parse(&table, json, NULL, why, sizeof why), 0);
+    assert_int_equal(table.count, WRITERS * EACH);
+    free(json);
+    tuning_table_free(&table);
+#else
+    (void)state;
+#endif
+}
+
+/* ---- What counts ---- */
+
+static void test_layers(void **state)
+{
+    static const int chunks[LAYER_COUNT] = {8, 32, 64};
+
+    (void)state;
+    assert_describes("tiles by rule of thumb");
+    for (int layer = LAYER_COUNT - 1; layer >= 0; layer--) {
+        struct tuning_entry entry = some_entry(chunks[layer]);
+        char part[64];
+        put(layer, &entry);
+        snprintf(part, sizeof part, "chunk %d,", chunks[layer]);
+        assert_describes(part);
+        if (layer != LAYER_FILE)
+            assert_describes(tuning_layer_name(layers(), layer));
+    }
+}
+
+static void test_ignored(void **state)
+{
+    struct tuning_entry entry = some_entry(8);
+
+    (void)state;
+    strcpy(entry.kernel, "another");
+    put(LAYER_FILE, &entry);
+    assert_describes("tiles by rule of thumb");
+    entry = some_entry(8);
+    strcpy(entry.vendor, "another");
+    put(LAYER_FILE, &entry);
+    entry = some_entry(8);
+    entry.key_dim = 32;
+    put(LAYER_FILE, &entry);
+    entry = some_entry(8);
+    strcpy(entry.dtype, "f16");
+    put(LAYER_FILE, &entry);
+    assert_describes("tiles by rule of thumb");
+    entry = some_entry(8);
+    strcpy(entry.driver, "another");
+    put(LAYER_FILE, &entry);
+    assert_describes("chunk 8,");
+    test_device.context->self_test = 0;
+    assert_describes("tiles by rule of thumb");
+}
+
+static void test_nearest_heads(void **state)
+{
+    struct tuning_entry near = some_entry(8), far = some_entry(32);
+
+    (void)state;
+    near.heads = 4;
+    far.heads = 64;
+    put(LAYER_FILE, &far);
+    assert_describes("chunk 32,");
+    put(LAYER_FILE, &near);
+    assert_describes("chunk 8,");
+}
+
+/* Tiles that the device cannot have: groups on a CPU, more local memory than there is. */
+static void test_impossible(void **state)
+{
+    struct tuning_entry entry = some_entry(64);
+    uint64_t *local = &test_device.context->device.info.local_memory, had = *local;
+
+    (void)state;
+    put(LAYER_FILE, &entry);
+    *local = 24 << 10;
+    assert_describes("tiles by rule of thumb");
+    *local = had;
+    assert_describes("chunk 64,");
+    if (!test_device.context->device.serial)
+        return;
+    set(&entry.tuned, "scan.group", 64);
+    put(LAYER_FILE, &entry);
+    assert_describes("tiles by rule of thumb");
+}
+
+/* The solver of desc in any mode. */
+static const char *chosen_solver(void)
+{
+    static char text[1024];
+    clattn_plan_desc any = desc;
+    clattn_plan *plan;
+
+    any.mode = CLATTN_MODE_AUTO;
+    assert_status(clattn_plan_create(&plan, test_device.context, &any), SUCCESS);
+    clattn_plan_describe(plan, text, sizeof text);
+    clattn_plan_destroy(plan);
+    return strstr(text, "solver ");
+}
+
+static void test_solver_choice(void **state)
+{
+    struct tuning_entry chunk = some_entry(16), token;
+    struct problem problem;
+
+    (void)state;
+    assert_status(problem_init(&problem, &desc, NULL), SUCCESS);
+    tuning_key(&token, test_device.context, &problem, &solver_recurrent);
+    put(LAYER_FILE, &token); /* from 0 on, but the other's lengths are not known */
+    assert_non_null(strstr(chosen_solver(), "solver chunk_scan"));
+    chunk.from_rows = 15;
+    for (token.from_rows = 10; token.from_rows <= 30; token.from_rows += 10) {
+        put(LAYER_FILE, &chunk);
+        put(LAYER_FILE, &token);
+        assert_non_null(strstr(chosen_solver(), token.from_rows == 20 ? "solver recurrent" : "solver chunk_scan"));
+    }
+}
+
+/* ---- The self-test ---- */
+
+static cl_program(CL_API_CALL *real_source)(cl_context, cl_uint, const char **, const size_t *, cl_int *);
+
+static int built;
+
+/* With chunks of 32 every decay is another one. */
+static cl_program CL_API_CALL spoil_source(cl_context context, cl_uint n, const char **text, const size_t *length,
+                                           cl_int *error)
+{
+    const char *spoiled[2] = {"#define exp2 exp\n", text[0]};
+
+    built++;
+    if (strstr(text[0], "#define CHUNK 32\n") == NULL)
+        return real_source(context, n, text, length, error);
+    return real_source(context, 2, spoiled, NULL, error);
+}
+
+/* The library's own table: not const where it is defined. */
+static struct opencl *table_of_functions(void)
+{
+    union {
+        const struct opencl *fixed;
+        struct opencl *open;
+    } pointer = {opencl_get()};
+    return pointer.open;
+}
+
+/* run() in a context that knows nothing yet but the entry and the cache. */
+static const char *run_afresh(const struct tuning_entry *entry, const char *cache_dir)
+{
+    const clattn_context_desc fresh = {
+        .cl = test_device.cl, .device = test_device.device, .log = test_log, .cache_dir = cache_dir};
+    clattn_context *usual = test_device.context;
+    const char *text;
+
+    test_log_clear();
+    built = 0;
+    assert_status(clattn_context_create(&test_device.context, &fresh), SUCCESS);
+    test_device.context->self_test = 1;
+    put(LAYER_APPLICATION, entry);
+    real_source = table_of_functions()->CreateProgramWithSource;
+    table_of_functions()->CreateProgramWithSource = spoil_source;
+    text = run();
+    table_of_functions()->CreateProgramWithSource = real_source;
+    clattn_context_destroy(test_device.context);
+    test_device.context = usual;
+    return text;
+}
+
+static void test_self_test(void **state)
+{
+    const struct tuning_entry wrong = some_entry(32), right = some_entry(8);
+    const char *folder = getenv("CLATTN_TEST_FOLDER");
+    char cache_dir[512];
+
+    (void)state;
+    snprintf(cache_dir, sizeof cache_dir, "%s/self_test", folder != NULL ? folder : ".");
+    cache_clear(cache_dir);
+    assert_non_null(strstr(run_afresh(&right, ""), "the application"));
+    for (int again = 0; again < 2; again++) {
+        assert_non_null(strstr(run_afresh(&wrong, cache_dir), "rule of thumb"));
+        assert_logged("wrong results");
+        assert_int_equal(built, again == 0 ? 4 : 0); /* programs and verdict are kept */
+    }
+}
+
+/* Results out of the type's range are the caller's affair, not a fault of the kernels. */
+static void test_large_scale(void **state)
+{
+    clattn_plan_desc large = desc;
+    clattn_plan *plan;
+
+    (void)state;
+    large.dtype = CLATTN_F16;
+    large.scale = 1e30;
+    assert_status(clattn_plan_create(&plan, test_device.context, &large), SUCCESS);
+    assert_int_equal(strlen(test_log_text), 0);
+    clattn_plan_destroy(plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_text, forget),          cmocka_unit_test_setup(test_refused_texts, forget),
+        cmocka_unit_test_setup(test_damaged_text, forget),  cmocka_unit_test_setup(test_writers, forget),
+        cmocka_unit_test_setup(test_layers, forget),        cmocka_unit_test_setup(test_ignored, forget),
+        cmocka_unit_test_setup(test_nearest_heads, forget), cmocka_unit_test_setup(test_impossible, forget),
+        cmocka_unit_test_setup(test_solver_choice, forget), cmocka_unit_test_setup(test_self_test, forget),
+        cmocka_unit_test_setup(test_large_scale, forget),
+    };
+
+    return cmocka_run_group_tests(tests, test_device_open, test_device_close);
+}

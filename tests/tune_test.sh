@@ -1,0 +1,80 @@
+# tune_test.sh CLATTN DEVICE: `clattn tune` killed in the middle and resumed; what it found in other processes; its files.
+clattn=$1 device=$2
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+export XDG_CONFIG_HOME="$work/config" CLATTN_CACHE_DIR='' CLATTN_SELF_TEST=1
+unset CLATTN_TUNING
+file=$work/config/clattn/tuning.json
+failures=0
+fail()
+{
+    echo "FAILED: $*" >&2
+    failures=$((failures + 1))
+}
+
+set -- retention --shape H=2,K=16,V=16 --device "$device"
+
+# killed while a point is being tried, after a few are done
+"$clattn" tune "$@" --budget 300s >"$work/out" 2>"$work/err" &
+tuner=$!
+waited=0
+until [ "$(grep -c '"state":"TIMED"' "$file.journal" 2>/dev/null)" -ge 3 ] && tail -n 1 "$file.journal" | grep -q TRYING; do
+    sleep 0.02
+    waited=$((waited + 1))
+    [ $waited -lt 3000 ] || { fail "nothing happens: $(cat "$work/err")"; break; }
+done
+kill -9 $tuner
+wait $tuner 2>/dev/null
+known=$(grep -c . "$file.journal")
+
+"$clattn" tune "$@" --budget 12s --json >"$work/out" 2>"$work/err" || fail "resumed: $(cat "$work/err")"
+grep -q "resuming" "$work/err" || fail "does not resume: $(cat "$work/err")"
+grep -q '"resumed":.*true' "$work/out" || fail "knows nothing of the $known lines before"
+grep -q 'stopped the process' "$work/out" || fail "the point that was being tried is not set aside"
+[ -e "$file.journal" ] && fail "the journal is left"
+[ -s "$work/config/clattn/tuning.html" ] || fail "no report"
+grep -q 'http' "$work/config/clattn/tuning.html" && fail "the report needs the network"
+
+# other processes use it, and say so
+grep -q '"solver":"chunk_scan"' "$file" || fail "no entry in $file"
+"$clattn" bench retention --shape B=1,T=100,H=2,K=16,V=16 --mode chunk --device "$device" --json >"$work/bench" || fail bench
+grep -q "tiles by $file" "$work/bench" || fail "the plan does not name $file: $(grep plan "$work/bench")"
+CLATTN_TUNING='' "$clattn" bench retention --shape B=1,T=100,H=2,K=16,V=16 --device "$device" --json | grep -q "rule of thumb" ||
+    fail "CLATTN_TUNING='' still finds parameters"
+
+# show, export, import, reset
+"$clattn" tune --show --device "$device" | grep -q "scalar+none.*$file" || fail "--show"
+"$clattn" tune --export "$work/exported" || fail "--export"
+"$clattn" tune --reset --device "$device" | grep -q "2 entries removed" || fail "--reset"
+"$clattn" tune --import "$work/exported" | grep -q "2 entries" || fail "--import"
+cmp -s "$file" "$work/exported" || fail "exported and imported, the file differs"
+echo '{"format": "something"' >"$work/bad"
+"$clattn" tune --import "$work/bad" 2>"$work/err" && fail "imports nonsense"
+grep -q "$work/bad" "$work/err" || fail "does not name the bad file: $(cat "$work/err")"
+cmp -s "$file" "$work/exported" || fail "a bad import changes the file"
+
+# a damaged file is passed over, with a warning that names it
+head -c 300 "$work/exported" >"$file"
+"$clattn" bench retention --shape B=1,T=100,H=2,K=16,V=16 --device "$device" --json >"$work/bench" 2>"$work/err" || fail "bench with a damaged file"
+grep -q "$file" "$work/err" || fail "no word of the damaged file"
+
+# an interrupt keeps what is found
+rm -rf "$work/config"
+"$clattn" tune "$@" --budget 300s >"$work/out" 2>"$work/err" &
+tuner=$!
+waited=0
+until grep -q 'chunk_scan.*ms' "$work/err"; do
+    sleep 0.05
+    waited=$((waited + 1))
+    [ $waited -lt 2000 ] || { fail "nothing is found: $(cat "$work/err")"; break; }
+done
+kill -INT $tuner
+wait $tuner || fail "an interrupt is a failure: $(cat "$work/err")"
+grep -q '"solver":"chunk_scan"' "$file" || fail "an interrupt loses what was found"
+[ -s "$file.journal" ] || fail "an interrupt loses the journal"
+
+# a dry run writes nothing
+rm -rf "$work/config"
+"$clattn" tune "$@" --budget 3s --dry-run >"$work/out" 2>"$work/err" || fail "--dry-run: $(cat "$work/err")"
+[ -e "$work/config" ] && fail "a dry run wrote $(find "$work/config")"
+[ $failures -eq 0 ]
