@@ -10,22 +10,24 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
             global out_t *o, long4 o_at, global const data_t *p, long4 p_at, global const data_t *e, long4 e_at,
             global const float *den, long4 den_at, global const float *initial, long4 initial_at, global float *final,
             long4 final_at, global const int *cu, long4 cu_at, global const uint *records, long4 records_at,
-            global const uint *rows, long4 rows_at, int seq_len, int states)
+            global const uint *rows, long4 rows_at, global float *segments, long4 segments_at, global float *decays,
+            long4 decays_at, int seq_len, int states)
 {
     local data_t stages[STAGES * STAGE] __attribute__((aligned(64)));
     SHARE_LOCALS
     ENGINE_LOCALS
     engine_t m = engine_begin();
-    place at = place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at);
-    int heads = get_num_groups(1), group_c0 = get_group_id(2) * VALUES;
-    long slot = slot_of(at, seq_len), next_record = (long)heads * MATRIX_RECORD;
+    place whole = place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at);
+    int heads = get_num_groups(1), group_c0 = get_group_id(2) % VALUE_GROUPS * VALUES;
+    int segment = get_group_id(2) / VALUE_GROUPS, segment_row = segment_rows(whole.rows) * segment;
+    place at = segment_place(whole, segment_row);
+    long slot = slot_of(whole, seq_len) + segment_row / CHUNK, next_record = (long)heads * MATRIX_RECORD;
     global const uint *record = records + records_at.x + (slot * heads + at.head) * MATRIX_RECORD;
-
     int value_tile = LANE / ENGINE_LANES / KEY_SPLIT, c0 = group_c0 + value_tile * 16, channel0 = share_part * KT * 16;
     int read_lane = frag_lane(m, PITCH) + channel0, write_lane = frag_lane_t(m, PITCH) + channel0;
     int value_lane = chain_lane_t(m, VALUE_PITCH) + value_tile * 16;
-    acc_t S[KT], mine[MINE];
-    frag_t A[MINE * NT];
+    acc_t S[KT];
+    READ_REGISTERS
     ERASE_REGISTERS
     MOVE_REGISTERS
 
@@ -42,15 +44,14 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
         move_end();
         return;
     }
-    state_tiles_load(m, S, state_of(initial, at), states & HAS_INITIAL, c0, channel0);
-    fetch_rows(m, A, record);
+    segment_load(S);
+    read_fetch(record);
     erase_fetch(record);
     erase_fetch_mix(record);
     for (int row = 0; row < at.rows; row += CHUNK) {
         local data_t *stage = stage_at(row);
         address_t stage_address = address_of(stage);
         local const float *factors = stage_factors(stage);
-        acc_t O[NT];
         chain_t R[KT], D[NT];
 
         engine_sync_all();
@@ -60,32 +61,26 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
             engine_sync_all();
         engine_unrolled for (int kt = 0; kt < KT; kt++) R[kt] = chain_of(m, S[kt]);
         erase_reads(stage);
-        engine_unrolled for (int n = 0; n < NT; n++) O[n] = 0;
-        read_state(m, O, R, read_stream(STREAM_Q), 0, READ_FIRST);
+        read_start();
         state_decay(m, S, state_factors(factors), channel0);
         erase_put();
-        share_put(1, O);
+        read_put();
         share_sync();
         erase_sum();
-        share_sum(1, O);
+        read_sum();
         erase_correct(stage);
         record += next_record;
         erase_fetch(record);
         erase_write(0);
-        engine_unrolled for (int n = 0; n < NT; n++) O[n] = row_factors(m, O[n], read_factors(factors) + n * 16);
-        engine_unrolled for (int i = 0; i < MINE; i++)
-        {
-            mine[i] = share_mine(i, O);
-            erase_mix(mine[i], i);
-        }
-        fetch_rows(m, A, record);
+        read_finish();
+        read_fetch(record);
         erase_fetch_mix(record);
         if (NT > 1)
             erase_write(NT - 1);
-        output_finish(stage_output(stage), row);
+        read_output(stage_output(stage), row);
     }
     engine_sync_all();
     if (LOADERS == 0)
         move_end();
-    state_tiles_store(m, S, state_of(final, at), states & HAS_FINAL, c0, channel0);
+    segment_store(S);
 }

@@ -37,7 +37,10 @@ static const struct {
     [KERNEL_SCAN_MATRIX] = {"scan_matrix",
                             "scan_matrix.cl",
                             {R(q), R(k), R(v), R(o), R(p), R(e), R(den), R(initial), R(final), R(cu), R(records),
-                             R(rows), A(seq_len), A(states), ARG_END}},
+                             R(rows), R(segments), R(decays), A(seq_len), A(states), ARG_END}},
+    [KERNEL_JOIN_SEGMENTS] = {"join_segments",
+                              "join_segments.cl",
+                              {R(segments), R(decays), R(final), A(seq_len), A(states), ARG_END}},
     [KERNEL_PROBE_MATRIX] = {"probe_matrix", "probe_matrix.cl", {ARG_END}}, /* probe.c sets its arguments */
 #undef R
 #undef A
@@ -166,6 +169,7 @@ static void add_constants(struct text *text, const struct variant *variant)
         {"KEY_SPLIT", tiles->key_split},
         {"STAGES", tiles->stages},
         {"LOADERS", tiles->loaders},
+        {"SEGMENTS", tiles->segments},
         {"KEY_DIM", desc->key_dim},
         {"VALUE_DIM", variant->value_dim},
         {"STEPS", desc->steps},
@@ -302,6 +306,7 @@ size_t kernel_local_bytes(const struct variant *variant)
     case KERNEL_STABILIZE: floats = 3 * variant->tiles.group + 1; break;
     case KERNEL_PREPARE_MATRIX:
     case KERNEL_SCAN_MATRIX:
+    case KERNEL_JOIN_SEGMENTS:
     case KERNEL_PROBE_MATRIX:
     case KERNEL_COUNT: break;
     }

@@ -11,7 +11,7 @@
 /* clang-format off */
 #define ROLES(X) \
     X(q) X(k) X(v) X(o) X(g) X(gv) X(beta) X(p) X(e) X(w) X(u) X(f) X(i) X(m) X(den) \
-    X(initial) X(final) X(cu) X(decay) X(strength) X(records) X(rows)
+    X(initial) X(final) X(cu) X(decay) X(strength) X(records) X(rows) X(segments) X(decays)
 /* clang-format on */
 
 enum role {
@@ -34,6 +34,7 @@ enum kernel_id {
     KERNEL_STABILIZE,
     KERNEL_PREPARE_MATRIX,
     KERNEL_SCAN_MATRIX,
+    KERNEL_JOIN_SEGMENTS,
     KERNEL_PROBE_MATRIX,
     KERNEL_COUNT
 };
@@ -54,6 +55,7 @@ struct tiles {
     int sub_group; /* work-items of a sub-group; 0: the compiler's choice */
     int key_split; /* matrix engines: sub-groups that share a value column */
     int loaders;   /* matrix engines: sub-groups that only move */
+    int segments;  /* matrix engines: parts of a sequence that are scanned at once */
     int stages;    /* matrix engines: chunks in local memory at once */
 };
 
@@ -66,6 +68,7 @@ struct variant {
     const char *value, *output; /* headers that supply these words */
     int value_dim, state_vk, value_ones;
     const struct engine *engine; /* of the matrix kernels */
+    int gather;                  /* the scan is the first of two over segments: after the state alone */
 };
 
 /* The text with its lines #include "name" replaced by that file of cl/, each file once; to be freed; NULL without memory. */

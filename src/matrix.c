@@ -28,14 +28,19 @@ enum {
     PAD = 8,
     SUB_GROUPS = 4,
     MOST_STAGES = 2,
-    MOST_VALUE_TILES = 4,
+    MOST_VALUE_TILES = 8, /* of 16 columns, a group */
+    MOST_ERASED_TILES = 4,
+    MOST_SEGMENTS = 32,
+    LEAST_SEGMENT = 8, /* chunks */
+    FILLED = 9,        /* tenths of the compute units that count as all of them */
     SLICES = 8,
     NORM_LANES = 4
 };
 
 int matrix_kernel(enum kernel_id id)
 {
-    return id == KERNEL_PREPARE_MATRIX || id == KERNEL_SCAN_MATRIX || id == KERNEL_PROBE_MATRIX;
+    return id == KERNEL_PREPARE_MATRIX || id == KERNEL_SCAN_MATRIX || id == KERNEL_JOIN_SEGMENTS ||
+           id == KERNEL_PROBE_MATRIX;
 }
 
 static int round_up(int64_t x, int n)
@@ -82,6 +87,9 @@ void matrix_headers(const struct variant *variant, const char *headers[MATRIX_HE
     const char *values = variant->value_ones          ? "values_ones.clh"
                          : rule->write == WRITE_GATED ? "values_gated.clh"
                                                       : "values_plain.clh";
+    const char *segments = variant->tiles.segments == 1 ? "segments_one.clh"
+                           : variant->gather            ? "segments_gather.clh"
+                                                        : "segments_scan.clh";
     const char *const list[MATRIX_HEADERS] = {
         variant->engine->instructions,
         variant->engine->words,
@@ -90,15 +98,19 @@ void matrix_headers(const struct variant *variant, const char *headers[MATRIX_HE
         values,
         erases[rule->erase].header,
         decay_headers[problem_decay(variant->problem)],
-        made(variant) ? "rows_made.clh" : "rows_raw.clh",
+        variant->kernel == KERNEL_JOIN_SEGMENTS ? "segments.clh"
+        : made(variant)                         ? "rows_made.clh"
+                                                : "rows_raw.clh",
+        variant->gather ? "reads_nothing.clh" : "reads_outputs.clh",
+        segments,
         variant->tiles.key_split == 2 ? "share_two.clh" : "share_one.clh",
         variant->output,
         "matrix_scan.clh",
     };
 
-    const int count = variant->kernel == KERNEL_PROBE_MATRIX     ? 2 /* the engine */
-                      : variant->kernel == KERNEL_PREPARE_MATRIX ? 8 /* up to the rows */
-                                                                 : MATRIX_HEADERS;
+    const int count = variant->kernel == KERNEL_PROBE_MATRIX  ? 2 /* the engine */
+                      : variant->kernel != KERNEL_SCAN_MATRIX ? 8 /* up to the rows */
+                                                              : MATRIX_HEADERS;
 
     for (int i = 0; i < count; i++)
         headers[i] = list[i];
@@ -127,8 +139,20 @@ static int64_t prepare_bytes(const struct variant *variant)
     return 2 * halves + 4 * floats;
 }
 
+int matrix_groups(const struct variant *variant)
+{
+    const struct tiles *t = &variant->tiles;
+    int64_t numbers = variant->problem->desc.key_dim * variant->value_dim;
+
+    if (variant->kernel == KERNEL_JOIN_SEGMENTS)
+        return (int)((numbers + t->group - 1) / t->group);
+    return variant->kernel == KERNEL_SCAN_MATRIX ? (variant->value_dim + t->block_v - 1) / t->block_v * t->segments : 1;
+}
+
 size_t matrix_local_bytes(const struct variant *variant)
 {
+    if (variant->kernel == KERNEL_JOIN_SEGMENTS)
+        return 0;
     int64_t scratch = variant->engine->vendor == 0 ? 32 * variant->tiles.group : 0;
 
     return (size_t)(scratch + (variant->kernel == KERNEL_SCAN_MATRIX ? scan_bytes(variant) : prepare_bytes(variant)));
@@ -183,18 +207,35 @@ clattn_status matrix_complete(const struct device *device, struct variant *varia
                : CLATTN_UNSUPPORTED;
 }
 
-/* As many value columns a group as leave every compute unit one: its chunks are then fetched the fewest times. */
-static int value_columns(const struct device *device, const struct variant *variant)
+static int additive(const struct variant *variant)
+{
+    return variant->problem->rule->erase == ERASE_NONE && variant->problem->desc.steps == 1;
+}
+
+/* Groups of one scan, in tenths of the device's compute units. */
+static int64_t fill(const struct device *device, const struct variant *variant, int columns)
 {
     const clattn_plan_desc *desc = &variant->problem->desc;
     int64_t sequences = desc->flags & CLATTN_CU_SEQLENS ? desc->sequences : desc->batch;
-    int tiles = MOST_VALUE_TILES;
+    int64_t units = device->info.compute_units > 0 ? (int64_t)device->info.compute_units : 1;
 
-    while (tiles > 1 && (TILE * tiles / 2 >= variant->value_dim ||
-                         sequences * desc->heads * ((variant->value_dim + TILE * tiles - 1) / (TILE * tiles)) * 10 <
-                             (int64_t)device->info.compute_units * 9))
+    return sequences * desc->heads * ((variant->value_dim + columns - 1) / columns) * 10 / units;
+}
+
+/* As many value columns a group as leave nearly every compute unit one, for its chunks are then fetched the fewest times; an
+ * additive rule takes them all, and cuts the sequence to fill the device. */
+static void spread(const struct device *device, struct variant *variant)
+{
+    struct tiles *t = &variant->tiles;
+    int sum = additive(variant), tiles = sum ? MOST_VALUE_TILES : MOST_ERASED_TILES;
+
+    while (tiles > 1 &&
+           (TILE * tiles / 2 >= variant->value_dim || (!sum && fill(device, variant, TILE * tiles) < FILLED)))
         tiles /= 2;
-    return TILE * tiles;
+    t->block_v = TILE * tiles;
+    while (sum && fill(device, variant, t->block_v) * t->segments < FILLED && t->segments < MOST_SEGMENTS &&
+           variant->problem->desc.seq_len >= 2 * t->segments * LEAST_SEGMENT * t->chunk)
+        t->segments *= 2;
 }
 
 clattn_status matrix_tiles(const struct device *device, struct variant *variant)
@@ -203,12 +244,13 @@ clattn_status matrix_tiles(const struct device *device, struct variant *variant)
     int most = most_chunk(variant);
     struct tiles *t = &variant->tiles;
 
-    *t = (struct tiles){.vec = 4, .block_k = 16, .chunk = desc->chunk != 0 ? desc->chunk : most, .lanes_k = 1};
+    *t = (struct tiles){
+        .vec = 4, .block_k = 16, .chunk = desc->chunk != 0 ? desc->chunk : most, .lanes_k = 1, .segments = 1};
     if (!takes(variant) || (t->chunk != TILE && t->chunk != 2 * TILE) || t->chunk > most)
         return CLATTN_UNSUPPORTED;
     t->key_split = variant->engine->key_split;
     t->loaders = variant->engine->loaders;
-    t->block_v = value_columns(device, variant);
+    spread(device, variant);
     if (variant->kernel != KERNEL_SCAN_MATRIX)
         t->loaders = 0;
     t->group = group_size(variant);

@@ -8,10 +8,13 @@
 int matrix_kernel(enum kernel_id id);
 
 /* The headers of cl/ in order, ending with NULL, ahead of the kernel's file. */
-enum { MATRIX_HEADERS = 12 };
+enum { MATRIX_HEADERS = 14 };
 void matrix_headers(const struct variant *variant, const char *headers[MATRIX_HEADERS]);
 
 size_t matrix_local_bytes(const struct variant *variant);
+
+/* Groups of the third grid dimension, for one head of one sequence or chunk. */
+int matrix_groups(const struct variant *variant);
 
 /* Workspace per chunk and head, in floats. */
 int64_t matrix_record_floats(const struct variant *variant);

@@ -1,6 +1,7 @@
 /* From a problem to launches. */
 #include "plan.h"
 
+#include "matrix.h"
 #include "tuning.h"
 
 #include <stdlib.h>
@@ -151,23 +152,33 @@ static void describe_launch(struct text *text, const struct variant *variant)
                 kernel_local_bytes(variant));
 }
 
+static int value_tiles(const struct variant *variant, enum grid grid)
+{
+    return grid == GRID_SLOTS ? 1 : (variant->value_dim + variant->tiles.block_v - 1) / variant->tiles.block_v;
+}
+
+clattn_status plan_tiles(const struct clattn_plan *plan, struct variant *variant, int most_group)
+{
+    const struct tuned *tuned = plan->tuned.solver != NULL ? &plan->tuned : NULL;
+
+    if (plan->like == NULL)
+        return tuning_tiles(&plan->context->device, tuned, variant, most_group);
+    variant->tiles = plan->like->launches[plan->launch_count].tiles;
+    return CLATTN_SUCCESS;
+}
+
 clattn_status plan_add(struct clattn_plan *plan, struct variant *variant, struct pass pass, enum grid grid,
                        int most_group, struct text *description)
 {
     struct launch *launch = &plan->launches[plan->launch_count];
 
-    if (plan->like != NULL)
-        variant->tiles = plan->like->launches[plan->launch_count].tiles;
-    else
-        TRY(tuning_tiles(&plan->context->device, plan->tuned.solver != NULL ? &plan->tuned : NULL, variant,
-                         most_group));
+    TRY(plan_tiles(plan, variant, most_group));
     TRY(kernel_create(plan->context, variant, &launch->kernel, &plan->hash));
     plan->launch_count++;
     launch->id = variant->kernel;
     launch->grid = grid;
     launch->tiles = variant->tiles;
-    launch->value_tiles =
-        grid == GRID_SLOTS ? 1 : (variant->value_dim + variant->tiles.block_v - 1) / variant->tiles.block_v;
+    launch->value_tiles = matrix_kernel(variant->kernel) ? matrix_groups(variant) : value_tiles(variant, grid);
     bind_pass(plan, launch, pass);
     describe_launch(description, variant);
     return CLATTN_SUCCESS;

@@ -8,12 +8,14 @@
 
 /* The workspace, one float buffer: what stands in it, in this order. */
 enum section {
-    SECTION_RECORDS,  /* [slots, heads, record]: what prepare leaves the scan */
-    SECTION_ROWS,     /* [slots, heads, …]: rows that prepare_matrix leaves the scan */
-    SECTION_DECAY,    /* [B,T,H]: the stabilised log-decay of mLSTM */
-    SECTION_STRENGTH, /* [B,T,H]: its write strength */
-    SECTION_M,        /* [B,T,H]: its stabiliser */
-    SECTION_DEN,      /* [B,T,H]: what o is divided by */
+    SECTION_RECORDS,        /* [slots, heads, record]: what prepare leaves the scan */
+    SECTION_ROWS,           /* [slots, heads, …]: rows that prepare_matrix leaves the scan */
+    SECTION_SEGMENTS,       /* [sequences, segments, heads, K, V]: states at the ends of segments */
+    SECTION_SEGMENT_DECAYS, /* [sequences, segments, heads, K]: what a segment leaves of the state before it */
+    SECTION_DECAY,          /* [B,T,H]: the stabilised log-decay of mLSTM */
+    SECTION_STRENGTH,       /* [B,T,H]: its write strength */
+    SECTION_M,              /* [B,T,H]: its stabiliser */
+    SECTION_DEN,            /* [B,T,H]: what o is divided by */
     SECTION_COUNT
 };
 
@@ -35,7 +37,7 @@ struct launch {
     int value_tiles;
 };
 
-enum { MAX_LAUNCHES = 4 };
+enum { MAX_LAUNCHES = 8 };
 
 struct clattn_plan {
     clattn_context *context;
@@ -96,6 +98,9 @@ int plan_passes(const struct clattn_plan *plan, struct pass passes[2]);
 
 /* The variant of a kernel for a pass, tiles aside. */
 struct variant plan_variant(const struct clattn_plan *plan, enum kernel_id kernel, struct pass pass);
+
+/* The tiles that the next launch will have. */
+clattn_status plan_tiles(const struct clattn_plan *plan, struct variant *variant, int most_group);
 
 /* Chooses tiles, builds the variant and appends the launch. pass says what o, the states and the value stand for. */
 clattn_status plan_add(struct clattn_plan *plan, struct variant *variant, struct pass pass, enum grid grid,

@@ -4,6 +4,28 @@
 #include "matrix.h"
 #include "probe.h"
 
+enum { MOST_BEYOND = 64, WIDEST_PADDING = 32 };
+
+/* One pass over all chunks: a scan; or over segments a scan for their states, the joining of these, and the scan. */
+static clattn_status add_scan(struct clattn_plan *plan, struct pass pass, int most_group, struct text *description)
+{
+    const clattn_plan_desc *desc = &plan->problem.desc;
+    struct variant scan = plan_variant(plan, KERNEL_SCAN_MATRIX, pass), gather = scan, join = scan;
+    int64_t states;
+
+    TRY(plan_tiles(plan, &scan, most_group));
+    if (scan.tiles.segments > 1) {
+        gather.gather = 1;
+        join.kernel = KERNEL_JOIN_SEGMENTS;
+        states = (desc->flags & CLATTN_CU_SEQLENS ? desc->sequences : desc->batch) * scan.tiles.segments * desc->heads;
+        plan_reserve(plan, SECTION_SEGMENTS, states * desc->key_dim * scan.value_dim);
+        plan_reserve(plan, SECTION_SEGMENT_DECAYS, states * (desc->key_dim + WIDEST_PADDING));
+        TRY(plan_add(plan, &gather, pass, GRID_SEQUENCES, most_group, description));
+        TRY(plan_add(plan, &join, pass, GRID_SEQUENCES, most_group, description));
+    }
+    return plan_add(plan, &scan, pass, GRID_SEQUENCES, most_group, description);
+}
+
 static clattn_status add(struct clattn_plan *plan, int most_group, struct text *description)
 {
     const clattn_plan_desc *desc = &plan->problem.desc;
@@ -18,21 +40,21 @@ static clattn_status add(struct clattn_plan *plan, int most_group, struct text *
     TRY(probe_engine(plan->context, &plan->problem));
     plan->sources[ROLE_records] = (struct source){SOURCE_SECTION, SECTION_RECORDS};
     plan->sources[ROLE_rows] = (struct source){SOURCE_SECTION, SECTION_ROWS};
+    plan->sources[ROLE_segments] = (struct source){SOURCE_SECTION, SECTION_SEGMENTS};
+    plan->sources[ROLE_decays] = (struct source){SOURCE_SECTION, SECTION_SEGMENT_DECAYS};
     TRY(problem_extent(&plan->problem, &(clattn_operands){.batch = 0}, &extent, NULL));
     TRY(plan_add(plan, &prepare, main_pass, GRID_SLOTS, most_group, description));
     chunks = plan_slots(&plan->problem, &extent, prepare.tiles.chunk) * desc->heads;
-    /* scan fetches one chunk ahead, past the last too */
-    plan_reserve(plan, SECTION_RECORDS, (chunks + desc->heads) * matrix_record_floats(&prepare));
+    /* scan fetches a chunk past a segment's last, and empty segments may lie past the last chunk */
+    plan_reserve(plan, SECTION_RECORDS, (chunks + MOST_BEYOND * desc->heads) * matrix_record_floats(&prepare));
     plan_reserve(plan, SECTION_ROWS, chunks * matrix_row_floats(&prepare));
-    for (int i = 0; i < count; i++) {
-        struct variant scan = plan_variant(plan, KERNEL_SCAN_MATRIX, passes[i]);
-        TRY(plan_add(plan, &scan, passes[i], GRID_SEQUENCES, most_group, description));
-    }
+    for (int i = 0; i < count; i++)
+        TRY(add_scan(plan, passes[i], most_group, description));
     return CLATTN_SUCCESS;
 }
 
 /* clang-format off */
-enum { PREPARE = 1 << KERNEL_PREPARE_MATRIX, SCAN = 1 << KERNEL_SCAN_MATRIX };
+enum { PREPARE = 1 << KERNEL_PREPARE_MATRIX, SCAN = 1 << KERNEL_SCAN_MATRIX | 1 << KERNEL_JOIN_SEGMENTS };
 static const struct parameter parameters[] = {
     {"chunk",          PREPARE | SCAN, offsetof(struct tiles, chunk),     {16, 32, BY_THUMB}},
     {"scan.block_v",   SCAN,           offsetof(struct tiles, block_v),   {16, 32, 64, BY_THUMB}},
