@@ -54,7 +54,7 @@ static clattn_status add(struct clattn_plan *plan, int most_group, struct text *
 }
 
 /* clang-format off */
-enum { PREPARE = 1 << KERNEL_PREPARE_MATRIX, SCAN = 1 << KERNEL_SCAN_MATRIX };
+enum { PREPARE = 1 << KERNEL_PREPARE_MATRIX, SCAN = 1 << KERNEL_SCAN_MATRIX | 1 << KERNEL_JOIN_SEGMENTS };
 static const struct parameter parameters[] = {
     {"chunk",          PREPARE | SCAN, offsetof(struct tiles, chunk),     {16, 32, BY_THUMB}},
     {"scan.block_v",   SCAN,           offsetof(struct tiles, block_v),   {16, 32, 64, 128, BY_THUMB}},

@@ -170,7 +170,8 @@ static const struct bad_call {
     BAD(seq_len, 81, INVALID_OPERAND, "seq_len is 81", "80"),
     BAD(sequences, 1, INVALID_OPERAND, "sequences is 1", "0"),
     BAD(workspace.buffer, 0, INVALID_WORKSPACE, "workspace is missing", "bytes"),
-    BAD(workspace.offset, 8, INVALID_WORKSPACE, "workspace has", "offset 8"),
+    BAD(workspace.offset, 8, INVALID_WORKSPACE, "offset 8", "no multiple of 16"),
+    BAD(workspace.offset, 16, INVALID_WORKSPACE, "workspace has", "offset 16"),
     BAD(workspace.offset, (int64_t)1 << 40, INVALID_WORKSPACE, "workspace has", "1099511627776"),
 #undef BAD
 };

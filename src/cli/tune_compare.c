@@ -5,6 +5,7 @@
 #include "cli/words.h"
 #include "problem.h"
 #include "rule.h"
+#include "tuner/propose.h"
 
 #include <string.h>
 
@@ -55,6 +56,7 @@ static void add_row(struct comparison *comparison, const clattn_plan_desc *desc,
                     int64_t tokens, const double medians[SIDES], int layer)
 {
     const struct tuning_layers *layers = &comparison->target->device.context->tuning;
+    const struct tuned usual = tuned_default(entry->tuned.solver);
     struct tuning_entry now = *entry;
     cJSON *row;
 
@@ -65,7 +67,8 @@ static void add_row(struct comparison *comparison, const clattn_plan_desc *desc,
     cJSON_ReplaceItemInObjectCaseSensitive(row, "group", cJSON_CreateString(rule_get(desc->rule)->name));
     cJSON_AddStringToObject(row, "note", tuning_layer_name(layers, layer));
     cJSON_AddItemToArray(comparison->rows, row);
-    comparison->slower += medians[1] > (1 + KEEP_MARGIN) * medians[0];
+    /* where the default was kept, a difference is noise */
+    comparison->slower += !tuned_equal(&entry->tuned, &usual) && medians[1] > (1 + KEEP_MARGIN) * medians[0];
 }
 
 /* One rule with one solver, where that has an entry. */
