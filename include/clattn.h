@@ -66,7 +66,7 @@ CLATTN_API const char *clattn_version(void);
     X(INVALID_ARGUMENT, "an argument is NULL or out of its range")                                                     \
     X(INVALID_DESC, "the plan description contradicts itself or the rule")                                             \
     X(INVALID_OPERAND, "an operand is missing, unexpected, or does not fit the plan")                                  \
-    X(INVALID_WORKSPACE, "the workspace is missing or too small")                                                      \
+    X(INVALID_WORKSPACE, "the workspace is missing, too small or not aligned")                                         \
     X(UNSUPPORTED, "no kernel of this device or solver of this build takes the problem")                               \
     X(NO_OPENCL, "no OpenCL library on this machine")                                                                  \
     X(NO_DEVICE, "no usable OpenCL device")                                                                            \
@@ -221,7 +221,8 @@ typedef struct clattn_operands {
 #define CLATTN_OPERAND_FIELD(name, shape) clattn_operand name;
     CLATTN_OPERAND_LIST(CLATTN_OPERAND_FIELD)
 #undef CLATTN_OPERAND_FIELD
-    clattn_operand workspace;          /* clattn_plan_workspace_size bytes; not used by clattn_reference */
+    clattn_operand
+        workspace; /* clattn_plan_workspace_size bytes, its offset a multiple of 16; not used by clattn_reference */
     int64_t batch, seq_len, sequences; /* of this call, up to the plan's; 0: the plan's */
 } clattn_operands;
 
@@ -289,9 +290,9 @@ typedef struct clattn_context_desc {
     clattn_blob_load_fn blob_load;   /* not NULL: called instead of reading files */
     clattn_blob_store_fn blob_store; /* not NULL: called instead of writing files */
     void *blob_user;
-    const char
-        *engine; /* matrix engine by name: "none", or one of "nvidia", … as `clattn devices --engines` lists them; the
-                           emulated ones run anywhere, slowly. NULL: CLATTN_ENGINE of the environment, or the device's own */
+    /* The matrix engine, by name: "none", or one that `clattn devices` shows; the *_emulated ones run on any device, slowly,
+     * to check the kernels of devices that are not at hand. NULL: CLATTN_ENGINE of the environment, or the device's own. */
+    const char *engine;
 } clattn_context_desc;
 
 /* desc may be NULL. INVALID_ARGUMENT, NO_OPENCL, NO_DEVICE, OUT_OF_MEMORY, DEVICE_ERROR.

@@ -1,6 +1,7 @@
 /* clattn devices */
 #include "cli/cli.h"
 #include "cli/table.h"
+#include "engine.h"
 
 enum { MAX_DEVICES = 64 };
 
@@ -14,8 +15,21 @@ static const struct column columns[] = {
     {"global_memory", "memory", COLUMN_BYTES, 0},
     {"local_memory", "local", COLUMN_BYTES, 0},
     {"max_work_group", "work-group", COLUMN_FIXED, 0},
+    {"engine", "engine", COLUMN_WORD, 0},
     {"version", "version", COLUMN_WORD, 0},
 };
+
+/* The matrix engine that the device is taken to have: a plan probes it before it relies on it. */
+static const char *engine_name(const clattn_device_info *info)
+{
+    const struct log silent = {NULL, NULL};
+    const struct engine *engine = NULL;
+    struct device device;
+
+    if (device_init(&device, info->device, &silent) == CLATTN_SUCCESS)
+        engine = engine_of(&device);
+    return engine != NULL ? engine->name : "none";
+}
 
 static cJSON *make_row(const clattn_device_info *info, size_t index)
 {
@@ -32,6 +46,7 @@ static cJSON *make_row(const clattn_device_info *info, size_t index)
     cJSON_AddNumberToObject(row, "local_memory", (double)info->local_memory);
     cJSON_AddNumberToObject(row, "max_allocation", (double)info->max_allocation);
     cJSON_AddNumberToObject(row, "max_work_group", (double)info->max_work_group);
+    cJSON_AddStringToObject(row, "engine", engine_name(info));
     cJSON_AddBoolToObject(row, "default", index == 0);
     return row;
 }
