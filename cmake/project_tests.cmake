@@ -96,7 +96,7 @@ function(clattn_offline name targets)
     clattn_project_test(offline_${name} offline ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/offline_compile.sh
                         $<$<BOOL:${CLATTN_CI}>:--strict> --targets ${targets} ${dump})
     set_tests_properties(dump_${name} PROPERTIES FIXTURES_SETUP kernels_${name})
-    set_tests_properties(offline_${name} PROPERTIES FIXTURES_REQUIRED kernels_${name} PROCESSORS 2 TIMEOUT 1200)
+    set_tests_properties(offline_${name} PROPERTIES FIXTURES_REQUIRED kernels_${name} PROCESSORS 2 TIMEOUT 1200 COST 1000)
 endfunction()
 if(CLATTN_BASH AND TARGET clattn_dump_kernels)
     clattn_offline(compilers "${CLATTN_OFFLINE_TARGETS}")
