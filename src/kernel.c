@@ -4,6 +4,7 @@
 #include "matrix.h"
 #include "text.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -311,7 +312,8 @@ static void log_build(clattn_context *context, cl_program program, const char *n
     free(log);
 }
 
-static clattn_status build(clattn_context *context, const char *source, const char *name, cl_program *program)
+static clattn_status build(clattn_context *context, const char *source, const char *options, const char *name,
+                           cl_program *program)
 {
     const struct opencl *cl = context->device.cl;
     cl_int error;
@@ -319,7 +321,7 @@ static clattn_status build(clattn_context *context, const char *source, const ch
     *program = cl->CreateProgramWithSource(context->cl, 1, &source, NULL, &error);
     if (*program == NULL)
         return opencl_status(&context->log, "clCreateProgramWithSource", error);
-    error = cl->BuildProgram(*program, 1, &context->device.info.device, "-cl-std=CL1.2 -w", NULL, NULL);
+    error = cl->BuildProgram(*program, 1, &context->device.info.device, options, NULL, NULL);
     if (error == CL_SUCCESS)
         return CLATTN_SUCCESS;
     log_build(context, *program, name);
@@ -328,8 +330,9 @@ static clattn_status build(clattn_context *context, const char *source, const ch
     return error == CL_OUT_OF_HOST_MEMORY ? CLATTN_OUT_OF_MEMORY : CLATTN_BUILD_FAILED;
 }
 
-/* Takes source. The context's lock is held. */
-static clattn_status find_program(clattn_context *context, char *source, const char *name, cl_program *program)
+/* Takes source, which says all that options depend on. The context's lock is held. */
+static clattn_status find_program(clattn_context *context, char *source, const char *options, const char *name,
+                                  cl_program *program)
 {
     struct program *entry;
     clattn_status status;
@@ -341,7 +344,7 @@ static clattn_status find_program(clattn_context *context, char *source, const c
             return CLATTN_SUCCESS;
         }
     entry = calloc(1, sizeof *entry);
-    status = entry == NULL ? CLATTN_OUT_OF_MEMORY : build(context, source, name, &entry->program);
+    status = entry == NULL ? CLATTN_OUT_OF_MEMORY : build(context, source, options, name, &entry->program);
     if (status != CLATTN_SUCCESS) {
         free(entry);
         free(source);
@@ -374,6 +377,7 @@ clattn_status kernel_create(clattn_context *context, const struct variant *varia
     const struct opencl *cl = context->device.cl;
     const char *name = kernels[variant->kernel].name;
     char *source = kernel_source(variant);
+    char options[96];
     cl_program program;
     clattn_status status;
     cl_int error;
@@ -381,8 +385,10 @@ clattn_status kernel_create(clattn_context *context, const struct variant *varia
     *kernel = NULL;
     if (source == NULL)
         return CLATTN_OUT_OF_MEMORY;
+    snprintf(options, sizeof options, "-cl-std=CL1.2 -w%s",
+             matrix_kernel(variant->kernel) ? variant->engine->options : "");
     lock_take(&context->lock);
-    status = find_program(context, source, name, &program);
+    status = find_program(context, source, options, name, &program);
     lock_give(&context->lock);
     TRY(status);
     *kernel = cl->CreateKernel(program, name, &error);
