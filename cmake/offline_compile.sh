@@ -4,6 +4,7 @@
 # Compiles every DIRECTORY/*.cl with the compilers of devices that this machine need not have, and fails when one is
 # refused or keeps private memory: registers that spill, or an array that the compiler could not keep in registers.
 # The first line of a source is a comment with its name; sources that are equal but for it are compiled once.
+# The second is a comment with the options that the library builds it with, for ocloc.
 #
 #   AMD     gfx…     clang-19 with libclc
 #   Intel   skl tgllp dg2 pvc …   ocloc
@@ -21,9 +22,9 @@ self=${BASH_SOURCE[0]}
 known=$(dirname "$self")/offline_known.txt
 : "${CLATTN_CLANG:=clang-19}" "${CLATTN_OCLOC:=ocloc}" "${CLATTN_PTXAS:=ptxas}" "${CLATTN_LIBCLC:=/usr/lib/clc}"
 
-clang_to() { # TRIPLE CPU LIBRARY SOURCE OUTPUT
+clang_to() { # TRIPLE CPU LIBRARY SOURCE OUTPUT [OPTION …]
     "$CLATTN_CLANG" -w -x cl -cl-std=CL1.2 -target "$1" -Xclang -target-cpu -Xclang "$2" -O3 -nogpulib \
-        -Xclang -finclude-default-header -Xclang -mlink-builtin-bitcode -Xclang "$CLATTN_LIBCLC/$3" -S "$4" -o "$5"
+        -Xclang -finclude-default-header -Xclang -mlink-builtin-bitcode -Xclang "$CLATTN_LIBCLC/$3" -S "$4" -o "$5" "${@:6}"
 }
 
 # Each prints "REGISTERS PRIVATE", private memory in bytes or spilled registers, of the source's worst kernel. AMD's scalar
@@ -53,10 +54,11 @@ intel_private() { # PTM.txt
 }
 
 compile_intel() { # TARGET SOURCE DIRECTORY
-    local sub_group=8 # the narrowest, as the library asks for
+    local sub_group=8 options # the narrowest, as the library asks for
     [ "$1" != pvc ] || sub_group=16
     sed "s/^#define SUB_GROUP .*/#define SUB_GROUP $sub_group/" "$2" >"$3/kernel.cl"
-    if ! "$CLATTN_OCLOC" compile -file "$3/kernel.cl" -device "$1" -options "-cl-std=CL1.2" -out_dir "$3" >"$3/ocloc" 2>&1 ||
+    options=$(sed -n '2s|^/\* options: \(.*\) \*/$|\1|p' "$2")
+    if ! "$CLATTN_OCLOC" compile -file "$3/kernel.cl" -device "$1" -options "${options:--cl-std=CL1.2}" -out_dir "$3" >"$3/ocloc" 2>&1 ||
         ! "$CLATTN_OCLOC" disasm -file "$3"/*.bin -device "$1" -dump "$3/dump" >>"$3/ocloc" 2>&1; then
         cat "$3/ocloc" >&2
         return 1
@@ -65,7 +67,8 @@ compile_intel() { # TARGET SOURCE DIRECTORY
 }
 
 compile_nvidia() { # TARGET SOURCE DIRECTORY
-    clang_to nvptx64-nvidia-nvcl "$1" nvptx64--nvidiacl.bc "$2" "$3/out.ptx" || return 1
+    # clang's own choice of PTX is older than what matrices are stored with from sm_90 on
+    clang_to nvptx64-nvidia-nvcl "$1" nvptx64--nvidiacl.bc "$2" "$3/out.ptx" -Xclang -target-feature -Xclang +ptx80 || return 1
     if ! command -v "$CLATTN_PTXAS" >/dev/null; then
         echo 0 0
         return
@@ -120,6 +123,7 @@ while [ $# -gt 0 ]; do
     --strict) strict=1 ;;
     --jobs) jobs=$2; shift ;;
     --targets) targets=$2; shift ;;
+    '') ;; # CMake's for an option that is off
     -*) echo "offline_compile.sh: unknown option $1" >&2; exit 2 ;;
     *) break ;;
     esac

@@ -88,7 +88,7 @@ set(CLATTN_OFFLINE_TARGETS "gfx90a gfx942 gfx1030 gfx1100 sm_80" CACHE STRING
     "AMD and NVIDIA targets that cmake/offline_compile.sh compiles every kernel for")
 set(CLATTN_OFFLINE_INTEL "skl tgllp dg2 pvc" CACHE STRING "Intel targets, whose kernels ask for the narrowest sub-group")
 
-# clattn_offline(NAME TARGETS [-DSUB_GROUP=n])
+# clattn_offline(NAME TARGETS [-DSUB_GROUP=n [-DENGINE=name [-DRULES=…]]])
 function(clattn_offline name targets)
     set(dump ${PROJECT_BINARY_DIR}/kernels_${name})
     clattn_project_test(dump_${name} offline ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:clattn_dump_kernels>
@@ -98,9 +98,23 @@ function(clattn_offline name targets)
     set_tests_properties(dump_${name} PROPERTIES FIXTURES_SETUP kernels_${name})
     set_tests_properties(offline_${name} PROPERTIES FIXTURES_REQUIRED kernels_${name} PROCESSORS 2 TIMEOUT 1200 COST 1000)
 endfunction()
+
+# The kernels on a matrix engine: one rule for each of the headers that make them.
+set(CLATTN_OFFLINE_RULES "retention gated_delta_rule kda gdn2 dplr" CACHE STRING
+    "Rules whose kernels on matrix engines cmake/offline_compile.sh compiles")
+function(clattn_offline_engine engine sub_group targets)
+    clattn_offline(${engine} ${targets} -DSUB_GROUP=${sub_group} -DENGINE=${engine} -DRULES=${CLATTN_OFFLINE_RULES})
+endfunction()
+
 if(CLATTN_BASH AND TARGET clattn_dump_kernels)
     clattn_offline(compilers "${CLATTN_OFFLINE_TARGETS}")
     clattn_offline(intel "${CLATTN_OFFLINE_INTEL}" -DSUB_GROUP=8)
+    clattn_offline_engine(nvidia 0 sm_90)
+    clattn_offline_engine(amd_cdna 0 "gfx90a gfx942")
+    clattn_offline_engine(amd_rdna3 0 gfx1100)
+    clattn_offline_engine(amd_rdna4 0 gfx1201)
+    clattn_offline_engine(intel_8 8 dg2)
+    clattn_offline_engine(intel_16 16 pvc)
 endif()
 
 # ---- With CLATTN_CI: other builds, and no tool may be missing -----------------------------------------------------

@@ -4,13 +4,18 @@
 
 #include "device.h"
 
+/* What every kernel is built with. */
+#define PLAIN_OPTIONS "-cl-std=CL1.2 -w"
+
 struct engine {
     const char *name;
     const char *instructions, *words; /* headers of cl/ */
+    const char *options;              /* to the compiler */
     int lanes;                        /* of a sub-group */
     int rows;                         /* value columns of a sub-group: ACC_ROWS of the words */
-    int key_split;                    /* sub-groups that share value columns, as its registers want it */
+    int key_split;                    /* the most sub-groups that share value columns, as its registers want it */
     int loaders;                      /* sub-groups that only move what the others compute with */
+    int chunk;                        /* the most tokens of a chunk that its registers want */
     int scratch;                      /* local memory that a work-item's instructions take, in bytes: the emulations' */
     cl_uint vendor;  /* CL_DEVICE_VENDOR_ID of the devices that have it; 0: an emulation, for any device */
     int first, last; /* of the vendor's generations (engine.c) that have it */

@@ -337,6 +337,7 @@ clattn_status kernel_create(clattn_context *context, const struct variant *varia
     const struct opencl *cl = context->device.cl;
     const char *name = kernels[variant->kernel].name;
     char *source = kernel_source(variant);
+    const char *options = matrix_kernel(variant->kernel) ? variant->engine->options : PLAIN_OPTIONS;
     cl_program program;
     clattn_status status;
     cl_int error;
@@ -346,7 +347,7 @@ clattn_status kernel_create(clattn_context *context, const struct variant *varia
         return CLATTN_OUT_OF_MEMORY;
     if (hash != NULL)
         *hash = hash_text(*hash, source);
-    TRY(program_get(context, source, name, &program));
+    TRY(program_get(context, source, name, options, &program));
     *kernel = cl->CreateKernel(program, name, &error);
     if (*kernel == NULL)
         return opencl_status(&context->log, "clCreateKernel", error);

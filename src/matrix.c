@@ -24,7 +24,6 @@ static const char *const decay_headers[] = {[DECAY_NONE] = "matrix_decay_none.cl
 
 enum {
     TILE = 16,
-    CHANNELS = 32,
     PAD = 8,
     SUB_GROUPS = 4,
     PREPARE_LANES = 128,
@@ -53,6 +52,12 @@ static int decayed(const struct variant *variant)
     return problem_decay(variant->problem) == DECAY_CHANNEL;
 }
 
+static int width(const struct variant *variant)
+{
+    int split = variant->tiles.key_split;
+    return round_up(variant->problem->desc.key_dim, TILE * (split > 2 ? split : 2));
+}
+
 /* Whether prepare must write the rows that scan reads. */
 static int made(const struct variant *variant)
 {
@@ -61,13 +66,8 @@ static int made(const struct variant *variant)
     enum erase erase = variant->problem->rule->erase;
 
     return decayed(variant) || erase == ERASE_GATED || desc->feature_map != 0 || desc->steps > 1 ||
-           desc->key_dim % CHANNELS != 0 ||
+           desc->key_dim != width(variant) ||
            (erase == ERASE_LOW_RANK && desc->flags & CLATTN_QK_L2NORM); /* a norm of k is no factor of e */
-}
-
-static int width(const struct variant *variant)
-{
-    return round_up(variant->problem->desc.key_dim, CHANNELS);
 }
 
 static int streams(const struct variant *variant)
@@ -103,7 +103,7 @@ void matrix_headers(const struct variant *variant, const char *headers[MATRIX_HE
                                                 : "rows_raw.clh",
         variant->gather ? "reads_nothing.clh" : "reads_outputs.clh",
         segments,
-        variant->tiles.key_split == 2 ? "share_two.clh" : "share_one.clh",
+        variant->tiles.key_split > 1 ? "share_split.clh" : "share_one.clh",
         variant->output,
         "matrix_scan.clh",
     };
@@ -122,7 +122,7 @@ static int64_t scan_bytes(const struct variant *variant)
     int out = strcmp(variant->out, "f32") == 0 ? 4 : 2;
     int64_t stage = (int64_t)streams(variant) * t->chunk * (width(variant) + PAD) +
                     t->chunk * (t->block_v * out / 2 + PAD) + 2 * factor_floats(variant);
-    int64_t share = t->key_split == 2 ? 2 * t->block_v / TILE * 2 * t->chunk * TILE : 0;
+    int64_t share = t->key_split > 1 ? (int64_t)t->key_split * t->block_v * 2 * t->chunk : 0;
 
     return 2 * t->stages * stage + 4 * share;
 }
@@ -254,6 +254,16 @@ static int value_columns(const struct device *device, struct variant *variant)
     return columns;
 }
 
+/* Sub-groups that share value columns: no more than there are tiles of channels. */
+static int key_split(const struct variant *variant)
+{
+    int split = variant->engine->key_split;
+
+    while (split > 1 && TILE * split / 2 >= variant->problem->desc.key_dim)
+        split /= 2;
+    return split;
+}
+
 /* The group that works `columns` value columns, or that prepares. */
 static void cut_values(struct variant *variant, int columns)
 {
@@ -284,16 +294,16 @@ static clattn_status cut_to_fit(const struct device *device, struct variant *var
 clattn_status matrix_tiles(const struct device *device, struct variant *variant)
 {
     const clattn_plan_desc *desc = &variant->problem->desc;
-    int most = most_chunk(variant);
+    int most = most_chunk(variant), usual = most < variant->engine->chunk ? most : variant->engine->chunk;
     struct tiles *t = &variant->tiles;
 
     *t = (struct tiles){.vec = 4,
                         .block_k = 16,
-                        .chunk = desc->chunk != 0 ? desc->chunk : most,
+                        .chunk = desc->chunk != 0 ? desc->chunk : usual,
                         .lanes_k = 1,
                         .segments = 1,
                         .sub_group = device->sub_group,
-                        .key_split = variant->engine->key_split};
+                        .key_split = key_split(variant)};
     if (!takes(variant) || (t->chunk != TILE && t->chunk != 2 * TILE) || t->chunk > most)
         return CLATTN_UNSUPPORTED;
     return cut_to_fit(device, variant);

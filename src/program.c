@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char options[] = "-cl-std=CL1.2 -w";
-
 /* ---- From source -------------------------------------------------------------------------------------------------- */
 
 static void log_build(clattn_context *context, cl_program program, const char *name)
@@ -23,20 +21,21 @@ static void log_build(clattn_context *context, cl_program program, const char *n
     free(log);
 }
 
-static clattn_status build(clattn_context *context, const char *source, const char *name, cl_program *program)
+static clattn_status build(clattn_context *context, struct program *entry)
 {
     const struct opencl *cl = context->device.cl;
+    const char *source = entry->source;
     cl_int error;
 
-    *program = cl->CreateProgramWithSource(context->cl, 1, &source, NULL, &error);
-    if (*program == NULL)
+    entry->program = cl->CreateProgramWithSource(context->cl, 1, &source, NULL, &error);
+    if (entry->program == NULL)
         return opencl_status(&context->log, "clCreateProgramWithSource", error);
-    error = cl->BuildProgram(*program, 1, &context->device.info.device, options, NULL, NULL);
+    error = cl->BuildProgram(entry->program, 1, &context->device.info.device, entry->options, NULL, NULL);
     if (error == CL_SUCCESS)
         return CLATTN_SUCCESS;
-    log_build(context, *program, name);
-    cl->ReleaseProgram(*program);
-    *program = NULL;
+    log_build(context, entry->program, entry->name);
+    cl->ReleaseProgram(entry->program);
+    entry->program = NULL;
     return error == CL_OUT_OF_HOST_MEMORY ? CLATTN_OUT_OF_MEMORY : CLATTN_BUILD_FAILED;
 }
 
@@ -54,18 +53,18 @@ struct hash program_device_hash(const clattn_context *context)
     return hash;
 }
 
-static struct hash program_key(const clattn_context *context, const char *source)
+static struct hash program_key(const clattn_context *context, const struct program *entry)
 {
-    return hash_text(hash_text(program_device_hash(context), options), source);
+    return hash_text(hash_text(program_device_hash(context), entry->options), entry->source);
 }
 
 /* NULL, without a word, for whatever the driver does not take: the source is built then. */
-static cl_program from_cache(clattn_context *context, struct hash key)
+static cl_program from_cache(clattn_context *context, const struct program *entry)
 {
     const struct opencl *cl = context->device.cl;
     cl_device_id device = context->device.info.device;
     size_t size = 0;
-    unsigned char *binary = cache_load(&context->cache, key, &size);
+    unsigned char *binary = cache_load(&context->cache, program_key(context, entry), &size);
     const unsigned char *bytes = binary;
     cl_program program = NULL;
     cl_int error = CL_SUCCESS;
@@ -73,7 +72,7 @@ static cl_program from_cache(clattn_context *context, struct hash key)
     if (binary == NULL)
         return NULL;
     program = cl->CreateProgramWithBinary(context->cl, 1, &device, &size, &bytes, NULL, &error);
-    if (program != NULL && cl->BuildProgram(program, 1, &device, options, NULL, NULL) != CL_SUCCESS) {
+    if (program != NULL && cl->BuildProgram(program, 1, &device, entry->options, NULL, NULL) != CL_SUCCESS) {
         cl->ReleaseProgram(program);
         program = NULL;
     }
@@ -118,27 +117,25 @@ static unsigned char *get_binary(const clattn_context *context, cl_program progr
     return binaries[index];
 }
 
-static void to_cache(clattn_context *context, cl_program program, struct hash key, const char *name)
+static void to_cache(clattn_context *context, const struct program *entry)
 {
     char label[CACHE_LABEL];
     size_t size = 0;
-    unsigned char *binary = get_binary(context, program, &size);
+    unsigned char *binary = get_binary(context, entry->program, &size);
 
     if (binary == NULL)
         return;
-    snprintf(label, sizeof label, "kernel %.30s, %.90s, %.60s", name, context->device.info.name,
+    snprintf(label, sizeof label, "kernel %.30s, %.90s, %.60s", entry->name, context->device.info.name,
              context->device.info.driver);
-    cache_store(&context->cache, key, label, binary, size);
+    cache_store(&context->cache, program_key(context, entry), label, binary, size);
     free(binary);
 }
 
-/* *unkept: it was built from source. */
-static clattn_status build_cached(clattn_context *context, const char *source, const char *name, cl_program *program,
-                                  int *unkept)
+static clattn_status build_cached(clattn_context *context, struct program *entry)
 {
-    *program = cache_enabled(&context->cache) ? from_cache(context, program_key(context, source)) : NULL;
-    *unkept = *program == NULL;
-    return *program != NULL ? CLATTN_SUCCESS : build(context, source, name, program);
+    entry->program = cache_enabled(&context->cache) ? from_cache(context, entry) : NULL;
+    entry->unkept = entry->program == NULL;
+    return entry->program != NULL ? CLATTN_SUCCESS : build(context, entry);
 }
 
 void program_keep(clattn_context *context)
@@ -148,7 +145,7 @@ void program_keep(clattn_context *context)
     lock_take(&context->lock);
     for (struct program *entry = context->programs; entry != NULL; entry = entry->next) {
         if (entry->unkept)
-            to_cache(context, entry->program, program_key(context, entry->source), entry->name);
+            to_cache(context, entry);
         entry->unkept = 0;
     }
     lock_give(&context->lock);
@@ -156,40 +153,48 @@ void program_keep(clattn_context *context)
 
 /* ---- The context's programs --------------------------------------------------------------------------------------- */
 
-/* The context's lock is held. */
-static clattn_status find_program(clattn_context *context, char *source, const char *name, cl_program *program)
+static struct program *find_program(clattn_context *context, const char *source, const char *options)
 {
-    struct program *entry;
-    clattn_status status;
+    struct program *entry = context->programs;
 
-    for (entry = context->programs; entry != NULL; entry = entry->next)
-        if (strcmp(entry->source, source) == 0) {
-            free(source);
-            *program = entry->program;
-            return CLATTN_SUCCESS;
-        }
-    entry = calloc(1, sizeof *entry);
-    status =
-        entry == NULL ? CLATTN_OUT_OF_MEMORY : build_cached(context, source, name, &entry->program, &entry->unkept);
+    while (entry != NULL && (strcmp(entry->source, source) != 0 || strcmp(entry->options, options) != 0))
+        entry = entry->next;
+    return entry;
+}
+
+/* Takes source. The context's lock is held. */
+static clattn_status add_program(clattn_context *context, char *source, const char *name, const char *options)
+{
+    struct program *entry = calloc(1, sizeof *entry);
+    clattn_status status = CLATTN_OUT_OF_MEMORY;
+
+    if (entry != NULL) {
+        *entry = (struct program){.source = source, .name = name, .options = options};
+        status = build_cached(context, entry);
+    }
     if (status != CLATTN_SUCCESS) {
         free(entry);
         free(source);
         return status;
     }
-    entry->source = source;
-    entry->name = name;
     entry->next = context->programs;
     context->programs = entry;
-    *program = entry->program;
     return CLATTN_SUCCESS;
 }
 
-clattn_status program_get(clattn_context *context, char *source, const char *name, cl_program *program)
+clattn_status program_get(clattn_context *context, char *source, const char *name, const char *options,
+                          cl_program *program)
 {
-    clattn_status status;
+    struct program *entry;
+    clattn_status status = CLATTN_SUCCESS;
 
     lock_take(&context->lock);
-    status = find_program(context, source, name, program);
+    entry = find_program(context, source, options);
+    if (entry != NULL)
+        free(source);
+    else if ((status = add_program(context, source, name, options)) == CLATTN_SUCCESS)
+        entry = context->programs;
+    *program = entry != NULL ? entry->program : NULL;
     lock_give(&context->lock);
     return status;
 }

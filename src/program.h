@@ -4,8 +4,10 @@
 
 #include "context.h"
 
-/* The program of a source, which is taken over and freed; the context keeps it. name is its kernel's, for messages. */
-clattn_status program_get(clattn_context *context, char *source, const char *name, cl_program *program);
+/* The program of a source, which is taken over and freed; the context keeps it. name is its kernel's, for messages; it and
+ * options are static. */
+clattn_status program_get(clattn_context *context, char *source, const char *name, const char *options,
+                          cl_program *program);
 
 /* Puts the programs that were built since into the cache: a plan calls it when all is well, since a driver may finish its
  * binaries only when they first run. */

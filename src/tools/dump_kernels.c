@@ -1,6 +1,6 @@
-/* clattn_dump_kernels DIRECTORY [SUB_GROUP [ENGINE]]: the source of every kernel that plans for a usual GPU are made of, a file
- * each, its name in the first line: what cmake/offline_compile.sh compiles. SUB_GROUP is the narrowest of an Intel GPU, else 0;
- * with ENGINE the kernels are those of that matrix engine. No OpenCL is needed: the plans are made on a table of functions that
+/* clattn_dump_kernels DIRECTORY [SUB_GROUP [ENGINE [RULE …]]]: the source of every kernel that plans for a usual GPU are made of, a file
+ * each, its name in the first line, the options it is built with in the second: what cmake/offline_compile.sh compiles. SUB_GROUP is the narrowest of an Intel GPU, else 0;
+ * with ENGINE the kernels are those of that matrix engine, of all rules or, without their options, of those named. No OpenCL is needed: the plans are made on a table of functions that
  * only notes the sources. */
 #include "check/check.h"
 #include "context.h"
@@ -13,6 +13,7 @@
 static const char *directory;
 static char label[256]; /* of the problem at hand */
 static char *pending;   /* a source whose kernel's name is not known yet */
+static char build_options[128];
 static int written, failed;
 
 static cl_program CL_API_CALL create_program(cl_context context, cl_uint count, const char **strings,
@@ -31,7 +32,8 @@ static cl_program CL_API_CALL create_program(cl_context context, cl_uint count, 
 static cl_int CL_API_CALL build_program(cl_program program, cl_uint count, const cl_device_id *devices,
                                         const char *options, opencl_built built, void *user)
 {
-    (void)program, (void)count, (void)devices, (void)options, (void)built, (void)user;
+    (void)program, (void)count, (void)devices, (void)built, (void)user;
+    snprintf(build_options, sizeof build_options, "%s", options);
     return CL_SUCCESS;
 }
 
@@ -46,7 +48,9 @@ static cl_kernel CL_API_CALL create_kernel(cl_program program, const char *name,
         return (cl_kernel)(void *)&written;
     snprintf(path, sizeof path, "%s/%04d_%s.cl", directory, ++written, name);
     file = fopen(path, "w");
-    if (file == NULL || fprintf(file, "/* %s of %s */\n%s", name, label, pending) < 0 || fclose(file) != 0) {
+    if (file == NULL ||
+        fprintf(file, "/* %s of %s */\n/* options: %s */\n%s", name, label, build_options, pending) < 0 ||
+        fclose(file) != 0) {
         perror(path);
         failed = 1;
     }
@@ -124,10 +128,10 @@ static void dump(clattn_context *context, clattn_plan_desc desc, const char *var
     clattn_plan_destroy(plan);
 }
 
-/* A rule with each of its options at a usual size. */
-static void dump_rule(clattn_context *context, clattn_rule rule, clattn_mode mode)
+/* A rule with each of its options, or the first `variants` of them, at a usual size. */
+static void dump_rule(clattn_context *context, clattn_rule rule, clattn_mode mode, int variants)
 {
-    for (int variant = 0;; variant++) {
+    for (int variant = 0; variants == 0 || variant < variants; variant++) {
         clattn_plan_desc desc = {.rule = rule,
                                  .dtype = CLATTN_BF16,
                                  .batch = 1,
@@ -170,8 +174,8 @@ static void dump_sizes(clattn_context *context, clattn_rule rule, clattn_mode mo
 
 enum { ENGINE_LOCAL_MEMORY = 48 << 10 };
 
-/* The kernels of one engine: every rule in chunks, in both types. */
-static int dump_engine(clattn_context *context, const char *name)
+/* The kernels of one engine in chunks: of every rule, or of those named. */
+static int dump_engine(clattn_context *context, const char *name, char **rules)
 {
     context->engine = engine_get(name);
     if (context->engine == NULL) {
@@ -181,9 +185,16 @@ static int dump_engine(clattn_context *context, const char *name)
     context->device.info.local_memory = ENGINE_LOCAL_MEMORY;
     for (int dtype = CLATTN_F32; dtype <= CLATTN_BF16; dtype++)
         context->probed[dtype] = PROBE_PASSED;
-    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < CLATTN_RULE_COUNT; rule++)
-        dump_rule(context, rule, CLATTN_MODE_CHUNK);
-    return 0;
+    for (clattn_rule rule = CLATTN_RULE_NONE + 1; *rules == NULL && rule < CLATTN_RULE_COUNT; rule++)
+        dump_rule(context, rule, CLATTN_MODE_CHUNK, 0);
+    for (; *rules != NULL; rules++) {
+        if (clattn_rule_find(*rules) == CLATTN_RULE_NONE) {
+            fprintf(stderr, "no rule is named %s\n", *rules);
+            return 2;
+        }
+        dump_rule(context, clattn_rule_find(*rules), CLATTN_MODE_CHUNK, 1);
+    }
+    return failed;
 }
 
 static void dump_plain(clattn_context *context)
@@ -192,7 +203,7 @@ static void dump_plain(clattn_context *context)
 
     for (clattn_mode mode = CLATTN_MODE_RECURRENT; mode <= CLATTN_MODE_CHUNK; mode++) {
         for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < CLATTN_RULE_COUNT; rule++)
-            dump_rule(context, rule, mode);
+            dump_rule(context, rule, mode, 0);
         for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
             dump_sizes(context, kinds[i], mode);
     }
@@ -208,8 +219,8 @@ int main(int argc, char **argv)
                                                   .local_memory = 32 << 10,
                                                   .max_work_group = 256}}};
 
-    if (argc < 2 || argc > 4) {
-        fprintf(stderr, "usage: clattn_dump_kernels DIRECTORY [SUB_GROUP [ENGINE]]\n");
+    if (argc < 2) {
+        fprintf(stderr, "usage: clattn_dump_kernels DIRECTORY [SUB_GROUP [ENGINE [RULE ...]]]\n");
         return 2;
     }
     directory = argv[1];
@@ -220,7 +231,7 @@ int main(int argc, char **argv)
     if (argc < 4)
         dump_plain(&context);
     else
-        failed = dump_engine(&context, argv[3]);
+        failed = dump_engine(&context, argv[3], argv + 4);
     while (context.programs != NULL) {
         struct program *next = context.programs->next;
         free(context.programs->source);
