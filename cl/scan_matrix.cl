@@ -43,9 +43,10 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
         return;
     }
     state_tiles_load(m, S, state_of(initial, at), states & HAS_INITIAL, c0, channel0);
-    fetch_rows(m, A, record);
-    erase_fetch(record);
-    erase_fetch_mix(record);
+    if (FETCH_AHEAD) {
+        erase_fetch(record);
+        fetch_mix(record);
+    }
     for (int row = 0; row < at.rows; row += CHUNK) {
         local data_t *stage = stage_at(row);
         address_t stage_address = address_of(stage);
@@ -68,18 +69,23 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
         share_sync();
         erase_sum();
         share_sum(1, O);
+        if (!FETCH_AHEAD)
+            erase_fetch(record);
         erase_correct(stage);
-        record += next_record;
-        erase_fetch(record);
+        if (FETCH_AHEAD)
+            erase_fetch(record + next_record);
         erase_write(0);
         engine_unrolled for (int n = 0; n < NT; n++) O[n] = row_factors(m, O[n], read_factors(factors) + n * 16);
+        if (!FETCH_AHEAD)
+            fetch_mix(record);
         engine_unrolled for (int i = 0; i < MINE; i++)
         {
             mine[i] = share_mine(i, O);
             erase_mix(mine[i], i);
         }
-        fetch_rows(m, A, record);
-        erase_fetch_mix(record);
+        record += next_record;
+        if (FETCH_AHEAD)
+            fetch_mix(record);
         if (NT > 1)
             erase_write(NT - 1);
         output_finish(stage_output(stage), row);
