@@ -12,7 +12,7 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
             long4 final_at, global const int *cu, long4 cu_at, global const uint *records, long4 records_at,
             global const uint *rows, long4 rows_at, int seq_len, int states)
 {
-    local data_t stages[STAGES * STAGE] __attribute__((aligned(64)));
+    LOCAL_NUMBERS(stages, STAGES * STAGE)
     SHARE_LOCALS
     ENGINE_LOCALS
     engine_t m = engine_begin();
