@@ -7,7 +7,8 @@ prepare_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4
                global const gate_t *u, long4 u_at, global const int *cu, long4 cu_at, global uint *records,
                long4 records_at, global uint *rows, long4 rows_at, int seq_len, int sequences, float scale)
 {
-    local data_t tiles[TILES * STREAM] __attribute__((aligned(64))), halves[MATRICES * CHUNK * HP] __attribute__((aligned(64)));
+    LOCAL_NUMBERS(tiles, TILES * STREAM)
+    LOCAL_NUMBERS(halves, MATRICES * CHUNK * HP)
     local float norm_q[CHUNK], norm_k[CHUNK], strength[CHUNK], norm_part[2 * CHUNK * NORM_LANES];
     ERASE_PREPARE_LOCALS
     DECAY_PREPARE_LOCALS

@@ -3,15 +3,16 @@
 KERNEL
 probe_matrix(global const data_t *a, global const data_t *b, global float *out)
 {
-    local data_t A[16 * 24] __attribute__((aligned(64))), B[16 * 24] __attribute__((aligned(64)));
+    LOCAL_NUMBERS(A, 16 * 24)
+    LOCAL_NUMBERS(B, 16 * 24)
     ENGINE_LOCALS
     engine_t m = engine_begin();
     float x[ACC];
 
     for_each(i, 256)
     {
-        A[i / 16 * 24 + i % 16] = a[i];
-        B[i / 16 * 24 + i % 16] = b[i];
+        A_numbers[i / 16 * 24 + i % 16] = ((global const ushort *)a)[i];
+        B_numbers[i / 16 * 24 + i % 16] = ((global const ushort *)b)[i];
     }
     SYNC();
     for (int row = 0; row < 16; row += ACC_ROWS) {

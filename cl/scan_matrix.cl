@@ -13,7 +13,7 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
             global const uint *rows, long4 rows_at, global float *segments, long4 segments_at, global float *decays,
             long4 decays_at, int seq_len, int states)
 {
-    local data_t stages[STAGES * STAGE] __attribute__((aligned(64)));
+    LOCAL_NUMBERS(stages, STAGES * STAGE)
     SHARE_LOCALS
     ENGINE_LOCALS
     engine_t m = engine_begin();
@@ -45,9 +45,10 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
         return;
     }
     segment_load(S);
-    read_fetch(record);
-    erase_fetch(record);
-    erase_fetch_mix(record);
+    if (FETCH_AHEAD) {
+        erase_fetch(record);
+        fetch_mix(record);
+    }
     for (int row = 0; row < at.rows; row += CHUNK) {
         local data_t *stage = stage_at(row);
         address_t stage_address = address_of(stage);
@@ -68,13 +69,18 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
         share_sync();
         erase_sum();
         read_sum();
+        if (!FETCH_AHEAD)
+            erase_fetch(record);
         erase_correct(stage);
-        record += next_record;
-        erase_fetch(record);
+        if (FETCH_AHEAD)
+            erase_fetch(record + next_record);
         erase_write(0);
+        if (!FETCH_AHEAD)
+            fetch_mix(record);
         read_finish();
-        read_fetch(record);
-        erase_fetch_mix(record);
+        record += next_record;
+        if (FETCH_AHEAD)
+            fetch_mix(record);
         if (NT > 1)
             erase_write(NT - 1);
         read_output(stage_output(stage), row);

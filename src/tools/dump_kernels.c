@@ -172,7 +172,7 @@ static void dump_sizes(clattn_context *context, clattn_rule rule, clattn_mode mo
     dump(context, desc, "");
 }
 
-enum { ENGINE_LOCAL_MEMORY = 48 << 10 };
+enum { ENGINE_LOCAL_MEMORY = 48 << 10, INTEL_LOCAL_MEMORY = 64 << 10 };
 
 /* The kernels of one engine in chunks: of every rule, or of those named. */
 static int dump_engine(clattn_context *context, const char *name, char **rules)
@@ -182,7 +182,7 @@ static int dump_engine(clattn_context *context, const char *name, char **rules)
         fprintf(stderr, "no matrix engine is named %s; there are %s\n", name, engine_names());
         return 2;
     }
-    context->device.info.local_memory = ENGINE_LOCAL_MEMORY;
+    context->device.info.local_memory = context->device.sub_group != 0 ? INTEL_LOCAL_MEMORY : ENGINE_LOCAL_MEMORY;
     for (int dtype = CLATTN_F32; dtype <= CLATTN_BF16; dtype++)
         context->probed[dtype] = PROBE_PASSED;
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; *rules == NULL && rule < CLATTN_RULE_COUNT; rule++)

@@ -1,0 +1,213 @@
+/* test_matrix ENGINE: the kernels of an emulated matrix engine against the reference, and on strided views against contiguous ones.
+ * Compiling takes most of a run: a row of the table is one rule in one type and chunk, its shapes share what they can. */
+#include "harness.h"
+
+#include "opencl.h"
+#include "rule.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const int64_t gaps[] = {0, 0, 1, 68, 69};
+
+enum {
+    FIRST = CLATTN_INITIAL_STATE,
+    LAST = CLATTN_FINAL_STATE,
+    BOTH = FIRST | LAST,
+    VK = CLATTN_STATE_VK,
+    NORM = CLATTN_QK_L2NORM,
+    CU = CLATTN_CU_SEQLENS,
+    CU64 = CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_INT64
+};
+#define USUAL CHECK_GATES_USUAL
+#define HARD CHECK_GATES_HARD
+
+/* clang-format off */
+static const struct check_case
+    tail   = { "tail",   2, 75, 4, 2, 64, 48, BOTH,             USUAL, NULL, 0, 0, 0, 0, 0 },
+    odd    = { "odd",    2, 45, 3, 1, 40, 20, BOTH | VK | NORM, HARD,  NULL, 0, 0, 1, 0, 0 },
+    wide   = { "wide",   1, 33, 2, 2, 96, 72, BOTH,             HARD,  NULL, 0, 0, 0, 0, 0 },
+    narrow = { "narrow", 1, 17, 1, 1,  5,  3, LAST,             USUAL, NULL, 0, 0, 0, 0, 0 },
+    packed = { "packed", 1, 69, 4, 2, 64, 48, BOTH | CU,        USUAL, gaps, 4, 0, 0, 0, 0 },
+    long64 = { "packed", 1, 69, 3, 1, 40, 20, LAST | VK | CU64, HARD,  gaps, 4, 0, 1, 0, 0 };
+
+static const struct row {
+    const char *engine, *rule;
+    int variant;
+    clattn_dtype dtype;
+    int32_t chunk;
+    const struct check_case *shape;
+    int strided; /* also as strided views */
+} rows[] = {
+    { "nvidia",    "gated_delta_rule",    0, CLATTN_BF16, 32, &tail,   1 },
+    { "nvidia",    "gated_delta_rule",    0, CLATTN_F16,  16, &packed, 0 },
+    { "nvidia",    "retention",           0, CLATTN_F16,  32, &odd,    1 },
+    { "nvidia",    "linear_attn",         4, CLATTN_BF16, 32, &long64, 0 }, /* elu1 normalize */
+    { "nvidia",    "gated_delta_product", 1, CLATTN_F16,  32, &tail,   0 }, /* 2 steps */
+    { "nvidia",    "kda",                 0, CLATTN_BF16, 16, &odd,    1 },
+    { "nvidia",    "rwkv6",               0, CLATTN_F16,  16, &wide,   0 },
+    { "nvidia",    "rwkv7",               0, CLATTN_BF16, 16, &tail,   0 },
+    { "nvidia",    "gdn2",                0, CLATTN_F16,  16, &narrow, 0 },
+    { "amd_cdna",  "gated_delta_rule",    0, CLATTN_BF16, 32, &odd,    1 },
+    { "amd_cdna",  "rwkv7",               0, CLATTN_F16,  16, &packed, 0 },
+    { "amd_rdna3", "gated_delta_rule",    0, CLATTN_F16,  32, &packed, 0 },
+    { "amd_rdna3", "kda",                 0, CLATTN_BF16, 16, &wide,   0 },
+    { "amd_rdna4", "gated_delta_rule",    0, CLATTN_BF16, 16, &long64, 0 },
+    { "amd_rdna4", "rwkv6",               0, CLATTN_F16,  16, &tail,   0 },
+    { "intel_8",   "gated_delta_rule",    0, CLATTN_BF16, 32, &wide,   0 },
+    { "intel_8",   "dplr",                0, CLATTN_F16,  16, &odd,    1 },
+    { "intel_16",  "gated_delta_product", 2, CLATTN_F16,  32, &packed, 0 }, /* 3 steps ungated */
+    { "intel_16",  "comba",               0, CLATTN_BF16, 16, &odd,    0 },
+};
+/* clang-format on */
+
+static struct check_device device; /* test_device with the engine in its context */
+static char engine[64];
+
+static int open_engine(void **state)
+{
+    if (test_device_open(state) != 0)
+        return 1;
+    device = test_device;
+    return clattn_context_create(&device.context, &(clattn_context_desc){.cl = test_device.cl,
+                                                                         .device = test_device.device,
+                                                                         .log = test_log,
+                                                                         .engine = engine}) != CLATTN_SUCCESS;
+}
+
+static int close_engine(void **state)
+{
+    clattn_context_destroy(device.context);
+    return test_device_close(state);
+}
+
+/* ---- Strided views ------------------------------------------------------------------------------------------------ */
+
+/* A tensor in a buffer, `gap` elements after each token where it has tokens. */
+struct view {
+    unsigned char *image;
+    size_t rows, row, step; /* bytes */
+    cl_mem buffer;
+};
+
+static void view_create(struct view *view, clattn_operand *operand, const struct check_tensor *tensor, const char *dims,
+                        int64_t gap)
+{
+    size_t element = tensor->bytes / (size_t)check_count(&tensor->info);
+    int tokens = dims[0] == 'B';
+    cl_int error;
+
+    view->rows = tokens ? (size_t)(tensor->info.dims[0] * tensor->info.dims[1]) : 1;
+    view->row = tensor->bytes / view->rows;
+    view->step = view->row + (tokens ? (size_t)gap * element : 0);
+    view->image = malloc(view->rows * view->step);
+    assert_non_null(view->image);
+    memset(view->image, 0xff, view->rows * view->step);
+    for (size_t i = 0; i < view->rows; i++)
+        memcpy(view->image + i * view->step, (char *)tensor->data + i * view->row, view->row);
+    view->buffer = opencl_get()->CreateBuffer(device.cl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                                              view->rows * view->step, view->image, &error);
+    assert_int_equal(error, CL_SUCCESS);
+    *operand = (clattn_operand){.buffer = view->buffer};
+    if (tokens) {
+        operand->token_stride = (int64_t)(view->step / element);
+        operand->batch_stride = tensor->info.dims[1] * operand->token_stride;
+    }
+}
+
+/* Takes an output back; every gap is as it was. */
+static void view_finish(struct view *view, struct check_tensor *tensor)
+{
+    unsigned char *seen = malloc(view->rows * view->step);
+
+    assert_non_null(seen);
+    assert_int_equal(opencl_get()->EnqueueReadBuffer(device.queue, view->buffer, CL_TRUE, 0, view->rows * view->step,
+                                                     seen, 0, NULL, NULL),
+                     CL_SUCCESS);
+    for (size_t i = 0; i < view->rows; i++) {
+        assert_memory_equal(seen + i * view->step + view->row, view->image + i * view->step + view->row,
+                            view->step - view->row);
+        if (tensor->info.output)
+            memcpy((char *)tensor->data + i * view->row, seen + i * view->step, view->row);
+    }
+    opencl_get()->ReleaseMemObject(view->buffer);
+    free(view->image);
+    free(seen);
+}
+
+static void run_strided(struct check_tensors *tensors, int64_t gap)
+{
+    const struct opencl *cl = opencl_get();
+    struct operand_row list[CLATTN_OPERAND_COUNT];
+    struct view views[CLATTN_OPERAND_COUNT];
+    int count = rule_operands(&tensors->desc, list);
+    clattn_operands operands = {.batch = 0};
+    clattn_plan *plan;
+    size_t workspace;
+    cl_int error;
+
+    for (int i = 0; i < count; i++)
+        view_create(&views[i], check_operand(&operands, list[i].id), &tensors->tensor[list[i].id], list[i].dims, gap);
+    assert_status(clattn_plan_create(&plan, device.context, &tensors->desc), SUCCESS);
+    assert_status(clattn_plan_workspace_size(plan, &workspace), SUCCESS);
+    operands.workspace.buffer = cl->CreateBuffer(device.cl, CL_MEM_READ_WRITE, workspace + 4, NULL, &error);
+    assert_status(clattn_enqueue(plan, device.queue, &operands, 0, NULL, NULL), SUCCESS);
+    for (int i = 0; i < count; i++)
+        view_finish(&views[i], &tensors->tensor[list[i].id]);
+    cl->ReleaseMemObject(operands.workspace.buffer);
+    clattn_plan_destroy(plan);
+}
+
+/* Tokens that lie at multiples of 16 bytes, and that do not */
+static void check_strided(const struct check_tensors *expected, const struct check_case *shape)
+{
+    struct check_tensors tensors;
+
+    for (int64_t gap = 7; gap <= 8; gap++) {
+        test_make(&tensors, &expected->desc, shape->gates, shape->cu_seqlens);
+        run_strided(&tensors, gap);
+        test_compare_all(&tensors, expected, 0, gap == 8 ? "aligned views" : "unaligned views");
+        check_free(&tensors);
+    }
+}
+
+/* ---- Rows of the table -------------------------------------------------------------------------------------------- */
+
+static void test_row(void **state)
+{
+    const struct row *row = *state;
+    struct check_tensors tensors, expected;
+    clattn_plan_desc desc = check_case_desc(row->shape, clattn_rule_find(row->rule), row->dtype, CLATTN_MODE_CHUNK);
+    char text[4096], what[160];
+
+    assert_non_null(check_variant(desc.rule, row->variant, &desc));
+    desc.chunk = row->chunk;
+    test_make(&tensors, &desc, row->shape->gates, row->shape->cu_seqlens);
+    assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
+    test_log_clear();
+    assert_status(check_run(&tensors, &device, text, sizeof text, test_log, NULL), SUCCESS);
+    if (strstr(text, "matrix") == NULL)
+        fail_msg("%s %s: not on the matrix engine:\n%s", row->rule, row->shape->name, text);
+    snprintf(what, sizeof what, "%s, variant %d, %s, chunk %d", row->rule, row->variant, row->shape->name, row->chunk);
+    test_compare_all(&tensors, &expected, check_bound(row->dtype), what);
+    if (row->strided)
+        check_strided(&tensors, row->shape);
+    check_free(&tensors);
+    check_free(&expected);
+}
+
+int main(int argc, char **argv)
+{
+    struct CMUnitTest tests[COUNT(rows)];
+    size_t count = 0;
+
+    for (size_t i = 0; i < COUNT(rows); i++)
+        if (argc > 1 && strcmp(rows[i].engine, argv[1]) == 0)
+            tests[count++] = (struct CMUnitTest){rows[i].rule, test_row, NULL, NULL, (void *)(uintptr_t)&rows[i]};
+    if (count == 0) {
+        print_error("usage: test_matrix ENGINE\n");
+        return 2;
+    }
+    snprintf(engine, sizeof engine, "%s_emulated", argv[1]);
+    return _cmocka_run_group_tests("matrix", tests, count, open_engine, close_engine);
+}
