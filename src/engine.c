@@ -15,7 +15,7 @@ enum { NVIDIA = 0x10de, AMD = 0x1002, INTEL = 0x8086 }; /* CL_DEVICE_VENDOR_ID *
     /* name                 instructions               words                   options lanes rows split loaders chunk scratch vendor, generations */ \
     X("nvidia",             "nvidia_sm90.clh",         "engine_nvidia.clh",    "",     32, 16, 1, 4, 32,  0, NVIDIA, 90, 999) \
     X("nvidia_sm80",        "nvidia_sm80.clh",         "engine_nvidia.clh",    "",     32, 16, 1, 4, 32,  0, NVIDIA, 80, 89) \
-    X("nvidia_emulated",    "nvidia_emulated.clh",     "engine_nvidia.clh",    PLAIN,  32, 16, 2, 0, 32, 32, 0, 0, 0) \
+    X("nvidia_emulated",    "nvidia_emulated.clh",     "engine_nvidia.clh",    PLAIN,  32, 16, 1, 0, 32, 32, 0, 0, 0) \
     X("amd_cdna",           "amd_cdna.clh",            "engine_amd.clh",       "",     64, 16, 1, 0, 32,  0, AMD, 9, 9) \
     X("amd_cdna_emulated",  "amd_cdna_emulated.clh",   "engine_amd.clh",       PLAIN,  64, 16, 1, 0, 32, 16, 0, 0, 0) \
     X("amd_rdna3",          "amd_rdna3.clh",           "engine_rdna3.clh",     "",     32, 16, 1, 0, 16,  0, AMD, 11, 11) \
