@@ -44,17 +44,18 @@ const char *kernel_name(enum kernel_id id);
 
 /* How a tile is cut and shared. */
 struct tiles {
-    int group;                  /* work-items that share a tile; may be 1 */
-    int vec;                    /* floats a work-item works at once: 4 or 16 */
-    int chunk;                  /* tokens; 1 in the recurrence */
-    int block_k;                /* channels in local memory at once */
-    int block_v;                /* value columns of a group */
-    int pad;                    /* floats after each row of a slice */
-    int lanes_k;                /* recurrence: work-items that share a column */
-    int sub_group;              /* work-items of a sub-group; 0: the compiler's choice */
-    int value_tiles, key_split; /* matrix engines: sub-groups side by side, and those that share a value column */
-    int loaders;                /* matrix engines: sub-groups that only move */
-    int stages;                 /* matrix engines: chunks in local memory at once */
+    int group;       /* work-items that share a tile; may be 1 */
+    int vec;         /* floats a work-item works at once: 4 or 16 */
+    int chunk;       /* tokens; 1 in the recurrence */
+    int block_k;     /* channels in local memory at once */
+    int block_v;     /* value columns of a group */
+    int pad;         /* floats after each row of a slice */
+    int lanes_k;     /* recurrence: work-items that share a column */
+    int sub_group;   /* work-items of a sub-group; 0: the compiler's choice */
+    int key_split;   /* matrix engines: sub-groups that share a value column */
+    int loaders;     /* matrix engines: sub-groups that only move */
+    int stages;      /* matrix engines: chunks in local memory at once */
+    int value_tiles; /* matrix engines: sub-groups side by side, each with its value columns */
 };
 
 /* Everything that a kernel's source depends on. */

@@ -125,11 +125,11 @@ static const char prelude[] =
 
 static const struct config configs[] = {
     /* GROUP VEC CHUNK BK BV PAD                K    V  STEPS CU VK L2 feature */
-    {"serial 16", {1, 16, 16, 32, 32, 0, 1, 0}, 100, 40, 3, 1, 0, 1, CLATTN_FEATURE_IDENTITY, CLATTN_BF16},
-    {"serial 8", {1, 16, 8, 16, 16, 0, 1, 0}, 60, 20, 1, 0, 1, 0, CLATTN_FEATURE_ELU1, CLATTN_F16},
-    {"64 lanes, 32", {64, 4, 32, 48, 32, 4, 1, 0}, 100, 40, 2, 2, 1, 1, CLATTN_FEATURE_RELU, CLATTN_F16},
-    {"64 lanes, 16", {64, 4, 16, 32, 32, 4, 1, 0}, 61, 38, 1, 1, 0, 0, CLATTN_FEATURE_ELU1, CLATTN_F32},
-    {"8 lanes", {8, 4, 8, 16, 16, 4, 1, 0}, 60, 20, 3, 0, 0, 1, CLATTN_FEATURE_IDENTITY, CLATTN_BF16},
+    {"serial 16", {1, 16, 16, 32, 32, 0, 1, 0, 0, 0, 0, 0}, 100, 40, 3, 1, 0, 1, CLATTN_FEATURE_IDENTITY, CLATTN_BF16},
+    {"serial 8", {1, 16, 8, 16, 16, 0, 1, 0, 0, 0, 0, 0}, 60, 20, 1, 0, 1, 0, CLATTN_FEATURE_ELU1, CLATTN_F16},
+    {"64 lanes, 32", {64, 4, 32, 48, 32, 4, 1, 0, 0, 0, 0, 0}, 100, 40, 2, 2, 1, 1, CLATTN_FEATURE_RELU, CLATTN_F16},
+    {"64 lanes, 16", {64, 4, 16, 32, 32, 4, 1, 0, 0, 0, 0, 0}, 61, 38, 1, 1, 0, 0, CLATTN_FEATURE_ELU1, CLATTN_F32},
+    {"8 lanes", {8, 4, 8, 16, 16, 4, 1, 0, 0, 0, 0, 0}, 60, 20, 3, 0, 0, 1, CLATTN_FEATURE_IDENTITY, CLATTN_BF16},
 };
 
 /* ---- One program a configuration ------------------------------------------------------------------------------------------ */
