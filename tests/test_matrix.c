@@ -112,6 +112,7 @@ static void view_create(struct view *view, clattn_operand *operand, const struct
     if (tokens) {
         operand->token_stride = (int64_t)(view->step / element);
         operand->batch_stride = tensor->info.dims[1] * operand->token_stride;
+        operand->head_stride = (int64_t)(view->row / element) / tensor->info.dims[2];
     }
 }
 

@@ -123,59 +123,20 @@ static const char prelude[] =
     "                                    trials + t * TRIAL_INTS + 2, counts + 2 * t * TRIAL_ROWS);\n"
     "}\n";
 
+/* clang-format off */
+#define TILES(g, v, c, bk, bv, p)                                                                                      \
+    {                                                                                                                  \
+        .group = g, .vec = v, .chunk = c, .block_k = bk, .block_v = bv, .pad = p, .lanes_k = 1                         \
+    }
 static const struct config configs[] = {
-    /* tiles                                                         K    V  STEPS CU VK L2 feature */
-    {"serial 16",
-     {.group = 1, .vec = 16, .chunk = 16, .block_k = 32, .block_v = 32, .pad = 0, .lanes_k = 1},
-     100,
-     40,
-     3,
-     1,
-     0,
-     1,
-     CLATTN_FEATURE_IDENTITY,
-     CLATTN_BF16},
-    {"serial 8",
-     {.group = 1, .vec = 16, .chunk = 8, .block_k = 16, .block_v = 16, .pad = 0, .lanes_k = 1},
-     60,
-     20,
-     1,
-     0,
-     1,
-     0,
-     CLATTN_FEATURE_ELU1,
-     CLATTN_F16},
-    {"64 lanes, 32",
-     {.group = 64, .vec = 4, .chunk = 32, .block_k = 48, .block_v = 32, .pad = 4, .lanes_k = 1},
-     100,
-     40,
-     2,
-     2,
-     1,
-     1,
-     CLATTN_FEATURE_RELU,
-     CLATTN_F16},
-    {"64 lanes, 16",
-     {.group = 64, .vec = 4, .chunk = 16, .block_k = 32, .block_v = 32, .pad = 4, .lanes_k = 1},
-     61,
-     38,
-     1,
-     1,
-     0,
-     0,
-     CLATTN_FEATURE_ELU1,
-     CLATTN_F32},
-    {"8 lanes",
-     {.group = 8, .vec = 4, .chunk = 8, .block_k = 16, .block_v = 16, .pad = 4, .lanes_k = 1},
-     60,
-     20,
-     3,
-     0,
-     0,
-     1,
-     CLATTN_FEATURE_IDENTITY,
-     CLATTN_BF16},
+    /*                     GROUP VEC CHUNK BK BV PAD  K    V  STEPS CU VK L2 feature */
+    {"serial 16",    TILES(1,    16, 16,   32, 32, 0), 100, 40, 3, 1, 0, 1, CLATTN_FEATURE_IDENTITY, CLATTN_BF16},
+    {"serial 8",     TILES(1,    16, 8,    16, 16, 0), 60,  20, 1, 0, 1, 0, CLATTN_FEATURE_ELU1, CLATTN_F16},
+    {"64 lanes, 32", TILES(64,   4,  32,   48, 32, 4), 100, 40, 2, 2, 1, 1, CLATTN_FEATURE_RELU, CLATTN_F16},
+    {"64 lanes, 16", TILES(64,   4,  16,   32, 32, 4), 61,  38, 1, 1, 0, 0, CLATTN_FEATURE_ELU1, CLATTN_F32},
+    {"8 lanes",      TILES(8,    4,  8,    16, 16, 4), 60,  20, 3, 0, 0, 1, CLATTN_FEATURE_IDENTITY, CLATTN_BF16},
 };
+/* clang-format on */
 
 /* ---- One program a configuration ------------------------------------------------------------------------------------------ */
 
