@@ -1,5 +1,7 @@
 #include "harness.h"
 
+#include "opencl.h"
+
 #include "reference/number.h"
 #include "rule.h"
 
@@ -214,4 +216,13 @@ const char *test_rule_name(clattn_rule rule)
 
     assert_int_equal(clattn_rule_describe(rule, &info), CLATTN_SUCCESS);
     return info.name;
+}
+
+struct opencl *test_opencl_table(void)
+{
+    union {
+        const struct opencl *fixed;
+        struct opencl *open;
+    } pointer = {opencl_get()};
+    return pointer.open;
 }

@@ -70,4 +70,7 @@ void test_take(struct check_tensors *part, const struct check_tensors *whole, st
 
 const char *test_rule_name(clattn_rule rule);
 
+/* The library's own table of OpenCL functions, to put others in their place: it is not const where it is defined. */
+struct opencl *test_opencl_table(void);
+
 #endif

@@ -204,20 +204,10 @@ static cl_program CL_API_CALL count_source(cl_context context, cl_uint n, const 
     return real_source(context, n, text, length, error);
 }
 
-/* The library's own table: not const where it is defined. */
-static struct opencl *table(void)
-{
-    union {
-        const struct opencl *fixed;
-        struct opencl *open;
-    } pointer = {opencl_get()};
-    return pointer.open;
-}
-
 /* A context, a plan and a run; the number of programs that were built from source. */
 static int run_with(const clattn_context_desc *context_desc)
 {
-    struct opencl *cl = table();
+    struct opencl *cl = test_opencl_table();
     struct check_device device = test_device;
     struct check_tensors tensors, expected;
 

@@ -12,16 +12,6 @@
 
 static struct opencl real;
 
-/* The library's own table: not const where it is defined. */
-static struct opencl *table(void)
-{
-    union {
-        const struct opencl *fixed;
-        struct opencl *open;
-    } pointer = {opencl_get()};
-    return pointer.open;
-}
-
 /* ---- Faults, each of a kind of source ---- */
 
 enum fault { FAULT_NONE, FAULT_BUILD, FAULT_WRONG, FAULT_FEWER, FAULT_HANG, FAULT_COUNT };
@@ -97,17 +87,17 @@ static cl_int CL_API_CALL delay_launch(cl_command_queue queue, cl_kernel kernel,
 static int spoil(void **state)
 {
     (void)state;
-    real = *table();
-    table()->CreateProgramWithSource = spoil_source;
-    table()->CreateKernel = note_kernel;
-    table()->EnqueueNDRangeKernel = delay_launch;
+    real = *test_opencl_table();
+    test_opencl_table()->CreateProgramWithSource = spoil_source;
+    test_opencl_table()->CreateKernel = note_kernel;
+    test_opencl_table()->EnqueueNDRangeKernel = delay_launch;
     return 0;
 }
 
 static int restore(void **state)
 {
     (void)state;
-    *table() = real;
+    *test_opencl_table() = real;
     return 0;
 }
 
@@ -218,14 +208,14 @@ static void test_validation(void **state)
     (void)state;
     set(&tuned, "chunk", 64);
     set(&tuned, "vec", 16);
-    table()->CreateProgramWithSource = forget_states;
+    test_opencl_table()->CreateProgramWithSource = forget_states;
     assert_status(trial_open(&trial, &test_device, &solver_chunk_scan, &desc, (struct log){test_log, NULL}), SUCCESS);
     trial.short_tensors.desc.seq_len = trial.tensors.desc.seq_len;
     assert_status(trial_plan(&trial, &tuned, &plan, &outcome), SUCCESS);
     assert_int_equal(trial_check(&trial, plan, 1, &error), TRIAL_TIMED);
     outcome = trial_validate(&trial, &tuned, &error);
     assert_true(outcome == TRIAL_WRONG || outcome == TRIAL_FAILED);
-    table()->CreateProgramWithSource = real.CreateProgramWithSource;
+    test_opencl_table()->CreateProgramWithSource = real.CreateProgramWithSource;
     set(&tuned, "chunk", 8);
     assert_int_equal(trial_validate(&trial, &tuned, &error), TRIAL_TIMED);
     clattn_plan_destroy(plan);
