@@ -29,7 +29,8 @@ static const struct check_case
     wide   = { "wide",   1, 33, 2, 2, 96, 72, BOTH,             HARD,  NULL, 0, 0, 0, 0, 0 },
     narrow = { "narrow", 1, 17, 1, 1,  5,  3, LAST,             USUAL, NULL, 0, 0, 0, 0, 0 },
     packed = { "packed", 1, 69, 4, 2, 64, 48, BOTH | CU,        USUAL, gaps, 4, 0, 0, 0, 0 },
-    long64 = { "packed", 1, 69, 3, 1, 40, 20, LAST | VK | CU64, HARD,  gaps, 4, 0, 1, 0, 0 };
+    long64 = { "packed", 1, 69, 3, 1, 40, 20, LAST | VK | CU64, HARD,  gaps, 4, 0, 1, 0, 0 },
+    parts  = { "parts",  1, 300, 1, 1, 32, 16, BOTH | VK,      HARD,  NULL, 0, 0, 0, 0, 0 }; /* long enough for segments */
 
 static const struct row {
     const char *engine, *rule;
@@ -48,6 +49,7 @@ static const struct row {
     { "nvidia",    "rwkv6",               0, CLATTN_F16,  16, &wide,   0 },
     { "nvidia",    "rwkv7",               0, CLATTN_BF16, 16, &tail,   0 },
     { "nvidia",    "gdn2",                0, CLATTN_F16,  16, &narrow, 0 },
+    { "nvidia",    "gla",                 0, CLATTN_BF16, 16, &parts,  0 },
     { "amd_cdna",  "gated_delta_rule",    0, CLATTN_BF16, 32, &odd,    1 },
     { "amd_cdna",  "rwkv7",               0, CLATTN_F16,  16, &packed, 0 },
     { "amd_rdna3", "gated_delta_rule",    0, CLATTN_F16,  32, &packed, 0 },
@@ -189,6 +191,8 @@ static void test_row(void **state)
     assert_status(check_run(&tensors, &device, text, sizeof text, test_log, NULL), SUCCESS);
     if (strstr(text, "matrix") == NULL)
         fail_msg("%s %s: not on the matrix engine:\n%s", row->rule, row->shape->name, text);
+    if (row->shape == &parts && strstr(text, "join_segments") == NULL)
+        fail_msg("%s %s: not in segments:\n%s", row->rule, row->shape->name, text);
     snprintf(what, sizeof what, "%s, variant %d, %s, chunk %d", row->rule, row->variant, row->shape->name, row->chunk);
     test_compare_all(&tensors, &expected, check_bound(row->dtype), what);
     if (row->strided)
