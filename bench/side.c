@@ -1,7 +1,8 @@
 #include "side.h"
 
-#include "cli/buffers.h"
 #include "cli/peak.h"
+#include "tuner/buffers.h"
+#include "tuner/kernel_times.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -238,5 +239,19 @@ int side_time(struct side_problem *problem, int64_t count, double *seconds)
         if (events[i] != NULL)
             opencl_get()->ReleaseEvent(events[i]);
     free(events);
+    return (int)status;
+}
+
+int side_kernel_times(struct side_problem *problem, int64_t runs, const char **names, double *seconds, int64_t *count)
+{
+    struct kernel_times times;
+    clattn_status status =
+        kernel_times(&times, problem->plan, problem->side->target.device.queue, &problem->buffers, (size_t)runs);
+
+    *count = times.count;
+    for (int i = 0; i < times.count; i++) {
+        names[i] = times.names[i];
+        seconds[i] = times.seconds[i];
+    }
     return (int)status;
 }

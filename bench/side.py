@@ -24,6 +24,7 @@ FUNCTIONS = {  # name: (result, arguments)
     'side_reference_error': (ctypes.c_int, [c_void_p, POINTER(c_double)]),
     'side_run': (ctypes.c_int, [c_void_p, c_int64]),
     'side_time': (ctypes.c_int, [c_void_p, c_int64, POINTER(c_double)]),
+    'side_kernel_times': (ctypes.c_int, [c_void_p, c_int64, POINTER(c_char_p), POINTER(c_double), POINTER(c_int64)]),
 }
 
 
@@ -106,3 +107,9 @@ class Problem:
         seconds = (c_double * count)()
         self.side.check(self.lib.side_time(self.handle, count, seconds))
         return list(seconds)
+
+    def kernel_times(self, runs):
+        """(name, median seconds) of each kernel, in order."""
+        names, seconds, count = (c_char_p * 8)(), (c_double * 8)(), c_int64()
+        self.side.check(self.lib.side_kernel_times(self.handle, runs, names, seconds, byref(count)))
+        return [(names[i].decode(), seconds[i]) for i in range(count.value)]

@@ -7,9 +7,10 @@ prepare_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4
                global const gate_t *u, long4 u_at, global const int *cu, long4 cu_at, global uint *records,
                long4 records_at, global uint *rows, long4 rows_at, int seq_len, int sequences, float scale)
 {
-    LOCAL_NUMBERS(tiles, TILES * STREAM)
-    LOCAL_NUMBERS(halves, MATRICES * CHUNK * HP)
-    local float norm_q[CHUNK], norm_k[CHUNK], strength[CHUNK], norm_part[2 * CHUNK * NORM_LANES];
+    LOCAL_NUMBERS(tiles, or_none(ROWS_READ * TILES * STREAM))
+    LOCAL_NUMBERS(halves, or_none(MATRICES * CHUNK * HP))
+    local float norm_q[CHUNK], norm_k[CHUNK], norm_part[2 * CHUNK * NORM_LANES];
+    local float strength[CHUNK] __attribute__((aligned(16)));
     ERASE_PREPARE_LOCALS
     DECAY_PREPARE_LOCALS
     ENGINE_LOCALS
@@ -22,11 +23,14 @@ prepare_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4
 
     if (chunk.count <= 0)
         return;
-    fill_queries(stream_tile(STREAM_Q), q + at_row(q_at, chunk.at.batch, chunk.at.first, chunk.at.qk_head), q_at.z, chunk);
-    fill_rows(stream_tile(STREAM_K), write_row(k, chunk, chunk.at.qk_head), k_at.z, chunk.count);
+    if (ROWS_READ) {
+        fill_queries(stream_tile(STREAM_Q), q + at_row(q_at, chunk.at.batch, chunk.at.first, chunk.at.qk_head), q_at.z, chunk);
+        fill_rows(stream_tile(STREAM_K), write_row(k, chunk, chunk.at.qk_head), k_at.z, chunk.count);
+    }
     erase_fill(chunk);
     values_make(chunk);
-    upper_zero(halves);
+    if (MATRICES > 0)
+        upper_zero(halves);
     decay_load(chunk);
     for_each(i, CHUNK)
     {

@@ -3,8 +3,9 @@
  *     Dᵀ = (X - (P o e^G) S)ᵀ Tᵀ          (matrix_erase_*.clh; X without erase)
  *     Oᵀ = Sᵀ (Q o e^G)ᵀ + Dᵀ Aᵀ
  *     Sᵀ = e^(G_C) Sᵀ + Dᵀ (K o e^(G_C - G))
- * A sub-group: ACC_ROWS value columns and 1/KEY_SPLIT of the channels of one head of one sequence. A chunk's rows, values and factors are
- * staged for the whole group; its T and A a sub-group fetches by itself, a chunk ahead. */
+ * A sub-group: SPAN times ACC_ROWS value columns and 1/KEY_SPLIT of the channels of one head of one sequence. A chunk's rows and
+ * factors are staged for the whole group, its values too (values_staged.clh) or each sub-group fetches its own
+ * (values_strips.clh); its T and A a sub-group fetches by itself, a chunk ahead, or A is made in the stage (reads_scored.clh). */
 KERNEL
 scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
             global out_t *o, long4 o_at, global const data_t *p, long4 p_at, global const data_t *e, long4 e_at,
@@ -14,6 +15,7 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
             long4 decays_at, int seq_len, int states)
 {
     LOCAL_NUMBERS(stages, STAGES * STAGE)
+    VALUE_LOCALS
     SHARE_LOCALS
     ENGINE_LOCALS
     engine_t m = engine_begin();
@@ -23,27 +25,31 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
     place at = segment_place(whole, segment_row);
     long slot = slot_of(whole, seq_len) + segment_row / CHUNK, next_record = (long)heads * MATRIX_RECORD;
     global const uint *record = records + records_at.x + (slot * heads + at.head) * MATRIX_RECORD;
-    int value_tile = LANE / ENGINE_LANES / KEY_SPLIT, c0 = group_c0 + value_tile * ACC_ROWS, channel0 = share_part * KT * 16;
+    int value_tile = LANE / ENGINE_LANES / KEY_SPLIT, c0 = group_c0 + value_tile * SPAN_COLUMNS, channel0 = share_part * KT * 16;
     int read_lane = frag_lane(m, PITCH) + channel0, write_lane = frag_lane_t(m, PITCH) + channel0;
-    int value_lane = chain_lane_t(m, VALUE_PITCH) + value_tile * ACC_ROWS;
-    acc_t S[KT];
+    acc_t S[SPAN * KT];
     READ_REGISTERS
     ERASE_REGISTERS
     MOVE_REGISTERS
+    VALUE_REGISTERS
 
     if (LOADERS == 0 || LANE >= STAGE_LANE0)
         move_begin();
     if (LOADERS > 0 && LANE >= STAGE_LANE0) {
-        for (int row = 0; row < at.rows; row += CHUNK) {
-            engine_sync_all();
-            move_step(row);
-            if (STAGES == 1)
+        for (int row = 0; row < at.rows;)
+            engine_unrolled for (int d = 0; d < DEPTH; d++) if (row < at.rows)
+            {
                 engine_sync_all();
-        }
+                move_step(row, d);
+                if (STAGES == 1)
+                    engine_sync_all();
+                row += CHUNK;
+            }
         engine_sync_all();
         move_end();
         return;
     }
+    values_begin();
     segment_load(S);
     if (FETCH_AHEAD) {
         erase_fetch(record);
@@ -53,14 +59,15 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
         local data_t *stage = stage_at(row);
         address_t stage_address = address_of(stage);
         local const float *factors = stage_factors(stage);
-        chain_t R[KT], D[NT];
+        chain_t R[SPAN * KT], D[SPAN * NT];
 
         engine_sync_all();
         if (LOADERS == 0)
-            move_step(row);
+            move_step(row, 0);
         if (STAGES == 1)
             engine_sync_all();
-        engine_unrolled for (int kt = 0; kt < KT; kt++) R[kt] = chain_of(m, S[kt]);
+        values_turn(row);
+        engine_unrolled for (int i = 0; i < SPAN * KT; i++) R[i] = chain_of(m, S[i]);
         erase_reads(stage);
         read_start();
         state_decay(m, S, state_factors(factors), channel0);
@@ -72,6 +79,7 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
         if (!FETCH_AHEAD)
             erase_fetch(record);
         erase_correct(stage);
+        values_next(row);
         if (FETCH_AHEAD)
             erase_fetch(record + next_record);
         erase_write(0);
@@ -83,7 +91,7 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
             fetch_mix(record);
         if (NT > 1)
             erase_write(NT - 1);
-        read_output(stage_output(stage), row);
+        read_output(row);
     }
     engine_sync_all();
     if (LOADERS == 0)

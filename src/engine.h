@@ -14,9 +14,11 @@ struct engine {
     int lanes;                        /* of a sub-group */
     int rows;                         /* value columns of a sub-group: ACC_ROWS of the words */
     int key_split;                    /* the most sub-groups that share value columns, as its registers want it */
-    int loaders;                      /* sub-groups that only move what the others compute with */
-    int chunk;                        /* the most tokens of a chunk that its registers want */
-    int scratch;                      /* local memory that a work-item's instructions take, in bytes: the emulations' */
+    int span;        /* the most tiles of value columns of a sub-group, where nothing is erased; above 1 its
+                                         words make scores and strips (cl/reads_scored.clh, cl/values_strips.clh) */
+    int loaders;     /* sub-groups that only move what the others compute with */
+    int chunk;       /* the most tokens of a chunk that its registers want */
+    int scratch;     /* local memory that a work-item's instructions take, in bytes: the emulations' */
     cl_uint vendor;  /* CL_DEVICE_VENDOR_ID of the devices that have it; 0: an emulation, for any device */
     int first, last; /* of the vendor's generations (engine.c) that have it */
 };

@@ -38,9 +38,6 @@ static const struct {
                             "scan_matrix.cl",
                             {R(q), R(k), R(v), R(o), R(p), R(e), R(den), R(initial), R(final), R(cu), R(records),
                              R(rows), R(segments), R(decays), A(seq_len), A(states), ARG_END}},
-    [KERNEL_JOIN_SEGMENTS] = {"join_segments",
-                              "join_segments.cl",
-                              {R(segments), R(decays), R(final), A(seq_len), A(states), ARG_END}},
     [KERNEL_PROBE_MATRIX] = {"probe_matrix", "probe_matrix.cl", {ARG_END}}, /* probe.c sets its arguments */
 #undef R
 #undef A
@@ -184,6 +181,9 @@ static void add_constants(struct text *text, const struct variant *variant)
 
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         text_format(text, "#define %s %lld\n", numbers[i].name, numbers[i].value);
+    if (matrix_kernel(variant->kernel))
+        text_format(text, "#define SPAN %d\n#define DEPTH %d\n#define SCORED %d\n", tiles->span, tiles->depth,
+                    matrix_scored(variant));
     if (tiles->sub_group != 0)
         text_format(text, "#define SUB_GROUP %d\n", tiles->sub_group);
     text_format(text, "#define DATA %s\n#define GATE %s\n#define OUT %s\n", dtype_name(desc->dtype), variant->gate,
@@ -306,7 +306,6 @@ size_t kernel_local_bytes(const struct variant *variant)
     case KERNEL_STABILIZE: floats = 3 * variant->tiles.group + 1; break;
     case KERNEL_PREPARE_MATRIX:
     case KERNEL_SCAN_MATRIX:
-    case KERNEL_JOIN_SEGMENTS:
     case KERNEL_PROBE_MATRIX:
     case KERNEL_COUNT: break;
     }

@@ -34,7 +34,6 @@ enum kernel_id {
     KERNEL_STABILIZE,
     KERNEL_PREPARE_MATRIX,
     KERNEL_SCAN_MATRIX,
-    KERNEL_JOIN_SEGMENTS,
     KERNEL_PROBE_MATRIX,
     KERNEL_COUNT
 };
@@ -55,6 +54,8 @@ struct tiles {
     int sub_group;              /* work-items of a sub-group; 0: the compiler's choice */
     int value_tiles, key_split; /* matrix engines: sub-groups side by side, and those that share a value column */
     int loaders;                /* matrix engines: sub-groups that only move */
+    int span;                   /* matrix engines: tiles of value columns of a sub-group */
+    int depth;                  /* matrix engines: chunks on their way to a group at once */
     int segments;               /* matrix engines: parts of a sequence that are scanned at once */
     int stages;                 /* matrix engines: chunks in local memory at once */
 };

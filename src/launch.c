@@ -149,6 +149,14 @@ static clattn_status enqueue(const struct call *call, const struct launch *launc
     return CLATTN_SUCCESS;
 }
 
+/* On a queue in order, with an event of every launch. */
+static clattn_status enqueue_each(const struct call *call, cl_command_queue queue, cl_event *each)
+{
+    for (int i = 0; i < call->plan->launch_count; i++)
+        TRY(enqueue(call, &call->plan->launches[i], queue, 0, NULL, &each[i]));
+    return CLATTN_SUCCESS;
+}
+
 /* Each launch after the one before: by the queue's order, or by events where it has none. */
 static clattn_status enqueue_chain(const struct call *call, cl_command_queue queue, int in_order, uint32_t n_wait,
                                    const cl_event *wait, cl_event *event)
@@ -189,6 +197,32 @@ static clattn_status check_queue(const struct clattn_plan *plan, cl_command_queu
     return CLATTN_SUCCESS;
 }
 
+/* The call and its queue, checked; *call is complete but for plan and fixed. */
+static clattn_status bind_call(struct call *call, cl_command_queue queue, const clattn_operands *operands,
+                               int *in_order)
+{
+    TRY(check_queue(call->plan, queue, in_order));
+    TRY(problem_extent(&call->plan->problem, operands, &call->extent, &call->plan->context->log));
+    TRY(bind_operands(call, operands));
+    return bind_workspace(call, &operands->workspace);
+}
+
+clattn_status launch_each(struct clattn_plan *plan, cl_command_queue queue, const clattn_operands *operands,
+                          cl_event *each)
+{
+    struct call call = {.plan = plan, .fixed = {plan->head_decay, {0, 0, 0, 1}}};
+    clattn_status status;
+    int in_order = 1;
+
+    TRY(bind_call(&call, queue, operands, &in_order));
+    if (!in_order)
+        return FAIL(&plan->context->log, INVALID_ARGUMENT, "the queue is out of order");
+    lock_take(&plan->lock);
+    status = enqueue_each(&call, queue, each);
+    lock_give(&plan->lock);
+    return status;
+}
+
 clattn_status launch_all(struct clattn_plan *plan, cl_command_queue queue, const clattn_operands *operands,
                          uint32_t n_wait, const cl_event *wait, cl_event *event)
 {
@@ -196,10 +230,7 @@ clattn_status launch_all(struct clattn_plan *plan, cl_command_queue queue, const
     clattn_status status;
     int in_order = 1;
 
-    TRY(check_queue(plan, queue, &in_order));
-    TRY(problem_extent(&plan->problem, operands, &call.extent, &plan->context->log));
-    TRY(bind_operands(&call, operands));
-    TRY(bind_workspace(&call, &operands->workspace));
+    TRY(bind_call(&call, queue, operands, &in_order));
     lock_take(&plan->lock);
     status = enqueue_chain(&call, queue, in_order, n_wait, wait, event);
     lock_give(&plan->lock);

@@ -28,6 +28,8 @@ enum {
     SUB_GROUPS = 4,
     PREPARE_LANES = 128,
     MOST_STAGES = 2,
+    DEPTH = 3,        /* chunks of 16 tokens that loading sub-groups hold */
+    SIDE_BY_SIDE = 4, /* sub-groups that a group has at least before they become wider */
     MOST_VALUES = 64,
     MOST_SEGMENTS = 32,
     LEAST_SEGMENT = 8, /* chunks */
@@ -38,8 +40,7 @@ enum {
 
 int matrix_kernel(enum kernel_id id)
 {
-    return id == KERNEL_PREPARE_MATRIX || id == KERNEL_SCAN_MATRIX || id == KERNEL_JOIN_SEGMENTS ||
-           id == KERNEL_PROBE_MATRIX;
+    return id == KERNEL_PREPARE_MATRIX || id == KERNEL_SCAN_MATRIX || id == KERNEL_PROBE_MATRIX;
 }
 
 static int round_up(int64_t x, int n)
@@ -76,9 +77,34 @@ static int streams(const struct variant *variant)
     return erases[erase].streams + (decayed(variant) ? erases[erase].own : 0);
 }
 
+/* Whether sub-groups move their values themselves, and may have several tiles of them. */
+static int strips(const struct variant *variant)
+{
+    return variant->engine->span > 1 && variant->problem->rule->erase == ERASE_NONE && variant->tiles.key_split == 1;
+}
+
+int matrix_scored(const struct variant *variant)
+{
+    return strips(variant) && !decayed(variant) && variant->problem->rule->read != READ_BONUS;
+}
+
+static int matrices(const struct variant *variant)
+{
+    return matrix_scored(variant) ? 0 : erases[variant->problem->rule->erase].matrices;
+}
+
+/* Factors of a chunk that a stage has. */
 static int factor_floats(const struct variant *variant)
 {
     return decayed(variant) ? width(variant) : 3 * variant->tiles.chunk + 4;
+}
+
+/* Numbers of 16 bits of the scores that are made in a stage. */
+static int score_numbers(const struct variant *variant)
+{
+    int tiles = variant->tiles.chunk / TILE;
+
+    return matrix_scored(variant) ? tiles * (tiles + 1) / 2 * TILE * TILE : 0;
 }
 
 void matrix_headers(const struct variant *variant, const char *headers[MATRIX_HEADERS])
@@ -98,10 +124,11 @@ void matrix_headers(const struct variant *variant, const char *headers[MATRIX_HE
         values,
         erases[rule->erase].header,
         decay_headers[problem_decay(variant->problem)],
-        variant->kernel == KERNEL_JOIN_SEGMENTS ? "segments.clh"
-        : made(variant)                         ? "rows_made.clh"
-                                                : "rows_raw.clh",
-        variant->gather ? "reads_nothing.clh" : "reads_outputs.clh",
+        made(variant) ? "rows_made.clh" : "rows_raw.clh",
+        variant->gather          ? "reads_nothing.clh"
+        : matrix_scored(variant) ? "reads_scored.clh"
+                                 : "reads_outputs.clh",
+        strips(variant) ? "values_strips.clh" : "values_staged.clh",
         segments,
         variant->tiles.key_split > 1 ? "share_split.clh" : "share_one.clh",
         variant->output,
@@ -116,52 +143,75 @@ void matrix_headers(const struct variant *variant, const char *headers[MATRIX_HE
         headers[i] = list[i];
 }
 
+/* Whether prepare has a use for q and k. */
+static int reads_rows(const struct variant *variant)
+{
+    return matrices(variant) > 0 || variant->problem->desc.flags & CLATTN_QK_L2NORM || made(variant);
+}
+
 static int64_t scan_bytes(const struct variant *variant)
 {
     const struct tiles *t = &variant->tiles;
     int out = strcmp(variant->out, "f32") == 0 ? 4 : 2;
-    int64_t stage = (int64_t)streams(variant) * t->chunk * (width(variant) + PAD) +
-                    t->chunk * (t->block_v * out / 2 + PAD) + 2 * factor_floats(variant);
+    int moved = strips(variant) ? t->value_tiles : 1; /* what values are in */
+    int64_t values = t->chunk * (t->block_v * out / 2 + moved * PAD);
+    int64_t stage = (int64_t)streams(variant) * t->chunk * (width(variant) + PAD) + 2 * factor_floats(variant) +
+                    score_numbers(variant);
     int64_t share = t->key_split > 1 ? (int64_t)t->key_split * t->block_v * 2 * t->chunk : 0;
 
-    return 2 * t->stages * stage + 4 * share;
+    return 2 * t->stages * stage + 2 * (strips(variant) ? 1 : t->stages) * values + 4 * share;
 }
 
 static int64_t prepare_bytes(const struct variant *variant)
 {
     int chunk = variant->tiles.chunk;
     enum erase erase = variant->problem->rule->erase;
-    int64_t halves =
-        erases[erase].tiles * chunk * (width(variant) + PAD) + erases[erase].matrices * chunk * (chunk + PAD);
-    int64_t floats = erases[erase].floats * chunk * (chunk + 4) + (3 + 2 * NORM_LANES) * chunk;
+    int64_t tiles = reads_rows(variant) ? erases[erase].tiles * chunk * (width(variant) + PAD) : 1;
+    int64_t halves = tiles + (matrices(variant) > 0 ? matrices(variant) * chunk * (chunk + PAD) : 1);
+    int matrix_floats =
+        erases[erase].floats - (erase != ERASE_NONE && !made(variant)); /* one lies where the rows were */
+    int64_t floats = matrix_floats * chunk * (chunk + 4) + (3 + 2 * NORM_LANES) * chunk;
 
     floats += decayed(variant) ? chunk * (width(variant) + 4) + chunk * (chunk + 1) * SLICES : 2 * chunk + 1;
     return 2 * halves + 4 * floats;
 }
 
+static int value_groups(const struct variant *variant)
+{
+    return (variant->value_dim + variant->tiles.block_v - 1) / variant->tiles.block_v;
+}
+
+int64_t matrix_segment_floats(const struct variant *variant)
+{
+    return (int64_t)value_groups(variant) * variant->tiles.block_v * width(variant);
+}
+
+int64_t matrix_segment_decay_floats(const struct variant *variant)
+{
+    return decayed(variant) ? width(variant) : 4;
+}
+
 int matrix_groups(const struct variant *variant)
 {
     const struct tiles *t = &variant->tiles;
-    int64_t numbers = variant->problem->desc.key_dim * variant->value_dim;
+    int segments = t->segments - variant->gather; /* what the last adds is of no use to a later one */
 
-    if (variant->kernel == KERNEL_JOIN_SEGMENTS)
-        return (int)((numbers + t->group - 1) / t->group);
-    return variant->kernel == KERNEL_SCAN_MATRIX ? (variant->value_dim + t->block_v - 1) / t->block_v * t->segments : 1;
+    return variant->kernel == KERNEL_SCAN_MATRIX ? value_groups(variant) * segments : 1;
 }
 
 size_t matrix_local_bytes(const struct variant *variant)
 {
     int64_t scratch = variant->engine->scratch * variant->tiles.group;
 
-    if (variant->kernel == KERNEL_JOIN_SEGMENTS)
-        return 0;
     return (size_t)(scratch + (variant->kernel == KERNEL_SCAN_MATRIX ? scan_bytes(variant) : prepare_bytes(variant)));
 }
 
 int64_t matrix_record_floats(const struct variant *variant)
 {
     int64_t chunk = variant->tiles.chunk;
-    return erases[variant->problem->rule->erase].matrices * chunk * chunk / 2 + factor_floats(variant);
+    int64_t factors = factor_floats(variant) + (matrix_scored(variant) ? 4 * chunk : 0);
+
+    return matrices(variant) * chunk * chunk / 2 + factors;
 }
 
 int64_t matrix_row_floats(const struct variant *variant)
@@ -190,11 +240,26 @@ static void cut_group(struct variant *variant)
     const struct engine *engine = variant->engine;
     struct tiles *t = &variant->tiles;
 
-    t->value_tiles = t->block_v / engine->rows;
+    t->depth = t->loaders > 0 ? t->depth : 1;
+    t->span = strips(variant) && t->block_v >= SIDE_BY_SIDE * engine->span * engine->rows ? engine->span : 1;
+    t->value_tiles = t->block_v / (engine->rows * t->span);
     if (variant->kernel == KERNEL_SCAN_MATRIX)
         t->group = engine->lanes * (t->key_split * t->value_tiles + t->loaders);
+    else if (!reads_rows(variant))
+        t->group = engine->lanes;
     else
         t->group = engine->lanes < PREPARE_LANES / SUB_GROUPS ? PREPARE_LANES : engine->lanes * SUB_GROUPS;
+}
+
+static int additive(const struct variant *variant)
+{
+    return variant->problem->rule->erase == ERASE_NONE && variant->problem->desc.steps == 1;
+}
+
+/* Whether twice as many segments would still be long ones. */
+static int long_enough(const struct variant *variant, int segments)
+{
+    return variant->problem->desc.seq_len >= (int64_t)2 * segments * LEAST_SEGMENT * variant->tiles.chunk;
 }
 
 clattn_status matrix_complete(const struct device *device, struct variant *variant)
@@ -203,16 +268,13 @@ clattn_status matrix_complete(const struct device *device, struct variant *varia
     int columns = round_up(variant->value_dim, TILE);
 
     t->block_v = t->block_v < columns ? t->block_v : columns;
+    while (t->segments > 1 && (!additive(variant) || !long_enough(variant, t->segments / 2)))
+        t->segments /= 2;
     cut_group(variant);
     return t->chunk <= most_chunk(variant) && (size_t)t->group <= device->info.max_work_group &&
                    matrix_local_bytes(variant) <= device->info.local_memory
                ? CLATTN_SUCCESS
                : CLATTN_UNSUPPORTED;
-}
-
-static int additive(const struct variant *variant)
-{
-    return variant->problem->rule->erase == ERASE_NONE && variant->problem->desc.steps == 1;
 }
 
 /* Whether scans of that many value columns and segments give nearly every compute unit a group. */
@@ -231,7 +293,7 @@ static void cut_sequence(const struct device *device, struct variant *variant, i
     struct tiles *t = &variant->tiles;
 
     while (!fills(device, variant, columns, t->segments) && t->segments < MOST_SEGMENTS &&
-           variant->problem->desc.seq_len >= 2 * t->segments * LEAST_SEGMENT * t->chunk)
+           long_enough(variant, t->segments))
         t->segments *= 2;
 }
 
@@ -268,12 +330,10 @@ static int key_split(const struct variant *variant)
 static void cut_values(struct variant *variant, int columns)
 {
     struct tiles *t = &variant->tiles;
-    int loaders = variant->engine->loaders;
 
-    if (columns > MOST_VALUES && loaders > 2) /* more sub-groups compute, so that more of their time is hidden */
-        loaders = 2;
     t->block_v = columns;
-    t->loaders = variant->kernel == KERNEL_SCAN_MATRIX ? loaders : 0;
+    t->loaders = variant->kernel == KERNEL_SCAN_MATRIX ? variant->engine->loaders : 0;
+    t->depth = decayed(variant) ? DEPTH : 1;
     cut_group(variant);
 }
 

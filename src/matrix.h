@@ -8,8 +8,11 @@
 int matrix_kernel(enum kernel_id id);
 
 /* The headers of cl/ in order, ending with NULL, ahead of the kernel's file. */
-enum { MATRIX_HEADERS = 14 };
+enum { MATRIX_HEADERS = 15 };
 void matrix_headers(const struct variant *variant, const char *headers[MATRIX_HEADERS]);
+
+/* Whether the scan makes the scores of a chunk itself, so that they are no part of a record. */
+int matrix_scored(const struct variant *variant);
 
 size_t matrix_local_bytes(const struct variant *variant);
 
@@ -19,6 +22,10 @@ int matrix_groups(const struct variant *variant);
 /* Workspace per chunk and head, in floats. */
 int64_t matrix_record_floats(const struct variant *variant);
 int64_t matrix_row_floats(const struct variant *variant); /* 0 where rows stay in the operands */
+
+/* Workspace per segment and head, in floats: its state, and its decay. */
+int64_t matrix_segment_floats(const struct variant *variant);
+int64_t matrix_segment_decay_floats(const struct variant *variant);
 
 /* Tiles by rule of thumb; UNSUPPORTED where nothing fits local memory or the engine does not take the problem. */
 clattn_status matrix_tiles(const struct device *device, struct variant *variant);

@@ -142,10 +142,27 @@ static void bind_pass(struct clattn_plan *plan, struct launch *launch, struct pa
     }
 }
 
+static void describe_matrix_launch(struct text *text, const struct variant *variant)
+{
+    const struct tiles *t = &variant->tiles;
+
+    text_format(text, "  %-10s group %d, chunk %d", kernel_name(variant->kernel), t->group, t->chunk);
+    if (variant->kernel == KERNEL_SCAN_MATRIX)
+        text_format(text,
+                    ", value tile %d by %d sub-groups, key split %d, loaders %d, depth %d, stages %d, segments %d%s",
+                    t->block_v, t->value_tiles, t->key_split, t->loaders, t->depth, t->stages, t->segments,
+                    variant->gather ? ", gathers" : "");
+    text_format(text, ", local %zu bytes\n", kernel_local_bytes(variant));
+}
+
 static void describe_launch(struct text *text, const struct variant *variant)
 {
     const struct tiles *t = &variant->tiles;
 
+    if (matrix_kernel(variant->kernel)) {
+        describe_matrix_launch(text, variant);
+        return;
+    }
     text_format(text,
                 "  %-10s group %d, vec %d, chunk %d, key slice %d, value tile %d, key lanes %d, local %zu bytes\n",
                 kernel_name(variant->kernel), t->group, t->vec, t->chunk, t->block_k, t->block_v, t->lanes_k,

@@ -10,8 +10,8 @@
 enum section {
     SECTION_RECORDS,        /* [slots, heads, record]: what prepare leaves the scan */
     SECTION_ROWS,           /* [slots, heads, …]: rows that prepare_matrix leaves the scan */
-    SECTION_SEGMENTS,       /* [sequences, segments, heads, K, V]: states at the ends of segments */
-    SECTION_SEGMENT_DECAYS, /* [sequences, segments, heads, K]: what a segment leaves of the state before it */
+    SECTION_SEGMENTS,       /* [sequences, segments, heads, …]: the state that each adds */
+    SECTION_SEGMENT_DECAYS, /* [sequences, segments, heads, …]: what a segment leaves of the state before it */
     SECTION_DECAY,          /* [B,T,H]: the stabilised log-decay of mLSTM */
     SECTION_STRENGTH,       /* [B,T,H]: its write strength */
     SECTION_M,              /* [B,T,H]: its stabiliser */
@@ -117,5 +117,8 @@ void plan_reserve_rows(struct clattn_plan *plan);
 /* Binds and enqueues: the rest of clattn_enqueue. */
 clattn_status launch_all(struct clattn_plan *plan, cl_command_queue queue, const clattn_operands *operands,
                          uint32_t n_wait, const cl_event *wait, cl_event *event);
+/* The same on a queue in order, waiting for nothing, with an event of every launch: each has launch_count elements, NULL. */
+clattn_status launch_each(struct clattn_plan *plan, cl_command_queue queue, const clattn_operands *operands,
+                          cl_event *each);
 
 #endif

@@ -4,24 +4,22 @@
 #include "matrix.h"
 #include "probe.h"
 
-enum { MOST_BEYOND = 64, WIDEST_PADDING = 32 };
+enum { MOST_BEYOND = 64 };
 
-/* One pass over all chunks: a scan; or over segments a scan for their states, the joining of these, and the scan. */
+/* One pass over all chunks: a scan; or over segments a scan for what each adds to the state, and the scan. */
 static clattn_status add_scan(struct clattn_plan *plan, struct pass pass, int most_group, struct text *description)
 {
     const clattn_plan_desc *desc = &plan->problem.desc;
-    struct variant scan = plan_variant(plan, KERNEL_SCAN_MATRIX, pass), gather = scan, join = scan;
+    struct variant scan = plan_variant(plan, KERNEL_SCAN_MATRIX, pass), gather = scan;
     int64_t states;
 
     TRY(plan_tiles(plan, &scan, most_group));
     if (scan.tiles.segments > 1) {
         gather.gather = 1;
-        join.kernel = KERNEL_JOIN_SEGMENTS;
         states = (desc->flags & CLATTN_CU_SEQLENS ? desc->sequences : desc->batch) * scan.tiles.segments * desc->heads;
-        plan_reserve(plan, SECTION_SEGMENTS, states * desc->key_dim * scan.value_dim);
-        plan_reserve(plan, SECTION_SEGMENT_DECAYS, states * (desc->key_dim + WIDEST_PADDING));
+        plan_reserve(plan, SECTION_SEGMENTS, states * matrix_segment_floats(&scan));
+        plan_reserve(plan, SECTION_SEGMENT_DECAYS, states * matrix_segment_decay_floats(&scan));
         TRY(plan_add(plan, &gather, pass, GRID_SEQUENCES, most_group, description));
-        TRY(plan_add(plan, &join, pass, GRID_SEQUENCES, most_group, description));
     }
     return plan_add(plan, &scan, pass, GRID_SEQUENCES, most_group, description);
 }
@@ -54,12 +52,14 @@ static clattn_status add(struct clattn_plan *plan, int most_group, struct text *
 }
 
 /* clang-format off */
-enum { PREPARE = 1 << KERNEL_PREPARE_MATRIX, SCAN = 1 << KERNEL_SCAN_MATRIX | 1 << KERNEL_JOIN_SEGMENTS };
+enum { PREPARE = 1 << KERNEL_PREPARE_MATRIX, SCAN = 1 << KERNEL_SCAN_MATRIX };
 static const struct parameter parameters[] = {
     {"chunk",          PREPARE | SCAN, offsetof(struct tiles, chunk),     {16, 32, BY_THUMB}},
     {"scan.block_v",   SCAN,           offsetof(struct tiles, block_v),   {16, 32, 64, 128, BY_THUMB}},
-    {"scan.key_split", SCAN,           offsetof(struct tiles, key_split), {1, 2, BY_THUMB}},
+    {"key_split",      PREPARE | SCAN, offsetof(struct tiles, key_split), {1, 2, BY_THUMB}},
     {"scan.loaders",   SCAN,           offsetof(struct tiles, loaders),   {0, 2, 4, BY_THUMB}},
+    {"scan.depth",     SCAN,           offsetof(struct tiles, depth),     {1, 3, BY_THUMB}},
+    {"scan.segments",  SCAN,           offsetof(struct tiles, segments),  {1, 2, 4, 8, BY_THUMB}},
     {"scan.stages",    SCAN,           offsetof(struct tiles, stages),    {1, 2, BY_THUMB}},
     {NULL, 0, 0, {BY_THUMB}},
 };

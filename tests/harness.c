@@ -1,7 +1,7 @@
 #include "harness.h"
 
 #include "opencl.h"
-
+#include "plan.h"
 #include "reference/number.h"
 #include "rule.h"
 
@@ -225,4 +225,14 @@ struct opencl *test_opencl_table(void)
         struct opencl *open;
     } pointer = {opencl_get()};
     return pointer.open;
+}
+
+void test_tuned_set(struct tuned *tuned, const char *name, int value)
+{
+    for (int i = 0; tuned->solver->parameters[i].name != NULL; i++)
+        if (strcmp(tuned->solver->parameters[i].name, name) == 0) {
+            tuned->values[i] = value;
+            return;
+        }
+    fail_msg("%s has no parameter %s", tuned->solver->name, name);
 }

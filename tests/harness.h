@@ -70,6 +70,10 @@ void test_take(struct check_tensors *part, const struct check_tensors *whole, st
 
 const char *test_rule_name(clattn_rule rule);
 
+struct tuned;
+/* One parameter of a solver's point; the test fails when the solver has none of that name. */
+void test_tuned_set(struct tuned *tuned, const char *name, int value);
+
 /* The library's own table of OpenCL functions, to put others in their place: it is not const where it is defined. */
 struct opencl *test_opencl_table(void);
 

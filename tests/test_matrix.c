@@ -3,6 +3,7 @@
 #include "harness.h"
 
 #include "opencl.h"
+#include "plan.h"
 #include "rule.h"
 
 #include <stdio.h>
@@ -30,6 +31,7 @@ static const struct check_case
     narrow = { "narrow", 1, 17, 1, 1,  5,  3, LAST,             USUAL, NULL, 0, 0, 0, 0, 0 },
     packed = { "packed", 1, 69, 4, 2, 64, 48, BOTH | CU,        USUAL, gaps, 4, 0, 0, 0, 0 },
     long64 = { "packed", 1, 69, 3, 1, 40, 20, LAST | VK | CU64, HARD,  gaps, 4, 0, 1, 0, 0 },
+    spans  = { "spans",  1, 530, 1, 1, 32, 128, BOTH | VK | NORM, HARD, NULL, 0, 0, 0, 0, 0 },
     parts  = { "parts",  1, 300, 1, 1, 32, 16, BOTH | VK,      HARD,  NULL, 0, 0, 0, 0, 0 }; /* long enough for segments */
 
 static const struct row {
@@ -39,27 +41,30 @@ static const struct row {
     int32_t chunk;
     const struct check_case *shape;
     int strided; /* also as strided views */
+    int columns; /* of a group, and as many segments as fill a device with few of those; 0: by rule of thumb */
 } rows[] = {
-    { "nvidia",    "gated_delta_rule",    0, CLATTN_BF16, 32, &tail,   1 },
-    { "nvidia",    "gated_delta_rule",    0, CLATTN_F16,  16, &packed, 0 },
-    { "nvidia",    "retention",           0, CLATTN_F16,  32, &odd,    1 },
-    { "nvidia",    "linear_attn",         4, CLATTN_BF16, 32, &long64, 0 }, /* elu1 normalize */
-    { "nvidia",    "gated_delta_product", 1, CLATTN_F16,  32, &tail,   0 }, /* 2 steps */
-    { "nvidia",    "kda",                 0, CLATTN_BF16, 16, &odd,    1 },
-    { "nvidia",    "rwkv6",               0, CLATTN_F16,  16, &wide,   0 },
-    { "nvidia",    "rwkv7",               0, CLATTN_BF16, 16, &tail,   0 },
-    { "nvidia",    "gdn2",                0, CLATTN_F16,  16, &narrow, 0 },
-    { "nvidia",    "gla",                 0, CLATTN_BF16, 16, &parts,  0 },
-    { "amd_cdna",  "gated_delta_rule",    0, CLATTN_BF16, 32, &odd,    1 },
-    { "amd_cdna",  "rwkv7",               0, CLATTN_F16,  16, &packed, 0 },
-    { "amd_rdna3", "gated_delta_rule",    0, CLATTN_F16,  32, &packed, 0 },
-    { "amd_rdna3", "kda",                 0, CLATTN_BF16, 16, &wide,   0 },
-    { "amd_rdna4", "gated_delta_rule",    0, CLATTN_BF16, 16, &long64, 0 },
-    { "amd_rdna4", "rwkv6",               0, CLATTN_F16,  16, &tail,   0 },
-    { "intel_8",   "gated_delta_rule",    0, CLATTN_BF16, 32, &wide,   0 },
-    { "intel_8",   "dplr",                0, CLATTN_F16,  16, &odd,    1 },
-    { "intel_16",  "gated_delta_product", 2, CLATTN_F16,  32, &packed, 0 }, /* 3 steps ungated */
-    { "intel_16",  "comba",               0, CLATTN_BF16, 16, &odd,    0 },
+    { "nvidia",    "gated_delta_rule",    0, CLATTN_BF16, 32, &tail,   1, 0 },
+    { "nvidia",    "gated_delta_rule",    0, CLATTN_F16,  16, &packed, 0, 0 },
+    { "nvidia",    "retention",           0, CLATTN_F16,  32, &odd,    1, 0 },
+    { "nvidia",    "linear_attn",         4, CLATTN_BF16, 32, &long64, 0, 0 }, /* elu1 normalize */
+    { "nvidia",    "gated_delta_product", 1, CLATTN_F16,  32, &tail,   0, 0 }, /* 2 steps */
+    { "nvidia",    "kda",                 0, CLATTN_BF16, 16, &odd,    1, 0 },
+    { "nvidia",    "rwkv6",               0, CLATTN_F16,  16, &wide,   0, 0 },
+    { "nvidia",    "rwkv7",               0, CLATTN_BF16, 16, &tail,   0, 0 },
+    { "nvidia",    "gdn2",                0, CLATTN_F16,  16, &narrow, 0, 0 },
+    { "nvidia",    "gla",                 0, CLATTN_BF16, 16, &parts,  0, 0 },
+    { "nvidia",    "simple_gla",          0, CLATTN_BF16, 32, &spans,  0, 128 },
+    { "nvidia",    "linear_attn",         4, CLATTN_F16,  16, &spans,  0, 128 }, /* elu1 normalize */
+    { "amd_cdna",  "gated_delta_rule",    0, CLATTN_BF16, 32, &odd,    1, 0 },
+    { "amd_cdna",  "rwkv7",               0, CLATTN_F16,  16, &packed, 0, 0 },
+    { "amd_rdna3", "gated_delta_rule",    0, CLATTN_F16,  32, &packed, 0, 0 },
+    { "amd_rdna3", "kda",                 0, CLATTN_BF16, 16, &wide,   0, 0 },
+    { "amd_rdna4", "gated_delta_rule",    0, CLATTN_BF16, 16, &long64, 0, 0 },
+    { "amd_rdna4", "rwkv6",               0, CLATTN_F16,  16, &tail,   0, 0 },
+    { "intel_8",   "gated_delta_rule",    0, CLATTN_BF16, 32, &wide,   0, 0 },
+    { "intel_8",   "dplr",                0, CLATTN_F16,  16, &odd,    1, 0 },
+    { "intel_16",  "gated_delta_product", 2, CLATTN_F16,  32, &packed, 0, 0 }, /* 3 steps ungated */
+    { "intel_16",  "comba",               0, CLATTN_BF16, 16, &odd,    0, 0 },
 };
 /* clang-format on */
 
@@ -86,14 +91,14 @@ static int close_engine(void **state)
 /* ---- Strided views ------------------------------------------------------------------------------------------------ */
 
 /* A tensor in a buffer, `gap` elements after each token where it has tokens. */
-struct view {
+struct strided {
     unsigned char *image;
     size_t rows, row, step; /* bytes */
     cl_mem buffer;
 };
 
-static void view_create(struct view *view, clattn_operand *operand, const struct check_tensor *tensor, const char *dims,
-                        int64_t gap)
+static void view_create(struct strided *view, clattn_operand *operand, const struct check_tensor *tensor,
+                        const char *dims, int64_t gap)
 {
     size_t element = tensor->bytes / (size_t)check_count(&tensor->info);
     int tokens = dims[0] == 'B';
@@ -119,7 +124,7 @@ static void view_create(struct view *view, clattn_operand *operand, const struct
 }
 
 /* Takes an output back; every gap is as it was. */
-static void view_finish(struct view *view, struct check_tensor *tensor)
+static void view_finish(struct strided *view, struct check_tensor *tensor)
 {
     unsigned char *seen = malloc(view->rows * view->step);
 
@@ -142,7 +147,7 @@ static void run_strided(struct check_tensors *tensors, int64_t gap)
 {
     const struct opencl *cl = opencl_get();
     struct operand_row list[CLATTN_OPERAND_COUNT];
-    struct view views[CLATTN_OPERAND_COUNT];
+    struct strided views[CLATTN_OPERAND_COUNT];
     int count = rule_operands(&tensors->desc, list);
     clattn_operands operands = {.batch = 0};
     clattn_plan *plan;
@@ -176,6 +181,24 @@ static void check_strided(const struct check_tensors *expected, const struct che
 
 /* ---- Rows of the table -------------------------------------------------------------------------------------------- */
 
+/* Runs the tensors, and says how. */
+static void run(const struct row *row, struct check_tensors *tensors, char *text, size_t size)
+{
+    struct tuned tuned = tuned_default(&solver_matrix_scan);
+    clattn_plan *plan;
+
+    if (row->columns == 0) {
+        assert_status(check_run(tensors, &device, text, size, test_log, NULL), SUCCESS);
+        return;
+    }
+    test_tuned_set(&tuned, "scan.block_v", row->columns);
+    test_tuned_set(&tuned, "scan.segments", 4);
+    assert_status(plan_create(&plan, device.context, &tensors->desc, &tuned, NULL), SUCCESS);
+    assert_status(clattn_plan_describe(plan, text, size), SUCCESS);
+    assert_status(check_run_plan(tensors, &device, plan, test_log, NULL), SUCCESS);
+    clattn_plan_destroy(plan);
+}
+
 static void test_row(void **state)
 {
     const struct row *row = *state;
@@ -188,10 +211,10 @@ static void test_row(void **state)
     test_make(&tensors, &desc, row->shape->gates, row->shape->cu_seqlens);
     assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
     test_log_clear();
-    assert_status(check_run(&tensors, &device, text, sizeof text, test_log, NULL), SUCCESS);
+    run(row, &tensors, text, sizeof text);
     if (strstr(text, "matrix") == NULL)
         fail_msg("%s %s: not on the matrix engine:\n%s", row->rule, row->shape->name, text);
-    if (row->shape == &parts && strstr(text, "join_segments") == NULL)
+    if ((row->shape == &parts || row->columns > 0) && strstr(text, "gathers") == NULL)
         fail_msg("%s %s: not in segments:\n%s", row->rule, row->shape->name, text);
     snprintf(what, sizeof what, "%s, variant %d, %s, chunk %d", row->rule, row->variant, row->shape->name, row->chunk);
     test_compare_all(&tensors, &expected, check_bound(row->dtype), what);

@@ -171,13 +171,6 @@ static void test_faults(void **state)
 
 /* ---- Validation ---- */
 
-static void set(struct tuned *tuned, const char *name, int value)
-{
-    for (int i = 0; tuned->solver->parameters[i].name != NULL; i++)
-        if (strcmp(tuned->solver->parameters[i].name, name) == 0)
-            tuned->values[i] = value;
-}
-
 /* Initial states are forgotten: right on the timed problem, which has none, and yet never a winner. */
 static cl_program CL_API_CALL forget_states(cl_context context, cl_uint n, const char **text, const size_t *length,
                                             cl_int *error)
@@ -206,8 +199,8 @@ static void test_validation(void **state)
     double error = 0;
 
     (void)state;
-    set(&tuned, "chunk", 64);
-    set(&tuned, "vec", 16);
+    test_tuned_set(&tuned, "chunk", 64);
+    test_tuned_set(&tuned, "vec", 16);
     test_opencl_table()->CreateProgramWithSource = forget_states;
     assert_status(trial_open(&trial, &test_device, &solver_chunk_scan, &desc, (struct log){test_log, NULL}), SUCCESS);
     trial.short_tensors.desc.seq_len = trial.tensors.desc.seq_len;
@@ -216,7 +209,7 @@ static void test_validation(void **state)
     outcome = trial_validate(&trial, &tuned, &error);
     assert_true(outcome == TRIAL_WRONG || outcome == TRIAL_FAILED);
     test_opencl_table()->CreateProgramWithSource = real.CreateProgramWithSource;
-    set(&tuned, "chunk", 8);
+    test_tuned_set(&tuned, "chunk", 8);
     assert_int_equal(trial_validate(&trial, &tuned, &error), TRIAL_TIMED);
     clattn_plan_destroy(plan);
     trial_close(&trial);
@@ -233,7 +226,7 @@ static void test_journal(void **state)
     FILE *file;
 
     (void)state;
-    set(&two, "chunk", 32);
+    test_tuned_set(&two, "chunk", 32);
     snprintf(path, sizeof path, "%s/journal", folder != NULL ? folder : ".");
     remove(path);
     test_log_clear();

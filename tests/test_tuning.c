@@ -35,16 +35,6 @@ static int forget(void **state)
     return 0;
 }
 
-static void set(struct tuned *tuned, const char *name, int value)
-{
-    for (int i = 0; tuned->solver->parameters[i].name != NULL; i++)
-        if (strcmp(tuned->solver->parameters[i].name, name) == 0) {
-            tuned->values[i] = value;
-            return;
-        }
-    fail_msg("%s has no parameter %s", tuned->solver->name, name);
-}
-
 /* An entry that fits desc on the device under test. */
 static struct tuning_entry some_entry(int chunk)
 {
@@ -58,7 +48,7 @@ static struct tuning_entry some_entry(int chunk)
     entry.seq_len = 20;
     entry.time_ms = 1.5;
     entry.default_ms = 2.25;
-    set(&entry.tuned, "chunk", chunk);
+    test_tuned_set(&entry.tuned, "chunk", chunk);
     return entry;
 }
 
@@ -156,7 +146,7 @@ static void test_damaged_text(void **state)
     size_t size;
 
     (void)state;
-    set(&entry.tuned, "scan.block_v", 16);
+    test_tuned_set(&entry.tuned, "scan.block_v", 16);
     assert_status(tuning_table_put(&table, &entry), SUCCESS);
     json = tuning_table_print(&table);
     size = strlen(json);
@@ -288,7 +278,7 @@ static void test_impossible(void **state)
     assert_describes("chunk 64,");
     if (!test_device.context->device.serial)
         return;
-    set(&entry.tuned, "scan.group", 64);
+    test_tuned_set(&entry.tuned, "scan.group", 64);
     put(LAYER_FILE, &entry);
     assert_describes("tiles by rule of thumb");
 }
