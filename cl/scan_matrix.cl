@@ -61,12 +61,12 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
         local const float *factors = stage_factors(stage);
         chain_t R[SPAN * KT], D[SPAN * NT];
 
+        values_turn(row);
         engine_sync_all();
         if (LOADERS == 0)
             move_step(row, 0);
         if (STAGES == 1)
             engine_sync_all();
-        values_turn(row);
         engine_unrolled for (int i = 0; i < SPAN * KT; i++) R[i] = chain_of(m, S[i]);
         erase_reads(stage);
         read_start();
