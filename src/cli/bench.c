@@ -142,7 +142,7 @@ static int make_desc(const struct settings *settings, clattn_rule rule, const st
                      clattn_plan_desc *full)
 {
     clattn_plan_desc desc = settings->desc;
-    struct sink sink = {""};
+    struct sink sink = {.error = ""};
     clattn_status status;
 
     desc.rule = rule;

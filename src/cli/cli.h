@@ -15,9 +15,9 @@ int bad(const char *format, ...) PRINTF_LIKE(1, 2);
 int failed(const char *format, ...) PRINTF_LIKE(1, 2);
 void warn(const char *format, ...) PRINTF_LIKE(1, 2);
 
-/* Keeps the first error that the library logs and prints its warnings: pass sink_log with a struct sink. */
+/* Keeps the first error and the first warning that the library logs, and prints warnings: pass sink_log with a struct sink. */
 struct sink {
-    char error[1024];
+    char error[1024], warning[1024];
 };
 void sink_log(void *user, clattn_log_level level, const char *message);
 /* Prints "WHERE: what the library said", forgets it, and is the exit code that the status means. */

@@ -67,7 +67,7 @@ static int write_tensors(const struct check_tensors *tensors, const struct setti
 int make_input_main(struct settings *settings)
 {
     struct check_tensors tensors = {.desc = {.rule = CLATTN_RULE_NONE}};
-    struct sink sink = {""};
+    struct sink sink = {.error = ""};
     clattn_plan_desc desc, full;
     clattn_status result;
     int status;

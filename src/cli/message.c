@@ -58,7 +58,11 @@ void sink_log(void *user, clattn_log_level level, const char *message)
         if (sink->error[0] == '\0')
             snprintf(sink->error, sizeof sink->error, "%s", message);
         break;
-    case CLATTN_LOG_WARNING: warn("%s", message); break;
+    case CLATTN_LOG_WARNING:
+        if (sink->warning[0] == '\0')
+            snprintf(sink->warning, sizeof sink->warning, "%s", message);
+        warn("%s", message);
+        break;
     case CLATTN_LOG_INFO: break;
     }
 }

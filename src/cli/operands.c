@@ -137,7 +137,7 @@ static clattn_dtype common_gate_dtype(const struct binding *binding, const struc
 
 static int derive(const struct binding *binding, const struct settings *settings, struct problem *problem)
 {
-    struct sink sink = {""};
+    struct sink sink = {.error = ""};
     const struct log log = {sink_log, &sink};
     clattn_plan_desc desc = settings->desc;
     clattn_status status;

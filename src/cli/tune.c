@@ -99,7 +99,7 @@ static int make_desc(struct tuning *tuning, clattn_rule rule, const struct shape
 {
     struct shape sizes = *shape;
     struct problem problem;
-    struct sink sink = {""};
+    struct sink sink = {.error = ""};
     const struct log log = {sink_log, &sink};
     clattn_status status;
     char group[32];

@@ -102,7 +102,7 @@ int tune_export(const struct settings *settings, const char *path)
 
 int tune_import(const struct settings *settings, const char *path)
 {
-    struct sink sink = {""};
+    struct sink sink = {.error = ""};
     const struct log log = {sink_log, &sink};
     struct tuning_table table;
     int status = read_table(settings->import_from, &table);

@@ -27,7 +27,8 @@ static const struct column row_columns[] = {
 static const struct column case_columns[] = {
     {"case", "case", COLUMN_WORD, 0},         {"mode", "mode", COLUMN_WORD, 0},
     {"error", "error", COLUMN_SCIENTIFIC, 1}, {"operand", "operand", COLUMN_WORD, 0},
-    {"message", "message", COLUMN_WORD, 0},   {"ok", "result", COLUMN_WORD, 0},
+    {"solver", "solver", COLUMN_WORD, 0},     {"message", "message", COLUMN_WORD, 0},
+    {"ok", "result", COLUMN_WORD, 0},
 };
 
 /* How one problem went in one mode. */
@@ -36,7 +37,8 @@ struct outcome {
     clattn_mode mode;
     double error; /* infinite when it did not run */
     clattn_operand_id operand;
-    const char *message; /* why it did not run; NULL */
+    const char *solver;  /* NULL: the reference, or none */
+    const char *message; /* why it did not run, or not as it should have; NULL */
 };
 
 /* The row at hand: a rule and a type. */
@@ -81,7 +83,7 @@ static void record(struct verify *verify, const struct outcome *outcome)
 {
     struct row *row = &verify->row;
     double bound = check_bound(row->dtype);
-    int ok = outcome->error <= bound;
+    int ok = outcome->error <= bound && outcome->message == NULL;
     cJSON *object = cJSON_CreateObject();
 
     if (row->cases++ == 0 || outcome->error > row->worst) {
@@ -100,8 +102,28 @@ static void record(struct verify *verify, const struct outcome *outcome)
         cJSON_AddStringToObject(object, "message", outcome->message);
     else
         cJSON_AddStringToObject(object, "operand", operand_name(outcome->operand));
+    if (outcome->solver != NULL)
+        cJSON_AddStringToObject(object, "solver", outcome->solver);
     cJSON_AddBoolToObject(object, "ok", ok);
     cJSON_AddItemToArray(row->outcomes, object);
+}
+
+/* The solver that a plan's description names, cut out of it; NULL for none. */
+static const char *solver_of(char *plan)
+{
+    char *name = strstr(plan, "\nsolver ");
+
+    if (name == NULL)
+        return NULL;
+    name += strlen("\nsolver ");
+    name[strcspn(name, ",\n")] = '\0';
+    return name;
+}
+
+/* What must not pass though the results are right: a solver that the library turned down for wrong ones. */
+static const char *complaint(const struct sink *sink)
+{
+    return strstr(sink->warning, "wrong results") != NULL ? "a solver gave wrong results and another was taken" : NULL;
 }
 
 /* One mode of a problem whose answer is known. */
@@ -109,17 +131,18 @@ static void check_mode(struct verify *verify, struct check_tensors *tensors, con
                        struct outcome *outcome)
 {
     struct target *target = &verify->target;
-    char plan[64];
+    char plan[4096] = "";
     clattn_status status;
 
     tensors->desc.mode = outcome->mode;
-    target->sink.error[0] = '\0';
+    target->sink.error[0] = target->sink.warning[0] = '\0';
     if (target->reference)
         status = target_run(target, tensors, plan, sizeof plan);
     else
-        status = check_run(tensors, &target->device, NULL, 0, sink_log, &target->sink);
+        status = check_run(tensors, &target->device, plan, sizeof plan, sink_log, &target->sink);
     outcome->error = (double)INFINITY;
-    outcome->message = NULL;
+    outcome->message = complaint(&target->sink);
+    outcome->solver = solver_of(plan);
     if (status == CLATTN_SUCCESS)
         outcome->error = check_error(tensors, expected, &outcome->operand);
     else
