@@ -20,23 +20,30 @@ prepare_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4
     long slot = get_group_id(0);
     global uint *record = records + records_at.x + (slot * heads + chunk.at.head) * MATRIX_RECORD;
     global uint *factors = record + MATRICES * MATRIX_FRAGS;
+    rows_t held[TILES];
 
     if (chunk.count <= 0)
         return;
     if (ROWS_READ) {
-        fill_queries(stream_tile(STREAM_Q), q + at_row(q_at, chunk.at.batch, chunk.at.first, chunk.at.qk_head), q_at.z, chunk);
-        fill_rows(stream_tile(STREAM_K), write_row(k, chunk, chunk.at.qk_head), k_at.z, chunk.count);
+        if (STEPS == 1)
+            fetch_operand(STREAM_Q, q, chunk.at.qk_head);
+        fetch_operand(STREAM_K, k, chunk.at.qk_head);
     }
-    erase_fill(chunk);
+    erase_rows_fetch(chunk);
+    decay_load(chunk);
+    for_each_after(i, CHUNK, GROUP / 2) strength[i] = write_strength(chunk, i);
+    if (ROWS_READ) {
+        if (STEPS == 1)
+            put_operand(STREAM_Q);
+        else
+            queries_put(stream_tile(STREAM_Q), q + at_row(q_at, chunk.at.batch, chunk.at.first, chunk.at.qk_head), q_at.z, chunk);
+        put_operand(STREAM_K);
+    }
+    erase_rows_put(chunk);
     values_make(chunk);
     if (MATRICES > 0)
         upper_zero(halves);
-    decay_load(chunk);
-    for_each(i, CHUNK)
-    {
-        norm_q[i] = norm_k[i] = 1;
-        strength[i] = write_strength(chunk, i);
-    }
+    for_each(i, CHUNK) norm_q[i] = norm_k[i] = 1;
     SYNC();
     decay_sum();
     rows_norms();
