@@ -9,7 +9,7 @@ prepare_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4
 {
     LOCAL_NUMBERS(tiles, or_none(ROWS_READ * TILES * STREAM))
     LOCAL_NUMBERS(halves, or_none(MATRICES * CHUNK * HP))
-    local float norm_q[CHUNK], norm_k[CHUNK], norm_part[2 * CHUNK * NORM_LANES];
+    local float norm_q[CHUNK], norm_k[CHUNK];
     local float strength[CHUNK] __attribute__((aligned(16)));
     ERASE_PREPARE_LOCALS
     DECAY_PREPARE_LOCALS

@@ -34,8 +34,7 @@ enum {
     MOST_SEGMENTS = 32,
     LEAST_SEGMENT = 8, /* chunks */
     FILLED = 9,        /* tenths of the compute units that count as all of them */
-    SLICES = 8,
-    NORM_LANES = 4
+    SLICES = 8
 };
 
 int matrix_kernel(enum kernel_id id)
@@ -170,7 +169,7 @@ static int64_t prepare_bytes(const struct variant *variant)
     int64_t halves = tiles + (matrices(variant) > 0 ? matrices(variant) * chunk * (chunk + PAD) : 1);
     int matrix_floats =
         erases[erase].floats - (erase != ERASE_NONE && !made(variant)); /* one lies where the rows were */
-    int64_t floats = matrix_floats * chunk * (chunk + 4) + (3 + 2 * NORM_LANES) * chunk;
+    int64_t floats = matrix_floats * chunk * (chunk + 4) + 3 * chunk;
 
     floats += decayed(variant) ? chunk * (width(variant) + 4) + chunk * (chunk + 1) * SLICES : 2 * chunk + 1;
     return 2 * halves + 4 * floats;
