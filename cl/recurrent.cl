@@ -2,6 +2,8 @@
  *     S = D S;  S = S - e (pᵀ S);  S = S + k xᵀ;  o = Sᵀ q
  * One group: BV value columns of one head of one sequence. A lane holds VEC columns of KL channels; LANES_K lanes share a
  * column. CHUNK is 1: a row of a tile is the token's. */
+#include "token.clh"
+
 #define KL (KP / LANES_K)
 #define lanes_sum(x) lanes_sum_(lanes_part, x)
 
@@ -21,6 +23,25 @@ WORD vec lanes_sum_(local float *part, vec x)
     return sum;
 }
 
+/* Norms of the token's q and k: every lane some of the squares, then a lane each the sum. */
+WORD void token_squares(local float *parts, global const data_t *x)
+{
+    for_each(i, TOKEN_PARTS)
+    {
+        vec y = data_row(x, i * VEC, KEY_DIM);
+        parts[i] = vec_sum(y * y);
+    }
+}
+#define token_norms(norms, chunk)                                                                                     \
+    do {                                                                                                              \
+        if (L2NORM) {                                                                                                 \
+            token_squares(squares, token_row(q, chunk, chunk.at.qk_head));                                            \
+            token_squares(squares + TOKEN_PARTS, write_row(k, chunk, chunk.at.qk_head));                              \
+            SYNC();                                                                                                   \
+        }                                                                                                             \
+        for_each(i, 2)(norms)[i] = L2NORM ? rsqrt(token_sum(squares + i * TOKEN_PARTS) + 1e-6f) : 1;                  \
+    } while (0)
+
 KERNEL
 recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
           global out_t *o, long4 o_at, global const gate_t *g, long4 g_at, global const gate_t *gv, long4 gv_at,
@@ -29,7 +50,12 @@ recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at
           long4 den_at, global const float *initial, long4 initial_at, global float *final, long4 final_at,
           global const int *cu, long4 cu_at, int seq_len, float scale, int states)
 {
-    local float row_q[RP], row_k[RP], row_x[BV], factors[FACTORS], lanes_part[GROUP * VEC];
+    LOCAL_FLOATS(row_q, RP)
+    LOCAL_FLOATS(row_k, RP)
+    LOCAL_FLOATS(row_x, BV)
+    LOCAL_FLOATS(lanes_part, GROUP *VEC)
+    local float factors[FACTORS];
+    local float squares[1 + L2NORM * 2 * TOKEN_PARTS];
     DECAY_LOCALS
     ERASE_TOKEN_LOCALS
     READ_TOKEN_LOCALS
@@ -44,8 +70,7 @@ recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at
         vec x, delta, predicted = 0, out = 0, fade = mix_token(c0, c, chunk);
 
         SYNC();
-        query_norms(norm_of_q(factors), q, chunk);
-        key_norms(norm_of_k(factors), k, chunk);
+        token_norms(norm_of_q(factors), chunk);
         for_each(i, 1) strength_of(factors)[0] = write_strength(chunk, 0);
         SYNC();
         query_rows(row_q, norm_of_q(factors), q, 0, chunk, scale);

@@ -68,13 +68,14 @@ static void shared_tiles(const struct device *device, struct variant *variant, i
 {
     struct tiles *tiles = &variant->tiles;
     int64_t wanted = 2 * (int64_t)device->info.compute_units;
+    int most_columns = variant->kernel != KERNEL_RECURRENT ? 16 : device->sub_group != 0 ? 32 : 64;
     int two_streams = variant->kernel == KERNEL_SCAN && variant->problem->rule->erase == ERASE_LOW_RANK;
 
     tiles->vec = SHARED_VEC;
     tiles->pad = SHARED_VEC;
     tiles->lanes_k = 1;
     tiles->block_k = slice(variant->problem->desc.key_dim, two_streams ? 16 : 32, SHARED_VEC);
-    tiles->block_v = lower(round_up(variant->value_dim, SHARED_VEC), variant->kernel == KERNEL_RECURRENT ? 32 : 16);
+    tiles->block_v = lower(round_up(variant->value_dim, SHARED_VEC), most_columns);
     while (tiles->block_v > 2 * SHARED_VEC && groups(variant, tiles->block_v) < wanted)
         tiles->block_v = round_up(tiles->block_v / 2, SHARED_VEC);
     tiles->group = lower(64, most_group);
