@@ -38,8 +38,9 @@ WORD void token_squares(local float *parts, global const data_t *x)
             token_squares(squares, token_row(q, chunk, chunk.at.qk_head));                                            \
             token_squares(squares + TOKEN_PARTS, write_row(k, chunk, chunk.at.qk_head));                              \
             SYNC();                                                                                                   \
-        }                                                                                                             \
-        for_each(i, 2)(norms)[i] = L2NORM ? rsqrt(token_sum(squares + i * TOKEN_PARTS) + 1e-6f) : 1;                  \
+            for_each(i, 2)(norms)[i] = rsqrt(token_sum(squares + i * TOKEN_PARTS) + 1e-6f);                           \
+        } else                                                                                                        \
+            for_each(i, 1)(norms)[0] = (norms)[1] = 1;                                                                \
     } while (0)
 
 KERNEL
