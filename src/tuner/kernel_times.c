@@ -2,16 +2,10 @@
 
 #include "context.h"
 #include "plan.h"
+#include "tuner/timing.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
 
 static double event_time(const struct opencl *cl, cl_event event, cl_profiling_info which, int *known)
 {
@@ -58,9 +52,8 @@ clattn_status kernel_times(struct kernel_times *times, struct clattn_plan *plan,
     }
     times->count = status == CLATTN_SUCCESS && known ? plan->launch_count : 0;
     for (int i = 0; i < times->count; i++) {
-        qsort(seconds + (size_t)i * runs, runs, sizeof *seconds, by_size);
         times->names[i] = kernel_name(plan->launches[i].id);
-        times->seconds[i] = seconds[(size_t)i * runs + runs / 2];
+        times->seconds[i] = timing_median(seconds + (size_t)i * runs, runs);
     }
     free(seconds);
     return status;

@@ -75,13 +75,18 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void summarize(double *samples, size_t count, struct timing *timing)
+double timing_median(double *samples, size_t count)
 {
     qsort(samples, count, sizeof *samples, by_size);
+    return (samples[(count - 1) / 2] + samples[count / 2]) / 2;
+}
+
+static void summarize(double *samples, size_t count, struct timing *timing)
+{
+    timing->median = timing_median(samples, count);
     timing->runs = count;
     timing->min = samples[0];
     timing->max = samples[count - 1];
-    timing->median = (samples[(count - 1) / 2] + samples[count / 2]) / 2;
     timing->spread = (samples[count - 1 - count / 4] - samples[count / 4]) / timing->median;
 }
 
