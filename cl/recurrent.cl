@@ -51,7 +51,11 @@ recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at
           long4 den_at, global const float *initial, long4 initial_at, global float *final, long4 final_at,
           global const int *cu, long4 cu_at, int seq_len, float scale, int states)
 {
-    local float row_q[RP], row_k[RP], row_x[BV], factors[FACTORS], lanes_part[GROUP * VEC];
+    LOCAL_FLOATS(row_q, RP)
+    LOCAL_FLOATS(row_k, RP)
+    LOCAL_FLOATS(row_x, BV)
+    LOCAL_FLOATS(lanes_part, GROUP *VEC)
+    local float factors[FACTORS];
     local float squares[1 + L2NORM * 2 * TOKEN_PARTS];
     DECAY_LOCALS
     ERASE_TOKEN_LOCALS

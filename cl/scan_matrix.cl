@@ -5,7 +5,8 @@
  *     Sᵀ = e^(G_C) Sᵀ + Dᵀ (K o e^(G_C - G))
  * A sub-group: SPAN times ACC_ROWS value columns and 1/KEY_SPLIT of the channels of one head of one sequence. A chunk's rows and
  * factors are staged for the whole group, its values too (values_staged.clh) or each sub-group fetches its own
- * (values_strips.clh); its T and A a sub-group fetches by itself, a chunk ahead, or A is made in the stage (reads_scored.clh). */
+ * (values_strips.clh); its T and A a sub-group fetches by itself, a chunk ahead, or A is made in the stage (reads_scored.clh). O may
+ * be left to other sub-groups (reads_apart.clh). */
 KERNEL
 scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
             global out_t *o, long4 o_at, global const data_t *p, long4 p_at, global const data_t *e, long4 e_at,
@@ -16,6 +17,7 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
 {
     LOCAL_NUMBERS(stages, STAGES * STAGE)
     VALUE_LOCALS
+    READ_LOCALS
     SHARE_LOCALS
     ENGINE_LOCALS
     engine_t m = engine_begin();
@@ -25,7 +27,7 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
     place at = segment_place(whole, segment_row);
     long slot = slot_of(whole, seq_len) + segment_row / CHUNK, next_record = (long)heads * MATRIX_RECORD;
     global const uint *record = records + records_at.x + (slot * heads + at.head) * MATRIX_RECORD;
-    int value_tile = LANE / ENGINE_LANES / KEY_SPLIT, c0 = group_c0 + value_tile * SPAN_COLUMNS, channel0 = share_part * KT * 16;
+    int value_tile = value_tile_of(LANE / ENGINE_LANES / KEY_SPLIT), c0 = group_c0 + value_tile * SPAN_COLUMNS, channel0 = share_part * KT * 16;
     int read_lane = frag_lane(m, PITCH) + channel0, write_lane = frag_lane_t(m, PITCH) + channel0;
     acc_t S[SPAN * KT];
     READ_REGISTERS
@@ -33,6 +35,10 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
     MOVE_REGISTERS
     VALUE_REGISTERS
 
+    if (READERS > 0 && LANE >= COMPUTE_LANES && LANE < STAGE_LANE0) {
+        read_apart();
+        return;
+    }
     if (LOADERS == 0 || LANE >= STAGE_LANE0)
         move_begin();
     if (LOADERS > 0 && LANE >= STAGE_LANE0) {
@@ -53,7 +59,7 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
     segment_load(S);
     if (FETCH_AHEAD) {
         erase_fetch(record);
-        fetch_mix(record);
+        read_fetch(record);
     }
     for (int row = 0; row < at.rows; row += CHUNK) {
         local data_t *stage = stage_at(row);
@@ -84,11 +90,11 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
             erase_fetch(record + next_record);
         erase_write(0);
         if (!FETCH_AHEAD)
-            fetch_mix(record);
+            read_fetch(record);
         read_finish();
         record += next_record;
         if (FETCH_AHEAD)
-            fetch_mix(record);
+            read_fetch(record);
         if (NT > 1)
             erase_write(NT - 1);
         read_output(row);

@@ -17,6 +17,7 @@ struct engine {
     int span;        /* the most tiles of value columns of a sub-group, where nothing is erased; above 1 its
                                          words make scores and strips (cl/reads_scored.clh, cl/values_strips.clh) */
     int loaders;     /* sub-groups that only move what the others compute with */
+    int readers;     /* 1 where sub-groups of their own may make the output: its words have signals */
     int chunk;       /* the most tokens of a chunk that its registers want */
     int scratch;     /* local memory that a work-item's instructions take, in bytes: the emulations' */
     cl_uint vendor;  /* CL_DEVICE_VENDOR_ID of the devices that have it; 0: an emulation, for any device */

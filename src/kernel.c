@@ -166,6 +166,7 @@ static void add_constants(struct text *text, const struct variant *variant)
         {"KEY_SPLIT", tiles->key_split},
         {"STAGES", tiles->stages},
         {"LOADERS", tiles->loaders},
+        {"READERS", tiles->readers * tiles->value_tiles},
         {"SEGMENTS", tiles->segments},
         {"KEY_DIM", desc->key_dim},
         {"VALUE_DIM", variant->value_dim},

@@ -54,6 +54,7 @@ struct tiles {
     int sub_group;              /* work-items of a sub-group; 0: the compiler's choice */
     int value_tiles, key_split; /* matrix engines: sub-groups side by side, and those that share a value column */
     int loaders;                /* matrix engines: sub-groups that only move */
+    int readers;                /* matrix engines: 1 when sub-groups of their own make the output */
     int span;                   /* matrix engines: tiles of value columns of a sub-group */
     int depth;                  /* matrix engines: chunks on their way to a group at once */
     int segments;               /* matrix engines: parts of a sequence that are scanned at once */

@@ -28,7 +28,8 @@ enum {
     SUB_GROUPS = 4,
     PREPARE_LANES = 128,
     MOST_STAGES = 2,
-    DEPTH = 3,        /* chunks of 16 tokens that loading sub-groups hold */
+    DEPTH = 3,        /* chunks of 16 tokens that loading sub-groups hold; */
+    READ_DEPTH = 2,   /* chunks where others read */
     SIDE_BY_SIDE = 4, /* sub-groups that a group has at least before they become wider */
     MOST_VALUES = 64,
     MOST_SEGMENTS = 32,
@@ -126,8 +127,12 @@ void matrix_headers(const struct variant *variant, const char *headers[MATRIX_HE
         made(variant) ? "rows_made.clh" : "rows_raw.clh",
         variant->gather          ? "reads_nothing.clh"
         : matrix_scored(variant) ? "reads_scored.clh"
+        : variant->tiles.readers ? "reads_apart.clh"
                                  : "reads_outputs.clh",
         strips(variant) ? "values_strips.clh" : "values_staged.clh",
+        strips(variant)          ? "outputs_strips.clh"
+        : variant->tiles.readers ? "outputs_apart.clh"
+                                 : "outputs_staged.clh",
         segments,
         variant->tiles.key_split > 1 ? "share_split.clh" : "share_one.clh",
         variant->output,
@@ -154,11 +159,13 @@ static int64_t scan_bytes(const struct variant *variant)
     int out = strcmp(variant->out, "f32") == 0 ? 4 : 2;
     int moved = strips(variant) ? t->value_tiles : 1; /* what values are in */
     int64_t values = t->chunk * (t->block_v * out / 2 + moved * PAD);
-    int64_t stage = (int64_t)streams(variant) * t->chunk * (width(variant) + PAD) + 2 * factor_floats(variant) +
-                    score_numbers(variant);
+    int64_t stream = t->chunk * (width(variant) + PAD);
+    int64_t stage = (streams(variant) - t->readers) * stream + 2 * factor_floats(variant) + score_numbers(variant);
+    int64_t strip = t->chunk * (variant->engine->rows * out / 2 + PAD);
+    int64_t read = t->readers ? stream + t->value_tiles * (2 * strip + variant->engine->rows * width(variant)) : 0;
     int64_t share = t->key_split > 1 ? (int64_t)t->key_split * t->block_v * 2 * t->chunk : 0;
 
-    return 2 * t->stages * stage + 2 * (strips(variant) ? 1 : t->stages) * values + 4 * share;
+    return 2 * (t->stages * stage + (strips(variant) ? 1 : t->stages) * values + read) + 4 * share;
 }
 
 static int64_t prepare_bytes(const struct variant *variant)
@@ -233,6 +240,15 @@ static int most_chunk(const struct variant *variant)
     return decayed(variant) ? TILE : erases[variant->problem->rule->erase].most_chunk;
 }
 
+/* Whether sub-groups of their own may make the output. */
+static int reads_apart(const struct variant *variant)
+{
+    const struct tiles *t = &variant->tiles;
+
+    return variant->kernel == KERNEL_SCAN_MATRIX && variant->engine->readers && t->loaders > 0 && t->stages == 2 &&
+           t->key_split == 1 && variant->problem->rule->erase != ERASE_NONE;
+}
+
 /* The work-items of a group, and how its sub-groups stand. */
 static void cut_group(struct variant *variant)
 {
@@ -240,10 +256,11 @@ static void cut_group(struct variant *variant)
     struct tiles *t = &variant->tiles;
 
     t->depth = t->loaders > 0 ? t->depth : 1;
+    t->readers = t->readers && reads_apart(variant);
     t->span = strips(variant) && t->block_v >= SIDE_BY_SIDE * engine->span * engine->rows ? engine->span : 1;
     t->value_tiles = t->block_v / (engine->rows * t->span);
     if (variant->kernel == KERNEL_SCAN_MATRIX)
-        t->group = engine->lanes * (t->key_split * t->value_tiles + t->loaders);
+        t->group = engine->lanes * ((t->key_split + t->readers) * t->value_tiles + t->loaders);
     else if (!reads_rows(variant))
         t->group = engine->lanes;
     else
@@ -332,21 +349,27 @@ static void cut_values(struct variant *variant, int columns)
 
     t->block_v = columns;
     t->loaders = variant->kernel == KERNEL_SCAN_MATRIX ? variant->engine->loaders : 0;
-    t->depth = decayed(variant) ? DEPTH : 1;
     cut_group(variant);
+    t->depth = t->loaders == 0 ? 1 : t->readers ? READ_DEPTH : decayed(variant) ? DEPTH : 1;
 }
 
-/* Fewer stages, then fewer columns, until a chunk fits local memory. */
+/* Without readers, then fewer stages, then fewer columns, until a chunk fits local memory. Low rank has two more streams and
+ * matrices to read: it was slower with readers. */
 static clattn_status cut_to_fit(const struct device *device, struct variant *variant)
 {
+    static const struct {
+        int stages, readers;
+    } ways[] = {{MOST_STAGES, 1}, {MOST_STAGES, 0}, {1, 0}};
     struct tiles *t = &variant->tiles;
 
-    for (int columns = value_columns(device, variant); columns >= TILE; columns /= 2) {
-        cut_values(variant, columns);
-        for (t->stages = MOST_STAGES; t->stages > 0; t->stages--)
+    for (int columns = value_columns(device, variant); columns >= TILE; columns /= 2)
+        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+            t->stages = ways[i].stages;
+            t->readers = ways[i].readers && variant->problem->rule->erase != ERASE_LOW_RANK;
+            cut_values(variant, columns);
             if (matrix_local_bytes(variant) <= device->info.local_memory)
                 return CLATTN_SUCCESS;
-    }
+        }
     return CLATTN_UNSUPPORTED;
 }
 

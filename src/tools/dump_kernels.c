@@ -129,15 +129,15 @@ static void dump(clattn_context *context, clattn_plan_desc desc, const char *var
 }
 
 /* A rule with each of its options, or the first `variants` of them, at a usual size. */
-static void dump_rule(clattn_context *context, clattn_rule rule, clattn_mode mode, int variants)
+static void dump_rule(clattn_context *context, clattn_rule rule, clattn_mode mode, int heads, int variants)
 {
     for (int variant = 0; variants == 0 || variant < variants; variant++) {
         clattn_plan_desc desc = {.rule = rule,
                                  .dtype = CLATTN_BF16,
                                  .batch = 1,
                                  .seq_len = 4096,
-                                 .heads = 32,
-                                 .qk_heads = 16,
+                                 .heads = heads,
+                                 .qk_heads = heads / 2,
                                  .key_dim = 128,
                                  .value_dim = 128,
                                  .mode = mode,
@@ -174,6 +174,14 @@ static void dump_sizes(clattn_context *context, clattn_rule rule, clattn_mode mo
 
 enum { ENGINE_LOCAL_MEMORY = 48 << 10, INTEL_LOCAL_MEMORY = 64 << 10 };
 
+/* In groups of many value columns; and of few, where others read. */
+static void dump_matrix(clattn_context *context, clattn_rule rule, int variants)
+{
+    dump_rule(context, rule, CLATTN_MODE_CHUNK, 32, variants);
+    if (context->engine->readers && rule_get(rule)->erase != ERASE_NONE)
+        dump_rule(context, rule, CLATTN_MODE_CHUNK, 16, variants);
+}
+
 /* The kernels of one engine in chunks: of every rule, or of those named. */
 static int dump_engine(clattn_context *context, const char *name, char **rules)
 {
@@ -186,13 +194,13 @@ static int dump_engine(clattn_context *context, const char *name, char **rules)
     for (int dtype = CLATTN_F32; dtype <= CLATTN_BF16; dtype++)
         context->probed[dtype] = PROBE_PASSED;
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; *rules == NULL && rule < CLATTN_RULE_COUNT; rule++)
-        dump_rule(context, rule, CLATTN_MODE_CHUNK, 0);
+        dump_matrix(context, rule, 0);
     for (; *rules != NULL; rules++) {
         if (clattn_rule_find(*rules) == CLATTN_RULE_NONE) {
             fprintf(stderr, "no rule is named %s\n", *rules);
             return 2;
         }
-        dump_rule(context, clattn_rule_find(*rules), CLATTN_MODE_CHUNK, 1);
+        dump_matrix(context, clattn_rule_find(*rules), 1);
     }
     return failed;
 }
@@ -203,7 +211,7 @@ static void dump_plain(clattn_context *context)
 
     for (clattn_mode mode = CLATTN_MODE_RECURRENT; mode <= CLATTN_MODE_CHUNK; mode++) {
         for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < CLATTN_RULE_COUNT; rule++)
-            dump_rule(context, rule, mode, 0);
+            dump_rule(context, rule, mode, 32, 0);
         for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
             dump_sizes(context, kinds[i], mode);
     }
