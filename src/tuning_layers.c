@@ -180,6 +180,10 @@ const char *tuning_layer_name(const struct tuning_layers *layers, int layer)
 
 /* ---- Finding ------------------------------------------------------------------------------------------------------ */
 
+/* How far two numbers of heads may be apart, in doublings: what is best for few groups is not for many, but where a group is one
+ * work-item. */
+enum { NEAR = 2, FAR = 64 };
+
 /* How far two numbers of heads are apart, in doublings. */
 static int distance(int64_t a, int64_t b)
 {
@@ -192,8 +196,9 @@ static int distance(int64_t a, int64_t b)
     return steps;
 }
 
+/* The best of a layer, from at most that far. */
 static const struct tuning_entry *find_in(const struct tuning_table *table, const struct tuning_entry *key,
-                                          int any_driver)
+                                          int any_driver, int most_distance)
 {
     const struct tuning_entry *best = NULL;
     int least = 0;
@@ -205,7 +210,7 @@ static const struct tuning_entry *find_in(const struct tuning_table *table, cons
         asked.heads = entry->heads;
         memcpy(asked.driver, entry->driver, sizeof asked.driver);
         if (!tuning_same_key(entry, &asked) || strcmp(entry->kernel, key->kernel) != 0 || entry->heads < 1 ||
-            (other && !any_driver))
+            (other && !any_driver) || distance(entry->heads, key->heads) > most_distance)
             continue;
         cost = 2 * distance(entry->heads, key->heads) + other;
         if (best == NULL || cost < least) {
@@ -230,7 +235,7 @@ const struct tuning_entry *tuning_find(const clattn_context *context, const stru
         return NULL;
     tuning_key(&key, context, problem, solver);
     for (*layer = 0; *layer < LAYER_COUNT && entry == NULL; ++*layer)
-        entry = find_in(&tables[*layer], &key, any_driver);
+        entry = find_in(&tables[*layer], &key, any_driver, context->device.serial ? FAR : NEAR);
     --*layer;
     return entry;
 }

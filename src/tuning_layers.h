@@ -20,8 +20,9 @@ void tuning_layers_free(struct tuning_layers *layers);
 /* "the application", "the shipped table", a path */
 const char *tuning_layer_name(const struct tuning_layers *layers, int layer);
 
-/* The best entry for a problem and solver: its kernels as they are now, the nearest number of heads; the driver's own entry
- * before another's, which counts only with any_driver. NULL when there is none. */
+/* The best entry for a problem and solver: its kernels as they are now, the nearest number of heads (where groups are of many
+ * work-items, at most four times as many or as few); the driver's own entry before another's, which counts only with any_driver.
+ * NULL when there is none. */
 const struct tuning_entry *tuning_find(const clattn_context *context, const struct problem *problem,
                                        const struct solver *solver, int any_driver, int *layer);
 

@@ -254,14 +254,21 @@ static void test_ignored(void **state)
 static void test_nearest_heads(void **state)
 {
     struct tuning_entry near = some_entry(8), far = some_entry(32);
+    int *serial = &test_device.context->device.serial, had = *serial;
 
     (void)state;
     near.heads = 4;
     far.heads = 64;
     put(LAYER_FILE, &far);
+    *serial = 1;
     assert_describes("chunk 32,");
+    *serial = 0;
+    assert_describes("tiles by rule of thumb");
     put(LAYER_FILE, &near);
     assert_describes("chunk 8,");
+    *serial = 1;
+    assert_describes("chunk 8,");
+    *serial = had;
 }
 
 /* Tiles that the device cannot have: groups on a CPU, more local memory than there is. */
