@@ -124,7 +124,7 @@ static clattn_status solve(struct clattn_plan *plan, const struct solver *solver
     const char *from;
 
     plan->solver = solver;
-    if (entry != NULL) {
+    if (entry != NULL && tuning_is_near(entry, plan->context, &plan->problem)) {
         plan->tuned = entry->tuned;
         from = tuning_layer_name(&plan->context->tuning, layer);
         if (try_tested(plan, (int)plan->context->device.info.max_work_group, from) == CLATTN_SUCCESS)

@@ -183,7 +183,7 @@ static void add_constants(struct text *text, const struct variant *variant)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         text_format(text, "#define %s %lld\n", numbers[i].name, numbers[i].value);
     if (matrix_kernel(variant->kernel))
-        text_format(text, "#define SPAN %d\n#define DEPTH %d\n#define SCORED %d\n", tiles->span, tiles->depth,
+        text_format(text, "#define SPAN %d\n#define DEPTH %d\n#define SCORED %d\n", tiles->span, matrix_depth(variant),
                     matrix_scored(variant));
     if (tiles->sub_group != 0)
         text_format(text, "#define SUB_GROUP %d\n", tiles->sub_group);

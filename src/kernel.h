@@ -56,7 +56,7 @@ struct tiles {
     int loaders;                /* matrix engines: sub-groups that only move */
     int readers;                /* matrix engines: 1 when sub-groups of their own make the output */
     int span;                   /* matrix engines: tiles of value columns of a sub-group */
-    int depth;                  /* matrix engines: chunks on their way to a group at once */
+    int depth;                  /* matrix engines: chunks on their way to a group at once; 0: the usual */
     int segments;               /* matrix engines: parts of a sequence that are scanned at once */
     int stages;                 /* matrix engines: chunks in local memory at once */
 };

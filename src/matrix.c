@@ -10,12 +10,13 @@ static const struct {
     int tiles;            /* streams that prepare reads */
     int matrices, floats; /* chunk x chunk: in a record, and as floats in prepare */
     int most_chunk;
+    int readers; /* whether sub-groups of their own may make the output: 2 where they usually do */
 } erases[] = {
-    [ERASE_NONE] = {"matrix_erase_none.clh", 2, 0, 2, 1, 0, 32},
-    [ERASE_KEY] = {"matrix_erase_key.clh", 2, 1, 2, 2, 2, 32},
-    [ERASE_OPERAND] = {"matrix_erase_operand.clh", 3, 0, 3, 2, 2, 16},
-    [ERASE_GATED] = {"matrix_erase_gated.clh", 3, 0, 3, 2, 2, 16},
-    [ERASE_LOW_RANK] = {"matrix_erase_low_rank.clh", 4, 0, 4, 4, 3, 16},
+    [ERASE_NONE] = {"matrix_erase_none.clh", 2, 0, 2, 1, 0, 32, 0},
+    [ERASE_KEY] = {"matrix_erase_key.clh", 2, 1, 2, 2, 2, 32, 2},
+    [ERASE_OPERAND] = {"matrix_erase_operand.clh", 3, 0, 3, 2, 2, 16, 2},
+    [ERASE_GATED] = {"matrix_erase_gated.clh", 3, 0, 3, 2, 2, 16, 2},
+    [ERASE_LOW_RANK] = {"matrix_erase_low_rank.clh", 4, 0, 4, 4, 3, 16, 1},
 };
 
 static const char *const decay_headers[] = {[DECAY_NONE] = "matrix_decay_none.clh",
@@ -28,9 +29,9 @@ enum {
     SUB_GROUPS = 4,
     PREPARE_LANES = 128,
     MOST_STAGES = 2,
-    DEPTH = 3,        /* chunks of 16 tokens that loading sub-groups hold; */
-    READ_DEPTH = 2,   /* chunks where others read */
-    SIDE_BY_SIDE = 4, /* sub-groups that a group has at least before they become wider */
+    DECAYED_DEPTH = 3, /* chunks that loading sub-groups hold where rows are decayed, */
+    READ_DEPTH = 2,    /* and where there are readers */
+    SIDE_BY_SIDE = 4,  /* sub-groups that a group has at least before they become wider */
     MOST_VALUES = 64,
     MOST_SEGMENTS = 32,
     LEAST_SEGMENT = 8, /* chunks */
@@ -105,6 +106,15 @@ static int score_numbers(const struct variant *variant)
     int tiles = variant->tiles.chunk / TILE;
 
     return matrix_scored(variant) ? tiles * (tiles + 1) / 2 * TILE * TILE : 0;
+}
+
+/* Chunks that loading sub-groups hold. */
+int matrix_depth(const struct variant *variant)
+{
+    const struct tiles *t = &variant->tiles;
+    int usual = t->readers ? READ_DEPTH : decayed(variant) ? DECAYED_DEPTH : 1;
+
+    return t->loaders == 0 ? 1 : t->depth > 0 ? t->depth : usual;
 }
 
 void matrix_headers(const struct variant *variant, const char *headers[MATRIX_HEADERS])
@@ -246,7 +256,7 @@ static int reads_apart(const struct variant *variant)
     const struct tiles *t = &variant->tiles;
 
     return variant->kernel == KERNEL_SCAN_MATRIX && variant->engine->readers && t->loaders > 0 && t->stages == 2 &&
-           t->key_split == 1 && variant->problem->rule->erase != ERASE_NONE;
+           t->key_split == 1 && erases[variant->problem->rule->erase].readers > 0;
 }
 
 /* The work-items of a group, and how its sub-groups stand. */
@@ -255,7 +265,6 @@ static void cut_group(struct variant *variant)
     const struct engine *engine = variant->engine;
     struct tiles *t = &variant->tiles;
 
-    t->depth = t->loaders > 0 ? t->depth : 1;
     t->readers = t->readers && reads_apart(variant);
     t->span = strips(variant) && t->block_v >= SIDE_BY_SIDE * engine->span * engine->rows ? engine->span : 1;
     t->value_tiles = t->block_v / (engine->rows * t->span);
@@ -287,6 +296,10 @@ clattn_status matrix_complete(const struct device *device, struct variant *varia
     while (t->segments > 1 && (!additive(variant) || !long_enough(variant, t->segments / 2)))
         t->segments /= 2;
     cut_group(variant);
+    if (matrix_local_bytes(variant) > device->info.local_memory) {
+        t->readers = 0;
+        cut_group(variant);
+    }
     return t->chunk <= most_chunk(variant) && (size_t)t->group <= device->info.max_work_group &&
                    matrix_local_bytes(variant) <= device->info.local_memory
                ? CLATTN_SUCCESS
@@ -350,11 +363,9 @@ static void cut_values(struct variant *variant, int columns)
     t->block_v = columns;
     t->loaders = variant->kernel == KERNEL_SCAN_MATRIX ? variant->engine->loaders : 0;
     cut_group(variant);
-    t->depth = t->loaders == 0 ? 1 : t->readers ? READ_DEPTH : decayed(variant) ? DEPTH : 1;
 }
 
-/* Without readers, then fewer stages, then fewer columns, until a chunk fits local memory. Low rank has two more streams and
- * matrices to read: it was slower with readers. */
+/* Without readers, then fewer stages, then fewer columns, until a chunk fits local memory. */
 static clattn_status cut_to_fit(const struct device *device, struct variant *variant)
 {
     static const struct {
@@ -365,7 +376,7 @@ static clattn_status cut_to_fit(const struct device *device, struct variant *var
     for (int columns = value_columns(device, variant); columns >= TILE; columns /= 2)
         for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
             t->stages = ways[i].stages;
-            t->readers = ways[i].readers && variant->problem->rule->erase != ERASE_LOW_RANK;
+            t->readers = ways[i].readers && erases[variant->problem->rule->erase].readers > 1;
             cut_values(variant, columns);
             if (matrix_local_bytes(variant) <= device->info.local_memory)
                 return CLATTN_SUCCESS;

@@ -14,6 +14,9 @@ void matrix_headers(const struct variant *variant, const char *headers[MATRIX_HE
 /* Whether the scan makes the scores of a chunk itself, so that they are no part of a record. */
 int matrix_scored(const struct variant *variant);
 
+/* Chunks on their way to a group at once. */
+int matrix_depth(const struct variant *variant);
+
 size_t matrix_local_bytes(const struct variant *variant);
 
 /* Groups of the third grid dimension, for one head of one sequence or chunk. */

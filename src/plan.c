@@ -149,9 +149,10 @@ static void describe_matrix_launch(struct text *text, const struct variant *vari
     text_format(text, "  %-10s group %d, chunk %d", kernel_name(variant->kernel), t->group, t->chunk);
     if (variant->kernel == KERNEL_SCAN_MATRIX)
         text_format(text,
-                    ", value tile %d by %d sub-groups, key split %d, %sloaders %d, depth %d, stages %d, segments %d%s",
-                    t->block_v, t->value_tiles, t->key_split, t->readers ? "as many readers, " : "", t->loaders,
-                    t->depth, t->stages, t->segments, variant->gather ? ", gathers" : "");
+                    ", value tile %d by %d sub-groups, key split %d, readers %d, loaders %d, depth %d, stages %d, "
+                    "segments %d%s",
+                    t->block_v, t->value_tiles, t->key_split, t->readers * t->value_tiles, t->loaders,
+                    matrix_depth(variant), t->stages, t->segments, variant->gather ? ", gathers" : "");
     text_format(text, ", local %zu bytes\n", kernel_local_bytes(variant));
 }
 

@@ -64,18 +64,40 @@ static void strip(char *text)
     *to = '\0';
 }
 
-/* A kernel's words for the problem, tiles aside; to be freed; NULL where the device has no engine for it. */
-static char *words_of(const clattn_context *context, const struct problem *problem, enum kernel_id id)
-{
-    struct variant variant = {.kernel = id,
-                              .problem = problem,
-                              .out = dtype_name(problem->desc.dtype),
-                              .value = "value_plain.clh",
-                              .output = "output_plain.clh",
-                              .value_dim = (int)problem->desc.value_dim,
-                              .engine = context->engine};
+/* What a scan on a matrix engine may be composed of, as its tiles are. The plain kernels' words do not depend on them. */
+static const struct variant compositions[] = {
+    {.tiles = {.key_split = 1, .segments = 1}},
+    {.tiles = {.key_split = 1, .segments = 1, .readers = 1}},
+    {.tiles = {.key_split = 2, .segments = 2}},
+    {.tiles = {.key_split = 1, .segments = 2}, .gather = 1},
+};
 
-    return matrix_kernel(id) && context->engine == NULL ? NULL : kernel_words(&variant);
+/* A kernel's words for the problem, however its tiles are, after a hash. */
+static struct hash hash_words(struct hash hash, const clattn_context *context, const struct problem *problem,
+                              enum kernel_id id)
+{
+    size_t count = id == KERNEL_SCAN_MATRIX ? sizeof compositions / sizeof *compositions : 1;
+
+    if (matrix_kernel(id) && context->engine == NULL)
+        return hash;
+    for (size_t i = 0; i < count; i++) {
+        struct variant variant = compositions[i];
+        char *words;
+        variant.kernel = id;
+        variant.problem = problem;
+        variant.out = dtype_name(problem->desc.dtype);
+        variant.value = "value_plain.clh";
+        variant.output = "output_plain.clh";
+        variant.value_dim = (int)problem->desc.value_dim;
+        variant.engine = context->engine;
+        words = kernel_words(&variant);
+        if (words != NULL) {
+            strip(words);
+            hash = hash_text(hash, words);
+        }
+        free(words);
+    }
+    return hash;
 }
 
 /* The solver's kernels for the group's representative. */
@@ -93,14 +115,9 @@ static struct hash kernel_hash(const clattn_context *context, const struct probl
 
     if (problem_init(&usual, &desc, NULL) != CLATTN_SUCCESS)
         return hash;
-    for (int id = 0; id < KERNEL_COUNT; id++) {
-        char *words = solver_kernels(solver) >> id & 1 ? words_of(context, &usual, (enum kernel_id)id) : NULL;
-        if (words != NULL) {
-            strip(words);
-            hash = hash_text(hash, words);
-        }
-        free(words);
-    }
+    for (int id = 0; id < KERNEL_COUNT; id++)
+        if (solver_kernels(solver) >> id & 1)
+            hash = hash_words(hash, context, &usual, (enum kernel_id)id);
     return hash;
 }
 
@@ -180,10 +197,6 @@ const char *tuning_layer_name(const struct tuning_layers *layers, int layer)
 
 /* ---- Finding ------------------------------------------------------------------------------------------------------ */
 
-/* How far two numbers of heads may be apart, in doublings: what is best for few groups is not for many, but where a group is one
- * work-item. */
-enum { NEAR = 2, FAR = 64 };
-
 /* How far two numbers of heads are apart, in doublings. */
 static int distance(int64_t a, int64_t b)
 {
@@ -196,9 +209,8 @@ static int distance(int64_t a, int64_t b)
     return steps;
 }
 
-/* The best of a layer, from at most that far. */
 static const struct tuning_entry *find_in(const struct tuning_table *table, const struct tuning_entry *key,
-                                          int any_driver, int most_distance)
+                                          int any_driver)
 {
     const struct tuning_entry *best = NULL;
     int least = 0;
@@ -210,7 +222,7 @@ static const struct tuning_entry *find_in(const struct tuning_table *table, cons
         asked.heads = entry->heads;
         memcpy(asked.driver, entry->driver, sizeof asked.driver);
         if (!tuning_same_key(entry, &asked) || strcmp(entry->kernel, key->kernel) != 0 || entry->heads < 1 ||
-            (other && !any_driver) || distance(entry->heads, key->heads) > most_distance)
+            (other && !any_driver))
             continue;
         cost = 2 * distance(entry->heads, key->heads) + other;
         if (best == NULL || cost < least) {
@@ -235,7 +247,14 @@ const struct tuning_entry *tuning_find(const clattn_context *context, const stru
         return NULL;
     tuning_key(&key, context, problem, solver);
     for (*layer = 0; *layer < LAYER_COUNT && entry == NULL; ++*layer)
-        entry = find_in(&tables[*layer], &key, any_driver, context->device.serial ? FAR : NEAR);
+        entry = find_in(&tables[*layer], &key, any_driver);
     --*layer;
     return entry;
+}
+
+int tuning_is_near(const struct tuning_entry *entry, const clattn_context *context, const struct problem *problem)
+{
+    enum { NEAR = 2 };
+
+    return context->device.serial || distance(entry->heads, bucket(problem)) <= NEAR;
 }

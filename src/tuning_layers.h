@@ -20,11 +20,14 @@ void tuning_layers_free(struct tuning_layers *layers);
 /* "the application", "the shipped table", a path */
 const char *tuning_layer_name(const struct tuning_layers *layers, int layer);
 
-/* The best entry for a problem and solver: its kernels as they are now, the nearest number of heads (where groups are of many
- * work-items, at most four times as many or as few); the driver's own entry before another's, which counts only with any_driver.
- * NULL when there is none. */
+/* The best entry for a problem and solver: its kernels as they are now, the nearest number of heads; the driver's own entry
+ * before another's, which counts only with any_driver. NULL when there is none. */
 const struct tuning_entry *tuning_find(const clattn_context *context, const struct problem *problem,
                                        const struct solver *solver, int any_driver, int *layer);
+
+/* Whether the entry's tiles are for so many heads too: what is best for few groups is not for many, unless a group is one
+ * work-item. The lengths at which solvers begin hold further. */
+int tuning_is_near(const struct tuning_entry *entry, const clattn_context *context, const struct problem *problem);
 
 /* The key of a problem on a context's device: every field of the key filled. */
 void tuning_key(struct tuning_entry *entry, const clattn_context *context, const struct problem *problem,

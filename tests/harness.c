@@ -19,6 +19,15 @@ void test_log(void *user, clattn_log_level level, const char *message)
     snprintf(test_log_text + used, sizeof test_log_text - used, "%s\n", message);
 }
 
+const char *test_folder(void)
+{
+    const char *folder = getenv("CLATTN_TEST_FOLDER");
+
+    if (folder == NULL)
+        fail_msg("CLATTN_TEST_FOLDER names no folder for this test's files");
+    return folder;
+}
+
 void test_log_clear(void)
 {
     test_log_text[0] = '\0';

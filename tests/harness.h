@@ -23,6 +23,9 @@ extern char test_log_text[4096];
 void test_log(void *user, clattn_log_level level, const char *message);
 void test_log_clear(void);
 
+/* Where a test may leave files: CLATTN_TEST_FOLDER, which ctest sets; the test fails without it. */
+const char *test_folder(void);
+
 #define assert_status(expr, status) test_assert_status((expr), CLATTN_##status, #expr, __FILE__, __LINE__)
 void test_assert_status(clattn_status actual, clattn_status expected, const char *expr, const char *file, int line);
 /* The log since the last clear names part. */

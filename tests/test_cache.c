@@ -11,17 +11,10 @@
 static const clattn_plan_desc desc = {
     .rule = CLATTN_DELTA_RULE, .seq_len = 20, .heads = 2, .key_dim = 8, .value_dim = 8, .mode = CLATTN_MODE_RECURRENT};
 
-static const char *folder(void)
-{
-    const char *given = getenv("CLATTN_TEST_FOLDER");
-
-    return given != NULL ? given : "test_cache_folder";
-}
-
 static int empty_folder(void **state)
 {
     (void)state;
-    cache_clear(folder());
+    cache_clear(test_folder());
     return 0;
 }
 
@@ -139,7 +132,8 @@ static struct cache folder_cache(uint64_t limit)
 {
     struct cache cache;
 
-    assert_status(cache_init(&cache, &(clattn_context_desc){.cache_dir = folder(), .cache_limit = limit}), SUCCESS);
+    assert_status(cache_init(&cache, &(clattn_context_desc){.cache_dir = test_folder(), .cache_limit = limit}),
+                  SUCCESS);
     return cache;
 }
 
@@ -147,8 +141,8 @@ static void age(struct hash key, int seconds)
 {
     char name[HASH_DIGITS], command[512];
 
-    snprintf(command, sizeof command, "touch -d '%d seconds ago' '%s/%s%s'", seconds, folder(), hash_name(key, name),
-             CACHE_SUFFIX);
+    snprintf(command, sizeof command, "touch -d '%d seconds ago' '%s/%s%s'", seconds, test_folder(),
+             hash_name(key, name), CACHE_SUFFIX);
     assert_int_equal(system(command), 0);
 }
 
@@ -166,7 +160,7 @@ static void test_limit(void **state)
     }
     free(cache_load(&cache, (struct hash){0, 0}, &size)); /* used: no longer the oldest */
     cache_store(&cache, (struct hash){9, 9}, "", bytes, sizeof bytes);
-    assert_int_equal(cache_list(folder(), count_entry, &all), 0);
+    assert_int_equal(cache_list(test_folder(), count_entry, &all), 0);
     assert_true(all.bytes <= 10000);
     for (uint64_t i = 0; i < 10; i++) {
         void *found = cache_load(&cache, (struct hash){i, i}, &size);
@@ -230,7 +224,7 @@ static int run_with(const clattn_context_desc *context_desc)
 static clattn_context_desc in_folder(void)
 {
     return (clattn_context_desc){
-        .cl = test_device.cl, .device = test_device.device, .log = test_log, .cache_dir = folder()};
+        .cl = test_device.cl, .device = test_device.device, .log = test_log, .cache_dir = test_folder()};
 }
 
 static void test_programs(void **state)
@@ -254,7 +248,7 @@ static void test_programs(void **state)
 /* The path of the one entry. */
 static void find_path(void *user, const struct cache_entry *entry)
 {
-    snprintf(user, 512, "%s/%s%s", folder(), entry->key, CACHE_SUFFIX);
+    snprintf(user, 512, "%s/%s%s", test_folder(), entry->key, CACHE_SUFFIX);
 }
 
 /* Damaged here and there, a file is built again and written anew. */
@@ -266,7 +260,7 @@ static void test_damaged_programs(void **state)
 
     (void)state;
     assert_int_equal(run_with(&context), 1);
-    cache_list(folder(), find_path, path);
+    cache_list(test_folder(), find_path, path);
     bytes = file_read(path, 1 << 24, &size);
     assert_non_null(bytes);
     step = size / 12;
@@ -293,7 +287,7 @@ static void test_foreign_program(void **state)
 
     (void)state;
     assert_int_equal(run_with(&context), 1);
-    cache_list(folder(), find_path, path);
+    cache_list(test_folder(), find_path, path);
     bytes = file_read(path, 1 << 24, &size);
     assert_non_null(bytes);
     memcpy(&key, bytes + 8, sizeof key); /* behind the magic */

@@ -219,7 +219,6 @@ static void test_validation(void **state)
 
 static void test_journal(void **state)
 {
-    const char *folder = getenv("CLATTN_TEST_FOLDER");
     struct tuned one = tuned_default(&solver_chunk_scan), two = one;
     struct journal journal, other;
     char path[512];
@@ -227,7 +226,7 @@ static void test_journal(void **state)
 
     (void)state;
     test_tuned_set(&two, "chunk", 32);
-    snprintf(path, sizeof path, "%s/journal", folder != NULL ? folder : ".");
+    snprintf(path, sizeof path, "%s/journal", test_folder());
     remove(path);
     test_log_clear();
     assert_status(journal_open(&journal, path, NULL), SUCCESS);

@@ -170,14 +170,13 @@ static void test_writers(void **state)
 {
 #ifndef _WIN32
     enum { WRITERS = 6, EACH = 5 };
-    const char *folder = getenv("CLATTN_TEST_FOLDER");
     struct tuning_table table = {NULL, 0};
     char path[512], why[96], *json;
     size_t size;
     int status;
 
     (void)state;
-    snprintf(path, sizeof path, "%s/tuning.json", folder != NULL ? folder : ".");
+    snprintf(path, sizeof path, "%s/tuning.json", test_folder());
     remove(path);
     for (int w = 0; w < WRITERS; w++)
         if (fork() == 0) {
@@ -263,7 +262,7 @@ static const char *planned(const clattn_plan_desc *wanted)
     return text;
 }
 
-/* Where groups share tiles, an entry of five doublings away is none. */
+/* Where groups share tiles, those of an entry more than two doublings away are not taken. */
 static void test_nearest_heads(void **state)
 {
     struct tuning_entry near = some_entry(8), far = some_entry(32);
@@ -277,8 +276,12 @@ static void test_nearest_heads(void **state)
     assert_non_null(strstr(planned(&desc), "tiles by rule of thumb"));
     *serial = 1;
     assert_non_null(strstr(planned(&desc), "chunk 32,"));
+    near.heads = 16;
     put(LAYER_FILE, &near);
     *serial = 0;
+    assert_non_null(strstr(planned(&desc), "tiles by rule of thumb"));
+    near.heads = 8;
+    put(LAYER_FILE, &near);
     assert_non_null(strstr(planned(&desc), "chunk 8,"));
     *serial = had;
     assert_describes("chunk 8,");
@@ -383,11 +386,10 @@ static const char *run_afresh(const struct tuning_entry *entry, const char *cach
 static void test_self_test(void **state)
 {
     const struct tuning_entry wrong = some_entry(32), right = some_entry(8);
-    const char *folder = getenv("CLATTN_TEST_FOLDER");
     char cache_dir[512];
 
     (void)state;
-    snprintf(cache_dir, sizeof cache_dir, "%s/self_test", folder != NULL ? folder : ".");
+    snprintf(cache_dir, sizeof cache_dir, "%s/self_test", test_folder());
     cache_clear(cache_dir);
     assert_non_null(strstr(run_afresh(&right, ""), "the application"));
     for (int again = 0; again < 2; again++) {

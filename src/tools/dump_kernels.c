@@ -111,6 +111,8 @@ static void print_log(void *user, clattn_log_level level, const char *message)
     fprintf(stderr, "%s: %s\n", label, message);
 }
 
+enum { HEADS = 32, FEW_HEADS = 16 };
+
 static void dump(clattn_context *context, clattn_plan_desc desc, const char *variant)
 {
     static const char *const modes[] = {"auto", "recurrent", "chunk"};
@@ -118,9 +120,9 @@ static void dump(clattn_context *context, clattn_plan_desc desc, const char *var
     clattn_plan *plan;
 
     clattn_rule_describe(desc.rule, &rule);
-    snprintf(label, sizeof label, "%s%s%s %s %s K=%d V=%d%s", rule.name, *variant ? " " : "", variant, modes[desc.mode],
-             dtype_name(desc.dtype), (int)desc.key_dim, (int)desc.value_dim,
-             desc.flags & CLATTN_CU_SEQLENS ? " cu_seqlens" : "");
+    snprintf(label, sizeof label, "%s%s%s %s %s K=%d V=%d%s%s", rule.name, *variant ? " " : "", variant,
+             modes[desc.mode], dtype_name(desc.dtype), (int)desc.key_dim, (int)desc.value_dim,
+             desc.flags & CLATTN_CU_SEQLENS ? " cu_seqlens" : "", desc.heads < HEADS ? " few heads" : "");
     if (clattn_plan_create(&plan, context, &desc) != CLATTN_SUCCESS) {
         fprintf(stderr, "%s: no plan\n", label);
         failed = 1;
@@ -154,7 +156,7 @@ static void dump_sizes(clattn_context *context, clattn_rule rule, clattn_mode mo
 {
     static const int dims[][2] = {{60, 100}, {256, 256}};
     const clattn_plan_desc usual = {
-        .rule = rule, .batch = 1, .seq_len = 4096, .heads = 32, .key_dim = 128, .value_dim = 128, .mode = mode};
+        .rule = rule, .batch = 1, .seq_len = 4096, .heads = HEADS, .key_dim = 128, .value_dim = 128, .mode = mode};
     clattn_plan_desc desc;
 
     for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
@@ -172,15 +174,15 @@ static void dump_sizes(clattn_context *context, clattn_rule rule, clattn_mode mo
     dump(context, desc, "");
 }
 
-enum { ENGINE_LOCAL_MEMORY = 48 << 10, INTEL_LOCAL_MEMORY = 64 << 10 };
-
-/* In groups of many value columns; and of few, where others read. */
+/* In groups of many value columns; and of few, where others may read. */
 static void dump_matrix(clattn_context *context, clattn_rule rule, int variants)
 {
-    dump_rule(context, rule, CLATTN_MODE_CHUNK, 32, variants);
+    dump_rule(context, rule, CLATTN_MODE_CHUNK, HEADS, variants);
     if (context->engine->readers && rule_get(rule)->erase != ERASE_NONE)
-        dump_rule(context, rule, CLATTN_MODE_CHUNK, 16, variants);
+        dump_rule(context, rule, CLATTN_MODE_CHUNK, FEW_HEADS, variants);
 }
+
+enum { ENGINE_LOCAL_MEMORY = 48 << 10, INTEL_LOCAL_MEMORY = 64 << 10 };
 
 /* The kernels of one engine in chunks: of every rule, or of those named. */
 static int dump_engine(clattn_context *context, const char *name, char **rules)
@@ -211,7 +213,7 @@ static void dump_plain(clattn_context *context)
 
     for (clattn_mode mode = CLATTN_MODE_RECURRENT; mode <= CLATTN_MODE_CHUNK; mode++) {
         for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < CLATTN_RULE_COUNT; rule++)
-            dump_rule(context, rule, mode, 32, 0);
+            dump_rule(context, rule, mode, HEADS, 0);
         for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
             dump_sizes(context, kinds[i], mode);
     }
