@@ -5,8 +5,8 @@
  *     Sᵀ = e^(G_C) Sᵀ + Dᵀ (K o e^(G_C - G))
  * A sub-group: SPAN times ACC_ROWS value columns and 1/KEY_SPLIT of the channels of one head of one sequence. A chunk's rows and
  * factors are staged for the whole group, its values too (values_staged.clh) or each sub-group fetches its own
- * (values_strips.clh); its T and A a sub-group fetches by itself, a chunk ahead, or A is made in the stage (reads_scored.clh). O may
- * be left to other sub-groups (reads_apart.clh). */
+ * (values_strips.clh); its T and A a sub-group fetches by itself, a chunk ahead, or A is made in the stage
+ * (reads_scored.clh). O may be left to other sub-groups (reads_apart.clh). */
 KERNEL
 scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
             global out_t *o, long4 o_at, global const data_t *p, long4 p_at, global const data_t *e, long4 e_at,

@@ -67,9 +67,10 @@ static void serial_tiles(const struct device *device, struct variant *variant)
 static void shared_tiles(const struct device *device, struct variant *variant, int most_group)
 {
     struct tiles *tiles = &variant->tiles;
-    int64_t wanted = 2 * (int64_t)device->info.compute_units; /* groups */
-    int most_columns = variant->kernel != KERNEL_RECURRENT ? 16 : device->sub_group != 0 ? 32 : 64;
-    int enough = variant->kernel == KERNEL_RECURRENT ? 9 : 10; /* tenths of them */
+    int recurrent = variant->kernel == KERNEL_RECURRENT;
+    /* Two groups a compute unit; but narrower groups of the recurrence cost more than some units that have one. */
+    int64_t wanted = 2 * (int64_t)device->info.compute_units * (recurrent ? 9 : 10) / 10;
+    int most_columns = !recurrent ? 16 : device->sub_group != 0 ? 32 : 64;
     int two_streams = variant->kernel == KERNEL_SCAN && variant->problem->rule->erase == ERASE_LOW_RANK;
 
     tiles->vec = SHARED_VEC;
@@ -77,7 +78,7 @@ static void shared_tiles(const struct device *device, struct variant *variant, i
     tiles->lanes_k = 1;
     tiles->block_k = slice(variant->problem->desc.key_dim, two_streams ? 16 : 32, SHARED_VEC);
     tiles->block_v = lower(round_up(variant->value_dim, SHARED_VEC), most_columns);
-    while (tiles->block_v > 2 * SHARED_VEC && 10 * groups(variant, tiles->block_v) < enough * wanted)
+    while (tiles->block_v > 2 * SHARED_VEC && groups(variant, tiles->block_v) < wanted)
         tiles->block_v = round_up(tiles->block_v / 2, SHARED_VEC);
     tiles->group = lower(64, most_group);
     tiles->sub_group = device->sub_group;
