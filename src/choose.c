@@ -85,7 +85,7 @@ static clattn_status try_tested(struct clattn_plan *plan, int most_group, const 
     TRY(try_solver(plan, most_group, tiles_by));
     if (plan_self_test(plan) == CLATTN_SUCCESS)
         return CLATTN_SUCCESS;
-    log_line(&plan->context->log, CLATTN_LOG_WARNING, "%s on %s: solver %s, tiles by %s, gives wrong results: not used",
+    log_line(&plan->context->log, CLATTN_LOG_WARNING, "%s on %s: solver %s, tiles by %s, " SOLVER_TURNED_DOWN,
              plan->problem.rule->name, plan->context->device.info.name, plan->solver->name, tiles_by);
     return CLATTN_UNSUPPORTED;
 }

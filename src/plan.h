@@ -6,6 +6,9 @@
 #include "space.h"
 #include "text.h"
 
+/* The end of the warning that a solver failed its self-test: another is taken. `clattn verify` must not pass then. */
+#define SOLVER_TURNED_DOWN "gives wrong results: not used"
+
 /* The workspace, one float buffer: what stands in it, in this order. */
 enum section {
     SECTION_RECORDS,        /* [slots, heads, record]: what prepare leaves the scan */

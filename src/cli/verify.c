@@ -6,6 +6,7 @@
 #include "cli/table.h"
 #include "cli/target.h"
 #include "cli/words.h"
+#include "plan.h"
 #include "rule.h"
 
 #include <math.h>
@@ -123,7 +124,8 @@ static const char *solver_of(char *plan)
 /* What must not pass though the results are right: a solver that the library turned down for wrong ones. */
 static const char *complaint(const struct sink *sink)
 {
-    return strstr(sink->warning, "wrong results") != NULL ? "a solver gave wrong results and another was taken" : NULL;
+    return strstr(sink->warning, SOLVER_TURNED_DOWN) != NULL ? "a solver gave wrong results and another was taken"
+                                                             : NULL;
 }
 
 /* One mode of a problem whose answer is known. */
