@@ -12,18 +12,19 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
             global out_t *o, long4 o_at, global const data_t *p, long4 p_at, global const data_t *e, long4 e_at,
             global const float *den, long4 den_at, global const float *initial, long4 initial_at, global float *final,
             long4 final_at, global const int *cu, long4 cu_at, global const uint *records, long4 records_at,
-            global const uint *rows, long4 rows_at, global float *segments, long4 segments_at, global float *decays,
-            long4 decays_at, int seq_len, int states)
+            global const uint *rows, long4 rows_at, global float *segments, long4 segments_at, global float *left,
+            long4 left_at, int seq_len, int states)
 {
     LOCAL_NUMBERS(stages, STAGES * STAGE)
     VALUE_LOCALS
     READ_LOCALS
     SHARE_LOCALS
+    SEGMENT_LOCALS
     ENGINE_LOCALS
     engine_t m = engine_begin();
     place whole = place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at);
-    int heads = get_num_groups(1), group_c0 = get_group_id(2) % VALUE_GROUPS * VALUES;
-    int segment = get_group_id(2) / VALUE_GROUPS, segment_row = segment_rows(whole.rows) * segment;
+    int heads = get_num_groups(1), group_c0 = value_column_of(get_group_id(2));
+    int segment = segment_of(get_group_id(2)), segment_row = segment_rows(whole.rows) * segment;
     place at = segment_place(whole, segment_row);
     long slot = slot_of(whole, seq_len) + segment_row / CHUNK, next_record = (long)heads * MATRIX_RECORD;
     global const uint *record = records + records_at.x + (slot * heads + at.head) * MATRIX_RECORD;

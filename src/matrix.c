@@ -34,8 +34,10 @@ enum {
     SIDE_BY_SIDE = 4,  /* sub-groups that a group has at least before they become wider */
     MOST_VALUES = 64,
     MOST_SEGMENTS = 32,
-    LEAST_SEGMENT = 8, /* chunks */
-    FILLED = 9,        /* tenths of the compute units that count as all of them */
+    LEAST_SEGMENT = 8,   /* chunks */
+    LEAST_ERASING = 4,   /* segments of a rule that erases, */
+    ERASING_VALUES = 32, /* and the columns of their groups */
+    FILLED = 9,          /* tenths of the compute units that count as all of them */
     SLICES = 8
 };
 
@@ -78,10 +80,15 @@ static int streams(const struct variant *variant)
     return erases[erase].streams + (decayed(variant) ? erases[erase].own : 0);
 }
 
+static int erasing(const struct variant *variant)
+{
+    return variant->problem->rule->erase != ERASE_NONE;
+}
+
 /* Whether sub-groups move their values themselves, and may have several tiles of them. */
 static int strips(const struct variant *variant)
 {
-    return variant->engine->span > 1 && variant->problem->rule->erase == ERASE_NONE && variant->tiles.key_split == 1;
+    return variant->engine->span > 1 && !erasing(variant) && variant->tiles.key_split == 1;
 }
 
 int matrix_scored(const struct variant *variant)
@@ -126,6 +133,9 @@ void matrix_headers(const struct variant *variant, const char *headers[MATRIX_HE
     const char *segments = variant->tiles.segments == 1 ? "segments_one.clh"
                            : variant->gather            ? "segments_gather.clh"
                                                         : "segments_scan.clh";
+    const char *left = variant->tiles.segments == 1 ? segments
+                       : erasing(variant)           ? "left_matrix.clh"
+                                                    : "left_factors.clh";
     const char *const list[MATRIX_HEADERS] = {
         variant->engine->instructions,
         variant->engine->words,
@@ -144,6 +154,7 @@ void matrix_headers(const struct variant *variant, const char *headers[MATRIX_HE
         : variant->tiles.readers ? "outputs_apart.clh"
                                  : "outputs_staged.clh",
         segments,
+        left,
         variant->tiles.key_split > 1 ? "share_split.clh" : "share_one.clh",
         variant->output,
         "matrix_scan.clh",
@@ -170,12 +181,14 @@ static int64_t scan_bytes(const struct variant *variant)
     int moved = strips(variant) ? t->value_tiles : 1; /* what values are in */
     int64_t values = t->chunk * (t->block_v * out / 2 + moved * PAD);
     int64_t stream = t->chunk * (width(variant) + PAD);
-    int64_t stage = (streams(variant) - t->readers) * stream + 2 * factor_floats(variant) + score_numbers(variant);
+    int64_t stage = (streams(variant) - t->readers - variant->gather) * stream + 2 * factor_floats(variant) +
+                    score_numbers(variant);
     int64_t strip = t->chunk * (variant->engine->rows * out / 2 + PAD);
     int64_t read = t->readers ? stream + t->value_tiles * (2 * strip + variant->engine->rows * width(variant)) : 0;
+    int64_t left = variant->gather && erasing(variant) ? t->value_tiles * TILE * (TILE + PAD) : 0;
     int64_t share = t->key_split > 1 ? (int64_t)t->key_split * t->block_v * 2 * t->chunk : 0;
 
-    return 2 * (t->stages * stage + (strips(variant) ? 1 : t->stages) * values + read) + 4 * share;
+    return 2 * (t->stages * stage + (strips(variant) ? 1 : t->stages) * values + read + left) + 4 * share;
 }
 
 static int64_t prepare_bytes(const struct variant *variant)
@@ -202,17 +215,28 @@ int64_t matrix_segment_floats(const struct variant *variant)
     return (int64_t)value_groups(variant) * variant->tiles.block_v * width(variant);
 }
 
-int64_t matrix_segment_decay_floats(const struct variant *variant)
+int64_t matrix_segment_left_floats(const struct variant *variant)
 {
+    if (erasing(variant))
+        return (int64_t)width(variant) * width(variant);
     return decayed(variant) ? width(variant) : 4;
+}
+
+/* Groups of the first of two scans: a segment's values, but the last's, which nothing comes after; and where it erases what it
+ * leaves of the state, but the first's. */
+static int gathering_groups(const struct variant *variant)
+{
+    const struct tiles *t = &variant->tiles;
+    int left = erasing(variant) ? (width(variant) + t->block_v - 1) / t->block_v : 0;
+
+    return value_groups(variant) * (t->segments - 1) + left * (t->segments - 2);
 }
 
 int matrix_groups(const struct variant *variant)
 {
-    const struct tiles *t = &variant->tiles;
-    int segments = t->segments - variant->gather; /* what the last adds is of no use to a later one */
-
-    return variant->kernel == KERNEL_SCAN_MATRIX ? value_groups(variant) * segments : 1;
+    if (variant->kernel != KERNEL_SCAN_MATRIX)
+        return 1;
+    return variant->gather ? gathering_groups(variant) : value_groups(variant) * variant->tiles.segments;
 }
 
 size_t matrix_local_bytes(const struct variant *variant)
@@ -255,8 +279,8 @@ static int reads_apart(const struct variant *variant)
 {
     const struct tiles *t = &variant->tiles;
 
-    return variant->kernel == KERNEL_SCAN_MATRIX && variant->engine->readers && t->loaders > 0 && t->stages == 2 &&
-           t->key_split == 1 && erases[variant->problem->rule->erase].readers > 0;
+    return variant->kernel == KERNEL_SCAN_MATRIX && !variant->gather && variant->engine->readers && t->loaders > 0 &&
+           t->stages == 2 && t->key_split == 1 && erases[variant->problem->rule->erase].readers > 0;
 }
 
 /* The work-items of a group, and how its sub-groups stand. */
@@ -276,9 +300,12 @@ static void cut_group(struct variant *variant)
         t->group = engine->lanes < PREPARE_LANES / SUB_GROUPS ? PREPARE_LANES : engine->lanes * SUB_GROUPS;
 }
 
-static int additive(const struct variant *variant)
+/* Whether the words cover a sequence in segments: what one leaves of the state is a product of sub-groups that have all channels. */
+static int segments_possible(const struct variant *variant)
 {
-    return variant->problem->rule->erase == ERASE_NONE && variant->problem->desc.steps == 1;
+    int whole = variant->tiles.key_split == 1 && variant->engine->rows == TILE;
+
+    return variant->problem->desc.steps == 1 && (whole || !erasing(variant));
 }
 
 /* Whether twice as many segments would still be long ones. */
@@ -293,7 +320,7 @@ clattn_status matrix_complete(const struct device *device, struct variant *varia
     int columns = round_up(variant->value_dim, TILE);
 
     t->block_v = t->block_v < columns ? t->block_v : columns;
-    while (t->segments > 1 && (!additive(variant) || !long_enough(variant, t->segments / 2)))
+    while (t->segments > 1 && (!segments_possible(variant) || !long_enough(variant, t->segments / 2)))
         t->segments /= 2;
     cut_group(variant);
     if (matrix_local_bytes(variant) > device->info.local_memory) {
@@ -327,18 +354,24 @@ static void cut_sequence(const struct device *device, struct variant *variant, i
 }
 
 /* As many value columns a group as leave nearly every compute unit one, for its chunks are then fetched the fewest times. Where
- * that would be few, an additive rule takes twice as many and cuts the sequence instead. */
+ * that would be few, an additive rule takes twice as many and cuts the sequence instead; one that erases, whose segments are
+ * scanned twice with a matrix beside, where that makes several of it. */
 static int value_columns(const struct device *device, struct variant *variant)
 {
     int columns = MOST_VALUES;
 
     while (columns > TILE && columns / 2 >= variant->value_dim)
         columns /= 2;
-    if (additive(variant) && !fills(device, variant, columns, 1)) {
-        if (columns < variant->value_dim)
-            columns *= 2;
-        cut_sequence(device, variant, columns);
+    if (fills(device, variant, columns, 1))
         return columns;
+    if (segments_possible(variant)) {
+        int wide = !erasing(variant) && columns < variant->value_dim ? 2 * columns
+                   : columns < ERASING_VALUES || !erasing(variant)   ? columns
+                                                                     : ERASING_VALUES;
+        cut_sequence(device, variant, wide);
+        if (!erasing(variant) || variant->tiles.segments >= LEAST_ERASING)
+            return wide;
+        variant->tiles.segments = 1;
     }
     while (columns > TILE && !fills(device, variant, columns, 1))
         columns /= 2;

@@ -8,7 +8,7 @@
 int matrix_kernel(enum kernel_id id);
 
 /* The headers of cl/ in order, ending with NULL, ahead of the kernel's file. */
-enum { MATRIX_HEADERS = 16 };
+enum { MATRIX_HEADERS = 17 };
 void matrix_headers(const struct variant *variant, const char *headers[MATRIX_HEADERS]);
 
 /* Whether the scan makes the scores of a chunk itself, so that they are no part of a record. */
@@ -26,9 +26,9 @@ int matrix_groups(const struct variant *variant);
 int64_t matrix_record_floats(const struct variant *variant);
 int64_t matrix_row_floats(const struct variant *variant); /* 0 where rows stay in the operands */
 
-/* Workspace per segment and head, in floats: its state, and its decay. */
+/* Workspace per segment and head, in floats: its state, and what it leaves of the one before. */
 int64_t matrix_segment_floats(const struct variant *variant);
-int64_t matrix_segment_decay_floats(const struct variant *variant);
+int64_t matrix_segment_left_floats(const struct variant *variant);
 
 /* Tiles by rule of thumb; UNSUPPORTED where nothing fits local memory or the engine does not take the problem. */
 clattn_status matrix_tiles(const struct device *device, struct variant *variant);

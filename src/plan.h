@@ -11,14 +11,14 @@
 
 /* The workspace, one float buffer: what stands in it, in this order. */
 enum section {
-    SECTION_RECORDS,        /* [slots, heads, record]: what prepare leaves the scan */
-    SECTION_ROWS,           /* [slots, heads, …]: rows that prepare_matrix leaves the scan */
-    SECTION_SEGMENTS,       /* [sequences, segments, heads, …]: the state that each adds */
-    SECTION_SEGMENT_DECAYS, /* [sequences, segments, heads, …]: what a segment leaves of the state before it */
-    SECTION_DECAY,          /* [B,T,H]: the stabilised log-decay of mLSTM */
-    SECTION_STRENGTH,       /* [B,T,H]: its write strength */
-    SECTION_M,              /* [B,T,H]: its stabiliser */
-    SECTION_DEN,            /* [B,T,H]: what o is divided by */
+    SECTION_RECORDS,      /* [slots, heads, record]: what prepare leaves the scan */
+    SECTION_ROWS,         /* [slots, heads, …]: rows that prepare_matrix leaves the scan */
+    SECTION_SEGMENTS,     /* [sequences, segments, heads, …]: the state that each adds */
+    SECTION_SEGMENT_LEFT, /* [sequences, segments, heads, …]: what a segment leaves of the state before it */
+    SECTION_DECAY,        /* [B,T,H]: the stabilised log-decay of mLSTM */
+    SECTION_STRENGTH,     /* [B,T,H]: its write strength */
+    SECTION_M,            /* [B,T,H]: its stabiliser */
+    SECTION_DEN,          /* [B,T,H]: what o is divided by */
     SECTION_COUNT
 };
 

@@ -18,7 +18,7 @@ static clattn_status add_scan(struct clattn_plan *plan, struct pass pass, int mo
         gather.gather = 1;
         states = (desc->flags & CLATTN_CU_SEQLENS ? desc->sequences : desc->batch) * scan.tiles.segments * desc->heads;
         plan_reserve(plan, SECTION_SEGMENTS, states * matrix_segment_floats(&scan));
-        plan_reserve(plan, SECTION_SEGMENT_DECAYS, states * matrix_segment_decay_floats(&scan));
+        plan_reserve(plan, SECTION_SEGMENT_LEFT, states * matrix_segment_left_floats(&scan));
         TRY(plan_add(plan, &gather, pass, GRID_SEQUENCES, most_group, description));
     }
     return plan_add(plan, &scan, pass, GRID_SEQUENCES, most_group, description);
@@ -39,7 +39,7 @@ static clattn_status add(struct clattn_plan *plan, int most_group, struct text *
     plan->sources[ROLE_records] = (struct source){SOURCE_SECTION, SECTION_RECORDS};
     plan->sources[ROLE_rows] = (struct source){SOURCE_SECTION, SECTION_ROWS};
     plan->sources[ROLE_segments] = (struct source){SOURCE_SECTION, SECTION_SEGMENTS};
-    plan->sources[ROLE_decays] = (struct source){SOURCE_SECTION, SECTION_SEGMENT_DECAYS};
+    plan->sources[ROLE_left] = (struct source){SOURCE_SECTION, SECTION_SEGMENT_LEFT};
     TRY(problem_extent(&plan->problem, &(clattn_operands){.batch = 0}, &extent, NULL));
     TRY(plan_add(plan, &prepare, main_pass, GRID_SLOTS, most_group, description));
     chunks = plan_slots(&plan->problem, &extent, prepare.tiles.chunk) * desc->heads;

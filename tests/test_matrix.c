@@ -22,6 +22,7 @@ enum {
 };
 #define USUAL CHECK_GATES_USUAL
 #define HARD CHECK_GATES_HARD
+#define SLOW CHECK_GATES_SLOW
 
 /* clang-format off */
 static const struct check_case
@@ -31,8 +32,8 @@ static const struct check_case
     narrow = { "narrow", 1, 17, 1, 1,  5,  3, LAST,             USUAL, NULL, 0, 0, 0, 0, 0 },
     packed = { "packed", 1, 69, 4, 2, 64, 48, BOTH | CU,        USUAL, gaps, 4, 0, 0, 0, 0 },
     long64 = { "packed", 1, 69, 3, 1, 40, 20, LAST | VK | CU64, HARD,  gaps, 4, 0, 1, 0, 0 },
-    spans  = { "spans",  1, 530, 1, 1, 32, 128, BOTH | VK | NORM, HARD, NULL, 0, 0, 0, 0, 0 },
-    parts  = { "parts",  1, 300, 1, 1, 32, 16, BOTH | VK,      HARD,  NULL, 0, 0, 0, 0, 0 }; /* long enough for segments */
+    spans  = { "spans",  1, 530, 1, 1, 32, 128, BOTH | VK | NORM, SLOW, NULL, 0, 0, 0, 0, 0 },
+    parts  = { "parts",  1, 300, 1, 1, 32, 16, BOTH | VK,      SLOW,  NULL, 0, 0, 0, 0, 0 }; /* long enough for segments */
 
 static const struct row {
     const char *engine, *rule;
@@ -57,10 +58,14 @@ static const struct row {
     { "nvidia",    "gla",                 0, CLATTN_BF16, 16, &parts,  0, 0 },
     { "nvidia",    "simple_gla",          0, CLATTN_BF16, 32, &spans,  0, 128 },
     { "nvidia",    "linear_attn",         4, CLATTN_F16,  16, &spans,  0, 128 }, /* elu1 normalize */
+    { "nvidia",    "gated_delta_rule",    0, CLATTN_BF16, 16, &spans,  0, 64 },
+    { "nvidia",    "kda",                 0, CLATTN_F16,  16, &spans,  0, 32 },
+    { "nvidia",    "rwkv7",               0, CLATTN_BF16, 16, &spans,  0, 64 },
     { "amd_cdna",  "gated_delta_rule",    0, CLATTN_BF16, 32, &odd,    1, 0 },
     { "amd_cdna",  "rwkv7",               0, CLATTN_F16,  16, &packed, 0, 0 },
     { "amd_rdna3", "gated_delta_rule",    0, CLATTN_F16,  32, &packed, 0, 0 },
     { "amd_rdna3", "kda",                 0, CLATTN_BF16, 16, &wide,   0, 0 },
+    { "amd_rdna3", "comba",               0, CLATTN_F16,  16, &spans,  0, 32 },
     { "amd_rdna4", "gated_delta_rule",    0, CLATTN_BF16, 16, &long64, 0, 0 },
     { "amd_rdna4", "rwkv6",               0, CLATTN_F16,  16, &tail,   0, 0 },
     { "intel_8",   "gated_delta_rule",    0, CLATTN_BF16, 32, &wide,   0, 0 },

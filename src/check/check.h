@@ -21,7 +21,8 @@ struct check_tensors {
 /* How inputs are drawn. */
 enum check_gates {
     CHECK_GATES_USUAL, /* like a trained model's: log-decays in (-1, 0), beta in (0, 1) */
-    CHECK_GATES_HARD   /* half of the log-decays 0, some -1000 and -inf; beta near 2 */
+    CHECK_GATES_HARD,  /* half of the log-decays 0, some -1000 and -inf; beta near 2 */
+    CHECK_GATES_SLOW   /* log-decays a hundredth of the usual: a state that lasts for hundreds of tokens */
 };
 
 /* Allocates every operand of desc and fills the inputs from seed; outputs are NaN. cu_seqlens (sequences + 1 entries, of

@@ -70,6 +70,11 @@ static double draw_key(const struct source *source, int64_t i)
     return source->desc->flags & CLATTN_QK_L2NORM ? x : x / sqrt((double)source->desc->key_dim);
 }
 
+static double slowed(const struct source *source, double decay)
+{
+    return source->gates == CHECK_GATES_SLOW ? decay / 100 : decay;
+}
+
 /* Log-decays: mostly small, mean -1/4. Hard ones: half of them 0, one in 32 each -1000 and -inf, some large. */
 static double draw_decay(const struct source *source, int64_t i)
 {
@@ -82,7 +87,7 @@ static double draw_decay(const struct source *source, int64_t i)
         return (double)-INFINITY;
     if (kind < 4)
         return -90 * x;
-    return kind < 20 ? 0 : -x * x * x;
+    return kind < 20 ? 0 : slowed(source, -x * x * x);
 }
 
 /* mlstm's forget gate: log-sigmoid of N(2, 1), or as hard as the others. */
@@ -90,7 +95,7 @@ static double draw_forget(const struct source *source, int64_t i)
 {
     if (hard_kind(source, i) < 20)
         return draw_decay(source, i);
-    return -log1p(exp(-2 - normal(source, i)));
+    return slowed(source, -log1p(exp(-2 - normal(source, i))));
 }
 
 static double draw_input(const struct source *source, int64_t i)
