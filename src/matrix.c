@@ -35,8 +35,10 @@ enum {
     MOST_VALUES = 64,
     MOST_SEGMENTS = 32,
     LEAST_SEGMENT = 8,   /* chunks */
-    LEAST_ERASING = 4,   /* segments of a rule that erases, */
-    ERASING_VALUES = 32, /* and the columns of their groups */
+    LONG_SEGMENT = 16,   /* chunks, where something is erased; */
+    LEAST_ERASING = 4,   /* then a sequence has so many segments, */
+    MOST_ERASING = 16,   /* or up to as many, */
+    ERASING_VALUES = 32, /* of groups with so many columns */
     FILLED = 9,          /* tenths of the compute units that count as all of them */
     SLICES = 8
 };
@@ -308,10 +310,10 @@ static int segments_possible(const struct variant *variant)
     return variant->problem->desc.steps == 1 && (whole || !erasing(variant));
 }
 
-/* Whether twice as many segments would still be long ones. */
-static int long_enough(const struct variant *variant, int segments)
+/* Whether twice as many segments would still have that many chunks each. */
+static int long_enough(const struct variant *variant, int segments, int chunks)
 {
-    return variant->problem->desc.seq_len >= (int64_t)2 * segments * LEAST_SEGMENT * variant->tiles.chunk;
+    return variant->problem->desc.seq_len >= (int64_t)2 * segments * chunks * variant->tiles.chunk;
 }
 
 clattn_status matrix_complete(const struct device *device, struct variant *variant)
@@ -320,7 +322,7 @@ clattn_status matrix_complete(const struct device *device, struct variant *varia
     int columns = round_up(variant->value_dim, TILE);
 
     t->block_v = t->block_v < columns ? t->block_v : columns;
-    while (t->segments > 1 && (!segments_possible(variant) || !long_enough(variant, t->segments / 2)))
+    while (t->segments > 1 && (!segments_possible(variant) || !long_enough(variant, t->segments / 2, LEAST_SEGMENT)))
         t->segments /= 2;
     cut_group(variant);
     if (matrix_local_bytes(variant) > device->info.local_memory) {
@@ -343,36 +345,49 @@ static int fills(const struct device *device, const struct variant *variant, int
     return groups * 10 >= (int64_t)device->info.compute_units * FILLED;
 }
 
-/* Cuts the sequence into as many segments as fill the device. */
+/* Cuts the sequence into as many segments as fill the device. Where something is erased a segment has work to make up for: each joins
+ * matrices of all before it. */
 static void cut_sequence(const struct device *device, struct variant *variant, int columns)
 {
     struct tiles *t = &variant->tiles;
+    int most = erasing(variant) ? MOST_ERASING : MOST_SEGMENTS;
+    int chunks = erasing(variant) ? LONG_SEGMENT : LEAST_SEGMENT;
 
-    while (!fills(device, variant, columns, t->segments) && t->segments < MOST_SEGMENTS &&
-           long_enough(variant, t->segments))
+    while (!fills(device, variant, columns, t->segments) && t->segments < most &&
+           long_enough(variant, t->segments, chunks))
         t->segments *= 2;
 }
 
+/* The columns of a group whose sequences are cut into segments, and the segments; 0 where none would be. One that erases scans twice
+ * and a matrix beside: where that is not several segments, it does better without. */
+static int segment_columns(const struct device *device, struct variant *variant, int columns)
+{
+    if (!segments_possible(variant))
+        return 0;
+    if (!erasing(variant) && columns < variant->value_dim)
+        columns *= 2;
+    if (erasing(variant) && columns > ERASING_VALUES)
+        columns = ERASING_VALUES;
+    cut_sequence(device, variant, columns);
+    if (!erasing(variant) || variant->tiles.segments >= LEAST_ERASING)
+        return columns;
+    variant->tiles.segments = 1;
+    return 0;
+}
+
 /* As many value columns a group as leave nearly every compute unit one, for its chunks are then fetched the fewest times. Where
- * that would be few, an additive rule takes twice as many and cuts the sequence instead; one that erases, whose segments are
- * scanned twice with a matrix beside, where that makes several of it. */
+ * that would be few, the sequence is cut instead. */
 static int value_columns(const struct device *device, struct variant *variant)
 {
-    int columns = MOST_VALUES;
+    int columns = MOST_VALUES, cut;
 
     while (columns > TILE && columns / 2 >= variant->value_dim)
         columns /= 2;
     if (fills(device, variant, columns, 1))
         return columns;
-    if (segments_possible(variant)) {
-        int wide = !erasing(variant) && columns < variant->value_dim ? 2 * columns
-                   : columns < ERASING_VALUES || !erasing(variant)   ? columns
-                                                                     : ERASING_VALUES;
-        cut_sequence(device, variant, wide);
-        if (!erasing(variant) || variant->tiles.segments >= LEAST_ERASING)
-            return wide;
-        variant->tiles.segments = 1;
-    }
+    cut = segment_columns(device, variant, columns);
+    if (cut > 0)
+        return cut;
     while (columns > TILE && !fills(device, variant, columns, 1))
         columns /= 2;
     return columns;

@@ -111,7 +111,7 @@ static void print_log(void *user, clattn_log_level level, const char *message)
     fprintf(stderr, "%s: %s\n", label, message);
 }
 
-enum { HEADS = 32, FEW_HEADS = 16 };
+enum { HEADS = 32, FEW_HEADS = 16, FEWEST_HEADS = 4 };
 
 static void dump(clattn_context *context, clattn_plan_desc desc, const char *variant)
 {
@@ -122,7 +122,10 @@ static void dump(clattn_context *context, clattn_plan_desc desc, const char *var
     clattn_rule_describe(desc.rule, &rule);
     snprintf(label, sizeof label, "%s%s%s %s %s K=%d V=%d%s%s", rule.name, *variant ? " " : "", variant,
              modes[desc.mode], dtype_name(desc.dtype), (int)desc.key_dim, (int)desc.value_dim,
-             desc.flags & CLATTN_CU_SEQLENS ? " cu_seqlens" : "", desc.heads < HEADS ? " few heads" : "");
+             desc.flags & CLATTN_CU_SEQLENS ? " cu_seqlens" : "",
+             desc.heads < FEW_HEADS ? " in segments"
+             : desc.heads < HEADS   ? " few heads"
+                                    : "");
     if (clattn_plan_create(&plan, context, &desc) != CLATTN_SUCCESS) {
         fprintf(stderr, "%s: no plan\n", label);
         failed = 1;
@@ -174,12 +177,14 @@ static void dump_sizes(clattn_context *context, clattn_rule rule, clattn_mode mo
     dump(context, desc, "");
 }
 
-/* In groups of many value columns; and of few, where others may read. */
+/* In groups of many value columns; of few, where others may read; and a sequence in segments. */
 static void dump_matrix(clattn_context *context, clattn_rule rule, int variants)
 {
     dump_rule(context, rule, CLATTN_MODE_CHUNK, HEADS, variants);
     if (context->engine->readers && rule_get(rule)->erase != ERASE_NONE)
         dump_rule(context, rule, CLATTN_MODE_CHUNK, FEW_HEADS, variants);
+    if (context->engine->key_split == 1)
+        dump_rule(context, rule, CLATTN_MODE_CHUNK, FEWEST_HEADS, variants);
 }
 
 enum { ENGINE_LOCAL_MEMORY = 48 << 10, INTEL_LOCAL_MEMORY = 64 << 10 };
