@@ -12,8 +12,8 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
             global out_t *o, long4 o_at, global const data_t *p, long4 p_at, global const data_t *e, long4 e_at,
             global const float *den, long4 den_at, global const float *initial, long4 initial_at, global float *final,
             long4 final_at, global const int *cu, long4 cu_at, global const uint *records, long4 records_at,
-            global const uint *rows, long4 rows_at, global float *segments, long4 segments_at, global float *left,
-            long4 left_at, int seq_len, int states)
+            global const uint *rows, long4 rows_at, global float *segments, long4 segments_at, global float *kept,
+            long4 kept_at, int seq_len, int states)
 {
     LOCAL_NUMBERS(stages, STAGES * STAGE)
     VALUE_LOCALS

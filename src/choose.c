@@ -41,7 +41,7 @@ static void describe_problem(struct text *text, const struct clattn_plan *plan, 
 
 static void describe_workspace(struct text *text, const struct clattn_plan *plan)
 {
-    static const char *const names[SECTION_COUNT] = {"records", "rows",     "segments",   "left by segments",
+    static const char *const names[SECTION_COUNT] = {"records", "rows",     "segments",   "kept by segments",
                                                      "decay",   "strength", "stabilizer", "denominators"};
 
     for (int i = 0; i + 1 < SECTION_COUNT; i++)

@@ -37,7 +37,7 @@ static const struct {
     [KERNEL_SCAN_MATRIX] = {"scan_matrix",
                             "scan_matrix.cl",
                             {R(q), R(k), R(v), R(o), R(p), R(e), R(den), R(initial), R(final), R(cu), R(records),
-                             R(rows), R(segments), R(left), A(seq_len), A(states), ARG_END}},
+                             R(rows), R(segments), R(kept), A(seq_len), A(states), ARG_END}},
     [KERNEL_PROBE_MATRIX] = {"probe_matrix", "probe_matrix.cl", {ARG_END}}, /* probe.c sets its arguments */
 #undef R
 #undef A

@@ -11,7 +11,7 @@
 /* clang-format off */
 #define ROLES(X) \
     X(q) X(k) X(v) X(o) X(g) X(gv) X(beta) X(p) X(e) X(w) X(u) X(f) X(i) X(m) X(den) \
-    X(initial) X(final) X(cu) X(decay) X(strength) X(records) X(rows) X(segments) X(left)
+    X(initial) X(final) X(cu) X(decay) X(strength) X(records) X(rows) X(segments) X(kept)
 /* clang-format on */
 
 enum role {

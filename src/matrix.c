@@ -33,13 +33,8 @@ enum {
     READ_DEPTH = 2,    /* and where there are readers */
     SIDE_BY_SIDE = 4,  /* sub-groups that a group has at least before they become wider */
     MOST_VALUES = 64,
-    MOST_SEGMENTS = 32,
-    LEAST_SEGMENT = 8,   /* chunks */
-    LONG_SEGMENT = 16,   /* chunks, where something is erased; */
-    LEAST_ERASING = 4,   /* then a sequence has so many segments, */
-    MOST_ERASING = 16,   /* or up to as many, */
-    ERASING_VALUES = 32, /* of groups with so many columns */
-    FILLED = 9,          /* tenths of the compute units that count as all of them */
+    LEAST_SEGMENT = 8, /* chunks */
+    FILLED = 9,        /* tenths of the compute units that count as all of them */
     SLICES = 8
 };
 
@@ -126,37 +121,61 @@ int matrix_depth(const struct variant *variant)
     return t->loaders == 0 ? 1 : t->depth > 0 ? t->depth : usual;
 }
 
+static const char *values_header(const struct variant *variant)
+{
+    if (variant->value_ones)
+        return "values_ones.clh";
+    return variant->problem->rule->write == WRITE_GATED ? "values_gated.clh" : "values_plain.clh";
+}
+
+static const char *reads_header(const struct variant *variant)
+{
+    if (variant->gather)
+        return "reads_nothing.clh";
+    if (matrix_scored(variant))
+        return "reads_scored.clh";
+    return variant->tiles.readers ? "reads_apart.clh" : "reads_outputs.clh";
+}
+
+static const char *outputs_header(const struct variant *variant)
+{
+    if (strips(variant))
+        return "outputs_strips.clh";
+    return variant->tiles.readers ? "outputs_apart.clh" : "outputs_staged.clh";
+}
+
+static const char *segments_header(const struct variant *variant)
+{
+    if (variant->tiles.segments == 1)
+        return "segments_one.clh";
+    return variant->gather ? "segments_gather.clh" : "segments_scan.clh";
+}
+
+/* What a segment keeps of the state before it: NULL where there is one. */
+static const char *kept_header(const struct variant *variant)
+{
+    if (variant->tiles.segments == 1)
+        return NULL;
+    return erasing(variant) ? "kept_matrix.clh" : "kept_factors.clh";
+}
+
 void matrix_headers(const struct variant *variant, const char *headers[MATRIX_HEADERS])
 {
     const struct rule *rule = variant->problem->rule;
-    const char *values = variant->value_ones          ? "values_ones.clh"
-                         : rule->write == WRITE_GATED ? "values_gated.clh"
-                                                      : "values_plain.clh";
-    const char *segments = variant->tiles.segments == 1 ? "segments_one.clh"
-                           : variant->gather            ? "segments_gather.clh"
-                                                        : "segments_scan.clh";
-    const char *left = variant->tiles.segments == 1 ? segments
-                       : erasing(variant)           ? "left_matrix.clh"
-                                                    : "left_factors.clh";
     const char *const list[MATRIX_HEADERS] = {
         variant->engine->instructions,
         variant->engine->words,
         rule->read == READ_BONUS ? "read_bonus.clh" : "read_after.clh",
         rule->write == WRITE_BETA || rule->write == WRITE_EXP ? "strength_operand.clh" : "strength_none.clh",
-        values,
+        values_header(variant),
         erases[rule->erase].header,
         decay_headers[problem_decay(variant->problem)],
         made(variant) ? "rows_made.clh" : "rows_raw.clh",
-        variant->gather          ? "reads_nothing.clh"
-        : matrix_scored(variant) ? "reads_scored.clh"
-        : variant->tiles.readers ? "reads_apart.clh"
-                                 : "reads_outputs.clh",
+        reads_header(variant),
         strips(variant) ? "values_strips.clh" : "values_staged.clh",
-        strips(variant)          ? "outputs_strips.clh"
-        : variant->tiles.readers ? "outputs_apart.clh"
-                                 : "outputs_staged.clh",
-        segments,
-        left,
+        outputs_header(variant),
+        segments_header(variant),
+        kept_header(variant),
         variant->tiles.key_split > 1 ? "share_split.clh" : "share_one.clh",
         variant->output,
         "matrix_scan.clh",
@@ -167,7 +186,8 @@ void matrix_headers(const struct variant *variant, const char *headers[MATRIX_HE
                                                               : MATRIX_HEADERS;
 
     for (int i = 0; i < count; i++)
-        headers[i] = list[i];
+        if (list[i] != NULL)
+            *headers++ = list[i];
 }
 
 /* Whether prepare has a use for q and k. */
@@ -187,10 +207,10 @@ static int64_t scan_bytes(const struct variant *variant)
                     score_numbers(variant);
     int64_t strip = t->chunk * (variant->engine->rows * out / 2 + PAD);
     int64_t read = t->readers ? stream + t->value_tiles * (2 * strip + variant->engine->rows * width(variant)) : 0;
-    int64_t left = variant->gather && erasing(variant) ? t->value_tiles * TILE * (TILE + PAD) : 0;
+    int64_t kept = variant->gather && erasing(variant) ? t->value_tiles * TILE * (TILE + PAD) : 0;
     int64_t share = t->key_split > 1 ? (int64_t)t->key_split * t->block_v * 2 * t->chunk : 0;
 
-    return 2 * (t->stages * stage + (strips(variant) ? 1 : t->stages) * values + read + left) + 4 * share;
+    return 2 * (t->stages * stage + (strips(variant) ? 1 : t->stages) * values + read + kept) + 4 * share;
 }
 
 static int64_t prepare_bytes(const struct variant *variant)
@@ -217,21 +237,21 @@ int64_t matrix_segment_floats(const struct variant *variant)
     return (int64_t)value_groups(variant) * variant->tiles.block_v * width(variant);
 }
 
-int64_t matrix_segment_left_floats(const struct variant *variant)
+int64_t matrix_segment_kept_floats(const struct variant *variant)
 {
     if (erasing(variant))
         return (int64_t)width(variant) * width(variant);
     return decayed(variant) ? width(variant) : 4;
 }
 
-/* Groups of the first of two scans: a segment's values, but the last's, which nothing comes after; and where it erases what it
- * leaves of the state, but the first's. */
+/* Groups of the first of two scans: what segments add, but the last, which nothing comes after; and where something is erased what
+ * they keep, but the first. */
 static int gathering_groups(const struct variant *variant)
 {
     const struct tiles *t = &variant->tiles;
-    int left = erasing(variant) ? (width(variant) + t->block_v - 1) / t->block_v : 0;
+    int kept = erasing(variant) ? (width(variant) + t->block_v - 1) / t->block_v : 0;
 
-    return value_groups(variant) * (t->segments - 1) + left * (t->segments - 2);
+    return value_groups(variant) * (t->segments - 1) + kept * (t->segments - 2);
 }
 
 int matrix_groups(const struct variant *variant)
@@ -302,7 +322,13 @@ static void cut_group(struct variant *variant)
         t->group = engine->lanes < PREPARE_LANES / SUB_GROUPS ? PREPARE_LANES : engine->lanes * SUB_GROUPS;
 }
 
-/* Whether the words cover a sequence in segments: what one leaves of the state is a product of sub-groups that have all channels. */
+/* Into how many segments a sequence is cut by rule of thumb: at least `least`, or none; at most `most`, of `chunks` or more; and the
+ * most columns of a group. A rule that erases scans twice with a matrix beside, and each segment joins those before it. */
+static const struct {
+    int least, most, chunks, columns;
+} cuts[] = {{1, 32, LEAST_SEGMENT, 2 * MOST_VALUES}, {4, 16, 16, 32}};
+
+/* Whether the words cover a sequence in segments: what one keeps of the state is a product of sub-groups that have all channels. */
 static int segments_possible(const struct variant *variant)
 {
     int whole = variant->tiles.key_split == 1 && variant->engine->rows == TILE;
@@ -310,10 +336,10 @@ static int segments_possible(const struct variant *variant)
     return variant->problem->desc.steps == 1 && (whole || !erasing(variant));
 }
 
-/* Whether twice as many segments would still have that many chunks each. */
-static int long_enough(const struct variant *variant, int segments, int chunks)
+/* Whether twice as many segments of so many tokens would still have that many chunks each. */
+static int long_enough(const struct variant *variant, int64_t tokens, int segments, int chunks)
 {
-    return variant->problem->desc.seq_len >= (int64_t)2 * segments * chunks * variant->tiles.chunk;
+    return tokens >= (int64_t)2 * segments * chunks * variant->tiles.chunk;
 }
 
 clattn_status matrix_complete(const struct device *device, struct variant *variant)
@@ -322,7 +348,8 @@ clattn_status matrix_complete(const struct device *device, struct variant *varia
     int columns = round_up(variant->value_dim, TILE);
 
     t->block_v = t->block_v < columns ? t->block_v : columns;
-    while (t->segments > 1 && (!segments_possible(variant) || !long_enough(variant, t->segments / 2, LEAST_SEGMENT)))
+    while (t->segments > 1 && (!segments_possible(variant) ||
+                               !long_enough(variant, variant->problem->desc.seq_len, t->segments / 2, LEAST_SEGMENT)))
         t->segments /= 2;
     cut_group(variant);
     if (matrix_local_bytes(variant) > device->info.local_memory) {
@@ -345,34 +372,34 @@ static int fills(const struct device *device, const struct variant *variant, int
     return groups * 10 >= (int64_t)device->info.compute_units * FILLED;
 }
 
-/* Cuts the sequence into as many segments as fill the device. Where something is erased a segment has work to make up for: each joins
- * matrices of all before it. */
+/* Cuts the sequence into as many segments as fill the device. Of packed ones the usual length is what there is to go by. */
 static void cut_sequence(const struct device *device, struct variant *variant, int columns)
 {
+    const clattn_plan_desc *desc = &variant->problem->desc;
+    int64_t tokens = desc->flags & CLATTN_CU_SEQLENS ? desc->seq_len / desc->sequences : desc->seq_len;
     struct tiles *t = &variant->tiles;
-    int most = erasing(variant) ? MOST_ERASING : MOST_SEGMENTS;
-    int chunks = erasing(variant) ? LONG_SEGMENT : LEAST_SEGMENT;
+    int kind = erasing(variant);
 
-    while (!fills(device, variant, columns, t->segments) && t->segments < most &&
-           long_enough(variant, t->segments, chunks))
+    while (!fills(device, variant, columns, t->segments) && t->segments < cuts[kind].most &&
+           long_enough(variant, tokens, t->segments, cuts[kind].chunks))
         t->segments *= 2;
+    if (t->segments < cuts[kind].least)
+        t->segments = 1;
 }
 
-/* The columns of a group whose sequences are cut into segments, and the segments; 0 where none would be. One that erases scans twice
- * and a matrix beside: where that is not several segments, it does better without. */
+/* The columns of a group whose sequences are cut into segments, and the segments; 0 where they are better left whole: where one is a
+ * matrix larger than the state, for one. */
 static int segment_columns(const struct device *device, struct variant *variant, int columns)
 {
-    if (!segments_possible(variant))
+    int most = cuts[erasing(variant)].columns;
+
+    if (!segments_possible(variant) || (erasing(variant) && 2 * variant->value_dim < width(variant)))
         return 0;
-    if (!erasing(variant) && columns < variant->value_dim)
+    if (columns < variant->value_dim)
         columns *= 2;
-    if (erasing(variant) && columns > ERASING_VALUES)
-        columns = ERASING_VALUES;
+    columns = columns < most ? columns : most;
     cut_sequence(device, variant, columns);
-    if (!erasing(variant) || variant->tiles.segments >= LEAST_ERASING)
-        return columns;
-    variant->tiles.segments = 1;
-    return 0;
+    return erasing(variant) && variant->tiles.segments == 1 ? 0 : columns;
 }
 
 /* As many value columns a group as leave nearly every compute unit one, for its chunks are then fetched the fewest times. Where

@@ -26,9 +26,9 @@ int matrix_groups(const struct variant *variant);
 int64_t matrix_record_floats(const struct variant *variant);
 int64_t matrix_row_floats(const struct variant *variant); /* 0 where rows stay in the operands */
 
-/* Workspace per segment and head, in floats: its state, and what it leaves of the one before. */
+/* Workspace per segment and head, in floats: its state, and what it keeps of the one before. */
 int64_t matrix_segment_floats(const struct variant *variant);
-int64_t matrix_segment_left_floats(const struct variant *variant);
+int64_t matrix_segment_kept_floats(const struct variant *variant);
 
 /* Tiles by rule of thumb; UNSUPPORTED where nothing fits local memory or the engine does not take the problem. */
 clattn_status matrix_tiles(const struct device *device, struct variant *variant);

@@ -206,6 +206,9 @@ clattn_status plan_add(struct clattn_plan *plan, struct variant *variant, struct
 
 void plan_reserve(struct clattn_plan *plan, enum section index, int64_t floats)
 {
+    if (floats <= plan->section_floats[index])
+        return;
+    plan->section_floats[index] = floats;
     plan->section_at[index] = plan->workspace_floats;
     plan->workspace_floats += (floats + 63) / 64 * 64;
 }
@@ -261,6 +264,7 @@ void plan_drop_launches(struct clattn_plan *plan)
         plan->context->device.cl->ReleaseKernel(plan->launches[--plan->launch_count].kernel);
     memset(plan->launches, 0, sizeof plan->launches);
     memset(plan->section_at, 0, sizeof plan->section_at);
+    memset(plan->section_floats, 0, sizeof plan->section_floats);
     plan->workspace_floats = 0;
     plan->hash = (struct hash){0, 0};
 }

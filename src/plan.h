@@ -14,7 +14,7 @@ enum section {
     SECTION_RECORDS,      /* [slots, heads, record]: what prepare leaves the scan */
     SECTION_ROWS,         /* [slots, heads, …]: rows that prepare_matrix leaves the scan */
     SECTION_SEGMENTS,     /* [sequences, segments, heads, …]: the state that each adds */
-    SECTION_SEGMENT_LEFT, /* [sequences, segments, heads, …]: what a segment leaves of the state before it */
+    SECTION_SEGMENT_KEPT, /* [sequences, segments, heads, …]: what a segment keeps of the state before it */
     SECTION_DECAY,        /* [B,T,H]: the stabilised log-decay of mLSTM */
     SECTION_STRENGTH,     /* [B,T,H]: its write strength */
     SECTION_M,            /* [B,T,H]: its stabiliser */
@@ -48,9 +48,10 @@ struct clattn_plan {
     struct source sources[ROLE_COUNT]; /* of the rule's roles; launches start from it */
     struct launch launches[MAX_LAUNCHES];
     int launch_count;
-    int64_t section_at[SECTION_COUNT], workspace_floats; /* offsets in floats */
-    cl_mem head_decay; /* the log-decays that the rule itself fixes, [heads]; or NULL */
-    mutex lock;        /* kernels carry their arguments until enqueued */
+    int64_t section_at[SECTION_COUNT], section_floats[SECTION_COUNT],
+        workspace_floats; /* offsets in floats, and sizes */
+    cl_mem head_decay;    /* the log-decays that the rule itself fixes, [heads]; or NULL */
+    mutex lock;           /* kernels carry their arguments until enqueued */
     char *description;
     const struct solver *solver;
     struct tuned tuned;         /* what its tiles follow; solver NULL: a rule of thumb */
@@ -112,7 +113,7 @@ clattn_status plan_add(struct clattn_plan *plan, struct variant *variant, struct
 /* Chunks of that many rows that sequences of an extent take at most. */
 int64_t plan_slots(const struct problem *problem, const struct extent *extent, int chunk);
 
-/* Reserves floats of workspace for a section. */
+/* Reserves floats of workspace for a section: the most of what is asked for, where passes share one. */
 void plan_reserve(struct clattn_plan *plan, enum section section, int64_t floats);
 /* The sections that have an entry a token and head. */
 void plan_reserve_rows(struct clattn_plan *plan);

@@ -6,7 +6,14 @@
 
 enum { MOST_BEYOND = 64 };
 
-/* One pass over all chunks: a scan; or over segments a scan for what each adds to the state, and the scan. */
+/* Whether one scan finds what the other left where it looks for it. */
+static int same_cut(const struct tiles *a, const struct tiles *b)
+{
+    return a->chunk == b->chunk && a->block_v == b->block_v && a->segments == b->segments &&
+           a->key_split == b->key_split;
+}
+
+/* One pass over all chunks: a scan; or over segments a scan for what each adds to the state and keeps of it, and the scan. */
 static clattn_status add_scan(struct clattn_plan *plan, struct pass pass, int most_group, struct text *description)
 {
     const clattn_plan_desc *desc = &plan->problem.desc;
@@ -18,8 +25,10 @@ static clattn_status add_scan(struct clattn_plan *plan, struct pass pass, int mo
         gather.gather = 1;
         states = (desc->flags & CLATTN_CU_SEQLENS ? desc->sequences : desc->batch) * scan.tiles.segments * desc->heads;
         plan_reserve(plan, SECTION_SEGMENTS, states * matrix_segment_floats(&scan));
-        plan_reserve(plan, SECTION_SEGMENT_LEFT, states * matrix_segment_left_floats(&scan));
+        plan_reserve(plan, SECTION_SEGMENT_KEPT, states * matrix_segment_kept_floats(&scan));
         TRY(plan_add(plan, &gather, pass, GRID_SEQUENCES, most_group, description));
+        if (!same_cut(&gather.tiles, &scan.tiles))
+            return CLATTN_UNSUPPORTED;
     }
     return plan_add(plan, &scan, pass, GRID_SEQUENCES, most_group, description);
 }
@@ -39,7 +48,7 @@ static clattn_status add(struct clattn_plan *plan, int most_group, struct text *
     plan->sources[ROLE_records] = (struct source){SOURCE_SECTION, SECTION_RECORDS};
     plan->sources[ROLE_rows] = (struct source){SOURCE_SECTION, SECTION_ROWS};
     plan->sources[ROLE_segments] = (struct source){SOURCE_SECTION, SECTION_SEGMENTS};
-    plan->sources[ROLE_left] = (struct source){SOURCE_SECTION, SECTION_SEGMENT_LEFT};
+    plan->sources[ROLE_kept] = (struct source){SOURCE_SECTION, SECTION_SEGMENT_KEPT};
     TRY(problem_extent(&plan->problem, &(clattn_operands){.batch = 0}, &extent, NULL));
     TRY(plan_add(plan, &prepare, main_pass, GRID_SLOTS, most_group, description));
     chunks = plan_slots(&plan->problem, &extent, prepare.tiles.chunk) * desc->heads;

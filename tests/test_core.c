@@ -1,6 +1,7 @@
 /* The small parts: version, statuses, rule names, threads, and the check library itself. */
 #include "harness.h"
 
+#include "plan.h"
 #include "rule.h"
 #include "thread.h"
 
@@ -180,6 +181,22 @@ static void test_error(void **state)
 }
 
 /* Every row of the rule table is reached by the cases with every storage type. */
+/* Two passes share a section: it holds what the larger needs, whichever comes first. */
+static void test_sections_shared(void **state)
+{
+    static const int64_t floats[][2] = {{448, 256}, {256, 448}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(floats); i++) {
+        struct clattn_plan plan = {.launch_count = 0};
+        plan_reserve(&plan, SECTION_RECORDS, 100);
+        plan_reserve(&plan, SECTION_SEGMENT_KEPT, floats[i][0]);
+        plan_reserve(&plan, SECTION_SEGMENT_KEPT, floats[i][1]);
+        assert_true(plan.section_at[SECTION_SEGMENT_KEPT] >= 100);
+        assert_true(plan.workspace_floats - plan.section_at[SECTION_SEGMENT_KEPT] >= 448);
+    }
+}
+
 static void test_cases_cover(void **state)
 {
     (void)state;
@@ -201,9 +218,9 @@ static void test_cases_cover(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_texts), cmocka_unit_test(test_rule_names),     cmocka_unit_test(test_parallel_for),
-        cmocka_unit_test(test_locks), cmocka_unit_test(test_make_is_stable), cmocka_unit_test(test_make_is_hard),
-        cmocka_unit_test(test_error), cmocka_unit_test(test_cases_cover),
+        cmocka_unit_test(test_texts), cmocka_unit_test(test_rule_names),      cmocka_unit_test(test_parallel_for),
+        cmocka_unit_test(test_locks), cmocka_unit_test(test_make_is_stable),  cmocka_unit_test(test_make_is_hard),
+        cmocka_unit_test(test_error), cmocka_unit_test(test_sections_shared), cmocka_unit_test(test_cases_cover),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 static const int64_t gaps[] = {0, 0, 1, 68, 69};
+static const int64_t long_gaps[] = {0, 0, 1, 559, 560};
 
 enum {
     FIRST = CLATTN_INITIAL_STATE,
@@ -32,8 +33,9 @@ static const struct check_case
     narrow = { "narrow", 1, 17, 1, 1,  5,  3, LAST,             USUAL, NULL, 0, 0, 0, 0, 0 },
     packed = { "packed", 1, 69, 4, 2, 64, 48, BOTH | CU,        USUAL, gaps, 4, 0, 0, 0, 0 },
     long64 = { "packed", 1, 69, 3, 1, 40, 20, LAST | VK | CU64, HARD,  gaps, 4, 0, 1, 0, 0 },
-    spans  = { "spans",  1, 530, 1, 1, 32, 128, BOTH | VK | NORM, SLOW, NULL, 0, 0, 0, 0, 0 },
-    parts  = { "parts",  1, 300, 1, 1, 32, 16, BOTH | VK,      SLOW,  NULL, 0, 0, 0, 0, 0 }; /* long enough for segments */
+    spans  = { "spans",  1, 530, 1, 1, 32, 128, BOTH | VK | NORM, SLOW, NULL, 0, 0, 0, 0, 0 }, /* long enough for segments */
+    resets = { "resets", 1, 530, 1, 1, 32, 128, BOTH | VK | NORM, HARD, NULL, 0, 0, 0, 0, 0 },
+    cuts   = { "cuts",   1, 560, 2, 1, 40,  20, BOTH | VK | CU, SLOW, long_gaps, 4, 0, 0, 0, 0 };
 
 static const struct row {
     const char *engine, *rule;
@@ -42,7 +44,7 @@ static const struct row {
     int32_t chunk;
     const struct check_case *shape;
     int strided; /* also as strided views */
-    int columns; /* of a group, and as many segments as fill a device with few of those; 0: by rule of thumb */
+    int columns; /* of a group, and four segments; 0: by rule of thumb */
 } rows[] = {
     { "nvidia",    "gated_delta_rule",    0, CLATTN_BF16, 32, &tail,   1, 0 },
     { "nvidia",    "gated_delta_rule",    0, CLATTN_F16,  16, &packed, 0, 0 },
@@ -55,14 +57,15 @@ static const struct row {
     { "nvidia",    "rwkv6",               0, CLATTN_F16,  16, &wide,   0, 0 },
     { "nvidia",    "rwkv7",               0, CLATTN_BF16, 16, &tail,   0, 0 },
     { "nvidia",    "gdn2",                0, CLATTN_F16,  16, &narrow, 0, 0 },
-    { "nvidia",    "gla",                 0, CLATTN_BF16, 16, &parts,  0, 0 },
-    { "nvidia",    "simple_gla",          0, CLATTN_BF16, 32, &spans,  0, 128 },
+    { "nvidia",    "gla",                 0, CLATTN_BF16, 16, &spans,  0, 128 },
+    { "nvidia",    "simple_gla",          0, CLATTN_BF16, 16, &spans,  0, 128 },
     { "nvidia",    "linear_attn",         4, CLATTN_F16,  16, &spans,  0, 128 }, /* elu1 normalize */
     { "nvidia",    "gated_delta_rule",    0, CLATTN_BF16, 16, &spans,  0, 64 },
-    { "nvidia",    "kda",                 0, CLATTN_F16,  16, &spans,  0, 32 },
-    { "nvidia",    "rwkv7",               0, CLATTN_BF16, 16, &spans,  0, 64 },
+    { "nvidia",    "kda",                 0, CLATTN_F16,  16, &cuts,   0, 16 },
+    { "nvidia",    "rwkv7",               0, CLATTN_BF16, 16, &resets, 0, 64 },
     { "amd_cdna",  "gated_delta_rule",    0, CLATTN_BF16, 32, &odd,    1, 0 },
     { "amd_cdna",  "rwkv7",               0, CLATTN_F16,  16, &packed, 0, 0 },
+    { "amd_cdna",  "gated_delta_rule",    0, CLATTN_F16,  16, &cuts,   0, 16 },
     { "amd_rdna3", "gated_delta_rule",    0, CLATTN_F16,  32, &packed, 0, 0 },
     { "amd_rdna3", "kda",                 0, CLATTN_BF16, 16, &wide,   0, 0 },
     { "amd_rdna3", "comba",               0, CLATTN_F16,  16, &spans,  0, 32 },
@@ -221,7 +224,7 @@ static void test_row(void **state)
     run(row, &tensors, text, sizeof text);
     if (strstr(text, "matrix") == NULL)
         fail_msg("%s %s: not on the matrix engine:\n%s", row->rule, row->shape->name, text);
-    if ((row->shape == &parts || row->columns > 0) && strstr(text, "gathers") == NULL)
+    if (row->columns > 0 && strstr(text, "segments 4, gathers") == NULL)
         fail_msg("%s %s: not in segments:\n%s", row->rule, row->shape->name, text);
     snprintf(what, sizeof what, "%s, variant %d, %s, chunk %d", row->rule, row->variant, row->shape->name, row->chunk);
     test_compare_all(&tensors, &expected, check_bound(row->dtype), what);

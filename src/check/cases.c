@@ -36,7 +36,7 @@ const struct check_case check_cases[] = {
     { "large",         1,  100, 2, 2, 128, 128, BOTH,             USUAL, NULL,          0, 0,   0,         0,       F32 },
     { "long",          1,  500, 2, 1,  64,  64, 0,                HARD,  NULL,          0, 0,   0,         0,       F32 },
     { "longer",        1, 1000, 1, 1,  16,  16, BOTH,             USUAL, NULL,          0, 0,   0,         0,       F32 },
-    { "lasting",       1, 2100, 4, 2,  64,  64, BOTH,             SLOW,  NULL,          0, 0,   0,         0,       F16 },
+    { "lasting",       1, 2050, 4, 2,  64,  64, BOTH,             SLOW,  NULL,          0, 0,   0,         0,       F16 },
     { "empty first",   1,   16, 4, 2,  64,  64, LAST | CU,        USUAL, empty_first,   2, 0,   0,         0,       F32 },
     { "packed",        1,  131, 4, 2,  64,  64, BOTH | CU,        HARD,  one_token,     4, 0,   0,         0,       F32 },
     { "packed uneven", 1, 1200, 1, 1,  32,  64, LAST | CU64 | VK, USUAL, uneven,        4, 0,   1,         1,       F32 | BF16 },

@@ -123,7 +123,7 @@ static void dump(clattn_context *context, clattn_plan_desc desc, const char *var
     snprintf(label, sizeof label, "%s%s%s %s %s K=%d V=%d%s%s", rule.name, *variant ? " " : "", variant,
              modes[desc.mode], dtype_name(desc.dtype), (int)desc.key_dim, (int)desc.value_dim,
              desc.flags & CLATTN_CU_SEQLENS ? " cu_seqlens" : "",
-             desc.heads < FEW_HEADS ? " in segments"
+             desc.heads < FEW_HEADS ? " fewest heads"
              : desc.heads < HEADS   ? " few heads"
                                     : "");
     if (clattn_plan_create(&plan, context, &desc) != CLATTN_SUCCESS) {
@@ -183,7 +183,7 @@ static void dump_matrix(clattn_context *context, clattn_rule rule, int variants)
     dump_rule(context, rule, CLATTN_MODE_CHUNK, HEADS, variants);
     if (context->engine->readers && rule_get(rule)->erase != ERASE_NONE)
         dump_rule(context, rule, CLATTN_MODE_CHUNK, FEW_HEADS, variants);
-    if (context->engine->key_split == 1)
+    if (context->engine->key_split == 1 || rule_get(rule)->erase == ERASE_NONE)
         dump_rule(context, rule, CLATTN_MODE_CHUNK, FEWEST_HEADS, variants);
 }
 
