@@ -24,7 +24,7 @@ fuzz) # half a minute, all targets at once
     for target in "${targets[@]}"; do
         corpus=build-fuzz/corpus/$(basename "$target")
         mkdir -p "$corpus"
-        "$target" -max_total_time=30 -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 "$corpus" tests/fuzz/seeds \
+        "$target" -max_total_time=20 -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 "$corpus" tests/fuzz/seeds \
             >"$corpus.log" 2>&1 &
         running+=($!)
     done
