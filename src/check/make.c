@@ -217,31 +217,40 @@ static void fill_elementwise(const struct check_tensor *to, const struct check_t
         number_store(to->info.dtype, to->data, i, -uniform(source, i) * number_load(from->info.dtype, from->data, i));
 }
 
-/* What the erase of a rule needs so that its states stay bounded over any number of tokens. */
-static void tame_erase(const struct check_tensors *tensors, const struct source *source)
+/* What each erase needs so that states stay bounded over any number of tokens */
+static void tame_none(const struct check_tensors *tensors, const struct source *source)
+{
+    (void)tensors, (void)source;
+}
+
+static void tame_key(const struct check_tensors *tensors, const struct source *source)
+{
+    if (!(source->desc->flags & CLATTN_QK_L2NORM))
+        normalize_rows(&tensors->tensor[CLATTN_OPERAND_k], source->desc->key_dim);
+}
+
+static void tame_operand(const struct check_tensors *tensors, const struct source *source)
 {
     const struct check_tensor *tensor = tensors->tensor;
-    int64_t K = source->desc->key_dim;
 
-    switch (source->rule->erase) {
-    case ERASE_NONE: return;
-    case ERASE_KEY:
-    case ERASE_GATED:
-    case ERASE_OPERAND:
-        if (!(source->desc->flags & CLATTN_QK_L2NORM))
-            normalize_rows(&tensor[CLATTN_OPERAND_k], K);
-        break;
-    case ERASE_LOW_RANK:
-        normalize_rows(&tensor[CLATTN_OPERAND_a], K);
-        fill_elementwise(&tensor[CLATTN_OPERAND_b], &tensor[CLATTN_OPERAND_a], source);
-        return;
-    }
-    if (source->rule->erase == ERASE_OPERAND) {
-        fill_along(&tensor[CLATTN_OPERAND_p], &tensor[CLATTN_OPERAND_k], source, 0.2, 0.6, 0.05);
-        if (source->desc->flags & CLATTN_QK_L2NORM)
-            normalize_rows(&tensor[CLATTN_OPERAND_p], K);
-    }
+    tame_key(tensors, source);
+    fill_along(&tensor[CLATTN_OPERAND_p], &tensor[CLATTN_OPERAND_k], source, 0.2, 0.6, 0.05);
+    if (source->desc->flags & CLATTN_QK_L2NORM)
+        normalize_rows(&tensor[CLATTN_OPERAND_p], source->desc->key_dim);
 }
+
+static void tame_low_rank(const struct check_tensors *tensors, const struct source *source)
+{
+    const struct check_tensor *tensor = tensors->tensor;
+
+    normalize_rows(&tensor[CLATTN_OPERAND_a], source->desc->key_dim);
+    fill_elementwise(&tensor[CLATTN_OPERAND_b], &tensor[CLATTN_OPERAND_a], source);
+}
+
+static void (*const tames[])(const struct check_tensors *tensors, const struct source *source) = {
+    [ERASE_NONE] = tame_none,       [ERASE_KEY] = tame_key,           [ERASE_GATED] = tame_key,
+    [ERASE_OPERAND] = tame_operand, [ERASE_LOW_RANK] = tame_low_rank,
+};
 
 static void fill_cu_seqlens(const struct check_tensor *tensor, const clattn_plan_desc *desc, const int64_t *given)
 {
@@ -303,7 +312,7 @@ clattn_status check_make(struct check_tensors *tensors, const clattn_plan_desc *
         else
             fill(tensor, &source, draw_of(source.rule, (clattn_operand_id)id));
     }
-    tame_erase(tensors, &source);
+    tames[source.rule->erase](tensors, &source);
     return CLATTN_SUCCESS;
 }
 
