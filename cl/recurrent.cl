@@ -24,9 +24,9 @@ WORD vec lanes_sum_(local float *part, vec x)
 }
 
 /* Norms of the token's q and k: every lane some of the squares, then a lane each the sum. */
-WORD void token_squares(local float *parts, global const data_t *x)
+WORD void token_squares(local float *parts, global const data_t *x, int quarter)
 {
-    for_each(i, TOKEN_PARTS)
+    for_each_from(quarter, i, TOKEN_PARTS)
     {
         vec y = data_row(x, i * VEC, KEY_DIM);
         parts[i] = vec_sum(y * y);
@@ -35,8 +35,8 @@ WORD void token_squares(local float *parts, global const data_t *x)
 #define token_norms(norms, chunk)                                                                                     \
     do {                                                                                                              \
         if (L2NORM) {                                                                                                 \
-            token_squares(squares, token_row(q, chunk, chunk.at.qk_head));                                            \
-            token_squares(squares + TOKEN_PARTS, write_row(k, chunk, chunk.at.qk_head));                              \
+            token_squares(squares, token_row(q, chunk, chunk.at.qk_head), QUARTER_Q);                                 \
+            token_squares(squares + TOKEN_PARTS, write_row(k, chunk, chunk.at.qk_head), QUARTER_K);                   \
             SYNC();                                                                                                   \
             for_each(i, 2)(norms)[i] = rsqrt(token_sum(squares + i * TOKEN_PARTS) + 1e-6f);                           \
         } else                                                                                                        \
@@ -71,8 +71,8 @@ recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at
         vec x, delta, predicted = 0, out = 0, fade = mix_token(c0, c, chunk);
 
         SYNC();
+        for_each_from(QUARTER_E, i, 1) strength_of(factors)[0] = write_strength(chunk, 0);
         token_norms(norm_of_q(factors), chunk);
-        for_each(i, 1) strength_of(factors)[0] = write_strength(chunk, 0);
         SYNC();
         query_rows(row_q, norm_of_q(factors), q, 0, chunk, scale);
         key_rows(row_k, norm_of_k(factors), k, 0, chunk);

@@ -32,9 +32,9 @@ static const struct word_case {
     {"matrix_scale", "matrix_scale(D, Z, -1)", NULL, expect_matrix_scaled, 0, &bound, 0},
     {"difference", "erase_difference(D, X, Z)", NULL, expect_difference, 0, &bound, 0},
 
-    {"f32_slices", "slices(f32_rows(D, G, STRIDE, n0, COUNT))", fill_data, expect_rows, CLATTN_F32, &same, 0},
-    {"f16_slices", "slices(f16_rows(D, G16, STRIDE, n0, COUNT))", fill_data, expect_rows, CLATTN_F16, &same, 0},
-    {"bf16_slices", "slices(bf16_rows(D, GB16, STRIDE, n0, COUNT))", fill_data, expect_rows, CLATTN_BF16, &same, 0},
+    {"f32_slices", "slices(f32_rows(D, G, STRIDE, n0, COUNT, QUARTER_E))", fill_data, expect_rows, CLATTN_F32, &same, 0},
+    {"f16_slices", "slices(f16_rows(D, G16, STRIDE, n0, COUNT, QUARTER_E))", fill_data, expect_rows, CLATTN_F16, &same, 0},
+    {"bf16_slices", "slices(bf16_rows(D, GB16, STRIDE, n0, COUNT, QUARTER_E))", fill_data, expect_rows, CLATTN_BF16, &same, 0},
     {"keys", "slices(key_rows_(D, Z, GDATA, STRIDE, n0, COUNT))", fill_data, expect_keys, CONFIG_TYPE, &bound, 0},
     {"queries", "slices(query_rows_(D, Z, GDATA, STRIDE, n0, second_chunk(), 0.75f))", fill_data, expect_queries,
      CONFIG_TYPE, &bound, 0},
