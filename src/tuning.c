@@ -183,13 +183,23 @@ static void complete(struct variant *variant)
     tiles->block_k = round_up(channels, tiles->lanes_k > tiles->vec ? tiles->lanes_k : tiles->vec);
 }
 
+/* Whether registers can hold what a lane of the recurrence has of the state. Compilers take minutes over more, and then leave it
+ * in memory. */
+static int state_fits(const struct tiles *t)
+{
+    enum { MOST_FLOATS = 128 };
+
+    return t->group == 1 || t->block_k / t->lanes_k * t->vec <= MOST_FLOATS;
+}
+
 /* Whether the words work with such tiles, and the device with such groups. */
 static int is_sound(const struct device *device, const struct variant *variant)
 {
     const struct tiles *t = &variant->tiles;
 
     return t->block_v >= t->vec && t->block_v % t->vec == 0 && t->block_k >= t->vec && t->block_k % t->vec == 0 &&
-           t->group >= 1 && (size_t)t->group <= device->info.max_work_group && (t->group == 1 || !device->serial) &&
+           (variant->kernel != KERNEL_RECURRENT || state_fits(t)) && t->group >= 1 &&
+           (size_t)t->group <= device->info.max_work_group && (t->group == 1 || !device->serial) &&
            kernel_local_bytes(variant) <= device->info.local_memory;
 }
 
