@@ -258,11 +258,6 @@ struct footprint {
     int slice, matrix, value, factors, state;
 };
 
-static int round_up(int x, int n)
-{
-    return (x + n - 1) / n * n;
-}
-
 static struct footprint footprint_of(const struct variant *variant)
 {
     const struct tiles *t = &variant->tiles;

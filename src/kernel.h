@@ -42,6 +42,12 @@ enum kernel_id {
 const enum role *kernel_arguments(enum kernel_id id);
 const char *kernel_name(enum kernel_id id);
 
+/* The multiple of n that follows x, or x. */
+static inline int round_up(int64_t x, int n)
+{
+    return (int)((x + n - 1) / n * n);
+}
+
 /* How a tile is cut and shared. */
 struct tiles {
     int group;                  /* work-items that share a tile; may be 1 */

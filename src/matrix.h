@@ -11,6 +11,25 @@ int matrix_kernel(enum kernel_id id);
 enum { MATRIX_HEADERS = 17 };
 void matrix_headers(const struct variant *variant, const char *headers[MATRIX_HEADERS]);
 
+enum { MATRIX_TILE = 16 }; /* numbers on a side of what an engine multiplies */
+
+/* Channels, padded to whole tiles of every sub-group that shares them. */
+int matrix_width(const struct variant *variant);
+
+int matrix_erasing(const struct variant *variant);
+
+/* Whether sub-groups move their values themselves, and may have several tiles of them. */
+int matrix_strips(const struct variant *variant);
+
+/* Whether prepare has a use for q and k. */
+int matrix_reads_rows(const struct variant *variant);
+
+/* The most tokens of a chunk that the words take. */
+int matrix_most_chunk(const struct variant *variant);
+
+/* Whether sub-groups of their own may make the output: 2 where they usually do. */
+int matrix_readers(const struct variant *variant);
+
 /* Whether the scan makes the scores of a chunk itself, so that they are no part of a record. */
 int matrix_scored(const struct variant *variant);
 

@@ -7,11 +7,6 @@
 
 enum { SERIAL_VEC = 16, SHARED_VEC = 4 };
 
-static int round_up(int64_t x, int n)
-{
-    return (int)((x + n - 1) / n * n);
-}
-
 static int lower(int a, int b)
 {
     return a < b ? a : b;

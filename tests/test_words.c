@@ -159,11 +159,6 @@ static struct sizes sizes_of(const struct sheet *s)
     return n;
 }
 
-static int round_up(int x, int n)
-{
-    return (x + n - 1) / n * n;
-}
-
 static struct sheet sheet_of(const struct config *c)
 {
     const struct tiles *t = &c->tiles;
