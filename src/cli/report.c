@@ -105,11 +105,12 @@ static void write_section(FILE *file, const cJSON *row, int first_of_problem)
     report_text(file, row, "solver");
     fprintf(file,
             "</h2><p><span class=\"big\">%.2f&#215;</span> %.3f ms by default, %.3f ms tuned, for %.0f tokens</p>"
-            "<p class=\"dim\">%.0f %s tried in %.0f s, error %.1e",
+            "<p class=\"dim\">%.0f %s tried in %.0f s",
             report_number(row, "speedup"), report_number(row, "default_ms"), report_number(row, "time_ms"),
             report_number(row, "tokens"), report_number(row, "tried"),
-            report_number(row, "tried") == 1 ? "point" : "points", report_number(row, "seconds"),
-            report_number(row, "error"));
+            report_number(row, "tried") == 1 ? "point" : "points", report_number(row, "seconds"));
+    if (report_number(row, "error") > 0)
+        fprintf(file, ", error %.1e", report_number(row, "error"));
     fputs(*cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "note")) != '\0' ? " &#183; " : "", file);
     report_text(file, row, "note");
     fputs("</p>\n", file);
