@@ -134,6 +134,7 @@ static const struct config configs[] = {
     {"serial 8",     TILES(1,    16, 8,    16, 16, 0), 60,  20, 1, 0, 1, 0, CLATTN_FEATURE_ELU1, CLATTN_F16},
     {"64 lanes, 32", TILES(64,   4,  32,   48, 32, 4), 100, 40, 2, 2, 1, 1, CLATTN_FEATURE_RELU, CLATTN_F16},
     {"64 lanes, 16", TILES(64,   4,  16,   32, 32, 4), 61,  38, 1, 1, 0, 0, CLATTN_FEATURE_ELU1, CLATTN_F32},
+    {"12, a token",  TILES(12,   4,  1,    64, 32, 4), 61,  30, 1, 0, 0, 1, CLATTN_FEATURE_IDENTITY, CLATTN_BF16},
     {"8 lanes",      TILES(8,    4,  8,    16, 16, 4), 60,  20, 3, 0, 0, 1, CLATTN_FEATURE_IDENTITY, CLATTN_BF16},
 };
 /* clang-format on */
@@ -336,13 +337,20 @@ static void test_word(cl_program program, const struct word_case *word, const st
         compare(number_load(word->stored ? (clattn_dtype)word->with : CLATTN_F32, out + n.d, i), h[i], word, c, "H", i);
 }
 
+/* Scores are made of two rows at once: a token alone has none. */
+static int applies(const struct word_case *word, const struct config *c)
+{
+    return c->tiles.chunk > 1 || word->expect != expect_abt;
+}
+
 static void test_config(void **state)
 {
     const struct config *c = *state;
     cl_program program = build(c);
 
     for (size_t i = 0; i < COUNT(words); i++)
-        test_word(program, &words[i], c);
+        if (applies(&words[i], c))
+            test_word(program, &words[i], c);
     opencl_get()->ReleaseProgram(program);
 }
 
