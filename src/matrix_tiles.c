@@ -46,6 +46,12 @@ static void cut_group(struct variant *variant)
         t->group = engine->lanes < PREPARE_LANES / SUB_GROUPS ? PREPARE_LANES : engine->lanes * SUB_GROUPS;
 }
 
+/* Whether registers are so few that a chunk has the fewest tokens. Groups are wide there, so that each lane moves little. */
+static int few_registers(const struct variant *variant)
+{
+    return variant->engine->chunk == TILE;
+}
+
 /* Into how many segments a sequence is cut by rule of thumb: at least `least`, or none; at most `most`, of `chunks` or more; and the
  * most columns of a group. A rule that erases scans twice with a matrix beside, and each segment joins those before it. */
 static const struct {
@@ -115,7 +121,7 @@ static void cut_sequence(const struct device *device, struct variant *variant, i
  * matrix larger than the state, for one. */
 static int segment_columns(const struct device *device, struct variant *variant, int columns)
 {
-    int most = cuts[matrix_erasing(variant)].columns;
+    int most = few_registers(variant) ? MOST_VALUES : cuts[matrix_erasing(variant)].columns;
 
     if (!segments_possible(variant) || (matrix_erasing(variant) && 2 * variant->value_dim < matrix_width(variant)))
         return 0;
@@ -130,7 +136,7 @@ static int segment_columns(const struct device *device, struct variant *variant,
  * that would be few, the sequence is cut instead. */
 static int value_columns(const struct device *device, struct variant *variant)
 {
-    int columns = MOST_VALUES, cut;
+    int columns = MOST_VALUES, least = few_registers(variant) ? 2 * TILE : TILE, cut;
 
     while (columns > TILE && columns / 2 >= variant->value_dim)
         columns /= 2;
@@ -139,7 +145,7 @@ static int value_columns(const struct device *device, struct variant *variant)
     cut = segment_columns(device, variant, columns);
     if (cut > 0)
         return cut;
-    while (columns > TILE && !fills(device, variant, columns, 1))
+    while (columns > least && !fills(device, variant, columns, 1))
         columns /= 2;
     return columns;
 }
