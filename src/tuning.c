@@ -178,8 +178,7 @@ static void complete(struct variant *variant)
     tiles->block_k = round_up(channels, tiles->lanes_k > tiles->vec ? tiles->lanes_k : tiles->vec);
 }
 
-/* Whether registers can hold what a lane of the recurrence has of the state. Compilers take minutes over more, and then leave it
- * in memory. */
+/* Whether registers can hold what a lane of the recurrence has of the state: more is left in memory. */
 static int state_fits(const struct tiles *t)
 {
     enum { MOST_FLOATS = 128 };
