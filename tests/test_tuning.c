@@ -4,6 +4,7 @@
 #include "context.h"
 #include "file.h"
 #include "plan.h"
+#include "tuning.h"
 #include "tuning_table.h"
 
 #include <stdio.h>
@@ -306,6 +307,32 @@ static void test_impossible(void **state)
     assert_describes("tiles by rule of thumb");
 }
 
+/* Where groups share tiles, no point whose state a lane's registers cannot hold; on a CPU it is one. */
+static void test_state_in_registers(void **state)
+{
+    const int lanes[] = {1, 4, 8, 16};
+    clattn_plan_desc token = {.rule = CLATTN_RETENTION, .seq_len = 1, .heads = 2, .key_dim = 256, .value_dim = 64};
+    int *serial = &test_device.context->device.serial, had = *serial;
+    struct tuned tuned = tuned_default(&solver_recurrent);
+    struct tiles tiles[KERNEL_COUNT];
+    struct problem problem;
+
+    (void)state;
+    assert_status(problem_init(&problem, &token, NULL), SUCCESS);
+    test_tuned_set(&tuned, "vec", 4);
+    test_tuned_set(&tuned, "block_v", 16);
+    *serial = 0;
+    for (size_t i = 0; i < COUNT(lanes); i++) {
+        test_tuned_set(&tuned, "lanes_k", lanes[i]);
+        assert_int_equal(tuning_point_tiles(test_device.context, &problem, &tuned, tiles), 256 / lanes[i] * 4 <= 128);
+    }
+    *serial = 1;
+    tuned = tuned_default(&solver_recurrent);
+    test_tuned_set(&tuned, "vec", 16);
+    assert_true(tuning_point_tiles(test_device.context, &problem, &tuned, tiles));
+    *serial = had;
+}
+
 /* The solver of desc in any mode. */
 static const char *chosen_solver(void)
 {
@@ -416,11 +443,17 @@ static void test_large_scale(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_text, forget),          cmocka_unit_test_setup(test_refused_texts, forget),
-        cmocka_unit_test_setup(test_damaged_text, forget),  cmocka_unit_test_setup(test_writers, forget),
-        cmocka_unit_test_setup(test_layers, forget),        cmocka_unit_test_setup(test_ignored, forget),
-        cmocka_unit_test_setup(test_nearest_heads, forget), cmocka_unit_test_setup(test_impossible, forget),
-        cmocka_unit_test_setup(test_solver_choice, forget), cmocka_unit_test_setup(test_self_test, forget),
+        cmocka_unit_test_setup(test_text, forget),
+        cmocka_unit_test_setup(test_refused_texts, forget),
+        cmocka_unit_test_setup(test_damaged_text, forget),
+        cmocka_unit_test_setup(test_writers, forget),
+        cmocka_unit_test_setup(test_layers, forget),
+        cmocka_unit_test_setup(test_ignored, forget),
+        cmocka_unit_test_setup(test_nearest_heads, forget),
+        cmocka_unit_test_setup(test_impossible, forget),
+        cmocka_unit_test_setup(test_state_in_registers, forget),
+        cmocka_unit_test_setup(test_solver_choice, forget),
+        cmocka_unit_test_setup(test_self_test, forget),
         cmocka_unit_test_setup(test_large_scale, forget),
     };
 
