@@ -209,7 +209,7 @@ static int64_t prepare_bytes(const struct variant *variant)
         erases[erase].floats - (erase != ERASE_NONE && !made(variant)); /* one lies where the rows were */
     int64_t floats = matrix_floats * chunk * (chunk + 4) + 3 * chunk;
 
-    floats += decayed(variant) ? chunk * (matrix_width(variant) + 4) + chunk * (chunk + 1) * SLICES : 2 * chunk + 1;
+    floats += decayed(variant) ? chunk * (matrix_width(variant) + PAD) + chunk * (chunk + 1) * SLICES : 2 * chunk + 1;
     return 2 * halves + 4 * floats;
 }
 
