@@ -32,6 +32,7 @@ static const struct check_case
     wide   = { "wide",   1, 33, 2, 2, 96, 72, BOTH,             HARD,  NULL, 0, 0, 0, 0, 0 },
     narrow = { "narrow", 1, 17, 1, 1,  5,  3, LAST,             USUAL, NULL, 0, 0, 0, 0, 0 },
     loud   = { "loud",   2, 75, 4, 2,  8, 48, BOTH,             USUAL, NULL, 0, 0x1p-13, 0, 0, 0 }, /* keys times 2^13 */
+    louder = { "louder", 2, 75, 4, 2,  8, 48, BOTH,             USUAL, NULL, 0, 0x1p-116, 0, 0, 0 }, /* 2^122 */
     packed = { "packed", 1, 69, 4, 2, 64, 48, BOTH | CU,        USUAL, gaps, 4, 0, 0, 0, 0 },
     long64 = { "packed", 1, 69, 3, 1, 40, 20, LAST | VK | CU64, HARD,  gaps, 4, 0, 1, 0, 0 },
     spans  = { "spans",  1, 530, 1, 1, 32, 128, BOTH | VK | NORM, SLOW, NULL, 0, 0, 0, 0, 0 }, /* long enough for segments */
@@ -60,6 +61,7 @@ static const struct row {
     { "nvidia",    "gdn2",                0, CLATTN_F16,  16, &narrow, 0, 0 },
     { "nvidia",    "gla",                 0, CLATTN_BF16, 16, &spans,  0, 128 },
     { "nvidia",    "gla",                 0, CLATTN_F16,  16, &loud,   0, 0 },
+    { "nvidia",    "gla",                 0, CLATTN_BF16, 16, &louder, 0, 0 },
     { "nvidia",    "simple_gla",          0, CLATTN_BF16, 16, &spans,  0, 128 },
     { "nvidia",    "linear_attn",         4, CLATTN_F16,  16, &spans,  0, 128 }, /* elu1 normalize */
     { "nvidia",    "gated_delta_rule",    0, CLATTN_BF16, 16, &spans,  0, 64 },
@@ -211,14 +213,15 @@ static void run(const struct row *row, struct check_tensors *tensors, char *text
     clattn_plan_destroy(plan);
 }
 
-/* Keys in f16 times 2^13, by their exponents */
-static void make_loud(struct check_tensors *tensors)
+/* Keys times 2^more, by their exponents */
+static void make_loud(struct check_tensors *tensors, int more)
 {
     struct check_tensor *keys = &tensors->tensor[CLATTN_OPERAND_k];
+    int bits = tensors->desc.dtype == CLATTN_F16 ? 10 : 7, most = tensors->desc.dtype == CLATTN_F16 ? 31 : 255;
     uint16_t *x = keys->data;
 
     for (size_t i = 0; i < keys->bytes / sizeof *x; i++)
-        x[i] = (uint16_t)(x[i] >> 10 & 31 ? x[i] + (13 << 10) : 0);
+        x[i] = (uint16_t)(x[i] >> bits & most ? x[i] + (more << bits) : 0);
 }
 
 static void test_row(void **state)
@@ -231,8 +234,8 @@ static void test_row(void **state)
     assert_non_null(check_variant(desc.rule, row->variant, &desc));
     desc.chunk = row->chunk;
     test_make(&tensors, &desc, row->shape->gates, row->shape->cu_seqlens);
-    if (row->shape == &loud)
-        make_loud(&tensors);
+    if (row->shape == &loud || row->shape == &louder)
+        make_loud(&tensors, row->shape == &loud ? 13 : 122);
     assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
     test_log_clear();
     run(row, &tensors, text, sizeof text);

@@ -2,6 +2,7 @@
 #include "harness.h"
 
 #include "context.h"
+#include "embedded.h"
 #include "file.h"
 #include "plan.h"
 #include "tuning.h"
@@ -105,6 +106,29 @@ static void test_text(void **state)
     free(second);
     tuning_table_free(&table);
     tuning_table_free(&again);
+}
+
+/* The table that is compiled in: every entry is understood, measured, and better than the default or the default. */
+static void test_shipped(void **state)
+{
+    struct tuning_table table = {NULL, 0};
+    char why[96] = "is not embedded";
+    int left_out = -1;
+
+    (void)state;
+    for (size_t i = 0; i < embedded_count; i++)
+        if (strcmp(embedded_files[i].name, "shipped.json") == 0)
+            left_out = tuning_table_parse(&table, (const char *)embedded_files[i].text, NULL, why, sizeof why);
+    if (left_out != 0)
+        fail_msg("shipped.json: %d entries left out: %s", left_out, why);
+    assert_true(table.count > 0);
+    for (size_t i = 0; i < table.count; i++) {
+        const struct tuning_entry *entry = &table.entries[i];
+        if (entry->time_ms <= 0 || entry->time_ms > entry->default_ms || entry->error <= 0)
+            fail_msg("shipped.json: %s %s %s on %s: %g ms, default %g, error %g", entry->group, entry->dtype,
+                     entry->solver, entry->device, entry->time_ms, entry->default_ms, entry->error);
+    }
+    tuning_table_free(&table);
 }
 
 static void test_refused_texts(void **state)
@@ -443,17 +467,12 @@ static void test_large_scale(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_text, forget),
-        cmocka_unit_test_setup(test_refused_texts, forget),
-        cmocka_unit_test_setup(test_damaged_text, forget),
-        cmocka_unit_test_setup(test_writers, forget),
-        cmocka_unit_test_setup(test_layers, forget),
-        cmocka_unit_test_setup(test_ignored, forget),
-        cmocka_unit_test_setup(test_nearest_heads, forget),
-        cmocka_unit_test_setup(test_impossible, forget),
-        cmocka_unit_test_setup(test_state_in_registers, forget),
-        cmocka_unit_test_setup(test_solver_choice, forget),
-        cmocka_unit_test_setup(test_self_test, forget),
+        cmocka_unit_test_setup(test_text, forget),          cmocka_unit_test_setup(test_shipped, forget),
+        cmocka_unit_test_setup(test_refused_texts, forget), cmocka_unit_test_setup(test_damaged_text, forget),
+        cmocka_unit_test_setup(test_writers, forget),       cmocka_unit_test_setup(test_layers, forget),
+        cmocka_unit_test_setup(test_ignored, forget),       cmocka_unit_test_setup(test_nearest_heads, forget),
+        cmocka_unit_test_setup(test_impossible, forget),    cmocka_unit_test_setup(test_state_in_registers, forget),
+        cmocka_unit_test_setup(test_solver_choice, forget), cmocka_unit_test_setup(test_self_test, forget),
         cmocka_unit_test_setup(test_large_scale, forget),
     };
 
