@@ -31,8 +31,8 @@ static const struct check_case
     odd    = { "odd",    2, 45, 3, 1, 40, 20, BOTH | VK | NORM, HARD,  NULL, 0, 0, 1, 0, 0 },
     wide   = { "wide",   1, 33, 2, 2, 96, 72, BOTH,             HARD,  NULL, 0, 0, 0, 0, 0 },
     narrow = { "narrow", 1, 17, 1, 1,  5,  3, LAST,             USUAL, NULL, 0, 0, 0, 0, 0 },
-    loud   = { "loud",   2, 75, 4, 2,  8, 48, BOTH,             USUAL, NULL, 0, 0x1p-13, 0, 0, 0 }, /* keys times 2^13 */
-    louder = { "louder", 2, 75, 4, 2,  8, 48, BOTH,             USUAL, NULL, 0, 0x1p-116, 0, 0, 0 }, /* 2^122 */
+    loud   = { "loud",   2, 75, 4, 2,  8, 48, BOTH,             USUAL, NULL, 0, 0x1p-13, 0, 0, 0 },
+    louder = { "louder", 2, 75, 4, 2,  8, 48, BOTH,             USUAL, NULL, 0, 0x1p-116, 0, 0, 0 },
     packed = { "packed", 1, 69, 4, 2, 64, 48, BOTH | CU,        USUAL, gaps, 4, 0, 0, 0, 0 },
     long64 = { "packed", 1, 69, 3, 1, 40, 20, LAST | VK | CU64, HARD,  gaps, 4, 0, 1, 0, 0 },
     spans  = { "spans",  1, 530, 1, 1, 32, 128, BOTH | VK | NORM, SLOW, NULL, 0, 0, 0, 0, 0 }, /* long enough for segments */
@@ -47,38 +47,39 @@ static const struct row {
     const struct check_case *shape;
     int strided; /* also as strided views */
     int columns; /* of a group, and four segments; 0: by rule of thumb */
+    int louder;  /* keys times 2^louder */
 } rows[] = {
-    { "nvidia",    "gated_delta_rule",    0, CLATTN_BF16, 32, &tail,   1, 0 },
-    { "nvidia",    "gated_delta_rule",    0, CLATTN_F16,  16, &packed, 0, 0 },
-    { "nvidia",    "retention",           0, CLATTN_F16,  32, &odd,    1, 0 },
-    { "nvidia",    "linear_attn",         4, CLATTN_BF16, 32, &long64, 0, 0 }, /* elu1 normalize */
-    { "nvidia",    "linear_attn",         1, CLATTN_F16,  16, &odd,    0, 0 }, /* elu1 */
-    { "nvidia",    "iplr",                0, CLATTN_F16,  16, &odd,    0, 0 },
-    { "nvidia",    "gated_delta_product", 1, CLATTN_F16,  32, &tail,   0, 0 }, /* 2 steps */
-    { "nvidia",    "kda",                 0, CLATTN_BF16, 16, &odd,    1, 0 },
-    { "nvidia",    "rwkv6",               0, CLATTN_F16,  16, &wide,   0, 0 },
-    { "nvidia",    "rwkv7",               0, CLATTN_BF16, 16, &tail,   0, 0 },
-    { "nvidia",    "gdn2",                0, CLATTN_F16,  16, &narrow, 0, 0 },
-    { "nvidia",    "gla",                 0, CLATTN_BF16, 16, &spans,  0, 128 },
-    { "nvidia",    "gla",                 0, CLATTN_F16,  16, &loud,   0, 0 },
-    { "nvidia",    "gla",                 0, CLATTN_BF16, 16, &louder, 0, 0 },
-    { "nvidia",    "simple_gla",          0, CLATTN_BF16, 16, &spans,  0, 128 },
-    { "nvidia",    "linear_attn",         4, CLATTN_F16,  16, &spans,  0, 128 }, /* elu1 normalize */
-    { "nvidia",    "gated_delta_rule",    0, CLATTN_BF16, 16, &spans,  0, 64 },
-    { "nvidia",    "kda",                 0, CLATTN_F16,  16, &cuts,   0, 16 },
-    { "nvidia",    "rwkv7",               0, CLATTN_BF16, 16, &resets, 0, 64 },
-    { "amd_cdna",  "gated_delta_rule",    0, CLATTN_BF16, 32, &odd,    1, 0 },
-    { "amd_cdna",  "rwkv7",               0, CLATTN_F16,  16, &packed, 0, 0 },
-    { "amd_cdna",  "gated_delta_rule",    0, CLATTN_F16,  16, &cuts,   0, 16 },
-    { "amd_rdna3", "gated_delta_rule",    0, CLATTN_F16,  32, &packed, 0, 0 },
-    { "amd_rdna3", "kda",                 0, CLATTN_BF16, 16, &wide,   0, 0 },
-    { "amd_rdna3", "comba",               0, CLATTN_F16,  16, &spans,  0, 32 },
-    { "amd_rdna4", "gated_delta_rule",    0, CLATTN_BF16, 16, &long64, 0, 0 },
-    { "amd_rdna4", "rwkv6",               0, CLATTN_F16,  16, &tail,   0, 0 },
-    { "intel_8",   "gated_delta_rule",    0, CLATTN_BF16, 32, &wide,   0, 0 },
-    { "intel_8",   "dplr",                0, CLATTN_F16,  16, &odd,    1, 0 },
-    { "intel_16",  "gated_delta_product", 2, CLATTN_F16,  32, &packed, 0, 0 }, /* 3 steps ungated */
-    { "intel_16",  "comba",               0, CLATTN_BF16, 16, &odd,    0, 0 },
+    { "nvidia",    "gated_delta_rule",    0, CLATTN_BF16, 32, &tail,   1, 0, 0 },
+    { "nvidia",    "gated_delta_rule",    0, CLATTN_F16,  16, &packed, 0, 0, 0 },
+    { "nvidia",    "retention",           0, CLATTN_F16,  32, &odd,    1, 0, 0 },
+    { "nvidia",    "linear_attn",         4, CLATTN_BF16, 32, &long64, 0, 0, 0 }, /* elu1 normalize */
+    { "nvidia",    "linear_attn",         1, CLATTN_F16,  16, &odd,    0, 0, 0 }, /* elu1 */
+    { "nvidia",    "iplr",                0, CLATTN_F16,  16, &odd,    0, 0, 0 },
+    { "nvidia",    "gated_delta_product", 1, CLATTN_F16,  32, &tail,   0, 0, 0 }, /* 2 steps */
+    { "nvidia",    "kda",                 0, CLATTN_BF16, 16, &odd,    1, 0, 0 },
+    { "nvidia",    "rwkv6",               0, CLATTN_F16,  16, &wide,   0, 0, 0 },
+    { "nvidia",    "rwkv7",               0, CLATTN_BF16, 16, &tail,   0, 0, 0 },
+    { "nvidia",    "gdn2",                0, CLATTN_F16,  16, &narrow, 0, 0, 0 },
+    { "nvidia",    "gla",                 0, CLATTN_BF16, 16, &spans,  0, 128, 0 },
+    { "nvidia",    "gla",                 0, CLATTN_F16,  16, &loud,   0, 0, 13 },
+    { "nvidia",    "gla",                 0, CLATTN_BF16, 16, &louder, 0, 0, 122 },
+    { "nvidia",    "simple_gla",          0, CLATTN_BF16, 16, &spans,  0, 128, 0 },
+    { "nvidia",    "linear_attn",         4, CLATTN_F16,  16, &spans,  0, 128, 0 }, /* elu1 normalize */
+    { "nvidia",    "gated_delta_rule",    0, CLATTN_BF16, 16, &spans,  0, 64, 0 },
+    { "nvidia",    "kda",                 0, CLATTN_F16,  16, &cuts,   0, 16, 0 },
+    { "nvidia",    "rwkv7",               0, CLATTN_BF16, 16, &resets, 0, 64, 0 },
+    { "amd_cdna",  "gated_delta_rule",    0, CLATTN_BF16, 32, &odd,    1, 0, 0 },
+    { "amd_cdna",  "rwkv7",               0, CLATTN_F16,  16, &packed, 0, 0, 0 },
+    { "amd_cdna",  "gated_delta_rule",    0, CLATTN_F16,  16, &cuts,   0, 16, 0 },
+    { "amd_rdna3", "gated_delta_rule",    0, CLATTN_F16,  32, &packed, 0, 0, 0 },
+    { "amd_rdna3", "kda",                 0, CLATTN_BF16, 16, &wide,   0, 0, 0 },
+    { "amd_rdna3", "comba",               0, CLATTN_F16,  16, &spans,  0, 32, 0 },
+    { "amd_rdna4", "gated_delta_rule",    0, CLATTN_BF16, 16, &long64, 0, 0, 0 },
+    { "amd_rdna4", "rwkv6",               0, CLATTN_F16,  16, &tail,   0, 0, 0 },
+    { "intel_8",   "gated_delta_rule",    0, CLATTN_BF16, 32, &wide,   0, 0, 0 },
+    { "intel_8",   "dplr",                0, CLATTN_F16,  16, &odd,    1, 0, 0 },
+    { "intel_16",  "gated_delta_product", 2, CLATTN_F16,  32, &packed, 0, 0, 0 }, /* 3 steps ungated */
+    { "intel_16",  "comba",               0, CLATTN_BF16, 16, &odd,    0, 0, 0 },
 };
 /* clang-format on */
 
@@ -214,13 +215,13 @@ static void run(const struct row *row, struct check_tensors *tensors, char *text
 }
 
 /* Keys times 2^more, by their exponents */
-static void make_loud(struct check_tensors *tensors, int more)
+static void make_louder(struct check_tensors *tensors, int more)
 {
     struct check_tensor *keys = &tensors->tensor[CLATTN_OPERAND_k];
     int bits = tensors->desc.dtype == CLATTN_F16 ? 10 : 7, most = tensors->desc.dtype == CLATTN_F16 ? 31 : 255;
     uint16_t *x = keys->data;
 
-    for (size_t i = 0; i < keys->bytes / sizeof *x; i++)
+    for (size_t i = 0; more != 0 && i < keys->bytes / sizeof *x; i++)
         x[i] = (uint16_t)(x[i] >> bits & most ? x[i] + (more << bits) : 0);
 }
 
@@ -234,8 +235,7 @@ static void test_row(void **state)
     assert_non_null(check_variant(desc.rule, row->variant, &desc));
     desc.chunk = row->chunk;
     test_make(&tensors, &desc, row->shape->gates, row->shape->cu_seqlens);
-    if (row->shape == &loud || row->shape == &louder)
-        make_loud(&tensors, row->shape == &loud ? 13 : 122);
+    make_louder(&tensors, row->louder);
     assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
     test_log_clear();
     run(row, &tensors, text, sizeof text);
