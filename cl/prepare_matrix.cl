@@ -7,11 +7,9 @@ prepare_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4
                global const gate_t *u, long4 u_at, global const int *cu, long4 cu_at, global uint *records,
                long4 records_at, global uint *rows, long4 rows_at, int seq_len, int sequences, float scale)
 {
-    LOCAL_NUMBERS(tiles, or_none(ROWS_READ * TILES * STREAM))
-    LOCAL_NUMBERS(halves, or_none(MATRICES * CHUNK * HP))
+    PREPARE_LOCALS
     local float norm_q[CHUNK], norm_k[CHUNK];
     local float strength[CHUNK] __attribute__((aligned(16)));
-    ERASE_PREPARE_LOCALS
     DECAY_PREPARE_LOCALS
     ENGINE_LOCALS
     engine_t m = engine_begin();
@@ -41,8 +39,6 @@ prepare_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4
     }
     erase_rows_put(chunk);
     values_make(chunk);
-    if (MATRICES > 0)
-        upper_zero(halves);
     for_each(i, CHUNK) norm_q[i] = norm_k[i] = 1;
     SYNC();
     decay_sum();

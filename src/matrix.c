@@ -203,14 +203,13 @@ static int64_t prepare_bytes(const struct variant *variant)
 {
     int chunk = variant->tiles.chunk;
     enum erase erase = variant->problem->rule->erase;
-    int64_t tiles = matrix_reads_rows(variant) ? erases[erase].tiles * chunk * (matrix_width(variant) + PAD) : 1;
-    int64_t halves = tiles + (matrices(variant) > 0 ? matrices(variant) * chunk * (chunk + PAD) : 1);
-    int matrix_floats =
-        erases[erase].floats - (erase != ERASE_NONE && !made(variant)); /* one lies where the rows were */
-    int64_t floats = matrix_floats * chunk * (chunk + 4) + 3 * chunk;
+    int64_t rows = matrix_reads_rows(variant) ? erases[erase].tiles * chunk * (matrix_width(variant) + PAD) : 0;
+    int64_t solved = 2 * erases[erase].floats * chunk * (chunk + 4) + matrices(variant) * chunk * (chunk + PAD);
+    int64_t numbers = made(variant) ? rows + solved : rows > solved ? rows : solved;
+    int64_t floats = 3 * chunk;
 
     floats += decayed(variant) ? chunk * (matrix_width(variant) + PAD) + chunk * (chunk + 1) * SLICES : 2 * chunk + 1;
-    return 2 * halves + 4 * floats;
+    return 2 * (numbers > 0 ? numbers : 1) + 4 * floats;
 }
 
 static int value_groups(const struct variant *variant)
