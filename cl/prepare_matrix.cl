@@ -22,21 +22,17 @@ prepare_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4
 
     if (chunk.count <= 0)
         return;
-    if (ROWS_READ) {
-        if (STEPS == 1)
-            fetch_operand(STREAM_Q, q, chunk.at.qk_head);
-        fetch_operand(STREAM_K, k, chunk.at.qk_head);
-    }
+    if (STEPS == 1)
+        fetch_operand(STREAM_Q, q, chunk.at.qk_head);
+    fetch_operand(STREAM_K, k, chunk.at.qk_head);
     erase_rows_fetch(chunk);
     decay_load(chunk);
     for_each_after(i, CHUNK, GROUP / 2) strength[i] = write_strength(chunk, i);
-    if (ROWS_READ) {
-        if (STEPS == 1)
-            put_operand(STREAM_Q);
-        else
-            queries_put(stream_tile(STREAM_Q), q + at_row(q_at, chunk.at.batch, chunk.at.first, chunk.at.qk_head), q_at.z, chunk);
-        put_operand(STREAM_K);
-    }
+    if (STEPS == 1)
+        put_operand(STREAM_Q);
+    else
+        queries_put(stream_tile(STREAM_Q), q + at_row(q_at, chunk.at.batch, chunk.at.first, chunk.at.qk_head), q_at.z, chunk);
+    put_operand(STREAM_K);
     erase_rows_put(chunk);
     values_make(chunk);
     for_each(i, CHUNK) norm_q[i] = norm_k[i] = 1;

@@ -34,6 +34,9 @@ static const struct {
                                "prepare_matrix.cl",
                                {R(q), R(k), R(v), R(g), R(beta), R(p), R(e), R(w), R(u), R(cu), R(records), R(rows),
                                 A(seq_len), A(sequences), A(scale), ARG_END}},
+    [KERNEL_PREPARE_FACTORS] = {"prepare_factors",
+                                "prepare_factors.cl",
+                                {R(g), R(beta), R(cu), R(records), A(seq_len), A(sequences), A(scale), ARG_END}},
     [KERNEL_SCAN_MATRIX] = {"scan_matrix",
                             "scan_matrix.cl",
                             {R(q), R(k), R(v), R(o), R(p), R(e), R(den), R(initial), R(final), R(cu), R(records),
@@ -302,6 +305,7 @@ size_t kernel_local_bytes(const struct variant *variant)
         break;
     case KERNEL_STABILIZE: floats = 3 * variant->tiles.group + 1; break;
     case KERNEL_PREPARE_MATRIX:
+    case KERNEL_PREPARE_FACTORS:
     case KERNEL_SCAN_MATRIX:
     case KERNEL_PROBE_MATRIX:
     case KERNEL_COUNT: break;

@@ -139,7 +139,7 @@ static clattn_status enqueue(const struct call *call, const struct launch *launc
     int64_t first = call->extent.sequences;
 
     if (launch->grid == GRID_SLOTS)
-        first = plan_slots(&plan->problem, &call->extent, launch->tiles.chunk);
+        first = (plan_slots(&plan->problem, &call->extent, launch->tiles.chunk) + launch->slots - 1) / launch->slots;
     size_t local[3] = {(size_t)launch->tiles.group, 1, 1};
     size_t global[3] = {(size_t)first * local[0], (size_t)plan->problem.desc.heads, (size_t)launch->value_tiles};
 

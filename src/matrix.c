@@ -32,7 +32,8 @@ enum {
 
 int matrix_kernel(enum kernel_id id)
 {
-    return id == KERNEL_PREPARE_MATRIX || id == KERNEL_SCAN_MATRIX || id == KERNEL_PROBE_MATRIX;
+    return id == KERNEL_PREPARE_MATRIX || id == KERNEL_PREPARE_FACTORS || id == KERNEL_SCAN_MATRIX ||
+           id == KERNEL_PROBE_MATRIX;
 }
 
 static int decayed(const struct variant *variant)
@@ -203,13 +204,13 @@ static int64_t prepare_bytes(const struct variant *variant)
 {
     int chunk = variant->tiles.chunk;
     enum erase erase = variant->problem->rule->erase;
-    int64_t rows = matrix_reads_rows(variant) ? erases[erase].tiles * chunk * (matrix_width(variant) + PAD) : 0;
+    int64_t rows = erases[erase].tiles * chunk * (matrix_width(variant) + PAD);
     int64_t solved = 2 * erases[erase].floats * chunk * (chunk + 4) + matrices(variant) * chunk * (chunk + PAD);
     int64_t numbers = made(variant) ? rows + solved : rows > solved ? rows : solved;
     int64_t floats = 3 * chunk;
 
     floats += decayed(variant) ? chunk * (matrix_width(variant) + PAD) + chunk * (chunk + 1) * SLICES : 2 * chunk + 1;
-    return 2 * (numbers > 0 ? numbers : 1) + 4 * floats;
+    return 2 * numbers + 4 * floats;
 }
 
 static int value_groups(const struct variant *variant)
@@ -246,11 +247,18 @@ int matrix_groups(const struct variant *variant)
     return variant->gather ? gathering_groups(variant) : value_groups(variant) * variant->tiles.segments;
 }
 
+static int64_t kernel_bytes(const struct variant *variant)
+{
+    switch (variant->kernel) {
+    case KERNEL_SCAN_MATRIX: return scan_bytes(variant);
+    case KERNEL_PREPARE_FACTORS: return 4 * variant->tiles.group;
+    default: return prepare_bytes(variant);
+    }
+}
+
 size_t matrix_local_bytes(const struct variant *variant)
 {
-    int64_t scratch = variant->engine->scratch * variant->tiles.group;
-
-    return (size_t)(scratch + (variant->kernel == KERNEL_SCAN_MATRIX ? scan_bytes(variant) : prepare_bytes(variant)));
+    return (size_t)(variant->engine->scratch * variant->tiles.group + kernel_bytes(variant));
 }
 
 int64_t matrix_record_floats(const struct variant *variant)

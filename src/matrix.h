@@ -21,7 +21,7 @@ int matrix_erasing(const struct variant *variant);
 /* Whether sub-groups move their values themselves, and may have several tiles of them. */
 int matrix_strips(const struct variant *variant);
 
-/* Whether prepare has a use for q and k. */
+/* Whether something is to be prepared of q and k, not factors alone. */
 int matrix_reads_rows(const struct variant *variant);
 
 /* The most tokens of a chunk that the words take. */

@@ -40,8 +40,8 @@ static void cut_group(struct variant *variant)
     t->value_tiles = t->block_v / (engine->rows * t->span);
     if (variant->kernel == KERNEL_SCAN_MATRIX)
         t->group = engine->lanes * ((t->key_split + t->readers) * t->value_tiles + t->loaders);
-    else if (!matrix_reads_rows(variant))
-        t->group = engine->lanes;
+    else if (variant->kernel == KERNEL_PREPARE_FACTORS)
+        t->group = PREPARE_LANES;
     else
         t->group = engine->lanes < PREPARE_LANES / SUB_GROUPS ? PREPARE_LANES : engine->lanes * SUB_GROUPS;
 }

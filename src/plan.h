@@ -38,6 +38,7 @@ struct launch {
     enum grid grid;
     struct tiles tiles;
     int value_tiles;
+    int slots; /* of a group */
 };
 
 enum { MAX_LAUNCHES = 8 };

@@ -1,4 +1,5 @@
-/* Chunks on a matrix engine: prepare_matrix, parallel over all chunks, then scan_matrix with the state in registers. */
+/* Chunks on a matrix engine: prepare_matrix or prepare_factors, parallel over all chunks, then scan_matrix with the state in
+ * registers. */
 #include "plan.h"
 
 #include "matrix.h"
@@ -33,35 +34,50 @@ static clattn_status add_scan(struct clattn_plan *plan, struct pass pass, int mo
     return plan_add(plan, &scan, pass, GRID_SEQUENCES, most_group, description);
 }
 
-static clattn_status add(struct clattn_plan *plan, int most_group, struct text *description)
+/* What does not depend on the state, chunk by chunk. */
+static clattn_status add_prepare(struct clattn_plan *plan, int most_group, struct text *description)
 {
     const clattn_plan_desc *desc = &plan->problem.desc;
-    struct pass passes[2], main_pass = {0};
-    struct extent extent;
-    int count = plan_passes(plan, passes);
+    struct pass main_pass = {0};
     struct variant prepare = plan_variant(plan, KERNEL_PREPARE_MATRIX, main_pass);
+    struct extent extent;
     int64_t chunks;
 
-    if (plan->context->engine == NULL || desc->dtype == CLATTN_F32)
-        return CLATTN_UNSUPPORTED;
-    TRY(probe_engine(plan->context, &plan->problem));
-    plan->sources[ROLE_records] = (struct source){SOURCE_SECTION, SECTION_RECORDS};
-    plan->sources[ROLE_rows] = (struct source){SOURCE_SECTION, SECTION_ROWS};
-    plan->sources[ROLE_segments] = (struct source){SOURCE_SECTION, SECTION_SEGMENTS};
-    plan->sources[ROLE_kept] = (struct source){SOURCE_SECTION, SECTION_SEGMENT_KEPT};
+    TRY(plan_tiles(plan, &prepare, most_group));
+    if (!matrix_reads_rows(&prepare))
+        prepare.kernel = KERNEL_PREPARE_FACTORS;
     TRY(problem_extent(&plan->problem, &(clattn_operands){.batch = 0}, &extent, NULL));
     TRY(plan_add(plan, &prepare, main_pass, GRID_SLOTS, most_group, description));
     chunks = plan_slots(&plan->problem, &extent, prepare.tiles.chunk) * desc->heads;
     /* scan fetches a chunk past a segment's last, and empty segments may lie past the last chunk */
     plan_reserve(plan, SECTION_RECORDS, (chunks + MOST_BEYOND * desc->heads) * matrix_record_floats(&prepare));
     plan_reserve(plan, SECTION_ROWS, chunks * matrix_row_floats(&prepare));
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status add(struct clattn_plan *plan, int most_group, struct text *description)
+{
+    struct pass passes[2];
+    int count = plan_passes(plan, passes);
+
+    if (plan->context->engine == NULL || plan->problem.desc.dtype == CLATTN_F32)
+        return CLATTN_UNSUPPORTED;
+    TRY(probe_engine(plan->context, &plan->problem));
+    plan->sources[ROLE_records] = (struct source){SOURCE_SECTION, SECTION_RECORDS};
+    plan->sources[ROLE_rows] = (struct source){SOURCE_SECTION, SECTION_ROWS};
+    plan->sources[ROLE_segments] = (struct source){SOURCE_SECTION, SECTION_SEGMENTS};
+    plan->sources[ROLE_kept] = (struct source){SOURCE_SECTION, SECTION_SEGMENT_KEPT};
+    TRY(add_prepare(plan, most_group, description));
     for (int i = 0; i < count; i++)
         TRY(add_scan(plan, passes[i], most_group, description));
     return CLATTN_SUCCESS;
 }
 
 /* clang-format off */
-enum { PREPARE = 1 << KERNEL_PREPARE_MATRIX, SCAN = 1 << KERNEL_SCAN_MATRIX };
+enum {
+    PREPARE = 1 << KERNEL_PREPARE_MATRIX | 1 << KERNEL_PREPARE_FACTORS,
+    SCAN = 1 << KERNEL_SCAN_MATRIX
+};
 static const struct parameter parameters[] = {
     {"chunk",          PREPARE | SCAN, offsetof(struct tiles, chunk),     {16, 32, BY_THUMB}},
     {"scan.block_v",   SCAN,           offsetof(struct tiles, block_v),   {16, 32, 64, 128, BY_THUMB}},

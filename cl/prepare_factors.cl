@@ -1,0 +1,31 @@
+/* What scan_matrix needs of a chunk where it makes the scores itself and takes the rows as they lie in memory: factors of the rows,
+ * and of the state. A work-item has a row; a group, neighbouring chunks of one head. */
+KERNEL
+prepare_factors(global const gate_t *g, long4 g_at, global const gate_t *beta, long4 beta_at, global const int *cu, long4 cu_at,
+                global uint *records, long4 records_at, int seq_len, int sequences, float scale)
+{
+    local float logs[GROUP] __attribute__((aligned(16)));
+    long slot = (long)get_group_id(0) * (GROUP / CHUNK) + LANE / CHUNK;
+    int heads = get_num_groups(1), i = LANE % CHUNK;
+    chunk_t chunk = chunk_of_slot(slot, get_group_id(1), sequences, seq_len, cu, cu_at);
+    global float *factors = (global float *)(records + records_at.x) + (slot * heads + chunk.at.head) * MATRIX_RECORD;
+    float strength;
+    float2 sums;
+
+    if (!slot_exists(slot))
+        chunk.count = 0;
+    logs[LANE] = decay_log(decay_gate(chunk, i));
+    SYNC();
+    if (chunk.count <= 0)
+        return;
+    sums = decay_log_sums(logs + LANE / CHUNK * CHUNK, i);
+    strength = write_strength(chunk, i);
+    read_factors(factors)[i] = scale * exp2(sums.x);
+    write_factors(factors)[i] = strength * exp2(sums.y - sums.x);
+    score_rows_factors(factors)[i] = scale;
+    score_columns_factors(factors)[i] = strength;
+    score_rows_logs(factors)[i] = sums.x;
+    score_columns_logs(factors)[i] = sums.x;
+    if (i < DECAY_FACTORS)
+        state_factors(factors)[i] = exp2(sums.y);
+}
