@@ -37,14 +37,15 @@ prepare_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4
     values_make(chunk);
     for_each(i, CHUNK) norm_q[i] = norm_k[i] = 1;
     SYNC();
-    decay_sum();
     rows_norms();
     SYNC();
     rows_map(stream_tile(STREAM_Q), norm_q);
     rows_map(stream_tile(STREAM_K), norm_k);
+    decay_sum();
     matrix_scores();
-    erase_solve();
     record_factors(factors);
+    SYNC();
+    erase_solve();
     SYNC();
     record_frags(m, record, halves);
     rows_finish();
