@@ -1,6 +1,6 @@
 /* clattn_dump_kernels DIRECTORY [SUB_GROUP [ENGINE [RULE …]]]: the source of every kernel that plans for a usual GPU are made of, a file
  * each, its name in the first line, the options it is built with in the second: what cmake/offline_compile.sh compiles. SUB_GROUP is the narrowest of an Intel GPU, else 0;
- * with ENGINE the kernels are those of that matrix engine, of all rules or, without their options, of those named. No OpenCL is needed: the plans are made on a table of functions that
+ * with ENGINE the kernels are those of that matrix engine, of all rules or, without their options, of those named, and one rule's in f16. No OpenCL is needed: the plans are made on a table of functions that
  * only notes the sources. */
 #include "check/check.h"
 #include "context.h"
@@ -187,6 +187,20 @@ static void dump_matrix(clattn_context *context, clattn_rule rule, int variants)
         dump_rule(context, rule, CLATTN_MODE_CHUNK, FEWEST_HEADS, variants);
 }
 
+/* The other type of 16 bits has words of its own, the same for every rule: here of the rule that keeps the most in registers. */
+static void dump_f16(clattn_context *context)
+{
+    const clattn_plan_desc desc = {.rule = CLATTN_DPLR,
+                                   .dtype = CLATTN_F16,
+                                   .batch = 1,
+                                   .seq_len = 4096,
+                                   .heads = HEADS,
+                                   .key_dim = 128,
+                                   .value_dim = 128,
+                                   .mode = CLATTN_MODE_CHUNK};
+    dump(context, desc, "");
+}
+
 enum { ENGINE_LOCAL_MEMORY = 48 << 10, INTEL_LOCAL_MEMORY = 64 << 10 };
 
 /* The kernels of one engine in chunks: of every rule, or of those named. */
@@ -209,6 +223,7 @@ static int dump_engine(clattn_context *context, const char *name, char **rules)
         }
         dump_matrix(context, clattn_rule_find(*rules), 1);
     }
+    dump_f16(context);
     return failed;
 }
 
