@@ -52,13 +52,16 @@ static const struct row {
     { "nvidia",    "gated_delta_rule",    0, CLATTN_BF16, 32, &tail,   1, 0, 0 },
     { "nvidia",    "gated_delta_rule",    0, CLATTN_F16,  16, &packed, 0, 0, 0 },
     { "nvidia",    "retention",           0, CLATTN_F16,  32, &odd,    1, 0, 0 },
+    { "nvidia",    "retention",           0, CLATTN_F16,  32, &packed, 0, 0, 0 }, /* factors alone are prepared */
+    { "nvidia",    "simple_gla",          0, CLATTN_BF16, 16, &tail,   1, 0, 0 },
+    { "nvidia",    "mlstm",               0, CLATTN_F16,  32, &tail,   0, 0, 0 },
     { "nvidia",    "linear_attn",         4, CLATTN_BF16, 32, &long64, 0, 0, 0 }, /* elu1 normalize */
     { "nvidia",    "linear_attn",         1, CLATTN_F16,  16, &odd,    0, 0, 0 }, /* elu1 */
     { "nvidia",    "iplr",                0, CLATTN_F16,  16, &odd,    0, 0, 0 },
     { "nvidia",    "gated_delta_product", 1, CLATTN_F16,  32, &tail,   0, 0, 0 }, /* 2 steps */
     { "nvidia",    "kda",                 0, CLATTN_BF16, 16, &odd,    1, 0, 0 },
     { "nvidia",    "rwkv6",               0, CLATTN_F16,  16, &wide,   0, 0, 0 },
-    { "nvidia",    "rwkv7",               0, CLATTN_BF16, 16, &tail,   0, 0, 0 },
+    { "nvidia",    "rwkv7",               0, CLATTN_BF16, 16, &tail,   1, 0, 0 },
     { "nvidia",    "gdn2",                0, CLATTN_F16,  16, &narrow, 0, 0, 0 },
     { "nvidia",    "gla",                 0, CLATTN_BF16, 16, &spans,  0, 128, 0 },
     { "nvidia",    "gla",                 0, CLATTN_F16,  16, &loud,   0, 0, 13 },
