@@ -251,9 +251,16 @@ static int64_t kernel_bytes(const struct variant *variant)
 {
     switch (variant->kernel) {
     case KERNEL_SCAN_MATRIX: return scan_bytes(variant);
+    case KERNEL_PREPARE_MATRIX: return prepare_bytes(variant);
     case KERNEL_PREPARE_FACTORS: return 4 * variant->tiles.group;
-    default: return prepare_bytes(variant);
+    case KERNEL_PROBE_MATRIX:
+    case KERNEL_PREPARE:
+    case KERNEL_SCAN:
+    case KERNEL_RECURRENT:
+    case KERNEL_STABILIZE:
+    case KERNEL_COUNT: break;
     }
+    return 0;
 }
 
 size_t matrix_local_bytes(const struct variant *variant)

@@ -30,7 +30,8 @@ struct source {
 
 enum grid { GRID_SEQUENCES, GRID_SLOTS };
 
-/* A kernel with its arguments and its grid: {sequences or chunk slots, heads, value tiles} groups. */
+/* A kernel with its arguments and its grid: {sequences, or chunk slots over those of a group; heads; value
+ * tiles} groups. */
 struct launch {
     enum kernel_id id;
     cl_kernel kernel;

@@ -36,6 +36,7 @@ static const struct check_case
     packed = { "packed", 1, 69, 4, 2, 64, 48, BOTH | CU,        USUAL, gaps, 4, 0, 0, 0, 0 },
     long64 = { "packed", 1, 69, 3, 1, 40, 20, LAST | VK | CU64, HARD,  gaps, 4, 0, 1, 0, 0 },
     spans  = { "spans",  1, 530, 1, 1, 32, 128, BOTH | VK | NORM, SLOW, NULL, 0, 0, 0, 0, 0 }, /* long enough for segments */
+    lasts  = { "lasts",  1, 530, 1, 1, 32, 128, BOTH,             SLOW, NULL, 0, 0, 0, 0, 0 }, /* the same without norms */
     resets = { "resets", 1, 530, 1, 1, 32, 128, BOTH | VK | NORM, HARD, NULL, 0, 0, 0, 0, 0 },
     cuts   = { "cuts",   1, 560, 2, 1, 40,  20, BOTH | VK | CU, SLOW, long_gaps, 4, 0, 0, 0, 0 };
 
@@ -57,6 +58,8 @@ static const struct row {
     { "nvidia",    "mlstm",               0, CLATTN_F16,  32, &tail,   0, 0, 0 },
     { "nvidia",    "linear_attn",         4, CLATTN_BF16, 32, &long64, 0, 0, 0 }, /* elu1 normalize */
     { "nvidia",    "linear_attn",         1, CLATTN_F16,  16, &odd,    0, 0, 0 }, /* elu1 */
+    { "nvidia",    "linear_attn",         0, CLATTN_F16,  32, &tail,   0, 0, 0 },
+    { "nvidia",    "retention",           0, CLATTN_BF16, 16, &lasts,  0, 128, 0 },
     { "nvidia",    "iplr",                0, CLATTN_F16,  16, &odd,    0, 0, 0 },
     { "nvidia",    "gated_delta_product", 1, CLATTN_F16,  32, &tail,   0, 0, 0 }, /* 2 steps */
     { "nvidia",    "kda",                 0, CLATTN_BF16, 16, &odd,    1, 0, 0 },
