@@ -132,6 +132,12 @@ static clattn_status set_arguments(const struct call *call, const struct launch 
     return CLATTN_SUCCESS;
 }
 
+/* Chunk slots of a group: prepare_factors has a work-item a row. */
+static int group_slots(const struct launch *launch)
+{
+    return launch->id == KERNEL_PREPARE_FACTORS ? launch->tiles.group / launch->tiles.chunk : 1;
+}
+
 static clattn_status enqueue(const struct call *call, const struct launch *launch, cl_command_queue queue,
                              uint32_t n_wait, const cl_event *wait, cl_event *event)
 {
@@ -139,7 +145,8 @@ static clattn_status enqueue(const struct call *call, const struct launch *launc
     int64_t first = call->extent.sequences;
 
     if (launch->grid == GRID_SLOTS)
-        first = (plan_slots(&plan->problem, &call->extent, launch->tiles.chunk) + launch->slots - 1) / launch->slots;
+        first = (plan_slots(&plan->problem, &call->extent, launch->tiles.chunk) + group_slots(launch) - 1) /
+                group_slots(launch);
     size_t local[3] = {(size_t)launch->tiles.group, 1, 1};
     size_t global[3] = {(size_t)first * local[0], (size_t)plan->problem.desc.heads, (size_t)launch->value_tiles};
 

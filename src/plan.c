@@ -197,7 +197,6 @@ clattn_status plan_add(struct clattn_plan *plan, struct variant *variant, struct
     launch->grid = grid;
     launch->tiles = variant->tiles;
     launch->value_tiles = matrix_kernel(variant->kernel) ? matrix_groups(variant) : value_tiles(variant, grid);
-    launch->slots = variant->kernel == KERNEL_PREPARE_FACTORS ? variant->tiles.group / variant->tiles.chunk : 1;
     bind_pass(plan, launch, pass);
     describe_launch(description, variant);
     return CLATTN_SUCCESS;

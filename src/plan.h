@@ -39,7 +39,6 @@ struct launch {
     enum grid grid;
     struct tiles tiles;
     int value_tiles;
-    int slots; /* of a group */
 };
 
 enum { MAX_LAUNCHES = 8 };
