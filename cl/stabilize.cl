@@ -1,42 +1,75 @@
 /* mLSTM's gates made safe: m_t = max(f_t + m_{t-1}, i_t), then a log-decay f_t + m_{t-1} - m_t <= 0 and a write strength
- * e^(i_t - m_t) <= 1, for rules that know nothing of m. One group: one head of one sequence. */
+ * e^(i_t - m_t) <= 1, for rules that know nothing of m. One group: one head of one sequence. A lane has RUN tokens at once, and
+ * m before the first of them from a scan over the lanes: what tokens together make of m is max(m + add, least), too. */
 #include "base.clh"
+
+#define RUN 8
+
+/* (add, least): of no tokens; of those of `first`, then of `next`; and m after them */
+#define NOTHING ((float2)(0, -INFINITY))
+WORD float2 then(float2 first, float2 next)
+{
+    return (float2)(first.x + next.x, fmax(first.y + next.x, next.y));
+}
+WORD float after(float m, float2 tokens)
+{
+    return fmax(m + tokens.x, tokens.y);
+}
+
+/* The tokens of a lane and all before it, in one of two rows of `places` */
+WORD local float2 *scan_lanes(local float2 *places, float2 tokens)
+{
+    local float2 *now = places, *next = places + GROUP;
+
+    now[LANE] = tokens;
+    SYNC();
+    for (int reach = 1; reach < GROUP; reach *= 2) {
+        local float2 *swap = now;
+        next[LANE] = LANE < reach ? now[LANE] : then(now[LANE - reach], now[LANE]);
+        now = next;
+        next = swap;
+        SYNC();
+    }
+    return now;
+}
 
 KERNEL
 stabilize(global const gate_t *f, long4 f_at, global const gate_t *i, long4 i_at, global float *decay, long4 decay_at,
           global float *strength, long4 strength_at, global float *m, long4 m_at, global const float *initial,
           long4 initial_at, global float *final, long4 final_at, global const int *cu, long4 cu_at, int seq_len, int states)
 {
-    local float forget[GROUP], input[GROUP], most[GROUP + 1];
+    local float2 places[2 * GROUP];
     place at = place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at);
+    float last = states & 1 ? initial[at_row(initial_at, at.sequence, 0, at.head)] : -INFINITY;
 
-    if (LANE == 0)
-        most[0] = states & 1 ? initial[at_row(initial_at, at.sequence, 0, at.head)] : -INFINITY;
-    for (int token = 0; token < at.tokens; token += GROUP) {
-        int own = token + LANE, count = min(at.tokens - token, GROUP);
-        long row = at.first + own;
+    for (int token = 0; token < at.tokens; token += GROUP * RUN) {
+        float forget[RUN], input[RUN], before;
+        float2 tokens = NOTHING;
+        local float2 *scanned;
+        int own = token + LANE * RUN, count = min(at.tokens - own, RUN);
 
-        SYNC();
-        if (own < at.tokens) {
-            forget[LANE] = gate_get(f, at_row(f_at, at.batch, row, at.head));
-            input[LANE] = gate_get(i, at_row(i_at, at.batch, row, at.head));
+        unrolled for (int l = 0; l < RUN; l++)
+        {
+            long row = at.first + min(own + l, at.tokens - 1);
+            forget[l] = gate_get(f, at_row(f_at, at.batch, row, at.head));
+            input[l] = gate_get(i, at_row(i_at, at.batch, row, at.head));
         }
+        unrolled for (int l = 0; l < RUN; l++) if (l < count) tokens = then(tokens, (float2)(forget[l], input[l]));
+        scanned = scan_lanes(places, tokens);
+        before = after(last, LANE > 0 ? scanned[LANE - 1] : NOTHING);
+        last = after(last, scanned[GROUP - 1]);
         SYNC();
-        if (LANE == 0)
-            for (int t = 0; t < count; t++)
-                most[t + 1] = fmax(forget[t] + most[t], input[t]);
-        SYNC();
-        if (own < at.tokens) {
-            float now = most[LANE + 1];
+        unrolled for (int l = 0; l < RUN; l++) if (l < count)
+        {
+            long row = at.first + own + l;
+            float now = after(before, (float2)(forget[l], input[l]));
             int empty = now == -INFINITY;
-            decay[at_row(decay_at, at.batch, row, at.head)] = empty ? -INFINITY : forget[LANE] + most[LANE] - now;
-            strength[at_row(strength_at, at.batch, row, at.head)] = empty ? 0 : exp2(LOG2E * (input[LANE] - now));
+            decay[at_row(decay_at, at.batch, row, at.head)] = empty ? -INFINITY : forget[l] + before - now;
+            strength[at_row(strength_at, at.batch, row, at.head)] = empty ? 0 : exp2(LOG2E * (input[l] - now));
             m[at_row(m_at, at.batch, row, at.head)] = now;
+            before = now;
         }
-        SYNC();
-        if (LANE == 0)
-            most[0] = most[count];
     }
     if (LANE == 0 && states & 2)
-        final[at_row(final_at, at.sequence, 0, at.head)] = most[0];
+        final[at_row(final_at, at.sequence, 0, at.head)] = last;
 }

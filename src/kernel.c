@@ -303,7 +303,7 @@ size_t kernel_local_bytes(const struct variant *variant)
         floats += (2 + slices) * f.slice + f.value + f.matrix + variant->tiles.group * variant->tiles.vec;
         floats += 3 * round_up((int)variant->problem->desc.key_dim, variant->tiles.vec) / variant->tiles.vec + 1;
         break;
-    case KERNEL_STABILIZE: floats = 3 * variant->tiles.group + 1; break;
+    case KERNEL_STABILIZE: floats = 4 * variant->tiles.group; break;
     case KERNEL_PREPARE_MATRIX:
     case KERNEL_PREPARE_FACTORS:
     case KERNEL_SCAN_MATRIX:
