@@ -88,7 +88,9 @@ static int matrices(const struct variant *variant)
 /* Factors of a chunk that a stage has. */
 static int factor_floats(const struct variant *variant)
 {
-    return decayed(variant) ? matrix_width(variant) : 3 * variant->tiles.chunk + 4;
+    int rows = 2 + matrix_erasing(variant);
+
+    return decayed(variant) ? matrix_width(variant) : rows * variant->tiles.chunk + 4;
 }
 
 /* Numbers of 16 bits of the scores that are made in a stage. */
@@ -131,6 +133,12 @@ static const char *outputs_header(const struct variant *variant)
     return variant->tiles.readers ? "outputs_apart.clh" : "outputs_staged.clh";
 }
 
+/* Whether the output is over what an earlier launch left. */
+static int divided(const struct variant *variant)
+{
+    return problem_normalized(variant->problem) && !variant->value_ones && !variant->gather;
+}
+
 static const char *segments_header(const struct variant *variant)
 {
     if (variant->tiles.segments == 1)
@@ -164,7 +172,8 @@ void matrix_headers(const struct variant *variant, const char *headers[MATRIX_HE
         segments_header(variant),
         kept_header(variant),
         variant->tiles.key_split > 1 ? "share_split.clh" : "share_one.clh",
-        variant->output,
+        divided(variant) ? "divisors_staged.clh" : "divisors_none.clh",
+        divided(variant) ? "output_plain.clh" : variant->output,
         "matrix_scan.clh",
     };
 
@@ -190,7 +199,7 @@ static int64_t scan_bytes(const struct variant *variant)
     int64_t values = t->chunk * (t->block_v * out / 2 + moved * PAD);
     int64_t stream = t->chunk * (matrix_width(variant) + PAD);
     int64_t stage = (streams(variant) - t->readers - variant->gather) * stream + 2 * factor_floats(variant) +
-                    score_numbers(variant);
+                    score_numbers(variant) + (divided(variant) ? 2 * t->chunk : 0);
     int64_t strip = t->chunk * (variant->engine->rows * out / 2 + PAD);
     int64_t read =
         t->readers ? stream + t->value_tiles * (2 * strip + variant->engine->rows * matrix_width(variant)) : 0;

@@ -8,7 +8,7 @@
 int matrix_kernel(enum kernel_id id);
 
 /* The headers of cl/ in order, ending with NULL, ahead of the kernel's file. */
-enum { MATRIX_HEADERS = 17 };
+enum { MATRIX_HEADERS = 18 };
 void matrix_headers(const struct variant *variant, const char *headers[MATRIX_HEADERS]);
 
 enum { MATRIX_TILE = 16 }; /* numbers on a side of what an engine multiplies */

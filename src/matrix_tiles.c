@@ -8,6 +8,7 @@ enum {
     MOST_STAGES = 2,
     SIDE_BY_SIDE = 4, /* sub-groups that a group has at least before they become wider */
     MOST_VALUES = 64,
+    NARROW = 2,        /* groups that a compute unit has when only one sub-group of each computes */
     LEAST_SEGMENT = 8, /* chunks */
     FILLED = 9         /* tenths of the compute units that count as all of them */
 };
@@ -109,8 +110,9 @@ static void cut_sequence(const struct device *device, struct variant *variant, i
     int64_t tokens = desc->flags & CLATTN_CU_SEQLENS ? desc->seq_len / desc->sequences : desc->seq_len;
     struct tiles *t = &variant->tiles;
     int kind = matrix_erasing(variant);
+    int side_by_side = columns == TILE ? NARROW : 1;
 
-    while (!fills(device, variant, columns, t->segments) && t->segments < cuts[kind].most &&
+    while (!fills(device, variant, columns, t->segments / side_by_side) && t->segments < cuts[kind].most &&
            long_enough(variant, tokens, t->segments, cuts[kind].chunks))
         t->segments *= 2;
     if (t->segments < cuts[kind].least)
