@@ -50,7 +50,7 @@ static clattn_status bind_operands(struct call *call, const clattn_operands *ope
     return CLATTN_SUCCESS;
 }
 
-/* Sections are floats; all but the records are [batch, token, head]. */
+/* Sections are floats; those of a number a token and head are [batch, head, token], so that a head's lie side by side. */
 static clattn_status bind_workspace(struct call *call, const clattn_operand *workspace)
 {
     const struct clattn_plan *plan = call->plan;
@@ -71,7 +71,7 @@ static clattn_status bind_workspace(struct call *call, const clattn_operand *wor
                     workspace->offset > size ? (size_t)0 : size - workspace->offset, workspace->offset, needed);
     for (int i = 0; i < SECTION_COUNT; i++) {
         int64_t at = (int64_t)(workspace->offset / sizeof(float)) + plan->section_at[i];
-        call->sections[i] = (struct bound){workspace->buffer, {at, call->extent.seq_len * heads, heads, 1}};
+        call->sections[i] = (struct bound){workspace->buffer, {at, call->extent.seq_len * heads, 1, call->extent.seq_len}};
     }
     return CLATTN_SUCCESS;
 }

@@ -15,10 +15,10 @@ enum section {
     SECTION_ROWS,         /* [slots, heads, …]: rows that prepare_matrix leaves the scan */
     SECTION_SEGMENTS,     /* [sequences, segments, heads, …]: the state that each adds */
     SECTION_SEGMENT_KEPT, /* [sequences, segments, heads, …]: what a segment keeps of the state before it */
-    SECTION_DECAY,        /* [B,T,H]: the stabilised log-decay of mLSTM */
-    SECTION_STRENGTH,     /* [B,T,H]: its write strength */
-    SECTION_M,            /* [B,T,H]: its stabiliser */
-    SECTION_DEN,          /* [B,T,H]: what o is divided by */
+    SECTION_DECAY,        /* [B,H,T]: the stabilised log-decay of mLSTM */
+    SECTION_STRENGTH,     /* [B,H,T]: its write strength */
+    SECTION_M,            /* [B,H,T]: its stabiliser */
+    SECTION_DEN,          /* [B,H,T]: what o is divided by */
     SECTION_COUNT
 };
 
