@@ -71,7 +71,8 @@ static clattn_status bind_workspace(struct call *call, const clattn_operand *wor
                     workspace->offset > size ? (size_t)0 : size - workspace->offset, workspace->offset, needed);
     for (int i = 0; i < SECTION_COUNT; i++) {
         int64_t at = (int64_t)(workspace->offset / sizeof(float)) + plan->section_at[i];
-        call->sections[i] = (struct bound){workspace->buffer, {at, call->extent.seq_len * heads, 1, call->extent.seq_len}};
+        call->sections[i] =
+            (struct bound){workspace->buffer, {at, call->extent.seq_len * heads, 1, call->extent.seq_len}};
     }
     return CLATTN_SUCCESS;
 }

@@ -77,6 +77,7 @@ static const struct row {
     { "amd_cdna",  "gated_delta_rule",    0, CLATTN_BF16, 32, &odd,    1, 0, 0 },
     { "amd_cdna",  "rwkv7",               0, CLATTN_F16,  16, &packed, 0, 0, 0 },
     { "amd_cdna",  "gated_delta_rule",    0, CLATTN_F16,  16, &cuts,   0, 16, 0 },
+    { "amd_cdna",  "linear_attn",         4, CLATTN_BF16, 32, &long64, 0, 0, 0 }, /* elu1 normalize */
     { "amd_rdna3", "gated_delta_rule",    0, CLATTN_F16,  32, &packed, 0, 0, 0 },
     { "amd_rdna3", "kda",                 0, CLATTN_BF16, 16, &wide,   0, 0, 0 },
     { "amd_rdna3", "comba",               0, CLATTN_F16,  16, &spans,  0, 32, 0 },
@@ -84,6 +85,7 @@ static const struct row {
     { "amd_rdna4", "rwkv6",               0, CLATTN_F16,  16, &tail,   0, 0, 0 },
     { "intel_8",   "gated_delta_rule",    0, CLATTN_BF16, 32, &wide,   0, 0, 0 },
     { "intel_8",   "dplr",                0, CLATTN_F16,  16, &odd,    1, 0, 0 },
+    { "intel_8",   "linear_attn",         4, CLATTN_F16,  32, &narrow, 0, 0, 0 }, /* fewer lanes than a chunk has tokens */
     { "intel_16",  "gated_delta_product", 2, CLATTN_F16,  32, &packed, 0, 0, 0 }, /* 3 steps ungated */
     { "intel_16",  "comba",               0, CLATTN_BF16, 16, &odd,    0, 0, 0 },
 };
