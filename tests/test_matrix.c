@@ -259,9 +259,26 @@ static void test_row(void **state)
     check_free(&expected);
 }
 
+/* A query of zeros reads zeros, though mLSTM's denominator, e^-95 then, is so small that its reciprocal is no number. */
+static void test_silent_query(void **state)
+{
+    struct check_tensors tensors, expected;
+    clattn_plan_desc desc = check_case_desc(&narrow, CLATTN_MLSTM, CLATTN_BF16, CLATTN_MODE_CHUNK);
+
+    (void)state;
+    test_make(&tensors, &desc, narrow.gates, narrow.cu_seqlens);
+    test_set_all(&tensors, OP(q), 0);
+    test_set_all(&tensors, OP(i), 95);
+    assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
+    assert_status(check_run(&tensors, &device, NULL, 0, test_log, NULL), SUCCESS);
+    test_compare_all(&tensors, &expected, check_bound(CLATTN_BF16), "mlstm, q 0, i 95");
+    check_free(&tensors);
+    check_free(&expected);
+}
+
 int main(int argc, char **argv)
 {
-    struct CMUnitTest tests[COUNT(rows)];
+    struct CMUnitTest tests[COUNT(rows) + 1];
     size_t count = 0;
 
     for (size_t i = 0; i < COUNT(rows); i++)
@@ -271,6 +288,7 @@ int main(int argc, char **argv)
         print_error("usage: test_matrix ENGINE\n");
         return 2;
     }
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_silent_query);
     snprintf(engine, sizeof engine, "%s_emulated", argv[1]);
     return _cmocka_run_group_tests("matrix", tests, count, open_engine, close_engine);
 }
