@@ -264,13 +264,15 @@ static void test_silent_query(void **state)
 {
     struct check_tensors tensors, expected;
     clattn_plan_desc desc = check_case_desc(&narrow, CLATTN_MLSTM, CLATTN_BF16, CLATTN_MODE_CHUNK);
+    char text[4096];
 
     (void)state;
     test_make(&tensors, &desc, narrow.gates, narrow.cu_seqlens);
     test_set_all(&tensors, OP(q), 0);
     test_set_all(&tensors, OP(i), 95);
     assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
-    assert_status(check_run(&tensors, &device, NULL, 0, test_log, NULL), SUCCESS);
+    assert_status(check_run(&tensors, &device, text, sizeof text, test_log, NULL), SUCCESS);
+    assert_non_null(strstr(text, "scan_matrix"));
     test_compare_all(&tensors, &expected, check_bound(CLATTN_BF16), "mlstm, q 0, i 95");
     check_free(&tensors);
     check_free(&expected);
