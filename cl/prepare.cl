@@ -14,8 +14,6 @@ prepare(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, 
     global float *record =
         records + records_at.x + ((long)get_group_id(0) * get_num_groups(1) + get_group_id(1)) * RECORD;
 
-    if (chunk.count <= 0)
-        return;
     query_norms(norm_of_q(factors), q, chunk);
     key_norms(norm_of_k(factors), k, chunk);
     for_each(i, CHUNK) strength_of(factors)[i] = write_strength(chunk, i);

@@ -20,8 +20,6 @@ prepare_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4
     global uint *factors = record + MATRICES * MATRIX_FRAGS;
     rows_t held[TILES];
 
-    if (chunk.count <= 0)
-        return;
     if (STEPS == 1)
         fetch_operand(STREAM_Q, q, chunk.at.qk_head);
     fetch_operand(STREAM_K, k, chunk.at.qk_head);

@@ -204,13 +204,18 @@ clattn_status plan_add(struct clattn_plan *plan, struct variant *variant, struct
 
 /* ---- Workspace ---------------------------------------------------------------------------------------------------- */
 
+int64_t plan_section_end(const struct clattn_plan *plan, int section)
+{
+    return plan->section_at[section] + (plan->section_floats[section] + 63) / 64 * 64;
+}
+
 void plan_reserve(struct clattn_plan *plan, enum section index, int64_t floats)
 {
     if (floats <= plan->section_floats[index])
         return;
     plan->section_floats[index] = floats;
     plan->section_at[index] = plan->workspace_floats;
-    plan->workspace_floats += (floats + 63) / 64 * 64;
+    plan->workspace_floats = plan_section_end(plan, index);
 }
 
 int64_t plan_slots(const struct problem *problem, const struct extent *extent, int chunk)

@@ -9,7 +9,7 @@
 /* The end of the warning that a solver failed its self-test: another is taken. `clattn verify` must not pass then. */
 #define SOLVER_TURNED_DOWN "gives wrong results: not used"
 
-/* The workspace, one float buffer: what stands in it, in this order. */
+/* The workspace, one float buffer: what may stand in it, in the order in which a solver reserves it. */
 enum section {
     SECTION_RECORDS,      /* [slots, heads, record]: what prepare leaves the scan */
     SECTION_ROWS,         /* [slots, heads, …]: rows that prepare_matrix leaves the scan */
@@ -86,8 +86,9 @@ clattn_status plan_create(clattn_plan **plan, clattn_context *context, const cla
 /* Chooses a solver and tiles, builds the launches and the description. */
 clattn_status plan_choose(struct clattn_plan *plan);
 
-/* The first time that these kernels meet this device and driver: a short run against the reference. DEVICE_ERROR when the
- * results are wrong; whatever keeps the test from running is no failure. */
+/* The first time that these kernels meet this device and driver: a short run against the reference. UNSUPPORTED when the
+ * results are wrong, which is remembered; DEVICE_ERROR when OpenCL fails, which is not; whatever else keeps the test from running
+ * is no failure. */
 clattn_status plan_self_test(struct clattn_plan *plan);
 
 /* Forgets the launches and what they reserved. */
@@ -116,6 +117,8 @@ int64_t plan_slots(const struct problem *problem, const struct extent *extent, i
 
 /* Reserves floats of workspace for a section: the most of what is asked for, where passes share one. */
 void plan_reserve(struct clattn_plan *plan, enum section section, int64_t floats);
+/* Where the section ends with what it is rounded up by, in floats. */
+int64_t plan_section_end(const struct clattn_plan *plan, int section);
 /* The sections that have an entry a token and head. */
 void plan_reserve_rows(struct clattn_plan *plan);
 

@@ -331,6 +331,37 @@ static void test_impossible(void **state)
     assert_describes("tiles by rule of thumb");
 }
 
+/* Groups of many work-items on a device that has one, with records that are no multiple of a group: not a float past a record is
+ * written. */
+static void test_records(void **state)
+{
+    static const int groups[] = {16, 64, 256};
+    int *serial = &test_device.context->device.serial, had = *serial;
+    clattn_plan_desc short_desc = desc;
+    struct check_tensors tensors, expected;
+
+    (void)state;
+    short_desc.seq_len = 45;
+    *serial = 0;
+    test_make(&tensors, &short_desc, CHECK_GATES_USUAL, NULL);
+    assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
+    for (size_t i = 0; i < COUNT(groups); i++) {
+        struct tuned tuned = tuned_default(&solver_chunk_scan);
+        clattn_plan *plan;
+        test_tuned_set(&tuned, "chunk", 8);
+        test_tuned_set(&tuned, "prepare.group", groups[i]);
+        assert_status(plan_create(&plan, test_device.context, &short_desc, &tuned, NULL), SUCCESS);
+        for (int again = 0; again < 20; again++) {
+            assert_status(check_run_plan(&tensors, &test_device, plan, test_log, NULL), SUCCESS);
+            test_compare_all(&tensors, &expected, check_bound(CLATTN_F32), "groups on a serial device");
+        }
+        clattn_plan_destroy(plan);
+    }
+    *serial = had;
+    check_free(&tensors);
+    check_free(&expected);
+}
+
 /* Where groups share tiles, no point whose state a lane's registers cannot hold; on a CPU it is one. */
 static void test_state_in_registers(void **state)
 {
@@ -473,7 +504,7 @@ int main(void)
         cmocka_unit_test_setup(test_ignored, forget),       cmocka_unit_test_setup(test_nearest_heads, forget),
         cmocka_unit_test_setup(test_impossible, forget),    cmocka_unit_test_setup(test_state_in_registers, forget),
         cmocka_unit_test_setup(test_solver_choice, forget), cmocka_unit_test_setup(test_self_test, forget),
-        cmocka_unit_test_setup(test_large_scale, forget),
+        cmocka_unit_test_setup(test_records, forget),       cmocka_unit_test_setup(test_large_scale, forget),
     };
 
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);

@@ -5,6 +5,8 @@
  * The front band is no multiple of a vector's size, as a caller's offset need not be. */
 #include "check.h"
 
+#include "plan.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -132,6 +134,7 @@ static clattn_status check_untouched(const struct run *run, const struct region 
 
     if (at == end)
         return CLATTN_SUCCESS;
+    run->device->wrong = 1;
     return FAIL(&run->log, DEVICE_ERROR, "%s: byte %lld of %zu was overwritten, outside of what may be written",
                 region->name, (long long)at - (long long)region->front, region->bytes);
 }
@@ -149,6 +152,7 @@ static clattn_status check_written(const struct run *run, const struct region *r
     }
     if (missing == 0)
         return CLATTN_SUCCESS;
+    run->device->wrong = 1;
     return FAIL(&run->log, DEVICE_ERROR, "%s: %zu of %zu elements were not written, the first is %zu", region->name,
                 missing, region->bytes / region->element, first);
 }
@@ -183,6 +187,25 @@ static clattn_status collect(const struct run *run, const struct region *region,
     return status;
 }
 
+/* Sections of the workspace are rounded up; what lies between them belongs to none. */
+static clattn_status check_between_sections(const struct run *run, const clattn_plan *plan)
+{
+    const struct region *region = &run->regions[WORKSPACE];
+    unsigned char *now = malloc(total(region));
+    clattn_status status = now != NULL ? CLATTN_SUCCESS : CLATTN_OUT_OF_MEMORY;
+
+    if (status == CLATTN_SUCCESS && run->cl->EnqueueReadBuffer(run->device->queue, region->buffer, CL_TRUE, 0,
+                                                               total(region), now, 0, NULL, NULL) != CL_SUCCESS)
+        status = CLATTN_DEVICE_ERROR;
+    for (int i = 0; i < SECTION_COUNT && status == CLATTN_SUCCESS; i++) {
+        size_t end = region->front + (size_t)(plan->section_at[i] + plan->section_floats[i]) * sizeof(float);
+        size_t next = region->front + (size_t)plan_section_end(plan, i) * sizeof(float);
+        status = check_untouched(run, region, now, end, next);
+    }
+    free(now);
+    return status;
+}
+
 static clattn_status run_plan(struct run *run, struct check_tensors *tensors, clattn_plan *plan)
 {
     clattn_operands operands;
@@ -196,15 +219,17 @@ static clattn_status run_plan(struct run *run, struct check_tensors *tensors, cl
     for (int id = 0; id < REGIONS; id++)
         if (run->regions[id].buffer != NULL)
             TRY(collect(run, &run->regions[id], id < CLATTN_OPERAND_COUNT ? &tensors->tensor[id] : NULL));
-    return CLATTN_SUCCESS;
+    return workspace > 0 ? check_between_sections(run, plan) : CLATTN_SUCCESS;
 }
 
 clattn_status check_run_plan(struct check_tensors *tensors, struct check_device *device, clattn_plan *plan,
                              clattn_log_fn log, void *log_user)
 {
     struct run run = {.cl = opencl_get(), .device = device, .log = {log, log_user}};
-    clattn_status status = run_plan(&run, tensors, plan);
+    clattn_status status;
 
+    device->wrong = 0;
+    status = run_plan(&run, tensors, plan);
     for (int id = 0; id < REGIONS; id++) {
         if (run.regions[id].buffer != NULL)
             run.cl->ReleaseMemObject(run.regions[id].buffer);
