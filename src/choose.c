@@ -44,8 +44,8 @@ static void describe_workspace(struct text *text, const struct clattn_plan *plan
     static const char *const names[SECTION_COUNT] = {"records", "rows",     "segments",   "kept by segments",
                                                      "decay",   "strength", "stabilizer", "denominators"};
 
-    for (int i = 0; i + 1 < SECTION_COUNT; i++)
-        if (plan->section_at[i] != 0)
+    for (int i = 0; i < SECTION_COUNT; i++)
+        if (plan->section_floats[i] > 0)
             text_format(text, "  workspace: %s at float %lld\n", names[i], (long long)plan->section_at[i]);
     text_format(text, "  workspace: %lld bytes\n", (long long)plan->workspace_floats * 4);
 }
@@ -79,15 +79,30 @@ static clattn_status try_solver(struct clattn_plan *plan, int most_group, const 
     return status;
 }
 
-/* The same, and then the self-test; UNSUPPORTED when that fails. */
+/* The same, and then the self-test. */
 static clattn_status try_tested(struct clattn_plan *plan, int most_group, const char *tiles_by)
 {
+    clattn_status status;
+
     TRY(try_solver(plan, most_group, tiles_by));
-    if (plan_self_test(plan) == CLATTN_SUCCESS)
-        return CLATTN_SUCCESS;
-    log_line(&plan->context->log, CLATTN_LOG_WARNING, "%s on %s: solver %s, tiles by %s, " SOLVER_TURNED_DOWN,
-             plan->problem.rule->name, plan->context->device.info.name, plan->solver->name, tiles_by);
-    return CLATTN_UNSUPPORTED;
+    status = plan_self_test(plan);
+    if (status != CLATTN_SUCCESS)
+        log_line(&plan->context->log, CLATTN_LOG_WARNING, "%s on %s: solver %s, tiles by %s, %s",
+                 plan->problem.rule->name, plan->context->device.info.name, plan->solver->name, tiles_by,
+                 status == CLATTN_UNSUPPORTED ? SOLVER_TURNED_DOWN : "cannot be run: not used this time");
+    return status;
+}
+
+/* Whether another way may do where one has failed. */
+static int may_go_on(clattn_status status)
+{
+    return status == CLATTN_UNSUPPORTED || status == CLATTN_DEVICE_ERROR;
+}
+
+/* Of two tries that failed, the one to report: what the device says comes before what does not fit it. */
+static clattn_status graver(clattn_status before, clattn_status status)
+{
+    return status == CLATTN_UNSUPPORTED && before == CLATTN_DEVICE_ERROR ? before : status;
 }
 
 /* ---- All tries ---------------------------------------------------------------------------------------------------- */
@@ -97,13 +112,13 @@ static clattn_status solve_by_thumb(struct clattn_plan *plan)
 {
     const clattn_device_info *info = &plan->context->device.info;
     int most_group = info->max_work_group < 256 ? (int)info->max_work_group : 256;
-    clattn_status status;
+    clattn_status status = CLATTN_UNSUPPORTED;
 
     plan->tuned.solver = NULL;
     do {
-        status = try_tested(plan, most_group, "rule of thumb");
+        status = graver(status, try_tested(plan, most_group, "rule of thumb"));
         most_group /= 2;
-    } while (status == CLATTN_UNSUPPORTED && most_group >= 1 && !plan->context->device.serial);
+    } while (may_go_on(status) && most_group >= 1 && !plan->context->device.serial);
     return status;
 }
 
@@ -186,9 +201,9 @@ static clattn_status choose(struct clattn_plan *plan)
     clattn_status status = CLATTN_UNSUPPORTED;
 
     set_order(plan, order);
-    for (int i = 0; i < SOLVER_COUNT && status == CLATTN_UNSUPPORTED; i++)
+    for (int i = 0; i < SOLVER_COUNT && may_go_on(status); i++)
         if (mode == CLATTN_MODE_AUTO || mode == order[i]->mode)
-            status = solve(plan, order[i]);
+            status = graver(status, solve(plan, order[i]));
     if (status == CLATTN_UNSUPPORTED)
         return FAIL(&plan->context->log, UNSUPPORTED,
                     "%s, key_dim %lld, value_dim %lld, chunk %d: no solver fits %s (%llu bytes of local memory)",

@@ -1,8 +1,9 @@
 /* What becomes of OpenCL's failures: functions of the loaded table are replaced by ones that fail. */
 #include "harness.h"
 
-#include "opencl.h"
+#include "context.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const clattn_plan_desc desc = {
@@ -116,9 +117,47 @@ static void test_faults(void **state)
     assert_status(use_library(), SUCCESS);
 }
 
+/* A device that fails while kernels are tried says nothing of them: the next process, on the same cache, has every solver. */
+static void test_transient_error(void **state)
+{
+    struct opencl *cl = test_opencl_table();
+    const struct opencl real = *cl;
+    char cache_dir[512], text[1024];
+    clattn_context *context;
+    clattn_plan *plan;
+
+    (void)state;
+    snprintf(cache_dir, sizeof cache_dir, "%s/transient", test_folder());
+    cache_clear(cache_dir);
+    for (int broken = 1; broken >= 0; broken--) {
+        const clattn_context_desc fresh = {
+            .cl = test_device.cl, .device = test_device.device, .log = test_log, .cache_dir = cache_dir};
+        test_log_clear();
+        assert_status(clattn_context_create(&context, &fresh), SUCCESS);
+        context->self_test = 1;
+        real_launch = real.EnqueueNDRangeKernel;
+        launches_before_failure = 0;
+        cl->EnqueueNDRangeKernel = broken ? fail_launch : real.EnqueueNDRangeKernel;
+        if (broken) {
+            assert_status(clattn_plan_create(&plan, context, &desc), DEVICE_ERROR);
+            assert_logged("CL_OUT_OF_RESOURCES");
+            assert_null(strstr(test_log_text, "wrong results"));
+        } else {
+            assert_status(clattn_plan_create(&plan, context, &desc), SUCCESS);
+            assert_status(clattn_plan_describe(plan, text, sizeof text), SUCCESS);
+            assert_non_null(strstr(text, "solver chunk_scan"));
+            assert_string_equal(test_log_text, "");
+        }
+        clattn_plan_destroy(plan);
+        clattn_context_destroy(context);
+        *cl = real;
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_works), cmocka_unit_test(test_faults)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_works), cmocka_unit_test(test_faults),
+                                       cmocka_unit_test(test_transient_error)};
 
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);
 }
