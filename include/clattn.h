@@ -19,7 +19,7 @@
  *         .batch = 2, .seq_len = 4096, .heads = 32, .qk_heads = 16, .key_dim = 128, .value_dim = 128});
  *     clattn_plan_workspace_size(plan, &bytes);
  *     clattn_enqueue(plan, queue, &(clattn_operands){.q = {q}, .k = {k}, .v = {v}, .g = {g}, .beta = {beta},
- *         .o = {o}, .workspace = {workspace}}, 0, NULL, NULL);
+ *         .o = {o}, .workspace = {workspace}, .seq_len = 1000}, 0, NULL, NULL);
  *
  * Conventions: a desc is zero-initialised and zero means the default; every function that can fail returns a
  * clattn_status; nothing prints, aborts or keeps process-wide state; destroy functions take NULL. Objects may be
@@ -223,8 +223,12 @@ typedef struct clattn_operands {
 #undef CLATTN_OPERAND_FIELD
     clattn_operand
         workspace; /* clattn_plan_workspace_size bytes, its offset a multiple of 16; not used by clattn_reference */
-    int64_t batch, seq_len, sequences; /* of this call, up to the plan's; 0: the plan's */
+    /* Of this call, up to the plan's. batch and sequences: 0 for the plan's. seq_len: CLATTN_WHOLE for the plan's; 0 tokens are none:
+     * o is not touched, final states are the initial ones, and operands without elements may lack memory. */
+    int64_t batch, seq_len, sequences;
 } clattn_operands;
+
+#define CLATTN_WHOLE (-1)
 
 typedef enum clattn_operand_id {
 #define CLATTN_OPERAND_ENUM(name, shape) CLATTN_OPERAND_##name,

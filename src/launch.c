@@ -42,7 +42,8 @@ static clattn_status bind_operands(struct call *call, const clattn_operands *ope
         const clattn_operand *operand = operand_get(operands, row->id);
         size_t size = 0;
 
-        TRY(memory_size(plan, operand, operand_name(row->id), &size));
+        if (!problem_is_empty(&plan->problem, &call->extent, row))
+            TRY(memory_size(plan, operand, operand_name(row->id), &size));
         TRY(problem_view(&plan->problem, &call->extent, row, operand, size, &call->operands[row->id].view,
                          &plan->context->log));
         call->operands[row->id].memory = operand->buffer;
@@ -77,6 +78,15 @@ static clattn_status bind_workspace(struct call *call, const clattn_operand *wor
     return CLATTN_SUCCESS;
 }
 
+/* For an argument that is never read: every one must be set, and not every driver takes NULL. */
+static cl_mem any_memory(const struct call *call)
+{
+    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+        if (call->operands[id].memory != NULL)
+            return call->operands[id].memory;
+    return call->sections[0].memory;
+}
+
 static struct bound resolve(const struct call *call, struct source source)
 {
     switch (source.kind) {
@@ -85,14 +95,16 @@ static struct bound resolve(const struct call *call, struct source source)
     case SOURCE_SECTION: return call->sections[source.index];
     case SOURCE_FIXED: return call->fixed;
     }
-    /* never read, but every argument must be set */
-    return (struct bound){call->operands[CLATTN_OPERAND_q].memory, {0, 0, 0, 0}};
+    return (struct bound){any_memory(call), {0, 0, 0, 0}};
 }
 
 static clattn_status set_buffer(const struct call *call, cl_kernel kernel, cl_uint *index, struct source source)
 {
     const struct opencl *cl = call->plan->context->device.cl;
     struct bound bound = resolve(call, source);
+
+    if (bound.memory == NULL)
+        bound.memory = any_memory(call);
     cl_long4 view = {{bound.view.offset, bound.view.batch, bound.view.token, bound.view.head}};
 
     TRY_CL(&call->plan->context->log, cl->SetKernelArg(kernel, (*index)++, sizeof bound.memory, &bound.memory));
@@ -139,15 +151,20 @@ static int group_slots(const struct launch *launch)
     return launch->id == KERNEL_PREPARE_FACTORS ? launch->tiles.group / launch->tiles.chunk : 1;
 }
 
+/* Groups of the first dimension; 0 where there are no chunks to prepare. */
+static int64_t first_groups(const struct call *call, const struct launch *launch)
+{
+    if (launch->grid != GRID_SLOTS)
+        return call->extent.sequences;
+    return (plan_slots(&call->plan->problem, &call->extent, launch->tiles.chunk) + group_slots(launch) - 1) /
+           group_slots(launch);
+}
+
 static clattn_status enqueue(const struct call *call, const struct launch *launch, cl_command_queue queue,
                              uint32_t n_wait, const cl_event *wait, cl_event *event)
 {
     const struct clattn_plan *plan = call->plan;
-    int64_t first = call->extent.sequences;
-
-    if (launch->grid == GRID_SLOTS)
-        first = (plan_slots(&plan->problem, &call->extent, launch->tiles.chunk) + group_slots(launch) - 1) /
-                group_slots(launch);
+    int64_t first = first_groups(call, launch);
     size_t local[3] = {(size_t)launch->tiles.group, 1, 1};
     size_t global[3] = {(size_t)first * local[0], (size_t)plan->problem.desc.heads, (size_t)launch->value_tiles};
 
@@ -161,7 +178,8 @@ static clattn_status enqueue(const struct call *call, const struct launch *launc
 static clattn_status enqueue_each(const struct call *call, cl_command_queue queue, cl_event *each)
 {
     for (int i = 0; i < call->plan->launch_count; i++)
-        TRY(enqueue(call, &call->plan->launches[i], queue, 0, NULL, &each[i]));
+        if (first_groups(call, &call->plan->launches[i]) > 0)
+            TRY(enqueue(call, &call->plan->launches[i], queue, 0, NULL, &each[i]));
     return CLATTN_SUCCESS;
 }
 
@@ -176,14 +194,16 @@ static clattn_status enqueue_chain(const struct call *call, cl_command_queue que
     for (int i = 0; i < plan->launch_count && status == CLATTN_SUCCESS; i++) {
         int last = i == plan->launch_count - 1;
         cl_event *out = last ? event : in_order ? NULL : &after;
-        if (i > 0 && before == NULL)
-            n_wait = 0, wait = NULL;
+        if (first_groups(call, &plan->launches[i]) == 0) /* never the last, which writes the states */
+            continue;
         status = before != NULL ? enqueue(call, &plan->launches[i], queue, 1, &before, out)
                                 : enqueue(call, &plan->launches[i], queue, n_wait, wait, out);
         if (before != NULL)
             plan->context->device.cl->ReleaseEvent(before);
         before = after;
         after = NULL;
+        if (in_order)
+            n_wait = 0, wait = NULL;
     }
     if (before != NULL)
         plan->context->device.cl->ReleaseEvent(before);

@@ -172,12 +172,22 @@ int problem_stabilized(const struct problem *problem)
     return problem->rule->read == READ_STABILIZED;
 }
 
-static clattn_status take_length(int64_t asked, int64_t most, const char *name, int64_t *length, const struct log *log)
+struct extent problem_most(const struct problem *problem)
 {
-    if (asked < 0 || asked > most)
-        return FAIL(log, INVALID_OPERAND, "%s is %lld, expected 1 to the plan's %lld, or 0 for it", name,
-                    (long long)asked, (long long)most);
-    *length = asked == 0 ? most : asked;
+    const clattn_plan_desc *desc = &problem->desc;
+    int packed = (desc->flags & CLATTN_CU_SEQLENS) != 0;
+
+    return (struct extent){desc->batch, desc->seq_len, packed ? desc->sequences : desc->batch};
+}
+
+/* A number that stands for the plan's is `whole`. */
+static clattn_status take_length(int64_t asked, int64_t whole, int64_t most, const char *name, int64_t *length,
+                                 const struct log *log)
+{
+    if (asked != whole && (asked < 0 || asked > most))
+        return FAIL(log, INVALID_OPERAND, "%s is %lld, expected %d to the plan's %lld, or %lld for it", name,
+                    (long long)asked, whole == 0, (long long)most, (long long)whole);
+    *length = asked == whole ? most : asked;
     return CLATTN_SUCCESS;
 }
 
@@ -186,9 +196,9 @@ clattn_status problem_extent(const struct problem *problem, const clattn_operand
 {
     const clattn_plan_desc *desc = &problem->desc;
 
-    TRY(take_length(operands->batch, desc->batch, "batch", &extent->batch, log));
-    TRY(take_length(operands->seq_len, desc->seq_len, "seq_len", &extent->seq_len, log));
-    TRY(take_length(operands->sequences, desc->sequences, "sequences", &extent->sequences, log));
+    TRY(take_length(operands->batch, 0, desc->batch, "batch", &extent->batch, log));
+    TRY(take_length(operands->seq_len, CLATTN_WHOLE, desc->seq_len, "seq_len", &extent->seq_len, log));
+    TRY(take_length(operands->sequences, 0, desc->sequences, "sequences", &extent->sequences, log));
     if (extent->sequences == 0)
         extent->sequences = extent->batch;
     return CLATTN_SUCCESS;
@@ -237,7 +247,7 @@ clattn_status clattn_operand_describe(const clattn_plan_desc *desc, clattn_opera
     if (info == NULL || (int)id < 0 || id >= CLATTN_OPERAND_COUNT)
         return CLATTN_INVALID_ARGUMENT;
     TRY(problem_init(&problem, desc, NULL));
-    TRY(problem_extent(&problem, &(clattn_operands){.batch = 0}, &extent, NULL));
+    extent = problem_most(&problem);
     *info = (clattn_operand_info){.name = operand_name(id), .output = is_output(id)};
     for (int i = 0; i < problem.operand_count; i++)
         if (problem.operands[i].id == id)
@@ -284,6 +294,14 @@ static clattn_status check_stride(const char *operand, const struct axis *axis, 
     return CLATTN_SUCCESS;
 }
 
+int problem_is_empty(const struct problem *problem, const struct extent *extent, const struct operand_row *row)
+{
+    for (const char *letter = row->dims; *letter != '\0'; letter++)
+        if (dim(&problem->desc, extent, *letter) == 0)
+            return 1;
+    return 0;
+}
+
 clattn_status problem_view(const struct problem *problem, const struct extent *extent, const struct operand_row *row,
                            const clattn_operand *operand, size_t size, struct view *view, const struct log *log)
 {
@@ -313,6 +331,8 @@ clattn_status problem_view(const struct problem *problem, const struct extent *e
         TRY(check_stride(name, &axes[i], log));
         last += (axes[i].count - 1) * axes[i].stride;
     }
+    if (problem_is_empty(problem, extent, row))
+        last = 0;
     if (size != 0 && (uint64_t)last > size / element)
         return FAIL(log, INVALID_OPERAND, "%s needs %lld elements of %zu bytes, its memory holds %zu", name,
                     (long long)last, element, size / element);

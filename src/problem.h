@@ -24,7 +24,10 @@ struct view {
 
 clattn_status problem_init(struct problem *problem, const clattn_plan_desc *desc, const struct log *log);
 
-/* The desc's lengths, or those that operands ask for; INVALID_OPERAND above the desc's. */
+/* The desc's lengths: a plan's maxima. */
+struct extent problem_most(const struct problem *problem);
+
+/* The lengths that a call asks for; INVALID_OPERAND above the desc's. */
 clattn_status problem_extent(const struct problem *problem, const clattn_operands *operands, struct extent *extent,
                              const struct log *log);
 
@@ -37,6 +40,9 @@ int problem_stabilized(const struct problem *problem);
 
 void problem_operand_info(const struct problem *problem, const struct extent *extent, const struct operand_row *row,
                           clattn_operand_info *info);
+
+/* Whether the operand has no elements in a call of no tokens: then its memory may be missing. */
+int problem_is_empty(const struct problem *problem, const struct extent *extent, const struct operand_row *row);
 
 /* Strides and offset of one operand, checked: present, aligned, strides that fit, within size bytes unless size is 0. */
 clattn_status problem_view(const struct problem *problem, const struct extent *extent, const struct operand_row *row,

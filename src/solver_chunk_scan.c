@@ -17,12 +17,11 @@ static clattn_status add(struct clattn_plan *plan, int most_group, struct text *
 {
     const clattn_plan_desc *desc = &plan->problem.desc;
     struct pass passes[2], main_pass = {0};
-    struct extent extent;
+    struct extent extent = problem_most(&plan->problem);
     int count = plan_passes(plan, passes);
     struct variant prepare = plan_variant(plan, KERNEL_PREPARE, main_pass);
 
     plan->sources[ROLE_records] = (struct source){SOURCE_SECTION, SECTION_RECORDS};
-    TRY(problem_extent(&plan->problem, &(clattn_operands){.batch = 0}, &extent, NULL));
     TRY(plan_add(plan, &prepare, main_pass, GRID_SLOTS, most_group, description));
     plan_reserve(plan, SECTION_RECORDS,
                  plan_slots(&plan->problem, &extent, prepare.tiles.chunk) * desc->heads * record_floats(&prepare));

@@ -40,13 +40,12 @@ static clattn_status add_prepare(struct clattn_plan *plan, int most_group, struc
     const clattn_plan_desc *desc = &plan->problem.desc;
     struct pass main_pass = {0};
     struct variant prepare = plan_variant(plan, KERNEL_PREPARE_MATRIX, main_pass);
-    struct extent extent;
+    struct extent extent = problem_most(&plan->problem);
     int64_t chunks;
 
     TRY(plan_tiles(plan, &prepare, most_group));
     if (!matrix_reads_rows(&prepare))
         prepare.kernel = KERNEL_PREPARE_FACTORS;
-    TRY(problem_extent(&plan->problem, &(clattn_operands){.batch = 0}, &extent, NULL));
     TRY(plan_add(plan, &prepare, main_pass, GRID_SLOTS, most_group, description));
     chunks = plan_slots(&plan->problem, &extent, prepare.tiles.chunk) * desc->heads;
     /* scan fetches a chunk past a segment's last, and empty segments may lie past the last chunk */

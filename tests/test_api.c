@@ -4,6 +4,7 @@
 
 #include "opencl.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -42,7 +43,7 @@ static cl_mem make_buffer(size_t bytes, const void *data)
 /* Device copies of all operands, and a workspace. */
 static clattn_operands make_operands(const struct check_tensors *tensors, const clattn_plan *plan)
 {
-    clattn_operands operands = {.batch = 0};
+    clattn_operands operands = {.seq_len = CLATTN_WHOLE};
     size_t bytes;
 
     for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
@@ -167,6 +168,7 @@ static const struct bad_call {
     BAD(g.token_stride, -2, INVALID_OPERAND, "g: its token stride is -2", "elements"),
     BAD(batch, 4, INVALID_OPERAND, "batch is 4", "3"),
     BAD(batch, -1, INVALID_OPERAND, "batch is -1", "3"),
+    BAD(seq_len, -2, INVALID_OPERAND, "seq_len is -2", "-1 for it"),
     BAD(seq_len, 81, INVALID_OPERAND, "seq_len is 81", "80"),
     BAD(sequences, 1, INVALID_OPERAND, "sequences is 1", "0"),
     BAD(workspace.buffer, 0, INVALID_WORKSPACE, "workspace is missing", "bytes"),
@@ -310,6 +312,49 @@ static void test_lengths(void **state)
     clattn_plan_destroy(plan);
 }
 
+/* 0 tokens: the states are handed through, and nothing else is touched, whatever a plan's maximum is. */
+static void test_empty_call(void **state)
+{
+    clattn_plan_desc desc = usual;
+
+    (void)state;
+    for (int mode = CLATTN_MODE_RECURRENT; mode <= CLATTN_MODE_CHUNK; mode++) {
+        struct check_tensors tensors;
+        clattn_operands operands, host;
+        clattn_plan *plan;
+        cl_event done = NULL;
+        float *before, *after;
+        size_t bytes;
+        desc.mode = (clattn_mode)mode;
+        plan = make_plan(&desc);
+        test_make(&tensors, &desc, CHECK_GATES_USUAL, NULL);
+        operands = make_operands(&tensors, plan);
+        check_operands(&host, &tensors);
+        operands.seq_len = host.seq_len = 0;
+        opencl_get()->ReleaseMemObject(operands.q.buffer);
+        operands.q.buffer = NULL; /* it would have no elements */
+        host.q.host = NULL;
+        bytes = tensors.tensor[OP(final_state)].bytes;
+        before = tensors.tensor[OP(initial_state)].data;
+        after = malloc(bytes);
+        assert_status(clattn_enqueue(plan, test_device.queue, &operands, 0, NULL, &done), SUCCESS);
+        assert_int_equal(opencl_get()->EnqueueReadBuffer(test_device.queue, operands.final_state.buffer, CL_TRUE, 0,
+                                                         bytes, after, 1, &done, NULL),
+                         CL_SUCCESS);
+        assert_memory_equal(after, before, bytes);
+        read_output(&tensors, &operands, test_device.queue, 0, NULL);
+        for (int64_t i = 0; i < check_count(&tensors.tensor[OP(o)].info); i++)
+            assert_true(isnan(((float *)tensors.tensor[OP(o)].data)[i])); /* as check_make left it */
+        assert_status(clattn_reference(&desc, &host, test_log, NULL), SUCCESS);
+        assert_memory_equal(tensors.tensor[OP(final_state)].data, before, bytes);
+        opencl_get()->ReleaseEvent(done);
+        free(after);
+        free_operands(&operands);
+        check_free(&tensors);
+        clattn_plan_destroy(plan);
+    }
+}
+
 /* The plan must wait for what fills its inputs on another queue, and its event must cover its outputs; the plan is gone
  * before the work is done. */
 static void check_queue(cl_command_queue_properties properties)
@@ -409,7 +454,7 @@ int main(void)
         cmocka_unit_test(test_null),           cmocka_unit_test(test_bad_plan),       cmocka_unit_test(test_describe),
         cmocka_unit_test(test_bad_calls),      cmocka_unit_test(test_foreign_queue),  cmocka_unit_test(test_devices),
         cmocka_unit_test(test_own_cl_context), cmocka_unit_test(test_foreign_device), cmocka_unit_test(test_lengths),
-        cmocka_unit_test(test_queues),         cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_queues),         cmocka_unit_test(test_threads),        cmocka_unit_test(test_empty_call),
     };
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);
 }

@@ -172,7 +172,7 @@ static void run_strided(struct check_tensors *tensors, int64_t gap)
     struct operand_row list[CLATTN_OPERAND_COUNT];
     struct strided views[CLATTN_OPERAND_COUNT];
     int count = rule_operands(&tensors->desc, list);
-    clattn_operands operands = {.batch = 0};
+    clattn_operands operands = {.seq_len = CLATTN_WHOLE};
     clattn_plan *plan;
     size_t workspace;
     cl_int error;

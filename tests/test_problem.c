@@ -229,7 +229,7 @@ static clattn_status view_of(clattn_operand_id id, clattn_operand operand, size_
     test_log_clear();
     desc.flags = CLATTN_INITIAL_STATE;
     TRY(problem_init(&problem, &desc, &log));
-    TRY(problem_extent(&problem, &(clattn_operands){.batch = 0}, &extent, &log));
+    extent = problem_most(&problem);
     for (int i = 0; i < problem.operand_count; i++)
         if (problem.operands[i].id == id)
             return problem_view(&problem, &extent, &problem.operands[i], &operand, size, view, &log);

@@ -263,7 +263,7 @@ static void run_far(struct check_tensors *t)
     cl_mem buffers[] = {make_buffer(t->tensor[OP(q)].bytes, t->tensor[OP(q)].data),
                         make_buffer(t->tensor[OP(k)].bytes, t->tensor[OP(k)].data), make_buffer(bytes, NULL),
                         make_buffer(bytes, NULL), NULL};
-    clattn_operands operands = {.q = {.buffer = buffers[0]}, .k = {.buffer = buffers[1]}};
+    clattn_operands operands = {.q = {.buffer = buffers[0]}, .k = {.buffer = buffers[1]}, .seq_len = CLATTN_WHOLE};
     clattn_plan *plan;
 
     assert_status(clattn_plan_create(&plan, test_device.context, &t->desc), SUCCESS);

@@ -52,6 +52,7 @@ int main(void)
 #define AT(name) {.buffer = memory, .offset = offsetof(struct layer, name)}
     clattn_operands operands = {.q = AT(q), .k = AT(k), .v = AT(v), .g = AT(g), .beta = AT(beta), .o = AT(o)};
     operands.workspace.buffer = workspace;
+    operands.seq_len = T;
     TRY(clattn_enqueue(plan, queue, &operands, 0, NULL, NULL));
     float on_device;
     TRY(clEnqueueReadBuffer(queue, memory, CL_TRUE, offsetof(struct layer, o[T - 1][V - 1]), sizeof on_device,
@@ -60,8 +61,8 @@ int main(void)
     clattn_context_destroy(context);
 
 #define HERE(name) {.host = layer.name}
-    operands =
-        (clattn_operands){.q = HERE(q), .k = HERE(k), .v = HERE(v), .g = HERE(g), .beta = HERE(beta), .o = HERE(o)};
+    operands = (clattn_operands){
+        .q = HERE(q), .k = HERE(k), .v = HERE(v), .g = HERE(g), .beta = HERE(beta), .o = HERE(o), .seq_len = T};
     TRY(clattn_reference(&desc, &operands, NULL, NULL));
     printf("o[%d][%d]: %g on the device, %g in double precision\n", T - 1, V - 1, (double)on_device,
            (double)layer.o[T - 1][V - 1]);

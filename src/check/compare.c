@@ -31,7 +31,7 @@ clattn_operand *check_operand(clattn_operands *operands, clattn_operand_id id)
 
 void check_operands(clattn_operands *operands, const struct check_tensors *tensors)
 {
-    memset(operands, 0, sizeof *operands);
+    *operands = (clattn_operands){.seq_len = CLATTN_WHOLE};
     for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
         const struct check_tensor *tensor = &tensors->tensor[id];
         *check_operand(operands, (clattn_operand_id)id) = (clattn_operand){.host = tensor->data, .size = tensor->bytes};

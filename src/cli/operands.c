@@ -302,7 +302,7 @@ int operands_bind(struct operands *operands, const struct settings *settings, co
     status = derive(&binding, settings, &problem);
     if (status != EXIT_OK)
         return status;
-    problem_extent(&problem, &(clattn_operands){.batch = 0}, &extent, NULL);
+    extent = problem_most(&problem);
     for (int i = 0; i < problem.operand_count && status == EXIT_OK; i++) {
         const struct operand_row *row = &problem.operands[i];
         clattn_operand_info *info = &operands->tensors.tensor[row->id].info;

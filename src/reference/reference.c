@@ -376,7 +376,7 @@ static clattn_status bind(struct task *task, const clattn_operands *operands, co
         clattn_operand_info info;
 
         problem_operand_info(problem, &task->extent, row, &info);
-        if (operand->host == NULL)
+        if (operand->host == NULL && !problem_is_empty(problem, &task->extent, row))
             return FAIL(log, INVALID_OPERAND, "%s: operand %s is missing", problem->rule->name, info.name);
         TRY(problem_view(problem, &task->extent, row, operand, operand->size, &tensor->view, log));
         tensor->data = operand->host;
