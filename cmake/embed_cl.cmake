@@ -1,5 +1,5 @@
 # cmake -DFILES=a.cl;b.clh -DOUTPUT=embedded.c -P embed_cl.cmake
-# Writes each file as one entry of embedded_files (src/embedded.h): bytes, so that no compiler's limit on the length of
+# Writes each file as one entry of embedded_files (src/base/embedded.h): bytes, so that no compiler's limit on the length of
 # a string applies.
 set(arrays "")
 set(entries "")
@@ -12,7 +12,7 @@ foreach(file IN LISTS FILES)
     string(APPEND entries "    {\"${name}\", file_${index}, sizeof file_${index} - 1},\n")
     math(EXPR index "${index} + 1")
 endforeach()
-file(WRITE ${OUTPUT} "#include \"embedded.h\"\n\n${arrays}
+file(WRITE ${OUTPUT} "#include \"base/embedded.h\"\n\n${arrays}
 const struct embedded embedded_files[] = {
 ${entries}    {0, 0, 0},
 };

@@ -1,9 +1,9 @@
 #include "harness.h"
 
-#include "opencl.h"
-#include "plan.h"
+#include "device/opencl.h"
+#include "plan/plan.h"
 #include "reference/number.h"
-#include "rule.h"
+#include "op/rule.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * threads, and what becomes of failures of OpenCL. */
 #include "harness.h"
 
-#include "opencl.h"
+#include "device/opencl.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -1,9 +1,9 @@
 /* The cache of compiled programs: every byte of an entry damaged, its limit, its folder, an application's own store. */
 #include "harness.h"
 
-#include "cache.h"
-#include "file.h"
-#include "system.h"
+#include "device/cache.h"
+#include "base/file.h"
+#include "base/system.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* The small parts: version, statuses, rule names, threads, and the check library itself. */
 #include "harness.h"
 
-#include "plan.h"
-#include "rule.h"
-#include "thread.h"
+#include "plan/plan.h"
+#include "op/rule.h"
+#include "base/thread.h"
 
 #include <math.h>
 #include <stdatomic.h>

@@ -2,9 +2,9 @@
  * Compiling takes most of a run: a row of the table is one rule in one type and chunk, its shapes share what they can. */
 #include "harness.h"
 
-#include "opencl.h"
-#include "plan.h"
-#include "rule.h"
+#include "device/opencl.h"
+#include "plan/plan.h"
+#include "op/rule.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Descs: every default, every refusal with its words, shapes of operands, and the arithmetic of strides. */
 #include "harness.h"
 
-#include "problem.h"
+#include "op/problem.h"
 
 #include <math.h>
 #include <string.h>

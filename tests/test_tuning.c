@@ -1,12 +1,12 @@
 /* Measured parameters: the file's text, damaged in every byte; the layers; what makes an entry count; the self-test. */
 #include "harness.h"
 
-#include "context.h"
-#include "embedded.h"
-#include "file.h"
-#include "plan.h"
-#include "tuning.h"
-#include "tuning_table.h"
+#include "plan/context.h"
+#include "base/embedded.h"
+#include "base/file.h"
+#include "plan/plan.h"
+#include "plan/tuning.h"
+#include "tune/tuning_table.h"
 
 #include <stdio.h>
 #include <string.h>

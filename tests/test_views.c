@@ -2,8 +2,8 @@
  * else; tensors that reach beyond 2^31 elements. */
 #include "harness.h"
 
-#include "opencl.h"
-#include "rule.h"
+#include "device/opencl.h"
+#include "op/rule.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,8 +2,8 @@
  * a kernel a word. */
 #include "words_cases.h"
 
-#include "context.h"
-#include "text.h"
+#include "plan/context.h"
+#include "base/text.h"
 
 #include <stdio.h>
 

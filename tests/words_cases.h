@@ -5,7 +5,7 @@
 
 #include "harness.h"
 
-#include "kernel.h"
+#include "kernel/kernel.h"
 #include "reference/number.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
 #define CLATTN_SRC_CHECK_H
 
 #include "clattn.h"
-#include "opencl.h"
+#include "device/opencl.h"
 
 /* One problem's tensors on the host, contiguous, owned. Unused operands have data NULL. */
 struct check_tensor {

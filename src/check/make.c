@@ -2,9 +2,9 @@
  * or a longer batch joins it, and is the same on every platform. */
 #include "check.h"
 
-#include "problem.h"
+#include "op/problem.h"
 #include "reference/number.h"
-#include "thread.h"
+#include "base/thread.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  * The front band is no multiple of a vector's size, as a caller's offset need not be. */
 #include "check.h"
 
-#include "plan.h"
+#include "plan/plan.h"
 
 #include <stdlib.h>
 #include <string.h>

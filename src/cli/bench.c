@@ -7,7 +7,7 @@
 #include "cli/progress.h"
 #include "cli/table.h"
 #include "cli/words.h"
-#include "rule.h"
+#include "op/rule.h"
 
 #include <stdio.h>
 

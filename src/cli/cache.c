@@ -1,5 +1,5 @@
 /* clattn cache: the compiled programs on disk. */
-#include "cache.h"
+#include "device/cache.h"
 
 #include "cli/cli.h"
 #include "cli/table.h"

@@ -3,7 +3,7 @@
 #define CLATTN_SRC_CLI_CLI_H
 
 #include "clattn.h"
-#include "log.h"
+#include "base/log.h"
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_BAD = 2 };
 

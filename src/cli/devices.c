@@ -1,7 +1,7 @@
 /* clattn devices */
 #include "cli/cli.h"
 #include "cli/table.h"
-#include "engine.h"
+#include "device/engine.h"
 
 enum { MAX_DEVICES = 64 };
 

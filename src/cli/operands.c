@@ -1,7 +1,7 @@
 #include "cli/operands.h"
 
 #include "cli/words.h"
-#include "problem.h"
+#include "op/problem.h"
 #include "reference/number.h"
 
 #include <stdlib.h>

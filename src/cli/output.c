@@ -1,6 +1,6 @@
 #include "cli/output.h"
 
-#include "system.h"
+#include "base/system.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 #include "cli/peak.h"
 
-#include "problem.h"
+#include "op/problem.h"
 
 #include "tuner/timing.h"
 

@@ -1,6 +1,6 @@
 #include "cli/progress.h"
 
-#include "system.h"
+#include "base/system.h"
 
 #include <stdio.h>
 

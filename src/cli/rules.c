@@ -1,7 +1,7 @@
 /* clattn rules: what the rule table says, in words. */
 #include "cli/cli.h"
 #include "cli/table.h"
-#include "rule.h"
+#include "op/rule.h"
 
 #include <stdio.h>
 #include <string.h>

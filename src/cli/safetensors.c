@@ -1,8 +1,8 @@
 /* Reading: the header is checked completely before a byte of data is looked at. */
 #include "cli/safetensors.h"
 
-#include "system.h"
-#include "log.h"
+#include "base/system.h"
+#include "base/log.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>

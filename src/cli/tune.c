@@ -3,10 +3,10 @@
 
 #include "cli/progress.h"
 #include "cli/words.h"
-#include "file.h"
-#include "problem.h"
-#include "rule.h"
-#include "system.h"
+#include "base/file.h"
+#include "op/problem.h"
+#include "op/rule.h"
+#include "base/system.h"
 
 #include <signal.h>
 #include <stdio.h>

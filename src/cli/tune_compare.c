@@ -3,8 +3,8 @@
 
 #include "cli/progress.h"
 #include "cli/words.h"
-#include "problem.h"
-#include "rule.h"
+#include "op/problem.h"
+#include "op/rule.h"
 #include "tuner/propose.h"
 
 #include <string.h>

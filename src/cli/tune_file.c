@@ -1,9 +1,9 @@
 /* clattn tune --show, --export, --import, --reset: the user's file. */
 #include "cli/tune.h"
 
-#include "context.h"
-#include "file.h"
-#include "problem.h"
+#include "plan/context.h"
+#include "base/file.h"
+#include "op/problem.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 #include "cli/table.h"
 #include "cli/target.h"
 #include "cli/words.h"
-#include "plan.h"
-#include "rule.h"
+#include "plan/plan.h"
+#include "op/rule.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,9 +4,9 @@
  *
  * The columns of the rule table say which operands D, e, p, x and the read are made of. One job is one sequence and one
  * value head. */
-#include "problem.h"
+#include "op/problem.h"
 #include "reference/number.h"
-#include "thread.h"
+#include "base/thread.h"
 
 #include <math.h>
 #include <stdatomic.h>

@@ -3,8 +3,8 @@
  * with ENGINE the kernels are those of that matrix engine, of all rules or, without their options, of those named, and one rule's in f16. No OpenCL is needed: the plans are made on a table of functions that
  * only notes the sources. */
 #include "check/check.h"
-#include "context.h"
-#include "problem.h"
+#include "plan/context.h"
+#include "op/problem.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #include "tuner/journal.h"
 
-#include "file.h"
-#include "system.h"
+#include "base/file.h"
+#include "base/system.h"
 
 #include <cjson/cJSON.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #include "tuner/kernel_times.h"
 
-#include "context.h"
-#include "plan.h"
+#include "plan/context.h"
+#include "plan/plan.h"
 #include "tuner/timing.h"
 
 #include <stdlib.h>

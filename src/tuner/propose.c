@@ -1,6 +1,6 @@
 #include "tuner/propose.h"
 
-#include "tuning.h"
+#include "plan/tuning.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef CLATTN_SRC_TUNER_PROPOSE_H
 #define CLATTN_SRC_TUNER_PROPOSE_H
 
-#include "plan.h"
+#include "plan/plan.h"
 
 struct propose {
     const clattn_context *context;

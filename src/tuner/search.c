@@ -1,6 +1,6 @@
 #include "tuner/search.h"
 
-#include "system.h"
+#include "base/system.h"
 #include "tuner/propose.h"
 
 #include <stdlib.h>

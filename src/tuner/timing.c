@@ -1,6 +1,6 @@
 #include "tuner/timing.h"
 
-#include "system.h"
+#include "base/system.h"
 
 #include <stdlib.h>
 #include <string.h>

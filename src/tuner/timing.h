@@ -2,7 +2,7 @@
 #ifndef CLATTN_SRC_TUNER_TIMING_H
 #define CLATTN_SRC_TUNER_TIMING_H
 
-#include "opencl.h"
+#include "device/opencl.h"
 
 struct timing {
     double median, min, max, spread; /* seconds; spread: between the quartiles, over the median */

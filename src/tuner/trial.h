@@ -3,7 +3,7 @@
 #ifndef CLATTN_SRC_TUNER_TRIAL_H
 #define CLATTN_SRC_TUNER_TRIAL_H
 
-#include "plan.h"
+#include "plan/plan.h"
 #include "tuner/buffers.h"
 
 /* What became of a point. X(name, text) */

@@ -1,7 +1,7 @@
 #include "tuner/tune.h"
 
-#include "file.h"
-#include "system.h"
+#include "base/file.h"
+#include "base/system.h"
 #include "tuner/propose.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * nothing, every operand can be described, and the reference stays within the memory that it is given. */
 #include "fuzz.h"
 
-#include "problem.h"
+#include "op/problem.h"
 
 #include <stdlib.h>
 #include <string.h>

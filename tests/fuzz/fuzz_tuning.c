@@ -2,8 +2,8 @@
  * written and read again as the same. */
 #include "fuzz.h"
 
-#include "plan.h"
-#include "tuning_table.h"
+#include "plan/plan.h"
+#include "tune/tuning_table.h"
 
 #include <stdlib.h>
 #include <string.h>

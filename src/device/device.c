@@ -1,0 +1,176 @@
+#include "device/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_PLATFORMS = 32, MAX_DEVICES = 64 };
+
+/* A text property, cut to fit; empty where it cannot be had. */
+static void get_text(const struct opencl *cl, cl_device_id id, cl_device_info key, char *text, size_t size)
+{
+    char whole[1024] = "";
+    size_t length = 0;
+
+    text[0] = '\0';
+    if (cl->GetDeviceInfo(id, key, sizeof whole, whole, &length) != CL_SUCCESS || length > sizeof whole)
+        return;
+    whole[sizeof whole - 1] = '\0';
+    length = strlen(whole);
+    if (length >= size)
+        length = size - 1;
+    memcpy(text, whole, length);
+    text[length] = '\0';
+}
+
+static uint64_t get_number(const struct opencl *cl, cl_device_id id, cl_device_info key)
+{
+    uint64_t value = 0;
+
+    if (cl->GetDeviceInfo(id, key, sizeof value, &value, NULL) != CL_SUCCESS)
+        return 0;
+    return value;
+}
+
+static void get_platform_text(const struct opencl *cl, cl_device_id id, cl_platform_info key, char *text, size_t size)
+{
+    cl_platform_id platform;
+
+    if (cl->GetDeviceInfo(id, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL) == CL_SUCCESS)
+        cl->GetPlatformInfo(platform, key, size, text, NULL);
+    text[size - 1] = '\0';
+}
+
+static void describe(const struct opencl *cl, cl_device_id id, clattn_device_info *info)
+{
+    cl_uint units = 0;
+    size_t group = 0;
+
+    memset(info, 0, sizeof *info);
+    info->device = id;
+    get_platform_text(cl, id, CL_PLATFORM_NAME, info->platform, sizeof info->platform);
+    get_text(cl, id, CL_DEVICE_NAME, info->name, sizeof info->name);
+    get_text(cl, id, CL_DRIVER_VERSION, info->driver, sizeof info->driver);
+    get_text(cl, id, CL_DEVICE_VERSION, info->version, sizeof info->version);
+    info->gpu = (get_number(cl, id, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_GPU) != 0;
+    cl->GetDeviceInfo(id, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof units, &units, NULL);
+    cl->GetDeviceInfo(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof group, &group, NULL);
+    info->compute_units = units;
+    info->max_work_group = group;
+    info->global_memory = get_number(cl, id, CL_DEVICE_GLOBAL_MEM_SIZE);
+    info->local_memory = get_number(cl, id, CL_DEVICE_LOCAL_MEM_SIZE);
+    info->max_allocation = get_number(cl, id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+}
+
+/* Devices there to check with, not to be fast: last in the list. They run work-items side by side as a GPU does. */
+static const char *const emulators[] = {"llvmpipe", "Oclgrind"};
+
+static int rank(const clattn_device_info *info)
+{
+    for (size_t i = 0; i < sizeof emulators / sizeof *emulators; i++)
+        if (strstr(info->name, emulators[i]) != NULL)
+            return 0;
+    return info->gpu ? 2 : 1;
+}
+
+/* CL_DEVICE_SUB_GROUP_SIZES_INTEL of cl_intel_required_subgroup_size; an error where the device has it not. */
+static int narrowest_sub_group(const struct opencl *cl, cl_device_id id)
+{
+    enum { SUB_GROUP_SIZES_INTEL = 0x4108 };
+    size_t sizes[16], bytes = 0, least = 0;
+
+    if (cl->GetDeviceInfo(id, SUB_GROUP_SIZES_INTEL, sizeof sizes, sizes, &bytes) != CL_SUCCESS)
+        return 0;
+    for (size_t i = 0; i < bytes / sizeof *sizes; i++)
+        if (least == 0 || sizes[i] < least)
+            least = sizes[i];
+    return (int)least;
+}
+
+int device_has(const struct device *device, const char *extension)
+{
+    const struct opencl *cl = device->cl;
+    size_t size = 0;
+    char *all;
+    int found;
+
+    if (cl->GetDeviceInfo(device->info.device, CL_DEVICE_EXTENSIONS, 0, NULL, &size) != CL_SUCCESS)
+        return 0;
+    all = calloc(1, size + 1);
+    found = all != NULL &&
+            cl->GetDeviceInfo(device->info.device, CL_DEVICE_EXTENSIONS, size, all, NULL) == CL_SUCCESS &&
+            strstr(all, extension) != NULL;
+    free(all);
+    return found;
+}
+
+clattn_status device_init(struct device *device, cl_device_id id, const struct log *log)
+{
+    cl_bool compiler = CL_FALSE;
+
+    memset(device, 0, sizeof *device);
+    device->cl = opencl_get();
+    TRY_CL(log, device->cl->GetDeviceInfo(id, CL_DEVICE_COMPILER_AVAILABLE, sizeof compiler, &compiler, NULL));
+    describe(device->cl, id, &device->info);
+    get_text(device->cl, id, CL_DEVICE_VENDOR, device->vendor, sizeof device->vendor);
+    get_platform_text(device->cl, id, CL_PLATFORM_VERSION, device->platform_version, sizeof device->platform_version);
+    if (!compiler)
+        return FAIL(log, NO_DEVICE, "%s has no compiler for kernels", device->info.name);
+    if (device->info.gpu)
+        device->sub_group = narrowest_sub_group(device->cl, id);
+    device->serial = (!device->info.gpu && rank(&device->info) > 0) || device->info.max_work_group < 16;
+    return CLATTN_SUCCESS;
+}
+
+/* GPUs before CPUs before emulators, then the wider device. */
+static int compare_devices(const void *left, const void *right)
+{
+    const clattn_device_info *a = left, *b = right;
+
+    if (rank(a) != rank(b))
+        return rank(b) - rank(a);
+    if (a->compute_units != b->compute_units)
+        return a->compute_units > b->compute_units ? -1 : 1;
+    return 0;
+}
+
+static size_t list_all(const struct opencl *cl, clattn_device_info infos[MAX_DEVICES])
+{
+    cl_platform_id platforms[MAX_PLATFORMS];
+    cl_device_id ids[MAX_DEVICES];
+    cl_uint platform_count = 0, device_count;
+    size_t count = 0;
+
+    if (cl->GetPlatformIDs(MAX_PLATFORMS, platforms, &platform_count) != CL_SUCCESS)
+        return 0;
+    if (platform_count > MAX_PLATFORMS)
+        platform_count = MAX_PLATFORMS;
+    for (cl_uint p = 0; p < platform_count; p++) {
+        if (cl->GetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, MAX_DEVICES, ids, &device_count) != CL_SUCCESS)
+            continue;
+        for (cl_uint d = 0; d < device_count && d < MAX_DEVICES && count < MAX_DEVICES; d++)
+            describe(cl, ids[d], &infos[count++]);
+    }
+    return count;
+}
+
+clattn_status clattn_devices(clattn_device_info *infos, size_t capacity, size_t *count)
+{
+    const struct opencl *cl = opencl_get();
+    clattn_device_info *all;
+
+    if (count == NULL || (infos == NULL && capacity > 0))
+        return CLATTN_INVALID_ARGUMENT;
+    *count = 0;
+    if (cl == NULL)
+        return CLATTN_NO_OPENCL;
+    all = calloc(MAX_DEVICES, sizeof *all);
+    if (all == NULL)
+        return CLATTN_OUT_OF_MEMORY;
+    *count = list_all(cl, all);
+    if (*count > 1)
+        qsort(all, *count, sizeof *all, compare_devices);
+    if (capacity > 0)
+        memcpy(infos, all, (*count < capacity ? *count : capacity) * sizeof *all);
+    free(all);
+    return CLATTN_SUCCESS;
+}

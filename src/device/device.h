@@ -1,0 +1,20 @@
+/* What a device can do, asked once. */
+#ifndef CLATTN_SRC_DEVICE_H
+#define CLATTN_SRC_DEVICE_H
+
+#include "device/opencl.h"
+
+struct device {
+    const struct opencl *cl;
+    clattn_device_info info;
+    char vendor[64], platform_version[128];
+    int sub_group; /* the narrowest that a kernel can ask for, on Intel; else 0 */
+    int serial;    /* a work-item is a thread with wide vectors (a CPU): tiles belong to one work-item */
+};
+
+/* Whether the device reports the extension. */
+int device_has(const struct device *device, const char *extension);
+
+clattn_status device_init(struct device *device, cl_device_id id, const struct log *log);
+
+#endif

@@ -1,0 +1,109 @@
+#include "device/engine.h"
+
+#include <string.h>
+
+enum { NVIDIA = 0x10de, AMD = 0x1002, INTEL = 0x8086 }; /* CL_DEVICE_VENDOR_ID */
+
+/* Intel: a thread with twice the registers */
+#define PLAIN PLAIN_OPTIONS
+#define LARGE PLAIN_OPTIONS " -cl-intel-256-GRF-per-thread"
+
+/* The emulations: PoCL 3.1 moves loads from local memory across barriers where it optimizes. */
+#define SLOW PLAIN_OPTIONS " -cl-opt-disable"
+
+/* clang-format off */
+#define ENGINES(X) \
+    /* name                 instructions               words                   options lanes rows split span loaders readers chunk scratch vendor, generations */ \
+    X("nvidia",             "nvidia_sm90.clh",         "engine_nvidia.clh",    PLAIN,  32, 16, 1, 2, 4, 1, 32,  0, NVIDIA, 90, 999) \
+    X("nvidia_sm80",        "nvidia_sm80.clh",         "engine_nvidia.clh",    PLAIN,  32, 16, 1, 2, 4, 1, 32,  0, NVIDIA, 80, 89) \
+    X("nvidia_emulated",    "nvidia_emulated.clh",     "engine_nvidia.clh",    SLOW,   32, 16, 1, 2, 0, 0, 32, 32, 0, 0, 0) \
+    X("amd_cdna",           "amd_cdna.clh",            "engine_amd.clh",       PLAIN,  64, 16, 1, 1, 0, 0, 32,  0, AMD, 9, 9) \
+    X("amd_cdna_emulated",  "amd_cdna_emulated.clh",   "engine_amd.clh",       SLOW,   64, 16, 1, 1, 0, 0, 32, 16, 0, 0, 0) \
+    X("amd_rdna3",          "amd_rdna3.clh",           "engine_rdna3.clh",     PLAIN,  32, 16, 1, 1, 0, 0, 16,  0, AMD, 11, 11) \
+    X("amd_rdna3_emulated", "amd_rdna3_emulated.clh",  "engine_rdna3.clh",     SLOW,   32, 16, 1, 1, 0, 0, 16, 64, 0, 0, 0) \
+    X("amd_rdna4",          "amd_rdna4.clh",           "engine_amd.clh",       PLAIN,  32, 16, 1, 1, 0, 0, 16,  0, AMD, 12, 12) \
+    X("amd_rdna4_emulated", "amd_rdna4_emulated.clh",  "engine_amd.clh",       SLOW,   32, 16, 1, 1, 0, 0, 16, 32, 0, 0, 0) \
+    X("intel_8",            "intel_8.clh",             "engine_intel_8.clh",   LARGE,  8,   8, 4, 1, 0, 0, 16,  0, INTEL, 8, 8) \
+    X("intel_8_emulated",   "intel_8_emulated.clh",    "engine_intel_8.clh",   SLOW,   8,   8, 4, 1, 0, 0, 16, 64, 0, 0, 0) \
+    X("intel_16",           "intel_16.clh",            "engine_intel_16.clh",  LARGE,  16, 16, 8, 1, 0, 0, 16,  0, INTEL, 16, 16) \
+    X("intel_16_emulated",  "intel_16_emulated.clh",   "engine_intel_16.clh",  SLOW,   16, 16, 8, 1, 0, 0, 16, 48, 0, 0, 0)
+/* clang-format on */
+
+static const struct engine engines[] = {
+#define ROW(name, ...) {name, __VA_ARGS__},
+    ENGINES(ROW)
+#undef ROW
+};
+
+enum { ENGINE_COUNT = sizeof engines / sizeof *engines };
+
+const struct engine *engine_get(const char *name)
+{
+    for (int i = 0; i < ENGINE_COUNT; i++)
+        if (strcmp(engines[i].name, name) == 0)
+            return &engines[i];
+    return NULL;
+}
+
+const char *engine_names(void)
+{
+#define NAME(name, ...) ", " name
+    return "none" ENGINES(NAME);
+#undef NAME
+}
+
+/* The compute capability times ten */
+static int nvidia_generation(const struct device *device)
+{
+    enum { CAPABILITY_MAJOR_NV = 0x4000, CAPABILITY_MINOR_NV = 0x4001 };
+    cl_uint major = 0, minor = 0;
+
+    device->cl->GetDeviceInfo(device->info.device, CAPABILITY_MAJOR_NV, sizeof major, &major, NULL);
+    device->cl->GetDeviceInfo(device->info.device, CAPABILITY_MINOR_NV, sizeof minor, &minor, NULL);
+    return (int)(10 * major + minor);
+}
+
+/* The first number of the chip that AMD's own driver gives as the device's name, where the chip has matrix instructions */
+static int amd_generation(const struct device *device)
+{
+    static const struct {
+        const char *chip;
+        int generation;
+    } chips[] = {{"gfx90a", 9}, {"gfx94", 9}, {"gfx95", 9}, {"gfx11", 11}, {"gfx120", 12}};
+
+    for (size_t i = 0; i < sizeof chips / sizeof *chips; i++)
+        if (strncmp(device->info.name, chips[i].chip, strlen(chips[i].chip)) == 0)
+            return chips[i].generation;
+    return 0;
+}
+
+/* The lanes of the narrowest sub-group, which matrix instructions want */
+static int intel_generation(const struct device *device)
+{
+    return device_has(device, "cl_intel_subgroup_matrix_multiply_accumulate") ? device->sub_group : 0;
+}
+
+/* A number that tells a vendor's generations apart; 0 for one without matrix instructions. */
+static int generation_of(const struct device *device, cl_uint vendor)
+{
+    switch (vendor) {
+    case NVIDIA: return nvidia_generation(device);
+    case AMD: return amd_generation(device);
+    case INTEL: return intel_generation(device);
+    }
+    return 0;
+}
+
+const struct engine *engine_of(const struct device *device)
+{
+    cl_uint vendor = 0;
+    int generation;
+
+    device->cl->GetDeviceInfo(device->info.device, CL_DEVICE_VENDOR_ID, sizeof vendor, &vendor, NULL);
+    generation = generation_of(device, vendor);
+    for (int i = 0; i < ENGINE_COUNT; i++)
+        if (engines[i].vendor != 0 && engines[i].vendor == vendor && generation >= engines[i].first &&
+            generation <= engines[i].last)
+            return &engines[i];
+    return NULL;
+}

@@ -1,0 +1,200 @@
+#include "device/program.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- From source -------------------------------------------------------------------------------------------------- */
+
+static void log_build(clattn_context *context, cl_program program, const char *name)
+{
+    const struct opencl *cl = context->device.cl;
+    size_t size = 0;
+    char *log;
+
+    cl->GetProgramBuildInfo(program, context->device.info.device, CL_PROGRAM_BUILD_LOG, 0, NULL, &size);
+    log = calloc(1, size + 1);
+    if (log != NULL)
+        cl->GetProgramBuildInfo(program, context->device.info.device, CL_PROGRAM_BUILD_LOG, size, log, NULL);
+    log_line(&context->log, CLATTN_LOG_ERROR, "kernel %s does not build for %s: %s", name, context->device.info.name,
+             log != NULL ? log : "");
+    free(log);
+}
+
+static clattn_status build(clattn_context *context, struct program *entry)
+{
+    const struct opencl *cl = context->device.cl;
+    const char *source = entry->source;
+    cl_int error;
+
+    entry->program = cl->CreateProgramWithSource(context->cl, 1, &source, NULL, &error);
+    if (entry->program == NULL)
+        return opencl_status(&context->log, "clCreateProgramWithSource", error);
+    error = cl->BuildProgram(entry->program, 1, &context->device.info.device, entry->options, NULL, NULL);
+    if (error == CL_SUCCESS)
+        return CLATTN_SUCCESS;
+    log_build(context, entry->program, entry->name);
+    cl->ReleaseProgram(entry->program);
+    entry->program = NULL;
+    return error == CL_OUT_OF_HOST_MEMORY ? CLATTN_OUT_OF_MEMORY : CLATTN_BUILD_FAILED;
+}
+
+/* ---- From and to the cache ---------------------------------------------------------------------------------------- */
+
+struct hash program_device_hash(const clattn_context *context)
+{
+    const struct device *device = &context->device;
+    const char *const parts[] = {clattn_version(),     device->info.name,     device->info.driver,
+                                 device->info.version, device->info.platform, device->platform_version};
+    struct hash hash = {0, 0};
+
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        hash = hash_text(hash, parts[i]);
+    return hash;
+}
+
+static struct hash program_key(const clattn_context *context, const struct program *entry)
+{
+    return hash_text(hash_text(program_device_hash(context), entry->options), entry->source);
+}
+
+/* NULL, without a word, for whatever the driver does not take: the source is built then. */
+static cl_program from_cache(clattn_context *context, const struct program *entry)
+{
+    const struct opencl *cl = context->device.cl;
+    cl_device_id device = context->device.info.device;
+    size_t size = 0;
+    unsigned char *binary = cache_load(&context->cache, program_key(context, entry), &size);
+    const unsigned char *bytes = binary;
+    cl_program program = NULL;
+    cl_int error = CL_SUCCESS;
+
+    if (binary == NULL)
+        return NULL;
+    program = cl->CreateProgramWithBinary(context->cl, 1, &device, &size, &bytes, NULL, &error);
+    if (program != NULL && cl->BuildProgram(program, 1, &device, entry->options, NULL, NULL) != CL_SUCCESS) {
+        cl->ReleaseProgram(program);
+        program = NULL;
+    }
+    free(binary);
+    return program;
+}
+
+/* The position of the context's device among the program's, -1 when there are too many to tell. */
+static int device_index(const clattn_context *context, cl_program program, size_t *count)
+{
+    enum { MOST = 16 };
+    cl_device_id devices[MOST];
+    size_t bytes = 0;
+
+    if (context->device.cl->GetProgramInfo(program, CL_PROGRAM_DEVICES, sizeof devices, devices, &bytes) != CL_SUCCESS)
+        return -1;
+    *count = bytes / sizeof *devices;
+    for (size_t i = 0; i < *count; i++)
+        if (devices[i] == context->device.info.device)
+            return (int)i;
+    return -1;
+}
+
+/* The device's binary, to be freed; NULL when the driver has none. The other devices' are not asked for. */
+static unsigned char *get_binary(const clattn_context *context, cl_program program, size_t *size)
+{
+    const struct opencl *cl = context->device.cl;
+    size_t count = 0, sizes[16] = {0};
+    unsigned char *binaries[16] = {NULL};
+    int index = device_index(context, program, &count);
+
+    if (index < 0 || cl->GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof sizes, sizes, NULL) != CL_SUCCESS ||
+        sizes[index] == 0)
+        return NULL;
+    *size = sizes[index];
+    binaries[index] = malloc(*size);
+    if (binaries[index] != NULL &&
+        cl->GetProgramInfo(program, CL_PROGRAM_BINARIES, count * sizeof *binaries, binaries, NULL) != CL_SUCCESS) {
+        free(binaries[index]);
+        return NULL;
+    }
+    return binaries[index];
+}
+
+static void to_cache(clattn_context *context, const struct program *entry)
+{
+    char label[CACHE_LABEL];
+    size_t size = 0;
+    unsigned char *binary = get_binary(context, entry->program, &size);
+
+    if (binary == NULL)
+        return;
+    snprintf(label, sizeof label, "kernel %.30s, %.90s, %.60s", entry->name, context->device.info.name,
+             context->device.info.driver);
+    cache_store(&context->cache, program_key(context, entry), label, binary, size);
+    free(binary);
+}
+
+static clattn_status build_cached(clattn_context *context, struct program *entry)
+{
+    entry->program = cache_enabled(&context->cache) ? from_cache(context, entry) : NULL;
+    entry->unkept = entry->program == NULL;
+    return entry->program != NULL ? CLATTN_SUCCESS : build(context, entry);
+}
+
+void program_keep(clattn_context *context)
+{
+    if (!cache_enabled(&context->cache))
+        return;
+    lock_take(&context->lock);
+    for (struct program *entry = context->programs; entry != NULL; entry = entry->next) {
+        if (entry->unkept)
+            to_cache(context, entry);
+        entry->unkept = 0;
+    }
+    lock_give(&context->lock);
+}
+
+/* ---- The context's programs --------------------------------------------------------------------------------------- */
+
+static struct program *find_program(clattn_context *context, const char *source, const char *options)
+{
+    struct program *entry = context->programs;
+
+    while (entry != NULL && (strcmp(entry->source, source) != 0 || strcmp(entry->options, options) != 0))
+        entry = entry->next;
+    return entry;
+}
+
+/* Takes source. The context's lock is held. */
+static clattn_status add_program(clattn_context *context, char *source, const char *name, const char *options)
+{
+    struct program *entry = calloc(1, sizeof *entry);
+    clattn_status status = CLATTN_OUT_OF_MEMORY;
+
+    if (entry != NULL) {
+        *entry = (struct program){.source = source, .name = name, .options = options};
+        status = build_cached(context, entry);
+    }
+    if (status != CLATTN_SUCCESS) {
+        free(entry);
+        free(source);
+        return status;
+    }
+    entry->next = context->programs;
+    context->programs = entry;
+    return CLATTN_SUCCESS;
+}
+
+clattn_status program_get(clattn_context *context, char *source, const char *name, const char *options,
+                          cl_program *program)
+{
+    struct program *entry;
+    clattn_status status = CLATTN_SUCCESS;
+
+    lock_take(&context->lock);
+    entry = find_program(context, source, options);
+    if (entry != NULL)
+        free(source);
+    else if ((status = add_program(context, source, name, options)) == CLATTN_SUCCESS)
+        entry = context->programs;
+    *program = entry != NULL ? entry->program : NULL;
+    lock_give(&context->lock);
+    return status;
+}

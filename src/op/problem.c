@@ -1,0 +1,341 @@
+/* Defaults, then checks, then shapes. */
+#include "op/problem.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MAX_DIM = 256, MAX_HEADS = 65535 };
+static const int64_t max_length = INT32_MAX - 64;      /* tokens, batch and sequences */
+static const double max_elements = 9007199254740992.0; /* of one operand, 2^53: offsets are 64-bit */
+
+const clattn_operand *operand_get(const clattn_operands *operands, clattn_operand_id id)
+{
+    static const size_t offsets[] = {
+#define OPERAND_OFFSET(name, shape) [CLATTN_OPERAND_##name] = offsetof(clattn_operands, name),
+        CLATTN_OPERAND_LIST(OPERAND_OFFSET)
+#undef OPERAND_OFFSET
+    };
+    return (const clattn_operand *)(const void *)((const char *)operands + offsets[id]);
+}
+
+size_t dtype_size(clattn_dtype dtype)
+{
+    return dtype == CLATTN_F32 ? 4 : 2;
+}
+
+const char *dtype_name(clattn_dtype dtype)
+{
+    static const char *const names[] = {[CLATTN_F32] = "f32", [CLATTN_F16] = "f16", [CLATTN_BF16] = "bf16"};
+    return names[dtype];
+}
+
+static void set_default(int64_t *field, int64_t value)
+{
+    if (*field == 0)
+        *field = value;
+}
+
+static void complete(clattn_plan_desc *desc, const struct rule *rule)
+{
+    set_default(&desc->batch, 1);
+    set_default(&desc->qk_heads, desc->heads);
+    if (desc->scale == 0)
+        desc->scale = rule->default_scale != 0 ? rule->default_scale : 1 / sqrt((double)desc->key_dim);
+    if (desc->steps == 0)
+        desc->steps = 1;
+    if (desc->layers == 0)
+        desc->layers = 1;
+    if (desc->flags & CLATTN_CU_SEQLENS_INT64)
+        desc->flags |= CLATTN_CU_SEQLENS;
+}
+
+static clattn_status check_range(const struct log *log, const char *name, int64_t value, int64_t low, int64_t high)
+{
+    if (value >= low && value <= high)
+        return CLATTN_SUCCESS;
+    return FAIL(log, INVALID_DESC, "%s is %lld, expected %lld to %lld", name, (long long)value, (long long)low,
+                (long long)high);
+}
+
+static clattn_status check_sizes(const clattn_plan_desc *desc, const struct log *log)
+{
+    TRY(check_range(log, "batch", desc->batch, 1, max_length));
+    TRY(check_range(log, "steps", desc->steps, 1, 64));
+    TRY(check_range(log, "seq_len", desc->seq_len, 1, max_length / desc->steps));
+    TRY(check_range(log, "heads", desc->heads, 1, MAX_HEADS));
+    TRY(check_range(log, "qk_heads", desc->qk_heads, 1, desc->heads));
+    TRY(check_range(log, "key_dim", desc->key_dim, 1, MAX_DIM));
+    TRY(check_range(log, "value_dim", desc->value_dim, 1, MAX_DIM));
+    TRY(check_range(log, "dtype", desc->dtype, CLATTN_F32, CLATTN_BF16));
+    TRY(check_range(log, "gate_dtype", desc->gate_dtype, CLATTN_F32, CLATTN_BF16));
+    TRY(check_range(log, "mode", desc->mode, CLATTN_MODE_AUTO, CLATTN_MODE_CHUNK));
+    TRY(check_range(log, "feature_map", desc->feature_map, CLATTN_FEATURE_IDENTITY, CLATTN_FEATURE_RELU));
+    TRY(check_range(log, "layers", desc->layers, 1, INT32_MAX));
+    TRY(check_range(log, "layer", desc->layer, 0, desc->layers - 1));
+    if (desc->heads % desc->qk_heads != 0)
+        return FAIL(log, INVALID_DESC, "qk_heads %lld does not divide heads %lld", (long long)desc->qk_heads,
+                    (long long)desc->heads);
+    if (desc->chunk != 0 && desc->chunk != 8 && desc->chunk != 16 && desc->chunk != 32 && desc->chunk != 64)
+        return FAIL(log, INVALID_DESC, "chunk is %d, expected 0, 8, 16, 32 or 64", desc->chunk);
+    if ((double)desc->batch * (double)(desc->seq_len * desc->steps) * (double)desc->heads * MAX_DIM > max_elements)
+        return FAIL(log, INVALID_DESC, "batch %lld times seq_len %lld times heads %lld is too large for 64-bit offsets",
+                    (long long)desc->batch, (long long)desc->seq_len, (long long)desc->heads);
+    if (!isfinite(desc->scale) || fabs(desc->scale) > 1e30)
+        return FAIL(log, INVALID_DESC, "scale is %g, expected a finite number up to 1e30", desc->scale);
+    return CLATTN_SUCCESS;
+}
+
+/* The options that only some rules take, and their names. */
+static clattn_status check_options(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
+{
+    static const struct {
+        uint32_t flag;
+        const char *name;
+    } flags[] = {{CLATTN_NORMALIZE, "normalize"},
+                 {CLATTN_GATE_PER_HEAD, "a gate per head"},
+                 {CLATTN_VALUE_GATE, "gv"},
+                 {CLATTN_UNGATED, "ungated"}};
+    const struct {
+        uint32_t knob;
+        int used;
+        const char *name;
+    } knobs[] = {{RULE_TAKES_FEATURE_MAP, desc->feature_map != CLATTN_FEATURE_IDENTITY, "feature_map"},
+                 {RULE_TAKES_STEPS, desc->steps != 1, "steps"},
+                 {RULE_TAKES_LAYER, desc->layer != 0 || desc->layers != 1, "layer"}};
+
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if ((desc->flags & flags[i].flag) && !(rule->flags & flags[i].flag))
+            return FAIL(log, INVALID_DESC, "%s takes no option %s", rule->name, flags[i].name);
+    for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++)
+        if (knobs[i].used && !(rule->knobs & knobs[i].knob))
+            return FAIL(log, INVALID_DESC, "%s takes no option %s", rule->name, knobs[i].name);
+    if (desc->flags >= CLATTN_CU_SEQLENS_INT64 * 2)
+        return FAIL(log, INVALID_DESC, "flags has unknown bits: 0x%x", desc->flags);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status check_packing(const clattn_plan_desc *desc, const struct log *log)
+{
+    if (!(desc->flags & CLATTN_CU_SEQLENS)) {
+        if (desc->sequences != 0)
+            return FAIL(log, INVALID_DESC, "sequences is %lld without CLATTN_CU_SEQLENS, expected 0",
+                        (long long)desc->sequences);
+        return CLATTN_SUCCESS;
+    }
+    if (desc->batch != 1)
+        return FAIL(log, INVALID_DESC, "batch is %lld, expected 1 with cu_seqlens", (long long)desc->batch);
+    return check_range(log, "sequences", desc->sequences, 1, max_length - 1);
+}
+
+clattn_status problem_init(struct problem *problem, const clattn_plan_desc *desc, const struct log *log)
+{
+    memset(problem, 0, sizeof *problem);
+    if (desc == NULL)
+        return FAIL(log, INVALID_ARGUMENT, "desc is NULL");
+    problem->rule = rule_get(desc->rule);
+    if (problem->rule == NULL)
+        return FAIL(log, INVALID_DESC, "rule is %d, expected 1 to %d", (int)desc->rule, CLATTN_RULE_COUNT - 1);
+    problem->desc = *desc;
+    complete(&problem->desc, problem->rule);
+    TRY(check_sizes(&problem->desc, log));
+    TRY(check_options(&problem->desc, problem->rule, log));
+    TRY(check_packing(&problem->desc, log));
+    problem->operand_count = rule_operands(&problem->desc, problem->operands);
+    return CLATTN_SUCCESS;
+}
+
+clattn_status clattn_plan_desc_complete(clattn_plan_desc *full, const clattn_plan_desc *desc, clattn_log_fn log,
+                                        void *log_user)
+{
+    struct problem problem;
+    const struct log sink = {log, log_user};
+
+    if (full == NULL)
+        return FAIL(&sink, INVALID_ARGUMENT, "full is NULL");
+    TRY(problem_init(&problem, desc, &sink));
+    *full = problem.desc;
+    return CLATTN_SUCCESS;
+}
+
+enum decay problem_decay(const struct problem *problem)
+{
+    return problem->desc.flags & CLATTN_UNGATED ? DECAY_NONE : problem->rule->decay;
+}
+
+int problem_normalized(const struct problem *problem)
+{
+    return problem_stabilized(problem) || (problem->desc.flags & CLATTN_NORMALIZE) != 0;
+}
+
+int problem_stabilized(const struct problem *problem)
+{
+    return problem->rule->read == READ_STABILIZED;
+}
+
+struct extent problem_most(const struct problem *problem)
+{
+    const clattn_plan_desc *desc = &problem->desc;
+    int packed = (desc->flags & CLATTN_CU_SEQLENS) != 0;
+
+    return (struct extent){desc->batch, desc->seq_len, packed ? desc->sequences : desc->batch};
+}
+
+/* A number that stands for the plan's is `whole`. */
+static clattn_status take_length(int64_t asked, int64_t whole, int64_t most, const char *name, int64_t *length,
+                                 const struct log *log)
+{
+    if (asked != whole && (asked < 0 || asked > most))
+        return FAIL(log, INVALID_OPERAND, "%s is %lld, expected %d to the plan's %lld, or %lld for it", name,
+                    (long long)asked, whole == 0, (long long)most, (long long)whole);
+    *length = asked == whole ? most : asked;
+    return CLATTN_SUCCESS;
+}
+
+clattn_status problem_extent(const struct problem *problem, const clattn_operands *operands, struct extent *extent,
+                             const struct log *log)
+{
+    const clattn_plan_desc *desc = &problem->desc;
+
+    TRY(take_length(operands->batch, 0, desc->batch, "batch", &extent->batch, log));
+    TRY(take_length(operands->seq_len, CLATTN_WHOLE, desc->seq_len, "seq_len", &extent->seq_len, log));
+    TRY(take_length(operands->sequences, 0, desc->sequences, "sequences", &extent->sequences, log));
+    if (extent->sequences == 0)
+        extent->sequences = extent->batch;
+    return CLATTN_SUCCESS;
+}
+
+static int64_t dim(const clattn_plan_desc *desc, const struct extent *extent, char letter)
+{
+    switch (letter) {
+    case 'B': return extent->batch;
+    case 'N': return extent->sequences;
+    case 'P': return extent->sequences + 1;
+    case 'T': return extent->seq_len;
+    case 'S': return extent->seq_len * desc->steps;
+    case 'H': return desc->heads;
+    case 'Q': return desc->qk_heads;
+    case 'K': return desc->key_dim;
+    case 'V': return desc->value_dim;
+    }
+    return 0;
+}
+
+static int is_output(clattn_operand_id id)
+{
+    return id == CLATTN_OPERAND_o || id == CLATTN_OPERAND_final_state || id == CLATTN_OPERAND_final_normalizer ||
+           id == CLATTN_OPERAND_final_stabilizer;
+}
+
+void problem_operand_info(const struct problem *problem, const struct extent *extent, const struct operand_row *row,
+                          clattn_operand_info *info)
+{
+    const clattn_plan_desc *desc = &problem->desc;
+
+    memset(info, 0, sizeof *info);
+    info->name = operand_name(row->id);
+    info->output = is_output(row->id);
+    info->dtype = row->storage == STORE_DATA ? desc->dtype : row->storage == STORE_GATE ? desc->gate_dtype : CLATTN_F32;
+    for (const char *letter = row->dims; *letter != '\0'; letter++)
+        info->dims[info->rank++] = dim(desc, extent, *letter);
+}
+
+clattn_status clattn_operand_describe(const clattn_plan_desc *desc, clattn_operand_id id, clattn_operand_info *info)
+{
+    struct problem problem;
+    struct extent extent;
+
+    if (info == NULL || (int)id < 0 || id >= CLATTN_OPERAND_COUNT)
+        return CLATTN_INVALID_ARGUMENT;
+    TRY(problem_init(&problem, desc, NULL));
+    extent = problem_most(&problem);
+    *info = (clattn_operand_info){.name = operand_name(id), .output = is_output(id)};
+    for (int i = 0; i < problem.operand_count; i++)
+        if (problem.operands[i].id == id)
+            problem_operand_info(&problem, &extent, &problem.operands[i], info);
+    return CLATTN_SUCCESS;
+}
+
+/* One outer axis of an operand: how many, and how far apart. */
+struct axis {
+    const char *name, *letters;
+    int64_t count, stride;
+};
+
+/* The contiguous strides, from the last dim to the first; *inner counts the innermost contiguous elements. */
+static void contiguous(const clattn_plan_desc *desc, const struct extent *extent, const char *dims, struct axis axes[3],
+                       int64_t *inner)
+{
+    int64_t stride = 1;
+
+    *inner = 1;
+    for (size_t i = strlen(dims); i-- > 0;) {
+        int64_t count = dim(desc, extent, dims[i]);
+        int axis = 0;
+        while (axis < 3 && strchr(axes[axis].letters, dims[i]) == NULL)
+            axis++;
+        if (axis < 3) {
+            axes[axis].count = count;
+            axes[axis].stride = stride;
+        } else
+            *inner *= count;
+        if (i > 0)
+            stride *= count;
+    }
+}
+
+/* Keeps every sum of offsets within 63 bits, in bytes. */
+static clattn_status check_stride(const char *operand, const struct axis *axis, const struct log *log)
+{
+    int64_t limit = axis->count > 1 ? INT64_MAX / 64 / (axis->count - 1) : INT64_MAX;
+
+    if (axis->stride < 0 || axis->stride > limit)
+        return FAIL(log, INVALID_OPERAND, "%s: its %s stride is %lld, expected 0 to %lld elements", operand, axis->name,
+                    (long long)axis->stride, (long long)limit);
+    return CLATTN_SUCCESS;
+}
+
+int problem_is_empty(const struct problem *problem, const struct extent *extent, const struct operand_row *row)
+{
+    for (const char *letter = row->dims; *letter != '\0'; letter++)
+        if (dim(&problem->desc, extent, *letter) == 0)
+            return 1;
+    return 0;
+}
+
+clattn_status problem_view(const struct problem *problem, const struct extent *extent, const struct operand_row *row,
+                           const clattn_operand *operand, size_t size, struct view *view, const struct log *log)
+{
+    struct axis axes[3] = {{"batch", "BNP", 1, 0}, {"token", "TS", 1, 0}, {"head", "HQ", 1, 0}};
+    const char *name = operand_name(row->id);
+    size_t element = row->storage == STORE_STATE ? 4 : dtype_size(problem->desc.dtype);
+    int64_t inner, last;
+
+    if (row->storage == STORE_GATE)
+        element = dtype_size(problem->desc.gate_dtype);
+    if (row->storage == STORE_INDEX)
+        element = problem->desc.flags & CLATTN_CU_SEQLENS_INT64 ? 8 : 4;
+    contiguous(&problem->desc, extent, row->dims, axes, &inner);
+    if (operand->batch_stride != 0 || operand->token_stride != 0 || operand->head_stride != 0) {
+        if (row->storage == STORE_INDEX)
+            return FAIL(log, INVALID_OPERAND, "%s takes no strides", name);
+        const int64_t strides[3] = {operand->batch_stride, operand->token_stride, operand->head_stride};
+        for (int i = 0; i < 3; i++)
+            if (axes[i].stride != 0) /* an axis that the operand has */
+                axes[i].stride = strides[i];
+    }
+    if (operand->offset % element != 0)
+        return FAIL(log, INVALID_OPERAND, "%s: offset %zu is no multiple of its element size %zu", name,
+                    operand->offset, element);
+    last = inner;
+    for (int i = 0; i < 3; i++) {
+        TRY(check_stride(name, &axes[i], log));
+        last += (axes[i].count - 1) * axes[i].stride;
+    }
+    if (problem_is_empty(problem, extent, row))
+        last = 0;
+    if (size != 0 && (uint64_t)last > size / element)
+        return FAIL(log, INVALID_OPERAND, "%s needs %lld elements of %zu bytes, its memory holds %zu", name,
+                    (long long)last, element, size / element);
+    *view = (struct view){(int64_t)(operand->offset / element), axes[0].stride, axes[1].stride, axes[2].stride};
+    return CLATTN_SUCCESS;
+}

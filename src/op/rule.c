@@ -1,0 +1,188 @@
+/* THE table of rules, and what follows from its columns. */
+#include "op/rule.h"
+
+#include <math.h>
+#include <string.h>
+
+/* RetNet: gamma_h = 1 - 2^(-5-h) */
+static double retention_decay(const clattn_plan_desc *desc, int64_t head)
+{
+    (void)desc;
+    return log1p(-exp2(-5.0 - (double)head));
+}
+
+/* Lightning Attention-2: e^(-(8/H)(1 - layer/layers) h) */
+static double lightning_decay(const clattn_plan_desc *desc, int64_t head)
+{
+    double depth = 1.0 - (double)desc->layer / (double)desc->layers;
+    return -8.0 / (double)desc->heads * depth * (double)head;
+}
+
+#define OP(name) CLATTN_OPERAND_##name
+
+/* clang-format off */
+static const struct rule rules[CLATTN_RULE_COUNT] = {
+    /*  name                    aliases                     decay          gate        head_decay       erase           write        read             flags                 knobs                   scale
+        recurrence, paper */
+    [CLATTN_LINEAR_ATTN] =
+    {   "linear_attn",          "",                         DECAY_NONE,    NO_OPERAND, NULL,            ERASE_NONE,     WRITE_VALUE, READ_AFTER,      CLATTN_NORMALIZE,     RULE_TAKES_FEATURE_MAP, 0,
+        "S += k v^T; o = S^T q", "Katharopoulos et al. 2020, Transformers are RNNs, arXiv:2006.16236" },
+    [CLATTN_RETENTION] =
+    {   "retention",            "retnet",                   DECAY_SCALAR,  NO_OPERAND, retention_decay, ERASE_NONE,     WRITE_VALUE, READ_AFTER,      0,                    0,                      0,
+        "S = (1 - 2^(-5-h)) S + k v^T; o = S^T q", "Sun et al. 2023, Retentive Network, arXiv:2307.08621" },
+    [CLATTN_LIGHTNING_ATTN] =
+    {   "lightning_attn",       "",                         DECAY_SCALAR,  NO_OPERAND, lightning_decay, ERASE_NONE,     WRITE_VALUE, READ_AFTER,      0,                    RULE_TAKES_LAYER,       0,
+        "S = e^(-(8/H)(1 - layer/layers) h) S + k v^T; o = S^T q", "Qin et al. 2024, Lightning Attention-2, arXiv:2401.04658" },
+    [CLATTN_SIMPLE_GLA] =
+    {   "simple_gla",           "mamba2 gated_retention",   DECAY_SCALAR,  OP(g),      NULL,            ERASE_NONE,     WRITE_VALUE, READ_AFTER,      CLATTN_GATE_PER_HEAD, 0,                      0,
+        "S = e^g S + k v^T; o = S^T q", "Dao and Gu 2024, Transformers are SSMs, arXiv:2405.21060" },
+    [CLATTN_GLA] =
+    {   "gla",                  "hgrn2",                    DECAY_CHANNEL, OP(g),      NULL,            ERASE_NONE,     WRITE_VALUE, READ_AFTER,      CLATTN_VALUE_GATE,    0,                      0,
+        "S = diag(e^g) S [diag(e^gv)] + k v^T; o = S^T q", "Yang et al. 2023, Gated Linear Attention, arXiv:2312.06635" },
+    [CLATTN_RWKV6] =
+    {   "rwkv6",                "",                         DECAY_CHANNEL, OP(w),      NULL,            ERASE_NONE,     WRITE_VALUE, READ_BONUS,      0,                    0,                      0,
+        "o = (S + diag(u) k v^T)^T q; S = diag(e^w) S + k v^T", "Peng et al. 2024, Eagle and Finch, arXiv:2404.05892" },
+    [CLATTN_DELTA_RULE] =
+    {   "delta_rule",           "deltanet",                 DECAY_NONE,    NO_OPERAND, NULL,            ERASE_KEY,      WRITE_BETA,  READ_AFTER,      0,                    0,                      0,
+        "S += beta k (v - S^T k)^T; o = S^T q", "Yang et al. 2024, Parallelizing Linear Transformers with the Delta Rule, arXiv:2406.06484" },
+    [CLATTN_GATED_DELTA_RULE] =
+    {   "gated_delta_rule",     "gated_deltanet gdn",       DECAY_SCALAR,  OP(g),      NULL,            ERASE_KEY,      WRITE_BETA,  READ_AFTER,      0,                    0,                      0,
+        "S = e^g S; S += beta k (v - S^T k)^T; o = S^T q", "Yang et al. 2024, Gated Delta Networks, arXiv:2412.06464" },
+    [CLATTN_KDA] =
+    {   "kda",                  "kimi_delta_attention",     DECAY_CHANNEL, OP(g),      NULL,            ERASE_KEY,      WRITE_BETA,  READ_AFTER,      0,                    0,                      0,
+        "S = diag(e^g) S; S += beta k (v - S^T k)^T; o = S^T q", "Kimi Team 2025, Kimi Linear, arXiv:2510.26692" },
+    [CLATTN_COMBA] =
+    {   "comba",                "",                         DECAY_SCALAR,  OP(g),      NULL,            ERASE_OPERAND,  WRITE_BETA,  READ_AFTER,      0,                    0,                      0,
+        "S = e^g S; S += beta k (v - S^T p)^T; o = S^T q", "Hu et al. 2025, Comba, arXiv:2506.02475" },
+    [CLATTN_GDN2] =
+    {   "gdn2",                 "gated_deltanet2",          DECAY_CHANNEL, OP(g),      NULL,            ERASE_GATED,    WRITE_GATED, READ_AFTER,      0,                    0,                      0,
+        "S = diag(e^g) S; S += k (w o v - S^T (b o k))^T; o = S^T q", "Gated DeltaNet-2" },
+    [CLATTN_GATED_DELTA_PRODUCT] =
+    {   "gated_delta_product",  "deltaproduct",             DECAY_SCALAR,  OP(g),      NULL,            ERASE_KEY,      WRITE_BETA,  READ_AFTER,      CLATTN_UNGATED,       RULE_TAKES_STEPS,       0,
+        "S = e^g S; n times S += beta_j k_j (v_j - S^T k_j)^T; o = S^T q", "Siems et al. 2025, DeltaProduct, arXiv:2502.10297" },
+    [CLATTN_DPLR] =
+    {   "dplr",                 "",                         DECAY_CHANNEL, OP(g),      NULL,            ERASE_LOW_RANK, WRITE_VALUE, READ_AFTER,      0,                    0,                      0,
+        "S = diag(e^g) S + b (a^T S) + k v^T; o = S^T q", "Yang and Zhang, flash-linear-attention; Peng et al. 2025, arXiv:2503.14456" },
+    [CLATTN_IPLR] =
+    {   "iplr",                 "",                         DECAY_NONE,    NO_OPERAND, NULL,            ERASE_LOW_RANK, WRITE_VALUE, READ_AFTER,      0,                    0,                      0,
+        "S = S + b (a^T S) + k v^T; o = S^T q", "Yang and Zhang, flash-linear-attention" },
+    [CLATTN_RWKV7] =
+    {   "rwkv7",                "",                         DECAY_CHANNEL, OP(w),      NULL,            ERASE_LOW_RANK, WRITE_VALUE, READ_AFTER,      0,                    0,                      1,
+        "S = diag(e^w) S + b (a^T S) + k v^T; o = S^T r", "Peng et al. 2025, RWKV-7 Goose, arXiv:2503.14456" },
+    [CLATTN_MLSTM] =
+    {   "mlstm",                "xlstm",                    DECAY_SCALAR,  OP(f),      NULL,            ERASE_NONE,     WRITE_EXP,   READ_STABILIZED, 0,                    0,                      0,
+        "S = e^f S + e^i k v^T; n = e^f n + e^i k; o = S^T q / max(|n^T q|, e^-m)", "Beck et al. 2024, xLSTM, arXiv:2405.04517" },
+};
+
+/* What each column's value reads, beside q, k, v. */
+#define NONE { NO_OPERAND, NULL, STORE_DATA }
+static const struct operand_row erase_rows[][2] = {
+    [ERASE_NONE]     = { NONE,                           NONE },
+    [ERASE_KEY]      = { NONE,                           NONE },
+    [ERASE_OPERAND]  = { { OP(p), "BTQK", STORE_DATA },  NONE },
+    [ERASE_GATED]    = { { OP(b), "BTHK", STORE_GATE },  NONE },
+    [ERASE_LOW_RANK] = { { OP(a), "BTHK", STORE_DATA },  { OP(b), "BTHK", STORE_DATA } },
+};
+static const struct operand_row write_rows[] = {
+    [WRITE_VALUE] = NONE,
+    [WRITE_BETA]  = { OP(beta), "BSH",  STORE_GATE },
+    [WRITE_GATED] = { OP(w),    "BTHV", STORE_GATE },
+    [WRITE_EXP]   = { OP(i),    "BTH",  STORE_GATE },
+};
+static const struct operand_row read_rows[] = {
+    [READ_AFTER]      = NONE,
+    [READ_BONUS]      = { OP(u), "HK", STORE_GATE },
+    [READ_STABILIZED] = NONE,
+};
+/* clang-format on */
+
+const struct rule *rule_get(clattn_rule rule)
+{
+    return rule > CLATTN_RULE_NONE && rule < CLATTN_RULE_COUNT ? &rules[rule] : NULL;
+}
+
+clattn_status clattn_rule_describe(clattn_rule rule, clattn_rule_info *info)
+{
+    const struct rule *row = rule_get(rule);
+
+    if (row == NULL || info == NULL)
+        return CLATTN_INVALID_ARGUMENT;
+    *info = (clattn_rule_info){rule, row->name, row->aliases, row->recurrence, row->paper};
+    return CLATTN_SUCCESS;
+}
+
+/* Whether name is one of the space-separated words. */
+static int has_word(const char *words, const char *name)
+{
+    size_t length = strlen(name);
+
+    for (const char *at = words; length > 0 && (at = strstr(at, name)) != NULL; at += length)
+        if ((at == words || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
+            return 1;
+    return 0;
+}
+
+clattn_rule clattn_rule_find(const char *name)
+{
+    if (name == NULL || strchr(name, ' ') != NULL)
+        return CLATTN_RULE_NONE;
+    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < CLATTN_RULE_COUNT; rule++)
+        if (strcmp(rules[rule].name, name) == 0 || has_word(rules[rule].aliases, name))
+            return rule;
+    return CLATTN_RULE_NONE;
+}
+
+static const char *gate_dims(const clattn_plan_desc *desc, enum decay decay)
+{
+    if (desc->flags & CLATTN_GATE_PER_HEAD)
+        return "H";
+    return decay == DECAY_CHANNEL ? "BTHK" : "BTH";
+}
+
+int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[CLATTN_OPERAND_COUNT])
+{
+    const struct rule *rule = rule_get(desc->rule);
+    int stabilized = rule->read == READ_STABILIZED;
+    int normalized = stabilized || (desc->flags & CLATTN_NORMALIZE) != 0;
+    int gated = !(desc->flags & CLATTN_UNGATED) && rule->gate != NO_OPERAND;
+    int first = (desc->flags & CLATTN_INITIAL_STATE) != 0, last = (desc->flags & CLATTN_FINAL_STATE) != 0;
+    const char *state = desc->flags & CLATTN_STATE_VK ? "NHVK" : "NHKV";
+    const struct {
+        int used;
+        struct operand_row row;
+    } all[] = {
+        {1, {OP(q), "BTQK", STORE_DATA}},
+        {1, {OP(k), "BSQK", STORE_DATA}},
+        {1, {OP(v), "BSHV", STORE_DATA}},
+        {1, {OP(o), "BTHV", STORE_DATA}},
+        {gated, {rule->gate, gate_dims(desc, rule->decay), STORE_GATE}},
+        {(desc->flags & CLATTN_VALUE_GATE) != 0, {OP(gv), "BTHV", STORE_GATE}},
+        {1, erase_rows[rule->erase][0]},
+        {1, erase_rows[rule->erase][1]},
+        {1, write_rows[rule->write]},
+        {1, read_rows[rule->read]},
+        {first, {OP(initial_state), state, STORE_STATE}},
+        {last, {OP(final_state), state, STORE_STATE}},
+        {first && normalized, {OP(initial_normalizer), "NHK", STORE_STATE}},
+        {last && normalized, {OP(final_normalizer), "NHK", STORE_STATE}},
+        {first && stabilized, {OP(initial_stabilizer), "NH", STORE_STATE}},
+        {last && stabilized, {OP(final_stabilizer), "NH", STORE_STATE}},
+        {(desc->flags & CLATTN_CU_SEQLENS) != 0, {OP(cu_seqlens), "P", STORE_INDEX}},
+    };
+    int count = 0;
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].used && all[i].row.id != NO_OPERAND)
+            rows[count++] = all[i].row;
+    return count;
+}
+
+const char *operand_name(clattn_operand_id id)
+{
+    static const char *const names[] = {
+#define OPERAND_NAME(name, shape) [CLATTN_OPERAND_##name] = #name,
+        CLATTN_OPERAND_LIST(OPERAND_NAME)
+#undef OPERAND_NAME
+    };
+    return names[id];
+}

@@ -1,0 +1,202 @@
+#include "plan/context.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The one device of a caller's context, or the machine's best. */
+static clattn_status choose_device(clattn_context *context, const clattn_context_desc *desc, cl_device_id *id)
+{
+    const struct opencl *cl = opencl_get();
+    clattn_device_info best;
+    size_t bytes = 0, count = 0;
+
+    if (desc->cl != NULL) {
+        TRY_CL(&context->log, cl->GetContextInfo(desc->cl, CL_CONTEXT_DEVICES, 0, NULL, &bytes));
+        if (bytes != sizeof *id)
+            return FAIL(&context->log, INVALID_ARGUMENT, "the context has %zu devices: say which", bytes / sizeof *id);
+        TRY_CL(&context->log, cl->GetContextInfo(desc->cl, CL_CONTEXT_DEVICES, sizeof *id, id, NULL));
+        return CLATTN_SUCCESS;
+    }
+    TRY(clattn_devices(&best, 1, &count));
+    if (count == 0)
+        return FAIL(&context->log, NO_DEVICE, "OpenCL lists no device");
+    *id = best.device;
+    return CLATTN_SUCCESS;
+}
+
+/* Whether the caller's context was made for the device. */
+static clattn_status check_member(const clattn_context *context, cl_context owner, cl_device_id id)
+{
+    cl_device_id ids[64];
+    size_t bytes = 0;
+
+    TRY_CL(&context->log, context->device.cl->GetContextInfo(owner, CL_CONTEXT_DEVICES, sizeof ids, ids, &bytes));
+    for (size_t i = 0; i < bytes / sizeof *ids; i++)
+        if (ids[i] == id)
+            return CLATTN_SUCCESS;
+    return FAIL(&context->log, INVALID_ARGUMENT, "%s is none of the context's devices", context->device.info.name);
+}
+
+static clattn_status open_context(clattn_context *context, const clattn_context_desc *desc)
+{
+    const struct opencl *cl = opencl_get();
+    cl_device_id id = desc->device;
+    cl_int error;
+
+    if (cl == NULL)
+        return FAIL(&context->log, NO_OPENCL, "the OpenCL library cannot be opened");
+    if (id == NULL)
+        TRY(choose_device(context, desc, &id));
+    TRY(device_init(&context->device, id, &context->log));
+    if (desc->cl != NULL) {
+        TRY(check_member(context, desc->cl, id));
+        TRY_CL(&context->log, cl->RetainContext(desc->cl));
+        context->cl = desc->cl;
+        return CLATTN_SUCCESS;
+    }
+    context->cl = cl->CreateContext(NULL, 1, &id, NULL, NULL, &error);
+    if (context->cl == NULL)
+        return opencl_status(&context->log, "clCreateContext", error);
+    return CLATTN_SUCCESS;
+}
+
+/* What lies outside of the process: programs compiled earlier, measured parameters, switches. */
+static clattn_status read_surroundings(clattn_context *context, const clattn_context_desc *desc)
+{
+    const char *test = getenv("CLATTN_SELF_TEST");
+
+    context->self_test = test == NULL || strcmp(test, "0") != 0;
+    tuning_layers_load(&context->tuning, &context->device, &context->log);
+    return cache_init(&context->cache, desc);
+}
+
+/* The engine asked for, or the device's own. */
+static clattn_status choose_engine(clattn_context *context, const char *name)
+{
+    if (name == NULL)
+        name = getenv("CLATTN_ENGINE");
+    if (name == NULL) {
+        context->engine = engine_of(&context->device);
+        return CLATTN_SUCCESS;
+    }
+    context->engine = engine_get(name);
+    if (context->engine == NULL && strcmp(name, "none") != 0)
+        return FAIL(&context->log, INVALID_ARGUMENT, "no matrix engine is named %s; there are %s", name,
+                    engine_names());
+    return CLATTN_SUCCESS;
+}
+
+clattn_status clattn_context_create(clattn_context **context, const clattn_context_desc *desc)
+{
+    static const clattn_context_desc defaults = {0};
+    clattn_status status;
+
+    if (context == NULL)
+        return CLATTN_INVALID_ARGUMENT;
+    *context = calloc(1, sizeof **context);
+    if (*context == NULL)
+        return CLATTN_OUT_OF_MEMORY;
+    if (desc == NULL)
+        desc = &defaults;
+    (*context)->log = (struct log){desc->log, desc->log_user};
+    lock_init(&(*context)->lock);
+    lock_init(&(*context)->probe_lock);
+    status = open_context(*context, desc);
+    if (status == CLATTN_SUCCESS)
+        status = choose_engine(*context, desc->engine);
+    if (status == CLATTN_SUCCESS)
+        status = read_surroundings(*context, desc);
+    if (status != CLATTN_SUCCESS) {
+        clattn_context_destroy(*context);
+        *context = NULL;
+    }
+    return status;
+}
+
+void clattn_context_destroy(clattn_context *context)
+{
+    if (context == NULL)
+        return;
+    for (struct program *program = context->programs, *next; program != NULL; program = next) {
+        next = program->next;
+        context->device.cl->ReleaseProgram(program->program);
+        free(program->source);
+        free(program);
+    }
+    if (context->cl != NULL)
+        context->device.cl->ReleaseContext(context->cl);
+    cache_free(&context->cache);
+    tuning_layers_free(&context->tuning);
+    free(context->verdicts);
+    lock_destroy(&context->probe_lock);
+    lock_destroy(&context->lock);
+    free(context);
+}
+
+clattn_status clattn_context_get(const clattn_context *context, cl_context *cl, cl_device_id *device)
+{
+    if (context == NULL)
+        return CLATTN_INVALID_ARGUMENT;
+    if (cl != NULL)
+        *cl = context->cl;
+    if (device != NULL)
+        *device = context->device.info.device;
+    return CLATTN_SUCCESS;
+}
+
+clattn_status clattn_context_set_tuning(clattn_context *context, const char *json)
+{
+    struct tuning_table table = {NULL, 0};
+    char why[96];
+    int left_out;
+
+    if (context == NULL || json == NULL)
+        return CLATTN_INVALID_ARGUMENT;
+    left_out = tuning_table_parse(&table, json, context->device.info.name, why, sizeof why);
+    if (left_out != 0) {
+        tuning_table_free(&table);
+        if (left_out > 0)
+            snprintf(why, sizeof why, "has %d entries that are not understood", left_out);
+        return FAIL(&context->log, INVALID_ARGUMENT, "the tuning text %s", why);
+    }
+    tuning_table_free(&context->tuning.tables[LAYER_APPLICATION]);
+    context->tuning.tables[LAYER_APPLICATION] = table;
+    return CLATTN_SUCCESS;
+}
+
+static struct verdict *find_verdict(clattn_context *context, struct hash key)
+{
+    for (size_t i = 0; i < context->verdict_count; i++)
+        if (context->verdicts[i].key.high == key.high && context->verdicts[i].key.low == key.low)
+            return &context->verdicts[i];
+    return NULL;
+}
+
+int context_verdict(clattn_context *context, struct hash key)
+{
+    const struct verdict *verdict;
+    int passed = 0;
+
+    lock_take(&context->lock);
+    verdict = find_verdict(context, key);
+    if (verdict != NULL)
+        passed = verdict->passed;
+    lock_give(&context->lock);
+    return passed;
+}
+
+void context_set_verdict(clattn_context *context, struct hash key, int passed)
+{
+    struct verdict *all;
+
+    lock_take(&context->lock);
+    if (find_verdict(context, key) == NULL) {
+        all = realloc(context->verdicts, (context->verdict_count + 1) * sizeof *all);
+        if (all != NULL) {
+            context->verdicts = all;
+            all[context->verdict_count++] = (struct verdict){key, passed};
+        }
+    }
+    lock_give(&context->lock);
+}

@@ -1,0 +1,48 @@
+/* A context: the device, the log, and every program built so far. */
+#ifndef CLATTN_SRC_CONTEXT_H
+#define CLATTN_SRC_CONTEXT_H
+
+#include "device/cache.h"
+#include "device/device.h"
+#include "device/engine.h"
+#include "base/thread.h"
+#include "tune/tuning_layers.h"
+
+struct program {
+    struct program *next;
+    char *source; /* the whole text: the key */
+    cl_program program;
+    const char *name;    /* its kernel's, static */
+    const char *options; /* it was built with, static */
+    int unkept;          /* built from source, and not in the cache yet */
+};
+
+/* What the self-test said of the kernels of a plan. */
+struct verdict {
+    struct hash key;
+    int passed; /* 1, or -1: failed */
+};
+
+enum probed { PROBE_UNKNOWN, PROBE_PASSED, PROBE_FAILED };
+
+struct clattn_context {
+    struct log log;
+    struct device device;
+    cl_context cl;
+    const struct engine *engine; /* the matrix engine to use, or NULL */
+    mutex probe_lock;            /* over probed, which says by dtype whether it was found to work */
+    enum probed probed[CLATTN_BF16 + 1];
+    mutex lock; /* over programs and verdicts */
+    struct program *programs;
+    struct verdict *verdicts;
+    size_t verdict_count;
+    struct cache cache;
+    struct tuning_layers tuning;
+    int self_test; /* whether plans are tested */
+};
+
+/* What is known of kernels: 1 passed, -1 failed, 0 nothing. */
+int context_verdict(clattn_context *context, struct hash key);
+void context_set_verdict(clattn_context *context, struct hash key, int passed);
+
+#endif

@@ -1,0 +1,266 @@
+/* One loop that binds a launch's arguments and enqueues it. */
+#include "plan/plan.h"
+
+#include <string.h>
+
+enum { WORKSPACE_ALIGNMENT = 16 };
+
+/* Every buffer of one call, with its view: operands by id, workspace sections, the plan's own. */
+struct bound {
+    cl_mem memory;
+    struct view view;
+};
+
+struct call {
+    const struct clattn_plan *plan;
+    struct extent extent;
+    struct bound operands[CLATTN_OPERAND_COUNT], sections[SECTION_COUNT], fixed;
+};
+
+static clattn_status memory_size(const struct clattn_plan *plan, const clattn_operand *operand, const char *name,
+                                 size_t *size)
+{
+    size_t whole;
+
+    if (operand->buffer == NULL)
+        return FAIL(&plan->context->log, INVALID_OPERAND, "%s: operand %s is missing", plan->problem.rule->name, name);
+    TRY_CL(&plan->context->log,
+           plan->context->device.cl->GetMemObjectInfo(operand->buffer, CL_MEM_SIZE, sizeof whole, &whole, NULL));
+    if (operand->offset >= whole)
+        return FAIL(&plan->context->log, INVALID_OPERAND, "%s: offset %zu lies past its %zu bytes", name,
+                    operand->offset, whole);
+    *size = whole - operand->offset;
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status bind_operands(struct call *call, const clattn_operands *operands)
+{
+    const struct clattn_plan *plan = call->plan;
+
+    for (int i = 0; i < plan->problem.operand_count; i++) {
+        const struct operand_row *row = &plan->problem.operands[i];
+        const clattn_operand *operand = operand_get(operands, row->id);
+        size_t size = 0;
+
+        if (!problem_is_empty(&plan->problem, &call->extent, row))
+            TRY(memory_size(plan, operand, operand_name(row->id), &size));
+        TRY(problem_view(&plan->problem, &call->extent, row, operand, size, &call->operands[row->id].view,
+                         &plan->context->log));
+        call->operands[row->id].memory = operand->buffer;
+    }
+    return CLATTN_SUCCESS;
+}
+
+/* Sections are floats; those of a number a token and head are [batch, head, token], so that a head's lie side by side. */
+static clattn_status bind_workspace(struct call *call, const clattn_operand *workspace)
+{
+    const struct clattn_plan *plan = call->plan;
+    const struct log *log = &plan->context->log;
+    size_t needed = (size_t)plan->workspace_floats * sizeof(float), size = 0;
+    int64_t heads = plan->problem.desc.heads;
+
+    if (needed == 0)
+        return CLATTN_SUCCESS;
+    if (workspace->buffer == NULL)
+        return FAIL(log, INVALID_WORKSPACE, "workspace is missing, %zu bytes are needed", needed);
+    TRY_CL(log, plan->context->device.cl->GetMemObjectInfo(workspace->buffer, CL_MEM_SIZE, sizeof size, &size, NULL));
+    if (workspace->offset % WORKSPACE_ALIGNMENT != 0)
+        return FAIL(log, INVALID_WORKSPACE, "workspace: offset %zu is no multiple of %d", workspace->offset,
+                    WORKSPACE_ALIGNMENT);
+    if (workspace->offset > size || size - workspace->offset < needed)
+        return FAIL(log, INVALID_WORKSPACE, "workspace has %zu bytes from offset %zu on, %zu are needed",
+                    workspace->offset > size ? (size_t)0 : size - workspace->offset, workspace->offset, needed);
+    for (int i = 0; i < SECTION_COUNT; i++) {
+        int64_t at = (int64_t)(workspace->offset / sizeof(float)) + plan->section_at[i];
+        call->sections[i] =
+            (struct bound){workspace->buffer, {at, call->extent.seq_len * heads, 1, call->extent.seq_len}};
+    }
+    return CLATTN_SUCCESS;
+}
+
+/* For an argument that is never read: every one must be set, and not every driver takes NULL. */
+static cl_mem any_memory(const struct call *call)
+{
+    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+        if (call->operands[id].memory != NULL)
+            return call->operands[id].memory;
+    return call->sections[0].memory;
+}
+
+static struct bound resolve(const struct call *call, struct source source)
+{
+    switch (source.kind) {
+    case SOURCE_NONE: break;
+    case SOURCE_OPERAND: return call->operands[source.index];
+    case SOURCE_SECTION: return call->sections[source.index];
+    case SOURCE_FIXED: return call->fixed;
+    }
+    return (struct bound){any_memory(call), {0, 0, 0, 0}};
+}
+
+static clattn_status set_buffer(const struct call *call, cl_kernel kernel, cl_uint *index, struct source source)
+{
+    const struct opencl *cl = call->plan->context->device.cl;
+    struct bound bound = resolve(call, source);
+
+    if (bound.memory == NULL)
+        bound.memory = any_memory(call);
+    cl_long4 view = {{bound.view.offset, bound.view.batch, bound.view.token, bound.view.head}};
+
+    TRY_CL(&call->plan->context->log, cl->SetKernelArg(kernel, (*index)++, sizeof bound.memory, &bound.memory));
+    TRY_CL(&call->plan->context->log, cl->SetKernelArg(kernel, (*index)++, sizeof view, &view));
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status set_number(const struct call *call, const struct launch *launch, cl_uint *index,
+                                enum role argument)
+{
+    const struct clattn_plan *plan = call->plan;
+    cl_int number = 0;
+    cl_float scale = (cl_float)plan->problem.desc.scale;
+    const void *value = argument == ARG_scale ? (const void *)&scale : &number;
+
+    if (argument == ARG_seq_len)
+        number = (cl_int)call->extent.seq_len;
+    if (argument == ARG_sequences)
+        number = (cl_int)call->extent.sequences;
+    if (argument == ARG_states)
+        number =
+            (launch->sources[ROLE_initial].kind != SOURCE_NONE) + 2 * (launch->sources[ROLE_final].kind != SOURCE_NONE);
+    TRY_CL(&plan->context->log, plan->context->device.cl->SetKernelArg(launch->kernel, (*index)++, 4, value));
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status set_arguments(const struct call *call, const struct launch *launch)
+{
+    const enum role *arguments = kernel_arguments(launch->id);
+    cl_uint index = 0;
+
+    for (; *arguments != ARG_END; arguments++) {
+        if (*arguments < ROLE_COUNT)
+            TRY(set_buffer(call, launch->kernel, &index, launch->sources[*arguments]));
+        else
+            TRY(set_number(call, launch, &index, *arguments));
+    }
+    return CLATTN_SUCCESS;
+}
+
+/* Chunk slots of a group: prepare_factors has a work-item a row. */
+static int group_slots(const struct launch *launch)
+{
+    return launch->id == KERNEL_PREPARE_FACTORS ? launch->tiles.group / launch->tiles.chunk : 1;
+}
+
+/* Groups of the first dimension; 0 where there are no chunks to prepare. */
+static int64_t first_groups(const struct call *call, const struct launch *launch)
+{
+    if (launch->grid != GRID_SLOTS)
+        return call->extent.sequences;
+    return (plan_slots(&call->plan->problem, &call->extent, launch->tiles.chunk) + group_slots(launch) - 1) /
+           group_slots(launch);
+}
+
+static clattn_status enqueue(const struct call *call, const struct launch *launch, cl_command_queue queue,
+                             uint32_t n_wait, const cl_event *wait, cl_event *event)
+{
+    const struct clattn_plan *plan = call->plan;
+    int64_t first = first_groups(call, launch);
+    size_t local[3] = {(size_t)launch->tiles.group, 1, 1};
+    size_t global[3] = {(size_t)first * local[0], (size_t)plan->problem.desc.heads, (size_t)launch->value_tiles};
+
+    TRY(set_arguments(call, launch));
+    TRY_CL(&plan->context->log, plan->context->device.cl->EnqueueNDRangeKernel(queue, launch->kernel, 3, NULL, global,
+                                                                               local, n_wait, wait, event));
+    return CLATTN_SUCCESS;
+}
+
+/* On a queue in order, with an event of every launch. */
+static clattn_status enqueue_each(const struct call *call, cl_command_queue queue, cl_event *each)
+{
+    for (int i = 0; i < call->plan->launch_count; i++)
+        if (first_groups(call, &call->plan->launches[i]) > 0)
+            TRY(enqueue(call, &call->plan->launches[i], queue, 0, NULL, &each[i]));
+    return CLATTN_SUCCESS;
+}
+
+/* Each launch after the one before: by the queue's order, or by events where it has none. */
+static clattn_status enqueue_chain(const struct call *call, cl_command_queue queue, int in_order, uint32_t n_wait,
+                                   const cl_event *wait, cl_event *event)
+{
+    const struct clattn_plan *plan = call->plan;
+    cl_event before = NULL, after = NULL;
+    clattn_status status = CLATTN_SUCCESS;
+
+    for (int i = 0; i < plan->launch_count && status == CLATTN_SUCCESS; i++) {
+        int last = i == plan->launch_count - 1;
+        cl_event *out = last ? event : in_order ? NULL : &after;
+        if (first_groups(call, &plan->launches[i]) == 0) /* never the last, which writes the states */
+            continue;
+        status = before != NULL ? enqueue(call, &plan->launches[i], queue, 1, &before, out)
+                                : enqueue(call, &plan->launches[i], queue, n_wait, wait, out);
+        if (before != NULL)
+            plan->context->device.cl->ReleaseEvent(before);
+        before = after;
+        after = NULL;
+        if (in_order)
+            n_wait = 0, wait = NULL;
+    }
+    if (before != NULL)
+        plan->context->device.cl->ReleaseEvent(before);
+    return status;
+}
+
+static clattn_status check_queue(const struct clattn_plan *plan, cl_command_queue queue, int *in_order)
+{
+    const struct opencl *cl = plan->context->device.cl;
+    cl_command_queue_properties properties = 0;
+    cl_context owner = NULL;
+
+    TRY_CL(&plan->context->log, cl->GetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof owner, &owner, NULL));
+    if (owner != plan->context->cl)
+        return FAIL(&plan->context->log, INVALID_ARGUMENT, "the queue belongs to another context than the plan");
+    TRY_CL(&plan->context->log,
+           cl->GetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL));
+    *in_order = !(properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+    return CLATTN_SUCCESS;
+}
+
+/* The call and its queue, checked; *call is complete but for plan and fixed. */
+static clattn_status bind_call(struct call *call, cl_command_queue queue, const clattn_operands *operands,
+                               int *in_order)
+{
+    TRY(check_queue(call->plan, queue, in_order));
+    TRY(problem_extent(&call->plan->problem, operands, &call->extent, &call->plan->context->log));
+    TRY(bind_operands(call, operands));
+    return bind_workspace(call, &operands->workspace);
+}
+
+clattn_status launch_each(struct clattn_plan *plan, cl_command_queue queue, const clattn_operands *operands,
+                          cl_event *each)
+{
+    struct call call = {.plan = plan, .fixed = {plan->head_decay, {0, 0, 0, 1}}};
+    clattn_status status;
+    int in_order = 1;
+
+    TRY(bind_call(&call, queue, operands, &in_order));
+    if (!in_order)
+        return FAIL(&plan->context->log, INVALID_ARGUMENT, "the queue is out of order");
+    lock_take(&plan->lock);
+    status = enqueue_each(&call, queue, each);
+    lock_give(&plan->lock);
+    return status;
+}
+
+clattn_status launch_all(struct clattn_plan *plan, cl_command_queue queue, const clattn_operands *operands,
+                         uint32_t n_wait, const cl_event *wait, cl_event *event)
+{
+    struct call call = {.plan = plan, .fixed = {plan->head_decay, {0, 0, 0, 1}}};
+    clattn_status status;
+    int in_order = 1;
+
+    TRY(bind_call(&call, queue, operands, &in_order));
+    lock_take(&plan->lock);
+    status = enqueue_chain(&call, queue, in_order, n_wait, wait, event);
+    lock_give(&plan->lock);
+    return status;
+}

@@ -1,0 +1,105 @@
+#include "plan/probe.h"
+
+#include <stdlib.h>
+
+enum { SIDE = 16, NUMBERS = SIDE * SIDE };
+
+/* Small whole numbers, exact in either type: their bits as f16 or bf16. */
+static uint16_t bits_of(int number, clattn_dtype dtype)
+{
+    static const uint16_t f16[] = {0x0000, 0x3c00, 0x4000, 0x4200}, bf16[] = {0x0000, 0x3f80, 0x4000, 0x4040};
+    return dtype == CLATTN_F16 ? f16[number] : bf16[number];
+}
+
+static int number_at(int matrix, int row, int column)
+{
+    return (matrix == 0 ? 5 * row + 3 * column : 7 * row + column + row * column) % 4;
+}
+
+/* Σ_k a_rk b_ck + a_kr b_kc */
+static int expected(int r, int c)
+{
+    int sum = 0;
+
+    for (int k = 0; k < SIDE; k++)
+        sum += number_at(0, r, k) * number_at(1, c, k) + number_at(0, k, r) * number_at(1, k, c);
+    return sum;
+}
+
+static int is_right(const float *product)
+{
+    for (int i = 0; i < NUMBERS; i++)
+        if (product[i] != (float)expected(i / SIDE, i % SIDE))
+            return 0;
+    return 1;
+}
+
+static clattn_status run(clattn_context *context, cl_kernel kernel, size_t lanes, clattn_dtype dtype, float *product)
+{
+    const struct opencl *cl = context->device.cl;
+    const size_t sizes[] = {NUMBERS * sizeof(uint16_t), NUMBERS * sizeof(uint16_t), NUMBERS * sizeof(float)};
+    cl_command_queue queue;
+    cl_mem buffers[3] = {NULL, NULL, NULL};
+    uint16_t numbers[NUMBERS];
+    cl_int error;
+
+    queue = cl->CreateCommandQueue(context->cl, context->device.info.device, 0, &error);
+    for (int i = 0; i < 3 && error == CL_SUCCESS; i++) {
+        for (int j = 0; j < NUMBERS; j++)
+            numbers[j] = bits_of(number_at(i, j / SIDE, j % SIDE), dtype);
+        buffers[i] = cl->CreateBuffer(context->cl, CL_MEM_READ_WRITE, sizes[i], NULL, &error);
+        if (error == CL_SUCCESS)
+            error = cl->SetKernelArg(kernel, (cl_uint)i, sizeof buffers[i], &buffers[i]);
+        if (error == CL_SUCCESS && i < 2)
+            error = cl->EnqueueWriteBuffer(queue, buffers[i], CL_TRUE, 0, sizes[i], numbers, 0, NULL, NULL);
+    }
+    if (error == CL_SUCCESS)
+        error = cl->EnqueueNDRangeKernel(queue, kernel, 1, NULL, &lanes, &lanes, 0, NULL, NULL);
+    if (error == CL_SUCCESS)
+        error = cl->EnqueueReadBuffer(queue, buffers[2], CL_TRUE, 0, sizes[2], product, 0, NULL, NULL);
+    for (int i = 0; i < 3; i++)
+        if (buffers[i] != NULL)
+            cl->ReleaseMemObject(buffers[i]);
+    if (queue != NULL)
+        cl->ReleaseCommandQueue(queue);
+    return error == CL_SUCCESS ? CLATTN_SUCCESS : opencl_status(&context->log, "the probe of the matrix engine", error);
+}
+
+static int probe(clattn_context *context, const struct problem *problem)
+{
+    struct variant variant = {.kernel = KERNEL_PROBE_MATRIX,
+                              .problem = problem,
+                              .engine = context->engine,
+                              .gate = "f32",
+                              .out = "f32",
+                              .tiles = {.group = context->engine->lanes,
+                                        .vec = 4,
+                                        .chunk = SIDE,
+                                        .block_k = SIDE,
+                                        .sub_group = context->device.sub_group}};
+    float product[NUMBERS] = {0};
+    cl_kernel kernel;
+    clattn_status status = kernel_create(context, &variant, &kernel, NULL);
+
+    if (status != CLATTN_SUCCESS)
+        return 0;
+    status = run(context, kernel, (size_t)context->engine->lanes, problem->desc.dtype, product);
+    context->device.cl->ReleaseKernel(kernel);
+    return status == CLATTN_SUCCESS && is_right(product);
+}
+
+clattn_status probe_engine(clattn_context *context, const struct problem *problem)
+{
+    enum probed *answer = &context->probed[problem->desc.dtype];
+
+    lock_take(&context->probe_lock);
+    if (*answer == PROBE_UNKNOWN) {
+        *answer = probe(context, problem) ? PROBE_PASSED : PROBE_FAILED;
+        if (*answer == PROBE_FAILED)
+            log_line(&context->log, CLATTN_LOG_WARNING,
+                     "%s does not compute what matrix engine %s should in %s: not used", context->device.info.name,
+                     context->engine->name, dtype_name(problem->desc.dtype));
+    }
+    lock_give(&context->probe_lock);
+    return *answer == PROBE_PASSED ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
+}

@@ -1,0 +1,11 @@
+/* Whether the device computes what its matrix engine is said to. */
+#ifndef CLATTN_SRC_PROBE_H
+#define CLATTN_SRC_PROBE_H
+
+#include "kernel/kernel.h"
+
+/* Builds and runs one product on the context's engine, once a storage type, and keeps the answer: UNSUPPORTED, with the reason
+ * in the log, when the device refuses it or its numbers are wrong. */
+clattn_status probe_engine(clattn_context *context, const struct problem *problem);
+
+#endif

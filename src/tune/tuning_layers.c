@@ -1,0 +1,260 @@
+#include "tune/tuning_layers.h"
+
+#include "base/embedded.h"
+#include "base/file.h"
+#include "kernel/matrix.h"
+#include "plan/plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Keys --------------------------------------------------------------------------------------------------------- */
+
+static const char *const decay_words[] = {
+    [DECAY_NONE] = "none", [DECAY_SCALAR] = "scalar", [DECAY_CHANNEL] = "channel"};
+static const char *const erase_words[] = {[ERASE_NONE] = "none",
+                                          [ERASE_KEY] = "key",
+                                          [ERASE_OPERAND] = "operand",
+                                          [ERASE_GATED] = "gated",
+                                          [ERASE_LOW_RANK] = "low_rank"};
+
+const char *tuning_group(const struct problem *problem, char name[32])
+{
+    snprintf(name, 32, "%s+%s", decay_words[problem_decay(problem)], erase_words[problem->rule->erase]);
+    return name;
+}
+
+clattn_rule tuning_representative(const struct problem *problem)
+{
+    enum decay decay = problem_decay(problem);
+    const struct rule *rule;
+
+    for (int r = CLATTN_RULE_NONE + 1; (rule = rule_get((clattn_rule)r)) != NULL; r++)
+        if (rule->decay == decay && rule->erase == problem->rule->erase && rule->read != READ_STABILIZED)
+            return (clattn_rule)r;
+    return problem->desc.rule;
+}
+
+static int64_t bucket(const struct problem *problem)
+{
+    const clattn_plan_desc *desc = &problem->desc;
+    int64_t heads = desc->heads * (desc->flags & CLATTN_CU_SEQLENS ? desc->sequences : desc->batch), power = 1;
+
+    while (power < heads)
+        power *= 2;
+    return power;
+}
+
+/* The text without what no compiler sees: comments, and space beside space. In place. */
+static void strip(char *text)
+{
+    char *to = text;
+
+    for (const char *at = text; *at != '\0'; at++) {
+        if (at[0] == '/' && at[1] == '*') {
+            const char *end = strstr(at + 2, "*/");
+            at = end != NULL ? end + 1 : at + 1;
+            continue;
+        }
+        if ((*at == ' ' || *at == '\n') && to > text && to[-1] == *at)
+            continue;
+        *to++ = *at;
+    }
+    *to = '\0';
+}
+
+/* What a scan on a matrix engine may be composed of, as its tiles are. The plain kernels' words do not depend on them. */
+static const struct variant compositions[] = {
+    {.tiles = {.key_split = 1, .segments = 1}},
+    {.tiles = {.key_split = 1, .segments = 1, .readers = 1}},
+    {.tiles = {.key_split = 2, .segments = 2}},
+    {.tiles = {.key_split = 1, .segments = 2}, .gather = 1},
+};
+
+/* A kernel's words for the problem, however its tiles are, after a hash. */
+static struct hash hash_words(struct hash hash, const clattn_context *context, const struct problem *problem,
+                              enum kernel_id id)
+{
+    size_t count = id == KERNEL_SCAN_MATRIX ? sizeof compositions / sizeof *compositions : 1;
+
+    if (matrix_kernel(id) && context->engine == NULL)
+        return hash;
+    for (size_t i = 0; i < count; i++) {
+        struct variant variant = compositions[i];
+        char *words;
+        variant.kernel = id;
+        variant.problem = problem;
+        variant.out = dtype_name(problem->desc.dtype);
+        variant.value = "value_plain.clh";
+        variant.output = "output_plain.clh";
+        variant.value_dim = (int)problem->desc.value_dim;
+        variant.engine = context->engine;
+        words = kernel_words(&variant);
+        if (words != NULL) {
+            strip(words);
+            hash = hash_text(hash, words);
+        }
+        free(words);
+    }
+    return hash;
+}
+
+/* The solver's kernels for the group's representative. */
+static struct hash kernel_hash(const clattn_context *context, const struct problem *problem,
+                               const struct solver *solver)
+{
+    clattn_plan_desc desc = {.rule = tuning_representative(problem),
+                             .dtype = problem->desc.dtype,
+                             .seq_len = 1,
+                             .heads = 1,
+                             .key_dim = problem->desc.key_dim,
+                             .value_dim = problem->desc.value_dim};
+    struct hash hash = {0, 0};
+    struct problem usual;
+
+    if (problem_init(&usual, &desc, NULL) != CLATTN_SUCCESS)
+        return hash;
+    for (int id = 0; id < KERNEL_COUNT; id++)
+        if (solver_kernels(solver) >> id & 1)
+            hash = hash_words(hash, context, &usual, (enum kernel_id)id);
+    return hash;
+}
+
+void tuning_key(struct tuning_entry *entry, const clattn_context *context, const struct problem *problem,
+                const struct solver *solver)
+{
+    const struct device *device = &context->device;
+    char name[HASH_DIGITS];
+
+    memset(entry, 0, sizeof *entry);
+    snprintf(entry->device, sizeof entry->device, "%s", device->info.name);
+    snprintf(entry->vendor, sizeof entry->vendor, "%s", device->vendor);
+    snprintf(entry->driver, sizeof entry->driver, "%s", device->info.driver);
+    tuning_group(problem, entry->group);
+    snprintf(entry->dtype, sizeof entry->dtype, "%s", dtype_name(problem->desc.dtype));
+    snprintf(entry->solver, sizeof entry->solver, "%s", solver->name);
+    snprintf(entry->kernel, sizeof entry->kernel, "%s", hash_name(kernel_hash(context, problem, solver), name));
+    entry->key_dim = problem->desc.key_dim;
+    entry->value_dim = problem->desc.value_dim;
+    entry->heads = bucket(problem);
+    entry->tuned = tuned_default(solver);
+}
+
+/* ---- Layers ------------------------------------------------------------------------------------------------------- */
+
+static void load_file(struct tuning_layers *layers, const struct device *device, const struct log *log)
+{
+    char why[96];
+    size_t size;
+    char *json = file_read(layers->path, TUNING_FILE_LIMIT, &size);
+    int left_out;
+
+    if (json == NULL)
+        return;
+    left_out = tuning_table_parse(&layers->tables[LAYER_FILE], json, device->info.name, why, sizeof why);
+    if (left_out < 0)
+        log_line(log, CLATTN_LOG_WARNING, "%s: %s; it is not used", layers->path, why);
+    if (left_out > 0)
+        log_line(log, CLATTN_LOG_WARNING, "%s: %d entries are not understood and not used", layers->path, left_out);
+    free(json);
+}
+
+static void load_shipped(struct tuning_layers *layers, const struct device *device)
+{
+    char why[96];
+
+    for (size_t i = 0; i < embedded_count; i++)
+        if (strcmp(embedded_files[i].name, "shipped.json") == 0)
+            tuning_table_parse(&layers->tables[LAYER_SHIPPED], (const char *)embedded_files[i].text, device->info.name,
+                               why, sizeof why);
+}
+
+void tuning_layers_load(struct tuning_layers *layers, const struct device *device, const struct log *log)
+{
+    const char *given = getenv("CLATTN_TUNING");
+
+    if (given != NULL && *given == '\0')
+        return;
+    layers->path = tuning_user_path();
+    if (layers->path != NULL)
+        load_file(layers, device, log);
+    load_shipped(layers, device);
+}
+
+void tuning_layers_free(struct tuning_layers *layers)
+{
+    for (int i = 0; i < LAYER_COUNT; i++)
+        tuning_table_free(&layers->tables[i]);
+    free(layers->path);
+    layers->path = NULL;
+}
+
+const char *tuning_layer_name(const struct tuning_layers *layers, int layer)
+{
+    return layer == LAYER_APPLICATION ? "the application" : layer == LAYER_FILE ? layers->path : "the shipped table";
+}
+
+/* ---- Finding ------------------------------------------------------------------------------------------------------ */
+
+/* How far two numbers of heads are apart, in doublings. */
+static int distance(int64_t a, int64_t b)
+{
+    int steps = 0;
+
+    for (; a < b; a *= 2)
+        steps++;
+    for (; b > 0 && b < a; b *= 2)
+        steps++;
+    return steps;
+}
+
+static const struct tuning_entry *find_in(const struct tuning_table *table, const struct tuning_entry *key,
+                                          int any_driver)
+{
+    const struct tuning_entry *best = NULL;
+    int least = 0;
+
+    for (size_t i = 0; i < table->count; i++) {
+        struct tuning_entry asked = *key;
+        const struct tuning_entry *entry = &table->entries[i];
+        int other = strcmp(entry->driver, key->driver) != 0, cost;
+        asked.heads = entry->heads;
+        memcpy(asked.driver, entry->driver, sizeof asked.driver);
+        if (!tuning_same_key(entry, &asked) || strcmp(entry->kernel, key->kernel) != 0 || entry->heads < 1 ||
+            (other && !any_driver))
+            continue;
+        cost = 2 * distance(entry->heads, key->heads) + other;
+        if (best == NULL || cost < least) {
+            best = entry;
+            least = cost;
+        }
+    }
+    return best;
+}
+
+const struct tuning_entry *tuning_find(const clattn_context *context, const struct problem *problem,
+                                       const struct solver *solver, int any_driver, int *layer)
+{
+    const struct tuning_table *tables = context->tuning.tables;
+    const struct tuning_entry *entry = NULL;
+    struct tuning_entry key;
+
+    for (*layer = 0; *layer < LAYER_COUNT; ++*layer)
+        if (tables[*layer].count > 0)
+            break;
+    if (*layer == LAYER_COUNT)
+        return NULL;
+    tuning_key(&key, context, problem, solver);
+    for (*layer = 0; *layer < LAYER_COUNT && entry == NULL; ++*layer)
+        entry = find_in(&tables[*layer], &key, any_driver);
+    --*layer;
+    return entry;
+}
+
+int tuning_is_near(const struct tuning_entry *entry, const clattn_context *context, const struct problem *problem)
+{
+    enum { NEAR = 2 };
+
+    return context->device.serial || distance(entry->heads, bucket(problem)) <= NEAR;
+}

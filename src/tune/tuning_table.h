@@ -1,0 +1,69 @@
+/* Measured parameters as a file: JSON that people can read, an entry a solver, rule group, type, sizes and device. */
+#ifndef CLATTN_SRC_TUNING_TABLE_H
+#define CLATTN_SRC_TUNING_TABLE_H
+
+#include "op/problem.h"
+#include "tune/space.h"
+
+/* X(key, size): texts. X(key): integers and real numbers. The one list of what an entry holds beside its parameters. */
+#define TUNING_TEXTS(X)                                                                                                \
+    X(device, 128)                                                                                                     \
+    X(vendor, 64)                                                                                                      \
+    X(driver, 64)                                                                                                      \
+    X(group, 32) /* of rules: "scalar+key" */                                                                          \
+    X(dtype, 8)                                                                                                        \
+    X(solver, 32)                                                                                                      \
+    X(kernel, 40) /* hash of the solver's kernels for the group */                                                     \
+    X(tuner, 16)  /* the version that measured */                                                                      \
+    X(date, 16)
+#define TUNING_NUMBERS(X)                                                                                              \
+    X(key_dim)                                                                                                         \
+    X(value_dim)                                                                                                       \
+    X(heads)     /* batch times heads, rounded up to a power of two */                                                 \
+    X(from_rows) /* tokens times steps from which on this solver is the fastest; none below 0 */                       \
+    X(seq_len)   /* that the times are for */
+#define TUNING_REALS(X)                                                                                                \
+    X(time_ms)                                                                                                         \
+    X(default_ms)                                                                                                      \
+    X(error)
+
+struct tuning_entry {
+#define TUNING_TEXT(key, size) char key[size];
+#define TUNING_NUMBER(key) int64_t key;
+#define TUNING_REAL(key) double key;
+    TUNING_TEXTS(TUNING_TEXT)
+    TUNING_NUMBERS(TUNING_NUMBER)
+    TUNING_REALS(TUNING_REAL)
+#undef TUNING_TEXT
+#undef TUNING_NUMBER
+#undef TUNING_REAL
+    struct tuned tuned;
+};
+
+struct tuning_table {
+    struct tuning_entry *entries;
+    size_t count;
+};
+
+/* Adds the entries of a text to the table; returns how many were left out because they are not understood, or -1 when the
+ * text as a whole is not: then why says so. Entries keep the device's name when device is given (others are passed over). */
+int tuning_table_parse(struct tuning_table *table, const char *json, const char *device, char *why, size_t why_size);
+void tuning_table_free(struct tuning_table *table);
+
+/* Adds an entry, in the place of one with the same key. OUT_OF_MEMORY. */
+clattn_status tuning_table_put(struct tuning_table *table, const struct tuning_entry *entry);
+/* Whether two entries have the same key: device, vendor, driver, group, type, sizes and solver. */
+int tuning_same_key(const struct tuning_entry *a, const struct tuning_entry *b);
+
+/* The table as a file's text, to be freed; NULL without memory. */
+char *tuning_table_print(const struct tuning_table *table);
+
+/* Puts the entries into the file at path: under its lock, merged with what is there by then, in its place at once. */
+clattn_status tuning_table_save(const struct tuning_table *table, const char *path, const struct log *log);
+
+/* The user's file: $CLATTN_TUNING where it is set, else tuning.json in the user's configuration; to be freed; NULL: none. */
+char *tuning_user_path(void);
+
+enum { TUNING_FILE_LIMIT = 16 << 20 };
+
+#endif
