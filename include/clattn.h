@@ -325,6 +325,23 @@ CLATTN_API void clattn_plan_destroy(clattn_plan *plan);
 /* Bytes that .workspace must have for the plan's maxima; may be 0. */
 CLATTN_API clattn_status clattn_plan_workspace_size(const clattn_plan *plan, size_t *bytes);
 
+/* What a plan has come to. Strings live as long as the plan. */
+typedef struct clattn_plan_info {
+    clattn_plan_desc desc;    /* completed */
+    const char *solver;       /* "recurrent", "chunk_scan", "matrix_scan" */
+    const char *tiles_by;     /* "rule of thumb", "the shipped table", a file's path … */
+    const char *engine;       /* the matrix engine it runs on; NULL: none */
+    clattn_mode mode;         /* RECURRENT or CHUNK */
+    int32_t chunk;            /* tokens; 1 for RECURRENT */
+    int32_t launches;         /* of kernels, a call */
+    int32_t rejected;         /* choices that gave wrong results in the self-test before this one was taken */
+    uint64_t workspace_bytes; /* as clattn_plan_workspace_size says */
+    uint64_t saved_bytes;     /* kept for a plan of the backward pass; 0 */
+} clattn_plan_info;
+
+/* INVALID_ARGUMENT. */
+CLATTN_API clattn_status clattn_plan_get(const clattn_plan *plan, clattn_plan_info *info);
+
 /* A few lines of text: problem, solver, tiles, launches, workspace. Writes at most size bytes with the final NUL;
  * text that does not fit is cut. */
 CLATTN_API clattn_status clattn_plan_describe(const clattn_plan *plan, char *text, size_t size);

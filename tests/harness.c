@@ -238,10 +238,10 @@ struct opencl *test_opencl_table(void)
 
 void test_tuned_set(struct tuned *tuned, const char *name, int value)
 {
-    for (int i = 0; tuned->solver->parameters[i].name != NULL; i++)
-        if (strcmp(tuned->solver->parameters[i].name, name) == 0) {
+    for (int i = 0; tuned->space->parameters[i].name != NULL; i++)
+        if (strcmp(tuned->space->parameters[i].name, name) == 0) {
             tuned->values[i] = value;
             return;
         }
-    fail_msg("%s has no parameter %s", tuned->solver->name, name);
+    fail_msg("%s has no parameter %s", tuned->space->name, name);
 }

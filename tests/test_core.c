@@ -180,23 +180,59 @@ static void test_error(void **state)
     check_free(&expected);
 }
 
-/* Every row of the rule table is reached by the cases with every storage type. */
-/* Two passes share a section: it holds what the larger needs, whichever comes first. */
-static void test_sections_shared(void **state)
+static struct source named(enum temporary_id id)
+{
+    return (struct source){SOURCE_TEMPORARY, (int)id};
+}
+
+static int overlap(const struct temporary *a, const struct temporary *b)
+{
+    return a->at < b->at + b->floats && b->at < a->at + a->floats;
+}
+
+/* Two passes share a temporary: it holds what the larger needs, whichever comes first. Temporaries that no step has at once share
+ * memory, others do not; what is saved shares nothing. */
+static void test_temporaries(void **state)
 {
     static const int64_t floats[][2] = {{448, 256}, {256, 448}};
 
     (void)state;
     for (size_t i = 0; i < COUNT(floats); i++) {
-        struct clattn_plan plan = {.launch_count = 0};
-        plan_reserve(&plan, SECTION_RECORDS, 100);
-        plan_reserve(&plan, SECTION_SEGMENT_KEPT, floats[i][0]);
-        plan_reserve(&plan, SECTION_SEGMENT_KEPT, floats[i][1]);
-        assert_true(plan.section_at[SECTION_SEGMENT_KEPT] >= 100);
-        assert_true(plan.workspace_floats - plan.section_at[SECTION_SEGMENT_KEPT] >= 448);
+        static struct recipe recipe;
+        struct temporary *t = recipe.temporaries;
+        const struct recipe_maker maker = {.recipe = &recipe};
+        memset(&recipe, 0, sizeof recipe);
+        recipe.step_count = 3;
+        recipe.steps[0].variant.kernel = KERNEL_STABILIZE;
+        recipe.steps[0].sources[ROLE_decay] = named(TEMPORARY_DECAY);
+        recipe.steps[0].sources[ROLE_records] = named(TEMPORARY_RECORDS); /* which stabilize does not take */
+        recipe.steps[1].variant.kernel = KERNEL_PREPARE;
+        recipe.steps[1].sources[ROLE_g] = named(TEMPORARY_DECAY);
+        recipe.steps[1].sources[ROLE_records] = named(TEMPORARY_RECORDS);
+        recipe.steps[2].variant.kernel = KERNEL_SCAN_MATRIX;
+        recipe.steps[2].sources[ROLE_records] = named(TEMPORARY_RECORDS);
+        recipe.steps[2].sources[ROLE_kept] = named(TEMPORARY_SEGMENT_KEPT);
+        maker_reserve(&maker, TEMPORARY_DECAY, 500);
+        maker_reserve(&maker, TEMPORARY_RECORDS, 100);
+        maker_reserve(&maker, TEMPORARY_SEGMENT_KEPT, floats[i][0]);
+        maker_reserve(&maker, TEMPORARY_SEGMENT_KEPT, floats[i][1]);
+        recipe_allocate(&recipe);
+        assert_int_equal(t[TEMPORARY_SEGMENT_KEPT].floats, 448);
+        assert_int_equal(t[TEMPORARY_RECORDS].first, 1);
+        assert_int_equal(t[TEMPORARY_RECORDS].last, 2);
+        assert_false(overlap(&t[TEMPORARY_RECORDS], &t[TEMPORARY_SEGMENT_KEPT]));
+        assert_false(overlap(&t[TEMPORARY_RECORDS], &t[TEMPORARY_DECAY]));
+        assert_true(overlap(&t[TEMPORARY_DECAY], &t[TEMPORARY_SEGMENT_KEPT]));
+        assert_int_equal(recipe.floats[HOME_WORKSPACE], 128 + 512);
+        t[TEMPORARY_DECAY].home = t[TEMPORARY_SEGMENT_KEPT].home = HOME_SAVED;
+        recipe_allocate(&recipe);
+        assert_false(overlap(&t[TEMPORARY_DECAY], &t[TEMPORARY_SEGMENT_KEPT]));
+        assert_int_equal(recipe.floats[HOME_SAVED], 448 + 512);
+        assert_int_equal(recipe.floats[HOME_WORKSPACE], 128);
     }
 }
 
+/* Every row of the rule table is reached by the cases with every storage type. */
 static void test_cases_cover(void **state)
 {
     (void)state;
@@ -218,9 +254,9 @@ static void test_cases_cover(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_texts), cmocka_unit_test(test_rule_names),      cmocka_unit_test(test_parallel_for),
-        cmocka_unit_test(test_locks), cmocka_unit_test(test_make_is_stable),  cmocka_unit_test(test_make_is_hard),
-        cmocka_unit_test(test_error), cmocka_unit_test(test_sections_shared), cmocka_unit_test(test_cases_cover),
+        cmocka_unit_test(test_texts), cmocka_unit_test(test_rule_names),     cmocka_unit_test(test_parallel_for),
+        cmocka_unit_test(test_locks), cmocka_unit_test(test_make_is_stable), cmocka_unit_test(test_make_is_hard),
+        cmocka_unit_test(test_error), cmocka_unit_test(test_temporaries),    cmocka_unit_test(test_cases_cover),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* What becomes of OpenCL's failures: functions of the loaded table are replaced by ones that fail. */
 #include "harness.h"
 
-#include "plan/context.h"
+#include "device/context.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -207,7 +207,7 @@ static void check_strided(const struct check_tensors *expected, const struct che
 /* Runs the tensors, and says how. */
 static void run(const struct row *row, struct check_tensors *tensors, char *text, size_t size)
 {
-    struct tuned tuned = tuned_default(&solver_matrix_scan);
+    struct tuned tuned = tuned_default(space_find("matrix_scan"));
     clattn_plan *plan;
 
     if (row->columns == 0) {

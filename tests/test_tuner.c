@@ -108,8 +108,8 @@ static const clattn_plan_desc desc = {
 
 static int value_of(const struct tuned *tuned, const char *name)
 {
-    for (int i = 0; tuned->solver->parameters[i].name != NULL; i++)
-        if (strcmp(tuned->solver->parameters[i].name, name) == 0)
+    for (int i = 0; tuned->space->parameters[i].name != NULL; i++)
+        if (strcmp(tuned->space->parameters[i].name, name) == 0)
             return tuned->values[i];
     return BY_THUMB;
 }
@@ -134,7 +134,7 @@ static struct search some_search(void)
 {
     return (struct search){.device = &test_device,
                            .log = {test_log, NULL},
-                           .solver = &solver_chunk_scan,
+                           .space = space_find("chunk_scan"),
                            .desc = desc,
                            .budget = 120,
                            .seed = 3,
@@ -192,7 +192,7 @@ static cl_program CL_API_CALL forget_states(cl_context context, cl_uint n, const
 
 static void test_validation(void **state)
 {
-    struct tuned tuned = tuned_default(&solver_chunk_scan);
+    struct tuned tuned = tuned_default(space_find("chunk_scan"));
     struct trial trial;
     clattn_plan *plan;
     enum trial_state outcome;
@@ -202,7 +202,8 @@ static void test_validation(void **state)
     test_tuned_set(&tuned, "chunk", 64);
     test_tuned_set(&tuned, "vec", 16);
     test_opencl_table()->CreateProgramWithSource = forget_states;
-    assert_status(trial_open(&trial, &test_device, &solver_chunk_scan, &desc, (struct log){test_log, NULL}), SUCCESS);
+    assert_status(trial_open(&trial, &test_device, space_find("chunk_scan"), &desc, (struct log){test_log, NULL}),
+                  SUCCESS);
     trial.short_tensors.desc.seq_len = trial.tensors.desc.seq_len;
     assert_status(trial_plan(&trial, &tuned, &plan, &outcome), SUCCESS);
     assert_int_equal(trial_check(&trial, plan, 1, &error), TRIAL_TIMED);
@@ -219,7 +220,7 @@ static void test_validation(void **state)
 
 static void test_journal(void **state)
 {
-    struct tuned one = tuned_default(&solver_chunk_scan), two = one;
+    struct tuned one = tuned_default(space_find("chunk_scan")), two = one;
     struct journal journal, other;
     char path[512];
     FILE *file;

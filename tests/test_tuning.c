@@ -1,12 +1,13 @@
 /* Measured parameters: the file's text, damaged in every byte; the layers; what makes an entry count; the self-test. */
 #include "harness.h"
 
-#include "plan/context.h"
+#include "device/context.h"
 #include "base/embedded.h"
 #include "base/file.h"
 #include "plan/plan.h"
-#include "plan/tuning.h"
+#include "tune/tiles.h"
 #include "tune/tuning_table.h"
+#include "tune/tuning_layers.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +25,7 @@ static const clattn_plan_desc desc = {.rule = CLATTN_GATED_DELTA_RULE,
 
 static struct tuning_layers *layers(void)
 {
-    return &test_device.context->tuning;
+    return test_device.context->tuning;
 }
 
 static int forget(void **state)
@@ -44,7 +45,7 @@ static struct tuning_entry some_entry(int chunk)
     struct problem problem;
 
     assert_status(problem_init(&problem, &desc, NULL), SUCCESS);
-    tuning_key(&entry, test_device.context, &problem, &solver_chunk_scan);
+    tuning_key(&entry, test_device.context, &problem, space_find("chunk_scan"));
     strcpy(entry.tuner, "0.1.0");
     strcpy(entry.date, "2026-11-21");
     entry.seq_len = 20;
@@ -116,9 +117,7 @@ static void test_shipped(void **state)
     int left_out = -1;
 
     (void)state;
-    for (size_t i = 0; i < embedded_count; i++)
-        if (strcmp(embedded_files[i].name, "shipped.json") == 0)
-            left_out = tuning_table_parse(&table, (const char *)embedded_files[i].text, NULL, why, sizeof why);
+    left_out = tuning_table_parse(&table, (const char *)embedded_files[FILE_shipped].text, NULL, why, sizeof why);
     if (left_out != 0)
         fail_msg("shipped.json: %d entries left out: %s", left_out, why);
     assert_true(table.count > 0);
@@ -346,7 +345,7 @@ static void test_records(void **state)
     test_make(&tensors, &short_desc, CHECK_GATES_USUAL, NULL);
     assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
     for (size_t i = 0; i < COUNT(groups); i++) {
-        struct tuned tuned = tuned_default(&solver_chunk_scan);
+        struct tuned tuned = tuned_default(space_find("chunk_scan"));
         clattn_plan *plan;
         test_tuned_set(&tuned, "chunk", 8);
         test_tuned_set(&tuned, "prepare.group", groups[i]);
@@ -368,7 +367,7 @@ static void test_state_in_registers(void **state)
     const int lanes[] = {1, 4, 8, 16};
     clattn_plan_desc token = {.rule = CLATTN_RETENTION, .seq_len = 1, .heads = 2, .key_dim = 256, .value_dim = 64};
     int *serial = &test_device.context->device.serial, had = *serial;
-    struct tuned tuned = tuned_default(&solver_recurrent);
+    struct tuned tuned = tuned_default(space_find("recurrent"));
     struct tiles tiles[KERNEL_COUNT];
     struct problem problem;
 
@@ -382,7 +381,7 @@ static void test_state_in_registers(void **state)
         assert_int_equal(tuning_point_tiles(test_device.context, &problem, &tuned, tiles), 256 / lanes[i] * 4 <= 128);
     }
     *serial = 1;
-    tuned = tuned_default(&solver_recurrent);
+    tuned = tuned_default(space_find("recurrent"));
     test_tuned_set(&tuned, "vec", 16);
     assert_true(tuning_point_tiles(test_device.context, &problem, &tuned, tiles));
     *serial = had;
@@ -404,7 +403,7 @@ static void test_solver_choice(void **state)
 
     (void)state;
     assert_status(problem_init(&problem, &desc, NULL), SUCCESS);
-    tuning_key(&token, test_device.context, &problem, &solver_recurrent);
+    tuning_key(&token, test_device.context, &problem, space_find("recurrent"));
     put(LAYER_FILE, &token); /* from 0 on, but the other's lengths are not known */
     assert_non_null(strstr(chosen_solver(), "solver chunk_scan"));
     chunk.from_rows = 15;

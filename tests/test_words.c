@@ -2,7 +2,7 @@
  * a kernel a word. */
 #include "words_cases.h"
 
-#include "plan/context.h"
+#include "device/context.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -185,7 +185,12 @@ static void add_constants(struct text *text, const struct config *c)
         int value;
     } numbers[] = {{"GROUP", c->tiles.group},
                    {"VEC", c->tiles.vec},
-                   {"PAD", c->tiles.pad},
+                   {"KP", round_up(c->key_dim, s.bk)},
+                   {"RP", s.bk + c->tiles.pad},
+                   {"CP", round_up(s.chunk, c->tiles.vec)},
+                   {"MATRIX", s.chunk * round_up(s.chunk, c->tiles.vec)},
+                   {"FACTORS", 6 * s.chunk + c->tiles.vec},
+                   {"TOKEN_PARTS", (int)divide_up(c->key_dim, c->tiles.vec)},
                    {"CHUNK", s.chunk},
                    {"BK", s.bk},
                    {"BV", s.bv},

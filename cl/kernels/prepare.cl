@@ -7,7 +7,7 @@ prepare(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, 
         global const gate_t *u, long4 u_at, global const int *cu, long4 cu_at, global float *records,
         long4 records_at, int seq_len, int sequences, float scale)
 {
-    local float Q[CHUNK * RP], K[CHUNK * RP], A[MATRIX], factors[FACTORS];
+    local float Q[LOCAL_ROWS_Q], K[LOCAL_ROWS_K], A[LOCAL_SCORES], factors[FACTORS];
     DECAY_LOCALS
     ERASE_LOCALS
     chunk_t chunk = chunk_of_slot(get_group_id(0), get_group_id(1), sequences, seq_len, cu, cu_at);

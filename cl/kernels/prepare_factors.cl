@@ -4,7 +4,7 @@ KERNEL
 prepare_factors(global const gate_t *g, long4 g_at, global const gate_t *beta, long4 beta_at, global const int *cu, long4 cu_at,
                 global uint *records, long4 records_at, int seq_len, int sequences, float scale)
 {
-    local float logs[GROUP] __attribute__((aligned(16)));
+    local float logs[LOCAL_LOGS] __attribute__((aligned(16)));
     long slot = (long)get_group_id(0) * (GROUP / CHUNK) + LANE / CHUNK;
     int heads = get_num_groups(1), i = LANE % CHUNK;
     chunk_t chunk = chunk_of_slot(slot, get_group_id(1), sequences, seq_len, cu, cu_at);

@@ -8,8 +8,8 @@ prepare_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4
                long4 records_at, global uint *rows, long4 rows_at, int seq_len, int sequences, float scale)
 {
     PREPARE_LOCALS
-    local float norm_q[CHUNK], norm_k[CHUNK];
-    local float strength[CHUNK] __attribute__((aligned(16)));
+    local float norm_q[LOCAL_NORMS], *norm_k = norm_q + CHUNK;
+    local float strength[LOCAL_STRENGTH] __attribute__((aligned(16)));
     DECAY_PREPARE_LOCALS
     ENGINE_LOCALS
     engine_t m = engine_begin();

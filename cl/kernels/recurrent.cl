@@ -51,12 +51,12 @@ recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at
           long4 den_at, global const float *initial, long4 initial_at, global float *final, long4 final_at,
           global const int *cu, long4 cu_at, int seq_len, float scale, int states)
 {
-    LOCAL_FLOATS(row_q, RP)
-    LOCAL_FLOATS(row_k, RP)
-    LOCAL_FLOATS(row_x, BV)
-    LOCAL_FLOATS(lanes_part, GROUP *VEC)
+    LOCAL_FLOATS(row_q, LOCAL_ROW_Q)
+    LOCAL_FLOATS(row_k, LOCAL_ROW_K)
+    LOCAL_FLOATS(row_x, LOCAL_ROW_X)
+    LOCAL_FLOATS(lanes_part, LOCAL_LANES_PART)
     local float factors[FACTORS];
-    local float squares[1 + L2NORM * 2 * TOKEN_PARTS];
+    local float squares[LOCAL_SQUARES];
     DECAY_LOCALS
     ERASE_TOKEN_LOCALS
     READ_TOKEN_LOCALS

@@ -11,7 +11,7 @@ scan(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, glo
      long4 final_at, global const int *cu, long4 cu_at, global const float *records, long4 records_at, int seq_len,
      float scale, int states)
 {
-    local float S[KP * BV], R[CHUNK * RP > MATRIX ? CHUNK * RP : MATRIX], D[CHUNK * BV], O[CHUNK * BV], factors[FACTORS];
+    local float S[LOCAL_STATE], R[LOCAL_ROWS], D[LOCAL_WRITTEN], O[LOCAL_OUTPUT], factors[FACTORS];
     DECAY_LOCALS
     ERASE_SCAN_LOCALS
     MIX_LOCALS

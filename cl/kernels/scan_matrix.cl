@@ -15,7 +15,7 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
             global const uint *rows, long4 rows_at, global float *segments, long4 segments_at, global float *kept,
             long4 kept_at, int seq_len, int states)
 {
-    LOCAL_NUMBERS(stages, STAGES * STAGE)
+    LOCAL_NUMBERS(stages, LOCAL_STAGES)
     VALUE_LOCALS
     READ_LOCALS
     SHARE_LOCALS

@@ -38,7 +38,7 @@ stabilize(global const gate_t *f, long4 f_at, global const gate_t *i, long4 i_at
           global float *strength, long4 strength_at, global float *m, long4 m_at, global const float *initial,
           long4 initial_at, global float *final, long4 final_at, global const int *cu, long4 cu_at, int seq_len, int states)
 {
-    local float2 places[2 * GROUP];
+    local float2 places[LOCAL_PLACES];
     place at = place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at);
     float last = states & 1 ? initial[at_row(initial_at, at.sequence, 0, at.head)] : -INFINITY;
 

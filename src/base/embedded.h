@@ -1,8 +1,10 @@
-/* The files of cl/ as the build embeds them: one entry a file, its name without a directory. */
+/* The files of cl/ as the build embeds them, and measured parameters. */
 #ifndef CLATTN_SRC_EMBEDDED_H
 #define CLATTN_SRC_EMBEDDED_H
 
 #include <stddef.h>
+
+#include "embedded_files.h" /* enum embedded_file: FILE_tile is tile.clh */
 
 struct embedded {
     const char *name;          /* "tile.clh" */
@@ -10,7 +12,6 @@ struct embedded {
     size_t size;
 };
 
-extern const struct embedded embedded_files[]; /* in order of their names */
-extern const size_t embedded_count;
+extern const struct embedded embedded_files[FILE_COUNT];
 
 #endif

@@ -54,6 +54,7 @@ struct check_device {
     cl_context cl;
     cl_device_id device;
     cl_command_queue queue; /* in order, profiling */
+    clattn_plan_info plan;  /* of the last check_run, its tiles_by gone with the plan; zero when it had none */
     int wrong;              /* the last run wrote what it must not, or did not write what it must */
 };
 clattn_status check_device_open(struct check_device *device, cl_device_id id, clattn_log_fn log, void *log_user);

@@ -187,8 +187,21 @@ static clattn_status collect(const struct run *run, const struct region *region,
     return status;
 }
 
-/* Sections of the workspace are rounded up; what lies between them belongs to none. */
-static clattn_status check_between_sections(const struct run *run, const clattn_plan *plan)
+/* Whether float *at belongs to a temporary: then *at goes on to its last. */
+static int is_reserved(const struct recipe *recipe, int64_t *at)
+{
+    for (int id = 0; id < TEMPORARY_COUNT; id++) {
+        const struct temporary *t = &recipe->temporaries[id];
+        if (t->home == HOME_WORKSPACE && *at >= t->at && *at < t->at + t->floats) {
+            *at = t->at + t->floats - 1;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Temporaries are rounded up; what lies between them belongs to none. */
+static clattn_status check_between(const struct run *run, const clattn_plan *plan)
 {
     const struct region *region = &run->regions[WORKSPACE];
     unsigned char *now = malloc(total(region));
@@ -197,11 +210,11 @@ static clattn_status check_between_sections(const struct run *run, const clattn_
     if (status == CLATTN_SUCCESS && run->cl->EnqueueReadBuffer(run->device->queue, region->buffer, CL_TRUE, 0,
                                                                total(region), now, 0, NULL, NULL) != CL_SUCCESS)
         status = CLATTN_DEVICE_ERROR;
-    for (int i = 0; i < SECTION_COUNT && status == CLATTN_SUCCESS; i++) {
-        size_t end = region->front + (size_t)(plan->section_at[i] + plan->section_floats[i]) * sizeof(float);
-        size_t next = region->front + (size_t)plan_section_end(plan, i) * sizeof(float);
-        status = check_untouched(run, region, now, end, next);
-    }
+    for (int64_t at = 0; at < plan->recipe.floats[HOME_WORKSPACE] && status == CLATTN_SUCCESS; at++)
+        if (!is_reserved(&plan->recipe, &at)) {
+            size_t byte = region->front + (size_t)at * sizeof(float);
+            status = check_untouched(run, region, now, byte, byte + sizeof(float));
+        }
     free(now);
     return status;
 }
@@ -219,7 +232,7 @@ static clattn_status run_plan(struct run *run, struct check_tensors *tensors, cl
     for (int id = 0; id < REGIONS; id++)
         if (run->regions[id].buffer != NULL)
             TRY(collect(run, &run->regions[id], id < CLATTN_OPERAND_COUNT ? &tensors->tensor[id] : NULL));
-    return workspace > 0 ? check_between_sections(run, plan) : CLATTN_SUCCESS;
+    return workspace > 0 ? check_between(run, plan) : CLATTN_SUCCESS;
 }
 
 clattn_status check_run_plan(struct check_tensors *tensors, struct check_device *device, clattn_plan *plan,
@@ -244,6 +257,10 @@ clattn_status check_run(struct check_tensors *tensors, struct check_device *devi
     clattn_plan *plan;
     clattn_status status = clattn_plan_create(&plan, device->context, &tensors->desc);
 
+    device->plan = (clattn_plan_info){.solver = NULL};
+    if (status == CLATTN_SUCCESS)
+        status = clattn_plan_get(plan, &device->plan);
+    device->plan.tiles_by = NULL;
     if (status == CLATTN_SUCCESS && plan_text != NULL)
         status = clattn_plan_describe(plan, plan_text, text_size);
     if (status == CLATTN_SUCCESS)

@@ -7,6 +7,7 @@
 #include "op/problem.h"
 #include "op/rule.h"
 #include "base/system.h"
+#include "tune/tuning_layers.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -62,7 +63,7 @@ static void improved(void *user, const struct search_result *result, const struc
     char text[256];
 
     progress_clear();
-    fprintf(stderr, "%s %s, T=%lld: %.3f ms", tuning->name, best->tuned.solver->name, (long long)result->tokens,
+    fprintf(stderr, "%s %s, T=%lld: %.3f ms", tuning->name, best->tuned.space->name, (long long)result->tokens,
             1e3 * best->time);
     if (best != result->all)
         fprintf(stderr, " (%.0f %% of the default), %s", 100 * best->time / usual,

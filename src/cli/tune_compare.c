@@ -6,6 +6,7 @@
 #include "op/problem.h"
 #include "op/rule.h"
 #include "tuner/propose.h"
+#include "tune/tuning_layers.h"
 
 #include <string.h>
 
@@ -38,7 +39,7 @@ static clattn_status time_both(struct trial *trial, clattn_plan *const plans[SID
 
 static clattn_status compare_plans(struct trial *trial, const struct tuned *measured, double medians[SIDES])
 {
-    const struct tuned usual = tuned_default(measured->solver);
+    const struct tuned usual = tuned_default(measured->space);
     clattn_plan *plans[SIDES] = {NULL};
     enum trial_state state;
     clattn_status status = trial_plan(trial, &usual, &plans[0], &state);
@@ -55,8 +56,8 @@ static clattn_status compare_plans(struct trial *trial, const struct tuned *meas
 static void add_row(struct comparison *comparison, const clattn_plan_desc *desc, const struct tuning_entry *entry,
                     int64_t tokens, const double medians[SIDES], int layer)
 {
-    const struct tuning_layers *layers = &comparison->target->device.context->tuning;
-    const struct tuned usual = tuned_default(entry->tuned.solver);
+    const struct tuning_layers *layers = comparison->target->device.context->tuning;
+    const struct tuned usual = tuned_default(entry->tuned.space);
     struct tuning_entry now = *entry;
     cJSON *row;
 
@@ -71,9 +72,9 @@ static void add_row(struct comparison *comparison, const clattn_plan_desc *desc,
     comparison->slower += !tuned_equal(&entry->tuned, &usual) && medians[1] > (1 + KEEP_MARGIN) * medians[0];
 }
 
-/* One rule with one solver, where that has an entry. */
+/* One rule with one space, where that has an entry. */
 static clattn_status compare_solver(struct comparison *comparison, const clattn_plan_desc *desc,
-                                    const struct solver *solver)
+                                    const struct space *space)
 {
     struct clattn_context *context = comparison->target->device.context;
     const struct tuning_entry *entry;
@@ -85,11 +86,11 @@ static clattn_status compare_solver(struct comparison *comparison, const clattn_
     int layer;
 
     TRY(problem_init(&problem, desc, &comparison->log));
-    entry = tuning_find(context, &problem, solver, 1, &layer);
+    entry = tuning_find(context, &problem, space, 1, &layer);
     if (entry == NULL)
         return CLATTN_SUCCESS;
     open.seq_len = 0;
-    status = trial_open(&trial, &comparison->target->device, solver, &open, comparison->log);
+    status = trial_open(&trial, &comparison->target->device, space, &open, comparison->log);
     if (status == CLATTN_SUCCESS)
         status = compare_plans(&trial, &entry->tuned, medians);
     if (status == CLATTN_SUCCESS)
@@ -109,8 +110,8 @@ int tune_compare(const struct settings *settings, struct target *target, const c
         desc.scale = 0; /* each rule has its own */
         desc.rule = settings->rule_count > 0 ? settings->rules[i] : (clattn_rule)(i + 1);
         progress_show(i, count, rule_get(desc.rule)->name);
-        for (int s = 0; solver_at(s) != NULL; s++) {
-            clattn_status result = compare_solver(&comparison, &desc, solver_at(s));
+        for (int s = 0; space_at(s) != NULL; s++) {
+            clattn_status result = compare_solver(&comparison, &desc, space_at(s));
             if (result != CLATTN_SUCCESS) {
                 cJSON_Delete(comparison.rows);
                 return library_error(&target->sink, rule_get(desc.rule)->name, result);

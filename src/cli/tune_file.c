@@ -1,9 +1,10 @@
 /* clattn tune --show, --export, --import, --reset: the user's file. */
 #include "cli/tune.h"
 
-#include "plan/context.h"
+#include "device/context.h"
 #include "base/file.h"
 #include "op/problem.h"
+#include "tune/tuning_layers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,7 +64,7 @@ static int is_current(const struct tuning_entry *entry, const clattn_context *co
         if (problem_init(&problem, &desc, NULL) != CLATTN_SUCCESS ||
             strcmp(tuning_group(&problem, group), entry->group) != 0)
             continue;
-        tuning_key(&key, context, &problem, entry->tuned.solver);
+        tuning_key(&key, context, &problem, entry->tuned.space);
         return strcmp(key.kernel, entry->kernel) == 0;
     }
     return 0;
@@ -75,12 +76,12 @@ int tune_show(const struct settings *settings, struct target *target)
     cJSON *rows = cJSON_CreateArray();
 
     for (int layer = 0; layer < LAYER_COUNT; layer++)
-        for (size_t i = 0; i < context->tuning.tables[layer].count; i++) {
-            const struct tuning_entry *entry = &context->tuning.tables[layer].entries[i];
+        for (size_t i = 0; i < context->tuning->tables[layer].count; i++) {
+            const struct tuning_entry *entry = &context->tuning->tables[layer].entries[i];
             int driver = strcmp(entry->driver, context->device.info.driver) == 0;
             char note[1024];
             cJSON *row = tune_entry_row(entry);
-            snprintf(note, sizeof note, "%s%s%s", tuning_layer_name(&context->tuning, layer),
+            snprintf(note, sizeof note, "%s%s%s", tuning_layer_name(context->tuning, layer),
                      is_current(entry, context) ? "" : "; not used: the kernels have changed",
                      driver ? "" : "; another driver");
             cJSON_AddStringToObject(row, "note", note);

@@ -29,10 +29,10 @@ const char *tuned_name(const struct tuned *tuned, char *text, size_t size)
     size_t used = 0;
 
     snprintf(text, size, "default");
-    for (int i = 0; tuned->solver->parameters[i].name != NULL && used < size; i++)
+    for (int i = 0; tuned->space->parameters[i].name != NULL && used < size; i++)
         if (tuned->values[i] != BY_THUMB)
             used += (size_t)snprintf(text + used, size - used, "%s%s=%d", used > 0 ? " " : "",
-                                     tuned->solver->parameters[i].name, tuned->values[i]);
+                                     tuned->space->parameters[i].name, tuned->values[i]);
     return text;
 }
 
@@ -133,7 +133,7 @@ void tune_rows(cJSON *rows, const struct tune_result *result, const struct peak 
     for (int s = 0; s < result->count; s++) {
         const struct tune_outcome *outcome = &result->outcomes[s];
         cJSON *row;
-        if (outcome->solver == NULL || outcome->status != CLATTN_SUCCESS)
+        if (outcome->space == NULL || outcome->status != CLATTN_SUCCESS)
             continue;
         row = tune_entry_row(&outcome->entry);
         add_shares(row, result, &outcome->entry, peak);

@@ -2,7 +2,7 @@
 #ifndef CLATTN_SRC_PROGRAM_H
 #define CLATTN_SRC_PROGRAM_H
 
-#include "plan/context.h"
+#include "device/context.h"
 
 /* The program of a source, which is taken over and freed; the context keeps it. name is its kernel's, for messages; it and
  * options are static. */

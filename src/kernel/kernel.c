@@ -1,47 +1,56 @@
 #include "kernel/kernel.h"
 
-#include "base/embedded.h"
-#include "kernel/matrix.h"
 #include "device/program.h"
-#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static const struct {
-    const char *name, *file;
+    const char *name;
+    enum embedded_file file;
+    const struct family *family;
     enum role arguments[ARG_END + 1];
 } kernels[KERNEL_COUNT] = {
 #define R(name) ROLE_##name
 #define A(name) ARG_##name
     [KERNEL_PREPARE] = {"prepare",
-                        "prepare.cl",
+                        FILE_prepare,
+                        &family_plain,
                         {R(q), R(k), R(g), R(beta), R(p), R(e), R(u), R(cu), R(records), A(seq_len), A(sequences),
                          A(scale), ARG_END}},
     [KERNEL_SCAN] = {"scan",
-                     "scan.cl",
+                     FILE_scan,
+                     &family_plain,
                      {R(q), R(k), R(v), R(o), R(g), R(gv), R(p), R(e), R(w), R(den), R(initial), R(final), R(cu),
                       R(records), A(seq_len), A(scale), A(states), ARG_END}},
     [KERNEL_RECURRENT] = {"recurrent",
-                          "recurrent.cl",
+                          FILE_recurrent,
+                          &family_plain,
                           {R(q), R(k), R(v), R(o), R(g), R(gv), R(beta), R(p), R(e), R(w), R(u), R(den), R(initial),
                            R(final), R(cu), A(seq_len), A(scale), A(states), ARG_END}},
     [KERNEL_STABILIZE] = {"stabilize",
-                          "stabilize.cl",
+                          FILE_stabilize,
+                          &family_plain,
                           {R(f), R(i), R(decay), R(strength), R(m), R(initial), R(final), R(cu), A(seq_len), A(states),
                            ARG_END}},
     [KERNEL_PREPARE_MATRIX] = {"prepare_matrix",
-                               "prepare_matrix.cl",
+                               FILE_prepare_matrix,
+                               &family_matrix,
                                {R(q), R(k), R(v), R(g), R(beta), R(p), R(e), R(w), R(u), R(cu), R(records), R(rows),
                                 A(seq_len), A(sequences), A(scale), ARG_END}},
     [KERNEL_PREPARE_FACTORS] = {"prepare_factors",
-                                "prepare_factors.cl",
+                                FILE_prepare_factors,
+                                &family_matrix,
                                 {R(g), R(beta), R(cu), R(records), A(seq_len), A(sequences), A(scale), ARG_END}},
     [KERNEL_SCAN_MATRIX] = {"scan_matrix",
-                            "scan_matrix.cl",
+                            FILE_scan_matrix,
+                            &family_matrix,
                             {R(q), R(k), R(v), R(o), R(p), R(e), R(den), R(initial), R(final), R(cu), R(records),
                              R(rows), R(segments), R(kept), A(seq_len), A(states), ARG_END}},
-    [KERNEL_PROBE_MATRIX] = {"probe_matrix", "probe_matrix.cl", {ARG_END}}, /* probe.c sets its arguments */
+    [KERNEL_PROBE_MATRIX] = {"probe_matrix",
+                             FILE_probe_matrix,
+                             &family_matrix,
+                             {ARG_END}}, /* probe.c sets its arguments */
 #undef R
 #undef A
 };
@@ -56,25 +65,16 @@ const char *kernel_name(enum kernel_id id)
     return kernels[id].name;
 }
 
-/* ---- Source: constants, then the headers that supply the variant's words, then the kernel -------------------------- */
+const struct family *kernel_family(enum kernel_id id)
+{
+    return kernels[id].family;
+}
 
-static const char *const decay_headers[] = {
-    [DECAY_NONE] = "decay_none.clh", [DECAY_SCALAR] = "decay_scalar.clh", [DECAY_CHANNEL] = "decay_channel.clh"};
-static const char *const erase_headers[] = {[ERASE_NONE] = "erase_none.clh",
-                                            [ERASE_KEY] = "erase_key.clh",
-                                            [ERASE_OPERAND] = "erase_operand.clh",
-                                            [ERASE_GATED] = "erase_gated.clh",
-                                            [ERASE_LOW_RANK] = "erase_low_rank.clh"};
-static const char *const strength_headers[] = {[WRITE_VALUE] = "strength_none.clh",
-                                               [WRITE_BETA] = "strength_operand.clh",
-                                               [WRITE_GATED] = "strength_none.clh",
-                                               [WRITE_EXP] = "strength_operand.clh"};
-static const char *const read_headers[] = {
-    [READ_AFTER] = "read_after.clh", [READ_BONUS] = "read_bonus.clh", [READ_STABILIZED] = "read_after.clh"};
+/* ---- Source: constants, then the headers that supply the variant's words, then the kernel -------------------------- */
 
 static const struct embedded *find_file(const char *name, size_t length)
 {
-    for (size_t i = 0; i < embedded_count; i++)
+    for (size_t i = 0; i < FILE_COUNT; i++)
         if (strlen(embedded_files[i].name) == length && memcmp(embedded_files[i].name, name, length) == 0)
             return &embedded_files[i];
     return NULL;
@@ -143,89 +143,19 @@ char *kernel_flatten(const char *source)
     return text_take(&text);
 }
 
-static int cu_stride(const clattn_plan_desc *desc)
+static void add_constants(struct text *text, const struct variant *variant, const struct layout *layout)
 {
-    if (!(desc->flags & CLATTN_CU_SEQLENS))
-        return 0;
-    return desc->flags & CLATTN_CU_SEQLENS_INT64 ? 2 : 1;
+    for (int i = 0; i < layout->constant_count; i++)
+        text_format(text, "#define %s %lld\n", layout->constants[i].name, (long long)layout->constants[i].value);
+    text_format(text, "#define DATA %s\n#define GATE %s\n#define OUT %s\n", dtype_name(variant->problem->desc.dtype),
+                dtype_name(variant_gate(variant)), dtype_name(variant_out(variant)));
 }
 
-static void add_constants(struct text *text, const struct variant *variant)
+static void add_includes(struct text *text, const struct variant *variant, const struct layout *layout)
 {
-    const clattn_plan_desc *desc = &variant->problem->desc;
-    const struct tiles *tiles = &variant->tiles;
-    const struct {
-        const char *name;
-        long long value;
-    } numbers[] = {
-        {"GROUP", tiles->group},
-        {"VEC", tiles->vec},
-        {"CHUNK", tiles->chunk},
-        {"BK", tiles->block_k},
-        {"BV", tiles->block_v},
-        {"PAD", tiles->pad},
-        {"LANES_K", tiles->lanes_k},
-        {"VALUE_TILES", tiles->value_tiles},
-        {"KEY_SPLIT", tiles->key_split},
-        {"STAGES", tiles->stages},
-        {"LOADERS", tiles->loaders},
-        {"READERS", tiles->readers * tiles->value_tiles},
-        {"SEGMENTS", tiles->segments},
-        {"KEY_DIM", desc->key_dim},
-        {"VALUE_DIM", variant->value_dim},
-        {"STEPS", desc->steps},
-        {"QK_GROUP", desc->heads / desc->qk_heads},
-        {"CU_STRIDE", cu_stride(desc)},
-        {"STATE_VK", variant->state_vk},
-        {"L2NORM", (desc->flags & CLATTN_QK_L2NORM) != 0},
-        {"FEATURE", desc->feature_map},
-        {"FEATURE_ELU1", CLATTN_FEATURE_ELU1},
-        {"FEATURE_RELU", CLATTN_FEATURE_RELU},
-    };
-
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        text_format(text, "#define %s %lld\n", numbers[i].name, numbers[i].value);
-    if (matrix_kernel(variant->kernel))
-        text_format(text, "#define SPAN %d\n#define DEPTH %d\n#define SCORED %d\n", tiles->span, matrix_depth(variant),
-                    matrix_scored(variant));
-    if (tiles->sub_group != 0)
-        text_format(text, "#define SUB_GROUP %d\n", tiles->sub_group);
-    text_format(text, "#define DATA %s\n#define GATE %s\n#define OUT %s\n", dtype_name(desc->dtype), variant->gate,
-                variant->out);
-}
-
-static void add_include(struct text *text, const char *name)
-{
-    text_format(text, "#include \"%s\"\n", name);
-}
-
-static void plain_headers(const struct variant *variant, const char *headers[MATRIX_HEADERS])
-{
-    const struct rule *rule = variant->problem->rule;
-    const char *const list[MATRIX_HEADERS] = {decay_headers[problem_decay(variant->problem)],
-                                              erase_headers[rule->erase],
-                                              strength_headers[rule->write],
-                                              read_headers[rule->read],
-                                              variant->value,
-                                              variant->problem->desc.flags & CLATTN_VALUE_GATE ? "mix_gated.clh"
-                                                                                               : "mix_plain.clh",
-                                              variant->output};
-
-    for (int i = 0; i < MATRIX_HEADERS; i++)
-        headers[i] = list[i];
-}
-
-static void add_includes(struct text *text, const struct variant *variant)
-{
-    const char *headers[MATRIX_HEADERS] = {NULL};
-
-    if (matrix_kernel(variant->kernel))
-        matrix_headers(variant, headers);
-    else if (variant->kernel != KERNEL_STABILIZE)
-        plain_headers(variant, headers);
-    for (int i = 0; i < MATRIX_HEADERS && headers[i] != NULL; i++)
-        add_include(text, headers[i]);
-    add_include(text, kernels[variant->kernel].file);
+    for (int i = 0; i < layout->header_count; i++)
+        text_format(text, "#include \"%s\"\n", embedded_files[layout->headers[i]].name);
+    text_format(text, "#include \"%s\"\n", embedded_files[kernels[variant->kernel].file].name);
 }
 
 /* Flattens and frees the text. */
@@ -237,107 +167,48 @@ static char *flatten(struct text *text)
     return flat;
 }
 
-char *kernel_source(const struct variant *variant)
+char *kernel_source(const struct variant *variant, const struct layout *layout)
 {
     struct text text = {0};
 
-    add_constants(&text, variant);
-    add_includes(&text, variant);
+    add_constants(&text, variant, layout);
+    add_includes(&text, variant, layout);
     return flatten(&text);
 }
 
 char *kernel_words(const struct variant *variant)
 {
+    const struct layout layout = kernel_layout(variant);
     struct text text = {0};
 
-    add_includes(&text, variant);
+    add_includes(&text, variant, &layout);
     return flatten(&text);
 }
 
-/* ---- Local memory ------------------------------------------------------------------------------------------------- */
-
-/* Sizes of the tiles that cl/words/tile.clh declares, in floats. */
-struct footprint {
-    int slice, matrix, value, factors, state;
-};
-
-static struct footprint footprint_of(const struct variant *variant)
-{
-    const struct tiles *t = &variant->tiles;
-    struct footprint f;
-
-    f.slice = t->chunk * (t->block_k + t->pad);
-    f.matrix = t->chunk * round_up(t->chunk, t->vec);
-    f.value = t->chunk * t->block_v;
-    f.factors = 6 * t->chunk + t->vec;
-    f.state = round_up((int)variant->problem->desc.key_dim, t->block_k) * t->block_v;
-    return f;
-}
-
-static int decay_floats(const struct variant *variant, const struct footprint *f)
-{
-    switch (problem_decay(variant->problem)) {
-    case DECAY_NONE: return 0;
-    case DECAY_SCALAR: return variant->tiles.chunk;
-    case DECAY_CHANNEL: return f->slice + variant->tiles.block_k;
-    }
-    return 0;
-}
-
-size_t kernel_local_bytes(const struct variant *variant)
-{
-    struct footprint f = footprint_of(variant);
-    enum erase erase = variant->problem->rule->erase;
-    int gated = (variant->problem->desc.flags & CLATTN_VALUE_GATE) != 0;
-    int slices = erase == ERASE_NONE ? 0 : erase == ERASE_LOW_RANK ? 2 : 1;
-    int floats = f.factors + decay_floats(variant, &f);
-
-    if (matrix_kernel(variant->kernel))
-        return matrix_local_bytes(variant);
-    switch (variant->kernel) {
-    case KERNEL_PREPARE: floats += (2 + slices) * f.slice + (1 + 2 * slices) * f.matrix; break;
-    case KERNEL_SCAN:
-        floats += f.state + (f.slice > f.matrix ? f.slice : f.matrix) + (2 + slices + gated) * f.value;
-        break;
-    case KERNEL_RECURRENT:
-        floats += (2 + slices) * f.slice + f.value + f.matrix + variant->tiles.group * variant->tiles.vec;
-        floats += 3 * round_up((int)variant->problem->desc.key_dim, variant->tiles.vec) / variant->tiles.vec + 1;
-        break;
-    case KERNEL_STABILIZE: floats = 4 * variant->tiles.group; break;
-    case KERNEL_PREPARE_MATRIX:
-    case KERNEL_PREPARE_FACTORS:
-    case KERNEL_SCAN_MATRIX:
-    case KERNEL_PROBE_MATRIX:
-    case KERNEL_COUNT: break;
-    }
-    return (size_t)floats * sizeof(float);
-}
-
-/* ---- Kernels ------------------------------------------------------------------------------------------------------ */
+/* ---- Build -------------------------------------------------------------------------------------------------------- */
 
 /* Whether the device runs the built kernel in groups of the size it was written for. */
-static clattn_status check_group(clattn_context *context, const struct variant *variant, cl_kernel kernel)
+static clattn_status check_group(clattn_context *context, const struct variant *variant, const struct layout *layout,
+                                 cl_kernel kernel)
 {
     size_t most = 0;
 
     TRY_CL(&context->log,
            context->device.cl->GetKernelWorkGroupInfo(kernel, context->device.info.device, CL_KERNEL_WORK_GROUP_SIZE,
                                                       sizeof most, &most, NULL));
-    /* NVIDIA says 256 of every kernel, and runs those of matrix engines in the larger groups they are compiled for. */
-    if (most >= (size_t)variant->tiles.group || matrix_kernel(variant->kernel))
+    if (most >= (size_t)variant->tiles.group || layout->any_group)
         return CLATTN_SUCCESS;
     log_line(&context->log, CLATTN_LOG_INFO, "%s runs kernel %s in groups of %zu, not %d", context->device.info.name,
              kernels[variant->kernel].name, most, variant->tiles.group);
     return CLATTN_UNSUPPORTED;
 }
 
-clattn_status kernel_create(clattn_context *context, const struct variant *variant, cl_kernel *kernel,
-                            struct hash *hash)
+clattn_status kernel_create(clattn_context *context, const struct variant *variant, const struct layout *layout,
+                            cl_kernel *kernel, struct hash *hash)
 {
     const struct opencl *cl = context->device.cl;
     const char *name = kernels[variant->kernel].name;
-    char *source = kernel_source(variant);
-    const char *options = matrix_kernel(variant->kernel) ? variant->engine->options : PLAIN_OPTIONS;
+    char *source = kernel_source(variant, layout);
     cl_program program;
     clattn_status status;
     cl_int error;
@@ -347,11 +218,11 @@ clattn_status kernel_create(clattn_context *context, const struct variant *varia
         return CLATTN_OUT_OF_MEMORY;
     if (hash != NULL)
         *hash = hash_text(*hash, source);
-    TRY(program_get(context, source, name, options, &program));
+    TRY(program_get(context, source, name, layout->options, &program));
     *kernel = cl->CreateKernel(program, name, &error);
     if (*kernel == NULL)
         return opencl_status(&context->log, "clCreateKernel", error);
-    status = check_group(context, variant, *kernel);
+    status = check_group(context, variant, layout, *kernel);
     if (status != CLATTN_SUCCESS) {
         cl->ReleaseKernel(*kernel);
         *kernel = NULL;

@@ -1,12 +1,14 @@
-/* Kernels as data: what each is called with, and how its source is put together from words. */
+/* Kernels as data: what each is called with, what its tiles are, and the sizes, constants and words that follow from them. */
 #ifndef CLATTN_SRC_KERNEL_H
 #define CLATTN_SRC_KERNEL_H
 
-#include "plan/context.h"
+#include "base/embedded.h"
+#include "base/text.h"
+#include "device/context.h"
 #include "device/engine.h"
 #include "op/problem.h"
 
-/* X(role): the buffers that kernels name. Each is bound to an operand, a workspace section or a plan's own buffer; in a
+/* X(role): the buffers that kernels name. Each is bound to an operand, a temporary of the recipe or a plan's own buffer; in a
  * kernel it is a pointer and the long4 NAME_at: offset, batch, token and head strides. */
 /* clang-format off */
 #define ROLES(X) \
@@ -39,16 +41,6 @@ enum kernel_id {
     KERNEL_COUNT
 };
 
-/* The arguments in order, closed by ARG_END. */
-const enum role *kernel_arguments(enum kernel_id id);
-const char *kernel_name(enum kernel_id id);
-
-/* The multiple of n that follows x, or x. */
-static inline int round_up(int64_t x, int n)
-{
-    return (int)((x + n - 1) / n * n);
-}
-
 /* How a tile is cut and shared. */
 struct tiles {
     int group;                  /* work-items that share a tile; may be 1 */
@@ -68,33 +60,97 @@ struct tiles {
     int stages;                 /* matrix engines: chunks in local memory at once */
 };
 
-/* Everything that a kernel's source depends on. */
+/* A kernel of a problem on an engine: everything that its source depends on. */
 struct variant {
     enum kernel_id kernel;
-    struct tiles tiles;
     const struct problem *problem;
-    const char *gate, *out;     /* storage type names */
-    const char *value, *output; /* headers that supply these words */
-    int value_dim, state_vk, value_ones;
-    const struct engine *engine; /* of the matrix kernels */
+    const struct engine *engine; /* of the matrix kernels; NULL without one */
+    int normalizer;              /* the pass that leaves what o is divided by: its one value column is of ones */
     int gather;                  /* the scan is the first of two over segments: after the state alone */
+    struct tiles tiles;
 };
+
+/* Value columns of the variant's pass. */
+int variant_values(const struct variant *variant);
+/* Storage types, as kernels name them: of the gates, and of what the kernel writes for o. */
+clattn_dtype variant_gate(const struct variant *variant);
+clattn_dtype variant_out(const struct variant *variant);
+
+/* ---- Layout ------------------------------------------------------------------------------------------------------- */
+
+enum { MAX_CONSTANTS = 80, MAX_HEADERS = 20 };
+
+/* What follows from a variant and its tiles, computed once: the kernel has its sizes as constants and computes none of them
+ * again. */
+struct layout {
+    size_t local_bytes;
+    int value_groups;              /* groups of the third dimension of the grid */
+    int slots;                     /* chunk slots that a group of the first dimension has */
+    int64_t record, rows;          /* floats of the workspace, per chunk and head */
+    int64_t segment, segment_kept; /* per segment and head */
+    const char *options;           /* of the compiler */
+    int any_group;                 /* the kernel runs in groups of its size whatever the driver says of it */
+    struct {
+        const char *name;
+        int64_t value;
+    } constants[MAX_CONSTANTS];
+    int constant_count;
+    enum embedded_file headers[MAX_HEADERS]; /* that supply the words, in order, ahead of the kernel's own file */
+    int header_count;
+};
+
+void layout_constant(struct layout *layout, const char *name, int64_t value);
+/* An array in local memory: its count is the constant of that name. */
+void layout_local(struct layout *layout, const char *name, int64_t count, int64_t element);
+void layout_header(struct layout *layout, enum embedded_file header);
+
+struct layout kernel_layout(const struct variant *variant);
+
+/* A family of kernels: how its tiles are found, and its part of the layout. */
+struct family {
+    /* Tiles by rule of thumb for groups of at most most_group work-items, such that local memory holds them. UNSUPPORTED where
+     * nothing does. */
+    clattn_status (*heuristic)(const struct device *device, struct variant *variant, int most_group);
+    /* What follows from tiles of which some fields were chosen otherwise. UNSUPPORTED where they do not go together. */
+    clattn_status (*complete)(const struct device *device, struct variant *variant);
+    void (*lay_out)(const struct variant *variant, struct layout *layout);
+    void (*describe)(struct text *text, const struct variant *variant, const struct layout *layout);
+    int needs_engine;
+};
+
+extern const struct family family_plain, family_matrix;
+
+const struct family *kernel_family(enum kernel_id id);
+
+/* ---- Source and build --------------------------------------------------------------------------------------------- */
+
+/* The arguments in order, closed by ARG_END. */
+const enum role *kernel_arguments(enum kernel_id id);
+const char *kernel_name(enum kernel_id id);
 
 /* The text with its lines #include "name" replaced by that file of cl/, each file once; to be freed; NULL without memory. */
 char *kernel_flatten(const char *source);
 
 /* The whole source, to be freed; NULL without memory. */
-char *kernel_source(const struct variant *variant);
+char *kernel_source(const struct variant *variant, const struct layout *layout);
 
 /* The same without the constants ahead: what is the same for all tiles, types and sizes. */
 char *kernel_words(const struct variant *variant);
 
-/* Local memory that the variant takes, in bytes: the declarations of the .cl file. */
-size_t kernel_local_bytes(const struct variant *variant);
-
 /* Builds the variant, or takes it from the context's programs, and adds its source to the hash, which may be NULL.
  * UNSUPPORTED when the device runs it only in smaller groups. */
-clattn_status kernel_create(clattn_context *context, const struct variant *variant, cl_kernel *kernel,
-                            struct hash *hash);
+clattn_status kernel_create(clattn_context *context, const struct variant *variant, const struct layout *layout,
+                            cl_kernel *kernel, struct hash *hash);
+
+/* The multiple of n that follows x, or x. */
+static inline int round_up(int64_t x, int n)
+{
+    return (int)((x + n - 1) / n * n);
+}
+
+static inline int64_t divide_up(int64_t x, int64_t n)
+{
+    return (x + n - 1) / n;
+}
 
 #endif

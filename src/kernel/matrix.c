@@ -1,10 +1,8 @@
 #include "kernel/matrix.h"
 
-#include <string.h>
-
-/* What a rule's erase adds to the kernels: rows of this table are the constants of cl/matrix_erase_*.clh. */
+/* What a rule's erase adds to the kernels. */
 static const struct {
-    const char *header;
+    enum embedded_file header;
     int streams;          /* of rows */
     int own;              /* one stream more where rows are decayed */
     int tiles;            /* streams that prepare reads */
@@ -12,292 +10,364 @@ static const struct {
     int most_chunk;
     int readers; /* whether sub-groups of their own may make the output: 2 where they usually do */
 } erases[] = {
-    [ERASE_NONE] = {"matrix_erase_none.clh", 2, 0, 2, 1, 0, 32, 0},
-    [ERASE_KEY] = {"matrix_erase_key.clh", 2, 1, 2, 2, 2, 32, 2},
-    [ERASE_OPERAND] = {"matrix_erase_operand.clh", 3, 0, 3, 2, 2, 16, 2},
-    [ERASE_GATED] = {"matrix_erase_gated.clh", 3, 0, 3, 2, 2, 16, 2},
-    [ERASE_LOW_RANK] = {"matrix_erase_low_rank.clh", 4, 0, 4, 4, 3, 16, 1},
+    [ERASE_NONE] = {FILE_matrix_erase_none, 2, 0, 2, 1, 0, 32, 0},
+    [ERASE_KEY] = {FILE_matrix_erase_key, 2, 1, 2, 2, 2, 32, 2},
+    [ERASE_OPERAND] = {FILE_matrix_erase_operand, 3, 0, 3, 2, 2, 16, 2},
+    [ERASE_GATED] = {FILE_matrix_erase_gated, 3, 0, 3, 2, 2, 16, 2},
+    [ERASE_LOW_RANK] = {FILE_matrix_erase_low_rank, 4, 0, 4, 4, 3, 16, 1},
 };
 
-static const char *const decay_headers[] = {[DECAY_NONE] = "matrix_decay_none.clh",
-                                            [DECAY_SCALAR] = "matrix_decay_scalar.clh",
-                                            [DECAY_CHANNEL] = "matrix_decay_channel.clh"};
+static const enum embedded_file decay_headers[] = {[DECAY_NONE] = FILE_matrix_decay_none,
+                                                   [DECAY_SCALAR] = FILE_matrix_decay_scalar,
+                                                   [DECAY_CHANNEL] = FILE_matrix_decay_channel};
 
 enum {
-    PAD = 8,
+    TILE = MATRIX_TILE,
+    PAD = 8,           /* numbers after a staged row: eight rows meet all banks */
+    FLOAT_PAD = 4,     /* floats after a row of a matrix that is solved */
+    KEPT_PITCH = 24,   /* of a tile on its way to the matrix that a segment keeps */
+    FRAG = 128,        /* words of 32 bits of a tile of 16 bits */
     DECAYED_DEPTH = 3, /* chunks that loading sub-groups hold where rows are decayed, */
     READ_DEPTH = 2,    /* and where there are readers */
-    SLICES = 8
+    SLICES = 8,        /* parts of a score that lanes sum by themselves */
+    NUMBER = 2,        /* bytes */
+    FLOAT = 4
 };
 
-int matrix_kernel(enum kernel_id id)
-{
-    return id == KERNEL_PREPARE_MATRIX || id == KERNEL_PREPARE_FACTORS || id == KERNEL_SCAN_MATRIX ||
-           id == KERNEL_PROBE_MATRIX;
-}
+/* ---- Shape -------------------------------------------------------------------------------------------------------- */
 
-static int decayed(const struct variant *variant)
-{
-    return problem_decay(variant->problem) == DECAY_CHANNEL;
-}
-
-int matrix_width(const struct variant *variant)
-{
-    int split = variant->tiles.key_split;
-    return round_up(variant->problem->desc.key_dim, MATRIX_TILE * (split > 2 ? split : 2));
-}
-
-/* Whether prepare must write the rows that scan reads. */
-static int made(const struct variant *variant)
+static int is_made(const struct variant *variant, const struct matrix_shape *s)
 {
     const clattn_plan_desc *desc = &variant->problem->desc;
-
     enum erase erase = variant->problem->rule->erase;
 
-    return decayed(variant) || erase == ERASE_GATED || desc->feature_map != 0 || desc->steps > 1 ||
-           desc->key_dim != matrix_width(variant) ||
+    return s->decayed || erase == ERASE_GATED || desc->feature_map != 0 || desc->steps > 1 ||
+           desc->key_dim != s->width ||
            (erase == ERASE_LOW_RANK && desc->flags & CLATTN_QK_L2NORM); /* a norm of k is no factor of e */
 }
 
-static int streams(const struct variant *variant)
+static int depth(const struct tiles *t, const struct matrix_shape *s)
 {
-    enum erase erase = variant->problem->rule->erase;
-    return erases[erase].streams + (decayed(variant) ? erases[erase].own : 0);
-}
-
-int matrix_erasing(const struct variant *variant)
-{
-    return variant->problem->rule->erase != ERASE_NONE;
-}
-
-int matrix_strips(const struct variant *variant)
-{
-    return variant->engine->span > 1 && !matrix_erasing(variant) && variant->tiles.key_split == 1;
-}
-
-int matrix_scored(const struct variant *variant)
-{
-    return matrix_strips(variant) && !decayed(variant) && variant->problem->rule->read != READ_BONUS;
-}
-
-static int matrices(const struct variant *variant)
-{
-    return matrix_scored(variant) ? 0 : erases[variant->problem->rule->erase].matrices;
-}
-
-/* Factors of a chunk that a stage has. */
-static int factor_floats(const struct variant *variant)
-{
-    int rows = 2 + matrix_erasing(variant);
-
-    return decayed(variant) ? matrix_width(variant) : rows * variant->tiles.chunk + 4;
-}
-
-/* Numbers of 16 bits of the scores that are made in a stage. */
-static int score_numbers(const struct variant *variant)
-{
-    int tiles = variant->tiles.chunk / MATRIX_TILE;
-
-    return matrix_scored(variant) ? tiles * (tiles + 1) / 2 * MATRIX_TILE * MATRIX_TILE : 0;
-}
-
-/* Chunks that loading sub-groups hold. */
-int matrix_depth(const struct variant *variant)
-{
-    const struct tiles *t = &variant->tiles;
-    int usual = t->readers ? READ_DEPTH : decayed(variant) ? DECAYED_DEPTH : 1;
+    int usual = t->readers ? READ_DEPTH : s->decayed ? DECAYED_DEPTH : 1;
 
     return t->loaders == 0 ? 1 : t->depth > 0 ? t->depth : usual;
 }
 
-static const char *values_header(const struct variant *variant)
+struct matrix_shape matrix_shape(const struct variant *variant)
 {
-    if (variant->value_ones)
-        return "values_ones.clh";
-    return variant->problem->rule->write == WRITE_GATED ? "values_gated.clh" : "values_plain.clh";
+    const clattn_plan_desc *desc = &variant->problem->desc;
+    const struct rule *rule = variant->problem->rule;
+    const struct tiles *t = &variant->tiles;
+    struct matrix_shape s = {.erasing = rule->erase != ERASE_NONE,
+                             .decayed = problem_decay(variant->problem) == DECAY_CHANNEL,
+                             .bonus = rule->read == READ_BONUS,
+                             .may_read = erases[rule->erase].readers,
+                             .tiles = erases[rule->erase].tiles,
+                             .recorded = erases[rule->erase].matrices,
+                             .floats = erases[rule->erase].floats};
+
+    s.most_chunk = s.decayed ? TILE : erases[rule->erase].most_chunk;
+    s.streams = erases[rule->erase].streams + (s.decayed ? erases[rule->erase].own : 0);
+    s.width = round_up(desc->key_dim, TILE * (t->key_split > 2 ? t->key_split : 2));
+    s.made = is_made(variant, &s);
+    s.strips = variant->engine->span > 1 && !s.erasing && t->key_split == 1;
+    s.scored = s.strips && !s.decayed && !s.bonus;
+    s.matrices = s.scored ? 0 : s.recorded;
+    s.reads_rows = s.matrices > 0 || (desc->flags & CLATTN_QK_L2NORM) || s.made;
+    s.row_factors = s.decayed ? 0 : 2 + s.erasing;
+    s.decay_factors = s.decayed ? s.width : 4;
+    s.divided = problem_normalized(variant->problem) && !variant->normalizer && !variant->gather;
+    s.depth = depth(t, &s);
+    s.value_groups = t->block_v > 0 ? (int)divide_up(variant_values(variant), t->block_v) : 0;
+    return s;
 }
 
-static const char *reads_header(const struct variant *variant)
+/* ---- Headers ------------------------------------------------------------------------------------------------------ */
+
+static enum embedded_file values_header(const struct variant *variant)
+{
+    if (variant->normalizer)
+        return FILE_values_ones;
+    return variant->problem->rule->write == WRITE_GATED ? FILE_values_gated : FILE_values_plain;
+}
+
+static enum embedded_file reads_header(const struct variant *variant, const struct matrix_shape *s)
 {
     if (variant->gather)
-        return "reads_nothing.clh";
-    if (matrix_scored(variant))
-        return "reads_scored.clh";
-    return variant->tiles.readers ? "reads_apart.clh" : "reads_outputs.clh";
+        return FILE_reads_nothing;
+    if (s->scored)
+        return FILE_reads_scored;
+    return variant->tiles.readers ? FILE_reads_apart : FILE_reads_outputs;
 }
 
-static const char *outputs_header(const struct variant *variant)
+static enum embedded_file outputs_header(const struct variant *variant, const struct matrix_shape *s)
 {
-    if (matrix_strips(variant))
-        return "outputs_strips.clh";
-    return variant->tiles.readers ? "outputs_apart.clh" : "outputs_staged.clh";
+    if (s->strips)
+        return FILE_outputs_strips;
+    return variant->tiles.readers ? FILE_outputs_apart : FILE_outputs_staged;
 }
 
-/* Whether the output is over what an earlier launch left. */
-static int divided(const struct variant *variant)
+/* How a number of the output is finished: where it is divided, the staged reciprocals do that. */
+static enum embedded_file output_header(const struct variant *variant)
 {
-    return problem_normalized(variant->problem) && !variant->value_ones && !variant->gather;
+    if (!variant->normalizer)
+        return FILE_output_plain;
+    return problem_stabilized(variant->problem) ? FILE_output_stable : FILE_output_sum;
 }
 
-static const char *segments_header(const struct variant *variant)
+static void segment_headers(const struct variant *variant, const struct matrix_shape *s, struct layout *layout)
 {
-    if (variant->tiles.segments == 1)
-        return "segments_one.clh";
-    return variant->gather ? "segments_gather.clh" : "segments_scan.clh";
+    if (variant->tiles.segments == 1) {
+        layout_header(layout, FILE_segments_one);
+        return;
+    }
+    layout_header(layout, variant->gather ? FILE_segments_gather : FILE_segments_scan);
+    layout_header(layout, s->erasing ? FILE_kept_matrix : FILE_kept_factors);
 }
 
-/* What a segment keeps of the state before it: NULL where there is one. */
-static const char *kept_header(const struct variant *variant)
+static void engine_headers(const struct variant *variant, struct layout *layout)
 {
-    if (variant->tiles.segments == 1)
-        return NULL;
-    return matrix_erasing(variant) ? "kept_matrix.clh" : "kept_factors.clh";
+    layout_header(layout, variant->engine->instructions);
+    layout_header(layout, variant->engine->words);
 }
 
-void matrix_headers(const struct variant *variant, const char *headers[MATRIX_HEADERS])
+/* What prepare and scan have in common. */
+static void shared_headers(const struct variant *variant, const struct matrix_shape *s, struct layout *layout)
 {
     const struct rule *rule = variant->problem->rule;
-    const char *const list[MATRIX_HEADERS] = {
-        variant->engine->instructions,
-        variant->engine->words,
-        rule->read == READ_BONUS ? "read_bonus.clh" : "read_after.clh",
-        rule->write == WRITE_BETA || rule->write == WRITE_EXP ? "strength_operand.clh" : "strength_none.clh",
-        values_header(variant),
-        erases[rule->erase].header,
-        decay_headers[problem_decay(variant->problem)],
-        made(variant) ? "rows_made.clh" : "rows_raw.clh",
-        reads_header(variant),
-        matrix_strips(variant) ? "values_strips.clh" : "values_staged.clh",
-        outputs_header(variant),
-        segments_header(variant),
-        kept_header(variant),
-        variant->tiles.key_split > 1 ? "share_split.clh" : "share_one.clh",
-        divided(variant) ? "divisors_staged.clh" : "divisors_none.clh",
-        divided(variant) ? "output_plain.clh" : variant->output,
-        "matrix_scan.clh",
-    };
 
-    const int count = variant->kernel == KERNEL_PROBE_MATRIX  ? 2 /* the engine */
-                      : variant->kernel != KERNEL_SCAN_MATRIX ? 8 /* up to the rows */
-                                                              : MATRIX_HEADERS;
-
-    for (int i = 0; i < count; i++)
-        if (list[i] != NULL)
-            *headers++ = list[i];
+    engine_headers(variant, layout);
+    layout_header(layout, s->bonus ? FILE_matrix_read_bonus : FILE_matrix_read_after);
+    layout_header(layout,
+                  rule->write == WRITE_BETA || rule->write == WRITE_EXP ? FILE_strength_operand : FILE_strength_none);
+    layout_header(layout, values_header(variant));
+    layout_header(layout, erases[rule->erase].header);
+    layout_header(layout, decay_headers[problem_decay(variant->problem)]);
+    layout_header(layout, s->made ? FILE_rows_made : FILE_rows_raw);
 }
 
-int matrix_reads_rows(const struct variant *variant)
+static void scan_headers(const struct variant *variant, const struct matrix_shape *s, struct layout *layout)
 {
-    return matrices(variant) > 0 || variant->problem->desc.flags & CLATTN_QK_L2NORM || made(variant);
+    layout_header(layout, reads_header(variant, s));
+    layout_header(layout, s->strips ? FILE_values_strips : FILE_values_staged);
+    layout_header(layout, outputs_header(variant, s));
+    segment_headers(variant, s, layout);
+    layout_header(layout, variant->tiles.key_split > 1 ? FILE_share_split : FILE_share_one);
+    layout_header(layout, s->divided ? FILE_divisors_staged : FILE_divisors_none);
+    layout_header(layout, output_header(variant));
+    layout_header(layout, FILE_matrix_scan);
 }
 
-static int64_t scan_bytes(const struct variant *variant)
+/* ---- Sizes -------------------------------------------------------------------------------------------------------- */
+
+/* Of a chunk's rows and values, in numbers of 16 bits, and of what a record has, in words of 32. */
+static void chunk_sizes(const struct variant *variant, const struct matrix_shape *s, struct layout *layout)
 {
     const struct tiles *t = &variant->tiles;
-    int out = strcmp(variant->out, "f32") == 0 ? 4 : 2;
-    int moved = matrix_strips(variant) ? t->value_tiles : 1; /* what values are in */
-    int64_t values = t->chunk * (t->block_v * out / 2 + moved * PAD);
-    int64_t stream = t->chunk * (matrix_width(variant) + PAD);
-    int64_t stage = (streams(variant) - t->readers - variant->gather) * stream + 2 * factor_floats(variant) +
-                    score_numbers(variant) + (divided(variant) ? 2 * t->chunk : 0);
-    int64_t strip = t->chunk * (variant->engine->rows * out / 2 + PAD);
-    int64_t read =
-        t->readers ? stream + t->value_tiles * (2 * strip + variant->engine->rows * matrix_width(variant)) : 0;
-    int64_t kept = variant->gather && matrix_erasing(variant) ? t->value_tiles * MATRIX_TILE * (MATRIX_TILE + PAD) : 0;
-    int64_t share = t->key_split > 1 ? (int64_t)t->key_split * t->block_v * 2 * t->chunk : 0;
+    int tiles = t->chunk / TILE, value_width = round_up(variant_values(variant), 8);
+    int stage_factors = s->row_factors * t->chunk + s->decay_factors;
+    int factors = stage_factors + (s->scored ? 4 * t->chunk : 0);
+    int made_values = variant->problem->rule->write == WRITE_GATED && !variant->normalizer ? value_width : 0;
+    int64_t made_rows = (int64_t)t->chunk * (s->streams * s->width + made_values);
 
-    return 2 * (t->stages * stage + (matrix_strips(variant) ? 1 : t->stages) * values + read + kept) + 4 * share;
+    layout->record = s->matrices * tiles * tiles * FRAG + factors;
+    layout->rows = s->made ? made_rows / 2 : 0;
+    layout_constant(layout, "WIDTH", s->width);
+    layout_constant(layout, "PITCH", s->width + PAD);
+    layout_constant(layout, "STREAM", t->chunk * (s->width + PAD));
+    layout_constant(layout, "STREAMS", s->streams);
+    layout_constant(layout, "MATRICES", s->matrices);
+    layout_constant(layout, "TILES", s->tiles);
+    layout_constant(layout, "SOLVED_FLOATS", s->floats);
+    layout_constant(layout, "ROWS_MADE", s->made);
+    layout_constant(layout, "SCORED", s->scored);
+    layout_constant(layout, "ROW_FACTORS", s->row_factors);
+    layout_constant(layout, "DECAY_FACTORS", s->decay_factors);
+    layout_constant(layout, "STAGE_FACTORS", stage_factors);
+    layout_constant(layout, "MATRIX_FACTORS", factors);
+    layout_constant(layout, "MATRIX_RECORD", layout->record);
+    layout_constant(layout, "VALUE_WIDTH", value_width);
+    layout_constant(layout, "MADE_ROWS", made_rows);
 }
 
-static int64_t prepare_bytes(const struct variant *variant)
+/* What a stage holds of a chunk, in numbers: streams but those that are read apart or not at all, values, factors, the scores
+ * that are made there, divisors. */
+static int64_t stage_size(const struct variant *variant, const struct matrix_shape *s, int64_t values)
+{
+    const struct tiles *t = &variant->tiles;
+    int tiles = t->chunk / TILE;
+    int64_t streams = s->streams - (t->readers || variant->gather);
+    int64_t scores = s->scored ? tiles * (tiles + 1) / 2 * 2 * FRAG : 0;
+
+    return streams * t->chunk * (s->width + PAD) + values + 2 * (s->row_factors * t->chunk + s->decay_factors) +
+           scores + (s->divided ? 2 * t->chunk : 0);
+}
+
+static void segment_sizes(const struct variant *variant, const struct matrix_shape *s, struct layout *layout)
+{
+    const struct tiles *t = &variant->tiles;
+    int64_t kept_groups = s->erasing ? divide_up(s->width, t->block_v) : 0;
+
+    layout->segment = (int64_t)s->value_groups * t->block_v * s->width;
+    layout->segment_kept = s->erasing ? (int64_t)s->width * s->width : s->decay_factors;
+    /* The first of two scans: what segments add, but the last, which nothing comes after; and where something is erased what they
+     * keep, but the first. */
+    layout->value_groups = (int)(variant->gather ? s->value_groups * (t->segments - 1) + kept_groups * (t->segments - 2)
+                                                 : s->value_groups * t->segments);
+    layout_constant(layout, "SEGMENT_STATE", layout->segment);
+    layout_constant(layout, "KEPT_WORDS", layout->segment_kept);
+    layout_constant(layout, "KEPT_GROUPS", kept_groups);
+}
+
+static void scan_sizes(const struct variant *variant, const struct matrix_shape *s, struct layout *layout)
+{
+    const struct tiles *t = &variant->tiles;
+    int out = variant_out(variant) == CLATTN_F32 ? 4 : 2, span = t->span * variant->engine->rows;
+    int value_pitch = (s->strips ? span : t->block_v) * out / 2 + PAD;
+    int output_columns = s->strips ? span : t->readers ? variant->engine->rows : t->block_v;
+    int output_pitch = output_columns + 2 * PAD / out; /* of numbers of the output's type */
+    int64_t strip = t->chunk * value_pitch, output = t->chunk * output_pitch * out / 2;
+    int64_t values = s->strips ? 0 : t->chunk * value_pitch;
+    int64_t stage = stage_size(variant, s, values);
+
+    layout_constant(layout, "VALUES", t->block_v);
+    layout_constant(layout, "VALUE_GROUPS", s->value_groups);
+    layout_constant(layout, "KT", s->width / t->key_split / TILE);
+    layout_constant(layout, "FIRST_STREAM", t->readers || variant->gather);
+    layout_constant(layout, "VALUE_PITCH", value_pitch);
+    layout_constant(layout, "OUTPUT_PITCH", output_pitch);
+    layout_constant(layout, "STAGE_VALUES", values);
+    layout_constant(layout, "DIVISORS", s->divided ? t->chunk : 0);
+    layout_constant(layout, "STAGE", stage);
+    layout_local(layout, "LOCAL_STAGES", t->stages * stage, NUMBER);
+    if (s->strips) {
+        layout_constant(layout, "STRIP", strip);
+        layout_local(layout, "LOCAL_STRIPS", t->value_tiles * strip, NUMBER);
+    }
+    if (t->readers) {
+        layout_constant(layout, "OUTPUT_STRIP", output);
+        layout_local(layout, "LOCAL_QUERIES", t->chunk * (s->width + PAD), NUMBER);
+        layout_local(layout, "LOCAL_OUTPUT_STRIPS", 2 * t->value_tiles * output, NUMBER);
+        layout_local(layout, "LOCAL_LEFT", t->value_tiles * (s->width / TILE) * FRAG, FLOAT);
+    }
+    layout_constant(layout, "KEPT_PITCH", KEPT_PITCH);
+    layout_constant(layout, "KEPT_TILE", TILE * KEPT_PITCH);
+    if (variant->gather && s->erasing)
+        layout_local(layout, "LOCAL_KEPT_TILES", t->value_tiles * TILE * KEPT_PITCH, NUMBER);
+    if (t->key_split > 1) {
+        layout_constant(layout, "SHARE_FLOATS", 2 * t->chunk * variant->engine->rows);
+        layout_local(layout, "LOCAL_SHARE",
+                     (int64_t)t->key_split * t->value_tiles * 2 * t->chunk * variant->engine->rows, FLOAT);
+    }
+    segment_sizes(variant, s, layout);
+}
+
+/* Of what prepare works with: the rows it reads, matrices as floats and as numbers of 16 bits, decays by channel. */
+struct prepared {
+    int pitch, matrix, number_pitch; /* of a matrix of floats; its floats; of one of numbers */
+    int64_t rows;                    /* numbers */
+    int decay_pitch, parts;
+};
+
+static struct prepared prepared_sizes(const struct variant *variant, const struct matrix_shape *s,
+                                      struct layout *layout)
 {
     int chunk = variant->tiles.chunk;
-    enum erase erase = variant->problem->rule->erase;
-    int64_t rows = erases[erase].tiles * chunk * (matrix_width(variant) + PAD);
-    int64_t solved = 2 * erases[erase].floats * chunk * (chunk + 4) + matrices(variant) * chunk * (chunk + PAD);
-    int64_t numbers = made(variant) ? rows + solved : rows > solved ? rows : solved;
-    int64_t floats = 3 * chunk;
+    struct prepared p = {.pitch = chunk + FLOAT_PAD,
+                         .matrix = chunk * (chunk + FLOAT_PAD),
+                         .number_pitch = chunk + PAD,
+                         .rows = (int64_t)s->tiles * chunk * (s->width + PAD),
+                         .decay_pitch = s->width + PAD,
+                         .parts = chunk * (chunk + 1) / 2 * SLICES};
 
-    floats += decayed(variant) ? chunk * (matrix_width(variant) + PAD) + chunk * (chunk + 1) * SLICES : 2 * chunk + 1;
-    return 2 * numbers + 4 * floats;
+    layout_constant(layout, "MP", p.pitch);
+    layout_constant(layout, "HP", p.number_pitch);
+    layout_constant(layout, "MATRIX_FLOATS", p.matrix);
+    layout_constant(layout, "ROWS_NUMBERS", p.rows);
+    if (s->decayed) {
+        layout_constant(layout, "DP", p.decay_pitch);
+        layout_constant(layout, "SLICES", SLICES);
+        layout_constant(layout, "PARTS", p.parts);
+    }
+    return p;
 }
 
-static int value_groups(const struct variant *variant)
+static void prepare_locals(const struct variant *variant, const struct matrix_shape *s, const struct prepared *p,
+                           struct layout *layout)
 {
-    return (variant->value_dim + variant->tiles.block_v - 1) / variant->tiles.block_v;
+    int chunk = variant->tiles.chunk;
+    int64_t solved = 2 * s->floats * p->matrix + s->matrices * chunk * p->number_pitch;
+
+    layout_local(layout, "LOCAL_TILES", s->made ? p->rows + solved : p->rows > solved ? p->rows : solved, NUMBER);
+    layout_local(layout, "LOCAL_NORMS", 2 * chunk, FLOAT);
+    layout_local(layout, "LOCAL_STRENGTH", chunk, FLOAT);
+    if (s->decayed) {
+        layout_local(layout, "LOCAL_DECAYS", chunk * p->decay_pitch + 2 * p->parts, FLOAT);
+        layout_local(layout, "LOCAL_STEEP", 1, FLOAT);
+    } else if (problem_decay(variant->problem) == DECAY_SCALAR) {
+        layout_local(layout, "LOCAL_DECAY_LOGS", chunk, FLOAT);
+        layout_local(layout, "LOCAL_DECAY_SUMS", chunk + 1, FLOAT);
+    }
 }
 
-int64_t matrix_segment_floats(const struct variant *variant)
+static void probe_sizes(struct layout *layout)
 {
-    return (int64_t)value_groups(variant) * variant->tiles.block_v * matrix_width(variant);
+    layout_constant(layout, "PROBE_PITCH", KEPT_PITCH);
+    layout_local(layout, "LOCAL_PROBE", TILE * KEPT_PITCH, 2 * NUMBER);
 }
 
-int64_t matrix_segment_kept_floats(const struct variant *variant)
-{
-    if (matrix_erasing(variant))
-        return (int64_t)matrix_width(variant) * matrix_width(variant);
-    return decayed(variant) ? matrix_width(variant) : 4;
-}
+/* ---- Layout ------------------------------------------------------------------------------------------------------- */
 
-/* Groups of the first of two scans: what segments add, but the last, which nothing comes after; and where something is erased what
- * they keep, but the first. */
-static int gathering_groups(const struct variant *variant)
+static void lay_out(const struct variant *variant, struct layout *layout)
 {
     const struct tiles *t = &variant->tiles;
-    int kept = matrix_erasing(variant) ? (matrix_width(variant) + t->block_v - 1) / t->block_v : 0;
+    const struct matrix_shape s = matrix_shape(variant);
+    struct prepared prepared;
 
-    return value_groups(variant) * (t->segments - 1) + kept * (t->segments - 2);
-}
-
-int matrix_groups(const struct variant *variant)
-{
-    if (variant->kernel != KERNEL_SCAN_MATRIX)
-        return 1;
-    return variant->gather ? gathering_groups(variant) : value_groups(variant) * variant->tiles.segments;
-}
-
-static int64_t kernel_bytes(const struct variant *variant)
-{
-    switch (variant->kernel) {
-    case KERNEL_SCAN_MATRIX: return scan_bytes(variant);
-    case KERNEL_PREPARE_MATRIX: return prepare_bytes(variant);
-    case KERNEL_PREPARE_FACTORS: return 4 * variant->tiles.group;
-    case KERNEL_PROBE_MATRIX:
-    case KERNEL_PREPARE:
-    case KERNEL_SCAN:
-    case KERNEL_RECURRENT:
-    case KERNEL_STABILIZE:
-    case KERNEL_COUNT: break;
+    layout->options = variant->engine->options;
+    layout->any_group =
+        1; /* NVIDIA says 256 of every kernel, and runs these in the larger groups they are compiled for */
+    layout->local_bytes = (size_t)(variant->engine->scratch * t->group);
+    layout_constant(layout, "FRAG", FRAG);
+    layout_constant(layout, "VALUE_TILES", t->value_tiles);
+    layout_constant(layout, "KEY_SPLIT", t->key_split);
+    layout_constant(layout, "STAGES", t->stages);
+    layout_constant(layout, "LOADERS", t->loaders);
+    layout_constant(layout, "READERS", t->readers * t->value_tiles);
+    layout_constant(layout, "SEGMENTS", t->segments);
+    layout_constant(layout, "SPAN", t->span);
+    layout_constant(layout, "DEPTH", s.depth);
+    if (variant->kernel == KERNEL_PROBE_MATRIX) {
+        probe_sizes(layout);
+        engine_headers(variant, layout);
+        return;
     }
-    return 0;
+    chunk_sizes(variant, &s, layout);
+    prepared = prepared_sizes(variant, &s, layout);
+    shared_headers(variant, &s, layout);
+    if (variant->kernel == KERNEL_SCAN_MATRIX) {
+        scan_sizes(variant, &s, layout);
+        scan_headers(variant, &s, layout);
+    } else if (variant->kernel == KERNEL_PREPARE_MATRIX)
+        prepare_locals(variant, &s, &prepared, layout);
+    else {
+        layout_local(layout, "LOCAL_LOGS", t->group, FLOAT);
+        layout->slots = t->group / t->chunk; /* a work-item a row */
+    }
 }
 
-size_t matrix_local_bytes(const struct variant *variant)
+static void describe(struct text *text, const struct variant *variant, const struct layout *layout)
 {
-    return (size_t)(variant->engine->scratch * variant->tiles.group + kernel_bytes(variant));
+    const struct tiles *t = &variant->tiles;
+
+    text_format(text, "  %-10s group %d, chunk %d", kernel_name(variant->kernel), t->group, t->chunk);
+    if (variant->kernel == KERNEL_SCAN_MATRIX)
+        text_format(text,
+                    ", value tile %d by %d sub-groups, key split %d, readers %d, loaders %d, depth %d, stages %d, "
+                    "segments %d%s",
+                    t->block_v, t->value_tiles, t->key_split, t->readers * t->value_tiles, t->loaders,
+                    matrix_shape(variant).depth, t->stages, t->segments, variant->gather ? ", gathers" : "");
+    text_format(text, ", local %zu bytes\n", layout->local_bytes);
 }
 
-int64_t matrix_record_floats(const struct variant *variant)
-{
-    int64_t chunk = variant->tiles.chunk;
-    int64_t factors = factor_floats(variant) + (matrix_scored(variant) ? 4 * chunk : 0);
-
-    return matrices(variant) * chunk * chunk / 2 + factors;
-}
-
-int64_t matrix_row_floats(const struct variant *variant)
-{
-    int64_t values = variant->problem->rule->write == WRITE_GATED ? round_up(variant->problem->desc.value_dim, 8) : 0;
-
-    return made(variant) ? variant->tiles.chunk * (streams(variant) * (int64_t)matrix_width(variant) + values) / 2 : 0;
-}
-
-int matrix_most_chunk(const struct variant *variant)
-{
-    return decayed(variant) ? MATRIX_TILE : erases[variant->problem->rule->erase].most_chunk;
-}
-
-int matrix_readers(const struct variant *variant)
-{
-    return erases[variant->problem->rule->erase].readers;
-}
+const struct family family_matrix = {matrix_heuristic, matrix_complete, lay_out, describe, 1};

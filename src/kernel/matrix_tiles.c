@@ -22,22 +22,23 @@ static int takes(const struct variant *variant)
 }
 
 /* Whether sub-groups of their own may make the output. */
-static int reads_apart(const struct variant *variant)
+static int reads_apart(const struct variant *variant, const struct matrix_shape *s)
 {
     const struct tiles *t = &variant->tiles;
 
     return variant->kernel == KERNEL_SCAN_MATRIX && !variant->gather && variant->engine->readers && t->loaders > 0 &&
-           t->stages == 2 && t->key_split == 1 && matrix_readers(variant) > 0;
+           t->stages == 2 && t->key_split == 1 && s->may_read > 0;
 }
 
 /* The work-items of a group, and how its sub-groups stand. */
 static void cut_group(struct variant *variant)
 {
     const struct engine *engine = variant->engine;
+    const struct matrix_shape s = matrix_shape(variant);
     struct tiles *t = &variant->tiles;
 
-    t->readers = t->readers && reads_apart(variant);
-    t->span = matrix_strips(variant) && t->block_v >= SIDE_BY_SIDE * engine->span * engine->rows ? engine->span : 1;
+    t->readers = t->readers && reads_apart(variant, &s);
+    t->span = s.strips && t->block_v >= SIDE_BY_SIDE * engine->span * engine->rows ? engine->span : 1;
     t->value_tiles = t->block_v / (engine->rows * t->span);
     if (variant->kernel == KERNEL_SCAN_MATRIX)
         t->group = engine->lanes * ((t->key_split + t->readers) * t->value_tiles + t->loaders);
@@ -53,6 +54,11 @@ static int few_registers(const struct variant *variant)
     return variant->engine->chunk == TILE;
 }
 
+static int fits(const struct device *device, const struct variant *variant)
+{
+    return kernel_layout(variant).local_bytes <= device->info.local_memory;
+}
+
 /* Into how many segments a sequence is cut by rule of thumb: at least `least`, or none; at most `most`, of `chunks` or more; and the
  * most columns of a group. A rule that erases scans twice with a matrix beside, and each segment joins those before it. */
 static const struct {
@@ -64,7 +70,7 @@ static int segments_possible(const struct variant *variant)
 {
     int whole = variant->tiles.key_split == 1 && variant->engine->rows == TILE;
 
-    return variant->problem->desc.steps == 1 && (whole || !matrix_erasing(variant));
+    return variant->problem->desc.steps == 1 && (whole || variant->problem->rule->erase == ERASE_NONE);
 }
 
 /* Whether twice as many segments of so many tokens would still have that many chunks each. */
@@ -76,19 +82,19 @@ static int long_enough(const struct variant *variant, int64_t tokens, int segmen
 clattn_status matrix_complete(const struct device *device, struct variant *variant)
 {
     struct tiles *t = &variant->tiles;
-    int columns = round_up(variant->value_dim, TILE);
+    int columns = round_up(variant_values(variant), TILE);
 
     t->block_v = t->block_v < columns ? t->block_v : columns;
     while (t->segments > 1 && (!segments_possible(variant) ||
                                !long_enough(variant, variant->problem->desc.seq_len, t->segments / 2, LEAST_SEGMENT)))
         t->segments /= 2;
     cut_group(variant);
-    if (matrix_local_bytes(variant) > device->info.local_memory) {
+    if (!fits(device, variant)) {
         t->readers = 0;
         cut_group(variant);
     }
-    return t->chunk <= matrix_most_chunk(variant) && (size_t)t->group <= device->info.max_work_group &&
-                   matrix_local_bytes(variant) <= device->info.local_memory
+    return t->chunk <= matrix_shape(variant).most_chunk && (size_t)t->group <= device->info.max_work_group &&
+                   fits(device, variant)
                ? CLATTN_SUCCESS
                : CLATTN_UNSUPPORTED;
 }
@@ -96,9 +102,7 @@ clattn_status matrix_complete(const struct device *device, struct variant *varia
 /* Whether scans of that many value columns and segments give nearly every compute unit a group. */
 static int fills(const struct device *device, const struct variant *variant, int columns, int segments)
 {
-    const clattn_plan_desc *desc = &variant->problem->desc;
-    int64_t sequences = desc->flags & CLATTN_CU_SEQLENS ? desc->sequences : desc->batch;
-    int64_t groups = sequences * desc->heads * ((variant->value_dim + columns - 1) / columns) * segments;
+    int64_t groups = problem_heads(variant->problem) * divide_up(variant_values(variant), columns) * segments;
 
     return groups * 10 >= (int64_t)device->info.compute_units * FILLED;
 }
@@ -109,7 +113,7 @@ static void cut_sequence(const struct device *device, struct variant *variant, i
     const clattn_plan_desc *desc = &variant->problem->desc;
     int64_t tokens = desc->flags & CLATTN_CU_SEQLENS ? desc->seq_len / desc->sequences : desc->seq_len;
     struct tiles *t = &variant->tiles;
-    int kind = matrix_erasing(variant);
+    int kind = variant->problem->rule->erase != ERASE_NONE;
     int side_by_side = columns == TILE ? NARROW : 1;
 
     while (!fills(device, variant, columns, t->segments / side_by_side) && t->segments < cuts[kind].most &&
@@ -123,15 +127,16 @@ static void cut_sequence(const struct device *device, struct variant *variant, i
  * matrix larger than the state, for one. */
 static int segment_columns(const struct device *device, struct variant *variant, int columns)
 {
-    int most = few_registers(variant) ? MOST_VALUES : cuts[matrix_erasing(variant)].columns;
+    const struct matrix_shape s = matrix_shape(variant);
+    int most = few_registers(variant) ? MOST_VALUES : cuts[s.erasing].columns;
 
-    if (!segments_possible(variant) || (matrix_erasing(variant) && 2 * variant->value_dim < matrix_width(variant)))
+    if (!segments_possible(variant) || (s.erasing && 2 * variant_values(variant) < s.width))
         return 0;
-    if (columns < variant->value_dim)
+    if (columns < variant_values(variant))
         columns *= 2;
     columns = columns < most ? columns : most;
     cut_sequence(device, variant, columns);
-    return matrix_erasing(variant) && variant->tiles.segments == 1 ? 0 : columns;
+    return s.erasing && variant->tiles.segments == 1 ? 0 : columns;
 }
 
 /* As many value columns a group as leave nearly every compute unit one, for its chunks are then fetched the fewest times. Where
@@ -140,7 +145,7 @@ static int value_columns(const struct device *device, struct variant *variant)
 {
     int columns = MOST_VALUES, least = few_registers(variant) ? 2 * TILE : TILE, cut;
 
-    while (columns > TILE && columns / 2 >= variant->value_dim)
+    while (columns > TILE && columns / 2 >= variant_values(variant))
         columns /= 2;
     if (fills(device, variant, columns, 1))
         return columns;
@@ -183,24 +188,23 @@ static clattn_status cut_to_fit(const struct device *device, struct variant *var
     for (int columns = value_columns(device, variant); columns >= TILE; columns /= 2)
         for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
             t->stages = ways[i].stages;
-            t->readers = ways[i].readers && matrix_readers(variant) > 1;
+            t->readers = ways[i].readers && matrix_shape(variant).may_read > 1;
             cut_values(variant, columns);
-            if (matrix_local_bytes(variant) <= device->info.local_memory)
+            if (fits(device, variant))
                 return CLATTN_SUCCESS;
         }
     return CLATTN_UNSUPPORTED;
 }
 
-clattn_status matrix_tiles(const struct device *device, struct variant *variant)
+clattn_status matrix_heuristic(const struct device *device, struct variant *variant, int most_group)
 {
     const clattn_plan_desc *desc = &variant->problem->desc;
-    int most = matrix_most_chunk(variant), usual = most < variant->engine->chunk ? most : variant->engine->chunk;
+    int most = matrix_shape(variant).most_chunk, usual = most < variant->engine->chunk ? most : variant->engine->chunk;
     struct tiles *t = &variant->tiles;
 
+    (void)most_group; /* the words decide it */
     *t = (struct tiles){.vec = 4,
-                        .block_k = 16,
                         .chunk = desc->chunk != 0 ? desc->chunk : usual,
-                        .lanes_k = 1,
                         .segments = 1,
                         .sub_group = device->sub_group,
                         .key_split = key_split(variant)};

@@ -180,6 +180,11 @@ struct extent problem_most(const struct problem *problem)
     return (struct extent){desc->batch, desc->seq_len, packed ? desc->sequences : desc->batch};
 }
 
+int64_t problem_heads(const struct problem *problem)
+{
+    return problem_most(problem).sequences * problem->desc.heads;
+}
+
 /* A number that stands for the plan's is `whole`. */
 static clattn_status take_length(int64_t asked, int64_t whole, int64_t most, const char *name, int64_t *length,
                                  const struct log *log)

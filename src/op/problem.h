@@ -38,6 +38,9 @@ enum decay problem_decay(const struct problem *problem);
 int problem_normalized(const struct problem *problem);
 int problem_stabilized(const struct problem *problem);
 
+/* Heads of all sequences together: what devices have work for at once. */
+int64_t problem_heads(const struct problem *problem);
+
 void problem_operand_info(const struct problem *problem, const struct extent *extent, const struct operand_row *row,
                           clattn_operand_info *info);
 

@@ -3,7 +3,7 @@
 #include "plan/plan.h"
 
 #include "device/program.h"
-#include "plan/tuning.h"
+#include "tune/tiles.h"
 #include "tune/tuning_layers.h"
 
 #include <stdlib.h>
@@ -13,12 +13,7 @@ static const struct solver *const solvers[] = {&solver_matrix_scan, &solver_chun
 
 enum { SOLVER_COUNT = sizeof solvers / sizeof *solvers };
 
-const struct solver *solver_at(int index)
-{
-    return index < SOLVER_COUNT ? solvers[index] : NULL;
-}
-
-const struct solver *solver_find(const char *name)
+static const struct solver *solver_find(const char *name)
 {
     for (int i = 0; i < SOLVER_COUNT; i++)
         if (strcmp(solvers[i]->name, name) == 0)
@@ -28,68 +23,38 @@ const struct solver *solver_find(const char *name)
 
 /* ---- One try ------------------------------------------------------------------------------------------------------ */
 
-static void describe_problem(struct text *text, const struct clattn_plan *plan, const char *tiles_by)
+/* The tiles of a try: those of a measured entry, or by rule of thumb in groups of at most so many work-items. */
+struct choice {
+    const struct solver *solver;
+    const struct tuned *tuned; /* NULL: rule of thumb */
+    int most_group;
+    const char *tiles_by;
+};
+
+static clattn_status try(struct clattn_plan *plan, const struct choice *choice)
 {
-    const clattn_plan_desc *d = &plan->problem.desc;
-
-    text_format(text, "%s %s, B=%lld T=%lld H=%lld HQ=%lld K=%lld V=%lld, on %s\n", plan->problem.rule->name,
-                dtype_name(d->dtype), (long long)d->batch, (long long)d->seq_len, (long long)d->heads,
-                (long long)d->qk_heads, (long long)d->key_dim, (long long)d->value_dim,
-                plan->context->device.info.name);
-    text_format(text, "solver %s, tiles by %s\n", plan->solver->name, tiles_by);
-}
-
-static void describe_workspace(struct text *text, const struct clattn_plan *plan)
-{
-    static const char *const names[SECTION_COUNT] = {"records", "rows",     "segments",   "kept by segments",
-                                                     "decay",   "strength", "stabilizer", "denominators"};
-
-    for (int i = 0; i < SECTION_COUNT; i++)
-        if (plan->section_floats[i] > 0)
-            text_format(text, "  workspace: %s at float %lld\n", names[i], (long long)plan->section_at[i]);
-    text_format(text, "  workspace: %lld bytes\n", (long long)plan->workspace_floats * 4);
-}
-
-static clattn_status add_stabilize(struct clattn_plan *plan, int most_group, struct text *description)
-{
-    struct variant variant = plan_variant(plan, KERNEL_STABILIZE, (struct pass){0});
-
-    if (!problem_stabilized(&plan->problem))
-        return CLATTN_SUCCESS;
-    return plan_add(plan, &variant, (struct pass){0}, GRID_SEQUENCES, most_group, description);
-}
-
-/* plan->solver with plan->tuned, in groups of at most most_group work-items. */
-static clattn_status try_solver(struct clattn_plan *plan, int most_group, const char *tiles_by)
-{
-    struct text text = {0};
-    clattn_status status;
-
-    plan_drop_launches(plan);
-    describe_problem(&text, plan, tiles_by);
-    plan_reserve_rows(plan);
-    status = add_stabilize(plan, most_group, &text);
-    if (status == CLATTN_SUCCESS)
-        status = plan->solver->add(plan, most_group, &text);
-    describe_workspace(&text, plan);
-    free(plan->description);
-    plan->description = text_take(&text);
-    if (status == CLATTN_SUCCESS && plan->description == NULL)
-        status = CLATTN_OUT_OF_MEMORY;
-    return status;
+    free(plan->tiles_by);
+    plan->tiles_by = text_copy(choice->tiles_by);
+    if (plan->tiles_by == NULL)
+        return CLATTN_OUT_OF_MEMORY;
+    return plan_bind(plan, choice->solver, choice->tuned, NULL, choice->most_group);
 }
 
 /* The same, and then the self-test. */
-static clattn_status try_tested(struct clattn_plan *plan, int most_group, const char *tiles_by)
+static clattn_status try_tested(struct clattn_plan *plan, const struct choice *choice)
 {
     clattn_status status;
 
-    TRY(try_solver(plan, most_group, tiles_by));
+    TRY(try(plan, choice));
+    if (!plan->context->self_test)
+        return CLATTN_SUCCESS;
     status = plan_self_test(plan);
+    if (status == CLATTN_UNSUPPORTED)
+        plan->rejected++;
     if (status != CLATTN_SUCCESS)
         log_line(&plan->context->log, CLATTN_LOG_WARNING, "%s on %s: solver %s, tiles by %s, %s",
-                 plan->problem.rule->name, plan->context->device.info.name, plan->solver->name, tiles_by,
-                 status == CLATTN_UNSUPPORTED ? SOLVER_TURNED_DOWN : "cannot be run: not used this time");
+                 plan->problem.rule->name, plan->context->device.info.name, choice->solver->name, choice->tiles_by,
+                 status == CLATTN_UNSUPPORTED ? "gives wrong results: not used" : "cannot be run: not used this time");
     return status;
 }
 
@@ -108,17 +73,18 @@ static clattn_status graver(clattn_status before, clattn_status status)
 /* ---- All tries ---------------------------------------------------------------------------------------------------- */
 
 /* Halves the groups until the device takes the kernels. */
-static clattn_status solve_by_thumb(struct clattn_plan *plan)
+static clattn_status solve_by_thumb(struct clattn_plan *plan, const struct solver *solver,
+                                    clattn_status (*attempt)(struct clattn_plan *plan, const struct choice *choice))
 {
     const clattn_device_info *info = &plan->context->device.info;
-    int most_group = info->max_work_group < 256 ? (int)info->max_work_group : 256;
+    struct choice choice = {solver, NULL, info->max_work_group < 256 ? (int)info->max_work_group : 256,
+                            "rule of thumb"};
     clattn_status status = CLATTN_UNSUPPORTED;
 
-    plan->tuned.solver = NULL;
     do {
-        status = graver(status, try_tested(plan, most_group, "rule of thumb"));
-        most_group /= 2;
-    } while (may_go_on(status) && most_group >= 1 && !plan->context->device.serial);
+        status = graver(status, attempt(plan, &choice));
+        choice.most_group /= 2;
+    } while (may_go_on(status) && choice.most_group >= 1 && !plan->context->device.serial);
     return status;
 }
 
@@ -129,29 +95,27 @@ static const struct tuning_entry *find_entry(const struct clattn_plan *plan, con
 
     if (plan->problem.desc.chunk != 0)
         return NULL;
-    return tuning_find(context, &plan->problem, solver, context->self_test, layer);
+    return tuning_find(context, &plan->problem, space_find(solver->name), context->self_test, layer);
 }
 
 static clattn_status solve(struct clattn_plan *plan, const struct solver *solver)
 {
     int layer;
     const struct tuning_entry *entry = find_entry(plan, solver, &layer);
-    const char *from;
 
-    plan->solver = solver;
     if (entry != NULL && tuning_is_near(entry, plan->context, &plan->problem)) {
-        plan->tuned = entry->tuned;
-        from = tuning_layer_name(&plan->context->tuning, layer);
-        if (try_tested(plan, (int)plan->context->device.info.max_work_group, from) == CLATTN_SUCCESS)
+        const struct choice choice = {solver, &entry->tuned, (int)plan->context->device.info.max_work_group,
+                                      tuning_layer_name(plan->context->tuning, layer)};
+        if (try_tested(plan, &choice) == CLATTN_SUCCESS)
             return CLATTN_SUCCESS;
     }
-    return solve_by_thumb(plan);
+    return solve_by_thumb(plan, solver, try_tested);
 }
 
 /* Whether the device can have the solver's default. */
 static int may_apply(const struct clattn_plan *plan, const struct solver *solver)
 {
-    const struct tuned usual = tuned_default(solver);
+    const struct tuned usual = tuned_default(space_find(solver->name));
     struct tiles tiles[KERNEL_COUNT];
 
     return tuning_point_tiles(plan->context, &plan->problem, &usual, tiles);
@@ -213,33 +177,21 @@ static clattn_status choose(struct clattn_plan *plan)
     return status;
 }
 
-/* Exactly what is asked for. */
-static clattn_status take(struct clattn_plan *plan, const struct solver *solver, const struct tuned *tuned)
+/* Exactly what is asked for; a point of nothing is the rule of thumb's. */
+static clattn_status take(struct clattn_plan *plan, const struct tuned *forced)
 {
-    plan->solver = solver;
-    if (tuned != NULL)
-        plan->tuned = *tuned;
-    return try_solver(plan, (int)plan->context->device.info.max_work_group, "the caller");
+    const struct solver *solver = solver_find(forced->space->name);
+    const struct choice choice = {solver, forced, (int)plan->context->device.info.max_work_group, "the caller"};
+
+    return tuned_is_default(forced) ? solve_by_thumb(plan, solver, try) : try(plan, &choice);
 }
 
-static int is_default(const struct tuned *tuned)
+clattn_status plan_choose(struct clattn_plan *plan, const struct tuned *forced, const clattn_plan *like)
 {
-    for (int i = 0; i < MAX_PARAMETERS; i++)
-        if (tuned->values[i] != BY_THUMB)
-            return 0;
-    return 1;
-}
-
-clattn_status plan_choose(struct clattn_plan *plan)
-{
-    if (plan->like != NULL)
-        return take(plan, plan->like->solver, NULL);
-    if (plan->forced != NULL && !is_default(plan->forced))
-        return take(plan, plan->forced->solver, plan->forced);
-    if (plan->forced != NULL) {
-        plan->solver = plan->forced->solver;
-        return solve_by_thumb(plan);
-    }
+    if (like != NULL)
+        return plan_bind(plan, like->solver, NULL, &like->recipe, 0);
+    if (forced != NULL)
+        return take(plan, forced);
     TRY(choose(plan));
     program_keep(plan->context);
     return CLATTN_SUCCESS;

@@ -1,4 +1,6 @@
-#include "plan/context.h"
+#include "device/context.h"
+
+#include "tune/tuning_layers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,7 +69,10 @@ static clattn_status read_surroundings(clattn_context *context, const clattn_con
     const char *test = getenv("CLATTN_SELF_TEST");
 
     context->self_test = test == NULL || strcmp(test, "0") != 0;
-    tuning_layers_load(&context->tuning, &context->device, &context->log);
+    context->tuning = calloc(1, sizeof *context->tuning);
+    if (context->tuning == NULL)
+        return CLATTN_OUT_OF_MEMORY;
+    tuning_layers_load(context->tuning, &context->device, &context->log);
     return cache_init(&context->cache, desc);
 }
 
@@ -127,7 +132,9 @@ void clattn_context_destroy(clattn_context *context)
     if (context->cl != NULL)
         context->device.cl->ReleaseContext(context->cl);
     cache_free(&context->cache);
-    tuning_layers_free(&context->tuning);
+    if (context->tuning != NULL)
+        tuning_layers_free(context->tuning);
+    free(context->tuning);
     free(context->verdicts);
     lock_destroy(&context->probe_lock);
     lock_destroy(&context->lock);
@@ -160,8 +167,8 @@ clattn_status clattn_context_set_tuning(clattn_context *context, const char *jso
             snprintf(why, sizeof why, "has %d entries that are not understood", left_out);
         return FAIL(&context->log, INVALID_ARGUMENT, "the tuning text %s", why);
     }
-    tuning_table_free(&context->tuning.tables[LAYER_APPLICATION]);
-    context->tuning.tables[LAYER_APPLICATION] = table;
+    tuning_table_free(&context->tuning->tables[LAYER_APPLICATION]);
+    context->tuning->tables[LAYER_APPLICATION] = table;
     return CLATTN_SUCCESS;
 }
 

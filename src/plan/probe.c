@@ -70,16 +70,19 @@ static int probe(clattn_context *context, const struct problem *problem)
     struct variant variant = {.kernel = KERNEL_PROBE_MATRIX,
                               .problem = problem,
                               .engine = context->engine,
-                              .gate = "f32",
-                              .out = "f32",
+                              .normalizer = 1, /* what leaves floats */
                               .tiles = {.group = context->engine->lanes,
                                         .vec = 4,
                                         .chunk = SIDE,
-                                        .block_k = SIDE,
+                                        .block_v = SIDE,
+                                        .key_split = 1,
+                                        .segments = 1,
+                                        .span = 1,
                                         .sub_group = context->device.sub_group}};
     float product[NUMBERS] = {0};
     cl_kernel kernel;
-    clattn_status status = kernel_create(context, &variant, &kernel, NULL);
+    const struct layout layout = kernel_layout(&variant);
+    clattn_status status = kernel_create(context, &variant, &layout, &kernel, NULL);
 
     if (status != CLATTN_SUCCESS)
         return 0;

@@ -3,7 +3,7 @@
  * with ENGINE the kernels are those of that matrix engine, of all rules or, without their options, of those named, and one rule's in f16. No OpenCL is needed: the plans are made on a table of functions that
  * only notes the sources. */
 #include "check/check.h"
-#include "plan/context.h"
+#include "device/context.h"
 #include "op/problem.h"
 
 #include <stdio.h>

@@ -1,10 +1,11 @@
-/* The parameters that a solver leaves to tuning. Each solver declares its own beside its code. */
+/* The parameters that solvers leave to tuning: a space a solver. */
 #ifndef CLATTN_SRC_SPACE_H
 #define CLATTN_SRC_SPACE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
-enum { MAX_PARAMETERS = 16, MAX_VALUES = 8, BY_THUMB = -1 };
+enum { MAX_PARAMETERS = 16, MAX_VALUES = 8, MAX_SPACES = 8, BY_THUMB = -1 };
 
 /* One number: a field of struct tiles in one or more kernels. */
 struct parameter {
@@ -14,18 +15,28 @@ struct parameter {
     int values[MAX_VALUES + 1]; /* worth trying, rising; closed by BY_THUMB */
 };
 
-struct solver;
+struct space {
+    const char *name;                   /* the solver's */
+    const struct parameter *parameters; /* closed by a row without name */
+    int64_t tuned_rows;                 /* tokens of the sequences that it is tuned with */
+};
+
+/* Every space, by number, in no order that means anything; NULL past the last. */
+const struct space *space_at(int index);
+/* By the solver's name; NULL. */
+const struct space *space_find(const char *name);
 
 /* A point of a solver's space. */
 struct tuned {
-    const struct solver *solver;
-    int values[MAX_PARAMETERS]; /* of solver->parameters; BY_THUMB: the rule of thumb's */
+    const struct space *space;
+    int values[MAX_PARAMETERS]; /* of space->parameters; BY_THUMB: the rule of thumb's */
 };
 
 /* All by rule of thumb. */
-struct tuned tuned_default(const struct solver *solver);
+struct tuned tuned_default(const struct space *space);
+int tuned_is_default(const struct tuned *tuned);
 /* The kernels that a solver has parameters for: bits 1 << KERNEL_…. */
-unsigned solver_kernels(const struct solver *solver);
+unsigned space_kernels(const struct space *space);
 /* Whether value is one of the parameter's. */
 int parameter_has(const struct parameter *parameter, int value);
 

@@ -1,9 +1,7 @@
 #include "tune/tuning_layers.h"
 
-#include "base/embedded.h"
 #include "base/file.h"
-#include "kernel/matrix.h"
-#include "plan/plan.h"
+#include "kernel/kernel.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,30 +63,30 @@ static void strip(char *text)
 }
 
 /* What a scan on a matrix engine may be composed of, as its tiles are. The plain kernels' words do not depend on them. */
+#define TILES                                                                                                          \
+    .group = 1, .vec = 4, .chunk = 16, .block_k = 16, .block_v = 16, .lanes_k = 1, .value_tiles = 1, .span = 1,        \
+    .stages = 2
 static const struct variant compositions[] = {
-    {.tiles = {.key_split = 1, .segments = 1}},
-    {.tiles = {.key_split = 1, .segments = 1, .readers = 1}},
-    {.tiles = {.key_split = 2, .segments = 2}},
-    {.tiles = {.key_split = 1, .segments = 2}, .gather = 1},
+    {.tiles = {TILES, .key_split = 1, .segments = 1}},
+    {.tiles = {TILES, .key_split = 1, .segments = 1, .readers = 1}},
+    {.tiles = {TILES, .key_split = 2, .segments = 2}},
+    {.tiles = {TILES, .key_split = 1, .segments = 2}, .gather = 1},
 };
 
 /* A kernel's words for the problem, however its tiles are, after a hash. */
 static struct hash hash_words(struct hash hash, const clattn_context *context, const struct problem *problem,
                               enum kernel_id id)
 {
-    size_t count = id == KERNEL_SCAN_MATRIX ? sizeof compositions / sizeof *compositions : 1;
+    int matrix = kernel_family(id)->needs_engine;
+    size_t count = matrix ? sizeof compositions / sizeof *compositions : 1;
 
-    if (matrix_kernel(id) && context->engine == NULL)
+    if (matrix && context->engine == NULL)
         return hash;
     for (size_t i = 0; i < count; i++) {
         struct variant variant = compositions[i];
         char *words;
         variant.kernel = id;
         variant.problem = problem;
-        variant.out = dtype_name(problem->desc.dtype);
-        variant.value = "value_plain.clh";
-        variant.output = "output_plain.clh";
-        variant.value_dim = (int)problem->desc.value_dim;
         variant.engine = context->engine;
         words = kernel_words(&variant);
         if (words != NULL) {
@@ -101,8 +99,7 @@ static struct hash hash_words(struct hash hash, const clattn_context *context, c
 }
 
 /* The solver's kernels for the group's representative. */
-static struct hash kernel_hash(const clattn_context *context, const struct problem *problem,
-                               const struct solver *solver)
+static struct hash kernel_hash(const clattn_context *context, const struct problem *problem, const struct space *space)
 {
     clattn_plan_desc desc = {.rule = tuning_representative(problem),
                              .dtype = problem->desc.dtype,
@@ -116,13 +113,13 @@ static struct hash kernel_hash(const clattn_context *context, const struct probl
     if (problem_init(&usual, &desc, NULL) != CLATTN_SUCCESS)
         return hash;
     for (int id = 0; id < KERNEL_COUNT; id++)
-        if (solver_kernels(solver) >> id & 1)
+        if (space_kernels(space) >> id & 1)
             hash = hash_words(hash, context, &usual, (enum kernel_id)id);
     return hash;
 }
 
 void tuning_key(struct tuning_entry *entry, const clattn_context *context, const struct problem *problem,
-                const struct solver *solver)
+                const struct space *space)
 {
     const struct device *device = &context->device;
     char name[HASH_DIGITS];
@@ -133,12 +130,12 @@ void tuning_key(struct tuning_entry *entry, const clattn_context *context, const
     snprintf(entry->driver, sizeof entry->driver, "%s", device->info.driver);
     tuning_group(problem, entry->group);
     snprintf(entry->dtype, sizeof entry->dtype, "%s", dtype_name(problem->desc.dtype));
-    snprintf(entry->solver, sizeof entry->solver, "%s", solver->name);
-    snprintf(entry->kernel, sizeof entry->kernel, "%s", hash_name(kernel_hash(context, problem, solver), name));
+    snprintf(entry->solver, sizeof entry->solver, "%s", space->name);
+    snprintf(entry->kernel, sizeof entry->kernel, "%s", hash_name(kernel_hash(context, problem, space), name));
     entry->key_dim = problem->desc.key_dim;
     entry->value_dim = problem->desc.value_dim;
     entry->heads = bucket(problem);
-    entry->tuned = tuned_default(solver);
+    entry->tuned = tuned_default(space);
 }
 
 /* ---- Layers ------------------------------------------------------------------------------------------------------- */
@@ -164,10 +161,8 @@ static void load_shipped(struct tuning_layers *layers, const struct device *devi
 {
     char why[96];
 
-    for (size_t i = 0; i < embedded_count; i++)
-        if (strcmp(embedded_files[i].name, "shipped.json") == 0)
-            tuning_table_parse(&layers->tables[LAYER_SHIPPED], (const char *)embedded_files[i].text, device->info.name,
-                               why, sizeof why);
+    tuning_table_parse(&layers->tables[LAYER_SHIPPED], (const char *)embedded_files[FILE_shipped].text,
+                       device->info.name, why, sizeof why);
 }
 
 void tuning_layers_load(struct tuning_layers *layers, const struct device *device, const struct log *log)
@@ -192,7 +187,11 @@ void tuning_layers_free(struct tuning_layers *layers)
 
 const char *tuning_layer_name(const struct tuning_layers *layers, int layer)
 {
-    return layer == LAYER_APPLICATION ? "the application" : layer == LAYER_FILE ? layers->path : "the shipped table";
+    const char *const names[] = {[LAYER_APPLICATION] = "the application",
+                                 [LAYER_FILE] = layers->path != NULL ? layers->path : "the user's file",
+                                 [LAYER_SHIPPED] = "the shipped table"};
+
+    return names[layer];
 }
 
 /* ---- Finding ------------------------------------------------------------------------------------------------------ */
@@ -234,9 +233,9 @@ static const struct tuning_entry *find_in(const struct tuning_table *table, cons
 }
 
 const struct tuning_entry *tuning_find(const clattn_context *context, const struct problem *problem,
-                                       const struct solver *solver, int any_driver, int *layer)
+                                       const struct space *space, int any_driver, int *layer)
 {
-    const struct tuning_table *tables = context->tuning.tables;
+    const struct tuning_table *tables = context->tuning->tables;
     const struct tuning_entry *entry = NULL;
     struct tuning_entry key;
 
@@ -245,7 +244,7 @@ const struct tuning_entry *tuning_find(const clattn_context *context, const stru
             break;
     if (*layer == LAYER_COUNT)
         return NULL;
-    tuning_key(&key, context, problem, solver);
+    tuning_key(&key, context, problem, space);
     for (*layer = 0; *layer < LAYER_COUNT && entry == NULL; ++*layer)
         entry = find_in(&tables[*layer], &key, any_driver);
     --*layer;

@@ -23,7 +23,7 @@ const char *tuning_layer_name(const struct tuning_layers *layers, int layer);
 /* The best entry for a problem and solver: its kernels as they are now, the nearest number of heads; the driver's own entry
  * before another's, which counts only with any_driver. NULL when there is none. */
 const struct tuning_entry *tuning_find(const clattn_context *context, const struct problem *problem,
-                                       const struct solver *solver, int any_driver, int *layer);
+                                       const struct space *space, int any_driver, int *layer);
 
 /* Whether the entry's tiles are for so many heads too: what is best for few groups is not for many, unless a group is one
  * work-item. The lengths at which solvers begin hold further. */
@@ -31,7 +31,7 @@ int tuning_is_near(const struct tuning_entry *entry, const clattn_context *conte
 
 /* The key of a problem on a context's device: every field of the key filled. */
 void tuning_key(struct tuning_entry *entry, const clattn_context *context, const struct problem *problem,
-                const struct solver *solver);
+                const struct space *space);
 
 /* "scalar+key": decay and erase. Rules of a group differ in words that cost little. */
 const char *tuning_group(const struct problem *problem, char name[32]);

@@ -1,7 +1,7 @@
 #include "tune/tuning_table.h"
 
 #include "base/file.h"
-#include "plan/plan.h"
+#include "base/text.h"
 #include "base/system.h"
 
 #include <cjson/cJSON.h>
@@ -85,7 +85,7 @@ static int read_number(const cJSON *object, const char *key, int64_t *to)
 /* Only values that the solver itself would try. */
 static int read_parameters(const cJSON *object, struct tuned *tuned)
 {
-    const struct parameter *parameter = tuned->solver->parameters;
+    const struct parameter *parameter = tuned->space->parameters;
     int known = 0;
 
     if (!cJSON_IsObject(object))
@@ -114,8 +114,8 @@ static int read_entry(const cJSON *object, struct tuning_entry *entry)
     for (size_t i = 0; i < COUNT(reals); i++)
         if (!read_real(object, reals[i].key, field(entry, reals[i].offset)))
             return 0;
-    entry->tuned = tuned_default(solver_find(entry->solver));
-    return entry->tuned.solver != NULL &&
+    entry->tuned = tuned_default(space_find(entry->solver));
+    return entry->tuned.space != NULL &&
            read_parameters(cJSON_GetObjectItemCaseSensitive(object, "parameters"), &entry->tuned);
 }
 
@@ -192,7 +192,7 @@ clattn_status tuning_table_put(struct tuning_table *table, const struct tuning_e
 
 static cJSON *parameters_object(const struct tuned *tuned)
 {
-    const struct parameter *parameter = tuned->solver->parameters;
+    const struct parameter *parameter = tuned->space->parameters;
     cJSON *object = cJSON_CreateObject();
 
     for (int i = 0; parameter[i].name != NULL; i++)

@@ -8,8 +8,8 @@
 enum { LONGEST = 512, RUNS = 5 };
 
 struct crossing {
-    struct trial trials[MAX_SOLVERS];
-    clattn_plan *plans[MAX_SOLVERS];
+    struct trial trials[MAX_SPACES];
+    clattn_plan *plans[MAX_SPACES];
 };
 
 static clattn_status open_solvers(const struct tune *tune, struct check_device *device, struct tune_result *result,
@@ -23,7 +23,7 @@ static clattn_status open_solvers(const struct tune *tune, struct check_device *
         enum trial_state state;
         if (outcome->status != CLATTN_SUCCESS)
             continue;
-        TRY(trial_open(&crossing->trials[s], device, outcome->solver, &desc, tune->log));
+        TRY(trial_open(&crossing->trials[s], device, outcome->space, &desc, tune->log));
         trial_plan(&crossing->trials[s], &outcome->entry.tuned, &crossing->plans[s], &state);
     }
     return CLATTN_SUCCESS;
@@ -42,7 +42,7 @@ static double time_length(struct crossing *crossing, const struct tune_lengths *
     return median_of(samples, RUNS);
 }
 
-static int fastest(const double seconds[MAX_SOLVERS], int count)
+static int fastest(const double seconds[MAX_SPACES], int count)
 {
     int best = -1;
 

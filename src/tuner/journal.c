@@ -1,3 +1,4 @@
+#include "tune/tuning_table.h"
 #include "tuner/journal.h"
 
 #include "base/file.h"
@@ -19,9 +20,9 @@ static enum trial_state state_by_name(const char *name)
 
 static void read_values(const cJSON *object, struct tuned *tuned)
 {
-    for (int i = 0; tuned->solver->parameters[i].name != NULL; i++) {
-        const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, tuned->solver->parameters[i].name);
-        if (cJSON_IsNumber(value) && parameter_has(&tuned->solver->parameters[i], value->valueint))
+    for (int i = 0; tuned->space->parameters[i].name != NULL; i++) {
+        const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, tuned->space->parameters[i].name);
+        if (cJSON_IsNumber(value) && parameter_has(&tuned->space->parameters[i], value->valueint))
             tuned->values[i] = value->valueint;
     }
 }
@@ -29,7 +30,7 @@ static void read_values(const cJSON *object, struct tuned *tuned)
 static struct journal_entry *find(struct journal *journal, const char *item, const struct tuned *tuned)
 {
     for (size_t i = 0; i < journal->count; i++)
-        if (strcmp(journal->entries[i].item, item) == 0 && journal->entries[i].tuned.solver == tuned->solver &&
+        if (strcmp(journal->entries[i].item, item) == 0 && journal->entries[i].tuned.space == tuned->space &&
             memcmp(journal->entries[i].tuned.values, tuned->values, sizeof tuned->values) == 0)
             return &journal->entries[i];
     return NULL;
@@ -69,12 +70,12 @@ static void read_line(struct journal *journal, const cJSON *line)
 {
     const char *item = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(line, "item"));
     const char *solver = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(line, "solver"));
-    struct tuned tuned = tuned_default(solver != NULL ? solver_find(solver) : NULL);
+    struct tuned tuned = tuned_default(solver != NULL ? space_find(solver) : NULL);
     struct journal_entry *entry;
 
     if (item != NULL && solver == NULL)
         remember_finished(journal, item);
-    if (item == NULL || tuned.solver == NULL)
+    if (item == NULL || tuned.space == NULL)
         return;
     read_values(cJSON_GetObjectItemCaseSensitive(line, "point"), &tuned);
     entry = find(journal, item, &tuned);
@@ -131,14 +132,14 @@ void journal_write(struct journal *journal, const char *item, const struct tuned
         return;
     object = cJSON_CreateObject();
     cJSON_AddStringToObject(object, "item", item);
-    cJSON_AddStringToObject(object, "solver", tuned->solver->name);
+    cJSON_AddStringToObject(object, "solver", tuned->space->name);
     cJSON_AddStringToObject(object, "state", trial_state_name(state));
     cJSON_AddNumberToObject(object, "time", time);
     cJSON_AddNumberToObject(object, "error", error);
     point = cJSON_AddObjectToObject(object, "point");
-    for (int i = 0; tuned->solver->parameters[i].name != NULL; i++)
+    for (int i = 0; tuned->space->parameters[i].name != NULL; i++)
         if (tuned->values[i] != BY_THUMB)
-            cJSON_AddNumberToObject(point, tuned->solver->parameters[i].name, tuned->values[i]);
+            cJSON_AddNumberToObject(point, tuned->space->parameters[i].name, tuned->values[i]);
     write_line(journal, object);
 }
 

@@ -1,6 +1,6 @@
 #include "tuner/kernel_times.h"
 
-#include "plan/context.h"
+#include "device/context.h"
 #include "plan/plan.h"
 #include "tuner/timing.h"
 
@@ -21,14 +21,14 @@ static clattn_status run(struct clattn_plan *plan, cl_command_queue queue, const
                          double *seconds, size_t stride, int *known)
 {
     const struct opencl *cl = plan->context->device.cl;
-    cl_event each[MAX_LAUNCHES] = {NULL};
-    clattn_status status = launch_each(plan, queue, operands, each);
+    cl_event each[MAX_STEPS] = {NULL};
+    clattn_status status = plan_run_each(plan, queue, operands, each);
     double before = 0;
 
     cl->Finish(queue);
     if (status == CLATTN_SUCCESS)
         before = event_time(cl, each[0], CL_PROFILING_COMMAND_START, known);
-    for (int i = 0; i < plan->launch_count && each[i] != NULL; i++) {
+    for (int i = 0; i < plan->recipe.step_count && each[i] != NULL; i++) {
         double end = event_time(cl, each[i], CL_PROFILING_COMMAND_END, known);
         seconds[(size_t)i * stride] = end - before;
         before = end;
@@ -40,19 +40,19 @@ static clattn_status run(struct clattn_plan *plan, cl_command_queue queue, const
 clattn_status kernel_times(struct kernel_times *times, struct clattn_plan *plan, cl_command_queue queue,
                            const struct buffers *buffers, size_t runs)
 {
-    double *seconds = calloc(runs * MAX_LAUNCHES, sizeof *seconds);
+    double *seconds = calloc(runs * MAX_STEPS, sizeof *seconds);
     clattn_status status = seconds != NULL ? CLATTN_SUCCESS : CLATTN_OUT_OF_MEMORY;
     int known = 1;
 
-    _Static_assert((int)MOST_KERNELS == (int)MAX_LAUNCHES, "as many as a plan launches");
+    _Static_assert((int)MOST_KERNELS == (int)MAX_STEPS, "as many as a plan launches");
     memset(times, 0, sizeof *times);
     for (size_t i = 0; i < runs && status == CLATTN_SUCCESS; i++) {
         clattn_operands operands = buffers_operands(buffers, i % buffers->sets, &plan->problem.desc);
         status = run(plan, queue, &operands, seconds + i, runs, &known);
     }
-    times->count = status == CLATTN_SUCCESS && known ? plan->launch_count : 0;
+    times->count = status == CLATTN_SUCCESS && known ? plan->recipe.step_count : 0;
     for (int i = 0; i < times->count; i++) {
-        times->names[i] = kernel_name(plan->launches[i].id);
+        times->names[i] = kernel_name(plan->recipe.steps[i].variant.kernel);
         times->seconds[i] = timing_median(seconds + (size_t)i * runs, runs);
     }
     free(seconds);

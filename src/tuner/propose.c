@@ -1,6 +1,6 @@
 #include "tuner/propose.h"
 
-#include "plan/tuning.h"
+#include "tune/tiles.h"
 
 #include <string.h>
 
@@ -21,7 +21,7 @@ static int below(struct propose *propose, int n)
 
 int tuned_equal(const struct tuned *a, const struct tuned *b)
 {
-    return a->solver == b->solver && memcmp(a->values, b->values, sizeof a->values) == 0;
+    return a->space == b->space && memcmp(a->values, b->values, sizeof a->values) == 0;
 }
 
 static int count_values(const struct parameter *parameter)
@@ -33,11 +33,11 @@ static int count_values(const struct parameter *parameter)
     return count;
 }
 
-static int count_parameters(const struct solver *solver)
+static int count_parameters(const struct space *space)
 {
     int count = 0;
 
-    while (solver->parameters[count].name != NULL)
+    while (space->parameters[count].name != NULL)
         count++;
     return count;
 }
@@ -65,8 +65,8 @@ static void reduce(const struct propose *propose, struct tuned *tuned)
     struct tiles tiles[KERNEL_COUNT], same[KERNEL_COUNT];
 
     tuning_point_tiles(propose->context, propose->problem, tuned, tiles);
-    for (int i = 0; tuned->solver->parameters[i].name != NULL; i++)
-        for (const int *value = tuned->solver->parameters[i].values; *value != BY_THUMB; value++) {
+    for (int i = 0; tuned->space->parameters[i].name != NULL; i++)
+        for (const int *value = tuned->space->parameters[i].values; *value != BY_THUMB; value++) {
             struct tuned less = *tuned;
             less.values[i] = *value;
             if (*value >= tuned->values[i] || !tuning_point_tiles(propose->context, propose->problem, &less, same) ||
@@ -80,7 +80,7 @@ static void reduce(const struct propose *propose, struct tuned *tuned)
 /* The next value of one parameter, if the device can have it. */
 static void step(struct propose *propose, struct tuned *tuned, int i)
 {
-    const struct parameter *parameter = &tuned->solver->parameters[i];
+    const struct parameter *parameter = &tuned->space->parameters[i];
     int count = count_values(parameter), kept = tuned->values[i];
     int at = kept == BY_THUMB ? below(propose, count) : position(parameter, kept) + (below(propose, 2) ? 1 : -1);
 
@@ -99,7 +99,7 @@ static struct tuned jump(struct propose *propose, const struct tuned *from, int 
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
         struct tuned tuned = *from;
         for (int i = 0; i < count; i++) {
-            const struct parameter *parameter = &from->solver->parameters[i];
+            const struct parameter *parameter = &from->space->parameters[i];
             if (below(propose, 2))
                 tuned.values[i] = parameter->values[below(propose, count_values(parameter))];
         }
@@ -112,7 +112,7 @@ static struct tuned jump(struct propose *propose, const struct tuned *from, int 
 struct tuned propose_near(struct propose *propose, const struct tuned *from, int wild)
 {
     struct tuned tuned = *from;
-    int count = count_parameters(from->solver), changes = 1 + below(propose, 2);
+    int count = count_parameters(from->space), changes = 1 + below(propose, 2);
 
     if (wild)
         tuned = jump(propose, from, count);

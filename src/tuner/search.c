@@ -318,7 +318,7 @@ static void search_space(struct state *state)
 /* The default: the measure of all others, and where they start from. */
 static clattn_status run_default(struct state *state)
 {
-    const struct tuned usual = tuned_default(state->search->solver);
+    const struct tuned usual = tuned_default(state->search->space);
     struct candidate *candidate = append(state, &usual);
     enum trial_state outcome;
     clattn_plan *plan;
@@ -333,10 +333,10 @@ static clattn_status run_default(struct state *state)
         clattn_plan_destroy(plan);
     }
     if (candidate->state != TRIAL_TIMED)
-        return FAIL(&state->search->log, DEVICE_ERROR, "the default of solver %s: %s", state->search->solver->name,
+        return FAIL(&state->search->log, DEVICE_ERROR, "the default of solver %s: %s", state->search->space->name,
                     trial_state_text(candidate->state));
     TRY(trial_plan(&state->trial, &usual, &plan, &outcome));
-    state->base = trial_explicit(plan, state->search->solver);
+    state->base = trial_explicit(plan, state->search->space);
     clattn_plan_destroy(plan);
     tell_improvement(state, candidate);
     return CLATTN_SUCCESS;
@@ -346,7 +346,7 @@ static clattn_status run_all(struct state *state)
 {
     const struct search *search = state->search;
 
-    TRY(trial_open(&state->trial, search->device, search->solver, &search->desc, search->log));
+    TRY(trial_open(&state->trial, search->device, search->space, &search->desc, search->log));
     state->result->tokens = state->trial.tensors.desc.seq_len;
     TRY(problem_init(&state->problem, &state->trial.tensors.desc, &search->log));
     state->propose = (struct propose){search->device->context, &state->problem, search->seed * 0x9e3779b97f4a7c15u};

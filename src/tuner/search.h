@@ -43,7 +43,7 @@ struct search_events {
 struct search {
     struct check_device *device;
     struct log log;
-    const struct solver *solver;
+    const struct space *space;
     clattn_plan_desc desc; /* seq_len 0: the solver's */
     double budget;         /* seconds */
     uint64_t seed;

@@ -73,18 +73,18 @@ clattn_status trial_plan(const struct trial *trial, const struct tuned *tuned, c
     return plan_for(trial, &trial->tensors.desc, tuned, plan, state);
 }
 
-struct tuned trial_explicit(const clattn_plan *plan, const struct solver *solver)
+struct tuned trial_explicit(const clattn_plan *plan, const struct space *space)
 {
-    struct tuned tuned = tuned_default(solver);
+    struct tuned tuned = tuned_default(space);
 
-    for (int i = 0; solver->parameters[i].name != NULL; i++)
-        for (int l = 0; l < plan->launch_count; l++) { /* the last launch of a kernel is that of all value columns */
-            const struct launch *launch = &plan->launches[l];
+    for (int i = 0; space->parameters[i].name != NULL; i++)
+        for (int s = 0; s < plan->recipe.step_count; s++) { /* the last step of a kernel is that of all value columns */
+            const struct variant *variant = &plan->recipe.steps[s].variant;
             int value;
-            if (!(solver->parameters[i].kernels >> launch->id & 1))
+            if (!(space->parameters[i].kernels >> variant->kernel & 1))
                 continue;
-            memcpy(&value, (const char *)&launch->tiles + solver->parameters[i].field, sizeof value);
-            tuned.values[i] = parameter_has(&solver->parameters[i], value) ? value : BY_THUMB;
+            memcpy(&value, (const char *)&variant->tiles + space->parameters[i].field, sizeof value);
+            tuned.values[i] = parameter_has(&space->parameters[i], value) ? value : BY_THUMB;
         }
     return tuned;
 }
@@ -94,10 +94,10 @@ static uint64_t largest_of(const clattn_plan *plan, cl_kernel_work_group_info wh
     const struct device *device = &plan->context->device;
     uint64_t largest = 0;
 
-    for (int i = 0; i < plan->launch_count; i++) {
+    for (int i = 0; i < plan->recipe.step_count; i++) {
         cl_ulong bytes = 0;
-        if (device->cl->GetKernelWorkGroupInfo(plan->launches[i].kernel, device->info.device, what, sizeof bytes,
-                                               &bytes, NULL) == CL_SUCCESS)
+        if (device->cl->GetKernelWorkGroupInfo(plan->kernels[i], device->info.device, what, sizeof bytes, &bytes,
+                                               NULL) == CL_SUCCESS)
             largest = bytes > largest ? bytes : largest;
     }
     return largest;
@@ -253,7 +253,7 @@ enum trial_state trial_validate(struct trial *trial, const struct tuned *tuned, 
 /* The default on few tokens, again and again with half as many, until all of them would not take too long. */
 static clattn_status choose_tokens(struct trial *trial, clattn_plan_desc *desc)
 {
-    const struct tuned usual = tuned_default(trial->solver);
+    const struct tuned usual = tuned_default(trial->space);
     enum trial_state state;
     clattn_plan *plan;
     double seconds[3] = {0, 0, 0};
@@ -289,14 +289,14 @@ static clattn_status make_short(struct trial *trial)
     return check_reference(&trial->short_expected, &trial->short_tensors, trial->log.fn, trial->log.user);
 }
 
-clattn_status trial_open(struct trial *trial, struct check_device *device, const struct solver *solver,
+clattn_status trial_open(struct trial *trial, struct check_device *device, const struct space *space,
                          const clattn_plan_desc *desc, struct log log)
 {
     clattn_plan_desc full = *desc;
 
-    *trial = (struct trial){.device = device, .log = log, .solver = solver, .seed = 1, .by_events = 1};
+    *trial = (struct trial){.device = device, .log = log, .space = space, .seed = 1, .by_events = 1};
     if (full.seq_len == 0)
-        full.seq_len = solver->tuned_rows * (device->context->device.info.gpu ? GPU_TOKENS : 1);
+        full.seq_len = space->tuned_rows * (device->context->device.info.gpu ? GPU_TOKENS : 1);
     TRY(choose_tokens(trial, &full));
     return make_short(trial);
 }

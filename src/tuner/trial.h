@@ -33,7 +33,7 @@ const char *trial_state_text(enum trial_state state);
 struct trial {
     struct check_device *device;
     struct log log;
-    const struct solver *solver;
+    const struct space *space;
     uint64_t seed;
     struct check_tensors tensors, expected;             /* the timed problem, its tokens chosen by trial_open */
     struct check_tensors short_tensors, short_expected; /* its first tokens */
@@ -44,7 +44,7 @@ struct trial {
 };
 
 /* The problem with the solver's tokens, or fewer where the default would take too long. trial_close in all cases. */
-clattn_status trial_open(struct trial *trial, struct check_device *device, const struct solver *solver,
+clattn_status trial_open(struct trial *trial, struct check_device *device, const struct space *space,
                          const clattn_plan_desc *desc, struct log log);
 void trial_close(struct trial *trial);
 
@@ -68,7 +68,7 @@ enum trial_state trial_check(struct trial *trial, clattn_plan *plan, int whole, 
 enum trial_state trial_validate(struct trial *trial, const struct tuned *tuned, double *error);
 
 /* The fields of the point that are left to the rule of thumb, as the plan has them. */
-struct tuned trial_explicit(const clattn_plan *plan, const struct solver *solver);
+struct tuned trial_explicit(const clattn_plan *plan, const struct space *space);
 
 double median_of(double *samples, size_t count);
 

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/system.h"
 #include "tuner/propose.h"
+#include "tune/tuning_layers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,8 +68,8 @@ static size_t list_known(const clattn_context *context, const struct tuning_entr
     size_t count = 0;
 
     for (int layer = 0; layer < LAYER_COUNT; layer++)
-        for (size_t i = 0; i < context->tuning.tables[layer].count && count < MAX_KNOWN; i++) {
-            const struct tuning_entry *entry = &context->tuning.tables[layer].entries[i];
+        for (size_t i = 0; i < context->tuning->tables[layer].count && count < MAX_KNOWN; i++) {
+            const struct tuning_entry *entry = &context->tuning->tables[layer].entries[i];
             struct tuning_entry asked = *key;
             memcpy(asked.driver, entry->driver, sizeof asked.driver);
             if (tuning_same_key(entry, &asked))
@@ -84,7 +85,7 @@ static clattn_status tune_solver(const struct tune *tune, const struct tune_resu
     struct check_device device;
     struct search search = {.device = &device,
                             .log = tune->log,
-                            .solver = outcome->solver,
+                            .space = outcome->space,
                             .desc = whole->desc,
                             .budget = budget,
                             .seed = tune->seed,
@@ -97,7 +98,7 @@ static clattn_status tune_solver(const struct tune *tune, const struct tune_resu
     TRY(problem_init(&problem, &whole->desc, &tune->log));
     search.desc.seq_len = 0;
     TRY(check_device_open(&device, tune->device, tune->log.fn, tune->log.user));
-    tuning_key(&outcome->entry, device.context, &problem, outcome->solver);
+    tuning_key(&outcome->entry, device.context, &problem, outcome->space);
     name_item(item, sizeof item, &outcome->entry);
     search.item = item;
     search.known = known;
@@ -136,12 +137,12 @@ static clattn_status list_solvers(const struct tune *tune, const struct problem 
     struct check_device device;
 
     TRY(check_device_open(&device, tune->device, tune->log.fn, tune->log.user));
-    for (int i = 0; solver_at(i) != NULL; i++) {
+    for (int i = 0; space_at(i) != NULL; i++) {
         const struct propose propose = {device.context, problem, 0};
-        const struct tuned usual = tuned_default(solver_at(i));
+        const struct tuned usual = tuned_default(space_at(i));
         if (propose_is_sound(&propose, &usual))
             result->outcomes[result->count++] =
-                (struct tune_outcome){.solver = usual.solver, .status = CLATTN_UNSUPPORTED};
+                (struct tune_outcome){.space = usual.space, .status = CLATTN_UNSUPPORTED};
     }
     check_device_close(&device);
     return CLATTN_SUCCESS;
@@ -178,6 +179,6 @@ clattn_status tune_problem(const struct tune *tune, const clattn_plan_desc *desc
 
 void tune_free(struct tune_result *result)
 {
-    for (int s = 0; s < MAX_SOLVERS; s++)
+    for (int s = 0; s < MAX_SPACES; s++)
         search_free(&result->outcomes[s].result);
 }

@@ -3,6 +3,7 @@
 #ifndef CLATTN_SRC_TUNER_TUNE_H
 #define CLATTN_SRC_TUNER_TUNE_H
 
+#include "tune/tuning_table.h"
 #include "tuner/search.h"
 
 struct tune {
@@ -17,7 +18,7 @@ struct tune {
 
 /* What became of one solver. */
 struct tune_outcome {
-    const struct solver *solver;
+    const struct space *space;
     int known;            /* taken from an earlier run that was stopped; no result then */
     clattn_status status; /* of the search; entry is not meaningful when it failed */
     struct tuning_entry entry;
@@ -30,13 +31,13 @@ enum { MAX_LENGTHS = 16 };
 struct tune_lengths {
     size_t count;
     int64_t tokens[MAX_LENGTHS];
-    double seconds[MAX_LENGTHS][MAX_SOLVERS]; /* 0: not measured */
+    double seconds[MAX_LENGTHS][MAX_SPACES]; /* 0: not measured */
 };
 
 struct tune_result {
     clattn_plan_desc desc; /* completed */
     char group[32];
-    struct tune_outcome outcomes[MAX_SOLVERS];
+    struct tune_outcome outcomes[MAX_SPACES];
     int count, stopped;
     struct tune_lengths lengths;
 };

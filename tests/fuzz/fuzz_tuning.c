@@ -12,10 +12,10 @@ static void check_entry(const struct tuning_entry *entry)
 {
     const struct tuned *tuned = &entry->tuned;
 
-    if (tuned->solver == NULL || strcmp(tuned->solver->name, entry->solver) != 0)
+    if (tuned->space == NULL || strcmp(tuned->space->name, entry->solver) != 0)
         abort();
-    for (int i = 0; tuned->solver->parameters[i].name != NULL; i++)
-        if (tuned->values[i] != BY_THUMB && !parameter_has(&tuned->solver->parameters[i], tuned->values[i]))
+    for (int i = 0; tuned->space->parameters[i].name != NULL; i++)
+        if (tuned->values[i] != BY_THUMB && !parameter_has(&tuned->space->parameters[i], tuned->values[i]))
             abort();
 }
 

@@ -6,7 +6,8 @@
 #include "device/device.h"
 #include "device/engine.h"
 #include "base/thread.h"
-#include "tune/tuning_layers.h"
+
+struct tuning_layers;
 
 struct program {
     struct program *next;
@@ -37,8 +38,8 @@ struct clattn_context {
     struct verdict *verdicts;
     size_t verdict_count;
     struct cache cache;
-    struct tuning_layers tuning;
-    int self_test; /* whether plans are tested */
+    struct tuning_layers *tuning; /* what is measured of the device */
+    int self_test;                /* whether plans are tested */
 };
 
 /* What is known of kernels: 1 passed, -1 failed, 0 nothing. */

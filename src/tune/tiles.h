@@ -1,7 +1,6 @@
-/* Tile parameters for a device: those of a point of the solver's space, and where it says nothing a rule of thumb by the
- * device's class and limits. */
-#ifndef CLATTN_SRC_TUNING_H
-#define CLATTN_SRC_TUNING_H
+/* Tiles for a device: those of a point of the solver's space, and where it says nothing the family's rule of thumb. */
+#ifndef CLATTN_SRC_TILES_H
+#define CLATTN_SRC_TILES_H
 
 #include "kernel/kernel.h"
 #include "tune/space.h"

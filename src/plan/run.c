@@ -1,11 +1,11 @@
-/* One loop that binds a launch's arguments and enqueues it. */
+/* One loop that binds a step's arguments and enqueues it. */
 #include "plan/plan.h"
 
 #include <string.h>
 
 enum { WORKSPACE_ALIGNMENT = 16 };
 
-/* Every buffer of one call, with its view: operands by id, workspace sections, the plan's own. */
+/* Every buffer of one call, with its view: operands by id, temporaries, the plan's own. */
 struct bound {
     cl_mem memory;
     struct view view;
@@ -14,7 +14,7 @@ struct bound {
 struct call {
     const struct clattn_plan *plan;
     struct extent extent;
-    struct bound operands[CLATTN_OPERAND_COUNT], sections[SECTION_COUNT], fixed;
+    struct bound operands[CLATTN_OPERAND_COUNT], temporaries[TEMPORARY_COUNT], fixed;
 };
 
 static clattn_status memory_size(const struct clattn_plan *plan, const clattn_operand *operand, const char *name,
@@ -51,12 +51,12 @@ static clattn_status bind_operands(struct call *call, const clattn_operands *ope
     return CLATTN_SUCCESS;
 }
 
-/* Sections are floats; those of a number a token and head are [batch, head, token], so that a head's lie side by side. */
+/* Temporaries are floats; those of a number a token and head are [batch, head, token], so that a head's lie side by side. */
 static clattn_status bind_workspace(struct call *call, const clattn_operand *workspace)
 {
     const struct clattn_plan *plan = call->plan;
     const struct log *log = &plan->context->log;
-    size_t needed = (size_t)plan->workspace_floats * sizeof(float), size = 0;
+    size_t needed = (size_t)plan->recipe.floats[HOME_WORKSPACE] * sizeof(float), size = 0;
     int64_t heads = plan->problem.desc.heads;
 
     if (needed == 0)
@@ -70,9 +70,9 @@ static clattn_status bind_workspace(struct call *call, const clattn_operand *wor
     if (workspace->offset > size || size - workspace->offset < needed)
         return FAIL(log, INVALID_WORKSPACE, "workspace has %zu bytes from offset %zu on, %zu are needed",
                     workspace->offset > size ? (size_t)0 : size - workspace->offset, workspace->offset, needed);
-    for (int i = 0; i < SECTION_COUNT; i++) {
-        int64_t at = (int64_t)(workspace->offset / sizeof(float)) + plan->section_at[i];
-        call->sections[i] =
+    for (int i = 0; i < TEMPORARY_COUNT; i++) {
+        int64_t at = (int64_t)(workspace->offset / sizeof(float)) + plan->recipe.temporaries[i].at;
+        call->temporaries[i] =
             (struct bound){workspace->buffer, {at, call->extent.seq_len * heads, 1, call->extent.seq_len}};
     }
     return CLATTN_SUCCESS;
@@ -84,7 +84,7 @@ static cl_mem any_memory(const struct call *call)
     for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
         if (call->operands[id].memory != NULL)
             return call->operands[id].memory;
-    return call->sections[0].memory;
+    return call->temporaries[0].memory;
 }
 
 static struct bound resolve(const struct call *call, struct source source)
@@ -92,7 +92,7 @@ static struct bound resolve(const struct call *call, struct source source)
     switch (source.kind) {
     case SOURCE_NONE: break;
     case SOURCE_OPERAND: return call->operands[source.index];
-    case SOURCE_SECTION: return call->sections[source.index];
+    case SOURCE_TEMPORARY: return call->temporaries[source.index];
     case SOURCE_FIXED: return call->fixed;
     }
     return (struct bound){any_memory(call), {0, 0, 0, 0}};
@@ -112,7 +112,7 @@ static clattn_status set_buffer(const struct call *call, cl_kernel kernel, cl_ui
     return CLATTN_SUCCESS;
 }
 
-static clattn_status set_number(const struct call *call, const struct launch *launch, cl_uint *index,
+static clattn_status set_number(const struct call *call, const struct step *step, cl_kernel kernel, cl_uint *index,
                                 enum role argument)
 {
     const struct clattn_plan *plan = call->plan;
@@ -126,64 +126,64 @@ static clattn_status set_number(const struct call *call, const struct launch *la
         number = (cl_int)call->extent.sequences;
     if (argument == ARG_states)
         number =
-            (launch->sources[ROLE_initial].kind != SOURCE_NONE) + 2 * (launch->sources[ROLE_final].kind != SOURCE_NONE);
-    TRY_CL(&plan->context->log, plan->context->device.cl->SetKernelArg(launch->kernel, (*index)++, 4, value));
+            (step->sources[ROLE_initial].kind != SOURCE_NONE) + 2 * (step->sources[ROLE_final].kind != SOURCE_NONE);
+    TRY_CL(&plan->context->log, plan->context->device.cl->SetKernelArg(kernel, (*index)++, 4, value));
     return CLATTN_SUCCESS;
 }
 
-static clattn_status set_arguments(const struct call *call, const struct launch *launch)
+static clattn_status set_arguments(const struct call *call, const struct step *step, cl_kernel kernel)
 {
-    const enum role *arguments = kernel_arguments(launch->id);
     cl_uint index = 0;
 
-    for (; *arguments != ARG_END; arguments++) {
-        if (*arguments < ROLE_COUNT)
-            TRY(set_buffer(call, launch->kernel, &index, launch->sources[*arguments]));
+    for (const enum role *argument = kernel_arguments(step->variant.kernel); *argument != ARG_END; argument++) {
+        if (*argument < ROLE_COUNT)
+            TRY(set_buffer(call, kernel, &index, step->sources[*argument]));
         else
-            TRY(set_number(call, launch, &index, *arguments));
+            TRY(set_number(call, step, kernel, &index, *argument));
     }
     return CLATTN_SUCCESS;
 }
 
-/* Chunk slots of a group: prepare_factors has a work-item a row. */
-static int group_slots(const struct launch *launch)
-{
-    return launch->id == KERNEL_PREPARE_FACTORS ? launch->tiles.group / launch->tiles.chunk : 1;
-}
-
 /* Groups of the first dimension; 0 where there are no chunks to prepare. */
-static int64_t first_groups(const struct call *call, const struct launch *launch)
+static int64_t first_groups(const struct call *call, const struct step *step)
 {
-    if (launch->grid != GRID_SLOTS)
+    if (step->grid == GRID_SEQUENCES)
         return call->extent.sequences;
-    return (plan_slots(&call->plan->problem, &call->extent, launch->tiles.chunk) + group_slots(launch) - 1) /
-           group_slots(launch);
+    return divide_up(recipe_slots(&call->plan->problem, &call->extent, step->variant.tiles.chunk), step->layout.slots);
 }
 
-static clattn_status enqueue(const struct call *call, const struct launch *launch, cl_command_queue queue,
-                             uint32_t n_wait, const cl_event *wait, cl_event *event)
+static clattn_status enqueue(const struct call *call, int index, cl_command_queue queue, uint32_t n_wait,
+                             const cl_event *wait, cl_event *event)
 {
     const struct clattn_plan *plan = call->plan;
-    int64_t first = first_groups(call, launch);
-    size_t local[3] = {(size_t)launch->tiles.group, 1, 1};
-    size_t global[3] = {(size_t)first * local[0], (size_t)plan->problem.desc.heads, (size_t)launch->value_tiles};
+    const struct step *step = &plan->recipe.steps[index];
+    const size_t local[3] = {(size_t)step->variant.tiles.group, 1, 1};
+    const size_t global[3] = {(size_t)first_groups(call, step) * local[0], (size_t)plan->problem.desc.heads,
+                              (size_t)step->layout.value_groups};
 
-    TRY(set_arguments(call, launch));
-    TRY_CL(&plan->context->log, plan->context->device.cl->EnqueueNDRangeKernel(queue, launch->kernel, 3, NULL, global,
-                                                                               local, n_wait, wait, event));
+    if (step->host != NULL)
+        return step->host(call, step, queue, n_wait, wait, event);
+    TRY(set_arguments(call, step, plan->kernels[index]));
+    TRY_CL(&plan->context->log, plan->context->device.cl->EnqueueNDRangeKernel(queue, plan->kernels[index], 3, NULL,
+                                                                               global, local, n_wait, wait, event));
     return CLATTN_SUCCESS;
 }
 
-/* On a queue in order, with an event of every launch. */
+static int is_empty(const struct call *call, int index)
+{
+    return first_groups(call, &call->plan->recipe.steps[index]) == 0;
+}
+
+/* On a queue in order, with an event of every step. */
 static clattn_status enqueue_each(const struct call *call, cl_command_queue queue, cl_event *each)
 {
-    for (int i = 0; i < call->plan->launch_count; i++)
-        if (first_groups(call, &call->plan->launches[i]) > 0)
-            TRY(enqueue(call, &call->plan->launches[i], queue, 0, NULL, &each[i]));
+    for (int i = 0; i < call->plan->recipe.step_count; i++)
+        if (!is_empty(call, i))
+            TRY(enqueue(call, i, queue, 0, NULL, &each[i]));
     return CLATTN_SUCCESS;
 }
 
-/* Each launch after the one before: by the queue's order, or by events where it has none. */
+/* Each step after the one before: by the queue's order, or by events where it has none. */
 static clattn_status enqueue_chain(const struct call *call, cl_command_queue queue, int in_order, uint32_t n_wait,
                                    const cl_event *wait, cl_event *event)
 {
@@ -191,13 +191,12 @@ static clattn_status enqueue_chain(const struct call *call, cl_command_queue que
     cl_event before = NULL, after = NULL;
     clattn_status status = CLATTN_SUCCESS;
 
-    for (int i = 0; i < plan->launch_count && status == CLATTN_SUCCESS; i++) {
-        int last = i == plan->launch_count - 1;
+    for (int i = 0; i < plan->recipe.step_count && status == CLATTN_SUCCESS; i++) {
+        int last = i == plan->recipe.step_count - 1;
         cl_event *out = last ? event : in_order ? NULL : &after;
-        if (first_groups(call, &plan->launches[i]) == 0) /* never the last, which writes the states */
+        if (is_empty(call, i)) /* never the last, which writes the states */
             continue;
-        status = before != NULL ? enqueue(call, &plan->launches[i], queue, 1, &before, out)
-                                : enqueue(call, &plan->launches[i], queue, n_wait, wait, out);
+        status = before != NULL ? enqueue(call, i, queue, 1, &before, out) : enqueue(call, i, queue, n_wait, wait, out);
         if (before != NULL)
             plan->context->device.cl->ReleaseEvent(before);
         before = after;
@@ -235,8 +234,8 @@ static clattn_status bind_call(struct call *call, cl_command_queue queue, const 
     return bind_workspace(call, &operands->workspace);
 }
 
-clattn_status launch_each(struct clattn_plan *plan, cl_command_queue queue, const clattn_operands *operands,
-                          cl_event *each)
+clattn_status plan_run_each(struct clattn_plan *plan, cl_command_queue queue, const clattn_operands *operands,
+                            cl_event *each)
 {
     struct call call = {.plan = plan, .fixed = {plan->head_decay, {0, 0, 0, 1}}};
     clattn_status status;
@@ -251,8 +250,8 @@ clattn_status launch_each(struct clattn_plan *plan, cl_command_queue queue, cons
     return status;
 }
 
-clattn_status launch_all(struct clattn_plan *plan, cl_command_queue queue, const clattn_operands *operands,
-                         uint32_t n_wait, const cl_event *wait, cl_event *event)
+clattn_status plan_run(struct clattn_plan *plan, cl_command_queue queue, const clattn_operands *operands,
+                       uint32_t n_wait, const cl_event *wait, cl_event *event)
 {
     struct call call = {.plan = plan, .fixed = {plan->head_decay, {0, 0, 0, 1}}};
     clattn_status status;

@@ -1,0 +1,82 @@
+/* What every kernel's layout has; then its family's part. */
+#include "kernel/kernel.h"
+
+#include <stdlib.h>
+
+int variant_values(const struct variant *variant)
+{
+    return variant->normalizer ? 1 : (int)variant->problem->desc.value_dim;
+}
+
+clattn_dtype variant_gate(const struct variant *variant)
+{
+    const struct problem *problem = variant->problem;
+    int made = problem_stabilized(problem) || problem->rule->head_decay != NULL;
+
+    return made && variant->kernel != KERNEL_STABILIZE ? CLATTN_F32 : problem->desc.gate_dtype;
+}
+
+clattn_dtype variant_out(const struct variant *variant)
+{
+    return variant->normalizer ? CLATTN_F32 : variant->problem->desc.dtype;
+}
+
+void layout_constant(struct layout *layout, const char *name, int64_t value)
+{
+    if (layout->constant_count == MAX_CONSTANTS)
+        abort(); /* a row of a table too many: no input can do it */
+    layout->constants[layout->constant_count].name = name;
+    layout->constants[layout->constant_count++].value = value;
+}
+
+void layout_local(struct layout *layout, const char *name, int64_t count, int64_t element)
+{
+    layout_constant(layout, name, count);
+    layout->local_bytes += (size_t)(count * element);
+}
+
+void layout_header(struct layout *layout, enum embedded_file header)
+{
+    if (layout->header_count == MAX_HEADERS)
+        abort();
+    layout->headers[layout->header_count++] = header;
+}
+
+static int cu_stride(const clattn_plan_desc *desc)
+{
+    if (!(desc->flags & CLATTN_CU_SEQLENS))
+        return 0;
+    return desc->flags & CLATTN_CU_SEQLENS_INT64 ? 2 : 1;
+}
+
+struct layout kernel_layout(const struct variant *variant)
+{
+    const clattn_plan_desc *desc = &variant->problem->desc;
+    const struct tiles *t = &variant->tiles;
+    struct layout layout = {.slots = 1, .value_groups = 1};
+    const struct {
+        const char *name;
+        int64_t value;
+    } numbers[] = {
+        {"GROUP", t->group},
+        {"VEC", t->vec},
+        {"CHUNK", t->chunk},
+        {"KEY_DIM", desc->key_dim},
+        {"VALUE_DIM", variant_values(variant)},
+        {"STEPS", desc->steps},
+        {"QK_GROUP", desc->heads / desc->qk_heads},
+        {"CU_STRIDE", cu_stride(desc)},
+        {"STATE_VK", !variant->normalizer && (desc->flags & CLATTN_STATE_VK) != 0},
+        {"L2NORM", (desc->flags & CLATTN_QK_L2NORM) != 0},
+        {"FEATURE", desc->feature_map},
+        {"FEATURE_ELU1", CLATTN_FEATURE_ELU1},
+        {"FEATURE_RELU", CLATTN_FEATURE_RELU},
+    };
+
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        layout_constant(&layout, numbers[i].name, numbers[i].value);
+    if (t->sub_group != 0)
+        layout_constant(&layout, "SUB_GROUP", t->sub_group);
+    kernel_family(variant->kernel)->lay_out(variant, &layout);
+    return layout;
+}

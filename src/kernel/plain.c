@@ -1,0 +1,370 @@
+/* The kernels of any device: tiles by rule of thumb, and what follows from them. */
+#include "kernel/kernel.h"
+
+enum { SERIAL_VEC = 16, SHARED_VEC = 4, FLOAT = 4 };
+
+static int lower(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+static int higher(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+/* The largest power of two not above x. */
+static int power_below(int64_t x)
+{
+    int power = 1;
+
+    while (power * 2 <= x)
+        power *= 2;
+    return power;
+}
+
+/* ---- Layout ------------------------------------------------------------------------------------------------------- */
+
+static const enum embedded_file decay_headers[] = {
+    [DECAY_NONE] = FILE_decay_none, [DECAY_SCALAR] = FILE_decay_scalar, [DECAY_CHANNEL] = FILE_decay_channel};
+
+/* What an erase adds: rows beside q and k, and matrices that prepare solves, of which some are left in the record. */
+static const struct {
+    enum embedded_file header;
+    int streams, solved, recorded;
+} erases[] = {[ERASE_NONE] = {FILE_erase_none, 0, 0, 0},
+              [ERASE_KEY] = {FILE_erase_key, 1, 2, 1},
+              [ERASE_OPERAND] = {FILE_erase_operand, 1, 2, 1},
+              [ERASE_GATED] = {FILE_erase_gated, 1, 2, 1},
+              [ERASE_LOW_RANK] = {FILE_erase_low_rank, 2, 4, 3}};
+static const enum embedded_file strength_headers[] = {[WRITE_VALUE] = FILE_strength_none,
+                                                      [WRITE_BETA] = FILE_strength_operand,
+                                                      [WRITE_GATED] = FILE_strength_none,
+                                                      [WRITE_EXP] = FILE_strength_operand};
+static const enum embedded_file read_headers[] = {
+    [READ_AFTER] = FILE_read_after, [READ_BONUS] = FILE_read_bonus, [READ_STABILIZED] = FILE_read_after};
+
+static enum embedded_file value_header(const struct variant *variant)
+{
+    if (variant->normalizer)
+        return FILE_value_ones;
+    return variant->problem->rule->write == WRITE_GATED ? FILE_value_gated : FILE_value_plain;
+}
+
+static enum embedded_file output_header(const struct variant *variant)
+{
+    if (variant->normalizer)
+        return problem_stabilized(variant->problem) ? FILE_output_stable : FILE_output_sum;
+    return problem_normalized(variant->problem) ? FILE_output_divided : FILE_output_plain;
+}
+
+static void add_headers(const struct variant *variant, struct layout *layout)
+{
+    const struct rule *rule = variant->problem->rule;
+
+    layout_header(layout, decay_headers[problem_decay(variant->problem)]);
+    layout_header(layout, erases[rule->erase].header);
+    layout_header(layout, strength_headers[rule->write]);
+    layout_header(layout, read_headers[rule->read]);
+    layout_header(layout, value_header(variant));
+    layout_header(layout, variant->problem->desc.flags & CLATTN_VALUE_GATE ? FILE_mix_gated : FILE_mix_plain);
+    layout_header(layout, output_header(variant));
+}
+
+/* Floats of the tiles that a kernel works with. */
+struct sizes {
+    int channels;     /* padded to whole slices */
+    int pitch, slice; /* a row of a slice, and CHUNK of them */
+    int matrix;       /* CHUNK x CHUNK, its rows whole vectors */
+    int values;       /* CHUNK x BV */
+    int factors;      /* of a chunk's rows, and one across it */
+    int token_parts;  /* vectors of a token's channels */
+};
+
+static struct sizes sizes_of(const struct variant *variant)
+{
+    const struct tiles *t = &variant->tiles;
+    struct sizes s;
+
+    s.channels = round_up(variant->problem->desc.key_dim, t->block_k);
+    s.pitch = t->block_k + t->pad;
+    s.slice = t->chunk * s.pitch;
+    s.matrix = t->chunk * round_up(t->chunk, t->vec);
+    s.values = t->chunk * t->block_v;
+    s.factors = 6 * t->chunk + t->vec;
+    s.token_parts = (int)divide_up(variant->problem->desc.key_dim, t->vec);
+    return s;
+}
+
+static void decay_locals(const struct variant *variant, const struct sizes *s, struct layout *layout)
+{
+    switch (problem_decay(variant->problem)) {
+    case DECAY_NONE: break;
+    case DECAY_SCALAR: layout_local(layout, "LOCAL_DECAY_LOG", variant->tiles.chunk, FLOAT); break;
+    case DECAY_CHANNEL:
+        layout_local(layout, "LOCAL_DECAY_LOG", s->slice, FLOAT);
+        layout_local(layout, "LOCAL_DECAY_TOTAL", variant->tiles.block_k, FLOAT);
+        break;
+    }
+}
+
+/* As many of the names as are asked for. */
+static void some_locals(struct layout *layout, const char *const *names, int count, int64_t floats)
+{
+    for (int i = 0; i < count; i++)
+        layout_local(layout, names[i], floats, FLOAT);
+}
+
+static const char *const erase_rows[] = {"LOCAL_ERASE_P", "LOCAL_ERASE_B"},
+                         *const erase_columns[] = {"LOCAL_ERASE_U", "LOCAL_ERASE_W"},
+                         *const erase_solved[] = {"LOCAL_ERASE_M", "LOCAL_ERASE_T", "LOCAL_ERASE_AK", "LOCAL_ERASE_QB"};
+
+static void prepare_locals(const struct variant *variant, const struct sizes *s, struct layout *layout)
+{
+    enum erase erase = variant->problem->rule->erase;
+
+    layout_local(layout, "LOCAL_ROWS_Q", s->slice, FLOAT);
+    layout_local(layout, "LOCAL_ROWS_K", s->slice, FLOAT);
+    layout_local(layout, "LOCAL_SCORES", s->matrix, FLOAT);
+    layout_local(layout, "FACTORS", s->factors, FLOAT);
+    decay_locals(variant, s, layout);
+    some_locals(layout, erase_rows, erases[erase].streams, s->slice);
+    some_locals(layout, erase_solved, erases[erase].solved, s->matrix);
+}
+
+static void scan_locals(const struct variant *variant, const struct sizes *s, struct layout *layout)
+{
+    layout_local(layout, "LOCAL_STATE", s->channels * variant->tiles.block_v, FLOAT);
+    layout_local(layout, "LOCAL_ROWS", higher(s->slice, s->matrix), FLOAT);
+    layout_local(layout, "LOCAL_WRITTEN", s->values, FLOAT);
+    layout_local(layout, "LOCAL_OUTPUT", s->values, FLOAT);
+    layout_local(layout, "FACTORS", s->factors, FLOAT);
+    decay_locals(variant, s, layout);
+    some_locals(layout, erase_columns, erases[variant->problem->rule->erase].streams, s->values);
+    if (variant->problem->desc.flags & CLATTN_VALUE_GATE)
+        layout_local(layout, "LOCAL_MIX_FACTOR", s->values, FLOAT);
+}
+
+static void recurrent_locals(const struct variant *variant, const struct sizes *s, struct layout *layout)
+{
+    const struct tiles *t = &variant->tiles;
+    int norms = (variant->problem->desc.flags & CLATTN_QK_L2NORM) != 0;
+
+    layout_local(layout, "LOCAL_ROW_Q", s->pitch, FLOAT);
+    layout_local(layout, "LOCAL_ROW_K", s->pitch, FLOAT);
+    layout_local(layout, "LOCAL_ROW_X", t->block_v, FLOAT);
+    layout_local(layout, "LOCAL_LANES_PART", t->group * t->vec, FLOAT);
+    layout_local(layout, "FACTORS", s->factors, FLOAT);
+    layout_local(layout, "LOCAL_SQUARES", 1 + norms * 2 * s->token_parts, FLOAT);
+    decay_locals(variant, s, layout);
+    some_locals(layout, erase_rows, erases[variant->problem->rule->erase].streams, s->pitch);
+    if (variant->problem->rule->read == READ_BONUS)
+        layout_local(layout, "LOCAL_BONUS_PARTS", s->token_parts, FLOAT);
+}
+
+static void plain_locals(const struct variant *variant, const struct sizes *s, struct layout *layout)
+{
+    switch (variant->kernel) {
+    case KERNEL_PREPARE: prepare_locals(variant, s, layout); break;
+    case KERNEL_SCAN: scan_locals(variant, s, layout); break;
+    case KERNEL_RECURRENT: recurrent_locals(variant, s, layout); break;
+    case KERNEL_STABILIZE: layout_local(layout, "LOCAL_PLACES", 2 * variant->tiles.group, 2 * FLOAT); break;
+    case KERNEL_PREPARE_MATRIX:
+    case KERNEL_PREPARE_FACTORS:
+    case KERNEL_SCAN_MATRIX:
+    case KERNEL_PROBE_MATRIX:
+    case KERNEL_COUNT: break;
+    }
+}
+
+static void lay_out(const struct variant *variant, struct layout *layout)
+{
+    const struct tiles *t = &variant->tiles;
+    const struct sizes s = sizes_of(variant);
+
+    layout->options = PLAIN_OPTIONS;
+    plain_locals(variant, &s, layout);
+    if (variant->kernel == KERNEL_STABILIZE)
+        return;
+    layout->record = (1 + erases[variant->problem->rule->erase].recorded) * s.matrix + s.factors;
+    if (variant->kernel != KERNEL_PREPARE)
+        layout->value_groups = (int)divide_up(variant_values(variant), t->block_v);
+    layout_constant(layout, "BK", t->block_k);
+    layout_constant(layout, "BV", t->block_v);
+    layout_constant(layout, "LANES_K", t->lanes_k);
+    layout_constant(layout, "KP", s.channels);
+    layout_constant(layout, "PAD", t->pad);
+    layout_constant(layout, "RP", s.pitch);
+    layout_constant(layout, "CP", round_up(t->chunk, t->vec));
+    layout_constant(layout, "MATRIX", s.matrix);
+    layout_constant(layout, "RECORD", layout->record);
+    layout_constant(layout, "ERASE_MATRICES", erases[variant->problem->rule->erase].recorded);
+    layout_constant(layout, "TOKEN_PARTS", s.token_parts);
+    add_headers(variant, layout);
+}
+
+static void describe(struct text *text, const struct variant *variant, const struct layout *layout)
+{
+    const struct tiles *t = &variant->tiles;
+
+    text_format(text,
+                "  %-10s group %d, vec %d, chunk %d, key slice %d, value tile %d, key lanes %d, local %zu bytes\n",
+                kernel_name(variant->kernel), t->group, t->vec, t->chunk, t->block_k, t->block_v, t->lanes_k,
+                layout->local_bytes);
+}
+
+/* ---- Tiles by rule of thumb --------------------------------------------------------------------------------------- */
+
+/* channels cut into slices of at most most, each a multiple of unit, with as little padding as possible. */
+static int slice(int64_t channels, int most, int unit)
+{
+    int64_t count = divide_up(channels, most);
+
+    return round_up(divide_up(channels, count), unit);
+}
+
+/* Work-groups that the variant's value tiles of that width give. */
+static int64_t groups(const struct variant *variant, int block_v)
+{
+    return problem_heads(variant->problem) * divide_up(variant_values(variant), block_v);
+}
+
+/* A tile belongs to one work-item: wide vectors, as many value columns as leave every core a few tiles. */
+static void serial_tiles(const struct device *device, struct variant *variant)
+{
+    struct tiles *tiles = &variant->tiles;
+    int64_t wanted = 4 * (int64_t)device->info.compute_units;
+
+    tiles->group = 1;
+    tiles->vec = SERIAL_VEC;
+    tiles->pad = 0;
+    tiles->lanes_k = 1;
+    tiles->block_k = slice(variant->problem->desc.key_dim, 64, SERIAL_VEC);
+    tiles->block_v = round_up(variant_values(variant), SERIAL_VEC);
+    if (tiles->block_v > 64)
+        tiles->block_v = 64;
+    while (tiles->block_v > SERIAL_VEC &&
+           (tiles->block_v % (2 * SERIAL_VEC) != 0 || groups(variant, tiles->block_v) < wanted))
+        tiles->block_v -= SERIAL_VEC;
+}
+
+/* A group shares a tile. */
+static void shared_tiles(const struct device *device, struct variant *variant, int most_group)
+{
+    struct tiles *tiles = &variant->tiles;
+    int recurrent = variant->kernel == KERNEL_RECURRENT;
+    /* Two groups a compute unit; but narrower groups of the recurrence cost more than some units that have one. */
+    int64_t wanted = 2 * (int64_t)device->info.compute_units * (recurrent ? 9 : 10) / 10;
+    int most_columns = !recurrent ? 16 : device->sub_group != 0 ? 32 : 64;
+    int two_streams = variant->kernel == KERNEL_SCAN && erases[variant->problem->rule->erase].streams > 1;
+
+    tiles->vec = SHARED_VEC;
+    tiles->pad = SHARED_VEC;
+    tiles->lanes_k = 1;
+    tiles->block_k = slice(variant->problem->desc.key_dim, two_streams ? 16 : 32, SHARED_VEC);
+    tiles->block_v = lower(round_up(variant_values(variant), SHARED_VEC), most_columns);
+    while (tiles->block_v > 2 * SHARED_VEC && groups(variant, tiles->block_v) < wanted)
+        tiles->block_v = round_up(tiles->block_v / 2, SHARED_VEC);
+    tiles->group = lower(64, most_group);
+    tiles->sub_group = device->sub_group;
+}
+
+/* The recurrence: lanes for the value columns, times lanes that share a column so that each keeps few channels. */
+static void recurrent_tiles(struct variant *variant, int most_group)
+{
+    struct tiles *tiles = &variant->tiles;
+    int64_t channels = variant->problem->desc.key_dim;
+    int columns, kept; /* channels that a work-item keeps of its columns: what its registers hold */
+
+    tiles->chunk = 1;
+    if (tiles->group == 1) {
+        tiles->block_v = tiles->vec;
+        tiles->block_k = round_up(channels, tiles->vec);
+        return;
+    }
+    kept = tiles->sub_group != 0 ? 4 : 16;
+    columns = power_below(tiles->block_v / tiles->vec);
+    while (tiles->lanes_k * kept < channels && 2 * tiles->lanes_k * columns <= most_group)
+        tiles->lanes_k *= 2;
+    while (tiles->lanes_k * kept < channels && columns > 1) {
+        columns /= 2;
+        tiles->lanes_k *= 2;
+    }
+    tiles->block_v = tiles->vec * columns;
+    tiles->group = columns * tiles->lanes_k;
+    tiles->block_k = round_up(channels, higher(tiles->lanes_k, tiles->vec));
+}
+
+static int fits(const struct device *device, const struct variant *variant)
+{
+    return kernel_layout(variant).local_bytes <= device->info.local_memory;
+}
+
+/* Narrower value tiles, then narrower slices, until local memory holds the variant. */
+static clattn_status cut_to_fit(const struct device *device, struct variant *variant)
+{
+    struct tiles *tiles = &variant->tiles;
+
+    while (!fits(device, variant)) {
+        if (variant->kernel == KERNEL_SCAN && tiles->block_v > tiles->vec)
+            tiles->block_v = round_up(tiles->block_v / 2, tiles->vec);
+        else if (variant->kernel != KERNEL_RECURRENT && tiles->block_k > tiles->vec)
+            tiles->block_k = round_up(tiles->block_k / 2, tiles->vec);
+        else
+            return CLATTN_UNSUPPORTED;
+    }
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status heuristic(const struct device *device, struct variant *variant, int most_group)
+{
+    int asked = variant->problem->desc.chunk;
+
+    variant->tiles = (struct tiles){.chunk = asked != 0 ? asked : 16};
+    if (device->serial || most_group < 4)
+        serial_tiles(device, variant);
+    else
+        shared_tiles(device, variant, most_group);
+    if (variant->kernel == KERNEL_RECURRENT)
+        recurrent_tiles(variant, most_group);
+    return cut_to_fit(device, variant);
+}
+
+/* ---- Tiles that were chosen --------------------------------------------------------------------------------------- */
+
+/* No tile wider than the problem; the recurrence's group. */
+static void follow(struct variant *variant)
+{
+    struct tiles *tiles = &variant->tiles;
+    int64_t channels = variant->problem->desc.key_dim;
+
+    tiles->block_v = lower(tiles->block_v, round_up(variant_values(variant), tiles->vec));
+    tiles->block_k = lower(round_up(tiles->block_k, tiles->vec), round_up(channels, tiles->vec));
+    if (variant->kernel != KERNEL_RECURRENT)
+        return;
+    tiles->group = tiles->block_v / tiles->vec * tiles->lanes_k;
+    tiles->block_k = round_up(channels, higher(tiles->lanes_k, tiles->vec));
+}
+
+/* Whether registers can hold what a lane of the recurrence has of the state: more is left in memory. */
+static int state_fits(const struct tiles *t)
+{
+    enum { MOST_FLOATS = 128 };
+
+    return t->group == 1 || t->block_k / t->lanes_k * t->vec <= MOST_FLOATS;
+}
+
+static clattn_status complete(const struct device *device, struct variant *variant)
+{
+    const struct tiles *t = &variant->tiles;
+    int sound;
+
+    follow(variant);
+    sound = t->block_v >= t->vec && t->block_v % t->vec == 0 && t->block_k >= t->vec && t->block_k % t->vec == 0 &&
+            (variant->kernel != KERNEL_RECURRENT || state_fits(t)) && t->group >= 1 &&
+            (size_t)t->group <= device->info.max_work_group && (t->group == 1 || !device->serial) &&
+            fits(device, variant);
+    return sound ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
+}
+
+const struct family family_plain = {heuristic, complete, lay_out, describe, 0};

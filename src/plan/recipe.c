@@ -1,0 +1,244 @@
+#include "plan/recipe.h"
+
+#include "tune/tiles.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *temporary_name(enum temporary_id id)
+{
+    static const char *const names[] = {
+        [TEMPORARY_RECORDS] = "records",   [TEMPORARY_ROWS] = "rows",
+        [TEMPORARY_SEGMENTS] = "segments", [TEMPORARY_SEGMENT_KEPT] = "kept by segments",
+        [TEMPORARY_DECAY] = "decay",       [TEMPORARY_STRENGTH] = "strength",
+        [TEMPORARY_M] = "stabilizer",      [TEMPORARY_DEN] = "denominators"};
+    _Static_assert(sizeof names / sizeof *names == TEMPORARY_COUNT, "a name each");
+    return names[id];
+}
+
+int64_t recipe_slots(const struct problem *problem, const struct extent *extent, int chunk)
+{
+    int64_t rows = extent->seq_len * problem->desc.steps;
+
+    if (problem->desc.flags & CLATTN_CU_SEQLENS)
+        return rows / chunk + extent->sequences;
+    return extent->batch * divide_up(rows, chunk);
+}
+
+/* ---- What roles stand for ----------------------------------------------------------------------------------------- */
+
+/* Roles that hold the operand of the same meaning for every rule that has it. */
+static const struct {
+    enum role role;
+    clattn_operand_id operand;
+} plain_roles[] = {
+    {ROLE_q, CLATTN_OPERAND_q},
+    {ROLE_k, CLATTN_OPERAND_k},
+    {ROLE_v, CLATTN_OPERAND_v},
+    {ROLE_o, CLATTN_OPERAND_o},
+    {ROLE_gv, CLATTN_OPERAND_gv},
+    {ROLE_beta, CLATTN_OPERAND_beta},
+    {ROLE_u, CLATTN_OPERAND_u},
+    {ROLE_f, CLATTN_OPERAND_f},
+    {ROLE_i, CLATTN_OPERAND_i},
+    {ROLE_cu, CLATTN_OPERAND_cu_seqlens},
+    {ROLE_initial, CLATTN_OPERAND_initial_state},
+    {ROLE_final, CLATTN_OPERAND_final_state},
+};
+
+static const struct {
+    clattn_operand_id p, e;
+} erase_roles[] = {[ERASE_NONE] = {NO_OPERAND, NO_OPERAND},
+                   [ERASE_KEY] = {NO_OPERAND, NO_OPERAND},
+                   [ERASE_OPERAND] = {CLATTN_OPERAND_p, NO_OPERAND},
+                   [ERASE_GATED] = {CLATTN_OPERAND_b, NO_OPERAND},
+                   [ERASE_LOW_RANK] = {CLATTN_OPERAND_a, CLATTN_OPERAND_b}};
+
+static struct source temporary(enum temporary_id id)
+{
+    return (struct source){SOURCE_TEMPORARY, (int)id};
+}
+
+static void bind_operand(const struct problem *problem, struct source *source, clattn_operand_id id)
+{
+    *source = (struct source){SOURCE_NONE, 0};
+    for (int i = 0; i < problem->operand_count; i++)
+        if (problem->operands[i].id == id)
+            *source = (struct source){SOURCE_OPERAND, (int)id};
+}
+
+/* The states that a pass begins and ends with. */
+static void bind_states(const struct variant *variant, struct source *sources)
+{
+    if (variant->normalizer) {
+        bind_operand(variant->problem, &sources[ROLE_initial], CLATTN_OPERAND_initial_normalizer);
+        bind_operand(variant->problem, &sources[ROLE_final], CLATTN_OPERAND_final_normalizer);
+    }
+    if (variant->kernel == KERNEL_STABILIZE) {
+        bind_operand(variant->problem, &sources[ROLE_initial], CLATTN_OPERAND_initial_stabilizer);
+        bind_operand(variant->problem, &sources[ROLE_final], CLATTN_OPERAND_final_stabilizer);
+    }
+}
+
+/* What the library makes of gates, and denominators on their way from one pass to the other. */
+static void bind_made(const struct variant *variant, struct source *sources)
+{
+    if (variant->problem->rule->head_decay != NULL)
+        sources[ROLE_g].kind = SOURCE_FIXED;
+    if (problem_stabilized(variant->problem)) {
+        sources[ROLE_g] = sources[ROLE_decay] = temporary(TEMPORARY_DECAY);
+        sources[ROLE_beta] = sources[ROLE_strength] = temporary(TEMPORARY_STRENGTH);
+        sources[ROLE_m] = temporary(TEMPORARY_M);
+    }
+    if (variant->normalizer) {
+        sources[ROLE_o] = temporary(TEMPORARY_DEN);
+        if (problem_stabilized(variant->problem))
+            sources[ROLE_den] = temporary(TEMPORARY_M);
+    } else if (problem_normalized(variant->problem))
+        sources[ROLE_den] = temporary(TEMPORARY_DEN);
+    sources[ROLE_records] = temporary(TEMPORARY_RECORDS);
+    sources[ROLE_rows] = temporary(TEMPORARY_ROWS);
+    sources[ROLE_segments] = temporary(TEMPORARY_SEGMENTS);
+    sources[ROLE_kept] = temporary(TEMPORARY_SEGMENT_KEPT);
+}
+
+static void bind_roles(const struct variant *variant, struct source *sources)
+{
+    const struct problem *problem = variant->problem;
+    const struct rule *rule = problem->rule;
+
+    for (size_t i = 0; i < sizeof plain_roles / sizeof *plain_roles; i++)
+        bind_operand(problem, &sources[plain_roles[i].role], plain_roles[i].operand);
+    bind_operand(problem, &sources[ROLE_g], rule->gate);
+    bind_operand(problem, &sources[ROLE_p], erase_roles[rule->erase].p);
+    bind_operand(problem, &sources[ROLE_e], erase_roles[rule->erase].e);
+    if (rule->write == WRITE_GATED)
+        bind_operand(problem, &sources[ROLE_w], CLATTN_OPERAND_w);
+    bind_states(variant, sources);
+    bind_made(variant, sources);
+}
+
+/* ---- Making ------------------------------------------------------------------------------------------------------- */
+
+struct variant maker_variant(const struct recipe_maker *maker, enum kernel_id kernel)
+{
+    return (struct variant){.kernel = kernel, .problem = maker->problem, .engine = maker->context->engine};
+}
+
+/* Whether two variants are the same part of a recipe. The kernels that prepare stand in for each other. */
+static int same_part(const struct variant *a, const struct variant *b)
+{
+    const unsigned prepares = 1u << KERNEL_PREPARE_MATRIX | 1u << KERNEL_PREPARE_FACTORS;
+    int alike = a->kernel == b->kernel || (prepares >> a->kernel & prepares >> b->kernel & 1u);
+
+    return alike && a->normalizer == b->normalizer && a->gather == b->gather;
+}
+
+clattn_status maker_tiles(const struct recipe_maker *maker, struct variant *variant)
+{
+    const struct recipe *like = maker->like;
+
+    if (like == NULL)
+        return tuning_tiles(&maker->context->device, maker->tuned, variant, maker->most_group);
+    for (int i = 0; i < like->step_count; i++)
+        if (same_part(&like->steps[i].variant, variant)) {
+            variant->tiles = like->steps[i].variant.tiles;
+            return CLATTN_SUCCESS;
+        }
+    return CLATTN_UNSUPPORTED;
+}
+
+clattn_status maker_add(const struct recipe_maker *maker, const struct variant *variant, enum grid grid,
+                        struct step **step)
+{
+    struct recipe *recipe = maker->recipe;
+    struct step *added = &recipe->steps[recipe->step_count];
+
+    if (recipe->step_count == MAX_STEPS)
+        return CLATTN_UNSUPPORTED;
+    *added = (struct step){.variant = *variant, .grid = grid};
+    TRY(maker_tiles(maker, &added->variant));
+    added->layout = kernel_layout(&added->variant);
+    bind_roles(&added->variant, added->sources);
+    recipe->step_count++;
+    if (step != NULL)
+        *step = added;
+    return CLATTN_SUCCESS;
+}
+
+void maker_reserve(const struct recipe_maker *maker, enum temporary_id id, int64_t floats)
+{
+    struct temporary *t = &maker->recipe->temporaries[id];
+
+    if (floats > t->floats)
+        t->floats = floats;
+}
+
+/* ---- Places ------------------------------------------------------------------------------------------------------- */
+
+enum { GRAIN = 64 }; /* floats */
+
+int64_t temporary_room(const struct temporary *temporary)
+{
+    return divide_up(temporary->floats, GRAIN) * GRAIN;
+}
+
+/* Whether the step's kernel takes the role. */
+static int takes(const struct step *step, enum role role)
+{
+    const enum role *arguments = kernel_arguments(step->variant.kernel);
+
+    while (*arguments != ARG_END && *arguments != role)
+        arguments++;
+    return step->host != NULL || *arguments == role;
+}
+
+static void find_lifetimes(struct recipe *recipe)
+{
+    for (int id = 0; id < TEMPORARY_COUNT; id++)
+        recipe->temporaries[id].first = recipe->temporaries[id].last = -1;
+    for (int s = 0; s < recipe->step_count; s++)
+        for (int role = 0; role < ROLE_COUNT; role++) {
+            const struct source *source = &recipe->steps[s].sources[role];
+            struct temporary *t = &recipe->temporaries[source->index];
+            if (source->kind != SOURCE_TEMPORARY || !takes(&recipe->steps[s], (enum role)role))
+                continue;
+            t->first = t->first < 0 ? s : t->first;
+            t->last = s;
+        }
+}
+
+static int collide(const struct temporary *a, const struct temporary *b)
+{
+    int meet = a->home != HOME_WORKSPACE || (a->first <= b->last && b->first <= a->last);
+
+    return b->floats > 0 && a->home == b->home && meet && a->at < b->at + temporary_room(b) &&
+           b->at < a->at + temporary_room(a);
+}
+
+/* The lowest place past those that it collides with. */
+static void place(struct recipe *recipe, int id)
+{
+    struct temporary *t = &recipe->temporaries[id];
+
+    t->at = 0;
+    for (int other = 0; other < id; other++)
+        if (collide(t, &recipe->temporaries[other])) {
+            t->at = recipe->temporaries[other].at + temporary_room(&recipe->temporaries[other]);
+            other = -1; /* from the start: it may collide with one that was passed */
+        }
+}
+
+void recipe_allocate(struct recipe *recipe)
+{
+    memset(recipe->floats, 0, sizeof recipe->floats);
+    find_lifetimes(recipe);
+    for (int id = 0; id < TEMPORARY_COUNT; id++) {
+        struct temporary *t = &recipe->temporaries[id];
+        if (t->floats == 0)
+            continue;
+        place(recipe, id);
+        if (t->at + temporary_room(t) > recipe->floats[t->home])
+            recipe->floats[t->home] = t->at + temporary_room(t);
+    }
+}

@@ -1,0 +1,103 @@
+/* A recipe: how a problem is computed, as data. A solver builds it; a plan is a recipe bound to a device. */
+#ifndef CLATTN_SRC_RECIPE_H
+#define CLATTN_SRC_RECIPE_H
+
+#include "kernel/kernel.h"
+#include "tune/space.h"
+
+/* What a recipe may hold beside the operands. */
+enum temporary_id {
+    TEMPORARY_RECORDS,      /* [slots, heads, record]: what prepare leaves the scan */
+    TEMPORARY_ROWS,         /* [slots, heads, …]: rows that prepare_matrix leaves the scan */
+    TEMPORARY_SEGMENTS,     /* [sequences, segments, heads, …]: the state that each adds */
+    TEMPORARY_SEGMENT_KEPT, /* [sequences, segments, heads, …]: what a segment keeps of the state before it */
+    TEMPORARY_DECAY,        /* [B,H,T]: the stabilised log-decay of mLSTM */
+    TEMPORARY_STRENGTH,     /* [B,H,T]: its write strength */
+    TEMPORARY_M,            /* [B,H,T]: its stabiliser */
+    TEMPORARY_DEN,          /* [B,H,T]: what o is divided by */
+    TEMPORARY_COUNT
+};
+
+/* Where a temporary lies: in the workspace, which nothing outlives; or in the saved buffer, for a later plan's use. */
+enum home { HOME_WORKSPACE, HOME_SAVED, HOME_COUNT };
+
+struct temporary {
+    int64_t floats; /* 0: not used */
+    enum home home;
+    int first, last; /* the steps that name it: others may have its place before and after */
+    int64_t at;      /* in its home, in floats */
+};
+
+const char *temporary_name(enum temporary_id id);
+
+/* What a kernel's role stands for in a step. */
+struct source {
+    enum { SOURCE_NONE, SOURCE_OPERAND, SOURCE_TEMPORARY, SOURCE_FIXED } kind;
+    int index; /* of the operand or the temporary */
+};
+
+/* Groups of the first dimension: a sequence each, or so many chunk slots. The second has the heads, the third the layout's groups. */
+enum grid { GRID_SEQUENCES, GRID_SLOTS };
+
+struct call;
+
+/* One launch of a kernel; or a call on the host, which enqueues what a library of its own does. */
+struct step {
+    struct variant variant;
+    struct layout layout;
+    struct source sources[ROLE_COUNT];
+    enum grid grid;
+    /* NULL for a kernel. It waits for n_wait events and gives *event, when that is not NULL, for all that it enqueued. */
+    clattn_status (*host)(const struct call *call, const struct step *step, cl_command_queue queue, cl_uint n_wait,
+                          const cl_event *wait, cl_event *event);
+};
+
+enum { MAX_STEPS = 8 };
+
+struct recipe {
+    struct temporary temporaries[TEMPORARY_COUNT];
+    struct step steps[MAX_STEPS];
+    int step_count;
+    int64_t floats[HOME_COUNT]; /* recipe_allocate: of each home */
+};
+
+/* What a recipe is made for, and by what. */
+struct recipe_maker {
+    clattn_context *context;
+    const struct problem *problem;
+    const struct tuned *tuned; /* NULL: rules of thumb */
+    const struct recipe *like; /* a recipe of the same kernels whose tiles to take; or NULL */
+    int most_group;            /* work-items */
+    struct recipe *recipe;
+};
+
+/* A variant of the maker's problem, tiles aside. */
+struct variant maker_variant(const struct recipe_maker *maker, enum kernel_id kernel);
+/* Chooses its tiles: the tuned ones, those of the recipe that this one is like, or by rule of thumb. */
+clattn_status maker_tiles(const struct recipe_maker *maker, struct variant *variant);
+/* Chooses tiles, lays the kernel out and appends the step, its roles bound to what they stand for in the variant's pass;
+ * *step (may be NULL) is the step. */
+clattn_status maker_add(const struct recipe_maker *maker, const struct variant *variant, enum grid grid,
+                        struct step **step);
+/* At least so many floats for a temporary. */
+void maker_reserve(const struct recipe_maker *maker, enum temporary_id id, int64_t floats);
+
+/* Lifetimes, then places: temporaries that no step has at once share memory. */
+void recipe_allocate(struct recipe *recipe);
+/* Floats that a temporary takes with what it is rounded up by. */
+int64_t temporary_room(const struct temporary *temporary);
+
+/* Chunks of that many rows that sequences of an extent take at most. */
+int64_t recipe_slots(const struct problem *problem, const struct extent *extent, int chunk);
+
+/* One way to compute a problem. */
+struct solver {
+    const char *name; /* its space's, too */
+    clattn_mode mode;
+    /* Fills the maker's recipe. UNSUPPORTED when the device cannot run it. */
+    clattn_status (*make)(const struct recipe_maker *maker);
+};
+
+extern const struct solver solver_recurrent, solver_chunk_scan, solver_matrix_scan;
+
+#endif

@@ -1,0 +1,132 @@
+/* The ways to compute a recurrence: each turns a problem into a recipe. */
+#include "plan/recipe.h"
+
+#include "kernel/matrix.h"
+#include "plan/probe.h"
+
+/* What has an entry a token and head; and the gates that are made before anything else, where the rule wants them. */
+static clattn_status begin(const struct recipe_maker *maker)
+{
+    const clattn_plan_desc *desc = &maker->problem->desc;
+    const struct variant stabilize = maker_variant(maker, KERNEL_STABILIZE);
+    int64_t rows = desc->batch * desc->seq_len * desc->heads;
+
+    if (problem_normalized(maker->problem))
+        maker_reserve(maker, TEMPORARY_DEN, rows);
+    if (!problem_stabilized(maker->problem))
+        return CLATTN_SUCCESS;
+    maker_reserve(maker, TEMPORARY_DECAY, rows);
+    maker_reserve(maker, TEMPORARY_STRENGTH, rows);
+    maker_reserve(maker, TEMPORARY_M, rows);
+    return maker_add(maker, &stabilize, GRID_SEQUENCES, NULL);
+}
+
+/* add for each pass that the problem needs: the one that leaves denominators, where there are any, then the one that writes o. */
+static clattn_status each_pass(const struct recipe_maker *maker, struct variant variant,
+                               clattn_status (*add)(const struct recipe_maker *maker, const struct variant *variant))
+{
+    for (variant.normalizer = problem_normalized(maker->problem); variant.normalizer >= 0; variant.normalizer--)
+        TRY(add(maker, &variant));
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status add_scan(const struct recipe_maker *maker, const struct variant *variant)
+{
+    return maker_add(maker, variant, GRID_SEQUENCES, NULL);
+}
+
+/* ---- Token by token, the state in registers: short sequences and decoding ------------------------------------------ */
+
+static clattn_status make_recurrent(const struct recipe_maker *maker)
+{
+    TRY(begin(maker));
+    return each_pass(maker, maker_variant(maker, KERNEL_RECURRENT), add_scan);
+}
+
+const struct solver solver_recurrent = {"recurrent", CLATTN_MODE_RECURRENT, make_recurrent};
+
+/* ---- Chunks of tokens: prepare, parallel over all chunks, leaves each chunk's matrices; scan carries the state over the chunks
+ * of a sequence, parallel over sequences, heads and value tiles -------------------------------------------------------- */
+
+/* Chunks of all heads together. */
+static int64_t chunks_of(const struct recipe_maker *maker, const struct step *prepare)
+{
+    struct extent most = problem_most(maker->problem);
+
+    return recipe_slots(maker->problem, &most, prepare->variant.tiles.chunk) * maker->problem->desc.heads;
+}
+
+static clattn_status make_chunk_scan(const struct recipe_maker *maker)
+{
+    const struct variant prepare = maker_variant(maker, KERNEL_PREPARE);
+    struct step *prepared;
+
+    TRY(begin(maker));
+    TRY(maker_add(maker, &prepare, GRID_SLOTS, &prepared));
+    maker_reserve(maker, TEMPORARY_RECORDS, chunks_of(maker, prepared) * prepared->layout.record);
+    return each_pass(maker, maker_variant(maker, KERNEL_SCAN), add_scan);
+}
+
+const struct solver solver_chunk_scan = {"chunk_scan", CLATTN_MODE_CHUNK, make_chunk_scan};
+
+/* ---- Chunks on a matrix engine: prepare_matrix or prepare_factors, then scan_matrix with the state in registers ------ */
+
+/* Whether one scan finds what the other left where it looks for it. */
+static int same_cut(const struct tiles *a, const struct tiles *b)
+{
+    return a->chunk == b->chunk && a->block_v == b->block_v && a->segments == b->segments &&
+           a->key_split == b->key_split;
+}
+
+/* One pass over all chunks: a scan; or over segments a scan for what each adds to the state and keeps of it, and the scan. */
+static clattn_status add_matrix_scan(const struct recipe_maker *maker, const struct variant *variant)
+{
+    struct variant scan = *variant, gather = *variant;
+    struct step *gathered;
+    int64_t states;
+
+    TRY(maker_tiles(maker, &scan));
+    if (scan.tiles.segments > 1) {
+        gather.gather = 1;
+        TRY(maker_add(maker, &gather, GRID_SEQUENCES, &gathered));
+        if (!same_cut(&gathered->variant.tiles, &scan.tiles))
+            return CLATTN_UNSUPPORTED;
+        states = problem_heads(maker->problem) * scan.tiles.segments;
+        maker_reserve(maker, TEMPORARY_SEGMENTS, states * gathered->layout.segment);
+        maker_reserve(maker, TEMPORARY_SEGMENT_KEPT, states * gathered->layout.segment_kept);
+    }
+    return maker_add(maker, &scan, GRID_SEQUENCES, NULL);
+}
+
+/* What does not depend on the state, chunk by chunk. */
+static clattn_status add_matrix_prepare(const struct recipe_maker *maker)
+{
+    enum {
+        MOST_BEYOND = 64
+    }; /* scan fetches a chunk past a segment's last, and empty segments may lie past the last chunk */
+    struct variant prepare = maker_variant(maker, KERNEL_PREPARE_MATRIX);
+    struct step *prepared;
+    int64_t chunks;
+
+    TRY(maker_tiles(maker, &prepare));
+    if (!matrix_shape(&prepare).reads_rows)
+        prepare.kernel = KERNEL_PREPARE_FACTORS;
+    TRY(maker_add(maker, &prepare, GRID_SLOTS, &prepared));
+    chunks = chunks_of(maker, prepared);
+    maker_reserve(maker, TEMPORARY_RECORDS,
+                  (chunks + MOST_BEYOND * maker->problem->desc.heads) * prepared->layout.record);
+    maker_reserve(maker, TEMPORARY_ROWS, chunks * prepared->layout.rows);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status make_matrix_scan(const struct recipe_maker *maker)
+{
+    if (maker->context->engine == NULL || maker->problem->desc.dtype == CLATTN_F32)
+        return CLATTN_UNSUPPORTED;
+    TRY(probe_engine(maker->context, maker->problem));
+    TRY(begin(maker));
+    TRY(add_matrix_prepare(maker));
+    return each_pass(maker, maker_variant(maker, KERNEL_SCAN_MATRIX), add_matrix_scan);
+}
+
+const struct solver solver_matrix_scan = {"matrix_scan", CLATTN_MODE_CHUNK, make_matrix_scan};

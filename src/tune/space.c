@@ -1,0 +1,99 @@
+/* What tuning may choose of each solver: a row a number. A chunk's record binds prepare and scan to the same chunk and vec. */
+#include "tune/space.h"
+
+#include "kernel/kernel.h"
+
+#include <string.h>
+
+#define IN(name) (1u << KERNEL_##name)
+#define FIELD(name) offsetof(struct tiles, name)
+/* clang-format off */
+enum {
+    PLAIN_BOTH = IN(PREPARE) | IN(SCAN),
+    MATRIX_BOTH = IN(PREPARE_MATRIX) | IN(PREPARE_FACTORS) | IN(SCAN_MATRIX)
+};
+
+static const struct parameter recurrent[] = {
+    {"vec",             IN(RECURRENT),   FIELD(vec),       {4, 16, BY_THUMB}},
+    {"lanes_k",         IN(RECURRENT),   FIELD(lanes_k),   {1, 2, 4, 8, 16, 32, BY_THUMB}},
+    {"block_v",         IN(RECURRENT),   FIELD(block_v),   {4, 8, 16, 32, 64, 128, BY_THUMB}},
+    {NULL, 0, 0, {BY_THUMB}},
+};
+
+static const struct parameter chunk_scan[] = {
+    {"chunk",           PLAIN_BOTH,      FIELD(chunk),     {8, 16, 32, 64, BY_THUMB}},
+    {"vec",             PLAIN_BOTH,      FIELD(vec),       {4, 16, BY_THUMB}},
+    {"prepare.group",   IN(PREPARE),     FIELD(group),     {1, 16, 32, 64, 128, 256, BY_THUMB}},
+    {"prepare.block_k", IN(PREPARE),     FIELD(block_k),   {16, 32, 64, 128, 256, BY_THUMB}},
+    {"prepare.pad",     IN(PREPARE),     FIELD(pad),       {0, 4, 16, BY_THUMB}},
+    {"scan.group",      IN(SCAN),        FIELD(group),     {1, 16, 32, 64, 128, 256, BY_THUMB}},
+    {"scan.block_k",    IN(SCAN),        FIELD(block_k),   {16, 32, 64, 128, 256, BY_THUMB}},
+    {"scan.block_v",    IN(SCAN),        FIELD(block_v),   {4, 8, 16, 32, 64, 128, BY_THUMB}},
+    {"scan.pad",        IN(SCAN),        FIELD(pad),       {0, 4, 16, BY_THUMB}},
+    {NULL, 0, 0, {BY_THUMB}},
+};
+
+static const struct parameter matrix_scan[] = {
+    {"chunk",           MATRIX_BOTH,     FIELD(chunk),     {16, 32, BY_THUMB}},
+    {"scan.block_v",    IN(SCAN_MATRIX), FIELD(block_v),   {16, 32, 64, 128, BY_THUMB}},
+    {"key_split",       MATRIX_BOTH,     FIELD(key_split), {1, 2, BY_THUMB}},
+    {"scan.loaders",    IN(SCAN_MATRIX), FIELD(loaders),   {0, 2, 4, BY_THUMB}},
+    {"scan.readers",    IN(SCAN_MATRIX), FIELD(readers),   {0, 1, BY_THUMB}},
+    {"scan.depth",      IN(SCAN_MATRIX), FIELD(depth),     {1, 2, 3, BY_THUMB}},
+    {"scan.segments",   IN(SCAN_MATRIX), FIELD(segments),  {1, 2, 4, 8, BY_THUMB}},
+    {"scan.stages",     IN(SCAN_MATRIX), FIELD(stages),    {1, 2, BY_THUMB}},
+    {NULL, 0, 0, {BY_THUMB}},
+};
+/* clang-format on */
+
+static const struct space spaces[] = {
+    {"matrix_scan", matrix_scan, 1024}, {"chunk_scan", chunk_scan, 1024}, {"recurrent", recurrent, 32}};
+
+enum { SPACE_COUNT = sizeof spaces / sizeof *spaces };
+
+const struct space *space_at(int index)
+{
+    return index < SPACE_COUNT ? &spaces[index] : NULL;
+}
+
+const struct space *space_find(const char *name)
+{
+    for (int i = 0; i < SPACE_COUNT; i++)
+        if (strcmp(spaces[i].name, name) == 0)
+            return &spaces[i];
+    return NULL;
+}
+
+struct tuned tuned_default(const struct space *space)
+{
+    struct tuned tuned = {.space = space};
+
+    for (int i = 0; i < MAX_PARAMETERS; i++)
+        tuned.values[i] = BY_THUMB;
+    return tuned;
+}
+
+int tuned_is_default(const struct tuned *tuned)
+{
+    for (int i = 0; i < MAX_PARAMETERS; i++)
+        if (tuned->values[i] != BY_THUMB)
+            return 0;
+    return 1;
+}
+
+unsigned space_kernels(const struct space *space)
+{
+    unsigned kernels = 0;
+
+    for (const struct parameter *parameter = space->parameters; parameter->name != NULL; parameter++)
+        kernels |= parameter->kernels;
+    return kernels;
+}
+
+int parameter_has(const struct parameter *parameter, int value)
+{
+    for (const int *known = parameter->values; *known != BY_THUMB; known++)
+        if (*known == value)
+            return 1;
+    return 0;
+}

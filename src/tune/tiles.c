@@ -1,0 +1,52 @@
+#include "tune/tiles.h"
+
+#include <string.h>
+
+/* Writes what tuned says of this kernel; returns how many fields. */
+static int apply(const struct tuned *tuned, struct variant *variant)
+{
+    const struct parameter *parameter = tuned->space->parameters;
+    int count = 0;
+
+    for (int i = 0; parameter[i].name != NULL; i++) {
+        if (tuned->values[i] == BY_THUMB || !(parameter[i].kernels >> variant->kernel & 1))
+            continue;
+        memcpy((char *)&variant->tiles + parameter[i].field, &tuned->values[i], sizeof(int));
+        count++;
+    }
+    return count;
+}
+
+clattn_status tuning_tiles(const struct device *device, const struct tuned *tuned, struct variant *variant,
+                           int most_group)
+{
+    const struct family *family = kernel_family(variant->kernel);
+
+    if (family->needs_engine && variant->engine == NULL)
+        return CLATTN_UNSUPPORTED;
+    TRY(family->heuristic(device, variant, most_group));
+    return tuned != NULL && apply(tuned, variant) > 0 ? family->complete(device, variant) : CLATTN_SUCCESS;
+}
+
+int tuning_point_tiles(const clattn_context *context, const struct problem *problem, const struct tuned *tuned,
+                       struct tiles tiles[KERNEL_COUNT])
+{
+    enum { MOST_GROUP = 256 };
+    unsigned kernels = space_kernels(tuned->space);
+
+    memset(tiles, 0, KERNEL_COUNT * sizeof *tiles);
+    for (int id = 0; id < KERNEL_COUNT; id++) {
+        struct variant variant = {.kernel = (enum kernel_id)id, .problem = problem, .engine = context->engine};
+        if (!(kernels >> id & 1))
+            continue;
+        if (tuning_tiles(&context->device, tuned, &variant, MOST_GROUP) != CLATTN_SUCCESS)
+            return 0;
+        tiles[id] = variant.tiles;
+    }
+    return 1;
+}
+
+int tuning_prefers_recurrent(const struct device *device, const struct problem *problem)
+{
+    return problem->desc.seq_len * problem->desc.steps <= (device->serial ? 8 : 32);
+}
