@@ -6,6 +6,7 @@
 #include "base/thread.h"
 
 #include <math.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -65,17 +66,42 @@ static void test_parallel_for(void **state)
     }
 }
 
+/* All cores increase a counter, each by a read and a write between which another may come. */
+enum { INCREASES = 20000, PART = 100 };
+struct counter {
+    mutex lock;
+    volatile int inside, count, met;
+};
+
+static void increase(void *user, int64_t part)
+{
+    struct counter *counter = user;
+
+    (void)part;
+    for (int i = 0; i < PART; i++) {
+        int before;
+        lock_take(&counter->lock);
+        counter->met |= counter->inside;
+        counter->inside = 1;
+        before = counter->count;
+        if (i == 0)
+            sched_yield();
+        counter->count = before + 1;
+        counter->inside = 0;
+        lock_give(&counter->lock);
+    }
+}
+
 static void test_locks(void **state)
 {
-    mutex lock;
+    struct counter counter = {.count = 0};
 
     (void)state;
-    lock_init(&lock);
-    lock_take(&lock);
-    lock_give(&lock);
-    lock_take(&lock);
-    lock_give(&lock);
-    lock_destroy(&lock);
+    lock_init(&counter.lock);
+    parallel_for(INCREASES / PART, increase, &counter);
+    lock_destroy(&counter.lock);
+    assert_int_equal(counter.count, INCREASES);
+    assert_false(counter.met);
 }
 
 static const clattn_plan_desc small = {
@@ -171,13 +197,77 @@ static void test_error(void **state)
     assert_true(error_with(&actual, &expected, 7, 9) > 1e-2);
     test_set_all(&actual, OP(o), 1);
     test_set_all(&expected, OP(o), 1);
-    assert_true(fabs(error_with(&actual, &expected, 3, 3) - 2 / sqrt((double)check_count(&actual.tensor[OP(o)].info))) <
-                1e-7);
+    assert_true(fabs(error_with(&actual, &expected, 3, 3) - 2 / sqrt((double)desc.value_dim) / 8) < 1e-7);
+    test_set_all(&actual, OP(o), 3);
+    assert_true(fabs(check_tensor_error(&actual.tensor[OP(o)], &expected.tensor[OP(o)]) - 2) < 1e-7);
+    test_set_all(&actual, OP(o), 1);
     test_set(&expected, OP(o), 3, (double)-INFINITY);
     assert_true(isinf(error_with(&actual, &expected, 3, 3)));
     assert_true(error_with(&actual, &expected, 3, (double)-INFINITY) == 0);
+    test_set_all(&expected, OP(o), (double)NAN);
+    assert_true(isinf(error_with(&actual, &expected, 3, (double)NAN)));
     check_free(&actual);
     check_free(&expected);
+}
+
+/* rel of the whole tensor */
+static double whole_error(const struct check_tensors *actual, const struct check_tensors *expected)
+{
+    double difference = 0, size = 0;
+
+    for (int64_t i = 0; i < check_count(&expected->tensor[OP(o)].info); i++) {
+        difference += pow(test_get(actual, OP(o), i) - test_get(expected, OP(o), i), 2);
+        size += pow(test_get(expected, OP(o), i), 2);
+    }
+    return sqrt(difference / size);
+}
+
+/* One head of one token in 65,536 is wrong: as good as nothing of the whole, whether its reference is large or near zero. */
+static void test_one_token(void **state)
+{
+    clattn_plan_desc desc = {.rule = CLATTN_SIMPLE_GLA, .seq_len = 4096, .heads = 16, .key_dim = 4, .value_dim = 4};
+    struct check_tensors actual, expected;
+    const int64_t row = (2500 * 16 + 7) * 4;
+
+    (void)state;
+    assert_status(check_make(&actual, &desc, 1, CHECK_GATES_USUAL, NULL), SUCCESS);
+    assert_status(check_reference(&expected, &actual, test_log, NULL), SUCCESS);
+    for (int silent = 0; silent < 2; silent++) {
+        for (int64_t i = row; i < row + 4; i++)
+            test_set(&expected, OP(o), i, silent ? 0 : 1);
+        test_copy(&actual, OP(o), &expected, OP(o));
+        assert_true(check_tensor_error(&actual.tensor[OP(o)], &expected.tensor[OP(o)]) == 0);
+        for (int64_t i = row; i < row + 4; i++)
+            test_set(&actual, OP(o), i, silent ? 1 : 0);
+        assert_true(whole_error(&actual, &expected) < check_bound(CLATTN_BF16));
+        assert_true(check_tensor_error(&actual.tensor[OP(o)], &expected.tensor[OP(o)]) > check_bound(CLATTN_BF16));
+    }
+    check_free(&actual);
+    check_free(&expected);
+}
+
+/* A reference that is no number passes for nothing; one that forgets all does. */
+static void test_finite_reference(void **state)
+{
+    static const double bad[] = {(double)NAN, (double)INFINITY};
+    clattn_plan_desc desc = small;
+    struct check_tensors tensors, expected;
+
+    (void)state;
+    desc.dtype = CLATTN_F32;
+    assert_status(check_make(&tensors, &desc, 1, CHECK_GATES_USUAL, NULL), SUCCESS);
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        double before = test_get(&tensors, OP(v), 9);
+        test_set(&tensors, OP(v), 9, bad[i]);
+        test_log_clear();
+        assert_status(check_reference(&expected, &tensors, test_log, NULL), INVALID_OPERAND);
+        assert_logged("the reference of o is");
+        test_set(&tensors, OP(v), 9, before);
+    }
+    test_set_all(&tensors, OP(g), (double)-INFINITY);
+    assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
+    check_free(&expected);
+    check_free(&tensors);
 }
 
 static struct source named(enum temporary_id id)
@@ -254,9 +344,17 @@ static void test_cases_cover(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_texts), cmocka_unit_test(test_rule_names),     cmocka_unit_test(test_parallel_for),
-        cmocka_unit_test(test_locks), cmocka_unit_test(test_make_is_stable), cmocka_unit_test(test_make_is_hard),
-        cmocka_unit_test(test_error), cmocka_unit_test(test_temporaries),    cmocka_unit_test(test_cases_cover),
+        cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_rule_names),
+        cmocka_unit_test(test_parallel_for),
+        cmocka_unit_test(test_locks),
+        cmocka_unit_test(test_make_is_stable),
+        cmocka_unit_test(test_make_is_hard),
+        cmocka_unit_test(test_error),
+        cmocka_unit_test(test_one_token),
+        cmocka_unit_test(test_finite_reference),
+        cmocka_unit_test(test_temporaries),
+        cmocka_unit_test(test_cases_cover),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,7 +44,8 @@ clattn_operand *check_operand(clattn_operands *operands, clattn_operand_id id);
 /* The operands as clattn_reference takes them, pointing into tensors. */
 void check_operands(clattn_operands *operands, const struct check_tensors *tensors);
 
-/* clattn_reference over the tensors' inputs, in f32: allocates the outputs of *expected, whose inputs stay NULL. */
+/* clattn_reference over the tensors' inputs, in f32: allocates the outputs of *expected, whose inputs stay NULL.
+ * INVALID_OPERAND when an output is not finite (a stabilizer may be -inf): nothing is measured by such a reference. */
 clattn_status check_reference(struct check_tensors *expected, const struct check_tensors *tensors, clattn_log_fn log,
                               void *log_user);
 
@@ -73,8 +74,10 @@ clattn_status check_run_plan(struct check_tensors *tensors, struct check_device 
 /* The bound on relative error of forward outputs, by storage type. */
 double check_bound(clattn_dtype dtype);
 
-/* rel = RMS(x - ref) / (RMS(ref) + 1e-8) over the finite reference elements; infinite when x is not finite where ref is,
- * or differs from an infinite ref. The worst over all outputs; *worst (may be NULL) is the operand it belongs to. */
+/* What check_bound bounds: rel = RMS(x - ref) / (RMS(ref) + 1e-8) of a tensor, or an eighth of that of its worst row, if that
+ * is more. A row is the tensor's last dimension: a head of a token; it is measured against the tensor's RMS(ref) where its own
+ * is less. Infinite when x is not finite where ref is, or differs from an infinite ref, or ref is NaN. The worst over all
+ * outputs; *worst (may be NULL) is the operand it belongs to. */
 double check_error(const struct check_tensors *actual, const struct check_tensors *expected, clattn_operand_id *worst);
 
 /* The same of one tensor. */

@@ -1,4 +1,4 @@
-/* The reference over a check's inputs, the bounds, and rel = RMS(x - ref) / (RMS(ref) + 1e-8). */
+/* The reference over a check's inputs, the bounds, and the error of a tensor and of its rows. */
 #include "check.h"
 
 #include "reference/number.h"
@@ -6,6 +6,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define CHECK_TINY 1e-8
+#define CHECK_ROW_SLACK 8.0 /* how much worse than the bound of all one row may be */
 
 static void widen(const struct check_tensor *to, const struct check_tensor *from, int is_index)
 {
@@ -38,6 +41,27 @@ void check_operands(clattn_operands *operands, const struct check_tensors *tenso
     }
 }
 
+/* Gates of -inf forget and make no infinity. A stabilizer is the logarithm of a size: -inf where there is nothing yet. */
+static clattn_status check_finite(const struct check_tensor *tensor, clattn_operand_id id, const struct log *log)
+{
+    int64_t count = tensor->info.output && tensor->data != NULL ? check_count(&tensor->info) : 0;
+
+    for (int64_t i = 0; i < count; i++) {
+        double x = number_load(tensor->info.dtype, tensor->data, i);
+        if (!isfinite(x) && !(id == CLATTN_OPERAND_final_stabilizer && x == (double)-INFINITY))
+            return FAIL(log, INVALID_OPERAND, "the reference of %s is %g at element %lld: no measure of anything",
+                        tensor->info.name, x, (long long)i);
+    }
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status check_all_finite(const struct check_tensors *expected, const struct log *log)
+{
+    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+        TRY(check_finite(&expected->tensor[id], (clattn_operand_id)id, log));
+    return CLATTN_SUCCESS;
+}
+
 clattn_status check_reference(struct check_tensors *expected, const struct check_tensors *tensors, clattn_log_fn log,
                               void *log_user)
 {
@@ -52,6 +76,8 @@ clattn_status check_reference(struct check_tensors *expected, const struct check
             widen(&expected->tensor[id], &tensors->tensor[id], id == CLATTN_OPERAND_cu_seqlens);
     check_operands(&operands, expected);
     status = clattn_reference(&desc, &operands, log, log_user);
+    if (status == CLATTN_SUCCESS)
+        status = check_all_finite(expected, &(struct log){log, log_user});
     for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
         if (expected->tensor[id].info.output)
             continue;
@@ -70,23 +96,59 @@ double check_bound(clattn_dtype dtype)
     return bounds[dtype];
 }
 
-double check_tensor_error(const struct check_tensor *actual, const struct check_tensor *expected)
-{
-    double difference = 0, size = 0, finite = 0;
-    int64_t count = check_count(&expected->info);
+/* Over elements whose reference is finite. */
+struct sums {
+    double difference, size, count;
+};
 
-    for (int64_t i = 0; i < count; i++) {
+/* Adds the elements from first on; 0 when one is not finite where its reference is, or differs from an infinite one. */
+static int add_elements(struct sums *sums, const struct check_tensor *actual, const struct check_tensor *expected,
+                        int64_t first, int64_t count)
+{
+    for (int64_t i = first; i < first + count; i++) {
         double ref = number_load(expected->info.dtype, expected->data, i);
         double x = number_load(actual->info.dtype, actual->data, i);
-        if (isnan(ref) || (isinf(ref) && x == ref))
+        if (isinf(ref) && x == ref)
             continue;
         if (!isfinite(x) || !isfinite(ref))
-            return (double)INFINITY;
-        difference += (x - ref) * (x - ref);
-        size += ref * ref;
-        finite++;
+            return 0;
+        sums->difference += (x - ref) * (x - ref);
+        sums->size += ref * ref;
+        sums->count++;
     }
-    return finite > 0 ? sqrt(difference / finite) / (sqrt(size / finite) + 1e-8) : 0;
+    return 1;
+}
+
+static double rms(double squares, double count)
+{
+    return count > 0 ? sqrt(squares / count) : 0;
+}
+
+/* The least that a row's reference counts for is the tensor's: a row that nearly cancels is as exact as the terms of its sum
+ * are, which are of the tensor's size, not of its own. A row above it counts for itself: its rounding grows with it. */
+static double worst_row(const struct check_tensor *actual, const struct check_tensor *expected, double size)
+{
+    int64_t count = check_count(&expected->info), row = expected->info.dims[expected->info.rank - 1];
+    double worst = 0;
+
+    for (int64_t first = 0; first < count; first += row) {
+        struct sums sums = {0, 0, 0};
+        add_elements(&sums, actual, expected, first, row);
+        worst = fmax(worst, rms(sums.difference, sums.count) / (fmax(size, rms(sums.size, sums.count)) + CHECK_TINY));
+    }
+    return worst;
+}
+
+double check_tensor_error(const struct check_tensor *actual, const struct check_tensor *expected)
+{
+    struct sums sums = {0, 0, 0};
+    double size;
+
+    if (!add_elements(&sums, actual, expected, 0, check_count(&expected->info)))
+        return (double)INFINITY;
+    size = rms(sums.size, sums.count);
+    return fmax(rms(sums.difference, sums.count) / (size + CHECK_TINY),
+                worst_row(actual, expected, size) / CHECK_ROW_SLACK);
 }
 
 double check_error(const struct check_tensors *actual, const struct check_tensors *expected, clattn_operand_id *worst)
