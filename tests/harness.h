@@ -28,7 +28,7 @@ const char *test_folder(void);
 
 #define assert_status(expr, status) test_assert_status((expr), CLATTN_##status, #expr, __FILE__, __LINE__)
 void test_assert_status(clattn_status actual, clattn_status expected, const char *expr, const char *file, int line);
-/* The log since the last clear names part. */
+/* The log since the last clear names part, which is not "". */
 #define assert_logged(part) test_assert_logged((part), __FILE__, __LINE__)
 void test_assert_logged(const char *part, const char *file, int line);
 

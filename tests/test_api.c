@@ -1,8 +1,9 @@
 /* The public interface on a device: every documented refusal with its words, one plan for many lengths, queues, events,
- * threads, and what becomes of failures of OpenCL. */
+ * threads; and that each test releases what it made. */
 #include "harness.h"
 
 #include "device/opencl.h"
+#include "ledger.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -448,13 +449,16 @@ static void test_threads(void **state)
     clattn_plan_destroy(plan);
 }
 
+#define TEST(name) cmocka_unit_test_setup_teardown(name, ledger_begin, ledger_check_plans)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_null),           cmocka_unit_test(test_bad_plan),       cmocka_unit_test(test_describe),
-        cmocka_unit_test(test_bad_calls),      cmocka_unit_test(test_foreign_queue),  cmocka_unit_test(test_devices),
-        cmocka_unit_test(test_own_cl_context), cmocka_unit_test(test_foreign_device), cmocka_unit_test(test_lengths),
-        cmocka_unit_test(test_queues),         cmocka_unit_test(test_threads),        cmocka_unit_test(test_empty_call),
+        TEST(test_null),          TEST(test_bad_plan), TEST(test_describe),       TEST(test_bad_calls),
+        TEST(test_foreign_queue), TEST(test_devices),  TEST(test_own_cl_context), TEST(test_foreign_device),
+        TEST(test_lengths),       TEST(test_queues),   TEST(test_threads),        TEST(test_empty_call),
     };
-    return cmocka_run_group_tests(tests, test_device_open, test_device_close);
+
+    ledger_open();
+    return cmocka_run_group_tests(tests, test_device_open, test_device_close) + ledger_close();
 }

@@ -1,7 +1,9 @@
-/* What becomes of OpenCL's failures: functions of the loaded table are replaced by ones that fail. */
+/* What becomes of OpenCL's failures: functions of the loaded table are replaced by ones that fail. Whatever was made until
+ * then is released: a ledger is kept of it. */
 #include "harness.h"
 
 #include "device/context.h"
+#include "ledger.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -50,6 +52,36 @@ static cl_int CL_API_CALL fail_argument(cl_kernel kernel, cl_uint index, size_t 
 {
     (void)kernel, (void)index, (void)bytes, (void)value;
     return CL_INVALID_ARG_SIZE;
+}
+
+static cl_command_queue CL_API_CALL fail_queue(cl_context context, cl_device_id device,
+                                               cl_command_queue_properties properties, cl_int *error)
+{
+    (void)context, (void)device, (void)properties;
+    *error = CL_OUT_OF_HOST_MEMORY;
+    return NULL;
+}
+
+static cl_int CL_API_CALL fail_memory_info(cl_mem buffer, cl_mem_info name, size_t size, void *value, size_t *whole)
+{
+    (void)buffer, (void)name, (void)size, (void)value, (void)whole;
+    return CL_INVALID_MEM_OBJECT;
+}
+
+static cl_int CL_API_CALL fail_group_info(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info name,
+                                          size_t size, void *value, size_t *whole)
+{
+    (void)kernel, (void)device, (void)name, (void)size, (void)value, (void)whole;
+    return CL_INVALID_KERNEL;
+}
+
+/* A device that runs no kernel in any group */
+static cl_int CL_API_CALL no_group(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info name, size_t size,
+                                   void *value, size_t *whole)
+{
+    (void)kernel, (void)device, (void)name, (void)whole;
+    memset(value, 0, size);
+    return CL_SUCCESS;
 }
 
 static int launches_before_failure;
@@ -102,11 +134,16 @@ static void test_faults(void **state)
         *cl = real;                                                                                                    \
         assert_status(actual, status);                                                                                 \
         assert_logged(text);                                                                                           \
+        assert_int_equal(ledger_check(NULL), 0);                                                                       \
     } while (0)
-    WITH_FAULT(BuildProgram, fail_build, BUILD_FAILED, "");
+    WITH_FAULT(BuildProgram, fail_build, BUILD_FAILED, "kernel prepare does not build");
     WITH_FAULT(CreateProgramWithSource, fail_source, OUT_OF_MEMORY, "CL_OUT_OF_HOST_MEMORY");
     WITH_FAULT(CreateKernel, fail_kernel, OUT_OF_MEMORY, "CL_OUT_OF_HOST_MEMORY");
     WITH_FAULT(CreateBuffer, fail_buffer, OUT_OF_MEMORY, "CL_MEM_OBJECT_ALLOCATION_FAILURE");
+    WITH_FAULT(CreateCommandQueue, fail_queue, OUT_OF_MEMORY, "CL_OUT_OF_HOST_MEMORY");
+    WITH_FAULT(GetMemObjectInfo, fail_memory_info, DEVICE_ERROR, "CL_INVALID_MEM_OBJECT");
+    WITH_FAULT(GetKernelWorkGroupInfo, fail_group_info, DEVICE_ERROR, "CL_INVALID_KERNEL");
+    WITH_FAULT(GetKernelWorkGroupInfo, no_group, UNSUPPORTED, "no solver fits");
     WITH_FAULT(CreateContext, fail_context, DEVICE_ERROR, "CL_DEVICE_NOT_AVAILABLE");
     WITH_FAULT(SetKernelArg, fail_argument, DEVICE_ERROR, "CL_INVALID_ARG_SIZE");
     real_launch = real.EnqueueNDRangeKernel;
@@ -156,8 +193,12 @@ static void test_transient_error(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_works), cmocka_unit_test(test_faults),
-                                       cmocka_unit_test(test_transient_error)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_works, ledger_begin, ledger_check),
+        cmocka_unit_test_setup_teardown(test_faults, ledger_begin, ledger_check),
+        cmocka_unit_test_setup_teardown(test_transient_error, ledger_begin, ledger_check),
+    };
 
-    return cmocka_run_group_tests(tests, test_device_open, test_device_close);
+    ledger_open();
+    return cmocka_run_group_tests(tests, test_device_open, test_device_close) + ledger_close();
 }

@@ -1,0 +1,315 @@
+/* How a plan's launches reach a queue, as functions in place of OpenCL's see it: who waits for whom, what is released, and one
+ * thread at a time between a kernel's arguments and its launch. No property of the device is needed. */
+#include "harness.h"
+
+#include "ledger.h"
+#include "device/opencl.h"
+#include "plan/plan.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+/* Three launches: prepare, and a scan each for the normalizer and for o */
+static const clattn_plan_desc desc = {.rule = CLATTN_LINEAR_ATTN,
+                                      .flags = CLATTN_NORMALIZE,
+                                      .seq_len = 20,
+                                      .heads = 2,
+                                      .key_dim = 8,
+                                      .value_dim = 8,
+                                      .mode = CLATTN_MODE_CHUNK};
+
+enum { MOST = 8 };
+
+/* What the library is told of the queue, and what it did with it */
+static struct {
+    struct opencl real;
+    int out_of_order;
+    int launches, fail_at; /* -1: never */
+    cl_uint n_wait[MOST];
+    cl_event waits[MOST][2], events[MOST]; /* events: NULL where none was wanted */
+} fake;
+
+static cl_int CL_API_CALL fake_queue_info(cl_command_queue queue, cl_command_queue_info name, size_t size, void *value,
+                                          size_t *whole)
+{
+    cl_int error = fake.real.GetCommandQueueInfo(queue, name, size, value, whole);
+
+    if (name == CL_QUEUE_PROPERTIES && value != NULL)
+        *(cl_command_queue_properties *)value = fake.out_of_order ? CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE : 0;
+    return error;
+}
+
+static cl_int CL_API_CALL fake_launch(cl_command_queue queue, cl_kernel kernel, cl_uint dims, const size_t *offset,
+                                      const size_t *global, const size_t *local, cl_uint n, const cl_event *wait,
+                                      cl_event *event)
+{
+    int at = fake.launches++;
+    cl_int error;
+
+    if (at == fake.fail_at)
+        return CL_OUT_OF_RESOURCES;
+    if (at >= MOST)
+        return CL_INVALID_VALUE;
+    fake.n_wait[at] = n;
+    for (cl_uint i = 0; i < n && i < 2; i++)
+        fake.waits[at][i] = wait[i];
+    error = fake.real.EnqueueNDRangeKernel(queue, kernel, dims, offset, global, local, n, wait, event);
+    if (event != NULL)
+        fake.events[at] = *event;
+    return error;
+}
+
+static int open_device(void **state)
+{
+    ledger_open();
+    return test_device_open(state);
+}
+
+static int put_fakes(void **state)
+{
+    memset(&fake, 0, sizeof fake);
+    fake.fail_at = -1;
+    fake.real = *test_opencl_table();
+    return ledger_begin(state);
+}
+
+static int take_fakes(void **state)
+{
+    *test_opencl_table() = fake.real;
+    return ledger_check_plans(state);
+}
+
+/* ---- A plan with its operands ------------------------------------------------------------------------------------- */
+
+struct call {
+    clattn_plan *plan;
+    clattn_operands operands;
+};
+
+static cl_mem make_buffer(size_t bytes)
+{
+    cl_int error;
+    cl_mem buffer = opencl_get()->CreateBuffer(test_device.cl, CL_MEM_READ_WRITE, bytes, NULL, &error);
+
+    assert_int_equal(error, CL_SUCCESS);
+    return buffer;
+}
+
+static void call_open(struct call *call)
+{
+    struct check_tensors tensors;
+    size_t bytes;
+
+    memset(call, 0, sizeof *call);
+    test_log_clear();
+    assert_status(clattn_plan_create(&call->plan, test_device.context, &desc), SUCCESS);
+    assert_in_range(call->plan->launch_count, 3, MOST);
+    assert_status(check_allocate(&tensors, &desc), SUCCESS);
+    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+        if (tensors.tensor[id].data != NULL)
+            check_operand(&call->operands, (clattn_operand_id)id)->buffer = make_buffer(tensors.tensor[id].bytes);
+    assert_status(clattn_plan_workspace_size(call->plan, &bytes), SUCCESS);
+    call->operands.workspace.buffer = make_buffer(bytes);
+    check_free(&tensors);
+}
+
+static void call_close(struct call *call)
+{
+    const struct opencl *cl = opencl_get();
+
+    assert_int_equal(cl->Finish(test_device.queue), CL_SUCCESS);
+    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+        if (check_operand(&call->operands, (clattn_operand_id)id)->buffer != NULL)
+            cl->ReleaseMemObject(check_operand(&call->operands, (clattn_operand_id)id)->buffer);
+    cl->ReleaseMemObject(call->operands.workspace.buffer);
+    clattn_plan_destroy(call->plan);
+}
+
+/* ---- Waits and events --------------------------------------------------------------------------------------------- */
+
+static void make_markers(cl_event markers[2])
+{
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(opencl_get()->EnqueueMarkerWithWaitList(test_device.queue, 0, NULL, &markers[i]), CL_SUCCESS);
+}
+
+/* The first launch waits for the caller's events and nothing else does; the last gives the caller's event, if one is wanted. On
+ * a queue out of order each waits for the one before, by an event that no other launch gave. */
+static void check_chain(int out_of_order, int wants_event)
+{
+    struct opencl *cl = test_opencl_table();
+    struct call call;
+    cl_event markers[2], done = NULL;
+    int last;
+
+    call_open(&call);
+    make_markers(markers);
+    fake.out_of_order = out_of_order;
+    fake.launches = 0;
+    memset(fake.events, 0, sizeof fake.events);
+    cl->GetCommandQueueInfo = fake_queue_info;
+    cl->EnqueueNDRangeKernel = fake_launch;
+    assert_status(clattn_enqueue(call.plan, test_device.queue, &call.operands, 2, markers, wants_event ? &done : NULL),
+                  SUCCESS);
+    last = call.plan->launch_count - 1;
+    assert_int_equal(fake.launches, last + 1);
+    assert_int_equal(fake.n_wait[0], 2);
+    assert_memory_equal(fake.waits[0], markers, sizeof markers);
+    for (int i = 1; i <= last; i++) {
+        assert_int_equal(fake.n_wait[i], out_of_order);
+        if (out_of_order)
+            assert_ptr_equal(fake.waits[i][0], fake.events[i - 1]);
+        assert_int_equal(fake.events[i - 1] != NULL, out_of_order);
+    }
+    assert_ptr_equal(fake.events[last], done);
+    assert_int_equal(done != NULL, wants_event);
+    *cl = fake.real;
+    assert_int_equal(cl->Finish(test_device.queue), CL_SUCCESS);
+    for (int i = 0; i < 2; i++)
+        cl->ReleaseEvent(markers[i]);
+    if (done != NULL)
+        cl->ReleaseEvent(done);
+    call_close(&call);
+}
+
+static void test_out_of_order(void **state)
+{
+    (void)state;
+    check_chain(1, 1);
+    check_chain(1, 0);
+}
+
+static void test_in_order(void **state)
+{
+    (void)state;
+    check_chain(0, 1);
+    check_chain(0, 0);
+}
+
+/* Whichever launch fails: the caller has no event, and no event of the others is left. */
+static void test_failed_launch(void **state)
+{
+    struct opencl *cl = test_opencl_table();
+    struct call call;
+
+    (void)state;
+    call_open(&call);
+    cl->GetCommandQueueInfo = fake_queue_info;
+    cl->EnqueueNDRangeKernel = fake_launch;
+    fake.out_of_order = 1;
+    for (fake.fail_at = 0; fake.fail_at < call.plan->launch_count; fake.fail_at++) {
+        cl_event done = (cl_event)&done;
+        fake.launches = 0;
+        assert_status(clattn_enqueue(call.plan, test_device.queue, &call.operands, 0, NULL, &done), DEVICE_ERROR);
+        assert_int_equal(fake.launches, fake.fail_at + 1);
+        assert_null(done);
+        assert_int_equal(ledger_alive(LEDGER_event), 0);
+    }
+    *cl = fake.real;
+    call_close(&call);
+}
+
+/* ---- Two threads with one plan ------------------------------------------------------------------------------------ */
+
+enum { BOUND_MS = 10000, WINDOW_MS = 200 };
+
+/* Between its first argument and its last launch the first thread stands still: until the other has asked all that it asks before
+ * it needs the plan, and then a while. */
+static struct {
+    pthread_t first;
+    int sizes;            /* of buffers that a call asks for */
+    atomic_int asked;     /* by the other thread */
+    atomic_int held, met; /* the first is between its launches; the other came in */
+    atomic_int waited;
+} meeting;
+
+static void sleep_ms(long ms)
+{
+    nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
+}
+
+static cl_int CL_API_CALL meet_size(cl_mem buffer, cl_mem_info name, size_t size, void *value, size_t *whole)
+{
+    if (pthread_equal(pthread_self(), meeting.first))
+        meeting.sizes++;
+    else
+        atomic_fetch_add(&meeting.asked, 1);
+    return fake.real.GetMemObjectInfo(buffer, name, size, value, whole);
+}
+
+static cl_int CL_API_CALL meet_argument(cl_kernel kernel, cl_uint index, size_t bytes, const void *value)
+{
+    int first = pthread_equal(pthread_self(), meeting.first);
+
+    if (!first && meeting.held)
+        meeting.met = 1;
+    if (first && !meeting.waited) {
+        meeting.waited = 1;
+        meeting.held = 1;
+        for (int ms = 0; ms < BOUND_MS && meeting.asked < meeting.sizes; ms++)
+            sleep_ms(1);
+        for (int ms = 0; ms < WINDOW_MS && !meeting.met; ms++)
+            sleep_ms(1);
+    }
+    return fake.real.SetKernelArg(kernel, index, bytes, value);
+}
+
+static cl_int CL_API_CALL meet_launch(cl_command_queue queue, cl_kernel kernel, cl_uint dims, const size_t *offset,
+                                      const size_t *global, const size_t *local, cl_uint n, const cl_event *wait,
+                                      cl_event *event)
+{
+    int first = pthread_equal(pthread_self(), meeting.first);
+
+    fake.launches += first;
+    if (fake.launches == 3)
+        meeting.held = 0;
+    return fake.real.EnqueueNDRangeKernel(queue, kernel, dims, offset, global, local, n, wait, event);
+}
+
+/* Begins when the first thread is between its launches. */
+static void *other_call(void *user)
+{
+    struct call *call = user;
+    static clattn_status status;
+
+    for (int ms = 0; ms < BOUND_MS && !meeting.held; ms++)
+        sleep_ms(1);
+    status = clattn_enqueue(call->plan, test_device.queue, &call->operands, 0, NULL, NULL);
+    return &status;
+}
+
+static void test_one_at_a_time(void **state)
+{
+    struct opencl *cl = test_opencl_table();
+    struct call call;
+    pthread_t other;
+    void *status;
+
+    (void)state;
+    call_open(&call);
+    memset(&meeting, 0, sizeof meeting);
+    meeting.first = pthread_self();
+    cl->GetMemObjectInfo = meet_size;
+    cl->SetKernelArg = meet_argument;
+    cl->EnqueueNDRangeKernel = meet_launch;
+    assert_int_equal(pthread_create(&other, NULL, other_call, &call), 0);
+    assert_status(clattn_enqueue(call.plan, test_device.queue, &call.operands, 0, NULL, NULL), SUCCESS);
+    assert_int_equal(pthread_join(other, &status), 0);
+    *cl = fake.real;
+    assert_status(*(clattn_status *)status, SUCCESS);
+    assert_true(meeting.sizes > 0);
+    assert_int_equal(meeting.asked, meeting.sizes); /* it was there in time */
+    assert_false(meeting.met);
+    call_close(&call);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, put_fakes, take_fakes)
+    const struct CMUnitTest tests[] = {TEST(test_out_of_order), TEST(test_in_order), TEST(test_failed_launch),
+                                       TEST(test_one_at_a_time)};
+
+    return cmocka_run_group_tests(tests, open_device, test_device_close) + ledger_close();
+}
