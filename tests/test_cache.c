@@ -298,6 +298,128 @@ static void test_foreign_program(void **state)
     cache_free(&cache);
 }
 
+/* ---- What a program and a verdict are kept for -------------------------------------------------------------------- */
+
+/* What the device or its platform says of itself, one thing after the other with an x in its middle */
+static const struct said {
+    const char *name;
+    int platform;
+    cl_uint key;
+} identity[] = {{"driver version", 0, CL_DRIVER_VERSION},
+                {"device name", 0, CL_DEVICE_NAME},
+                {"device version", 0, CL_DEVICE_VERSION},
+                {"platform name", 1, CL_PLATFORM_NAME},
+                {"platform version", 1, CL_PLATFORM_VERSION}};
+static struct opencl real;
+static const struct said *changed;
+static int launches;
+
+static void change(char *text)
+{
+    size_t middle = text != NULL ? strlen(text) / 2 : 0;
+
+    if (middle > 0)
+        text[middle] = text[middle] == 'x' ? 'y' : 'x';
+}
+
+static cl_int CL_API_CALL changed_device(cl_device_id id, cl_device_info key, size_t size, void *value, size_t *length)
+{
+    cl_int error = real.GetDeviceInfo(id, key, size, value, length);
+
+    if (changed != NULL && !changed->platform && key == changed->key)
+        change(value);
+    return error;
+}
+
+static cl_int CL_API_CALL changed_platform(cl_platform_id id, cl_platform_info key, size_t size, void *value,
+                                           size_t *length)
+{
+    cl_int error = real.GetPlatformInfo(id, key, size, value, length);
+
+    if (changed != NULL && changed->platform && key == changed->key)
+        change(value);
+    return error;
+}
+
+static cl_int CL_API_CALL count_launch(cl_command_queue queue, cl_kernel kernel, cl_uint dims, const size_t *offset,
+                                       const size_t *global, const size_t *local, cl_uint n, const cl_event *wait,
+                                       cl_event *event)
+{
+    launches++;
+    return real.EnqueueNDRangeKernel(queue, kernel, dims, offset, global, local, n, wait, event);
+}
+
+static int put_identity(void **state)
+{
+    struct opencl *cl = test_opencl_table();
+
+    changed = NULL;
+    real = *cl;
+    cl->GetDeviceInfo = changed_device;
+    cl->GetPlatformInfo = changed_platform;
+    cl->EnqueueNDRangeKernel = count_launch;
+    return empty_folder(state);
+}
+
+static int take_identity(void **state)
+{
+    (void)state;
+    *test_opencl_table() = real;
+    setenv("CLATTN_SELF_TEST", "0", 1);
+    return 0;
+}
+
+/* Launches of a plan's creation in a context of its own: those of the self-test. */
+static int self_tests(const clattn_context_desc *context_desc)
+{
+    clattn_context *context;
+    clattn_plan *plan;
+
+    launches = 0;
+    test_log_clear();
+    assert_status(clattn_context_create(&context, context_desc), SUCCESS);
+    assert_status(clattn_plan_create(&plan, context, &desc), SUCCESS);
+    clattn_plan_destroy(plan);
+    clattn_context_destroy(context);
+    return launches;
+}
+
+static void test_program_keys(void **state)
+{
+    clattn_context_desc context = in_folder();
+
+    (void)state;
+    assert_int_equal(run_with(&context), 1);
+    for (size_t i = 0; i < COUNT(identity); i++) {
+        changed = &identity[i];
+        if (run_with(&context) != 1 || run_with(&context) != 0)
+            fail_msg("a program of another %s is taken", changed->name);
+    }
+    changed = NULL;
+    assert_int_equal(run_with(&context), 0);
+}
+
+/* A verdict is asked for once, and again of another device or driver. */
+static void test_verdict_keys(void **state)
+{
+    clattn_context_desc context = in_folder();
+
+    (void)state;
+    setenv("CLATTN_SELF_TEST", "1", 1);
+    assert_true(self_tests(&context) > 0);
+    assert_int_equal(self_tests(&context), 0);
+    for (size_t i = 0; i < COUNT(identity); i++) {
+        changed = &identity[i];
+        if (self_tests(&context) == 0 || self_tests(&context) != 0)
+            fail_msg("the verdict on another %s is taken", changed->name);
+    }
+    changed = NULL;
+    assert_int_equal(self_tests(&context), 0);
+    setenv("CLATTN_SELF_TEST", "0", 1);
+    assert_int_equal(cache_clear(test_folder()) > 0, 1);
+    assert_int_equal(self_tests(&context), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -308,6 +430,8 @@ int main(void)
         cmocka_unit_test_setup(test_programs, empty_folder),
         cmocka_unit_test_setup(test_damaged_programs, empty_folder),
         cmocka_unit_test_setup(test_foreign_program, empty_folder),
+        cmocka_unit_test_setup_teardown(test_program_keys, put_identity, take_identity),
+        cmocka_unit_test_setup_teardown(test_verdict_keys, put_identity, take_identity),
     };
 
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);
