@@ -145,6 +145,43 @@ void test_compare_all(const struct check_tensors *actual, const struct check_ten
             test_compare(&actual->tensor[id], &expected->tensor[id], bound, what);
 }
 
+cl_mem test_buffer(size_t bytes, const void *data)
+{
+    const struct opencl *cl = opencl_get();
+    cl_int error;
+    cl_mem buffer = cl->CreateBuffer(test_device.cl, CL_MEM_READ_WRITE, bytes, NULL, &error);
+
+    assert_int_equal(error, CL_SUCCESS);
+    if (data != NULL)
+        assert_int_equal(cl->EnqueueWriteBuffer(test_device.queue, buffer, CL_TRUE, 0, bytes, data, 0, NULL, NULL),
+                         CL_SUCCESS);
+    return buffer;
+}
+
+clattn_operands test_operands(const struct check_tensors *tensors, const clattn_plan *plan)
+{
+    clattn_operands operands = {.seq_len = CLATTN_WHOLE};
+    size_t bytes;
+
+    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+        if (tensors->tensor[id].data != NULL)
+            check_operand(&operands, (clattn_operand_id)id)->buffer =
+                test_buffer(tensors->tensor[id].bytes, tensors->tensor[id].data);
+    assert_status(clattn_plan_workspace_size(plan, &bytes), SUCCESS);
+    operands.workspace.buffer = test_buffer(bytes + 4, NULL);
+    return operands;
+}
+
+void test_operands_free(clattn_operands *operands)
+{
+    const struct opencl *cl = opencl_get();
+
+    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+        if (check_operand(operands, (clattn_operand_id)id)->buffer != NULL)
+            cl->ReleaseMemObject(check_operand(operands, (clattn_operand_id)id)->buffer);
+    cl->ReleaseMemObject(operands->workspace.buffer);
+}
+
 double test_get(const struct check_tensors *tensors, clattn_operand_id id, int64_t i)
 {
     return number_load(tensors->tensor[id].info.dtype, tensors->tensor[id].data, i);

@@ -51,6 +51,12 @@ void test_compare(const struct check_tensor *actual, const struct check_tensor *
 void test_compare_all(const struct check_tensors *actual, const struct check_tensors *expected, double bound,
                       const char *what);
 
+/* A buffer of the device under test; data NULL: of no content. */
+cl_mem test_buffer(size_t bytes, const void *data);
+/* Buffers of all tensors, and a workspace of the plan's size and 4 bytes; all to be freed. */
+clattn_operands test_operands(const struct check_tensors *tensors, const clattn_plan *plan);
+void test_operands_free(clattn_operands *operands);
+
 double test_get(const struct check_tensors *tensors, clattn_operand_id id, int64_t i);
 void test_set(struct check_tensors *tensors, clattn_operand_id id, int64_t i, double value);
 void test_set_all(struct check_tensors *tensors, clattn_operand_id id, double value);

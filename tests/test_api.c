@@ -28,44 +28,6 @@ static clattn_plan *make_plan(const clattn_plan_desc *desc)
     return plan;
 }
 
-static cl_mem make_buffer(size_t bytes, const void *data)
-{
-    const struct opencl *cl = opencl_get();
-    cl_int error;
-    cl_mem buffer = cl->CreateBuffer(test_device.cl, CL_MEM_READ_WRITE, bytes, NULL, &error);
-
-    assert_int_equal(error, CL_SUCCESS);
-    if (data != NULL)
-        assert_int_equal(cl->EnqueueWriteBuffer(test_device.queue, buffer, CL_TRUE, 0, bytes, data, 0, NULL, NULL),
-                         CL_SUCCESS);
-    return buffer;
-}
-
-/* Device copies of all operands, and a workspace. */
-static clattn_operands make_operands(const struct check_tensors *tensors, const clattn_plan *plan)
-{
-    clattn_operands operands = {.seq_len = CLATTN_WHOLE};
-    size_t bytes;
-
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
-        if (tensors->tensor[id].data != NULL)
-            check_operand(&operands, (clattn_operand_id)id)->buffer =
-                make_buffer(tensors->tensor[id].bytes, tensors->tensor[id].data);
-    assert_status(clattn_plan_workspace_size(plan, &bytes), SUCCESS);
-    operands.workspace.buffer = make_buffer(bytes + 4, NULL);
-    return operands;
-}
-
-static void free_operands(clattn_operands *operands)
-{
-    const struct opencl *cl = opencl_get();
-
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
-        if (check_operand(operands, (clattn_operand_id)id)->buffer != NULL)
-            cl->ReleaseMemObject(check_operand(operands, (clattn_operand_id)id)->buffer);
-    cl->ReleaseMemObject(operands->workspace.buffer);
-}
-
 static void read_output(struct check_tensors *tensors, const clattn_operands *operands, cl_command_queue queue,
                         cl_uint n_wait, const cl_event *wait)
 {
@@ -188,7 +150,7 @@ static void test_bad_calls(void **state)
 
     (void)state;
     test_make(&tensors, &usual, CHECK_GATES_USUAL, NULL);
-    good = make_operands(&tensors, plan);
+    good = test_operands(&tensors, plan);
     for (size_t i = 0; i < COUNT(bad_calls); i++) {
         operands = good;
         memcpy((char *)&operands + bad_calls[i].offset, &bad_calls[i].value, sizeof bad_calls[i].value);
@@ -209,7 +171,7 @@ static void test_bad_calls(void **state)
     assert_status(clattn_enqueue(plan, test_device.queue, &good, 0, NULL, NULL), SUCCESS);
     read_output(&tensors, &good, test_device.queue, 0, NULL);
     assert_right(&tensors);
-    free_operands(&good);
+    test_operands_free(&good);
     check_free(&tensors);
     clattn_plan_destroy(plan);
 }
@@ -224,10 +186,10 @@ static void test_foreign_queue(void **state)
     (void)state;
     assert_status(check_device_open(&other, test_device.device, test_log, NULL), SUCCESS);
     test_make(&tensors, &usual, CHECK_GATES_USUAL, NULL);
-    operands = make_operands(&tensors, plan);
+    operands = test_operands(&tensors, plan);
     assert_status(clattn_enqueue(plan, other.queue, &operands, 0, NULL, NULL), INVALID_ARGUMENT);
     assert_logged("context");
-    free_operands(&operands);
+    test_operands_free(&operands);
     check_free(&tensors);
     check_device_close(&other);
     clattn_plan_destroy(plan);
@@ -329,7 +291,7 @@ static void test_empty_call(void **state)
         desc.mode = (clattn_mode)mode;
         plan = make_plan(&desc);
         test_make(&tensors, &desc, CHECK_GATES_USUAL, NULL);
-        operands = make_operands(&tensors, plan);
+        operands = test_operands(&tensors, plan);
         check_operands(&host, &tensors);
         operands.seq_len = host.seq_len = 0;
         opencl_get()->ReleaseMemObject(operands.q.buffer);
@@ -350,7 +312,7 @@ static void test_empty_call(void **state)
         assert_memory_equal(tensors.tensor[OP(final_state)].data, before, bytes);
         opencl_get()->ReleaseEvent(done);
         free(after);
-        free_operands(&operands);
+        test_operands_free(&operands);
         check_free(&tensors);
         clattn_plan_destroy(plan);
     }
@@ -370,7 +332,7 @@ static void check_queue(cl_command_queue_properties properties)
 
     assert_int_equal(error, CL_SUCCESS);
     test_make(&tensors, &usual, CHECK_GATES_USUAL, NULL);
-    operands = make_operands(&tensors, plan);
+    operands = test_operands(&tensors, plan);
     for (int i = 0; i < 2; i++) {
         clattn_operand_id id = i == 0 ? OP(q) : OP(v);
         size_t bytes = tensors.tensor[id].bytes;
@@ -393,7 +355,7 @@ static void check_queue(cl_command_queue_properties properties)
     cl->ReleaseEvent(done);
     cl->Finish(queue);
     cl->ReleaseCommandQueue(queue);
-    free_operands(&operands);
+    test_operands_free(&operands);
     check_free(&tensors);
 }
 

@@ -88,42 +88,22 @@ struct call {
     clattn_operands operands;
 };
 
-static cl_mem make_buffer(size_t bytes)
-{
-    cl_int error;
-    cl_mem buffer = opencl_get()->CreateBuffer(test_device.cl, CL_MEM_READ_WRITE, bytes, NULL, &error);
-
-    assert_int_equal(error, CL_SUCCESS);
-    return buffer;
-}
-
 static void call_open(struct call *call)
 {
     struct check_tensors tensors;
-    size_t bytes;
 
-    memset(call, 0, sizeof *call);
     test_log_clear();
     assert_status(clattn_plan_create(&call->plan, test_device.context, &desc), SUCCESS);
     assert_in_range(call->plan->launch_count, 3, MOST);
     assert_status(check_allocate(&tensors, &desc), SUCCESS);
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
-        if (tensors.tensor[id].data != NULL)
-            check_operand(&call->operands, (clattn_operand_id)id)->buffer = make_buffer(tensors.tensor[id].bytes);
-    assert_status(clattn_plan_workspace_size(call->plan, &bytes), SUCCESS);
-    call->operands.workspace.buffer = make_buffer(bytes);
+    call->operands = test_operands(&tensors, call->plan);
     check_free(&tensors);
 }
 
 static void call_close(struct call *call)
 {
-    const struct opencl *cl = opencl_get();
-
-    assert_int_equal(cl->Finish(test_device.queue), CL_SUCCESS);
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
-        if (check_operand(&call->operands, (clattn_operand_id)id)->buffer != NULL)
-            cl->ReleaseMemObject(check_operand(&call->operands, (clattn_operand_id)id)->buffer);
-    cl->ReleaseMemObject(call->operands.workspace.buffer);
+    assert_int_equal(opencl_get()->Finish(test_device.queue), CL_SUCCESS);
+    test_operands_free(&call->operands);
     clattn_plan_destroy(call->plan);
 }
 

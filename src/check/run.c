@@ -219,9 +219,25 @@ static clattn_status check_between(const struct run *run, const clattn_plan *pla
     return status;
 }
 
+/* Every region, each with its words; the first failure. */
+static clattn_status collect_all(const struct run *run, struct check_tensors *tensors)
+{
+    clattn_status first = CLATTN_SUCCESS;
+
+    for (int id = 0; id < REGIONS; id++) {
+        clattn_status status = CLATTN_SUCCESS;
+        if (run->regions[id].buffer != NULL)
+            status = collect(run, &run->regions[id], id < CLATTN_OPERAND_COUNT ? &tensors->tensor[id] : NULL);
+        if (first == CLATTN_SUCCESS)
+            first = status;
+    }
+    return first;
+}
+
 static clattn_status run_plan(struct run *run, struct check_tensors *tensors, clattn_plan *plan)
 {
     clattn_operands operands;
+    clattn_status status, between;
     size_t workspace;
 
     TRY(clattn_plan_workspace_size(plan, &workspace));
@@ -229,10 +245,9 @@ static clattn_status run_plan(struct run *run, struct check_tensors *tensors, cl
     operands = device_operands(run, &tensors->desc);
     TRY(clattn_enqueue(plan, run->device->queue, &operands, 0, NULL, NULL));
     TRY_CL(&run->log, run->cl->Finish(run->device->queue));
-    for (int id = 0; id < REGIONS; id++)
-        if (run->regions[id].buffer != NULL)
-            TRY(collect(run, &run->regions[id], id < CLATTN_OPERAND_COUNT ? &tensors->tensor[id] : NULL));
-    return workspace > 0 ? check_between(run, plan) : CLATTN_SUCCESS;
+    status = collect_all(run, tensors);
+    between = workspace > 0 ? check_between(run, plan) : CLATTN_SUCCESS;
+    return status != CLATTN_SUCCESS ? status : between;
 }
 
 clattn_status check_run_plan(struct check_tensors *tensors, struct check_device *device, clattn_plan *plan,

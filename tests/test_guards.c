@@ -1,0 +1,223 @@
+/* What a caller's data may say and must not do: cu_seqlens that are no cuts, and states that are read and written in place. In
+ * the recurrence, in chunks, and on an emulated matrix engine, whole and in segments. */
+#include "harness.h"
+
+#include "device/opencl.h"
+#include "plan/plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct kind {
+    const char *name;
+    clattn_mode mode;
+    clattn_dtype dtype;
+    const char *engine;
+    int segments; /* 0: by rule of thumb */
+} kinds[] = {
+    {"recurrent", CLATTN_MODE_RECURRENT, CLATTN_F32, "none", 0},
+    {"chunk", CLATTN_MODE_CHUNK, CLATTN_F32, "none", 0},
+    {"matrix", CLATTN_MODE_CHUNK, CLATTN_BF16, "nvidia_emulated", 0},
+    {"matrix in segments", CLATTN_MODE_CHUNK, CLATTN_BF16, "nvidia_emulated", 4},
+};
+
+enum { TOKENS = 560, SEQUENCES = 3, COLUMNS = 16 };
+
+/* test_device with the kind's engine in its context */
+static struct check_device device_of(const struct kind *kind)
+{
+    struct check_device device = test_device;
+
+    test_log_clear();
+    assert_status(clattn_context_create(&device.context, &(clattn_context_desc){.cl = test_device.cl,
+                                                                                .device = test_device.device,
+                                                                                .log = test_log,
+                                                                                .engine = kind->engine}),
+                  SUCCESS);
+    return device;
+}
+
+static clattn_plan_desc desc_of(const struct kind *kind, clattn_rule rule)
+{
+    return (clattn_plan_desc){.rule = rule,
+                              .dtype = kind->dtype,
+                              .flags = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE,
+                              .seq_len = TOKENS,
+                              .heads = 2,
+                              .key_dim = 32,
+                              .value_dim = 32,
+                              .mode = kind->mode,
+                              .chunk = kind->segments > 0 ? 16 : 0}; /* enough chunks for segments */
+}
+
+/* On the engine, and in segments, where the kind says so */
+static clattn_plan *make_plan(const struct kind *kind, const struct check_device *device, const clattn_plan_desc *desc)
+{
+    struct tuned tuned = tuned_default(&solver_matrix_scan);
+    clattn_plan *plan;
+    char text[4096];
+
+    if (kind->segments > 0) {
+        test_tuned_set(&tuned, "scan.block_v", COLUMNS);
+        test_tuned_set(&tuned, "scan.segments", kind->segments);
+    }
+    assert_status(plan_create(&plan, device->context, desc, kind->segments > 0 ? &tuned : NULL, NULL), SUCCESS);
+    assert_status(clattn_plan_describe(plan, text, sizeof text), SUCCESS);
+    if ((strcmp(kind->engine, "none") != 0) != (strstr(text, "scan_matrix") != NULL) ||
+        (kind->segments > 0 && strstr(text, "segments 4, gathers") == NULL))
+        fail_msg("%s: not so:\n%s", kind->name, text);
+    return plan;
+}
+
+/* ---- cu_seqlens --------------------------------------------------------------------------------------------------- */
+
+/* What cu_seqlens say, and the cuts that they are read as; meant[SEQUENCES] 0: whatever, as long as nothing else is touched. */
+static const struct {
+    const char *name;
+    int64_t said[SEQUENCES + 1], meant[SEQUENCES + 1];
+} hostile[] = {
+    {"negative", {-7, 100, 300, TOKENS}, {0, 100, 300, TOKENS}},
+    {"beyond", {0, 100, 300, TOKENS + 7}, {0, 100, 300, TOKENS}},
+    {"both, far", {INT32_MIN, 100, INT32_MAX, INT32_MAX}, {0, 100, TOKENS, TOKENS}},
+    {"the middle beyond", {0, 100, TOKENS + 7, TOKENS}, {0, 100, TOKENS, TOKENS}},
+    {"the middle negative", {0, -7, 300, TOKENS}, {0, 0, 300, TOKENS}},
+    {"decreasing", {0, 300, 100, TOKENS}, {0}},
+    {"backwards", {TOKENS, 300, 100, 0}, {0}},
+    {"there and back", {0, TOKENS, 0, TOKENS}, {0}},
+    {"far backwards", {INT32_MAX, INT32_MIN, INT32_MAX, INT32_MIN}, {0}},
+    {"of 64 bits", {INT64_MIN, INT64_MAX, ((int64_t)1 << 40) + 300, ((int64_t)7 << 32) + TOKENS + 99}, {0}},
+    {"of 64 bits, backwards", {INT64_MAX, -((int64_t)1 << 40), INT64_MIN, ((int64_t)1 << 33) - 5}, {0}},
+};
+
+/* The outputs may have holes where no sequence is; nothing outside of them is written. */
+static void assert_touched_nothing(const char *kind, const char *name, clattn_status status)
+{
+    int holes = strstr(test_log_text, "elements were not written") != NULL;
+
+    if ((status != CLATTN_SUCCESS && !holes) || strstr(test_log_text, "overwritten") != NULL)
+        fail_msg("%s, cu_seqlens %s: %s", kind, name, test_log_text);
+}
+
+static void check_hostile(const struct kind *kind, struct check_device *device, size_t row, int wide)
+{
+    clattn_plan_desc desc = desc_of(kind, CLATTN_GATED_DELTA_RULE);
+    struct check_tensors tensors, clamped;
+    clattn_plan *plan;
+    clattn_status status;
+    char what[128];
+
+    desc.flags |= CLATTN_CU_SEQLENS | (wide ? CLATTN_CU_SEQLENS_INT64 : 0u);
+    desc.sequences = SEQUENCES;
+    plan = make_plan(kind, device, &desc);
+    test_make(&tensors, &desc, CHECK_GATES_USUAL, hostile[row].said);
+    test_log_clear();
+    status = check_run_plan(&tensors, device, plan, test_log, NULL);
+    assert_touched_nothing(kind->name, hostile[row].name, status);
+    if (hostile[row].meant[SEQUENCES] > 0) {
+        test_make(&clamped, &desc, CHECK_GATES_USUAL, hostile[row].meant);
+        assert_status(check_run_plan(&clamped, device, plan, test_log, NULL), SUCCESS);
+        snprintf(what, sizeof what, "%s, cu_seqlens %s", kind->name, hostile[row].name);
+        test_compare_all(&tensors, &clamped, 0, what);
+        check_free(&clamped);
+    }
+    check_free(&tensors);
+    clattn_plan_destroy(plan);
+}
+
+static int is_narrow(size_t row)
+{
+    int narrow = 1;
+
+    for (int i = 0; i <= SEQUENCES; i++)
+        narrow &= hostile[row].said[i] == (int32_t)hostile[row].said[i];
+    return narrow;
+}
+
+static void test_hostile_cuts(void **state)
+{
+    const struct kind *kind = *state;
+    struct check_device device = device_of(kind);
+
+    for (size_t row = 0; row < COUNT(hostile); row++) {
+        if (is_narrow(row))
+            check_hostile(kind, &device, row, 0);
+        check_hostile(kind, &device, row, 1);
+    }
+    clattn_context_destroy(device.context);
+}
+
+/* ---- States in place ---------------------------------------------------------------------------------------------- */
+
+static const struct {
+    clattn_operand_id initial, final;
+} states[] = {{OP(initial_state), OP(final_state)},
+              {OP(initial_normalizer), OP(final_normalizer)},
+              {OP(initial_stabilizer), OP(final_stabilizer)}};
+
+/* Runs into the initial states; the outputs come back in tensors. */
+static void run_in_place(struct check_tensors *tensors, const struct check_device *device, clattn_plan *plan)
+{
+    const struct opencl *cl = opencl_get();
+    clattn_operands own = test_operands(tensors, plan), shared = own;
+
+    for (size_t i = 0; i < COUNT(states); i++)
+        check_operand(&shared, states[i].final)->buffer = check_operand(&own, states[i].initial)->buffer;
+    assert_status(clattn_enqueue(plan, device->queue, &shared, 0, NULL, NULL), SUCCESS);
+    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+        const struct check_tensor *tensor = &tensors->tensor[id];
+        if (tensor->data != NULL && tensor->info.output)
+            assert_int_equal(cl->EnqueueReadBuffer(device->queue, check_operand(&shared, (clattn_operand_id)id)->buffer,
+                                                   CL_TRUE, 0, tensor->bytes, tensor->data, 0, NULL, NULL),
+                             CL_SUCCESS);
+    }
+    test_operands_free(&own);
+}
+
+static void check_in_place(const struct kind *kind, struct check_device *device, clattn_rule rule, uint32_t flags)
+{
+    clattn_plan_desc desc = desc_of(kind, rule);
+    struct check_tensors apart, tensors;
+    clattn_plan *plan;
+    char what[128];
+
+    desc.flags |= flags;
+    plan = make_plan(kind, device, &desc);
+    test_make(&apart, &desc, CHECK_GATES_SLOW, NULL);
+    test_make(&tensors, &desc, CHECK_GATES_SLOW, NULL);
+    test_log_clear();
+    assert_status(check_run_plan(&apart, device, plan, test_log, NULL), SUCCESS);
+    run_in_place(&tensors, device, plan);
+    snprintf(what, sizeof what, "%s, %s, states in place", test_rule_name(rule), kind->name);
+    test_compare_all(&tensors, &apart, 0, what);
+    check_free(&apart);
+    check_free(&tensors);
+    clattn_plan_destroy(plan);
+}
+
+static void test_in_place(void **state)
+{
+    const struct kind *kind = *state;
+    struct check_device device = device_of(kind);
+
+    check_in_place(kind, &device, CLATTN_GATED_DELTA_RULE, 0);
+    check_in_place(kind, &device, CLATTN_GATED_DELTA_RULE, CLATTN_STATE_VK);
+    check_in_place(kind, &device, CLATTN_SIMPLE_GLA, 0);
+    check_in_place(kind, &device, CLATTN_LINEAR_ATTN, CLATTN_NORMALIZE);
+    if (kind->segments == 0)
+        check_in_place(kind, &device, CLATTN_MLSTM, 0);
+    clattn_context_destroy(device.context);
+}
+
+int main(void)
+{
+    struct CMUnitTest tests[2 * COUNT(kinds)];
+    static char names[2 * COUNT(kinds)][64];
+
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        tests[2 * i] = (struct CMUnitTest){names[2 * i], test_hostile_cuts, NULL, NULL, &kinds[i]};
+        tests[2 * i + 1] = (struct CMUnitTest){names[2 * i + 1], test_in_place, NULL, NULL, &kinds[i]};
+        snprintf(names[2 * i], sizeof names[0], "hostile cuts, %s", kinds[i].name);
+        snprintf(names[2 * i + 1], sizeof names[0], "states in place, %s", kinds[i].name);
+    }
+    return cmocka_run_group_tests(tests, test_device_open, test_device_close);
+}
