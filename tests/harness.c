@@ -282,3 +282,38 @@ void test_tuned_set(struct tuned *tuned, const char *name, int value)
         }
     fail_msg("%s has no parameter %s", tuned->space->name, name);
 }
+
+struct check_device test_kind_device(const struct test_kind *kind)
+{
+    struct check_device device = test_device;
+
+    test_log_clear();
+    assert_status(clattn_context_create(&device.context, &(clattn_context_desc){.cl = test_device.cl,
+                                                                                .device = test_device.device,
+                                                                                .log = test_log,
+                                                                                .engine = kind->engine}),
+                  SUCCESS);
+    return device;
+}
+
+clattn_plan *test_kind_plan(const struct test_kind *kind, const struct check_device *device,
+                            const clattn_plan_desc *desc)
+{
+    struct tuned tuned = tuned_default(&solver_matrix_scan);
+    clattn_plan_desc cut = *desc;
+    clattn_plan *plan;
+    char text[4096], segments[32];
+
+    snprintf(segments, sizeof segments, "segments %d, gathers", kind->segments);
+    if (kind->segments > 0) {
+        cut.chunk = 16;
+        test_tuned_set(&tuned, "scan.block_v", 16);
+        test_tuned_set(&tuned, "scan.segments", kind->segments);
+    }
+    assert_status(plan_create(&plan, device->context, &cut, kind->segments > 0 ? &tuned : NULL, NULL), SUCCESS);
+    assert_status(clattn_plan_describe(plan, text, sizeof text), SUCCESS);
+    if ((strcmp(kind->engine, "none") != 0) != (strstr(text, "scan_matrix") != NULL) ||
+        (kind->segments > 0 && strstr(text, segments) == NULL))
+        fail_msg("%s: not so:\n%s", kind->name, text);
+    return plan;
+}

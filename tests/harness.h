@@ -83,6 +83,20 @@ struct tuned;
 /* One parameter of a solver's point; the test fails when the solver has none of that name. */
 void test_tuned_set(struct tuned *tuned, const char *name, int value);
 
+/* A way to compute a problem: the recurrence, chunks, or chunks on an emulated matrix engine, with `segments` in as many. */
+struct test_kind {
+    const char *name;
+    clattn_mode mode;
+    clattn_dtype dtype;
+    const char *engine; /* "none" for none */
+    int segments;       /* 0: by rule of thumb; else for 16 tokens a chunk and 16 value columns a group */
+};
+/* The device under test with the kind's engine in a context of its own, to be destroyed. */
+struct check_device test_kind_device(const struct test_kind *kind);
+/* The plan; the test fails when it is not of the kind. */
+clattn_plan *test_kind_plan(const struct test_kind *kind, const struct check_device *device,
+                            const clattn_plan_desc *desc);
+
 /* The library's own table of OpenCL functions, to put others in their place: it is not const where it is defined. */
 struct opencl *test_opencl_table(void);
 

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <threads.h>
+#include <time.h>
 
 static void test_texts(void **state)
 {
@@ -74,7 +74,7 @@ struct crossing {
 
 static void wait_ms(int ms)
 {
-    thrd_sleep(&(struct timespec){.tv_nsec = ms * 1000000L}, NULL);
+    nanosleep(&(struct timespec){.tv_nsec = ms * 1000000L}, NULL);
 }
 
 static void cross(void *user, int64_t i)

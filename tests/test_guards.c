@@ -3,41 +3,20 @@
 #include "harness.h"
 
 #include "device/opencl.h"
-#include "plan/plan.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static struct kind {
-    const char *name;
-    clattn_mode mode;
-    clattn_dtype dtype;
-    const char *engine;
-    int segments; /* 0: by rule of thumb */
-} kinds[] = {
+static struct test_kind kinds[] = {
     {"recurrent", CLATTN_MODE_RECURRENT, CLATTN_F32, "none", 0},
     {"chunk", CLATTN_MODE_CHUNK, CLATTN_F32, "none", 0},
     {"matrix", CLATTN_MODE_CHUNK, CLATTN_BF16, "nvidia_emulated", 0},
     {"matrix in segments", CLATTN_MODE_CHUNK, CLATTN_BF16, "nvidia_emulated", 4},
 };
 
-enum { TOKENS = 560, SEQUENCES = 3, COLUMNS = 16 };
+enum { TOKENS = 560, SEQUENCES = 3 };
 
-/* test_device with the kind's engine in its context */
-static struct check_device device_of(const struct kind *kind)
-{
-    struct check_device device = test_device;
-
-    test_log_clear();
-    assert_status(clattn_context_create(&device.context, &(clattn_context_desc){.cl = test_device.cl,
-                                                                                .device = test_device.device,
-                                                                                .log = test_log,
-                                                                                .engine = kind->engine}),
-                  SUCCESS);
-    return device;
-}
-
-static clattn_plan_desc desc_of(const struct kind *kind, clattn_rule rule)
+static clattn_plan_desc desc_of(const struct test_kind *kind, clattn_rule rule)
 {
     return (clattn_plan_desc){.rule = rule,
                               .dtype = kind->dtype,
@@ -46,27 +25,7 @@ static clattn_plan_desc desc_of(const struct kind *kind, clattn_rule rule)
                               .heads = 2,
                               .key_dim = 32,
                               .value_dim = 32,
-                              .mode = kind->mode,
-                              .chunk = kind->segments > 0 ? 16 : 0}; /* enough chunks for segments */
-}
-
-/* On the engine, and in segments, where the kind says so */
-static clattn_plan *make_plan(const struct kind *kind, const struct check_device *device, const clattn_plan_desc *desc)
-{
-    struct tuned tuned = tuned_default(&solver_matrix_scan);
-    clattn_plan *plan;
-    char text[4096];
-
-    if (kind->segments > 0) {
-        test_tuned_set(&tuned, "scan.block_v", COLUMNS);
-        test_tuned_set(&tuned, "scan.segments", kind->segments);
-    }
-    assert_status(plan_create(&plan, device->context, desc, kind->segments > 0 ? &tuned : NULL, NULL), SUCCESS);
-    assert_status(clattn_plan_describe(plan, text, sizeof text), SUCCESS);
-    if ((strcmp(kind->engine, "none") != 0) != (strstr(text, "scan_matrix") != NULL) ||
-        (kind->segments > 0 && strstr(text, "segments 4, gathers") == NULL))
-        fail_msg("%s: not so:\n%s", kind->name, text);
-    return plan;
+                              .mode = kind->mode};
 }
 
 /* ---- cu_seqlens --------------------------------------------------------------------------------------------------- */
@@ -98,7 +57,7 @@ static void assert_touched_nothing(const char *kind, const char *name, clattn_st
         fail_msg("%s, cu_seqlens %s: %s", kind, name, test_log_text);
 }
 
-static void check_hostile(const struct kind *kind, struct check_device *device, size_t row, int wide)
+static void check_hostile(const struct test_kind *kind, struct check_device *device, size_t row, int wide)
 {
     clattn_plan_desc desc = desc_of(kind, CLATTN_GATED_DELTA_RULE);
     struct check_tensors tensors, clamped;
@@ -108,7 +67,7 @@ static void check_hostile(const struct kind *kind, struct check_device *device, 
 
     desc.flags |= CLATTN_CU_SEQLENS | (wide ? CLATTN_CU_SEQLENS_INT64 : 0u);
     desc.sequences = SEQUENCES;
-    plan = make_plan(kind, device, &desc);
+    plan = test_kind_plan(kind, device, &desc);
     test_make(&tensors, &desc, CHECK_GATES_USUAL, hostile[row].said);
     test_log_clear();
     status = check_run_plan(&tensors, device, plan, test_log, NULL);
@@ -135,8 +94,8 @@ static int is_narrow(size_t row)
 
 static void test_hostile_cuts(void **state)
 {
-    const struct kind *kind = *state;
-    struct check_device device = device_of(kind);
+    const struct test_kind *kind = *state;
+    struct check_device device = test_kind_device(kind);
 
     for (size_t row = 0; row < COUNT(hostile); row++) {
         if (is_narrow(row))
@@ -173,7 +132,7 @@ static void run_in_place(struct check_tensors *tensors, const struct check_devic
     test_operands_free(&own);
 }
 
-static void check_in_place(const struct kind *kind, struct check_device *device, clattn_rule rule, uint32_t flags)
+static void check_in_place(const struct test_kind *kind, struct check_device *device, clattn_rule rule, uint32_t flags)
 {
     clattn_plan_desc desc = desc_of(kind, rule);
     struct check_tensors apart, tensors;
@@ -181,7 +140,7 @@ static void check_in_place(const struct kind *kind, struct check_device *device,
     char what[128];
 
     desc.flags |= flags;
-    plan = make_plan(kind, device, &desc);
+    plan = test_kind_plan(kind, device, &desc);
     test_make(&apart, &desc, CHECK_GATES_SLOW, NULL);
     test_make(&tensors, &desc, CHECK_GATES_SLOW, NULL);
     test_log_clear();
@@ -196,8 +155,8 @@ static void check_in_place(const struct kind *kind, struct check_device *device,
 
 static void test_in_place(void **state)
 {
-    const struct kind *kind = *state;
-    struct check_device device = device_of(kind);
+    const struct test_kind *kind = *state;
+    struct check_device device = test_kind_device(kind);
 
     check_in_place(kind, &device, CLATTN_GATED_DELTA_RULE, 0);
     check_in_place(kind, &device, CLATTN_GATED_DELTA_RULE, CLATTN_STATE_VK);
