@@ -1,5 +1,6 @@
 #!/bin/sh
-# default.sh COMMAND [ARGUMENT…]: runs it as users have the library, in folders of its own: with cache, tuning and self-test.
+# default.sh COMMAND [ARGUMENT…]: runs it as users have the library, in folders of its own: with cache, tuning and
+# self-test.
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 unset CLATTN_CACHE_DIR CLATTN_TUNING CLATTN_SELF_TEST CLATTN_ENGINE

@@ -83,7 +83,8 @@ struct tuned;
 /* One parameter of a solver's point; the test fails when the solver has none of that name. */
 void test_tuned_set(struct tuned *tuned, const char *name, int value);
 
-/* A way to compute a problem: the recurrence, chunks, or chunks on an emulated matrix engine, with `segments` in as many. */
+/* A way to compute a problem: the recurrence, chunks, or chunks on an emulated matrix engine, with `segments` in as
+ * many. */
 struct test_kind {
     const char *name;
     clattn_mode mode;

@@ -17,8 +17,8 @@ enum ledger_kind {
 };
 int ledger_alive(enum ledger_kind kind);
 
-/* Of cmocka, around a test: as many of each kind are alive after it as before. A context that outlives the test keeps its
- * programs: ledger_check_plans does not count those. */
+/* Of cmocka, around a test: as many of each kind are alive after it as before. A context that outlives the test
+ * keeps its programs: ledger_check_plans does not count those. */
 int ledger_begin(void **state);
 int ledger_check(void **state);
 int ledger_check_plans(void **state);

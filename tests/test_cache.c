@@ -298,7 +298,7 @@ static void test_foreign_program(void **state)
     cache_free(&cache);
 }
 
-/* ---- What a program and a verdict are kept for -------------------------------------------------------------------- */
+/* ---- What a program and a verdict are kept for ------------------------------------------------------------------- */
 
 /* What the device or its platform says of itself, one thing after the other with an x in its middle */
 static const struct said {

@@ -223,7 +223,8 @@ static double whole_error(const struct check_tensors *actual, const struct check
     return sqrt(difference / size);
 }
 
-/* One head of one token in 65,536 is wrong: as good as nothing of the whole, whether its reference is large or near zero. */
+/* One head of one token in 65,536 is wrong: as good as nothing of the whole, whether its reference is large or near
+ * zero. */
 static void test_one_token(void **state)
 {
     clattn_plan_desc desc = {.rule = CLATTN_SIMPLE_GLA, .seq_len = 4096, .heads = 16, .key_dim = 4, .value_dim = 4};

@@ -1,5 +1,5 @@
-/* What becomes of OpenCL's failures: functions of the loaded table are replaced by ones that fail. Whatever was made until
- * then is released: a ledger is kept of it. */
+/* What becomes of OpenCL's failures: functions of the loaded table are replaced by ones that fail. Whatever was made
+ * until then is released: a ledger is kept of it. */
 #include "harness.h"
 
 #include "device/context.h"

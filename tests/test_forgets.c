@@ -1,5 +1,5 @@
-/* A log-decay of -inf, or of -1000, forgets exactly: what comes after such a token is the same, number for number, whatever the
- * state and the tokens before it were. With CLATTN_TEST_DEVICE=reference the oracle itself. */
+/* A log-decay of -inf, or of -1000, forgets exactly: what comes after such a token is the same, number for number,
+ * whatever the state and the tokens before it were. With CLATTN_TEST_DEVICE=reference the oracle itself. */
 #include "harness.h"
 
 #include "op/rule.h"
@@ -85,8 +85,8 @@ static void set_token(struct check_tensors *tensors, clattn_operand_id id, int64
         test_set(tensors, id, i, value);
 }
 
-/* *b has other numbers than *a before the token, and the same from it on. On matrix engines the gates are those of *a: sums of
- * logs there begin with the chunk, and round by what was before. */
+/* *b has other numbers than *a before the token, and the same from it on. On matrix engines the gates are those of
+ * *a: sums of logs there begin with the chunk, and round by what was before. */
 static void make_pair(struct check_tensors *a, struct check_tensors *b, const clattn_plan_desc *desc,
                       const struct row *row, int64_t token, double decay, int same_gates)
 {

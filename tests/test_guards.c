@@ -1,5 +1,5 @@
-/* What a caller's data may say and must not do: cu_seqlens that are no cuts, and states that are read and written in place. In
- * the recurrence, in chunks, and on an emulated matrix engine, whole and in segments. */
+/* What a caller's data may say and must not do: cu_seqlens that are no cuts, and states that are read and written in
+ * place. In the recurrence, in chunks, and on an emulated matrix engine, whole and in segments. */
 #include "harness.h"
 
 #include "device/opencl.h"
@@ -28,9 +28,10 @@ static clattn_plan_desc desc_of(const struct test_kind *kind, clattn_rule rule)
                               .mode = kind->mode};
 }
 
-/* ---- cu_seqlens --------------------------------------------------------------------------------------------------- */
+/* ---- cu_seqlens -------------------------------------------------------------------------------------------------- */
 
-/* What cu_seqlens say, and the cuts that they are read as; meant[SEQUENCES] 0: whatever, as long as nothing else is touched. */
+/* What cu_seqlens say, and the cuts that they are read as; meant[SEQUENCES] 0: whatever, as long as nothing else is
+ * touched. */
 static const struct {
     const char *name;
     int64_t said[SEQUENCES + 1], meant[SEQUENCES + 1];
@@ -105,7 +106,7 @@ static void test_hostile_cuts(void **state)
     clattn_context_destroy(device.context);
 }
 
-/* ---- States in place ---------------------------------------------------------------------------------------------- */
+/* ---- States in place --------------------------------------------------------------------------------------------- */
 
 static const struct {
     clattn_operand_id initial, final;

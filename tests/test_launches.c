@@ -1,5 +1,6 @@
-/* How a plan's launches reach a queue, as functions in place of OpenCL's see it: who waits for whom, what is released, and one
- * thread at a time between a kernel's arguments and its launch. No property of the device is needed. */
+/* How a plan's launches reach a queue, as functions in place of OpenCL's see it: who waits for whom, what is
+ * released, and one thread at a time between a kernel's arguments and its launch. No property of the device is
+ * needed. */
 #include "harness.h"
 
 #include "ledger.h"
@@ -81,7 +82,7 @@ static int take_fakes(void **state)
     return ledger_check_plans(state);
 }
 
-/* ---- A plan with its operands ------------------------------------------------------------------------------------- */
+/* ---- A plan with its operands ------------------------------------------------------------------------------------ */
 
 struct call {
     clattn_plan *plan;
@@ -107,7 +108,7 @@ static void call_close(struct call *call)
     clattn_plan_destroy(call->plan);
 }
 
-/* ---- Waits and events --------------------------------------------------------------------------------------------- */
+/* ---- Waits and events -------------------------------------------------------------------------------------------- */
 
 static void make_markers(cl_event markers[2])
 {
@@ -115,8 +116,8 @@ static void make_markers(cl_event markers[2])
         assert_int_equal(opencl_get()->EnqueueMarkerWithWaitList(test_device.queue, 0, NULL, &markers[i]), CL_SUCCESS);
 }
 
-/* The first launch waits for the caller's events and nothing else does; the last gives the caller's event, if one is wanted. On
- * a queue out of order each waits for the one before, by an event that no other launch gave. */
+/* The first launch waits for the caller's events and nothing else does; the last gives the caller's event, if one is
+ * wanted. On a queue out of order each waits for the one before, by an event that no other launch gave. */
 static void check_chain(int out_of_order, int wants_event)
 {
     struct opencl *cl = test_opencl_table();
@@ -191,12 +192,12 @@ static void test_failed_launch(void **state)
     call_close(&call);
 }
 
-/* ---- Two threads with one plan ------------------------------------------------------------------------------------ */
+/* ---- Two threads with one plan ----------------------------------------------------------------------------------- */
 
 enum { BOUND_MS = 10000, WINDOW_MS = 200 };
 
-/* Between its first argument and its last launch the first thread stands still: until the other has asked all that it asks before
- * it needs the plan, and then a while. */
+/* Between its first argument and its last launch the first thread stands still: until the other has asked all that
+ * it asks before it needs the plan, and then a while. */
 static struct {
     pthread_t first;
     int sizes;            /* of buffers that a call asks for */

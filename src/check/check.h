@@ -74,10 +74,10 @@ clattn_status check_run_plan(struct check_tensors *tensors, struct check_device 
 /* The bound on relative error of forward outputs, by storage type. */
 double check_bound(clattn_dtype dtype);
 
-/* What check_bound bounds: rel = RMS(x - ref) / (RMS(ref) + 1e-8) of a tensor, or an eighth of that of its worst row, if that
- * is more. A row is the tensor's last dimension: a head of a token; it is measured against the tensor's RMS(ref) where its own
- * is less. Infinite when x is not finite where ref is, or differs from an infinite ref, or ref is NaN. The worst over all
- * outputs; *worst (may be NULL) is the operand it belongs to. */
+/* What check_bound bounds: rel = RMS(x - ref) / (RMS(ref) + 1e-8) of a tensor, or an eighth of that of its worst
+ * row, if that is more. A row is the tensor's last dimension: a head of a token; it is measured against the tensor's
+ * RMS(ref) where its own is less. Infinite when x is not finite where ref is, or differs from an infinite ref, or
+ * ref is NaN. The worst over all outputs; *worst (may be NULL) is the operand it belongs to. */
 double check_error(const struct check_tensors *actual, const struct check_tensors *expected, clattn_operand_id *worst);
 
 /* The same of one tensor. */

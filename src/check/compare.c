@@ -41,7 +41,8 @@ void check_operands(clattn_operands *operands, const struct check_tensors *tenso
     }
 }
 
-/* Gates of -inf forget and make no infinity. A stabilizer is the logarithm of a size: -inf where there is nothing yet. */
+/* Gates of -inf forget and make no infinity. A stabilizer is the logarithm of a size: -inf where there is nothing
+ * yet. */
 static clattn_status check_finite(const struct check_tensor *tensor, clattn_operand_id id, const struct log *log)
 {
     int64_t count = tensor->info.output && tensor->data != NULL ? check_count(&tensor->info) : 0;
@@ -124,8 +125,9 @@ static double rms(double squares, double count)
     return count > 0 ? sqrt(squares / count) : 0;
 }
 
-/* The least that a row's reference counts for is the tensor's: a row that nearly cancels is as exact as the terms of its sum
- * are, which are of the tensor's size, not of its own. A row above it counts for itself: its rounding grows with it. */
+/* The least that a row's reference counts for is the tensor's: a row that nearly cancels is as exact as the terms of
+ * its sum are, which are of the tensor's size, not of its own. A row above it counts for itself: its rounding grows
+ * with it. */
 static double worst_row(const struct check_tensor *actual, const struct check_tensor *expected, double size)
 {
     int64_t count = check_count(&expected->info), row = expected->info.dims[expected->info.rank - 1];
