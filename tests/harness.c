@@ -299,7 +299,7 @@ struct check_device test_kind_device(const struct test_kind *kind)
 clattn_plan *test_kind_plan(const struct test_kind *kind, const struct check_device *device,
                             const clattn_plan_desc *desc)
 {
-    struct tuned tuned = tuned_default(&solver_matrix_scan);
+    struct tuned tuned = tuned_default(space_find("matrix_scan"));
     clattn_plan_desc cut = *desc;
     clattn_plan *plan;
     char text[4096], segments[32];

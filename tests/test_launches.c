@@ -95,7 +95,7 @@ static void call_open(struct call *call)
 
     test_log_clear();
     assert_status(clattn_plan_create(&call->plan, test_device.context, &desc), SUCCESS);
-    assert_in_range(call->plan->launch_count, 3, MOST);
+    assert_in_range(call->plan->recipe.step_count, 3, MOST);
     assert_status(check_allocate(&tensors, &desc), SUCCESS);
     call->operands = test_operands(&tensors, call->plan);
     check_free(&tensors);
@@ -134,7 +134,7 @@ static void check_chain(int out_of_order, int wants_event)
     cl->EnqueueNDRangeKernel = fake_launch;
     assert_status(clattn_enqueue(call.plan, test_device.queue, &call.operands, 2, markers, wants_event ? &done : NULL),
                   SUCCESS);
-    last = call.plan->launch_count - 1;
+    last = call.plan->recipe.step_count - 1;
     assert_int_equal(fake.launches, last + 1);
     assert_int_equal(fake.n_wait[0], 2);
     assert_memory_equal(fake.waits[0], markers, sizeof markers);
@@ -180,7 +180,7 @@ static void test_failed_launch(void **state)
     cl->GetCommandQueueInfo = fake_queue_info;
     cl->EnqueueNDRangeKernel = fake_launch;
     fake.out_of_order = 1;
-    for (fake.fail_at = 0; fake.fail_at < call.plan->launch_count; fake.fail_at++) {
+    for (fake.fail_at = 0; fake.fail_at < call.plan->recipe.step_count; fake.fail_at++) {
         cl_event done = (cl_event)&done;
         fake.launches = 0;
         assert_status(clattn_enqueue(call.plan, test_device.queue, &call.operands, 0, NULL, &done), DEVICE_ERROR);
