@@ -61,11 +61,12 @@ static void expect_atb(struct sheet *s)
         }
 }
 
+/* What is above the diagonal is not read. */
 static void fill_lower(struct sheet *s)
 {
     for (int i = 0; i < s->chunk; i++)
         for (int j = i + 1; j < s->cp; j++)
-            s->X[i * s->cp + j] = 0;
+            s->X[i * s->cp + j] = NAN;
 }
 
 static void expect_lower(struct sheet *s)
