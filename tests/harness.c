@@ -5,6 +5,7 @@
 #include "reference/number.h"
 #include "op/rule.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -254,6 +255,49 @@ void test_take(struct check_tensors *part, const struct check_tensors *whole, st
     count = rule_operands(&part->desc, rows);
     for (int i = 0; i < count; i++)
         take_tensor(&part->tensor[rows[i].id], &whole->tensor[rows[i].id], rows[i].dims, slice, desc.steps);
+}
+
+int test_has_tokens(const struct operand_row *operand)
+{
+    return operand->dims[0] == 'B' && operand->id != OP(o);
+}
+
+void test_spoil(struct check_tensors *tensors, clattn_operand_id id, int64_t token, double value)
+{
+    const clattn_operand_info *info = &tensors->tensor[id].info;
+    int64_t steps = info->dims[1] / tensors->tensor[OP(o)].info.dims[1];
+    int64_t width = check_count(info) / (info->dims[0] * info->dims[1] * info->dims[2]);
+
+    for (int64_t i = 0; i < width; i++)
+        test_set(tensors, id, ((token + 1) * steps - 1) * info->dims[2] * width + i, value);
+}
+
+void test_assert_spoiled(clattn_status status, clattn_dtype dtype)
+{
+    if (dtype == CLATTN_F16 && status == CLATTN_DEVICE_ERROR && strstr(test_log_text, "not written") != NULL)
+        return;
+    assert_status(status, SUCCESS);
+}
+
+void test_compare_beyond(const struct check_tensors *spoiled, const struct check_tensors *clean,
+                         struct test_reach reach, const char *what)
+{
+    const int64_t *dims = clean->tensor[OP(o)].info.dims, count = check_count(&clean->tensor[OP(o)].info);
+    int reached = 0;
+
+    for (int64_t i = 0; i < count; i++) {
+        int64_t head = i / dims[3] % dims[2], token = i / (dims[3] * dims[2]) % dims[1];
+        int64_t batch = i / (dims[3] * dims[2] * dims[1]);
+        double x = test_get(spoiled, OP(o), i), expected = test_get(clean, OP(o), i);
+        int same = memcmp(&x, &expected, sizeof x) == 0;
+        if (batch == 0 && head < reach.heads && token >= reach.first && token < reach.end)
+            reached |= !same;
+        else if (!same || !isfinite(expected))
+            fail_msg("%s: o of batch %lld, token %lld, head %lld is %g, not %g", what, (long long)batch,
+                     (long long)token, (long long)head, x, expected);
+    }
+    if (!reached)
+        fail_msg("%s: reaches no output at all", what);
 }
 
 const char *test_rule_name(clattn_rule rule)

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "check/check.h"
+#include "rule.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define OP(name) CLATTN_OPERAND_##name
@@ -76,6 +77,20 @@ struct test_slice {
     int64_t batch, sequence, first, count;
 };
 void test_take(struct check_tensors *part, const struct check_tensors *whole, struct test_slice slice);
+
+/* Whether a problem has tokens along the operand's second axis, and reads it. */
+int test_has_tokens(const struct operand_row *operand);
+/* Puts a value in the place of one token's row of head 0; of an operand with a row a write, the token's last. */
+void test_spoil(struct check_tensors *tensors, clattn_operand_id id, int64_t token, double value);
+/* The run was a success; but a NaN in f16 may have the bits of memory that nobody wrote. */
+void test_assert_spoiled(clattn_status status, clattn_dtype dtype);
+/* What a spoiled token may reach: outputs of one batch element, of heads from 0 on, of tokens first … end - 1. All
+ * others are finite in clean and have the same bits in both; of those within, some differ. */
+struct test_reach {
+    int64_t heads, first, end;
+};
+void test_compare_beyond(const struct check_tensors *spoiled, const struct check_tensors *clean,
+                         struct test_reach reach, const char *what);
 
 const char *test_rule_name(clattn_rule rule);
 

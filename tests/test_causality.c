@@ -1,0 +1,179 @@
+/* What is not finite at a token, or so large that it overflows, leaves every earlier output its bits, and those of
+ * other heads and batch elements: each row of the table is one rule by one solver and its tiles. The plan is made
+ * once; each run puts one value in the place of one token's row, of one head, of one operand. */
+#include "harness.h"
+
+#include "context.h"
+#include "plan.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { BATCH = 2, TOKENS = 70, HEADS = 2, KEY = 16, VALUE = 16 };
+
+/* Who works a tile: the group of prepare and scan, or the recurrence in one lane or many */
+enum who { ONE, LANES_16, LANES_64, TOKENS_ONE, TOKENS_LANES };
+static const struct {
+    const char *name;
+    int serial, vec, group; /* group 0: token by token */
+} workers[] = {
+    [ONE] = {"one lane", 1, 16, 1},
+    [LANES_16] = {"16 lanes", 0, 4, 16},
+    [LANES_64] = {"64 lanes", 0, 4, 64},
+    [TOKENS_ONE] = {"tokens", 1, 16, 0},
+    [TOKENS_LANES] = {"tokens, lanes", 0, 4, 0},
+};
+
+static const int64_t tokens[] = {1, 15, 36, 37, 39};
+static const double values[] = {NAN, INFINITY, 1e30};
+
+/* clang-format off */
+static const struct row {
+    const char *rule;
+    int variant;
+    clattn_dtype dtype;
+    enum who who;
+    int chunk;
+    int all; /* every operand that has tokens; else k and v */
+} rows[] = {
+    /* every rule */
+    { "linear_attn",         0, CLATTN_F32,  ONE,       32, 1 },
+    { "linear_attn",         3, CLATTN_F32,  ONE,       32, 0 }, /* normalize */
+    { "retention",           0, CLATTN_F32,  ONE,       16, 0 },
+    { "lightning_attn",      0, CLATTN_F32,  ONE,       16, 0 },
+    { "simple_gla",          0, CLATTN_F32,  ONE,       64, 1 },
+    { "gla",                 0, CLATTN_F32,  ONE,       16, 0 },
+    { "gla",                 1, CLATTN_F32,  ONE,       32, 1 }, /* gv */
+    { "rwkv6",               0, CLATTN_F32,  ONE,       32, 1 },
+    { "delta_rule",          0, CLATTN_F32,  ONE,       16, 0 },
+    { "gated_delta_rule",    0, CLATTN_F32,  ONE,       32, 1 },
+    { "kda",                 0, CLATTN_F32,  ONE,       32, 1 },
+    { "comba",               0, CLATTN_F32,  ONE,       32, 1 },
+    { "gdn2",                0, CLATTN_F32,  ONE,       32, 1 },
+    { "gated_delta_product", 2, CLATTN_F32,  ONE,       64, 1 }, /* 2 steps */
+    { "dplr",                0, CLATTN_F32,  ONE,       16, 0 },
+    { "iplr",                0, CLATTN_F32,  ONE,       64, 0 },
+    { "rwkv7",               0, CLATTN_F32,  ONE,       32, 1 },
+    { "mlstm",               0, CLATTN_F32,  ONE,       32, 1 },
+    /* types and chunks */
+    { "gated_delta_rule",    0, CLATTN_F16,  ONE,       64, 0 },
+    { "gated_delta_rule",    0, CLATTN_BF16, ONE,       16, 1 },
+    { "rwkv7",               0, CLATTN_BF16, ONE,       8,  1 },
+    { "kda",                 0, CLATTN_F16,  ONE,       64, 0 },
+    { "linear_attn",         0, CLATTN_F16,  ONE,       8,  0 },
+    /* groups of lanes, and products of 4, 2 and 1 rows at once */
+    { "linear_attn",         0, CLATTN_F32,  LANES_64,  32, 0 },
+    { "gated_delta_rule",    0, CLATTN_F32,  LANES_64,  64, 1 },
+    { "gated_delta_rule",    0, CLATTN_BF16, LANES_64,  32, 0 },
+    { "kda",                 0, CLATTN_F16,  LANES_16, 16, 1 },
+    { "rwkv7",               0, CLATTN_F32,  LANES_16, 32, 1 },
+    { "gla",                 1, CLATTN_F32,  LANES_16, 8,  0 },
+    { "mlstm",               0, CLATTN_F16,  LANES_64,  16, 0 },
+    /* token by token */
+    { "gated_delta_rule",    0, CLATTN_F32,  TOKENS_ONE, 0,  1 },
+    { "rwkv6",               0, CLATTN_F16,  TOKENS_ONE, 0,  1 },
+    { "rwkv7",               0, CLATTN_BF16, TOKENS_LANES, 0, 1 },
+    { "kda",                 0, CLATTN_F32,  TOKENS_LANES, 0, 0 },
+    { "mlstm",               0, CLATTN_F32,  TOKENS_ONE, 0,  1 },
+};
+/* clang-format on */
+
+static clattn_plan_desc desc_of(const struct row *row)
+{
+    clattn_plan_desc desc = {.rule = clattn_rule_find(row->rule),
+                             .dtype = row->dtype,
+                             .batch = BATCH,
+                             .seq_len = TOKENS,
+                             .heads = HEADS,
+                             .key_dim = KEY,
+                             .value_dim = VALUE,
+                             .mode = workers[row->who].group == 0 ? CLATTN_MODE_RECURRENT : CLATTN_MODE_CHUNK,
+                             .chunk = row->chunk};
+
+    assert_non_null(check_variant(desc.rule, row->variant, &desc));
+    return desc;
+}
+
+/* The row's plan; NULL on the reference. */
+static clattn_plan *plan_of(const struct row *row, const clattn_plan_desc *desc)
+{
+    struct tuned tuned = tuned_default(&solver_chunk_scan);
+    clattn_plan *plan = NULL;
+
+    if (test_is_reference())
+        return NULL;
+    test_device.context->device.serial = workers[row->who].serial;
+    if (workers[row->who].group == 0) {
+        assert_status(clattn_plan_create(&plan, test_device.context, desc), SUCCESS);
+        return plan;
+    }
+    test_tuned_set(&tuned, "chunk", row->chunk);
+    test_tuned_set(&tuned, "vec", workers[row->who].vec);
+    test_tuned_set(&tuned, "prepare.group", workers[row->who].group);
+    test_tuned_set(&tuned, "scan.group", workers[row->who].group);
+    assert_status(plan_create(&plan, test_device.context, desc, &tuned, NULL), SUCCESS);
+    return plan;
+}
+
+/* On the plan, or on the reference where there is none */
+static clattn_status run(struct check_tensors *tensors, clattn_plan *plan)
+{
+    test_log_clear();
+    if (plan != NULL)
+        return check_run_plan(tensors, &test_device, plan, test_log, NULL);
+    test_run(tensors);
+    return CLATTN_SUCCESS;
+}
+
+static void check_operand_tokens(const struct row *row, clattn_plan *plan, const struct check_tensors *clean,
+                                 clattn_operand_id id)
+{
+    size_t count = id == OP(k) && row->dtype == CLATTN_F32 ? COUNT(values) : COUNT(values) - 1;
+    char what[96];
+
+    for (size_t v = 0; v < count; v++)
+        for (size_t t = 0; t < COUNT(tokens); t++) {
+            struct check_tensors tensors;
+            test_make(&tensors, &clean->desc, CHECK_GATES_USUAL, NULL);
+            snprintf(what, sizeof what, "%s, chunk %d: %s = %g at %d", row->rule, row->chunk,
+                     tensors.tensor[id].info.name, values[v], (int)tokens[t]);
+            test_spoil(&tensors, id, tokens[t], values[v]);
+            test_assert_spoiled(run(&tensors, plan), row->dtype);
+            test_compare_beyond(&tensors, clean, (struct test_reach){1, tokens[t], TOKENS}, what);
+            check_free(&tensors);
+        }
+}
+
+static void test_row(void **state)
+{
+    const struct row *row = *state;
+    clattn_plan_desc desc = desc_of(row);
+    clattn_plan *plan = plan_of(row, &desc);
+    struct operand_row operands[CLATTN_OPERAND_COUNT];
+    struct check_tensors clean;
+    int count;
+
+    test_make(&clean, &desc, CHECK_GATES_USUAL, NULL);
+    assert_status(run(&clean, plan), SUCCESS);
+    count = rule_operands(&clean.desc, operands);
+    for (int i = 0; i < count; i++) {
+        clattn_operand_id id = operands[i].id;
+        if (test_has_tokens(&operands[i]) && (row->all || id == OP(k) || id == OP(v)))
+            check_operand_tokens(row, plan, &clean, id);
+    }
+    check_free(&clean);
+    clattn_plan_destroy(plan);
+}
+
+int main(void)
+{
+    static char names[COUNT(rows)][64];
+    struct CMUnitTest tests[COUNT(rows)];
+
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        snprintf(names[i], sizeof names[i], "%s %d, dtype %d, %s, chunk %d", rows[i].rule, rows[i].variant,
+                 rows[i].dtype, workers[rows[i].who].name, rows[i].chunk);
+        tests[i] = (struct CMUnitTest){names[i], test_row, NULL, NULL, (void *)(uintptr_t)&rows[i]};
+    }
+    return cmocka_run_group_tests(tests, test_device_open, test_device_close);
+}
