@@ -135,6 +135,13 @@ typedef enum clattn_mode {
     CLATTN_MODE_RECURRENT, /* token by token */
     CLATTN_MODE_CHUNK      /* chunks of tokens, each worked as matrix products */
 } clattn_mode;
+/* A token's operands reach no earlier token's output, no other sequence or batch element, and no head but those
+ * that read them, even where they are NaN, infinite, or overflow: all else has the same bits as without. One
+ * exception: on a matrix engine chunk mode, which AUTO may choose, multiplies whole tiles, where 0 times NaN or
+ * infinity is NaN. There such a token may make the outputs of earlier tokens of its own chunk NaN, and a later
+ * token's gates and keys may decide how these are rounded; chunks before have the same bits. Chunks are counted
+ * from the beginning of each sequence; clattn_plan_describe says how many tokens (of gated_delta_product writes)
+ * one has, and which kernels are the engine's. */
 
 /* Applied to q and k by linear_attn, after any l2 normalisation. */
 typedef enum clattn_feature_map {

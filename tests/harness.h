@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "check/check.h"
-#include "rule.h"
+#include "op/rule.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define OP(name) CLATTN_OPERAND_##name

@@ -4,7 +4,7 @@
 #include "harness.h"
 
 #include "context.h"
-#include "plan.h"
+#include "plan/plan.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -97,7 +97,7 @@ static clattn_plan_desc desc_of(const struct row *row)
 /* The row's plan; NULL on the reference. */
 static clattn_plan *plan_of(const struct row *row, const clattn_plan_desc *desc)
 {
-    struct tuned tuned = tuned_default(&solver_chunk_scan);
+    struct tuned tuned = tuned_default(space_find("chunk_scan"));
     clattn_plan *plan = NULL;
 
     if (test_is_reference())

@@ -6,6 +6,7 @@
 #include "plan/plan.h"
 #include "op/rule.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -205,21 +206,21 @@ static void check_strided(const struct check_tensors *expected, const struct che
 /* ---- Rows of the table -------------------------------------------------------------------------------------------- */
 
 /* Runs the tensors, and says how. */
-static void run(const struct row *row, struct check_tensors *tensors, char *text, size_t size)
+static clattn_status run(const struct row *row, struct check_tensors *tensors, char *text, size_t size)
 {
     struct tuned tuned = tuned_default(space_find("matrix_scan"));
+    clattn_status status;
     clattn_plan *plan;
 
-    if (row->columns == 0) {
-        assert_status(check_run(tensors, &device, text, size, test_log, NULL), SUCCESS);
-        return;
-    }
+    if (row->columns == 0)
+        return check_run(tensors, &device, text, size, test_log, NULL);
     test_tuned_set(&tuned, "scan.block_v", row->columns);
     test_tuned_set(&tuned, "scan.segments", 4);
     assert_status(plan_create(&plan, device.context, &tensors->desc, &tuned, NULL), SUCCESS);
     assert_status(clattn_plan_describe(plan, text, size), SUCCESS);
-    assert_status(check_run_plan(tensors, &device, plan, test_log, NULL), SUCCESS);
+    status = check_run_plan(tensors, &device, plan, test_log, NULL);
     clattn_plan_destroy(plan);
+    return status;
 }
 
 /* Keys times 2^more, by their exponents */
@@ -231,6 +232,47 @@ static void make_louder(struct check_tensors *tensors, int more)
 
     for (size_t i = 0; more != 0 && i < keys->bytes / sizeof *x; i++)
         x[i] = (uint16_t)(x[i] >> bits & most ? x[i] + (more << bits) : 0);
+}
+
+/* The longest sequence of batch element 0: its first token, and their number. */
+static void longest(const struct check_case *shape, int64_t *first, int64_t *count)
+{
+    *first = 0, *count = shape->cu_seqlens == NULL ? shape->seq_len : 0;
+    for (int64_t n = 0; n < shape->sequences; n++)
+        if (shape->cu_seqlens[n + 1] - shape->cu_seqlens[n] > *count) {
+            *first = shape->cu_seqlens[n];
+            *count = shape->cu_seqlens[n + 1] - *first;
+        }
+}
+
+/* A NaN reaches outputs of the heads that read it, from the first row of its chunk to the end of its sequence, and
+ * no others. */
+static void check_reach(const struct row *row, const struct check_tensors *clean)
+{
+    struct operand_row operands[CLATTN_OPERAND_COUNT];
+    const clattn_plan_desc *desc = &clean->desc;
+    int count = rule_operands(desc, operands);
+    int64_t first, tokens, token;
+    char text[4096], what[96];
+
+    longest(row->shape, &first, &tokens);
+    token = tokens / 2 | 1;
+    for (int i = 0; i < count; i++) {
+        struct check_tensors tensors;
+        int64_t heads = desc->heads / clean->tensor[operands[i].id].info.dims[2];
+        int64_t chunk = ((token + 1) * desc->steps - 1) / row->chunk * row->chunk / desc->steps;
+        if (!test_has_tokens(&operands[i]) || (row->columns > 0 && operands[i].id != OP(k))) /* long ones: k alone */
+            continue;
+        test_make(&tensors, desc, row->shape->gates, row->shape->cu_seqlens);
+        make_louder(&tensors, row->louder);
+        test_spoil(&tensors, operands[i].id, first + token, (double)NAN);
+        test_log_clear();
+        test_assert_spoiled(run(row, &tensors, text, sizeof text), row->dtype);
+        snprintf(what, sizeof what, "%s, %s: NaN in %s at %d", row->rule, row->shape->name,
+                 clean->tensor[operands[i].id].info.name, (int)(first + token));
+        test_compare_beyond(&tensors, clean, (struct test_reach){heads, first + chunk, first + tokens}, what);
+        check_free(&tensors);
+    }
 }
 
 static void test_row(void **state)
@@ -246,7 +288,7 @@ static void test_row(void **state)
     make_louder(&tensors, row->louder);
     assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
     test_log_clear();
-    run(row, &tensors, text, sizeof text);
+    assert_status(run(row, &tensors, text, sizeof text), SUCCESS);
     if (strstr(text, "matrix") == NULL)
         fail_msg("%s %s: not on the matrix engine:\n%s", row->rule, row->shape->name, text);
     if (row->columns > 0 && strstr(text, "segments 4, gathers") == NULL)
@@ -255,6 +297,7 @@ static void test_row(void **state)
     test_compare_all(&tensors, &expected, check_bound(row->dtype), what);
     if (row->strided)
         check_strided(&tensors, row->shape);
+    check_reach(row, &tensors);
     check_free(&tensors);
     check_free(&expected);
 }
