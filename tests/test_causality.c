@@ -3,7 +3,7 @@
  * once; each run puts one value in the place of one token's row, of one head, of one operand. */
 #include "harness.h"
 
-#include "context.h"
+#include "device/context.h"
 #include "plan/plan.h"
 
 #include <math.h>

@@ -77,4 +77,11 @@ grep -q '"solver":"chunk_scan"' "$file" || fail "an interrupt loses what was fou
 rm -rf "$work/config"
 "$clattn" tune "$@" --budget 3s --dry-run >"$work/out" 2>"$work/err" || fail "--dry-run: $(cat "$work/err")"
 [ -e "$work/config" ] && fail "a dry run wrote $(find "$work/config")"
+
+# a report that finds no room says so
+if [ -c /dev/full ]; then
+    ln -s /dev/full "$work/full"
+    "$clattn" tune "$@" --budget 1s --dry-run --report "$work/full" >"$work/out" 2>"$work/err" && fail "a report to a full device"
+    grep -q "$work/full: .*No space left" "$work/err" || fail "a report to a full device: $(cat "$work/err")"
+fi
 [ $failures -eq 0 ]

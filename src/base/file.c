@@ -1,7 +1,9 @@
 #include "base/file.h"
 
 #include "base/system.h"
+#include "base/text.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,36 +29,105 @@ char *file_read(const char *path, size_t limit, size_t *size)
     return data;
 }
 
-static int write_pieces(const char *path, const void *first, size_t first_size, const void *second, size_t second_size)
-{
-    FILE *file = fopen(path, "wbx");
-    int broken;
+/* ---- Writing ------------------------------------------------------------------------------------------------------ */
 
-    if (file == NULL)
+/* A name beside path. */
+static char *name_temporary(const char *path)
+{
+    static atomic_uint count; /* threads of a process write under different names */
+    struct text text = {0};
+
+    text_add(&text, path, strlen(path));
+    text_format(&text, ".%lu.%u.tmp", process_id(), atomic_fetch_add(&count, 1));
+    return text_take(&text);
+}
+
+static int refuse(int reason)
+{
+    errno = reason;
+    return -1;
+}
+
+int file_output_plan(struct file_output *output, const char *path)
+{
+    uint64_t bytes;
+    enum file_kind kind = file_kind(path, &bytes);
+
+    *output = (struct file_output){.path = file_resolve(path)};
+    if (output->path == NULL)
         return -1;
-    broken = fwrite(first, 1, first_size, file) != first_size;
-    broken |= second_size > 0 && fwrite(second, 1, second_size, file) != second_size;
-    broken |= fclose(file) != 0;
-    return broken ? -1 : 0;
+    if (file_descriptor(output->path) >= 0)
+        return 0;
+    if (kind == FILE_FOLDER)
+        return refuse(EISDIR);
+    if (kind != FILE_MISSING && !file_writable(path))
+        return -1;
+    if (kind == FILE_OTHER) {
+        free(output->path); /* a link of /proc leads to what only it can name */
+        output->path = text_copy(path);
+        return output->path != NULL ? 0 : -1;
+    }
+    output->temporary = name_temporary(output->path);
+    return output->temporary != NULL ? 0 : refuse(ENOMEM);
+}
+
+int file_output_open(struct file_output *output)
+{
+    output->file =
+        output->temporary != NULL ? file_create(output->temporary, output->path) : file_open_stream(output->path);
+    return output->file != NULL ? 0 : -1;
+}
+
+int file_output_close(struct file_output *output, int error)
+{
+    int made = output->file != NULL && output->temporary != NULL;
+
+    if (output->file != NULL && fclose(output->file) != 0 && error == 0)
+        error = errno;
+    if (made && error == 0 && file_replace(output->temporary, output->path) != 0)
+        error = errno;
+    if (made && error != 0)
+        file_remove(output->temporary);
+    free(output->path);
+    free(output->temporary);
+    *output = (struct file_output){NULL};
+    return error != 0 ? refuse(error) : 0;
+}
+
+struct pieces {
+    const void *at[2];
+    size_t size[2];
+};
+
+static int write_pieces(struct file_output *output, const struct pieces *pieces)
+{
+    int error = file_output_open(output) != 0 ? errno : 0;
+
+    for (int i = 0; i < 2 && error == 0; i++)
+        if (pieces->size[i] > 0 && fwrite(pieces->at[i], 1, pieces->size[i], output->file) != pieces->size[i])
+            error = errno;
+    return file_output_close(output, error);
 }
 
 int file_write(const char *path, const void *first, size_t first_size, const void *second, size_t second_size)
 {
-    static atomic_uint count; /* threads of a process write under different names */
-    size_t size = strlen(path) + 48;
-    char *temporary = malloc(size);
-    int status = -1;
+    struct file_output output;
 
-    if (temporary == NULL)
-        return -1;
-    snprintf(temporary, size, "%s.%lu.%u.tmp", path, process_id(), atomic_fetch_add(&count, 1));
-    if (write_pieces(temporary, first, first_size, second, second_size) == 0)
-        status = file_replace(temporary, path);
-    if (status != 0)
-        file_remove(temporary);
-    free(temporary);
-    return status;
+    if (file_output_plan(&output, path) != 0)
+        return file_output_close(&output, errno);
+    return write_pieces(&output, &(struct pieces){{first, second}, {first_size, second_size}});
 }
+
+int file_put(const char *path, const void *first, size_t first_size, const void *second, size_t second_size)
+{
+    struct file_output output = {.path = text_copy(path), .temporary = name_temporary(path)};
+
+    if (output.path == NULL || output.temporary == NULL)
+        return file_output_close(&output, ENOMEM);
+    return write_pieces(&output, &(struct pieces){{first, second}, {first_size, second_size}});
+}
+
+/* ---- Paths -------------------------------------------------------------------------------------------------------- */
 
 int file_make_folders(const char *path)
 {

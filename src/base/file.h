@@ -3,12 +3,32 @@
 #define CLATTN_SRC_FILE_H
 
 #include <stddef.h>
+#include <stdio.h>
 
 /* The bytes of a regular file and a NUL, to be freed; NULL when it cannot be read or has more than limit bytes. */
 char *file_read(const char *path, size_t limit, size_t *size);
 
-/* Two pieces, the second may be empty, under a temporary name that then takes path's place; 0 on success. */
+/* A file on its way. It is written under a temporary name and then takes the place of what lies at the end of path's links,
+ * with its mode. What is there and no regular file (a device, a pipe, the descriptor of /dev/stdout) is never replaced:
+ * it is written into. What fails sets errno. */
+struct file_output {
+    char *path;      /* at the end of the links */
+    char *temporary; /* NULL: straight into path */
+    FILE *file;
+};
+
+/* What will be written where; nothing is created yet. 0, or -1 where path is a folder or may not be written. */
+int file_output_plan(struct file_output *output, const char *path);
+/* Opens output->file; 0 or -1. */
+int file_output_open(struct file_output *output);
+/* In all cases. error: errno of what failed before, or 0. 0 when everything has arrived, else -1 with errno, and path's file
+ * is as it was. */
+int file_output_close(struct file_output *output, int error);
+
+/* All of the above: two pieces, the second may be empty. 0, or -1 with errno. */
 int file_write(const char *path, const void *first, size_t first_size, const void *second, size_t second_size);
+/* The same at the very name: whatever has it, a link too, is replaced. */
+int file_put(const char *path, const void *first, size_t first_size, const void *second, size_t second_size);
 
 /* The folders above path's last name, as far as they are missing. */
 int file_make_folders(const char *path);

@@ -4,8 +4,11 @@
 #endif
 #include "base/system.h"
 
+#include "text.h"
+
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -31,7 +34,37 @@ enum file_kind file_kind(const char *path, uint64_t *bytes)
     if (_stat64(path, &info) != 0)
         return FILE_MISSING;
     *bytes = (uint64_t)info.st_size;
+    if ((info.st_mode & _S_IFMT) == _S_IFDIR)
+        return FILE_FOLDER;
     return (info.st_mode & _S_IFMT) == _S_IFREG ? FILE_REGULAR : FILE_OTHER;
+}
+
+/* Links are rare here, and a replaced one is the link itself. */
+char *file_resolve(const char *path)
+{
+    return text_copy(path);
+}
+
+int file_writable(const char *path)
+{
+    return _access(path, 2) == 0;
+}
+
+FILE *file_create(const char *path, const char *like)
+{
+    (void)like;
+    return fopen(path, "wbx");
+}
+
+int file_descriptor(const char *path)
+{
+    (void)path;
+    return -1;
+}
+
+FILE *file_open_stream(const char *path)
+{
+    return fopen(path, "r+b"); /* NUL, CON */
 }
 
 double file_time(const char *path)
@@ -48,7 +81,10 @@ void file_touch(const char *path)
 
 int file_replace(const char *from, const char *to)
 {
-    return MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING) ? 0 : -1;
+    if (MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING))
+        return 0;
+    errno = GetLastError() == ERROR_DISK_FULL ? ENOSPC : EACCES;
+    return -1;
 }
 
 void file_remove(const char *path)
@@ -72,6 +108,7 @@ int file_lock(const char *path, int wait)
     if (!LockFileEx((HANDLE)_get_osfhandle(lock), LOCKFILE_EXCLUSIVE_LOCK | (wait ? 0 : LOCKFILE_FAIL_IMMEDIATELY), 0,
                     1, 0, &whole)) {
         _close(lock);
+        errno = EWOULDBLOCK;
         return -1;
     }
     return lock;
@@ -139,7 +176,84 @@ enum file_kind file_kind(const char *path, uint64_t *bytes)
     if (stat(path, &info) != 0)
         return FILE_MISSING;
     *bytes = (uint64_t)info.st_size;
+    if (S_ISDIR(info.st_mode))
+        return FILE_FOLDER;
     return S_ISREG(info.st_mode) ? FILE_REGULAR : FILE_OTHER;
+}
+
+/* Where the link leads, by one step; a relative target lies beside the link. */
+static char *follow(const char *link)
+{
+    const char *slash = strrchr(link, '/');
+    struct text text = {0};
+    char target[4096];
+    ssize_t size = readlink(link, target, sizeof target);
+
+    if (size < 0)
+        return NULL;
+    if (slash != NULL && (size == 0 || target[0] != '/'))
+        text_add(&text, link, (size_t)(slash - link) + 1);
+    text_add(&text, target, (size_t)size);
+    return text_take(&text);
+}
+
+/* By hand, as realpath() knows no file that is yet to be made. A link that the system itself does not follow (a loop, another
+ * user's in a shared folder) is not followed here either. */
+char *file_resolve(const char *path)
+{
+    enum { MOST_LINKS = 64 };
+    char *at = text_copy(path), *next;
+    struct stat info;
+
+    for (int links = 0; at != NULL && file_descriptor(at) < 0 && lstat(at, &info) == 0; links++) {
+        if (!S_ISLNK(info.st_mode))
+            break;
+        next = links < MOST_LINKS && (stat(at, &info) == 0 || errno == ENOENT) ? follow(at) : NULL;
+        free(at);
+        at = next;
+    }
+    return at;
+}
+
+/* As `cp` has it: root may write every file, others only what its mode lets them. */
+int file_writable(const char *path)
+{
+    return access(path, W_OK) == 0;
+}
+
+FILE *file_create(const char *path, const char *like)
+{
+    struct stat info;
+    int kept = like != NULL && stat(like, &info) == 0, file;
+    mode_t mode = kept ? info.st_mode & 0777 : 0666;
+
+    file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    if (file < 0)
+        return NULL;
+    if (kept)
+        fchmod(file, mode); /* what the umask took */
+    return fdopen(file, "wb");
+}
+
+int file_descriptor(const char *path)
+{
+    static const char *const folders[] = {"/proc/self/fd/", "/dev/fd/"};
+
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        size_t length = strlen(folders[i]);
+        const char *number = path + length;
+        if (strncmp(path, folders[i], length) == 0 && *number != '\0' && number[strspn(number, "0123456789")] == '\0')
+            return atoi(number);
+    }
+    return -1;
+}
+
+/* A descriptor is shared, not opened anew: that keeps its place in a file, and sockets cannot be opened by name. */
+FILE *file_open_stream(const char *path)
+{
+    int from = file_descriptor(path), file = from >= 0 ? dup(from) : open(path, O_WRONLY | O_CLOEXEC);
+
+    return file >= 0 ? fdopen(file, "wb") : NULL;
 }
 
 double file_time(const char *path)

@@ -5,22 +5,33 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum file_kind { FILE_MISSING, FILE_REGULAR, FILE_OTHER };
+enum file_kind { FILE_MISSING, FILE_REGULAR, FILE_FOLDER, FILE_OTHER };
 
-/* What path is; *bytes is its size when it is regular. */
+/* What path is, or what its links lead to; *bytes is its size when it is regular. */
 enum file_kind file_kind(const char *path, uint64_t *bytes);
+/* The path at the end of path's links, which need not exist, to be freed; NULL with errno where they lead nowhere. */
+char *file_resolve(const char *path);
+/* Whether this process may write what is there; else errno says why. */
+int file_writable(const char *path);
+/* A new file, with the mode of the file `like` where that is not NULL and exists; NULL with errno, EEXIST where one is. */
+FILE *file_create(const char *path, const char *like);
+/* The number that a name of an open descriptor ends in (/dev/stdout leads to one), or -1. */
+int file_descriptor(const char *path);
+/* What is there, opened for writing and neither created nor cut: the descriptor itself where path names one. */
+FILE *file_open_stream(const char *path);
 /* When a regular file was last written or touched, in seconds since some fixed time; 0 when it is missing. */
 double file_time(const char *path);
 /* Writes that time anew. */
 void file_touch(const char *path);
-/* Puts from in the place of to, at once; 0 on success. */
+/* Puts from in the place of to, at once; 0, or -1 with errno. */
 int file_replace(const char *from, const char *to);
 /* Nothing written so far is lost when the machine stops. */
 void file_sync(FILE *file);
 /* Callable from a signal handler. */
 void file_remove(const char *path);
 
-/* Takes the lock of that name, a file, which stays; with wait, as soon as no other process has it. -1 when it cannot be had. */
+/* Takes the lock of that name, a file, which stays; with wait, as soon as no other process has it. -1 with errno when it
+ * cannot be had, EWOULDBLOCK where another process has it. */
 int file_lock(const char *path, int wait);
 void file_unlock(int lock);
 

@@ -1,13 +1,15 @@
 #include "cli/output.h"
 
+#include "base/file.h"
 #include "base/system.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What the signal handler removes; one file is written at a time. */
+/* What the signal handler removes, a name of its own; one file is written at a time. */
 static char *volatile pending;
 
 static void on_signal(int number)
@@ -33,67 +35,52 @@ static void watch_signals(void)
             signal(numbers[i], SIG_IGN);
 }
 
-/* An open file under a temporary name, and that name: pending and owned by the caller. NULL after one line. */
-static FILE *open_temporary(const char *path, char **temporary)
+/* A temporary file is known to the signal handler before it is there. close_output in all cases. */
+static int open_output(struct file_output *output)
 {
-    size_t size = strlen(path) + 40;
-    FILE *file;
-
-    *temporary = malloc(size);
-    if (*temporary == NULL) {
-        failed("%s: no memory", path);
-        return NULL;
-    }
-    snprintf(*temporary, size, "%s.%lu.tmp", path, process_id());
     watch_signals();
-    pending = *temporary;
-    file = fopen(*temporary, "wbx");
-    if (file == NULL) {
-        bad("%s: cannot write: %s", path, strerror(errno));
-        pending = NULL;
-    }
-    return file;
+    pending = output->temporary != NULL ? text_copy(output->temporary) : NULL;
+    return file_output_open(output);
 }
 
-static void discard(char *temporary)
+static int close_output(struct file_output *output, int error)
 {
-    if (pending != NULL)
-        file_remove(temporary);
+    char *name = pending;
+    int status;
+
+    if (output->file == NULL)
+        pending = NULL; /* the name is another's */
+    status = file_output_close(output, error);
     pending = NULL;
-    free(temporary);
+    free(name);
+    return status;
 }
 
+/* A file is begun and dropped. What is written into is not opened: who reads a pipe would take that for its end. */
 int output_check(const char *path)
 {
-    uint64_t bytes;
-    char *temporary;
-    FILE *file;
+    struct file_output output;
+    int error;
 
     if (*path == '\0')
         return bad("the output's name is empty");
-    if (file_kind(path, &bytes) == FILE_OTHER)
-        return bad("%s: exists and is not a regular file", path);
-    file = open_temporary(path, &temporary);
-    if (file != NULL)
-        fclose(file);
-    discard(temporary);
-    return file != NULL ? EXIT_OK : EXIT_BAD;
+    error = file_output_plan(&output, path) != 0 ? errno : 0;
+    if (error == 0 && output.temporary != NULL && open_output(&output) != 0)
+        error = errno;
+    close_output(&output, error != 0 ? error : ECANCELED);
+    return error != 0 ? bad("%s: cannot write: %s", path, strerror(error)) : EXIT_OK;
 }
 
 int output_write(const char *path, const struct safetensor *tensors, size_t count, const struct cJSON *metadata)
 {
-    char *temporary;
-    FILE *file = open_temporary(path, &temporary);
-    int status = file != NULL ? EXIT_OK : EXIT_BAD;
+    struct file_output output;
+    int error = 0;
 
-    if (file != NULL) {
-        int broken = safetensors_write(file, tensors, count, metadata) != 0;
-        broken |= fclose(file) != 0;
-        if (broken || file_replace(temporary, path) != 0)
-            status = failed("%s: cannot write: %s", path, strerror(errno));
-        else
-            pending = NULL;
-    }
-    discard(temporary);
-    return status;
+    errno = ENOMEM; /* of a header that cannot be made */
+    if (file_output_plan(&output, path) != 0 || open_output(&output) != 0 ||
+        safetensors_write(output.file, tensors, count, metadata) != 0)
+        error = errno;
+    if (close_output(&output, error) != 0)
+        return failed("%s: cannot write: %s", path, strerror(errno));
+    return EXIT_OK;
 }

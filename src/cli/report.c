@@ -1,6 +1,7 @@
 #include "cli/report.h"
 
 #include "cli/tune.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <string.h>
@@ -126,19 +127,26 @@ static void write_section(FILE *file, const cJSON *row, int first_of_problem)
     fputs("</div></section>\n", file);
 }
 
-int report_write(const char *path, const cJSON *rows, const struct target *target, const struct peak *peak)
+static int write_page(FILE *file, const cJSON *rows, const struct target *target, const struct peak *peak)
 {
-    FILE *file = fopen(path, "wb");
     const cJSON *row;
-    int broken;
 
-    if (file == NULL)
-        return failed("%s: cannot write: %s", path, strerror(errno));
     write_head(file, target, peak);
     write_table(file, rows);
     cJSON_ArrayForEach(row, rows) write_section(file, row, row == rows->child || !report_same(row->prev, row));
     fputs("</main></body></html>\n", file);
-    broken = ferror(file);
-    broken |= fclose(file) != 0;
-    return broken ? failed("%s: cannot write", path) : EXIT_OK;
+    return fflush(file) != 0 || ferror(file) ? -1 : 0;
+}
+
+int report_write(const char *path, const cJSON *rows, const struct target *target, const struct peak *peak)
+{
+    struct file_output output;
+    int error = 0;
+
+    if (file_output_plan(&output, path) != 0 || file_output_open(&output) != 0 ||
+        write_page(output.file, rows, target, peak) != 0)
+        error = errno;
+    if (file_output_close(&output, error) != 0)
+        return failed("%s: cannot write: %s", path, strerror(errno));
+    return EXIT_OK;
 }

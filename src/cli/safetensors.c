@@ -336,6 +336,7 @@ int safetensors_read(const char *path, struct safetensors *out, char *error, siz
     memset(out, 0, sizeof *out);
     switch (file_kind(path, &size)) {
     case FILE_MISSING: return report(&to, "%s", strerror(errno));
+    case FILE_FOLDER:
     case FILE_OTHER: return report(&to, "is not a regular file");
     case FILE_REGULAR: break;
     }

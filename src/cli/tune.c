@@ -9,6 +9,7 @@
 #include "base/system.h"
 #include "tune/tuning_layers.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -212,7 +213,9 @@ static int write_report(const struct tuning *tuning)
         path = text_copy(tuning->settings->report);
     else if (!tuning->settings->dry_run)
         path = file_join(folder, "tuning.html");
-    if (path != NULL && file_make_folders(path) == 0)
+    if (path != NULL && file_make_folders(path) != 0)
+        status = failed("%s: its folder cannot be made: %s", path, strerror(errno));
+    else if (path != NULL)
         status = report_write(path, tuning->rows, &tuning->target, &tuning->peak);
     if (path != NULL && status == EXIT_OK)
         fprintf(stderr, "report: %s\n", path);

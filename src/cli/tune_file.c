@@ -6,6 +6,7 @@
 #include "op/problem.h"
 #include "tune/tuning_layers.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +38,7 @@ static int write_text(const char *path, char *json)
     if (json == NULL)
         return failed("%s: no memory", path);
     if (file_write(path, json, strlen(json), NULL, 0) != 0)
-        status = bad("%s: cannot be written", path);
+        status = bad("%s: cannot write: %s", path, strerror(errno));
     free(json);
     return status;
 }

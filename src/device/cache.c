@@ -158,7 +158,7 @@ static int has_suffix(const char *name, const char *suffix)
     return length > end && strcmp(name + length - end, suffix) == 0;
 }
 
-/* What file_write leaves behind when its process dies. */
+/* What file_put leaves behind when its process dies. */
 static int is_temporary(const char *name)
 {
     return has_suffix(name, ".tmp") && strstr(name, CACHE_SUFFIX ".") != NULL;
@@ -208,7 +208,7 @@ static void store_file(const struct cache *cache, const struct header *header, c
     char *path = entry_path(cache, header->key);
 
     if (path != NULL && file_make_folders(path) == 0 &&
-        file_write(path, header, sizeof *header, bytes, (size_t)header->size) == 0)
+        file_put(path, header, sizeof *header, bytes, (size_t)header->size) == 0)
         evict(cache);
     free(path);
 }

@@ -6,6 +6,7 @@
 
 #include <cjson/cJSON.h>
 #include <math.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -267,7 +268,7 @@ static clattn_status write_merged(const struct tuning_table *table, const char *
     if (json == NULL)
         status = CLATTN_OUT_OF_MEMORY;
     else if (file_write(path, json, strlen(json), NULL, 0) != 0)
-        status = FAIL(log, INVALID_ARGUMENT, "%s: cannot be written", path);
+        status = FAIL(log, INVALID_ARGUMENT, "%s: cannot write: %s", path, strerror(errno));
     free(json);
     tuning_table_free(&merged);
     return status;
@@ -281,7 +282,7 @@ clattn_status tuning_table_save(const struct tuning_table *table, const char *pa
     int lock;
 
     if (file_make_folders(path) != 0)
-        return FAIL(log, INVALID_ARGUMENT, "%s: its folder cannot be made", path);
+        return FAIL(log, INVALID_ARGUMENT, "%s: its folder cannot be made: %s", path, strerror(errno));
     text_format(&name, "%s.lock", path);
     lock_path = text_take(&name);
     if (lock_path == NULL)

@@ -5,6 +5,7 @@
 #include "base/system.h"
 
 #include <cjson/cJSON.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -186,11 +187,12 @@ clattn_status journal_open(struct journal *journal, const char *path, const stru
         journal->lock = file_lock(lock, 0);
     free(lock);
     if (journal->lock < 0)
-        return FAIL(log, INVALID_ARGUMENT, "%s: cannot be locked; is another `clattn tune` running?", path);
+        return FAIL(log, INVALID_ARGUMENT, "%s: cannot be locked: %s", path,
+                    errno == EWOULDBLOCK ? "another `clattn tune` is running" : strerror(errno));
     read_file(journal);
     journal->file = fopen(path, "a");
     if (journal->file == NULL)
-        return FAIL(log, INVALID_ARGUMENT, "%s: cannot be written", path);
+        return FAIL(log, INVALID_ARGUMENT, "%s: cannot write: %s", path, strerror(errno));
     fputc('\n', journal->file); /* behind a line that was cut */
     return CLATTN_SUCCESS;
 }

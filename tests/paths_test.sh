@@ -1,0 +1,127 @@
+# paths_test.sh CLATTN: what the command does to its output paths: links, modes, pipes, devices, full disks.
+# No path given to it is outside of the test's own folder: devices are reached through links there.
+clattn=$1
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failures=0
+
+fail()
+{
+    echo "FAILED: $*"
+    failures=$((failures + 1))
+}
+
+# make OUT: 1336 bytes and a header, the same every time
+make()
+{
+    "$clattn" make-input gated_delta_rule --shape T=4,H=2,K=8,V=8 -o "$1"
+}
+
+# refused WHAT WORD COMMAND…: exits with 1 or 2, one line with WORD
+refused()
+{
+    what=$1 word=$2
+    shift 2
+    "$@" >stdout 2>stderr
+    status=$?
+    [ $status -eq 1 ] || [ $status -eq 2 ] || fail "$what: exit status $status"
+    [ "$(wc -l <stderr)" -eq 1 ] || fail "$what: not one line: $(cat stderr)"
+    grep -q "$word" stderr || fail "$what: '$word' is not in: $(cat stderr)"
+}
+
+make plain || fail "a plain file"
+
+# ---- links --------------------------------------------------------------------------------------------------------
+
+mkdir sub
+echo before >sub/target
+ln -s sub/target link
+ln -s link link2
+ln -s ../made sub/far
+make link2 || fail "a link to a link"
+cmp -s plain sub/target || fail "the link's target is not written"
+[ -L link ] && [ -L link2 ] || fail "a link is replaced"
+make sub/far || fail "a dangling link"
+cmp -s plain made || fail "the dangling link's target is not made"
+[ -L sub/far ] || fail "the dangling link is replaced"
+ln -s loop loop2
+ln -s loop2 loop
+refused "a loop" 'loop: .*[Ll]evels of symbolic links\|loop: .*[Ss]ymbolic link loop' make loop
+"$clattn" run gated_delta_rule -i plain -o link --device reference || fail "run to a link"
+[ -L link ] && ! cmp -s plain sub/target || fail "run does not write the link's target"
+refused "a folder" "sub: .*Is a directory" make sub
+
+# ---- modes --------------------------------------------------------------------------------------------------------
+
+for mode in 640 600 664; do
+    chmod $mode made
+    make made || fail "mode $mode"
+    [ -n "$(find made -perm $mode)" ] || fail "mode $mode is now $(ls -l made)"
+done
+chmod 400 made
+if [ "$(id -u)" -eq 0 ]; then # root writes what it likes
+    make made || fail "root and mode 400"
+    [ -n "$(find made -perm 400)" ] || fail "mode 400 is now $(ls -l made)"
+else
+    refused "mode 400" "made: .*Permission denied" make made
+fi
+
+# ---- what is no regular file --------------------------------------------------------------------------------------
+
+mkfifo pipe
+cat pipe >got &
+reader=$!
+make pipe && [ -p pipe ] || { fail "a pipe"; kill $reader; }
+wait $reader
+cmp -s plain got || fail "a pipe's reader gets something else"
+ln -s /dev/stdout out
+make out | cat >got
+cmp -s plain got || fail "standard output, a pipe"
+{ printf head; make out; printf tail; } >got
+{ printf head; cat plain; printf tail; } | cmp -s - got || fail "standard output, a file"
+[ -L out ] || fail "the link to standard output is replaced"
+if [ -c /dev/full ]; then
+    ln -s /dev/full full
+    refused "a full device" "full: .*No space left" make full
+    [ -L full ] && [ -c full ] || fail "the link to the full device is replaced"
+fi
+
+# ---- the tuning file ----------------------------------------------------------------------------------------------
+
+printf '{"format": "clattn tuning", "version": 1, "entries": []}' >table.json
+export CLATTN_TUNING="$work/table.json"
+"$clattn" tune --export out >got || fail "export to standard output"
+grep -q '"clattn tuning"' got || fail "an export to standard output prints nothing"
+"$clattn" tune --export exported || fail export
+cmp -s got exported || fail "two exports differ"
+if [ -c /dev/full ]; then
+    refused "export to a full device" "full: .*No space left" "$clattn" tune --export full
+fi
+refused "export to a folder" "sub: .*Is a directory" "$clattn" tune --export sub
+mkdir dotfiles
+mv table.json dotfiles/real.json
+chmod 640 dotfiles/real.json
+ln -s dotfiles/real.json table.json
+"$clattn" tune --import exported >got || fail "import into a link"
+[ -L table.json ] || fail "the link to the tuning file is replaced"
+cmp -s dotfiles/real.json exported || fail "the tuning file behind the link is not written"
+[ -n "$(find dotfiles/real.json -perm 640)" ] || fail "the tuning file's mode is lost: $(ls -l dotfiles/real.json)"
+
+# No room for the tuning file: a limit of the file's size in the disk's place.
+full()
+{
+    {
+        (trap '' XFSZ && ulimit -f 0 && exec "$@") 2>&1
+        echo $? >code
+    } | cat >&2
+    return "$(cat code)"
+}
+refused "a full disk" "table.json: .*File too large" full "$clattn" tune --import exported
+cmp -s dotfiles/real.json exported || fail "a full disk costs the tuning file"
+refused "a full disk" "made: .*File too large" full "$clattn" make-input kda --shape T=4,H=2,K=8,V=8 -o made
+cmp -s plain made || fail "a full disk costs the output's file"
+for file in ./*.tmp ./*/*.tmp; do
+    [ -e "$file" ] && fail "left behind: $file"
+done
+[ $failures -eq 0 ]
