@@ -1,9 +1,11 @@
 /* The small parts: version, statuses, rule names, threads, and the check library itself. */
 #include "harness.h"
 
-#include "plan/plan.h"
-#include "op/rule.h"
+#include "base/embedded.h"
+#include "base/hash.h"
 #include "base/thread.h"
+#include "op/rule.h"
+#include "plan/plan.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -343,6 +345,42 @@ static void test_cases_cover(void **state)
         }
 }
 
+/* Sources are embedded without what no compiler sees; a lone backslash, or one ahead of an empty line, would join lines. */
+static void test_embedded(void **state)
+{
+    static const char *const nowhere[] = {"/*", "*/", "\n ", "\n\t", " \n", "\n\n", "\n\\\n"};
+    size_t sources = 0;
+
+    (void)state;
+    for (size_t i = 0; i < FILE_COUNT; i++) {
+        const char *text = (const char *)embedded_files[i].text;
+        if (strstr(embedded_files[i].name, ".cl") == NULL)
+            continue;
+        sources++;
+        assert_int_equal(strlen(text), embedded_files[i].size);
+        for (size_t j = 0; j < COUNT(nowhere); j++)
+            if (strstr(text, nowhere[j]) != NULL || text[0] == '\n' || text[0] == ' ')
+                fail_msg("%s has \"%s\"", embedded_files[i].name, nowhere[j]);
+    }
+    assert_true(sources > 50);
+}
+
+/* Each half of a hash depends on each half of the one before, and on the piece. */
+static void test_hash(void **state)
+{
+    const struct hash before = {3, 5}, others[] = {{4, 5}, {3, 6}};
+    struct hash hash = hash_text(before, "piece"), piece = hash_text(before, "peace");
+    char name[HASH_DIGITS];
+
+    (void)state;
+    assert_true(hash.high != piece.high && hash.low != piece.low);
+    for (size_t i = 0; i < COUNT(others); i++) {
+        struct hash other = hash_text(others[i], "piece");
+        assert_true(hash.high != other.high && hash.low != other.low);
+    }
+    assert_string_equal(hash_name(before, name), "00000000000000030000000000000005");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -357,6 +395,8 @@ int main(void)
         cmocka_unit_test(test_finite_reference),
         cmocka_unit_test(test_temporaries),
         cmocka_unit_test(test_cases_cover),
+        cmocka_unit_test(test_embedded),
+        cmocka_unit_test(test_hash),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

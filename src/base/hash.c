@@ -6,13 +6,19 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+/* The hash before goes in as 16 bytes ahead of the piece: each half depends on both halves of it and on the piece. */
 struct hash hash_add(struct hash before, const void *data, size_t size)
 {
-    XXH128_hash_t piece = XXH3_128bits_withSeed(data, size, before.low);
+    XXH128_canonical_t ahead;
+    XXH128_hash_t whole;
+    XXH3_state_t state;
 
-    /* the piece's own hash, and everything before it: each half depends on both halves of either */
-    return (struct hash){piece.high64 ^ (before.high * UINT64_C(0x9e3779b97f4a7c15) + (before.high >> 29)),
-                         piece.low64};
+    XXH128_canonicalFromHash(&ahead, (XXH128_hash_t){.low64 = before.low, .high64 = before.high});
+    XXH3_128bits_reset(&state);
+    XXH3_128bits_update(&state, &ahead, sizeof ahead);
+    XXH3_128bits_update(&state, data, size);
+    whole = XXH3_128bits_digest(&state);
+    return (struct hash){whole.high64, whole.low64};
 }
 
 struct hash hash_text(struct hash before, const char *text)

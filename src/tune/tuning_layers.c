@@ -44,24 +44,6 @@ static int64_t bucket(const struct problem *problem)
     return power;
 }
 
-/* The text without what no compiler sees: comments, and space beside space. In place. */
-static void strip(char *text)
-{
-    char *to = text;
-
-    for (const char *at = text; *at != '\0'; at++) {
-        if (at[0] == '/' && at[1] == '*') {
-            const char *end = strstr(at + 2, "*/");
-            at = end != NULL ? end + 1 : at + 1;
-            continue;
-        }
-        if ((*at == ' ' || *at == '\n') && to > text && to[-1] == *at)
-            continue;
-        *to++ = *at;
-    }
-    *to = '\0';
-}
-
 /* What a scan on a matrix engine may be composed of, as its tiles are. The plain kernels' words do not depend on them. */
 #define TILES                                                                                                          \
     .group = 1, .vec = 4, .chunk = 16, .block_k = 16, .block_v = 16, .lanes_k = 1, .value_tiles = 1, .span = 1,        \
@@ -73,7 +55,7 @@ static const struct variant compositions[] = {
     {.tiles = {TILES, .key_split = 1, .segments = 2}, .gather = 1},
 };
 
-/* A kernel's words for the problem, however its tiles are, after a hash. */
+/* A kernel's words for the problem, however its tiles are, after a hash. As they are embedded: without comments. */
 static struct hash hash_words(struct hash hash, const clattn_context *context, const struct problem *problem,
                               enum kernel_id id)
 {
@@ -89,10 +71,8 @@ static struct hash hash_words(struct hash hash, const clattn_context *context, c
         variant.problem = problem;
         variant.engine = context->engine;
         words = kernel_words(&variant);
-        if (words != NULL) {
-            strip(words);
+        if (words != NULL)
             hash = hash_text(hash, words);
-        }
         free(words);
     }
     return hash;
