@@ -1,14 +1,12 @@
-/* The search among points that do not build, hang, or compute something else: sources are spoiled and launches delayed by
- * functions in the place of the library's table. */
-#ifndef _WIN32
-#define _POSIX_C_SOURCE 200809L
-#endif
+/* The search among points that do not build, hang, or compute something else: sources are spoiled by functions in
+ * the place of the library's table, which also have a clock of their own: how long a launch takes is a number below,
+ * so that no result depends on the machine. */
 #include "harness.h"
 
 #include "tuner/search.h"
 
+#include <math.h>
 #include <string.h>
-#include <time.h>
 
 static struct opencl real;
 
@@ -16,14 +14,17 @@ static struct opencl real;
 
 enum fault { FAULT_NONE, FAULT_BUILD, FAULT_WRONG, FAULT_FEWER, FAULT_HANG, FAULT_COUNT };
 
-/* What a source of the scan must hold to have a fault; text put ahead of it; and a passage replaced by one of its length. */
+/* What a source of the scan must hold to have a fault; text put ahead of it; a passage replaced by one of its
+ * length; and what a launch takes: those that compute something else would win. */
 static const struct {
     const char *mark, *ahead, *from, *to;
+    cl_ulong nanoseconds;
 } faults[FAULT_COUNT] = {
-    [FAULT_BUILD] = {"#define PAD 4\n", "#error no such tiles\n", NULL, NULL},
-    [FAULT_WRONG] = {"#define BV 32\n", "", "tile_scale_rows(O, query", "tile_scale_rows(O, write"},
-    [FAULT_FEWER] = {"#define CHUNK 8\n", "", "row < at.rows; row += CHUNK", "row < 1      ; row += CHUNK"},
-    [FAULT_HANG] = {"#define VEC 4\n", "", NULL, NULL},
+    [FAULT_NONE] = {NULL, "", NULL, NULL, 1000000},
+    [FAULT_BUILD] = {"#define PAD 4\n", "#error no such tiles\n", NULL, NULL, 0},
+    [FAULT_WRONG] = {"#define BV 32\n", "", "tile_scale_rows(O, query", "tile_scale_rows(O, write", 200000},
+    [FAULT_FEWER] = {"#define CHUNK 8\n", "", "row < at.rows; row += CHUNK", "row < 1      ; row += CHUNK", 200000},
+    [FAULT_HANG] = {"#define VEC 4\n", "", NULL, NULL, 1000000000},
 };
 
 static enum fault fault_of(const char *source)
@@ -35,16 +36,39 @@ static enum fault fault_of(const char *source)
 }
 
 static int injected[FAULT_COUNT];
-static cl_program hanging_programs[64];
-static cl_kernel hanging_kernels[256];
-static size_t program_count, kernel_count;
+
+/* What is known of an object by its address; of two notes on an address that is used again, the newer. */
+struct notes {
+    size_t count;
+    struct {
+        void *object;
+        cl_ulong value;
+    } all[8192];
+};
+static struct notes programs, kernels, events; /* faults, faults, when they ended */
+
+static void note(struct notes *notes, void *object, cl_ulong value)
+{
+    size_t at = notes->count++ % COUNT(notes->all);
+
+    notes->all[at].object = object;
+    notes->all[at].value = value;
+}
+
+static cl_ulong look_up(const struct notes *notes, const void *object)
+{
+    for (size_t i = notes->count; i > 0 && i + COUNT(notes->all) > notes->count; i--)
+        if (notes->all[(i - 1) % COUNT(notes->all)].object == object)
+            return notes->all[(i - 1) % COUNT(notes->all)].value;
+    return 0;
+}
 
 static cl_program CL_API_CALL spoil_source(cl_context context, cl_uint n, const char **text, const size_t *length,
                                            cl_int *error)
 {
     enum fault fault = fault_of(text[0]);
     char *copy = malloc(strlen(text[0]) + 1), *at;
-    const char *both[2] = {fault != FAULT_NONE ? faults[fault].ahead : "", copy};
+    const char *both[2] = {faults[fault].ahead, copy};
     cl_program program;
 
     (void)n, (void)length;
@@ -53,8 +77,7 @@ static cl_program CL_API_CALL spoil_source(cl_context context, cl_uint n, const 
     if (faults[fault].from != NULL && (at = strstr(copy, faults[fault].from)) != NULL)
         memcpy(at, faults[fault].to, strlen(faults[fault].to));
     program = real.CreateProgramWithSource(context, 2, both, NULL, error);
-    if (fault == FAULT_HANG)
-        hanging_programs[program_count++ % COUNT(hanging_programs)] = program;
+    note(&programs, program, fault);
     free(copy);
     return program;
 }
@@ -63,25 +86,41 @@ static cl_kernel CL_API_CALL note_kernel(cl_program program, const char *name, c
 {
     cl_kernel kernel = real.CreateKernel(program, name, error);
 
-    for (size_t i = 0; i < kernel_count && i < COUNT(hanging_kernels); i++)
-        if (hanging_kernels[i] == kernel) /* an address used again */
-            hanging_kernels[i] = NULL;
-    for (size_t i = 0; i < program_count && i < COUNT(hanging_programs); i++)
-        if (hanging_programs[i] == program)
-            hanging_kernels[kernel_count++ % COUNT(hanging_kernels)] = kernel;
+    note(&kernels, kernel, look_up(&programs, program));
     return kernel;
 }
 
-static cl_int CL_API_CALL delay_launch(cl_command_queue queue, cl_kernel kernel, cl_uint dims, const size_t *offset,
-                                       const size_t *global, const size_t *local, cl_uint n, const cl_event *wait,
-                                       cl_event *event)
-{
-    const struct timespec second = {1, 0};
+/* ---- The device's clock ---- */
 
-    for (size_t i = 0; i < kernel_count && i < COUNT(hanging_kernels); i++)
-        if (hanging_kernels[i] == kernel)
-            nanosleep(&second, NULL);
-    return real.EnqueueNDRangeKernel(queue, kernel, dims, offset, global, local, n, wait, event);
+static cl_ulong clock_now = 1;
+
+static cl_int CL_API_CALL time_launch(cl_command_queue queue, cl_kernel kernel, cl_uint dims, const size_t *offset,
+                                      const size_t *global, const size_t *local, cl_uint n, const cl_event *wait,
+                                      cl_event *event)
+{
+    cl_int error = real.EnqueueNDRangeKernel(queue, kernel, dims, offset, global, local, n, wait, event);
+
+    clock_now += faults[look_up(&kernels, kernel)].nanoseconds;
+    if (event != NULL)
+        note(&events, *event, clock_now);
+    return error;
+}
+
+static cl_int CL_API_CALL time_marker(cl_command_queue queue, cl_uint n, const cl_event *wait, cl_event *event)
+{
+    cl_int error = real.EnqueueMarkerWithWaitList(queue, n, wait, event);
+
+    note(&events, *event, clock_now);
+    return error;
+}
+
+static cl_int CL_API_CALL tell_time(cl_event event, cl_profiling_info info, size_t size, void *value, size_t *bytes)
+{
+    const cl_ulong end = look_up(&events, event);
+
+    (void)info, (void)bytes;
+    memcpy(value, &end, size);
+    return CL_SUCCESS;
 }
 
 static int spoil(void **state)
@@ -90,7 +129,9 @@ static int spoil(void **state)
     real = *test_opencl_table();
     test_opencl_table()->CreateProgramWithSource = spoil_source;
     test_opencl_table()->CreateKernel = note_kernel;
-    test_opencl_table()->EnqueueNDRangeKernel = delay_launch;
+    test_opencl_table()->EnqueueNDRangeKernel = time_launch;
+    test_opencl_table()->EnqueueMarkerWithWaitList = time_marker;
+    test_opencl_table()->GetEventProfilingInfo = tell_time;
     return 0;
 }
 
@@ -121,7 +162,7 @@ static void count_states(const struct search_result *result, int states[TRIAL_ST
         states[result->all[i].state]++;
 }
 
-/* Ends the search when every fault has been met. */
+/* Ends the search when every fault has been met; nothing else does but the end of the space. */
 static int all_faults_seen(void *user)
 {
     int states[TRIAL_STATE_COUNT];
@@ -136,7 +177,7 @@ static struct search some_search(void)
                            .log = {test_log, NULL},
                            .space = space_find("chunk_scan"),
                            .desc = desc,
-                           .budget = 120,
+                           .budget = HUGE_VAL,
                            .seed = 3,
                            .item = "a test"};
 }
