@@ -86,7 +86,7 @@ CLATTN_API const char *clattn_status_text(clattn_status status);
 typedef enum clattn_log_level { CLATTN_LOG_ERROR, CLATTN_LOG_WARNING, CLATTN_LOG_INFO } clattn_log_level;
 
 /* Receives one line without a newline. Errors name the operand or field that is wrong and the numbers that clash.
- * May be called from any thread that calls clattn. */
+ * May be called from any thread that calls clattn. Callbacks run outside all locks: they may call clattn themselves. */
 typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *message);
 
 /* ---- Rules -------------------------------------------------------------------------------------------------- */
@@ -284,7 +284,7 @@ typedef struct clattn_context clattn_context;
 
 /* An application's own store of compiled programs, in the place of clattn's files. key is a name of 32 hexadecimal
  * digits. load copies the blob into data if size is large enough, and returns its size, or 0 where there is none; a damaged
- * or outdated blob does no harm. Both may be called from any thread that calls clattn, and call nothing of it themselves. */
+ * or outdated blob does no harm. Both may be called from any thread that calls clattn, as the log is. */
 typedef size_t (*clattn_blob_load_fn)(void *user, const char *key, void *data, size_t size);
 typedef void (*clattn_blob_store_fn)(void *user, const char *key, const void *data, size_t size);
 

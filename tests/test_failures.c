@@ -205,12 +205,137 @@ static void test_transient_error(void **state)
     }
 }
 
+/* ---- Callbacks that call the library ----------------------------------------------------------------------------- */
+
+static struct reentry {
+    clattn_context *context;
+    clattn_plan *plan;             /* for the log to enqueue, or NULL */
+    struct check_tensors *tensors; /* of that plan */
+    struct check_device device;
+    int depth, entered;
+} reentry;
+
+/* Takes every lock there is: a plan of new kernels, one of the same, the probe of an engine, a plan's own. */
+static void enter_again(void)
+{
+    const clattn_dtype dtypes[] = {CLATTN_F32, CLATTN_BF16};
+
+    if (reentry.context == NULL || reentry.depth > 0)
+        return;
+    reentry.depth++;
+    reentry.entered++;
+    for (size_t i = 0; i < COUNT(dtypes); i++) {
+        clattn_plan_desc other = desc;
+        clattn_plan *plan = NULL;
+        other.key_dim = 16 * reentry.entered;
+        other.dtype = dtypes[i];
+        (void)clattn_plan_create(&plan, reentry.context, &other);
+        clattn_plan_destroy(plan);
+    }
+    if (reentry.plan != NULL)
+        check_run_plan(reentry.tensors, &reentry.device, reentry.plan, NULL, NULL);
+    reentry.depth--;
+}
+
+static void log_again(void *user, clattn_log_level level, const char *message)
+{
+    test_log(user, level, message);
+    enter_again();
+}
+
+static size_t load_again(void *user, const char *key, void *data, size_t size)
+{
+    (void)user, (void)key, (void)data, (void)size;
+    enter_again();
+    return 0;
+}
+
+static void store_again(void *user, const char *key, const void *data, size_t size)
+{
+    (void)user, (void)key, (void)data, (void)size;
+    enter_again();
+}
+
+/* A callback that enters the library again; how often it did. A lock that is held hangs this test. */
+static int create_again(clattn_context_desc from, clattn_dtype dtype, clattn_status expected)
+{
+    clattn_plan_desc one = desc;
+    clattn_plan *plan = NULL;
+    clattn_status status;
+
+    test_log_clear();
+    reentry = (struct reentry){.context = NULL};
+    from.device = test_device.device;
+    assert_status(clattn_context_create(&reentry.context, &from), SUCCESS);
+    one.dtype = dtype;
+    status = clattn_plan_create(&plan, reentry.context, &one);
+    clattn_plan_destroy(plan);
+    clattn_context_destroy(reentry.context);
+    reentry.context = NULL;
+    test_assert_status(status, expected, "clattn_plan_create", __FILE__, __LINE__);
+    return reentry.entered;
+}
+
+static void test_callbacks(void **state)
+{
+    struct opencl *cl = test_opencl_table();
+    const struct opencl real = *cl;
+    const clattn_context_desc logged = {.log = log_again}, engine = {.log = log_again, .engine = "nvidia_emulated"},
+                              kept = {.blob_load = load_again, .blob_store = store_again};
+
+    (void)state;
+    cl->BuildProgram = fail_build;
+    assert_true(create_again(logged, CLATTN_F32, CLATTN_BUILD_FAILED) > 0);
+    assert_logged("does not build");
+    assert_true(create_again(engine, CLATTN_BF16, CLATTN_BUILD_FAILED) > 0); /* the probe's program */
+    cl->BuildProgram = real.BuildProgram;
+    cl->EnqueueNDRangeKernel = fail_launch;
+    launches_before_failure = 0;
+    create_again(engine, CLATTN_BF16, CLATTN_SUCCESS);
+    assert_logged("not used");
+    assert_true(reentry.entered > 1); /* the probe's launch, and its verdict */
+    *cl = real;
+    assert_true(create_again(kept, CLATTN_F32, CLATTN_SUCCESS) > 1);
+}
+
+static void test_enqueue_again(void **state)
+{
+    struct opencl *cl = test_opencl_table();
+    const struct opencl real = *cl;
+    const clattn_context_desc logged = {.log = log_again, .device = test_device.device};
+    struct check_tensors tensors;
+    clattn_status status;
+    cl_int error;
+
+    (void)state;
+    test_make(&tensors, &desc, CHECK_GATES_USUAL, NULL);
+    reentry = (struct reentry){.tensors = &tensors};
+    assert_status(clattn_context_create(&reentry.context, &logged), SUCCESS);
+    assert_status(clattn_plan_create(&reentry.plan, reentry.context, &desc), SUCCESS);
+    reentry.device = (struct check_device){.context = reentry.context, .device = test_device.device};
+    assert_status(clattn_context_get(reentry.context, &reentry.device.cl, NULL), SUCCESS);
+    reentry.device.queue = cl->CreateCommandQueue(reentry.device.cl, test_device.device, 0, &error);
+    cl->SetKernelArg = fail_argument;
+    status = check_run_plan(&tensors, &reentry.device, reentry.plan, NULL, NULL);
+    *cl = real;
+    assert_status(status, DEVICE_ERROR);
+    assert_logged("CL_INVALID_ARG_SIZE");
+    assert_int_equal(reentry.entered, 1);
+    cl->ReleaseCommandQueue(reentry.device.queue);
+    clattn_plan_destroy(reentry.plan);
+    clattn_context_destroy(reentry.context);
+    reentry.context = NULL;
+    check_free(&tensors);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_works, ledger_begin, ledger_check),
         cmocka_unit_test_setup_teardown(test_faults, ledger_begin, ledger_check),
         cmocka_unit_test_setup_teardown(test_transient_error, ledger_begin, ledger_check),
+        cmocka_unit_test_setup_teardown(test_callbacks, ledger_begin, ledger_check),
+        cmocka_unit_test_setup_teardown(test_enqueue_again, ledger_begin, ledger_check),
     };
 
     ledger_open();

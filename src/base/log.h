@@ -17,6 +17,16 @@ struct log {
 
 void log_line(const struct log *log, clattn_log_level level, const char *format, ...) PRINTF_LIKE(3, 4);
 
+/* One line kept for later: callbacks run outside of all locks. */
+struct log_held {
+    clattn_log_level level;
+    char line[1024];
+};
+/* As a log's fn, with a struct log_held as its user: the last line is kept. */
+void log_hold(void *user, clattn_log_level level, const char *message);
+/* Logs what is held, if anything. */
+void log_release(const struct log_held *held, const struct log *log);
+
 /* Logs an error and is the status: return FAIL(log, INVALID_DESC, "heads is %d", heads); */
 #define FAIL(log, status, ...) (log_line(log, CLATTN_LOG_ERROR, __VA_ARGS__), CLATTN_##status)
 

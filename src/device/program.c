@@ -138,17 +138,27 @@ static clattn_status build_cached(clattn_context *context, struct program *entry
     return entry->program != NULL ? CLATTN_SUCCESS : build(context, entry);
 }
 
+/* A program that is in no cache yet and that nobody else takes there; NULL past the last. */
+static struct program *next_unkept(clattn_context *context)
+{
+    struct program *entry;
+
+    lock_take(&context->lock);
+    entry = context->programs;
+    while (entry != NULL && !entry->unkept)
+        entry = entry->next;
+    if (entry != NULL)
+        entry->unkept = 0;
+    lock_give(&context->lock);
+    return entry;
+}
+
 void program_keep(clattn_context *context)
 {
-    if (!cache_enabled(&context->cache))
-        return;
-    lock_take(&context->lock);
-    for (struct program *entry = context->programs; entry != NULL; entry = entry->next) {
-        if (entry->unkept)
-            to_cache(context, entry);
-        entry->unkept = 0;
-    }
-    lock_give(&context->lock);
+    struct program *entry;
+
+    while (cache_enabled(&context->cache) && (entry = next_unkept(context)) != NULL)
+        to_cache(context, entry);
 }
 
 /* ---- The context's programs --------------------------------------------------------------------------------------- */
@@ -162,39 +172,66 @@ static struct program *find_program(clattn_context *context, const char *source,
     return entry;
 }
 
-/* Takes source. The context's lock is held. */
-static clattn_status add_program(clattn_context *context, char *source, const char *name, const char *options)
+/* Ahead of the others, unless another thread has built the same meanwhile: that is the one, and the given one is
+ * left. */
+static struct program *add_program(clattn_context *context, struct program *entry)
 {
-    struct program *entry = calloc(1, sizeof *entry);
+    struct program *other;
+
+    lock_take(&context->lock);
+    other = find_program(context, entry->source, entry->options);
+    if (other == NULL) {
+        entry->next = context->programs;
+        context->programs = entry;
+    }
+    lock_give(&context->lock);
+    return other != NULL ? other : entry;
+}
+
+static void free_program(const clattn_context *context, struct program *entry)
+{
+    if (entry == NULL)
+        return;
+    if (entry->program != NULL)
+        context->device.cl->ReleaseProgram(entry->program);
+    free(entry->source);
+    free(entry);
+}
+
+/* Takes source. Outside of the lock: compilers take long, and callbacks may call the library. */
+static clattn_status make_program(clattn_context *context, char *source, const char *name, const char *options,
+                                  cl_program *program)
+{
+    struct program *entry = calloc(1, sizeof *entry), *added = NULL;
     clattn_status status = CLATTN_OUT_OF_MEMORY;
 
-    if (entry != NULL) {
-        *entry = (struct program){.source = source, .name = name, .options = options};
-        status = build_cached(context, entry);
-    }
-    if (status != CLATTN_SUCCESS) {
-        free(entry);
+    if (entry == NULL) {
         free(source);
         return status;
     }
-    entry->next = context->programs;
-    context->programs = entry;
-    return CLATTN_SUCCESS;
+    *entry = (struct program){.source = source, .name = name, .options = options};
+    status = build_cached(context, entry);
+    if (status == CLATTN_SUCCESS) {
+        added = add_program(context, entry);
+        *program = added->program;
+    }
+    if (added != entry)
+        free_program(context, entry);
+    return status;
 }
 
 clattn_status program_get(clattn_context *context, char *source, const char *name, const char *options,
                           cl_program *program)
 {
     struct program *entry;
-    clattn_status status = CLATTN_SUCCESS;
 
+    *program = NULL;
     lock_take(&context->lock);
     entry = find_program(context, source, options);
-    if (entry != NULL)
-        free(source);
-    else if ((status = add_program(context, source, name, options)) == CLATTN_SUCCESS)
-        entry = context->programs;
-    *program = entry != NULL ? entry->program : NULL;
     lock_give(&context->lock);
-    return status;
+    if (entry == NULL)
+        return make_program(context, source, name, options, program);
+    *program = entry->program;
+    free(source);
+    return CLATTN_SUCCESS;
 }

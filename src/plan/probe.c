@@ -91,18 +91,30 @@ static int probe(clattn_context *context, const struct problem *problem)
     return status == CLATTN_SUCCESS && is_right(product);
 }
 
-clattn_status probe_engine(clattn_context *context, const struct problem *problem)
+/* The context's answer for the type; given is the answer where there is none yet. */
+static enum probed settle(clattn_context *context, clattn_dtype dtype, enum probed given)
 {
-    enum probed *answer = &context->probed[problem->desc.dtype];
+    enum probed answer;
 
     lock_take(&context->probe_lock);
-    if (*answer == PROBE_UNKNOWN) {
-        *answer = probe(context, problem) ? PROBE_PASSED : PROBE_FAILED;
-        if (*answer == PROBE_FAILED)
+    if (context->probed[dtype] == PROBE_UNKNOWN)
+        context->probed[dtype] = given;
+    answer = context->probed[dtype];
+    lock_give(&context->probe_lock);
+    return answer;
+}
+
+clattn_status probe_engine(clattn_context *context, const struct problem *problem)
+{
+    clattn_dtype dtype = problem->desc.dtype;
+    enum probed answer = settle(context, dtype, PROBE_UNKNOWN);
+
+    if (answer == PROBE_UNKNOWN) { /* outside of the lock, perhaps by two threads */
+        answer = settle(context, dtype, probe(context, problem) ? PROBE_PASSED : PROBE_FAILED);
+        if (answer == PROBE_FAILED)
             log_line(&context->log, CLATTN_LOG_WARNING,
                      "%s does not compute what matrix engine %s should in %s: not used", context->device.info.name,
-                     context->engine->name, dtype_name(problem->desc.dtype));
+                     context->engine->name, dtype_name(dtype));
     }
-    lock_give(&context->probe_lock);
-    return *answer == PROBE_PASSED ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
+    return answer == PROBE_PASSED ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
 }

@@ -13,6 +13,7 @@ struct bound {
 
 struct call {
     const struct clattn_plan *plan;
+    struct log log; /* while the plan's lock is held */
     struct extent extent;
     struct bound operands[CLATTN_OPERAND_COUNT], temporaries[TEMPORARY_COUNT], fixed;
 };
@@ -107,8 +108,8 @@ static clattn_status set_buffer(const struct call *call, cl_kernel kernel, cl_ui
         bound.memory = any_memory(call);
     cl_long4 view = {{bound.view.offset, bound.view.batch, bound.view.token, bound.view.head}};
 
-    TRY_CL(&call->plan->context->log, cl->SetKernelArg(kernel, (*index)++, sizeof bound.memory, &bound.memory));
-    TRY_CL(&call->plan->context->log, cl->SetKernelArg(kernel, (*index)++, sizeof view, &view));
+    TRY_CL(&call->log, cl->SetKernelArg(kernel, (*index)++, sizeof bound.memory, &bound.memory));
+    TRY_CL(&call->log, cl->SetKernelArg(kernel, (*index)++, sizeof view, &view));
     return CLATTN_SUCCESS;
 }
 
@@ -127,7 +128,7 @@ static clattn_status set_number(const struct call *call, const struct step *step
     if (argument == ARG_states)
         number =
             (step->sources[ROLE_initial].kind != SOURCE_NONE) + 2 * (step->sources[ROLE_final].kind != SOURCE_NONE);
-    TRY_CL(&plan->context->log, plan->context->device.cl->SetKernelArg(kernel, (*index)++, 4, value));
+    TRY_CL(&call->log, plan->context->device.cl->SetKernelArg(kernel, (*index)++, 4, value));
     return CLATTN_SUCCESS;
 }
 
@@ -164,7 +165,7 @@ static clattn_status enqueue(const struct call *call, int index, cl_command_queu
     if (step->host != NULL)
         return step->host(call, step, queue, n_wait, wait, event);
     TRY(set_arguments(call, step, plan->kernels[index]));
-    TRY_CL(&plan->context->log, plan->context->device.cl->EnqueueNDRangeKernel(queue, plan->kernels[index], 3, NULL,
+    TRY_CL(&call->log, plan->context->device.cl->EnqueueNDRangeKernel(queue, plan->kernels[index], 3, NULL,
                                                                                global, local, n_wait, wait, event));
     return CLATTN_SUCCESS;
 }
@@ -237,7 +238,8 @@ static clattn_status bind_call(struct call *call, cl_command_queue queue, const 
 clattn_status plan_run_each(struct clattn_plan *plan, cl_command_queue queue, const clattn_operands *operands,
                             cl_event *each)
 {
-    struct call call = {.plan = plan, .fixed = {plan->head_decay, {0, 0, 0, 1}}};
+    struct log_held held = {.line = ""};
+    struct call call = {.plan = plan, .log = {log_hold, &held}, .fixed = {plan->head_decay, {0, 0, 0, 1}}};
     clattn_status status;
     int in_order = 1;
 
@@ -247,13 +249,15 @@ clattn_status plan_run_each(struct clattn_plan *plan, cl_command_queue queue, co
     lock_take(&plan->lock);
     status = enqueue_each(&call, queue, each);
     lock_give(&plan->lock);
+    log_release(&held, &plan->context->log);
     return status;
 }
 
 clattn_status plan_run(struct clattn_plan *plan, cl_command_queue queue, const clattn_operands *operands,
                        uint32_t n_wait, const cl_event *wait, cl_event *event)
 {
-    struct call call = {.plan = plan, .fixed = {plan->head_decay, {0, 0, 0, 1}}};
+    struct log_held held = {.line = ""};
+    struct call call = {.plan = plan, .log = {log_hold, &held}, .fixed = {plan->head_decay, {0, 0, 0, 1}}};
     clattn_status status;
     int in_order = 1;
 
@@ -261,5 +265,6 @@ clattn_status plan_run(struct clattn_plan *plan, cl_command_queue queue, const c
     lock_take(&plan->lock);
     status = enqueue_chain(&call, queue, in_order, n_wait, wait, event);
     lock_give(&plan->lock);
+    log_release(&held, &plan->context->log);
     return status;
 }
