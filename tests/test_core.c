@@ -345,7 +345,8 @@ static void test_cases_cover(void **state)
         }
 }
 
-/* Sources are embedded without what no compiler sees; a lone backslash, or one ahead of an empty line, would join lines. */
+/* Sources are embedded without what no compiler sees; a lone backslash, or one ahead of an empty line, would join
+ * lines. */
 static void test_embedded(void **state)
 {
     static const char *const nowhere[] = {"/*", "*/", "\n ", "\n\t", " \n", "\n\n", "\n\\\n"};

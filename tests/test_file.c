@@ -1,5 +1,5 @@
-/* What writing to a path does to what is there: links, modes, folders, pipes, devices. Devices are reached through links and
- * descriptors of the test's own folder alone. */
+/* What writing to a path does to what is there: links, modes, folders, pipes, devices. Devices are reached through
+ * links and descriptors of the test's own folder alone. */
 #ifndef _WIN32
 #define _POSIX_C_SOURCE 200809L
 #endif

@@ -29,7 +29,7 @@ char *file_read(const char *path, size_t limit, size_t *size)
     return data;
 }
 
-/* ---- Writing ------------------------------------------------------------------------------------------------------ */
+/* ---- Writing ----------------------------------------------------------------------------------------------------- */
 
 /* A name beside path. */
 static char *name_temporary(const char *path)
@@ -127,7 +127,7 @@ int file_put(const char *path, const void *first, size_t first_size, const void 
     return write_pieces(&output, &(struct pieces){{first, second}, {first_size, second_size}});
 }
 
-/* ---- Paths -------------------------------------------------------------------------------------------------------- */
+/* ---- Paths ------------------------------------------------------------------------------------------------------- */
 
 int file_make_folders(const char *path)
 {

@@ -8,9 +8,9 @@
 /* The bytes of a regular file and a NUL, to be freed; NULL when it cannot be read or has more than limit bytes. */
 char *file_read(const char *path, size_t limit, size_t *size);
 
-/* A file on its way. It is written under a temporary name and then takes the place of what lies at the end of path's links,
- * with its mode. What is there and no regular file (a device, a pipe, the descriptor of /dev/stdout) is never replaced:
- * it is written into. What fails sets errno. */
+/* A file on its way. It is written under a temporary name and then takes the place of what lies at the end of path's
+ * links, with its mode. What is there and no regular file (a device, a pipe, the descriptor of /dev/stdout) is never
+ * replaced: it is written into. What fails sets errno. */
 struct file_output {
     char *path;      /* at the end of the links */
     char *temporary; /* NULL: straight into path */
@@ -21,8 +21,8 @@ struct file_output {
 int file_output_plan(struct file_output *output, const char *path);
 /* Opens output->file; 0 or -1. */
 int file_output_open(struct file_output *output);
-/* In all cases. error: errno of what failed before, or 0. 0 when everything has arrived, else -1 with errno, and path's file
- * is as it was. */
+/* In all cases. error: errno of what failed before, or 0. 0 when everything has arrived, else -1 with errno, and
+ * path's file is as it was. */
 int file_output_close(struct file_output *output, int error);
 
 /* All of the above: two pieces, the second may be empty. 0, or -1 with errno. */

@@ -197,8 +197,8 @@ static char *follow(const char *link)
     return text_take(&text);
 }
 
-/* By hand, as realpath() knows no file that is yet to be made. A link that the system itself does not follow (a loop, another
- * user's in a shared folder) is not followed here either. */
+/* By hand, as realpath() knows no file that is yet to be made. A link that the system itself does not follow (a
+ * loop, another user's in a shared folder) is not followed here either. */
 char *file_resolve(const char *path)
 {
     enum { MOST_LINKS = 64 };

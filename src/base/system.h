@@ -13,7 +13,8 @@ enum file_kind file_kind(const char *path, uint64_t *bytes);
 char *file_resolve(const char *path);
 /* Whether this process may write what is there; else errno says why. */
 int file_writable(const char *path);
-/* A new file, with the mode of the file `like` where that is not NULL and exists; NULL with errno, EEXIST where one is. */
+/* A new file, with the mode of the file `like` where that is not NULL and exists; NULL with errno, EEXIST where one
+ * is. */
 FILE *file_create(const char *path, const char *like);
 /* The number that a name of an open descriptor ends in (/dev/stdout leads to one), or -1. */
 int file_descriptor(const char *path);
@@ -30,8 +31,8 @@ void file_sync(FILE *file);
 /* Callable from a signal handler. */
 void file_remove(const char *path);
 
-/* Takes the lock of that name, a file, which stays; with wait, as soon as no other process has it. -1 with errno when it
- * cannot be had, EWOULDBLOCK where another process has it. */
+/* Takes the lock of that name, a file, which stays; with wait, as soon as no other process has it. -1 with errno
+ * when it cannot be had, EWOULDBLOCK where another process has it. */
 int file_lock(const char *path, int wait);
 void file_unlock(int lock);
 
