@@ -40,7 +40,6 @@ RULES = [
     Rule('gla', 'gla', 'gla', ADD, {'g': 'decays'}, data_gates=True, step_rename={'g': 'gk'}),
     Rule('kda', 'kda', 'kda', ERASE, {'g': 'decays', 'beta': 'strength'}, data_gates=True, flags=QK_L2NORM,
          chunk_args={**NORM, 'safe_gate': True}, step_args=NORM),
-    # fla normalises p too, and erases before it decays: clattn's p is fla's over e^g
     Rule('comba', 'comba', 'comba', ERASE, {'g': 'decay', 'p': 'along', 'beta': 'strength'}, flags=QK_L2NORM,
          chunk_args=NORM, step_args=NORM),
     Rule('rwkv6', 'rwkv6', 'rwkv6', ADD, {'w': 'decays', 'u': 'bonus'}, data_gates=True, rename={'q': 'r'}),
@@ -81,7 +80,7 @@ def draw_all(torch, rule, shape, dtype, device, seed):
             case 'positive': return x.abs()
             case 'decay' | 'decays': return functional.logsigmoid(x + 2).clamp(min=-5)
             case 'strength': return x.sigmoid()
-            case 'along': return unit(unit(tensors['k'].float()) + 0.5 * unit(x)) * (-tensors['g'][..., None]).exp()
+            case 'along': return unit(unit(tensors['k'].float()) + 0.5 * unit(x))
             case 'bonus': return 0.5 * x
             case 'erase': return -unit(x)
             case 'replace': return -tensors['a'].float() * x.sigmoid()

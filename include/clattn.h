@@ -109,6 +109,7 @@ typedef enum clattn_rule {
     CLATTN_IPLR,
     CLATTN_RWKV7,
     CLATTN_MLSTM,
+    CLATTN_PRECOND_GATED_DELTA_RULE,
     CLATTN_RULE_COUNT
 } clattn_rule;
 
@@ -151,7 +152,7 @@ typedef enum clattn_feature_map {
 } clattn_feature_map;
 
 enum {
-    CLATTN_QK_L2NORM = 1 << 0,       /* q and k rows times rsqrt(sum x^2 + 1e-6) before use */
+    CLATTN_QK_L2NORM = 1 << 0,       /* rows of q, k and p times rsqrt(sum x^2 + 1e-6) before use */
     CLATTN_NORMALIZE = 1 << 1,       /* linear_attn: o /= (scale q)^T z + 1e-10, z = sum of k so far */
     CLATTN_STATE_VK = 1 << 2,        /* states are stored [sequences, heads, value_dim, key_dim] */
     CLATTN_GATE_PER_HEAD = 1 << 3,   /* simple_gla: g is [heads], the same for every token */

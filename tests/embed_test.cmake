@@ -26,11 +26,12 @@ third(x)
 #define one(x) x
 int c d; int e = 4 / 2;
 ]==])
-execute_process(COMMAND ${CMAKE_COMMAND} -DFILES=${FOLDER}/odd.cl -DOUTPUT=${FOLDER}/embedded.c -P ${SCRIPT}
+execute_process(COMMAND ${CMAKE_COMMAND} -DFILES=${FOLDER}/odd.cl -DOUTPUT=${FOLDER}/embedded.c
+                        -DHEADER=${FOLDER}/embedded_files.h -P ${SCRIPT}
                 COMMAND_ERROR_IS_FATAL ANY)
 file(READ ${FOLDER}/expected.cl expected HEX)
 file(READ ${FOLDER}/embedded.c text)
-string(REGEX MATCH "file_0\\[\\] = {([^}]*)0x00}" text "${text}")
+string(REGEX MATCH "text_odd\\[\\] = {([^}]*)0x00}" text "${text}")
 string(REGEX REPLACE "0x|," "" bytes "${CMAKE_MATCH_1}")
 if(NOT bytes STREQUAL expected)
     message(FATAL_ERROR "expected ${expected}\nis       ${bytes}")

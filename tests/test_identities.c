@@ -2,6 +2,7 @@
  * from the special one's. With CLATTN_TEST_DEVICE=reference the identities hold the oracle itself. */
 #include "harness.h"
 
+#include <math.h>
 #include <stdio.h>
 
 enum { BATCH = 2, TOKENS = 75, HEADS = 2, KEY = 20, VALUE = 12, STEPS = 3 };
@@ -67,6 +68,38 @@ static void low_rank_delta(struct check_tensors *general, const struct check_ten
         zero_gates(general, special);
 }
 
+/* a = -p, b = beta k, v <- beta v, the decay the same in every channel */
+static void low_rank_comba(struct check_tensors *general, const struct check_tensors *special)
+{
+    int64_t keys = check_count(&special->tensor[OP(k)].info), values = check_count(&special->tensor[OP(v)].info);
+
+    for (int64_t i = 0; i < keys; i++) {
+        test_set(general, OP(a), i, -test_get(special, OP(p), i));
+        test_set(general, OP(b), i, test_get(special, OP(beta), i / KEY) * test_get(special, OP(k), i));
+    }
+    for (int64_t i = 0; i < values; i++)
+        test_set(general, OP(v), i, test_get(special, OP(beta), i / VALUE) * test_get(special, OP(v), i));
+    equal_channels(general, special);
+}
+
+/* The erase key that finds in the state before the decay what the special's finds in the decayed one */
+static void decayed_p(struct check_tensors *general, const struct check_tensors *special)
+{
+    int64_t keys = check_count(&special->tensor[OP(k)].info);
+
+    for (int64_t i = 0; i < keys; i++)
+        test_set(general, OP(p), i, exp(test_get(special, OP(g), i / KEY)) * test_get(special, OP(p), i));
+}
+
+/* Neither decays */
+static void both_ungated(struct check_tensors *general, const struct check_tensors *special)
+{
+    struct check_tensors own = *special;
+
+    zero_gates(general, special);
+    zero_gates(&own, special);
+}
+
 static void w_is_g(struct check_tensors *general, const struct check_tensors *special)
 {
     test_copy(general, OP(w), special, OP(g));
@@ -109,7 +142,13 @@ static const struct identity identities[] = {
     {"dplr of a delta_rule", CLATTN_DPLR, CLATTN_DELTA_RULE, 0, 0, low_rank_delta},
     {"iplr of a delta_rule", CLATTN_IPLR, CLATTN_DELTA_RULE, 0, 0, low_rank_delta},
     {"rwkv7, w = g: dplr", CLATTN_RWKV7, CLATTN_DPLR, 0, 0, w_is_g},
-    {"comba, p = k: gated_delta_rule", CLATTN_COMBA, CLATTN_GATED_DELTA_RULE, 0, 0, p_is_k},
+    {"comba, p = e^g p: precond_gated_delta_rule", CLATTN_COMBA, CLATTN_PRECOND_GATED_DELTA_RULE, 0, 0, decayed_p},
+    {"comba, g = 0: precond_gated_delta_rule", CLATTN_COMBA, CLATTN_PRECOND_GATED_DELTA_RULE, 0, 0, both_ungated},
+    {"dplr of a comba", CLATTN_DPLR, CLATTN_COMBA, 0, 0, low_rank_comba},
+    {"precond_gated_delta_rule, p = k: gated_delta_rule", CLATTN_PRECOND_GATED_DELTA_RULE, CLATTN_GATED_DELTA_RULE, 0,
+     0, p_is_k},
+    {"the same, q, k and p normalised", CLATTN_PRECOND_GATED_DELTA_RULE, CLATTN_GATED_DELTA_RULE, CLATTN_QK_L2NORM,
+     CLATTN_QK_L2NORM, p_is_k},
     {"gated_delta_product of one step", CLATTN_GATED_DELTA_PRODUCT, CLATTN_GATED_DELTA_RULE, 0, 0, NULL},
     {"gated_delta_product, ungated", CLATTN_GATED_DELTA_PRODUCT, CLATTN_DELTA_RULE, CLATTN_UNGATED, 0, NULL},
     {"simple_gla, g = 0: linear_attn", CLATTN_SIMPLE_GLA, CLATTN_LINEAR_ATTN, 0, 0, zero_gates},
@@ -172,11 +211,43 @@ static void test_steps(void **state)
     check_free(&expected);
 }
 
+/* One channel, one token: p = 1 reads the state 1 as it was before it is halved, or forgotten. */
+static void test_comba_reads_before(void **state)
+{
+    const struct {
+        double g, expected;
+    } cases[] = {{log(0.5), -0.5}, {(double)-INFINITY, -1}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++)
+        for (int mode = CLATTN_MODE_RECURRENT; mode <= CLATTN_MODE_CHUNK; mode++) {
+            clattn_plan_desc desc = {.rule = CLATTN_COMBA,
+                                     .flags = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE,
+                                     .seq_len = 1,
+                                     .heads = 1,
+                                     .key_dim = 1,
+                                     .value_dim = 1,
+                                     .mode = (clattn_mode)mode};
+            struct check_tensors tensors;
+            test_make(&tensors, &desc, CHECK_GATES_USUAL, NULL);
+            for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+                if (tensors.tensor[id].data != NULL && !tensors.tensor[id].info.output)
+                    test_set(&tensors, (clattn_operand_id)id, 0, 1);
+            test_set(&tensors, OP(v), 0, 0);
+            test_set(&tensors, OP(g), 0, cases[i].g);
+            test_run(&tensors);
+            assert_true(fabs(test_get(&tensors, OP(o), 0) - cases[i].expected) < 1e-6);
+            assert_true(fabs(test_get(&tensors, OP(final_state), 0) - cases[i].expected) < 1e-6);
+            check_free(&tensors);
+        }
+}
+
 /* beta = 0 neither erases nor writes: without decay the state stays, bit for bit. */
 static void test_no_beta(void **state)
 {
-    static const clattn_rule rules[] = {CLATTN_DELTA_RULE, CLATTN_GATED_DELTA_RULE,    CLATTN_KDA,
-                                        CLATTN_COMBA,      CLATTN_GATED_DELTA_PRODUCT, CLATTN_GDN2};
+    static const clattn_rule rules[] = {
+        CLATTN_DELTA_RULE, CLATTN_GATED_DELTA_RULE,        CLATTN_KDA, CLATTN_COMBA, CLATTN_GATED_DELTA_PRODUCT,
+        CLATTN_GDN2,       CLATTN_PRECOND_GATED_DELTA_RULE};
 
     (void)state;
     for (size_t i = 0; i < COUNT(rules); i++)
@@ -222,6 +293,7 @@ int main(void)
 {
     const struct CMUnitTest own[] = {
         cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_comba_reads_before),
         cmocka_unit_test(test_no_beta),
         cmocka_unit_test(test_shared_keys),
     };

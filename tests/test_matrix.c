@@ -75,7 +75,11 @@ static const struct row {
     { "nvidia",    "gated_delta_rule",    0, CLATTN_BF16, 16, &spans,  0, 64, 0 },
     { "nvidia",    "kda",                 0, CLATTN_F16,  16, &cuts,   0, 16, 0 },
     { "nvidia",    "rwkv7",               0, CLATTN_BF16, 16, &resets, 0, 64, 0 },
+    { "nvidia",    "comba",               0, CLATTN_BF16, 16, &tail,   1, 0, 0 },
+    { "nvidia",    "comba",               0, CLATTN_F16,  16, &resets, 0, 64, 0 },
+    { "nvidia",    "precond_gated_delta_rule", 0, CLATTN_F16, 16, &odd, 0, 0, 0 },
     { "amd_cdna",  "gated_delta_rule",    0, CLATTN_BF16, 32, &odd,    1, 0, 0 },
+    { "amd_cdna",  "comba",               0, CLATTN_F16,  16, &odd,    0, 0, 0 },
     { "amd_cdna",  "rwkv7",               0, CLATTN_F16,  16, &packed, 0, 0, 0 },
     { "amd_cdna",  "gated_delta_rule",    0, CLATTN_F16,  16, &cuts,   0, 16, 0 },
     { "amd_cdna",  "linear_attn",         4, CLATTN_BF16, 32, &long64, 0, 0, 0 }, /* elu1 normalize */
@@ -87,6 +91,7 @@ static const struct row {
     { "intel_8",   "gated_delta_rule",    0, CLATTN_BF16, 32, &wide,   0, 0, 0 },
     { "intel_8",   "dplr",                0, CLATTN_F16,  16, &odd,    1, 0, 0 },
     { "intel_8",   "linear_attn",         4, CLATTN_F16,  32, &narrow, 0, 0, 0 }, /* fewer lanes than a chunk has tokens */
+    { "intel_8",   "comba",               0, CLATTN_BF16, 16, &odd,    0, 0, 0 },
     { "intel_16",  "gated_delta_product", 2, CLATTN_F16,  32, &packed, 0, 0, 0 }, /* 3 steps ungated */
     { "intel_16",  "comba",               0, CLATTN_BF16, 16, &odd,    0, 0, 0 },
 };

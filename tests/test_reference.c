@@ -149,12 +149,22 @@ static void kda(const struct place *at, struct step *step)
     delta(at, step, step->k);
 }
 
+/* A = e^g - beta k p^T: the state before the decay is read. */
 static void comba(const struct place *at, struct step *step)
 {
     double p[K];
 
+    get_key(at, OP(p), at->row, p);
+    delta(at, step, p);
     for (int n = 0; n < K; n++)
-        p[n] = get(at, OP(p), at->row, n);
+        step->A[n][n] += exp(get(at, OP(g), at->token, 0)) - 1;
+}
+
+static void precond_gated_delta_rule(const struct place *at, struct step *step)
+{
+    double p[K];
+
+    get_key(at, OP(p), at->row, p);
     scalar_decay(step, get(at, OP(g), at->token, 0));
     delta(at, step, p);
 }
@@ -223,6 +233,7 @@ static void (*const steps_of[CLATTN_RULE_COUNT])(const struct place *at, struct 
     [CLATTN_IPLR] = iplr,
     [CLATTN_RWKV7] = rwkv7,
     [CLATTN_MLSTM] = mlstm,
+    [CLATTN_PRECOND_GATED_DELTA_RULE] = precond_gated_delta_rule,
 };
 
 static void make_step(const struct place *at, struct step *step)
@@ -385,6 +396,8 @@ static void test_rule(void **state)
     const uint32_t flags[] = {both, both | CLATTN_STATE_VK | CLATTN_QK_L2NORM};
     clattn_rule rule = *(const clattn_rule *)*state;
 
+    if (steps_of[rule] == NULL)
+        fail_msg("%s has no transition in steps_of", test_rule_name(rule));
     for (size_t f = 0; f < COUNT(flags); f++)
         for (int variant = 0;; variant++) {
             clattn_plan_desc desc = {.rule = rule,

@@ -19,7 +19,7 @@ prepare(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, 
     for_each(i, CHUNK) strength_of(factors)[i] = write_strength(chunk, i);
     decay_chunk(chunk);
     tile_zero(A, MATRIX);
-    erase_zero();
+    erase_start(chunk);
     SYNC();
     for (int n0 = 0; n0 < KP; n0 += BK) {
         query_rows(Q, norm_of_q(factors), q, n0, chunk, scale);

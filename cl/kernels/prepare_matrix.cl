@@ -8,7 +8,7 @@ prepare_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4
                long4 records_at, global uint *rows, long4 rows_at, int seq_len, int sequences, float scale)
 {
     PREPARE_LOCALS
-    local float norm_q[LOCAL_NORMS], *norm_k = norm_q + CHUNK;
+    local float norms[LOCAL_NORMS];
     local float strength[LOCAL_STRENGTH] __attribute__((aligned(16)));
     DECAY_PREPARE_LOCALS
     ENGINE_LOCALS
@@ -33,7 +33,7 @@ prepare_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4
     put_operand(STREAM_K);
     erase_rows_put(chunk);
     values_make(chunk);
-    for_each(i, CHUNK) norm_q[i] = norm_k[i] = 1;
+    for_each(i, NORMS * CHUNK) norms[i] = 1;
     SYNC();
     rows_norms();
     SYNC();

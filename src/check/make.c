@@ -235,8 +235,6 @@ static void tame_operand(const struct check_tensors *tensors, const struct sourc
 
     tame_key(tensors, source);
     fill_along(&tensor[CLATTN_OPERAND_p], &tensor[CLATTN_OPERAND_k], source, 0.2, 0.6, 0.05);
-    if (source->desc->flags & CLATTN_QK_L2NORM)
-        normalize_rows(&tensor[CLATTN_OPERAND_p], source->desc->key_dim);
 }
 
 static void tame_low_rank(const struct check_tensors *tensors, const struct source *source)

@@ -261,7 +261,7 @@ static const struct option {
     {"mode", 'm', "auto|recurrent|chunk", COMMAND_RUN | MANY, 0, take_mode, "which solver; a list for verify, bench"},
     {"chunk", 0, "N", COMMAND_RUN | MANY, 0, take_chunk, "tokens per chunk: 8, 16, 32 or 64; 0: the device's best"},
     {"scale", 0, "X", COMMAND_RUN | MANY, 0, take_scale, "multiplies q [1/sqrt(K); rwkv7: 1]"},
-    {"qk-l2norm", 0, NULL, PROBLEM, 0, take_l2norm, "normalise the rows of q and k"},
+    {"qk-l2norm", 0, NULL, PROBLEM, 0, take_l2norm, "normalise the rows of q, k and p"},
     {"normalize", 0, NULL, PROBLEM, 0, take_normalize, "linear_attn: divide o by the sum of its weights"},
     {"feature-map", 0, "identity|elu1|relu", PROBLEM, 0, take_feature_map, "linear_attn: applied to q and k"},
     {"option", 0, "NAME=VALUE", PROBLEM, 0, take_option,

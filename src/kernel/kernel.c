@@ -147,6 +147,8 @@ static void add_constants(struct text *text, const struct variant *variant, cons
 {
     for (int i = 0; i < layout->constant_count; i++)
         text_format(text, "#define %s %lld\n", layout->constants[i].name, (long long)layout->constants[i].value);
+    if (variant->normalizer)
+        text_format(text, "#define EPS %.9ef\n", (double)(float)problem_eps(variant->problem));
     text_format(text, "#define DATA %s\n#define GATE %s\n#define OUT %s\n", dtype_name(variant->problem->desc.dtype),
                 dtype_name(variant_gate(variant)), dtype_name(variant_out(variant)));
 }

@@ -67,6 +67,7 @@ struct layout kernel_layout(const struct variant *variant)
         {"QK_GROUP", desc->heads / desc->qk_heads},
         {"CU_STRIDE", cu_stride(desc)},
         {"STATE_VK", !variant->normalizer && (desc->flags & CLATTN_STATE_VK) != 0},
+        {"ERASE_BEFORE", variant->problem->rule->order == ERASE_FIRST},
         {"L2NORM", (desc->flags & CLATTN_QK_L2NORM) != 0},
         {"FEATURE", desc->feature_map},
         {"FEATURE_ELU1", CLATTN_FEATURE_ELU1},

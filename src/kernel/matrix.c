@@ -6,15 +6,16 @@ static const struct {
     int streams;          /* of rows */
     int own;              /* one stream more where rows are decayed */
     int tiles;            /* streams that prepare reads */
+    int norms;            /* those of them that may be normalised */
     int matrices, floats; /* chunk x chunk: in a record, and as floats in prepare */
     int most_chunk;
     int readers; /* whether sub-groups of their own may make the output: 2 where they usually do */
 } erases[] = {
-    [ERASE_NONE] = {FILE_matrix_erase_none, 2, 0, 2, 1, 0, 32, 0},
-    [ERASE_KEY] = {FILE_matrix_erase_key, 2, 1, 2, 2, 2, 32, 2},
-    [ERASE_OPERAND] = {FILE_matrix_erase_operand, 3, 0, 3, 2, 2, 16, 2},
-    [ERASE_GATED] = {FILE_matrix_erase_gated, 3, 0, 3, 2, 2, 16, 2},
-    [ERASE_LOW_RANK] = {FILE_matrix_erase_low_rank, 4, 0, 4, 4, 3, 16, 1},
+    [ERASE_NONE] = {FILE_matrix_erase_none, 2, 0, 2, 2, 1, 0, 32, 0},
+    [ERASE_KEY] = {FILE_matrix_erase_key, 2, 1, 2, 2, 2, 2, 32, 2},
+    [ERASE_OPERAND] = {FILE_matrix_erase_operand, 3, 0, 3, 3, 2, 2, 16, 2},
+    [ERASE_GATED] = {FILE_matrix_erase_gated, 3, 0, 3, 2, 2, 2, 16, 2},
+    [ERASE_LOW_RANK] = {FILE_matrix_erase_low_rank, 4, 0, 4, 2, 4, 3, 16, 1},
 };
 
 static const enum embedded_file decay_headers[] = {[DECAY_NONE] = FILE_matrix_decay_none,
@@ -63,6 +64,7 @@ struct matrix_shape matrix_shape(const struct variant *variant)
                              .bonus = rule->read == READ_BONUS,
                              .may_read = erases[rule->erase].readers,
                              .tiles = erases[rule->erase].tiles,
+                             .norms = erases[rule->erase].norms,
                              .recorded = erases[rule->erase].matrices,
                              .floats = erases[rule->erase].floats};
 
@@ -178,6 +180,7 @@ static void chunk_sizes(const struct variant *variant, const struct matrix_shape
     layout_constant(layout, "STREAMS", s->streams);
     layout_constant(layout, "MATRICES", s->matrices);
     layout_constant(layout, "TILES", s->tiles);
+    layout_constant(layout, "NORMS", s->norms);
     layout_constant(layout, "SOLVED_FLOATS", s->floats);
     layout_constant(layout, "ROWS_MADE", s->made);
     layout_constant(layout, "SCORED", s->scored);
@@ -299,7 +302,7 @@ static void prepare_locals(const struct variant *variant, const struct matrix_sh
     int64_t solved = 2 * s->floats * p->matrix + s->matrices * chunk * p->number_pitch;
 
     layout_local(layout, "LOCAL_TILES", s->made ? p->rows + solved : p->rows > solved ? p->rows : solved, NUMBER);
-    layout_local(layout, "LOCAL_NORMS", 2 * chunk, FLOAT);
+    layout_local(layout, "LOCAL_NORMS", s->norms * chunk, FLOAT);
     layout_local(layout, "LOCAL_STRENGTH", chunk, FLOAT);
     if (s->decayed) {
         layout_local(layout, "LOCAL_DECAYS", chunk * p->decay_pitch + 2 * p->parts, FLOAT);

@@ -13,6 +13,7 @@ struct matrix_shape {
     int most_chunk; /* tokens of a chunk that the words take */
     int may_read;   /* whether sub-groups of their own may make the output: 2 where they usually do */
     int tiles;      /* streams that prepare reads */
+    int norms;      /* those of them that may be normalised */
     int recorded;   /* matrices of a record, were the scores not made by the scan */
     int floats;     /* matrices of floats in prepare */
     int streams;    /* of rows */

@@ -28,15 +28,16 @@ static int power_below(int64_t x)
 static const enum embedded_file decay_headers[] = {
     [DECAY_NONE] = FILE_decay_none, [DECAY_SCALAR] = FILE_decay_scalar, [DECAY_CHANNEL] = FILE_decay_channel};
 
-/* What an erase adds: rows beside q and k, and matrices that prepare solves, of which some are left in the record. */
+/* What an erase adds: rows beside q and k, of which some have norms of their own, and matrices that prepare solves, of which some
+ * are left in the record. */
 static const struct {
     enum embedded_file header;
-    int streams, solved, recorded;
-} erases[] = {[ERASE_NONE] = {FILE_erase_none, 0, 0, 0},
-              [ERASE_KEY] = {FILE_erase_key, 1, 2, 1},
-              [ERASE_OPERAND] = {FILE_erase_operand, 1, 2, 1},
-              [ERASE_GATED] = {FILE_erase_gated, 1, 2, 1},
-              [ERASE_LOW_RANK] = {FILE_erase_low_rank, 2, 4, 3}};
+    int streams, norms, solved, recorded;
+} erases[] = {[ERASE_NONE] = {FILE_erase_none, 0, 0, 0, 0},
+              [ERASE_KEY] = {FILE_erase_key, 1, 0, 2, 1},
+              [ERASE_OPERAND] = {FILE_erase_operand, 1, 1, 2, 1},
+              [ERASE_GATED] = {FILE_erase_gated, 1, 0, 2, 1},
+              [ERASE_LOW_RANK] = {FILE_erase_low_rank, 2, 0, 4, 3}};
 static const enum embedded_file strength_headers[] = {[WRITE_VALUE] = FILE_strength_none,
                                                       [WRITE_BETA] = FILE_strength_operand,
                                                       [WRITE_GATED] = FILE_strength_none,
@@ -117,6 +118,7 @@ static void some_locals(struct layout *layout, const char *const *names, int cou
 
 static const char *const erase_rows[] = {"LOCAL_ERASE_P", "LOCAL_ERASE_B"},
                          *const erase_columns[] = {"LOCAL_ERASE_U", "LOCAL_ERASE_W"},
+                         *const erase_norms[] = {"LOCAL_ERASE_NORMS"}, *const erase_squares[] = {"LOCAL_ERASE_SQUARES"},
                          *const erase_solved[] = {"LOCAL_ERASE_M", "LOCAL_ERASE_T", "LOCAL_ERASE_AK", "LOCAL_ERASE_QB"};
 
 static void prepare_locals(const struct variant *variant, const struct sizes *s, struct layout *layout)
@@ -129,6 +131,7 @@ static void prepare_locals(const struct variant *variant, const struct sizes *s,
     layout_local(layout, "FACTORS", s->factors, FLOAT);
     decay_locals(variant, s, layout);
     some_locals(layout, erase_rows, erases[erase].streams, s->slice);
+    some_locals(layout, erase_norms, erases[erase].norms, variant->tiles.chunk);
     some_locals(layout, erase_solved, erases[erase].solved, s->matrix);
 }
 
@@ -158,6 +161,7 @@ static void recurrent_locals(const struct variant *variant, const struct sizes *
     layout_local(layout, "LOCAL_SQUARES", 1 + norms * 2 * s->token_parts, FLOAT);
     decay_locals(variant, s, layout);
     some_locals(layout, erase_rows, erases[variant->problem->rule->erase].streams, s->pitch);
+    some_locals(layout, erase_squares, erases[variant->problem->rule->erase].norms, 1 + norms * s->token_parts);
     if (variant->problem->rule->read == READ_BONUS)
         layout_local(layout, "LOCAL_BONUS_PARTS", s->token_parts, FLOAT);
 }

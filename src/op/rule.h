@@ -17,8 +17,11 @@ enum erase {
     ERASE_KEY,     /* e = beta k, p = k */
     ERASE_OPERAND, /* e = beta k, p = operand p */
     ERASE_GATED,   /* e = k, p = b o k */
-    ERASE_LOW_RANK /* -e = b, p = a, reads S before the decay */
+    ERASE_LOW_RANK /* -e = b, p = a */
 };
+
+/* The S of p^T S: decayed, or as it was before the decay */
+enum order { DECAY_FIRST, ERASE_FIRST };
 
 /* x in S <- S + k x^T */
 enum write {
@@ -43,6 +46,7 @@ struct rule {
     clattn_operand_id gate; /* the log-decay's operand; NO_OPERAND with head_decay */
     double (*head_decay)(const clattn_plan_desc *desc, int64_t head); /* a log-decay that the rule itself fixes */
     enum erase erase;
+    enum order order;
     enum write write;
     enum read read;
     uint32_t flags;       /* the rule-specific CLATTN_… flags it takes */

@@ -165,8 +165,8 @@ static clattn_status enqueue(const struct call *call, int index, cl_command_queu
     if (step->host != NULL)
         return step->host(call, step, queue, n_wait, wait, event);
     TRY(set_arguments(call, step, plan->kernels[index]));
-    TRY_CL(&call->log, plan->context->device.cl->EnqueueNDRangeKernel(queue, plan->kernels[index], 3, NULL,
-                                                                               global, local, n_wait, wait, event));
+    TRY_CL(&call->log, plan->context->device.cl->EnqueueNDRangeKernel(queue, plan->kernels[index], 3, NULL, global,
+                                                                      local, n_wait, wait, event));
     return CLATTN_SUCCESS;
 }
 

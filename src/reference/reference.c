@@ -1,6 +1,6 @@
 /* The recurrence of every rule, token by token in double precision: the oracle, and the path without OpenCL.
  *
- *     S <- D S;  S <- S - e (p^T S);  S <- S + k x^T;  o = S^T (scale q)
+ *     S <- D S;  S <- S - e (p^T S);  S <- S + k x^T;  o = S^T (scale q)       the S of p^T S may be that before D
  *
  * The columns of the rule table say which operands D, e, p, x and the read are made of. One job is one sequence and one
  * value head. */
@@ -59,7 +59,7 @@ static void load_row(const struct head *head, clattn_operand_id id, int64_t row,
         to[i] = element(head, id, row, first, h, i);
 }
 
-/* q or k, normalised and mapped as the desc says. */
+/* q, k or p, normalised and mapped as the desc says. */
 static void load_key(const struct head *head, clattn_operand_id id, int64_t row, int64_t first, double *to)
 {
     const clattn_plan_desc *desc = &head->task->problem->desc;
@@ -141,7 +141,7 @@ static void load_erase(struct head *head, int64_t row, int64_t first, double str
     switch (head->task->problem->rule->erase) {
     case ERASE_NONE: return;
     case ERASE_KEY: memcpy(head->p, head->k, (size_t)K * sizeof *head->p); break;
-    case ERASE_OPERAND: load_row(head, CLATTN_OPERAND_p, row, first, head->qk_head, K, head->p); break;
+    case ERASE_OPERAND: load_key(head, CLATTN_OPERAND_p, row, first, head->p); break;
     case ERASE_GATED: load_row(head, CLATTN_OPERAND_b, row, first, h, K, head->p); break;
     case ERASE_LOW_RANK:
         load_row(head, CLATTN_OPERAND_a, row, first, h, K, head->p);
@@ -182,22 +182,22 @@ static void add_outer(struct head *head, const double *column, const double *row
             head->S[n * head->V + c] += sign * column[n] * row[c];
 }
 
-/* One write: decay, erase, write. */
+/* One write: decay and erase in the rule's order, write. */
 static void update(struct head *head, int64_t row, int64_t first, int decays)
 {
-    enum erase erase = head->task->problem->rule->erase;
+    const struct rule *rule = head->task->problem->rule;
     double strength;
 
     load_key(head, CLATTN_OPERAND_k, row, first, head->k);
     strength = load_write(head, row, first);
     load_erase(head, row, first, strength);
-    if (erase == ERASE_LOW_RANK)
+    if (rule->order == ERASE_FIRST)
         read_state(head, head->p, head->pS);
     if (decays)
         decay_state(head);
-    if (erase != ERASE_NONE && erase != ERASE_LOW_RANK)
+    if (rule->order == DECAY_FIRST && rule->erase != ERASE_NONE)
         read_state(head, head->p, head->pS);
-    if (erase != ERASE_NONE)
+    if (rule->erase != ERASE_NONE)
         add_outer(head, head->e, head->pS, -1);
     add_outer(head, head->k, head->x, 1);
     for (int64_t n = 0; n < head->K; n++)
