@@ -151,6 +151,12 @@ typedef enum clattn_feature_map {
     CLATTN_FEATURE_RELU
 } clattn_feature_map;
 
+/* lightning_attn: the decay of each head. */
+typedef enum clattn_slopes {
+    CLATTN_SLOPES_LIGHTNING, /* e^(-(8/H)(1 - layer/layers) h) */
+    CLATTN_SLOPES_MINIMAX    /* e^(-2^(-8(h+1)/H)(1 - layer/(layers - 1 + 1e-5) + 1e-5)): MiniMax-01, with scale 1 */
+} clattn_slopes;
+
 enum {
     CLATTN_QK_L2NORM = 1 << 0,       /* rows of q, k and p times rsqrt(sum x^2 + 1e-6) before use */
     CLATTN_NORMALIZE = 1 << 1,       /* linear_attn: o /= (scale q)^T z + 1e-10, z = sum of k so far */
@@ -164,7 +170,8 @@ enum {
     CLATTN_CU_SEQLENS_INT64 = 1 << 9 /* with CLATTN_CU_SEQLENS: its elements are int64, not int32 */
 };
 
-/* What to compute. batch, seq_len and sequences are maxima for a plan. */
+/* What to compute. batch, seq_len and sequences are maxima for a plan. What published models want beside the defaults:
+ * RWKV-6 scale 1, MiniMax-01 slopes CLATTN_SLOPES_MINIMAX and scale 1, xLSTM eps 1e-6. */
 typedef struct clattn_plan_desc {
     clattn_rule rule;               /* required */
     clattn_dtype dtype;             /* storage of q, k, v, o and of the vectors p, a, b (dplr, iplr, rwkv7) */
@@ -181,7 +188,9 @@ typedef struct clattn_plan_desc {
     int32_t steps;                  /* gated_delta_product: writes per token n, k, v, beta have n rows a token; 0: 1 */
     int32_t layer, layers;          /* lightning_attn: layer of layers, from 0; 0 layers: 1 */
     clattn_mode mode;
-    int32_t chunk; /* tokens per chunk: 8, 16, 32 or 64; 0: the device's best */
+    int32_t chunk;        /* tokens per chunk: 8, 16, 32 or 64; 0: the device's best */
+    double eps;           /* mlstm: o = S^T q / (max(|n^T q|, e^-m) + eps); 0 to 1e30 */
+    clattn_slopes slopes; /* lightning_attn */
 } clattn_plan_desc;
 
 /* Fills *full with desc, every default made explicit, and checks it. INVALID_ARGUMENT, INVALID_DESC. log may be NULL. */

@@ -78,6 +78,7 @@ static const struct row {
     { "nvidia",    "comba",               0, CLATTN_BF16, 16, &tail,   1, 0, 0 },
     { "nvidia",    "comba",               0, CLATTN_F16,  16, &resets, 0, 64, 0 },
     { "nvidia",    "precond_gated_delta_rule", 0, CLATTN_F16, 16, &odd, 0, 0, 0 },
+    { "nvidia",    "mlstm",               1, CLATTN_BF16, 16, &odd,    0, 0, 0 }, /* eps */
     { "amd_cdna",  "gated_delta_rule",    0, CLATTN_BF16, 32, &odd,    1, 0, 0 },
     { "amd_cdna",  "comba",               0, CLATTN_F16,  16, &odd,    0, 0, 0 },
     { "amd_cdna",  "rwkv7",               0, CLATTN_F16,  16, &packed, 0, 0, 0 },

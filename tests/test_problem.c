@@ -82,6 +82,8 @@ static const struct bad {
     BAD(layers, -1, "layers is -1", "1 to "),
     BAD(layers, 2, "gated_delta_rule", "layer"),
     BAD(layer, 1, "layer is 1", "0 to 0"),
+    BAD(slopes, 2, "slopes is 2", "0 to 1"),
+    BAD(slopes, CLATTN_SLOPES_MINIMAX, "gated_delta_rule", "slopes"),
     BAD(flags, CLATTN_NORMALIZE, "gated_delta_rule", "normalize"),
     BAD(flags, CLATTN_GATE_PER_HEAD, "gated_delta_rule", "gate per head"),
     BAD(flags, CLATTN_VALUE_GATE, "gated_delta_rule", "gv"),
@@ -108,6 +110,7 @@ static void test_bad_fields(void **state)
 static void test_bad_numbers(void **state)
 {
     const double scales[] = {(double)NAN, (double)INFINITY, -1e31};
+    const double epses[] = {(double)NAN, (double)INFINITY, -1e-6, 1e31};
     clattn_plan_desc desc = good, full;
 
     (void)state;
@@ -116,6 +119,17 @@ static void test_bad_numbers(void **state)
         assert_status(complete(&full, &desc), INVALID_DESC);
         assert_logged("scale");
     }
+    for (size_t i = 0; i < COUNT(epses); i++) {
+        desc = good;
+        desc.rule = CLATTN_MLSTM;
+        desc.eps = epses[i];
+        assert_status(complete(&full, &desc), INVALID_DESC);
+        assert_logged("expected 0 to 1e30");
+    }
+    desc = good;
+    desc.eps = 1e-6;
+    assert_status(complete(&full, &desc), INVALID_DESC);
+    assert_logged("gated_delta_rule takes no option eps");
     desc = good;
     desc.batch = 1;
     desc.flags = CLATTN_CU_SEQLENS;

@@ -109,8 +109,12 @@ static void retention(const struct place *at, struct step *step)
 static void lightning_attn(const struct place *at, struct step *step)
 {
     const clattn_plan_desc *desc = &at->tensors->desc;
+    double h = (double)at->head;
 
-    scalar_decay(step, -(8.0 / H) * (1 - (double)desc->layer / desc->layers) * (double)at->head);
+    if (desc->slopes == CLATTN_SLOPES_MINIMAX)
+        scalar_decay(step, -pow(0.25, h + 1) * (1 - desc->layer / (desc->layers - 1 + 1e-5) + 1e-5)); /* H is 4 */
+    else
+        scalar_decay(step, -(8.0 / H) * (1 - (double)desc->layer / desc->layers) * h);
 }
 
 static void simple_gla(const struct place *at, struct step *step)
@@ -304,6 +308,18 @@ static void initial(const struct place *at, double S0[K][COLUMNS])
     }
 }
 
+/* m after that many tokens: the maximum of the input gates, each with all later forget gates, and of m_0 with all of them. */
+static double stabilizer(const struct place *at, int64_t tokens)
+{
+    double forget = 0, most = (double)-INFINITY;
+
+    for (int64_t t = tokens; t-- > 0;) {
+        most = fmax(most, get(at, OP(i), t, 0) + forget);
+        forget += get(at, OP(f), t, 0);
+    }
+    return fmax(most, test_get(at->tensors, OP(initial_stabilizer), at->b * H + at->head) + forget);
+}
+
 static void read(const struct place *at, const struct step *steps, const double S0[K][COLUMNS],
                  const struct check_tensors *out)
 {
@@ -322,21 +338,9 @@ static void read(const struct place *at, const struct step *steps, const double 
     if (desc->flags & CLATTN_NORMALIZE)
         divisor = o[V] + 1e-10;
     if (desc->rule == CLATTN_MLSTM)
-        divisor = fmax(fabs(o[V]), 1);
+        divisor = fmax(fabs(o[V]), 1) + desc->eps * exp(stabilizer(at, at->token + 1));
     for (int c = 0; c < V; c++)
         test_set(&target, OP(o), ((at->b * T + at->token) * H + at->head) * V + c, o[c] / divisor);
-}
-
-/* m = max of the input gates, each with all later forget gates, and of m_0 with all of them. */
-static double stabilizer(const struct place *at)
-{
-    double forget = 0, most = (double)-INFINITY;
-
-    for (int64_t t = T; t-- > 0;) {
-        most = fmax(most, get(at, OP(i), t, 0) + forget);
-        forget += get(at, OP(f), t, 0);
-    }
-    return fmax(most, test_get(at->tensors, OP(initial_stabilizer), at->b * H + at->head) + forget);
 }
 
 static void finish(const struct place *at, const struct step *steps, const double S0[K][COLUMNS],
@@ -345,7 +349,7 @@ static void finish(const struct place *at, const struct step *steps, const doubl
     double S[K][COLUMNS], scale;
 
     if (out->tensor[OP(final_stabilizer)].data)
-        test_set(out, OP(final_stabilizer), at->b * H + at->head, stabilizer(at));
+        test_set(out, OP(final_stabilizer), at->b * H + at->head, stabilizer(at, T));
     scale = stored_scale(at, out, OP(final_stabilizer));
     state_after(steps, T * at->tensors->desc.steps, S0, S);
     for (int n = 0; n < K; n++) {

@@ -50,6 +50,8 @@ struct variant {
     uint32_t flags;
     clattn_feature_map feature_map;
     int32_t steps, layer, layers;
+    clattn_slopes slopes;
+    double eps; /* far above what models take, so that it is seen */
 };
 
 static const struct variant variants[] = {
@@ -61,11 +63,13 @@ static const struct variant variants[] = {
      .flags = CLATTN_NORMALIZE,
      .feature_map = CLATTN_FEATURE_ELU1},
     {.rule = CLATTN_LIGHTNING_ATTN, .name = "layer", .layer = 5, .layers = 8},
+    {.rule = CLATTN_LIGHTNING_ATTN, .name = "minimax", .layer = 5, .layers = 8, .slopes = CLATTN_SLOPES_MINIMAX},
     {.rule = CLATTN_SIMPLE_GLA, .name = "gate per head", .flags = CLATTN_GATE_PER_HEAD},
     {.rule = CLATTN_GLA, .name = "gv", .flags = CLATTN_VALUE_GATE},
     {.rule = CLATTN_GATED_DELTA_PRODUCT, .name = "ungated", .flags = CLATTN_UNGATED},
     {.rule = CLATTN_GATED_DELTA_PRODUCT, .name = "2 steps", .steps = 2},
     {.rule = CLATTN_GATED_DELTA_PRODUCT, .name = "3 steps ungated", .flags = CLATTN_UNGATED, .steps = 3},
+    {.rule = CLATTN_MLSTM, .name = "eps", .eps = 0.5},
 };
 
 const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
@@ -80,6 +84,8 @@ const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
         desc->steps = variants[i].steps;
         desc->layer = variants[i].layer;
         desc->layers = variants[i].layers;
+        desc->slopes = variants[i].slopes;
+        desc->eps = variants[i].eps;
         return variants[i].name;
     }
     return NULL;

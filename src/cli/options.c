@@ -62,6 +62,26 @@ static int take_feature_map(struct settings *settings, const char *text)
     return EXIT_OK;
 }
 
+static int take_slopes(struct settings *settings, const char *text)
+{
+    int value;
+
+    if (word_read("slopes", slopes_words, text, &value) != EXIT_OK)
+        return EXIT_BAD;
+    settings->desc.slopes = (clattn_slopes)value;
+    return EXIT_OK;
+}
+
+static int take_eps(struct settings *settings, const char *text)
+{
+    return real_read("eps", text, &settings->desc.eps);
+}
+
+static const struct {
+    const char *name;
+    int (*take)(struct settings *settings, const char *text);
+} others[] = {{"feature_map", take_feature_map}, {"slopes", take_slopes}, {"eps", take_eps}};
+
 static int take_option(struct settings *settings, const char *text)
 {
     const char *equals = strchr(text, '=');
@@ -77,11 +97,13 @@ static int take_option(struct settings *settings, const char *text)
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (word_equal(flags[i].name, name))
             return take_flag(settings, i, equals + 1);
-    if (word_equal("feature_map", name))
-        return take_feature_map(settings, equals + 1);
-    return bad("--option has no '%s', expected steps, layer, layers, feature_map, state, gate, value_gate, ungated, "
-               "normalize, qk_l2norm or cu_seqlens",
-               name);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (word_equal(others[i].name, name))
+            return others[i].take(settings, equals + 1);
+    return bad(
+        "--option has no '%s', expected steps, layer, layers, slopes, eps, feature_map, state, gate, value_gate, "
+        "ungated, normalize, qk_l2norm or cu_seqlens",
+        name);
 }
 
 static int take_shape(struct settings *settings, const char *text)
@@ -265,7 +287,8 @@ static const struct option {
     {"normalize", 0, NULL, PROBLEM, 0, take_normalize, "linear_attn: divide o by the sum of its weights"},
     {"feature-map", 0, "identity|elu1|relu", PROBLEM, 0, take_feature_map, "linear_attn: applied to q and k"},
     {"option", 0, "NAME=VALUE", PROBLEM, 0, take_option,
-     "steps=N layer=N layers=N state=kv|vk gate=token|head value_gate=on ungated=on cu_seqlens=i32|i64"},
+     "steps=N layer=N layers=N slopes=minimax eps=X state=kv|vk gate=token|head value_gate=on ungated=on "
+     "cu_seqlens=i32|i64"},
     {"seed", 0, "N", COMMAND_MAKE_INPUT | COMMAND_TUNE | MANY, 0, take_seed, "of the random numbers [0]"},
     {"varlen", 0, "0,1,100", COMMAND_MAKE_INPUT, 0, take_varlen, "pack sequences that begin and end there"},
     {"initial-state", 0, NULL, COMMAND_MAKE_INPUT, offsetof(struct settings, initial_state), NULL,

@@ -13,7 +13,8 @@ static const struct {
 } options[] = {{CLATTN_NORMALIZE, 0, "--normalize"},
                {0, RULE_TAKES_FEATURE_MAP, "--feature-map identity|elu1|relu"},
                {0, RULE_TAKES_STEPS, "--option steps=N"},
-               {0, RULE_TAKES_LAYER, "--option layer=N, --option layers=N"},
+               {0, RULE_TAKES_LAYER, "--option layer=N, --option layers=N, --option slopes=lightning|minimax"},
+               {0, RULE_TAKES_EPS, "--option eps=X"},
                {CLATTN_GATE_PER_HEAD, 0, "--option gate=head"},
                {CLATTN_VALUE_GATE, 0, "--option value_gate=on"},
                {CLATTN_UNGATED, 0, "--option ungated=on"}};

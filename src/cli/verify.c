@@ -189,6 +189,10 @@ static void apply_options(const clattn_plan_desc *from, clattn_plan_desc *desc)
         desc->feature_map = from->feature_map;
     if (from->steps != 0)
         desc->steps = from->steps;
+    if (from->slopes != CLATTN_SLOPES_LIGHTNING)
+        desc->slopes = from->slopes;
+    if (from->eps != 0)
+        desc->eps = from->eps;
     if (from->layers != 0) {
         desc->layer = from->layer;
         desc->layers = from->layers;

@@ -14,6 +14,8 @@ const struct word feature_map_words[] = {{"identity", CLATTN_FEATURE_IDENTITY},
                                          {"elu+1", CLATTN_FEATURE_ELU1},
                                          {"relu", CLATTN_FEATURE_RELU},
                                          {NULL, 0}};
+const struct word slopes_words[] = {
+    {"lightning", CLATTN_SLOPES_LIGHTNING}, {"minimax", CLATTN_SLOPES_MINIMAX}, {NULL, 0}};
 const struct word pass_words[] = {{"forward", 0}, {"step", 1}, {NULL, 0}};
 
 int word_equal(const char *a, const char *b)

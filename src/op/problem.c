@@ -70,6 +70,7 @@ static clattn_status check_sizes(const clattn_plan_desc *desc, const struct log 
     TRY(check_range(log, "gate_dtype", desc->gate_dtype, CLATTN_F32, CLATTN_BF16));
     TRY(check_range(log, "mode", desc->mode, CLATTN_MODE_AUTO, CLATTN_MODE_CHUNK));
     TRY(check_range(log, "feature_map", desc->feature_map, CLATTN_FEATURE_IDENTITY, CLATTN_FEATURE_RELU));
+    TRY(check_range(log, "slopes", desc->slopes, CLATTN_SLOPES_LIGHTNING, CLATTN_SLOPES_MINIMAX));
     TRY(check_range(log, "layers", desc->layers, 1, INT32_MAX));
     TRY(check_range(log, "layer", desc->layer, 0, desc->layers - 1));
     if (desc->heads % desc->qk_heads != 0)
@@ -82,6 +83,8 @@ static clattn_status check_sizes(const clattn_plan_desc *desc, const struct log 
                     (long long)desc->batch, (long long)desc->seq_len, (long long)desc->heads);
     if (!isfinite(desc->scale) || fabs(desc->scale) > 1e30)
         return FAIL(log, INVALID_DESC, "scale is %g, expected a finite number up to 1e30", desc->scale);
+    if (!(desc->eps >= 0 && desc->eps <= 1e30))
+        return FAIL(log, INVALID_DESC, "eps is %g, expected 0 to 1e30", desc->eps);
     return CLATTN_SUCCESS;
 }
 
@@ -101,7 +104,9 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
         const char *name;
     } knobs[] = {{RULE_TAKES_FEATURE_MAP, desc->feature_map != CLATTN_FEATURE_IDENTITY, "feature_map"},
                  {RULE_TAKES_STEPS, desc->steps != 1, "steps"},
-                 {RULE_TAKES_LAYER, desc->layer != 0 || desc->layers != 1, "layer"}};
+                 {RULE_TAKES_LAYER, desc->layer != 0 || desc->layers != 1, "layer"},
+                 {RULE_TAKES_LAYER, desc->slopes != CLATTN_SLOPES_LIGHTNING, "slopes"},
+                 {RULE_TAKES_EPS, desc->eps > 0, "eps"}};
 
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if ((desc->flags & flags[i].flag) && !(rule->flags & flags[i].flag))
@@ -170,6 +175,11 @@ int problem_normalized(const struct problem *problem)
 int problem_stabilized(const struct problem *problem)
 {
     return problem->rule->read == READ_STABILIZED;
+}
+
+double problem_eps(const struct problem *problem)
+{
+    return problem_stabilized(problem) ? problem->desc.eps : 1e-10;
 }
 
 struct extent problem_most(const struct problem *problem)

@@ -37,6 +37,8 @@ enum decay problem_decay(const struct problem *problem);
 /* Whether the problem's state has a normalizer (z, n) and a stabilizer (m) beside S. */
 int problem_normalized(const struct problem *problem);
 int problem_stabilized(const struct problem *problem);
+/* What the denominator of a normalised problem has added. */
+double problem_eps(const struct problem *problem);
 
 /* Heads of all sequences together: what devices have work for at once. */
 int64_t problem_heads(const struct problem *problem);

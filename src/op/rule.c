@@ -11,11 +11,17 @@ static double retention_decay(const clattn_plan_desc *desc, int64_t head)
     return log1p(-exp2(-5.0 - (double)head));
 }
 
-/* Lightning Attention-2: e^(-(8/H)(1 - layer/layers) h) */
+/* Lightning Attention-2, or the decays that MiniMax-01 has in its place */
 static double lightning_decay(const clattn_plan_desc *desc, int64_t head)
 {
-    double depth = 1.0 - (double)desc->layer / (double)desc->layers;
-    return -8.0 / (double)desc->heads * depth * (double)head;
+    double heads = (double)desc->heads, layer = (double)desc->layer, layers = (double)desc->layers;
+
+    switch (desc->slopes) {
+    case CLATTN_SLOPES_LIGHTNING: return -8 / heads * (1 - layer / layers) * (double)head;
+    case CLATTN_SLOPES_MINIMAX:
+        return -exp2(-8 * (double)(head + 1) / heads) * (1 - layer / (layers - 1 + 1e-5) + 1e-5);
+    }
+    return 0;
 }
 
 #define OP(name) CLATTN_OPERAND_##name
@@ -70,8 +76,8 @@ static const struct rule rules[CLATTN_RULE_COUNT] = {
     {   "rwkv7",                "",                         DECAY_CHANNEL, OP(w),      NULL,            ERASE_LOW_RANK, ERASE_FIRST, WRITE_VALUE, READ_AFTER,      0,                    0,                      1,
         "S = diag(e^w) S + b (a^T S) + k v^T; o = S^T r", "Peng et al. 2025, RWKV-7 Goose, arXiv:2503.14456" },
     [CLATTN_MLSTM] =
-    {   "mlstm",                "xlstm",                    DECAY_SCALAR,  OP(f),      NULL,            ERASE_NONE,     DECAY_FIRST, WRITE_EXP,   READ_STABILIZED, 0,                    0,                      0,
-        "S = e^f S + e^i k v^T; n = e^f n + e^i k; o = S^T q / max(|n^T q|, e^-m)", "Beck et al. 2024, xLSTM, arXiv:2405.04517" },
+    {   "mlstm",                "xlstm",                    DECAY_SCALAR,  OP(f),      NULL,            ERASE_NONE,     DECAY_FIRST, WRITE_EXP,   READ_STABILIZED, 0,                    RULE_TAKES_EPS,         0,
+        "S = e^f S + e^i k v^T; n = e^f n + e^i k; o = S^T q / (max(|n^T q|, e^-m) + eps)", "Beck et al. 2024, xLSTM, arXiv:2405.04517" },
     [CLATTN_PRECOND_GATED_DELTA_RULE] =
     {   "precond_gated_delta_rule", "",                     DECAY_SCALAR,  OP(g),      NULL,            ERASE_OPERAND,  DECAY_FIRST, WRITE_BETA,  READ_AFTER,      0,                    0,                      0,
         "S = e^g S; S += beta k (v - S^T p)^T; o = S^T q", "Tumma et al. 2026, Preconditioned DeltaNet, arXiv:2604.21100" },

@@ -35,7 +35,7 @@ enum write {
 enum read {
     READ_AFTER,     /* S^T q */
     READ_BONUS,     /* (S_before + (u o k) v^T)^T q */
-    READ_STABILIZED /* S^T q / max(|n^T q|, e^-m) */
+    READ_STABILIZED /* S^T q / (max(|n^T q|, e^-m) + eps) */
 };
 
 #define NO_OPERAND CLATTN_OPERAND_COUNT
@@ -55,7 +55,7 @@ struct rule {
     const char *recurrence, *paper;
 };
 
-enum { RULE_TAKES_FEATURE_MAP = 1, RULE_TAKES_STEPS = 2, RULE_TAKES_LAYER = 4 };
+enum { RULE_TAKES_FEATURE_MAP = 1, RULE_TAKES_STEPS = 2, RULE_TAKES_LAYER = 4, RULE_TAKES_EPS = 8 };
 
 /* NULL for a rule that does not exist. */
 const struct rule *rule_get(clattn_rule rule);

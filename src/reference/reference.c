@@ -230,8 +230,8 @@ static double denominator(const struct head *head)
     for (int64_t n = 0; n < head->K; n++)
         sum += head->q[n] * head->z[n];
     if (problem->rule->read == READ_STABILIZED)
-        return fmax(fabs(sum), exp(-head->m));
-    return problem->desc.flags & CLATTN_NORMALIZE ? sum + 1e-10 : 1;
+        sum = fmax(fabs(sum), exp(-head->m));
+    return problem_normalized(problem) ? sum + problem_eps(problem) : 1;
 }
 
 static void run_token(struct head *head, int64_t token)

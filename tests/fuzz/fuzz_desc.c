@@ -66,7 +66,9 @@ static clattn_plan_desc wild_desc(struct source *source)
                               .layers = take(source, 1) % 4 == 0 ? take_32(source) : 0,
                               .mode = (clattn_mode)(take(source, 1) % 4),
                               .chunk = (int32_t)(take(source, 1) % 4) * 8,
-                              .scale = take_double(source)};
+                              .scale = take_double(source),
+                              .slopes = (clattn_slopes)(take(source, 1) % 3),
+                              .eps = take(source, 1) % 4 == 0 ? take_double(source) : 0};
 }
 
 /* Most of these are problems, and small ones. */
@@ -161,7 +163,8 @@ static void check_desc(const clattn_plan_desc *desc, clattn_status status, const
             abort();
     if (status == CLATTN_SUCCESS &&
         (clattn_plan_desc_complete(&again, full, NULL, NULL) != CLATTN_SUCCESS || again.scale != full->scale ||
-         again.flags != full->flags || again.batch != full->batch || again.qk_heads != full->qk_heads))
+         again.eps != full->eps || again.flags != full->flags || again.batch != full->batch ||
+         again.qk_heads != full->qk_heads))
         abort();
 }
 
