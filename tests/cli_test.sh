@@ -200,6 +200,10 @@ bad_usage()
     refused "no input" input run delta_rule -o "$work/out"
     refused "no output" output run delta_rule -i "$work/in"
     refused "unknown option" '--frobnicate' "$@" --frobnicate
+    refused "eps of a rule that takes none" "no option eps" "$@" --option eps=1e-6
+    refused "eps is no number" "eps is 'small'" "$@" --option eps=small
+    refused "slopes of a rule that takes none" "no option slopes" "$@" --option slopes=minimax
+    refused "unknown slopes" "lightning or minimax" "$@" --option slopes=steep
     refused "unknown mode" sideways "$@" --mode sideways
     refused "chunk 7" 7 "$@" --chunk 7
     refused "scale nan" scale "$@" --scale x1
