@@ -17,6 +17,7 @@ enum { NVIDIA = 0x10de, AMD = 0x1002, INTEL = 0x8086 }; /* CL_DEVICE_VENDOR_ID *
     X("nvidia",             FILE_nvidia_sm90,         FILE_engine_nvidia,    PLAIN,  32, 16, 1, 2, 4, 1, 32,  0, NVIDIA, 90, 999) \
     X("nvidia_sm80",        FILE_nvidia_sm80,         FILE_engine_nvidia,    PLAIN,  32, 16, 1, 2, 4, 1, 32,  0, NVIDIA, 80, 89) \
     X("nvidia_emulated",    FILE_nvidia_emulated,     FILE_engine_nvidia,    SLOW,   32, 16, 1, 2, 0, 0, 32, 32, 0, 0, 0) \
+    X("nvidia_threads",     FILE_nvidia_threads,      FILE_engine_nvidia,    PLAIN,  32, 16, 1, 2, 4, 1, 32,  0, 0, 0, 0) \
     X("amd_cdna",           FILE_amd_cdna,            FILE_engine_amd,       PLAIN,  64, 16, 1, 1, 0, 0, 32,  0, AMD, 9, 9) \
     X("amd_cdna_emulated",  FILE_amd_cdna_emulated,   FILE_engine_amd,       SLOW,   64, 16, 1, 1, 0, 0, 32, 16, 0, 0, 0) \
     X("amd_rdna3",          FILE_amd_rdna3,           FILE_engine_rdna3,     PLAIN,  32, 16, 1, 1, 0, 0, 16,  0, AMD, 11, 11) \

@@ -1,0 +1,556 @@
+/* The functions of OpenCL, as far as the library calls them: what is enqueued is done at once. */
+#define _GNU_SOURCE
+#include "threads.h"
+
+#include "found.h"
+#include "items.h"
+#include "device/opencl.h"
+#include "base/text.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_ARGUMENTS = 64, ARGUMENT = 32 };
+
+struct buffer {
+    struct memory memory;
+    int references;
+};
+
+struct program {
+    char *source, *log;
+    char object[1024], path[1024];
+    void *library;
+    struct memory local;
+    int references;
+};
+
+struct kernel {
+    struct program *program;
+    void (*entry)(void **);
+    _Alignas(ARGUMENT) unsigned char values[MOST_ARGUMENTS][ARGUMENT];
+    void *arguments[MOST_ARGUMENTS];
+};
+
+static int place; /* any address: platform, device, context, queue and events are the only ones of their kind */
+static char folder[512];
+static const char *edit_from, *edit_to;
+static int edited, built;
+
+/* ---- The device --------------------------------------------------------------------------------------------------- */
+
+static cl_int give(const void *what, size_t bytes, size_t size, void *value, size_t *needed)
+{
+    if (needed != NULL)
+        *needed = bytes;
+    if (value == NULL)
+        return CL_SUCCESS;
+    if (size < bytes)
+        return CL_INVALID_VALUE;
+    memcpy(value, what, bytes);
+    return CL_SUCCESS;
+}
+
+static cl_int give_text(const char *text, size_t size, void *value, size_t *needed)
+{
+    return give(text, strlen(text) + 1, size, value, needed);
+}
+
+static cl_int give_number(cl_ulong number, size_t size, void *value, size_t *needed)
+{
+    cl_uint small = (cl_uint)number;
+
+    return size == sizeof small ? give(&small, sizeof small, size, value, needed)
+                                : give(&number, sizeof number, size, value, needed);
+}
+
+static cl_int CL_API_CALL get_platforms(cl_uint count, cl_platform_id *platforms, cl_uint *found_platforms)
+{
+    if (count > 0 && platforms != NULL)
+        platforms[0] = (cl_platform_id)(void *)&place;
+    if (found_platforms != NULL)
+        *found_platforms = 1;
+    return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL get_platform_info(cl_platform_id platform, cl_platform_info what, size_t size, void *value,
+                                            size_t *needed)
+{
+    (void)platform, (void)what;
+    return give_text("work-items one by one", size, value, needed);
+}
+
+static cl_int CL_API_CALL get_devices(cl_platform_id platform, cl_device_type type, cl_uint count,
+                                      cl_device_id *devices, cl_uint *found_devices)
+{
+    (void)platform, (void)type;
+    if (count > 0 && devices != NULL)
+        devices[0] = (cl_device_id)(void *)&place;
+    if (found_devices != NULL)
+        *found_devices = 1;
+    return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL get_device_info(cl_device_id device, cl_device_info what, size_t size, void *value,
+                                          size_t *needed)
+{
+    const cl_platform_id platform = (cl_platform_id)(void *)&place;
+
+    (void)device;
+    switch (what) {
+    case CL_DEVICE_PLATFORM: return give(&platform, sizeof platform, size, value, needed);
+    case CL_DEVICE_NAME:
+    case CL_DEVICE_VERSION:
+    case CL_DRIVER_VERSION:
+    case CL_DEVICE_VENDOR: return give_text("threads", size, value, needed);
+    case CL_DEVICE_EXTENSIONS: return give_text("", size, value, needed);
+    case CL_DEVICE_TYPE: return give_number(CL_DEVICE_TYPE_GPU, size, value, needed);
+    case CL_DEVICE_COMPILER_AVAILABLE: return give_number(1, size, value, needed);
+    case CL_DEVICE_MAX_COMPUTE_UNITS: return give_number(4, size, value, needed);
+    case CL_DEVICE_MAX_WORK_GROUP_SIZE: return give_number(MOST_LANES, size, value, needed);
+    case CL_DEVICE_LOCAL_MEM_SIZE: return give_number(48 << 10, size, value, needed);
+    case CL_DEVICE_GLOBAL_MEM_SIZE:
+    case CL_DEVICE_MAX_MEM_ALLOC_SIZE: return give_number(1 << 30, size, value, needed);
+    }
+    return CL_INVALID_VALUE;
+}
+
+static cl_context CL_API_CALL create_context(const cl_context_properties *properties, cl_uint count,
+                                             const cl_device_id *devices, opencl_notify notify, void *user,
+                                             cl_int *error)
+{
+    (void)properties, (void)count, (void)devices, (void)notify, (void)user;
+    if (error != NULL)
+        *error = CL_SUCCESS;
+    return (cl_context)(void *)&place;
+}
+
+static cl_int CL_API_CALL context_nothing(cl_context context)
+{
+    (void)context;
+    return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL get_context_info(cl_context context, cl_context_info what, size_t size, void *value,
+                                           size_t *needed)
+{
+    const cl_device_id device = (cl_device_id)(void *)&place;
+
+    (void)context;
+    return what == CL_CONTEXT_DEVICES ? give(&device, sizeof device, size, value, needed) : CL_INVALID_VALUE;
+}
+
+static cl_command_queue CL_API_CALL create_queue(cl_context context, cl_device_id device,
+                                                 cl_command_queue_properties properties, cl_int *error)
+{
+    (void)context, (void)device, (void)properties;
+    *error = CL_SUCCESS;
+    return (cl_command_queue)(void *)&place;
+}
+
+static cl_int CL_API_CALL queue_nothing(cl_command_queue queue)
+{
+    (void)queue;
+    return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL get_queue_info(cl_command_queue queue, cl_command_queue_info what, size_t size, void *value,
+                                         size_t *needed)
+{
+    const cl_context context = (cl_context)(void *)&place;
+    const cl_command_queue_properties properties = 0;
+
+    (void)queue;
+    return what == CL_QUEUE_CONTEXT ? give(&context, sizeof context, size, value, needed)
+                                    : give(&properties, sizeof properties, size, value, needed);
+}
+
+/* ---- Buffers ------------------------------------------------------------------------------------------------------ */
+
+static struct buffer *buffer_of(cl_mem memory)
+{
+    return (struct buffer *)(void *)memory;
+}
+
+static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, size_t size, void *host, cl_int *error)
+{
+    struct buffer *buffer = calloc(1, sizeof *buffer);
+
+    (void)context;
+    assert_non_null(buffer);
+    *buffer = (struct buffer){.memory = {.base = malloc(size), .bytes = size}, .references = 1};
+    assert_non_null(buffer->memory.base);
+    if (flags & CL_MEM_COPY_HOST_PTR)
+        memcpy(buffer->memory.base, host, size);
+    assert_true(races_add(&buffer->memory));
+    *error = CL_SUCCESS;
+    return (cl_mem)(void *)buffer;
+}
+
+static cl_int CL_API_CALL retain_buffer(cl_mem memory)
+{
+    buffer_of(memory)->references++;
+    return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL release_buffer(cl_mem memory)
+{
+    struct buffer *buffer = buffer_of(memory);
+
+    if (--buffer->references > 0)
+        return CL_SUCCESS;
+    races_remove(&buffer->memory);
+    free(buffer->memory.base);
+    free(buffer);
+    return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL get_buffer_info(cl_mem memory, cl_mem_info what, size_t size, void *value, size_t *needed)
+{
+    return what == CL_MEM_SIZE ? give(&buffer_of(memory)->memory.bytes, sizeof(size_t), size, value, needed)
+                               : CL_INVALID_VALUE;
+}
+
+static cl_int CL_API_CALL read_buffer(cl_command_queue queue, cl_mem memory, cl_bool blocking, size_t offset,
+                                      size_t size, void *to, cl_uint n_wait, const cl_event *wait, cl_event *event)
+{
+    (void)queue, (void)blocking, (void)n_wait, (void)wait, (void)event;
+    memcpy(to, buffer_of(memory)->memory.base + offset, size);
+    return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL write_buffer(cl_command_queue queue, cl_mem memory, cl_bool blocking, size_t offset,
+                                       size_t size, const void *from, cl_uint n_wait, const cl_event *wait,
+                                       cl_event *event)
+{
+    (void)queue, (void)blocking, (void)n_wait, (void)wait, (void)event;
+    memcpy(buffer_of(memory)->memory.base + offset, from, size);
+    return CL_SUCCESS;
+}
+
+/* ---- Programs: a shared object each ------------------------------------------------------------------------------- */
+
+void threads_edit(const char *from, const char *to)
+{
+    edit_from = from;
+    edit_to = to;
+    edited = 0;
+}
+
+int threads_edited(void)
+{
+    return edited;
+}
+
+static void add_edited(struct text *text, const char *source)
+{
+    const char *next;
+
+    if (edit_from != NULL && strstr(source, edit_from) != NULL)
+        edited++;
+    for (; edit_from != NULL && (next = strstr(source, edit_from)) != NULL; source = next + strlen(edit_from)) {
+        text_add(text, source, (size_t)(next - source));
+        text_add(text, edit_to, strlen(edit_to));
+    }
+    text_add(text, source, strlen(source));
+}
+
+/* A function that calls the kernel with arguments by their addresses: KERNEL, its name, and its parameters up to the brace */
+static void add_entry(struct text *text, const char *source)
+{
+    static const char begin[] = "\nKERNEL\n";
+    const char *name = strstr(source, begin), *at, *end;
+    int index = 0;
+
+    assert_non_null(name);
+    name += sizeof begin - 1;
+    at = strchr(name, '(');
+    assert_non_null(at);
+    text_format(text, "\n__attribute__((no_sanitize(\"kernel-address\"))) void threads_entry(void **arguments)\n{\n    %.*s(",
+                (int)(at - name), name);
+    for (at++; at[-1] != ')'; at = end + 1) {
+        const char *last;
+        end = at + strcspn(at, ",)");
+        for (last = end; last[-1] != ' ' && last[-1] != '*'; last--) /* the parameter's name */
+            ;
+        text_format(text, "%s*(%.*s *)arguments[%d]", index > 0 ? ", " : "", (int)(last - at), at, index);
+        index++;
+    }
+    text_format(text, ");\n}\n");
+}
+
+static cl_program CL_API_CALL create_program(cl_context context, cl_uint count, const char **strings,
+                                             const size_t *lengths, cl_int *error)
+{
+    struct program *program = calloc(1, sizeof *program);
+    struct text text = {0};
+
+    (void)context, (void)count, (void)lengths;
+    assert_non_null(program);
+    text_format(&text, "#include \"builtins.clh\"\n");
+    add_edited(&text, strings[0]);
+    add_entry(&text, strings[0]);
+    program->source = text_take(&text);
+    assert_non_null(program->source);
+    program->references = 1;
+    *error = CL_SUCCESS;
+    return (cl_program)(void *)program;
+}
+
+/* Where the object lies, and its local arrays: what is zero at first, for it has no other variables */
+static int find_local(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct program *program = data;
+
+    (void)size;
+    if (strcmp(info->dlpi_name, program->object) != 0)
+        return 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        if (part->p_type == PT_LOAD && part->p_memsz > part->p_filesz) {
+            program->local.base = (unsigned char *)(uintptr_t)(info->dlpi_addr + part->p_vaddr + part->p_filesz);
+            program->local.bytes = part->p_memsz - part->p_filesz;
+        }
+    }
+    program->local.local = 1;
+    return 1;
+}
+
+static const void *base_of(const struct kernel *kernel)
+{
+    union {
+        void (*function)(void **);
+        void *pointer;
+    } entry = {kernel->entry};
+    Dl_info info;
+
+    return dladdr(entry.pointer, &info) != 0 ? info.dli_fbase : NULL;
+}
+
+static char *read_text(const char *path)
+{
+    struct text text = {0};
+    char line[512];
+    FILE *file = fopen(path, "r");
+
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        text_add(&text, line, strlen(line));
+    if (file != NULL)
+        fclose(file);
+    return text_take(&text);
+}
+
+static int compile(struct program *program)
+{
+    char command[8192], log[1100];
+    FILE *file = fopen(program->path, "w");
+    int status;
+
+    assert_non_null(file);
+    fputs(program->source, file);
+    fclose(file);
+    snprintf(log, sizeof log, "%s.log", program->object);
+    snprintf(command, sizeof command,
+             "'%s' -x cl -cl-std=CL1.2 -cl-no-stdinc -w -O1 -g1 -fno-vectorize -fno-slp-vectorize -ffp-contract=off "
+             "-fsanitize=kernel-address -mllvm -asan-instrumentation-with-call-threshold=0 -mllvm -asan-stack=0 "
+             "-mllvm -asan-globals=0 -fPIC -shared -nostartfiles -I '%s' '%s' -o "
+             "'%s' -lm >'%s' 2>&1",
+             CLATTN_TEST_CLANG, CLATTN_TEST_THREADS, program->path, program->object, log);
+    status = system(command);
+    program->log = read_text(log);
+    unlink(log);
+    return status == 0;
+}
+
+static cl_int CL_API_CALL build_program(cl_program handle, cl_uint count, const cl_device_id *devices,
+                                        const char *options, opencl_built notify, void *user)
+{
+    struct program *program = (struct program *)(void *)handle;
+
+    (void)count, (void)devices, (void)options, (void)notify, (void)user;
+    snprintf(program->path, sizeof program->path, "%s/%ld-%d.cl", folder, (long)getpid(), built);
+    snprintf(program->object, sizeof program->object, "%s/%ld-%d.so", folder, (long)getpid(), built);
+    built++;
+    if (!compile(program))
+        return CL_BUILD_PROGRAM_FAILURE;
+    program->library = dlopen(program->object, RTLD_NOW | RTLD_LOCAL);
+    if (program->library == NULL) {
+        print_error("%s\n", dlerror());
+        return CL_BUILD_PROGRAM_FAILURE;
+    }
+    dl_iterate_phdr(find_local, program);
+    assert_true(races_add(&program->local));
+    return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL get_build_info(cl_program program, cl_device_id device, cl_program_build_info what,
+                                         size_t size, void *value, size_t *needed)
+{
+    const char *log = ((struct program *)(void *)program)->log;
+
+    (void)device, (void)what;
+    return give_text(log != NULL ? log : "", size, value, needed);
+}
+
+static cl_int CL_API_CALL release_program(cl_program handle)
+{
+    struct program *program = (struct program *)(void *)handle;
+
+    if (--program->references > 0)
+        return CL_SUCCESS;
+    if (program->library != NULL) {
+        races_remove(&program->local);
+        dlclose(program->library);
+    }
+    unlink(program->object);
+    unlink(program->path);
+    free(program->source);
+    free(program->log);
+    free(program);
+    return CL_SUCCESS;
+}
+
+/* ---- Kernels ------------------------------------------------------------------------------------------------------ */
+
+static cl_kernel CL_API_CALL create_kernel(cl_program handle, const char *name, cl_int *error)
+{
+    struct kernel *kernel = aligned_alloc(ARGUMENT, (sizeof *kernel + ARGUMENT - 1) / ARGUMENT * ARGUMENT);
+    union {
+        void *pointer;
+        void (*function)(void **);
+    } entry;
+
+    (void)name;
+    assert_non_null(kernel);
+    memset(kernel, 0, sizeof *kernel);
+    kernel->program = (struct program *)(void *)handle;
+    kernel->program->references++;
+    entry.pointer = dlsym(kernel->program->library, "threads_entry");
+    kernel->entry = entry.function;
+    for (int i = 0; i < MOST_ARGUMENTS; i++)
+        kernel->arguments[i] = kernel->values[i];
+    *error = CL_SUCCESS;
+    return (cl_kernel)(void *)kernel;
+}
+
+/* A buffer is the only argument of a pointer's size. */
+static cl_int CL_API_CALL set_argument(cl_kernel handle, cl_uint index, size_t size, const void *value)
+{
+    struct kernel *kernel = (struct kernel *)(void *)handle;
+    cl_mem memory;
+
+    if (index >= MOST_ARGUMENTS || size > ARGUMENT)
+        return CL_INVALID_ARG_INDEX;
+    memcpy(kernel->values[index], value, size);
+    if (size == sizeof memory) {
+        memcpy(&memory, value, size);
+        memcpy(kernel->values[index], &buffer_of(memory)->memory.base, sizeof(void *));
+    }
+    return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL get_group_info(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what,
+                                         size_t size, void *value, size_t *needed)
+{
+    const size_t most = MOST_LANES;
+
+    (void)kernel, (void)device;
+    return what == CL_KERNEL_WORK_GROUP_SIZE ? give(&most, sizeof most, size, value, needed) : CL_INVALID_VALUE;
+}
+
+static cl_int CL_API_CALL release_kernel(cl_kernel handle)
+{
+    struct kernel *kernel = (struct kernel *)(void *)handle;
+
+    release_program((cl_program)(void *)kernel->program);
+    free(kernel);
+    return CL_SUCCESS;
+}
+
+static void run_groups(struct kernel *kernel, struct group *group)
+{
+    size_t groups = group->count[0] * group->count[1] * group->count[2];
+
+    for (size_t i = 0; i < groups; i++) {
+        group->id[0] = i % group->count[0];
+        group->id[1] = i / group->count[0] % group->count[1];
+        group->id[2] = i / group->count[0] / group->count[1];
+        if (!items_run(group, &kernel->program->local))
+            return;
+    }
+}
+
+static cl_int CL_API_CALL enqueue_kernel(cl_command_queue queue, cl_kernel handle, cl_uint dimensions,
+                                         const size_t *first, const size_t *global, const size_t *local, cl_uint n_wait,
+                                         const cl_event *wait, cl_event *event)
+{
+    struct kernel *kernel = (struct kernel *)(void *)handle;
+    struct group group = {.entry = kernel->entry,
+                          .arguments = kernel->arguments,
+                          .lanes = (int)local[0],
+                          .id = {0, 0, 0},
+                          .count = {1, 1, 1}};
+    int before = found_count();
+
+    (void)queue, (void)first, (void)n_wait, (void)wait;
+    for (cl_uint i = 0; i < dimensions; i++)
+        group.count[i] = global[i] / local[i];
+    found_in(kernel->program->object, kernel->program->path, base_of(kernel));
+    races_launch();
+    run_groups(kernel, &group);
+    if (event != NULL)
+        *event = (cl_event)(void *)&place;
+    return found_count() == before ? CL_SUCCESS : CL_OUT_OF_RESOURCES;
+}
+
+static cl_int CL_API_CALL release_event(cl_event event)
+{
+    (void)event;
+    return CL_SUCCESS;
+}
+
+void threads_seed(uint32_t seed)
+{
+    items_seed(seed);
+}
+
+void threads_install(const char *in)
+{
+    struct opencl *cl = test_opencl_table();
+
+    if (cl == NULL)
+        fail_msg("there is no OpenCL library whose functions the device can replace");
+    snprintf(folder, sizeof folder, "%s", in);
+    *cl = (struct opencl){.GetPlatformIDs = get_platforms,
+                          .GetPlatformInfo = get_platform_info,
+                          .GetDeviceIDs = get_devices,
+                          .GetDeviceInfo = get_device_info,
+                          .CreateContext = create_context,
+                          .RetainContext = context_nothing,
+                          .ReleaseContext = context_nothing,
+                          .GetContextInfo = get_context_info,
+                          .CreateCommandQueue = create_queue,
+                          .ReleaseCommandQueue = queue_nothing,
+                          .GetCommandQueueInfo = get_queue_info,
+                          .CreateBuffer = create_buffer,
+                          .RetainMemObject = retain_buffer,
+                          .ReleaseMemObject = release_buffer,
+                          .GetMemObjectInfo = get_buffer_info,
+                          .CreateProgramWithSource = create_program,
+                          .BuildProgram = build_program,
+                          .GetProgramBuildInfo = get_build_info,
+                          .ReleaseProgram = release_program,
+                          .CreateKernel = create_kernel,
+                          .SetKernelArg = set_argument,
+                          .GetKernelWorkGroupInfo = get_group_info,
+                          .ReleaseKernel = release_kernel,
+                          .EnqueueNDRangeKernel = enqueue_kernel,
+                          .EnqueueReadBuffer = read_buffer,
+                          .EnqueueWriteBuffer = write_buffer,
+                          .ReleaseEvent = release_event,
+                          .Flush = queue_nothing,
+                          .Finish = queue_nothing};
+}
