@@ -98,6 +98,7 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
             read_fetch(record);
         if (NT > 1)
             erase_write(NT - 1);
+        share_sync(); /* the output may take the place of values that others have still to load */
         read_output(row);
     }
     engine_sync_all();
