@@ -40,7 +40,7 @@ static char folder[512];
 static const char *edit_from, *edit_to;
 static int edited, built;
 
-/* ---- The device --------------------------------------------------------------------------------------------------- */
+/* ---- The device -------------------------------------------------------------------------------------------------- */
 
 static cl_int give(const void *what, size_t bytes, size_t size, void *value, size_t *needed)
 {
@@ -168,7 +168,7 @@ static cl_int CL_API_CALL get_queue_info(cl_command_queue queue, cl_command_queu
                                     : give(&properties, sizeof properties, size, value, needed);
 }
 
-/* ---- Buffers ------------------------------------------------------------------------------------------------------ */
+/* ---- Buffers ----------------------------------------------------------------------------------------------------- */
 
 static struct buffer *buffer_of(cl_mem memory)
 {
@@ -231,7 +231,7 @@ static cl_int CL_API_CALL write_buffer(cl_command_queue queue, cl_mem memory, cl
     return CL_SUCCESS;
 }
 
-/* ---- Programs: a shared object each ------------------------------------------------------------------------------- */
+/* ---- Programs: a shared object each ------------------------------------------------------------------------------ */
 
 void threads_edit(const char *from, const char *to)
 {
@@ -258,7 +258,8 @@ static void add_edited(struct text *text, const char *source)
     text_add(text, source, strlen(source));
 }
 
-/* A function that calls the kernel with arguments by their addresses: KERNEL, its name, and its parameters up to the brace */
+/* A function that calls the kernel with arguments by their addresses: KERNEL, its name, and its parameters up to the
+ * brace */
 static void add_entry(struct text *text, const char *source)
 {
     static const char begin[] = "\nKERNEL\n";
@@ -269,7 +270,8 @@ static void add_entry(struct text *text, const char *source)
     name += sizeof begin - 1;
     at = strchr(name, '(');
     assert_non_null(at);
-    text_format(text, "\n__attribute__((no_sanitize(\"kernel-address\"))) void threads_entry(void **arguments)\n{\n    %.*s(",
+    text_format(text,
+                "\n__attribute__((no_sanitize(\"kernel-address\"))) void threads_entry(void **arguments)\n{\n    %.*s(",
                 (int)(at - name), name);
     for (at++; at[-1] != ')'; at = end + 1) {
         const char *last;
@@ -413,7 +415,7 @@ static cl_int CL_API_CALL release_program(cl_program handle)
     return CL_SUCCESS;
 }
 
-/* ---- Kernels ------------------------------------------------------------------------------------------------------ */
+/* ---- Kernels ----------------------------------------------------------------------------------------------------- */
 
 static cl_kernel CL_API_CALL create_kernel(cl_program handle, const char *name, cl_int *error)
 {
@@ -510,11 +512,6 @@ static cl_int CL_API_CALL release_event(cl_event event)
 {
     (void)event;
     return CL_SUCCESS;
-}
-
-void threads_seed(uint32_t seed)
-{
-    items_seed(seed);
 }
 
 void threads_install(const char *in)

@@ -51,42 +51,47 @@ void found_in(const char *object, const char *source, const void *base)
     in.base = base;
 }
 
-/* The n-th line of the source, without the spaces around it */
-static void source_line(int n, char *text, size_t size)
+/* That line of the source, without the spaces around it */
+static void add_line(int number, char *text, size_t size)
 {
     FILE *file = fopen(in.source, "r");
+    size_t used = strlen(text);
     char line[512] = "";
+    int n = number;
 
     while (file != NULL && n > 0 && fgets(line, sizeof line, file) != NULL)
         n -= strchr(line, '\n') != NULL;
     if (file != NULL)
         fclose(file);
     line[strcspn(line, "\\\n")] = '\0';
-    snprintf(text, size, "%s", line + strspn(line, " "));
+    snprintf(text + used, size - used, "%s%d: %s", used > 0 ? " in " : "", number, line + strspn(line, " "));
 }
 
-/* By addr2line, where there is one: its last line is the kernel's own, those before it of words that were inlined. */
+/* By addr2line, where there is one: the innermost line, and where a word was inlined, the outermost. */
 void found_line(const void *pc, char *text, size_t size)
 {
-    char command[2304], answer[1024] = "";
+    char command[2304], answer[64];
     unsigned long offset = (unsigned long)((const char *)pc - in.base) - 1;
-    const char *colon;
     FILE *output;
-    int line = 0;
+    int inner = 0, outer = 0;
 
     text[0] = '\0';
     if (lines >= MOST_LINES)
         return;
-    snprintf(command, sizeof command, "addr2line -s -e '%s' 0x%lx 2>/dev/null", in.object, offset);
+    snprintf(command, sizeof command, "addr2line -i -s -e '%s' 0x%lx 2>/dev/null", in.object, offset);
     output = popen(command, "r");
-    if (output != NULL && fgets(answer, sizeof answer, output) != NULL && (colon = strchr(answer, ':')) != NULL)
-        line = atoi(colon + 1);
+    while (output != NULL && fgets(answer, sizeof answer, output) != NULL) {
+        const char *colon = strchr(answer, ':');
+        outer = colon != NULL && atoi(colon + 1) > 0 ? atoi(colon + 1) : outer;
+        inner = inner == 0 ? outer : inner;
+    }
     if (output != NULL)
         pclose(output);
-    if (line == 0) {
+    if (inner == 0) {
         snprintf(text, size, "0x%lx of %s", offset, in.object);
         return;
     }
-    snprintf(text, size, "%d: ", line);
-    source_line(line, text + strlen(text), size - strlen(text));
+    add_line(inner, text, size);
+    if (outer != inner)
+        add_line(outer, text, size);
 }

@@ -11,8 +11,8 @@
 
 enum { STACK = 256 << 10, SUB_GROUP = 32, SUB_GROUPS = MOST_LANES / SUB_GROUP, BARRIERS = 16, GROUP_BARRIER = 0 };
 
-/* Who has come to a barrier since it was last complete. clock: what they did before; of an instruction, which orders nothing, what
- * all of them do when the last has come. */
+/* Who has come to a barrier since it was last complete. clock: what they did before; of an instruction, which orders
+ * nothing, what all of them do when the last has come. */
 struct barrier {
     int lanes, joined, waiting;
     uint16_t waiters[MOST_LANES];
@@ -31,12 +31,7 @@ static struct {
     uint32_t random;
 } items = {.random = 1};
 
-/* ---- Work-items in turn ------------------------------------------------------------------------------------------- */
-
-void items_seed(uint32_t seed)
-{
-    items.random = seed != 0 ? seed : 1;
-}
+/* ---- Work-items in turn ------------------------------------------------------------------------------------------ */
 
 static uint32_t draw(uint32_t below)
 {
@@ -69,7 +64,8 @@ static void pause_item(void)
 static int begin(const struct group *group, struct memory *local)
 {
     if (items.stacks == NULL) {
-        void *stacks = mmap(NULL, (size_t)STACK * MOST_LANES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        void *stacks =
+            mmap(NULL, (size_t)STACK * MOST_LANES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (stacks == MAP_FAILED)
             return 0;
         items.stacks = stacks;
@@ -121,7 +117,7 @@ int items_run(const struct group *group, struct memory *local)
     return 0;
 }
 
-/* ---- Barriers ----------------------------------------------------------------------------------------------------- */
+/* ---- Barriers ---------------------------------------------------------------------------------------------------- */
 
 static void complete(struct barrier *barrier, int orders)
 {
@@ -169,7 +165,7 @@ static void come_to(int number, int lanes, int stays)
         come(&items.barriers[number], name, lanes, stays, 1);
 }
 
-/* ---- What kernels call: OpenCL, and cl/nvidia_threads.clh --------------------------------------------------------- */
+/* ---- What kernels call: OpenCL, and cl/nvidia_threads.clh -------------------------------------------------------- */
 
 size_t get_local_id(unsigned dimension);
 size_t get_group_id(unsigned dimension);
@@ -242,7 +238,8 @@ static float number(uint32_t pair, int high, int bf16)
     return (float)number_load(bf16 ? CLATTN_BF16 : CLATTN_F16, &bits, 0);
 }
 
-/* By the map of m16n8k16 that cl/nvidia_emulated.clh has: registers 0-3 are A, 4-5 B of columns 0-7, 6-7 of columns 8-15. */
+/* By the map of m16n8k16 that cl/nvidia_emulated.clh has: registers 0-3 are A, 4-5 B of columns 0-7, 6-7 of columns
+ * 8-15. */
 static float left_number(int row, int k, int bf16)
 {
     return number(MINE.words[row % 8 * 4 + k % 8 / 2][row / 8 + k / 8 * 2], k % 2, bf16);
@@ -279,7 +276,8 @@ void threads_matrices_load(const void *row, uint32_t *x, int transposed)
     MINE.rows[lane] = row;
     together("ldmatrix");
     for (int i = 0; i < 4; i++)
-        x[i] = transposed ? element(i, t, g) | element(i, t + 1, g) << 16 : element(i, g, t) | element(i, g, t + 1) << 16;
+        x[i] =
+            transposed ? element(i, t, g) | element(i, t + 1, g) << 16 : element(i, g, t) | element(i, g, t + 1) << 16;
     apart("ldmatrix");
 }
 
@@ -295,7 +293,7 @@ void threads_matrices_put(void *row, const uint32_t *x)
     apart("stmatrix");
 }
 
-/* ---- What clang's -fsanitize=kernel-address calls at every access to memory ---------------------------------------- */
+/* ---- What clang's -fsanitize=kernel-address calls at every access to memory -------------------------------------- */
 
 /* An item's own stack holds what is private. */
 static void access(const void *at, size_t bytes, enum way way, const void *pc)

@@ -1,4 +1,5 @@
-/* Work-items of a group, each with a stack of its own, all in one host thread: one goes on until it waits at a barrier. */
+/* Work-items of a group, each with a stack of its own, all in one host thread: one goes on until it waits at a
+ * barrier. */
 #ifndef CLATTN_TESTS_THREADS_ITEMS_H
 #define CLATTN_TESTS_THREADS_ITEMS_H
 
@@ -12,7 +13,6 @@ struct group {
     size_t id[3], count[3];
 };
 
-void items_seed(uint32_t seed);
 /* Runs the group; 0 where some work-item never ends. */
 int items_run(const struct group *group, struct memory *local);
 

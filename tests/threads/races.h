@@ -1,4 +1,5 @@
-/* Which accesses to memory no barrier orders: every two bytes remember who wrote and who read them last, by vector clocks. */
+/* Which accesses to memory no barrier orders: every two bytes remember who wrote and who read them last, by vector
+ * clocks. */
 #ifndef CLATTN_TESTS_THREADS_RACES_H
 #define CLATTN_TESTS_THREADS_RACES_H
 
@@ -18,7 +19,8 @@ struct memory {
 int races_add(struct memory *memory);
 void races_remove(struct memory *memory);
 
-/* What was done before a launch is before all of it. Groups are not ordered. Local memory is unwritten as a group begins. */
+/* What was done before a launch is before all of it. Groups are not ordered. Local memory is unwritten as a group
+ * begins. */
 void races_launch(void);
 void races_group(int lanes, struct memory *local);
 
@@ -29,8 +31,8 @@ void races_leave(int lane, uint32_t *clock);
 /* All in `clock` happened before what the lane does next. */
 void races_take(int lane, const uint32_t *clock);
 
-/* WAY_MOVE: a read of what may not have been written yet, and is not used then: whole matrices are moved where a part is used.
- * (Unwritten local memory is NaN, so that its use shows in the results.) */
+/* WAY_MOVE: a read of what may not have been written yet, and is not used then: whole matrices are moved where a part
+ * is used. (Unwritten local memory is NaN, so that its use shows in the results.) */
 enum way { WAY_READ, WAY_WRITE, WAY_MOVE };
 void races_access(int lane, const void *at, size_t bytes, enum way way, const void *pc);
 /* The lane waits or ends: its last access is done. */
