@@ -1,4 +1,4 @@
-/* test_matrix ENGINE: the kernels of an emulated matrix engine against the reference, and on strided views against contiguous ones.
+/* test_matrix ENGINE [PATTERN]: the kernels of an emulated matrix engine against the reference, and on strided views against contiguous ones.
  * Compiling takes most of a run: a row of the table is one rule in one type and chunk, its shapes share what they can. */
 #include "harness.h"
 
@@ -327,19 +327,90 @@ static void test_silent_query(void **state)
     check_free(&expected);
 }
 
+/* A run of 45 tokens in f16 with inputs that `change` has made its own */
+static void run_changed(const char *rule, void (*change)(struct check_tensors *), struct check_tensors *tensors,
+                        struct check_tensors *expected)
+{
+    static const struct check_case shape = {"changed", 1, 45, 1, 1, 32, 32, LAST, USUAL, NULL, 0, 0, 0, 0, 0};
+    clattn_plan_desc desc = check_case_desc(&shape, clattn_rule_find(rule), CLATTN_F16, CLATTN_MODE_CHUNK);
+    char text[4096];
+
+    desc.chunk = 16;
+    test_make(tensors, &desc, shape.gates, shape.cu_seqlens);
+    change(tensors);
+    assert_status(check_reference(expected, tensors, test_log, NULL), SUCCESS);
+    assert_status(check_run(tensors, &device, text, sizeof text, test_log, NULL), SUCCESS);
+    assert_non_null(strstr(text, "scan_matrix"));
+}
+
+/* A gate of -inf, and nothing is written from then on. */
+enum { FORGOTTEN = 20 };
+static void forget(struct check_tensors *tensors)
+{
+    test_set(tensors, OP(g), FORGOTTEN, -INFINITY);
+    for (int64_t i = FORGOTTEN * 32; i < 45 * 32; i++)
+        test_set(tensors, OP(v), i, 0);
+}
+
+/* What a gate of -inf forgets leaves nothing at all, in its chunk or in those after it. */
+static void test_forgets(void **state)
+{
+    static const char *const rules[] = {"gated_delta_rule", "simple_gla"};
+    struct check_tensors tensors, expected;
+
+    (void)state;
+    for (size_t r = 0; r < COUNT(rules); r++) {
+        run_changed(rules[r], forget, &tensors, &expected);
+        test_compare_all(&tensors, &expected, check_bound(CLATTN_F16), rules[r]);
+        for (int64_t i = FORGOTTEN * 32; i < 45 * 32; i++)
+            if (test_get(&tensors, OP(o), i) != 0)
+                fail_msg("%s: token %d of o is %g", rules[r], (int)i / 32, test_get(&tensors, OP(o), i));
+        for (int64_t i = 0; i < 32 * 32; i++)
+            assert_true(test_get(&tensors, OP(final_state), i) == 0);
+        check_free(&tensors);
+        check_free(&expected);
+    }
+}
+
+/* Decays to 2^-20 within a chunk, and keys so small that none over that is infinite in 16 bits */
+static void steepen(struct check_tensors *tensors)
+{
+    int64_t count = check_count(&tensors->tensor[OP(k)].info);
+
+    test_set_all(tensors, OP(g), -0.9);
+    for (int64_t i = 0; i < count; i++)
+        test_set(tensors, OP(k), i, 0x1p-8 * test_get(tensors, OP(k), i));
+}
+
+/* Scores of rows whose decays have no place in the 16 bits of split_scores.clh: they are made in floats. */
+static void test_steep(void **state)
+{
+    struct check_tensors tensors, expected;
+
+    (void)state;
+    run_changed("gla", steepen, &tensors, &expected);
+    test_compare_all(&tensors, &expected, check_bound(CLATTN_F16), "gla, steep decays and small keys");
+    check_free(&tensors);
+    check_free(&expected);
+}
+
 int main(int argc, char **argv)
 {
-    struct CMUnitTest tests[COUNT(rows) + 1];
+    struct CMUnitTest tests[COUNT(rows) + 3];
     size_t count = 0;
 
     for (size_t i = 0; i < COUNT(rows); i++)
         if (argc > 1 && strcmp(rows[i].engine, argv[1]) == 0)
             tests[count++] = (struct CMUnitTest){rows[i].rule, test_row, NULL, NULL, (void *)(uintptr_t)&rows[i]};
     if (count == 0) {
-        print_error("usage: test_matrix ENGINE\n");
+        print_error("usage: test_matrix ENGINE [PATTERN]\n");
         return 2;
     }
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_silent_query);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_forgets);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_steep);
+    if (argc > 2)
+        cmocka_set_test_filter(argv[2]);
     snprintf(engine, sizeof engine, "%s_emulated", argv[1]);
     return _cmocka_run_group_tests("matrix", tests, count, open_engine, close_engine);
 }
