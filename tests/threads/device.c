@@ -358,7 +358,8 @@ static int compile(struct program *program)
     snprintf(command, sizeof command,
              "'%s' -x cl -cl-std=CL1.2 -cl-no-stdinc -w -O1 -g1 -fno-vectorize -fno-slp-vectorize -ffp-contract=off "
              "-fsanitize=kernel-address -mllvm -asan-instrumentation-with-call-threshold=0 -mllvm -asan-stack=0 "
-             "-mllvm -asan-globals=0 -fPIC -shared -nostartfiles -I '%s' '%s' -o "
+             "-mllvm -asan-globals=0 -mllvm -asan-memory-access-callback-prefix=threads_ -fPIC -shared -nostartfiles "
+             "-I '%s' '%s' -o "
              "'%s' -lm >'%s' 2>&1",
              CLATTN_TEST_CLANG, CLATTN_TEST_THREADS, program->path, program->object, log);
     status = system(command);

@@ -293,7 +293,7 @@ void threads_matrices_put(void *row, const uint32_t *x)
     apart("stmatrix");
 }
 
-/* ---- What clang's -fsanitize=kernel-address calls at every access to memory -------------------------------------- */
+/* ---- What clang's -fsanitize=kernel-address calls at every access -------------------------------------- */
 
 /* An item's own stack holds what is private. */
 static void access(const void *at, size_t bytes, enum way way, const void *pc)
@@ -305,13 +305,13 @@ static void access(const void *at, size_t bytes, enum way way, const void *pc)
 }
 
 #define ACCESS(bytes)                                                                                                  \
-    void __asan_load##bytes##_noabort(const void *at);                                                                 \
-    void __asan_load##bytes##_noabort(const void *at)                                                                  \
+    void threads_load##bytes##_noabort(const void *at);                                                                \
+    void threads_load##bytes##_noabort(const void *at)                                                                 \
     {                                                                                                                  \
         access(at, bytes, WAY_READ, __builtin_return_address(0));                                                      \
     }                                                                                                                  \
-    void __asan_store##bytes##_noabort(const void *at);                                                                \
-    void __asan_store##bytes##_noabort(const void *at)                                                                 \
+    void threads_store##bytes##_noabort(const void *at);                                                               \
+    void threads_store##bytes##_noabort(const void *at)                                                                \
     {                                                                                                                  \
         access(at, bytes, WAY_WRITE, __builtin_return_address(0));                                                     \
     }
@@ -321,13 +321,13 @@ ACCESS(4)
 ACCESS(8)
 ACCESS(16)
 
-void __asan_loadN_noabort(const void *at, size_t bytes);
-void __asan_loadN_noabort(const void *at, size_t bytes)
+void threads_loadN_noabort(const void *at, size_t bytes);
+void threads_loadN_noabort(const void *at, size_t bytes)
 {
     access(at, bytes, WAY_READ, __builtin_return_address(0));
 }
-void __asan_storeN_noabort(const void *at, size_t bytes);
-void __asan_storeN_noabort(const void *at, size_t bytes)
+void threads_storeN_noabort(const void *at, size_t bytes);
+void threads_storeN_noabort(const void *at, size_t bytes)
 {
     access(at, bytes, WAY_WRITE, __builtin_return_address(0));
 }
