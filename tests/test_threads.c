@@ -55,10 +55,17 @@ static const struct row
     gated    = { ENGINE, "gdn2",             CLATTN_BF16, 16, &tail,   APART },
     sums     = { ENGINE, "mlstm",            CLATTN_BF16, 16, &tail,   "scan.block_v 32", "loaders 4" },
     lanes    = { "none", "gated_delta_rule", CLATTN_F32,  16, &tail,   LANES },
+    cdna     = { "amd_cdna_emulated",  "gated_delta_rule", CLATTN_BF16, 16, &tail,   "scan.block_v 32", "loaders 0" },
+    cdna_sum = { "amd_cdna_emulated",  "simple_gla",       CLATTN_F16,  16, &tail,   "scan.block_v 32", "loaders 0" },
+    rdna3    = { "amd_rdna3_emulated", "kda",              CLATTN_F16,  16, &odd,    "scan.block_v 32", "loaders 0" },
+    intel_8  = { "intel_8_emulated",   "gated_delta_rule", CLATTN_BF16, 16, &tail,   "scan.block_v 32", "key split 2" },
+    intel_16 = { "intel_16_emulated",  "simple_gla",       CLATTN_BF16, 16, &odd,    "scan.block_v 32", "key split 4" },
+    nvidia   = { "nvidia_emulated",    "gated_delta_rule", CLATTN_BF16, 16, &packed, "scan.block_v 32", "loaders 0" },
     mixes    = { "none", "rwkv6",            CLATTN_BF16, 16, &odd,    LANES };
 static const struct row *const rows[] = {&erases, &one, &alone, &split, &segments,
                                          &gathers, &scored, &channels, &low_rank,
-                                         &gated, &sums, &lanes, &mixes};
+                                         &gated, &sums, &cdna, &cdna_sum, &rdna3,
+                                         &intel_8, &intel_16, &nvidia, &lanes, &mixes};
 
 /* All of `from` in the kernels of a row is `to`: the report has `found`; where that is NULL the numbers are wrong. */
 #define NO_BARRIER(number) \
@@ -75,6 +82,7 @@ static const struct mistake {
     { "prepare: no barrier before the erase",  &erases, "    SYNC();\n    erase_solve", "    erase_solve", "race" },
     { "prepare: records that overlap",         &erases, "chunk.at.head) * MATRIX_RECORD",
                                                "chunk.at.head) * (MATRIX_RECORD - 4)", "of another group" },
+    { "AMD's prepare: the same",               &cdna,   "    SYNC();\n    record_frags", "    record_frags", "race" },
     { "scan: no barrier of the group",         &erases, NO_BARRIER(0), "race" },
     { "scan: no barrier of the computing",     &split,  NO_BARRIER(1), "nobody wrote" },
     { "scan: no barrier of the loading",       &one,    NO_BARRIER(2), "race" },

@@ -356,7 +356,8 @@ static int compile(struct program *program)
     fclose(file);
     snprintf(log, sizeof log, "%s.log", program->object);
     snprintf(command, sizeof command,
-             "'%s' -x cl -cl-std=CL1.2 -cl-no-stdinc -w -O1 -g1 -fno-vectorize -fno-slp-vectorize -ffp-contract=off "
+             "'%s' -x cl -cl-std=CL1.2 -cl-no-stdinc -w -O1 -g1 -fno-builtin -fno-vectorize -fno-slp-vectorize "
+             "-ffp-contract=off "
              "-fsanitize=kernel-address -mllvm -asan-instrumentation-with-call-threshold=0 -mllvm -asan-stack=0 "
              "-mllvm -asan-globals=0 -mllvm -asan-memory-access-callback-prefix=threads_ -fPIC -shared -nostartfiles "
              "-I '%s' '%s' -o "
