@@ -1,5 +1,5 @@
-/* Rows of the engines' table against each other and against the headers that they name: what a real engine's instructions
- * supply to the kernels, its emulations supply too. Without any device or compiler. */
+/* Rows of the engines' table against each other and against the headers that they name: what a real engine's
+ * instructions supply to the kernels, its emulations supply too. Without any device or compiler. */
 #include "harness.h"
 
 #include "base/embedded.h"
