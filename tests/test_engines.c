@@ -67,12 +67,19 @@ static void defined_on(const char *line, char name[64])
         snprintf(name, 64, "%.*s", (int)(bracket - length), line + length);
 }
 
-/* NULL after the last */
+/* NULL after the last. The body of a function, whose brace begins a line, is passed over. */
 static const char *next_line(const char *line)
 {
     const char *end = strchr(line, '\n');
+    int depth = 0;
 
-    return end != NULL ? end + 1 : NULL;
+    if (end == NULL || end[1] != '{')
+        return end != NULL ? end + 1 : NULL;
+    do {
+        end++;
+        depth += (*end == '{') - (*end == '}');
+    } while (depth > 0 && *end != '\0');
+    return next_line(end);
 }
 
 static int defines(const char *text, const char *name)
@@ -93,7 +100,7 @@ static int is_used(const char *name)
     static const char *const users[] = {"engine_", "matrix", "scan_matrix", "prepare_", "probe_", "reads_", "values_"};
     int used = 0;
 
-    for (size_t i = 0; i < embedded_count; i++)
+    for (size_t i = 0; i < FILE_COUNT; i++)
         for (size_t j = 0; j < COUNT(users); j++) {
             const char *text = (const char *)embedded_files[i].text;
             used |= strncmp(embedded_files[i].name, users[j], strlen(users[j])) == 0 && has_word(text, name);
@@ -112,14 +119,16 @@ static int is_signal(const char *name)
 /* Every word of one engine's instructions that is used is one of the other's, too. */
 static void check_supplied(const struct engine *one, const struct engine *other)
 {
-    char *has = header_text(one->instructions), *needs = header_text(other->instructions), name[64];
+    char *has = header_text(embedded_files[one->instructions].name),
+         *needs = header_text(embedded_files[other->instructions].name), name[64];
 
     for (const char *line = has; line != NULL; line = next_line(line)) {
         defined_on(line, name);
         if (name[0] == '\0' || defines(needs, name) || (is_signal(name) && !other->readers))
             continue;
         if (is_used(name))
-            fail_msg("%s has %s for %s, but not for %s", one->instructions, name, one->name, other->name);
+            fail_msg("%s has %s for %s, but not for %s", embedded_files[one->instructions].name, name, one->name,
+                     other->name);
     }
     free(has);
     free(needs);
@@ -128,7 +137,8 @@ static void check_supplied(const struct engine *one, const struct engine *other)
 /* A number that the engine's headers define is that of its row. */
 static void check_number(const struct engine *engine, const char *name, int value)
 {
-    char *instructions = header_text(engine->instructions), *words = header_text(engine->words), define[64];
+    char *instructions = header_text(embedded_files[engine->instructions].name),
+         *words = header_text(embedded_files[engine->words].name), define[64];
     const char *at;
     int number = -1;
 
@@ -147,7 +157,7 @@ static void test_twins(void **state)
     for (size_t i = 0; i < COUNT(pairs); i++) {
         const struct engine *real = engine_get(pairs[i].real), *twin = engine_get(pairs[i].twin);
         assert_true(real != NULL && twin != NULL);
-        if (strcmp(real->words, twin->words) != 0 || real->lanes != twin->lanes || real->rows != twin->rows ||
+        if (real->words != twin->words || real->lanes != twin->lanes || real->rows != twin->rows ||
             real->key_split != twin->key_split || real->span != twin->span || real->chunk != twin->chunk)
             fail_msg("the rows of %s and %s differ", real->name, twin->name);
         assert_true(real->vendor != 0 && twin->vendor == 0);

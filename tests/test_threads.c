@@ -78,11 +78,11 @@ static const struct mistake {
     const struct row *row;
     const char *from, *to, *found;
 } mistakes[] = {
-    { "prepare: no barrier before frags",      &erases, "    SYNC();\n    record_frags", "    record_frags", "race" },
-    { "prepare: no barrier before the erase",  &erases, "    SYNC();\n    erase_solve", "    erase_solve", "race" },
+    { "prepare: no barrier before frags",      &erases, "SYNC();\nrecord_frags", "    record_frags", "race" },
+    { "prepare: no barrier before the erase",  &erases, "SYNC();\nerase_solve", "    erase_solve", "race" },
     { "prepare: records that overlap",         &erases, "chunk.at.head) * MATRIX_RECORD",
                                                "chunk.at.head) * (MATRIX_RECORD - 4)", "of another group" },
-    { "AMD's prepare: the same",               &cdna,   "    SYNC();\n    record_frags", "    record_frags", "race" },
+    { "AMD's prepare: the same",               &cdna,   "SYNC();\nrecord_frags", "    record_frags", "race" },
     { "scan: no barrier of the group",         &erases, NO_BARRIER(0), "race" },
     { "scan: no barrier of the computing",     &split,  NO_BARRIER(1), "nobody wrote" },
     { "scan: no barrier of the loading",       &one,    NO_BARRIER(2), "race" },
@@ -92,15 +92,15 @@ static const struct mistake {
     { "scan: nor in the other turn",           &erases, NO_BARRIER(6), "nobody wrote" },
     { "scan: no barrier of a sub-group",       &erases, "engine_sync_own() threads_wait_own()",
                                                "engine_sync_own()", "race" },
-    { "scan: loading does not wait",           &erases, "engine_sync_all();\n                move_step",
+    { "scan: loading does not wait",           &erases, "engine_sync_all();\nmove_step",
                                                "move_step", "wait for ever" },
-    { "scan: computing does not wait",         &erases, "values_turn(row);\n        engine_sync_all();",
+    { "scan: computing does not wait",         &erases, "values_turn(row);\nengine_sync_all();",
                                                "values_turn(row);", "race" },
     { "scan: reading does not signal",         &erases, "engine_signal_all() threads_signal(0, GROUP)",
                                                "engine_signal_all()", "wait for ever" },
-    { "scan: output before values are loaded", &split,  "share_sync(); /*", "/*", "race" },
+    { "scan: output before values are loaded", &split,  "share_sync();\nread_output", "read_output", "race" },
     { "scan: A D left out",                    &erases, "erase_mix(mine[n], n);", "", NULL },
-    { "plain scan: no barrier before mixing",  &lanes,  "SYNC();\n        mix_values", "mix_values", "race" },
+    { "plain scan: no barrier before mixing",  &lanes,  "SYNC();\nmix_values", "mix_values", "race" },
 };
 /* clang-format on */
 
@@ -123,7 +123,7 @@ static void set_point(struct tuned *tuned, const char *point)
 /* The row's plan, on a device of its own */
 static clattn_status run(const struct row *row, struct check_tensors *tensors)
 {
-    struct tuned tuned = tuned_default(strcmp(row->engine, "none") == 0 ? &solver_chunk_scan : &solver_matrix_scan);
+    struct tuned tuned = tuned_default(space_find(strcmp(row->engine, "none") == 0 ? "chunk_scan" : "matrix_scan"));
     clattn_context_desc desc = {.log = test_log, .engine = row->engine};
     struct check_device device = {.context = NULL};
     char text[4096];
