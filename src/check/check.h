@@ -56,13 +56,12 @@ struct check_device {
     cl_device_id device;
     cl_command_queue queue; /* in order, profiling */
     clattn_plan_info plan;  /* of the last check_run, its tiles_by gone with the plan; zero when it had none */
-    int wrong;              /* the last run wrote what it must not, or did not write what it must */
 };
 clattn_status check_device_open(struct check_device *device, cl_device_id id, clattn_log_fn log, void *log_user);
 void check_device_close(struct check_device *device);
 
 /* Creates the plan, runs it once on device buffers whose outputs, workspace and guard bands are NaN, and reads the
- * outputs back into tensors. DEVICE_ERROR with a log line, and device->wrong, when an input or a guard band was touched, or an
+ * outputs back into tensors. DEVICE_ERROR with a log line when an input or a guard band was touched, or an
  * element of an output was not written. plan_text (may be NULL) receives clattn_plan_describe. */
 clattn_status check_run(struct check_tensors *tensors, struct check_device *device, char *plan_text, size_t text_size,
                         clattn_log_fn log, void *log_user);

@@ -92,9 +92,7 @@ clattn_status check_reference(struct check_tensors *expected, const struct check
 
 double check_bound(clattn_dtype dtype)
 {
-    static const double bounds[] = {[CLATTN_F32] = 1e-5, [CLATTN_F16] = 5e-3, [CLATTN_BF16] = 5e-3};
-
-    return bounds[dtype];
+    return number_bound(dtype);
 }
 
 /* Over elements whose reference is finite. */

@@ -134,7 +134,6 @@ static clattn_status check_untouched(const struct run *run, const struct region 
 
     if (at == end)
         return CLATTN_SUCCESS;
-    run->device->wrong = 1;
     return FAIL(&run->log, DEVICE_ERROR, "%s: byte %lld of %zu was overwritten, outside of what may be written",
                 region->name, (long long)at - (long long)region->front, region->bytes);
 }
@@ -152,7 +151,6 @@ static clattn_status check_written(const struct run *run, const struct region *r
     }
     if (missing == 0)
         return CLATTN_SUCCESS;
-    run->device->wrong = 1;
     return FAIL(&run->log, DEVICE_ERROR, "%s: %zu of %zu elements were not written, the first is %zu", region->name,
                 missing, region->bytes / region->element, first);
 }
@@ -256,7 +254,6 @@ clattn_status check_run_plan(struct check_tensors *tensors, struct check_device 
     struct run run = {.cl = opencl_get(), .device = device, .log = {log, log_user}};
     clattn_status status;
 
-    device->wrong = 0;
     status = run_plan(&run, tensors, plan);
     for (int id = 0; id < REGIONS; id++) {
         if (run.regions[id].buffer != NULL)

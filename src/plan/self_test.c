@@ -2,8 +2,8 @@
  * compiled programs, so that it is reached once. */
 #include "plan/plan.h"
 
-#include "check/check.h"
 #include "device/program.h"
+#include "plan/sample.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,54 +26,24 @@ static clattn_plan_desc small_desc(const struct clattn_plan *plan)
     return desc;
 }
 
-/* Wrong are numbers beyond the bound, and writes where there must be none or none where there must be one. A call of OpenCL
- * that fails says nothing of the kernels: the device may be out of memory, or reset. */
-static clattn_status run_and_compare(struct check_tensors *tensors, struct check_device *device, clattn_plan *plan,
-                                     int *verdict)
-{
-    const struct log *log = &plan->context->log;
-    struct check_tensors expected;
-    clattn_status status = check_run_plan(tensors, device, plan, log->fn, log->user);
-
-    if (device->wrong)
-        *verdict = -1;
-    TRY(status);
-    TRY(check_reference(&expected, tensors, log->fn, log->user));
-    *verdict = check_error(tensors, &expected, NULL) <= check_bound(tensors->desc.dtype) ? 1 : -1;
-    check_free(&expected);
-    return CLATTN_SUCCESS;
-}
-
-static clattn_status run_small(const struct clattn_plan *plan, struct check_device *device, int *verdict)
-{
-    clattn_plan_desc desc = small_desc(plan);
-    struct check_tensors tensors;
-    clattn_plan *small;
-    clattn_status status;
-
-    TRY(plan_create(&small, plan->context, &desc, NULL, plan));
-    status = check_make(&tensors, &desc, 1, CHECK_GATES_SLOW, NULL);
-    if (status == CLATTN_SUCCESS) {
-        status = run_and_compare(&tensors, device, small, verdict);
-        check_free(&tensors);
-    }
-    clattn_plan_destroy(small);
-    return status;
-}
-
-/* *verdict: 1 passed, -1 failed, 0 where the test could not be run. */
+/* *verdict: 1 passed, -1 failed, 0 where the test could not be run: an error of OpenCL says nothing of the kernels, for the
+ * device may be out of memory, or reset. */
 static clattn_status measure(const struct clattn_plan *plan, int *verdict)
 {
-    struct clattn_context *context = plan->context;
-    struct check_device device = {
-        .context = context, .cl = context->cl, .device = context->device.info.device, .queue = NULL};
-    cl_int code = CL_SUCCESS;
+    const struct clattn_context *context = plan->context;
+    const clattn_plan_desc desc = small_desc(plan);
+    cl_command_queue queue;
+    clattn_plan *small;
     clattn_status status;
+    cl_int code;
 
-    device.queue = context->device.cl->CreateCommandQueue(device.cl, device.device, 0, &code);
-    TRY_CL(&context->log, code);
-    status = run_small(plan, &device, verdict);
-    context->device.cl->ReleaseCommandQueue(device.queue);
+    TRY(plan_create(&small, plan->context, &desc, NULL, plan));
+    queue = context->device.cl->CreateCommandQueue(context->cl, context->device.info.device, 0, &code);
+    status =
+        queue != NULL ? sample_run(small, queue, verdict) : opencl_status(&context->log, "clCreateCommandQueue", code);
+    if (queue != NULL)
+        context->device.cl->ReleaseCommandQueue(queue);
+    clattn_plan_destroy(small);
     return status;
 }
 

@@ -81,3 +81,10 @@ void number_store(clattn_dtype dtype, void *array, int64_t index, double value)
     case CLATTN_BF16: ((uint16_t *)array)[index] = bf16_store(value); return;
     }
 }
+
+double number_bound(clattn_dtype dtype)
+{
+    static const double bounds[] = {[CLATTN_F32] = 1e-5, [CLATTN_F16] = 5e-3, [CLATTN_BF16] = 5e-3};
+
+    return bounds[dtype];
+}

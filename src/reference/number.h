@@ -8,4 +8,7 @@
 double number_load(clattn_dtype dtype, const void *array, int64_t index);
 void number_store(clattn_dtype dtype, void *array, int64_t index, double value);
 
+/* The largest relative error of forward outputs that is right, by storage type: the one table of bounds. */
+double number_bound(clattn_dtype dtype);
+
 #endif

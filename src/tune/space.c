@@ -73,6 +73,18 @@ struct tuned tuned_default(const struct space *space)
     return tuned;
 }
 
+int tuned_set(struct tuned *tuned, const char *name, int value)
+{
+    const struct parameter *parameters = tuned->space->parameters;
+
+    for (int i = 0; parameters[i].name != NULL; i++)
+        if (strcmp(parameters[i].name, name) == 0 && parameter_has(&parameters[i], value)) {
+            tuned->values[i] = value;
+            return 1;
+        }
+    return 0;
+}
+
 int tuned_is_default(const struct tuned *tuned)
 {
     for (int i = 0; i < MAX_PARAMETERS; i++)

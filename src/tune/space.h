@@ -34,6 +34,8 @@ struct tuned {
 
 /* All by rule of thumb. */
 struct tuned tuned_default(const struct space *space);
+/* Sets a parameter by name; 0 when the space has none of that name, or the value is none of its. */
+int tuned_set(struct tuned *tuned, const char *name, int value);
 int tuned_is_default(const struct tuned *tuned);
 /* The kernels that a solver has parameters for: bits 1 << KERNEL_…. */
 unsigned space_kernels(const struct space *space);

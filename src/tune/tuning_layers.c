@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "kernel/kernel.h"
+#include "tune/shipped.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,12 +138,49 @@ static void load_file(struct tuning_layers *layers, const struct device *device,
     free(json);
 }
 
+/* 0 where a parameter is none of the solver's, or has a value that it never takes. */
+static int take_parameters(struct tuned *tuned, const struct shipped_entry *shipped)
+{
+    for (size_t i = 0; shipped->parameters[i].name != 0; i++)
+        if (!tuned_set(tuned, shipped_names[shipped->parameters[i].name - 1], shipped->parameters[i].value))
+            return 0;
+    return 1;
+}
+
+int tuning_shipped(size_t index, struct tuning_entry *entry)
+{
+    const struct shipped_entry *shipped = &shipped_entries[index];
+    const struct shipped_device *device = &shipped_devices[shipped->device];
+
+    *entry = (struct tuning_entry){.key_dim = shipped->key_dim,
+                                   .value_dim = shipped->value_dim,
+                                   .heads = shipped->heads,
+                                   .from_rows = shipped->from_rows,
+                                   .seq_len = shipped->seq_len,
+                                   .time_ms = (double)shipped->time_ms,
+                                   .default_ms = (double)shipped->default_ms,
+                                   .error = (double)shipped->error};
+    snprintf(entry->device, sizeof entry->device, "%s", device->device);
+    snprintf(entry->vendor, sizeof entry->vendor, "%s", device->vendor);
+    snprintf(entry->driver, sizeof entry->driver, "%s", device->driver);
+    snprintf(entry->group, sizeof entry->group, "%s", shipped->group);
+    snprintf(entry->dtype, sizeof entry->dtype, "%s", shipped->dtype);
+    snprintf(entry->solver, sizeof entry->solver, "%s", shipped->solver);
+    snprintf(entry->kernel, sizeof entry->kernel, "%s", shipped->kernel);
+    snprintf(entry->tuner, sizeof entry->tuner, "%s", shipped->tuner);
+    snprintf(entry->date, sizeof entry->date, "%s", shipped->date);
+    entry->tuned = tuned_default(space_find(entry->solver));
+    return entry->tuned.space != NULL && take_parameters(&entry->tuned, shipped);
+}
+
 static void load_shipped(struct tuning_layers *layers, const struct device *device)
 {
-    char why[96];
-
-    tuning_table_parse(&layers->tables[LAYER_SHIPPED], (const char *)embedded_files[FILE_shipped].text,
-                       device->info.name, why, sizeof why);
+    for (size_t i = 0; i < shipped_entry_count; i++) {
+        struct tuning_entry entry;
+        if (strcmp(shipped_devices[shipped_entries[i].device].device, device->info.name) == 0 &&
+            tuning_shipped(i, &entry))
+            tuning_table_put(&layers->tables[LAYER_SHIPPED], &entry);
+    }
 }
 
 void tuning_layers_load(struct tuning_layers *layers, const struct device *device, const struct log *log)

@@ -15,6 +15,8 @@ struct tuning_layers {
 
 /* Reads the file and the compiled-in table. A file that is missing or damaged is an empty one; the log says so. */
 void tuning_layers_load(struct tuning_layers *layers, const struct device *device, const struct log *log);
+/* An entry of the table that is compiled in, of shipped_entry_count; 0 when its solver or parameters are unknown. */
+int tuning_shipped(size_t index, struct tuning_entry *entry);
 void tuning_layers_free(struct tuning_layers *layers);
 
 /* "the application", "the shipped table", a path */

@@ -1,0 +1,247 @@
+#include "plan/sample.h"
+
+#include "reference/number.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROOM = 256 }; /* bytes behind each buffer */
+
+/* One operand: as the device has it, and as the reference has it, in f32. Both have the same numbers. */
+struct twin {
+    clattn_operand_info info;
+    size_t bytes; /* of the device's */
+    int64_t count;
+    void *narrow; /* and its room */
+    void *wide;   /* NULL: the reference reads narrow */
+    cl_mem buffer;
+};
+
+struct sample {
+    clattn_plan *plan;
+    cl_command_queue queue;
+    struct twin twins[CLATTN_OPERAND_COUNT];
+    struct twin workspace;
+    uint32_t seed;
+};
+
+/* ---- Numbers ------------------------------------------------------------------------------------------------------ */
+
+static double uniform(struct sample *sample)
+{
+    sample->seed = sample->seed * 1664525u + 1013904223u;
+    return (double)(sample->seed >> 8) / (1 << 24);
+}
+
+/* Where an operand's numbers lie: from low, over so much. Rows of channels are small enough for any rule to stay stable; where
+ * there is a denominator they are positive, for it to be far from zero. */
+struct range {
+    double low, width;
+};
+
+static struct range range_of(const struct problem *problem, const struct operand_row *row)
+{
+    double channel = 1 / sqrt((double)problem->desc.key_dim);
+    int positive = problem_normalized(problem), gated = problem->rule->erase == ERASE_GATED;
+
+    if (row->id == problem->rule->gate || row->id == CLATTN_OPERAND_gv)
+        return (struct range){-0.02, 0.02};
+    switch ((int)row->id) {
+    case CLATTN_OPERAND_beta:
+    case CLATTN_OPERAND_w: return (struct range){0, 1};
+    case CLATTN_OPERAND_b: return gated ? (struct range){0, 1} : (struct range){-channel, 2 * channel};
+    case CLATTN_OPERAND_initial_normalizer: return (struct range){0.5, 0.5};
+    case CLATTN_OPERAND_i:
+    case CLATTN_OPERAND_u:
+    case CLATTN_OPERAND_initial_stabilizer: return (struct range){-0.5, 1};
+    case CLATTN_OPERAND_v:
+    case CLATTN_OPERAND_initial_state: return (struct range){-1, 2};
+    }
+    return positive ? (struct range){0, channel} : (struct range){-channel, 2 * channel};
+}
+
+static void draw(struct sample *sample, const struct operand_row *row, struct twin *twin)
+{
+    struct range range = range_of(&sample->plan->problem, row);
+
+    for (int64_t i = 0; i < twin->count; i++) {
+        number_store(twin->info.dtype, twin->narrow, i, range.low + range.width * uniform(sample));
+        ((float *)twin->wide)[i] = (float)number_load(twin->info.dtype, twin->narrow, i);
+    }
+}
+
+/* Sequences alike, cut anywhere but at a chunk's end. */
+static void draw_cuts(const struct problem *problem, struct twin *twin)
+{
+    int is_long = (problem->desc.flags & CLATTN_CU_SEQLENS_INT64) != 0;
+
+    for (int64_t n = 0; n < twin->count; n++) {
+        int64_t at = problem->desc.seq_len * n / (twin->count - 1);
+        if (is_long)
+            ((int64_t *)twin->narrow)[n] = at;
+        else
+            ((int32_t *)twin->narrow)[n] = (int32_t)at;
+    }
+}
+
+/* ---- Memory ------------------------------------------------------------------------------------------------------- */
+
+static clattn_status fill_buffer(const struct sample *sample, struct twin *twin)
+{
+    const clattn_context *context = sample->plan->context;
+    cl_int error;
+
+    memset((char *)twin->narrow + twin->bytes, 0xff, ROOM);
+    twin->buffer = context->device.cl->CreateBuffer(context->cl, CL_MEM_READ_WRITE, twin->bytes + ROOM, NULL, &error);
+    TRY_CL(&context->log, error);
+    TRY_CL(&context->log, context->device.cl->EnqueueWriteBuffer(sample->queue, twin->buffer, CL_TRUE, 0,
+                                                                 twin->bytes + ROOM, twin->narrow, 0, NULL, NULL));
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status allocate(struct twin *twin, int is_index)
+{
+    twin->narrow = malloc(twin->bytes + ROOM);
+    twin->wide = is_index ? NULL : malloc((size_t)twin->count * sizeof(float));
+    if (twin->narrow == NULL || (twin->wide == NULL && !is_index))
+        return CLATTN_OUT_OF_MEMORY;
+    memset(twin->narrow, 0xff, twin->bytes);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status make_twin(struct sample *sample, const struct operand_row *row)
+{
+    const struct problem *problem = &sample->plan->problem;
+    const struct extent most = problem_most(problem);
+    struct twin *twin = &sample->twins[row->id];
+    int is_index = row->storage == STORE_INDEX;
+    size_t element = problem->desc.flags & CLATTN_CU_SEQLENS_INT64 ? 8 : 4;
+
+    problem_operand_info(problem, &most, row, &twin->info);
+    twin->count = 1;
+    for (int i = 0; i < twin->info.rank; i++)
+        twin->count *= twin->info.dims[i];
+    twin->bytes = (size_t)twin->count * (is_index ? element : dtype_size(twin->info.dtype));
+    TRY(allocate(twin, is_index));
+    if (is_index)
+        draw_cuts(problem, twin);
+    else if (!twin->info.output)
+        draw(sample, row, twin);
+    return fill_buffer(sample, twin);
+}
+
+static clattn_status make(struct sample *sample)
+{
+    const struct problem *problem = &sample->plan->problem;
+
+    for (int i = 0; i < problem->operand_count; i++)
+        TRY(make_twin(sample, &problem->operands[i]));
+    TRY(clattn_plan_workspace_size(sample->plan, &sample->workspace.bytes));
+    if (sample->workspace.bytes == 0)
+        return CLATTN_SUCCESS;
+    TRY(allocate(&sample->workspace, 1));
+    return fill_buffer(sample, &sample->workspace);
+}
+
+static void drop_twin(const struct sample *sample, struct twin *twin)
+{
+    if (twin->buffer != NULL)
+        sample->plan->context->device.cl->ReleaseMemObject(twin->buffer);
+    free(twin->narrow);
+    free(twin->wide);
+}
+
+/* ---- Runs --------------------------------------------------------------------------------------------------------- */
+
+static clattn_operand *operand_at(clattn_operands *operands, int id)
+{
+    return (clattn_operand *)(void *)((char *)operands +
+                                      ((const char *)operand_get(operands, (clattn_operand_id)id) - (char *)operands));
+}
+
+static clattn_status run_device(const struct sample *sample)
+{
+    const clattn_context *context = sample->plan->context;
+    clattn_operands operands = {.seq_len = CLATTN_WHOLE, .workspace = {.buffer = sample->workspace.buffer}};
+
+    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+        operand_at(&operands, id)->buffer = sample->twins[id].buffer;
+    TRY(clattn_enqueue(sample->plan, sample->queue, &operands, 0, NULL, NULL));
+    TRY_CL(&context->log, context->device.cl->Finish(sample->queue));
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status run_reference(const struct sample *sample)
+{
+    const struct log *log = &sample->plan->context->log;
+    clattn_operands operands = {.seq_len = CLATTN_WHOLE};
+    clattn_plan_desc desc = sample->plan->problem.desc;
+
+    desc.dtype = desc.gate_dtype = CLATTN_F32;
+    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+        operand_at(&operands, id)->host =
+            sample->twins[id].wide != NULL ? sample->twins[id].wide : sample->twins[id].narrow;
+    return clattn_reference(&desc, &operands, log->fn, log->user);
+}
+
+/* rel = RMS(x - ref) / (RMS(ref) + 1e-8) within the bound; what is no number is not. */
+static int is_close(const struct twin *twin, clattn_dtype dtype)
+{
+    double difference = 0, size = 0;
+
+    for (int64_t i = 0; i < twin->count; i++) {
+        double expected = ((const float *)twin->wide)[i];
+        difference += pow(number_load(twin->info.dtype, twin->narrow, i) - expected, 2);
+        size += expected * expected;
+    }
+    return sqrt(difference / (double)twin->count) <= number_bound(dtype) * (sqrt(size / (double)twin->count) + 1e-8);
+}
+
+static int is_untouched(const struct twin *twin)
+{
+    const unsigned char *room = (const unsigned char *)twin->narrow + twin->bytes;
+    int same = 1;
+
+    for (int i = 0; i < ROOM; i++)
+        same &= room[i] == 0xff;
+    return same;
+}
+
+static clattn_status judge_twin(const struct sample *sample, struct twin *twin, int *verdict)
+{
+    const clattn_context *context = sample->plan->context;
+
+    if (twin->buffer == NULL)
+        return CLATTN_SUCCESS;
+    TRY_CL(&context->log, context->device.cl->EnqueueReadBuffer(sample->queue, twin->buffer, CL_TRUE, 0,
+                                                                twin->bytes + ROOM, twin->narrow, 0, NULL, NULL));
+    if (!is_untouched(twin) || (twin->info.output && !is_close(twin, sample->plan->problem.desc.dtype)))
+        *verdict = -1;
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status run_and_judge(struct sample *sample, int *verdict)
+{
+    int found = 1;
+
+    TRY(make(sample));
+    TRY(run_device(sample));
+    TRY(run_reference(sample));
+    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+        TRY(judge_twin(sample, &sample->twins[id], &found));
+    TRY(judge_twin(sample, &sample->workspace, &found));
+    *verdict = found;
+    return CLATTN_SUCCESS;
+}
+
+clattn_status sample_run(clattn_plan *plan, cl_command_queue queue, int *verdict)
+{
+    struct sample sample = {.plan = plan, .queue = queue, .seed = 1};
+    clattn_status status = run_and_judge(&sample, verdict);
+
+    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+        drop_twin(&sample, &sample.twins[id]);
+    drop_twin(&sample, &sample.workspace);
+    return status;
+}
