@@ -75,6 +75,11 @@ if(TARGET clattn_cli)
                         -DREADME=${PROJECT_SOURCE_DIR}/README.md -P ${PROJECT_SOURCE_DIR}/cmake/check_readme.cmake)
 endif()
 
+# ---- The order of the folders --------------------------------------------------------------------------------------
+
+clattn_project_test(layers unit ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR}
+                    -P ${PROJECT_SOURCE_DIR}/cmake/check_layers.cmake)
+
 # ---- The sources' format ------------------------------------------------------------------------------------------
 
 find_program(CLATTN_CLANG_FORMAT clang-format-14)

@@ -4,7 +4,7 @@
 #endif
 #include "base/system.h"
 
-#include "text.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* The reference over a check's inputs, the bounds, and the error of a tensor and of its rows. */
-#include "check.h"
+#include "check/check.h"
 
 #include "reference/number.h"
 

@@ -3,7 +3,7 @@
  *     | front: 0xff | the tensor; outputs and workspace: 0xff | back: 0xff |
  *
  * The front band is no multiple of a vector's size, as a caller's offset need not be. */
-#include "check.h"
+#include "check/check.h"
 
 #include "plan/plan.h"
 
