@@ -246,8 +246,8 @@ static void tame_low_rank(const struct check_tensors *tensors, const struct sour
 }
 
 static void (*const tames[])(const struct check_tensors *tensors, const struct source *source) = {
-    [ERASE_NONE] = tame_none,       [ERASE_KEY] = tame_key,           [ERASE_GATED] = tame_key,
-    [ERASE_OPERAND] = tame_operand, [ERASE_LOW_RANK] = tame_low_rank,
+#define ERASE(value, name, p, e, draw, ...) tame_##draw,
+#include "op/words.def"
 };
 
 static void fill_cu_seqlens(const struct check_tensor *tensor, const clattn_plan_desc *desc, const int64_t *given)

@@ -158,12 +158,10 @@ void peak_measure(struct target *target, struct peak *peak)
  * whose direction is not the write's. */
 double flops_of(const clattn_plan_desc *desc)
 {
-    static const int passes[] = {
-        [ERASE_NONE] = 1, [ERASE_KEY] = 2, [ERASE_OPERAND] = 2, [ERASE_GATED] = 2, [ERASE_LOW_RANK] = 3};
     double heads = (double)desc->batch * (double)desc->seq_len * (double)desc->heads;
 
     return heads * 2 * (double)desc->key_dim * (double)desc->value_dim *
-           (passes[rule_get(desc->rule)->erase] * desc->steps + 1);
+           (erase_work(rule_get(desc->rule)->erase) * desc->steps + 1);
 }
 
 double bytes_of(const clattn_plan_desc *desc)

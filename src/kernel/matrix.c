@@ -1,6 +1,10 @@
 #include "kernel/matrix.h"
 
-/* What a rule's erase adds to the kernels. */
+/* What a rule's words add to the kernels. */
+#define MATRIX(header, ...)                                                                                            \
+    {                                                                                                                  \
+        FILE_##header, __VA_ARGS__                                                                                     \
+    }
 static const struct {
     enum embedded_file header;
     int streams;          /* of rows */
@@ -9,18 +13,31 @@ static const struct {
     int norms;            /* those of them that may be normalised */
     int matrices, floats; /* chunk x chunk: in a record, and as floats in prepare */
     int most_chunk;
-    int readers; /* whether sub-groups of their own may make the output: 2 where they usually do */
+    int readers;       /* whether sub-groups of their own may make the output: 2 where they usually do */
+    int made;          /* whether prepare makes its rows whatever the decay */
+    int norms_in_rows; /* whether a norm of k is no factor of each of its rows */
 } erases[] = {
-    [ERASE_NONE] = {FILE_matrix_erase_none, 2, 0, 2, 2, 1, 0, 32, 0},
-    [ERASE_KEY] = {FILE_matrix_erase_key, 2, 1, 2, 2, 2, 2, 32, 2},
-    [ERASE_OPERAND] = {FILE_matrix_erase_operand, 3, 0, 3, 3, 2, 2, 16, 2},
-    [ERASE_GATED] = {FILE_matrix_erase_gated, 3, 0, 3, 2, 2, 2, 16, 2},
-    [ERASE_LOW_RANK] = {FILE_matrix_erase_low_rank, 4, 0, 4, 2, 4, 3, 16, 1},
+#define ERASE(value, name, p, e, draw, work, plain, matrix) matrix,
+#include "op/words.def"
 };
-
-static const enum embedded_file decay_headers[] = {[DECAY_NONE] = FILE_matrix_decay_none,
-                                                   [DECAY_SCALAR] = FILE_matrix_decay_scalar,
-                                                   [DECAY_CHANNEL] = FILE_matrix_decay_channel};
+static const enum embedded_file decay_headers[] = {
+#define DECAY(value, name, dims, plain, matrix) FILE_##matrix,
+#include "op/words.def"
+};
+static const struct {
+    enum embedded_file strength, values;
+    int made;
+} writes[] = {
+#define WRITE(value, row, role, strength, plain, matrix, made) {FILE_##strength, FILE_##matrix, made},
+#include "op/words.def"
+};
+static const struct {
+    enum embedded_file header;
+    int before;
+} reads[] = {
+#define READ(value, row, plain, matrix, before, stable) {FILE_##matrix, before},
+#include "op/words.def"
+};
 
 enum {
     TILE = MATRIX_TILE,
@@ -42,9 +59,8 @@ static int is_made(const struct variant *variant, const struct matrix_shape *s)
     const clattn_plan_desc *desc = &variant->problem->desc;
     enum erase erase = variant->problem->rule->erase;
 
-    return s->decayed || erase == ERASE_GATED || desc->feature_map != 0 || desc->steps > 1 ||
-           desc->key_dim != s->width ||
-           (erase == ERASE_LOW_RANK && desc->flags & CLATTN_QK_L2NORM); /* a norm of k is no factor of e */
+    return s->decayed || erases[erase].made || desc->feature_map != 0 || desc->steps > 1 || desc->key_dim != s->width ||
+           (erases[erase].norms_in_rows && desc->flags & CLATTN_QK_L2NORM);
 }
 
 static int depth(const struct tiles *t, const struct matrix_shape *s)
@@ -61,7 +77,7 @@ struct matrix_shape matrix_shape(const struct variant *variant)
     const struct tiles *t = &variant->tiles;
     struct matrix_shape s = {.erasing = rule->erase != ERASE_NONE,
                              .decayed = problem_decay(variant->problem) == DECAY_CHANNEL,
-                             .bonus = rule->read == READ_BONUS,
+                             .bonus = reads[rule->read].before,
                              .may_read = erases[rule->erase].readers,
                              .tiles = erases[rule->erase].tiles,
                              .norms = erases[rule->erase].norms,
@@ -88,9 +104,7 @@ struct matrix_shape matrix_shape(const struct variant *variant)
 
 static enum embedded_file values_header(const struct variant *variant)
 {
-    if (variant->normalizer)
-        return FILE_values_ones;
-    return variant->problem->rule->write == WRITE_GATED ? FILE_values_gated : FILE_values_plain;
+    return variant->normalizer ? FILE_values_ones : writes[variant->problem->rule->write].values;
 }
 
 static enum embedded_file reads_header(const struct variant *variant, const struct matrix_shape *s)
@@ -139,9 +153,8 @@ static void shared_headers(const struct variant *variant, const struct matrix_sh
     const struct rule *rule = variant->problem->rule;
 
     engine_headers(variant, layout);
-    layout_header(layout, s->bonus ? FILE_matrix_read_bonus : FILE_matrix_read_after);
-    layout_header(layout,
-                  rule->write == WRITE_BETA || rule->write == WRITE_EXP ? FILE_strength_operand : FILE_strength_none);
+    layout_header(layout, reads[rule->read].header);
+    layout_header(layout, writes[rule->write].strength);
     layout_header(layout, values_header(variant));
     layout_header(layout, erases[rule->erase].header);
     layout_header(layout, decay_headers[problem_decay(variant->problem)]);
@@ -169,7 +182,7 @@ static void chunk_sizes(const struct variant *variant, const struct matrix_shape
     int tiles = t->chunk / TILE, value_width = round_up(variant_values(variant), 8);
     int stage_factors = s->row_factors * t->chunk + s->decay_factors;
     int factors = stage_factors + (s->scored ? 4 * t->chunk : 0);
-    int made_values = variant->problem->rule->write == WRITE_GATED && !variant->normalizer ? value_width : 0;
+    int made_values = writes[variant->problem->rule->write].made && !variant->normalizer ? value_width : 0;
     int64_t made_rows = (int64_t)t->chunk * (s->streams * s->width + made_values);
 
     layout->record = s->matrices * tiles * tiles * FRAG + factors;

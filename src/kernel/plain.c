@@ -26,30 +26,40 @@ static int power_below(int64_t x)
 /* ---- Layout ------------------------------------------------------------------------------------------------------- */
 
 static const enum embedded_file decay_headers[] = {
-    [DECAY_NONE] = FILE_decay_none, [DECAY_SCALAR] = FILE_decay_scalar, [DECAY_CHANNEL] = FILE_decay_channel};
+#define DECAY(value, name, dims, plain, matrix) FILE_##plain,
+#include "op/words.def"
+};
 
 /* What an erase adds: rows beside q and k, of which some have norms of their own, and matrices that prepare solves, of which some
  * are left in the record. */
+#define PLAIN(header, ...)                                                                                             \
+    {                                                                                                                  \
+        FILE_##header, __VA_ARGS__                                                                                     \
+    }
 static const struct {
     enum embedded_file header;
     int streams, norms, solved, recorded;
-} erases[] = {[ERASE_NONE] = {FILE_erase_none, 0, 0, 0, 0},
-              [ERASE_KEY] = {FILE_erase_key, 1, 0, 2, 1},
-              [ERASE_OPERAND] = {FILE_erase_operand, 1, 1, 2, 1},
-              [ERASE_GATED] = {FILE_erase_gated, 1, 0, 2, 1},
-              [ERASE_LOW_RANK] = {FILE_erase_low_rank, 2, 0, 4, 3}};
-static const enum embedded_file strength_headers[] = {[WRITE_VALUE] = FILE_strength_none,
-                                                      [WRITE_BETA] = FILE_strength_operand,
-                                                      [WRITE_GATED] = FILE_strength_none,
-                                                      [WRITE_EXP] = FILE_strength_operand};
-static const enum embedded_file read_headers[] = {
-    [READ_AFTER] = FILE_read_after, [READ_BONUS] = FILE_read_bonus, [READ_STABILIZED] = FILE_read_after};
+} erases[] = {
+#define ERASE(value, name, p, e, draw, work, plain, matrix) plain,
+#include "op/words.def"
+};
+static const struct {
+    enum embedded_file strength, values;
+} writes[] = {
+#define WRITE(value, row, role, strength, plain, matrix, made) {FILE_##strength, FILE_##plain},
+#include "op/words.def"
+};
+static const struct {
+    enum embedded_file header;
+    int before;
+} reads[] = {
+#define READ(value, row, plain, matrix, before, stable) {FILE_##plain, before},
+#include "op/words.def"
+};
 
 static enum embedded_file value_header(const struct variant *variant)
 {
-    if (variant->normalizer)
-        return FILE_value_ones;
-    return variant->problem->rule->write == WRITE_GATED ? FILE_value_gated : FILE_value_plain;
+    return variant->normalizer ? FILE_value_ones : writes[variant->problem->rule->write].values;
 }
 
 static enum embedded_file output_header(const struct variant *variant)
@@ -65,8 +75,8 @@ static void add_headers(const struct variant *variant, struct layout *layout)
 
     layout_header(layout, decay_headers[problem_decay(variant->problem)]);
     layout_header(layout, erases[rule->erase].header);
-    layout_header(layout, strength_headers[rule->write]);
-    layout_header(layout, read_headers[rule->read]);
+    layout_header(layout, writes[rule->write].strength);
+    layout_header(layout, reads[rule->read].header);
     layout_header(layout, value_header(variant));
     layout_header(layout, variant->problem->desc.flags & CLATTN_VALUE_GATE ? FILE_mix_gated : FILE_mix_plain);
     layout_header(layout, output_header(variant));
@@ -162,7 +172,7 @@ static void recurrent_locals(const struct variant *variant, const struct sizes *
     decay_locals(variant, s, layout);
     some_locals(layout, erase_rows, erases[variant->problem->rule->erase].streams, s->pitch);
     some_locals(layout, erase_squares, erases[variant->problem->rule->erase].norms, 1 + norms * s->token_parts);
-    if (variant->problem->rule->read == READ_BONUS)
+    if (reads[variant->problem->rule->read].before)
         layout_local(layout, "LOCAL_BONUS_PARTS", s->token_parts, FLOAT);
 }
 

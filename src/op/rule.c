@@ -83,27 +83,60 @@ static const struct rule rules[CLATTN_RULE_COUNT] = {
         "S = e^g S; S += beta k (v - S^T p)^T; o = S^T q", "Tumma et al. 2026, Preconditioned DeltaNet, arXiv:2604.21100" },
 };
 
-/* What each column's value reads, beside q, k, v. */
-#define NONE { NO_OPERAND, NULL, STORE_DATA }
+/* What each word reads, beside q, k, v. */
+#define ROW(...) { __VA_ARGS__ }
+#define NONE_ROW ROW(NO_OPERAND, NULL, STORE_DATA)
 static const struct operand_row erase_rows[][2] = {
-    [ERASE_NONE]     = { NONE,                           NONE },
-    [ERASE_KEY]      = { NONE,                           NONE },
-    [ERASE_OPERAND]  = { { OP(p), "BTQK", STORE_DATA },  NONE },
-    [ERASE_GATED]    = { { OP(b), "BTHK", STORE_GATE },  NONE },
-    [ERASE_LOW_RANK] = { { OP(a), "BTHK", STORE_DATA },  { OP(b), "BTHK", STORE_DATA } },
+#define ERASE(value, name, p, e, ...) { p, e },
+#include "op/words.def"
 };
 static const struct operand_row write_rows[] = {
-    [WRITE_VALUE] = NONE,
-    [WRITE_BETA]  = { OP(beta), "BSH",  STORE_GATE },
-    [WRITE_GATED] = { OP(w),    "BTHV", STORE_GATE },
-    [WRITE_EXP]   = { OP(i),    "BTH",  STORE_GATE },
+#define WRITE(value, row, ...) row,
+#include "op/words.def"
 };
 static const struct operand_row read_rows[] = {
-    [READ_AFTER]      = NONE,
-    [READ_BONUS]      = { OP(u), "HK", STORE_GATE },
-    [READ_STABILIZED] = NONE,
+#define READ(value, row, ...) row,
+#include "op/words.def"
+};
+static const struct {
+    const char *name;
+    int work;
+} erase_words[] = {
+#define ERASE(value, name, p, e, draw, work, ...) { name, work },
+#include "op/words.def"
+};
+static const struct {
+    const char *name, *gate_dims;
+} decay_words[] = {
+#define DECAY(value, name, dims, ...) { name, dims },
+#include "op/words.def"
 };
 /* clang-format on */
+
+const struct operand_row *erase_operands(enum erase erase)
+{
+    return erase_rows[erase];
+}
+
+const struct operand_row *write_operand(enum write write)
+{
+    return &write_rows[write];
+}
+
+const char *decay_name(enum decay decay)
+{
+    return decay_words[decay].name;
+}
+
+const char *erase_name(enum erase erase)
+{
+    return erase_words[erase].name;
+}
+
+int erase_work(enum erase erase)
+{
+    return erase_words[erase].work;
+}
 
 const struct rule *rule_get(clattn_rule rule)
 {
@@ -145,7 +178,7 @@ static const char *gate_dims(const clattn_plan_desc *desc, enum decay decay)
 {
     if (desc->flags & CLATTN_GATE_PER_HEAD)
         return "H";
-    return decay == DECAY_CHANNEL ? "BTHK" : "BTH";
+    return decay_words[decay].gate_dims;
 }
 
 int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[CLATTN_OPERAND_COUNT])

@@ -6,18 +6,14 @@
 
 /* D in S <- D S */
 enum decay {
-    DECAY_NONE,
-    DECAY_SCALAR, /* e^g */
-    DECAY_CHANNEL /* diag(e^g) */
+#define DECAY(value, ...) DECAY_##value,
+#include "op/words.def"
 };
 
 /* e and p in S <- S - e (p^T S) */
 enum erase {
-    ERASE_NONE,
-    ERASE_KEY,     /* e = beta k, p = k */
-    ERASE_OPERAND, /* e = beta k, p = operand p */
-    ERASE_GATED,   /* e = k, p = b o k */
-    ERASE_LOW_RANK /* -e = b, p = a */
+#define ERASE(value, ...) ERASE_##value,
+#include "op/words.def"
 };
 
 /* The S of p^T S: decayed, or as it was before the decay */
@@ -25,17 +21,14 @@ enum order { DECAY_FIRST, ERASE_FIRST };
 
 /* x in S <- S + k x^T */
 enum write {
-    WRITE_VALUE, /* v */
-    WRITE_BETA,  /* beta v */
-    WRITE_GATED, /* w o v */
-    WRITE_EXP    /* e^i v, stabilised */
+#define WRITE(value, ...) WRITE_##value,
+#include "op/words.def"
 };
 
 /* o */
 enum read {
-    READ_AFTER,     /* S^T q */
-    READ_BONUS,     /* (S_before + (u o k) v^T)^T q */
-    READ_STABILIZED /* S^T q / (max(|n^T q|, e^-m) + eps) */
+#define READ(value, ...) READ_##value,
+#include "op/words.def"
 };
 
 #define NO_OPERAND CLATTN_OPERAND_COUNT
@@ -69,6 +62,15 @@ struct operand_row {
     const char *dims;
     enum storage storage;
 };
+
+/* What kernels have as p and e: NO_OPERAND where the erase has none. */
+const struct operand_row *erase_operands(enum erase erase);
+const struct operand_row *write_operand(enum write write);
+/* "scalar", "key": the words' names. */
+const char *decay_name(enum decay decay);
+const char *erase_name(enum erase erase);
+/* Products of a row with the state, the write's among them. */
+int erase_work(enum erase erase);
 
 /* Fills rows with every operand that desc (completed) uses, inputs and outputs; returns their number. */
 int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[CLATTN_OPERAND_COUNT]);

@@ -37,22 +37,18 @@ static const struct {
     {ROLE_v, CLATTN_OPERAND_v},
     {ROLE_o, CLATTN_OPERAND_o},
     {ROLE_gv, CLATTN_OPERAND_gv},
-    {ROLE_beta, CLATTN_OPERAND_beta},
     {ROLE_u, CLATTN_OPERAND_u},
     {ROLE_f, CLATTN_OPERAND_f},
-    {ROLE_i, CLATTN_OPERAND_i},
     {ROLE_cu, CLATTN_OPERAND_cu_seqlens},
     {ROLE_initial, CLATTN_OPERAND_initial_state},
     {ROLE_final, CLATTN_OPERAND_final_state},
 };
 
-static const struct {
-    clattn_operand_id p, e;
-} erase_roles[] = {[ERASE_NONE] = {NO_OPERAND, NO_OPERAND},
-                   [ERASE_KEY] = {NO_OPERAND, NO_OPERAND},
-                   [ERASE_OPERAND] = {CLATTN_OPERAND_p, NO_OPERAND},
-                   [ERASE_GATED] = {CLATTN_OPERAND_b, NO_OPERAND},
-                   [ERASE_LOW_RANK] = {CLATTN_OPERAND_a, CLATTN_OPERAND_b}};
+/* The role of what a write reads. */
+static const enum role write_roles[] = {
+#define WRITE(value, row, role, ...) role,
+#include "op/words.def"
+};
 
 static struct source temporary(enum temporary_id id)
 {
@@ -110,10 +106,10 @@ static void bind_roles(const struct variant *variant, struct source *sources)
     for (size_t i = 0; i < sizeof plain_roles / sizeof *plain_roles; i++)
         bind_operand(problem, &sources[plain_roles[i].role], plain_roles[i].operand);
     bind_operand(problem, &sources[ROLE_g], rule->gate);
-    bind_operand(problem, &sources[ROLE_p], erase_roles[rule->erase].p);
-    bind_operand(problem, &sources[ROLE_e], erase_roles[rule->erase].e);
-    if (rule->write == WRITE_GATED)
-        bind_operand(problem, &sources[ROLE_w], CLATTN_OPERAND_w);
+    bind_operand(problem, &sources[ROLE_p], erase_operands(rule->erase)[0].id);
+    bind_operand(problem, &sources[ROLE_e], erase_operands(rule->erase)[1].id);
+    if (write_roles[rule->write] != ROLE_COUNT)
+        bind_operand(problem, &sources[write_roles[rule->write]], write_operand(rule->write)->id);
     bind_states(variant, sources);
     bind_made(variant, sources);
 }

@@ -221,6 +221,25 @@ static void read_bonus(struct head *head, int64_t token)
         head->o[c] += bonus * head->x[c];
 }
 
+/* What is read before the token's writes, and after them. */
+static void read_before(struct head *head, int64_t token)
+{
+    switch (head->task->problem->rule->read) {
+    case READ_AFTER:
+    case READ_STABILIZED: return;
+    case READ_BONUS: read_bonus(head, token); return;
+    }
+}
+
+static void read_after(struct head *head)
+{
+    switch (head->task->problem->rule->read) {
+    case READ_BONUS: return;
+    case READ_AFTER:
+    case READ_STABILIZED: read_state(head, head->q, head->o); return;
+    }
+}
+
 /* What o is divided by. */
 static double denominator(const struct head *head)
 {
@@ -247,12 +266,10 @@ static void run_token(struct head *head, int64_t token)
     for (int64_t n = 0; n < head->K; n++)
         head->q[n] *= problem->desc.scale;
     load_decay(head, token);
-    if (problem->rule->read == READ_BONUS)
-        read_bonus(head, token);
+    read_before(head, token);
     for (int64_t step = 0; step < steps; step++)
         update(head, token * steps + step, head->first * steps, step == 0);
-    if (problem->rule->read != READ_BONUS)
-        read_state(head, head->q, head->o);
+    read_after(head);
     divisor = denominator(head);
     for (int64_t c = 0; c < head->V; c++)
         number_store(o->dtype, o->data, at + c, head->o[c] / divisor);

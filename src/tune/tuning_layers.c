@@ -10,17 +10,9 @@
 
 /* ---- Keys --------------------------------------------------------------------------------------------------------- */
 
-static const char *const decay_words[] = {
-    [DECAY_NONE] = "none", [DECAY_SCALAR] = "scalar", [DECAY_CHANNEL] = "channel"};
-static const char *const erase_words[] = {[ERASE_NONE] = "none",
-                                          [ERASE_KEY] = "key",
-                                          [ERASE_OPERAND] = "operand",
-                                          [ERASE_GATED] = "gated",
-                                          [ERASE_LOW_RANK] = "low_rank"};
-
 const char *tuning_group(const struct problem *problem, char name[32])
 {
-    snprintf(name, 32, "%s+%s", decay_words[problem_decay(problem)], erase_words[problem->rule->erase]);
+    snprintf(name, 32, "%s+%s", decay_name(problem_decay(problem)), erase_name(problem->rule->erase));
     return name;
 }
 
