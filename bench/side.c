@@ -128,7 +128,7 @@ const char *side_problem_plan(const struct side_problem *problem)
 
 void *side_operand(struct side_problem *problem, const char *name, int64_t *bytes)
 {
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+    for (int id = 1; id < OPERAND_COUNT; id++) {
         struct check_tensor *tensor = &problem->tensors.tensor[id];
         if (tensor->data == NULL || strcmp(tensor->info.name, name) != 0)
             continue;
@@ -148,7 +148,7 @@ int side_read(struct side_problem *problem, int64_t set, const char *name)
 {
     struct check_tensors wanted = problem->tensors;
 
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+    for (int id = 1; id < OPERAND_COUNT; id++)
         if (name != NULL && wanted.tensor[id].data != NULL && strcmp(wanted.tensor[id].info.name, name) != 0)
             wanted.tensor[id].data = NULL;
     return (int)buffers_read(&problem->buffers, (size_t)set, &wanted);
@@ -180,9 +180,10 @@ int side_reference_error(struct side_problem *problem, double *error)
 
 static clattn_status enqueue(struct side_problem *problem, size_t run, cl_event *event)
 {
-    clattn_operands operands = buffers_operands(&problem->buffers, run % problem->buffers.sets, &problem->tensors.desc);
+    struct arguments operands =
+        buffers_operands(&problem->buffers, run % problem->buffers.sets, &problem->tensors.desc);
 
-    return clattn_enqueue(problem->plan, problem->side->target.device.queue, &operands, 0, NULL, event);
+    return check_enqueue(problem->plan, problem->side->target.device.queue, &operands, 0, NULL, event);
 }
 
 static clattn_status finish(struct side_problem *problem)

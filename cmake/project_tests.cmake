@@ -13,11 +13,11 @@ endfunction()
 set(header ${PROJECT_SOURCE_DIR}/include/clattn.h)
 if(NOT MSVC)
     clattn_project_test(header_c11 unit ${CMAKE_C_COMPILER} -std=c11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only
-                        -x c ${header})
+                        -x c -include ${header} /dev/null)
     find_program(CLATTN_CXX_COMPILER NAMES ${CMAKE_CXX_COMPILER} c++ g++ clang++)
     if(CLATTN_CXX_COMPILER)
         clattn_project_test(header_cxx unit ${CLATTN_CXX_COMPILER} -std=c++11 -Wall -Wextra -Werror -fsyntax-only
-                            -x c++ ${header})
+                            -x c++ -include ${header} /dev/null)
     endif()
 endif()
 if(CMAKE_NM AND UNIX AND NOT APPLE)

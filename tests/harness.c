@@ -104,10 +104,10 @@ int test_device_close(void **state)
 
 static clattn_status run_reference(struct check_tensors *tensors)
 {
-    clattn_operands operands;
+    struct arguments operands;
 
     check_operands(&operands, tensors);
-    return clattn_reference(&tensors->desc, &operands, test_log, NULL);
+    return check_compute(&tensors->desc, &operands, test_log, NULL);
 }
 
 void test_run(struct check_tensors *tensors)
@@ -141,7 +141,7 @@ void test_compare(const struct check_tensor *actual, const struct check_tensor *
 void test_compare_all(const struct check_tensors *actual, const struct check_tensors *expected, double bound,
                       const char *what)
 {
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+    for (int id = 1; id < OPERAND_COUNT; id++)
         if (expected->tensor[id].info.output && expected->tensor[id].data != NULL)
             test_compare(&actual->tensor[id], &expected->tensor[id], bound, what);
 }
@@ -159,27 +159,26 @@ cl_mem test_buffer(size_t bytes, const void *data)
     return buffer;
 }
 
-clattn_operands test_operands(const struct check_tensors *tensors, const clattn_plan *plan)
+struct arguments test_operands(const struct check_tensors *tensors, const clattn_plan *plan)
 {
-    clattn_operands operands = {.seq_len = CLATTN_WHOLE};
+    struct arguments operands = {.seq_len = CLATTN_WHOLE};
     size_t bytes;
 
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+    for (int id = 1; id < OPERAND_COUNT; id++)
         if (tensors->tensor[id].data != NULL)
-            check_operand(&operands, (clattn_operand_id)id)->buffer =
-                test_buffer(tensors->tensor[id].bytes, tensors->tensor[id].data);
+            operands.of[id].buffer = test_buffer(tensors->tensor[id].bytes, tensors->tensor[id].data);
     assert_status(clattn_plan_workspace_size(plan, &bytes), SUCCESS);
     operands.workspace.buffer = test_buffer(bytes + 4, NULL);
     return operands;
 }
 
-void test_operands_free(clattn_operands *operands)
+void test_operands_free(struct arguments *operands)
 {
     const struct opencl *cl = opencl_get();
 
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
-        if (check_operand(operands, (clattn_operand_id)id)->buffer != NULL)
-            cl->ReleaseMemObject(check_operand(operands, (clattn_operand_id)id)->buffer);
+    for (int id = 1; id < OPERAND_COUNT; id++)
+        if (operands->of[id].buffer != NULL)
+            cl->ReleaseMemObject(operands->of[id].buffer);
     cl->ReleaseMemObject(operands->workspace.buffer);
 }
 
@@ -243,7 +242,7 @@ static void take_tensor(struct check_tensor *to, const struct check_tensor *from
 
 void test_take(struct check_tensors *part, const struct check_tensors *whole, struct test_slice slice)
 {
-    struct operand_row rows[CLATTN_OPERAND_COUNT];
+    struct operand_row rows[OPERAND_COUNT];
     clattn_plan_desc desc = whole->desc;
     int count;
 
@@ -259,13 +258,13 @@ void test_take(struct check_tensors *part, const struct check_tensors *whole, st
 
 int test_has_tokens(const struct operand_row *operand)
 {
-    return operand->dims[0] == 'B' && operand->id != OP(o);
+    return operand->dims[0] == 'B' && operand->id != OP(O);
 }
 
 void test_spoil(struct check_tensors *tensors, clattn_operand_id id, int64_t token, double value)
 {
     const clattn_operand_info *info = &tensors->tensor[id].info;
-    int64_t steps = info->dims[1] / tensors->tensor[OP(o)].info.dims[1];
+    int64_t steps = info->dims[1] / tensors->tensor[OP(O)].info.dims[1];
     int64_t width = check_count(info) / (info->dims[0] * info->dims[1] * info->dims[2]);
 
     for (int64_t i = 0; i < width; i++)
@@ -282,13 +281,13 @@ void test_assert_spoiled(clattn_status status, clattn_dtype dtype)
 void test_compare_beyond(const struct check_tensors *spoiled, const struct check_tensors *clean,
                          struct test_reach reach, const char *what)
 {
-    const int64_t *dims = clean->tensor[OP(o)].info.dims, count = check_count(&clean->tensor[OP(o)].info);
+    const int64_t *dims = clean->tensor[OP(O)].info.dims, count = check_count(&clean->tensor[OP(O)].info);
     int reached = 0;
 
     for (int64_t i = 0; i < count; i++) {
         int64_t head = i / dims[3] % dims[2], token = i / (dims[3] * dims[2]) % dims[1];
         int64_t batch = i / (dims[3] * dims[2] * dims[1]);
-        double x = test_get(spoiled, OP(o), i), expected = test_get(clean, OP(o), i);
+        double x = test_get(spoiled, OP(O), i), expected = test_get(clean, OP(O), i);
         int same = memcmp(&x, &expected, sizeof x) == 0;
         if (batch == 0 && head < reach.heads && token >= reach.first && token < reach.end)
             reached |= !same;

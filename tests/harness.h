@@ -17,7 +17,7 @@
 #include "op/rule.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
-#define OP(name) CLATTN_OPERAND_##name
+#define OP(NAME) CLATTN_##NAME
 
 /* The log lines since the last test_log_clear, newest last. */
 extern char test_log_text[4096];
@@ -55,8 +55,8 @@ void test_compare_all(const struct check_tensors *actual, const struct check_ten
 /* A buffer of the device under test; data NULL: of no content. */
 cl_mem test_buffer(size_t bytes, const void *data);
 /* Buffers of all tensors, and a workspace of the plan's size and 4 bytes; all to be freed. */
-clattn_operands test_operands(const struct check_tensors *tensors, const clattn_plan *plan);
-void test_operands_free(clattn_operands *operands);
+struct arguments test_operands(const struct check_tensors *tensors, const clattn_plan *plan);
+void test_operands_free(struct arguments *operands);
 
 double test_get(const struct check_tensors *tensors, clattn_operand_id id, int64_t i);
 void test_set(struct check_tensors *tensors, clattn_operand_id id, int64_t i, double value);

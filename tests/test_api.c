@@ -28,11 +28,11 @@ static clattn_plan *make_plan(const clattn_plan_desc *desc)
     return plan;
 }
 
-static void read_output(struct check_tensors *tensors, const clattn_operands *operands, cl_command_queue queue,
+static void read_output(struct check_tensors *tensors, const struct arguments *operands, cl_command_queue queue,
                         cl_uint n_wait, const cl_event *wait)
 {
-    assert_int_equal(opencl_get()->EnqueueReadBuffer(queue, operands->o.buffer, CL_TRUE, 0,
-                                                     tensors->tensor[OP(o)].bytes, tensors->tensor[OP(o)].data, n_wait,
+    assert_int_equal(opencl_get()->EnqueueReadBuffer(queue, operands->of[CLATTN_O].buffer, CL_TRUE, 0,
+                                                     tensors->tensor[OP(O)].bytes, tensors->tensor[OP(O)].data, n_wait,
                                                      wait, NULL),
                      CL_SUCCESS);
 }
@@ -42,7 +42,7 @@ static void assert_right(struct check_tensors *tensors)
     struct check_tensors expected;
 
     assert_status(check_reference(&expected, tensors, test_log, NULL), SUCCESS);
-    test_compare(&tensors->tensor[OP(o)], &expected.tensor[OP(o)], check_bound(tensors->desc.dtype), "o");
+    test_compare(&tensors->tensor[OP(O)], &expected.tensor[OP(O)], check_bound(tensors->desc.dtype), "o");
     check_free(&expected);
 }
 
@@ -71,7 +71,7 @@ static void test_null(void **state)
     assert_null(plan);
     assert_status(clattn_plan_workspace_size(NULL, &size), INVALID_ARGUMENT);
     assert_status(clattn_plan_describe(NULL, text, sizeof text), INVALID_ARGUMENT);
-    assert_status(clattn_enqueue(NULL, test_device.queue, &(clattn_operands){.batch = 0}, 0, NULL, NULL),
+    assert_status(check_enqueue(NULL, test_device.queue, &(struct arguments){.batch = 0}, 0, NULL, NULL),
                   INVALID_ARGUMENT);
     (void)context;
 }
@@ -117,18 +117,18 @@ static const struct bad_call {
 } bad_calls[] = {
 #define BAD(field, value, status, first, second)                                                                       \
     {                                                                                                                  \
-        offsetof(clattn_operands, field), value, CLATTN_##status, first, second                                        \
+        offsetof(struct arguments, field), value, CLATTN_##status, first, second                                       \
     }
-    BAD(q.buffer, 0, INVALID_OPERAND, "operand q", "missing"),
-    BAD(o.buffer, 0, INVALID_OPERAND, "operand o", "missing"),
-    BAD(beta.buffer, 0, INVALID_OPERAND, "operand beta", "missing"),
-    BAD(initial_state.buffer, 0, INVALID_OPERAND, "operand initial_state", "missing"),
-    BAD(final_state.buffer, 0, INVALID_OPERAND, "operand final_state", "missing"),
-    BAD(k.offset, 4, INVALID_OPERAND, "k needs 7680 elements of 4 bytes", "7679"),
-    BAD(k.offset, (int64_t)1 << 40, INVALID_OPERAND, "k", "1099511627776"),
-    BAD(v.offset, 2, INVALID_OPERAND, "v: offset 2", "4"),
-    BAD(g.token_stride, 7, INVALID_OPERAND, "g needs", "its memory holds 480"),
-    BAD(g.token_stride, -2, INVALID_OPERAND, "g: its token stride is -2", "elements"),
+    BAD(of[OP(Q)].buffer, 0, INVALID_OPERAND, "operand q", "missing"),
+    BAD(of[OP(O)].buffer, 0, INVALID_OPERAND, "operand o", "missing"),
+    BAD(of[OP(BETA)].buffer, 0, INVALID_OPERAND, "operand beta", "missing"),
+    BAD(of[OP(STATE_IN)].buffer, 0, INVALID_OPERAND, "operand initial_state", "missing"),
+    BAD(of[OP(STATE_OUT)].buffer, 0, INVALID_OPERAND, "operand final_state", "missing"),
+    BAD(of[OP(K)].offset, 4, INVALID_OPERAND, "k needs 7680 elements of 4 bytes", "7679"),
+    BAD(of[OP(K)].offset, (int64_t)1 << 40, INVALID_OPERAND, "k", "1099511627776"),
+    BAD(of[OP(V)].offset, 2, INVALID_OPERAND, "v: offset 2", "4"),
+    BAD(of[OP(G)].token_stride, 7, INVALID_OPERAND, "g needs", "its memory holds 480"),
+    BAD(of[OP(G)].token_stride, -2, INVALID_OPERAND, "g: its token stride is -2", "elements"),
     BAD(batch, 4, INVALID_OPERAND, "batch is 4", "3"),
     BAD(batch, -1, INVALID_OPERAND, "batch is -1", "3"),
     BAD(seq_len, -2, INVALID_OPERAND, "seq_len is -2", "-1 for it"),
@@ -145,7 +145,7 @@ static void test_bad_calls(void **state)
 {
     clattn_plan *plan = make_plan(&usual);
     struct check_tensors tensors;
-    clattn_operands good, operands;
+    struct arguments good, operands;
     cl_event event;
 
     (void)state;
@@ -156,19 +156,19 @@ static void test_bad_calls(void **state)
         memcpy((char *)&operands + bad_calls[i].offset, &bad_calls[i].value, sizeof bad_calls[i].value);
         test_log_clear();
         event = (cl_event)&event;
-        test_assert_status(clattn_enqueue(plan, test_device.queue, &operands, 0, NULL, &event), bad_calls[i].status,
+        test_assert_status(check_enqueue(plan, test_device.queue, &operands, 0, NULL, &event), bad_calls[i].status,
                            bad_calls[i].first, __FILE__, __LINE__);
         assert_null(event);
         assert_logged(bad_calls[i].first);
         assert_logged(bad_calls[i].second);
     }
-    assert_status(clattn_enqueue(plan, NULL, &good, 0, NULL, NULL), INVALID_ARGUMENT);
+    assert_status(check_enqueue(plan, NULL, &good, 0, NULL, NULL), INVALID_ARGUMENT);
     assert_logged("queue");
     assert_status(clattn_enqueue(plan, test_device.queue, NULL, 0, NULL, NULL), INVALID_ARGUMENT);
-    assert_logged("operands");
-    assert_status(clattn_enqueue(plan, test_device.queue, &good, 1, NULL, NULL), INVALID_ARGUMENT);
+    assert_logged("call is NULL");
+    assert_status(check_enqueue(plan, test_device.queue, &good, 1, NULL, NULL), INVALID_ARGUMENT);
     assert_logged("wait");
-    assert_status(clattn_enqueue(plan, test_device.queue, &good, 0, NULL, NULL), SUCCESS);
+    assert_status(check_enqueue(plan, test_device.queue, &good, 0, NULL, NULL), SUCCESS);
     read_output(&tensors, &good, test_device.queue, 0, NULL);
     assert_right(&tensors);
     test_operands_free(&good);
@@ -181,13 +181,13 @@ static void test_foreign_queue(void **state)
     clattn_plan *plan = make_plan(&usual);
     struct check_device other;
     struct check_tensors tensors;
-    clattn_operands operands;
+    struct arguments operands;
 
     (void)state;
     assert_status(check_device_open(&other, test_device.device, test_log, NULL), SUCCESS);
     test_make(&tensors, &usual, CHECK_GATES_USUAL, NULL);
     operands = test_operands(&tensors, plan);
-    assert_status(clattn_enqueue(plan, other.queue, &operands, 0, NULL, NULL), INVALID_ARGUMENT);
+    assert_status(check_enqueue(plan, other.queue, &operands, 0, NULL, NULL), INVALID_ARGUMENT);
     assert_logged("context");
     test_operands_free(&operands);
     check_free(&tensors);
@@ -283,7 +283,7 @@ static void test_empty_call(void **state)
     (void)state;
     for (int mode = CLATTN_MODE_RECURRENT; mode <= CLATTN_MODE_CHUNK; mode++) {
         struct check_tensors tensors;
-        clattn_operands operands, host;
+        struct arguments operands, host;
         clattn_plan *plan;
         cl_event done = NULL;
         float *before, *after;
@@ -294,22 +294,22 @@ static void test_empty_call(void **state)
         operands = test_operands(&tensors, plan);
         check_operands(&host, &tensors);
         operands.seq_len = host.seq_len = 0;
-        opencl_get()->ReleaseMemObject(operands.q.buffer);
-        operands.q.buffer = NULL; /* it would have no elements */
-        host.q.host = NULL;
-        bytes = tensors.tensor[OP(final_state)].bytes;
-        before = tensors.tensor[OP(initial_state)].data;
+        opencl_get()->ReleaseMemObject(operands.of[CLATTN_Q].buffer);
+        operands.of[CLATTN_Q].buffer = NULL; /* it would have no elements */
+        host.of[CLATTN_Q].host = NULL;
+        bytes = tensors.tensor[OP(STATE_OUT)].bytes;
+        before = tensors.tensor[OP(STATE_IN)].data;
         after = malloc(bytes);
-        assert_status(clattn_enqueue(plan, test_device.queue, &operands, 0, NULL, &done), SUCCESS);
-        assert_int_equal(opencl_get()->EnqueueReadBuffer(test_device.queue, operands.final_state.buffer, CL_TRUE, 0,
-                                                         bytes, after, 1, &done, NULL),
+        assert_status(check_enqueue(plan, test_device.queue, &operands, 0, NULL, &done), SUCCESS);
+        assert_int_equal(opencl_get()->EnqueueReadBuffer(test_device.queue, operands.of[CLATTN_STATE_OUT].buffer,
+                                                         CL_TRUE, 0, bytes, after, 1, &done, NULL),
                          CL_SUCCESS);
         assert_memory_equal(after, before, bytes);
         read_output(&tensors, &operands, test_device.queue, 0, NULL);
-        for (int64_t i = 0; i < check_count(&tensors.tensor[OP(o)].info); i++)
-            assert_true(isnan(((float *)tensors.tensor[OP(o)].data)[i])); /* as check_make left it */
-        assert_status(clattn_reference(&desc, &host, test_log, NULL), SUCCESS);
-        assert_memory_equal(tensors.tensor[OP(final_state)].data, before, bytes);
+        for (int64_t i = 0; i < check_count(&tensors.tensor[OP(O)].info); i++)
+            assert_true(isnan(((float *)tensors.tensor[OP(O)].data)[i])); /* as check_make left it */
+        assert_status(check_compute(&desc, &host, test_log, NULL), SUCCESS);
+        assert_memory_equal(tensors.tensor[OP(STATE_OUT)].data, before, bytes);
         opencl_get()->ReleaseEvent(done);
         free(after);
         test_operands_free(&operands);
@@ -325,7 +325,7 @@ static void check_queue(cl_command_queue_properties properties)
     const struct opencl *cl = opencl_get();
     clattn_plan *plan = make_plan(&usual);
     struct check_tensors tensors;
-    clattn_operands operands;
+    struct arguments operands;
     cl_int error;
     cl_command_queue queue = cl->CreateCommandQueue(test_device.cl, test_device.device, properties, &error);
     cl_event filled[2], done;
@@ -334,9 +334,9 @@ static void check_queue(cl_command_queue_properties properties)
     test_make(&tensors, &usual, CHECK_GATES_USUAL, NULL);
     operands = test_operands(&tensors, plan);
     for (int i = 0; i < 2; i++) {
-        clattn_operand_id id = i == 0 ? OP(q) : OP(v);
+        clattn_operand_id id = i == 0 ? OP(Q) : OP(V);
         size_t bytes = tensors.tensor[id].bytes;
-        cl_mem buffer = check_operand(&operands, id)->buffer;
+        cl_mem buffer = operands.of[id].buffer;
         void *zeros = calloc(1, bytes);
         assert_int_equal(cl->EnqueueWriteBuffer(queue, buffer, CL_TRUE, 0, bytes, zeros, 0, NULL, NULL), CL_SUCCESS);
         assert_int_equal(cl->EnqueueWriteBuffer(test_device.queue, buffer, CL_FALSE, 0, bytes, tensors.tensor[id].data,
@@ -345,7 +345,7 @@ static void check_queue(cl_command_queue_properties properties)
         assert_int_equal(cl->Flush(test_device.queue), CL_SUCCESS);
         free(zeros);
     }
-    assert_status(clattn_enqueue(plan, queue, &operands, 2, filled, &done), SUCCESS);
+    assert_status(check_enqueue(plan, queue, &operands, 2, filled, &done), SUCCESS);
     clattn_plan_destroy(plan);
     assert_int_equal(cl->Flush(queue), CL_SUCCESS);
     read_output(&tensors, &operands, test_device.queue, 1, &done);

@@ -128,7 +128,7 @@ static clattn_status run(struct check_tensors *tensors, clattn_plan *plan)
 static void check_operand_tokens(const struct row *row, clattn_plan *plan, const struct check_tensors *clean,
                                  clattn_operand_id id)
 {
-    size_t count = id == OP(k) && row->dtype == CLATTN_F32 ? COUNT(values) : COUNT(values) - 1;
+    size_t count = id == OP(K) && row->dtype == CLATTN_F32 ? COUNT(values) : COUNT(values) - 1;
     char what[96];
 
     for (size_t v = 0; v < count; v++)
@@ -149,7 +149,7 @@ static void test_row(void **state)
     const struct row *row = *state;
     clattn_plan_desc desc = desc_of(row);
     clattn_plan *plan = plan_of(row, &desc);
-    struct operand_row operands[CLATTN_OPERAND_COUNT];
+    struct operand_row operands[OPERAND_COUNT];
     struct check_tensors clean;
     int count;
 
@@ -158,7 +158,7 @@ static void test_row(void **state)
     count = rule_operands(&clean.desc, operands);
     for (int i = 0; i < count; i++) {
         clattn_operand_id id = operands[i].id;
-        if (test_has_tokens(&operands[i]) && (row->all || id == OP(k) || id == OP(v)))
+        if (test_has_tokens(&operands[i]) && (row->all || id == OP(K) || id == OP(V)))
             check_operand_tokens(row, plan, &clean, id);
     }
     check_free(&clean);

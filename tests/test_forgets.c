@@ -15,7 +15,7 @@ static const struct row {
     int after;
     uint32_t flags;
     const char *none;
-} rows[CLATTN_RULE_COUNT] = {
+} rows[RULE_COUNT] = {
 #define GATE(gate)                                                                                                     \
     {                                                                                                                  \
         OP(gate), NO_OPERAND, 0, 0, NULL                                                                               \
@@ -31,21 +31,21 @@ static const struct row {
     [CLATTN_LINEAR_ATTN] = NONE("no decay"),
     [CLATTN_RETENTION] = NONE("decays are fixed, above 0"),
     [CLATTN_LIGHTNING_ATTN] = NONE("decays are fixed, above 0"),
-    [CLATTN_SIMPLE_GLA] = GATE(g),
-    [CLATTN_GLA] = GATE(g),
-    [CLATTN_RWKV6] = {OP(w), NO_OPERAND, 1, 0, NULL},
+    [CLATTN_SIMPLE_GLA] = GATE(G),
+    [CLATTN_GLA] = GATE(G),
+    [CLATTN_RWKV6] = {OP(W), NO_OPERAND, 1, 0, NULL},
     [CLATTN_DELTA_RULE] = NONE("no decay"),
-    [CLATTN_GATED_DELTA_RULE] = GATE(g),
-    [CLATTN_KDA] = GATE(g),
-    [CLATTN_COMBA] = SILENT(g, p),
-    [CLATTN_GDN2] = GATE(g),
-    [CLATTN_GATED_DELTA_PRODUCT] = GATE(g),
-    [CLATTN_DPLR] = SILENT(g, a),
+    [CLATTN_GATED_DELTA_RULE] = GATE(G),
+    [CLATTN_KDA] = GATE(G),
+    [CLATTN_COMBA] = SILENT(G, P),
+    [CLATTN_GDN2] = GATE(G),
+    [CLATTN_GATED_DELTA_PRODUCT] = GATE(G),
+    [CLATTN_DPLR] = SILENT(G, A),
     [CLATTN_IPLR] = NONE("no decay"),
-    [CLATTN_RWKV7] = SILENT(w, a),
-    [CLATTN_MLSTM] = GATE(f),
+    [CLATTN_RWKV7] = SILENT(W, A),
+    [CLATTN_MLSTM] = GATE(F),
 };
-static const struct row value_gate = {OP(gv), NO_OPERAND, 0, CLATTN_VALUE_GATE, NULL}; /* of gla */
+static const struct row value_gate = {OP(GV), NO_OPERAND, 0, CLATTN_VALUE_GATE, NULL}; /* of gla */
 
 static struct test_kind kinds[] = {
     {"recurrent", CLATTN_MODE_RECURRENT, CLATTN_F32, "none", 0},
@@ -97,19 +97,19 @@ static void make_pair(struct check_tensors *a, struct check_tensors *b, const cl
     set_token(a, row->gate, token, decay);
     if (row->silent != NO_OPERAND)
         set_token(a, row->silent, token, 0);
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+    for (int id = 1; id < OPERAND_COUNT; id++) {
         clattn_operand_id operand = (clattn_operand_id)id;
-        int64_t first = same_gates && (operand == row->gate || operand == OP(i)) ? 0 : token;
+        int64_t first = same_gates && (operand == row->gate || operand == OP(I)) ? 0 : token;
         if (is_of_tokens(a, operand) && !a->tensor[id].info.output)
             test_copy_tokens(b, first * rows_a_token(a, operand), a, first * rows_a_token(a, operand),
                              (desc->seq_len - first) * rows_a_token(a, operand), operand);
     }
-    for (int64_t i = 0; i < check_count(&b->tensor[OP(initial_state)].info); i++)
-        test_set(b, OP(initial_state), i, test_get(b, OP(initial_state), i) * loud);
-    if (a->tensor[OP(u)].data != NULL)
-        test_copy(b, OP(u), a, OP(u));
-    if (same_gates && a->tensor[OP(initial_stabilizer)].data != NULL)
-        test_copy(b, OP(initial_stabilizer), a, OP(initial_stabilizer));
+    for (int64_t i = 0; i < check_count(&b->tensor[OP(STATE_IN)].info); i++)
+        test_set(b, OP(STATE_IN), i, test_get(b, OP(STATE_IN), i) * loud);
+    if (a->tensor[OP(U)].data != NULL)
+        test_copy(b, OP(U), a, OP(U));
+    if (same_gates && a->tensor[OP(STABILIZER_IN)].data != NULL)
+        test_copy(b, OP(STABILIZER_IN), a, OP(STABILIZER_IN));
 }
 
 /* The same numbers from element `first` on, and others before it */
@@ -164,9 +164,9 @@ static void check_rule(const struct test_kind *kind, struct check_device *device
         run(&b, device, plan);
         snprintf(what, sizeof what, "%s %s, %s, token %d, log-decay %g", test_rule_name(rule),
                  row->flags ? "with a value gate" : "", kind->name, (int)token, decay);
-        assert_same_from(&a, &b, OP(o), (token + row->after) * desc.heads * desc.value_dim, what);
-        for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
-            if (id != CLATTN_OPERAND_o && a.tensor[id].info.output && a.tensor[id].data != NULL)
+        assert_same_from(&a, &b, OP(O), (token + row->after) * desc.heads * desc.value_dim, what);
+        for (int id = 1; id < OPERAND_COUNT; id++)
+            if (id != CLATTN_O && a.tensor[id].info.output && a.tensor[id].data != NULL)
                 assert_same_from(&a, &b, (clattn_operand_id)id, 0, what);
         check_free(&a);
         check_free(&b);
@@ -179,7 +179,7 @@ static void test_forgets(void **state)
     const struct test_kind *kind = *state;
     struct check_device device = test_is_reference() ? test_device : test_kind_device(kind);
 
-    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < CLATTN_RULE_COUNT; rule++) {
+    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
         if ((rows[rule].none != NULL) == (rows[rule].gate != NO_OPERAND))
             fail_msg("%s: neither a gate nor a reason", test_rule_name(rule));
         if (rows[rule].none == NULL && (kind->segments == 0 || rule != CLATTN_MLSTM))

@@ -110,24 +110,23 @@ static void test_hostile_cuts(void **state)
 
 static const struct {
     clattn_operand_id initial, final;
-} states[] = {{OP(initial_state), OP(final_state)},
-              {OP(initial_normalizer), OP(final_normalizer)},
-              {OP(initial_stabilizer), OP(final_stabilizer)}};
+} states[] = {
+    {OP(STATE_IN), OP(STATE_OUT)}, {OP(NORMALIZER_IN), OP(NORMALIZER_OUT)}, {OP(STABILIZER_IN), OP(STABILIZER_OUT)}};
 
 /* Runs into the initial states; the outputs come back in tensors. */
 static void run_in_place(struct check_tensors *tensors, const struct check_device *device, clattn_plan *plan)
 {
     const struct opencl *cl = opencl_get();
-    clattn_operands own = test_operands(tensors, plan), shared = own;
+    struct arguments own = test_operands(tensors, plan), shared = own;
 
     for (size_t i = 0; i < COUNT(states); i++)
-        check_operand(&shared, states[i].final)->buffer = check_operand(&own, states[i].initial)->buffer;
-    assert_status(clattn_enqueue(plan, device->queue, &shared, 0, NULL, NULL), SUCCESS);
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+        shared.of[states[i].final].buffer = own.of[states[i].initial].buffer;
+    assert_status(check_enqueue(plan, device->queue, &shared, 0, NULL, NULL), SUCCESS);
+    for (int id = 1; id < OPERAND_COUNT; id++) {
         const struct check_tensor *tensor = &tensors->tensor[id];
         if (tensor->data != NULL && tensor->info.output)
-            assert_int_equal(cl->EnqueueReadBuffer(device->queue, check_operand(&shared, (clattn_operand_id)id)->buffer,
-                                                   CL_TRUE, 0, tensor->bytes, tensor->data, 0, NULL, NULL),
+            assert_int_equal(cl->EnqueueReadBuffer(device->queue, shared.of[id].buffer, CL_TRUE, 0, tensor->bytes,
+                                                   tensor->data, 0, NULL, NULL),
                              CL_SUCCESS);
     }
     test_operands_free(&own);

@@ -23,7 +23,7 @@ static clattn_plan_desc desc_of(clattn_rule rule, clattn_mode mode)
 /* Whatever both problems name and shape alike. */
 static void copy_common(struct check_tensors *to, const struct check_tensors *from)
 {
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+    for (int id = 1; id < OPERAND_COUNT; id++) {
         const struct check_tensor *a = &to->tensor[id], *b = &from->tensor[id];
         if (a->data != NULL && b->data != NULL && !a->info.output && check_count(&a->info) == check_count(&b->info))
             test_copy(to, (clattn_operand_id)id, from, (clattn_operand_id)id);
@@ -33,62 +33,62 @@ static void copy_common(struct check_tensors *to, const struct check_tensors *fr
 static void zero_gates(struct check_tensors *general, const struct check_tensors *special)
 {
     (void)special;
-    test_set_all(general, general->tensor[OP(g)].data ? OP(g) : OP(w), 0);
+    test_set_all(general, general->tensor[OP(G)].data ? OP(G) : OP(W), 0);
 }
 
 static void equal_channels(struct check_tensors *general, const struct check_tensors *special)
 {
-    test_spread(general, OP(g), special, OP(g), KEY);
+    test_spread(general, OP(G), special, OP(G), KEY);
 }
 
 static void zero_value_gate(struct check_tensors *general, const struct check_tensors *special)
 {
     (void)special;
-    test_set_all(general, OP(gv), 0);
+    test_set_all(general, OP(GV), 0);
 }
 
 /* b = w = beta */
 static void all_beta(struct check_tensors *general, const struct check_tensors *special)
 {
-    test_spread(general, OP(b), special, OP(beta), KEY);
-    test_spread(general, OP(w), special, OP(beta), VALUE);
+    test_spread(general, OP(B), special, OP(BETA), KEY);
+    test_spread(general, OP(W), special, OP(BETA), VALUE);
 }
 
 /* a = k, b = -beta k, v <- beta v, no decay */
 static void low_rank_delta(struct check_tensors *general, const struct check_tensors *special)
 {
-    int64_t keys = check_count(&special->tensor[OP(k)].info), values = check_count(&special->tensor[OP(v)].info);
+    int64_t keys = check_count(&special->tensor[OP(K)].info), values = check_count(&special->tensor[OP(V)].info);
 
-    test_copy(general, OP(a), special, OP(k));
+    test_copy(general, OP(A), special, OP(K));
     for (int64_t i = 0; i < keys; i++)
-        test_set(general, OP(b), i, -test_get(special, OP(beta), i / KEY) * test_get(special, OP(k), i));
+        test_set(general, OP(B), i, -test_get(special, OP(BETA), i / KEY) * test_get(special, OP(K), i));
     for (int64_t i = 0; i < values; i++)
-        test_set(general, OP(v), i, test_get(special, OP(beta), i / VALUE) * test_get(special, OP(v), i));
-    if (general->tensor[OP(g)].data || general->tensor[OP(w)].data)
+        test_set(general, OP(V), i, test_get(special, OP(BETA), i / VALUE) * test_get(special, OP(V), i));
+    if (general->tensor[OP(G)].data || general->tensor[OP(W)].data)
         zero_gates(general, special);
 }
 
 /* a = -p, b = beta k, v <- beta v, the decay the same in every channel */
 static void low_rank_comba(struct check_tensors *general, const struct check_tensors *special)
 {
-    int64_t keys = check_count(&special->tensor[OP(k)].info), values = check_count(&special->tensor[OP(v)].info);
+    int64_t keys = check_count(&special->tensor[OP(K)].info), values = check_count(&special->tensor[OP(V)].info);
 
     for (int64_t i = 0; i < keys; i++) {
-        test_set(general, OP(a), i, -test_get(special, OP(p), i));
-        test_set(general, OP(b), i, test_get(special, OP(beta), i / KEY) * test_get(special, OP(k), i));
+        test_set(general, OP(A), i, -test_get(special, OP(P), i));
+        test_set(general, OP(B), i, test_get(special, OP(BETA), i / KEY) * test_get(special, OP(K), i));
     }
     for (int64_t i = 0; i < values; i++)
-        test_set(general, OP(v), i, test_get(special, OP(beta), i / VALUE) * test_get(special, OP(v), i));
+        test_set(general, OP(V), i, test_get(special, OP(BETA), i / VALUE) * test_get(special, OP(V), i));
     equal_channels(general, special);
 }
 
 /* The erase key that finds in the state before the decay what the special's finds in the decayed one */
 static void decayed_p(struct check_tensors *general, const struct check_tensors *special)
 {
-    int64_t keys = check_count(&special->tensor[OP(k)].info);
+    int64_t keys = check_count(&special->tensor[OP(K)].info);
 
     for (int64_t i = 0; i < keys; i++)
-        test_set(general, OP(p), i, exp(test_get(special, OP(g), i / KEY)) * test_get(special, OP(p), i));
+        test_set(general, OP(P), i, exp(test_get(special, OP(G), i / KEY)) * test_get(special, OP(P), i));
 }
 
 /* Neither decays */
@@ -102,30 +102,30 @@ static void both_ungated(struct check_tensors *general, const struct check_tenso
 
 static void w_is_g(struct check_tensors *general, const struct check_tensors *special)
 {
-    test_copy(general, OP(w), special, OP(g));
+    test_copy(general, OP(W), special, OP(G));
 }
 
 static void p_is_k(struct check_tensors *general, const struct check_tensors *special)
 {
-    test_copy(general, OP(p), special, OP(k));
+    test_copy(general, OP(P), special, OP(K));
 }
 
 /* retention's decay, written as gates: the special rule has none */
 static void retention_gates(struct check_tensors *general, const struct check_tensors *special)
 {
-    int64_t count = check_count(&general->tensor[OP(g)].info);
+    int64_t count = check_count(&general->tensor[OP(G)].info);
 
     (void)special;
     for (int64_t i = 0; i < count; i++)
-        test_set(general, OP(g), i, i % HEADS == 0 ? -0.031748698314580301 : -0.015748356968139168);
+        test_set(general, OP(G), i, i % HEADS == 0 ? -0.031748698314580301 : -0.015748356968139168);
 }
 
 /* rwkv6 without decay and u = 1 reads what linear_attn does */
 static void whole_bonus(struct check_tensors *general, const struct check_tensors *special)
 {
     (void)special;
-    test_set_all(general, OP(w), 0);
-    test_set_all(general, OP(u), 1);
+    test_set_all(general, OP(W), 0);
+    test_set_all(general, OP(U), 1);
 }
 
 struct identity {
@@ -194,17 +194,17 @@ static void test_steps(void **state)
     test_make(&product, &desc, CHECK_GATES_USUAL, NULL);
     test_make(&flat, &flat_desc, CHECK_GATES_USUAL, NULL);
     copy_common(&flat, &product);
-    test_set_all(&flat, OP(g), 0);
+    test_set_all(&flat, OP(G), 0);
     for (int64_t t = 0; t < TOKENS; t++) {
-        test_copy_tokens(&flat, t * STEPS, &product, t, 1, OP(g));
-        test_copy_tokens(&flat, t * STEPS + STEPS - 1, &product, t, 1, OP(q));
+        test_copy_tokens(&flat, t * STEPS, &product, t, 1, OP(G));
+        test_copy_tokens(&flat, t * STEPS + STEPS - 1, &product, t, 1, OP(Q));
     }
     test_run(&flat);
     test_run(&product);
     assert_status(check_allocate(&expected, &desc), SUCCESS);
     for (int64_t t = 0; t < TOKENS; t++)
-        test_copy_tokens(&expected, t, &flat, t * STEPS + STEPS - 1, 1, OP(o));
-    test_copy(&expected, OP(final_state), &flat, OP(final_state));
+        test_copy_tokens(&expected, t, &flat, t * STEPS + STEPS - 1, 1, OP(O));
+    test_copy(&expected, OP(STATE_OUT), &flat, OP(STATE_OUT));
     test_compare_all(&product, &expected, 2 * check_bound(CLATTN_F32), "steps");
     check_free(&product);
     check_free(&flat);
@@ -230,14 +230,14 @@ static void test_comba_reads_before(void **state)
                                      .mode = (clattn_mode)mode};
             struct check_tensors tensors;
             test_make(&tensors, &desc, CHECK_GATES_USUAL, NULL);
-            for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+            for (int id = 1; id < OPERAND_COUNT; id++)
                 if (tensors.tensor[id].data != NULL && !tensors.tensor[id].info.output)
                     test_set(&tensors, (clattn_operand_id)id, 0, 1);
-            test_set(&tensors, OP(v), 0, 0);
-            test_set(&tensors, OP(g), 0, cases[i].g);
+            test_set(&tensors, OP(V), 0, 0);
+            test_set(&tensors, OP(G), 0, cases[i].g);
             test_run(&tensors);
-            assert_true(fabs(test_get(&tensors, OP(o), 0) - cases[i].expected) < 1e-6);
-            assert_true(fabs(test_get(&tensors, OP(final_state), 0) - cases[i].expected) < 1e-6);
+            assert_true(fabs(test_get(&tensors, OP(O), 0) - cases[i].expected) < 1e-6);
+            assert_true(fabs(test_get(&tensors, OP(STATE_OUT), 0) - cases[i].expected) < 1e-6);
             check_free(&tensors);
         }
 }
@@ -255,14 +255,13 @@ static void test_no_beta(void **state)
             clattn_plan_desc desc = desc_of(rules[i], (clattn_mode)mode);
             struct check_tensors tensors;
             test_make(&tensors, &desc, CHECK_GATES_USUAL, NULL);
-            if (tensors.tensor[OP(g)].data != NULL)
+            if (tensors.tensor[OP(G)].data != NULL)
                 zero_gates(&tensors, &tensors);
-            test_set_all(&tensors, tensors.tensor[OP(beta)].data ? OP(beta) : OP(b), 0);
-            if (tensors.tensor[OP(w)].data != NULL)
-                test_set_all(&tensors, OP(w), 0);
+            test_set_all(&tensors, tensors.tensor[OP(BETA)].data ? OP(BETA) : OP(B), 0);
+            if (tensors.tensor[OP(W)].data != NULL)
+                test_set_all(&tensors, OP(W), 0);
             test_run(&tensors);
-            test_compare(&tensors.tensor[OP(final_state)], &tensors.tensor[OP(initial_state)], 0,
-                         test_rule_name(rules[i]));
+            test_compare(&tensors.tensor[OP(STATE_OUT)], &tensors.tensor[OP(STATE_IN)], 0, test_rule_name(rules[i]));
             check_free(&tensors);
         }
 }
@@ -277,10 +276,10 @@ static void test_shared_keys(void **state)
     shared_desc.qk_heads = HEADS / 2;
     test_make(&shared, &shared_desc, CHECK_GATES_USUAL, NULL);
     test_make(&full, &desc, CHECK_GATES_USUAL, NULL);
-    for (int64_t i = 0; i < check_count(&full.tensor[OP(q)].info); i++) {
+    for (int64_t i = 0; i < check_count(&full.tensor[OP(Q)].info); i++) {
         int64_t from = i / (HEADS * KEY) * KEY + i % KEY;
-        test_set(&full, OP(q), i, test_get(&shared, OP(q), from));
-        test_set(&full, OP(k), i, test_get(&shared, OP(k), from));
+        test_set(&full, OP(Q), i, test_get(&shared, OP(Q), from));
+        test_set(&full, OP(K), i, test_get(&shared, OP(K), from));
     }
     test_run(&shared);
     test_run(&full);

@@ -79,9 +79,9 @@ static void test_batch(void **state)
 /* The first part alone, then the second from the first one's final state. */
 static void carries_state(const clattn_plan_desc *desc)
 {
-    static const clattn_operand_id carried[][2] = {{OP(initial_state), OP(final_state)},
-                                                   {OP(initial_normalizer), OP(final_normalizer)},
-                                                   {OP(initial_stabilizer), OP(final_stabilizer)}};
+    static const clattn_operand_id carried[][2] = {{OP(STATE_IN), OP(STATE_OUT)},
+                                                   {OP(NORMALIZER_IN), OP(NORMALIZER_OUT)},
+                                                   {OP(STABILIZER_IN), OP(STABILIZER_OUT)}};
     const struct test_slice slices[] = {{1, 1, 0, CUT}, {1, 1, CUT, TOKENS - CUT}};
     struct check_tensors whole, expected, parts[2];
 
@@ -93,7 +93,7 @@ static void carries_state(const clattn_plan_desc *desc)
             if (parts[0].tensor[carried[c][1]].data != NULL)
                 test_copy(&parts[1], carried[c][0], &parts[0], carried[c][1]);
         test_run(&parts[i]);
-        test_compare(&parts[i].tensor[OP(o)], &expected.tensor[OP(o)], 2 * check_bound(desc->dtype), "a part");
+        test_compare(&parts[i].tensor[OP(O)], &expected.tensor[OP(O)], 2 * check_bound(desc->dtype), "a part");
         if (i == 1)
             test_compare_all(&parts[1], &expected, 2 * check_bound(desc->dtype), "the second part");
         check_free(&expected);
@@ -118,7 +118,7 @@ static void ignores_future(const clattn_plan_desc *desc)
     make_and_run(&before, desc);
     test_make(&after, desc, CHECK_GATES_USUAL, NULL);
     assert_status(check_make(&other, desc, 99, CHECK_GATES_HARD, NULL), SUCCESS);
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+    for (int id = 1; id < OPERAND_COUNT; id++) {
         const clattn_operand_info *info = &after.tensor[id].info;
         int64_t steps = info->dims[1] / TOKENS;
         if (after.tensor[id].data == NULL || info->output || info->dims[0] != BATCH || steps * TOKENS != info->dims[1])
@@ -128,8 +128,8 @@ static void ignores_future(const clattn_plan_desc *desc)
     test_run(&after);
     test_take(&old, &before, past);
     test_take(&new, &after, past);
-    test_compare(&new.tensor[OP(o)], &old.tensor[OP(o)], 0, "with another future");
-    assert_memory_not_equal(before.tensor[OP(o)].data, after.tensor[OP(o)].data, before.tensor[OP(o)].bytes);
+    test_compare(&new.tensor[OP(O)], &old.tensor[OP(O)], 0, "with another future");
+    assert_memory_not_equal(before.tensor[OP(O)].data, after.tensor[OP(O)].data, before.tensor[OP(O)].bytes);
     check_free(&before);
     check_free(&after);
     check_free(&other);
@@ -192,12 +192,12 @@ static void transposes(const clattn_plan_desc *desc)
     other.flags |= CLATTN_STATE_VK;
     make_and_run(&kv, desc);
     test_make(&vk, &other, CHECK_GATES_USUAL, NULL);
-    transpose(&vk, OP(initial_state), &kv);
+    transpose(&vk, OP(STATE_IN), &kv);
     test_run(&vk);
     assert_status(check_allocate(&expected, &other), SUCCESS);
-    transpose(&expected, OP(final_state), &kv);
-    test_compare(&vk.tensor[OP(o)], &kv.tensor[OP(o)], 0, "the other state layout");
-    test_compare(&vk.tensor[OP(final_state)], &expected.tensor[OP(final_state)], 0, "the other state layout");
+    transpose(&expected, OP(STATE_OUT), &kv);
+    test_compare(&vk.tensor[OP(O)], &kv.tensor[OP(O)], 0, "the other state layout");
+    test_compare(&vk.tensor[OP(STATE_OUT)], &expected.tensor[OP(STATE_OUT)], 0, "the other state layout");
     check_free(&kv);
     check_free(&vk);
     check_free(&expected);

@@ -86,7 +86,7 @@ static int take_fakes(void **state)
 
 struct call {
     clattn_plan *plan;
-    clattn_operands operands;
+    struct arguments operands;
 };
 
 static void call_open(struct call *call)
@@ -132,7 +132,7 @@ static void check_chain(int out_of_order, int wants_event)
     memset(fake.events, 0, sizeof fake.events);
     cl->GetCommandQueueInfo = fake_queue_info;
     cl->EnqueueNDRangeKernel = fake_launch;
-    assert_status(clattn_enqueue(call.plan, test_device.queue, &call.operands, 2, markers, wants_event ? &done : NULL),
+    assert_status(check_enqueue(call.plan, test_device.queue, &call.operands, 2, markers, wants_event ? &done : NULL),
                   SUCCESS);
     last = call.plan->recipe.step_count - 1;
     assert_int_equal(fake.launches, last + 1);
@@ -183,7 +183,7 @@ static void test_failed_launch(void **state)
     for (fake.fail_at = 0; fake.fail_at < call.plan->recipe.step_count; fake.fail_at++) {
         cl_event done = (cl_event)&done;
         fake.launches = 0;
-        assert_status(clattn_enqueue(call.plan, test_device.queue, &call.operands, 0, NULL, &done), DEVICE_ERROR);
+        assert_status(check_enqueue(call.plan, test_device.queue, &call.operands, 0, NULL, &done), DEVICE_ERROR);
         assert_int_equal(fake.launches, fake.fail_at + 1);
         assert_null(done);
         assert_int_equal(ledger_alive(LEDGER_event), 0);
@@ -257,7 +257,7 @@ static void *other_call(void *user)
 
     for (int ms = 0; ms < BOUND_MS && !meeting.held; ms++)
         sleep_ms(1);
-    status = clattn_enqueue(call->plan, test_device.queue, &call->operands, 0, NULL, NULL);
+    status = check_enqueue(call->plan, test_device.queue, &call->operands, 0, NULL, NULL);
     return &status;
 }
 
@@ -276,7 +276,7 @@ static void test_one_at_a_time(void **state)
     cl->SetKernelArg = meet_argument;
     cl->EnqueueNDRangeKernel = meet_launch;
     assert_int_equal(pthread_create(&other, NULL, other_call, &call), 0);
-    assert_status(clattn_enqueue(call.plan, test_device.queue, &call.operands, 0, NULL, NULL), SUCCESS);
+    assert_status(check_enqueue(call.plan, test_device.queue, &call.operands, 0, NULL, NULL), SUCCESS);
     assert_int_equal(pthread_join(other, &status), 0);
     *cl = fake.real;
     assert_status(*(clattn_status *)status, SUCCESS);

@@ -176,20 +176,20 @@ static void view_finish(struct strided *view, struct check_tensor *tensor)
 static void run_strided(struct check_tensors *tensors, int64_t gap)
 {
     const struct opencl *cl = opencl_get();
-    struct operand_row list[CLATTN_OPERAND_COUNT];
-    struct strided views[CLATTN_OPERAND_COUNT];
+    struct operand_row list[OPERAND_COUNT];
+    struct strided views[OPERAND_COUNT];
     int count = rule_operands(&tensors->desc, list);
-    clattn_operands operands = {.seq_len = CLATTN_WHOLE};
+    struct arguments operands = {.seq_len = CLATTN_WHOLE};
     clattn_plan *plan;
     size_t workspace;
     cl_int error;
 
     for (int i = 0; i < count; i++)
-        view_create(&views[i], check_operand(&operands, list[i].id), &tensors->tensor[list[i].id], list[i].dims, gap);
+        view_create(&views[i], &operands.of[list[i].id], &tensors->tensor[list[i].id], list[i].dims, gap);
     assert_status(clattn_plan_create(&plan, device.context, &tensors->desc), SUCCESS);
     assert_status(clattn_plan_workspace_size(plan, &workspace), SUCCESS);
     operands.workspace.buffer = cl->CreateBuffer(device.cl, CL_MEM_READ_WRITE, workspace + 4, NULL, &error);
-    assert_status(clattn_enqueue(plan, device.queue, &operands, 0, NULL, NULL), SUCCESS);
+    assert_status(check_enqueue(plan, device.queue, &operands, 0, NULL, NULL), SUCCESS);
     for (int i = 0; i < count; i++)
         view_finish(&views[i], &tensors->tensor[list[i].id]);
     cl->ReleaseMemObject(operands.workspace.buffer);
@@ -232,7 +232,7 @@ static clattn_status run(const struct row *row, struct check_tensors *tensors, c
 /* Keys times 2^more, by their exponents */
 static void make_louder(struct check_tensors *tensors, int more)
 {
-    struct check_tensor *keys = &tensors->tensor[CLATTN_OPERAND_k];
+    struct check_tensor *keys = &tensors->tensor[CLATTN_K];
     int bits = tensors->desc.dtype == CLATTN_F16 ? 10 : 7, most = tensors->desc.dtype == CLATTN_F16 ? 31 : 255;
     uint16_t *x = keys->data;
 
@@ -255,7 +255,7 @@ static void longest(const struct check_case *shape, int64_t *first, int64_t *cou
  * no others. */
 static void check_reach(const struct row *row, const struct check_tensors *clean)
 {
-    struct operand_row operands[CLATTN_OPERAND_COUNT];
+    struct operand_row operands[OPERAND_COUNT];
     const clattn_plan_desc *desc = &clean->desc;
     int count = rule_operands(desc, operands);
     int64_t first, tokens, token;
@@ -267,7 +267,7 @@ static void check_reach(const struct row *row, const struct check_tensors *clean
         struct check_tensors tensors;
         int64_t heads = desc->heads / clean->tensor[operands[i].id].info.dims[2];
         int64_t chunk = ((token + 1) * desc->steps - 1) / row->chunk * row->chunk / desc->steps;
-        if (!test_has_tokens(&operands[i]) || (row->columns > 0 && operands[i].id != OP(k))) /* long ones: k alone */
+        if (!test_has_tokens(&operands[i]) || (row->columns > 0 && operands[i].id != OP(K))) /* long ones: k alone */
             continue;
         test_make(&tensors, desc, row->shape->gates, row->shape->cu_seqlens);
         make_louder(&tensors, row->louder);
@@ -317,8 +317,8 @@ static void test_silent_query(void **state)
 
     (void)state;
     test_make(&tensors, &desc, narrow.gates, narrow.cu_seqlens);
-    test_set_all(&tensors, OP(q), 0);
-    test_set_all(&tensors, OP(i), 95);
+    test_set_all(&tensors, OP(Q), 0);
+    test_set_all(&tensors, OP(I), 95);
     assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
     assert_status(check_run(&tensors, &device, text, sizeof text, test_log, NULL), SUCCESS);
     assert_non_null(strstr(text, "scan_matrix"));
@@ -347,9 +347,9 @@ static void run_changed(const char *rule, void (*change)(struct check_tensors *)
 enum { FORGOTTEN = 20 };
 static void forget(struct check_tensors *tensors)
 {
-    test_set(tensors, OP(g), FORGOTTEN, -INFINITY);
+    test_set(tensors, OP(G), FORGOTTEN, -INFINITY);
     for (int64_t i = FORGOTTEN * 32; i < 45 * 32; i++)
-        test_set(tensors, OP(v), i, 0);
+        test_set(tensors, OP(V), i, 0);
 }
 
 /* What a gate of -inf forgets leaves nothing at all, in its chunk or in those after it. */
@@ -363,10 +363,10 @@ static void test_forgets(void **state)
         run_changed(rules[r], forget, &tensors, &expected);
         test_compare_all(&tensors, &expected, check_bound(CLATTN_F16), rules[r]);
         for (int64_t i = FORGOTTEN * 32; i < 45 * 32; i++)
-            if (test_get(&tensors, OP(o), i) != 0)
-                fail_msg("%s: token %d of o is %g", rules[r], (int)i / 32, test_get(&tensors, OP(o), i));
+            if (test_get(&tensors, OP(O), i) != 0)
+                fail_msg("%s: token %d of o is %g", rules[r], (int)i / 32, test_get(&tensors, OP(O), i));
         for (int64_t i = 0; i < 32 * 32; i++)
-            assert_true(test_get(&tensors, OP(final_state), i) == 0);
+            assert_true(test_get(&tensors, OP(STATE_OUT), i) == 0);
         check_free(&tensors);
         check_free(&expected);
     }
@@ -375,11 +375,11 @@ static void test_forgets(void **state)
 /* Decays to 2^-20 within a chunk, and keys so small that none over that is infinite in 16 bits */
 static void steepen(struct check_tensors *tensors)
 {
-    int64_t count = check_count(&tensors->tensor[OP(k)].info);
+    int64_t count = check_count(&tensors->tensor[OP(K)].info);
 
-    test_set_all(tensors, OP(g), -0.9);
+    test_set_all(tensors, OP(G), -0.9);
     for (int64_t i = 0; i < count; i++)
-        test_set(tensors, OP(k), i, 0x1p-8 * test_get(tensors, OP(k), i));
+        test_set(tensors, OP(K), i, 0x1p-8 * test_get(tensors, OP(K), i));
 }
 
 /* Scores of rows whose decays have no place in the 16 bits of split_scores.clh: they are made in floats. */

@@ -56,7 +56,7 @@ static const struct bad {
     const char *first, *second;
 } bad_fields[] = {
     BAD(rule, 0, "rule is 0", "1 to 17"),
-    BAD(rule, CLATTN_RULE_COUNT, "rule is 18", "1 to 17"),
+    BAD(rule, RULE_COUNT, "rule is 18", "1 to 17"),
     BAD(rule, -1, "rule is -1", "1 to 17"),
     BAD(dtype, 3, "dtype is 3", "0 to 2"),
     BAD(gate_dtype, 9, "gate_dtype is 9", "0 to 2"),
@@ -147,7 +147,7 @@ static void test_options(void **state)
     int taken = 0;
 
     (void)state;
-    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < CLATTN_RULE_COUNT; rule++) {
+    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
         clattn_plan_desc desc = good, full;
         desc.rule = rule;
         assert_status(complete(&full, &desc), SUCCESS);
@@ -182,30 +182,30 @@ static void assert_shape(const clattn_plan_desc *desc, const struct shape *shape
     for (int i = 0; i < shape->rank; i++)
         assert_int_equal(info.dims[i], shape->dims[i]);
     assert_int_equal(info.output, shape->output);
-    if (shape->rank > 0 && shape->id != OP(cu_seqlens))
+    if (shape->rank > 0 && shape->id != OP(SEQLENS))
         assert_int_equal(info.dtype, shape->dtype);
 }
 
 static void test_shapes(void **state)
 {
     static const struct shape delta[] = {
-        {OP(q), 4, {2, 10, 2, 16}, CLATTN_F16, 0},
-        {OP(k), 4, {2, 10, 2, 16}, CLATTN_F16, 0},
-        {OP(v), 4, {2, 10, 4, 8}, CLATTN_F16, 0},
-        {OP(o), 4, {2, 10, 4, 8}, CLATTN_F16, 1},
-        {OP(g), 3, {2, 10, 4}, CLATTN_BF16, 0},
-        {OP(beta), 3, {2, 10, 4}, CLATTN_BF16, 0},
-        {OP(initial_state), 4, {2, 4, 16, 8}, CLATTN_F32, 0},
-        {OP(final_state), 4, {2, 4, 16, 8}, CLATTN_F32, 1},
-        {OP(p), 0, {0}, CLATTN_F32, 0},
-        {OP(cu_seqlens), 0, {0}, CLATTN_F32, 0},
-        {OP(final_normalizer), 0, {0}, CLATTN_F32, 1},
+        {OP(Q), 4, {2, 10, 2, 16}, CLATTN_F16, 0},
+        {OP(K), 4, {2, 10, 2, 16}, CLATTN_F16, 0},
+        {OP(V), 4, {2, 10, 4, 8}, CLATTN_F16, 0},
+        {OP(O), 4, {2, 10, 4, 8}, CLATTN_F16, 1},
+        {OP(G), 3, {2, 10, 4}, CLATTN_BF16, 0},
+        {OP(BETA), 3, {2, 10, 4}, CLATTN_BF16, 0},
+        {OP(STATE_IN), 4, {2, 4, 16, 8}, CLATTN_F32, 0},
+        {OP(STATE_OUT), 4, {2, 4, 16, 8}, CLATTN_F32, 1},
+        {OP(P), 0, {0}, CLATTN_F32, 0},
+        {OP(SEQLENS), 0, {0}, CLATTN_F32, 0},
+        {OP(NORMALIZER_OUT), 0, {0}, CLATTN_F32, 1},
     };
     static const struct shape product[] = {
-        {OP(q), 4, {1, 10, 2, 16}, CLATTN_F32, 0},          {OP(k), 4, {1, 30, 2, 16}, CLATTN_F32, 0},
-        {OP(v), 4, {1, 30, 4, 8}, CLATTN_F32, 0},           {OP(g), 3, {1, 10, 4}, CLATTN_F32, 0},
-        {OP(beta), 3, {1, 30, 4}, CLATTN_F32, 0},           {OP(initial_state), 0, {0}, CLATTN_F32, 0},
-        {OP(final_state), 4, {5, 4, 8, 16}, CLATTN_F32, 1}, {OP(cu_seqlens), 1, {6}, CLATTN_F32, 0},
+        {OP(Q), 4, {1, 10, 2, 16}, CLATTN_F32, 0},        {OP(K), 4, {1, 30, 2, 16}, CLATTN_F32, 0},
+        {OP(V), 4, {1, 30, 4, 8}, CLATTN_F32, 0},         {OP(G), 3, {1, 10, 4}, CLATTN_F32, 0},
+        {OP(BETA), 3, {1, 30, 4}, CLATTN_F32, 0},         {OP(STATE_IN), 0, {0}, CLATTN_F32, 0},
+        {OP(STATE_OUT), 4, {5, 4, 8, 16}, CLATTN_F32, 1}, {OP(SEQLENS), 1, {6}, CLATTN_F32, 0},
     };
     clattn_plan_desc desc = good;
     clattn_operand_info info;
@@ -224,12 +224,12 @@ static void test_shapes(void **state)
     desc.flags = CLATTN_FINAL_STATE | CLATTN_STATE_VK | CLATTN_CU_SEQLENS;
     for (size_t i = 0; i < COUNT(product); i++)
         assert_shape(&desc, &product[i]);
-    assert_status(clattn_operand_describe(&desc, CLATTN_OPERAND_COUNT, &info), INVALID_ARGUMENT);
+    assert_status(clattn_operand_describe(&desc, OPERAND_COUNT, &info), INVALID_ARGUMENT);
     assert_status(clattn_operand_describe(&desc, (clattn_operand_id)-1, &info), INVALID_ARGUMENT);
-    assert_status(clattn_operand_describe(&desc, OP(q), NULL), INVALID_ARGUMENT);
-    assert_status(clattn_operand_describe(NULL, OP(q), &info), INVALID_ARGUMENT);
+    assert_status(clattn_operand_describe(&desc, OP(Q), NULL), INVALID_ARGUMENT);
+    assert_status(clattn_operand_describe(NULL, OP(Q), &info), INVALID_ARGUMENT);
     desc.heads = 0;
-    assert_status(clattn_operand_describe(&desc, OP(q), &info), INVALID_DESC);
+    assert_status(clattn_operand_describe(&desc, OP(Q), &info), INVALID_DESC);
 }
 
 /* problem_view of good's operand id at the plan's maxima. */
@@ -256,30 +256,30 @@ static void test_views(void **state)
     struct view view;
 
     (void)state;
-    assert_status(view_of(OP(q), (clattn_operand){.offset = 8}, 0, &view), SUCCESS);
+    assert_status(view_of(OP(Q), (clattn_operand){.offset = 8}, 0, &view), SUCCESS);
     assert_memory_equal(&view, (&(struct view){2, 320, 32, 16}), sizeof view);
-    assert_status(view_of(OP(beta), (clattn_operand){.offset = 0}, 0, &view), SUCCESS);
+    assert_status(view_of(OP(BETA), (clattn_operand){.offset = 0}, 0, &view), SUCCESS);
     assert_memory_equal(&view, (&(struct view){0, 40, 4, 1}), sizeof view);
     assert_status(
-        view_of(OP(v), (clattn_operand){.batch_stride = 9 * far, .token_stride = far, .head_stride = 8}, 0, &view),
+        view_of(OP(V), (clattn_operand){.batch_stride = 9 * far, .token_stride = far, .head_stride = 8}, 0, &view),
         SUCCESS);
     assert_memory_equal(&view, (&(struct view){0, 9 * far, far, 8}), sizeof view);
     /* the stride of an axis that the operand does not have is not used */
-    assert_status(view_of(OP(initial_state),
-                          (clattn_operand){.batch_stride = 600, .token_stride = 9, .head_stride = 150}, 0, &view),
-                  SUCCESS);
+    assert_status(
+        view_of(OP(STATE_IN), (clattn_operand){.batch_stride = 600, .token_stride = 9, .head_stride = 150}, 0, &view),
+        SUCCESS);
     assert_memory_equal(&view, (&(struct view){0, 600, 0, 150}), sizeof view);
     /* exactly enough, and one byte less; offsets past 2^32 bytes and strides past 2^31 elements */
-    assert_status(view_of(OP(q), (clattn_operand){.offset = 8}, 640 * 4, &view), SUCCESS);
-    assert_status(view_of(OP(q), (clattn_operand){.offset = 8}, 640 * 4 - 1, &view), INVALID_OPERAND);
+    assert_status(view_of(OP(Q), (clattn_operand){.offset = 8}, 640 * 4, &view), SUCCESS);
+    assert_status(view_of(OP(Q), (clattn_operand){.offset = 8}, 640 * 4 - 1, &view), INVALID_OPERAND);
     assert_logged("q needs 640 elements of 4 bytes");
     assert_logged("holds 639");
-    assert_status(view_of(OP(v), (clattn_operand){.offset = (size_t)1 << 33, .token_stride = far, .head_stride = 8},
+    assert_status(view_of(OP(V), (clattn_operand){.offset = (size_t)1 << 33, .token_stride = far, .head_stride = 8},
                           (size_t)(9 * far + 32) * 4, &view),
                   SUCCESS);
     assert_int_equal(view.offset, (int64_t)1 << 31);
     assert_status(
-        view_of(OP(v), (clattn_operand){.token_stride = far, .head_stride = 8}, (size_t)(9 * far + 32) * 4 - 4, &view),
+        view_of(OP(V), (clattn_operand){.token_stride = far, .head_stride = 8}, (size_t)(9 * far + 32) * 4 - 4, &view),
         INVALID_OPERAND);
     assert_logged("v needs 9895604650016");
 }
@@ -291,10 +291,10 @@ static void test_bad_views(void **state)
         clattn_operand operand;
         const char *first, *second;
     } bad[] = {
-        {OP(k), {.offset = 2}, "k: offset 2", "element size 4"},
-        {OP(g), {.token_stride = -1, .head_stride = 1}, "g: its token stride is -1", "elements"},
-        {OP(v), {.head_stride = INT64_MAX}, "v: its head stride is 9223372036854775807", "expected 0 to"},
-        {OP(v), {.batch_stride = INT64_MAX / 4}, "v: its batch stride is", "expected 0 to"},
+        {OP(K), {.offset = 2}, "k: offset 2", "element size 4"},
+        {OP(G), {.token_stride = -1, .head_stride = 1}, "g: its token stride is -1", "elements"},
+        {OP(V), {.head_stride = INT64_MAX}, "v: its head stride is 9223372036854775807", "expected 0 to"},
+        {OP(V), {.batch_stride = INT64_MAX / 4}, "v: its batch stride is", "expected 0 to"},
     };
     struct view view;
 

@@ -51,7 +51,7 @@ static void get_key(const struct place *at, clattn_operand_id id, int64_t row, d
 static void get_value(const struct place *at, struct step *step)
 {
     for (int c = 0; c < V; c++)
-        step->x[c] = get(at, OP(v), at->row, c);
+        step->x[c] = get(at, OP(V), at->row, c);
     step->x[V] = 1;
 }
 
@@ -87,7 +87,7 @@ static void erase(struct step *step, const double e[K], const double p[K])
 /* The delta rule's erase with key p, and its write: both times beta. */
 static void delta(const struct place *at, struct step *step, const double p[K])
 {
-    double beta = get(at, OP(beta), at->row, 0), e[K];
+    double beta = get(at, OP(BETA), at->row, 0), e[K];
 
     for (int n = 0; n < K; n++)
         e[n] = beta * step->k[n];
@@ -121,19 +121,19 @@ static void simple_gla(const struct place *at, struct step *step)
 {
     int per_head = (at->tensors->desc.flags & CLATTN_GATE_PER_HEAD) != 0;
 
-    scalar_decay(step, per_head ? test_get(at->tensors, OP(g), at->head) : get(at, OP(g), at->token, 0));
+    scalar_decay(step, per_head ? test_get(at->tensors, OP(G), at->head) : get(at, OP(G), at->token, 0));
 }
 
 static void gla(const struct place *at, struct step *step)
 {
-    channel_decay(at, step, OP(g));
+    channel_decay(at, step, OP(G));
     for (int c = 0; c < V && (at->tensors->desc.flags & CLATTN_VALUE_GATE); c++)
-        step->column_decay[c] = exp(get(at, OP(gv), at->token, c));
+        step->column_decay[c] = exp(get(at, OP(GV), at->token, c));
 }
 
 static void rwkv6(const struct place *at, struct step *step)
 {
-    channel_decay(at, step, OP(w));
+    channel_decay(at, step, OP(W));
 }
 
 static void delta_rule(const struct place *at, struct step *step)
@@ -143,13 +143,13 @@ static void delta_rule(const struct place *at, struct step *step)
 
 static void gated_delta_rule(const struct place *at, struct step *step)
 {
-    scalar_decay(step, get(at, OP(g), at->token, 0));
+    scalar_decay(step, get(at, OP(G), at->token, 0));
     delta(at, step, step->k);
 }
 
 static void kda(const struct place *at, struct step *step)
 {
-    channel_decay(at, step, OP(g));
+    channel_decay(at, step, OP(G));
     delta(at, step, step->k);
 }
 
@@ -158,18 +158,18 @@ static void comba(const struct place *at, struct step *step)
 {
     double p[K];
 
-    get_key(at, OP(p), at->row, p);
+    get_key(at, OP(P), at->row, p);
     delta(at, step, p);
     for (int n = 0; n < K; n++)
-        step->A[n][n] += exp(get(at, OP(g), at->token, 0)) - 1;
+        step->A[n][n] += exp(get(at, OP(G), at->token, 0)) - 1;
 }
 
 static void precond_gated_delta_rule(const struct place *at, struct step *step)
 {
     double p[K];
 
-    get_key(at, OP(p), at->row, p);
-    scalar_decay(step, get(at, OP(g), at->token, 0));
+    get_key(at, OP(P), at->row, p);
+    scalar_decay(step, get(at, OP(G), at->token, 0));
     delta(at, step, p);
 }
 
@@ -178,17 +178,17 @@ static void gdn2(const struct place *at, struct step *step)
     double p[K];
 
     for (int n = 0; n < K; n++)
-        p[n] = get(at, OP(b), at->row, n) * step->k[n];
-    channel_decay(at, step, OP(g));
+        p[n] = get(at, OP(B), at->row, n) * step->k[n];
+    channel_decay(at, step, OP(G));
     erase(step, step->k, p);
     for (int c = 0; c < V; c++)
-        step->x[c] *= get(at, OP(w), at->row, c);
+        step->x[c] *= get(at, OP(W), at->row, c);
 }
 
 static void gated_delta_product(const struct place *at, struct step *step)
 {
     if (at->row % at->tensors->desc.steps == 0 && !(at->tensors->desc.flags & CLATTN_UNGATED))
-        scalar_decay(step, get(at, OP(g), at->token, 0));
+        scalar_decay(step, get(at, OP(G), at->token, 0));
     delta(at, step, step->k);
 }
 
@@ -197,30 +197,30 @@ static void iplr(const struct place *at, struct step *step)
 {
     for (int n = 0; n < K; n++)
         for (int m = 0; m < K; m++)
-            step->A[n][m] += get(at, OP(b), at->row, n) * get(at, OP(a), at->row, m);
+            step->A[n][m] += get(at, OP(B), at->row, n) * get(at, OP(A), at->row, m);
 }
 
 static void dplr(const struct place *at, struct step *step)
 {
-    channel_decay(at, step, OP(g));
+    channel_decay(at, step, OP(G));
     iplr(at, step);
 }
 
 static void rwkv7(const struct place *at, struct step *step)
 {
-    channel_decay(at, step, OP(w));
+    channel_decay(at, step, OP(W));
     iplr(at, step);
 }
 
 /* Without its stabiliser: what it computes is the same. */
 static void mlstm(const struct place *at, struct step *step)
 {
-    scalar_decay(step, get(at, OP(f), at->token, 0));
+    scalar_decay(step, get(at, OP(F), at->token, 0));
     for (int c = 0; c < COLUMNS; c++)
-        step->x[c] *= exp(get(at, OP(i), at->token, 0));
+        step->x[c] *= exp(get(at, OP(I), at->token, 0));
 }
 
-static void (*const steps_of[CLATTN_RULE_COUNT])(const struct place *at, struct step *step) = {
+static void (*const steps_of[RULE_COUNT])(const struct place *at, struct step *step) = {
     [CLATTN_LINEAR_ATTN] = linear_attn,
     [CLATTN_RETENTION] = retention,
     [CLATTN_LIGHTNING_ATTN] = lightning_attn,
@@ -246,7 +246,7 @@ static void make_step(const struct place *at, struct step *step)
     scalar_decay(step, 0);
     for (int c = 0; c < COLUMNS; c++)
         step->column_decay[c] = 1;
-    get_key(at, OP(k), at->row, step->k);
+    get_key(at, OP(K), at->row, step->k);
     get_value(at, step);
     steps_of[at->tensors->desc.rule](at, step);
 }
@@ -297,13 +297,13 @@ static double stored_scale(const struct place *at, const struct check_tensors *t
 static void initial(const struct place *at, double S0[K][COLUMNS])
 {
     const struct check_tensors *t = at->tensors;
-    double scale = stored_scale(at, t, OP(initial_stabilizer));
+    double scale = stored_scale(at, t, OP(STABILIZER_IN));
 
     for (int n = 0; n < K; n++) {
         for (int c = 0; c < V; c++)
-            S0[n][c] = test_get(t, OP(initial_state), state_at(at, n, c)) * scale;
-        S0[n][V] = t->tensor[OP(initial_normalizer)].data
-                       ? test_get(t, OP(initial_normalizer), (at->b * H + at->head) * K + n) * scale
+            S0[n][c] = test_get(t, OP(STATE_IN), state_at(at, n, c)) * scale;
+        S0[n][V] = t->tensor[OP(NORMALIZER_IN)].data
+                       ? test_get(t, OP(NORMALIZER_IN), (at->b * H + at->head) * K + n) * scale
                        : 0;
     }
 }
@@ -314,10 +314,10 @@ static double stabilizer(const struct place *at, int64_t tokens)
     double forget = 0, most = (double)-INFINITY;
 
     for (int64_t t = tokens; t-- > 0;) {
-        most = fmax(most, get(at, OP(i), t, 0) + forget);
-        forget += get(at, OP(f), t, 0);
+        most = fmax(most, get(at, OP(I), t, 0) + forget);
+        forget += get(at, OP(F), t, 0);
     }
-    return fmax(most, test_get(at->tensors, OP(initial_stabilizer), at->b * H + at->head) + forget);
+    return fmax(most, test_get(at->tensors, OP(STABILIZER_IN), at->b * H + at->head) + forget);
 }
 
 static void read(const struct place *at, const struct step *steps, const double S0[K][COLUMNS],
@@ -329,10 +329,10 @@ static void read(const struct place *at, const struct step *steps, const double 
     struct check_tensors target = *out;
 
     state_after(steps, (at->token + !bonus) * desc->steps, S0, S);
-    get_key(at, OP(q), at->token, q);
+    get_key(at, OP(Q), at->token, q);
     for (int n = 0; n < K; n++)
         for (int c = 0; c < COLUMNS; c++) {
-            double own = bonus ? test_get(at->tensors, OP(u), at->head * K + n) * steps[at->token].k[n] : 0;
+            double own = bonus ? test_get(at->tensors, OP(U), at->head * K + n) * steps[at->token].k[n] : 0;
             o[c] += desc->scale * q[n] * (S[n][c] + own * steps[at->token].x[c]);
         }
     if (desc->flags & CLATTN_NORMALIZE)
@@ -340,7 +340,7 @@ static void read(const struct place *at, const struct step *steps, const double 
     if (desc->rule == CLATTN_MLSTM)
         divisor = fmax(fabs(o[V]), 1) + desc->eps * exp(stabilizer(at, at->token + 1));
     for (int c = 0; c < V; c++)
-        test_set(&target, OP(o), ((at->b * T + at->token) * H + at->head) * V + c, o[c] / divisor);
+        test_set(&target, OP(O), ((at->b * T + at->token) * H + at->head) * V + c, o[c] / divisor);
 }
 
 static void finish(const struct place *at, const struct step *steps, const double S0[K][COLUMNS],
@@ -348,15 +348,15 @@ static void finish(const struct place *at, const struct step *steps, const doubl
 {
     double S[K][COLUMNS], scale;
 
-    if (out->tensor[OP(final_stabilizer)].data)
-        test_set(out, OP(final_stabilizer), at->b * H + at->head, stabilizer(at, T));
-    scale = stored_scale(at, out, OP(final_stabilizer));
+    if (out->tensor[OP(STABILIZER_OUT)].data)
+        test_set(out, OP(STABILIZER_OUT), at->b * H + at->head, stabilizer(at, T));
+    scale = stored_scale(at, out, OP(STABILIZER_OUT));
     state_after(steps, T * at->tensors->desc.steps, S0, S);
     for (int n = 0; n < K; n++) {
         for (int c = 0; c < V; c++)
-            test_set(out, OP(final_state), state_at(at, n, c), S[n][c] / scale);
-        if (out->tensor[OP(final_normalizer)].data)
-            test_set(out, OP(final_normalizer), (at->b * H + at->head) * K + n, S[n][V] / scale);
+            test_set(out, OP(STATE_OUT), state_at(at, n, c), S[n][c] / scale);
+        if (out->tensor[OP(NORMALIZER_OUT)].data)
+            test_set(out, OP(NORMALIZER_OUT), (at->b * H + at->head) * K + n, S[n][V] / scale);
     }
 }
 
@@ -422,10 +422,10 @@ static void test_rule(void **state)
 
 int main(void)
 {
-    static clattn_rule rules[CLATTN_RULE_COUNT];
-    struct CMUnitTest tests[CLATTN_RULE_COUNT - 1];
+    static clattn_rule rules[RULE_COUNT];
+    struct CMUnitTest tests[RULE_COUNT - 1];
 
-    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < CLATTN_RULE_COUNT; rule++) {
+    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
         rules[rule] = rule;
         tests[rule - 1] =
             (struct CMUnitTest){.name = test_rule_name(rule), .test_func = test_rule, .initial_state = &rules[rule]};

@@ -46,7 +46,7 @@ static struct {
 /* One plan; 0 when it fails, after a line that says what and by how much. */
 static int passes(struct check_tensors *tensors, const struct check_tensors *expected, const char *what)
 {
-    clattn_operand_id worst = OP(o);
+    clattn_operand_id worst = OP(O);
     double error;
     clattn_status status;
 

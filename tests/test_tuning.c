@@ -68,7 +68,7 @@ static const char *run(void)
     struct check_tensors tensors;
 
     test_make(&tensors, &desc, CHECK_GATES_USUAL, NULL);
-    if (expected.tensor[CLATTN_OPERAND_o].data == NULL)
+    if (expected.tensor[CLATTN_O].data == NULL)
         assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
     assert_status(check_run(&tensors, &test_device, text, sizeof text, test_log, NULL), SUCCESS);
     test_compare_all(&tensors, &expected, check_bound(desc.dtype), text);

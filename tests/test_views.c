@@ -20,7 +20,7 @@ struct slot {
 /* All operands in one buffer of floats: token rows interleaved, heads and batches with gaps; states and per-head
  * operands after them. */
 struct arena {
-    struct slot slots[CLATTN_OPERAND_COUNT];
+    struct slot slots[OPERAND_COUNT];
     float *floats;
     int64_t count;
 };
@@ -40,7 +40,7 @@ static int64_t place_tokens(struct arena *arena, const struct check_tensors *ten
 {
     int64_t width = 3, at = 5;
 
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+    for (int id = 1; id < OPERAND_COUNT; id++) {
         struct slot *slot = &arena->slots[id];
         if (slot->dims == NULL || slot->dims[0] != 'B')
             continue;
@@ -48,7 +48,7 @@ static int64_t place_tokens(struct arena *arena, const struct check_tensors *ten
         slot->steps[2] = slot->inner + 1;
         width += tensors->tensor[id].info.dims[2] * slot->steps[2];
     }
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+    for (int id = 1; id < OPERAND_COUNT; id++) {
         struct slot *slot = &arena->slots[id];
         if (slot->dims == NULL || slot->dims[0] != 'B')
             continue;
@@ -61,7 +61,7 @@ static int64_t place_tokens(struct arena *arena, const struct check_tensors *ten
 /* [N,H,…], [H,…]: a gap after every head, another after every sequence. */
 static int64_t place_rest(struct arena *arena, const struct check_tensors *tensors, int64_t at)
 {
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+    for (int id = 1; id < OPERAND_COUNT; id++) {
         struct slot *slot = &arena->slots[id];
         int64_t count = tensors->tensor[id].data ? tensors->tensor[id].info.dims[0] : 0;
         if (slot->dims == NULL || slot->dims[0] == 'B')
@@ -89,7 +89,7 @@ static int64_t arena_index(const struct slot *slot, const clattn_operand_info *i
 
 static void scatter(struct arena *arena, const struct check_tensors *tensors, int outputs)
 {
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+    for (int id = 1; id < OPERAND_COUNT; id++) {
         const struct check_tensor *tensor = &tensors->tensor[id];
         if (tensor->data == NULL || tensor->info.output != outputs)
             continue;
@@ -101,7 +101,7 @@ static void scatter(struct arena *arena, const struct check_tensors *tensors, in
 
 static void arena_create(struct arena *arena, const struct check_tensors *tensors)
 {
-    struct operand_row rows[CLATTN_OPERAND_COUNT];
+    struct operand_row rows[OPERAND_COUNT];
     int count = rule_operands(&tensors->desc, rows);
 
     memset(arena, 0, sizeof *arena);
@@ -115,12 +115,12 @@ static void arena_create(struct arena *arena, const struct check_tensors *tensor
     scatter(arena, tensors, 0);
 }
 
-static void arena_operands(const struct arena *arena, clattn_operands *operands, cl_mem buffer)
+static void arena_operands(const struct arena *arena, struct arguments *operands, cl_mem buffer)
 {
-    memset(operands, 0, sizeof *operands);
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+    *operands = (struct arguments){.seq_len = CLATTN_WHOLE};
+    for (int id = 1; id < OPERAND_COUNT; id++) {
         const struct slot *slot = &arena->slots[id];
-        clattn_operand *operand = check_operand(operands, (clattn_operand_id)id);
+        clattn_operand *operand = &operands->of[id];
         if (slot->dims == NULL)
             continue;
         *operand = (clattn_operand){.buffer = buffer,
@@ -152,7 +152,7 @@ static void run_on_device(const clattn_plan_desc *desc, const struct arena *aren
     const struct opencl *cl = opencl_get();
     size_t bytes = (size_t)arena->count * 4, workspace;
     cl_mem buffer = make_buffer(bytes, arena->floats);
-    clattn_operands operands;
+    struct arguments operands;
     clattn_plan *plan;
 
     test_log_clear();
@@ -160,7 +160,7 @@ static void run_on_device(const clattn_plan_desc *desc, const struct arena *aren
     assert_status(clattn_plan_workspace_size(plan, &workspace), SUCCESS);
     arena_operands(arena, &operands, buffer);
     operands.workspace.buffer = make_buffer(workspace + 4, NULL);
-    assert_status(clattn_enqueue(plan, test_device.queue, &operands, 0, NULL, NULL), SUCCESS);
+    assert_status(check_enqueue(plan, test_device.queue, &operands, 0, NULL, NULL), SUCCESS);
     assert_int_equal(cl->EnqueueReadBuffer(test_device.queue, buffer, CL_TRUE, 0, bytes, arena->floats, 0, NULL, NULL),
                      CL_SUCCESS);
     cl->ReleaseMemObject(operands.workspace.buffer);
@@ -170,14 +170,14 @@ static void run_on_device(const clattn_plan_desc *desc, const struct arena *aren
 
 static void run_strided(const clattn_plan_desc *desc, const struct arena *arena)
 {
-    clattn_operands operands;
+    struct arguments operands;
 
     if (!test_is_reference()) {
         run_on_device(desc, arena);
         return;
     }
     arena_operands(arena, &operands, NULL);
-    assert_status(clattn_reference(desc, &operands, test_log, NULL), SUCCESS);
+    assert_status(check_compute(desc, &operands, test_log, NULL), SUCCESS);
 }
 
 static void check_strided(const clattn_plan_desc *desc)
@@ -205,7 +205,7 @@ static void check_strided(const clattn_plan_desc *desc)
 static void test_strided(void **state)
 {
     (void)state;
-    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < CLATTN_RULE_COUNT; rule++)
+    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++)
         for (int mode = CLATTN_MODE_RECURRENT; mode <= CLATTN_MODE_CHUNK; mode++)
             for (int variant = 0;; variant++) {
                 clattn_plan_desc desc = {.rule = rule,
@@ -260,20 +260,21 @@ static void run_far(struct check_tensors *t)
 {
     const struct opencl *cl = opencl_get();
     size_t workspace, bytes = (size_t)(2 * far_stride + FAR_DIM) * 2;
-    cl_mem buffers[] = {make_buffer(t->tensor[OP(q)].bytes, t->tensor[OP(q)].data),
-                        make_buffer(t->tensor[OP(k)].bytes, t->tensor[OP(k)].data), make_buffer(bytes, NULL),
+    cl_mem buffers[] = {make_buffer(t->tensor[OP(Q)].bytes, t->tensor[OP(Q)].data),
+                        make_buffer(t->tensor[OP(K)].bytes, t->tensor[OP(K)].data), make_buffer(bytes, NULL),
                         make_buffer(bytes, NULL), NULL};
-    clattn_operands operands = {.q = {.buffer = buffers[0]}, .k = {.buffer = buffers[1]}, .seq_len = CLATTN_WHOLE};
+    struct arguments operands = {.of = {[OP(Q)] = {.buffer = buffers[0]}, [OP(K)] = {.buffer = buffers[1]}},
+                                 .seq_len = CLATTN_WHOLE};
     clattn_plan *plan;
 
     assert_status(clattn_plan_create(&plan, test_device.context, &t->desc), SUCCESS);
     assert_status(clattn_plan_workspace_size(plan, &workspace), SUCCESS);
     buffers[4] = operands.workspace.buffer = make_buffer(workspace + 4, NULL);
-    operands.v = (clattn_operand){.buffer = buffers[2], .token_stride = far_stride};
-    operands.o = (clattn_operand){.buffer = buffers[3], .token_stride = far_stride};
-    copy_far(buffers[2], t->tensor[OP(v)].data, 1);
-    assert_status(clattn_enqueue(plan, test_device.queue, &operands, 0, NULL, NULL), SUCCESS);
-    copy_far(buffers[3], t->tensor[OP(o)].data, 0);
+    operands.of[OP(V)] = (clattn_operand){.buffer = buffers[2], .token_stride = far_stride};
+    operands.of[OP(O)] = (clattn_operand){.buffer = buffers[3], .token_stride = far_stride};
+    copy_far(buffers[2], t->tensor[OP(V)].data, 1);
+    assert_status(check_enqueue(plan, test_device.queue, &operands, 0, NULL, NULL), SUCCESS);
+    copy_far(buffers[3], t->tensor[OP(O)].data, 0);
     for (size_t i = 0; i < COUNT(buffers); i++)
         cl->ReleaseMemObject(buffers[i]);
     clattn_plan_destroy(plan);

@@ -12,6 +12,12 @@ static struct layer {
     float q[T][K], k[T][K], v[T][V], g[T], beta[T], o[T][V];
 } layer;
 
+/* Where an operand lies: of our buffer for the device, of the same bytes in `layer` for the reference. */
+#define AT(ID, name)                                                                                                   \
+    {                                                                                                                  \
+        CLATTN_##ID, .buffer = memory, .host = &layer, .offset = offsetof(struct layer, name)                          \
+    }
+
 #define TRY(call)                                                                                                      \
     do {                                                                                                               \
         if ((call) != 0)                                                                                               \
@@ -49,21 +55,16 @@ int main(void)
     cl_mem workspace = bytes > 0 ? clCreateBuffer(cl, CL_MEM_READ_WRITE, bytes, NULL, NULL) : NULL;
 
     /* Every time: the tensors lie at offsets of one buffer here. */
-#define AT(name) {.buffer = memory, .offset = offsetof(struct layer, name)}
-    clattn_operands operands = {.q = AT(q), .k = AT(k), .v = AT(v), .g = AT(g), .beta = AT(beta), .o = AT(o)};
-    operands.workspace.buffer = workspace;
-    operands.seq_len = T;
-    TRY(clattn_enqueue(plan, queue, &operands, 0, NULL, NULL));
+    clattn_operand operands[] = {AT(Q, q), AT(K, k), AT(V, v), AT(G, g), AT(BETA, beta), AT(O, o)};
+    clattn_call call = {.operands = operands, .operand_count = 6, .seq_len = T, .workspace = workspace};
+    TRY(clattn_enqueue(plan, queue, &call, 0, NULL, NULL));
     float on_device;
     TRY(clEnqueueReadBuffer(queue, memory, CL_TRUE, offsetof(struct layer, o[T - 1][V - 1]), sizeof on_device,
                             &on_device, 0, NULL, NULL));
     clattn_plan_destroy(plan);
     clattn_context_destroy(context);
 
-#define HERE(name) {.host = layer.name}
-    operands = (clattn_operands){
-        .q = HERE(q), .k = HERE(k), .v = HERE(v), .g = HERE(g), .beta = HERE(beta), .o = HERE(o), .seq_len = T};
-    TRY(clattn_reference(&desc, &operands, NULL, NULL));
+    TRY(clattn_reference(&desc, &call, NULL, NULL));
     printf("o[%d][%d]: %g on the device, %g in double precision\n", T - 1, V - 1, (double)on_device,
            (double)layer.o[T - 1][V - 1]);
     return fabsf(on_device - layer.o[T - 1][V - 1]) > 1e-4f * fabsf(layer.o[T - 1][V - 1]) + 1e-6f;

@@ -7,8 +7,12 @@ int main(void)
     float q[3] = {1, 1, 1}, k[3] = {1, 1, 1}, v[3] = {1, 2, 3}, o[3];
     clattn_status status = clattn_reference(
         &(clattn_plan_desc){.rule = CLATTN_LINEAR_ATTN, .seq_len = 3, .heads = 1, .key_dim = 1, .value_dim = 1},
-        &(clattn_operands){
-            .q = {.host = q}, .k = {.host = k}, .v = {.host = v}, .o = {.host = o}, .seq_len = CLATTN_WHOLE},
+        &(clattn_call){.operands = (clattn_operand[]){{CLATTN_Q, .host = q},
+                                                      {CLATTN_K, .host = k},
+                                                      {CLATTN_V, .host = v},
+                                                      {CLATTN_O, .host = o}},
+                       .operand_count = 4,
+                       .seq_len = CLATTN_WHOLE},
         NULL, NULL);
 
     if (status != CLATTN_SUCCESS)

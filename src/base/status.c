@@ -9,10 +9,15 @@ const char *clattn_version(void)
     return TEXT(CLATTN_VERSION_MAJOR) "." TEXT(CLATTN_VERSION_MINOR) "." TEXT(CLATTN_VERSION_PATCH);
 }
 
+int clattn_version_number(void)
+{
+    return CLATTN_VERSION;
+}
+
 const char *clattn_status_text(clattn_status status)
 {
     static const char *const texts[] = {
-#define STATUS_TEXT(name, text) [CLATTN_##name] = text,
+#define STATUS_TEXT(name, value, text) [CLATTN_##name] = text,
         CLATTN_STATUSES(STATUS_TEXT)
 #undef STATUS_TEXT
     };

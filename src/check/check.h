@@ -5,6 +5,7 @@
 
 #include "clattn.h"
 #include "device/opencl.h"
+#include "op/arguments.h"
 
 /* One problem's tensors on the host, contiguous, owned. Unused operands have data NULL. */
 struct check_tensor {
@@ -15,7 +16,7 @@ struct check_tensor {
 
 struct check_tensors {
     clattn_plan_desc desc; /* completed */
-    struct check_tensor tensor[CLATTN_OPERAND_COUNT];
+    struct check_tensor tensor[OPERAND_COUNT];
 };
 
 /* How inputs are drawn. */
@@ -38,11 +39,14 @@ clattn_status check_allocate(struct check_tensors *tensors, const clattn_plan_de
 /* Elements of a tensor. */
 int64_t check_count(const clattn_operand_info *info);
 
-/* operands->NAME by id. */
-clattn_operand *check_operand(clattn_operands *operands, clattn_operand_id id);
+/* The operands as clattn_reference and clattn_run take them, pointing into tensors. */
+void check_operands(struct arguments *operands, const struct check_tensors *tensors);
 
-/* The operands as clattn_reference takes them, pointing into tensors. */
-void check_operands(clattn_operands *operands, const struct check_tensors *tensors);
+/* clattn_enqueue and clattn_reference of operands by id. */
+clattn_status check_enqueue(clattn_plan *plan, cl_command_queue queue, const struct arguments *operands,
+                            uint32_t n_wait, const cl_event *wait, cl_event *event);
+clattn_status check_compute(const clattn_plan_desc *desc, const struct arguments *operands, clattn_log_fn log,
+                            void *log_user);
 
 /* clattn_reference over the tensors' inputs, in f32: allocates the outputs of *expected, whose inputs stay NULL.
  * INVALID_OPERAND when an output is not finite (a stabilizer may be -inf): nothing is measured by such a reference. */

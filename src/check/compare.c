@@ -22,23 +22,31 @@ static void widen(const struct check_tensor *to, const struct check_tensor *from
         number_store(to->info.dtype, to->data, i, number_load(from->info.dtype, from->data, i));
 }
 
-clattn_operand *check_operand(clattn_operands *operands, clattn_operand_id id)
+void check_operands(struct arguments *operands, const struct check_tensors *tensors)
 {
-    clattn_operand *const all[] = {
-#define OPERAND_ADDRESS(name, shape) &operands->name,
-        CLATTN_OPERAND_LIST(OPERAND_ADDRESS)
-#undef OPERAND_ADDRESS
-    };
-    return all[id];
+    *operands = (struct arguments){.seq_len = CLATTN_WHOLE};
+    for (int id = 1; id < OPERAND_COUNT; id++) {
+        const struct check_tensor *tensor = &tensors->tensor[id];
+        *&operands->of[id] = (clattn_operand){.host = tensor->data, .size = tensor->bytes};
+    }
 }
 
-void check_operands(clattn_operands *operands, const struct check_tensors *tensors)
+clattn_status check_enqueue(clattn_plan *plan, cl_command_queue queue, const struct arguments *operands,
+                            uint32_t n_wait, const cl_event *wait, cl_event *event)
 {
-    *operands = (clattn_operands){.seq_len = CLATTN_WHOLE};
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
-        const struct check_tensor *tensor = &tensors->tensor[id];
-        *check_operand(operands, (clattn_operand_id)id) = (clattn_operand){.host = tensor->data, .size = tensor->bytes};
-    }
+    clattn_operand list[OPERAND_COUNT];
+    const clattn_call call = arguments_call(operands, list);
+
+    return clattn_enqueue(plan, queue, &call, n_wait, wait, event);
+}
+
+clattn_status check_compute(const clattn_plan_desc *desc, const struct arguments *operands, clattn_log_fn log,
+                            void *log_user)
+{
+    clattn_operand list[OPERAND_COUNT];
+    const clattn_call call = arguments_call(operands, list);
+
+    return clattn_reference(desc, &call, log, log_user);
 }
 
 /* Gates of -inf forget and make no infinity. A stabilizer is the logarithm of a size: -inf where there is nothing
@@ -49,7 +57,7 @@ static clattn_status check_finite(const struct check_tensor *tensor, clattn_oper
 
     for (int64_t i = 0; i < count; i++) {
         double x = number_load(tensor->info.dtype, tensor->data, i);
-        if (!isfinite(x) && !(id == CLATTN_OPERAND_final_stabilizer && x == (double)-INFINITY))
+        if (!isfinite(x) && !(id == CLATTN_STABILIZER_OUT && x == (double)-INFINITY))
             return FAIL(log, INVALID_OPERAND, "the reference of %s is %g at element %lld: no measure of anything",
                         tensor->info.name, x, (long long)i);
     }
@@ -58,7 +66,7 @@ static clattn_status check_finite(const struct check_tensor *tensor, clattn_oper
 
 static clattn_status check_all_finite(const struct check_tensors *expected, const struct log *log)
 {
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+    for (int id = 1; id < OPERAND_COUNT; id++)
         TRY(check_finite(&expected->tensor[id], (clattn_operand_id)id, log));
     return CLATTN_SUCCESS;
 }
@@ -67,19 +75,20 @@ clattn_status check_reference(struct check_tensors *expected, const struct check
                               void *log_user)
 {
     clattn_plan_desc desc = tensors->desc;
-    clattn_operands operands;
+    struct arguments operands;
     clattn_status status;
 
     desc.dtype = desc.gate_dtype = CLATTN_F32;
+    desc.operand_type_count = 0;
     TRY(check_allocate(expected, &desc));
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+    for (int id = 1; id < OPERAND_COUNT; id++)
         if (expected->tensor[id].data != NULL && !expected->tensor[id].info.output)
-            widen(&expected->tensor[id], &tensors->tensor[id], id == CLATTN_OPERAND_cu_seqlens);
+            widen(&expected->tensor[id], &tensors->tensor[id], id == CLATTN_SEQLENS);
     check_operands(&operands, expected);
-    status = clattn_reference(&desc, &operands, log, log_user);
+    status = check_compute(&desc, &operands, log, log_user);
     if (status == CLATTN_SUCCESS)
         status = check_all_finite(expected, &(struct log){log, log_user});
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+    for (int id = 1; id < OPERAND_COUNT; id++) {
         if (expected->tensor[id].info.output)
             continue;
         free(expected->tensor[id].data);
@@ -155,7 +164,7 @@ double check_error(const struct check_tensors *actual, const struct check_tensor
 {
     double most = -1;
 
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+    for (int id = 1; id < OPERAND_COUNT; id++) {
         double error;
         if (!expected->tensor[id].info.output || expected->tensor[id].data == NULL)
             continue;

@@ -129,20 +129,15 @@ static double draw_normalizer(const struct source *source, int64_t i)
 
 static draw draw_of(const struct rule *rule, clattn_operand_id id)
 {
-    static const draw draws[CLATTN_OPERAND_COUNT] = {
-        [CLATTN_OPERAND_q] = draw_query,
-        [CLATTN_OPERAND_k] = draw_key,
-        [CLATTN_OPERAND_gv] = draw_decay,
-        [CLATTN_OPERAND_f] = draw_forget,
-        [CLATTN_OPERAND_i] = draw_input,
-        [CLATTN_OPERAND_beta] = draw_strength,
-        [CLATTN_OPERAND_b] = draw_strength,
-        [CLATTN_OPERAND_w] = draw_strength,
-        [CLATTN_OPERAND_initial_state] = draw_state,
-        [CLATTN_OPERAND_initial_normalizer] = draw_normalizer,
+    static const draw draws[OPERAND_COUNT] = {
+        [CLATTN_Q] = draw_query,        [CLATTN_K] = draw_key,
+        [CLATTN_GV] = draw_decay,       [CLATTN_F] = draw_forget,
+        [CLATTN_I] = draw_input,        [CLATTN_BETA] = draw_strength,
+        [CLATTN_B] = draw_strength,     [CLATTN_W] = draw_strength,
+        [CLATTN_STATE_IN] = draw_state, [CLATTN_NORMALIZER_IN] = draw_normalizer,
     };
 
-    if (id == rule->gate && id != CLATTN_OPERAND_f)
+    if (id == rule->gate && id != CLATTN_F)
         return draw_decay;
     return draws[id] ? draws[id] : normal;
 }
@@ -226,7 +221,7 @@ static void tame_none(const struct check_tensors *tensors, const struct source *
 static void tame_key(const struct check_tensors *tensors, const struct source *source)
 {
     if (!(source->desc->flags & CLATTN_QK_L2NORM))
-        normalize_rows(&tensors->tensor[CLATTN_OPERAND_k], source->desc->key_dim);
+        normalize_rows(&tensors->tensor[CLATTN_K], source->desc->key_dim);
 }
 
 static void tame_operand(const struct check_tensors *tensors, const struct source *source)
@@ -234,15 +229,15 @@ static void tame_operand(const struct check_tensors *tensors, const struct sourc
     const struct check_tensor *tensor = tensors->tensor;
 
     tame_key(tensors, source);
-    fill_along(&tensor[CLATTN_OPERAND_p], &tensor[CLATTN_OPERAND_k], source, 0.2, 0.6, 0.05);
+    fill_along(&tensor[CLATTN_P], &tensor[CLATTN_K], source, 0.2, 0.6, 0.05);
 }
 
 static void tame_low_rank(const struct check_tensors *tensors, const struct source *source)
 {
     const struct check_tensor *tensor = tensors->tensor;
 
-    normalize_rows(&tensor[CLATTN_OPERAND_a], source->desc->key_dim);
-    fill_elementwise(&tensor[CLATTN_OPERAND_b], &tensor[CLATTN_OPERAND_a], source);
+    normalize_rows(&tensor[CLATTN_A], source->desc->key_dim);
+    fill_elementwise(&tensor[CLATTN_B], &tensor[CLATTN_A], source);
 }
 
 static void (*const tames[])(const struct check_tensors *tensors, const struct source *source) = {
@@ -264,15 +259,11 @@ static void fill_cu_seqlens(const struct check_tensor *tensor, const clattn_plan
 static clattn_status allocate(struct check_tensors *tensors, clattn_operand_id id)
 {
     struct check_tensor *tensor = &tensors->tensor[id];
-    size_t element;
 
     TRY(clattn_operand_describe(&tensors->desc, id, &tensor->info));
     if (tensor->info.rank == 0)
         return CLATTN_SUCCESS;
-    element = dtype_size(tensor->info.dtype);
-    if (id == CLATTN_OPERAND_cu_seqlens && (tensors->desc.flags & CLATTN_CU_SEQLENS_INT64))
-        element = 8;
-    tensor->bytes = (size_t)check_count(&tensor->info) * element;
+    tensor->bytes = (size_t)check_count(&tensor->info) * (size_t)tensor->info.element_size;
     tensor->data = malloc(tensor->bytes);
     if (tensor->data == NULL)
         return CLATTN_OUT_OF_MEMORY;
@@ -286,7 +277,7 @@ clattn_status check_allocate(struct check_tensors *tensors, const clattn_plan_de
 
     memset(tensors, 0, sizeof *tensors);
     status = clattn_plan_desc_complete(&tensors->desc, desc, NULL, NULL);
-    for (int id = 0; id < CLATTN_OPERAND_COUNT && status == CLATTN_SUCCESS; id++)
+    for (int id = 1; id < OPERAND_COUNT && status == CLATTN_SUCCESS; id++)
         status = allocate(tensors, (clattn_operand_id)id);
     if (status != CLATTN_SUCCESS)
         check_free(tensors);
@@ -300,12 +291,12 @@ clattn_status check_make(struct check_tensors *tensors, const clattn_plan_desc *
 
     TRY(check_allocate(tensors, desc));
     source.rule = rule_get(tensors->desc.rule);
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+    for (int id = 1; id < OPERAND_COUNT; id++) {
         const struct check_tensor *tensor = &tensors->tensor[id];
-        source.seed = mix(seed * CLATTN_OPERAND_COUNT + (uint64_t)id + 1);
+        source.seed = mix(seed * (OPERAND_COUNT - 1) + (uint64_t)id);
         if (tensor->data == NULL || tensor->info.output)
             continue;
-        if (id == CLATTN_OPERAND_cu_seqlens)
+        if (id == CLATTN_SEQLENS)
             fill_cu_seqlens(tensor, &tensors->desc, cu_seqlens);
         else
             fill(tensor, &source, draw_of(source.rule, (clattn_operand_id)id));
@@ -316,7 +307,7 @@ clattn_status check_make(struct check_tensors *tensors, const clattn_plan_desc *
 
 void check_free(struct check_tensors *tensors)
 {
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+    for (int id = 1; id < OPERAND_COUNT; id++)
         free(tensors->tensor[id].data);
     memset(tensors, 0, sizeof *tensors);
 }

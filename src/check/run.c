@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FRONT = 256, BACK = 4096, WORKSPACE = CLATTN_OPERAND_COUNT, REGIONS };
+enum { FRONT = 256, BACK = 4096, WORKSPACE = OPERAND_COUNT, REGIONS };
 
 struct region {
     const char *name;
@@ -83,7 +83,7 @@ static clattn_status region_create(const struct run *run, struct region *region,
 
 static clattn_status create_regions(struct run *run, const struct check_tensors *tensors, size_t workspace)
 {
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+    for (int id = 1; id < OPERAND_COUNT; id++) {
         const struct check_tensor *tensor = &tensors->tensor[id];
         struct region *region = &run->regions[id];
         if (tensor->data == NULL)
@@ -101,16 +101,16 @@ static clattn_status create_regions(struct run *run, const struct check_tensors 
     return region_create(run, &run->regions[WORKSPACE], NULL);
 }
 
-static clattn_operands device_operands(const struct run *run, const clattn_plan_desc *desc)
+static struct arguments device_operands(const struct run *run, const clattn_plan_desc *desc)
 {
     const struct region *workspace = &run->regions[WORKSPACE];
-    clattn_operands operands = {.workspace = {.buffer = workspace->buffer, .offset = workspace->front},
-                                .batch = desc->batch,
-                                .seq_len = desc->seq_len,
-                                .sequences = desc->sequences};
+    struct arguments operands = {.workspace = {.buffer = workspace->buffer, .offset = workspace->front},
+                                 .batch = desc->batch,
+                                 .seq_len = desc->seq_len,
+                                 .sequences = desc->sequences};
 
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
-        clattn_operand *operand = check_operand(&operands, (clattn_operand_id)id);
+    for (int id = 1; id < OPERAND_COUNT; id++) {
+        clattn_operand *operand = &operands.of[id];
         operand->buffer = run->regions[id].buffer;
         operand->offset = run->regions[id].front;
     }
@@ -225,7 +225,7 @@ static clattn_status collect_all(const struct run *run, struct check_tensors *te
     for (int id = 0; id < REGIONS; id++) {
         clattn_status status = CLATTN_SUCCESS;
         if (run->regions[id].buffer != NULL)
-            status = collect(run, &run->regions[id], id < CLATTN_OPERAND_COUNT ? &tensors->tensor[id] : NULL);
+            status = collect(run, &run->regions[id], id < OPERAND_COUNT ? &tensors->tensor[id] : NULL);
         if (first == CLATTN_SUCCESS)
             first = status;
     }
@@ -234,14 +234,14 @@ static clattn_status collect_all(const struct run *run, struct check_tensors *te
 
 static clattn_status run_plan(struct run *run, struct check_tensors *tensors, clattn_plan *plan)
 {
-    clattn_operands operands;
+    struct arguments operands;
     clattn_status status, between;
     size_t workspace;
 
     TRY(clattn_plan_workspace_size(plan, &workspace));
     TRY(create_regions(run, tensors, workspace));
     operands = device_operands(run, &tensors->desc);
-    TRY(clattn_enqueue(plan, run->device->queue, &operands, 0, NULL, NULL));
+    TRY(check_enqueue(plan, run->device->queue, &operands, 0, NULL, NULL));
     TRY_CL(&run->log, run->cl->Finish(run->device->queue));
     status = collect_all(run, tensors);
     between = workspace > 0 ? check_between(run, plan) : CLATTN_SUCCESS;

@@ -179,7 +179,7 @@ static int bench_shape(struct bench_run *bench, clattn_rule rule, const struct s
 static int bench_all(struct bench_run *bench)
 {
     const struct settings *settings = bench->settings;
-    size_t rules = settings->rule_count > 0 ? settings->rule_count : CLATTN_RULE_COUNT - 1;
+    size_t rules = settings->rule_count > 0 ? settings->rule_count : RULE_COUNT - 1;
     size_t shapes = settings->shape_count > 0 ? settings->shape_count : 1;
     int status = EXIT_OK;
 

@@ -59,7 +59,7 @@ static cJSON *make_metadata(const clattn_plan_desc *desc, uint64_t seed)
 
 static int write_tensors(const struct check_tensors *tensors, const struct settings *settings)
 {
-    struct safetensor list[CLATTN_OPERAND_COUNT];
+    struct safetensor list[OPERAND_COUNT];
     cJSON *metadata = make_metadata(&tensors->desc, settings->seed);
     int status = output_write(settings->output, list, operands_list(tensors, 0, list), metadata);
 

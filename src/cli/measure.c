@@ -40,16 +40,16 @@ static clattn_plan_desc reduce(const clattn_plan_desc *full)
 
 static clattn_status compute(struct bench *bench, struct check_tensors *tensors)
 {
-    clattn_operands operands;
+    struct arguments operands;
 
     if (bench->target->reference) {
         check_operands(&operands, tensors);
-        return clattn_reference(&tensors->desc, &operands, sink_log, &bench->target->sink);
+        return check_compute(&tensors->desc, &operands, sink_log, &bench->target->sink);
     }
     TRY(buffers_write(&bench->buffers, 0, tensors));
     TRY(buffers_poison(&bench->buffers, 0, tensors));
     operands = buffers_operands(&bench->buffers, 0, &tensors->desc);
-    TRY(clattn_enqueue(bench->plan, bench->target->device.queue, &operands, 0, NULL, NULL));
+    TRY(check_enqueue(bench->plan, bench->target->device.queue, &operands, 0, NULL, NULL));
     TRY_CL(&bench->log, opencl_get()->Finish(bench->target->device.queue));
     return buffers_read(&bench->buffers, 0, tensors);
 }
@@ -83,14 +83,14 @@ static clattn_status check(struct bench *bench, uint64_t seed, struct measuremen
 static clattn_status run_once(void *user, size_t run, cl_event *event)
 {
     struct bench *bench = user;
-    clattn_operands operands;
+    struct arguments operands;
 
     if (bench->target->reference) {
         check_operands(&operands, &bench->tensors);
-        return clattn_reference(&bench->tensors.desc, &operands, sink_log, &bench->target->sink);
+        return check_compute(&bench->tensors.desc, &operands, sink_log, &bench->target->sink);
     }
     operands = buffers_operands(&bench->buffers, run % bench->buffers.sets, &bench->tensors.desc);
-    return clattn_enqueue(bench->plan, bench->target->device.queue, &operands, 0, NULL, event);
+    return check_enqueue(bench->plan, bench->target->device.queue, &operands, 0, NULL, event);
 }
 
 static clattn_status time_runs(struct bench *bench, size_t runs, struct measurement *result)
@@ -107,7 +107,7 @@ static size_t choose_sets(const struct bench *bench, double bytes)
     const clattn_device_info *info = &bench->target->info;
     double sets = info->gpu ? sets_bytes / bytes : 1;
 
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+    for (int id = 1; id < OPERAND_COUNT; id++) {
         double most = (double)info->max_allocation / 2 / ((double)bench->tensors.tensor[id].bytes + 4096);
         sets = sets < most ? sets : most;
     }
@@ -119,7 +119,7 @@ static clattn_status prepare(struct bench *bench, int in_place, struct measureme
     struct target *target = bench->target;
     size_t workspace;
 
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+    for (int id = 1; id < OPERAND_COUNT; id++)
         result->bytes += (double)bench->tensors.tensor[id].bytes;
     snprintf(result->plan, sizeof result->plan, "reference");
     if (target->reference)

@@ -63,9 +63,9 @@ static int derive_sizes(const struct binding *binding, clattn_plan_desc *desc)
 {
     const struct safetensor *q, *k, *v;
 
-    if (find_main(binding, CLATTN_OPERAND_q, "[B,T,HQ,K]", &q) != EXIT_OK ||
-        find_main(binding, CLATTN_OPERAND_k, "[B,T*n,HQ,K]", &k) != EXIT_OK ||
-        find_main(binding, CLATTN_OPERAND_v, "[B,T*n,H,V]", &v) != EXIT_OK)
+    if (find_main(binding, CLATTN_Q, "[B,T,HQ,K]", &q) != EXIT_OK ||
+        find_main(binding, CLATTN_K, "[B,T*n,HQ,K]", &k) != EXIT_OK ||
+        find_main(binding, CLATTN_V, "[B,T*n,H,V]", &v) != EXIT_OK)
         return EXIT_BAD;
     desc->dtype = (clattn_dtype)file_dtype(q);
     desc->batch = q->dims[0];
@@ -87,14 +87,14 @@ static int derive_sizes(const struct binding *binding, clattn_plan_desc *desc)
 static void derive_flags(const struct binding *binding, clattn_plan_desc *desc)
 {
     uint32_t takes = binding->rule->flags;
-    const struct safetensor *g = find(binding, CLATTN_OPERAND_g);
+    const struct safetensor *g = find(binding, CLATTN_G);
 
     desc->flags |= CLATTN_FINAL_STATE;
-    if (find(binding, CLATTN_OPERAND_initial_state) != NULL)
+    if (find(binding, CLATTN_STATE_IN) != NULL)
         desc->flags |= CLATTN_INITIAL_STATE;
     if ((takes & CLATTN_GATE_PER_HEAD) && g != NULL && g->rank == 1)
         desc->flags |= CLATTN_GATE_PER_HEAD;
-    if ((takes & CLATTN_VALUE_GATE) && find(binding, CLATTN_OPERAND_gv) != NULL)
+    if ((takes & CLATTN_VALUE_GATE) && find(binding, CLATTN_GV) != NULL)
         desc->flags |= CLATTN_VALUE_GATE;
     if ((takes & CLATTN_UNGATED) && g == NULL)
         desc->flags |= CLATTN_UNGATED;
@@ -102,7 +102,7 @@ static void derive_flags(const struct binding *binding, clattn_plan_desc *desc)
 
 static int derive_packing(const struct binding *binding, clattn_plan_desc *desc)
 {
-    const struct safetensor *cu = find(binding, CLATTN_OPERAND_cu_seqlens);
+    const struct safetensor *cu = find(binding, CLATTN_SEQLENS);
 
     desc->flags &= ~(uint32_t)CLATTN_CU_SEQLENS_INT64;
     if (cu == NULL)
@@ -169,7 +169,7 @@ static int count_bytes(const clattn_operand_info *info, size_t element, size_t *
 
 int operands_size_check(const clattn_plan_desc *desc)
 {
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+    for (int id = 1; id < OPERAND_COUNT; id++) {
         clattn_operand_info info;
         char dims[96];
         size_t bytes;
@@ -259,7 +259,7 @@ static int bind_input(const struct binding *binding, const struct operand_row *r
 
 static int check_packing(const struct binding *binding, const clattn_plan_desc *desc)
 {
-    const struct check_tensor *tensor = &binding->to->tensors.tensor[CLATTN_OPERAND_cu_seqlens];
+    const struct check_tensor *tensor = &binding->to->tensors.tensor[CLATTN_SEQLENS];
     size_t count = (size_t)desc->sequences + 1;
     int64_t *wide;
     int status;
@@ -282,7 +282,7 @@ static void warn_unused(const struct binding *binding)
     for (size_t i = 0; i < binding->file->count; i++) {
         const struct safetensor *tensor = &binding->file->tensors[i];
         int used = 0;
-        for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+        for (int id = 1; id < OPERAND_COUNT; id++)
             used |= strcmp(operand_name((clattn_operand_id)id), tensor->name) == 0 &&
                     binding->to->tensors.tensor[id].data != NULL && !binding->to->tensors.tensor[id].info.output;
         if (!used)
@@ -324,16 +324,16 @@ int operands_bind(struct operands *operands, const struct settings *settings, co
 
 void operands_free(struct operands *operands)
 {
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+    for (int id = 1; id < OPERAND_COUNT; id++)
         free(operands->owned[id]);
     memset(operands, 0, sizeof *operands);
 }
 
-size_t operands_list(const struct check_tensors *tensors, int outputs, struct safetensor list[CLATTN_OPERAND_COUNT])
+size_t operands_list(const struct check_tensors *tensors, int outputs, struct safetensor list[OPERAND_COUNT])
 {
     size_t count = 0;
 
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+    for (int id = 1; id < OPERAND_COUNT; id++) {
         const struct check_tensor *tensor = &tensors->tensor[id];
         struct safetensor *to = &list[count];
         if (tensor->data == NULL || tensor->info.output != outputs)
@@ -343,7 +343,7 @@ size_t operands_list(const struct check_tensors *tensors, int outputs, struct sa
                                   .data = tensor->data,
                                   .bytes = tensor->bytes,
                                   .dtype = word_name(file_dtypes, (int)tensor->info.dtype)};
-        if (id == CLATTN_OPERAND_cu_seqlens)
+        if (id == CLATTN_SEQLENS)
             to->dtype = tensors->desc.flags & CLATTN_CU_SEQLENS_INT64 ? "I64" : "I32";
         memcpy(to->dims, tensor->info.dims, sizeof tensor->info.dims);
         count++;

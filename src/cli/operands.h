@@ -9,7 +9,7 @@
 /* A problem whose inputs lie in a file's memory, or in their own where they had to be widened or aligned. */
 struct operands {
     struct check_tensors tensors;
-    void *owned[CLATTN_OPERAND_COUNT];
+    void *owned[OPERAND_COUNT];
 };
 
 /* Derives the desc from the file's shapes and the settings, checks every tensor, allocates the outputs. EXIT_OK, or one
@@ -22,6 +22,6 @@ void operands_free(struct operands *operands);
 int operands_size_check(const clattn_plan_desc *desc);
 
 /* The tensors of tensors that are outputs (or inputs), named and ready to be written; returns their number. */
-size_t operands_list(const struct check_tensors *tensors, int outputs, struct safetensor list[CLATTN_OPERAND_COUNT]);
+size_t operands_list(const struct check_tensors *tensors, int outputs, struct safetensor list[OPERAND_COUNT]);
 
 #endif

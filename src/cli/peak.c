@@ -168,7 +168,7 @@ double bytes_of(const clattn_plan_desc *desc)
 {
     double bytes = 0;
 
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+    for (int id = 1; id < OPERAND_COUNT; id++) {
         clattn_operand_info info;
         double count = 1;
         if (clattn_operand_describe(desc, (clattn_operand_id)id, &info) != CLATTN_SUCCESS || info.rank == 0)

@@ -58,18 +58,18 @@ static void add_use(struct summary *summary, const struct operand_row *row, int 
 }
 
 /* Every operand of the rule under no flag and under each of its own alone; returns the number of those flag sets. */
-static int summarize(clattn_rule rule, struct summary summaries[CLATTN_OPERAND_COUNT])
+static int summarize(clattn_rule rule, struct summary summaries[OPERAND_COUNT])
 {
     const struct rule *row = rule_get(rule);
     const uint32_t states = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE;
     const uint32_t common[] = {0, states, states | CLATTN_STATE_VK, CLATTN_CU_SEQLENS};
     int sets = 0;
 
-    memset(summaries, 0, CLATTN_OPERAND_COUNT * sizeof *summaries);
+    memset(summaries, 0, OPERAND_COUNT * sizeof *summaries);
     for (uint32_t i = 0; i < 4 + 32; i++) {
         uint32_t flags = i < 4 ? common[i] : (row->flags & (UINT32_C(1) << (i - 4)));
         clattn_plan_desc desc = {.rule = rule, .flags = flags == CLATTN_NORMALIZE ? flags | states : flags};
-        struct operand_row rows[CLATTN_OPERAND_COUNT];
+        struct operand_row rows[OPERAND_COUNT];
         int count = i == 0 || flags != 0 ? rule_operands(&desc, rows) : 0;
         sets += count > 0;
         for (int n = 0; n < count; n++)
@@ -80,11 +80,11 @@ static int summarize(clattn_rule rule, struct summary summaries[CLATTN_OPERAND_C
 
 static cJSON *make_operands(clattn_rule rule)
 {
-    struct summary summaries[CLATTN_OPERAND_COUNT];
+    struct summary summaries[OPERAND_COUNT];
     int sets = summarize(rule, summaries);
     cJSON *operands = cJSON_CreateArray();
 
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+    for (int id = 1; id < OPERAND_COUNT; id++) {
         const char *name = operand_name((clattn_operand_id)id);
         cJSON *operand;
         if (summaries[id].uses == 0)
@@ -94,7 +94,7 @@ static cJSON *make_operands(clattn_rule rule)
         cJSON_AddStringToObject(operand, "shape", summaries[id].shapes);
         cJSON_AddStringToObject(operand, "storage", storage_names[summaries[id].row.storage]);
         cJSON_AddBoolToObject(operand, "required", summaries[id].uses == sets);
-        cJSON_AddBoolToObject(operand, "output", id == CLATTN_OPERAND_o || strncmp(name, "final_", 6) == 0);
+        cJSON_AddBoolToObject(operand, "output", id == CLATTN_O || strncmp(name, "final_", 6) == 0);
         cJSON_AddItemToArray(operands, operand);
     }
     return operands;
@@ -191,7 +191,7 @@ int rules_main(struct settings *settings)
 
     for (size_t i = 0; i < settings->rule_count; i++)
         cJSON_AddItemToArray(rules, make_rule(settings->rules[i]));
-    for (clattn_rule r = CLATTN_RULE_NONE + 1; settings->rule_count == 0 && r < CLATTN_RULE_COUNT; r++)
+    for (clattn_rule r = CLATTN_RULE_NONE + 1; settings->rule_count == 0 && r < RULE_COUNT; r++)
         cJSON_AddItemToArray(rules, make_rule(r));
     if (settings->format == FORMAT_JSON)
         return json_print(rules);

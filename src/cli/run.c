@@ -25,7 +25,7 @@ static int compute(struct operands *operands, const struct settings *settings)
 
 static int run_to(struct operands *operands, const struct settings *settings)
 {
-    struct safetensor list[CLATTN_OPERAND_COUNT];
+    struct safetensor list[OPERAND_COUNT];
     int status = output_check(settings->output);
 
     if (status == EXIT_OK)

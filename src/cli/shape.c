@@ -1,5 +1,6 @@
 /* Shapes and rules by name. */
 #include "cli/words.h"
+#include "op/rule.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -136,7 +137,7 @@ int rule_read(const char *text, clattn_rule *rule)
     clattn_rule_info info;
 
     *rule = clattn_rule_find(text);
-    for (clattn_rule r = CLATTN_RULE_NONE + 1; *rule == CLATTN_RULE_NONE && r < CLATTN_RULE_COUNT; r++) {
+    for (clattn_rule r = CLATTN_RULE_NONE + 1; *rule == CLATTN_RULE_NONE && r < RULE_COUNT; r++) {
         clattn_rule_describe(r, &info);
         if (word_equal(info.name, text))
             *rule = r;

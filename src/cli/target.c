@@ -118,9 +118,9 @@ static clattn_status enqueue(struct target *target, const struct buffers *buffer
                              const clattn_plan_desc *desc)
 {
     const struct log log = {sink_log, &target->sink};
-    clattn_operands operands = buffers_operands(buffers, 0, desc);
+    struct arguments operands = buffers_operands(buffers, 0, desc);
 
-    TRY(clattn_enqueue(plan, target->device.queue, &operands, 0, NULL, NULL));
+    TRY(check_enqueue(plan, target->device.queue, &operands, 0, NULL, NULL));
     TRY_CL(&log, opencl_get()->Finish(target->device.queue));
     return CLATTN_SUCCESS;
 }
@@ -145,10 +145,10 @@ static clattn_status run_plan(struct target *target, struct check_tensors *tenso
 
 static clattn_status run_reference(struct target *target, struct check_tensors *tensors)
 {
-    clattn_operands operands;
+    struct arguments operands;
 
     check_operands(&operands, tensors);
-    return clattn_reference(&tensors->desc, &operands, sink_log, &target->sink);
+    return check_compute(&tensors->desc, &operands, sink_log, &target->sink);
 }
 
 clattn_status target_run(struct target *target, struct check_tensors *tensors, char *plan_text, size_t text_size)

@@ -77,8 +77,8 @@ static void improved(void *user, const struct search_result *result, const struc
 /* The next rule that stands for a group which the settings ask for; NONE past the last. */
 static clattn_rule next_group(const struct settings *settings, clattn_rule after)
 {
-    for (int r = (int)after + 1; r < CLATTN_RULE_COUNT; r++) {
-        size_t count = settings->rule_count > 0 ? settings->rule_count : CLATTN_RULE_COUNT - 1;
+    for (int r = (int)after + 1; r < RULE_COUNT; r++) {
+        size_t count = settings->rule_count > 0 ? settings->rule_count : RULE_COUNT - 1;
         for (size_t i = 0; i < count; i++) {
             clattn_plan_desc desc = {.rule = settings->rule_count > 0 ? settings->rules[i] : (clattn_rule)(i + 1),
                                      .seq_len = 1,

@@ -102,7 +102,7 @@ static clattn_status compare_solver(struct comparison *comparison, const clattn_
 int tune_compare(const struct settings *settings, struct target *target, const clattn_plan_desc *sizes)
 {
     struct comparison comparison = {target, {sink_log, &target->sink}, cJSON_CreateArray(), 0};
-    size_t count = settings->rule_count > 0 ? settings->rule_count : CLATTN_RULE_COUNT - 1;
+    size_t count = settings->rule_count > 0 ? settings->rule_count : RULE_COUNT - 1;
     int status;
 
     for (size_t i = 0; i < count; i++) {

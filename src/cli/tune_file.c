@@ -60,7 +60,7 @@ static int is_current(const struct tuning_entry *entry, const clattn_context *co
     struct problem problem;
     char group[32];
 
-    for (int r = CLATTN_RULE_NONE + 1; r < CLATTN_RULE_COUNT; r++) {
+    for (int r = CLATTN_RULE_NONE + 1; r < RULE_COUNT; r++) {
         desc.rule = (clattn_rule)r;
         if (problem_init(&problem, &desc, NULL) != CLATTN_SUCCESS ||
             strcmp(tuning_group(&problem, group), entry->group) != 0)

@@ -265,7 +265,7 @@ static int check_rows(struct verify *verify, int counting)
     int status = EXIT_OK;
 
     verify->counting = counting;
-    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < CLATTN_RULE_COUNT; rule++) {
+    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
         int wanted = settings->rule_count == 0;
         for (size_t i = 0; i < settings->rule_count; i++)
             wanted |= settings->rules[i] == rule;

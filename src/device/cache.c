@@ -64,7 +64,7 @@ clattn_status cache_init(struct cache *cache, const clattn_context_desc *desc)
     if (cache->load != NULL || cache->store != NULL)
         return CLATTN_SUCCESS;
     if (desc->cache_dir == NULL)
-        cache->folder = cache_folder();
+        cache->folder = desc->flags & CLATTN_ISOLATED ? NULL : cache_folder();
     else if (*desc->cache_dir != '\0') {
         cache->folder = text_copy(desc->cache_dir);
         return cache->folder != NULL ? CLATTN_SUCCESS : CLATTN_OUT_OF_MEMORY;

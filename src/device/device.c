@@ -1,5 +1,7 @@
 #include "device/device.h"
 
+#include "base/sized.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -153,7 +155,7 @@ static size_t list_all(const struct opencl *cl, clattn_device_info infos[MAX_DEV
     return count;
 }
 
-clattn_status clattn_devices(clattn_device_info *infos, size_t capacity, size_t *count)
+clattn_status clattn_devices_sized(clattn_device_info *infos, size_t infos_size, size_t capacity, size_t *count)
 {
     const struct opencl *cl = opencl_get();
     clattn_device_info *all;
@@ -169,8 +171,8 @@ clattn_status clattn_devices(clattn_device_info *infos, size_t capacity, size_t 
     *count = list_all(cl, all);
     if (*count > 1)
         qsort(all, *count, sizeof *all, compare_devices);
-    if (capacity > 0)
-        memcpy(infos, all, (*count < capacity ? *count : capacity) * sizeof *all);
+    for (size_t i = 0; i < *count && i < capacity; i++)
+        sized_write((char *)infos + i * infos_size, infos_size, &all[i], sizeof *all);
     free(all);
     return CLATTN_SUCCESS;
 }

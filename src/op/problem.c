@@ -1,22 +1,18 @@
 /* Defaults, then checks, then shapes. */
-#include "op/problem.h"
+#include "op/arguments.h"
+
+#include "base/sized.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { MAX_DIM = 256, MAX_HEADS = 65535 };
+enum {
+    MAX_DIM = 256,
+    MAX_HEADS = 65535,
+    MOST_TYPES = sizeof((clattn_plan_desc *)NULL)->operand_types / sizeof(clattn_operand_type)
+};
 static const int64_t max_length = INT32_MAX - 64;      /* tokens, batch and sequences */
 static const double max_elements = 9007199254740992.0; /* of one operand, 2^53: offsets are 64-bit */
-
-const clattn_operand *operand_get(const clattn_operands *operands, clattn_operand_id id)
-{
-    static const size_t offsets[] = {
-#define OPERAND_OFFSET(name, shape) [CLATTN_OPERAND_##name] = offsetof(clattn_operands, name),
-        CLATTN_OPERAND_LIST(OPERAND_OFFSET)
-#undef OPERAND_OFFSET
-    };
-    return (const clattn_operand *)(const void *)((const char *)operands + offsets[id]);
-}
 
 size_t dtype_size(clattn_dtype dtype)
 {
@@ -132,6 +128,97 @@ static clattn_status check_packing(const clattn_plan_desc *desc, const struct lo
     return check_range(log, "sequences", desc->sequences, 1, max_length - 1);
 }
 
+/* ---- Types of operands -------------------------------------------------------------------------------------------- */
+
+static clattn_dtype class_type(const clattn_plan_desc *desc, enum storage storage)
+{
+    return storage == STORE_DATA ? desc->dtype : storage == STORE_GATE ? desc->gate_dtype : CLATTN_F32;
+}
+
+static const struct operand_row *find_row(const struct problem *problem, clattn_operand_id id)
+{
+    for (int i = 0; i < problem->operand_count; i++)
+        if (problem->operands[i].id == id)
+            return &problem->operands[i];
+    return NULL;
+}
+
+static clattn_status set_type(struct problem *problem, const clattn_operand_type *type, const struct log *log)
+{
+    const struct operand_row *row = find_row(problem, type->id);
+    int known = (int)type->id > CLATTN_OPERAND_NONE && (int)type->id < OPERAND_COUNT;
+
+    if (row == NULL)
+        return FAIL(log, INVALID_DESC, "operand_types names %s (id %d), which %s does not use",
+                    known ? operand_name(type->id) : "an operand", (int)type->id, problem->rule->name);
+    TRY(check_range(log, "a dtype of operand_types", type->dtype, CLATTN_F32, CLATTN_BF16));
+    if (row->storage != STORE_DATA && row->storage != STORE_GATE)
+        return FAIL(log, INVALID_DESC, "operand_types names %s, whose type is fixed", operand_name(type->id));
+    problem->types[type->id] = type->dtype;
+    return CLATTN_SUCCESS;
+}
+
+/* The one type of all operands of a class; *mixed is one that differs from the first, or unchanged. */
+static clattn_dtype common_type(const struct problem *problem, enum storage storage, clattn_operand_id *mixed)
+{
+    const struct operand_row *first = NULL;
+
+    for (int i = 0; i < problem->operand_count; i++) {
+        const struct operand_row *row = &problem->operands[i];
+        if (row->storage != storage)
+            continue;
+        if (first == NULL)
+            first = row;
+        else if (problem->types[row->id] != problem->types[first->id])
+            *mixed = row->id;
+    }
+    return first != NULL ? problem->types[first->id] : class_type(&problem->desc, storage);
+}
+
+/* Where all operands of a class have one type it becomes the class's, so that a problem is always said in one way. */
+static void settle_types(struct problem *problem)
+{
+    clattn_operand_id mixed[2] = {NO_OPERAND, NO_OPERAND};
+    clattn_dtype data = common_type(problem, STORE_DATA, &mixed[0]);
+    clattn_dtype gate = common_type(problem, STORE_GATE, &mixed[1]);
+    clattn_plan_desc *desc = &problem->desc;
+
+    if (mixed[0] == NO_OPERAND)
+        desc->dtype = data;
+    if (mixed[1] == NO_OPERAND)
+        desc->gate_dtype = gate;
+    problem->mixed = mixed[0] != NO_OPERAND ? mixed[0] : mixed[1];
+    desc->operand_type_count = 0;
+    memset(desc->operand_types, 0, sizeof desc->operand_types);
+    for (int i = 0; i < problem->operand_count; i++) {
+        const struct operand_row *row = &problem->operands[i];
+        if (problem->types[row->id] != class_type(desc, row->storage))
+            desc->operand_types[desc->operand_type_count++] = (clattn_operand_type){row->id, problem->types[row->id]};
+    }
+}
+
+static clattn_status set_types(struct problem *problem, const struct log *log)
+{
+    for (int i = 0; i < problem->operand_count; i++)
+        problem->types[problem->operands[i].id] = class_type(&problem->desc, problem->operands[i].storage);
+    TRY(check_range(log, "operand_type_count", problem->desc.operand_type_count, 0, MOST_TYPES));
+    for (int i = 0; i < problem->desc.operand_type_count; i++)
+        TRY(set_type(problem, &problem->desc.operand_types[i], log));
+    settle_types(problem);
+    return CLATTN_SUCCESS;
+}
+
+clattn_status problem_check_uniform(const struct problem *problem, const struct log *log)
+{
+    const struct operand_row *row = find_row(problem, problem->mixed);
+
+    if (row == NULL)
+        return CLATTN_SUCCESS;
+    return FAIL(log, UNSUPPORTED, "%s: %s is %s and other %s are not: kernels take one type for them",
+                problem->rule->name, operand_name(row->id), dtype_name(problem->types[row->id]),
+                row->storage == STORE_GATE ? "gates" : "vectors");
+}
+
 clattn_status problem_init(struct problem *problem, const clattn_plan_desc *desc, const struct log *log)
 {
     memset(problem, 0, sizeof *problem);
@@ -139,26 +226,38 @@ clattn_status problem_init(struct problem *problem, const clattn_plan_desc *desc
         return FAIL(log, INVALID_ARGUMENT, "desc is NULL");
     problem->rule = rule_get(desc->rule);
     if (problem->rule == NULL)
-        return FAIL(log, INVALID_DESC, "rule is %d, expected 1 to %d", (int)desc->rule, CLATTN_RULE_COUNT - 1);
+        return FAIL(log, INVALID_DESC, "rule is %d, expected 1 to %d", (int)desc->rule, RULE_COUNT - 1);
     problem->desc = *desc;
     complete(&problem->desc, problem->rule);
     TRY(check_sizes(&problem->desc, log));
     TRY(check_options(&problem->desc, problem->rule, log));
     TRY(check_packing(&problem->desc, log));
     problem->operand_count = rule_operands(&problem->desc, problem->operands);
-    return CLATTN_SUCCESS;
+    return set_types(problem, log);
 }
 
-clattn_status clattn_plan_desc_complete(clattn_plan_desc *full, const clattn_plan_desc *desc, clattn_log_fn log,
-                                        void *log_user)
+clattn_status problem_read(struct problem *problem, const clattn_plan_desc *desc, size_t size, const struct log *log)
+{
+    clattn_plan_desc ours;
+
+    if (desc == NULL)
+        return FAIL(log, INVALID_ARGUMENT, "desc is NULL");
+    if (!sized_read(&ours, sizeof ours, desc, size))
+        return FAIL(log, INVALID_DESC, "the plan's desc has fields that this library (%s) does not know",
+                    clattn_version());
+    return problem_init(problem, &ours, log);
+}
+
+clattn_status clattn_plan_desc_complete_sized(clattn_plan_desc *full, const clattn_plan_desc *desc, size_t desc_size,
+                                              clattn_log_fn log, void *log_user)
 {
     struct problem problem;
     const struct log sink = {log, log_user};
 
     if (full == NULL)
         return FAIL(&sink, INVALID_ARGUMENT, "full is NULL");
-    TRY(problem_init(&problem, desc, &sink));
-    *full = problem.desc;
+    TRY(problem_read(&problem, desc, desc_size, &sink));
+    sized_write(full, desc_size, &problem.desc, sizeof problem.desc);
     return CLATTN_SUCCESS;
 }
 
@@ -206,14 +305,14 @@ static clattn_status take_length(int64_t asked, int64_t whole, int64_t most, con
     return CLATTN_SUCCESS;
 }
 
-clattn_status problem_extent(const struct problem *problem, const clattn_operands *operands, struct extent *extent,
+clattn_status problem_extent(const struct problem *problem, const struct arguments *arguments, struct extent *extent,
                              const struct log *log)
 {
     const clattn_plan_desc *desc = &problem->desc;
 
-    TRY(take_length(operands->batch, 0, desc->batch, "batch", &extent->batch, log));
-    TRY(take_length(operands->seq_len, CLATTN_WHOLE, desc->seq_len, "seq_len", &extent->seq_len, log));
-    TRY(take_length(operands->sequences, 0, desc->sequences, "sequences", &extent->sequences, log));
+    TRY(take_length(arguments->batch, 0, desc->batch, "batch", &extent->batch, log));
+    TRY(take_length(arguments->seq_len, CLATTN_WHOLE, desc->seq_len, "seq_len", &extent->seq_len, log));
+    TRY(take_length(arguments->sequences, 0, desc->sequences, "sequences", &extent->sequences, log));
     if (extent->sequences == 0)
         extent->sequences = extent->batch;
     return CLATTN_SUCCESS;
@@ -237,8 +336,14 @@ static int64_t dim(const clattn_plan_desc *desc, const struct extent *extent, ch
 
 static int is_output(clattn_operand_id id)
 {
-    return id == CLATTN_OPERAND_o || id == CLATTN_OPERAND_final_state || id == CLATTN_OPERAND_final_normalizer ||
-           id == CLATTN_OPERAND_final_stabilizer;
+    return id == CLATTN_O || id == CLATTN_STATE_OUT || id == CLATTN_NORMALIZER_OUT || id == CLATTN_STABILIZER_OUT;
+}
+
+static size_t element_size(const struct problem *problem, const struct operand_row *row)
+{
+    if (row->storage == STORE_INDEX)
+        return problem->desc.flags & CLATTN_CU_SEQLENS_INT64 ? 8 : 4;
+    return dtype_size(problem->types[row->id]);
 }
 
 void problem_operand_info(const struct problem *problem, const struct extent *extent, const struct operand_row *row,
@@ -249,24 +354,28 @@ void problem_operand_info(const struct problem *problem, const struct extent *ex
     memset(info, 0, sizeof *info);
     info->name = operand_name(row->id);
     info->output = is_output(row->id);
-    info->dtype = row->storage == STORE_DATA ? desc->dtype : row->storage == STORE_GATE ? desc->gate_dtype : CLATTN_F32;
+    info->dtype = problem->types[row->id];
+    info->element_size = (int32_t)element_size(problem, row);
     for (const char *letter = row->dims; *letter != '\0'; letter++)
         info->dims[info->rank++] = dim(desc, extent, *letter);
 }
 
-clattn_status clattn_operand_describe(const clattn_plan_desc *desc, clattn_operand_id id, clattn_operand_info *info)
+clattn_status clattn_operand_describe_sized(const clattn_plan_desc *desc, size_t desc_size, clattn_operand_id id,
+                                            clattn_operand_info *info, size_t info_size)
 {
+    clattn_operand_info ours;
     struct problem problem;
     struct extent extent;
 
-    if (info == NULL || (int)id < 0 || id >= CLATTN_OPERAND_COUNT)
+    if (info == NULL || (int)id <= CLATTN_OPERAND_NONE || (int)id >= OPERAND_COUNT)
         return CLATTN_INVALID_ARGUMENT;
-    TRY(problem_init(&problem, desc, NULL));
+    TRY(problem_read(&problem, desc, desc_size, NULL));
     extent = problem_most(&problem);
-    *info = (clattn_operand_info){.name = operand_name(id), .output = is_output(id)};
+    ours = (clattn_operand_info){.name = operand_name(id), .output = is_output(id)};
     for (int i = 0; i < problem.operand_count; i++)
         if (problem.operands[i].id == id)
-            problem_operand_info(&problem, &extent, &problem.operands[i], info);
+            problem_operand_info(&problem, &extent, &problem.operands[i], &ours);
+    sized_write(info, info_size, &ours, sizeof ours);
     return CLATTN_SUCCESS;
 }
 
@@ -309,6 +418,34 @@ static clattn_status check_stride(const char *operand, const struct axis *axis, 
     return CLATTN_SUCCESS;
 }
 
+static void sort_by_stride(struct axis axes[3])
+{
+    for (int i = 1; i < 3; i++)
+        for (int j = i; j > 0 && axes[j].stride < axes[j - 1].stride; j--) {
+            struct axis swap = axes[j];
+            axes[j] = axes[j - 1];
+            axes[j - 1] = swap;
+        }
+}
+
+/* Whether an output's elements are apart: each axis steps over all that those of smaller strides reach. */
+static clattn_status check_apart(const char *operand, const struct axis given[3], int64_t inner, const struct log *log)
+{
+    struct axis axes[3] = {given[0], given[1], given[2]};
+    int64_t reach = inner;
+
+    sort_by_stride(axes);
+    for (int i = 0; i < 3; i++) {
+        if (axes[i].count <= 1)
+            continue;
+        if (axes[i].stride < reach)
+            return FAIL(log, INVALID_OPERAND, "%s overlaps itself: its %s stride is %lld, expected %lld or more",
+                        operand, axes[i].name, (long long)axes[i].stride, (long long)reach);
+        reach += (axes[i].count - 1) * axes[i].stride;
+    }
+    return CLATTN_SUCCESS;
+}
+
 int problem_is_empty(const struct problem *problem, const struct extent *extent, const struct operand_row *row)
 {
     for (const char *letter = row->dims; *letter != '\0'; letter++)
@@ -317,18 +454,14 @@ int problem_is_empty(const struct problem *problem, const struct extent *extent,
     return 0;
 }
 
-clattn_status problem_view(const struct problem *problem, const struct extent *extent, const struct operand_row *row,
-                           const clattn_operand *operand, size_t size, struct view *view, const struct log *log)
+clattn_status problem_place(const struct problem *problem, const struct extent *extent, const struct operand_row *row,
+                            const clattn_operand *operand, size_t size, struct placement *place, const struct log *log)
 {
     struct axis axes[3] = {{"batch", "BNP", 1, 0}, {"token", "TS", 1, 0}, {"head", "HQ", 1, 0}};
     const char *name = operand_name(row->id);
-    size_t element = row->storage == STORE_STATE ? 4 : dtype_size(problem->desc.dtype);
+    size_t element = element_size(problem, row);
     int64_t inner, last;
 
-    if (row->storage == STORE_GATE)
-        element = dtype_size(problem->desc.gate_dtype);
-    if (row->storage == STORE_INDEX)
-        element = problem->desc.flags & CLATTN_CU_SEQLENS_INT64 ? 8 : 4;
     contiguous(&problem->desc, extent, row->dims, axes, &inner);
     if (operand->batch_stride != 0 || operand->token_stride != 0 || operand->head_stride != 0) {
         if (row->storage == STORE_INDEX)
@@ -348,9 +481,27 @@ clattn_status problem_view(const struct problem *problem, const struct extent *e
     }
     if (problem_is_empty(problem, extent, row))
         last = 0;
+    else if (is_output(row->id))
+        TRY(check_apart(name, axes, inner, log));
     if (size != 0 && (uint64_t)last > size / element)
         return FAIL(log, INVALID_OPERAND, "%s needs %lld elements of %zu bytes, its memory holds %zu", name,
                     (long long)last, element, size / element);
-    *view = (struct view){(int64_t)(operand->offset / element), axes[0].stride, axes[1].stride, axes[2].stride};
+    *place = (struct placement){
+        .view = {(int64_t)(operand->offset / element), axes[0].stride, axes[1].stride, axes[2].stride},
+        .count = {axes[0].count, axes[1].count, axes[2].count},
+        .inner = inner,
+        .span = last,
+        .element = element,
+        .output = is_output(row->id)};
+    return CLATTN_SUCCESS;
+}
+
+clattn_status problem_view(const struct problem *problem, const struct extent *extent, const struct operand_row *row,
+                           const clattn_operand *operand, size_t size, struct view *view, const struct log *log)
+{
+    struct placement place;
+
+    TRY(problem_place(problem, extent, row, operand, size, &place, log));
+    *view = place.view;
     return CLATTN_SUCCESS;
 }

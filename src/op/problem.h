@@ -5,11 +5,15 @@
 #include "base/log.h"
 #include "op/rule.h"
 
+struct arguments;
+
 struct problem {
     clattn_plan_desc desc; /* completed */
     const struct rule *rule;
     int operand_count;
-    struct operand_row operands[CLATTN_OPERAND_COUNT]; /* those the problem uses */
+    struct operand_row operands[OPERAND_COUNT]; /* those the problem uses */
+    clattn_dtype types[OPERAND_COUNT];          /* of those */
+    clattn_operand_id mixed;                    /* one whose type others of its class do not have; or NONE */
 };
 
 /* The lengths of one call; sequences is the number of states: batch, or N with cu_seqlens. */
@@ -22,13 +26,27 @@ struct view {
     int64_t offset, batch, token, head;
 };
 
+/* Where an operand's elements lie: rows of `inner` elements, count[] of them along batch, token and head. */
+struct placement {
+    struct view view;
+    int64_t count[3], inner;
+    int64_t span; /* elements from the first to the last, and what lies between; 0: it has none */
+    size_t element;
+    int output;
+};
+
 clattn_status problem_init(struct problem *problem, const clattn_plan_desc *desc, const struct log *log);
+/* The same of a caller's desc of that size. */
+clattn_status problem_read(struct problem *problem, const clattn_plan_desc *desc, size_t size, const struct log *log);
+
+/* UNSUPPORTED where operands have types of their own, which no kernel takes. */
+clattn_status problem_check_uniform(const struct problem *problem, const struct log *log);
 
 /* The desc's lengths: a plan's maxima. */
 struct extent problem_most(const struct problem *problem);
 
 /* The lengths that a call asks for; INVALID_OPERAND above the desc's. */
-clattn_status problem_extent(const struct problem *problem, const clattn_operands *operands, struct extent *extent,
+clattn_status problem_extent(const struct problem *problem, const struct arguments *arguments, struct extent *extent,
                              const struct log *log);
 
 /* The rule's decay, or none where the problem leaves its gate out. */
@@ -49,12 +67,12 @@ void problem_operand_info(const struct problem *problem, const struct extent *ex
 /* Whether the operand has no elements in a call of no tokens: then its memory may be missing. */
 int problem_is_empty(const struct problem *problem, const struct extent *extent, const struct operand_row *row);
 
-/* Strides and offset of one operand, checked: present, aligned, strides that fit, within size bytes unless size is 0. */
+/* One operand's place, checked: aligned, strides that fit, an output's elements apart, within size bytes unless size is 0. */
+clattn_status problem_place(const struct problem *problem, const struct extent *extent, const struct operand_row *row,
+                            const clattn_operand *operand, size_t size, struct placement *place, const struct log *log);
+/* Its view alone. */
 clattn_status problem_view(const struct problem *problem, const struct extent *extent, const struct operand_row *row,
                            const clattn_operand *operand, size_t size, struct view *view, const struct log *log);
-
-/* operands->NAME by id. */
-const clattn_operand *operand_get(const clattn_operands *operands, clattn_operand_id id);
 
 size_t dtype_size(clattn_dtype dtype);
 const char *dtype_name(clattn_dtype dtype); /* "f32" … */

@@ -1,6 +1,8 @@
 /* THE table of rules, and what follows from its columns. */
 #include "op/rule.h"
 
+#include "base/sized.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -24,10 +26,10 @@ static double lightning_decay(const clattn_plan_desc *desc, int64_t head)
     return 0;
 }
 
-#define OP(name) CLATTN_OPERAND_##name
+#define OP(name) CLATTN_##name
 
 /* clang-format off */
-static const struct rule rules[CLATTN_RULE_COUNT] = {
+static const struct rule rules[RULE_COUNT] = {
     /*  name                    aliases                     decay          gate        head_decay       erase           order        write        read             flags                 knobs                   scale
         recurrence, paper */
     [CLATTN_LINEAR_ATTN] =
@@ -40,46 +42,46 @@ static const struct rule rules[CLATTN_RULE_COUNT] = {
     {   "lightning_attn",       "",                         DECAY_SCALAR,  NO_OPERAND, lightning_decay, ERASE_NONE,     DECAY_FIRST, WRITE_VALUE, READ_AFTER,      0,                    RULE_TAKES_LAYER,       0,
         "S = e^(-(8/H)(1 - layer/layers) h) S + k v^T; o = S^T q", "Qin et al. 2024, Lightning Attention-2, arXiv:2401.04658" },
     [CLATTN_SIMPLE_GLA] =
-    {   "simple_gla",           "mamba2 gated_retention",   DECAY_SCALAR,  OP(g),      NULL,            ERASE_NONE,     DECAY_FIRST, WRITE_VALUE, READ_AFTER,      CLATTN_GATE_PER_HEAD, 0,                      0,
+    {   "simple_gla",           "mamba2 gated_retention",   DECAY_SCALAR,  OP(G),      NULL,            ERASE_NONE,     DECAY_FIRST, WRITE_VALUE, READ_AFTER,      CLATTN_GATE_PER_HEAD, 0,                      0,
         "S = e^g S + k v^T; o = S^T q", "Dao and Gu 2024, Transformers are SSMs, arXiv:2405.21060" },
     [CLATTN_GLA] =
-    {   "gla",                  "hgrn2",                    DECAY_CHANNEL, OP(g),      NULL,            ERASE_NONE,     DECAY_FIRST, WRITE_VALUE, READ_AFTER,      CLATTN_VALUE_GATE,    0,                      0,
+    {   "gla",                  "hgrn2",                    DECAY_CHANNEL, OP(G),      NULL,            ERASE_NONE,     DECAY_FIRST, WRITE_VALUE, READ_AFTER,      CLATTN_VALUE_GATE,    0,                      0,
         "S = diag(e^g) S [diag(e^gv)] + k v^T; o = S^T q", "Yang et al. 2023, Gated Linear Attention, arXiv:2312.06635" },
     [CLATTN_RWKV6] =
-    {   "rwkv6",                "",                         DECAY_CHANNEL, OP(w),      NULL,            ERASE_NONE,     DECAY_FIRST, WRITE_VALUE, READ_BONUS,      0,                    0,                      0,
+    {   "rwkv6",                "",                         DECAY_CHANNEL, OP(W),      NULL,            ERASE_NONE,     DECAY_FIRST, WRITE_VALUE, READ_BONUS,      0,                    0,                      0,
         "o = (S + diag(u) k v^T)^T q; S = diag(e^w) S + k v^T", "Peng et al. 2024, Eagle and Finch, arXiv:2404.05892" },
     [CLATTN_DELTA_RULE] =
     {   "delta_rule",           "deltanet",                 DECAY_NONE,    NO_OPERAND, NULL,            ERASE_KEY,      DECAY_FIRST, WRITE_BETA,  READ_AFTER,      0,                    0,                      0,
         "S += beta k (v - S^T k)^T; o = S^T q", "Yang et al. 2024, Parallelizing Linear Transformers with the Delta Rule, arXiv:2406.06484" },
     [CLATTN_GATED_DELTA_RULE] =
-    {   "gated_delta_rule",     "gated_deltanet gdn",       DECAY_SCALAR,  OP(g),      NULL,            ERASE_KEY,      DECAY_FIRST, WRITE_BETA,  READ_AFTER,      0,                    0,                      0,
+    {   "gated_delta_rule",     "gated_deltanet gdn",       DECAY_SCALAR,  OP(G),      NULL,            ERASE_KEY,      DECAY_FIRST, WRITE_BETA,  READ_AFTER,      0,                    0,                      0,
         "S = e^g S; S += beta k (v - S^T k)^T; o = S^T q", "Yang et al. 2024, Gated Delta Networks, arXiv:2412.06464" },
     [CLATTN_KDA] =
-    {   "kda",                  "kimi_delta_attention",     DECAY_CHANNEL, OP(g),      NULL,            ERASE_KEY,      DECAY_FIRST, WRITE_BETA,  READ_AFTER,      0,                    0,                      0,
+    {   "kda",                  "kimi_delta_attention",     DECAY_CHANNEL, OP(G),      NULL,            ERASE_KEY,      DECAY_FIRST, WRITE_BETA,  READ_AFTER,      0,                    0,                      0,
         "S = diag(e^g) S; S += beta k (v - S^T k)^T; o = S^T q", "Kimi Team 2025, Kimi Linear, arXiv:2510.26692" },
     [CLATTN_COMBA] =
-    {   "comba",                "",                         DECAY_SCALAR,  OP(g),      NULL,            ERASE_OPERAND,  ERASE_FIRST, WRITE_BETA,  READ_AFTER,      0,                    0,                      0,
+    {   "comba",                "",                         DECAY_SCALAR,  OP(G),      NULL,            ERASE_OPERAND,  ERASE_FIRST, WRITE_BETA,  READ_AFTER,      0,                    0,                      0,
         "S = e^g S + beta k (v - S^T p)^T; o = S^T q", "Hu et al. 2025, Comba, arXiv:2506.02475" },
     [CLATTN_GDN2] =
-    {   "gdn2",                 "gated_deltanet2",          DECAY_CHANNEL, OP(g),      NULL,            ERASE_GATED,    DECAY_FIRST, WRITE_GATED, READ_AFTER,      0,                    0,                      0,
+    {   "gdn2",                 "gated_deltanet2",          DECAY_CHANNEL, OP(G),      NULL,            ERASE_GATED,    DECAY_FIRST, WRITE_GATED, READ_AFTER,      0,                    0,                      0,
         "S = diag(e^g) S; S += k (w o v - S^T (b o k))^T; o = S^T q", "Gated DeltaNet-2" },
     [CLATTN_GATED_DELTA_PRODUCT] =
-    {   "gated_delta_product",  "deltaproduct",             DECAY_SCALAR,  OP(g),      NULL,            ERASE_KEY,      DECAY_FIRST, WRITE_BETA,  READ_AFTER,      CLATTN_UNGATED,       RULE_TAKES_STEPS,       0,
+    {   "gated_delta_product",  "deltaproduct",             DECAY_SCALAR,  OP(G),      NULL,            ERASE_KEY,      DECAY_FIRST, WRITE_BETA,  READ_AFTER,      CLATTN_UNGATED,       RULE_TAKES_STEPS,       0,
         "S = e^g S; n times S += beta_j k_j (v_j - S^T k_j)^T; o = S^T q", "Siems et al. 2025, DeltaProduct, arXiv:2502.10297" },
     [CLATTN_DPLR] =
-    {   "dplr",                 "",                         DECAY_CHANNEL, OP(g),      NULL,            ERASE_LOW_RANK, ERASE_FIRST, WRITE_VALUE, READ_AFTER,      0,                    0,                      0,
+    {   "dplr",                 "",                         DECAY_CHANNEL, OP(G),      NULL,            ERASE_LOW_RANK, ERASE_FIRST, WRITE_VALUE, READ_AFTER,      0,                    0,                      0,
         "S = diag(e^g) S + b (a^T S) + k v^T; o = S^T q", "Yang and Zhang, flash-linear-attention; Peng et al. 2025, arXiv:2503.14456" },
     [CLATTN_IPLR] =
     {   "iplr",                 "",                         DECAY_NONE,    NO_OPERAND, NULL,            ERASE_LOW_RANK, ERASE_FIRST, WRITE_VALUE, READ_AFTER,      0,                    0,                      0,
         "S = S + b (a^T S) + k v^T; o = S^T q", "Yang and Zhang, flash-linear-attention" },
     [CLATTN_RWKV7] =
-    {   "rwkv7",                "",                         DECAY_CHANNEL, OP(w),      NULL,            ERASE_LOW_RANK, ERASE_FIRST, WRITE_VALUE, READ_AFTER,      0,                    0,                      1,
+    {   "rwkv7",                "",                         DECAY_CHANNEL, OP(W),      NULL,            ERASE_LOW_RANK, ERASE_FIRST, WRITE_VALUE, READ_AFTER,      0,                    0,                      1,
         "S = diag(e^w) S + b (a^T S) + k v^T; o = S^T r", "Peng et al. 2025, RWKV-7 Goose, arXiv:2503.14456" },
     [CLATTN_MLSTM] =
-    {   "mlstm",                "xlstm",                    DECAY_SCALAR,  OP(f),      NULL,            ERASE_NONE,     DECAY_FIRST, WRITE_EXP,   READ_STABILIZED, 0,                    RULE_TAKES_EPS,         0,
+    {   "mlstm",                "xlstm",                    DECAY_SCALAR,  OP(F),      NULL,            ERASE_NONE,     DECAY_FIRST, WRITE_EXP,   READ_STABILIZED, 0,                    RULE_TAKES_EPS,         0,
         "S = e^f S + e^i k v^T; n = e^f n + e^i k; o = S^T q / (max(|n^T q|, e^-m) + eps)", "Beck et al. 2024, xLSTM, arXiv:2405.04517" },
     [CLATTN_PRECOND_GATED_DELTA_RULE] =
-    {   "precond_gated_delta_rule", "",                     DECAY_SCALAR,  OP(g),      NULL,            ERASE_OPERAND,  DECAY_FIRST, WRITE_BETA,  READ_AFTER,      0,                    0,                      0,
+    {   "precond_gated_delta_rule", "",                     DECAY_SCALAR,  OP(G),      NULL,            ERASE_OPERAND,  DECAY_FIRST, WRITE_BETA,  READ_AFTER,      0,                    0,                      0,
         "S = e^g S; S += beta k (v - S^T p)^T; o = S^T q", "Tumma et al. 2026, Preconditioned DeltaNet, arXiv:2604.21100" },
 };
 
@@ -140,16 +142,17 @@ int erase_work(enum erase erase)
 
 const struct rule *rule_get(clattn_rule rule)
 {
-    return rule > CLATTN_RULE_NONE && rule < CLATTN_RULE_COUNT ? &rules[rule] : NULL;
+    return rule > CLATTN_RULE_NONE && rule < RULE_COUNT ? &rules[rule] : NULL;
 }
 
-clattn_status clattn_rule_describe(clattn_rule rule, clattn_rule_info *info)
+clattn_status clattn_rule_describe_sized(clattn_rule rule, clattn_rule_info *info, size_t info_size)
 {
     const struct rule *row = rule_get(rule);
 
     if (row == NULL || info == NULL)
         return CLATTN_INVALID_ARGUMENT;
-    *info = (clattn_rule_info){rule, row->name, row->aliases, row->recurrence, row->paper};
+    const clattn_rule_info ours = {rule, row->name, row->aliases, row->recurrence, row->paper};
+    sized_write(info, info_size, &ours, sizeof ours);
     return CLATTN_SUCCESS;
 }
 
@@ -168,7 +171,7 @@ clattn_rule clattn_rule_find(const char *name)
 {
     if (name == NULL || strchr(name, ' ') != NULL)
         return CLATTN_RULE_NONE;
-    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < CLATTN_RULE_COUNT; rule++)
+    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++)
         if (strcmp(rules[rule].name, name) == 0 || has_word(rules[rule].aliases, name))
             return rule;
     return CLATTN_RULE_NONE;
@@ -181,7 +184,7 @@ static const char *gate_dims(const clattn_plan_desc *desc, enum decay decay)
     return decay_words[decay].gate_dims;
 }
 
-int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[CLATTN_OPERAND_COUNT])
+int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[OPERAND_COUNT])
 {
     const struct rule *rule = rule_get(desc->rule);
     int stabilized = rule->read == READ_STABILIZED;
@@ -193,23 +196,23 @@ int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[CLATTN_O
         int used;
         struct operand_row row;
     } all[] = {
-        {1, {OP(q), "BTQK", STORE_DATA}},
-        {1, {OP(k), "BSQK", STORE_DATA}},
-        {1, {OP(v), "BSHV", STORE_DATA}},
-        {1, {OP(o), "BTHV", STORE_DATA}},
+        {1, {OP(Q), "BTQK", STORE_DATA}},
+        {1, {OP(K), "BSQK", STORE_DATA}},
+        {1, {OP(V), "BSHV", STORE_DATA}},
+        {1, {OP(O), "BTHV", STORE_DATA}},
         {gated, {rule->gate, gate_dims(desc, rule->decay), STORE_GATE}},
-        {(desc->flags & CLATTN_VALUE_GATE) != 0, {OP(gv), "BTHV", STORE_GATE}},
+        {(desc->flags & CLATTN_VALUE_GATE) != 0, {OP(GV), "BTHV", STORE_GATE}},
         {1, erase_rows[rule->erase][0]},
         {1, erase_rows[rule->erase][1]},
         {1, write_rows[rule->write]},
         {1, read_rows[rule->read]},
-        {first, {OP(initial_state), state, STORE_STATE}},
-        {last, {OP(final_state), state, STORE_STATE}},
-        {first && normalized, {OP(initial_normalizer), "NHK", STORE_STATE}},
-        {last && normalized, {OP(final_normalizer), "NHK", STORE_STATE}},
-        {first && stabilized, {OP(initial_stabilizer), "NH", STORE_STATE}},
-        {last && stabilized, {OP(final_stabilizer), "NH", STORE_STATE}},
-        {(desc->flags & CLATTN_CU_SEQLENS) != 0, {OP(cu_seqlens), "P", STORE_INDEX}},
+        {first, {OP(STATE_IN), state, STORE_STATE}},
+        {last, {OP(STATE_OUT), state, STORE_STATE}},
+        {first && normalized, {OP(NORMALIZER_IN), "NHK", STORE_STATE}},
+        {last && normalized, {OP(NORMALIZER_OUT), "NHK", STORE_STATE}},
+        {first && stabilized, {OP(STABILIZER_IN), "NH", STORE_STATE}},
+        {last && stabilized, {OP(STABILIZER_OUT), "NH", STORE_STATE}},
+        {(desc->flags & CLATTN_CU_SEQLENS) != 0, {OP(SEQLENS), "P", STORE_INDEX}},
     };
     int count = 0;
 
@@ -221,10 +224,8 @@ int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[CLATTN_O
 
 const char *operand_name(clattn_operand_id id)
 {
-    static const char *const names[] = {
-#define OPERAND_NAME(name, shape) [CLATTN_OPERAND_##name] = #name,
-        CLATTN_OPERAND_LIST(OPERAND_NAME)
+#define OPERAND_NAME(ID, name, value, shape) [CLATTN_##ID] = #name,
+    static const char *const names[OPERAND_COUNT] = {CLATTN_OPERANDS(OPERAND_NAME)};
 #undef OPERAND_NAME
-    };
     return names[id];
 }

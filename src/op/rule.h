@@ -31,7 +31,14 @@ enum read {
 #include "op/words.def"
 };
 
-#define NO_OPERAND CLATTN_OPERAND_COUNT
+/* One more than the last rule, and than the last operand: both are numbered from 1 on without gaps. */
+#define RULE_COUNT (CLATTN_PRECOND_GATED_DELTA_RULE + 1)
+#define OPERAND_COUNT (1 + (int)OPERAND_IDS)
+#define COUNT_OPERAND(ID, name, value, shape) +1
+enum { OPERAND_IDS = 0 CLATTN_OPERANDS(COUNT_OPERAND) };
+#undef COUNT_OPERAND
+
+#define NO_OPERAND CLATTN_OPERAND_NONE
 
 struct rule {
     const char *name, *aliases;
@@ -73,7 +80,7 @@ const char *erase_name(enum erase erase);
 int erase_work(enum erase erase);
 
 /* Fills rows with every operand that desc (completed) uses, inputs and outputs; returns their number. */
-int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[CLATTN_OPERAND_COUNT]);
+int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[OPERAND_COUNT]);
 
 const char *operand_name(clattn_operand_id id);
 

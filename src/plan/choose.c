@@ -11,7 +11,7 @@
 
 static const struct solver *const solvers[] = {&solver_matrix_scan, &solver_chunk_scan, &solver_recurrent};
 
-enum { SOLVER_COUNT = sizeof solvers / sizeof *solvers };
+enum { SOLVER_COUNT = sizeof solvers / sizeof *solvers, MOST_GROUP = 256 /* of the rule of thumb */ };
 
 static const struct solver *solver_find(const char *name)
 {
@@ -77,7 +77,7 @@ static clattn_status solve_by_thumb(struct clattn_plan *plan, const struct solve
                                     clattn_status (*attempt)(struct clattn_plan *plan, const struct choice *choice))
 {
     const clattn_device_info *info = &plan->context->device.info;
-    struct choice choice = {solver, NULL, info->max_work_group < 256 ? (int)info->max_work_group : 256,
+    struct choice choice = {solver, NULL, info->max_work_group < MOST_GROUP ? (int)info->max_work_group : MOST_GROUP,
                             "rule of thumb"};
     clattn_status status = CLATTN_UNSUPPORTED;
 
@@ -158,6 +158,16 @@ static void set_order(const struct clattn_plan *plan, const struct solver *order
             order[count++] = solvers[i];
 }
 
+static clattn_status no_solver(const clattn_context *context, const struct problem *problem)
+{
+    const clattn_plan_desc *desc = &problem->desc;
+
+    return FAIL(&context->log, UNSUPPORTED,
+                "%s, key_dim %lld, value_dim %lld, chunk %d: no solver fits %s (%llu bytes of local memory)",
+                problem->rule->name, (long long)desc->key_dim, (long long)desc->value_dim, desc->chunk,
+                context->device.info.name, (unsigned long long)context->device.info.local_memory);
+}
+
 static clattn_status choose(struct clattn_plan *plan)
 {
     const struct solver *order[SOLVER_COUNT];
@@ -168,14 +178,38 @@ static clattn_status choose(struct clattn_plan *plan)
     for (int i = 0; i < SOLVER_COUNT && may_go_on(status); i++)
         if (mode == CLATTN_MODE_AUTO || mode == order[i]->mode)
             status = graver(status, solve(plan, order[i]));
-    if (status == CLATTN_UNSUPPORTED)
-        return FAIL(&plan->context->log, UNSUPPORTED,
-                    "%s, key_dim %lld, value_dim %lld, chunk %d: no solver fits %s (%llu bytes of local memory)",
-                    plan->problem.rule->name, (long long)plan->problem.desc.key_dim,
-                    (long long)plan->problem.desc.value_dim, plan->problem.desc.chunk, plan->context->device.info.name,
-                    (unsigned long long)plan->context->device.info.local_memory);
-    return status;
+    return status == CLATTN_UNSUPPORTED ? no_solver(plan->context, &plan->problem) : status;
 }
+
+/* ---- Without a plan ----------------------------------------------------------------------------------------------- */
+
+static int has_recipe(clattn_context *context, const struct problem *problem, const struct solver *solver)
+{
+    struct recipe recipe;
+    struct recipe_maker maker = {context, problem, NULL, NULL, (int)context->device.info.max_work_group, &recipe, 1};
+    clattn_status status;
+
+    if (maker.most_group > MOST_GROUP)
+        maker.most_group = MOST_GROUP;
+    do {
+        memset(&recipe, 0, sizeof recipe);
+        status = solver->make(&maker);
+        maker.most_group /= 2;
+    } while (status == CLATTN_UNSUPPORTED && maker.most_group >= 1 && !context->device.serial);
+    return status == CLATTN_SUCCESS;
+}
+
+clattn_status plan_supports(clattn_context *context, const struct problem *problem)
+{
+    clattn_mode mode = problem->desc.mode;
+
+    for (int i = 0; i < SOLVER_COUNT; i++)
+        if ((mode == CLATTN_MODE_AUTO || mode == solvers[i]->mode) && has_recipe(context, problem, solvers[i]))
+            return CLATTN_SUCCESS;
+    return no_solver(context, problem);
+}
+
+/* ---- Exactly what is asked for ------------------------------------------------------------------------------------ */
 
 /* Exactly what is asked for; a point of nothing is the rule of thumb's. */
 static clattn_status take(struct clattn_plan *plan, const struct tuned *forced)

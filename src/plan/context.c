@@ -1,6 +1,9 @@
 #include "device/context.h"
 
+#include "base/sized.h"
+#include "base/text.h"
 #include "tune/tuning_layers.h"
+#include "tune/tuning_table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,24 +66,47 @@ static clattn_status open_context(clattn_context *context, const clattn_context_
     return CLATTN_SUCCESS;
 }
 
+/* A variable of the environment, unless the context is to know nothing of it. */
+static const char *variable(const clattn_context_desc *desc, const char *name)
+{
+    return desc->flags & CLATTN_ISOLATED ? NULL : getenv(name);
+}
+
+/* The file of measured parameters, to be freed; NULL: none. "": none, and not those of the library either. */
+static clattn_status tuning_path(const clattn_context_desc *desc, char **path)
+{
+    const char *given = desc->tuning != NULL ? desc->tuning : variable(desc, "CLATTN_TUNING");
+
+    *path = NULL;
+    if (given == NULL) {
+        if (!(desc->flags & CLATTN_ISOLATED))
+            *path = tuning_user_path();
+        return CLATTN_SUCCESS;
+    }
+    *path = text_copy(given);
+    return *path != NULL ? CLATTN_SUCCESS : CLATTN_OUT_OF_MEMORY;
+}
+
 /* What lies outside of the process: programs compiled earlier, measured parameters, switches. */
 static clattn_status read_surroundings(clattn_context *context, const clattn_context_desc *desc)
 {
-    const char *test = getenv("CLATTN_SELF_TEST");
+    const char *test = variable(desc, "CLATTN_SELF_TEST");
+    char *path;
 
-    context->self_test = test == NULL || strcmp(test, "0") != 0;
+    context->self_test = desc->self_test != 0 ? desc->self_test > 0 : test == NULL || strcmp(test, "0") != 0;
     context->tuning = calloc(1, sizeof *context->tuning);
     if (context->tuning == NULL)
         return CLATTN_OUT_OF_MEMORY;
-    tuning_layers_load(context->tuning, &context->device, &context->log);
+    TRY(tuning_path(desc, &path));
+    tuning_layers_load(context->tuning, path, &context->device, &context->log);
     return cache_init(&context->cache, desc);
 }
 
 /* The engine asked for, or the device's own. */
-static clattn_status choose_engine(clattn_context *context, const char *name)
+static clattn_status choose_engine(clattn_context *context, const clattn_context_desc *desc)
 {
-    if (name == NULL)
-        name = getenv("CLATTN_ENGINE");
+    const char *name = desc->engine != NULL ? desc->engine : variable(desc, "CLATTN_ENGINE");
+
     if (name == NULL) {
         context->engine = engine_of(&context->device);
         return CLATTN_SUCCESS;
@@ -92,9 +118,29 @@ static clattn_status choose_engine(clattn_context *context, const char *name)
     return CLATTN_SUCCESS;
 }
 
-clattn_status clattn_context_create(clattn_context **context, const clattn_context_desc *desc)
+/* The context is there, with nothing in it. */
+static clattn_status fill(clattn_context *context, const clattn_context_desc *desc, size_t desc_size)
 {
-    static const clattn_context_desc defaults = {0};
+    clattn_context_desc ours = {.cl = NULL};
+    int known = desc == NULL || sized_read(&ours, sizeof ours, desc, desc_size);
+
+    context->log = (struct log){ours.log, ours.log_user};
+    lock_init(&context->lock);
+    lock_init(&context->probe_lock);
+    if (!known)
+        return FAIL(&context->log, INVALID_DESC, "the context's desc has fields that this library (%s) does not know",
+                    clattn_version());
+    if (ours.flags & ~(uint32_t)CLATTN_ISOLATED)
+        return FAIL(&context->log, INVALID_DESC, "the context's flags have unknown bits: 0x%x", (unsigned)ours.flags);
+    if (ours.self_test < -1 || ours.self_test > 1)
+        return FAIL(&context->log, INVALID_DESC, "self_test is %d, expected -1, 0 or 1", (int)ours.self_test);
+    TRY(open_context(context, &ours));
+    TRY(choose_engine(context, &ours));
+    return read_surroundings(context, &ours);
+}
+
+clattn_status clattn_context_create_sized(clattn_context **context, const clattn_context_desc *desc, size_t desc_size)
+{
     clattn_status status;
 
     if (context == NULL)
@@ -102,16 +148,7 @@ clattn_status clattn_context_create(clattn_context **context, const clattn_conte
     *context = calloc(1, sizeof **context);
     if (*context == NULL)
         return CLATTN_OUT_OF_MEMORY;
-    if (desc == NULL)
-        desc = &defaults;
-    (*context)->log = (struct log){desc->log, desc->log_user};
-    lock_init(&(*context)->lock);
-    lock_init(&(*context)->probe_lock);
-    status = open_context(*context, desc);
-    if (status == CLATTN_SUCCESS)
-        status = choose_engine(*context, desc->engine);
-    if (status == CLATTN_SUCCESS)
-        status = read_surroundings(*context, desc);
+    status = fill(*context, desc, desc_size);
     if (status != CLATTN_SUCCESS) {
         clattn_context_destroy(*context);
         *context = NULL;

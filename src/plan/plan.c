@@ -1,6 +1,7 @@
 /* Creation, queries and destruction of plans. */
 #include "plan/plan.h"
 
+#include "base/sized.h"
 #include "base/text.h"
 
 #include <stdlib.h>
@@ -30,7 +31,7 @@ static clattn_status build_kernels(struct clattn_plan *plan)
 clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, const struct tuned *tuned,
                         const struct recipe *like, int most_group)
 {
-    const struct recipe_maker maker = {plan->context, &plan->problem, tuned, like, most_group, &plan->recipe};
+    const struct recipe_maker maker = {plan->context, &plan->problem, tuned, like, most_group, &plan->recipe, 0};
 
     drop_kernels(plan);
     plan->solver = solver;
@@ -62,16 +63,17 @@ static clattn_status make_head_decay(struct clattn_plan *plan)
     return plan->head_decay != NULL ? CLATTN_SUCCESS : opencl_status(&plan->context->log, "clCreateBuffer", error);
 }
 
-static clattn_status fill(struct clattn_plan *plan, const clattn_plan_desc *desc, const struct tuned *forced,
-                          const clattn_plan *like)
+static clattn_status fill(struct clattn_plan *plan, const clattn_plan_desc *desc, size_t desc_size,
+                          const struct tuned *forced, const clattn_plan *like)
 {
-    TRY(problem_init(&plan->problem, desc, &plan->context->log));
+    TRY(problem_read(&plan->problem, desc, desc_size, &plan->context->log));
+    TRY(problem_check_uniform(&plan->problem, &plan->context->log));
     TRY(make_head_decay(plan));
     return plan_choose(plan, forced, like);
 }
 
-clattn_status plan_create(clattn_plan **plan, clattn_context *context, const clattn_plan_desc *desc,
-                          const struct tuned *forced, const clattn_plan *like)
+static clattn_status create(clattn_plan **plan, clattn_context *context, const clattn_plan_desc *desc, size_t desc_size,
+                            const struct tuned *forced, const clattn_plan *like)
 {
     clattn_status status;
 
@@ -80,7 +82,7 @@ clattn_status plan_create(clattn_plan **plan, clattn_context *context, const cla
         return CLATTN_OUT_OF_MEMORY;
     (*plan)->context = context;
     lock_init(&(*plan)->lock);
-    status = fill(*plan, desc, forced, like);
+    status = fill(*plan, desc, desc_size, forced, like);
     if (status != CLATTN_SUCCESS) {
         clattn_plan_destroy(*plan);
         *plan = NULL;
@@ -88,14 +90,32 @@ clattn_status plan_create(clattn_plan **plan, clattn_context *context, const cla
     return status;
 }
 
-clattn_status clattn_plan_create(clattn_plan **plan, clattn_context *context, const clattn_plan_desc *desc)
+clattn_status plan_create(clattn_plan **plan, clattn_context *context, const clattn_plan_desc *desc,
+                          const struct tuned *forced, const clattn_plan *like)
+{
+    return create(plan, context, desc, sizeof *desc, forced, like);
+}
+
+clattn_status clattn_supports_sized(clattn_context *context, const clattn_plan_desc *desc, size_t desc_size)
+{
+    struct problem problem;
+
+    if (context == NULL)
+        return CLATTN_INVALID_ARGUMENT;
+    TRY(problem_read(&problem, desc, desc_size, &context->log));
+    TRY(problem_check_uniform(&problem, &context->log));
+    return plan_supports(context, &problem);
+}
+
+clattn_status clattn_plan_create_sized(clattn_plan **plan, clattn_context *context, const clattn_plan_desc *desc,
+                                       size_t desc_size)
 {
     if (plan == NULL)
         return CLATTN_INVALID_ARGUMENT;
     *plan = NULL;
     if (context == NULL)
         return CLATTN_INVALID_ARGUMENT;
-    return plan_create(plan, context, desc, NULL, NULL);
+    return create(plan, context, desc, desc_size, NULL, NULL);
 }
 
 void clattn_plan_destroy(clattn_plan *plan)
@@ -125,24 +145,26 @@ clattn_status clattn_plan_workspace_size(const clattn_plan *plan, size_t *bytes)
     return CLATTN_SUCCESS;
 }
 
-clattn_status clattn_plan_get(const clattn_plan *plan, clattn_plan_info *info)
+clattn_status clattn_plan_get_sized(const clattn_plan *plan, clattn_plan_info *info, size_t info_size)
 {
+    clattn_plan_info ours;
     const struct step *last;
 
     if (plan == NULL || info == NULL)
         return CLATTN_INVALID_ARGUMENT;
     last = &plan->recipe.steps[plan->recipe.step_count - 1];
-    *info = (clattn_plan_info){.desc = plan->problem.desc,
-                               .solver = plan->solver->name,
-                               .tiles_by = plan->tiles_by,
-                               .engine = kernel_family(last->variant.kernel)->needs_engine ? last->variant.engine->name
-                                                                                           : NULL,
-                               .mode = plan->solver->mode,
-                               .chunk = last->variant.tiles.chunk,
-                               .launches = plan->recipe.step_count,
-                               .rejected = plan->rejected,
-                               .workspace_bytes = bytes_of(plan, HOME_WORKSPACE),
-                               .saved_bytes = bytes_of(plan, HOME_SAVED)};
+    ours = (clattn_plan_info){.desc = &plan->problem.desc,
+                              .solver = plan->solver->name,
+                              .tiles_by = plan->tiles_by,
+                              .engine =
+                                  kernel_family(last->variant.kernel)->needs_engine ? last->variant.engine->name : NULL,
+                              .mode = plan->solver->mode,
+                              .chunk = last->variant.tiles.chunk,
+                              .launches = plan->recipe.step_count,
+                              .rejected = plan->rejected,
+                              .workspace_bytes = bytes_of(plan, HOME_WORKSPACE),
+                              .saved_bytes = bytes_of(plan, HOME_SAVED)};
+    sized_write(info, info_size, &ours, sizeof ours);
     return CLATTN_SUCCESS;
 }
 
@@ -183,17 +205,30 @@ clattn_status clattn_plan_describe(const clattn_plan *plan, char *text, size_t s
     return CLATTN_SUCCESS;
 }
 
-clattn_status clattn_enqueue(clattn_plan *plan, cl_command_queue queue, const clattn_operands *operands,
-                             uint32_t n_wait, const cl_event *wait, cl_event *event)
+/* n_wait events, none of them NULL. */
+static int are_events(uint32_t n_wait, const cl_event *wait)
 {
+    if ((n_wait > 0) != (wait != NULL))
+        return 0;
+    for (uint32_t i = 0; i < n_wait; i++)
+        if (wait[i] == NULL)
+            return 0;
+    return 1;
+}
+
+clattn_status clattn_enqueue_sized(clattn_plan *plan, cl_command_queue queue, const clattn_call *call, size_t call_size,
+                                   size_t operand_size, uint32_t n_wait, const cl_event *wait, cl_event *event)
+{
+    struct arguments arguments;
+
     if (event != NULL)
         *event = NULL;
     if (plan == NULL)
         return CLATTN_INVALID_ARGUMENT;
-    if (queue == NULL || operands == NULL || (n_wait > 0) != (wait != NULL))
-        return FAIL(&plan->context->log, INVALID_ARGUMENT, "%s",
-                    queue == NULL      ? "queue is NULL"
-                    : operands == NULL ? "operands is NULL"
-                                       : "n_wait and wait disagree");
-    return plan_run(plan, queue, operands, n_wait, wait, event);
+    if (queue == NULL || call == NULL)
+        return FAIL(&plan->context->log, INVALID_ARGUMENT, "%s is NULL", queue == NULL ? "queue" : "call");
+    if (!are_events(n_wait, wait))
+        return FAIL(&plan->context->log, INVALID_ARGUMENT, "wait does not hold %u events", (unsigned)n_wait);
+    TRY(arguments_read(&arguments, &plan->problem, call, call_size, operand_size, &plan->context->log));
+    return plan_run(plan, queue, &arguments, n_wait, wait, event);
 }

@@ -2,6 +2,7 @@
 #ifndef CLATTN_SRC_PLAN_H
 #define CLATTN_SRC_PLAN_H
 
+#include "op/arguments.h"
 #include "plan/recipe.h"
 
 struct clattn_plan {
@@ -25,6 +26,9 @@ clattn_status plan_create(clattn_plan **plan, clattn_context *context, const cla
 /* Chooses a solver and tiles, and binds their recipe. */
 clattn_status plan_choose(struct clattn_plan *plan, const struct tuned *forced, const clattn_plan *like);
 
+/* Whether a solver has a recipe for the problem; nothing is built. UNSUPPORTED. */
+clattn_status plan_supports(clattn_context *context, const struct problem *problem);
+
 /* Makes the solver's recipe and builds its kernels, in the place of those that the plan has. */
 clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, const struct tuned *tuned,
                         const struct recipe *like, int most_group);
@@ -38,10 +42,10 @@ clattn_status plan_self_test(struct clattn_plan *plan);
 char *plan_text(const struct clattn_plan *plan);
 
 /* Binds and enqueues: the rest of clattn_enqueue. */
-clattn_status plan_run(struct clattn_plan *plan, cl_command_queue queue, const clattn_operands *operands,
+clattn_status plan_run(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *arguments,
                        uint32_t n_wait, const cl_event *wait, cl_event *event);
 /* The same on a queue in order, waiting for nothing, with an event of every step: each has step_count elements, NULL. */
-clattn_status plan_run_each(struct clattn_plan *plan, cl_command_queue queue, const clattn_operands *operands,
+clattn_status plan_run_each(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *arguments,
                             cl_event *each);
 
 #endif

@@ -32,16 +32,16 @@ static const struct {
     enum role role;
     clattn_operand_id operand;
 } plain_roles[] = {
-    {ROLE_q, CLATTN_OPERAND_q},
-    {ROLE_k, CLATTN_OPERAND_k},
-    {ROLE_v, CLATTN_OPERAND_v},
-    {ROLE_o, CLATTN_OPERAND_o},
-    {ROLE_gv, CLATTN_OPERAND_gv},
-    {ROLE_u, CLATTN_OPERAND_u},
-    {ROLE_f, CLATTN_OPERAND_f},
-    {ROLE_cu, CLATTN_OPERAND_cu_seqlens},
-    {ROLE_initial, CLATTN_OPERAND_initial_state},
-    {ROLE_final, CLATTN_OPERAND_final_state},
+    {ROLE_q, CLATTN_Q},
+    {ROLE_k, CLATTN_K},
+    {ROLE_v, CLATTN_V},
+    {ROLE_o, CLATTN_O},
+    {ROLE_gv, CLATTN_GV},
+    {ROLE_u, CLATTN_U},
+    {ROLE_f, CLATTN_F},
+    {ROLE_cu, CLATTN_SEQLENS},
+    {ROLE_initial, CLATTN_STATE_IN},
+    {ROLE_final, CLATTN_STATE_OUT},
 };
 
 /* The role of what a write reads. */
@@ -67,12 +67,12 @@ static void bind_operand(const struct problem *problem, struct source *source, c
 static void bind_states(const struct variant *variant, struct source *sources)
 {
     if (variant->normalizer) {
-        bind_operand(variant->problem, &sources[ROLE_initial], CLATTN_OPERAND_initial_normalizer);
-        bind_operand(variant->problem, &sources[ROLE_final], CLATTN_OPERAND_final_normalizer);
+        bind_operand(variant->problem, &sources[ROLE_initial], CLATTN_NORMALIZER_IN);
+        bind_operand(variant->problem, &sources[ROLE_final], CLATTN_NORMALIZER_OUT);
     }
     if (variant->kernel == KERNEL_STABILIZE) {
-        bind_operand(variant->problem, &sources[ROLE_initial], CLATTN_OPERAND_initial_stabilizer);
-        bind_operand(variant->problem, &sources[ROLE_final], CLATTN_OPERAND_final_stabilizer);
+        bind_operand(variant->problem, &sources[ROLE_initial], CLATTN_STABILIZER_IN);
+        bind_operand(variant->problem, &sources[ROLE_final], CLATTN_STABILIZER_OUT);
     }
 }
 

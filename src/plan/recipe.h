@@ -69,6 +69,7 @@ struct recipe_maker {
     const struct recipe *like; /* a recipe of the same kernels whose tiles to take; or NULL */
     int most_group;            /* work-items */
     struct recipe *recipe;
+    int dry; /* nothing may be asked of the device: its engine counts as working */
 };
 
 /* A variant of the maker's problem, tiles aside. */

@@ -15,32 +15,38 @@ struct call {
     const struct clattn_plan *plan;
     struct log log; /* while the plan's lock is held */
     struct extent extent;
-    struct bound operands[CLATTN_OPERAND_COUNT], temporaries[TEMPORARY_COUNT], fixed;
+    struct bound operands[OPERAND_COUNT], temporaries[TEMPORARY_COUNT], fixed;
 };
 
 static clattn_status memory_size(const struct clattn_plan *plan, const clattn_operand *operand, const char *name,
                                  size_t *size)
 {
+    const struct opencl *cl = plan->context->device.cl;
+    const struct log *log = &plan->context->log;
+    cl_context owner = NULL;
     size_t whole;
 
     if (operand->buffer == NULL)
-        return FAIL(&plan->context->log, INVALID_OPERAND, "%s: operand %s is missing", plan->problem.rule->name, name);
-    TRY_CL(&plan->context->log,
-           plan->context->device.cl->GetMemObjectInfo(operand->buffer, CL_MEM_SIZE, sizeof whole, &whole, NULL));
+        return FAIL(log, INVALID_OPERAND, "%s: operand %s is missing", plan->problem.rule->name, name);
+    TRY_CL(log, cl->GetMemObjectInfo(operand->buffer, CL_MEM_CONTEXT, sizeof owner, &owner, NULL));
+    if (owner != plan->context->cl)
+        return FAIL(log, INVALID_OPERAND, "%s: its buffer belongs to another context than the plan", name);
+    TRY_CL(log, cl->GetMemObjectInfo(operand->buffer, CL_MEM_SIZE, sizeof whole, &whole, NULL));
     if (operand->offset >= whole)
-        return FAIL(&plan->context->log, INVALID_OPERAND, "%s: offset %zu lies past its %zu bytes", name,
-                    operand->offset, whole);
+        return FAIL(log, INVALID_OPERAND, "%s: offset %zu lies past its %zu bytes", name, operand->offset, whole);
     *size = whole - operand->offset;
+    if (operand->size != 0 && operand->size < *size)
+        *size = operand->size;
     return CLATTN_SUCCESS;
 }
 
-static clattn_status bind_operands(struct call *call, const clattn_operands *operands)
+static clattn_status bind_operands(struct call *call, const struct arguments *arguments)
 {
     const struct clattn_plan *plan = call->plan;
 
     for (int i = 0; i < plan->problem.operand_count; i++) {
         const struct operand_row *row = &plan->problem.operands[i];
-        const clattn_operand *operand = operand_get(operands, row->id);
+        const clattn_operand *operand = &arguments->of[row->id];
         size_t size = 0;
 
         if (!problem_is_empty(&plan->problem, &call->extent, row))
@@ -57,14 +63,21 @@ static clattn_status bind_workspace(struct call *call, const clattn_operand *wor
 {
     const struct clattn_plan *plan = call->plan;
     const struct log *log = &plan->context->log;
+    const struct opencl *cl = plan->context->device.cl;
     size_t needed = (size_t)plan->recipe.floats[HOME_WORKSPACE] * sizeof(float), size = 0;
+    cl_context owner = NULL;
     int64_t heads = plan->problem.desc.heads;
 
     if (needed == 0)
         return CLATTN_SUCCESS;
     if (workspace->buffer == NULL)
         return FAIL(log, INVALID_WORKSPACE, "workspace is missing, %zu bytes are needed", needed);
-    TRY_CL(log, plan->context->device.cl->GetMemObjectInfo(workspace->buffer, CL_MEM_SIZE, sizeof size, &size, NULL));
+    TRY_CL(log, cl->GetMemObjectInfo(workspace->buffer, CL_MEM_CONTEXT, sizeof owner, &owner, NULL));
+    if (owner != plan->context->cl)
+        return FAIL(log, INVALID_WORKSPACE, "workspace: its buffer belongs to another context than the plan");
+    TRY_CL(log, cl->GetMemObjectInfo(workspace->buffer, CL_MEM_SIZE, sizeof size, &size, NULL));
+    if (workspace->size != 0 && workspace->offset < size && workspace->size < size - workspace->offset)
+        size = workspace->offset + workspace->size;
     if (workspace->offset % WORKSPACE_ALIGNMENT != 0)
         return FAIL(log, INVALID_WORKSPACE, "workspace: offset %zu is no multiple of %d", workspace->offset,
                     WORKSPACE_ALIGNMENT);
@@ -82,7 +95,7 @@ static clattn_status bind_workspace(struct call *call, const clattn_operand *wor
 /* For an argument that is never read: every one must be set, and not every driver takes NULL. */
 static cl_mem any_memory(const struct call *call)
 {
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+    for (int id = 1; id < OPERAND_COUNT; id++)
         if (call->operands[id].memory != NULL)
             return call->operands[id].memory;
     return call->temporaries[0].memory;
@@ -226,16 +239,16 @@ static clattn_status check_queue(const struct clattn_plan *plan, cl_command_queu
 }
 
 /* The call and its queue, checked; *call is complete but for plan and fixed. */
-static clattn_status bind_call(struct call *call, cl_command_queue queue, const clattn_operands *operands,
+static clattn_status bind_call(struct call *call, cl_command_queue queue, const struct arguments *arguments,
                                int *in_order)
 {
     TRY(check_queue(call->plan, queue, in_order));
-    TRY(problem_extent(&call->plan->problem, operands, &call->extent, &call->plan->context->log));
-    TRY(bind_operands(call, operands));
-    return bind_workspace(call, &operands->workspace);
+    TRY(problem_extent(&call->plan->problem, arguments, &call->extent, &call->plan->context->log));
+    TRY(bind_operands(call, arguments));
+    return bind_workspace(call, &arguments->workspace);
 }
 
-clattn_status plan_run_each(struct clattn_plan *plan, cl_command_queue queue, const clattn_operands *operands,
+clattn_status plan_run_each(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *arguments,
                             cl_event *each)
 {
     struct log_held held = {.line = ""};
@@ -243,7 +256,7 @@ clattn_status plan_run_each(struct clattn_plan *plan, cl_command_queue queue, co
     clattn_status status;
     int in_order = 1;
 
-    TRY(bind_call(&call, queue, operands, &in_order));
+    TRY(bind_call(&call, queue, arguments, &in_order));
     if (!in_order)
         return FAIL(&plan->context->log, INVALID_ARGUMENT, "the queue is out of order");
     lock_take(&plan->lock);
@@ -253,7 +266,7 @@ clattn_status plan_run_each(struct clattn_plan *plan, cl_command_queue queue, co
     return status;
 }
 
-clattn_status plan_run(struct clattn_plan *plan, cl_command_queue queue, const clattn_operands *operands,
+clattn_status plan_run(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *arguments,
                        uint32_t n_wait, const cl_event *wait, cl_event *event)
 {
     struct log_held held = {.line = ""};
@@ -261,7 +274,7 @@ clattn_status plan_run(struct clattn_plan *plan, cl_command_queue queue, const c
     clattn_status status;
     int in_order = 1;
 
-    TRY(bind_call(&call, queue, operands, &in_order));
+    TRY(bind_call(&call, queue, arguments, &in_order));
     lock_take(&plan->lock);
     status = enqueue_chain(&call, queue, in_order, n_wait, wait, event);
     lock_give(&plan->lock);

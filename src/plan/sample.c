@@ -21,7 +21,7 @@ struct twin {
 struct sample {
     clattn_plan *plan;
     cl_command_queue queue;
-    struct twin twins[CLATTN_OPERAND_COUNT];
+    struct twin twins[OPERAND_COUNT];
     struct twin workspace;
     uint32_t seed;
 };
@@ -45,18 +45,18 @@ static struct range range_of(const struct problem *problem, const struct operand
     double channel = 1 / sqrt((double)problem->desc.key_dim);
     int positive = problem_normalized(problem), gated = problem->rule->erase == ERASE_GATED;
 
-    if (row->id == problem->rule->gate || row->id == CLATTN_OPERAND_gv)
+    if (row->id == problem->rule->gate || row->id == CLATTN_GV)
         return (struct range){-0.02, 0.02};
     switch ((int)row->id) {
-    case CLATTN_OPERAND_beta:
-    case CLATTN_OPERAND_w: return (struct range){0, 1};
-    case CLATTN_OPERAND_b: return gated ? (struct range){0, 1} : (struct range){-channel, 2 * channel};
-    case CLATTN_OPERAND_initial_normalizer: return (struct range){0.5, 0.5};
-    case CLATTN_OPERAND_i:
-    case CLATTN_OPERAND_u:
-    case CLATTN_OPERAND_initial_stabilizer: return (struct range){-0.5, 1};
-    case CLATTN_OPERAND_v:
-    case CLATTN_OPERAND_initial_state: return (struct range){-1, 2};
+    case CLATTN_BETA:
+    case CLATTN_W: return (struct range){0, 1};
+    case CLATTN_B: return gated ? (struct range){0, 1} : (struct range){-channel, 2 * channel};
+    case CLATTN_NORMALIZER_IN: return (struct range){0.5, 0.5};
+    case CLATTN_I:
+    case CLATTN_U:
+    case CLATTN_STABILIZER_IN: return (struct range){-0.5, 1};
+    case CLATTN_V:
+    case CLATTN_STATE_IN: return (struct range){-1, 2};
     }
     return positive ? (struct range){0, channel} : (struct range){-channel, 2 * channel};
 }
@@ -154,20 +154,17 @@ static void drop_twin(const struct sample *sample, struct twin *twin)
 
 /* ---- Runs --------------------------------------------------------------------------------------------------------- */
 
-static clattn_operand *operand_at(clattn_operands *operands, int id)
-{
-    return (clattn_operand *)(void *)((char *)operands +
-                                      ((const char *)operand_get(operands, (clattn_operand_id)id) - (char *)operands));
-}
-
 static clattn_status run_device(const struct sample *sample)
 {
     const clattn_context *context = sample->plan->context;
-    clattn_operands operands = {.seq_len = CLATTN_WHOLE, .workspace = {.buffer = sample->workspace.buffer}};
+    clattn_operand operands[OPERAND_COUNT];
+    clattn_call call = {.operands = operands, .seq_len = CLATTN_WHOLE, .workspace = sample->workspace.buffer};
 
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
-        operand_at(&operands, id)->buffer = sample->twins[id].buffer;
-    TRY(clattn_enqueue(sample->plan, sample->queue, &operands, 0, NULL, NULL));
+    for (int id = 0; id < OPERAND_COUNT; id++)
+        if (sample->twins[id].buffer != NULL)
+            operands[call.operand_count++] =
+                (clattn_operand){.id = (clattn_operand_id)id, .buffer = sample->twins[id].buffer};
+    TRY(clattn_enqueue(sample->plan, sample->queue, &call, 0, NULL, NULL));
     TRY_CL(&context->log, context->device.cl->Finish(sample->queue));
     return CLATTN_SUCCESS;
 }
@@ -175,14 +172,19 @@ static clattn_status run_device(const struct sample *sample)
 static clattn_status run_reference(const struct sample *sample)
 {
     const struct log *log = &sample->plan->context->log;
-    clattn_operands operands = {.seq_len = CLATTN_WHOLE};
     clattn_plan_desc desc = sample->plan->problem.desc;
+    clattn_operand operands[OPERAND_COUNT];
+    clattn_call call = {.operands = operands, .seq_len = CLATTN_WHOLE};
 
     desc.dtype = desc.gate_dtype = CLATTN_F32;
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
-        operand_at(&operands, id)->host =
-            sample->twins[id].wide != NULL ? sample->twins[id].wide : sample->twins[id].narrow;
-    return clattn_reference(&desc, &operands, log->fn, log->user);
+    desc.operand_type_count = 0;
+    for (int id = 0; id < OPERAND_COUNT; id++) {
+        const struct twin *twin = &sample->twins[id];
+        if (twin->narrow != NULL)
+            operands[call.operand_count++] =
+                (clattn_operand){.id = (clattn_operand_id)id, .host = twin->wide != NULL ? twin->wide : twin->narrow};
+    }
+    return clattn_reference(&desc, &call, log->fn, log->user);
 }
 
 /* rel = RMS(x - ref) / (RMS(ref) + 1e-8) within the bound; what is no number is not. */
@@ -228,7 +230,7 @@ static clattn_status run_and_judge(struct sample *sample, int *verdict)
     TRY(make(sample));
     TRY(run_device(sample));
     TRY(run_reference(sample));
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+    for (int id = 0; id < OPERAND_COUNT; id++)
         TRY(judge_twin(sample, &sample->twins[id], &found));
     TRY(judge_twin(sample, &sample->workspace, &found));
     *verdict = found;
@@ -240,7 +242,7 @@ clattn_status sample_run(clattn_plan *plan, cl_command_queue queue, int *verdict
     struct sample sample = {.plan = plan, .queue = queue, .seed = 1};
     clattn_status status = run_and_judge(&sample, verdict);
 
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+    for (int id = 0; id < OPERAND_COUNT; id++)
         drop_twin(&sample, &sample.twins[id]);
     drop_twin(&sample, &sample.workspace);
     return status;

@@ -123,7 +123,8 @@ static clattn_status make_matrix_scan(const struct recipe_maker *maker)
 {
     if (maker->context->engine == NULL || maker->problem->desc.dtype == CLATTN_F32)
         return CLATTN_UNSUPPORTED;
-    TRY(probe_engine(maker->context, maker->problem));
+    if (!maker->dry)
+        TRY(probe_engine(maker->context, maker->problem));
     TRY(begin(maker));
     TRY(add_matrix_prepare(maker));
     return each_pass(maker, maker_variant(maker, KERNEL_SCAN_MATRIX), add_matrix_scan);

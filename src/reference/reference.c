@@ -4,7 +4,7 @@
  *
  * The columns of the rule table say which operands D, e, p, x and the read are made of. One job is one sequence and one
  * value head. */
-#include "op/problem.h"
+#include "op/arguments.h"
 #include "reference/number.h"
 #include "base/thread.h"
 
@@ -22,7 +22,7 @@ struct tensor {
 struct task {
     const struct problem *problem;
     struct extent extent;
-    struct tensor tensors[CLATTN_OPERAND_COUNT];
+    struct tensor tensors[OPERAND_COUNT];
     atomic_int out_of_memory;
 };
 
@@ -97,9 +97,9 @@ static void load_decay(struct head *head, int64_t token)
     }
     for (int64_t c = 0; c < head->V; c++)
         head->value_decay[c] = 1;
-    if (tensor_of(head, CLATTN_OPERAND_gv)->data != NULL)
+    if (tensor_of(head, CLATTN_GV)->data != NULL)
         for (int64_t c = 0; c < head->V; c++)
-            head->value_decay[c] = exp(element(head, CLATTN_OPERAND_gv, token, head->first, head->head, c));
+            head->value_decay[c] = exp(element(head, CLATTN_GV, token, head->first, head->head, c));
 }
 
 /* x and its strength: what is written beside k, and what z or n gains. */
@@ -108,17 +108,17 @@ static double load_write(struct head *head, int64_t row, int64_t first)
     int64_t h = head->head;
     double strength = 1;
 
-    load_row(head, CLATTN_OPERAND_v, row, first, h, head->V, head->x);
+    load_row(head, CLATTN_V, row, first, h, head->V, head->x);
     switch (head->task->problem->rule->write) {
     case WRITE_VALUE: break;
-    case WRITE_BETA: strength = element(head, CLATTN_OPERAND_beta, row, first, h, 0); break;
+    case WRITE_BETA: strength = element(head, CLATTN_BETA, row, first, h, 0); break;
     case WRITE_GATED:
         for (int64_t c = 0; c < head->V; c++)
-            head->x[c] *= element(head, CLATTN_OPERAND_w, row, first, h, c);
+            head->x[c] *= element(head, CLATTN_W, row, first, h, c);
         break;
     case WRITE_EXP: {
-        double forget = element(head, CLATTN_OPERAND_f, row, first, h, 0) + head->m;
-        double input = element(head, CLATTN_OPERAND_i, row, first, h, 0);
+        double forget = element(head, CLATTN_F, row, first, h, 0) + head->m;
+        double input = element(head, CLATTN_I, row, first, h, 0);
         double m = forget > input ? forget : input;
         int empty = isinf(m) && m < 0;
         for (int64_t n = 0; n < head->K; n++)
@@ -141,11 +141,11 @@ static void load_erase(struct head *head, int64_t row, int64_t first, double str
     switch (head->task->problem->rule->erase) {
     case ERASE_NONE: return;
     case ERASE_KEY: memcpy(head->p, head->k, (size_t)K * sizeof *head->p); break;
-    case ERASE_OPERAND: load_key(head, CLATTN_OPERAND_p, row, first, head->p); break;
-    case ERASE_GATED: load_row(head, CLATTN_OPERAND_b, row, first, h, K, head->p); break;
+    case ERASE_OPERAND: load_key(head, CLATTN_P, row, first, head->p); break;
+    case ERASE_GATED: load_row(head, CLATTN_B, row, first, h, K, head->p); break;
     case ERASE_LOW_RANK:
-        load_row(head, CLATTN_OPERAND_a, row, first, h, K, head->p);
-        load_row(head, CLATTN_OPERAND_b, row, first, h, K, head->e);
+        load_row(head, CLATTN_A, row, first, h, K, head->p);
+        load_row(head, CLATTN_B, row, first, h, K, head->e);
         for (int64_t n = 0; n < K; n++)
             head->e[n] = -head->e[n];
         return;
@@ -188,7 +188,7 @@ static void update(struct head *head, int64_t row, int64_t first, int decays)
     const struct rule *rule = head->task->problem->rule;
     double strength;
 
-    load_key(head, CLATTN_OPERAND_k, row, first, head->k);
+    load_key(head, CLATTN_K, row, first, head->k);
     strength = load_write(head, row, first);
     load_erase(head, row, first, strength);
     if (rule->order == ERASE_FIRST)
@@ -209,10 +209,10 @@ static void read_bonus(struct head *head, int64_t token)
 {
     double bonus = 0;
 
-    load_key(head, CLATTN_OPERAND_k, token, head->first, head->k);
-    load_row(head, CLATTN_OPERAND_v, token, head->first, head->head, head->V, head->x);
+    load_key(head, CLATTN_K, token, head->first, head->k);
+    load_row(head, CLATTN_V, token, head->first, head->head, head->V, head->x);
     for (int64_t n = 0; n < head->K; n++) {
-        const struct tensor *u = tensor_of(head, CLATTN_OPERAND_u);
+        const struct tensor *u = tensor_of(head, CLATTN_U);
         int64_t at = u->view.offset + head->head * u->view.head + n;
         bonus += head->q[n] * number_load(u->dtype, u->data, at) * head->k[n];
     }
@@ -256,13 +256,13 @@ static double denominator(const struct head *head)
 static void run_token(struct head *head, int64_t token)
 {
     const struct problem *problem = head->task->problem;
-    const struct tensor *o = tensor_of(head, CLATTN_OPERAND_o);
+    const struct tensor *o = tensor_of(head, CLATTN_O);
     int64_t steps = problem->desc.steps;
     double divisor;
     int64_t at = o->view.offset + head->batch * o->view.batch + (head->first + token) * o->view.token +
                  head->head * o->view.head;
 
-    load_key(head, CLATTN_OPERAND_q, token, head->first, head->q);
+    load_key(head, CLATTN_Q, token, head->first, head->q);
     for (int64_t n = 0; n < head->K; n++)
         head->q[n] *= problem->desc.scale;
     load_decay(head, token);
@@ -288,9 +288,9 @@ static int64_t vector_index(const struct head *head, const struct tensor *tensor
 
 static void load_states(struct head *head)
 {
-    const struct tensor *S = tensor_of(head, CLATTN_OPERAND_initial_state);
-    const struct tensor *z = tensor_of(head, CLATTN_OPERAND_initial_normalizer);
-    const struct tensor *m = tensor_of(head, CLATTN_OPERAND_initial_stabilizer);
+    const struct tensor *S = tensor_of(head, CLATTN_STATE_IN);
+    const struct tensor *z = tensor_of(head, CLATTN_NORMALIZER_IN);
+    const struct tensor *m = tensor_of(head, CLATTN_STABILIZER_IN);
 
     for (int64_t n = 0; n < head->K; n++) {
         head->z[n] = z->data ? number_load(CLATTN_F32, z->data, vector_index(head, z, n)) : 0;
@@ -302,9 +302,9 @@ static void load_states(struct head *head)
 
 static void store_states(const struct head *head)
 {
-    const struct tensor *S = tensor_of(head, CLATTN_OPERAND_final_state);
-    const struct tensor *z = tensor_of(head, CLATTN_OPERAND_final_normalizer);
-    const struct tensor *m = tensor_of(head, CLATTN_OPERAND_final_stabilizer);
+    const struct tensor *S = tensor_of(head, CLATTN_STATE_OUT);
+    const struct tensor *z = tensor_of(head, CLATTN_NORMALIZER_OUT);
+    const struct tensor *m = tensor_of(head, CLATTN_STABILIZER_OUT);
 
     for (int64_t n = 0; n < head->K; n++) {
         if (z->data)
@@ -327,7 +327,7 @@ static int64_t cu_seqlen(const struct problem *problem, const struct tensor *ten
 /* Which tokens the job's sequence has. */
 static void place(struct head *head)
 {
-    const struct tensor *cu = tensor_of(head, CLATTN_OPERAND_cu_seqlens);
+    const struct tensor *cu = tensor_of(head, CLATTN_SEQLENS);
     const struct problem *problem = head->task->problem;
 
     head->batch = cu->data ? 0 : head->sequence;
@@ -365,7 +365,7 @@ static void run_head(void *user, int64_t job)
 
 static clattn_status check_cu_seqlens(const struct task *task, const struct log *log)
 {
-    const struct tensor *cu = &task->tensors[CLATTN_OPERAND_cu_seqlens];
+    const struct tensor *cu = &task->tensors[CLATTN_SEQLENS];
     int64_t before = 0, now = 0;
 
     if (cu->data == NULL)
@@ -382,13 +382,13 @@ static clattn_status check_cu_seqlens(const struct task *task, const struct log 
     return CLATTN_SUCCESS;
 }
 
-static clattn_status bind(struct task *task, const clattn_operands *operands, const struct log *log)
+static clattn_status bind(struct task *task, const struct arguments *arguments, const struct log *log)
 {
     const struct problem *problem = task->problem;
 
     for (int i = 0; i < problem->operand_count; i++) {
         const struct operand_row *row = &problem->operands[i];
-        const clattn_operand *operand = operand_get(operands, row->id);
+        const clattn_operand *operand = &arguments->of[row->id];
         struct tensor *tensor = &task->tensors[row->id];
         clattn_operand_info info;
 
@@ -402,18 +402,20 @@ static clattn_status bind(struct task *task, const clattn_operands *operands, co
     return check_cu_seqlens(task, log);
 }
 
-clattn_status clattn_reference(const clattn_plan_desc *desc, const clattn_operands *operands, clattn_log_fn log,
-                               void *log_user)
+clattn_status clattn_reference_sized(const clattn_plan_desc *desc, size_t desc_size, const clattn_call *call,
+                                     size_t call_size, size_t operand_size, clattn_log_fn log, void *log_user)
 {
     const struct log sink = {log, log_user};
     struct problem problem;
     struct task task = {.problem = &problem};
+    struct arguments arguments;
 
-    if (operands == NULL)
-        return FAIL(&sink, INVALID_ARGUMENT, "operands is NULL");
-    TRY(problem_init(&problem, desc, &sink));
-    TRY(problem_extent(&problem, operands, &task.extent, &sink));
-    TRY(bind(&task, operands, &sink));
+    if (call == NULL)
+        return FAIL(&sink, INVALID_ARGUMENT, "call is NULL");
+    TRY(problem_read(&problem, desc, desc_size, &sink));
+    TRY(arguments_read(&arguments, &problem, call, call_size, operand_size, &sink));
+    TRY(problem_extent(&problem, &arguments, &task.extent, &sink));
+    TRY(bind(&task, &arguments, &sink));
     atomic_init(&task.out_of_memory, 0);
     parallel_for(task.extent.sequences * problem.desc.heads, run_head, &task);
     if (atomic_load(&task.out_of_memory))

@@ -214,7 +214,7 @@ static int dump_engine(clattn_context *context, const char *name, char **rules)
     context->device.info.local_memory = context->device.sub_group != 0 ? INTEL_LOCAL_MEMORY : ENGINE_LOCAL_MEMORY;
     for (int dtype = CLATTN_F32; dtype <= CLATTN_BF16; dtype++)
         context->probed[dtype] = PROBE_PASSED;
-    for (clattn_rule rule = CLATTN_RULE_NONE + 1; *rules == NULL && rule < CLATTN_RULE_COUNT; rule++)
+    for (clattn_rule rule = CLATTN_RULE_NONE + 1; *rules == NULL && rule < RULE_COUNT; rule++)
         dump_matrix(context, rule, 0);
     for (; *rules != NULL; rules++) {
         if (clattn_rule_find(*rules) == CLATTN_RULE_NONE) {
@@ -232,7 +232,7 @@ static void dump_plain(clattn_context *context)
     static const clattn_rule kinds[] = {CLATTN_SIMPLE_GLA, CLATTN_GATED_DELTA_RULE, CLATTN_KDA};
 
     for (clattn_mode mode = CLATTN_MODE_RECURRENT; mode <= CLATTN_MODE_CHUNK; mode++) {
-        for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < CLATTN_RULE_COUNT; rule++)
+        for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++)
             dump_rule(context, rule, mode, HEADS, 0);
         for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
             dump_sizes(context, kinds[i], mode);

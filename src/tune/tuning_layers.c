@@ -175,13 +175,11 @@ static void load_shipped(struct tuning_layers *layers, const struct device *devi
     }
 }
 
-void tuning_layers_load(struct tuning_layers *layers, const struct device *device, const struct log *log)
+void tuning_layers_load(struct tuning_layers *layers, char *path, const struct device *device, const struct log *log)
 {
-    const char *given = getenv("CLATTN_TUNING");
-
-    if (given != NULL && *given == '\0')
+    layers->path = path;
+    if (path != NULL && *path == '\0')
         return;
-    layers->path = tuning_user_path();
     if (layers->path != NULL)
         load_file(layers, device, log);
     load_shipped(layers, device);

@@ -13,8 +13,9 @@ struct tuning_layers {
     char *path;                              /* of LAYER_FILE; NULL */
 };
 
-/* Reads the file and the compiled-in table. A file that is missing or damaged is an empty one; the log says so. */
-void tuning_layers_load(struct tuning_layers *layers, const struct device *device, const struct log *log);
+/* Reads the file (its path, allocated, is the layers' from here on; NULL: none) and the compiled-in table; neither where the
+ * path is "". A file that is missing or damaged is an empty one; the log says so. */
+void tuning_layers_load(struct tuning_layers *layers, char *path, const struct device *device, const struct log *log);
 /* An entry of the table that is compiled in, of shipped_entry_count; 0 when its solver or parameters are unknown. */
 int tuning_shipped(size_t index, struct tuning_entry *entry);
 void tuning_layers_free(struct tuning_layers *layers);

@@ -7,10 +7,10 @@ enum { ALIGNMENT = 4096 };
 /* The operand in whose buffer this one lies. */
 static int home(const struct buffers *buffers, int id)
 {
-    static const int initial[CLATTN_OPERAND_COUNT] = {
-        [CLATTN_OPERAND_final_state] = CLATTN_OPERAND_initial_state,
-        [CLATTN_OPERAND_final_normalizer] = CLATTN_OPERAND_initial_normalizer,
-        [CLATTN_OPERAND_final_stabilizer] = CLATTN_OPERAND_initial_stabilizer,
+    static const int initial[OPERAND_COUNT] = {
+        [CLATTN_STATE_OUT] = CLATTN_STATE_IN,
+        [CLATTN_NORMALIZER_OUT] = CLATTN_NORMALIZER_IN,
+        [CLATTN_STABILIZER_OUT] = CLATTN_STABILIZER_IN,
     };
 
     return buffers->in_place && initial[id] != 0 ? initial[id] : id;
@@ -30,7 +30,7 @@ clattn_status buffers_create(struct buffers *buffers, const struct check_device 
                              clattn_log_fn log, void *log_user)
 {
     *buffers = (struct buffers){.device = device, .log = {log, log_user}, .sets = sets, .in_place = in_place};
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+    for (int id = 1; id < OPERAND_COUNT; id++) {
         if (tensors->tensor[id].data == NULL)
             continue;
         buffers->stride[id] = (tensors->tensor[id].bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -42,7 +42,7 @@ clattn_status buffers_create(struct buffers *buffers, const struct check_device 
 
 void buffers_destroy(struct buffers *buffers)
 {
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+    for (int id = 1; id < OPERAND_COUNT; id++)
         if (buffers->buffer[id] != NULL)
             opencl_get()->ReleaseMemObject(buffers->buffer[id]);
     if (buffers->workspace != NULL)
@@ -63,7 +63,7 @@ static clattn_status write_tensor(const struct buffers *buffers, size_t set, con
 
 clattn_status buffers_write(const struct buffers *buffers, size_t set, const struct check_tensors *tensors)
 {
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+    for (int id = 1; id < OPERAND_COUNT; id++)
         if (tensors->tensor[id].data != NULL && !tensors->tensor[id].info.output)
             TRY(write_tensor(buffers, set, tensors, id));
     return CLATTN_SUCCESS;
@@ -71,7 +71,7 @@ clattn_status buffers_write(const struct buffers *buffers, size_t set, const str
 
 clattn_status buffers_poison(const struct buffers *buffers, size_t set, const struct check_tensors *tensors)
 {
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+    for (int id = 1; id < OPERAND_COUNT; id++)
         if (tensors->tensor[id].data != NULL && tensors->tensor[id].info.output && home(buffers, id) == id)
             TRY(write_tensor(buffers, set, tensors, id));
     return CLATTN_SUCCESS;
@@ -79,7 +79,7 @@ clattn_status buffers_poison(const struct buffers *buffers, size_t set, const st
 
 clattn_status buffers_read(const struct buffers *buffers, size_t set, struct check_tensors *tensors)
 {
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
+    for (int id = 1; id < OPERAND_COUNT; id++) {
         const struct check_tensor *tensor = &tensors->tensor[id];
         if (tensor->data == NULL || !tensor->info.output)
             continue;
@@ -90,15 +90,15 @@ clattn_status buffers_read(const struct buffers *buffers, size_t set, struct che
     return CLATTN_SUCCESS;
 }
 
-clattn_operands buffers_operands(const struct buffers *buffers, size_t set, const clattn_plan_desc *desc)
+struct arguments buffers_operands(const struct buffers *buffers, size_t set, const clattn_plan_desc *desc)
 {
-    clattn_operands operands = {.workspace = {.buffer = buffers->workspace},
-                                .batch = desc->batch,
-                                .seq_len = desc->seq_len,
-                                .sequences = desc->sequences};
+    struct arguments operands = {.workspace = {.buffer = buffers->workspace},
+                                 .batch = desc->batch,
+                                 .seq_len = desc->seq_len,
+                                 .sequences = desc->sequences};
 
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++) {
-        clattn_operand *operand = check_operand(&operands, (clattn_operand_id)id);
+    for (int id = 1; id < OPERAND_COUNT; id++) {
+        clattn_operand *operand = &operands.of[id];
         operand->buffer = buffers->buffer[home(buffers, id)];
         operand->offset = set * buffers->stride[id];
     }

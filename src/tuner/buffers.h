@@ -7,8 +7,8 @@
 struct buffers {
     const struct check_device *device;
     struct log log;
-    cl_mem buffer[CLATTN_OPERAND_COUNT], workspace;
-    size_t stride[CLATTN_OPERAND_COUNT]; /* bytes from one set to the next */
+    cl_mem buffer[OPERAND_COUNT], workspace;
+    size_t stride[OPERAND_COUNT]; /* bytes from one set to the next */
     size_t sets;
     int in_place; /* final states lie where the initial ones do */
 };
@@ -26,6 +26,6 @@ clattn_status buffers_poison(const struct buffers *buffers, size_t set, const st
 /* One set's outputs into tensors. */
 clattn_status buffers_read(const struct buffers *buffers, size_t set, struct check_tensors *tensors);
 /* One set as clattn_enqueue takes it, for tensors of desc's lengths. */
-clattn_operands buffers_operands(const struct buffers *buffers, size_t set, const clattn_plan_desc *desc);
+struct arguments buffers_operands(const struct buffers *buffers, size_t set, const clattn_plan_desc *desc);
 
 #endif

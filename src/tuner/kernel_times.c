@@ -17,7 +17,7 @@ static double event_time(const struct opencl *cl, cl_event event, cl_profiling_i
 }
 
 /* One run: seconds[kernel * stride]. */
-static clattn_status run(struct clattn_plan *plan, cl_command_queue queue, const clattn_operands *operands,
+static clattn_status run(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *operands,
                          double *seconds, size_t stride, int *known)
 {
     const struct opencl *cl = plan->context->device.cl;
@@ -47,7 +47,7 @@ clattn_status kernel_times(struct kernel_times *times, struct clattn_plan *plan,
     _Static_assert((int)MOST_KERNELS == (int)MAX_STEPS, "as many as a plan launches");
     memset(times, 0, sizeof *times);
     for (size_t i = 0; i < runs && status == CLATTN_SUCCESS; i++) {
-        clattn_operands operands = buffers_operands(buffers, i % buffers->sets, &plan->problem.desc);
+        struct arguments operands = buffers_operands(buffers, i % buffers->sets, &plan->problem.desc);
         status = run(plan, queue, &operands, seconds + i, runs, &known);
     }
     times->count = status == CLATTN_SUCCESS && known ? plan->recipe.step_count : 0;

@@ -121,11 +121,11 @@ static clattn_status enqueue(void *user, size_t run, cl_event *event)
 {
     const struct timed_run *timed = user;
     const struct trial *trial = timed->trial;
-    clattn_operands operands = buffers_operands(&trial->buffers, run % trial->buffers.sets, &trial->tensors.desc);
+    struct arguments operands = buffers_operands(&trial->buffers, run % trial->buffers.sets, &trial->tensors.desc);
 
     operands.seq_len = timed->tokens;
-    operands.workspace = (clattn_operand){.buffer = trial->workspace};
-    return clattn_enqueue(timed->plan, trial->device->queue, &operands, 0, NULL, event);
+    operands.workspace.buffer = trial->workspace;
+    return check_enqueue(timed->plan, trial->device->queue, &operands, 0, NULL, event);
 }
 
 /* Room for the plan's workspace, which grows as points need it. */
@@ -173,7 +173,7 @@ enum trial_state trial_check(struct trial *trial, clattn_plan *plan, int whole, 
 {
     if (!whole)
         return compare(trial, &trial->short_tensors, &trial->short_expected, plan, error);
-    if (trial->expected.tensor[CLATTN_OPERAND_o].data == NULL &&
+    if (trial->expected.tensor[CLATTN_O].data == NULL &&
         check_reference(&trial->expected, &trial->tensors, trial->log.fn, trial->log.user) != CLATTN_SUCCESS)
         return TRIAL_FAILED;
     return compare(trial, &trial->tensors, &trial->expected, plan, error);

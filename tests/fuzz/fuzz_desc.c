@@ -2,7 +2,7 @@
  * nothing, every operand can be described, and the reference stays within the memory that it is given. */
 #include "fuzz.h"
 
-#include "op/problem.h"
+#include "op/arguments.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +49,7 @@ static int64_t take_size(struct source *source, int64_t limit)
 /* Fields of any value, many of them at their limits. */
 static clattn_plan_desc wild_desc(struct source *source)
 {
-    return (clattn_plan_desc){.rule = (clattn_rule)(take(source, 1) % (CLATTN_RULE_COUNT + 2)),
+    return (clattn_plan_desc){.rule = (clattn_rule)(take(source, 1) % (RULE_COUNT + 2)),
                               .dtype = (clattn_dtype)(take(source, 1) % 4),
                               .gate_dtype = (clattn_dtype)(take(source, 1) % 4),
                               .flags = take(source, 1) % 2 == 0 ? (uint32_t)take(source, 4) : 0,
@@ -74,7 +74,7 @@ static clattn_plan_desc wild_desc(struct source *source)
 /* Most of these are problems, and small ones. */
 static clattn_plan_desc tame_desc(struct source *source)
 {
-    clattn_plan_desc desc = {.rule = (clattn_rule)(1 + take(source, 1) % (CLATTN_RULE_COUNT - 1)),
+    clattn_plan_desc desc = {.rule = (clattn_rule)(1 + take(source, 1) % (RULE_COUNT - 1)),
                              .dtype = (clattn_dtype)(take(source, 1) % 3),
                              .gate_dtype = (clattn_dtype)(take(source, 1) % 3),
                              .flags = (uint32_t)take(source, 2) % (CLATTN_CU_SEQLENS_INT64 * 2)};
@@ -90,14 +90,11 @@ static clattn_plan_desc tame_desc(struct source *source)
     desc.value_dim = 1 + take(source, 1) % 5;
     desc.scale = take_double(source);
     desc.steps = (int32_t)(take(source, 1) % 3);
+    desc.operand_type_count = take(source, 1) % 8 == 7;
+    if (desc.operand_type_count > 0)
+        desc.operand_types[0] = (clattn_operand_type){(clattn_operand_id)(take(source, 1) % (OPERAND_COUNT + 1)),
+                                                      (clattn_dtype)(take(source, 1) % 4)};
     return desc;
-}
-
-static size_t element_size(const clattn_plan_desc *desc, clattn_operand_id id, const clattn_operand_info *info)
-{
-    if (id == CLATTN_OPERAND_cu_seqlens)
-        return desc->flags & CLATTN_CU_SEQLENS_INT64 ? 8 : 4;
-    return dtype_size(info->dtype);
 }
 
 /* An operand of exactly the bytes that it needs, filled from the input; sometimes moved or strided, which must be refused
@@ -110,7 +107,7 @@ static clattn_operand make_operand(const clattn_plan_desc *desc, clattn_operand_
 
     if (clattn_operand_describe(desc, id, &info) != CLATTN_SUCCESS || info.rank == 0)
         return operand;
-    element = element_size(desc, id, &info);
+    element = (size_t)info.element_size;
     operand.size = element;
     for (int i = 0; i < info.rank; i++)
         operand.size *= (size_t)info.dims[i];
@@ -125,31 +122,37 @@ static clattn_operand make_operand(const clattn_plan_desc *desc, clattn_operand_
     return operand;
 }
 
+static void compute(const clattn_plan_desc *desc, const struct arguments *operands)
+{
+    clattn_operand list[OPERAND_COUNT];
+    const clattn_call call = arguments_call(operands, list);
+
+    clattn_reference(desc, &call, NULL, NULL);
+}
+
 static void run_reference(const clattn_plan_desc *desc, struct source *source)
 {
-    clattn_operands operands = {.seq_len = take(source, 1) % 7, .batch = take(source, 1) % 5};
+    struct arguments operands = {.seq_len = take(source, 1) % 7, .batch = take(source, 1) % 5};
 
-#define MAKE_OPERAND(name, shape) operands.name = make_operand(desc, CLATTN_OPERAND_##name, source);
-    CLATTN_OPERAND_LIST(MAKE_OPERAND)
-#undef MAKE_OPERAND
-    clattn_reference(desc, &operands, NULL, NULL);
-#define FREE_OPERAND(name, shape) free(operands.name.host);
-    CLATTN_OPERAND_LIST(FREE_OPERAND)
-#undef FREE_OPERAND
+    for (int id = 1; id < OPERAND_COUNT; id++)
+        operands.of[id] = make_operand(desc, (clattn_operand_id)id, source);
+    compute(desc, &operands);
+    for (int id = 1; id < OPERAND_COUNT; id++)
+        free(operands.of[id].host);
 }
 
 /* A problem of any size in operands of eight bytes: refused, unless it is the smallest of all. */
 static void run_in_eight_bytes(const clattn_plan_desc *desc)
 {
-    static double memory[CLATTN_OPERAND_COUNT];
-    clattn_operands operands = {.seq_len = 0};
+    double memory[OPERAND_COUNT];
+    struct arguments operands = {.seq_len = 0};
+    clattn_operand_info info;
 
     memset(memory, 0, sizeof memory);
-#define EIGHT_BYTES(name, shape)                                                                                       \
-    operands.name = (clattn_operand){.host = &memory[CLATTN_OPERAND_##name], .size = sizeof *memory};
-    CLATTN_OPERAND_LIST(EIGHT_BYTES)
-#undef EIGHT_BYTES
-    clattn_reference(desc, &operands, NULL, NULL);
+    for (int id = 1; id < OPERAND_COUNT; id++)
+        if (clattn_operand_describe(desc, (clattn_operand_id)id, &info) == CLATTN_SUCCESS && info.rank > 0)
+            operands.of[id] = (clattn_operand){.host = &memory[id], .size = sizeof *memory};
+    compute(desc, &operands);
 }
 
 static void check_desc(const clattn_plan_desc *desc, clattn_status status, const clattn_plan_desc *full)
@@ -157,7 +160,7 @@ static void check_desc(const clattn_plan_desc *desc, clattn_status status, const
     clattn_plan_desc again;
     clattn_operand_info info;
 
-    for (int id = 0; id < CLATTN_OPERAND_COUNT; id++)
+    for (int id = 1; id < OPERAND_COUNT; id++)
         if ((clattn_operand_describe(desc, (clattn_operand_id)id, &info) == CLATTN_SUCCESS) !=
             (status == CLATTN_SUCCESS))
             abort();

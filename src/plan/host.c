@@ -1,0 +1,141 @@
+/* A call on host memory: buffers of its own, a queue of its own, and everything copied there and back. */
+#include "plan/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct host_call {
+    struct clattn_plan *plan;
+    const struct opencl *cl;
+    const struct log *log;
+    struct extent extent;
+    struct arguments host, device;
+    struct placement places[OPERAND_COUNT];
+    cl_command_queue queue;
+};
+
+static size_t bytes_of(const struct placement *place)
+{
+    return (size_t)place->span * place->element;
+}
+
+static clattn_status create_buffer(const struct host_call *call, size_t bytes, void *data, cl_mem *buffer)
+{
+    cl_int error;
+
+    *buffer = call->cl->CreateBuffer(
+        call->plan->context->cl, CL_MEM_READ_WRITE | (data != NULL ? CL_MEM_COPY_HOST_PTR : 0), bytes, data, &error);
+    return *buffer != NULL ? CLATTN_SUCCESS : opencl_status(call->log, "clCreateBuffer", error);
+}
+
+/* The operand from its first element to its last, in a buffer of its own with the same strides. */
+static clattn_status bring(struct host_call *call, const struct operand_row *row)
+{
+    const struct problem *problem = &call->plan->problem;
+    const clattn_operand *host = &call->host.of[row->id];
+    clattn_operand *device = &call->device.of[row->id];
+    struct placement *place = &call->places[row->id];
+
+    if (host->host == NULL && !problem_is_empty(problem, &call->extent, row))
+        return FAIL(call->log, INVALID_OPERAND, "%s: operand %s is missing", problem->rule->name,
+                    operand_name(row->id));
+    TRY(problem_place(problem, &call->extent, row, host, host->size, place, call->log));
+    *device = *host;
+    device->offset = device->size = 0;
+    device->buffer = NULL;
+    if (place->span == 0)
+        return CLATTN_SUCCESS;
+    return create_buffer(call, bytes_of(place), place->output ? NULL : (char *)host->host + host->offset,
+                         &device->buffer);
+}
+
+static clattn_status bring_all(struct host_call *call)
+{
+    const struct problem *problem = &call->plan->problem;
+    size_t bytes = (size_t)call->plan->recipe.floats[HOME_WORKSPACE] * sizeof(float);
+
+    TRY(problem_extent(problem, &call->host, &call->extent, call->log));
+    call->device.seq_len = call->host.seq_len;
+    call->device.batch = call->host.batch;
+    call->device.sequences = call->host.sequences;
+    for (int i = 0; i < problem->operand_count; i++)
+        TRY(bring(call, &problem->operands[i]));
+    return bytes > 0 ? create_buffer(call, bytes, NULL, &call->device.workspace.buffer) : CLATTN_SUCCESS;
+}
+
+/* The elements alone: what lies between them may be another operand's. */
+static void copy_rows(const struct placement *place, char *to, const char *from)
+{
+    size_t row = (size_t)place->inner * place->element;
+
+    for (int64_t b = 0; b < place->count[0]; b++)
+        for (int64_t t = 0; t < place->count[1]; t++)
+            for (int64_t h = 0; h < place->count[2]; h++) {
+                int64_t at = b * place->view.batch + t * place->view.token + h * place->view.head;
+                memcpy(to + (size_t)at * place->element, from + (size_t)at * place->element, row);
+            }
+}
+
+static clattn_status take_back(const struct host_call *call, int id)
+{
+    const struct placement *place = &call->places[id];
+    const clattn_operand *host = &call->host.of[id];
+    char *copy = malloc(bytes_of(place));
+    cl_int error;
+
+    if (copy == NULL)
+        return FAIL(call->log, OUT_OF_MEMORY, "no memory to read %s", operand_name((clattn_operand_id)id));
+    error = call->cl->EnqueueReadBuffer(call->queue, call->device.of[id].buffer, CL_TRUE, 0, bytes_of(place), copy, 0,
+                                        NULL, NULL);
+    if (error == CL_SUCCESS)
+        copy_rows(place, (char *)host->host + host->offset, copy);
+    free(copy);
+    return error == CL_SUCCESS ? CLATTN_SUCCESS : opencl_status(call->log, "clEnqueueReadBuffer", error);
+}
+
+static clattn_status run(struct host_call *call)
+{
+    cl_int error;
+
+    TRY(bring_all(call));
+    call->queue =
+        call->cl->CreateCommandQueue(call->plan->context->cl, call->plan->context->device.info.device, 0, &error);
+    if (call->queue == NULL)
+        return opencl_status(call->log, "clCreateCommandQueue", error);
+    TRY(plan_run(call->plan, call->queue, &call->device, 0, NULL, NULL));
+    TRY_CL(call->log, call->cl->Finish(call->queue));
+    for (int id = 1; id < OPERAND_COUNT; id++)
+        if (call->device.of[id].buffer != NULL && call->places[id].output)
+            TRY(take_back(call, id));
+    return CLATTN_SUCCESS;
+}
+
+static void drop(const struct host_call *call)
+{
+    if (call->queue != NULL) {
+        call->cl->Finish(call->queue); /* what was enqueued before a failure */
+        call->cl->ReleaseCommandQueue(call->queue);
+    }
+    for (int id = 1; id < OPERAND_COUNT; id++)
+        if (call->device.of[id].buffer != NULL)
+            call->cl->ReleaseMemObject(call->device.of[id].buffer);
+    if (call->device.workspace.buffer != NULL)
+        call->cl->ReleaseMemObject(call->device.workspace.buffer);
+}
+
+clattn_status clattn_run_sized(clattn_plan *plan, const clattn_call *call, size_t call_size, size_t operand_size)
+{
+    struct host_call host = {.plan = plan};
+    clattn_status status;
+
+    if (plan == NULL)
+        return CLATTN_INVALID_ARGUMENT;
+    host.cl = plan->context->device.cl;
+    host.log = &plan->context->log;
+    if (call == NULL)
+        return FAIL(host.log, INVALID_ARGUMENT, "call is NULL");
+    TRY(arguments_read(&host.host, &plan->problem, call, call_size, operand_size, host.log));
+    status = run(&host);
+    drop(&host);
+    return status;
+}
