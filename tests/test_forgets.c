@@ -7,45 +7,23 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Every rule, so that a new one is asked: its gate, or why there is nothing to forget exactly.
- *   silent: the operand by which the token reads the state from before its own decay; 0 at the token.
- *   after:  1 where the token's output is of the state before it: what is compared begins with the next. */
-static const struct row {
-    clattn_operand_id gate, silent;
-    int after;
+/* What is asked of a rule, as its columns say. */
+struct row {
+    clattn_operand_id gate;   /* NO_OPERAND: no decay, or one that is fixed, above 0 */
+    clattn_operand_id silent; /* by which the token reads the state from before its own decay: 0 at the token */
+    int after; /* 1 where the token's output is of the state before it: what is compared begins with the next */
     uint32_t flags;
-    const char *none;
-} rows[RULE_COUNT] = {
-#define GATE(gate)                                                                                                     \
-    {                                                                                                                  \
-        OP(gate), NO_OPERAND, 0, 0, NULL                                                                               \
-    }
-#define SILENT(gate, silent)                                                                                           \
-    {                                                                                                                  \
-        OP(gate), OP(silent), 0, 0, NULL                                                                               \
-    }
-#define NONE(why)                                                                                                      \
-    {                                                                                                                  \
-        NO_OPERAND, NO_OPERAND, 0, 0, why                                                                              \
-    }
-    [CLATTN_LINEAR_ATTN] = NONE("no decay"),
-    [CLATTN_RETENTION] = NONE("decays are fixed, above 0"),
-    [CLATTN_LIGHTNING_ATTN] = NONE("decays are fixed, above 0"),
-    [CLATTN_SIMPLE_GLA] = GATE(G),
-    [CLATTN_GLA] = GATE(G),
-    [CLATTN_RWKV6] = {OP(W), NO_OPERAND, 1, 0, NULL},
-    [CLATTN_DELTA_RULE] = NONE("no decay"),
-    [CLATTN_GATED_DELTA_RULE] = GATE(G),
-    [CLATTN_KDA] = GATE(G),
-    [CLATTN_COMBA] = SILENT(G, P),
-    [CLATTN_GDN2] = GATE(G),
-    [CLATTN_GATED_DELTA_PRODUCT] = GATE(G),
-    [CLATTN_DPLR] = SILENT(G, A),
-    [CLATTN_IPLR] = NONE("no decay"),
-    [CLATTN_RWKV7] = SILENT(W, A),
-    [CLATTN_MLSTM] = GATE(F),
 };
-static const struct row value_gate = {OP(GV), NO_OPERAND, 0, CLATTN_VALUE_GATE, NULL}; /* of gla */
+
+static struct row row_of(clattn_rule rule)
+{
+    const struct rule *columns = rule_get(rule);
+
+    return (struct row){.gate = columns->gate,
+                        .silent = columns->order == ERASE_FIRST ? erase_operands(columns->erase)[0].id : NO_OPERAND,
+                        .after = read_is_before(columns->read)};
+}
+static const struct row value_gate = {OP(GV), NO_OPERAND, 0, CLATTN_VALUE_GATE}; /* of gla */
 
 static struct test_kind kinds[] = {
     {"recurrent", CLATTN_MODE_RECURRENT, CLATTN_F32, "none", 0},
@@ -180,10 +158,9 @@ static void test_forgets(void **state)
     struct check_device device = test_is_reference() ? test_device : test_kind_device(kind);
 
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
-        if ((rows[rule].none != NULL) == (rows[rule].gate != NO_OPERAND))
-            fail_msg("%s: neither a gate nor a reason", test_rule_name(rule));
-        if (rows[rule].none == NULL && (kind->segments == 0 || rule != CLATTN_MLSTM))
-            check_rule(kind, &device, rule, &rows[rule]);
+        const struct row row = row_of(rule);
+        if (row.gate != NO_OPERAND && (kind->segments == 0 || rule != CLATTN_MLSTM))
+            check_rule(kind, &device, rule, &row);
     }
     if (kind->dtype == CLATTN_F32)
         check_rule(kind, &device, CLATTN_GLA, &value_gate);

@@ -55,9 +55,9 @@ static const struct bad {
     int64_t value;
     const char *first, *second;
 } bad_fields[] = {
-    BAD(rule, 0, "rule is 0", "1 to 17"),
-    BAD(rule, RULE_COUNT, "rule is 18", "1 to 17"),
-    BAD(rule, -1, "rule is -1", "1 to 17"),
+    BAD(rule, 0, "rule is 0", "expected 1 to "),
+    BAD(rule, RULE_COUNT, "rule is ", "expected 1 to "),
+    BAD(rule, -1, "rule is -1", "expected 1 to "),
     BAD(dtype, 3, "dtype is 3", "0 to 2"),
     BAD(gate_dtype, 9, "gate_dtype is 9", "0 to 2"),
     BAD(batch, -2, "batch is -2", "1 to 2147483"),

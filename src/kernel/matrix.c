@@ -35,7 +35,7 @@ static const struct {
     enum embedded_file header;
     int before;
 } reads[] = {
-#define READ(value, row, plain, matrix, before, stable) {FILE_##matrix, before},
+#define READ(value, row, plain, matrix, before, bonus) {FILE_##matrix, before},
 #include "op/words.def"
 };
 
@@ -77,7 +77,7 @@ struct matrix_shape matrix_shape(const struct variant *variant)
     const struct tiles *t = &variant->tiles;
     struct matrix_shape s = {.erasing = rule->erase != ERASE_NONE,
                              .decayed = problem_decay(variant->problem) == DECAY_CHANNEL,
-                             .bonus = reads[rule->read].before,
+                             .before = reads[rule->read].before,
                              .may_read = erases[rule->erase].readers,
                              .tiles = erases[rule->erase].tiles,
                              .norms = erases[rule->erase].norms,
@@ -89,7 +89,7 @@ struct matrix_shape matrix_shape(const struct variant *variant)
     s.width = round_up(desc->key_dim, TILE * (t->key_split > 2 ? t->key_split : 2));
     s.made = is_made(variant, &s);
     s.strips = variant->engine->span > 1 && !s.erasing && t->key_split == 1;
-    s.scored = s.strips && !s.decayed && !s.bonus;
+    s.scored = s.strips && !s.decayed && !s.before;
     s.matrices = s.scored ? 0 : s.recorded;
     s.reads_rows = s.matrices > 0 || (desc->flags & CLATTN_QK_L2NORM) || s.made;
     s.row_factors = s.decayed ? 0 : 2 + s.erasing;

@@ -9,7 +9,8 @@ enum { MATRIX_TILE = 16 }; /* numbers on a side of what an engine multiplies */
 /* A variant as its kernels see it. Those above the line follow from the problem
  * alone. */
 struct matrix_shape {
-    int erasing, decayed, bonus;
+    int erasing, decayed;
+    int before;     /* whether it reads before the write */
     int most_chunk; /* tokens of a chunk that the words take */
     int may_read;   /* whether sub-groups of their own may make the output: 2 where they usually do */
     int tiles;      /* streams that prepare reads */

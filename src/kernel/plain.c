@@ -51,9 +51,9 @@ static const struct {
 };
 static const struct {
     enum embedded_file header;
-    int before;
+    int bonus;
 } reads[] = {
-#define READ(value, row, plain, matrix, before, stable) {FILE_##plain, before},
+#define READ(value, row, plain, matrix, before, bonus) {FILE_##plain, bonus},
 #include "op/words.def"
 };
 
@@ -172,7 +172,7 @@ static void recurrent_locals(const struct variant *variant, const struct sizes *
     decay_locals(variant, s, layout);
     some_locals(layout, erase_rows, erases[variant->problem->rule->erase].streams, s->pitch);
     some_locals(layout, erase_squares, erases[variant->problem->rule->erase].norms, 1 + norms * s->token_parts);
-    if (reads[variant->problem->rule->read].before)
+    if (reads[variant->problem->rule->read].bonus)
         layout_local(layout, "LOCAL_BONUS_PARTS", s->token_parts, FLOAT);
 }
 

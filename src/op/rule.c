@@ -100,6 +100,10 @@ static const struct operand_row read_rows[] = {
 #define READ(value, row, ...) row,
 #include "op/words.def"
 };
+static const int reads_before[] = {
+#define READ(value, row, plain, matrix, before, bonus) before,
+#include "op/words.def"
+};
 static const struct {
     const char *name;
     int work;
@@ -133,6 +137,11 @@ const char *decay_name(enum decay decay)
 const char *erase_name(enum erase erase)
 {
     return erase_words[erase].name;
+}
+
+int read_is_before(enum read read)
+{
+    return reads_before[read];
 }
 
 int erase_work(enum erase erase)

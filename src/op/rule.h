@@ -32,7 +32,9 @@ enum read {
 };
 
 /* One more than the last rule, and than the last operand: both are numbered from 1 on without gaps. */
-#define RULE_COUNT (CLATTN_PRECOND_GATED_DELTA_RULE + 1)
+/* One more than the rules there are */
+#define RULE_ONE(NAME, value) +1
+#define RULE_COUNT (1 CLATTN_RULES(RULE_ONE))
 #define OPERAND_COUNT (1 + (int)OPERAND_IDS)
 #define COUNT_OPERAND(ID, name, value, shape) +1
 enum { OPERAND_IDS = 0 CLATTN_OPERANDS(COUNT_OPERAND) };
@@ -76,6 +78,8 @@ const struct operand_row *write_operand(enum write write);
 /* "scalar", "key": the words' names. */
 const char *decay_name(enum decay decay);
 const char *erase_name(enum erase erase);
+/* Whether what is read is the state before the token's writes. */
+int read_is_before(enum read read);
 /* Products of a row with the state, the write's among them. */
 int erase_work(enum erase erase);
 
