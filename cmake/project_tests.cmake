@@ -80,6 +80,13 @@ endif()
 clattn_project_test(layers unit ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR}
                     -P ${PROJECT_SOURCE_DIR}/cmake/check_layers.cmake)
 
+# ---- What CONTRIBUTING.md shows ------------------------------------------------------------------------------------
+
+if(CLATTN_BASH AND TARGET clattn_cli)
+    clattn_project_test(contributing build ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/check_contributing.sh
+                        ${PROJECT_BINARY_DIR}/contributing Portable)
+endif()
+
 # ---- The sources' format ------------------------------------------------------------------------------------------
 
 find_program(CLATTN_CLANG_FORMAT clang-format-14)

@@ -392,11 +392,11 @@ static void read(const struct place *at, const struct step *steps, const double 
                  const struct check_tensors *out)
 {
     const clattn_plan_desc *desc = &at->tensors->desc;
-    int bonus = desc->rule == CLATTN_RWKV6;
+    int before = read_is_before(rule_get(desc->rule)->read), bonus = at->tensors->tensor[OP(U)].data != NULL;
     double S[K][COLUMNS], q[K], o[COLUMNS] = {0}, divisor = 1;
     struct check_tensors target = *out;
 
-    state_after(steps, (at->token + !bonus) * desc->steps, S0, S);
+    state_after(steps, (at->token + !before) * desc->steps, S0, S);
     get_key(at, OP(Q), at->token, q);
     for (int n = 0; n < K; n++)
         for (int c = 0; c < COLUMNS; c++) {
