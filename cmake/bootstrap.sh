@@ -62,7 +62,7 @@ install_packages() {
         if [ "$tools" = 1 ]; then
             # shellcheck disable=SC2046 # words
             apt install --no-install-recommends $(apt_known g++ git clang libclang-rt-dev clang-format-14 \
-                mesa-opencl-icd oclgrind intel-opencl-icd clang-19)
+                mesa-opencl-icd oclgrind intel-opencl-icd clang-19 abigail-tools)
         fi
     elif command -v dnf >/dev/null; then
         retry as_root dnf install -y cmake ninja-build gcc pkgconf-pkg-config 'pkgconfig(OpenCL-Headers)' \
