@@ -286,11 +286,64 @@ static void test_one_at_a_time(void **state)
     call_close(&call);
 }
 
+/* ---- Arguments that a kernel has already -------------------------------------------------------------------------- */
+
+static struct {
+    int buffers, others, fail_at; /* fail_at: the one of the others; -1: never */
+} arguments;
+
+static cl_int count_argument(cl_kernel kernel, cl_uint index, size_t size, const void *value)
+{
+    if (size == sizeof(cl_mem))
+        arguments.buffers++;
+    else if (arguments.others++ == arguments.fail_at)
+        return CL_OUT_OF_RESOURCES;
+    return fake.real.SetKernelArg(kernel, index, size, value);
+}
+
+/* Enqueues and says how many views and numbers were set; every buffer is set at every call. */
+static int others_set(struct call *call, int fail_at, clattn_status expected)
+{
+    static int all;
+
+    arguments.buffers = arguments.others = 0;
+    arguments.fail_at = fail_at;
+    test_assert_status(check_enqueue(call->plan, test_device.queue, &call->operands, 0, NULL, NULL), expected, "a call",
+                       __FILE__, __LINE__);
+    if (all == 0)
+        all = arguments.buffers;
+    if (expected == CLATTN_SUCCESS)
+        assert_int_equal(arguments.buffers, all);
+    return arguments.others;
+}
+
+static void test_arguments(void **state)
+{
+    struct call call;
+    int all, shorter;
+
+    (void)state;
+    call_open(&call);
+    test_opencl_table()->SetKernelArg = count_argument;
+    all = others_set(&call, -1, CLATTN_SUCCESS);
+    assert_true(all > 10);
+    assert_int_equal(others_set(&call, -1, CLATTN_SUCCESS), 0);
+    call.operands.seq_len = 10; /* a number, and the strides of what has tokens within a batch of one */
+    shorter = others_set(&call, -1, CLATTN_SUCCESS);
+    assert_in_range(shorter, 3, all - 1);
+    call.operands.seq_len = 11;
+    assert_int_equal(others_set(&call, 1, CLATTN_DEVICE_ERROR), 2);
+    assert_int_equal(others_set(&call, -1, CLATTN_SUCCESS), shorter - 1); /* what failed, and what came after */
+    assert_int_equal(others_set(&call, -1, CLATTN_SUCCESS), 0);
+    test_opencl_table()->SetKernelArg = fake.real.SetKernelArg;
+    call_close(&call);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, put_fakes, take_fakes)
     const struct CMUnitTest tests[] = {TEST(test_out_of_order), TEST(test_in_order), TEST(test_failed_launch),
-                                       TEST(test_one_at_a_time)};
+                                       TEST(test_one_at_a_time), TEST(test_arguments)};
 
     return cmocka_run_group_tests(tests, open_device, test_device_close) + ledger_close();
 }

@@ -15,6 +15,7 @@ static void drop_kernels(struct clattn_plan *plan)
         if (plan->kernels[i] != NULL)
             plan->context->device.cl->ReleaseKernel(plan->kernels[i]);
     memset(plan->kernels, 0, sizeof plan->kernels);
+    memset(plan->set, 0, sizeof plan->set);
     plan->hash = (struct hash){0, 0};
 }
 

@@ -5,6 +5,13 @@
 #include "op/arguments.h"
 #include "plan/recipe.h"
 
+/* What a kernel's argument was last set to, of those that are no buffers. */
+struct set_value {
+    size_t size; /* 0: nothing */
+    unsigned char bytes[sizeof(cl_long4)];
+};
+enum { MOST_ARGUMENTS = 2 * ROLE_COUNT + 4 };
+
 struct clattn_plan {
     clattn_context *context;
     struct problem problem;
@@ -12,10 +19,11 @@ struct clattn_plan {
     struct recipe recipe;
     cl_kernel kernels[MAX_STEPS]; /* of the recipe's steps */
     cl_mem head_decay;            /* the log-decays that the rule itself fixes, [heads]; or NULL */
-    mutex lock;                   /* kernels carry their arguments until enqueued */
-    struct hash hash;             /* of its kernels' sources */
-    char *tiles_by;               /* what says the tiles: "rule of thumb", a path */
-    int rejected;                 /* solvers that the self-test turned down before this one */
+    mutex lock;                   /* kernels carry their arguments until enqueued; over set too */
+    struct set_value set[MAX_STEPS][MOST_ARGUMENTS];
+    struct hash hash; /* of its kernels' sources */
+    char *tiles_by;   /* what says the tiles: "rule of thumb", a path */
+    int rejected;     /* solvers that the self-test turned down before this one */
 };
 
 /* clattn_plan_create with exactly the tiles of a point, or with solver and tiles of a plan for a smaller problem of the same

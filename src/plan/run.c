@@ -13,7 +13,8 @@ struct bound {
 
 struct call {
     const struct clattn_plan *plan;
-    struct log log; /* while the plan's lock is held */
+    struct set_value (*set)[MOST_ARGUMENTS]; /* the plan's, while its lock is held */
+    struct log log;                          /* while the plan's lock is held */
     struct extent extent;
     struct bound operands[OPERAND_COUNT], temporaries[TEMPORARY_COUNT], fixed;
 };
@@ -112,24 +113,38 @@ static struct bound resolve(const struct call *call, struct source source)
     return (struct bound){any_memory(call), {0, 0, 0, 0}};
 }
 
-static clattn_status set_buffer(const struct call *call, cl_kernel kernel, cl_uint *index, struct source source)
+/* A view or a number, which goes to the kernel when it is not what the kernel has. A buffer goes to it at every call: the
+ * address of one that is gone may come again for another. */
+static clattn_status set_value(const struct call *call, int step, cl_uint index, size_t size, const void *value)
 {
-    const struct opencl *cl = call->plan->context->device.cl;
+    struct set_value *set = &call->set[step][index];
+
+    if (set->size == size && memcmp(set->bytes, value, size) == 0)
+        return CLATTN_SUCCESS;
+    set->size = 0;
+    TRY_CL(&call->log, call->plan->context->device.cl->SetKernelArg(call->plan->kernels[step], index, size, value));
+    set->size = size;
+    memcpy(set->bytes, value, size);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status set_buffer(const struct call *call, int step, cl_uint *index, struct source source)
+{
     struct bound bound = resolve(call, source);
 
     if (bound.memory == NULL)
         bound.memory = any_memory(call);
     cl_long4 view = {{bound.view.offset, bound.view.batch, bound.view.token, bound.view.head}};
 
-    TRY_CL(&call->log, cl->SetKernelArg(kernel, (*index)++, sizeof bound.memory, &bound.memory));
-    TRY_CL(&call->log, cl->SetKernelArg(kernel, (*index)++, sizeof view, &view));
-    return CLATTN_SUCCESS;
+    TRY_CL(&call->log, call->plan->context->device.cl->SetKernelArg(call->plan->kernels[step], (*index)++,
+                                                                    sizeof bound.memory, &bound.memory));
+    return set_value(call, step, (*index)++, sizeof view, &view);
 }
 
-static clattn_status set_number(const struct call *call, const struct step *step, cl_kernel kernel, cl_uint *index,
-                                enum role argument)
+static clattn_status set_number(const struct call *call, int step, cl_uint *index, enum role argument)
 {
     const struct clattn_plan *plan = call->plan;
+    const struct source *sources = plan->recipe.steps[step].sources;
     cl_int number = 0;
     cl_float scale = (cl_float)plan->problem.desc.scale;
     const void *value = argument == ARG_scale ? (const void *)&scale : &number;
@@ -139,21 +154,20 @@ static clattn_status set_number(const struct call *call, const struct step *step
     if (argument == ARG_sequences)
         number = (cl_int)call->extent.sequences;
     if (argument == ARG_states)
-        number =
-            (step->sources[ROLE_initial].kind != SOURCE_NONE) + 2 * (step->sources[ROLE_final].kind != SOURCE_NONE);
-    TRY_CL(&call->log, plan->context->device.cl->SetKernelArg(kernel, (*index)++, 4, value));
-    return CLATTN_SUCCESS;
+        number = (sources[ROLE_initial].kind != SOURCE_NONE) + 2 * (sources[ROLE_final].kind != SOURCE_NONE);
+    return set_value(call, step, (*index)++, 4, value);
 }
 
-static clattn_status set_arguments(const struct call *call, const struct step *step, cl_kernel kernel)
+static clattn_status set_arguments(const struct call *call, int step)
 {
+    const struct step *of = &call->plan->recipe.steps[step];
     cl_uint index = 0;
 
-    for (const enum role *argument = kernel_arguments(step->variant.kernel); *argument != ARG_END; argument++) {
+    for (const enum role *argument = kernel_arguments(of->variant.kernel); *argument != ARG_END; argument++) {
         if (*argument < ROLE_COUNT)
-            TRY(set_buffer(call, kernel, &index, step->sources[*argument]));
+            TRY(set_buffer(call, step, &index, of->sources[*argument]));
         else
-            TRY(set_number(call, step, kernel, &index, *argument));
+            TRY(set_number(call, step, &index, *argument));
     }
     return CLATTN_SUCCESS;
 }
@@ -177,7 +191,7 @@ static clattn_status enqueue(const struct call *call, int index, cl_command_queu
 
     if (step->host != NULL)
         return step->host(call, step, queue, n_wait, wait, event);
-    TRY(set_arguments(call, step, plan->kernels[index]));
+    TRY(set_arguments(call, index));
     TRY_CL(&call->log, plan->context->device.cl->EnqueueNDRangeKernel(queue, plan->kernels[index], 3, NULL, global,
                                                                       local, n_wait, wait, event));
     return CLATTN_SUCCESS;
@@ -252,7 +266,8 @@ clattn_status plan_run_each(struct clattn_plan *plan, cl_command_queue queue, co
                             cl_event *each)
 {
     struct log_held held = {.line = ""};
-    struct call call = {.plan = plan, .log = {log_hold, &held}, .fixed = {plan->head_decay, {0, 0, 0, 1}}};
+    struct call call = {
+        .plan = plan, .set = plan->set, .log = {log_hold, &held}, .fixed = {plan->head_decay, {0, 0, 0, 1}}};
     clattn_status status;
     int in_order = 1;
 
@@ -270,7 +285,8 @@ clattn_status plan_run(struct clattn_plan *plan, cl_command_queue queue, const s
                        uint32_t n_wait, const cl_event *wait, cl_event *event)
 {
     struct log_held held = {.line = ""};
-    struct call call = {.plan = plan, .log = {log_hold, &held}, .fixed = {plan->head_decay, {0, 0, 0, 1}}};
+    struct call call = {
+        .plan = plan, .set = plan->set, .log = {log_hold, &held}, .fixed = {plan->head_decay, {0, 0, 0, 1}}};
     clattn_status status;
     int in_order = 1;
 
