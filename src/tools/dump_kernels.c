@@ -5,6 +5,7 @@
 #include "check/check.h"
 #include "device/context.h"
 #include "op/problem.h"
+#include "tune/tuning_layers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -241,7 +242,9 @@ static void dump_plain(clattn_context *context)
 
 int main(int argc, char **argv)
 {
+    struct tuning_layers nothing_measured = {.path = NULL};
     clattn_context context = {.log = {.fn = print_log},
+                              .tuning = &nothing_measured,
                               .device = {.cl = &functions,
                                          .info = {.name = "a usual GPU",
                                                   .gpu = 1,
