@@ -3,8 +3,8 @@
  * and the factors of each row. One group: one chunk of one head. */
 KERNEL
 prepare(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const gate_t *g, long4 g_at,
-        global const gate_t *beta, long4 beta_at, global const erase_t *p, long4 p_at, global const data_t *e, long4 e_at,
-        global const gate_t *u, long4 u_at, global const int *cu, long4 cu_at, global float *records,
+        global const gate_t *beta, long4 beta_at, global const erase_t *p, long4 p_at, global const data_t *e,
+        long4 e_at, global const gate_t *u, long4 u_at, global const int *cu, long4 cu_at, global float *records,
         long4 records_at, int seq_len, int sequences, float scale)
 {
     local float Q[LOCAL_ROWS_Q], K[LOCAL_ROWS_K], A[LOCAL_SCORES], factors[FACTORS];
@@ -16,7 +16,8 @@ prepare(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, 
 
     query_norms(norm_of_q(factors), q, chunk);
     key_norms(norm_of_k(factors), k, chunk);
-    for_each(i, CHUNK) strength_of(factors)[i] = write_strength(chunk, i);
+    for_each(i, CHUNK)
+        strength_of(factors)[i] = write_strength(chunk, i);
     decay_chunk(chunk);
     tile_zero(A, MATRIX);
     erase_start(chunk);
@@ -33,13 +34,13 @@ prepare(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, 
         SYNC();
     }
     decay_between(A, READ_BEFORE);
-    for_each(i, CHUNK)
-    {
+    for_each(i, CHUNK) {
         query_factor(factors)[i] = decay_read(i, READ_BEFORE);
         erase_factor(factors)[i] = decay_read(i, ERASE_BEFORE) * strength_of(factors)[i];
         write_factor(factors)[i] = decay_write(i);
     }
-    for_each(i, VEC) across_factor(factors)[i] = decay_across();
+    for_each(i, VEC)
+        across_factor(factors)[i] = decay_across();
     SYNC();
     erase_finish(record + MATRIX);
     copy_out(record, A, MATRIX);

@@ -1,8 +1,9 @@
-/* What scan_matrix needs of a chunk where it makes the scores itself and takes the rows as they lie in memory, without norms:
- * factors of the rows, and of the state. A work-item has a row; a group, neighbouring chunks of one head. */
+/* What scan_matrix needs of a chunk where it makes the scores itself and takes the rows as they lie in memory,
+ * without norms: factors of the rows, and of the state. A work-item has a row; a group, neighbouring chunks of one
+ * head. */
 KERNEL
-prepare_factors(global const gate_t *g, long4 g_at, global const gate_t *beta, long4 beta_at, global const int *cu, long4 cu_at,
-                global uint *records, long4 records_at, int seq_len, int sequences, float scale)
+prepare_factors(global const gate_t *g, long4 g_at, global const gate_t *beta, long4 beta_at, global const int *cu,
+                long4 cu_at, global uint *records, long4 records_at, int seq_len, int sequences, float scale)
 {
     local float logs[LOCAL_LOGS] __attribute__((aligned(16)));
     long slot = (long)get_group_id(0) * (GROUP / CHUNK) + LANE / CHUNK;

@@ -1,10 +1,11 @@
-/* Per chunk of a head, what scan_matrix needs and the state has no part in: the scores A, the erase's T = (I + M)⁻¹ and its kin,
- * factors of the rows; and the rows themselves where they do not serve as they lie in memory. One group: one chunk of one head. */
+/* Per chunk of a head, what scan_matrix needs and the state has no part in: the scores A, the erase's T = (I + M)⁻¹
+ * and its kin, factors of the rows; and the rows themselves where they do not serve as they lie in memory. One
+ * group: one chunk of one head. */
 KERNEL
-prepare_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
-               global const gate_t *g, long4 g_at, global const gate_t *beta, long4 beta_at, global const erase_t *p,
-               long4 p_at, global const data_t *e, long4 e_at, global const gate_t *w, long4 w_at,
-               global const gate_t *u, long4 u_at, global const int *cu, long4 cu_at, global uint *records,
+prepare_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v,
+               long4 v_at, global const gate_t *g, long4 g_at, global const gate_t *beta, long4 beta_at,
+               global const erase_t *p, long4 p_at, global const data_t *e, long4 e_at, global const gate_t *w,
+               long4 w_at, global const gate_t *u, long4 u_at, global const int *cu, long4 cu_at, global uint *records,
                long4 records_at, global uint *rows, long4 rows_at, int seq_len, int sequences, float scale)
 {
     PREPARE_LOCALS
@@ -25,15 +26,18 @@ prepare_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4
     fetch_operand(STREAM_K, k, chunk.at.qk_head);
     erase_rows_fetch(chunk);
     decay_load(chunk);
-    for_each_after(i, CHUNK, GROUP / 2) strength[i] = write_strength(chunk, i);
+    for_each_after(i, CHUNK, GROUP / 2)
+        strength[i] = write_strength(chunk, i);
     if (STEPS == 1)
         put_operand(STREAM_Q);
     else
-        queries_put(stream_tile(STREAM_Q), q + at_row(q_at, chunk.at.batch, chunk.at.first, chunk.at.qk_head), q_at.z, chunk);
+        queries_put(stream_tile(STREAM_Q), q + at_row(q_at, chunk.at.batch, chunk.at.first, chunk.at.qk_head), q_at.z,
+                    chunk);
     put_operand(STREAM_K);
     erase_rows_put(chunk);
     values_make(chunk);
-    for_each(i, NORMS * CHUNK) norms[i] = 1;
+    for_each(i, NORMS * CHUNK)
+        norms[i] = 1;
     SYNC();
     rows_norms();
     SYNC();

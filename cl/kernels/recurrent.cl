@@ -1,7 +1,7 @@
 /* Token by token, the state in registers:
  *     S = D S;  S = S - e (pᵀ S);  S = S + k xᵀ;  o = Sᵀ q
- * One group: BV value columns of one head of one sequence. A lane holds VEC columns of KL channels; LANES_K lanes share a
- * column. CHUNK is 1: a row of a tile is the token's. */
+ * One group: BV value columns of one head of one sequence. A lane holds VEC columns of KL channels; LANES_K lanes
+ * share a column. CHUNK is 1: a row of a tile is the token's. */
 #include "token.clh"
 
 #define KL (KP / LANES_K)
@@ -26,21 +26,22 @@ WORD vec lanes_sum_(local float *part, vec x)
 /* Norms of the token's q and k: every lane some of the squares, then a lane each the sum. */
 WORD void token_squares(local float *parts, global const data_t *x, int quarter)
 {
-    for_each_from(quarter, i, TOKEN_PARTS)
-    {
+    for_each_from(quarter, i, TOKEN_PARTS) {
         vec y = data_row(x, i * VEC, KEY_DIM);
         parts[i] = vec_sum(y * y);
     }
 }
-#define token_norms(norms, chunk)                                                                                     \
-    do {                                                                                                              \
-        if (L2NORM) {                                                                                                 \
-            token_squares(squares, token_row(q, chunk, chunk.at.qk_head), QUARTER_Q);                                 \
-            token_squares(squares + TOKEN_PARTS, write_row(k, chunk, chunk.at.qk_head), QUARTER_K);                   \
-            SYNC();                                                                                                   \
-            for_each(i, 2)(norms)[i] = rsqrt(token_sum(squares + i * TOKEN_PARTS) + 1e-6f);                           \
-        } else                                                                                                        \
-            for_each(i, 1)(norms)[0] = (norms)[1] = 1;                                                                \
+#define token_norms(norms, chunk)                                                                                      \
+    do {                                                                                                               \
+        if (L2NORM) {                                                                                                  \
+            token_squares(squares, token_row(q, chunk, chunk.at.qk_head), QUARTER_Q);                                  \
+            token_squares(squares + TOKEN_PARTS, write_row(k, chunk, chunk.at.qk_head), QUARTER_K);                    \
+            SYNC();                                                                                                    \
+            for_each(i, 2)                                                                                             \
+                (norms)[i] = rsqrt(token_sum(squares + i * TOKEN_PARTS) + 1e-6f);                                      \
+        } else                                                                                                         \
+            for_each(i, 1)                                                                                             \
+                (norms)[0] = (norms)[1] = 1;                                                                           \
     } while (0)
 
 KERNEL
@@ -64,14 +65,16 @@ recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at
     int c0 = get_group_id(2) * BV, c = LANE % (BV / VEC) * VEC, first = LANE / (BV / VEC) * KL;
     vec S[KL];
 
-    unrolled for (int i = 0; i < KL; i++)
+    unrolled
+    for (int i = 0; i < KL; i++)
         S[i] = state_row(state_of(initial, at), states & HAS_INITIAL, first + i, c0 + c);
     for (int row = 0; row < at.rows; row++) {
         chunk_t chunk = chunk_at(at, row);
         vec x, delta, predicted = 0, out = 0, fade = mix_token(c0, c, chunk);
 
         SYNC();
-        for_each_from(QUARTER_E, i, 1) strength_of(factors)[0] = write_strength(chunk, 0);
+        for_each_from(QUARTER_E, i, 1)
+            strength_of(factors)[0] = write_strength(chunk, 0);
         token_norms(norm_of_q(factors), chunk);
         SYNC();
         query_rows(row_q, norm_of_q(factors), q, 0, chunk, scale);
@@ -83,8 +86,8 @@ recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at
         read_token_rows(0, chunk);
         decay_token_factor;
         x = vec_load(row_x + c);
-        unrolled for (int i = 0; i < KL; i++)
-        {
+        unrolled
+        for (int i = 0; i < KL; i++) {
             erase_predict_before(predicted, first + i, S[i]);
             read_token_before(out, first + i, S[i]);
             S[i] *= fade * decay_of(first + i);
@@ -92,8 +95,8 @@ recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at
         }
         predicted = erase_predicted(predicted);
         delta = erase_token_delta(x, predicted, strength_of(factors)[0]);
-        unrolled for (int i = 0; i < KL; i++)
-        {
+        unrolled
+        for (int i = 0; i < KL; i++) {
             S[i] += row_k[first + i] * delta;
             erase_token_update(S[i], first + i, predicted);
             read_token_after(out, first + i, S[i]);
@@ -104,6 +107,7 @@ recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at
         if (first == 0 && c0 + c < VALUE_DIM && row % STEPS == STEPS - 1)
             output_put(out, at, row / STEPS, c0 + c);
     }
-    unrolled for (int i = 0; i < KL; i++)
+    unrolled
+    for (int i = 0; i < KL; i++)
         state_row_store(S[i], state_of(final, at), states & HAS_FINAL, first + i, c0 + c);
 }

@@ -1,12 +1,12 @@
-/* The scan on a matrix engine, the state in registers, held [value][channel] so that no product needs an exchange between
- * sub-groups but the sum over halves of the channels:
+/* The scan on a matrix engine, the state in registers, held [value][channel] so that no product needs an exchange
+ * between sub-groups but the sum over halves of the channels:
  *     Dᵀ = (X - (P o e^G) S)ᵀ Tᵀ          (matrix_erase_*.clh; X without erase)
  *     Oᵀ = Sᵀ (Q o e^G)ᵀ + Dᵀ Aᵀ
  *     Sᵀ = e^(G_C) Sᵀ + Dᵀ (K o e^(G_C - G))
- * A sub-group: SPAN times ACC_ROWS value columns and 1/KEY_SPLIT of the channels of one head of one sequence. A chunk's rows and
- * factors are staged for the whole group, its values too (values_staged.clh) or each sub-group fetches its own
- * (values_strips.clh); its T and A a sub-group fetches by itself, a chunk ahead, or A is made in the stage
- * (reads_scored.clh). O may be left to other sub-groups (reads_apart.clh). */
+ * A sub-group: SPAN times ACC_ROWS value columns and 1/KEY_SPLIT of the channels of one head of one sequence. A
+ * chunk's rows and factors are staged for the whole group, its values too (values_staged.clh) or each sub-group
+ * fetches its own (values_strips.clh); its T and A a sub-group fetches by itself, a chunk ahead, or A is made in the
+ * stage (reads_scored.clh). O may be left to other sub-groups (reads_apart.clh). */
 KERNEL
 scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
             global out_t *o, long4 o_at, global const data_t *p, long4 p_at, global const data_t *e, long4 e_at,
@@ -28,7 +28,8 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
     place at = segment_place(whole, segment_row);
     long slot = slot_of(whole, seq_len) + segment_row / CHUNK, next_record = (long)heads * MATRIX_RECORD;
     global const uint *record = records + records_at.x + (slot * heads + at.head) * MATRIX_RECORD;
-    int value_tile = value_tile_of(LANE / ENGINE_LANES / KEY_SPLIT), c0 = group_c0 + value_tile * SPAN_COLUMNS, channel0 = share_part * KT * 16;
+    int value_tile = value_tile_of(LANE / ENGINE_LANES / KEY_SPLIT), c0 = group_c0 + value_tile * SPAN_COLUMNS,
+        channel0 = share_part * KT * 16;
     int read_lane = frag_lane(m, PITCH) + channel0, write_lane = frag_lane_t(m, PITCH) + channel0;
     acc_t S[SPAN * KT];
     READ_REGISTERS
@@ -43,15 +44,17 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
     if (LOADERS == 0 || LANE >= STAGE_LANE0)
         move_begin();
     if (LOADERS > 0 && LANE >= STAGE_LANE0) {
-        for (int row = 0; row < at.rows;)
-            engine_unrolled for (int d = 0; d < DEPTH; d++) if (row < at.rows)
-            {
-                engine_sync_all();
-                move_step(row, d);
-                if (STAGES == 1)
+        for (int row = 0; row < at.rows;) {
+            engine_unrolled
+            for (int d = 0; d < DEPTH; d++)
+                if (row < at.rows) {
                     engine_sync_all();
-                row += CHUNK;
-            }
+                    move_step(row, d);
+                    if (STAGES == 1)
+                        engine_sync_all();
+                    row += CHUNK;
+                }
+        }
         engine_sync_all();
         move_end();
         return;
@@ -74,7 +77,9 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
             move_step(row, 0);
         if (STAGES == 1)
             engine_sync_all();
-        engine_unrolled for (int i = 0; i < SPAN * KT; i++) R[i] = chain_of(m, S[i]);
+        engine_unrolled
+        for (int i = 0; i < SPAN * KT; i++)
+            R[i] = chain_of(m, S[i]);
         erase_reads(stage);
         read_start();
         state_decay(m, S, state_factors(factors), channel0);

@@ -1,6 +1,7 @@
-/* mLSTM's gates made safe: m_t = max(f_t + m_{t-1}, i_t), then a log-decay f_t + m_{t-1} - m_t <= 0 and a write strength
- * e^(i_t - m_t) <= 1, for rules that know nothing of m. One group: one head of one sequence. A lane has RUN tokens at once, and
- * m before the first of them from a scan over the lanes: what tokens together make of m is max(m + add, least), too. */
+/* mLSTM's gates made safe: m_t = max(f_t + m_{t-1}, i_t), then a log-decay f_t + m_{t-1} - m_t <= 0 and a write
+ * strength e^(i_t - m_t) <= 1, for rules that know nothing of m. One group: one head of one sequence. A lane has RUN
+ * tokens at once, and m before the first of them from a scan over the lanes: what tokens together make of m is max(m
+ * + add, least), too. */
 #include "base.clh"
 
 #define RUN 8
@@ -36,7 +37,8 @@ WORD local float2 *scan_lanes(local float2 *places, float2 tokens)
 KERNEL
 stabilize(global const gate_t *f, long4 f_at, global const gate_t *i, long4 i_at, global float *decay, long4 decay_at,
           global float *strength, long4 strength_at, global float *m, long4 m_at, global const float *initial,
-          long4 initial_at, global float *final, long4 final_at, global const int *cu, long4 cu_at, int seq_len, int states)
+          long4 initial_at, global float *final, long4 final_at, global const int *cu, long4 cu_at, int seq_len,
+          int states)
 {
     local float2 places[LOCAL_PLACES];
     place at = place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at);
@@ -48,27 +50,31 @@ stabilize(global const gate_t *f, long4 f_at, global const gate_t *i, long4 i_at
         local float2 *scanned;
         int own = token + LANE * RUN, count = min(at.tokens - own, RUN);
 
-        unrolled for (int l = 0; l < RUN; l++)
-        {
+        unrolled
+        for (int l = 0; l < RUN; l++) {
             long row = at.first + min(own + l, at.tokens - 1);
             forget[l] = gate_get(f, at_row(f_at, at.batch, row, at.head));
             input[l] = gate_get(i, at_row(i_at, at.batch, row, at.head));
         }
-        unrolled for (int l = 0; l < RUN; l++) if (l < count) tokens = then(tokens, (float2)(forget[l], input[l]));
+        unrolled
+        for (int l = 0; l < RUN; l++)
+            if (l < count)
+                tokens = then(tokens, (float2)(forget[l], input[l]));
         scanned = scan_lanes(places, tokens);
         before = after(last, LANE > 0 ? scanned[LANE - 1] : NOTHING);
         last = after(last, scanned[GROUP - 1]);
         SYNC();
-        unrolled for (int l = 0; l < RUN; l++) if (l < count)
-        {
-            long row = at.first + own + l;
-            float now = after(before, (float2)(forget[l], input[l]));
-            int empty = now == -INFINITY;
-            decay[at_row(decay_at, at.batch, row, at.head)] = empty ? -INFINITY : forget[l] + before - now;
-            strength[at_row(strength_at, at.batch, row, at.head)] = empty ? 0 : exp2(LOG2E * (input[l] - now));
-            m[at_row(m_at, at.batch, row, at.head)] = now;
-            before = now;
-        }
+        unrolled
+        for (int l = 0; l < RUN; l++)
+            if (l < count) {
+                long row = at.first + own + l;
+                float now = after(before, (float2)(forget[l], input[l]));
+                int empty = now == -INFINITY;
+                decay[at_row(decay_at, at.batch, row, at.head)] = empty ? -INFINITY : forget[l] + before - now;
+                strength[at_row(strength_at, at.batch, row, at.head)] = empty ? 0 : exp2(LOG2E * (input[l] - now));
+                m[at_row(m_at, at.batch, row, at.head)] = now;
+                before = now;
+            }
     }
     if (LANE == 0 && states & 2)
         final[at_row(final_at, at.sequence, 0, at.head)] = last;
