@@ -70,6 +70,7 @@ recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at
         S[i] = state_row(state_of(initial, at), states & HAS_INITIAL, first + i, c0 + c);
     for (int row = 0; row < at.rows; row++) {
         chunk_t chunk = chunk_at(at, row);
+        float factor;
         vec x, delta, predicted = 0, out = 0, fade = mix_token(c0, c, chunk);
 
         SYNC();
@@ -84,13 +85,13 @@ recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at
         value_rows(row_x, strength_of(factors), c0, chunk);
         SYNC();
         read_token_rows(0, chunk);
-        decay_token_factor;
+        factor = decay_token_factor();
         x = vec_load(row_x + c);
         unrolled
         for (int i = 0; i < KL; i++) {
             erase_predict_before(predicted, first + i, S[i]);
             read_token_before(out, first + i, S[i]);
-            S[i] *= fade * decay_of(first + i);
+            S[i] *= fade * decay_of(factor, first + i);
             erase_predict_after(predicted, first + i, S[i]);
         }
         predicted = erase_predicted(predicted);

@@ -37,12 +37,15 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
     MOVE_REGISTERS
     VALUE_REGISTERS
 
+    /* The sub-groups that read: O of what the others leave them of the state */
     if (READERS > 0 && LANE >= COMPUTE_LANES && LANE < STAGE_LANE0) {
-        read_apart();
+        read_main();
         return;
     }
+
+    /* The sub-groups that load: a chunk ahead of those that compute, DEPTH chunks more on their way */
     if (LOADERS == 0 || LANE >= STAGE_LANE0)
-        move_begin();
+        move_begin(); /* by those that compute, where none loads for them */
     if (LOADERS > 0 && LANE >= STAGE_LANE0) {
         for (int row = 0; row < at.rows;) {
             engine_unrolled
@@ -59,6 +62,8 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
         move_end();
         return;
     }
+
+    /* The sub-groups that compute */
     values_begin();
     segment_load(S);
     if (FETCH_AHEAD) {
@@ -70,6 +75,7 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
         address_t stage_address = address_of(stage);
         local const float *factors = stage_factors(stage);
         chain_t R[SPAN * KT], D[SPAN * NT];
+        READ_CHUNK_REGISTERS
 
         values_turn(row);
         engine_sync_all();
