@@ -118,6 +118,12 @@ function(clattn_offline_engine engine sub_group targets)
     clattn_offline(${engine} ${targets} -DSUB_GROUP=${sub_group} -DENGINE=${engine} -DRULES=${CLATTN_OFFLINE_RULES})
 endfunction()
 
+# A kernel with its words expanded, as cl/README.md shows it
+if(CLATTN_BASH AND TARGET clattn_dump_kernels)
+    clattn_project_test(expanded format ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/expand_kernel.sh --check
+                        $<TARGET_FILE:clattn_dump_kernels>)
+endif()
+
 if(CLATTN_BASH AND TARGET clattn_dump_kernels)
     clattn_offline(compilers "${CLATTN_OFFLINE_TARGETS}")
     clattn_offline(intel "${CLATTN_OFFLINE_INTEL}" -DSUB_GROUP=8)
