@@ -210,6 +210,10 @@ static cl_int CL_API_CALL release_buffer(cl_mem memory)
 
 static cl_int CL_API_CALL get_buffer_info(cl_mem memory, cl_mem_info what, size_t size, void *value, size_t *needed)
 {
+    const cl_context context = (cl_context)(void *)&place;
+
+    if (what == CL_MEM_CONTEXT)
+        return give(&context, sizeof context, size, value, needed);
     return what == CL_MEM_SIZE ? give(&buffer_of(memory)->memory.bytes, sizeof(size_t), size, value, needed)
                                : CL_INVALID_VALUE;
 }
