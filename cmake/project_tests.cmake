@@ -30,6 +30,12 @@ if(CMAKE_NM AND UNIX AND NOT APPLE)
     endif()
 endif()
 
+find_program(CLATTN_BASH bash)
+if(CLATTN_BASH AND CMAKE_NM AND UNIX AND NOT APPLE)
+    clattn_project_test(abi unit ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/check_abi.sh ${CMAKE_NM}
+                        $<TARGET_FILE:clattn_shared> ${PROJECT_BINARY_DIR}/abi ${CMAKE_C_COMPILER} ${CMAKE_C_FLAGS})
+endif()
+
 # ---- The installed package and the examples that use it ----------------------------------------------------------
 
 set(prefix ${PROJECT_BINARY_DIR}/installed)
@@ -59,7 +65,6 @@ if(OpenCL_FOUND)
     set_tests_properties(example_own_context PROPERTIES FIXTURES_REQUIRED installed)
 endif()
 
-find_program(CLATTN_BASH bash)
 find_program(CLATTN_PKG_CONFIG NAMES pkg-config pkgconf)
 if(CLATTN_BASH AND CLATTN_PKG_CONFIG)
     clattn_project_test(example_pkg_config example ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/check_pkg_config.sh

@@ -52,9 +52,9 @@ extern "C" {
 #define CLATTN_VERSION_PATCH 0
 #define CLATTN_VERSION (CLATTN_VERSION_MAJOR * 10000 + CLATTN_VERSION_MINOR * 100 + CLATTN_VERSION_PATCH)
 
-/* Structs grow at their end only, and enum values never move. The functions marked CLATTN_INLINE are defined at the end
- * of this header and tell the library how large the program's structs are: so a program goes on with every later library
- * of the same soname, and what an older library does not know it refuses unless it is zero. */
+/* Structs grow at their end only, and enum values never move. The functions marked CLATTN_INLINE are defined at the
+ * end of this header and tell the library how large the program's structs are: so a program goes on with every
+ * later library of the same soname, and what an older library does not know it refuses unless it is zero. */
 #define CLATTN_INLINE static inline
 
 /* OpenCL's handles, declared as CL/cl.h declares them, so that a program without OpenCL headers can use clattn. */
@@ -280,13 +280,14 @@ typedef struct clattn_plan_desc {
     clattn_slopes slopes;           /* lightning_attn */
     int32_t layer, layers;          /* lightning_attn: layer of layers, from 0; 0 layers: 1 */
     int32_t steps;                  /* gated_delta_product: writes per token n, k, v, beta have n rows a token; 0: 1 */
-    /* Operands stored in another type than dtype and gate_dtype say; states are always f32. The reference takes any, plans
-     * only one type for q, k, v, o, p, a, b and one for the gates, and are UNSUPPORTED otherwise. */
+    /* Operands stored in another type than dtype and gate_dtype say; states are always f32. The reference takes
+     * any, plans only one type for q, k, v, o, p, a, b and one for the gates, and are UNSUPPORTED otherwise. */
     int32_t operand_type_count;
     clattn_operand_type operand_types[8];
 } clattn_plan_desc;
 
-/* Fills *full with desc, every default made explicit, and checks it. INVALID_ARGUMENT, INVALID_DESC. log may be NULL. */
+/* Fills *full with desc, every default made explicit, and checks it. INVALID_ARGUMENT, INVALID_DESC. log may be
+ * NULL. */
 CLATTN_INLINE clattn_status clattn_plan_desc_complete(clattn_plan_desc *full, const clattn_plan_desc *desc,
                                                       clattn_log_fn log, void *log_user);
 
@@ -330,8 +331,8 @@ CLATTN_INLINE clattn_status clattn_devices(clattn_device_info *infos, size_t cap
 typedef struct clattn_context clattn_context;
 
 /* An application's own store of compiled programs, in the place of clattn's files. key is a name of 32 hexadecimal
- * digits. load copies the blob into data if size is large enough, and returns its size, or 0 where there is none; a damaged
- * or outdated blob does no harm. Both may be called from any thread that calls clattn, as the log is. */
+ * digits. load copies the blob into data if size is large enough, and returns its size, or 0 where there is none; a
+ * damaged or outdated blob does no harm. Both may be called from any thread that calls clattn, as the log is. */
 typedef size_t (*clattn_blob_load_fn)(void *user, const char *key, void *data, size_t size);
 typedef void (*clattn_blob_store_fn)(void *user, const char *key, const void *data, size_t size);
 
@@ -342,9 +343,9 @@ enum {
                                 what this desc names is used, beside what is compiled into the library */
 };
 
-/* Programs compiled for a device are kept on disk, and no process compiles again what another has compiled: in cache_dir,
- * else in the folder that the variable CLATTN_CACHE_DIR names, else in the user's ($XDG_CACHE_HOME/clattn or the platform's
- * equivalent). `clattn cache` lists and clears them. */
+/* Programs compiled for a device are kept on disk, and no process compiles again what another has compiled: in
+ * cache_dir, else in the folder that the variable CLATTN_CACHE_DIR names, else in the user's
+ * ($XDG_CACHE_HOME/clattn or the platform's equivalent). `clattn cache` lists and clears them. */
 typedef struct clattn_context_desc {
     cl_context cl;       /* retained; NULL: a context of clattn's own */
     cl_device_id device; /* NULL: the context's only device, or the machine's best */
@@ -355,11 +356,12 @@ typedef struct clattn_context_desc {
     clattn_blob_load_fn blob_load;   /* not NULL: called instead of reading files */
     clattn_blob_store_fn blob_store; /* not NULL: called instead of writing files */
     void *blob_user;
-    /* The matrix engine, by name: "none", or one that `clattn devices` shows; the *_emulated ones run on any device, slowly,
-     * to check the kernels of devices that are not at hand. NULL: CLATTN_ENGINE of the environment, or the device's own. */
+    /* The matrix engine, by name: "none", or one that `clattn devices` shows; the *_emulated ones run on any
+     * device, slowly, to check the kernels of devices that are not at hand. NULL: CLATTN_ENGINE of the environment,
+     * or the device's own. */
     const char *engine;
-    /* The file of measured parameters that `clattn tune` wrote; "": none, not even those compiled into the library. NULL:
-     * what the variable CLATTN_TUNING names, or the user's. */
+    /* The file of measured parameters that `clattn tune` wrote; "": none, not even those compiled into the library.
+     * NULL: what the variable CLATTN_TUNING names, or the user's. */
     const char *tuning;
     int32_t self_test; /* of a plan's kernels: 1 yes, -1 no; 0: yes, unless the variable CLATTN_SELF_TEST is 0 */
     uint32_t flags;    /* CLATTN_ISOLATED */
@@ -370,10 +372,10 @@ typedef struct clattn_context_desc {
 CLATTN_INLINE clattn_status clattn_context_create(clattn_context **context, const clattn_context_desc *desc);
 /* Not while another thread uses the context or one of its plans. */
 CLATTN_API void clattn_context_destroy(clattn_context *context);
-/* Measured parameters of the application's own, a text as `clattn tune --export` writes it: they come before those of the
- * user's file (which `clattn tune` writes, and the variable CLATTN_TUNING names instead) and those compiled into the library.
- * Entries for other devices are passed over. Not while another thread creates a plan of the context or sets its tuning.
- * INVALID_ARGUMENT. */
+/* Measured parameters of the application's own, a text as `clattn tune --export` writes it: they come before those
+ * of the user's file (which `clattn tune` writes, and the variable CLATTN_TUNING names instead) and those compiled
+ * into the library. Entries for other devices are passed over. Not while another thread creates a plan of the
+ * context or sets its tuning. INVALID_ARGUMENT. */
 CLATTN_API clattn_status clattn_context_set_tuning(clattn_context *context, const char *json);
 /* What the context uses; either pointer may be NULL. The handles stay the context's. */
 CLATTN_API clattn_status clattn_context_get(const clattn_context *context, cl_context *cl, cl_device_id *device);
@@ -387,10 +389,10 @@ typedef struct clattn_plan clattn_plan;
  * refuse what this does not. */
 CLATTN_INLINE clattn_status clattn_supports(clattn_context *context, const clattn_plan_desc *desc);
 
-/* Chooses a solver and tiles, compiles what neither an earlier plan of the context nor the cache has compiled. Kernels that
- * this device and driver have not run before are tried on two short sequences against the reference, and others are taken
- * when they fail; self_test of the context's desc turns that off.
- * INVALID_ARGUMENT, INVALID_DESC, UNSUPPORTED, BUILD_FAILED, OUT_OF_MEMORY, DEVICE_ERROR. */
+/* Chooses a solver and tiles, compiles what neither an earlier plan of the context nor the cache has compiled.
+ * Kernels that this device and driver have not run before are tried on two short sequences against the reference,
+ * and others are taken when they fail; self_test of the context's desc turns that off. INVALID_ARGUMENT,
+ * INVALID_DESC, UNSUPPORTED, BUILD_FAILED, OUT_OF_MEMORY, DEVICE_ERROR. */
 CLATTN_INLINE clattn_status clattn_plan_create(clattn_plan **plan, clattn_context *context,
                                                const clattn_plan_desc *desc);
 /* Enqueued work keeps what it needs: a plan may be destroyed as soon as clattn_enqueue has returned. Not while another
@@ -421,12 +423,12 @@ CLATTN_INLINE clattn_status clattn_plan_get(const clattn_plan *plan, clattn_plan
  * text that does not fit is cut. */
 CLATTN_API clattn_status clattn_plan_describe(const clattn_plan *plan, char *text, size_t size);
 
-/* Enqueues the plan on a queue of its context: waits for n_wait events, and *event (may be NULL; the caller releases
- * it) covers all of the work. In-order and out-of-order queues; calls from several threads, each with its own workspace
- * and outputs, are safe. cu_seqlens is read on the device, where entries are clamped to 0 … seq_len. When it fails *event
- * is NULL; what the status names is checked before anything is enqueued, but after DEVICE_ERROR and OUT_OF_MEMORY kernels
- * enqueued before the one that failed may run, and write outputs and workspace.
- * INVALID_ARGUMENT, INVALID_OPERAND, INVALID_WORKSPACE, OUT_OF_MEMORY, DEVICE_ERROR. */
+/* Enqueues the plan on a queue of its context: waits for n_wait events, and *event (may be NULL; the caller
+ * releases it) covers all of the work. In-order and out-of-order queues; calls from several threads, each with its
+ * own workspace and outputs, are safe. cu_seqlens is read on the device, where entries are clamped to 0 … seq_len.
+ * When it fails *event is NULL; what the status names is checked before anything is enqueued, but after
+ * DEVICE_ERROR and OUT_OF_MEMORY kernels enqueued before the one that failed may run, and write outputs and
+ * workspace. INVALID_ARGUMENT, INVALID_OPERAND, INVALID_WORKSPACE, OUT_OF_MEMORY, DEVICE_ERROR. */
 CLATTN_INLINE clattn_status clattn_enqueue(clattn_plan *plan, cl_command_queue queue, const clattn_call *call,
                                            uint32_t n_wait, const cl_event *wait, cl_event *event);
 
@@ -437,9 +439,9 @@ CLATTN_INLINE clattn_status clattn_run(clattn_plan *plan, const clattn_call *cal
 
 /* ---- The sizes of structs ----------------------------------------------------------------------------------- */
 
-/* What the functions above call. A size is that of the program's struct, for bindings to other languages as for C: less than
- * the library's, and the fields past it are zero or are not written; more, and they must be zero (INVALID_DESC,
- * INVALID_ARGUMENT), or are set to zero. */
+/* What the functions above call. A size is that of the program's struct, for bindings to other languages as for C:
+ * less than the library's, and the fields past it are zero or are not written; more, and they must be zero
+ * (INVALID_DESC, INVALID_ARGUMENT), or are set to zero. */
 CLATTN_API clattn_status clattn_rule_describe_sized(clattn_rule rule, clattn_rule_info *info, size_t info_size);
 CLATTN_API clattn_status clattn_plan_desc_complete_sized(clattn_plan_desc *full, const clattn_plan_desc *desc,
                                                          size_t desc_size, clattn_log_fn log, void *log_user);

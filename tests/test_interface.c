@@ -506,13 +506,15 @@ static void test_isolated(void **state)
     assert_int_equal(mkdir(home, 0700), 0);
     for (size_t i = 0; i < COUNT(names); i++) {
         before[i] = getenv(names[i]) != NULL ? strdup(getenv(names[i])) : NULL;
-        put(names[i], i < 3 ? "nonsense" : i < 4 ? nonsense : home);
+        put(names[i], i < 2 ? "nonsense" : i == 2 ? "0" : i == 3 ? nonsense : home);
     }
     test_log_clear();
     assert_status(clattn_context_create(&context, &(clattn_context_desc){.device = desc.device, .log = test_log}),
                   INVALID_ARGUMENT); /* it does read the environment otherwise */
     assert_logged("no matrix engine is named nonsense");
     assert_status(clattn_context_create(&context, &desc), SUCCESS);
+    assert_null(context->tuning->path);
+    assert_int_equal(context->self_test, 1);
     assert_status(clattn_plan_create(&plan, context, &usual), SUCCESS);
     assert_status(clattn_plan_get(plan, &info), SUCCESS);
     assert_int_equal(info.desc->qk_heads, 2);

@@ -1,0 +1,526 @@
+/* clattn: linear attention for every OpenCL device.
+ *
+ * This header is the whole public interface and its manual; read it from top to bottom.
+ *
+ * A *rule* says how a recurrent state S, key_dim x value_dim per head, is updated and read:
+ *
+ *     S <- D S                decay
+ *     S <- S - e (p^T S)      erase
+ *     S <- S + k x^T          write
+ *     o  = S^T (scale q)      read
+ *
+ * `clattn rules` prints every rule's recurrence, operands and paper. A *plan* is a rule made ready for one
+ * device and one set of head sizes: it serves every batch and sequence length up to its maxima. Creating it does
+ * everything slow or fallible; enqueueing it allocates and compiles nothing.
+ *
+ *     clattn_context *ctx;  clattn_plan *plan;  size_t bytes;
+ *     clattn_context_create(&ctx, &(clattn_context_desc){.cl = context, .device = device});
+ *     clattn_plan_create(&plan, ctx, &(clattn_plan_desc){.rule = CLATTN_GATED_DELTA_RULE, .dtype = CLATTN_BF16,
+ *         .batch = 2, .seq_len = 4096, .heads = 32, .qk_heads = 16, .key_dim = 128, .value_dim = 128});
+ *     clattn_plan_workspace_size(plan, &bytes);
+ *     clattn_operand operands[] = {
+ *         {CLATTN_Q, .buffer = q}, {CLATTN_K, .buffer = k},       {CLATTN_V, .buffer = v},
+ *         {CLATTN_G, .buffer = g}, {CLATTN_BETA, .buffer = beta}, {CLATTN_O, .buffer = o}};
+ *     clattn_enqueue(plan, queue, &(clattn_call){.operands = operands, .operand_count = 6, .seq_len = 1000,
+ *         .workspace = workspace}, 0, NULL, NULL);
+ *
+ * Conventions: a desc is zero-initialised and zero means the default; every function that can fail returns a
+ * clattn_status; nothing prints, aborts or keeps process-wide state; destroy functions take NULL. Functions without a
+ * word about threads may be called from any number of them at once. */
+#ifndef CLATTN_H
+#define CLATTN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(CLATTN_STATIC)
+#define CLATTN_API
+#elif defined(_WIN32) && defined(CLATTN_BUILD)
+#define CLATTN_API __declspec(dllexport)
+#elif defined(_WIN32)
+#define CLATTN_API __declspec(dllimport)
+#else
+#define CLATTN_API __attribute__((visibility("default")))
+#endif
+
+#define CLATTN_VERSION_MAJOR 0
+#define CLATTN_VERSION_MINOR 2
+#define CLATTN_VERSION_PATCH 0
+#define CLATTN_VERSION (CLATTN_VERSION_MAJOR * 10000 + CLATTN_VERSION_MINOR * 100 + CLATTN_VERSION_PATCH)
+
+/* Structs grow at their end only, and enum values never move. The functions marked CLATTN_INLINE are defined at the
+ * end of this header and tell the library how large the program's structs are: so a program goes on with every
+ * later library of the same soname, and what an older library does not know it refuses unless it is zero. */
+#define CLATTN_INLINE static inline
+
+/* OpenCL's handles, declared as CL/cl.h declares them, so that a program without OpenCL headers can use clattn. */
+typedef struct _cl_context *cl_context;
+typedef struct _cl_device_id *cl_device_id;
+typedef struct _cl_command_queue *cl_command_queue;
+typedef struct _cl_mem *cl_mem;
+typedef struct _cl_event *cl_event;
+
+/* The version of the library that runs, as "major.minor.patch", and as CLATTN_VERSION is written. */
+CLATTN_API const char *clattn_version(void);
+CLATTN_API int clattn_version_number(void);
+
+/* ---- Status ------------------------------------------------------------------------------------------------- */
+
+/* X(name, value, text): the one list of statuses. */
+#define CLATTN_STATUSES(X)                                                                                             \
+    X(SUCCESS, 0, "success")                                                                                           \
+    X(INVALID_ARGUMENT, 1, "an argument is NULL or out of its range")                                                  \
+    X(INVALID_DESC, 2, "the plan description contradicts itself or the rule")                                          \
+    X(INVALID_OPERAND, 3, "an operand is missing, unexpected, or does not fit the plan")                               \
+    X(INVALID_WORKSPACE, 4, "the workspace is missing, too small or not aligned")                                      \
+    X(UNSUPPORTED, 5, "no kernel of this device or solver of this build takes the problem")                            \
+    X(NO_OPENCL, 6, "no OpenCL library on this machine")                                                               \
+    X(NO_DEVICE, 7, "no usable OpenCL device")                                                                         \
+    X(BUILD_FAILED, 8, "the device's compiler refused a kernel")                                                       \
+    X(OUT_OF_MEMORY, 9, "out of host or device memory")                                                                \
+    X(DEVICE_ERROR, 10, "an OpenCL call failed")
+
+typedef enum clattn_status {
+#define CLATTN_STATUS_ENUM(name, value, text) CLATTN_##name = value,
+    CLATTN_STATUSES(CLATTN_STATUS_ENUM)
+#undef CLATTN_STATUS_ENUM
+} clattn_status;
+
+/* A short English text for a status; never NULL. */
+CLATTN_API const char *clattn_status_text(clattn_status status);
+
+typedef enum clattn_log_level { CLATTN_LOG_ERROR = 0, CLATTN_LOG_WARNING = 1, CLATTN_LOG_INFO = 2 } clattn_log_level;
+
+/* Receives one line without a newline. Errors name the operand or field that is wrong and the numbers that clash.
+ * May be called from any thread that calls clattn. Callbacks run outside all locks: they may call clattn themselves. */
+typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *message);
+
+/* ---- Rules -------------------------------------------------------------------------------------------------- */
+
+typedef enum clattn_rule {
+    CLATTN_RULE_NONE = 0,
+    CLATTN_LINEAR_ATTN = 1,
+    CLATTN_RETENTION = 2,
+    CLATTN_LIGHTNING_ATTN = 3,
+    CLATTN_SIMPLE_GLA = 4, /* also Mamba-2 (SSD) and gated retention */
+    CLATTN_GLA = 5,        /* also HGRN2 */
+    CLATTN_RWKV6 = 6,
+    CLATTN_DELTA_RULE = 7,
+    CLATTN_GATED_DELTA_RULE = 8,
+    CLATTN_KDA = 9,
+    CLATTN_COMBA = 10,
+    CLATTN_GDN2 = 11,
+    CLATTN_GATED_DELTA_PRODUCT = 12,
+    CLATTN_DPLR = 13,
+    CLATTN_IPLR = 14,
+    CLATTN_RWKV7 = 15,
+    CLATTN_MLSTM = 16,
+    CLATTN_PRECOND_GATED_DELTA_RULE = 17
+} clattn_rule;
+
+/* How a rule describes itself: what `clattn rules` prints. Strings are static. */
+typedef struct clattn_rule_info {
+    clattn_rule rule;
+    const char *name;       /* "gated_delta_rule" */
+    const char *aliases;    /* space-separated, or "" */
+    const char *recurrence; /* one line of formula */
+    const char *paper;      /* the source of the method */
+} clattn_rule_info;
+
+/* INVALID_ARGUMENT for a rule that does not exist. */
+CLATTN_INLINE clattn_status clattn_rule_describe(clattn_rule rule, clattn_rule_info *info);
+/* The rule of that name or alias, or CLATTN_RULE_NONE. */
+CLATTN_API clattn_rule clattn_rule_find(const char *name);
+
+/* ---- Problem ------------------------------------------------------------------------------------------------ */
+
+typedef enum clattn_dtype { CLATTN_F32 = 0, CLATTN_F16 = 1, CLATTN_BF16 = 2 } clattn_dtype;
+
+typedef enum clattn_mode {
+    CLATTN_MODE_AUTO = 0,
+    CLATTN_MODE_RECURRENT = 1, /* token by token */
+    CLATTN_MODE_CHUNK = 2      /* chunks of tokens, each worked as matrix products */
+} clattn_mode;
+/* A token's operands reach no earlier token's output, no other sequence or batch element, and no head but those
+ * that read them, even where they are NaN, infinite, or overflow: all else has the same bits as without. One
+ * exception: on a matrix engine chunk mode, which AUTO may choose, multiplies whole tiles, where 0 times NaN or
+ * infinity is NaN. There such a token may make the outputs of earlier tokens of its own chunk NaN, and a later
+ * token's gates and keys may decide how these are rounded; chunks before have the same bits. Chunks are counted
+ * from the beginning of each sequence; clattn_plan_describe says how many tokens (of gated_delta_product writes)
+ * one has, and which kernels are the engine's. */
+
+/* Applied to q and k by linear_attn, after any l2 normalisation. */
+typedef enum clattn_feature_map {
+    CLATTN_FEATURE_IDENTITY = 0,
+    CLATTN_FEATURE_ELU1 = 1, /* elu(x) + 1 */
+    CLATTN_FEATURE_RELU = 2
+} clattn_feature_map;
+
+/* lightning_attn: the decay of each head. */
+typedef enum clattn_slopes {
+    CLATTN_SLOPES_LIGHTNING = 0, /* e^(-(8/H)(1 - layer/layers) h) */
+    CLATTN_SLOPES_MINIMAX = 1 /* e^(-2^(-8(h+1)/H)(1 - layer/(layers - 1 + 1e-5) + 1e-5)): MiniMax-01, with scale 1 */
+} clattn_slopes;
+
+enum {
+    CLATTN_QK_L2NORM = 1 << 0,       /* rows of q, k and p times rsqrt(sum x^2 + 1e-6) before use */
+    CLATTN_NORMALIZE = 1 << 1,       /* linear_attn: o /= (scale q)^T z + 1e-10, z = sum of k so far */
+    CLATTN_STATE_VK = 1 << 2,        /* states are stored [sequences, heads, value_dim, key_dim] */
+    CLATTN_GATE_PER_HEAD = 1 << 3,   /* simple_gla: g is [heads], the same for every token */
+    CLATTN_VALUE_GATE = 1 << 4,      /* gla: the operand gv decays the value dimension too */
+    CLATTN_UNGATED = 1 << 5,         /* gated_delta_product: without g */
+    CLATTN_INITIAL_STATE = 1 << 6,   /* states start from the initial_… operands, not from zero */
+    CLATTN_FINAL_STATE = 1 << 7,     /* the final_… operands are written */
+    CLATTN_CU_SEQLENS = 1 << 8,      /* batch is 1 and seq_len tokens are packed sequences, cut by cu_seqlens */
+    CLATTN_CU_SEQLENS_INT64 = 1 << 9 /* with CLATTN_CU_SEQLENS: its elements are int64, not int32 */
+};
+
+/* ---- Operands ----------------------------------------------------------------------------------------------- */
+
+/* X(ID, name, value, shape): the one list of operands; CLATTN_Q … are their ids, and the names are those in files and
+ * messages. B batch, T tokens, H value heads, HQ query/key heads, K key_dim, V value_dim, N sequences (B without
+ * cu_seqlens), n steps. States are f32. For N-shaped operands batch_stride steps the sequence. */
+#define CLATTN_OPERANDS(X)                                                                                             \
+    X(Q, q, 1, "[B,T,HQ,K]")                                                                                           \
+    X(K, k, 2, "[B,T*n,HQ,K]")                                                                                         \
+    X(V, v, 3, "[B,T*n,H,V]")                                                                                          \
+    X(O, o, 4, "[B,T,H,V]")                                                                                            \
+    X(G, g, 5, "[B,T,H] or [B,T,H,K]: log-decay, <= 0; -inf forgets. [H] with CLATTN_GATE_PER_HEAD")                   \
+    X(GV, gv, 6, "[B,T,H,V]: log-decay of the value dimension")                                                        \
+    X(BETA, beta, 7, "[B,T*n,H]: write strength")                                                                      \
+    X(P, p, 8, "[B,T,HQ,K]: erase key")                                                                                \
+    X(A, a, 9, "[B,T,H,K]: erase key")                                                                                 \
+    X(B, b, 10, "[B,T,H,K]: erase direction, or erase gate of gdn2")                                                   \
+    X(W, w, 11, "[B,T,H,K]: log-decay, or write gate [B,T,H,V] of gdn2")                                               \
+    X(U, u, 12, "[H,K]: bonus of the current token")                                                                   \
+    X(F, f, 13, "[B,T,H]: log of the forget gate")                                                                     \
+    X(I, i, 14, "[B,T,H]: log of the input gate")                                                                      \
+    X(STATE_IN, initial_state, 15, "[N,H,K,V], or [N,H,V,K] with CLATTN_STATE_VK")                                     \
+    X(STATE_OUT, final_state, 16, "like initial_state; may be the same memory")                                        \
+    X(NORMALIZER_IN, initial_normalizer, 17, "[N,H,K]: z of linear_attn with normalize, n of mlstm")                   \
+    X(NORMALIZER_OUT, final_normalizer, 18, "like initial_normalizer; may be the same memory")                         \
+    X(STABILIZER_IN, initial_stabilizer, 19, "[N,H]: m of mlstm; its state and normalizer are stored times e^-m")      \
+    X(STABILIZER_OUT, final_stabilizer, 20, "like initial_stabilizer; may be the same memory")                         \
+    X(SEQLENS, cu_seqlens, 21, "[N+1]: 0, …, T: where the packed sequences begin and end")
+
+typedef enum clattn_operand_id {
+    CLATTN_OPERAND_NONE = 0,
+#define CLATTN_OPERAND_ENUM(ID, name, value, shape) CLATTN_##ID = value,
+    CLATTN_OPERANDS(CLATTN_OPERAND_ENUM)
+#undef CLATTN_OPERAND_ENUM
+        CLATTN_GRADIENTS = 256
+} clattn_operand_id;
+
+/* The gradient of an operand, for plans of the backward pass: there are none yet, and calls refuse it. */
+#define CLATTN_GRAD(id) ((clattn_operand_id)(CLATTN_GRADIENTS + (id)))
+
+/* One operand of a call: which, and where it lies. The last dimension is contiguous. Strides are in elements; all three
+ * zero means the contiguous tensor of the operand's shape. An output's strides must keep its elements apart: each steps
+ * over all that the smaller ones reach. */
+typedef struct clattn_operand {
+    clattn_operand_id id;
+    cl_mem buffer; /* for clattn_enqueue: of the plan's cl_context */
+    void *host;    /* for clattn_run and clattn_reference; never written for an input */
+    size_t offset; /* of the first element, in bytes; a multiple of the element's size */
+    size_t size;   /* bytes available from offset on; 0: not checked, or for a buffer all that it has */
+    int64_t batch_stride, token_stride, head_stride;
+} clattn_operand;
+
+#define CLATTN_WHOLE (-1)
+
+/* What a call works on: every operand that the plan uses and no other, in any order. Nothing of it is kept. */
+typedef struct clattn_call {
+    const clattn_operand *operands;
+    size_t operand_count;
+    /* Of this call, up to the plan's. seq_len: CLATTN_WHOLE for the plan's; 0 tokens are none: o is not touched, final
+     * states are the initial ones, and operands without elements may lack memory or not be given. batch and sequences:
+     * 0 for the plan's. */
+    int64_t seq_len, batch, sequences;
+    /* For clattn_enqueue: clattn_plan_workspace_size bytes. */
+    cl_mem workspace;
+    size_t workspace_offset; /* bytes, a multiple of 16 */
+    size_t workspace_size;   /* bytes available from there on; 0: all that the buffer has */
+} clattn_call;
+
+/* ---- Plan descriptions -------------------------------------------------------------------------------------- */
+
+typedef struct clattn_operand_type {
+    clattn_operand_id id;
+    clattn_dtype dtype;
+} clattn_operand_type;
+
+/* What to compute. batch, seq_len and sequences are maxima for a plan. What published models want beside the defaults:
+ * RWKV-6 scale 1, MiniMax-01 slopes CLATTN_SLOPES_MINIMAX and scale 1, xLSTM eps 1e-6. */
+typedef struct clattn_plan_desc {
+    clattn_rule rule;           /* required */
+    clattn_dtype dtype;         /* storage of q, k, v, o and of the vectors p, a, b (dplr, iplr, rwkv7) */
+    clattn_dtype gate_dtype;    /* storage of g, gv, beta, f, i, u, w and of gdn2's b; f32 by default */
+    uint32_t flags;             /* CLATTN_QK_L2NORM … */
+    int64_t batch;              /* 0: 1 */
+    int64_t seq_len;            /* tokens; required */
+    int64_t sequences;          /* with CLATTN_CU_SEQLENS: N, cu_seqlens has N + 1 entries; else 0 */
+    int64_t heads;              /* value heads H; required */
+    int64_t qk_heads;           /* query/key heads, divides heads; head h reads h / (H / HQ); 0: heads */
+    int64_t key_dim, value_dim; /* 1 to 256; required */
+    double scale;               /* multiplies q; 0: 1/sqrt(key_dim), and 1 for rwkv7 */
+    double eps;                 /* mlstm: o = S^T q / (max(|n^T q|, e^-m) + eps); 0 to 1e30 */
+    clattn_mode mode;
+    int32_t chunk;                  /* tokens per chunk: 8, 16, 32 or 64; 0: the device's best */
+    clattn_feature_map feature_map; /* linear_attn */
+    clattn_slopes slopes;           /* lightning_attn */
+    int32_t layer, layers;          /* lightning_attn: layer of layers, from 0; 0 layers: 1 */
+    int32_t steps;                  /* gated_delta_product: writes per token n, k, v, beta have n rows a token; 0: 1 */
+    /* Operands stored in another type than dtype and gate_dtype say; states are always f32. The reference takes
+     * any, plans only one type for q, k, v, o, p, a, b and one for the gates, and are UNSUPPORTED otherwise. */
+    int32_t operand_type_count;
+    clattn_operand_type operand_types[8];
+} clattn_plan_desc;
+
+/* Fills *full with desc, every default made explicit, and checks it. INVALID_ARGUMENT, INVALID_DESC. log may be
+ * NULL. */
+CLATTN_INLINE clattn_status clattn_plan_desc_complete(clattn_plan_desc *full, const clattn_plan_desc *desc,
+                                                      clattn_log_fn log, void *log_user);
+
+/* What one operand of a problem must look like. rank is 0 for an operand that the problem does not use. */
+typedef struct clattn_operand_info {
+    const char *name;
+    int64_t dims[4];      /* as in the list above, of the desc's lengths */
+    int32_t rank;         /* number of dims */
+    int32_t output;       /* written, not read */
+    clattn_dtype dtype;   /* not for cu_seqlens */
+    int32_t element_size; /* bytes */
+} clattn_operand_info;
+
+/* The operand as a desc (completed or not) needs it. INVALID_ARGUMENT, INVALID_DESC. */
+CLATTN_INLINE clattn_status clattn_operand_describe(const clattn_plan_desc *desc, clattn_operand_id id,
+                                                    clattn_operand_info *info);
+
+/* ---- The reference ------------------------------------------------------------------------------------------ */
+
+/* Computes the problem on the host in double precision, token by token, on all cores: the oracle of clattn's tests and
+ * the path for machines without OpenCL. Operands lie in .host, no workspace is needed, log may be NULL.
+ * INVALID_ARGUMENT, INVALID_DESC, INVALID_OPERAND (cu_seqlens is read and checked here), OUT_OF_MEMORY. */
+CLATTN_INLINE clattn_status clattn_reference(const clattn_plan_desc *desc, const clattn_call *call, clattn_log_fn log,
+                                             void *log_user);
+
+/* ---- Devices and contexts ----------------------------------------------------------------------------------- */
+
+typedef struct clattn_device_info {
+    cl_device_id device;
+    char platform[64], name[128], driver[64], version[64]; /* UTF-8, cut to fit */
+    int gpu;                                               /* 0: CPU or another device */
+    uint32_t compute_units;
+    uint64_t global_memory, local_memory, max_allocation; /* bytes */
+    size_t max_work_group;
+} clattn_device_info;
+
+/* Fills up to capacity infos and sets *count to the number of devices of this machine, best first.
+ * No OpenCL library: *count = 0 and NO_OPENCL. infos may be NULL with capacity 0. */
+CLATTN_INLINE clattn_status clattn_devices(clattn_device_info *infos, size_t capacity, size_t *count);
+
+typedef struct clattn_context clattn_context;
+
+/* An application's own store of compiled programs, in the place of clattn's files. key is a name of 32 hexadecimal
+ * digits. load copies the blob into data if size is large enough, and returns its size, or 0 where there is none; a
+ * damaged or outdated blob does no harm. Both may be called from any thread that calls clattn, as the log is. */
+typedef size_t (*clattn_blob_load_fn)(void *user, const char *key, void *data, size_t size);
+typedef void (*clattn_blob_store_fn)(void *user, const char *key, const void *data, size_t size);
+
+/* Flags of a context. */
+enum {
+    CLATTN_ISOLATED =
+        1 << 0 /* nothing is read of the environment, and nothing read or written in the user's folders: only
+                                what this desc names is used, beside what is compiled into the library */
+};
+
+/* Programs compiled for a device are kept on disk, and no process compiles again what another has compiled: in
+ * cache_dir, else in the folder that the variable CLATTN_CACHE_DIR names, else in the user's
+ * ($XDG_CACHE_HOME/clattn or the platform's equivalent). `clattn cache` lists and clears them. */
+typedef struct clattn_context_desc {
+    cl_context cl;       /* retained; NULL: a context of clattn's own */
+    cl_device_id device; /* NULL: the context's only device, or the machine's best */
+    clattn_log_fn log;   /* NULL: silent */
+    void *log_user;
+    const char *cache_dir;           /* NULL: as said above; "": nothing is kept on disk */
+    uint64_t cache_limit;            /* bytes that the folder may take, the least recently used go first; 0: 256 MiB */
+    clattn_blob_load_fn blob_load;   /* not NULL: called instead of reading files */
+    clattn_blob_store_fn blob_store; /* not NULL: called instead of writing files */
+    void *blob_user;
+    /* The matrix engine, by name: "none", or one that `clattn devices` shows; the *_emulated ones run on any
+     * device, slowly, to check the kernels of devices that are not at hand. NULL: CLATTN_ENGINE of the environment,
+     * or the device's own. */
+    const char *engine;
+    /* The file of measured parameters that `clattn tune` wrote; "": none, not even those compiled into the library.
+     * NULL: what the variable CLATTN_TUNING names, or the user's. */
+    const char *tuning;
+    int32_t self_test; /* of a plan's kernels: 1 yes, -1 no; 0: yes, unless the variable CLATTN_SELF_TEST is 0 */
+    uint32_t flags;    /* CLATTN_ISOLATED */
+} clattn_context_desc;
+
+/* desc may be NULL. INVALID_ARGUMENT, INVALID_DESC, NO_OPENCL, NO_DEVICE, OUT_OF_MEMORY, DEVICE_ERROR.
+ * The caller owns *context, and destroys it after its plans. It holds its cl_context: the caller may release theirs. */
+CLATTN_INLINE clattn_status clattn_context_create(clattn_context **context, const clattn_context_desc *desc);
+/* Not while another thread uses the context or one of its plans. */
+CLATTN_API void clattn_context_destroy(clattn_context *context);
+/* Measured parameters of the application's own, a text as `clattn tune --export` writes it: they come before those
+ * of the user's file (which `clattn tune` writes, and the variable CLATTN_TUNING names instead) and those compiled
+ * into the library. Entries for other devices are passed over. Not while another thread creates a plan of the
+ * context or sets its tuning. INVALID_ARGUMENT. */
+CLATTN_API clattn_status clattn_context_set_tuning(clattn_context *context, const char *json);
+/* What the context uses; either pointer may be NULL. The handles stay the context's. */
+CLATTN_API clattn_status clattn_context_get(const clattn_context *context, cl_context *cl, cl_device_id *device);
+
+/* ---- Plans -------------------------------------------------------------------------------------------------- */
+
+typedef struct clattn_plan clattn_plan;
+
+/* Whether a plan of desc can be had, told from sizes alone: nothing is compiled or enqueued. SUCCESS, or UNSUPPORTED,
+ * INVALID_DESC, INVALID_ARGUMENT with the words that clattn_plan_create would log. A compiler or a self-test may still
+ * refuse what this does not. */
+CLATTN_INLINE clattn_status clattn_supports(clattn_context *context, const clattn_plan_desc *desc);
+
+/* Chooses a solver and tiles, compiles what neither an earlier plan of the context nor the cache has compiled.
+ * Kernels that this device and driver have not run before are tried on two short sequences against the reference,
+ * and others are taken when they fail; self_test of the context's desc turns that off. INVALID_ARGUMENT,
+ * INVALID_DESC, UNSUPPORTED, BUILD_FAILED, OUT_OF_MEMORY, DEVICE_ERROR. */
+CLATTN_INLINE clattn_status clattn_plan_create(clattn_plan **plan, clattn_context *context,
+                                               const clattn_plan_desc *desc);
+/* Enqueued work keeps what it needs: a plan may be destroyed as soon as clattn_enqueue has returned. Not while another
+ * thread uses the plan. */
+CLATTN_API void clattn_plan_destroy(clattn_plan *plan);
+
+/* Bytes of workspace that a call needs at the plan's maxima; may be 0. */
+CLATTN_API clattn_status clattn_plan_workspace_size(const clattn_plan *plan, size_t *bytes);
+
+/* What a plan has come to. Pointers live as long as the plan. */
+typedef struct clattn_plan_info {
+    const clattn_plan_desc *desc; /* completed */
+    const char *solver;           /* "recurrent", "chunk_scan", "matrix_scan" */
+    const char *tiles_by;         /* "rule of thumb", "the shipped table", a file's path … */
+    const char *engine;           /* the matrix engine it runs on; NULL: none */
+    clattn_mode mode;             /* RECURRENT or CHUNK */
+    int32_t chunk;                /* tokens; 1 for RECURRENT */
+    int32_t launches;             /* of kernels, a call */
+    int32_t rejected;             /* choices that gave wrong results in the self-test before this one was taken */
+    uint64_t workspace_bytes;     /* as clattn_plan_workspace_size says */
+    uint64_t saved_bytes;         /* kept for a plan of the backward pass; 0 */
+} clattn_plan_info;
+
+/* INVALID_ARGUMENT. */
+CLATTN_INLINE clattn_status clattn_plan_get(const clattn_plan *plan, clattn_plan_info *info);
+
+/* A few lines of text: problem, solver, tiles, launches, workspace. Writes at most size bytes with the final NUL;
+ * text that does not fit is cut. */
+CLATTN_API clattn_status clattn_plan_describe(const clattn_plan *plan, char *text, size_t size);
+
+/* Enqueues the plan on a queue of its context: waits for n_wait events, and *event (may be NULL; the caller
+ * releases it) covers all of the work. In-order and out-of-order queues; calls from several threads, each with its
+ * own workspace and outputs, are safe. cu_seqlens is read on the device, where entries are clamped to 0 … seq_len.
+ * When it fails *event is NULL; what the status names is checked before anything is enqueued, but after
+ * DEVICE_ERROR and OUT_OF_MEMORY kernels enqueued before the one that failed may run, and write outputs and
+ * workspace. INVALID_ARGUMENT, INVALID_OPERAND, INVALID_WORKSPACE, OUT_OF_MEMORY, DEVICE_ERROR. */
+CLATTN_INLINE clattn_status clattn_enqueue(clattn_plan *plan, cl_command_queue queue, const clattn_call *call,
+                                           uint32_t n_wait, const cl_event *wait, cl_event *event);
+
+/* The same with operands in .host, and back when the outputs are there: for tests and small programs, since it makes a
+ * queue and buffers of its own, copies everything and frees them, at every call. No workspace is needed.
+ * INVALID_ARGUMENT, INVALID_OPERAND, OUT_OF_MEMORY, DEVICE_ERROR. */
+CLATTN_INLINE clattn_status clattn_run(clattn_plan *plan, const clattn_call *call);
+
+/* ---- The sizes of structs ----------------------------------------------------------------------------------- */
+
+/* What the functions above call. A size is that of the program's struct, for bindings to other languages as for C:
+ * less than the library's, and the fields past it are zero or are not written; more, and they must be zero
+ * (INVALID_DESC, INVALID_ARGUMENT), or are set to zero. */
+CLATTN_API clattn_status clattn_rule_describe_sized(clattn_rule rule, clattn_rule_info *info, size_t info_size);
+CLATTN_API clattn_status clattn_plan_desc_complete_sized(clattn_plan_desc *full, const clattn_plan_desc *desc,
+                                                         size_t desc_size, clattn_log_fn log, void *log_user);
+CLATTN_API clattn_status clattn_operand_describe_sized(const clattn_plan_desc *desc, size_t desc_size,
+                                                       clattn_operand_id id, clattn_operand_info *info,
+                                                       size_t info_size);
+CLATTN_API clattn_status clattn_reference_sized(const clattn_plan_desc *desc, size_t desc_size, const clattn_call *call,
+                                                size_t call_size, size_t operand_size, clattn_log_fn log,
+                                                void *log_user);
+CLATTN_API clattn_status clattn_devices_sized(clattn_device_info *infos, size_t infos_size, size_t capacity,
+                                              size_t *count);
+CLATTN_API clattn_status clattn_context_create_sized(clattn_context **context, const clattn_context_desc *desc,
+                                                     size_t desc_size);
+CLATTN_API clattn_status clattn_supports_sized(clattn_context *context, const clattn_plan_desc *desc, size_t desc_size);
+CLATTN_API clattn_status clattn_plan_create_sized(clattn_plan **plan, clattn_context *context,
+                                                  const clattn_plan_desc *desc, size_t desc_size);
+CLATTN_API clattn_status clattn_plan_get_sized(const clattn_plan *plan, clattn_plan_info *info, size_t info_size);
+CLATTN_API clattn_status clattn_enqueue_sized(clattn_plan *plan, cl_command_queue queue, const clattn_call *call,
+                                              size_t call_size, size_t operand_size, uint32_t n_wait,
+                                              const cl_event *wait, cl_event *event);
+CLATTN_API clattn_status clattn_run_sized(clattn_plan *plan, const clattn_call *call, size_t call_size,
+                                          size_t operand_size);
+
+CLATTN_INLINE clattn_status clattn_rule_describe(clattn_rule rule, clattn_rule_info *info)
+{
+    return clattn_rule_describe_sized(rule, info, sizeof *info);
+}
+
+CLATTN_INLINE clattn_status clattn_plan_desc_complete(clattn_plan_desc *full, const clattn_plan_desc *desc,
+                                                      clattn_log_fn log, void *log_user)
+{
+    return clattn_plan_desc_complete_sized(full, desc, sizeof *desc, log, log_user);
+}
+
+CLATTN_INLINE clattn_status clattn_operand_describe(const clattn_plan_desc *desc, clattn_operand_id id,
+                                                    clattn_operand_info *info)
+{
+    return clattn_operand_describe_sized(desc, sizeof *desc, id, info, sizeof *info);
+}
+
+CLATTN_INLINE clattn_status clattn_reference(const clattn_plan_desc *desc, const clattn_call *call, clattn_log_fn log,
+                                             void *log_user)
+{
+    return clattn_reference_sized(desc, sizeof *desc, call, sizeof *call, sizeof(clattn_operand), log, log_user);
+}
+
+CLATTN_INLINE clattn_status clattn_devices(clattn_device_info *infos, size_t capacity, size_t *count)
+{
+    return clattn_devices_sized(infos, sizeof *infos, capacity, count);
+}
+
+CLATTN_INLINE clattn_status clattn_context_create(clattn_context **context, const clattn_context_desc *desc)
+{
+    return clattn_context_create_sized(context, desc, sizeof *desc);
+}
+
+CLATTN_INLINE clattn_status clattn_supports(clattn_context *context, const clattn_plan_desc *desc)
+{
+    return clattn_supports_sized(context, desc, sizeof *desc);
+}
+
+CLATTN_INLINE clattn_status clattn_plan_create(clattn_plan **plan, clattn_context *context,
+                                               const clattn_plan_desc *desc)
+{
+    return clattn_plan_create_sized(plan, context, desc, sizeof *desc);
+}
+
+CLATTN_INLINE clattn_status clattn_plan_get(const clattn_plan *plan, clattn_plan_info *info)
+{
+    return clattn_plan_get_sized(plan, info, sizeof *info);
+}
+
+CLATTN_INLINE clattn_status clattn_enqueue(clattn_plan *plan, cl_command_queue queue, const clattn_call *call,
+                                           uint32_t n_wait, const cl_event *wait, cl_event *event)
+{
+    return clattn_enqueue_sized(plan, queue, call, sizeof *call, sizeof(clattn_operand), n_wait, wait, event);
+}
+
+CLATTN_INLINE clattn_status clattn_run(clattn_plan *plan, const clattn_call *call)
+{
+    return clattn_run_sized(plan, call, sizeof *call, sizeof(clattn_operand));
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
