@@ -101,25 +101,31 @@ typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *me
 
 /* ---- Rules -------------------------------------------------------------------------------------------------- */
 
+/* X(NAME, value): the one list of rules. A new one comes last. */
+#define CLATTN_RULES(X)                                                                                                \
+    X(LINEAR_ATTN, 1)                                                                                                  \
+    X(RETENTION, 2)                                                                                                    \
+    X(LIGHTNING_ATTN, 3)                                                                                               \
+    X(SIMPLE_GLA, 4) /* also Mamba-2 (SSD) and gated retention */                                                      \
+    X(GLA, 5)        /* also HGRN2 */                                                                                  \
+    X(RWKV6, 6)                                                                                                        \
+    X(DELTA_RULE, 7)                                                                                                   \
+    X(GATED_DELTA_RULE, 8)                                                                                             \
+    X(KDA, 9)                                                                                                          \
+    X(COMBA, 10)                                                                                                       \
+    X(GDN2, 11)                                                                                                        \
+    X(GATED_DELTA_PRODUCT, 12)                                                                                         \
+    X(DPLR, 13)                                                                                                        \
+    X(IPLR, 14)                                                                                                        \
+    X(RWKV7, 15)                                                                                                       \
+    X(MLSTM, 16)                                                                                                       \
+    X(PRECOND_GATED_DELTA_RULE, 17)
+
 typedef enum clattn_rule {
     CLATTN_RULE_NONE = 0,
-    CLATTN_LINEAR_ATTN = 1,
-    CLATTN_RETENTION = 2,
-    CLATTN_LIGHTNING_ATTN = 3,
-    CLATTN_SIMPLE_GLA = 4, /* also Mamba-2 (SSD) and gated retention */
-    CLATTN_GLA = 5,        /* also HGRN2 */
-    CLATTN_RWKV6 = 6,
-    CLATTN_DELTA_RULE = 7,
-    CLATTN_GATED_DELTA_RULE = 8,
-    CLATTN_KDA = 9,
-    CLATTN_COMBA = 10,
-    CLATTN_GDN2 = 11,
-    CLATTN_GATED_DELTA_PRODUCT = 12,
-    CLATTN_DPLR = 13,
-    CLATTN_IPLR = 14,
-    CLATTN_RWKV7 = 15,
-    CLATTN_MLSTM = 16,
-    CLATTN_PRECOND_GATED_DELTA_RULE = 17
+#define CLATTN_RULE_ENUM(NAME, value) CLATTN_##NAME = value,
+    CLATTN_RULES(CLATTN_RULE_ENUM)
+#undef CLATTN_RULE_ENUM
 } clattn_rule;
 
 /* How a rule describes itself: what `clattn rules` prints. Strings are static. */
