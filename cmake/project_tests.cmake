@@ -1,6 +1,6 @@
 # Tests of the project as a whole: the public header, exported names, the installed package and the examples, the
 # format of the sources, the kernels under other compilers; with CLATTN_CI, other builds.
-# Labels choose among them: unit, install, example, format, offline, build, fuzz.
+# Labels choose among them: unit, pocl (a program runs on a device), install, example, format, offline, build, fuzz.
 
 function(clattn_project_test name label)
     add_test(NAME ${name} COMMAND ${ARGN})
@@ -32,7 +32,7 @@ endif()
 
 find_program(CLATTN_BASH bash)
 if(CLATTN_BASH AND CMAKE_NM AND UNIX AND NOT APPLE)
-    clattn_project_test(abi unit ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/check_abi.sh ${CMAKE_NM}
+    clattn_project_test(abi pocl ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/check_abi.sh ${CMAKE_NM}
                         $<TARGET_FILE:clattn_shared> ${PROJECT_BINARY_DIR}/abi ${CMAKE_C_COMPILER} ${CMAKE_C_FLAGS})
 endif()
 
