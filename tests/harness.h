@@ -1,7 +1,7 @@
 /* What the test programs share: cmocka, the device under test, captured log lines, and access to tensors by element.
  *
- * CLATTN_TEST_DEVICE is a part of the name of the platform or device to test, or "reference" for the host's reference in
- * the device's place; PoCL when it is not set. */
+ * CLATTN_TEST_DEVICE is a part of the name of the platform or device to test, or "reference" for the host's reference
+ * in the device's place; PoCL when it is not set. */
 #ifndef CLATTN_TESTS_HARNESS_H
 #define CLATTN_TESTS_HARNESS_H
 

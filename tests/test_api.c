@@ -46,7 +46,8 @@ static void assert_right(struct check_tensors *tensors)
     check_free(&expected);
 }
 
-/* ---- Refusals ----------------------------------------------------------------------------------------------------- */
+/* ---- Refusals -----------------------------------------------------------------------------------------------------
+ */
 
 static void test_null(void **state)
 {
@@ -195,7 +196,8 @@ static void test_foreign_queue(void **state)
     clattn_plan_destroy(plan);
 }
 
-/* ---- Contexts and devices ----------------------------------------------------------------------------------------- */
+/* ---- Contexts and devices -----------------------------------------------------------------------------------------
+ */
 
 static void test_devices(void **state)
 {
@@ -252,7 +254,8 @@ static void test_foreign_device(void **state)
     skip();
 }
 
-/* ---- Lengths, queues, threads ------------------------------------------------------------------------------------- */
+/* ---- Lengths, queues, threads -------------------------------------------------------------------------------------
+ */
 
 static void test_lengths(void **state)
 {

@@ -284,8 +284,8 @@ static int overlap(const struct temporary *a, const struct temporary *b)
     return a->at < b->at + b->floats && b->at < a->at + a->floats;
 }
 
-/* Two passes share a temporary: it holds what the larger needs, whichever comes first. Temporaries that no step has at once share
- * memory, others do not; what is saved shares nothing. */
+/* Two passes share a temporary: it holds what the larger needs, whichever comes first. Temporaries that no step has at
+ * once share memory, others do not; what is saved shares nothing. */
 static void test_temporaries(void **state)
 {
     static const int64_t floats[][2] = {{448, 256}, {256, 448}};

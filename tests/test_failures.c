@@ -168,7 +168,8 @@ static void test_faults(void **state)
     assert_status(use_library(), SUCCESS);
 }
 
-/* A device that fails while kernels are tried says nothing of them: the next process, on the same cache, has every solver. */
+/* A device that fails while kernels are tried says nothing of them: the next process, on the same cache, has every
+ * solver. */
 static void test_transient_error(void **state)
 {
     struct opencl *cl = test_opencl_table();

@@ -1,5 +1,5 @@
-/* The public interface as programs of other versions and habits call it: operands as a list, structs of other sizes, host
- * memory, contexts that know nothing of their surroundings. */
+/* The public interface as programs of other versions and habits call it: operands as a list, structs of other sizes,
+ * host memory, contexts that know nothing of their surroundings. */
 #include "harness.h"
 
 #include "base/file.h"
@@ -391,7 +391,8 @@ static void test_device_strides(void **state)
     assert_int_equal(wide[count - 1].more[0], 0);
 }
 
-/* ---- Host memory, and plans not made ------------------------------------------------------------------------------ */
+/* ---- Host memory, and plans not made ------------------------------------------------------------------------------
+ */
 
 /* clattn_run on tensors with gaps, whose gaps stay; in place. */
 static void test_host_run(void **state)
@@ -481,7 +482,8 @@ static void test_supports(void **state)
     clattn_context_destroy(context);
 }
 
-/* ---- Surroundings ------------------------------------------------------------------------------------------------- */
+/* ---- Surroundings -------------------------------------------------------------------------------------------------
+ */
 
 static void put(const char *name, const char *value)
 {

@@ -286,7 +286,8 @@ static void test_one_at_a_time(void **state)
     call_close(&call);
 }
 
-/* ---- Arguments that a kernel has already -------------------------------------------------------------------------- */
+/* ---- Arguments that a kernel has already --------------------------------------------------------------------------
+ */
 
 static struct {
     int buffers, others, fail_at; /* fail_at: the one of the others; -1: never */

@@ -1,5 +1,5 @@
-/* The ABI: where every field of every public struct lies on LP64, and what every name of an enum is worth. Rows are added,
- * at the end of a struct's or an enum's, and none is changed before the next soname. */
+/* The ABI: where every field of every public struct lies on LP64, and what every name of an enum is worth. Rows are
+ * added, at the end of a struct's or an enum's, and none is changed before the next soname. */
 #include "clattn.h"
 
 #include <stddef.h>
@@ -193,7 +193,8 @@ static const struct {
 };
 /* clang-format on */
 
-/* No padding at the end of what callers fill: a field that takes its place would be read from programs that never set it. */
+/* No padding at the end of what callers fill: a field that takes its place would be read from programs that never set
+ * it. */
 static const struct {
     const char *type;
     size_t end, size;

@@ -1,5 +1,6 @@
-/* test_matrix ENGINE [PATTERN]: the kernels of an emulated matrix engine against the reference, and on strided views against contiguous ones.
- * Compiling takes most of a run: a row of the table is one rule in one type and chunk, its shapes share what they can. */
+/* test_matrix ENGINE [PATTERN]: the kernels of an emulated matrix engine against the reference, and on strided views
+ * against contiguous ones. Compiling takes most of a run: a row of the table is one rule in one type and chunk, its
+ * shapes share what they can. */
 #include "harness.h"
 
 #include "device/opencl.h"
@@ -118,7 +119,8 @@ static int close_engine(void **state)
     return test_device_close(state);
 }
 
-/* ---- Strided views ------------------------------------------------------------------------------------------------ */
+/* ---- Strided views ------------------------------------------------------------------------------------------------
+ */
 
 /* A tensor in a buffer, `gap` elements after each token where it has tokens. */
 struct strided {
@@ -209,7 +211,8 @@ static void check_strided(const struct check_tensors *expected, const struct che
     }
 }
 
-/* ---- Rows of the table -------------------------------------------------------------------------------------------- */
+/* ---- Rows of the table --------------------------------------------------------------------------------------------
+ */
 
 /* Runs the tensors, and says how. */
 static clattn_status run(const struct row *row, struct check_tensors *tensors, char *text, size_t size)
@@ -308,7 +311,8 @@ static void test_row(void **state)
     check_free(&expected);
 }
 
-/* A query of zeros reads zeros, though mLSTM's denominator, e^-95 then, is so small that its reciprocal is no number. */
+/* A query of zeros reads zeros, though mLSTM's denominator, e^-95 then, is so small that its reciprocal is no number.
+ */
 static void test_silent_query(void **state)
 {
     struct check_tensors tensors, expected;

@@ -376,7 +376,8 @@ static void initial(const struct place *at, double S0[K][COLUMNS])
     }
 }
 
-/* m after that many tokens: the maximum of the input gates, each with all later forget gates, and of m_0 with all of them. */
+/* m after that many tokens: the maximum of the input gates, each with all later forget gates, and of m_0 with all of
+ * them. */
 static double stabilizer(const struct place *at, int64_t tokens)
 {
     double forget = 0, most = (double)-INFINITY;

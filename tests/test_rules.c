@@ -1,6 +1,6 @@
-/* test_rules RULE [PART]: the device against the reference, for every mode, storage type, variant and case that applies.
- * PART: "all" (default); "some", packed cases and those that run the variants; "tiny", shapes small enough for a simulator; "one", the
- * first of those without variants, where compiling is slow. */
+/* test_rules RULE [PART]: the device against the reference, for every mode, storage type, variant and case that
+ * applies. PART: "all" (default); "some", packed cases and those that run the variants; "tiny", shapes small enough for
+ * a simulator; "one", the first of those without variants, where compiling is slow. */
 #include "harness.h"
 
 #include <stdio.h>

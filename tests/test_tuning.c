@@ -109,7 +109,8 @@ static void test_text(void **state)
     tuning_table_free(&again);
 }
 
-/* The table that is compiled in: every entry is the file's, is understood, measured, and better than the default or the default. */
+/* The table that is compiled in: every entry is the file's, is understood, measured, and better than the default or the
+ * default. */
 static void test_shipped(void **state)
 {
     const char *path = getenv("CLATTN_SHIPPED");
@@ -163,7 +164,8 @@ static void test_refused_texts(void **state)
     assert_status(clattn_context_set_tuning(test_device.context, NULL), INVALID_ARGUMENT);
 }
 
-/* The device's file with one byte changed, or cut there: as much of it counts as is understood, and results are right. */
+/* The device's file with one byte changed, or cut there: as much of it counts as is understood, and results are right.
+ */
 static void use_damaged(const char *json)
 {
     char why[96];
@@ -341,8 +343,8 @@ static void test_impossible(void **state)
     assert_describes("tiles by rule of thumb");
 }
 
-/* Groups of many work-items on a device that has one, with records that are no multiple of a group: not a float past a record is
- * written. */
+/* Groups of many work-items on a device that has one, with records that are no multiple of a group: not a float past a
+ * record is written. */
 static void test_records(void **state)
 {
     static const int groups[] = {16, 64, 256};

@@ -1,5 +1,5 @@
-/* test_words: each word of cl/ against its formula in doubles, over ways to cut and share tiles. One program a configuration,
- * a kernel a word. */
+/* test_words: each word of cl/ against its formula in doubles, over ways to cut and share tiles. One program a
+ * configuration, a kernel a word. */
 #include "words_cases.h"
 
 #include "device/context.h"
@@ -139,7 +139,8 @@ static const struct config configs[] = {
 };
 /* clang-format on */
 
-/* ---- One program a configuration ------------------------------------------------------------------------------------------ */
+/* ---- One program a configuration
+ * ------------------------------------------------------------------------------------------ */
 
 /* Floats: D, then X, Y and Z each; G and H. */
 struct sizes {
@@ -272,7 +273,8 @@ static cl_program build(const struct config *c)
     return program;
 }
 
-/* ---- One word ------------------------------------------------------------------------------------------------------------- */
+/* ---- One word
+ * ------------------------------------------------------------------------------------------------------------- */
 
 static void run(cl_program program, const struct word_case *word, const struct config *c, const float *in,
                 size_t in_size, float *out, size_t out_size)

@@ -1,5 +1,5 @@
-/* What the words of cl/ do, in doubles. A word works on tiles D, X, Y, Z in local memory and on G (read) and H (written) in
- * global memory: fill_… writes what it needs there before, expect_… what it leaves in D and H. */
+/* What the words of cl/ do, in doubles. A word works on tiles D, X, Y, Z in local memory and on G (read) and H
+ * (written) in global memory: fill_… writes what it needs there before, expect_… what it leaves in D and H. */
 #ifndef CLATTN_TESTS_WORDS_CASES_H
 #define CLATTN_TESTS_WORDS_CASES_H
 
@@ -38,7 +38,8 @@ static double draw(void)
     return ((double)(state >> 8) + 0.5) / (1 << 23) - 1;
 }
 
-/* ---- Products -------------------------------------------------------------------------------------------------------- */
+/* ---- Products
+ * -------------------------------------------------------------------------------------------------------- */
 
 static void expect_ab(struct sheet *s)
 {
@@ -103,7 +104,8 @@ static void expect_inverse(struct sheet *s)
         }
 }
 
-/* ---- Rows ------------------------------------------------------------------------------------------------------------ */
+/* ---- Rows
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static void expect_zero(struct sheet *s)
 {
@@ -220,7 +222,8 @@ static void expect_values(struct sheet *s)
         }
 }
 
-/* ---- States ---------------------------------------------------------------------------------------------------------- */
+/* ---- States
+ * ---------------------------------------------------------------------------------------------------------- */
 
 /* Where the element of D's row n, column c lies in a state; -1 outside. */
 static int state_at(const struct sheet *s, int n, int c)
@@ -246,7 +249,8 @@ static void expect_stored(struct sheet *s)
             s->h[state_at(s, i / s->bv, i % s->bv)] = s->d[i];
 }
 
-/* ---- Decay: Z holds logs --------------------------------------------------------------------------------------------- */
+/* ---- Decay: Z holds logs
+ * --------------------------------------------------------------------------------------------- */
 
 static void fill_logs(struct sheet *s)
 {
@@ -333,7 +337,8 @@ static void expect_row_logs(struct sheet *s)
             expect_channel(s, i, n, n < s->c->key_dim ? row_log(s, i, n) : 0);
 }
 
-/* ---- Storage --------------------------------------------------------------------------------------------------------- */
+/* ---- Storage
+ * --------------------------------------------------------------------------------------------------------- */
 
 /* Bit patterns over the whole type: subnormals, infinities, NaN. */
 static void fill_patterns(struct sheet *s)
@@ -386,7 +391,8 @@ static void expect_put(struct sheet *s)
     }
 }
 
-/* ---- Sequences: a trial is {sequences, seq_len, cu[CU_STRIDE each]…} in G ------------------------------------------------ */
+/* ---- Sequences: a trial is {sequences, seq_len, cu[CU_STRIDE each]…} in G
+ * ------------------------------------------------ */
 
 static int chance(int count)
 {

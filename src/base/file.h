@@ -36,8 +36,8 @@ int file_make_folders(const char *path);
 /* "folder/name", to be freed; NULL without memory or folder. */
 char *file_join(const char *folder, const char *name);
 
-/* clattn's folder in the user's cache or configuration ($XDG_CACHE_HOME, $XDG_CONFIG_HOME or the platform's equivalent), to
- * be freed; NULL when the user has none. Nothing is created. */
+/* clattn's folder in the user's cache or configuration ($XDG_CACHE_HOME, $XDG_CONFIG_HOME or the platform's
+ * equivalent), to be freed; NULL when the user has none. Nothing is created. */
 enum user_folder { USER_CACHE, USER_CONFIG };
 char *file_user_folder(enum user_folder kind);
 

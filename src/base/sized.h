@@ -4,7 +4,8 @@
 
 #include <stddef.h>
 
-/* Fills ours from a caller's: fields that theirs lacks are zero. 0 when theirs has bytes past ours that are not zero. */
+/* Fills ours from a caller's: fields that theirs lacks are zero. 0 when theirs has bytes past ours that are not zero.
+ */
 int sized_read(void *ours, size_t our_size, const void *theirs, size_t their_size);
 
 /* The other way: never past their_size; what ours lacks is zero. */

@@ -1,5 +1,5 @@
-/* The awkward shapes, and every rule's options. Compiling takes most of a run: cases share head sizes and flags where they
- * can, and the narrow types take a few. */
+/* The awkward shapes, and every rule's options. Compiling takes most of a run: cases share head sizes and flags where
+ * they can, and the narrow types take a few. */
 #include "check/check.h"
 
 #define USUAL CHECK_GATES_USUAL

@@ -26,9 +26,9 @@ enum check_gates {
     CHECK_GATES_SLOW   /* log-decays a hundredth of the usual: a state that lasts for hundreds of tokens */
 };
 
-/* Allocates every operand of desc and fills the inputs from seed; outputs are NaN. cu_seqlens (sequences + 1 entries, of
- * host int64) may be NULL: then it is cut evenly. Inputs are rounded to their storage type. Erase keys have norm <= 1 where
- * the rule is not stable otherwise. */
+/* Allocates every operand of desc and fills the inputs from seed; outputs are NaN. cu_seqlens (sequences + 1 entries,
+ * of host int64) may be NULL: then it is cut evenly. Inputs are rounded to their storage type. Erase keys have norm <=
+ * 1 where the rule is not stable otherwise. */
 clattn_status check_make(struct check_tensors *tensors, const clattn_plan_desc *desc, uint64_t seed,
                          enum check_gates gates, const int64_t *cu_seqlens);
 void check_free(struct check_tensors *tensors);
@@ -107,7 +107,8 @@ extern const size_t check_case_count;
  * fields for variant 0, 1, …; returns a short name, "" for the default, or NULL past the last. */
 const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc);
 
-/* Whether a run over all rules takes this case for this variant and type; every case is taken with f32 and variant 0. */
+/* Whether a run over all rules takes this case for this variant and type; every case is taken with f32 and variant 0.
+ */
 int check_case_applies(const struct check_case *c, int variant, clattn_dtype dtype);
 
 /* desc of one case; INVALID_… never for a legal rule. */

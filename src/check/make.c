@@ -1,5 +1,5 @@
-/* Inputs: every element is a function of seed, operand and index alone, so a tensor does not change when another operand
- * or a longer batch joins it, and is the same on every platform. */
+/* Inputs: every element is a function of seed, operand and index alone, so a tensor does not change when another
+ * operand or a longer batch joins it, and is the same on every platform. */
 #include "check/check.h"
 
 #include "op/problem.h"

@@ -15,7 +15,8 @@ int bad(const char *format, ...) PRINTF_LIKE(1, 2);
 int failed(const char *format, ...) PRINTF_LIKE(1, 2);
 void warn(const char *format, ...) PRINTF_LIKE(1, 2);
 
-/* Keeps the first error and the first warning that the library logs, and prints warnings: pass sink_log with a struct sink. */
+/* Keeps the first error and the first warning that the library logs, and prints warnings: pass sink_log with a struct
+ * sink. */
 struct sink {
     char error[1024], warning[1024];
 };

@@ -77,7 +77,8 @@ static void ticks(const struct plot *plot, double low, double high, void (*tick)
         tick(plot, at);
 }
 
-/* ---- Values ------------------------------------------------------------------------------------------------------- */
+/* ---- Values -------------------------------------------------------------------------------------------------------
+ */
 
 double report_number(const cJSON *row, const char *key)
 {
@@ -124,7 +125,8 @@ static void time_range(const cJSON *row, double *low, double *high)
     }
 }
 
-/* ---- Charts ------------------------------------------------------------------------------------------------------- */
+/* ---- Charts -------------------------------------------------------------------------------------------------------
+ */
 
 static void mark(const struct plot *plot, double x, const char *class, const char *label, int line)
 {

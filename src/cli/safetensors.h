@@ -39,8 +39,8 @@ void safetensors_free(struct safetensors *tensors);
 
 const struct safetensor *safetensors_find(const struct safetensors *tensors, const char *name);
 
-/* Writes tensors[count] and the object of strings metadata (may be NULL); the widest elements come first, so that all are
- * aligned. 0, or -1 when a write fails or there is no memory. */
+/* Writes tensors[count] and the object of strings metadata (may be NULL); the widest elements come first, so that all
+ * are aligned. 0, or -1 when a write fails or there is no memory. */
 int safetensors_write(FILE *file, const struct safetensor *tensors, size_t count, const struct cJSON *metadata);
 
 /* Bytes of an element; 0 for an unknown dtype. */

@@ -32,7 +32,8 @@ struct tuning {
     int stopped;
 };
 
-/* ---- While it runs ------------------------------------------------------------------------------------------------ */
+/* ---- While it runs ------------------------------------------------------------------------------------------------
+ */
 
 static volatile sig_atomic_t interrupted;
 
@@ -72,7 +73,8 @@ static void improved(void *user, const struct search_result *result, const struc
     fputc('\n', stderr);
 }
 
-/* ---- Problems ----------------------------------------------------------------------------------------------------- */
+/* ---- Problems -----------------------------------------------------------------------------------------------------
+ */
 
 /* The next rule that stands for a group which the settings ask for; NONE past the last. */
 static clattn_rule next_group(const struct settings *settings, clattn_rule after)
@@ -178,7 +180,8 @@ static int tune_all(struct tuning *tuning)
     return status;
 }
 
-/* ---- The command -------------------------------------------------------------------------------------------------- */
+/* ---- The command --------------------------------------------------------------------------------------------------
+ */
 
 static int open_journal(struct tuning *tuning)
 {

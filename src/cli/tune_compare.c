@@ -1,4 +1,5 @@
-/* clattn tune --compare: for every rule, the measured parameters that its plans take against the default, interleaved. */
+/* clattn tune --compare: for every rule, the measured parameters that its plans take against the default, interleaved.
+ */
 #include "cli/tune.h"
 
 #include "cli/progress.h"

@@ -44,7 +44,8 @@ static int is_intact(const char *data, size_t size, struct header *header)
            same_hash(header->checksum, checksum(header, data + sizeof *header));
 }
 
-/* ---- Where -------------------------------------------------------------------------------------------------------- */
+/* ---- Where --------------------------------------------------------------------------------------------------------
+ */
 
 char *cache_folder(void)
 {
@@ -92,7 +93,8 @@ static char *entry_path(const struct cache *cache, struct hash key)
     return file_join(cache->folder, name);
 }
 
-/* ---- Load --------------------------------------------------------------------------------------------------------- */
+/* ---- Load ---------------------------------------------------------------------------------------------------------
+ */
 
 static char *load_blob(const struct cache *cache, struct hash key, size_t *size)
 {
@@ -141,7 +143,8 @@ void *cache_load(const struct cache *cache, struct hash key, size_t *size)
     return data;
 }
 
-/* ---- Store -------------------------------------------------------------------------------------------------------- */
+/* ---- Store --------------------------------------------------------------------------------------------------------
+ */
 
 /* The folder's entries, counted; and the one that was not used for longest. */
 struct survey {
@@ -240,7 +243,8 @@ void cache_store(const struct cache *cache, struct hash key, const char *label, 
         store_blob(cache, &header, bytes);
 }
 
-/* ---- List and clear ----------------------------------------------------------------------------------------------- */
+/* ---- List and clear -----------------------------------------------------------------------------------------------
+ */
 
 struct listing {
     const char *folder;

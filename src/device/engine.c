@@ -72,7 +72,8 @@ static int nvidia_generation(const struct device *device)
     return (int)(10 * major + minor);
 }
 
-/* The first number of the chip that AMD's own driver gives as the device's name, where the chip has matrix instructions */
+/* The first number of the chip that AMD's own driver gives as the device's name, where the chip has matrix instructions
+ */
 static int amd_generation(const struct device *device)
 {
     static const struct {

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- From source -------------------------------------------------------------------------------------------------- */
+/* ---- From source --------------------------------------------------------------------------------------------------
+ */
 
 static void log_build(clattn_context *context, cl_program program, const char *name)
 {
@@ -39,7 +40,8 @@ static clattn_status build(clattn_context *context, struct program *entry)
     return error == CL_OUT_OF_HOST_MEMORY ? CLATTN_OUT_OF_MEMORY : CLATTN_BUILD_FAILED;
 }
 
-/* ---- From and to the cache ---------------------------------------------------------------------------------------- */
+/* ---- From and to the cache ----------------------------------------------------------------------------------------
+ */
 
 struct hash program_device_hash(const clattn_context *context)
 {
@@ -161,7 +163,8 @@ void program_keep(clattn_context *context)
         to_cache(context, entry);
 }
 
-/* ---- The context's programs --------------------------------------------------------------------------------------- */
+/* ---- The context's programs ---------------------------------------------------------------------------------------
+ */
 
 static struct program *find_program(clattn_context *context, const char *source, const char *options)
 {

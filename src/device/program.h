@@ -4,13 +4,13 @@
 
 #include "device/context.h"
 
-/* The program of a source, which is taken over and freed; the context keeps it. name is its kernel's, for messages; it and
- * options are static. */
+/* The program of a source, which is taken over and freed; the context keeps it. name is its kernel's, for messages; it
+ * and options are static. */
 clattn_status program_get(clattn_context *context, char *source, const char *name, const char *options,
                           cl_program *program);
 
-/* Puts the programs that were built since into the cache: a plan calls it when all is well, since a driver may finish its
- * binaries only when they first run. */
+/* Puts the programs that were built since into the cache: a plan calls it when all is well, since a driver may finish
+ * its binaries only when they first run. */
 void program_keep(clattn_context *context);
 
 /* What a source becomes on this device depends on: hash begun with library version, device, driver and platform. */

@@ -70,7 +70,8 @@ const struct family *kernel_family(enum kernel_id id)
     return kernels[id].family;
 }
 
-/* ---- Source: constants, then the headers that supply the variant's words, then the kernel -------------------------- */
+/* ---- Source: constants, then the headers that supply the variant's words, then the kernel --------------------------
+ */
 
 static const struct embedded *find_file(const char *name, size_t length)
 {
@@ -187,7 +188,8 @@ char *kernel_words(const struct variant *variant)
     return flatten(&text);
 }
 
-/* ---- Build -------------------------------------------------------------------------------------------------------- */
+/* ---- Build --------------------------------------------------------------------------------------------------------
+ */
 
 /* Whether the device runs the built kernel in groups of the size it was written for. */
 static clattn_status check_group(clattn_context *context, const struct variant *variant, const struct layout *layout,

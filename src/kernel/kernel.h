@@ -1,4 +1,5 @@
-/* Kernels as data: what each is called with, what its tiles are, and the sizes, constants and words that follow from them. */
+/* Kernels as data: what each is called with, what its tiles are, and the sizes, constants and words that follow from
+ * them. */
 #ifndef CLATTN_SRC_KERNEL_H
 #define CLATTN_SRC_KERNEL_H
 
@@ -8,8 +9,8 @@
 #include "device/engine.h"
 #include "op/problem.h"
 
-/* X(role): the buffers that kernels name. Each is bound to an operand, a temporary of the recipe or a plan's own buffer; in a
- * kernel it is a pointer and the long4 NAME_at: offset, batch, token and head strides. */
+/* X(role): the buffers that kernels name. Each is bound to an operand, a temporary of the recipe or a plan's own
+ * buffer; in a kernel it is a pointer and the long4 NAME_at: offset, batch, token and head strides. */
 /* clang-format off */
 #define ROLES(X) \
     X(q) X(k) X(v) X(o) X(g) X(gv) X(beta) X(p) X(e) X(w) X(u) X(f) X(i) X(m) X(den) \
@@ -76,12 +77,13 @@ int variant_values(const struct variant *variant);
 clattn_dtype variant_gate(const struct variant *variant);
 clattn_dtype variant_out(const struct variant *variant);
 
-/* ---- Layout ------------------------------------------------------------------------------------------------------- */
+/* ---- Layout -------------------------------------------------------------------------------------------------------
+ */
 
 enum { MAX_CONSTANTS = 80, MAX_HEADERS = 20 };
 
-/* What follows from a variant and its tiles, computed once: the kernel has its sizes as constants and computes none of them
- * again. */
+/* What follows from a variant and its tiles, computed once: the kernel has its sizes as constants and computes none of
+ * them again. */
 struct layout {
     size_t local_bytes;
     int value_groups;              /* groups of the third dimension of the grid */
@@ -108,8 +110,8 @@ struct layout kernel_layout(const struct variant *variant);
 
 /* A family of kernels: how its tiles are found, and its part of the layout. */
 struct family {
-    /* Tiles by rule of thumb for groups of at most most_group work-items, such that local memory holds them. UNSUPPORTED where
-     * nothing does. */
+    /* Tiles by rule of thumb for groups of at most most_group work-items, such that local memory holds them.
+     * UNSUPPORTED where nothing does. */
     clattn_status (*heuristic)(const struct device *device, struct variant *variant, int most_group);
     /* What follows from tiles of which some fields were chosen otherwise. UNSUPPORTED where they do not go together. */
     clattn_status (*complete)(const struct device *device, struct variant *variant);
@@ -122,13 +124,15 @@ extern const struct family family_plain, family_matrix;
 
 const struct family *kernel_family(enum kernel_id id);
 
-/* ---- Source and build --------------------------------------------------------------------------------------------- */
+/* ---- Source and build ---------------------------------------------------------------------------------------------
+ */
 
 /* The arguments in order, closed by ARG_END. */
 const enum role *kernel_arguments(enum kernel_id id);
 const char *kernel_name(enum kernel_id id);
 
-/* The text with its lines #include "name" replaced by that file of cl/, each file once; to be freed; NULL without memory. */
+/* The text with its lines #include "name" replaced by that file of cl/, each file once; to be freed; NULL without
+ * memory. */
 char *kernel_flatten(const char *source);
 
 /* The whole source, to be freed; NULL without memory. */

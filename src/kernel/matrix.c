@@ -52,7 +52,8 @@ enum {
     FLOAT = 4
 };
 
-/* ---- Shape -------------------------------------------------------------------------------------------------------- */
+/* ---- Shape --------------------------------------------------------------------------------------------------------
+ */
 
 static int is_made(const struct variant *variant, const struct matrix_shape *s)
 {
@@ -100,7 +101,8 @@ struct matrix_shape matrix_shape(const struct variant *variant)
     return s;
 }
 
-/* ---- Headers ------------------------------------------------------------------------------------------------------ */
+/* ---- Headers ------------------------------------------------------------------------------------------------------
+ */
 
 static enum embedded_file values_header(const struct variant *variant)
 {
@@ -173,7 +175,8 @@ static void scan_headers(const struct variant *variant, const struct matrix_shap
     layout_header(layout, FILE_matrix_scan);
 }
 
-/* ---- Sizes -------------------------------------------------------------------------------------------------------- */
+/* ---- Sizes --------------------------------------------------------------------------------------------------------
+ */
 
 /* Of a chunk's rows and values, in numbers of 16 bits, and of what a record has, in words of 32. */
 static void chunk_sizes(const struct variant *variant, const struct matrix_shape *s, struct layout *layout)
@@ -206,8 +209,8 @@ static void chunk_sizes(const struct variant *variant, const struct matrix_shape
     layout_constant(layout, "MADE_ROWS", made_rows);
 }
 
-/* What a stage holds of a chunk, in numbers: streams but those that are read apart or not at all, values, factors, the scores
- * that are made there, divisors. */
+/* What a stage holds of a chunk, in numbers: streams but those that are read apart or not at all, values, factors, the
+ * scores that are made there, divisors. */
 static int64_t stage_size(const struct variant *variant, const struct matrix_shape *s, int64_t values)
 {
     const struct tiles *t = &variant->tiles;
@@ -226,8 +229,8 @@ static void segment_sizes(const struct variant *variant, const struct matrix_sha
 
     layout->segment = (int64_t)s->value_groups * t->block_v * s->width;
     layout->segment_kept = s->erasing ? (int64_t)s->width * s->width : s->decay_factors;
-    /* The first of two scans: what segments add, but the last, which nothing comes after; and where something is erased what they
-     * keep, but the first. */
+    /* The first of two scans: what segments add, but the last, which nothing comes after; and where something is erased
+     * what they keep, but the first. */
     layout->value_groups = (int)(variant->gather ? s->value_groups * (t->segments - 1) + kept_groups * (t->segments - 2)
                                                  : s->value_groups * t->segments);
     layout_constant(layout, "SEGMENT_STATE", layout->segment);
@@ -332,7 +335,8 @@ static void probe_sizes(struct layout *layout)
     layout_local(layout, "LOCAL_PROBE", TILE * KEPT_PITCH, 2 * NUMBER);
 }
 
-/* ---- Layout ------------------------------------------------------------------------------------------------------- */
+/* ---- Layout -------------------------------------------------------------------------------------------------------
+ */
 
 static void lay_out(const struct variant *variant, struct layout *layout)
 {

@@ -48,7 +48,8 @@ static void cut_group(struct variant *variant)
         t->group = engine->lanes < PREPARE_LANES / SUB_GROUPS ? PREPARE_LANES : engine->lanes * SUB_GROUPS;
 }
 
-/* Whether registers are so few that a chunk has the fewest tokens. Groups are wide there, so that each lane moves little. */
+/* Whether registers are so few that a chunk has the fewest tokens. Groups are wide there, so that each lane moves
+ * little. */
 static int few_registers(const struct variant *variant)
 {
     return variant->engine->chunk == TILE;
@@ -59,13 +60,15 @@ static int fits(const struct device *device, const struct variant *variant)
     return kernel_layout(variant).local_bytes <= device->info.local_memory;
 }
 
-/* Into how many segments a sequence is cut by rule of thumb: at least `least`, or none; at most `most`, of `chunks` or more; and the
- * most columns of a group. A rule that erases scans twice with a matrix beside, and each segment joins those before it. */
+/* Into how many segments a sequence is cut by rule of thumb: at least `least`, or none; at most `most`, of `chunks` or
+ * more; and the most columns of a group. A rule that erases scans twice with a matrix beside, and each segment joins
+ * those before it. */
 static const struct {
     int least, most, chunks, columns;
 } cuts[] = {{1, 32, LEAST_SEGMENT, 2 * MOST_VALUES}, {4, 16, 16, 32}};
 
-/* Whether the words cover a sequence in segments: what one keeps of the state is a product of sub-groups that have all channels. */
+/* Whether the words cover a sequence in segments: what one keeps of the state is a product of sub-groups that have all
+ * channels. */
 static int segments_possible(const struct variant *variant)
 {
     int whole = variant->tiles.key_split == 1 && variant->engine->rows == TILE;
@@ -107,7 +110,8 @@ static int fills(const struct device *device, const struct variant *variant, int
     return groups * 10 >= (int64_t)device->info.compute_units * FILLED;
 }
 
-/* Cuts the sequence into as many segments as fill the device. Of packed ones the usual length is what there is to go by. */
+/* Cuts the sequence into as many segments as fill the device. Of packed ones the usual length is what there is to go
+ * by. */
 static void cut_sequence(const struct device *device, struct variant *variant, int columns)
 {
     const clattn_plan_desc *desc = &variant->problem->desc;
@@ -123,8 +127,8 @@ static void cut_sequence(const struct device *device, struct variant *variant, i
         t->segments = 1;
 }
 
-/* The columns of a group whose sequences are cut into segments, and the segments; 0 where they are better left whole: where one is a
- * matrix larger than the state, for one. */
+/* The columns of a group whose sequences are cut into segments, and the segments; 0 where they are better left whole:
+ * where one is a matrix larger than the state, for one. */
 static int segment_columns(const struct device *device, struct variant *variant, int columns)
 {
     const struct matrix_shape s = matrix_shape(variant);
@@ -139,8 +143,8 @@ static int segment_columns(const struct device *device, struct variant *variant,
     return s.erasing && variant->tiles.segments == 1 ? 0 : columns;
 }
 
-/* As many value columns a group as leave nearly every compute unit one, for its chunks are then fetched the fewest times. Where
- * that would be few, the sequence is cut instead. */
+/* As many value columns a group as leave nearly every compute unit one, for its chunks are then fetched the fewest
+ * times. Where that would be few, the sequence is cut instead. */
 static int value_columns(const struct device *device, struct variant *variant)
 {
     int columns = MOST_VALUES, least = few_registers(variant) ? 2 * TILE : TILE, cut;

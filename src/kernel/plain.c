@@ -23,15 +23,16 @@ static int power_below(int64_t x)
     return power;
 }
 
-/* ---- Layout ------------------------------------------------------------------------------------------------------- */
+/* ---- Layout -------------------------------------------------------------------------------------------------------
+ */
 
 static const enum embedded_file decay_headers[] = {
 #define DECAY(value, name, dims, plain, matrix) FILE_##plain,
 #include "op/words.def"
 };
 
-/* What an erase adds: rows beside q and k, of which some have norms of their own, and matrices that prepare solves, of which some
- * are left in the record. */
+/* What an erase adds: rows beside q and k, of which some have norms of their own, and matrices that prepare solves, of
+ * which some are left in the record. */
 #define PLAIN(header, ...)                                                                                             \
     {                                                                                                                  \
         FILE_##header, __VA_ARGS__                                                                                     \
@@ -227,7 +228,8 @@ static void describe(struct text *text, const struct variant *variant, const str
                 layout->local_bytes);
 }
 
-/* ---- Tiles by rule of thumb --------------------------------------------------------------------------------------- */
+/* ---- Tiles by rule of thumb ---------------------------------------------------------------------------------------
+ */
 
 /* channels cut into slices of at most most, each a multiple of unit, with as little padding as possible. */
 static int slice(int64_t channels, int most, int unit)
@@ -344,7 +346,8 @@ static clattn_status heuristic(const struct device *device, struct variant *vari
     return cut_to_fit(device, variant);
 }
 
-/* ---- Tiles that were chosen --------------------------------------------------------------------------------------- */
+/* ---- Tiles that were chosen ---------------------------------------------------------------------------------------
+ */
 
 /* No tile wider than the problem; the recurrence's group. */
 static void follow(struct variant *variant)

@@ -128,7 +128,8 @@ static clattn_status check_packing(const clattn_plan_desc *desc, const struct lo
     return check_range(log, "sequences", desc->sequences, 1, max_length - 1);
 }
 
-/* ---- Types of operands -------------------------------------------------------------------------------------------- */
+/* ---- Types of operands --------------------------------------------------------------------------------------------
+ */
 
 static clattn_dtype class_type(const clattn_plan_desc *desc, enum storage storage)
 {

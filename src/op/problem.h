@@ -67,7 +67,8 @@ void problem_operand_info(const struct problem *problem, const struct extent *ex
 /* Whether the operand has no elements in a call of no tokens: then its memory may be missing. */
 int problem_is_empty(const struct problem *problem, const struct extent *extent, const struct operand_row *row);
 
-/* One operand's place, checked: aligned, strides that fit, an output's elements apart, within size bytes unless size is 0. */
+/* One operand's place, checked: aligned, strides that fit, an output's elements apart, within size bytes unless size is
+ * 0. */
 clattn_status problem_place(const struct problem *problem, const struct extent *extent, const struct operand_row *row,
                             const clattn_operand *operand, size_t size, struct placement *place, const struct log *log);
 /* Its view alone. */

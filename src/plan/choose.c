@@ -1,5 +1,5 @@
-/* Which solver a plan takes, and with which tiles: measured ones where there are any and they pass the self-test, then those
- * of the rule of thumb, then the other solvers. */
+/* Which solver a plan takes, and with which tiles: measured ones where there are any and they pass the self-test, then
+ * those of the rule of thumb, then the other solvers. */
 #include "plan/plan.h"
 
 #include "device/program.h"
@@ -21,7 +21,8 @@ static const struct solver *solver_find(const char *name)
     return NULL;
 }
 
-/* ---- One try ------------------------------------------------------------------------------------------------------ */
+/* ---- One try ------------------------------------------------------------------------------------------------------
+ */
 
 /* The tiles of a try: those of a measured entry, or by rule of thumb in groups of at most so many work-items. */
 struct choice {
@@ -70,7 +71,8 @@ static clattn_status graver(clattn_status before, clattn_status status)
     return status == CLATTN_UNSUPPORTED && before == CLATTN_DEVICE_ERROR ? before : status;
 }
 
-/* ---- All tries ---------------------------------------------------------------------------------------------------- */
+/* ---- All tries ----------------------------------------------------------------------------------------------------
+ */
 
 /* Halves the groups until the device takes the kernels. */
 static clattn_status solve_by_thumb(struct clattn_plan *plan, const struct solver *solver,
@@ -181,7 +183,8 @@ static clattn_status choose(struct clattn_plan *plan)
     return status == CLATTN_UNSUPPORTED ? no_solver(plan->context, &plan->problem) : status;
 }
 
-/* ---- Without a plan ----------------------------------------------------------------------------------------------- */
+/* ---- Without a plan -----------------------------------------------------------------------------------------------
+ */
 
 static int has_recipe(clattn_context *context, const struct problem *problem, const struct solver *solver)
 {
@@ -209,7 +212,8 @@ clattn_status plan_supports(clattn_context *context, const struct problem *probl
     return no_solver(context, problem);
 }
 
-/* ---- Exactly what is asked for ------------------------------------------------------------------------------------ */
+/* ---- Exactly what is asked for ------------------------------------------------------------------------------------
+ */
 
 /* Exactly what is asked for; a point of nothing is the rule of thumb's. */
 static clattn_status take(struct clattn_plan *plan, const struct tuned *forced)

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Binding ------------------------------------------------------------------------------------------------------ */
+/* ---- Binding ------------------------------------------------------------------------------------------------------
+ */
 
 static void drop_kernels(struct clattn_plan *plan)
 {
@@ -42,7 +43,8 @@ clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, c
     return build_kernels(plan);
 }
 
-/* ---- Creation ----------------------------------------------------------------------------------------------------- */
+/* ---- Creation -----------------------------------------------------------------------------------------------------
+ */
 
 /* The log-decays that a rule fixes by head, on the device. */
 static clattn_status make_head_decay(struct clattn_plan *plan)
@@ -131,7 +133,8 @@ void clattn_plan_destroy(clattn_plan *plan)
     free(plan);
 }
 
-/* ---- Queries ------------------------------------------------------------------------------------------------------ */
+/* ---- Queries ------------------------------------------------------------------------------------------------------
+ */
 
 static size_t bytes_of(const clattn_plan *plan, enum home home)
 {

@@ -26,8 +26,8 @@ struct clattn_plan {
     int rejected;     /* solvers that the self-test turned down before this one */
 };
 
-/* clattn_plan_create with exactly the tiles of a point, or with solver and tiles of a plan for a smaller problem of the same
- * kernels; both may be NULL. Such plans are not tested. */
+/* clattn_plan_create with exactly the tiles of a point, or with solver and tiles of a plan for a smaller problem of the
+ * same kernels; both may be NULL. Such plans are not tested. */
 clattn_status plan_create(clattn_plan **plan, clattn_context *context, const clattn_plan_desc *desc,
                           const struct tuned *forced, const clattn_plan *like);
 
@@ -41,9 +41,9 @@ clattn_status plan_supports(clattn_context *context, const struct problem *probl
 clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, const struct tuned *tuned,
                         const struct recipe *like, int most_group);
 
-/* The first time that these kernels meet this device and driver: a short run against the reference. UNSUPPORTED when the
- * results are wrong, which is remembered; DEVICE_ERROR when OpenCL fails, which is not; whatever else keeps the test from running
- * is no failure. */
+/* The first time that these kernels meet this device and driver: a short run against the reference. UNSUPPORTED when
+ * the results are wrong, which is remembered; DEVICE_ERROR when OpenCL fails, which is not; whatever else keeps the
+ * test from running is no failure. */
 clattn_status plan_self_test(struct clattn_plan *plan);
 
 /* A few lines of text, to be freed; NULL without memory. */
@@ -52,7 +52,8 @@ char *plan_text(const struct clattn_plan *plan);
 /* Binds and enqueues: the rest of clattn_enqueue. */
 clattn_status plan_run(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *arguments,
                        uint32_t n_wait, const cl_event *wait, cl_event *event);
-/* The same on a queue in order, waiting for nothing, with an event of every step: each has step_count elements, NULL. */
+/* The same on a queue in order, waiting for nothing, with an event of every step: each has step_count elements, NULL.
+ */
 clattn_status plan_run_each(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *arguments,
                             cl_event *each);
 

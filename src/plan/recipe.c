@@ -25,7 +25,8 @@ int64_t recipe_slots(const struct problem *problem, const struct extent *extent,
     return extent->batch * divide_up(rows, chunk);
 }
 
-/* ---- What roles stand for ----------------------------------------------------------------------------------------- */
+/* ---- What roles stand for -----------------------------------------------------------------------------------------
+ */
 
 /* Roles that hold the operand of the same meaning for every rule that has it. */
 static const struct {
@@ -114,7 +115,8 @@ static void bind_roles(const struct variant *variant, struct source *sources)
     bind_made(variant, sources);
 }
 
-/* ---- Making ------------------------------------------------------------------------------------------------------- */
+/* ---- Making -------------------------------------------------------------------------------------------------------
+ */
 
 struct variant maker_variant(const struct recipe_maker *maker, enum kernel_id kernel)
 {
@@ -170,7 +172,8 @@ void maker_reserve(const struct recipe_maker *maker, enum temporary_id id, int64
         t->floats = floats;
 }
 
-/* ---- Places ------------------------------------------------------------------------------------------------------- */
+/* ---- Places -------------------------------------------------------------------------------------------------------
+ */
 
 enum { GRAIN = 64 }; /* floats */
 

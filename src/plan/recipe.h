@@ -36,7 +36,8 @@ struct source {
     int index; /* of the operand or the temporary */
 };
 
-/* Groups of the first dimension: a sequence each, or so many chunk slots. The second has the heads, the third the layout's groups. */
+/* Groups of the first dimension: a sequence each, or so many chunk slots. The second has the heads, the third the
+ * layout's groups. */
 enum grid { GRID_SEQUENCES, GRID_SLOTS };
 
 struct call;
@@ -47,7 +48,8 @@ struct step {
     struct layout layout;
     struct source sources[ROLE_COUNT];
     enum grid grid;
-    /* NULL for a kernel. It waits for n_wait events and gives *event, when that is not NULL, for all that it enqueued. */
+    /* NULL for a kernel. It waits for n_wait events and gives *event, when that is not NULL, for all that it enqueued.
+     */
     clattn_status (*host)(const struct call *call, const struct step *step, cl_command_queue queue, cl_uint n_wait,
                           const cl_event *wait, cl_event *event);
 };
@@ -76,8 +78,8 @@ struct recipe_maker {
 struct variant maker_variant(const struct recipe_maker *maker, enum kernel_id kernel);
 /* Chooses its tiles: the tuned ones, those of the recipe that this one is like, or by rule of thumb. */
 clattn_status maker_tiles(const struct recipe_maker *maker, struct variant *variant);
-/* Chooses tiles, lays the kernel out and appends the step, its roles bound to what they stand for in the variant's pass;
- * *step (may be NULL) is the step. */
+/* Chooses tiles, lays the kernel out and appends the step, its roles bound to what they stand for in the variant's
+ * pass; *step (may be NULL) is the step. */
 clattn_status maker_add(const struct recipe_maker *maker, const struct variant *variant, enum grid grid,
                         struct step **step);
 /* At least so many floats for a temporary. */

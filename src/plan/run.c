@@ -59,7 +59,8 @@ static clattn_status bind_operands(struct call *call, const struct arguments *ar
     return CLATTN_SUCCESS;
 }
 
-/* Temporaries are floats; those of a number a token and head are [batch, head, token], so that a head's lie side by side. */
+/* Temporaries are floats; those of a number a token and head are [batch, head, token], so that a head's lie side by
+ * side. */
 static clattn_status bind_workspace(struct call *call, const clattn_operand *workspace)
 {
     const struct clattn_plan *plan = call->plan;
@@ -113,8 +114,8 @@ static struct bound resolve(const struct call *call, struct source source)
     return (struct bound){any_memory(call), {0, 0, 0, 0}};
 }
 
-/* A view or a number, which goes to the kernel when it is not what the kernel has. A buffer goes to it at every call: the
- * address of one that is gone may come again for another. */
+/* A view or a number, which goes to the kernel when it is not what the kernel has. A buffer goes to it at every call:
+ * the address of one that is gone may come again for another. */
 static clattn_status set_value(const struct call *call, int step, cl_uint index, size_t size, const void *value)
 {
     struct set_value *set = &call->set[step][index];

@@ -26,7 +26,8 @@ struct sample {
     uint32_t seed;
 };
 
-/* ---- Numbers ------------------------------------------------------------------------------------------------------ */
+/* ---- Numbers ------------------------------------------------------------------------------------------------------
+ */
 
 static double uniform(struct sample *sample)
 {
@@ -34,8 +35,8 @@ static double uniform(struct sample *sample)
     return (double)(sample->seed >> 8) / (1 << 24);
 }
 
-/* Where an operand's numbers lie: from low, over so much. Rows of channels are small enough for any rule to stay stable; where
- * there is a denominator they are positive, for it to be far from zero. */
+/* Where an operand's numbers lie: from low, over so much. Rows of channels are small enough for any rule to stay
+ * stable; where there is a denominator they are positive, for it to be far from zero. */
 struct range {
     double low, width;
 };
@@ -85,7 +86,8 @@ static void draw_cuts(const struct problem *problem, struct twin *twin)
     }
 }
 
-/* ---- Memory ------------------------------------------------------------------------------------------------------- */
+/* ---- Memory -------------------------------------------------------------------------------------------------------
+ */
 
 static clattn_status fill_buffer(const struct sample *sample, struct twin *twin)
 {
@@ -152,7 +154,8 @@ static void drop_twin(const struct sample *sample, struct twin *twin)
     free(twin->wide);
 }
 
-/* ---- Runs --------------------------------------------------------------------------------------------------------- */
+/* ---- Runs ---------------------------------------------------------------------------------------------------------
+ */
 
 static clattn_status run_device(const struct sample *sample)
 {

@@ -4,9 +4,9 @@
 
 #include "plan/plan.h"
 
-/* Runs the plan once, in outputs and a workspace of NaN with room behind each that must stay as it is. *verdict: 1 when every
- * output is within its type's bound of the reference, -1 when one is not or that room was written to; 0 when nothing was learnt,
- * which the status explains. */
+/* Runs the plan once, in outputs and a workspace of NaN with room behind each that must stay as it is. *verdict: 1 when
+ * every output is within its type's bound of the reference, -1 when one is not or that room was written to; 0 when
+ * nothing was learnt, which the status explains. */
 clattn_status sample_run(clattn_plan *plan, cl_command_queue queue, int *verdict);
 
 #endif

@@ -1,5 +1,5 @@
-/* The first use of kernels on a device and driver: two short sequences against the reference. The verdict is kept with the
- * compiled programs, so that it is reached once. */
+/* The first use of kernels on a device and driver: two short sequences against the reference. The verdict is kept with
+ * the compiled programs, so that it is reached once. */
 #include "plan/plan.h"
 
 #include "device/program.h"
@@ -26,8 +26,8 @@ static clattn_plan_desc small_desc(const struct clattn_plan *plan)
     return desc;
 }
 
-/* *verdict: 1 passed, -1 failed, 0 where the test could not be run: an error of OpenCL says nothing of the kernels, for the
- * device may be out of memory, or reset. */
+/* *verdict: 1 passed, -1 failed, 0 where the test could not be run: an error of OpenCL says nothing of the kernels, for
+ * the device may be out of memory, or reset. */
 static clattn_status measure(const struct clattn_plan *plan, int *verdict)
 {
     const struct clattn_context *context = plan->context;

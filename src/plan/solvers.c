@@ -21,7 +21,8 @@ static clattn_status begin(const struct recipe_maker *maker)
     return maker_add(maker, &stabilize, GRID_SEQUENCES, NULL);
 }
 
-/* add for each pass that the problem needs: the one that leaves denominators, where there are any, then the one that writes o. */
+/* add for each pass that the problem needs: the one that leaves denominators, where there are any, then the one that
+ * writes o. */
 static clattn_status each_pass(const struct recipe_maker *maker, struct variant variant,
                                clattn_status (*add)(const struct recipe_maker *maker, const struct variant *variant))
 {
@@ -35,7 +36,8 @@ static clattn_status add_scan(const struct recipe_maker *maker, const struct var
     return maker_add(maker, variant, GRID_SEQUENCES, NULL);
 }
 
-/* ---- Token by token, the state in registers: short sequences and decoding ------------------------------------------ */
+/* ---- Token by token, the state in registers: short sequences and decoding ------------------------------------------
+ */
 
 static clattn_status make_recurrent(const struct recipe_maker *maker)
 {
@@ -45,8 +47,9 @@ static clattn_status make_recurrent(const struct recipe_maker *maker)
 
 const struct solver solver_recurrent = {"recurrent", CLATTN_MODE_RECURRENT, make_recurrent};
 
-/* ---- Chunks of tokens: prepare, parallel over all chunks, leaves each chunk's matrices; scan carries the state over the chunks
- * of a sequence, parallel over sequences, heads and value tiles -------------------------------------------------------- */
+/* ---- Chunks of tokens: prepare, parallel over all chunks, leaves each chunk's matrices; scan carries the state over
+ * the chunks of a sequence, parallel over sequences, heads and value tiles
+ * -------------------------------------------------------- */
 
 /* Chunks of all heads together. */
 static int64_t chunks_of(const struct recipe_maker *maker, const struct step *prepare)
@@ -69,7 +72,8 @@ static clattn_status make_chunk_scan(const struct recipe_maker *maker)
 
 const struct solver solver_chunk_scan = {"chunk_scan", CLATTN_MODE_CHUNK, make_chunk_scan};
 
-/* ---- Chunks on a matrix engine: prepare_matrix or prepare_factors, then scan_matrix with the state in registers ------ */
+/* ---- Chunks on a matrix engine: prepare_matrix or prepare_factors, then scan_matrix with the state in registers
+ * ------ */
 
 /* Whether one scan finds what the other left where it looks for it. */
 static int same_cut(const struct tiles *a, const struct tiles *b)
@@ -78,7 +82,8 @@ static int same_cut(const struct tiles *a, const struct tiles *b)
            a->key_split == b->key_split;
 }
 
-/* One pass over all chunks: a scan; or over segments a scan for what each adds to the state and keeps of it, and the scan. */
+/* One pass over all chunks: a scan; or over segments a scan for what each adds to the state and keeps of it, and the
+ * scan. */
 static clattn_status add_matrix_scan(const struct recipe_maker *maker, const struct variant *variant)
 {
     struct variant scan = *variant, gather = *variant;

@@ -1,7 +1,8 @@
-/* clattn_dump_kernels DIRECTORY [SUB_GROUP [ENGINE [RULE …]]]: the source of every kernel that plans for a usual GPU are made of, a file
- * each, its name in the first line, the options it is built with in the second: what cmake/offline_compile.sh compiles. SUB_GROUP is the narrowest of an Intel GPU, else 0;
- * with ENGINE the kernels are those of that matrix engine, of all rules or, without their options, of those named, and one rule's in f16. No OpenCL is needed: the plans are made on a table of functions that
- * only notes the sources. */
+/* clattn_dump_kernels DIRECTORY [SUB_GROUP [ENGINE [RULE …]]]: the source of every kernel that plans for a usual GPU
+ * are made of, a file each, its name in the first line, the options it is built with in the second: what
+ * cmake/offline_compile.sh compiles. SUB_GROUP is the narrowest of an Intel GPU, else 0; with ENGINE the kernels are
+ * those of that matrix engine, of all rules or, without their options, of those named, and one rule's in f16. No OpenCL
+ * is needed: the plans are made on a table of functions that only notes the sources. */
 #include "check/check.h"
 #include "device/context.h"
 #include "op/problem.h"
@@ -188,7 +189,8 @@ static void dump_matrix(clattn_context *context, clattn_rule rule, int variants)
         dump_rule(context, rule, CLATTN_MODE_CHUNK, FEWEST_HEADS, variants);
 }
 
-/* The other type of 16 bits has words of its own, the same for every rule: here of the rule that keeps the most in registers. */
+/* The other type of 16 bits has words of its own, the same for every rule: here of the rule that keeps the most in
+ * registers. */
 static void dump_f16(clattn_context *context)
 {
     const clattn_plan_desc desc = {.rule = CLATTN_DPLR,

@@ -1,4 +1,5 @@
-/* What tuning may choose of each solver: a row a number. A chunk's record binds prepare and scan to the same chunk and vec. */
+/* What tuning may choose of each solver: a row a number. A chunk's record binds prepare and scan to the same chunk and
+ * vec. */
 #include "tune/space.h"
 
 #include "kernel/kernel.h"

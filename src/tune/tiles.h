@@ -5,9 +5,9 @@
 #include "kernel/kernel.h"
 #include "tune/space.h"
 
-/* Tiles for one kernel of the problem on groups of at most most_group work-items, chosen so that the variant's local memory
- * fits the device; tuned may be NULL. variant->tiles is the result; UNSUPPORTED when nothing fits, or when what tuned asks for
- * does not. */
+/* Tiles for one kernel of the problem on groups of at most most_group work-items, chosen so that the variant's local
+ * memory fits the device; tuned may be NULL. variant->tiles is the result; UNSUPPORTED when nothing fits, or when what
+ * tuned asks for does not. */
 clattn_status tuning_tiles(const struct device *device, const struct tuned *tuned, struct variant *variant,
                            int most_group);
 

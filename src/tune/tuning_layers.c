@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Keys --------------------------------------------------------------------------------------------------------- */
+/* ---- Keys ---------------------------------------------------------------------------------------------------------
+ */
 
 const char *tuning_group(const struct problem *problem, char name[32])
 {
@@ -37,7 +38,8 @@ static int64_t bucket(const struct problem *problem)
     return power;
 }
 
-/* What a scan on a matrix engine may be composed of, as its tiles are. The plain kernels' words do not depend on them. */
+/* What a scan on a matrix engine may be composed of, as its tiles are. The plain kernels' words do not depend on them.
+ */
 #define TILES                                                                                                          \
     .group = 1, .vec = 4, .chunk = 16, .block_k = 16, .block_v = 16, .lanes_k = 1, .value_tiles = 1, .span = 1,        \
     .stages = 2
@@ -111,7 +113,8 @@ void tuning_key(struct tuning_entry *entry, const clattn_context *context, const
     entry->tuned = tuned_default(space);
 }
 
-/* ---- Layers ------------------------------------------------------------------------------------------------------- */
+/* ---- Layers -------------------------------------------------------------------------------------------------------
+ */
 
 static void load_file(struct tuning_layers *layers, const struct device *device, const struct log *log)
 {
@@ -202,7 +205,8 @@ const char *tuning_layer_name(const struct tuning_layers *layers, int layer)
     return names[layer];
 }
 
-/* ---- Finding ------------------------------------------------------------------------------------------------------ */
+/* ---- Finding ------------------------------------------------------------------------------------------------------
+ */
 
 /* How far two numbers of heads are apart, in doublings. */
 static int distance(int64_t a, int64_t b)

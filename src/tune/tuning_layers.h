@@ -13,8 +13,8 @@ struct tuning_layers {
     char *path;                              /* of LAYER_FILE; NULL */
 };
 
-/* Reads the file (its path, allocated, is the layers' from here on; NULL: none) and the compiled-in table; neither where the
- * path is "". A file that is missing or damaged is an empty one; the log says so. */
+/* Reads the file (its path, allocated, is the layers' from here on; NULL: none) and the compiled-in table; neither
+ * where the path is "". A file that is missing or damaged is an empty one; the log says so. */
 void tuning_layers_load(struct tuning_layers *layers, char *path, const struct device *device, const struct log *log);
 /* An entry of the table that is compiled in, of shipped_entry_count; 0 when its solver or parameters are unknown. */
 int tuning_shipped(size_t index, struct tuning_entry *entry);
@@ -23,13 +23,13 @@ void tuning_layers_free(struct tuning_layers *layers);
 /* "the application", "the shipped table", a path */
 const char *tuning_layer_name(const struct tuning_layers *layers, int layer);
 
-/* The best entry for a problem and solver: its kernels as they are now, the nearest number of heads; the driver's own entry
- * before another's, which counts only with any_driver. NULL when there is none. */
+/* The best entry for a problem and solver: its kernels as they are now, the nearest number of heads; the driver's own
+ * entry before another's, which counts only with any_driver. NULL when there is none. */
 const struct tuning_entry *tuning_find(const clattn_context *context, const struct problem *problem,
                                        const struct space *space, int any_driver, int *layer);
 
-/* Whether the entry's tiles are for so many heads too: what is best for few groups is not for many, unless a group is one
- * work-item. The lengths at which solvers begin hold further. */
+/* Whether the entry's tiles are for so many heads too: what is best for few groups is not for many, unless a group is
+ * one work-item. The lengths at which solvers begin hold further. */
 int tuning_is_near(const struct tuning_entry *entry, const clattn_context *context, const struct problem *problem);
 
 /* The key of a problem on a context's device: every field of the key filled. */

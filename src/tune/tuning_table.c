@@ -51,7 +51,8 @@ static const void *field_of(const struct tuning_entry *entry, size_t offset)
     return (const char *)entry + offset;
 }
 
-/* ---- Reading ------------------------------------------------------------------------------------------------------ */
+/* ---- Reading ------------------------------------------------------------------------------------------------------
+ */
 
 static int read_text(const cJSON *object, const char *key, char *to, size_t size)
 {
@@ -189,7 +190,8 @@ clattn_status tuning_table_put(struct tuning_table *table, const struct tuning_e
     return CLATTN_SUCCESS;
 }
 
-/* ---- Writing ------------------------------------------------------------------------------------------------------ */
+/* ---- Writing ------------------------------------------------------------------------------------------------------
+ */
 
 static cJSON *parameters_object(const struct tuned *tuned)
 {

@@ -45,8 +45,9 @@ struct tuning_table {
     size_t count;
 };
 
-/* Adds the entries of a text to the table; returns how many were left out because they are not understood, or -1 when the
- * text as a whole is not: then why says so. Entries keep the device's name when device is given (others are passed over). */
+/* Adds the entries of a text to the table; returns how many were left out because they are not understood, or -1 when
+ * the text as a whole is not: then why says so. Entries keep the device's name when device is given (others are passed
+ * over). */
 int tuning_table_parse(struct tuning_table *table, const char *json, const char *device, char *why, size_t why_size);
 void tuning_table_free(struct tuning_table *table);
 
@@ -61,7 +62,8 @@ char *tuning_table_print(const struct tuning_table *table);
 /* Puts the entries into the file at path: under its lock, merged with what is there by then, in its place at once. */
 clattn_status tuning_table_save(const struct tuning_table *table, const char *path, const struct log *log);
 
-/* The user's file: $CLATTN_TUNING where it is set, else tuning.json in the user's configuration; to be freed; NULL: none. */
+/* The user's file: $CLATTN_TUNING where it is set, else tuning.json in the user's configuration; to be freed; NULL:
+ * none. */
 char *tuning_user_path(void);
 
 enum { TUNING_FILE_LIMIT = 16 << 20 };

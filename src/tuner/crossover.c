@@ -60,8 +60,8 @@ static int beats(const struct tune_lengths *lengths, size_t i, int s, int other)
     return mine > 0 && (theirs == 0 || mine < (1 - KEEP_MARGIN) * theirs);
 }
 
-/* The first solver's stretch begins at 0; another's where it beats the one before, there and at the next length. None comes
- * back. */
+/* The first solver's stretch begins at 0; another's where it beats the one before, there and at the next length. None
+ * comes back. */
 static void set_stretches(struct tune_result *result)
 {
     const struct tune_lengths *lengths = &result->lengths;

@@ -1,5 +1,5 @@
-/* What a tuner was doing when it stopped: a line for every point before it runs, and one after. A point that was begun and
- * has no end has stopped the process. */
+/* What a tuner was doing when it stopped: a line for every point before it runs, and one after. A point that was begun
+ * and has no end has stopped the process. */
 #ifndef CLATTN_SRC_TUNER_JOURNAL_H
 #define CLATTN_SRC_TUNER_JOURNAL_H
 

@@ -78,7 +78,8 @@ static int is_known(const struct state *state, const struct tuned *tuned)
     return 0;
 }
 
-/* ---- One point ---------------------------------------------------------------------------------------------------- */
+/* ---- One point ----------------------------------------------------------------------------------------------------
+ */
 
 static clattn_status add_samples(struct state *state, struct candidate *candidate, clattn_plan *plan, size_t count)
 {
@@ -93,8 +94,8 @@ static clattn_status add_samples(struct state *state, struct candidate *candidat
     return CLATTN_SUCCESS;
 }
 
-/* A few tokens: the fastest of a few runs behind one that compiles and is not timed. Ends early where all tokens would take
- * too long, or longer than the best point's by far. */
+/* A few tokens: the fastest of a few runs behind one that compiles and is not timed. Ends early where all tokens would
+ * take too long, or longer than the best point's by far. */
 static enum trial_state run_short(struct state *state, clattn_plan *plan, double *fastest)
 {
     int64_t tokens = state->trial.short_tensors.desc.seq_len;
@@ -115,8 +116,8 @@ static enum trial_state run_short(struct state *state, clattn_plan *plan, double
     return state->best_short > 0 && seconds[0] > short_margin * state->best_short ? TRIAL_SLOW : TRIAL_TIMED;
 }
 
-/* What the built kernels say before they run: more local memory than there is, registers that spill where the default's do
- * not. */
+/* What the built kernels say before they run: more local memory than there is, registers that spill where the default's
+ * do not. */
 static enum trial_state check_memory(struct state *state, const clattn_plan *plan)
 {
     struct trial_memory memory = trial_memory(plan);
@@ -175,7 +176,8 @@ static void try_candidate(struct state *state, const struct tuned *tuned)
     tell_improvement(state, candidate);
 }
 
-/* ---- Rounds of the best ------------------------------------------------------------------------------------------- */
+/* ---- Rounds of the best -------------------------------------------------------------------------------------------
+ */
 
 /* The fastest points beside the default, best first; returns their number. */
 static size_t select_best(const struct search_result *result, size_t best[CONTENDERS])
@@ -257,7 +259,8 @@ static void finish(struct state *state)
     choose_winner(state);
 }
 
-/* ---- The whole ---------------------------------------------------------------------------------------------------- */
+/* ---- The whole ----------------------------------------------------------------------------------------------------
+ */
 
 /* What earlier runs know of this search: points that were timed are timed again when they are among the best. */
 static void take_journal(struct state *state)

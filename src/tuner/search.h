@@ -1,9 +1,9 @@
 /* The search of one solver's space for one problem:
  *     the default, timed; points that were found earlier, perhaps for other kernels
- *     while the budget leaves time for what follows: a point near a good one, or anywhere; first a few tokens, checked and
- *       timed; the faster ones all tokens; from time to time the best few again, one after the other
- *     a last round of the best few and the default, interleaved; the winner is checked on awkward shapes, or the next
- * A point is in the journal before it runs. The default stays unless it is beaten by more than KEEP_MARGIN. */
+ *     while the budget leaves time for what follows: a point near a good one, or anywhere; first a few tokens, checked
+ * and timed; the faster ones all tokens; from time to time the best few again, one after the other a last round of the
+ * best few and the default, interleaved; the winner is checked on awkward shapes, or the next A point is in the journal
+ * before it runs. The default stays unless it is beaten by more than KEEP_MARGIN. */
 #ifndef CLATTN_SRC_TUNER_SEARCH_H
 #define CLATTN_SRC_TUNER_SEARCH_H
 

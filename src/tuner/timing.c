@@ -7,7 +7,8 @@
 
 enum { WARM_UPS = 3, FEWEST = 5, BATCH = 16 };
 
-/* Shorter runs are enqueued in batches behind a run that is not timed, so that the device does not wait for the host. */
+/* Shorter runs are enqueued in batches behind a run that is not timed, so that the device does not wait for the host.
+ */
 static const double short_run = 10e-3;
 
 static clattn_status finish(const struct timing_job *job)

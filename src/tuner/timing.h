@@ -18,14 +18,15 @@ struct timing_job {
     struct log log;
 };
 
-/* Three warm-ups, then runs timed runs; fewer, but at least 5, when that takes longer than budget seconds. The time of a
- * run is from the end of what was enqueued before it to its end. */
+/* Three warm-ups, then runs timed runs; fewer, but at least 5, when that takes longer than budget seconds. The time of
+ * a run is from the end of what was enqueued before it to its end. */
 clattn_status timing_measure(const struct timing_job *job, size_t runs, double budget, struct timing *timing);
 
 /* Sorts the samples; count is not 0. */
 double timing_median(double *samples, size_t count);
 
-/* Seconds of count runs, without warm-ups; by the device's clock while *by_events, which becomes 0 when it does not tell. */
+/* Seconds of count runs, without warm-ups; by the device's clock while *by_events, which becomes 0 when it does not
+ * tell. */
 clattn_status timing_batch(const struct timing_job *job, size_t count, double *samples, int *by_events);
 
 #endif

@@ -44,7 +44,8 @@ double median_of(double *samples, size_t count)
     return (samples[(count - 1) / 2] + samples[count / 2]) / 2;
 }
 
-/* ---- Plans -------------------------------------------------------------------------------------------------------- */
+/* ---- Plans --------------------------------------------------------------------------------------------------------
+ */
 
 static enum trial_state state_of(clattn_status status)
 {
@@ -109,7 +110,8 @@ struct trial_memory trial_memory(const clattn_plan *plan)
                                  largest_of(plan, CL_KERNEL_PRIVATE_MEM_SIZE)};
 }
 
-/* ---- Times -------------------------------------------------------------------------------------------------------- */
+/* ---- Times --------------------------------------------------------------------------------------------------------
+ */
 
 struct timed_run {
     struct trial *trial;
@@ -155,7 +157,8 @@ clattn_status trial_time(struct trial *trial, clattn_plan *plan, int64_t tokens,
     return timing_batch(&job, count, samples, &trial->by_events);
 }
 
-/* ---- Results ------------------------------------------------------------------------------------------------------ */
+/* ---- Results ------------------------------------------------------------------------------------------------------
+ */
 
 static enum trial_state compare(struct trial *trial, struct check_tensors *tensors,
                                 const struct check_tensors *expected, clattn_plan *plan, double *error)
@@ -181,8 +184,8 @@ enum trial_state trial_check(struct trial *trial, clattn_plan *plan, int whole, 
 
 static const int64_t one_token[] = {0, 0, 1, 130, 131};
 
-/* Beside the timed problem: ragged ends with both states; other value dims and hard gates; packed sequences, one of them
- * empty and two of one token; a single token. */
+/* Beside the timed problem: ragged ends with both states; other value dims and hard gates; packed sequences, one of
+ * them empty and two of one token; a single token. */
 static const struct {
     int64_t batch, tokens, narrower; /* value columns less */
     uint32_t flags;
@@ -248,7 +251,8 @@ enum trial_state trial_validate(struct trial *trial, const struct tuned *tuned, 
     return state;
 }
 
-/* ---- Opening ------------------------------------------------------------------------------------------------------ */
+/* ---- Opening ------------------------------------------------------------------------------------------------------
+ */
 
 /* The default on few tokens, again and again with half as many, until all of them would not take too long. */
 static clattn_status choose_tokens(struct trial *trial, clattn_plan_desc *desc)

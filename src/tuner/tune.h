@@ -1,5 +1,5 @@
-/* A problem tuned whole: every solver's space searched, then the lengths from which each solver is the fastest; what is found
- * goes into the user's file as it is found. */
+/* A problem tuned whole: every solver's space searched, then the lengths from which each solver is the fastest; what is
+ * found goes into the user's file as it is found. */
 #ifndef CLATTN_SRC_TUNER_TUNE_H
 #define CLATTN_SRC_TUNER_TUNE_H
 
