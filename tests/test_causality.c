@@ -25,7 +25,7 @@ static const struct {
 };
 
 static const int64_t tokens[] = {1, 15, 36, 37, 39};
-static const double values[] = {NAN, INFINITY, 1e30};
+static const double values[] = {(double)NAN, (double)INFINITY, 1e30};
 
 /* clang-format off */
 static const struct row {

@@ -351,7 +351,7 @@ static void run_changed(const char *rule, void (*change)(struct check_tensors *)
 enum { FORGOTTEN = 20 };
 static void forget(struct check_tensors *tensors)
 {
-    test_set(tensors, OP(G), FORGOTTEN, -INFINITY);
+    test_set(tensors, OP(G), FORGOTTEN, (double)-INFINITY);
     for (int64_t i = FORGOTTEN * 32; i < 45 * 32; i++)
         test_set(tensors, OP(V), i, 0);
 }

@@ -90,7 +90,7 @@ int file_output_close(struct file_output *output, int error)
         file_remove(output->temporary);
     free(output->path);
     free(output->temporary);
-    *output = (struct file_output){NULL};
+    *output = (struct file_output){.path = NULL};
     return error != 0 ? refuse(error) : 0;
 }
 

@@ -196,7 +196,7 @@ static int is_close(const struct twin *twin, clattn_dtype dtype)
     double difference = 0, size = 0;
 
     for (int64_t i = 0; i < twin->count; i++) {
-        double expected = ((const float *)twin->wide)[i];
+        double expected = (double)((const float *)twin->wide)[i];
         difference += pow(number_load(twin->info.dtype, twin->narrow, i) - expected, 2);
         size += expected * expected;
     }

@@ -416,6 +416,8 @@ clattn_status clattn_reference_sized(const clattn_plan_desc *desc, size_t desc_s
     TRY(arguments_read(&arguments, &problem, call, call_size, operand_size, &sink));
     TRY(problem_extent(&problem, &arguments, &task.extent, &sink));
     TRY(bind(&task, &arguments, &sink));
+    if (task.extent.seq_len == 0 && !(problem.desc.flags & CLATTN_FINAL_STATE))
+        return CLATTN_SUCCESS; /* nothing is written, however many sequences there are */
     atomic_init(&task.out_of_memory, 0);
     parallel_for(task.extent.sequences * problem.desc.heads, run_head, &task);
     if (atomic_load(&task.out_of_memory))

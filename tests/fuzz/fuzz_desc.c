@@ -145,7 +145,7 @@ static void run_reference(const clattn_plan_desc *desc, struct source *source)
 static void run_in_eight_bytes(const clattn_plan_desc *desc)
 {
     double memory[OPERAND_COUNT];
-    struct arguments operands = {.seq_len = 0};
+    struct arguments operands = {.seq_len = CLATTN_WHOLE};
     clattn_operand_info info;
 
     memset(memory, 0, sizeof memory);
