@@ -22,22 +22,35 @@ static void log_build(clattn_context *context, cl_program program, const char *n
     free(log);
 }
 
-static clattn_status build(clattn_context *context, struct program *entry)
+static clattn_status status_of_build(cl_int error)
 {
-    const struct opencl *cl = context->device.cl;
-    const char *source = entry->source;
-    cl_int error;
-
-    entry->program = cl->CreateProgramWithSource(context->cl, 1, &source, NULL, &error);
-    if (entry->program == NULL)
-        return opencl_status(&context->log, "clCreateProgramWithSource", error);
-    error = cl->BuildProgram(entry->program, 1, &context->device.info.device, entry->options, NULL, NULL);
     if (error == CL_SUCCESS)
         return CLATTN_SUCCESS;
-    log_build(context, entry->program, entry->name);
-    cl->ReleaseProgram(entry->program);
-    entry->program = NULL;
     return error == CL_OUT_OF_HOST_MEMORY ? CLATTN_OUT_OF_MEMORY : CLATTN_BUILD_FAILED;
+}
+
+/* A driver's own cache of programs may not bear that processes share it: PoCL 3.1 fails a build when another
+ * process replaces the same file. The second attempt finds that file whole. */
+static clattn_status build(clattn_context *context, struct program *entry)
+{
+    enum { ATTEMPTS = 2 };
+    const struct opencl *cl = context->device.cl;
+    const char *source = entry->source;
+    cl_int error = CL_SUCCESS;
+
+    for (int attempt = 1; attempt <= ATTEMPTS; attempt++) {
+        entry->program = cl->CreateProgramWithSource(context->cl, 1, &source, NULL, &error);
+        if (entry->program == NULL)
+            return opencl_status(&context->log, "clCreateProgramWithSource", error);
+        error = cl->BuildProgram(entry->program, 1, &context->device.info.device, entry->options, NULL, NULL);
+        if (error == CL_SUCCESS)
+            break;
+        if (attempt == ATTEMPTS)
+            log_build(context, entry->program, entry->name);
+        cl->ReleaseProgram(entry->program);
+        entry->program = NULL;
+    }
+    return status_of_build(error);
 }
 
 /* ---- From and to the cache ----------------------------------------------------------------------------------------
