@@ -29,7 +29,7 @@ for n in 1 2; do
         "$folder/$n/build/bin/test_$test" >"$folder/$n.log" 2>&1 || { tail -n 30 "$folder/$n.log"; exit 1; }
     done
     CLATTN_TEST_DEVICE=reference "$folder/$n/build/bin/test_forgets" >"$folder/$n.log" 2>&1
-    rule=$(sed -n 's/^+    {   "\([a-z0-9_]*\)".*/\1/p' "$folder/$n.patch")
+    rule=$(sed -n 's/^+    \[CLATTN_[A-Z_]*\] = { "\([a-z0-9_]*\)".*/\1/p' "$folder/$n.patch")
     for engine in none nvidia_emulated; do
         CLATTN_ENGINE=$engine "$folder/$n/build/bin/clattn" verify "$rule" --device "$device" --dtype f32,bf16 \
             --shape B=2,T=70,H=2,K=32,V=32

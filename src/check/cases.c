@@ -25,21 +25,21 @@ enum {
 
 /* clang-format off */
 const struct check_case check_cases[] = {
-    /* name            B     T  H HQ    K    V  flags             gates  cu_seqlens     N scale gates=data variants dtypes */
-    { "one token",     1,    1, 1, 1,  16,  16, LAST,             USUAL, NULL,          0, 0,   0,         0,       F32 },
-    { "one channel",   2,   15, 1, 1,   1,   1, BOTH,             HARD,  NULL,          0, 0,   0,         0,       F32 },
-    { "short",         2,   63, 3, 3,  32,  16, LAST | VK,        USUAL, NULL,          0, 0,   0,         0,       F32 },
-    { "one chunk",     1,   64, 4, 2,  64,  64, BOTH,             HARD,  NULL,          0, 0.3, 0,         0,       F32 | F16 },
-    { "one over",      1,   65, 3, 1,  60, 100, BOTH | NORM,      USUAL, NULL,          0, 0,   0,         0,       F32 | BF16 },
-    { "odd",           2,   75, 3, 1, 100,  60, BOTH | VK,        HARD,  NULL,          0, 0,   1,         1,       F32 | F16 },
-    { "wide",          1,  100, 1, 1, 256, 256, FIRST | NORM,     USUAL, NULL,          0, 0,   0,         0,       F32 },
-    { "large",         1,  100, 2, 2, 128, 128, BOTH,             USUAL, NULL,          0, 0,   0,         0,       F32 },
-    { "long",          1,  500, 2, 1,  64,  64, 0,                HARD,  NULL,          0, 0,   0,         0,       F32 },
-    { "longer",        1, 1000, 1, 1,  16,  16, BOTH,             USUAL, NULL,          0, 0,   0,         0,       F32 },
-    { "lasting",       1, 2050, 4, 2,  64,  64, BOTH,             SLOW,  NULL,          0, 0,   0,         0,       F16 },
-    { "empty first",   1,   16, 4, 2,  64,  64, LAST | CU,        USUAL, empty_first,   2, 0,   0,         0,       F32 },
-    { "packed",        1,  131, 4, 2,  64,  64, BOTH | CU,        HARD,  one_token,     4, 0,   0,         0,       F32 },
-    { "packed uneven", 1, 1200, 1, 1,  32,  64, LAST | CU64 | VK, USUAL, uneven,        4, 0,   1,         1,       F32 | BF16 },
+    /* name, B, T, H, HQ, K, V, flags, gates, cu_seqlens, N, scale, gates of the data's type, variants, dtypes */
+    { "one token",     1,    1, 1, 1,  16,  16, LAST,             USUAL, NULL,        0, 0,   0, 0, F32 },
+    { "one channel",   2,   15, 1, 1,   1,   1, BOTH,             HARD,  NULL,        0, 0,   0, 0, F32 },
+    { "short",         2,   63, 3, 3,  32,  16, LAST | VK,        USUAL, NULL,        0, 0,   0, 0, F32 },
+    { "one chunk",     1,   64, 4, 2,  64,  64, BOTH,             HARD,  NULL,        0, 0.3, 0, 0, F32 | F16 },
+    { "one over",      1,   65, 3, 1,  60, 100, BOTH | NORM,      USUAL, NULL,        0, 0,   0, 0, F32 | BF16 },
+    { "odd",           2,   75, 3, 1, 100,  60, BOTH | VK,        HARD,  NULL,        0, 0,   1, 1, F32 | F16 },
+    { "wide",          1,  100, 1, 1, 256, 256, FIRST | NORM,     USUAL, NULL,        0, 0,   0, 0, F32 },
+    { "large",         1,  100, 2, 2, 128, 128, BOTH,             USUAL, NULL,        0, 0,   0, 0, F32 },
+    { "long",          1,  500, 2, 1,  64,  64, 0,                HARD,  NULL,        0, 0,   0, 0, F32 },
+    { "longer",        1, 1000, 1, 1,  16,  16, BOTH,             USUAL, NULL,        0, 0,   0, 0, F32 },
+    { "lasting",       1, 2050, 4, 2,  64,  64, BOTH,             SLOW,  NULL,        0, 0,   0, 0, F16 },
+    { "empty first",   1,   16, 4, 2,  64,  64, LAST | CU,        USUAL, empty_first, 2, 0,   0, 0, F32 },
+    { "packed",        1,  131, 4, 2,  64,  64, BOTH | CU,        HARD,  one_token,   4, 0,   0, 0, F32 },
+    { "packed uneven", 1, 1200, 1, 1,  32,  64, LAST | CU64 | VK, USUAL, uneven,      4, 0,   1, 1, F32 | BF16 },
 };
 /* clang-format on */
 const size_t check_case_count = sizeof check_cases / sizeof *check_cases;

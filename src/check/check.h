@@ -103,8 +103,8 @@ struct check_case {
 extern const struct check_case check_cases[];
 extern const size_t check_case_count;
 
-/* A rule's own options worth checking beside its default (normalize, feature maps, steps, gv, ungated …): fills desc's
- * fields for variant 0, 1, …; returns a short name, "" for the default, or NULL past the last. */
+/* A rule's own options worth checking beside its default (normalize, feature maps, steps, gv, ungated): fills desc's
+ * fields for variant 0, 1 and so on; returns a short name, "" for the default, or NULL past the last. */
 const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc);
 
 /* Whether a run over all rules takes this case for this variant and type; every case is taken with f32 and variant 0.

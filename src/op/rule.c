@@ -29,60 +29,73 @@ static double lightning_decay(const clattn_plan_desc *desc, int64_t head)
 #define OP(name) CLATTN_##name
 
 /* clang-format off */
+/* What a row says of the words: those of words.def by their names */
+#define WORDS(decay, gate, head_decay, erase, order, write, read)                                                      \
+    DECAY_##decay, gate, head_decay, ERASE_##erase, order##_FIRST, WRITE_##write, READ_##read
+
 static const struct rule rules[RULE_COUNT] = {
-    /*  name                    aliases                     decay          gate        head_decay       erase           order        write        read             flags                 knobs                   scale
+    /* name, aliases,
+              decay    gate        head_decay       erase     first  write  read,    flags, knobs, scale,
         recurrence, paper */
-    [CLATTN_LINEAR_ATTN] =
-    {   "linear_attn",          "",                         DECAY_NONE,    NO_OPERAND, NULL,            ERASE_NONE,     DECAY_FIRST, WRITE_VALUE, READ_AFTER,      CLATTN_NORMALIZE,     RULE_TAKES_FEATURE_MAP, 0,
+    [CLATTN_LINEAR_ATTN] = { "linear_attn", "",
+        WORDS(NONE,    NO_OPERAND, NULL,            NONE,     DECAY, VALUE, AFTER),
+        CLATTN_NORMALIZE, RULE_TAKES_FEATURE_MAP, 0,
         "S += k v^T; o = S^T q", "Katharopoulos et al. 2020, Transformers are RNNs, arXiv:2006.16236" },
-    [CLATTN_RETENTION] =
-    {   "retention",            "retnet",                   DECAY_SCALAR,  NO_OPERAND, retention_decay, ERASE_NONE,     DECAY_FIRST, WRITE_VALUE, READ_AFTER,      0,                    0,                      0,
+    [CLATTN_RETENTION] = { "retention", "retnet",
+        WORDS(SCALAR,  NO_OPERAND, retention_decay, NONE,     DECAY, VALUE, AFTER), 0, 0, 0,
         "S = (1 - 2^(-5-h)) S + k v^T; o = S^T q", "Sun et al. 2023, Retentive Network, arXiv:2307.08621" },
-    [CLATTN_LIGHTNING_ATTN] =
-    {   "lightning_attn",       "",                         DECAY_SCALAR,  NO_OPERAND, lightning_decay, ERASE_NONE,     DECAY_FIRST, WRITE_VALUE, READ_AFTER,      0,                    RULE_TAKES_LAYER,       0,
-        "S = e^(-(8/H)(1 - layer/layers) h) S + k v^T; o = S^T q", "Qin et al. 2024, Lightning Attention-2, arXiv:2401.04658" },
-    [CLATTN_SIMPLE_GLA] =
-    {   "simple_gla",           "mamba2 gated_retention",   DECAY_SCALAR,  OP(G),      NULL,            ERASE_NONE,     DECAY_FIRST, WRITE_VALUE, READ_AFTER,      CLATTN_GATE_PER_HEAD, 0,                      0,
+    [CLATTN_LIGHTNING_ATTN] = { "lightning_attn", "",
+        WORDS(SCALAR,  NO_OPERAND, lightning_decay, NONE,     DECAY, VALUE, AFTER), 0, RULE_TAKES_LAYER, 0,
+        "S = e^(-(8/H)(1 - layer/layers) h) S + k v^T; o = S^T q",
+        "Qin et al. 2024, Lightning Attention-2, arXiv:2401.04658" },
+    [CLATTN_SIMPLE_GLA] = { "simple_gla", "mamba2 gated_retention",
+        WORDS(SCALAR,  OP(G),      NULL,            NONE,     DECAY, VALUE, AFTER), CLATTN_GATE_PER_HEAD, 0, 0,
         "S = e^g S + k v^T; o = S^T q", "Dao and Gu 2024, Transformers are SSMs, arXiv:2405.21060" },
-    [CLATTN_GLA] =
-    {   "gla",                  "hgrn2",                    DECAY_CHANNEL, OP(G),      NULL,            ERASE_NONE,     DECAY_FIRST, WRITE_VALUE, READ_AFTER,      CLATTN_VALUE_GATE,    0,                      0,
-        "S = diag(e^g) S [diag(e^gv)] + k v^T; o = S^T q", "Yang et al. 2023, Gated Linear Attention, arXiv:2312.06635" },
-    [CLATTN_RWKV6] =
-    {   "rwkv6",                "",                         DECAY_CHANNEL, OP(W),      NULL,            ERASE_NONE,     DECAY_FIRST, WRITE_VALUE, READ_BONUS,      0,                    0,                      0,
+    [CLATTN_GLA] = { "gla", "hgrn2",
+        WORDS(CHANNEL, OP(G),      NULL,            NONE,     DECAY, VALUE, AFTER), CLATTN_VALUE_GATE, 0, 0,
+        "S = diag(e^g) S [diag(e^gv)] + k v^T; o = S^T q",
+        "Yang et al. 2023, Gated Linear Attention, arXiv:2312.06635" },
+    [CLATTN_RWKV6] = { "rwkv6", "",
+        WORDS(CHANNEL, OP(W),      NULL,            NONE,     DECAY, VALUE, BONUS), 0, 0, 0,
         "o = (S + diag(u) k v^T)^T q; S = diag(e^w) S + k v^T", "Peng et al. 2024, Eagle and Finch, arXiv:2404.05892" },
-    [CLATTN_DELTA_RULE] =
-    {   "delta_rule",           "deltanet",                 DECAY_NONE,    NO_OPERAND, NULL,            ERASE_KEY,      DECAY_FIRST, WRITE_BETA,  READ_AFTER,      0,                    0,                      0,
-        "S += beta k (v - S^T k)^T; o = S^T q", "Yang et al. 2024, Parallelizing Linear Transformers with the Delta Rule, arXiv:2406.06484" },
-    [CLATTN_GATED_DELTA_RULE] =
-    {   "gated_delta_rule",     "gated_deltanet gdn",       DECAY_SCALAR,  OP(G),      NULL,            ERASE_KEY,      DECAY_FIRST, WRITE_BETA,  READ_AFTER,      0,                    0,                      0,
+    [CLATTN_DELTA_RULE] = { "delta_rule", "deltanet",
+        WORDS(NONE,    NO_OPERAND, NULL,            KEY,      DECAY, BETA,  AFTER), 0, 0, 0,
+        "S += beta k (v - S^T k)^T; o = S^T q",
+        "Yang et al. 2024, Parallelizing Linear Transformers with the Delta Rule, arXiv:2406.06484" },
+    [CLATTN_GATED_DELTA_RULE] = { "gated_delta_rule", "gated_deltanet gdn",
+        WORDS(SCALAR,  OP(G),      NULL,            KEY,      DECAY, BETA,  AFTER), 0, 0, 0,
         "S = e^g S; S += beta k (v - S^T k)^T; o = S^T q", "Yang et al. 2024, Gated Delta Networks, arXiv:2412.06464" },
-    [CLATTN_KDA] =
-    {   "kda",                  "kimi_delta_attention",     DECAY_CHANNEL, OP(G),      NULL,            ERASE_KEY,      DECAY_FIRST, WRITE_BETA,  READ_AFTER,      0,                    0,                      0,
+    [CLATTN_KDA] = { "kda", "kimi_delta_attention",
+        WORDS(CHANNEL, OP(G),      NULL,            KEY,      DECAY, BETA,  AFTER), 0, 0, 0,
         "S = diag(e^g) S; S += beta k (v - S^T k)^T; o = S^T q", "Kimi Team 2025, Kimi Linear, arXiv:2510.26692" },
-    [CLATTN_COMBA] =
-    {   "comba",                "",                         DECAY_SCALAR,  OP(G),      NULL,            ERASE_OPERAND,  ERASE_FIRST, WRITE_BETA,  READ_AFTER,      0,                    0,                      0,
+    [CLATTN_COMBA] = { "comba", "",
+        WORDS(SCALAR,  OP(G),      NULL,            OPERAND,  ERASE, BETA,  AFTER), 0, 0, 0,
         "S = e^g S + beta k (v - S^T p)^T; o = S^T q", "Hu et al. 2025, Comba, arXiv:2506.02475" },
-    [CLATTN_GDN2] =
-    {   "gdn2",                 "gated_deltanet2",          DECAY_CHANNEL, OP(G),      NULL,            ERASE_GATED,    DECAY_FIRST, WRITE_GATED, READ_AFTER,      0,                    0,                      0,
+    [CLATTN_GDN2] = { "gdn2", "gated_deltanet2",
+        WORDS(CHANNEL, OP(G),      NULL,            GATED,    DECAY, GATED, AFTER), 0, 0, 0,
         "S = diag(e^g) S; S += k (w o v - S^T (b o k))^T; o = S^T q", "Gated DeltaNet-2" },
-    [CLATTN_GATED_DELTA_PRODUCT] =
-    {   "gated_delta_product",  "deltaproduct",             DECAY_SCALAR,  OP(G),      NULL,            ERASE_KEY,      DECAY_FIRST, WRITE_BETA,  READ_AFTER,      CLATTN_UNGATED,       RULE_TAKES_STEPS,       0,
-        "S = e^g S; n times S += beta_j k_j (v_j - S^T k_j)^T; o = S^T q", "Siems et al. 2025, DeltaProduct, arXiv:2502.10297" },
-    [CLATTN_DPLR] =
-    {   "dplr",                 "",                         DECAY_CHANNEL, OP(G),      NULL,            ERASE_LOW_RANK, ERASE_FIRST, WRITE_VALUE, READ_AFTER,      0,                    0,                      0,
-        "S = diag(e^g) S + b (a^T S) + k v^T; o = S^T q", "Yang and Zhang, flash-linear-attention; Peng et al. 2025, arXiv:2503.14456" },
-    [CLATTN_IPLR] =
-    {   "iplr",                 "",                         DECAY_NONE,    NO_OPERAND, NULL,            ERASE_LOW_RANK, ERASE_FIRST, WRITE_VALUE, READ_AFTER,      0,                    0,                      0,
+    [CLATTN_GATED_DELTA_PRODUCT] = { "gated_delta_product", "deltaproduct",
+        WORDS(SCALAR,  OP(G),      NULL,            KEY,      DECAY, BETA,  AFTER), CLATTN_UNGATED, RULE_TAKES_STEPS, 0,
+        "S = e^g S; n times S += beta_j k_j (v_j - S^T k_j)^T; o = S^T q",
+        "Siems et al. 2025, DeltaProduct, arXiv:2502.10297" },
+    [CLATTN_DPLR] = { "dplr", "",
+        WORDS(CHANNEL, OP(G),      NULL,            LOW_RANK, ERASE, VALUE, AFTER), 0, 0, 0,
+        "S = diag(e^g) S + b (a^T S) + k v^T; o = S^T q",
+        "Yang and Zhang, flash-linear-attention; Peng et al. 2025, arXiv:2503.14456" },
+    [CLATTN_IPLR] = { "iplr", "",
+        WORDS(NONE,    NO_OPERAND, NULL,            LOW_RANK, ERASE, VALUE, AFTER), 0, 0, 0,
         "S = S + b (a^T S) + k v^T; o = S^T q", "Yang and Zhang, flash-linear-attention" },
-    [CLATTN_RWKV7] =
-    {   "rwkv7",                "",                         DECAY_CHANNEL, OP(W),      NULL,            ERASE_LOW_RANK, ERASE_FIRST, WRITE_VALUE, READ_AFTER,      0,                    0,                      1,
+    [CLATTN_RWKV7] = { "rwkv7", "",
+        WORDS(CHANNEL, OP(W),      NULL,            LOW_RANK, ERASE, VALUE, AFTER), 0, 0, 1,
         "S = diag(e^w) S + b (a^T S) + k v^T; o = S^T r", "Peng et al. 2025, RWKV-7 Goose, arXiv:2503.14456" },
-    [CLATTN_MLSTM] =
-    {   "mlstm",                "xlstm",                    DECAY_SCALAR,  OP(F),      NULL,            ERASE_NONE,     DECAY_FIRST, WRITE_EXP,   READ_STABILIZED, 0,                    RULE_TAKES_EPS,         0,
-        "S = e^f S + e^i k v^T; n = e^f n + e^i k; o = S^T q / (max(|n^T q|, e^-m) + eps)", "Beck et al. 2024, xLSTM, arXiv:2405.04517" },
-    [CLATTN_PRECOND_GATED_DELTA_RULE] =
-    {   "precond_gated_delta_rule", "",                     DECAY_SCALAR,  OP(G),      NULL,            ERASE_OPERAND,  DECAY_FIRST, WRITE_BETA,  READ_AFTER,      0,                    0,                      0,
-        "S = e^g S; S += beta k (v - S^T p)^T; o = S^T q", "Tumma et al. 2026, Preconditioned DeltaNet, arXiv:2604.21100" },
+    [CLATTN_MLSTM] = { "mlstm", "xlstm",
+        WORDS(SCALAR,  OP(F),      NULL,            NONE,     DECAY, EXP,   STABILIZED), 0, RULE_TAKES_EPS, 0,
+        "S = e^f S + e^i k v^T; n = e^f n + e^i k; o = S^T q / (max(|n^T q|, e^-m) + eps)",
+        "Beck et al. 2024, xLSTM, arXiv:2405.04517" },
+    [CLATTN_PRECOND_GATED_DELTA_RULE] = { "precond_gated_delta_rule", "",
+        WORDS(SCALAR,  OP(G),      NULL,            OPERAND,  DECAY, BETA,  AFTER), 0, 0, 0,
+        "S = e^g S; S += beta k (v - S^T p)^T; o = S^T q",
+        "Tumma et al. 2026, Preconditioned DeltaNet, arXiv:2604.21100" },
 };
 
 /* What each word reads, beside q, k, v. */
