@@ -13,20 +13,20 @@ prepare_factors(global const gate_t *g, long4 g_at, global const gate_t *beta, l
     float strength;
     float2 sums;
 
-    if (!slot_exists(slot))
+    if (!slot_exists(slot, sequences, seq_len))
         chunk.count = 0;
-    logs[LANE] = decay_log(decay_gate(chunk, i));
+    logs[LANE] = decay_log(decay_gate(g, g_at, chunk, i));
     SYNC();
     if (chunk.count <= 0)
         return;
     sums = decay_log_sums(logs + LANE / CHUNK * CHUNK, i);
     strength = write_strength(chunk, i);
-    read_factors(factors)[i] = scale * exp2(sums.x);
-    write_factors(factors)[i] = strength * exp2(sums.y - sums.x);
-    score_rows_factors(factors)[i] = scale;
-    score_columns_factors(factors)[i] = strength;
-    score_rows_logs(factors)[i] = sums.x;
-    score_columns_logs(factors)[i] = sums.x;
+    factors[READ_FACTORS + i] = scale * exp2(sums.x);
+    factors[WRITE_FACTORS + i] = strength * exp2(sums.y - sums.x);
+    factors[SCORE_ROWS_FACTORS + i] = scale;
+    factors[SCORE_COLUMNS_FACTORS + i] = strength;
+    factors[SCORE_ROWS_LOGS + i] = sums.x;
+    factors[SCORE_COLUMNS_LOGS + i] = sums.x;
     if (i < DECAY_FACTORS)
-        state_factors(factors)[i] = exp2(sums.y);
+        factors[STATE_FACTORS + i] = exp2(sums.y);
 }

@@ -19,6 +19,7 @@ prepare_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4
     long slot = get_group_id(0);
     global uint *record = records + records_at.x + (slot * heads + chunk.at.head) * MATRIX_RECORD;
     global uint *factors = record + MATRICES * MATRIX_FRAGS;
+    const scales_t scales = {norms, strength, scale};
     rows_t held[TILES];
 
     if (STEPS == 1)

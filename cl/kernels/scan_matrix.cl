@@ -88,7 +88,7 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
             R[i] = chain_of(m, S[i]);
         erase_reads(stage);
         read_start();
-        state_decay(m, S, state_factors(factors), channel0);
+        state_decay(m, S, factors + STATE_FACTORS, channel0);
         erase_put();
         read_put();
         share_sync();
