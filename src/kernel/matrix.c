@@ -139,8 +139,8 @@ static void segment_headers(const struct variant *variant, const struct matrix_s
         layout_header(layout, FILE_segments_one);
         return;
     }
-    layout_header(layout, variant->gather ? FILE_segments_gather : FILE_segments_scan);
     layout_header(layout, s->erasing ? FILE_kept_matrix : FILE_kept_factors);
+    layout_header(layout, variant->gather ? FILE_segments_gather : FILE_segments_scan);
 }
 
 static void engine_headers(const struct variant *variant, struct layout *layout)
@@ -200,6 +200,7 @@ static void chunk_sizes(const struct variant *variant, const struct matrix_shape
     layout_constant(layout, "SOLVED_FLOATS", s->floats);
     layout_constant(layout, "ROWS_MADE", s->made);
     layout_constant(layout, "SCORED", s->scored);
+    layout_constant(layout, "DECAYED_ROWS", s->decayed);
     layout_constant(layout, "ROW_FACTORS", s->row_factors);
     layout_constant(layout, "DECAY_FACTORS", s->decay_factors);
     layout_constant(layout, "STAGE_FACTORS", stage_factors);
