@@ -35,12 +35,12 @@ prepare(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, 
     }
     decay_between(A, READ_BEFORE);
     for_each(i, CHUNK) {
-        query_factor(factors)[i] = decay_read(i, READ_BEFORE);
-        erase_factor(factors)[i] = decay_read(i, ERASE_BEFORE) * strength_of(factors)[i];
-        write_factor(factors)[i] = decay_write(i);
+        query_factor(factors)[i] = decay_read(decay_log, i, READ_BEFORE);
+        erase_factor(factors)[i] = decay_read(decay_log, i, ERASE_BEFORE) * strength_of(factors)[i];
+        write_factor(factors)[i] = decay_write(decay_log, i);
     }
     for_each(i, VEC)
-        across_factor(factors)[i] = decay_across();
+        across_factor(factors)[i] = decay_across(decay_log);
     SYNC();
     erase_finish(record + MATRIX);
     copy_out(record, A, MATRIX);

@@ -5,10 +5,9 @@
 #include "token.clh"
 
 #define KL (KP / LANES_K)
-#define lanes_sum(x) lanes_sum_(lanes_part, x)
 
 /* Σ over the lanes that share a column */
-WORD vec lanes_sum_(local float *part, vec x)
+WORD vec lanes_sum(local float *part, vec x)
 {
     int columns = BV / VEC;
     vec sum = 0;
@@ -85,7 +84,7 @@ recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at
         value_rows(row_x, strength_of(factors), c0, chunk);
         SYNC();
         read_token_rows(0, chunk);
-        factor = decay_token_factor();
+        factor = decay_token_factor(decay_log);
         x = vec_load(row_x + c);
         unrolled
         for (int i = 0; i < KL; i++) {
@@ -102,7 +101,7 @@ recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at
             erase_token_update(S[i], first + i, predicted);
             read_token_after(out, first + i, S[i]);
         }
-        out = lanes_sum(out);
+        out = lanes_sum(lanes_part, out);
         SYNC();
         read_token_bonus(out, x);
         if (first == 0 && c0 + c < VALUE_DIM && row % STEPS == STEPS - 1)
