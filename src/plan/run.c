@@ -13,31 +13,51 @@ struct bound {
 
 struct call {
     const struct clattn_plan *plan;
+    cl_command_queue queue;
+    int in_order;
     struct set_value (*set)[MOST_ARGUMENTS]; /* the plan's, while its lock is held */
     struct log log;                          /* while the plan's lock is held */
     struct extent extent;
     struct bound operands[OPERAND_COUNT], temporaries[TEMPORARY_COUNT], fixed;
 };
 
-static clattn_status memory_size(const struct clattn_plan *plan, const clattn_operand *operand, const char *name,
-                                 size_t *size)
+/* The bytes of a buffer of the plan's context; refused with the status given where it is another's. */
+static clattn_status buffer_size(const struct clattn_plan *plan, cl_mem buffer, const char *name, clattn_status refused,
+                                 size_t *bytes)
 {
     const struct opencl *cl = plan->context->device.cl;
     const struct log *log = &plan->context->log;
     cl_context owner = NULL;
+
+    TRY_CL(log, cl->GetMemObjectInfo(buffer, CL_MEM_CONTEXT, sizeof owner, &owner, NULL));
+    if (owner != plan->context->cl) {
+        log_line(log, CLATTN_LOG_ERROR, "%s: its buffer belongs to another context than the plan", name);
+        return refused;
+    }
+    TRY_CL(log, cl->GetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof *bytes, bytes, NULL));
+    return CLATTN_SUCCESS;
+}
+
+/* Of a buffer's bytes those from the operand's offset on, or its size where that is less. */
+static size_t bytes_from(const clattn_operand *operand, size_t whole)
+{
+    size_t left = operand->offset < whole ? whole - operand->offset : 0;
+
+    return operand->size != 0 && operand->size < left ? operand->size : left;
+}
+
+static clattn_status memory_size(const struct clattn_plan *plan, const clattn_operand *operand, const char *name,
+                                 size_t *size)
+{
+    const struct log *log = &plan->context->log;
     size_t whole;
 
     if (operand->buffer == NULL)
         return FAIL(log, INVALID_OPERAND, "%s: operand %s is missing", plan->problem.rule->name, name);
-    TRY_CL(log, cl->GetMemObjectInfo(operand->buffer, CL_MEM_CONTEXT, sizeof owner, &owner, NULL));
-    if (owner != plan->context->cl)
-        return FAIL(log, INVALID_OPERAND, "%s: its buffer belongs to another context than the plan", name);
-    TRY_CL(log, cl->GetMemObjectInfo(operand->buffer, CL_MEM_SIZE, sizeof whole, &whole, NULL));
+    TRY(buffer_size(plan, operand->buffer, name, CLATTN_INVALID_OPERAND, &whole));
     if (operand->offset >= whole)
         return FAIL(log, INVALID_OPERAND, "%s: offset %zu lies past its %zu bytes", name, operand->offset, whole);
-    *size = whole - operand->offset;
-    if (operand->size != 0 && operand->size < *size)
-        *size = operand->size;
+    *size = bytes_from(operand, whole);
     return CLATTN_SUCCESS;
 }
 
@@ -59,37 +79,37 @@ static clattn_status bind_operands(struct call *call, const struct arguments *ar
     return CLATTN_SUCCESS;
 }
 
+static clattn_status check_workspace(const struct clattn_plan *plan, const clattn_operand *workspace, size_t needed)
+{
+    const struct log *log = &plan->context->log;
+    size_t whole;
+
+    if (workspace->buffer == NULL)
+        return FAIL(log, INVALID_WORKSPACE, "workspace is missing, %zu bytes are needed", needed);
+    TRY(buffer_size(plan, workspace->buffer, "workspace", CLATTN_INVALID_WORKSPACE, &whole));
+    if (workspace->offset % WORKSPACE_ALIGNMENT != 0)
+        return FAIL(log, INVALID_WORKSPACE, "workspace: offset %zu is no multiple of %d", workspace->offset,
+                    WORKSPACE_ALIGNMENT);
+    if (bytes_from(workspace, whole) < needed)
+        return FAIL(log, INVALID_WORKSPACE, "workspace has %zu bytes from offset %zu on, %zu are needed",
+                    bytes_from(workspace, whole), workspace->offset, needed);
+    return CLATTN_SUCCESS;
+}
+
 /* Temporaries are floats; those of a number a token and head are [batch, head, token], so that a head's lie side by
  * side. */
 static clattn_status bind_workspace(struct call *call, const clattn_operand *workspace)
 {
     const struct clattn_plan *plan = call->plan;
-    const struct log *log = &plan->context->log;
-    const struct opencl *cl = plan->context->device.cl;
-    size_t needed = (size_t)plan->recipe.floats[HOME_WORKSPACE] * sizeof(float), size = 0;
-    cl_context owner = NULL;
-    int64_t heads = plan->problem.desc.heads;
+    size_t needed = (size_t)plan->recipe.floats[HOME_WORKSPACE] * sizeof(float);
+    int64_t heads = plan->problem.desc.heads, seq_len = call->extent.seq_len;
 
     if (needed == 0)
         return CLATTN_SUCCESS;
-    if (workspace->buffer == NULL)
-        return FAIL(log, INVALID_WORKSPACE, "workspace is missing, %zu bytes are needed", needed);
-    TRY_CL(log, cl->GetMemObjectInfo(workspace->buffer, CL_MEM_CONTEXT, sizeof owner, &owner, NULL));
-    if (owner != plan->context->cl)
-        return FAIL(log, INVALID_WORKSPACE, "workspace: its buffer belongs to another context than the plan");
-    TRY_CL(log, cl->GetMemObjectInfo(workspace->buffer, CL_MEM_SIZE, sizeof size, &size, NULL));
-    if (workspace->size != 0 && workspace->offset < size && workspace->size < size - workspace->offset)
-        size = workspace->offset + workspace->size;
-    if (workspace->offset % WORKSPACE_ALIGNMENT != 0)
-        return FAIL(log, INVALID_WORKSPACE, "workspace: offset %zu is no multiple of %d", workspace->offset,
-                    WORKSPACE_ALIGNMENT);
-    if (workspace->offset > size || size - workspace->offset < needed)
-        return FAIL(log, INVALID_WORKSPACE, "workspace has %zu bytes from offset %zu on, %zu are needed",
-                    workspace->offset > size ? (size_t)0 : size - workspace->offset, workspace->offset, needed);
+    TRY(check_workspace(plan, workspace, needed));
     for (int i = 0; i < TEMPORARY_COUNT; i++) {
         int64_t at = (int64_t)(workspace->offset / sizeof(float)) + plan->recipe.temporaries[i].at;
-        call->temporaries[i] =
-            (struct bound){workspace->buffer, {at, call->extent.seq_len * heads, 1, call->extent.seq_len}};
+        call->temporaries[i] = (struct bound){workspace->buffer, {at, seq_len * heads, 1, seq_len}};
     }
     return CLATTN_SUCCESS;
 }
@@ -181,8 +201,7 @@ static int64_t first_groups(const struct call *call, const struct step *step)
     return divide_up(recipe_slots(&call->plan->problem, &call->extent, step->variant.tiles.chunk), step->layout.slots);
 }
 
-static clattn_status enqueue(const struct call *call, int index, cl_command_queue queue, uint32_t n_wait,
-                             const cl_event *wait, cl_event *event)
+static clattn_status enqueue(const struct call *call, int index, uint32_t n_wait, const cl_event *wait, cl_event *event)
 {
     const struct clattn_plan *plan = call->plan;
     const struct step *step = &plan->recipe.steps[index];
@@ -191,10 +210,10 @@ static clattn_status enqueue(const struct call *call, int index, cl_command_queu
                               (size_t)step->layout.value_groups};
 
     if (step->host != NULL)
-        return step->host(call, step, queue, n_wait, wait, event);
+        return step->host(call, step, call->queue, n_wait, wait, event);
     TRY(set_arguments(call, index));
-    TRY_CL(&call->log, plan->context->device.cl->EnqueueNDRangeKernel(queue, plan->kernels[index], 3, NULL, global,
-                                                                      local, n_wait, wait, event));
+    TRY_CL(&call->log, plan->context->device.cl->EnqueueNDRangeKernel(call->queue, plan->kernels[index], 3, NULL,
+                                                                      global, local, n_wait, wait, event));
     return CLATTN_SUCCESS;
 }
 
@@ -203,98 +222,87 @@ static int is_empty(const struct call *call, int index)
     return first_groups(call, &call->plan->recipe.steps[index]) == 0;
 }
 
-/* On a queue in order, with an event of every step. */
-static clattn_status enqueue_each(const struct call *call, cl_command_queue queue, cl_event *each)
+/* Each step after the one before: by the queue's order, or by events where it has none. The last leaves the event; with
+ * each, on a queue in order, every step one of its own. */
+static clattn_status enqueue_chain(const struct call *call, uint32_t n_wait, const cl_event *wait, cl_event *event,
+                                   cl_event *each)
 {
-    for (int i = 0; i < call->plan->recipe.step_count; i++)
-        if (!is_empty(call, i))
-            TRY(enqueue(call, i, queue, 0, NULL, &each[i]));
-    return CLATTN_SUCCESS;
-}
-
-/* Each step after the one before: by the queue's order, or by events where it has none. */
-static clattn_status enqueue_chain(const struct call *call, cl_command_queue queue, int in_order, uint32_t n_wait,
-                                   const cl_event *wait, cl_event *event)
-{
-    const struct clattn_plan *plan = call->plan;
+    const struct opencl *cl = call->plan->context->device.cl;
+    int last = call->plan->recipe.step_count - 1;
     cl_event before = NULL, after = NULL;
     clattn_status status = CLATTN_SUCCESS;
 
-    for (int i = 0; i < plan->recipe.step_count && status == CLATTN_SUCCESS; i++) {
-        int last = i == plan->recipe.step_count - 1;
-        cl_event *out = last ? event : in_order ? NULL : &after;
+    for (int i = 0; i <= last && status == CLATTN_SUCCESS; i++) {
+        cl_event *out = each != NULL ? &each[i] : i == last ? event : call->in_order ? NULL : &after;
         if (is_empty(call, i)) /* never the last, which writes the states */
             continue;
-        status = before != NULL ? enqueue(call, i, queue, 1, &before, out) : enqueue(call, i, queue, n_wait, wait, out);
+        status = before != NULL ? enqueue(call, i, 1, &before, out) : enqueue(call, i, n_wait, wait, out);
         if (before != NULL)
-            plan->context->device.cl->ReleaseEvent(before);
+            cl->ReleaseEvent(before);
         before = after;
         after = NULL;
-        if (in_order)
+        if (call->in_order)
             n_wait = 0, wait = NULL;
     }
     if (before != NULL)
-        plan->context->device.cl->ReleaseEvent(before);
+        cl->ReleaseEvent(before);
     return status;
 }
 
-static clattn_status check_queue(const struct clattn_plan *plan, cl_command_queue queue, int *in_order)
+static clattn_status check_queue(struct call *call)
 {
-    const struct opencl *cl = plan->context->device.cl;
+    const struct clattn_context *context = call->plan->context;
+    const struct opencl *cl = context->device.cl;
     cl_command_queue_properties properties = 0;
     cl_context owner = NULL;
 
-    TRY_CL(&plan->context->log, cl->GetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof owner, &owner, NULL));
-    if (owner != plan->context->cl)
-        return FAIL(&plan->context->log, INVALID_ARGUMENT, "the queue belongs to another context than the plan");
-    TRY_CL(&plan->context->log,
-           cl->GetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL));
-    *in_order = !(properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+    TRY_CL(&context->log, cl->GetCommandQueueInfo(call->queue, CL_QUEUE_CONTEXT, sizeof owner, &owner, NULL));
+    if (owner != context->cl)
+        return FAIL(&context->log, INVALID_ARGUMENT, "the queue belongs to another context than the plan");
+    TRY_CL(&context->log,
+           cl->GetCommandQueueInfo(call->queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL));
+    call->in_order = !(properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
     return CLATTN_SUCCESS;
 }
 
-/* The call and its queue, checked; *call is complete but for plan and fixed. */
-static clattn_status bind_call(struct call *call, cl_command_queue queue, const struct arguments *arguments,
-                               int *in_order)
+/* The call and its queue, checked, and every buffer with its view. */
+static clattn_status bind_call(struct call *call, const struct arguments *arguments)
 {
-    TRY(check_queue(call->plan, queue, in_order));
+    TRY(check_queue(call));
     TRY(problem_extent(&call->plan->problem, arguments, &call->extent, &call->plan->context->log));
     TRY(bind_operands(call, arguments));
     return bind_workspace(call, &arguments->workspace);
 }
 
-clattn_status plan_run_each(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *arguments,
-                            cl_event *each)
+static clattn_status run(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *arguments,
+                         uint32_t n_wait, const cl_event *wait, cl_event *event, cl_event *each)
 {
     struct log_held held = {.line = ""};
-    struct call call = {
-        .plan = plan, .set = plan->set, .log = {log_hold, &held}, .fixed = {plan->head_decay, {0, 0, 0, 1}}};
+    struct call call = {.plan = plan,
+                        .queue = queue,
+                        .set = plan->set,
+                        .log = {log_hold, &held},
+                        .fixed = {plan->head_decay, {0, 0, 0, 1}}};
     clattn_status status;
-    int in_order = 1;
 
-    TRY(bind_call(&call, queue, arguments, &in_order));
-    if (!in_order)
+    TRY(bind_call(&call, arguments));
+    if (each != NULL && !call.in_order)
         return FAIL(&plan->context->log, INVALID_ARGUMENT, "the queue is out of order");
     lock_take(&plan->lock);
-    status = enqueue_each(&call, queue, each);
+    status = enqueue_chain(&call, n_wait, wait, event, each);
     lock_give(&plan->lock);
     log_release(&held, &plan->context->log);
     return status;
 }
 
+clattn_status plan_run_each(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *arguments,
+                            cl_event *each)
+{
+    return run(plan, queue, arguments, 0, NULL, NULL, each);
+}
+
 clattn_status plan_run(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *arguments,
                        uint32_t n_wait, const cl_event *wait, cl_event *event)
 {
-    struct log_held held = {.line = ""};
-    struct call call = {
-        .plan = plan, .set = plan->set, .log = {log_hold, &held}, .fixed = {plan->head_decay, {0, 0, 0, 1}}};
-    clattn_status status;
-    int in_order = 1;
-
-    TRY(bind_call(&call, queue, arguments, &in_order));
-    lock_take(&plan->lock);
-    status = enqueue_chain(&call, queue, in_order, n_wait, wait, event);
-    lock_give(&plan->lock);
-    log_release(&held, &plan->context->log);
-    return status;
+    return run(plan, queue, arguments, n_wait, wait, event, NULL);
 }
