@@ -26,6 +26,7 @@ UNIT = {'k': 'unit'}  # keys of norm 1, without which an erasing state grows wit
 NORM = {'use_qk_l2norm_in_kernel': True}
 PLAIN = {'normalize': False}
 
+# precond_gated_delta_rule has none: fla's op of that name (0.6) also makes the preconditioned key, which clattn is given.
 RULES = [
     Rule('gated_delta_rule', 'gated_delta_rule', 'gated_delta_rule', ERASE, {'g': 'decay', 'beta': 'strength'},
          flags=QK_L2NORM, chunk_args=NORM, step_args=NORM),
