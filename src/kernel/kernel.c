@@ -70,6 +70,11 @@ const struct family *kernel_family(enum kernel_id id)
     return kernels[id].family;
 }
 
+struct layout kernel_layout(const struct variant *variant)
+{
+    return layout_of(variant, kernels[variant->kernel].family->lay_out);
+}
+
 /* ---- Source: constants, then the headers that supply the variant's words, then the kernel --------------------------
  */
 

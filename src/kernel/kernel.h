@@ -106,7 +106,11 @@ void layout_constant(struct layout *layout, const char *name, int64_t value);
 void layout_local(struct layout *layout, const char *name, int64_t count, int64_t element);
 void layout_header(struct layout *layout, enum embedded_file header);
 
-struct layout kernel_layout(const struct variant *variant);
+/* What every kernel's layout has, then a family's part; and whether the device's local memory holds it. */
+struct layout layout_of(const struct variant *variant,
+                        void (*lay_out)(const struct variant *variant, struct layout *layout));
+int layout_fits(const struct device *device, const struct variant *variant,
+                void (*lay_out)(const struct variant *variant, struct layout *layout));
 
 /* A family of kernels: how its tiles are found, and its part of the layout. */
 struct family {
@@ -116,6 +120,7 @@ struct family {
     /* What follows from tiles of which some fields were chosen otherwise. UNSUPPORTED where they do not go together. */
     clattn_status (*complete)(const struct device *device, struct variant *variant);
     void (*lay_out)(const struct variant *variant, struct layout *layout);
+    /* What follows a kernel's name in a plan's description: a line's end. */
     void (*describe)(struct text *text, const struct variant *variant, const struct layout *layout);
     int needs_engine;
 };
@@ -123,6 +128,7 @@ struct family {
 extern const struct family family_plain, family_matrix;
 
 const struct family *kernel_family(enum kernel_id id);
+struct layout kernel_layout(const struct variant *variant);
 
 /* ---- Source and build ---------------------------------------------------------------------------------------------
  */

@@ -49,7 +49,8 @@ static int cu_stride(const clattn_plan_desc *desc)
     return desc->flags & CLATTN_CU_SEQLENS_INT64 ? 2 : 1;
 }
 
-struct layout kernel_layout(const struct variant *variant)
+struct layout layout_of(const struct variant *variant,
+                        void (*lay_out)(const struct variant *variant, struct layout *layout))
 {
     const clattn_plan_desc *desc = &variant->problem->desc;
     const struct tiles *t = &variant->tiles;
@@ -78,6 +79,12 @@ struct layout kernel_layout(const struct variant *variant)
         layout_constant(&layout, numbers[i].name, numbers[i].value);
     if (t->sub_group != 0)
         layout_constant(&layout, "SUB_GROUP", t->sub_group);
-    kernel_family(variant->kernel)->lay_out(variant, &layout);
+    lay_out(variant, &layout);
     return layout;
+}
+
+int layout_fits(const struct device *device, const struct variant *variant,
+                void (*lay_out)(const struct variant *variant, struct layout *layout))
+{
+    return layout_of(variant, lay_out).local_bytes <= device->info.local_memory;
 }

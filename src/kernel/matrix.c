@@ -339,7 +339,7 @@ static void probe_sizes(struct layout *layout)
 /* ---- Layout -------------------------------------------------------------------------------------------------------
  */
 
-static void lay_out(const struct variant *variant, struct layout *layout)
+void matrix_lay_out(const struct variant *variant, struct layout *layout)
 {
     const struct tiles *t = &variant->tiles;
     const struct matrix_shape s = matrix_shape(variant);
@@ -377,11 +377,11 @@ static void lay_out(const struct variant *variant, struct layout *layout)
     }
 }
 
-static void describe(struct text *text, const struct variant *variant, const struct layout *layout)
+void matrix_describe(struct text *text, const struct variant *variant, const struct layout *layout)
 {
     const struct tiles *t = &variant->tiles;
 
-    text_format(text, "  %-10s group %d, chunk %d", kernel_name(variant->kernel), t->group, t->chunk);
+    text_format(text, "group %d, chunk %d", t->group, t->chunk);
     if (variant->kernel == KERNEL_SCAN_MATRIX)
         text_format(text,
                     ", value tile %d by %d sub-groups, key split %d, readers %d, loaders %d, depth %d, stages %d, "
@@ -390,5 +390,3 @@ static void describe(struct text *text, const struct variant *variant, const str
                     matrix_shape(variant).depth, t->stages, t->segments, variant->gather ? ", gathers" : "");
     text_format(text, ", local %zu bytes\n", layout->local_bytes);
 }
-
-const struct family family_matrix = {matrix_heuristic, matrix_complete, lay_out, describe, 1};

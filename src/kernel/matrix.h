@@ -33,7 +33,8 @@ struct matrix_shape {
 
 struct matrix_shape matrix_shape(const struct variant *variant);
 
-clattn_status matrix_heuristic(const struct device *device, struct variant *variant, int most_group);
-clattn_status matrix_complete(const struct device *device, struct variant *variant);
+/* The family's, whose tiles matrix_tiles.c finds. */
+void matrix_lay_out(const struct variant *variant, struct layout *layout);
+void matrix_describe(struct text *text, const struct variant *variant, const struct layout *layout);
 
 #endif

@@ -57,7 +57,7 @@ static int few_registers(const struct variant *variant)
 
 static int fits(const struct device *device, const struct variant *variant)
 {
-    return kernel_layout(variant).local_bytes <= device->info.local_memory;
+    return layout_fits(device, variant, matrix_lay_out);
 }
 
 /* Into how many segments a sequence is cut by rule of thumb: at least `least`, or none; at most `most`, of `chunks` or
@@ -82,7 +82,7 @@ static int long_enough(const struct variant *variant, int64_t tokens, int segmen
     return tokens >= (int64_t)2 * segments * chunks * variant->tiles.chunk;
 }
 
-clattn_status matrix_complete(const struct device *device, struct variant *variant)
+static clattn_status complete(const struct device *device, struct variant *variant)
 {
     struct tiles *t = &variant->tiles;
     int columns = round_up(variant_values(variant), TILE);
@@ -200,7 +200,7 @@ static clattn_status cut_to_fit(const struct device *device, struct variant *var
     return CLATTN_UNSUPPORTED;
 }
 
-clattn_status matrix_heuristic(const struct device *device, struct variant *variant, int most_group)
+static clattn_status heuristic(const struct device *device, struct variant *variant, int most_group)
 {
     const clattn_plan_desc *desc = &variant->problem->desc;
     int most = matrix_shape(variant).most_chunk, usual = most < variant->engine->chunk ? most : variant->engine->chunk;
@@ -216,3 +216,5 @@ clattn_status matrix_heuristic(const struct device *device, struct variant *vari
         return CLATTN_UNSUPPORTED;
     return cut_to_fit(device, variant);
 }
+
+const struct family family_matrix = {heuristic, complete, matrix_lay_out, matrix_describe, 1};

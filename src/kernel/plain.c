@@ -222,10 +222,8 @@ static void describe(struct text *text, const struct variant *variant, const str
 {
     const struct tiles *t = &variant->tiles;
 
-    text_format(text,
-                "  %-10s group %d, vec %d, chunk %d, key slice %d, value tile %d, key lanes %d, local %zu bytes\n",
-                kernel_name(variant->kernel), t->group, t->vec, t->chunk, t->block_k, t->block_v, t->lanes_k,
-                layout->local_bytes);
+    text_format(text, "group %d, vec %d, chunk %d, key slice %d, value tile %d, key lanes %d, local %zu bytes\n",
+                t->group, t->vec, t->chunk, t->block_k, t->block_v, t->lanes_k, layout->local_bytes);
 }
 
 /* ---- Tiles by rule of thumb ---------------------------------------------------------------------------------------
@@ -311,17 +309,12 @@ static void recurrent_tiles(struct variant *variant, int most_group)
     tiles->block_k = round_up(channels, higher(tiles->lanes_k, tiles->vec));
 }
 
-static int fits(const struct device *device, const struct variant *variant)
-{
-    return kernel_layout(variant).local_bytes <= device->info.local_memory;
-}
-
 /* Narrower value tiles, then narrower slices, until local memory holds the variant. */
 static clattn_status cut_to_fit(const struct device *device, struct variant *variant)
 {
     struct tiles *tiles = &variant->tiles;
 
-    while (!fits(device, variant)) {
+    while (!layout_fits(device, variant, lay_out)) {
         if (variant->kernel == KERNEL_SCAN && tiles->block_v > tiles->vec)
             tiles->block_v = round_up(tiles->block_v / 2, tiles->vec);
         else if (variant->kernel != KERNEL_RECURRENT && tiles->block_k > tiles->vec)
@@ -380,7 +373,7 @@ static clattn_status complete(const struct device *device, struct variant *varia
     sound = t->block_v >= t->vec && t->block_v % t->vec == 0 && t->block_k >= t->vec && t->block_k % t->vec == 0 &&
             (variant->kernel != KERNEL_RECURRENT || state_fits(t)) && t->group >= 1 &&
             (size_t)t->group <= device->info.max_work_group && (t->group == 1 || !device->serial) &&
-            fits(device, variant);
+            layout_fits(device, variant, lay_out);
     return sound ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
 }
 

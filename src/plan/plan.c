@@ -184,6 +184,7 @@ char *plan_text(const struct clattn_plan *plan)
     text_format(&text, "solver %s, tiles by %s\n", plan->solver->name, plan->tiles_by);
     for (int i = 0; i < plan->recipe.step_count; i++) {
         const struct step *step = &plan->recipe.steps[i];
+        text_format(&text, "  %-10s ", kernel_name(step->variant.kernel));
         kernel_family(step->variant.kernel)->describe(&text, &step->variant, &step->layout);
     }
     for (int id = 0; id < TEMPORARY_COUNT; id++)
