@@ -353,7 +353,7 @@ clattn_plan *test_kind_plan(const struct test_kind *kind, const struct check_dev
         test_tuned_set(&tuned, "scan.block_v", 16);
         test_tuned_set(&tuned, "scan.segments", kind->segments);
     }
-    assert_status(plan_create(&plan, device->context, &cut, kind->segments > 0 ? &tuned : NULL, NULL), SUCCESS);
+    assert_status(plan_create(&plan, device->context, &cut, kind->segments > 0 ? &tuned : NULL), SUCCESS);
     assert_status(clattn_plan_describe(plan, text, sizeof text), SUCCESS);
     if ((strcmp(kind->engine, "none") != 0) != (strstr(text, "scan_matrix") != NULL) ||
         (kind->segments > 0 && strstr(text, segments) == NULL))

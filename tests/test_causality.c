@@ -111,7 +111,7 @@ static clattn_plan *plan_of(const struct row *row, const clattn_plan_desc *desc)
     test_tuned_set(&tuned, "vec", workers[row->who].vec);
     test_tuned_set(&tuned, "prepare.group", workers[row->who].group);
     test_tuned_set(&tuned, "scan.group", workers[row->who].group);
-    assert_status(plan_create(&plan, test_device.context, desc, &tuned, NULL), SUCCESS);
+    assert_status(plan_create(&plan, test_device.context, desc, &tuned), SUCCESS);
     return plan;
 }
 

@@ -225,7 +225,7 @@ static clattn_status run(const struct row *row, struct check_tensors *tensors, c
         return check_run(tensors, &device, text, size, test_log, NULL);
     test_tuned_set(&tuned, "scan.block_v", row->columns);
     test_tuned_set(&tuned, "scan.segments", 4);
-    assert_status(plan_create(&plan, device.context, &tensors->desc, &tuned, NULL), SUCCESS);
+    assert_status(plan_create(&plan, device.context, &tensors->desc, &tuned), SUCCESS);
     assert_status(clattn_plan_describe(plan, text, size), SUCCESS);
     status = check_run_plan(tensors, &device, plan, test_log, NULL);
     clattn_plan_destroy(plan);

@@ -133,7 +133,7 @@ static clattn_status run(const struct row *row, struct check_tensors *tensors)
     assert_status(clattn_context_get(device.context, &device.cl, &device.device), SUCCESS);
     device.queue = opencl_get()->CreateCommandQueue(device.cl, device.device, 0, &error);
     set_point(&tuned, row->point);
-    status = plan_create(&plan, device.context, &tensors->desc, &tuned, NULL);
+    status = plan_create(&plan, device.context, &tensors->desc, &tuned);
     if (status == CLATTN_SUCCESS) {
         assert_status(clattn_plan_describe(plan, text, sizeof text), SUCCESS);
         if (strstr(text, row->plan) == NULL)

@@ -362,7 +362,7 @@ static void test_records(void **state)
         clattn_plan *plan;
         test_tuned_set(&tuned, "chunk", 8);
         test_tuned_set(&tuned, "prepare.group", groups[i]);
-        assert_status(plan_create(&plan, test_device.context, &short_desc, &tuned, NULL), SUCCESS);
+        assert_status(plan_create(&plan, test_device.context, &short_desc, &tuned), SUCCESS);
         for (int again = 0; again < 20; again++) {
             assert_status(check_run_plan(&tensors, &test_device, plan, test_log, NULL), SUCCESS);
             test_compare_all(&tensors, &expected, check_bound(CLATTN_F32), "groups on a serial device");

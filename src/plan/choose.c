@@ -224,10 +224,8 @@ static clattn_status take(struct clattn_plan *plan, const struct tuned *forced)
     return tuned_is_default(forced) ? solve_by_thumb(plan, solver, try) : try(plan, &choice);
 }
 
-clattn_status plan_choose(struct clattn_plan *plan, const struct tuned *forced, const clattn_plan *like)
+clattn_status plan_choose(struct clattn_plan *plan, const struct tuned *forced)
 {
-    if (like != NULL)
-        return plan_bind(plan, like->solver, NULL, &like->recipe, 0);
     if (forced != NULL)
         return take(plan, forced);
     TRY(choose(plan));

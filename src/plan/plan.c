@@ -1,4 +1,4 @@
-/* Creation, queries and destruction of plans. */
+/* A plan's life, but for the choice of its solver: opened, bound, asked, enqueued, destroyed. */
 #include "plan/plan.h"
 
 #include "base/sized.h"
@@ -43,7 +43,7 @@ clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, c
     return build_kernels(plan);
 }
 
-/* ---- Creation -----------------------------------------------------------------------------------------------------
+/* ---- Opening ------------------------------------------------------------------------------------------------------
  */
 
 /* The log-decays that a rule fixes by head, on the device. */
@@ -66,26 +66,15 @@ static clattn_status make_head_decay(struct clattn_plan *plan)
     return plan->head_decay != NULL ? CLATTN_SUCCESS : opencl_status(&plan->context->log, "clCreateBuffer", error);
 }
 
-static clattn_status fill(struct clattn_plan *plan, const clattn_plan_desc *desc, size_t desc_size,
-                          const struct tuned *forced, const clattn_plan *like)
+static clattn_status fill(struct clattn_plan *plan, const clattn_plan_desc *desc, size_t desc_size)
 {
     TRY(problem_read(&plan->problem, desc, desc_size, &plan->context->log));
     TRY(problem_check_uniform(&plan->problem, &plan->context->log));
-    TRY(make_head_decay(plan));
-    return plan_choose(plan, forced, like);
+    return make_head_decay(plan);
 }
 
-static clattn_status create(clattn_plan **plan, clattn_context *context, const clattn_plan_desc *desc, size_t desc_size,
-                            const struct tuned *forced, const clattn_plan *like)
+clattn_status plan_made(clattn_plan **plan, clattn_status status)
 {
-    clattn_status status;
-
-    *plan = calloc(1, sizeof **plan);
-    if (*plan == NULL)
-        return CLATTN_OUT_OF_MEMORY;
-    (*plan)->context = context;
-    lock_init(&(*plan)->lock);
-    status = fill(*plan, desc, desc_size, forced, like);
     if (status != CLATTN_SUCCESS) {
         clattn_plan_destroy(*plan);
         *plan = NULL;
@@ -93,32 +82,20 @@ static clattn_status create(clattn_plan **plan, clattn_context *context, const c
     return status;
 }
 
-clattn_status plan_create(clattn_plan **plan, clattn_context *context, const clattn_plan_desc *desc,
-                          const struct tuned *forced, const clattn_plan *like)
+clattn_status plan_open(clattn_plan **plan, clattn_context *context, const clattn_plan_desc *desc, size_t desc_size)
 {
-    return create(plan, context, desc, sizeof *desc, forced, like);
+    *plan = calloc(1, sizeof **plan);
+    if (*plan == NULL)
+        return CLATTN_OUT_OF_MEMORY;
+    (*plan)->context = context;
+    lock_init(&(*plan)->lock);
+    return plan_made(plan, fill(*plan, desc, desc_size));
 }
 
-clattn_status clattn_supports_sized(clattn_context *context, const clattn_plan_desc *desc, size_t desc_size)
+clattn_status plan_like(clattn_plan **plan, const clattn_plan_desc *desc, const struct clattn_plan *like)
 {
-    struct problem problem;
-
-    if (context == NULL)
-        return CLATTN_INVALID_ARGUMENT;
-    TRY(problem_read(&problem, desc, desc_size, &context->log));
-    TRY(problem_check_uniform(&problem, &context->log));
-    return plan_supports(context, &problem);
-}
-
-clattn_status clattn_plan_create_sized(clattn_plan **plan, clattn_context *context, const clattn_plan_desc *desc,
-                                       size_t desc_size)
-{
-    if (plan == NULL)
-        return CLATTN_INVALID_ARGUMENT;
-    *plan = NULL;
-    if (context == NULL)
-        return CLATTN_INVALID_ARGUMENT;
-    return create(plan, context, desc, desc_size, NULL, NULL);
+    TRY(plan_open(plan, like->context, desc, sizeof *desc));
+    return plan_made(plan, plan_bind(*plan, like->solver, NULL, &like->recipe, 0));
 }
 
 void clattn_plan_destroy(clattn_plan *plan)

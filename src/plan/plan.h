@@ -26,25 +26,30 @@ struct clattn_plan {
     int rejected;     /* solvers that the self-test turned down before this one */
 };
 
-/* clattn_plan_create with exactly the tiles of a point, or with solver and tiles of a plan for a smaller problem of the
- * same kernels; both may be NULL. Such plans are not tested. */
-clattn_status plan_create(clattn_plan **plan, clattn_context *context, const clattn_plan_desc *desc,
-                          const struct tuned *forced, const clattn_plan *like);
-
-/* Chooses a solver and tiles, and binds their recipe. */
-clattn_status plan_choose(struct clattn_plan *plan, const struct tuned *forced, const clattn_plan *like);
-
-/* Whether a solver has a recipe for the problem; nothing is built. UNSUPPORTED. */
-clattn_status plan_supports(clattn_context *context, const struct problem *problem);
-
+/* A plan of a problem, bound to nothing yet. */
+clattn_status plan_open(clattn_plan **plan, clattn_context *context, const clattn_plan_desc *desc, size_t desc_size);
 /* Makes the solver's recipe and builds its kernels, in the place of those that the plan has. */
 clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, const struct tuned *tuned,
                         const struct recipe *like, int most_group);
+/* A plan of a smaller problem with the kernels of another: its solver and tiles. It is not tested. */
+clattn_status plan_like(clattn_plan **plan, const clattn_plan_desc *desc, const struct clattn_plan *like);
+/* The status of what was done to a new plan, which is destroyed, and NULL, unless that is SUCCESS. */
+clattn_status plan_made(clattn_plan **plan, clattn_status status);
 
 /* The first time that these kernels meet this device and driver: a short run against the reference. UNSUPPORTED when
  * the results are wrong, which is remembered; DEVICE_ERROR when OpenCL fails, which is not; whatever else keeps the
  * test from running is no failure. */
 clattn_status plan_self_test(struct clattn_plan *plan);
+
+/* Chooses a solver and tiles, and binds their recipe: exactly the tiles of a point, untested, where it is not NULL. */
+clattn_status plan_choose(struct clattn_plan *plan, const struct tuned *forced);
+
+/* Whether a solver has a recipe for the problem; nothing is built. UNSUPPORTED. */
+clattn_status plan_supports(clattn_context *context, const struct problem *problem);
+
+/* clattn_plan_create with exactly the tiles of a point, which may be NULL. */
+clattn_status plan_create(clattn_plan **plan, clattn_context *context, const clattn_plan_desc *desc,
+                          const struct tuned *forced);
 
 /* A few lines of text, to be freed; NULL without memory. */
 char *plan_text(const struct clattn_plan *plan);

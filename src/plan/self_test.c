@@ -37,7 +37,7 @@ static clattn_status measure(const struct clattn_plan *plan, int *verdict)
     clattn_status status;
     cl_int code;
 
-    TRY(plan_create(&small, plan->context, &desc, NULL, plan));
+    TRY(plan_like(&small, &desc, plan));
     queue = context->device.cl->CreateCommandQueue(context->cl, context->device.info.device, 0, &code);
     status =
         queue != NULL ? sample_run(small, queue, verdict) : opencl_status(&context->log, "clCreateCommandQueue", code);

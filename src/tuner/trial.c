@@ -63,7 +63,7 @@ static clattn_status plan_for(const struct trial *trial, const clattn_plan_desc 
 
     full.mode = CLATTN_MODE_AUTO;
     full.chunk = 0;
-    status = plan_create(plan, trial->device->context, &full, tuned, NULL);
+    status = plan_create(plan, trial->device->context, &full, tuned);
     *state = state_of(status);
     return status;
 }
