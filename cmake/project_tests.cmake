@@ -82,7 +82,16 @@ endif()
 
 # ---- The order of the folders --------------------------------------------------------------------------------------
 
-clattn_project_test(layers unit ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR}
+set(layers_objects "")
+if(CMAKE_NM AND UNIX AND NOT APPLE AND NOT CMAKE_INTERPROCEDURAL_OPTIMIZATION)
+    set(layers_objects -DNM=${CMAKE_NM} "-DOBJECTS=$<JOIN:$<TARGET_OBJECTS:clattn_static>,|>")
+    if(TARGET clattn_cli)
+        foreach(target clattn_tuner clattn_cli)
+            string(APPEND layers_objects "|$<JOIN:$<TARGET_OBJECTS:${target}>,|>")
+        endforeach()
+    endif()
+endif()
+clattn_project_test(layers unit ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} ${layers_objects}
                     -P ${PROJECT_SOURCE_DIR}/cmake/check_layers.cmake)
 
 # ---- What CONTRIBUTING.md shows ------------------------------------------------------------------------------------
