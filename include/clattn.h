@@ -420,7 +420,7 @@ typedef struct clattn_plan_info {
 CLATTN_INLINE clattn_status clattn_plan_get(const clattn_plan *plan, clattn_plan_info *info);
 
 /* A few lines of text: problem, solver, tiles, launches, workspace. Writes at most size bytes with the final NUL;
- * text that does not fit is cut. */
+ * text that does not fit is cut, and ends in "..." then. */
 CLATTN_API clattn_status clattn_plan_describe(const clattn_plan *plan, char *text, size_t size);
 
 /* Enqueues the plan on a queue of its context: waits for n_wait events, and *event (may be NULL; the caller

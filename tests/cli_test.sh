@@ -140,6 +140,8 @@ beta='"beta":{"dtype":"F32","shape":[1,2,1],"data_offsets":[24,32]}'
 bad_files()
 {
     refused "no such file" "$work/in" run delta_rule -i "$work/in" -o "$work/out" --device reference
+    refused "a path of 3000 characters" "d/d: No such file" \
+        run delta_rule -i "$(printf 'd/%.0s' $(seq 1499))d" -o "$work/out" --device reference
     : >"$work/in"
     refused_file "empty file" "$work/in"
     printf 'abc' >"$work/in"
@@ -214,6 +216,8 @@ bad_usage()
     refused "key_dim 300" 300 make-input kda --shape B=1,T=2,H=1,K=300,V=2 -o "$work/out"
     refused "HQ does not divide H" HQ make-input kda --shape B=1,T=2,H=3,HQ=2,K=2,V=2 -o "$work/out"
     refused "dtype f8" f8 make-input kda --shape B=1,T=2,H=1,K=2,V=2 --dtype f8 -o "$work/out"
+    refused "a number of 40 digits" "B is '0*\.\.\.'" \
+        make-input kda --shape B=0000000000000000000000000000000000000002,T=2,H=1,K=2,V=2 -o "$work/out"
     refused "budget of words" budget tune --budget soon
     refused "budget of nothing" budget tune --budget 0s
     refused "two actions" import tune --show --import "$work/in"

@@ -3,12 +3,14 @@
 
 #include "base/embedded.h"
 #include "base/hash.h"
+#include "base/text.h"
 #include "base/thread.h"
 #include "op/rule.h"
 #include "plan/plan.h"
 
 #include <math.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -382,22 +384,91 @@ static void test_hash(void **state)
     assert_string_equal(hash_name(before, name), "00000000000000030000000000000005");
 }
 
+/* ---- Texts of any length ------------------------------------------------------------------------------------------
+ */
+
+enum { LONG = 5000 };
+
+static const char *long_text(void)
+{
+    static char text[LONG + 1];
+
+    for (int i = 0; i < LONG; i++)
+        text[i] = (char)('a' + i % 26);
+    return text;
+}
+
+static void keep_message(void *user, clattn_log_level level, const char *message)
+{
+    (void)level;
+    free(*(char **)user);
+    *(char **)user = text_copy(message);
+}
+
+/* What is longer than any buffer of a function's own. */
+static void test_long_text(void **state)
+{
+    struct text text = {0};
+    char *whole;
+
+    (void)state;
+    text_format(&text, "%d %s ", 17, long_text());
+    text_format(&text, "%s", "end");
+    assert_int_equal(text.size, 3 + LONG + 1 + 3);
+    whole = text_take(&text);
+    assert_memory_equal(whole, "17 abc", 6);
+    assert_memory_equal(whole + 3, long_text(), LONG);
+    assert_string_equal(whole + 3 + LONG, " end");
+    free(whole);
+}
+
+static void test_long_message(void **state)
+{
+    char *kept = NULL;
+    const struct log log = {keep_message, &kept};
+    struct log_held held = {.line = ""};
+
+    (void)state;
+    log_line(&log, CLATTN_LOG_ERROR, "%s: %s", long_text(), "the reason");
+    assert_int_equal(strlen(kept), LONG + 12);
+    assert_string_equal(kept + LONG, ": the reason");
+    log_hold(&held, CLATTN_LOG_ERROR, long_text());
+    log_release(&held, &log);
+    assert_int_equal(strlen(kept), sizeof held.line - 1);
+    assert_memory_equal(kept, long_text(), sizeof held.line - 4);
+    assert_string_equal(kept + sizeof held.line - 4, "...");
+    log_hold(&held, CLATTN_LOG_ERROR, "short");
+    log_release(&held, &log);
+    assert_string_equal(kept, "short");
+    free(kept);
+}
+
+static void test_fit(void **state)
+{
+    static const char *const expected[] = {"", ".", "..", "...", "1...", "123456"};
+    static const size_t sizes[] = {1, 2, 3, 4, 5, 7};
+    char text[8];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        memset(text, '#', sizeof text);
+        text_fit(text, sizes[i], "%d", 123456);
+        assert_string_equal(text, expected[i]);
+        assert_int_equal(text[sizes[i]], '#');
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_texts),
-        cmocka_unit_test(test_rule_names),
-        cmocka_unit_test(test_parallel_for),
-        cmocka_unit_test(test_locks),
-        cmocka_unit_test(test_make_is_stable),
-        cmocka_unit_test(test_make_is_hard),
-        cmocka_unit_test(test_error),
-        cmocka_unit_test(test_one_token),
-        cmocka_unit_test(test_finite_reference),
-        cmocka_unit_test(test_temporaries),
-        cmocka_unit_test(test_cases_cover),
-        cmocka_unit_test(test_embedded),
-        cmocka_unit_test(test_hash),
+        cmocka_unit_test(test_texts),        cmocka_unit_test(test_long_text),
+        cmocka_unit_test(test_long_message), cmocka_unit_test(test_fit),
+        cmocka_unit_test(test_rule_names),   cmocka_unit_test(test_parallel_for),
+        cmocka_unit_test(test_locks),        cmocka_unit_test(test_make_is_stable),
+        cmocka_unit_test(test_make_is_hard), cmocka_unit_test(test_error),
+        cmocka_unit_test(test_one_token),    cmocka_unit_test(test_finite_reference),
+        cmocka_unit_test(test_temporaries),  cmocka_unit_test(test_cases_cover),
+        cmocka_unit_test(test_embedded),     cmocka_unit_test(test_hash),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,27 @@
 #include "base/log.h"
 
-#include <stdarg.h>
-#include <stdio.h>
+#include "base/text.h"
+
+#include <stdlib.h>
 
 void log_line(const struct log *log, clattn_log_level level, const char *format, ...)
 {
-    char line[1024];
-    va_list args;
+    struct text text = {0};
+    va_list args, again;
+    char brief[256], *line;
 
     if (log == NULL || log->fn == NULL)
         return;
     va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
+    va_copy(again, args);
+    text_vformat(&text, format, args);
+    line = text_take(&text);
+    if (line == NULL) /* there is no memory for all of it */
+        text_vfit(brief, sizeof brief, format, again);
+    log->fn(log->user, level, line != NULL ? line : brief);
+    va_end(again);
     va_end(args);
-    log->fn(log->user, level, line);
+    free(line);
 }
 
 void log_hold(void *user, clattn_log_level level, const char *message)
@@ -21,7 +29,7 @@ void log_hold(void *user, clattn_log_level level, const char *message)
     struct log_held *held = user;
 
     held->level = level;
-    snprintf(held->line, sizeof held->line, "%s", message);
+    text_fit(held->line, sizeof held->line, "%s", message);
 }
 
 void log_release(const struct log_held *held, const struct log *log)

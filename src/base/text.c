@@ -1,38 +1,57 @@
 #include "base/text.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-void text_add(struct text *text, const char *from, size_t size)
+/* Room for so many more characters and the end; 0 without memory. */
+static int reserve(struct text *text, size_t size)
 {
     if (text->size + size + 1 > text->capacity) {
         size_t capacity = 2 * text->capacity + size + 1024;
         char *at = realloc(text->at, capacity);
         if (at == NULL) {
             text->failed = 1;
-            return;
+            return 0;
         }
         text->at = at;
         text->capacity = capacity;
     }
+    return 1;
+}
+
+void text_add(struct text *text, const char *from, size_t size)
+{
+    if (!reserve(text, size))
+        return;
     memcpy(text->at + text->size, from, size);
     text->size += size;
     text->at[text->size] = '\0';
 }
 
-void text_format(struct text *text, const char *format, ...)
+void text_vformat(struct text *text, const char *format, va_list args)
 {
-    char part[512];
-    va_list args;
+    va_list again;
     int size;
 
+    va_copy(again, args);
+    size = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    if (size < 0 || !reserve(text, (size_t)size)) {
+        text->failed = 1;
+        return;
+    }
+    vsnprintf(text->at + text->size, (size_t)size + 1, format, args);
+    text->size += (size_t)size;
+}
+
+void text_format(struct text *text, const char *format, ...)
+{
+    va_list args;
+
     va_start(args, format);
-    size = vsnprintf(part, sizeof part, format, args);
+    text_vformat(text, format, args);
     va_end(args);
-    if (size > 0)
-        text_add(text, part, (size_t)size < sizeof part ? (size_t)size : sizeof part - 1);
 }
 
 char *text_take(struct text *text)
@@ -52,4 +71,22 @@ char *text_copy(const char *from)
     char *copy = malloc(strlen(from) + 1);
 
     return copy != NULL ? strcpy(copy, from) : NULL;
+}
+
+void text_vfit(char *to, size_t size, const char *format, va_list args)
+{
+    static const char more[] = "...";
+    size_t mark = size < sizeof more ? size : sizeof more;
+
+    if (vsnprintf(to, size, format, args) >= (int)size)
+        memcpy(to + size - mark, more + sizeof more - mark, mark);
+}
+
+void text_fit(char *to, size_t size, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    text_vfit(to, size, format, args);
+    va_end(args);
 }

@@ -1,23 +1,30 @@
 #include "cli/cli.h"
 
+#include "base/text.h"
 #include "cli/progress.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* A file's tensor names end up in messages: nothing in them may move the cursor or start a line. */
 PRINTF_LIKE(2, 0)
 static void print_line(const char *kind, const char *format, va_list args)
 {
-    char line[2048];
+    struct text text = {0};
+    char *line;
 
-    vsnprintf(line, sizeof line, format, args);
+    text_vformat(&text, format, args);
+    line = text_take(&text);
+    if (line == NULL)
+        return;
     for (char *at = line; *at != '\0'; at++)
         if ((unsigned char)*at < ' ' || *at == 0x7f)
             *at = at[1] == '\0' ? '\0' : strchr("\n\r\t", *at) != NULL ? ' ' : '?';
     progress_clear();
     fprintf(stderr, "clattn: %s%s\n", kind, line);
+    free(line);
 }
 
 int bad(const char *format, ...)
@@ -56,11 +63,11 @@ void sink_log(void *user, clattn_log_level level, const char *message)
     switch (level) {
     case CLATTN_LOG_ERROR:
         if (sink->error[0] == '\0')
-            snprintf(sink->error, sizeof sink->error, "%s", message);
+            text_fit(sink->error, sizeof sink->error, "%s", message);
         break;
     case CLATTN_LOG_WARNING:
         if (sink->warning[0] == '\0')
-            snprintf(sink->warning, sizeof sink->warning, "%s", message);
+            text_fit(sink->warning, sizeof sink->warning, "%s", message);
         warn("%s", message);
         break;
     case CLATTN_LOG_INFO: break;

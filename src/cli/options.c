@@ -1,5 +1,6 @@
 #include "cli/options.h"
 
+#include "base/text.h"
 #include "cli/words.h"
 
 #include <stdio.h>
@@ -207,7 +208,7 @@ static int take_budget(struct settings *settings, const char *text)
 
     if (length > 0 && strchr("sm", text[length - 1]) != NULL)
         length--;
-    snprintf(number, sizeof number, "%.*s", (int)length, text);
+    text_fit(number, sizeof number, "%.*s", (int)length, text);
     if (real_read("--budget", number, &settings->budget) != EXIT_OK)
         return EXIT_BAD;
     settings->budget *= unit;

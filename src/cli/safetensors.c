@@ -2,7 +2,7 @@
 #include "cli/safetensors.h"
 
 #include "base/system.h"
-#include "base/log.h"
+#include "base/text.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -27,7 +27,7 @@ static int report(const struct report *to, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    vsnprintf(to->text, to->size, format, args);
+    text_vfit(to->text, to->size, format, args);
     va_end(args);
     return -1;
 }

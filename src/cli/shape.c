@@ -1,5 +1,6 @@
 /* Shapes and rules by name. */
 #include "cli/words.h"
+#include "base/text.h"
 #include "op/rule.h"
 
 #include <stdio.h>
@@ -43,7 +44,7 @@ static int axis_read(const char *text, size_t length, struct shape *shape)
         if (*to != 0)
             return bad("--shape gives %s twice", axes[i].name);
         snprintf(what, sizeof what, "--shape %s", axes[i].name);
-        snprintf(number, sizeof number, "%.*s", (int)(text + length - equals - 1), equals + 1);
+        text_fit(number, sizeof number, "%.*s", (int)(text + length - equals - 1), equals + 1);
         return number_read(what, number, 1, INT32_MAX, to);
     }
     return bad("--shape has '%.*s', expected B=…, T=…, H=…, HQ=…, K=… or V=…", (int)length, text);

@@ -1,5 +1,6 @@
 #include "cli/table.h"
 
+#include "base/text.h"
 #include "cli/progress.h"
 
 #include <math.h>
@@ -30,7 +31,7 @@ static void cell_text(const cJSON *row, const struct column *column, enum format
     if (cJSON_IsBool(item))
         snprintf(text, CELL, "%s", cJSON_IsTrue(item) ? "ok" : "FAIL");
     else if (cJSON_IsString(item))
-        snprintf(text, CELL, "%s", item->valuestring);
+        text_fit(text, CELL, "%s", item->valuestring);
     else if (!cJSON_IsNumber(item))
         snprintf(text, CELL, "%s", format == FORMAT_CSV ? "" : "-");
     else if (format == FORMAT_CSV)

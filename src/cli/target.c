@@ -1,5 +1,6 @@
 #include "cli/target.h"
 
+#include "base/text.h"
 #include "tuner/buffers.h"
 
 #include <ctype.h>
@@ -32,15 +33,16 @@ static int is_index(const char *spec)
 static int list_devices(const char *spec, const char *why, const clattn_device_info *infos, const int *listed,
                         size_t count)
 {
-    char list[1024] = "";
+    struct text text = {0};
+    char *list;
 
-    for (size_t i = 0; i < count; i++) {
-        size_t used = strlen(list);
+    for (size_t i = 0; i < count; i++)
         if (listed == NULL || listed[i])
-            snprintf(list + used, sizeof list - used, "%s%zu: %s (%s)", used > 0 ? ", " : "", i, infos[i].name,
-                     infos[i].platform);
-    }
-    return bad("--device '%s' %s: %s", spec, why, count > 0 ? list : "there is no OpenCL device");
+            text_format(&text, "%s%zu: %s (%s)", text.size > 0 ? ", " : "", i, infos[i].name, infos[i].platform);
+    list = text_take(&text);
+    bad("--device '%s' %s: %s", spec, why, list != NULL ? list : "there is no OpenCL device");
+    free(list);
+    return EXIT_BAD;
 }
 
 static int same_device(const clattn_device_info *a, const clattn_device_info *b)

@@ -3,6 +3,7 @@
 
 #include "device/context.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "op/problem.h"
 #include "tune/tuning_layers.h"
 
@@ -71,23 +72,30 @@ static int is_current(const struct tuning_entry *entry, const clattn_context *co
     return 0;
 }
 
+/* An entry with where it comes from and why it may not be used. */
+static cJSON *noted_row(const struct tuning_entry *entry, const struct clattn_context *context, int layer)
+{
+    cJSON *row = tune_entry_row(entry);
+    struct text text = {0};
+    char *note;
+
+    text_format(&text, "%s%s%s", tuning_layer_name(context->tuning, layer),
+                is_current(entry, context) ? "" : "; not used: the kernels have changed",
+                strcmp(entry->driver, context->device.info.driver) == 0 ? "" : "; another driver");
+    note = text_take(&text);
+    cJSON_AddStringToObject(row, "note", note != NULL ? note : "");
+    free(note);
+    return row;
+}
+
 int tune_show(const struct settings *settings, struct target *target)
 {
     const struct clattn_context *context = target->device.context;
     cJSON *rows = cJSON_CreateArray();
 
     for (int layer = 0; layer < LAYER_COUNT; layer++)
-        for (size_t i = 0; i < context->tuning->tables[layer].count; i++) {
-            const struct tuning_entry *entry = &context->tuning->tables[layer].entries[i];
-            int driver = strcmp(entry->driver, context->device.info.driver) == 0;
-            char note[1024];
-            cJSON *row = tune_entry_row(entry);
-            snprintf(note, sizeof note, "%s%s%s", tuning_layer_name(context->tuning, layer),
-                     is_current(entry, context) ? "" : "; not used: the kernels have changed",
-                     driver ? "" : "; another driver");
-            cJSON_AddStringToObject(row, "note", note);
-            cJSON_AddItemToArray(rows, row);
-        }
+        for (size_t i = 0; i < context->tuning->tables[layer].count; i++)
+            cJSON_AddItemToArray(rows, noted_row(&context->tuning->tables[layer].entries[i], context, layer));
     return tune_print(rows, settings->format);
 }
 

@@ -1,5 +1,7 @@
 #include "cli/words.h"
 
+#include "base/text.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -62,7 +64,7 @@ static const char *next_part(const char **text, char *part, size_t size)
     if (*text == NULL)
         return NULL;
     length = strcspn(*text, ",");
-    snprintf(part, size, "%.*s", (int)(length < size ? length : size), *text);
+    text_fit(part, size, "%.*s", (int)length, *text);
     *text = (*text)[length] == ',' ? *text + length + 1 : NULL;
     return part;
 }

@@ -181,8 +181,7 @@ clattn_status clattn_plan_describe(const clattn_plan *plan, char *text, size_t s
     whole = plan_text(plan);
     if (whole == NULL)
         return CLATTN_OUT_OF_MEMORY;
-    strncpy(text, whole, size - 1);
-    text[size - 1] = '\0';
+    text_fit(text, size, "%s", whole);
     free(whole);
     return CLATTN_SUCCESS;
 }
