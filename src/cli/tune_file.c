@@ -44,32 +44,12 @@ static int write_text(const char *path, char *json)
     return status;
 }
 
-static clattn_dtype dtype_of(const struct tuning_entry *entry)
-{
-    for (int dtype = 0; dtype < DTYPE_COUNT; dtype++)
-        if (strcmp(dtype_name((clattn_dtype)dtype), entry->dtype) == 0)
-            return (clattn_dtype)dtype;
-    return CLATTN_F32;
-}
-
 /* Whether the kernels are still those that were measured. */
 static int is_current(const struct tuning_entry *entry, const clattn_context *context)
 {
-    clattn_plan_desc desc = {
-        .seq_len = 1, .heads = 1, .key_dim = entry->key_dim, .value_dim = entry->value_dim, .dtype = dtype_of(entry)};
-    struct tuning_entry key;
-    struct problem problem;
-    char group[32];
+    char kernel[HASH_DIGITS];
 
-    for (int r = CLATTN_RULE_NONE + 1; r < RULE_COUNT; r++) {
-        desc.rule = (clattn_rule)r;
-        if (problem_init(&problem, &desc, NULL) != CLATTN_SUCCESS ||
-            strcmp(tuning_group(&problem, group), entry->group) != 0)
-            continue;
-        tuning_key(&key, context, &problem, entry->tuned.space);
-        return strcmp(key.kernel, entry->kernel) == 0;
-    }
-    return 0;
+    return tuning_kernel(entry, context, kernel) && strcmp(kernel, entry->kernel) == 0;
 }
 
 /* An entry with where it comes from and why it may not be used. */

@@ -113,6 +113,36 @@ void tuning_key(struct tuning_entry *entry, const clattn_context *context, const
     entry->tuned = tuned_default(space);
 }
 
+static clattn_dtype dtype_named(const char *name)
+{
+    clattn_dtype dtype = CLATTN_BF16;
+
+    while (dtype > CLATTN_F32 && strcmp(dtype_name(dtype), name) != 0)
+        dtype--;
+    return dtype;
+}
+
+int tuning_kernel(const struct tuning_entry *entry, const clattn_context *context, char kernel[HASH_DIGITS])
+{
+    clattn_plan_desc desc = {.seq_len = 1,
+                             .heads = 1,
+                             .key_dim = entry->key_dim,
+                             .value_dim = entry->value_dim,
+                             .dtype = dtype_named(entry->dtype)};
+    struct problem problem;
+    char group[32];
+
+    for (int r = CLATTN_RULE_NONE + 1; r < RULE_COUNT; r++) {
+        desc.rule = (clattn_rule)r;
+        if (problem_init(&problem, &desc, NULL) != CLATTN_SUCCESS ||
+            strcmp(tuning_group(&problem, group), entry->group) != 0)
+            continue;
+        hash_name(kernel_hash(context, &problem, entry->tuned.space), kernel);
+        return 1;
+    }
+    return 0;
+}
+
 /* ---- Layers -------------------------------------------------------------------------------------------------------
  */
 

@@ -36,6 +36,9 @@ int tuning_is_near(const struct tuning_entry *entry, const clattn_context *conte
 void tuning_key(struct tuning_entry *entry, const clattn_context *context, const struct problem *problem,
                 const struct space *space);
 
+/* The hash that an entry's kernels have now, on the context's engine; 0 when no rule is of its group. */
+int tuning_kernel(const struct tuning_entry *entry, const clattn_context *context, char kernel[HASH_DIGITS]);
+
 /* "scalar+key": decay and erase. Rules of a group differ in words that cost little. */
 const char *tuning_group(const struct problem *problem, char name[32]);
 /* A rule of the group that the problem belongs to: the one that is measured for all. */
