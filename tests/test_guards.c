@@ -30,6 +30,8 @@ static clattn_plan_desc desc_of(const struct test_kind *kind, clattn_rule rule)
 
 /* ---- cu_seqlens -------------------------------------------------------------------------------------------------- */
 
+#define WORD ((int64_t)1 << 32)
+
 /* What cu_seqlens say, and the cuts that they are read as; meant[SEQUENCES] 0: whatever, as long as nothing else is
  * touched. */
 static const struct {
@@ -45,7 +47,8 @@ static const struct {
     {"backwards", {TOKENS, 300, 100, 0}, {0}},
     {"there and back", {0, TOKENS, 0, TOKENS}, {0}},
     {"far backwards", {INT32_MAX, INT32_MIN, INT32_MAX, INT32_MIN}, {0}},
-    {"of 64 bits", {INT64_MIN, INT64_MAX, ((int64_t)1 << 40) + 300, ((int64_t)7 << 32) + TOKENS + 99}, {0}},
+    {"of 64 bits", {-8 * WORD + 20, 100, (int64_t)INT32_MAX + 6, WORD + 5}, {0, 100, TOKENS, TOKENS}},
+    {"of 64 bits, far", {INT64_MIN, -WORD + 100, INT64_MAX, 256 * WORD + 300}, {0, 0, TOKENS, TOKENS}},
     {"of 64 bits, backwards", {INT64_MAX, -((int64_t)1 << 40), INT64_MIN, ((int64_t)1 << 33) - 5}, {0}},
 };
 
@@ -56,6 +59,17 @@ static void assert_touched_nothing(const char *kind, const char *name, clattn_st
 
     if ((status != CLATTN_SUCCESS && !holes) || strstr(test_log_text, "overwritten") != NULL)
         fail_msg("%s, cu_seqlens %s: %s", kind, name, test_log_text);
+}
+
+/* The reference reads every bit of an entry, and takes none that is no cut. */
+static void assert_refused(const struct check_tensors *tensors)
+{
+    struct arguments operands;
+
+    check_operands(&operands, tensors);
+    assert_status(check_compute(&tensors->desc, &operands, test_log, NULL), INVALID_OPERAND);
+    assert_non_null(strstr(test_log_text, "cu_seqlens"));
+    test_log_clear();
 }
 
 static void check_hostile(const struct test_kind *kind, struct check_device *device, size_t row, int wide)
@@ -71,6 +85,7 @@ static void check_hostile(const struct test_kind *kind, struct check_device *dev
     plan = test_kind_plan(kind, device, &desc);
     test_make(&tensors, &desc, CHECK_GATES_USUAL, hostile[row].said);
     test_log_clear();
+    assert_refused(&tensors);
     status = check_run_plan(&tensors, device, plan, test_log, NULL);
     assert_touched_nothing(kind->name, hostile[row].name, status);
     if (hostile[row].meant[SEQUENCES] > 0) {
