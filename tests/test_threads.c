@@ -91,7 +91,7 @@ static const struct mistake {
     { "scan: no word that writes are left",    &erases, NO_BARRIER(5), "nobody wrote" },
     { "scan: nor in the other turn",           &erases, NO_BARRIER(6), "nobody wrote" },
     { "scan: no barrier of a sub-group",       &erases, "\nthreads_wait_own();", "\n", "race" },
-    { "scan: loading does not wait",           &erases, "engine_sync_all();\nmove_step",
+    { "scan: loading does not wait",           &erases, "engine_sync_all(); \\\nmove_step",
                                                "move_step", "wait for ever" },
     { "scan: computing does not wait",         &erases, "values_turn(row);\nengine_sync_all();",
                                                "values_turn(row);", "race" },

@@ -37,33 +37,17 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
     MOVE_REGISTERS
     VALUE_REGISTERS
 
-    /* The sub-groups that read: O of what the others leave them of the state */
     if (READERS > 0 && LANE >= COMPUTE_LANES && LANE < STAGE_LANE0) {
         read_main();
         return;
     }
-
-    /* The sub-groups that load: a chunk ahead of those that compute, DEPTH chunks more on their way */
     if (LOADERS == 0 || LANE >= STAGE_LANE0)
         move_begin(); /* by those that compute, where none loads for them */
     if (LOADERS > 0 && LANE >= STAGE_LANE0) {
-        for (int row = 0; row < at.rows;) {
-            engine_unrolled
-            for (int d = 0; d < DEPTH; d++)
-                if (row < at.rows) {
-                    engine_sync_all();
-                    move_step(row, d);
-                    if (STAGES == 1)
-                        engine_sync_all();
-                    row += CHUNK;
-                }
-        }
-        engine_sync_all();
-        move_end();
+        load_main();
         return;
     }
 
-    /* The sub-groups that compute */
     values_begin();
     segment_load(S);
     if (FETCH_AHEAD) {
