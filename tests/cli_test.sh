@@ -90,9 +90,15 @@ run_case()
 
 run_rule()
 {
+    if "$clattn" rules "$1" | grep -q initial_state; then
+        shared=HQ state=--initial-state
+    else
+        shared=HK state='--option sink=on'
+    fi
     for dtype in f32:1e-5 f16:5e-3 bf16:5e-3; do
-        run_case "$1" ${dtype%:*} ${dtype#*:} B=1,T=131,H=4,HQ=2,K=20,V=12 --varlen 0,0,1,130,131 --initial-state
+        run_case "$1" ${dtype%:*} ${dtype#*:} B=1,T=131,H=4,$shared=2,K=20,V=12 --varlen 0,0,1,130,131 $state
     done
+    [ $shared = HQ ] || run_case "$1" f32 1e-5 B=2,T=3,TK=75,H=6,HK=2,K=20,V=12
 }
 
 # ---- bad input ----------------------------------------------------------------------------------------------------
@@ -215,6 +221,14 @@ bad_usage()
     refused "shape without T" T make-input kda --shape B=1,H=1,K=2,V=2 -o "$work/out"
     refused "key_dim 300" 300 make-input kda --shape B=1,T=2,H=1,K=300,V=2 -o "$work/out"
     refused "HQ does not divide H" HQ make-input kda --shape B=1,T=2,H=3,HQ=2,K=2,V=2 -o "$work/out"
+    refused "HK does not divide H" HK make-input softmax_attn --shape B=1,T=2,H=3,HK=2,K=2,V=2 -o "$work/out"
+    refused "HK of a rule of a state" kv_heads make-input kda --shape B=1,T=2,H=2,HK=1,K=2,V=2 -o "$work/out"
+    refused "TK of a rule of a state" kv_len make-input kda --shape B=1,T=2,H=2,TK=9,K=2,V=2 -o "$work/out"
+    refused "HQ of a rule of a list" qk_heads make-input alibi_attn --shape B=1,T=2,H=2,HQ=1,K=2,V=2 -o "$work/out"
+    refused "a list's state" state make-input alibi_attn --shape B=1,T=2,H=2,K=2,V=2 --initial-state -o "$work/out"
+    refused "packed with TK" kv_len make-input fox --shape B=1,T=9,TK=20,H=1,K=2,V=2 --varlen 0,5,9 -o "$work/out"
+    refused "window of a rule of a state" window make-input kda --shape B=1,T=2,H=2,K=2,V=2 --option window=3 -o "$work/out"
+    refused "window of less than none" window make-input alibi --shape B=1,T=2,H=2,K=2,V=2 --option window=-1 -o "$work/out"
     refused "dtype f8" f8 make-input kda --shape B=1,T=2,H=1,K=2,V=2 --dtype f8 -o "$work/out"
     refused "a number of 40 digits" "B is '0*\.\.\.'" \
         make-input kda --shape B=0000000000000000000000000000000000000002,T=2,H=1,K=2,V=2 -o "$work/out"

@@ -107,6 +107,8 @@ struct test_kind {
     const char *engine; /* "none" for none */
     int segments;       /* 0: by rule of thumb; else for 16 tokens a chunk and 16 value columns a group */
 };
+/* Whether there are kernels of the kind for the rule. */
+int test_kind_applies(const struct test_kind *kind, clattn_rule rule);
 /* The device under test with the kind's engine in a context of its own, to be destroyed. */
 struct check_device test_kind_device(const struct test_kind *kind);
 /* The plan; the test fails when it is not of the kind. */

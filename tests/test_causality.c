@@ -55,6 +55,9 @@ static const struct row {
     { "iplr",                0, CLATTN_F32,  ONE,       64, 0 },
     { "rwkv7",               0, CLATTN_F32,  ONE,       32, 1 },
     { "mlstm",               0, CLATTN_F32,  ONE,       32, 1 },
+    { "softmax_attn",        0, CLATTN_F32,  ONE,       32, 1 },
+    { "alibi_attn",          1, CLATTN_F32,  ONE,       16, 0 }, /* sink, lse, window */
+    { "forgetting_attn",     0, CLATTN_F32,  ONE,       8,  1 },
     /* types and chunks */
     { "gated_delta_rule",    0, CLATTN_F16,  ONE,       64, 0 },
     { "gated_delta_rule",    0, CLATTN_BF16, ONE,       16, 1 },
@@ -69,6 +72,9 @@ static const struct row {
     { "rwkv7",               0, CLATTN_F32,  LANES_16, 32, 1 },
     { "gla",                 1, CLATTN_F32,  LANES_16, 8,  0 },
     { "mlstm",               0, CLATTN_F16,  LANES_64,  16, 0 },
+    { "forgetting_attn",     0, CLATTN_F32,  LANES_16,  32, 1 },
+    { "softmax_attn",        2, CLATTN_BF16, LANES_64,  16, 0 }, /* window */
+    { "forgetting_attn",     1, CLATTN_F16,  LANES_64,  8,  0 },
     /* token by token */
     { "gated_delta_rule",    0, CLATTN_F32,  TOKENS_ONE, 0,  1 },
     { "rwkv6",               0, CLATTN_F16,  TOKENS_ONE, 0,  1 },
@@ -97,7 +103,8 @@ static clattn_plan_desc desc_of(const struct row *row)
 /* The row's plan; NULL on the reference. */
 static clattn_plan *plan_of(const struct row *row, const clattn_plan_desc *desc)
 {
-    struct tuned tuned = tuned_default(space_find("chunk_scan"));
+    int list = rule_has_list(rule_get(desc->rule));
+    struct tuned tuned = tuned_default(space_find(list ? "flash" : "chunk_scan"));
     clattn_plan *plan = NULL;
 
     if (test_is_reference())
@@ -109,8 +116,12 @@ static clattn_plan *plan_of(const struct row *row, const clattn_plan_desc *desc)
     }
     test_tuned_set(&tuned, "chunk", row->chunk);
     test_tuned_set(&tuned, "vec", workers[row->who].vec);
-    test_tuned_set(&tuned, "prepare.group", workers[row->who].group);
-    test_tuned_set(&tuned, "scan.group", workers[row->who].group);
+    if (list)
+        test_tuned_set(&tuned, "group", workers[row->who].group);
+    else {
+        test_tuned_set(&tuned, "prepare.group", workers[row->who].group);
+        test_tuned_set(&tuned, "scan.group", workers[row->who].group);
+    }
     assert_status(plan_create(&plan, test_device.context, desc, &tuned), SUCCESS);
     return plan;
 }

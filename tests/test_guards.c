@@ -72,14 +72,16 @@ static void assert_refused(const struct check_tensors *tensors)
     test_log_clear();
 }
 
-static void check_hostile(const struct test_kind *kind, struct check_device *device, size_t row, int wide)
+static void check_hostile(const struct test_kind *kind, struct check_device *device, clattn_rule rule, size_t row,
+                          int wide)
 {
-    clattn_plan_desc desc = desc_of(kind, CLATTN_GATED_DELTA_RULE);
+    clattn_plan_desc desc = desc_of(kind, rule);
     struct check_tensors tensors, clamped;
     clattn_plan *plan;
     clattn_status status;
     char what[128];
 
+    check_fit(&desc);
     desc.flags |= CLATTN_CU_SEQLENS | (wide ? CLATTN_CU_SEQLENS_INT64 : 0u);
     desc.sequences = SEQUENCES;
     plan = test_kind_plan(kind, device, &desc);
@@ -110,13 +112,18 @@ static int is_narrow(size_t row)
 
 static void test_hostile_cuts(void **state)
 {
+    static const clattn_rule rules[] = {CLATTN_GATED_DELTA_RULE, CLATTN_FORGETTING_ATTN};
     const struct test_kind *kind = *state;
     struct check_device device = test_kind_device(kind);
 
-    for (size_t row = 0; row < COUNT(hostile); row++) {
+    for (size_t i = 0; i < COUNT(rules) * COUNT(hostile); i++) {
+        clattn_rule rule = rules[i / COUNT(hostile)];
+        size_t row = i % COUNT(hostile);
+        if (!test_kind_applies(kind, rule))
+            continue;
         if (is_narrow(row))
-            check_hostile(kind, &device, row, 0);
-        check_hostile(kind, &device, row, 1);
+            check_hostile(kind, &device, rule, row, 0);
+        check_hostile(kind, &device, rule, row, 1);
     }
     clattn_context_destroy(device.context);
 }

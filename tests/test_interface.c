@@ -472,7 +472,14 @@ static void test_supports(void **state)
             desc.rule = rule;
             desc.mode = (clattn_mode)mode;
             desc.dtype = CLATTN_BF16;
-            assert_status(clattn_supports(context, &desc), SUCCESS);
+            check_fit(&desc);
+            test_log_clear();
+            if (check_mode_applies(rule, desc.mode)) {
+                assert_status(clattn_supports(context, &desc), SUCCESS);
+                continue;
+            }
+            assert_status(clattn_supports(context, &desc), UNSUPPORTED);
+            assert_logged("mode recurrent is for rules whose state is a matrix");
         }
     *cl = real;
     desc.key_dim = 300;

@@ -36,7 +36,8 @@ static const struct {
     FIELD(clattn_call, workspace, 40, 8),
     FIELD(clattn_call, workspace_offset, 48, 8),
     FIELD(clattn_call, workspace_size, 56, 8),
-    WHOLE(clattn_call, 64),
+    FIELD(clattn_call, kv_len, 64, 8),
+    WHOLE(clattn_call, 72),
     FIELD(clattn_operand_type, id, 0, 4),
     FIELD(clattn_operand_type, dtype, 4, 4),
     WHOLE(clattn_operand_type, 8),
@@ -62,7 +63,10 @@ static const struct {
     FIELD(clattn_plan_desc, steps, 112, 4),
     FIELD(clattn_plan_desc, operand_type_count, 116, 4),
     FIELD(clattn_plan_desc, operand_types, 120, 64),
-    WHOLE(clattn_plan_desc, 184),
+    FIELD(clattn_plan_desc, kv_heads, 184, 8),
+    FIELD(clattn_plan_desc, kv_len, 192, 8),
+    FIELD(clattn_plan_desc, window, 200, 8),
+    WHOLE(clattn_plan_desc, 208),
     FIELD(clattn_operand_info, name, 0, 8),
     FIELD(clattn_operand_info, dims, 8, 32),
     FIELD(clattn_operand_info, rank, 40, 4),
@@ -146,6 +150,9 @@ static const struct {
     VALUE(RWKV7, 15),
     VALUE(MLSTM, 16),
     VALUE(PRECOND_GATED_DELTA_RULE, 17),
+    VALUE(SOFTMAX_ATTN, 18),
+    VALUE(ALIBI_ATTN, 19),
+    VALUE(FORGETTING_ATTN, 20),
     VALUE(F32, 0),
     VALUE(F16, 1),
     VALUE(BF16, 2),
@@ -167,6 +174,8 @@ static const struct {
     VALUE(FINAL_STATE, 128),
     VALUE(CU_SEQLENS, 256),
     VALUE(CU_SEQLENS_INT64, 512),
+    VALUE(WITH_SINK, 1024),
+    VALUE(WITH_LSE, 2048),
     VALUE(OPERAND_NONE, 0),
     VALUE(GRADIENTS, 256),
     VALUE(Q, 1),
@@ -190,6 +199,8 @@ static const struct {
     VALUE(STABILIZER_IN, 19),
     VALUE(STABILIZER_OUT, 20),
     VALUE(SEQLENS, 21),
+    VALUE(SINK, 22),
+    VALUE(LSE, 23),
 };
 /* clang-format on */
 
@@ -203,7 +214,7 @@ static const struct {
     {                                                                                                                  \
 #type, offsetof(type, field) + sizeof(((type *)NULL)->field), sizeof(type)                                     \
     }
-    END(clattn_operand, head_stride), END(clattn_call, workspace_size), END(clattn_plan_desc, operand_types),
+    END(clattn_operand, head_stride), END(clattn_call, kv_len), END(clattn_plan_desc, window),
     END(clattn_context_desc, flags)};
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

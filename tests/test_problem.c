@@ -88,16 +88,39 @@ static const struct bad {
     BAD(flags, CLATTN_GATE_PER_HEAD, "gated_delta_rule", "gate per head"),
     BAD(flags, CLATTN_VALUE_GATE, "gated_delta_rule", "gv"),
     BAD(flags, CLATTN_UNGATED, "gated_delta_rule", "ungated"),
-    BAD(flags, 1 << 10, "unknown bits", "0x400"),
+    BAD(flags, CLATTN_WITH_SINK, "gated_delta_rule", "sink"),
+    BAD(flags, CLATTN_WITH_LSE, "gated_delta_rule", "lse"),
+    BAD(flags, 1 << 12, "unknown bits", "0x1000"),
     BAD(flags, CLATTN_CU_SEQLENS, "batch is 2", "1 with cu_seqlens"),
+    BAD(kv_heads, 4, "gated_delta_rule", "kv_heads"),
+    BAD(kv_len, 10, "gated_delta_rule", "kv_len"),
+    BAD(window, 1, "gated_delta_rule", "window"),
 };
 
-static void test_bad_fields(void **state)
+/* The same of a rule whose state is a list. */
+static const struct bad bad_lists[] = {
+    BAD(kv_heads, -1, "kv_heads is -1", "1 to 4"),
+    BAD(kv_heads, 3, "kv_heads 3", "does not divide heads 4"),
+    BAD(kv_heads, 8, "kv_heads is 8", "1 to 4"),
+    BAD(qk_heads, 2, "qk_heads is 2", "each of 4 heads"),
+    BAD(kv_len, -1, "kv_len is -1", "0 to "),
+    BAD(kv_len, (int64_t)1 << 31, "kv_len is 2147483648", "0 to "),
+    BAD(window, -1, "window is -1", "0 to "),
+    BAD(flags, CLATTN_INITIAL_STATE, "forgetting_attn has no initial", "0x40"),
+    BAD(flags, CLATTN_FINAL_STATE, "forgetting_attn has no initial or final state", "0x80"),
+    BAD(flags, CLATTN_STATE_VK, "forgetting_attn has no initial or final state", "0x4"),
+    BAD(flags, CLATTN_NORMALIZE, "forgetting_attn", "normalize"),
+    BAD(flags, CLATTN_UNGATED, "forgetting_attn", "ungated"),
+    BAD(flags, CLATTN_GATE_PER_HEAD, "forgetting_attn", "gate per head"),
+    BAD(feature_map, CLATTN_FEATURE_RELU, "forgetting_attn", "feature_map"),
+    BAD(steps, 2, "forgetting_attn", "steps"),
+};
+
+static void check_bad(const clattn_plan_desc *base, const struct bad *rows, size_t count)
 {
-    (void)state;
-    for (size_t i = 0; i < COUNT(bad_fields); i++) {
-        const struct bad *bad = &bad_fields[i];
-        clattn_plan_desc desc = good, full;
+    for (size_t i = 0; i < count; i++) {
+        const struct bad *bad = &rows[i];
+        clattn_plan_desc desc = *base, full;
         int32_t narrow = (int32_t)bad->value;
         memcpy((char *)&desc + bad->offset, bad->size == 8 ? (const void *)&bad->value : &narrow, bad->size);
         assert_status(complete(&full, &desc), INVALID_DESC);
@@ -105,6 +128,24 @@ static void test_bad_fields(void **state)
         assert_logged(bad->second);
         assert_status(clattn_plan_desc_complete(&full, &desc, NULL, NULL), INVALID_DESC);
     }
+}
+
+static void test_bad_fields(void **state)
+{
+    clattn_plan_desc list = good, full;
+
+    (void)state;
+    check_bad(&good, bad_fields, COUNT(bad_fields));
+    list.rule = CLATTN_FORGETTING_ATTN;
+    list.qk_heads = 0;
+    check_bad(&list, bad_lists, COUNT(bad_lists));
+    list.batch = 1;
+    list.flags = CLATTN_CU_SEQLENS;
+    list.sequences = 2;
+    assert_status(complete(&full, &list), SUCCESS);
+    list.kv_len = 10;
+    assert_status(complete(&full, &list), INVALID_DESC);
+    assert_logged("kv_len is 10, expected 0 with cu_seqlens");
 }
 
 static void test_bad_numbers(void **state)
@@ -150,6 +191,7 @@ static void test_options(void **state)
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
         clattn_plan_desc desc = good, full;
         desc.rule = rule;
+        check_fit(&desc);
         assert_status(complete(&full, &desc), SUCCESS);
         for (int variant = 1;; variant++, taken++) {
             desc = good;
@@ -207,10 +249,27 @@ static void test_shapes(void **state)
         {OP(BETA), 3, {1, 30, 4}, CLATTN_F32, 0},         {OP(STATE_IN), 0, {0}, CLATTN_F32, 0},
         {OP(STATE_OUT), 4, {5, 4, 8, 16}, CLATTN_F32, 1}, {OP(SEQLENS), 1, {6}, CLATTN_F32, 0},
     };
+    static const struct shape list[] = {
+        {OP(Q), 4, {2, 10, 4, 16}, CLATTN_F16, 0}, {OP(K), 4, {2, 30, 2, 16}, CLATTN_F16, 0},
+        {OP(V), 4, {2, 30, 2, 8}, CLATTN_F16, 0},  {OP(O), 4, {2, 10, 4, 8}, CLATTN_F16, 1},
+        {OP(G), 3, {2, 30, 4}, CLATTN_BF16, 0},    {OP(SINK), 1, {4}, CLATTN_F32, 0},
+        {OP(LSE), 3, {2, 10, 4}, CLATTN_F32, 1},   {OP(STATE_IN), 0, {0}, CLATTN_F32, 0},
+        {OP(STATE_OUT), 0, {0}, CLATTN_F32, 1},
+    };
     clattn_plan_desc desc = good;
     clattn_operand_info info;
 
     (void)state;
+    desc.rule = CLATTN_FORGETTING_ATTN;
+    desc.dtype = CLATTN_F16;
+    desc.gate_dtype = CLATTN_BF16;
+    desc.qk_heads = 0;
+    desc.kv_heads = 2;
+    desc.kv_len = 30;
+    desc.flags = CLATTN_WITH_SINK | CLATTN_WITH_LSE;
+    for (size_t i = 0; i < COUNT(list); i++)
+        assert_shape(&desc, &list[i]);
+    desc = good;
     desc.dtype = CLATTN_F16;
     desc.gate_dtype = CLATTN_BF16;
     desc.flags = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE;

@@ -491,12 +491,14 @@ static void test_rule(void **state)
 int main(void)
 {
     static clattn_rule rules[RULE_COUNT];
-    struct CMUnitTest tests[RULE_COUNT - 1];
+    struct CMUnitTest tests[RULE_COUNT];
+    size_t count = 0;
 
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
         rules[rule] = rule;
-        tests[rule - 1] =
-            (struct CMUnitTest){.name = test_rule_name(rule), .test_func = test_rule, .initial_state = &rules[rule]};
+        if (!rule_has_list(rule_get(rule))) /* test_list */
+            tests[count++] = (struct CMUnitTest){
+                .name = test_rule_name(rule), .test_func = test_rule, .initial_state = &rules[rule]};
     }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return _cmocka_run_group_tests("reference", tests, count, NULL, NULL);
 }

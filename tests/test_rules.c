@@ -74,6 +74,8 @@ static int run_modes(const struct check_case *c, const clattn_plan_desc *desc, c
     test_make(&tensors, desc, c->gates, c->cu_seqlens);
     assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
     for (int mode = CLATTN_MODE_AUTO; mode <= CLATTN_MODE_CHUNK; mode++) {
+        if (!check_mode_applies(desc->rule, (clattn_mode)mode))
+            continue;
         tensors.desc.mode = (clattn_mode)mode;
         snprintf(what, sizeof what, "%s%s%s, %s, %s, %s", test_rule_name(desc->rule), *variant ? " " : "", variant,
                  c->name, dtype_names[desc->dtype], mode_names[mode]);
@@ -96,7 +98,7 @@ static void test_dtype(void **state)
             const char *name = check_variant(chosen.rule, variant, &desc);
             if (name == NULL || (chosen.one && variant > 0))
                 break;
-            if (!check_case_applies(c, variant, dtype))
+            if (!check_case_applies(c, chosen.rule, variant, dtype))
                 continue;
             failures += run_modes(c, &desc, name);
             runs += 3;

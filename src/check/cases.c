@@ -16,30 +16,42 @@ enum {
     BOTH = FIRST | LAST,
     VK = CLATTN_STATE_VK,
     NORM = CLATTN_QK_L2NORM,
+    LSE = CLATTN_WITH_LSE,
     CU = CLATTN_CU_SEQLENS,
     CU64 = CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_INT64,
     F32 = 1 << CLATTN_F32,
     F16 = 1 << CLATTN_F16,
-    BF16 = 1 << CLATTN_BF16
+    BF16 = 1 << CLATTN_BF16,
+    ALL = F32 | F16 | BF16
 };
 
 /* clang-format off */
 const struct check_case check_cases[] = {
-    /* name, B, T, H, HQ, K, V, flags, gates, cu_seqlens, N, scale, gates of the data's type, variants, dtypes */
-    { "one token",     1,    1, 1, 1,  16,  16, LAST,             USUAL, NULL,        0, 0,   0, 0, F32 },
-    { "one channel",   2,   15, 1, 1,   1,   1, BOTH,             HARD,  NULL,        0, 0,   0, 0, F32 },
-    { "short",         2,   63, 3, 3,  32,  16, LAST | VK,        USUAL, NULL,        0, 0,   0, 0, F32 },
-    { "one chunk",     1,   64, 4, 2,  64,  64, BOTH,             HARD,  NULL,        0, 0.3, 0, 0, F32 | F16 },
-    { "one over",      1,   65, 3, 1,  60, 100, BOTH | NORM,      USUAL, NULL,        0, 0,   0, 0, F32 | BF16 },
-    { "odd",           2,   75, 3, 1, 100,  60, BOTH | VK,        HARD,  NULL,        0, 0,   1, 1, F32 | F16 },
-    { "wide",          1,  100, 1, 1, 256, 256, FIRST | NORM,     USUAL, NULL,        0, 0,   0, 0, F32 },
-    { "large",         1,  100, 2, 2, 128, 128, BOTH,             USUAL, NULL,        0, 0,   0, 0, F32 },
-    { "long",          1,  500, 2, 1,  64,  64, 0,                HARD,  NULL,        0, 0,   0, 0, F32 },
-    { "longer",        1, 1000, 1, 1,  16,  16, BOTH,             USUAL, NULL,        0, 0,   0, 0, F32 },
-    { "lasting",       1, 2050, 4, 2,  64,  64, BOTH,             SLOW,  NULL,        0, 0,   0, 0, F16 },
-    { "empty first",   1,   16, 4, 2,  64,  64, LAST | CU,        USUAL, empty_first, 2, 0,   0, 0, F32 },
-    { "packed",        1,  131, 4, 2,  64,  64, BOTH | CU,        HARD,  one_token,   4, 0,   0, 0, F32 },
-    { "packed uneven", 1, 1200, 1, 1,  32,  64, LAST | CU64 | VK, USUAL, uneven,      4, 0,   1, 1, F32 | BF16 },
+    /* name, B, T, H, HQ, K, V, flags, gates, cu_seqlens, N, scale, gates as data, variants, dtypes, TK, window */
+    { "one token",     1,    1, 1, 1,  16,  16, LAST,             USUAL, NULL,        0, 0,   0, 0, F32, 0, 0 },
+    { "one channel",   2,   15, 1, 1,   1,   1, BOTH,             HARD,  NULL,        0, 0,   0, 0, F32, 0, 0 },
+    { "short",         2,   63, 3, 3,  32,  16, LAST | VK,        USUAL, NULL,        0, 0,   0, 0, F32, 0, 0 },
+    { "one chunk",     1,   64, 4, 2,  64,  64, BOTH,             HARD,  NULL,        0, 0.3, 0, 0, F32 | F16, 0, 0 },
+    { "one over",      1,   65, 3, 1,  60, 100, BOTH | NORM,      USUAL, NULL,        0, 0,   0, 0, F32 | BF16, 0, 0 },
+    { "odd",           2,   75, 3, 1, 100,  60, BOTH | VK,        HARD,  NULL,        0, 0,   1, 1, F32 | F16, 0, 0 },
+    { "wide",          1,  100, 1, 1, 256, 256, FIRST | NORM,     USUAL, NULL,        0, 0,   0, 0, F32, 0, 0 },
+    { "large",         1,  100, 2, 2, 128, 128, BOTH,             USUAL, NULL,        0, 0,   0, 0, F32, 0, 0 },
+    { "long",          1,  500, 2, 1,  64,  64, 0,                HARD,  NULL,        0, 0,   0, 0, F32, 0, 0 },
+    { "longer",        1, 1000, 1, 1,  16,  16, BOTH,             USUAL, NULL,        0, 0,   0, 0, F32, 0, 0 },
+    { "lasting",       1, 2050, 4, 2,  64,  64, BOTH,             SLOW,  NULL,        0, 0,   0, 0, F16, 0, 0 },
+    { "empty first",   1,   16, 4, 2,  64,  64, LAST | CU,        USUAL, empty_first, 2, 0,   0, 0, F32, 0, 0 },
+    { "packed",        1,  131, 4, 2,  64,  64, BOTH | CU,        HARD,  one_token,   4, 0,   0, 0, F32, 0, 0 },
+    { "packed uneven", 1, 1200, 1, 1,  32,  64, LAST | CU64 | VK, USUAL, uneven,      4, 0,   1, 1, F32 | BF16, 0, 0 },
+    /* rules of a list: queries that stand at the end of a cache, or before its first key */
+    { "one query",     2,    1, 4, 4,  64,  64, 0,                USUAL, NULL,        0, 0,   0, 1, F32, 75, 0 },
+    { "one of a few",  1,    1, 4, 1, 128, 128, LSE,              HARD,  NULL,        0, 0,   1, 0, ALL, 130, 0 },
+    { "cache",         2,   19, 6, 2,   7,  13, LSE,              HARD,  NULL,        0, 0,   0, 1, F32, 100, 0 },
+    { "cache, window", 1,   37, 3, 1,  60, 100, LSE | NORM,       USUAL, NULL,        0, 0,   0, 0, F32, 165, 9 },
+    { "early rows",    1,   77, 4, 2,  64,  64, LSE,              HARD,  NULL,        0, 0,   0, 1, F32, 20, 0 },
+    { "only early",    1,    9, 1, 1,  16,  16, LSE,              USUAL, NULL,        0, 0,   0, 0, F32, 1, 0 },
+    { "window of one", 1,  131, 4, 4,  64,  64, LSE,              HARD,  NULL,        0, 0,   0, 0, ALL, 0, 1 },
+    { "wide window",   1,  131, 4, 4,  64,  64, LSE,              USUAL, NULL,        0, 0,   0, 0, F32, 0, 1000 },
+    { "packed window", 1,  131, 4, 2,  64,  64, LSE | CU,         HARD,  one_token,   4, 0,   0, 0, F32, 0, 33 },
 };
 /* clang-format on */
 const size_t check_case_count = sizeof check_cases / sizeof *check_cases;
@@ -51,6 +63,7 @@ struct variant {
     clattn_feature_map feature_map;
     int32_t steps, layer, layers;
     clattn_slopes slopes;
+    int64_t window;
     double eps; /* far above what models take, so that it is seen */
 };
 
@@ -70,10 +83,39 @@ static const struct variant variants[] = {
     {.rule = CLATTN_GATED_DELTA_PRODUCT, .name = "2 steps", .steps = 2},
     {.rule = CLATTN_GATED_DELTA_PRODUCT, .name = "3 steps ungated", .flags = CLATTN_UNGATED, .steps = 3},
     {.rule = CLATTN_MLSTM, .name = "eps", .eps = 0.5},
+    {.rule = CLATTN_SOFTMAX_ATTN, .name = "sink lse", .flags = CLATTN_WITH_SINK | CLATTN_WITH_LSE},
+    {.rule = CLATTN_SOFTMAX_ATTN, .name = "window", .flags = CLATTN_WITH_LSE, .window = 9},
+    {.rule = CLATTN_ALIBI_ATTN, .name = "sink lse window", .flags = CLATTN_WITH_SINK | CLATTN_WITH_LSE, .window = 33},
+    {.rule = CLATTN_FORGETTING_ATTN,
+     .name = "sink lse window",
+     .flags = CLATTN_WITH_SINK | CLATTN_WITH_LSE,
+     .window = 33},
 };
+
+static int has_list(clattn_rule rule)
+{
+    return rule_get(rule) != NULL && rule_has_list(rule_get(rule));
+}
+
+void check_fit(clattn_plan_desc *desc)
+{
+    if (!has_list(desc->rule))
+        return;
+    desc->flags &= ~(uint32_t)(BOTH | VK);
+    if (desc->qk_heads != 0 && desc->qk_heads != desc->heads) {
+        desc->kv_heads = desc->qk_heads;
+        desc->qk_heads = desc->heads;
+    }
+}
+
+int check_mode_applies(clattn_rule rule, clattn_mode mode)
+{
+    return mode != CLATTN_MODE_RECURRENT || !has_list(rule);
+}
 
 const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
 {
+    check_fit(desc);
     if (variant == 0)
         return "";
     for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
@@ -86,29 +128,38 @@ const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
         desc->layers = variants[i].layers;
         desc->slopes = variants[i].slopes;
         desc->eps = variants[i].eps;
+        if (variants[i].window != 0)
+            desc->window = variants[i].window;
         return variants[i].name;
     }
     return NULL;
 }
 
-int check_case_applies(const struct check_case *c, int variant, clattn_dtype dtype)
+int check_case_applies(const struct check_case *c, clattn_rule rule, int variant, clattn_dtype dtype)
 {
+    if ((c->kv_len != 0 || c->window != 0) && !has_list(rule))
+        return 0;
     return (c->dtypes >> dtype & 1) != 0 && (variant == 0 || c->variants);
 }
 
 clattn_plan_desc check_case_desc(const struct check_case *c, clattn_rule rule, clattn_dtype dtype, clattn_mode mode)
 {
-    return (clattn_plan_desc){.rule = rule,
-                              .dtype = dtype,
-                              .gate_dtype = c->gates_as_data ? dtype : CLATTN_F32,
-                              .flags = c->flags,
-                              .batch = c->batch,
-                              .seq_len = c->seq_len,
-                              .sequences = c->sequences,
-                              .heads = c->heads,
-                              .qk_heads = c->qk_heads,
-                              .key_dim = c->key_dim,
-                              .value_dim = c->value_dim,
-                              .scale = c->scale,
-                              .mode = mode};
+    clattn_plan_desc desc = {.rule = rule,
+                             .dtype = dtype,
+                             .gate_dtype = c->gates_as_data ? dtype : CLATTN_F32,
+                             .flags = c->flags,
+                             .batch = c->batch,
+                             .seq_len = c->seq_len,
+                             .sequences = c->sequences,
+                             .heads = c->heads,
+                             .qk_heads = c->qk_heads,
+                             .key_dim = c->key_dim,
+                             .value_dim = c->value_dim,
+                             .scale = c->scale,
+                             .kv_len = c->kv_len,
+                             .window = c->window,
+                             .mode = mode};
+
+    check_fit(&desc);
+    return desc;
 }

@@ -95,21 +95,30 @@ struct check_case {
     enum check_gates gates;
     const int64_t *cu_seqlens; /* NULL, or sequences + 1 entries */
     int64_t sequences;
-    double scale;      /* 0: the rule's */
-    int gates_as_data; /* gate_dtype is the dtype, not f32 */
-    int variants;      /* also for the rule's variants from 1 on */
-    uint32_t dtypes;   /* bit 1 << dtype */
+    double scale;           /* 0: the rule's */
+    int gates_as_data;      /* gate_dtype is the dtype, not f32 */
+    int variants;           /* also for the rule's variants from 1 on */
+    uint32_t dtypes;        /* bit 1 << dtype */
+    int64_t kv_len, window; /* not 0: for rules of a list alone */
 };
 extern const struct check_case check_cases[];
 extern const size_t check_case_count;
 
-/* A rule's own options worth checking beside its default (normalize, feature maps, steps, gv, ungated): fills desc's
- * fields for variant 0, 1 and so on; returns a short name, "" for the default, or NULL past the last. */
+/* Of a desc that is meant for any rule what its own takes: where the state is a list no states, and key/value heads in
+ * the place of query/key heads. */
+void check_fit(clattn_plan_desc *desc);
+
+/* Whether the rule has solvers of the mode. */
+int check_mode_applies(clattn_rule rule, clattn_mode mode);
+
+/* A rule's own options worth checking beside its default (normalize, feature maps, steps, gv, ungated, sink): fills
+ * desc's fields for variant 0, 1 and so on, and fits it; returns a short name, "" for the default, or NULL past the
+ * last. */
 const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc);
 
-/* Whether a run over all rules takes this case for this variant and type; every case is taken with f32 and variant 0.
- */
-int check_case_applies(const struct check_case *c, int variant, clattn_dtype dtype);
+/* Whether a run over all rules takes this case for this rule, variant and type; every case of the rule's kind is taken
+ * with f32 and variant 0. */
+int check_case_applies(const struct check_case *c, clattn_rule rule, int variant, clattn_dtype dtype);
 
 /* desc of one case; INVALID_… never for a legal rule. */
 clattn_plan_desc check_case_desc(const struct check_case *c, clattn_rule rule, clattn_dtype dtype, clattn_mode mode);

@@ -49,7 +49,7 @@ clattn_status check_compute(const clattn_plan_desc *desc, const struct arguments
     return clattn_reference(desc, &call, log, log_user);
 }
 
-/* Gates of -inf forget and make no infinity. A stabilizer is the logarithm of a size: -inf where there is nothing
+/* Gates of -inf forget and make no infinity. A stabilizer and lse are logarithms of a size: -inf where there is nothing
  * yet. */
 static clattn_status check_finite(const struct check_tensor *tensor, clattn_operand_id id, const struct log *log)
 {
@@ -57,7 +57,7 @@ static clattn_status check_finite(const struct check_tensor *tensor, clattn_oper
 
     for (int64_t i = 0; i < count; i++) {
         double x = number_load(tensor->info.dtype, tensor->data, i);
-        if (!isfinite(x) && !(id == CLATTN_STABILIZER_OUT && x == (double)-INFINITY))
+        if (!isfinite(x) && !((id == CLATTN_STABILIZER_OUT || id == CLATTN_LSE) && x == (double)-INFINITY))
             return FAIL(log, INVALID_OPERAND, "the reference of %s is %g at element %lld: no measure of anything",
                         tensor->info.name, x, (long long)i);
     }

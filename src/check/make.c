@@ -67,7 +67,9 @@ static double draw_key(const struct source *source, int64_t i)
 {
     double x = draw_query(source, i);
 
-    return source->desc->flags & CLATTN_QK_L2NORM ? x : x / sqrt((double)source->desc->key_dim);
+    return source->desc->flags & CLATTN_QK_L2NORM || rule_has_list(source->rule)
+               ? x
+               : x / sqrt((double)source->desc->key_dim);
 }
 
 static double slowed(const struct source *source, double decay)

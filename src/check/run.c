@@ -107,7 +107,8 @@ static struct arguments device_operands(const struct run *run, const clattn_plan
     struct arguments operands = {.workspace = {.buffer = workspace->buffer, .offset = workspace->front},
                                  .batch = desc->batch,
                                  .seq_len = desc->seq_len,
-                                 .sequences = desc->sequences};
+                                 .sequences = desc->sequences,
+                                 .kv_len = desc->kv_len};
 
     for (int id = 1; id < OPERAND_COUNT; id++) {
         clattn_operand *operand = &operands.of[id];

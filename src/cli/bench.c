@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-static const struct shape default_shape = {1, 1024, 16, 0, 128, 128};
+static const struct shape default_shape = {1, 1024, 16, 0, 128, 128, 0, 0};
 
 static const struct column columns[] = {
     {"rule", "rule", COLUMN_WORD, 0},
@@ -52,6 +52,8 @@ static void add_problem(cJSON *row, const struct bench_run *bench, const clattn_
     cJSON_AddNumberToObject(row, "seq_len", (double)desc->seq_len);
     cJSON_AddNumberToObject(row, "heads", (double)desc->heads);
     cJSON_AddNumberToObject(row, "qk_heads", (double)desc->qk_heads);
+    cJSON_AddNumberToObject(row, "kv_heads", (double)desc->kv_heads);
+    cJSON_AddNumberToObject(row, "kv_len", (double)desc->kv_len);
     cJSON_AddNumberToObject(row, "key_dim", (double)desc->key_dim);
     cJSON_AddNumberToObject(row, "value_dim", (double)desc->value_dim);
     cJSON_AddStringToObject(row, "device", target_name(&bench->target));
@@ -137,6 +139,16 @@ static void bench_problem(struct bench_run *bench, const clattn_plan_desc *desc)
     bench->failed += !ok;
 }
 
+/* One token with the state of those before: where that is a list, with as many keys as the shape has tokens. */
+static void take_step(clattn_plan_desc *desc)
+{
+    if (rule_has_list(rule_get(desc->rule)))
+        desc->kv_len = desc->kv_len != 0 ? desc->kv_len : desc->seq_len;
+    else
+        desc->flags |= CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE;
+    desc->seq_len = 1;
+}
+
 /* The desc of one line, completed. */
 static int make_desc(const struct settings *settings, clattn_rule rule, const struct shape *shape,
                      clattn_plan_desc *full)
@@ -149,10 +161,8 @@ static int make_desc(const struct settings *settings, clattn_rule rule, const st
     desc.dtype = full->dtype;
     desc.mode = full->mode;
     shape_apply(&desc, shape, &default_shape);
-    if (settings->step) {
-        desc.seq_len = 1;
-        desc.flags |= CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE;
-    }
+    if (settings->step)
+        take_step(&desc);
     status = clattn_plan_desc_complete(full, &desc, sink_log, &sink);
     if (status != CLATTN_SUCCESS)
         return library_error(&sink, "", status);

@@ -29,7 +29,7 @@ int library_error(struct sink *sink, const char *where, clattn_status status);
 enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CSV, FORMAT_MARKDOWN };
 
 struct shape {
-    int64_t batch, seq_len, heads, qk_heads, key_dim, value_dim; /* 0: not given */
+    int64_t batch, seq_len, heads, qk_heads, key_dim, value_dim, kv_heads, kv_len; /* 0: not given */
 };
 
 enum { MAX_SHAPES = 64, MAX_RULES = 64, DTYPE_COUNT = 3, MODE_COUNT = 3 };

@@ -51,6 +51,8 @@ static cJSON *make_metadata(const clattn_plan_desc *desc, uint64_t seed)
     cJSON_AddStringToObject(metadata, "slopes", word_name(slopes_words, (int)desc->slopes));
     snprintf(number, sizeof number, "%.17g", desc->eps);
     cJSON_AddStringToObject(metadata, "eps", number);
+    snprintf(number, sizeof number, "%lld", (long long)desc->window);
+    cJSON_AddStringToObject(metadata, "window", number);
     cJSON_AddStringToObject(metadata, "state", desc->flags & CLATTN_STATE_VK ? "vk" : "kv");
     cJSON_AddStringToObject(metadata, "qk_l2norm", desc->flags & CLATTN_QK_L2NORM ? "on" : "off");
     cJSON_AddStringToObject(metadata, "normalize", desc->flags & CLATTN_NORMALIZE ? "on" : "off");

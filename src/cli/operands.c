@@ -62,21 +62,24 @@ static int find_main(const struct binding *binding, clattn_operand_id id, const 
 static int derive_sizes(const struct binding *binding, clattn_plan_desc *desc)
 {
     const struct safetensor *q, *k, *v;
+    int list = rule_has_list(binding->rule);
 
-    if (find_main(binding, CLATTN_Q, "[B,T,HQ,K]", &q) != EXIT_OK ||
-        find_main(binding, CLATTN_K, "[B,T*n,HQ,K]", &k) != EXIT_OK ||
-        find_main(binding, CLATTN_V, "[B,T*n,H,V]", &v) != EXIT_OK)
+    if (find_main(binding, CLATTN_Q, list ? "[B,T,H,K]" : "[B,T,HQ,K]", &q) != EXIT_OK ||
+        find_main(binding, CLATTN_K, list ? "[B,TK,HK,K]" : "[B,T*n,HQ,K]", &k) != EXIT_OK ||
+        find_main(binding, CLATTN_V, list ? "[B,TK,HK,V]" : "[B,T*n,H,V]", &v) != EXIT_OK)
         return EXIT_BAD;
     desc->dtype = (clattn_dtype)file_dtype(q);
     desc->batch = q->dims[0];
     desc->seq_len = q->dims[1];
     desc->qk_heads = q->dims[2];
     desc->key_dim = q->dims[3];
-    desc->heads = v->dims[2];
+    desc->heads = list ? q->dims[2] : v->dims[2];
+    desc->kv_heads = list ? v->dims[2] : 0;
+    desc->kv_len = list && k->dims[1] != q->dims[1] ? k->dims[1] : 0;
     desc->value_dim = v->dims[3];
     for (int i = 0; i < 4; i++)
-        if (q->dims[i] == 0 || v->dims[i] == 0)
-            return bad_shape(binding, q->dims[i] == 0 ? q : v, "dims of 1 or more");
+        if (q->dims[i] == 0 || k->dims[i] == 0 || v->dims[i] == 0)
+            return bad_shape(binding, q->dims[i] == 0 ? q : v->dims[i] == 0 ? v : k, "dims of 1 or more");
     if (desc->steps == 0 && (binding->rule->knobs & RULE_TAKES_STEPS) && k->dims[1] % q->dims[1] == 0 &&
         k->dims[1] / q->dims[1] <= INT32_MAX)
         desc->steps = (int32_t)(k->dims[1] / q->dims[1]);
@@ -89,8 +92,11 @@ static void derive_flags(const struct binding *binding, clattn_plan_desc *desc)
     uint32_t takes = binding->rule->flags;
     const struct safetensor *g = find(binding, CLATTN_G);
 
-    desc->flags |= CLATTN_FINAL_STATE;
-    if (find(binding, CLATTN_STATE_IN) != NULL)
+    if (!rule_has_list(binding->rule))
+        desc->flags |= CLATTN_FINAL_STATE;
+    if (find(binding, CLATTN_SINK) != NULL && (takes & CLATTN_WITH_SINK))
+        desc->flags |= CLATTN_WITH_SINK;
+    if (find(binding, CLATTN_STATE_IN) != NULL && !rule_has_list(binding->rule))
         desc->flags |= CLATTN_INITIAL_STATE;
     if ((takes & CLATTN_GATE_PER_HEAD) && g != NULL && g->rank == 1)
         desc->flags |= CLATTN_GATE_PER_HEAD;

@@ -27,7 +27,9 @@ static const struct {
              {"ungated", "off", "on", CLATTN_UNGATED},
              {"normalize", "off", "on", CLATTN_NORMALIZE},
              {"qk_l2norm", "off", "on", CLATTN_QK_L2NORM},
-             {"cu_seqlens", "i32", "i64", CLATTN_CU_SEQLENS_INT64}};
+             {"cu_seqlens", "i32", "i64", CLATTN_CU_SEQLENS_INT64},
+             {"sink", "off", "on", CLATTN_WITH_SINK},
+             {"lse", "off", "on", CLATTN_WITH_LSE}};
 
 static int take_number(struct settings *settings, size_t row, const char *text)
 {
@@ -78,10 +80,15 @@ static int take_eps(struct settings *settings, const char *text)
     return real_read("eps", text, &settings->desc.eps);
 }
 
+static int take_window(struct settings *settings, const char *text)
+{
+    return number_read("window", text, 0, INT32_MAX, &settings->desc.window);
+}
+
 static const struct {
     const char *name;
     int (*take)(struct settings *settings, const char *text);
-} others[] = {{"feature_map", take_feature_map}, {"slopes", take_slopes}, {"eps", take_eps}};
+} others[] = {{"feature_map", take_feature_map}, {"slopes", take_slopes}, {"eps", take_eps}, {"window", take_window}};
 
 static int take_option(struct settings *settings, const char *text)
 {
@@ -103,7 +110,7 @@ static int take_option(struct settings *settings, const char *text)
             return others[i].take(settings, equals + 1);
     return bad(
         "--option has no '%s', expected steps, layer, layers, slopes, eps, feature_map, state, gate, value_gate, "
-        "ungated, normalize, qk_l2norm or cu_seqlens",
+        "ungated, normalize, qk_l2norm, window, sink, lse or cu_seqlens",
         name);
 }
 
@@ -276,8 +283,9 @@ static const struct option {
      "safetensors file to write"},
     {"device", 'd', "SPEC", COMMAND_RUN | COMMAND_TUNE | MANY, offsetof(struct settings, device), NULL,
      "index from `clattn devices`, part of a name, or reference (the CPU in double precision)"},
-    {"shape", 's', "B=,T=,H=,K=,V=[,HQ=]", COMMAND_MAKE_INPUT | COMMAND_TUNE | MANY, 0, take_shape,
-     "batch, tokens, value heads, dims, query/key heads; verify, bench and tune take several"},
+    {"shape", 's', "B=,T=,H=,K=,V=[,HQ=,HK=,TK=]", COMMAND_MAKE_INPUT | COMMAND_TUNE | MANY, 0, take_shape,
+     "batch, tokens, value heads, dims, query/key heads, key/value heads, tokens of keys; verify, bench, tune: "
+     "several"},
     {"dtype", 't', "f32|f16|bf16", COMMAND_MAKE_INPUT | COMMAND_TUNE | MANY, 0, take_dtype,
      "storage of q, k, v, o; a list for verify, bench, tune"},
     {"gate-dtype", 0, "f32|f16|bf16", COMMAND_MAKE_INPUT | MANY, 0, take_gate_dtype, "storage of the gates [f32]"},
@@ -288,8 +296,8 @@ static const struct option {
     {"normalize", 0, NULL, PROBLEM, 0, take_normalize, "linear_attn: divide o by the sum of its weights"},
     {"feature-map", 0, "identity|elu1|relu", PROBLEM, 0, take_feature_map, "linear_attn: applied to q and k"},
     {"option", 0, "NAME=VALUE", PROBLEM, 0, take_option,
-     "steps=N layer=N layers=N slopes=minimax eps=X state=kv|vk gate=token|head value_gate=on ungated=on "
-     "cu_seqlens=i32|i64"},
+     "steps=N layer=N layers=N slopes=minimax eps=X state=kv|vk gate=token|head value_gate=on ungated=on window=N "
+     "sink=on lse=on cu_seqlens=i32|i64"},
     {"seed", 0, "N", COMMAND_MAKE_INPUT | COMMAND_TUNE | MANY, 0, take_seed, "of the random numbers [0]"},
     {"varlen", 0, "0,1,100", COMMAND_MAKE_INPUT, 0, take_varlen, "pack sequences that begin and end there"},
     {"initial-state", 0, NULL, COMMAND_MAKE_INPUT, offsetof(struct settings, initial_state), NULL,

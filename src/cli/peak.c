@@ -154,12 +154,32 @@ void peak_measure(struct target *target, struct peak *peak)
         cl->ReleaseMemObject(from);
 }
 
-/* 2 K V for each of erase, write and read, one more for a low-rank erase,
- * whose direction is not the write's. */
+/* What the queries at the first n positions see, all together. */
+static double pairs_before(double n, double window)
+{
+    if (n <= window)
+        return n > 0 ? n * (n + 1) / 2 : 0;
+    return pairs_before(window, window) + (n - window) * window;
+}
+
+/* Pairs of a query and a key that it sees, of a sequence, or of all packed ones as if they were one. */
+static double pairs_of(const clattn_plan_desc *desc)
+{
+    double queries = (double)desc->seq_len, keys = desc->kv_len != 0 ? (double)desc->kv_len : queries;
+    double window = desc->window != 0 && (double)desc->window < keys ? (double)desc->window : keys;
+
+    return pairs_before(keys, window) - pairs_before(keys - queries, window);
+}
+
+/* 2 (K + V) for each pair of a query and a key; or 2 K V for each of erase, write and read, one more for a low-rank
+ * erase, whose direction is not the write's. */
 double flops_of(const clattn_plan_desc *desc)
 {
     double heads = (double)desc->batch * (double)desc->seq_len * (double)desc->heads;
 
+    if (rule_has_list(rule_get(desc->rule)))
+        return 2 * (double)desc->batch * (double)desc->heads * pairs_of(desc) *
+               (double)(desc->key_dim + desc->value_dim);
     return heads * 2 * (double)desc->key_dim * (double)desc->value_dim *
            (erase_work(rule_get(desc->rule)->erase) * desc->steps + 1);
 }

@@ -17,7 +17,9 @@ static const struct {
                {0, RULE_TAKES_EPS, "--option eps=X"},
                {CLATTN_GATE_PER_HEAD, 0, "--option gate=head"},
                {CLATTN_VALUE_GATE, 0, "--option value_gate=on"},
-               {CLATTN_UNGATED, 0, "--option ungated=on"}};
+               {CLATTN_UNGATED, 0, "--option ungated=on"},
+               {CLATTN_WITH_SINK, 0, "--option sink=on"},
+               {CLATTN_WITH_LSE, 0, "--option lse=on, --option window=N"}};
 
 static const char *const storage_names[] = {
     [STORE_DATA] = "data", [STORE_GATE] = "gate", [STORE_STATE] = "f32", [STORE_INDEX] = "i32 or i64"};
@@ -31,6 +33,17 @@ struct summary {
     char shapes[MAX_SHAPE_TEXT]; /* "[B,T,H] or [H]" */
 };
 
+/* What users call it */
+static const char *letter_name(const char *letter)
+{
+    static const char *const names[][2] = {{"Q", "HQ"}, {"P", "N+1"}, {"X", "TK"}, {"Y", "HK"}};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (*letter == *names[i][0])
+            return names[i][1];
+    return letter;
+}
+
 /* "BSQK" as "[B,T*n,HQ,K]" */
 static void shape_text(const char *dims, int steps, char *text, size_t size)
 {
@@ -38,7 +51,7 @@ static void shape_text(const char *dims, int steps, char *text, size_t size)
 
     for (const char *letter = dims; *letter != '\0' && used < size; letter++) {
         const char one[2] = {*letter, '\0'};
-        const char *name = *letter == 'Q' ? "HQ" : *letter == 'P' ? "N+1" : *letter != 'S' ? one : steps ? "T*n" : "T";
+        const char *name = *letter == 'S' ? (steps ? "T*n" : "T") : letter_name(one);
         used += (size_t)snprintf(text + used, size - used, "%s%s", letter > dims ? "," : "", name);
     }
     if (used < size)
@@ -94,7 +107,7 @@ static cJSON *make_operands(clattn_rule rule)
         cJSON_AddStringToObject(operand, "shape", summaries[id].shapes);
         cJSON_AddStringToObject(operand, "storage", storage_names[summaries[id].row.storage]);
         cJSON_AddBoolToObject(operand, "required", summaries[id].uses == sets);
-        cJSON_AddBoolToObject(operand, "output", id == CLATTN_O || strncmp(name, "final_", 6) == 0);
+        cJSON_AddBoolToObject(operand, "output", operand_is_output((clattn_operand_id)id));
         cJSON_AddItemToArray(operands, operand);
     }
     return operands;
@@ -195,8 +208,8 @@ int rules_main(struct settings *settings)
         cJSON_AddItemToArray(rules, make_rule(r));
     if (settings->format == FORMAT_JSON)
         return json_print(rules);
-    puts("B batch, T tokens, H value heads, HQ query/key heads, K, V dims, N sequences, n steps; every rule also takes "
-         "--scale and --qk-l2norm\n");
+    puts("B batch, T tokens, H value heads, HQ query/key heads, HK key/value heads, TK tokens of keys, K, V dims, "
+         "N sequences, n steps; every rule also takes --scale and --qk-l2norm\n");
     cJSON_ArrayForEach(rule, rules) print_rule(rule);
     cJSON_Delete(rules);
     return EXIT_OK;

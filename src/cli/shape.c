@@ -14,7 +14,9 @@ static const struct {
             {"H", offsetof(struct shape, heads), offsetof(clattn_plan_desc, heads)},
             {"HQ", offsetof(struct shape, qk_heads), offsetof(clattn_plan_desc, qk_heads)},
             {"K", offsetof(struct shape, key_dim), offsetof(clattn_plan_desc, key_dim)},
-            {"V", offsetof(struct shape, value_dim), offsetof(clattn_plan_desc, value_dim)}};
+            {"V", offsetof(struct shape, value_dim), offsetof(clattn_plan_desc, value_dim)},
+            {"HK", offsetof(struct shape, kv_heads), offsetof(clattn_plan_desc, kv_heads)},
+            {"TK", offsetof(struct shape, kv_len), offsetof(clattn_plan_desc, kv_len)}};
 
 enum { AXIS_COUNT = sizeof axes / sizeof *axes };
 
@@ -47,7 +49,7 @@ static int axis_read(const char *text, size_t length, struct shape *shape)
         text_fit(number, sizeof number, "%.*s", (int)(text + length - equals - 1), equals + 1);
         return number_read(what, number, 1, INT32_MAX, to);
     }
-    return bad("--shape has '%.*s', expected B=…, T=…, H=…, HQ=…, K=… or V=…", (int)length, text);
+    return bad("--shape has '%.*s', expected B=…, T=…, H=…, HQ=…, K=…, V=…, HK=… or TK=…", (int)length, text);
 }
 
 int shape_read(const char *text, struct shape *shape)
@@ -64,14 +66,23 @@ int shape_read(const char *text, struct shape *shape)
     if (shape->heads != 0 && shape->qk_heads != 0 && shape->heads % shape->qk_heads != 0)
         return bad("--shape HQ is %lld, expected a divisor of H=%lld", (long long)shape->qk_heads,
                    (long long)shape->heads);
+    if (shape->heads != 0 && shape->kv_heads != 0 && shape->heads % shape->kv_heads != 0)
+        return bad("--shape HK is %lld, expected a divisor of H=%lld", (long long)shape->kv_heads,
+                   (long long)shape->heads);
     return EXIT_OK;
+}
+
+/* Heads that others share: by default as many as these. */
+static int is_shared(const char *name)
+{
+    return strcmp(name, "HQ") == 0 || strcmp(name, "HK") == 0;
 }
 
 int shape_check(const struct shape *shape, int packed)
 {
     for (size_t i = 0; i < AXIS_COUNT; i++) {
         const char *name = axes[i].name;
-        int has_default = *name == 'B' || strcmp(name, "HQ") == 0 || (*name == 'T' && packed);
+        int has_default = *name == 'B' || is_shared(name) || strcmp(name, "TK") == 0 || (*name == 'T' && packed);
         if (value(shape, axes[i].shape) == 0 && !has_default)
             return bad("--shape has no %s", name);
     }
@@ -95,7 +106,7 @@ const char *shape_name(const clattn_plan_desc *desc, char *text, size_t size)
     text[0] = '\0';
     for (size_t i = 0; i < AXIS_COUNT && used < size; i++) {
         int64_t number = value(desc, axes[i].desc);
-        if (strcmp(axes[i].name, "HQ") == 0 && (number == 0 || number == desc->heads))
+        if ((is_shared(axes[i].name) && number == desc->heads) || (number == 0 && i > 0))
             continue;
         used +=
             (size_t)snprintf(text + used, size - used, "%s%s=%lld", i > 0 ? "," : "", axes[i].name, (long long)number);

@@ -16,7 +16,7 @@
 #include <string.h>
 
 static const double default_budget = 60;
-static const struct shape cpu_shape = {1, 0, 16, 0, 128, 128}, gpu_shape = {1, 0, 32, 0, 128, 128};
+static const struct shape cpu_shape = {1, 0, 16, 0, 128, 128, 0, 0}, gpu_shape = {1, 0, 32, 0, 128, 128, 0, 0};
 
 struct tuning {
     const struct settings *settings;

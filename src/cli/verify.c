@@ -143,6 +143,8 @@ static clattn_status check_modes(struct verify *verify, struct check_tensors *te
     TRY(check_reference(&expected, tensors, sink_log, &verify->target.sink));
     for (size_t i = 0; i < verify->mode_count; i++) {
         outcome.mode = verify->modes[i];
+        if (verify->settings->mode_count == 0 && !check_mode_applies(tensors->desc.rule, outcome.mode))
+            continue;
         check_mode(verify, tensors, &expected, &outcome);
     }
     check_free(&expected);
@@ -193,6 +195,8 @@ static void apply_options(const clattn_plan_desc *from, clattn_plan_desc *desc)
         desc->slopes = from->slopes;
     if (from->eps != 0)
         desc->eps = from->eps;
+    if (from->window != 0)
+        desc->window = from->window;
     if (from->layers != 0) {
         desc->layer = from->layer;
         desc->layers = from->layers;
@@ -211,7 +215,7 @@ static int check_variants(struct verify *verify, const clattn_plan_desc *base, c
         char full_name[160];
         if (option == NULL)
             break;
-        if (c != NULL && !check_case_applies(c, variant, desc.dtype))
+        if (c != NULL && !check_case_applies(c, desc.rule, variant, desc.dtype))
             continue;
         apply_options(&verify->settings->desc, &desc);
         snprintf(full_name, sizeof full_name, "%s%s%s", name, *option != '\0' ? ", " : "", option);

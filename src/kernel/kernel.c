@@ -51,6 +51,11 @@ static const struct {
                              FILE_probe_matrix,
                              &family_matrix,
                              {ARG_END}}, /* probe.c sets its arguments */
+    [KERNEL_FLASH] = {"flash",
+                      FILE_flash,
+                      &family_plain,
+                      {R(q), R(k), R(v), R(o), R(g), R(sink), R(lse), R(cu), A(seq_len), A(sequences), A(kv_len),
+                       A(window), A(scale), A(given), ARG_END}},
 #undef R
 #undef A
 };
@@ -63,6 +68,11 @@ const enum role *kernel_arguments(enum kernel_id id)
 const char *kernel_name(enum kernel_id id)
 {
     return kernels[id].name;
+}
+
+int kernel_takes(enum kernel_id id, const struct rule *rule)
+{
+    return (id == KERNEL_FLASH) == rule_has_list(rule);
 }
 
 const struct family *kernel_family(enum kernel_id id)

@@ -14,7 +14,7 @@
 /* clang-format off */
 #define ROLES(X) \
     X(q) X(k) X(v) X(o) X(g) X(gv) X(beta) X(p) X(e) X(w) X(u) X(f) X(i) X(m) X(den) \
-    X(initial) X(final) X(cu) X(decay) X(strength) X(records) X(rows) X(segments) X(kept)
+    X(initial) X(final) X(cu) X(decay) X(strength) X(records) X(rows) X(segments) X(kept) X(sink) X(lse)
 /* clang-format on */
 
 enum role {
@@ -26,7 +26,10 @@ enum role {
     ARG_seq_len = ROLE_COUNT,
     ARG_sequences,
     ARG_scale,
-    ARG_states,
+    ARG_states, /* bits: whether there is an initial state, a final one */
+    ARG_kv_len,
+    ARG_window, /* at most the keys there are */
+    ARG_given,  /* bits: whether there is a sink, and whether lse is wanted */
     ARG_END
 };
 
@@ -39,6 +42,7 @@ enum kernel_id {
     KERNEL_PREPARE_FACTORS,
     KERNEL_SCAN_MATRIX,
     KERNEL_PROBE_MATRIX,
+    KERNEL_FLASH,
     KERNEL_COUNT
 };
 
@@ -129,6 +133,12 @@ extern const struct family family_plain, family_matrix;
 
 const struct family *kernel_family(enum kernel_id id);
 struct layout kernel_layout(const struct variant *variant);
+
+/* A header that a word lacks since no kernel wants it. */
+#define FILE_nothing FILE_COUNT
+
+/* Whether the kernel is for rules of that kind of state. */
+int kernel_takes(enum kernel_id id, const struct rule *rule);
 
 /* ---- Source and build ---------------------------------------------------------------------------------------------
  */

@@ -37,7 +37,7 @@ void layout_local(struct layout *layout, const char *name, int64_t count, int64_
 
 void layout_header(struct layout *layout, enum embedded_file header)
 {
-    if (layout->header_count == MAX_HEADERS)
+    if (layout->header_count == MAX_HEADERS || header == FILE_nothing)
         abort();
     layout->headers[layout->header_count++] = header;
 }

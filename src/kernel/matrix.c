@@ -21,7 +21,7 @@ static const struct {
 #include "op/words.def"
 };
 static const enum embedded_file decay_headers[] = {
-#define DECAY(value, name, dims, plain, matrix) FILE_##matrix,
+#define DECAY(value, name, dims, list_dims, plain, matrix, bias) FILE_##matrix,
 #include "op/words.def"
 };
 static const struct {
@@ -35,7 +35,7 @@ static const struct {
     enum embedded_file header;
     int before;
 } reads[] = {
-#define READ(value, row, plain, matrix, before, bonus) {FILE_##matrix, before},
+#define READ(value, row, plain, matrix, before, bonus, list) {FILE_##matrix, before},
 #include "op/words.def"
 };
 

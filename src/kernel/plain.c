@@ -27,7 +27,11 @@ static int power_below(int64_t x)
  */
 
 static const enum embedded_file decay_headers[] = {
-#define DECAY(value, name, dims, plain, matrix) FILE_##plain,
+#define DECAY(value, name, dims, list_dims, plain, matrix, bias) FILE_##plain,
+#include "op/words.def"
+};
+static const enum embedded_file bias_headers[] = {
+#define DECAY(value, name, dims, list_dims, plain, matrix, bias) FILE_##bias,
 #include "op/words.def"
 };
 
@@ -54,7 +58,7 @@ static const struct {
     enum embedded_file header;
     int bonus;
 } reads[] = {
-#define READ(value, row, plain, matrix, before, bonus) {FILE_##plain, bonus},
+#define READ(value, row, plain, matrix, before, bonus, list) {FILE_##plain, bonus},
 #include "op/words.def"
 };
 
@@ -80,6 +84,16 @@ static void add_headers(const struct variant *variant, struct layout *layout)
     layout_header(layout, reads[rule->read].header);
     layout_header(layout, value_header(variant));
     layout_header(layout, variant->problem->desc.flags & CLATTN_VALUE_GATE ? FILE_mix_gated : FILE_mix_plain);
+    layout_header(layout, output_header(variant));
+}
+
+/* Where the state is a list. */
+static void add_list_headers(const struct variant *variant, struct layout *layout)
+{
+    const struct rule *rule = variant->problem->rule;
+
+    layout_header(layout, bias_headers[rule->decay]);
+    layout_header(layout, reads[rule->read].header);
     layout_header(layout, output_header(variant));
 }
 
@@ -177,6 +191,20 @@ static void recurrent_locals(const struct variant *variant, const struct sizes *
         layout_local(layout, "LOCAL_BONUS_PARTS", s->token_parts, FLOAT);
 }
 
+static void flash_locals(const struct variant *variant, const struct sizes *s, struct layout *layout)
+{
+    const struct tiles *t = &variant->tiles;
+    int columns = round_up(t->chunk, t->vec);
+
+    layout_local(layout, "LOCAL_QUERIES", s->channels * columns, FLOAT);
+    layout_local(layout, "LOCAL_ROWS", higher(s->slice, s->values), FLOAT);
+    layout_local(layout, "LOCAL_SCORES", s->matrix, FLOAT);
+    layout_local(layout, "LOCAL_OUTPUT", s->values, FLOAT);
+    layout_local(layout, "LOCAL_WEIGHTS", 4 * columns, FLOAT);
+    layout_local(layout, "LOCAL_NORMS", t->chunk, FLOAT);
+    layout_local(layout, "LOCAL_BIAS", 2 * t->chunk + columns, FLOAT);
+}
+
 static void plain_locals(const struct variant *variant, const struct sizes *s, struct layout *layout)
 {
     switch (variant->kernel) {
@@ -184,12 +212,28 @@ static void plain_locals(const struct variant *variant, const struct sizes *s, s
     case KERNEL_SCAN: scan_locals(variant, s, layout); break;
     case KERNEL_RECURRENT: recurrent_locals(variant, s, layout); break;
     case KERNEL_STABILIZE: layout_local(layout, "LOCAL_PLACES", 2 * variant->tiles.group, 2 * FLOAT); break;
+    case KERNEL_FLASH: flash_locals(variant, s, layout); break;
     case KERNEL_PREPARE_MATRIX:
     case KERNEL_PREPARE_FACTORS:
     case KERNEL_SCAN_MATRIX:
     case KERNEL_PROBE_MATRIX:
     case KERNEL_COUNT: break;
     }
+}
+
+static void lay_out_flash(const struct variant *variant, const struct sizes *s, struct layout *layout)
+{
+    const clattn_plan_desc *desc = &variant->problem->desc;
+    const struct tiles *t = &variant->tiles;
+
+    layout->value_groups = (int)divide_up(variant_values(variant), t->block_v);
+    layout_constant(layout, "BK", t->block_k);
+    layout_constant(layout, "BV", t->block_v);
+    layout_constant(layout, "KP", s->channels);
+    layout_constant(layout, "RP", s->pitch);
+    layout_constant(layout, "CP", round_up(t->chunk, t->vec));
+    layout_constant(layout, "KV_GROUP", desc->heads / desc->kv_heads);
+    add_list_headers(variant, layout);
 }
 
 static void lay_out(const struct variant *variant, struct layout *layout)
@@ -201,6 +245,10 @@ static void lay_out(const struct variant *variant, struct layout *layout)
     plain_locals(variant, &s, layout);
     if (variant->kernel == KERNEL_STABILIZE)
         return;
+    if (variant->kernel == KERNEL_FLASH) {
+        lay_out_flash(variant, &s, layout);
+        return;
+    }
     layout->record = (1 + erases[variant->problem->rule->erase].recorded) * s.matrix + s.factors;
     if (variant->kernel != KERNEL_PREPARE)
         layout->value_groups = (int)divide_up(variant_values(variant), t->block_v);
@@ -309,13 +357,25 @@ static void recurrent_tiles(struct variant *variant, int most_group)
     tiles->block_k = round_up(channels, higher(tiles->lanes_k, tiles->vec));
 }
 
+/* Blocks of queries and keys: the rows of queries stay in local memory whole, with all value columns where they fit. */
+static void flash_tiles(const struct device *device, struct variant *variant)
+{
+    struct tiles *tiles = &variant->tiles;
+
+    if (variant->problem->desc.chunk == 0)
+        tiles->chunk = tiles->group == 1 ? 32 : 16;
+    tiles->block_v = round_up(variant_values(variant), tiles->vec);
+    while (variant->problem->desc.chunk == 0 && tiles->chunk > 8 && !layout_fits(device, variant, lay_out))
+        tiles->chunk /= 2;
+}
+
 /* Narrower value tiles, then narrower slices, until local memory holds the variant. */
 static clattn_status cut_to_fit(const struct device *device, struct variant *variant)
 {
     struct tiles *tiles = &variant->tiles;
 
     while (!layout_fits(device, variant, lay_out)) {
-        if (variant->kernel == KERNEL_SCAN && tiles->block_v > tiles->vec)
+        if ((variant->kernel == KERNEL_SCAN || variant->kernel == KERNEL_FLASH) && tiles->block_v > tiles->vec)
             tiles->block_v = round_up(tiles->block_v / 2, tiles->vec);
         else if (variant->kernel != KERNEL_RECURRENT && tiles->block_k > tiles->vec)
             tiles->block_k = round_up(tiles->block_k / 2, tiles->vec);
@@ -336,6 +396,8 @@ static clattn_status heuristic(const struct device *device, struct variant *vari
         shared_tiles(device, variant, most_group);
     if (variant->kernel == KERNEL_RECURRENT)
         recurrent_tiles(variant, most_group);
+    if (variant->kernel == KERNEL_FLASH)
+        flash_tiles(device, variant);
     return cut_to_fit(device, variant);
 }
 

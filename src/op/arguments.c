@@ -62,6 +62,7 @@ clattn_status arguments_read(struct arguments *arguments, const struct problem *
     arguments->seq_len = ours.seq_len;
     arguments->batch = ours.batch;
     arguments->sequences = ours.sequences;
+    arguments->kv_len = ours.kv_len;
     return CLATTN_SUCCESS;
 }
 
@@ -71,6 +72,7 @@ clattn_call arguments_call(const struct arguments *arguments, clattn_operand *li
                         .seq_len = arguments->seq_len,
                         .batch = arguments->batch,
                         .sequences = arguments->sequences,
+                        .kv_len = arguments->kv_len,
                         .workspace = arguments->workspace.buffer,
                         .workspace_offset = arguments->workspace.offset,
                         .workspace_size = arguments->workspace.size};

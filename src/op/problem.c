@@ -35,6 +35,8 @@ static void complete(clattn_plan_desc *desc, const struct rule *rule)
 {
     set_default(&desc->batch, 1);
     set_default(&desc->qk_heads, desc->heads);
+    if (rule_has_list(rule))
+        set_default(&desc->kv_heads, desc->heads);
     if (desc->scale == 0)
         desc->scale = rule->default_scale != 0 ? rule->default_scale : 1 / sqrt((double)desc->key_dim);
     if (desc->steps == 0)
@@ -90,10 +92,9 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
     static const struct {
         uint32_t flag;
         const char *name;
-    } flags[] = {{CLATTN_NORMALIZE, "normalize"},
-                 {CLATTN_GATE_PER_HEAD, "a gate per head"},
-                 {CLATTN_VALUE_GATE, "gv"},
-                 {CLATTN_UNGATED, "ungated"}};
+    } flags[] = {{CLATTN_NORMALIZE, "normalize"}, {CLATTN_GATE_PER_HEAD, "a gate per head"},
+                 {CLATTN_VALUE_GATE, "gv"},       {CLATTN_UNGATED, "ungated"},
+                 {CLATTN_WITH_SINK, "sink"},      {CLATTN_WITH_LSE, "lse"}};
     const struct {
         uint32_t knob;
         int used;
@@ -102,7 +103,10 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
                  {RULE_TAKES_STEPS, desc->steps != 1, "steps"},
                  {RULE_TAKES_LAYER, desc->layer != 0 || desc->layers != 1, "layer"},
                  {RULE_TAKES_LAYER, desc->slopes != CLATTN_SLOPES_LIGHTNING, "slopes"},
-                 {RULE_TAKES_EPS, desc->eps > 0, "eps"}};
+                 {RULE_TAKES_EPS, desc->eps > 0, "eps"},
+                 {0, !rule_has_list(rule) && desc->kv_heads != 0, "kv_heads"},
+                 {0, !rule_has_list(rule) && desc->kv_len != 0, "kv_len"},
+                 {0, !rule_has_list(rule) && desc->window != 0, "window"}};
 
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if ((desc->flags & flags[i].flag) && !(rule->flags & flags[i].flag))
@@ -110,8 +114,34 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
     for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++)
         if (knobs[i].used && !(rule->knobs & knobs[i].knob))
             return FAIL(log, INVALID_DESC, "%s takes no option %s", rule->name, knobs[i].name);
-    if (desc->flags >= CLATTN_CU_SEQLENS_INT64 * 2)
+    if (desc->flags >= CLATTN_WITH_LSE * 2)
         return FAIL(log, INVALID_DESC, "flags has unknown bits: 0x%x", desc->flags);
+    return CLATTN_SUCCESS;
+}
+
+/* Keys and values of their own number of heads and tokens. */
+static clattn_status check_list(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
+{
+    const uint32_t states = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_STATE_VK;
+
+    TRY(check_range(log, "kv_heads", desc->kv_heads, 1, desc->heads));
+    TRY(check_range(log, "kv_len", desc->kv_len, 0, max_length));
+    TRY(check_range(log, "window", desc->window, 0, max_length));
+    if (desc->heads % desc->kv_heads != 0)
+        return FAIL(log, INVALID_DESC, "kv_heads %lld does not divide heads %lld", (long long)desc->kv_heads,
+                    (long long)desc->heads);
+    if (desc->qk_heads != desc->heads)
+        return FAIL(log, INVALID_DESC, "qk_heads is %lld, %s has queries for each of %lld heads: kv_heads may be fewer",
+                    (long long)desc->qk_heads, rule->name, (long long)desc->heads);
+    if (desc->flags & states)
+        return FAIL(log, INVALID_DESC,
+                    "%s has no initial or final state (flags 0x%x): its state is k and v, see kv_len", rule->name,
+                    desc->flags & states);
+    if (desc->kv_len != 0 && (desc->flags & CLATTN_CU_SEQLENS))
+        return FAIL(log, INVALID_DESC, "kv_len is %lld, expected 0 with cu_seqlens", (long long)desc->kv_len);
+    if ((double)desc->batch * (double)desc->kv_len * (double)desc->heads * MAX_DIM > max_elements)
+        return FAIL(log, INVALID_DESC, "batch %lld times kv_len %lld times heads %lld is too large for 64-bit offsets",
+                    (long long)desc->batch, (long long)desc->kv_len, (long long)desc->heads);
     return CLATTN_SUCCESS;
 }
 
@@ -233,6 +263,8 @@ clattn_status problem_init(struct problem *problem, const clattn_plan_desc *desc
     TRY(check_sizes(&problem->desc, log));
     TRY(check_options(&problem->desc, problem->rule, log));
     TRY(check_packing(&problem->desc, log));
+    if (rule_has_list(problem->rule))
+        TRY(check_list(&problem->desc, problem->rule, log));
     problem->operand_count = rule_operands(&problem->desc, problem->operands);
     return set_types(problem, log);
 }
@@ -287,7 +319,17 @@ struct extent problem_most(const struct problem *problem)
     const clattn_plan_desc *desc = &problem->desc;
     int packed = (desc->flags & CLATTN_CU_SEQLENS) != 0;
 
-    return (struct extent){desc->batch, desc->seq_len, packed ? desc->sequences : desc->batch};
+    return (struct extent){desc->batch, desc->seq_len, packed ? desc->sequences : desc->batch,
+                           desc->kv_len != 0 ? desc->kv_len : desc->seq_len};
+}
+
+void problem_share_heads(clattn_plan_desc *desc, int64_t shared)
+{
+    int64_t *keys = rule_has_list(rule_get(desc->rule)) ? &desc->kv_heads : &desc->qk_heads;
+
+    desc->heads = shared * desc->heads / *keys;
+    desc->qk_heads = desc->heads;
+    *keys = shared;
 }
 
 int64_t problem_heads(const struct problem *problem)
@@ -316,6 +358,12 @@ clattn_status problem_extent(const struct problem *problem, const struct argumen
     TRY(take_length(arguments->sequences, 0, desc->sequences, "sequences", &extent->sequences, log));
     if (extent->sequences == 0)
         extent->sequences = extent->batch;
+    if (desc->kv_len != 0)
+        return take_length(arguments->kv_len, 0, desc->kv_len, "kv_len", &extent->kv_len, log);
+    if (arguments->kv_len != 0)
+        return FAIL(log, INVALID_OPERAND, "kv_len is %lld, expected 0: the plan's keys are those of seq_len",
+                    (long long)arguments->kv_len);
+    extent->kv_len = extent->seq_len;
     return CLATTN_SUCCESS;
 }
 
@@ -329,15 +377,12 @@ static int64_t dim(const clattn_plan_desc *desc, const struct extent *extent, ch
     case 'S': return extent->seq_len * desc->steps;
     case 'H': return desc->heads;
     case 'Q': return desc->qk_heads;
+    case 'X': return extent->kv_len;
+    case 'Y': return desc->kv_heads;
     case 'K': return desc->key_dim;
     case 'V': return desc->value_dim;
     }
     return 0;
-}
-
-static int is_output(clattn_operand_id id)
-{
-    return id == CLATTN_O || id == CLATTN_STATE_OUT || id == CLATTN_NORMALIZER_OUT || id == CLATTN_STABILIZER_OUT;
 }
 
 static size_t element_size(const struct problem *problem, const struct operand_row *row)
@@ -354,7 +399,7 @@ void problem_operand_info(const struct problem *problem, const struct extent *ex
 
     memset(info, 0, sizeof *info);
     info->name = operand_name(row->id);
-    info->output = is_output(row->id);
+    info->output = operand_is_output(row->id);
     info->dtype = problem->types[row->id];
     info->element_size = (int32_t)element_size(problem, row);
     for (const char *letter = row->dims; *letter != '\0'; letter++)
@@ -372,7 +417,7 @@ clattn_status clattn_operand_describe_sized(const clattn_plan_desc *desc, size_t
         return CLATTN_INVALID_ARGUMENT;
     TRY(problem_read(&problem, desc, desc_size, NULL));
     extent = problem_most(&problem);
-    ours = (clattn_operand_info){.name = operand_name(id), .output = is_output(id)};
+    ours = (clattn_operand_info){.name = operand_name(id), .output = operand_is_output(id)};
     for (int i = 0; i < problem.operand_count; i++)
         if (problem.operands[i].id == id)
             problem_operand_info(&problem, &extent, &problem.operands[i], &ours);
@@ -458,7 +503,7 @@ int problem_is_empty(const struct problem *problem, const struct extent *extent,
 clattn_status problem_place(const struct problem *problem, const struct extent *extent, const struct operand_row *row,
                             const clattn_operand *operand, size_t size, struct placement *place, const struct log *log)
 {
-    struct axis axes[3] = {{"batch", "BNP", 1, 0}, {"token", "TS", 1, 0}, {"head", "HQ", 1, 0}};
+    struct axis axes[3] = {{"batch", "BNP", 1, 0}, {"token", "TSX", 1, 0}, {"head", "HQY", 1, 0}};
     const char *name = operand_name(row->id);
     size_t element = element_size(problem, row);
     int64_t inner, last;
@@ -482,7 +527,7 @@ clattn_status problem_place(const struct problem *problem, const struct extent *
     }
     if (problem_is_empty(problem, extent, row))
         last = 0;
-    else if (is_output(row->id))
+    else if (operand_is_output(row->id))
         TRY(check_apart(name, axes, inner, log));
     if (size != 0 && (uint64_t)last > size / element)
         return FAIL(log, INVALID_OPERAND, "%s needs %lld elements of %zu bytes, its memory holds %zu", name,
@@ -493,7 +538,7 @@ clattn_status problem_place(const struct problem *problem, const struct extent *
         .inner = inner,
         .span = last,
         .element = element,
-        .output = is_output(row->id)};
+        .output = operand_is_output(row->id)};
     return CLATTN_SUCCESS;
 }
 

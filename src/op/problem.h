@@ -18,7 +18,7 @@ struct problem {
 
 /* The lengths of one call; sequences is the number of states: batch, or N with cu_seqlens. */
 struct extent {
-    int64_t batch, seq_len, sequences;
+    int64_t batch, seq_len, sequences, kv_len; /* kv_len: tokens of keys */
 };
 
 /* An operand as code addresses it, in elements: offset + batch*b + token*t + head*h + inner index. */
@@ -57,6 +57,9 @@ int problem_normalized(const struct problem *problem);
 int problem_stabilized(const struct problem *problem);
 /* What the denominator of a normalised problem has added. */
 double problem_eps(const struct problem *problem);
+
+/* A completed desc with that many heads of keys, each for as many others as before. */
+void problem_share_heads(clattn_plan_desc *desc, int64_t shared);
 
 /* Heads of all sequences together: what devices have work for at once. */
 int64_t problem_heads(const struct problem *problem);

@@ -26,12 +26,26 @@ static double lightning_decay(const clattn_plan_desc *desc, int64_t head)
     return 0;
 }
 
+/* 2^(-8(h+1)/H) for H a power of two; else those of the power n below, then every second one of 2n's */
+static double alibi_decay(const clattn_plan_desc *desc, int64_t head)
+{
+    int64_t below = 1;
+
+    while (2 * below <= desc->heads)
+        below *= 2;
+    if (head < below)
+        return -exp2(-8.0 * (double)(head + 1) / (double)below);
+    return -exp2(-8.0 * (double)(2 * (head - below) + 1) / (double)(2 * below));
+}
+
 #define OP(name) CLATTN_##name
 
 /* clang-format off */
 /* What a row says of the words: those of words.def by their names */
 #define WORDS(decay, gate, head_decay, erase, order, write, read)                                                      \
     DECAY_##decay, gate, head_decay, ERASE_##erase, order##_FIRST, WRITE_##write, READ_##read
+
+enum { LIST_FLAGS = CLATTN_WITH_SINK | CLATTN_WITH_LSE };
 
 static const struct rule rules[RULE_COUNT] = {
     /* name, aliases,
@@ -96,6 +110,17 @@ static const struct rule rules[RULE_COUNT] = {
         WORDS(SCALAR,  OP(G),      NULL,            OPERAND,  DECAY, BETA,  AFTER), 0, 0, 0,
         "S = e^g S; S += beta k (v - S^T p)^T; o = S^T q",
         "Tumma et al. 2026, Preconditioned DeltaNet, arXiv:2604.21100" },
+    [CLATTN_SOFTMAX_ATTN] = { "softmax_attn", "attention",
+        WORDS(NONE,    NO_OPERAND, NULL,            NONE,     DECAY, VALUE, SOFTMAX), LIST_FLAGS, 0, 0,
+        "o = sum_j softmax_j(q.k_j) v_j", "Vaswani et al. 2017, Attention Is All You Need, arXiv:1706.03762" },
+    [CLATTN_ALIBI_ATTN] = { "alibi_attn", "alibi",
+        WORDS(SCALAR,  NO_OPERAND, alibi_decay,     NONE,     DECAY, VALUE, SOFTMAX), LIST_FLAGS, 0, 0,
+        "o_i = sum_j softmax_j(q.k_j - 2^(-8(h+1)/H) (i - j)) v_j",
+        "Press et al. 2021, Train Short, Test Long, arXiv:2108.12409" },
+    [CLATTN_FORGETTING_ATTN] = { "forgetting_attn", "fox",
+        WORDS(SCALAR,  OP(G),      NULL,            NONE,     DECAY, VALUE, SOFTMAX), LIST_FLAGS, 0, 0,
+        "b_j += g for each j before; o = sum_j softmax_j(q.k_j + b_j) v_j",
+        "Lin et al. 2025, Forgetting Transformer, arXiv:2503.02130" },
 };
 
 /* What each word reads, beside q, k, v. */
@@ -113,8 +138,10 @@ static const struct operand_row read_rows[] = {
 #define READ(value, row, ...) row,
 #include "op/words.def"
 };
-static const int reads_before[] = {
-#define READ(value, row, plain, matrix, before, bonus) before,
+static const struct {
+    int before, list;
+} read_words[] = {
+#define READ(value, row, plain, matrix, before, bonus, list) { before, list },
 #include "op/words.def"
 };
 static const struct {
@@ -125,9 +152,9 @@ static const struct {
 #include "op/words.def"
 };
 static const struct {
-    const char *name, *gate_dims;
+    const char *name, *gate_dims, *list_dims;
 } decay_words[] = {
-#define DECAY(value, name, dims, ...) { name, dims },
+#define DECAY(value, name, dims, list_dims, ...) { name, dims, list_dims },
 #include "op/words.def"
 };
 /* clang-format on */
@@ -154,7 +181,12 @@ const char *erase_name(enum erase erase)
 
 int read_is_before(enum read read)
 {
-    return reads_before[read];
+    return read_words[read].before;
+}
+
+int rule_has_list(const struct rule *rule)
+{
+    return read_words[rule->read].list;
 }
 
 int erase_work(enum erase erase)
@@ -199,11 +231,11 @@ clattn_rule clattn_rule_find(const char *name)
     return CLATTN_RULE_NONE;
 }
 
-static const char *gate_dims(const clattn_plan_desc *desc, enum decay decay)
+static const char *gate_dims(const clattn_plan_desc *desc, const struct rule *rule)
 {
     if (desc->flags & CLATTN_GATE_PER_HEAD)
         return "H";
-    return decay_words[decay].gate_dims;
+    return rule_has_list(rule) ? decay_words[rule->decay].list_dims : decay_words[rule->decay].gate_dims;
 }
 
 int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[OPERAND_COUNT])
@@ -212,17 +244,21 @@ int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[OPERAND_
     int stabilized = rule->read == READ_STABILIZED;
     int normalized = stabilized || (desc->flags & CLATTN_NORMALIZE) != 0;
     int gated = !(desc->flags & CLATTN_UNGATED) && rule->gate != NO_OPERAND;
-    int first = (desc->flags & CLATTN_INITIAL_STATE) != 0, last = (desc->flags & CLATTN_FINAL_STATE) != 0;
+    int list = rule_has_list(rule), matrix = !list;
+    int first = matrix && (desc->flags & CLATTN_INITIAL_STATE), last = matrix && (desc->flags & CLATTN_FINAL_STATE);
     const char *state = desc->flags & CLATTN_STATE_VK ? "NHVK" : "NHKV";
     const struct {
         int used;
         struct operand_row row;
     } all[] = {
-        {1, {OP(Q), "BTQK", STORE_DATA}},
-        {1, {OP(K), "BSQK", STORE_DATA}},
-        {1, {OP(V), "BSHV", STORE_DATA}},
+        {matrix, {OP(Q), "BTQK", STORE_DATA}},
+        {matrix, {OP(K), "BSQK", STORE_DATA}},
+        {matrix, {OP(V), "BSHV", STORE_DATA}},
+        {list, {OP(Q), "BTHK", STORE_DATA}},
+        {list, {OP(K), "BXYK", STORE_DATA}},
+        {list, {OP(V), "BXYV", STORE_DATA}},
         {1, {OP(O), "BTHV", STORE_DATA}},
-        {gated, {rule->gate, gate_dims(desc, rule->decay), STORE_GATE}},
+        {gated, {rule->gate, gate_dims(desc, rule), STORE_GATE}},
         {(desc->flags & CLATTN_VALUE_GATE) != 0, {OP(GV), "BTHV", STORE_GATE}},
         {1, erase_rows[rule->erase][0]},
         {1, erase_rows[rule->erase][1]},
@@ -235,6 +271,8 @@ int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[OPERAND_
         {first && stabilized, {OP(STABILIZER_IN), "NH", STORE_STATE}},
         {last && stabilized, {OP(STABILIZER_OUT), "NH", STORE_STATE}},
         {(desc->flags & CLATTN_CU_SEQLENS) != 0, {OP(SEQLENS), "P", STORE_INDEX}},
+        {(desc->flags & CLATTN_WITH_SINK) != 0, {OP(SINK), "H", STORE_STATE}},
+        {(desc->flags & CLATTN_WITH_LSE) != 0, {OP(LSE), "BTH", STORE_STATE}},
     };
     int count = 0;
 
@@ -250,4 +288,14 @@ const char *operand_name(clattn_operand_id id)
     static const char *const names[OPERAND_COUNT] = {CLATTN_OPERANDS(OPERAND_NAME)};
 #undef OPERAND_NAME
     return names[id];
+}
+
+int operand_is_output(clattn_operand_id id)
+{
+    static const int outputs[OPERAND_COUNT] = {[CLATTN_O] = 1,
+                                               [CLATTN_LSE] = 1,
+                                               [CLATTN_STATE_OUT] = 1,
+                                               [CLATTN_NORMALIZER_OUT] = 1,
+                                               [CLATTN_STABILIZER_OUT] = 1};
+    return outputs[id];
 }

@@ -65,7 +65,8 @@ const struct rule *rule_get(clattn_rule rule);
 /* What class of storage an operand has. */
 enum storage { STORE_DATA, STORE_GATE, STORE_STATE, STORE_INDEX };
 
-/* An operand of a rule: dims is a string of the letters B T S H Q K V N P, where S = T*steps, Q = qk_heads, P = N+1. */
+/* An operand of a rule: dims is a string of the letters B T S H Q K V N P X Y, where S = T*steps, Q = qk_heads,
+ * P = N+1, X = tokens of keys, Y = kv_heads. */
 struct operand_row {
     clattn_operand_id id;
     const char *dims;
@@ -80,6 +81,8 @@ const char *decay_name(enum decay decay);
 const char *erase_name(enum erase erase);
 /* Whether what is read is the state before the token's writes. */
 int read_is_before(enum read read);
+/* Whether the rule's state is the list of its keys and values, and not a matrix. */
+int rule_has_list(const struct rule *rule);
 /* Products of a row with the state, the write's among them. */
 int erase_work(enum erase erase);
 
@@ -87,5 +90,6 @@ int erase_work(enum erase erase);
 int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[OPERAND_COUNT]);
 
 const char *operand_name(clattn_operand_id id);
+int operand_is_output(clattn_operand_id id);
 
 #endif

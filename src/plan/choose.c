@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct solver *const solvers[] = {&solver_matrix_scan, &solver_chunk_scan, &solver_recurrent};
+static const struct solver *const solvers[] = {&solver_matrix_scan, &solver_chunk_scan, &solver_recurrent,
+                                               &solver_flash};
 
 enum { SOLVER_COUNT = sizeof solvers / sizeof *solvers, MOST_GROUP = 256 /* of the rule of thumb */ };
 
@@ -164,6 +165,10 @@ static clattn_status no_solver(const clattn_context *context, const struct probl
 {
     const clattn_plan_desc *desc = &problem->desc;
 
+    if (desc->mode == CLATTN_MODE_RECURRENT && rule_has_list(problem->rule))
+        return FAIL(&context->log, UNSUPPORTED,
+                    "%s: mode recurrent is for rules whose state is a matrix; mode chunk takes one token, too",
+                    problem->rule->name);
     return FAIL(&context->log, UNSUPPORTED,
                 "%s, key_dim %lld, value_dim %lld, chunk %d: no solver fits %s (%llu bytes of local memory)",
                 problem->rule->name, (long long)desc->key_dim, (long long)desc->value_dim, desc->chunk,

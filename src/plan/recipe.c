@@ -43,6 +43,8 @@ static const struct {
     {ROLE_cu, CLATTN_SEQLENS},
     {ROLE_initial, CLATTN_STATE_IN},
     {ROLE_final, CLATTN_STATE_OUT},
+    {ROLE_sink, CLATTN_SINK},
+    {ROLE_lse, CLATTN_LSE},
 };
 
 /* The role of what a write reads. */

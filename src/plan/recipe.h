@@ -36,8 +36,8 @@ struct source {
     int index; /* of the operand or the temporary */
 };
 
-/* Groups of the first dimension: a sequence each, or so many chunk slots. The second has the heads, the third the
- * layout's groups. */
+/* Groups of the first dimension: a sequence each, or so many chunk slots, of which a call of no tokens may have none.
+ * The second has the heads, the third the layout's groups. */
 enum grid { GRID_SEQUENCES, GRID_SLOTS };
 
 struct call;
@@ -101,6 +101,6 @@ struct solver {
     clattn_status (*make)(const struct recipe_maker *maker);
 };
 
-extern const struct solver solver_recurrent, solver_chunk_scan, solver_matrix_scan;
+extern const struct solver solver_recurrent, solver_chunk_scan, solver_matrix_scan, solver_flash;
 
 #endif

@@ -166,6 +166,7 @@ static clattn_status set_number(const struct call *call, int step, cl_uint *inde
 {
     const struct clattn_plan *plan = call->plan;
     const struct source *sources = plan->recipe.steps[step].sources;
+    int64_t window = plan->problem.desc.window, keys = call->extent.kv_len;
     cl_int number = 0;
     cl_float scale = (cl_float)plan->problem.desc.scale;
     const void *value = argument == ARG_scale ? (const void *)&scale : &number;
@@ -176,6 +177,12 @@ static clattn_status set_number(const struct call *call, int step, cl_uint *inde
         number = (cl_int)call->extent.sequences;
     if (argument == ARG_states)
         number = (sources[ROLE_initial].kind != SOURCE_NONE) + 2 * (sources[ROLE_final].kind != SOURCE_NONE);
+    if (argument == ARG_kv_len)
+        number = (cl_int)keys;
+    if (argument == ARG_window)
+        number = (cl_int)(window == 0 || window > keys ? keys : window);
+    if (argument == ARG_given)
+        number = (sources[ROLE_sink].kind != SOURCE_NONE) + 2 * (sources[ROLE_lse].kind != SOURCE_NONE);
     return set_value(call, step, (*index)++, 4, value);
 }
 
@@ -211,6 +218,10 @@ static clattn_status enqueue(const struct call *call, int index, uint32_t n_wait
 
     if (step->host != NULL)
         return step->host(call, step, call->queue, n_wait, wait, event);
+    if (global[0] == 0) { /* the last step, of no tokens */
+        TRY_CL(&call->log, plan->context->device.cl->EnqueueMarkerWithWaitList(call->queue, n_wait, wait, event));
+        return CLATTN_SUCCESS;
+    }
     TRY(set_arguments(call, index));
     TRY_CL(&call->log, plan->context->device.cl->EnqueueNDRangeKernel(call->queue, plan->kernels[index], 3, NULL,
                                                                       global, local, n_wait, wait, event));
@@ -234,7 +245,7 @@ static clattn_status enqueue_chain(const struct call *call, uint32_t n_wait, con
 
     for (int i = 0; i <= last && status == CLATTN_SUCCESS; i++) {
         cl_event *out = each != NULL ? &each[i] : i == last ? event : call->in_order ? NULL : &after;
-        if (is_empty(call, i)) /* never the last, which writes the states */
+        if (is_empty(call, i) && i != last)
             continue;
         status = before != NULL ? enqueue(call, i, 1, &before, out) : enqueue(call, i, n_wait, wait, out);
         if (before != NULL)

@@ -46,6 +46,8 @@ static struct range range_of(const struct problem *problem, const struct operand
     double channel = 1 / sqrt((double)problem->desc.key_dim);
     int positive = problem_normalized(problem), gated = problem->rule->erase == ERASE_GATED;
 
+    if (rule_has_list(problem->rule) && (row->id == CLATTN_Q || row->id == CLATTN_K))
+        return (struct range){-2, 4}; /* scores that differ */
     if (row->id == problem->rule->gate || row->id == CLATTN_GV)
         return (struct range){-0.02, 0.02};
     switch ((int)row->id) {

@@ -126,7 +126,8 @@ static clattn_status add_matrix_prepare(const struct recipe_maker *maker)
 
 static clattn_status make_matrix_scan(const struct recipe_maker *maker)
 {
-    if (maker->context->engine == NULL || maker->problem->desc.dtype == CLATTN_F32)
+    if (maker->context->engine == NULL || maker->problem->desc.dtype == CLATTN_F32 ||
+        !kernel_takes(KERNEL_SCAN_MATRIX, maker->problem->rule))
         return CLATTN_UNSUPPORTED;
     if (!maker->dry)
         TRY(probe_engine(maker->context, maker->problem));
@@ -136,3 +137,15 @@ static clattn_status make_matrix_scan(const struct recipe_maker *maker)
 }
 
 const struct solver solver_matrix_scan = {"matrix_scan", CLATTN_MODE_CHUNK, make_matrix_scan};
+
+/* ---- A list of keys and values, read by blocks of queries: one kernel, parallel over blocks and heads
+ * ------------------------------------------------------------------------------------------------------ */
+
+static clattn_status make_flash(const struct recipe_maker *maker)
+{
+    const struct variant flash = maker_variant(maker, KERNEL_FLASH);
+
+    return maker_add(maker, &flash, GRID_SLOTS, NULL);
+}
+
+const struct solver solver_flash = {"flash", CLATTN_MODE_CHUNK, make_flash};

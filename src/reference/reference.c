@@ -6,25 +6,12 @@
  * value head. */
 #include "op/arguments.h"
 #include "reference/number.h"
+#include "reference/task.h"
 #include "base/thread.h"
 
 #include <math.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct tensor {
-    void *data; /* NULL: the problem does not use it */
-    struct view view;
-    clattn_dtype dtype;
-};
-
-struct task {
-    const struct problem *problem;
-    struct extent extent;
-    struct tensor tensors[OPERAND_COUNT];
-    atomic_int out_of_memory;
-};
 
 /* One head's state and the rows of the token at hand. */
 struct head {
@@ -226,6 +213,7 @@ static void read_before(struct head *head, int64_t token)
 {
     switch (head->task->problem->rule->read) {
     case READ_AFTER:
+    case READ_SOFTMAX:
     case READ_STABILIZED: return;
     case READ_BONUS: read_bonus(head, token); return;
     }
@@ -234,6 +222,7 @@ static void read_before(struct head *head, int64_t token)
 static void read_after(struct head *head)
 {
     switch (head->task->problem->rule->read) {
+    case READ_SOFTMAX: /* list.c */
     case READ_BONUS: return;
     case READ_AFTER:
     case READ_STABILIZED: read_state(head, head->q, head->o); return;
@@ -316,14 +305,6 @@ static void store_states(const struct head *head)
         number_store(CLATTN_F32, m->data, vector_index(head, m, 0), head->m);
 }
 
-static int64_t cu_seqlen(const struct problem *problem, const struct tensor *tensor, int64_t index)
-{
-    index += tensor->view.offset;
-    if (problem->desc.flags & CLATTN_CU_SEQLENS_INT64)
-        return ((const int64_t *)tensor->data)[index];
-    return ((const int32_t *)tensor->data)[index];
-}
-
 /* Which tokens the job's sequence has. */
 static void place(struct head *head)
 {
@@ -331,8 +312,8 @@ static void place(struct head *head)
     const struct problem *problem = head->task->problem;
 
     head->batch = cu->data ? 0 : head->sequence;
-    head->first = cu->data ? cu_seqlen(problem, cu, head->sequence) : 0;
-    head->tokens = (cu->data ? cu_seqlen(problem, cu, head->sequence + 1) : head->task->extent.seq_len) - head->first;
+    head->first = cu->data ? task_cut(problem, cu, head->sequence) : 0;
+    head->tokens = (cu->data ? task_cut(problem, cu, head->sequence + 1) : head->task->extent.seq_len) - head->first;
 }
 
 static void run_head(void *user, int64_t job)
@@ -371,7 +352,7 @@ static clattn_status check_cu_seqlens(const struct task *task, const struct log 
     if (cu->data == NULL)
         return CLATTN_SUCCESS;
     for (int64_t n = 0; n <= task->extent.sequences; n++, before = now) {
-        now = cu_seqlen(task->problem, cu, n);
+        now = task_cut(task->problem, cu, n);
         if (now < before || now > task->extent.seq_len || (n == 0 && now != 0))
             return FAIL(log, INVALID_OPERAND, "cu_seqlens[%lld] is %lld, expected %s%lld to %lld", (long long)n,
                         (long long)now, n == 0 ? "0, then " : "", (long long)before, (long long)task->extent.seq_len);
@@ -419,7 +400,7 @@ clattn_status clattn_reference_sized(const clattn_plan_desc *desc, size_t desc_s
     if (task.extent.seq_len == 0 && !(problem.desc.flags & CLATTN_FINAL_STATE))
         return CLATTN_SUCCESS; /* nothing is written, however many sequences there are */
     atomic_init(&task.out_of_memory, 0);
-    parallel_for(task.extent.sequences * problem.desc.heads, run_head, &task);
+    parallel_for(task.extent.sequences * problem.desc.heads, rule_has_list(problem.rule) ? list_head : run_head, &task);
     if (atomic_load(&task.out_of_memory))
         return FAIL(&sink, OUT_OF_MEMORY, "no memory for the states of the reference");
     return CLATTN_SUCCESS;

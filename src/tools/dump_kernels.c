@@ -218,7 +218,8 @@ static int dump_engine(clattn_context *context, const char *name, char **rules)
     for (int dtype = CLATTN_F32; dtype <= CLATTN_BF16; dtype++)
         context->probed[dtype] = PROBE_PASSED;
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; *rules == NULL && rule < RULE_COUNT; rule++)
-        dump_matrix(context, rule, 0);
+        if (!rule_has_list(rule_get(rule))) /* plain kernels alone */
+            dump_matrix(context, rule, 0);
     for (; *rules != NULL; rules++) {
         if (clattn_rule_find(*rules) == CLATTN_RULE_NONE) {
             fprintf(stderr, "no rule is named %s\n", *rules);
@@ -236,7 +237,8 @@ static void dump_plain(clattn_context *context)
 
     for (clattn_mode mode = CLATTN_MODE_RECURRENT; mode <= CLATTN_MODE_CHUNK; mode++) {
         for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++)
-            dump_rule(context, rule, mode, HEADS, 0);
+            if (check_mode_applies(rule, mode))
+                dump_rule(context, rule, mode, HEADS, 0);
         for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
             dump_sizes(context, kinds[i], mode);
     }

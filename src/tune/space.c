@@ -45,10 +45,22 @@ static const struct parameter matrix_scan[] = {
     {"scan.stages",     IN(SCAN_MATRIX), FIELD(stages),    {1, 2, BY_THUMB}},
     {NULL, 0, 0, {BY_THUMB}},
 };
+
+static const struct parameter flash[] = {
+    {"chunk",           IN(FLASH),       FIELD(chunk),     {8, 16, 32, 64, BY_THUMB}},
+    {"vec",             IN(FLASH),       FIELD(vec),       {4, 16, BY_THUMB}},
+    {"group",           IN(FLASH),       FIELD(group),     {1, 16, 32, 64, 128, 256, BY_THUMB}},
+    {"block_k",         IN(FLASH),       FIELD(block_k),   {16, 32, 64, 128, 256, BY_THUMB}},
+    {"block_v",         IN(FLASH),       FIELD(block_v),   {16, 32, 64, 128, 256, BY_THUMB}},
+    {"pad",             IN(FLASH),       FIELD(pad),       {0, 4, 16, BY_THUMB}},
+    {NULL, 0, 0, {BY_THUMB}},
+};
 /* clang-format on */
 
-static const struct space spaces[] = {
-    {"matrix_scan", matrix_scan, 1024}, {"chunk_scan", chunk_scan, 1024}, {"recurrent", recurrent, 32}};
+static const struct space spaces[] = {{"matrix_scan", matrix_scan, 1024},
+                                      {"chunk_scan", chunk_scan, 1024},
+                                      {"recurrent", recurrent, 32},
+                                      {"flash", flash, 1024}};
 
 enum { SPACE_COUNT = sizeof spaces / sizeof *spaces };
 

@@ -22,7 +22,7 @@ clattn_status tuning_tiles(const struct device *device, const struct tuned *tune
 {
     const struct family *family = kernel_family(variant->kernel);
 
-    if (family->needs_engine && variant->engine == NULL)
+    if ((family->needs_engine && variant->engine == NULL) || !kernel_takes(variant->kernel, variant->problem->rule))
         return CLATTN_UNSUPPORTED;
     TRY(family->heuristic(device, variant, most_group));
     return tuned != NULL && apply(tuned, variant) > 0 ? family->complete(device, variant) : CLATTN_SUCCESS;

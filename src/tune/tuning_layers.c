@@ -13,7 +13,8 @@
 
 const char *tuning_group(const struct problem *problem, char name[32])
 {
-    snprintf(name, 32, "%s+%s", decay_name(problem_decay(problem)), erase_name(problem->rule->erase));
+    snprintf(name, 32, "%s+%s", decay_name(problem_decay(problem)),
+             rule_has_list(problem->rule) ? "list" : erase_name(problem->rule->erase));
     return name;
 }
 
@@ -23,7 +24,8 @@ clattn_rule tuning_representative(const struct problem *problem)
     const struct rule *rule;
 
     for (int r = CLATTN_RULE_NONE + 1; (rule = rule_get((clattn_rule)r)) != NULL; r++)
-        if (rule->decay == decay && rule->erase == problem->rule->erase && rule->read != READ_STABILIZED)
+        if (rule->decay == decay && rule->erase == problem->rule->erase && rule->read != READ_STABILIZED &&
+            rule_has_list(rule) == rule_has_list(problem->rule))
             return (clattn_rule)r;
     return problem->desc.rule;
 }
@@ -88,7 +90,7 @@ static struct hash kernel_hash(const clattn_context *context, const struct probl
     if (problem_init(&usual, &desc, NULL) != CLATTN_SUCCESS)
         return hash;
     for (int id = 0; id < KERNEL_COUNT; id++)
-        if (space_kernels(space) >> id & 1)
+        if ((space_kernels(space) >> id & 1) && kernel_takes((enum kernel_id)id, usual.rule))
             hash = hash_words(hash, context, &usual, (enum kernel_id)id);
     return hash;
 }

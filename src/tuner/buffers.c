@@ -95,7 +95,8 @@ struct arguments buffers_operands(const struct buffers *buffers, size_t set, con
     struct arguments operands = {.workspace = {.buffer = buffers->workspace},
                                  .batch = desc->batch,
                                  .seq_len = desc->seq_len,
-                                 .sequences = desc->sequences};
+                                 .sequences = desc->sequences,
+                                 .kv_len = desc->kv_len};
 
     for (int id = 1; id < OPERAND_COUNT; id++) {
         clattn_operand *operand = &operands.of[id];

@@ -226,9 +226,9 @@ static enum trial_state validate_awkward(struct trial *trial, const struct tuned
     desc.batch = awkward[i].batch;
     desc.seq_len = awkward[i].tokens;
     desc.value_dim -= desc.value_dim > awkward[i].narrower ? awkward[i].narrower : 0;
-    desc.heads = 2 * desc.heads / desc.qk_heads;
-    desc.qk_heads = 2;
+    problem_share_heads(&desc, 2);
     desc.flags |= awkward[i].flags;
+    check_fit(&desc);
     desc.sequences = awkward[i].sequences;
     if (check_make(&tensors, &desc, trial->seed + i, awkward[i].gates, awkward[i].cu_seqlens) != CLATTN_SUCCESS)
         return TRIAL_FAILED;

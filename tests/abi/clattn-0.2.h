@@ -9,6 +9,11 @@
  *     S <- S + k x^T          write
  *     o  = S^T (scale q)      read
  *
+ * The state of some rules is a list instead, of every key and value so far, and the read a softmax over it:
+ *
+ *     b_j <- b_j + g          decay, of every key j before
+ *     o  = sum_j p_j v_j      p_j = e^(scale q.k_j + b_j) / sum of these over the keys that are seen
+ *
  * `clattn rules` prints every rule's recurrence, operands and paper. A *plan* is a rule made ready for one
  * device and one set of head sizes: it serves every batch and sequence length up to its maxima. Creating it does
  * everything slow or fallible; enqueueing it allocates and compiles nothing.
@@ -119,7 +124,10 @@ typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *me
     X(IPLR, 14)                                                                                                        \
     X(RWKV7, 15)                                                                                                       \
     X(MLSTM, 16)                                                                                                       \
-    X(PRECOND_GATED_DELTA_RULE, 17)
+    X(PRECOND_GATED_DELTA_RULE, 17)                                                                                    \
+    X(SOFTMAX_ATTN, 18)                                                                                                \
+    X(ALIBI_ATTN, 19)                                                                                                  \
+    X(FORGETTING_ATTN, 20)
 
 typedef enum clattn_rule {
     CLATTN_RULE_NONE = 0,
@@ -148,7 +156,7 @@ typedef enum clattn_dtype { CLATTN_F32 = 0, CLATTN_F16 = 1, CLATTN_BF16 = 2 } cl
 
 typedef enum clattn_mode {
     CLATTN_MODE_AUTO = 0,
-    CLATTN_MODE_RECURRENT = 1, /* token by token */
+    CLATTN_MODE_RECURRENT = 1, /* token by token; UNSUPPORTED for rules of a list, where CHUNK takes one token, too */
     CLATTN_MODE_CHUNK = 2      /* chunks of tokens, each worked as matrix products */
 } clattn_mode;
 /* A token's operands reach no earlier token's output, no other sequence or batch element, and no head but those
@@ -173,23 +181,28 @@ typedef enum clattn_slopes {
 } clattn_slopes;
 
 enum {
-    CLATTN_QK_L2NORM = 1 << 0,       /* rows of q, k and p times rsqrt(sum x^2 + 1e-6) before use */
-    CLATTN_NORMALIZE = 1 << 1,       /* linear_attn: o /= (scale q)^T z + 1e-10, z = sum of k so far */
-    CLATTN_STATE_VK = 1 << 2,        /* states are stored [sequences, heads, value_dim, key_dim] */
-    CLATTN_GATE_PER_HEAD = 1 << 3,   /* simple_gla: g is [heads], the same for every token */
-    CLATTN_VALUE_GATE = 1 << 4,      /* gla: the operand gv decays the value dimension too */
-    CLATTN_UNGATED = 1 << 5,         /* gated_delta_product: without g */
-    CLATTN_INITIAL_STATE = 1 << 6,   /* states start from the initial_… operands, not from zero */
-    CLATTN_FINAL_STATE = 1 << 7,     /* the final_… operands are written */
-    CLATTN_CU_SEQLENS = 1 << 8,      /* batch is 1 and seq_len tokens are packed sequences, cut by cu_seqlens */
-    CLATTN_CU_SEQLENS_INT64 = 1 << 9 /* with CLATTN_CU_SEQLENS: its elements are int64, not int32 */
+    CLATTN_QK_L2NORM = 1 << 0,        /* rows of q, k and p times rsqrt(sum x^2 + 1e-6) before use */
+    CLATTN_NORMALIZE = 1 << 1,        /* linear_attn: o /= (scale q)^T z + 1e-10, z = sum of k so far */
+    CLATTN_STATE_VK = 1 << 2,         /* states are stored [sequences, heads, value_dim, key_dim] */
+    CLATTN_GATE_PER_HEAD = 1 << 3,    /* simple_gla: g is [heads], the same for every token */
+    CLATTN_VALUE_GATE = 1 << 4,       /* gla: the operand gv decays the value dimension too */
+    CLATTN_UNGATED = 1 << 5,          /* gated_delta_product: without g */
+    CLATTN_INITIAL_STATE = 1 << 6,    /* states start from the initial_… operands, not from zero */
+    CLATTN_FINAL_STATE = 1 << 7,      /* the final_… operands are written */
+    CLATTN_CU_SEQLENS = 1 << 8,       /* batch is 1 and seq_len tokens are packed sequences, cut by cu_seqlens */
+    CLATTN_CU_SEQLENS_INT64 = 1 << 9, /* with CLATTN_CU_SEQLENS: its elements are int64, not int32 */
+    CLATTN_WITH_SINK = 1 << 10,       /* rules of a list: the operand sink is read */
+    CLATTN_WITH_LSE = 1 << 11         /* rules of a list: the operand lse is written */
 };
 
 /* ---- Operands ----------------------------------------------------------------------------------------------- */
 
 /* X(ID, name, value, shape): the one list of operands; CLATTN_Q … are their ids, and the names are those in files and
  * messages. B batch, T tokens, H value heads, HQ query/key heads, K key_dim, V value_dim, N sequences (B without
- * cu_seqlens), n steps. States are f32. For N-shaped operands batch_stride steps the sequence. */
+ * cu_seqlens), n steps. States, lse and sink are f32. For N-shaped operands batch_stride steps the sequence.
+ * Rules of a list have HK key/value heads and TK tokens of keys: their q is [B,T,H,K], k [B,TK,HK,K], v [B,TK,HK,V],
+ * g [B,TK,H]. sink: Xiao et al. 2023, arXiv:2309.17453; lse, which joins parts of a list: Dao et al. 2022,
+ * arXiv:2205.14135. */
 #define CLATTN_OPERANDS(X)                                                                                             \
     X(Q, q, 1, "[B,T,HQ,K]")                                                                                           \
     X(K, k, 2, "[B,T*n,HQ,K]")                                                                                         \
@@ -211,7 +224,9 @@ enum {
     X(NORMALIZER_OUT, final_normalizer, 18, "like initial_normalizer; may be the same memory")                         \
     X(STABILIZER_IN, initial_stabilizer, 19, "[N,H]: m of mlstm; its state and normalizer are stored times e^-m")      \
     X(STABILIZER_OUT, final_stabilizer, 20, "like initial_stabilizer; may be the same memory")                         \
-    X(SEQLENS, cu_seqlens, 21, "[N+1]: 0, …, T: where the packed sequences begin and end")
+    X(SEQLENS, cu_seqlens, 21, "[N+1]: 0, …, T: where the packed sequences begin and end")                             \
+    X(SINK, sink, 22, "[H]: a logit that takes its share of each softmax and has no value")                            \
+    X(LSE, lse, 23, "[B,T,H]: natural log of the softmax's denominator, sink included; -inf of nothing")
 
 typedef enum clattn_operand_id {
     CLATTN_OPERAND_NONE = 0,
@@ -250,6 +265,7 @@ typedef struct clattn_call {
     cl_mem workspace;
     size_t workspace_offset; /* bytes, a multiple of 16 */
     size_t workspace_size;   /* bytes available from there on; 0: all that the buffer has */
+    int64_t kv_len;          /* tokens of keys in this call, up to the plan's; 0: the plan's */
 } clattn_call;
 
 /* ---- Plan descriptions -------------------------------------------------------------------------------------- */
@@ -284,6 +300,13 @@ typedef struct clattn_plan_desc {
      * any, plans only one type for q, k, v, o, p, a, b and one for the gates, and are UNSUPPORTED otherwise. */
     int32_t operand_type_count;
     clattn_operand_type operand_types[8];
+    /* Rules of a list. Grouped key/value heads: Ainslie et al. 2023, arXiv:2305.13245; qk_heads is heads there. */
+    int64_t kv_heads; /* divides heads; head h reads h / (H / HK); 0: heads */
+    /* Tokens of keys and values, a maximum for a plan: a cache whose last seq_len tokens are those of q, so that query t
+     * stands at position t + kv_len - seq_len and sees the keys up to it. Queries before the first key see none: o is 0,
+     * lse -inf (or the sink's). 0: the tokens of q, in each call; so with CLATTN_CU_SEQLENS. */
+    int64_t kv_len;
+    int64_t window; /* each query sees that many positions, its own among them; 0: all */
 } clattn_plan_desc;
 
 /* Fills *full with desc, every default made explicit, and checks it. INVALID_ARGUMENT, INVALID_DESC. log may be
@@ -405,7 +428,7 @@ CLATTN_API clattn_status clattn_plan_workspace_size(const clattn_plan *plan, siz
 /* What a plan has come to. Pointers live as long as the plan. */
 typedef struct clattn_plan_info {
     const clattn_plan_desc *desc; /* completed */
-    const char *solver;           /* "recurrent", "chunk_scan", "matrix_scan" */
+    const char *solver;           /* "recurrent", "chunk_scan", "matrix_scan", "flash" */
     const char *tiles_by;         /* "rule of thumb", "the shipped table", a file's path … */
     const char *engine;           /* the matrix engine it runs on; NULL: none */
     clattn_mode mode;             /* RECURRENT or CHUNK */

@@ -68,7 +68,21 @@ static clattn_plan_desc wild_desc(struct source *source)
                               .chunk = (int32_t)(take(source, 1) % 4) * 8,
                               .scale = take_double(source),
                               .slopes = (clattn_slopes)(take(source, 1) % 3),
-                              .eps = take(source, 1) % 4 == 0 ? take_double(source) : 0};
+                              .eps = take(source, 1) % 4 == 0 ? take_double(source) : 0,
+                              .kv_heads = take(source, 1) % 4 == 0 ? take_size(source, 65535) : 0,
+                              .kv_len = take(source, 1) % 4 == 0 ? take_size(source, INT32_MAX) : 0,
+                              .window = take(source, 1) % 4 == 0 ? take_size(source, INT32_MAX) : 0};
+}
+
+/* What rules of a list take. */
+static void make_list(clattn_plan_desc *desc, struct source *source)
+{
+    desc->flags &= ~(uint32_t)(CLATTN_STATE_VK | CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE);
+    desc->kv_heads = desc->qk_heads;
+    desc->qk_heads = desc->heads;
+    desc->steps = 0;
+    desc->kv_len = desc->flags & (CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_INT64) ? 0 : take(source, 1) % 8;
+    desc->window = take(source, 1) % 8;
 }
 
 /* Most of these are problems, and small ones. */
@@ -77,7 +91,7 @@ static clattn_plan_desc tame_desc(struct source *source)
     clattn_plan_desc desc = {.rule = (clattn_rule)(1 + take(source, 1) % (RULE_COUNT - 1)),
                              .dtype = (clattn_dtype)(take(source, 1) % 3),
                              .gate_dtype = (clattn_dtype)(take(source, 1) % 3),
-                             .flags = (uint32_t)take(source, 2) % (CLATTN_CU_SEQLENS_INT64 * 2)};
+                             .flags = (uint32_t)take(source, 2) % (CLATTN_WITH_LSE * 2)};
 
     desc.flags &= rule_get(desc.rule)->flags | CLATTN_QK_L2NORM | CLATTN_STATE_VK | CLATTN_INITIAL_STATE |
                   CLATTN_FINAL_STATE | CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_INT64;
@@ -90,6 +104,8 @@ static clattn_plan_desc tame_desc(struct source *source)
     desc.value_dim = 1 + take(source, 1) % 5;
     desc.scale = take_double(source);
     desc.steps = (int32_t)(take(source, 1) % 3);
+    if (rule_has_list(rule_get(desc.rule)) && take(source, 1) % 16 != 0)
+        make_list(&desc, source);
     desc.operand_type_count = take(source, 1) % 8 == 7;
     if (desc.operand_type_count > 0)
         desc.operand_types[0] = (clattn_operand_type){(clattn_operand_id)(take(source, 1) % (OPERAND_COUNT + 1)),
@@ -132,7 +148,9 @@ static void compute(const clattn_plan_desc *desc, const struct arguments *operan
 
 static void run_reference(const clattn_plan_desc *desc, struct source *source)
 {
-    struct arguments operands = {.seq_len = take(source, 1) % 7, .batch = take(source, 1) % 5};
+    struct arguments operands = {.seq_len = take(source, 1) % 7,
+                                 .batch = take(source, 1) % 5,
+                                 .kv_len = desc->kv_len != 0 ? take(source, 1) % 9 : 0};
 
     for (int id = 1; id < OPERAND_COUNT; id++)
         operands.of[id] = make_operand(desc, (clattn_operand_id)id, source);
@@ -167,7 +185,7 @@ static void check_desc(const clattn_plan_desc *desc, clattn_status status, const
     if (status == CLATTN_SUCCESS &&
         (clattn_plan_desc_complete(&again, full, NULL, NULL) != CLATTN_SUCCESS || again.scale != full->scale ||
          again.eps != full->eps || again.flags != full->flags || again.batch != full->batch ||
-         again.qk_heads != full->qk_heads))
+         again.qk_heads != full->qk_heads || again.kv_heads != full->kv_heads || again.kv_len != full->kv_len))
         abort();
 }
 

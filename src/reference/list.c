@@ -1,0 +1,165 @@
+/* Rules whose state is a list, in double precision, from their definition:
+ *
+ *     b_j += g of each token after j;  o = Σ_j p_j v_j,  p_j = e^(scale q.k_j + b_j) / (e^sink + Σ of these)
+ *
+ * over the keys j that a query sees: up to its own position, and of these the last `window`. */
+#include "reference/number.h"
+#include "reference/task.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One head: keys and values [keys][K], [keys][V] from the head's first on, and the token at hand. */
+struct list {
+    const struct task *task;
+    int64_t sequence, batch, head, kv_head, first, tokens, first_key, keys;
+    int64_t K, V;
+    double *k, *v, *score, *q, *o;
+};
+
+static double element(const struct list *list, clattn_operand_id id, int64_t row, int64_t head, int64_t index)
+{
+    const struct tensor *tensor = &list->task->tensors[id];
+    const struct view *view = &tensor->view;
+
+    return number_load(tensor->dtype, tensor->data,
+                       view->offset + list->batch * view->batch + row * view->token + head * view->head + index);
+}
+
+/* A row of q or k, normalised as the desc says. */
+static void load_row(const struct list *list, clattn_operand_id id, int64_t row, int64_t head, double *to)
+{
+    double sum = 0, factor = 1;
+
+    for (int64_t n = 0; n < list->K; n++) {
+        to[n] = element(list, id, row, head, n);
+        sum += to[n] * to[n];
+    }
+    if (list->task->problem->desc.flags & CLATTN_QK_L2NORM)
+        factor = 1 / sqrt(sum + 1e-6);
+    for (int64_t n = 0; n < list->K; n++)
+        to[n] *= factor;
+}
+
+static void load_keys(const struct list *list)
+{
+    for (int64_t j = 0; j < list->keys; j++) {
+        load_row(list, CLATTN_K, list->first_key + j, list->kv_head, list->k + j * list->K);
+        for (int64_t c = 0; c < list->V; c++)
+            list->v[j * list->V + c] = element(list, CLATTN_V, list->first_key + j, list->kv_head, c);
+    }
+}
+
+/* The log-decay of key token m */
+static double log_decay(const struct list *list, int64_t m)
+{
+    const struct rule *rule = list->task->problem->rule;
+
+    if (rule->head_decay != NULL)
+        return rule->head_decay(&list->task->problem->desc, list->head);
+    return rule->gate != NO_OPERAND ? element(list, rule->gate, list->first_key + m, list->head, 0) : 0;
+}
+
+/* Scores of the keys from `least` to `position`, the last of them the query's own; returns the largest. */
+static double score_keys(const struct list *list, int64_t position, int64_t least)
+{
+    double bias = 0, most = (double)-INFINITY;
+
+    for (int64_t j = position; j >= least; j--) {
+        double sum = 0;
+        for (int64_t n = 0; n < list->K; n++)
+            sum += list->q[n] * list->k[j * list->K + n];
+        list->score[j] = sum * list->task->problem->desc.scale + bias;
+        most = fmax(most, list->score[j]);
+        bias += log_decay(list, j);
+    }
+    return most;
+}
+
+static void store(const struct list *list, int64_t token, double log_sum)
+{
+    const struct tensor *o = &list->task->tensors[CLATTN_O], *lse = &list->task->tensors[CLATTN_LSE];
+    int64_t row = list->first + token;
+    int64_t at = o->view.offset + list->batch * o->view.batch + row * o->view.token + list->head * o->view.head;
+
+    for (int64_t c = 0; c < list->V; c++)
+        number_store(o->dtype, o->data, at + c, list->o[c]);
+    at = lse->view.offset + list->batch * lse->view.batch + row * lse->view.token + list->head * lse->view.head;
+    if (lse->data != NULL)
+        number_store(CLATTN_F32, lse->data, at, log_sum);
+}
+
+static void run_query(const struct list *list, int64_t token)
+{
+    const struct tensor *sink = &list->task->tensors[CLATTN_SINK];
+    int64_t position = token + list->keys - list->tokens, window = list->task->problem->desc.window;
+    int64_t least = window > 0 && position >= window ? position - window + 1 : 0;
+    double extra = sink->data != NULL ? element(list, CLATTN_SINK, 0, list->head, 0) : (double)-INFINITY;
+    double most, level, sum;
+
+    load_row(list, CLATTN_Q, list->first + token, list->head, list->q);
+    most = fmax(score_keys(list, position, least), extra);
+    level = isinf(most) && most < 0 ? 0 : most;
+    sum = exp(extra - level);
+    memset(list->o, 0, (size_t)list->V * sizeof *list->o);
+    for (int64_t j = least; j <= position; j++) {
+        double weight = exp(list->score[j] - level);
+        sum += weight;
+        for (int64_t c = 0; c < list->V; c++)
+            list->o[c] += weight * list->v[j * list->V + c];
+    }
+    for (int64_t c = 0; c < list->V && sum > 0; c++)
+        list->o[c] /= sum;
+    store(list, token, log(sum) + level);
+}
+
+int64_t task_cut(const struct problem *problem, const struct tensor *tensor, int64_t index)
+{
+    index += tensor->view.offset;
+    if (problem->desc.flags & CLATTN_CU_SEQLENS_INT64)
+        return ((const int64_t *)tensor->data)[index];
+    return ((const int32_t *)tensor->data)[index];
+}
+
+/* Which queries and keys the job's sequence has. */
+static void place(struct list *list)
+{
+    const struct tensor *cu = &list->task->tensors[CLATTN_SEQLENS];
+    const struct problem *problem = list->task->problem;
+
+    list->batch = cu->data ? 0 : list->sequence;
+    list->first = list->first_key = cu->data ? task_cut(problem, cu, list->sequence) : 0;
+    list->tokens = cu->data ? task_cut(problem, cu, list->sequence + 1) - list->first : list->task->extent.seq_len;
+    list->keys = cu->data ? list->tokens : list->task->extent.kv_len;
+}
+
+void list_head(void *user, int64_t job)
+{
+    struct task *task = user;
+    const clattn_plan_desc *desc = &task->problem->desc;
+    int64_t heads = desc->heads, head = job % heads;
+    struct list list = {.task = task,
+                        .sequence = job / heads,
+                        .head = head,
+                        .kv_head = head / (heads / desc->kv_heads),
+                        .K = desc->key_dim,
+                        .V = desc->value_dim};
+    double *memory;
+
+    place(&list);
+    memory = calloc((size_t)(list.keys * (list.K + list.V + 1) + list.K + list.V), sizeof *memory);
+    if (memory == NULL) {
+        atomic_store(&task->out_of_memory, 1);
+        return;
+    }
+    list.k = memory;
+    list.v = list.k + list.keys * list.K;
+    list.score = list.v + list.keys * list.V;
+    list.q = list.score + list.keys;
+    list.o = list.q + list.K;
+    load_keys(&list);
+    for (int64_t token = 0; token < list.tokens; token++)
+        run_query(&list, token);
+    free(memory);
+}

@@ -1,0 +1,28 @@
+/* What the reference computes, bound to the caller's memory; a job is one sequence and one head. */
+#ifndef CLATTN_SRC_REFERENCE_TASK_H
+#define CLATTN_SRC_REFERENCE_TASK_H
+
+#include "op/problem.h"
+
+#include <stdatomic.h>
+
+struct tensor {
+    void *data; /* NULL: the problem does not use it */
+    struct view view;
+    clattn_dtype dtype;
+};
+
+struct task {
+    const struct problem *problem;
+    struct extent extent;
+    struct tensor tensors[OPERAND_COUNT];
+    atomic_int out_of_memory;
+};
+
+/* cu_seqlens[index] */
+int64_t task_cut(const struct problem *problem, const struct tensor *tensor, int64_t index);
+
+/* A job of a rule whose state is a list; user is a struct task. */
+void list_head(void *user, int64_t job);
+
+#endif

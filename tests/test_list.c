@@ -1,0 +1,415 @@
+/* Rules whose state is a list: the reference against the definition, written a second time and another way, as products
+ * of decays and not sums of their logs; and what must give the same numbers, on the device under test. */
+#include "harness.h"
+
+#include "device/context.h"
+#include "plan/plan.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { MOST_KEYS = 64 };
+
+static const clattn_rule rules[] = {CLATTN_SOFTMAX_ATTN, CLATTN_ALIBI_ATTN, CLATTN_FORGETTING_ATTN};
+
+/* ---- The definition ----------------------------------------------------------------------------------------------- */
+
+/* The published slopes, for 8 heads and for 6: those of 4, then every second one of 8 */
+static double slope(int64_t heads, int64_t head)
+{
+    static const double of_8[] = {0x1p-1, 0x1p-2, 0x1p-3, 0x1p-4, 0x1p-5, 0x1p-6, 0x1p-7, 0x1p-8};
+    static const double of_6[] = {0x1p-2, 0x1p-4, 0x1p-6, 0x1p-8, 0x1p-1, 0x1p-3};
+
+    assert_true(heads == 8 || heads == 6);
+    return heads == 8 ? of_8[head] : of_6[head];
+}
+
+static double at(const struct check_tensors *t, clattn_operand_id id, int64_t b, int64_t row, int64_t head, int64_t i)
+{
+    const clattn_operand_info *info = &t->tensor[id].info;
+    int64_t width = info->rank == 4 ? info->dims[3] : 1;
+
+    return test_get(t, id, ((b * info->dims[1] + row) * info->dims[2] + head) * width + i);
+}
+
+static double norm(const struct check_tensors *t, clattn_operand_id id, int64_t b, int64_t row, int64_t head)
+{
+    double sum = 1e-6;
+
+    for (int64_t n = 0; n < t->desc.key_dim; n++)
+        sum += pow(at(t, id, b, row, head, n), 2);
+    return t->desc.flags & CLATTN_QK_L2NORM ? sqrt(sum) : 1;
+}
+
+/* What token m leaves of the weight of a key before it */
+static double decay(const struct check_tensors *t, int64_t b, int64_t m, int64_t head)
+{
+    if (t->desc.rule == CLATTN_ALIBI_ATTN)
+        return exp(-slope(t->desc.heads, head));
+    return t->desc.rule == CLATTN_FORGETTING_ATTN ? exp(at(t, OP(G), b, m, head, 0)) : 1;
+}
+
+/* One query's weights, e^(s q.k) times the decays since, not divided; returns their sum, with the sink's. */
+static double weigh(const struct check_tensors *t, int64_t b, int64_t token, int64_t head, double weights[MOST_KEYS])
+{
+    const clattn_plan_desc *desc = &t->desc;
+    int64_t keys = t->tensor[OP(K)].info.dims[1], shared = head / (desc->heads / desc->kv_heads);
+    int64_t position = keys - desc->seq_len + token;
+    double sum = t->tensor[OP(SINK)].data != NULL ? exp(test_get(t, OP(SINK), head)) : 0;
+
+    for (int64_t j = 0; j < keys; j++) {
+        double score = 0;
+        weights[j] = 0;
+        if (j > position || (desc->window > 0 && j <= position - desc->window))
+            continue;
+        for (int64_t n = 0; n < desc->key_dim; n++)
+            score += at(t, OP(Q), b, token, head, n) * at(t, OP(K), b, j, shared, n);
+        score /= norm(t, OP(Q), b, token, head) * norm(t, OP(K), b, j, shared);
+        weights[j] = exp(desc->scale * score);
+        for (int64_t m = j + 1; m <= position; m++)
+            weights[j] *= decay(t, b, m, head);
+        sum += weights[j];
+    }
+    return sum;
+}
+
+static void define(const struct check_tensors *t, struct check_tensors *out)
+{
+    const clattn_plan_desc *desc = &t->desc;
+    double weights[MOST_KEYS];
+
+    for (int64_t job = 0; job < desc->batch * desc->seq_len * desc->heads; job++) {
+        int64_t head = job % desc->heads, token = job / desc->heads % desc->seq_len;
+        int64_t b = job / desc->heads / desc->seq_len, keys = t->tensor[OP(K)].info.dims[1];
+        double sum = weigh(t, b, token, head, weights);
+        for (int64_t c = 0; c < desc->value_dim; c++) {
+            double o = 0;
+            for (int64_t j = 0; j < keys; j++)
+                o += weights[j] * at(t, OP(V), b, j, head / (desc->heads / desc->kv_heads), c);
+            test_set(out, OP(O), job * desc->value_dim + c, sum > 0 ? o / sum : 0);
+        }
+        if (out->tensor[OP(LSE)].data != NULL)
+            test_set(out, OP(LSE), job, log(sum));
+    }
+}
+
+static const struct shape {
+    int64_t seq_len, kv_len, heads, kv_heads, window;
+    uint32_t flags;
+} shapes[] = {
+    {17, 0, 8, 8, 0, 0},
+    {17, 0, 8, 2, 5, CLATTN_WITH_LSE},
+    {5, 40, 6, 3, 0, CLATTN_WITH_SINK | CLATTN_WITH_LSE},
+    {1, 40, 6, 1, 9, CLATTN_WITH_LSE | CLATTN_QK_L2NORM},
+    {20, 7, 6, 2, 3, CLATTN_WITH_SINK | CLATTN_WITH_LSE},
+    {20, 7, 8, 4, 100, CLATTN_WITH_LSE},
+};
+
+static clattn_plan_desc desc_of(clattn_rule rule, const struct shape *shape)
+{
+    return (clattn_plan_desc){.rule = rule,
+                              .flags = shape->flags,
+                              .batch = 2,
+                              .seq_len = shape->seq_len,
+                              .kv_len = shape->kv_len,
+                              .heads = shape->heads,
+                              .kv_heads = shape->kv_heads,
+                              .window = shape->window,
+                              .key_dim = 5,
+                              .value_dim = 3,
+                              .mode = CLATTN_MODE_CHUNK};
+}
+
+static void test_definition(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(rules) * COUNT(shapes); i++)
+        for (int gates = CHECK_GATES_USUAL; gates <= CHECK_GATES_HARD; gates++) {
+            clattn_plan_desc desc = desc_of(rules[i / COUNT(shapes)], &shapes[i % COUNT(shapes)]);
+            struct check_tensors actual, expected;
+            char what[64];
+            snprintf(what, sizeof what, "%s, shape %d", test_rule_name(desc.rule), (int)(i % COUNT(shapes)));
+            test_make(&actual, &desc, (enum check_gates)gates, NULL);
+            assert_status(check_allocate(&expected, &desc), SUCCESS);
+            define(&actual, &expected);
+            test_run(&actual);
+            test_compare_all(&actual, &expected, test_is_reference() ? 1e-6 : check_bound(CLATTN_F32), what);
+            check_free(&actual);
+            check_free(&expected);
+        }
+}
+
+/* ---- What must be the same ---------------------------------------------------------------------------------------- */
+
+enum { TOKENS = 75, HEADS = 6, KEY = 20, VALUE = 12 };
+
+static clattn_plan_desc usual(clattn_rule rule, uint32_t flags)
+{
+    return (clattn_plan_desc){.rule = rule,
+                              .flags = flags,
+                              .seq_len = TOKENS,
+                              .heads = HEADS,
+                              .kv_heads = HEADS / 2,
+                              .key_dim = KEY,
+                              .value_dim = VALUE,
+                              .mode = CLATTN_MODE_CHUNK};
+}
+
+static void copy_alike(struct check_tensors *to, const struct check_tensors *from)
+{
+    for (int id = 1; id < OPERAND_COUNT; id++)
+        if (to->tensor[id].data != NULL && !to->tensor[id].info.output && from->tensor[id].data != NULL &&
+            to->tensor[id].bytes == from->tensor[id].bytes)
+            test_copy(to, (clattn_operand_id)id, from, (clattn_operand_id)id);
+}
+
+/* alibi_attn is forgetting_attn with the slope as every gate of a head; softmax_attn, with none. */
+static void test_constant_gates(void **state)
+{
+    const clattn_rule specials[] = {CLATTN_ALIBI_ATTN, CLATTN_SOFTMAX_ATTN};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(specials); i++) {
+        clattn_plan_desc desc = usual(specials[i], CLATTN_WITH_LSE),
+                         gated = usual(CLATTN_FORGETTING_ATTN, CLATTN_WITH_LSE);
+        struct check_tensors special, general;
+        test_make(&special, &desc, CHECK_GATES_USUAL, NULL);
+        test_make(&general, &gated, CHECK_GATES_USUAL, NULL);
+        copy_alike(&general, &special);
+        for (int64_t n = 0; n < check_count(&general.tensor[OP(G)].info); n++)
+            test_set(&general, OP(G), n, i == 0 ? -slope(HEADS, n % HEADS) : 0);
+        test_run(&special);
+        test_run(&general);
+        test_compare_all(&special, &general, 2 * check_bound(CLATTN_F32), "constant gates");
+        check_free(&special);
+        check_free(&general);
+    }
+}
+
+/* A window of all keys is none, and so is a sink of -inf: the same bits. */
+static void test_no_window(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(rules); i++) {
+        clattn_plan_desc desc = usual(rules[i], CLATTN_WITH_LSE),
+                         other = usual(rules[i], CLATTN_WITH_LSE | CLATTN_WITH_SINK);
+        struct check_tensors plain, wide;
+        other.window = TOKENS;
+        test_make(&plain, &desc, CHECK_GATES_USUAL, NULL);
+        test_make(&wide, &other, CHECK_GATES_USUAL, NULL);
+        test_set_all(&wide, OP(SINK), (double)-INFINITY);
+        test_run(&plain);
+        test_run(&wide);
+        test_compare_all(&wide, &plain, 0, "a window of all");
+        check_free(&plain);
+        check_free(&wide);
+    }
+}
+
+/* With values of 1, o is 1; with a sink, what the sink leaves of it: 1 - e^(sink - lse). */
+static void test_denominator(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(rules); i++) {
+        clattn_plan_desc desc = usual(rules[i], CLATTN_WITH_LSE | CLATTN_WITH_SINK);
+        struct check_tensors tensors;
+        test_make(&tensors, &desc, CHECK_GATES_HARD, NULL);
+        test_set_all(&tensors, OP(V), 1);
+        test_run(&tensors);
+        for (int64_t n = 0; n < check_count(&tensors.tensor[OP(O)].info); n++) {
+            double sink = test_get(&tensors, OP(SINK), n / VALUE % HEADS), lse = test_get(&tensors, OP(LSE), n / VALUE);
+            double expected = 1 - exp(sink - lse), o = test_get(&tensors, OP(O), n);
+            if (!(fabs(o - expected) < 1e-5))
+                fail_msg("%s: o is %g, but lse leaves %g", test_rule_name(rules[i]), o, expected);
+        }
+        check_free(&tensors);
+    }
+}
+
+/* The last `count` queries with all keys as their cache: the last rows of the whole. */
+static void test_cache(void **state)
+{
+    const int64_t counts[] = {1, 7, 33};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rules) * COUNT(counts); i++) {
+        clattn_plan_desc desc = usual(rules[i / COUNT(counts)], CLATTN_WITH_LSE), late = desc;
+        struct check_tensors whole, last, expected;
+        late.seq_len = counts[i % COUNT(counts)];
+        late.kv_len = TOKENS;
+        test_make(&whole, &desc, CHECK_GATES_HARD, NULL);
+        test_make(&last, &late, CHECK_GATES_HARD, NULL);
+        assert_status(check_allocate(&expected, &late), SUCCESS);
+        test_run(&whole);
+        copy_alike(&last, &whole);
+        test_copy_tokens(&last, 0, &whole, TOKENS - late.seq_len, late.seq_len, OP(Q));
+        test_run(&last);
+        test_copy_tokens(&expected, 0, &whole, TOKENS - late.seq_len, late.seq_len, OP(O));
+        test_copy_tokens(&expected, 0, &whole, TOKENS - late.seq_len, late.seq_len, OP(LSE));
+        test_compare_all(&last, &expected, 2 * check_bound(CLATTN_F32), test_rule_name(desc.rule));
+        check_free(&whole);
+        check_free(&last);
+        check_free(&expected);
+    }
+}
+
+/* One query over two parts of the keys, joined: lse = log Σ e^lse_p, o = Σ e^(lse_p - lse) o_p. */
+static void test_parts_join(void **state)
+{
+    enum { CUT = 31 };
+    clattn_plan_desc desc = usual(CLATTN_SOFTMAX_ATTN, CLATTN_WITH_LSE);
+    struct check_tensors whole, joined, parts[2];
+
+    (void)state;
+    desc.seq_len = 1;
+    desc.kv_len = TOKENS;
+    test_make(&whole, &desc, CHECK_GATES_USUAL, NULL);
+    test_run(&whole);
+    assert_status(check_allocate(&joined, &desc), SUCCESS);
+    for (int p = 0; p < 2; p++) {
+        desc.kv_len = p == 0 ? CUT : TOKENS - CUT;
+        test_make(&parts[p], &desc, CHECK_GATES_USUAL, NULL);
+        test_copy(&parts[p], OP(Q), &whole, OP(Q));
+        test_copy_tokens(&parts[p], 0, &whole, p * CUT, desc.kv_len, OP(K));
+        test_copy_tokens(&parts[p], 0, &whole, p * CUT, desc.kv_len, OP(V));
+        test_run(&parts[p]);
+    }
+    for (int64_t n = 0; n < HEADS * VALUE; n++) {
+        double a = exp(test_get(&parts[0], OP(LSE), n / VALUE)), b = exp(test_get(&parts[1], OP(LSE), n / VALUE));
+        double o = a * test_get(&parts[0], OP(O), n) + b * test_get(&parts[1], OP(O), n);
+        test_set(&joined, OP(LSE), n / VALUE, log(a + b));
+        test_set(&joined, OP(O), n, o / (a + b));
+    }
+    test_compare_all(&whole, &joined, 2 * check_bound(CLATTN_F32), "two parts joined");
+    for (int p = 0; p < 2; p++)
+        check_free(&parts[p]);
+    check_free(&whole);
+    check_free(&joined);
+}
+
+/* Groups whose lanes share tiles, products of 4, 2 and 1 rows at once, slices of channels, tiles of value columns: on a
+ * CPU none of them is chosen by itself. */
+static void test_lanes(void **state)
+{
+    static const struct {
+        int group, vec, chunk, block_k, block_v, pad;
+    } points[] = {
+        {64, 4, 16, 16, 16, 4},  {16, 4, 32, 32, 32, 0}, {16, 4, 8, 16, 16, 4},
+        {256, 4, 16, 32, 16, 4}, {1, 16, 8, 16, 16, 0},
+    };
+
+    (void)state;
+    if (test_is_reference())
+        skip();
+    test_device.context->device.serial = 0;
+    for (size_t i = 0; i < COUNT(rules) * COUNT(points); i++) {
+        clattn_plan_desc desc = usual(rules[i / COUNT(points)], CLATTN_WITH_LSE | CLATTN_WITH_SINK | CLATTN_QK_L2NORM);
+        struct tuned tuned = tuned_default(space_find("flash"));
+        struct check_tensors tensors, expected;
+        clattn_plan *plan;
+        char what[96];
+        const int values[] = {points[i % COUNT(points)].group,   points[i % COUNT(points)].vec,
+                              points[i % COUNT(points)].chunk,   points[i % COUNT(points)].block_k,
+                              points[i % COUNT(points)].block_v, points[i % COUNT(points)].pad};
+        static const char *const names[] = {"group", "vec", "chunk", "block_k", "block_v", "pad"};
+        for (size_t n = 0; n < COUNT(names); n++)
+            test_tuned_set(&tuned, names[n], values[n]);
+        desc.value_dim = 36;
+        desc.window = i % 2 == 0 ? 0 : 21;
+        desc.kv_len = i % 2 == 0 ? TOKENS + 20 : 0;
+        test_make(&tensors, &desc, CHECK_GATES_HARD, NULL);
+        assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
+        assert_status(plan_create(&plan, test_device.context, &desc, &tuned), SUCCESS);
+        assert_status(check_run_plan(&tensors, &test_device, plan, test_log, NULL), SUCCESS);
+        snprintf(what, sizeof what, "%s in groups of %d, chunk %d", test_rule_name(desc.rule), values[0], values[2]);
+        test_compare_all(&tensors, &expected, check_bound(CLATTN_F32), what);
+        clattn_plan_destroy(plan);
+        check_free(&tensors);
+        check_free(&expected);
+    }
+    test_device.context->device.serial = 1;
+}
+
+/* ---- Calls -------------------------------------------------------------------------------------------------------- */
+
+/* One plan, caches of several lengths, up to the plan's. */
+static void test_lengths(void **state)
+{
+    const int64_t lengths[] = {0, 1, 2, 40, TOKENS};
+    clattn_plan_desc desc = usual(CLATTN_FORGETTING_ATTN, CLATTN_WITH_LSE);
+
+    (void)state;
+    desc.seq_len = 2;
+    desc.kv_len = TOKENS;
+    for (size_t i = 0; i < COUNT(lengths); i++) {
+        clattn_plan_desc own = desc;
+        struct check_tensors tensors, expected;
+        clattn_plan *plan = NULL;
+        own.kv_len = lengths[i] != 0 ? lengths[i] : TOKENS;
+        test_make(&tensors, &own, CHECK_GATES_USUAL, NULL);
+        assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
+        if (test_is_reference()) {
+            test_run(&tensors);
+        } else {
+            assert_status(clattn_plan_create(&plan, test_device.context, &desc), SUCCESS);
+            tensors.desc.kv_len = lengths[i];
+            assert_status(check_run_plan(&tensors, &test_device, plan, test_log, NULL), SUCCESS);
+        }
+        test_compare_all(&tensors, &expected, check_bound(CLATTN_F32), "another length");
+        clattn_plan_destroy(plan);
+        check_free(&tensors);
+        check_free(&expected);
+    }
+}
+
+/* A call's kv_len past the plan's, or where the plan has none; and of no tokens. */
+static void test_bad_lengths(void **state)
+{
+    const struct {
+        int64_t plan, call, seq_len;
+        clattn_status status;
+        const char *said;
+    } calls[] = {
+        {40, 41, CLATTN_WHOLE, CLATTN_INVALID_OPERAND, "kv_len is 41, expected 1 to the plan's 40"},
+        {40, -1, CLATTN_WHOLE, CLATTN_INVALID_OPERAND, "kv_len is -1, expected 1 to the plan's 40"},
+        {0, 3, CLATTN_WHOLE, CLATTN_INVALID_OPERAND, "kv_len is 3, expected 0: the plan's keys are those of seq_len"},
+        {40, 7, 0, CLATTN_SUCCESS, NULL},
+        {0, 0, 0, CLATTN_SUCCESS, NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(calls); i++) {
+        clattn_plan_desc desc = usual(CLATTN_SOFTMAX_ATTN, CLATTN_WITH_LSE);
+        struct check_tensors tensors;
+        struct arguments operands;
+        clattn_plan *plan = NULL;
+        desc.kv_len = calls[i].plan;
+        test_make(&tensors, &desc, CHECK_GATES_USUAL, NULL);
+        check_operands(&operands, &tensors);
+        operands.seq_len = calls[i].seq_len;
+        operands.kv_len = calls[i].call;
+        test_log_clear();
+        test_assert_status(check_compute(&desc, &operands, test_log, NULL), calls[i].status, "reference", __FILE__,
+                           __LINE__);
+        if (calls[i].said != NULL)
+            assert_logged(calls[i].said);
+        if (!test_is_reference()) {
+            clattn_operand list[OPERAND_COUNT];
+            const clattn_call call = arguments_call(&operands, list);
+            assert_status(clattn_plan_create(&plan, test_device.context, &desc), SUCCESS);
+            test_assert_status(clattn_run(plan, &call), calls[i].status, "run", __FILE__, __LINE__);
+        }
+        clattn_plan_destroy(plan);
+        check_free(&tensors);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_definition),  cmocka_unit_test(test_constant_gates), cmocka_unit_test(test_no_window),
+        cmocka_unit_test(test_denominator), cmocka_unit_test(test_cache),          cmocka_unit_test(test_parts_join),
+        cmocka_unit_test(test_lanes),       cmocka_unit_test(test_lengths),        cmocka_unit_test(test_bad_lengths),
+    };
+    return cmocka_run_group_tests(tests, test_device_open, test_device_close);
+}
