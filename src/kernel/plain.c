@@ -361,9 +361,12 @@ static void recurrent_tiles(struct variant *variant, int most_group)
 static void flash_tiles(const struct device *device, struct variant *variant)
 {
     struct tiles *tiles = &variant->tiles;
+    int64_t queries = variant->problem->desc.seq_len;
+    int most = tiles->group > 1 ? 16 : queries < 2048 ? 32 : 64;
 
     if (variant->problem->desc.chunk == 0)
-        tiles->chunk = tiles->group == 1 ? 32 : 16;
+        for (tiles->chunk = 8; tiles->chunk < most && tiles->chunk < queries;)
+            tiles->chunk *= 2;
     tiles->block_v = round_up(variant_values(variant), tiles->vec);
     while (variant->problem->desc.chunk == 0 && tiles->chunk > 8 && !layout_fits(device, variant, lay_out))
         tiles->chunk /= 2;
