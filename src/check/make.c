@@ -12,7 +12,6 @@
 
 struct source {
     const clattn_plan_desc *desc;
-    const struct rule *rule;
     uint64_t seed; /* of this operand */
     enum check_gates gates;
 };
@@ -39,7 +38,7 @@ static double uniform(const struct source *source, int64_t i)
 }
 
 /* Nearly N(0, 1), within +-6: the sum of twelve uniform numbers, exact on every platform. */
-static double normal(const struct source *source, int64_t i)
+static double draw_normal(const struct source *source, int64_t i)
 {
     double sum = 12 * 0x1p-17 - 6;
 
@@ -58,7 +57,7 @@ static int hard_kind(const struct source *source, int64_t i)
 /* A division by the normalizer needs terms of one sign to be well conditioned. */
 static double draw_query(const struct source *source, int64_t i)
 {
-    double x = normal(source, i);
+    double x = draw_normal(source, i);
 
     return source->desc->flags & CLATTN_NORMALIZE ? fabs(x) : x;
 }
@@ -67,9 +66,7 @@ static double draw_key(const struct source *source, int64_t i)
 {
     double x = draw_query(source, i);
 
-    return source->desc->flags & CLATTN_QK_L2NORM || rule_has_list(source->rule)
-               ? x
-               : x / sqrt((double)source->desc->key_dim);
+    return source->desc->flags & CLATTN_QK_L2NORM ? x : x / sqrt((double)source->desc->key_dim);
 }
 
 static double slowed(const struct source *source, double decay)
@@ -97,7 +94,7 @@ static double draw_forget(const struct source *source, int64_t i)
 {
     if (hard_kind(source, i) < 20)
         return draw_decay(source, i);
-    return slowed(source, -log1p(exp(-2 - normal(source, i))));
+    return slowed(source, -log1p(exp(-2 - draw_normal(source, i))));
 }
 
 static double draw_input(const struct source *source, int64_t i)
@@ -106,7 +103,7 @@ static double draw_input(const struct source *source, int64_t i)
 
     if (kind == 0)
         return -1000;
-    return kind == 1 ? (double)-INFINITY : normal(source, i);
+    return kind == 1 ? (double)-INFINITY : draw_normal(source, i);
 }
 
 /* beta and its per-channel kin: (0, 1); hard ones near 2, some 0. */
@@ -121,7 +118,7 @@ static double draw_strength(const struct source *source, int64_t i)
 
 static double draw_state(const struct source *source, int64_t i)
 {
-    return 0.5 * normal(source, i);
+    return 0.5 * draw_normal(source, i);
 }
 
 static double draw_normalizer(const struct source *source, int64_t i)
@@ -129,20 +126,11 @@ static double draw_normalizer(const struct source *source, int64_t i)
     return source->desc->flags & CLATTN_NORMALIZE ? 1 + fabs(draw_state(source, i)) : draw_state(source, i);
 }
 
-static draw draw_of(const struct rule *rule, clattn_operand_id id)
-{
-    static const draw draws[OPERAND_COUNT] = {
-        [CLATTN_Q] = draw_query,        [CLATTN_K] = draw_key,
-        [CLATTN_GV] = draw_decay,       [CLATTN_F] = draw_forget,
-        [CLATTN_I] = draw_input,        [CLATTN_BETA] = draw_strength,
-        [CLATTN_B] = draw_strength,     [CLATTN_W] = draw_strength,
-        [CLATTN_STATE_IN] = draw_state, [CLATTN_NORMALIZER_IN] = draw_normalizer,
-    };
-
-    if (id == rule->gate && id != CLATTN_F)
-        return draw_decay;
-    return draws[id] ? draws[id] : normal;
-}
+static const draw draws[] = {
+#define DRAW(KIND, draw, ...) draw_##draw,
+    NUMBERS(DRAW)
+#undef DRAW
+};
 
 int64_t check_count(const clattn_operand_info *info)
 {
@@ -201,7 +189,7 @@ static void fill_along(const struct check_tensor *to, const struct check_tensor 
 
     for (int64_t i = 0; i < count; i++) {
         double x = number_load(from->info.dtype, from->data, i) * (low + span * uniform(source, i / K));
-        number_store(to->info.dtype, to->data, i, x + own * normal(source, i) / sqrt((double)K));
+        number_store(to->info.dtype, to->data, i, x + own * draw_normal(source, i) / sqrt((double)K));
     }
 }
 
@@ -286,24 +274,30 @@ clattn_status check_allocate(struct check_tensors *tensors, const clattn_plan_de
     return status;
 }
 
+static uint64_t seed_of(uint64_t seed, int id)
+{
+    return mix(seed * (OPERAND_COUNT - 1) + (uint64_t)id);
+}
+
 clattn_status check_make(struct check_tensors *tensors, const clattn_plan_desc *desc, uint64_t seed,
                          enum check_gates gates, const int64_t *cu_seqlens)
 {
     struct source source = {.desc = &tensors->desc, .gates = gates};
+    struct operand_row rows[OPERAND_COUNT];
+    int count;
 
     TRY(check_allocate(tensors, desc));
-    source.rule = rule_get(tensors->desc.rule);
-    for (int id = 1; id < OPERAND_COUNT; id++) {
-        const struct check_tensor *tensor = &tensors->tensor[id];
-        source.seed = mix(seed * (OPERAND_COUNT - 1) + (uint64_t)id);
-        if (tensor->data == NULL || tensor->info.output)
-            continue;
-        if (id == CLATTN_SEQLENS)
+    count = rule_operands(&tensors->desc, rows);
+    for (int i = 0; i < count; i++) {
+        const struct check_tensor *tensor = &tensors->tensor[rows[i].id];
+        source.seed = seed_of(seed, (int)rows[i].id);
+        if (rows[i].numbers == NUMBERS_CUTS)
             fill_cu_seqlens(tensor, &tensors->desc, cu_seqlens);
-        else
-            fill(tensor, &source, draw_of(source.rule, (clattn_operand_id)id));
+        else if (rows[i].numbers != NUMBERS_WRITTEN)
+            fill(tensor, &source, draws[rows[i].numbers]);
     }
-    tames[source.rule->erase](tensors, &source);
+    source.seed = seed_of(seed, OPERAND_COUNT - 1);
+    tames[rule_get(tensors->desc.rule)->erase](tensors, &source);
     return CLATTN_SUCCESS;
 }
 

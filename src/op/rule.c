@@ -124,8 +124,8 @@ static const struct rule rules[RULE_COUNT] = {
 };
 
 /* What each word reads, beside q, k, v. */
-#define ROW(...) { __VA_ARGS__ }
-#define NONE_ROW ROW(NO_OPERAND, NULL, STORE_DATA)
+#define ROW(id, dims, storage, kind) { id, dims, storage, NUMBERS_##kind }
+#define NONE_ROW ROW(NO_OPERAND, NULL, STORE_DATA, WRITTEN)
 static const struct operand_row erase_rows[][2] = {
 #define ERASE(value, name, p, e, ...) { p, e },
 #include "op/words.def"
@@ -251,28 +251,29 @@ int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[OPERAND_
         int used;
         struct operand_row row;
     } all[] = {
-        {matrix, {OP(Q), "BTQK", STORE_DATA}},
-        {matrix, {OP(K), "BSQK", STORE_DATA}},
-        {matrix, {OP(V), "BSHV", STORE_DATA}},
-        {list, {OP(Q), "BTHK", STORE_DATA}},
-        {list, {OP(K), "BXYK", STORE_DATA}},
-        {list, {OP(V), "BXYV", STORE_DATA}},
-        {1, {OP(O), "BTHV", STORE_DATA}},
-        {gated, {rule->gate, gate_dims(desc, rule), STORE_GATE}},
-        {(desc->flags & CLATTN_VALUE_GATE) != 0, {OP(GV), "BTHV", STORE_GATE}},
+        {matrix, ROW(OP(Q), "BTQK", STORE_DATA, QUERY)},
+        {matrix, ROW(OP(K), "BSQK", STORE_DATA, KEY)},
+        {matrix, ROW(OP(V), "BSHV", STORE_DATA, VALUE)},
+        {list, ROW(OP(Q), "BTHK", STORE_DATA, LISTED)},
+        {list, ROW(OP(K), "BXYK", STORE_DATA, LISTED)},
+        {list, ROW(OP(V), "BXYV", STORE_DATA, VALUE)},
+        {1, ROW(OP(O), "BTHV", STORE_DATA, WRITTEN)},
+        {gated && !stabilized, ROW(rule->gate, gate_dims(desc, rule), STORE_GATE, DECAY)},
+        {gated && stabilized, ROW(rule->gate, gate_dims(desc, rule), STORE_GATE, FORGET)},
+        {(desc->flags & CLATTN_VALUE_GATE) != 0, ROW(OP(GV), "BTHV", STORE_GATE, DECAY)},
         {1, erase_rows[rule->erase][0]},
         {1, erase_rows[rule->erase][1]},
         {1, write_rows[rule->write]},
         {1, read_rows[rule->read]},
-        {first, {OP(STATE_IN), state, STORE_STATE}},
-        {last, {OP(STATE_OUT), state, STORE_STATE}},
-        {first && normalized, {OP(NORMALIZER_IN), "NHK", STORE_STATE}},
-        {last && normalized, {OP(NORMALIZER_OUT), "NHK", STORE_STATE}},
-        {first && stabilized, {OP(STABILIZER_IN), "NH", STORE_STATE}},
-        {last && stabilized, {OP(STABILIZER_OUT), "NH", STORE_STATE}},
-        {(desc->flags & CLATTN_CU_SEQLENS) != 0, {OP(SEQLENS), "P", STORE_INDEX}},
-        {(desc->flags & CLATTN_WITH_SINK) != 0, {OP(SINK), "H", STORE_STATE}},
-        {(desc->flags & CLATTN_WITH_LSE) != 0, {OP(LSE), "BTH", STORE_STATE}},
+        {first, ROW(OP(STATE_IN), state, STORE_STATE, STATE)},
+        {last, ROW(OP(STATE_OUT), state, STORE_STATE, WRITTEN)},
+        {first && normalized, ROW(OP(NORMALIZER_IN), "NHK", STORE_STATE, NORMALIZER)},
+        {last && normalized, ROW(OP(NORMALIZER_OUT), "NHK", STORE_STATE, WRITTEN)},
+        {first && stabilized, ROW(OP(STABILIZER_IN), "NH", STORE_STATE, STABILIZER)},
+        {last && stabilized, ROW(OP(STABILIZER_OUT), "NH", STORE_STATE, WRITTEN)},
+        {(desc->flags & CLATTN_CU_SEQLENS) != 0, ROW(OP(SEQLENS), "P", STORE_INDEX, CUTS)},
+        {(desc->flags & CLATTN_WITH_SINK) != 0, ROW(OP(SINK), "H", STORE_STATE, LOGIT)},
+        {(desc->flags & CLATTN_WITH_LSE) != 0, ROW(OP(LSE), "BTH", STORE_STATE, WRITTEN)},
     };
     int count = 0;
 

@@ -65,12 +65,40 @@ const struct rule *rule_get(clattn_rule rule);
 /* What class of storage an operand has. */
 enum storage { STORE_DATA, STORE_GATE, STORE_STATE, STORE_INDEX };
 
+/* X(KIND, draw, low, width, channel): what numbers an operand has. The self-test draws them from low on, over width;
+ * times 1/sqrt(key_dim) where they are channels of a row, and then of one sign where there is a denominator, for it to
+ * be far from zero (src/plan/sample.c). Checks draw harder ones: draw_… of src/check/make.c. */
+#define NUMBERS(X)                                                                                                     \
+    X(QUERY, query, -1, 2, 1)                                                                                          \
+    X(KEY, key, -1, 2, 1)                                                                                              \
+    X(CHANNEL, normal, -1, 2, 1)                                                                                       \
+    X(LISTED, query, -2, 4, 0)                                                                                         \
+    X(LOGIT, normal, -1, 2, 0)                                                                                         \
+    X(VALUE, normal, -1, 2, 0)                                                                                         \
+    X(BONUS, normal, -0.5, 1, 0)                                                                                       \
+    X(DECAY, decay, -0.02, 0.02, 0)                                                                                    \
+    X(FORGET, forget, -0.02, 0.02, 0)                                                                                  \
+    X(INPUT, input, -0.5, 1, 0)                                                                                        \
+    X(STRENGTH, strength, 0, 1, 0)                                                                                     \
+    X(STATE, state, -1, 2, 0)                                                                                          \
+    X(NORMALIZER, normalizer, 0.5, 0.5, 0)                                                                             \
+    X(STABILIZER, normal, -0.5, 1, 0)
+
+enum numbers {
+#define NUMBERS_ENUM(KIND, ...) NUMBERS_##KIND,
+    NUMBERS(NUMBERS_ENUM)
+#undef NUMBERS_ENUM
+        NUMBERS_CUTS, /* of sequences */
+    NUMBERS_WRITTEN   /* an output */
+};
+
 /* An operand of a rule: dims is a string of the letters B T S H Q K V N P X Y, where S = T*steps, Q = qk_heads,
  * P = N+1, X = tokens of keys, Y = kv_heads. */
 struct operand_row {
     clattn_operand_id id;
     const char *dims;
     enum storage storage;
+    enum numbers numbers;
 };
 
 /* What kernels have as p and e: NO_OPERAND where the erase has none. */

@@ -35,41 +35,25 @@ static double uniform(struct sample *sample)
     return (double)(sample->seed >> 8) / (1 << 24);
 }
 
-/* Where an operand's numbers lie: from low, over so much. Rows of channels are small enough for any rule to stay
- * stable; where there is a denominator they are positive, for it to be far from zero. */
-struct range {
+/* Small enough for any rule to stay stable. */
+static const struct {
     double low, width;
+    int channel;
+} ranges[] = {
+#define RANGE(KIND, draw, low, width, channel) {low, width, channel},
+    NUMBERS(RANGE)
+#undef RANGE
 };
-
-static struct range range_of(const struct problem *problem, const struct operand_row *row)
-{
-    double channel = 1 / sqrt((double)problem->desc.key_dim);
-    int positive = problem_normalized(problem), gated = problem->rule->erase == ERASE_GATED;
-
-    if (rule_has_list(problem->rule) && (row->id == CLATTN_Q || row->id == CLATTN_K))
-        return (struct range){-2, 4}; /* scores that differ */
-    if (row->id == problem->rule->gate || row->id == CLATTN_GV)
-        return (struct range){-0.02, 0.02};
-    switch ((int)row->id) {
-    case CLATTN_BETA:
-    case CLATTN_W: return (struct range){0, 1};
-    case CLATTN_B: return gated ? (struct range){0, 1} : (struct range){-channel, 2 * channel};
-    case CLATTN_NORMALIZER_IN: return (struct range){0.5, 0.5};
-    case CLATTN_I:
-    case CLATTN_U:
-    case CLATTN_STABILIZER_IN: return (struct range){-0.5, 1};
-    case CLATTN_V:
-    case CLATTN_STATE_IN: return (struct range){-1, 2};
-    }
-    return positive ? (struct range){0, channel} : (struct range){-channel, 2 * channel};
-}
 
 static void draw(struct sample *sample, const struct operand_row *row, struct twin *twin)
 {
-    struct range range = range_of(&sample->plan->problem, row);
+    const struct problem *problem = &sample->plan->problem;
+    int channel = ranges[row->numbers].channel, positive = channel && problem_normalized(problem);
+    double unit = channel ? 1 / sqrt((double)problem->desc.key_dim) : 1;
 
     for (int64_t i = 0; i < twin->count; i++) {
-        number_store(twin->info.dtype, twin->narrow, i, range.low + range.width * uniform(sample));
+        double x = unit * (ranges[row->numbers].low + ranges[row->numbers].width * uniform(sample));
+        number_store(twin->info.dtype, twin->narrow, i, positive ? fabs(x) : x);
         ((float *)twin->wide)[i] = (float)number_load(twin->info.dtype, twin->narrow, i);
     }
 }
