@@ -39,6 +39,9 @@ clattn_status check_allocate(struct check_tensors *tensors, const clattn_plan_de
 /* Elements of a tensor. */
 int64_t check_count(const clattn_operand_info *info);
 
+/* A call of a desc's lengths, without operands yet. */
+struct arguments check_lengths(const clattn_plan_desc *desc);
+
 /* The operands as clattn_reference and clattn_run take them, pointing into tensors. */
 void check_operands(struct arguments *operands, const struct check_tensors *tensors);
 

@@ -22,12 +22,18 @@ static void widen(const struct check_tensor *to, const struct check_tensor *from
         number_store(to->info.dtype, to->data, i, number_load(from->info.dtype, from->data, i));
 }
 
+struct arguments check_lengths(const clattn_plan_desc *desc)
+{
+    return (struct arguments){
+        .batch = desc->batch, .seq_len = desc->seq_len, .sequences = desc->sequences, .kv_len = desc->kv_len};
+}
+
 void check_operands(struct arguments *operands, const struct check_tensors *tensors)
 {
     *operands = (struct arguments){.seq_len = CLATTN_WHOLE};
     for (int id = 1; id < OPERAND_COUNT; id++) {
         const struct check_tensor *tensor = &tensors->tensor[id];
-        *&operands->of[id] = (clattn_operand){.host = tensor->data, .size = tensor->bytes};
+        operands->of[id] = (clattn_operand){.host = tensor->data, .size = tensor->bytes};
     }
 }
 

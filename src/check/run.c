@@ -104,12 +104,9 @@ static clattn_status create_regions(struct run *run, const struct check_tensors 
 static struct arguments device_operands(const struct run *run, const clattn_plan_desc *desc)
 {
     const struct region *workspace = &run->regions[WORKSPACE];
-    struct arguments operands = {.workspace = {.buffer = workspace->buffer, .offset = workspace->front},
-                                 .batch = desc->batch,
-                                 .seq_len = desc->seq_len,
-                                 .sequences = desc->sequences,
-                                 .kv_len = desc->kv_len};
+    struct arguments operands = check_lengths(desc);
 
+    operands.workspace = (clattn_operand){.buffer = workspace->buffer, .offset = workspace->front};
     for (int id = 1; id < OPERAND_COUNT; id++) {
         clattn_operand *operand = &operands.of[id];
         operand->buffer = run->regions[id].buffer;

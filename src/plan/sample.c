@@ -61,7 +61,7 @@ static void draw(struct sample *sample, const struct operand_row *row, struct tw
 /* Sequences alike, cut anywhere but at a chunk's end. */
 static void draw_cuts(const struct problem *problem, struct twin *twin)
 {
-    int is_long = (problem->desc.flags & CLATTN_CU_SEQLENS_INT64) != 0;
+    int is_long = twin->info.element_size == sizeof(int64_t);
 
     for (int64_t n = 0; n < twin->count; n++) {
         int64_t at = problem->desc.seq_len * n / (twin->count - 1);
@@ -103,18 +103,17 @@ static clattn_status make_twin(struct sample *sample, const struct operand_row *
     const struct problem *problem = &sample->plan->problem;
     const struct extent most = problem_most(problem);
     struct twin *twin = &sample->twins[row->id];
-    int is_index = row->storage == STORE_INDEX;
-    size_t element = problem->desc.flags & CLATTN_CU_SEQLENS_INT64 ? 8 : 4;
+    int is_index = row->numbers == NUMBERS_CUTS;
 
     problem_operand_info(problem, &most, row, &twin->info);
     twin->count = 1;
     for (int i = 0; i < twin->info.rank; i++)
         twin->count *= twin->info.dims[i];
-    twin->bytes = (size_t)twin->count * (is_index ? element : dtype_size(twin->info.dtype));
+    twin->bytes = (size_t)twin->count * (size_t)twin->info.element_size;
     TRY(allocate(twin, is_index));
     if (is_index)
         draw_cuts(problem, twin);
-    else if (!twin->info.output)
+    else if (row->numbers != NUMBERS_WRITTEN)
         draw(sample, row, twin);
     return fill_buffer(sample, twin);
 }

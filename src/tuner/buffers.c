@@ -92,12 +92,9 @@ clattn_status buffers_read(const struct buffers *buffers, size_t set, struct che
 
 struct arguments buffers_operands(const struct buffers *buffers, size_t set, const clattn_plan_desc *desc)
 {
-    struct arguments operands = {.workspace = {.buffer = buffers->workspace},
-                                 .batch = desc->batch,
-                                 .seq_len = desc->seq_len,
-                                 .sequences = desc->sequences,
-                                 .kv_len = desc->kv_len};
+    struct arguments operands = check_lengths(desc);
 
+    operands.workspace.buffer = buffers->workspace;
     for (int id = 1; id < OPERAND_COUNT; id++) {
         clattn_operand *operand = &operands.of[id];
         operand->buffer = buffers->buffer[home(buffers, id)];
