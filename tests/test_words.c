@@ -53,8 +53,8 @@ static const struct word_case {
 
     {"between", "decay_between_(D, Z, 0)", fill_logs, expect_between, 0, &bound, 0},
     {"between_before", "decay_between_(D, Z, 1)", fill_logs, expect_between, 1, &bound, 0},
-    {"sums", "local const float *decay_log = Z; for_each(i, CHUNK) { H[i] = decay_read(i, 0);"
-     "H[CHUNK + i] = decay_read(i, 1); H[2 * CHUNK + i] = decay_write(i); H[3 * CHUNK + i] = decay_across(); }",
+    {"sums", "for_each(i, CHUNK) { H[i] = decay_read(Z, i, 0); H[CHUNK + i] = decay_read(Z, i, 1);"
+     "H[2 * CHUNK + i] = decay_write(Z, i); H[3 * CHUNK + i] = decay_across(Z); }",
      fill_logs, expect_sums, 0, &bound, 0},
     {"chunk_logs", "decay_chunk_(D, GDATA, STRIDE, second_chunk())", fill_gates, expect_chunk_logs, CONFIG_TYPE, &bound, 0},
     {"row_logs", "slices(decay_rows_(D, GDATA, STRIDE, n0, second_chunk()))", fill_gates, expect_row_logs, CONFIG_TYPE,
@@ -235,14 +235,29 @@ static void add_kernel(struct text *text, const struct word_case *word)
     text_format(text, ";\n    SYNC();\n    copy_out(out, D, D_SIZE);\n}\n");
 }
 
+/* Words that both decays have: those of the first get other names. */
+static const char *const shared[] = {"decay_read",  "decay_write",      "decay_across", "decay_token_factor",
+                                     "decay_slice", "decay_reads",      "decay_writes", "decay_read_rows",
+                                     "scores",      "decay_write_rows", "decay_of"};
+
+static void add_decays(struct text *text)
+{
+    for (size_t i = 0; i < COUNT(shared); i++)
+        text_format(text, "#define %s channel_%s\n", shared[i], shared[i]);
+    text_format(text, "#include \"decay_channel.clh\"\n");
+    for (size_t i = 0; i < COUNT(shared); i++)
+        text_format(text, "#undef %s\n", shared[i]);
+    text_format(text, "#include \"decay_scalar.clh\"\n");
+}
+
 static char *source_of(const struct config *c)
 {
     struct text text = {0};
     char *source, *flat;
 
     add_constants(&text, c);
-    text_format(&text, "#include \"decay_channel.clh\"\n#include \"decay_scalar.clh\"\n"
-                       "#include \"value_plain.clh\"\n#include \"erase_delta.clh\"\n");
+    add_decays(&text);
+    text_format(&text, "#include \"value_plain.clh\"\n#include \"erase_delta.clh\"\n");
     text_add(&text, prelude, strlen(prelude));
     for (size_t i = 0; i < COUNT(words); i++)
         add_kernel(&text, &words[i]);
