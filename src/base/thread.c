@@ -23,7 +23,7 @@ void lock_destroy(mutex *lock)
     (void)lock;
 }
 
-static int core_count(void)
+int core_count(void)
 {
     SYSTEM_INFO info;
     GetSystemInfo(&info);
@@ -52,7 +52,7 @@ void lock_destroy(mutex *lock)
     pthread_mutex_destroy(lock);
 }
 
-static int core_count(void)
+int core_count(void)
 {
     return (int)sysconf(_SC_NPROCESSORS_ONLN);
 }
@@ -112,11 +112,11 @@ static void thread_join(thread_handle thread)
 }
 #endif
 
-void parallel_for(int64_t count, void (*body)(void *user, int64_t i), void *user)
+void parallel_on(int wanted, int64_t count, void (*body)(void *user, int64_t i), void *user)
 {
     struct loop loop = {.count = count, .body = body, .user = user};
     thread_handle threads[MAX_THREADS];
-    int wanted = core_count(), started = 0;
+    int started = 0;
 
     atomic_init(&loop.next, 0);
     if (wanted > count)
@@ -126,4 +126,9 @@ void parallel_for(int64_t count, void (*body)(void *user, int64_t i), void *user
     loop_run(&loop);
     while (started > 0)
         thread_join(threads[--started]);
+}
+
+void parallel_for(int64_t count, void (*body)(void *user, int64_t i), void *user)
+{
+    parallel_on(core_count(), count, body, user);
 }

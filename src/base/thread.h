@@ -21,5 +21,8 @@ void lock_destroy(mutex *lock);
 /* Calls body(user, i) for every i below count, on as many threads as the machine has cores; returns when all are done.
  * Where no thread can be started, the caller does the work. */
 void parallel_for(int64_t count, void (*body)(void *user, int64_t i), void *user);
+/* The same on that many threads, of which the caller is one. */
+void parallel_on(int threads, int64_t count, void (*body)(void *user, int64_t i), void *user);
+int core_count(void);
 
 #endif

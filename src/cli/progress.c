@@ -3,21 +3,33 @@
 #include "base/system.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { BAR = 24 };
 
 static int drawn;
 
+/* A terminal where a line can be written anew. */
+static int can_draw(void)
+{
+    const char *kind = getenv("TERM");
+
+    return stderr_is_terminal() && (kind == NULL || strcmp(kind, "dumb") != 0);
+}
+
+/* Within the 80 columns that every terminal has: a longer line would be left behind. */
 void progress_show(size_t done, size_t total, const char *what)
 {
     size_t filled = total > 0 ? done * BAR / total : 0;
+    char line[80], bar[BAR + 1] = "";
 
-    if (!stderr_is_terminal())
+    if (!can_draw())
         return;
-    fputs("\r[", stderr);
     for (size_t i = 0; i < BAR; i++)
-        fputc(i < filled ? '#' : '.', stderr);
-    fprintf(stderr, "] %zu/%zu %.48s\033[K", done, total, what);
+        bar[i] = i < filled ? '#' : '.';
+    snprintf(line, sizeof line, "[%s] %zu/%zu %s", bar, done, total, what);
+    fprintf(stderr, "\r%s\033[K", line);
     fflush(stderr);
     drawn = 1;
 }

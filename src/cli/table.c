@@ -79,33 +79,65 @@ static void print_cell(const char *text, const struct column *column, int width,
 }
 
 /* A line of titles (row NULL) or of a row. */
-static void print_line(const cJSON *row, const struct column *columns, size_t count, const int *widths,
-                       enum format format)
+static void print_line(const struct table *table, const cJSON *row)
 {
-    const struct layout *layout = &layouts[format];
+    const struct layout *layout = &layouts[table->format];
     char text[CELL];
 
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < table->count; i++) {
+        const struct column *column = &table->columns[i];
         fputs(i == 0 ? layout->before : layout->between, stdout);
         if (row != NULL)
-            cell_text(row, &columns[i], format, text);
+            cell_text(row, column, table->format, text);
         else
-            snprintf(text, sizeof text, "%s", format == FORMAT_CSV ? columns[i].key : columns[i].title);
-        print_cell(text, &columns[i], widths[i], i + 1 == count, format);
+            snprintf(text, sizeof text, "%s", table->format == FORMAT_CSV ? column->key : column->title);
+        print_cell(text, column, table->widths[i], i + 1 == table->count, table->format);
     }
     fputs(layout->after, stdout);
 }
 
-static void print_rule(const struct column *columns, size_t count, const int *widths)
+static void print_rule(const struct table *table)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < table->count; i++) {
+        int is_word = table->columns[i].kind == COLUMN_WORD;
         fputs(i == 0 ? "|" : "", stdout);
-        putchar(columns[i].kind == COLUMN_WORD ? ':' : '-');
-        for (int n = 0; n < widths[i]; n++)
+        putchar(is_word ? ':' : '-');
+        for (int n = 0; n < table->widths[i]; n++)
             putchar('-');
-        fputs(columns[i].kind == COLUMN_WORD ? "-|" : ":|", stdout);
+        fputs(is_word ? "-|" : ":|", stdout);
     }
     putchar('\n');
+}
+
+void table_begin(struct table *table, const struct column *columns, size_t count, enum format format)
+{
+    *table = (struct table){.columns = columns, .count = count, .format = format};
+    for (size_t i = 0; i < count; i++)
+        table->widths[i] = (int)strlen(columns[i].title);
+}
+
+void table_widen(struct table *table, const cJSON *row)
+{
+    char text[CELL];
+
+    for (size_t i = 0; i < table->count; i++) {
+        cell_text(row, &table->columns[i], table->format, text);
+        table->widths[i] = (int)strlen(text) > table->widths[i] ? (int)strlen(text) : table->widths[i];
+    }
+}
+
+void table_head(const struct table *table)
+{
+    progress_clear();
+    print_line(table, NULL);
+    if (table->format == FORMAT_MARKDOWN)
+        print_rule(table);
+}
+
+void table_row(const struct table *table, const cJSON *row)
+{
+    progress_clear();
+    print_line(table, row);
 }
 
 int json_print(cJSON *json)
@@ -122,26 +154,16 @@ int json_print(cJSON *json)
 
 int table_print(cJSON *rows, const struct column *columns, size_t count, enum format format)
 {
-    enum { MOST = 24 };
-    int widths[MOST] = {0};
+    struct table table;
     const cJSON *row;
-    char text[CELL];
 
     progress_clear();
     if (format == FORMAT_JSON)
         return json_print(rows);
-    for (size_t i = 0; i < count && i < MOST; i++) {
-        widths[i] = (int)strlen(columns[i].title);
-        cJSON_ArrayForEach(row, rows)
-        {
-            cell_text(row, &columns[i], format, text);
-            widths[i] = (int)strlen(text) > widths[i] ? (int)strlen(text) : widths[i];
-        }
-    }
-    print_line(NULL, columns, count, widths, format);
-    if (format == FORMAT_MARKDOWN)
-        print_rule(columns, count, widths);
-    cJSON_ArrayForEach(row, rows) print_line(row, columns, count, widths, format);
+    table_begin(&table, columns, count, format);
+    cJSON_ArrayForEach(row, rows) table_widen(&table, row);
+    table_head(&table);
+    cJSON_ArrayForEach(row, rows) table_row(&table, row);
     cJSON_Delete(rows);
     return EXIT_OK;
 }

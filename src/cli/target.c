@@ -79,7 +79,7 @@ static int use_reference(struct target *target)
     return EXIT_OK;
 }
 
-int target_open(struct target *target, const char *spec)
+int target_find(struct target *target, const char *spec)
 {
     clattn_device_info infos[MAX_DEVICES];
     size_t count = 0, chosen = 0;
@@ -98,10 +98,22 @@ int target_open(struct target *target, const char *spec)
     if (spec != NULL && choose(spec, infos, count, &chosen) != EXIT_OK)
         return EXIT_BAD;
     target->info = infos[chosen];
-    status = check_device_open(&target->device, target->info.device, sink_log, &target->sink);
+    return EXIT_OK;
+}
+
+int target_use(struct target *target)
+{
+    clattn_status status = check_device_open(&target->device, target->info.device, sink_log, &target->sink);
     if (status != CLATTN_SUCCESS)
         return library_error(&target->sink, target->info.name, status);
     return EXIT_OK;
+}
+
+int target_open(struct target *target, const char *spec)
+{
+    int status = target_find(target, spec);
+
+    return status != EXIT_OK || target->reference ? status : target_use(target);
 }
 
 void target_close(struct target *target)

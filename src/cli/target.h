@@ -15,6 +15,9 @@ struct target {
 /* spec as in --device; NULL: the best device, else, with a warning, the reference. EXIT_OK, or one line and a code.
  * target_close in both cases. */
 int target_open(struct target *target, const char *spec);
+/* The two halves: info is known, and what was found is open. */
+int target_find(struct target *target, const char *spec);
+int target_use(struct target *target);
 void target_close(struct target *target);
 const char *target_name(const struct target *target);
 
