@@ -186,6 +186,28 @@ static void test_no_folder(void **state)
     cache_free(&cache);
 }
 
+/* What a process that is stopped had begun goes, an entry and another's beginning stay. */
+static void test_unfinished(void **state)
+{
+    static const char *const names[] = {"a.clattn.7.0.tmp", "b.clattn.7.12.tmp", "c.clattn.77.0.tmp", "d.clattn"};
+    uint64_t bytes;
+
+    (void)state;
+    setenv("CLATTN_CACHE_DIR", test_folder(), 1);
+    for (size_t i = 0; i < 4; i++) {
+        char *path = file_join(test_folder(), names[i]);
+        assert_int_equal(file_put(path, "x", 1, "", 0), 0);
+        free(path);
+    }
+    cache_drop_unfinished(7);
+    for (size_t i = 0; i < 4; i++) {
+        char *path = file_join(test_folder(), names[i]);
+        assert_int_equal(file_kind(path, &bytes), i < 2 ? FILE_MISSING : FILE_REGULAR);
+        free(path);
+    }
+    setenv("CLATTN_CACHE_DIR", "", 1);
+}
+
 /* ---- Programs ---- */
 
 static int builds;
@@ -426,6 +448,7 @@ int main(void)
         cmocka_unit_test(test_damage),
         cmocka_unit_test(test_other_key),
         cmocka_unit_test_setup(test_limit, empty_folder),
+        cmocka_unit_test_setup(test_unfinished, empty_folder),
         cmocka_unit_test(test_no_folder),
         cmocka_unit_test_setup(test_programs, empty_folder),
         cmocka_unit_test_setup(test_damaged_programs, empty_folder),

@@ -91,6 +91,7 @@ double check_tensor_error(const struct check_tensor *actual, const struct check_
 
 /* The awkward shapes of the tests and of `clattn verify`. dtypes and variants say which of them a run within minutes
  * takes: see check_case_applies. */
+enum { CHECK_QUICK = 8 };
 struct check_case {
     const char *name;
     int64_t batch, seq_len, heads, qk_heads, key_dim, value_dim;
@@ -101,7 +102,7 @@ struct check_case {
     double scale;           /* 0: the rule's */
     int gates_as_data;      /* gate_dtype is the dtype, not f32 */
     int variants;           /* also for the rule's variants from 1 on */
-    uint32_t dtypes;        /* bit 1 << dtype */
+    uint32_t dtypes;        /* bit 1 << dtype, and 1 << (CHECK_QUICK + dtype) where a few seconds must do */
     int64_t kv_len, window; /* not 0: for rules of a list alone */
 };
 extern const struct check_case check_cases[];
@@ -122,6 +123,8 @@ const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
 /* Whether a run over all rules takes this case for this rule, variant and type; every case of the rule's kind is taken
  * with f32 and variant 0. */
 int check_case_applies(const struct check_case *c, clattn_rule rule, int variant, clattn_dtype dtype);
+/* Whether one that applies is taken by `clattn verify --quick` too. */
+int check_case_quick(const struct check_case *c, int variant, clattn_dtype dtype);
 
 /* desc of one case; INVALID_… never for a legal rule. */
 clattn_plan_desc check_case_desc(const struct check_case *c, clattn_rule rule, clattn_dtype dtype, clattn_mode mode);

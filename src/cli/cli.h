@@ -26,7 +26,7 @@ int library_error(struct sink *sink, const char *where, clattn_status status);
 
 /* ---- Settings ---- */
 
-enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CSV, FORMAT_MARKDOWN };
+enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CSV, FORMAT_MARKDOWN, FORMAT_JSONL };
 
 struct shape {
     int64_t batch, seq_len, heads, qk_heads, key_dim, value_dim, kv_heads, kv_len; /* 0: not given */
@@ -36,6 +36,7 @@ enum { MAX_SHAPES = 64, MAX_RULES = 64, DTYPE_COUNT = 3, MODE_COUNT = 3 };
 
 struct settings {
     const struct command *command;
+    const char *program;   /* as it was called */
     clattn_plan_desc desc; /* what --scale, --option … say; shapes, dtype and mode are in the lists below */
     const char *input, *output, *device;
     clattn_rule rules[MAX_RULES];
@@ -47,13 +48,17 @@ struct settings {
     int64_t sequences;
     uint64_t seed;
     int64_t repeat; /* 0: the default */
+    int64_t jobs;   /* 0: the default */
     int step;       /* --pass step */
     int initial_state, verbose, help;
+    int quick;                         /* of verify */
     int list, clear;                   /* of cache */
     int show, reset, compare, dry_run; /* of tune */
     const char *export_to, *import_from, *report;
     double budget; /* seconds for a group of rules; 0: the default */
     enum format format;
+    const char **passed_on; /* the words that a worker process of verify is given too, owned */
+    size_t passed_on_count;
 };
 
 /* ---- Subcommands ---- */

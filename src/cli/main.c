@@ -65,7 +65,8 @@ static int run(const struct command *command, int count, char **words)
     int status;
 
     settings.command = command;
-    status = options_read(&settings, count, words);
+    settings.program = words[0];
+    status = options_read(&settings, count - 2, words + 2);
     if (status == EXIT_OK)
         status = settings.help ? print_command_help(command) : command->main(&settings);
     options_free(&settings);
@@ -82,7 +83,7 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN); /* a closed pipe shows as a failed write below */
 #endif
     if (command != NULL)
-        status = run(command, argc - 2, argv + 2);
+        status = run(command, argc, argv);
     else if (strcmp(name, "--version") == 0)
         status = printf("clattn %s\n", clattn_version()) < 0 ? EXIT_FAILED : EXIT_OK;
     else if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)

@@ -10,6 +10,17 @@
 /* The subcommands that take several dtypes and modes. */
 enum { MANY = COMMAND_VERIFY | COMMAND_BENCH, TIMES = COMMAND_BENCH | COMMAND_TUNE };
 enum { PROBLEM = COMMAND_MAKE_INPUT | COMMAND_RUN | COMMAND_VERIFY | COMMAND_BENCH };
+/* Beside the subcommands' bits: what verify tells each of its worker processes itself. They are given the rest as
+ * typed. */
+enum { PER_WORKER = 1 << 16 };
+
+#ifdef _WIN32
+#define JOBS_HELP "1 on Windows"
+enum { MOST_JOBS = 1 };
+#else
+#define JOBS_HELP "processes, with a share of the rows each [1; a GPU: the cores, up to 16]"
+enum { MOST_JOBS = 64 };
+#endif
 
 /* --option NAME=VALUE: numbers of the desc, and flags by the words for clear and set. */
 static const struct {
@@ -206,6 +217,11 @@ static int take_repeat(struct settings *settings, const char *text)
     return number_read("--repeat", text, 1, 1000000, &settings->repeat);
 }
 
+static int take_jobs(struct settings *settings, const char *text)
+{
+    return number_read("--jobs", text, 1, MOST_JOBS, &settings->jobs);
+}
+
 /* "60", "60s", "2m" */
 static int take_budget(struct settings *settings, const char *text)
 {
@@ -232,7 +248,7 @@ static int take_pass(struct settings *settings, const char *text)
 static int set_format(struct settings *settings, enum format format)
 {
     if (settings->format != FORMAT_TEXT && settings->format != format)
-        return bad("expected one of --json, --csv and --markdown");
+        return bad("expected one of --json, --jsonl, --csv and --markdown");
     settings->format = format;
     return EXIT_OK;
 }
@@ -241,6 +257,12 @@ static int take_json(struct settings *settings, const char *text)
 {
     (void)text;
     return set_format(settings, FORMAT_JSON);
+}
+
+static int take_jsonl(struct settings *settings, const char *text)
+{
+    (void)text;
+    return set_format(settings, FORMAT_JSONL);
 }
 
 static int take_csv(struct settings *settings, const char *text)
@@ -286,7 +308,7 @@ static const struct option {
     {"shape", 's', "B=,T=,H=,K=,V=[,HQ=,HK=,TK=]", COMMAND_MAKE_INPUT | COMMAND_TUNE | MANY, 0, take_shape,
      "batch, tokens, value heads, dims, query/key heads, key/value heads, tokens of keys; verify, bench, tune: "
      "several"},
-    {"dtype", 't', "f32|f16|bf16", COMMAND_MAKE_INPUT | COMMAND_TUNE | MANY, 0, take_dtype,
+    {"dtype", 't', "f32|f16|bf16", COMMAND_MAKE_INPUT | COMMAND_TUNE | MANY | PER_WORKER, 0, take_dtype,
      "storage of q, k, v, o; a list for verify, bench, tune"},
     {"gate-dtype", 0, "f32|f16|bf16", COMMAND_MAKE_INPUT | MANY, 0, take_gate_dtype, "storage of the gates [f32]"},
     {"mode", 'm', "auto|recurrent|chunk", COMMAND_RUN | MANY, 0, take_mode, "which solver; a list for verify, bench"},
@@ -317,11 +339,16 @@ static const struct option {
      "where the HTML report goes [beside the user's parameters]"},
     {"list", 0, NULL, COMMAND_CACHE, offsetof(struct settings, list), NULL, "print every entry (the default)"},
     {"clear", 0, NULL, COMMAND_CACHE, offsetof(struct settings, clear), NULL, "remove every entry"},
-    {"json", 0, NULL, COMMAND_DEVICES | COMMAND_RULES | COMMAND_CACHE | COMMAND_TUNE | MANY, 0, take_json,
+    {"quick", 0, NULL, COMMAND_VERIFY, offsetof(struct settings, quick), NULL,
+     "one case a type: odd sizes in f32, grouped heads in f16, packed sequences in bf16"},
+    {"jobs", 'j', "N", COMMAND_VERIFY | PER_WORKER, 0, take_jobs, JOBS_HELP},
+    {"json", 0, NULL, COMMAND_DEVICES | COMMAND_RULES | COMMAND_CACHE | COMMAND_TUNE | MANY | PER_WORKER, 0, take_json,
      "print JSON"},
-    {"csv", 0, NULL, COMMAND_BENCH, 0, take_csv, "print comma-separated values"},
-    {"markdown", 0, NULL, COMMAND_BENCH, 0, take_markdown, "print a Markdown table"},
-    {"verbose", 'v', NULL, COMMAND_RUN | MANY, offsetof(struct settings, verbose), NULL, "say more: all cases, plans"},
+    {"jsonl", 0, NULL, COMMAND_VERIFY | PER_WORKER, 0, take_jsonl, "print a line of JSON a case, as it is done"},
+    {"csv", 0, NULL, MANY | PER_WORKER, 0, take_csv, "print comma-separated values"},
+    {"markdown", 0, NULL, MANY | PER_WORKER, 0, take_markdown, "print a Markdown table"},
+    {"verbose", 'v', NULL, COMMAND_RUN | MANY | PER_WORKER, offsetof(struct settings, verbose), NULL,
+     "say more: all cases, plans"},
     {"help", 'h', NULL, ~0U, offsetof(struct settings, help), NULL, "this text"},
 };
 
@@ -350,7 +377,7 @@ static const struct option *find(const struct command *command, const char *word
         const struct option *option = &options[i];
         int is_long = strncmp(word, "--", 2) == 0 && strlen(option->name) == length - 2 &&
                       strncmp(option->name, word + 2, length - 2) == 0;
-        int is_short = word[0] == '-' && word[1] != '\0' && word[1] == option->letter && word[2] == '\0';
+        int is_short = word[1] != '\0' && word[1] == option->letter && (word[2] == '\0' || option->argument != NULL);
         if ((is_long || is_short) && (option->commands & command->bit))
             return option;
     }
@@ -397,26 +424,60 @@ static int take_rule(struct settings *settings, const char *word)
     return rule_read(word, &settings->rules[settings->rule_count++]);
 }
 
+/* What stands in the same word as the option, after = or right after a letter: "--jobs=4", "-j=4", "-j4"; or NULL. */
+static const char *value_within(const char *word)
+{
+    const char *equals = strchr(word, '=');
+
+    if (word[1] != '-' && word[2] != '=')
+        return word[2] != '\0' ? word + 2 : NULL;
+    return equals != NULL ? equals + 1 : NULL;
+}
+
+static void pass_on(struct settings *settings, const struct option *option, const char *word, const char *value)
+{
+    if (option->commands & PER_WORKER)
+        return;
+    settings->passed_on[settings->passed_on_count++] = word;
+    if (value != NULL)
+        settings->passed_on[settings->passed_on_count++] = value;
+}
+
+/* The option at words[*at]; *at goes on to its value where that is a word of its own. */
+static int take_option_at(struct settings *settings, int count, char **words, int *at)
+{
+    const char *word = words[*at], *within, *apart = NULL;
+    const struct option *option = find(settings->command, word);
+
+    if (option == NULL)
+        return unknown(settings->command, word);
+    within = value_within(word);
+    if (option->argument == NULL && within != NULL)
+        return bad("--%s takes no value", option->name);
+    if (option->argument != NULL && within == NULL) {
+        if (*at + 1 == count)
+            return bad("--%s needs a value: %s", option->name, option->argument);
+        apart = words[++*at];
+    }
+    pass_on(settings, option, word, apart);
+    return apply(settings, option, apart != NULL ? apart : within);
+}
+
 int options_read(struct settings *settings, int count, char **words)
 {
     int only_rules = 0;
 
+    settings->passed_on = calloc((size_t)count + 1, sizeof *settings->passed_on);
+    if (settings->passed_on == NULL)
+        return failed("no memory for the options");
     for (int i = 0; i < count; i++) {
-        const struct option *option;
-        const char *value = strchr(words[i], '=');
         int status = EXIT_OK;
         if (only_rules || words[i][0] != '-' || words[i][1] == '\0')
             status = take_rule(settings, words[i]);
         else if (strcmp(words[i], "--") == 0)
             only_rules = 1;
-        else if ((option = find(settings->command, words[i])) == NULL)
-            status = unknown(settings->command, words[i]);
-        else if (option->argument == NULL)
-            status = value != NULL ? bad("--%s takes no value", option->name) : apply(settings, option, NULL);
-        else if (value != NULL || i + 1 < count)
-            status = apply(settings, option, value != NULL ? value + 1 : words[++i]);
         else
-            status = bad("--%s needs a value: %s", option->name, option->argument);
+            status = take_option_at(settings, count, words, &i);
         if (status != EXIT_OK)
             return status;
     }
@@ -428,4 +489,5 @@ int options_read(struct settings *settings, int count, char **words)
 void options_free(struct settings *settings)
 {
     free(settings->cu_seqlens);
+    free(settings->passed_on);
 }

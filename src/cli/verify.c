@@ -1,17 +1,19 @@
 /* clattn verify: a device held to the double-precision reference over the awkward shapes. */
+#include "cli/verify.h"
+
 #include "check/check.h"
 #include "cli/cli.h"
-#include "cli/operands.h"
+#include "cli/interrupt.h"
 #include "cli/progress.h"
-#include "cli/table.h"
-#include "cli/target.h"
 #include "cli/words.h"
-#include "plan/plan.h"
+#include "base/system.h"
+#include "device/cache.h"
+#include "op/problem.h"
 #include "op/rule.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 static const struct column row_columns[] = {
     {"rule", "rule", COLUMN_WORD, 0},
@@ -32,70 +34,24 @@ static const struct column case_columns[] = {
     {"ok", "result", COLUMN_WORD, 0},
 };
 
-/* How one problem went in one mode. */
-struct outcome {
-    const char *name;
-    clattn_mode mode;
-    double error; /* infinite when it did not run */
-    clattn_operand_id operand;
-    const char *solver;  /* NULL: the reference, or none */
-    const char *message; /* why it did not run, or not as it should have; NULL */
-};
-
-/* The row at hand: a rule and a type. */
-struct row {
-    clattn_rule rule;
-    clattn_dtype dtype;
-    size_t cases, failed;
-    double worst;
-    cJSON *object, *outcomes;
-};
-
-struct verify {
-    const struct settings *settings;
-    struct target target;
-    clattn_mode modes[MODE_COUNT];
-    size_t mode_count;
-    struct row row;
-    cJSON *rows;
-    size_t done, total, failed;
-    int counting; /* only total is wanted */
-};
-
 static const char *rule_name(clattn_rule rule)
 {
     return rule_get(rule)->name;
 }
 
-static void set_worst(cJSON *object, const struct outcome *outcome)
+static const char *text_of(const cJSON *object, const char *key)
 {
-    static const char *const keys[] = {"worst_error", "worst_case", "worst_mode", "worst_operand"};
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
 
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        cJSON_DeleteItemFromObjectCaseSensitive(object, keys[i]);
-    cJSON_AddNumberToObject(object, "worst_error", outcome->error);
-    cJSON_AddStringToObject(object, "worst_case", outcome->name);
-    cJSON_AddStringToObject(object, "worst_mode", word_name(mode_words, (int)outcome->mode));
-    if (outcome->message == NULL)
-        cJSON_AddStringToObject(object, "worst_operand", operand_name(outcome->operand));
+    return cJSON_IsString(item) ? item->valuestring : "";
 }
 
-static void record(struct verify *verify, const struct outcome *outcome)
+/* ---- Outcomes ---------------------------------------------------------------------------------------------------- */
+
+cJSON *verify_outcome(const struct outcome *outcome, clattn_dtype dtype)
 {
-    struct row *row = &verify->row;
-    double bound = check_bound(row->dtype);
-    int ok = outcome->error <= bound && outcome->message == NULL;
     cJSON *object = cJSON_CreateObject();
 
-    if (row->cases++ == 0 || outcome->error > row->worst) {
-        row->worst = outcome->error;
-        set_worst(row->object, outcome);
-    }
-    if (!ok && row->failed++ == 0)
-        warn("%s %s, %s, mode %s: %s%s, error %.2e, bound %.0e", rule_name(row->rule),
-             word_name(dtype_words, (int)row->dtype), outcome->name, word_name(mode_words, (int)outcome->mode),
-             outcome->message != NULL ? "" : operand_name(outcome->operand),
-             outcome->message != NULL ? outcome->message : "", outcome->error, bound);
     cJSON_AddStringToObject(object, "case", outcome->name);
     cJSON_AddStringToObject(object, "mode", word_name(mode_words, (int)outcome->mode));
     cJSON_AddNumberToObject(object, "error", outcome->error);
@@ -105,245 +61,360 @@ static void record(struct verify *verify, const struct outcome *outcome)
         cJSON_AddStringToObject(object, "operand", operand_name(outcome->operand));
     if (outcome->solver != NULL)
         cJSON_AddStringToObject(object, "solver", outcome->solver);
-    cJSON_AddBoolToObject(object, "ok", ok);
-    cJSON_AddItemToArray(row->outcomes, object);
+    cJSON_AddBoolToObject(object, "ok", outcome->error <= check_bound(dtype) && outcome->message == NULL);
+    return object;
 }
 
-/* One mode of a problem whose answer is known. */
-static void check_mode(struct verify *verify, struct check_tensors *tensors, const struct check_tensors *expected,
-                       struct outcome *outcome)
+static void set_worst(cJSON *row, const cJSON *outcome)
 {
-    struct target *target = &verify->target;
-    char plan[4096] = "";
-    clattn_status status;
+    static const char *const keys[][2] = {
+        {"worst_error", "error"}, {"worst_case", "case"}, {"worst_mode", "mode"}, {"worst_operand", "operand"}};
 
-    tensors->desc.mode = outcome->mode;
-    target->sink.error[0] = target->sink.warning[0] = '\0';
-    if (target->reference)
-        status = target_run(target, tensors, plan, sizeof plan);
-    else
-        status = check_run(tensors, &target->device, NULL, 0, sink_log, &target->sink);
-    outcome->error = (double)INFINITY;
-    outcome->solver = target->reference ? NULL : target->device.plan.solver;
-    /* What must not pass though the results are right. */
-    outcome->message = target->device.plan.rejected > 0 ? "a solver gave wrong results and another was taken" : NULL;
-    if (status == CLATTN_SUCCESS)
-        outcome->error = check_error(tensors, expected, &outcome->operand);
-    else
-        outcome->message = target->sink.error[0] != '\0' ? target->sink.error : clattn_status_text(status);
-    record(verify, outcome);
-    target->sink.error[0] = '\0';
-}
-
-static clattn_status check_modes(struct verify *verify, struct check_tensors *tensors, const char *name)
-{
-    struct outcome outcome = {.name = name};
-    struct check_tensors expected;
-
-    TRY(check_reference(&expected, tensors, sink_log, &verify->target.sink));
-    for (size_t i = 0; i < verify->mode_count; i++) {
-        outcome.mode = verify->modes[i];
-        if (verify->settings->mode_count == 0 && !check_mode_applies(tensors->desc.rule, outcome.mode))
-            continue;
-        check_mode(verify, tensors, &expected, &outcome);
-    }
-    check_free(&expected);
-    return CLATTN_SUCCESS;
-}
-
-/* One problem in every mode; the reference computes it once. c: NULL for a shape of the command line. */
-static int check_problem(struct verify *verify, const clattn_plan_desc *desc, const char *name,
-                         const struct check_case *c)
-{
-    struct sink *sink = &verify->target.sink;
-    struct check_tensors tensors;
-    clattn_plan_desc full;
-    clattn_status status;
-
-    if (verify->counting) {
-        verify->total++;
-        return EXIT_OK;
-    }
-    progress_show(verify->done++, verify->total, rule_name(desc->rule));
-    status = clattn_plan_desc_complete(&full, desc, sink_log, sink);
-    if (status == CLATTN_SUCCESS && operands_size_check(&full) != EXIT_OK)
-        return EXIT_BAD;
-    if (status == CLATTN_SUCCESS)
-        status = check_make(&tensors, &full, verify->settings->seed + 1, c != NULL ? c->gates : CHECK_GATES_USUAL,
-                            c != NULL ? c->cu_seqlens : NULL);
-    if (status == CLATTN_SUCCESS) {
-        status = check_modes(verify, &tensors, name);
-        check_free(&tensors);
-    }
-    return status == CLATTN_SUCCESS ? EXIT_OK : library_error(sink, name, status);
-}
-
-/* The command line's options on top of a problem's own. */
-static void apply_options(const clattn_plan_desc *from, clattn_plan_desc *desc)
-{
-    desc->flags |= from->flags;
-    desc->chunk = from->chunk;
-    if (from->gate_dtype != CLATTN_F32)
-        desc->gate_dtype = from->gate_dtype;
-    if (from->scale != 0)
-        desc->scale = from->scale;
-    if (from->feature_map != CLATTN_FEATURE_IDENTITY)
-        desc->feature_map = from->feature_map;
-    if (from->steps != 0)
-        desc->steps = from->steps;
-    if (from->slopes != CLATTN_SLOPES_LIGHTNING)
-        desc->slopes = from->slopes;
-    if (from->eps != 0)
-        desc->eps = from->eps;
-    if (from->window != 0)
-        desc->window = from->window;
-    if (from->layers != 0) {
-        desc->layer = from->layer;
-        desc->layers = from->layers;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const cJSON *item = cJSON_GetObjectItemCaseSensitive(outcome, keys[i][1]);
+        cJSON_DeleteItemFromObjectCaseSensitive(row, keys[i][0]);
+        if (item != NULL)
+            cJSON_AddItemToObject(row, keys[i][0], cJSON_Duplicate(item, 1));
     }
 }
 
-/* A case or a shape in every variant of the row's rule. */
-static int check_variants(struct verify *verify, const clattn_plan_desc *base, const char *name,
-                          const struct check_case *c)
+static void warn_of(const struct verify_row *row, const cJSON *outcome, double error)
 {
-    int status = EXIT_OK;
+    const char *message = text_of(outcome, "message");
 
-    for (int variant = 0; status == EXIT_OK; variant++) {
-        clattn_plan_desc desc = *base;
-        const char *option = check_variant(desc.rule, variant, &desc);
-        char full_name[160];
-        if (option == NULL)
-            break;
-        if (c != NULL && !check_case_applies(c, desc.rule, variant, desc.dtype))
-            continue;
-        apply_options(&verify->settings->desc, &desc);
-        snprintf(full_name, sizeof full_name, "%s%s%s", name, *option != '\0' ? ", " : "", option);
-        status = check_problem(verify, &desc, full_name, c);
-    }
-    return status;
+    warn("%s %s, %s, mode %s: %s, error %.2e, bound %.0e", rule_name(row->rule), dtype_name(row->dtype),
+         text_of(outcome, "case"), text_of(outcome, "mode"), *message != '\0' ? message : text_of(outcome, "operand"),
+         error, check_bound(row->dtype));
 }
 
-static int check_problems(struct verify *verify, clattn_rule rule, clattn_dtype dtype)
+/* What is being done when the row has so many outcomes. */
+static void show_progress(const struct verify *verify, const struct verify_row *row)
 {
-    const struct settings *settings = verify->settings;
-    int status = EXIT_OK;
-    char name[128];
+    char text[256];
+    clattn_mode mode;
 
-    for (size_t i = 0; i < settings->shape_count && status == EXIT_OK; i++) {
-        clattn_plan_desc desc = {.rule = rule, .dtype = dtype, .flags = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE};
-        shape_apply(&desc, &settings->shapes[i], &(struct shape){.batch = 1});
-        status = check_variants(verify, &desc, shape_name(&desc, name, sizeof name), NULL);
+    snprintf(text, sizeof text, "%s %s", rule_name(row->rule), dtype_name(row->dtype));
+    if (row->cases < verify_row_size(row)) {
+        const struct verify_problem *problem = verify_problem_of(row, row->cases, &mode);
+        snprintf(text, sizeof text, "%s %s, %s, %s", rule_name(row->rule), dtype_name(row->dtype), problem->name,
+                 word_name(mode_words, (int)mode));
     }
-    for (size_t i = 0; i < check_case_count && settings->shape_count == 0 && status == EXIT_OK; i++) {
-        clattn_plan_desc desc = check_case_desc(&check_cases[i], rule, dtype, CLATTN_MODE_AUTO);
-        status = check_variants(verify, &desc, check_cases[i].name, &check_cases[i]);
-    }
-    return status;
+    progress_show(verify->done, verify->total, text);
 }
 
-static int check_row(struct verify *verify, clattn_rule rule, clattn_dtype dtype)
+void verify_row_begin(struct verify *verify, struct verify_row *row)
 {
-    struct row *row = &verify->row;
-    int status;
+    lock_take(&verify->lock);
+    row->state = ROW_RUNS;
+    show_progress(verify, row);
+    lock_give(&verify->lock);
+}
 
-    if (verify->counting)
-        return check_problems(verify, rule, dtype);
-    *row = (struct row){.rule = rule, .dtype = dtype, .object = cJSON_CreateObject(), .outcomes = cJSON_CreateArray()};
-    cJSON_AddItemToArray(verify->rows, row->object);
-    cJSON_AddStringToObject(row->object, "rule", rule_name(rule));
-    cJSON_AddStringToObject(row->object, "dtype", word_name(dtype_words, (int)dtype));
-    status = check_problems(verify, rule, dtype);
+/* What was printed is at the reader's, or nothing is worth doing any more. */
+static void flush(struct verify *verify)
+{
+    if (fflush(stdout) != 0)
+        verify->stopped = 1;
+}
+
+static void print_line_of(const struct verify_row *row, const cJSON *outcome)
+{
+    char *text = cJSON_PrintUnformatted(outcome);
+
+    if (text != NULL)
+        printf("{\"rule\":\"%s\",\"dtype\":\"%s\",%s\n", rule_name(row->rule), dtype_name(row->dtype), text + 1);
+    cJSON_free(text);
+}
+
+void verify_record(struct verify *verify, struct verify_row *row, cJSON *outcome)
+{
+    const cJSON *number = cJSON_GetObjectItemCaseSensitive(outcome, "error");
+    double error = cJSON_IsNumber(number) ? number->valuedouble : (double)INFINITY;
+    int ok = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(outcome, "ok"));
+    int lines = verify->settings->format == FORMAT_JSONL;
+
+    lock_take(&verify->lock);
+    if (row->cases++ == 0 || error > row->worst) {
+        row->worst = error;
+        set_worst(row->object, outcome);
+    }
+    verify->done++;
+    verify->failed += !ok;
+    if (!ok && row->failed++ == 0 && !lines)
+        warn_of(row, outcome, error);
+    if (lines) {
+        print_line_of(row, outcome);
+        flush(verify);
+    }
+    cJSON_AddItemToArray(row->outcomes, outcome);
+    show_progress(verify, row);
+    lock_give(&verify->lock);
+}
+
+/* ---- Output ------------------------------------------------------------------------------------------------------ */
+
+static int is_verbose(const struct verify *verify)
+{
+    return verify->settings->verbose && verify->settings->format == FORMAT_TEXT;
+}
+
+/* Whether a line a row is printed as it is done: with -v the rows stand below all cases, and JSON is whole at the
+ * end. */
+static int has_lines(const struct verify *verify)
+{
+    return verify->settings->format != FORMAT_JSON && verify->settings->format != FORMAT_JSONL && !is_verbose(verify);
+}
+
+/* As wide as every row can be. */
+static void widen(struct verify *verify, const struct verify_row *row)
+{
+    cJSON *widest = cJSON_CreateObject();
+    clattn_mode mode;
+
+    cJSON_AddStringToObject(widest, "rule", rule_name(row->rule));
+    cJSON_AddStringToObject(widest, "dtype", dtype_name(row->dtype));
+    table_widen(&verify->table, widest);
+    for (size_t i = 0; i < verify_row_size(row); i++) {
+        cJSON *place = cJSON_CreateObject();
+        cJSON_AddStringToObject(place, "worst_case", verify_problem_of(row, i, &mode)->name);
+        cJSON_AddStringToObject(place, "worst_mode", word_name(mode_words, (int)mode));
+        table_widen(&verify->table, place);
+        cJSON_Delete(place);
+    }
+    cJSON_Delete(widest);
+}
+
+static void widen_operands(struct table *table)
+{
+    for (int id = 1; id < OPERAND_COUNT; id++) {
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "worst_operand", operand_name((clattn_operand_id)id));
+        table_widen(table, row);
+        cJSON_Delete(row);
+    }
+}
+
+static void print_head(struct verify *verify)
+{
+    if (verify->settings->format == FORMAT_TEXT)
+        printf("device: %s\n", target_name(&verify->target));
+    table_head(&verify->table);
+}
+
+static void print_begin(struct verify *verify)
+{
+    lock_take(&verify->lock);
+    for (size_t i = 0; i < verify->row_count; i++)
+        widen(verify, &verify->rows[i]);
+    widen_operands(&verify->table);
+    if (has_lines(verify))
+        print_head(verify);
+    flush(verify);
+    lock_give(&verify->lock);
+}
+
+static void print_cases(const struct verify_row *row)
+{
+    progress_clear();
+    printf("%s %s\n", rule_name(row->rule), dtype_name(row->dtype));
+    table_print(cJSON_Duplicate(row->outcomes, 1), case_columns, sizeof case_columns / sizeof *case_columns,
+                FORMAT_TEXT);
+    putchar('\n');
+}
+
+void verify_row_done(struct verify *verify, struct verify_row *row)
+{
+    lock_take(&verify->lock);
     cJSON_AddNumberToObject(row->object, "cases", (double)row->cases);
     cJSON_AddNumberToObject(row->object, "failed", (double)row->failed);
-    cJSON_AddNumberToObject(row->object, "bound", check_bound(dtype));
+    cJSON_AddNumberToObject(row->object, "bound", check_bound(row->dtype));
     cJSON_AddBoolToObject(row->object, "ok", row->failed == 0 && row->cases > 0);
-    cJSON_AddItemToObject(row->object, "outcomes", row->outcomes);
-    verify->failed += row->failed;
-    return status;
+    row->state = ROW_DONE;
+    if (is_verbose(verify))
+        print_cases(row);
+    else if (has_lines(verify))
+        table_row(&verify->table, row->object);
+    flush(verify);
+    lock_give(&verify->lock);
 }
 
-static int check_rows(struct verify *verify, int counting)
+static size_t missing_rows(const struct verify *verify)
 {
-    const struct settings *settings = verify->settings;
-    int status = EXIT_OK;
+    size_t missing = 0;
 
-    verify->counting = counting;
-    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
-        int wanted = settings->rule_count == 0;
-        for (size_t i = 0; i < settings->rule_count; i++)
-            wanted |= settings->rules[i] == rule;
-        for (clattn_dtype dtype = CLATTN_F32; dtype <= CLATTN_BF16 && wanted && status == EXIT_OK; dtype++) {
-            int listed = settings->dtype_count == 0;
-            for (size_t i = 0; i < settings->dtype_count; i++)
-                listed |= settings->dtypes[i] == dtype;
-            if (listed)
-                status = check_row(verify, rule, dtype);
-        }
-    }
-    return status;
+    for (size_t i = 0; i < verify->row_count; i++)
+        missing += verify->rows[i].state != ROW_DONE;
+    return missing;
 }
 
-static void print_cases(const cJSON *rows)
+static cJSON *results(struct verify *verify)
 {
-    const cJSON *row;
+    cJSON *rows = cJSON_CreateArray();
 
-    cJSON_ArrayForEach(row, rows)
-    {
-        cJSON *outcomes = cJSON_Duplicate(cJSON_GetObjectItemCaseSensitive(row, "outcomes"), 1);
-        progress_clear();
-        printf("%s %s\n", cJSON_GetObjectItemCaseSensitive(row, "rule")->valuestring,
-               cJSON_GetObjectItemCaseSensitive(row, "dtype")->valuestring);
-        table_print(outcomes, case_columns, sizeof case_columns / sizeof *case_columns, FORMAT_TEXT);
-        putchar('\n');
+    for (size_t i = 0; i < verify->row_count; i++) {
+        struct verify_row *row = &verify->rows[i];
+        if (row->state != ROW_DONE)
+            continue;
+        cJSON_AddItemToObject(row->object, "outcomes", row->outcomes);
+        cJSON_AddItemToArray(rows, row->object);
+        row->object = row->outcomes = NULL;
     }
+    return rows;
 }
 
-/* Deletes the rows. */
-static int print_results(struct verify *verify)
+static int print_json(struct verify *verify)
 {
-    cJSON *object;
+    size_t missing = missing_rows(verify);
+    cJSON *object = cJSON_CreateObject();
 
-    progress_clear();
-    if (verify->settings->format != FORMAT_JSON) {
-        if (verify->settings->verbose)
-            print_cases(verify->rows);
-        printf("device: %s\n", target_name(&verify->target));
-        return table_print(verify->rows, row_columns, sizeof row_columns / sizeof *row_columns, FORMAT_TEXT);
-    }
-    object = cJSON_CreateObject();
     cJSON_AddStringToObject(object, "device", target_name(&verify->target));
     cJSON_AddStringToObject(object, "driver", verify->target.info.driver);
-    cJSON_AddBoolToObject(object, "ok", verify->failed == 0);
-    cJSON_AddItemToObject(object, "results", verify->rows);
+    cJSON_AddBoolToObject(object, "ok", verify->failed == 0 && missing == 0);
+    cJSON_AddNumberToObject(object, "missing", (double)missing);
+    cJSON_AddItemToObject(object, "results", results(verify));
     return json_print(object);
+}
+
+/* What could not be printed before, of the rows that are done. With the lock taken. */
+static int print_end(struct verify *verify)
+{
+    int status = EXIT_OK;
+
+    progress_clear();
+    if (verify->settings->format == FORMAT_JSON)
+        status = print_json(verify);
+    if (is_verbose(verify)) {
+        print_head(verify);
+        for (size_t i = 0; i < verify->row_count; i++)
+            if (verify->rows[i].state == ROW_DONE)
+                table_row(&verify->table, verify->rows[i].object);
+    }
+    flush(verify);
+    verify->ended = 1;
+    return status;
+}
+
+/* SIGINT and its like, on a thread of its own. */
+static void interrupted(void *user, int signal)
+{
+    struct verify *verify = user;
+
+    lock_take(&verify->lock);
+    if (verify->ended) {
+        lock_give(&verify->lock);
+        return;
+    }
+    verify_workers_stop(verify);
+    print_end(verify);
+    failed("interrupted, %zu of %zu rows are missing", missing_rows(verify), verify->row_count);
+    cache_drop_unfinished(process_id());
+    interrupt_exit(signal);
+}
+
+/* ---- The command ------------------------------------------------------------------------------------------------- */
+
+/* On a CPU one process has all cores, and PoCL compiles in one at a time. On a GPU a compiler has a core, and each
+ * process some of the device's memory. */
+static size_t job_count(const struct verify *verify)
+{
+    enum { MOST = 16 };
+    const clattn_device_info *info = &verify->target.info;
+    uint64_t jobs = verify->settings->jobs > 0 ? (uint64_t)verify->settings->jobs : 1;
+
+    if (verify->settings->jobs == 0 && !verify->target.reference && info->gpu) {
+        uint64_t cores = (uint64_t)core_count(), memory = info->global_memory >> 30;
+        jobs = cores < MOST ? cores : MOST;
+        jobs = memory < jobs ? memory : jobs;
+    }
+    jobs = jobs < verify->row_count ? jobs : verify->row_count;
+    return jobs > 0 ? (size_t)jobs : 1;
+}
+
+/* Modes that nobody asked for are left out where the rule has none of their solvers. */
+static void choose_row_modes(struct verify *verify, struct verify_row *row)
+{
+    for (size_t i = 0; i < verify->mode_count; i++)
+        if (verify->settings->mode_count > 0 || check_mode_applies(row->rule, verify->modes[i]))
+            row->modes[row->mode_count++] = verify->modes[i];
+    verify->total += verify_row_size(row);
+}
+
+static void choose_modes(struct verify *verify)
+{
+    const struct settings *settings = verify->settings;
+
+    verify->mode_count = settings->mode_count > 0 ? settings->mode_count : verify->target.reference ? 1 : MODE_COUNT;
+    for (size_t i = 0; i < verify->mode_count; i++)
+        verify->modes[i] = settings->mode_count > 0 ? settings->modes[i] : (clattn_mode)i;
+    for (size_t i = 0; i < verify->row_count; i++)
+        choose_row_modes(verify, &verify->rows[i]);
+}
+
+static void check_rows(struct verify *verify)
+{
+    for (size_t i = 0; i < verify->row_count && !verify->stopped; i++) {
+        verify_row_begin(verify, &verify->rows[i]);
+        verify_row_run(verify, &verify->rows[i]);
+        if (!verify->stopped)
+            verify_row_done(verify, &verify->rows[i]);
+    }
+}
+
+static int check_all(struct verify *verify, size_t jobs)
+{
+    int status;
+
+    choose_modes(verify);
+    print_begin(verify);
+    if (jobs > 1)
+        verify_rows_share(verify, jobs);
+    else
+        check_rows(verify);
+    lock_take(&verify->lock);
+    status = print_end(verify);
+    lock_give(&verify->lock);
+    if (missing_rows(verify) > 0 && !verify->stopped)
+        return failed("%zu of %zu rows are missing", missing_rows(verify), verify->row_count);
+    return status == EXIT_OK && verify->failed > 0 ? EXIT_FAILED : status;
+}
+
+/* Workers have the device, where there are any. */
+static int open_target(struct verify *verify, size_t *jobs)
+{
+    const char *spec = verify->settings->device;
+    int status = target_find(&verify->target, spec);
+
+    if (status != EXIT_OK)
+        return status;
+    if (spec == NULL && verify->target.reference)
+        return failed("verify needs an OpenCL device, or --device reference to check the reference's own rounding");
+    *jobs = job_count(verify);
+    return *jobs > 1 || verify->target.reference ? EXIT_OK : target_use(&verify->target);
 }
 
 int verify_main(struct settings *settings)
 {
-    struct verify verify = {.settings = settings, .mode_count = settings->mode_count};
-    int status = EXIT_OK;
+    static struct verify verify; /* outlived by who waits for signals */
+    size_t jobs = 1;
+    int status;
 
-    for (size_t i = 0; i < settings->shape_count && status == EXIT_OK; i++)
-        status = shape_check(&settings->shapes[i], 0);
-    if (status == EXIT_OK)
-        status = target_open(&verify.target, settings->device);
-    for (size_t i = 0; i < MODE_COUNT; i++)
-        verify.modes[i] = settings->mode_count > 0 ? settings->modes[i] : (clattn_mode)i;
-    if (verify.mode_count == 0)
-        verify.mode_count = verify.target.reference ? 1 : MODE_COUNT;
-    if (status == EXIT_OK && settings->device == NULL && verify.target.reference)
-        status = failed("verify needs an OpenCL device, or --device reference to check the reference's own rounding");
+    verify.settings = settings;
+    lock_init(&verify.lock);
+    table_begin(&verify.table, row_columns, sizeof row_columns / sizeof *row_columns, settings->format);
+    if (settings->quick && settings->shape_count > 0)
+        return bad("--quick and --shape: expected one of them");
+    status = verify_rows_make(&verify);
     if (status == EXIT_OK) {
-        verify.rows = cJSON_CreateArray();
-        check_rows(&verify, 1);
-        status = check_rows(&verify, 0);
+        interrupt_watch(interrupted, &verify);
+        status = open_target(&verify, &jobs);
     }
-    if (status == EXIT_OK) {
-        status = print_results(&verify);
-        status = status == EXIT_OK && verify.failed > 0 ? EXIT_FAILED : status;
-    } else
-        cJSON_Delete(verify.rows);
+    if (status == EXIT_OK)
+        status = check_all(&verify, jobs);
+    lock_take(&verify.lock);
+    verify.ended = 1;
+    lock_give(&verify.lock);
     target_close(&verify.target);
+    verify_rows_free(&verify);
+    free(verify.said.at);
     return status;
 }

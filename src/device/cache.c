@@ -297,6 +297,30 @@ static void clear_entry(void *user, const char *name)
     listing->removed += has_suffix(name, CACHE_SUFFIX);
 }
 
+struct unfinished {
+    char *folder, mark[32];
+};
+
+static void drop_entry(void *user, const char *name)
+{
+    const struct unfinished *unfinished = user;
+    char *path = file_join(unfinished->folder, name);
+
+    if (path != NULL && is_temporary(name) && strstr(name, unfinished->mark) != NULL)
+        file_remove(path);
+    free(path);
+}
+
+void cache_drop_unfinished(unsigned long process)
+{
+    struct unfinished unfinished = {.folder = cache_folder()};
+
+    snprintf(unfinished.mark, sizeof unfinished.mark, CACHE_SUFFIX ".%lu.", process);
+    if (unfinished.folder != NULL)
+        folder_list(unfinished.folder, drop_entry, &unfinished);
+    free(unfinished.folder);
+}
+
 int cache_clear(const char *folder)
 {
     struct listing listing = {.folder = folder};

@@ -43,5 +43,7 @@ char *cache_folder(void);
 int cache_list(const char *folder, void (*each)(void *user, const struct cache_entry *entry), void *user);
 /* Removes every entry; returns their number, or -1 when there is no such folder. */
 int cache_clear(const char *folder);
+/* Removes from the folder of a context without desc what a process has begun to write and will not finish. */
+void cache_drop_unfinished(unsigned long process);
 
 #endif

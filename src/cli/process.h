@@ -1,0 +1,23 @@
+/* Worker processes: this very command once more, with other words. They do not take SIGINT and its like: who started
+ * them does, and ends them. Not on Windows. */
+#ifndef CLATTN_SRC_CLI_PROCESS_H
+#define CLATTN_SRC_CLI_PROCESS_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+struct process {
+    long id;      /* 0: none */
+    FILE *output; /* what it prints, stdout and stderr in one */
+};
+
+/* words end with NULL, the first is how this command was called. One thread at a time. 0, or -1 with errno. */
+int process_start(struct process *process, const char *const *words);
+/* Returns when the process has ended. Its id is nobody else's until process_end. */
+void process_await(const struct process *process);
+/* how: "exit status 2", "signal 11 (Segmentation fault)". */
+void process_end(struct process *process, char *how, size_t size);
+/* Ends it in the middle of whatever it does. */
+void process_kill(const struct process *process);
+
+#endif

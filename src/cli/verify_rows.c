@@ -1,0 +1,165 @@
+/* Which rows and problems `clattn verify` checks: the awkward shapes or the command line's, in every variant of a
+ * rule. */
+#include "cli/operands.h"
+#include "cli/verify.h"
+#include "cli/words.h"
+#include "op/rule.h"
+
+#include <stdlib.h>
+
+/* The command line's options on top of a problem's own. */
+static void apply_options(const clattn_plan_desc *from, clattn_plan_desc *desc)
+{
+    desc->flags |= from->flags;
+    desc->chunk = from->chunk;
+    if (from->gate_dtype != CLATTN_F32)
+        desc->gate_dtype = from->gate_dtype;
+    if (from->scale != 0)
+        desc->scale = from->scale;
+    if (from->feature_map != CLATTN_FEATURE_IDENTITY)
+        desc->feature_map = from->feature_map;
+    if (from->steps != 0)
+        desc->steps = from->steps;
+    if (from->slopes != CLATTN_SLOPES_LIGHTNING)
+        desc->slopes = from->slopes;
+    if (from->eps != 0)
+        desc->eps = from->eps;
+    if (from->window != 0)
+        desc->window = from->window;
+    if (from->layers != 0) {
+        desc->layer = from->layer;
+        desc->layers = from->layers;
+    }
+}
+
+/* array with room for one more, in steps of powers of two; NULL without memory, and array is as it was. */
+static void *grow(void *array, size_t count, size_t size)
+{
+    return (count & (count - 1)) != 0 ? array : realloc(array, (count > 0 ? 2 * count : 1) * size);
+}
+
+static int add_problem(struct verify_row *row, const char *name, const char *option, const clattn_plan_desc *desc,
+                       const struct check_case *c)
+{
+    struct verify_problem *problems = grow(row->problems, row->problem_count, sizeof *problems), *problem;
+    struct sink sink = {.error = ""};
+    clattn_status status;
+
+    if (problems == NULL)
+        return failed("no memory for the problems");
+    row->problems = problems;
+    problem = &problems[row->problem_count++];
+    problem->c = c;
+    snprintf(problem->name, sizeof problem->name, "%s%s%s", name, *option != '\0' ? ", " : "", option);
+    status = clattn_plan_desc_complete(&problem->desc, desc, sink_log, &sink);
+    if (status != CLATTN_SUCCESS)
+        return library_error(&sink, problem->name, status);
+    return operands_size_check(&problem->desc);
+}
+
+/* A case or a shape in every variant of the row's rule. */
+static int add_variants(struct verify_row *row, const struct settings *settings, const clattn_plan_desc *base,
+                        const char *name, const struct check_case *c)
+{
+    int status = EXIT_OK;
+
+    for (int variant = 0; status == EXIT_OK; variant++) {
+        clattn_plan_desc desc = *base;
+        const char *option = check_variant(desc.rule, variant, &desc);
+        if (option == NULL)
+            break;
+        if (c != NULL && !check_case_applies(c, desc.rule, variant, desc.dtype))
+            continue;
+        if (settings->quick && !check_case_quick(c, variant, desc.dtype))
+            continue;
+        apply_options(&settings->desc, &desc);
+        status = add_problem(row, name, option, &desc, c);
+    }
+    return status;
+}
+
+static int add_problems(struct verify_row *row, const struct settings *settings)
+{
+    int status = EXIT_OK;
+    char name[128];
+
+    for (size_t i = 0; i < settings->shape_count && status == EXIT_OK; i++) {
+        clattn_plan_desc desc = {
+            .rule = row->rule, .dtype = row->dtype, .flags = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE};
+        shape_apply(&desc, &settings->shapes[i], &(struct shape){.batch = 1});
+        status = add_variants(row, settings, &desc, shape_name(&desc, name, sizeof name), NULL);
+    }
+    for (size_t i = 0; i < check_case_count && settings->shape_count == 0 && status == EXIT_OK; i++) {
+        clattn_plan_desc desc = check_case_desc(&check_cases[i], row->rule, row->dtype, CLATTN_MODE_AUTO);
+        status = add_variants(row, settings, &desc, check_cases[i].name, &check_cases[i]);
+    }
+    return status;
+}
+
+static int add_row(struct verify *verify, clattn_rule rule, clattn_dtype dtype)
+{
+    struct verify_row *rows = grow(verify->rows, verify->row_count, sizeof *rows), *row;
+
+    if (rows == NULL)
+        return failed("no memory for the rows");
+    verify->rows = rows;
+    row = &rows[verify->row_count++];
+    *row = (struct verify_row){
+        .rule = rule, .dtype = dtype, .object = cJSON_CreateObject(), .outcomes = cJSON_CreateArray()};
+    cJSON_AddStringToObject(row->object, "rule", rule_get(rule)->name);
+    cJSON_AddStringToObject(row->object, "dtype", dtype_name(dtype));
+    return add_problems(row, verify->settings);
+}
+
+static int rule_wanted(const struct settings *settings, clattn_rule rule)
+{
+    int wanted = settings->rule_count == 0;
+
+    for (size_t i = 0; i < settings->rule_count; i++)
+        wanted |= settings->rules[i] == rule;
+    return wanted;
+}
+
+static int dtype_wanted(const struct settings *settings, clattn_dtype dtype)
+{
+    int wanted = settings->dtype_count == 0;
+
+    for (size_t i = 0; i < settings->dtype_count; i++)
+        wanted |= settings->dtypes[i] == dtype;
+    return wanted;
+}
+
+int verify_rows_make(struct verify *verify)
+{
+    const struct settings *settings = verify->settings;
+    int status = EXIT_OK;
+
+    for (size_t i = 0; i < settings->shape_count && status == EXIT_OK; i++)
+        status = shape_check(&settings->shapes[i], 0);
+    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++)
+        for (clattn_dtype dtype = CLATTN_F32; dtype <= CLATTN_BF16 && status == EXIT_OK; dtype++)
+            if (rule_wanted(settings, rule) && dtype_wanted(settings, dtype))
+                status = add_row(verify, rule, dtype);
+    return status;
+}
+
+void verify_rows_free(struct verify *verify)
+{
+    for (size_t i = 0; i < verify->row_count; i++) {
+        cJSON_Delete(verify->rows[i].object);
+        cJSON_Delete(verify->rows[i].outcomes);
+        free(verify->rows[i].problems);
+    }
+    free(verify->rows);
+}
+
+const struct verify_problem *verify_problem_of(const struct verify_row *row, size_t outcome, clattn_mode *mode)
+{
+    *mode = row->modes[outcome % row->mode_count];
+    return &row->problems[outcome / row->mode_count];
+}
+
+size_t verify_row_size(const struct verify_row *row)
+{
+    return row->problem_count * row->mode_count;
+}

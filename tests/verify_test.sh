@@ -1,0 +1,162 @@
+#!/usr/bin/env bash
+# verify_test.sh CLATTN DEVICE CMAKE: what `clattn verify` prints and when, what an interrupt leaves, what worker processes change.
+set -m # jobs in groups of their own, as a terminal's are: they take SIGINT
+clattn=$1 device=$2 cmake=$3
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+mkfifo pipe
+failures=0
+fail()
+{
+    echo "FAILED: $*" >&2
+    failures=$((failures + 1))
+}
+
+shape=(--shape B=1,T=40,H=2,K=16,V=16 --mode recurrent --device "$device")
+six=("$clattn" verify retention gla delta_rule kda rwkv7 mlstm --dtype f32 "${shape[@]}") # gla and mlstm in two variants
+
+# children PID
+children()
+{
+    grep -ls "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status | cut -d/ -f3
+}
+
+# is_json FILE NAME…: what stands there, in a document that is whole
+is_json()
+{
+    printf 'file(READ "%s" text)\nstring(JSON value ERROR_VARIABLE error GET "${text}" %s)\nif(error)\nmessage(FATAL_ERROR "${error}")
+endif()\nmessage("${value}")\n' "$1" "${*:2}" >json.cmake
+    "$cmake" -P json.cmake 2>&1
+}
+
+# interrupted LINES OPTIONS…: ended after so many lines; stdout and stderr in out and err
+interrupted()
+{
+    lines=$1
+    shift
+    POCL_KERNEL_CACHE=0 "${six[@]}" "$@" >pipe 2>err &
+    exec 3<pipe
+    : >out
+    for ((i = 0; i < lines; i++)); do
+        IFS= read -r line <&3 && echo "$line" >>out
+    done
+    kill "-$signal" -- -$!
+    cat <&3 >>out
+    exec 3<&-
+    { wait $!; } 2>/dev/null
+    status=$?
+}
+
+# ---- Rows come as they are done, also into a pipe, in columns of one width ----------------------------------------------
+
+signal=KILL
+for jobs in 1 2; do
+    interrupted 3 -j$jobs
+    rows=$(grep -c ' ok$' out)
+    [ "$rows" -ge 1 ] && [ "$rows" -lt 6 ] || fail "-j$jobs: killed after the first row, $rows of 6 rows are there: $(cat out)"
+done
+"${six[@]}" >all 2>err || fail "verify: $(cat err)"
+[ -s err ] && fail "something on stderr, which is no terminal: $(cat err)"
+[ "$(wc -l <all)" -eq 8 ] || fail "not a device, a head and six rows: $(cat all)"
+awk 'NR == 2 { at = index($0, "result") } NR > 2 && substr($0, at) != "ok" { exit 1 }' all || fail "columns move: $(cat all)"
+
+# ---- An interrupt: the rows that are done, a line that counts the others ------------------------------------------------
+
+# counts: rows that are there and rows that the line says are missing are six; 128 + SIGINT
+counts()
+{
+    missing=$(sed -n 's/^clattn: interrupted, \([0-9]*\) of 6 rows are missing$/\1/p' err)
+    [ "$status" -eq $((128 + $(kill -l $signal))) ] || fail "$1: exit status $status"
+    [ "$(wc -l <err)" -eq 1 ] || fail "$1: not one line on stderr: $(cat err)"
+    [ $(($2 + ${missing:-9})) -eq 6 ] || fail "$1: $2 rows, and: $(cat err)"
+}
+
+for signal in INT TERM; do
+    for jobs in 1 2; do
+        interrupted 3 --jobs $jobs
+        counts "$signal, --jobs $jobs" "$(grep -c ' ok$' out)"
+        [ -z "$(tail -c 1 out)" ] || fail "$signal, --jobs $jobs: half a line: $(cat out)"
+    done
+done
+signal=INT
+interrupted 2 --csv
+counts csv "$(grep -c ',o,ok$' out)"
+interrupted 1 --jsonl -j2
+[ $status -eq 130 ] && grep -q '^clattn: interrupted, [4-6] of 6 rows are missing$' err || fail "jsonl: exit status $status, $(cat err)"
+[ "$(grep -c '^{"rule":.*}$' out)" -eq "$(wc -l <out)" ] || fail "jsonl: not a record a line: $(cat out)"
+
+# JSON comes whole: when some rows must be done
+POCL_KERNEL_CACHE=0 "${six[@]}" --json -j2 >out 2>err &
+until worker=$(children $! | head -n 1) && [ -n "$worker" ]; do kill -0 $! || break; done
+while kill -0 "$worker" 2>/dev/null; do sleep 0.02; done
+kill -INT -- -$!
+wait $!
+status=$?
+counts json "$(grep -c '"worst_case"' out)"
+[ "$(is_json out missing)" = "$missing" ] || fail "json: missing is $(is_json out missing), not $missing"
+awk -v group=$! '$5 == group' /proc/[0-9]*/stat 2>/dev/null | grep clattn && fail "workers are left"
+
+# what is ignored stays ignored
+: >out
+(trap '' INT && POCL_KERNEL_CACHE=0 exec "${six[@]}") >out 2>err &
+until [ "$(wc -l <out)" -ge 3 ]; do kill -0 $! || break; done
+kill -INT -- -$!
+wait $! || fail "SIGINT was to be ignored, exit status $?: $(cat err)"
+cmp -s all out || fail "SIGINT was to be ignored: $(cat out)"
+
+# a reader that goes away
+POCL_KERNEL_CACHE=0 "${six[@]}" 2>err | head -n 3 >out
+[ "${PIPESTATUS[0]}" -eq 1 ] || fail "a closed pipe: exit status ${PIPESTATUS[0]}"
+grep -qx 'clattn: standard output: cannot write' err || fail "a closed pipe: $(cat err)"
+
+# ---- Workers give the rows of one process -------------------------------------------------------------------------------
+
+for format in --csv --json --jsonl --markdown; do
+    "${six[@]}" $format >one || fail "$format"
+    "${six[@]}" $format -j3 >three || fail "$format -j3"
+    [ $format = --json ] || { sort one >sorted && mv sorted one && sort three >sorted && mv sorted three; }
+    cmp -s one three || fail "$format: workers give other rows: $(diff one three)"
+done
+"${six[@]}" --json -j3 >three
+[ "$(is_json three ok)" = ON ] || fail "json of workers is not ok: $(is_json three ok)"
+"${six[@]}" --verbose -j2 >out
+[ "$(grep -c ' recurrent .* ok$' out)" -eq 14 ] || fail "--verbose: not eight cases and six rows: $(cat out)"
+
+# what runs nowhere has an infinite error, which JSON has no number for
+for jobs in 1 3; do
+    POCL_EXTRA_BUILD_FLAGS=--none-such "${six[@]}" -j$jobs 2>err | sort >jobs$jobs
+    [ "${PIPESTATUS[0]}" -eq 1 ] || fail "no kernel builds, and the exit status is ${PIPESTATUS[0]}"
+    [ "$(grep -c ' inf .*FAIL$' jobs$jobs)" -eq 6 ] || fail "no kernel builds: $(cat jobs$jobs)"
+done
+cmp -s jobs1 jobs3 || fail "no kernel builds: $(diff jobs1 jobs3)"
+
+# options are theirs too
+"$clattn" verify retention gla --dtype=f32 -sT=20,H=1,K=16,V=16 -m recurrent --chunk 16 -d "$device" --seed 5 --csv -j 2 >two &&
+    "$clattn" verify retention gla -t f32 -s T=20,H=1,K=16,V=16 -mrecurrent --chunk=16 -d="$device" --seed=5 --csv >one
+sort one >sorted && sort two | cmp -s - sorted || fail "options: $(diff one two)"
+"${six[@]}" --csv | sort | cmp -s - sorted && fail "options are not seen"
+
+# ---- A worker leaves SIGINT and its like to who started it; one that dies is a row -------------------------------------
+
+POCL_KERNEL_CACHE=0 "${six[@]}" -j2 >out 2>err &
+until workers=$(children $!) && [ "$(echo "$workers" | wc -w)" -eq 2 ]; do kill -0 $! || break; done
+for signal in INT TERM HUP; do
+    kill -$signal ${workers%%[!0-9]*}
+done
+kill -SEGV ${workers##*[!0-9]}
+wait $! && fail "a worker died and all is well"
+[ "$(grep -c ' ok$' out)" -eq 5 ] && [ "$(grep -c ' FAIL$' out)" -eq 1 ] || fail "a worker died: not five rows and one: $(cat out)"
+line=$(sed -n 's/.*its process ended with signal 11 (Segmentation fault.*); again with: \(clattn .*\), error inf, bound .*/\1/p' err)
+[ -n "$line" ] || fail "a worker died: $(cat err)"
+eval "${line/clattn/'"$clattn"'}" >again || fail "'$line' does not run"
+[ "$(awk 'NR == 3 { print $1 }' again)" = "$(awk '/FAIL$/ { print $1 }' out)" ] || fail "'$line' runs another row"
+
+# one that cannot be what it should
+"${six[@]}" --device nowhere -j2 >out 2>err && fail "a device that is not there"
+
+# ---- --quick ---------------------------------------------------------------------------------------------------------------
+
+"$clattn" verify gla --quick --mode recurrent --device "$device" --csv >out || fail "--quick: $(cat out)"
+[ "$(cut -d, -f1-3 out | tail -n +2 | paste -sd' ')" = "gla,f32,1 gla,f16,1 gla,bf16,1" ] || fail "--quick: $(cat out)"
+[ $failures -eq 0 ]
