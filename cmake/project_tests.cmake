@@ -75,6 +75,19 @@ if(CLATTN_BASH AND CLATTN_PKG_CONFIG)
     set_tests_properties(example_pkg_config example_readme PROPERTIES FIXTURES_REQUIRED installed)
 endif()
 
+# C++: the header's own test with every compiler, and the example with CMake's
+include(CheckLanguage)
+check_language(CXX)
+if(CMAKE_CXX_COMPILER)
+    clattn_example_test(example_cpp cpp -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER})
+    set_tests_properties(example_cpp PROPERTIES FIXTURES_REQUIRED installed)
+    if(OpenCL_FOUND AND CLATTN_BASH AND CLATTN_PKG_CONFIG)
+        clattn_project_test(cpp pocl ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/check_cpp.sh ${prefix}
+                            ${PROJECT_SOURCE_DIR}/tests/cpp_test.cpp ${trial}/cpp_test Portable ${CMAKE_C_FLAGS})
+        set_tests_properties(cpp PROPERTIES FIXTURES_REQUIRED installed)
+    endif()
+endif()
+
 if(TARGET clattn_cli)
     clattn_project_test(readme unit ${CMAKE_COMMAND} -DCLATTN=$<TARGET_FILE:clattn_cli>
                         -DREADME=${PROJECT_SOURCE_DIR}/README.md -P ${PROJECT_SOURCE_DIR}/cmake/check_readme.cmake)
