@@ -61,6 +61,20 @@ done
 [ "$(wc -l <all)" -eq 8 ] || fail "not a device, a head and six rows: $(cat all)"
 awk 'NR == 2 { at = index($0, "result") } NR > 2 && substr($0, at) != "ok" { exit 1 }' all || fail "columns move: $(cat all)"
 
+# ---- On a terminal a bar says what is being done, within 80 columns; not where lines cannot be written anew --------------
+
+if command -v script >/dev/null; then
+    printf -v words '%q ' "${six[@]}"
+    for jobs in 1 2; do
+        TERM=xterm script -qec "$words -j$jobs" /dev/null >terminal </dev/null || fail "on a terminal: $(cat terminal)"
+        tr '\r' '\n' <terminal | grep '^\[#*\.*\] [0-9]*/8 ' >bars
+        grep -q '^\[\.*\] 0/8 [a-z_]* f32, B=1,' bars || fail "-j$jobs: the bar does not begin at once: $(cat -v terminal)"
+        sed 's/\x1b.*//' bars | awk 'length > 79 { exit 1 }' || fail "-j$jobs: the bar is wider than a terminal: $(cat bars)"
+    done
+    TERM=dumb script -qec "$words" /dev/null >terminal </dev/null
+    tr -d '\r' <terminal | cmp -s - all || fail "on a dumb terminal: $(cat -v terminal)"
+fi
+
 # ---- An interrupt: the rows that are done, a line that counts the others ------------------------------------------------
 
 # counts: rows that are there and rows that the line says are missing are six; 128 + SIGINT
