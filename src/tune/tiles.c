@@ -48,5 +48,6 @@ int tuning_point_tiles(const clattn_context *context, const struct problem *prob
 
 int tuning_prefers_recurrent(const struct device *device, const struct problem *problem)
 {
-    return problem->desc.seq_len * problem->desc.steps <= (device->serial ? 8 : 32);
+    return kernel_takes(KERNEL_RECURRENT, problem->rule) &&
+           problem->desc.seq_len * problem->desc.steps <= (device->serial ? 8 : 32);
 }
