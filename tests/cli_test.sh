@@ -228,7 +228,7 @@ bad_usage()
     refused "a list's state" state make-input alibi_attn --shape B=1,T=2,H=2,K=2,V=2 --initial-state -o "$work/out"
     refused "packed with TK" kv_len make-input fox --shape B=1,T=9,TK=20,H=1,K=2,V=2 --varlen 0,5,9 -o "$work/out"
     refused "window of a rule of a state" window make-input kda --shape B=1,T=2,H=2,K=2,V=2 --option window=3 -o "$work/out"
-    refused "window of less than none" window make-input alibi --shape B=1,T=2,H=2,K=2,V=2 --option window=-1 -o "$work/out"
+    refused "window of less than none" window make-input alibi_attn --shape B=1,T=2,H=2,K=2,V=2 --option window=-1 -o "$work/out"
     refused "dtype f8" f8 make-input kda --shape B=1,T=2,H=1,K=2,V=2 --dtype f8 -o "$work/out"
     refused "a number of 40 digits" "B is '0*\.\.\.'" \
         make-input kda --shape B=0000000000000000000000000000000000000002,T=2,H=1,K=2,V=2 -o "$work/out"

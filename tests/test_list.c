@@ -289,45 +289,50 @@ static void test_parts_join(void **state)
 
 /* Groups whose lanes share tiles, products of 4, 2 and 1 rows at once, slices of channels, tiles of value columns: on a
  * CPU none of them is chosen by itself. */
+static const char *const names[] = {"group", "vec", "chunk", "block_k", "block_v", "pad"};
+static const int points[][COUNT(names)] = {
+    {64, 4, 16, 16, 16, 4},  {16, 4, 32, 32, 32, 0}, {16, 4, 8, 16, 16, 4},
+    {256, 4, 16, 32, 16, 4}, {1, 16, 8, 16, 16, 0},
+};
+
+static void check_point(const clattn_plan_desc *desc, const int *point)
+{
+    struct tuned tuned = tuned_default(space_find("flash"));
+    struct check_tensors tensors, expected;
+    clattn_plan *plan;
+    char what[96];
+
+    for (size_t n = 0; n < COUNT(names); n++)
+        test_tuned_set(&tuned, names[n], point[n]);
+    test_make(&tensors, desc, CHECK_GATES_HARD, NULL);
+    assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
+    assert_status(plan_create(&plan, test_device.context, desc, &tuned), SUCCESS);
+    assert_status(check_run_plan(&tensors, &test_device, plan, test_log, NULL), SUCCESS);
+    snprintf(what, sizeof what, "%s in groups of %d, chunk %d", test_rule_name(desc->rule), point[0], point[2]);
+    test_compare_all(&tensors, &expected, check_bound(CLATTN_F32), what);
+    clattn_plan_destroy(plan);
+    check_free(&tensors);
+    check_free(&expected);
+}
+
 static void test_lanes(void **state)
 {
-    static const struct {
-        int group, vec, chunk, block_k, block_v, pad;
-    } points[] = {
-        {64, 4, 16, 16, 16, 4},  {16, 4, 32, 32, 32, 0}, {16, 4, 8, 16, 16, 4},
-        {256, 4, 16, 32, 16, 4}, {1, 16, 8, 16, 16, 0},
-    };
+    const uint32_t flags = CLATTN_WITH_LSE | CLATTN_WITH_SINK | CLATTN_QK_L2NORM;
+    int serial;
 
     (void)state;
     if (test_is_reference())
         skip();
+    serial = test_device.context->device.serial;
     test_device.context->device.serial = 0;
     for (size_t i = 0; i < COUNT(rules) * COUNT(points); i++) {
-        clattn_plan_desc desc = usual(rules[i / COUNT(points)], CLATTN_WITH_LSE | CLATTN_WITH_SINK | CLATTN_QK_L2NORM);
-        struct tuned tuned = tuned_default(space_find("flash"));
-        struct check_tensors tensors, expected;
-        clattn_plan *plan;
-        char what[96];
-        const int values[] = {points[i % COUNT(points)].group,   points[i % COUNT(points)].vec,
-                              points[i % COUNT(points)].chunk,   points[i % COUNT(points)].block_k,
-                              points[i % COUNT(points)].block_v, points[i % COUNT(points)].pad};
-        static const char *const names[] = {"group", "vec", "chunk", "block_k", "block_v", "pad"};
-        for (size_t n = 0; n < COUNT(names); n++)
-            test_tuned_set(&tuned, names[n], values[n]);
+        clattn_plan_desc desc = usual(rules[i / COUNT(points)], flags);
         desc.value_dim = 36;
         desc.window = i % 2 == 0 ? 0 : 21;
         desc.kv_len = i % 2 == 0 ? TOKENS + 20 : 0;
-        test_make(&tensors, &desc, CHECK_GATES_HARD, NULL);
-        assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
-        assert_status(plan_create(&plan, test_device.context, &desc, &tuned), SUCCESS);
-        assert_status(check_run_plan(&tensors, &test_device, plan, test_log, NULL), SUCCESS);
-        snprintf(what, sizeof what, "%s in groups of %d, chunk %d", test_rule_name(desc.rule), values[0], values[2]);
-        test_compare_all(&tensors, &expected, check_bound(CLATTN_F32), what);
-        clattn_plan_destroy(plan);
-        check_free(&tensors);
-        check_free(&expected);
+        check_point(&desc, points[i % COUNT(points)]);
     }
-    test_device.context->device.serial = 1;
+    test_device.context->device.serial = serial;
 }
 
 /* ---- Calls -------------------------------------------------------------------------------------------------------- */

@@ -152,12 +152,16 @@ clattn_status clattn_plan_get_sized(const clattn_plan *plan, clattn_plan_info *i
 char *plan_text(const struct clattn_plan *plan)
 {
     const clattn_plan_desc *d = &plan->problem.desc;
+    int list = rule_has_list(plan->problem.rule);
     struct text text = {0};
 
-    text_format(&text, "%s %s, B=%lld T=%lld H=%lld HQ=%lld K=%lld V=%lld, on %s\n", plan->problem.rule->name,
+    text_format(&text, "%s %s, B=%lld T=%lld H=%lld %s=%lld K=%lld V=%lld, on %s\n", plan->problem.rule->name,
                 dtype_name(d->dtype), (long long)d->batch, (long long)d->seq_len, (long long)d->heads,
-                (long long)d->qk_heads, (long long)d->key_dim, (long long)d->value_dim,
-                plan->context->device.info.name);
+                list ? "HK" : "HQ", (long long)(list ? d->kv_heads : d->qk_heads), (long long)d->key_dim,
+                (long long)d->value_dim, plan->context->device.info.name);
+    if (list && (d->kv_len != 0 || d->window != 0))
+        text_format(&text, "keys %lld, window %lld\n", (long long)problem_most(&plan->problem).kv_len,
+                    (long long)d->window);
     text_format(&text, "solver %s, tiles by %s\n", plan->solver->name, plan->tiles_by);
     for (int i = 0; i < plan->recipe.step_count; i++) {
         const struct step *step = &plan->recipe.steps[i];
