@@ -265,7 +265,9 @@ typedef struct clattn_call {
     cl_mem workspace;
     size_t workspace_offset; /* bytes, a multiple of 16 */
     size_t workspace_size;   /* bytes available from there on; 0: all that the buffer has */
-    int64_t kv_len;          /* tokens of keys in this call, up to the plan's; 0: the plan's */
+    /* Tokens of keys in this call, up to the plan's; 0: the plan's. A cache that has room for more is given with its
+     * strides: without, k, v and g are taken to be of that length. */
+    int64_t kv_len;
 } clattn_call;
 
 /* ---- Plan descriptions -------------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { MOST_KEYS = 64 };
 
@@ -367,6 +368,62 @@ static void test_lengths(void **state)
     }
 }
 
+/* Gives an operand of two batch elements room for more tokens between them; data of the caller's. */
+static void spread(const struct check_tensor *tensor, int64_t room, char *data, clattn_operand *operand)
+{
+    int64_t width = check_count(&tensor->info) / tensor->info.dims[0] / tensor->info.dims[1];
+    int64_t head = tensor->info.rank == 4 ? tensor->info.dims[3] : 1;
+    size_t rows = tensor->bytes / 2;
+
+    memcpy(data, tensor->data, rows);
+    memcpy(data + (size_t)(room * width) * sizeof(float), (const char *)tensor->data + rows, rows);
+    *operand = (clattn_operand){.host = data, .batch_stride = room * width, .token_stride = width, .head_stride = head};
+}
+
+/* A cache with room for more keys than there are yet: the bits of one that has no more. */
+static void test_room(void **state)
+{
+    static const clattn_operand_id cached[] = {OP(K), OP(V), OP(G)};
+    clattn_plan_desc desc = usual(CLATTN_FORGETTING_ATTN, CLATTN_WITH_LSE), own;
+    struct check_tensors tensors, expected;
+    struct arguments operands;
+    clattn_operand list[OPERAND_COUNT];
+    float *memory[COUNT(cached)];
+    clattn_plan *plan;
+    clattn_call call;
+
+    (void)state;
+    desc.batch = 2;
+    desc.seq_len = 3;
+    desc.kv_len = TOKENS;
+    own = desc;
+    own.kv_len = 40;
+    test_make(&tensors, &own, CHECK_GATES_USUAL, NULL);
+    test_make(&expected, &own, CHECK_GATES_USUAL, NULL);
+    test_run(&expected);
+    check_operands(&operands, &tensors);
+    operands.kv_len = 40;
+    for (size_t i = 0; i < COUNT(cached); i++) {
+        memory[i] = malloc(2 * TOKENS * HEADS * KEY * sizeof(float));
+        assert_non_null(memory[i]);
+        memset(memory[i], 0xff, 2 * TOKENS * HEADS * KEY * sizeof(float));
+        spread(&tensors.tensor[cached[i]], TOKENS, (char *)memory[i], &operands.of[cached[i]]);
+    }
+    call = arguments_call(&operands, list);
+    if (test_is_reference()) {
+        assert_status(clattn_reference(&desc, &call, test_log, NULL), SUCCESS);
+    } else {
+        assert_status(clattn_plan_create(&plan, test_device.context, &desc), SUCCESS);
+        assert_status(clattn_run(plan, &call), SUCCESS);
+        clattn_plan_destroy(plan);
+    }
+    test_compare_all(&tensors, &expected, 0, "a cache with room");
+    for (size_t i = 0; i < COUNT(cached); i++)
+        free(memory[i]);
+    check_free(&tensors);
+    check_free(&expected);
+}
+
 /* A call's kv_len past the plan's, or where the plan has none; and of no tokens. */
 static void test_bad_lengths(void **state)
 {
@@ -415,6 +472,7 @@ int main(void)
         cmocka_unit_test(test_definition),  cmocka_unit_test(test_constant_gates), cmocka_unit_test(test_no_window),
         cmocka_unit_test(test_denominator), cmocka_unit_test(test_cache),          cmocka_unit_test(test_parts_join),
         cmocka_unit_test(test_lanes),       cmocka_unit_test(test_lengths),        cmocka_unit_test(test_bad_lengths),
+        cmocka_unit_test(test_room),
     };
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);
 }

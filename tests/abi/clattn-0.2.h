@@ -265,7 +265,9 @@ typedef struct clattn_call {
     cl_mem workspace;
     size_t workspace_offset; /* bytes, a multiple of 16 */
     size_t workspace_size;   /* bytes available from there on; 0: all that the buffer has */
-    int64_t kv_len;          /* tokens of keys in this call, up to the plan's; 0: the plan's */
+    /* Tokens of keys in this call, up to the plan's; 0: the plan's. A cache that has room for more is given with its
+     * strides: without, k, v and g are taken to be of that length. */
+    int64_t kv_len;
 } clattn_call;
 
 /* ---- Plan descriptions -------------------------------------------------------------------------------------- */
@@ -443,7 +445,7 @@ typedef struct clattn_plan_info {
 CLATTN_INLINE clattn_status clattn_plan_get(const clattn_plan *plan, clattn_plan_info *info);
 
 /* A few lines of text: problem, solver, tiles, launches, workspace. Writes at most size bytes with the final NUL;
- * text that does not fit is cut. */
+ * text that does not fit is cut, and ends in "..." then. */
 CLATTN_API clattn_status clattn_plan_describe(const clattn_plan *plan, char *text, size_t size);
 
 /* Enqueues the plan on a queue of its context: waits for n_wait events, and *event (may be NULL; the caller
