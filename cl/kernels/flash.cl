@@ -9,55 +9,55 @@ flash(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, gl
       global float *lse, long4 lse_at, global const int *cu, long4 cu_at, int seq_len, int sequences, int kv_len,
       int window, float scale, int given)
 {
-    local float Q[LOCAL_QUERIES], R[LOCAL_ROWS], L[LOCAL_SCORES], O[LOCAL_OUTPUT], norms[LOCAL_NORMS];
-    BIAS_LOCALS
-    WEIGHT_LOCALS
+    local float Q[LOCAL_QUERIES], R[LOCAL_ROWS], L[LOCAL_SCORES], O[LOCAL_OUTPUT];
+    local float norms[LOCAL_NORMS], weights[LOCAL_WEIGHTS], bias[LOCAL_BIAS];
     long group = (long)get_group_id(1) * get_num_groups(0) + get_group_id(0), heads = get_num_groups(1);
     long slot = list_slot(get_num_groups(0) - 1 - group / heads, sequences, seq_len);
     int head = (int)(group % heads), c0 = get_group_id(2) * BV;
     chunk_t chunk = chunk_of_slot(slot, head, sequences, seq_len, cu, cu_at);
     list_t list = list_of(chunk, kv_len, window);
+    float sum = 0;
 
     if (chunk.count <= 0)
         return;
     rows_norm(norms, token_row(q, chunk, head), q_at.z, 0, 1, chunk.count);
-    weights_begin(given & GIVEN_SINK ? sink[at_row(sink_at, 0, 0, head)] : 0, given & GIVEN_SINK);
+    weights_begin(weights, given & GIVEN_SINK ? sink[at_row(sink_at, 0, 0, head)] : 0, given & GIVEN_SINK);
     tile_zero(O, CHUNK * BV);
     SYNC();
-    query_columns(Q, norms, q, list, scale * LOG2E);
+    query_columns(Q, norms, q, q_at, list, scale * LOG2E);
     for (int from = list.position; from + CHUNK > list.least; from -= CHUNK) {
         int own = from == list.position;
 
         SYNC();
         tile_zero(L, CHUNK * CP);
-        list_norms(norms, k, list, from);
-        bias_block(g, list, from, own);
+        list_norms(norms, k, k_at, list, from);
+        sum = bias_block(bias, sum, g, g_at, list, from, own);
         for (int n0 = 0; n0 < KP; n0 += BK) {
-            list_rows(R, RP, BK, k, list, from, n0, KEY_DIM);
+            list_rows(R, RP, BK, k, k_at, list, from, n0, KEY_DIM);
             SYNC();
             mma(L, 0, 0, R, RP, 1, Q + n0 * CP, CHUNK, CP, BK, 0);
             SYNC();
         }
-        list_rows(R, BV, BV, v, list, from, c0, VALUE_DIM);
+        list_rows(R, BV, BV, v, v_at, list, from, c0, VALUE_DIM);
         for_each(task, CHUNK * (CP / VEC)) {
             int j = task / (CP / VEC), i = task % (CP / VEC) * VEC;
-            vec x = vec_load(L + task * VEC) * norms[j] + bias_between(j, i, own);
+            vec x = vec_load(L + task * VEC) * norms[j] + bias_between(bias, j, i, own);
             vec_store(select((vec)(-INFINITY), x, list_sees(list, from, j, i)), L + task * VEC);
         }
         SYNC();
-        weights_raise(L);
+        weights_raise(weights, L);
         SYNC();
-        weights_of(L);
+        weights_of(L, weights);
         SYNC();
-        weights_add(L);
-        mma(O, weight_kept, 1, L, 1, CP, R, CHUNK, BV, CHUNK, own);
+        weights_add(weights, L);
+        mma(O, weight_kept(weights), 1, L, 1, CP, R, CHUNK, BV, CHUNK, own);
     }
     SYNC();
-    weights_end();
+    weights_end(weights);
     for_each(i, chunk.count)
         if (given & GIVEN_LSE && c0 == 0)
-            lse[at_row(lse_at, chunk.at.batch, chunk.at.first + chunk.row + i, head)] = weights_log(i);
+            lse[at_row(lse_at, chunk.at.batch, chunk.at.first + chunk.row + i, head)] = weights_log(weights, i);
     SYNC();
-    tile_scale_rows(O, weight_kept, CHUNK, BV);
+    tile_scale_rows(O, weight_kept(weights), CHUNK, BV);
     output_store(O, c0, chunk);
 }

@@ -202,7 +202,7 @@ static void flash_locals(const struct variant *variant, const struct sizes *s, s
     layout_local(layout, "LOCAL_OUTPUT", s->values, FLOAT);
     layout_local(layout, "LOCAL_WEIGHTS", 4 * columns, FLOAT);
     layout_local(layout, "LOCAL_NORMS", t->chunk, FLOAT);
-    layout_local(layout, "LOCAL_BIAS", 2 * t->chunk + columns, FLOAT);
+    layout_local(layout, "LOCAL_BIAS", variant->problem->rule->decay == DECAY_NONE ? 1 : 2 * t->chunk + columns, FLOAT);
 }
 
 static void plain_locals(const struct variant *variant, const struct sizes *s, struct layout *layout)
