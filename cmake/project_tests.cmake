@@ -44,20 +44,28 @@ clattn_project_test(install install ${CMAKE_COMMAND} --install ${PROJECT_BINARY_
                     --config $<CONFIG>)
 set_tests_properties(install PROPERTIES FIXTURES_SETUP installed)
 
-# clattn_example_test(NAME EXAMPLE [configure options…]): configures, builds and runs an example as a user would.
-function(clattn_example_test name example)
+# clattn_build_test(NAME FOLDER PROGRAM [configure options…]): configures, builds and runs a project as a user would.
+function(clattn_build_test name folder program)
     clattn_project_test(${name} example ${CMAKE_CTEST_COMMAND}
-        --build-and-test ${PROJECT_SOURCE_DIR}/examples/${example} ${trial}/${name}
+        --build-and-test ${PROJECT_SOURCE_DIR}/${folder} ${trial}/${name}
         --build-generator ${CMAKE_GENERATOR}
         --build-options -DCMAKE_C_COMPILER=${CMAKE_C_COMPILER} -DCMAKE_C_FLAGS=${CMAKE_C_FLAGS}
                         -DCMAKE_BUILD_TYPE=$<CONFIG> ${ARGN}
-        --test-command ${example})
+        --test-command ${program})
+endfunction()
+
+function(clattn_example_test name example)
+    clattn_build_test(${name} examples/${example} ${example} ${ARGN})
 endfunction()
 
 clattn_example_test(example_reference_shared reference_only -DCMAKE_PREFIX_PATH=${prefix} -DBUILD_SHARED_LIBS=ON)
 clattn_example_test(example_reference_static reference_only -DCMAKE_PREFIX_PATH=${prefix} -DBUILD_SHARED_LIBS=OFF)
 clattn_example_test(example_reference_subdirectory reference_only -DCMAKE_DISABLE_FIND_PACKAGE_clattn=ON)
 set_tests_properties(example_reference_shared example_reference_static PROPERTIES FIXTURES_REQUIRED installed)
+
+clattn_build_test(names_installed tests/names m -DCMAKE_PREFIX_PATH=${prefix})
+clattn_build_test(names_subdirectory tests/names m -DCMAKE_DISABLE_FIND_PACKAGE_clattn=ON)
+set_tests_properties(names_installed PROPERTIES FIXTURES_REQUIRED installed)
 
 find_package(OpenCL QUIET)
 if(OpenCL_FOUND)
