@@ -71,7 +71,7 @@ install_packages() {
     elif command -v pacman >/dev/null; then
         retry as_root pacman -Sy --needed --noconfirm cmake ninja gcc pkgconf opencl-headers ocl-icd pocl cjson xxhash cmocka
     else
-        echo "bootstrap.sh: neither apt-get, dnf nor pacman here: install CMake >= 3.25, a C compiler, the OpenCL" \
+        echo "bootstrap.sh: neither apt-get, dnf nor pacman here: install CMake >= 3.21, a C compiler, the OpenCL" \
             "headers and loader, an OpenCL device's driver, cJSON, xxHash and cmocka, and give --no-deps" >&2
         exit 1
     fi

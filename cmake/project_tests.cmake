@@ -115,6 +115,11 @@ endif()
 clattn_project_test(layers unit ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} ${layers_objects}
                     -P ${PROJECT_SOURCE_DIR}/cmake/check_layers.cmake)
 
+# ---- The CMake that is asked for -----------------------------------------------------------------------------------
+
+clattn_project_test(versions unit ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR}
+                    -P ${PROJECT_SOURCE_DIR}/cmake/check_versions.cmake)
+
 # ---- What CONTRIBUTING.md shows ------------------------------------------------------------------------------------
 
 if(CLATTN_BASH AND TARGET clattn_cli)
