@@ -8,7 +8,7 @@
 #   --deps-only    only install packages
 #   --no-deps      install nothing
 #   --test-tools   also install what some tests use and are skipped without: a second OpenCL implementation, Oclgrind,
-#                  offline compilers for AMD, Intel and NVIDIA, clang with sanitizers, clang-format (Debian, Ubuntu)
+#                  offline compilers for AMD, Intel and NVIDIA, mingw-w64, clang with sanitizers, clang-format (Debian, Ubuntu)
 set -eu
 
 deps=1 build=1 tools=0
@@ -62,7 +62,7 @@ install_packages() {
         if [ "$tools" = 1 ]; then
             # shellcheck disable=SC2046 # words
             apt install --no-install-recommends $(apt_known g++ git clang libclang-rt-dev clang-format-14 \
-                mesa-opencl-icd oclgrind intel-opencl-icd clang-19 abigail-tools)
+                mesa-opencl-icd oclgrind intel-opencl-icd clang-19 abigail-tools gcc-mingw-w64-x86-64-win32)
         fi
     elif command -v dnf >/dev/null; then
         retry as_root dnf install -y cmake ninja-build gcc pkgconf-pkg-config 'pkgconfig(OpenCL-Headers)' \

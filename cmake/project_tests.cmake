@@ -1,6 +1,6 @@
 # Tests of the project as a whole: the public header, exported names, the installed package and the examples, the
 # format of the sources, the kernels under other compilers; with CLATTN_CI, other builds.
-# Labels choose among them: unit, pocl (a program runs on a device), install, example, format, offline, build, fuzz.
+# Labels choose among them: unit, pocl (a program runs on a device), install, example, format, offline, cross, build, fuzz.
 
 function(clattn_project_test name label)
     add_test(NAME ${name} COMMAND ${ARGN})
@@ -125,6 +125,16 @@ clattn_project_test(versions unit ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR
 if(CLATTN_BASH AND TARGET clattn_cli)
     clattn_project_test(contributing build ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/check_contributing.sh
                         ${PROJECT_BINARY_DIR}/contributing Portable)
+endif()
+
+# ---- Windows, with mingw-w64 -----------------------------------------------------------------------------------------
+
+if(CLATTN_BASH AND CMAKE_NM AND TARGET clattn_cli AND UNIX AND NOT APPLE)
+    clattn_project_test(windows cross ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/check_windows.sh
+                        ${PROJECT_BINARY_DIR}/windows ${CMAKE_NM} $<TARGET_FILE:clattn_cli> "${CLATTN_CJSON_LIBRARY}"
+                        ${CLATTN_CJSON_SOURCE})
+    set_tests_properties(windows PROPERTIES PROCESSORS 2 TIMEOUT 600)
+    set_property(TEST windows APPEND PROPERTY ENVIRONMENT "CMAKE_GENERATOR=${CMAKE_GENERATOR}")
 endif()
 
 # ---- The sources' format ------------------------------------------------------------------------------------------

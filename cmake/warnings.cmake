@@ -2,6 +2,9 @@
 set(clattn_gnu_warnings
     -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition
     -Wpointer-arith -Wcast-qual -Wcast-align -Wwrite-strings -Wundef -Wvla -Wformat=2 -Wdouble-promotion)
+if(MINGW)
+    list(APPEND clattn_gnu_warnings -Wno-float-conversion) # its isnan(x) holds a call for floats too, whatever x is
+endif()
 
 function(clattn_warnings target)
     get_target_property(type ${target} TYPE)

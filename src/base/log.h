@@ -9,7 +9,10 @@ struct log {
     void *user;
 };
 
-#if defined(__GNUC__)
+#if defined(__MINGW32__)
+#include <stdio.h> /* which printf it is: C11's, or that of Windows, without %zu */
+#define PRINTF_LIKE(text, first) __attribute__((format(__MINGW_PRINTF_FORMAT, text, first)))
+#elif defined(__GNUC__)
 #define PRINTF_LIKE(text, first) __attribute__((format(printf, text, first)))
 #else
 #define PRINTF_LIKE(text, first)

@@ -3,20 +3,24 @@
 #include <stdatomic.h>
 
 #ifdef _WIN32
+#define WIN32_LEAN_AND_MEAN
+#include <windows.h>
 
 typedef HANDLE thread_handle;
 
+_Static_assert(sizeof(mutex) == sizeof(SRWLOCK), "a mutex is an SRWLOCK");
+
 void lock_init(mutex *lock)
 {
-    InitializeSRWLock(lock);
+    InitializeSRWLock((SRWLOCK *)lock);
 }
 void lock_take(mutex *lock)
 {
-    AcquireSRWLockExclusive(lock);
+    AcquireSRWLockExclusive((SRWLOCK *)lock);
 }
 void lock_give(mutex *lock)
 {
-    ReleaseSRWLockExclusive(lock);
+    ReleaseSRWLockExclusive((SRWLOCK *)lock);
 }
 void lock_destroy(mutex *lock)
 {

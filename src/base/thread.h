@@ -5,9 +5,9 @@
 #include <stdint.h>
 
 #ifdef _WIN32
-#define WIN32_LEAN_AND_MEAN
-#include <windows.h>
-typedef SRWLOCK mutex;
+typedef struct mutex { /* an SRWLOCK; windows.h takes NEAR, IN, FLOAT and other names from whoever includes it */
+    void *lock;
+} mutex;
 #else
 #include <pthread.h>
 typedef pthread_mutex_t mutex;
