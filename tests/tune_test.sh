@@ -79,5 +79,25 @@ if [ -c /dev/full ]; then
     ln -s /dev/full "$work/full"
     "$clattn" tune "$@" --budget 1s --dry-run --report "$work/full" >"$work/out" 2>"$work/err" && fail "a report to a full device"
     grep -q "$work/full: .*No space left" "$work/err" || fail "a report to a full device: $(cat "$work/err")"
+    grep -q "scalar+none.*recurrent" "$work/out" || fail "a report to a full device takes the table along: $(cat "$work/out")"
 fi
+
+# a report that cannot be written is known before the search
+"$clattn" tune "$@" --budget 300s --report "$work" >"$work/out" 2>"$work/err" && fail "a report to a folder"
+grep -q "$work: cannot write" "$work/err" || fail "a report to a folder: $(cat "$work/err")"
+grep -q ' ms' "$work/err" && fail "a report to a folder is found out after the search"
+
+# beside the user's parameters, wherever those are
+CLATTN_TUNING="$work/other/t.json" "$clattn" tune "$@" --budget 1s >"$work/out" 2>"$work/err" || fail "CLATTN_TUNING: $(cat "$work/err")"
+[ -s "$work/other/tuning.html" ] || fail "the report is not beside CLATTN_TUNING's file: $(tail -n 1 "$work/err")"
+[ -e "$work/config/clattn/tuning.html" ] && fail "the report of CLATTN_TUNING's file is in the user's folder"
+
+# what no memory holds is not tuned: said, a failure, and no report over the last one
+mkdir -p "$work/config/clattn"
+echo good >"$work/config/clattn/tuning.html"
+"$clattn" tune retention --shape B=100000,H=1000,K=256,V=256 --device "$device" --budget 1s >"$work/out" 2>"$work/err" &&
+    fail "nothing is tuned, and that is a success"
+grep -q 'recurrent: not tuned: ' "$work/err" || fail "does not say what is not tuned: $(cat "$work/err")"
+grep -q '^clattn: nothing was tuned' "$work/err" || fail "does not say that nothing is tuned: $(cat "$work/err")"
+[ "$(cat "$work/config/clattn/tuning.html")" = good ] || fail "an empty report over the last one"
 [ $failures -eq 0 ]

@@ -1,9 +1,11 @@
 /* clattn tune: which tile sizes are the fastest on a device. */
 #include "cli/tune.h"
 
+#include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/words.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "op/problem.h"
 #include "op/rule.h"
 #include "base/system.h"
@@ -24,7 +26,7 @@ struct tuning {
     struct peak peak;
     struct journal journal;
     struct tune tune;
-    char *path;
+    char *path, *report;
     cJSON *rows;
     size_t done, total; /* problems */
     char name[160];     /* of the problem at hand */
@@ -121,6 +123,15 @@ static int make_desc(struct tuning *tuning, clattn_rule rule, const struct shape
     return EXIT_OK;
 }
 
+/* A solver that could not be searched has no row. */
+static void warn_of_failures(const struct tuning *tuning, const struct tune_result *result)
+{
+    for (int s = 0; s < result->count; s++)
+        if (result->outcomes[s].space != NULL && result->outcomes[s].status != CLATTN_SUCCESS)
+            warn("%s %s: not tuned: %s", tuning->name, result->outcomes[s].space->name,
+                 clattn_status_text(result->outcomes[s].status));
+}
+
 static int tune_one(struct tuning *tuning, clattn_rule rule, const struct shape *shape, clattn_dtype dtype)
 {
     struct tune_result result;
@@ -134,6 +145,8 @@ static int tune_one(struct tuning *tuning, clattn_rule rule, const struct shape 
     if (status != CLATTN_SUCCESS)
         code = library_error(&tuning->target.sink, tuning->name, status);
     tuning->target.sink.error[0] = '\0';
+    progress_clear();
+    warn_of_failures(tuning, &result);
     tune_rows(tuning->rows, &result, &tuning->peak);
     tuning->stopped = result.stopped || interrupted;
     tuning->done++;
@@ -206,32 +219,65 @@ static int open_journal(struct tuning *tuning)
     return EXIT_OK;
 }
 
-/* The report: where --report says, else tuning.html beside the user's file. */
-static int write_report(const struct tuning *tuning)
+/* Where --report says, else tuning.html beside the user's file; NULL: a dry run has none. */
+static char *report_path(const struct tuning *tuning)
 {
-    char *folder = file_user_folder(USER_CONFIG), *path = NULL;
-    int status = EXIT_OK;
+    static const char name[] = "tuning.html";
+    struct text path = {0};
+    size_t folder;
 
     if (tuning->settings->report != NULL)
-        path = text_copy(tuning->settings->report);
-    else if (!tuning->settings->dry_run)
-        path = file_join(folder, "tuning.html");
-    if (path != NULL && file_make_folders(path) != 0)
-        status = failed("%s: its folder cannot be made: %s", path, strerror(errno));
-    else if (path != NULL)
-        status = report_write(path, tuning->rows, &tuning->target, &tuning->peak);
-    if (path != NULL && status == EXIT_OK)
-        fprintf(stderr, "report: %s\n", path);
-    free(path);
-    free(folder);
+        return text_copy(tuning->settings->report);
+    if (tuning->settings->dry_run)
+        return NULL;
+    for (folder = strlen(tuning->path); folder > 0 && strchr("/\\", tuning->path[folder - 1]) == NULL; folder--)
+        ;
+    text_add(&path, tuning->path, folder);
+    text_add(&path, name, sizeof name - 1);
+    return text_take(&path);
+}
+
+/* Before the search, which takes minutes. */
+static int check_report(const char *path)
+{
+    if (path == NULL)
+        return EXIT_OK;
+    if (file_make_folders(path) != 0)
+        return failed("%s: its folder cannot be made: %s", path, strerror(errno));
+    return output_check(path);
+}
+
+static int write_report(const struct tuning *tuning)
+{
+    int status = report_write(tuning->report, tuning->rows, &tuning->target, &tuning->peak);
+
+    if (status == EXIT_OK)
+        fprintf(stderr, "report: %s\n", tuning->report);
     return status;
+}
+
+/* The table is printed whatever became of the search and the report. */
+static int show_rows(struct tuning *tuning, int status)
+{
+    int none = cJSON_GetArraySize(tuning->rows) == 0, printed;
+
+    if (none && !tuning->stopped && status == EXIT_OK)
+        status = failed("nothing was tuned");
+    if (!none && status == EXIT_OK && tuning->report != NULL)
+        status = write_report(tuning);
+    printed = tune_print(tuning->rows, tuning->settings->format);
+    return status != EXIT_OK ? status : printed;
 }
 
 static int run(struct tuning *tuning)
 {
     const struct settings *settings = tuning->settings;
-    int status = open_journal(tuning);
+    int status;
 
+    tuning->report = report_path(tuning);
+    status = check_report(tuning->report);
+    if (status == EXIT_OK)
+        status = open_journal(tuning);
     if (status != EXIT_OK)
         return status;
     tuning->budget = settings->budget > 0 ? settings->budget : default_budget;
@@ -240,14 +286,7 @@ static int run(struct tuning *tuning)
     tuning->tune.events = (struct search_events){improved, progress, stop, tuning};
     tuning->rows = cJSON_CreateArray();
     signal(SIGINT, on_interrupt);
-    status = tune_all(tuning);
-    if (status == EXIT_OK)
-        status = write_report(tuning);
-    if (status == EXIT_OK)
-        status = tune_print(tuning->rows, settings->format);
-    else
-        cJSON_Delete(tuning->rows);
-    return status;
+    return show_rows(tuning, tune_all(tuning));
 }
 
 static int compare(struct tuning *tuning)
@@ -307,6 +346,7 @@ int tune_main(struct settings *settings)
         status = act(&tuning);
     journal_close(&tuning.journal, status == EXIT_OK && !tuning.stopped);
     target_close(&tuning.target);
+    free(tuning.report);
     free(tuning.path);
     return status;
 }
