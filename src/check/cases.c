@@ -6,8 +6,8 @@
 #define HARD CHECK_GATES_HARD
 #define SLOW CHECK_GATES_SLOW
 
-static const int64_t empty_first[] = {0, 0, 16};
-static const int64_t one_token[] = {0, 0, 1, 130, 131};
+static const int64_t empty[] = {0, 0, 16};
+static const int64_t single[] = {0, 0, 1, 130, 131};
 static const int64_t uneven[] = {0, 1, 100, 300, 1200};
 
 enum {
@@ -23,39 +23,38 @@ enum {
     F16 = 1 << CLATTN_F16,
     BF16 = 1 << CLATTN_BF16,
     ALL = F32 | F16 | BF16,
-    /* taken by a quick run, too */
-    F32Q = F32 | F32 << CHECK_QUICK,
-    F16Q = F16 | F16 << CHECK_QUICK,
-    BF16Q = BF16 | BF16 << CHECK_QUICK
+    QUICK_F32 = F32 | F32 << CHECK_QUICK,
+    QUICK_F16 = F16 | F16 << CHECK_QUICK,
+    QUICK_BF16 = BF16 | BF16 << CHECK_QUICK
 };
 
 /* clang-format off */
 const struct check_case check_cases[] = {
     /* name, B, T, H, HQ, K, V, flags, gates, cu_seqlens, N, scale, gates as data, variants, dtypes, TK, window */
-    { "one token",     1,    1, 1, 1,  16,  16, LAST,             USUAL, NULL,        0, 0,   0, 0, F32, 0, 0 },
-    { "one channel",   2,   15, 1, 1,   1,   1, BOTH,             HARD,  NULL,        0, 0,   0, 0, F32, 0, 0 },
-    { "short",         2,   63, 3, 3,  32,  16, LAST | VK,        USUAL, NULL,        0, 0,   0, 0, F32, 0, 0 },
-    { "one chunk",     1,   64, 4, 2,  64,  64, BOTH,             HARD,  NULL,        0, 0.3, 0, 0, F32 | F16Q, 0, 0 },
-    { "one over",      1,   65, 3, 1,  60, 100, BOTH | NORM,      USUAL, NULL,        0, 0,   0, 0, F32Q | BF16, 0, 0 },
-    { "odd",           2,   75, 3, 1, 100,  60, BOTH | VK,        HARD,  NULL,        0, 0,   1, 1, F32 | F16, 0, 0 },
-    { "wide",          1,  100, 1, 1, 256, 256, FIRST | NORM,     USUAL, NULL,        0, 0,   0, 0, F32, 0, 0 },
-    { "large",         1,  100, 2, 2, 128, 128, BOTH,             USUAL, NULL,        0, 0,   0, 0, F32, 0, 0 },
-    { "long",          1,  500, 2, 1,  64,  64, 0,                HARD,  NULL,        0, 0,   0, 0, F32, 0, 0 },
-    { "longer",        1, 1000, 1, 1,  16,  16, BOTH,             USUAL, NULL,        0, 0,   0, 0, F32, 0, 0 },
-    { "lasting",       1, 2050, 4, 2,  64,  64, BOTH,             SLOW,  NULL,        0, 0,   0, 0, F16, 0, 0 },
-    { "empty first",   1,   16, 4, 2,  64,  64, LAST | CU,        USUAL, empty_first, 2, 0,   0, 0, F32, 0, 0 },
-    { "packed",        1,  131, 4, 2,  64,  64, BOTH | CU,        HARD,  one_token,   4, 0,   0, 0, F32, 0, 0 },
-    { "packed uneven", 1, 1200, 1, 1,  32,  64, LAST | CU64 | VK, USUAL, uneven,      4, 0,   1, 1, F32 | BF16Q, 0, 0 },
+    { "one token",     1,    1, 1, 1,  16,  16, LAST,             USUAL, NULL,   0, 0,   0, 0, F32, 0, 0 },
+    { "one channel",   2,   15, 1, 1,   1,   1, BOTH,             HARD,  NULL,   0, 0,   0, 0, F32, 0, 0 },
+    { "short",         2,   63, 3, 3,  32,  16, LAST | VK,        USUAL, NULL,   0, 0,   0, 0, F32, 0, 0 },
+    { "one chunk",     1,   64, 4, 2,  64,  64, BOTH,             HARD,  NULL,   0, 0.3, 0, 0, F32 | QUICK_F16, 0, 0 },
+    { "one over",      1,   65, 3, 1,  60, 100, BOTH | NORM,      USUAL, NULL,   0, 0,   0, 0, QUICK_F32 | BF16, 0, 0 },
+    { "odd",           2,   75, 3, 1, 100,  60, BOTH | VK,        HARD,  NULL,   0, 0,   1, 1, F32 | F16, 0, 0 },
+    { "wide",          1,  100, 1, 1, 256, 256, FIRST | NORM,     USUAL, NULL,   0, 0,   0, 0, F32, 0, 0 },
+    { "large",         1,  100, 2, 2, 128, 128, BOTH,             USUAL, NULL,   0, 0,   0, 0, F32, 0, 0 },
+    { "long",          1,  500, 2, 1,  64,  64, 0,                HARD,  NULL,   0, 0,   0, 0, F32, 0, 0 },
+    { "longer",        1, 1000, 1, 1,  16,  16, BOTH,             USUAL, NULL,   0, 0,   0, 0, F32, 0, 0 },
+    { "lasting",       1, 2050, 4, 2,  64,  64, BOTH,             SLOW,  NULL,   0, 0,   0, 0, F16, 0, 0 },
+    { "empty first",   1,   16, 4, 2,  64,  64, LAST | CU,        USUAL, empty,  2, 0,   0, 0, F32, 0, 0 },
+    { "packed",        1,  131, 4, 2,  64,  64, BOTH | CU,        HARD,  single, 4, 0,   0, 0, F32, 0, 0 },
+    { "packed uneven", 1, 1200, 1, 1,  32,  64, LAST | CU64 | VK, USUAL, uneven, 4, 0,   1, 1, F32 | QUICK_BF16, 0, 0 },
     /* rules of a list: queries that stand at the end of a cache, or before its first key */
-    { "one query",     2,    1, 4, 4,  64,  64, 0,                USUAL, NULL,        0, 0,   0, 1, F32, 75, 0 },
-    { "one of a few",  1,    1, 4, 1, 128, 128, LSE,              HARD,  NULL,        0, 0,   1, 0, ALL, 130, 0 },
-    { "cache",         2,   19, 6, 2,   7,  13, LSE,              HARD,  NULL,        0, 0,   0, 1, F32, 100, 0 },
-    { "cache, window", 1,   37, 3, 1,  60, 100, LSE | NORM,       USUAL, NULL,        0, 0,   0, 0, F32, 165, 9 },
-    { "early rows",    1,   77, 4, 2,  64,  64, LSE,              HARD,  NULL,        0, 0,   0, 1, F32, 20, 0 },
-    { "only early",    1,    9, 1, 1,  16,  16, LSE,              USUAL, NULL,        0, 0,   0, 0, F32, 1, 0 },
-    { "window of one", 1,  131, 4, 4,  64,  64, LSE,              HARD,  NULL,        0, 0,   0, 0, ALL, 0, 1 },
-    { "wide window",   1,  131, 4, 4,  64,  64, LSE,              USUAL, NULL,        0, 0,   0, 0, F32, 0, 1000 },
-    { "packed window", 1,  131, 4, 2,  64,  64, LSE | CU,         HARD,  one_token,   4, 0,   0, 0, F32, 0, 33 },
+    { "one query",     2,    1, 4, 4,  64,  64, 0,                USUAL, NULL,   0, 0,   0, 1, F32, 75, 0 },
+    { "one of a few",  1,    1, 4, 1, 128, 128, LSE,              HARD,  NULL,   0, 0,   1, 0, ALL, 130, 0 },
+    { "cache",         2,   19, 6, 2,   7,  13, LSE,              HARD,  NULL,   0, 0,   0, 1, QUICK_F32, 100, 0 },
+    { "cache, window", 1,   37, 3, 1,  60, 100, LSE | NORM,       USUAL, NULL,   0, 0,   0, 0, F32, 165, 9 },
+    { "early rows",    1,   77, 4, 2,  64,  64, LSE,              HARD,  NULL,   0, 0,   0, 1, F32, 20, 0 },
+    { "only early",    1,    9, 1, 1,  16,  16, LSE,              USUAL, NULL,   0, 0,   0, 0, F32, 1, 0 },
+    { "window of one", 1,  131, 4, 4,  64,  64, LSE,              HARD,  NULL,   0, 0,   0, 0, ALL, 0, 1 },
+    { "wide window",   1,  131, 4, 4,  64,  64, LSE,              USUAL, NULL,   0, 0,   0, 0, F32, 0, 1000 },
+    { "packed window", 1,  131, 4, 2,  64,  64, LSE | CU,         HARD,  single, 4, 0,   0, 0, F32, 0, 33 },
 };
 /* clang-format on */
 const size_t check_case_count = sizeof check_cases / sizeof *check_cases;
