@@ -92,6 +92,12 @@ CLATTN_TUNING="$work/other/t.json" "$clattn" tune "$@" --budget 1s >"$work/out" 
 [ -s "$work/other/tuning.html" ] || fail "the report is not beside CLATTN_TUNING's file: $(tail -n 1 "$work/err")"
 [ -e "$work/config/clattn/tuning.html" ] && fail "the report of CLATTN_TUNING's file is in the user's folder"
 
+# which rules a group has, and what of a shape is not used
+"$clattn" tune gdn --shape B=1,T=64,H=2,K=16,V=16 --device "$device" --budget 1s --dry-run >"$work/out" 2>"$work/err" ||
+    fail "gdn: $(cat "$work/err")"
+grep -q '^scalar+key: .*gated_delta_rule' "$work/err" || fail "a group without its rules: $(cat "$work/err")"
+grep -q 'T of --shape is not used' "$work/err" || fail "no word of T: $(cat "$work/err")"
+
 # what no memory holds is not tuned: said, a failure, and no report over the last one
 mkdir -p "$work/config/clattn"
 echo good >"$work/config/clattn/tuning.html"

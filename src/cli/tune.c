@@ -78,25 +78,67 @@ static void improved(void *user, const struct search_result *result, const struc
 /* ---- Problems -----------------------------------------------------------------------------------------------------
  */
 
+/* The rule's smallest problem with the settings' flags, which says what group it is of. */
+static clattn_status smallest(struct problem *problem, const struct settings *settings, clattn_rule rule)
+{
+    clattn_plan_desc desc = {.rule = rule,
+                             .seq_len = 1,
+                             .heads = 1,
+                             .key_dim = 1,
+                             .value_dim = 1,
+                             .flags = settings->desc.flags & CLATTN_UNGATED};
+
+    return problem_init(problem, &desc, NULL);
+}
+
+/* The rule that stands for rule's group; NONE where there is no such problem. */
+static clattn_rule group_of(const struct settings *settings, clattn_rule rule)
+{
+    struct problem problem;
+
+    return smallest(&problem, settings, rule) == CLATTN_SUCCESS ? tuning_representative(&problem) : CLATTN_RULE_NONE;
+}
+
 /* The next rule that stands for a group which the settings ask for; NONE past the last. */
 static clattn_rule next_group(const struct settings *settings, clattn_rule after)
 {
-    for (int r = (int)after + 1; r < RULE_COUNT; r++) {
-        size_t count = settings->rule_count > 0 ? settings->rule_count : RULE_COUNT - 1;
-        for (size_t i = 0; i < count; i++) {
-            clattn_plan_desc desc = {.rule = settings->rule_count > 0 ? settings->rules[i] : (clattn_rule)(i + 1),
-                                     .seq_len = 1,
-                                     .heads = 1,
-                                     .key_dim = 1,
-                                     .value_dim = 1,
-                                     .flags = settings->desc.flags & CLATTN_UNGATED};
-            struct problem problem;
-            if (problem_init(&problem, &desc, NULL) == CLATTN_SUCCESS &&
-                tuning_representative(&problem) == (clattn_rule)r)
+    size_t count = settings->rule_count > 0 ? settings->rule_count : RULE_COUNT - 1;
+
+    for (int r = (int)after + 1; r < RULE_COUNT; r++)
+        for (size_t i = 0; i < count; i++)
+            if (group_of(settings, settings->rule_count > 0 ? settings->rules[i] : (clattn_rule)(i + 1)) ==
+                (clattn_rule)r)
                 return (clattn_rule)r;
-        }
-    }
     return CLATTN_RULE_NONE;
+}
+
+/* Which rules take what is found: "scalar+key: gated_delta_rule, gated_delta_product". */
+static void name_group(const struct settings *settings, clattn_rule group)
+{
+    struct problem problem;
+    const char *before = ": ";
+    char name[32];
+
+    if (smallest(&problem, settings, group) != CLATTN_SUCCESS)
+        return;
+    progress_clear();
+    fprintf(stderr, "%s", tuning_group(&problem, name));
+    for (int r = CLATTN_RULE_NONE + 1; r < RULE_COUNT; r++)
+        if (group_of(settings, (clattn_rule)r) == group) {
+            fprintf(stderr, "%s%s", before, rule_get((clattn_rule)r)->name);
+            before = ", ";
+        }
+    fputc('\n', stderr);
+}
+
+/* Lengths are the tuner's own: every solver at one where it is at work. */
+static void warn_of_lengths(const struct settings *settings)
+{
+    for (size_t i = 0; i < settings->shape_count; i++)
+        if (settings->shapes[i].seq_len > 0) {
+            warn("T of --shape is not used: tune times each solver at lengths of its own");
+            return;
+        }
 }
 
 /* desc completed, its name in tuning->name. */
@@ -181,14 +223,18 @@ static int tune_all(struct tuning *tuning)
     clattn_dtype dtype[DTYPE_COUNT];
     int status = EXIT_OK;
 
+    warn_of_lengths(settings);
     dtypes = choose_dtypes(tuning, dtype);
     for (clattn_rule r = next_group(settings, CLATTN_RULE_NONE); r != CLATTN_RULE_NONE; r = next_group(settings, r))
         groups++;
     tuning->total = groups * shapes * dtypes;
     measure_peaks(tuning);
-    for (clattn_rule r = next_group(settings, CLATTN_RULE_NONE); r != CLATTN_RULE_NONE; r = next_group(settings, r))
+    for (clattn_rule r = next_group(settings, CLATTN_RULE_NONE); r != CLATTN_RULE_NONE && !tuning->stopped;
+         r = next_group(settings, r)) {
+        name_group(settings, r);
         for (size_t i = 0; i < shapes * dtypes && !tuning->stopped && status == EXIT_OK; i++)
             status = tune_one(tuning, r, &settings->shapes[i / dtypes], dtype[i % dtypes]);
+    }
     progress_clear();
     return status;
 }
