@@ -212,6 +212,11 @@ bad_usage()
     refused "eps is no number" "eps is 'small'" "$@" --option eps=small
     refused "slopes of a rule that takes none" "no option slopes" "$@" --option slopes=minimax
     refused "unknown slopes" "lightning or minimax" "$@" --option slopes=steep
+    refused "version of something" foo --version foo
+    refused "help of no command" "did you mean run" help rn
+    refused "help of two" bench help run bench
+    "$clattn" help run | grep -q '^clattn run RULE' || fail "help run: $("$clattn" help run)"
+    [ "$("$clattn" -V)" = "$("$clattn" --version)" ] || fail "-V: $("$clattn" -V)"
     refused "unknown mode" sideways "$@" --mode sideways
     refused "chunk 7" 7 "$@" --chunk 7
     refused "scale nan" scale "$@" --scale x1

@@ -31,7 +31,7 @@ static int print_help(void)
     printf("clattn %s: linear attention for every OpenCL device\n\n", clattn_version());
     for (size_t i = 0; i < COUNT; i++)
         printf("  clattn %-11s %s\n", commands[i].name, commands[i].summary);
-    puts("\n`clattn COMMAND --help` lists a command's options.\n"
+    puts("\n`clattn COMMAND --help`, or `clattn help COMMAND`, lists a command's options.\n"
          "Exit status: 0 all is well, 1 a check or the device failed, 2 bad usage or input.");
     return EXIT_OK;
 }
@@ -73,6 +73,23 @@ static int run(const struct command *command, int count, char **words)
     return status;
 }
 
+/* What is asked for without a command: `--help`, `help [COMMAND]`, `--version`. */
+static int answer(const char *name, int count, char **words)
+{
+    const int version = strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0;
+    const struct command *about = count > 0 ? find(words[0]) : NULL;
+
+    if (!version && strcmp(name, "--help") != 0 && strcmp(name, "-h") != 0 && strcmp(name, "help") != 0)
+        return *name == '\0' ? bad("no command, see `clattn --help`") : unknown(name);
+    if (count > !version)
+        return bad("unexpected '%s' after %s", words[!version], name);
+    if (version)
+        return printf("clattn %s\n", clattn_version()) < 0 ? EXIT_FAILED : EXIT_OK;
+    if (count == 0)
+        return print_help();
+    return about != NULL ? print_command_help(about) : unknown(words[0]);
+}
+
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
@@ -84,12 +101,8 @@ int main(int argc, char **argv)
 #endif
     if (command != NULL)
         status = run(command, argc, argv);
-    else if (strcmp(name, "--version") == 0)
-        status = printf("clattn %s\n", clattn_version()) < 0 ? EXIT_FAILED : EXIT_OK;
-    else if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
-        status = print_help();
     else
-        status = *name == '\0' ? bad("no command, see `clattn --help`") : unknown(name);
+        status = answer(name, argc > 2 ? argc - 2 : 0, argv + (argc > 2 ? 2 : argc));
     if (fflush(stdout) != 0 || ferror(stdout))
         return failed("standard output: cannot write");
     return status;
