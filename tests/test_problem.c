@@ -365,12 +365,36 @@ static void test_bad_views(void **state)
     }
 }
 
+/* Whether an operand is written stands by its id, for those that a desc has not, and in its row. */
+static void test_outputs(void **state)
+{
+    const uint32_t all = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_NORMALIZE | CLATTN_VALUE_GATE |
+                         CLATTN_CU_SEQLENS | CLATTN_WITH_SINK | CLATTN_WITH_LSE;
+    int seen[OPERAND_COUNT] = {0};
+
+    (void)state;
+    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
+        const clattn_plan_desc desc = {.rule = rule, .flags = all};
+        struct operand_row rows[OPERAND_COUNT];
+        int count = rule_operands(&desc, rows);
+        for (int i = 0; i < count; i++) {
+            seen[rows[i].id] = 1;
+            if (operand_is_output(rows[i].id) != (rows[i].numbers == NUMBERS_WRITTEN))
+                fail_msg("%s: %s is an output by its id or its row alone", test_rule_name(rule),
+                         operand_name(rows[i].id));
+        }
+    }
+    for (int id = 1; id < OPERAND_COUNT; id++)
+        if (!seen[id])
+            fail_msg("no rule has %s", operand_name((clattn_operand_id)id));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),  cmocka_unit_test(test_bad_fields), cmocka_unit_test(test_bad_numbers),
-        cmocka_unit_test(test_options),   cmocka_unit_test(test_shapes),     cmocka_unit_test(test_views),
-        cmocka_unit_test(test_bad_views),
+        cmocka_unit_test(test_defaults), cmocka_unit_test(test_bad_fields), cmocka_unit_test(test_bad_numbers),
+        cmocka_unit_test(test_options),  cmocka_unit_test(test_shapes),     cmocka_unit_test(test_views),
+        cmocka_unit_test(test_outputs),  cmocka_unit_test(test_bad_views),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
