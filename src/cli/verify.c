@@ -1,298 +1,13 @@
 /* clattn verify: a device held to the double-precision reference over the awkward shapes. */
 #include "cli/verify.h"
 
+#include "base/system.h"
 #include "check/check.h"
 #include "cli/cli.h"
 #include "cli/interrupt.h"
-#include "cli/progress.h"
-#include "cli/words.h"
-#include "base/system.h"
 #include "device/cache.h"
-#include "op/problem.h"
-#include "op/rule.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-
-static const struct column row_columns[] = {
-    {"rule", "rule", COLUMN_WORD, 0},
-    {"dtype", "dtype", COLUMN_WORD, 0},
-    {"cases", "cases", COLUMN_FIXED, 0},
-    {"failed", "failed", COLUMN_FIXED, 0},
-    {"worst_error", "worst error", COLUMN_SCIENTIFIC, 1},
-    {"bound", "bound", COLUMN_SCIENTIFIC, 0},
-    {"worst_case", "where", COLUMN_WORD, 0},
-    {"worst_mode", "mode", COLUMN_WORD, 0},
-    {"worst_operand", "operand", COLUMN_WORD, 0},
-    {"ok", "result", COLUMN_WORD, 0},
-};
-static const struct column case_columns[] = {
-    {"case", "case", COLUMN_WORD, 0},         {"mode", "mode", COLUMN_WORD, 0},
-    {"error", "error", COLUMN_SCIENTIFIC, 1}, {"operand", "operand", COLUMN_WORD, 0},
-    {"solver", "solver", COLUMN_WORD, 0},     {"message", "message", COLUMN_WORD, 0},
-    {"ok", "result", COLUMN_WORD, 0},
-};
-
-static const char *rule_name(clattn_rule rule)
-{
-    return rule_get(rule)->name;
-}
-
-static const char *text_of(const cJSON *object, const char *key)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-
-    return cJSON_IsString(item) ? item->valuestring : "";
-}
-
-/* ---- Outcomes ---------------------------------------------------------------------------------------------------- */
-
-cJSON *verify_outcome(const struct outcome *outcome, clattn_dtype dtype)
-{
-    cJSON *object = cJSON_CreateObject();
-
-    cJSON_AddStringToObject(object, "case", outcome->name);
-    cJSON_AddStringToObject(object, "mode", word_name(mode_words, (int)outcome->mode));
-    cJSON_AddNumberToObject(object, "error", outcome->error);
-    if (outcome->message != NULL)
-        cJSON_AddStringToObject(object, "message", outcome->message);
-    else
-        cJSON_AddStringToObject(object, "operand", operand_name(outcome->operand));
-    if (outcome->solver != NULL)
-        cJSON_AddStringToObject(object, "solver", outcome->solver);
-    cJSON_AddBoolToObject(object, "ok", outcome->error <= check_bound(dtype) && outcome->message == NULL);
-    return object;
-}
-
-static void set_worst(cJSON *row, const cJSON *outcome)
-{
-    static const char *const keys[][2] = {
-        {"worst_error", "error"}, {"worst_case", "case"}, {"worst_mode", "mode"}, {"worst_operand", "operand"}};
-
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const cJSON *item = cJSON_GetObjectItemCaseSensitive(outcome, keys[i][1]);
-        cJSON_DeleteItemFromObjectCaseSensitive(row, keys[i][0]);
-        if (item != NULL)
-            cJSON_AddItemToObject(row, keys[i][0], cJSON_Duplicate(item, 1));
-    }
-}
-
-static void warn_of(const struct verify_row *row, const cJSON *outcome, double error)
-{
-    const char *message = text_of(outcome, "message");
-
-    warn("%s %s, %s, mode %s: %s, error %.2e, bound %.0e", rule_name(row->rule), dtype_name(row->dtype),
-         text_of(outcome, "case"), text_of(outcome, "mode"), *message != '\0' ? message : text_of(outcome, "operand"),
-         error, check_bound(row->dtype));
-}
-
-/* What is being done when the row has so many outcomes. */
-static void show_progress(const struct verify *verify, const struct verify_row *row)
-{
-    char text[256];
-    clattn_mode mode;
-
-    snprintf(text, sizeof text, "%s %s", rule_name(row->rule), dtype_name(row->dtype));
-    if (row->cases < verify_row_size(row)) {
-        const struct verify_problem *problem = verify_problem_of(row, row->cases, &mode);
-        snprintf(text, sizeof text, "%s %s, %s, %s", rule_name(row->rule), dtype_name(row->dtype), problem->name,
-                 word_name(mode_words, (int)mode));
-    }
-    progress_show(verify->done, verify->total, text);
-}
-
-void verify_row_begin(struct verify *verify, struct verify_row *row)
-{
-    lock_take(&verify->lock);
-    row->state = ROW_RUNS;
-    show_progress(verify, row);
-    lock_give(&verify->lock);
-}
-
-/* What was printed is at the reader's, or nothing is worth doing any more. */
-static void flush(struct verify *verify)
-{
-    if (fflush(stdout) != 0)
-        verify->stopped = 1;
-}
-
-static void print_line_of(const struct verify_row *row, const cJSON *outcome)
-{
-    char *text = cJSON_PrintUnformatted(outcome);
-
-    if (text != NULL)
-        printf("{\"rule\":\"%s\",\"dtype\":\"%s\",%s\n", rule_name(row->rule), dtype_name(row->dtype), text + 1);
-    cJSON_free(text);
-}
-
-void verify_record(struct verify *verify, struct verify_row *row, cJSON *outcome)
-{
-    const cJSON *number = cJSON_GetObjectItemCaseSensitive(outcome, "error");
-    double error = cJSON_IsNumber(number) ? number->valuedouble : (double)INFINITY;
-    int ok = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(outcome, "ok"));
-    int lines = verify->settings->format == FORMAT_JSONL;
-
-    lock_take(&verify->lock);
-    if (row->cases++ == 0 || error > row->worst) {
-        row->worst = error;
-        set_worst(row->object, outcome);
-    }
-    verify->done++;
-    verify->failed += !ok;
-    if (!ok && row->failed++ == 0 && !lines)
-        warn_of(row, outcome, error);
-    if (lines) {
-        print_line_of(row, outcome);
-        flush(verify);
-    }
-    cJSON_AddItemToArray(row->outcomes, outcome);
-    show_progress(verify, row);
-    lock_give(&verify->lock);
-}
-
-/* ---- Output ------------------------------------------------------------------------------------------------------ */
-
-static int is_verbose(const struct verify *verify)
-{
-    return verify->settings->verbose && verify->settings->format == FORMAT_TEXT;
-}
-
-/* Whether a line a row is printed as it is done: with -v the rows stand below all cases, and JSON is whole at the
- * end. */
-static int has_lines(const struct verify *verify)
-{
-    return verify->settings->format != FORMAT_JSON && verify->settings->format != FORMAT_JSONL && !is_verbose(verify);
-}
-
-/* As wide as every row can be. */
-static void widen(struct verify *verify, const struct verify_row *row)
-{
-    cJSON *widest = cJSON_CreateObject();
-    clattn_mode mode;
-
-    cJSON_AddStringToObject(widest, "rule", rule_name(row->rule));
-    cJSON_AddStringToObject(widest, "dtype", dtype_name(row->dtype));
-    table_widen(&verify->table, widest);
-    for (size_t i = 0; i < verify_row_size(row); i++) {
-        cJSON *place = cJSON_CreateObject();
-        cJSON_AddStringToObject(place, "worst_case", verify_problem_of(row, i, &mode)->name);
-        cJSON_AddStringToObject(place, "worst_mode", word_name(mode_words, (int)mode));
-        table_widen(&verify->table, place);
-        cJSON_Delete(place);
-    }
-    cJSON_Delete(widest);
-}
-
-static void widen_operands(struct table *table)
-{
-    for (int id = 1; id < OPERAND_COUNT; id++) {
-        cJSON *row = cJSON_CreateObject();
-        cJSON_AddStringToObject(row, "worst_operand", operand_name((clattn_operand_id)id));
-        table_widen(table, row);
-        cJSON_Delete(row);
-    }
-}
-
-static void print_head(struct verify *verify)
-{
-    if (verify->settings->format == FORMAT_TEXT)
-        printf("device: %s\n", target_name(&verify->target));
-    table_head(&verify->table);
-}
-
-static void print_begin(struct verify *verify)
-{
-    lock_take(&verify->lock);
-    for (size_t i = 0; i < verify->row_count; i++)
-        widen(verify, &verify->rows[i]);
-    widen_operands(&verify->table);
-    if (has_lines(verify))
-        print_head(verify);
-    flush(verify);
-    lock_give(&verify->lock);
-}
-
-static void print_cases(const struct verify_row *row)
-{
-    progress_clear();
-    printf("%s %s\n", rule_name(row->rule), dtype_name(row->dtype));
-    table_print(cJSON_Duplicate(row->outcomes, 1), case_columns, sizeof case_columns / sizeof *case_columns,
-                FORMAT_TEXT);
-    putchar('\n');
-}
-
-void verify_row_done(struct verify *verify, struct verify_row *row)
-{
-    lock_take(&verify->lock);
-    cJSON_AddNumberToObject(row->object, "cases", (double)row->cases);
-    cJSON_AddNumberToObject(row->object, "failed", (double)row->failed);
-    cJSON_AddNumberToObject(row->object, "bound", check_bound(row->dtype));
-    cJSON_AddBoolToObject(row->object, "ok", row->failed == 0 && row->cases > 0);
-    row->state = ROW_DONE;
-    if (is_verbose(verify))
-        print_cases(row);
-    else if (has_lines(verify))
-        table_row(&verify->table, row->object);
-    flush(verify);
-    lock_give(&verify->lock);
-}
-
-static size_t missing_rows(const struct verify *verify)
-{
-    size_t missing = 0;
-
-    for (size_t i = 0; i < verify->row_count; i++)
-        missing += verify->rows[i].state != ROW_DONE;
-    return missing;
-}
-
-static cJSON *results(struct verify *verify)
-{
-    cJSON *rows = cJSON_CreateArray();
-
-    for (size_t i = 0; i < verify->row_count; i++) {
-        struct verify_row *row = &verify->rows[i];
-        if (row->state != ROW_DONE)
-            continue;
-        cJSON_AddItemToObject(row->object, "outcomes", row->outcomes);
-        cJSON_AddItemToArray(rows, row->object);
-        row->object = row->outcomes = NULL;
-    }
-    return rows;
-}
-
-static int print_json(struct verify *verify)
-{
-    size_t missing = missing_rows(verify);
-    cJSON *object = cJSON_CreateObject();
-
-    cJSON_AddStringToObject(object, "device", target_name(&verify->target));
-    cJSON_AddStringToObject(object, "driver", verify->target.info.driver);
-    cJSON_AddBoolToObject(object, "ok", verify->failed == 0 && missing == 0);
-    cJSON_AddNumberToObject(object, "missing", (double)missing);
-    cJSON_AddItemToObject(object, "results", results(verify));
-    return json_print(object);
-}
-
-/* What could not be printed before, of the rows that are done. With the lock taken. */
-static int print_end(struct verify *verify)
-{
-    int status = EXIT_OK;
-
-    progress_clear();
-    if (verify->settings->format == FORMAT_JSON)
-        status = print_json(verify);
-    if (is_verbose(verify)) {
-        print_head(verify);
-        for (size_t i = 0; i < verify->row_count; i++)
-            if (verify->rows[i].state == ROW_DONE)
-                table_row(&verify->table, verify->rows[i].object);
-    }
-    flush(verify);
-    verify->ended = 1;
-    return status;
-}
 
 /* SIGINT and its like, on a thread of its own. */
 static void interrupted(void *user, int signal)
@@ -305,8 +20,8 @@ static void interrupted(void *user, int signal)
         return;
     }
     verify_workers_stop(verify);
-    print_end(verify);
-    failed("interrupted, %zu of %zu rows are missing", missing_rows(verify), verify->row_count);
+    verify_print_end(verify);
+    failed("interrupted, %zu of %zu rows are missing", verify_missing(verify), verify->row_count);
     cache_drop_unfinished(process_id());
     interrupt_exit(signal);
 }
@@ -365,16 +80,16 @@ static int check_all(struct verify *verify, size_t jobs)
     int status;
 
     choose_modes(verify);
-    print_begin(verify);
+    verify_print_begin(verify);
     if (jobs > 1)
         verify_rows_share(verify, jobs);
     else
         check_rows(verify);
     lock_take(&verify->lock);
-    status = print_end(verify);
+    status = verify_print_end(verify);
     lock_give(&verify->lock);
-    if (missing_rows(verify) > 0 && !verify->stopped)
-        return failed("%zu of %zu rows are missing", missing_rows(verify), verify->row_count);
+    if (verify_missing(verify) > 0 && !verify->stopped)
+        return failed("%zu of %zu rows are missing", verify_missing(verify), verify->row_count);
     return status == EXIT_OK && verify->failed > 0 ? EXIT_FAILED : status;
 }
 
@@ -400,7 +115,7 @@ int verify_main(struct settings *settings)
 
     verify.settings = settings;
     lock_init(&verify.lock);
-    table_begin(&verify.table, row_columns, sizeof row_columns / sizeof *row_columns, settings->format);
+    verify_table_begin(&verify);
     if (settings->quick && settings->shape_count > 0)
         return bad("--quick and --shape: expected one of them");
     status = verify_rows_make(&verify);

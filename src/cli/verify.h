@@ -79,4 +79,11 @@ cJSON *verify_outcome(const struct outcome *outcome, clattn_dtype dtype);
 void verify_record(struct verify *verify, struct verify_row *row, cJSON *outcome);
 void verify_row_begin(struct verify *verify, struct verify_row *row);
 void verify_row_done(struct verify *verify, struct verify_row *row);
+
+/* Output: before all else; the head of the table; and what could not be printed before, of the rows that are done,
+ * with the lock taken. */
+void verify_table_begin(struct verify *verify);
+void verify_print_begin(struct verify *verify);
+int verify_print_end(struct verify *verify);
+size_t verify_missing(const struct verify *verify);
 #endif
