@@ -56,6 +56,25 @@ static const struct {
                       &family_plain,
                       {R(q), R(k), R(v), R(o), R(g), R(sink), R(lse), R(cu), A(seq_len), A(sequences), A(kv_len),
                        A(window), A(scale), A(given), ARG_END}},
+    [KERNEL_PREPARE_BLOCKS] = {"prepare_blocks",
+                               FILE_prepare_blocks,
+                               &family_blocks,
+                               {R(q), R(k), R(v), R(g), R(beta), R(p), R(e), R(w), R(u), R(cu), R(records), R(rows),
+                                A(seq_len), A(sequences), A(scale), A(first_row), ARG_END}},
+    [KERNEL_STATES] = {"states",
+                       FILE_states,
+                       &family_blocks,
+                       {R(k), R(v), R(e), R(w), R(initial), R(final), R(cu), R(records), R(rows), R(before), R(carried),
+                        R(segments), R(kept), A(seq_len), A(states), A(first_row), ARG_END}},
+    [KERNEL_JOIN] = {"join",
+                     FILE_join,
+                     &family_blocks,
+                     {R(final), R(cu), R(carried), R(segments), R(kept), A(seq_len), A(states), ARG_END}},
+    [KERNEL_OUTPUTS] = {"outputs",
+                        FILE_outputs,
+                        &family_blocks,
+                        {R(q), R(v), R(o), R(w), R(den), R(cu), R(records), R(rows), R(before), R(segments), A(seq_len),
+                         A(sequences), A(scale), A(first_row), ARG_END}},
 #undef R
 #undef A
 };
@@ -222,6 +241,14 @@ static clattn_status check_group(clattn_context *context, const struct variant *
     return CLATTN_UNSUPPORTED;
 }
 
+static const char *build_options(const clattn_context *context, const struct variant *variant,
+                                 const struct layout *layout)
+{
+    if (context->device.serial && kernels[variant->kernel].family->shared)
+        return PLAIN_OPTIONS " -cl-opt-disable";
+    return layout->options;
+}
+
 clattn_status kernel_create(clattn_context *context, const struct variant *variant, const struct layout *layout,
                             cl_kernel *kernel, struct hash *hash)
 {
@@ -237,7 +264,7 @@ clattn_status kernel_create(clattn_context *context, const struct variant *varia
         return CLATTN_OUT_OF_MEMORY;
     if (hash != NULL)
         *hash = hash_text(*hash, source);
-    TRY(program_get(context, source, name, layout->options, &program));
+    TRY(program_get(context, source, name, build_options(context, variant, layout), &program));
     *kernel = cl->CreateKernel(program, name, &error);
     if (*kernel == NULL)
         return opencl_status(&context->log, "clCreateKernel", error);

@@ -14,7 +14,8 @@
 /* clang-format off */
 #define ROLES(X) \
     X(q) X(k) X(v) X(o) X(g) X(gv) X(beta) X(p) X(e) X(w) X(u) X(f) X(i) X(m) X(den) \
-    X(initial) X(final) X(cu) X(decay) X(strength) X(records) X(rows) X(segments) X(kept) X(sink) X(lse)
+    X(initial) X(final) X(cu) X(decay) X(strength) X(records) X(rows) X(segments) X(kept) X(before) X(carried) \
+    X(sink) X(lse)
 /* clang-format on */
 
 enum role {
@@ -28,8 +29,9 @@ enum role {
     ARG_scale,
     ARG_states, /* bits: whether there is an initial state, a final one */
     ARG_kv_len,
-    ARG_window, /* at most the keys there are */
-    ARG_given,  /* bits: whether there is a sink, and whether lse is wanted */
+    ARG_window,    /* at most the keys there are */
+    ARG_given,     /* bits: whether there is a sink, and whether lse is wanted */
+    ARG_first_row, /* of the stretch of every sequence that is worked */
     ARG_END
 };
 
@@ -43,6 +45,10 @@ enum kernel_id {
     KERNEL_SCAN_MATRIX,
     KERNEL_PROBE_MATRIX,
     KERNEL_FLASH,
+    KERNEL_PREPARE_BLOCKS,
+    KERNEL_STATES,
+    KERNEL_OUTPUTS,
+    KERNEL_JOIN,
     KERNEL_COUNT
 };
 
@@ -61,8 +67,11 @@ struct tiles {
     int readers;                /* matrix engines: 1 when sub-groups of their own make the output */
     int span;                   /* matrix engines: tiles of value columns of a sub-group */
     int depth;                  /* matrix engines: chunks on their way to a group at once; 0: the usual */
-    int segments;               /* matrix engines: parts of a sequence that are scanned at once */
+    int segments;               /* parts of a sequence that are scanned at once */
     int stages;                 /* matrix engines: chunks in local memory at once */
+    int rows, wide;             /* register blocks: rows and vectors of a result that a work-item holds */
+    int split;                  /* register blocks: parts of a group that share the depth of its products */
+    int stretch;                /* register blocks: chunks of a sequence that are worked at once; 0: all */
 };
 
 /* A kernel of a problem on an engine: everything that its source depends on. */
@@ -84,7 +93,7 @@ clattn_dtype variant_out(const struct variant *variant);
 /* ---- Layout -------------------------------------------------------------------------------------------------------
  */
 
-enum { MAX_CONSTANTS = 80, MAX_HEADERS = 20 };
+enum { MAX_CONSTANTS = 96, MAX_HEADERS = 20 };
 
 /* What follows from a variant and its tiles, computed once: the kernel has its sizes as constants and computes none of
  * them again. */
@@ -94,6 +103,8 @@ struct layout {
     int slots;                     /* chunk slots that a group of the first dimension has */
     int64_t record, rows;          /* floats of the workspace, per chunk and head */
     int64_t segment, segment_kept; /* per segment and head */
+    int64_t states;                /* floats of the state before a chunk of a head */
+    int stretch;                   /* chunks of each sequence that a launch works; 0: all */
     const char *options;           /* of the compiler */
     int any_group;                 /* the kernel runs in groups of its size whatever the driver says of it */
     struct {
@@ -127,9 +138,11 @@ struct family {
     /* What follows a kernel's name in a plan's description: a line's end. */
     void (*describe)(struct text *text, const struct variant *variant, const struct layout *layout);
     int needs_engine;
+    int shared; /* for devices whose work-items share a tile: for others built without optimisation, which PoCL gets
+                   wrong */
 };
 
-extern const struct family family_plain, family_matrix;
+extern const struct family family_plain, family_matrix, family_blocks;
 
 const struct family *kernel_family(enum kernel_id id);
 struct layout kernel_layout(const struct variant *variant);

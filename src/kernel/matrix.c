@@ -21,7 +21,7 @@ static const struct {
 #include "op/words.def"
 };
 static const enum embedded_file decay_headers[] = {
-#define DECAY(value, name, dims, list_dims, plain, matrix, bias) FILE_##matrix,
+#define DECAY(value, name, dims, list_dims, plain, matrix, ...) FILE_##matrix,
 #include "op/words.def"
 };
 static const struct {

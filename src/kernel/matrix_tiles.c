@@ -217,4 +217,4 @@ static clattn_status heuristic(const struct device *device, struct variant *vari
     return cut_to_fit(device, variant);
 }
 
-const struct family family_matrix = {heuristic, complete, matrix_lay_out, matrix_describe, 1};
+const struct family family_matrix = {heuristic, complete, matrix_lay_out, matrix_describe, 1, 0};

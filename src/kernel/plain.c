@@ -1,5 +1,5 @@
 /* The kernels of any device: tiles by rule of thumb, and what follows from them. */
-#include "kernel/kernel.h"
+#include "kernel/plain.h"
 
 enum { SERIAL_VEC = 16, SHARED_VEC = 4, FLOAT = 4 };
 
@@ -27,24 +27,19 @@ static int power_below(int64_t x)
  */
 
 static const enum embedded_file decay_headers[] = {
-#define DECAY(value, name, dims, list_dims, plain, matrix, bias) FILE_##plain,
+#define DECAY(value, name, dims, list_dims, plain, ...) FILE_##plain,
 #include "op/words.def"
 };
 static const enum embedded_file bias_headers[] = {
-#define DECAY(value, name, dims, list_dims, plain, matrix, bias) FILE_##bias,
+#define DECAY(value, name, dims, list_dims, plain, matrix, bias, blocks) FILE_##bias,
 #include "op/words.def"
 };
 
-/* What an erase adds: rows beside q and k, of which some have norms of their own, and matrices that prepare solves, of
- * which some are left in the record. */
 #define PLAIN(header, ...)                                                                                             \
     {                                                                                                                  \
         FILE_##header, __VA_ARGS__                                                                                     \
     }
-static const struct {
-    enum embedded_file header;
-    int streams, norms, solved, recorded;
-} erases[] = {
+static const struct plain_erase erases[] = {
 #define ERASE(value, name, p, e, draw, work, plain, matrix) plain,
 #include "op/words.def"
 };
@@ -74,17 +69,32 @@ static enum embedded_file output_header(const struct variant *variant)
     return problem_normalized(variant->problem) ? FILE_output_divided : FILE_output_plain;
 }
 
-static void add_headers(const struct variant *variant, struct layout *layout)
+struct plain_erase plain_erase(const struct variant *variant)
+{
+    return erases[variant->problem->rule->erase];
+}
+
+int plain_bonus(const struct variant *variant)
+{
+    return reads[variant->problem->rule->read].bonus;
+}
+
+void plain_headers(const struct variant *variant, struct layout *layout)
 {
     const struct rule *rule = variant->problem->rule;
 
-    layout_header(layout, decay_headers[problem_decay(variant->problem)]);
     layout_header(layout, erases[rule->erase].header);
     layout_header(layout, writes[rule->write].strength);
     layout_header(layout, reads[rule->read].header);
     layout_header(layout, value_header(variant));
-    layout_header(layout, variant->problem->desc.flags & CLATTN_VALUE_GATE ? FILE_mix_gated : FILE_mix_plain);
     layout_header(layout, output_header(variant));
+}
+
+static void add_headers(const struct variant *variant, struct layout *layout)
+{
+    layout_header(layout, decay_headers[problem_decay(variant->problem)]);
+    plain_headers(variant, layout);
+    layout_header(layout, variant->problem->desc.flags & CLATTN_VALUE_GATE ? FILE_mix_gated : FILE_mix_plain);
 }
 
 /* Where the state is a list. */
@@ -217,6 +227,10 @@ static void plain_locals(const struct variant *variant, const struct sizes *s, s
     case KERNEL_PREPARE_FACTORS:
     case KERNEL_SCAN_MATRIX:
     case KERNEL_PROBE_MATRIX:
+    case KERNEL_PREPARE_BLOCKS:
+    case KERNEL_STATES:
+    case KERNEL_OUTPUTS:
+    case KERNEL_JOIN:
     case KERNEL_COUNT: break;
     }
 }
@@ -442,4 +456,4 @@ static clattn_status complete(const struct device *device, struct variant *varia
     return sound ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
 }
 
-const struct family family_plain = {heuristic, complete, lay_out, describe, 0};
+const struct family family_plain = {heuristic, complete, lay_out, describe, 0, 0};

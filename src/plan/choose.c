@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct solver *const solvers[] = {&solver_matrix_scan, &solver_chunk_scan, &solver_recurrent,
-                                               &solver_flash};
+static const struct solver *const solvers[] = {&solver_matrix_scan, &solver_chunk_blocks, &solver_chunk_scan,
+                                               &solver_recurrent, &solver_flash};
 
 enum { SOLVER_COUNT = sizeof solvers / sizeof *solvers, MOST_GROUP = 256 /* of the rule of thumb */ };
 
@@ -20,6 +20,12 @@ static const struct solver *solver_find(const char *name)
         if (strcmp(solvers[i]->name, name) == 0)
             return solvers[i];
     return NULL;
+}
+
+/* Whether the device is of those that the solver is for. */
+static int is_for(const struct solver *solver, const struct clattn_context *context)
+{
+    return !solver->shared || !context->device.serial;
 }
 
 /* ---- One try ------------------------------------------------------------------------------------------------------
@@ -133,7 +139,7 @@ static const struct solver *measured_solver(const struct clattn_plan *plan)
     for (int i = 0; i < SOLVER_COUNT; i++) {
         int layer;
         const struct tuning_entry *entry = find_entry(plan, solvers[i], &layer);
-        if (entry == NULL && may_apply(plan, solvers[i]))
+        if (entry == NULL && is_for(solvers[i], plan->context) && may_apply(plan, solvers[i]))
             return NULL;
         if (entry == NULL || entry->from_rows < 0 || entry->from_rows > rows || entry->from_rows <= last)
             continue;
@@ -183,7 +189,7 @@ static clattn_status choose(struct clattn_plan *plan)
 
     set_order(plan, order);
     for (int i = 0; i < SOLVER_COUNT && may_go_on(status); i++)
-        if (mode == CLATTN_MODE_AUTO || mode == order[i]->mode)
+        if ((mode == CLATTN_MODE_AUTO || mode == order[i]->mode) && is_for(order[i], plan->context))
             status = graver(status, solve(plan, order[i]));
     return status == CLATTN_UNSUPPORTED ? no_solver(plan->context, &plan->problem) : status;
 }

@@ -7,11 +7,17 @@
 
 const char *temporary_name(enum temporary_id id)
 {
-    static const char *const names[] = {
-        [TEMPORARY_RECORDS] = "records",   [TEMPORARY_ROWS] = "rows",
-        [TEMPORARY_SEGMENTS] = "segments", [TEMPORARY_SEGMENT_KEPT] = "kept by segments",
-        [TEMPORARY_DECAY] = "decay",       [TEMPORARY_STRENGTH] = "strength",
-        [TEMPORARY_M] = "stabilizer",      [TEMPORARY_DEN] = "denominators"};
+    static const char *const names[] = {[TEMPORARY_RECORDS] = "records",
+                                        [TEMPORARY_ROWS] = "rows",
+                                        [TEMPORARY_SEGMENTS] = "segments",
+                                        [TEMPORARY_SEGMENT_KEPT] = "kept by segments",
+                                        [TEMPORARY_DECAY] = "decay",
+                                        [TEMPORARY_STRENGTH] = "strength",
+                                        [TEMPORARY_M] = "stabilizer",
+                                        [TEMPORARY_DEN] = "denominators",
+                                        [TEMPORARY_BEFORE] = "states",
+                                        [TEMPORARY_CARRIED] = "carried",
+                                        [TEMPORARY_CARRIED_SUMS] = "carried sums"};
     _Static_assert(sizeof names / sizeof *names == TEMPORARY_COUNT, "a name each");
     return names[id];
 }
@@ -99,6 +105,8 @@ static void bind_made(const struct variant *variant, struct source *sources)
     sources[ROLE_rows] = temporary(TEMPORARY_ROWS);
     sources[ROLE_segments] = temporary(TEMPORARY_SEGMENTS);
     sources[ROLE_kept] = temporary(TEMPORARY_SEGMENT_KEPT);
+    sources[ROLE_before] = temporary(TEMPORARY_BEFORE);
+    sources[ROLE_carried] = temporary(variant->normalizer ? TEMPORARY_CARRIED_SUMS : TEMPORARY_CARRIED);
 }
 
 static void bind_roles(const struct variant *variant, struct source *sources)
@@ -194,6 +202,15 @@ static int takes(const struct step *step, enum role role)
     return step->host != NULL || *arguments == role;
 }
 
+/* What a loop's step names lives as long as the loop: the next round may want it. */
+static void stretch_lifetime(const struct recipe *recipe, struct temporary *t)
+{
+    if (t->first < 0 || t->first > recipe->loop_last || t->last < recipe->loop_first)
+        return;
+    t->first = t->first < recipe->loop_first ? t->first : recipe->loop_first;
+    t->last = t->last > recipe->loop_last ? t->last : recipe->loop_last;
+}
+
 static void find_lifetimes(struct recipe *recipe)
 {
     for (int id = 0; id < TEMPORARY_COUNT; id++)
@@ -207,6 +224,8 @@ static void find_lifetimes(struct recipe *recipe)
             t->first = t->first < 0 ? s : t->first;
             t->last = s;
         }
+    for (int id = 0; id < TEMPORARY_COUNT && recipe->loop_rows > 0; id++)
+        stretch_lifetime(recipe, &recipe->temporaries[id]);
 }
 
 static int collide(const struct temporary *a, const struct temporary *b)

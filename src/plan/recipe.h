@@ -15,6 +15,9 @@ enum temporary_id {
     TEMPORARY_STRENGTH,     /* [B,H,T]: its write strength */
     TEMPORARY_M,            /* [B,H,T]: its stabiliser */
     TEMPORARY_DEN,          /* [B,H,T]: what o is divided by */
+    TEMPORARY_BEFORE,       /* [slots, heads, …]: the state before each chunk */
+    TEMPORARY_CARRIED,      /* [sequences, heads, …]: the state from one stretch to the next */
+    TEMPORARY_CARRIED_SUMS, /* the same of the pass that leaves denominators */
     TEMPORARY_COUNT
 };
 
@@ -60,7 +63,8 @@ struct recipe {
     struct temporary temporaries[TEMPORARY_COUNT];
     struct step steps[MAX_STEPS];
     int step_count;
-    int64_t floats[HOME_COUNT]; /* recipe_allocate: of each home */
+    int loop_first, loop_last, loop_rows; /* steps that are run again for every so many rows; loop_rows 0: none */
+    int64_t floats[HOME_COUNT];           /* recipe_allocate: of each home */
 };
 
 /* What a recipe is made for, and by what. */
@@ -99,8 +103,9 @@ struct solver {
     clattn_mode mode;
     /* Fills the maker's recipe. UNSUPPORTED when the device cannot run it. */
     clattn_status (*make)(const struct recipe_maker *maker);
+    int shared; /* only for devices whose work-items share a tile, unless it is asked for */
 };
 
-extern const struct solver solver_recurrent, solver_chunk_scan, solver_matrix_scan, solver_flash;
+extern const struct solver solver_recurrent, solver_chunk_scan, solver_chunk_blocks, solver_matrix_scan, solver_flash;
 
 #endif

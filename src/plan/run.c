@@ -18,6 +18,7 @@ struct call {
     struct set_value (*set)[MOST_ARGUMENTS]; /* the plan's, while its lock is held */
     struct log log;                          /* while the plan's lock is held */
     struct extent extent;
+    int64_t first_row; /* of the stretch at hand */
     struct bound operands[OPERAND_COUNT], temporaries[TEMPORARY_COUNT], fixed;
 };
 
@@ -181,6 +182,8 @@ static clattn_status set_number(const struct call *call, int step, cl_uint *inde
         number = (cl_int)keys;
     if (argument == ARG_window)
         number = (cl_int)(window == 0 || window > keys ? keys : window);
+    if (argument == ARG_first_row)
+        number = (cl_int)call->first_row;
     if (argument == ARG_given)
         number = (sources[ROLE_sink].kind != SOURCE_NONE) + 2 * (sources[ROLE_lse].kind != SOURCE_NONE);
     return set_value(call, step, (*index)++, 4, value);
@@ -200,11 +203,26 @@ static clattn_status set_arguments(const struct call *call, int step)
     return CLATTN_SUCCESS;
 }
 
+static int64_t rows_of(const struct call *call)
+{
+    return call->extent.seq_len * call->plan->problem.desc.steps;
+}
+
+/* Chunks of each sequence in the stretch at hand, at most. */
+static int64_t stretch_chunks(const struct call *call, const struct step *step)
+{
+    int64_t left = divide_up(rows_of(call) - call->first_row, step->variant.tiles.chunk);
+
+    return left < step->layout.stretch ? left : step->layout.stretch;
+}
+
 /* Groups of the first dimension; 0 where there are no chunks to prepare. */
 static int64_t first_groups(const struct call *call, const struct step *step)
 {
     if (step->grid == GRID_SEQUENCES)
         return call->extent.sequences;
+    if (step->layout.stretch > 0)
+        return call->extent.sequences * stretch_chunks(call, step);
     return divide_up(recipe_slots(&call->plan->problem, &call->extent, step->variant.tiles.chunk), step->layout.slots);
 }
 
@@ -228,6 +246,33 @@ static clattn_status enqueue(const struct call *call, int index, uint32_t n_wait
     return CLATTN_SUCCESS;
 }
 
+/* Whether the loop goes on after the step, with the stretch that follows. */
+static int goes_back(const struct call *call, int index)
+{
+    const struct recipe *recipe = &call->plan->recipe;
+
+    return recipe->loop_rows > 0 && index == recipe->loop_last && call->first_row + recipe->loop_rows < rows_of(call);
+}
+
+/* The step after, past the last where it is all; and the stretch that it works. */
+static int next_step(struct call *call, int index)
+{
+    const struct recipe *recipe = &call->plan->recipe;
+
+    if (goes_back(call, index)) {
+        call->first_row += recipe->loop_rows;
+        return recipe->loop_first;
+    }
+    if (index == recipe->loop_last)
+        call->first_row = 0;
+    return index + 1;
+}
+
+static int is_last(const struct call *call, int index)
+{
+    return index == call->plan->recipe.step_count - 1 && !goes_back(call, index);
+}
+
 static int is_empty(const struct call *call, int index)
 {
     return first_groups(call, &call->plan->recipe.steps[index]) == 0;
@@ -235,17 +280,18 @@ static int is_empty(const struct call *call, int index)
 
 /* Each step after the one before: by the queue's order, or by events where it has none. The last leaves the event; with
  * each, on a queue in order, every step one of its own. */
-static clattn_status enqueue_chain(const struct call *call, uint32_t n_wait, const cl_event *wait, cl_event *event,
+static clattn_status enqueue_chain(struct call *call, uint32_t n_wait, const cl_event *wait, cl_event *event,
                                    cl_event *each)
 {
     const struct opencl *cl = call->plan->context->device.cl;
-    int last = call->plan->recipe.step_count - 1;
+    int count = call->plan->recipe.step_count;
     cl_event before = NULL, after = NULL;
     clattn_status status = CLATTN_SUCCESS;
 
-    for (int i = 0; i <= last && status == CLATTN_SUCCESS; i++) {
-        cl_event *out = each != NULL ? &each[i] : i == last ? event : call->in_order ? NULL : &after;
-        if (is_empty(call, i) && i != last)
+    for (int i = 0; i < count && status == CLATTN_SUCCESS; i = next_step(call, i)) {
+        int last = is_last(call, i);
+        cl_event *out = each != NULL ? &each[i] : last ? event : call->in_order ? NULL : &after;
+        if (is_empty(call, i) && !last)
             continue;
         status = before != NULL ? enqueue(call, i, 1, &before, out) : enqueue(call, i, n_wait, wait, out);
         if (before != NULL)

@@ -45,7 +45,7 @@ static clattn_status make_recurrent(const struct recipe_maker *maker)
     return each_pass(maker, maker_variant(maker, KERNEL_RECURRENT), add_scan);
 }
 
-const struct solver solver_recurrent = {"recurrent", CLATTN_MODE_RECURRENT, make_recurrent};
+const struct solver solver_recurrent = {"recurrent", CLATTN_MODE_RECURRENT, make_recurrent, 0};
 
 /* ---- Chunks of tokens: prepare, parallel over all chunks, leaves each chunk's matrices; scan carries the state over
  * the chunks of a sequence, parallel over sequences, heads and value tiles
@@ -70,7 +70,75 @@ static clattn_status make_chunk_scan(const struct recipe_maker *maker)
     return each_pass(maker, maker_variant(maker, KERNEL_SCAN), add_scan);
 }
 
-const struct solver solver_chunk_scan = {"chunk_scan", CLATTN_MODE_CHUNK, make_chunk_scan};
+const struct solver solver_chunk_scan = {"chunk_scan", CLATTN_MODE_CHUNK, make_chunk_scan, 0};
+
+/* ---- Chunks in register blocks: what does not depend on the state, then the state before every chunk, then all
+ * outputs; a stretch of every sequence at a time, so that the workspace is bounded
+ * ------------------------------------------------------------ */
+
+/* Chunks that a launch works at most, of all heads. */
+static int64_t stretch_chunks(const struct recipe_maker *maker, const struct step *step)
+{
+    const struct extent most = problem_most(maker->problem);
+
+    if (step->layout.stretch == 0)
+        return chunks_of(maker, step);
+    return most.sequences * step->layout.stretch * maker->problem->desc.heads;
+}
+
+/* Whether the kernels of a stretch work the same rows. */
+static int same_stretch(const struct step *a, const struct step *b)
+{
+    return a->variant.tiles.chunk == b->variant.tiles.chunk && a->layout.stretch == b->layout.stretch &&
+           a->layout.record == b->layout.record && a->layout.rows == b->layout.rows;
+}
+
+static clattn_status add_blocks_pass(const struct recipe_maker *maker, const struct variant *variant)
+{
+    const struct step *prepared = &maker->recipe->steps[maker->recipe->loop_first];
+    int64_t heads = problem_heads(maker->problem);
+    struct variant outputs = *variant, join = *variant;
+    struct step *states, *joined, *read;
+    int segments;
+
+    outputs.kernel = KERNEL_OUTPUTS;
+    join.kernel = KERNEL_JOIN;
+    TRY(maker_add(maker, variant, GRID_SEQUENCES, &states));
+    segments = states->variant.tiles.segments;
+    if (segments > 1) {
+        TRY(maker_add(maker, &join, GRID_SEQUENCES, &joined));
+        if (joined->variant.tiles.segments != segments)
+            return CLATTN_UNSUPPORTED;
+        maker_reserve(maker, TEMPORARY_SEGMENTS, heads * segments * states->layout.segment);
+        maker_reserve(maker, TEMPORARY_SEGMENT_KEPT, heads * segments * states->layout.segment_kept);
+    }
+    TRY(maker_add(maker, &outputs, GRID_SLOTS, &read));
+    maker_reserve(maker, TEMPORARY_BEFORE, stretch_chunks(maker, states) * states->layout.states);
+    if (states->layout.stretch > 0)
+        maker_reserve(maker, variant->normalizer ? TEMPORARY_CARRIED_SUMS : TEMPORARY_CARRIED,
+                      heads * states->layout.states);
+    return same_stretch(states, prepared) && same_stretch(read, prepared) && read->variant.tiles.segments == segments
+               ? CLATTN_SUCCESS
+               : CLATTN_UNSUPPORTED;
+}
+
+static clattn_status make_chunk_blocks(const struct recipe_maker *maker)
+{
+    const struct variant prepare = maker_variant(maker, KERNEL_PREPARE_BLOCKS);
+    struct step *prepared;
+
+    TRY(begin(maker));
+    maker->recipe->loop_first = maker->recipe->step_count;
+    TRY(maker_add(maker, &prepare, GRID_SLOTS, &prepared));
+    maker_reserve(maker, TEMPORARY_RECORDS, stretch_chunks(maker, prepared) * prepared->layout.record);
+    maker_reserve(maker, TEMPORARY_ROWS, stretch_chunks(maker, prepared) * prepared->layout.rows);
+    TRY(each_pass(maker, maker_variant(maker, KERNEL_STATES), add_blocks_pass));
+    maker->recipe->loop_last = maker->recipe->step_count - 1;
+    maker->recipe->loop_rows = prepared->layout.stretch * prepared->variant.tiles.chunk;
+    return CLATTN_SUCCESS;
+}
+
+const struct solver solver_chunk_blocks = {"chunk_blocks", CLATTN_MODE_CHUNK, make_chunk_blocks, 1};
 
 /* ---- Chunks on a matrix engine: prepare_matrix or prepare_factors, then scan_matrix with the state in registers
  * ------ */
@@ -136,7 +204,7 @@ static clattn_status make_matrix_scan(const struct recipe_maker *maker)
     return each_pass(maker, maker_variant(maker, KERNEL_SCAN_MATRIX), add_matrix_scan);
 }
 
-const struct solver solver_matrix_scan = {"matrix_scan", CLATTN_MODE_CHUNK, make_matrix_scan};
+const struct solver solver_matrix_scan = {"matrix_scan", CLATTN_MODE_CHUNK, make_matrix_scan, 0};
 
 /* ---- A list of keys and values, read by blocks of queries: one kernel, parallel over blocks and heads
  * ------------------------------------------------------------------------------------------------------ */
@@ -148,4 +216,4 @@ static clattn_status make_flash(const struct recipe_maker *maker)
     return maker_add(maker, &flash, GRID_SLOTS, NULL);
 }
 
-const struct solver solver_flash = {"flash", CLATTN_MODE_CHUNK, make_flash};
+const struct solver solver_flash = {"flash", CLATTN_MODE_CHUNK, make_flash, 0};

@@ -11,6 +11,7 @@
 /* clang-format off */
 enum {
     PLAIN_BOTH = IN(PREPARE) | IN(SCAN),
+    BLOCKS = IN(PREPARE_BLOCKS) | IN(STATES) | IN(JOIN) | IN(OUTPUTS),
     MATRIX_BOTH = IN(PREPARE_MATRIX) | IN(PREPARE_FACTORS) | IN(SCAN_MATRIX)
 };
 
@@ -31,6 +32,19 @@ static const struct parameter chunk_scan[] = {
     {"scan.block_k",    IN(SCAN),        FIELD(block_k),   {16, 32, 64, 128, 256, BY_THUMB}},
     {"scan.block_v",    IN(SCAN),        FIELD(block_v),   {4, 8, 16, 32, 64, 128, BY_THUMB}},
     {"scan.pad",        IN(SCAN),        FIELD(pad),       {0, 4, 16, BY_THUMB}},
+    {NULL, 0, 0, {BY_THUMB}},
+};
+
+static const struct parameter chunk_blocks[] = {
+    {"chunk",           BLOCKS,             FIELD(chunk),   {16, 32, 64, BY_THUMB}},
+    {"prepare.block_k", IN(PREPARE_BLOCKS), FIELD(block_k), {8, 16, 32, BY_THUMB}},
+    {"states.block_k",  IN(STATES),         FIELD(block_k), {8, 16, 32, 64, BY_THUMB}},
+    {"states.block_v",  IN(STATES),         FIELD(block_v), {16, 32, 64, 128, BY_THUMB}},
+    {"states.split",    IN(STATES),         FIELD(split),   {1, 2, BY_THUMB}},
+    {"segments",        BLOCKS,             FIELD(segments), {1, 2, 4, 8, 16, BY_THUMB}},
+    {"outputs.block_k", IN(OUTPUTS),        FIELD(block_k), {8, 16, 32, BY_THUMB}},
+    {"outputs.block_v", IN(OUTPUTS),        FIELD(block_v), {32, 64, 128, BY_THUMB}},
+    {"stretch",         BLOCKS,             FIELD(stretch), {4, 8, 16, 32, 64, 128, BY_THUMB}},
     {NULL, 0, 0, {BY_THUMB}},
 };
 
@@ -58,6 +72,7 @@ static const struct parameter flash[] = {
 /* clang-format on */
 
 static const struct space spaces[] = {{"matrix_scan", matrix_scan, 1024},
+                                      {"chunk_blocks", chunk_blocks, 1024},
                                       {"chunk_scan", chunk_scan, 1024},
                                       {"recurrent", recurrent, 32},
                                       {"flash", flash, 1024}};

@@ -1,0 +1,25 @@
+/* The states at the ends of a stretch's segments, from what each added and what it keeps of the one before:
+ *     S_s = L_s S_(s-1) + N_s
+ * One group: a part of the state of one head of one sequence. */
+KERNEL
+join(global float *final, long4 final_at, global const int *cu, long4 cu_at, global float *carried, long4 carried_at,
+     global float *segments, long4 segments_at, global const float *kept, long4 kept_at, int seq_len, int states)
+{
+    place at = place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at);
+    long whole = (long)at.sequence * get_num_groups(1) + at.head;
+    int element = (get_group_id(2) * GROUP + LANE) * VEC, n = element / VP;
+    global float *ends = segments + segments_at.x + whole * SEGMENTS * KP * VP + element;
+    global const float *keeps = kept + kept_at.x + whole * SEGMENTS * KP + n;
+    vec state;
+
+    if (n < KP) {
+        state = vec_given(ends);
+        for (int s = 1; s < SEGMENTS; s++) {
+            state = keeps[s * KP] * state + vec_given(ends + (long)s * KP * VP);
+            vec_global(ends + (long)s * KP * VP) = state;
+        }
+        if (STRETCH > 0)
+            vec_global(carried + carried_at.x + whole * KP * VP + element) = state;
+        state_row_store(state, state_of(final, at), states & HAS_FINAL, n, element % VP);
+    }
+}

@@ -1,0 +1,409 @@
+/* Kernels of register blocks, for devices whose work-items share a tile: the state is carried over chunks and left
+ * before each, and outputs of all chunks are made at once. */
+#include "kernel/plain.h"
+
+enum {
+    VEC = 4,
+    SPOT = 8, /* rows of a block of scores */
+    FLOAT = 4,
+    MOST_COLUMNS = 128,
+    MOST_ROW_LANES = 32,
+    LEAST_CHUNK = 16,
+    JOIN_GROUP = 64,
+    MOST_SEGMENTS = 16,
+    CHUNKS_A_SEGMENT = 4, /* at least */
+    PRODUCT_COLUMNS = 32  /* of what prepare multiplies by T at once */
+};
+
+static int lower(int64_t a, int64_t b)
+{
+    return (int)(a < b ? a : b);
+}
+
+static int higher(int64_t a, int64_t b)
+{
+    return (int)(a > b ? a : b);
+}
+
+static int power_from(int64_t x)
+{
+    int power = VEC;
+
+    while (power < x)
+        power *= 2;
+    return power;
+}
+
+/* ---- What follows from a problem ----------------------------------------------------------------------------------
+ */
+
+static const enum embedded_file decay_headers[] = {
+#define DECAY(value, name, dims, list_dims, plain, matrix, bias, blocks) FILE_##blocks,
+#include "op/words.def"
+};
+
+/* How its rows and matrices lie. */
+struct shape {
+    int erases, second; /* whether anything is erased; whether a second stream of rows is written */
+    int made;           /* whether prepare leaves rows as they meet the state */
+    int channels;       /* padded: a power of two from 32 on */
+    int values, widest; /* value columns, padded to whole tiles of the widest kind */
+    int streams;        /* of rows in prepare */
+    int scores;         /* matrices of scores */
+};
+
+static struct shape shape_of(const struct variant *variant)
+{
+    const struct plain_erase erase = plain_erase(variant);
+    struct shape s;
+
+    s.erases = erase.streams > 0;
+    s.second = erase.streams > 1;
+    s.made = problem_decay(variant->problem) == DECAY_CHANNEL;
+    s.channels = higher(power_from(variant->problem->desc.key_dim), 32);
+    s.widest = lower(power_from(variant_values(variant)), MOST_COLUMNS);
+    s.values = round_up(variant_values(variant), s.widest);
+    s.streams = 2 + erase.streams;
+    s.scores = s.second ? 4 : 1 + s.erases;
+    return s;
+}
+
+/* ---- Layout -------------------------------------------------------------------------------------------------------
+ */
+
+/* The grid of lanes over a result, a power of two each way. */
+struct grid_lanes {
+    int rows, columns;
+};
+
+static int state_row_lanes(const struct shape *s)
+{
+    return lower(s->channels / SPOT, MOST_ROW_LANES);
+}
+
+static struct grid_lanes lanes_of(const struct variant *variant, const struct shape *s)
+{
+    const struct tiles *t = &variant->tiles;
+    struct grid_lanes lanes = {1, higher(t->block_v / VEC / higher(t->wide, 1), 1)};
+
+    switch (variant->kernel) {
+    case KERNEL_STATES: lanes.rows = state_row_lanes(s); break;
+    case KERNEL_JOIN: lanes.rows = 1; break;
+    case KERNEL_OUTPUTS: lanes.rows = t->chunk / higher(t->rows, 1); break;
+    default: lanes.rows = t->group / lanes.columns; break;
+    }
+    lanes.rows = higher(lanes.rows, 1); /* where only the words are wanted, tiles may be any */
+    return lanes;
+}
+
+static void prepare_locals(const struct variant *variant, const struct shape *s, struct layout *layout)
+{
+    const struct tiles *t = &variant->tiles;
+    int pitch = t->block_k + t->pad, spots = t->chunk / SPOT, parts = t->group / t->chunk;
+    int slices = s->streams * t->chunk * pitch, diagonal = s->made ? s->scores * SPOT * parts * t->chunk : 0;
+    int solved = s->erases ? (1 + s->second) * t->chunk * (t->chunk + VEC) + t->chunk * t->block_v : 0;
+    /* those that the words declare by other constants */
+    int others = t->chunk + (problem_decay(variant->problem) == DECAY_SCALAR ? 3 * t->chunk + spots
+                             : s->made ? t->chunk * pitch + (spots + spots * (spots - 1) / 2 + 1) * t->block_k
+                                       : 0);
+
+    layout_local(layout, "LOCAL_SLICES", higher(higher(slices, diagonal), solved), FLOAT); /* norms need less */
+    layout_local(layout, "LOCAL_OTHERS", others, FLOAT);
+    if (plain_erase(variant).norms > 0)
+        layout_local(layout, "LOCAL_ERASE_NORMS", t->chunk, FLOAT);
+}
+
+static void states_locals(const struct variant *variant, const struct shape *s, struct layout *layout)
+{
+    const struct tiles *t = &variant->tiles;
+    int pitch = t->block_k + t->pad, tokens = t->block_k * s->channels, channels = s->erases ? t->chunk * pitch : 0;
+
+    layout_local(layout, "LOCAL_STATE", s->erases ? s->channels * t->block_v : VEC, FLOAT);
+    layout_local(layout, "LOCAL_WRITTEN", t->chunk * t->block_v, FLOAT);
+    layout_local(layout, "LOCAL_SLICE", higher(tokens, channels), FLOAT);
+}
+
+static void outputs_locals(const struct variant *variant, struct layout *layout)
+{
+    const struct tiles *t = &variant->tiles;
+
+    layout_local(layout, "LOCAL_LEFT", t->chunk * (t->block_k + t->pad), FLOAT);
+    layout_local(layout, "LOCAL_RIGHT", t->block_k * t->block_v, FLOAT);
+    layout_local(layout, "LOCAL_KEEPS", t->segments > 1 ? shape_of(variant).channels : VEC, FLOAT);
+}
+
+static void add_headers(const struct variant *variant, struct layout *layout)
+{
+    plain_headers(variant, layout);
+    layout_header(layout, FILE_blocks_solve);
+    layout_header(layout, decay_headers[problem_decay(variant->problem)]);
+    if (variant->kernel == KERNEL_STATES)
+        layout_header(layout, FILE_blocks_states);
+    if (variant->kernel == KERNEL_OUTPUTS)
+        layout_header(layout, FILE_blocks_outputs);
+}
+
+static void lay_out(const struct variant *variant, struct layout *layout)
+{
+    const struct tiles *t = &variant->tiles;
+    const struct shape s = shape_of(variant);
+    const struct grid_lanes lanes = lanes_of(variant, &s);
+    int factors = 6 * t->chunk + t->vec, score_rows = higher(t->rows, 1), wide = higher(t->wide, 1),
+        spots = t->chunk / SPOT;
+
+    layout->record = (1 + s.second) * t->chunk * t->chunk + factors + s.made * s.channels + !s.erases * s.channels;
+    layout->rows =
+        ((2 + s.second) * s.made + s.erases) * t->chunk * (int64_t)s.channels + s.erases * t->chunk * (int64_t)s.values;
+    layout->states = (int64_t)s.channels * s.values;
+    layout->stretch = t->stretch;
+    layout->segment = layout->states;
+    layout->segment_kept = s.channels;
+    const struct {
+        const char *name;
+        int64_t value;
+    } numbers[] = {
+        {"BK", t->block_k},
+        {"BV", t->block_v},
+        {"KP", s.channels},
+        {"VP", s.values},
+        {"RP", t->block_k + t->pad},
+        {"CP", t->chunk + VEC},
+        {"PAD", t->pad},
+        {"LANES_K", 1},
+        {"TOKEN_PARTS", 1},
+        {"ERASE_MATRICES", 0},
+        {"SPOT", SPOT},
+        {"STRETCH", t->stretch},
+        {"SEGMENTS", higher(t->segments, 1)},
+        {"SPLIT", higher(t->split, 1)},
+        {"VALUE_GROUPS", divide_up(variant_values(variant), t->block_v)},
+        {"ERASES", s.erases},
+        {"SECOND", s.second},
+        {"BONUS", plain_bonus(variant)},
+        {"MADE", s.made},
+        {"MADE_ROWS", layout->rows},
+        {"RECORD", layout->record},
+        {"RECORD_MATRICES", 1 + s.second},
+        {"ROW_LANES", lanes.rows},
+        {"COL_LANES", lanes.columns},
+        {"WIDE", wide},
+        {"MOST_WIDE", wide},
+        {"SCORE_MATRICES", s.scores},
+        {"SCORE_ROWS", score_rows},
+        {"LANES_PAIR", SPOT / score_rows * (SPOT / VEC)},
+        {"PAIRS", spots * (spots + 1) / 2},
+        {"BLOCK_ROWS", t->chunk / lanes.rows},
+        {"STATE_ROWS", s.channels / lanes.rows},
+        {"WRITTEN_ROWS", divide_up(t->chunk, lanes.rows)},
+        {"SLICE_TOKENS", t->block_k},
+        {"SLICE_CHANNELS", t->block_k},
+        {"SLICE_PITCH", t->block_k + t->pad},
+        {"OUTPUT_ROWS", score_rows},
+    };
+
+    layout->options = PLAIN_OPTIONS;
+    if (variant->kernel != KERNEL_PREPARE_BLOCKS)
+        layout->value_groups = (int)divide_up(variant_values(variant), t->block_v);
+    if (variant->kernel == KERNEL_STATES)
+        layout->value_groups *= higher(t->segments, 1);
+    if (variant->kernel == KERNEL_JOIN)
+        layout->value_groups = (int)divide_up(layout->states, (int64_t)VEC * t->group);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        layout_constant(layout, numbers[i].name, numbers[i].value);
+    layout_constant(layout, "MATRIX", t->chunk * (t->chunk + VEC));
+    layout_local(layout, "FACTORS", factors, FLOAT);
+    switch (variant->kernel) {
+    case KERNEL_PREPARE_BLOCKS: prepare_locals(variant, &s, layout); break;
+    case KERNEL_STATES: states_locals(variant, &s, layout); break;
+    case KERNEL_JOIN: break;
+    default: outputs_locals(variant, layout); break;
+    }
+    add_headers(variant, layout);
+}
+
+static void describe(struct text *text, const struct variant *variant, const struct layout *layout)
+{
+    const struct tiles *t = &variant->tiles;
+
+    text_format(text, "group %d, chunk %d, slice %d, value tile %d, rows %d, stretch %d, local %zu bytes\n", t->group,
+                t->chunk, t->block_k, t->block_v, t->rows, t->stretch, layout->local_bytes);
+}
+
+/* ---- Tiles --------------------------------------------------------------------------------------------------------
+ */
+
+/* What follows from chunk, slices and columns. */
+static void follow(struct variant *variant)
+{
+    const struct shape s = shape_of(variant);
+    struct tiles *t = &variant->tiles;
+
+    t->vec = VEC;
+    t->pad = VEC;
+    t->block_k = lower(t->block_k, s.channels);
+    if (variant->kernel != KERNEL_PREPARE_BLOCKS)
+        t->block_k = lower(t->block_k, t->chunk); /* slices are of channels, then of tokens */
+    t->lanes_k = 1;
+    switch (variant->kernel) {
+    case KERNEL_PREPARE_BLOCKS:
+        t->wide = 1;
+        t->rows = s.second ? SPOT / 2 : SPOT;
+        t->group = t->chunk * (s.second ? 4 : 2);
+        break;
+    case KERNEL_STATES:
+        t->block_v = lower(t->block_v, s.widest);
+        t->wide = 1;
+        t->group = higher(t->split, 1) * state_row_lanes(&s) * t->block_v / VEC;
+        break;
+    case KERNEL_JOIN:
+        t->group = JOIN_GROUP;
+        t->block_v = lower(t->block_v, s.widest);
+        break;
+    default:
+        t->block_v = lower(t->block_v, s.widest);
+        t->wide = t->block_v == MOST_COLUMNS ? 2 : 1;
+        t->rows = SPOT;
+        while (t->rows > 1 && (t->chunk / t->rows < VEC || t->chunk / t->rows * t->block_v / VEC / t->wide < 64))
+            t->rows /= 2;
+        t->group = t->chunk / t->rows * t->block_v / VEC / t->wide;
+    }
+}
+
+/* Floats of a chunk of all heads in the workspace. */
+static int64_t slot_floats(const struct variant *variant)
+{
+    struct variant whole = *variant;
+    struct layout layout;
+
+    whole.normalizer = 0; /* both passes have the same stretch */
+    layout = layout_of(&whole, lay_out);
+
+    return (layout.record + layout.rows + layout.states) * variant->problem->desc.heads;
+}
+
+/* Of the workspace: a sixteenth of the device's memory, 1 GiB at most. */
+static int64_t most_floats(const struct device *device)
+{
+    const int64_t most = (int64_t)256 << 20, share = (int64_t)(device->info.global_memory / 16 / FLOAT);
+
+    return share < most ? share : most;
+}
+
+/* So many chunks of every sequence that their workspace stays below a bound; 0 where that is all of them. */
+static int stretch_of(const struct device *device, const struct variant *variant)
+{
+    const int64_t most = most_floats(device);
+    const clattn_plan_desc *desc = &variant->problem->desc;
+    const struct extent extent = problem_most(variant->problem);
+    int64_t floats = slot_floats(variant), chunks = divide_up(desc->seq_len * desc->steps, variant->tiles.chunk);
+    int64_t slots = chunks * desc->batch + (desc->flags & CLATTN_CU_SEQLENS ? extent.sequences : 0);
+    int stretch = 4;
+
+    if (slots * floats <= most)
+        return 0;
+    while (2 * stretch * extent.sequences * floats <= most)
+        stretch *= 2;
+    return stretch;
+}
+
+static int fits(const struct device *device, struct variant *variant, int most_group)
+{
+    const struct shape s = shape_of(variant);
+
+    follow(variant);
+    return variant->tiles.group <= most_group && lanes_of(variant, &s).rows <= variant->tiles.chunk &&
+           layout_fits(device, variant, lay_out);
+}
+
+static clattn_status cut_to_fit(const struct device *device, struct variant *variant, int most_group)
+{
+    struct tiles *t = &variant->tiles;
+    int least = variant->kernel == KERNEL_PREPARE_BLOCKS ? 16 : VEC;
+
+    while (!fits(device, variant, most_group)) {
+        if (t->split > 1 && t->group > most_group)
+            t->split = 1;
+        else if (t->block_v > least && t->block_v > 16)
+            t->block_v /= 2;
+        else if (t->block_k > 16 && variant->kernel != KERNEL_PREPARE_BLOCKS)
+            t->block_k /= 2;
+        else if (t->block_v > least)
+            t->block_v /= 2;
+        else
+            return CLATTN_UNSUPPORTED;
+    }
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status tiles_of_chunk(const struct device *device, struct variant *variant, int most_group, int chunk)
+{
+    const struct shape s = shape_of(variant);
+
+    variant->tiles = (struct tiles){.chunk = chunk, .sub_group = device->sub_group};
+    variant->tiles.block_k = variant->kernel == KERNEL_STATES ? 32 : 16;
+    variant->tiles.block_v = variant->kernel == KERNEL_PREPARE_BLOCKS       ? PRODUCT_COLUMNS
+                             : variant->kernel == KERNEL_STATES && s.erases ? 16
+                             : variant->kernel == KERNEL_STATES             ? 64
+                                                                            : MOST_COLUMNS;
+    variant->tiles.split = variant->kernel == KERNEL_STATES && s.erases ? 2 : 1;
+    return cut_to_fit(device, variant, most_group);
+}
+
+/* Segments of a stretch, until every compute unit has some groups of the kernel that carries the state. */
+static int segments_of(const struct device *device, const struct variant *variant, int most_group)
+{
+    const struct tiles *t = &variant->tiles;
+    const clattn_plan_desc *desc = &variant->problem->desc;
+    int64_t chunks = t->stretch > 0 ? t->stretch : divide_up(desc->seq_len * desc->steps, t->chunk), groups;
+    struct variant states = *variant;
+    int segments = 1;
+
+    states.kernel = KERNEL_STATES;
+    if (shape_of(variant).erases || tiles_of_chunk(device, &states, most_group, t->chunk) != CLATTN_SUCCESS)
+        return 1;
+    groups = problem_heads(variant->problem) * divide_up(variant_values(variant), states.tiles.block_v);
+    while (segments < MOST_SEGMENTS && groups * segments < 2 * (int64_t)device->info.compute_units &&
+           chunks >= 2 * segments * CHUNKS_A_SEGMENT)
+        segments *= 2;
+    return segments;
+}
+
+/* Whether all kernels of the problem can have chunks of so many tokens. */
+static int all_have(const struct device *device, const struct variant *variant, int most_group, int chunk)
+{
+    static const enum kernel_id kernels[] = {KERNEL_PREPARE_BLOCKS, KERNEL_STATES, KERNEL_OUTPUTS};
+    struct variant one = *variant;
+
+    one.normalizer = 0;
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+        one.kernel = kernels[i];
+        if (tiles_of_chunk(device, &one, most_group, chunk) != CLATTN_SUCCESS)
+            return 0;
+    }
+    return 1;
+}
+
+static clattn_status heuristic(const struct device *device, struct variant *variant, int most_group)
+{
+    int asked = variant->problem->desc.chunk, chunk = asked != 0 ? asked : 64;
+
+    if (variant->problem->desc.flags & CLATTN_VALUE_GATE)
+        return CLATTN_UNSUPPORTED;
+    while (asked == 0 && chunk > LEAST_CHUNK && !all_have(device, variant, most_group, chunk))
+        chunk /= 2;
+    if (chunk < LEAST_CHUNK)
+        return CLATTN_UNSUPPORTED;
+    TRY(tiles_of_chunk(device, variant, most_group, chunk));
+    variant->tiles.stretch = stretch_of(device, variant);
+    variant->tiles.segments = segments_of(device, variant, most_group);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status complete(const struct device *device, struct variant *variant)
+{
+    if (variant->tiles.segments > 1 && shape_of(variant).erases)
+        return CLATTN_UNSUPPORTED;
+    return fits(device, variant, (int)device->info.max_work_group) ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
+}
+
+const struct family family_blocks = {heuristic, complete, lay_out, describe, 0, 1};

@@ -1,0 +1,21 @@
+/* The words of the kernels of any device, for the families that put them together. */
+#ifndef CLATTN_SRC_PLAIN_H
+#define CLATTN_SRC_PLAIN_H
+
+#include "kernel/kernel.h"
+
+/* What an erase adds: rows beside q and k, of which some have norms of their own, and matrices that prepare solves, of
+ * which some are left in the record. */
+struct plain_erase {
+    enum embedded_file header;
+    int streams, norms, solved, recorded;
+};
+struct plain_erase plain_erase(const struct variant *variant);
+
+/* Whether the token adds to its own read. */
+int plain_bonus(const struct variant *variant);
+
+/* The headers of every word but the decay and what mixes within a chunk. */
+void plain_headers(const struct variant *variant, struct layout *layout);
+
+#endif

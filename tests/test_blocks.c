@@ -1,0 +1,155 @@
+/* test_blocks RULE: the kernels of register blocks against the reference on any device, by every case that applies: with
+ * tiles by rule of thumb, and of a few cases with the sequence cut into stretches and segments, and other tiles. */
+#include "harness.h"
+
+#include "op/problem.h"
+#include "op/rule.h"
+#include "plan/plan.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static clattn_rule rule;
+
+/* Numbers of a point of the solver's space */
+struct point {
+    const char *what;
+    struct {
+        const char *name;
+        int value;
+    } set[5];
+    int additive; /* only where nothing is erased */
+};
+
+static const struct point thumb = {"by rule of thumb", {{NULL, 0}}, 0};
+static const struct point points[] = {
+    {"stretches", {{"chunk", 16}, {"stretch", 4}}, 0},
+    {"stretches in segments", {{"chunk", 16}, {"stretch", 4}, {"segments", 2}}, 1},
+    {"segments", {{"chunk", 32}, {"segments", 8}}, 1},
+    {"wide tiles", {{"chunk", 64}, {"states.block_v", 64}, {"states.block_k", 16}, {"states.split", 1}}, 0},
+    {"narrow tiles", {{"chunk", 16}, {"states.block_v", 16}, {"outputs.block_v", 32}, {"outputs.block_k", 8}}, 0},
+};
+static const char *const cut_cases[] = {"longer", "packed uneven", "odd"};
+
+static struct tuned tuned_of(const struct point *point)
+{
+    struct tuned tuned = tuned_default(space_find("chunk_blocks"));
+
+    for (size_t i = 0; i < COUNT(point->set) && point->set[i].name != NULL; i++)
+        test_tuned_set(&tuned, point->set[i].name, point->set[i].value);
+    return tuned;
+}
+
+/* 0 when it fails, after a line that says what and by how much. */
+static int passes(struct check_tensors *tensors, const struct check_tensors *expected, const struct point *point,
+                  const char *what)
+{
+    const struct tuned tuned = tuned_of(point);
+    clattn_operand_id worst = OP(O);
+    clattn_plan *plan = NULL;
+    clattn_status status;
+    double error;
+
+    test_log_clear();
+    status = plan_create(&plan, test_device.context, &tensors->desc, &tuned);
+    if (status == CLATTN_SUCCESS)
+        status = check_run_plan(tensors, &test_device, plan, test_log, NULL);
+    clattn_plan_destroy(plan);
+    error = status == CLATTN_SUCCESS ? check_error(tensors, expected, &worst) : HUGE_VAL;
+    if (error <= check_bound(tensors->desc.dtype))
+        return 1;
+    print_error("%s, %s: %s, error %.3g of %s, bound %.3g\n%s", what, point->what, clattn_status_text(status), error,
+                tensors->tensor[worst].info.name, check_bound(tensors->desc.dtype), test_log_text);
+    return 0;
+}
+
+static int is_cut(const struct check_case *c)
+{
+    for (size_t i = 0; i < COUNT(cut_cases); i++)
+        if (strcmp(c->name, cut_cases[i]) == 0)
+            return 1;
+    return 0;
+}
+
+static int run_points(const struct check_case *c, const clattn_plan_desc *desc, const char *what)
+{
+    struct check_tensors tensors, expected;
+    int failures, additive = rule_get(rule)->erase == ERASE_NONE;
+
+    test_make(&tensors, desc, c->gates, c->cu_seqlens);
+    assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
+    failures = !passes(&tensors, &expected, &thumb, what);
+    for (size_t i = 0; i < COUNT(points) && is_cut(c) && desc->dtype == CLATTN_F32; i++)
+        if (additive || !points[i].additive)
+            failures += !passes(&tensors, &expected, &points[i], what);
+    check_free(&tensors);
+    check_free(&expected);
+    return failures;
+}
+
+/* A decay of the value columns is for the other solvers. */
+static int takes(const struct check_case *c, int variant, const clattn_plan_desc *desc)
+{
+    return !(desc->flags & CLATTN_VALUE_GATE) && check_case_applies(c, rule, variant, desc->dtype);
+}
+
+static void test_dtype(void **state)
+{
+    clattn_dtype dtype = *(const clattn_dtype *)*state;
+    int failures = 0;
+
+    for (size_t i = 0; i < check_case_count; i++)
+        for (int variant = 0;; variant++) {
+            clattn_plan_desc desc = check_case_desc(&check_cases[i], rule, dtype, CLATTN_MODE_CHUNK);
+            const char *name = check_variant(rule, variant, &desc);
+            char what[160];
+            if (name == NULL)
+                break;
+            snprintf(what, sizeof what, "%s %s, %s", test_rule_name(rule), name, check_cases[i].name);
+            if (takes(&check_cases[i], variant, &desc))
+                failures += run_points(&check_cases[i], &desc, what);
+        }
+    if (failures > 0)
+        fail_msg("%d runs failed", failures);
+}
+
+/* What the kernels do not have is refused, not computed otherwise. */
+static void test_refused(void **state)
+{
+    clattn_plan_desc desc = {.rule = CLATTN_GATED_DELTA_RULE,
+                             .batch = 1,
+                             .seq_len = 64,
+                             .heads = 1,
+                             .key_dim = 16,
+                             .value_dim = 16,
+                             .mode = CLATTN_MODE_CHUNK};
+    const struct point segments = {"segments", {{"chunk", 16}, {"segments", 2}}, 0};
+    struct tuned tuned = tuned_of(&segments);
+    clattn_plan *plan = NULL;
+
+    (void)state;
+    assert_status(plan_create(&plan, test_device.context, &desc, &tuned), UNSUPPORTED);
+    desc.rule = CLATTN_GLA;
+    desc.flags = CLATTN_VALUE_GATE;
+    tuned = tuned_of(&thumb);
+    assert_status(plan_create(&plan, test_device.context, &desc, &tuned), UNSUPPORTED);
+}
+
+int main(int argc, char **argv)
+{
+    static clattn_dtype dtypes[] = {CLATTN_F32, CLATTN_F16, CLATTN_BF16};
+    const struct CMUnitTest tests[] = {
+        {"f32", test_dtype, NULL, NULL, &dtypes[0]},
+        {"f16", test_dtype, NULL, NULL, &dtypes[1]},
+        {"bf16", test_dtype, NULL, NULL, &dtypes[2]},
+        cmocka_unit_test(test_refused),
+    };
+
+    rule = argc > 1 ? clattn_rule_find(argv[1]) : CLATTN_RULE_NONE;
+    if (rule == CLATTN_RULE_NONE) {
+        print_error("usage: test_blocks RULE\n");
+        return 2;
+    }
+    return cmocka_run_group_tests(tests, test_device_open, test_device_close);
+}
