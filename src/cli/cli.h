@@ -14,6 +14,8 @@ int bad(const char *format, ...) PRINTF_LIKE(1, 2);
 /* The same for what is not the user's fault; is EXIT_FAILED. */
 int failed(const char *format, ...) PRINTF_LIKE(1, 2);
 void warn(const char *format, ...) PRINTF_LIKE(1, 2);
+/* What is neither an error nor a warning. */
+void note(const char *format, ...) PRINTF_LIKE(1, 2);
 
 /* Keeps the first error and the first warning that the library logs, and prints warnings: pass sink_log with a struct
  * sink. */

@@ -56,6 +56,15 @@ void warn(const char *format, ...)
     va_end(args);
 }
 
+void note(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    print_line("", format, args);
+    va_end(args);
+}
+
 void sink_log(void *user, clattn_log_level level, const char *message)
 {
     struct sink *sink = user;

@@ -45,26 +45,6 @@ static size_t job_count(const struct verify *verify)
     return jobs > 0 ? (size_t)jobs : 1;
 }
 
-/* Modes that nobody asked for are left out where the rule has none of their solvers. */
-static void choose_row_modes(struct verify *verify, struct verify_row *row)
-{
-    for (size_t i = 0; i < verify->mode_count; i++)
-        if (verify->settings->mode_count > 0 || check_mode_applies(row->rule, verify->modes[i]))
-            row->modes[row->mode_count++] = verify->modes[i];
-    verify->total += verify_row_size(row);
-}
-
-static void choose_modes(struct verify *verify)
-{
-    const struct settings *settings = verify->settings;
-
-    verify->mode_count = settings->mode_count > 0 ? settings->mode_count : verify->target.reference ? 1 : MODE_COUNT;
-    for (size_t i = 0; i < verify->mode_count; i++)
-        verify->modes[i] = settings->mode_count > 0 ? settings->modes[i] : (clattn_mode)i;
-    for (size_t i = 0; i < verify->row_count; i++)
-        choose_row_modes(verify, &verify->rows[i]);
-}
-
 static void check_rows(struct verify *verify)
 {
     for (size_t i = 0; i < verify->row_count && !verify->stopped; i++) {
@@ -79,7 +59,6 @@ static int check_all(struct verify *verify, size_t jobs)
 {
     int status;
 
-    choose_modes(verify);
     verify_print_begin(verify);
     if (jobs > 1)
         verify_rows_share(verify, jobs);
@@ -93,16 +72,19 @@ static int check_all(struct verify *verify, size_t jobs)
     return status == EXIT_OK && verify->failed > 0 ? EXIT_FAILED : status;
 }
 
-/* Workers have the device, where there are any. */
-static int open_target(struct verify *verify, size_t *jobs)
+static int find_target(struct verify *verify)
 {
     const char *spec = verify->settings->device;
     int status = target_find(&verify->target, spec);
 
-    if (status != EXIT_OK)
-        return status;
-    if (spec == NULL && verify->target.reference)
+    if (status == EXIT_OK && spec == NULL && verify->target.reference)
         return failed("verify needs an OpenCL device, or --device reference to check the reference's own rounding");
+    return status;
+}
+
+/* Workers have the device, where there are any. */
+static int open_target(struct verify *verify, size_t *jobs)
+{
     *jobs = job_count(verify);
     return *jobs > 1 || verify->target.reference ? EXIT_OK : target_use(&verify->target);
 }
@@ -121,8 +103,12 @@ int verify_main(struct settings *settings)
     status = verify_rows_make(&verify);
     if (status == EXIT_OK) {
         interrupt_watch(interrupted, &verify);
-        status = open_target(&verify, &jobs);
+        status = find_target(&verify);
     }
+    if (status == EXIT_OK)
+        status = verify_modes_choose(&verify);
+    if (status == EXIT_OK)
+        status = open_target(&verify, &jobs);
     if (status == EXIT_OK)
         status = check_all(&verify, jobs);
     lock_take(&verify.lock);

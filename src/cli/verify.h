@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "base/thread.h"
+#include "cli/modes.h"
 #include "cli/process.h"
 #include "cli/table.h"
 #include "cli/target.h"
@@ -22,8 +23,8 @@ struct verify_row {
     clattn_rule rule;
     clattn_dtype dtype;
     struct verify_problem *problems;
-    clattn_mode modes[MODE_COUNT]; /* those that the rule has, of the wanted */
-    size_t problem_count, mode_count;
+    size_t problem_count;
+    struct modes modes;   /* those that the rule has, of the wanted */
     size_t cases, failed; /* of its outcomes so far */
     double worst;
     cJSON *object, *outcomes; /* object has the outcomes when the row is done */
@@ -33,8 +34,6 @@ struct verify_row {
 struct verify {
     const struct settings *settings;
     struct target target;
-    clattn_mode modes[MODE_COUNT];
-    size_t mode_count;
     struct verify_row *rows;
     size_t row_count;
     /* ---- Under the lock, which who ends the process never gives back ---- */
@@ -60,6 +59,8 @@ struct outcome {
 
 /* The rows that the settings ask for. EXIT_OK, or one line and a code. */
 int verify_rows_make(struct verify *verify);
+/* Each row's modes; a row without one is left out. EXIT_OK, or one line and a code. */
+int verify_modes_choose(struct verify *verify);
 void verify_rows_free(struct verify *verify);
 
 /* The problem and the mode of the row's outcome of that number. */

@@ -1,6 +1,6 @@
 /* Rows of `clattn verify` in worker processes, a process a row: a driver's lock, its compiler and its crashes are a
- * process's own. A worker is `clattn verify RULE --dtype TYPE --jsonl` with the other options as they were typed;
- * the lines that it prints are its outcomes, and what else it prints is shown once. */
+ * process's own. A worker is `clattn verify RULE --dtype TYPE --mode MODES --jsonl` with the other options as they were
+ * typed; the lines that it prints are its outcomes, and what else it prints is shown once. */
 #include "cli/progress.h"
 #include "cli/verify.h"
 #include "device/cache.h"
@@ -17,7 +17,7 @@ struct share {
     size_t word_count;
 };
 
-enum { WORKER_WORDS = 8 };
+enum { WORKER_WORDS = 10, MODES = 32 };
 
 /* ---- What a worker says ------------------------------------------------------------------------------------------ */
 
@@ -103,10 +103,10 @@ static struct process *free_place(struct verify *verify)
     return worker;
 }
 
-static void add_words(const struct share *share, const struct verify_row *row, const char **words)
+static void add_words(const struct share *share, const struct verify_row *row, const char *modes, const char **words)
 {
     const char *const own[WORKER_WORDS] = {
-        rule_get(row->rule)->name, "--dtype", dtype_name(row->dtype), "--jobs", "1", "--jsonl", NULL};
+        rule_get(row->rule)->name, "--dtype", dtype_name(row->dtype), "--mode", modes, "--jobs", "1", "--jsonl", NULL};
 
     memcpy(words, share->words, share->word_count * sizeof *words);
     memcpy(words + share->word_count, own, sizeof own);
@@ -118,10 +118,11 @@ static struct process *start_worker(const struct share *share, const struct veri
     struct verify *verify = share->verify;
     const char **words = calloc(share->word_count + WORKER_WORDS, sizeof *words);
     struct process *worker = NULL;
+    char modes[MODES];
 
     if (words == NULL)
         return NULL;
-    add_words(share, row, words);
+    add_words(share, row, modes_name(&row->modes, modes, sizeof modes), words);
     lock_take(&verify->lock);
     worker = free_place(verify);
     if (process_start(worker, words) != 0)
@@ -151,8 +152,10 @@ static void add_word(struct text *text, const char *word)
 static char *line_again(const struct share *share, const struct verify_row *row)
 {
     struct text text = {0};
+    char modes[MODES];
 
-    text_format(&text, "clattn verify %s --dtype %s --jobs 1", rule_get(row->rule)->name, dtype_name(row->dtype));
+    text_format(&text, "clattn verify %s --dtype %s --mode %s --jobs 1", rule_get(row->rule)->name,
+                dtype_name(row->dtype), modes_name(&row->modes, modes, sizeof modes));
     for (size_t i = 2; i < share->word_count; i++)
         add_word(&text, share->words[i]);
     return text_take(&text);

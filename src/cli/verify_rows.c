@@ -143,23 +143,52 @@ int verify_rows_make(struct verify *verify)
     return status;
 }
 
+static void free_row(struct verify_row *row)
+{
+    cJSON_Delete(row->object);
+    cJSON_Delete(row->outcomes);
+    free(row->problems);
+}
+
+/* Rows of one rule stand together and have the same modes. */
+int verify_modes_choose(struct verify *verify)
+{
+    const struct modes wanted = modes_wanted(verify->settings, verify->target.reference ? 1 : MODE_COUNT);
+    clattn_rule rule = CLATTN_RULE_NONE;
+    struct modes modes;
+    size_t kept = 0;
+    int status = EXIT_OK;
+
+    for (size_t i = 0; i < verify->row_count; i++) {
+        struct verify_row row = verify->rows[i];
+        if (row.rule != rule && status == EXIT_OK)
+            status = modes_choose(verify->settings, &wanted, row.rule, &modes);
+        rule = row.rule;
+        row.modes = modes;
+        verify->total += verify_row_size(&row);
+        if (modes.count > 0)
+            verify->rows[kept++] = row;
+        else
+            free_row(&row);
+    }
+    verify->row_count = kept;
+    return status;
+}
+
 void verify_rows_free(struct verify *verify)
 {
-    for (size_t i = 0; i < verify->row_count; i++) {
-        cJSON_Delete(verify->rows[i].object);
-        cJSON_Delete(verify->rows[i].outcomes);
-        free(verify->rows[i].problems);
-    }
+    for (size_t i = 0; i < verify->row_count; i++)
+        free_row(&verify->rows[i]);
     free(verify->rows);
 }
 
 const struct verify_problem *verify_problem_of(const struct verify_row *row, size_t outcome, clattn_mode *mode)
 {
-    *mode = row->modes[outcome % row->mode_count];
-    return &row->problems[outcome / row->mode_count];
+    *mode = row->modes.at[outcome % row->modes.count];
+    return &row->problems[outcome / row->modes.count];
 }
 
 size_t verify_row_size(const struct verify_row *row)
 {
-    return row->problem_count * row->mode_count;
+    return row->problem_count * row->modes.count;
 }

@@ -32,9 +32,9 @@ static void check_mode(struct verify *verify, struct check_tensors *tensors, con
 static void check_modes(struct verify *verify, struct verify_row *row, const struct verify_problem *problem,
                         struct check_tensors *tensors, const struct check_tensors *expected, const char *reason)
 {
-    for (size_t i = 0; i < row->mode_count && !verify->stopped; i++) {
+    for (size_t i = 0; i < row->modes.count && !verify->stopped; i++) {
         struct outcome outcome = {
-            .name = problem->name, .mode = row->modes[i], .error = (double)INFINITY, .message = reason};
+            .name = problem->name, .mode = row->modes.at[i], .error = (double)INFINITY, .message = reason};
         if (reason == NULL)
             check_mode(verify, tensors, expected, &outcome);
         verify_record(verify, row, verify_outcome(&outcome, row->dtype));
