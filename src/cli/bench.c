@@ -2,6 +2,7 @@
 #include "check/check.h"
 #include "cli/cli.h"
 #include "cli/measure.h"
+#include "cli/modes.h"
 #include "cli/operands.h"
 #include "cli/peak.h"
 #include "cli/progress.h"
@@ -10,6 +11,7 @@
 #include "op/rule.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static const struct shape default_shape = {1, 1024, 16, 0, 128, 128, 0, 0};
 
@@ -35,8 +37,9 @@ struct bench_run {
     const struct settings *settings;
     struct target target;
     struct peak peak;
+    clattn_plan_desc *descs; /* a row each, completed */
+    size_t count, done, failed;
     cJSON *rows;
-    size_t done, total, failed;
 };
 
 static void add_problem(cJSON *row, const struct bench_run *bench, const clattn_plan_desc *desc)
@@ -116,7 +119,7 @@ static void bench_problem(struct bench_run *bench, const clattn_plan_desc *desc)
     clattn_status status;
     int ok;
 
-    progress_show(bench->done++, bench->total, rule_get(desc->rule)->name);
+    progress_show(bench->done++, bench->count, rule_get(desc->rule)->name);
     cJSON_AddItemToArray(bench->rows, row);
     add_problem(row, bench, desc);
     status = measure(&bench->target, desc, settings->step, settings->seed + 1, runs, &result);
@@ -149,15 +152,14 @@ static void take_step(clattn_plan_desc *desc)
     desc->seq_len = 1;
 }
 
-/* The desc of one line, completed. */
-static int make_desc(const struct settings *settings, clattn_rule rule, const struct shape *shape,
-                     clattn_plan_desc *full)
+/* The desc of one line, completed, with the type and mode that it has. */
+static int complete(const struct settings *settings, const struct shape *shape, clattn_plan_desc *full)
 {
     clattn_plan_desc desc = settings->desc;
     struct sink sink = {.error = ""};
     clattn_status status;
 
-    desc.rule = rule;
+    desc.rule = full->rule;
     desc.dtype = full->dtype;
     desc.mode = full->mode;
     shape_apply(&desc, shape, &default_shape);
@@ -169,65 +171,82 @@ static int make_desc(const struct settings *settings, clattn_rule rule, const st
     return operands_size_check(full);
 }
 
-/* Every dtype and mode of a rule and shape. */
-static int bench_shape(struct bench_run *bench, clattn_rule rule, const struct shape *shape)
+static size_t at_least_one(size_t count)
 {
-    const struct settings *settings = bench->settings;
-    size_t dtypes = settings->dtype_count > 0 ? settings->dtype_count : 1;
-    size_t modes = settings->mode_count > 0 ? settings->mode_count : 1;
-
-    for (size_t i = 0; i < dtypes * modes; i++) {
-        clattn_plan_desc desc = {.dtype = settings->dtypes[i / modes], .mode = settings->modes[i % modes]};
-        int status = make_desc(settings, rule, shape, &desc);
-        if (status != EXIT_OK)
-            return status;
-        bench_problem(bench, &desc);
-    }
-    return EXIT_OK;
+    return count > 0 ? count : 1;
 }
 
-static int bench_all(struct bench_run *bench)
+/* Every shape, type and mode of a rule. */
+static int add_rule(struct bench_run *bench, clattn_rule rule)
+{
+    const struct settings *settings = bench->settings;
+    const struct modes wanted = modes_wanted(settings, 1);
+    size_t dtypes = at_least_one(settings->dtype_count);
+    struct modes modes;
+    int status = modes_choose(settings, &wanted, rule, &modes);
+
+    for (size_t i = 0; i < at_least_one(settings->shape_count) * dtypes * modes.count && status == EXIT_OK; i++) {
+        size_t shape = i / modes.count / dtypes, dtype = i / modes.count % dtypes;
+        clattn_plan_desc *desc = &bench->descs[bench->count++];
+        *desc = (clattn_plan_desc){.rule = rule, .dtype = settings->dtypes[dtype], .mode = modes.at[i % modes.count]};
+        status = complete(settings, &settings->shapes[shape], desc);
+    }
+    return status;
+}
+
+/* All rows, before the first is run: what is wrong with one costs no time. */
+static int make_rows(struct bench_run *bench)
 {
     const struct settings *settings = bench->settings;
     size_t rules = settings->rule_count > 0 ? settings->rule_count : RULE_COUNT - 1;
-    size_t shapes = settings->shape_count > 0 ? settings->shape_count : 1;
     int status = EXIT_OK;
 
-    bench->total = rules * shapes * (settings->dtype_count > 0 ? settings->dtype_count : 1) *
-                   (settings->mode_count > 0 ? settings->mode_count : 1);
-    for (size_t i = 0; i < rules * shapes && status == EXIT_OK; i++) {
-        size_t r = i / shapes;
-        clattn_rule rule = settings->rule_count > 0 ? settings->rules[r] : (clattn_rule)(r + 1);
-        status = bench_shape(bench, rule, &settings->shapes[i % shapes]);
-    }
+    bench->rows = cJSON_CreateArray();
+    bench->descs = calloc(rules * at_least_one(settings->shape_count) * at_least_one(settings->dtype_count) *
+                              at_least_one(settings->mode_count),
+                          sizeof *bench->descs);
+    if (bench->descs == NULL)
+        return failed("no memory for the rows");
+    for (size_t i = 0; i < rules && status == EXIT_OK; i++)
+        status = add_rule(bench, settings->rule_count > 0 ? settings->rules[i] : (clattn_rule)(i + 1));
     return status;
 }
 
 static int print_results(struct bench_run *bench)
 {
+    cJSON *rows = bench->rows;
+
     progress_clear();
+    bench->rows = NULL;
     if (bench->settings->format == FORMAT_TEXT)
         printf("device: %s, peaks measured: %.0f GFLOP/s f32, %.1f GB/s\n", target_name(&bench->target),
                1e-9 * bench->peak.flops, 1e-9 * bench->peak.bytes);
-    return table_print(bench->rows, columns, sizeof columns / sizeof *columns, bench->settings->format);
+    return table_print(rows, columns, sizeof columns / sizeof *columns, bench->settings->format);
+}
+
+static int bench_all(struct bench_run *bench)
+{
+    int status;
+
+    progress_show(0, 1, "peaks of the device");
+    peak_measure(&bench->target, &bench->peak);
+    for (size_t i = 0; i < bench->count; i++)
+        bench_problem(bench, &bench->descs[i]);
+    status = print_results(bench);
+    return status == EXIT_OK && bench->failed > 0 ? EXIT_FAILED : status;
 }
 
 int bench_main(struct settings *settings)
 {
     struct bench_run bench = {.settings = settings};
-    int status = target_open(&bench.target, settings->device);
+    int status = make_rows(&bench);
 
-    if (status == EXIT_OK) {
-        bench.rows = cJSON_CreateArray();
-        progress_show(0, 1, "peaks of the device");
-        peak_measure(&bench.target, &bench.peak);
+    if (status == EXIT_OK)
+        status = target_open(&bench.target, settings->device);
+    if (status == EXIT_OK)
         status = bench_all(&bench);
-    }
-    if (status == EXIT_OK) {
-        status = print_results(&bench);
-        status = status == EXIT_OK && bench.failed > 0 ? EXIT_FAILED : status;
-    } else
-        cJSON_Delete(bench.rows);
+    cJSON_Delete(bench.rows);
+    free(bench.descs);
     target_close(&bench.target);
     return status;
 }
