@@ -40,6 +40,7 @@ struct settings {
     const struct command *command;
     const char *program;   /* as it was called */
     clattn_plan_desc desc; /* what --scale, --option … say; shapes, dtype and mode are in the lists below */
+    uint32_t given;        /* bits of the options of desc_options.h that were given */
     const char *input, *output, *device;
     clattn_rule rules[MAX_RULES];
     struct shape shapes[MAX_SHAPES];

@@ -1,6 +1,7 @@
 #include "cli/options.h"
 
 #include "base/text.h"
+#include "cli/desc_options.h"
 #include "cli/words.h"
 
 #include <stdio.h>
@@ -22,107 +23,60 @@ enum { MOST_JOBS = 1 };
 enum { MOST_JOBS = 64 };
 #endif
 
-/* --option NAME=VALUE: numbers of the desc, and flags by the words for clear and set. */
-static const struct {
-    const char *name;
-    size_t offset;
-} numbers[] = {{"steps", offsetof(clattn_plan_desc, steps)},
-               {"layer", offsetof(clattn_plan_desc, layer)},
-               {"layers", offsetof(clattn_plan_desc, layers)}};
-static const struct {
-    const char *name, *clear, *set;
-    uint32_t flag;
-} flags[] = {{"state", "kv", "vk", CLATTN_STATE_VK},
-             {"gate", "token", "head", CLATTN_GATE_PER_HEAD},
-             {"value_gate", "off", "on", CLATTN_VALUE_GATE},
-             {"ungated", "off", "on", CLATTN_UNGATED},
-             {"normalize", "off", "on", CLATTN_NORMALIZE},
-             {"qk_l2norm", "off", "on", CLATTN_QK_L2NORM},
-             {"cu_seqlens", "i32", "i64", CLATTN_CU_SEQLENS_INT64},
-             {"sink", "off", "on", CLATTN_WITH_SINK},
-             {"lse", "off", "on", CLATTN_WITH_LSE}};
-
-static int take_number(struct settings *settings, size_t row, const char *text)
+static int take_desc_option(struct settings *settings, size_t option, const char *what, const char *text)
 {
-    int64_t number;
-    int32_t narrow;
-
-    if (number_read(numbers[row].name, text, 0, INT32_MAX, &number) != EXIT_OK)
-        return EXIT_BAD;
-    narrow = (int32_t)number;
-    memcpy((char *)&settings->desc + numbers[row].offset, &narrow, sizeof narrow);
-    return EXIT_OK;
+    settings->given |= UINT32_C(1) << option;
+    return desc_option_read(option, what, text, &settings->desc);
 }
 
-static int take_flag(struct settings *settings, size_t row, const char *text)
+static int no_desc_option(const char *name)
 {
-    const struct word words[] = {{flags[row].clear, 0}, {flags[row].set, 1}, {NULL, 0}};
-    int set;
+    struct text text = {0};
+    char *list;
 
-    if (word_read(flags[row].name, words, text, &set) != EXIT_OK)
-        return EXIT_BAD;
-    settings->desc.flags &= ~flags[row].flag;
-    settings->desc.flags |= set ? flags[row].flag : 0;
-    return EXIT_OK;
+    for (size_t i = 0; i < DESC_OPTION_COUNT; i++)
+        text_format(&text, "%s%s", i == 0 ? "" : i + 1 < DESC_OPTION_COUNT ? ", " : " or ", desc_option_name(i));
+    list = text_take(&text);
+    bad("--option has no '%s', expected %s", name, list != NULL ? list : "another");
+    free(list);
+    return EXIT_BAD;
 }
-
-static int take_feature_map(struct settings *settings, const char *text)
-{
-    int value;
-
-    if (word_read("--feature-map", feature_map_words, text, &value) != EXIT_OK)
-        return EXIT_BAD;
-    settings->desc.feature_map = (clattn_feature_map)value;
-    return EXIT_OK;
-}
-
-static int take_slopes(struct settings *settings, const char *text)
-{
-    int value;
-
-    if (word_read("slopes", slopes_words, text, &value) != EXIT_OK)
-        return EXIT_BAD;
-    settings->desc.slopes = (clattn_slopes)value;
-    return EXIT_OK;
-}
-
-static int take_eps(struct settings *settings, const char *text)
-{
-    return real_read("eps", text, &settings->desc.eps);
-}
-
-static int take_window(struct settings *settings, const char *text)
-{
-    return number_read("window", text, 0, INT32_MAX, &settings->desc.window);
-}
-
-static const struct {
-    const char *name;
-    int (*take)(struct settings *settings, const char *text);
-} others[] = {{"feature_map", take_feature_map}, {"slopes", take_slopes}, {"eps", take_eps}, {"window", take_window}};
 
 static int take_option(struct settings *settings, const char *text)
 {
     const char *equals = strchr(text, '=');
     char name[32];
+    size_t option;
 
     if (equals == NULL || (size_t)(equals - text) >= sizeof name)
         return bad("--option is '%s', expected name=value", text);
     memcpy(name, text, (size_t)(equals - text));
     name[equals - text] = '\0';
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (word_equal(numbers[i].name, name))
-            return take_number(settings, i, equals + 1);
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
-        if (word_equal(flags[i].name, name))
-            return take_flag(settings, i, equals + 1);
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (word_equal(others[i].name, name))
-            return others[i].take(settings, equals + 1);
-    return bad(
-        "--option has no '%s', expected steps, layer, layers, slopes, eps, feature_map, state, gate, value_gate, "
-        "ungated, normalize, qk_l2norm, window, sink, lse or cu_seqlens",
-        name);
+    option = desc_option_find(name);
+    return option == DESC_OPTION_COUNT ? no_desc_option(name) : take_desc_option(settings, option, name, equals + 1);
+}
+
+/* The options of a problem that have a word of their own. */
+static int take_scale(struct settings *settings, const char *text)
+{
+    return take_desc_option(settings, desc_option_find("scale"), "--scale", text);
+}
+
+static int take_feature_map(struct settings *settings, const char *text)
+{
+    return take_desc_option(settings, desc_option_find("feature_map"), "--feature-map", text);
+}
+
+static int take_l2norm(struct settings *settings, const char *text)
+{
+    (void)text;
+    return take_desc_option(settings, desc_option_find("qk_l2norm"), "--qk-l2norm", "on");
+}
+
+static int take_normalize(struct settings *settings, const char *text)
+{
+    (void)text;
+    return take_desc_option(settings, desc_option_find("normalize"), "--normalize", "on");
 }
 
 static int take_shape(struct settings *settings, const char *text)
@@ -185,11 +139,6 @@ static int take_chunk(struct settings *settings, const char *text)
         return EXIT_BAD;
     settings->desc.chunk = (int32_t)chunk;
     return EXIT_OK;
-}
-
-static int take_scale(struct settings *settings, const char *text)
-{
-    return real_read("--scale", text, &settings->desc.scale);
 }
 
 static int take_varlen(struct settings *settings, const char *text)
@@ -277,20 +226,6 @@ static int take_markdown(struct settings *settings, const char *text)
     return set_format(settings, FORMAT_MARKDOWN);
 }
 
-static int take_l2norm(struct settings *settings, const char *text)
-{
-    (void)text;
-    settings->desc.flags |= CLATTN_QK_L2NORM;
-    return EXIT_OK;
-}
-
-static int take_normalize(struct settings *settings, const char *text)
-{
-    (void)text;
-    settings->desc.flags |= CLATTN_NORMALIZE;
-    return EXIT_OK;
-}
-
 static const struct option {
     const char *name;
     char letter;          /* '\0': none */
@@ -314,7 +249,7 @@ static const struct option {
     {"mode", 'm', "auto|recurrent|chunk", COMMAND_RUN | MANY | PER_WORKER, 0, take_mode,
      "which solver; a list for verify, bench"},
     {"chunk", 0, "N", COMMAND_RUN | MANY, 0, take_chunk, "tokens per chunk: 8, 16, 32 or 64; 0: the device's best"},
-    {"scale", 0, "X", COMMAND_RUN | MANY, 0, take_scale, "multiplies q [1/sqrt(K); rwkv7: 1]"},
+    {"scale", 0, "X", PROBLEM, 0, take_scale, "multiplies q [1/sqrt(K); rwkv7: 1]"},
     {"qk-l2norm", 0, NULL, PROBLEM, 0, take_l2norm, "normalise the rows of q, k and p"},
     {"normalize", 0, NULL, PROBLEM, 0, take_normalize, "linear_attn: divide o by the sum of its weights"},
     {"feature-map", 0, "identity|elu1|relu", PROBLEM, 0, take_feature_map, "linear_attn: applied to q and k"},

@@ -1,0 +1,136 @@
+#include "cli/desc_options.h"
+
+#include "cli/words.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct word switch_words[] = {{"off", 0}, {"on", 1}, {NULL, 0}};
+static const struct word state_words[] = {{"kv", 0}, {"vk", 1}, {NULL, 0}};
+static const struct word gate_words[] = {{"token", 0}, {"head", 1}, {NULL, 0}};
+static const struct word index_words[] = {{"i32", 0}, {"i64", 1}, {NULL, 0}};
+
+enum kind { COUNT, LENGTH, REAL, WORD, FLAG };
+enum seen { HIDDEN, LAYOUT, SHOWN }; /* of a file's tensors: not; it is how they lie; they show it */
+
+#define FIELD(kind, name, words, seen)                                                                                 \
+    {                                                                                                                  \
+#name, kind, offsetof(clattn_plan_desc, name), words, 0, seen                                                  \
+    }
+#define SWITCH(name, words, flag, seen)                                                                                \
+    {                                                                                                                  \
+        name, FLAG, 0, words, flag, seen                                                                               \
+    }
+
+static const struct option {
+    const char *name;
+    enum kind kind;
+    size_t offset; /* of an int32_t, an int64_t, a double or an enum; not of flags */
+    const struct word *words;
+    uint32_t flag;
+    enum seen seen;
+} options[DESC_OPTION_COUNT] = {
+    FIELD(COUNT, steps, NULL, LAYOUT),
+    FIELD(COUNT, layer, NULL, HIDDEN),
+    FIELD(COUNT, layers, NULL, HIDDEN),
+    FIELD(WORD, slopes, slopes_words, HIDDEN),
+    FIELD(REAL, eps, NULL, HIDDEN),
+    FIELD(REAL, scale, NULL, HIDDEN),
+    FIELD(WORD, feature_map, feature_map_words, HIDDEN),
+    FIELD(LENGTH, window, NULL, HIDDEN),
+    SWITCH("state", state_words, CLATTN_STATE_VK, LAYOUT),
+    SWITCH("gate", gate_words, CLATTN_GATE_PER_HEAD, SHOWN),
+    SWITCH("value_gate", switch_words, CLATTN_VALUE_GATE, SHOWN),
+    SWITCH("ungated", switch_words, CLATTN_UNGATED, SHOWN),
+    SWITCH("normalize", switch_words, CLATTN_NORMALIZE, HIDDEN),
+    SWITCH("qk_l2norm", switch_words, CLATTN_QK_L2NORM, HIDDEN),
+    SWITCH("sink", switch_words, CLATTN_WITH_SINK, SHOWN),
+    SWITCH("lse", switch_words, CLATTN_WITH_LSE, HIDDEN),
+    SWITCH("cu_seqlens", index_words, CLATTN_CU_SEQLENS_INT64, SHOWN),
+};
+
+size_t desc_option_find(const char *name)
+{
+    size_t option = 0;
+
+    while (option < DESC_OPTION_COUNT && !word_equal(options[option].name, name))
+        option++;
+    return option;
+}
+
+const char *desc_option_name(size_t option)
+{
+    return options[option].name;
+}
+
+int desc_option_is_shown(size_t option)
+{
+    return options[option].seen == SHOWN;
+}
+
+int desc_option_is_layout(size_t option)
+{
+    return options[option].seen == LAYOUT;
+}
+
+static int read_count(const char *what, const char *text, void *field)
+{
+    int64_t number;
+    int32_t narrow;
+
+    if (number_read(what, text, 0, INT32_MAX, &number) != EXIT_OK)
+        return EXIT_BAD;
+    narrow = (int32_t)number;
+    memcpy(field, &narrow, sizeof narrow);
+    return EXIT_OK;
+}
+
+static int read_word(const struct word *words, const char *what, const char *text, void *field)
+{
+    int value;
+
+    if (word_read(what, words, text, &value) != EXIT_OK)
+        return EXIT_BAD;
+    memcpy(field, &value, sizeof value); /* an enum, whose values are an int's */
+    return EXIT_OK;
+}
+
+static int read_flag(const struct option *option, const char *what, const char *text, uint32_t *flags)
+{
+    int set;
+
+    if (word_read(what, option->words, text, &set) != EXIT_OK)
+        return EXIT_BAD;
+    *flags = (*flags & ~option->flag) | (set ? option->flag : 0);
+    return EXIT_OK;
+}
+
+int desc_option_read(size_t number, const char *what, const char *text, clattn_plan_desc *desc)
+{
+    const struct option *option = &options[number];
+    void *field = (char *)desc + option->offset;
+
+    switch (option->kind) {
+    case COUNT: return read_count(what, text, field);
+    case LENGTH: return number_read(what, text, 0, INT32_MAX, field);
+    case REAL: return real_read(what, text, field);
+    case WORD: return read_word(option->words, what, text, field);
+    case FLAG: return read_flag(option, what, text, &desc->flags);
+    }
+    return EXIT_BAD;
+}
+
+const char *desc_option_text(size_t number, const clattn_plan_desc *desc, char *text, size_t size)
+{
+    const struct option *option = &options[number];
+    const void *field = (const char *)desc + option->offset;
+
+    switch (option->kind) {
+    case COUNT: snprintf(text, size, "%d", *(const int32_t *)field); break;
+    case LENGTH: snprintf(text, size, "%lld", (long long)*(const int64_t *)field); break;
+    case REAL: snprintf(text, size, "%.17g", *(const double *)field); break;
+    case WORD: snprintf(text, size, "%s", word_name(option->words, *(const int *)field)); break;
+    case FLAG: snprintf(text, size, "%s", word_name(option->words, (desc->flags & option->flag) != 0)); break;
+    }
+    return text;
+}
