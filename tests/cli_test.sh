@@ -1,5 +1,6 @@
 #!/bin/sh
 # cli_test.sh CLATTN DEVICE run RULE: make-input and run, the device's file against the reference's, in every dtype.
+# cli_test.sh CLATTN DEVICE metadata: what a file says of itself is followed, or refused where the command line says another.
 # cli_test.sh CLATTN DEVICE bad:      bad files and bad usage: exit 2, one line that says what, no output left behind.
 clattn=$1
 device=$2
@@ -249,9 +250,104 @@ bad_usage()
     refused "varlen backwards" varlen make-input kda --shape B=1,T=9,H=1,K=2,V=2 --varlen 0,5,3,9 -o "$work/out"
 }
 
+# ---- metadata -----------------------------------------------------------------------------------------------------
+
+# said FILE KEY: what its metadata say
+said()
+{
+    header "$1" | grep -o '"__metadata__":{[^}]*}' | grep -o "\"$2\":\"[^\"]*\"" | cut -d: -f2 | tr -d '"'
+}
+
+# made RULE OPTIONS…: a small file of the rule, in $work/in
+made()
+{
+    rule=$1
+    shift
+    "$clattn" make-input "$rule" --shape T=5,H=2,K=4,V=4 "$@" -o "$work/in" || fail "make-input $rule $*"
+}
+
+# same WHAT OPTION…: run on $work/in without the options gives what it gives with them, and nothing on stderr; on $work/plain it differs
+same()
+{
+    what=$1
+    shift
+    "$clattn" run "$rule" -i "$work/in" -o "$work/followed" --device reference 2>"$work/stderr" || fail "$what: $(cat "$work/stderr")"
+    [ -s "$work/stderr" ] && fail "$what: $(cat "$work/stderr")"
+    "$clattn" run "$rule" -i "$work/in" -o "$work/given" --device reference "$@" || fail "$what: $*"
+    "$clattn" run "$rule" -i "$work/plain" -o "$work/without" --device reference || fail "$what, without"
+    numbers "$work/followed" o >"$work/followed.o"
+    numbers "$work/given" o | cmp -s - "$work/followed.o" || fail "$what: not what $* gives"
+    numbers "$work/without" o | cmp -s - "$work/followed.o" && fail "$what: $* changes nothing"
+}
+
+# warned WHAT LINE: run on $work/in succeeds with that one warning
+warned()
+{
+    "$clattn" run gated_delta_rule -i "$work/in" -o "$work/out" --device reference 2>"$work/stderr" || fail "$1: $(cat "$work/stderr")"
+    [ "$(cat "$work/stderr")" = "clattn: warning: $work/in: $2" ] || fail "$1: $(cat "$work/stderr")"
+    rm -f "$work/out"
+}
+
+# poke TENSOR FORMAT: the first bytes of a tensor of $work/in become these
+poke()
+{
+    cp "$work/plain" "$work/in"
+    offset=$(field "$work/in" "$1" data_offsets)
+    base=$(($(od -An -t u8 -N 8 "$work/in" | tr -d ' ') + 8 + ${offset%,*}))
+    printf "$2" | dd of="$work/in" bs=1 seek=$base conv=notrunc 2>/dev/null
+}
+
+metadata()
+{
+    made linear_attn
+    cp "$work/in" "$work/plain"
+    made linear_attn --normalize --feature-map elu1 --scale 0.3
+    same "linear_attn's options" --normalize --feature-map elu+1 --scale 0.3
+    refused "another rule" "rule linear_attn, the command line retention" run retention -i "$work/in" -o "$work/out"
+    refused "another feature map" "feature_map elu1, the command line relu" \
+        run linear_attn -i "$work/in" -o "$work/out" --feature-map relu
+    refused "another scale" "scale 0.29999999999999999, the command line 2" run linear_attn -i "$work/in" -o "$work/out" --scale 2
+    refused "no normalize" "normalize on, the command line off" \
+        run linear_attn -i "$work/in" -o "$work/out" --option normalize=off
+    "$clattn" run linear_attn -i "$work/in" -o "$work/out" --device reference -v 2>&1 | grep -q "in: of its metadata:.* feature_map=elu1" ||
+        fail "-v does not say what is followed"
+    "$clattn" run linear_attn -i "$work/plain" -o "$work/out" --device "$device" --qk-l2norm --scale 0.3 ||
+        fail "options of which the file says nothing"
+    for pair in rule=linear_attn qk_l2norm=on feature_map=identity version="$("$clattn" -V | cut -d' ' -f2)"; do
+        [ "$(said "$work/out" "${pair%%=*}")" = "${pair#*=}" ] || fail "the output does not say $pair: $(header "$work/out")"
+    done
+    said "$work/out" device | grep -q . && said "$work/out" driver | grep -q . || fail "the output's device: $(header "$work/out")"
+    said "$work/out" solver | grep -qx 'recurrent\|chunk_scan' || fail "the output's solver: $(header "$work/out")"
+    "$clattn" run linear_attn -i "$work/plain" -o "$work/out" --device reference
+    [ "$(said "$work/out" solver)" = reference ] || fail "the reference's output: $(header "$work/out")"
+    rm -f "$work/out"
+
+    made kda --initial-state
+    cp "$work/in" "$work/plain"
+    made kda --initial-state --option state=vk
+    same "a transposed state" --option state=vk
+    refused "a state as it lies" "state vk, the command line kv" run kda -i "$work/in" -o "$work/out" --option state=kv
+
+    forge "$work/in" "{$q,$k,$v,$beta,\"__metadata__\":{\"rule\":\"deltanet\",\"window\":\"wide\"}}" 32
+    refused "metadata that cannot be read" "in: its metadata: window is 'wide'" run delta_rule -i "$work/in" -o "$work/out"
+    forge "$work/in" "{$q,$k,$v,$beta,\"__metadata__\":{\"window\":\"wide\",\"format\":\"pt\"}}" 32
+    "$clattn" run delta_rule -i "$work/in" -o "$work/out" --device reference || fail "another's metadata"
+    rm -f "$work/out"
+
+    made gated_delta_rule
+    mv "$work/in" "$work/plain"
+    poke q '\0\0\300\177\0\0\200\377\0\0\200\177'
+    warned "nan, -inf and inf of q" "tensor 'q' is not finite at 3 of its 40 elements"
+    poke g '\0\0\200\377\0\0\200\77\0\0\0\100\0\0\0\200'
+    warned "g of -inf, 1, 2 and -0" "tensor 'g' is above 0 at 2 of its 10 elements, expected log-decays of 0 or less"
+    poke g '\0\0\200\177'
+    warned "g of inf" "tensor 'g' is not finite at 1 of its 10 elements"
+}
+
 case $3 in
 run) run_rule "$4" ;;
+metadata) metadata ;;
 bad) bad_files; bad_usage ;;
-*) fail "usage: cli_test.sh CLATTN DEVICE run RULE | bad" ;;
+*) fail "usage: cli_test.sh CLATTN DEVICE run RULE | metadata | bad" ;;
 esac
 [ $failures -eq 0 ]

@@ -1,11 +1,12 @@
 /* clattn make-input: random operands of a rule in a file. */
 #include "check/check.h"
 #include "cli/cli.h"
+#include "cli/desc_options.h"
+#include "cli/metadata.h"
 #include "cli/operands.h"
 #include "cli/output.h"
 #include "cli/words.h"
 
-#include <cjson/cJSON.h>
 #include <stdio.h>
 
 static int make_desc(const struct settings *settings, clattn_plan_desc *desc)
@@ -30,39 +31,25 @@ static int make_desc(const struct settings *settings, clattn_plan_desc *desc)
     return cu_seqlens_check("--varlen", settings->cu_seqlens, (size_t)settings->sequences + 1, desc->seq_len);
 }
 
-/* What the shapes do not show, for the reader: `run` takes it from its own command line. */
-static cJSON *make_metadata(const clattn_plan_desc *desc, uint64_t seed)
+/* What was asked for, and how the tensors lie; an option that nobody named is the reader's to choose. */
+static cJSON *make_metadata(const clattn_plan_desc *desc, const struct settings *settings)
 {
-    clattn_rule_info info;
-    cJSON *metadata = cJSON_CreateObject();
+    uint32_t options = settings->given;
+    cJSON *metadata;
     char number[32];
 
-    clattn_rule_describe(desc->rule, &info);
-    cJSON_AddStringToObject(metadata, "rule", info.name);
-    snprintf(number, sizeof number, "%llu", (unsigned long long)seed);
+    for (size_t i = 0; i < DESC_OPTION_COUNT; i++)
+        options |= (uint32_t)(desc_option_is_layout(i) != 0) << i;
+    metadata = metadata_make(desc, options);
+    snprintf(number, sizeof number, "%llu", (unsigned long long)settings->seed);
     cJSON_AddStringToObject(metadata, "seed", number);
-    snprintf(number, sizeof number, "%.17g", desc->scale);
-    cJSON_AddStringToObject(metadata, "scale", number);
-    snprintf(number, sizeof number, "%d", desc->steps);
-    cJSON_AddStringToObject(metadata, "steps", number);
-    snprintf(number, sizeof number, "%d/%d", desc->layer, desc->layers);
-    cJSON_AddStringToObject(metadata, "layer", number);
-    cJSON_AddStringToObject(metadata, "feature_map", word_name(feature_map_words, (int)desc->feature_map));
-    cJSON_AddStringToObject(metadata, "slopes", word_name(slopes_words, (int)desc->slopes));
-    snprintf(number, sizeof number, "%.17g", desc->eps);
-    cJSON_AddStringToObject(metadata, "eps", number);
-    snprintf(number, sizeof number, "%lld", (long long)desc->window);
-    cJSON_AddStringToObject(metadata, "window", number);
-    cJSON_AddStringToObject(metadata, "state", desc->flags & CLATTN_STATE_VK ? "vk" : "kv");
-    cJSON_AddStringToObject(metadata, "qk_l2norm", desc->flags & CLATTN_QK_L2NORM ? "on" : "off");
-    cJSON_AddStringToObject(metadata, "normalize", desc->flags & CLATTN_NORMALIZE ? "on" : "off");
     return metadata;
 }
 
 static int write_tensors(const struct check_tensors *tensors, const struct settings *settings)
 {
     struct safetensor list[OPERAND_COUNT];
-    cJSON *metadata = make_metadata(&tensors->desc, settings->seed);
+    cJSON *metadata = make_metadata(&tensors->desc, settings);
     int status = output_write(settings->output, list, operands_list(tensors, 0, list), metadata);
 
     cJSON_Delete(metadata);

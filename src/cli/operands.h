@@ -18,6 +18,9 @@ int operands_bind(struct operands *operands, const struct settings *settings, co
                   const struct safetensors *file);
 void operands_free(struct operands *operands);
 
+/* A warning for each input that is not finite, or a log-decay above 0, with the number of such elements. */
+void operands_warn(const struct operands *operands, const char *path);
+
 /* Whether the operands of a completed desc can be counted at all; one line and EXIT_BAD if not. */
 int operands_size_check(const clattn_plan_desc *desc);
 

@@ -1,37 +1,58 @@
 /* clattn run: a rule over the tensors of a file. */
 #include "cli/cli.h"
+#include "cli/metadata.h"
 #include "cli/operands.h"
 #include "cli/output.h"
 #include "cli/target.h"
 
 #include <stdio.h>
 
-static int compute(struct operands *operands, const struct settings *settings)
+static int compute(struct operands *operands, const struct settings *settings, struct target *target)
 {
     char plan[2048] = "";
-    struct target target;
-    int status = target_open(&target, settings->device);
+    int status = target_open(target, settings->device);
 
     if (status == EXIT_OK) {
-        clattn_status result = target_run(&target, &operands->tensors, plan, sizeof plan);
+        clattn_status result = target_run(target, &operands->tensors, plan, sizeof plan);
         if (result != CLATTN_SUCCESS)
-            status = library_error(&target.sink, target_name(&target), result);
+            status = library_error(&target->sink, target_name(target), result);
     }
     if (status == EXIT_OK && settings->verbose)
-        fprintf(stderr, "%s\n%s\n", target_name(&target), plan);
-    target_close(&target);
+        fprintf(stderr, "%s\n%s\n", target_name(target), plan);
+    return status;
+}
+
+/* Every option, and what computed it. */
+static cJSON *make_metadata(const clattn_plan_desc *desc, const struct target *target)
+{
+    cJSON *metadata = metadata_make(desc, UINT32_MAX);
+
+    cJSON_AddStringToObject(metadata, "device", target_name(target));
+    cJSON_AddStringToObject(metadata, "driver", target->info.driver);
+    cJSON_AddStringToObject(metadata, "solver", target->solver);
+    return metadata;
+}
+
+static int write_outputs(const struct operands *operands, const char *path, const struct target *target)
+{
+    struct safetensor list[OPERAND_COUNT];
+    cJSON *metadata = make_metadata(&operands->tensors.desc, target);
+    int status = output_write(path, list, operands_list(&operands->tensors, 1, list), metadata);
+
+    cJSON_Delete(metadata);
     return status;
 }
 
 static int run_to(struct operands *operands, const struct settings *settings)
 {
-    struct safetensor list[OPERAND_COUNT];
+    struct target target = {.reference = 0};
     int status = output_check(settings->output);
 
     if (status == EXIT_OK)
-        status = compute(operands, settings);
+        status = compute(operands, settings, &target);
     if (status == EXIT_OK)
-        status = output_write(settings->output, list, operands_list(&operands->tensors, 1, list), NULL);
+        status = write_outputs(operands, settings->output, &target);
+    target_close(&target);
     return status;
 }
 
@@ -49,9 +70,13 @@ int run_main(struct settings *settings)
     if (safetensors_read(settings->input, &file, error, sizeof error) != 0)
         status = bad("%s: %s", settings->input, error);
     else
-        status = operands_bind(&operands, settings, settings->input, &file);
+        status = metadata_follow(settings, settings->input, &file);
     if (status == EXIT_OK)
+        status = operands_bind(&operands, settings, settings->input, &file);
+    if (status == EXIT_OK) {
+        operands_warn(&operands, settings->input);
         status = run_to(&operands, settings);
+    }
     operands_free(&operands);
     safetensors_free(&file);
     return status;

@@ -167,16 +167,20 @@ static clattn_status run_reference(struct target *target, struct check_tensors *
 
 clattn_status target_run(struct target *target, struct check_tensors *tensors, char *plan_text, size_t text_size)
 {
+    clattn_plan_info info;
     clattn_plan *plan;
     clattn_status status;
 
     target->sink.error[0] = '\0';
+    target->solver = "reference";
     snprintf(plan_text, text_size, "reference");
     if (target->reference)
         return run_reference(target, tensors);
     status = clattn_plan_create(&plan, target->device.context, &tensors->desc);
     if (status == CLATTN_SUCCESS)
         status = clattn_plan_describe(plan, plan_text, text_size);
+    if (status == CLATTN_SUCCESS && clattn_plan_get(plan, &info) == CLATTN_SUCCESS)
+        target->solver = info.solver;
     if (status == CLATTN_SUCCESS)
         status = run_plan(target, tensors, plan);
     clattn_plan_destroy(plan);

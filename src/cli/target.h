@@ -10,6 +10,7 @@ struct target {
     clattn_device_info info;    /* of the device */
     struct check_device device; /* open unless reference */
     struct sink sink;           /* what the library says; library_error takes it */
+    const char *solver;         /* of the last target_run */
 };
 
 /* spec as in --device; NULL: the best device, else, with a warning, the reference. EXIT_OK, or one line and a code.
