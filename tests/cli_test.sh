@@ -1,6 +1,7 @@
 #!/bin/sh
 # cli_test.sh CLATTN DEVICE run RULE: make-input and run, the device's file against the reference's, in every dtype.
 # cli_test.sh CLATTN DEVICE metadata: what a file says of itself is followed, or refused where the command line says another.
+# cli_test.sh CLATTN DEVICE diff: one file's tensors against another's.
 # cli_test.sh CLATTN DEVICE bad:      bad files and bad usage: exit 2, one line that says what, no output left behind.
 clattn=$1
 device=$2
@@ -288,12 +289,12 @@ warned()
     rm -f "$work/out"
 }
 
-# poke TENSOR FORMAT: the first bytes of a tensor of $work/in become these
+# poke TENSOR FORMAT [AT]: bytes of a tensor of $work/in, from the first or from AT on, become these, and all else is $work/plain
 poke()
 {
     cp "$work/plain" "$work/in"
     offset=$(field "$work/in" "$1" data_offsets)
-    base=$(($(od -An -t u8 -N 8 "$work/in" | tr -d ' ') + 8 + ${offset%,*}))
+    base=$(($(od -An -t u8 -N 8 "$work/in" | tr -d ' ') + 8 + ${offset%,*} + ${3:-0}))
     printf "$2" | dd of="$work/in" bs=1 seek=$base conv=notrunc 2>/dev/null
 }
 
@@ -344,10 +345,90 @@ metadata()
     warned "g of inf" "tensor 'g' is not finite at 1 of its 10 elements"
 }
 
+# ---- diff ---------------------------------------------------------------------------------------------------------
+
+# differs STATUS LINES OPTION…: clattn diff of $work/in and $work/plain exits so, and prints these lines: tensor,result,message
+differs()
+{
+    status=$1 lines=$2
+    shift 2
+    "$clattn" diff "$work/in" "$work/plain" --csv "$@" >"$work/stdout" 2>"$work/stderr"
+    [ $? -eq "$status" ] || fail "diff $lines: exit status is not $status: $(cat "$work/stdout" "$work/stderr")"
+    [ -s "$work/stderr" ] && fail "diff $lines: $(cat "$work/stderr")"
+    [ "$(sed 's/"[^"]*"/-/g' "$work/stdout" | cut -d, -f1,7,8 | tail -n +2 | paste -sd' ')" = "$lines" ] || fail "diff $lines: $(cat "$work/stdout")"
+}
+
+diff_files()
+{
+    for dtype in f32 f16 bf16; do
+        made kda --dtype $dtype
+        "$clattn" run kda -i "$work/in" -o "$work/actual" --device "$device" --mode chunk || fail "run $dtype"
+        "$clattn" run kda -i "$work/in" -o "$work/expected" --device reference || fail "run $dtype on the reference"
+        "$clattn" diff "$work/actual" "$work/expected" >"$work/stdout" || fail "$dtype: $(cat "$work/stdout")"
+        [ "$(grep -c ' ok ' "$work/stdout")" -eq 2 ] || fail "$dtype: not o and final_state: $(cat "$work/stdout")"
+        [ $dtype = f32 ] && grep -q '0.0e+00' "$work/stdout" && fail "nothing is compared: $(cat "$work/stdout")"
+    done
+    "$clattn" diff "$work/actual" "$work/expected" --json | tr -d '\t\n' | grep -q '"ok":true,"tensors":\[{.*"ok":true}\]}' ||
+        fail "json: $("$clattn" diff "$work/actual" "$work/expected" --json)"
+
+    made kda
+    mv "$work/in" "$work/plain"
+    cp "$work/plain" "$work/in"
+    differs 0 "beta,ok, g,ok, k,ok, q,ok, v,ok," # in the order of the file
+    poke q '\0\0\0\100' 48 # one element of q[0,1,1,:] is 2
+    differs 1 "beta,ok, g,ok, k,ok, q,FAIL, v,ok,"
+    grep -q '^q,F32,"\[1,5,2,4\]",[^,]*,1e-05,"\[0,1,1\]",FAIL' "$work/stdout" || fail "not the row of q: $(cat "$work/stdout")"
+    differs 0 "beta,ok, g,ok, k,ok, q,ok, v,ok," --bound 100
+    poke q '\0\0\300\177' 100
+    differs 1 "beta,ok, g,ok, k,ok, q,FAIL,- v,ok," --bound 100
+    grep -q '"\[0,3,0\]",FAIL,"not finite: 1 elements, expected 0"' "$work/stdout" || fail "not the row of nan: $(cat "$work/stdout")"
+    cp "$work/in" "$work/plain"
+    differs 0 "beta,ok, g,ok, k,ok, q,ok,- v,ok,"
+
+    forge "$work/plain" "{$q,$k,$v,$beta}" 32
+    forge "$work/in" "{$q,$k,$(echo "$v" | sed 's/\[1,2,1,1\]/[1,1,2,1]/'),$(echo "$beta" | sed 's/beta/alpha/')}" 32
+    differs 1 "q,ok, k,ok, v,FAIL,- beta,FAIL,missing alpha,FAIL,not expected"
+    grep -q 'expected shape \[1,2,1,1\]' "$work/stdout" || fail "shapes: $(cat "$work/stdout")"
+    forge "$work/in" "{$q,$k,$v,$(echo "$beta" | sed 's/F32/I32/')}" 32
+    differs 1 'q,ok, k,ok, v,ok, beta,FAIL,-'
+    grep -q 'dtype I32, expected F32' "$work/stdout" || fail "dtypes: $(cat "$work/stdout")"
+    cp "$work/in" "$work/plain"
+    poke beta '\1' 4
+    differs 1 'q,ok, k,ok, v,ok, beta,FAIL,1 of 2 elements differ' --bound 1
+    # a state in f32 beside a bf16 tensor has bf16's bound: 1 against 1.002
+    pair='"s":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"o":{"dtype":"TYPE","shape":[2],"data_offsets":[4,8]}'
+    forge "$work/plain" "{$(echo "$pair" | sed s/TYPE/BF16/)}" 8
+    cp "$work/plain" "$work/none"
+    poke s '\0\0\200\77'
+    cp "$work/in" "$work/one"
+    poke s '\0\100\200\77'
+    mv "$work/one" "$work/plain"
+    differs 0 's,ok, o,ok,'
+    for file in in plain; do
+        sed 's/BF16/U16 /; s/"U16 "/"U16" /' "$work/$file" >"$work/none" && mv "$work/none" "$work/$file"
+    done
+    differs 1 's,FAIL, o,ok,'
+    # F64 as f32; no dims; no elements
+    forge "$work/plain" '{"s":{"dtype":"F32","shape":[],"data_offsets":[0,4]},"e":{"dtype":"F32","shape":[2,0],"data_offsets":[4,4]}}' 4
+    forge "$work/in" '{"s":{"dtype":"F64","shape":[],"data_offsets":[0,8]},"e":{"dtype":"F32","shape":[2,0],"data_offsets":[8,8]}}' 8
+    differs 0 's,ok, e,ok,'
+    printf '\0\0\0\0\0\0\360\77' | dd of="$work/in" bs=1 seek=$(($(wc -c <"$work/in") - 8)) conv=notrunc 2>/dev/null
+    differs 1 's,FAIL, e,ok,'
+
+    rm -f "$work/in" # what is bad
+    refused "a file that is not there" "in: No such file" diff "$work/in" "$work/plain"
+    refused "one file" "two files" diff "$work/plain"
+    refused "three files" plain diff "$work/plain" "$work/plain" "$work/plain"
+    refused "a negative bound" "bound" diff "$work/plain" "$work/plain" --bound -1
+    printf abc >"$work/in"
+    refused "no safetensors" "in: the file has 3 bytes" diff "$work/plain" "$work/in"
+}
+
 case $3 in
 run) run_rule "$4" ;;
+diff) diff_files ;;
 metadata) metadata ;;
 bad) bad_files; bad_usage ;;
-*) fail "usage: cli_test.sh CLATTN DEVICE run RULE | metadata | bad" ;;
+*) fail "usage: cli_test.sh CLATTN DEVICE run RULE | metadata | diff | bad" ;;
 esac
 [ $failures -eq 0 ]

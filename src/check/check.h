@@ -86,7 +86,13 @@ double check_bound(clattn_dtype dtype);
  * ref is NaN. The worst over all outputs; *worst (may be NULL) is the operand it belongs to. */
 double check_error(const struct check_tensors *actual, const struct check_tensors *expected, clattn_operand_id *worst);
 
-/* The same of one tensor. */
+/* The same of one tensor, and where. */
+struct check_difference {
+    double error;      /* what is bounded */
+    double whole, row; /* of the tensor, and of its worst row */
+    int64_t at;        /* that row */
+};
+struct check_difference check_tensor_difference(const struct check_tensor *actual, const struct check_tensor *expected);
 double check_tensor_error(const struct check_tensor *actual, const struct check_tensor *expected);
 
 /* The awkward shapes of the tests and of `clattn verify`. dtypes and variants say which of them a run within minutes

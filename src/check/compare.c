@@ -138,32 +138,63 @@ static double rms(double squares, double count)
     return count > 0 ? sqrt(squares / count) : 0;
 }
 
+static int64_t row_of(const struct check_tensor *tensor)
+{
+    return tensor->info.dims[tensor->info.rank - 1];
+}
+
 /* The least that a row's reference counts for is the tensor's: a row that nearly cancels is as exact as the terms of
  * its sum are, which are of the tensor's size, not of its own. A row above it counts for itself: its rounding grows
  * with it. */
-static double worst_row(const struct check_tensor *actual, const struct check_tensor *expected, double size)
+static void find_worst_row(struct check_difference *to, const struct check_tensor *actual,
+                           const struct check_tensor *expected, double size)
 {
-    int64_t count = check_count(&expected->info), row = expected->info.dims[expected->info.rank - 1];
-    double worst = 0;
+    int64_t count = check_count(&expected->info), row = row_of(expected);
 
     for (int64_t first = 0; first < count; first += row) {
         struct sums sums = {0, 0, 0};
+        double error;
         add_elements(&sums, actual, expected, first, row);
-        worst = fmax(worst, rms(sums.difference, sums.count) / (fmax(size, rms(sums.size, sums.count)) + CHECK_TINY));
+        error = rms(sums.difference, sums.count) / (fmax(size, rms(sums.size, sums.count)) + CHECK_TINY);
+        if (error > to->row) {
+            to->row = error;
+            to->at = first / row;
+        }
     }
-    return worst;
+}
+
+/* A row whose elements are not finite where they should be. */
+static int64_t find_wild_row(const struct check_tensor *actual, const struct check_tensor *expected)
+{
+    struct sums sums = {0, 0, 0};
+    int64_t row = row_of(expected), first = 0;
+
+    while (add_elements(&sums, actual, expected, first, row))
+        first += row;
+    return first / row;
+}
+
+struct check_difference check_tensor_difference(const struct check_tensor *actual, const struct check_tensor *expected)
+{
+    struct check_difference to = {0, 0, 0, 0};
+    struct sums sums = {0, 0, 0};
+    double size;
+
+    if (!add_elements(&sums, actual, expected, 0, check_count(&expected->info))) {
+        to.error = to.whole = to.row = (double)INFINITY;
+        to.at = find_wild_row(actual, expected);
+        return to;
+    }
+    size = rms(sums.size, sums.count);
+    to.whole = rms(sums.difference, sums.count) / (size + CHECK_TINY);
+    find_worst_row(&to, actual, expected, size);
+    to.error = fmax(to.whole, to.row / CHECK_ROW_SLACK);
+    return to;
 }
 
 double check_tensor_error(const struct check_tensor *actual, const struct check_tensor *expected)
 {
-    struct sums sums = {0, 0, 0};
-    double size;
-
-    if (!add_elements(&sums, actual, expected, 0, check_count(&expected->info)))
-        return (double)INFINITY;
-    size = rms(sums.size, sums.count);
-    return fmax(rms(sums.difference, sums.count) / (size + CHECK_TINY),
-                worst_row(actual, expected, size) / CHECK_ROW_SLACK);
+    return check_tensor_difference(actual, expected).error;
 }
 
 double check_error(const struct check_tensors *actual, const struct check_tensors *expected, clattn_operand_id *worst)

@@ -42,6 +42,9 @@ struct settings {
     clattn_plan_desc desc; /* what --scale, --option … say; shapes, dtype and mode are in the lists below */
     uint32_t given;        /* bits of the options of desc_options.h that were given */
     const char *input, *output, *device;
+    const char *files[2]; /* of diff */
+    size_t file_count;
+    double bound; /* of diff; negative: each type's own */
     clattn_rule rules[MAX_RULES];
     struct shape shapes[MAX_SHAPES];
     clattn_dtype dtypes[DTYPE_COUNT];
@@ -74,13 +77,14 @@ enum {
     COMMAND_VERIFY = 16,
     COMMAND_BENCH = 32,
     COMMAND_CACHE = 64,
-    COMMAND_TUNE = 128
+    COMMAND_TUNE = 128,
+    COMMAND_DIFF = 256
 };
 
 struct command {
     const char *name;
     unsigned bit;
-    size_t rules_min, rules_max;
+    size_t words_min, words_max; /* rules, or what take_word of options.c makes of them */
     int (*main)(struct settings *settings);
     const char *usage, *summary;
 };
@@ -91,6 +95,7 @@ int make_input_main(struct settings *settings);
 int run_main(struct settings *settings);
 int verify_main(struct settings *settings);
 int bench_main(struct settings *settings);
+int diff_main(struct settings *settings);
 int cache_main(struct settings *settings);
 int tune_main(struct settings *settings);
 

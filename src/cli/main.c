@@ -16,6 +16,8 @@ static const struct command commands[] = {
      "write random operands of a rule to a safetensors file"},
     {"run", COMMAND_RUN, 1, 1, run_main, "RULE -i IN.safetensors -o OUT.safetensors",
      "compute a rule over the tensors of a file"},
+    {"diff", COMMAND_DIFF, 2, 2, diff_main, "FILE EXPECTED",
+     "hold the tensors of one safetensors file to those of another"},
     {"verify", COMMAND_VERIFY, 0, MAX_RULES, verify_main, "[RULE...]",
      "hold a device to the double-precision reference"},
     {"bench", COMMAND_BENCH, 0, MAX_RULES, bench_main, "[RULE...]", "time rules on a device"},

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct word file_dtypes[] = {{"F32", CLATTN_F32}, {"F16", CLATTN_F16}, {"BF16", CLATTN_BF16}, {NULL, 0}};
-
 enum { NO_DTYPE = -1 };
 
 /* What binding has at hand. */
@@ -26,7 +24,7 @@ static const struct safetensor *find(const struct binding *binding, clattn_opera
 
 static int file_dtype(const struct safetensor *tensor)
 {
-    for (const struct word *word = file_dtypes; word->name != NULL; word++)
+    for (const struct word *word = file_dtype_words; word->name != NULL; word++)
         if (strcmp(word->name, tensor->dtype) == 0)
             return word->value;
     return NO_DTYPE;
@@ -228,7 +226,7 @@ static int check_dtype(const struct binding *binding, enum storage storage, cons
         return bad_dtype(binding, from, "F32, F16 or BF16");
     if (storage == STORE_DATA && dtype != (int)wanted) {
         char expected[40];
-        snprintf(expected, sizeof expected, "%s like q", word_name(file_dtypes, (int)wanted));
+        snprintf(expected, sizeof expected, "%s like q", word_name(file_dtype_words, (int)wanted));
         return bad_dtype(binding, from, expected);
     }
     return EXIT_OK;
@@ -348,7 +346,7 @@ size_t operands_list(const struct check_tensors *tensors, int outputs, struct sa
                                   .rank = tensor->info.rank,
                                   .data = tensor->data,
                                   .bytes = tensor->bytes,
-                                  .dtype = word_name(file_dtypes, (int)tensor->info.dtype)};
+                                  .dtype = word_name(file_dtype_words, (int)tensor->info.dtype)};
         if (id == CLATTN_SEQLENS)
             to->dtype = tensors->desc.flags & CLATTN_CU_SEQLENS_INT64 ? "I64" : "I32";
         memcpy(to->dims, tensor->info.dims, sizeof tensor->info.dims);

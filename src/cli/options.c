@@ -10,6 +10,7 @@
 
 /* The subcommands that take several dtypes and modes. */
 enum { MANY = COMMAND_VERIFY | COMMAND_BENCH, TIMES = COMMAND_BENCH | COMMAND_TUNE };
+enum { TABLES = MANY | COMMAND_DIFF };
 enum { PROBLEM = COMMAND_MAKE_INPUT | COMMAND_RUN | COMMAND_VERIFY | COMMAND_BENCH };
 /* Beside the subcommands' bits: what verify tells each of its worker processes itself. They are given the rest as
  * typed. */
@@ -151,6 +152,13 @@ static int take_varlen(struct settings *settings, const char *text)
     return cu_seqlens_check("--varlen", settings->cu_seqlens, count, settings->cu_seqlens[count - 1]);
 }
 
+static int take_bound(struct settings *settings, const char *text)
+{
+    if (real_read("--bound", text, &settings->bound) != EXIT_OK)
+        return EXIT_BAD;
+    return settings->bound >= 0 ? EXIT_OK : bad("--bound is '%s', expected 0 or more", text);
+}
+
 static int take_seed(struct settings *settings, const char *text)
 {
     int64_t seed;
@@ -258,6 +266,7 @@ static const struct option {
      "sink=on lse=on cu_seqlens=i32|i64"},
     {"seed", 0, "N", COMMAND_MAKE_INPUT | COMMAND_TUNE | MANY, 0, take_seed, "of the random numbers [0]"},
     {"varlen", 0, "0,1,100", COMMAND_MAKE_INPUT, 0, take_varlen, "pack sequences that begin and end there"},
+    {"bound", 0, "X", COMMAND_DIFF, 0, take_bound, "largest error [as verify's: 1e-5; 5e-3 of files with f16 or bf16]"},
     {"initial-state", 0, NULL, COMMAND_MAKE_INPUT, offsetof(struct settings, initial_state), NULL,
      "add an initial state"},
     {"repeat", 'n', "N", COMMAND_BENCH, 0, take_repeat, "timed runs [20]; fewer when they are slow"},
@@ -278,11 +287,11 @@ static const struct option {
     {"quick", 0, NULL, COMMAND_VERIFY, offsetof(struct settings, quick), NULL,
      "one case a type: odd sizes in f32, grouped heads in f16, packed sequences in bf16"},
     {"jobs", 'j', "N", COMMAND_VERIFY | PER_WORKER, 0, take_jobs, JOBS_HELP},
-    {"json", 0, NULL, COMMAND_DEVICES | COMMAND_RULES | COMMAND_CACHE | COMMAND_TUNE | MANY | PER_WORKER, 0, take_json,
-     "print JSON"},
+    {"json", 0, NULL, COMMAND_DEVICES | COMMAND_RULES | COMMAND_CACHE | COMMAND_TUNE | TABLES | PER_WORKER, 0,
+     take_json, "print JSON"},
     {"jsonl", 0, NULL, COMMAND_VERIFY | PER_WORKER, 0, take_jsonl, "print a line of JSON a case, as it is done"},
-    {"csv", 0, NULL, MANY | PER_WORKER, 0, take_csv, "print comma-separated values"},
-    {"markdown", 0, NULL, MANY | PER_WORKER, 0, take_markdown, "print a Markdown table"},
+    {"csv", 0, NULL, TABLES | PER_WORKER, 0, take_csv, "print comma-separated values"},
+    {"markdown", 0, NULL, TABLES | PER_WORKER, 0, take_markdown, "print a Markdown table"},
     {"verbose", 'v', NULL, COMMAND_RUN | MANY | PER_WORKER, offsetof(struct settings, verbose), NULL,
      "say more: all cases, plans"},
     {"help", 'h', NULL, ~0U, offsetof(struct settings, help), NULL, "this text"},
@@ -353,11 +362,34 @@ static int apply(struct settings *settings, const struct option *option, const c
 
 static int take_rule(struct settings *settings, const char *word)
 {
+    return rule_read(word, &settings->rules[settings->rule_count++]);
+}
+
+static int take_file(struct settings *settings, const char *word)
+{
+    settings->files[settings->file_count++] = word;
+    return EXIT_OK;
+}
+
+/* A word that is no option. */
+static int take_word(struct settings *settings, const char *word)
+{
     const struct command *command = settings->command;
 
-    if (settings->rule_count == command->rules_max)
+    if (settings->rule_count + settings->file_count == command->words_max)
         return bad("%s takes no argument '%s'", command->name, word);
-    return rule_read(word, &settings->rules[settings->rule_count++]);
+    return command->bit == COMMAND_DIFF ? take_file(settings, word) : take_rule(settings, word);
+}
+
+static int check_words(const struct settings *settings)
+{
+    const struct command *command = settings->command;
+
+    if (settings->help || settings->rule_count + settings->file_count >= command->words_min)
+        return EXIT_OK;
+    if (command->bit == COMMAND_DIFF)
+        return bad("%s needs two files, see `clattn %s --help`", command->name, command->name);
+    return bad("%s needs a rule, see `clattn rules`", command->name);
 }
 
 /* What stands in the same word as the option, after = or right after a letter: "--jobs=4", "-j=4", "-j4"; or NULL. */
@@ -401,25 +433,24 @@ static int take_option_at(struct settings *settings, int count, char **words, in
 
 int options_read(struct settings *settings, int count, char **words)
 {
-    int only_rules = 0;
+    int only_words = 0;
 
+    settings->bound = -1;
     settings->passed_on = calloc((size_t)count + 1, sizeof *settings->passed_on);
     if (settings->passed_on == NULL)
         return failed("no memory for the options");
     for (int i = 0; i < count; i++) {
         int status = EXIT_OK;
-        if (only_rules || words[i][0] != '-' || words[i][1] == '\0')
-            status = take_rule(settings, words[i]);
+        if (only_words || words[i][0] != '-' || words[i][1] == '\0')
+            status = take_word(settings, words[i]);
         else if (strcmp(words[i], "--") == 0)
-            only_rules = 1;
+            only_words = 1;
         else
             status = take_option_at(settings, count, words, &i);
         if (status != EXIT_OK)
             return status;
     }
-    if (settings->rule_count < settings->command->rules_min && !settings->help)
-        return bad("%s needs a rule, see `clattn rules`", settings->command->name);
-    return EXIT_OK;
+    return check_words(settings);
 }
 
 void options_free(struct settings *settings)

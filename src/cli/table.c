@@ -22,6 +22,14 @@ static void bytes_text(double bytes, char text[CELL])
     snprintf(text, CELL, "%.*f %s", bytes < 10 && bytes != floor(bytes) ? 1 : 0, bytes, units[unit]);
 }
 
+/* Nothing in a name may move the cursor or start a line. */
+static void make_plain(char *text)
+{
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7f)
+            *text = '?';
+}
+
 static void cell_text(const cJSON *row, const struct column *column, enum format format, char text[CELL])
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(row, column->key);
@@ -42,6 +50,8 @@ static void cell_text(const cJSON *row, const struct column *column, enum format
         snprintf(text, CELL, "%.*e", column->digits, number);
     else
         snprintf(text, CELL, "%.*f", column->digits, number);
+    if (format != FORMAT_CSV)
+        make_plain(text);
 }
 
 static void print_csv(const char *text)

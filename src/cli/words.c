@@ -9,6 +9,7 @@
 #include <string.h>
 
 const struct word dtype_words[] = {{"f32", CLATTN_F32}, {"f16", CLATTN_F16}, {"bf16", CLATTN_BF16}, {NULL, 0}};
+const struct word file_dtype_words[] = {{"F32", CLATTN_F32}, {"F16", CLATTN_F16}, {"BF16", CLATTN_BF16}, {NULL, 0}};
 const struct word mode_words[] = {
     {"auto", CLATTN_MODE_AUTO}, {"recurrent", CLATTN_MODE_RECURRENT}, {"chunk", CLATTN_MODE_CHUNK}, {NULL, 0}};
 const struct word feature_map_words[] = {{"identity", CLATTN_FEATURE_IDENTITY},
