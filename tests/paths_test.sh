@@ -87,6 +87,70 @@ if [ -c /dev/full ]; then
     [ -L full ] && [ -c full ] || fail "the link to the full device is replaced"
 fi
 
+# ---- standard input and output, pipes -------------------------------------------------------------------------------
+
+# run_in IN OUT OPTIONS…: what `plain` is the input of
+run_in()
+{
+    in=$1 out=$2
+    shift 2
+    "$clattn" run gated_delta_rule -i "$in" -o "$out" --device reference "$@"
+}
+run_in plain expected || fail "run"
+make - >got && cmp -s plain got || fail "make-input to standard output"
+make - | run_in - - | cat >got
+cmp -s expected got || fail "run from standard input to standard output"
+make - | run_in /dev/stdin got && cmp -s expected got || fail "run from a pipe by its name"
+cat plain >pipe &
+writer=$!
+run_in pipe got && cmp -s expected got || { fail "run from a named pipe"; kill $writer; }
+wait $writer
+run_in - got <plain && cmp -s expected got || fail "run from standard input, a file"
+"$clattn" diff - expected <got >stdout || fail "diff of standard input: $(cat stdout)"
+refused "diff of standard input and itself" "both files are standard input" "$clattn" diff - - <got
+[ -e ./- ] && fail "a file is called -"
+head -c 1000 plain >cut
+refused "a stream that ends early" "standard input: cannot read its [0-9]* bytes of data: it ends after [0-9]*$" run_in - out9 <cut
+echo >>got
+refused "a stream that goes on" "standard input: it goes on after its [0-9]* bytes of data" run_in - out9 <got
+printf abc >cut
+refused "a stream of three bytes" "standard input: the file has less than 8 bytes" run_in - out9 <cut
+# a header that promises 2^50 bytes of data costs no memory for them
+header='{"q":{"dtype":"U8","shape":[1125899906842624],"data_offsets":[0,1125899906842624]}}'
+{ printf "\\$(printf %03o ${#header})\\0\\0\\0\\0\\0\\0\\0%sabc" "$header"; } >cut
+refused "a stream that promises too much" "it ends after 3$" run_in - out9 <cut
+refused "a folder as input" "sub: is a folder" run_in sub out9
+[ -e out9 ] && fail "what is refused leaves an output"
+if [ -c /dev/full ]; then
+    refused "a full device as standard output" "standard output: cannot write" sh -c '"$1" run gated_delta_rule -i plain -o - --device reference >full' sh "$clattn"
+fi
+if command -v script >/dev/null; then
+    script -qec "'$clattn' run gated_delta_rule -i plain -o - --device reference" /dev/null >got </dev/null
+    grep -q 'standard output is a terminal' got || fail "tensors on a terminal"
+fi
+
+# ---- --no-clobber, --quiet ----------------------------------------------------------------------------------------------
+
+cp plain kept
+refused "run --no-clobber" "kept: exists, and --no-clobber is given" run_in plain kept --no-clobber
+refused "make-input --no-clobber" "kept: exists, and --no-clobber is given" \
+    "$clattn" make-input kda -s T=4,H=2,K=8,V=8 -o kept --no-clobber
+ln -s kept to_kept
+refused "--no-clobber through a link" "to_kept: exists" run_in plain to_kept --no-clobber
+cmp -s plain kept || fail "--no-clobber does not keep"
+run_in plain new --no-clobber && cmp -s expected new || fail "--no-clobber of a new file"
+"$clattn" make-input kda -s T=4,H=2,K=8,V=8 -o other || fail "kda"
+"$clattn" run kda -i other -o new --device reference || fail "run kda"
+sed 's/"rule":"kda"/"mule":"kda"/' other >unnamed # no rule is named, and beta is not used
+"$clattn" run gla -i unnamed -o new --device reference 2>stderr || fail "run without a rule's name"
+grep -q "warning: unnamed: tensor 'beta' is not used" stderr || fail "nothing to be quiet of: $(cat stderr)"
+"$clattn" run gla -i unnamed -o new --device reference -q 2>stderr || fail "run -q"
+[ -s stderr ] && fail "-q: $(cat stderr)"
+refused "--quiet and --verbose" "quiet and --verbose" run_in plain new -q -v
+refused "-q of what is wrong" "no such: No such file" run_in "no such" new -q
+"$clattn" diff -q new expected >stdout
+[ $? -eq 1 ] && [ ! -s stdout ] || fail "diff -q: $(cat stdout)"
+
 # ---- the tuning file ----------------------------------------------------------------------------------------------
 
 printf '{"format": "clattn tuning", "version": 1, "entries": []}' >table.json

@@ -148,6 +148,16 @@ int stderr_is_terminal(void)
     return _isatty(_fileno(stderr));
 }
 
+int stdout_is_terminal(void)
+{
+    return _isatty(_fileno(stdout));
+}
+
+void stream_make_binary(FILE *file)
+{
+    _setmode(_fileno(file), _O_BINARY);
+}
+
 unsigned long process_id(void)
 {
     return GetCurrentProcessId();
@@ -330,6 +340,16 @@ int folder_list(const char *path, void (*each)(void *user, const char *name), vo
 int stderr_is_terminal(void)
 {
     return isatty(STDERR_FILENO);
+}
+
+int stdout_is_terminal(void)
+{
+    return isatty(STDOUT_FILENO);
+}
+
+void stream_make_binary(FILE *file)
+{
+    (void)file;
 }
 
 unsigned long process_id(void)

@@ -42,6 +42,9 @@ int folder_make(const char *path);
 int folder_list(const char *path, void (*each)(void *user, const char *name), void *user);
 
 int stderr_is_terminal(void);
+int stdout_is_terminal(void);
+/* No line ends are changed. */
+void stream_make_binary(FILE *file);
 unsigned long process_id(void);
 double now_seconds(void);
 

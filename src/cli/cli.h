@@ -17,6 +17,9 @@ void warn(const char *format, ...) PRINTF_LIKE(1, 2);
 /* What is neither an error nor a warning. */
 void note(const char *format, ...) PRINTF_LIKE(1, 2);
 
+/* From now on warnings, notes and progress are not shown. */
+void messages_quiet(void);
+
 /* Keeps the first error and the first warning that the library logs, and prints warnings: pass sink_log with a struct
  * sink. */
 struct sink {
@@ -56,7 +59,8 @@ struct settings {
     int64_t repeat; /* 0: the default */
     int64_t jobs;   /* 0: the default */
     int step;       /* --pass step */
-    int initial_state, verbose, help;
+    int initial_state, verbose, quiet, help;
+    int keep;                          /* --no-clobber */
     int quick;                         /* of verify */
     int list, clear;                   /* of cache */
     int show, reset, compare, dry_run; /* of tune */

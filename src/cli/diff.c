@@ -235,6 +235,8 @@ static int print(struct diff *diff)
     enum format format = diff->settings->format;
     cJSON *rows = diff->rows, *object;
 
+    if (diff->settings->quiet)
+        return EXIT_OK;
     diff->rows = NULL;
     if (format != FORMAT_JSON)
         return table_print(rows, columns, sizeof columns / sizeof *columns, format);
@@ -252,9 +254,11 @@ int diff_main(struct settings *settings)
     int status = EXIT_OK;
     char error[512];
 
+    if (strcmp(settings->files[ACTUAL], "-") == 0 && strcmp(settings->files[EXPECTED], "-") == 0)
+        return bad("both files are standard input, expected one or none");
     for (int i = ACTUAL; i <= EXPECTED && status == EXIT_OK; i++)
         if (safetensors_read(settings->files[i], &diff.files[i], error, sizeof error) != 0)
-            status = bad("%s: %s", settings->files[i], error);
+            status = bad("%s: %s", safetensors_shown(settings->files[i]), error);
     if (status == EXIT_OK)
         status = compare_all(&diff);
     if (status == EXIT_OK)

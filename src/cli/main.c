@@ -69,6 +69,8 @@ static int run(const struct command *command, int count, char **words)
     settings.command = command;
     settings.program = words[0];
     status = options_read(&settings, count - 2, words + 2);
+    if (settings.quiet)
+        messages_quiet();
     if (status == EXIT_OK)
         status = settings.help ? print_command_help(command) : command->main(&settings);
     options_free(&settings);

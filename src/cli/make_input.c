@@ -46,11 +46,12 @@ static cJSON *make_metadata(const clattn_plan_desc *desc, const struct settings 
     return metadata;
 }
 
-static int write_tensors(const struct check_tensors *tensors, const struct settings *settings)
+static int write_tensors(const struct check_tensors *tensors, const struct settings *settings,
+                         const struct output *output)
 {
     struct safetensor list[OPERAND_COUNT];
     cJSON *metadata = make_metadata(&tensors->desc, settings);
-    int status = output_write(settings->output, list, operands_list(tensors, 0, list), metadata);
+    int status = output_write(output, list, operands_list(tensors, 0, list), metadata);
 
     cJSON_Delete(metadata);
     return status;
@@ -58,6 +59,7 @@ static int write_tensors(const struct check_tensors *tensors, const struct setti
 
 int make_input_main(struct settings *settings)
 {
+    const struct output output = {settings->output, settings->keep};
     struct check_tensors tensors = {.desc = {.rule = CLATTN_RULE_NONE}};
     struct sink sink = {.error = ""};
     clattn_plan_desc desc, full;
@@ -68,7 +70,7 @@ int make_input_main(struct settings *settings)
         return bad("make-input needs an output: -o FILE");
     if (settings->shape_count == 0)
         return bad("make-input needs --shape B=…,T=…,H=…,K=…,V=…");
-    if (output_check(settings->output) != EXIT_OK || make_desc(settings, &desc) != EXIT_OK)
+    if (output_check(&output) != EXIT_OK || make_desc(settings, &desc) != EXIT_OK)
         return EXIT_BAD;
     result = clattn_plan_desc_complete(&full, &desc, sink_log, &sink);
     if (result != CLATTN_SUCCESS)
@@ -78,7 +80,7 @@ int make_input_main(struct settings *settings)
     result = check_make(&tensors, &full, settings->seed, CHECK_GATES_USUAL, settings->cu_seqlens);
     if (result != CLATTN_SUCCESS)
         return library_error(&sink, "make-input", result);
-    status = write_tensors(&tensors, settings);
+    status = write_tensors(&tensors, settings, &output);
     check_free(&tensors);
     return status;
 }

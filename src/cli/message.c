@@ -8,6 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int quiet;
+
+void messages_quiet(void)
+{
+    quiet = 1;
+    progress_hide();
+}
+
 /* A file's tensor names end up in messages: nothing in them may move the cursor or start a line. */
 PRINTF_LIKE(2, 0)
 static void print_line(const char *kind, const char *format, va_list args)
@@ -52,7 +60,8 @@ void warn(const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    print_line("warning: ", format, args);
+    if (!quiet)
+        print_line("warning: ", format, args);
     va_end(args);
 }
 
@@ -61,7 +70,8 @@ void note(const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    print_line("", format, args);
+    if (!quiet)
+        print_line("", format, args);
     va_end(args);
 }
 

@@ -243,9 +243,12 @@ static const struct option {
     int (*take)(struct settings *settings, const char *text);
     const char *help;
 } options[] = {
-    {"input", 'i', "FILE", COMMAND_RUN, offsetof(struct settings, input), NULL, "safetensors file to read"},
+    {"input", 'i', "FILE", COMMAND_RUN, offsetof(struct settings, input), NULL,
+     "safetensors file to read; - for standard input"},
     {"output", 'o', "FILE", COMMAND_RUN | COMMAND_MAKE_INPUT, offsetof(struct settings, output), NULL,
-     "safetensors file to write"},
+     "safetensors file to write; - for standard output"},
+    {"no-clobber", 0, NULL, COMMAND_RUN | COMMAND_MAKE_INPUT, offsetof(struct settings, keep), NULL,
+     "do not replace a file that is there"},
     {"device", 'd', "SPEC", COMMAND_RUN | COMMAND_TUNE | MANY, offsetof(struct settings, device), NULL,
      "index from `clattn devices`, part of a name, or reference (the CPU in double precision)"},
     {"shape", 's', "B=,T=,H=,K=,V=[,HQ=,HK=,TK=]", COMMAND_MAKE_INPUT | COMMAND_TUNE | MANY, 0, take_shape,
@@ -294,6 +297,8 @@ static const struct option {
     {"markdown", 0, NULL, TABLES | PER_WORKER, 0, take_markdown, "print a Markdown table"},
     {"verbose", 'v', NULL, COMMAND_RUN | MANY | PER_WORKER, offsetof(struct settings, verbose), NULL,
      "say more: all cases, plans"},
+    {"quiet", 'q', NULL, COMMAND_RUN | COMMAND_MAKE_INPUT | COMMAND_TUNE | TABLES, offsetof(struct settings, quiet),
+     NULL, "no warnings, no progress; diff: the exit status alone"},
     {"help", 'h', NULL, ~0U, offsetof(struct settings, help), NULL, "this text"},
 };
 
@@ -450,6 +455,8 @@ int options_read(struct settings *settings, int count, char **words)
         if (status != EXIT_OK)
             return status;
     }
+    if (settings->quiet && settings->verbose)
+        return bad("--quiet and --verbose: expected one of them");
     return check_words(settings);
 }
 

@@ -56,31 +56,67 @@ static int close_output(struct file_output *output, int error)
     return status;
 }
 
+static int is_stream(const struct output *output)
+{
+    return strcmp(output->path, "-") == 0;
+}
+
+static int check_stream(void)
+{
+    return stdout_is_terminal() ? bad("standard output is a terminal, expected a file or a pipe") : EXIT_OK;
+}
+
+/* A pipe or a device is written into, and nothing of it lost. */
+static int check_kept(const struct output *output)
+{
+    uint64_t bytes;
+
+    if (output->keep && file_kind(output->path, &bytes) == FILE_REGULAR)
+        return bad("%s: exists, and --no-clobber is given", output->path);
+    return EXIT_OK;
+}
+
 /* A file is begun and dropped. What is written into is not opened: who reads a pipe would take that for its end. */
-int output_check(const char *path)
+int output_check(const struct output *to)
 {
     struct file_output output;
     int error;
 
-    if (*path == '\0')
+    if (*to->path == '\0')
         return bad("the output's name is empty");
-    error = file_output_plan(&output, path) != 0 ? errno : 0;
+    if (is_stream(to))
+        return check_stream();
+    if (check_kept(to) != EXIT_OK)
+        return EXIT_BAD;
+    error = file_output_plan(&output, to->path) != 0 ? errno : 0;
     if (error == 0 && output.temporary != NULL && open_output(&output) != 0)
         error = errno;
     close_output(&output, error != 0 ? error : ECANCELED);
-    return error != 0 ? bad("%s: cannot write: %s", path, strerror(error)) : EXIT_OK;
+    return error != 0 ? bad("%s: cannot write: %s", to->path, strerror(error)) : EXIT_OK;
 }
 
-int output_write(const char *path, const struct safetensor *tensors, size_t count, const struct cJSON *metadata)
+static int write_stream(const struct safetensor *tensors, size_t count, const struct cJSON *metadata)
+{
+    stream_make_binary(stdout);
+    if (safetensors_write(stdout, tensors, count, metadata) != 0 && !ferror(stdout))
+        return failed("no memory for the output's header");
+    return EXIT_OK;
+}
+
+int output_write(const struct output *to, const struct safetensor *tensors, size_t count, const struct cJSON *metadata)
 {
     struct file_output output;
     int error = 0;
 
+    if (is_stream(to))
+        return write_stream(tensors, count, metadata);
+    if (check_kept(to) != EXIT_OK)
+        return EXIT_BAD;
     errno = ENOMEM; /* of a header that cannot be made */
-    if (file_output_plan(&output, path) != 0 || open_output(&output) != 0 ||
+    if (file_output_plan(&output, to->path) != 0 || open_output(&output) != 0 ||
         safetensors_write(output.file, tensors, count, metadata) != 0)
         error = errno;
     if (close_output(&output, error) != 0)
-        return failed("%s: cannot write: %s", path, strerror(errno));
+        return failed("%s: cannot write: %s", to->path, strerror(errno));
     return EXIT_OK;
 }

@@ -5,11 +5,18 @@
 #include "cli/cli.h"
 #include "cli/safetensors.h"
 
-/* Whether a file can be written at path; asked before long work. EXIT_OK, or one line and EXIT_BAD. Leaves nothing. */
-int output_check(const char *path);
+/* Where outputs go: a path, or "-" for standard output. */
+struct output {
+    const char *path;
+    int keep; /* a file that is there is not replaced */
+};
+
+/* Whether it can be written; asked before long work. EXIT_OK, or one line and EXIT_BAD. Leaves nothing. */
+int output_check(const struct output *output);
 
 /* Writes the tensors to a temporary file beside path and puts it in its place; a failure, SIGINT and SIGTERM remove it.
- * EXIT_OK, or one line and EXIT_BAD or EXIT_FAILED. */
-int output_write(const char *path, const struct safetensor *tensors, size_t count, const struct cJSON *metadata);
+ * EXIT_OK, or one line and EXIT_BAD or EXIT_FAILED; of standard output main says what fails. */
+int output_write(const struct output *output, const struct safetensor *tensors, size_t count,
+                 const struct cJSON *metadata);
 
 #endif

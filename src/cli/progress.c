@@ -8,14 +8,19 @@
 
 enum { BAR = 24 };
 
-static int drawn;
+static int drawn, hidden;
+
+void progress_hide(void)
+{
+    hidden = 1;
+}
 
 /* A terminal where a line can be written anew. */
 static int can_draw(void)
 {
     const char *kind = getenv("TERM");
 
-    return stderr_is_terminal() && (kind == NULL || strcmp(kind, "dumb") != 0);
+    return !hidden && stderr_is_terminal() && (kind == NULL || strcmp(kind, "dumb") != 0);
 }
 
 /* Within the 80 columns that every terminal has: a longer line would be left behind. */

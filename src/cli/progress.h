@@ -7,5 +7,7 @@
 /* done of total steps, and what is being done now. */
 void progress_show(size_t done, size_t total, const char *what);
 void progress_clear(void);
+/* From now on nothing is shown. */
+void progress_hide(void);
 
 #endif

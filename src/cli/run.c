@@ -33,11 +33,11 @@ static cJSON *make_metadata(const clattn_plan_desc *desc, const struct target *t
     return metadata;
 }
 
-static int write_outputs(const struct operands *operands, const char *path, const struct target *target)
+static int write_outputs(const struct operands *operands, const struct output *output, const struct target *target)
 {
     struct safetensor list[OPERAND_COUNT];
     cJSON *metadata = make_metadata(&operands->tensors.desc, target);
-    int status = output_write(path, list, operands_list(&operands->tensors, 1, list), metadata);
+    int status = output_write(output, list, operands_list(&operands->tensors, 1, list), metadata);
 
     cJSON_Delete(metadata);
     return status;
@@ -45,13 +45,14 @@ static int write_outputs(const struct operands *operands, const char *path, cons
 
 static int run_to(struct operands *operands, const struct settings *settings)
 {
+    const struct output output = {settings->output, settings->keep};
     struct target target = {.reference = 0};
-    int status = output_check(settings->output);
+    int status = output_check(&output);
 
     if (status == EXIT_OK)
         status = compute(operands, settings, &target);
     if (status == EXIT_OK)
-        status = write_outputs(operands, settings->output, &target);
+        status = write_outputs(operands, &output, &target);
     target_close(&target);
     return status;
 }
@@ -60,6 +61,7 @@ int run_main(struct settings *settings)
 {
     struct safetensors file;
     struct operands operands = {.owned = {NULL}};
+    const char *path;
     char error[512];
     int status;
 
@@ -67,14 +69,15 @@ int run_main(struct settings *settings)
         return bad("run needs an input: -i IN.safetensors");
     if (settings->output == NULL)
         return bad("run needs an output: -o OUT.safetensors");
+    path = safetensors_shown(settings->input);
     if (safetensors_read(settings->input, &file, error, sizeof error) != 0)
-        status = bad("%s: %s", settings->input, error);
+        status = bad("%s: %s", path, error);
     else
-        status = metadata_follow(settings, settings->input, &file);
+        status = metadata_follow(settings, path, &file);
     if (status == EXIT_OK)
-        status = operands_bind(&operands, settings, settings->input, &file);
+        status = operands_bind(&operands, settings, path, &file);
     if (status == EXIT_OK) {
-        operands_warn(&operands, settings->input);
+        operands_warn(&operands, path);
         status = run_to(&operands, settings);
     }
     operands_free(&operands);

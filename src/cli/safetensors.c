@@ -15,6 +15,9 @@ enum {
     PADDING = 16         /* zero bytes after a header's text: cJSON before 1.7.18 reads past a text that ends early */
 };
 
+/* The size of a file that is read to its end. */
+#define UNKNOWN UINT64_MAX
+
 /* Where the one line of an error goes. */
 struct report {
     char *text;
@@ -171,8 +174,8 @@ static int by_offset(const void *a, const void *b)
     return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
 }
 
-/* The tensors must tile the data: no hole, no overlap, nothing beyond its end. */
-static int check_layout(struct safetensors *out, uint64_t data_size, const struct report *error)
+/* The tensors must tile the data: no hole, no overlap, nothing beyond its end, which they say where it is not known. */
+static int check_layout(struct safetensors *out, uint64_t *data_size, const struct report *error)
 {
     uint64_t end = 0;
 
@@ -183,13 +186,14 @@ static int check_layout(struct safetensors *out, uint64_t data_size, const struc
             return report(error, "tensor '%.64s' begins at byte %llu of the data, expected %llu", tensor->name,
                           (unsigned long long)tensor->offset, (unsigned long long)end);
         end += tensor->bytes;
-        if (end > data_size)
+        if (end > *data_size)
             return report(error, "tensor '%.64s' ends at byte %llu, the file has %llu bytes of data", tensor->name,
-                          (unsigned long long)end, (unsigned long long)data_size);
+                          (unsigned long long)end, (unsigned long long)*data_size);
     }
-    if (end != data_size)
+    if (end != *data_size && *data_size != UNKNOWN)
         return report(error, "the file has %llu bytes of data, its header describes %llu",
-                      (unsigned long long)data_size, (unsigned long long)end);
+                      (unsigned long long)*data_size, (unsigned long long)end);
+    *data_size = end;
     return 0;
 }
 
@@ -221,7 +225,7 @@ static cJSON *parse_json(const char *text, size_t length, const struct report *e
 }
 
 /* text has PADDING zero bytes after its length. */
-static int parse_header(const char *text, size_t length, uint64_t data_size, struct safetensors *out,
+static int parse_header(const char *text, size_t length, uint64_t *data_size, struct safetensors *out,
                         const struct report *error)
 {
     const cJSON *item;
@@ -272,6 +276,7 @@ int safetensors_parse(const uint8_t *bytes, size_t size, struct safetensors *out
 {
     const struct report to = {error, error_size};
     size_t length = 0;
+    uint64_t data;
     char *text;
     int status;
 
@@ -285,69 +290,111 @@ int safetensors_parse(const uint8_t *bytes, size_t size, struct safetensors *out
         return report(&to, "no memory for a header of %zu bytes", length);
     bytes += SAFETENSORS_PREFIX;
     memcpy(text, bytes, length);
-    status = parse_header(text, length, size - SAFETENSORS_PREFIX - length, out, &to);
+    data = size - SAFETENSORS_PREFIX - length;
+    status = parse_header(text, length, &data, out, &to);
     free(text);
     place(out, bytes + length);
     return status;
 }
 
-static int read_data(FILE *file, size_t size, struct safetensors *out, const struct report *error)
+/* As much memory as has been read, and the same again: a stream's header may say what does not follow. */
+static int read_data(FILE *file, size_t size, size_t room, struct safetensors *out, const struct report *error)
 {
-    out->memory = malloc(size + 1);
-    if (out->memory == NULL)
-        return report(error, "no memory for its %zu bytes of data", size);
-    if (fread(out->memory, 1, size, file) != size)
-        return report(error, "cannot read its %zu bytes of data", size);
+    size_t have = 0;
+
+    for (room = room < size ? room : size;; room = room < size / 2 ? 2 * room : size) {
+        uint8_t *memory = realloc(out->memory, room + 1);
+        if (memory == NULL)
+            return report(error, "no memory for its %zu bytes of data", size);
+        out->memory = memory;
+        have += fread(memory + have, 1, room - have, file);
+        if (have < room)
+            return report(error, "cannot read its %zu bytes of data: it ends after %zu", size, have);
+        if (have == size)
+            break;
+    }
+    if (getc(file) != EOF)
+        return report(error, "it goes on after its %zu bytes of data", size);
     place(out, out->memory);
     return 0;
 }
 
-static int read_file(FILE *file, uint64_t size, struct safetensors *out, const struct report *error)
+static int read_header(FILE *file, uint64_t size, uint64_t *data, struct safetensors *out, const struct report *error)
 {
     uint8_t prefix[SAFETENSORS_PREFIX];
     size_t length = 0;
-    uint64_t data;
     char *text;
     int status;
 
     if (fread(prefix, 1, sizeof prefix, file) != sizeof prefix)
-        return report(error, "the file has %llu bytes, expected 8 or more", (unsigned long long)size);
+        return report(error, "the file has less than %d bytes", SAFETENSORS_PREFIX);
     if (read_length(prefix, size, &length, error) != 0)
         return -1;
     text = calloc(1, length + PADDING);
     if (text == NULL)
         return report(error, "no memory for a header of %zu bytes", length);
-    data = size - SAFETENSORS_PREFIX - length;
+    *data = size == UNKNOWN ? UNKNOWN : size - SAFETENSORS_PREFIX - length;
     if (fread(text, 1, length, file) != length)
         status = report(error, "cannot read its header of %zu bytes", length);
     else
         status = parse_header(text, length, data, out, error);
     free(text);
-    return status == 0 ? read_data(file, (size_t)data, out, error) : status;
+    return status;
+}
+
+static int read_file(FILE *file, uint64_t size, struct safetensors *out, const struct report *error)
+{
+    uint64_t data;
+
+    if (read_header(file, size, &data, out, error) != 0)
+        return -1;
+    return read_data(file, (size_t)data, size == UNKNOWN ? 1 << 20 : (size_t)data, out, error);
+}
+
+/* A file of a known size, a pipe or its like, or standard input. NULL with the error. */
+static FILE *open_input(const char *path, uint64_t *size, const struct report *error)
+{
+    FILE *file = NULL;
+
+    *size = UNKNOWN;
+    if (strcmp(path, "-") == 0) {
+        stream_make_binary(stdin);
+        return stdin;
+    }
+    switch (file_kind(path, size)) {
+    case FILE_MISSING: report(error, "%s", strerror(errno)); return NULL;
+    case FILE_FOLDER: report(error, "is a folder"); return NULL;
+    case FILE_OTHER: *size = UNKNOWN; break;
+    case FILE_REGULAR: break;
+    }
+    file = fopen(path, "rb");
+    if (file == NULL)
+        report(error, "%s", strerror(errno));
+    return file;
 }
 
 int safetensors_read(const char *path, struct safetensors *out, char *error, size_t error_size)
 {
     const struct report to = {error, error_size};
-    uint64_t size = 0;
+    uint64_t size;
     FILE *file;
     int status;
 
     memset(out, 0, sizeof *out);
-    switch (file_kind(path, &size)) {
-    case FILE_MISSING: return report(&to, "%s", strerror(errno));
-    case FILE_FOLDER:
-    case FILE_OTHER: return report(&to, "is not a regular file");
-    case FILE_REGULAR: break;
-    }
-    file = fopen(path, "rb");
+    file = open_input(path, &size, &to);
     if (file == NULL)
-        return report(&to, "%s", strerror(errno));
+        return -1;
     status = size < SAFETENSORS_PREFIX
                  ? report(&to, "the file has %llu bytes, expected 8 or more", (unsigned long long)size)
                  : read_file(file, size, out, &to);
-    fclose(file);
+    if (file != stdin)
+        fclose(file);
     return status;
+}
+
+const char *safetensors_shown(const char *path)
+{
+    return strcmp(path, "-") == 0 ? "standard input" : path;
 }
 
 void safetensors_free(struct safetensors *tensors)

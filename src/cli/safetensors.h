@@ -33,8 +33,11 @@ struct safetensors {
 
 /* A whole file in memory, which must outlive *out. 0, or -1 with one line in error. safetensors_free in both cases. */
 int safetensors_parse(const uint8_t *bytes, size_t size, struct safetensors *out, char *error, size_t error_size);
-/* A file. Nothing of its size is allocated before its header has accounted for every byte. */
+/* A file, also a pipe, and standard input for "-". Nothing of its size is allocated before its header has accounted for
+ * every byte. */
 int safetensors_read(const char *path, struct safetensors *out, char *error, size_t error_size);
+/* The path as messages show it. */
+const char *safetensors_shown(const char *path);
 void safetensors_free(struct safetensors *tensors);
 
 const struct safetensor *safetensors_find(const struct safetensors *tensors, const char *name);

@@ -290,7 +290,7 @@ static int check_report(const char *path)
         return EXIT_OK;
     if (file_make_folders(path) != 0)
         return failed("%s: its folder cannot be made: %s", path, strerror(errno));
-    return output_check(path);
+    return output_check(&(struct output){.path = path});
 }
 
 static int write_report(const struct tuning *tuning)
