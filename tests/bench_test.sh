@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# bench_test.sh CLATTN DEVICE: which rows `clattn bench` has.
+# bench_test.sh CLATTN DEVICE: which rows `clattn bench` has, when they come, and what an interrupt leaves.
+set -m # jobs in groups of their own, as a terminal's are: they take SIGINT
 clattn=$1 device=$2
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
+mkfifo pipe
 failures=0
 fail()
 {
@@ -31,4 +33,62 @@ rows()
 
 "$clattn" bench gla --shape T=20,H=3,K=16,V=16 --shape T=20,H=3,HQ=2,K=16,V=16 --device "$device" >out 2>err
 [ $? -eq 2 ] && [ ! -s out ] && [ "$(wc -l <err)" -eq 1 ] && grep -q HQ err || fail "a bad shape behind a good one: $(cat out err)"
+# ---- Rows come as they are done, also into a pipe; an interrupt counts those that are missing -----------------------------
+
+six=("$clattn" bench retention gla delta_rule kda rwkv7 mlstm "${small[@]}")
+
+# interrupted LINES OPTIONS…: ended after so many lines; stdout and stderr in out and err
+interrupted()
+{
+    lines=$1
+    shift
+    POCL_KERNEL_CACHE=0 "${six[@]}" "$@" >pipe 2>err &
+    exec 3<pipe
+    : >out
+    for ((i = 0; i < lines; i++)); do
+        IFS= read -r line <&3 && echo "$line" >>out
+    done
+    kill "-$signal" -- -$!
+    cat <&3 >>out
+    exec 3<&-
+    { wait $!; } 2>/dev/null
+    status=$?
+}
+
+# counts: rows that are there and rows that the line says are missing are six; 128 + SIGINT
+counts()
+{
+    missing=$(sed -n 's/^clattn: interrupted, \([0-9]*\) of 6 rows are missing$/\1/p' err)
+    [ "$status" -eq $((128 + $(kill -l $signal))) ] || fail "$1: exit status $status"
+    [ "$(wc -l <err)" -eq 1 ] || fail "$1: not one line on stderr: $(cat err)"
+    [ "$2" -lt 6 ] && [ $(($2 + ${missing:-9})) -eq 6 ] || fail "$1: $2 rows, and: $(cat err)"
+}
+
+signal=KILL
+interrupted 3
+rows=$(grep -c ' ok$' out)
+[ "$rows" -ge 1 ] && [ "$rows" -lt 6 ] || fail "killed after the first row, $rows of 6 rows are there: $(cat out)"
+for signal in INT TERM; do
+    interrupted 3
+    counts $signal "$(grep -c ' ok$' out)"
+    [ -z "$(tail -c 1 out)" ] || fail "$signal: half a line: $(cat out)"
+done
+signal=INT
+interrupted 2 --csv
+counts csv "$(grep -c '^[a-z0-9_]*,forward,.*,ok$' out)"
+POCL_KERNEL_CACHE=0 "${six[@]}" --json >out 2>err & # JSON comes whole, whatever is done by then
+sleep 1
+kill -INT -- -$!
+wait $!
+status=$?
+counts json "$(grep -c '"rule":' out)"
+[ "$(head -c 1 out)$(tail -c 2 out)" = '[]' ] || fail "json: not a whole array: $(cat out)"
+"${six[@]}" >all 2>err || fail "bench: $(cat err)"
+[ -s err ] && fail "something on stderr, which is no terminal: $(cat err)"
+[ "$(wc -l <all)" -eq 8 ] || fail "not a device, a head and six rows: $(cat all)"
+awk 'NR == 2 { at = index($0, "result") } NR > 2 && substr($0, at) != "ok" { exit 1 }' all || fail "columns move: $(cat all)"
+[ "$("${six[@]}" --json | grep -c '"rule":')" -eq 6 ] || fail "not six rows of JSON"
+POCL_KERNEL_CACHE=0 "${six[@]}" 2>err | head -n 3 >out # a reader that goes away
+[ "${PIPESTATUS[0]}" -eq 1 ] || fail "a closed pipe: exit status ${PIPESTATUS[0]}"
+grep -qx 'clattn: standard output: cannot write' err || fail "a closed pipe: $(cat err)"
 [ $failures -eq 0 ]

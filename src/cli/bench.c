@@ -1,6 +1,9 @@
 /* clattn bench: the time of rules on a device, and how far that is from what the device can do. */
+#include "base/system.h"
+#include "base/thread.h"
 #include "check/check.h"
 #include "cli/cli.h"
+#include "cli/interrupt.h"
 #include "cli/measure.h"
 #include "cli/modes.h"
 #include "cli/operands.h"
@@ -8,8 +11,10 @@
 #include "cli/progress.h"
 #include "cli/table.h"
 #include "cli/words.h"
+#include "device/cache.h"
 #include "op/rule.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -38,8 +43,14 @@ struct bench_run {
     struct target target;
     struct peak peak;
     clattn_plan_desc *descs; /* a row each, completed */
-    size_t count, done, failed;
-    cJSON *rows;
+    size_t count;
+    /* ---- Under the lock, which who ends the process never gives back ---- */
+    mutex lock;
+    struct table table;
+    cJSON *rows; /* those that are done */
+    size_t done, failed;
+    int ended;          /* all is printed */
+    atomic_int stopped; /* stdout is closed: nothing is worth doing any more; read without the lock */
 };
 
 static void add_problem(cJSON *row, const struct bench_run *bench, const clattn_plan_desc *desc)
@@ -108,38 +119,63 @@ static void add_check(cJSON *row, const struct measurement *result, double bound
     cJSON_AddStringToObject(row, "plan", result->plan);
 }
 
-/* One line of the result: a time only when the answer was right. */
+/* A row's results: a time only when the answer was right. */
+static int add_results(cJSON *row, struct bench_run *bench, const clattn_plan_desc *desc,
+                       const struct measurement *result)
+{
+    double bound = check_bound(desc->dtype);
+    int ok = result->error <= bound;
+
+    if (ok)
+        add_times(row, bench, desc, result);
+    add_check(row, result, bound);
+    if (!ok)
+        failed("%s: error %.2e of %s, expected at most %.0e", rule_get(desc->rule)->name, result->error,
+               operand_name(result->worst), bound);
+    if (bench->settings->verbose)
+        fprintf(stderr, "%s\n", result->plan);
+    return ok;
+}
+
+static void add_failure(cJSON *row, struct bench_run *bench, const clattn_plan_desc *desc, clattn_status status)
+{
+    const char *said = bench->target.sink.error;
+
+    cJSON_AddStringToObject(row, "message", *said != '\0' ? said : clattn_status_text(status));
+    library_error(&bench->target.sink, rule_get(desc->rule)->name, status);
+}
+
+static void end_row(struct bench_run *bench, cJSON *row, int ok)
+{
+    cJSON_AddBoolToObject(row, "ok", ok);
+    lock_take(&bench->lock);
+    cJSON_AddItemToArray(bench->rows, row);
+    bench->done++;
+    bench->failed += !ok;
+    if (bench->settings->format != FORMAT_JSON) {
+        table_row(&bench->table, row);
+        bench->stopped = fflush(stdout) != 0;
+    }
+    lock_give(&bench->lock);
+}
+
 static void bench_problem(struct bench_run *bench, const clattn_plan_desc *desc)
 {
     const struct settings *settings = bench->settings;
     size_t runs = settings->repeat > 0 ? (size_t)settings->repeat : MEASURE_RUNS;
-    double bound = check_bound(desc->dtype);
     cJSON *row = cJSON_CreateObject();
     struct measurement result;
     clattn_status status;
-    int ok;
+    int ok = 0;
 
-    progress_show(bench->done++, bench->count, rule_get(desc->rule)->name);
-    cJSON_AddItemToArray(bench->rows, row);
+    progress_show(bench->done, bench->count, rule_get(desc->rule)->name);
     add_problem(row, bench, desc);
     status = measure(&bench->target, desc, settings->step, settings->seed + 1, runs, &result);
-    ok = status == CLATTN_SUCCESS && result.error <= bound;
-    if (ok)
-        add_times(row, bench, desc, &result);
     if (status == CLATTN_SUCCESS)
-        add_check(row, &result, bound);
-    if (status == CLATTN_SUCCESS && !ok)
-        failed("%s: error %.2e of %s, expected at most %.0e", rule_get(desc->rule)->name, result.error,
-               operand_name(result.worst), bound);
-    if (status == CLATTN_SUCCESS && settings->verbose)
-        fprintf(stderr, "%s\n", result.plan);
-    if (status != CLATTN_SUCCESS) {
-        const char *said = bench->target.sink.error;
-        cJSON_AddStringToObject(row, "message", *said != '\0' ? said : clattn_status_text(status));
-        library_error(&bench->target.sink, rule_get(desc->rule)->name, status);
-    }
-    cJSON_AddBoolToObject(row, "ok", ok);
-    bench->failed += !ok;
+        ok = add_results(row, bench, desc, &result);
+    else
+        add_failure(row, bench, desc, status);
+    end_row(bench, row, ok);
 }
 
 /* One token with the state of those before: where that is a list, with as many keys as the shape has tokens. */
@@ -212,39 +248,107 @@ static int make_rows(struct bench_run *bench)
     return status;
 }
 
-static int print_results(struct bench_run *bench)
+/* ---- Output ------------------------------------------------------------------------------------------------------ */
+
+/* As wide as every row is, of numbers below a million. */
+static void widen(struct bench_run *bench)
+{
+    cJSON *numbers = cJSON_CreateObject();
+
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        if (columns[i].kind == COLUMN_FIXED)
+            cJSON_AddNumberToObject(numbers, columns[i].key, columns[i].digits > 1 ? 9999 : 99999);
+    cJSON_AddNumberToObject(numbers, "error", 1e-9);
+    table_widen(&bench->table, numbers);
+    cJSON_Delete(numbers);
+    for (size_t i = 0; i < bench->count; i++) {
+        cJSON *row = cJSON_CreateObject();
+        add_problem(row, bench, &bench->descs[i]);
+        table_widen(&bench->table, row);
+        cJSON_Delete(row);
+    }
+}
+
+static void print_head(struct bench_run *bench)
+{
+    enum format format = bench->settings->format;
+
+    table_begin(&bench->table, columns, sizeof columns / sizeof *columns, format);
+    widen(bench);
+    progress_clear();
+    if (format == FORMAT_TEXT)
+        printf("device: %s, peaks measured: %.0f GFLOP/s f32, %.1f GB/s\n", target_name(&bench->target),
+               1e-9 * bench->peak.flops, 1e-9 * bench->peak.bytes);
+    if (format != FORMAT_JSON)
+        table_head(&bench->table);
+    bench->stopped = fflush(stdout) != 0;
+}
+
+/* With the lock taken. */
+static int print_end(struct bench_run *bench)
 {
     cJSON *rows = bench->rows;
 
     progress_clear();
+    bench->ended = 1;
     bench->rows = NULL;
-    if (bench->settings->format == FORMAT_TEXT)
-        printf("device: %s, peaks measured: %.0f GFLOP/s f32, %.1f GB/s\n", target_name(&bench->target),
-               1e-9 * bench->peak.flops, 1e-9 * bench->peak.bytes);
-    return table_print(rows, columns, sizeof columns / sizeof *columns, bench->settings->format);
+    if (bench->settings->format == FORMAT_JSON)
+        return json_print(rows);
+    cJSON_Delete(rows);
+    return EXIT_OK;
 }
+
+/* SIGINT and its like, on a thread of its own. */
+static void interrupted(void *user, int signal)
+{
+    struct bench_run *bench = user;
+
+    lock_take(&bench->lock);
+    if (bench->ended) {
+        lock_give(&bench->lock);
+        return;
+    }
+    print_end(bench);
+    fflush(stdout);
+    failed("interrupted, %zu of %zu rows are missing", bench->count - bench->done, bench->count);
+    cache_drop_unfinished(process_id());
+    interrupt_exit(signal);
+}
+
+/* ---- The command ------------------------------------------------------------------------------------------------- */
 
 static int bench_all(struct bench_run *bench)
 {
     int status;
 
-    progress_show(0, 1, "peaks of the device");
+    progress_show(0, bench->count, "peaks of the device");
     peak_measure(&bench->target, &bench->peak);
-    for (size_t i = 0; i < bench->count; i++)
+    print_head(bench);
+    for (size_t i = 0; i < bench->count && !bench->stopped; i++)
         bench_problem(bench, &bench->descs[i]);
-    status = print_results(bench);
+    lock_take(&bench->lock);
+    status = print_end(bench);
+    lock_give(&bench->lock);
     return status == EXIT_OK && bench->failed > 0 ? EXIT_FAILED : status;
 }
 
 int bench_main(struct settings *settings)
 {
-    struct bench_run bench = {.settings = settings};
-    int status = make_rows(&bench);
+    static struct bench_run bench; /* outlived by who waits for signals */
+    int status;
 
-    if (status == EXIT_OK)
+    bench.settings = settings;
+    lock_init(&bench.lock);
+    status = make_rows(&bench);
+    if (status == EXIT_OK) {
+        interrupt_watch(interrupted, &bench);
         status = target_open(&bench.target, settings->device);
+    }
     if (status == EXIT_OK)
         status = bench_all(&bench);
+    lock_take(&bench.lock);
+    bench.ended = 1;
+    lock_give(&bench.lock);
     cJSON_Delete(bench.rows);
     free(bench.descs);
     target_close(&bench.target);
