@@ -170,6 +170,14 @@ bad_files()
     refused_file "operand missing" beta
     forge "$work/in" "{$q,$q,$k,$v,$beta}" 32
     refused_file "name twice" "'q'"
+    forge "$work/in" "{$q,$k,$v,$(echo "$beta" | sed 's/"beta"/"beta\\u0000"/')}" 32
+    refused_file "a name with a NUL" "a NUL in a string"
+    dims=1,1,1,1,1,1,1,1
+    forge "$work/in" "{$q,$k,$v,$beta,\"x\\\\u0000\":{\"dtype\":\"U8\",\"shape\":[$dims,1],\"data_offsets\":[32,33]}}" 33
+    "$clattn" run delta_rule -i "$work/in" -o "$work/out" --device reference -q || fail "nine dims of what is not used"
+    rm -f "$work/out"
+    forge "$work/in" "{$q,$k,$v,$beta,\"x\":{\"dtype\":\"U8\",\"shape\":[$dims,$dims,$dims,$dims,1],\"data_offsets\":[32,33]}}" 33
+    refused_file "33 dims" "'x' has more than 32 dims"
     forge "$work/in" "{$k,$v,$beta,\"q\":{\"dtype\":\"F33\",\"shape\":[1,2,1,1],\"data_offsets\":[0,8]}}" 32
     refused_file "unknown dtype" F33
     forge "$work/in" "{$k,$v,$beta,\"q\":{\"dtype\":\"I32\",\"shape\":[1,2,1,1],\"data_offsets\":[0,8]}}" 32
@@ -219,6 +227,20 @@ bad_usage()
     refused "help of two" bench help run bench
     "$clattn" help run | grep -q '^clattn run RULE' || fail "help run: $("$clattn" help run)"
     [ "$("$clattn" -V)" = "$("$clattn" --version)" ] || fail "-V: $("$clattn" -V)"
+    refused "scale of nothing" "scale is '0.0', expected another number" "$@" --scale 0.0
+    refused "mode twice" "mode is given twice" "$@" --mode recurrent -m chunk
+    refused "dtype twice" "dtype is given twice" verify --dtype f32 --dtype f16
+    refused "no device's name" "device is empty" run delta_rule -i "$work/in" -o "$work/out" --device ""
+    refused "a rule's beginning" "did you mean linear_attn" bench lin
+    refused "another rule's beginning" "did you mean lightning_attn" bench ligh
+    refused "an alias's beginning" "did you mean rwkv7" bench rwkv77
+    refused "an empty rule" "see .clattn rules" bench ""
+    for word in DELTA_RULE Delta-Rule DeltaNet; do
+        "$clattn" run $word -i "$work/in" -o "$work/out" --device reference || fail "the rule $word"
+        rm -f "$work/out"
+    done
+    "$clattn" run no_such --frobnicate --help | grep -q '^clattn run RULE' || fail "--help beside what is wrong"
+    [ "$("$clattn" version)" = "$("$clattn" --version)" ] || fail "version: $("$clattn" version)"
     refused "unknown mode" sideways "$@" --mode sideways
     refused "chunk 7" 7 "$@" --chunk 7
     refused "scale nan" scale "$@" --scale x1
@@ -241,6 +263,9 @@ bad_usage()
         make-input kda --shape B=0000000000000000000000000000000000000002,T=2,H=1,K=2,V=2 -o "$work/out"
     refused "budget of words" budget tune --budget soon
     refused "budget of nothing" budget tune --budget 0s
+    refused "budget of days" "budget is '1d', expected 1s to 24h" tune --budget 1d
+    refused "budget of two days" "budget is '48h', expected 1s to 24h" tune --budget 48h
+    refused "budget of an hour, and two actions" "import" tune --budget 1h --show --import "$work/in"
     refused "two actions" import tune --show --import "$work/in"
     refused "no tuning file at all" CLATTN_TUNING tune --export "$work/out"
     CLATTN_TUNING=$work/user.json

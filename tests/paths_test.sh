@@ -129,6 +129,19 @@ if command -v script >/dev/null; then
     grep -q 'standard output is a terminal' got || fail "tensors on a terminal"
 fi
 
+# ---- memory, and devices that are not there -----------------------------------------------------------------------------
+
+header='{"q":{"dtype":"U8","shape":[1073741824],"data_offsets":[0,1073741824]}}'
+{ printf "\\$(printf %03o ${#header})\\0\\0\\0\\0\\0\\0\\0%s" "$header"; } >large
+dd if=/dev/zero of=large bs=1 count=0 seek=$((1073741824 + 8 + ${#header})) 2>/dev/null
+if (ulimit -v 500000 && "$clattn" --version) >stdout 2>&1; then # sanitizers want more to begin with
+    (ulimit -v 500000 && run_in large out9) 2>stderr
+    [ $? -eq 1 ] && grep -q 'large: no memory for 1073741824 bytes of data' stderr || fail "no memory: $(cat stderr)"
+fi
+rm -f large
+CLATTN_CACHE_DIR='' OCL_ICD_VENDORS="$work/sub" "$clattn" run gated_delta_rule -i plain -o got 2>stderr || fail "no device: $(cat stderr)"
+[ "$(cat stderr)" = "clattn: warning: no usable OpenCL device, using the reference on the CPU" ] || fail "no device: $(cat stderr)"
+
 # ---- --no-clobber, --quiet ----------------------------------------------------------------------------------------------
 
 cp plain kept

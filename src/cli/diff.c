@@ -1,7 +1,7 @@
 /* clattn diff: a file's tensors against another's, which are what is expected, by the measure and bounds of verify. */
 #include "check/check.h"
 #include "cli/cli.h"
-#include "cli/safetensors.h"
+#include "cli/input.h"
 #include "cli/table.h"
 #include "cli/words.h"
 #include "reference/number.h"
@@ -252,13 +252,11 @@ int diff_main(struct settings *settings)
 {
     struct diff diff = {.settings = settings};
     int status = EXIT_OK;
-    char error[512];
 
     if (strcmp(settings->files[ACTUAL], "-") == 0 && strcmp(settings->files[EXPECTED], "-") == 0)
         return bad("both files are standard input, expected one or none");
     for (int i = ACTUAL; i <= EXPECTED && status == EXIT_OK; i++)
-        if (safetensors_read(settings->files[i], &diff.files[i], error, sizeof error) != 0)
-            status = bad("%s: %s", safetensors_shown(settings->files[i]), error);
+        status = input_read(settings->files[i], &diff.files[i]);
     if (status == EXIT_OK)
         status = compare_all(&diff);
     if (status == EXIT_OK)

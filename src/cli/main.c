@@ -80,7 +80,7 @@ static int run(const struct command *command, int count, char **words)
 /* What is asked for without a command: `--help`, `help [COMMAND]`, `--version`. */
 static int answer(const char *name, int count, char **words)
 {
-    const int version = strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0;
+    const int version = strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0 || strcmp(name, "version") == 0;
     const struct command *about = count > 0 ? find(words[0]) : NULL;
 
     if (!version && strcmp(name, "--help") != 0 && strcmp(name, "-h") != 0 && strcmp(name, "help") != 0)

@@ -60,7 +60,11 @@ static int take_option(struct settings *settings, const char *text)
 /* The options of a problem that have a word of their own. */
 static int take_scale(struct settings *settings, const char *text)
 {
-    return take_desc_option(settings, desc_option_find("scale"), "--scale", text);
+    if (take_desc_option(settings, desc_option_find("scale"), "--scale", text) != EXIT_OK)
+        return EXIT_BAD;
+    if (settings->desc.scale == 0)
+        return bad("--scale is '%s', expected another number; without --scale it is the rule's own", text);
+    return EXIT_OK;
 }
 
 static int take_feature_map(struct settings *settings, const char *text)
@@ -93,6 +97,8 @@ static int take_shape(struct settings *settings, const char *text)
 static int take_list(struct settings *settings, const char *what, const struct word *words, const char *text,
                      int values[3], size_t *count)
 {
+    if (*count > 0)
+        return bad("%s is given twice", what);
     if (word_list_read(what, words, text, values, 3, count) != EXIT_OK)
         return EXIT_BAD;
     if (*count > 1 && !(settings->command->bit & (MANY | TIMES)))
@@ -179,21 +185,21 @@ static int take_jobs(struct settings *settings, const char *text)
     return number_read("--jobs", text, 1, MOST_JOBS, &settings->jobs);
 }
 
-/* "60", "60s", "2m" */
+/* "60", "60s", "2m", "1h" */
 static int take_budget(struct settings *settings, const char *text)
 {
-    char number[32];
-    size_t length = strlen(text);
-    double unit = length > 0 && text[length - 1] == 'm' ? 60 : 1;
+    static const struct {
+        const char *name;
+        double seconds;
+    } units[] = {{"", 1}, {"s", 1}, {"m", 60}, {"h", 3600}};
+    char *unit;
+    double number = strtod(text, &unit);
 
-    if (length > 0 && strchr("sm", text[length - 1]) != NULL)
-        length--;
-    text_fit(number, sizeof number, "%.*s", (int)length, text);
-    if (real_read("--budget", number, &settings->budget) != EXIT_OK)
-        return EXIT_BAD;
-    settings->budget *= unit;
+    for (size_t i = 0; i < sizeof units / sizeof *units && unit != text; i++)
+        if (strcmp(units[i].name, unit) == 0)
+            settings->budget = number * units[i].seconds;
     if (!(settings->budget >= 1 && settings->budget <= 86400))
-        return bad("--budget is '%s', expected 1s to 1440m", text);
+        return bad("--budget is '%s', expected 1s to 24h", text);
     return EXIT_OK;
 }
 
@@ -436,10 +442,23 @@ static int take_option_at(struct settings *settings, int count, char **words, in
     return apply(settings, option, apart != NULL ? apart : within);
 }
 
+/* Whatever else is typed. */
+static int asks_for_help(int count, char **words)
+{
+    for (int i = 0; i < count && strcmp(words[i], "--") != 0; i++)
+        if (strcmp(words[i], "--help") == 0 || strcmp(words[i], "-h") == 0)
+            return 1;
+    return 0;
+}
+
 int options_read(struct settings *settings, int count, char **words)
 {
     int only_words = 0;
 
+    if (asks_for_help(count, words)) {
+        settings->help = 1;
+        return EXIT_OK;
+    }
     settings->bound = -1;
     settings->passed_on = calloc((size_t)count + 1, sizeof *settings->passed_on);
     if (settings->passed_on == NULL)

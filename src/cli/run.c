@@ -1,5 +1,6 @@
 /* clattn run: a rule over the tensors of a file. */
 #include "cli/cli.h"
+#include "cli/input.h"
 #include "cli/metadata.h"
 #include "cli/operands.h"
 #include "cli/output.h"
@@ -59,20 +60,18 @@ static int run_to(struct operands *operands, const struct settings *settings)
 
 int run_main(struct settings *settings)
 {
-    struct safetensors file;
     struct operands operands = {.owned = {NULL}};
+    struct safetensors file;
     const char *path;
-    char error[512];
     int status;
 
     if (settings->input == NULL)
         return bad("run needs an input: -i IN.safetensors");
     if (settings->output == NULL)
         return bad("run needs an output: -o OUT.safetensors");
-    path = safetensors_shown(settings->input);
-    if (safetensors_read(settings->input, &file, error, sizeof error) != 0)
-        status = bad("%s: %s", path, error);
-    else
+    path = input_name(settings->input);
+    status = input_read(settings->input, &file);
+    if (status == EXIT_OK)
         status = metadata_follow(settings, path, &file);
     if (status == EXIT_OK)
         status = operands_bind(&operands, settings, path, &file);

@@ -35,6 +35,12 @@ static int report(const struct report *to, const char *format, ...)
     return -1;
 }
 
+static int no_memory(const struct report *to, size_t count, const char *what)
+{
+    report(to, "no memory for %zu %s", count, what);
+    return SAFETENSORS_NO_MEMORY;
+}
+
 static const struct {
     const char *name;
     size_t bytes;
@@ -155,7 +161,7 @@ static int check_duplicates(const cJSON *header, size_t count, const struct repo
     size_t n = 0;
 
     if (items == NULL)
-        return report(error, "no memory for %zu names", count);
+        return no_memory(error, count, "names");
     cJSON_ArrayForEach(item, header) items[n++] = item;
     qsort(items, n, sizeof(const cJSON *), by_name);
     for (size_t i = 1; i < n && status == 0; i++)
@@ -197,6 +203,18 @@ static int check_layout(struct safetensors *out, uint64_t *data_size, const stru
     return 0;
 }
 
+/* Whether a string has a NUL: names would be cut there. A backslash that is escaped begins nothing. */
+static int has_nul(const char *text)
+{
+    for (; *text != '\0'; text++) {
+        if (strncmp(text, "\\u0000", 6) == 0)
+            return 1;
+        if (*text == '\\' && text[1] != '\0')
+            text++;
+    }
+    return 0;
+}
+
 static cJSON *parse_json(const char *text, size_t length, const struct report *error)
 {
     const char *end = NULL;
@@ -207,6 +225,10 @@ static cJSON *parse_json(const char *text, size_t length, const struct report *e
         items++;
     if (items > MAX_ITEMS || length == 0 || text[0] != '{' || memchr(text, '\0', length) != NULL) {
         report(error, items > MAX_ITEMS ? "the header has too many items" : "the header is not a JSON object");
+        return NULL;
+    }
+    if (has_nul(text)) {
+        report(error, "the header has a NUL in a string");
         return NULL;
     }
     json = cJSON_ParseWithLengthOpts(text, length, &end, 0);
@@ -230,6 +252,7 @@ static int parse_header(const char *text, size_t length, uint64_t *data_size, st
 {
     const cJSON *item;
     size_t count;
+    int status;
 
     out->header = parse_json(text, length, error);
     if (out->header == NULL)
@@ -237,9 +260,10 @@ static int parse_header(const char *text, size_t length, uint64_t *data_size, st
     count = (size_t)cJSON_GetArraySize(out->header);
     out->tensors = calloc(count + 1, sizeof *out->tensors);
     if (out->tensors == NULL)
-        return report(error, "no memory for %zu tensors", count);
-    if (check_duplicates(out->header, count, error) != 0)
-        return -1;
+        return no_memory(error, count, "tensors");
+    status = check_duplicates(out->header, count, error);
+    if (status != 0)
+        return status;
     cJSON_ArrayForEach(item, out->header)
     {
         int is_metadata = strcmp(item->string, "__metadata__") == 0;
@@ -287,7 +311,7 @@ int safetensors_parse(const uint8_t *bytes, size_t size, struct safetensors *out
         return -1;
     text = calloc(1, length + PADDING);
     if (text == NULL)
-        return report(&to, "no memory for a header of %zu bytes", length);
+        return no_memory(&to, length, "bytes of header");
     bytes += SAFETENSORS_PREFIX;
     memcpy(text, bytes, length);
     data = size - SAFETENSORS_PREFIX - length;
@@ -305,7 +329,7 @@ static int read_data(FILE *file, size_t size, size_t room, struct safetensors *o
     for (room = room < size ? room : size;; room = room < size / 2 ? 2 * room : size) {
         uint8_t *memory = realloc(out->memory, room + 1);
         if (memory == NULL)
-            return report(error, "no memory for its %zu bytes of data", size);
+            return no_memory(error, size, "bytes of data");
         out->memory = memory;
         have += fread(memory + have, 1, room - have, file);
         if (have < room)
@@ -332,7 +356,7 @@ static int read_header(FILE *file, uint64_t size, uint64_t *data, struct safeten
         return -1;
     text = calloc(1, length + PADDING);
     if (text == NULL)
-        return report(error, "no memory for a header of %zu bytes", length);
+        return no_memory(error, length, "bytes of header");
     *data = size == UNKNOWN ? UNKNOWN : size - SAFETENSORS_PREFIX - length;
     if (fread(text, 1, length, file) != length)
         status = report(error, "cannot read its header of %zu bytes", length);
@@ -345,9 +369,10 @@ static int read_header(FILE *file, uint64_t size, uint64_t *data, struct safeten
 static int read_file(FILE *file, uint64_t size, struct safetensors *out, const struct report *error)
 {
     uint64_t data;
+    int status = read_header(file, size, &data, out, error);
 
-    if (read_header(file, size, &data, out, error) != 0)
-        return -1;
+    if (status != 0)
+        return status;
     return read_data(file, (size_t)data, size == UNKNOWN ? 1 << 20 : (size_t)data, out, error);
 }
 
@@ -390,11 +415,6 @@ int safetensors_read(const char *path, struct safetensors *out, char *error, siz
     if (file != stdin)
         fclose(file);
     return status;
-}
-
-const char *safetensors_shown(const char *path)
-{
-    return strcmp(path, "-") == 0 ? "standard input" : path;
 }
 
 void safetensors_free(struct safetensors *tensors)

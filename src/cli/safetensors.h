@@ -9,7 +9,7 @@
 
 struct cJSON;
 
-enum { SAFETENSORS_MAX_RANK = 8, SAFETENSORS_PREFIX = 8 };
+enum { SAFETENSORS_MAX_RANK = 32, SAFETENSORS_PREFIX = 8, SAFETENSORS_NO_MEMORY = -2 };
 
 /* The limit of the format's own implementation. */
 #define SAFETENSORS_MAX_HEADER 100000000u
@@ -31,13 +31,12 @@ struct safetensors {
     void *memory;         /* owns the data when it was read from a file; else NULL */
 };
 
-/* A whole file in memory, which must outlive *out. 0, or -1 with one line in error. safetensors_free in both cases. */
+/* A whole file in memory, which must outlive *out. 0, or -1 or SAFETENSORS_NO_MEMORY with one line in error.
+ * safetensors_free in all cases. */
 int safetensors_parse(const uint8_t *bytes, size_t size, struct safetensors *out, char *error, size_t error_size);
 /* A file, also a pipe, and standard input for "-". Nothing of its size is allocated before its header has accounted for
  * every byte. */
 int safetensors_read(const char *path, struct safetensors *out, char *error, size_t error_size);
-/* The path as messages show it. */
-const char *safetensors_shown(const char *path);
 void safetensors_free(struct safetensors *tensors);
 
 const struct safetensor *safetensors_find(const struct safetensors *tensors, const char *name);

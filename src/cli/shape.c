@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "op/rule.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -125,7 +126,7 @@ const char *dims_name(int rank, const int64_t *dims, char *text, size_t size)
     return text;
 }
 
-/* The closest of the space-separated words, if it beats *best. */
+/* The closest of the space-separated words, if it beats *best; one that begins so is. */
 static void closest(const char *words, const char *typed, const char *name, const char **nearest, size_t *best)
 {
     char word[64];
@@ -133,7 +134,7 @@ static void closest(const char *words, const char *typed, const char *name, cons
     while (*words != '\0') {
         size_t length = strcspn(words, " "), distance;
         snprintf(word, sizeof word, "%.*s", (int)length, words);
-        distance = edit_distance(typed, word);
+        distance = strncmp(word, typed, strlen(typed)) == 0 ? 0 : edit_distance(typed, word);
         if (distance < *best) {
             *best = distance;
             *nearest = name;
@@ -142,23 +143,38 @@ static void closest(const char *words, const char *typed, const char *name, cons
     }
 }
 
-int rule_read(const char *text, clattn_rule *rule)
+static int rule_unknown(const char *typed, const char *lower)
 {
     const char *nearest = NULL;
     size_t best = SIZE_MAX;
     clattn_rule_info info;
 
-    *rule = clattn_rule_find(text);
+    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
+        clattn_rule_describe(rule, &info);
+        closest(info.name, lower, info.name, &nearest, &best);
+    }
+    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
+        clattn_rule_describe(rule, &info);
+        closest(info.aliases, lower, info.name, &nearest, &best);
+    }
+    if (nearest != NULL && *typed != '\0' && edit_close(typed, best))
+        return bad("no rule is named '%s', did you mean %s?", typed, nearest);
+    return bad("no rule is named '%s', see `clattn rules`", typed);
+}
+
+int rule_read(const char *text, clattn_rule *rule)
+{
+    char lower[64];
+    clattn_rule_info info;
+
+    text_fit(lower, sizeof lower, "%s", text);
+    for (char *at = lower; *at != '\0'; at++)
+        *at = (char)tolower((unsigned char)*at);
+    *rule = clattn_rule_find(lower);
     for (clattn_rule r = CLATTN_RULE_NONE + 1; *rule == CLATTN_RULE_NONE && r < RULE_COUNT; r++) {
         clattn_rule_describe(r, &info);
-        if (word_equal(info.name, text))
+        if (word_equal(info.name, lower))
             *rule = r;
-        closest(info.name, text, info.name, &nearest, &best);
-        closest(info.aliases, text, info.name, &nearest, &best);
     }
-    if (*rule != CLATTN_RULE_NONE)
-        return EXIT_OK;
-    if (nearest != NULL && edit_close(text, best))
-        return bad("no rule is named '%s', did you mean %s?", text, nearest);
-    return bad("no rule is named '%s', see `clattn rules`", text);
+    return *rule != CLATTN_RULE_NONE ? EXIT_OK : rule_unknown(text, lower);
 }

@@ -86,13 +86,16 @@ int target_find(struct target *target, const char *spec)
     clattn_status status;
 
     memset(target, 0, sizeof *target);
+    if (spec != NULL && *spec == '\0')
+        return bad("--device is empty, expected an index from `clattn devices`, a part of a name, or reference");
     if (spec != NULL && strcmp(spec, "reference") == 0)
         return use_reference(target);
     status = clattn_devices(infos, MAX_DEVICES, &count);
     if (count > MAX_DEVICES)
         count = MAX_DEVICES;
     if (spec == NULL && count == 0) {
-        warn("no OpenCL device (%s), using the reference on the CPU", clattn_status_text(status));
+        warn("%s, using the reference on the CPU",
+             clattn_status_text(status == CLATTN_SUCCESS ? CLATTN_NO_DEVICE : status));
         return use_reference(target);
     }
     if (spec != NULL && choose(spec, infos, count, &chosen) != EXIT_OK)
