@@ -33,6 +33,11 @@ rows()
 
 "$clattn" bench gla --shape T=20,H=3,K=16,V=16 --shape T=20,H=3,HQ=2,K=16,V=16 --device "$device" >out 2>err
 [ $? -eq 2 ] && [ ! -s out ] && [ "$(wc -l <err)" -eq 1 ] && grep -q HQ err || fail "a bad shape behind a good one: $(cat out err)"
+# ---- The reference has no peaks ---------------------------------------------------------------------------------------------
+
+"$clattn" bench gla --shape T=5,H=1,K=4,V=4 --repeat 2 --device reference >out || fail "reference: $(cat out)"
+[ "$(head -n 1 out)" = "device: reference" ] || fail "reference: $(cat out)"
+
 # ---- Rows come as they are done, also into a pipe; an interrupt counts those that are missing -----------------------------
 
 six=("$clattn" bench retention gla delta_rule kda rwkv7 mlstm "${small[@]}")

@@ -71,6 +71,23 @@ if command -v script >/dev/null; then
         grep -q '^\[\.*\] 0/8 [a-z_]* f32, B=1,' bars || fail "-j$jobs: the bar does not begin at once: $(cat -v terminal)"
         sed 's/\x1b.*//' bars | awk 'length > 79 { exit 1 }' || fail "-j$jobs: the bar is wider than a terminal: $(cat bars)"
     done
+    # where the table is wider than the terminal each cell has a line; the bar is no wider than it, either
+    TERM=xterm script -qec "stty cols 40; $words" /dev/null >terminal </dev/null || fail "40 columns: $(cat terminal)"
+    tr '\r' '\n' <terminal | sed 's/\x1b\[K//g' | grep '^\[' | awk 'length > 39 { exit 1 }' || fail "40 columns: $(cat terminal)"
+    tr '\r' '\n' <terminal | sed 's/\x1b\[K//g' | grep -v '^\[\|^$' >lines
+    head -n 3 lines | tail -n 2 | paste -sd, | grep -qx 'rule         [a-z0-9_]*,dtype        f32' || fail "40 columns: $(cat lines)"
+    [ "$(grep -c '^result       ok$' lines)" -eq 6 ] && [ "$(wc -l <lines)" -eq 61 ] || fail "40 columns: $(cat lines)"
+    head=$(sed -n 2p all)
+    for columns in $((${#head} - 1)) ${#head}; do
+        script -qec "stty cols $columns; TERM=dumb $words" /dev/null </dev/null | tr -d '\r' >terminal
+        cmp -s terminal all && upright=0 || upright=1
+        [ $upright -eq $((columns < ${#head})) ] || fail "$columns columns of ${#head}: $(cat terminal)"
+    done
+    "$clattn" devices >all_devices
+    script -qec "stty cols 80; '$clattn' devices" /dev/null </dev/null | tr -d '\r' >terminal
+    grep -q '^platform    Portable' terminal && [ "$(grep -c '^device  ' terminal)" -eq "$(tail -n +2 all_devices | wc -l)" ] ||
+        fail "devices in 80 columns: $(cat terminal)"
+    script -qec "stty cols 300; '$clattn' devices" /dev/null </dev/null | tr -d '\r' | cmp -s - all_devices || fail "devices in 300 columns"
     TERM=dumb script -qec "$words" /dev/null >terminal </dev/null
     tr -d '\r' <terminal | cmp -s - all || fail "on a dumb terminal: $(cat -v terminal)"
 fi

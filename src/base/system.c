@@ -153,6 +153,14 @@ int stdout_is_terminal(void)
     return _isatty(_fileno(stdout));
 }
 
+int stream_columns(FILE *stream)
+{
+    HANDLE handle = (HANDLE)_get_osfhandle(_fileno(stream));
+    CONSOLE_SCREEN_BUFFER_INFO info;
+
+    return GetConsoleScreenBufferInfo(handle, &info) ? info.srWindow.Right - info.srWindow.Left + 1 : 0;
+}
+
 void stream_make_binary(FILE *file)
 {
     _setmode(_fileno(file), _O_BINARY);
@@ -176,6 +184,7 @@ double now_seconds(void)
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -345,6 +354,18 @@ int stderr_is_terminal(void)
 int stdout_is_terminal(void)
 {
     return isatty(STDOUT_FILENO);
+}
+
+int stream_columns(FILE *stream)
+{
+#ifdef TIOCGWINSZ
+    struct winsize size;
+
+    return ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+#else
+    (void)stream;
+    return 0;
+#endif
 }
 
 void stream_make_binary(FILE *file)

@@ -43,6 +43,8 @@ int folder_list(const char *path, void (*each)(void *user, const char *name), vo
 
 int stderr_is_terminal(void);
 int stdout_is_terminal(void);
+/* The width of the terminal that the stream goes to; 0: it goes to none, or has no width. */
+int stream_columns(FILE *stream);
 /* No line ends are changed. */
 void stream_make_binary(FILE *file);
 unsigned long process_id(void);

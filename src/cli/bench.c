@@ -277,8 +277,11 @@ static void print_head(struct bench_run *bench)
     widen(bench);
     progress_clear();
     if (format == FORMAT_TEXT)
-        printf("device: %s, peaks measured: %.0f GFLOP/s f32, %.1f GB/s\n", target_name(&bench->target),
-               1e-9 * bench->peak.flops, 1e-9 * bench->peak.bytes);
+        printf("device: %s", target_name(&bench->target));
+    if (format == FORMAT_TEXT && bench->peak.flops > 0)
+        printf(", peaks measured: %.0f GFLOP/s f32, %.1f GB/s", 1e-9 * bench->peak.flops, 1e-9 * bench->peak.bytes);
+    if (format == FORMAT_TEXT)
+        puts("");
     if (format != FORMAT_JSON)
         table_head(&bench->table);
     bench->stopped = fflush(stdout) != 0;

@@ -23,17 +23,19 @@ static int can_draw(void)
     return !hidden && stderr_is_terminal() && (kind == NULL || strcmp(kind, "dumb") != 0);
 }
 
-/* Within the 80 columns that every terminal has: a longer line would be left behind. */
+/* Within the terminal's columns, or the 80 that most have: a longer line would be left behind. */
 void progress_show(size_t done, size_t total, const char *what)
 {
     size_t filled = total > 0 ? done * BAR / total : 0;
     char line[80], bar[BAR + 1] = "";
+    int columns = stream_columns(stderr), size = (int)sizeof line;
 
     if (!can_draw())
         return;
     for (size_t i = 0; i < BAR; i++)
         bar[i] = i < filled ? '#' : '.';
-    snprintf(line, sizeof line, "[%s] %zu/%zu %s", bar, done, total, what);
+    size = columns > 0 && columns < size ? columns : size;
+    snprintf(line, (size_t)size, "[%s] %zu/%zu %s", bar, done, total, what);
     fprintf(stderr, "\r%s\033[K", line);
     fflush(stderr);
     drawn = 1;

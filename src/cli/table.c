@@ -1,5 +1,6 @@
 #include "cli/table.h"
 
+#include "base/system.h"
 #include "base/text.h"
 #include "cli/progress.h"
 
@@ -119,6 +120,30 @@ static void print_rule(const struct table *table)
     putchar('\n');
 }
 
+/* A line a cell, and one between rows. */
+static void print_upright(const struct table *table, const cJSON *row)
+{
+    char text[CELL];
+    size_t width = 0;
+
+    for (size_t i = 0; i < table->count; i++)
+        width = strlen(table->columns[i].title) > width ? strlen(table->columns[i].title) : width;
+    for (size_t i = 0; i < table->count; i++) {
+        cell_text(row, &table->columns[i], table->format, text);
+        printf("%-*s  %s\n", (int)width, table->columns[i].title, text);
+    }
+    putchar('\n');
+}
+
+static int is_too_wide(const struct table *table)
+{
+    int columns = table->format == FORMAT_TEXT ? stream_columns(stdout) : 0, width = 0;
+
+    for (size_t i = 0; i < table->count; i++)
+        width += (i > 0 ? 2 : 0) + table->widths[i];
+    return columns > 0 && width > columns;
+}
+
 void table_begin(struct table *table, const struct column *columns, size_t count, enum format format)
 {
     *table = (struct table){.columns = columns, .count = count, .format = format};
@@ -136,9 +161,12 @@ void table_widen(struct table *table, const cJSON *row)
     }
 }
 
-void table_head(const struct table *table)
+void table_head(struct table *table)
 {
     progress_clear();
+    table->upright = is_too_wide(table);
+    if (table->upright)
+        return;
     print_line(table, NULL);
     if (table->format == FORMAT_MARKDOWN)
         print_rule(table);
@@ -147,7 +175,10 @@ void table_head(const struct table *table)
 void table_row(const struct table *table, const cJSON *row)
 {
     progress_clear();
-    print_line(table, row);
+    if (table->upright)
+        print_upright(table, row);
+    else
+        print_line(table, row);
 }
 
 int json_print(cJSON *json)

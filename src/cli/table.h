@@ -19,19 +19,21 @@ struct column {
     int digits;
 };
 
-/* A table whose rows come one by one: the columns keep the widths that they have when its head is printed. */
+/* A table whose rows come one by one: the columns keep the widths that they have when its head is printed. On a
+ * terminal that is too narrow each cell has a line, behind its title. */
 enum { MOST_COLUMNS = 24 };
 struct table {
     const struct column *columns;
     size_t count;
     enum format format; /* not JSON */
     int widths[MOST_COLUMNS];
+    int upright; /* a line a cell */
 };
 /* As wide as the titles. */
 void table_begin(struct table *table, const struct column *columns, size_t count, enum format format);
 /* Wide enough for a row of these cells. */
 void table_widen(struct table *table, const cJSON *row);
-void table_head(const struct table *table);
+void table_head(struct table *table);
 void table_row(const struct table *table, const cJSON *row);
 
 /* Prints the array rows on stdout; in JSON, whole (the columns only choose for the others). Deletes rows. EXIT_OK, or
