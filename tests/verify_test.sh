@@ -170,12 +170,27 @@ sort one >sorted && sort two | cmp -s - sorted || fail "options: $(diff one two)
 
 # ---- A worker leaves SIGINT and its like to who started it; one that dies is a row -------------------------------------
 
+# state PID: a letter; none where there is no such process
+state()
+{
+    sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null
+}
+
+# stopped PID: it is, and does not end before it is killed
+stopped()
+{
+    kill -STOP "$1" 2>/dev/null
+    until [[ $(state "$1") != [RSD] ]]; do :; done
+    [ "$(state "$1")" = T ]
+}
+
 POCL_KERNEL_CACHE=0 "${six[@]}" -j2 >out 2>err &
-until workers=$(children $!) && [ "$(echo "$workers" | wc -w)" -eq 2 ]; do kill -0 $! || break; done
+until workers=$(children $!) && [ "$(echo "$workers" | wc -w)" -eq 2 ] && stopped ${workers##*[!0-9]}; do kill -0 $! || break; done
 for signal in INT TERM HUP; do
-    kill -$signal ${workers%%[!0-9]*}
+    kill -$signal ${workers%%[!0-9]*} 2>/dev/null
 done
 kill -SEGV ${workers##*[!0-9]}
+kill -CONT ${workers##*[!0-9]}
 wait $! && fail "a worker died and all is well"
 [ "$(grep -c ' ok$' out)" -eq 5 ] && [ "$(grep -c ' FAIL$' out)" -eq 1 ] || fail "a worker died: not five rows and one: $(cat out)"
 line=$(sed -n 's/.*its process ended with signal 11 (Segmentation fault.*); again with: \(clattn .*\), error inf, bound .*/\1/p' err)
