@@ -337,6 +337,7 @@ metadata()
         run linear_attn -i "$work/in" -o "$work/out" --option normalize=off
     "$clattn" run linear_attn -i "$work/in" -o "$work/out" --device reference -v 2>&1 | grep -q "in: of its metadata:.* feature_map=elu1" ||
         fail "-v does not say what is followed"
+    "$clattn" run linear_attn -i "$work/plain" -o "$work/out" --device reference -v 2>&1 | grep 'metadata' && fail "-v says what is usual"
     "$clattn" run linear_attn -i "$work/plain" -o "$work/out" --device "$device" --qk-l2norm --scale 0.3 ||
         fail "options of which the file says nothing"
     for pair in rule=linear_attn qk_l2norm=on feature_map=identity version="$("$clattn" -V | cut -d' ' -f2)"; do

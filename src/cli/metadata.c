@@ -30,6 +30,15 @@ static const char *value_of(const struct safetensors *file, const char *key)
     return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(metadata, key));
 }
 
+/* Whether a line of what is taken from a file need not name it. */
+static int is_usual(size_t option, const char *value)
+{
+    const clattn_plan_desc usual = {.steps = 1, .layers = 1};
+    char text[VALUE];
+
+    return strcmp(desc_option_text(option, &usual, text, sizeof text), value) == 0;
+}
+
 /* The file's value of an option, put into the settings unless they have one. */
 static int follow(struct settings *settings, const char *path, size_t option, const char *value, struct text *followed)
 {
@@ -47,7 +56,8 @@ static int follow(struct settings *settings, const char *path, size_t option, co
     if (settings->given >> option & 1)
         return bad("%s: its metadata say %s %s, the command line %s", path, name, there, here);
     settings->desc = said;
-    text_format(followed, " %s=%s", name, there);
+    if (!is_usual(option, there))
+        text_format(followed, " %s=%s", name, there);
     return EXIT_OK;
 }
 
