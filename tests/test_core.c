@@ -234,6 +234,7 @@ static void test_one_token(void **state)
     clattn_plan_desc desc = {.rule = CLATTN_SIMPLE_GLA, .seq_len = 4096, .heads = 16, .key_dim = 4, .value_dim = 4};
     struct check_tensors actual, expected;
     const int64_t row = (2500 * 16 + 7) * 4;
+    struct check_difference found;
 
     (void)state;
     assert_status(check_make(&actual, &desc, 1, CHECK_GATES_USUAL, NULL), SUCCESS);
@@ -246,7 +247,10 @@ static void test_one_token(void **state)
         for (int64_t i = row; i < row + 4; i++)
             test_set(&actual, OP(O), i, silent ? 1 : 0);
         assert_true(whole_error(&actual, &expected) < check_bound(CLATTN_BF16));
-        assert_true(check_tensor_error(&actual.tensor[OP(O)], &expected.tensor[OP(O)]) > check_bound(CLATTN_BF16));
+        found = check_tensor_difference(&actual.tensor[OP(O)], &expected.tensor[OP(O)]);
+        assert_true(found.error > check_bound(CLATTN_BF16));
+        assert_true(found.whole < check_bound(CLATTN_BF16) && found.error == found.row / 8);
+        assert_int_equal(found.at, row / 4);
     }
     check_free(&actual);
     check_free(&expected);
