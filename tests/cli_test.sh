@@ -338,6 +338,16 @@ metadata()
     "$clattn" run linear_attn -i "$work/in" -o "$work/out" --device reference -v 2>&1 | grep -q "in: of its metadata:.* feature_map=elu1" ||
         fail "-v does not say what is followed"
     "$clattn" run linear_attn -i "$work/plain" -o "$work/out" --device reference -v 2>&1 | grep 'metadata' && fail "-v says what is usual"
+    echo >"$work/file"
+    for command in "run linear_attn -i $work/plain -o $work/out" "bench retention --shape T=4,H=1,K=4,V=4 --mode recurrent --repeat 1" \
+        "verify retention --shape T=4,H=1,K=4,V=4 --mode recurrent --dtype f32"; do
+        CLATTN_CACHE_DIR="$work/file/cache" "$clattn" $command --device "$device" -v 2>&1 >"$work/stdout" |
+            grep -q "clattn: $work/file/cache: compiled programs cannot be kept there: Not a directory" ||
+            fail "$command does not say that nothing is cached"
+        CLATTN_CACHE_DIR="$work/cache" "$clattn" $command --device "$device" -v 2>&1 >"$work/stdout" | grep "be kept" &&
+            fail "$command: a cache that is well"
+    done
+    rm -f "$work/out"
     "$clattn" run linear_attn -i "$work/plain" -o "$work/out" --device "$device" --qk-l2norm --scale 0.3 ||
         fail "options of which the file says nothing"
     for pair in rule=linear_attn qk_l2norm=on feature_map=identity version="$("$clattn" -V | cut -d' ' -f2)"; do

@@ -324,6 +324,7 @@ static int bench_all(struct bench_run *bench)
 {
     int status;
 
+    target_note_cache(&bench->target, bench->settings);
     progress_show(0, bench->count, "peaks of the device");
     peak_measure(&bench->target, &bench->peak);
     print_head(bench);

@@ -13,6 +13,8 @@ static int compute(struct operands *operands, const struct settings *settings, s
     char plan[2048] = "";
     int status = target_open(target, settings->device);
 
+    if (status == EXIT_OK)
+        target_note_cache(target, settings);
     if (status == EXIT_OK) {
         clattn_status result = target_run(target, &operands->tensors, plan, sizeof plan);
         if (result != CLATTN_SUCCESS)

@@ -1,9 +1,13 @@
 #include "cli/target.h"
 
+#include "base/file.h"
+#include "base/system.h"
 #include "base/text.h"
+#include "device/cache.h"
 #include "tuner/buffers.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,6 +121,17 @@ int target_open(struct target *target, const char *spec)
     int status = target_find(target, spec);
 
     return status != EXIT_OK || target->reference ? status : target_use(target);
+}
+
+void target_note_cache(const struct target *target, const struct settings *settings)
+{
+    char *folder = settings->verbose && !target->reference ? cache_folder() : NULL;
+    char *entry = file_join(folder, "entry");
+
+    if (entry != NULL && (file_make_folders(entry) != 0 || !file_writable(folder)))
+        note("%s: compiled programs cannot be kept there: %s", folder, strerror(errno));
+    free(entry);
+    free(folder);
 }
 
 void target_close(struct target *target)

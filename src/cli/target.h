@@ -19,6 +19,8 @@ int target_open(struct target *target, const char *spec);
 /* The two halves: info is known, and what was found is open. */
 int target_find(struct target *target, const char *spec);
 int target_use(struct target *target);
+/* With -v a line where compiled programs cannot be kept. */
+void target_note_cache(const struct target *target, const struct settings *settings);
 void target_close(struct target *target);
 const char *target_name(const struct target *target);
 

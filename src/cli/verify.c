@@ -59,6 +59,7 @@ static int check_all(struct verify *verify, size_t jobs)
 {
     int status;
 
+    target_note_cache(&verify->target, verify->settings);
     verify_print_begin(verify);
     if (jobs > 1)
         verify_rows_share(verify, jobs);
