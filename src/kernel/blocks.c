@@ -9,6 +9,7 @@ enum {
     MOST_COLUMNS = 128,
     MOST_ROW_LANES = 32,
     LEAST_CHUNK = 16,
+    MOST_HELD = 8, /* vectors of a slice on its way to a lane */
     JOIN_GROUP = 64,
     MOST_SEGMENTS = 16,
     CHUNKS_A_SEGMENT = 4, /* at least */
@@ -76,9 +77,17 @@ struct grid_lanes {
     int rows, columns;
 };
 
-static int state_row_lanes(const struct shape *s)
+/* Whether a lane should hold half as much as usual: of Intel's sub-groups, whose registers are 128 floats a lane. */
+static int is_lean(const struct tiles *t)
 {
-    return lower(s->channels / SPOT, MOST_ROW_LANES);
+    return t->sub_group != 0;
+}
+
+static int state_row_lanes(const struct tiles *t, const struct shape *s)
+{
+    int rows = is_lean(t) || t->block_v < 16 ? VEC : 2 * VEC;
+
+    return lower(s->channels / rows, MOST_ROW_LANES);
 }
 
 static struct grid_lanes lanes_of(const struct variant *variant, const struct shape *s)
@@ -87,7 +96,7 @@ static struct grid_lanes lanes_of(const struct variant *variant, const struct sh
     struct grid_lanes lanes = {1, higher(t->block_v / VEC / higher(t->wide, 1), 1)};
 
     switch (variant->kernel) {
-    case KERNEL_STATES: lanes.rows = state_row_lanes(s); break;
+    case KERNEL_STATES: lanes.rows = state_row_lanes(t, s); break;
     case KERNEL_JOIN: lanes.rows = 1; break;
     case KERNEL_OUTPUTS: lanes.rows = t->chunk / higher(t->rows, 1); break;
     default: lanes.rows = t->group / lanes.columns; break;
@@ -247,13 +256,15 @@ static void follow(struct variant *variant)
     switch (variant->kernel) {
     case KERNEL_PREPARE_BLOCKS:
         t->wide = 1;
-        t->rows = s.second ? SPOT / 2 : SPOT;
-        t->group = t->chunk * (s.second ? 4 : 2);
+        t->rows = SPOT / (s.second ? 2 : 1) / (is_lean(t) ? 2 : 1);
+        t->group = t->chunk * (s.second || is_lean(t) ? 4 : 2);
         break;
     case KERNEL_STATES:
         t->block_v = lower(t->block_v, s.widest);
         t->wide = 1;
-        t->group = higher(t->split, 1) * state_row_lanes(&s) * t->block_v / VEC;
+        t->group = higher(t->split, 1) * state_row_lanes(t, &s) * t->block_v / VEC;
+        while (t->block_k > VEC && t->block_k * s.channels / VEC > MOST_HELD * t->group)
+            t->block_k /= 2;
         break;
     case KERNEL_JOIN:
         t->group = JOIN_GROUP;
@@ -262,7 +273,7 @@ static void follow(struct variant *variant)
     default:
         t->block_v = lower(t->block_v, s.widest);
         t->wide = t->block_v == MOST_COLUMNS ? 2 : 1;
-        t->rows = SPOT;
+        t->rows = is_lean(t) ? SPOT / 2 : SPOT;
         while (t->rows > 1 && (t->chunk / t->rows < VEC || t->chunk / t->rows * t->block_v / VEC / t->wide < 64))
             t->rows /= 2;
         t->group = t->chunk / t->rows * t->block_v / VEC / t->wide;
@@ -306,13 +317,22 @@ static int stretch_of(const struct device *device, const struct variant *variant
     return stretch;
 }
 
+/* Whether every pair of blocks of scores has its lanes. */
+static int has_pairs(const struct variant *variant)
+{
+    const struct tiles *t = &variant->tiles;
+    int spots = t->chunk / SPOT, lanes = SPOT / higher(t->rows, 1) * (SPOT / VEC);
+
+    return variant->kernel != KERNEL_PREPARE_BLOCKS || spots * (spots + 1) / 2 * lanes <= t->group;
+}
+
 static int fits(const struct device *device, struct variant *variant, int most_group)
 {
     const struct shape s = shape_of(variant);
 
     follow(variant);
     return variant->tiles.group <= most_group && lanes_of(variant, &s).rows <= variant->tiles.chunk &&
-           layout_fits(device, variant, lay_out);
+           has_pairs(variant) && layout_fits(device, variant, lay_out);
 }
 
 static clattn_status cut_to_fit(const struct device *device, struct variant *variant, int most_group)
@@ -335,17 +355,32 @@ static clattn_status cut_to_fit(const struct device *device, struct variant *var
     return CLATTN_SUCCESS;
 }
 
+static int usual_slice(const struct variant *variant)
+{
+    int most = variant->kernel == KERNEL_STATES ? 32 : 16;
+
+    return is_lean(&variant->tiles) ? most / 2 : most;
+}
+
+static int usual_columns(const struct variant *variant, const struct shape *s)
+{
+    int lean = is_lean(&variant->tiles);
+
+    switch (variant->kernel) {
+    case KERNEL_PREPARE_BLOCKS: return PRODUCT_COLUMNS;
+    case KERNEL_STATES: return s->erases && !lean ? 16 : lean ? 32 : 64;
+    default: return lean ? MOST_COLUMNS / 2 : MOST_COLUMNS;
+    }
+}
+
 static clattn_status tiles_of_chunk(const struct device *device, struct variant *variant, int most_group, int chunk)
 {
     const struct shape s = shape_of(variant);
 
     variant->tiles = (struct tiles){.chunk = chunk, .sub_group = device->sub_group};
-    variant->tiles.block_k = variant->kernel == KERNEL_STATES ? 32 : 16;
-    variant->tiles.block_v = variant->kernel == KERNEL_PREPARE_BLOCKS       ? PRODUCT_COLUMNS
-                             : variant->kernel == KERNEL_STATES && s.erases ? 16
-                             : variant->kernel == KERNEL_STATES             ? 64
-                                                                            : MOST_COLUMNS;
-    variant->tiles.split = variant->kernel == KERNEL_STATES && s.erases ? 2 : 1;
+    variant->tiles.block_k = usual_slice(variant);
+    variant->tiles.block_v = usual_columns(variant, &s);
+    variant->tiles.split = variant->kernel == KERNEL_STATES && s.erases && !is_lean(&variant->tiles) ? 2 : 1;
     return cut_to_fit(device, variant, most_group);
 }
 
