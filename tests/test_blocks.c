@@ -1,4 +1,4 @@
-/* test_blocks RULE: the kernels of register blocks against the reference on any device, by every case that applies: with
+/* test_blocks RULE [CASE]: the kernels of register blocks against the reference on any device, by every case that applies: with
  * tiles by rule of thumb, and of a few cases with the sequence cut into stretches and segments, and other tiles. */
 #include "harness.h"
 
@@ -11,6 +11,7 @@
 #include <string.h>
 
 static clattn_rule rule;
+static const char *only; /* a case, for a simulator; NULL: all */
 
 /* Numbers of a point of the solver's space */
 struct point {
@@ -91,6 +92,8 @@ static int run_points(const struct check_case *c, const clattn_plan_desc *desc, 
 /* A decay of the value columns is for the other solvers. */
 static int takes(const struct check_case *c, int variant, const clattn_plan_desc *desc)
 {
+    if (only != NULL && strcmp(only, c->name) != 0)
+        return 0;
     return !(desc->flags & CLATTN_VALUE_GATE) && check_case_applies(c, rule, variant, desc->dtype);
 }
 
@@ -147,8 +150,9 @@ int main(int argc, char **argv)
     };
 
     rule = argc > 1 ? clattn_rule_find(argv[1]) : CLATTN_RULE_NONE;
+    only = argc > 2 ? argv[2] : NULL;
     if (rule == CLATTN_RULE_NONE) {
-        print_error("usage: test_blocks RULE\n");
+        print_error("usage: test_blocks RULE [CASE]\n");
         return 2;
     }
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);

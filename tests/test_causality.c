@@ -9,19 +9,20 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { BATCH = 2, TOKENS = 70, HEADS = 2, KEY = 16, VALUE = 16 };
+enum { BATCH = 2, TOKENS = 70, HEADS = 2, KEY = 16, VALUE = 16, OWN = -1 };
 
-/* Who works a tile: the group of prepare and scan, or the recurrence in one lane or many */
-enum who { ONE, LANES_16, LANES_64, TOKENS_ONE, TOKENS_LANES };
+/* Who works a tile: the group of prepare and scan, or the recurrence in one lane or many, or register blocks */
+enum who { ONE, LANES_16, LANES_64, TOKENS_ONE, TOKENS_LANES, BLOCKS };
 static const struct {
     const char *name;
-    int serial, vec, group; /* group 0: token by token */
+    int serial, vec, group; /* group 0: token by token; OWN: the solver's */
 } workers[] = {
     [ONE] = {"one lane", 1, 16, 1},
     [LANES_16] = {"16 lanes", 0, 4, 16},
     [LANES_64] = {"64 lanes", 0, 4, 64},
     [TOKENS_ONE] = {"tokens", 1, 16, 0},
     [TOKENS_LANES] = {"tokens, lanes", 0, 4, 0},
+    [BLOCKS] = {"register blocks", 1, 4, OWN},
 };
 
 static const int64_t tokens[] = {1, 15, 36, 37, 39};
@@ -75,6 +76,15 @@ static const struct row {
     { "forgetting_attn",     0, CLATTN_F32,  LANES_16,  32, 1 },
     { "softmax_attn",        2, CLATTN_BF16, LANES_64,  16, 0 }, /* window */
     { "forgetting_attn",     1, CLATTN_F16,  LANES_64,  8,  0 },
+    /* register blocks */
+    { "simple_gla",          0, CLATTN_F32,  BLOCKS,    64, 1 },
+    { "gated_delta_rule",    0, CLATTN_F32,  BLOCKS,    64, 1 },
+    { "gated_delta_product", 2, CLATTN_BF16, BLOCKS,    32, 0 }, /* 2 steps */
+    { "kda",                 0, CLATTN_F32,  BLOCKS,    64, 1 },
+    { "gdn2",                0, CLATTN_F32,  BLOCKS,    16, 1 },
+    { "rwkv6",               0, CLATTN_F32,  BLOCKS,    32, 1 },
+    { "rwkv7",               0, CLATTN_F32,  BLOCKS,    64, 1 },
+    { "mlstm",               0, CLATTN_F32,  BLOCKS,    16, 1 },
     /* token by token */
     { "gated_delta_rule",    0, CLATTN_F32,  TOKENS_ONE, 0,  1 },
     { "rwkv6",               0, CLATTN_F16,  TOKENS_ONE, 0,  1 },
@@ -104,7 +114,8 @@ static clattn_plan_desc desc_of(const struct row *row)
 static clattn_plan *plan_of(const struct row *row, const clattn_plan_desc *desc)
 {
     int list = rule_has_list(rule_get(desc->rule));
-    struct tuned tuned = tuned_default(space_find(list ? "flash" : "chunk_scan"));
+    int blocks = workers[row->who].group == OWN;
+    struct tuned tuned = tuned_default(space_find(list ? "flash" : blocks ? "chunk_blocks" : "chunk_scan"));
     clattn_plan *plan = NULL;
 
     if (test_is_reference())
@@ -115,10 +126,11 @@ static clattn_plan *plan_of(const struct row *row, const clattn_plan_desc *desc)
         return plan;
     }
     test_tuned_set(&tuned, "chunk", row->chunk);
-    test_tuned_set(&tuned, "vec", workers[row->who].vec);
+    if (!blocks)
+        test_tuned_set(&tuned, "vec", workers[row->who].vec);
     if (list)
         test_tuned_set(&tuned, "group", workers[row->who].group);
-    else {
+    else if (!blocks) {
         test_tuned_set(&tuned, "prepare.group", workers[row->who].group);
         test_tuned_set(&tuned, "scan.group", workers[row->who].group);
     }

@@ -241,6 +241,13 @@ static void describe(struct text *text, const struct variant *variant, const str
 /* ---- Tiles --------------------------------------------------------------------------------------------------------
  */
 
+/* Of slices on their way to a lane of the kernel that carries the state: of tokens, of channels. */
+static int holds_too_much(const struct tiles *t, const struct shape *s)
+{
+    return t->block_k * s->channels / VEC > MOST_HELD * t->group ||
+           (s->erases && t->chunk * t->block_k / VEC > MOST_HELD / 2 * t->group);
+}
+
 /* What follows from chunk, slices and columns. */
 static void follow(struct variant *variant)
 {
@@ -263,7 +270,7 @@ static void follow(struct variant *variant)
         t->block_v = lower(t->block_v, s.widest);
         t->wide = 1;
         t->group = higher(t->split, 1) * state_row_lanes(t, &s) * t->block_v / VEC;
-        while (t->block_k > VEC && t->block_k * s.channels / VEC > MOST_HELD * t->group)
+        while (t->block_k > VEC && holds_too_much(t, &s))
             t->block_k /= 2;
         break;
     case KERNEL_JOIN:
@@ -331,7 +338,7 @@ static int fits(const struct device *device, struct variant *variant, int most_g
     const struct shape s = shape_of(variant);
 
     follow(variant);
-    return variant->tiles.group <= most_group && lanes_of(variant, &s).rows <= variant->tiles.chunk &&
+    return variant->tiles.group <= most_group && (!s.erases || lanes_of(variant, &s).rows <= variant->tiles.chunk) &&
            has_pairs(variant) && layout_fits(device, variant, lay_out);
 }
 
