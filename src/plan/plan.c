@@ -141,7 +141,7 @@ clattn_status clattn_plan_get_sized(const clattn_plan *plan, clattn_plan_info *i
                                   kernel_family(last->variant.kernel)->needs_engine ? last->variant.engine->name : NULL,
                               .mode = plan->solver->mode,
                               .chunk = last->variant.tiles.chunk,
-                              .launches = plan->recipe.step_count,
+                              .launches = (int32_t)plan_launches(plan),
                               .rejected = plan->rejected,
                               .workspace_bytes = bytes_of(plan, HOME_WORKSPACE),
                               .saved_bytes = bytes_of(plan, HOME_SAVED)};

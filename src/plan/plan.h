@@ -57,9 +57,20 @@ char *plan_text(const struct clattn_plan *plan);
 /* Binds and enqueues: the rest of clattn_enqueue. */
 clattn_status plan_run(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *arguments,
                        uint32_t n_wait, const cl_event *wait, cl_event *event);
-/* The same on a queue in order, waiting for nothing, with an event of every step: each has step_count elements, NULL.
- */
+/* Launches of a call of the desc's lengths: its steps, those of a loop for every stretch. */
+int64_t plan_launches(const struct clattn_plan *plan);
+
+/* What was enqueued, in order: the step, and its event, the caller's to release. */
+struct launches {
+    struct {
+        int step;
+        cl_event event;
+    } * each; /* room for plan_launches */
+    int64_t count;
+};
+
+/* The same as plan_run on a queue in order, waiting for nothing, with an event of every launch. */
 clattn_status plan_run_each(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *arguments,
-                            cl_event *each);
+                            struct launches *launches);
 
 #endif

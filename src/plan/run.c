@@ -278,10 +278,28 @@ static int is_empty(const struct call *call, int index)
     return first_groups(call, &call->plan->recipe.steps[index]) == 0;
 }
 
+static cl_event *next_launch(struct launches *launches, int step)
+{
+    launches->each[launches->count].step = step;
+    launches->each[launches->count].event = NULL;
+    return &launches->each[launches->count++].event;
+}
+
+int64_t plan_launches(const struct clattn_plan *plan)
+{
+    const struct recipe *recipe = &plan->recipe;
+    int64_t rows = plan->problem.desc.seq_len * plan->problem.desc.steps, rounds;
+
+    if (recipe->loop_rows == 0)
+        return recipe->step_count;
+    rounds = rows > 0 ? divide_up(rows, recipe->loop_rows) : 1;
+    return recipe->step_count + (rounds - 1) * (recipe->loop_last + 1 - recipe->loop_first);
+}
+
 /* Each step after the one before: by the queue's order, or by events where it has none. The last leaves the event; with
- * each, on a queue in order, every step one of its own. */
+ * launches, on a queue in order, every one of its own. */
 static clattn_status enqueue_chain(struct call *call, uint32_t n_wait, const cl_event *wait, cl_event *event,
-                                   cl_event *each)
+                                   struct launches *launches)
 {
     const struct opencl *cl = call->plan->context->device.cl;
     int count = call->plan->recipe.step_count;
@@ -290,9 +308,11 @@ static clattn_status enqueue_chain(struct call *call, uint32_t n_wait, const cl_
 
     for (int i = 0; i < count && status == CLATTN_SUCCESS; i = next_step(call, i)) {
         int last = is_last(call, i);
-        cl_event *out = each != NULL ? &each[i] : last ? event : call->in_order ? NULL : &after;
+        cl_event *out = last ? event : call->in_order ? NULL : &after;
         if (is_empty(call, i) && !last)
             continue;
+        if (launches != NULL)
+            out = next_launch(launches, i);
         status = before != NULL ? enqueue(call, i, 1, &before, out) : enqueue(call, i, n_wait, wait, out);
         if (before != NULL)
             cl->ReleaseEvent(before);
@@ -332,7 +352,7 @@ static clattn_status bind_call(struct call *call, const struct arguments *argume
 }
 
 static clattn_status run(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *arguments,
-                         uint32_t n_wait, const cl_event *wait, cl_event *event, cl_event *each)
+                         uint32_t n_wait, const cl_event *wait, cl_event *event, struct launches *launches)
 {
     struct log_held held = {.line = ""};
     struct call call = {.plan = plan,
@@ -343,19 +363,20 @@ static clattn_status run(struct clattn_plan *plan, cl_command_queue queue, const
     clattn_status status;
 
     TRY(bind_call(&call, arguments));
-    if (each != NULL && !call.in_order)
+    if (launches != NULL && !call.in_order)
         return FAIL(&plan->context->log, INVALID_ARGUMENT, "the queue is out of order");
     lock_take(&plan->lock);
-    status = enqueue_chain(&call, n_wait, wait, event, each);
+    status = enqueue_chain(&call, n_wait, wait, event, launches);
     lock_give(&plan->lock);
     log_release(&held, &plan->context->log);
     return status;
 }
 
 clattn_status plan_run_each(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *arguments,
-                            cl_event *each)
+                            struct launches *launches)
 {
-    return run(plan, queue, arguments, 0, NULL, NULL, each);
+    launches->count = 0;
+    return run(plan, queue, arguments, 0, NULL, NULL, launches);
 }
 
 clattn_status plan_run(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *arguments,
