@@ -29,6 +29,11 @@ static int is_for(const struct solver *solver, const struct clattn_context *cont
     return !solver->shared || (!context->device.serial && context->device.sub_group == 0);
 }
 
+int plan_chooses(const clattn_context *context, const struct space *space)
+{
+    return is_for(solver_find(space->name), context);
+}
+
 /* ---- One try ------------------------------------------------------------------------------------------------------
  */
 

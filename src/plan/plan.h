@@ -44,6 +44,9 @@ clattn_status plan_self_test(struct clattn_plan *plan);
 /* Chooses a solver and tiles, and binds their recipe: exactly the tiles of a point, untested, where it is not NULL. */
 clattn_status plan_choose(struct clattn_plan *plan, const struct tuned *forced);
 
+/* Whether the context's device is of those for which the space's solver is chosen. */
+int plan_chooses(const clattn_context *context, const struct space *space);
+
 /* Whether a solver has a recipe for the problem; nothing is built. UNSUPPORTED. */
 clattn_status plan_supports(clattn_context *context, const struct problem *problem);
 

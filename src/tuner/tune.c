@@ -131,7 +131,7 @@ static clattn_status finish(const struct tune *tune, struct tune_result *result)
     return status;
 }
 
-/* The solvers whose default the device can have for the problem. */
+/* The solvers that are chosen on the device, and whose default it can have for the problem. */
 static clattn_status list_solvers(const struct tune *tune, const struct problem *problem, struct tune_result *result)
 {
     struct check_device device;
@@ -140,7 +140,7 @@ static clattn_status list_solvers(const struct tune *tune, const struct problem 
     for (int i = 0; space_at(i) != NULL; i++) {
         const struct propose propose = {device.context, problem, 0};
         const struct tuned usual = tuned_default(space_at(i));
-        if (propose_is_sound(&propose, &usual))
+        if (plan_chooses(device.context, usual.space) && propose_is_sound(&propose, &usual))
             result->outcomes[result->count++] =
                 (struct tune_outcome){.space = usual.space, .status = CLATTN_UNSUPPORTED};
     }
