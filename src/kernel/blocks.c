@@ -307,7 +307,8 @@ static int64_t most_floats(const struct device *device)
     return share < most ? share : most;
 }
 
-/* So many chunks of every sequence that their workspace stays below a bound; 0 where that is all of them. */
+/* So many chunks of every sequence that their workspace stays below a bound; 0 where that is all of them, -1 where one
+ * of each is too much. */
 static int stretch_of(const struct device *device, const struct variant *variant)
 {
     const int64_t most = most_floats(device);
@@ -315,10 +316,12 @@ static int stretch_of(const struct device *device, const struct variant *variant
     const struct extent extent = problem_most(variant->problem);
     int64_t floats = slot_floats(variant), chunks = divide_up(desc->seq_len * desc->steps, variant->tiles.chunk);
     int64_t slots = chunks * desc->batch + (desc->flags & CLATTN_CU_SEQLENS ? extent.sequences : 0);
-    int stretch = 4;
+    int stretch = 1;
 
     if (slots * floats <= most)
         return 0;
+    if (extent.sequences * floats > most)
+        return -1;
     while (2 * stretch * extent.sequences * floats <= most)
         stretch *= 2;
     return stretch;
@@ -437,6 +440,8 @@ static clattn_status heuristic(const struct device *device, struct variant *vari
         return CLATTN_UNSUPPORTED;
     TRY(tiles_of_chunk(device, variant, most_group, chunk));
     variant->tiles.stretch = stretch_of(device, variant);
+    if (variant->tiles.stretch < 0)
+        return CLATTN_UNSUPPORTED;
     variant->tiles.segments = segments_of(device, variant, most_group);
     return CLATTN_SUCCESS;
 }

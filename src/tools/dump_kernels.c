@@ -254,6 +254,7 @@ int main(int argc, char **argv)
                                                   .gpu = 1,
                                                   .compute_units = 64,
                                                   .local_memory = 32 << 10,
+                                                  .global_memory = (uint64_t)8 << 30,
                                                   .max_work_group = 256}}};
 
     if (argc < 2) {
