@@ -270,7 +270,7 @@ static void follow(struct variant *variant)
         t->block_v = lower(t->block_v, s.widest);
         t->wide = 1;
         t->group = higher(t->split, 1) * state_row_lanes(t, &s) * t->block_v / VEC;
-        while (t->block_k > VEC && holds_too_much(t, &s))
+        while (t->block_k > VEC * higher(t->split, 1) && holds_too_much(t, &s)) /* a part has whole vectors */
             t->block_k /= 2;
         break;
     case KERNEL_JOIN:
