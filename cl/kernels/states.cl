@@ -26,8 +26,8 @@ states(global const data_t *k, long4 k_at, global const data_t *v, long4 v_at, g
 
     chunk_t chunk;
     global float *record, *made, *left;
-    vec held_erasing[held_count(CHUNK, SLICE_CHANNELS)], held_written[WRITTEN_ROWS * WIDE];
-    write_raw_t held_rows[held_count(SLICE_TOKENS, KP)];
+    vec held_erasing[held_count(CHUNK, BK)], held_written[WRITTEN_ROWS * WIDE];
+    write_raw_t held_rows[held_count(BK, KP)];
     value_raw_t held_values[held_count(CHUNK, BV)];
     float held_factors[FACTORS_HELD];
 

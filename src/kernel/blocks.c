@@ -152,81 +152,137 @@ static void add_headers(const struct variant *variant, struct layout *layout)
         layout_header(layout, FILE_blocks_outputs);
 }
 
-static void lay_out(const struct variant *variant, struct layout *layout)
+static int value_groups(const struct variant *variant)
+{
+    return (int)divide_up(variant_values(variant), variant->tiles.block_v);
+}
+
+static int factors_of(const struct tiles *t)
+{
+    return 6 * t->chunk + t->vec;
+}
+
+/* Of a chunk and head, and of a segment and head. */
+static void lay_out_workspace(const struct tiles *t, const struct shape *s, struct layout *layout)
+{
+    int64_t rows = (int64_t)t->chunk * s->channels;
+
+    layout->record = (1 + s->second) * t->chunk * t->chunk + factors_of(t) + (s->made + !s->erases) * s->channels;
+    layout->rows = ((2 + s->second) * s->made + s->erases) * rows + s->erases * t->chunk * (int64_t)s->values;
+    layout->states = layout->segment = (int64_t)s->channels * s->values;
+    layout->segment_kept = s->channels;
+    layout->stretch = t->stretch;
+}
+
+static void lay_out_groups(const struct variant *variant, struct layout *layout)
 {
     const struct tiles *t = &variant->tiles;
-    const struct shape s = shape_of(variant);
-    const struct grid_lanes lanes = lanes_of(variant, &s);
-    int factors = 6 * t->chunk + t->vec, score_rows = higher(t->rows, 1), wide = higher(t->wide, 1),
-        spots = t->chunk / SPOT;
 
-    layout->record = (1 + s.second) * t->chunk * t->chunk + factors + s.made * s.channels + !s.erases * s.channels;
-    layout->rows =
-        ((2 + s.second) * s.made + s.erases) * t->chunk * (int64_t)s.channels + s.erases * t->chunk * (int64_t)s.values;
-    layout->states = (int64_t)s.channels * s.values;
-    layout->stretch = t->stretch;
-    layout->segment = layout->states;
-    layout->segment_kept = s.channels;
-    const struct {
-        const char *name;
-        int64_t value;
-    } numbers[] = {
+    switch (variant->kernel) {
+    case KERNEL_PREPARE_BLOCKS: break;
+    case KERNEL_STATES: layout->value_groups = value_groups(variant) * higher(t->segments, 1); break;
+    case KERNEL_JOIN: layout->value_groups = (int)divide_up(layout->states, (int64_t)VEC * t->group); break;
+    default: layout->value_groups = value_groups(variant);
+    }
+}
+
+struct number {
+    const char *name;
+    int64_t value;
+};
+
+static void add_numbers(struct layout *layout, const struct number *numbers, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        layout_constant(layout, numbers[i].name, numbers[i].value);
+}
+
+static void shape_constants(const struct variant *variant, const struct shape *s, struct layout *layout)
+{
+    const struct number numbers[] = {
+        {"KP", s->channels},
+        {"VP", s->values},
+        {"ERASES", s->erases},
+        {"SECOND", s->second},
+        {"BONUS", plain_bonus(variant)},
+        {"MADE", s->made},
+        {"MADE_ROWS", layout->rows},
+        {"RECORD", layout->record},
+        {"RECORD_MATRICES", 1 + s->second},
+        {"SCORE_MATRICES", s->scores},
+    };
+
+    add_numbers(layout, numbers, sizeof numbers / sizeof *numbers);
+}
+
+static void tile_constants(const struct variant *variant, struct layout *layout)
+{
+    const struct tiles *t = &variant->tiles;
+    const struct number numbers[] = {
         {"BK", t->block_k},
         {"BV", t->block_v},
-        {"KP", s.channels},
-        {"VP", s.values},
         {"RP", t->block_k + t->pad},
         {"CP", t->chunk + VEC},
-        {"PAD", t->pad},
-        {"LANES_K", 1},
-        {"TOKEN_PARTS", 1},
-        {"ERASE_MATRICES", 0},
+        {"MATRIX", t->chunk * (t->chunk + VEC)},
         {"SPOT", SPOT},
         {"STRETCH", t->stretch},
         {"SEGMENTS", higher(t->segments, 1)},
         {"SPLIT", higher(t->split, 1)},
-        {"VALUE_GROUPS", divide_up(variant_values(variant), t->block_v)},
-        {"ERASES", s.erases},
-        {"SECOND", s.second},
-        {"BONUS", plain_bonus(variant)},
-        {"MADE", s.made},
-        {"MADE_ROWS", layout->rows},
-        {"RECORD", layout->record},
-        {"RECORD_MATRICES", 1 + s.second},
-        {"ROW_LANES", lanes.rows},
-        {"COL_LANES", lanes.columns},
-        {"WIDE", wide},
-        {"MOST_WIDE", wide},
-        {"SCORE_MATRICES", s.scores},
-        {"SCORE_ROWS", score_rows},
-        {"LANES_PAIR", SPOT / score_rows * (SPOT / VEC)},
-        {"PAIRS", spots * (spots + 1) / 2},
-        {"BLOCK_ROWS", t->chunk / lanes.rows},
-        {"STATE_ROWS", s.channels / lanes.rows},
-        {"WRITTEN_ROWS", divide_up(t->chunk, lanes.rows)},
-        {"SLICE_TOKENS", t->block_k},
-        {"SLICE_CHANNELS", t->block_k},
-        {"SLICE_PITCH", t->block_k + t->pad},
-        {"OUTPUT_ROWS", score_rows},
+        {"VALUE_GROUPS", value_groups(variant)},
+        /* of words of tile.clh that these kernels do not use */
+        {"PAD", t->pad},
+        {"LANES_K", 1},
+        {"TOKEN_PARTS", 1},
+        {"ERASE_MATRICES", 0},
     };
 
-    layout->options = PLAIN_OPTIONS;
-    if (variant->kernel != KERNEL_PREPARE_BLOCKS)
-        layout->value_groups = (int)divide_up(variant_values(variant), t->block_v);
-    if (variant->kernel == KERNEL_STATES)
-        layout->value_groups *= higher(t->segments, 1);
-    if (variant->kernel == KERNEL_JOIN)
-        layout->value_groups = (int)divide_up(layout->states, (int64_t)VEC * t->group);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        layout_constant(layout, numbers[i].name, numbers[i].value);
-    layout_constant(layout, "MATRIX", t->chunk * (t->chunk + VEC));
-    layout_local(layout, "FACTORS", factors, FLOAT);
+    add_numbers(layout, numbers, sizeof numbers / sizeof *numbers);
+}
+
+/* What a lane has of each kernel's results. */
+static void lane_constants(const struct variant *variant, const struct shape *s, struct layout *layout)
+{
+    const struct tiles *t = &variant->tiles;
+    const struct grid_lanes lanes = lanes_of(variant, s);
+    int rows = higher(t->rows, 1), spots = t->chunk / SPOT;
+    const struct number numbers[] = {
+        {"ROW_LANES", lanes.rows},
+        {"COL_LANES", lanes.columns},
+        {"WIDE", higher(t->wide, 1)},
+        {"SCORE_ROWS", rows},
+        {"LANES_PAIR", SPOT / rows * (SPOT / VEC)},
+        {"PAIRS", spots * (spots + 1) / 2},
+        {"BLOCK_ROWS", t->chunk / lanes.rows},
+        {"STATE_ROWS", s->channels / lanes.rows},
+        {"WRITTEN_ROWS", divide_up(t->chunk, lanes.rows)},
+        {"OUTPUT_ROWS", rows},
+    };
+
+    add_numbers(layout, numbers, sizeof numbers / sizeof *numbers);
+}
+
+static void lay_out_locals(const struct variant *variant, const struct shape *s, struct layout *layout)
+{
+    layout_local(layout, "FACTORS", factors_of(&variant->tiles), FLOAT);
     switch (variant->kernel) {
-    case KERNEL_PREPARE_BLOCKS: prepare_locals(variant, &s, layout); break;
-    case KERNEL_STATES: states_locals(variant, &s, layout); break;
+    case KERNEL_PREPARE_BLOCKS: prepare_locals(variant, s, layout); break;
+    case KERNEL_STATES: states_locals(variant, s, layout); break;
     case KERNEL_JOIN: break;
-    default: outputs_locals(variant, layout); break;
+    default: outputs_locals(variant, layout);
     }
+}
+
+static void lay_out(const struct variant *variant, struct layout *layout)
+{
+    const struct shape s = shape_of(variant);
+
+    layout->options = PLAIN_OPTIONS;
+    lay_out_workspace(&variant->tiles, &s, layout);
+    lay_out_groups(variant, layout);
+    shape_constants(variant, &s, layout);
+    tile_constants(variant, layout);
+    lane_constants(variant, &s, layout);
+    lay_out_locals(variant, &s, layout);
     add_headers(variant, layout);
 }
 

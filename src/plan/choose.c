@@ -22,11 +22,22 @@ static const struct solver *solver_find(const char *name)
     return NULL;
 }
 
+/* Whether any kernel of the solver is for work-items that share a tile. */
+static int is_shared(const struct solver *solver)
+{
+    unsigned kernels = space_kernels(space_find(solver->name));
+
+    for (int id = 0; id < KERNEL_COUNT; id++)
+        if (kernels >> id & 1 && kernel_family((enum kernel_id)id)->shared)
+            return 1;
+    return 0;
+}
+
 /* Whether the device is of those that the solver is for. Not yet of Intel's: states and prepare_blocks keep private
  * memory there, and nobody has measured what that costs. */
 static int is_for(const struct solver *solver, const struct clattn_context *context)
 {
-    return !solver->shared || (!context->device.serial && context->device.sub_group == 0);
+    return !is_shared(solver) || (!context->device.serial && context->device.sub_group == 0);
 }
 
 int plan_chooses(const clattn_context *context, const struct space *space)

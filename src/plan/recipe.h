@@ -103,7 +103,6 @@ struct solver {
     clattn_mode mode;
     /* Fills the maker's recipe. UNSUPPORTED when the device cannot run it. */
     clattn_status (*make)(const struct recipe_maker *maker);
-    int shared; /* only for devices whose work-items share a tile, unless it is asked for */
 };
 
 extern const struct solver solver_recurrent, solver_chunk_scan, solver_chunk_blocks, solver_matrix_scan, solver_flash;

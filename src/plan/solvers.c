@@ -45,7 +45,7 @@ static clattn_status make_recurrent(const struct recipe_maker *maker)
     return each_pass(maker, maker_variant(maker, KERNEL_RECURRENT), add_scan);
 }
 
-const struct solver solver_recurrent = {"recurrent", CLATTN_MODE_RECURRENT, make_recurrent, 0};
+const struct solver solver_recurrent = {"recurrent", CLATTN_MODE_RECURRENT, make_recurrent};
 
 /* ---- Chunks of tokens: prepare, parallel over all chunks, leaves each chunk's matrices; scan carries the state over
  * the chunks of a sequence, parallel over sequences, heads and value tiles
@@ -70,7 +70,7 @@ static clattn_status make_chunk_scan(const struct recipe_maker *maker)
     return each_pass(maker, maker_variant(maker, KERNEL_SCAN), add_scan);
 }
 
-const struct solver solver_chunk_scan = {"chunk_scan", CLATTN_MODE_CHUNK, make_chunk_scan, 0};
+const struct solver solver_chunk_scan = {"chunk_scan", CLATTN_MODE_CHUNK, make_chunk_scan};
 
 /* ---- Chunks in register blocks: what does not depend on the state, then the state before every chunk, then all
  * outputs; a stretch of every sequence at a time, so that the workspace is bounded
@@ -138,7 +138,7 @@ static clattn_status make_chunk_blocks(const struct recipe_maker *maker)
     return CLATTN_SUCCESS;
 }
 
-const struct solver solver_chunk_blocks = {"chunk_blocks", CLATTN_MODE_CHUNK, make_chunk_blocks, 1};
+const struct solver solver_chunk_blocks = {"chunk_blocks", CLATTN_MODE_CHUNK, make_chunk_blocks};
 
 /* ---- Chunks on a matrix engine: prepare_matrix or prepare_factors, then scan_matrix with the state in registers
  * ------ */
@@ -204,7 +204,7 @@ static clattn_status make_matrix_scan(const struct recipe_maker *maker)
     return each_pass(maker, maker_variant(maker, KERNEL_SCAN_MATRIX), add_matrix_scan);
 }
 
-const struct solver solver_matrix_scan = {"matrix_scan", CLATTN_MODE_CHUNK, make_matrix_scan, 0};
+const struct solver solver_matrix_scan = {"matrix_scan", CLATTN_MODE_CHUNK, make_matrix_scan};
 
 /* ---- A list of keys and values, read by blocks of queries: one kernel, parallel over blocks and heads
  * ------------------------------------------------------------------------------------------------------ */
@@ -216,4 +216,4 @@ static clattn_status make_flash(const struct recipe_maker *maker)
     return maker_add(maker, &flash, GRID_SLOTS, NULL);
 }
 
-const struct solver solver_flash = {"flash", CLATTN_MODE_CHUNK, make_flash, 0};
+const struct solver solver_flash = {"flash", CLATTN_MODE_CHUNK, make_flash};
