@@ -10,7 +10,9 @@ outputs(global const data_t *q, long4 q_at, global const data_t *v, long4 v_at, 
 {
     LOCAL_FLOATS(left, LOCAL_LEFT)
     LOCAL_FLOATS(right, LOCAL_RIGHT)
+    ENGINE_LOCALS
     local float factors[FACTORS], keeps[LOCAL_KEEPS];
+    engine_t m = engine_begin();
     chunk_t chunk = stretch_chunk(get_group_id(0), get_group_id(1), sequences, seq_len, cu, cu_at, first_row);
     long block = (long)get_group_id(0) * get_num_groups(1) + get_group_id(1);
     global const float *record = records + records_at.x + block * RECORD, *made = rows + rows_at.x + block * MADE_ROWS;

@@ -15,7 +15,9 @@ states(global const data_t *k, long4 k_at, global const data_t *v, long4 v_at, g
     LOCAL_FLOATS(S, LOCAL_STATE)
     LOCAL_FLOATS(D, LOCAL_WRITTEN)
     LOCAL_FLOATS(slice, LOCAL_SLICE)
+    ENGINE_LOCALS
     local float factors[FACTORS];
+    engine_t m = engine_begin();
     place at = place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at);
     int c0 = get_group_id(2) % VALUE_GROUPS * BV, segment = get_group_id(2) / VALUE_GROUPS, heads = get_num_groups(1);
     int row = segment_first(at, first_row, segment), end = segment_first(at, first_row, segment + 1);

@@ -6,6 +6,9 @@
 
 #include "embedded_files.h" /* enum embedded_file: FILE_tile is tile.clh */
 
+/* A header that a word or an engine lacks since no kernel wants it. */
+#define FILE_nothing FILE_COUNT
+
 struct embedded {
     const char *name;          /* "tile.clh" */
     const unsigned char *text; /* size bytes, then a NUL */

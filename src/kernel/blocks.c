@@ -1,5 +1,6 @@
 /* Kernels of register blocks, for devices whose work-items share a tile: the state is carried over chunks and left
- * before each, and outputs of all chunks are made at once. */
+ * before each, and outputs of all chunks are made at once. With an engine in the variant the blocks of products are the
+ * engine's, of floats. */
 #include "kernel/plain.h"
 
 enum {
@@ -13,7 +14,12 @@ enum {
     JOIN_GROUP = 64,
     MOST_SEGMENTS = 16,
     CHUNKS_A_SEGMENT = 4, /* at least */
-    PRODUCT_COLUMNS = 32  /* of what prepare multiplies by T at once */
+    PRODUCT_COLUMNS = 32, /* of what prepare multiplies by T at once */
+    ENGINE_TILE = 16,     /* rows, columns and depth of an engine's product, */
+    ENGINE_COLUMNS = 4,   /* lanes of a sub-group along its columns, */
+    STATE_COLUMNS = 32,   /* of the state and of outputs for each, */
+    OUTPUT_COLUMNS = 64,
+    ENGINE_PAD = 8 /* and floats after a row that it reads by columns: its lanes meet all banks */
 };
 
 static int lower(int64_t a, int64_t b)
@@ -61,8 +67,10 @@ static struct shape shape_of(const struct variant *variant)
     s.erases = erase.streams > 0;
     s.second = erase.streams > 1;
     s.made = problem_decay(variant->problem) == DECAY_CHANNEL;
-    s.channels = higher(power_from(variant->problem->desc.key_dim), 32);
+    s.channels = higher(power_from(variant->problem->desc.key_dim), variant->engine ? variant->engine->lanes : 32);
     s.widest = lower(power_from(variant_values(variant)), MOST_COLUMNS);
+    if (variant->engine != NULL)
+        s.widest = higher(s.widest, ENGINE_TILE);
     s.values = round_up(variant_values(variant), s.widest);
     s.streams = 2 + erase.streams;
     s.scores = s.second ? 4 : 1 + s.erases;
@@ -90,10 +98,28 @@ static int state_row_lanes(const struct tiles *t, const struct shape *s)
     return lower(s->channels / rows, MOST_ROW_LANES);
 }
 
+/* Sub-groups of a part of the group below each other: as many as rows of a chunk, and vectors of channels, allow. */
+static struct grid_lanes engine_grid(const struct variant *variant, const struct shape *s)
+{
+    const struct tiles *t = &variant->tiles;
+    int rows = variant->engine->lanes / ENGINE_COLUMNS, sub_groups = t->group / higher(t->split, 1);
+    struct grid_lanes grid = {t->chunk / ENGINE_TILE, 1};
+
+    sub_groups /= variant->engine->lanes;
+    if (variant->kernel == KERNEL_STATES)
+        grid.rows = lower(grid.rows, s->channels / (VEC * rows));
+    grid.rows = higher(lower(grid.rows, sub_groups), 1);
+    grid.columns = higher(sub_groups / grid.rows, 1);
+    return (struct grid_lanes){grid.rows * rows, grid.columns * ENGINE_COLUMNS};
+}
+
 static struct grid_lanes lanes_of(const struct variant *variant, const struct shape *s)
 {
     const struct tiles *t = &variant->tiles;
     struct grid_lanes lanes = {1, higher(t->block_v / VEC / higher(t->wide, 1), 1)};
+
+    if (variant->engine != NULL)
+        return engine_grid(variant, s);
 
     switch (variant->kernel) {
     case KERNEL_STATES: lanes.rows = state_row_lanes(t, s); break;
@@ -105,12 +131,24 @@ static struct grid_lanes lanes_of(const struct variant *variant, const struct sh
     return lanes;
 }
 
+/* Of a tile that products read by columns: floats from row to row. */
+static int columns_pitch(const struct variant *variant)
+{
+    return variant->tiles.block_v + (variant->engine != NULL ? ENGINE_PAD : 0);
+}
+
+/* The same of a slice of tokens. */
+static int tokens_pitch(const struct variant *variant, const struct shape *s)
+{
+    return s->channels + (variant->engine != NULL ? ENGINE_PAD : 0);
+}
+
 static void prepare_locals(const struct variant *variant, const struct shape *s, struct layout *layout)
 {
     const struct tiles *t = &variant->tiles;
     int pitch = t->block_k + t->pad, spots = t->chunk / SPOT, parts = t->group / t->chunk;
     int slices = s->streams * t->chunk * pitch, diagonal = s->made ? s->scores * SPOT * parts * t->chunk : 0;
-    int solved = s->erases ? (1 + s->second) * t->chunk * (t->chunk + VEC) + t->chunk * t->block_v : 0;
+    int solved = s->erases ? (1 + s->second) * t->chunk * (t->chunk + VEC) + t->chunk * columns_pitch(variant) : 0;
     /* those that the words declare by other constants */
     int others = t->chunk + (problem_decay(variant->problem) == DECAY_SCALAR ? 3 * t->chunk + spots
                              : s->made ? t->chunk * pitch + (spots + spots * (spots - 1) / 2 + 1) * t->block_k
@@ -125,10 +163,10 @@ static void prepare_locals(const struct variant *variant, const struct shape *s,
 static void states_locals(const struct variant *variant, const struct shape *s, struct layout *layout)
 {
     const struct tiles *t = &variant->tiles;
-    int pitch = t->block_k + t->pad, tokens = t->block_k * s->channels, channels = s->erases ? t->chunk * pitch : 0;
+    int pitch = t->block_k + t->pad, tokens = t->block_k * tokens_pitch(variant, s), channels = s->erases ? t->chunk * pitch : 0;
 
-    layout_local(layout, "LOCAL_STATE", s->erases ? s->channels * t->block_v : VEC, FLOAT);
-    layout_local(layout, "LOCAL_WRITTEN", t->chunk * t->block_v, FLOAT);
+    layout_local(layout, "LOCAL_STATE", s->erases ? s->channels * columns_pitch(variant) : VEC, FLOAT);
+    layout_local(layout, "LOCAL_WRITTEN", t->chunk * columns_pitch(variant), FLOAT);
     layout_local(layout, "LOCAL_SLICE", higher(tokens, channels), FLOAT);
 }
 
@@ -137,12 +175,15 @@ static void outputs_locals(const struct variant *variant, struct layout *layout)
     const struct tiles *t = &variant->tiles;
 
     layout_local(layout, "LOCAL_LEFT", t->chunk * (t->block_k + t->pad), FLOAT);
-    layout_local(layout, "LOCAL_RIGHT", t->block_k * t->block_v, FLOAT);
+    layout_local(layout, "LOCAL_RIGHT", t->block_k * columns_pitch(variant), FLOAT);
     layout_local(layout, "LOCAL_KEEPS", t->segments > 1 ? shape_of(variant).channels : VEC, FLOAT);
 }
 
 static void add_headers(const struct variant *variant, struct layout *layout)
 {
+    if (variant->engine != NULL)
+        layout_header(layout, variant->engine->exact);
+    layout_header(layout, variant->engine != NULL ? FILE_blocks_engine : FILE_blocks_lanes);
     plain_headers(variant, layout);
     layout_header(layout, FILE_blocks_solve);
     layout_header(layout, decay_headers[problem_decay(variant->problem)]);
@@ -223,6 +264,7 @@ static void tile_constants(const struct variant *variant, struct layout *layout)
         {"BV", t->block_v},
         {"RP", t->block_k + t->pad},
         {"CP", t->chunk + VEC},
+        {"COLUMN_PITCH", columns_pitch(variant)},
         {"MATRIX", t->chunk * (t->chunk + VEC)},
         {"SPOT", SPOT},
         {"STRETCH", t->stretch},
@@ -254,6 +296,7 @@ static void lane_constants(const struct variant *variant, const struct shape *s,
         {"PAIRS", spots * (spots + 1) / 2},
         {"BLOCK_ROWS", t->chunk / lanes.rows},
         {"STATE_ROWS", s->channels / lanes.rows},
+        {"TOKEN_PITCH", tokens_pitch(variant, s)},
         {"WRITTEN_ROWS", divide_up(t->chunk, lanes.rows)},
         {"OUTPUT_ROWS", rows},
     };
@@ -263,6 +306,8 @@ static void lane_constants(const struct variant *variant, const struct shape *s,
 
 static void lay_out_locals(const struct variant *variant, const struct shape *s, struct layout *layout)
 {
+    if (variant->engine != NULL)
+        layout->local_bytes += (size_t)(variant->engine->exact_scratch * variant->tiles.group);
     layout_local(layout, "FACTORS", factors_of(&variant->tiles), FLOAT);
     switch (variant->kernel) {
     case KERNEL_PREPARE_BLOCKS: prepare_locals(variant, s, layout); break;
@@ -304,6 +349,60 @@ static int holds_too_much(const struct tiles *t, const struct shape *s)
            (s->erases && t->chunk * t->block_k / VEC > MOST_HELD / 2 * t->group);
 }
 
+/* On an engine a sub-group has 16 rows of a chunk; of the state, where those are fewer, as many as vectors of channels
+ * allow. */
+static void follow_engine(struct variant *variant, const struct shape *s)
+{
+    struct tiles *t = &variant->tiles;
+    const int lanes = variant->engine->lanes, rows = lanes / ENGINE_COLUMNS;
+    int sub_groups = t->chunk / ENGINE_TILE;
+    struct grid_lanes grid;
+
+    switch (variant->kernel) {
+    case KERNEL_PREPARE_BLOCKS:
+        t->rows = SPOT / (s->second ? 2 : 1);
+        sub_groups = higher(t->chunk * (s->second ? 4 : 2) / lanes, 1);
+        break;
+    case KERNEL_STATES:
+        sub_groups = lower(sub_groups, s->channels / (VEC * rows));
+        sub_groups *= higher(t->split, 1) * higher(t->block_v / STATE_COLUMNS, 1);
+        break;
+    case KERNEL_JOIN: sub_groups = JOIN_GROUP / lanes; break;
+    default:
+        t->rows = t->chunk / (sub_groups * rows);
+        sub_groups *= higher(t->block_v / OUTPUT_COLUMNS, 1);
+    }
+    t->group = sub_groups * lanes;
+    grid = engine_grid(variant, s);
+    t->wide = t->block_v / (grid.columns * VEC);
+}
+
+/* The same of multiply-adds. */
+static void follow_lanes(struct variant *variant, const struct shape *s)
+{
+    struct tiles *t = &variant->tiles;
+
+    t->wide = 1;
+    switch (variant->kernel) {
+    case KERNEL_PREPARE_BLOCKS:
+        t->rows = SPOT / (s->second ? 2 : 1) / (is_lean(t) ? 2 : 1);
+        t->group = t->chunk * (s->second || is_lean(t) ? 4 : 2);
+        break;
+    case KERNEL_STATES:
+        t->group = higher(t->split, 1) * state_row_lanes(t, s) * t->block_v / VEC;
+        while (t->block_k > VEC * higher(t->split, 1) && holds_too_much(t, s)) /* a part has whole vectors */
+            t->block_k /= 2;
+        break;
+    case KERNEL_JOIN: t->group = JOIN_GROUP; break;
+    default:
+        t->wide = t->block_v == MOST_COLUMNS ? 2 : 1;
+        t->rows = is_lean(t) ? SPOT / 2 : SPOT;
+        while (t->rows > 1 && (t->chunk / t->rows < VEC || t->chunk / t->rows * t->block_v / VEC / t->wide < 64))
+            t->rows /= 2;
+        t->group = t->chunk / t->rows * t->block_v / VEC / t->wide;
+    }
+}
+
 /* What follows from chunk, slices and columns. */
 static void follow(struct variant *variant)
 {
@@ -313,34 +412,17 @@ static void follow(struct variant *variant)
     t->vec = VEC;
     t->pad = VEC;
     t->block_k = lower(t->block_k, s.channels);
-    if (variant->kernel != KERNEL_PREPARE_BLOCKS)
-        t->block_k = lower(t->block_k, t->chunk); /* slices are of channels, then of tokens */
     t->lanes_k = 1;
-    switch (variant->kernel) {
-    case KERNEL_PREPARE_BLOCKS:
-        t->wide = 1;
-        t->rows = SPOT / (s.second ? 2 : 1) / (is_lean(t) ? 2 : 1);
-        t->group = t->chunk * (s.second || is_lean(t) ? 4 : 2);
-        break;
-    case KERNEL_STATES:
+    if (variant->kernel == KERNEL_PREPARE_BLOCKS && s.second)
+        t->block_v = lower(t->block_v, t->chunk); /* the second matrix is multiplied in its place */
+    if (variant->kernel != KERNEL_PREPARE_BLOCKS) {
+        t->block_k = lower(t->block_k, t->chunk); /* slices are of channels, then of tokens */
         t->block_v = lower(t->block_v, s.widest);
-        t->wide = 1;
-        t->group = higher(t->split, 1) * state_row_lanes(t, &s) * t->block_v / VEC;
-        while (t->block_k > VEC * higher(t->split, 1) && holds_too_much(t, &s)) /* a part has whole vectors */
-            t->block_k /= 2;
-        break;
-    case KERNEL_JOIN:
-        t->group = JOIN_GROUP;
-        t->block_v = lower(t->block_v, s.widest);
-        break;
-    default:
-        t->block_v = lower(t->block_v, s.widest);
-        t->wide = t->block_v == MOST_COLUMNS ? 2 : 1;
-        t->rows = is_lean(t) ? SPOT / 2 : SPOT;
-        while (t->rows > 1 && (t->chunk / t->rows < VEC || t->chunk / t->rows * t->block_v / VEC / t->wide < 64))
-            t->rows /= 2;
-        t->group = t->chunk / t->rows * t->block_v / VEC / t->wide;
     }
+    if (variant->engine != NULL)
+        follow_engine(variant, &s);
+    else
+        follow_lanes(variant, &s);
 }
 
 /* Floats of a chunk of all heads in the workspace. */
@@ -392,26 +474,35 @@ static int has_pairs(const struct variant *variant)
     return variant->kernel != KERNEL_PREPARE_BLOCKS || spots * (spots + 1) / 2 * lanes <= t->group;
 }
 
+/* Whether parts of an engine's products have whole tiles. */
+static int has_tiles(const struct variant *variant)
+{
+    const struct tiles *t = &variant->tiles;
+
+    return variant->engine == NULL || variant->kernel == KERNEL_JOIN ||
+           (t->wide > 0 && t->block_k >= ENGINE_TILE * higher(t->split, 1));
+}
+
 static int fits(const struct device *device, struct variant *variant, int most_group)
 {
     const struct shape s = shape_of(variant);
 
     follow(variant);
-    return variant->tiles.group <= most_group && (!s.erases || lanes_of(variant, &s).rows <= variant->tiles.chunk) &&
+    return has_tiles(variant) && variant->tiles.group <= most_group && (!s.erases || lanes_of(variant, &s).rows <= variant->tiles.chunk) &&
            has_pairs(variant) && layout_fits(device, variant, lay_out);
 }
 
 static clattn_status cut_to_fit(const struct device *device, struct variant *variant, int most_group)
 {
     struct tiles *t = &variant->tiles;
-    int least = variant->kernel == KERNEL_PREPARE_BLOCKS ? 16 : VEC;
+    int least = variant->engine != NULL || variant->kernel == KERNEL_PREPARE_BLOCKS ? 16 : VEC;
 
     while (!fits(device, variant, most_group)) {
         if (t->split > 1 && t->group > most_group)
             t->split = 1;
         else if (t->block_v > least && t->block_v > 16)
             t->block_v /= 2;
-        else if (t->block_k > 16 && variant->kernel != KERNEL_PREPARE_BLOCKS)
+        else if (t->block_k > 16 * higher(t->split, 1) && variant->kernel != KERNEL_PREPARE_BLOCKS)
             t->block_k /= 2;
         else if (t->block_v > least)
             t->block_v /= 2;
@@ -434,7 +525,7 @@ static int usual_columns(const struct variant *variant, const struct shape *s)
 
     switch (variant->kernel) {
     case KERNEL_PREPARE_BLOCKS: return PRODUCT_COLUMNS;
-    case KERNEL_STATES: return s->erases && !lean ? 16 : lean ? 32 : 64;
+    case KERNEL_STATES: return s->erases && !lean ? (variant->engine != NULL ? 32 : 16) : lean ? 32 : 64;
     default: return lean ? MOST_COLUMNS / 2 : MOST_COLUMNS;
     }
 }
@@ -443,6 +534,8 @@ static clattn_status tiles_of_chunk(const struct device *device, struct variant 
 {
     const struct shape s = shape_of(variant);
 
+    if (variant->engine != NULL && chunk % ENGINE_TILE != 0)
+        return CLATTN_UNSUPPORTED;
     variant->tiles = (struct tiles){.chunk = chunk, .sub_group = device->sub_group};
     variant->tiles.block_k = usual_slice(variant);
     variant->tiles.block_v = usual_columns(variant, &s);
@@ -484,11 +577,19 @@ static int all_have(const struct device *device, const struct variant *variant, 
     return 1;
 }
 
+static int takes(const struct variant *variant)
+{
+    int is_float = variant->problem->desc.dtype == CLATTN_F32;
+
+    return !(variant->problem->desc.flags & CLATTN_VALUE_GATE) &&
+           (variant->engine == NULL || (variant->engine->exact != FILE_nothing && is_float));
+}
+
 static clattn_status heuristic(const struct device *device, struct variant *variant, int most_group)
 {
     int asked = variant->problem->desc.chunk, chunk = asked != 0 ? asked : 64;
 
-    if (variant->problem->desc.flags & CLATTN_VALUE_GATE)
+    if (!takes(variant))
         return CLATTN_UNSUPPORTED;
     while (asked == 0 && chunk > LEAST_CHUNK && !all_have(device, variant, most_group, chunk))
         chunk /= 2;

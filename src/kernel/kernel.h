@@ -147,9 +147,6 @@ extern const struct family family_plain, family_matrix, family_blocks;
 const struct family *kernel_family(enum kernel_id id);
 struct layout kernel_layout(const struct variant *variant);
 
-/* A header that a word lacks since no kernel wants it. */
-#define FILE_nothing FILE_COUNT
-
 /* Whether the kernel is for rules of that kind of state. */
 int kernel_takes(enum kernel_id id, const struct rule *rule);
 

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct solver *const solvers[] = {&solver_matrix_scan, &solver_chunk_blocks, &solver_chunk_scan,
-                                               &solver_recurrent, &solver_flash};
+static const struct solver *const solvers[] = {&solver_matrix_scan, &solver_matrix_blocks, &solver_chunk_blocks,
+                                               &solver_chunk_scan,  &solver_recurrent,     &solver_flash};
 
 enum { SOLVER_COUNT = sizeof solvers / sizeof *solvers, MOST_GROUP = 256 /* of the rule of thumb */ };
 
@@ -34,10 +34,11 @@ static int is_shared(const struct solver *solver)
 }
 
 /* Whether the device is of those that the solver is for. Not yet of Intel's: states and prepare_blocks keep private
- * memory there, and nobody has measured what that costs. */
+ * memory there, and nobody has measured what that costs. An engine is asked for, or the device's own. */
 static int is_for(const struct solver *solver, const struct clattn_context *context)
 {
-    return !is_shared(solver) || (!context->device.serial && context->device.sub_group == 0);
+    return (space_find(solver->name)->engine && context->engine != NULL) || !is_shared(solver) ||
+            (!context->device.serial && context->device.sub_group == 0);
 }
 
 int plan_chooses(const clattn_context *context, const struct space *space)

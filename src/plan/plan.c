@@ -137,8 +137,7 @@ clattn_status clattn_plan_get_sized(const clattn_plan *plan, clattn_plan_info *i
     ours = (clattn_plan_info){.desc = &plan->problem.desc,
                               .solver = plan->solver->name,
                               .tiles_by = plan->tiles_by,
-                              .engine =
-                                  kernel_family(last->variant.kernel)->needs_engine ? last->variant.engine->name : NULL,
+                              .engine = space_find(plan->solver->name)->engine ? last->variant.engine->name : NULL,
                               .mode = plan->solver->mode,
                               .chunk = last->variant.tiles.chunk,
                               .launches = (int32_t)plan_launches(plan),

@@ -122,23 +122,42 @@ static clattn_status add_blocks_pass(const struct recipe_maker *maker, const str
                : CLATTN_UNSUPPORTED;
 }
 
-static clattn_status make_chunk_blocks(const struct recipe_maker *maker)
+static clattn_status make_blocks(const struct recipe_maker *maker, const struct engine *engine)
 {
-    const struct variant prepare = maker_variant(maker, KERNEL_PREPARE_BLOCKS);
+    struct variant prepare = maker_variant(maker, KERNEL_PREPARE_BLOCKS), states = prepare;
     struct step *prepared;
 
+    prepare.engine = states.engine = engine;
+    states.kernel = KERNEL_STATES;
     TRY(begin(maker));
     maker->recipe->loop_first = maker->recipe->step_count;
     TRY(maker_add(maker, &prepare, GRID_SLOTS, &prepared));
     maker_reserve(maker, TEMPORARY_RECORDS, stretch_chunks(maker, prepared) * prepared->layout.record);
     maker_reserve(maker, TEMPORARY_ROWS, stretch_chunks(maker, prepared) * prepared->layout.rows);
-    TRY(each_pass(maker, maker_variant(maker, KERNEL_STATES), add_blocks_pass));
+    TRY(each_pass(maker, states, add_blocks_pass));
     maker->recipe->loop_last = maker->recipe->step_count - 1;
     maker->recipe->loop_rows = prepared->layout.stretch * prepared->variant.tiles.chunk;
     return CLATTN_SUCCESS;
 }
 
+static clattn_status make_chunk_blocks(const struct recipe_maker *maker)
+{
+    return make_blocks(maker, NULL);
+}
+
 const struct solver solver_chunk_blocks = {"chunk_blocks", CLATTN_MODE_CHUNK, make_chunk_blocks};
+
+/* The same on an engine that multiplies floats. */
+static clattn_status make_matrix_blocks(const struct recipe_maker *maker)
+{
+    const struct engine *engine = maker->context->engine;
+
+    if (engine == NULL || engine->exact == FILE_nothing || maker->problem->desc.dtype != CLATTN_F32)
+        return CLATTN_UNSUPPORTED;
+    return make_blocks(maker, engine);
+}
+
+const struct solver solver_matrix_blocks = {"matrix_blocks", CLATTN_MODE_CHUNK, make_matrix_blocks};
 
 /* ---- Chunks on a matrix engine: prepare_matrix or prepare_factors, then scan_matrix with the state in registers
  * ------ */

@@ -204,6 +204,26 @@ static void dump_f16(clattn_context *context)
     dump(context, desc, "");
 }
 
+/* Floats on an engine that multiplies them: a rule of each kind. */
+static void dump_exact(clattn_context *context)
+{
+    static const clattn_rule kinds[] = {CLATTN_SIMPLE_GLA, CLATTN_GATED_DELTA_RULE, CLATTN_IPLR,
+                                        CLATTN_GLA,        CLATTN_KDA,              CLATTN_RWKV7};
+
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && context->engine->exact != FILE_nothing; i++)
+        for (int dim = 64; dim <= 256; dim *= 2) {
+            const clattn_plan_desc desc = {.rule = kinds[i],
+                                           .batch = 1,
+                                           .seq_len = 4096,
+                                           .heads = HEADS,
+                                           .key_dim = dim,
+                                           .value_dim = dim,
+                                           .mode = CLATTN_MODE_CHUNK,
+                                           .flags = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE};
+            dump(context, desc, "");
+        }
+}
+
 enum { ENGINE_LOCAL_MEMORY = 48 << 10, INTEL_LOCAL_MEMORY = 64 << 10 };
 
 /* The kernels of one engine in chunks: of every rule, or of those named. */
@@ -228,6 +248,7 @@ static int dump_engine(clattn_context *context, const char *name, char **rules)
         dump_matrix(context, clattn_rule_find(*rules), 1);
     }
     dump_f16(context);
+    dump_exact(context);
     return failed;
 }
 

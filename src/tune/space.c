@@ -48,6 +48,19 @@ static const struct parameter chunk_blocks[] = {
     {NULL, 0, 0, {BY_THUMB}},
 };
 
+static const struct parameter matrix_blocks[] = {
+    {"chunk",           BLOCKS,             FIELD(chunk),   {16, 32, 64, BY_THUMB}},
+    {"prepare.block_v", IN(PREPARE_BLOCKS), FIELD(block_v), {32, 64, BY_THUMB}},
+    {"states.block_k",  IN(STATES),         FIELD(block_k), {16, 32, 64, BY_THUMB}},
+    {"states.block_v",  IN(STATES),         FIELD(block_v), {16, 32, 64, 128, BY_THUMB}},
+    {"states.split",    IN(STATES),         FIELD(split),   {1, 2, BY_THUMB}},
+    {"segments",        BLOCKS,             FIELD(segments), {1, 2, 4, 8, 16, BY_THUMB}},
+    {"outputs.block_k", IN(OUTPUTS),        FIELD(block_k), {16, 32, BY_THUMB}},
+    {"outputs.block_v", IN(OUTPUTS),        FIELD(block_v), {32, 64, 128, BY_THUMB}},
+    {"stretch",         BLOCKS,             FIELD(stretch), {4, 8, 16, 32, 64, 128, BY_THUMB}},
+    {NULL, 0, 0, {BY_THUMB}},
+};
+
 static const struct parameter matrix_scan[] = {
     {"chunk",           MATRIX_BOTH,     FIELD(chunk),     {16, 32, BY_THUMB}},
     {"scan.block_v",    IN(SCAN_MATRIX), FIELD(block_v),   {16, 32, 64, 128, BY_THUMB}},
@@ -71,11 +84,11 @@ static const struct parameter flash[] = {
 };
 /* clang-format on */
 
-static const struct space spaces[] = {{"matrix_scan", matrix_scan, 1024},
-                                      {"chunk_blocks", chunk_blocks, 1024},
-                                      {"chunk_scan", chunk_scan, 1024},
-                                      {"recurrent", recurrent, 32},
-                                      {"flash", flash, 1024}};
+static const struct space spaces[] = {
+    {"matrix_scan", matrix_scan, 1024, 1}, {"matrix_blocks", matrix_blocks, 1024, 1},
+    {"chunk_blocks", chunk_blocks, 1024, 0}, {"chunk_scan", chunk_scan, 1024, 0},
+    {"recurrent", recurrent, 32, 0}, {"flash", flash, 1024, 0},
+};
 
 enum { SPACE_COUNT = sizeof spaces / sizeof *spaces };
 

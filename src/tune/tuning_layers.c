@@ -54,19 +54,18 @@ static const struct variant compositions[] = {
 
 /* A kernel's words for the problem, however its tiles are, after a hash. As they are embedded: without comments. */
 static struct hash hash_words(struct hash hash, const clattn_context *context, const struct problem *problem,
-                              enum kernel_id id)
+                              const struct space *space, enum kernel_id id)
 {
-    int matrix = kernel_family(id)->needs_engine;
-    size_t count = matrix ? sizeof compositions / sizeof *compositions : 1;
+    const size_t count = kernel_family(id)->needs_engine ? sizeof compositions / sizeof *compositions : 1;
 
-    if (matrix && context->engine == NULL)
+    if (space->engine && context->engine == NULL)
         return hash;
     for (size_t i = 0; i < count; i++) {
         struct variant variant = compositions[i];
         char *words;
         variant.kernel = id;
         variant.problem = problem;
-        variant.engine = context->engine;
+        variant.engine = space->engine ? context->engine : NULL;
         words = kernel_words(&variant);
         if (words != NULL)
             hash = hash_text(hash, words);
@@ -91,7 +90,7 @@ static struct hash kernel_hash(const clattn_context *context, const struct probl
         return hash;
     for (int id = 0; id < KERNEL_COUNT; id++)
         if ((space_kernels(space) >> id & 1) && kernel_takes((enum kernel_id)id, usual.rule))
-            hash = hash_words(hash, context, &usual, (enum kernel_id)id);
+            hash = hash_words(hash, context, &usual, space, (enum kernel_id)id);
     return hash;
 }
 
