@@ -13,46 +13,43 @@ states(global const data_t *k, long4 k_at, global const data_t *v, long4 v_at, g
        int first_row)
 {
     LOCAL_FLOATS(S, LOCAL_STATE)
-    LOCAL_FLOATS(D, LOCAL_WRITTEN)
+    LOCAL_FLOATS(own_written, LOCAL_WRITTEN)
     LOCAL_FLOATS(slice, LOCAL_SLICE)
     ENGINE_LOCALS
     local float factors[FACTORS];
     engine_t m = engine_begin();
+    local float *D = WRITTEN_IN_STATE ? S : own_written; /* once S was read */
     place at = place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at);
-    int c0 = get_group_id(2) % VALUE_GROUPS * BV, segment = get_group_id(2) / VALUE_GROUPS, heads = get_num_groups(1);
+    int c0 = get_group_id(2) % VALUE_GROUPS * BV, segment = get_group_id(2) / VALUE_GROUPS;
     int row = segment_first(at, first_row, segment), end = segment_first(at, first_row, segment + 1);
-    int i0, n0; /* of the slices at hand */
-    long whole = (long)at.sequence * heads + at.head;
-    vec state[STATE_ROWS * WIDE];
-    float keeps[STATE_ROWS];
-
-    chunk_t chunk;
-    global float *record, *made, *left;
-    vec held_erasing[held_count(CHUNK, BK)], held_written[WRITTEN_ROWS * WIDE];
-    write_raw_t held_rows[held_count(BK, KP)];
+    long whole = (long)at.sequence * get_num_groups(1) + at.head;
+    chunk_room now, coming = chunk_find(row);
+    vec state[STATE_ROWS * WIDE], held_written[WRITTEN_ROWS * WIDE];
+    float keeps[STATE_ROWS], held_factors[FACTORS_HELD], held_across[STATE_ROWS];
+    vec held_erasing[CHANNEL_HELD][held_count(CHUNK, BK)];
+    write_raw_t held_write[TOKEN_HELD][held_count(BT, KP)], held_second[TOKEN_HELD][held_count(BT, KP)];
     value_raw_t held_values[held_count(CHUNK, BV)];
-    float held_factors[FACTORS_HELD];
 
     state_begin();
+    now = coming;
     if (row < end)
-        chunk_fetch(row);
+        first_fetch();
     for (; row < end; row += CHUNK) {
         vec written[WRITTEN_ROWS * WIDE];
 
+        now = coming;
+        if (row + CHUNK < end)
+            coming = chunk_find(row + CHUNK);
         SYNC();
         chunk_put();
-        SYNC();
-        state_decay();
-        if (!ERASES)
-            state_write(write, chunk_fetch_next);
-        if (SECOND)
-            state_write(write, erasing_fetch);
+        if (!ERASES || SECOND)
+            state_write(write);
         if (ERASES)
             state_read();
         if (ERASES && !SECOND)
-            state_write(write, chunk_fetch_next);
+            state_write(write);
         if (SECOND)
-            state_write(second, chunk_fetch_next);
+            state_write(second);
         state_gather();
     }
     state_end();

@@ -15,6 +15,7 @@ enum {
     MOST_SEGMENTS = 16,
     CHUNKS_A_SEGMENT = 4, /* at least */
     PRODUCT_COLUMNS = 32, /* of what prepare multiplies by T at once */
+    ENGINE_AHEAD = 8,     /* slices on their way, at most */
     ENGINE_TILE = 16,     /* rows, columns and depth of an engine's product, */
     ENGINE_COLUMNS = 4,   /* lanes of a sub-group along its columns, */
     STATE_COLUMNS = 32,   /* of the state and of outputs for each, */
@@ -160,13 +161,21 @@ static void prepare_locals(const struct variant *variant, const struct shape *s,
         layout_local(layout, "LOCAL_ERASE_NORMS", t->chunk, FLOAT);
 }
 
+/* Whether what is written has the place of the state, which was read when it is known. */
+static int written_in_state(const struct shape *s)
+{
+    return s->erases && !s->second;
+}
+
 static void states_locals(const struct variant *variant, const struct shape *s, struct layout *layout)
 {
     const struct tiles *t = &variant->tiles;
-    int pitch = t->block_k + t->pad, tokens = t->block_k * tokens_pitch(variant, s), channels = s->erases ? t->chunk * pitch : 0;
+    int pitch = t->block_k + t->pad, tokens = t->tokens * tokens_pitch(variant, s), columns = columns_pitch(variant),
+        channels = s->erases ? t->chunk * pitch : 0;
 
-    layout_local(layout, "LOCAL_STATE", s->erases ? s->channels * columns_pitch(variant) : VEC, FLOAT);
-    layout_local(layout, "LOCAL_WRITTEN", t->chunk * columns_pitch(variant), FLOAT);
+    layout_constant(layout, "WRITTEN_IN_STATE", written_in_state(s));
+    layout_local(layout, "LOCAL_STATE", s->erases ? higher(s->channels, t->chunk) * columns : VEC, FLOAT);
+    layout_local(layout, "LOCAL_WRITTEN", written_in_state(s) ? VEC : t->chunk * columns, FLOAT);
     layout_local(layout, "LOCAL_SLICE", higher(tokens, channels), FLOAT);
 }
 
@@ -261,6 +270,8 @@ static void tile_constants(const struct variant *variant, struct layout *layout)
     const struct tiles *t = &variant->tiles;
     const struct number numbers[] = {
         {"BK", t->block_k},
+        {"BT", t->tokens},
+        {"AHEAD", higher(t->ahead, 1)},
         {"BV", t->block_v},
         {"RP", t->block_k + t->pad},
         {"CP", t->chunk + VEC},
@@ -342,11 +353,30 @@ static void describe(struct text *text, const struct variant *variant, const str
 /* ---- Tiles --------------------------------------------------------------------------------------------------------
  */
 
-/* Of slices on their way to a lane of the kernel that carries the state: of tokens, of channels. */
-static int holds_too_much(const struct tiles *t, const struct shape *s)
+/* Vectors on their way to a lane of the kernel that carries the state: slices of tokens, and of channels. */
+static int token_vectors(const struct tiles *t, const struct shape *s)
 {
-    return t->block_k * s->channels / VEC > MOST_HELD * t->group ||
-           (s->erases && t->chunk * t->block_k / VEC > MOST_HELD / 2 * t->group);
+    int slices = lower(t->ahead, t->chunk / t->tokens);
+
+    return (1 + s->second) * slices * (int)divide_up(t->tokens * s->channels / VEC, t->group);
+}
+
+static int channel_vectors(const struct tiles *t, const struct shape *s)
+{
+    int slices = lower(t->ahead, s->channels / t->block_k);
+
+    return s->erases ? slices * (int)divide_up(t->chunk * t->block_k / VEC, t->group) : 0;
+}
+
+/* Slices that are narrow enough, and as many of them ahead as a lane holds. */
+static void follow_slices(struct tiles *t, const struct shape *s, int least)
+{
+    while (t->ahead > 1 && token_vectors(t, s) + channel_vectors(t, s) > 2 * MOST_HELD)
+        t->ahead /= 2;
+    while (t->tokens > least && token_vectors(t, s) > MOST_HELD * (1 + s->second))
+        t->tokens /= 2;
+    while (t->block_k > least && channel_vectors(t, s) > MOST_HELD)
+        t->block_k /= 2;
 }
 
 /* On an engine a sub-group has 16 rows of a chunk; of the state, where those are fewer, as many as vectors of channels
@@ -366,6 +396,8 @@ static void follow_engine(struct variant *variant, const struct shape *s)
     case KERNEL_STATES:
         sub_groups = lower(sub_groups, s->channels / (VEC * rows));
         sub_groups *= higher(t->split, 1) * higher(t->block_v / STATE_COLUMNS, 1);
+        t->group = sub_groups * lanes;
+        follow_slices(t, s, ENGINE_TILE * higher(t->split, 1));
         break;
     case KERNEL_JOIN: sub_groups = JOIN_GROUP / lanes; break;
     default:
@@ -390,8 +422,7 @@ static void follow_lanes(struct variant *variant, const struct shape *s)
         break;
     case KERNEL_STATES:
         t->group = higher(t->split, 1) * state_row_lanes(t, s) * t->block_v / VEC;
-        while (t->block_k > VEC * higher(t->split, 1) && holds_too_much(t, s)) /* a part has whole vectors */
-            t->block_k /= 2;
+        follow_slices(t, s, VEC * higher(t->split, 1)); /* a part has whole vectors */
         break;
     case KERNEL_JOIN: t->group = JOIN_GROUP; break;
     default:
@@ -416,7 +447,7 @@ static void follow(struct variant *variant)
     if (variant->kernel == KERNEL_PREPARE_BLOCKS && s.second)
         t->block_v = lower(t->block_v, t->chunk); /* the second matrix is multiplied in its place */
     if (variant->kernel != KERNEL_PREPARE_BLOCKS) {
-        t->block_k = lower(t->block_k, t->chunk); /* slices are of channels, then of tokens */
+        t->tokens = lower(t->tokens, t->chunk);
         t->block_v = lower(t->block_v, s.widest);
     }
     if (variant->engine != NULL)
@@ -480,7 +511,8 @@ static int has_tiles(const struct variant *variant)
     const struct tiles *t = &variant->tiles;
 
     return variant->engine == NULL || variant->kernel == KERNEL_JOIN ||
-           (t->wide > 0 && t->block_k >= ENGINE_TILE * higher(t->split, 1));
+           (t->wide > 0 && t->block_k >= ENGINE_TILE * higher(t->split, 1) &&
+            (variant->kernel != KERNEL_STATES || t->tokens >= ENGINE_TILE * higher(t->split, 1)));
 }
 
 static int fits(const struct device *device, struct variant *variant, int most_group)
@@ -504,6 +536,8 @@ static clattn_status cut_to_fit(const struct device *device, struct variant *var
             t->block_v /= 2;
         else if (t->block_k > 16 * higher(t->split, 1) && variant->kernel != KERNEL_PREPARE_BLOCKS)
             t->block_k /= 2;
+        else if (t->tokens > 16 * higher(t->split, 1))
+            t->tokens /= 2;
         else if (t->block_v > least)
             t->block_v /= 2;
         else
@@ -514,7 +548,7 @@ static clattn_status cut_to_fit(const struct device *device, struct variant *var
 
 static int usual_slice(const struct variant *variant)
 {
-    int most = variant->kernel == KERNEL_STATES ? 32 : 16;
+    int most = variant->kernel != KERNEL_STATES ? 16 : 32;
 
     return is_lean(&variant->tiles) ? most / 2 : most;
 }
@@ -539,6 +573,8 @@ static clattn_status tiles_of_chunk(const struct device *device, struct variant 
     variant->tiles = (struct tiles){.chunk = chunk, .sub_group = device->sub_group};
     variant->tiles.block_k = usual_slice(variant);
     variant->tiles.block_v = usual_columns(variant, &s);
+    variant->tiles.tokens = usual_slice(variant);
+    variant->tiles.ahead = variant->engine != NULL ? ENGINE_AHEAD : 1;
     variant->tiles.split = variant->kernel == KERNEL_STATES && s.erases && !is_lean(&variant->tiles) ? 2 : 1;
     return cut_to_fit(device, variant, most_group);
 }

@@ -71,6 +71,8 @@ struct tiles {
     int stages;                 /* matrix engines: chunks in local memory at once */
     int rows, wide;             /* register blocks: rows and vectors of a result that a work-item holds */
     int split;                  /* register blocks: parts of a group that share the depth of its products */
+    int tokens;                 /* register blocks: tokens in local memory at once */
+    int ahead;                  /* register blocks: slices of rows on their way to a group at once */
     int stretch;                /* register blocks: chunks of a sequence that are worked at once; 0: all */
 };
 
