@@ -2,15 +2,15 @@
  * but the first, S is what the segment has added so far, and what is kept of the state that it began with. One group:
  * BV value columns of one chunk of one head. */
 KERNEL
-outputs(global const data_t *q, long4 q_at, global const data_t *v, long4 v_at, global out_t *o, long4 o_at,
+outputs(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at, global out_t *o, long4 o_at,
         global const gate_t *w, long4 w_at, global const float *den, long4 den_at, global const int *cu, long4 cu_at,
         global const float *records, long4 records_at, global const float *rows, long4 rows_at,
         global const float *before, long4 before_at, global const float *segments, long4 segments_at, int seq_len,
         int sequences, float scale, int first_row)
 {
-    LOCAL_FLOATS(left, LOCAL_LEFT)
-    LOCAL_FLOATS(right, LOCAL_RIGHT)
+    LOCAL_FLOATS(tiles, LOCAL_TILES)
     ENGINE_LOCALS
+    OUTPUT_LOCALS
     local float factors[FACTORS], keeps[LOCAL_KEEPS];
     engine_t m = engine_begin();
     chunk_t chunk = stretch_chunk(get_group_id(0), get_group_id(1), sequences, seq_len, cu, cu_at, first_row);
@@ -29,13 +29,8 @@ outputs(global const data_t *q, long4 q_at, global const data_t *v, long4 v_at, 
         copy_in(keeps, record + BLOCK_KEPT, KP);
     block_zero(O, OUTPUT_ROWS * WIDE);
     SYNC();
-    output_add(read, state, KP, OUTPUT_AB);
-    if (!ERASES || SECOND)
-        output_add(score, value, CHUNK, OUTPUT_LOWER);
-    if (ERASES && !SECOND)
-        output_add(score, written, CHUNK, OUTPUT_LOWER);
-    if (SECOND)
-        output_add(second_score, written, CHUNK, OUTPUT_LOWER);
+    output_state();
+    output_scores();
     vec_unrolled
     for (int r = 0; r < OUTPUT_ROWS; r++)
         vec_unrolled

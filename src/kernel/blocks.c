@@ -58,6 +58,7 @@ struct shape {
     int values, widest; /* value columns, padded to whole tiles of the widest kind */
     int streams;        /* of rows in prepare */
     int scores;         /* matrices of scores */
+    int scored;         /* whether the outputs make theirs: prepare leaves them none */
 };
 
 static struct shape shape_of(const struct variant *variant)
@@ -75,6 +76,7 @@ static struct shape shape_of(const struct variant *variant)
     s.values = round_up(variant_values(variant), s.widest);
     s.streams = 2 + erase.streams;
     s.scores = s.second ? 4 : 1 + s.erases;
+    s.scored = !s.made && !s.second && !plain_bonus(variant);
     return s;
 }
 
@@ -144,16 +146,39 @@ static int tokens_pitch(const struct variant *variant, const struct shape *s)
     return s->channels + (variant->engine != NULL ? ENGINE_PAD : 0);
 }
 
+/* Vectors of columns of scores that a lane has, where they are made in squares; and floats from row to row of the keys
+ * that they are made with, in outputs beside the state. */
+static int score_wide(const struct variant *variant, const struct shape *s)
+{
+    return (int)divide_up(variant->tiles.chunk, VEC * lanes_of(variant, s).columns);
+}
+
+static int score_pitch(const struct variant *variant, const struct shape *s)
+{
+    int beside = variant->kernel == KERNEL_OUTPUTS ? variant->tiles.block_v : 0;
+
+    return beside + VEC * lanes_of(variant, s).columns * score_wide(variant, s) +
+           (variant->engine != NULL ? ENGINE_PAD : VEC);
+}
+
+/* Of a chunk's decays, where they are of a head. */
+static int decay_logs(const struct variant *variant)
+{
+    int chunk = variant->tiles.chunk, spots = chunk / SPOT;
+
+    return problem_decay(variant->problem) == DECAY_SCALAR ? 3 * chunk + spots + spots * spots : 0;
+}
+
 static void prepare_locals(const struct variant *variant, const struct shape *s, struct layout *layout)
 {
     const struct tiles *t = &variant->tiles;
     int pitch = t->block_k + t->pad, spots = t->chunk / SPOT, parts = t->group / t->chunk;
-    int slices = s->streams * t->chunk * pitch, diagonal = s->made ? s->scores * SPOT * parts * t->chunk : 0;
+    int square = t->chunk * pitch + t->block_k * score_pitch(variant, s);
+    int slices = s->scored ? square : s->streams * t->chunk * pitch, diagonal = s->made ? s->scores * SPOT * parts * t->chunk : 0;
     int solved = s->erases ? (1 + s->second) * t->chunk * (t->chunk + VEC) + t->chunk * columns_pitch(variant) : 0;
     /* those that the words declare by other constants */
-    int others = t->chunk + (problem_decay(variant->problem) == DECAY_SCALAR ? 3 * t->chunk + spots
-                             : s->made ? t->chunk * pitch + (spots + spots * (spots - 1) / 2 + 1) * t->block_k
-                                       : 0);
+    int others =
+        t->chunk + (s->made ? t->chunk * pitch + (spots + spots * (spots - 1) / 2 + 1) * t->block_k : decay_logs(variant));
 
     layout_local(layout, "LOCAL_SLICES", higher(higher(slices, diagonal), solved), FLOAT); /* norms need less */
     layout_local(layout, "LOCAL_OTHERS", others, FLOAT);
@@ -179,27 +204,36 @@ static void states_locals(const struct variant *variant, const struct shape *s, 
     layout_local(layout, "LOCAL_SLICE", higher(tokens, channels), FLOAT);
 }
 
-static void outputs_locals(const struct variant *variant, struct layout *layout)
+static void outputs_locals(const struct variant *variant, const struct shape *s, struct layout *layout)
 {
     const struct tiles *t = &variant->tiles;
+    int rows = t->chunk * (t->block_k + t->pad), columns = t->block_k * columns_pitch(variant);
 
-    layout_local(layout, "LOCAL_LEFT", t->chunk * (t->block_k + t->pad), FLOAT);
-    layout_local(layout, "LOCAL_RIGHT", t->block_k * columns_pitch(variant), FLOAT);
-    layout_local(layout, "LOCAL_KEEPS", t->segments > 1 ? shape_of(variant).channels : VEC, FLOAT);
+    if (s->scored) {
+        rows += t->block_k * score_pitch(variant, s);
+        columns += t->chunk * (t->chunk + VEC);
+        layout_local(layout, "LOCAL_TILES", higher(rows, columns), FLOAT);
+        layout->local_bytes += (size_t)(decay_logs(variant) * FLOAT);
+    } else
+        layout_local(layout, "LOCAL_TILES", rows + columns, FLOAT);
+    layout_local(layout, "LOCAL_KEEPS", t->segments > 1 ? s->channels : VEC, FLOAT);
 }
 
 static void add_headers(const struct variant *variant, struct layout *layout)
 {
+    int scored = shape_of(variant).scored;
+
     if (variant->engine != NULL)
         layout_header(layout, variant->engine->exact);
     layout_header(layout, variant->engine != NULL ? FILE_blocks_engine : FILE_blocks_lanes);
     plain_headers(variant, layout);
-    layout_header(layout, FILE_blocks_solve);
     layout_header(layout, decay_headers[problem_decay(variant->problem)]);
+    if (variant->kernel == KERNEL_PREPARE_BLOCKS)
+        layout_header(layout, scored ? FILE_blocks_scores_squares : FILE_blocks_scores_spots);
     if (variant->kernel == KERNEL_STATES)
         layout_header(layout, FILE_blocks_states);
     if (variant->kernel == KERNEL_OUTPUTS)
-        layout_header(layout, FILE_blocks_outputs);
+        layout_header(layout, scored ? FILE_blocks_outputs_scored : FILE_blocks_outputs);
 }
 
 static int value_groups(const struct variant *variant)
@@ -212,12 +246,19 @@ static int factors_of(const struct tiles *t)
     return 6 * t->chunk + t->vec;
 }
 
-/* Of a chunk and head, and of a segment and head. */
-static void lay_out_workspace(const struct tiles *t, const struct shape *s, struct layout *layout)
+static int record_matrices(const struct shape *s)
 {
+    return s->scored ? 0 : 1 + s->second;
+}
+
+/* Of a chunk and head, and of a segment and head. */
+static void lay_out_workspace(const struct variant *variant, const struct shape *s, struct layout *layout)
+{
+    const struct tiles *t = &variant->tiles;
     int64_t rows = (int64_t)t->chunk * s->channels;
 
-    layout->record = (1 + s->second) * t->chunk * t->chunk + factors_of(t) + (s->made + !s->erases) * s->channels;
+    layout->record = record_matrices(s) * t->chunk * t->chunk + factors_of(t) + decay_logs(variant) +
+                     (s->made + !s->erases) * s->channels;
     layout->rows = ((2 + s->second) * s->made + s->erases) * rows + s->erases * t->chunk * (int64_t)s->values;
     layout->states = layout->segment = (int64_t)s->channels * s->values;
     layout->segment_kept = s->channels;
@@ -258,7 +299,8 @@ static void shape_constants(const struct variant *variant, const struct shape *s
         {"MADE", s->made},
         {"MADE_ROWS", layout->rows},
         {"RECORD", layout->record},
-        {"RECORD_MATRICES", 1 + s->second},
+        {"RECORD_MATRICES", record_matrices(s)},
+        {"DECAY_LOGS", decay_logs(variant)},
         {"SCORE_MATRICES", s->scores},
     };
 
@@ -302,6 +344,9 @@ static void lane_constants(const struct variant *variant, const struct shape *s,
         {"ROW_LANES", lanes.rows},
         {"COL_LANES", lanes.columns},
         {"WIDE", higher(t->wide, 1)},
+        {"WIDEST", higher(t->wide, 1) + (s->scored ? score_wide(variant, s) : 0)},
+        {"SCORE_WIDE", score_wide(variant, s)},
+        {"SCORE_PITCH", score_pitch(variant, s)},
         {"SCORE_ROWS", rows},
         {"LANES_PAIR", SPOT / rows * (SPOT / VEC)},
         {"PAIRS", spots * (spots + 1) / 2},
@@ -324,7 +369,7 @@ static void lay_out_locals(const struct variant *variant, const struct shape *s,
     case KERNEL_PREPARE_BLOCKS: prepare_locals(variant, s, layout); break;
     case KERNEL_STATES: states_locals(variant, s, layout); break;
     case KERNEL_JOIN: break;
-    default: outputs_locals(variant, layout);
+    default: outputs_locals(variant, s, layout);
     }
 }
 
@@ -333,7 +378,7 @@ static void lay_out(const struct variant *variant, struct layout *layout)
     const struct shape s = shape_of(variant);
 
     layout->options = PLAIN_OPTIONS;
-    lay_out_workspace(&variant->tiles, &s, layout);
+    lay_out_workspace(variant, &s, layout);
     lay_out_groups(variant, layout);
     shape_constants(variant, &s, layout);
     tile_constants(variant, layout);
@@ -502,7 +547,7 @@ static int has_pairs(const struct variant *variant)
     const struct tiles *t = &variant->tiles;
     int spots = t->chunk / SPOT, lanes = SPOT / higher(t->rows, 1) * (SPOT / VEC);
 
-    return variant->kernel != KERNEL_PREPARE_BLOCKS || spots * (spots + 1) / 2 * lanes <= t->group;
+    return variant->kernel != KERNEL_PREPARE_BLOCKS || shape_of(variant).scored || spots * (spots + 1) / 2 * lanes <= t->group;
 }
 
 /* Whether parts of an engine's products have whole tiles. */
