@@ -1,5 +1,6 @@
-/* test_blocks RULE [CASE]: the kernels of register blocks against the reference on any device, by every case that applies: with
- * tiles by rule of thumb, and of a few cases with the sequence cut into stretches and segments, and other tiles. */
+/* test_blocks RULE [CASE|- [ENGINE]]: the kernels of register blocks against the reference on any device, by every case that
+ * applies: with tiles by rule of thumb, and of a few cases with the sequence cut into stretches and segments, and other tiles.
+ * With an engine that multiplies floats the products are its. */
 #include "harness.h"
 
 #include "op/problem.h"
@@ -12,6 +13,30 @@
 
 static clattn_rule rule;
 static const char *only; /* a case, for a simulator; NULL: all */
+static const char *engine = "none";
+static struct check_device device; /* test_device with the engine in its context */
+
+static int open_engine(void **state)
+{
+    if (test_device_open(state) != 0)
+        return 1;
+    device = test_device;
+    return clattn_context_create(&device.context, &(clattn_context_desc){.cl = test_device.cl,
+                                                                         .device = test_device.device,
+                                                                         .log = test_log,
+                                                                         .engine = engine}) != CLATTN_SUCCESS;
+}
+
+static int close_engine(void **state)
+{
+    clattn_context_destroy(device.context);
+    return test_device_close(state);
+}
+
+static int on_engine(void)
+{
+    return strcmp(engine, "none") != 0;
+}
 
 /* Numbers of a point of the solver's space */
 struct point {
@@ -21,21 +46,24 @@ struct point {
         int value;
     } set[5];
     int additive; /* only where nothing is erased */
+    int lanes;    /* only of multiply-adds */
 };
 
-static const struct point thumb = {"by rule of thumb", {{NULL, 0}}, 0};
+static const struct point thumb = {"by rule of thumb", {{NULL, 0}}, 0, 0};
 static const struct point points[] = {
-    {"stretches", {{"chunk", 16}, {"stretch", 4}}, 0},
-    {"stretches in segments", {{"chunk", 16}, {"stretch", 4}, {"segments", 2}}, 1},
-    {"segments", {{"chunk", 32}, {"segments", 8}}, 1},
-    {"wide tiles", {{"chunk", 64}, {"states.block_v", 64}, {"states.block_k", 16}, {"states.split", 1}}, 0},
-    {"narrow tiles", {{"chunk", 16}, {"states.block_v", 16}, {"outputs.block_v", 32}, {"outputs.block_k", 8}}, 0},
+    {"stretches", {{"chunk", 16}, {"stretch", 4}}, 0, 0},
+    {"stretches in segments", {{"chunk", 16}, {"stretch", 4}, {"segments", 2}}, 1, 0},
+    {"segments", {{"chunk", 32}, {"segments", 8}}, 1, 0},
+    {"wide tiles", {{"chunk", 64}, {"states.block_v", 64}, {"states.block_k", 16}, {"states.split", 1}}, 0, 0},
+    {"narrow tiles", {{"chunk", 16}, {"states.block_v", 16}, {"outputs.block_v", 32}, {"outputs.block_k", 8}}, 0, 1},
+    {"a slice ahead", {{"chunk", 32}, {"states.block_v", 16}, {"states.tokens", 32}, {"states.ahead", 1}}, 0, 0},
+    {"slices ahead", {{"chunk", 64}, {"states.tokens", 32}, {"states.ahead", 8}}, 0, 0},
 };
 static const char *const cut_cases[] = {"longer", "packed uneven", "odd"};
 
 static struct tuned tuned_of(const struct point *point)
 {
-    struct tuned tuned = tuned_default(space_find("chunk_blocks"));
+    struct tuned tuned = tuned_default(space_find(on_engine() ? "matrix_blocks" : "chunk_blocks"));
 
     for (size_t i = 0; i < COUNT(point->set) && point->set[i].name != NULL; i++)
         test_tuned_set(&tuned, point->set[i].name, point->set[i].value);
@@ -53,9 +81,9 @@ static int passes(struct check_tensors *tensors, const struct check_tensors *exp
     double error;
 
     test_log_clear();
-    status = plan_create(&plan, test_device.context, &tensors->desc, &tuned);
+    status = plan_create(&plan, device.context, &tensors->desc, &tuned);
     if (status == CLATTN_SUCCESS)
-        status = check_run_plan(tensors, &test_device, plan, test_log, NULL);
+        status = check_run_plan(tensors, &device, plan, test_log, NULL);
     clattn_plan_destroy(plan);
     error = status == CLATTN_SUCCESS ? check_error(tensors, expected, &worst) : HUGE_VAL;
     if (error <= check_bound(tensors->desc.dtype))
@@ -82,7 +110,7 @@ static int run_points(const struct check_case *c, const clattn_plan_desc *desc, 
     assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
     failures = !passes(&tensors, &expected, &thumb, what);
     for (size_t i = 0; i < COUNT(points) && is_cut(c) && desc->dtype == CLATTN_F32; i++)
-        if (additive || !points[i].additive)
+        if ((additive || !points[i].additive) && !(on_engine() && points[i].lanes))
             failures += !passes(&tensors, &expected, &points[i], what);
     check_free(&tensors);
     check_free(&expected);
@@ -131,33 +159,57 @@ static void test_refused(void **state)
                              .key_dim = 16,
                              .value_dim = 16,
                              .mode = CLATTN_MODE_CHUNK};
-    const struct point segments = {"segments", {{"chunk", 16}, {"segments", 2}}, 0};
+    const struct point segments = {"segments", {{"chunk", 16}, {"segments", 2}}, 0, 0};
     struct tuned tuned = tuned_of(&segments);
     clattn_plan *plan = NULL;
 
     (void)state;
-    assert_status(plan_create(&plan, test_device.context, &desc, &tuned), UNSUPPORTED);
+    assert_status(plan_create(&plan, device.context, &desc, &tuned), UNSUPPORTED);
     desc.rule = CLATTN_GLA;
     desc.flags = CLATTN_VALUE_GATE;
     tuned = tuned_of(&thumb);
-    assert_status(plan_create(&plan, test_device.context, &desc, &tuned), UNSUPPORTED);
+    assert_status(plan_create(&plan, device.context, &desc, &tuned), UNSUPPORTED);
+}
+
+/* An engine multiplies floats alone; multiply-adds take every type. */
+static void test_refused_types(void **state)
+{
+    clattn_plan_desc desc = {.rule = CLATTN_SIMPLE_GLA,
+                             .dtype = CLATTN_BF16,
+                             .batch = 1,
+                             .seq_len = 64,
+                             .heads = 1,
+                             .key_dim = 16,
+                             .value_dim = 16,
+                             .mode = CLATTN_MODE_CHUNK};
+    struct tuned tuned = tuned_of(&thumb);
+    clattn_plan *plan = NULL;
+
+    (void)state;
+    assert_int_equal(plan_create(&plan, device.context, &desc, &tuned),
+                     on_engine() ? CLATTN_UNSUPPORTED : CLATTN_SUCCESS);
+    clattn_plan_destroy(plan);
 }
 
 int main(int argc, char **argv)
 {
     static clattn_dtype dtypes[] = {CLATTN_F32, CLATTN_F16, CLATTN_BF16};
     const struct CMUnitTest tests[] = {
-        {"f32", test_dtype, NULL, NULL, &dtypes[0]},
         {"f16", test_dtype, NULL, NULL, &dtypes[1]},
         {"bf16", test_dtype, NULL, NULL, &dtypes[2]},
         cmocka_unit_test(test_refused),
+        {"f32", test_dtype, NULL, NULL, &dtypes[0]},
+        cmocka_unit_test(test_refused_types),
     };
 
     rule = argc > 1 ? clattn_rule_find(argv[1]) : CLATTN_RULE_NONE;
-    only = argc > 2 ? argv[2] : NULL;
+    only = argc > 2 && strcmp(argv[2], "-") != 0 ? argv[2] : NULL;
+    engine = argc > 3 ? argv[3] : engine;
     if (rule == CLATTN_RULE_NONE) {
-        print_error("usage: test_blocks RULE [CASE]\n");
+        print_error("usage: test_blocks RULE [CASE|- [ENGINE]]\n");
         return 2;
     }
-    return cmocka_run_group_tests(tests, test_device_open, test_device_close);
+    if (on_engine())
+        return _cmocka_run_group_tests("floats on an engine", tests + 3, 2, open_engine, close_engine);
+    return cmocka_run_group_tests(tests, open_engine, close_engine);
 }

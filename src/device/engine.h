@@ -12,19 +12,19 @@ struct engine {
     const char *name;
     enum embedded_file instructions, words;
     enum embedded_file exact; /* its products of floats, with their instructions; FILE_nothing: it has none */
-    const char *options; /* to the compiler */
-    int lanes;           /* of a sub-group */
-    int rows;            /* value columns of a sub-group: ACC_ROWS of the words */
-    int key_split;       /* the most sub-groups that share value columns, as its registers want it */
-    int span;            /* the most tiles of value columns of a sub-group, where nothing is erased; above 1 its words
+    const char *options;      /* to the compiler */
+    int lanes;                /* of a sub-group */
+    int rows;                 /* value columns of a sub-group: ACC_ROWS of the words */
+    int key_split;            /* the most sub-groups that share value columns, as its registers want it */
+    int span;          /* the most tiles of value columns of a sub-group, where nothing is erased; above 1 its words
                             make scores and strips (cl/matrix/reads_scored.clh, cl/matrix/values_strips.clh) */
-    int loaders;         /* sub-groups that only move what the others compute with */
-    int readers;         /* 1 where sub-groups of their own may make the output: its words have signals */
-    int chunk;           /* the most tokens of a chunk that its registers want */
-    int scratch;         /* local memory that a work-item's instructions take, in bytes: the emulations', */
-    int exact_scratch;   /* and of products of floats */
-    cl_uint vendor;      /* CL_DEVICE_VENDOR_ID of the devices that have it; 0: an emulation, for any device */
-    int first, last;     /* of the vendor's generations (engine.c) that have it */
+    int loaders;       /* sub-groups that only move what the others compute with */
+    int readers;       /* 1 where sub-groups of their own may make the output: its words have signals */
+    int chunk;         /* the most tokens of a chunk that its registers want */
+    int scratch;       /* local memory that a work-item's instructions take, in bytes: the emulations', */
+    int exact_scratch; /* and of products of floats */
+    cl_uint vendor;    /* CL_DEVICE_VENDOR_ID of the devices that have it; 0: an emulation, for any device */
+    int first, last;   /* of the vendor's generations (engine.c) that have it */
 };
 
 /* By name; NULL for none of that name. */

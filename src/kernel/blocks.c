@@ -174,11 +174,12 @@ static void prepare_locals(const struct variant *variant, const struct shape *s,
     const struct tiles *t = &variant->tiles;
     int pitch = t->block_k + t->pad, spots = t->chunk / SPOT, parts = t->group / t->chunk;
     int square = t->chunk * pitch + t->block_k * score_pitch(variant, s);
-    int slices = s->scored ? square : s->streams * t->chunk * pitch, diagonal = s->made ? s->scores * SPOT * parts * t->chunk : 0;
+    int slices = s->scored ? square : s->streams * t->chunk * pitch,
+        diagonal = s->made ? s->scores * SPOT * parts * t->chunk : 0;
     int solved = s->erases ? (1 + s->second) * t->chunk * (t->chunk + VEC) + t->chunk * columns_pitch(variant) : 0;
     /* those that the words declare by other constants */
-    int others =
-        t->chunk + (s->made ? t->chunk * pitch + (spots + spots * (spots - 1) / 2 + 1) * t->block_k : decay_logs(variant));
+    int others = t->chunk + (s->made ? t->chunk * pitch + (spots + spots * (spots - 1) / 2 + 1) * t->block_k
+                                     : decay_logs(variant));
 
     layout_local(layout, "LOCAL_SLICES", higher(higher(slices, diagonal), solved), FLOAT); /* norms need less */
     layout_local(layout, "LOCAL_OTHERS", others, FLOAT);
@@ -439,15 +440,15 @@ static void follow_engine(struct variant *variant, const struct shape *s)
         sub_groups = higher(t->chunk * (s->second ? 4 : 2) / lanes, 1);
         break;
     case KERNEL_STATES:
+        while (t->split > 1 && lower(t->tokens, t->block_k) < ENGINE_TILE * t->split)
+            t->split /= 2;
         sub_groups = lower(sub_groups, s->channels / (VEC * rows));
         sub_groups *= higher(t->split, 1) * higher(t->block_v / STATE_COLUMNS, 1);
         t->group = sub_groups * lanes;
         follow_slices(t, s, ENGINE_TILE * higher(t->split, 1));
         break;
     case KERNEL_JOIN: sub_groups = JOIN_GROUP / lanes; break;
-    default:
-        t->rows = t->chunk / (sub_groups * rows);
-        sub_groups *= higher(t->block_v / OUTPUT_COLUMNS, 1);
+    default: t->rows = t->chunk / (sub_groups * rows); sub_groups *= higher(t->block_v / OUTPUT_COLUMNS, 1);
     }
     t->group = sub_groups * lanes;
     grid = engine_grid(variant, s);
@@ -547,7 +548,8 @@ static int has_pairs(const struct variant *variant)
     const struct tiles *t = &variant->tiles;
     int spots = t->chunk / SPOT, lanes = SPOT / higher(t->rows, 1) * (SPOT / VEC);
 
-    return variant->kernel != KERNEL_PREPARE_BLOCKS || shape_of(variant).scored || spots * (spots + 1) / 2 * lanes <= t->group;
+    return variant->kernel != KERNEL_PREPARE_BLOCKS || shape_of(variant).scored ||
+           spots * (spots + 1) / 2 * lanes <= t->group;
 }
 
 /* Whether parts of an engine's products have whole tiles. */
@@ -565,8 +567,9 @@ static int fits(const struct device *device, struct variant *variant, int most_g
     const struct shape s = shape_of(variant);
 
     follow(variant);
-    return has_tiles(variant) && variant->tiles.group <= most_group && (!s.erases || lanes_of(variant, &s).rows <= variant->tiles.chunk) &&
-           has_pairs(variant) && layout_fits(device, variant, lay_out);
+    return has_tiles(variant) && variant->tiles.group <= most_group &&
+           (!s.erases || lanes_of(variant, &s).rows <= variant->tiles.chunk) && has_pairs(variant) &&
+           layout_fits(device, variant, lay_out);
 }
 
 static clattn_status cut_to_fit(const struct device *device, struct variant *variant, int most_group)
@@ -598,13 +601,21 @@ static int usual_slice(const struct variant *variant)
     return is_lean(&variant->tiles) ? most / 2 : most;
 }
 
-static int usual_columns(const struct variant *variant, const struct shape *s)
+/* Of the state where something is erased: there are no segments, so that narrow tiles alone keep all units busy. */
+static int usual_erased(const struct device *device, const struct variant *variant, const struct shape *s)
+{
+    int64_t groups = problem_heads(variant->problem) * divide_up(variant_values(variant), 32);
+
+    return s->second || 4 * groups < 3 * (int64_t)device->info.compute_units ? 16 : 32;
+}
+
+static int usual_columns(const struct device *device, const struct variant *variant, const struct shape *s)
 {
     int lean = is_lean(&variant->tiles);
 
     switch (variant->kernel) {
     case KERNEL_PREPARE_BLOCKS: return PRODUCT_COLUMNS;
-    case KERNEL_STATES: return s->erases && !lean ? (variant->engine != NULL ? 32 : 16) : lean ? 32 : 64;
+    case KERNEL_STATES: return lean ? 32 : s->erases ? usual_erased(device, variant, s) : 64;
     default: return lean ? MOST_COLUMNS / 2 : MOST_COLUMNS;
     }
 }
@@ -617,9 +628,9 @@ static clattn_status tiles_of_chunk(const struct device *device, struct variant 
         return CLATTN_UNSUPPORTED;
     variant->tiles = (struct tiles){.chunk = chunk, .sub_group = device->sub_group};
     variant->tiles.block_k = usual_slice(variant);
-    variant->tiles.block_v = usual_columns(variant, &s);
-    variant->tiles.tokens = usual_slice(variant);
-    variant->tiles.ahead = variant->engine != NULL ? ENGINE_AHEAD : 1;
+    variant->tiles.block_v = usual_columns(device, variant, &s);
+    variant->tiles.tokens = s.erases || is_lean(&variant->tiles) ? usual_slice(variant) : ENGINE_TILE;
+    variant->tiles.ahead = variant->engine != NULL ? ENGINE_AHEAD : is_lean(&variant->tiles) ? 1 : 2;
     variant->tiles.split = variant->kernel == KERNEL_STATES && s.erases && !is_lean(&variant->tiles) ? 2 : 1;
     return cut_to_fit(device, variant, most_group);
 }

@@ -73,8 +73,8 @@ static const struct {
     [KERNEL_OUTPUTS] = {"outputs",
                         FILE_outputs,
                         &family_blocks,
-                        {R(q), R(k), R(v), R(o), R(w), R(den), R(cu), R(records), R(rows), R(before), R(segments), A(seq_len),
-                         A(sequences), A(scale), A(first_row), ARG_END}},
+                        {R(q), R(k), R(v), R(o), R(w), R(den), R(cu), R(records), R(rows), R(before), R(segments),
+                         A(seq_len), A(sequences), A(scale), A(first_row), ARG_END}},
 #undef R
 #undef A
 };

@@ -38,7 +38,7 @@ static int is_shared(const struct solver *solver)
 static int is_for(const struct solver *solver, const struct clattn_context *context)
 {
     return (space_find(solver->name)->engine && context->engine != NULL) || !is_shared(solver) ||
-            (!context->device.serial && context->device.sub_group == 0);
+           (!context->device.serial && context->device.sub_group == 0);
 }
 
 int plan_chooses(const clattn_context *context, const struct space *space)

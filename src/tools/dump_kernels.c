@@ -207,8 +207,8 @@ static void dump_f16(clattn_context *context)
 /* Floats on an engine that multiplies them: a rule of each kind. */
 static void dump_exact(clattn_context *context)
 {
-    static const clattn_rule kinds[] = {CLATTN_SIMPLE_GLA, CLATTN_GATED_DELTA_RULE, CLATTN_IPLR,
-                                        CLATTN_GLA,        CLATTN_KDA,              CLATTN_RWKV7};
+    static const clattn_rule kinds[] = {CLATTN_SIMPLE_GLA, CLATTN_GATED_DELTA_RULE, CLATTN_IPLR, CLATTN_GLA, CLATTN_KDA,
+                                        CLATTN_RWKV7};
 
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds && context->engine->exact != FILE_nothing; i++)
         for (int dim = 64; dim <= 256; dim *= 2) {

@@ -89,9 +89,9 @@ static const struct parameter flash[] = {
 /* clang-format on */
 
 static const struct space spaces[] = {
-    {"matrix_scan", matrix_scan, 1024, 1}, {"matrix_blocks", matrix_blocks, 1024, 1},
+    {"matrix_scan", matrix_scan, 1024, 1},   {"matrix_blocks", matrix_blocks, 1024, 1},
     {"chunk_blocks", chunk_blocks, 1024, 0}, {"chunk_scan", chunk_scan, 1024, 0},
-    {"recurrent", recurrent, 32, 0}, {"flash", flash, 1024, 0},
+    {"recurrent", recurrent, 32, 0},         {"flash", flash, 1024, 0},
 };
 
 enum { SPACE_COUNT = sizeof spaces / sizeof *spaces };

@@ -38,7 +38,8 @@ int tuning_point_tiles(const clattn_context *context, const struct problem *prob
     if (tuned->space->engine && context->engine == NULL)
         return 0;
     for (int id = 0; id < KERNEL_COUNT; id++) {
-        struct variant variant = {.kernel = (enum kernel_id)id, .problem = problem, .engine = tuned->space->engine ? context->engine : NULL};
+        struct variant variant = {
+            .kernel = (enum kernel_id)id, .problem = problem, .engine = tuned->space->engine ? context->engine : NULL};
         if (!(kernels >> id & 1))
             continue;
         if (tuning_tiles(&context->device, tuned, &variant, MOST_GROUP) != CLATTN_SUCCESS)
