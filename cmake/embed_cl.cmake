@@ -1,7 +1,8 @@
-# cmake -DFILES=a.cl;b.clh -DOUTPUT=embedded.c -DHEADER=embedded_files.h -P embed_cl.cmake
-# Writes each file as one entry of embedded_files (src/base/embedded.h): bytes, so that no compiler's limit on the length of
-# a string applies; and an enumerator FILE_name for each, so that code which names a file that is not there does not compile. OpenCL sources go without what no compiler
-# sees: comments, indentation, blank lines.
+# cmake -DFILES=a.cl;b.clh -DOUTPUT=embedded.c -DHEADER=embedded_files.h [-DFOLD=clattn_fold] -P embed_cl.cmake
+# Writes the files as embedded_files (src/base/embedded.h): bytes, so that no compiler's limit on the length of a string
+# applies, folded where there is the program that does so (src/tools/fold.c), as they are without it; and an enumerator
+# FILE_name for each, so that code which names a file that is not there does not compile. OpenCL sources go without what
+# no compiler sees: comments, indentation, blank lines.
 
 # Each comment becomes a space; string literals stay as they are.
 function(strip_comments text_name)
@@ -45,25 +46,61 @@ function(strip_space text_name)
     set(${text_name} "${text}" PARENT_SCOPE)
 endfunction()
 
-set(arrays "")
-set(entries "")
+set(folder ${OUTPUT}.texts)
+file(REMOVE_RECURSE ${folder})
+file(MAKE_DIRECTORY ${folder})
 set(names "")
+set(enumerators "")
 foreach(file IN LISTS FILES)
     cmake_path(GET file FILENAME name)
     cmake_path(GET file STEM stem)
     file(READ ${file} text)
-    if(NOT name MATCHES "[.]json$")
-        strip_comments(text)
-        strip_space(text)
-    endif()
-    string(HEX "${text}" hex)
-    string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
-    string(APPEND arrays "static const unsigned char text_${stem}[] = {${bytes}0x00};\n")
-    string(APPEND entries "    [FILE_${stem}] = {\"${name}\", text_${stem}, sizeof text_${stem} - 1},\n")
-    string(APPEND names "    FILE_${stem},\n")
+    strip_comments(text)
+    strip_space(text)
+    file(WRITE ${folder}/${name} "${text}")
+    list(APPEND names ${name})
+    string(APPEND enumerators "    FILE_${stem},\n")
 endforeach()
-file(WRITE ${HEADER} "/* The files of cl/, by name: made by the build. */\nenum embedded_file {\n${names}    FILE_COUNT\n};\n")
-file(WRITE ${OUTPUT} "#include \"base/embedded.h\"\n\n${arrays}
+
+# The bytes of a file as they stand in C, and how many they are
+function(read_bytes path bytes_name size_name)
+    file(READ ${path} hex HEX)
+    string(LENGTH "${hex}" digits)
+    math(EXPR size "${digits} / 2")
+    string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
+    set(${bytes_name} "${bytes}" PARENT_SCOPE)
+    set(${size_name} ${size} PARENT_SCOPE)
+endfunction()
+
+set(phrases "{0, 0},\n")
+set(letters 0)
+set(folded "")
+if(FOLD)
+    execute_process(COMMAND ${FOLD} ${folder} ${names} COMMAND_ERROR_IS_FATAL ANY)
+    file(READ ${folder}/phrases phrases)
+    read_bytes(${folder}/letters letters size)
+    set(folded .folded)
+endif()
+
+set(bytes "")
+set(entries "")
+set(from 0)
+foreach(name IN LISTS names)
+    cmake_path(GET name STEM stem)
+    file(SIZE ${folder}/${name} size)
+    read_bytes(${folder}/${name}${folded} text taken)
+    string(APPEND bytes "    ${text} /* ${name} */\n")
+    string(APPEND entries "    [FILE_${stem}] = {\"${name}\", ${from}, ${taken}, ${size}},\n")
+    math(EXPR from "${from} + ${taken}")
+endforeach()
+file(WRITE ${HEADER} "/* The files of cl/, by name: made by the build. */\nenum embedded_file {\n${enumerators}    FILE_COUNT\n};\n")
+file(WRITE ${OUTPUT} "#include \"base/embedded.h\"
+
+const char embedded_letters[] = {${letters}};
+const struct phrase embedded_phrases[] = {
+${phrases}};
+const unsigned char embedded_bytes[] = {
+${bytes}};
 const struct embedded embedded_files[FILE_COUNT] = {
 ${entries}};
 ")

@@ -2,6 +2,7 @@
 #include "harness.h"
 
 #include "base/embedded.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "base/thread.h"
@@ -354,25 +355,46 @@ static void test_cases_cover(void **state)
         }
 }
 
+/* A text that was folded is what it was before. */
+static void test_unfolded(void **state)
+{
+    size_t folded = 0, all = 0, size;
+
+    (void)state;
+    for (enum embedded_file i = 0; i < FILE_COUNT; i++) {
+        char *text = embedded_text(i), *path = file_join(EMBEDDED_TEXTS, embedded_files[i].name);
+        char *before = file_read(path, SIZE_MAX, &size);
+
+        assert_non_null(before);
+        assert_int_equal(size, embedded_files[i].size);
+        assert_string_equal(text, before);
+        folded += embedded_files[i].folded;
+        all += size;
+        free(before);
+        free(path);
+        free(text);
+    }
+    assert_true(2 * folded < all);
+}
+
 /* Sources are embedded without what no compiler sees; a lone backslash, or one ahead of an empty line, would join
  * lines. */
 static void test_embedded(void **state)
 {
     static const char *const nowhere[] = {"/*", "*/", "\n ", "\n\t", " \n", "\n\n", "\n\\\n"};
-    size_t sources = 0;
 
     (void)state;
-    for (size_t i = 0; i < FILE_COUNT; i++) {
-        const char *text = (const char *)embedded_files[i].text;
-        if (strstr(embedded_files[i].name, ".cl") == NULL)
-            continue;
-        sources++;
+    for (enum embedded_file i = 0; i < FILE_COUNT; i++) {
+        char *text = embedded_text(i);
+        assert_non_null(text);
+        assert_non_null(strstr(embedded_files[i].name, ".cl"));
         assert_int_equal(strlen(text), embedded_files[i].size);
         for (size_t j = 0; j < COUNT(nowhere); j++)
             if (strstr(text, nowhere[j]) != NULL || text[0] == '\n' || text[0] == ' ')
                 fail_msg("%s has \"%s\"", embedded_files[i].name, nowhere[j]);
+        free(text);
     }
-    assert_true(sources > 50);
+    assert_true(FILE_COUNT > 50);
 }
 
 /* Each half of a hash depends on each half of the one before, and on the piece. */
@@ -475,7 +497,8 @@ int main(void)
         cmocka_unit_test(test_make_is_hard), cmocka_unit_test(test_error),
         cmocka_unit_test(test_one_token),    cmocka_unit_test(test_finite_reference),
         cmocka_unit_test(test_temporaries),  cmocka_unit_test(test_cases_cover),
-        cmocka_unit_test(test_embedded),     cmocka_unit_test(test_hash),
+        cmocka_unit_test(test_embedded),     cmocka_unit_test(test_unfolded),
+        cmocka_unit_test(test_hash),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

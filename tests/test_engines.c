@@ -100,11 +100,13 @@ static int is_used(const char *name)
     static const char *const users[] = {"engine_", "matrix", "scan_matrix", "prepare_", "probe_", "reads_", "values_"};
     int used = 0;
 
-    for (size_t i = 0; i < FILE_COUNT; i++)
-        for (size_t j = 0; j < COUNT(users); j++) {
-            const char *text = (const char *)embedded_files[i].text;
-            used |= strncmp(embedded_files[i].name, users[j], strlen(users[j])) == 0 && has_word(text, name);
-        }
+    for (enum embedded_file i = 0; i < FILE_COUNT; i++)
+        for (size_t j = 0; j < COUNT(users) && !used; j++)
+            if (strncmp(embedded_files[i].name, users[j], strlen(users[j])) == 0) {
+                char *text = embedded_text(i);
+                used = has_word(text, name);
+                free(text);
+            }
     return used;
 }
 

@@ -1,8 +1,9 @@
-/* The files of cl/ as the build embeds them, and measured parameters. */
+/* The files of cl/ as the build embeds them (cmake/embed_cl.cmake), folded: see fold.h. */
 #ifndef CLATTN_SRC_EMBEDDED_H
 #define CLATTN_SRC_EMBEDDED_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "embedded_files.h" /* enum embedded_file: FILE_tile is tile.clh */
 
@@ -10,11 +11,19 @@
 #define FILE_nothing FILE_COUNT
 
 struct embedded {
-    const char *name;          /* "tile.clh" */
-    const unsigned char *text; /* size bytes, then a NUL */
-    size_t size;
+    char name[32];         /* "tile.clh" */
+    uint32_t from, folded; /* its bytes among embedded_bytes */
+    uint32_t size;         /* of the text */
 };
 
 extern const struct embedded embedded_files[FILE_COUNT];
+extern const unsigned char embedded_bytes[];
+extern const char embedded_letters[];
+extern const struct phrase {
+    uint16_t from, length; /* among embedded_letters */
+} embedded_phrases[];      /* what codes from FOLD_LETTERS on stand for */
+
+/* The text of a file, `size` letters and a NUL, to be freed; NULL without memory. */
+char *embedded_text(enum embedded_file file);
 
 #endif

@@ -107,19 +107,22 @@ struct layout kernel_layout(const struct variant *variant)
 /* ---- Source: constants, then the headers that supply the variant's words, then the kernel --------------------------
  */
 
-static const struct embedded *find_file(const char *name, size_t length)
+/* FILE_COUNT for a name that no file has */
+static enum embedded_file find_file(const char *name, size_t length)
 {
-    for (size_t i = 0; i < FILE_COUNT; i++)
-        if (strlen(embedded_files[i].name) == length && memcmp(embedded_files[i].name, name, length) == 0)
-            return &embedded_files[i];
-    return NULL;
+    enum embedded_file file = 0;
+
+    while (file < FILE_COUNT &&
+           (strlen(embedded_files[file].name) != length || memcmp(embedded_files[file].name, name, length) != 0))
+        file++;
+    return file;
 }
 
 enum { MAX_INCLUDES = 32 };
 
 /* Files already in the text. */
 struct includes {
-    const struct embedded *files[MAX_INCLUDES];
+    enum embedded_file files[MAX_INCLUDES];
     int count;
 };
 
@@ -156,9 +159,10 @@ static void add_lines(struct text *text, struct includes *done, const char *at, 
 /* The file by name, once. A name that is not embedded stays as an #include line, for the compiler to complain of. */
 static void add_file(struct text *text, struct includes *done, const char *name, size_t length)
 {
-    const struct embedded *file = find_file(name, length);
+    enum embedded_file file = find_file(name, length);
+    char *lines;
 
-    if (file == NULL || done->count == MAX_INCLUDES) {
+    if (file == FILE_COUNT || done->count == MAX_INCLUDES) {
         text_format(text, "#include \"%.*s\"\n", (int)length, name);
         return;
     }
@@ -166,7 +170,12 @@ static void add_file(struct text *text, struct includes *done, const char *name,
         if (done->files[i] == file)
             return;
     done->files[done->count++] = file;
-    add_lines(text, done, (const char *)file->text, file->size);
+    lines = embedded_text(file);
+    if (lines != NULL)
+        add_lines(text, done, lines, embedded_files[file].size);
+    else
+        text->failed = 1;
+    free(lines);
 }
 
 char *kernel_flatten(const char *source)
