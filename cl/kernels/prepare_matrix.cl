@@ -13,7 +13,7 @@ prepare_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4
     local float strength[LOCAL_STRENGTH] __attribute__((aligned(16)));
     DECAY_PREPARE_LOCALS
     ENGINE_LOCALS
-    engine_t m = engine_begin();
+    engine_t m = engine_begin(engine_scratch);
     chunk_t chunk = chunk_of_slot(get_group_id(0), get_group_id(1), sequences, seq_len, cu, cu_at);
     int heads = get_num_groups(1);
     long slot = get_group_id(0);

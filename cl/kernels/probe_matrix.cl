@@ -6,7 +6,7 @@ probe_matrix(global const data_t *a, global const data_t *b, global float *out)
     LOCAL_NUMBERS(A, LOCAL_PROBE)
     LOCAL_NUMBERS(B, LOCAL_PROBE)
     ENGINE_LOCALS
-    engine_t m = engine_begin();
+    engine_t m = engine_begin(engine_scratch);
     float x[ACC];
 
     for_each(i, 256) {

@@ -21,7 +21,7 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
     SHARE_LOCALS
     SEGMENT_LOCALS
     ENGINE_LOCALS
-    engine_t m = engine_begin();
+    engine_t m = engine_begin(engine_scratch);
     place whole = place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at);
     int heads = get_num_groups(1), group_c0 = value_column_of(get_group_id(2));
     int segment = segment_of(get_group_id(2)), segment_row = segment_rows(whole.rows) * segment;
