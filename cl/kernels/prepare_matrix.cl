@@ -13,43 +13,53 @@ prepare_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4
     local float strength[LOCAL_STRENGTH] __attribute__((aligned(16)));
     DECAY_PREPARE_LOCALS
     ENGINE_LOCALS
-    engine_t m = engine_begin(engine_scratch);
-    chunk_t chunk = chunk_of_slot(get_group_id(0), get_group_id(1), sequences, seq_len, cu, cu_at);
-    int heads = get_num_groups(1);
-    long slot = get_group_id(0);
+    typedef char each_score_has_a_sub_group[SCORES_IN_SUB_GROUPS ? 1 : -1];
+    const chunk_t chunk = chunk_of_slot(get_group_id(0), get_group_id(1), sequences, seq_len, cu, cu_at);
+    const long slot = get_group_id(0), heads = get_num_groups(1);
     global uint *record = records + records_at.x + (slot * heads + chunk.at.head) * MATRIX_RECORD;
-    global uint *factors = record + MATRICES * MATRIX_FRAGS;
-    const scales_t scales = {norms, strength, scale};
+    const work_t work = {.m = engine_begin(engine_scratch),
+                         .chunk = chunk,
+                         .tiles = tiles,
+                         .halves = halves,
+                         .inverse = inverse,
+                         .erase_floats = erase_floats,
+                         .norms = norms,
+                         .strength = strength,
+                         .scales = {norms, strength, scale},
+                         .own = read_own(u, u_at, chunk.at.head),
+                         .record = record,
+                         .factors = record + MATRICES * MATRIX_FRAGS,
+                         .made = made_rows(rows, rows_at, slot, heads, chunk.at.head)};
     rows_t held[TILES];
 
     if (STEPS == 1)
-        fetch_operand(STREAM_Q, q, chunk.at.qk_head);
-    fetch_operand(STREAM_K, k, chunk.at.qk_head);
-    erase_rows_fetch(chunk);
-    decay_load(chunk);
+        operand_fetch(&held[STREAM_Q], q, q_at, chunk.at.qk_head, chunk);
+    operand_fetch(&held[STREAM_K], k, k_at, chunk.at.qk_head, chunk);
+    erase_rows_fetch(held, p, p_at, e, e_at, chunk);
+    decay_load(&decays, g, g_at, chunk);
     for_each_after(i, CHUNK, GROUP / 2)
         strength[i] = write_strength(chunk, i);
     if (STEPS == 1)
-        put_operand(STREAM_Q);
+        rows_put(&held[STREAM_Q], stream_tile(tiles, STREAM_Q), chunk.count);
     else
-        queries_put(stream_tile(STREAM_Q), q + at_row(q_at, chunk.at.batch, chunk.at.first, chunk.at.qk_head), q_at.z,
-                    chunk);
-    put_operand(STREAM_K);
-    erase_rows_put(chunk);
-    values_make(chunk);
+        queries_put(stream_tile(tiles, STREAM_Q), q + at_row(q_at, chunk.at.batch, chunk.at.first, chunk.at.qk_head),
+                    q_at.z, chunk);
+    rows_put(&held[STREAM_K], stream_tile(tiles, STREAM_K), chunk.count);
+    erase_rows_put(tiles, held, k, k_at, p, p_at, chunk);
+    values_make(work.made, v, v_at, w, w_at, chunk);
     for_each(i, NORMS * CHUNK)
         norms[i] = 1;
     SYNC();
-    rows_norms();
+    rows_norms(&work);
     SYNC();
-    rows_map(stream_tile(STREAM_Q), norm_q);
-    rows_map(stream_tile(STREAM_K), norm_k);
-    decay_sum();
-    matrix_scores();
-    record_factors(factors);
+    rows_map(stream_tile(tiles, STREAM_Q), norms);
+    rows_map(stream_tile(tiles, STREAM_K), norms + CHUNK);
+    decay_sum(&decays);
+    matrix_scores(&work, &decays);
+    record_factors(&work, &decays);
     SYNC();
-    erase_solve();
+    erase_solve(&work);
     SYNC();
-    record_frags(m, record, halves);
-    rows_finish();
+    record_frags(work.m, record, halves);
+    rows_finish(&work, &decays);
 }

@@ -159,8 +159,8 @@ static void shared_headers(const struct variant *variant, const struct matrix_sh
     layout_header(layout, writes[rule->write].strength);
     layout_header(layout, values_header(variant));
     layout_header(layout, erases[rule->erase].header);
-    layout_header(layout, decay_headers[problem_decay(variant->problem)]);
     layout_header(layout, s->made ? FILE_rows_made : FILE_rows_raw);
+    layout_header(layout, decay_headers[problem_decay(variant->problem)]);
 }
 
 static void scan_headers(const struct variant *variant, const struct matrix_shape *s, struct layout *layout)
