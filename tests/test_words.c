@@ -20,9 +20,9 @@ static const struct word_case {
 } words[] = {
     /* clang-format off */
     {"ab", "mma_ab(D, X, Y, BV)", NULL, expect_ab, 0, &bound, 0},
-    {"atb", "mma_atb(D, no_factor, X, Y, BV)", NULL, expect_atb, FACTOR_NONE, &bound, 0},
-    {"atb_one", "mma_atb(D, Z COMMA 0, X, Y, BV)", NULL, expect_atb, FACTOR_ONE, &bound, 0},
-    {"atb_rows", "mma_atb(D, Z COMMA 1, X, Y, BV)", NULL, expect_atb, FACTOR_ROWS, &bound, 0},
+    {"atb", "mma_atb(D, 0, 0, X, Y, BV)", NULL, expect_atb, FACTOR_NONE, &bound, 0},
+    {"atb_one", "mma_atb(D, Z, 0, X, Y, BV)", NULL, expect_atb, FACTOR_ONE, &bound, 0},
+    {"atb_rows", "mma_atb(D, Z, 1, X, Y, BV)", NULL, expect_atb, FACTOR_ROWS, &bound, 0},
     {"lower", "mma_lower(D, X, Y, BV)", fill_lower, expect_lower, 0, &bound, 0},
     {"abt", "mma_abt_lower(D, X, Y, 0)", NULL, expect_abt, 0, &bound, 0},
     {"abt_strict", "mma_abt_lower(D, X, Y, 1)", NULL, expect_abt, 1, &bound, 0},
@@ -35,11 +35,11 @@ static const struct word_case {
     {"f32_slices", "slices(f32_rows(D, G, STRIDE, n0, COUNT, QUARTER_E))", fill_data, expect_rows, CLATTN_F32, &same, 0},
     {"f16_slices", "slices(f16_rows(D, G16, STRIDE, n0, COUNT, QUARTER_E))", fill_data, expect_rows, CLATTN_F16, &same, 0},
     {"bf16_slices", "slices(bf16_rows(D, GB16, STRIDE, n0, COUNT, QUARTER_E))", fill_data, expect_rows, CLATTN_BF16, &same, 0},
-    {"keys", "slices(key_rows_(D, Z, GDATA, STRIDE, n0, COUNT))", fill_data, expect_keys, CONFIG_TYPE, &bound, 0},
-    {"queries", "slices(query_rows_(D, Z, GDATA, STRIDE, n0, second_chunk(), 0.75f))", fill_data, expect_queries,
+    {"keys", "slices(key_rows(D, Z, GDATA, AT, n0, chunk_of(0)))", fill_data, expect_keys, CONFIG_TYPE, &bound, 0},
+    {"queries", "slices(query_rows(D, Z, GDATA, AT, n0, chunk_of(CHUNK), 0.75f))", fill_data, expect_queries,
      CONFIG_TYPE, &bound, 0},
     {"norms", "rows_norm(D, GDATA, STRIDE, CHUNK, STEPS, COUNT)", fill_data, expect_norms, CONFIG_TYPE, &bound, 0},
-    {"values", "value_rows_(D, Z, GDATA, STRIDE, C0, COUNT)", fill_data, expect_values, CONFIG_TYPE, &bound, 0},
+    {"values", "value_rows(D, Z, GDATA, AT, GDATA, AT, C0, chunk_of(0))", fill_data, expect_values, CONFIG_TYPE, &bound, 0},
 
     {"load", "state_load(D, G, 1, C0)", NULL, expect_state, 1, &same, 0},
     {"load_none", "state_load(D, G, 0, C0)", NULL, expect_state, 0, &same, 0},
@@ -51,16 +51,16 @@ static const struct word_case {
      "for_each(i, KP * BV / VEC) state_row_store(vec_load(D + i * VEC), H, 1, i * VEC / BV, C0 + i * VEC % BV)", NULL,
      expect_stored, 1, &same, 0},
 
-    {"between", "decay_between_(D, Z, 0)", fill_logs, expect_between, 0, &bound, 0},
-    {"between_before", "decay_between_(D, Z, 1)", fill_logs, expect_between, 1, &bound, 0},
+    {"between", "decay_between(D, (decay_t){Z}, 0)", fill_logs, expect_between, 0, &bound, 0},
+    {"between_before", "decay_between(D, (decay_t){Z}, 1)", fill_logs, expect_between, 1, &bound, 0},
     {"sums", "for_each(i, CHUNK) { H[i] = decay_read(Z, i, 0); H[CHUNK + i] = decay_read(Z, i, 1);"
      "H[2 * CHUNK + i] = decay_write(Z, i); H[3 * CHUNK + i] = decay_across(Z); }",
      fill_logs, expect_sums, 0, &bound, 0},
-    {"chunk_logs", "decay_chunk_(D, GDATA, STRIDE, second_chunk())", fill_gates, expect_chunk_logs, CONFIG_TYPE, &bound, 0},
-    {"row_logs", "slices(decay_rows_(D, GDATA, STRIDE, n0, second_chunk()))", fill_gates, expect_row_logs, CONFIG_TYPE,
+    {"chunk_logs", "decay_chunk((decay_t){D}, GDATA, AT, chunk_of(CHUNK))", fill_gates, expect_chunk_logs, CONFIG_TYPE, &bound, 0},
+    {"row_logs", "slices(decay_rows(D, GDATA, AT, n0, chunk_of(CHUNK)))", fill_gates, expect_row_logs, CONFIG_TYPE,
      &bound, 0},
-    {"scores_", "decay_exp(Z); SYNC(); scores_(D, X, Y, Z, 0)", fill_logs, expect_scores, 0, &bound, 0},
-    {"scores_before", "decay_exp(Z); SYNC(); scores_(D, X, Y, Z, 1)", fill_logs, expect_scores, 1, &bound, 0},
+    {"scores_", "decay_exp(Z); SYNC(); channel_scores(D, X, Y, (channel_decay_t){Z, 0}, 0)", fill_logs, expect_scores, 0, &bound, 0},
+    {"scores_before", "decay_exp(Z); SYNC(); channel_scores(D, X, Y, (channel_decay_t){Z, 0}, 1)", fill_logs, expect_scores, 1, &bound, 0},
     {"prefix", "decay_prefix(Z); SYNC(); gather(Z, 0, BK)", fill_logs, expect_prefix, 0, &bound, 0},
     {"suffix", "decay_suffix(Z, D); SYNC(); gather(Z, 0, BK)", fill_logs, expect_suffix, 0, &bound, 0},
     {"rows_by", "decay_rows_by(D, Z, 0)", fill_logs, expect_rows_by, 0, &bound, 0},
@@ -79,10 +79,10 @@ static const struct word_case {
 
 /* What the texts above use beside the words. */
 static const char prelude[] =
-    "#define COMMA ,\n"
     "#define G16 ((global const half *)G)\n"
     "#define GB16 ((global const ushort *)G)\n"
     "#define GDATA ((global const data_t *)G)\n"
+    "#define AT ((long4)(0, 0, STRIDE, 0))\n"
     "#define C0 ((VALUE_DIM - 1) / BV * BV)\n"
     "#define gather(T, n0, pitch) for_each(i, CHUNK * BK) H[i / BK * (pitch) + n0 + i % BK] = T[i / BK * RP + i % BK]\n"
     "#define slices(word) for (int n0 = 0; n0 < KP; n0 += BK) { word; SYNC(); gather(D, n0, KP); SYNC(); }\n"
@@ -90,11 +90,11 @@ static const char prelude[] =
     " for (int n = i * VEC; n < i * VEC + VEC; n++) H[n] = type##_get(p, n); }\n"
     "#define puts(type, p) for_each(i, VALUES / VEC) { type##_putv(vec_load(G + i * VEC), p, VALUES + i * VEC);"
     " for (int n = i * VEC; n < i * VEC + VEC; n++) type##_put(G[n], p, n); }\n"
-    "static inline chunk_t second_chunk(void)\n"
+    "static inline chunk_t chunk_of(int row)\n" /* the first or the second, with COUNT rows */
     "{\n"
     "    place at = {0};\n"
-    "    at.rows = CHUNK + COUNT;\n"
-    "    return chunk_at(at, CHUNK);\n"
+    "    at.rows = row + COUNT;\n"
+    "    return chunk_at(at, row);\n"
     "}\n"
     "static inline void count_rows(global float *counts, chunk_t chunk, int seq_len)\n"
     "{\n"
@@ -236,9 +236,10 @@ static void add_kernel(struct text *text, const struct word_case *word)
 }
 
 /* Words that both decays have: those of the first get other names. */
-static const char *const shared[] = {"decay_read",  "decay_write",      "decay_across", "decay_token_factor",
-                                     "decay_slice", "decay_reads",      "decay_writes", "decay_read_rows",
-                                     "scores",      "decay_write_rows", "decay_of"};
+static const char *const shared[] = {
+    "decay_t",         "decay_chunk",  "decay_between",      "decay_state", "decay_token", "decay_read",
+    "decay_write",     "decay_across", "decay_token_factor", "decay_slice", "decay_reads", "decay_writes",
+    "decay_read_rows", "scores",       "decay_write_rows",   "decay_of"};
 
 static void add_decays(struct text *text)
 {

@@ -14,33 +14,33 @@ prepare(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, 
     global float *record =
         records + records_at.x + ((long)get_group_id(0) * get_num_groups(1) + get_group_id(1)) * RECORD;
 
-    query_norms(norm_of_q(factors), q, chunk);
-    key_norms(norm_of_k(factors), k, chunk);
+    query_norms(norm_of_q(factors), q, q_at, chunk);
+    key_norms(norm_of_k(factors), k, k_at, chunk);
     for_each(i, CHUNK)
         strength_of(factors)[i] = write_strength(chunk, i);
-    decay_chunk(chunk);
+    decay_chunk(decay, g, g_at, chunk);
     tile_zero(A, MATRIX);
     erase_start(chunk);
     SYNC();
     for (int n0 = 0; n0 < KP; n0 += BK) {
-        query_rows(Q, norm_of_q(factors), q, n0, chunk, scale);
-        key_rows(K, norm_of_k(factors), k, n0, chunk);
-        decay_slice(n0, chunk);
+        query_rows(Q, norm_of_q(factors), q, q_at, n0, chunk, scale);
+        key_rows(K, norm_of_k(factors), k, k_at, n0, chunk);
+        decay_slice(decay, g, g_at, n0, chunk);
         SYNC();
-        scores(A, Q, K, READ_BEFORE);
+        scores(A, Q, K, decay, READ_BEFORE);
         SYNC();
-        read_bonus(A, Q, K, n0, chunk);
+        read_bonus(A, Q, K, u, u_at, n0, chunk);
         erase_slice(Q, K, n0, chunk);
         SYNC();
     }
-    decay_between(A, READ_BEFORE);
+    decay_between(A, decay, READ_BEFORE);
     for_each(i, CHUNK) {
-        query_factor(factors)[i] = decay_read(decay_log, i, READ_BEFORE);
-        erase_factor(factors)[i] = decay_read(decay_log, i, ERASE_BEFORE) * strength_of(factors)[i];
-        write_factor(factors)[i] = decay_write(decay_log, i);
+        query_factor(factors)[i] = decay_read(decay.log, i, READ_BEFORE);
+        erase_factor(factors)[i] = decay_read(decay.log, i, ERASE_BEFORE) * strength_of(factors)[i];
+        write_factor(factors)[i] = decay_write(decay.log, i);
     }
     for_each(i, VEC)
-        across_factor(factors)[i] = decay_across(decay_log);
+        across_factor(factors)[i] = decay_across(decay.log);
     SYNC();
     erase_finish(record + MATRIX);
     copy_out(record, A, MATRIX);

@@ -30,18 +30,20 @@ WORD void token_squares(local float *parts, global const data_t *x, int quarter)
         parts[i] = vec_sum(y * y);
     }
 }
-#define token_norms(norms, chunk)                                                                                      \
-    do {                                                                                                               \
-        if (L2NORM) {                                                                                                  \
-            token_squares(squares, token_row(q, chunk, chunk.at.qk_head), QUARTER_Q);                                  \
-            token_squares(squares + TOKEN_PARTS, write_row(k, chunk, chunk.at.qk_head), QUARTER_K);                    \
-            SYNC();                                                                                                    \
-            for_each(i, 2)                                                                                             \
-                (norms)[i] = rsqrt(token_sum(squares + i * TOKEN_PARTS) + 1e-6f);                                      \
-        } else                                                                                                         \
-            for_each(i, 1)                                                                                             \
-                (norms)[0] = (norms)[1] = 1;                                                                           \
-    } while (0)
+WORD void token_norms(local float *norms, local float *squares, global const data_t *q, long4 q_at,
+                      global const data_t *k, long4 k_at, chunk_t chunk)
+{
+    if (!L2NORM) {
+        for_each(i, 1)
+            norms[0] = norms[1] = 1;
+        return;
+    }
+    token_squares(squares, token_row(q, chunk, chunk.at.qk_head), QUARTER_Q);
+    token_squares(squares + TOKEN_PARTS, write_row(k, chunk, chunk.at.qk_head), QUARTER_K);
+    SYNC();
+    for_each(i, 2)
+        norms[i] = rsqrt(token_sum(squares + i * TOKEN_PARTS) + 1e-6f);
+}
 
 KERNEL
 recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
@@ -70,40 +72,40 @@ recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at
     for (int row = 0; row < at.rows; row++) {
         chunk_t chunk = chunk_at(at, row);
         float factor;
-        vec x, delta, predicted = 0, out = 0, fade = mix_token(c0, c, chunk);
+        vec x, delta, predicted = 0, out = 0, fade = mix_token(gv, gv_at, c0 + c, chunk);
 
         SYNC();
         for_each_from(QUARTER_E, i, 1)
             strength_of(factors)[0] = write_strength(chunk, 0);
-        token_norms(norm_of_q(factors), chunk);
+        token_norms(norm_of_q(factors), squares, q, q_at, k, k_at, chunk);
         SYNC();
-        query_rows(row_q, norm_of_q(factors), q, 0, chunk, scale);
-        key_rows(row_k, norm_of_k(factors), k, 0, chunk);
+        query_rows(row_q, norm_of_q(factors), q, q_at, 0, chunk, scale);
+        key_rows(row_k, norm_of_k(factors), k, k_at, 0, chunk);
         erase_token_rows(chunk);
-        decay_token(chunk);
-        value_rows(row_x, strength_of(factors), c0, chunk);
+        decay_token(decay, g, g_at, chunk);
+        value_rows(row_x, strength_of(factors), v, v_at, w, w_at, c0, chunk);
         SYNC();
-        read_token_rows(0, chunk);
-        factor = decay_token_factor(decay_log);
+        read_token_rows(bonus_parts, row_q, row_k, u, u_at, chunk);
+        factor = decay_token_factor(decay.log);
         x = vec_load(row_x + c);
         unrolled
         for (int i = 0; i < KL; i++) {
-            erase_predict_before(predicted, first + i, S[i]);
-            read_token_before(out, first + i, S[i]);
-            S[i] *= fade * decay_of(factor, first + i);
-            erase_predict_after(predicted, first + i, S[i]);
+            predicted = erase_predict_before(predicted, erase_P, first + i, S[i]);
+            out = read_token_before(out, row_q, first + i, S[i]);
+            S[i] *= fade * decay_of(decay, factor, first + i);
+            predicted = erase_predict_after(predicted, erase_P, first + i, S[i]);
         }
         predicted = erase_predicted(predicted);
         delta = erase_token_delta(x, predicted, strength_of(factors)[0]);
         unrolled
         for (int i = 0; i < KL; i++) {
             S[i] += row_k[first + i] * delta;
-            erase_token_update(S[i], first + i, predicted);
-            read_token_after(out, first + i, S[i]);
+            S[i] = erase_token_update(S[i], erase_B, first + i, predicted);
+            out = read_token_after(out, row_q, first + i, S[i]);
         }
         out = lanes_sum(lanes_part, out);
         SYNC();
-        read_token_bonus(out, x);
+        out = read_token_bonus(out, bonus_parts, x);
         if (first == 0 && c0 + c < VALUE_DIM && row % STEPS == STEPS - 1)
             output_put(out, at, row / STEPS, c0 + c);
     }

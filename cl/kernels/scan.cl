@@ -27,13 +27,13 @@ scan(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, glo
         SYNC();
         copy_in(factors, record + (1 + ERASE_MATRICES) * MATRIX, FACTORS);
         tile_zero(O, CHUNK * BV);
-        erase_begin();
+        erase_begin(erase_U, erase_W);
         SYNC();
-        value_rows(D, strength_of(factors), c0, chunk);
+        value_rows(D, strength_of(factors), v, v_at, w, w_at, c0, chunk);
         for (int n0 = 0; n0 < KP; n0 += BK) {
-            decay_reads(n0, chunk);
-            query_rows(R, norm_of_q(factors), q, n0, chunk, scale);
-            decay_read_rows(R, READ_BEFORE);
+            decay_reads(decay, g, g_at, n0, chunk);
+            query_rows(R, norm_of_q(factors), q, q_at, n0, chunk, scale);
+            decay_read_rows(R, decay, READ_BEFORE);
             SYNC();
             mma_ab(O, R, S + n0 * BV, BV);
             erase_reads(R, S + n0 * BV, n0, chunk);
@@ -44,18 +44,18 @@ scan(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, glo
         SYNC();
         copy_in(R, record, MATRIX);
         SYNC();
-        mix_values(O, R, D, S, c0, chunk);
+        mix_values(O, R, D, S, mix_factor, gv, gv_at, c0, chunk);
         erase_scores(O, R, record + MATRIX);
         SYNC();
         output_store(O, c0, chunk);
         tile_scale_rows(D, write_factor(factors), CHUNK, BV);
-        erase_written();
+        erase_written(erase_W, write_factor(factors));
         for (int n0 = 0; n0 < KP; n0 += BK) {
-            decay_writes(n0, chunk);
-            key_rows(R, norm_of_k(factors), k, n0, chunk);
-            decay_write_rows(R);
+            decay_writes(decay, g, g_at, n0, chunk);
+            key_rows(R, norm_of_k(factors), k, k_at, n0, chunk);
+            decay_write_rows(R, decay);
             SYNC();
-            mma_atb(S + n0 * BV, decay_state(across_factor(factors)), R, D, BV);
+            mma_atb(S + n0 * BV, decay_state(decay, across_factor(factors)), DECAY_STRIDE, R, D, BV);
             erase_writes(S + n0 * BV, R, n0, chunk);
             SYNC();
         }

@@ -55,7 +55,7 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
         read_fetch(record);
     }
     for (int row = 0; row < at.rows; row += CHUNK) {
-        local data_t *stage = stage_at(row);
+        local data_t *stage = stage_at(stages, row);
         address_t stage_address = address_of(stage);
         local const float *factors = stage_factors(stage);
         chain_t R[SPAN * KT], D[SPAN * NT];
