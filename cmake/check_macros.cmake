@@ -1,0 +1,16 @@
+# cmake -DFOLDER=cl -DMOST=n -P check_macros.cmake: no more macros with arguments than that. A word is a static inline function
+# (WORD, cl/words/base.clh) where it can be; a macro is for what a function cannot be given, as registers to declare.
+file(GLOB_RECURSE files ${FOLDER}/*.cl ${FOLDER}/*.clh)
+set(all 0)
+foreach(file IN LISTS files)
+    file(READ ${file} text)
+    string(REGEX MATCHALL "\n *# *define [A-Za-z_0-9]+\\(" macros "\n${text}")
+    list(LENGTH macros count)
+    cmake_path(RELATIVE_PATH file BASE_DIRECTORY ${FOLDER})
+    message("${count} ${file}")
+    math(EXPR all "${all} + ${count}")
+endforeach()
+message("${all} macros with arguments")
+if(all EQUAL 0 OR all GREATER MOST)
+    message(SEND_ERROR "${all} macros with arguments in ${FOLDER}; ${MOST} at most")
+endif()
