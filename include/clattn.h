@@ -192,7 +192,9 @@ enum {
     CLATTN_CU_SEQLENS = 1 << 8,       /* batch is 1 and seq_len tokens are packed sequences, cut by cu_seqlens */
     CLATTN_CU_SEQLENS_INT64 = 1 << 9, /* with CLATTN_CU_SEQLENS: its elements are int64, not int32 */
     CLATTN_WITH_SINK = 1 << 10,       /* rules of a list: the operand sink is read */
-    CLATTN_WITH_LSE = 1 << 11         /* rules of a list: the operand lse is written */
+    CLATTN_WITH_LSE = 1 << 11,        /* rules of a list: the operand lse is written */
+    CLATTN_WITH_KV_LENS = 1 << 12,    /* rules of a list, with kv_len: the operand kv_lens is read */
+    CLATTN_CU_SEQLENS_KV = 1 << 13    /* rules of a list, with kv_len: its keys are cut by cu_seqlens_kv, not as q is */
 };
 
 /* ---- Operands ----------------------------------------------------------------------------------------------- */
@@ -226,7 +228,9 @@ enum {
     X(STABILIZER_OUT, final_stabilizer, 20, "like initial_stabilizer; may be the same memory")                         \
     X(SEQLENS, cu_seqlens, 21, "[N+1]: 0, …, T: where the packed sequences begin and end")                             \
     X(SINK, sink, 22, "[H]: a logit that takes its share of each softmax and has no value")                            \
-    X(LSE, lse, 23, "[B,T,H]: natural log of the softmax's denominator, sink included; -inf of nothing")
+    X(LSE, lse, 23, "[B,T,H]: natural log of the softmax's denominator, sink included; -inf of nothing")               \
+    X(KV_LENS, kv_lens, 24, "[N]: i32, how many of a sequence's keys there are: its last query stands at the last")    \
+    X(SEQLENS_KV, cu_seqlens_kv, 25, "[N+1]: where the keys of packed sequences begin and end, of cu_seqlens' type")
 
 typedef enum clattn_operand_id {
     CLATTN_OPERAND_NONE = 0,
@@ -306,7 +310,9 @@ typedef struct clattn_plan_desc {
     int64_t kv_heads; /* divides heads; head h reads h / (H / HK); 0: heads */
     /* Tokens of keys and values, a maximum for a plan: a cache whose last seq_len tokens are those of q, so that query t
      * stands at position t + kv_len - seq_len and sees the keys up to it. Queries before the first key see none: o is 0,
-     * lse -inf (or the sink's). 0: the tokens of q, in each call; so with CLATTN_CU_SEQLENS. */
+     * lse -inf (or the sink's). 0: the tokens of q, in each call. With CLATTN_CU_SEQLENS it is 0, or with
+     * CLATTN_CU_SEQLENS_KV the packed keys of all sequences together. With CLATTN_WITH_KV_LENS a sequence has the first
+     * kv_lens of its keys and no others, from 0 on. */
     int64_t kv_len;
     int64_t window; /* each query sees that many positions, its own among them; 0: all */
 } clattn_plan_desc;
@@ -430,7 +436,7 @@ CLATTN_API clattn_status clattn_plan_workspace_size(const clattn_plan *plan, siz
 /* What a plan has come to. Pointers live as long as the plan. */
 typedef struct clattn_plan_info {
     const clattn_plan_desc *desc; /* completed */
-    const char *solver;           /* "recurrent", "chunk_scan", "chunk_blocks", "matrix_scan", "flash" */
+    const char *solver;           /* "recurrent", "chunk_scan", "chunk_blocks", "matrix_scan", "flash", "decode" */
     const char *tiles_by;         /* "rule of thumb", "the shipped table", a file's path … */
     const char *engine;           /* the matrix engine it runs on; NULL: none */
     clattn_mode mode;             /* RECURRENT or CHUNK */

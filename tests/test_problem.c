@@ -90,7 +90,9 @@ static const struct bad {
     BAD(flags, CLATTN_UNGATED, "gated_delta_rule", "ungated"),
     BAD(flags, CLATTN_WITH_SINK, "gated_delta_rule", "sink"),
     BAD(flags, CLATTN_WITH_LSE, "gated_delta_rule", "lse"),
-    BAD(flags, 1 << 12, "unknown bits", "0x1000"),
+    BAD(flags, CLATTN_WITH_KV_LENS, "gated_delta_rule", "kv_lens"),
+    BAD(flags, CLATTN_CU_SEQLENS_KV, "gated_delta_rule", "cu_seqlens_kv"),
+    BAD(flags, CLATTN_CU_SEQLENS_KV * 2, "unknown bits", "0x4000"),
     BAD(flags, CLATTN_CU_SEQLENS, "batch is 2", "1 with cu_seqlens"),
     BAD(kv_heads, 4, "gated_delta_rule", "kv_heads"),
     BAD(kv_len, 10, "gated_delta_rule", "kv_len"),
@@ -369,7 +371,8 @@ static void test_bad_views(void **state)
 static void test_outputs(void **state)
 {
     const uint32_t all = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_NORMALIZE | CLATTN_VALUE_GATE |
-                         CLATTN_CU_SEQLENS | CLATTN_WITH_SINK | CLATTN_WITH_LSE;
+                         CLATTN_CU_SEQLENS | CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_WITH_KV_LENS |
+                         CLATTN_CU_SEQLENS_KV;
     int seen[OPERAND_COUNT] = {0};
 
     (void)state;

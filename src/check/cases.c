@@ -8,6 +8,7 @@
 
 static const int64_t empty[] = {0, 0, 16};
 static const int64_t single[] = {0, 0, 1, 130, 131};
+static const int64_t few[] = {0, 1, 1, 4, 6};
 static const int64_t uneven[] = {0, 1, 100, 300, 1200};
 
 enum {
@@ -17,6 +18,8 @@ enum {
     VK = CLATTN_STATE_VK,
     NORM = CLATTN_QK_L2NORM,
     LSE = CLATTN_WITH_LSE,
+    LENS = CLATTN_WITH_KV_LENS,
+    CUKV = CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_KV,
     CU = CLATTN_CU_SEQLENS,
     CU64 = CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_INT64,
     F32 = 1 << CLATTN_F32,
@@ -54,6 +57,12 @@ const struct check_case check_cases[] = {
     { "only early",    1,    9, 1, 1,  16,  16, LSE,              USUAL, NULL,   0, 0,   0, 0, F32, 1, 0 },
     { "window of one", 1,  131, 4, 4,  64,  64, LSE,              HARD,  NULL,   0, 0,   0, 0, ALL, 0, 1 },
     { "wide window",   1,  131, 4, 4,  64,  64, LSE,              USUAL, NULL,   0, 0,   0, 0, F32, 0, 1000 },
+    { "some there",    4,   19, 4, 1,  20,  36, LSE | LENS,       HARD,  NULL,   0, 0,   0, 0, F32, 100, 0 },
+    { "few queries",   5,    3, 6, 2,  60, 100, LSE | LENS,       HARD,  NULL,   0, 0,   0, 1, QUICK_F32, 700, 0 },
+    { "many heads",    1,    1, 24, 1, 64,  64, LSE | NORM,       USUAL, NULL,   0, 0,   1, 0, ALL, 1000, 300 },
+    { "widest query",  1,    2, 2, 2, 256, 256, LSE,              HARD,  NULL,   0, 0,   0, 0, F32, 600, 0 },
+    { "packed cache",  1,    6, 4, 2,  64,  64, LSE | CUKV,       HARD,  few,    4, 0,   0, 0, F32, 900, 0 },
+    { "packed caches", 1,  131, 3, 1,  32,  16, LSE | LENS | CUKV, USUAL, single, 4, 0,  0, 0, F32, 600, 70 },
     { "packed window", 1,  131, 4, 2,  64,  64, LSE | CU,         HARD,  single, 4, 0,   0, 0, F32, 0, 33 },
 };
 /* clang-format on */

@@ -46,6 +46,7 @@ static const struct option {
     SWITCH("qk_l2norm", switch_words, CLATTN_QK_L2NORM, HIDDEN),
     SWITCH("sink", switch_words, CLATTN_WITH_SINK, SHOWN),
     SWITCH("lse", switch_words, CLATTN_WITH_LSE, HIDDEN),
+    SWITCH("kv_lens", switch_words, CLATTN_WITH_KV_LENS, SHOWN),
     SWITCH("cu_seqlens", index_words, CLATTN_CU_SEQLENS_INT64, SHOWN),
 };
 

@@ -48,6 +48,6 @@ size_t edit_distance(const char *a, const char *b);
 int edit_close(const char *typed, size_t distance);
 
 /* cu_seqlens of count entries: 0 first, never falling, tokens last. */
-int cu_seqlens_check(const char *where, const int64_t *cu_seqlens, size_t count, int64_t tokens);
+int cu_seqlens_check(const char *where, const char *name, const int64_t *cu_seqlens, size_t count, int64_t tokens);
 
 #endif

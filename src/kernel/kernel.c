@@ -54,8 +54,8 @@ static const struct {
     [KERNEL_FLASH] = {"flash",
                       FILE_flash,
                       &family_plain,
-                      {R(q), R(k), R(v), R(o), R(g), R(sink), R(lse), R(cu), A(seq_len), A(sequences), A(kv_len),
-                       A(window), A(scale), A(given), ARG_END}},
+                      {R(q), R(k), R(v), R(o), R(g), R(sink), R(lse), R(cu), R(cu_kv), R(lens), A(seq_len),
+                       A(sequences), A(kv_len), A(window), A(scale), A(given), ARG_END}},
     [KERNEL_PREPARE_BLOCKS] = {"prepare_blocks",
                                FILE_prepare_blocks,
                                &family_blocks,
@@ -75,6 +75,15 @@ static const struct {
                         &family_blocks,
                         {R(q), R(v), R(o), R(w), R(den), R(cu), R(records), R(rows), R(before), R(segments), A(seq_len),
                          A(sequences), A(scale), A(first_row), ARG_END}},
+    [KERNEL_DECODE] = {"decode",
+                       FILE_decode,
+                       &family_decode,
+                       {R(q), R(k), R(v), R(g), R(cu), R(cu_kv), R(lens), R(parts), A(seq_len), A(sequences), A(kv_len),
+                        A(window), A(scale), A(given), ARG_END}},
+    [KERNEL_JOIN_PARTS] = {"join_parts",
+                           FILE_join_parts,
+                           &family_decode,
+                           {R(o), R(sink), R(lse), R(cu), R(parts), A(seq_len), A(sequences), A(given), ARG_END}},
 #undef R
 #undef A
 };
@@ -91,7 +100,9 @@ const char *kernel_name(enum kernel_id id)
 
 int kernel_takes(enum kernel_id id, const struct rule *rule)
 {
-    return (id == KERNEL_FLASH) == rule_has_list(rule);
+    const unsigned lists = 1u << KERNEL_FLASH | 1u << KERNEL_DECODE | 1u << KERNEL_JOIN_PARTS;
+
+    return (int)(lists >> id & 1u) == rule_has_list(rule);
 }
 
 const struct family *kernel_family(enum kernel_id id)

@@ -231,6 +231,8 @@ static void plain_locals(const struct variant *variant, const struct sizes *s, s
     case KERNEL_STATES:
     case KERNEL_OUTPUTS:
     case KERNEL_JOIN:
+    case KERNEL_DECODE:
+    case KERNEL_JOIN_PARTS:
     case KERNEL_COUNT: break;
     }
 }

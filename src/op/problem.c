@@ -92,9 +92,10 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
     static const struct {
         uint32_t flag;
         const char *name;
-    } flags[] = {{CLATTN_NORMALIZE, "normalize"}, {CLATTN_GATE_PER_HEAD, "a gate per head"},
-                 {CLATTN_VALUE_GATE, "gv"},       {CLATTN_UNGATED, "ungated"},
-                 {CLATTN_WITH_SINK, "sink"},      {CLATTN_WITH_LSE, "lse"}};
+    } flags[] = {{CLATTN_NORMALIZE, "normalize"},  {CLATTN_GATE_PER_HEAD, "a gate per head"},
+                 {CLATTN_VALUE_GATE, "gv"},        {CLATTN_UNGATED, "ungated"},
+                 {CLATTN_WITH_SINK, "sink"},       {CLATTN_WITH_LSE, "lse"},
+                 {CLATTN_WITH_KV_LENS, "kv_lens"}, {CLATTN_CU_SEQLENS_KV, "cu_seqlens_kv"}};
     const struct {
         uint32_t knob;
         int used;
@@ -114,7 +115,7 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
     for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++)
         if (knobs[i].used && !(rule->knobs & knobs[i].knob))
             return FAIL(log, INVALID_DESC, "%s takes no option %s", rule->name, knobs[i].name);
-    if (desc->flags >= CLATTN_WITH_LSE * 2)
+    if (desc->flags >= CLATTN_CU_SEQLENS_KV * 2)
         return FAIL(log, INVALID_DESC, "flags has unknown bits: 0x%x", desc->flags);
     return CLATTN_SUCCESS;
 }
@@ -137,8 +138,14 @@ static clattn_status check_list(const clattn_plan_desc *desc, const struct rule 
         return FAIL(log, INVALID_DESC,
                     "%s has no initial or final state (flags 0x%x): its state is k and v, see kv_len", rule->name,
                     desc->flags & states);
-    if (desc->kv_len != 0 && (desc->flags & CLATTN_CU_SEQLENS))
-        return FAIL(log, INVALID_DESC, "kv_len is %lld, expected 0 with cu_seqlens", (long long)desc->kv_len);
+    if (desc->kv_len != 0 && (desc->flags & CLATTN_CU_SEQLENS) && !(desc->flags & CLATTN_CU_SEQLENS_KV))
+        return FAIL(log, INVALID_DESC, "kv_len is %lld, expected 0 with cu_seqlens and without cu_seqlens_kv",
+                    (long long)desc->kv_len);
+    if ((desc->flags & CLATTN_CU_SEQLENS_KV) && !(desc->flags & CLATTN_CU_SEQLENS))
+        return FAIL(log, INVALID_DESC, "%s: cu_seqlens_kv without cu_seqlens, which cuts the queries", rule->name);
+    if (desc->kv_len == 0 && (desc->flags & (CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV)))
+        return FAIL(log, INVALID_DESC, "kv_len is 0, expected the keys of %s's cache with %s", rule->name,
+                    desc->flags & CLATTN_CU_SEQLENS_KV ? "cu_seqlens_kv" : "kv_lens");
     if ((double)desc->batch * (double)desc->kv_len * (double)desc->heads * MAX_DIM > max_elements)
         return FAIL(log, INVALID_DESC, "batch %lld times kv_len %lld times heads %lld is too large for 64-bit offsets",
                     (long long)desc->batch, (long long)desc->kv_len, (long long)desc->heads);
@@ -387,6 +394,8 @@ static int64_t dim(const clattn_plan_desc *desc, const struct extent *extent, ch
 
 static size_t element_size(const struct problem *problem, const struct operand_row *row)
 {
+    if (row->storage == STORE_LENGTH)
+        return 4;
     if (row->storage == STORE_INDEX)
         return problem->desc.flags & CLATTN_CU_SEQLENS_INT64 ? 8 : 4;
     return dtype_size(problem->types[row->id]);
@@ -510,7 +519,7 @@ clattn_status problem_place(const struct problem *problem, const struct extent *
 
     contiguous(&problem->desc, extent, row->dims, axes, &inner);
     if (operand->batch_stride != 0 || operand->token_stride != 0 || operand->head_stride != 0) {
-        if (row->storage == STORE_INDEX)
+        if (operand_is_index(row->id))
             return FAIL(log, INVALID_OPERAND, "%s takes no strides", name);
         const int64_t strides[3] = {operand->batch_stride, operand->token_stride, operand->head_stride};
         for (int i = 0; i < 3; i++)

@@ -45,7 +45,7 @@ static double alibi_decay(const clattn_plan_desc *desc, int64_t head)
 #define WORDS(decay, gate, head_decay, erase, order, write, read)                                                      \
     DECAY_##decay, gate, head_decay, ERASE_##erase, order##_FIRST, WRITE_##write, READ_##read
 
-enum { LIST_FLAGS = CLATTN_WITH_SINK | CLATTN_WITH_LSE };
+enum { LIST_FLAGS = CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV };
 
 static const struct rule rules[RULE_COUNT] = {
     /* name, aliases,
@@ -272,6 +272,8 @@ int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[OPERAND_
         {first && stabilized, ROW(OP(STABILIZER_IN), "NH", STORE_STATE, STABILIZER)},
         {last && stabilized, ROW(OP(STABILIZER_OUT), "NH", STORE_STATE, WRITTEN)},
         {(desc->flags & CLATTN_CU_SEQLENS) != 0, ROW(OP(SEQLENS), "P", STORE_INDEX, CUTS)},
+        {(desc->flags & CLATTN_CU_SEQLENS_KV) != 0, ROW(OP(SEQLENS_KV), "P", STORE_INDEX, CUTS_KV)},
+        {(desc->flags & CLATTN_WITH_KV_LENS) != 0, ROW(OP(KV_LENS), "N", STORE_LENGTH, LENGTHS)},
         {(desc->flags & CLATTN_WITH_SINK) != 0, ROW(OP(SINK), "H", STORE_STATE, LOGIT)},
         {(desc->flags & CLATTN_WITH_LSE) != 0, ROW(OP(LSE), "BTH", STORE_STATE, WRITTEN)},
     };
@@ -299,4 +301,9 @@ int operand_is_output(clattn_operand_id id)
                                                [CLATTN_NORMALIZER_OUT] = 1,
                                                [CLATTN_STABILIZER_OUT] = 1};
     return outputs[id];
+}
+
+int operand_is_index(clattn_operand_id id)
+{
+    return id == CLATTN_SEQLENS || id == CLATTN_SEQLENS_KV || id == CLATTN_KV_LENS;
 }

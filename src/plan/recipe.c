@@ -17,7 +17,8 @@ const char *temporary_name(enum temporary_id id)
                                         [TEMPORARY_DEN] = "denominators",
                                         [TEMPORARY_BEFORE] = "states",
                                         [TEMPORARY_CARRIED] = "carried",
-                                        [TEMPORARY_CARRIED_SUMS] = "carried sums"};
+                                        [TEMPORARY_CARRIED_SUMS] = "carried sums",
+                                        [TEMPORARY_PARTS] = "parts of the keys"};
     _Static_assert(sizeof names / sizeof *names == TEMPORARY_COUNT, "a name each");
     return names[id];
 }
@@ -51,6 +52,8 @@ static const struct {
     {ROLE_final, CLATTN_STATE_OUT},
     {ROLE_sink, CLATTN_SINK},
     {ROLE_lse, CLATTN_LSE},
+    {ROLE_cu_kv, CLATTN_SEQLENS_KV},
+    {ROLE_lens, CLATTN_KV_LENS},
 };
 
 /* The role of what a write reads. */
@@ -105,6 +108,7 @@ static void bind_made(const struct variant *variant, struct source *sources)
     sources[ROLE_rows] = temporary(TEMPORARY_ROWS);
     sources[ROLE_segments] = temporary(TEMPORARY_SEGMENTS);
     sources[ROLE_kept] = temporary(TEMPORARY_SEGMENT_KEPT);
+    sources[ROLE_parts] = temporary(TEMPORARY_PARTS);
     sources[ROLE_before] = temporary(TEMPORARY_BEFORE);
     sources[ROLE_carried] = temporary(variant->normalizer ? TEMPORARY_CARRIED_SUMS : TEMPORARY_CARRIED);
 }

@@ -18,6 +18,7 @@ enum temporary_id {
     TEMPORARY_BEFORE,       /* [slots, heads, …]: the state before each chunk */
     TEMPORARY_CARRIED,      /* [sequences, heads, …]: the state from one stretch to the next */
     TEMPORARY_CARRIED_SUMS, /* the same of the pass that leaves denominators */
+    TEMPORARY_PARTS,        /* [slots, head tiles, splits, …]: what parts of the keys leave of the queries */
     TEMPORARY_COUNT
 };
 
@@ -105,6 +106,7 @@ struct solver {
     clattn_status (*make)(const struct recipe_maker *maker);
 };
 
-extern const struct solver solver_recurrent, solver_chunk_scan, solver_chunk_blocks, solver_matrix_scan, solver_flash;
+extern const struct solver solver_recurrent, solver_chunk_scan, solver_chunk_blocks, solver_matrix_scan, solver_flash,
+    solver_decode;
 
 #endif

@@ -185,7 +185,8 @@ static clattn_status set_number(const struct call *call, int step, cl_uint *inde
     if (argument == ARG_first_row)
         number = (cl_int)call->first_row;
     if (argument == ARG_given)
-        number = (sources[ROLE_sink].kind != SOURCE_NONE) + 2 * (sources[ROLE_lse].kind != SOURCE_NONE);
+        number = (sources[ROLE_sink].kind != SOURCE_NONE) + 2 * (sources[ROLE_lse].kind != SOURCE_NONE) +
+                 4 * (sources[ROLE_cu_kv].kind != SOURCE_NONE) + 8 * (sources[ROLE_lens].kind != SOURCE_NONE);
     return set_value(call, step, (*index)++, 4, value);
 }
 
@@ -231,7 +232,8 @@ static clattn_status enqueue(const struct call *call, int index, uint32_t n_wait
     const struct clattn_plan *plan = call->plan;
     const struct step *step = &plan->recipe.steps[index];
     const size_t local[3] = {(size_t)step->variant.tiles.group, 1, 1};
-    const size_t global[3] = {(size_t)first_groups(call, step) * local[0], (size_t)plan->problem.desc.heads,
+    int64_t heads = step->layout.head_groups != 0 ? step->layout.head_groups : plan->problem.desc.heads;
+    const size_t global[3] = {(size_t)first_groups(call, step) * local[0], (size_t)heads,
                               (size_t)step->layout.value_groups};
 
     if (step->host != NULL)

@@ -217,3 +217,25 @@ static clattn_status make_flash(const struct recipe_maker *maker)
 }
 
 const struct solver solver_flash = {"flash", CLATTN_MODE_CHUNK, make_flash};
+
+/* ---- The same of a few queries and many keys: parts of the keys at once, which are joined -------------------------
+ */
+
+static clattn_status make_decode(const struct recipe_maker *maker)
+{
+    const struct variant decode = maker_variant(maker, KERNEL_DECODE), join = maker_variant(maker, KERNEL_JOIN_PARTS);
+    const struct extent most = problem_most(maker->problem);
+    struct step *decoded, *joined;
+    int64_t tiles;
+
+    TRY(maker_add(maker, &decode, GRID_SLOTS, &decoded));
+    TRY(maker_add(maker, &join, GRID_SLOTS, &joined));
+    if (joined->layout.record != decoded->layout.record ||
+        joined->variant.tiles.splits != decoded->variant.tiles.splits)
+        return CLATTN_UNSUPPORTED;
+    tiles = recipe_slots(maker->problem, &most, decoded->variant.tiles.chunk) * decoded->layout.head_groups;
+    maker_reserve(maker, TEMPORARY_PARTS, tiles * decoded->variant.tiles.splits * decoded->layout.record);
+    return CLATTN_SUCCESS;
+}
+
+const struct solver solver_decode = {"decode", CLATTN_MODE_CHUNK, make_decode};

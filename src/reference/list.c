@@ -126,12 +126,20 @@ int64_t task_cut(const struct problem *problem, const struct tensor *tensor, int
 static void place(struct list *list)
 {
     const struct tensor *cu = &list->task->tensors[CLATTN_SEQLENS];
+    const struct tensor *cu_kv = &list->task->tensors[CLATTN_SEQLENS_KV];
+    const struct tensor *lens = &list->task->tensors[CLATTN_KV_LENS];
     const struct problem *problem = list->task->problem;
 
     list->batch = cu->data ? 0 : list->sequence;
     list->first = list->first_key = cu->data ? task_cut(problem, cu, list->sequence) : 0;
     list->tokens = cu->data ? task_cut(problem, cu, list->sequence + 1) - list->first : list->task->extent.seq_len;
     list->keys = cu->data ? list->tokens : list->task->extent.kv_len;
+    if (cu_kv->data != NULL) {
+        list->first_key = task_cut(problem, cu_kv, list->sequence);
+        list->keys = task_cut(problem, cu_kv, list->sequence + 1) - list->first_key;
+    }
+    if (lens->data != NULL)
+        list->keys = ((const int32_t *)lens->data)[lens->view.offset + list->sequence];
 }
 
 void list_head(void *user, int64_t job)

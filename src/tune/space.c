@@ -11,6 +11,7 @@
 /* clang-format off */
 enum {
     PLAIN_BOTH = IN(PREPARE) | IN(SCAN),
+    DECODE = IN(DECODE) | IN(JOIN_PARTS),
     BLOCKS = IN(PREPARE_BLOCKS) | IN(STATES) | IN(JOIN) | IN(OUTPUTS),
     MATRIX_BOTH = IN(PREPARE_MATRIX) | IN(PREPARE_FACTORS) | IN(SCAN_MATRIX)
 };
@@ -69,13 +70,24 @@ static const struct parameter flash[] = {
     {"pad",             IN(FLASH),       FIELD(pad),       {0, 4, 16, BY_THUMB}},
     {NULL, 0, 0, {BY_THUMB}},
 };
+
+static const struct parameter decode[] = {
+    {"vec",             DECODE,          FIELD(vec),       {4, 16, BY_THUMB}},
+    {"group",           DECODE,          FIELD(group),     {1, 16, 32, 64, 128, 256, BY_THUMB}},
+    {"heads",           DECODE,          FIELD(heads),     {1, 2, 4, 8, 16, BY_THUMB}},
+    {"keys",            DECODE,          FIELD(keys),      {16, 32, 64, 128, BY_THUMB}},
+    {"lanes_k",         IN(DECODE),      FIELD(lanes_k),   {1, 2, 4, 8, 16, BY_THUMB}},
+    {"splits",          DECODE,          FIELD(splits),    {1, 2, 4, 8, 16, 32, 64, 128, BY_THUMB}},
+    {NULL, 0, 0, {BY_THUMB}},
+};
 /* clang-format on */
 
-static const struct space spaces[] = {{"matrix_scan", matrix_scan, 1024},
-                                      {"chunk_blocks", chunk_blocks, 1024},
-                                      {"chunk_scan", chunk_scan, 1024},
-                                      {"recurrent", recurrent, 32},
-                                      {"flash", flash, 1024}};
+static const struct space spaces[] = {{"matrix_scan", matrix_scan, 1024, 0},
+                                      {"chunk_blocks", chunk_blocks, 1024, 0},
+                                      {"chunk_scan", chunk_scan, 1024, 0},
+                                      {"recurrent", recurrent, 32, 0},
+                                      {"flash", flash, 1024, 0},
+                                      {"decode", decode, 1, 8192}};
 
 enum { SPACE_COUNT = sizeof spaces / sizeof *spaces };
 

@@ -19,6 +19,7 @@ struct space {
     const char *name;                   /* the solver's */
     const struct parameter *parameters; /* closed by a row without name */
     int64_t tuned_rows;                 /* tokens of the sequences that it is tuned with */
+    int64_t tuned_keys; /* and tokens of their keys; 0: as many. Not 0: lengths say nothing of when it is chosen */
 };
 
 /* Every space, by number, in no order that means anything; NULL past the last. */
