@@ -14,6 +14,8 @@
  *     b_j <- b_j + g          decay, of every key j before
  *     o  = sum_j p_j v_j      p_j = e^(scale q.k_j + b_j) / sum of these over the keys that are seen
  *
+ * and of path_attn every key before is erased from, k_j <- k_j - e (p^T k_j), ahead of the read.
+ *
  * `clattn rules` prints every rule's recurrence, operands and paper. A *plan* is a rule made ready for one
  * device and one set of head sizes: it serves every batch and sequence length up to its maxima. Creating it does
  * everything slow or fallible; enqueueing it allocates and compiles nothing.
@@ -127,7 +129,8 @@ typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *me
     X(PRECOND_GATED_DELTA_RULE, 17)                                                                                    \
     X(SOFTMAX_ATTN, 18)                                                                                                \
     X(ALIBI_ATTN, 19)                                                                                                  \
-    X(FORGETTING_ATTN, 20)
+    X(FORGETTING_ATTN, 20)                                                                                             \
+    X(PATH_ATTN, 21) /* also PaTH-FoX, with its gate */
 
 typedef enum clattn_rule {
     CLATTN_RULE_NONE = 0,
@@ -186,7 +189,7 @@ enum {
     CLATTN_STATE_VK = 1 << 2,         /* states are stored [sequences, heads, value_dim, key_dim] */
     CLATTN_GATE_PER_HEAD = 1 << 3,    /* simple_gla: g is [heads], the same for every token */
     CLATTN_VALUE_GATE = 1 << 4,       /* gla: the operand gv decays the value dimension too */
-    CLATTN_UNGATED = 1 << 5,          /* gated_delta_product: without g */
+    CLATTN_UNGATED = 1 << 5,          /* gated_delta_product, path_attn: without g */
     CLATTN_INITIAL_STATE = 1 << 6,    /* states start from the initial_… operands, not from zero */
     CLATTN_FINAL_STATE = 1 << 7,      /* the final_… operands are written */
     CLATTN_CU_SEQLENS = 1 << 8,       /* batch is 1 and seq_len tokens are packed sequences, cut by cu_seqlens */
@@ -212,11 +215,11 @@ enum {
     X(O, o, 4, "[B,T,H,V]")                                                                                            \
     X(G, g, 5, "[B,T,H] or [B,T,H,K]: log-decay, <= 0; -inf forgets. [H] with CLATTN_GATE_PER_HEAD")                   \
     X(GV, gv, 6, "[B,T,H,V]: log-decay of the value dimension")                                                        \
-    X(BETA, beta, 7, "[B,T*n,H]: write strength")                                                                      \
+    X(BETA, beta, 7, "[B,T*n,H]: write strength; of path_attn [B,TK,HK]")                                              \
     X(P, p, 8, "[B,T,HQ,K]: erase key")                                                                                \
     X(A, a, 9, "[B,T,H,K]: erase key")                                                                                 \
     X(B, b, 10, "[B,T,H,K]: erase direction, or erase gate of gdn2")                                                   \
-    X(W, w, 11, "[B,T,H,K]: log-decay, or write gate [B,T,H,V] of gdn2")                                               \
+    X(W, w, 11, "[B,T,H,K]: log-decay, write gate [B,T,H,V] of gdn2, or [B,TK,HK,K]: direction of path_attn")          \
     X(U, u, 12, "[H,K]: bonus of the current token")                                                                   \
     X(F, f, 13, "[B,T,H]: log of the forget gate")                                                                     \
     X(I, i, 14, "[B,T,H]: log of the input gate")                                                                      \
@@ -436,15 +439,15 @@ CLATTN_API clattn_status clattn_plan_workspace_size(const clattn_plan *plan, siz
 /* What a plan has come to. Pointers live as long as the plan. */
 typedef struct clattn_plan_info {
     const clattn_plan_desc *desc; /* completed */
-    const char *solver;           /* "recurrent", "chunk_scan", "chunk_blocks", "matrix_scan", "flash", "decode" */
-    const char *tiles_by;         /* "rule of thumb", "the shipped table", a file's path … */
-    const char *engine;           /* the matrix engine it runs on; NULL: none */
-    clattn_mode mode;             /* RECURRENT or CHUNK */
-    int32_t chunk;                /* tokens; 1 for RECURRENT */
-    int32_t launches;             /* of kernels, by a call of the desc's lengths */
-    int32_t rejected;             /* choices that gave wrong results in the self-test before this one was taken */
-    uint64_t workspace_bytes;     /* as clattn_plan_workspace_size says */
-    uint64_t saved_bytes;         /* kept for a plan of the backward pass; 0 */
+    const char *solver;       /* "recurrent", "chunk_scan", "chunk_blocks", "matrix_scan", "flash", "decode", "path" */
+    const char *tiles_by;     /* "rule of thumb", "the shipped table", a file's path … */
+    const char *engine;       /* the matrix engine it runs on; NULL: none */
+    clattn_mode mode;         /* RECURRENT or CHUNK */
+    int32_t chunk;            /* tokens; 1 for RECURRENT */
+    int32_t launches;         /* of kernels, by a call of the desc's lengths */
+    int32_t rejected;         /* choices that gave wrong results in the self-test before this one was taken */
+    uint64_t workspace_bytes; /* as clattn_plan_workspace_size says */
+    uint64_t saved_bytes;     /* kept for a plan of the backward pass; 0 */
 } clattn_plan_info;
 
 /* INVALID_ARGUMENT. */

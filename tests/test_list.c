@@ -9,9 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_KEYS = 64 };
+enum { MOST_KEYS = 64, KEYS_DIM = 8 };
 
-static const clattn_rule rules[] = {CLATTN_SOFTMAX_ATTN, CLATTN_ALIBI_ATTN, CLATTN_FORGETTING_ATTN};
+static const clattn_rule rules[] = {CLATTN_SOFTMAX_ATTN, CLATTN_ALIBI_ATTN, CLATTN_FORGETTING_ATTN, CLATTN_PATH_ATTN};
+enum { UNTURNED = 3 }; /* the first rules: those whose keys stay as they are */
 
 /* ---- The definition ----------------------------------------------------------------------------------------------- */
 
@@ -42,11 +43,28 @@ static double norm(const struct check_tensors *t, clattn_operand_id id, int64_t 
     return t->desc.flags & CLATTN_QK_L2NORM ? sqrt(sum) : 1;
 }
 
+/* Key j of the head that is shared, turned by each token up to the query's, first to last */
+static void turned_key(const struct check_tensors *t, int64_t b, int64_t j, int64_t position, int64_t shared,
+                       double key[KEYS_DIM])
+{
+    for (int64_t n = 0; n < t->desc.key_dim; n++)
+        key[n] = at(t, OP(K), b, j, shared, n) / norm(t, OP(K), b, j, shared);
+    for (int64_t m = j + 1; m <= position && t->desc.rule == CLATTN_PATH_ATTN; m++) {
+        double sum = 0;
+        for (int64_t n = 0; n < t->desc.key_dim; n++)
+            sum += at(t, OP(W), b, m, shared, n) * key[n];
+        for (int64_t n = 0; n < t->desc.key_dim; n++)
+            key[n] -= at(t, OP(BETA), b, m, shared, 0) * at(t, OP(W), b, m, shared, n) * sum;
+    }
+}
+
 /* What token m leaves of the weight of a key before it */
 static double decay(const struct check_tensors *t, int64_t b, int64_t m, int64_t head)
 {
     if (t->desc.rule == CLATTN_ALIBI_ATTN)
         return exp(-slope(t->desc.heads, head));
+    if (t->desc.rule == CLATTN_PATH_ATTN)
+        return exp(t->desc.scale * at(t, OP(G), b, m, head, 0));
     return t->desc.rule == CLATTN_FORGETTING_ATTN ? exp(at(t, OP(G), b, m, head, 0)) : 1;
 }
 
@@ -59,13 +77,14 @@ static double weigh(const struct check_tensors *t, int64_t b, int64_t token, int
     double sum = t->tensor[OP(SINK)].data != NULL ? exp(test_get(t, OP(SINK), head)) : 0;
 
     for (int64_t j = 0; j < keys; j++) {
-        double score = 0;
+        double score = 0, key[KEYS_DIM];
         weights[j] = 0;
         if (j > position || (desc->window > 0 && j <= position - desc->window))
             continue;
+        turned_key(t, b, j, position, shared, key);
         for (int64_t n = 0; n < desc->key_dim; n++)
-            score += at(t, OP(Q), b, token, head, n) * at(t, OP(K), b, j, shared, n);
-        score /= norm(t, OP(Q), b, token, head) * norm(t, OP(K), b, j, shared);
+            score += at(t, OP(Q), b, token, head, n) * key[n];
+        score /= norm(t, OP(Q), b, token, head);
         weights[j] = exp(desc->scale * score);
         for (int64_t m = j + 1; m <= position; m++)
             weights[j] *= decay(t, b, m, head);
@@ -316,6 +335,72 @@ static void check_point(const clattn_plan_desc *desc, const int *point)
     check_free(&expected);
 }
 
+/* ---- Keys that turn ----------------------------------------------------------------------------------------------- */
+
+/* beta = 0 turns no key: forgetting_attn, with the gate within the scale; with no gate either, softmax_attn. */
+static void test_unturned(void **state)
+{
+    (void)state;
+    for (int gated = 0; gated < 2; gated++) {
+        clattn_plan_desc desc = usual(CLATTN_PATH_ATTN, CLATTN_WITH_LSE | (gated ? 0u : CLATTN_UNGATED));
+        clattn_plan_desc plain = usual(gated ? CLATTN_FORGETTING_ATTN : CLATTN_SOFTMAX_ATTN, CLATTN_WITH_LSE);
+        struct check_tensors turned, still;
+        test_make(&turned, &desc, CHECK_GATES_USUAL, NULL);
+        test_make(&still, &plain, CHECK_GATES_USUAL, NULL);
+        copy_alike(&still, &turned);
+        test_set_all(&turned, OP(BETA), 0);
+        for (int64_t n = 0; n < check_count(&still.tensor[OP(G)].info) && gated; n++)
+            test_set(&still, OP(G), n, turned.desc.scale * test_get(&turned, OP(G), n));
+        test_run(&turned);
+        test_run(&still);
+        test_compare_all(&turned, &still, 2 * check_bound(CLATTN_F32), "beta = 0");
+        check_free(&turned);
+        check_free(&still);
+    }
+}
+
+/* Spans of few chunks, groups whose lanes share tiles, and a cache that begins within a chunk: beta near 2. */
+static void test_turned_points(void **state)
+{
+    static const char *const of[] = {"chunk", "vec", "span", "prepare.group", "flash.group", "block_k", "block_v"};
+    static const int tiles[][COUNT(of)] = {
+        {8, 16, 2, 1, 1, 16, 16},
+        {16, 4, 2, 64, 64, 16, 16},
+        {8, 4, 4, 16, 128, 32, 32},
+        {32, 4, 2, 256, 16, 16, 32},
+    };
+    static const int64_t lengths[][2] = {{75, 0}, {75, 95}, {1, 100}, {13, 101}, {90, 40}};
+    int serial;
+
+    (void)state;
+    if (test_is_reference())
+        skip();
+    serial = test_device.context->device.serial;
+    test_device.context->device.serial = 0;
+    for (size_t i = 0; i < COUNT(tiles) * COUNT(lengths); i++) {
+        clattn_plan_desc desc = usual(CLATTN_PATH_ATTN, CLATTN_WITH_LSE | CLATTN_WITH_SINK | CLATTN_QK_L2NORM);
+        struct tuned tuned = tuned_default(space_find("path"));
+        struct check_tensors tensors, expected;
+        clattn_plan *plan;
+        desc.seq_len = lengths[i % COUNT(lengths)][0];
+        desc.kv_len = lengths[i % COUNT(lengths)][1];
+        desc.batch = 2;
+        desc.value_dim = 36;
+        desc.window = i % 3 == 2 ? 21 : 0;
+        for (size_t n = 0; n < COUNT(of); n++)
+            test_tuned_set(&tuned, of[n], tiles[i / COUNT(lengths)][n]);
+        test_make(&tensors, &desc, CHECK_GATES_HARD, NULL);
+        assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
+        assert_status(plan_create(&plan, test_device.context, &desc, &tuned), SUCCESS);
+        assert_status(check_run_plan(&tensors, &test_device, plan, test_log, NULL), SUCCESS);
+        test_compare_all(&tensors, &expected, check_bound(CLATTN_F32), "path_attn in spans");
+        clattn_plan_destroy(plan);
+        check_free(&tensors);
+        check_free(&expected);
+    }
+    test_device.context->device.serial = serial;
+}
+
 /* ---- Parts of the keys -------------------------------------------------------------------------------------------- */
 
 static struct tuned decode_point(const int *point)
@@ -355,10 +440,10 @@ static void test_splits(void **state)
         skip();
     serial = test_device.context->device.serial;
     test_device.context->device.serial = 0;
-    for (size_t i = 0; i < COUNT(rules) * COUNT(tokens) * COUNT(tiles); i++) {
-        clattn_plan_desc desc = usual(rules[i % COUNT(rules)], CLATTN_WITH_LSE | CLATTN_WITH_SINK | CLATTN_QK_L2NORM);
+    for (size_t i = 0; i < UNTURNED * COUNT(tokens) * COUNT(tiles); i++) {
+        clattn_plan_desc desc = usual(rules[i % UNTURNED], CLATTN_WITH_LSE | CLATTN_WITH_SINK | CLATTN_QK_L2NORM);
         struct check_tensors tensors, one, expected;
-        desc.seq_len = tokens[i / COUNT(rules) % COUNT(tokens)];
+        desc.seq_len = tokens[i / UNTURNED % COUNT(tokens)];
         desc.kv_len = 333;
         desc.batch = 2;
         desc.kv_heads = i % 2 == 0 ? 1 : 2;
@@ -366,7 +451,7 @@ static void test_splits(void **state)
         test_make(&tensors, &desc, CHECK_GATES_HARD, NULL);
         test_make(&one, &desc, CHECK_GATES_HARD, NULL);
         assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
-        run_point(&tensors, tiles[i / COUNT(rules) / COUNT(tokens)]);
+        run_point(&tensors, tiles[i / UNTURNED / COUNT(tokens)]);
         run_point(&one, whole);
         test_compare_all(&tensors, &expected, check_bound(CLATTN_F32), "in parts");
         test_compare_all(&tensors, &one, check_bound(CLATTN_F32), "in parts and whole");
@@ -436,7 +521,7 @@ static void test_alone(void **state)
     (void)state;
     if (test_is_reference())
         skip();
-    for (size_t i = 0; i < 2 * COUNT(rules) * SEQUENCES; i++) {
+    for (size_t i = 0; i < 2 * UNTURNED * SEQUENCES; i++) {
         int64_t n = (int64_t)(i % SEQUENCES);
         int packed = i / SEQUENCES % 2 == 1;
         struct check_tensors all, alone;
@@ -489,7 +574,7 @@ static void test_lanes(void **state)
         skip();
     serial = test_device.context->device.serial;
     test_device.context->device.serial = 0;
-    for (size_t i = 0; i < COUNT(rules) * COUNT(points); i++) {
+    for (size_t i = 0; i < UNTURNED * COUNT(points); i++) {
         clattn_plan_desc desc = usual(rules[i / COUNT(points)], flags);
         desc.value_dim = 36;
         desc.window = i % 2 == 0 ? 0 : 21;
@@ -684,11 +769,12 @@ static void test_bad_caches(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_definition),  cmocka_unit_test(test_constant_gates), cmocka_unit_test(test_no_window),
-        cmocka_unit_test(test_denominator), cmocka_unit_test(test_cache),          cmocka_unit_test(test_parts_join),
-        cmocka_unit_test(test_lanes),       cmocka_unit_test(test_lengths),        cmocka_unit_test(test_bad_lengths),
-        cmocka_unit_test(test_room),        cmocka_unit_test(test_splits),         cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_solvers),     cmocka_unit_test(test_bad_caches),
+        cmocka_unit_test(test_definition),    cmocka_unit_test(test_constant_gates), cmocka_unit_test(test_no_window),
+        cmocka_unit_test(test_denominator),   cmocka_unit_test(test_cache),          cmocka_unit_test(test_parts_join),
+        cmocka_unit_test(test_lanes),         cmocka_unit_test(test_lengths),        cmocka_unit_test(test_bad_lengths),
+        cmocka_unit_test(test_room),          cmocka_unit_test(test_splits),         cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_solvers),       cmocka_unit_test(test_bad_caches),     cmocka_unit_test(test_unturned),
+        cmocka_unit_test(test_turned_points),
     };
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);
 }

@@ -102,6 +102,8 @@ static const struct variant variants[] = {
      .name = "sink lse window",
      .flags = CLATTN_WITH_SINK | CLATTN_WITH_LSE,
      .window = 33},
+    {.rule = CLATTN_PATH_ATTN, .name = "ungated lse", .flags = CLATTN_UNGATED | CLATTN_WITH_LSE},
+    {.rule = CLATTN_PATH_ATTN, .name = "sink lse window", .flags = CLATTN_WITH_SINK | CLATTN_WITH_LSE, .window = 33},
 };
 
 static int has_list(clattn_rule rule)
@@ -149,7 +151,9 @@ const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
 
 int check_case_applies(const struct check_case *c, clattn_rule rule, int variant, clattn_dtype dtype)
 {
-    if ((c->kv_len != 0 || c->window != 0) && !has_list(rule))
+    const uint32_t own = CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV;
+
+    if (((c->kv_len != 0 || c->window != 0) && !has_list(rule)) || (c->flags & own & ~rule_get(rule)->flags))
         return 0;
     return (c->dtypes >> dtype & 1) != 0 && (variant == 0 || c->variants);
 }

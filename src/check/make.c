@@ -230,6 +230,11 @@ static void tame_low_rank(const struct check_tensors *tensors, const struct sour
     fill_elementwise(&tensor[CLATTN_B], &tensor[CLATTN_A], source);
 }
 
+static void tame_position(const struct check_tensors *tensors, const struct source *source)
+{
+    normalize_rows(&tensors->tensor[CLATTN_W], source->desc->key_dim);
+}
+
 static void (*const tames[])(const struct check_tensors *tensors, const struct source *source) = {
 #define ERASE(value, name, p, e, draw, ...) tame_##draw,
 #include "op/words.def"

@@ -84,6 +84,22 @@ static const struct {
                            FILE_join_parts,
                            &family_decode,
                            {R(o), R(sink), R(lse), R(cu), R(parts), A(seq_len), A(sequences), A(given), ARG_END}},
+    [KERNEL_PREPARE_PATH] = {"prepare_path",
+                             FILE_prepare_path,
+                             &family_path,
+                             {R(k), R(p), R(e), R(cu), R(cu_kv), R(lens), R(records), R(rows), A(seq_len), A(sequences),
+                              A(kv_len), A(window), A(given), ARG_END}},
+    [KERNEL_CARRY_PATH] = {"carry_path",
+                           FILE_carry_path,
+                           &family_path,
+                           {R(p), R(cu), R(cu_kv), R(lens), R(rows), R(segments), A(seq_len), A(sequences), A(kv_len),
+                            A(window), A(given), ARG_END}},
+    [KERNEL_FLASH_PATH] = {"flash_path",
+                           FILE_flash_path,
+                           &family_path,
+                           {R(q),       R(k),         R(v),      R(o),      R(g),       R(p),     R(sink),
+                            R(lse),     R(cu),        R(cu_kv),  R(lens),   R(records), R(rows),  R(segments),
+                            A(seq_len), A(sequences), A(kv_len), A(window), A(scale),   A(given), ARG_END}},
 #undef R
 #undef A
 };
@@ -100,9 +116,11 @@ const char *kernel_name(enum kernel_id id)
 
 int kernel_takes(enum kernel_id id, const struct rule *rule)
 {
+    const unsigned turned = 1u << KERNEL_PREPARE_PATH | 1u << KERNEL_CARRY_PATH | 1u << KERNEL_FLASH_PATH;
     const unsigned lists = 1u << KERNEL_FLASH | 1u << KERNEL_DECODE | 1u << KERNEL_JOIN_PARTS;
+    int turns = rule->erase == ERASE_POSITION, list = rule_has_list(rule) && !turns;
 
-    return (int)(lists >> id & 1u) == rule_has_list(rule);
+    return (int)(turned >> id & 1u) == turns && (int)(lists >> id & 1u) == list;
 }
 
 const struct family *kernel_family(enum kernel_id id)

@@ -51,6 +51,9 @@ enum kernel_id {
     KERNEL_JOIN,
     KERNEL_DECODE,
     KERNEL_JOIN_PARTS,
+    KERNEL_PREPARE_PATH,
+    KERNEL_CARRY_PATH,
+    KERNEL_FLASH_PATH,
     KERNEL_COUNT
 };
 
@@ -146,7 +149,7 @@ struct family {
                    wrong */
 };
 
-extern const struct family family_plain, family_matrix, family_blocks, family_decode;
+extern const struct family family_plain, family_matrix, family_blocks, family_decode, family_path;
 
 const struct family *kernel_family(enum kernel_id id);
 struct layout kernel_layout(const struct variant *variant);

@@ -97,12 +97,11 @@ static void add_headers(const struct variant *variant, struct layout *layout)
     layout_header(layout, variant->problem->desc.flags & CLATTN_VALUE_GATE ? FILE_mix_gated : FILE_mix_plain);
 }
 
-/* Where the state is a list. */
-static void add_list_headers(const struct variant *variant, struct layout *layout)
+void plain_list_headers(const struct variant *variant, struct layout *layout)
 {
     const struct rule *rule = variant->problem->rule;
 
-    layout_header(layout, bias_headers[rule->decay]);
+    layout_header(layout, bias_headers[problem_decay(variant->problem)]);
     layout_header(layout, reads[rule->read].header);
     layout_header(layout, output_header(variant));
 }
@@ -233,6 +232,9 @@ static void plain_locals(const struct variant *variant, const struct sizes *s, s
     case KERNEL_JOIN:
     case KERNEL_DECODE:
     case KERNEL_JOIN_PARTS:
+    case KERNEL_PREPARE_PATH:
+    case KERNEL_CARRY_PATH:
+    case KERNEL_FLASH_PATH:
     case KERNEL_COUNT: break;
     }
 }
@@ -249,7 +251,7 @@ static void lay_out_flash(const struct variant *variant, const struct sizes *s, 
     layout_constant(layout, "RP", s->pitch);
     layout_constant(layout, "CP", round_up(t->chunk, t->vec));
     layout_constant(layout, "KV_GROUP", desc->heads / desc->kv_heads);
-    add_list_headers(variant, layout);
+    plain_list_headers(variant, layout);
 }
 
 static void lay_out(const struct variant *variant, struct layout *layout)

@@ -45,7 +45,8 @@ static double alibi_decay(const clattn_plan_desc *desc, int64_t head)
 #define WORDS(decay, gate, head_decay, erase, order, write, read)                                                      \
     DECAY_##decay, gate, head_decay, ERASE_##erase, order##_FIRST, WRITE_##write, READ_##read
 
-enum { LIST_FLAGS = CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV };
+enum { LIST_FLAGS = CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV,
+       PATH_FLAGS = CLATTN_UNGATED | CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_CU_SEQLENS_KV };
 
 static const struct rule rules[RULE_COUNT] = {
     /* name, aliases,
@@ -121,6 +122,11 @@ static const struct rule rules[RULE_COUNT] = {
         WORDS(SCALAR,  OP(G),      NULL,            NONE,     DECAY, VALUE, SOFTMAX), LIST_FLAGS, 0, 0,
         "b_j += g for each j before; o = sum_j softmax_j(q.k_j + b_j) v_j",
         "Lin et al. 2025, Forgetting Transformer, arXiv:2503.02130" },
+    [CLATTN_PATH_ATTN] = { "path_attn", "path path_fox",
+        WORDS(SCALAR,  OP(G),      NULL,            POSITION, DECAY, VALUE, SOFTMAX),
+        PATH_FLAGS, 0, 0,
+        "b_j += g, k_j -= beta w (w^T k_j) for each j before; o = sum_j softmax_j(scale (q.k_j + b_j)) v_j",
+        "Yang et al. 2025, PaTH Attention, arXiv:2505.16381" },
 };
 
 /* What each word reads, beside q, k, v. */

@@ -32,6 +32,13 @@ int64_t recipe_slots(const struct problem *problem, const struct extent *extent,
     return extent->batch * divide_up(rows, chunk);
 }
 
+int64_t recipe_key_slots(const struct problem *problem, const struct extent *extent, int chunk)
+{
+    if (problem->desc.flags & CLATTN_CU_SEQLENS)
+        return extent->kv_len / chunk + 2 * extent->sequences;
+    return extent->batch * (divide_up(extent->kv_len, chunk) + 1);
+}
+
 /* ---- What roles stand for -----------------------------------------------------------------------------------------
  */
 

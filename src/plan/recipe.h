@@ -40,9 +40,10 @@ struct source {
     int index; /* of the operand or the temporary */
 };
 
-/* Groups of the first dimension: a sequence each, or so many chunk slots, of which a call of no tokens may have none.
+/* Groups of the first dimension: a sequence each, or so many chunk slots, of which a call of no tokens may have none; or
+ * slots of blocks of keys.
  * The second has the heads, the third the layout's groups. */
-enum grid { GRID_SEQUENCES, GRID_SLOTS };
+enum grid { GRID_SEQUENCES, GRID_SLOTS, GRID_KEY_SLOTS };
 
 struct call;
 
@@ -98,6 +99,9 @@ int64_t temporary_room(const struct temporary *temporary);
 /* Chunks of that many rows that sequences of an extent take at most. */
 int64_t recipe_slots(const struct problem *problem, const struct extent *extent, int chunk);
 
+/* The same of their keys, in blocks that begin anywhere. */
+int64_t recipe_key_slots(const struct problem *problem, const struct extent *extent, int chunk);
+
 /* One way to compute a problem. */
 struct solver {
     const char *name; /* its space's, too */
@@ -107,6 +111,6 @@ struct solver {
 };
 
 extern const struct solver solver_recurrent, solver_chunk_scan, solver_chunk_blocks, solver_matrix_scan, solver_flash,
-    solver_decode;
+    solver_decode, solver_path;
 
 #endif

@@ -222,6 +222,8 @@ static int64_t first_groups(const struct call *call, const struct step *step)
 {
     if (step->grid == GRID_SEQUENCES)
         return call->extent.sequences;
+    if (step->grid == GRID_KEY_SLOTS)
+        return recipe_key_slots(&call->plan->problem, &call->extent, step->variant.tiles.chunk);
     if (step->layout.stretch > 0)
         return call->extent.sequences * stretch_chunks(call, step);
     return divide_up(recipe_slots(&call->plan->problem, &call->extent, step->variant.tiles.chunk), step->layout.slots);

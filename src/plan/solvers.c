@@ -239,3 +239,36 @@ static clattn_status make_decode(const struct recipe_maker *maker)
 }
 
 const struct solver solver_decode = {"decode", CLATTN_MODE_CHUNK, make_decode};
+
+/* ---- Keys that turn: blocks of keys prepared, carried to the ends of their spans, then read back over by the queries
+ */
+
+static int same_blocks(const struct step *a, const struct step *b)
+{
+    return a->variant.tiles.chunk == b->variant.tiles.chunk && a->variant.tiles.span == b->variant.tiles.span &&
+           a->layout.rows == b->layout.rows && a->layout.record == b->layout.record;
+}
+
+static clattn_status make_path(const struct recipe_maker *maker)
+{
+    const struct variant prepare = maker_variant(maker, KERNEL_PREPARE_PATH);
+    const struct variant carry = maker_variant(maker, KERNEL_CARRY_PATH),
+                         flash = maker_variant(maker, KERNEL_FLASH_PATH);
+    const struct extent most = problem_most(maker->problem);
+    struct step *prepared, *carried, *read;
+    int64_t heads = maker->problem->desc.kv_heads, slots, spans;
+
+    TRY(maker_add(maker, &prepare, GRID_KEY_SLOTS, &prepared));
+    TRY(maker_add(maker, &carry, GRID_KEY_SLOTS, &carried));
+    TRY(maker_add(maker, &flash, GRID_SLOTS, &read));
+    if (!same_blocks(prepared, carried) || !same_blocks(prepared, read))
+        return CLATTN_UNSUPPORTED;
+    slots = recipe_key_slots(maker->problem, &most, prepared->variant.tiles.chunk);
+    spans = slots / prepared->variant.tiles.span + most.sequences;
+    maker_reserve(maker, TEMPORARY_ROWS, slots * heads * prepared->layout.rows);
+    maker_reserve(maker, TEMPORARY_RECORDS, slots * heads * prepared->layout.record);
+    maker_reserve(maker, TEMPORARY_SEGMENTS, spans * heads * carried->layout.segment);
+    return CLATTN_SUCCESS;
+}
+
+const struct solver solver_path = {"path", CLATTN_MODE_CHUNK, make_path};

@@ -2,7 +2,9 @@
  *
  *     b_j += g of each token after j;  o = Σ_j p_j v_j,  p_j = e^(scale q.k_j + b_j) / (e^sink + Σ of these)
  *
- * over the keys j that a query sees: up to its own position, and of these the last `window`. */
+ * over the keys j that a query sees: up to its own position, and of these the last `window`. Of ERASE_POSITION each k_j
+ * loses beta w (w.k_j) of each token after j, too, and b_j is within the scale; as q.k_j is linear the query is turned,
+ * from its own position back. */
 #include "reference/number.h"
 #include "reference/task.h"
 
@@ -56,23 +58,42 @@ static double log_decay(const struct list *list, int64_t m)
 {
     const struct rule *rule = list->task->problem->rule;
 
+    if (list->task->problem->desc.flags & CLATTN_UNGATED)
+        return 0;
     if (rule->head_decay != NULL)
         return rule->head_decay(&list->task->problem->desc, list->head);
     return rule->gate != NO_OPERAND ? element(list, rule->gate, list->first_key + m, list->head, 0) : 0;
 }
 
+/* The query turned back over key token j: q - beta w (w.q) */
+static void turn_query(const struct list *list, int64_t j)
+{
+    int64_t row = list->first_key + j;
+    double sum = 0, beta;
+
+    if (list->task->problem->rule->erase != ERASE_POSITION)
+        return;
+    beta = element(list, CLATTN_BETA, row, list->kv_head, 0);
+    for (int64_t n = 0; n < list->K; n++)
+        sum += element(list, CLATTN_W, row, list->kv_head, n) * list->q[n];
+    for (int64_t n = 0; n < list->K; n++)
+        list->q[n] -= beta * element(list, CLATTN_W, row, list->kv_head, n) * sum;
+}
+
 /* Scores of the keys from `least` to `position`, the last of them the query's own; returns the largest. */
 static double score_keys(const struct list *list, int64_t position, int64_t least)
 {
-    double bias = 0, most = (double)-INFINITY;
+    double bias = 0, most = (double)-INFINITY, scale = list->task->problem->desc.scale;
+    int inside = list->task->problem->rule->erase == ERASE_POSITION;
 
     for (int64_t j = position; j >= least; j--) {
         double sum = 0;
         for (int64_t n = 0; n < list->K; n++)
             sum += list->q[n] * list->k[j * list->K + n];
-        list->score[j] = sum * list->task->problem->desc.scale + bias;
+        list->score[j] = inside ? (sum + bias) * scale : sum * scale + bias;
         most = fmax(most, list->score[j]);
         bias += log_decay(list, j);
+        turn_query(list, j);
     }
     return most;
 }

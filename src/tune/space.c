@@ -11,6 +11,7 @@
 /* clang-format off */
 enum {
     PLAIN_BOTH = IN(PREPARE) | IN(SCAN),
+    PATH = IN(PREPARE_PATH) | IN(CARRY_PATH) | IN(FLASH_PATH),
     DECODE = IN(DECODE) | IN(JOIN_PARTS),
     BLOCKS = IN(PREPARE_BLOCKS) | IN(STATES) | IN(JOIN) | IN(OUTPUTS),
     MATRIX_BOTH = IN(PREPARE_MATRIX) | IN(PREPARE_FACTORS) | IN(SCAN_MATRIX)
@@ -80,6 +81,17 @@ static const struct parameter decode[] = {
     {"splits",          DECODE,          FIELD(splits),    {1, 2, 4, 8, 16, 32, 64, 128, BY_THUMB}},
     {NULL, 0, 0, {BY_THUMB}},
 };
+
+static const struct parameter path[] = {
+    {"chunk",           PATH,            FIELD(chunk),     {8, 16, 32, 64, BY_THUMB}},
+    {"vec",             PATH,            FIELD(vec),       {4, 16, BY_THUMB}},
+    {"span",            PATH,            FIELD(span),      {2, 4, 8, 16, 32, 64, BY_THUMB}},
+    {"prepare.group",   IN(PREPARE_PATH) | IN(CARRY_PATH), FIELD(group), {1, 16, 32, 64, 128, 256, BY_THUMB}},
+    {"flash.group",     IN(FLASH_PATH),  FIELD(group),     {1, 16, 32, 64, 128, 256, BY_THUMB}},
+    {"block_k",         PATH,            FIELD(block_k),   {16, 32, 64, 128, BY_THUMB}},
+    {"block_v",         IN(FLASH_PATH),  FIELD(block_v),   {16, 32, 64, 128, 256, BY_THUMB}},
+    {NULL, 0, 0, {BY_THUMB}},
+};
 /* clang-format on */
 
 static const struct space spaces[] = {{"matrix_scan", matrix_scan, 1024, 0},
@@ -87,7 +99,8 @@ static const struct space spaces[] = {{"matrix_scan", matrix_scan, 1024, 0},
                                       {"chunk_scan", chunk_scan, 1024, 0},
                                       {"recurrent", recurrent, 32, 0},
                                       {"flash", flash, 1024, 0},
-                                      {"decode", decode, 1, 8192}};
+                                      {"decode", decode, 1, 8192},
+                                      {"path", path, 1024, 0}};
 
 enum { SPACE_COUNT = sizeof spaces / sizeof *spaces };
 
