@@ -1,7 +1,9 @@
 /* The kernels of keys that turn on their way to a query: tiles by rule of thumb, and what follows from them. */
 #include "kernel/plain.h"
 
-enum { FLOAT = 4, SERIAL_VEC = 16, SHARED_VEC = 4 };
+/* Crossing a span costs a product with a matrix of key_dim rows, walking it two with each chunk's. As the chunk it does
+ * not depend on lengths: packed sequences have the bits that they have alone. */
+enum { FLOAT = 4, SERIAL_VEC = 16, SHARED_VEC = 4, SPAN_TOKENS = 512 };
 
 static int lower(int64_t a, int64_t b)
 {
@@ -145,14 +147,6 @@ static clattn_status cut_to_fit(const struct device *device, struct variant *var
     return CLATTN_SUCCESS;
 }
 
-/* Chunks of a span: crossing one costs a product with a matrix of key_dim rows, walking it two with each chunk's. */
-static int span_of(const struct variant *variant)
-{
-    const struct extent most = problem_most(variant->problem);
-
-    return (most.kv_len < 2048 ? 256 : 512) / variant->tiles.chunk;
-}
-
 static clattn_status heuristic(const struct device *device, struct variant *variant, int most_group)
 {
     const clattn_plan_desc *desc = &variant->problem->desc;
@@ -162,16 +156,14 @@ static clattn_status heuristic(const struct device *device, struct variant *vari
 
     variant->tiles = (struct tiles){.group = serial ? 1 : lower(64, most_group),
                                     .vec = vec,
-                                    .chunk = desc->chunk != 0 ? desc->chunk : 16,
+                                    .chunk = desc->chunk != 0 ? desc->chunk : serial ? 32 : 16,
                                     .block_k = slice(desc->key_dim, serial ? 64 : 32, vec),
                                     .block_v = round_up(desc->value_dim, vec),
                                     .sub_group = serial ? 0 : device->sub_group};
-    if (serial && desc->chunk == 0 && desc->seq_len > 64)
-        variant->tiles.chunk = 32;
     variant->tiles.span = 1;
     variant->kernel = KERNEL_FLASH_PATH; /* all have the tiles that it fits */
     status = cut_to_fit(device, variant);
-    variant->tiles.span = span_of(variant);
+    variant->tiles.span = SPAN_TOKENS / variant->tiles.chunk;
     variant->kernel = kernel;
     return status;
 }

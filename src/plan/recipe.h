@@ -40,9 +40,8 @@ struct source {
     int index; /* of the operand or the temporary */
 };
 
-/* Groups of the first dimension: a sequence each, or so many chunk slots, of which a call of no tokens may have none; or
- * slots of blocks of keys.
- * The second has the heads, the third the layout's groups. */
+/* Groups of the first dimension: a sequence each, or so many chunk slots, of which a call of no tokens may have none,
+ * or slots of blocks of keys. The second has the heads, the third the layout's groups. */
 enum grid { GRID_SEQUENCES, GRID_SLOTS, GRID_KEY_SLOTS };
 
 struct call;
