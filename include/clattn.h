@@ -14,7 +14,8 @@
  *     b_j <- b_j + g          decay, of every key j before
  *     o  = sum_j p_j v_j      p_j = e^(scale q.k_j + b_j) / sum of these over the keys that are seen
  *
- * and of path_attn every key before is erased from, k_j <- k_j - e (p^T k_j), ahead of the read.
+ * and of path_attn every key before is erased from, k_j <- k_j - e (p^T k_j), ahead of the read; deltaformer writes
+ * u = v - beta sum_j p_j u_j over the keys before in the place of v.
  *
  * `clattn rules` prints every rule's recurrence, operands and paper. A *plan* is a rule made ready for one
  * device and one set of head sizes: it serves every batch and sequence length up to its maxima. Creating it does
@@ -130,7 +131,8 @@ typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *me
     X(SOFTMAX_ATTN, 18)                                                                                                \
     X(ALIBI_ATTN, 19)                                                                                                  \
     X(FORGETTING_ATTN, 20)                                                                                             \
-    X(PATH_ATTN, 21) /* also PaTH-FoX, with its gate */
+    X(PATH_ATTN, 21) /* also PaTH-FoX, with its gate */                                                                \
+    X(DELTAFORMER, 22)
 
 typedef enum clattn_rule {
     CLATTN_RULE_NONE = 0,
@@ -183,6 +185,15 @@ typedef enum clattn_slopes {
     CLATTN_SLOPES_MINIMAX = 1 /* e^(-2^(-8(h+1)/H)(1 - layer/(layers - 1 + 1e-5) + 1e-5)): MiniMax-01, with scale 1 */
 } clattn_slopes;
 
+/* Rules of a list: what a score x = scale q.k weighs. Others than softmax have no denominator: no gate, sink or lse. */
+typedef enum clattn_weights {
+    CLATTN_WEIGHTS_SOFTMAX = 0,
+    CLATTN_WEIGHTS_LINEAR = 1, /* x */
+    CLATTN_WEIGHTS_RELU = 2,   /* max(x, 0) */
+    CLATTN_WEIGHTS_ROUND = 3,  /* floor(x + 1/2) */
+    CLATTN_WEIGHTS_FLOOR = 4   /* floor(x) */
+} clattn_weights;
+
 enum {
     CLATTN_QK_L2NORM = 1 << 0,        /* rows of q, k and p times rsqrt(sum x^2 + 1e-6) before use */
     CLATTN_NORMALIZE = 1 << 1,        /* linear_attn: o /= (scale q)^T z + 1e-10, z = sum of k so far */
@@ -197,7 +208,10 @@ enum {
     CLATTN_WITH_SINK = 1 << 10,       /* rules of a list: the operand sink is read */
     CLATTN_WITH_LSE = 1 << 11,        /* rules of a list: the operand lse is written */
     CLATTN_WITH_KV_LENS = 1 << 12,    /* rules of a list, with kv_len: the operand kv_lens is read */
-    CLATTN_CU_SEQLENS_KV = 1 << 13    /* rules of a list, with kv_len: its keys are cut by cu_seqlens_kv, not as q is */
+    CLATTN_CU_SEQLENS_KV = 1 << 13,   /* rules of a list, with kv_len: its keys are cut by cu_seqlens_kv, not as q is */
+    CLATTN_WITH_P = 1 << 14,          /* deltaformer: the operand p is read, else k in its place */
+    CLATTN_WITH_BETA = 1 << 15,       /* deltaformer: the operand beta is read, else 1 */
+    CLATTN_WITH_WRITTEN = 1 << 16     /* deltaformer: the operand written is written */
 };
 
 /* ---- Operands ----------------------------------------------------------------------------------------------- */
@@ -215,8 +229,8 @@ enum {
     X(O, o, 4, "[B,T,H,V]")                                                                                            \
     X(G, g, 5, "[B,T,H] or [B,T,H,K]: log-decay, <= 0; -inf forgets. [H] with CLATTN_GATE_PER_HEAD")                   \
     X(GV, gv, 6, "[B,T,H,V]: log-decay of the value dimension")                                                        \
-    X(BETA, beta, 7, "[B,T*n,H]: write strength; of path_attn [B,TK,HK]")                                              \
-    X(P, p, 8, "[B,T,HQ,K]: erase key")                                                                                \
+    X(BETA, beta, 7, "[B,T*n,H]: write strength; of path_attn and deltaformer [B,TK,HK]")                              \
+    X(P, p, 8, "[B,T,HQ,K]: erase key; of deltaformer [B,TK,HK,K]")                                                    \
     X(A, a, 9, "[B,T,H,K]: erase key")                                                                                 \
     X(B, b, 10, "[B,T,H,K]: erase direction, or erase gate of gdn2")                                                   \
     X(W, w, 11, "[B,T,H,K]: log-decay, write gate [B,T,H,V] of gdn2, or [B,TK,HK,K]: direction of path_attn")          \
@@ -233,7 +247,8 @@ enum {
     X(SINK, sink, 22, "[H]: a logit that takes its share of each softmax and has no value")                            \
     X(LSE, lse, 23, "[B,T,H]: natural log of the softmax's denominator, sink included; -inf of nothing")               \
     X(KV_LENS, kv_lens, 24, "[N]: i32, how many of a sequence's keys there are: its last query stands at the last")    \
-    X(SEQLENS_KV, cu_seqlens_kv, 25, "[N+1]: where the keys of packed sequences begin and end, of cu_seqlens' type")
+    X(SEQLENS_KV, cu_seqlens_kv, 25, "[N+1]: where the keys of packed sequences begin and end, of cu_seqlens' type")   \
+    X(WRITTEN, written, 26, "[B,TK,HK,V]: u, what deltaformer writes in the place of v")
 
 typedef enum clattn_operand_id {
     CLATTN_OPERAND_NONE = 0,
@@ -317,7 +332,9 @@ typedef struct clattn_plan_desc {
      * CLATTN_CU_SEQLENS_KV the packed keys of all sequences together. With CLATTN_WITH_KV_LENS a sequence has the first
      * kv_lens of its keys and no others, from 0 on. */
     int64_t kv_len;
-    int64_t window; /* each query sees that many positions, its own among them; 0: all */
+    int64_t window;              /* each query sees that many positions, its own among them; 0: all */
+    clattn_weights kernel;       /* softmax_attn, path_attn, deltaformer: of what is read */
+    clattn_weights write_kernel; /* deltaformer: of what is written */
 } clattn_plan_desc;
 
 /* Fills *full with desc, every default made explicit, and checks it. INVALID_ARGUMENT, INVALID_DESC. log may be
@@ -439,7 +456,8 @@ CLATTN_API clattn_status clattn_plan_workspace_size(const clattn_plan *plan, siz
 /* What a plan has come to. Pointers live as long as the plan. */
 typedef struct clattn_plan_info {
     const clattn_plan_desc *desc; /* completed */
-    const char *solver;       /* "recurrent", "chunk_scan", "chunk_blocks", "matrix_scan", "flash", "decode", "path" */
+    const char *solver;       /* "recurrent", "chunk_scan", "chunk_blocks", "matrix_scan", "flash", "decode", "path",
+                                     "delta" */
     const char *tiles_by;     /* "rule of thumb", "the shipped table", a file's path … */
     const char *engine;       /* the matrix engine it runs on; NULL: none */
     clattn_mode mode;         /* RECURRENT or CHUNK */

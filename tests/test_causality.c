@@ -75,6 +75,8 @@ static const struct row {
     { "gla",                 1, CLATTN_F32,  LANES_16, 8,  0 },
     { "mlstm",               0, CLATTN_F16,  LANES_64,  16, 0 },
     { "forgetting_attn",     0, CLATTN_F32,  LANES_16,  32, 1 },
+    { "deltaformer",         0, CLATTN_F32,  ONE,       16, 0 },
+    { "deltaformer",         2, CLATTN_F32,  LANES_64,  8,  1 }, /* beta, linear */
     { "path_attn",           2, CLATTN_F32,  LANES_64,  8,  0 }, /* sink, lse, window */
     { "path_attn",           0, CLATTN_F32,  LANES_16,  8,  1 },
     { "softmax_attn",        2, CLATTN_BF16, LANES_64,  16, 0 }, /* window */
@@ -118,8 +120,8 @@ static clattn_plan *plan_of(const struct row *row, const clattn_plan_desc *desc)
 {
     int list = rule_has_list(rule_get(desc->rule));
     int blocks = workers[row->who].group == OWN;
-    int turned = rule_get(desc->rule)->erase == ERASE_POSITION;
-    const char *space = turned ? "path" : list ? "flash" : blocks ? "chunk_blocks" : "chunk_scan";
+    int turned = rule_get(desc->rule)->erase == ERASE_POSITION, written = rule_get(desc->rule)->erase == ERASE_KERNEL;
+    const char *space = turned ? "path" : written ? "delta" : list ? "flash" : blocks ? "chunk_blocks" : "chunk_scan";
     struct tuned tuned = tuned_default(space_find(space));
     clattn_plan *plan = NULL;
 
@@ -133,7 +135,7 @@ static clattn_plan *plan_of(const struct row *row, const clattn_plan_desc *desc)
     test_tuned_set(&tuned, "chunk", row->chunk);
     if (!blocks)
         test_tuned_set(&tuned, "vec", workers[row->who].vec);
-    if (turned)
+    if (turned || written)
         test_tuned_set(&tuned, "span", 2);
     if (list)
         test_tuned_set(&tuned, turned ? "flash.group" : "group", workers[row->who].group);

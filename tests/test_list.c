@@ -401,6 +401,58 @@ static void test_turned_points(void **state)
     test_device.context->device.serial = serial;
 }
 
+/* ---- Values that depend on those before --------------------------------------------------------------------------- */
+
+static void check_written(const clattn_plan_desc *desc, const int *point)
+{
+    static const char *const of[] = {"chunk", "vec", "span", "group", "block_k", "solve.block_v", "flash.group"};
+    struct tuned tuned = tuned_default(space_find("delta"));
+    struct check_tensors tensors, expected;
+    clattn_plan *plan;
+
+    for (size_t n = 0; n < COUNT(of); n++)
+        test_tuned_set(&tuned, of[n], point[n]);
+    test_make(&tensors, desc, CHECK_GATES_HARD, NULL);
+    assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
+    assert_status(plan_create(&plan, test_device.context, desc, &tuned), SUCCESS);
+    assert_status(check_run_plan(&tensors, &test_device, plan, test_log, NULL), SUCCESS);
+    test_compare_all(&tensors, &expected, check_bound(CLATTN_F32), "deltaformer in spans");
+    clattn_plan_destroy(plan);
+    check_free(&tensors);
+    check_free(&expected);
+}
+
+/* Spans of few chunks, groups whose lanes share tiles, and a cache. */
+static void test_written_points(void **state)
+{
+    static const int tiles[][7] = {
+        {8, 16, 2, 1, 16, 16, 1},
+        {16, 4, 2, 64, 16, 16, 64},
+        {8, 4, 4, 128, 32, 32, 16},
+        {32, 4, 2, 16, 16, 16, 256},
+    };
+    static const int64_t lengths[][2] = {{75, 0}, {75, 95}, {1, 100}, {90, 40}};
+    const uint32_t given = CLATTN_WITH_P | CLATTN_WITH_BETA | CLATTN_WITH_WRITTEN | CLATTN_WITH_LSE;
+    int serial;
+
+    (void)state;
+    if (test_is_reference())
+        skip();
+    serial = test_device.context->device.serial;
+    test_device.context->device.serial = 0;
+    for (size_t i = 0; i < COUNT(tiles) * COUNT(lengths); i++) {
+        clattn_plan_desc desc = usual(CLATTN_DELTAFORMER, i % 3 != 0 ? given : CLATTN_QK_L2NORM);
+        desc.seq_len = lengths[i % COUNT(lengths)][0];
+        desc.kv_len = lengths[i % COUNT(lengths)][1];
+        desc.batch = 2;
+        desc.value_dim = 36;
+        desc.window = i % 3 == 2 ? 21 : 0;
+        desc.write_kernel = i % 5 == 4 ? CLATTN_WEIGHTS_RELU : CLATTN_WEIGHTS_SOFTMAX;
+        check_written(&desc, tiles[i / COUNT(lengths)]);
+    }
+    test_device.context->device.serial = serial;
+}
+
 /* ---- Parts of the keys -------------------------------------------------------------------------------------------- */
 
 static struct tuned decode_point(const int *point)
@@ -774,7 +826,7 @@ int main(void)
         cmocka_unit_test(test_lanes),         cmocka_unit_test(test_lengths),        cmocka_unit_test(test_bad_lengths),
         cmocka_unit_test(test_room),          cmocka_unit_test(test_splits),         cmocka_unit_test(test_alone),
         cmocka_unit_test(test_solvers),       cmocka_unit_test(test_bad_caches),     cmocka_unit_test(test_unturned),
-        cmocka_unit_test(test_turned_points),
+        cmocka_unit_test(test_turned_points), cmocka_unit_test(test_written_points),
     };
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);
 }

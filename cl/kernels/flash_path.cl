@@ -29,7 +29,7 @@ flash_path(global const data_t *q, long4 q_at, global const data_t *k, long4 k_a
     weights_begin(weights, given & GIVEN_SINK ? sink[at_row(sink_at, 0, 0, head)] : 0, given & GIVEN_SINK);
     tile_zero(O, CHUNK * BV);
     SYNC();
-    query_columns(Q, norms, q, q_at, list, scale * LOG2E);
+    query_columns(Q, norms, q, q_at, list, scale * weight_unit());
     for (int from = list.position; from + CHUNK > list.least; from -= CHUNK) {
         int own = from == list.position, block = (from + turn.shift) / CHUNK, within = block / SPAN == first / SPAN;
 

@@ -76,6 +76,7 @@ struct variant {
     int32_t steps, layer, layers;
     clattn_slopes slopes;
     int64_t window;
+    clattn_weights kernel, write_kernel;
     double eps; /* far above what models take, so that it is seen */
 };
 
@@ -102,6 +103,16 @@ static const struct variant variants[] = {
      .name = "sink lse window",
      .flags = CLATTN_WITH_SINK | CLATTN_WITH_LSE,
      .window = 33},
+    {.rule = CLATTN_DELTAFORMER,
+     .name = "p beta written lse",
+     .flags = CLATTN_WITH_P | CLATTN_WITH_BETA | CLATTN_WITH_WRITTEN | CLATTN_WITH_LSE},
+    {.rule = CLATTN_DELTAFORMER,
+     .name = "linear, relu",
+     .flags = CLATTN_WITH_BETA,
+     .kernel = CLATTN_WEIGHTS_RELU,
+     .write_kernel = CLATTN_WEIGHTS_LINEAR},
+    {.rule = CLATTN_SOFTMAX_ATTN, .name = "linear", .kernel = CLATTN_WEIGHTS_LINEAR},
+    {.rule = CLATTN_PATH_ATTN, .name = "ungated linear", .flags = CLATTN_UNGATED, .kernel = CLATTN_WEIGHTS_LINEAR},
     {.rule = CLATTN_PATH_ATTN, .name = "ungated lse", .flags = CLATTN_UNGATED | CLATTN_WITH_LSE},
     {.rule = CLATTN_PATH_ATTN, .name = "sink lse window", .flags = CLATTN_WITH_SINK | CLATTN_WITH_LSE, .window = 33},
 };
@@ -142,6 +153,10 @@ const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
         desc->layers = variants[i].layers;
         desc->slopes = variants[i].slopes;
         desc->eps = variants[i].eps;
+        desc->kernel = variants[i].kernel;
+        desc->write_kernel = variants[i].write_kernel;
+        if (desc->kernel != CLATTN_WEIGHTS_SOFTMAX)
+            desc->flags &= ~(uint32_t)LSE;
         if (variants[i].window != 0)
             desc->window = variants[i].window;
         return variants[i].name;

@@ -235,6 +235,16 @@ static void tame_position(const struct check_tensors *tensors, const struct sour
     normalize_rows(&tensors->tensor[CLATTN_W], source->desc->key_dim);
 }
 
+/* Without a denominator short keys, for what is written to stay bounded. */
+static void tame_kernel(const struct check_tensors *tensors, const struct source *source)
+{
+    if (source->desc->write_kernel == CLATTN_WEIGHTS_SOFTMAX)
+        return;
+    normalize_rows(&tensors->tensor[CLATTN_K], source->desc->key_dim);
+    if (source->desc->flags & CLATTN_WITH_P)
+        normalize_rows(&tensors->tensor[CLATTN_P], source->desc->key_dim);
+}
+
 static void (*const tames[])(const struct check_tensors *tensors, const struct source *source) = {
 #define ERASE(value, name, p, e, draw, ...) tame_##draw,
 #include "op/words.def"

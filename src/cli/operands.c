@@ -100,6 +100,10 @@ static void derive_flags(const struct binding *binding, clattn_plan_desc *desc)
         desc->flags |= CLATTN_FINAL_STATE;
     if (find(binding, CLATTN_SINK) != NULL && (takes & CLATTN_WITH_SINK))
         desc->flags |= CLATTN_WITH_SINK;
+    if (find(binding, CLATTN_P) != NULL && (takes & CLATTN_WITH_P))
+        desc->flags |= CLATTN_WITH_P;
+    if (find(binding, CLATTN_BETA) != NULL && (takes & CLATTN_WITH_BETA))
+        desc->flags |= CLATTN_WITH_BETA;
     if (find(binding, CLATTN_KV_LENS) != NULL && (takes & CLATTN_WITH_KV_LENS))
         desc->flags |= CLATTN_WITH_KV_LENS;
     if (find(binding, CLATTN_SEQLENS_KV) != NULL && (takes & CLATTN_CU_SEQLENS_KV))

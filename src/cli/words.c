@@ -12,6 +12,10 @@ const struct word dtype_words[] = {{"f32", CLATTN_F32}, {"f16", CLATTN_F16}, {"b
 const struct word file_dtype_words[] = {{"F32", CLATTN_F32}, {"F16", CLATTN_F16}, {"BF16", CLATTN_BF16}, {NULL, 0}};
 const struct word mode_words[] = {
     {"auto", CLATTN_MODE_AUTO}, {"recurrent", CLATTN_MODE_RECURRENT}, {"chunk", CLATTN_MODE_CHUNK}, {NULL, 0}};
+const struct word weights_words[] = {
+#define WEIGHTS(value, name, header) {name, CLATTN_WEIGHTS_##value},
+#include "op/words.def"
+    {NULL, 0}};
 const struct word feature_map_words[] = {{"identity", CLATTN_FEATURE_IDENTITY},
                                          {"elu1", CLATTN_FEATURE_ELU1},
                                          {"elu+1", CLATTN_FEATURE_ELU1},

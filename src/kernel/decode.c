@@ -152,7 +152,7 @@ static clattn_status heuristic(const struct device *device, struct variant *vari
     enum kernel_id kernel = variant->kernel;
     clattn_status status;
 
-    if (variant->problem->desc.chunk != 0)
+    if (variant->problem->desc.chunk != 0 || variant->problem->desc.kernel != CLATTN_WEIGHTS_SOFTMAX)
         return CLATTN_UNSUPPORTED;
     variant->tiles = (struct tiles){.group = serial ? 1 : (int)lower(64, most_group),
                                     .vec = serial ? SERIAL_VEC : SHARED_VEC,

@@ -100,6 +100,16 @@ static const struct {
                            {R(q),       R(k),         R(v),      R(o),      R(g),       R(p),     R(sink),
                             R(lse),     R(cu),        R(cu_kv),  R(lens),   R(records), R(rows),  R(segments),
                             A(seq_len), A(sequences), A(kv_len), A(window), A(scale),   A(given), ARG_END}},
+    [KERNEL_WRITE_BEFORE] = {"write_before",
+                             FILE_write_before,
+                             &family_write,
+                             {R(k), R(p), R(written), R(cu), R(cu_kv), R(lens), R(parts), A(seq_len), A(kv_len),
+                              A(window), A(scale), A(given), A(first_row), ARG_END}},
+    [KERNEL_WRITE_SOLVE] = {"write_solve",
+                            FILE_write_solve,
+                            &family_write,
+                            {R(k), R(v), R(p), R(e), R(written), R(cu), R(cu_kv), R(lens), R(parts), A(seq_len),
+                             A(kv_len), A(window), A(scale), A(given), A(first_row), ARG_END}},
 #undef R
 #undef A
 };
@@ -117,10 +127,17 @@ const char *kernel_name(enum kernel_id id)
 int kernel_takes(enum kernel_id id, const struct rule *rule)
 {
     const unsigned turned = 1u << KERNEL_PREPARE_PATH | 1u << KERNEL_CARRY_PATH | 1u << KERNEL_FLASH_PATH;
-    const unsigned lists = 1u << KERNEL_FLASH | 1u << KERNEL_DECODE | 1u << KERNEL_JOIN_PARTS;
-    int turns = rule->erase == ERASE_POSITION, list = rule_has_list(rule) && !turns;
+    const unsigned written = 1u << KERNEL_WRITE_BEFORE | 1u << KERNEL_WRITE_SOLVE;
+    const unsigned parts = 1u << KERNEL_DECODE | 1u << KERNEL_JOIN_PARTS;
+    const unsigned bit = 1u << id;
 
-    return (int)(turned >> id & 1u) == turns && (int)(lists >> id & 1u) == list;
+    if (!rule_has_list(rule) || !(bit & (turned | written | parts | 1u << KERNEL_FLASH)))
+        return !rule_has_list(rule) && !(bit & (turned | written | parts | 1u << KERNEL_FLASH));
+    if (bit & turned)
+        return rule->erase == ERASE_POSITION;
+    if (bit & written)
+        return rule->erase == ERASE_KERNEL;
+    return rule->erase == ERASE_NONE || (rule->erase == ERASE_KERNEL && id == KERNEL_FLASH);
 }
 
 const struct family *kernel_family(enum kernel_id id)

@@ -15,7 +15,7 @@
 #define ROLES(X) \
     X(q) X(k) X(v) X(o) X(g) X(gv) X(beta) X(p) X(e) X(w) X(u) X(f) X(i) X(m) X(den) \
     X(initial) X(final) X(cu) X(decay) X(strength) X(records) X(rows) X(segments) X(kept) X(before) X(carried) \
-    X(sink) X(lse) X(cu_kv) X(lens) X(parts)
+    X(sink) X(lse) X(cu_kv) X(lens) X(parts) X(written)
 /* clang-format on */
 
 enum role {
@@ -30,7 +30,7 @@ enum role {
     ARG_states, /* bits: whether there is an initial state, a final one */
     ARG_kv_len,
     ARG_window,    /* at most the keys there are */
-    ARG_given,     /* bits: whether there is a sink, lse is wanted, and there are cu_kv and lens */
+    ARG_given,     /* bits: whether there is a sink, lse is wanted, and there are cu_kv, lens and beta */
     ARG_first_row, /* of the stretch of every sequence that is worked */
     ARG_END
 };
@@ -54,6 +54,8 @@ enum kernel_id {
     KERNEL_PREPARE_PATH,
     KERNEL_CARRY_PATH,
     KERNEL_FLASH_PATH,
+    KERNEL_WRITE_BEFORE,
+    KERNEL_WRITE_SOLVE,
     KERNEL_COUNT
 };
 
@@ -149,7 +151,7 @@ struct family {
                    wrong */
 };
 
-extern const struct family family_plain, family_matrix, family_blocks, family_decode, family_path;
+extern const struct family family_plain, family_matrix, family_blocks, family_decode, family_path, family_write;
 
 const struct family *kernel_family(enum kernel_id id);
 struct layout kernel_layout(const struct variant *variant);

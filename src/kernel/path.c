@@ -156,7 +156,9 @@ static clattn_status heuristic(const struct device *device, struct variant *vari
 
     variant->tiles = (struct tiles){.group = serial ? 1 : lower(64, most_group),
                                     .vec = vec,
-                                    .chunk = desc->chunk != 0 ? desc->chunk : serial ? 32 : 16,
+                                    .chunk = desc->chunk != 0 ? desc->chunk
+                                             : serial         ? 32
+                                                              : 16,
                                     .block_k = slice(desc->key_dim, serial ? 64 : 32, vec),
                                     .block_v = round_up(desc->value_dim, vec),
                                     .sub_group = serial ? 0 : device->sub_group};

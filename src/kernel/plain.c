@@ -97,12 +97,19 @@ static void add_headers(const struct variant *variant, struct layout *layout)
     layout_header(layout, variant->problem->desc.flags & CLATTN_VALUE_GATE ? FILE_mix_gated : FILE_mix_plain);
 }
 
+enum embedded_file plain_weights(clattn_weights weights)
+{
+    static const enum embedded_file headers[] = {
+#define WEIGHTS(value, name, header) [CLATTN_WEIGHTS_##value] = FILE_##header,
+#include "op/words.def"
+    };
+    return headers[weights];
+}
+
 void plain_list_headers(const struct variant *variant, struct layout *layout)
 {
-    const struct rule *rule = variant->problem->rule;
-
     layout_header(layout, bias_headers[problem_decay(variant->problem)]);
-    layout_header(layout, reads[rule->read].header);
+    layout_header(layout, plain_weights(variant->problem->desc.kernel));
     layout_header(layout, output_header(variant));
 }
 
@@ -235,6 +242,8 @@ static void plain_locals(const struct variant *variant, const struct sizes *s, s
     case KERNEL_PREPARE_PATH:
     case KERNEL_CARRY_PATH:
     case KERNEL_FLASH_PATH:
+    case KERNEL_WRITE_BEFORE:
+    case KERNEL_WRITE_SOLVE:
     case KERNEL_COUNT: break;
     }
 }

@@ -57,7 +57,14 @@ struct rule {
     const char *recurrence, *paper;
 };
 
-enum { RULE_TAKES_FEATURE_MAP = 1, RULE_TAKES_STEPS = 2, RULE_TAKES_LAYER = 4, RULE_TAKES_EPS = 8 };
+enum {
+    RULE_TAKES_FEATURE_MAP = 1,
+    RULE_TAKES_STEPS = 2,
+    RULE_TAKES_LAYER = 4,
+    RULE_TAKES_EPS = 8,
+    RULE_TAKES_KERNEL = 16,
+    RULE_TAKES_WRITE_KERNEL = 32
+};
 
 /* NULL for a rule that does not exist. */
 const struct rule *rule_get(clattn_rule rule);

@@ -11,7 +11,7 @@
 
 static const struct solver *const solvers[] = {&solver_matrix_scan, &solver_chunk_blocks, &solver_chunk_scan,
                                                &solver_recurrent,   &solver_flash,        &solver_decode,
-                                               &solver_path};
+                                               &solver_path,        &solver_delta};
 
 enum { SOLVER_COUNT = sizeof solvers / sizeof *solvers, MOST_GROUP = 256 /* of the rule of thumb */ };
 

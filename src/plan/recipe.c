@@ -18,7 +18,8 @@ const char *temporary_name(enum temporary_id id)
                                         [TEMPORARY_BEFORE] = "states",
                                         [TEMPORARY_CARRIED] = "carried",
                                         [TEMPORARY_CARRIED_SUMS] = "carried sums",
-                                        [TEMPORARY_PARTS] = "parts of the keys"};
+                                        [TEMPORARY_PARTS] = "parts of the keys",
+                                        [TEMPORARY_WRITTEN] = "written"};
     _Static_assert(sizeof names / sizeof *names == TEMPORARY_COUNT, "a name each");
     return names[id];
 }
@@ -120,6 +121,20 @@ static void bind_made(const struct variant *variant, struct source *sources)
     sources[ROLE_carried] = temporary(variant->normalizer ? TEMPORARY_CARRIED_SUMS : TEMPORARY_CARRIED);
 }
 
+/* What is written in the place of v, and read there; p is k where it is not given. */
+static void bind_written(const struct variant *variant, struct source *sources)
+{
+    if (variant->problem->rule->erase != ERASE_KERNEL)
+        return;
+    bind_operand(variant->problem, &sources[ROLE_written], CLATTN_WRITTEN);
+    if (sources[ROLE_written].kind == SOURCE_NONE)
+        sources[ROLE_written] = temporary(TEMPORARY_WRITTEN);
+    if (sources[ROLE_p].kind == SOURCE_NONE)
+        sources[ROLE_p] = sources[ROLE_k];
+    if (variant->kernel == KERNEL_FLASH)
+        sources[ROLE_v] = sources[ROLE_written];
+}
+
 static void bind_roles(const struct variant *variant, struct source *sources)
 {
     const struct problem *problem = variant->problem;
@@ -134,6 +149,7 @@ static void bind_roles(const struct variant *variant, struct source *sources)
         bind_operand(problem, &sources[write_roles[rule->write]], write_operand(rule->write)->id);
     bind_states(variant, sources);
     bind_made(variant, sources);
+    bind_written(variant, sources);
 }
 
 /* ---- Making -------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ enum temporary_id {
     TEMPORARY_CARRIED,      /* [sequences, heads, …]: the state from one stretch to the next */
     TEMPORARY_CARRIED_SUMS, /* the same of the pass that leaves denominators */
     TEMPORARY_PARTS,        /* [slots, head tiles, splits, …]: what parts of the keys leave of the queries */
+    TEMPORARY_WRITTEN,      /* [B,TK,HK,V] in the storage type of v: what is written in its place */
     TEMPORARY_COUNT
 };
 
@@ -65,6 +66,7 @@ struct recipe {
     struct step steps[MAX_STEPS];
     int step_count;
     int loop_first, loop_last, loop_rows; /* steps that are run again for every so many rows; loop_rows 0: none */
+    int loop_keys;                        /* rows are of keys, not of tokens */
     int64_t floats[HOME_COUNT];           /* recipe_allocate: of each home */
 };
 
@@ -110,6 +112,6 @@ struct solver {
 };
 
 extern const struct solver solver_recurrent, solver_chunk_scan, solver_chunk_blocks, solver_matrix_scan, solver_flash,
-    solver_decode, solver_path;
+    solver_decode, solver_path, solver_delta;
 
 #endif

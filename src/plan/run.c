@@ -97,6 +97,19 @@ static clattn_status check_workspace(const struct clattn_plan *plan, const clatt
     return CLATTN_SUCCESS;
 }
 
+/* A temporary of rows as v has them, and of its type. */
+static void bind_rows(struct call *call, enum temporary_id id)
+{
+    const clattn_plan_desc *desc = &call->plan->problem.desc;
+    struct view *view = &call->temporaries[id].view;
+    int64_t token = desc->kv_heads * desc->value_dim;
+
+    view->offset *= (int64_t)(sizeof(float) / dtype_size(desc->dtype));
+    view->batch = call->extent.kv_len * token;
+    view->token = token;
+    view->head = desc->value_dim;
+}
+
 /* Temporaries are floats; those of a number a token and head are [batch, head, token], so that a head's lie side by
  * side. */
 static clattn_status bind_workspace(struct call *call, const clattn_operand *workspace)
@@ -112,6 +125,7 @@ static clattn_status bind_workspace(struct call *call, const clattn_operand *wor
         int64_t at = (int64_t)(workspace->offset / sizeof(float)) + plan->recipe.temporaries[i].at;
         call->temporaries[i] = (struct bound){workspace->buffer, {at, seq_len * heads, 1, seq_len}};
     }
+    bind_rows(call, TEMPORARY_WRITTEN);
     return CLATTN_SUCCESS;
 }
 
@@ -186,7 +200,8 @@ static clattn_status set_number(const struct call *call, int step, cl_uint *inde
         number = (cl_int)call->first_row;
     if (argument == ARG_given)
         number = (sources[ROLE_sink].kind != SOURCE_NONE) + 2 * (sources[ROLE_lse].kind != SOURCE_NONE) +
-                 4 * (sources[ROLE_cu_kv].kind != SOURCE_NONE) + 8 * (sources[ROLE_lens].kind != SOURCE_NONE);
+                 4 * (sources[ROLE_cu_kv].kind != SOURCE_NONE) + 8 * (sources[ROLE_lens].kind != SOURCE_NONE) +
+                 16 * (sources[ROLE_e].kind != SOURCE_NONE);
     return set_value(call, step, (*index)++, 4, value);
 }
 
@@ -206,6 +221,8 @@ static clattn_status set_arguments(const struct call *call, int step)
 
 static int64_t rows_of(const struct call *call)
 {
+    if (call->plan->recipe.loop_keys)
+        return call->extent.kv_len;
     return call->extent.seq_len * call->plan->problem.desc.steps;
 }
 
@@ -292,7 +309,8 @@ static cl_event *next_launch(struct launches *launches, int step)
 int64_t plan_launches(const struct clattn_plan *plan)
 {
     const struct recipe *recipe = &plan->recipe;
-    int64_t rows = plan->problem.desc.seq_len * plan->problem.desc.steps, rounds;
+    const struct extent most = problem_most(&plan->problem);
+    int64_t rows = recipe->loop_keys ? most.kv_len : most.seq_len * plan->problem.desc.steps, rounds;
 
     if (recipe->loop_rows == 0)
         return recipe->step_count;

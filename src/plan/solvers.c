@@ -213,6 +213,8 @@ static clattn_status make_flash(const struct recipe_maker *maker)
 {
     const struct variant flash = maker_variant(maker, KERNEL_FLASH);
 
+    if (maker->problem->rule->erase != ERASE_NONE) /* its values are made first */
+        return CLATTN_UNSUPPORTED;
     return maker_add(maker, &flash, GRID_SLOTS, NULL);
 }
 
@@ -272,3 +274,33 @@ static clattn_status make_path(const struct recipe_maker *maker)
 }
 
 const struct solver solver_path = {"path", CLATTN_MODE_CHUNK, make_path};
+
+/* ---- Values that depend on those before: a span of every sequence at a time, what the keys before it make of its rows,
+ * then block by block within it; at last the read
+ */
+
+static clattn_status make_delta(const struct recipe_maker *maker)
+{
+    const clattn_plan_desc *desc = &maker->problem->desc;
+    const struct variant before = maker_variant(maker, KERNEL_WRITE_BEFORE);
+    const struct variant solve = maker_variant(maker, KERNEL_WRITE_SOLVE), flash = maker_variant(maker, KERNEL_FLASH);
+    const struct extent most = problem_most(maker->problem);
+    int64_t keys = desc->flags & CLATTN_CU_SEQLENS ? most.kv_len : most.kv_len * most.batch;
+    struct step *seen, *solved;
+
+    TRY(maker_add(maker, &before, GRID_SEQUENCES, &seen));
+    TRY(maker_add(maker, &solve, GRID_SEQUENCES, &solved));
+    TRY(maker_add(maker, &flash, GRID_SLOTS, NULL));
+    if (!same_blocks(seen, solved))
+        return CLATTN_UNSUPPORTED;
+    maker_reserve(maker, TEMPORARY_PARTS,
+                  most.sequences * desc->kv_heads * seen->variant.tiles.span * seen->layout.record);
+    if (!(desc->flags & CLATTN_WITH_WRITTEN))
+        maker_reserve(maker, TEMPORARY_WRITTEN, keys * desc->kv_heads * desc->value_dim);
+    maker->recipe->loop_last = 1;
+    maker->recipe->loop_rows = seen->variant.tiles.span * seen->variant.tiles.chunk;
+    maker->recipe->loop_keys = 1;
+    return CLATTN_SUCCESS;
+}
+
+const struct solver solver_delta = {"delta", CLATTN_MODE_CHUNK, make_delta};

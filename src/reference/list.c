@@ -44,6 +44,61 @@ static void load_row(const struct list *list, clattn_operand_id id, int64_t row,
         to[n] *= factor;
 }
 
+/* What a score weighs without a denominator */
+static double weight_of(clattn_weights weights, double x)
+{
+    switch (weights) {
+    case CLATTN_WEIGHTS_SOFTMAX: return exp(x);
+    case CLATTN_WEIGHTS_LINEAR: return x;
+    case CLATTN_WEIGHTS_RELU: return x > 0 ? x : 0;
+    case CLATTN_WEIGHTS_ROUND: return floor(x + 0.5);
+    case CLATTN_WEIGHTS_FLOOR: return floor(x);
+    }
+    return 0;
+}
+
+/* Weights of the scores of the keys before t, in their place; returns what they are divided by. */
+static double weigh_before(const struct list *list, int64_t t)
+{
+    clattn_weights weights = list->task->problem->desc.write_kernel;
+    double most = 0, sum = 0;
+
+    for (int64_t j = 0; j < t && weights == CLATTN_WEIGHTS_SOFTMAX; j++)
+        most = j == 0 ? list->score[j] : fmax(most, list->score[j]);
+    for (int64_t j = 0; j < t; j++) {
+        list->score[j] = weight_of(weights, list->score[j] - most);
+        sum += list->score[j];
+    }
+    return weights == CLATTN_WEIGHTS_SOFTMAX ? sum : 1;
+}
+
+/* u in the place of v, token by token: v_t - beta_t Σ_(j<t) p_j u_j */
+static void write_values(const struct list *list)
+{
+    const struct tensor *written = &list->task->tensors[CLATTN_WRITTEN], *beta = &list->task->tensors[CLATTN_BETA];
+    clattn_operand_id p = list->task->tensors[CLATTN_P].data != NULL ? CLATTN_P : CLATTN_K;
+    int64_t K = list->K, V = list->V, shared = list->task->problem->desc.heads / list->task->problem->desc.kv_heads;
+    int stores = written->data != NULL && list->head % shared == 0; /* once for the heads that share it */
+
+    for (int64_t t = 0; t < list->keys; t++) {
+        int64_t row = list->first_key + t, at = written->view.offset + list->batch * written->view.batch +
+                                                row * written->view.token + list->kv_head * written->view.head;
+        double strength = beta->data != NULL ? element(list, CLATTN_BETA, row, list->kv_head, 0) : 1, sum;
+        load_row(list, p, row, list->kv_head, list->q);
+        for (int64_t j = 0; j < t; j++) {
+            list->score[j] = 0;
+            for (int64_t n = 0; n < K; n++)
+                list->score[j] += list->task->problem->desc.scale * list->q[n] * list->k[j * K + n];
+        }
+        sum = weigh_before(list, t);
+        for (int64_t j = 0; j < t; j++)
+            for (int64_t c = 0; c < V; c++)
+                list->v[t * V + c] -= strength * list->score[j] / sum * list->v[j * V + c];
+        for (int64_t c = 0; c < V && stores; c++)
+            number_store(written->dtype, written->data, at + c, list->v[t * V + c]);
+    }
+}
+
 static void load_keys(const struct list *list)
 {
     for (int64_t j = 0; j < list->keys; j++) {
@@ -117,20 +172,21 @@ static void run_query(const struct list *list, int64_t token)
     int64_t position = token + list->keys - list->tokens, window = list->task->problem->desc.window;
     int64_t least = window > 0 && position >= window ? position - window + 1 : 0;
     double extra = sink->data != NULL ? element(list, CLATTN_SINK, 0, list->head, 0) : (double)-INFINITY;
+    clattn_weights weights = list->task->problem->desc.kernel;
     double most, level, sum;
 
     load_row(list, CLATTN_Q, list->first + token, list->head, list->q);
     most = fmax(score_keys(list, position, least), extra);
-    level = isinf(most) && most < 0 ? 0 : most;
+    level = weights != CLATTN_WEIGHTS_SOFTMAX || (isinf(most) && most < 0) ? 0 : most;
     sum = exp(extra - level);
     memset(list->o, 0, (size_t)list->V * sizeof *list->o);
     for (int64_t j = least; j <= position; j++) {
-        double weight = exp(list->score[j] - level);
+        double weight = weight_of(weights, list->score[j] - level);
         sum += weight;
         for (int64_t c = 0; c < list->V; c++)
             list->o[c] += weight * list->v[j * list->V + c];
     }
-    for (int64_t c = 0; c < list->V && sum > 0; c++)
+    for (int64_t c = 0; c < list->V && sum > 0 && weights == CLATTN_WEIGHTS_SOFTMAX; c++)
         list->o[c] /= sum;
     store(list, token, log(sum) + level);
 }
@@ -188,6 +244,8 @@ void list_head(void *user, int64_t job)
     list.q = list.score + list.keys;
     list.o = list.q + list.K;
     load_keys(&list);
+    if (task->problem->rule->erase == ERASE_KERNEL)
+        write_values(&list);
     for (int64_t token = 0; token < list.tokens; token++)
         run_query(&list, token);
     free(memory);

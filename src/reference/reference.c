@@ -127,6 +127,7 @@ static void load_erase(struct head *head, int64_t row, int64_t first, double str
 
     switch (head->task->problem->rule->erase) {
     case ERASE_POSITION:
+    case ERASE_KERNEL:
     case ERASE_NONE: return;
     case ERASE_KEY: memcpy(head->p, head->k, (size_t)K * sizeof *head->p); break;
     case ERASE_OPERAND: load_key(head, CLATTN_P, row, first, head->p); break;

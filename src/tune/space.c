@@ -12,6 +12,7 @@
 enum {
     PLAIN_BOTH = IN(PREPARE) | IN(SCAN),
     PATH = IN(PREPARE_PATH) | IN(CARRY_PATH) | IN(FLASH_PATH),
+    DELTA = IN(WRITE_BEFORE) | IN(WRITE_SOLVE),
     DECODE = IN(DECODE) | IN(JOIN_PARTS),
     BLOCKS = IN(PREPARE_BLOCKS) | IN(STATES) | IN(JOIN) | IN(OUTPUTS),
     MATRIX_BOTH = IN(PREPARE_MATRIX) | IN(PREPARE_FACTORS) | IN(SCAN_MATRIX)
@@ -92,6 +93,18 @@ static const struct parameter path[] = {
     {"block_v",         IN(FLASH_PATH),  FIELD(block_v),   {16, 32, 64, 128, 256, BY_THUMB}},
     {NULL, 0, 0, {BY_THUMB}},
 };
+
+static const struct parameter delta[] = {
+    {"chunk",           DELTA,           FIELD(chunk),     {8, 16, 32, 64, BY_THUMB}},
+    {"vec",             DELTA,           FIELD(vec),       {4, 16, BY_THUMB}},
+    {"span",            DELTA,           FIELD(span),      {2, 4, 8, 16, 32, 64, BY_THUMB}},
+    {"group",           DELTA,           FIELD(group),     {1, 16, 32, 64, 128, 256, BY_THUMB}},
+    {"block_k",         DELTA,           FIELD(block_k),   {16, 32, 64, 128, BY_THUMB}},
+    {"solve.block_v",   IN(WRITE_SOLVE), FIELD(block_v),   {16, 32, 64, 128, 256, BY_THUMB}},
+    {"flash.chunk",     IN(FLASH),       FIELD(chunk),     {8, 16, 32, 64, BY_THUMB}},
+    {"flash.group",     IN(FLASH),       FIELD(group),     {1, 16, 32, 64, 128, 256, BY_THUMB}},
+    {NULL, 0, 0, {BY_THUMB}},
+};
 /* clang-format on */
 
 static const struct space spaces[] = {{"matrix_scan", matrix_scan, 1024, 0},
@@ -100,7 +113,8 @@ static const struct space spaces[] = {{"matrix_scan", matrix_scan, 1024, 0},
                                       {"recurrent", recurrent, 32, 0},
                                       {"flash", flash, 1024, 0},
                                       {"decode", decode, 1, 8192},
-                                      {"path", path, 1024, 0}};
+                                      {"path", path, 1024, 0},
+                                      {"delta", delta, 1024, 0}};
 
 enum { SPACE_COUNT = sizeof spaces / sizeof *spaces };
 

@@ -58,6 +58,6 @@ int tuning_prefers_decode(const struct problem *problem)
     const struct extent most = problem_most(problem);
     int64_t packed = problem->desc.flags & CLATTN_CU_SEQLENS ? most.sequences : 1;
 
-    return kernel_takes(KERNEL_DECODE, problem->rule) && most.seq_len <= MOST_TOKENS * packed &&
-           most.kv_len >= LEAST_KEYS * packed;
+    return kernel_takes(KERNEL_DECODE, problem->rule) && problem->desc.kernel == CLATTN_WEIGHTS_SOFTMAX &&
+           most.seq_len <= MOST_TOKENS * packed && most.kv_len >= LEAST_KEYS * packed;
 }
