@@ -76,7 +76,7 @@ static const struct row {
     { "mlstm",               0, CLATTN_F16,  LANES_64,  16, 0 },
     { "forgetting_attn",     0, CLATTN_F32,  LANES_16,  32, 1 },
     { "deltaformer",         0, CLATTN_F32,  ONE,       16, 0 },
-    { "deltaformer",         2, CLATTN_F32,  LANES_64,  8,  1 }, /* beta, linear */
+    { "deltaformer",         2, CLATTN_F32,  ONE,       8,  1 }, /* beta, linear */
     { "path_attn",           2, CLATTN_F32,  LANES_64,  8,  0 }, /* sink, lse, window */
     { "path_attn",           0, CLATTN_F32,  LANES_16,  8,  1 },
     { "softmax_attn",        2, CLATTN_BF16, LANES_64,  16, 0 }, /* window */

@@ -367,8 +367,58 @@ static void test_writes_values(void **state)
     check_free(&plain);
 }
 
-/* State tracking: where keys are the unit vectors, and weights round(scores), writing with key e_a - e_b under p = the same
- * swaps what the two hold. Zhong et al. 2025. */
+/* x - delta_rule(x, w, w): x turned back over all tokens up to its own. x of `rows`, in its place */
+static void turn_absolute(struct check_tensors *rows, clattn_operand_id id, const struct check_tensors *by)
+{
+    clattn_plan_desc desc = desc_of(CLATTN_DELTA_RULE, CLATTN_MODE_CHUNK);
+    struct check_tensors delta;
+
+    desc.flags = 0;
+    desc.scale = 1;
+    desc.value_dim = KEY;
+    test_make(&delta, &desc, CHECK_GATES_USUAL, NULL);
+    test_copy(&delta, OP(Q), by, id);
+    test_copy(&delta, OP(K), by, OP(W));
+    test_copy(&delta, OP(V), by, OP(W));
+    test_copy(&delta, OP(BETA), by, OP(BETA));
+    test_run(&delta);
+    for (int64_t i = 0; i < check_count(&delta.tensor[OP(O)].info); i++)
+        test_set(rows, id, i, test_get(by, id, i) - test_get(&delta, OP(O), i));
+    check_free(&delta);
+}
+
+/* Where beta |w|^2 = 2 every H is a reflection, its own inverse: path_attn is forgetting_attn of queries and keys that are
+ * turned each by itself, with the gate within the scale. Yang et al. 2025. */
+static void test_reflections(void **state)
+{
+    clattn_plan_desc desc = desc_of(CLATTN_PATH_ATTN, CLATTN_MODE_CHUNK);
+    clattn_plan_desc other = desc_of(CLATTN_FORGETTING_ATTN, CLATTN_MODE_CHUNK);
+    struct check_tensors path, apart;
+
+    (void)state;
+    desc.flags = other.flags = CLATTN_WITH_LSE;
+    test_make(&path, &desc, CHECK_GATES_USUAL, NULL);
+    test_make(&apart, &other, CHECK_GATES_USUAL, NULL);
+    for (int64_t row = 0; row < check_count(&path.tensor[OP(BETA)].info); row++) {
+        double squares = 0;
+        for (int64_t n = 0; n < KEY; n++)
+            squares += pow(test_get(&path, OP(W), row * KEY + n), 2);
+        test_set(&path, OP(BETA), row, 2 / squares);
+    }
+    copy_common(&apart, &path);
+    turn_absolute(&apart, OP(Q), &path);
+    turn_absolute(&apart, OP(K), &path);
+    for (int64_t i = 0; i < check_count(&path.tensor[OP(G)].info); i++)
+        test_set(&apart, OP(G), i, path.desc.scale * test_get(&path, OP(G), i));
+    test_run(&path);
+    test_run(&apart);
+    test_compare_all(&path, &apart, 10 * check_bound(CLATTN_F32), "reflections");
+    check_free(&path);
+    check_free(&apart);
+}
+
+/* State tracking: where keys are the unit vectors and weights round(scores), a token of key e_a - e_b and no value swaps
+ * what the two hold. Zhong et al. 2025. */
 static void test_swaps(void **state)
 {
     enum { HOLD = 3, A = 0, B = 2, TOKENS_ALL = HOLD + 1 };
@@ -405,7 +455,7 @@ int main(void)
         cmocka_unit_test(test_steps),   cmocka_unit_test(test_comba_reads_before),
         cmocka_unit_test(test_no_beta), cmocka_unit_test(test_shared_keys),
         cmocka_unit_test(test_lists),   cmocka_unit_test(test_writes_values),
-        cmocka_unit_test(test_swaps),
+        cmocka_unit_test(test_swaps),   cmocka_unit_test(test_reflections),
     };
     struct CMUnitTest tests[COUNT(identities) + COUNT(own)];
 

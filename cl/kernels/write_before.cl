@@ -1,5 +1,5 @@
-/* What the keys before a span make of its rows: O = Σ P u with m and Σ P on their way, as in flash.cl. One group: one block
- * of rows of one key head of the span from first_row on, BV value columns. */
+/* What the keys before a span make of its rows: O = Σ P u with m and Σ P on their way, as in flash.cl. One group: one
+ * block of rows of one key head of the span from first_row on, BV value columns. */
 KERNEL
 write_before(global const data_t *k, long4 k_at, global const data_t *p, long4 p_at, global const data_t *written,
              long4 written_at, global const int *cu, long4 cu_at, global const int *cu_kv, long4 cu_kv_at,

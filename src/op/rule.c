@@ -46,7 +46,8 @@ static double alibi_decay(const clattn_plan_desc *desc, int64_t head)
     DECAY_##decay, gate, head_decay, ERASE_##erase, order##_FIRST, WRITE_##write, READ_##read
 
 enum { LIST_FLAGS = CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV,
-       DELTA_FLAGS = CLATTN_WITH_P | CLATTN_WITH_BETA | CLATTN_WITH_WRITTEN | CLATTN_WITH_LSE | CLATTN_CU_SEQLENS_KV,
+       DELTA_FLAGS = CLATTN_WITH_P | CLATTN_WITH_BETA | CLATTN_WITH_WRITTEN | CLATTN_WITH_SINK | CLATTN_WITH_LSE |
+                     CLATTN_CU_SEQLENS_KV,
        PATH_FLAGS = CLATTN_UNGATED | CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_CU_SEQLENS_KV };
 
 static const struct rule rules[RULE_COUNT] = {

@@ -275,8 +275,8 @@ static clattn_status make_path(const struct recipe_maker *maker)
 
 const struct solver solver_path = {"path", CLATTN_MODE_CHUNK, make_path};
 
-/* ---- Values that depend on those before: a span of every sequence at a time, what the keys before it make of its rows,
- * then block by block within it; at last the read
+/* ---- Values that depend on those before: a span of every sequence at a time, what the keys before it make of its
+ * rows, then block by block within it; at last the read
  */
 
 static clattn_status make_delta(const struct recipe_maker *maker)
