@@ -18,6 +18,7 @@ struct list {
     int64_t sequence, batch, head, kv_head, first, tokens, first_key, keys;
     int64_t K, V;
     double *k, *v, *score, *q, *o;
+    double *w, *beta; /* of ERASE_POSITION */
 };
 
 static double element(const struct list *list, clattn_operand_id id, int64_t row, int64_t head, int64_t index)
@@ -123,16 +124,23 @@ static double log_decay(const struct list *list, int64_t m)
 /* The query turned back over key token j: q - beta w (w.q) */
 static void turn_query(const struct list *list, int64_t j)
 {
-    int64_t row = list->first_key + j;
-    double sum = 0, beta;
+    const double *w = list->w + j * list->K;
+    double sum = 0;
 
-    if (list->task->problem->rule->erase != ERASE_POSITION)
-        return;
-    beta = element(list, CLATTN_BETA, row, list->kv_head, 0);
     for (int64_t n = 0; n < list->K; n++)
-        sum += element(list, CLATTN_W, row, list->kv_head, n) * list->q[n];
+        sum += w[n] * list->q[n];
     for (int64_t n = 0; n < list->K; n++)
-        list->q[n] -= beta * element(list, CLATTN_W, row, list->kv_head, n) * sum;
+        list->q[n] -= list->beta[j] * w[n] * sum;
+}
+
+/* What turns queries */
+static void load_turns(const struct list *list)
+{
+    for (int64_t j = 0; j < list->keys; j++) {
+        list->beta[j] = element(list, CLATTN_BETA, list->first_key + j, list->kv_head, 0);
+        for (int64_t n = 0; n < list->K; n++)
+            list->w[j * list->K + n] = element(list, CLATTN_W, list->first_key + j, list->kv_head, n);
+    }
 }
 
 /* Scores of the keys from `least` to `position`, the last of them the query's own; returns the largest. */
@@ -148,7 +156,8 @@ static double score_keys(const struct list *list, int64_t position, int64_t leas
         list->score[j] = inside ? (sum + bias) * scale : sum * scale + bias;
         most = fmax(most, list->score[j]);
         bias += log_decay(list, j);
-        turn_query(list, j);
+        if (inside)
+            turn_query(list, j);
     }
     return most;
 }
@@ -230,10 +239,11 @@ void list_head(void *user, int64_t job)
                         .kv_head = head / (heads / desc->kv_heads),
                         .K = desc->key_dim,
                         .V = desc->value_dim};
+    int64_t turned = task->problem->rule->erase == ERASE_POSITION ? desc->key_dim + 1 : 0;
     double *memory;
 
     place(&list);
-    memory = calloc((size_t)(list.keys * (list.K + list.V + 1) + list.K + list.V), sizeof *memory);
+    memory = calloc((size_t)(list.keys * (list.K + list.V + 1 + turned) + list.K + list.V), sizeof *memory);
     if (memory == NULL) {
         atomic_store(&task->out_of_memory, 1);
         return;
@@ -243,7 +253,11 @@ void list_head(void *user, int64_t job)
     list.score = list.v + list.keys * list.V;
     list.q = list.score + list.keys;
     list.o = list.q + list.K;
+    list.w = list.o + list.V;
+    list.beta = list.w + list.keys * list.K;
     load_keys(&list);
+    if (turned > 0)
+        load_turns(&list);
     if (task->problem->rule->erase == ERASE_KERNEL)
         write_values(&list);
     for (int64_t token = 0; token < list.tokens; token++)
