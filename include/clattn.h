@@ -14,6 +14,9 @@
  *     b_j <- b_j + g          decay, of every key j before
  *     o  = sum_j p_j v_j      p_j = e^(scale q.k_j + b_j) / sum of these over the keys that are seen
  *
+ * and of path_attn every key before is erased from, k_j <- k_j - e (p^T k_j), ahead of the read; deltaformer writes
+ * u = v - beta sum_j p_j u_j over the keys before in the place of v.
+ *
  * `clattn rules` prints every rule's recurrence, operands and paper. A *plan* is a rule made ready for one
  * device and one set of head sizes: it serves every batch and sequence length up to its maxima. Creating it does
  * everything slow or fallible; enqueueing it allocates and compiles nothing.
@@ -127,7 +130,9 @@ typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *me
     X(PRECOND_GATED_DELTA_RULE, 17)                                                                                    \
     X(SOFTMAX_ATTN, 18)                                                                                                \
     X(ALIBI_ATTN, 19)                                                                                                  \
-    X(FORGETTING_ATTN, 20)
+    X(FORGETTING_ATTN, 20)                                                                                             \
+    X(PATH_ATTN, 21) /* also PaTH-FoX, with its gate */                                                                \
+    X(DELTAFORMER, 22)
 
 typedef enum clattn_rule {
     CLATTN_RULE_NONE = 0,
@@ -180,19 +185,33 @@ typedef enum clattn_slopes {
     CLATTN_SLOPES_MINIMAX = 1 /* e^(-2^(-8(h+1)/H)(1 - layer/(layers - 1 + 1e-5) + 1e-5)): MiniMax-01, with scale 1 */
 } clattn_slopes;
 
+/* Rules of a list: what a score x = scale q.k weighs. Others than softmax have no denominator: no gate, sink or lse. */
+typedef enum clattn_weights {
+    CLATTN_WEIGHTS_SOFTMAX = 0,
+    CLATTN_WEIGHTS_LINEAR = 1, /* x */
+    CLATTN_WEIGHTS_RELU = 2,   /* max(x, 0) */
+    CLATTN_WEIGHTS_ROUND = 3,  /* floor(x + 1/2) */
+    CLATTN_WEIGHTS_FLOOR = 4   /* floor(x) */
+} clattn_weights;
+
 enum {
     CLATTN_QK_L2NORM = 1 << 0,        /* rows of q, k and p times rsqrt(sum x^2 + 1e-6) before use */
     CLATTN_NORMALIZE = 1 << 1,        /* linear_attn: o /= (scale q)^T z + 1e-10, z = sum of k so far */
     CLATTN_STATE_VK = 1 << 2,         /* states are stored [sequences, heads, value_dim, key_dim] */
     CLATTN_GATE_PER_HEAD = 1 << 3,    /* simple_gla: g is [heads], the same for every token */
     CLATTN_VALUE_GATE = 1 << 4,       /* gla: the operand gv decays the value dimension too */
-    CLATTN_UNGATED = 1 << 5,          /* gated_delta_product: without g */
+    CLATTN_UNGATED = 1 << 5,          /* gated_delta_product, path_attn: without g */
     CLATTN_INITIAL_STATE = 1 << 6,    /* states start from the initial_… operands, not from zero */
     CLATTN_FINAL_STATE = 1 << 7,      /* the final_… operands are written */
     CLATTN_CU_SEQLENS = 1 << 8,       /* batch is 1 and seq_len tokens are packed sequences, cut by cu_seqlens */
     CLATTN_CU_SEQLENS_INT64 = 1 << 9, /* with CLATTN_CU_SEQLENS: its elements are int64, not int32 */
     CLATTN_WITH_SINK = 1 << 10,       /* rules of a list: the operand sink is read */
-    CLATTN_WITH_LSE = 1 << 11         /* rules of a list: the operand lse is written */
+    CLATTN_WITH_LSE = 1 << 11,        /* rules of a list: the operand lse is written */
+    CLATTN_WITH_KV_LENS = 1 << 12,    /* rules of a list, with kv_len: the operand kv_lens is read */
+    CLATTN_CU_SEQLENS_KV = 1 << 13,   /* rules of a list, with kv_len: its keys are cut by cu_seqlens_kv, not as q is */
+    CLATTN_WITH_P = 1 << 14,          /* deltaformer: the operand p is read, else k in its place */
+    CLATTN_WITH_BETA = 1 << 15,       /* deltaformer: the operand beta is read, else 1 */
+    CLATTN_WITH_WRITTEN = 1 << 16     /* deltaformer: the operand written is written */
 };
 
 /* ---- Operands ----------------------------------------------------------------------------------------------- */
@@ -210,11 +229,11 @@ enum {
     X(O, o, 4, "[B,T,H,V]")                                                                                            \
     X(G, g, 5, "[B,T,H] or [B,T,H,K]: log-decay, <= 0; -inf forgets. [H] with CLATTN_GATE_PER_HEAD")                   \
     X(GV, gv, 6, "[B,T,H,V]: log-decay of the value dimension")                                                        \
-    X(BETA, beta, 7, "[B,T*n,H]: write strength")                                                                      \
-    X(P, p, 8, "[B,T,HQ,K]: erase key")                                                                                \
+    X(BETA, beta, 7, "[B,T*n,H]: write strength; of path_attn and deltaformer [B,TK,HK]")                              \
+    X(P, p, 8, "[B,T,HQ,K]: erase key; of deltaformer [B,TK,HK,K]")                                                    \
     X(A, a, 9, "[B,T,H,K]: erase key")                                                                                 \
     X(B, b, 10, "[B,T,H,K]: erase direction, or erase gate of gdn2")                                                   \
-    X(W, w, 11, "[B,T,H,K]: log-decay, or write gate [B,T,H,V] of gdn2")                                               \
+    X(W, w, 11, "[B,T,H,K]: log-decay, write gate [B,T,H,V] of gdn2, or [B,TK,HK,K]: direction of path_attn")          \
     X(U, u, 12, "[H,K]: bonus of the current token")                                                                   \
     X(F, f, 13, "[B,T,H]: log of the forget gate")                                                                     \
     X(I, i, 14, "[B,T,H]: log of the input gate")                                                                      \
@@ -226,7 +245,10 @@ enum {
     X(STABILIZER_OUT, final_stabilizer, 20, "like initial_stabilizer; may be the same memory")                         \
     X(SEQLENS, cu_seqlens, 21, "[N+1]: 0, …, T: where the packed sequences begin and end")                             \
     X(SINK, sink, 22, "[H]: a logit that takes its share of each softmax and has no value")                            \
-    X(LSE, lse, 23, "[B,T,H]: natural log of the softmax's denominator, sink included; -inf of nothing")
+    X(LSE, lse, 23, "[B,T,H]: natural log of the softmax's denominator, sink included; -inf of nothing")               \
+    X(KV_LENS, kv_lens, 24, "[N]: i32, how many of a sequence's keys there are: its last query stands at the last")    \
+    X(SEQLENS_KV, cu_seqlens_kv, 25, "[N+1]: where the keys of packed sequences begin and end, of cu_seqlens' type")   \
+    X(WRITTEN, written, 26, "[B,TK,HK,V]: u, what deltaformer writes in the place of v")
 
 typedef enum clattn_operand_id {
     CLATTN_OPERAND_NONE = 0,
@@ -306,9 +328,13 @@ typedef struct clattn_plan_desc {
     int64_t kv_heads; /* divides heads; head h reads h / (H / HK); 0: heads */
     /* Tokens of keys and values, a maximum for a plan: a cache whose last seq_len tokens are those of q, so that query t
      * stands at position t + kv_len - seq_len and sees the keys up to it. Queries before the first key see none: o is 0,
-     * lse -inf (or the sink's). 0: the tokens of q, in each call; so with CLATTN_CU_SEQLENS. */
+     * lse -inf (or the sink's). 0: the tokens of q, in each call. With CLATTN_CU_SEQLENS it is 0, or with
+     * CLATTN_CU_SEQLENS_KV the packed keys of all sequences together. With CLATTN_WITH_KV_LENS a sequence has the first
+     * kv_lens of its keys and no others, from 0 on. */
     int64_t kv_len;
-    int64_t window; /* each query sees that many positions, its own among them; 0: all */
+    int64_t window;              /* each query sees that many positions, its own among them; 0: all */
+    clattn_weights kernel;       /* softmax_attn, path_attn, deltaformer: of what is read */
+    clattn_weights write_kernel; /* deltaformer: of what is written */
 } clattn_plan_desc;
 
 /* Fills *full with desc, every default made explicit, and checks it. INVALID_ARGUMENT, INVALID_DESC. log may be
@@ -430,15 +456,16 @@ CLATTN_API clattn_status clattn_plan_workspace_size(const clattn_plan *plan, siz
 /* What a plan has come to. Pointers live as long as the plan. */
 typedef struct clattn_plan_info {
     const clattn_plan_desc *desc; /* completed */
-    const char *solver;           /* "recurrent", "chunk_scan", "chunk_blocks", "matrix_scan", "flash" */
-    const char *tiles_by;         /* "rule of thumb", "the shipped table", a file's path … */
-    const char *engine;           /* the matrix engine it runs on; NULL: none */
-    clattn_mode mode;             /* RECURRENT or CHUNK */
-    int32_t chunk;                /* tokens; 1 for RECURRENT */
-    int32_t launches;             /* of kernels, by a call of the desc's lengths */
-    int32_t rejected;             /* choices that gave wrong results in the self-test before this one was taken */
-    uint64_t workspace_bytes;     /* as clattn_plan_workspace_size says */
-    uint64_t saved_bytes;         /* kept for a plan of the backward pass; 0 */
+    const char *solver;       /* "recurrent", "chunk_scan", "chunk_blocks", "matrix_scan", "flash", "decode", "path",
+                                     "delta" */
+    const char *tiles_by;     /* "rule of thumb", "the shipped table", a file's path … */
+    const char *engine;       /* the matrix engine it runs on; NULL: none */
+    clattn_mode mode;         /* RECURRENT or CHUNK */
+    int32_t chunk;            /* tokens; 1 for RECURRENT */
+    int32_t launches;         /* of kernels, by a call of the desc's lengths */
+    int32_t rejected;         /* choices that gave wrong results in the self-test before this one was taken */
+    uint64_t workspace_bytes; /* as clattn_plan_workspace_size says */
+    uint64_t saved_bytes;     /* kept for a plan of the backward pass; 0 */
 } clattn_plan_info;
 
 /* INVALID_ARGUMENT. */

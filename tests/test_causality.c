@@ -59,6 +59,7 @@ static const struct row {
     { "softmax_attn",        0, CLATTN_F32,  ONE,       32, 1 },
     { "alibi_attn",          1, CLATTN_F32,  ONE,       16, 0 }, /* sink, lse, window */
     { "forgetting_attn",     0, CLATTN_F32,  ONE,       8,  1 },
+    { "path_attn",           0, CLATTN_F32,  ONE,       16, 1 },
     /* types and chunks */
     { "gated_delta_rule",    0, CLATTN_F16,  ONE,       64, 0 },
     { "gated_delta_rule",    0, CLATTN_BF16, ONE,       16, 1 },
@@ -74,6 +75,10 @@ static const struct row {
     { "gla",                 1, CLATTN_F32,  LANES_16, 8,  0 },
     { "mlstm",               0, CLATTN_F16,  LANES_64,  16, 0 },
     { "forgetting_attn",     0, CLATTN_F32,  LANES_16,  32, 1 },
+    { "deltaformer",         0, CLATTN_F32,  ONE,       16, 0 },
+    { "deltaformer",         2, CLATTN_F32,  ONE,       8,  1 }, /* beta, linear */
+    { "path_attn",           2, CLATTN_F32,  LANES_64,  8,  0 }, /* sink, lse, window */
+    { "path_attn",           0, CLATTN_F32,  LANES_16,  8,  1 },
     { "softmax_attn",        2, CLATTN_BF16, LANES_64,  16, 0 }, /* window */
     { "forgetting_attn",     1, CLATTN_F16,  LANES_64,  8,  0 },
     /* register blocks */
@@ -115,7 +120,9 @@ static clattn_plan *plan_of(const struct row *row, const clattn_plan_desc *desc)
 {
     int list = rule_has_list(rule_get(desc->rule));
     int blocks = workers[row->who].group == OWN;
-    struct tuned tuned = tuned_default(space_find(list ? "flash" : blocks ? "chunk_blocks" : "chunk_scan"));
+    int turned = rule_get(desc->rule)->erase == ERASE_POSITION, written = rule_get(desc->rule)->erase == ERASE_KERNEL;
+    const char *space = turned ? "path" : written ? "delta" : list ? "flash" : blocks ? "chunk_blocks" : "chunk_scan";
+    struct tuned tuned = tuned_default(space_find(space));
     clattn_plan *plan = NULL;
 
     if (test_is_reference())
@@ -128,8 +135,10 @@ static clattn_plan *plan_of(const struct row *row, const clattn_plan_desc *desc)
     test_tuned_set(&tuned, "chunk", row->chunk);
     if (!blocks)
         test_tuned_set(&tuned, "vec", workers[row->who].vec);
+    if (turned || written)
+        test_tuned_set(&tuned, "span", 2);
     if (list)
-        test_tuned_set(&tuned, "group", workers[row->who].group);
+        test_tuned_set(&tuned, turned ? "flash.group" : "group", workers[row->who].group);
     else if (!blocks) {
         test_tuned_set(&tuned, "prepare.group", workers[row->who].group);
         test_tuned_set(&tuned, "scan.group", workers[row->who].group);

@@ -288,13 +288,174 @@ static void test_shared_keys(void **state)
     check_free(&full);
 }
 
+/* ---- Rules of a list that are ones of a state --------------------------------------------------------------------- */
+
+static void beta_values(struct check_tensors *list, const struct check_tensors *state)
+{
+    for (int64_t i = 0; i < check_count(&state->tensor[OP(V)].info); i++)
+        test_set(list, OP(V), i, test_get(state, OP(BETA), i / VALUE) * test_get(state, OP(V), i));
+}
+
+/* Keys turn by themselves, and what is read is beta v. */
+static void turned_by_keys(struct check_tensors *list, const struct check_tensors *state)
+{
+    test_copy(list, OP(W), state, OP(K));
+    beta_values(list, state);
+}
+
+static const struct {
+    const char *name;
+    clattn_rule list, state;
+    uint32_t flags;
+    clattn_weights kernel, write_kernel;
+    double scale;
+    void (*build)(struct check_tensors *list, const struct check_tensors *state);
+} lists[] = {
+    {"softmax_attn, linear: linear_attn", CLATTN_SOFTMAX_ATTN, CLATTN_LINEAR_ATTN, 0, CLATTN_WEIGHTS_LINEAR, 0, 0.25,
+     NULL},
+    {"path_attn, linear, w = k: delta_rule", CLATTN_PATH_ATTN, CLATTN_DELTA_RULE, CLATTN_UNGATED, CLATTN_WEIGHTS_LINEAR,
+     0, 0.25, turned_by_keys},
+    {"deltaformer, linear: delta_rule", CLATTN_DELTAFORMER, CLATTN_DELTA_RULE, CLATTN_WITH_BETA, CLATTN_WEIGHTS_LINEAR,
+     CLATTN_WEIGHTS_LINEAR, 1, beta_values},
+};
+
+static void test_lists(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(lists); i++) {
+        clattn_plan_desc desc = desc_of(lists[i].list, CLATTN_MODE_CHUNK);
+        clattn_plan_desc other = desc_of(lists[i].state, CLATTN_MODE_CHUNK);
+        struct check_tensors list, special;
+        desc.flags = lists[i].flags;
+        desc.kernel = lists[i].kernel;
+        desc.write_kernel = lists[i].write_kernel;
+        other.flags = 0;
+        desc.scale = other.scale = lists[i].scale;
+        test_make(&special, &other, CHECK_GATES_USUAL, NULL);
+        test_make(&list, &desc, CHECK_GATES_USUAL, NULL);
+        copy_common(&list, &special);
+        if (lists[i].build != NULL)
+            lists[i].build(&list, &special);
+        test_run(&list);
+        test_run(&special);
+        test_compare(&list.tensor[OP(O)], &special.tensor[OP(O)], 2 * check_bound(CLATTN_F32), lists[i].name);
+        check_free(&list);
+        check_free(&special);
+    }
+}
+
+/* What deltaformer writes with beta = 0 is v, and it is softmax_attn then. */
+static void test_writes_values(void **state)
+{
+    clattn_plan_desc desc = desc_of(CLATTN_DELTAFORMER, CLATTN_MODE_CHUNK);
+    clattn_plan_desc other = desc_of(CLATTN_SOFTMAX_ATTN, CLATTN_MODE_CHUNK);
+    struct check_tensors delta, plain;
+
+    (void)state;
+    desc.flags = CLATTN_WITH_BETA | CLATTN_WITH_WRITTEN | CLATTN_WITH_LSE;
+    other.flags = CLATTN_WITH_LSE;
+    test_make(&plain, &other, CHECK_GATES_USUAL, NULL);
+    test_make(&delta, &desc, CHECK_GATES_USUAL, NULL);
+    copy_common(&delta, &plain);
+    test_set_all(&delta, OP(BETA), 0);
+    test_run(&delta);
+    test_run(&plain);
+    test_compare(&delta.tensor[OP(WRITTEN)], &delta.tensor[OP(V)], 0, "beta = 0");
+    test_compare(&delta.tensor[OP(O)], &plain.tensor[OP(O)], 0, "beta = 0");
+    test_compare(&delta.tensor[OP(LSE)], &plain.tensor[OP(LSE)], 0, "beta = 0");
+    check_free(&delta);
+    check_free(&plain);
+}
+
+/* x - delta_rule(x, w, w): x turned back over all tokens up to its own. x of `rows`, in its place */
+static void turn_absolute(struct check_tensors *rows, clattn_operand_id id, const struct check_tensors *by)
+{
+    clattn_plan_desc desc = desc_of(CLATTN_DELTA_RULE, CLATTN_MODE_CHUNK);
+    struct check_tensors delta;
+
+    desc.flags = 0;
+    desc.scale = 1;
+    desc.value_dim = KEY;
+    test_make(&delta, &desc, CHECK_GATES_USUAL, NULL);
+    test_copy(&delta, OP(Q), by, id);
+    test_copy(&delta, OP(K), by, OP(W));
+    test_copy(&delta, OP(V), by, OP(W));
+    test_copy(&delta, OP(BETA), by, OP(BETA));
+    test_run(&delta);
+    for (int64_t i = 0; i < check_count(&delta.tensor[OP(O)].info); i++)
+        test_set(rows, id, i, test_get(by, id, i) - test_get(&delta, OP(O), i));
+    check_free(&delta);
+}
+
+/* Where beta |w|^2 = 2 every H is a reflection, its own inverse: path_attn is forgetting_attn of queries and keys that are
+ * turned each by itself, with the gate within the scale. Yang et al. 2025. */
+static void test_reflections(void **state)
+{
+    clattn_plan_desc desc = desc_of(CLATTN_PATH_ATTN, CLATTN_MODE_CHUNK);
+    clattn_plan_desc other = desc_of(CLATTN_FORGETTING_ATTN, CLATTN_MODE_CHUNK);
+    struct check_tensors path, apart;
+
+    (void)state;
+    desc.flags = other.flags = CLATTN_WITH_LSE;
+    test_make(&path, &desc, CHECK_GATES_USUAL, NULL);
+    test_make(&apart, &other, CHECK_GATES_USUAL, NULL);
+    for (int64_t row = 0; row < check_count(&path.tensor[OP(BETA)].info); row++) {
+        double squares = 0;
+        for (int64_t n = 0; n < KEY; n++)
+            squares += pow(test_get(&path, OP(W), row * KEY + n), 2);
+        test_set(&path, OP(BETA), row, 2 / squares);
+    }
+    copy_common(&apart, &path);
+    turn_absolute(&apart, OP(Q), &path);
+    turn_absolute(&apart, OP(K), &path);
+    for (int64_t i = 0; i < check_count(&path.tensor[OP(G)].info); i++)
+        test_set(&apart, OP(G), i, path.desc.scale * test_get(&path, OP(G), i));
+    test_run(&path);
+    test_run(&apart);
+    test_compare_all(&path, &apart, 10 * check_bound(CLATTN_F32), "reflections");
+    check_free(&path);
+    check_free(&apart);
+}
+
+/* State tracking: where keys are the unit vectors and weights round(scores), a token of key e_a - e_b and no value swaps
+ * what the two hold. Zhong et al. 2025. */
+static void test_swaps(void **state)
+{
+    enum { HOLD = 3, A = 0, B = 2, TOKENS_ALL = HOLD + 1 };
+    clattn_plan_desc desc = {.rule = CLATTN_DELTAFORMER,
+                             .seq_len = TOKENS_ALL,
+                             .heads = 1,
+                             .key_dim = HOLD,
+                             .value_dim = 1,
+                             .scale = 1,
+                             .kernel = CLATTN_WEIGHTS_ROUND,
+                             .write_kernel = CLATTN_WEIGHTS_ROUND,
+                             .mode = CLATTN_MODE_CHUNK};
+    struct check_tensors tensors;
+
+    (void)state;
+    test_make(&tensors, &desc, CHECK_GATES_USUAL, NULL);
+    for (int t = 0; t < TOKENS_ALL; t++)
+        for (int n = 0; n < HOLD; n++) {
+            double unit = t < HOLD ? n == t : (n == A) - (n == B);
+            test_set(&tensors, OP(K), t * HOLD + n, unit);
+            test_set(&tensors, OP(Q), t * HOLD + n, t < HOLD ? unit : n == A); /* reads what A holds at last */
+        }
+    for (int t = 0; t < TOKENS_ALL; t++)
+        test_set(&tensors, OP(V), t, t < HOLD ? 10 + t : 0);
+    test_run(&tensors);
+    assert_true(fabs(test_get(&tensors, OP(O), A) - (10 + A)) < 1e-5);
+    assert_true(fabs(test_get(&tensors, OP(O), HOLD) - (10 + B)) < 1e-5);
+    check_free(&tensors);
+}
+
 int main(void)
 {
     const struct CMUnitTest own[] = {
-        cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_comba_reads_before),
-        cmocka_unit_test(test_no_beta),
-        cmocka_unit_test(test_shared_keys),
+        cmocka_unit_test(test_steps),   cmocka_unit_test(test_comba_reads_before),
+        cmocka_unit_test(test_no_beta), cmocka_unit_test(test_shared_keys),
+        cmocka_unit_test(test_lists),   cmocka_unit_test(test_writes_values),
+        cmocka_unit_test(test_swaps),   cmocka_unit_test(test_reflections),
     };
     struct CMUnitTest tests[COUNT(identities) + COUNT(own)];
 

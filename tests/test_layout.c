@@ -66,7 +66,9 @@ static const struct {
     FIELD(clattn_plan_desc, kv_heads, 184, 8),
     FIELD(clattn_plan_desc, kv_len, 192, 8),
     FIELD(clattn_plan_desc, window, 200, 8),
-    WHOLE(clattn_plan_desc, 208),
+    FIELD(clattn_plan_desc, kernel, 208, 4),
+    FIELD(clattn_plan_desc, write_kernel, 212, 4),
+    WHOLE(clattn_plan_desc, 216),
     FIELD(clattn_operand_info, name, 0, 8),
     FIELD(clattn_operand_info, dims, 8, 32),
     FIELD(clattn_operand_info, rank, 40, 4),
@@ -153,6 +155,8 @@ static const struct {
     VALUE(SOFTMAX_ATTN, 18),
     VALUE(ALIBI_ATTN, 19),
     VALUE(FORGETTING_ATTN, 20),
+    VALUE(PATH_ATTN, 21),
+    VALUE(DELTAFORMER, 22),
     VALUE(F32, 0),
     VALUE(F16, 1),
     VALUE(BF16, 2),
@@ -176,6 +180,13 @@ static const struct {
     VALUE(CU_SEQLENS_INT64, 512),
     VALUE(WITH_SINK, 1024),
     VALUE(WITH_LSE, 2048),
+    VALUE(WITH_KV_LENS, 4096),
+    VALUE(CU_SEQLENS_KV, 8192),
+    VALUE(WITH_P, 16384),
+    VALUE(WITH_BETA, 32768),
+    VALUE(WITH_WRITTEN, 65536),
+    VALUE(WEIGHTS_SOFTMAX, 0),
+    VALUE(WEIGHTS_FLOOR, 4),
     VALUE(OPERAND_NONE, 0),
     VALUE(GRADIENTS, 256),
     VALUE(Q, 1),
@@ -201,6 +212,9 @@ static const struct {
     VALUE(SEQLENS, 21),
     VALUE(SINK, 22),
     VALUE(LSE, 23),
+    VALUE(KV_LENS, 24),
+    VALUE(SEQLENS_KV, 25),
+    VALUE(WRITTEN, 26),
 };
 /* clang-format on */
 
@@ -214,7 +228,7 @@ static const struct {
     {                                                                                                                  \
 #type, offsetof(type, field) + sizeof(((type *)NULL)->field), sizeof(type)                                     \
     }
-    END(clattn_operand, head_stride), END(clattn_call, kv_len), END(clattn_plan_desc, window),
+    END(clattn_operand, head_stride), END(clattn_call, kv_len), END(clattn_plan_desc, write_kernel),
     END(clattn_context_desc, flags)};
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

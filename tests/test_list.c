@@ -9,9 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_KEYS = 64 };
+enum { MOST_KEYS = 64, KEYS_DIM = 8 };
 
-static const clattn_rule rules[] = {CLATTN_SOFTMAX_ATTN, CLATTN_ALIBI_ATTN, CLATTN_FORGETTING_ATTN};
+static const clattn_rule rules[] = {CLATTN_SOFTMAX_ATTN, CLATTN_ALIBI_ATTN, CLATTN_FORGETTING_ATTN, CLATTN_PATH_ATTN};
+enum { UNTURNED = 3 }; /* the first rules: those whose keys stay as they are */
 
 /* ---- The definition ----------------------------------------------------------------------------------------------- */
 
@@ -42,11 +43,28 @@ static double norm(const struct check_tensors *t, clattn_operand_id id, int64_t 
     return t->desc.flags & CLATTN_QK_L2NORM ? sqrt(sum) : 1;
 }
 
+/* Key j of the head that is shared, turned by each token up to the query's, first to last */
+static void turned_key(const struct check_tensors *t, int64_t b, int64_t j, int64_t position, int64_t shared,
+                       double key[KEYS_DIM])
+{
+    for (int64_t n = 0; n < t->desc.key_dim; n++)
+        key[n] = at(t, OP(K), b, j, shared, n) / norm(t, OP(K), b, j, shared);
+    for (int64_t m = j + 1; m <= position && t->desc.rule == CLATTN_PATH_ATTN; m++) {
+        double sum = 0;
+        for (int64_t n = 0; n < t->desc.key_dim; n++)
+            sum += at(t, OP(W), b, m, shared, n) * key[n];
+        for (int64_t n = 0; n < t->desc.key_dim; n++)
+            key[n] -= at(t, OP(BETA), b, m, shared, 0) * at(t, OP(W), b, m, shared, n) * sum;
+    }
+}
+
 /* What token m leaves of the weight of a key before it */
 static double decay(const struct check_tensors *t, int64_t b, int64_t m, int64_t head)
 {
     if (t->desc.rule == CLATTN_ALIBI_ATTN)
         return exp(-slope(t->desc.heads, head));
+    if (t->desc.rule == CLATTN_PATH_ATTN)
+        return exp(t->desc.scale * at(t, OP(G), b, m, head, 0));
     return t->desc.rule == CLATTN_FORGETTING_ATTN ? exp(at(t, OP(G), b, m, head, 0)) : 1;
 }
 
@@ -59,13 +77,14 @@ static double weigh(const struct check_tensors *t, int64_t b, int64_t token, int
     double sum = t->tensor[OP(SINK)].data != NULL ? exp(test_get(t, OP(SINK), head)) : 0;
 
     for (int64_t j = 0; j < keys; j++) {
-        double score = 0;
+        double score = 0, key[KEYS_DIM];
         weights[j] = 0;
         if (j > position || (desc->window > 0 && j <= position - desc->window))
             continue;
+        turned_key(t, b, j, position, shared, key);
         for (int64_t n = 0; n < desc->key_dim; n++)
-            score += at(t, OP(Q), b, token, head, n) * at(t, OP(K), b, j, shared, n);
-        score /= norm(t, OP(Q), b, token, head) * norm(t, OP(K), b, j, shared);
+            score += at(t, OP(Q), b, token, head, n) * key[n];
+        score /= norm(t, OP(Q), b, token, head);
         weights[j] = exp(desc->scale * score);
         for (int64_t m = j + 1; m <= position; m++)
             weights[j] *= decay(t, b, m, head);
@@ -316,6 +335,287 @@ static void check_point(const clattn_plan_desc *desc, const int *point)
     check_free(&expected);
 }
 
+/* ---- Keys that turn ----------------------------------------------------------------------------------------------- */
+
+/* beta = 0 turns no key: forgetting_attn, with the gate within the scale; with no gate either, softmax_attn. */
+static void test_unturned(void **state)
+{
+    (void)state;
+    for (int gated = 0; gated < 2; gated++) {
+        clattn_plan_desc desc = usual(CLATTN_PATH_ATTN, CLATTN_WITH_LSE | (gated ? 0u : CLATTN_UNGATED));
+        clattn_plan_desc plain = usual(gated ? CLATTN_FORGETTING_ATTN : CLATTN_SOFTMAX_ATTN, CLATTN_WITH_LSE);
+        struct check_tensors turned, still;
+        test_make(&turned, &desc, CHECK_GATES_USUAL, NULL);
+        test_make(&still, &plain, CHECK_GATES_USUAL, NULL);
+        copy_alike(&still, &turned);
+        test_set_all(&turned, OP(BETA), 0);
+        for (int64_t n = 0; n < check_count(&still.tensor[OP(G)].info) && gated; n++)
+            test_set(&still, OP(G), n, turned.desc.scale * test_get(&turned, OP(G), n));
+        test_run(&turned);
+        test_run(&still);
+        test_compare_all(&turned, &still, 2 * check_bound(CLATTN_F32), "beta = 0");
+        check_free(&turned);
+        check_free(&still);
+    }
+}
+
+/* Spans of few chunks, groups whose lanes share tiles, and a cache that begins within a chunk: beta near 2. */
+static void test_turned_points(void **state)
+{
+    static const char *const of[] = {"chunk", "vec", "span", "prepare.group", "flash.group", "block_k", "block_v"};
+    static const int tiles[][COUNT(of)] = {
+        {8, 16, 2, 1, 1, 16, 16},
+        {16, 4, 2, 64, 64, 16, 16},
+        {8, 4, 4, 16, 128, 32, 32},
+        {32, 4, 2, 256, 16, 16, 32},
+    };
+    static const int64_t lengths[][2] = {{75, 0}, {75, 95}, {1, 100}, {13, 101}, {90, 40}};
+    int serial;
+
+    (void)state;
+    if (test_is_reference())
+        skip();
+    serial = test_device.context->device.serial;
+    test_device.context->device.serial = 0;
+    for (size_t i = 0; i < COUNT(tiles) * COUNT(lengths); i++) {
+        clattn_plan_desc desc = usual(CLATTN_PATH_ATTN, CLATTN_WITH_LSE | CLATTN_WITH_SINK | CLATTN_QK_L2NORM);
+        struct tuned tuned = tuned_default(space_find("path"));
+        struct check_tensors tensors, expected;
+        clattn_plan *plan;
+        desc.seq_len = lengths[i % COUNT(lengths)][0];
+        desc.kv_len = lengths[i % COUNT(lengths)][1];
+        desc.batch = 2;
+        desc.value_dim = 36;
+        desc.window = i % 3 == 2 ? 21 : 0;
+        for (size_t n = 0; n < COUNT(of); n++)
+            test_tuned_set(&tuned, of[n], tiles[i / COUNT(lengths)][n]);
+        test_make(&tensors, &desc, CHECK_GATES_HARD, NULL);
+        assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
+        assert_status(plan_create(&plan, test_device.context, &desc, &tuned), SUCCESS);
+        assert_status(check_run_plan(&tensors, &test_device, plan, test_log, NULL), SUCCESS);
+        test_compare_all(&tensors, &expected, check_bound(CLATTN_F32), "path_attn in spans");
+        clattn_plan_destroy(plan);
+        check_free(&tensors);
+        check_free(&expected);
+    }
+    test_device.context->device.serial = serial;
+}
+
+/* ---- Values that depend on those before --------------------------------------------------------------------------- */
+
+static void check_written(const clattn_plan_desc *desc, const int *point)
+{
+    static const char *const of[] = {"chunk", "vec", "span", "group", "block_k", "solve.block_v", "flash.group"};
+    struct tuned tuned = tuned_default(space_find("delta"));
+    struct check_tensors tensors, expected;
+    clattn_plan *plan;
+
+    for (size_t n = 0; n < COUNT(of); n++)
+        test_tuned_set(&tuned, of[n], point[n]);
+    test_make(&tensors, desc, CHECK_GATES_HARD, NULL);
+    assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
+    assert_status(plan_create(&plan, test_device.context, desc, &tuned), SUCCESS);
+    assert_status(check_run_plan(&tensors, &test_device, plan, test_log, NULL), SUCCESS);
+    test_compare_all(&tensors, &expected, check_bound(CLATTN_F32), "deltaformer in spans");
+    clattn_plan_destroy(plan);
+    check_free(&tensors);
+    check_free(&expected);
+}
+
+/* Spans of few chunks, groups whose lanes share tiles, and a cache. */
+static void test_written_points(void **state)
+{
+    static const int tiles[][7] = {
+        {8, 16, 2, 1, 16, 16, 1},
+        {16, 4, 2, 64, 16, 16, 64},
+        {8, 4, 4, 128, 32, 32, 16},
+        {32, 4, 2, 16, 16, 16, 256},
+    };
+    static const int64_t lengths[][2] = {{75, 0}, {75, 95}, {1, 100}, {90, 40}};
+    const uint32_t given = CLATTN_WITH_P | CLATTN_WITH_BETA | CLATTN_WITH_WRITTEN | CLATTN_WITH_LSE;
+    int serial;
+
+    (void)state;
+    if (test_is_reference())
+        skip();
+    serial = test_device.context->device.serial;
+    test_device.context->device.serial = 0;
+    for (size_t i = 0; i < COUNT(tiles) * COUNT(lengths); i++) {
+        clattn_plan_desc desc = usual(CLATTN_DELTAFORMER, i % 3 != 0 ? given : CLATTN_QK_L2NORM);
+        desc.seq_len = lengths[i % COUNT(lengths)][0];
+        desc.kv_len = lengths[i % COUNT(lengths)][1];
+        desc.batch = 2;
+        desc.value_dim = 36;
+        desc.window = i % 3 == 2 ? 21 : 0;
+        desc.write_kernel = i % 5 == 4 ? CLATTN_WEIGHTS_RELU : CLATTN_WEIGHTS_SOFTMAX;
+        check_written(&desc, tiles[i / COUNT(lengths)]);
+    }
+    test_device.context->device.serial = serial;
+}
+
+/* ---- Parts of the keys -------------------------------------------------------------------------------------------- */
+
+static struct tuned decode_point(const int *point)
+{
+    static const char *const of[] = {"group", "vec", "heads", "keys", "lanes_k", "splits"};
+    struct tuned tuned = tuned_default(space_find("decode"));
+
+    for (size_t n = 0; n < COUNT(of); n++)
+        if (point[n] > 0)
+            test_tuned_set(&tuned, of[n], point[n]);
+    return tuned;
+}
+
+static void run_point(struct check_tensors *tensors, const int *point)
+{
+    const struct tuned tuned = decode_point(point);
+    clattn_plan *plan;
+
+    assert_status(plan_create(&plan, test_device.context, &tensors->desc, &tuned), SUCCESS);
+    assert_status(check_run_plan(tensors, &test_device, plan, test_log, NULL), SUCCESS);
+    clattn_plan_destroy(plan);
+}
+
+/* However many parts, and however they are worked: the reference's numbers, and those of one part, to rounding. */
+static void test_splits(void **state)
+{
+    static const int tiles[][6] = {
+        {1, 16, 0, 16, 1, 2},    {1, 16, 1, 64, 1, 16}, {64, 4, 2, 32, 8, 4},
+        {128, 4, 0, 16, 4, 128}, {16, 4, 4, 64, 2, 8},
+    };
+    static const int whole[] = {1, 16, 0, 64, 1, 1};
+    static const int64_t tokens[] = {1, 3, 16};
+    int serial;
+
+    (void)state;
+    if (test_is_reference())
+        skip();
+    serial = test_device.context->device.serial;
+    test_device.context->device.serial = 0;
+    for (size_t i = 0; i < UNTURNED * COUNT(tokens) * COUNT(tiles); i++) {
+        clattn_plan_desc desc = usual(rules[i % UNTURNED], CLATTN_WITH_LSE | CLATTN_WITH_SINK | CLATTN_QK_L2NORM);
+        struct check_tensors tensors, one, expected;
+        desc.seq_len = tokens[i / UNTURNED % COUNT(tokens)];
+        desc.kv_len = 333;
+        desc.batch = 2;
+        desc.kv_heads = i % 2 == 0 ? 1 : 2;
+        desc.window = i % 4 == 3 ? 100 : 0;
+        test_make(&tensors, &desc, CHECK_GATES_HARD, NULL);
+        test_make(&one, &desc, CHECK_GATES_HARD, NULL);
+        assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
+        run_point(&tensors, tiles[i / UNTURNED / COUNT(tokens)]);
+        run_point(&one, whole);
+        test_compare_all(&tensors, &expected, check_bound(CLATTN_F32), "in parts");
+        test_compare_all(&tensors, &one, check_bound(CLATTN_F32), "in parts and whole");
+        check_free(&tensors);
+        check_free(&one);
+        check_free(&expected);
+    }
+    test_device.context->device.serial = serial;
+}
+
+/* Sequences of one query in a cache each: of the same room, of which kv_lens are there, or packed. */
+enum { SEQUENCES = 4, ROOM = 300 };
+static const int64_t lengths_there[SEQUENCES] = {131, 0, 1, 168}, cuts_kv[SEQUENCES + 1] = {0, 131, 131, 132, ROOM};
+
+static void make_caches(struct check_tensors *all, clattn_rule rule, int packed)
+{
+    clattn_plan_desc desc = usual(rule, CLATTN_WITH_LSE);
+
+    desc.flags |= packed ? CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_KV : CLATTN_WITH_KV_LENS;
+    desc.seq_len = packed ? SEQUENCES : 1;
+    desc.batch = packed ? 1 : SEQUENCES;
+    desc.sequences = packed ? SEQUENCES : 0;
+    desc.kv_len = ROOM;
+    test_make(all, &desc, CHECK_GATES_USUAL, NULL);
+    for (int64_t n = 0; n <= SEQUENCES && packed; n++)
+        ((int32_t *)all->tensor[OP(SEQLENS_KV)].data)[n] = (int32_t)cuts_kv[n];
+    for (int64_t n = 0; n < SEQUENCES && !packed; n++) {
+        const int64_t keys = KEY * HEADS / 2;
+        ((int32_t *)all->tensor[OP(KV_LENS)].data)[n] = (int32_t)lengths_there[n];
+        for (int64_t j = lengths_there[n] * keys; j < ROOM * keys; j++)
+            test_set(all, OP(K), n * ROOM * keys + j, NAN);
+    }
+}
+
+/* The n-th sequence with the keys that are there, from row `first` of the cache on */
+static void make_alone(struct check_tensors *alone, const struct check_tensors *all, int64_t n, int64_t first)
+{
+    static const clattn_operand_id cached[] = {OP(K), OP(V), OP(G)};
+    clattn_plan_desc desc = usual(all->desc.rule, CLATTN_WITH_LSE);
+
+    desc.seq_len = 1;
+    desc.kv_len = lengths_there[n];
+    test_make(alone, &desc, CHECK_GATES_USUAL, NULL);
+    for (size_t c = 0; c < COUNT(cached); c++) {
+        const struct check_tensor *to = &alone->tensor[cached[c]], *from = &all->tensor[cached[c]];
+        if (to->data != NULL)
+            memcpy(to->data, (char *)from->data + (size_t)first * (to->bytes / (size_t)desc.kv_len), to->bytes);
+    }
+    memcpy(alone->tensor[OP(Q)].data, (char *)all->tensor[OP(Q)].data + (size_t)n * alone->tensor[OP(Q)].bytes,
+           alone->tensor[OP(Q)].bytes);
+}
+
+static void assert_alike(const struct check_tensors *alone, const struct check_tensors *all, clattn_operand_id id,
+                         int64_t n)
+{
+    size_t bytes = alone->tensor[id].bytes;
+
+    assert_memory_equal(alone->tensor[id].data, (char *)all->tensor[id].data + (size_t)n * bytes, bytes);
+}
+
+/* Caches of other lengths beside it, and keys that are not there yet, of whatever value: a sequence's bits are those of
+ * its keys alone. */
+static void test_alone(void **state)
+{
+    static const int point[] = {0, 0, 0, 0, 0, 8};
+
+    (void)state;
+    if (test_is_reference())
+        skip();
+    for (size_t i = 0; i < 2 * UNTURNED * SEQUENCES; i++) {
+        int64_t n = (int64_t)(i % SEQUENCES);
+        int packed = i / SEQUENCES % 2 == 1;
+        struct check_tensors all, alone;
+        make_caches(&all, rules[i / SEQUENCES / 2], packed);
+        run_point(&all, point);
+        if (lengths_there[n] > 0) {
+            make_alone(&alone, &all, n, packed ? cuts_kv[n] : n * ROOM);
+            run_point(&alone, point);
+            assert_alike(&alone, &all, OP(O), n);
+            assert_alike(&alone, &all, OP(LSE), n);
+            check_free(&alone);
+        }
+        for (int64_t c = 0; c < HEADS * VALUE && lengths_there[n] == 0; c++)
+            assert_true(test_get(&all, OP(O), n * HEADS * VALUE + c) == 0);
+        check_free(&all);
+    }
+}
+
+/* Few queries of many keys are worked in parts of them, by the rule of thumb; one query of few, or many, are not. */
+static void test_solvers(void **state)
+{
+    static const struct {
+        int64_t seq_len, kv_len;
+        const char *solver;
+    } plans[] = {{1, 4096, "decode"}, {16, 4096, "decode"}, {17, 4096, "flash"}, {1, 20, "flash"}};
+
+    (void)state;
+    if (test_is_reference())
+        skip();
+    for (size_t i = 0; i < COUNT(plans); i++) {
+        clattn_plan_desc desc = usual(CLATTN_SOFTMAX_ATTN, 0);
+        clattn_plan_info info;
+        clattn_plan *plan;
+        desc.seq_len = plans[i].seq_len;
+        desc.kv_len = plans[i].kv_len;
+        assert_status(clattn_plan_create(&plan, test_device.context, &desc), SUCCESS);
+        assert_status(clattn_plan_get(plan, &info), SUCCESS);
+        assert_string_equal(info.solver, plans[i].solver);
+        clattn_plan_destroy(plan);
+    }
+}
+
 static void test_lanes(void **state)
 {
     const uint32_t flags = CLATTN_WITH_LSE | CLATTN_WITH_SINK | CLATTN_QK_L2NORM;
@@ -326,7 +626,7 @@ static void test_lanes(void **state)
         skip();
     serial = test_device.context->device.serial;
     test_device.context->device.serial = 0;
-    for (size_t i = 0; i < COUNT(rules) * COUNT(points); i++) {
+    for (size_t i = 0; i < UNTURNED * COUNT(points); i++) {
         clattn_plan_desc desc = usual(rules[i / COUNT(points)], flags);
         desc.value_dim = 36;
         desc.window = i % 2 == 0 ? 0 : 21;
@@ -400,7 +700,12 @@ static void test_room(void **state)
     own.kv_len = 40;
     test_make(&tensors, &own, CHECK_GATES_USUAL, NULL);
     test_make(&expected, &own, CHECK_GATES_USUAL, NULL);
-    test_run(&expected);
+    if (test_is_reference()) {
+        test_run(&expected);
+    } else {
+        assert_status(clattn_plan_create(&plan, test_device.context, &desc), SUCCESS);
+        assert_status(check_run_plan(&expected, &test_device, plan, test_log, NULL), SUCCESS);
+    }
     check_operands(&operands, &tensors);
     operands.kv_len = 40;
     for (size_t i = 0; i < COUNT(cached); i++) {
@@ -413,7 +718,6 @@ static void test_room(void **state)
     if (test_is_reference()) {
         assert_status(clattn_reference(&desc, &call, test_log, NULL), SUCCESS);
     } else {
-        assert_status(clattn_plan_create(&plan, test_device.context, &desc), SUCCESS);
         assert_status(clattn_run(plan, &call), SUCCESS);
         clattn_plan_destroy(plan);
     }
@@ -466,13 +770,63 @@ static void test_bad_lengths(void **state)
     }
 }
 
+/* What contradicts itself in how a cache is described, or in its lengths: one line that says so. */
+static void test_bad_caches(void **state)
+{
+    static const struct {
+        uint32_t flags;
+        int64_t kv_len, sequences, length;
+        clattn_status status;
+        const char *said;
+    } caches[] = {
+        {CLATTN_WITH_KV_LENS, 0, 0, 0, CLATTN_INVALID_DESC, "kv_len is 0, expected the keys of softmax_attn's cache"},
+        {CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_KV, 0, 2, 0, CLATTN_INVALID_DESC, "cache with cu_seqlens_kv"},
+        {CLATTN_CU_SEQLENS_KV, 9, 0, 0, CLATTN_INVALID_DESC, "cu_seqlens_kv without cu_seqlens"},
+        {CLATTN_CU_SEQLENS, 9, 2, 0, CLATTN_INVALID_DESC, "kv_len is 9, expected 0 with cu_seqlens and without"},
+        {CLATTN_WITH_KV_LENS, 9, 0, 10, CLATTN_INVALID_OPERAND,
+         "kv_lens[0] is 10, expected 0 to the sequence's 9 keys"},
+        {CLATTN_WITH_KV_LENS, 9, 0, -1, CLATTN_INVALID_OPERAND,
+         "kv_lens[0] is -1, expected 0 to the sequence's 9 keys"},
+        {CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_KV, 9, 1, 10, CLATTN_INVALID_OPERAND,
+         "cu_seqlens_kv[1] is 10, expected"},
+        {CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_KV, 9, 1, 8, CLATTN_INVALID_OPERAND,
+         "cu_seqlens_kv ends at 8, expected"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(caches); i++) {
+        clattn_plan_desc desc = usual(CLATTN_SOFTMAX_ATTN, caches[i].flags), full;
+        struct check_tensors tensors;
+        struct arguments operands;
+        desc.seq_len = 3;
+        desc.kv_len = caches[i].kv_len;
+        desc.sequences = caches[i].sequences;
+        test_log_clear();
+        if (caches[i].status == CLATTN_INVALID_DESC) {
+            assert_status(clattn_plan_desc_complete(&full, &desc, test_log, NULL), INVALID_DESC);
+        } else {
+            test_make(&tensors, &desc, CHECK_GATES_USUAL, NULL);
+            if (tensors.tensor[OP(KV_LENS)].data != NULL)
+                *(int32_t *)tensors.tensor[OP(KV_LENS)].data = (int32_t)caches[i].length;
+            else
+                ((int32_t *)tensors.tensor[OP(SEQLENS_KV)].data)[1] = (int32_t)caches[i].length;
+            check_operands(&operands, &tensors);
+            assert_status(check_compute(&desc, &operands, test_log, NULL), INVALID_OPERAND);
+            check_free(&tensors);
+        }
+        assert_logged(caches[i].said);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_definition),  cmocka_unit_test(test_constant_gates), cmocka_unit_test(test_no_window),
-        cmocka_unit_test(test_denominator), cmocka_unit_test(test_cache),          cmocka_unit_test(test_parts_join),
-        cmocka_unit_test(test_lanes),       cmocka_unit_test(test_lengths),        cmocka_unit_test(test_bad_lengths),
-        cmocka_unit_test(test_room),
+        cmocka_unit_test(test_definition),    cmocka_unit_test(test_constant_gates), cmocka_unit_test(test_no_window),
+        cmocka_unit_test(test_denominator),   cmocka_unit_test(test_cache),          cmocka_unit_test(test_parts_join),
+        cmocka_unit_test(test_lanes),         cmocka_unit_test(test_lengths),        cmocka_unit_test(test_bad_lengths),
+        cmocka_unit_test(test_room),          cmocka_unit_test(test_splits),         cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_solvers),       cmocka_unit_test(test_bad_caches),     cmocka_unit_test(test_unturned),
+        cmocka_unit_test(test_turned_points), cmocka_unit_test(test_written_points),
     };
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);
 }

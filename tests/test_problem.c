@@ -90,7 +90,9 @@ static const struct bad {
     BAD(flags, CLATTN_UNGATED, "gated_delta_rule", "ungated"),
     BAD(flags, CLATTN_WITH_SINK, "gated_delta_rule", "sink"),
     BAD(flags, CLATTN_WITH_LSE, "gated_delta_rule", "lse"),
-    BAD(flags, 1 << 12, "unknown bits", "0x1000"),
+    BAD(flags, CLATTN_WITH_KV_LENS, "gated_delta_rule", "kv_lens"),
+    BAD(flags, CLATTN_CU_SEQLENS_KV, "gated_delta_rule", "cu_seqlens_kv"),
+    BAD(flags, CLATTN_WITH_WRITTEN * 2, "unknown bits", "0x20000"),
     BAD(flags, CLATTN_CU_SEQLENS, "batch is 2", "1 with cu_seqlens"),
     BAD(kv_heads, 4, "gated_delta_rule", "kv_heads"),
     BAD(kv_len, 10, "gated_delta_rule", "kv_len"),
@@ -114,6 +116,12 @@ static const struct bad bad_lists[] = {
     BAD(flags, CLATTN_GATE_PER_HEAD, "forgetting_attn", "gate per head"),
     BAD(feature_map, CLATTN_FEATURE_RELU, "forgetting_attn", "feature_map"),
     BAD(steps, 2, "forgetting_attn", "steps"),
+    BAD(kernel, CLATTN_WEIGHTS_RELU, "forgetting_attn", "kernel"),
+    BAD(kernel, 5, "kernel is 5", "0 to 4"),
+    BAD(write_kernel, CLATTN_WEIGHTS_RELU, "forgetting_attn", "write_kernel"),
+    BAD(flags, CLATTN_WITH_P, "forgetting_attn", "option p"),
+    BAD(flags, CLATTN_WITH_BETA, "forgetting_attn", "option beta"),
+    BAD(flags, CLATTN_WITH_WRITTEN, "forgetting_attn", "option written"),
 };
 
 static void check_bad(const clattn_plan_desc *base, const struct bad *rows, size_t count)
@@ -369,7 +377,8 @@ static void test_bad_views(void **state)
 static void test_outputs(void **state)
 {
     const uint32_t all = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_NORMALIZE | CLATTN_VALUE_GATE |
-                         CLATTN_CU_SEQLENS | CLATTN_WITH_SINK | CLATTN_WITH_LSE;
+                         CLATTN_CU_SEQLENS | CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_WITH_KV_LENS |
+                         CLATTN_CU_SEQLENS_KV | CLATTN_WITH_P | CLATTN_WITH_BETA | CLATTN_WITH_WRITTEN;
     int seen[OPERAND_COUNT] = {0};
 
     (void)state;

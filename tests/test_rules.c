@@ -31,6 +31,17 @@ static const struct check_case tiny_cases[] = {
      .cu_seqlens = tiny_cuts,
      .sequences = 3,
      .dtypes = 1 << CLATTN_F32 | 1 << CLATTN_BF16},
+    {.name = "tiny cache",
+     .batch = 2,
+     .seq_len = 3,
+     .heads = 4,
+     .qk_heads = 2,
+     .key_dim = 12,
+     .value_dim = 8,
+     .flags = CLATTN_WITH_LSE,
+     .gates = CHECK_GATES_HARD,
+     .dtypes = 1 << CLATTN_F32,
+     .kv_len = 70},
 };
 
 static const char *const mode_names[] = {"auto", "recurrent", "chunk"};

@@ -6,8 +6,8 @@
 KERNEL
 flash(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
       global out_t *o, long4 o_at, global const gate_t *g, long4 g_at, global const float *sink, long4 sink_at,
-      global float *lse, long4 lse_at, global const int *cu, long4 cu_at, int seq_len, int sequences, int kv_len,
-      int window, float scale, int given)
+      global float *lse, long4 lse_at, global const int *cu, long4 cu_at, global const int *cu_kv, long4 cu_kv_at,
+      global const int *lens, long4 lens_at, int seq_len, int sequences, int kv_len, int window, float scale, int given)
 {
     local float Q[LOCAL_QUERIES], R[LOCAL_ROWS], L[LOCAL_SCORES], O[LOCAL_OUTPUT];
     local float norms[LOCAL_NORMS], weights[LOCAL_WEIGHTS], bias[LOCAL_BIAS];
@@ -15,7 +15,7 @@ flash(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, gl
     long slot = list_slot(get_num_groups(0) - 1 - group / heads, sequences, seq_len);
     int head = (int)(group % heads), c0 = get_group_id(2) * BV;
     chunk_t chunk = chunk_of_slot(slot, head, sequences, seq_len, cu, cu_at);
-    list_t list = list_of(chunk, kv_len, window);
+    list_t list = list_of(chunk, cache_of(cu_kv, cu_kv_at, lens, lens_at, kv_len, window, given));
     float sum = 0;
 
     if (chunk.count <= 0)
@@ -24,7 +24,7 @@ flash(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, gl
     weights_begin(weights, given & GIVEN_SINK ? sink[at_row(sink_at, 0, 0, head)] : 0, given & GIVEN_SINK);
     tile_zero(O, CHUNK * BV);
     SYNC();
-    query_columns(Q, norms, q, q_at, list, scale * LOG2E);
+    query_columns(Q, norms, q, q_at, list, scale * weight_unit());
     for (int from = list.position; from + CHUNK > list.least; from -= CHUNK) {
         int own = from == list.position;
 

@@ -8,6 +8,7 @@
 
 static const int64_t empty[] = {0, 0, 16};
 static const int64_t single[] = {0, 0, 1, 130, 131};
+static const int64_t few[] = {0, 1, 1, 4, 6};
 static const int64_t uneven[] = {0, 1, 100, 300, 1200};
 
 enum {
@@ -17,6 +18,8 @@ enum {
     VK = CLATTN_STATE_VK,
     NORM = CLATTN_QK_L2NORM,
     LSE = CLATTN_WITH_LSE,
+    LENS = CLATTN_WITH_KV_LENS,
+    CUKV = CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_KV,
     CU = CLATTN_CU_SEQLENS,
     CU64 = CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_INT64,
     F32 = 1 << CLATTN_F32,
@@ -54,6 +57,12 @@ const struct check_case check_cases[] = {
     { "only early",    1,    9, 1, 1,  16,  16, LSE,              USUAL, NULL,   0, 0,   0, 0, F32, 1, 0 },
     { "window of one", 1,  131, 4, 4,  64,  64, LSE,              HARD,  NULL,   0, 0,   0, 0, ALL, 0, 1 },
     { "wide window",   1,  131, 4, 4,  64,  64, LSE,              USUAL, NULL,   0, 0,   0, 0, F32, 0, 1000 },
+    { "some there",    4,   19, 4, 1,  20,  36, LSE | LENS,       HARD,  NULL,   0, 0,   0, 0, F32, 100, 0 },
+    { "few queries",   5,    3, 6, 2,  60, 100, LSE | LENS,       HARD,  NULL,   0, 0,   0, 1, QUICK_F32, 700, 0 },
+    { "many heads",    1,    1, 24, 1, 64,  64, LSE | NORM,       USUAL, NULL,   0, 0,   1, 0, ALL, 1000, 300 },
+    { "widest query",  1,    2, 2, 2, 256, 256, LSE,              HARD,  NULL,   0, 0,   0, 0, F32, 600, 0 },
+    { "packed cache",  1,    6, 4, 2,  64,  64, LSE | CUKV,       HARD,  few,    4, 0,   0, 0, F32, 900, 0 },
+    { "packed caches", 1,  131, 3, 1,  32,  16, LSE | LENS | CUKV, USUAL, single, 4, 0,  0, 0, F32, 600, 70 },
     { "packed window", 1,  131, 4, 2,  64,  64, LSE | CU,         HARD,  single, 4, 0,   0, 0, F32, 0, 33 },
 };
 /* clang-format on */
@@ -67,6 +76,7 @@ struct variant {
     int32_t steps, layer, layers;
     clattn_slopes slopes;
     int64_t window;
+    clattn_weights kernel, write_kernel;
     double eps; /* far above what models take, so that it is seen */
 };
 
@@ -93,6 +103,18 @@ static const struct variant variants[] = {
      .name = "sink lse window",
      .flags = CLATTN_WITH_SINK | CLATTN_WITH_LSE,
      .window = 33},
+    {.rule = CLATTN_DELTAFORMER,
+     .name = "p beta written lse",
+     .flags = CLATTN_WITH_P | CLATTN_WITH_BETA | CLATTN_WITH_WRITTEN | CLATTN_WITH_LSE},
+    {.rule = CLATTN_DELTAFORMER,
+     .name = "linear, relu",
+     .flags = CLATTN_WITH_BETA,
+     .kernel = CLATTN_WEIGHTS_RELU,
+     .write_kernel = CLATTN_WEIGHTS_LINEAR},
+    {.rule = CLATTN_SOFTMAX_ATTN, .name = "linear", .kernel = CLATTN_WEIGHTS_LINEAR},
+    {.rule = CLATTN_PATH_ATTN, .name = "ungated linear", .flags = CLATTN_UNGATED, .kernel = CLATTN_WEIGHTS_LINEAR},
+    {.rule = CLATTN_PATH_ATTN, .name = "ungated lse", .flags = CLATTN_UNGATED | CLATTN_WITH_LSE},
+    {.rule = CLATTN_PATH_ATTN, .name = "sink lse window", .flags = CLATTN_WITH_SINK | CLATTN_WITH_LSE, .window = 33},
 };
 
 static int has_list(clattn_rule rule)
@@ -131,6 +153,10 @@ const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
         desc->layers = variants[i].layers;
         desc->slopes = variants[i].slopes;
         desc->eps = variants[i].eps;
+        desc->kernel = variants[i].kernel;
+        desc->write_kernel = variants[i].write_kernel;
+        if (desc->kernel != CLATTN_WEIGHTS_SOFTMAX)
+            desc->flags &= ~(uint32_t)LSE;
         if (variants[i].window != 0)
             desc->window = variants[i].window;
         return variants[i].name;
@@ -140,7 +166,9 @@ const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
 
 int check_case_applies(const struct check_case *c, clattn_rule rule, int variant, clattn_dtype dtype)
 {
-    if ((c->kv_len != 0 || c->window != 0) && !has_list(rule))
+    const uint32_t own = CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV;
+
+    if (((c->kv_len != 0 || c->window != 0) && !has_list(rule)) || (c->flags & own & ~rule_get(rule)->flags))
         return 0;
     return (c->dtypes >> dtype & 1) != 0 && (variant == 0 || c->variants);
 }

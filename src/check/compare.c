@@ -89,7 +89,7 @@ clattn_status check_reference(struct check_tensors *expected, const struct check
     TRY(check_allocate(expected, &desc));
     for (int id = 1; id < OPERAND_COUNT; id++)
         if (expected->tensor[id].data != NULL && !expected->tensor[id].info.output)
-            widen(&expected->tensor[id], &tensors->tensor[id], id == CLATTN_SEQLENS);
+            widen(&expected->tensor[id], &tensors->tensor[id], operand_is_index((clattn_operand_id)id));
     check_operands(&operands, expected);
     status = check_compute(&desc, &operands, log, log_user);
     if (status == CLATTN_SUCCESS)

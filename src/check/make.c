@@ -230,20 +230,69 @@ static void tame_low_rank(const struct check_tensors *tensors, const struct sour
     fill_elementwise(&tensor[CLATTN_B], &tensor[CLATTN_A], source);
 }
 
+static void tame_position(const struct check_tensors *tensors, const struct source *source)
+{
+    normalize_rows(&tensors->tensor[CLATTN_W], source->desc->key_dim);
+}
+
+/* Without a denominator short keys, for what is written to stay bounded. */
+static void tame_kernel(const struct check_tensors *tensors, const struct source *source)
+{
+    if (source->desc->write_kernel == CLATTN_WEIGHTS_SOFTMAX)
+        return;
+    normalize_rows(&tensors->tensor[CLATTN_K], source->desc->key_dim);
+    if (source->desc->flags & CLATTN_WITH_P)
+        normalize_rows(&tensors->tensor[CLATTN_P], source->desc->key_dim);
+}
+
 static void (*const tames[])(const struct check_tensors *tensors, const struct source *source) = {
 #define ERASE(value, name, p, e, draw, ...) tame_##draw,
 #include "op/words.def"
 };
 
-static void fill_cu_seqlens(const struct check_tensor *tensor, const clattn_plan_desc *desc, const int64_t *given)
+/* The n-th cut of `length` tokens: in the same parts as the given ones of seq_len. */
+static int64_t cut(const clattn_plan_desc *desc, const int64_t *given, int64_t length, int64_t n)
+{
+    return given ? given[n] * length / desc->seq_len : n * length / desc->sequences;
+}
+
+static void fill_cuts(const struct check_tensor *tensor, const clattn_plan_desc *desc, const int64_t *given,
+                      int64_t length)
 {
     for (int64_t n = 0; n <= desc->sequences; n++) {
-        int64_t at = given ? given[n] : n * desc->seq_len / desc->sequences;
+        int64_t at = cut(desc, given, length, n);
         if (desc->flags & CLATTN_CU_SEQLENS_INT64)
             ((int64_t *)tensor->data)[n] = at;
         else
             ((int32_t *)tensor->data)[n] = (int32_t)at;
     }
+}
+
+/* All of a sequence's keys, none, and numbers between. */
+static void fill_lengths(const struct check_tensor *tensor, const struct source *source, const int64_t *given)
+{
+    const clattn_plan_desc *desc = source->desc;
+
+    for (int64_t n = 0; n < tensor->info.dims[0]; n++) {
+        int64_t most = desc->kv_len, length;
+        if (desc->flags & CLATTN_CU_SEQLENS_KV)
+            most = cut(desc, given, desc->kv_len, n + 1) - cut(desc, given, desc->kv_len, n);
+        length = n == 0 ? most : n == 1 ? 0 : (int64_t)(uniform(source, n) * (double)(most + 1));
+        ((int32_t *)tensor->data)[n] = (int32_t)length;
+    }
+}
+
+/* Whether the operand has whole numbers, which are then filled in. */
+static int fill_index(const struct check_tensor *tensor, enum numbers numbers, const struct source *source,
+                      const int64_t *cu_seqlens)
+{
+    if (numbers == NUMBERS_CUTS)
+        fill_cuts(tensor, source->desc, cu_seqlens, source->desc->seq_len);
+    if (numbers == NUMBERS_CUTS_KV)
+        fill_cuts(tensor, source->desc, cu_seqlens, source->desc->kv_len);
+    if (numbers == NUMBERS_LENGTHS)
+        fill_lengths(tensor, source, cu_seqlens);
+    return numbers == NUMBERS_CUTS || numbers == NUMBERS_CUTS_KV || numbers == NUMBERS_LENGTHS;
 }
 
 static clattn_status allocate(struct check_tensors *tensors, clattn_operand_id id)
@@ -294,9 +343,7 @@ clattn_status check_make(struct check_tensors *tensors, const clattn_plan_desc *
     for (int i = 0; i < count; i++) {
         const struct check_tensor *tensor = &tensors->tensor[rows[i].id];
         source.seed = seed_of(seed, (int)rows[i].id);
-        if (rows[i].numbers == NUMBERS_CUTS)
-            fill_cu_seqlens(tensor, &tensors->desc, cu_seqlens);
-        else if (rows[i].numbers != NUMBERS_WRITTEN)
+        if (!fill_index(tensor, rows[i].numbers, &source, cu_seqlens) && rows[i].numbers != NUMBERS_WRITTEN)
             fill(tensor, &source, draws[rows[i].numbers]);
     }
     source.seed = seed_of(seed, SEEDS);

@@ -46,6 +46,12 @@ static const struct option {
     SWITCH("qk_l2norm", switch_words, CLATTN_QK_L2NORM, HIDDEN),
     SWITCH("sink", switch_words, CLATTN_WITH_SINK, SHOWN),
     SWITCH("lse", switch_words, CLATTN_WITH_LSE, HIDDEN),
+    FIELD(WORD, kernel, weights_words, HIDDEN),
+    FIELD(WORD, write_kernel, weights_words, HIDDEN),
+    SWITCH("p", switch_words, CLATTN_WITH_P, SHOWN),
+    SWITCH("beta", switch_words, CLATTN_WITH_BETA, SHOWN),
+    SWITCH("written", switch_words, CLATTN_WITH_WRITTEN, HIDDEN),
+    SWITCH("kv_lens", switch_words, CLATTN_WITH_KV_LENS, SHOWN),
     SWITCH("cu_seqlens", index_words, CLATTN_CU_SEQLENS_INT64, SHOWN),
 };
 

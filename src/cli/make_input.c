@@ -28,7 +28,8 @@ static int make_desc(const struct settings *settings, clattn_plan_desc *desc)
         desc->seq_len = settings->cu_seqlens[settings->sequences];
     if (desc->batch > 1)
         return bad("--shape B is %lld, expected 1 with --varlen", (long long)desc->batch);
-    return cu_seqlens_check("--varlen", settings->cu_seqlens, (size_t)settings->sequences + 1, desc->seq_len);
+    return cu_seqlens_check("--varlen", "cu_seqlens", settings->cu_seqlens, (size_t)settings->sequences + 1,
+                            desc->seq_len);
 }
 
 /* What was asked for, and how the tensors lie; an option that nobody named is the reader's to choose. */

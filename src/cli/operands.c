@@ -57,6 +57,12 @@ static int find_main(const struct binding *binding, clattn_operand_id id, const 
     return EXIT_OK;
 }
 
+/* Whether the file says which of its keys are whose, or there. */
+static int is_cache(const struct binding *binding)
+{
+    return find(binding, CLATTN_KV_LENS) != NULL || find(binding, CLATTN_SEQLENS_KV) != NULL;
+}
+
 static int derive_sizes(const struct binding *binding, clattn_plan_desc *desc)
 {
     const struct safetensor *q, *k, *v;
@@ -73,7 +79,7 @@ static int derive_sizes(const struct binding *binding, clattn_plan_desc *desc)
     desc->key_dim = q->dims[3];
     desc->heads = list ? q->dims[2] : v->dims[2];
     desc->kv_heads = list ? v->dims[2] : 0;
-    desc->kv_len = list && k->dims[1] != q->dims[1] ? k->dims[1] : 0;
+    desc->kv_len = list && (k->dims[1] != q->dims[1] || is_cache(binding)) ? k->dims[1] : 0;
     desc->value_dim = v->dims[3];
     for (int i = 0; i < 4; i++)
         if (q->dims[i] == 0 || k->dims[i] == 0 || v->dims[i] == 0)
@@ -94,6 +100,14 @@ static void derive_flags(const struct binding *binding, clattn_plan_desc *desc)
         desc->flags |= CLATTN_FINAL_STATE;
     if (find(binding, CLATTN_SINK) != NULL && (takes & CLATTN_WITH_SINK))
         desc->flags |= CLATTN_WITH_SINK;
+    if (find(binding, CLATTN_P) != NULL && (takes & CLATTN_WITH_P))
+        desc->flags |= CLATTN_WITH_P;
+    if (find(binding, CLATTN_BETA) != NULL && (takes & CLATTN_WITH_BETA))
+        desc->flags |= CLATTN_WITH_BETA;
+    if (find(binding, CLATTN_KV_LENS) != NULL && (takes & CLATTN_WITH_KV_LENS))
+        desc->flags |= CLATTN_WITH_KV_LENS;
+    if (find(binding, CLATTN_SEQLENS_KV) != NULL && (takes & CLATTN_CU_SEQLENS_KV))
+        desc->flags |= CLATTN_CU_SEQLENS_KV;
     if (find(binding, CLATTN_STATE_IN) != NULL && !rule_has_list(binding->rule))
         desc->flags |= CLATTN_INITIAL_STATE;
     if ((takes & CLATTN_GATE_PER_HEAD) && g != NULL && g->rank == 1)
@@ -220,7 +234,11 @@ static int check_dtype(const struct binding *binding, enum storage storage, cons
 {
     int dtype = file_dtype(from);
 
-    if (storage == STORE_INDEX)
+    if (storage == STORE_LENGTH && strcmp(from->dtype, "I32") != 0)
+        return bad_dtype(binding, from, "I32");
+    if (storage == STORE_INDEX && strcmp(from->dtype, find(binding, CLATTN_SEQLENS)->dtype) != 0)
+        return bad_dtype(binding, from, find(binding, CLATTN_SEQLENS)->dtype);
+    if (storage == STORE_INDEX || storage == STORE_LENGTH)
         return EXIT_OK;
     if (dtype == NO_DTYPE)
         return bad_dtype(binding, from, "F32, F16 or BF16");
@@ -245,7 +263,8 @@ static int bind_input(const struct binding *binding, const struct operand_row *r
 {
     struct check_tensor *tensor = &binding->to->tensors.tensor[row->id];
     const struct safetensor *from = find(binding, row->id);
-    size_t element = row->storage == STORE_INDEX ? (is_64 ? 8 : 4) : dtype_size(tensor->info.dtype);
+    size_t element =
+        operand_is_index(row->id) ? (is_64 && row->storage == STORE_INDEX ? 8 : 4) : dtype_size(tensor->info.dtype);
     char dims[96];
 
     if (from == NULL)
@@ -261,9 +280,11 @@ static int bind_input(const struct binding *binding, const struct operand_row *r
     return EXIT_OK;
 }
 
-static int check_packing(const struct binding *binding, const clattn_plan_desc *desc)
+/* Cuts of that many tokens */
+static int check_packing(const struct binding *binding, const clattn_plan_desc *desc, clattn_operand_id id,
+                         int64_t tokens)
 {
-    const struct check_tensor *tensor = &binding->to->tensors.tensor[CLATTN_SEQLENS];
+    const struct check_tensor *tensor = &binding->to->tensors.tensor[id];
     size_t count = (size_t)desc->sequences + 1;
     int64_t *wide;
     int status;
@@ -272,13 +293,27 @@ static int check_packing(const struct binding *binding, const clattn_plan_desc *
         return EXIT_OK;
     wide = malloc(count * sizeof *wide);
     if (wide == NULL)
-        return failed("%s: no memory for cu_seqlens", binding->path);
+        return failed("%s: no memory for %s", binding->path, operand_name(id));
     for (size_t i = 0; i < count; i++)
         wide[i] = desc->flags & CLATTN_CU_SEQLENS_INT64 ? ((const int64_t *)tensor->data)[i]
                                                         : ((const int32_t *)tensor->data)[i];
-    status = cu_seqlens_check(binding->path, wide, count, desc->seq_len);
+    status = cu_seqlens_check(binding->path, operand_name(id), wide, count, tokens);
     free(wide);
     return status;
+}
+
+/* The device clamps what is out of range. */
+static int check_kv_lens(const struct binding *binding, const clattn_plan_desc *desc)
+{
+    const struct check_tensor *tensor = &binding->to->tensors.tensor[CLATTN_KV_LENS];
+
+    for (int64_t n = 0; tensor->data != NULL && n < tensor->info.dims[0]; n++) {
+        int32_t length = ((const int32_t *)tensor->data)[n];
+        if (length < 0 || length > desc->kv_len)
+            return bad("%s: kv_lens[%lld] is %d, expected 0 to %lld", binding->path, (long long)n, (int)length,
+                       (long long)desc->kv_len);
+    }
+    return EXIT_OK;
 }
 
 static void warn_unused(const struct binding *binding)
@@ -315,7 +350,11 @@ int operands_bind(struct operands *operands, const struct settings *settings, co
             info->output ? EXIT_OK : bind_input(&binding, row, (problem.desc.flags & CLATTN_CU_SEQLENS_INT64) != 0);
     }
     if (status == EXIT_OK)
-        status = check_packing(&binding, &problem.desc);
+        status = check_packing(&binding, &problem.desc, CLATTN_SEQLENS, extent.seq_len);
+    if (status == EXIT_OK)
+        status = check_packing(&binding, &problem.desc, CLATTN_SEQLENS_KV, extent.kv_len);
+    if (status == EXIT_OK)
+        status = check_kv_lens(&binding, &problem.desc);
     for (int i = 0; i < problem.operand_count && status == EXIT_OK; i++) {
         const clattn_operand_info *info = &operands->tensors.tensor[problem.operands[i].id].info;
         if (info->output)
@@ -347,7 +386,9 @@ size_t operands_list(const struct check_tensors *tensors, int outputs, struct sa
                                   .data = tensor->data,
                                   .bytes = tensor->bytes,
                                   .dtype = word_name(file_dtype_words, (int)tensor->info.dtype)};
-        if (id == CLATTN_SEQLENS)
+        if (id == CLATTN_KV_LENS)
+            to->dtype = "I32";
+        else if (operand_is_index((clattn_operand_id)id))
             to->dtype = tensors->desc.flags & CLATTN_CU_SEQLENS_INT64 ? "I64" : "I32";
         memcpy(to->dims, tensor->info.dims, sizeof tensor->info.dims);
         count++;

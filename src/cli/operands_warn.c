@@ -35,6 +35,6 @@ void operands_warn(const struct operands *operands, const char *path)
     int count = rule_operands(&operands->tensors.desc, rows);
 
     for (int i = 0; i < count; i++)
-        if (rows[i].numbers != NUMBERS_WRITTEN && rows[i].numbers != NUMBERS_CUTS)
+        if (rows[i].numbers != NUMBERS_WRITTEN && !operand_is_index(rows[i].id))
             warn_of(&operands->tensors.tensor[rows[i].id], rows[i].numbers, path);
 }

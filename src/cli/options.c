@@ -155,7 +155,7 @@ static int take_varlen(struct settings *settings, const char *text)
     if (number_list_read("--varlen", text, &settings->cu_seqlens, &count) != EXIT_OK)
         return EXIT_BAD;
     settings->sequences = (int64_t)count - 1;
-    return cu_seqlens_check("--varlen", settings->cu_seqlens, count, settings->cu_seqlens[count - 1]);
+    return cu_seqlens_check("--varlen", "cu_seqlens", settings->cu_seqlens, count, settings->cu_seqlens[count - 1]);
 }
 
 static int take_bound(struct settings *settings, const char *text)

@@ -19,10 +19,19 @@ static const struct {
                {CLATTN_VALUE_GATE, 0, "--option value_gate=on"},
                {CLATTN_UNGATED, 0, "--option ungated=on"},
                {CLATTN_WITH_SINK, 0, "--option sink=on"},
-               {CLATTN_WITH_LSE, 0, "--option lse=on, --option window=N"}};
+               {CLATTN_WITH_LSE, 0, "--option lse=on, --option window=N"},
+               {CLATTN_WITH_KV_LENS, 0, "--option kv_lens=on"},
+               {0, RULE_TAKES_KERNEL, "--option kernel=softmax|linear|relu|round|floor"},
+               {0, RULE_TAKES_WRITE_KERNEL, "--option write_kernel=softmax|linear|relu|round|floor"},
+               {CLATTN_WITH_P, 0, "--option p=on"},
+               {CLATTN_WITH_BETA, 0, "--option beta=on"},
+               {CLATTN_WITH_WRITTEN, 0, "--option written=on"}};
 
-static const char *const storage_names[] = {
-    [STORE_DATA] = "data", [STORE_GATE] = "gate", [STORE_STATE] = "f32", [STORE_INDEX] = "i32 or i64"};
+static const char *const storage_names[] = {[STORE_DATA] = "data",
+                                            [STORE_GATE] = "gate",
+                                            [STORE_STATE] = "f32",
+                                            [STORE_INDEX] = "i32 or i64",
+                                            [STORE_LENGTH] = "i32"};
 
 enum { MAX_SHAPE_TEXT = 96 };
 

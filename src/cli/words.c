@@ -12,6 +12,10 @@ const struct word dtype_words[] = {{"f32", CLATTN_F32}, {"f16", CLATTN_F16}, {"b
 const struct word file_dtype_words[] = {{"F32", CLATTN_F32}, {"F16", CLATTN_F16}, {"BF16", CLATTN_BF16}, {NULL, 0}};
 const struct word mode_words[] = {
     {"auto", CLATTN_MODE_AUTO}, {"recurrent", CLATTN_MODE_RECURRENT}, {"chunk", CLATTN_MODE_CHUNK}, {NULL, 0}};
+const struct word weights_words[] = {
+#define WEIGHTS(value, name, header) {name, CLATTN_WEIGHTS_##value},
+#include "op/words.def"
+    {NULL, 0}};
 const struct word feature_map_words[] = {{"identity", CLATTN_FEATURE_IDENTITY},
                                          {"elu1", CLATTN_FEATURE_ELU1},
                                          {"elu+1", CLATTN_FEATURE_ELU1},
@@ -160,18 +164,18 @@ int edit_close(const char *typed, size_t distance)
     return distance <= 1 + strlen(typed) / 3;
 }
 
-int cu_seqlens_check(const char *where, const int64_t *cu_seqlens, size_t count, int64_t tokens)
+int cu_seqlens_check(const char *where, const char *name, const int64_t *cu_seqlens, size_t count, int64_t tokens)
 {
     if (count < 2)
-        return bad("%s: cu_seqlens has %zu entries, expected 2 or more", where, count);
+        return bad("%s: %s has %zu entries, expected 2 or more", where, name, count);
     if (cu_seqlens[0] != 0)
-        return bad("%s: cu_seqlens[0] is %lld, expected 0", where, (long long)cu_seqlens[0]);
+        return bad("%s: %s[0] is %lld, expected 0", where, name, (long long)cu_seqlens[0]);
     for (size_t i = 1; i < count; i++)
         if (cu_seqlens[i] < cu_seqlens[i - 1] || cu_seqlens[i] > tokens)
-            return bad("%s: cu_seqlens[%zu] is %lld, expected %lld to %lld", where, i, (long long)cu_seqlens[i],
+            return bad("%s: %s[%zu] is %lld, expected %lld to %lld", where, name, i, (long long)cu_seqlens[i],
                        (long long)cu_seqlens[i - 1], (long long)tokens);
     if (cu_seqlens[count - 1] != tokens)
-        return bad("%s: cu_seqlens[%zu] is %lld, expected the number of tokens, %lld", where, count - 1,
+        return bad("%s: %s[%zu] is %lld, expected the number of tokens, %lld", where, name, count - 1,
                    (long long)cu_seqlens[count - 1], (long long)tokens);
     return EXIT_OK;
 }

@@ -14,7 +14,7 @@ struct word {
 
 /* Both end with a NULL name. dtype_words: f32 f16 bf16; mode_words: auto recurrent chunk; … */
 extern const struct word dtype_words[], file_dtype_words[], mode_words[], feature_map_words[], slopes_words[],
-    pass_words[];
+    weights_words[], pass_words[];
 
 /* Whether two names are the same but for - and _. */
 int word_equal(const char *a, const char *b);
@@ -48,6 +48,6 @@ size_t edit_distance(const char *a, const char *b);
 int edit_close(const char *typed, size_t distance);
 
 /* cu_seqlens of count entries: 0 first, never falling, tokens last. */
-int cu_seqlens_check(const char *where, const int64_t *cu_seqlens, size_t count, int64_t tokens);
+int cu_seqlens_check(const char *where, const char *name, const int64_t *cu_seqlens, size_t count, int64_t tokens);
 
 #endif

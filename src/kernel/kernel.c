@@ -54,8 +54,8 @@ static const struct {
     [KERNEL_FLASH] = {"flash",
                       FILE_flash,
                       &family_plain,
-                      {R(q), R(k), R(v), R(o), R(g), R(sink), R(lse), R(cu), A(seq_len), A(sequences), A(kv_len),
-                       A(window), A(scale), A(given), ARG_END}},
+                      {R(q), R(k), R(v), R(o), R(g), R(sink), R(lse), R(cu), R(cu_kv), R(lens), A(seq_len),
+                       A(sequences), A(kv_len), A(window), A(scale), A(given), ARG_END}},
     [KERNEL_PREPARE_BLOCKS] = {"prepare_blocks",
                                FILE_prepare_blocks,
                                &family_blocks,
@@ -75,6 +75,41 @@ static const struct {
                         &family_blocks,
                         {R(q), R(k), R(v), R(o), R(w), R(den), R(cu), R(records), R(rows), R(before), R(segments),
                          A(seq_len), A(sequences), A(scale), A(first_row), ARG_END}},
+    [KERNEL_DECODE] = {"decode",
+                       FILE_decode,
+                       &family_decode,
+                       {R(q), R(k), R(v), R(g), R(cu), R(cu_kv), R(lens), R(parts), A(seq_len), A(sequences), A(kv_len),
+                        A(window), A(scale), A(given), ARG_END}},
+    [KERNEL_JOIN_PARTS] = {"join_parts",
+                           FILE_join_parts,
+                           &family_decode,
+                           {R(o), R(sink), R(lse), R(cu), R(parts), A(seq_len), A(sequences), A(given), ARG_END}},
+    [KERNEL_PREPARE_PATH] = {"prepare_path",
+                             FILE_prepare_path,
+                             &family_path,
+                             {R(k), R(p), R(e), R(cu), R(cu_kv), R(lens), R(records), R(rows), A(seq_len), A(sequences),
+                              A(kv_len), A(window), A(given), ARG_END}},
+    [KERNEL_CARRY_PATH] = {"carry_path",
+                           FILE_carry_path,
+                           &family_path,
+                           {R(p), R(cu), R(cu_kv), R(lens), R(rows), R(segments), A(seq_len), A(sequences), A(kv_len),
+                            A(window), A(given), ARG_END}},
+    [KERNEL_FLASH_PATH] = {"flash_path",
+                           FILE_flash_path,
+                           &family_path,
+                           {R(q),       R(k),         R(v),      R(o),      R(g),       R(p),     R(sink),
+                            R(lse),     R(cu),        R(cu_kv),  R(lens),   R(records), R(rows),  R(segments),
+                            A(seq_len), A(sequences), A(kv_len), A(window), A(scale),   A(given), ARG_END}},
+    [KERNEL_WRITE_BEFORE] = {"write_before",
+                             FILE_write_before,
+                             &family_write,
+                             {R(k), R(p), R(written), R(cu), R(cu_kv), R(lens), R(parts), A(seq_len), A(kv_len),
+                              A(window), A(scale), A(given), A(first_row), ARG_END}},
+    [KERNEL_WRITE_SOLVE] = {"write_solve",
+                            FILE_write_solve,
+                            &family_write,
+                            {R(k), R(v), R(p), R(e), R(written), R(cu), R(cu_kv), R(lens), R(parts), A(seq_len),
+                             A(kv_len), A(window), A(scale), A(given), A(first_row), ARG_END}},
 #undef R
 #undef A
 };
@@ -91,7 +126,18 @@ const char *kernel_name(enum kernel_id id)
 
 int kernel_takes(enum kernel_id id, const struct rule *rule)
 {
-    return (id == KERNEL_FLASH) == rule_has_list(rule);
+    const unsigned turned = 1u << KERNEL_PREPARE_PATH | 1u << KERNEL_CARRY_PATH | 1u << KERNEL_FLASH_PATH;
+    const unsigned written = 1u << KERNEL_WRITE_BEFORE | 1u << KERNEL_WRITE_SOLVE;
+    const unsigned parts = 1u << KERNEL_DECODE | 1u << KERNEL_JOIN_PARTS;
+    const unsigned bit = 1u << id;
+
+    if (!rule_has_list(rule) || !(bit & (turned | written | parts | 1u << KERNEL_FLASH)))
+        return !rule_has_list(rule) && !(bit & (turned | written | parts | 1u << KERNEL_FLASH));
+    if (bit & turned)
+        return rule->erase == ERASE_POSITION;
+    if (bit & written)
+        return rule->erase == ERASE_KERNEL;
+    return rule->erase == ERASE_NONE || (rule->erase == ERASE_KERNEL && id == KERNEL_FLASH);
 }
 
 const struct family *kernel_family(enum kernel_id id)

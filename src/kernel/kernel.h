@@ -15,7 +15,7 @@
 #define ROLES(X) \
     X(q) X(k) X(v) X(o) X(g) X(gv) X(beta) X(p) X(e) X(w) X(u) X(f) X(i) X(m) X(den) \
     X(initial) X(final) X(cu) X(decay) X(strength) X(records) X(rows) X(segments) X(kept) X(before) X(carried) \
-    X(sink) X(lse)
+    X(sink) X(lse) X(cu_kv) X(lens) X(parts) X(written)
 /* clang-format on */
 
 enum role {
@@ -30,7 +30,7 @@ enum role {
     ARG_states, /* bits: whether there is an initial state, a final one */
     ARG_kv_len,
     ARG_window,    /* at most the keys there are */
-    ARG_given,     /* bits: whether there is a sink, and whether lse is wanted */
+    ARG_given,     /* bits: whether there is a sink, lse is wanted, and there are cu_kv, lens and beta */
     ARG_first_row, /* of the stretch of every sequence that is worked */
     ARG_END
 };
@@ -49,6 +49,13 @@ enum kernel_id {
     KERNEL_STATES,
     KERNEL_OUTPUTS,
     KERNEL_JOIN,
+    KERNEL_DECODE,
+    KERNEL_JOIN_PARTS,
+    KERNEL_PREPARE_PATH,
+    KERNEL_CARRY_PATH,
+    KERNEL_FLASH_PATH,
+    KERNEL_WRITE_BEFORE,
+    KERNEL_WRITE_SOLVE,
     KERNEL_COUNT
 };
 
@@ -74,6 +81,7 @@ struct tiles {
     int tokens;                 /* register blocks: tokens in local memory at once */
     int ahead;                  /* register blocks: slices of rows on their way to a group at once */
     int stretch;                /* register blocks: chunks of a sequence that are worked at once; 0: all */
+    int heads, keys, splits;    /* decode: query heads of a tile, keys worked at once, parts of the keys */
 };
 
 /* A kernel of a problem on an engine: everything that its source depends on. */
@@ -102,6 +110,7 @@ enum { MAX_CONSTANTS = 96, MAX_HEADERS = 20 };
 struct layout {
     size_t local_bytes;
     int value_groups;              /* groups of the third dimension of the grid */
+    int head_groups;               /* and of the second; 0: the heads */
     int slots;                     /* chunk slots that a group of the first dimension has */
     int64_t record, rows;          /* floats of the workspace, per chunk and head */
     int64_t segment, segment_kept; /* per segment and head */
@@ -144,7 +153,7 @@ struct family {
                    wrong */
 };
 
-extern const struct family family_plain, family_matrix, family_blocks;
+extern const struct family family_plain, family_matrix, family_blocks, family_decode, family_path, family_write;
 
 const struct family *kernel_family(enum kernel_id id);
 struct layout kernel_layout(const struct variant *variant);

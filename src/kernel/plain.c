@@ -97,13 +97,19 @@ static void add_headers(const struct variant *variant, struct layout *layout)
     layout_header(layout, variant->problem->desc.flags & CLATTN_VALUE_GATE ? FILE_mix_gated : FILE_mix_plain);
 }
 
-/* Where the state is a list. */
-static void add_list_headers(const struct variant *variant, struct layout *layout)
+enum embedded_file plain_weights(clattn_weights weights)
 {
-    const struct rule *rule = variant->problem->rule;
+    static const enum embedded_file headers[] = {
+#define WEIGHTS(value, name, header) [CLATTN_WEIGHTS_##value] = FILE_##header,
+#include "op/words.def"
+    };
+    return headers[weights];
+}
 
-    layout_header(layout, bias_headers[rule->decay]);
-    layout_header(layout, reads[rule->read].header);
+void plain_list_headers(const struct variant *variant, struct layout *layout)
+{
+    layout_header(layout, bias_headers[problem_decay(variant->problem)]);
+    layout_header(layout, plain_weights(variant->problem->desc.kernel));
     layout_header(layout, output_header(variant));
 }
 
@@ -231,6 +237,13 @@ static void plain_locals(const struct variant *variant, const struct sizes *s, s
     case KERNEL_STATES:
     case KERNEL_OUTPUTS:
     case KERNEL_JOIN:
+    case KERNEL_DECODE:
+    case KERNEL_JOIN_PARTS:
+    case KERNEL_PREPARE_PATH:
+    case KERNEL_CARRY_PATH:
+    case KERNEL_FLASH_PATH:
+    case KERNEL_WRITE_BEFORE:
+    case KERNEL_WRITE_SOLVE:
     case KERNEL_COUNT: break;
     }
 }
@@ -247,7 +260,7 @@ static void lay_out_flash(const struct variant *variant, const struct sizes *s, 
     layout_constant(layout, "RP", s->pitch);
     layout_constant(layout, "CP", round_up(t->chunk, t->vec));
     layout_constant(layout, "KV_GROUP", desc->heads / desc->kv_heads);
-    add_list_headers(variant, layout);
+    plain_list_headers(variant, layout);
 }
 
 static void lay_out(const struct variant *variant, struct layout *layout)

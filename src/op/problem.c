@@ -69,6 +69,8 @@ static clattn_status check_sizes(const clattn_plan_desc *desc, const struct log 
     TRY(check_range(log, "mode", desc->mode, CLATTN_MODE_AUTO, CLATTN_MODE_CHUNK));
     TRY(check_range(log, "feature_map", desc->feature_map, CLATTN_FEATURE_IDENTITY, CLATTN_FEATURE_RELU));
     TRY(check_range(log, "slopes", desc->slopes, CLATTN_SLOPES_LIGHTNING, CLATTN_SLOPES_MINIMAX));
+    TRY(check_range(log, "kernel", desc->kernel, CLATTN_WEIGHTS_SOFTMAX, CLATTN_WEIGHTS_FLOOR));
+    TRY(check_range(log, "write_kernel", desc->write_kernel, CLATTN_WEIGHTS_SOFTMAX, CLATTN_WEIGHTS_FLOOR));
     TRY(check_range(log, "layers", desc->layers, 1, INT32_MAX));
     TRY(check_range(log, "layer", desc->layer, 0, desc->layers - 1));
     if (desc->heads % desc->qk_heads != 0)
@@ -92,9 +94,17 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
     static const struct {
         uint32_t flag;
         const char *name;
-    } flags[] = {{CLATTN_NORMALIZE, "normalize"}, {CLATTN_GATE_PER_HEAD, "a gate per head"},
-                 {CLATTN_VALUE_GATE, "gv"},       {CLATTN_UNGATED, "ungated"},
-                 {CLATTN_WITH_SINK, "sink"},      {CLATTN_WITH_LSE, "lse"}};
+    } flags[] = {{CLATTN_NORMALIZE, "normalize"},
+                 {CLATTN_GATE_PER_HEAD, "a gate per head"},
+                 {CLATTN_VALUE_GATE, "gv"},
+                 {CLATTN_UNGATED, "ungated"},
+                 {CLATTN_WITH_SINK, "sink"},
+                 {CLATTN_WITH_LSE, "lse"},
+                 {CLATTN_WITH_KV_LENS, "kv_lens"},
+                 {CLATTN_CU_SEQLENS_KV, "cu_seqlens_kv"},
+                 {CLATTN_WITH_P, "p"},
+                 {CLATTN_WITH_BETA, "beta"},
+                 {CLATTN_WITH_WRITTEN, "written"}};
     const struct {
         uint32_t knob;
         int used;
@@ -104,6 +114,8 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
                  {RULE_TAKES_LAYER, desc->layer != 0 || desc->layers != 1, "layer"},
                  {RULE_TAKES_LAYER, desc->slopes != CLATTN_SLOPES_LIGHTNING, "slopes"},
                  {RULE_TAKES_EPS, desc->eps > 0, "eps"},
+                 {RULE_TAKES_KERNEL, desc->kernel != CLATTN_WEIGHTS_SOFTMAX, "kernel"},
+                 {RULE_TAKES_WRITE_KERNEL, desc->write_kernel != CLATTN_WEIGHTS_SOFTMAX, "write_kernel"},
                  {0, !rule_has_list(rule) && desc->kv_heads != 0, "kv_heads"},
                  {0, !rule_has_list(rule) && desc->kv_len != 0, "kv_len"},
                  {0, !rule_has_list(rule) && desc->window != 0, "window"}};
@@ -114,9 +126,32 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
     for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++)
         if (knobs[i].used && !(rule->knobs & knobs[i].knob))
             return FAIL(log, INVALID_DESC, "%s takes no option %s", rule->name, knobs[i].name);
-    if (desc->flags >= CLATTN_WITH_LSE * 2)
+    if (desc->flags >= CLATTN_WITH_WRITTEN * 2)
         return FAIL(log, INVALID_DESC, "flags has unknown bits: 0x%x", desc->flags);
     return CLATTN_SUCCESS;
+}
+
+static const char *weights_name(clattn_weights weights)
+{
+    static const char *const names[] = {
+#define WEIGHTS(value, name, header) [CLATTN_WEIGHTS_##value] = name,
+#include "op/words.def"
+    };
+    return names[weights];
+}
+
+/* Without a denominator there is nothing for a gate or a sink to take its share of, and no log of it. */
+static clattn_status check_weights(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
+{
+    int gated = rule->gate != NO_OPERAND && !(desc->flags & CLATTN_UNGATED);
+
+    if (desc->kernel == CLATTN_WEIGHTS_SOFTMAX || (!gated && !(desc->flags & (CLATTN_WITH_SINK | CLATTN_WITH_LSE))))
+        return CLATTN_SUCCESS;
+    return FAIL(log, INVALID_DESC, "%s with kernel %s has no denominator, and so no %s", rule->name,
+                weights_name(desc->kernel),
+                gated                            ? "gate: see CLATTN_UNGATED"
+                : desc->flags & CLATTN_WITH_SINK ? "sink"
+                                                 : "lse");
 }
 
 /* Keys and values of their own number of heads and tokens. */
@@ -124,6 +159,7 @@ static clattn_status check_list(const clattn_plan_desc *desc, const struct rule 
 {
     const uint32_t states = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_STATE_VK;
 
+    TRY(check_weights(desc, rule, log));
     TRY(check_range(log, "kv_heads", desc->kv_heads, 1, desc->heads));
     TRY(check_range(log, "kv_len", desc->kv_len, 0, max_length));
     TRY(check_range(log, "window", desc->window, 0, max_length));
@@ -137,8 +173,14 @@ static clattn_status check_list(const clattn_plan_desc *desc, const struct rule 
         return FAIL(log, INVALID_DESC,
                     "%s has no initial or final state (flags 0x%x): its state is k and v, see kv_len", rule->name,
                     desc->flags & states);
-    if (desc->kv_len != 0 && (desc->flags & CLATTN_CU_SEQLENS))
-        return FAIL(log, INVALID_DESC, "kv_len is %lld, expected 0 with cu_seqlens", (long long)desc->kv_len);
+    if (desc->kv_len != 0 && (desc->flags & CLATTN_CU_SEQLENS) && !(desc->flags & CLATTN_CU_SEQLENS_KV))
+        return FAIL(log, INVALID_DESC, "kv_len is %lld, expected 0 with cu_seqlens and without cu_seqlens_kv",
+                    (long long)desc->kv_len);
+    if ((desc->flags & CLATTN_CU_SEQLENS_KV) && !(desc->flags & CLATTN_CU_SEQLENS))
+        return FAIL(log, INVALID_DESC, "%s: cu_seqlens_kv without cu_seqlens, which cuts the queries", rule->name);
+    if (desc->kv_len == 0 && (desc->flags & (CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV)))
+        return FAIL(log, INVALID_DESC, "kv_len is 0, expected the keys of %s's cache with %s", rule->name,
+                    desc->flags & CLATTN_CU_SEQLENS_KV ? "cu_seqlens_kv" : "kv_lens");
     if ((double)desc->batch * (double)desc->kv_len * (double)desc->heads * MAX_DIM > max_elements)
         return FAIL(log, INVALID_DESC, "batch %lld times kv_len %lld times heads %lld is too large for 64-bit offsets",
                     (long long)desc->batch, (long long)desc->kv_len, (long long)desc->heads);
@@ -387,6 +429,8 @@ static int64_t dim(const clattn_plan_desc *desc, const struct extent *extent, ch
 
 static size_t element_size(const struct problem *problem, const struct operand_row *row)
 {
+    if (row->storage == STORE_LENGTH)
+        return 4;
     if (row->storage == STORE_INDEX)
         return problem->desc.flags & CLATTN_CU_SEQLENS_INT64 ? 8 : 4;
     return dtype_size(problem->types[row->id]);
@@ -510,7 +554,7 @@ clattn_status problem_place(const struct problem *problem, const struct extent *
 
     contiguous(&problem->desc, extent, row->dims, axes, &inner);
     if (operand->batch_stride != 0 || operand->token_stride != 0 || operand->head_stride != 0) {
-        if (row->storage == STORE_INDEX)
+        if (operand_is_index(row->id))
             return FAIL(log, INVALID_OPERAND, "%s takes no strides", name);
         const int64_t strides[3] = {operand->batch_stride, operand->token_stride, operand->head_stride};
         for (int i = 0; i < 3; i++)

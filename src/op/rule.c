@@ -45,7 +45,10 @@ static double alibi_decay(const clattn_plan_desc *desc, int64_t head)
 #define WORDS(decay, gate, head_decay, erase, order, write, read)                                                      \
     DECAY_##decay, gate, head_decay, ERASE_##erase, order##_FIRST, WRITE_##write, READ_##read
 
-enum { LIST_FLAGS = CLATTN_WITH_SINK | CLATTN_WITH_LSE };
+enum { LIST_FLAGS = CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV,
+       DELTA_FLAGS = CLATTN_WITH_P | CLATTN_WITH_BETA | CLATTN_WITH_WRITTEN | CLATTN_WITH_SINK | CLATTN_WITH_LSE |
+                     CLATTN_CU_SEQLENS_KV,
+       PATH_FLAGS = CLATTN_UNGATED | CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_CU_SEQLENS_KV };
 
 static const struct rule rules[RULE_COUNT] = {
     /* name, aliases,
@@ -111,7 +114,7 @@ static const struct rule rules[RULE_COUNT] = {
         "S = e^g S; S += beta k (v - S^T p)^T; o = S^T q",
         "Tumma et al. 2026, Preconditioned DeltaNet, arXiv:2604.21100" },
     [CLATTN_SOFTMAX_ATTN] = { "softmax_attn", "",
-        WORDS(NONE,    NO_OPERAND, NULL,            NONE,     DECAY, VALUE, SOFTMAX), LIST_FLAGS, 0, 0,
+        WORDS(NONE,    NO_OPERAND, NULL,            NONE,     DECAY, VALUE, SOFTMAX), LIST_FLAGS, RULE_TAKES_KERNEL, 0,
         "o = sum_j softmax_j(q.k_j) v_j", "Vaswani et al. 2017, Attention Is All You Need, arXiv:1706.03762" },
     [CLATTN_ALIBI_ATTN] = { "alibi_attn", "",
         WORDS(SCALAR,  NO_OPERAND, alibi_decay,     NONE,     DECAY, VALUE, SOFTMAX), LIST_FLAGS, 0, 0,
@@ -121,6 +124,16 @@ static const struct rule rules[RULE_COUNT] = {
         WORDS(SCALAR,  OP(G),      NULL,            NONE,     DECAY, VALUE, SOFTMAX), LIST_FLAGS, 0, 0,
         "b_j += g for each j before; o = sum_j softmax_j(q.k_j + b_j) v_j",
         "Lin et al. 2025, Forgetting Transformer, arXiv:2503.02130" },
+    [CLATTN_PATH_ATTN] = { "path_attn", "path path_fox",
+        WORDS(SCALAR,  OP(G),      NULL,            POSITION, DECAY, VALUE, SOFTMAX),
+        PATH_FLAGS, RULE_TAKES_KERNEL, 0,
+        "b_j += g, k_j -= beta w (w^T k_j) for each j before; o = sum_j softmax_j(scale (q.k_j + b_j)) v_j",
+        "Yang et al. 2025, PaTH Attention, arXiv:2505.16381" },
+    [CLATTN_DELTAFORMER] = { "deltaformer", "",
+        WORDS(NONE,    NO_OPERAND, NULL,            KERNEL,   DECAY, VALUE, SOFTMAX),
+        DELTA_FLAGS, RULE_TAKES_KERNEL | RULE_TAKES_WRITE_KERNEL, 0,
+        "u = v - beta sum_(j before) softmax_j(p.k_j) u_j; o = sum_j softmax_j(q.k_j) u_j",
+        "Zhong et al. 2025, Understanding Transformer from the Perspective of Associative Memory, arXiv:2505.19488" },
 };
 
 /* What each word reads, beside q, k, v. */
@@ -261,8 +274,8 @@ int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[OPERAND_
         {gated && !stabilized, ROW(rule->gate, gate_dims(desc, rule), STORE_GATE, DECAY)},
         {gated && stabilized, ROW(rule->gate, gate_dims(desc, rule), STORE_GATE, FORGET)},
         {(desc->flags & CLATTN_VALUE_GATE) != 0, ROW(OP(GV), "BTHV", STORE_GATE, DECAY)},
-        {1, erase_rows[rule->erase][0]},
-        {1, erase_rows[rule->erase][1]},
+        {!(rule->flags & CLATTN_WITH_P & ~desc->flags), erase_rows[rule->erase][0]},
+        {!(rule->flags & CLATTN_WITH_BETA & ~desc->flags), erase_rows[rule->erase][1]},
         {1, write_rows[rule->write]},
         {1, read_rows[rule->read]},
         {first, ROW(OP(STATE_IN), state, STORE_STATE, STATE)},
@@ -272,7 +285,10 @@ int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[OPERAND_
         {first && stabilized, ROW(OP(STABILIZER_IN), "NH", STORE_STATE, STABILIZER)},
         {last && stabilized, ROW(OP(STABILIZER_OUT), "NH", STORE_STATE, WRITTEN)},
         {(desc->flags & CLATTN_CU_SEQLENS) != 0, ROW(OP(SEQLENS), "P", STORE_INDEX, CUTS)},
+        {(desc->flags & CLATTN_CU_SEQLENS_KV) != 0, ROW(OP(SEQLENS_KV), "P", STORE_INDEX, CUTS_KV)},
+        {(desc->flags & CLATTN_WITH_KV_LENS) != 0, ROW(OP(KV_LENS), "N", STORE_LENGTH, LENGTHS)},
         {(desc->flags & CLATTN_WITH_SINK) != 0, ROW(OP(SINK), "H", STORE_STATE, LOGIT)},
+        {(desc->flags & CLATTN_WITH_WRITTEN) != 0, ROW(OP(WRITTEN), "BXYV", STORE_DATA, WRITTEN)},
         {(desc->flags & CLATTN_WITH_LSE) != 0, ROW(OP(LSE), "BTH", STORE_STATE, WRITTEN)},
     };
     int count = 0;
@@ -295,8 +311,14 @@ int operand_is_output(clattn_operand_id id)
 {
     static const int outputs[OPERAND_COUNT] = {[CLATTN_O] = 1,
                                                [CLATTN_LSE] = 1,
+                                               [CLATTN_WRITTEN] = 1,
                                                [CLATTN_STATE_OUT] = 1,
                                                [CLATTN_NORMALIZER_OUT] = 1,
                                                [CLATTN_STABILIZER_OUT] = 1};
     return outputs[id];
+}
+
+int operand_is_index(clattn_operand_id id)
+{
+    return id == CLATTN_SEQLENS || id == CLATTN_SEQLENS_KV || id == CLATTN_KV_LENS;
 }

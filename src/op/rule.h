@@ -57,13 +57,20 @@ struct rule {
     const char *recurrence, *paper;
 };
 
-enum { RULE_TAKES_FEATURE_MAP = 1, RULE_TAKES_STEPS = 2, RULE_TAKES_LAYER = 4, RULE_TAKES_EPS = 8 };
+enum {
+    RULE_TAKES_FEATURE_MAP = 1,
+    RULE_TAKES_STEPS = 2,
+    RULE_TAKES_LAYER = 4,
+    RULE_TAKES_EPS = 8,
+    RULE_TAKES_KERNEL = 16,
+    RULE_TAKES_WRITE_KERNEL = 32
+};
 
 /* NULL for a rule that does not exist. */
 const struct rule *rule_get(clattn_rule rule);
 
 /* What class of storage an operand has. */
-enum storage { STORE_DATA, STORE_GATE, STORE_STATE, STORE_INDEX };
+enum storage { STORE_DATA, STORE_GATE, STORE_STATE, STORE_INDEX, STORE_LENGTH };
 
 /* X(KIND, draw, low, width, channel): what numbers an operand has. The self-test draws them from low on, over width;
  * times 1/sqrt(key_dim) where they are channels of a row, and then of one sign where there is a denominator, for it to
@@ -89,6 +96,8 @@ enum numbers {
     NUMBERS(NUMBERS_ENUM)
 #undef NUMBERS_ENUM
         NUMBERS_CUTS, /* of sequences */
+    NUMBERS_CUTS_KV,  /* of their keys */
+    NUMBERS_LENGTHS,  /* of those that are there */
     NUMBERS_WRITTEN   /* an output */
 };
 
@@ -119,5 +128,7 @@ int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[OPERAND_
 
 const char *operand_name(clattn_operand_id id);
 int operand_is_output(clattn_operand_id id);
+/* Whether it holds whole numbers: cuts or lengths of sequences. */
+int operand_is_index(clattn_operand_id id);
 
 #endif

@@ -10,7 +10,8 @@
 #include <string.h>
 
 static const struct solver *const solvers[] = {&solver_matrix_scan, &solver_matrix_blocks, &solver_chunk_blocks,
-                                               &solver_chunk_scan,  &solver_recurrent,     &solver_flash};
+                                               &solver_chunk_scan,  &solver_recurrent,     &solver_flash,
+                                               &solver_decode,      &solver_path,          &solver_delta};
 
 enum { SOLVER_COUNT = sizeof solvers / sizeof *solvers, MOST_GROUP = 256 /* of the rule of thumb */ };
 
@@ -157,6 +158,8 @@ static const struct solver *measured_solver(const struct clattn_plan *plan)
     for (int i = 0; i < SOLVER_COUNT; i++) {
         int layer;
         const struct tuning_entry *entry = find_entry(plan, solvers[i], &layer);
+        if (space_find(solvers[i]->name)->tuned_keys != 0)
+            continue;
         if (entry == NULL && is_for(solvers[i], plan->context) && may_apply(plan, solvers[i]))
             return NULL;
         if (entry == NULL || entry->from_rows < 0 || entry->from_rows > rows || entry->from_rows <= last)
@@ -173,7 +176,9 @@ static void set_order(const struct clattn_plan *plan, const struct solver *order
     const struct solver *first = NULL;
     int count = 0;
 
-    if (plan->problem.desc.mode == CLATTN_MODE_AUTO && plan->problem.desc.chunk == 0) {
+    if (plan->problem.desc.chunk == 0 && tuning_prefers_decode(&plan->problem))
+        first = &solver_decode;
+    if (first == NULL && plan->problem.desc.mode == CLATTN_MODE_AUTO && plan->problem.desc.chunk == 0) {
         first = measured_solver(plan);
         if (first == NULL && tuning_prefers_recurrent(&plan->context->device, &plan->problem))
             first = &solver_recurrent;

@@ -17,7 +17,9 @@ const char *temporary_name(enum temporary_id id)
                                         [TEMPORARY_DEN] = "denominators",
                                         [TEMPORARY_BEFORE] = "states",
                                         [TEMPORARY_CARRIED] = "carried",
-                                        [TEMPORARY_CARRIED_SUMS] = "carried sums"};
+                                        [TEMPORARY_CARRIED_SUMS] = "carried sums",
+                                        [TEMPORARY_PARTS] = "parts of the keys",
+                                        [TEMPORARY_WRITTEN] = "written"};
     _Static_assert(sizeof names / sizeof *names == TEMPORARY_COUNT, "a name each");
     return names[id];
 }
@@ -29,6 +31,13 @@ int64_t recipe_slots(const struct problem *problem, const struct extent *extent,
     if (problem->desc.flags & CLATTN_CU_SEQLENS)
         return rows / chunk + extent->sequences;
     return extent->batch * divide_up(rows, chunk);
+}
+
+int64_t recipe_key_slots(const struct problem *problem, const struct extent *extent, int chunk)
+{
+    if (problem->desc.flags & CLATTN_CU_SEQLENS)
+        return extent->kv_len / chunk + 2 * extent->sequences;
+    return extent->batch * (divide_up(extent->kv_len, chunk) + 1);
 }
 
 /* ---- What roles stand for -----------------------------------------------------------------------------------------
@@ -51,6 +60,8 @@ static const struct {
     {ROLE_final, CLATTN_STATE_OUT},
     {ROLE_sink, CLATTN_SINK},
     {ROLE_lse, CLATTN_LSE},
+    {ROLE_cu_kv, CLATTN_SEQLENS_KV},
+    {ROLE_lens, CLATTN_KV_LENS},
 };
 
 /* The role of what a write reads. */
@@ -105,8 +116,23 @@ static void bind_made(const struct variant *variant, struct source *sources)
     sources[ROLE_rows] = temporary(TEMPORARY_ROWS);
     sources[ROLE_segments] = temporary(TEMPORARY_SEGMENTS);
     sources[ROLE_kept] = temporary(TEMPORARY_SEGMENT_KEPT);
+    sources[ROLE_parts] = temporary(TEMPORARY_PARTS);
     sources[ROLE_before] = temporary(TEMPORARY_BEFORE);
     sources[ROLE_carried] = temporary(variant->normalizer ? TEMPORARY_CARRIED_SUMS : TEMPORARY_CARRIED);
+}
+
+/* What is written in the place of v, and read there; p is k where it is not given. */
+static void bind_written(const struct variant *variant, struct source *sources)
+{
+    if (variant->problem->rule->erase != ERASE_KERNEL)
+        return;
+    bind_operand(variant->problem, &sources[ROLE_written], CLATTN_WRITTEN);
+    if (sources[ROLE_written].kind == SOURCE_NONE)
+        sources[ROLE_written] = temporary(TEMPORARY_WRITTEN);
+    if (sources[ROLE_p].kind == SOURCE_NONE)
+        sources[ROLE_p] = sources[ROLE_k];
+    if (variant->kernel == KERNEL_FLASH)
+        sources[ROLE_v] = sources[ROLE_written];
 }
 
 static void bind_roles(const struct variant *variant, struct source *sources)
@@ -123,6 +149,7 @@ static void bind_roles(const struct variant *variant, struct source *sources)
         bind_operand(problem, &sources[write_roles[rule->write]], write_operand(rule->write)->id);
     bind_states(variant, sources);
     bind_made(variant, sources);
+    bind_written(variant, sources);
 }
 
 /* ---- Making -------------------------------------------------------------------------------------------------------

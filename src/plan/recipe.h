@@ -18,6 +18,8 @@ enum temporary_id {
     TEMPORARY_BEFORE,       /* [slots, heads, …]: the state before each chunk */
     TEMPORARY_CARRIED,      /* [sequences, heads, …]: the state from one stretch to the next */
     TEMPORARY_CARRIED_SUMS, /* the same of the pass that leaves denominators */
+    TEMPORARY_PARTS,        /* [slots, head tiles, splits, …]: what parts of the keys leave of the queries */
+    TEMPORARY_WRITTEN,      /* [B,TK,HK,V] in the storage type of v: what is written in its place */
     TEMPORARY_COUNT
 };
 
@@ -39,9 +41,9 @@ struct source {
     int index; /* of the operand or the temporary */
 };
 
-/* Groups of the first dimension: a sequence each, or so many chunk slots, of which a call of no tokens may have none.
- * The second has the heads, the third the layout's groups. */
-enum grid { GRID_SEQUENCES, GRID_SLOTS };
+/* Groups of the first dimension: a sequence each, or so many chunk slots, of which a call of no tokens may have none,
+ * or slots of blocks of keys. The second has the heads, the third the layout's groups. */
+enum grid { GRID_SEQUENCES, GRID_SLOTS, GRID_KEY_SLOTS };
 
 struct call;
 
@@ -64,6 +66,7 @@ struct recipe {
     struct step steps[MAX_STEPS];
     int step_count;
     int loop_first, loop_last, loop_rows; /* steps that are run again for every so many rows; loop_rows 0: none */
+    int loop_keys;                        /* rows are of keys, not of tokens */
     int64_t floats[HOME_COUNT];           /* recipe_allocate: of each home */
 };
 
@@ -97,6 +100,9 @@ int64_t temporary_room(const struct temporary *temporary);
 /* Chunks of that many rows that sequences of an extent take at most. */
 int64_t recipe_slots(const struct problem *problem, const struct extent *extent, int chunk);
 
+/* The same of their keys, in blocks that begin anywhere. */
+int64_t recipe_key_slots(const struct problem *problem, const struct extent *extent, int chunk);
+
 /* One way to compute a problem. */
 struct solver {
     const char *name; /* its space's, too */
@@ -106,6 +112,6 @@ struct solver {
 };
 
 extern const struct solver solver_recurrent, solver_chunk_scan, solver_chunk_blocks, solver_matrix_blocks,
-    solver_matrix_scan, solver_flash;
+    solver_matrix_scan, solver_flash, solver_decode, solver_path, solver_delta;
 
 #endif

@@ -97,6 +97,19 @@ static clattn_status check_workspace(const struct clattn_plan *plan, const clatt
     return CLATTN_SUCCESS;
 }
 
+/* A temporary of rows as v has them, and of its type. */
+static void bind_rows(struct call *call, enum temporary_id id)
+{
+    const clattn_plan_desc *desc = &call->plan->problem.desc;
+    struct view *view = &call->temporaries[id].view;
+    int64_t token = desc->kv_heads * desc->value_dim;
+
+    view->offset *= (int64_t)(sizeof(float) / dtype_size(desc->dtype));
+    view->batch = call->extent.kv_len * token;
+    view->token = token;
+    view->head = desc->value_dim;
+}
+
 /* Temporaries are floats; those of a number a token and head are [batch, head, token], so that a head's lie side by
  * side. */
 static clattn_status bind_workspace(struct call *call, const clattn_operand *workspace)
@@ -112,6 +125,7 @@ static clattn_status bind_workspace(struct call *call, const clattn_operand *wor
         int64_t at = (int64_t)(workspace->offset / sizeof(float)) + plan->recipe.temporaries[i].at;
         call->temporaries[i] = (struct bound){workspace->buffer, {at, seq_len * heads, 1, seq_len}};
     }
+    bind_rows(call, TEMPORARY_WRITTEN);
     return CLATTN_SUCCESS;
 }
 
@@ -185,7 +199,9 @@ static clattn_status set_number(const struct call *call, int step, cl_uint *inde
     if (argument == ARG_first_row)
         number = (cl_int)call->first_row;
     if (argument == ARG_given)
-        number = (sources[ROLE_sink].kind != SOURCE_NONE) + 2 * (sources[ROLE_lse].kind != SOURCE_NONE);
+        number = (sources[ROLE_sink].kind != SOURCE_NONE) + 2 * (sources[ROLE_lse].kind != SOURCE_NONE) +
+                 4 * (sources[ROLE_cu_kv].kind != SOURCE_NONE) + 8 * (sources[ROLE_lens].kind != SOURCE_NONE) +
+                 16 * (sources[ROLE_e].kind != SOURCE_NONE);
     return set_value(call, step, (*index)++, 4, value);
 }
 
@@ -205,6 +221,8 @@ static clattn_status set_arguments(const struct call *call, int step)
 
 static int64_t rows_of(const struct call *call)
 {
+    if (call->plan->recipe.loop_keys)
+        return call->extent.kv_len;
     return call->extent.seq_len * call->plan->problem.desc.steps;
 }
 
@@ -221,6 +239,8 @@ static int64_t first_groups(const struct call *call, const struct step *step)
 {
     if (step->grid == GRID_SEQUENCES)
         return call->extent.sequences;
+    if (step->grid == GRID_KEY_SLOTS)
+        return recipe_key_slots(&call->plan->problem, &call->extent, step->variant.tiles.chunk);
     if (step->layout.stretch > 0)
         return call->extent.sequences * stretch_chunks(call, step);
     return divide_up(recipe_slots(&call->plan->problem, &call->extent, step->variant.tiles.chunk), step->layout.slots);
@@ -231,7 +251,8 @@ static clattn_status enqueue(const struct call *call, int index, uint32_t n_wait
     const struct clattn_plan *plan = call->plan;
     const struct step *step = &plan->recipe.steps[index];
     const size_t local[3] = {(size_t)step->variant.tiles.group, 1, 1};
-    const size_t global[3] = {(size_t)first_groups(call, step) * local[0], (size_t)plan->problem.desc.heads,
+    int64_t heads = step->layout.head_groups != 0 ? step->layout.head_groups : plan->problem.desc.heads;
+    const size_t global[3] = {(size_t)first_groups(call, step) * local[0], (size_t)heads,
                               (size_t)step->layout.value_groups};
 
     if (step->host != NULL)
@@ -288,7 +309,8 @@ static cl_event *next_launch(struct launches *launches, int step)
 int64_t plan_launches(const struct clattn_plan *plan)
 {
     const struct recipe *recipe = &plan->recipe;
-    int64_t rows = plan->problem.desc.seq_len * plan->problem.desc.steps, rounds;
+    const struct extent most = problem_most(&plan->problem);
+    int64_t rows = recipe->loop_keys ? most.kv_len : most.seq_len * plan->problem.desc.steps, rounds;
 
     if (recipe->loop_rows == 0)
         return recipe->step_count;

@@ -58,13 +58,20 @@ static void draw(struct sample *sample, const struct operand_row *row, struct tw
     }
 }
 
+/* All keys, and of a second sequence half. */
+static void draw_lengths(const struct problem *problem, struct twin *twin)
+{
+    for (int64_t n = 0; n < twin->count; n++)
+        ((int32_t *)twin->narrow)[n] = (int32_t)(problem->desc.kv_len / (n + 1));
+}
+
 /* Sequences alike, cut anywhere but at a chunk's end. */
-static void draw_cuts(const struct problem *problem, struct twin *twin)
+static void draw_cuts(int64_t length, struct twin *twin)
 {
     int is_long = twin->info.element_size == sizeof(int64_t);
 
     for (int64_t n = 0; n < twin->count; n++) {
-        int64_t at = problem->desc.seq_len * n / (twin->count - 1);
+        int64_t at = length * n / (twin->count - 1);
         if (is_long)
             ((int64_t *)twin->narrow)[n] = at;
         else
@@ -103,7 +110,7 @@ static clattn_status make_twin(struct sample *sample, const struct operand_row *
     const struct problem *problem = &sample->plan->problem;
     const struct extent most = problem_most(problem);
     struct twin *twin = &sample->twins[row->id];
-    int is_index = row->numbers == NUMBERS_CUTS;
+    int is_index = operand_is_index(row->id);
 
     problem_operand_info(problem, &most, row, &twin->info);
     twin->count = 1;
@@ -111,8 +118,10 @@ static clattn_status make_twin(struct sample *sample, const struct operand_row *
         twin->count *= twin->info.dims[i];
     twin->bytes = (size_t)twin->count * (size_t)twin->info.element_size;
     TRY(allocate(twin, is_index));
-    if (is_index)
-        draw_cuts(problem, twin);
+    if (row->numbers == NUMBERS_LENGTHS)
+        draw_lengths(problem, twin);
+    else if (is_index)
+        draw_cuts(row->numbers == NUMBERS_CUTS ? problem->desc.seq_len : problem->desc.kv_len, twin);
     else if (row->numbers != NUMBERS_WRITTEN)
         draw(sample, row, twin);
     return fill_buffer(sample, twin);

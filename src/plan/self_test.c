@@ -15,13 +15,14 @@ static const char passed[] = "passed", broken[] = "failed";
 static clattn_plan_desc small_desc(const struct clattn_plan *plan)
 {
     clattn_plan_desc desc = plan->problem.desc;
-    int chunk = plan->recipe.steps[plan->recipe.step_count - 1].variant.tiles.chunk;
+    const struct tiles *tiles = &plan->recipe.steps[plan->recipe.step_count - 1].variant.tiles;
+    int chunk = tiles->chunk;
 
     problem_share_heads(&desc, 1);
     desc.batch = 1;
     desc.sequences = desc.flags & CLATTN_CU_SEQLENS ? 2 : 0;
     desc.seq_len = 2 * chunk + 3;
-    desc.kv_len = desc.kv_len != 0 ? desc.seq_len + chunk / 2 : 0;
+    desc.kv_len = desc.kv_len != 0 ? desc.seq_len + chunk / 2 + 3 * tiles->keys : 0;
     desc.window = desc.window != 0 ? chunk + 1 : 0;
     desc.scale = 0; /* an argument: no kernel depends on it, and the caller's may leave the type's range */
     return desc;

@@ -232,7 +232,94 @@ static clattn_status make_flash(const struct recipe_maker *maker)
 {
     const struct variant flash = maker_variant(maker, KERNEL_FLASH);
 
+    if (maker->problem->rule->erase != ERASE_NONE) /* its values are made first */
+        return CLATTN_UNSUPPORTED;
     return maker_add(maker, &flash, GRID_SLOTS, NULL);
 }
 
 const struct solver solver_flash = {"flash", CLATTN_MODE_CHUNK, make_flash};
+
+/* ---- The same of a few queries and many keys: parts of the keys at once, which are joined -------------------------
+ */
+
+static clattn_status make_decode(const struct recipe_maker *maker)
+{
+    const struct variant decode = maker_variant(maker, KERNEL_DECODE), join = maker_variant(maker, KERNEL_JOIN_PARTS);
+    const struct extent most = problem_most(maker->problem);
+    struct step *decoded, *joined;
+    int64_t tiles;
+
+    TRY(maker_add(maker, &decode, GRID_SLOTS, &decoded));
+    TRY(maker_add(maker, &join, GRID_SLOTS, &joined));
+    if (joined->layout.record != decoded->layout.record ||
+        joined->variant.tiles.splits != decoded->variant.tiles.splits)
+        return CLATTN_UNSUPPORTED;
+    tiles = recipe_slots(maker->problem, &most, decoded->variant.tiles.chunk) * decoded->layout.head_groups;
+    maker_reserve(maker, TEMPORARY_PARTS, tiles * decoded->variant.tiles.splits * decoded->layout.record);
+    return CLATTN_SUCCESS;
+}
+
+const struct solver solver_decode = {"decode", CLATTN_MODE_CHUNK, make_decode};
+
+/* ---- Keys that turn: blocks of keys prepared, carried to the ends of their spans, then read back over by the queries
+ */
+
+static int same_blocks(const struct step *a, const struct step *b)
+{
+    return a->variant.tiles.chunk == b->variant.tiles.chunk && a->variant.tiles.span == b->variant.tiles.span &&
+           a->layout.rows == b->layout.rows && a->layout.record == b->layout.record;
+}
+
+static clattn_status make_path(const struct recipe_maker *maker)
+{
+    const struct variant prepare = maker_variant(maker, KERNEL_PREPARE_PATH);
+    const struct variant carry = maker_variant(maker, KERNEL_CARRY_PATH),
+                         flash = maker_variant(maker, KERNEL_FLASH_PATH);
+    const struct extent most = problem_most(maker->problem);
+    struct step *prepared, *carried, *read;
+    int64_t heads = maker->problem->desc.kv_heads, slots, spans;
+
+    TRY(maker_add(maker, &prepare, GRID_KEY_SLOTS, &prepared));
+    TRY(maker_add(maker, &carry, GRID_KEY_SLOTS, &carried));
+    TRY(maker_add(maker, &flash, GRID_SLOTS, &read));
+    if (!same_blocks(prepared, carried) || !same_blocks(prepared, read))
+        return CLATTN_UNSUPPORTED;
+    slots = recipe_key_slots(maker->problem, &most, prepared->variant.tiles.chunk);
+    spans = slots / prepared->variant.tiles.span + most.sequences;
+    maker_reserve(maker, TEMPORARY_ROWS, slots * heads * prepared->layout.rows);
+    maker_reserve(maker, TEMPORARY_RECORDS, slots * heads * prepared->layout.record);
+    maker_reserve(maker, TEMPORARY_SEGMENTS, spans * heads * carried->layout.segment);
+    return CLATTN_SUCCESS;
+}
+
+const struct solver solver_path = {"path", CLATTN_MODE_CHUNK, make_path};
+
+/* ---- Values that depend on those before: a span of every sequence at a time, what the keys before it make of its
+ * rows, then block by block within it; at last the read
+ */
+
+static clattn_status make_delta(const struct recipe_maker *maker)
+{
+    const clattn_plan_desc *desc = &maker->problem->desc;
+    const struct variant before = maker_variant(maker, KERNEL_WRITE_BEFORE);
+    const struct variant solve = maker_variant(maker, KERNEL_WRITE_SOLVE), flash = maker_variant(maker, KERNEL_FLASH);
+    const struct extent most = problem_most(maker->problem);
+    int64_t keys = desc->flags & CLATTN_CU_SEQLENS ? most.kv_len : most.kv_len * most.batch;
+    struct step *seen, *solved;
+
+    TRY(maker_add(maker, &before, GRID_SEQUENCES, &seen));
+    TRY(maker_add(maker, &solve, GRID_SEQUENCES, &solved));
+    TRY(maker_add(maker, &flash, GRID_SLOTS, NULL));
+    if (!same_blocks(seen, solved))
+        return CLATTN_UNSUPPORTED;
+    maker_reserve(maker, TEMPORARY_PARTS,
+                  most.sequences * desc->kv_heads * seen->variant.tiles.span * seen->layout.record);
+    if (!(desc->flags & CLATTN_WITH_WRITTEN))
+        maker_reserve(maker, TEMPORARY_WRITTEN, keys * desc->kv_heads * desc->value_dim);
+    maker->recipe->loop_last = 1;
+    maker->recipe->loop_rows = seen->variant.tiles.span * seen->variant.tiles.chunk;
+    maker->recipe->loop_keys = 1;
+    return CLATTN_SUCCESS;
+}
+
+const struct solver solver_delta = {"delta", CLATTN_MODE_CHUNK, make_delta};

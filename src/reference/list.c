@@ -2,7 +2,9 @@
  *
  *     b_j += g of each token after j;  o = Σ_j p_j v_j,  p_j = e^(scale q.k_j + b_j) / (e^sink + Σ of these)
  *
- * over the keys j that a query sees: up to its own position, and of these the last `window`. */
+ * over the keys j that a query sees: up to its own position, and of these the last `window`. Of ERASE_POSITION each k_j
+ * loses beta w (w.k_j) of each token after j, too, and b_j is within the scale; as q.k_j is linear the query is turned,
+ * from its own position back. */
 #include "reference/number.h"
 #include "reference/task.h"
 
@@ -16,6 +18,7 @@ struct list {
     int64_t sequence, batch, head, kv_head, first, tokens, first_key, keys;
     int64_t K, V;
     double *k, *v, *score, *q, *o;
+    double *w, *beta; /* of ERASE_POSITION */
 };
 
 static double element(const struct list *list, clattn_operand_id id, int64_t row, int64_t head, int64_t index)
@@ -42,6 +45,61 @@ static void load_row(const struct list *list, clattn_operand_id id, int64_t row,
         to[n] *= factor;
 }
 
+/* What a score weighs without a denominator */
+static double weight_of(clattn_weights weights, double x)
+{
+    switch (weights) {
+    case CLATTN_WEIGHTS_SOFTMAX: return exp(x);
+    case CLATTN_WEIGHTS_LINEAR: return x;
+    case CLATTN_WEIGHTS_RELU: return x > 0 ? x : 0;
+    case CLATTN_WEIGHTS_ROUND: return floor(x + 0.5);
+    case CLATTN_WEIGHTS_FLOOR: return floor(x);
+    }
+    return 0;
+}
+
+/* Weights of the scores of the keys before t, in their place; returns what they are divided by. */
+static double weigh_before(const struct list *list, int64_t t)
+{
+    clattn_weights weights = list->task->problem->desc.write_kernel;
+    double most = 0, sum = 0;
+
+    for (int64_t j = 0; j < t && weights == CLATTN_WEIGHTS_SOFTMAX; j++)
+        most = j == 0 ? list->score[j] : fmax(most, list->score[j]);
+    for (int64_t j = 0; j < t; j++) {
+        list->score[j] = weight_of(weights, list->score[j] - most);
+        sum += list->score[j];
+    }
+    return weights == CLATTN_WEIGHTS_SOFTMAX ? sum : 1;
+}
+
+/* u in the place of v, token by token: v_t - beta_t Σ_(j<t) p_j u_j */
+static void write_values(const struct list *list)
+{
+    const struct tensor *written = &list->task->tensors[CLATTN_WRITTEN], *beta = &list->task->tensors[CLATTN_BETA];
+    clattn_operand_id p = list->task->tensors[CLATTN_P].data != NULL ? CLATTN_P : CLATTN_K;
+    int64_t K = list->K, V = list->V, shared = list->task->problem->desc.heads / list->task->problem->desc.kv_heads;
+    int stores = written->data != NULL && list->head % shared == 0; /* once for the heads that share it */
+
+    for (int64_t t = 0; t < list->keys; t++) {
+        int64_t row = list->first_key + t, at = written->view.offset + list->batch * written->view.batch +
+                                                row * written->view.token + list->kv_head * written->view.head;
+        double strength = beta->data != NULL ? element(list, CLATTN_BETA, row, list->kv_head, 0) : 1, sum;
+        load_row(list, p, row, list->kv_head, list->q);
+        for (int64_t j = 0; j < t; j++) {
+            list->score[j] = 0;
+            for (int64_t n = 0; n < K; n++)
+                list->score[j] += list->task->problem->desc.scale * list->q[n] * list->k[j * K + n];
+        }
+        sum = weigh_before(list, t);
+        for (int64_t j = 0; j < t; j++)
+            for (int64_t c = 0; c < V; c++)
+                list->v[t * V + c] -= strength * list->score[j] / sum * list->v[j * V + c];
+        for (int64_t c = 0; c < V && stores; c++)
+            number_store(written->dtype, written->data, at + c, list->v[t * V + c]);
+    }
+}
+
 static void load_keys(const struct list *list)
 {
     for (int64_t j = 0; j < list->keys; j++) {
@@ -56,23 +114,50 @@ static double log_decay(const struct list *list, int64_t m)
 {
     const struct rule *rule = list->task->problem->rule;
 
+    if (list->task->problem->desc.flags & CLATTN_UNGATED)
+        return 0;
     if (rule->head_decay != NULL)
         return rule->head_decay(&list->task->problem->desc, list->head);
     return rule->gate != NO_OPERAND ? element(list, rule->gate, list->first_key + m, list->head, 0) : 0;
 }
 
+/* The query turned back over key token j: q - beta w (w.q) */
+static void turn_query(const struct list *list, int64_t j)
+{
+    const double *w = list->w + j * list->K;
+    double sum = 0;
+
+    for (int64_t n = 0; n < list->K; n++)
+        sum += w[n] * list->q[n];
+    for (int64_t n = 0; n < list->K; n++)
+        list->q[n] -= list->beta[j] * w[n] * sum;
+}
+
+/* What turns queries */
+static void load_turns(const struct list *list)
+{
+    for (int64_t j = 0; j < list->keys; j++) {
+        list->beta[j] = element(list, CLATTN_BETA, list->first_key + j, list->kv_head, 0);
+        for (int64_t n = 0; n < list->K; n++)
+            list->w[j * list->K + n] = element(list, CLATTN_W, list->first_key + j, list->kv_head, n);
+    }
+}
+
 /* Scores of the keys from `least` to `position`, the last of them the query's own; returns the largest. */
 static double score_keys(const struct list *list, int64_t position, int64_t least)
 {
-    double bias = 0, most = (double)-INFINITY;
+    double bias = 0, most = (double)-INFINITY, scale = list->task->problem->desc.scale;
+    int inside = list->task->problem->rule->erase == ERASE_POSITION;
 
     for (int64_t j = position; j >= least; j--) {
         double sum = 0;
         for (int64_t n = 0; n < list->K; n++)
             sum += list->q[n] * list->k[j * list->K + n];
-        list->score[j] = sum * list->task->problem->desc.scale + bias;
+        list->score[j] = inside ? (sum + bias) * scale : sum * scale + bias;
         most = fmax(most, list->score[j]);
         bias += log_decay(list, j);
+        if (inside)
+            turn_query(list, j);
     }
     return most;
 }
@@ -96,20 +181,21 @@ static void run_query(const struct list *list, int64_t token)
     int64_t position = token + list->keys - list->tokens, window = list->task->problem->desc.window;
     int64_t least = window > 0 && position >= window ? position - window + 1 : 0;
     double extra = sink->data != NULL ? element(list, CLATTN_SINK, 0, list->head, 0) : (double)-INFINITY;
+    clattn_weights weights = list->task->problem->desc.kernel;
     double most, level, sum;
 
     load_row(list, CLATTN_Q, list->first + token, list->head, list->q);
     most = fmax(score_keys(list, position, least), extra);
-    level = isinf(most) && most < 0 ? 0 : most;
+    level = weights != CLATTN_WEIGHTS_SOFTMAX || (isinf(most) && most < 0) ? 0 : most;
     sum = exp(extra - level);
     memset(list->o, 0, (size_t)list->V * sizeof *list->o);
     for (int64_t j = least; j <= position; j++) {
-        double weight = exp(list->score[j] - level);
+        double weight = weight_of(weights, list->score[j] - level);
         sum += weight;
         for (int64_t c = 0; c < list->V; c++)
             list->o[c] += weight * list->v[j * list->V + c];
     }
-    for (int64_t c = 0; c < list->V && sum > 0; c++)
+    for (int64_t c = 0; c < list->V && sum > 0 && weights == CLATTN_WEIGHTS_SOFTMAX; c++)
         list->o[c] /= sum;
     store(list, token, log(sum) + level);
 }
@@ -126,12 +212,20 @@ int64_t task_cut(const struct problem *problem, const struct tensor *tensor, int
 static void place(struct list *list)
 {
     const struct tensor *cu = &list->task->tensors[CLATTN_SEQLENS];
+    const struct tensor *cu_kv = &list->task->tensors[CLATTN_SEQLENS_KV];
+    const struct tensor *lens = &list->task->tensors[CLATTN_KV_LENS];
     const struct problem *problem = list->task->problem;
 
     list->batch = cu->data ? 0 : list->sequence;
     list->first = list->first_key = cu->data ? task_cut(problem, cu, list->sequence) : 0;
     list->tokens = cu->data ? task_cut(problem, cu, list->sequence + 1) - list->first : list->task->extent.seq_len;
     list->keys = cu->data ? list->tokens : list->task->extent.kv_len;
+    if (cu_kv->data != NULL) {
+        list->first_key = task_cut(problem, cu_kv, list->sequence);
+        list->keys = task_cut(problem, cu_kv, list->sequence + 1) - list->first_key;
+    }
+    if (lens->data != NULL)
+        list->keys = ((const int32_t *)lens->data)[lens->view.offset + list->sequence];
 }
 
 void list_head(void *user, int64_t job)
@@ -145,10 +239,11 @@ void list_head(void *user, int64_t job)
                         .kv_head = head / (heads / desc->kv_heads),
                         .K = desc->key_dim,
                         .V = desc->value_dim};
+    int64_t turned = task->problem->rule->erase == ERASE_POSITION ? desc->key_dim + 1 : 0;
     double *memory;
 
     place(&list);
-    memory = calloc((size_t)(list.keys * (list.K + list.V + 1) + list.K + list.V), sizeof *memory);
+    memory = calloc((size_t)(list.keys * (list.K + list.V + 1 + turned) + list.K + list.V), sizeof *memory);
     if (memory == NULL) {
         atomic_store(&task->out_of_memory, 1);
         return;
@@ -158,7 +253,13 @@ void list_head(void *user, int64_t job)
     list.score = list.v + list.keys * list.V;
     list.q = list.score + list.keys;
     list.o = list.q + list.K;
+    list.w = list.o + list.V;
+    list.beta = list.w + list.keys * list.K;
     load_keys(&list);
+    if (turned > 0)
+        load_turns(&list);
+    if (task->problem->rule->erase == ERASE_KERNEL)
+        write_values(&list);
     for (int64_t token = 0; token < list.tokens; token++)
         run_query(&list, token);
     free(memory);

@@ -126,6 +126,8 @@ static void load_erase(struct head *head, int64_t row, int64_t first, double str
     int64_t K = head->K, h = head->head;
 
     switch (head->task->problem->rule->erase) {
+    case ERASE_POSITION:
+    case ERASE_KERNEL:
     case ERASE_NONE: return;
     case ERASE_KEY: memcpy(head->p, head->k, (size_t)K * sizeof *head->p); break;
     case ERASE_OPERAND: load_key(head, CLATTN_P, row, first, head->p); break;
@@ -344,22 +346,40 @@ static void run_head(void *user, int64_t job)
     free(memory);
 }
 
-static clattn_status check_cu_seqlens(const struct task *task, const struct log *log)
+/* Cuts of as many tokens as `whole` has. */
+static clattn_status check_cuts(const struct task *task, clattn_operand_id id, int64_t length, const char *whole,
+                                const struct log *log)
 {
-    const struct tensor *cu = &task->tensors[CLATTN_SEQLENS];
+    const struct tensor *cu = &task->tensors[id];
     int64_t before = 0, now = 0;
 
     if (cu->data == NULL)
         return CLATTN_SUCCESS;
     for (int64_t n = 0; n <= task->extent.sequences; n++, before = now) {
         now = task_cut(task->problem, cu, n);
-        if (now < before || now > task->extent.seq_len || (n == 0 && now != 0))
-            return FAIL(log, INVALID_OPERAND, "cu_seqlens[%lld] is %lld, expected %s%lld to %lld", (long long)n,
-                        (long long)now, n == 0 ? "0, then " : "", (long long)before, (long long)task->extent.seq_len);
+        if (now < before || now > length || (n == 0 && now != 0))
+            return FAIL(log, INVALID_OPERAND, "%s[%lld] is %lld, expected %s%lld to %lld", operand_name(id),
+                        (long long)n, (long long)now, n == 0 ? "0, then " : "", (long long)before, (long long)length);
     }
-    if (now != task->extent.seq_len)
-        return FAIL(log, INVALID_OPERAND, "cu_seqlens ends at %lld, expected seq_len %lld", (long long)now,
-                    (long long)task->extent.seq_len);
+    if (now != length)
+        return FAIL(log, INVALID_OPERAND, "%s ends at %lld, expected %s %lld", operand_name(id), (long long)now, whole,
+                    (long long)length);
+    return CLATTN_SUCCESS;
+}
+
+/* Of the keys that each sequence may have those that are there. */
+static clattn_status check_lengths(const struct task *task, const struct log *log)
+{
+    const struct tensor *lens = &task->tensors[CLATTN_KV_LENS], *cu = &task->tensors[CLATTN_SEQLENS_KV];
+
+    for (int64_t n = 0; lens->data != NULL && n < task->extent.sequences; n++) {
+        int64_t length = ((const int32_t *)lens->data)[lens->view.offset + n], most = task->extent.kv_len;
+        if (cu->data != NULL)
+            most = task_cut(task->problem, cu, n + 1) - task_cut(task->problem, cu, n);
+        if (length < 0 || length > most)
+            return FAIL(log, INVALID_OPERAND, "kv_lens[%lld] is %lld, expected 0 to the sequence's %lld keys",
+                        (long long)n, (long long)length, (long long)most);
+    }
     return CLATTN_SUCCESS;
 }
 
@@ -380,7 +400,9 @@ static clattn_status bind(struct task *task, const struct arguments *arguments, 
         tensor->data = operand->host;
         tensor->dtype = info.dtype;
     }
-    return check_cu_seqlens(task, log);
+    TRY(check_cuts(task, CLATTN_SEQLENS, task->extent.seq_len, "seq_len", log));
+    TRY(check_cuts(task, CLATTN_SEQLENS_KV, task->extent.kv_len, "kv_len", log));
+    return check_lengths(task, log);
 }
 
 clattn_status clattn_reference_sized(const clattn_plan_desc *desc, size_t desc_size, const clattn_call *call,

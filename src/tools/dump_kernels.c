@@ -179,6 +179,23 @@ static void dump_sizes(clattn_context *context, clattn_rule rule, clattn_mode mo
     dump(context, desc, "");
 }
 
+/* One query of a list of many keys, of which four heads share one. */
+static void dump_decode(clattn_context *context, clattn_rule rule, uint32_t flags)
+{
+    const clattn_plan_desc desc = {.rule = rule,
+                                   .dtype = CLATTN_BF16,
+                                   .flags = flags | CLATTN_WITH_LSE,
+                                   .batch = 1,
+                                   .seq_len = 1,
+                                   .kv_len = 4096,
+                                   .heads = HEADS,
+                                   .kv_heads = HEADS / 4,
+                                   .key_dim = 128,
+                                   .value_dim = 128,
+                                   .mode = CLATTN_MODE_CHUNK};
+    dump(context, desc, "one query");
+}
+
 /* In groups of many value columns; of few, where others may read; and a sequence in segments. */
 static void dump_matrix(clattn_context *context, clattn_rule rule, int variants)
 {
@@ -263,6 +280,8 @@ static void dump_plain(clattn_context *context)
         for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
             dump_sizes(context, kinds[i], mode);
     }
+    dump_decode(context, CLATTN_SOFTMAX_ATTN, CLATTN_WITH_KV_LENS);
+    dump_decode(context, CLATTN_FORGETTING_ATTN, CLATTN_QK_L2NORM);
 }
 
 int main(int argc, char **argv)

@@ -11,6 +11,9 @@
 /* clang-format off */
 enum {
     PLAIN_BOTH = IN(PREPARE) | IN(SCAN),
+    PATH = IN(PREPARE_PATH) | IN(CARRY_PATH) | IN(FLASH_PATH),
+    DELTA = IN(WRITE_BEFORE) | IN(WRITE_SOLVE),
+    DECODE = IN(DECODE) | IN(JOIN_PARTS),
     BLOCKS = IN(PREPARE_BLOCKS) | IN(STATES) | IN(JOIN) | IN(OUTPUTS),
     MATRIX_BOTH = IN(PREPARE_MATRIX) | IN(PREPARE_FACTORS) | IN(SCAN_MATRIX)
 };
@@ -86,12 +89,47 @@ static const struct parameter flash[] = {
     {"pad",             IN(FLASH),       FIELD(pad),       {0, 4, 16, BY_THUMB}},
     {NULL, 0, 0, {BY_THUMB}},
 };
+
+static const struct parameter decode[] = {
+    {"vec",             DECODE,          FIELD(vec),       {4, 16, BY_THUMB}},
+    {"group",           DECODE,          FIELD(group),     {1, 16, 32, 64, 128, 256, BY_THUMB}},
+    {"heads",           DECODE,          FIELD(heads),     {1, 2, 4, 8, 16, BY_THUMB}},
+    {"keys",            DECODE,          FIELD(keys),      {16, 32, 64, 128, BY_THUMB}},
+    {"lanes_k",         IN(DECODE),      FIELD(lanes_k),   {1, 2, 4, 8, 16, BY_THUMB}},
+    {"splits",          DECODE,          FIELD(splits),    {1, 2, 4, 8, 16, 32, 64, 128, BY_THUMB}},
+    {NULL, 0, 0, {BY_THUMB}},
+};
+
+static const struct parameter path[] = {
+    {"chunk",           PATH,            FIELD(chunk),     {8, 16, 32, 64, BY_THUMB}},
+    {"vec",             PATH,            FIELD(vec),       {4, 16, BY_THUMB}},
+    {"span",            PATH,            FIELD(span),      {2, 4, 8, 16, 32, 64, BY_THUMB}},
+    {"prepare.group",   IN(PREPARE_PATH) | IN(CARRY_PATH), FIELD(group), {1, 16, 32, 64, 128, 256, BY_THUMB}},
+    {"flash.group",     IN(FLASH_PATH),  FIELD(group),     {1, 16, 32, 64, 128, 256, BY_THUMB}},
+    {"block_k",         PATH,            FIELD(block_k),   {16, 32, 64, 128, BY_THUMB}},
+    {"block_v",         IN(FLASH_PATH),  FIELD(block_v),   {16, 32, 64, 128, 256, BY_THUMB}},
+    {NULL, 0, 0, {BY_THUMB}},
+};
+
+static const struct parameter delta[] = {
+    {"chunk",           DELTA,           FIELD(chunk),     {8, 16, 32, 64, BY_THUMB}},
+    {"vec",             DELTA,           FIELD(vec),       {4, 16, BY_THUMB}},
+    {"span",            DELTA,           FIELD(span),      {2, 4, 8, 16, 32, 64, BY_THUMB}},
+    {"group",           DELTA,           FIELD(group),     {1, 16, 32, 64, 128, 256, BY_THUMB}},
+    {"block_k",         DELTA,           FIELD(block_k),   {16, 32, 64, 128, BY_THUMB}},
+    {"solve.block_v",   IN(WRITE_SOLVE), FIELD(block_v),   {16, 32, 64, 128, 256, BY_THUMB}},
+    {"flash.chunk",     IN(FLASH),       FIELD(chunk),     {8, 16, 32, 64, BY_THUMB}},
+    {"flash.group",     IN(FLASH),       FIELD(group),     {1, 16, 32, 64, 128, 256, BY_THUMB}},
+    {NULL, 0, 0, {BY_THUMB}},
+};
 /* clang-format on */
 
 static const struct space spaces[] = {
-    {"matrix_scan", matrix_scan, 1024, 1},   {"matrix_blocks", matrix_blocks, 1024, 1},
-    {"chunk_blocks", chunk_blocks, 1024, 0}, {"chunk_scan", chunk_scan, 1024, 0},
-    {"recurrent", recurrent, 32, 0},         {"flash", flash, 1024, 0},
+    {"matrix_scan", matrix_scan, 1024, 0, 1},   {"matrix_blocks", matrix_blocks, 1024, 0, 1},
+    {"chunk_blocks", chunk_blocks, 1024, 0, 0}, {"chunk_scan", chunk_scan, 1024, 0, 0},
+    {"recurrent", recurrent, 32, 0, 0},         {"flash", flash, 1024, 0, 0},
+    {"decode", decode, 1, 8192, 0},             {"path", path, 1024, 0, 0},
+    {"delta", delta, 1024, 0, 0},
 };
 
 enum { SPACE_COUNT = sizeof spaces / sizeof *spaces };

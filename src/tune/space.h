@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MAX_PARAMETERS = 16, MAX_VALUES = 8, MAX_SPACES = 8, BY_THUMB = -1 };
+enum { MAX_PARAMETERS = 16, MAX_VALUES = 8, MAX_SPACES = 12, BY_THUMB = -1 };
 
 /* One number: a field of struct tiles in one or more kernels. */
 struct parameter {
@@ -19,7 +19,8 @@ struct space {
     const char *name;                   /* the solver's */
     const struct parameter *parameters; /* closed by a row without name */
     int64_t tuned_rows;                 /* tokens of the sequences that it is tuned with */
-    int engine;                         /* whether it computes on a matrix engine */
+    int64_t tuned_keys; /* and tokens of their keys; 0: as many. Not 0: lengths say nothing of when it is chosen */
+    int engine;         /* whether it computes on a matrix engine */
 };
 
 /* Every space, by number, in no order that means anything; NULL past the last. */

@@ -54,3 +54,13 @@ int tuning_prefers_recurrent(const struct device *device, const struct problem *
     return kernel_takes(KERNEL_RECURRENT, problem->rule) &&
            problem->desc.seq_len * problem->desc.steps <= (device->serial ? 8 : 32);
 }
+
+int tuning_prefers_decode(const struct problem *problem)
+{
+    enum { MOST_TOKENS = 16, LEAST_KEYS = 64 };
+    const struct extent most = problem_most(problem);
+    int64_t packed = problem->desc.flags & CLATTN_CU_SEQLENS ? most.sequences : 1;
+
+    return kernel_takes(KERNEL_DECODE, problem->rule) && problem->desc.kernel == CLATTN_WEIGHTS_SOFTMAX &&
+           most.seq_len <= MOST_TOKENS * packed && most.kv_len >= LEAST_KEYS * packed;
+}

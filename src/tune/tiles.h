@@ -17,5 +17,7 @@ int tuning_point_tiles(const clattn_context *context, const struct problem *prob
 
 /* Whether the recurrence beats chunks for that many tokens: a rule from the device's class alone. */
 int tuning_prefers_recurrent(const struct device *device, const struct problem *problem);
+/* Whether keys are worked in parts: where so few queries see many keys. */
+int tuning_prefers_decode(const struct problem *problem);
 
 #endif

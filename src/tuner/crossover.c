@@ -21,7 +21,7 @@ static clattn_status open_solvers(const struct tune *tune, struct check_device *
     for (int s = 0; s < result->count; s++) {
         const struct tune_outcome *outcome = &result->outcomes[s];
         enum trial_state state;
-        if (outcome->status != CLATTN_SUCCESS)
+        if (outcome->status != CLATTN_SUCCESS || outcome->space->tuned_keys != 0)
             continue;
         TRY(trial_open(&crossing->trials[s], device, outcome->space, &desc, tune->log));
         trial_plan(&crossing->trials[s], &outcome->entry.tuned, &crossing->plans[s], &state);

@@ -228,6 +228,8 @@ static enum trial_state validate_awkward(struct trial *trial, const struct tuned
     desc.value_dim -= desc.value_dim > awkward[i].narrower ? awkward[i].narrower : 0;
     problem_share_heads(&desc, 2);
     desc.flags |= awkward[i].flags;
+    if (desc.flags & CLATTN_CU_SEQLENS)
+        desc.kv_len = 0;
     check_fit(&desc);
     desc.sequences = awkward[i].sequences;
     if (check_make(&tensors, &desc, trial->seed + i, awkward[i].gates, awkward[i].cu_seqlens) != CLATTN_SUCCESS)
@@ -301,6 +303,8 @@ clattn_status trial_open(struct trial *trial, struct check_device *device, const
     *trial = (struct trial){.device = device, .log = log, .space = space, .seed = 1, .by_events = 1};
     if (full.seq_len == 0)
         full.seq_len = space->tuned_rows * (device->context->device.info.gpu ? GPU_TOKENS : 1);
+    if (full.kv_len == 0)
+        full.kv_len = space->tuned_keys;
     TRY(choose_tokens(trial, &full));
     return make_short(trial);
 }

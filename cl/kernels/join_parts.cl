@@ -1,0 +1,49 @@
+/* What the parts of a list of keys left of their queries, together: with b_p what the parts after p decay it by,
+ *     m = max(sink, m_p + b_p)      l = e^(sink - m) + Σ_p e^(m_p + b_p - m) l_p      o = Σ_p e^(m_p + b_p - m) O_p / l
+ * and lse = m + log l. One group: one block of queries of one head. */
+KERNEL
+join_parts(global out_t *o, long4 o_at, global const float *sink, long4 sink_at, global float *lse, long4 lse_at,
+           global const int *cu, long4 cu_at, global const float *parts, long4 parts_at, int seq_len, int sequences,
+           int given)
+{
+    local float most[LOCAL_PARTS], weights[LOCAL_PARTS];
+    int head = get_group_id(1), shared = head / KV_GROUP, tiles = (KV_GROUP + HEADS - 1) / HEADS;
+    int tile = head % KV_GROUP / HEADS, lane = head % KV_GROUP % HEADS;
+    chunk_t chunk = chunk_of_slot(get_group_id(0), head, sequences, seq_len, cu, cu_at);
+    long first = ((long)get_group_id(0) * (get_num_groups(1) / KV_GROUP) * tiles + shared * tiles + tile) * SPLITS;
+    float extra = given & GIVEN_SINK ? LOG2E * sink[at_row(sink_at, 0, 0, head)] : -INFINITY;
+
+    parts += parts_at.x + first * PART;
+    for (int i = 0; i < chunk.count; i++) {
+        int r = i * HEADS + lane;
+        global const float *sizes = parts + ROWS * VP + r;
+        float level = extra, sum = 0;
+        SYNC();
+        for_each(p, SPLITS) {
+            float bias = 0;
+            for (int after = SPLITS - 1; after > p; after--)
+                bias += sizes[after * PART + 2 * ROWS];
+            most[p] = sizes[p * PART] + bias;
+        }
+        SYNC();
+        for (int p = 0; p < SPLITS; p++)
+            level = fmax(level, most[p]);
+        level = level == -INFINITY ? 0 : level;
+        for_each(p, SPLITS)
+            weights[p] = exp2(most[p] - level);
+        SYNC();
+        for (int p = 0; p < SPLITS; p++)
+            sum += weights[p] * sizes[p * PART + ROWS];
+        sum += exp2(extra - level);
+        for_each(task, VP / VEC) {
+            vec x = 0;
+            for (int p = 0; p < SPLITS; p++)
+                x += weights[p] * vec_load(parts + p * PART + r * VP + task * VEC);
+            if (task * VEC < VALUE_DIM)
+                output_put(sum == 0 ? (vec)(0) : x / sum, chunk.at, chunk.row + i, task * VEC);
+        }
+        if (LANE == 0 && given & GIVEN_LSE)
+            lse[at_row(lse_at, chunk.at.batch, chunk.at.first + chunk.row + i, head)] =
+                (level + log2(sum)) * (1 / LOG2E);
+    }
+}

@@ -1,0 +1,186 @@
+/* The kernels of keys that turn on their way to a query: tiles by rule of thumb, and what follows from them. */
+#include "kernel/plain.h"
+
+/* Crossing a span costs a product with a matrix of key_dim rows, walking it two with each chunk's. As the chunk it does
+ * not depend on lengths: packed sequences have the bits that they have alone. */
+enum { FLOAT = 4, SERIAL_VEC = 16, SHARED_VEC = 4, SPAN_TOKENS = 512 };
+
+static int lower(int64_t a, int64_t b)
+{
+    return (int)(a < b ? a : b);
+}
+
+static int higher(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+/* ---- Layout -------------------------------------------------------------------------------------------------------
+ */
+
+/* Floats of the tiles that a kernel works with. */
+struct sizes {
+    int channels;        /* padded to whole slices */
+    int whole;           /* rows of a span's matrix, whole chunks of them */
+    int columns, matrix; /* CHUNK in whole vectors, and CHUNK rows of them */
+    int slice, values;
+};
+
+static struct sizes sizes_of(const struct variant *variant)
+{
+    const struct tiles *t = &variant->tiles;
+    struct sizes s;
+
+    s.channels = round_up(variant->problem->desc.key_dim, t->block_k);
+    s.whole = round_up(s.channels, t->chunk);
+    s.columns = round_up(t->chunk, t->vec);
+    s.matrix = t->chunk * s.columns;
+    s.slice = t->chunk * t->block_k;
+    s.values = t->chunk * t->block_v;
+    return s;
+}
+
+/* A name for several arrays of that many floats. */
+static void locals(struct layout *layout, const char *name, int arrays, int floats)
+{
+    layout_local(layout, name, floats, FLOAT);
+    layout->local_bytes += (size_t)((arrays - 1) * floats * FLOAT);
+}
+
+static void flash_locals(const struct variant *variant, const struct sizes *s, struct layout *layout)
+{
+    int chunk = variant->tiles.chunk, gated = problem_decay(variant->problem) != DECAY_NONE;
+
+    locals(layout, "LOCAL_QUERIES", 1, s->channels * s->columns);
+    locals(layout, "LOCAL_CROSSED", 1, s->whole * s->columns);
+    locals(layout, "LOCAL_ROWS", 1, higher(higher(s->slice, s->values), s->matrix));
+    locals(layout, "LOCAL_SCORES", 2, s->matrix);
+    locals(layout, "LOCAL_OUTPUT", 1, s->values);
+    locals(layout, "LOCAL_WEIGHTS", 1, 4 * s->columns);
+    locals(layout, "LOCAL_NORMS", 1, chunk);
+    locals(layout, "LOCAL_BIAS", 1, gated ? 2 * chunk + s->columns : 1);
+}
+
+static void path_locals(const struct variant *variant, const struct sizes *s, struct layout *layout)
+{
+    if (variant->kernel == KERNEL_FLASH_PATH) {
+        flash_locals(variant, s, layout);
+        return;
+    }
+    if (variant->kernel == KERNEL_CARRY_PATH)
+        locals(layout, "LOCAL_QUERIES", 1, s->channels * s->columns);
+    locals(layout, "LOCAL_SLICE", variant->kernel == KERNEL_CARRY_PATH ? 1 : 3, s->slice);
+    locals(layout, "LOCAL_SCORES", variant->kernel == KERNEL_CARRY_PATH ? 1 : 4, s->matrix);
+    layout->local_bytes += (size_t)(2 * variant->tiles.chunk * FLOAT);
+}
+
+/* The first two kernels have a group a block of keys; carry_path some more for the rows of the unit matrix. */
+static void path_grid(const struct variant *variant, const struct sizes *s, struct layout *layout)
+{
+    if (variant->kernel == KERNEL_FLASH_PATH)
+        layout->value_groups = (int)divide_up(variant_values(variant), variant->tiles.block_v);
+    else
+        layout->head_groups = (int)variant->problem->desc.kv_heads;
+    if (variant->kernel == KERNEL_CARRY_PATH)
+        layout->value_groups = 1 + s->whole / variant->tiles.chunk;
+}
+
+static void lay_out(const struct variant *variant, struct layout *layout)
+{
+    enum { TURN_ROWS = 3 }; /* of path.clh */
+    const clattn_plan_desc *desc = &variant->problem->desc;
+    const struct tiles *t = &variant->tiles;
+    const struct sizes s = sizes_of(variant);
+
+    layout->options = PLAIN_OPTIONS;
+    layout->record = s.matrix;
+    layout->rows = (int64_t)TURN_ROWS * t->chunk * s.channels;
+    layout->segment = (int64_t)s.whole * s.channels;
+    path_locals(variant, &s, layout);
+    path_grid(variant, &s, layout);
+    layout_constant(layout, "BK", t->block_k);
+    layout_constant(layout, "BV", t->block_v);
+    layout_constant(layout, "KP", s.channels);
+    layout_constant(layout, "HP", s.whole);
+    layout_constant(layout, "RP", t->block_k);
+    layout_constant(layout, "CP", s.columns);
+    layout_constant(layout, "SPAN", t->span);
+    layout_constant(layout, "KV_GROUP", desc->heads / desc->kv_heads);
+    layout_constant(layout, "KV_HEADS", desc->kv_heads);
+    if (variant->kernel == KERNEL_FLASH_PATH)
+        plain_list_headers(variant, layout);
+    layout_header(layout, plain_erase(variant).header);
+}
+
+static void describe(struct text *text, const struct variant *variant, const struct layout *layout)
+{
+    const struct tiles *t = &variant->tiles;
+
+    text_format(text, "group %d, vec %d, chunk %d, span of %d chunks, key slice %d, value tile %d, local %zu bytes\n",
+                t->group, t->vec, t->chunk, t->span, t->block_k, t->block_v, layout->local_bytes);
+}
+
+/* ---- Tiles --------------------------------------------------------------------------------------------------------
+ */
+
+/* channels cut into slices of at most most, each a multiple of unit. */
+static int slice(int64_t channels, int most, int unit)
+{
+    return round_up(divide_up(channels, divide_up(channels, most)), unit);
+}
+
+/* Narrower value tiles, then narrower slices, then shorter chunks, until local memory holds the largest kernel's. */
+static clattn_status cut_to_fit(const struct device *device, struct variant *variant)
+{
+    struct tiles *t = &variant->tiles;
+
+    while (!layout_fits(device, variant, lay_out)) {
+        if (t->block_v > 4 * t->vec)
+            t->block_v = round_up(t->block_v / 2, t->vec);
+        else if (variant->problem->desc.chunk == 0 && t->chunk > 8)
+            t->chunk /= 2;
+        else if (t->block_k > t->vec)
+            t->block_k = round_up(t->block_k / 2, t->vec);
+        else
+            return CLATTN_UNSUPPORTED;
+    }
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status heuristic(const struct device *device, struct variant *variant, int most_group)
+{
+    const clattn_plan_desc *desc = &variant->problem->desc;
+    int serial = device->serial || most_group < SHARED_VEC, vec = serial ? SERIAL_VEC : SHARED_VEC;
+    enum kernel_id kernel = variant->kernel;
+    clattn_status status;
+
+    variant->tiles = (struct tiles){.group = serial ? 1 : lower(64, most_group),
+                                    .vec = vec,
+                                    .chunk = desc->chunk != 0 ? desc->chunk
+                                             : serial         ? 32
+                                                              : 16,
+                                    .block_k = slice(desc->key_dim, serial ? 64 : 32, vec),
+                                    .block_v = round_up(desc->value_dim, vec),
+                                    .sub_group = serial ? 0 : device->sub_group};
+    variant->tiles.span = 1;
+    variant->kernel = KERNEL_FLASH_PATH; /* all have the tiles that it fits */
+    status = cut_to_fit(device, variant);
+    variant->tiles.span = SPAN_TOKENS / variant->tiles.chunk;
+    variant->kernel = kernel;
+    return status;
+}
+
+static clattn_status complete(const struct device *device, struct variant *variant)
+{
+    struct tiles *t = &variant->tiles;
+    int sound;
+
+    t->block_v = lower(round_up(t->block_v, t->vec), round_up(variant_values(variant), t->vec));
+    t->block_k = lower(round_up(t->block_k, t->vec), round_up(variant->problem->desc.key_dim, t->vec));
+    sound = t->block_v >= t->vec && t->block_v % t->vec == 0 && t->group >= 1 &&
+            (size_t)t->group <= device->info.max_work_group && (t->group == 1 || !device->serial) &&
+            layout_fits(device, variant, lay_out);
+    return sound ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
+}
+
+const struct family family_path = {heuristic, complete, lay_out, describe, 0, 0};
