@@ -70,6 +70,11 @@ static const struct {
                      FILE_join,
                      &family_blocks,
                      {R(final), R(cu), R(carried), R(segments), R(kept), A(seq_len), A(states), ARG_END}},
+    [KERNEL_FLASH_MATRIX] = {"flash_matrix",
+                             FILE_flash_matrix,
+                             &family_flash,
+                             {R(q), R(k), R(v), R(o), R(g), R(sink), R(lse), R(cu), A(seq_len), A(sequences), A(kv_len),
+                              A(window), A(scale), A(given), ARG_END}},
     [KERNEL_OUTPUTS] = {"outputs",
                         FILE_outputs,
                         &family_blocks,
@@ -91,7 +96,7 @@ const char *kernel_name(enum kernel_id id)
 
 int kernel_takes(enum kernel_id id, const struct rule *rule)
 {
-    return (id == KERNEL_FLASH) == rule_has_list(rule);
+    return (id == KERNEL_FLASH || id == KERNEL_FLASH_MATRIX) == rule_has_list(rule);
 }
 
 const struct family *kernel_family(enum kernel_id id)

@@ -49,6 +49,7 @@ enum kernel_id {
     KERNEL_STATES,
     KERNEL_OUTPUTS,
     KERNEL_JOIN,
+    KERNEL_FLASH_MATRIX,
     KERNEL_COUNT
 };
 
@@ -72,6 +73,8 @@ struct tiles {
     int rows, wide;             /* register blocks: rows and vectors of a result that a work-item holds */
     int split;                  /* register blocks: parts of a group that share the depth of its products */
     int stretch;                /* register blocks: chunks of a sequence that are worked at once; 0: all */
+    int keys, step; /* lists on matrix engines: keys of a block, and tiles of them that are worked at once */
+    int share;      /* lists on matrix engines: heads of a group */
 };
 
 /* A kernel of a problem on an engine: everything that its source depends on. */
@@ -101,6 +104,7 @@ struct layout {
     size_t local_bytes;
     int value_groups;              /* groups of the third dimension of the grid */
     int slots;                     /* chunk slots that a group of the first dimension has */
+    int heads;                     /* and heads that one of the second has */
     int64_t record, rows;          /* floats of the workspace, per chunk and head */
     int64_t segment, segment_kept; /* per segment and head */
     int64_t states;                /* floats of the state before a chunk of a head */
@@ -142,7 +146,7 @@ struct family {
                    wrong */
 };
 
-extern const struct family family_plain, family_matrix, family_blocks;
+extern const struct family family_plain, family_matrix, family_blocks, family_flash;
 
 const struct family *kernel_family(enum kernel_id id);
 struct layout kernel_layout(const struct variant *variant);

@@ -54,7 +54,7 @@ struct layout layout_of(const struct variant *variant,
 {
     const clattn_plan_desc *desc = &variant->problem->desc;
     const struct tiles *t = &variant->tiles;
-    struct layout layout = {.slots = 1, .value_groups = 1};
+    struct layout layout = {.slots = 1, .heads = 1, .value_groups = 1};
     const struct {
         const char *name;
         int64_t value;

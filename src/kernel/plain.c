@@ -231,6 +231,7 @@ static void plain_locals(const struct variant *variant, const struct sizes *s, s
     case KERNEL_STATES:
     case KERNEL_OUTPUTS:
     case KERNEL_JOIN:
+    case KERNEL_FLASH_MATRIX:
     case KERNEL_COUNT: break;
     }
 }

@@ -105,6 +105,7 @@ struct solver {
     clattn_status (*make)(const struct recipe_maker *maker);
 };
 
-extern const struct solver solver_recurrent, solver_chunk_scan, solver_chunk_blocks, solver_matrix_scan, solver_flash;
+extern const struct solver solver_recurrent, solver_chunk_scan, solver_chunk_blocks, solver_matrix_scan, solver_flash,
+    solver_flash_matrix;
 
 #endif

@@ -231,7 +231,8 @@ static clattn_status enqueue(const struct call *call, int index, uint32_t n_wait
     const struct clattn_plan *plan = call->plan;
     const struct step *step = &plan->recipe.steps[index];
     const size_t local[3] = {(size_t)step->variant.tiles.group, 1, 1};
-    const size_t global[3] = {(size_t)first_groups(call, step) * local[0], (size_t)plan->problem.desc.heads,
+    const size_t global[3] = {(size_t)first_groups(call, step) * local[0],
+                              (size_t)(plan->problem.desc.heads / step->layout.heads),
                               (size_t)step->layout.value_groups};
 
     if (step->host != NULL)

@@ -69,13 +69,23 @@ static const struct parameter flash[] = {
     {"pad",             IN(FLASH),       FIELD(pad),       {0, 4, 16, BY_THUMB}},
     {NULL, 0, 0, {BY_THUMB}},
 };
+
+static const struct parameter flash_matrix[] = {
+    {"chunk",           IN(FLASH_MATRIX), FIELD(chunk),    {16, 32, 64, 128, 256, BY_THUMB}},
+    {"span",            IN(FLASH_MATRIX), FIELD(span),     {1, 2, BY_THUMB}},
+    {"keys",            IN(FLASH_MATRIX), FIELD(keys),     {16, 32, 64, 128, BY_THUMB}},
+    {"step",            IN(FLASH_MATRIX), FIELD(step),     {1, 2, 4, BY_THUMB}},
+    {"stages",          IN(FLASH_MATRIX), FIELD(stages),   {1, 2, 3, BY_THUMB}},
+    {NULL, 0, 0, {BY_THUMB}},
+};
 /* clang-format on */
 
 static const struct space spaces[] = {{"matrix_scan", matrix_scan, 1024},
                                       {"chunk_blocks", chunk_blocks, 1024},
                                       {"chunk_scan", chunk_scan, 1024},
                                       {"recurrent", recurrent, 32},
-                                      {"flash", flash, 1024}};
+                                      {"flash", flash, 1024},
+                                      {"flash_matrix", flash_matrix, 1024}};
 
 enum { SPACE_COUNT = sizeof spaces / sizeof *spaces };
 
