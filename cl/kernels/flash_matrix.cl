@@ -79,9 +79,9 @@ flash_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k
                 if (!all)
                     S[i] = list_masked(m, S[i], list, row, from + key);
             }
+            weights_raise(m, weights, S, O);
             engine_unrolled
             for (int s = 0; s < SPAN; s++) {
-                weights_raise(m, &weights[s], S + s * STEP, O + s * VT);
                 weights_of(m, &weights[s], S + s * STEP, P + s * STEP);
                 weights[s].ahead = bias_ahead(m, &bias, weights[s].ahead, n, place,
                                               list.position + own_row + s * ACC_ROWS - from, diagonal);
