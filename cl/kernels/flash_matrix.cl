@@ -100,7 +100,7 @@ flash_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k
     engine_unrolled
     for (int s = 0; s < SPAN; s++) {
         int row = own_row + s * ACC_ROWS;
-        rows_t total = weights_total(m, &weights[s], row_sinks(row));
+        acc_rows_t total = weights_total(m, &weights[s], row_sinks(row));
 
         outputs_put(m, tiles + row * VALUE_PITCH, O + s * VT, total);
         if (given & GIVEN_LSE && c0 == 0)
