@@ -77,7 +77,7 @@ flash_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k
                 S[i] =
                     bias_scores(m, &bias, S[i], weights[i / STEP].factor, n, key, list.position + row - from, diagonal);
                 if (!all)
-                    S[i] = list_masked(m, S[i], list, row, from + key);
+                    S[i] = list_masked(engine_again(m), S[i], list, row, from + key);
             }
             weights_raise(m, weights, S, O);
             engine_unrolled

@@ -198,7 +198,7 @@ static int cut_keys(const struct device *device, struct variant *variant)
 {
     static const struct {
         int keys, stages;
-    } ways[] = {{32, 2}, {16, 2}, {32, 1}, {16, 1}};
+    } ways[] = {{64, 2}, {32, 2}, {16, 2}, {32, 1}, {16, 1}};
     struct tiles *t = &variant->tiles;
 
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
