@@ -54,9 +54,6 @@ flash_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k
 
         copies_end();
         engine_sync_all(); /* the block is in its stage, and the stage before may be filled again */
-        if (STAGES > 1 && from > list.least)
-            stage_copy(tiles + (n + 1) % STAGES * STAGE, k, k_at, v, v_at, list, from - KEYS, c0);
-        bias_next(&bias, list, n, from);
         if (L2NORM) {
             tile_norms(norms + QUERIES, tiles + stage, KEYS);
             engine_sync_all();
@@ -66,6 +63,11 @@ flash_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k
             acc_t S[SPAN * STEP];
             chain_t P[SPAN * STEP];
 
+            if (place == NEXT_PLACE) { /* the engine still multiplies the unit before */
+                if (STAGES > 1 && from > list.least)
+                    stage_copy(tiles + (n + 1) % STAGES * STAGE, k, k_at, v, v_at, list, from - KEYS, c0);
+                bias_next(&bias, list, n, from);
+            }
             if (ENGINE_ALONE && !own_sees(list, own, first))
                 continue;
             scores(m, S, Q, queries, address_plus(stages, stage + place * KEY_PITCH + frag_lane(m, KEY_PITCH)));
