@@ -58,7 +58,8 @@ flash_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k
             tile_norms(norms + QUERIES, tiles + stage, KEYS);
             engine_sync_all();
         }
-        for (int place = KEYS - UNIT; place >= 0; place -= UNIT) {
+        rolled for (int place = KEYS - UNIT; place >= 0; place -= UNIT)
+        {
             int first = from + place, diagonal = first + UNIT - 1 > own.least, all = own_sees_all(list, own, first);
             acc_t S[SPAN * STEP];
             chain_t P[SPAN * STEP];

@@ -3,7 +3,9 @@
 
 enum {
     TILE = MATRIX_TILE,
-    PAD = 8, /* numbers after a staged row: eight rows meet all banks */
+    PAD = 8,         /* numbers after a staged row: eight rows meet all banks */
+    PIECES = 2,      /* of eight numbers, of a row of a tile */
+    MOST_PIECES = 4, /* that a lane copies of the keys of a block */
     NUMBER = 2,
     FLOAT = 4,
     LEAST_LANES = 32,   /* of a sub-group that has many rows: where there are fewer a group has more sub-groups */
@@ -193,7 +195,16 @@ static void choose_rows(const struct device *device, struct variant *variant)
     cut_rows(variant);
 }
 
-/* Fewer keys and stages until local memory holds them. */
+/* Whether a lane copies few pieces of a block, which it holds in registers on their way, where those are few. */
+static int few_pieces(const struct variant *variant)
+{
+    const struct tiles *t = &variant->tiles;
+
+    return variant->engine->chunk > TILE || t->keys == TILE ||
+           t->keys * shape_of(variant).channels * PIECES <= MOST_PIECES * t->group;
+}
+
+/* Fewer keys and stages until local memory and registers hold them. */
 static int cut_keys(const struct device *device, struct variant *variant)
 {
     static const struct {
@@ -204,7 +215,7 @@ static int cut_keys(const struct device *device, struct variant *variant)
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         t->keys = ways[i].keys;
         t->stages = ways[i].stages;
-        if (fits(device, variant))
+        if (few_pieces(variant) && fits(device, variant))
             return 1;
     }
     return 0;
