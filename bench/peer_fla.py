@@ -33,6 +33,8 @@ def use_checkout(path):
 def call(torch, rule, arguments, step, graph=False):
     """fla's public function over the arguments, ready to be called: () -> (o, state). With graph, without its copies
     from the host, which cannot be captured."""
+    if rule.fla in LISTS:
+        return lambda: (LISTS[rule.fla](torch, arguments),)
     prefix = 'fused_recurrent' if step else 'chunk'
     keep = {'output_final_state': True} if step else {}
     name, arguments = rule.fla, {**arguments, **keep}
@@ -42,6 +44,34 @@ def call(torch, rule, arguments, step, graph=False):
         name = 'simple_gla'
     function = getattr(importlib.import_module(f'fla.ops.{name}'), f'{prefix}_{name}')
     return lambda: function(**arguments)
+
+
+# ---- Rules of a list: each a function of (torch, arguments) that returns o, [B, T, H, V]
+
+
+def sdpa(torch, arguments):
+    """PyTorch's own, by its kernel FlashAttention-2."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    q, k, v = (arguments[name].transpose(1, 2) for name in 'qkv')
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2)
+
+
+def parallel_alibi(torch, arguments):
+    """fla's softmax attention with log-decays, which are the published slopes of a power of two of heads."""
+    batch, tokens, heads = arguments['q'].shape[:3]
+    if heads & (heads - 1):
+        raise ValueError(f'{heads} heads: no power of two')
+    slopes = torch.exp2(-8 / heads * torch.arange(1, heads + 1, device='cuda', dtype=torch.float32))
+    function = importlib.import_module('fla.ops.attn.parallel').parallel_attn
+    return function(**arguments, g=-slopes.expand(batch, tokens, heads).contiguous())
+
+
+def parallel_forgetting(torch, arguments):
+    return importlib.import_module('fla.ops.forgetting_attn.parallel').parallel_forgetting_attn(**arguments)
+
+
+LISTS = {function.__name__: function for function in (sdpa, parallel_alibi, parallel_forgetting)}
 
 
 def head_decays(torch, rule, arguments):

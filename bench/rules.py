@@ -8,8 +8,9 @@ from side import DTYPES, FINAL_STATE, INITIAL_STATE, NORMALIZE, QK_L2NORM
 class Rule:
     name: str                 # of the row
     clattn: str               # clattn's name of the rule
-    fla: str                  # fla.ops.MODULE, of chunk_MODULE and fused_recurrent_MODULE
-    work: tuple               # products a token: with the state (2KV), of scores (2CK), of scores with values (2CV)
+    fla: str                  # fla.ops.MODULE, of chunk_MODULE and fused_recurrent_MODULE; or one of peer_fla.LISTS
+    work: tuple               # products a token: with the state (2KV), of scores (2CK), of scores with values (2CV);
+                              # PAIRS: of every pair of tokens (K + V)
     draw: dict = field(default_factory=dict)   # operand: how it is drawn (DRAWS), beside q, k, v
     data_gates: bool = False  # fla takes gates in the type of q, k, v; else log-decays in f32
     flags: int = 0
@@ -21,7 +22,7 @@ class Rule:
     passes: tuple = ('forward', 'step')
 
 
-ADD, ERASE, LOW_RANK = (2, 1, 1), (3, 2, 2), (4, 4, 4)
+ADD, ERASE, LOW_RANK, PAIRS = (2, 1, 1), (3, 2, 2), (4, 4, 4), ()
 UNIT = {'k': 'unit'}  # keys of norm 1, without which an erasing state grows without bound
 NORM = {'use_qk_l2norm_in_kernel': True}
 PLAIN = {'normalize': False}
@@ -46,6 +47,9 @@ RULES = [
     Rule('rwkv6', 'rwkv6', 'rwkv6', ADD, {'w': 'decays', 'u': 'bonus'}, data_gates=True, rename={'q': 'r'}),
     Rule('rwkv7', 'rwkv7', 'rwkv7', LOW_RANK, {'w': 'decays', 'a': 'erase', 'b': 'replace'}, data_gates=True,
          rename={'q': 'r'}, chunk_args={'scale': 1.0, 'safe_gate': True, 'chunk_size': 64}, step_args={'scale': 1.0}),
+    Rule('softmax_attn', 'softmax_attn', 'sdpa', PAIRS, passes=('forward',)),
+    Rule('alibi_attn', 'alibi_attn', 'parallel_alibi', PAIRS, passes=('forward',)),
+    Rule('forgetting_attn', 'forgetting_attn', 'parallel_forgetting', PAIRS, {'g': 'decay'}, passes=('forward',)),
 ]
 
 GATES = ('g', 'beta', 'w', 'u')  # operands of clattn's gate_dtype
@@ -129,6 +133,8 @@ def count_bytes(rule, shape, dtype, step):
 def count_flops(rule, shape, step, chunk=32):
     """Arithmetic of the chunk form (kernels by tensor products), or of the recurrence in a step."""
     K, V = shape['key_dim'], shape['value_dim']
+    if rule.work == PAIRS:
+        return shape['batch'] * shape['heads'] * shape['seq_len'] * (shape['seq_len'] + 1) * (K + V)
     state, scores, values = rule.work
     a_token = 2 * K * V * state + (0 if step else 2 * chunk * (K * scores + V * values))
     return a_token * shape['batch'] * shape['seq_len'] * shape['heads']

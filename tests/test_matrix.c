@@ -21,6 +21,8 @@ enum {
     VK = CLATTN_STATE_VK,
     NORM = CLATTN_QK_L2NORM,
     CU = CLATTN_CU_SEQLENS,
+    LSE = CLATTN_WITH_LSE,
+    SINK = CLATTN_WITH_SINK,
     CU64 = CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_INT64
 };
 #define USUAL CHECK_GATES_USUAL
@@ -40,6 +42,12 @@ static const struct check_case
     spans  = { "spans",  1, 530, 1, 1, 32, 128, BOTH | VK | NORM, SLOW, NULL, 0, 0, 0, 0, 0, 0, 0 }, /* long enough for segments */
     lasts  = { "lasts",  1, 530, 1, 1, 32, 128, BOTH,             SLOW, NULL, 0, 0, 0, 0, 0, 0, 0 }, /* the same without norms */
     resets = { "resets", 1, 530, 1, 1, 32, 128, BOTH | VK | NORM, HARD, NULL, 0, 0, 0, 0, 0, 0, 0 },
+    /* of a list */
+    cached = { "cached",  2, 19, 6, 2,  7, 13, LSE,             HARD,  NULL, 0, 0, 0, 0, 0, 100, 0 },
+    early  = { "early",   1, 77, 4, 2, 64, 64, LSE | SINK,      HARD,  NULL, 0, -0.8, 0, 0, 0, 20, 0 }, /* maxima that rise */
+    nearby = { "nearby",  1, 77, 4, 2, 64, 48, LSE,             HARD,  NULL, 0, 0, 1, 0, 0, 0, 9 },
+    alone  = { "alone",   1, 33, 1, 1, 40, 20, LSE | NORM,      HARD,  NULL, 0, 0, 0, 0, 0, 0, 1 },
+    broad  = { "broad",   1, 40, 1, 1, 256, 256, NORM,          USUAL, NULL, 0, 0, 0, 0, 0, 0, 0 },
     cuts   = { "cuts",   1, 560, 2, 1, 40,  20, BOTH | VK | CU, SLOW, long_gaps, 4, 0, 0, 0, 0, 0, 0 };
 
 static const struct row {
@@ -96,6 +104,31 @@ static const struct row {
     { "intel_8",   "comba",               0, CLATTN_BF16, 16, &odd,    0, 0, 0 },
     { "intel_16",  "gated_delta_product", 2, CLATTN_F16,  32, &packed, 0, 0, 0 }, /* 3 steps ungated */
     { "intel_16",  "comba",               0, CLATTN_BF16, 16, &odd,    0, 0, 0 },
+    { "nvidia",    "softmax_attn",         1, CLATTN_BF16, 32, &tail,   1, 0, 0 },
+    { "nvidia",    "softmax_attn",         0, CLATTN_F16,  64, &odd,    1, 0, 0 },
+    { "nvidia",    "softmax_attn",         0, CLATTN_BF16, 16, &broad,  0, 0, 0 },
+    { "nvidia",    "alibi_attn",           1, CLATTN_F16,  64, &packed, 0, 0, 0 },
+    { "nvidia",    "forgetting_attn",      0, CLATTN_BF16, 64, &tail,   1, 0, 0 },
+    { "nvidia",    "forgetting_attn",      1, CLATTN_F16,  32, &long64, 0, 0, 0 },
+    { "nvidia",    "forgetting_attn",      0, CLATTN_F16,  16, &cached, 0, 0, 0 },
+    { "nvidia",    "softmax_attn",         0, CLATTN_BF16, 32, &cached, 0, 0, 0 },
+    { "nvidia",    "forgetting_attn",      0, CLATTN_BF16, 32, &early,  0, 0, 0 },
+    { "nvidia",    "forgetting_attn",      0, CLATTN_F16,  32, &nearby, 0, 0, 0 },
+    { "nvidia",    "forgetting_attn",      0, CLATTN_BF16, 16, &alone,  0, 0, 0 },
+    { "amd_cdna",  "forgetting_attn",      1, CLATTN_BF16, 64, &odd,    1, 0, 0 },
+    { "amd_cdna",  "softmax_attn",         0, CLATTN_F16,  32, &early,  0, 0, 0 },
+    { "amd_cdna",  "alibi_attn",           0, CLATTN_BF16, 32, &packed, 0, 0, 0 },
+    { "amd_rdna3", "forgetting_attn",      0, CLATTN_F16,  32, &nearby, 0, 0, 0 },
+    { "amd_rdna3", "softmax_attn",         0, CLATTN_BF16, 16, &broad,  0, 0, 0 },
+    { "amd_rdna3", "forgetting_attn",      1, CLATTN_BF16, 32, &packed, 0, 0, 0 },
+    { "amd_rdna4", "forgetting_attn",      1, CLATTN_BF16, 32, &tail,   0, 0, 0 },
+    { "amd_rdna4", "softmax_attn",         0, CLATTN_F16,  16, &cached, 0, 0, 0 },
+    { "intel_8",   "forgetting_attn",      1, CLATTN_F16,  32, &odd,    1, 0, 0 },
+    { "intel_8",   "softmax_attn",         0, CLATTN_BF16, 16, &broad,  0, 0, 0 },
+    { "intel_8",   "forgetting_attn",      0, CLATTN_BF16, 16, &cached, 0, 0, 0 },
+    { "intel_16",  "forgetting_attn",      0, CLATTN_BF16, 32, &long64, 0, 0, 0 },
+    { "intel_16",  "softmax_attn",         1, CLATTN_F16,  32, &narrow, 0, 0, 0 },
+    { "intel_16",  "forgetting_attn",      0, CLATTN_F16,  16, &early,  0, 0, 0 },
 };
 /* clang-format on */
 
@@ -270,7 +303,8 @@ static void check_reach(const struct row *row, const struct check_tensors *clean
         struct check_tensors tensors;
         int64_t heads = desc->heads / clean->tensor[operands[i].id].info.dims[2];
         int64_t chunk = ((token + 1) * desc->steps - 1) / row->chunk * row->chunk / desc->steps;
-        if (!test_has_tokens(&operands[i]) || (row->columns > 0 && operands[i].id != OP(K))) /* long ones: k alone */
+        if (!test_has_tokens(&operands[i]) || clean->tensor[operands[i].id].info.output ||
+            (row->columns > 0 && operands[i].id != OP(K))) /* long ones: k alone */
             continue;
         test_make(&tensors, desc, row->shape->gates, row->shape->cu_seqlens);
         make_louder(&tensors, row->louder);
@@ -306,7 +340,8 @@ static void test_row(void **state)
     test_compare_all(&tensors, &expected, check_bound(row->dtype), what);
     if (row->strided)
         check_strided(&tensors, row->shape);
-    check_reach(row, &tensors);
+    if (row->shape->kv_len == 0)
+        check_reach(row, &tensors);
     check_free(&tensors);
     check_free(&expected);
 }
@@ -398,9 +433,85 @@ static void test_steep(void **state)
     check_free(&expected);
 }
 
+/* ---- Lists --------------------------------------------------------------------------------------------------------
+ */
+
+/* Runs a list's tensors and holds them to the reference; the plan's text has all that is said. */
+static void check_list(const clattn_plan_desc *desc, const struct tuned *tuned, const char *said)
+{
+    struct check_tensors tensors, expected;
+    clattn_plan *plan;
+    char text[4096];
+
+    test_make(&tensors, desc, HARD, NULL);
+    assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
+    assert_status(plan_create(&plan, device.context, desc, tuned), SUCCESS);
+    assert_status(clattn_plan_describe(plan, text, sizeof text), SUCCESS);
+    if (strstr(text, "flash_matrix") == NULL || strstr(text, said) == NULL)
+        fail_msg("no %s in the plan:\n%s", said, text);
+    assert_status(check_run_plan(&tensors, &device, plan, test_log, NULL), SUCCESS);
+    test_compare_all(&tensors, &expected, check_bound(desc->dtype), said);
+    clattn_plan_destroy(plan);
+    check_free(&tensors);
+    check_free(&expected);
+}
+
+static clattn_plan_desc list_desc(clattn_rule rule, int64_t tokens, int64_t keys)
+{
+    return (clattn_plan_desc){.rule = rule,
+                              .dtype = CLATTN_BF16,
+                              .flags = CLATTN_WITH_LSE | CLATTN_WITH_SINK,
+                              .batch = 1,
+                              .seq_len = tokens,
+                              .heads = 6,
+                              .kv_heads = 1,
+                              .key_dim = 32,
+                              .value_dim = 32,
+                              .kv_len = keys,
+                              .mode = CLATTN_MODE_CHUNK};
+}
+
+/* Heads of a key head share a group where tokens are few; with gates they do not. */
+static void test_shared_heads(void **state)
+{
+    const struct tuned usual = tuned_default(space_find("flash_matrix"));
+    clattn_plan_desc step = list_desc(CLATTN_SOFTMAX_ATTN, 1, 75), few = list_desc(CLATTN_SOFTMAX_ATTN, 5, 37),
+                     gated = list_desc(CLATTN_FORGETTING_ATTN, 1, 75);
+
+    (void)state;
+    few.window = 9;
+    few.flags |= CLATTN_QK_L2NORM;
+    check_list(&step, &usual, "heads 6");
+    check_list(&few, &usual, "heads 6");
+    check_list(&gated, &usual, "heads 1");
+}
+
+/* Several tiles of keys at once, one block in local memory and three, blocks of one step */
+static void test_steps(void **state)
+{
+    static const struct {
+        int keys, step, stages;
+        const char *said;
+    } points[] = {{64, 4, 1, "keys 64 in steps of 64, value tile 32, stages 1"},
+                  {32, 2, 3, "keys 32 in steps of 32, value tile 32, stages 3"},
+                  {16, 1, 2, "keys 16 in steps of 16, value tile 32, stages 2"}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(points); i++) {
+        struct tuned tuned = tuned_default(space_find("flash_matrix"));
+        clattn_plan_desc desc = list_desc(CLATTN_FORGETTING_ATTN, 45, 0);
+        desc.window = i == 1 ? 33 : 0;
+        desc.heads = 2;
+        test_tuned_set(&tuned, "keys", points[i].keys);
+        test_tuned_set(&tuned, "step", points[i].step);
+        test_tuned_set(&tuned, "stages", points[i].stages);
+        check_list(&desc, &tuned, points[i].said);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    struct CMUnitTest tests[COUNT(rows) + 3];
+    struct CMUnitTest tests[COUNT(rows) + 5];
     size_t count = 0;
 
     for (size_t i = 0; i < COUNT(rows); i++)
@@ -413,6 +524,8 @@ int main(int argc, char **argv)
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_silent_query);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_forgets);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_steep);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_shared_heads);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_steps);
     if (argc > 2)
         cmocka_set_test_filter(argv[2]);
     snprintf(engine, sizeof engine, "%s_emulated", argv[1]);

@@ -22,6 +22,7 @@ static const struct check_case
     odd    = { "odd",    1,  45, 2, 1, 40, 20, BOTH | NORM, CHECK_GATES_HARD, NULL, 0, 0, 1, 0, 0, 0, 0 },
     packed = { "packed", 1,  53, 1, 1, 32, 32, BOTH | CU,   USUAL,            gaps, 4, 0, 0, 0, 0, 0, 0 },
     wide   = { "wide",   1,  40, 1, 1, 32, 128, BOTH,       USUAL,            NULL, 0, 0, 0, 0, 0, 0, 0 },
+    sharp  = { "sharp",  1,  75, 1, 1, 32, 32, 0,           USUAL,            NULL, 0, 2, 0, 0, 0, 0, 0 }, /* maxima that rise */
     spans  = { "spans",  1, 530, 1, 1, 32, 32, BOTH,        CHECK_GATES_SLOW, NULL, 0, 0, 0, 0, 0, 0, 0 };
 
 /* A rule, its shape, and the point of the solver's space, what is not in it by rule of thumb; and what the plan says it
@@ -61,11 +62,16 @@ static const struct row
     intel_8  = { "intel_8_emulated",   "gated_delta_rule", CLATTN_BF16, 16, &tail,   "scan.block_v 32", "key split 2" },
     intel_16 = { "intel_16_emulated",  "simple_gla",       CLATTN_BF16, 16, &odd,    "scan.block_v 32", "key split 4" },
     nvidia   = { "nvidia_emulated",    "gated_delta_rule", CLATTN_BF16, 16, &packed, "scan.block_v 32", "loaders 0" },
+    listed   = { ENGINE, "forgetting_attn",  CLATTN_BF16, 64, &tail,   "keys 32 stages 2", "by 2 sub-groups, queries held" },
+    listed_1 = { ENGINE, "softmax_attn",     CLATTN_F16,  32, &odd,    "keys 16 stages 1", "stages 1" },
+    listed_m = { ENGINE, "softmax_attn",     CLATTN_BF16, 32, &sharp,  "keys 16", "keys 16" },
+    listed_8 = { "intel_8_emulated", "forgetting_attn", CLATTN_BF16, 16, &tail, "keys 32", "by 2 sub-groups" },
     mixes    = { "none", "rwkv6",            CLATTN_BF16, 16, &odd,    LANES };
 static const struct row *const rows[] = {&erases, &one, &alone, &split, &segments,
                                          &gathers, &scored, &channels, &low_rank,
                                          &gated, &sums, &cdna, &cdna_sum, &rdna3,
-                                         &intel_8, &intel_16, &nvidia, &lanes, &mixes};
+                                         &intel_8, &intel_16, &nvidia, &lanes, &mixes,
+                                         &listed, &listed_1, &listed_m, &listed_8};
 
 /* All of `from` in the kernels of a row is `to`: the report has `found`; where that is NULL the numbers are wrong. */
 #define NO_BARRIER(number) \
@@ -98,6 +104,13 @@ static const struct mistake {
     { "scan: reading does not signal",         &erases, "threads_signal(0, GROUP);", "", "wait for ever" },
     { "scan: output before values are loaded", &split,  "share_sync();\nread_output", "read_output", "race" },
     { "scan: A D left out",                    &erases, "erase_mix(mine[n], n);", "", NULL },
+    { "list: no barrier ahead of a block",     &listed, "copies_end();\nengine_sync_all();\nif (L2NORM",
+                                               "copies_end();\nif (L2NORM", "race" },
+    { "list: nor behind one",                  &listed_1, "if (STAGES == 1) {\nengine_sync_all();", "if (STAGES == 1) {",
+                                               "race" },
+    { "list: outputs in the place of stages",  &listed, "copies_end();\nengine_sync_all();\nengine_unrolled",
+                                               "copies_end();\nengine_unrolled", "race" },
+    { "list: sums that are not lowered",       &listed_m, "w[s].total *= kept;", "", NULL },
     { "plain scan: no barrier before mixing",  &lanes,  "SYNC();\nmix_values", "mix_values", "race" },
 };
 /* clang-format on */
@@ -118,10 +131,17 @@ static void set_point(struct tuned *tuned, const char *point)
         test_tuned_set(tuned, name, value);
 }
 
+static const char *solver_of(const struct row *row)
+{
+    if (rule_has_list(rule_get(clattn_rule_find(row->rule))))
+        return "flash_matrix";
+    return strcmp(row->engine, "none") == 0 ? "chunk_scan" : "matrix_scan";
+}
+
 /* The row's plan, on a device of its own */
 static clattn_status run(const struct row *row, struct check_tensors *tensors)
 {
-    struct tuned tuned = tuned_default(space_find(strcmp(row->engine, "none") == 0 ? "chunk_scan" : "matrix_scan"));
+    struct tuned tuned = tuned_default(space_find(solver_of(row)));
     clattn_context_desc desc = {.log = test_log, .engine = row->engine};
     struct check_device device = {.context = NULL};
     char text[4096];

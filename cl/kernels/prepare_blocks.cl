@@ -15,7 +15,7 @@ prepare_blocks(global const data_t *q, long4 q_at, global const data_t *k, long4
     ERASE_NORM_LOCALS
     ENGINE_LOCALS
     BLOCK_DECAY_LOCALS
-    engine_t m = engine_begin();
+    engine_t m = engine_begin(engine_scratch);
     chunk_t chunk = stretch_chunk(get_group_id(0), get_group_id(1), sequences, seq_len, cu, cu_at, first_row);
     long block = (long)get_group_id(0) * get_num_groups(1) + get_group_id(1);
     global float *record = records + records_at.x + block * RECORD, *made = rows + rows_at.x + block * MADE_ROWS;

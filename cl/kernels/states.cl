@@ -17,7 +17,7 @@ states(global const data_t *k, long4 k_at, global const data_t *v, long4 v_at, g
     LOCAL_FLOATS(slice, LOCAL_SLICE)
     ENGINE_LOCALS
     local float factors[FACTORS];
-    engine_t m = engine_begin();
+    engine_t m = engine_begin(engine_scratch);
     local float *D = WRITTEN_IN_STATE ? S : own_written; /* once S was read */
     place at = place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at);
     int c0 = get_group_id(2) % VALUE_GROUPS * BV, segment = get_group_id(2) / VALUE_GROUPS;

@@ -70,6 +70,11 @@ static const struct {
                      FILE_join,
                      &family_blocks,
                      {R(final), R(cu), R(carried), R(segments), R(kept), A(seq_len), A(states), ARG_END}},
+    [KERNEL_FLASH_MATRIX] = {"flash_matrix",
+                             FILE_flash_matrix,
+                             &family_flash,
+                             {R(q), R(k), R(v), R(o), R(g), R(sink), R(lse), R(cu), A(seq_len), A(sequences), A(kv_len),
+                              A(window), A(scale), A(given), ARG_END}},
     [KERNEL_OUTPUTS] = {"outputs",
                         FILE_outputs,
                         &family_blocks,
@@ -129,10 +134,11 @@ int kernel_takes(enum kernel_id id, const struct rule *rule)
     const unsigned turned = 1u << KERNEL_PREPARE_PATH | 1u << KERNEL_CARRY_PATH | 1u << KERNEL_FLASH_PATH;
     const unsigned written = 1u << KERNEL_WRITE_BEFORE | 1u << KERNEL_WRITE_SOLVE;
     const unsigned parts = 1u << KERNEL_DECODE | 1u << KERNEL_JOIN_PARTS;
+    const unsigned flash = 1u << KERNEL_FLASH | 1u << KERNEL_FLASH_MATRIX;
     const unsigned bit = 1u << id;
 
-    if (!rule_has_list(rule) || !(bit & (turned | written | parts | 1u << KERNEL_FLASH)))
-        return !rule_has_list(rule) && !(bit & (turned | written | parts | 1u << KERNEL_FLASH));
+    if (!rule_has_list(rule) || !(bit & (turned | written | parts | flash)))
+        return !rule_has_list(rule) && !(bit & (turned | written | parts | flash));
     if (bit & turned)
         return rule->erase == ERASE_POSITION;
     if (bit & written)

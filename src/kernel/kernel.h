@@ -56,6 +56,7 @@ enum kernel_id {
     KERNEL_FLASH_PATH,
     KERNEL_WRITE_BEFORE,
     KERNEL_WRITE_SOLVE,
+    KERNEL_FLASH_MATRIX,
     KERNEL_COUNT
 };
 
@@ -81,7 +82,8 @@ struct tiles {
     int tokens;                 /* register blocks: tokens in local memory at once */
     int ahead;                  /* register blocks: slices of rows on their way to a group at once */
     int stretch;                /* register blocks: chunks of a sequence that are worked at once; 0: all */
-    int heads, keys, splits;    /* decode: query heads of a tile, keys worked at once, parts of the keys */
+    int heads, keys, splits;    /* lists: query heads of a tile, keys worked at once, parts of the keys */
+    int step, share;            /* lists on matrix engines: tiles of keys that are worked at once, heads of a group */
 };
 
 /* A kernel of a problem on an engine: everything that its source depends on. */
@@ -153,7 +155,8 @@ struct family {
                    wrong */
 };
 
-extern const struct family family_plain, family_matrix, family_blocks, family_decode, family_path, family_write;
+extern const struct family family_plain, family_matrix, family_blocks, family_decode, family_path, family_write,
+    family_flash;
 
 const struct family *kernel_family(enum kernel_id id);
 struct layout kernel_layout(const struct variant *variant);

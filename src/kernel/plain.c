@@ -244,6 +244,7 @@ static void plain_locals(const struct variant *variant, const struct sizes *s, s
     case KERNEL_FLASH_PATH:
     case KERNEL_WRITE_BEFORE:
     case KERNEL_WRITE_SOLVE:
+    case KERNEL_FLASH_MATRIX:
     case KERNEL_COUNT: break;
     }
 }

@@ -323,3 +323,20 @@ static clattn_status make_delta(const struct recipe_maker *maker)
 }
 
 const struct solver solver_delta = {"delta", CLATTN_MODE_CHUNK, make_delta};
+
+/* ---- A list on a matrix engine ------------------------------------------------------------------------------------
+ */
+
+static clattn_status make_flash_matrix(const struct recipe_maker *maker)
+{
+    const struct variant flash = maker_variant(maker, KERNEL_FLASH_MATRIX);
+
+    if (maker->context->engine == NULL || maker->problem->desc.dtype == CLATTN_F32 ||
+        !kernel_takes(KERNEL_FLASH_MATRIX, maker->problem->rule))
+        return CLATTN_UNSUPPORTED;
+    if (!maker->dry)
+        TRY(probe_engine(maker->context, maker->problem));
+    return maker_add(maker, &flash, GRID_SLOTS, NULL);
+}
+
+const struct solver solver_flash_matrix = {"flash_matrix", CLATTN_MODE_CHUNK, make_flash_matrix};

@@ -255,8 +255,7 @@ static int dump_engine(clattn_context *context, const char *name, char **rules)
     for (int dtype = CLATTN_F32; dtype <= CLATTN_BF16; dtype++)
         context->probed[dtype] = PROBE_PASSED;
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; *rules == NULL && rule < RULE_COUNT; rule++)
-        if (!rule_has_list(rule_get(rule))) /* plain kernels alone */
-            dump_matrix(context, rule, 0);
+        dump_matrix(context, rule, 0);
     for (; *rules != NULL; rules++) {
         if (clattn_rule_find(*rules) == CLATTN_RULE_NONE) {
             fprintf(stderr, "no rule is named %s\n", *rules);

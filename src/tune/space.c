@@ -122,6 +122,15 @@ static const struct parameter delta[] = {
     {"flash.group",     IN(FLASH),       FIELD(group),     {1, 16, 32, 64, 128, 256, BY_THUMB}},
     {NULL, 0, 0, {BY_THUMB}},
 };
+
+static const struct parameter flash_matrix[] = {
+    {"chunk",           IN(FLASH_MATRIX), FIELD(chunk),    {16, 32, 64, 128, 256, BY_THUMB}},
+    {"span",            IN(FLASH_MATRIX), FIELD(span),     {1, 2, BY_THUMB}},
+    {"keys",            IN(FLASH_MATRIX), FIELD(keys),     {16, 32, 64, 128, BY_THUMB}},
+    {"step",            IN(FLASH_MATRIX), FIELD(step),     {1, 2, 4, BY_THUMB}},
+    {"stages",          IN(FLASH_MATRIX), FIELD(stages),   {1, 2, 3, BY_THUMB}},
+    {NULL, 0, 0, {BY_THUMB}},
+};
 /* clang-format on */
 
 static const struct space spaces[] = {
@@ -129,7 +138,7 @@ static const struct space spaces[] = {
     {"chunk_blocks", chunk_blocks, 1024, 0, 0}, {"chunk_scan", chunk_scan, 1024, 0, 0},
     {"recurrent", recurrent, 32, 0, 0},         {"flash", flash, 1024, 0, 0},
     {"decode", decode, 1, 8192, 0},             {"path", path, 1024, 0, 0},
-    {"delta", delta, 1024, 0, 0},
+    {"delta", delta, 1024, 0, 0},               {"flash_matrix", flash_matrix, 1024, 0, 1},
 };
 
 enum { SPACE_COUNT = sizeof spaces / sizeof *spaces };

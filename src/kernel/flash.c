@@ -1,0 +1,279 @@
+/* A list read on a matrix engine: tiles by rule of thumb, and what follows from them. */
+#include "kernel/matrix.h"
+
+enum {
+    TILE = MATRIX_TILE,
+    PAD = 8,         /* numbers after a staged row: eight rows meet all banks */
+    PIECES = 2,      /* of eight numbers, of a row of a tile */
+    MOST_PIECES = 4, /* that a lane copies of the keys of a block */
+    NUMBER = 2,
+    FLOAT = 4,
+    LEAST_LANES = 32,   /* of a sub-group that has many rows: where there are fewer a group has more sub-groups */
+    MOST_SUMS = 128,    /* registers of a lane for what it sums, */
+    MOST_HELD = 192,    /* and with the queries, where there are many, */
+    MOST_FEW_HELD = 128 /* and where there are few */
+};
+
+#define FILE_flash_nothing FILE_nothing
+static const enum embedded_file bias_headers[] = {
+#define DECAY(value, name, dims, list_dims, plain, matrix, bias, blocks) FILE_flash_##bias,
+#include "op/words.def"
+};
+
+/* ---- Layout -------------------------------------------------------------------------------------------------------
+ */
+
+struct shape {
+    int channels, values;       /* tiles of channels, and of a group's value columns */
+    int rows;                   /* of a group */
+    int unit;                   /* keys */
+    int key_pitch, value_pitch; /* numbers */
+    int64_t stage;              /* numbers */
+    int held;                   /* whether queries are in registers */
+    int scalar;                 /* whether something decays */
+};
+
+/* Registers of a lane for a tile of sums */
+static int tile_registers(const struct variant *variant)
+{
+    return TILE * variant->engine->rows / variant->engine->lanes;
+}
+
+static int sums(const struct variant *variant)
+{
+    const struct tiles *t = &variant->tiles;
+
+    return t->span * t->block_v / TILE * tile_registers(variant);
+}
+
+static struct shape shape_of(const struct variant *variant)
+{
+    const struct tiles *t = &variant->tiles;
+    int few = variant->engine->chunk == TILE;
+    struct shape s = {.channels = (int)divide_up(variant->problem->desc.key_dim, TILE),
+                      .values = t->block_v / TILE,
+                      .rows = t->value_tiles * t->span * variant->engine->rows,
+                      .unit = t->step * TILE,
+                      .scalar = variant->problem->rule->decay != DECAY_NONE};
+
+    s.key_pitch = s.channels * TILE + PAD;
+    s.value_pitch = t->block_v + PAD;
+    s.stage = t->keys * (int64_t)(s.key_pitch + s.value_pitch);
+    s.held = sums(variant) + t->span * s.channels * tile_registers(variant) / 2 <= (few ? MOST_FEW_HELD : MOST_HELD);
+    return s;
+}
+
+static void flash_locals(const struct variant *variant, const struct shape *s, struct layout *layout)
+{
+    const struct tiles *t = &variant->tiles;
+    int64_t queries = (int64_t)s->rows * s->key_pitch, outputs = (int64_t)s->rows * s->value_pitch;
+    int64_t tiles = t->stages * s->stage + (s->held ? 0 : queries);
+
+    layout_constant(layout, "QUERIES_AT", s->held ? 0 : t->stages * s->stage);
+    if (s->held && tiles < queries)
+        tiles = queries;
+    layout_local(layout, "LOCAL_TILES", tiles < outputs ? outputs : tiles, NUMBER);
+    layout_local(layout, "LOCAL_NORMS", variant->problem->desc.flags & CLATTN_QK_L2NORM ? s->rows + t->keys : 1, FLOAT);
+    if (s->scalar)
+        layout->local_bytes += (size_t)(3 * t->keys + 2 * (t->keys + 4 * t->keys / s->unit)) * FLOAT;
+}
+
+static void lay_out(const struct variant *variant, struct layout *layout)
+{
+    const clattn_plan_desc *desc = &variant->problem->desc;
+    const struct tiles *t = &variant->tiles;
+    const struct shape s = shape_of(variant);
+
+    layout->options = variant->engine->options;
+    layout->any_group = 1; /* as for the other kernels on matrix engines */
+    layout->local_bytes = (size_t)(variant->engine->scratch * t->group);
+    layout->value_groups = (int)divide_up(variant_values(variant), t->block_v);
+    layout->head_groups = (int)desc->heads / t->share;
+    flash_locals(variant, &s, layout);
+    layout_constant(layout, "KV_GROUP", desc->heads / desc->kv_heads);
+    layout_constant(layout, "SHARE", t->share);
+    layout_constant(layout, "QUERIES", s.rows);
+    layout_constant(layout, "SPAN", t->span);
+    layout_constant(layout, "KEYS", t->keys);
+    layout_constant(layout, "STEP", t->step);
+    layout_constant(layout, "UNIT", s.unit);
+    layout_constant(layout, "UNITS", t->keys / s.unit);
+    layout_constant(layout, "STAGES", t->stages);
+    layout_constant(layout, "STAGE", s.stage);
+    layout_constant(layout, "BV", t->block_v);
+    layout_constant(layout, "KT", s.channels);
+    layout_constant(layout, "VT", s.values);
+    layout_constant(layout, "KEY_PITCH", s.key_pitch);
+    layout_constant(layout, "VALUE_PITCH", s.value_pitch);
+    layout_constant(layout, "QUERY_TILES", s.held ? t->span * s.channels : 1);
+    layout_constant(layout, "READERS", 0);
+    layout_constant(layout, "VALUE_TILES", t->value_tiles);
+    layout_header(layout, variant->engine->instructions);
+    layout_header(layout, variant->engine->words);
+    layout_header(layout, bias_headers[variant->problem->rule->decay]);
+    layout_header(layout, s.held ? FILE_flash_queries_held : FILE_flash_queries_staged);
+    layout_header(layout, FILE_flash_softmax);
+}
+
+static void describe(struct text *text, const struct variant *variant, const struct layout *layout)
+{
+    const struct tiles *t = &variant->tiles;
+    const struct shape s = shape_of(variant);
+
+    text_format(text,
+                "group %d, %d rows: chunk %d, heads %d, by %d sub-groups, queries %s, keys %d in steps of %d, "
+                "value tile %d, stages %d, local %zu bytes\n",
+                t->group, s.rows, t->chunk, t->share, t->value_tiles, s.held ? "held" : "staged", t->keys, s.unit,
+                t->block_v, t->stages, layout->local_bytes);
+}
+
+/* ---- Tiles by rule of thumb ---------------------------------------------------------------------------------------
+ */
+
+static int fits(const struct device *device, const struct variant *variant)
+{
+    return layout_fits(device, variant, lay_out);
+}
+
+/* Tokens of a sequence; of packed ones the usual length is what there is to go by. */
+static int64_t tokens_of(const struct variant *variant)
+{
+    const clattn_plan_desc *desc = &variant->problem->desc;
+
+    return desc->flags & CLATTN_CU_SEQLENS ? divide_up(desc->seq_len, desc->sequences) : desc->seq_len;
+}
+
+/* Heads of a key head that share a group where the tokens are too few for one: their number divides that of all. A gate
+ * is each head's own. */
+static int share_of(const struct variant *variant, int rows)
+{
+    const clattn_plan_desc *desc = &variant->problem->desc;
+    int heads = (int)(desc->heads / desc->kv_heads), share = 1;
+
+    if (variant->problem->rule->decay != DECAY_NONE || desc->chunk != 0)
+        return 1;
+    for (int n = 2; n <= heads && n * tokens_of(variant) <= rows; n++)
+        if (heads % n == 0)
+            share = n;
+    return share;
+}
+
+static int rows_of(const struct variant *variant)
+{
+    return variant->tiles.span * variant->engine->rows;
+}
+
+/* Sub-groups for the chunk, or the chunk of the sub-groups */
+static void cut_rows(struct variant *variant)
+{
+    struct tiles *t = &variant->tiles;
+    int asked = variant->problem->desc.chunk;
+
+    t->chunk = asked != 0 ? asked : t->chunk;
+    if (t->chunk != 0)
+        t->value_tiles = (int)divide_up((int64_t)t->chunk * t->share, rows_of(variant));
+    else
+        t->chunk = t->value_tiles * rows_of(variant) / t->share;
+    t->group = variant->engine->lanes * t->value_tiles;
+}
+
+/* As many rows as the tokens want; fewer where groups would be too few for the device. */
+static void choose_rows(const struct device *device, struct variant *variant)
+{
+    struct tiles *t = &variant->tiles;
+    int64_t tokens = tokens_of(variant);
+
+    t->value_tiles = variant->engine->lanes < LEAST_LANES ? 8 : 4;
+    t->share = share_of(variant, t->value_tiles * rows_of(variant));
+    while (t->value_tiles > 1 && t->value_tiles / 2 * rows_of(variant) >= tokens * t->share)
+        t->value_tiles /= 2;
+    while (t->value_tiles > 2 && problem_heads(variant->problem) / t->share *
+                                         divide_up(tokens * t->share, t->value_tiles * rows_of(variant)) <
+                                     (int64_t)device->info.compute_units)
+        t->value_tiles /= 2;
+    t->chunk = 0;
+    cut_rows(variant);
+}
+
+/* Whether a lane copies few pieces of a block, which it holds in registers on their way, where those are few. */
+static int few_pieces(const struct variant *variant)
+{
+    const struct tiles *t = &variant->tiles;
+
+    return variant->engine->chunk > TILE || t->keys == TILE ||
+           t->keys * shape_of(variant).channels * PIECES <= MOST_PIECES * t->group;
+}
+
+/* Fewer keys and stages until local memory and registers hold them. */
+static int cut_keys(const struct device *device, struct variant *variant)
+{
+    static const struct {
+        int keys, stages;
+    } ways[] = {{64, 2}, {32, 2}, {16, 2}, {32, 1}, {16, 1}};
+    struct tiles *t = &variant->tiles;
+
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        t->keys = ways[i].keys;
+        t->stages = ways[i].stages;
+        if (few_pieces(variant) && fits(device, variant))
+            return 1;
+    }
+    return 0;
+}
+
+/* Value columns of a group: all, where registers hold their sums. */
+static void cut_values(struct variant *variant)
+{
+    struct tiles *t = &variant->tiles;
+
+    t->block_v = round_up(variant_values(variant), TILE);
+    while (t->span > 1 && sums(variant) > MOST_SUMS)
+        t->span /= 2;
+    while (sums(variant) > MOST_SUMS)
+        t->block_v = round_up(divide_up(t->block_v, 2), TILE);
+}
+
+static clattn_status heuristic(const struct device *device, struct variant *variant, int most_group)
+{
+    const clattn_plan_desc *desc = &variant->problem->desc;
+    struct tiles *t = &variant->tiles;
+
+    (void)most_group; /* the words decide it */
+    *t = (struct tiles){
+        .vec = 4, .sub_group = device->sub_group, .span = variant->engine->span, .step = 1, .share = 1, .keys = TILE};
+    if (desc->dtype == CLATTN_F32 || desc->kernel != CLATTN_WEIGHTS_SOFTMAX ||
+        desc->flags & (CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV))
+        return CLATTN_UNSUPPORTED;
+    if (desc->chunk != 0 && desc->chunk % (t->span * variant->engine->rows) != 0)
+        t->span = 1;
+    cut_values(variant);
+    choose_rows(device, variant);
+    if (desc->chunk % variant->engine->rows != 0 || (size_t)t->group > device->info.max_work_group)
+        return CLATTN_UNSUPPORTED;
+    while (!cut_keys(device, variant)) {
+        if (desc->chunk != 0 || t->value_tiles == 1)
+            return CLATTN_UNSUPPORTED;
+        t->value_tiles /= 2;
+        t->chunk = 0;
+        cut_rows(variant);
+    }
+    return CLATTN_SUCCESS;
+}
+
+/* ---- Tiles that were chosen ---------------------------------------------------------------------------------------
+ */
+
+static clattn_status complete(const struct device *device, struct variant *variant)
+{
+    struct tiles *t = &variant->tiles;
+
+    t->block_v =
+        t->block_v < round_up(variant_values(variant), TILE) ? t->block_v : round_up(variant_values(variant), TILE);
+    cut_rows(variant);
+    return t->keys % (t->step * TILE) == 0 && (t->chunk * t->share) % variant->engine->rows == 0 &&
+                   (size_t)t->group <= device->info.max_work_group && fits(device, variant)
+               ? CLATTN_SUCCESS
+               : CLATTN_UNSUPPORTED;
+}
+
+const struct family family_flash = {heuristic, complete, lay_out, describe, 1, 0};
