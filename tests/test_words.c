@@ -32,9 +32,7 @@ static const struct word_case {
     {"matrix_scale", "matrix_scale(D, Z, -1)", NULL, expect_matrix_scaled, 0, &bound, 0},
     {"difference", "erase_difference(D, X, Z)", NULL, expect_difference, 0, &bound, 0},
 
-    {"f32_slices", "slices(f32_rows(D, G, STRIDE, n0, COUNT, QUARTER_E))", fill_data, expect_rows, CLATTN_F32, &same, 0},
-    {"f16_slices", "slices(f16_rows(D, G16, STRIDE, n0, COUNT, QUARTER_E))", fill_data, expect_rows, CLATTN_F16, &same, 0},
-    {"bf16_slices", "slices(bf16_rows(D, GB16, STRIDE, n0, COUNT, QUARTER_E))", fill_data, expect_rows, CLATTN_BF16, &same, 0},
+    {"slices", "slices(data_rows(D, GDATA, STRIDE, n0, COUNT, QUARTER_E))", fill_data, expect_rows, CONFIG_TYPE, &same, 0},
     {"keys", "slices(key_rows(D, Z, GDATA, AT, n0, chunk_of(0)))", fill_data, expect_keys, CONFIG_TYPE, &bound, 0},
     {"queries", "slices(query_rows(D, Z, GDATA, AT, n0, chunk_of(CHUNK), 0.75f))", fill_data, expect_queries,
      CONFIG_TYPE, &bound, 0},
@@ -198,6 +196,7 @@ static void add_constants(struct text *text, const struct config *c)
                    {"KEY_DIM", c->key_dim},
                    {"VALUE_DIM", c->value_dim},
                    {"STEPS", c->steps},
+                   {"ERASE_BEFORE", 0},
                    {"QK_GROUP", 1},
                    {"CU_STRIDE", c->cu_stride},
                    {"STATE_VK", c->state_vk},
