@@ -127,14 +127,27 @@ if(CLATTN_BASH AND TARGET clattn_cli)
                         ${PROJECT_BINARY_DIR}/contributing Portable)
 endif()
 
-# ---- Windows, with mingw-w64 -----------------------------------------------------------------------------------------
+# ---- Other systems: compiled, and run where wine or qemu can ----------------------------------------------------------
+
+# clattn_platform_test(NAME SCRIPT ARGUMENTS…)
+function(clattn_platform_test name script)
+    clattn_project_test(${name} cross ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/${script} ${ARGN} ${CLATTN_CJSON_SOURCE})
+    set_tests_properties(${name} PROPERTIES PROCESSORS 2 TIMEOUT 900)
+    set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT "CMAKE_GENERATOR=${CMAKE_GENERATOR}")
+endfunction()
 
 if(CLATTN_BASH AND CMAKE_NM AND TARGET clattn_cli AND UNIX AND NOT APPLE)
-    clattn_project_test(windows cross ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/check_windows.sh
-                        ${PROJECT_BINARY_DIR}/windows ${CMAKE_NM} $<TARGET_FILE:clattn_cli> "${CLATTN_CJSON_LIBRARY}"
-                        ${CLATTN_CJSON_SOURCE})
-    set_tests_properties(windows PROPERTIES PROCESSORS 2 TIMEOUT 600)
-    set_property(TEST windows APPEND PROPERTY ENVIRONMENT "CMAKE_GENERATOR=${CMAKE_GENERATOR}")
+    clattn_platform_test(windows check_windows.sh ${PROJECT_BINARY_DIR}/windows ${CMAKE_NM} $<TARGET_FILE:clattn_cli>
+                         "${CLATTN_CJSON_LIBRARY}")
+    # zig's first builds make its C libraries, minutes long: in the gate for the system that no other compiler reaches
+    set(platforms linux-aarch64 macos-arm64)
+    if(NOT CLATTN_CI)
+        list(APPEND platforms windows-zig manylinux)
+    endif()
+    foreach(platform IN LISTS platforms)
+        clattn_platform_test(platform.${platform} check_platform.sh ${platform} ${PROJECT_BINARY_DIR}/${platform}
+                             $<TARGET_FILE:clattn_cli>)
+    endforeach()
 endif()
 
 # ---- The sources' format ------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include "cli/options.h"
+#include "cli/process.h"
 #include "cli/words.h"
 
 #include <signal.h>
@@ -94,9 +95,10 @@ static int answer(const char *name, int count, char **words)
     return about != NULL ? print_command_help(about) : unknown(words[0]);
 }
 
-int main(int argc, char **argv)
+int main(int count, char **given)
 {
-    const char *name = argc > 1 ? argv[1] : "";
+    char **words = process_words(&count, given);
+    const char *name = count > 1 ? words[1] : "";
     const struct command *command = find(name);
     int status;
 
@@ -104,9 +106,9 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN); /* a closed pipe shows as a failed write below */
 #endif
     if (command != NULL)
-        status = run(command, argc, argv);
+        status = run(command, count, words);
     else
-        status = answer(name, argc > 2 ? argc - 2 : 0, argv + (argc > 2 ? 2 : argc));
+        status = answer(name, count > 2 ? count - 2 : 0, words + (count > 2 ? 2 : count));
     if (fflush(stdout) != 0 || ferror(stdout))
         return failed("standard output: cannot write");
     return status;

@@ -16,13 +16,8 @@ enum { PROBLEM = COMMAND_MAKE_INPUT | COMMAND_RUN | COMMAND_VERIFY | COMMAND_BEN
  * typed. */
 enum { PER_WORKER = 1 << 16 };
 
-#ifdef _WIN32
-#define JOBS_HELP "1 on Windows"
-enum { MOST_JOBS = 1 };
-#else
 #define JOBS_HELP "processes, with a share of the rows each [1; a GPU: the cores, up to 16]"
 enum { MOST_JOBS = 64 };
-#endif
 
 static int take_desc_option(struct settings *settings, size_t option, const char *what, const char *text)
 {

@@ -298,11 +298,13 @@ clattn_status tuning_table_save(const struct tuning_table *table, const char *pa
 
 char *tuning_user_path(void)
 {
-    const char *given = getenv("CLATTN_TUNING");
-    char *folder, *path;
+    char *given = environment_copy("CLATTN_TUNING"), *folder, *path;
 
+    if (given != NULL && *given != '\0')
+        return given;
+    free(given);
     if (given != NULL)
-        return *given != '\0' ? text_copy(given) : NULL;
+        return NULL;
     folder = file_user_folder(USER_CONFIG);
     path = file_join(folder, "tuning.json");
     free(folder);
