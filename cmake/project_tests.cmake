@@ -1,6 +1,7 @@
 # Tests of the project as a whole: the public header, exported names, the installed package and the examples, the
 # format of the sources, the kernels under other compilers; with CLATTN_CI, other builds.
-# Labels choose among them: unit, pocl (a program runs on a device), install, example, format, offline, cross, build, fuzz.
+# Labels choose among them: unit, pocl (a program runs on a device), install, example, package, format, offline, cross, build,
+# fuzz.
 
 function(clattn_project_test name label)
     add_test(NAME ${name} COMMAND ${ARGN})
@@ -81,6 +82,32 @@ if(CLATTN_BASH AND CLATTN_PKG_CONFIG)
     clattn_project_test(example_readme example ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/check_pkg_config.sh
                         ${prefix} ${PROJECT_SOURCE_DIR}/README.md ${trial}/readme ${CMAKE_C_COMPILER} ${CMAKE_C_FLAGS})
     set_tests_properties(example_pkg_config example_readme PROPERTIES FIXTURES_REQUIRED installed)
+endif()
+
+# One C file
+if(CLATTN_BASH AND CMAKE_NM AND UNIX AND NOT APPLE AND OpenCL_FOUND)
+    clattn_project_test(make_amalgamation example ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR} --target clattn_amalgamation)
+    set_tests_properties(make_amalgamation PROPERTIES FIXTURES_SETUP amalgamation RESOURCE_LOCK build)
+    string(REPLACE "//" "/" amalgamation_includes
+           "-I${CLATTN_CJSON_INCLUDE_DIR} -I${CLATTN_XXHASH_INCLUDE_DIR} -I${CLATTN_OPENCL_INCLUDE_DIR}")
+    clattn_project_test(amalgamation example ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/check_amalgamation.sh
+                        ${PROJECT_BINARY_DIR}/amalgamation "${CLATTN_CJSON_LIBRARY}" "${amalgamation_includes}" ${CMAKE_NM}
+                        ${CMAKE_C_COMPILER})
+    set_tests_properties(amalgamation PROPERTIES FIXTURES_REQUIRED amalgamation)
+endif()
+
+# Packages and releases; conan builds all again, which the gate has no time for
+if(CLATTN_BASH AND CMAKE_SYSTEM_NAME STREQUAL "Linux")
+    clattn_project_test(debs package ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/check_debs.sh ${PROJECT_BINARY_DIR}/debs
+                        ${CMAKE_C_COMPILER})
+    clattn_project_test(release package ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/check_release.sh
+                        ${PROJECT_BINARY_DIR}/release)
+    set_tests_properties(debs PROPERTIES PROCESSORS 2 TIMEOUT 600)
+    set_property(TEST debs APPEND PROPERTY ENVIRONMENT "CMAKE_GENERATOR=${CMAKE_GENERATOR}")
+    if(NOT CLATTN_CI)
+        clattn_project_test(conan package ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/check_conan.sh ${PROJECT_BINARY_DIR}/conan)
+        set_tests_properties(conan PROPERTIES PROCESSORS 2 TIMEOUT 600)
+    endif()
 endif()
 
 # C++: the header's own test with every compiler, and the example with CMake's

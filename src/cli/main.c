@@ -24,6 +24,8 @@ static const struct command commands[] = {
     {"bench", COMMAND_BENCH, 0, MAX_RULES, bench_main, "[RULE...]", "time rules on a device"},
     {"tune", COMMAND_TUNE, 0, MAX_RULES, tune_main, "[RULE...] [--budget 60s]",
      "measure which tile sizes are the fastest on a device, for every plan from then on"},
+    {"report", COMMAND_REPORT, 0, 0, report_main, "[--quick] -o FILE.json",
+     "what an issue about a device needs: its facts, what was verified, timed, and how to do each failure again"},
     {"cache", COMMAND_CACHE, 0, 0, cache_main, "[--list | --clear]", "the compiled programs kept on disk"},
 };
 
