@@ -1,6 +1,7 @@
 /* clattn: linear attention from the command line. */
 #include "cli/cli.h"
 
+#include "cli/generate.h"
 #include "cli/options.h"
 #include "cli/process.h"
 #include "cli/words.h"
@@ -86,6 +87,8 @@ static int answer(const char *name, int count, char **words)
     const int version = strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0 || strcmp(name, "version") == 0;
     const struct command *about = count > 0 ? find(words[0]) : NULL;
 
+    if (strcmp(name, "--generate") == 0) /* for the build: the manual page, completions */
+        return generate(count > 0 ? words[0] : "", commands, COUNT);
     if (!version && strcmp(name, "--help") != 0 && strcmp(name, "-h") != 0 && strcmp(name, "help") != 0)
         return *name == '\0' ? bad("no command, see `clattn --help`") : unknown(name);
     if (count > !version)

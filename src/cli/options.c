@@ -306,6 +306,18 @@ static const struct option {
 
 enum { OPTION_COUNT = sizeof options / sizeof *options };
 
+int options_get(const struct command *command, size_t index, struct option_info *info)
+{
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        const struct option *option = &options[i];
+        if (!(option->commands & command->bit) || index-- > 0)
+            continue;
+        *info = (struct option_info){option->name, option->argument, option->help, option->letter};
+        return 1;
+    }
+    return 0;
+}
+
 void options_print(FILE *file, const struct command *command)
 {
     for (size_t i = 0; i < OPTION_COUNT; i++) {

@@ -213,7 +213,7 @@ clattn_status clattn_context_get(const clattn_context *context, cl_context *cl, 
 clattn_status clattn_context_set_tuning(clattn_context *context, const char *json)
 {
     struct tuning_table table = {NULL, 0};
-    char why[96];
+    char why[96], all[160];
     int left_out;
 
     if (context == NULL || json == NULL)
@@ -222,8 +222,8 @@ clattn_status clattn_context_set_tuning(clattn_context *context, const char *jso
     if (left_out != 0) {
         tuning_table_free(&table);
         if (left_out > 0)
-            snprintf(why, sizeof why, "has %d entries that are not understood", left_out);
-        return FAIL(&context->log, INVALID_ARGUMENT, "the tuning text %s", why);
+            snprintf(all, sizeof all, "has %d entries that are not understood: %s", left_out, why);
+        return FAIL(&context->log, INVALID_ARGUMENT, "the tuning text %s", left_out > 0 ? all : why);
     }
     tuning_table_free(&context->tuning->tables[LAYER_APPLICATION]);
     context->tuning->tables[LAYER_APPLICATION] = table;
