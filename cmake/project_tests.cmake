@@ -70,8 +70,10 @@ set_tests_properties(names_installed PROPERTIES FIXTURES_REQUIRED installed)
 
 find_package(OpenCL QUIET)
 if(OpenCL_FOUND)
-    clattn_example_test(example_own_context own_context -DCMAKE_PREFIX_PATH=${prefix})
-    set_tests_properties(example_own_context PROPERTIES FIXTURES_REQUIRED installed)
+    foreach(example own_context decode threads)
+        clattn_example_test(example_${example} ${example} -DCMAKE_PREFIX_PATH=${prefix})
+        set_tests_properties(example_${example} PROPERTIES FIXTURES_REQUIRED installed)
+    endforeach()
 endif()
 
 find_program(CLATTN_PKG_CONFIG NAMES pkg-config pkgconf)
