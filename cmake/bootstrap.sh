@@ -8,7 +8,9 @@
 #   --deps-only    only install packages
 #   --no-deps      install nothing
 #   --test-tools   also install what some tests use and are skipped without: a second OpenCL implementation, Oclgrind,
-#                  offline compilers for AMD, Intel and NVIDIA, mingw-w64, clang with sanitizers, clang-format (Debian, Ubuntu)
+#                  offline compilers for AMD, Intel and NVIDIA, clang with sanitizers, clang-format; for other systems
+#                  mingw-w64, wine, a gcc for aarch64, qemu, and in build-tools cJSON's source, zig and conan; lintian and
+#                  shells (Debian, Ubuntu)
 set -eu
 
 deps=1 build=1 tools=0
@@ -52,6 +54,37 @@ apt_known() {
     done
 }
 
+# cJSON's source for targets that have no libcjson: the distribution's own, by lists that are no longer needed after it.
+cjson_source() {
+    [ ! -e build-tools/cjson/cJSON.c ] || return 0
+    mkdir -p build-tools/apt/lists/partial build-tools/apt/parts
+    cat /etc/apt/sources.list.d/*.sources 2>/dev/null | sed 's/^Types:.*/Types: deb-src/' >build-tools/apt/parts/all.sources
+    cat /etc/apt/sources.list 2>/dev/null | sed -n 's/^deb /deb-src /p' >build-tools/apt/parts/all.list
+    (
+        cd build-tools/apt
+        for words in update "source --download-only cjson"; do
+            # shellcheck disable=SC2086 # words
+            apt-get -q -o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts="$PWD/parts" \
+                -o Dir::State::lists="$PWD/lists" -o APT::Sandbox::User=root $words
+        done
+        mkdir -p ../cjson
+        tar -xzf cjson_*.orig.tar.gz --strip-components=1 -C ../cjson
+    ) || echo "bootstrap.sh: no source of cJSON here; tests of other systems are skipped" >&2
+    rm -rf build-tools/apt
+}
+
+# zig, a compiler for macOS, Windows and old glibc; conan.
+python_tools() {
+    [ ! -e build-tools/bin/zig ] || return 0
+    mkdir -p build-tools/bin
+    if python3 -m venv build-tools/python && retry build-tools/python/bin/pip install -q ziglang conan; then
+        ln -sf ../python/bin/conan build-tools/bin/conan
+        ln -sf "$(cd build-tools/bin && echo ../python/lib/python3*/site-packages/ziglang/zig)" build-tools/bin/zig
+    else
+        echo "bootstrap.sh: no zig and no conan here; the tests that use them are skipped" >&2
+    fi
+}
+
 # Build tools; OpenCL headers, loader and a CPU device (PoCL); xxHash for the cache, cJSON for the command, cmocka for the tests.
 install_packages() {
     if command -v apt-get >/dev/null; then
@@ -62,7 +95,10 @@ install_packages() {
         if [ "$tools" = 1 ]; then
             # shellcheck disable=SC2046 # words
             apt install --no-install-recommends $(apt_known g++ git clang libclang-rt-dev clang-format-14 \
-                mesa-opencl-icd oclgrind intel-opencl-icd clang-19 abigail-tools gcc-mingw-w64-x86-64-win32)
+                mesa-opencl-icd oclgrind intel-opencl-icd clang-19 abigail-tools gcc-mingw-w64-x86-64-win32 wine wine64 \
+                gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user lintian dpkg-dev man-db zsh fish python3-venv)
+            cjson_source
+            python_tools
         fi
     elif command -v dnf >/dev/null; then
         retry as_root dnf install -y cmake ninja-build gcc pkgconf-pkg-config 'pkgconfig(OpenCL-Headers)' \

@@ -2,22 +2,22 @@
 include(CMakePackageConfigHelpers)
 
 install(TARGETS clattn_shared clattn_sealed EXPORT clattn-targets
-        RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
-        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT library
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT dev
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES ${PROJECT_SOURCE_DIR}/include/clattn.h ${PROJECT_SOURCE_DIR}/include/clattn.hpp
-        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md
-        DESTINATION ${CMAKE_INSTALL_DOCDIR})
+        DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT documents)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/clattn)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/clattn-config.cmake.in
                               ${PROJECT_BINARY_DIR}/clattn-config.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/clattn-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/clattn-config.cmake ${PROJECT_BINARY_DIR}/clattn-config-version.cmake
-        DESTINATION ${package_dir})
-install(EXPORT clattn-targets NAMESPACE clattn:: DESTINATION ${package_dir})
+        DESTINATION ${package_dir} COMPONENT dev)
+install(EXPORT clattn-targets NAMESPACE clattn:: DESTINATION ${package_dir} COMPONENT dev)
 
 # The .pc file finds its prefix from where it lies, so that an installed tree can be moved.
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX} OUTPUT_VARIABLE libdir)
@@ -38,4 +38,8 @@ if(CLATTN_MATH_LIBRARY)
     string(APPEND pc_private_libs " -lm")
 endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/clattn.pc.in ${PROJECT_BINARY_DIR}/clattn.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/clattn.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${PROJECT_BINARY_DIR}/clattn.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
+
+if(clattn_is_top_level)
+    include(cmake/packages.cmake)
+endif()

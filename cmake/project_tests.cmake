@@ -1,6 +1,7 @@
 # Tests of the project as a whole: the public header, exported names, the installed package and the examples, the
 # format of the sources, the kernels under other compilers; with CLATTN_CI, other builds.
-# Labels choose among them: unit, pocl (a program runs on a device), install, example, format, offline, cross, build, fuzz.
+# Labels choose among them: unit, pocl (a program runs on a device), install, example, package, format, offline, cross, build,
+# fuzz.
 
 function(clattn_project_test name label)
     add_test(NAME ${name} COMMAND ${ARGN})
@@ -69,8 +70,10 @@ set_tests_properties(names_installed PROPERTIES FIXTURES_REQUIRED installed)
 
 find_package(OpenCL QUIET)
 if(OpenCL_FOUND)
-    clattn_example_test(example_own_context own_context -DCMAKE_PREFIX_PATH=${prefix})
-    set_tests_properties(example_own_context PROPERTIES FIXTURES_REQUIRED installed)
+    foreach(example own_context decode threads)
+        clattn_example_test(example_${example} ${example} -DCMAKE_PREFIX_PATH=${prefix})
+        set_tests_properties(example_${example} PROPERTIES FIXTURES_REQUIRED installed)
+    endforeach()
 endif()
 
 find_program(CLATTN_PKG_CONFIG NAMES pkg-config pkgconf)
@@ -81,6 +84,32 @@ if(CLATTN_BASH AND CLATTN_PKG_CONFIG)
     clattn_project_test(example_readme example ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/check_pkg_config.sh
                         ${prefix} ${PROJECT_SOURCE_DIR}/README.md ${trial}/readme ${CMAKE_C_COMPILER} ${CMAKE_C_FLAGS})
     set_tests_properties(example_pkg_config example_readme PROPERTIES FIXTURES_REQUIRED installed)
+endif()
+
+# One C file
+if(CLATTN_BASH AND CMAKE_NM AND UNIX AND NOT APPLE AND OpenCL_FOUND)
+    clattn_project_test(make_amalgamation example ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR} --target clattn_amalgamation)
+    set_tests_properties(make_amalgamation PROPERTIES FIXTURES_SETUP amalgamation RESOURCE_LOCK build)
+    string(REPLACE "//" "/" amalgamation_includes
+           "-I${CLATTN_CJSON_INCLUDE_DIR} -I${CLATTN_XXHASH_INCLUDE_DIR} -I${CLATTN_OPENCL_INCLUDE_DIR}")
+    clattn_project_test(amalgamation example ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/check_amalgamation.sh
+                        ${PROJECT_BINARY_DIR}/amalgamation "${CLATTN_CJSON_LIBRARY}" "${amalgamation_includes}" ${CMAKE_NM}
+                        ${CMAKE_C_COMPILER})
+    set_tests_properties(amalgamation PROPERTIES FIXTURES_REQUIRED amalgamation)
+endif()
+
+# Packages and releases; conan builds all again, which the gate has no time for
+if(CLATTN_BASH AND CMAKE_SYSTEM_NAME STREQUAL "Linux")
+    clattn_project_test(debs package ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/check_debs.sh ${PROJECT_BINARY_DIR}/debs
+                        ${CMAKE_C_COMPILER})
+    clattn_project_test(release package ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/check_release.sh
+                        ${PROJECT_BINARY_DIR}/release)
+    set_tests_properties(debs PROPERTIES PROCESSORS 2 TIMEOUT 600)
+    set_property(TEST debs APPEND PROPERTY ENVIRONMENT "CMAKE_GENERATOR=${CMAKE_GENERATOR}")
+    if(NOT CLATTN_CI)
+        clattn_project_test(conan package ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/check_conan.sh ${PROJECT_BINARY_DIR}/conan)
+        set_tests_properties(conan PROPERTIES PROCESSORS 2 TIMEOUT 600)
+    endif()
 endif()
 
 # C++: the header's own test with every compiler, and the example with CMake's
@@ -136,14 +165,31 @@ if(CLATTN_BASH AND TARGET clattn_cli)
                         ${PROJECT_BINARY_DIR}/contributing Portable)
 endif()
 
-# ---- Windows, with mingw-w64 -----------------------------------------------------------------------------------------
+# ---- Other systems: compiled, and run where wine or qemu can ----------------------------------------------------------
+
+# clattn_platform_test(NAME SCRIPT ARGUMENTS…)
+function(clattn_platform_test name script)
+    clattn_project_test(${name} cross ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/${script} ${ARGN} ${CLATTN_CJSON_SOURCE})
+    set_tests_properties(${name} PROPERTIES PROCESSORS 2 TIMEOUT 900)
+    set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT "CMAKE_GENERATOR=${CMAKE_GENERATOR}")
+endfunction()
 
 if(CLATTN_BASH AND CMAKE_NM AND TARGET clattn_cli AND UNIX AND NOT APPLE)
-    clattn_project_test(windows cross ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/check_windows.sh
-                        ${PROJECT_BINARY_DIR}/windows ${CMAKE_NM} $<TARGET_FILE:clattn_cli> "${CLATTN_CJSON_LIBRARY}"
-                        ${CLATTN_CJSON_SOURCE})
-    set_tests_properties(windows PROPERTIES PROCESSORS 2 TIMEOUT 600)
-    set_property(TEST windows APPEND PROPERTY ENVIRONMENT "CMAKE_GENERATOR=${CMAKE_GENERATOR}")
+    clattn_platform_test(windows check_windows.sh ${PROJECT_BINARY_DIR}/windows ${CMAKE_NM} $<TARGET_FILE:clattn_cli>
+                         "${CLATTN_CJSON_LIBRARY}")
+    if(CLATTN_CI) # of each kind of rule one; elsewhere all
+        set_property(TEST windows APPEND PROPERTY ENVIRONMENT
+                     "CLATTN_WINDOWS_RULES=gla gated_delta_rule rwkv7 mlstm softmax_attn")
+    endif()
+    # zig's first builds make its C libraries, minutes long: in the gate for the system that no other compiler reaches
+    set(platforms linux-aarch64 macos-arm64)
+    if(NOT CLATTN_CI)
+        list(APPEND platforms windows-zig manylinux)
+    endif()
+    foreach(platform IN LISTS platforms)
+        clattn_platform_test(platform.${platform} check_platform.sh ${platform} ${PROJECT_BINARY_DIR}/${platform}
+                             $<TARGET_FILE:clattn_cli>)
+    endforeach()
 endif()
 
 # ---- The sources' format ------------------------------------------------------------------------------------------

@@ -5,6 +5,9 @@ set(clattn_gnu_warnings
 if(MINGW)
     list(APPEND clattn_gnu_warnings -Wno-float-conversion) # its isnan(x) holds a call for floats too, whatever x is
 endif()
+if(CMAKE_C_COMPILER_ID MATCHES "Clang")
+    list(APPEND clattn_gnu_warnings -Wno-enum-float-conversion) # of C++; a part of -Wconversion since clang 20
+endif()
 
 function(clattn_warnings target)
     get_target_property(type ${target} TYPE)

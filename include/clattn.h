@@ -414,8 +414,9 @@ typedef struct clattn_context_desc {
     /* The file of measured parameters that `clattn tune` wrote; "": none, not even those compiled into the library.
      * NULL: what the variable CLATTN_TUNING names, or the user's. */
     const char *tuning;
-    int32_t self_test; /* of a plan's kernels: 1 yes, -1 no; 0: yes, unless the variable CLATTN_SELF_TEST is 0 */
-    uint32_t flags;    /* CLATTN_ISOLATED */
+    int32_t
+        self_test;  /* of a plan's kernels: 1 yes, -1 no; 0: yes, unless the variable CLATTN_SELF_TEST is 0 or empty */
+    uint32_t flags; /* CLATTN_ISOLATED */
 } clattn_context_desc;
 
 /* desc may be NULL. INVALID_ARGUMENT, INVALID_DESC, NO_OPENCL, NO_DEVICE, OUT_OF_MEMORY, DEVICE_ERROR.

@@ -502,8 +502,8 @@ static void put(const char *name, const char *value)
 
 static void test_isolated(void **state)
 {
-    static const char *const names[] = {"CLATTN_ENGINE", "CLATTN_TUNING",  "CLATTN_SELF_TEST", "CLATTN_CACHE_DIR",
-                                        "HOME",          "XDG_CACHE_HOME", "XDG_CONFIG_HOME"};
+    static const char *const names[] = {"CLATTN_ENGINE",    "CLATTN_TUNING", "CLATTN_DEVICE_FACTS", "CLATTN_SELF_TEST",
+                                        "CLATTN_CACHE_DIR", "HOME",          "XDG_CACHE_HOME",      "XDG_CONFIG_HOME"};
     char *before[COUNT(names)], *home = file_join(test_folder(), "home"), *nonsense = file_join(home, "nonsense");
     clattn_context_desc desc = {.device = test_device.device, .log = test_log, .flags = CLATTN_ISOLATED};
     clattn_context *context = NULL;
@@ -515,7 +515,7 @@ static void test_isolated(void **state)
     assert_int_equal(mkdir(home, 0700), 0);
     for (size_t i = 0; i < COUNT(names); i++) {
         before[i] = getenv(names[i]) != NULL ? strdup(getenv(names[i])) : NULL;
-        put(names[i], i < 2 ? "nonsense" : i == 2 ? "0" : i == 3 ? nonsense : home);
+        put(names[i], i < 3 ? "nonsense" : i == 3 ? "0" : i == 4 ? nonsense : home);
     }
     test_log_clear();
     assert_status(clattn_context_create(&context, &(clattn_context_desc){.device = desc.device, .log = test_log}),

@@ -87,6 +87,24 @@ fi
 grep -q "$work: cannot write" "$work/err" || fail "a report to a folder: $(cat "$work/err")"
 grep -q ' ms' "$work/err" && fail "a report to a folder is found out after the search"
 
+"$clattn" tune "$@" --budget 300s --report - >"$work/out" 2>"$work/err" && fail "a report to standard output"
+grep -q "report is '-', expected a file" "$work/err" || fail "a report to standard output: $(cat "$work/err")"
+
+# which entry is not understood, and why; a file that is too large is no file that is not there
+rm -rf "$work/config"
+"$clattn" tune "$@" --budget 1s >"$work/out" 2>"$work/err" || fail "tune: $(cat "$work/err")"
+sed 's/"key_dim":[0-9]*/"key_dim":-64/' "$file" >"$work/bad.json"
+"$clattn" tune --import "$work/bad.json" >"$work/out" 2>"$work/err" && fail "a key_dim below 1 is imported"
+grep -q 'are not understood: entry 1 has no "key_dim" of use' "$work/err" || fail "an entry that is wrong: $(cat "$work/err")"
+truncate -s 20M "$work/large.json"
+CLATTN_TUNING="$work/large.json" "$clattn" tune --show --device "$device" >"$work/out" 2>"$work/err"
+grep -q "large.json: no file that can be read, of at most 16 MiB" "$work/err" || fail "20 MiB: $(cat "$work/err")"
+
+rm -rf "$work/config"
+
+# letters of a shape in any case
+"$clattn" make-input linear_attn --shape b=1,t=4,h=2,hq=1,k=8,v=8 -o "$work/small" || fail "lower-case letters of a shape"
+
 # beside the user's parameters, wherever those are
 CLATTN_TUNING="$work/other/t.json" "$clattn" tune "$@" --budget 1s >"$work/out" 2>"$work/err" || fail "CLATTN_TUNING: $(cat "$work/err")"
 [ -s "$work/other/tuning.html" ] || fail "the report is not beside CLATTN_TUNING's file: $(tail -n 1 "$work/err")"

@@ -63,6 +63,11 @@ int main(void)
                             &on_device, 0, NULL, NULL));
     clattn_plan_destroy(plan);
     clattn_context_destroy(context);
+    if (workspace != NULL)
+        clReleaseMemObject(workspace);
+    clReleaseMemObject(memory);
+    clReleaseCommandQueue(queue);
+    clReleaseContext(cl);
 
     TRY(clattn_reference(&desc, &call, NULL, NULL));
     printf("o[%d][%d]: %g on the device, %g in double precision\n", T - 1, V - 1, (double)on_device,

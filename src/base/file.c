@@ -17,7 +17,7 @@ char *file_read(const char *path, size_t limit, size_t *size)
 
     if (file_kind(path, &bytes) != FILE_REGULAR || bytes > limit)
         return NULL;
-    file = fopen(path, "rb");
+    file = file_open(path, "rb");
     if (file == NULL)
         return NULL;
     data = malloc((size_t)bytes + 1);
@@ -190,9 +190,11 @@ static int is_absolute(const char *path)
 char *file_user_folder(enum user_folder kind)
 {
     for (size_t i = 0; i < sizeof user_folders / sizeof *user_folders; i++) {
-        const char *base = getenv(user_folders[i].variable);
-        if (user_folders[i].kind == kind && base != NULL && is_absolute(base))
-            return file_join(base, user_folders[i].below);
+        char *base = user_folders[i].kind == kind ? environment_copy(user_folders[i].variable) : NULL;
+        char *folder = base != NULL && is_absolute(base) ? file_join(base, user_folders[i].below) : NULL;
+        free(base);
+        if (folder != NULL)
+            return folder;
     }
     return NULL;
 }

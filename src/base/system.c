@@ -1,192 +1,27 @@
-#ifndef _WIN32
+#ifndef _WIN32 /* else system_windows.c */
 #define _POSIX_C_SOURCE 200809L
 #define _FILE_OFFSET_BITS 64
-#endif
+#define _DARWIN_C_SOURCE /* flock, st_mtimespec */
 #include "base/system.h"
 
 #include "base/text.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 static int is_entry(const char *name)
 {
     return strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
-
-#ifdef _WIN32
-#define WIN32_LEAN_AND_MEAN
-#include <windows.h>
-
-#include <direct.h>
-#include <fcntl.h>
-#include <io.h>
-#include <share.h>
-#include <sys/utime.h>
-
-enum file_kind file_kind(const char *path, uint64_t *bytes)
-{
-    struct _stat64 info;
-
-    if (_stat64(path, &info) != 0)
-        return FILE_MISSING;
-    *bytes = (uint64_t)info.st_size;
-    if ((info.st_mode & _S_IFMT) == _S_IFDIR)
-        return FILE_FOLDER;
-    return (info.st_mode & _S_IFMT) == _S_IFREG ? FILE_REGULAR : FILE_OTHER;
-}
-
-/* Links are rare here, and a replaced one is the link itself. */
-char *file_resolve(const char *path)
-{
-    return text_copy(path);
-}
-
-int file_writable(const char *path)
-{
-    return _access(path, 2) == 0;
-}
-
-FILE *file_create(const char *path, const char *like)
-{
-    (void)like;
-    return fopen(path, "wbx");
-}
-
-int file_descriptor(const char *path)
-{
-    (void)path;
-    return -1;
-}
-
-FILE *file_open_stream(const char *path)
-{
-    return fopen(path, "r+b"); /* NUL, CON */
-}
-
-double file_time(const char *path)
-{
-    struct _stat64 info;
-
-    return _stat64(path, &info) == 0 ? (double)info.st_mtime : 0;
-}
-
-void file_touch(const char *path)
-{
-    _utime64(path, NULL);
-}
-
-int file_replace(const char *from, const char *to)
-{
-    if (MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING))
-        return 0;
-    errno = GetLastError() == ERROR_DISK_FULL ? ENOSPC : EACCES;
-    return -1;
-}
-
-void file_remove(const char *path)
-{
-    DeleteFileA(path);
-}
-
-void file_sync(FILE *file)
-{
-    if (fflush(file) == 0)
-        _commit(_fileno(file));
-}
-
-int file_lock(const char *path, int wait)
-{
-    OVERLAPPED whole = {0};
-    int lock = -1;
-
-    if (_sopen_s(&lock, path, _O_RDWR | _O_CREAT, _SH_DENYNO, _S_IREAD | _S_IWRITE) != 0)
-        return -1;
-    if (!LockFileEx((HANDLE)_get_osfhandle(lock), LOCKFILE_EXCLUSIVE_LOCK | (wait ? 0 : LOCKFILE_FAIL_IMMEDIATELY), 0,
-                    1, 0, &whole)) {
-        _close(lock);
-        errno = EWOULDBLOCK;
-        return -1;
-    }
-    return lock;
-}
-
-void file_unlock(int lock)
-{
-    if (lock >= 0)
-        _close(lock);
-}
-
-int folder_make(const char *path)
-{
-    return _mkdir(path) == 0 || errno == EEXIST ? 0 : -1;
-}
-
-int folder_list(const char *path, void (*each)(void *user, const char *name), void *user)
-{
-    char pattern[MAX_PATH];
-    WIN32_FIND_DATAA entry;
-    HANDLE search;
-
-    snprintf(pattern, sizeof pattern, "%s\\*", path);
-    search = FindFirstFileA(pattern, &entry);
-    if (search == INVALID_HANDLE_VALUE)
-        return -1;
-    do {
-        if (is_entry(entry.cFileName))
-            each(user, entry.cFileName);
-    } while (FindNextFileA(search, &entry));
-    FindClose(search);
-    return 0;
-}
-
-int stderr_is_terminal(void)
-{
-    return _isatty(_fileno(stderr));
-}
-
-int stdout_is_terminal(void)
-{
-    return _isatty(_fileno(stdout));
-}
-
-int stream_columns(FILE *stream)
-{
-    HANDLE handle = (HANDLE)_get_osfhandle(_fileno(stream));
-    CONSOLE_SCREEN_BUFFER_INFO info;
-
-    return GetConsoleScreenBufferInfo(handle, &info) ? info.srWindow.Right - info.srWindow.Left + 1 : 0;
-}
-
-void stream_make_binary(FILE *file)
-{
-    _setmode(_fileno(file), _O_BINARY);
-}
-
-unsigned long process_id(void)
-{
-    return GetCurrentProcessId();
-}
-
-double now_seconds(void)
-{
-    LARGE_INTEGER count, frequency;
-
-    QueryPerformanceCounter(&count);
-    QueryPerformanceFrequency(&frequency);
-    return (double)count.QuadPart / (double)frequency.QuadPart;
-}
-
-#else
-#include <dirent.h>
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/ioctl.h>
-#include <time.h>
-#include <unistd.h>
 
 enum file_kind file_kind(const char *path, uint64_t *bytes)
 {
@@ -238,6 +73,11 @@ char *file_resolve(const char *path)
 int file_writable(const char *path)
 {
     return access(path, W_OK) == 0;
+}
+
+FILE *file_open(const char *path, const char *mode)
+{
+    return fopen(path, mode);
 }
 
 FILE *file_create(const char *path, const char *like)
@@ -346,6 +186,13 @@ int folder_list(const char *path, void (*each)(void *user, const char *name), vo
     return 0;
 }
 
+char *environment_copy(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value != NULL ? text_copy(value) : NULL;
+}
+
 int stderr_is_terminal(void)
 {
     return isatty(STDERR_FILENO);
@@ -385,4 +232,6 @@ double now_seconds(void)
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
+#else
+typedef int clattn_not_on_this_system; /* a file may not be empty */
 #endif

@@ -1,4 +1,5 @@
-/* The few things that C11 does not say: terminals, kinds of files, folders, locks, clocks. Paths are the platform's. */
+/* The few things that C11 does not say: terminals, kinds of files, folders, locks, clocks. Paths and the
+ * environment are UTF-8 on Windows, the system's bytes elsewhere. */
 #ifndef CLATTN_SRC_SYSTEM_H
 #define CLATTN_SRC_SYSTEM_H
 
@@ -13,6 +14,8 @@ enum file_kind file_kind(const char *path, uint64_t *bytes);
 char *file_resolve(const char *path);
 /* Whether this process may write what is there; else errno says why. */
 int file_writable(const char *path);
+/* fopen. */
+FILE *file_open(const char *path, const char *mode);
 /* A new file, with the mode of the file `like` where that is not NULL and exists; NULL with errno, EEXIST where one
  * is. */
 FILE *file_create(const char *path, const char *like);
@@ -40,6 +43,9 @@ void file_unlock(int lock);
 int folder_make(const char *path);
 /* Calls each(user, name) for every entry but . and ..; 0, or -1 when the folder cannot be read. */
 int folder_list(const char *path, void (*each)(void *user, const char *name), void *user);
+
+/* A variable of the environment, to be freed; NULL where it is not set, or without memory. */
+char *environment_copy(const char *name);
 
 int stderr_is_terminal(void);
 int stdout_is_terminal(void);

@@ -61,7 +61,7 @@ struct settings {
     int step;       /* --pass step */
     int initial_state, verbose, quiet, help;
     int keep;                          /* --no-clobber */
-    int quick;                         /* of verify */
+    int quick;                         /* of verify, report */
     int list, clear;                   /* of cache */
     int show, reset, compare, dry_run; /* of tune */
     const char *export_to, *import_from, *report;
@@ -82,7 +82,8 @@ enum {
     COMMAND_BENCH = 32,
     COMMAND_CACHE = 64,
     COMMAND_TUNE = 128,
-    COMMAND_DIFF = 256
+    COMMAND_DIFF = 256,
+    COMMAND_REPORT = 512
 };
 
 struct command {
@@ -102,5 +103,6 @@ int bench_main(struct settings *settings);
 int diff_main(struct settings *settings);
 int cache_main(struct settings *settings);
 int tune_main(struct settings *settings);
+int report_main(struct settings *settings);
 
 #endif

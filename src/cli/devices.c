@@ -3,6 +3,8 @@
 #include "cli/table.h"
 #include "device/engine.h"
 
+#include <stdlib.h>
+
 enum { MAX_DEVICES = 64 };
 
 static const struct column columns[] = {
@@ -31,6 +33,24 @@ static const char *engine_name(const clattn_device_info *info)
     return engine != NULL ? engine->name : "none";
 }
 
+/* What else decides which kernels a device gets. */
+static void add_facts(cJSON *row, const clattn_device_info *info)
+{
+    const struct log silent = {NULL, NULL};
+    struct device device;
+    char *extensions;
+
+    if (device_init(&device, info->device, &silent) != CLATTN_SUCCESS)
+        return;
+    extensions = device_extensions(&device);
+    cJSON_AddStringToObject(row, "vendor", device.vendor);
+    cJSON_AddStringToObject(row, "platform_version", device.platform_version);
+    cJSON_AddBoolToObject(row, "serial", device.serial);
+    cJSON_AddNumberToObject(row, "sub_group", device.sub_group);
+    cJSON_AddStringToObject(row, "extensions", extensions != NULL ? extensions : "");
+    free(extensions);
+}
+
 static cJSON *make_row(const clattn_device_info *info, size_t index)
 {
     cJSON *row = cJSON_CreateObject();
@@ -48,6 +68,7 @@ static cJSON *make_row(const clattn_device_info *info, size_t index)
     cJSON_AddNumberToObject(row, "max_work_group", (double)info->max_work_group);
     cJSON_AddStringToObject(row, "engine", engine_name(info));
     cJSON_AddBoolToObject(row, "default", index == 0);
+    add_facts(row, info);
     return row;
 }
 

@@ -1,7 +1,9 @@
 /* clattn: linear attention from the command line. */
 #include "cli/cli.h"
 
+#include "cli/generate.h"
 #include "cli/options.h"
+#include "cli/process.h"
 #include "cli/words.h"
 
 #include <signal.h>
@@ -23,6 +25,8 @@ static const struct command commands[] = {
     {"bench", COMMAND_BENCH, 0, MAX_RULES, bench_main, "[RULE...]", "time rules on a device"},
     {"tune", COMMAND_TUNE, 0, MAX_RULES, tune_main, "[RULE...] [--budget 60s]",
      "measure which tile sizes are the fastest on a device, for every plan from then on"},
+    {"report", COMMAND_REPORT, 0, 0, report_main, "[--quick] -o FILE.json",
+     "what an issue about a device needs: its facts, what was verified, timed, and how to do each failure again"},
     {"cache", COMMAND_CACHE, 0, 0, cache_main, "[--list | --clear]", "the compiled programs kept on disk"},
 };
 
@@ -83,6 +87,8 @@ static int answer(const char *name, int count, char **words)
     const int version = strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0 || strcmp(name, "version") == 0;
     const struct command *about = count > 0 ? find(words[0]) : NULL;
 
+    if (strcmp(name, "--generate") == 0) /* for the build: the manual page, completions */
+        return generate(count > 0 ? words[0] : "", commands, COUNT);
     if (!version && strcmp(name, "--help") != 0 && strcmp(name, "-h") != 0 && strcmp(name, "help") != 0)
         return *name == '\0' ? bad("no command, see `clattn --help`") : unknown(name);
     if (count > !version)
@@ -94,9 +100,10 @@ static int answer(const char *name, int count, char **words)
     return about != NULL ? print_command_help(about) : unknown(words[0]);
 }
 
-int main(int argc, char **argv)
+int main(int count, char **given)
 {
-    const char *name = argc > 1 ? argv[1] : "";
+    char **words = process_words(&count, given);
+    const char *name = count > 1 ? words[1] : "";
     const struct command *command = find(name);
     int status;
 
@@ -104,9 +111,9 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN); /* a closed pipe shows as a failed write below */
 #endif
     if (command != NULL)
-        status = run(command, argc, argv);
+        status = run(command, count, words);
     else
-        status = answer(name, argc > 2 ? argc - 2 : 0, argv + (argc > 2 ? 2 : argc));
+        status = answer(name, count > 2 ? count - 2 : 0, words + (count > 2 ? 2 : count));
     if (fflush(stdout) != 0 || ferror(stdout))
         return failed("standard output: cannot write");
     return status;

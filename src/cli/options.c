@@ -16,13 +16,8 @@ enum { PROBLEM = COMMAND_MAKE_INPUT | COMMAND_RUN | COMMAND_VERIFY | COMMAND_BEN
  * typed. */
 enum { PER_WORKER = 1 << 16 };
 
-#ifdef _WIN32
-#define JOBS_HELP "1 on Windows"
-enum { MOST_JOBS = 1 };
-#else
 #define JOBS_HELP "processes, with a share of the rows each [1; a GPU: the cores, up to 16]"
 enum { MOST_JOBS = 64 };
-#endif
 
 static int take_desc_option(struct settings *settings, size_t option, const char *what, const char *text)
 {
@@ -251,11 +246,11 @@ static const struct option {
 } options[] = {
     {"input", 'i', "FILE", COMMAND_RUN, offsetof(struct settings, input), NULL,
      "safetensors file to read; - for standard input"},
-    {"output", 'o', "FILE", COMMAND_RUN | COMMAND_MAKE_INPUT, offsetof(struct settings, output), NULL,
-     "safetensors file to write; - for standard output"},
+    {"output", 'o', "FILE", COMMAND_RUN | COMMAND_MAKE_INPUT | COMMAND_REPORT, offsetof(struct settings, output), NULL,
+     "file to write (safetensors; JSON of report); - for standard output"},
     {"no-clobber", 0, NULL, COMMAND_RUN | COMMAND_MAKE_INPUT, offsetof(struct settings, keep), NULL,
      "do not replace a file that is there"},
-    {"device", 'd', "SPEC", COMMAND_RUN | COMMAND_TUNE | MANY, offsetof(struct settings, device), NULL,
+    {"device", 'd', "SPEC", COMMAND_RUN | COMMAND_TUNE | COMMAND_REPORT | MANY, offsetof(struct settings, device), NULL,
      "index from `clattn devices`, part of a name, or reference (the CPU in double precision)"},
     {"shape", 's', "B=,T=,H=,K=,V=[,HQ=,HK=,TK=]", COMMAND_MAKE_INPUT | COMMAND_TUNE | MANY, 0, take_shape,
      "batch, tokens, value heads, dims, query/key heads, key/value heads, tokens of keys; verify, bench, tune: "
@@ -293,8 +288,9 @@ static const struct option {
      "where the HTML report goes [beside the user's parameters]"},
     {"list", 0, NULL, COMMAND_CACHE, offsetof(struct settings, list), NULL, "print every entry (the default)"},
     {"clear", 0, NULL, COMMAND_CACHE, offsetof(struct settings, clear), NULL, "remove every entry"},
-    {"quick", 0, NULL, COMMAND_VERIFY, offsetof(struct settings, quick), NULL,
-     "one case a type: odd sizes in f32, grouped heads in f16, packed sequences in bf16"},
+    {"quick", 0, NULL, COMMAND_VERIFY | COMMAND_REPORT, offsetof(struct settings, quick), NULL,
+     "verify: one case a type (odd sizes in f32, grouped heads in f16, packed sequences in bf16); report: a rule of "
+     "each kind"},
     {"jobs", 'j', "N", COMMAND_VERIFY | PER_WORKER, 0, take_jobs, JOBS_HELP},
     {"json", 0, NULL, COMMAND_DEVICES | COMMAND_RULES | COMMAND_CACHE | COMMAND_TUNE | TABLES | PER_WORKER, 0,
      take_json, "print JSON"},
@@ -309,6 +305,18 @@ static const struct option {
 };
 
 enum { OPTION_COUNT = sizeof options / sizeof *options };
+
+int options_get(const struct command *command, size_t index, struct option_info *info)
+{
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        const struct option *option = &options[i];
+        if (!(option->commands & command->bit) || index-- > 0)
+            continue;
+        *info = (struct option_info){option->name, option->argument, option->help, option->letter};
+        return 1;
+    }
+    return 0;
+}
 
 void options_print(FILE *file, const struct command *command)
 {

@@ -1,40 +1,12 @@
-#ifndef _WIN32
+#ifndef _WIN32 /* else process_windows.c */
 #define _POSIX_C_SOURCE 200809L
-#endif
 #include "cli/process.h"
 
 #include <errno.h>
-#include <string.h>
-
-#ifdef _WIN32
-int process_start(struct process *process, const char *const *words)
-{
-    (void)words;
-    *process = (struct process){.id = 0};
-    errno = ENOSYS;
-    return -1;
-}
-
-void process_await(const struct process *process)
-{
-    (void)process;
-}
-
-void process_end(struct process *process, char *how, size_t size)
-{
-    (void)process;
-    snprintf(how, size, "nothing");
-}
-
-void process_kill(const struct process *process)
-{
-    (void)process;
-}
-
-#else
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -92,7 +64,7 @@ static int spawn(struct process *process, const char *const *words, int output)
         error = posix_spawnp(&id, own_path(words[0], path), &actions, &attributes, words_of_c, environ);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
-    process->id = error == 0 ? (long)id : 0;
+    process->id = error == 0 ? (intptr_t)id : 0;
     return error;
 }
 
@@ -148,4 +120,13 @@ void process_kill(const struct process *process)
     for (int i = 0; i < 100 && waitpid((pid_t)process->id, &status, WNOHANG) == 0; i++)
         nanosleep(&tick, NULL);
 }
+
+char **process_words(int *count, char **words)
+{
+    (void)count;
+    return words;
+}
+
+#else
+typedef int clattn_not_on_this_system; /* a file may not be empty */
 #endif

@@ -1,13 +1,14 @@
 /* Worker processes: this very command once more, with other words. They do not take SIGINT and its like: who started
- * them does, and ends them. Not on Windows. */
+ * them does, and ends them. */
 #ifndef CLATTN_SRC_CLI_PROCESS_H
 #define CLATTN_SRC_CLI_PROCESS_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 struct process {
-    long id;      /* 0: none */
+    intptr_t id;  /* 0: none */
     FILE *output; /* what it prints, stdout and stderr in one */
 };
 
@@ -19,5 +20,8 @@ void process_await(const struct process *process);
 void process_end(struct process *process, char *how, size_t size);
 /* Ends it in the middle of whatever it does. */
 void process_kill(const struct process *process);
+
+/* The words that the command was called with, in UTF-8; what main was given, but on Windows. */
+char **process_words(int *count, char **words);
 
 #endif

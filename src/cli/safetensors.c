@@ -392,7 +392,7 @@ static FILE *open_input(const char *path, uint64_t *size, const struct report *e
     case FILE_OTHER: *size = UNKNOWN; break;
     case FILE_REGULAR: break;
     }
-    file = fopen(path, "rb");
+    file = file_open(path, "rb");
     if (file == NULL)
         report(error, "%s", strerror(errno));
     return file;

@@ -34,6 +34,14 @@ static int64_t value(const void *base, size_t offset)
     return number;
 }
 
+static int same_letters(const char *name, const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if (toupper((unsigned char)text[i]) != name[i])
+            return 0;
+    return 1;
+}
+
 static int axis_read(const char *text, size_t length, struct shape *shape)
 {
     char number[32], what[24];
@@ -42,7 +50,7 @@ static int axis_read(const char *text, size_t length, struct shape *shape)
     for (size_t i = 0; i < AXIS_COUNT && equals != NULL; i++) {
         int64_t *to = field(shape, axes[i].shape);
         if (strlen(axes[i].name) != (size_t)(equals - text) ||
-            strncmp(axes[i].name, text, (size_t)(equals - text)) != 0)
+            !same_letters(axes[i].name, text, (size_t)(equals - text)))
             continue;
         if (*to != 0)
             return bad("--shape gives %s twice", axes[i].name);

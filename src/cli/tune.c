@@ -288,6 +288,8 @@ static int check_report(const char *path)
 {
     if (path == NULL)
         return EXIT_OK;
+    if (strcmp(path, "-") == 0)
+        return bad("--report is '-', expected a file: the table is on standard output");
     if (file_make_folders(path) != 0)
         return failed("%s: its folder cannot be made: %s", path, strerror(errno));
     return output_check(&(struct output){.path = path});

@@ -28,7 +28,7 @@ static int read_table(const char *path, struct tuning_table *table)
     if (left_out < 0)
         return bad("%s: %s", path, why);
     if (left_out > 0)
-        return bad("%s: %d of its entries are not understood", path, left_out);
+        return bad("%s: %d of its entries are not understood: %s", path, left_out, why);
     return EXIT_OK;
 }
 

@@ -49,11 +49,14 @@ static int is_intact(const char *data, size_t size, struct header *header)
 
 char *cache_folder(void)
 {
-    const char *given = getenv("CLATTN_CACHE_DIR");
+    char *given = environment_copy("CLATTN_CACHE_DIR");
 
     if (given == NULL)
         return file_user_folder(USER_CACHE);
-    return *given != '\0' ? text_copy(given) : NULL;
+    if (*given != '\0')
+        return given;
+    free(given);
+    return NULL;
 }
 
 clattn_status cache_init(struct cache *cache, const clattn_context_desc *desc)

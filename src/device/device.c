@@ -88,19 +88,26 @@ static int narrowest_sub_group(const struct opencl *cl, cl_device_id id)
     return (int)least;
 }
 
-int device_has(const struct device *device, const char *extension)
+char *device_extensions(const struct device *device)
 {
     const struct opencl *cl = device->cl;
     size_t size = 0;
     char *all;
-    int found;
 
     if (cl->GetDeviceInfo(device->info.device, CL_DEVICE_EXTENSIONS, 0, NULL, &size) != CL_SUCCESS)
-        return 0;
+        return NULL;
     all = calloc(1, size + 1);
-    found = all != NULL &&
-            cl->GetDeviceInfo(device->info.device, CL_DEVICE_EXTENSIONS, size, all, NULL) == CL_SUCCESS &&
-            strstr(all, extension) != NULL;
+    if (all != NULL && cl->GetDeviceInfo(device->info.device, CL_DEVICE_EXTENSIONS, size, all, NULL) == CL_SUCCESS)
+        return all;
+    free(all);
+    return NULL;
+}
+
+int device_has(const struct device *device, const char *extension)
+{
+    char *all = device_extensions(device);
+    int found = all != NULL && strstr(all, extension) != NULL;
+
     free(all);
     return found;
 }

@@ -12,6 +12,8 @@ struct device {
     int serial;    /* a work-item is a thread with wide vectors (a CPU): tiles belong to one work-item */
 };
 
+/* Those that the device reports, in one text, to be freed; NULL where they cannot be had. */
+char *device_extensions(const struct device *device);
 /* Whether the device reports the extension. */
 int device_has(const struct device *device, const char *extension);
 

@@ -2,6 +2,7 @@
 
 #include "base/sized.h"
 #include "base/text.h"
+#include "tune/device_facts.h"
 #include "tune/tuning_layers.h"
 #include "tune/tuning_table.h"
 
@@ -72,6 +73,14 @@ static const char *variable(const clattn_context_desc *desc, const char *name)
     return desc->flags & CLATTN_ISOLATED ? NULL : getenv(name);
 }
 
+/* Another device's limits, to see what a plan is on it. */
+static clattn_status believe_facts(clattn_context *context, const clattn_context_desc *desc)
+{
+    const char *path = variable(desc, "CLATTN_DEVICE_FACTS");
+
+    return path != NULL && *path != '\0' ? device_facts_read(path, &context->device, &context->log) : CLATTN_SUCCESS;
+}
+
 /* The file of measured parameters, to be freed; NULL: none. "": none, and not those of the library either. */
 static clattn_status tuning_path(const clattn_context_desc *desc, char **path)
 {
@@ -87,13 +96,24 @@ static clattn_status tuning_path(const clattn_context_desc *desc, char **path)
     return *path != NULL ? CLATTN_SUCCESS : CLATTN_OUT_OF_MEMORY;
 }
 
+/* Empty turns it off, as with the other variables. */
+static clattn_status choose_self_test(clattn_context *context, const clattn_context_desc *desc)
+{
+    const char *test = variable(desc, "CLATTN_SELF_TEST");
+    int off = test != NULL && (*test == '\0' || strcmp(test, "0") == 0);
+
+    context->self_test = desc->self_test != 0 ? desc->self_test > 0 : !off;
+    if (desc->self_test == 0 && test != NULL && !off && strcmp(test, "1") != 0)
+        return FAIL(&context->log, INVALID_ARGUMENT, "CLATTN_SELF_TEST is '%s', expected 0 or 1", test);
+    return CLATTN_SUCCESS;
+}
+
 /* What lies outside of the process: programs compiled earlier, measured parameters, switches. */
 static clattn_status read_surroundings(clattn_context *context, const clattn_context_desc *desc)
 {
-    const char *test = variable(desc, "CLATTN_SELF_TEST");
     char *path;
 
-    context->self_test = desc->self_test != 0 ? desc->self_test > 0 : test == NULL || strcmp(test, "0") != 0;
+    TRY(choose_self_test(context, desc));
     context->tuning = calloc(1, sizeof *context->tuning);
     if (context->tuning == NULL)
         return CLATTN_OUT_OF_MEMORY;
@@ -112,7 +132,7 @@ static clattn_status choose_engine(clattn_context *context, const clattn_context
         return CLATTN_SUCCESS;
     }
     context->engine = engine_get(name);
-    if (context->engine == NULL && strcmp(name, "none") != 0)
+    if (context->engine == NULL && *name != '\0' && strcmp(name, "none") != 0)
         return FAIL(&context->log, INVALID_ARGUMENT, "no matrix engine is named %s; there are %s", name,
                     engine_names());
     return CLATTN_SUCCESS;
@@ -136,6 +156,7 @@ static clattn_status fill(clattn_context *context, const clattn_context_desc *de
         return FAIL(&context->log, INVALID_DESC, "self_test is %d, expected -1, 0 or 1", (int)ours.self_test);
     TRY(open_context(context, &ours));
     TRY(choose_engine(context, &ours));
+    TRY(believe_facts(context, &ours));
     return read_surroundings(context, &ours);
 }
 
@@ -192,7 +213,7 @@ clattn_status clattn_context_get(const clattn_context *context, cl_context *cl, 
 clattn_status clattn_context_set_tuning(clattn_context *context, const char *json)
 {
     struct tuning_table table = {NULL, 0};
-    char why[96];
+    char why[96], all[160];
     int left_out;
 
     if (context == NULL || json == NULL)
@@ -201,8 +222,8 @@ clattn_status clattn_context_set_tuning(clattn_context *context, const char *jso
     if (left_out != 0) {
         tuning_table_free(&table);
         if (left_out > 0)
-            snprintf(why, sizeof why, "has %d entries that are not understood", left_out);
-        return FAIL(&context->log, INVALID_ARGUMENT, "the tuning text %s", why);
+            snprintf(all, sizeof all, "has %d entries that are not understood: %s", left_out, why);
+        return FAIL(&context->log, INVALID_ARGUMENT, "the tuning text %s", left_out > 0 ? all : why);
     }
     tuning_table_free(&context->tuning->tables[LAYER_APPLICATION]);
     context->tuning->tables[LAYER_APPLICATION] = table;

@@ -1,6 +1,7 @@
 #include "tune/tuning_layers.h"
 
 #include "base/file.h"
+#include "base/system.h"
 #include "kernel/kernel.h"
 #include "tune/shipped.h"
 
@@ -149,18 +150,24 @@ int tuning_kernel(const struct tuning_entry *entry, const clattn_context *contex
 
 static void load_file(struct tuning_layers *layers, const struct device *device, const struct log *log)
 {
-    char why[96];
+    char why[96] = "";
+    uint64_t bytes;
     size_t size;
     char *json = file_read(layers->path, TUNING_FILE_LIMIT, &size);
     int left_out;
 
-    if (json == NULL)
+    if (json == NULL) {
+        if (file_kind(layers->path, &bytes) != FILE_MISSING)
+            log_line(log, CLATTN_LOG_WARNING, "%s: no file that can be read, of at most %d MiB; it is not used",
+                     layers->path, TUNING_FILE_LIMIT >> 20);
         return;
+    }
     left_out = tuning_table_parse(&layers->tables[LAYER_FILE], json, device->info.name, why, sizeof why);
     if (left_out < 0)
         log_line(log, CLATTN_LOG_WARNING, "%s: %s; it is not used", layers->path, why);
     if (left_out > 0)
-        log_line(log, CLATTN_LOG_WARNING, "%s: %d entries are not understood and not used", layers->path, left_out);
+        log_line(log, CLATTN_LOG_WARNING, "%s: %d entries are not understood and not used: %s", layers->path, left_out,
+                 why);
     free(json);
 }
 

@@ -104,34 +104,50 @@ static int read_parameters(const cJSON *object, struct tuned *tuned)
     return known == cJSON_GetArraySize(object);
 }
 
-static int read_entry(const cJSON *object, struct tuning_entry *entry)
+static int is_plausible(const char *key, int64_t number)
+{
+    int64_t least = strcmp(key, "from_rows") == 0 ? -1 : strcmp(key, "seq_len") == 0 ? 0 : 1;
+
+    return number >= least;
+}
+
+/* NULL, or the key that is missing or has a value of no use. */
+static const char *read_entry(const cJSON *object, struct tuning_entry *entry)
 {
     memset(entry, 0, sizeof *entry);
     for (size_t i = 0; i < COUNT(texts); i++)
         if (!read_text(object, texts[i].key, field(entry, texts[i].offset), texts[i].size))
-            return 0;
+            return texts[i].key;
     for (size_t i = 0; i < COUNT(numbers); i++)
-        if (!read_number(object, numbers[i].key, field(entry, numbers[i].offset)))
-            return 0;
+        if (!read_number(object, numbers[i].key, field(entry, numbers[i].offset)) ||
+            !is_plausible(numbers[i].key, *(int64_t *)field(entry, numbers[i].offset)))
+            return numbers[i].key;
     for (size_t i = 0; i < COUNT(reals); i++)
         if (!read_real(object, reals[i].key, field(entry, reals[i].offset)))
-            return 0;
+            return reals[i].key;
     entry->tuned = tuned_default(space_find(entry->solver));
-    return entry->tuned.space != NULL &&
-           read_parameters(cJSON_GetObjectItemCaseSensitive(object, "parameters"), &entry->tuned);
+    if (entry->tuned.space == NULL)
+        return "solver";
+    return read_parameters(cJSON_GetObjectItemCaseSensitive(object, "parameters"), &entry->tuned) ? NULL : "parameters";
 }
 
-static int read_entries(struct tuning_table *table, const cJSON *entries, const char *device)
+/* why: of the first that is left out */
+static int read_entries(struct tuning_table *table, const cJSON *entries, const char *device, char *why,
+                        size_t why_size)
 {
     struct tuning_entry entry;
     const cJSON *object;
-    int left_out = 0;
+    int left_out = 0, number = 0;
 
     cJSON_ArrayForEach(object, entries)
     {
-        if (!read_entry(object, &entry))
-            left_out++;
-        else if (device == NULL || strcmp(entry.device, device) == 0)
+        const char *wrong = read_entry(object, &entry);
+        number++;
+        if (wrong != NULL && left_out++ == 0)
+            snprintf(why, why_size, "entry %d has no \"%s\" of use", number, wrong);
+        if (wrong != NULL)
+            continue;
+        if (device == NULL || strcmp(entry.device, device) == 0)
             left_out += tuning_table_put(table, &entry) != CLATTN_SUCCESS;
     }
     return left_out;
@@ -154,7 +170,7 @@ int tuning_table_parse(struct tuning_table *table, const char *json, const char 
     else if (!cJSON_IsArray(entries))
         snprintf(why, why_size, "has no array \"entries\"");
     else
-        left_out = read_entries(table, entries, device);
+        left_out = read_entries(table, entries, device, why, why_size);
     cJSON_Delete(root);
     return left_out;
 }
@@ -298,11 +314,13 @@ clattn_status tuning_table_save(const struct tuning_table *table, const char *pa
 
 char *tuning_user_path(void)
 {
-    const char *given = getenv("CLATTN_TUNING");
-    char *folder, *path;
+    char *given = environment_copy("CLATTN_TUNING"), *folder, *path;
 
+    if (given != NULL && *given != '\0')
+        return given;
+    free(given);
     if (given != NULL)
-        return *given != '\0' ? text_copy(given) : NULL;
+        return NULL;
     folder = file_user_folder(USER_CONFIG);
     path = file_join(folder, "tuning.json");
     free(folder);

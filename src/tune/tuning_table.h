@@ -46,8 +46,8 @@ struct tuning_table {
 };
 
 /* Adds the entries of a text to the table; returns how many were left out because they are not understood, or -1 when
- * the text as a whole is not: then why says so. Entries keep the device's name when device is given (others are passed
- * over). */
+ * the text as a whole is not. why says so, or which the first of them is and what is wrong with it. Entries keep the
+ * device's name when device is given (others are passed over). */
 int tuning_table_parse(struct tuning_table *table, const char *json, const char *device, char *why, size_t why_size);
 void tuning_table_free(struct tuning_table *table);
 

@@ -193,7 +193,7 @@ clattn_status journal_open(struct journal *journal, const char *path, const stru
         return FAIL(log, INVALID_ARGUMENT, "%s: cannot be locked: %s", path,
                     errno == EWOULDBLOCK ? "another `clattn tune` is running" : strerror(errno));
     read_file(journal);
-    journal->file = fopen(path, "a");
+    journal->file = file_open(path, "a");
     if (journal->file == NULL)
         return FAIL(log, INVALID_ARGUMENT, "%s: cannot write: %s", path, strerror(errno));
     fputc('\n', journal->file); /* behind a line that was cut */

@@ -1,0 +1,37 @@
+# What the toolchain files that use zig's clang share: it has the headers and libraries of every target. zig is in PATH, in
+# build-tools (`cmake/bootstrap.sh --test-tools`), or where `pip install ziglang` put it. CLATTN_ZIG_TARGET is set before.
+find_program(CLATTN_ZIG zig HINTS ${CMAKE_CURRENT_LIST_DIR}/../../build-tools/bin)
+if(NOT CLATTN_ZIG)
+    execute_process(COMMAND python3 -c "import os, ziglang; print(os.path.dirname(ziglang.__file__))"
+                    OUTPUT_VARIABLE folder OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+    find_program(CLATTN_ZIG zig HINTS ${folder})
+endif()
+if(NOT CLATTN_ZIG)
+    message(FATAL_ERROR "no zig; `pip install ziglang` has one, and -DCLATTN_ZIG=… names another")
+endif()
+
+# One program a tool: zig's are words after its name.
+foreach(tool cc c++ ar ranlib rc)
+    string(REPLACE "+" "x" name ${tool})
+    set(wrapper ${CMAKE_BINARY_DIR}/zig/${name})
+    set(words "${tool}")
+    if(tool MATCHES "^c")
+        string(APPEND words " -target ${CLATTN_ZIG_TARGET}")
+    endif()
+    if(NOT EXISTS ${wrapper})
+        file(WRITE ${wrapper} "#!/bin/sh\nexec '${CLATTN_ZIG}' ${words} \"$@\"\n")
+        file(CHMOD ${wrapper} PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
+    endif()
+    set(zig_${name} ${wrapper})
+endforeach()
+set(CMAKE_C_COMPILER ${zig_cc})
+set(CMAKE_CXX_COMPILER ${zig_cxx})
+set(CMAKE_AR ${zig_ar} CACHE FILEPATH "")
+set(CMAKE_RANLIB ${zig_ranlib} CACHE FILEPATH "")
+set(CMAKE_RC_COMPILER ${zig_rc})
+# Nothing of the host's
+set(CMAKE_FIND_ROOT_PATH ${CMAKE_BINARY_DIR}/zig)
+foreach(what LIBRARY INCLUDE PACKAGE)
+    set(CMAKE_FIND_ROOT_PATH_MODE_${what} ONLY)
+endforeach()
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)

@@ -1,0 +1,343 @@
+/* clattn report: what an issue about a device needs, in one file. Each section is this command once more, in a process
+ * of its own, so that a crash of a driver is a line of the report. */
+#include "base/file.h"
+#include "base/system.h"
+#include "base/text.h"
+#include "base/thread.h"
+#include "cli/cli.h"
+#include "cli/interrupt.h"
+#include "cli/process.h"
+#include "cli/progress.h"
+#include "cli/table.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_WORDS = 20 };
+
+static const struct section {
+    const char *name;
+    int of_device; /* takes --device */
+    const char *words[MOST_WORDS], *quick[MOST_WORDS];
+} sections[] = {
+    {"devices", 0, {"devices", "--json"}, {"devices", "--json"}},
+    {"tuning", 1, {"tune", "--show", "--json"}, {"tune", "--show", "--json"}},
+    {"verify",
+     1,
+     {"verify", "--json", "--quick"},
+     {"verify", "--json", "--quick", "--dtype", "f32", "linear_attn", "gated_delta_rule", "kda", "mlstm",
+      "softmax_attn"}},
+    {"verify_half",
+     1,
+     {"verify", "--json", "--quick", "--dtype", "f16,bf16", "gla", "gated_delta_rule", "kda", "dplr"},
+     {"verify", "--json", "--quick", "--dtype", "bf16", "--mode", "auto", "gla", "gated_delta_rule"}},
+    {"bench",
+     1,
+     {"bench", "--json", "--dtype", "f32,bf16", "-s", "B=1,T=1024,H=8,K=64,V=64", "-s", "B=1,T=4096,H=16,K=128,V=128",
+      "-s", "B=8,T=64,H=8,K=64,V=64", "gated_delta_rule"},
+     {"bench", "--json", "--repeat", "3", "--dtype", "f32", "-s", "B=1,T=256,H=4,K=64,V=64", "gated_delta_rule"}},
+};
+
+enum { COUNT = sizeof sections / sizeof *sections };
+
+static const struct column columns[] = {
+    {"section", "section", COLUMN_WORD, 0},
+    {"seconds", "seconds", COLUMN_FIXED, 1},
+    {"failure", "failure", COLUMN_WORD, 0},
+    {"ok", "result", COLUMN_WORD, 0},
+};
+
+/* ---- What a report leaves out: names of folders, and so of users and hosts ---- */
+
+static int begins_path(const char *text, const char *at)
+{
+    char before = at > text ? at[-1] : ' ';
+
+    if (isalnum((unsigned char)before) || before == '/' || before == '.' || before == '_')
+        return 0;
+    if (isalpha((unsigned char)at[0]) && at[1] == ':' && (at[2] == '\\' || at[2] == '/'))
+        return 1;
+    return at[0] == '~' || (at[0] == '/' && (isalnum((unsigned char)at[1]) || at[1] == '_' || at[1] == '.'));
+}
+
+/* The text with each path's last name alone, to be freed. */
+static char *without_paths(const char *text)
+{
+    struct text out = {0};
+
+    for (const char *at = text; *at != '\0';) {
+        size_t length = begins_path(text, at) ? strcspn(at, " \t\n,;:'\")") : 0;
+        if (length > 0 && isalpha((unsigned char)at[0])) /* a drive */
+            length = 2 + strcspn(at + 2, " \t\n,;:'\")");
+        if (length == 0) {
+            text_add(&out, at++, 1);
+            continue;
+        }
+        at += length;
+        text_format(&out, "<path>");
+    }
+    return text_take(&out);
+}
+
+static void clean(cJSON *item)
+{
+    char *text = cJSON_IsString(item) ? without_paths(item->valuestring) : NULL;
+    cJSON *child;
+
+    if (text != NULL)
+        cJSON_SetValuestring(item, text);
+    free(text);
+    cJSON_ArrayForEach(child, item) clean(child);
+}
+
+/* ---- A section ---- */
+
+static struct {
+    mutex lock;
+    struct process process;
+} running;
+
+/* On a thread of its own; the lock is not given back. */
+static void interrupted(void *user, int signal)
+{
+    (void)user;
+    lock_take(&running.lock);
+    if (running.process.id != 0)
+        process_kill(&running.process);
+    failed("interrupted, no report is written");
+    interrupt_exit(signal);
+}
+
+static size_t count_words(const char *const *words)
+{
+    size_t count = 0;
+
+    while (count < MOST_WORDS && words[count] != NULL)
+        count++;
+    return count;
+}
+
+static int start(const struct settings *settings, const struct section *section)
+{
+    const char *const *from = settings->quick ? section->quick : section->words;
+    const char *words[MOST_WORDS + 4] = {settings->program};
+    size_t count = count_words(from);
+    int status;
+
+    memcpy(words + 1, from, count * sizeof *words);
+    if (section->of_device && settings->device != NULL) {
+        words[++count] = "--device";
+        words[++count] = settings->device;
+    }
+    lock_take(&running.lock);
+    status = process_start(&running.process, words);
+    lock_give(&running.lock);
+    return status;
+}
+
+/* All that the process says: messages, then JSON from the first line that begins so. */
+static void read_all(FILE *file, struct text *messages, struct text *json)
+{
+    int byte, begins = 1;
+
+    for (byte = getc(file); byte != EOF; byte = getc(file)) {
+        const char c = (char)byte;
+        struct text *to = json->size > 0 || (begins && (c == '{' || c == '[')) ? json : messages;
+        begins = c == '\n';
+        text_add(to, &c, 1);
+    }
+}
+
+static void add_text(cJSON *object, const char *key, struct text *text)
+{
+    char *taken;
+
+    text_add(text, "", 0);
+    taken = text_take(text);
+    if (taken != NULL && *taken != '\0')
+        cJSON_AddStringToObject(object, key, taken);
+    free(taken);
+}
+
+/* What the section's process leaves, with how it ended where that is not well. */
+static cJSON *run_section(const struct settings *settings, const struct section *section)
+{
+    struct text messages = {0}, json = {0};
+    cJSON *object = cJSON_CreateObject(), *result = NULL;
+    char how[128];
+    double began = now_seconds();
+
+    cJSON_AddStringToObject(object, "section", section->name);
+    if (start(settings, section) != 0) {
+        snprintf(how, sizeof how, "none started: %s", strerror(errno));
+    } else {
+        if (running.process.output != NULL)
+            read_all(running.process.output, &messages, &json);
+        process_await(&running.process);
+        lock_take(&running.lock);
+        process_end(&running.process, how, sizeof how);
+        lock_give(&running.lock);
+        text_add(&json, "", 1);
+        result = cJSON_Parse(json.at != NULL ? json.at : "");
+    }
+    free(json.at);
+    cJSON_AddNumberToObject(object, "seconds", now_seconds() - began);
+    cJSON_AddBoolToObject(object, "ok", strcmp(how, "exit status 0") == 0 && result != NULL);
+    cJSON_AddStringToObject(object, "ended", how);
+    add_text(object, "messages", &messages);
+    if (result != NULL)
+        cJSON_AddItemToObject(object, "result", result);
+    return object;
+}
+
+/* ---- Failures, with the line that does each again ---- */
+
+static const char *text_of(const cJSON *object, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+
+    return cJSON_IsString(item) ? item->valuestring : "";
+}
+
+static void add_failure(const struct settings *settings, cJSON *failures, struct text *line)
+{
+    char *text;
+
+    if (settings->device != NULL)
+        text_format(line, " --device '%s'", settings->device);
+    text = text_take(line);
+    if (text != NULL)
+        cJSON_AddItemToArray(failures, cJSON_CreateString(text));
+    free(text);
+}
+
+static void add_row_failures(const struct settings *settings, cJSON *failures, const cJSON *row)
+{
+    const cJSON *outcome;
+
+    cJSON_ArrayForEach(outcome, cJSON_GetObjectItemCaseSensitive(row, "outcomes"))
+    {
+        struct text line = {0};
+        if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(outcome, "ok")))
+            continue;
+        text_format(&line, "clattn verify %s --dtype %s --mode %s --quick -v --jobs 1", text_of(row, "rule"),
+                    text_of(row, "dtype"), text_of(outcome, "mode"));
+        add_failure(settings, failures, &line);
+    }
+}
+
+static void add_failures(const struct settings *settings, const struct section *section, cJSON *object, cJSON *failures)
+{
+    const char *const *words = settings->quick ? section->quick : section->words;
+    const cJSON *rows = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(object, "result"), "results"),
+                *row;
+    int before = cJSON_GetArraySize(failures);
+    struct text line = {0};
+
+    if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, "ok")))
+        return;
+    cJSON_ArrayForEach(row, rows) add_row_failures(settings, failures, row);
+    if (cJSON_GetArraySize(failures) > before)
+        return;
+    text_format(&line, "clattn");
+    for (size_t i = 0; i < count_words(words); i++)
+        text_format(&line, " %s", words[i]);
+    add_failure(settings, failures, &line);
+}
+
+static void print_row(const struct table *table, const cJSON *section)
+{
+    cJSON *row = cJSON_CreateObject();
+    int ok = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(section, "ok"));
+
+    cJSON_AddStringToObject(row, "section", text_of(section, "section"));
+    cJSON_AddNumberToObject(row, "seconds", cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(section, "seconds")));
+    cJSON_AddStringToObject(row, "failure", ok ? "" : text_of(section, "ended"));
+    cJSON_AddBoolToObject(row, "ok", ok);
+    table_row(table, row);
+    fflush(stdout);
+    cJSON_Delete(row);
+}
+
+/* ---- The command ---- */
+
+#if defined(__clang__)
+#define COMPILER "clang " __clang_version__
+#elif defined(__GNUC__)
+#define COMPILER "gcc " __VERSION__
+#else
+#define COMPILER "another"
+#endif
+
+#if defined(_WIN32)
+#define SYSTEM "windows"
+#elif defined(__APPLE__)
+#define SYSTEM "macos"
+#elif defined(__ANDROID__)
+#define SYSTEM "android"
+#elif defined(__linux__)
+#define SYSTEM "linux"
+#else
+#define SYSTEM "another"
+#endif
+
+static cJSON *make_report(const struct settings *settings, const struct table *table, cJSON **failures)
+{
+    cJSON *report = cJSON_CreateObject(), *list;
+
+    cJSON_AddStringToObject(report, "clattn", clattn_version());
+    cJSON_AddStringToObject(report, "system", SYSTEM);
+    cJSON_AddNumberToObject(report, "pointer_bits", (double)(8 * sizeof(void *)));
+    cJSON_AddStringToObject(report, "compiler", COMPILER);
+    cJSON_AddBoolToObject(report, "quick", settings->quick);
+    list = cJSON_AddArrayToObject(report, "sections");
+    *failures = cJSON_AddArrayToObject(report, "failures");
+    for (size_t i = 0; i < COUNT; i++) {
+        cJSON *section = run_section(settings, &sections[i]);
+        add_failures(settings, &sections[i], section, *failures);
+        clean(section);
+        cJSON_AddItemToArray(list, section);
+        if (table != NULL)
+            print_row(table, section);
+    }
+    return report;
+}
+
+static int write_report(const struct settings *settings, cJSON *report)
+{
+    char *text = cJSON_Print(report);
+    int status = EXIT_OK;
+
+    if (text == NULL)
+        status = failed("no memory for the report");
+    else if (settings->output == NULL || strcmp(settings->output, "-") == 0)
+        puts(text);
+    else if (file_write(settings->output, text, strlen(text), "\n", 1) != 0)
+        status = failed("%s: cannot write: %s", settings->output, strerror(errno));
+    cJSON_free(text);
+    return status;
+}
+
+int report_main(struct settings *settings)
+{
+    struct table table;
+    int to_stdout = settings->output == NULL || strcmp(settings->output, "-") == 0, status;
+    cJSON *report, *failures, *line;
+
+    lock_init(&running.lock);
+    interrupt_watch(interrupted, NULL);
+    if (!to_stdout) {
+        table_begin(&table, columns, sizeof columns / sizeof *columns, FORMAT_TEXT);
+        table.widths[0] = 11;
+        table.widths[2] = 32;
+        table_head(&table);
+    }
+    report = make_report(settings, to_stdout ? NULL : &table, &failures);
+    status = write_report(settings, report);
+    cJSON_ArrayForEach(line, failures) status =
+        failed("failed: %s", line->valuestring) == EXIT_FAILED ? EXIT_FAILED : status;
+    cJSON_Delete(report);
+    return status;
+}

@@ -1,0 +1,76 @@
+#include "tune/device_facts.h"
+
+#include "base/file.h"
+
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LARGEST_FILE = 64 << 20 };
+
+/* The device's object in what the file has; NULL. */
+static const cJSON *find_device(const cJSON *root)
+{
+    const cJSON *section;
+
+    cJSON_ArrayForEach(section, cJSON_GetObjectItemCaseSensitive(root, "sections"))
+    {
+        const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(section, "section"));
+        if (name != NULL && strcmp(name, "devices") == 0)
+            root = cJSON_GetObjectItemCaseSensitive(section, "result");
+    }
+    if (cJSON_IsArray(root))
+        root = cJSON_GetArrayItem(root, 0);
+    return cJSON_GetObjectItemCaseSensitive(root, "local_memory") != NULL ? root : NULL;
+}
+
+/* The number of that name, or what it is without. */
+static uint64_t number(const cJSON *facts, const char *key, uint64_t own)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(facts, key);
+
+    return cJSON_IsNumber(item) && item->valuedouble >= 1 && item->valuedouble < 9e18 ? (uint64_t)item->valuedouble
+                                                                                      : own;
+}
+
+static uint64_t at_most(const cJSON *facts, const char *key, uint64_t own)
+{
+    uint64_t given = number(facts, key, own);
+
+    return given < own ? given : own;
+}
+
+/* The engine stays the device's own: what it does not have cannot be run. */
+static void believe(const cJSON *facts, struct device *device)
+{
+    clattn_device_info *info = &device->info;
+    const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(facts, "type"));
+    const cJSON *serial = cJSON_GetObjectItemCaseSensitive(facts, "serial");
+
+    info->compute_units = (uint32_t)number(facts, "compute_units", info->compute_units);
+    info->max_work_group = (size_t)at_most(facts, "max_work_group", info->max_work_group);
+    info->local_memory = at_most(facts, "local_memory", info->local_memory);
+    info->global_memory = at_most(facts, "global_memory", info->global_memory);
+    info->max_allocation = at_most(facts, "max_allocation", info->max_allocation);
+    if (type != NULL)
+        info->gpu = strcmp(type, "gpu") == 0;
+    device->sub_group = (int)number(facts, "sub_group", (uint64_t)device->sub_group);
+    device->serial = cJSON_IsBool(serial) ? cJSON_IsTrue(serial) : !info->gpu || info->max_work_group < 16;
+}
+
+clattn_status device_facts_read(const char *path, struct device *device, const struct log *log)
+{
+    size_t size;
+    char *text = file_read(path, LARGEST_FILE, &size);
+    cJSON *root = text != NULL ? cJSON_Parse(text) : NULL;
+    const cJSON *facts = find_device(root);
+
+    if (facts != NULL)
+        believe(facts, device);
+    cJSON_Delete(root);
+    free(text);
+    if (facts == NULL)
+        return FAIL(log, INVALID_ARGUMENT, "CLATTN_DEVICE_FACTS=%s: %s", path,
+                    text == NULL ? "it cannot be read" : "it has no device with local_memory");
+    return CLATTN_SUCCESS;
+}

@@ -1,0 +1,43 @@
+#!/bin/sh
+# facts_test.sh CLATTN DEVICE FACTS: plans as they are on devices whose limits the files of the folder FACTS have: within those limits,
+# other than on this one, and right.
+set -eu
+clattn=$1 device=$2 facts=$3
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+fail() { echo "$*" >&2; exit 1; }
+
+"$clattn" make-input gated_delta_rule -s B=1,T=100,H=2,K=128,V=128 -o "$folder/in"
+"$clattn" run gated_delta_rule -i "$folder/in" -o "$folder/own" -d "$device" -v 2>"$folder/own.plan" >&2
+"$clattn" run gated_delta_rule -i "$folder/in" -o "$folder/expected" -d reference
+for file in "$facts"/*.json; do
+    local_memory=$(sed -n 's/.*"local_memory": \([0-9]*\).*/\1/p' "$file")
+    group=$(sed -n 's/.*"max_work_group": \([0-9]*\).*/\1/p' "$file")
+    CLATTN_DEVICE_FACTS=$file "$clattn" run gated_delta_rule -i "$folder/in" -o "$folder/out" -d "$device" -v 2>"$folder/plan" >&2
+    sed -n 's/.* group \([0-9]*\),.* local \([0-9]*\) bytes.*/\1 \2/p' "$folder/plan" >"$folder/sizes"
+    [ -s "$folder/sizes" ] || fail "$file: $(cat "$folder/plan")"
+    awk -v g="$group" -v l="$local_memory" '$1 > g || $2 > l || $1 < 2 {bad = 1} END {exit bad}' "$folder/sizes" ||
+        fail "$file: work-groups of 2 to $group and $local_memory bytes expected: $(cat "$folder/plan")"
+    [ "${file##*/}" != gen9.json ] || grep -q "solver chunk_scan" "$folder/plan" || fail "Intel gets register blocks"
+    ! cmp -s "$folder/plan" "$folder/own.plan" || fail "$file changes nothing"
+    "$clattn" diff "$folder/out" "$folder/expected" || fail "$file: wrong"
+done
+CLATTN_DEVICE_FACTS=$facts/small.json "$clattn" verify --quick --dtype f32 gla gated_delta_rule mlstm softmax_attn -d "$device" ||
+    fail "small.json"
+
+# A report is such a file, too; what is none says so
+"$clattn" devices --json >"$folder/devices.json"
+CLATTN_DEVICE_FACTS=$folder/devices.json "$clattn" run gated_delta_rule -i "$folder/in" -o "$folder/out" -d "$device"
+for file in "$folder/in" "$folder/missing"; do
+    if CLATTN_DEVICE_FACTS=$file "$clattn" run gated_delta_rule -i "$folder/in" -o "$folder/out" -d "$device" 2>"$folder/err"; then
+        fail "$file is no report"
+    fi
+    grep -q "CLATTN_DEVICE_FACTS=$file: it" "$folder/err" || fail "$(cat "$folder/err")"
+done
+
+# Variables: empty is off, nonsense is refused
+CLATTN_ENGINE='' CLATTN_SELF_TEST='' "$clattn" run gated_delta_rule -i "$folder/in" -o "$folder/out" -d "$device"
+if CLATTN_SELF_TEST=garbage "$clattn" run gated_delta_rule -i "$folder/in" -o "$folder/out" -d "$device" 2>"$folder/err"; then
+    fail "CLATTN_SELF_TEST=garbage"
+fi
+grep -q "CLATTN_SELF_TEST is 'garbage', expected 0 or 1" "$folder/err" || fail "$(cat "$folder/err")"
