@@ -457,16 +457,16 @@ CLATTN_API clattn_status clattn_plan_workspace_size(const clattn_plan *plan, siz
 /* What a plan has come to. Pointers live as long as the plan. */
 typedef struct clattn_plan_info {
     const clattn_plan_desc *desc; /* completed */
-    const char *solver;       /* "recurrent", "chunk_scan", "chunk_blocks", "matrix_blocks", "matrix_scan", "flash",
+    const char *solver;           /* "recurrent", "chunk_scan", "chunk_blocks", "matrix_blocks", "matrix_scan", "flash",
                                      "flash_matrix", "decode", "path", "delta" */
-    const char *tiles_by;     /* "rule of thumb", "the shipped table", a file's path … */
-    const char *engine;       /* the matrix engine it runs on; NULL: none */
-    clattn_mode mode;         /* RECURRENT or CHUNK */
-    int32_t chunk;            /* tokens; 1 for RECURRENT */
-    int32_t launches;         /* of kernels, by a call of the desc's lengths */
-    int32_t rejected;         /* choices that gave wrong results in the self-test before this one was taken */
-    uint64_t workspace_bytes; /* as clattn_plan_workspace_size says */
-    uint64_t saved_bytes;     /* kept for a plan of the backward pass; 0 */
+    const char *tiles_by;         /* "rule of thumb", "the shipped table", a file's path … */
+    const char *engine;           /* the matrix engine it runs on; NULL: none */
+    clattn_mode mode;             /* RECURRENT or CHUNK */
+    int32_t chunk;                /* tokens; 1 for RECURRENT */
+    int32_t launches;             /* of kernels, by a call of the desc's lengths */
+    int32_t rejected;             /* choices that gave wrong results in the self-test before this one was taken */
+    uint64_t workspace_bytes;     /* as clattn_plan_workspace_size says */
+    uint64_t saved_bytes;         /* kept for a plan of the backward pass; 0 */
 } clattn_plan_info;
 
 /* INVALID_ARGUMENT. */

@@ -134,11 +134,16 @@ static const struct parameter flash_matrix[] = {
 /* clang-format on */
 
 static const struct space spaces[] = {
-    {"matrix_scan", matrix_scan, 1024, 0, 1},   {"matrix_blocks", matrix_blocks, 1024, 0, 1},
-    {"chunk_blocks", chunk_blocks, 1024, 0, 0}, {"chunk_scan", chunk_scan, 1024, 0, 0},
-    {"recurrent", recurrent, 32, 0, 0},         {"flash", flash, 1024, 0, 0},
-    {"decode", decode, 1, 8192, 0},             {"path", path, 1024, 0, 0},
-    {"delta", delta, 1024, 0, 0},               {"flash_matrix", flash_matrix, 1024, 0, 1},
+    {"matrix_scan", matrix_scan, 1024, 0, 1},
+    {"matrix_blocks", matrix_blocks, 1024, 0, 1},
+    {"chunk_blocks", chunk_blocks, 1024, 0, 0},
+    {"chunk_scan", chunk_scan, 1024, 0, 0},
+    {"recurrent", recurrent, 32, 0, 0},
+    {"flash", flash, 1024, 0, 0},
+    {"decode", decode, 1, 8192, 0},
+    {"path", path, 1024, 0, 0},
+    {"delta", delta, 1024, 0, 0},
+    {"flash_matrix", flash_matrix, 1024, 0, 1},
 };
 
 enum { SPACE_COUNT = sizeof spaces / sizeof *spaces };
