@@ -38,14 +38,14 @@ static int forget(void **state)
     return 0;
 }
 
-/* An entry that fits desc on the device under test. */
-static struct tuning_entry some_entry(int chunk)
+/* An entry of a solver that fits desc on the device under test. */
+static struct tuning_entry solver_entry(const char *solver, int chunk)
 {
     struct tuning_entry entry;
     struct problem problem;
 
     assert_status(problem_init(&problem, &desc, NULL), SUCCESS);
-    tuning_key(&entry, test_device.context, &problem, space_find("chunk_scan"));
+    tuning_key(&entry, test_device.context, &problem, space_find(solver));
     strcpy(entry.tuner, "0.1.0");
     strcpy(entry.date, "2026-11-21");
     entry.seq_len = 20;
@@ -53,6 +53,11 @@ static struct tuning_entry some_entry(int chunk)
     entry.default_ms = 2.25;
     test_tuned_set(&entry.tuned, "chunk", chunk);
     return entry;
+}
+
+static struct tuning_entry some_entry(int chunk)
+{
+    return solver_entry("chunk_scan", chunk);
 }
 
 static void put(int layer, const struct tuning_entry *entry)
@@ -299,16 +304,16 @@ static const char *planned(const clattn_plan_desc *wanted)
     return text;
 }
 
-/* Where groups share tiles, those of an entry more than two doublings away are not taken. */
+/* Where groups share tiles (solver chunk_blocks), those of an entry more than two doublings away are not taken. */
 static void test_nearest_heads(void **state)
 {
-    struct tuning_entry near = some_entry(8), far = some_entry(32);
+    struct tuning_entry near = solver_entry("chunk_blocks", 16), far = some_entry(32);
     int *serial = &test_device.context->device.serial, had = *serial;
 
     (void)state;
-    near.heads = 4;
-    far.heads = 64;
+    near.heads = far.heads = 64;
     put(LAYER_FILE, &far);
+    put(LAYER_FILE, &near);
     *serial = 0;
     assert_non_null(strstr(planned(&desc), "tiles by rule of thumb"));
     *serial = 1;
@@ -319,9 +324,9 @@ static void test_nearest_heads(void **state)
     assert_non_null(strstr(planned(&desc), "tiles by rule of thumb"));
     near.heads = 8;
     put(LAYER_FILE, &near);
-    assert_non_null(strstr(planned(&desc), "chunk 8,"));
+    assert_non_null(strstr(planned(&desc), "chunk 16,"));
     *serial = had;
-    assert_describes("chunk 8,");
+    assert_describes("chunk 32,");
 }
 
 /* Tiles that the device cannot have: groups on a CPU, more local memory than there is. */
