@@ -490,8 +490,8 @@ static void follow(struct variant *variant)
     t->pad = VEC;
     t->block_k = lower(t->block_k, s.channels);
     t->lanes_k = 1;
-    if (variant->kernel == KERNEL_PREPARE_BLOCKS && s.second)
-        t->block_v = lower(t->block_v, t->chunk); /* the second matrix is multiplied in its place */
+    if (variant->kernel == KERNEL_PREPARE_BLOCKS && s.second) /* whose second matrix is multiplied in its place */
+        t->block_v = lower(t->block_v, higher(t->chunk, variant->engine != NULL ? PRODUCT_COLUMNS : 0));
     if (variant->kernel != KERNEL_PREPARE_BLOCKS) {
         t->tokens = lower(t->tokens, t->chunk);
         t->block_v = lower(t->block_v, s.widest);
