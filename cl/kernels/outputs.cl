@@ -17,11 +17,11 @@ outputs(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, 
     long block = (long)get_group_id(0) * get_num_groups(1) + get_group_id(1);
     global const float *record = records + records_at.x + block * RECORD, *made = rows + rows_at.x + block * MADE_ROWS;
     int c0 = get_group_id(2) * BV;
-    global const float *state = before + before_at.x + block * KP * VP;
+    global const float *state = before + before_at.x + block * KP * VP + c0;
     int segment = SEGMENTS > 1 ? segment_of_row(chunk.at, first_row, chunk.row) : 0;
     global const float *entered =
         segments + segments_at.x +
-        (((long)chunk.at.sequence * get_num_groups(1) + chunk.at.head) * SEGMENTS + segment - 1) * KP * VP;
+        (((long)chunk.at.sequence * get_num_groups(1) + chunk.at.head) * SEGMENTS + segment - 1) * KP * VP + c0;
     vec O[OUTPUT_ROWS * WIDE];
 
     copy_in(factors, record + BLOCK_FACTORS, FACTORS);

@@ -356,6 +356,7 @@ static void lane_constants(const struct variant *variant, const struct shape *s,
         {"TOKEN_PITCH", tokens_pitch(variant, s)},
         {"WRITTEN_ROWS", divide_up(t->chunk, lanes.rows)},
         {"OUTPUT_ROWS", rows},
+        {"MOST_ROWS", higher(higher(s->channels, t->chunk) / lanes.rows, rows)},
     };
 
     add_numbers(layout, numbers, sizeof numbers / sizeof *numbers);
@@ -586,6 +587,8 @@ static clattn_status cut_to_fit(const struct device *device, struct variant *var
             t->block_k /= 2;
         else if (t->tokens > 16 * higher(t->split, 1))
             t->tokens /= 2;
+        else if (t->split > 1)
+            t->split = 1;
         else if (t->block_v > least)
             t->block_v /= 2;
         else
