@@ -1,4 +1,4 @@
-/* clattn: linear attention for every OpenCL device.
+/* clattn: linear attention, and softmax attention with its relatives, for every OpenCL device.
  *
  * This header is the whole public interface and its manual; read it from top to bottom.
  *
@@ -166,11 +166,12 @@ typedef enum clattn_mode {
 } clattn_mode;
 /* A token's operands reach no earlier token's output, no other sequence or batch element, and no head but those
  * that read them, even where they are NaN, infinite, or overflow: all else has the same bits as without. One
- * exception: on a matrix engine chunk mode, which AUTO may choose, multiplies whole tiles, where 0 times NaN or
- * infinity is NaN. There such a token may make the outputs of earlier tokens of its own chunk NaN, and a later
- * token's gates and keys may decide how these are rounded; chunks before have the same bits. Chunks are counted
- * from the beginning of each sequence; clattn_plan_describe says how many tokens (of gated_delta_product writes)
- * one has, and which kernels are the engine's. */
+ * exception: on a matrix engine, f32 on those that multiply floats included, chunk mode, which AUTO may choose,
+ * multiplies whole tiles, where 0 times NaN or infinity is NaN. There such a token may make the outputs of earlier
+ * tokens of its own chunk NaN, and a later token's gates and keys may decide how these are rounded; chunks before
+ * have the same bits. Chunks are counted from the beginning of each sequence; clattn_plan_describe says how many
+ * tokens (of gated_delta_product writes) one has, and which kernels are the engine's. Of a list with a window, on any
+ * device, values that are not finite may also reach later tokens, whose windows they have just left. */
 
 /* Applied to q and k by linear_attn, after any l2 normalisation. */
 typedef enum clattn_feature_map {
@@ -207,7 +208,7 @@ enum {
     CLATTN_CU_SEQLENS_INT64 = 1 << 9, /* with CLATTN_CU_SEQLENS: its elements are int64, not int32 */
     CLATTN_WITH_SINK = 1 << 10,       /* rules of a list: the operand sink is read */
     CLATTN_WITH_LSE = 1 << 11,        /* rules of a list: the operand lse is written */
-    CLATTN_WITH_KV_LENS = 1 << 12,    /* rules of a list, with kv_len: the operand kv_lens is read */
+    CLATTN_WITH_KV_LENS = 1 << 12,    /* softmax_attn, alibi_attn, forgetting_attn, with kv_len: kv_lens is read */
     CLATTN_CU_SEQLENS_KV = 1 << 13,   /* rules of a list, with kv_len: its keys are cut by cu_seqlens_kv, not as q is */
     CLATTN_WITH_P = 1 << 14,          /* deltaformer: the operand p is read, else k in its place */
     CLATTN_WITH_BETA = 1 << 15,       /* deltaformer: the operand beta is read, else 1 */
@@ -303,7 +304,7 @@ typedef struct clattn_operand_type {
  * RWKV-6 scale 1, MiniMax-01 slopes CLATTN_SLOPES_MINIMAX and scale 1, xLSTM eps 1e-6. */
 typedef struct clattn_plan_desc {
     clattn_rule rule;           /* required */
-    clattn_dtype dtype;         /* storage of q, k, v, o and of the vectors p, a, b (dplr, iplr, rwkv7) */
+    clattn_dtype dtype;         /* storage of q, k, v, o, written and of the vectors p, a, b (dplr, iplr, rwkv7) */
     clattn_dtype gate_dtype;    /* storage of g, gv, beta, f, i, u, w and of gdn2's b; f32 by default */
     uint32_t flags;             /* CLATTN_QK_L2NORM … */
     int64_t batch;              /* 0: 1 */
@@ -321,7 +322,7 @@ typedef struct clattn_plan_desc {
     int32_t layer, layers;          /* lightning_attn: layer of layers, from 0; 0 layers: 1 */
     int32_t steps;                  /* gated_delta_product: writes per token n, k, v, beta have n rows a token; 0: 1 */
     /* Operands stored in another type than dtype and gate_dtype say; states are always f32. The reference takes
-     * any, plans only one type for q, k, v, o, p, a, b and one for the gates, and are UNSUPPORTED otherwise. */
+     * any, plans only one type for q, k, v, o, written, p, a, b and one for the gates, and are UNSUPPORTED otherwise. */
     int32_t operand_type_count;
     clattn_operand_type operand_types[8];
     /* Rules of a list. Grouped key/value heads: Ainslie et al. 2023, arXiv:2305.13245; qk_heads is heads there. */
@@ -348,7 +349,7 @@ typedef struct clattn_operand_info {
     int64_t dims[4];      /* as in the list above, of the desc's lengths */
     int32_t rank;         /* number of dims */
     int32_t output;       /* written, not read */
-    clattn_dtype dtype;   /* not for cu_seqlens */
+    clattn_dtype dtype;   /* not for cu_seqlens, cu_seqlens_kv and kv_lens */
     int32_t element_size; /* bytes */
 } clattn_operand_info;
 
@@ -360,7 +361,8 @@ CLATTN_INLINE clattn_status clattn_operand_describe(const clattn_plan_desc *desc
 
 /* Computes the problem on the host in double precision, token by token, on all cores: the oracle of clattn's tests and
  * the path for machines without OpenCL. Operands lie in .host, no workspace is needed, log may be NULL.
- * INVALID_ARGUMENT, INVALID_DESC, INVALID_OPERAND (cu_seqlens is read and checked here), OUT_OF_MEMORY. */
+ * INVALID_ARGUMENT, INVALID_DESC, INVALID_OPERAND (cu_seqlens, cu_seqlens_kv and kv_lens are read and checked here),
+ * OUT_OF_MEMORY. */
 CLATTN_INLINE clattn_status clattn_reference(const clattn_plan_desc *desc, const clattn_call *call, clattn_log_fn log,
                                              void *log_user);
 
@@ -478,7 +480,8 @@ CLATTN_API clattn_status clattn_plan_describe(const clattn_plan *plan, char *tex
 
 /* Enqueues the plan on a queue of its context: waits for n_wait events, and *event (may be NULL; the caller
  * releases it) covers all of the work. In-order and out-of-order queues; calls from several threads, each with its
- * own workspace and outputs, are safe. cu_seqlens is read on the device, where entries are clamped to 0 … seq_len.
+ * own workspace and outputs, are safe. cu_seqlens, cu_seqlens_kv and kv_lens are read on the device, where entries are
+ * clamped to 0 … seq_len, to 0 … kv_len and to the keys that their sequence may have.
  * When it fails *event is NULL; what the status names is checked before anything is enqueued, but after
  * DEVICE_ERROR and OUT_OF_MEMORY kernels enqueued before the one that failed may run, and write outputs and
  * workspace. INVALID_ARGUMENT, INVALID_OPERAND, INVALID_WORKSPACE, OUT_OF_MEMORY, DEVICE_ERROR. */

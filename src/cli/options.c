@@ -267,7 +267,8 @@ static const struct option {
     {"feature-map", 0, "identity|elu1|relu", PROBLEM, 0, take_feature_map, "linear_attn: applied to q and k"},
     {"option", 0, "NAME=VALUE", PROBLEM, 0, take_option,
      "steps=N layer=N layers=N slopes=minimax eps=X state=kv|vk gate=token|head value_gate=on ungated=on window=N "
-     "sink=on lse=on cu_seqlens=i32|i64"},
+     "sink=on lse=on kv_lens=on p=on beta=on written=on kernel=linear|relu|round|floor "
+     "write_kernel=linear|relu|round|floor cu_seqlens=i32|i64"},
     {"seed", 0, "N", COMMAND_MAKE_INPUT | COMMAND_TUNE | MANY, 0, take_seed, "of the random numbers [0]"},
     {"varlen", 0, "0,1,100", COMMAND_MAKE_INPUT, 0, take_varlen, "pack sequences that begin and end there"},
     {"bound", 0, "X", COMMAND_DIFF, 0, take_bound, "largest error [as verify's: 1e-5; 5e-3 of files with f16 or bf16]"},
