@@ -1,9 +1,11 @@
 /* What is not finite at a token, or so large that it overflows, leaves every earlier output its bits, and those of
  * other heads and batch elements: each row of the table is one rule by one solver and its tiles. The plan is made
- * once; each run puts one value in the place of one token's row, of one head, of one operand. */
+ * once; each run puts one value in the place of one token's row, of one head, of one operand. On an engine, whose tiles
+ * are whole, the outputs before the token's chunk. */
 #include "harness.h"
 
 #include "device/context.h"
+#include "device/engine.h"
 #include "plan/plan.h"
 
 #include <math.h>
@@ -11,18 +13,22 @@
 
 enum { BATCH = 2, TOKENS = 70, HEADS = 2, KEY = 16, VALUE = 16, OWN = -1 };
 
-/* Who works a tile: the group of prepare and scan, or the recurrence in one lane or many, or register blocks */
-enum who { ONE, LANES_16, LANES_64, TOKENS_ONE, TOKENS_LANES, BLOCKS };
+/* Who works a tile: the group of prepare and scan, or the recurrence in one lane or many, or register blocks, by
+ * themselves or on an engine that multiplies floats */
+enum who { ONE, LANES_16, LANES_64, TOKENS_ONE, TOKENS_LANES, BLOCKS, ENGINE_NVIDIA, ENGINE_CDNA };
 static const struct {
     const char *name;
     int serial, vec, group; /* group 0: token by token; OWN: the solver's */
+    const char *engine;     /* NULL: none */
 } workers[] = {
-    [ONE] = {"one lane", 1, 16, 1},
-    [LANES_16] = {"16 lanes", 0, 4, 16},
-    [LANES_64] = {"64 lanes", 0, 4, 64},
-    [TOKENS_ONE] = {"tokens", 1, 16, 0},
-    [TOKENS_LANES] = {"tokens, lanes", 0, 4, 0},
-    [BLOCKS] = {"register blocks", 1, 4, OWN},
+    [ONE] = {"one lane", 1, 16, 1, NULL},
+    [LANES_16] = {"16 lanes", 0, 4, 16, NULL},
+    [LANES_64] = {"64 lanes", 0, 4, 64, NULL},
+    [TOKENS_ONE] = {"tokens", 1, 16, 0, NULL},
+    [TOKENS_LANES] = {"tokens, lanes", 0, 4, 0, NULL},
+    [BLOCKS] = {"register blocks", 1, 4, OWN, NULL},
+    [ENGINE_NVIDIA] = {"nvidia's engine", 1, 4, OWN, "nvidia_emulated"},
+    [ENGINE_CDNA] = {"cdna's engine", 1, 4, OWN, "amd_cdna_emulated"},
 };
 
 static const int64_t tokens[] = {1, 15, 36, 37, 39};
@@ -90,6 +96,11 @@ static const struct row {
     { "rwkv6",               0, CLATTN_F32,  BLOCKS,    32, 1 },
     { "rwkv7",               0, CLATTN_F32,  BLOCKS,    64, 1 },
     { "mlstm",               0, CLATTN_F32,  BLOCKS,    16, 1 },
+    /* the same on engines */
+    { "simple_gla",          0, CLATTN_F32,  ENGINE_NVIDIA, 16, 1 },
+    { "gated_delta_rule",    0, CLATTN_F32,  ENGINE_NVIDIA, 32, 0 },
+    { "kda",                 0, CLATTN_F32,  ENGINE_NVIDIA, 16, 0 },
+    { "rwkv7",               0, CLATTN_F32,  ENGINE_CDNA,   16, 0 },
     /* token by token */
     { "gated_delta_rule",    0, CLATTN_F32,  TOKENS_ONE, 0,  1 },
     { "rwkv6",               0, CLATTN_F16,  TOKENS_ONE, 0,  1 },
@@ -121,13 +132,15 @@ static clattn_plan *plan_of(const struct row *row, const clattn_plan_desc *desc)
     int list = rule_has_list(rule_get(desc->rule));
     int blocks = workers[row->who].group == OWN;
     int turned = rule_get(desc->rule)->erase == ERASE_POSITION, written = rule_get(desc->rule)->erase == ERASE_KERNEL;
-    const char *space = turned ? "path" : written ? "delta" : list ? "flash" : blocks ? "chunk_blocks" : "chunk_scan";
+    const char *block_space = workers[row->who].engine != NULL ? "matrix_blocks" : "chunk_blocks";
+    const char *space = turned ? "path" : written ? "delta" : list ? "flash" : blocks ? block_space : "chunk_scan";
     struct tuned tuned = tuned_default(space_find(space));
     clattn_plan *plan = NULL;
 
     if (test_is_reference())
         return NULL;
     test_device.context->device.serial = workers[row->who].serial;
+    test_device.context->engine = workers[row->who].engine != NULL ? engine_get(workers[row->who].engine) : NULL;
     if (workers[row->who].group == 0) {
         assert_status(clattn_plan_create(&plan, test_device.context, desc), SUCCESS);
         return plan;
@@ -161,6 +174,7 @@ static void check_operand_tokens(const struct row *row, clattn_plan *plan, const
                                  clattn_operand_id id)
 {
     size_t count = id == OP(K) && row->dtype == CLATTN_F32 ? COUNT(values) : COUNT(values) - 1;
+    int64_t whole = workers[row->who].engine != NULL && plan != NULL ? row->chunk : 1; /* what is multiplied as one */
     char what[96];
 
     for (size_t v = 0; v < count; v++)
@@ -171,7 +185,7 @@ static void check_operand_tokens(const struct row *row, clattn_plan *plan, const
                      tensors.tensor[id].info.name, values[v], (int)tokens[t]);
             test_spoil(&tensors, id, tokens[t], values[v]);
             test_assert_spoiled(run(&tensors, plan), row->dtype);
-            test_compare_beyond(&tensors, clean, (struct test_reach){1, tokens[t], TOKENS}, what);
+            test_compare_beyond(&tensors, clean, (struct test_reach){1, tokens[t] / whole * whole, TOKENS}, what);
             check_free(&tensors);
         }
 }
