@@ -79,6 +79,11 @@ int desc_option_is_layout(size_t option)
     return options[option].seen == LAYOUT;
 }
 
+uint32_t desc_option_flag(size_t option)
+{
+    return options[option].flag;
+}
+
 static int read_count(const char *what, const char *text, void *field)
 {
     int64_t number;

@@ -18,6 +18,8 @@ const char *desc_option_text(size_t option, const clattn_plan_desc *desc, char *
 
 /* Whether a file's tensors show it; and whether it says how they lie. */
 int desc_option_is_shown(size_t option);
+/* The bit of a desc's flags that it sets; 0: none */
+uint32_t desc_option_flag(size_t option);
 int desc_option_is_layout(size_t option);
 
 #endif

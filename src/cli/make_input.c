@@ -6,6 +6,7 @@
 #include "cli/operands.h"
 #include "cli/output.h"
 #include "cli/words.h"
+#include "op/rule.h"
 
 #include <stdio.h>
 
@@ -23,6 +24,8 @@ static int make_desc(const struct settings *settings, clattn_plan_desc *desc)
     if (settings->cu_seqlens == NULL)
         return EXIT_OK;
     desc->flags |= CLATTN_CU_SEQLENS | (settings->desc.flags & CLATTN_CU_SEQLENS_INT64);
+    if (desc->kv_len != 0 && rule_has_list(rule_get(desc->rule)))
+        desc->flags |= CLATTN_CU_SEQLENS_KV;
     desc->sequences = settings->sequences;
     if (desc->seq_len == 0)
         desc->seq_len = settings->cu_seqlens[settings->sequences];

@@ -1,5 +1,6 @@
 #include "cli/operands.h"
 
+#include "cli/desc_options.h"
 #include "cli/words.h"
 #include "op/problem.h"
 #include "reference/number.h"
@@ -136,6 +137,17 @@ static int derive_packing(const struct binding *binding, clattn_plan_desc *desc)
     return EXIT_OK;
 }
 
+/* What the command line turns on or off, whatever tensors there are */
+static uint32_t said_flags(const struct settings *settings)
+{
+    uint32_t flags = 0;
+
+    for (size_t i = 0; i < DESC_OPTION_COUNT; i++)
+        if ((settings->given >> i & 1) && desc_option_is_shown(i))
+            flags |= desc_option_flag(i);
+    return flags & ~(uint32_t)CLATTN_CU_SEQLENS_INT64; /* the tensor's own type */
+}
+
 /* The storage of all gates: theirs if they agree, else f32. */
 static clattn_dtype common_gate_dtype(const struct binding *binding, const struct problem *problem)
 {
@@ -158,6 +170,7 @@ static int derive(const struct binding *binding, const struct settings *settings
     struct sink sink = {.error = ""};
     const struct log log = {sink_log, &sink};
     clattn_plan_desc desc = settings->desc;
+    uint32_t said = said_flags(settings);
     clattn_status status;
 
     desc.rule = settings->rules[0];
@@ -165,6 +178,7 @@ static int derive(const struct binding *binding, const struct settings *settings
     if (derive_sizes(binding, &desc) != EXIT_OK || derive_packing(binding, &desc) != EXIT_OK)
         return EXIT_BAD;
     derive_flags(binding, &desc);
+    desc.flags = (desc.flags & ~said) | (settings->desc.flags & said);
     status = problem_init(problem, &desc, &log);
     if (status != CLATTN_SUCCESS)
         return library_error(&sink, binding->path, status);
@@ -280,6 +294,12 @@ static int bind_input(const struct binding *binding, const struct operand_row *r
     return EXIT_OK;
 }
 
+/* The n-th entry of cu_seqlens or cu_seqlens_kv */
+static int64_t cut_at(const struct check_tensor *cuts, const clattn_plan_desc *desc, int64_t n)
+{
+    return desc->flags & CLATTN_CU_SEQLENS_INT64 ? ((const int64_t *)cuts->data)[n] : ((const int32_t *)cuts->data)[n];
+}
+
 /* Cuts of that many tokens */
 static int check_packing(const struct binding *binding, const clattn_plan_desc *desc, clattn_operand_id id,
                          int64_t tokens)
@@ -295,8 +315,7 @@ static int check_packing(const struct binding *binding, const clattn_plan_desc *
     if (wide == NULL)
         return failed("%s: no memory for %s", binding->path, operand_name(id));
     for (size_t i = 0; i < count; i++)
-        wide[i] = desc->flags & CLATTN_CU_SEQLENS_INT64 ? ((const int64_t *)tensor->data)[i]
-                                                        : ((const int32_t *)tensor->data)[i];
+        wide[i] = cut_at(tensor, desc, (int64_t)i);
     status = cu_seqlens_check(binding->path, operand_name(id), wide, count, tokens);
     free(wide);
     return status;
@@ -306,12 +325,14 @@ static int check_packing(const struct binding *binding, const clattn_plan_desc *
 static int check_kv_lens(const struct binding *binding, const clattn_plan_desc *desc)
 {
     const struct check_tensor *tensor = &binding->to->tensors.tensor[CLATTN_KV_LENS];
+    const struct check_tensor *cuts = &binding->to->tensors.tensor[CLATTN_SEQLENS_KV];
 
     for (int64_t n = 0; tensor->data != NULL && n < tensor->info.dims[0]; n++) {
-        int32_t length = ((const int32_t *)tensor->data)[n];
-        if (length < 0 || length > desc->kv_len)
-            return bad("%s: kv_lens[%lld] is %d, expected 0 to %lld", binding->path, (long long)n, (int)length,
-                       (long long)desc->kv_len);
+        int64_t length = ((const int32_t *)tensor->data)[n];
+        int64_t most = cuts->data != NULL ? cut_at(cuts, desc, n + 1) - cut_at(cuts, desc, n) : desc->kv_len;
+        if (length < 0 || length > most)
+            return bad("%s: kv_lens[%lld] is %lld, expected 0 to %lld", binding->path, (long long)n, (long long)length,
+                       (long long)most);
     }
     return EXIT_OK;
 }

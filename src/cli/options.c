@@ -270,7 +270,8 @@ static const struct option {
      "sink=on lse=on kv_lens=on p=on beta=on written=on kernel=linear|relu|round|floor "
      "write_kernel=linear|relu|round|floor cu_seqlens=i32|i64"},
     {"seed", 0, "N", COMMAND_MAKE_INPUT | COMMAND_TUNE | MANY, 0, take_seed, "of the random numbers [0]"},
-    {"varlen", 0, "0,1,100", COMMAND_MAKE_INPUT, 0, take_varlen, "pack sequences that begin and end there"},
+    {"varlen", 0, "0,1,100", COMMAND_MAKE_INPUT, 0, take_varlen,
+     "pack sequences that begin and end there, and keys of TK in proportion"},
     {"bound", 0, "X", COMMAND_DIFF, 0, take_bound, "largest error [as verify's: 1e-5; 5e-3 of files with f16 or bf16]"},
     {"initial-state", 0, NULL, COMMAND_MAKE_INPUT, offsetof(struct settings, initial_state), NULL,
      "add an initial state"},
