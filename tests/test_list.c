@@ -422,7 +422,9 @@ static void check_written(const clattn_plan_desc *desc, const int *point)
     check_free(&expected);
 }
 
-/* Spans of few chunks, groups whose lanes share tiles, and a cache. */
+/* Spans of few chunks, groups whose lanes share tiles, and a cache. Where work-items are one after the other, groups of
+ * one alone: PoCL, optimising, gets loops with barriers wrong here, down to a crash; Oclgrind and rusticl run 64 lanes by
+ * rule of thumb (oclgrind.deltaformer, rusticl.deltaformer). */
 static void test_written_points(void **state)
 {
     static const int tiles[][7] = {
@@ -442,6 +444,8 @@ static void test_written_points(void **state)
     test_device.context->device.serial = 0;
     for (size_t i = 0; i < COUNT(tiles) * COUNT(lengths); i++) {
         clattn_plan_desc desc = usual(CLATTN_DELTAFORMER, i % 3 != 0 ? given : CLATTN_QK_L2NORM);
+        if (serial && tiles[i / COUNT(lengths)][3] > 1)
+            continue;
         desc.seq_len = lengths[i % COUNT(lengths)][0];
         desc.kv_len = lengths[i % COUNT(lengths)][1];
         desc.batch = 2;
