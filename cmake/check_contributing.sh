@@ -11,7 +11,7 @@ export CLATTN_CACHE_DIR='' CLATTN_TUNING='' POCL_EXTRA_BUILD_FLAGS=-cl-opt-disab
 
 copy() { # NUMBER
     mkdir "$folder/$1"
-    tar -C "$source" -cf - CMakeLists.txt cmake include src cl tests README.md | tar -C "$folder/$1" -xf -
+    tar -C "$source" -cf - CMakeLists.txt cmake include src cl tests README.md LICENSE | tar -C "$folder/$1" -xf -
     patch -s -d "$folder/$1" -p1 <"$folder/$1.patch"
     cmake -S "$folder/$1" -B "$folder/$1/build" -DCMAKE_BUILD_TYPE=Debug >/dev/null
 }

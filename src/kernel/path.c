@@ -124,7 +124,7 @@ static void describe(struct text *text, const struct variant *variant, const str
  */
 
 /* channels cut into slices of at most most, each a multiple of unit. */
-static int slice(int64_t channels, int most, int unit)
+static int slice_width(int64_t channels, int most, int unit)
 {
     return round_up(divide_up(channels, divide_up(channels, most)), unit);
 }
@@ -159,7 +159,7 @@ static clattn_status heuristic(const struct device *device, struct variant *vari
                                     .chunk = desc->chunk != 0 ? desc->chunk
                                              : serial         ? 32
                                                               : 16,
-                                    .block_k = slice(desc->key_dim, serial ? 64 : 32, vec),
+                                    .block_k = slice_width(desc->key_dim, serial ? 64 : 32, vec),
                                     .block_v = round_up(desc->value_dim, vec),
                                     .sub_group = serial ? 0 : device->sub_group};
     variant->tiles.span = 1;

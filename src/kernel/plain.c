@@ -306,7 +306,7 @@ static void describe(struct text *text, const struct variant *variant, const str
  */
 
 /* channels cut into slices of at most most, each a multiple of unit, with as little padding as possible. */
-static int slice(int64_t channels, int most, int unit)
+static int slice_width(int64_t channels, int most, int unit)
 {
     int64_t count = divide_up(channels, most);
 
@@ -329,7 +329,7 @@ static void serial_tiles(const struct device *device, struct variant *variant)
     tiles->vec = SERIAL_VEC;
     tiles->pad = 0;
     tiles->lanes_k = 1;
-    tiles->block_k = slice(variant->problem->desc.key_dim, 64, SERIAL_VEC);
+    tiles->block_k = slice_width(variant->problem->desc.key_dim, 64, SERIAL_VEC);
     tiles->block_v = round_up(variant_values(variant), SERIAL_VEC);
     if (tiles->block_v > 64)
         tiles->block_v = 64;
@@ -351,7 +351,7 @@ static void shared_tiles(const struct device *device, struct variant *variant, i
     tiles->vec = SHARED_VEC;
     tiles->pad = SHARED_VEC;
     tiles->lanes_k = 1;
-    tiles->block_k = slice(variant->problem->desc.key_dim, two_streams ? 16 : 32, SHARED_VEC);
+    tiles->block_k = slice_width(variant->problem->desc.key_dim, two_streams ? 16 : 32, SHARED_VEC);
     tiles->block_v = lower(round_up(variant_values(variant), SHARED_VEC), most_columns);
     while (tiles->block_v > 2 * SHARED_VEC && groups(variant, tiles->block_v) < wanted)
         tiles->block_v = round_up(tiles->block_v / 2, SHARED_VEC);
