@@ -170,7 +170,7 @@ static enum embedded_file find_file(const char *name, size_t length)
     return file;
 }
 
-enum { MAX_INCLUDES = 32 };
+enum { MAX_INCLUDES = 48 };
 
 /* Files already in the text. */
 struct includes {
