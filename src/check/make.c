@@ -250,9 +250,12 @@ static void (*const tames[])(const struct check_tensors *tensors, const struct s
 #include "op/words.def"
 };
 
-/* The n-th cut of `length` tokens: in the same parts as the given ones of seq_len. */
+/* The n-th cut of `length` tokens: in the same parts as the given ones of seq_len, which may be no cuts at all and are
+ * then left as they are. */
 static int64_t cut(const clattn_plan_desc *desc, const int64_t *given, int64_t length, int64_t n)
 {
+    if (given && length == desc->seq_len)
+        return given[n];
     return given ? given[n] * length / desc->seq_len : n * length / desc->sequences;
 }
 
