@@ -538,7 +538,7 @@ static void make_caches(struct check_tensors *all, clattn_rule rule, int packed)
         const int64_t keys = KEY * HEADS / 2;
         ((int32_t *)all->tensor[OP(KV_LENS)].data)[n] = (int32_t)lengths_there[n];
         for (int64_t j = lengths_there[n] * keys; j < ROOM * keys; j++)
-            test_set(all, OP(K), n * ROOM * keys + j, NAN);
+            test_set(all, OP(K), n * ROOM * keys + j, (double)NAN);
     }
 }
 
