@@ -123,30 +123,6 @@ static void describe(struct text *text, const struct variant *variant, const str
 /* ---- Tiles --------------------------------------------------------------------------------------------------------
  */
 
-/* channels cut into slices of at most most, each a multiple of unit. */
-static int slice_width(int64_t channels, int most, int unit)
-{
-    return round_up(divide_up(channels, divide_up(channels, most)), unit);
-}
-
-/* Narrower value tiles, then narrower slices, then shorter chunks, until local memory holds the largest kernel's. */
-static clattn_status cut_to_fit(const struct device *device, struct variant *variant)
-{
-    struct tiles *t = &variant->tiles;
-
-    while (!layout_fits(device, variant, lay_out)) {
-        if (t->block_v > 4 * t->vec)
-            t->block_v = round_up(t->block_v / 2, t->vec);
-        else if (variant->problem->desc.chunk == 0 && t->chunk > 8)
-            t->chunk /= 2;
-        else if (t->block_k > t->vec)
-            t->block_k = round_up(t->block_k / 2, t->vec);
-        else
-            return CLATTN_UNSUPPORTED;
-    }
-    return CLATTN_SUCCESS;
-}
-
 static clattn_status heuristic(const struct device *device, struct variant *variant, int most_group)
 {
     const clattn_plan_desc *desc = &variant->problem->desc;
@@ -159,12 +135,12 @@ static clattn_status heuristic(const struct device *device, struct variant *vari
                                     .chunk = desc->chunk != 0 ? desc->chunk
                                              : serial         ? 32
                                                               : 16,
-                                    .block_k = slice_width(desc->key_dim, serial ? 64 : 32, vec),
+                                    .block_k = plain_slice(desc->key_dim, serial ? 64 : 32, vec),
                                     .block_v = round_up(desc->value_dim, vec),
                                     .sub_group = serial ? 0 : device->sub_group};
     variant->tiles.span = 1;
     variant->kernel = KERNEL_FLASH_PATH; /* all have the tiles that it fits */
-    status = cut_to_fit(device, variant);
+    status = plain_cut_blocks(device, variant, lay_out);
     variant->tiles.span = SPAN_TOKENS / variant->tiles.chunk;
     variant->kernel = kernel;
     return status;

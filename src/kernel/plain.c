@@ -305,12 +305,29 @@ static void describe(struct text *text, const struct variant *variant, const str
 /* ---- Tiles by rule of thumb ---------------------------------------------------------------------------------------
  */
 
-/* channels cut into slices of at most most, each a multiple of unit, with as little padding as possible. */
-static int slice_width(int64_t channels, int most, int unit)
+int plain_slice(int64_t channels, int most, int unit)
 {
     int64_t count = divide_up(channels, most);
 
     return round_up(divide_up(channels, count), unit);
+}
+
+clattn_status plain_cut_blocks(const struct device *device, struct variant *variant,
+                               void (*lay)(const struct variant *variant, struct layout *layout))
+{
+    struct tiles *t = &variant->tiles;
+
+    while (!layout_fits(device, variant, lay)) {
+        if (t->block_v > 4 * t->vec)
+            t->block_v = round_up(t->block_v / 2, t->vec);
+        else if (variant->problem->desc.chunk == 0 && t->chunk > 8)
+            t->chunk /= 2;
+        else if (t->block_k > t->vec)
+            t->block_k = round_up(t->block_k / 2, t->vec);
+        else
+            return CLATTN_UNSUPPORTED;
+    }
+    return CLATTN_SUCCESS;
 }
 
 /* Work-groups that the variant's value tiles of that width give. */
@@ -329,7 +346,7 @@ static void serial_tiles(const struct device *device, struct variant *variant)
     tiles->vec = SERIAL_VEC;
     tiles->pad = 0;
     tiles->lanes_k = 1;
-    tiles->block_k = slice_width(variant->problem->desc.key_dim, 64, SERIAL_VEC);
+    tiles->block_k = plain_slice(variant->problem->desc.key_dim, 64, SERIAL_VEC);
     tiles->block_v = round_up(variant_values(variant), SERIAL_VEC);
     if (tiles->block_v > 64)
         tiles->block_v = 64;
@@ -351,7 +368,7 @@ static void shared_tiles(const struct device *device, struct variant *variant, i
     tiles->vec = SHARED_VEC;
     tiles->pad = SHARED_VEC;
     tiles->lanes_k = 1;
-    tiles->block_k = slice_width(variant->problem->desc.key_dim, two_streams ? 16 : 32, SHARED_VEC);
+    tiles->block_k = plain_slice(variant->problem->desc.key_dim, two_streams ? 16 : 32, SHARED_VEC);
     tiles->block_v = lower(round_up(variant_values(variant), SHARED_VEC), most_columns);
     while (tiles->block_v > 2 * SHARED_VEC && groups(variant, tiles->block_v) < wanted)
         tiles->block_v = round_up(tiles->block_v / 2, SHARED_VEC);

@@ -22,4 +22,11 @@ void plain_list_headers(const struct variant *variant, struct layout *layout);
 /* The header of what a score of a list weighs. */
 enum embedded_file plain_weights(clattn_weights weights);
 
+/* channels cut into slices of at most most, each a multiple of unit, with as little padding as possible. */
+int plain_slice(int64_t channels, int most, int unit);
+
+/* Narrower value tiles, then shorter chunks, then narrower slices, until local memory holds the kernel. */
+clattn_status plain_cut_blocks(const struct device *device, struct variant *variant,
+                               void (*lay_out)(const struct variant *variant, struct layout *layout));
+
 #endif

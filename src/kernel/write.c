@@ -72,24 +72,6 @@ static void describe(struct text *text, const struct variant *variant, const str
 /* ---- Tiles --------------------------------------------------------------------------------------------------------
  */
 
-/* Narrower value tiles, then shorter chunks, then narrower slices, until local memory holds the larger kernel's. */
-static clattn_status cut_to_fit(const struct device *device, struct variant *variant)
-{
-    struct tiles *t = &variant->tiles;
-
-    while (!layout_fits(device, variant, lay_out)) {
-        if (t->block_v > 4 * t->vec)
-            t->block_v = round_up(t->block_v / 2, t->vec);
-        else if (variant->problem->desc.chunk == 0 && t->chunk > 8)
-            t->chunk /= 2;
-        else if (t->block_k > t->vec)
-            t->block_k = round_up(t->block_k / 2, t->vec);
-        else
-            return CLATTN_UNSUPPORTED;
-    }
-    return CLATTN_SUCCESS;
-}
-
 static clattn_status heuristic(const struct device *device, struct variant *variant, int most_group)
 {
     const clattn_plan_desc *desc = &variant->problem->desc;
@@ -106,7 +88,7 @@ static clattn_status heuristic(const struct device *device, struct variant *vari
                                     .span = 1,
                                     .sub_group = serial ? 0 : device->sub_group};
     variant->kernel = KERNEL_WRITE_SOLVE; /* both have the tiles that it fits */
-    status = cut_to_fit(device, variant);
+    status = plain_cut_blocks(device, variant, lay_out);
     variant->tiles.span = SPAN_TOKENS / variant->tiles.chunk;
     variant->kernel = kernel;
     return status;
