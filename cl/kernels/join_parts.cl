@@ -1,12 +1,15 @@
 /* What the parts of a list of keys left of their queries, together: with b_p what the parts after p decay it by,
  *     m = max(sink, m_p + b_p)      l = e^(sink - m) + Σ_p e^(m_p + b_p - m) l_p      o = Σ_p e^(m_p + b_p - m) O_p / l
- * and lse = m + log l. One group: one block of queries of one head. */
+ * and lse = m + log l. One group: one block of queries of one head; lanes that are left over join other parts, in
+ * SHARES. */
+#define at_once _Pragma("unroll 8")
+
 KERNEL
 join_parts(global out_t *o, long4 o_at, global const float *sink, long4 sink_at, global float *lse, long4 lse_at,
            global const int *cu, long4 cu_at, global const float *parts, long4 parts_at, int seq_len, int sequences,
            int given)
 {
-    local float most[LOCAL_PARTS], weights[LOCAL_PARTS];
+    local float most[LOCAL_PARTS], sums[LOCAL_PARTS], weights[LOCAL_PARTS], O[LOCAL_SHARES];
     int head = get_group_id(1), shared = head / KV_GROUP, tiles = (KV_GROUP + HEADS - 1) / HEADS;
     int tile = head % KV_GROUP / HEADS, lane = head % KV_GROUP % HEADS;
     chunk_t chunk = chunk_of_slot(get_group_id(0), head, sequences, seq_len, cu, cu_at);
@@ -20,11 +23,14 @@ join_parts(global out_t *o, long4 o_at, global const float *sink, long4 sink_at,
         float level = extra, sum = 0;
         SYNC();
         for_each(p, SPLITS) {
-            float bias = 0;
-            for (int after = SPLITS - 1; after > p; after--)
-                bias += sizes[after * PART + 2 * ROWS];
-            most[p] = sizes[p * PART] + bias;
+            most[p] = sizes[p * PART];
+            sums[p] = sizes[p * PART + ROWS];
+            weights[p] = sizes[p * PART + 2 * ROWS]; /* what a part decays those before it by */
         }
+        SYNC();
+        for_each(p, SPLITS)
+            for (int after = SPLITS - 1; after > p; after--)
+                most[p] += weights[after];
         SYNC();
         for (int p = 0; p < SPLITS; p++)
             level = fmax(level, most[p]);
@@ -33,12 +39,20 @@ join_parts(global out_t *o, long4 o_at, global const float *sink, long4 sink_at,
             weights[p] = exp2(most[p] - level);
         SYNC();
         for (int p = 0; p < SPLITS; p++)
-            sum += weights[p] * sizes[p * PART + ROWS];
+            sum += weights[p] * sums[p];
         sum += exp2(extra - level);
+        for_each(task, SHARES * (VP / VEC)) {
+            int c = task % (VP / VEC) * VEC, first = task / (VP / VEC) * (SPLITS / SHARES);
+            vec x = 0;
+            at_once for (int p = first; p < first + SPLITS / SHARES; p++) x +=
+                weights[p] * vec_load(parts + p * PART + r * VP + c);
+            vec_store(x, O + task * VEC);
+        }
+        SYNC();
         for_each(task, VP / VEC) {
             vec x = 0;
-            for (int p = 0; p < SPLITS; p++)
-                x += weights[p] * vec_load(parts + p * PART + r * VP + task * VEC);
+            for (int share = 0; share < SHARES; share++)
+                x += vec_load(O + share * VP + task * VEC);
             if (task * VEC < VALUE_DIM)
                 output_put(sum == 0 ? (vec)(0) : x / sum, chunk.at, chunk.row + i, task * VEC);
         }

@@ -22,12 +22,12 @@ static int64_t query_heads(const struct variant *variant)
 /* ---- Layout -------------------------------------------------------------------------------------------------------
  */
 
-/* Lanes beyond those that a row's values need work other keys of the block. */
-static int shares(const struct tiles *t, int columns)
+/* Lanes beyond those that a row's values need work other keys of the block, or other parts. */
+static int shares(const struct tiles *t, int columns, int count)
 {
     int share = 1;
 
-    while (2 * share * columns <= t->group && t->keys % (2 * share) == 0)
+    while (2 * share * columns <= t->group && count % (2 * share) == 0)
         share *= 2;
     return share;
 }
@@ -35,7 +35,7 @@ static int shares(const struct tiles *t, int columns)
 static void decode_locals(const struct variant *variant, int rows, int channels, int values, struct layout *layout)
 {
     const struct tiles *t = &variant->tiles;
-    int norms = (variant->problem->desc.flags & CLATTN_QK_L2NORM) != 0, share = shares(t, values / t->vec);
+    int norms = (variant->problem->desc.flags & CLATTN_QK_L2NORM) != 0, share = shares(t, values / t->vec, t->keys);
 
     layout_constant(layout, "SHARES", share);
     layout_local(layout, "LOCAL_QUERIES", rows * channels, FLOAT);
@@ -46,6 +46,15 @@ static void decode_locals(const struct variant *variant, int rows, int channels,
     layout_local(layout, "LOCAL_MOST", rows * t->keys / t->vec, FLOAT);
     layout->local_bytes += (size_t)(3 * rows * t->keys / t->vec * FLOAT); /* before, sums, decays */
     layout_local(layout, "LOCAL_KEPT", rows, FLOAT);
+}
+
+static void join_locals(const struct tiles *t, int values, struct layout *layout)
+{
+    int share = shares(t, values / t->vec, t->splits);
+
+    layout_constant(layout, "SHARES", share);
+    layout_local(layout, "LOCAL_PARTS", t->splits, 3 * FLOAT);
+    layout_local(layout, "LOCAL_SHARES", share * values, FLOAT);
 }
 
 static void lay_out(const struct variant *variant, struct layout *layout)
@@ -75,7 +84,7 @@ static void lay_out(const struct variant *variant, struct layout *layout)
         layout->value_groups = t->splits;
         decode_locals(variant, rows, channels, values, layout);
     } else
-        layout_local(layout, "LOCAL_PARTS", t->splits, 2 * FLOAT);
+        join_locals(t, values, layout);
     if (variant->kernel == KERNEL_DECODE)
         layout_header(layout, bias_headers[variant->problem->rule->decay]);
     else
@@ -110,14 +119,14 @@ static int tokens(const struct variant *variant)
 /* Parts such that all compute units are busy, each with keys enough to be worth its own softmax. */
 static int parts(const struct device *device, const struct variant *variant)
 {
-    enum { MOST = 128, LEAST_KEYS = 128 };
+    enum { MOST = 512, LEAST_KEYS = 128 };
     const clattn_plan_desc *desc = &variant->problem->desc;
     const struct extent most = problem_most(variant->problem);
     const struct tiles *t = &variant->tiles;
     int64_t packed = desc->flags & CLATTN_CU_SEQLENS ? most.sequences : 1, keys = divide_up(most.kv_len, packed);
     int64_t tiles = divide_up(most.seq_len, packed * t->chunk) * most.sequences * desc->kv_heads *
                     divide_up(query_heads(variant), t->heads);
-    int64_t wanted = (t->group == 1 ? 1 : 4) * (int64_t)device->info.compute_units;
+    int64_t wanted = (t->group == 1 ? 1 : 16) * (int64_t)device->info.compute_units;
     int count = 1;
 
     if (desc->window != 0)
@@ -154,10 +163,10 @@ static clattn_status heuristic(const struct device *device, struct variant *vari
 
     if (variant->problem->desc.chunk != 0 || variant->problem->desc.kernel != CLATTN_WEIGHTS_SOFTMAX)
         return CLATTN_UNSUPPORTED;
-    variant->tiles = (struct tiles){.group = serial ? 1 : (int)lower(64, most_group),
+    variant->tiles = (struct tiles){.group = serial ? 1 : (int)lower(128, most_group),
                                     .vec = serial ? SERIAL_VEC : SHARED_VEC,
                                     .heads = (int)divide_up(heads, tiles),
-                                    .keys = serial ? 64 : 32,
+                                    .keys = 64,
                                     .lanes_k = serial ? 1 : 8,
                                     .sub_group = serial ? 0 : device->sub_group};
     variant->tiles.chunk = tokens(variant);

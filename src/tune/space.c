@@ -96,7 +96,7 @@ static const struct parameter decode[] = {
     {"heads",           DECODE,          FIELD(heads),     {1, 2, 4, 8, 16, BY_THUMB}},
     {"keys",            DECODE,          FIELD(keys),      {16, 32, 64, 128, BY_THUMB}},
     {"lanes_k",         IN(DECODE),      FIELD(lanes_k),   {1, 2, 4, 8, 16, BY_THUMB}},
-    {"splits",          DECODE,          FIELD(splits),    {1, 2, 4, 8, 16, 32, 64, 128, BY_THUMB}},
+    {"splits",          DECODE,          FIELD(splits),    {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, BY_THUMB}},
     {NULL, 0, 0, {BY_THUMB}},
 };
 
