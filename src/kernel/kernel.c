@@ -56,6 +56,11 @@ static const struct {
                       &family_plain,
                       {R(q), R(k), R(v), R(o), R(g), R(sink), R(lse), R(cu), R(cu_kv), R(lens), A(seq_len),
                        A(sequences), A(kv_len), A(window), A(scale), A(given), ARG_END}},
+    [KERNEL_FLASH_BLOCKS] = {"flash_blocks",
+                             FILE_flash_blocks,
+                             &family_flash_blocks,
+                             {R(q), R(k), R(v), R(o), R(g), R(sink), R(lse), R(cu), R(cu_kv), R(lens), A(seq_len),
+                              A(sequences), A(kv_len), A(window), A(scale), A(given), ARG_END}},
     [KERNEL_PREPARE_BLOCKS] = {"prepare_blocks",
                                FILE_prepare_blocks,
                                &family_blocks,
@@ -134,7 +139,7 @@ int kernel_takes(enum kernel_id id, const struct rule *rule)
     const unsigned turned = 1u << KERNEL_PREPARE_PATH | 1u << KERNEL_CARRY_PATH | 1u << KERNEL_FLASH_PATH;
     const unsigned written = 1u << KERNEL_WRITE_BEFORE | 1u << KERNEL_WRITE_SOLVE;
     const unsigned parts = 1u << KERNEL_DECODE | 1u << KERNEL_JOIN_PARTS;
-    const unsigned flash = 1u << KERNEL_FLASH | 1u << KERNEL_FLASH_MATRIX;
+    const unsigned flash = 1u << KERNEL_FLASH | 1u << KERNEL_FLASH_MATRIX | 1u << KERNEL_FLASH_BLOCKS;
     const unsigned bit = 1u << id;
 
     if (!rule_has_list(rule) || !(bit & (turned | written | parts | flash)))

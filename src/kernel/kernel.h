@@ -57,6 +57,7 @@ enum kernel_id {
     KERNEL_WRITE_BEFORE,
     KERNEL_WRITE_SOLVE,
     KERNEL_FLASH_MATRIX,
+    KERNEL_FLASH_BLOCKS,
     KERNEL_COUNT
 };
 
@@ -156,7 +157,7 @@ struct family {
 };
 
 extern const struct family family_plain, family_matrix, family_blocks, family_decode, family_path, family_write,
-    family_flash;
+    family_flash, family_flash_blocks;
 
 const struct family *kernel_family(enum kernel_id id);
 struct layout kernel_layout(const struct variant *variant);

@@ -106,10 +106,10 @@ enum embedded_file plain_weights(clattn_weights weights)
     return headers[weights];
 }
 
-void plain_list_headers(const struct variant *variant, struct layout *layout)
+void plain_list_headers(const struct variant *variant, enum embedded_file weights, struct layout *layout)
 {
     layout_header(layout, bias_headers[problem_decay(variant->problem)]);
-    layout_header(layout, plain_weights(variant->problem->desc.kernel));
+    layout_header(layout, weights);
     layout_header(layout, output_header(variant));
 }
 
@@ -245,6 +245,7 @@ static void plain_locals(const struct variant *variant, const struct sizes *s, s
     case KERNEL_WRITE_BEFORE:
     case KERNEL_WRITE_SOLVE:
     case KERNEL_FLASH_MATRIX:
+    case KERNEL_FLASH_BLOCKS:
     case KERNEL_COUNT: break;
     }
 }
@@ -261,7 +262,7 @@ static void lay_out_flash(const struct variant *variant, const struct sizes *s, 
     layout_constant(layout, "RP", s->pitch);
     layout_constant(layout, "CP", round_up(t->chunk, t->vec));
     layout_constant(layout, "KV_GROUP", desc->heads / desc->kv_heads);
-    plain_list_headers(variant, layout);
+    plain_list_headers(variant, plain_weights(variant->problem->desc.kernel), layout);
 }
 
 static void lay_out(const struct variant *variant, struct layout *layout)

@@ -340,3 +340,28 @@ static clattn_status make_flash_matrix(const struct recipe_maker *maker)
 }
 
 const struct solver solver_flash_matrix = {"flash_matrix", CLATTN_MODE_CHUNK, make_flash_matrix};
+
+/* ---- A list in register blocks: by multiply-adds, or on an engine that multiplies floats ---------------------------
+ */
+
+static clattn_status make_list_blocks(const struct recipe_maker *maker, const struct engine *engine)
+{
+    struct variant flash = maker_variant(maker, KERNEL_FLASH_BLOCKS);
+
+    flash.engine = engine;
+    return maker_add(maker, &flash, GRID_SLOTS, NULL);
+}
+
+static clattn_status make_flash_blocks(const struct recipe_maker *maker)
+{
+    return make_list_blocks(maker, NULL);
+}
+
+const struct solver solver_flash_blocks = {"flash_blocks", CLATTN_MODE_CHUNK, make_flash_blocks};
+
+static clattn_status make_flash_matrix_blocks(const struct recipe_maker *maker)
+{
+    return maker->context->engine != NULL ? make_list_blocks(maker, maker->context->engine) : CLATTN_UNSUPPORTED;
+}
+
+const struct solver solver_flash_matrix_blocks = {"flash_matrix_blocks", CLATTN_MODE_CHUNK, make_flash_matrix_blocks};
