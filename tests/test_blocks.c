@@ -200,7 +200,7 @@ static void test_refused_lists(void **state)
                              .value_dim = 16,
                              .kernel = CLATTN_WEIGHTS_RELU,
                              .mode = CLATTN_MODE_CHUNK};
-    const struct point uneven = {"lanes that are no grid", {{"chunk", 32}, {"group", 512}}, 0, 0};
+    const struct point uneven = {"more than registers hold", {{"chunk", 128}, {"group", 64}}, 0, 0};
     struct tuned tuned = tuned_of(&thumb);
     clattn_plan *plan = NULL;
 

@@ -145,21 +145,24 @@ static int is_whole(const struct variant *variant)
            t->chunk * (t->chunk + t->block_v) <= MOST_HELD * t->group;
 }
 
+/* As many as a result has blocks of VEC x VEC */
+static int most_lanes(int chunk)
+{
+    return lower(chunk / VEC, MOST_COLUMN_LANES) * (chunk / VEC);
+}
+
 static int fits(const struct device *device, const struct variant *variant)
 {
     return is_whole(variant) && layout_fits(device, variant, lay_out);
 }
 
-/* As many lanes as a result has blocks of VEC x VEC, where groups may be so large; slices that local memory has room
- * for. */
+/* As many lanes as groups may have; slices that local memory has room for. */
 static int cut_chunk(const struct device *device, struct variant *variant, int most_group, int chunk)
 {
     struct tiles *t = &variant->tiles;
-    int columns = lower(chunk / VEC, MOST_COLUMN_LANES);
-
     *t = (struct tiles){.vec = VEC, .pad = VEC, .lanes_k = 1, .chunk = chunk, .sub_group = device->sub_group};
-    t->group = lower(columns * chunk / VEC, most_group);
-    t->block_v = lower(round_up(variant_values(variant), VEC * columns), MOST_COLUMNS);
+    t->group = lower(most_lanes(chunk), most_group);
+    t->block_v = lower(round_up(variant_values(variant), VEC * shape_of(variant).column_lanes), MOST_COLUMNS);
     for (t->block_k = t->tokens = USUAL_SLICE; t->tokens >= LEAST_SLICE; t->block_k = t->tokens /= 2)
         if (fits(device, variant))
             return 1;
@@ -198,8 +201,10 @@ static clattn_status heuristic(const struct device *device, struct variant *vari
 static clattn_status complete(const struct device *device, struct variant *variant)
 {
     struct tiles *t = &variant->tiles;
-    int columns = VEC * shape_of(variant).column_lanes;
+    int columns;
 
+    t->group = lower(t->group, most_lanes(t->chunk));
+    columns = VEC * shape_of(variant).column_lanes;
     t->block_v = lower(t->block_v, round_up(variant_values(variant), columns));
     return (size_t)t->group <= device->info.max_work_group && fits(device, variant) ? CLATTN_SUCCESS
                                                                                     : CLATTN_UNSUPPORTED;
