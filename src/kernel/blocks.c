@@ -224,9 +224,7 @@ static void add_headers(const struct variant *variant, struct layout *layout)
 {
     int scored = shape_of(variant).scored;
 
-    if (variant->engine != NULL)
-        layout_header(layout, variant->engine->exact);
-    layout_header(layout, variant->engine != NULL ? FILE_blocks_engine : FILE_blocks_lanes);
+    plain_product_headers(variant, layout);
     plain_headers(variant, layout);
     layout_header(layout, decay_headers[problem_decay(variant->problem)]);
     if (variant->kernel == KERNEL_PREPARE_BLOCKS)

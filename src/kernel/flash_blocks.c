@@ -114,9 +114,7 @@ static void lay_out(const struct variant *variant, struct layout *layout)
     layout->value_groups = (int)divide_up(variant_values(variant), variant->tiles.block_v);
     add_constants(variant, &s, layout);
     add_locals(variant, &s, layout);
-    if (variant->engine != NULL)
-        layout_header(layout, variant->engine->exact);
-    layout_header(layout, variant->engine != NULL ? FILE_blocks_engine : FILE_blocks_lanes);
+    plain_product_headers(variant, layout);
     plain_list_headers(variant, FILE_blocks_list, layout);
 }
 

@@ -113,6 +113,15 @@ void plain_list_headers(const struct variant *variant, enum embedded_file weight
     layout_header(layout, output_header(variant));
 }
 
+void plain_product_headers(const struct variant *variant, struct layout *layout)
+{
+    const struct engine *engine = variant->engine;
+
+    if (engine != NULL && engine->exact != FILE_nothing)
+        layout_header(layout, engine->exact);
+    layout_header(layout, engine != NULL ? FILE_blocks_engine : FILE_blocks_lanes);
+}
+
 /* Floats of the tiles that a kernel works with. */
 struct sizes {
     int channels;     /* padded to whole slices */
