@@ -432,6 +432,28 @@ static void test_solver_choice(void **state)
     }
 }
 
+/* Groups have names of their own. */
+static void test_group_names(void **state)
+{
+    char names[RULE_COUNT][32];
+
+    (void)state;
+    for (int r = CLATTN_RULE_NONE + 1; r < RULE_COUNT; r++) {
+        const clattn_plan_desc any = {.rule = (clattn_rule)r, .seq_len = 1, .heads = 1, .key_dim = 16, .value_dim = 16};
+        struct problem problem;
+        assert_status(problem_init(&problem, &any, NULL), SUCCESS);
+        tuning_group(&problem, names[r]);
+        for (int other = CLATTN_RULE_NONE + 1; other < r; other++) {
+            const clattn_plan_desc before = {
+                .rule = (clattn_rule)other, .seq_len = 1, .heads = 1, .key_dim = 16, .value_dim = 16};
+            struct problem with;
+            assert_status(problem_init(&with, &before, NULL), SUCCESS);
+            if (!strcmp(names[r], names[other]) && tuning_representative(&problem) != tuning_representative(&with))
+                fail_msg("two groups are named %s", names[r]);
+        }
+    }
+}
+
 /* Where anything was measured, every solver's words are asked for: those on floats of an engine that has none, too. */
 static void test_engine_without_floats(void **state)
 {
@@ -550,6 +572,7 @@ int main(void)
         cmocka_unit_test_setup(test_records, forget),
         cmocka_unit_test_setup(test_large_scale, forget),
         cmocka_unit_test_setup(test_engine_without_floats, forget),
+        cmocka_unit_test(test_group_names),
     };
 
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);

@@ -158,6 +158,7 @@ static const struct space spaces[] = {
 };
 
 enum { SPACE_COUNT = sizeof spaces / sizeof *spaces };
+_Static_assert((int)SPACE_COUNT <= (int)MAX_SPACES, "room for an outcome each");
 
 const struct space *space_at(int index)
 {
