@@ -143,10 +143,15 @@ static int is_whole(const struct variant *variant)
            t->chunk * (t->chunk + t->block_v) <= MOST_HELD * t->group;
 }
 
-/* As many as a result has blocks of VEC x VEC */
+/* As many as a result has blocks of VEC x VEC; usually half of them where a lane holds two: its products then read
+ * less. */
 static int most_lanes(int chunk)
 {
     return lower(chunk / VEC, MOST_COLUMN_LANES) * (chunk / VEC);
+}
+static int usual_lanes(int chunk)
+{
+    return lower(most_lanes(chunk), 2 * chunk);
 }
 
 static int fits(const struct device *device, const struct variant *variant)
@@ -159,7 +164,7 @@ static int cut_chunk(const struct device *device, struct variant *variant, int m
 {
     struct tiles *t = &variant->tiles;
     *t = (struct tiles){.vec = VEC, .pad = VEC, .lanes_k = 1, .chunk = chunk, .sub_group = device->sub_group};
-    t->group = lower(most_lanes(chunk), most_group);
+    t->group = lower(usual_lanes(chunk), most_group);
     t->block_v = lower(round_up(variant_values(variant), VEC * shape_of(variant).column_lanes), MOST_COLUMNS);
     for (t->block_k = t->tokens = USUAL_SLICE; t->tokens >= LEAST_SLICE; t->block_k = t->tokens /= 2)
         if (fits(device, variant))
