@@ -97,6 +97,7 @@ static const struct variant variants[] = {
     {.rule = CLATTN_GATED_DELTA_PRODUCT, .name = "3 steps ungated", .flags = CLATTN_UNGATED, .steps = 3},
     {.rule = CLATTN_MLSTM, .name = "eps", .eps = 0.5},
     {.rule = CLATTN_SOFTMAX_ATTN, .name = "sink lse", .flags = CLATTN_WITH_SINK | CLATTN_WITH_LSE},
+    {.rule = CLATTN_SOFTMAX_ATTN, .name = "append", .flags = CLATTN_APPEND},
     {.rule = CLATTN_SOFTMAX_ATTN, .name = "window", .flags = CLATTN_WITH_LSE, .window = 9},
     {.rule = CLATTN_ALIBI_ATTN, .name = "sink lse window", .flags = CLATTN_WITH_SINK | CLATTN_WITH_LSE, .window = 33},
     {.rule = CLATTN_FORGETTING_ATTN,
@@ -133,6 +134,16 @@ void check_fit(clattn_plan_desc *desc)
     }
 }
 
+/* One of as many keys as there are tokens, where there is none. */
+static void need_cache(clattn_plan_desc *desc)
+{
+    if (desc->kv_len != 0)
+        return;
+    desc->kv_len = desc->seq_len != 0 ? desc->seq_len : 1;
+    if (desc->flags & CLATTN_CU_SEQLENS)
+        desc->flags |= CLATTN_CU_SEQLENS_KV;
+}
+
 int check_mode_applies(clattn_rule rule, clattn_mode mode)
 {
     return mode != CLATTN_MODE_RECURRENT || !has_list(rule);
@@ -159,6 +170,8 @@ const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
             desc->flags &= ~(uint32_t)LSE;
         if (variants[i].window != 0)
             desc->window = variants[i].window;
+        if (variants[i].flags & CLATTN_APPEND)
+            need_cache(desc);
         return variants[i].name;
     }
     return NULL;

@@ -15,7 +15,7 @@
 #define ROLES(X) \
     X(q) X(k) X(v) X(o) X(g) X(gv) X(beta) X(p) X(e) X(w) X(u) X(f) X(i) X(m) X(den) \
     X(initial) X(final) X(cu) X(decay) X(strength) X(records) X(rows) X(segments) X(kept) X(before) X(carried) \
-    X(sink) X(lse) X(cu_kv) X(lens) X(parts) X(written)
+    X(sink) X(lse) X(cu_kv) X(lens) X(parts) X(written) X(k_new) X(v_new)
 /* clang-format on */
 
 enum role {
@@ -58,6 +58,7 @@ enum kernel_id {
     KERNEL_WRITE_SOLVE,
     KERNEL_FLASH_MATRIX,
     KERNEL_FLASH_BLOCKS,
+    KERNEL_APPEND,
     KERNEL_COUNT
 };
 

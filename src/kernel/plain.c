@@ -255,6 +255,7 @@ static void plain_locals(const struct variant *variant, const struct sizes *s, s
     case KERNEL_WRITE_SOLVE:
     case KERNEL_FLASH_MATRIX:
     case KERNEL_FLASH_BLOCKS:
+    case KERNEL_APPEND:
     case KERNEL_COUNT: break;
     }
 }
@@ -274,6 +275,14 @@ static void lay_out_flash(const struct variant *variant, const struct sizes *s, 
     plain_list_headers(variant, plain_weights(variant->problem->desc.kernel), layout);
 }
 
+static void lay_out_append(const struct variant *variant, struct layout *layout)
+{
+    const clattn_plan_desc *desc = &variant->problem->desc;
+
+    layout->head_groups = (int)desc->kv_heads;
+    layout_constant(layout, "KV_GROUP", desc->heads / desc->kv_heads);
+}
+
 static void lay_out(const struct variant *variant, struct layout *layout)
 {
     const struct tiles *t = &variant->tiles;
@@ -285,6 +294,10 @@ static void lay_out(const struct variant *variant, struct layout *layout)
         return;
     if (variant->kernel == KERNEL_FLASH) {
         lay_out_flash(variant, &s, layout);
+        return;
+    }
+    if (variant->kernel == KERNEL_APPEND) {
+        lay_out_append(variant, layout);
         return;
     }
     layout->record = (1 + erases[variant->problem->rule->erase].recorded) * s.matrix + s.factors;
