@@ -320,6 +320,7 @@ static void tile_constants(const struct variant *variant, struct layout *layout)
         {"MATRIX", t->chunk * (t->chunk + VEC)},
         {"SPOT", SPOT},
         {"STRETCH", t->stretch},
+        {"LONG_SUMS", 0},
         {"SEGMENTS", higher(t->segments, 1)},
         {"SPLIT", higher(t->split, 1)},
         {"VALUE_GROUPS", value_groups(variant)},

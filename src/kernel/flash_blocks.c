@@ -95,6 +95,7 @@ static void add_constants(const struct variant *variant, const struct shape *s, 
         {"MOST_ROWS", t->chunk / s->row_lanes},
         {"SCORE_WIDE", s->scores},
         {"WIDE", s->columns},
+        {"LONG_SUMS", 1},
         {"WIDEST", higher(s->scores, s->columns)},
         /* of words of blocks.clh that this kernel does not use */
         {"SPLIT", 1},
