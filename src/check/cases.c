@@ -19,6 +19,7 @@ enum {
     NORM = CLATTN_QK_L2NORM,
     LSE = CLATTN_WITH_LSE,
     LENS = CLATTN_WITH_KV_LENS,
+    NEW = CLATTN_APPEND,
     CUKV = CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_KV,
     CU = CLATTN_CU_SEQLENS,
     CU64 = CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_INT64,
@@ -63,6 +64,9 @@ const struct check_case check_cases[] = {
     { "widest query",  1,    2, 2, 2, 256, 256, LSE,              HARD,  NULL,   0, 0,   0, 0, F32, 600, 0 },
     { "packed cache",  1,    6, 4, 2,  64,  64, LSE | CUKV,       HARD,  few,    4, 0,   0, 0, F32, 900, 0 },
     { "packed caches", 1,  131, 3, 1,  32,  16, LSE | LENS | CUKV, USUAL, single, 4, 0,  0, 0, F32, 600, 70 },
+    { "appended",      2,   19, 6, 2,  60, 100, LSE | NEW,        USUAL, NULL,   0, 0,   0, 0, ALL, 100, 0 },
+    { "one appended",  5,    1, 6, 2,  64,  64, LSE | LENS | NEW, HARD,  NULL,   0, 0,   0, 0, F32, 300, 0 },
+    { "some appended", 1,  131, 3, 1,  32,  16, LSE | CUKV | NEW, USUAL, single, 4, 0,   0, 0, F32, 600, 0 },
     { "packed window", 1,  131, 4, 2,  64,  64, LSE | CU,         HARD,  single, 4, 0,   0, 0, F32, 0, 33 },
 };
 /* clang-format on */
@@ -97,7 +101,6 @@ static const struct variant variants[] = {
     {.rule = CLATTN_GATED_DELTA_PRODUCT, .name = "3 steps ungated", .flags = CLATTN_UNGATED, .steps = 3},
     {.rule = CLATTN_MLSTM, .name = "eps", .eps = 0.5},
     {.rule = CLATTN_SOFTMAX_ATTN, .name = "sink lse", .flags = CLATTN_WITH_SINK | CLATTN_WITH_LSE},
-    {.rule = CLATTN_SOFTMAX_ATTN, .name = "append", .flags = CLATTN_APPEND},
     {.rule = CLATTN_SOFTMAX_ATTN, .name = "window", .flags = CLATTN_WITH_LSE, .window = 9},
     {.rule = CLATTN_ALIBI_ATTN, .name = "sink lse window", .flags = CLATTN_WITH_SINK | CLATTN_WITH_LSE, .window = 33},
     {.rule = CLATTN_FORGETTING_ATTN,
@@ -134,16 +137,6 @@ void check_fit(clattn_plan_desc *desc)
     }
 }
 
-/* One of as many keys as there are tokens, where there is none. */
-static void need_cache(clattn_plan_desc *desc)
-{
-    if (desc->kv_len != 0)
-        return;
-    desc->kv_len = desc->seq_len != 0 ? desc->seq_len : 1;
-    if (desc->flags & CLATTN_CU_SEQLENS)
-        desc->flags |= CLATTN_CU_SEQLENS_KV;
-}
-
 int check_mode_applies(clattn_rule rule, clattn_mode mode)
 {
     return mode != CLATTN_MODE_RECURRENT || !has_list(rule);
@@ -170,8 +163,6 @@ const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
             desc->flags &= ~(uint32_t)LSE;
         if (variants[i].window != 0)
             desc->window = variants[i].window;
-        if (variants[i].flags & CLATTN_APPEND)
-            need_cache(desc);
         return variants[i].name;
     }
     return NULL;
@@ -179,7 +170,7 @@ const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
 
 int check_case_applies(const struct check_case *c, clattn_rule rule, int variant, clattn_dtype dtype)
 {
-    const uint32_t own = CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV;
+    const uint32_t own = CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV | CLATTN_APPEND;
 
     if (((c->kv_len != 0 || c->window != 0) && !has_list(rule)) || (c->flags & own & ~rule_get(rule)->flags))
         return 0;
