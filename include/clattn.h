@@ -212,7 +212,9 @@ enum {
     CLATTN_CU_SEQLENS_KV = 1 << 13,   /* rules of a list, with kv_len: its keys are cut by cu_seqlens_kv, not as q is */
     CLATTN_WITH_P = 1 << 14,          /* deltaformer: the operand p is read, else k in its place */
     CLATTN_WITH_BETA = 1 << 15,       /* deltaformer: the operand beta is read, else 1 */
-    CLATTN_WITH_WRITTEN = 1 << 16     /* deltaformer: the operand written is written */
+    CLATTN_WITH_WRITTEN = 1 << 16,    /* deltaformer: the operand written is written */
+    CLATTN_APPEND = 1 << 17 /* softmax_attn, alibi_attn, forgetting_attn, with kv_len: k_new and v_new are written into
+                               k and v first, where their queries stand; of tokens ahead of the first key nothing */
 };
 
 /* ---- Operands ----------------------------------------------------------------------------------------------- */
@@ -249,7 +251,9 @@ enum {
     X(LSE, lse, 23, "[B,T,H]: natural log of the softmax's denominator, sink included; -inf of nothing")               \
     X(KV_LENS, kv_lens, 24, "[N]: i32, how many of a sequence's keys there are: its last query stands at the last")    \
     X(SEQLENS_KV, cu_seqlens_kv, 25, "[N+1]: where the keys of packed sequences begin and end, of cu_seqlens' type")   \
-    X(WRITTEN, written, 26, "[B,TK,HK,V]: u, what deltaformer writes in the place of v")
+    X(WRITTEN, written, 26, "[B,TK,HK,V]: u, what deltaformer writes in the place of v")                               \
+    X(K_NEW, k_new, 27, "[B,T,HK,K]: keys of the call's own tokens, which CLATTN_APPEND writes into k")                \
+    X(V_NEW, v_new, 28, "[B,T,HK,V]: their values")
 
 typedef enum clattn_operand_id {
     CLATTN_OPERAND_NONE = 0,
@@ -460,7 +464,7 @@ CLATTN_API clattn_status clattn_plan_workspace_size(const clattn_plan *plan, siz
 typedef struct clattn_plan_info {
     const clattn_plan_desc *desc; /* completed */
     const char *solver;           /* "recurrent", "chunk_scan", "chunk_blocks", "matrix_blocks", "matrix_scan", "flash",
-                                     "flash_matrix", "decode", "path", "delta" */
+                                     "flash_matrix", "flash_matrix_blocks", "flash_blocks", "decode", "path", "delta" */
     const char *tiles_by;         /* "rule of thumb", "the shipped table", a file's path … */
     const char *engine;           /* the matrix engine it runs on; NULL: none */
     clattn_mode mode;             /* RECURRENT or CHUNK */

@@ -38,6 +38,11 @@ static int on_engine(void)
     return strcmp(engine, "none") != 0;
 }
 
+static int is_list(void)
+{
+    return rule_has_list(rule_get(rule));
+}
+
 /* Numbers of a point of the solver's space */
 struct point {
     const char *what;
@@ -46,7 +51,7 @@ struct point {
         int value;
     } set[5];
     int additive; /* only where nothing is erased */
-    int lanes;    /* only of multiply-adds */
+    int lanes;    /* only on engines of narrower sub-groups: 1 is of multiply-adds alone */
 };
 
 static const struct point thumb = {"by rule of thumb", {{NULL, 0}}, 0, 0};
@@ -59,11 +64,20 @@ static const struct point points[] = {
     {"a slice ahead", {{"chunk", 32}, {"states.block_v", 16}, {"states.tokens", 32}, {"states.ahead", 1}}, 0, 0},
     {"slices ahead", {{"chunk", 64}, {"states.tokens", 32}, {"states.ahead", 8}}, 0, 0},
 };
+/* Of a list, which is in no stretches */
+static const struct point list_points[] = {
+    {"short chunks", {{"chunk", 32}, {"group", 64}, {"block_v", 64}}, 0, 64},
+    {"long chunks", {{"chunk", 128}, {"group", 256}, {"block_v", 64}, {"tokens", 32}}, 0, 0},
+    {"rows of a lane", {{"chunk", 64}, {"group", 128}, {"block_k", 32}, {"tokens", 64}}, 0, 0},
+    {"narrow slices", {{"chunk", 64}, {"group", 64}, {"block_k", 8}, {"block_v", 64}, {"tokens", 8}}, 0, 1},
+};
 static const char *const cut_cases[] = {"longer", "packed uneven", "odd"};
 
 static struct tuned tuned_of(const struct point *point)
 {
-    struct tuned tuned = tuned_default(space_find(on_engine() ? "matrix_blocks" : "chunk_blocks"));
+    static const char *const spaces[2][2] = {{"chunk_blocks", "matrix_blocks"},
+                                             {"flash_blocks", "flash_matrix_blocks"}};
+    struct tuned tuned = tuned_default(space_find(spaces[is_list()][on_engine()]));
 
     for (size_t i = 0; i < COUNT(point->set) && point->set[i].name != NULL; i++)
         test_tuned_set(&tuned, point->set[i].name, point->set[i].value);
@@ -109,20 +123,25 @@ static int run_points(const struct check_case *c, const clattn_plan_desc *desc, 
     test_make(&tensors, desc, c->gates, c->cu_seqlens);
     assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
     failures = !passes(&tensors, &expected, &thumb, what);
-    for (size_t i = 0; i < COUNT(points) && is_cut(c) && desc->dtype == CLATTN_F32; i++)
-        if ((additive || !points[i].additive) && !(on_engine() && points[i].lanes))
-            failures += !passes(&tensors, &expected, &points[i], what);
+    for (size_t i = 0; i < (is_list() ? COUNT(list_points) : COUNT(points)) && is_cut(c) && desc->dtype == CLATTN_F32;
+         i++) {
+        const struct point *point = is_list() ? &list_points[i] : &points[i];
+        if ((additive || !point->additive) &&
+            !(on_engine() && point->lanes && device.context->engine->lanes >= point->lanes))
+            failures += !passes(&tensors, &expected, point, what);
+    }
     check_free(&tensors);
     check_free(&expected);
     return failures;
 }
 
-/* A decay of the value columns is for the other solvers. */
+/* A decay of the value columns, and weights without a denominator, are for the other solvers. */
 static int takes(const struct check_case *c, int variant, const clattn_plan_desc *desc)
 {
     if (only != NULL && strcmp(only, c->name) != 0)
         return 0;
-    return !(desc->flags & CLATTN_VALUE_GATE) && check_case_applies(c, rule, variant, desc->dtype);
+    return !(desc->flags & CLATTN_VALUE_GATE) && desc->kernel == CLATTN_WEIGHTS_SOFTMAX &&
+           check_case_applies(c, rule, variant, desc->dtype);
 }
 
 static void test_dtype(void **state)
@@ -171,10 +190,34 @@ static void test_refused(void **state)
     assert_status(plan_create(&plan, device.context, &desc, &tuned), UNSUPPORTED);
 }
 
+static void test_refused_lists(void **state)
+{
+    clattn_plan_desc desc = {.rule = CLATTN_SOFTMAX_ATTN,
+                             .batch = 1,
+                             .seq_len = 64,
+                             .heads = 1,
+                             .key_dim = 16,
+                             .value_dim = 16,
+                             .kernel = CLATTN_WEIGHTS_RELU,
+                             .mode = CLATTN_MODE_CHUNK};
+    const struct point uneven = {"more than registers hold", {{"chunk", 128}, {"group", 64}}, 0, 0};
+    struct tuned tuned = tuned_of(&thumb);
+    clattn_plan *plan = NULL;
+
+    (void)state;
+    assert_status(plan_create(&plan, device.context, &desc, &tuned), UNSUPPORTED);
+    desc.kernel = CLATTN_WEIGHTS_SOFTMAX;
+    desc.chunk = 16;
+    assert_status(plan_create(&plan, device.context, &desc, &tuned), UNSUPPORTED);
+    desc.chunk = 0;
+    tuned = tuned_of(&uneven);
+    assert_status(plan_create(&plan, device.context, &desc, &tuned), UNSUPPORTED);
+}
+
 /* An engine multiplies floats alone; multiply-adds take every type. */
 static void test_refused_types(void **state)
 {
-    clattn_plan_desc desc = {.rule = CLATTN_SIMPLE_GLA,
+    clattn_plan_desc desc = {.rule = is_list() ? rule : CLATTN_SIMPLE_GLA,
                              .dtype = CLATTN_BF16,
                              .batch = 1,
                              .seq_len = 64,
@@ -191,17 +234,24 @@ static void test_refused_types(void **state)
     clattn_plan_destroy(plan);
 }
 
-int main(int argc, char **argv)
+static int run_every(void)
 {
     static clattn_dtype dtypes[] = {CLATTN_F32, CLATTN_F16, CLATTN_BF16};
     const struct CMUnitTest tests[] = {
         {"f16", test_dtype, NULL, NULL, &dtypes[1]},
         {"bf16", test_dtype, NULL, NULL, &dtypes[2]},
-        cmocka_unit_test(test_refused),
+        {"refused", is_list() ? test_refused_lists : test_refused, NULL, NULL, NULL},
         {"f32", test_dtype, NULL, NULL, &dtypes[0]},
         cmocka_unit_test(test_refused_types),
     };
 
+    if (on_engine())
+        return _cmocka_run_group_tests("floats on an engine", tests + 3, 2, open_engine, close_engine);
+    return cmocka_run_group_tests(tests, open_engine, close_engine);
+}
+
+int main(int argc, char **argv)
+{
     rule = argc > 1 ? clattn_rule_find(argv[1]) : CLATTN_RULE_NONE;
     only = argc > 2 && strcmp(argv[2], "-") != 0 ? argv[2] : NULL;
     engine = argc > 3 ? argv[3] : engine;
@@ -209,7 +259,5 @@ int main(int argc, char **argv)
         print_error("usage: test_blocks RULE [CASE|- [ENGINE]]\n");
         return 2;
     }
-    if (on_engine())
-        return _cmocka_run_group_tests("floats on an engine", tests + 3, 2, open_engine, close_engine);
-    return cmocka_run_group_tests(tests, open_engine, close_engine);
+    return run_every();
 }

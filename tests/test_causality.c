@@ -96,7 +96,10 @@ static const struct row {
     { "rwkv6",               0, CLATTN_F32,  BLOCKS,    32, 1 },
     { "rwkv7",               0, CLATTN_F32,  BLOCKS,    64, 1 },
     { "mlstm",               0, CLATTN_F32,  BLOCKS,    16, 1 },
+    { "softmax_attn",        0, CLATTN_F32,  BLOCKS,    32, 1 },
+    { "forgetting_attn",     0, CLATTN_BF16, BLOCKS,    32, 1 },
     /* the same on engines */
+    { "softmax_attn",        0, CLATTN_F32,  ENGINE_NVIDIA, 32, 0 },
     { "simple_gla",          0, CLATTN_F32,  ENGINE_NVIDIA, 16, 1 },
     { "gated_delta_rule",    0, CLATTN_F32,  ENGINE_NVIDIA, 32, 0 },
     { "kda",                 0, CLATTN_F32,  ENGINE_NVIDIA, 16, 0 },
@@ -132,8 +135,10 @@ static clattn_plan *plan_of(const struct row *row, const clattn_plan_desc *desc)
     int list = rule_has_list(rule_get(desc->rule));
     int blocks = workers[row->who].group == OWN;
     int turned = rule_get(desc->rule)->erase == ERASE_POSITION, written = rule_get(desc->rule)->erase == ERASE_KERNEL;
-    const char *block_space = workers[row->who].engine != NULL ? "matrix_blocks" : "chunk_blocks";
-    const char *space = turned ? "path" : written ? "delta" : list ? "flash" : blocks ? block_space : "chunk_scan";
+    static const char *const block_spaces[2][2] = {{"chunk_blocks", "matrix_blocks"},
+                                                   {"flash_blocks", "flash_matrix_blocks"}};
+    const char *block_space = block_spaces[list][workers[row->who].engine != NULL];
+    const char *space = turned ? "path" : written ? "delta" : blocks ? block_space : list ? "flash" : "chunk_scan";
     struct tuned tuned = tuned_default(space_find(space));
     clattn_plan *plan = NULL;
 
@@ -146,6 +151,8 @@ static clattn_plan *plan_of(const struct row *row, const clattn_plan_desc *desc)
         return plan;
     }
     test_tuned_set(&tuned, "chunk", row->chunk);
+    if (blocks)
+        list = 0;
     if (!blocks)
         test_tuned_set(&tuned, "vec", workers[row->who].vec);
     if (turned || written)

@@ -185,6 +185,7 @@ static const struct {
     VALUE(WITH_P, 16384),
     VALUE(WITH_BETA, 32768),
     VALUE(WITH_WRITTEN, 65536),
+    VALUE(APPEND, 131072),
     VALUE(WEIGHTS_SOFTMAX, 0),
     VALUE(WEIGHTS_FLOOR, 4),
     VALUE(OPERAND_NONE, 0),
@@ -215,6 +216,8 @@ static const struct {
     VALUE(KV_LENS, 24),
     VALUE(SEQLENS_KV, 25),
     VALUE(WRITTEN, 26),
+    VALUE(K_NEW, 27),
+    VALUE(V_NEW, 28),
 };
 /* clang-format on */
 

@@ -596,6 +596,62 @@ static void test_alone(void **state)
     }
 }
 
+/* As a caller with host memory does. */
+static void run_on_host(struct check_tensors *tensors)
+{
+    clattn_operand list[OPERAND_COUNT];
+    struct arguments operands;
+    clattn_plan *plan;
+    clattn_call call;
+
+    check_operands(&operands, tensors);
+    call = arguments_call(&operands, list);
+    if (test_is_reference()) {
+        assert_status(clattn_reference(&tensors->desc, &call, test_log, NULL), SUCCESS);
+        return;
+    }
+    assert_status(clattn_plan_create(&plan, test_device.context, &tensors->desc), SUCCESS);
+    assert_status(clattn_run(plan, &call), SUCCESS);
+    clattn_plan_destroy(plan);
+}
+
+/* What a call appends is where its queries stand, and all else of the cache as it was: by every solver. */
+static void test_append(void **state)
+{
+    static const struct {
+        int64_t seq_len;
+        clattn_dtype dtype;
+    } calls[] = {{1, CLATTN_F32}, {3, CLATTN_BF16}, {40, CLATTN_F32}, {140, CLATTN_F16}};
+
+    (void)state;
+    for (size_t i = 0; i < 2 * COUNT(calls); i++) {
+        const int64_t row = KEY * HEADS / 2, seq_len = calls[i / 2].seq_len;
+        clattn_plan_desc desc = usual(CLATTN_SOFTMAX_ATTN, CLATTN_APPEND | (i % 2 == 1 ? CLATTN_WITH_KV_LENS : 0));
+        struct check_tensors tensors, before;
+        desc.dtype = calls[i / 2].dtype;
+        desc.seq_len = seq_len;
+        desc.batch = SEQUENCES;
+        desc.kv_len = ROOM;
+        test_make(&tensors, &desc, CHECK_GATES_USUAL, NULL);
+        for (int64_t n = 0; n < SEQUENCES && i % 2 == 1; n++)
+            ((int32_t *)tensors.tensor[OP(KV_LENS)].data)[n] = (int32_t)lengths_there[n];
+        test_make(&before, &desc, CHECK_GATES_USUAL, NULL); /* the same numbers */
+        run_on_host(&tensors);
+        for (int64_t at = 0; at < SEQUENCES * ROOM * row; at++) {
+            int64_t n = at / (ROOM * row), j = at / row % ROOM, keys = i % 2 == 1 ? lengths_there[n] : ROOM;
+            int64_t token = j - keys + seq_len;
+            double expected = token >= 0 && token < seq_len
+                                  ? test_get(&before, OP(K_NEW), (n * seq_len + token) * row + at % row)
+                                  : test_get(&before, OP(K), at);
+            if (test_get(&tensors, OP(K), at) != expected)
+                fail_msg("%d tokens, kv_lens %d: k of key %d of sequence %d is %g, expected %g", (int)seq_len,
+                         (int)(i % 2), (int)j, (int)n, test_get(&tensors, OP(K), at), expected);
+        }
+        check_free(&tensors);
+        check_free(&before);
+    }
+}
+
 /* Few queries of many keys are worked in parts of them, by the rule of thumb; one query of few, or many, are not. */
 static void test_solvers(void **state)
 {
@@ -783,6 +839,8 @@ static void test_bad_caches(void **state)
         clattn_status status;
         const char *said;
     } caches[] = {
+        {CLATTN_APPEND, 0, 0, 0, CLATTN_INVALID_DESC,
+         "kv_len is 0, expected the keys of softmax_attn's cache with append"},
         {CLATTN_WITH_KV_LENS, 0, 0, 0, CLATTN_INVALID_DESC, "kv_len is 0, expected the keys of softmax_attn's cache"},
         {CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_KV, 0, 2, 0, CLATTN_INVALID_DESC, "cache with cu_seqlens_kv"},
         {CLATTN_CU_SEQLENS_KV, 9, 0, 0, CLATTN_INVALID_DESC, "cu_seqlens_kv without cu_seqlens"},
@@ -825,12 +883,12 @@ static void test_bad_caches(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_definition),    cmocka_unit_test(test_constant_gates), cmocka_unit_test(test_no_window),
-        cmocka_unit_test(test_denominator),   cmocka_unit_test(test_cache),          cmocka_unit_test(test_parts_join),
-        cmocka_unit_test(test_lanes),         cmocka_unit_test(test_lengths),        cmocka_unit_test(test_bad_lengths),
-        cmocka_unit_test(test_room),          cmocka_unit_test(test_splits),         cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_solvers),       cmocka_unit_test(test_bad_caches),     cmocka_unit_test(test_unturned),
-        cmocka_unit_test(test_turned_points), cmocka_unit_test(test_written_points),
+        cmocka_unit_test(test_append),      cmocka_unit_test(test_definition),    cmocka_unit_test(test_constant_gates),
+        cmocka_unit_test(test_no_window),   cmocka_unit_test(test_denominator),   cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_parts_join),  cmocka_unit_test(test_lanes),         cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_bad_lengths), cmocka_unit_test(test_room),          cmocka_unit_test(test_splits),
+        cmocka_unit_test(test_alone),       cmocka_unit_test(test_solvers),       cmocka_unit_test(test_bad_caches),
+        cmocka_unit_test(test_unturned),    cmocka_unit_test(test_turned_points), cmocka_unit_test(test_written_points),
     };
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);
 }

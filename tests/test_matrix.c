@@ -437,13 +437,14 @@ static void test_steep(void **state)
  */
 
 /* Runs a list's tensors and holds them to the reference; the plan's text has all that is said. */
-static void check_list(const clattn_plan_desc *desc, const struct tuned *tuned, const char *said)
+static void check_packed_list(const clattn_plan_desc *desc, const int64_t *cu_seqlens, const struct tuned *tuned,
+                              const char *said)
 {
     struct check_tensors tensors, expected;
     clattn_plan *plan;
     char text[4096];
 
-    test_make(&tensors, desc, HARD, NULL);
+    test_make(&tensors, desc, HARD, cu_seqlens);
     assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
     assert_status(plan_create(&plan, device.context, desc, tuned), SUCCESS);
     assert_status(clattn_plan_describe(plan, text, sizeof text), SUCCESS);
@@ -454,6 +455,11 @@ static void check_list(const clattn_plan_desc *desc, const struct tuned *tuned, 
     clattn_plan_destroy(plan);
     check_free(&tensors);
     check_free(&expected);
+}
+
+static void check_list(const clattn_plan_desc *desc, const struct tuned *tuned, const char *said)
+{
+    check_packed_list(desc, NULL, tuned, said);
 }
 
 static clattn_plan_desc list_desc(clattn_rule rule, int64_t tokens, int64_t keys)
@@ -486,6 +492,26 @@ static void test_shared_heads(void **state)
     check_list(&gated, &usual, "heads 1");
 }
 
+/* Keys in caches of several lengths: some sequences have fewer keys than queries. */
+static void test_caches(void **state)
+{
+    static const int64_t at[] = {0, 0, 1, 70, 71};
+    static const clattn_rule rules[] = {CLATTN_SOFTMAX_ATTN, CLATTN_FORGETTING_ATTN};
+    const struct tuned usual = tuned_default(space_find("flash_matrix"));
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rules); i++) {
+        clattn_plan_desc lens = list_desc(rules[i], 19, 75), parts = list_desc(rules[i], 71, 300);
+        lens.flags |= CLATTN_WITH_KV_LENS;
+        lens.batch = 4;
+        parts.flags |= CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_KV | (i == 0 ? CLATTN_WITH_KV_LENS : 0);
+        parts.sequences = COUNT(at) - 1;
+        parts.heads = parts.kv_heads = 2;
+        check_list(&lens, &usual, "flash_matrix");
+        check_packed_list(&parts, at, &usual, "flash_matrix");
+    }
+}
+
 /* Several tiles of keys at once, one block in local memory and three, blocks of one step */
 static void test_steps(void **state)
 {
@@ -511,7 +537,7 @@ static void test_steps(void **state)
 
 int main(int argc, char **argv)
 {
-    struct CMUnitTest tests[COUNT(rows) + 5];
+    struct CMUnitTest tests[COUNT(rows) + 6];
     size_t count = 0;
 
     for (size_t i = 0; i < COUNT(rows); i++)
@@ -526,6 +552,7 @@ int main(int argc, char **argv)
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_steep);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_shared_heads);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_steps);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_caches);
     if (argc > 2)
         cmocka_set_test_filter(argv[2]);
     snprintf(engine, sizeof engine, "%s_emulated", argv[1]);

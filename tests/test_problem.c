@@ -92,7 +92,8 @@ static const struct bad {
     BAD(flags, CLATTN_WITH_LSE, "gated_delta_rule", "lse"),
     BAD(flags, CLATTN_WITH_KV_LENS, "gated_delta_rule", "kv_lens"),
     BAD(flags, CLATTN_CU_SEQLENS_KV, "gated_delta_rule", "cu_seqlens_kv"),
-    BAD(flags, CLATTN_WITH_WRITTEN * 2, "unknown bits", "0x20000"),
+    BAD(flags, CLATTN_APPEND, "gated_delta_rule", "append"),
+    BAD(flags, CLATTN_APPEND * 2, "unknown bits", "0x40000"),
     BAD(flags, CLATTN_CU_SEQLENS, "batch is 2", "1 with cu_seqlens"),
     BAD(kv_heads, 4, "gated_delta_rule", "kv_heads"),
     BAD(kv_len, 10, "gated_delta_rule", "kv_len"),
@@ -378,7 +379,7 @@ static void test_outputs(void **state)
 {
     const uint32_t all = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_NORMALIZE | CLATTN_VALUE_GATE |
                          CLATTN_CU_SEQLENS | CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_WITH_KV_LENS |
-                         CLATTN_CU_SEQLENS_KV | CLATTN_WITH_P | CLATTN_WITH_BETA | CLATTN_WITH_WRITTEN;
+                         CLATTN_CU_SEQLENS_KV | CLATTN_WITH_P | CLATTN_WITH_BETA | CLATTN_WITH_WRITTEN | CLATTN_APPEND;
     int seen[OPERAND_COUNT] = {0};
 
     (void)state;

@@ -432,6 +432,48 @@ static void test_solver_choice(void **state)
     }
 }
 
+/* Groups have names of their own. */
+static void test_group_names(void **state)
+{
+    char names[RULE_COUNT][32];
+
+    (void)state;
+    for (int r = CLATTN_RULE_NONE + 1; r < RULE_COUNT; r++) {
+        const clattn_plan_desc any = {.rule = (clattn_rule)r, .seq_len = 1, .heads = 1, .key_dim = 16, .value_dim = 16};
+        struct problem problem;
+        assert_status(problem_init(&problem, &any, NULL), SUCCESS);
+        tuning_group(&problem, names[r]);
+        for (int other = CLATTN_RULE_NONE + 1; other < r; other++) {
+            const clattn_plan_desc before = {
+                .rule = (clattn_rule)other, .seq_len = 1, .heads = 1, .key_dim = 16, .value_dim = 16};
+            struct problem with;
+            assert_status(problem_init(&with, &before, NULL), SUCCESS);
+            if (!strcmp(names[r], names[other]) && tuning_representative(&problem) != tuning_representative(&with))
+                fail_msg("two groups are named %s", names[r]);
+        }
+    }
+}
+
+/* Where anything was measured, every solver's words are asked for: those on floats of an engine that has none, too. */
+static void test_engine_without_floats(void **state)
+{
+    static const clattn_rule rules[] = {CLATTN_GATED_DELTA_RULE, CLATTN_SOFTMAX_ATTN};
+    const struct tuning_entry entry = some_entry(16);
+    const struct engine *usual = test_device.context->engine;
+
+    (void)state;
+    put(LAYER_FILE, &entry);
+    test_device.context->engine = engine_get("intel_8_emulated");
+    for (size_t i = 0; i < COUNT(rules); i++) {
+        clattn_plan_desc other = desc;
+        clattn_plan *plan;
+        other.rule = rules[i];
+        assert_status(clattn_plan_create(&plan, test_device.context, &other), SUCCESS);
+        clattn_plan_destroy(plan);
+    }
+    test_device.context->engine = usual;
+}
+
 /* ---- The self-test ---- */
 
 static cl_program(CL_API_CALL *real_source)(cl_context, cl_uint, const char **, const size_t *, cl_int *);
@@ -515,13 +557,22 @@ static void test_large_scale(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_text, forget),          cmocka_unit_test_setup(test_shipped, forget),
-        cmocka_unit_test_setup(test_refused_texts, forget), cmocka_unit_test_setup(test_damaged_text, forget),
-        cmocka_unit_test_setup(test_writers, forget),       cmocka_unit_test_setup(test_layers, forget),
-        cmocka_unit_test_setup(test_ignored, forget),       cmocka_unit_test_setup(test_nearest_heads, forget),
-        cmocka_unit_test_setup(test_impossible, forget),    cmocka_unit_test_setup(test_state_in_registers, forget),
-        cmocka_unit_test_setup(test_solver_choice, forget), cmocka_unit_test_setup(test_self_test, forget),
-        cmocka_unit_test_setup(test_records, forget),       cmocka_unit_test_setup(test_large_scale, forget),
+        cmocka_unit_test_setup(test_text, forget),
+        cmocka_unit_test_setup(test_shipped, forget),
+        cmocka_unit_test_setup(test_refused_texts, forget),
+        cmocka_unit_test_setup(test_damaged_text, forget),
+        cmocka_unit_test_setup(test_writers, forget),
+        cmocka_unit_test_setup(test_layers, forget),
+        cmocka_unit_test_setup(test_ignored, forget),
+        cmocka_unit_test_setup(test_nearest_heads, forget),
+        cmocka_unit_test_setup(test_impossible, forget),
+        cmocka_unit_test_setup(test_state_in_registers, forget),
+        cmocka_unit_test_setup(test_solver_choice, forget),
+        cmocka_unit_test_setup(test_self_test, forget),
+        cmocka_unit_test_setup(test_records, forget),
+        cmocka_unit_test_setup(test_large_scale, forget),
+        cmocka_unit_test_setup(test_engine_without_floats, forget),
+        cmocka_unit_test(test_group_names),
     };
 
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);

@@ -9,8 +9,9 @@
 KERNEL
 flash_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
              global out_t *o, long4 o_at, global const gate_t *g, long4 g_at, global const float *sink, long4 sink_at,
-             global float *lse, long4 lse_at, global const int *cu, long4 cu_at, int seq_len, int sequences, int kv_len,
-             int window, float scale, int given)
+             global float *lse, long4 lse_at, global const int *cu, long4 cu_at, global const int *cu_kv,
+             long4 cu_kv_at, global const int *lens, long4 lens_at, int seq_len, int sequences, int kv_len, int window,
+             float scale, int given)
 {
     LOCAL_NUMBERS(tiles, LOCAL_TILES)
     local float norms[LOCAL_NORMS];
@@ -21,7 +22,7 @@ flash_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k
     int head = (int)(group % heads) * SHARE, c0 = get_group_id(2) * BV, own_row = LANE / ENGINE_LANES * SPAN * ACC_ROWS;
     list_t list = list_of(chunk_of_slot(list_slot(get_num_groups(0) - 1 - group / heads, sequences, seq_len), head,
                                         sequences, seq_len, cu, cu_at),
-                          kv_len, window);
+                          cache_of(cu_kv, cu_kv_at, lens, lens_at, kv_len, window, given & CACHED));
     own_t own = own_rows(list, own_row);
     address_t stages = address_of(tiles), queries = address_plus(stages, QUERIES_AT + own_row * KEY_PITCH);
     int last = list_last(list);

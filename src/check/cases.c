@@ -19,6 +19,7 @@ enum {
     NORM = CLATTN_QK_L2NORM,
     LSE = CLATTN_WITH_LSE,
     LENS = CLATTN_WITH_KV_LENS,
+    NEW = CLATTN_APPEND,
     CUKV = CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_KV,
     CU = CLATTN_CU_SEQLENS,
     CU64 = CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_INT64,
@@ -63,6 +64,9 @@ const struct check_case check_cases[] = {
     { "widest query",  1,    2, 2, 2, 256, 256, LSE,              HARD,  NULL,   0, 0,   0, 0, F32, 600, 0 },
     { "packed cache",  1,    6, 4, 2,  64,  64, LSE | CUKV,       HARD,  few,    4, 0,   0, 0, F32, 900, 0 },
     { "packed caches", 1,  131, 3, 1,  32,  16, LSE | LENS | CUKV, USUAL, single, 4, 0,  0, 0, F32, 600, 70 },
+    { "appended",      2,   19, 6, 2,  60, 100, LSE | NEW,        USUAL, NULL,   0, 0,   0, 0, ALL, 100, 0 },
+    { "one appended",  5,    1, 6, 2,  64,  64, LSE | LENS | NEW, HARD,  NULL,   0, 0,   0, 0, F32, 300, 0 },
+    { "some appended", 1,  131, 3, 1,  32,  16, LSE | CUKV | NEW, USUAL, single, 4, 0,   0, 0, F32, 600, 0 },
     { "packed window", 1,  131, 4, 2,  64,  64, LSE | CU,         HARD,  single, 4, 0,   0, 0, F32, 0, 33 },
 };
 /* clang-format on */
@@ -166,7 +170,7 @@ const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
 
 int check_case_applies(const struct check_case *c, clattn_rule rule, int variant, clattn_dtype dtype)
 {
-    const uint32_t own = CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV;
+    const uint32_t own = CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV | CLATTN_APPEND;
 
     if (((c->kv_len != 0 || c->window != 0) && !has_list(rule)) || (c->flags & own & ~rule_get(rule)->flags))
         return 0;

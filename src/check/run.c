@@ -17,7 +17,7 @@ struct region {
     cl_mem buffer;
     unsigned char *image; /* what the buffer held before the run */
     size_t front, bytes, element;
-    int output; /* to be written; the workspace may be */
+    int output, free; /* to be written; may be: the workspace, and what is read and written */
 };
 
 struct run {
@@ -93,11 +93,12 @@ static clattn_status create_regions(struct run *run, const struct check_tensors 
         region->element = tensor->bytes / (size_t)check_count(&tensor->info);
         region->front = FRONT + region->element;
         region->output = tensor->info.output;
+        region->free = operand_is_updated(&tensors->desc, (clattn_operand_id)id);
         TRY(region_create(run, region, region->output ? NULL : tensor->data));
     }
     if (workspace == 0)
         return CLATTN_SUCCESS;
-    run->regions[WORKSPACE] = (struct region){.name = "workspace", .bytes = workspace, .front = FRONT};
+    run->regions[WORKSPACE] = (struct region){.name = "workspace", .bytes = workspace, .front = FRONT, .free = 1};
     return region_create(run, &run->regions[WORKSPACE], NULL);
 }
 
@@ -155,7 +156,7 @@ static clattn_status check_written(const struct run *run, const struct region *r
 
 static clattn_status check_region(const struct run *run, const struct region *region, const unsigned char *now)
 {
-    int written = region->output || region == &run->regions[WORKSPACE];
+    int written = region->output || region->free;
 
     if (!written)
         return check_untouched(run, region, now, 0, total(region));

@@ -52,6 +52,7 @@ static const struct option {
     SWITCH("beta", switch_words, CLATTN_WITH_BETA, SHOWN),
     SWITCH("written", switch_words, CLATTN_WITH_WRITTEN, HIDDEN),
     SWITCH("kv_lens", switch_words, CLATTN_WITH_KV_LENS, SHOWN),
+    SWITCH("append", switch_words, CLATTN_APPEND, SHOWN),
     SWITCH("cu_seqlens", index_words, CLATTN_CU_SEQLENS_INT64, SHOWN),
 };
 

@@ -61,7 +61,8 @@ static int find_main(const struct binding *binding, clattn_operand_id id, const 
 /* Whether the file says which of its keys are whose, or there. */
 static int is_cache(const struct binding *binding)
 {
-    return find(binding, CLATTN_KV_LENS) != NULL || find(binding, CLATTN_SEQLENS_KV) != NULL;
+    return find(binding, CLATTN_KV_LENS) != NULL || find(binding, CLATTN_K_NEW) != NULL ||
+           find(binding, CLATTN_SEQLENS_KV) != NULL;
 }
 
 static int derive_sizes(const struct binding *binding, clattn_plan_desc *desc)
@@ -107,6 +108,8 @@ static void derive_flags(const struct binding *binding, clattn_plan_desc *desc)
         desc->flags |= CLATTN_WITH_BETA;
     if (find(binding, CLATTN_KV_LENS) != NULL && (takes & CLATTN_WITH_KV_LENS))
         desc->flags |= CLATTN_WITH_KV_LENS;
+    if (find(binding, CLATTN_K_NEW) != NULL && (takes & CLATTN_APPEND))
+        desc->flags |= CLATTN_APPEND;
     if (find(binding, CLATTN_SEQLENS_KV) != NULL && (takes & CLATTN_CU_SEQLENS_KV))
         desc->flags |= CLATTN_CU_SEQLENS_KV;
     if (find(binding, CLATTN_STATE_IN) != NULL && !rule_has_list(binding->rule))

@@ -224,9 +224,7 @@ static void add_headers(const struct variant *variant, struct layout *layout)
 {
     int scored = shape_of(variant).scored;
 
-    if (variant->engine != NULL)
-        layout_header(layout, variant->engine->exact);
-    layout_header(layout, variant->engine != NULL ? FILE_blocks_engine : FILE_blocks_lanes);
+    plain_product_headers(variant, layout);
     plain_headers(variant, layout);
     layout_header(layout, decay_headers[problem_decay(variant->problem)]);
     if (variant->kernel == KERNEL_PREPARE_BLOCKS)
@@ -322,6 +320,7 @@ static void tile_constants(const struct variant *variant, struct layout *layout)
         {"MATRIX", t->chunk * (t->chunk + VEC)},
         {"SPOT", SPOT},
         {"STRETCH", t->stretch},
+        {"LONG_SUMS", 0},
         {"SEGMENTS", higher(t->segments, 1)},
         {"SPLIT", higher(t->split, 1)},
         {"VALUE_GROUPS", value_groups(variant)},

@@ -78,6 +78,15 @@ static void flash_locals(const struct variant *variant, const struct shape *s, s
         layout->local_bytes += (size_t)(3 * t->keys + 2 * (t->keys + 4 * t->keys / s->unit)) * FLOAT;
 }
 
+/* What may be given of where keys lie, as cl/words/cache.clh has it: of nothing else the kernel keeps registers. */
+static int cached(const clattn_plan_desc *desc)
+{
+    enum { GIVEN_CU_KV = 4, GIVEN_LENS = 8 };
+
+    return (desc->flags & CLATTN_CU_SEQLENS_KV ? GIVEN_CU_KV : 0) |
+           (desc->flags & CLATTN_WITH_KV_LENS ? GIVEN_LENS : 0);
+}
+
 static void lay_out(const struct variant *variant, struct layout *layout)
 {
     const clattn_plan_desc *desc = &variant->problem->desc;
@@ -91,6 +100,7 @@ static void lay_out(const struct variant *variant, struct layout *layout)
     layout->head_groups = (int)desc->heads / t->share;
     flash_locals(variant, &s, layout);
     layout_constant(layout, "KV_GROUP", desc->heads / desc->kv_heads);
+    layout_constant(layout, "CACHED", cached(desc));
     layout_constant(layout, "SHARE", t->share);
     layout_constant(layout, "QUERIES", s.rows);
     layout_constant(layout, "SPAN", t->span);
@@ -241,8 +251,7 @@ static clattn_status heuristic(const struct device *device, struct variant *vari
     (void)most_group; /* the words decide it */
     *t = (struct tiles){
         .vec = 4, .sub_group = device->sub_group, .span = variant->engine->span, .step = 1, .share = 1, .keys = TILE};
-    if (desc->dtype == CLATTN_F32 || desc->kernel != CLATTN_WEIGHTS_SOFTMAX ||
-        desc->flags & (CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV))
+    if (desc->dtype == CLATTN_F32 || desc->kernel != CLATTN_WEIGHTS_SOFTMAX)
         return CLATTN_UNSUPPORTED;
     if (desc->chunk != 0 && desc->chunk % (t->span * variant->engine->rows) != 0)
         t->span = 1;

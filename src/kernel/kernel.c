@@ -56,6 +56,16 @@ static const struct {
                       &family_plain,
                       {R(q), R(k), R(v), R(o), R(g), R(sink), R(lse), R(cu), R(cu_kv), R(lens), A(seq_len),
                        A(sequences), A(kv_len), A(window), A(scale), A(given), ARG_END}},
+    [KERNEL_FLASH_BLOCKS] = {"flash_blocks",
+                             FILE_flash_blocks,
+                             &family_flash_blocks,
+                             {R(q), R(k), R(v), R(o), R(g), R(sink), R(lse), R(cu), R(cu_kv), R(lens), A(seq_len),
+                              A(sequences), A(kv_len), A(window), A(scale), A(given), ARG_END}},
+    [KERNEL_APPEND] = {"append",
+                       FILE_append,
+                       &family_plain,
+                       {R(k), R(v), R(k_new), R(v_new), R(cu), R(cu_kv), R(lens), A(seq_len), A(sequences), A(kv_len),
+                        A(window), A(given), ARG_END}},
     [KERNEL_PREPARE_BLOCKS] = {"prepare_blocks",
                                FILE_prepare_blocks,
                                &family_blocks,
@@ -73,8 +83,8 @@ static const struct {
     [KERNEL_FLASH_MATRIX] = {"flash_matrix",
                              FILE_flash_matrix,
                              &family_flash,
-                             {R(q), R(k), R(v), R(o), R(g), R(sink), R(lse), R(cu), A(seq_len), A(sequences), A(kv_len),
-                              A(window), A(scale), A(given), ARG_END}},
+                             {R(q), R(k), R(v), R(o), R(g), R(sink), R(lse), R(cu), R(cu_kv), R(lens), A(seq_len),
+                              A(sequences), A(kv_len), A(window), A(scale), A(given), ARG_END}},
     [KERNEL_OUTPUTS] = {"outputs",
                         FILE_outputs,
                         &family_blocks,
@@ -134,7 +144,8 @@ int kernel_takes(enum kernel_id id, const struct rule *rule)
     const unsigned turned = 1u << KERNEL_PREPARE_PATH | 1u << KERNEL_CARRY_PATH | 1u << KERNEL_FLASH_PATH;
     const unsigned written = 1u << KERNEL_WRITE_BEFORE | 1u << KERNEL_WRITE_SOLVE;
     const unsigned parts = 1u << KERNEL_DECODE | 1u << KERNEL_JOIN_PARTS;
-    const unsigned flash = 1u << KERNEL_FLASH | 1u << KERNEL_FLASH_MATRIX;
+    const unsigned flash =
+        1u << KERNEL_FLASH | 1u << KERNEL_FLASH_MATRIX | 1u << KERNEL_FLASH_BLOCKS | 1u << KERNEL_APPEND;
     const unsigned bit = 1u << id;
 
     if (!rule_has_list(rule) || !(bit & (turned | written | parts | flash)))

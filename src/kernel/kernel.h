@@ -15,7 +15,7 @@
 #define ROLES(X) \
     X(q) X(k) X(v) X(o) X(g) X(gv) X(beta) X(p) X(e) X(w) X(u) X(f) X(i) X(m) X(den) \
     X(initial) X(final) X(cu) X(decay) X(strength) X(records) X(rows) X(segments) X(kept) X(before) X(carried) \
-    X(sink) X(lse) X(cu_kv) X(lens) X(parts) X(written)
+    X(sink) X(lse) X(cu_kv) X(lens) X(parts) X(written) X(k_new) X(v_new)
 /* clang-format on */
 
 enum role {
@@ -57,6 +57,8 @@ enum kernel_id {
     KERNEL_WRITE_BEFORE,
     KERNEL_WRITE_SOLVE,
     KERNEL_FLASH_MATRIX,
+    KERNEL_FLASH_BLOCKS,
+    KERNEL_APPEND,
     KERNEL_COUNT
 };
 
@@ -156,7 +158,7 @@ struct family {
 };
 
 extern const struct family family_plain, family_matrix, family_blocks, family_decode, family_path, family_write,
-    family_flash;
+    family_flash, family_flash_blocks;
 
 const struct family *kernel_family(enum kernel_id id);
 struct layout kernel_layout(const struct variant *variant);

@@ -106,11 +106,20 @@ enum embedded_file plain_weights(clattn_weights weights)
     return headers[weights];
 }
 
-void plain_list_headers(const struct variant *variant, struct layout *layout)
+void plain_list_headers(const struct variant *variant, enum embedded_file weights, struct layout *layout)
 {
     layout_header(layout, bias_headers[problem_decay(variant->problem)]);
-    layout_header(layout, plain_weights(variant->problem->desc.kernel));
+    layout_header(layout, weights);
     layout_header(layout, output_header(variant));
+}
+
+void plain_product_headers(const struct variant *variant, struct layout *layout)
+{
+    const struct engine *engine = variant->engine;
+
+    if (engine != NULL && engine->exact != FILE_nothing)
+        layout_header(layout, engine->exact);
+    layout_header(layout, engine != NULL ? FILE_blocks_engine : FILE_blocks_lanes);
 }
 
 /* Floats of the tiles that a kernel works with. */
@@ -245,6 +254,8 @@ static void plain_locals(const struct variant *variant, const struct sizes *s, s
     case KERNEL_WRITE_BEFORE:
     case KERNEL_WRITE_SOLVE:
     case KERNEL_FLASH_MATRIX:
+    case KERNEL_FLASH_BLOCKS:
+    case KERNEL_APPEND:
     case KERNEL_COUNT: break;
     }
 }
@@ -261,7 +272,15 @@ static void lay_out_flash(const struct variant *variant, const struct sizes *s, 
     layout_constant(layout, "RP", s->pitch);
     layout_constant(layout, "CP", round_up(t->chunk, t->vec));
     layout_constant(layout, "KV_GROUP", desc->heads / desc->kv_heads);
-    plain_list_headers(variant, layout);
+    plain_list_headers(variant, plain_weights(variant->problem->desc.kernel), layout);
+}
+
+static void lay_out_append(const struct variant *variant, struct layout *layout)
+{
+    const clattn_plan_desc *desc = &variant->problem->desc;
+
+    layout->head_groups = (int)desc->kv_heads;
+    layout_constant(layout, "KV_GROUP", desc->heads / desc->kv_heads);
 }
 
 static void lay_out(const struct variant *variant, struct layout *layout)
@@ -275,6 +294,10 @@ static void lay_out(const struct variant *variant, struct layout *layout)
         return;
     if (variant->kernel == KERNEL_FLASH) {
         lay_out_flash(variant, &s, layout);
+        return;
+    }
+    if (variant->kernel == KERNEL_APPEND) {
+        lay_out_append(variant, layout);
         return;
     }
     layout->record = (1 + erases[variant->problem->rule->erase].recorded) * s.matrix + s.factors;

@@ -104,7 +104,8 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
                  {CLATTN_CU_SEQLENS_KV, "cu_seqlens_kv"},
                  {CLATTN_WITH_P, "p"},
                  {CLATTN_WITH_BETA, "beta"},
-                 {CLATTN_WITH_WRITTEN, "written"}};
+                 {CLATTN_WITH_WRITTEN, "written"},
+                 {CLATTN_APPEND, "append"}};
     const struct {
         uint32_t knob;
         int used;
@@ -126,7 +127,7 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
     for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++)
         if (knobs[i].used && !(rule->knobs & knobs[i].knob))
             return FAIL(log, INVALID_DESC, "%s takes no option %s", rule->name, knobs[i].name);
-    if (desc->flags >= CLATTN_WITH_WRITTEN * 2)
+    if (desc->flags >= CLATTN_APPEND * 2)
         return FAIL(log, INVALID_DESC, "flags has unknown bits: 0x%x", desc->flags);
     return CLATTN_SUCCESS;
 }
@@ -178,9 +179,11 @@ static clattn_status check_list(const clattn_plan_desc *desc, const struct rule 
                     (long long)desc->kv_len);
     if ((desc->flags & CLATTN_CU_SEQLENS_KV) && !(desc->flags & CLATTN_CU_SEQLENS))
         return FAIL(log, INVALID_DESC, "%s: cu_seqlens_kv without cu_seqlens, which cuts the queries", rule->name);
-    if (desc->kv_len == 0 && (desc->flags & (CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV)))
+    if (desc->kv_len == 0 && (desc->flags & (CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV | CLATTN_APPEND)))
         return FAIL(log, INVALID_DESC, "kv_len is 0, expected the keys of %s's cache with %s", rule->name,
-                    desc->flags & CLATTN_CU_SEQLENS_KV ? "cu_seqlens_kv" : "kv_lens");
+                    desc->flags & CLATTN_CU_SEQLENS_KV  ? "cu_seqlens_kv"
+                    : desc->flags & CLATTN_WITH_KV_LENS ? "kv_lens"
+                                                        : "append");
     if ((double)desc->batch * (double)desc->kv_len * (double)desc->heads * MAX_DIM > max_elements)
         return FAIL(log, INVALID_DESC, "batch %lld times kv_len %lld times heads %lld is too large for 64-bit offsets",
                     (long long)desc->batch, (long long)desc->kv_len, (long long)desc->heads);
@@ -571,7 +574,7 @@ clattn_status problem_place(const struct problem *problem, const struct extent *
     }
     if (problem_is_empty(problem, extent, row))
         last = 0;
-    else if (operand_is_output(row->id))
+    else if (operand_is_output(row->id) || operand_is_updated(&problem->desc, row->id))
         TRY(check_apart(name, axes, inner, log));
     if (size != 0 && (uint64_t)last > size / element)
         return FAIL(log, INVALID_OPERAND, "%s needs %lld elements of %zu bytes, its memory holds %zu", name,
@@ -582,7 +585,8 @@ clattn_status problem_place(const struct problem *problem, const struct extent *
         .inner = inner,
         .span = last,
         .element = element,
-        .output = operand_is_output(row->id)};
+        .output = operand_is_output(row->id),
+        .updated = operand_is_updated(&problem->desc, row->id)};
     return CLATTN_SUCCESS;
 }
 

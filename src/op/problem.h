@@ -32,7 +32,7 @@ struct placement {
     int64_t count[3], inner;
     int64_t span; /* elements from the first to the last, and what lies between; 0: it has none */
     size_t element;
-    int output;
+    int output, updated; /* written; read and written */
 };
 
 clattn_status problem_init(struct problem *problem, const clattn_plan_desc *desc, const struct log *log);

@@ -45,7 +45,7 @@ static double alibi_decay(const clattn_plan_desc *desc, int64_t head)
 #define WORDS(decay, gate, head_decay, erase, order, write, read)                                                      \
     DECAY_##decay, gate, head_decay, ERASE_##erase, order##_FIRST, WRITE_##write, READ_##read
 
-enum { LIST_FLAGS = CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV,
+enum { LIST_FLAGS = CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV | CLATTN_APPEND,
        DELTA_FLAGS = CLATTN_WITH_P | CLATTN_WITH_BETA | CLATTN_WITH_WRITTEN | CLATTN_WITH_SINK | CLATTN_WITH_LSE |
                      CLATTN_CU_SEQLENS_KV,
        PATH_FLAGS = CLATTN_UNGATED | CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_CU_SEQLENS_KV };
@@ -289,6 +289,8 @@ int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[OPERAND_
         {(desc->flags & CLATTN_WITH_KV_LENS) != 0, ROW(OP(KV_LENS), "N", STORE_LENGTH, LENGTHS)},
         {(desc->flags & CLATTN_WITH_SINK) != 0, ROW(OP(SINK), "H", STORE_STATE, LOGIT)},
         {(desc->flags & CLATTN_WITH_WRITTEN) != 0, ROW(OP(WRITTEN), "BXYV", STORE_DATA, WRITTEN)},
+        {(desc->flags & CLATTN_APPEND) != 0, ROW(OP(K_NEW), "BTYK", STORE_DATA, LISTED)},
+        {(desc->flags & CLATTN_APPEND) != 0, ROW(OP(V_NEW), "BTYV", STORE_DATA, VALUE)},
         {(desc->flags & CLATTN_WITH_LSE) != 0, ROW(OP(LSE), "BTH", STORE_STATE, WRITTEN)},
     };
     int count = 0;
@@ -316,6 +318,11 @@ int operand_is_output(clattn_operand_id id)
                                                [CLATTN_NORMALIZER_OUT] = 1,
                                                [CLATTN_STABILIZER_OUT] = 1};
     return outputs[id];
+}
+
+int operand_is_updated(const clattn_plan_desc *desc, clattn_operand_id id)
+{
+    return (desc->flags & CLATTN_APPEND) && (id == CLATTN_K || id == CLATTN_V);
 }
 
 int operand_is_index(clattn_operand_id id)

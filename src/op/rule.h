@@ -128,6 +128,8 @@ int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[OPERAND_
 
 const char *operand_name(clattn_operand_id id);
 int operand_is_output(clattn_operand_id id);
+/* Whether it is read and written: the cache that a call's keys and values go into. */
+int operand_is_updated(const clattn_plan_desc *desc, clattn_operand_id id);
 /* Whether it holds whole numbers: cuts or lengths of sequences. */
 int operand_is_index(clattn_operand_id id);
 

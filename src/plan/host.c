@@ -106,7 +106,7 @@ static clattn_status run(struct host_call *call)
     TRY(plan_run(call->plan, call->queue, &call->device, 0, NULL, NULL));
     TRY_CL(call->log, call->cl->Finish(call->queue));
     for (int id = 1; id < OPERAND_COUNT; id++)
-        if (call->device.of[id].buffer != NULL && call->places[id].output)
+        if (call->device.of[id].buffer != NULL && (call->places[id].output || call->places[id].updated))
             TRY(take_back(call, id));
     return CLATTN_SUCCESS;
 }

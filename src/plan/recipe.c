@@ -62,6 +62,8 @@ static const struct {
     {ROLE_lse, CLATTN_LSE},
     {ROLE_cu_kv, CLATTN_SEQLENS_KV},
     {ROLE_lens, CLATTN_KV_LENS},
+    {ROLE_k_new, CLATTN_K_NEW},
+    {ROLE_v_new, CLATTN_V_NEW},
 };
 
 /* The role of what a write reads. */

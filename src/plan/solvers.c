@@ -228,12 +228,21 @@ const struct solver solver_matrix_scan = {"matrix_scan", CLATTN_MODE_CHUNK, make
 /* ---- A list of keys and values, read by blocks of queries: one kernel, parallel over blocks and heads
  * ------------------------------------------------------------------------------------------------------ */
 
+/* The call's own keys and values go into the cache first, where that is asked for. */
+static clattn_status begin_list(const struct recipe_maker *maker)
+{
+    const struct variant append = maker_variant(maker, KERNEL_APPEND);
+
+    return maker->problem->desc.flags & CLATTN_APPEND ? maker_add(maker, &append, GRID_SLOTS, NULL) : CLATTN_SUCCESS;
+}
+
 static clattn_status make_flash(const struct recipe_maker *maker)
 {
     const struct variant flash = maker_variant(maker, KERNEL_FLASH);
 
     if (maker->problem->rule->erase != ERASE_NONE) /* its values are made first */
         return CLATTN_UNSUPPORTED;
+    TRY(begin_list(maker));
     return maker_add(maker, &flash, GRID_SLOTS, NULL);
 }
 
@@ -249,6 +258,7 @@ static clattn_status make_decode(const struct recipe_maker *maker)
     struct step *decoded, *joined;
     int64_t tiles;
 
+    TRY(begin_list(maker));
     TRY(maker_add(maker, &decode, GRID_SLOTS, &decoded));
     TRY(maker_add(maker, &join, GRID_SLOTS, &joined));
     if (joined->layout.record != decoded->layout.record ||
@@ -336,7 +346,34 @@ static clattn_status make_flash_matrix(const struct recipe_maker *maker)
         return CLATTN_UNSUPPORTED;
     if (!maker->dry)
         TRY(probe_engine(maker->context, maker->problem));
+    TRY(begin_list(maker));
     return maker_add(maker, &flash, GRID_SLOTS, NULL);
 }
 
 const struct solver solver_flash_matrix = {"flash_matrix", CLATTN_MODE_CHUNK, make_flash_matrix};
+
+/* ---- A list in register blocks: by multiply-adds, or on an engine that multiplies floats ---------------------------
+ */
+
+static clattn_status make_list_blocks(const struct recipe_maker *maker, const struct engine *engine)
+{
+    struct variant flash = maker_variant(maker, KERNEL_FLASH_BLOCKS);
+
+    flash.engine = engine;
+    TRY(begin_list(maker));
+    return maker_add(maker, &flash, GRID_SLOTS, NULL);
+}
+
+static clattn_status make_flash_blocks(const struct recipe_maker *maker)
+{
+    return make_list_blocks(maker, NULL);
+}
+
+const struct solver solver_flash_blocks = {"flash_blocks", CLATTN_MODE_CHUNK, make_flash_blocks};
+
+static clattn_status make_flash_matrix_blocks(const struct recipe_maker *maker)
+{
+    return maker->context->engine != NULL ? make_list_blocks(maker, maker->context->engine) : CLATTN_UNSUPPORTED;
+}
+
+const struct solver solver_flash_matrix_blocks = {"flash_matrix_blocks", CLATTN_MODE_CHUNK, make_flash_matrix_blocks};

@@ -228,6 +228,32 @@ static void place(struct list *list)
         list->keys = ((const int32_t *)lens->data)[lens->view.offset + list->sequence];
 }
 
+/* The call's keys or values into the cache, at the positions of their queries. */
+static void append(const struct list *list, clattn_operand_id from, clattn_operand_id to, int64_t width)
+{
+    const struct tensor *cache = &list->task->tensors[to];
+    const struct view *view = &cache->view;
+    int64_t before = list->keys - list->tokens;
+
+    for (int64_t t = before < 0 ? -before : 0; t < list->tokens; t++)
+        for (int64_t n = 0; n < width; n++)
+            number_store(cache->dtype, cache->data,
+                         view->offset + list->batch * view->batch + (list->first_key + before + t) * view->token +
+                             list->kv_head * view->head + n,
+                         element(list, from, list->first + t, list->kv_head, n));
+}
+
+void list_append(void *user, int64_t job)
+{
+    struct task *task = user;
+    const clattn_plan_desc *desc = &task->problem->desc;
+    struct list list = {.task = task, .sequence = job / desc->kv_heads, .kv_head = job % desc->kv_heads};
+
+    place(&list);
+    append(&list, CLATTN_K_NEW, CLATTN_K, desc->key_dim);
+    append(&list, CLATTN_V_NEW, CLATTN_V, desc->value_dim);
+}
+
 void list_head(void *user, int64_t job)
 {
     struct task *task = user;

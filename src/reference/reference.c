@@ -422,6 +422,8 @@ clattn_status clattn_reference_sized(const clattn_plan_desc *desc, size_t desc_s
     if (task.extent.seq_len == 0 && !(problem.desc.flags & CLATTN_FINAL_STATE))
         return CLATTN_SUCCESS; /* nothing is written, however many sequences there are */
     atomic_init(&task.out_of_memory, 0);
+    if (problem.desc.flags & CLATTN_APPEND) /* before any head reads what others share with it */
+        parallel_for(task.extent.sequences * problem.desc.kv_heads, list_append, &task);
     parallel_for(task.extent.sequences * problem.desc.heads, rule_has_list(problem.rule) ? list_head : run_head, &task);
     if (atomic_load(&task.out_of_memory))
         return FAIL(&sink, OUT_OF_MEMORY, "no memory for the states of the reference");

@@ -224,8 +224,9 @@ static void dump_f16(clattn_context *context)
 /* Floats on an engine that multiplies them: a rule of each kind. */
 static void dump_exact(clattn_context *context)
 {
-    static const clattn_rule kinds[] = {CLATTN_SIMPLE_GLA, CLATTN_GATED_DELTA_RULE, CLATTN_IPLR, CLATTN_GLA, CLATTN_KDA,
-                                        CLATTN_RWKV7};
+    static const clattn_rule kinds[] = {
+        CLATTN_SIMPLE_GLA, CLATTN_GATED_DELTA_RULE, CLATTN_IPLR,           CLATTN_GLA, CLATTN_KDA,
+        CLATTN_RWKV7,      CLATTN_SOFTMAX_ATTN,     CLATTN_FORGETTING_ATTN};
 
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds && context->engine->exact != FILE_nothing; i++)
         for (int dim = 64; dim <= 256; dim *= 2) {
@@ -236,7 +237,9 @@ static void dump_exact(clattn_context *context)
                                            .key_dim = dim,
                                            .value_dim = dim,
                                            .mode = CLATTN_MODE_CHUNK,
-                                           .flags = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE};
+                                           .flags = rule_has_list(rule_get(kinds[i]))
+                                                        ? CLATTN_WITH_LSE
+                                                        : CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE};
             dump(context, desc, "");
         }
 }

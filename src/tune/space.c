@@ -131,6 +131,15 @@ static const struct parameter flash_matrix[] = {
     {"stages",          IN(FLASH_MATRIX), FIELD(stages),   {1, 2, 3, BY_THUMB}},
     {NULL, 0, 0, {BY_THUMB}},
 };
+
+static const struct parameter flash_blocks[] = {
+    {"chunk",           IN(FLASH_BLOCKS), FIELD(chunk),    {32, 64, 128, BY_THUMB}},
+    {"group",           IN(FLASH_BLOCKS), FIELD(group),    {64, 128, 256, 512, BY_THUMB}},
+    {"block_k",         IN(FLASH_BLOCKS), FIELD(block_k),  {8, 16, 32, 64, BY_THUMB}},
+    {"block_v",         IN(FLASH_BLOCKS), FIELD(block_v),  {32, 64, 128, 256, BY_THUMB}},
+    {"tokens",          IN(FLASH_BLOCKS), FIELD(tokens),   {8, 16, 32, 64, BY_THUMB}},
+    {NULL, 0, 0, {BY_THUMB}},
+};
 /* clang-format on */
 
 static const struct space spaces[] = {
@@ -144,9 +153,12 @@ static const struct space spaces[] = {
     {"path", path, 1024, 0, 0},
     {"delta", delta, 1024, 0, 0},
     {"flash_matrix", flash_matrix, 1024, 0, 1},
+    {"flash_matrix_blocks", flash_blocks, 1024, 0, 1},
+    {"flash_blocks", flash_blocks, 1024, 0, 0},
 };
 
 enum { SPACE_COUNT = sizeof spaces / sizeof *spaces };
+_Static_assert((int)SPACE_COUNT <= (int)MAX_SPACES, "room for an outcome each");
 
 const struct space *space_at(int index)
 {

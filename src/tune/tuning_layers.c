@@ -14,8 +14,14 @@
 
 const char *tuning_group(const struct problem *problem, char name[32])
 {
-    snprintf(name, 32, "%s+%s", decay_name(problem_decay(problem)),
-             rule_has_list(problem->rule) ? "list" : erase_name(problem->rule->erase));
+    const char *erase = erase_name(problem->rule->erase), *decay = decay_name(problem_decay(problem));
+
+    if (!rule_has_list(problem->rule))
+        snprintf(name, 32, "%s+%s", decay, erase);
+    else if (problem->rule->erase == ERASE_NONE)
+        snprintf(name, 32, "%s+list", decay);
+    else
+        snprintf(name, 32, "%s+list+%s", decay, erase);
     return name;
 }
 

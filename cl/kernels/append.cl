@@ -1,0 +1,34 @@
+/* Keys and values of the call's tokens, written into the cache at the positions of their queries. One group: one block
+ * of tokens of one key head. */
+#include "rows.clh"
+#include "cache.clh"
+
+/* Numbers as bits: they are moved, never rounded. */
+typedef uint f32_bits_t;
+typedef ushort f16_bits_t, bf16_bits_t;
+#define bits_t CAT(DATA, _bits_t)
+
+WORD void rows_append(global bits_t *to, long4 to_at, global const bits_t *from, long4 from_at, list_t list, int width)
+{
+    int before = max(-list.position, 0); /* rows that stand ahead of the first key */
+
+    to += at_row(to_at, list.rows.at.batch, list.first + list.position, list.kv_head);
+    from += at_row(from_at, list.rows.at.batch, list.rows.at.first + list.rows.row, list.kv_head);
+    for_each(task, max(list.rows.count - before, 0) * width) {
+        int i = before + task / width, n = task % width;
+        to[i * to_at.z + n] = from[i * from_at.z + n];
+    }
+}
+
+KERNEL
+append(global bits_t *k, long4 k_at, global bits_t *v, long4 v_at, global const bits_t *k_new, long4 k_new_at,
+       global const bits_t *v_new, long4 v_new_at, global const int *cu, long4 cu_at, global const int *cu_kv,
+       long4 cu_kv_at, global const int *lens, long4 lens_at, int seq_len, int sequences, int kv_len, int window,
+       int given)
+{
+    chunk_t chunk = chunk_of_slot(get_group_id(0), get_group_id(1) * KV_GROUP, sequences, seq_len, cu, cu_at);
+    list_t list = list_of(chunk, cache_of(cu_kv, cu_kv_at, lens, lens_at, kv_len, window, given));
+
+    rows_append(k, k_at, k_new, k_new_at, list, KEY_DIM);
+    rows_append(v, v_at, v_new, v_new_at, list, VALUE_DIM);
+}
