@@ -226,6 +226,7 @@ static void add_headers(const struct variant *variant, struct layout *layout)
 
     if (variant->engine != NULL)
         layout_header(layout, variant->engine->exact);
+    layout_header(layout, FILE_blocks);
     layout_header(layout, variant->engine != NULL ? FILE_blocks_engine : FILE_blocks_lanes);
     plain_headers(variant, layout);
     layout_header(layout, decay_headers[problem_decay(variant->problem)]);

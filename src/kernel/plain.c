@@ -245,6 +245,10 @@ static void plain_locals(const struct variant *variant, const struct sizes *s, s
     case KERNEL_WRITE_BEFORE:
     case KERNEL_WRITE_SOLVE:
     case KERNEL_FLASH_MATRIX:
+    case KERNEL_GEMM:
+    case KERNEL_GEMM_SERIAL:
+    case KERNEL_GEMM_MATRIX:
+    case KERNEL_GEMV:
     case KERNEL_COUNT: break;
     }
 }

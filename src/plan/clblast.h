@@ -1,0 +1,16 @@
+/* CLBlast, where it is on the machine: opened at run time, never linked. */
+#ifndef CLATTN_SRC_CLBLAST_H
+#define CLATTN_SRC_CLBLAST_H
+
+#include "device/context.h"
+#include "op/gemm.h"
+
+/* Whether CLBlast is there and takes the product on the device. What it would refuse it says on stderr: it is not asked.
+ */
+int clblast_takes(clattn_context *context, const struct gemm *gemm);
+
+/* Enqueues the product. CLBlast knows no wait list: a barrier stands before where there is one. */
+clattn_status clblast_enqueue(const clattn_context *context, const struct gemm *gemm, cl_command_queue queue,
+                              const clattn_gemm_call *call, uint32_t n_wait, const cl_event *wait, cl_event *event);
+
+#endif

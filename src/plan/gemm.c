@@ -1,0 +1,476 @@
+/* A matrix product's plan: which provider computes it, and its launch. */
+#include "plan/gemm.h"
+
+#include "base/sized.h"
+#include "device/program.h"
+#include "plan/plan.h"
+#include "plan/probe.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_GROUP = 256 };
+
+/* ---- Providers ----------------------------------------------------------------------------------------------------
+ */
+
+struct provider {
+    const char *name;
+    /* Whether it is for the product on the device. */
+    int (*takes)(clattn_context *context, const struct gemm *gemm);
+    /* The kernel of the library's own, by whether numbers have 16 bits; KERNEL_COUNT: another's. */
+    enum kernel_id kernel, halves;
+    int engine; /* whether that is of the device's matrix engine */
+};
+
+static int takes_callback(clattn_context *context, const struct gemm *gemm)
+{
+    (void)context;
+    return gemm->desc.callback != NULL;
+}
+
+static int takes_few(clattn_context *context, const struct gemm *gemm)
+{
+    (void)context;
+    return gemm_few(gemm) > 0;
+}
+
+static int takes_engine(clattn_context *context, const struct gemm *gemm)
+{
+    if (context->engine == NULL)
+        return 0;
+    if (gemm->desc.dtype == CLATTN_F32)
+        return context->engine->exact != FILE_nothing;
+    return probe_engine(context, &gemm->ground) == CLATTN_SUCCESS;
+}
+
+static int takes_any(clattn_context *context, const struct gemm *gemm)
+{
+    (void)context, (void)gemm;
+    return 1;
+}
+
+/* In the order in which they are tried where nothing was measured. */
+static const struct provider providers[] = {
+    {"callback", takes_callback, KERNEL_COUNT, KERNEL_COUNT, 0},  {"gemv", takes_few, KERNEL_GEMV, KERNEL_GEMV, 0},
+    {"engine", takes_engine, KERNEL_GEMM, KERNEL_GEMM_MATRIX, 1}, {"plain", takes_any, KERNEL_GEMM, KERNEL_GEMM, 0},
+    {"clblast", clblast_takes, KERNEL_COUNT, KERNEL_COUNT, 0},
+};
+enum { PROVIDER_COUNT = sizeof providers / sizeof *providers };
+
+/* ---- Launch -------------------------------------------------------------------------------------------------------
+ */
+
+/* A matrix as gemv sees it: offset, batch, from row to row and from column to column of op(X), or of its transpose. */
+static cl_long4 view_of(const struct gemm *gemm, enum gemm_operand id, size_t offset, int transposed)
+{
+    const struct gemm_matrix *x = &gemm->of[id];
+    int across = gemm_turned(gemm, id) != transposed;
+    cl_long4 view = {
+        {(cl_long)(offset / (size_t)dtype_size(gemm->desc.dtype)), x->stride, across ? 1 : x->ld, across ? x->ld : 1}};
+
+    return view;
+}
+
+/* The launch of a kernel: its matrices in the order of its arguments. */
+struct launch {
+    cl_mem buffers[GEMM_OPERANDS];
+    cl_long4 views[GEMM_OPERANDS];
+    cl_int size[4];
+    size_t size_bytes;
+    size_t groups;
+};
+
+static void lay_out_views(struct launch *launch, const struct gemm *gemm, const clattn_gemm_call *call, int transposed)
+{
+    const cl_mem buffers[] = {call->a, call->b, call->c, call->d};
+    const size_t offsets[] = {call->a_offset, call->b_offset, call->c_offset, call->d_offset};
+
+    for (int i = 0; i < GEMM_OPERANDS; i++) {
+        int from = transposed && i < GEMM_C ? 1 - i : i;
+        launch->buffers[i] = buffers[from];
+        launch->views[i] = view_of(gemm, (enum gemm_operand)from, offsets[from], transposed);
+    }
+    if (!(gemm->desc.flags & CLATTN_GEMM_WITH_C)) {
+        launch->buffers[GEMM_C] = launch->buffers[GEMM_D];
+        launch->views[GEMM_C] = launch->views[GEMM_D];
+    }
+}
+
+static void lay_out_launch(struct launch *launch, const clattn_gemm_plan *plan, const struct gemm *gemm,
+                           const clattn_gemm_call *call)
+{
+    const clattn_gemm_desc *d = &gemm->desc;
+    const struct tiles *t = &plan->variant.tiles;
+    int few = plan->variant.kernel == KERNEL_GEMV, transposed = few && plan->gemm.desc.m > plan->gemm.desc.n;
+
+    lay_out_views(launch, gemm, call, transposed);
+    if (few) {
+        launch->size[0] = (cl_int)(transposed ? d->m : d->n);
+        launch->size[1] = (cl_int)d->k;
+        launch->size_bytes = sizeof(cl_int2);
+        launch->groups = (size_t)divide_up(launch->size[0], plan->layout.value_groups);
+        launch->views[GEMM_B].s[2] = gemm->of[transposed ? GEMM_A : GEMM_B].ld;
+        return;
+    }
+    for (int i = 0; i < GEMM_C; i++)
+        launch->views[i].s[2] = gemm->of[i].ld;
+    launch->size[0] = (cl_int)d->m;
+    launch->size[1] = (cl_int)d->n;
+    launch->size[2] = (cl_int)d->k;
+    launch->size_bytes = sizeof(cl_int4);
+    launch->groups = (size_t)(divide_up(d->m, t->chunk) * divide_up(d->n, t->block_v));
+}
+
+static clattn_status set_and_enqueue(const clattn_gemm_plan *plan, const struct launch *launch,
+                                     const clattn_gemm_desc *desc, cl_command_queue queue, uint32_t n_wait,
+                                     const cl_event *wait, cl_event *event)
+{
+    const struct opencl *cl = plan->context->device.cl;
+    const struct log *log = &plan->context->log;
+    const cl_float2 scales = {{(cl_float)desc->alpha, (cl_float)desc->beta}};
+    const size_t group = (size_t)plan->variant.tiles.group;
+    const size_t local[] = {group, 1}, global[] = {launch->groups * group, (size_t)desc->batch};
+    cl_uint index = 0;
+
+    for (int i = 0; i < GEMM_OPERANDS; i++) {
+        TRY_CL(log, cl->SetKernelArg(plan->kernel, index++, sizeof launch->buffers[i], &launch->buffers[i]));
+        TRY_CL(log, cl->SetKernelArg(plan->kernel, index++, sizeof launch->views[i], &launch->views[i]));
+    }
+    TRY_CL(log, cl->SetKernelArg(plan->kernel, index++, launch->size_bytes, launch->size));
+    TRY_CL(log, cl->SetKernelArg(plan->kernel, index, sizeof scales, &scales));
+    TRY_CL(log, cl->EnqueueNDRangeKernel(queue, plan->kernel, 2, NULL, global, local, n_wait, wait, event));
+    return CLATTN_SUCCESS;
+}
+
+clattn_status gemm_enqueue(clattn_gemm_plan *plan, const struct gemm *gemm, cl_command_queue queue,
+                           const clattn_gemm_call *call, uint32_t n_wait, const cl_event *wait, cl_event *event)
+{
+    const clattn_gemm_desc *desc = &gemm->desc;
+    struct launch launch;
+    clattn_status status;
+
+    if (plan->kernel == NULL && plan->provider->takes == takes_callback)
+        return desc->callback(desc->user, desc, queue, call, n_wait, wait, event);
+    if (plan->kernel == NULL)
+        return clblast_enqueue(plan->context, gemm, queue, call, n_wait, wait, event);
+    lay_out_launch(&launch, plan, gemm, call);
+    lock_take(&plan->lock);
+    status = set_and_enqueue(plan, &launch, desc, queue, n_wait, wait, event);
+    lock_give(&plan->lock);
+    return status;
+}
+
+/* ---- Trying -------------------------------------------------------------------------------------------------------
+ */
+
+static int64_t lower(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* A product of those sizes as the plan's kernel has it: rows begin where vectors may be read, and end where not. */
+static void resize(struct gemm *gemm, int64_t m, int64_t n, int64_t k, int64_t batch)
+{
+    enum { GRAIN = 8 };
+    clattn_gemm_desc desc = gemm->desc;
+
+    desc.m = m;
+    desc.n = n;
+    desc.k = k;
+    desc.batch = batch;
+    desc.lda = round_up(gemm_turned(gemm, GEMM_A) ? m : k, GRAIN);
+    desc.ldb = round_up(gemm_turned(gemm, GEMM_B) ? k : n, GRAIN);
+    desc.ldc = desc.ldd = round_up(n, GRAIN);
+    desc.stride_a = desc.stride_b = desc.stride_c = desc.stride_d = 0;
+    gemm_read(gemm, &desc, sizeof desc, &(struct log){NULL, NULL});
+}
+
+void gemm_small(const clattn_gemm_plan *plan, struct gemm *gemm)
+{
+    const clattn_gemm_desc *d = &plan->gemm.desc;
+    const struct tiles *t = &plan->variant.tiles;
+    enum { FEW_LONG = 533, REST = 3 };
+
+    *gemm = plan->gemm;
+    if (plan->variant.kernel == KERNEL_GEMV)
+        resize(gemm, lower(d->m, FEW_LONG), lower(d->n, FEW_LONG), lower(d->k, FEW_LONG), lower(d->batch, 2));
+    else
+        resize(gemm, lower(d->m, 2 * t->chunk + REST), lower(d->n, 2 * t->block_v + REST),
+               lower(d->k, 4 * t->block_k + REST), lower(d->batch, 2));
+}
+
+static clattn_status try_small(void *user, int *right)
+{
+    clattn_gemm_plan *plan = user;
+    struct gemm gemm;
+
+    gemm_small(plan, &gemm);
+    return gemm_try(plan, &gemm, right);
+}
+
+/* Another's kernels depend on the sizes: all of them, but where the numbers are too many for the host; and its first
+ * call compiles them. */
+static clattn_status try_whole(clattn_gemm_plan *plan)
+{
+    enum { MOST_NUMBERS = 1 << 27 };
+    struct gemm gemm = plan->gemm;
+    clattn_gemm_desc *d = &gemm.desc, desc;
+    int right = 0;
+
+    d->batch = lower(d->batch, 2);
+    while ((d->m * d->k + d->k * d->n + d->m * d->n) * d->batch > MOST_NUMBERS) {
+        int64_t *most = d->m > d->n ? &d->m : &d->n;
+        most = d->k > *most ? &d->k : most;
+        *most /= 2;
+        d->lda = d->ldb = d->ldc = d->ldd = 0;
+    }
+    d->stride_a = d->stride_b = d->stride_c = d->stride_d = 0;
+    desc = *d;
+    TRY(gemm_read(&gemm, &desc, sizeof desc, &plan->context->log));
+    TRY(gemm_try(plan, &gemm, &right));
+    return right > 0 ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
+}
+
+static clattn_status try_plan(clattn_gemm_plan *plan)
+{
+    if (plan->kernel == NULL)
+        return try_whole(plan);
+    return plan->context->self_test
+               ? self_test(plan->context, plan->hash, kernel_name(plan->variant.kernel), try_small, plan)
+               : CLATTN_SUCCESS;
+}
+
+/* ---- Choosing -----------------------------------------------------------------------------------------------------
+ */
+
+static void drop_kernel(clattn_gemm_plan *plan)
+{
+    if (plan->kernel != NULL)
+        plan->context->device.cl->ReleaseKernel(plan->kernel);
+    plan->kernel = NULL;
+}
+
+/* Tiles, some of them as given, and the kernel. */
+static clattn_status bind(clattn_gemm_plan *plan, const struct tiles *given, int most_group)
+{
+    const struct family *family = kernel_family(plan->variant.kernel);
+    struct variant *variant = &plan->variant;
+
+    TRY(family->heuristic(&plan->context->device, variant, most_group));
+    if (given != NULL) {
+        for (size_t i = 0; i < sizeof *given / sizeof(int); i++)
+            if (((const int *)given)[i] != 0)
+                ((int *)&variant->tiles)[i] = ((const int *)given)[i];
+        TRY(family->complete(&plan->context->device, variant));
+    }
+    drop_kernel(plan);
+    plan->layout = kernel_layout(variant);
+    plan->hash = (struct hash){0, 0};
+    return kernel_create(plan->context, variant, &plan->layout, &plan->kernel, &plan->hash);
+}
+
+/* Halves the groups until the device takes the kernel. */
+static clattn_status bind_any(clattn_gemm_plan *plan, const struct tiles *given)
+{
+    size_t most = plan->context->device.info.max_work_group;
+    int most_group = most < MOST_GROUP ? (int)most : MOST_GROUP;
+    clattn_status status;
+
+    do {
+        status = bind(plan, given, most_group);
+        most_group /= 2;
+    } while (status == CLATTN_UNSUPPORTED && most_group >= 1);
+    return status;
+}
+
+static clattn_status open_provider(clattn_gemm_plan *plan, const struct provider *provider, const struct tiles *given)
+{
+    enum kernel_id kernel = plan->gemm.desc.dtype == CLATTN_F32 ? provider->kernel : provider->halves;
+
+    if (kernel == KERNEL_GEMM && !provider->engine && plan->context->device.serial)
+        kernel = KERNEL_GEMM_SERIAL;
+    drop_kernel(plan);
+    plan->provider = provider;
+    plan->variant = (struct variant){.kernel = kernel,
+                                     .problem = &plan->gemm.ground,
+                                     .gemm = &plan->gemm,
+                                     .engine = provider->engine ? plan->context->engine : NULL};
+    return kernel != KERNEL_COUNT ? bind_any(plan, given) : CLATTN_SUCCESS;
+}
+
+static clattn_status attempt(clattn_gemm_plan *plan, const struct provider *provider, const struct tiles *given)
+{
+    const struct log *log = &plan->context->log;
+    clattn_status status;
+
+    TRY(open_provider(plan, provider, given));
+    status = try_plan(plan);
+    plan->rejected += status != CLATTN_SUCCESS;
+    if (status == CLATTN_UNSUPPORTED)
+        log_line(log, CLATTN_LOG_WARNING, "gemm on %s: provider %s gives wrong results: not used",
+                 plan->context->device.info.name, provider->name);
+    return status;
+}
+
+static clattn_status choose(clattn_gemm_plan *plan, const struct tiles *given)
+{
+    const clattn_gemm_desc *d = &plan->gemm.desc;
+    clattn_status status = CLATTN_UNSUPPORTED;
+
+    plan->chosen_by = d->provider != NULL ? "the caller" : "rule of thumb";
+    for (int i = 0; i < PROVIDER_COUNT && status != CLATTN_SUCCESS; i++)
+        if ((d->provider == NULL || strcmp(d->provider, providers[i].name) == 0) &&
+            providers[i].takes(plan->context, &plan->gemm))
+            status = attempt(plan, &providers[i], given);
+    if (status == CLATTN_UNSUPPORTED)
+        return FAIL(&plan->context->log, UNSUPPORTED, "gemm: m %lld, n %lld, k %lld in %s: %s%s computes it on %s",
+                    (long long)d->m, (long long)d->n, (long long)d->k, dtype_name(d->dtype),
+                    d->provider != NULL ? "not what is asked for, " : "nothing", d->provider != NULL ? d->provider : "",
+                    plan->context->device.info.name);
+    program_keep(plan->context);
+    return status;
+}
+
+/* ---- The interface ------------------------------------------------------------------------------------------------
+ */
+
+static clattn_status create(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc, size_t size,
+                            const struct tiles *tiles)
+{
+    clattn_status status;
+
+    *plan = calloc(1, sizeof **plan);
+    if (*plan == NULL)
+        return CLATTN_OUT_OF_MEMORY;
+    (*plan)->context = context;
+    lock_init(&(*plan)->lock);
+    status = gemm_read(&(*plan)->gemm, desc, size, &context->log);
+    if (status == CLATTN_SUCCESS)
+        status = choose(*plan, tiles);
+    if (status != CLATTN_SUCCESS) {
+        clattn_gemm_plan_destroy(*plan);
+        *plan = NULL;
+    }
+    return status;
+}
+
+clattn_status gemm_plan_create(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc,
+                               const struct tiles *tiles)
+{
+    return create(plan, context, desc, sizeof *desc, tiles);
+}
+
+clattn_status clattn_gemm_plan_create_sized(clattn_gemm_plan **plan, clattn_context *context,
+                                            const clattn_gemm_desc *desc, size_t desc_size)
+{
+    if (plan == NULL)
+        return CLATTN_INVALID_ARGUMENT;
+    *plan = NULL;
+    if (context == NULL)
+        return CLATTN_INVALID_ARGUMENT;
+    return create(plan, context, desc, desc_size, NULL);
+}
+
+void clattn_gemm_plan_destroy(clattn_gemm_plan *plan)
+{
+    if (plan == NULL)
+        return;
+    drop_kernel(plan);
+    lock_destroy(&plan->lock);
+    free(plan);
+}
+
+clattn_status clattn_gemm_plan_get_sized(const clattn_gemm_plan *plan, clattn_gemm_info *info, size_t info_size)
+{
+    clattn_gemm_info ours;
+
+    if (plan == NULL || info == NULL)
+        return CLATTN_INVALID_ARGUMENT;
+    ours = (clattn_gemm_info){.desc = &plan->gemm.desc,
+                              .provider = plan->provider->name,
+                              .chosen_by = plan->chosen_by,
+                              .rejected = plan->rejected,
+                              .scratch = plan->provider->takes == clblast_takes};
+    sized_write(info, info_size, &ours, sizeof ours);
+    return CLATTN_SUCCESS;
+}
+
+clattn_status clattn_gemm_plan_describe(const clattn_gemm_plan *plan, char *to, size_t size)
+{
+    struct text text = {0};
+    const clattn_gemm_desc *d;
+    char *whole;
+
+    if (plan == NULL || to == NULL || size == 0)
+        return CLATTN_INVALID_ARGUMENT;
+    d = &plan->gemm.desc;
+    text_format(&text, "gemm %s, m=%lld n=%lld k=%lld batch=%lld%s%s, on %s\nprovider %s, by %s%s\n",
+                dtype_name(d->dtype), (long long)d->m, (long long)d->n, (long long)d->k, (long long)d->batch,
+                d->flags & CLATTN_GEMM_TRANS_A ? ", a transposed" : "",
+                d->flags & CLATTN_GEMM_TRANS_B ? ", b transposed" : "", plan->context->device.info.name,
+                plan->provider->name, plan->chosen_by,
+                plan->provider->takes == clblast_takes ? ", which allocates scratch at a call" : "");
+    if (plan->kernel != NULL) {
+        text_format(&text, "  %-10s ", kernel_name(plan->variant.kernel));
+        kernel_family(plan->variant.kernel)->describe(&text, &plan->variant, &plan->layout);
+    }
+    whole = text_take(&text);
+    if (whole == NULL)
+        return CLATTN_OUT_OF_MEMORY;
+    text_fit(to, size, "%s", whole);
+    free(whole);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status check_buffer(const clattn_gemm_plan *plan, enum gemm_operand id, cl_mem buffer, size_t offset)
+{
+    const struct opencl *cl = plan->context->device.cl;
+    const struct log *log = &plan->context->log;
+    size_t element = (size_t)dtype_size(plan->gemm.desc.dtype), needed = (size_t)plan->gemm.of[id].span * element;
+    size_t bytes = 0;
+    char name = "abcd"[id];
+    cl_context owner = NULL;
+
+    if (buffer == NULL)
+        return FAIL(log, INVALID_OPERAND, "gemm: %c is missing", name);
+    TRY_CL(log, cl->GetMemObjectInfo(buffer, CL_MEM_CONTEXT, sizeof owner, &owner, NULL));
+    if (owner != plan->context->cl)
+        return FAIL(log, INVALID_OPERAND, "gemm: %c belongs to another context than the plan", name);
+    TRY_CL(log, cl->GetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof bytes, &bytes, NULL));
+    if (offset % element != 0 || offset > bytes || bytes - offset < needed)
+        return FAIL(log, INVALID_OPERAND, "gemm: %c has %zu bytes, %zu are needed from offset %zu on", name, bytes,
+                    needed, offset);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status check_call(const clattn_gemm_plan *plan, const clattn_gemm_call *call)
+{
+    const cl_mem buffers[] = {call->a, call->b, call->c, call->d};
+    const size_t offsets[] = {call->a_offset, call->b_offset, call->c_offset, call->d_offset};
+    int with_c = (plan->gemm.desc.flags & CLATTN_GEMM_WITH_C) != 0;
+
+    if (!with_c && call->c != NULL)
+        return FAIL(&plan->context->log, INVALID_OPERAND, "gemm: c is given, without CLATTN_GEMM_WITH_C");
+    for (int id = 0; id < GEMM_OPERANDS; id++)
+        if (id != GEMM_C || with_c)
+            TRY(check_buffer(plan, (enum gemm_operand)id, buffers[id], offsets[id]));
+    return CLATTN_SUCCESS;
+}
+
+clattn_status clattn_gemm_enqueue_sized(clattn_gemm_plan *plan, cl_command_queue queue, const clattn_gemm_call *call,
+                                        size_t call_size, uint32_t n_wait, const cl_event *wait, cl_event *event)
+{
+    clattn_gemm_call ours;
+
+    if (event != NULL)
+        *event = NULL;
+    if (plan == NULL)
+        return CLATTN_INVALID_ARGUMENT;
+    if (queue == NULL || call == NULL || (n_wait > 0) != (wait != NULL) ||
+        !sized_read(&ours, sizeof ours, call, call_size))
+        return FAIL(&plan->context->log, INVALID_ARGUMENT,
+                    "gemm: queue, call or wait is NULL, or call has unknown fields");
+    TRY(check_call(plan, &ours));
+    return gemm_enqueue(plan, &plan->gemm, queue, &ours, n_wait, wait, event);
+}
