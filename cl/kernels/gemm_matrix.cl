@@ -1,7 +1,7 @@
 /* D = alpha A B + beta C of each matrix of a batch, numbers of 16 bits on a matrix engine. One group: BM x BN of D, a
- * sub-group ROW_TILES tiles of ACC_ROWS rows by COLUMN_TILES tiles of 16 columns of it. Slices of BK of the depth lie in
- * STAGES places of local memory, as they lie in memory, all but one of them on their way. Rows of A are the chain, and
- * columns of B the frag: either is loaded across where it lies so. */
+ * sub-group ROW_TILES tiles of ACC_ROWS rows by COLUMN_TILES tiles of 16 columns of it. Slices of BK of the depth lie
+ * in STAGES places of local memory, as they lie in memory, all but one of them on their way. Rows of A are the chain,
+ * and columns of B the frag: either is loaded across where it lies so. */
 #include "matrix.clh"
 #include "gemm_tiles.clh"
 

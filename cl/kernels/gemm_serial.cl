@@ -1,6 +1,6 @@
-/* D = alpha A B + beta C of each matrix of a batch where a work-item is a thread with wide vectors. It has BM x BN of D,
- * summed in local memory, which here is a cache: a slice of BK of the depth at a time is brought near, B in panels of
- * WIDE vectors, and multiplied ROWS by WIDE vectors at a time, whose sums are registers. */
+/* D = alpha A B + beta C of each matrix of a batch where a work-item is a thread with wide vectors. It has BM x BN of
+ * D, summed in local memory, which here is a cache: a slice of BK of the depth at a time is brought near, B in panels
+ * of WIDE vectors, and multiplied ROWS by WIDE vectors at a time, whose sums are registers. */
 #include "gemm_tiles.clh"
 
 enum { PANEL = WIDE * VEC };

@@ -35,7 +35,7 @@ WORD void along_rows(vec *acc, global const data_t *x, long4 x_at, global const 
         vec y[WIDE];
         vec_unrolled
         for (int i = 0; i < WIDE; i++)
-            y[i] = column + i < size.x ? data_row(w + (column + i) * stride, k, size.y) : (vec)(0);
+            y[i] = column + i < size.x ? weights_row(w + (column + i) * stride, k, size.y) : (vec)(0);
         vec_unrolled
         for (int r = 0; r < ROWS; r++) {
             vec given = given_row(x, x_at, r, k, size.y);
@@ -54,7 +54,7 @@ WORD void down_columns(vec *acc, global const data_t *x, long4 x_at, global cons
         vec y[WIDE];
         vec_unrolled
         for (int i = 0; i < WIDE; i++)
-            y[i] = column + i * VEC < size.x ? data_row(w + k * stride, column + i * VEC, size.x) : (vec)(0);
+            y[i] = column + i * VEC < size.x ? weights_row(w + k * stride, column + i * VEC, size.x) : (vec)(0);
         vec_unrolled
         for (int r = 0; r < ROWS; r++) {
             float given = data_get(x, r * x_at.z + k * x_at.w);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Unfolding, as src/tools/fold.c folds ------------------------------------------------------------------------- */
+/* ---- Unfolding, as src/tools/fold.c folds ---- */
 
 struct unfold {
     struct fold_model model;
@@ -102,7 +102,7 @@ static void unfold(struct unfold *u, char *text, size_t size)
     }
 }
 
-/* ---- Texts -------------------------------------------------------------------------------------------------------- */
+/* ---- Texts ---- */
 
 static char *unfold_all(void)
 {

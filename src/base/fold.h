@@ -1,6 +1,6 @@
-/* How texts are folded: one text after the other as a stream of letters and of matches with what stands before, each bit
- * by its probability (an adaptive binary range coder). src/tools/fold.c folds them when the library is built, embedded.c
- * unfolds them. */
+/* How texts are folded: one text after the other as a stream of letters and of matches with what stands before, each
+ * bit by its probability (an adaptive binary range coder). src/tools/fold.c folds them when the library is built,
+ * embedded.c unfolds them. */
 #ifndef CLATTN_SRC_FOLD_H
 #define CLATTN_SRC_FOLD_H
 

@@ -1,7 +1,7 @@
 /* Kernels of matrix products: tiles by rule of thumb, and what follows from them. In struct tiles chunk, block_v and
- * block_k are the rows, columns and depth of a group's tile; rows by wide what a lane (of vectors), or on a matrix engine
- * a sub-group (of tiles), has of it; span the tiles below each other that are worked one after the other; lanes_k the
- * lanes that share the columns of few rows. */
+ * block_k are the rows, columns and depth of a group's tile; rows by wide what a lane (of vectors), or on a matrix
+ * engine a sub-group (of tiles), has of it; span the tiles below each other that are worked one after the other;
+ * lanes_k the lanes that share the columns of few rows. */
 #include "kernel/kernel.h"
 
 #include <string.h>
@@ -123,6 +123,7 @@ static void lay_out_gemv(const struct variant *variant, struct layout *layout)
     layout_constant(layout, "DEPTH_LANES", variant->tiles.lanes_k);
     layout_local(layout, "LOCAL_PARTS", (int64_t)variant->tiles.lanes_k * gemv_columns(variant), FLOAT);
     layout->value_groups = gemv_columns(variant);
+    layout_header(layout, variant->tiles.vec == SERIAL_VEC ? FILE_gemv_serial : FILE_gemv_shared);
 }
 
 static void lay_out(const struct variant *variant, struct layout *layout)
@@ -218,7 +219,7 @@ static clattn_status complete(const struct device *device, struct variant *varia
         t->group = t->chunk / tile_rows * (t->block_v / tile_columns) * lanes;
     sound = t->chunk % tile_rows == 0 && t->block_v % tile_columns == 0 && t->group >= 1 &&
             (size_t)t->group <= device->info.max_work_group && t->rows * t->wide * SHARED_VEC <= 8 * MOST_LANE_FLOATS &&
-            layout_fits(device, variant, kernel_family(variant->kernel)->lay_out);
+            layout_fits(device, variant, variant->kernel == KERNEL_GEMM_MATRIX ? lay_out_matrix : lay_out);
     return sound ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
 }
 
@@ -261,6 +262,8 @@ static clattn_status blocks_tiles(const struct device *device, struct variant *v
                         .sub_group = engine ? 0 : device->sub_group};
     if (engine && variant->engine->lanes > 32)
         t->rows = 4;
+    if (!engine && d->m >= 128)
+        t->rows = 16;
     t->chunk = halved(128, d->m, 64);
     t->block_v = halved(128, d->n, 64);
     return shrink(device, variant, most_group, t->rows * (engine ? variant->engine->lanes / 4 : 4),
@@ -293,7 +296,7 @@ static clattn_status gemv_tiles(const struct device *device, struct variant *var
                         .rows = rows,
                         .wide = along ? 2 : 1,
                         .span = 1,
-                        .lanes_k = 32,
+                        .lanes_k = along || most_group < 64 ? 32 : 64,
                         .stages = 1,
                         .sub_group = device->sub_group};
     if (device->serial || most_group < t->lanes_k)
@@ -328,14 +331,18 @@ static clattn_status matrix_tiles(const struct device *device, struct variant *v
     *t = (struct tiles){.vec = SHARED_VEC,
                         .rows = 4,
                         .wide = 4,
-                        .block_k = TILE,
+                        .block_k = 2 * TILE,
                         .span = 8,
-                        .stages = 4,
+                        .stages = 2,
                         .sub_group = device->sub_group};
     while (t->rows * engine->rows * t->wide * TILE / engine->lanes > MOST_LANE_FLOATS)
         t->wide /= 2;
     t->chunk = halved(128, d->m, t->rows * engine->rows);
     t->block_v = halved(128, d->n, t->wide * TILE);
+    if (complete(device, variant) != CLATTN_SUCCESS) { /* more places of shorter slices instead of longer ones */
+        t->block_k = TILE;
+        t->stages = 4;
+    }
     return shrink(device, variant, most_group, t->rows * engine->rows, t->wide * TILE);
 }
 

@@ -5,8 +5,8 @@
 #include "device/context.h"
 #include "op/gemm.h"
 
-/* Whether CLBlast is there and takes the product on the device. What it would refuse it says on stderr: it is not asked.
- */
+/* Whether CLBlast is there and takes the product on the device. It is not asked for what it would refuse, which it
+ * would say on stderr. */
 int clblast_takes(clattn_context *context, const struct gemm *gemm);
 
 /* Enqueues the product. CLBlast knows no wait list: a barrier stands before where there is one. */

@@ -15,7 +15,8 @@ struct clattn_gemm_plan {
     const struct provider *provider;
     struct variant variant; /* of a kernel of the library's own */
     struct layout layout;
-    cl_kernel kernel; /* NULL for another's */
+    cl_kernel kernel; /* NULL for another's, */
+    int calls_back;   /* which is the application's */
     mutex lock;       /* the kernel carries its arguments until enqueued */
     struct hash hash; /* of its source */
     const char *chosen_by;
@@ -30,8 +31,8 @@ clattn_status gemm_enqueue(clattn_gemm_plan *plan, const struct gemm *gemm, cl_c
 clattn_status gemm_plan_create(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc,
                                const struct tiles *tiles);
 
-/* Runs the plan's provider on random numbers of gemm's sizes and compares every row with what it should be: *right is 1,
- * or -1. */
+/* Runs the plan's provider on random numbers of gemm's sizes and compares every row with what it should be: *right is
+ * 1, or -1. */
 clattn_status gemm_try(clattn_gemm_plan *plan, const struct gemm *gemm, int *right);
 
 /* As few numbers as reach every part of the plan's kernel. */

@@ -1,5 +1,5 @@
-/* One product of random numbers against what it should be. For every row of D, with a random vector r: D r = alpha A (B r)
- * + beta C r, in double, which takes as many steps as the matrices have numbers. */
+/* One product of random numbers against what it should be. For every row of D, with a random vector r: D r = alpha A
+ * (B r) + beta C r, in double, which takes as many steps as the matrices have numbers. */
 #include "plan/gemm.h"
 
 #include "reference/number.h"

@@ -1,6 +1,7 @@
-/* clattn_fold FOLDER NAME…: folds the texts FOLDER/NAME, one after the other, into FOLDER/all.folded (src/base/fold.h), so
- * that little of them is embedded. Of all ways to write them as letters and matches it takes the shortest, by prices that
- * the way before has shown. A tool of the build: it runs where the compiler does, and knows nothing of the library. */
+/* clattn_fold FOLDER NAME…: folds the texts FOLDER/NAME, one after the other, into FOLDER/all.folded (src/base/fold.h),
+ * so that little of them is embedded. Of all ways to write them as letters and matches it takes the shortest, by prices
+ * that the way before has shown. A tool of the build: it runs where the compiler does, and knows nothing of the
+ * library. */
 #include "base/fold.h"
 
 #include <math.h>
