@@ -23,6 +23,8 @@ struct clblast {
     int(*batch) BATCH_PARAMETERS(float);
     int(*single_half) GEMM_PARAMETERS(cl_half);
     int(*batch_half) BATCH_PARAMETERS(cl_half);
+    int (*override)(const cl_device_id device, const char *kernel, int precision, size_t count, const char **names,
+                    const size_t *values);
 };
 
 #if defined(_WIN32)
@@ -44,7 +46,8 @@ static void load(struct clblast *clblast, void *library)
     } functions[] = {{&clblast->single, "CLBlastSgemm"},
                      {&clblast->batch, "CLBlastSgemmStridedBatched"},
                      {&clblast->single_half, "CLBlastHgemm"},
-                     {&clblast->batch_half, "CLBlastHgemmStridedBatched"}};
+                     {&clblast->batch_half, "CLBlastHgemmStridedBatched"},
+                     {&clblast->override, "CLBlastOverrideParameters"}};
 
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         void *symbol = library_symbol(library, functions[i].name);
@@ -82,6 +85,26 @@ int clblast_takes(clattn_context *context, const struct gemm *gemm)
     if (d->dtype == CLATTN_F16 && !device_has(&context->device, "cl_khr_fp16"))
         return 0;
     return open_library(context) != NULL;
+}
+
+clattn_status clblast_override(const clattn_context *context, clattn_dtype dtype, const struct tuned *tuned)
+{
+    const struct parameter *parameters = tuned->space->parameters;
+    const char *names[MAX_PARAMETERS];
+    size_t values[MAX_PARAMETERS], count = 0;
+    int status;
+
+    for (; parameters[count].name != NULL; count++) {
+        if (tuned->values[count] == BY_THUMB)
+            return CLATTN_SUCCESS;
+        names[count] = parameters[count].name;
+        values[count] = (size_t)tuned->values[count];
+    }
+    lock_take(&calls);
+    status = context->clblast->override(context->device.info.device, "Xgemm", dtype == CLATTN_F32 ? 32 : 16, count,
+                                        names, values);
+    lock_give(&calls);
+    return status == 0 ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
 }
 
 /* A float in 16 bits, to the nearest. */

@@ -5,6 +5,8 @@
 #include "device/program.h"
 #include "plan/plan.h"
 #include "plan/probe.h"
+#include "tune/gemm_space.h"
+#include "tune/tuning_layers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +22,8 @@ struct provider {
     int (*takes)(clattn_context *context, const struct gemm *gemm);
     /* The kernel of the library's own, by whether numbers have 16 bits; KERNEL_COUNT: another's. */
     enum kernel_id kernel, halves;
-    int engine; /* whether that is of the device's matrix engine */
+    int engine;        /* whether that is of the device's matrix engine */
+    const char *space; /* what tuning may choose; NULL: nothing */
 };
 
 static int takes_callback(clattn_context *context, const struct gemm *gemm)
@@ -52,9 +55,11 @@ static int takes_any(clattn_context *context, const struct gemm *gemm)
 
 /* In the order in which they are tried where nothing was measured. */
 static const struct provider providers[] = {
-    {"callback", takes_callback, KERNEL_COUNT, KERNEL_COUNT, 0},  {"gemv", takes_few, KERNEL_GEMV, KERNEL_GEMV, 0},
-    {"engine", takes_engine, KERNEL_GEMM, KERNEL_GEMM_MATRIX, 1}, {"plain", takes_any, KERNEL_GEMM, KERNEL_GEMM, 0},
-    {"clblast", clblast_takes, KERNEL_COUNT, KERNEL_COUNT, 0},
+    {"callback", takes_callback, KERNEL_COUNT, KERNEL_COUNT, 0, NULL},
+    {"gemv", takes_few, KERNEL_GEMV, KERNEL_GEMV, 0, "gemm_gemv"},
+    {"engine", takes_engine, KERNEL_GEMM, KERNEL_GEMM_MATRIX, 1, "gemm_engine"},
+    {"plain", takes_any, KERNEL_GEMM, KERNEL_GEMM, 0, "gemm_plain"},
+    {"clblast", clblast_takes, KERNEL_COUNT, KERNEL_COUNT, 0, "gemm_clblast"},
 };
 enum { PROVIDER_COUNT = sizeof providers / sizeof *providers };
 
@@ -197,6 +202,18 @@ static clattn_status open_provider(clattn_gemm_plan *plan, const struct provider
     return kernel != KERNEL_COUNT ? bind_any(plan, given) : CLATTN_SUCCESS;
 }
 
+/* What a point of a space says of tiles: 0 what it leaves to the rule of thumb. */
+static struct tiles tuned_tiles(const struct tuned *tuned)
+{
+    struct tiles tiles;
+
+    memset(&tiles, 0, sizeof tiles);
+    for (int i = 0; tuned->space->parameters[i].name != NULL; i++)
+        if (tuned->values[i] != BY_THUMB)
+            memcpy((char *)&tiles + tuned->space->parameters[i].field, &tuned->values[i], sizeof(int));
+    return tiles;
+}
+
 static clattn_status attempt(clattn_gemm_plan *plan, const struct provider *provider, const struct tiles *given)
 {
     const struct log *log = &plan->context->log;
@@ -211,16 +228,70 @@ static clattn_status attempt(clattn_gemm_plan *plan, const struct provider *prov
     return status;
 }
 
+/* The same with what was measured. */
+static clattn_status attempt_tuned(clattn_gemm_plan *plan, const struct provider *provider, const struct tuned *tuned)
+{
+    struct tiles tiles;
+
+    if (provider->takes == clblast_takes) {
+        TRY(clblast_override(plan->context, plan->gemm.desc.dtype, tuned));
+        return attempt(plan, provider, NULL);
+    }
+    tiles = tuned_tiles(tuned);
+    return attempt(plan, provider, tuned_is_default(tuned) ? NULL : &tiles);
+}
+
+static const struct tuning_entry *find_entry(const clattn_gemm_plan *plan, const struct provider *provider, int *layer)
+{
+    struct tuning_entry key;
+
+    if (provider->space == NULL || tuning_is_empty(plan->context))
+        return NULL;
+    gemm_key(&key, plan->context, &plan->gemm, gemm_space_find(provider->space));
+    return tuning_find_key(plan->context, &key, plan->context->self_test, layer);
+}
+
+static int is_wanted(const clattn_gemm_plan *plan, const struct provider *provider)
+{
+    const char *asked = plan->gemm.desc.provider;
+
+    return (asked == NULL || strcmp(asked, provider->name) == 0) && provider->takes(plan->context, &plan->gemm);
+}
+
+/* The provider that was the fastest when all were measured; or the one that is asked for, as it was measured. */
+static clattn_status choose_measured(clattn_gemm_plan *plan)
+{
+    for (int i = 0; i < PROVIDER_COUNT; i++) {
+        int layer;
+        const struct tuning_entry *entry = find_entry(plan, &providers[i], &layer);
+        if (entry == NULL || (entry->from_rows < 0 && plan->gemm.desc.provider == NULL) ||
+            !is_wanted(plan, &providers[i]))
+            continue;
+        plan->chosen_by = tuning_layer_name(plan->context->tuning, layer);
+        if (attempt_tuned(plan, &providers[i], &entry->tuned) == CLATTN_SUCCESS)
+            return CLATTN_SUCCESS;
+    }
+    return CLATTN_UNSUPPORTED;
+}
+
+static clattn_status choose_by_thumb(clattn_gemm_plan *plan, const struct tiles *given)
+{
+    clattn_status status = CLATTN_UNSUPPORTED;
+
+    plan->chosen_by = plan->gemm.desc.provider != NULL ? "the caller" : "rule of thumb";
+    for (int i = 0; i < PROVIDER_COUNT && status != CLATTN_SUCCESS; i++)
+        if (is_wanted(plan, &providers[i]))
+            status = attempt(plan, &providers[i], given);
+    return status;
+}
+
 static clattn_status choose(clattn_gemm_plan *plan, const struct tiles *given)
 {
     const clattn_gemm_desc *d = &plan->gemm.desc;
-    clattn_status status = CLATTN_UNSUPPORTED;
+    clattn_status status = given == NULL && d->callback == NULL ? choose_measured(plan) : CLATTN_UNSUPPORTED;
 
-    plan->chosen_by = d->provider != NULL ? "the caller" : "rule of thumb";
-    for (int i = 0; i < PROVIDER_COUNT && status != CLATTN_SUCCESS; i++)
-        if ((d->provider == NULL || strcmp(d->provider, providers[i].name) == 0) &&
-            providers[i].takes(plan->context, &plan->gemm))
-            status = attempt(plan, &providers[i], given);
+    if (status != CLATTN_SUCCESS)
+        status = choose_by_thumb(plan, given);
     if (status == CLATTN_UNSUPPORTED)
         return FAIL(&plan->context->log, UNSUPPORTED, "gemm: m %lld, n %lld, k %lld in %s: %s%s computes it on %s",
                     (long long)d->m, (long long)d->n, (long long)d->k, dtype_name(d->dtype),
@@ -233,19 +304,8 @@ static clattn_status choose(clattn_gemm_plan *plan, const struct tiles *given)
 /* ---- The interface ------------------------------------------------------------------------------------------------
  */
 
-static clattn_status create(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc, size_t size,
-                            const struct tiles *tiles)
+static clattn_status made(clattn_gemm_plan **plan, clattn_status status)
 {
-    clattn_status status;
-
-    *plan = calloc(1, sizeof **plan);
-    if (*plan == NULL)
-        return CLATTN_OUT_OF_MEMORY;
-    (*plan)->context = context;
-    lock_init(&(*plan)->lock);
-    status = gemm_read(&(*plan)->gemm, desc, size, &context->log);
-    if (status == CLATTN_SUCCESS)
-        status = choose(*plan, tiles);
     if (status != CLATTN_SUCCESS) {
         clattn_gemm_plan_destroy(*plan);
         *plan = NULL;
@@ -253,10 +313,49 @@ static clattn_status create(clattn_gemm_plan **plan, clattn_context *context, co
     return status;
 }
 
+static clattn_status open_plan(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc,
+                               size_t size)
+{
+    *plan = calloc(1, sizeof **plan);
+    if (*plan == NULL)
+        return CLATTN_OUT_OF_MEMORY;
+    (*plan)->context = context;
+    lock_init(&(*plan)->lock);
+    return made(plan, gemm_read(&(*plan)->gemm, desc, size, &context->log));
+}
+
+static clattn_status create(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc, size_t size,
+                            const struct tiles *tiles)
+{
+    TRY(open_plan(plan, context, desc, size));
+    return made(plan, choose(*plan, tiles));
+}
+
 clattn_status gemm_plan_create(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc,
                                const struct tiles *tiles)
 {
     return create(plan, context, desc, sizeof *desc, tiles);
+}
+
+clattn_status gemm_plan_tuned(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc,
+                              const struct tuned *tuned)
+{
+    clattn_status status = CLATTN_UNSUPPORTED;
+
+    TRY(open_plan(plan, context, desc, sizeof *desc));
+    for (int i = 0; i < PROVIDER_COUNT; i++)
+        if (providers[i].space != NULL && strcmp(providers[i].space, tuned->space->name) == 0 &&
+            providers[i].takes(context, &(*plan)->gemm))
+            status = attempt_tuned(*plan, &providers[i], tuned);
+    return made(plan, status);
+}
+
+const char *gemm_provider(clattn_context *context, const struct gemm *gemm, int index)
+{
+    for (int i = 0; i < PROVIDER_COUNT; i++)
+        if (providers[i].space != NULL && providers[i].takes(context, gemm) && index-- == 0)
+            return providers[i].name;
+    return NULL;
 }
 
 clattn_status clattn_gemm_plan_create_sized(clattn_gemm_plan **plan, clattn_context *context,

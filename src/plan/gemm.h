@@ -30,6 +30,11 @@ clattn_status gemm_enqueue(clattn_gemm_plan *plan, const struct gemm *gemm, cl_c
 /* clattn_gemm_plan_create with exactly the tiles given where they are not NULL; every field that is not 0 counts. */
 clattn_status gemm_plan_create(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc,
                                const struct tiles *tiles);
+/* The same with a point of the provider's space, which names the provider. */
+clattn_status gemm_plan_tuned(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc,
+                              const struct tuned *tuned);
+/* The name of the n-th provider that has a space and takes the product; NULL past the last. */
+const char *gemm_provider(clattn_context *context, const struct gemm *gemm, int index);
 
 /* Runs the plan's provider on random numbers of gemm's sizes and compares every row with what it should be: *right is
  * 1, or -1. */
