@@ -1,16 +1,18 @@
-/* test_gemm PROVIDER [ENGINE [CASE]]: a provider of matrix products against the reference, by every case of the table, in every
+/* test_gemm PROVIDER|lanes [ENGINE [CASE]]: lanes are those of plain that share a tile, on any device. A provider of matrix products against the reference, by every case of the table, in every
  * type and with either operand transposed, where the provider takes it. */
 #include "harness.h"
 
 #include "plan/gemm.h"
 #include "reference/gemm.h"
 #include "reference/number.h"
+#include "tune/gemm_space.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 static const char *provider, *engine = "none", *only;
+static int shared; /* the kernel of lanes that share a tile */
 static clattn_context *context;
 
 /* Sizes, what lies between rows and between matrices, scales. */
@@ -198,7 +200,7 @@ static void test_case(const struct gemm_case *c, clattn_dtype dtype, uint32_t tu
              turned & 1 ? ", a transposed" : "", turned & 2 ? ", b transposed" : "");
     assert_status(gemm_read(&gemm, &desc, sizeof desc, &(struct log){test_log, NULL}), SUCCESS);
     test_log_clear();
-    status = clattn_gemm_plan_create(&plan, context, &desc);
+    status = gemm_plan_create(&plan, context, &desc, shared ? &(struct tiles){.vec = 4} : NULL);
     if (status == CLATTN_UNSUPPORTED) {
         if (strstr(test_log_text, "wrong results") != NULL)
             fail_msg("%s: refused as wrong", what);
@@ -225,6 +227,264 @@ static void test_all(void **state)
         skip();
 }
 
+/* ---- What is no case of the table ---- */
+
+static const clattn_gemm_desc usual = {.m = 70, .n = 90, .k = 50};
+
+static clattn_gemm_plan *plan_of(const clattn_gemm_desc *desc)
+{
+    clattn_gemm_plan *plan;
+
+    test_log_clear();
+    assert_status(clattn_gemm_plan_create(&plan, context, desc), SUCCESS);
+    return plan;
+}
+
+static void check(clattn_gemm_plan *plan, const clattn_gemm_desc *desc, const char *what)
+{
+    struct gemm gemm;
+
+    assert_status(gemm_read(&gemm, desc, sizeof *desc, &(struct log){test_log, NULL}), SUCCESS);
+    run(plan, &gemm, 0, what);
+}
+
+/* CLBlast takes these without a word, and computes something else: the check of numbers sees it. */
+static void test_override(void **state)
+{
+    static const struct {
+        const char *name;
+        int value;
+    } bad[] = {{"GEMMK", 1}, {"KREG", 1}, {"KWG", 1}, {"KWI", 1}, {"MDIMA", 1}, {"MDIMC", 1}, {"MWG", 16}, {"NDIMB", 1},
+               {"NDIMC", 1}, {"NWG", 16}, {"SA", 0},  {"SB", 0},  {"STRM", 0},  {"STRN", 0},  {"VWM", 8},  {"VWN", 8}};
+    clattn_gemm_desc desc = {.m = 1088, .n = 1088, .k = 1088, .provider = "clblast"};
+    struct tuned tuned = tuned_default(gemm_space_find("gemm_clblast"));
+    clattn_gemm_plan *plan;
+    struct gemm gemm;
+
+    (void)state;
+    assert_status(gemm_read(&gemm, &desc, sizeof desc, &(struct log){test_log, NULL}), SUCCESS);
+    if (!clblast_takes(context, &gemm))
+        skip();
+    for (size_t i = 0; i < COUNT(bad); i++)
+        assert_int_equal(tuned_set(&tuned, bad[i].name, bad[i].value), 1);
+    test_log_clear();
+    assert_status(gemm_plan_tuned(&plan, context, &desc, &tuned), UNSUPPORTED);
+    assert_logged("wrong results");
+    desc.provider = NULL;
+    plan = plan_of(&desc); /* by another */
+    clattn_gemm_plan_destroy(plan);
+}
+
+static clattn_context *context_without(const char *clblast)
+{
+    clattn_context *other;
+
+    assert_status(clattn_context_create(&other, &(clattn_context_desc){.cl = test_device.cl,
+                                                                       .device = test_device.device,
+                                                                       .log = test_log,
+                                                                       .clblast = clblast}),
+                  SUCCESS);
+    return other;
+}
+
+/* Where CLBlast is not wanted, is not there, or is another library, the others compute everything. */
+static void test_without_clblast(void **state)
+{
+    static const char *const names[] = {"", "no library of this name", "libOpenCL.so.1"};
+    clattn_gemm_desc desc = usual;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(names); i++) {
+        clattn_context *other = context_without(names[i]);
+        clattn_gemm_plan *plan;
+        desc.provider = "clblast";
+        test_log_clear();
+        assert_status(clattn_gemm_plan_create(&plan, other, &desc), UNSUPPORTED);
+        assert_logged("clblast");
+        assert_null(plan);
+        desc.provider = NULL;
+        assert_status(clattn_gemm_plan_create(&plan, other, &desc), SUCCESS);
+        check(plan, &desc, "without CLBlast");
+        clattn_gemm_plan_destroy(plan);
+        clattn_context_destroy(other);
+    }
+}
+
+/* A provider of the application's own: it computes by another plan, or nothing. */
+static clattn_status call_back(void *user, const clattn_gemm_desc *desc, cl_command_queue queue,
+                               const clattn_gemm_call *call, uint32_t n_wait, const cl_event *wait, cl_event *event)
+{
+    clattn_gemm_desc own = *desc;
+    clattn_gemm_plan *plan;
+    clattn_status status;
+
+    own.provider = "plain";
+    own.callback = NULL;
+    own.beta += *(double *)user;
+    status = clattn_gemm_plan_create(&plan, context, &own);
+    if (status == CLATTN_SUCCESS)
+        status = clattn_gemm_enqueue(plan, queue, call, n_wait, wait, event);
+    clattn_gemm_plan_destroy(plan);
+    return status;
+}
+
+static void test_callback(void **state)
+{
+    double wrong = 0;
+    clattn_gemm_desc desc = {.m = 20, .n = 30, .k = 10, .callback = call_back, .user = &wrong, .beta = 1};
+    clattn_gemm_plan *plan = plan_of(&desc);
+    clattn_gemm_info info;
+
+    (void)state;
+    assert_status(clattn_gemm_plan_get(plan, &info), SUCCESS);
+    assert_string_equal(info.provider, "callback");
+    check(plan, &desc, "callback");
+    clattn_gemm_plan_destroy(plan);
+    wrong = 0.5;
+    plan = plan_of(&desc);
+    assert_logged("provider callback gives wrong results");
+    assert_status(clattn_gemm_plan_get(plan, &info), SUCCESS);
+    assert_int_equal(info.rejected, 1);
+    check(plan, &desc, "in the place of a wrong callback");
+    clattn_gemm_plan_destroy(plan);
+}
+
+static void test_bad_desc(void **state)
+{
+    static const struct {
+        clattn_gemm_desc desc;
+        const char *said;
+    } bad[] = {
+        {{.m = 0, .n = 1, .k = 1}, "m 0"},
+        {{.m = 1, .n = 1, .k = -3}, "k -3"},
+        {{.m = 4, .n = 4, .k = 4, .lda = 3}, "lda is 3"},
+        {{.m = 4, .n = 5, .k = 4, .ldd = 4}, "ldd is 4"},
+        {{.m = 4, .n = 4, .k = 4, .batch = 2, .stride_d = 15}, "stride_d is 15"},
+        {{.m = 4, .n = 4, .k = 4, .batch = 2, .stride_a = -16}, "stride_a is -16"},
+        {{.m = 4, .n = 4, .k = 4, .flags = 1 << 5}, "flags 0x20"},
+        {{.m = 4, .n = 4, .k = 4, .alpha = 1e300}, "alpha 1e+300"},
+        {{.m = 4, .n = 4, .k = 4, .dtype = (clattn_dtype)7}, "dtype is 7"},
+    };
+    clattn_gemm_plan *plan;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        test_log_clear();
+        assert_status(clattn_gemm_plan_create(&plan, context, &bad[i].desc), INVALID_DESC);
+        assert_logged(bad[i].said);
+        assert_null(plan);
+    }
+    assert_status(clattn_gemm_plan_create(&plan, NULL, &usual), INVALID_ARGUMENT);
+    assert_status(clattn_gemm_plan_create(NULL, context, &usual), INVALID_ARGUMENT);
+}
+
+static void test_bad_call(void **state)
+{
+    clattn_gemm_plan *plan = plan_of(&usual);
+    cl_mem a = test_buffer(70 * 50 * 4, NULL), b = test_buffer(50 * 90 * 4, NULL), d = test_buffer(70 * 90 * 4, NULL);
+    const struct {
+        clattn_gemm_call call;
+        const char *said;
+    } bad[] = {
+        {{.b = b, .d = d}, "a is missing"},
+        {{.a = a, .b = b}, "d is missing"},
+        {{.a = a, .b = b, .c = d, .d = d}, "c is given"},
+        {{.a = a, .b = a, .d = d}, "b has 14000 bytes, 18000 are needed"},
+        {{.a = a, .b = b, .d = d, .d_offset = 4}, "d has 25200 bytes"},
+        {{.a = a, .b = b, .d = d, .a_offset = 2}, "a has"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        test_log_clear();
+        assert_status(clattn_gemm_enqueue(plan, test_device.queue, &bad[i].call, 0, NULL, NULL), INVALID_OPERAND);
+        assert_logged(bad[i].said);
+    }
+    opencl_get()->ReleaseMemObject(a);
+    opencl_get()->ReleaseMemObject(b);
+    opencl_get()->ReleaseMemObject(d);
+    clattn_gemm_plan_destroy(plan);
+}
+
+/* What was measured is taken: the provider, and its tiles. */
+static void test_measured(void **state)
+{
+    clattn_context *other = context_without("");
+    struct tuning_table table = {NULL, 0};
+    struct tuning_entry entry;
+    clattn_gemm_desc desc = {.m = 3, .n = 90, .k = 50}; /* for few rows by rule of thumb */
+    clattn_gemm_plan *plan;
+    clattn_gemm_info info;
+    struct gemm gemm;
+    char text[512], *json;
+
+    (void)state;
+    assert_status(gemm_read(&gemm, &desc, sizeof desc, &(struct log){test_log, NULL}), SUCCESS);
+    gemm_key(&entry, other, &gemm, gemm_space_find("gemm_plain"));
+    entry.from_rows = 0;
+    snprintf(entry.tuner, sizeof entry.tuner, "test");
+    snprintf(entry.date, sizeof entry.date, "today");
+    assert_int_equal(tuned_set(&entry.tuned, "block_v", 64), 1);
+    assert_status(tuning_table_put(&table, &entry), SUCCESS);
+    json = tuning_table_print(&table);
+    assert_status(clattn_context_set_tuning(other, json), SUCCESS);
+    assert_status(clattn_gemm_plan_create(&plan, other, &desc), SUCCESS);
+    assert_status(clattn_gemm_plan_get(plan, &info), SUCCESS);
+    assert_string_equal(info.provider, "plain");
+    assert_string_equal(info.chosen_by, "the application");
+    assert_status(clattn_gemm_plan_describe(plan, text, sizeof text), SUCCESS);
+    assert_non_null(strstr(text, " x 64,"));
+    clattn_gemm_plan_destroy(plan);
+    free(json);
+    tuning_table_free(&table);
+    clattn_context_destroy(other);
+}
+
+/* A product waits for the one whose D it reads. */
+static void test_wait_list(void **state)
+{
+    static const char *const providers[] = {"plain", "clblast"};
+    enum { SIDE = 64 };
+    const struct opencl *cl = opencl_get();
+    float numbers[SIDE * SIDE], found[SIDE * SIDE];
+    cl_int error;
+    cl_command_queue queue =
+        cl->CreateCommandQueue(test_device.cl, test_device.device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &error);
+
+    (void)state;
+    if (queue == NULL)
+        skip();
+    for (int i = 0; i < SIDE * SIDE; i++)
+        numbers[i] = i / SIDE == i % SIDE ? 2 : 0;
+    for (size_t p = 0; p < COUNT(providers); p++) {
+        clattn_gemm_desc desc = {.m = SIDE, .n = SIDE, .k = SIDE, .provider = providers[p]};
+        cl_mem a = test_buffer(sizeof numbers, numbers),
+               x[2] = {test_buffer(sizeof numbers, numbers), test_buffer(sizeof numbers, numbers)};
+        cl_event event = NULL, next;
+        clattn_gemm_plan *plan;
+        if (clattn_gemm_plan_create(&plan, context, &desc) == CLATTN_SUCCESS) {
+            for (int i = 0; i < 10; i++) {
+                const clattn_gemm_call call = {.a = a, .b = x[i % 2], .d = x[1 - i % 2]};
+                assert_status(
+                    clattn_gemm_enqueue(plan, queue, &call, event != NULL, event != NULL ? &event : NULL, &next),
+                    SUCCESS);
+                if (event != NULL)
+                    cl->ReleaseEvent(event);
+                event = next;
+            }
+            assert_int_equal(cl->EnqueueReadBuffer(queue, x[0], CL_TRUE, 0, sizeof found, found, 1, &event, NULL),
+                             CL_SUCCESS);
+            cl->ReleaseEvent(event);
+            assert_true(found[0] == 2048.0f && found[1] == 0.0f && found[SIDE * SIDE - 1] == 2048.0f);
+        }
+        clattn_gemm_plan_destroy(plan);
+        cl->ReleaseMemObject(a);
+        cl->ReleaseMemObject(x[0]);
+        cl->ReleaseMemObject(x[1]);
+    }
+    cl->ReleaseCommandQueue(queue);
+}
+
 static int open_engine(void **state)
 {
     if (test_device_open(state) != 0)
@@ -244,11 +504,18 @@ static int close_engine(void **state)
 int main(int count, char **words)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_all)};
+    const struct CMUnitTest others[] = {cmocka_unit_test(test_override), cmocka_unit_test(test_without_clblast),
+                                        cmocka_unit_test(test_callback), cmocka_unit_test(test_bad_desc),
+                                        cmocka_unit_test(test_bad_call), cmocka_unit_test(test_measured),
+                                        cmocka_unit_test(test_wait_list)};
 
     if (count < 2)
         return 2;
-    provider = words[1];
+    shared = strcmp(words[1], "lanes") == 0;
+    provider = shared ? "plain" : words[1];
     engine = count > 2 ? words[2] : engine;
     only = count > 3 ? words[3] : NULL;
+    if (strcmp(provider, "others") == 0)
+        return cmocka_run_group_tests_name(provider, others, open_engine, close_engine);
     return cmocka_run_group_tests_name(provider, tests, open_engine, close_engine);
 }

@@ -52,7 +52,7 @@ static clattn_status place_all(struct gemm *gemm, const struct log *log)
         d->ldc = d->ldd;
         d->stride_c = d->stride_d;
     }
-    for (int i = 0; i < GEMM_OPERANDS; i++) {
+    for (int i = GEMM_OPERANDS; i-- > 0;) {
         int turned = gemm_turned(gemm, (enum gemm_operand)i), shared = i < GEMM_C && (d->flags >> (2 + i) & 1);
         gemm->of[i] = (struct gemm_matrix){.rows = turned ? width[i] : rows[i], .width = turned ? rows[i] : width[i]};
         TRY(place(&gemm->of[i], ld[i], stride[i], d->batch, shared, names[i], log));

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_GROUP = 256 };
+enum { MOST_GROUP = 256, SHARED_VEC = 4 };
 
 /* ---- Providers ----------------------------------------------------------------------------------------------------
  */
@@ -190,7 +190,8 @@ static clattn_status open_provider(clattn_gemm_plan *plan, const struct provider
 {
     enum kernel_id kernel = plan->gemm.desc.dtype == CLATTN_F32 ? provider->kernel : provider->halves;
 
-    if (kernel == KERNEL_GEMM && !provider->engine && plan->context->device.serial)
+    if (kernel == KERNEL_GEMM && !provider->engine && plan->context->device.serial &&
+        (given == NULL || given->vec != SHARED_VEC))
         kernel = KERNEL_GEMM_SERIAL;
     drop_kernel(plan);
     plan->provider = provider;
