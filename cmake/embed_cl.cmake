@@ -62,25 +62,12 @@ foreach(file IN LISTS FILES)
     string(APPEND enumerators "    FILE_${stem},\n")
 endforeach()
 
-# The bytes of a file as they stand in C, and how many they are
-function(read_bytes path bytes_name size_name)
+# The bytes of a file as they stand in C
+function(read_bytes path bytes_name)
     file(READ ${path} hex HEX)
-    string(LENGTH "${hex}" digits)
-    math(EXPR size "${digits} / 2")
     string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
     set(${bytes_name} "${bytes}" PARENT_SCOPE)
-    set(${size_name} ${size} PARENT_SCOPE)
 endfunction()
-
-set(phrases "{0, 0},\n")
-set(letters 0)
-set(folded "")
-if(FOLD)
-    execute_process(COMMAND ${FOLD} ${folder} ${names} COMMAND_ERROR_IS_FATAL ANY)
-    file(READ ${folder}/phrases phrases)
-    read_bytes(${folder}/letters letters size)
-    set(folded .folded)
-endif()
 
 set(bytes "")
 set(entries "")
@@ -88,17 +75,23 @@ set(from 0)
 foreach(name IN LISTS names)
     cmake_path(GET name STEM stem)
     file(SIZE ${folder}/${name} size)
-    read_bytes(${folder}/${name}${folded} text taken)
-    string(APPEND bytes "    ${text} /* ${name} */\n")
-    string(APPEND entries "    [FILE_${stem}] = {\"${name}\", ${from}, ${taken}, ${size}},\n")
-    math(EXPR from "${from} + ${taken}")
+    if(NOT FOLD)
+        read_bytes(${folder}/${name} text)
+        string(APPEND bytes "    ${text} /* ${name} */\n")
+    endif()
+    string(APPEND entries "    [FILE_${stem}] = {\"${name}\", ${from}, ${size}},\n")
+    math(EXPR from "${from} + ${size}")
 endforeach()
+set(folded 0)
+if(FOLD)
+    execute_process(COMMAND ${FOLD} ${folder} ${names} COMMAND_ERROR_IS_FATAL ANY)
+    read_bytes(${folder}/all.folded bytes)
+    set(folded 1)
+endif()
 file(WRITE ${HEADER} "/* The files of cl/, by name: made by the build. */\nenum embedded_file {\n${enumerators}    FILE_COUNT\n};\n")
 file(WRITE ${OUTPUT} "#include \"base/embedded.h\"
 
-const char embedded_letters[] = {${letters}};
-const struct phrase embedded_phrases[] = {
-${phrases}};
+const int embedded_folded = ${folded};
 const unsigned char embedded_bytes[] = {
 ${bytes}};
 const struct embedded embedded_files[FILE_COUNT] = {

@@ -423,6 +423,9 @@ typedef struct clattn_context_desc {
     int32_t
         self_test;  /* of a plan's kernels: 1 yes, -1 no; 0: yes, unless the variable CLATTN_SELF_TEST is 0 or empty */
     uint32_t flags; /* CLATTN_ISOLATED */
+    /* The file of CLBlast, for matrix products; "": it is not looked for. NULL: what the variable CLATTN_CLBLAST names,
+     * or the library of the usual soname. */
+    const char *clblast;
 } clattn_context_desc;
 
 /* desc may be NULL. INVALID_ARGUMENT, INVALID_DESC, NO_OPENCL, NO_DEVICE, OUT_OF_MEMORY, DEVICE_ERROR.
@@ -497,6 +500,78 @@ CLATTN_INLINE clattn_status clattn_enqueue(clattn_plan *plan, cl_command_queue q
  * INVALID_ARGUMENT, INVALID_OPERAND, OUT_OF_MEMORY, DEVICE_ERROR. */
 CLATTN_INLINE clattn_status clattn_run(clattn_plan *plan, const clattn_call *call);
 
+/* ---- Matrix products ---------------------------------------------------------------------------------------- */
+
+/* D = alpha op(A) op(B) + beta C of every matrix of a batch: projections around a rule, and whatever else is a product.
+ * op(A) is [m,k], op(B) [k,n], C and D [m,n]; matrices lie row by row. (Column by column: exchange A and B, m and n.)
+ * Sums are f32. D overlaps neither A nor B. */
+enum {
+    CLATTN_GEMM_TRANS_A = 1 << 0,  /* A lies as [k,m] */
+    CLATTN_GEMM_TRANS_B = 1 << 1,  /* B lies as [n,k] */
+    CLATTN_GEMM_SHARED_A = 1 << 2, /* one A serves the whole batch */
+    CLATTN_GEMM_SHARED_B = 1 << 3,
+    CLATTN_GEMM_WITH_C = 1 << 4 /* C is a matrix of its own; else D, as it is before the call, is C */
+};
+
+/* Where the matrices of a call lie: buffers of the plan's cl_context, offsets in bytes, multiples of the element's
+ * size. c is for CLATTN_GEMM_WITH_C alone. */
+typedef struct clattn_gemm_call {
+    cl_mem a, b, c, d;
+    size_t a_offset, b_offset, c_offset, d_offset;
+} clattn_gemm_call;
+
+struct clattn_gemm_desc;
+/* A product of the application's own: enqueues what desc (completed) says, after the n_wait events, and gives *event
+ * for all of it where event is not NULL. */
+typedef clattn_status (*clattn_gemm_fn)(void *user, const struct clattn_gemm_desc *desc, cl_command_queue queue,
+                                        const clattn_gemm_call *call, uint32_t n_wait, const cl_event *wait,
+                                        cl_event *event);
+
+typedef struct clattn_gemm_desc {
+    clattn_dtype dtype;                             /* storage of A, B, C and D */
+    uint32_t flags;                                 /* CLATTN_GEMM_TRANS_A … */
+    int64_t m, n, k;                                /* required */
+    int64_t batch;                                  /* 0: 1 */
+    int64_t lda, ldb, ldc, ldd;                     /* elements from row to row as they lie; 0: rows touch */
+    int64_t stride_a, stride_b, stride_c, stride_d; /* elements from matrix to matrix; 0: matrices touch */
+    double alpha;                                   /* 0: 1 */
+    double beta;
+    /* What computes it: "plain" (OpenCL C), "engine" (the device's matrix engine), "gemv" (m or n up to 8), "clblast"
+     * (where that library is on the machine; it is never linked) or "callback". NULL: what was measured to be the
+     * fastest, else by rule of thumb. */
+    const char *provider;
+    clattn_gemm_fn callback; /* of the provider "callback" */
+    void *user;
+} clattn_gemm_desc;
+
+typedef struct clattn_gemm_plan clattn_gemm_plan;
+
+/* Chooses a provider, compiles its kernels, and runs it once on numbers whose product is known: one that is wrong is not
+ * used. INVALID_ARGUMENT, INVALID_DESC, UNSUPPORTED (also: the provider that was asked for is wrong or not there),
+ * BUILD_FAILED, OUT_OF_MEMORY, DEVICE_ERROR. */
+CLATTN_INLINE clattn_status clattn_gemm_plan_create(clattn_gemm_plan **plan, clattn_context *context,
+                                                    const clattn_gemm_desc *desc);
+/* As clattn_plan_destroy. */
+CLATTN_API void clattn_gemm_plan_destroy(clattn_gemm_plan *plan);
+
+/* What a plan has come to. Pointers live as long as the plan. */
+typedef struct clattn_gemm_info {
+    const clattn_gemm_desc *desc; /* completed */
+    const char *provider;
+    const char *chosen_by; /* "rule of thumb", "the caller", a file's path … */
+    int32_t rejected;      /* providers that gave wrong results before this one was taken */
+    int32_t scratch;       /* 1 where the provider allocates memory of its own at every call: CLBlast's does */
+} clattn_gemm_info;
+/* INVALID_ARGUMENT. */
+CLATTN_INLINE clattn_status clattn_gemm_plan_get(const clattn_gemm_plan *plan, clattn_gemm_info *info);
+/* As clattn_plan_describe. */
+CLATTN_API clattn_status clattn_gemm_plan_describe(const clattn_gemm_plan *plan, char *text, size_t size);
+
+/* As clattn_enqueue. INVALID_ARGUMENT, INVALID_OPERAND, OUT_OF_MEMORY, DEVICE_ERROR. */
+CLATTN_INLINE clattn_status clattn_gemm_enqueue(clattn_gemm_plan *plan, cl_command_queue queue,
+                                                const clattn_gemm_call *call, uint32_t n_wait, const cl_event *wait,
+                                                cl_event *event);
+
 /* ---- The sizes of structs ----------------------------------------------------------------------------------- */
 
 /* What the functions above call. A size is that of the program's struct, for bindings to other languages as for C:
@@ -524,6 +599,14 @@ CLATTN_API clattn_status clattn_enqueue_sized(clattn_plan *plan, cl_command_queu
                                               const cl_event *wait, cl_event *event);
 CLATTN_API clattn_status clattn_run_sized(clattn_plan *plan, const clattn_call *call, size_t call_size,
                                           size_t operand_size);
+
+CLATTN_API clattn_status clattn_gemm_plan_create_sized(clattn_gemm_plan **plan, clattn_context *context,
+                                                       const clattn_gemm_desc *desc, size_t desc_size);
+CLATTN_API clattn_status clattn_gemm_plan_get_sized(const clattn_gemm_plan *plan, clattn_gemm_info *info,
+                                                    size_t info_size);
+CLATTN_API clattn_status clattn_gemm_enqueue_sized(clattn_gemm_plan *plan, cl_command_queue queue,
+                                                   const clattn_gemm_call *call, size_t call_size, uint32_t n_wait,
+                                                   const cl_event *wait, cl_event *event);
 
 CLATTN_INLINE clattn_status clattn_rule_describe(clattn_rule rule, clattn_rule_info *info)
 {
@@ -583,6 +666,24 @@ CLATTN_INLINE clattn_status clattn_enqueue(clattn_plan *plan, cl_command_queue q
 CLATTN_INLINE clattn_status clattn_run(clattn_plan *plan, const clattn_call *call)
 {
     return clattn_run_sized(plan, call, sizeof *call, sizeof(clattn_operand));
+}
+
+CLATTN_INLINE clattn_status clattn_gemm_plan_create(clattn_gemm_plan **plan, clattn_context *context,
+                                                    const clattn_gemm_desc *desc)
+{
+    return clattn_gemm_plan_create_sized(plan, context, desc, sizeof *desc);
+}
+
+CLATTN_INLINE clattn_status clattn_gemm_plan_get(const clattn_gemm_plan *plan, clattn_gemm_info *info)
+{
+    return clattn_gemm_plan_get_sized(plan, info, sizeof *info);
+}
+
+CLATTN_INLINE clattn_status clattn_gemm_enqueue(clattn_gemm_plan *plan, cl_command_queue queue,
+                                                const clattn_gemm_call *call, uint32_t n_wait, const cl_event *wait,
+                                                cl_event *event)
+{
+    return clattn_gemm_enqueue_sized(plan, queue, call, sizeof *call, n_wait, wait, event);
 }
 
 #ifdef __cplusplus

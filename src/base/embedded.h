@@ -11,17 +11,13 @@
 #define FILE_nothing FILE_COUNT
 
 struct embedded {
-    char name[32];         /* "tile.clh" */
-    uint32_t from, folded; /* its bytes among embedded_bytes */
-    uint32_t size;         /* of the text */
+    char name[32];       /* "tile.clh" */
+    uint32_t from, size; /* of its text, in that of all files */
 };
 
 extern const struct embedded embedded_files[FILE_COUNT];
+extern const int embedded_folded; /* 0: embedded_bytes are the texts themselves */
 extern const unsigned char embedded_bytes[];
-extern const char embedded_letters[];
-extern const struct phrase {
-    uint16_t from, length; /* among embedded_letters */
-} embedded_phrases[];      /* what codes from FOLD_LETTERS on stand for */
 
 /* The text of a file, `size` letters and a NUL, to be freed; NULL without memory. */
 char *embedded_text(enum embedded_file file);

@@ -1,13 +1,57 @@
-/* How texts are folded: as codes, each a letter or a phrase. src/tools/fold.c makes them when the library is built,
+/* How texts are folded: one text after the other as a stream of letters and of matches with what stands before, each
+ * bit by its probability (an adaptive binary range coder). src/tools/fold.c folds them when the library is built,
  * embedded.c unfolds them. */
 #ifndef CLATTN_SRC_FOLD_H
 #define CLATTN_SRC_FOLD_H
 
+#include <stdint.h>
+
 enum {
-    FOLD_LETTERS = 128, /* codes below are letters; the n-th from here on is the n-th phrase */
-    FOLD_LONG = 250,    /* codes below are a byte; those from here on two: this and what is past it by 256, the rest */
-    FOLD_CODES = FOLD_LONG + (256 - FOLD_LONG) * 256,
-    FOLD_LONGEST = 64 /* letters of a phrase */
+    FOLD_LEAST = 2, /* letters of a match, */
+    FOLD_MOST = FOLD_LEAST + 255,
+    FOLD_LAST = 4,      /* distances that are remembered, each a code of its own */
+    FOLD_SLOTS = 32,    /* a distance's slot is the number of its bits; */
+    FOLD_MODELLED = 64, /* of the bits below the first two have models, */
+    FOLD_ONE = 1 << 15  /* a probability of one */
 };
+
+/* How likely a bit is 0, by two memories: a short and a long one. */
+struct fold_bit {
+    uint16_t fast, slow;
+};
+
+/* Everything that is learnt of the stream so far. */
+struct fold_model {
+    struct fold_bit match[4];            /* whether a match follows, by what the last two were */
+    struct fold_bit letter[128][128];    /* by the letter before */
+    struct fold_bit last[8];             /* which of the last distances, or a new one; */
+    struct fold_bit length[2][256];      /* of a new distance, of a last one */
+    struct fold_bit slot[4][FOLD_SLOTS]; /* by length */
+    struct fold_bit high[FOLD_SLOTS][8]; /* the bits after the first */
+};
+
+static inline void fold_begin(struct fold_model *model)
+{
+    struct fold_bit *bit = (struct fold_bit *)model;
+
+    for (unsigned i = 0; i < sizeof *model / sizeof *bit; i++)
+        bit[i].fast = bit[i].slow = FOLD_ONE / 2;
+}
+
+/* Of 2^16: at least one, and less than all */
+static inline uint32_t fold_chance(const struct fold_bit *bit)
+{
+    return (uint32_t)bit->fast + bit->slow;
+}
+
+static inline void fold_learn(struct fold_bit *bit, int is)
+{
+    enum { FAST = 4, SLOW = 7, EDGE = 32 };
+
+    bit->fast = (uint16_t)(is ? bit->fast - (bit->fast - EDGE) / (1 << FAST)
+                              : bit->fast + (FOLD_ONE - EDGE - bit->fast) / (1 << FAST));
+    bit->slow = (uint16_t)(is ? bit->slow - (bit->slow - EDGE) / (1 << SLOW)
+                              : bit->slow + (FOLD_ONE - EDGE - bit->slow) / (1 << SLOW));
+}
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/text.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -218,6 +219,16 @@ int stream_columns(FILE *stream)
 void stream_make_binary(FILE *file)
 {
     (void)file;
+}
+
+void *library_open(const char *name)
+{
+    return dlopen(name, RTLD_NOW | RTLD_LOCAL);
+}
+
+void *library_symbol(void *library, const char *name)
+{
+    return dlsym(library, name);
 }
 
 unsigned long process_id(void)

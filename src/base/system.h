@@ -53,6 +53,9 @@ int stdout_is_terminal(void);
 int stream_columns(FILE *stream);
 /* No line ends are changed. */
 void stream_make_binary(FILE *file);
+/* A library by its soname, never closed; NULL. A name of one of its functions; NULL. */
+void *library_open(const char *name);
+void *library_symbol(void *library, const char *name);
 unsigned long process_id(void);
 double now_seconds(void);
 

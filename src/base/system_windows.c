@@ -275,6 +275,16 @@ void stream_make_binary(FILE *file)
     _setmode(_fileno(file), _O_BINARY);
 }
 
+void *library_open(const char *name)
+{
+    return (void *)LoadLibraryA(name);
+}
+
+void *library_symbol(void *library, const char *name)
+{
+    return (void *)GetProcAddress((HMODULE)library, name);
+}
+
 unsigned long process_id(void)
 {
     return GetCurrentProcessId();

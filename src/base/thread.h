@@ -8,9 +8,14 @@
 typedef struct mutex { /* an SRWLOCK; windows.h takes NEAR, IN, FLOAT and other names from whoever includes it */
     void *lock;
 } mutex;
+#define MUTEX_INIT                                                                                                     \
+    {                                                                                                                  \
+        0                                                                                                              \
+    }
 #else
 #include <pthread.h>
 typedef pthread_mutex_t mutex;
+#define MUTEX_INIT PTHREAD_MUTEX_INITIALIZER
 #endif
 
 void lock_init(mutex *lock);

@@ -65,6 +65,8 @@ struct settings {
     int list, clear;                   /* of cache */
     int show, reset, compare, dry_run; /* of tune */
     const char *export_to, *import_from, *report;
+    const char *provider, *transpose; /* of gemm, and of tune --gemm, that --gemm stands for: */
+    int gemm;
     double budget; /* seconds for a group of rules; 0: the default */
     enum format format;
     const char **passed_on; /* the words that a worker process of verify is given too, owned */
@@ -83,7 +85,8 @@ enum {
     COMMAND_CACHE = 64,
     COMMAND_TUNE = 128,
     COMMAND_DIFF = 256,
-    COMMAND_REPORT = 512
+    COMMAND_REPORT = 512,
+    COMMAND_GEMM = 1024
 };
 
 struct command {
@@ -104,5 +107,8 @@ int diff_main(struct settings *settings);
 int cache_main(struct settings *settings);
 int tune_main(struct settings *settings);
 int report_main(struct settings *settings);
+int gemm_main(struct settings *settings);
+/* clattn tune --gemm */
+int gemm_tune_main(struct settings *settings);
 
 #endif

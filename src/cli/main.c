@@ -27,6 +27,8 @@ static const struct command commands[] = {
      "measure which tile sizes are the fastest on a device, for every plan from then on"},
     {"report", COMMAND_REPORT, 0, 0, report_main, "[--quick] -o FILE.json",
      "what an issue about a device needs: its facts, what was verified, timed, and how to do each failure again"},
+    {"gemm", COMMAND_GEMM, 0, MAX_RULES, gemm_main, "[M=4096,N=4096,K=4096[,B=1]...]",
+     "time matrix products by everything that computes them on a device"},
     {"cache", COMMAND_CACHE, 0, 0, cache_main, "[--list | --clear]", "the compiled programs kept on disk"},
 };
 

@@ -9,8 +9,8 @@
 #include <string.h>
 
 /* The subcommands that take several dtypes and modes. */
-enum { MANY = COMMAND_VERIFY | COMMAND_BENCH, TIMES = COMMAND_BENCH | COMMAND_TUNE };
-enum { TABLES = MANY | COMMAND_DIFF };
+enum { MANY = COMMAND_VERIFY | COMMAND_BENCH, TIMES = COMMAND_BENCH | COMMAND_TUNE | COMMAND_GEMM };
+enum { TABLES = MANY | COMMAND_DIFF | COMMAND_GEMM };
 enum { PROBLEM = COMMAND_MAKE_INPUT | COMMAND_RUN | COMMAND_VERIFY | COMMAND_BENCH };
 /* Beside the subcommands' bits: what verify tells each of its worker processes itself. They are given the rest as
  * typed. */
@@ -250,12 +250,13 @@ static const struct option {
      "file to write (safetensors; JSON of report); - for standard output"},
     {"no-clobber", 0, NULL, COMMAND_RUN | COMMAND_MAKE_INPUT, offsetof(struct settings, keep), NULL,
      "do not replace a file that is there"},
-    {"device", 'd', "SPEC", COMMAND_RUN | COMMAND_TUNE | COMMAND_REPORT | MANY, offsetof(struct settings, device), NULL,
+    {"device", 'd', "SPEC", COMMAND_RUN | COMMAND_TUNE | COMMAND_REPORT | COMMAND_GEMM | MANY,
+     offsetof(struct settings, device), NULL,
      "index from `clattn devices`, part of a name, or reference (the CPU in double precision)"},
     {"shape", 's', "B=,T=,H=,K=,V=[,HQ=,HK=,TK=]", COMMAND_MAKE_INPUT | COMMAND_TUNE | MANY, 0, take_shape,
      "batch, tokens, value heads, dims, query/key heads, key/value heads, tokens of keys; verify, bench, tune: "
      "several"},
-    {"dtype", 't', "f32|f16|bf16", COMMAND_MAKE_INPUT | COMMAND_TUNE | MANY | PER_WORKER, 0, take_dtype,
+    {"dtype", 't', "f32|f16|bf16", COMMAND_MAKE_INPUT | COMMAND_TUNE | COMMAND_GEMM | MANY | PER_WORKER, 0, take_dtype,
      "storage of q, k, v, o; a list for verify, bench, tune"},
     {"gate-dtype", 0, "f32|f16|bf16", COMMAND_MAKE_INPUT | MANY, 0, take_gate_dtype, "storage of the gates [f32]"},
     {"mode", 'm', "auto|recurrent|chunk", COMMAND_RUN | MANY | PER_WORKER, 0, take_mode,
@@ -275,7 +276,13 @@ static const struct option {
     {"bound", 0, "X", COMMAND_DIFF, 0, take_bound, "largest error [as verify's: 1e-5; 5e-3 of files with f16 or bf16]"},
     {"initial-state", 0, NULL, COMMAND_MAKE_INPUT, offsetof(struct settings, initial_state), NULL,
      "add an initial state"},
-    {"repeat", 'n', "N", COMMAND_BENCH, 0, take_repeat, "timed runs [20]; fewer when they are slow"},
+    {"gemm", 0, NULL, COMMAND_TUNE, offsetof(struct settings, gemm), NULL,
+     "matrix products M=..,N=..,K=..[,B=..], which follow, in the place of rules"},
+    {"provider", 0, "NAME", COMMAND_GEMM, offsetof(struct settings, provider), NULL,
+     "plain, engine, gemv or clblast alone [each, and what a plan takes]"},
+    {"transpose", 0, "nn|nt|tn|tt", COMMAND_GEMM | COMMAND_TUNE, offsetof(struct settings, transpose), NULL,
+     "how a and b of a product lie: t transposed [nn]"},
+    {"repeat", 'n', "N", COMMAND_BENCH | COMMAND_GEMM, 0, take_repeat, "timed runs [20]; fewer when they are slow"},
     {"pass", 'p', "forward|step", COMMAND_BENCH, 0, take_pass, "the whole sequence, or one token with its state"},
     {"budget", 'b', "60s", COMMAND_TUNE, 0, take_budget, "time for a group of rules, type and shape [60s]"},
     {"show", 0, NULL, COMMAND_TUNE, offsetof(struct settings, show), NULL,
@@ -299,7 +306,7 @@ static const struct option {
     {"jsonl", 0, NULL, COMMAND_VERIFY | PER_WORKER, 0, take_jsonl, "print a line of JSON a case, as it is done"},
     {"csv", 0, NULL, TABLES | PER_WORKER, 0, take_csv, "print comma-separated values"},
     {"markdown", 0, NULL, TABLES | PER_WORKER, 0, take_markdown, "print a Markdown table"},
-    {"verbose", 'v', NULL, COMMAND_RUN | MANY | PER_WORKER, offsetof(struct settings, verbose), NULL,
+    {"verbose", 'v', NULL, COMMAND_RUN | COMMAND_GEMM | MANY | PER_WORKER, offsetof(struct settings, verbose), NULL,
      "say more: all cases, plans"},
     {"quiet", 'q', NULL, COMMAND_RUN | COMMAND_MAKE_INPUT | COMMAND_TUNE | TABLES, offsetof(struct settings, quiet),
      NULL, "no warnings, no progress; diff: the exit status alone"},
@@ -397,8 +404,10 @@ static int take_word(struct settings *settings, const char *word)
 {
     const struct command *command = settings->command;
 
-    if (settings->rule_count + settings->file_count == command->words_max)
+    if (settings->rule_count + settings->file_count + settings->shape_count >= command->words_max)
         return bad("%s takes no argument '%s'", command->name, word);
+    if (command->bit == COMMAND_GEMM || settings->gemm)
+        return product_read(word, &settings->shapes[settings->shape_count++]);
     return command->bit == COMMAND_DIFF ? take_file(settings, word) : take_rule(settings, word);
 }
 

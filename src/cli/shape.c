@@ -186,3 +186,25 @@ int rule_read(const char *text, clattn_rule *rule)
     }
     return *rule != CLATTN_RULE_NONE ? EXIT_OK : rule_unknown(text, lower);
 }
+
+int product_read(const char *text, struct shape *shape)
+{
+    int64_t *const to[] = {&shape->seq_len, &shape->value_dim, &shape->key_dim, &shape->batch};
+    const char letters[] = "MNKB", *at;
+
+    memset(shape, 0, sizeof *shape);
+    for (; *text != '\0'; text += *text == ',') {
+        char number[32];
+        size_t length = strcspn(text, ",");
+        at = strchr(letters, toupper((unsigned char)*text));
+        if (at == NULL || *at == '\0' || text[1] != '=' || *to[at - letters] != 0)
+            return bad("'%s': expected M=..,N=..,K=.. and perhaps B=.., each once", text);
+        text_fit(number, sizeof number, "%.*s", (int)length - 2, text + 2);
+        if (number_read("a product's size", number, 1, INT32_MAX, to[at - letters]) != EXIT_OK)
+            return EXIT_BAD;
+        text += length;
+    }
+    if (shape->seq_len == 0 || shape->value_dim == 0 || shape->key_dim == 0)
+        return bad("a product needs M=..,N=..,K=..");
+    return EXIT_OK;
+}

@@ -380,6 +380,9 @@ int tune_main(struct settings *settings)
     struct tuning tuning = {.settings = settings, .journal = {.lock = -1}};
     int needs_device = settings->export_to == NULL && settings->import_from == NULL, status = EXIT_OK;
 
+    if (settings->gemm)
+        return gemm_tune_main(settings);
+
     if ((settings->export_to != NULL) + (settings->import_from != NULL) + settings->show + settings->reset +
             settings->compare >
         1)

@@ -29,6 +29,9 @@ int real_read(const char *what, const char *text, double *value);
 /* "0,1,100" into a new array of *count numbers. */
 int number_list_read(const char *what, const char *text, int64_t **values, size_t *count);
 
+/* "M=4096,N=4096,K=4096,B=2" of a matrix product: m, n, k and batch are the shape's seq_len, value_dim, key_dim and
+ * batch. EXIT_OK or EXIT_BAD. */
+int product_read(const char *text, struct shape *shape);
 /* "B=2,T=1000,H=4,K=64,V=64,HQ=2" */
 int shape_read(const char *text, struct shape *shape);
 /* Whether it has all that has no default: H, K, V, and T unless packed. */

@@ -7,6 +7,7 @@
 #include "device/engine.h"
 #include "base/thread.h"
 
+struct clblast;
 struct tuning_layers;
 
 struct program {
@@ -39,6 +40,8 @@ struct clattn_context {
     size_t verdict_count;
     struct cache cache;
     struct tuning_layers *tuning; /* what is measured of the device */
+    char *clblast_name;           /* where CLBlast is looked for; NULL: by its soname, "": nowhere */
+    struct clblast *clblast;      /* what was found of it; NULL: nothing was looked for yet */
     int self_test;                /* whether plans are tested */
 };
 

@@ -1,5 +1,7 @@
 #include "device/opencl.h"
 
+#include "base/system.h"
+
 #include <string.h>
 
 #ifdef _WIN32
@@ -8,17 +10,7 @@
 static const char *const sonames[] = {"OpenCL.dll"};
 typedef INIT_ONCE once;
 #define ONCE INIT_ONCE_STATIC_INIT
-
-static void *library_open(const char *name)
-{
-    return (void *)LoadLibraryA(name);
-}
-static void *library_symbol(void *library, const char *name)
-{
-    return (void *)GetProcAddress((HMODULE)library, name);
-}
 #else
-#include <dlfcn.h>
 #include <pthread.h>
 #ifdef __APPLE__
 static const char *const sonames[] = {"/System/Library/Frameworks/OpenCL.framework/OpenCL"};
@@ -28,15 +20,6 @@ static const char *const sonames[] = {"libOpenCL.so.1", "libOpenCL.so", "/system
 #endif
 typedef pthread_once_t once;
 #define ONCE PTHREAD_ONCE_INIT
-
-static void *library_open(const char *name)
-{
-    return dlopen(name, RTLD_NOW | RTLD_LOCAL);
-}
-static void *library_symbol(void *library, const char *name)
-{
-    return dlsym(library, name);
-}
 #endif
 
 static struct opencl table;

@@ -49,6 +49,7 @@ typedef void(CL_CALLBACK *opencl_built)(cl_program, void *);
     X(cl_int, EnqueueWriteBuffer,                                                                                      \
       (cl_command_queue, cl_mem, cl_bool, size_t, size_t, const void *, cl_uint, const cl_event *, cl_event *))        \
     X(cl_int, EnqueueMarkerWithWaitList, (cl_command_queue, cl_uint, const cl_event *, cl_event *))                    \
+    X(cl_int, EnqueueBarrierWithWaitList, (cl_command_queue, cl_uint, const cl_event *, cl_event *))                   \
     X(cl_int, WaitForEvents, (cl_uint, const cl_event *))                                                              \
     X(cl_int, GetEventProfilingInfo, (cl_event, cl_profiling_info, size_t, void *, size_t *))                          \
     X(cl_int, ReleaseEvent, (cl_event))                                                                                \

@@ -301,6 +301,7 @@ static void shape_constants(const struct variant *variant, const struct shape *s
         {"RECORD_MATRICES", record_matrices(s)},
         {"DECAY_LOGS", decay_logs(variant)},
         {"SCORE_MATRICES", s->scores},
+        {"LONG_SUMS", variant->kernel == KERNEL_STATES && !s->erases}, /* of a whole sequence */
     };
 
     add_numbers(layout, numbers, sizeof numbers / sizeof *numbers);
@@ -320,7 +321,6 @@ static void tile_constants(const struct variant *variant, struct layout *layout)
         {"MATRIX", t->chunk * (t->chunk + VEC)},
         {"SPOT", SPOT},
         {"STRETCH", t->stretch},
-        {"LONG_SUMS", 0},
         {"SEGMENTS", higher(t->segments, 1)},
         {"SPLIT", higher(t->split, 1)},
         {"VALUE_GROUPS", value_groups(variant)},

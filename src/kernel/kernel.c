@@ -125,6 +125,11 @@ static const struct {
                             &family_write,
                             {R(k), R(v), R(p), R(e), R(written), R(cu), R(cu_kv), R(lens), R(parts), A(seq_len),
                              A(kv_len), A(window), A(scale), A(given), A(first_row), ARG_END}},
+    /* plan/gemm.c sets their arguments */
+    [KERNEL_GEMM] = {"gemm", FILE_gemm, &family_gemm, {ARG_END}},
+    [KERNEL_GEMM_SERIAL] = {"gemm_serial", FILE_gemm_serial, &family_gemm, {ARG_END}},
+    [KERNEL_GEMM_MATRIX] = {"gemm_matrix", FILE_gemm_matrix, &family_gemm_matrix, {ARG_END}},
+    [KERNEL_GEMV] = {"gemv", FILE_gemv, &family_gemm, {ARG_END}},
 #undef R
 #undef A
 };
@@ -148,6 +153,8 @@ int kernel_takes(enum kernel_id id, const struct rule *rule)
         1u << KERNEL_FLASH | 1u << KERNEL_FLASH_MATRIX | 1u << KERNEL_FLASH_BLOCKS | 1u << KERNEL_APPEND;
     const unsigned bit = 1u << id;
 
+    if (id >= KERNEL_GEMM && id <= KERNEL_GEMV)
+        return 0;
     if (!rule_has_list(rule) || !(bit & (turned | written | parts | flash)))
         return !rule_has_list(rule) && !(bit & (turned | written | parts | flash));
     if (bit & turned)

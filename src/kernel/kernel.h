@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "device/context.h"
 #include "device/engine.h"
-#include "op/problem.h"
+#include "op/gemm.h"
 
 /* X(role): the buffers that kernels name. Each is bound to an operand, a temporary of the recipe or a plan's own
  * buffer; in a kernel it is a pointer and the long4 NAME_at: offset, batch, token and head strides. */
@@ -59,6 +59,10 @@ enum kernel_id {
     KERNEL_FLASH_MATRIX,
     KERNEL_FLASH_BLOCKS,
     KERNEL_APPEND,
+    KERNEL_GEMM,
+    KERNEL_GEMM_SERIAL,
+    KERNEL_GEMM_MATRIX,
+    KERNEL_GEMV,
     KERNEL_COUNT
 };
 
@@ -94,6 +98,7 @@ struct variant {
     const struct problem *problem;
     const struct engine *engine; /* of the matrix kernels; NULL without one */
     int normalizer;              /* the pass that leaves what o is divided by: its one value column is of ones */
+    const struct gemm *gemm;     /* of the kernels of matrix products, whose problem is its ground */
     int gather;                  /* the scan is the first of two over segments: after the state alone */
     struct tiles tiles;
 };
@@ -158,7 +163,7 @@ struct family {
 };
 
 extern const struct family family_plain, family_matrix, family_blocks, family_decode, family_path, family_write,
-    family_flash, family_flash_blocks;
+    family_flash, family_flash_blocks, family_gemm, family_gemm_matrix;
 
 const struct family *kernel_family(enum kernel_id id);
 struct layout kernel_layout(const struct variant *variant);

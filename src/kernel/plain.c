@@ -119,6 +119,7 @@ void plain_product_headers(const struct variant *variant, struct layout *layout)
 
     if (engine != NULL && engine->exact != FILE_nothing)
         layout_header(layout, engine->exact);
+    layout_header(layout, FILE_blocks);
     layout_header(layout, engine != NULL ? FILE_blocks_engine : FILE_blocks_lanes);
 }
 
@@ -256,6 +257,10 @@ static void plain_locals(const struct variant *variant, const struct sizes *s, s
     case KERNEL_FLASH_MATRIX:
     case KERNEL_FLASH_BLOCKS:
     case KERNEL_APPEND:
+    case KERNEL_GEMM:
+    case KERNEL_GEMM_SERIAL:
+    case KERNEL_GEMM_MATRIX:
+    case KERNEL_GEMV:
     case KERNEL_COUNT: break;
     }
 }

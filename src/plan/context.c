@@ -108,12 +108,21 @@ static clattn_status choose_self_test(clattn_context *context, const clattn_cont
     return CLATTN_SUCCESS;
 }
 
+static clattn_status choose_clblast(clattn_context *context, const clattn_context_desc *desc)
+{
+    const char *name = desc->clblast != NULL ? desc->clblast : variable(desc, "CLATTN_CLBLAST");
+
+    context->clblast_name = name != NULL ? text_copy(name) : NULL;
+    return name == NULL || context->clblast_name != NULL ? CLATTN_SUCCESS : CLATTN_OUT_OF_MEMORY;
+}
+
 /* What lies outside of the process: programs compiled earlier, measured parameters, switches. */
 static clattn_status read_surroundings(clattn_context *context, const clattn_context_desc *desc)
 {
     char *path;
 
     TRY(choose_self_test(context, desc));
+    TRY(choose_clblast(context, desc));
     context->tuning = calloc(1, sizeof *context->tuning);
     if (context->tuning == NULL)
         return CLATTN_OUT_OF_MEMORY;
@@ -193,6 +202,8 @@ void clattn_context_destroy(clattn_context *context)
     if (context->tuning != NULL)
         tuning_layers_free(context->tuning);
     free(context->tuning);
+    free(context->clblast_name);
+    free(context->clblast);
     free(context->verdicts);
     lock_destroy(&context->probe_lock);
     lock_destroy(&context->lock);

@@ -40,6 +40,10 @@ clattn_status plan_made(clattn_plan **plan, clattn_status status);
  * the results are wrong, which is remembered; DEVICE_ERROR when OpenCL fails, which is not; whatever else keeps the
  * test from running is no failure. */
 clattn_status plan_self_test(struct clattn_plan *plan);
+/* The same of any kernels, by the hash of their sources: run sets *verdict to 1 where they are right, -1 where not, and
+ * leaves 0 where it could not be told. */
+clattn_status self_test(clattn_context *context, struct hash kernels, const char *what,
+                        clattn_status (*run)(void *user, int *verdict), void *user);
 
 /* Chooses a solver and tiles, and binds their recipe: exactly the tiles of a point, untested, where it is not NULL. */
 clattn_status plan_choose(struct clattn_plan *plan, const struct tuned *forced);

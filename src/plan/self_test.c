@@ -28,10 +28,11 @@ static clattn_plan_desc small_desc(const struct clattn_plan *plan)
     return desc;
 }
 
-/* *verdict: 1 passed, -1 failed, 0 where the test could not be run: an error of OpenCL says nothing of the kernels, for
- * the device may be out of memory, or reset. */
-static clattn_status measure(const struct clattn_plan *plan, int *verdict)
+/* 0 where the test could not be run: an error of OpenCL says nothing of the kernels, for the device may be out of
+ * memory, or reset. */
+static clattn_status measure(void *user, int *verdict)
 {
+    const struct clattn_plan *plan = user;
     const struct clattn_context *context = plan->context;
     const clattn_plan_desc desc = small_desc(plan);
     cl_command_queue queue;
@@ -62,30 +63,35 @@ static int recall(struct clattn_context *context, struct hash key)
     return verdict;
 }
 
-static void remember(struct clattn_context *context, struct hash key, const struct clattn_plan *plan, int verdict)
+static void remember(struct clattn_context *context, struct hash key, const char *what, int verdict)
 {
     char label[CACHE_LABEL];
 
-    snprintf(label, sizeof label, "self-test of %s, %.90s, %.60s", plan->solver->name, context->device.info.name,
+    snprintf(label, sizeof label, "self-test of %s, %.90s, %.60s", what, context->device.info.name,
              context->device.info.driver);
     cache_store(&context->cache, key, label, verdict > 0 ? passed : broken, sizeof passed);
 }
 
-clattn_status plan_self_test(struct clattn_plan *plan)
+clattn_status self_test(clattn_context *context, struct hash kernels, const char *what,
+                        clattn_status (*run)(void *user, int *verdict), void *user)
 {
-    struct clattn_context *context = plan->context;
-    struct hash key = hash_add(program_device_hash(context), &plan->hash, sizeof plan->hash);
+    struct hash key = hash_add(program_device_hash(context), &kernels, sizeof kernels);
     int verdict;
 
     verdict = context_verdict(context, key);
     if (verdict == 0)
         verdict = recall(context, key);
     if (verdict == 0) {
-        clattn_status status = measure(plan, &verdict);
+        clattn_status status = run(user, &verdict);
         if (verdict == 0) /* nothing was learnt of the kernels */
             return status == CLATTN_DEVICE_ERROR ? CLATTN_DEVICE_ERROR : CLATTN_SUCCESS;
-        remember(context, key, plan, verdict);
+        remember(context, key, what, verdict);
     }
     context_set_verdict(context, key, verdict);
     return verdict > 0 ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
+}
+
+clattn_status plan_self_test(struct clattn_plan *plan)
+{
+    return self_test(plan->context, plan->hash, plan->solver->name, measure, plan);
 }

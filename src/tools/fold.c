@@ -1,26 +1,13 @@
-/* clattn_fold FOLDER NAME…: folds the texts FOLDER/NAME together (src/base/fold.h), so that little of them is embedded.
- * Writes each as FOLDER/NAME.folded; FOLDER/phrases, as C, where the phrases lie, and in FOLDER/letters their text. A
- * phrase is made of the two codes that stand side by side most often; in the end the commonest have the codes of one
- * byte. A tool of the build: it runs where the compiler does, and knows nothing of the library. */
+/* clattn_fold FOLDER NAME…: folds the texts FOLDER/NAME, one after the other, into FOLDER/all.folded (src/base/fold.h),
+ * so that little of them is embedded. Of all ways to write them as letters and matches it takes the shortest, by prices
+ * that the way before has shown. A tool of the build: it runs where the compiler does, and knows nothing of the
+ * library. */
 #include "base/fold.h"
 
-#include <stdint.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { LEAST = 6, END = FOLD_CODES }; /* times that a pair must be met, to be worth its place; the end of a text */
-
-static uint16_t *codes; /* of all texts, an END after each */
-static size_t count, capacity;
-static uint16_t pairs[FOLD_CODES][2];
-static int pair_count;
-static unsigned met[FOLD_CODES][FOLD_CODES], used[FOLD_CODES];
-static size_t lengths[FOLD_CODES]; /* in letters */
-static uint16_t named[FOLD_CODES]; /* the code that a code gets in the end, and by that its phrase: */
-static size_t places[FOLD_CODES], named_lengths[FOLD_CODES];
-static char letters[65536]; /* of all phrases */
-static size_t letter_count;
 
 static void fail(const char *path, const char *why)
 {
@@ -28,12 +15,12 @@ static void fail(const char *path, const char *why)
     exit(EXIT_FAILURE);
 }
 
-static FILE *open_in(const char *folder, const char *name, const char *more, const char *mode)
+static FILE *open_in(const char *folder, const char *name, const char *mode)
 {
     char path[4096];
     FILE *file;
 
-    if (snprintf(path, sizeof path, "%s/%s%s", folder, name, more) >= (int)sizeof path)
+    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
         fail(name, "the path is too long");
     file = fopen(path, mode);
     if (file == NULL)
@@ -41,186 +28,356 @@ static FILE *open_in(const char *folder, const char *name, const char *more, con
     return file;
 }
 
-static void close_written(FILE *file, const char *name)
+static void *more(void *at, size_t bytes)
 {
-    int failed = ferror(file);
-
-    if (fclose(file) != 0 || failed)
-        fail(name, "cannot be written");
+    at = realloc(at, bytes);
+    if (at == NULL)
+        fail("the texts", "no memory");
+    return at;
 }
 
-static void add(int code)
-{
-    if (count == capacity) {
-        capacity = capacity * 2 + 65536;
-        codes = realloc(codes, capacity * sizeof *codes);
-        if (codes == NULL)
-            fail("texts", "no memory");
-    }
-    codes[count++] = (uint16_t)code;
-}
+static unsigned char *text;
+static size_t size;
 
 static void read_text(const char *folder, const char *name)
 {
-    FILE *file = open_in(folder, name, "", "rb");
+    FILE *file = open_in(folder, name, "rb");
     int letter;
 
     while ((letter = getc(file)) != EOF) {
-        if (letter >= FOLD_LETTERS)
+        if (letter >= 128)
             fail(name, "has a letter that is not ASCII");
-        add(letter);
+        if (size % 4096 == 0)
+            text = more(text, size + 4096);
+        text[size++] = (unsigned char)letter;
     }
     fclose(file);
-    add(END);
 }
 
-static int may_join(size_t i)
+/* ---- Bits to bytes ---- */
+
+static unsigned char *out;
+static size_t written;
+
+static struct {
+    uint64_t low;
+    uint32_t range;
+    unsigned char held;
+    size_t pending; /* bytes held back, for a carry may reach them */
+} coder = {0, UINT32_MAX, 0, 0};
+
+static void put_byte(unsigned byte)
 {
-    return codes[i] != END && codes[i + 1] != END && lengths[codes[i]] + lengths[codes[i + 1]] <= FOLD_LONGEST;
+    if (written % 4096 == 0)
+        out = more(out, written + 4096);
+    out[written++] = (unsigned char)byte;
 }
 
-/* How often the pair is met that is met most; met[][] is all zero before and after. */
-static unsigned commonest(uint16_t pair[2])
+static void shift(void)
 {
-    unsigned most = 0;
+    if (coder.low < 0xff000000u || coder.low > UINT32_MAX) {
+        for (unsigned byte = coder.held; coder.pending > 0; coder.pending--, byte = 0xff)
+            put_byte(byte + (unsigned)(coder.low >> 32));
+        coder.held = (unsigned char)(coder.low >> 24);
+    }
+    coder.pending++;
+    coder.low = (coder.low & 0x00ffffffu) << 8;
+}
 
-    for (size_t i = 0; i + 1 < count; i++)
-        if (may_join(i) && ++met[codes[i]][codes[i + 1]] > most) {
-            most = met[codes[i]][codes[i + 1]];
-            memcpy(pair, &codes[i], 2 * sizeof *pair);
+/* A bit, by the model; or, where it only counts, its price. */
+static int counting;
+static double bits_counted;
+
+static void put(struct fold_bit *bit, int is)
+{
+    uint32_t chance = fold_chance(bit), bound = (coder.range >> 16) * chance;
+
+    if (counting) {
+        bits_counted -= log2((is ? 65536.0 - chance : chance) / 65536);
+    } else {
+        coder.low += is ? bound : 0;
+        coder.range = is ? coder.range - bound : bound;
+        for (; coder.range < UINT32_C(1) << 24; coder.range <<= 8)
+            shift();
+    }
+    fold_learn(bit, is);
+}
+
+static void put_even(unsigned number, unsigned bits)
+{
+    bits_counted += bits;
+    while (bits-- > 0 && !counting) {
+        coder.range >>= 1;
+        coder.low += number >> bits & 1 ? coder.range : 0;
+        for (; coder.range < UINT32_C(1) << 24; coder.range <<= 8)
+            shift();
+    }
+}
+
+static void put_tree(struct fold_bit *tree, unsigned number, int bits)
+{
+    unsigned node = 1;
+
+    for (int i = bits - 1; i >= 0; i--) {
+        int is = (int)(number >> i & 1);
+        put(&tree[node], is);
+        node = 2 * node + (unsigned)is;
+    }
+}
+
+/* ---- What the stream consists of ---- */
+
+static struct fold_model model;
+static unsigned before;
+
+static unsigned slot_of(unsigned distance)
+{
+    unsigned slot = 0;
+
+    while (distance >> (slot + 1) != 0)
+        slot++;
+    return slot;
+}
+
+static void put_distance(unsigned distance, unsigned length)
+{
+    unsigned slot = slot_of(distance), rest = distance - (1u << slot);
+
+    put_tree(model.slot[length < 3 ? length : 3], slot, 5);
+    if (slot < 4) {
+        put_tree(model.high[slot], rest, (int)slot);
+        return;
+    }
+    put_tree(model.high[slot], rest >> (slot - 3), 3);
+    put_even(rest & ((1u << (slot - 3)) - 1), slot - 3);
+}
+
+static void put_match(unsigned which, unsigned distance, unsigned length)
+{
+    put(&model.match[before], 1);
+    before = before * 2 % 4 + 1;
+    put_tree(model.last, which, 3);
+    put_tree(model.length[which != 0], length - FOLD_LEAST, 8);
+    if (which == 0)
+        put_distance(distance, length - FOLD_LEAST);
+}
+
+static void put_letter(size_t at)
+{
+    put(&model.match[before], 0);
+    before = before * 2 % 4;
+    put_tree(model.letter[at > 0 ? text[at - 1] : 0], text[at], 7);
+}
+
+/* ---- The shortest way ---- */
+
+/* A way to a place in the text: how the last step came, and what it costs. */
+struct place {
+    double price;
+    unsigned length, distance, which; /* of the step: 1 letter; which 0: a new distance */
+    unsigned last[FOLD_LAST];
+};
+static struct place *places;
+
+/* Bits: of a letter after each other, of a step's parts */
+static struct {
+    double letter[128][128], match[2], which[8], length[2][256], slot[4][FOLD_SLOTS], high[FOLD_SLOTS][8];
+} prices;
+
+static void set_prices(double *to, const double *counts, int count)
+{
+    double all = 0;
+
+    for (int i = 0; i < count; i++)
+        all += counts[i] + 0.25;
+    for (int i = 0; i < count; i++)
+        to[i] = log2(all / (counts[i] + 0.25));
+}
+
+static double price_distance(unsigned distance, unsigned length)
+{
+    unsigned slot = slot_of(distance), rest = distance - (1u << slot);
+
+    return prices.slot[length < 3 ? length : 3][slot] +
+           (slot < 4 ? prices.high[slot][rest] : prices.high[slot][rest >> (slot - 3)] + slot - 3);
+}
+
+static void remember(unsigned *last, const unsigned *old, unsigned which, unsigned distance)
+{
+    unsigned end = which == 0 ? FOLD_LAST - 1 : which - 1;
+
+    memcpy(last, old, FOLD_LAST * sizeof *last);
+    for (unsigned i = end; i > 0; i--)
+        last[i] = old[i - 1];
+    last[0] = distance;
+}
+
+static void step(size_t at, unsigned length, unsigned distance, unsigned which, double price)
+{
+    struct place *to = &places[at + length];
+
+    if (places[at].price + price >= to->price)
+        return;
+    to->price = places[at].price + price;
+    to->length = length;
+    to->distance = distance;
+    to->which = which;
+    if (length > 1)
+        remember(to->last, places[at].last, which, distance);
+    else
+        memcpy(to->last, places[at].last, sizeof to->last);
+}
+
+static unsigned match_length(size_t at, size_t distance)
+{
+    unsigned length = 0;
+
+    while (length < FOLD_MOST && at + length < size && text[at + length] == text[at + length - distance])
+        length++;
+    return length;
+}
+
+static void try_lasts(size_t at)
+{
+    for (unsigned which = 1; which <= FOLD_LAST; which++) {
+        unsigned distance = places[at].last[which - 1], length;
+        if (distance > at)
+            continue;
+        length = match_length(at, distance);
+        for (unsigned i = FOLD_LEAST; i <= length; i++)
+            step(at, i, distance, which, prices.match[1] + prices.which[which] + prices.length[1][i - FOLD_LEAST]);
+    }
+}
+
+enum { HASHES = 1 << 16, MOST_TRIED = 1000 };
+static int32_t heads[HASHES], *chain;
+
+static unsigned hash_at(size_t at)
+{
+    return (text[at] * 4099u + text[at + 1] * 257u + (at + 2 < size ? text[at + 2] : 0u)) % HASHES;
+}
+
+/* Each longer match at the nearest place where it is */
+static void try_matches(size_t at)
+{
+    unsigned best = FOLD_LEAST - 1;
+    int tried = 0;
+
+    if (at + FOLD_LEAST >= size)
+        return;
+    for (int32_t from = heads[hash_at(at)]; from >= 0 && tried < MOST_TRIED; from = chain[from], tried++) {
+        unsigned distance = (unsigned)(at - (size_t)from), length = match_length(at, distance);
+        for (unsigned i = best + 1; i <= length; i++)
+            step(at, i, distance, 0,
+                 prices.match[1] + prices.which[0] + prices.length[0][i - FOLD_LEAST] +
+                     price_distance(distance, i - FOLD_LEAST));
+        best = length > best ? length : best;
+    }
+    chain[at] = heads[hash_at(at)];
+    heads[hash_at(at)] = (int32_t)at;
+}
+
+static void find_way(void)
+{
+    for (size_t i = 1; i <= size; i++)
+        places[i].price = HUGE_VAL;
+    places[0] = (struct place){.last = {1, 1, 1, 1}};
+    memset(heads, 0xff, sizeof heads);
+    for (size_t at = 0; at < size; at++) {
+        step(at, 1, 0, 0, prices.match[0] + prices.letter[at > 0 ? text[at - 1] : 0][text[at]]);
+        try_lasts(at);
+        try_matches(at);
+    }
+}
+
+/* The steps in order: of each place the next, in `length` of the place where it begins */
+static unsigned *steps;
+static void mark_way(void)
+{
+    for (size_t at = size; at > 0; at -= places[at].length)
+        steps[at - places[at].length] = places[at].length;
+}
+
+/* What the way's steps were, as prices of the next */
+static void learn_prices(void)
+{
+    static struct {
+        double letter[128][128], match[2], which[8], length[2][256], slot[4][FOLD_SLOTS], high[FOLD_SLOTS][8];
+    } counts;
+
+    memset(&counts, 0, sizeof counts);
+    for (size_t at = 0; at < size; at += steps[at]) {
+        const struct place *to = &places[at + steps[at]];
+        unsigned length = steps[at] - FOLD_LEAST, slot;
+        counts.match[steps[at] > 1]++;
+        if (steps[at] == 1) {
+            counts.letter[at > 0 ? text[at - 1] : 0][text[at]]++;
+            continue;
         }
-    for (size_t i = 0; i + 1 < count; i++)
-        if (may_join(i))
-            met[codes[i]][codes[i + 1]] = 0;
-    return most;
-}
-
-static void replace(const uint16_t pair[2], int code)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < count; kept++)
-        if (i + 1 < count && codes[i] == pair[0] && codes[i + 1] == pair[1]) {
-            codes[kept] = (uint16_t)code;
-            i += 2;
-        } else
-            codes[kept] = codes[i++];
-    count = kept;
-}
-
-static void make_pairs(void)
-{
-    for (int i = 0; i < FOLD_LETTERS; i++)
-        lengths[i] = 1;
-    for (int code = FOLD_LETTERS; code < FOLD_CODES && commonest(pairs[pair_count]) >= LEAST; code++) {
-        replace(pairs[pair_count], code);
-        lengths[code] = lengths[pairs[pair_count][0]] + lengths[pairs[pair_count][1]];
-        pair_count++;
+        counts.which[to->which]++;
+        counts.length[to->which != 0][length]++;
+        if (to->which != 0)
+            continue;
+        slot = slot_of(to->distance);
+        counts.slot[length < 3 ? length : 3][slot]++;
+        counts.high[slot][(to->distance - (1u << slot)) >> (slot < 4 ? 0 : slot - 3)]++;
     }
+    for (int i = 0; i < 128; i++)
+        set_prices(prices.letter[i], counts.letter[i], 128);
+    set_prices(prices.match, counts.match, 2);
+    set_prices(prices.which, counts.which, 1 + FOLD_LAST);
+    for (int i = 0; i < 2; i++)
+        set_prices(prices.length[i], counts.length[i], 256);
+    for (int i = 0; i < 4; i++)
+        set_prices(prices.slot[i], counts.slot[i], FOLD_SLOTS);
+    for (int i = 0; i < FOLD_SLOTS; i++)
+        set_prices(prices.high[i], counts.high[i], 8);
 }
 
-static int by_use(const void *one, const void *other)
+/* Before any way is known */
+static void guess_prices(void)
 {
-    const uint16_t *a = one, *b = other;
+    double *all = (double *)&prices;
 
-    return used[*a] != used[*b] ? (used[*a] < used[*b] ? 1 : -1) : *a - *b;
+    for (size_t i = 0; i < sizeof prices / sizeof *all; i++)
+        all[i] = 4;
+    prices.match[0] = prices.match[1] = 1;
 }
 
-static void name_pairs(void)
+static void write_way(void)
 {
-    static uint16_t order[FOLD_CODES];
-
-    for (size_t i = 0; i < count; i++)
-        if (codes[i] != END)
-            used[codes[i]]++;
-    for (int i = 0; i < FOLD_LETTERS; i++)
-        named[i] = (uint16_t)i;
-    for (int i = 0; i < pair_count; i++)
-        order[i] = (uint16_t)(FOLD_LETTERS + i);
-    qsort(order, (size_t)pair_count, sizeof *order, by_use);
-    for (int i = 0; i < pair_count; i++)
-        named[order[i]] = (uint16_t)(FOLD_LETTERS + i);
-}
-
-/* The letters of a code, to `to`; how many they are */
-static size_t unfold(int code, char *to)
-{
-    size_t first;
-
-    if (code < FOLD_LETTERS) {
-        *to = (char)code;
-        return 1;
+    fold_begin(&model);
+    before = 0;
+    for (size_t at = 0; at < size; at += steps[at]) {
+        const struct place *to = &places[at + steps[at]];
+        if (steps[at] == 1)
+            put_letter(at);
+        else
+            put_match(to->which, to->distance, steps[at]);
     }
-    first = unfold(pairs[code - FOLD_LETTERS][0], to);
-    return first + unfold(pairs[code - FOLD_LETTERS][1], to + first);
-}
-
-/* Where the phrase lies among the letters of those before, or at their end, to which it is added. */
-static size_t place_of(const char *phrase, size_t length)
-{
-    for (size_t at = 0; at + length <= letter_count; at++)
-        if (memcmp(letters + at, phrase, length) == 0)
-            return at;
-    if (letter_count + length > sizeof letters)
-        fail("phrases", "have too many letters");
-    memcpy(letters + letter_count, phrase, length);
-    letter_count += length;
-    return letter_count - length;
-}
-
-/* The longest first, which have the others in them */
-static void make_phrases(void)
-{
-    char phrase[FOLD_LONGEST];
-
-    for (size_t length = FOLD_LONGEST; length > 1; length--)
-        for (int i = 0; i < pair_count; i++)
-            if (lengths[FOLD_LETTERS + i] == length) {
-                unfold(FOLD_LETTERS + i, phrase);
-                places[named[FOLD_LETTERS + i]] = place_of(phrase, length);
-                named_lengths[named[FOLD_LETTERS + i]] = length;
-            }
-}
-
-static void write_phrases(const char *folder)
-{
-    FILE *file = open_in(folder, "phrases", "", "wb");
-
-    for (int i = FOLD_LETTERS; i < FOLD_LETTERS + pair_count; i++)
-        fprintf(file, "{%zu, %zu},\n", places[i], named_lengths[i]);
-    close_written(file, "phrases");
-    file = open_in(folder, "letters", "", "wb");
-    fwrite(letters, 1, letter_count, file);
-    close_written(file, "letters");
-}
-
-/* One text from the `at`-th code on; where the next begins */
-static size_t write_text(const char *folder, const char *name, size_t at)
-{
-    FILE *file = open_in(folder, name, ".folded", "wb");
-
-    for (; codes[at] != END; at++) {
-        int code = named[codes[at]], past = code - FOLD_LONG;
-        if (past >= 0)
-            putc(FOLD_LONG + past / 256, file);
-        putc(past >= 0 ? past % 256 : code, file);
-    }
-    close_written(file, name);
-    return at + 1;
 }
 
 int main(int argc, char **argv)
 {
-    size_t at = 0;
+    enum { WAYS = 4 };
+    FILE *file;
 
     for (int i = 2; i < argc; i++)
         read_text(argv[1], argv[i]);
-    make_pairs();
-    name_pairs();
-    for (int i = 2; i < argc; i++)
-        at = write_text(argv[1], argv[i], at);
-    make_phrases();
-    write_phrases(argv[1]);
-    free(codes);
+    places = more(NULL, (size + 1) * sizeof *places);
+    steps = more(NULL, (size + 1) * sizeof *steps);
+    chain = more(NULL, (size + 1) * sizeof *chain);
+    guess_prices();
+    for (int i = 0; i < WAYS; i++) {
+        find_way();
+        mark_way();
+        learn_prices();
+    }
+    write_way();
+    for (int i = 0; i < 5; i++)
+        shift();
+    file = open_in(argv[1], "all.folded", "wb");
+    if (fwrite(out, 1, written, file) != written || fclose(file) != 0)
+        fail("all.folded", "cannot be written");
     return EXIT_SUCCESS;
 }

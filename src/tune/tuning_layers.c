@@ -1,5 +1,7 @@
 #include "tune/tuning_layers.h"
 
+#include "tune/gemm_space.h"
+
 #include "base/file.h"
 #include "base/system.h"
 #include "kernel/kernel.h"
@@ -130,7 +132,7 @@ static clattn_dtype dtype_named(const char *name)
     return dtype;
 }
 
-int tuning_kernel(const struct tuning_entry *entry, const clattn_context *context, char kernel[HASH_DIGITS])
+static int tuning_rule_kernel(const struct tuning_entry *entry, const clattn_context *context, char kernel[HASH_DIGITS])
 {
     clattn_plan_desc desc = {.seq_len = 1,
                              .heads = 1,
@@ -149,6 +151,15 @@ int tuning_kernel(const struct tuning_entry *entry, const clattn_context *contex
         return 1;
     }
     return 0;
+}
+
+int tuning_kernel(const struct tuning_entry *entry, const clattn_context *context, char kernel[HASH_DIGITS])
+{
+    if (gemm_space_find(entry->solver) != NULL) {
+        gemm_kernel(entry->tuned.space, kernel);
+        return 1;
+    }
+    return tuning_rule_kernel(entry, context, kernel);
 }
 
 /* ---- Layers -------------------------------------------------------------------------------------------------------
@@ -208,7 +219,8 @@ int tuning_shipped(size_t index, struct tuning_entry *entry)
     snprintf(entry->kernel, sizeof entry->kernel, "%s", shipped->kernel);
     snprintf(entry->tuner, sizeof entry->tuner, "%s", shipped->tuner);
     snprintf(entry->date, sizeof entry->date, "%s", shipped->date);
-    entry->tuned = tuned_default(space_find(entry->solver));
+    entry->tuned = tuned_default(gemm_space_find(entry->solver) != NULL ? gemm_space_find(entry->solver)
+                                                                        : space_find(entry->solver));
     return entry->tuned.space != NULL && take_parameters(&entry->tuned, shipped);
 }
 
@@ -288,23 +300,34 @@ static const struct tuning_entry *find_in(const struct tuning_table *table, cons
     return best;
 }
 
+const struct tuning_entry *tuning_find_key(const clattn_context *context, const struct tuning_entry *key,
+                                           int any_driver, int *layer)
+{
+    const struct tuning_entry *entry = NULL;
+
+    for (*layer = 0; *layer < LAYER_COUNT && entry == NULL; ++*layer)
+        entry = find_in(&context->tuning->tables[*layer], key, any_driver);
+    --*layer;
+    return entry;
+}
+
+int tuning_is_empty(const clattn_context *context)
+{
+    for (int layer = 0; layer < LAYER_COUNT; layer++)
+        if (context->tuning->tables[layer].count > 0)
+            return 0;
+    return 1;
+}
+
 const struct tuning_entry *tuning_find(const clattn_context *context, const struct problem *problem,
                                        const struct space *space, int any_driver, int *layer)
 {
-    const struct tuning_table *tables = context->tuning->tables;
-    const struct tuning_entry *entry = NULL;
     struct tuning_entry key;
 
-    for (*layer = 0; *layer < LAYER_COUNT; ++*layer)
-        if (tables[*layer].count > 0)
-            break;
-    if (*layer == LAYER_COUNT)
+    if (tuning_is_empty(context))
         return NULL;
     tuning_key(&key, context, problem, space);
-    for (*layer = 0; *layer < LAYER_COUNT && entry == NULL; ++*layer)
-        entry = find_in(&tables[*layer], &key, any_driver);
-    --*layer;
-    return entry;
+    return tuning_find_key(context, &key, any_driver, layer);
 }
 
 int tuning_is_near(const struct tuning_entry *entry, const clattn_context *context, const struct problem *problem)

@@ -28,6 +28,12 @@ const char *tuning_layer_name(const struct tuning_layers *layers, int layer);
 const struct tuning_entry *tuning_find(const clattn_context *context, const struct problem *problem,
                                        const struct space *space, int any_driver, int *layer);
 
+/* The same by a key that is made. */
+const struct tuning_entry *tuning_find_key(const clattn_context *context, const struct tuning_entry *key,
+                                           int any_driver, int *layer);
+/* Whether nothing is known of the device. */
+int tuning_is_empty(const clattn_context *context);
+
 /* Whether the entry's tiles are for so many heads too: what is best for few groups is not for many, unless a group is
  * one work-item. The lengths at which solvers begin hold further. */
 int tuning_is_near(const struct tuning_entry *entry, const clattn_context *context, const struct problem *problem);

@@ -1,5 +1,7 @@
 #include "tune/tuning_table.h"
 
+#include "tune/gemm_space.h"
+
 #include "base/file.h"
 #include "base/text.h"
 #include "base/system.h"
@@ -125,7 +127,8 @@ static const char *read_entry(const cJSON *object, struct tuning_entry *entry)
     for (size_t i = 0; i < COUNT(reals); i++)
         if (!read_real(object, reals[i].key, field(entry, reals[i].offset)))
             return reals[i].key;
-    entry->tuned = tuned_default(space_find(entry->solver));
+    entry->tuned = tuned_default(gemm_space_find(entry->solver) != NULL ? gemm_space_find(entry->solver)
+                                                                        : space_find(entry->solver));
     if (entry->tuned.space == NULL)
         return "solver";
     return read_parameters(cJSON_GetObjectItemCaseSensitive(object, "parameters"), &entry->tuned) ? NULL : "parameters";

@@ -1,0 +1,474 @@
+/* A matrix product's plan: which provider computes it, and its launch. */
+#include "plan/gemm.h"
+
+#include "base/sized.h"
+#include "device/program.h"
+#include "plan/plan.h"
+#include "plan/probe.h"
+#include "tune/gemm_space.h"
+#include "tune/tuning_layers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_GROUP = 256, SHARED_VEC = 4 };
+
+/* ---- Providers ----------------------------------------------------------------------------------------------------
+ */
+
+struct provider {
+    const char *name;
+    /* Whether it is for the product on the device. */
+    int (*takes)(clattn_context *context, const struct gemm *gemm);
+    /* The kernel of the library's own, by whether numbers have 16 bits; KERNEL_COUNT: another's. */
+    enum kernel_id kernel, halves;
+    int engine;        /* whether that is of the device's matrix engine */
+    const char *space; /* what tuning may choose; NULL: nothing */
+};
+
+static int takes_callback(clattn_context *context, const struct gemm *gemm)
+{
+    (void)context;
+    return gemm->desc.callback != NULL;
+}
+
+static int takes_few(clattn_context *context, const struct gemm *gemm)
+{
+    (void)context;
+    return gemm_few(gemm) > 0;
+}
+
+static int takes_engine(clattn_context *context, const struct gemm *gemm)
+{
+    if (context->engine == NULL)
+        return 0;
+    if (gemm->desc.dtype == CLATTN_F32)
+        return context->engine->exact != FILE_nothing;
+    return probe_engine(context, &gemm->ground) == CLATTN_SUCCESS;
+}
+
+static int takes_any(clattn_context *context, const struct gemm *gemm)
+{
+    (void)context, (void)gemm;
+    return 1;
+}
+
+/* In the order in which they are tried where nothing was measured. */
+static const struct provider providers[] = {
+    {"callback", takes_callback, KERNEL_COUNT, KERNEL_COUNT, 0, NULL},
+    {"gemv", takes_few, KERNEL_GEMV, KERNEL_GEMV, 0, "gemm_gemv"},
+    {"engine", takes_engine, KERNEL_GEMM, KERNEL_GEMM_MATRIX, 1, "gemm_engine"},
+    {"plain", takes_any, KERNEL_GEMM, KERNEL_GEMM, 0, "gemm_plain"},
+    {"clblast", clblast_takes, KERNEL_COUNT, KERNEL_COUNT, 0, "gemm_clblast"},
+};
+enum { PROVIDER_COUNT = sizeof providers / sizeof *providers };
+
+/* ---- Trying -------------------------------------------------------------------------------------------------------
+ */
+
+static int64_t lower(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* A product of those sizes as the plan's kernel has it: rows begin where vectors may be read, and end where not. */
+static void resize(struct gemm *gemm, int64_t m, int64_t n, int64_t k, int64_t batch)
+{
+    enum { GRAIN = 8 };
+    clattn_gemm_desc desc = gemm->desc;
+
+    desc.m = m;
+    desc.n = n;
+    desc.k = k;
+    desc.batch = batch;
+    desc.lda = round_up(gemm_turned(gemm, GEMM_A) ? m : k, GRAIN);
+    desc.ldb = round_up(gemm_turned(gemm, GEMM_B) ? k : n, GRAIN);
+    desc.ldc = desc.ldd = round_up(n, GRAIN);
+    desc.stride_a = desc.stride_b = desc.stride_c = desc.stride_d = 0;
+    gemm_read(gemm, &desc, sizeof desc, &(struct log){NULL, NULL});
+}
+
+void gemm_small(const clattn_gemm_plan *plan, struct gemm *gemm)
+{
+    const clattn_gemm_desc *d = &plan->gemm.desc;
+    const struct tiles *t = &plan->variant.tiles;
+    enum { FEW_LONG = 533, REST = 3 };
+
+    *gemm = plan->gemm;
+    if (plan->variant.kernel == KERNEL_GEMV)
+        resize(gemm, lower(d->m, FEW_LONG), lower(d->n, FEW_LONG), lower(d->k, FEW_LONG), lower(d->batch, 2));
+    else
+        resize(gemm, lower(d->m, 2 * t->chunk + REST), lower(d->n, 2 * t->block_v + REST),
+               lower(d->k, 4 * t->block_k + REST), lower(d->batch, 2));
+}
+
+static clattn_status try_small(void *user, int *right)
+{
+    clattn_gemm_plan *plan = user;
+    struct gemm gemm;
+
+    gemm_small(plan, &gemm);
+    return gemm_try(plan, &gemm, right);
+}
+
+/* Another's kernels depend on the sizes: all of them, but where the numbers are too many for the host; and its first
+ * call compiles them. */
+static clattn_status try_whole(clattn_gemm_plan *plan)
+{
+    enum { MOST_NUMBERS = 1 << 27 };
+    struct gemm gemm = plan->gemm;
+    clattn_gemm_desc *d = &gemm.desc, desc;
+    int right = 0;
+
+    d->batch = lower(d->batch, 2);
+    while ((d->m * d->k + d->k * d->n + d->m * d->n) * d->batch > MOST_NUMBERS) {
+        int64_t *most = d->m > d->n ? &d->m : &d->n;
+        most = d->k > *most ? &d->k : most;
+        *most /= 2;
+        d->lda = d->ldb = d->ldc = d->ldd = 0;
+    }
+    d->stride_a = d->stride_b = d->stride_c = d->stride_d = 0;
+    desc = *d;
+    TRY(gemm_read(&gemm, &desc, sizeof desc, &plan->context->log));
+    TRY(gemm_try(plan, &gemm, &right));
+    return right > 0 ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
+}
+
+static clattn_status try_plan(clattn_gemm_plan *plan)
+{
+    if (plan->kernel == NULL)
+        return try_whole(plan);
+    return plan->context->self_test
+               ? self_test(plan->context, plan->hash, kernel_name(plan->variant.kernel), try_small, plan)
+               : CLATTN_SUCCESS;
+}
+
+/* ---- Choosing -----------------------------------------------------------------------------------------------------
+ */
+
+static void drop_kernel(clattn_gemm_plan *plan)
+{
+    if (plan->kernel != NULL)
+        plan->context->device.cl->ReleaseKernel(plan->kernel);
+    plan->kernel = NULL;
+}
+
+/* Tiles, some of them as given, and the kernel. */
+static clattn_status bind(clattn_gemm_plan *plan, const struct tiles *given, int most_group)
+{
+    const struct family *family = kernel_family(plan->variant.kernel);
+    struct variant *variant = &plan->variant;
+
+    TRY(family->heuristic(&plan->context->device, variant, most_group));
+    if (given != NULL) {
+        for (size_t i = 0; i < sizeof *given / sizeof(int); i++)
+            if (((const int *)given)[i] != 0)
+                ((int *)&variant->tiles)[i] = ((const int *)given)[i];
+        TRY(family->complete(&plan->context->device, variant));
+    }
+    drop_kernel(plan);
+    plan->layout = kernel_layout(variant);
+    plan->hash = (struct hash){0, 0};
+    return kernel_create(plan->context, variant, &plan->layout, &plan->kernel, &plan->hash);
+}
+
+/* Halves the groups until the device takes the kernel. */
+static clattn_status bind_any(clattn_gemm_plan *plan, const struct tiles *given)
+{
+    size_t most = plan->context->device.info.max_work_group;
+    int most_group = most < MOST_GROUP ? (int)most : MOST_GROUP;
+    clattn_status status;
+
+    do {
+        status = bind(plan, given, most_group);
+        most_group /= 2;
+    } while (status == CLATTN_UNSUPPORTED && most_group >= 1);
+    return status;
+}
+
+static clattn_status open_provider(clattn_gemm_plan *plan, const struct provider *provider, const struct tiles *given)
+{
+    enum kernel_id kernel = plan->gemm.desc.dtype == CLATTN_F32 ? provider->kernel : provider->halves;
+
+    if (kernel == KERNEL_GEMM && !provider->engine && plan->context->device.serial &&
+        (given == NULL || given->vec != SHARED_VEC))
+        kernel = KERNEL_GEMM_SERIAL;
+    drop_kernel(plan);
+    plan->provider = provider;
+    plan->calls_back = provider->takes == takes_callback;
+    plan->variant = (struct variant){.kernel = kernel,
+                                     .problem = &plan->gemm.ground,
+                                     .gemm = &plan->gemm,
+                                     .engine = provider->engine ? plan->context->engine : NULL};
+    return kernel != KERNEL_COUNT ? bind_any(plan, given) : CLATTN_SUCCESS;
+}
+
+/* What a point of a space says of tiles: 0 what it leaves to the rule of thumb. */
+static struct tiles tuned_tiles(const struct tuned *tuned)
+{
+    struct tiles tiles;
+
+    memset(&tiles, 0, sizeof tiles);
+    for (int i = 0; tuned->space->parameters[i].name != NULL; i++)
+        if (tuned->values[i] != BY_THUMB)
+            memcpy((char *)&tiles + tuned->space->parameters[i].field, &tuned->values[i], sizeof(int));
+    return tiles;
+}
+
+static clattn_status attempt(clattn_gemm_plan *plan, const struct provider *provider, const struct tiles *given)
+{
+    const struct log *log = &plan->context->log;
+    clattn_status status;
+
+    TRY(open_provider(plan, provider, given));
+    status = try_plan(plan);
+    plan->rejected += status != CLATTN_SUCCESS;
+    if (status == CLATTN_UNSUPPORTED)
+        log_line(log, CLATTN_LOG_WARNING, "gemm on %s: provider %s gives wrong results: not used",
+                 plan->context->device.info.name, provider->name);
+    return status;
+}
+
+/* The same with what was measured. */
+static clattn_status attempt_tuned(clattn_gemm_plan *plan, const struct provider *provider, const struct tuned *tuned)
+{
+    struct tiles tiles;
+
+    if (provider->takes == clblast_takes) {
+        TRY(clblast_override(plan->context, plan->gemm.desc.dtype, tuned));
+        return attempt(plan, provider, NULL);
+    }
+    tiles = tuned_tiles(tuned);
+    return attempt(plan, provider, tuned_is_default(tuned) ? NULL : &tiles);
+}
+
+static const struct tuning_entry *find_entry(const clattn_gemm_plan *plan, const struct provider *provider, int *layer)
+{
+    struct tuning_entry key;
+
+    if (provider->space == NULL || tuning_is_empty(plan->context))
+        return NULL;
+    gemm_key(&key, plan->context, &plan->gemm, gemm_space_find(provider->space));
+    return tuning_find_key(plan->context, &key, plan->context->self_test, layer);
+}
+
+static int is_wanted(const clattn_gemm_plan *plan, const struct provider *provider)
+{
+    const char *asked = plan->gemm.desc.provider;
+
+    return (asked == NULL || strcmp(asked, provider->name) == 0) && provider->takes(plan->context, &plan->gemm);
+}
+
+/* The provider that was the fastest when all were measured; or the one that is asked for, as it was measured. */
+static clattn_status choose_measured(clattn_gemm_plan *plan)
+{
+    for (int i = 0; i < PROVIDER_COUNT; i++) {
+        int layer;
+        const struct tuning_entry *entry = find_entry(plan, &providers[i], &layer);
+        if (entry == NULL || (entry->from_rows < 0 && plan->gemm.desc.provider == NULL) ||
+            !is_wanted(plan, &providers[i]))
+            continue;
+        plan->chosen_by = tuning_layer_name(plan->context->tuning, layer);
+        if (attempt_tuned(plan, &providers[i], &entry->tuned) == CLATTN_SUCCESS)
+            return CLATTN_SUCCESS;
+    }
+    return CLATTN_UNSUPPORTED;
+}
+
+static clattn_status choose_by_thumb(clattn_gemm_plan *plan, const struct tiles *given)
+{
+    clattn_status status = CLATTN_UNSUPPORTED;
+
+    plan->chosen_by = plan->gemm.desc.provider != NULL ? "the caller" : "rule of thumb";
+    for (int i = 0; i < PROVIDER_COUNT && status != CLATTN_SUCCESS; i++)
+        if (is_wanted(plan, &providers[i]))
+            status = attempt(plan, &providers[i], given);
+    return status;
+}
+
+static clattn_status choose(clattn_gemm_plan *plan, const struct tiles *given)
+{
+    const clattn_gemm_desc *d = &plan->gemm.desc;
+    clattn_status status = given == NULL && d->callback == NULL ? choose_measured(plan) : CLATTN_UNSUPPORTED;
+
+    if (status != CLATTN_SUCCESS)
+        status = choose_by_thumb(plan, given);
+    if (status == CLATTN_UNSUPPORTED)
+        return FAIL(&plan->context->log, UNSUPPORTED, "gemm: m %lld, n %lld, k %lld in %s: %s%s computes it on %s",
+                    (long long)d->m, (long long)d->n, (long long)d->k, dtype_name(d->dtype),
+                    d->provider != NULL ? "not what is asked for, " : "nothing", d->provider != NULL ? d->provider : "",
+                    plan->context->device.info.name);
+    program_keep(plan->context);
+    return status;
+}
+
+/* ---- The interface ------------------------------------------------------------------------------------------------
+ */
+
+static clattn_status made(clattn_gemm_plan **plan, clattn_status status)
+{
+    if (status != CLATTN_SUCCESS) {
+        clattn_gemm_plan_destroy(*plan);
+        *plan = NULL;
+    }
+    return status;
+}
+
+static clattn_status open_plan(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc,
+                               size_t size)
+{
+    *plan = calloc(1, sizeof **plan);
+    if (*plan == NULL)
+        return CLATTN_OUT_OF_MEMORY;
+    (*plan)->context = context;
+    lock_init(&(*plan)->lock);
+    return made(plan, gemm_read(&(*plan)->gemm, desc, size, &context->log));
+}
+
+static clattn_status create(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc, size_t size,
+                            const struct tiles *tiles)
+{
+    TRY(open_plan(plan, context, desc, size));
+    return made(plan, choose(*plan, tiles));
+}
+
+clattn_status gemm_plan_create(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc,
+                               const struct tiles *tiles)
+{
+    return create(plan, context, desc, sizeof *desc, tiles);
+}
+
+clattn_status gemm_plan_tuned(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc,
+                              const struct tuned *tuned)
+{
+    clattn_status status = CLATTN_UNSUPPORTED;
+
+    TRY(open_plan(plan, context, desc, sizeof *desc));
+    for (int i = 0; i < PROVIDER_COUNT; i++)
+        if (providers[i].space != NULL && strcmp(providers[i].space, tuned->space->name) == 0 &&
+            providers[i].takes(context, &(*plan)->gemm))
+            status = attempt_tuned(*plan, &providers[i], tuned);
+    return made(plan, status);
+}
+
+const char *gemm_provider(clattn_context *context, const struct gemm *gemm, int index)
+{
+    for (int i = 0; i < PROVIDER_COUNT; i++)
+        if (providers[i].space != NULL && providers[i].takes(context, gemm) && index-- == 0)
+            return providers[i].name;
+    return NULL;
+}
+
+clattn_status clattn_gemm_plan_create_sized(clattn_gemm_plan **plan, clattn_context *context,
+                                            const clattn_gemm_desc *desc, size_t desc_size)
+{
+    if (plan == NULL)
+        return CLATTN_INVALID_ARGUMENT;
+    *plan = NULL;
+    if (context == NULL)
+        return CLATTN_INVALID_ARGUMENT;
+    return create(plan, context, desc, desc_size, NULL);
+}
+
+void clattn_gemm_plan_destroy(clattn_gemm_plan *plan)
+{
+    if (plan == NULL)
+        return;
+    drop_kernel(plan);
+    lock_destroy(&plan->lock);
+    free(plan);
+}
+
+clattn_status clattn_gemm_plan_get_sized(const clattn_gemm_plan *plan, clattn_gemm_info *info, size_t info_size)
+{
+    clattn_gemm_info ours;
+
+    if (plan == NULL || info == NULL)
+        return CLATTN_INVALID_ARGUMENT;
+    ours = (clattn_gemm_info){.desc = &plan->gemm.desc,
+                              .provider = plan->provider->name,
+                              .chosen_by = plan->chosen_by,
+                              .rejected = plan->rejected,
+                              .scratch = plan->provider->takes == clblast_takes};
+    sized_write(info, info_size, &ours, sizeof ours);
+    return CLATTN_SUCCESS;
+}
+
+clattn_status clattn_gemm_plan_describe(const clattn_gemm_plan *plan, char *to, size_t size)
+{
+    struct text text = {0};
+    const clattn_gemm_desc *d;
+    char *whole;
+
+    if (plan == NULL || to == NULL || size == 0)
+        return CLATTN_INVALID_ARGUMENT;
+    d = &plan->gemm.desc;
+    text_format(&text, "gemm %s, m=%lld n=%lld k=%lld batch=%lld%s%s, on %s\nprovider %s, by %s%s\n",
+                dtype_name(d->dtype), (long long)d->m, (long long)d->n, (long long)d->k, (long long)d->batch,
+                d->flags & CLATTN_GEMM_TRANS_A ? ", a transposed" : "",
+                d->flags & CLATTN_GEMM_TRANS_B ? ", b transposed" : "", plan->context->device.info.name,
+                plan->provider->name, plan->chosen_by,
+                plan->provider->takes == clblast_takes ? ", which allocates scratch at a call" : "");
+    if (plan->kernel != NULL) {
+        text_format(&text, "  %-10s ", kernel_name(plan->variant.kernel));
+        kernel_family(plan->variant.kernel)->describe(&text, &plan->variant, &plan->layout);
+    }
+    whole = text_take(&text);
+    if (whole == NULL)
+        return CLATTN_OUT_OF_MEMORY;
+    text_fit(to, size, "%s", whole);
+    free(whole);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status check_buffer(const clattn_gemm_plan *plan, enum gemm_operand id, cl_mem buffer, size_t offset)
+{
+    const struct opencl *cl = plan->context->device.cl;
+    const struct log *log = &plan->context->log;
+    size_t element = (size_t)dtype_size(plan->gemm.desc.dtype), needed = (size_t)plan->gemm.of[id].span * element;
+    size_t bytes = 0;
+    char name = "abcd"[id];
+    cl_context owner = NULL;
+
+    if (buffer == NULL)
+        return FAIL(log, INVALID_OPERAND, "gemm: %c is missing", name);
+    TRY_CL(log, cl->GetMemObjectInfo(buffer, CL_MEM_CONTEXT, sizeof owner, &owner, NULL));
+    if (owner != plan->context->cl)
+        return FAIL(log, INVALID_OPERAND, "gemm: %c belongs to another context than the plan", name);
+    TRY_CL(log, cl->GetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof bytes, &bytes, NULL));
+    if (offset % element != 0 || offset > bytes || bytes - offset < needed)
+        return FAIL(log, INVALID_OPERAND, "gemm: %c has %zu bytes, %zu are needed from offset %zu on", name, bytes,
+                    needed, offset);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status check_call(const clattn_gemm_plan *plan, const clattn_gemm_call *call)
+{
+    const cl_mem buffers[] = {call->a, call->b, call->c, call->d};
+    const size_t offsets[] = {call->a_offset, call->b_offset, call->c_offset, call->d_offset};
+    int with_c = (plan->gemm.desc.flags & CLATTN_GEMM_WITH_C) != 0;
+
+    if (!with_c && call->c != NULL)
+        return FAIL(&plan->context->log, INVALID_OPERAND, "gemm: c is given, without CLATTN_GEMM_WITH_C");
+    for (int id = 0; id < GEMM_OPERANDS; id++)
+        if (id != GEMM_C || with_c)
+            TRY(check_buffer(plan, (enum gemm_operand)id, buffers[id], offsets[id]));
+    return CLATTN_SUCCESS;
+}
+
+clattn_status clattn_gemm_enqueue_sized(clattn_gemm_plan *plan, cl_command_queue queue, const clattn_gemm_call *call,
+                                        size_t call_size, uint32_t n_wait, const cl_event *wait, cl_event *event)
+{
+    clattn_gemm_call ours;
+
+    if (event != NULL)
+        *event = NULL;
+    if (plan == NULL)
+        return CLATTN_INVALID_ARGUMENT;
+    if (queue == NULL || call == NULL || (n_wait > 0) != (wait != NULL) ||
+        !sized_read(&ours, sizeof ours, call, call_size))
+        return FAIL(&plan->context->log, INVALID_ARGUMENT,
+                    "gemm: queue, call or wait is NULL, or call has unknown fields");
+    TRY(check_call(plan, &ours));
+    return gemm_enqueue(plan, &plan->gemm, queue, &ours, n_wait, wait, event);
+}

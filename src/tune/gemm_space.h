@@ -1,0 +1,17 @@
+/* What tuning may choose of matrix products, and by which key it is remembered. */
+#ifndef CLATTN_SRC_GEMM_SPACE_H
+#define CLATTN_SRC_GEMM_SPACE_H
+
+#include "device/context.h"
+#include "op/gemm.h"
+#include "tune/tuning_table.h"
+
+/* A provider's space by its name, "gemm_plain" …; NULL. */
+const struct space *gemm_space_find(const char *name);
+/* The entry's key: device, type, how A and B lie, sizes rounded up to powers of two, kernels. */
+void gemm_key(struct tuning_entry *entry, const clattn_context *context, const struct gemm *gemm,
+              const struct space *space);
+/* The name of the hash of the space's kernels. */
+void gemm_kernel(const struct space *space, char kernel[HASH_DIGITS]);
+
+#endif
