@@ -1,9 +1,10 @@
-/* clattn tune --gemm: which provider of a matrix product is the fastest, and with which parameters. A parameter at a time,
- * again until none helps or the time is over; every point's numbers are checked before its time counts. CLBlast's
- * parameters bind each other: its points are drawn, of those that keep its constraints. */
+/* clattn tune --gemm: which provider of a matrix product is the fastest, and with which parameters. A parameter at a
+ * time, again until none helps or the time is over; every point's numbers are checked before its time counts.
+ * CLBlast's parameters bind each other: its points are drawn, of those that keep its constraints. */
 #include "cli/gemm.h"
 
-#include "cli/progress.h"
+#include "base/system.h"
+
 #include "tune/gemm_space.h"
 #include "tune/tuning_layers.h"
 
@@ -11,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#include "base/system.h"
 
 enum { RUNS = 10 };
 

@@ -344,8 +344,14 @@ static clattn_status matrix_tiles(const struct device *device, struct variant *v
         t->block_k = TILE;
         t->stages = 4;
     }
-    return shrink(device, variant, most_group, t->rows * engine->rows, t->wide * TILE);
+    TRY(shrink(device, variant, most_group, t->rows * engine->rows, t->wide * TILE));
+    if (t->group < 4 * engine->lanes && t->rows > 1 && t->wide > 1 && 4 * t->group <= most_group) {
+        t->rows /= 2; /* a small tile by four sub-groups and not by one */
+        t->wide /= 2;
+    }
+    return complete(device, variant);
 }
 
 const struct family family_gemm = {heuristic, complete, lay_out, describe, 0, 0};
+const struct family family_gemm_lanes = {heuristic, complete, lay_out, describe, 0, 1};
 const struct family family_gemm_matrix = {matrix_tiles, complete, lay_out_matrix, describe, 1, 0};

@@ -126,7 +126,7 @@ static const struct {
                             {R(k), R(v), R(p), R(e), R(written), R(cu), R(cu_kv), R(lens), R(parts), A(seq_len),
                              A(kv_len), A(window), A(scale), A(given), A(first_row), ARG_END}},
     /* plan/gemm.c sets their arguments */
-    [KERNEL_GEMM] = {"gemm", FILE_gemm, &family_gemm, {ARG_END}},
+    [KERNEL_GEMM] = {"gemm", FILE_gemm, &family_gemm_lanes, {ARG_END}},
     [KERNEL_GEMM_SERIAL] = {"gemm_serial", FILE_gemm_serial, &family_gemm, {ARG_END}},
     [KERNEL_GEMM_MATRIX] = {"gemm_matrix", FILE_gemm_matrix, &family_gemm_matrix, {ARG_END}},
     [KERNEL_GEMV] = {"gemv", FILE_gemv, &family_gemm, {ARG_END}},

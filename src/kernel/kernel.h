@@ -163,7 +163,7 @@ struct family {
 };
 
 extern const struct family family_plain, family_matrix, family_blocks, family_decode, family_path, family_write,
-    family_flash, family_flash_blocks, family_gemm, family_gemm_matrix;
+    family_flash, family_flash_blocks, family_gemm, family_gemm_lanes, family_gemm_matrix;
 
 const struct family *kernel_family(enum kernel_id id);
 struct layout kernel_layout(const struct variant *variant);
