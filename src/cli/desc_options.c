@@ -51,6 +51,11 @@ static const struct option {
     SWITCH("p", switch_words, CLATTN_WITH_P, SHOWN),
     SWITCH("beta", switch_words, CLATTN_WITH_BETA, SHOWN),
     SWITCH("written", switch_words, CLATTN_WITH_WRITTEN, HIDDEN),
+    SWITCH("softplus", switch_words, CLATTN_SOFTPLUS, HIDDEN),
+    SWITCH("dt_bias", switch_words, CLATTN_WITH_DT_BIAS, SHOWN),
+    SWITCH("d", switch_words, CLATTN_WITH_D, SHOWN),
+    SWITCH("z", switch_words, CLATTN_WITH_Z, SHOWN),
+    SWITCH("complex", switch_words, CLATTN_COMPLEX, LAYOUT),
     SWITCH("kv_lens", switch_words, CLATTN_WITH_KV_LENS, SHOWN),
     SWITCH("cu_seqlens", index_words, CLATTN_CU_SEQLENS_INT64, SHOWN),
 };

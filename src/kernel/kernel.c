@@ -9,7 +9,7 @@ static const struct {
     const char *name;
     enum embedded_file file;
     const struct family *family;
-    enum role arguments[ARG_END + 1];
+    unsigned char arguments[ARG_END + 1]; /* of enum role */
 } kernels[KERNEL_COUNT] = {
 #define R(name) ROLE_##name
 #define A(name) ARG_##name
@@ -115,11 +115,16 @@ static const struct {
                             &family_write,
                             {R(k), R(v), R(p), R(e), R(written), R(cu), R(cu_kv), R(lens), R(parts), A(seq_len),
                              A(kv_len), A(window), A(scale), A(given), A(first_row), ARG_END}},
+    [KERNEL_CHANNELS] = {"channels",
+                         FILE_channels,
+                         &family_channels,
+                         {R(q), R(k), R(v), R(o), R(g), R(theta), R(dt), R(bias), R(d), R(z), R(initial), R(final),
+                          R(cu), A(seq_len), A(scale), A(states), ARG_END}},
 #undef R
 #undef A
 };
 
-const enum role *kernel_arguments(enum kernel_id id)
+const unsigned char *kernel_arguments(enum kernel_id id)
 {
     return kernels[id].arguments;
 }
@@ -137,6 +142,8 @@ int kernel_takes(enum kernel_id id, const struct rule *rule)
     const unsigned flash = 1u << KERNEL_FLASH | 1u << KERNEL_FLASH_MATRIX;
     const unsigned bit = 1u << id;
 
+    if (id == KERNEL_CHANNELS || !rule_has_chunks(rule))
+        return id == KERNEL_CHANNELS && !rule_has_chunks(rule);
     if (!rule_has_list(rule) || !(bit & (turned | written | parts | flash)))
         return !rule_has_list(rule) && !(bit & (turned | written | parts | flash));
     if (bit & turned)

@@ -9,9 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct solver *const solvers[] = {
-    &solver_matrix_scan,  &solver_matrix_blocks, &solver_chunk_blocks, &solver_chunk_scan, &solver_recurrent,
-    &solver_flash_matrix, &solver_flash,         &solver_decode,       &solver_path,       &solver_delta};
+static const struct solver *const solvers[] = {&solver_matrix_scan, &solver_matrix_blocks, &solver_chunk_blocks,
+                                               &solver_chunk_scan,  &solver_recurrent,     &solver_flash_matrix,
+                                               &solver_flash,       &solver_decode,        &solver_path,
+                                               &solver_delta,       &solver_channels};
 
 enum { SOLVER_COUNT = sizeof solvers / sizeof *solvers, MOST_GROUP = 256 /* of the rule of thumb */ };
 
@@ -198,6 +199,11 @@ static clattn_status no_solver(const clattn_context *context, const struct probl
         return FAIL(&context->log, UNSUPPORTED,
                     "%s: mode recurrent is for rules whose state is a matrix; mode chunk takes one token, too",
                     problem->rule->name);
+    if (desc->mode == CLATTN_MODE_CHUNK && !rule_has_chunks(problem->rule))
+        return FAIL(
+            &context->log, UNSUPPORTED,
+            "%s: mode chunk is for rules whose decay leaves products of matrices; mode recurrent takes any length",
+            problem->rule->name);
     return FAIL(&context->log, UNSUPPORTED,
                 "%s, key_dim %lld, value_dim %lld, chunk %d: no solver fits %s (%llu bytes of local memory)",
                 problem->rule->name, (long long)desc->key_dim, (long long)desc->value_dim, desc->chunk,

@@ -62,6 +62,10 @@ static const struct {
     {ROLE_lse, CLATTN_LSE},
     {ROLE_cu_kv, CLATTN_SEQLENS_KV},
     {ROLE_lens, CLATTN_KV_LENS},
+    {ROLE_theta, CLATTN_THETA},
+    {ROLE_bias, CLATTN_DT_BIAS},
+    {ROLE_d, CLATTN_D},
+    {ROLE_z, CLATTN_Z},
 };
 
 /* The role of what a write reads. */
@@ -222,7 +226,7 @@ int64_t temporary_room(const struct temporary *temporary)
 /* Whether the step's kernel takes the role. */
 static int takes(const struct step *step, enum role role)
 {
-    const enum role *arguments = kernel_arguments(step->variant.kernel);
+    const unsigned char *arguments = kernel_arguments(step->variant.kernel);
 
     while (*arguments != ARG_END && *arguments != role)
         arguments++;

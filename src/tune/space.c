@@ -25,6 +25,15 @@ static const struct parameter recurrent[] = {
     {NULL, 0, 0, {BY_THUMB}},
 };
 
+static const struct parameter channels[] = {
+    {"vec",             IN(CHANNELS),    FIELD(vec),       {4, 16, BY_THUMB}},
+    {"lanes_k",         IN(CHANNELS),    FIELD(lanes_k),   {1, 2, 4, 8, 16, 32, BY_THUMB}},
+    {"block_v",         IN(CHANNELS),    FIELD(block_v),   {4, 8, 16, 32, 64, 128, BY_THUMB}},
+    {"spans",           IN(CHANNELS),    FIELD(spans),     {1, 2, 4, 8, 16, 32, BY_THUMB}},
+    {"tokens",          IN(CHANNELS),    FIELD(tokens),    {1, 2, 4, 8, 16, BY_THUMB}},
+    {NULL, 0, 0, {BY_THUMB}},
+};
+
 static const struct parameter chunk_scan[] = {
     {"chunk",           PLAIN_BOTH,      FIELD(chunk),     {8, 16, 32, 64, BY_THUMB}},
     {"vec",             PLAIN_BOTH,      FIELD(vec),       {4, 16, BY_THUMB}},
@@ -139,6 +148,7 @@ static const struct space spaces[] = {
     {"chunk_blocks", chunk_blocks, 1024, 0, 0},
     {"chunk_scan", chunk_scan, 1024, 0, 0},
     {"recurrent", recurrent, 32, 0, 0},
+    {"channels", channels, 1024, 0, 0},
     {"flash", flash, 1024, 0, 0},
     {"decode", decode, 1, 8192, 0},
     {"path", path, 1024, 0, 0},
