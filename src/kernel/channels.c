@@ -113,12 +113,13 @@ static void follow(struct variant *variant)
 static void shared_tiles(const struct device *device, struct variant *variant, int most_group)
 {
     const clattn_plan_desc *desc = &variant->problem->desc;
-    int keys = rule_has_keys(variant->problem->rule), kept = keys ? 4 : 1, few = desc->seq_len <= 8;
+    int keys = rule_has_keys(variant->problem->rule), few = desc->seq_len <= 8;
+    int kept = !keys ? 1 : device->sub_group != 0 ? 2 : 4; /* channels of a lane */
     struct tiles *t = &variant->tiles;
 
     t->vec = SHARED_VEC;
     t->sub_group = device->sub_group;
-    t->tokens = few ? 1 : keys ? 4 : 8;
+    t->tokens = few ? 1 : (keys ? 4 : 8) / (device->sub_group != 0 ? 4 : 1);
     while (t->lanes_k * kept < desc->key_dim && 2 * t->lanes_k <= most_group)
         t->lanes_k *= 2;
     while (2 * t->block_v <= 64 && t->block_v < desc->value_dim && 2 * t->block_v / t->vec * t->lanes_k <= most_group)
