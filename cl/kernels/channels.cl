@@ -56,6 +56,29 @@ WORD void join_spans(local float *joints, vec *S)
     }
 }
 
+/* What a tile's tokens have, as it lies, on its way to a lane. */
+typedef struct {
+    ulong v[TOKENS * DATA_RAW], dt[TOKENS * DATA_RAW], gates[GATE_ROWS * TOKENS * GATE_RAW + 1];
+    vec q[HELD], k[HELD];
+} fetched_t;
+typedef struct {
+    place at;
+    lane_t lane;
+    stream_t v, dt, gates;
+} inputs_t;
+
+WORD void fetch(fetched_t *next, const inputs_t *in, int row)
+{
+    int from = row + in->lane.span * TOKENS, last = in->at.rows - 1;
+    rows_take(next->v, in->v, from, last, 0, in->lane.c, sizeof(data_t));
+    if (HAS_STEP)
+        rows_take(next->dt, in->dt, from, last, 0, in->lane.c, sizeof(data_t));
+    unrolled
+    for (int n = 0; n < GATE_ROWS; n++)
+        rows_take(next->gates + n * TOKENS * GATE_RAW, in->gates, from, last,
+                  min(in->lane.first + n, KEY_DIM - 1) * VALUE_DIM, in->lane.c, sizeof(gate_t));
+}
+
 KERNEL
 channels(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
          global out_t *o, long4 o_at, global const decay_t *g, long4 g_at, global const float *theta, long4 theta_at,
@@ -66,34 +89,45 @@ channels(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at,
     LOCAL_FLOATS(rows_q, LOCAL_ROWS)
     LOCAL_FLOATS(rows_k, LOCAL_ROWS)
     LOCAL_FLOATS(joints, LOCAL_JOINTS)
-    LOCAL_FLOATS(parts, LOCAL_PARTS)
+    local float *parts = joints; /* what is joined is read by then */
     place at = place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at);
     lane_t lane = lane_at(get_group_id(2));
-    vec A[FADES], S[KL];
+    const inputs_t in = {at, lane, stream_of((global const char *)v, v_at, at, sizeof(data_t)),
+                         stream_of((global const char *)dt, dt_at, at, sizeof(data_t)),
+                         stream_of((global const char *)g, g_at, at, sizeof(gate_t))};
+    stream_t silus = stream_of((global const char *)z, z_at, at, sizeof(data_t));
+    stream_t outs = stream_of((global const char *)o, o_at, at, sizeof(out_t));
+    int begin = lane.span * TOKENS, last = at.rows - 1;
+    vec A[FADES], S[KL], biases = 0;
+    fetched_t next;
 
-    d += at_row(d_at, 0, 0, at.head);
-    bias += at_row(bias_at, 0, 0, at.head);
+    if (HAS_BIAS)
+        biases = columns_of(bias + at_row(bias_at, 0, 0, at.head), lane.c, 1, 1);
     fades_begin(A, g + at_row(g_at, 0, 0, at.head), theta + at_row(theta_at, 0, 0, at.head), lane);
     unrolled
     for (int n = 0; n < KL; n++)
         S[n] = state_row(state_of(initial, at), states & HAS_INITIAL, lane.first + n, lane.c);
+    if (at.rows > 0) {
+        fetch(&next, &in, 0);
+        keys_take(next.q, q, q_at, at, 0, scale, PAIRS);
+        keys_take(next.k, k, k_at, at, 0, 1, 0);
+    }
     for (int row = 0; row < at.rows; row += TILE) {
-        int begin = lane.span * TOKENS;
         vec x[TOKENS], E[TOKENS * FADES], own[KL];
 
         SYNC();
-        keys_rows(rows_q, q, q_at, at, row, scale, PAIRS);
-        keys_rows(rows_k, k, k_at, at, row, 1, 0);
+        keys_put(rows_q, next.q);
+        keys_put(rows_k, next.k);
         unrolled
         for (int i = 0; i < TOKENS; i++) {
-            int there = row + begin + i < at.rows;
-            long token = at.first + row + begin + i;
-            vec step = step_of(dt + at_row(dt_at, at.batch, token, at.head), bias, lane.c, there);
-            x[i] = 0;
-            if (there)
-                x[i] = step * data_row(v + at_row(v_at, at.batch, token, at.head), lane.c, VALUE_DIM);
-            fades_of(E + i * FADES, A, step, g + at_row(g_at, at.batch, token, at.head), lane, there);
+            int there = row + begin + i <= last;
+            vec step = step_of(next.dt + i * DATA_RAW, biases, there);
+            x[i] = there ? step * data_vec(next.v + i * DATA_RAW) : (vec)(0);
+            fades_of(E + i * FADES, A, step, next.gates + i * GATE_RAW, there);
         }
+        fetch(&next, &in, row + TILE);
+        keys_take(next.q, q, q_at, at, row + TILE, scale, PAIRS);
+        keys_take(next.k, k, k_at, at, row + TILE, 1, 0);
         SYNC();
         if (SPANS > 1) {
             vec P[FADES];
@@ -115,6 +149,7 @@ channels(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at,
         unrolled
         for (int n = 0; n < KL; n++)
             own[n] = SPANS > 1 ? vec_load(joint(joints, lane.span, FADES + n)) : S[n];
+        SYNC();
         unrolled
         for (int i = 0; i < TOKENS; i++) {
             take(own, E + i * FADES, rows_k, begin + i, lane.first, x[i]);
@@ -125,16 +160,28 @@ channels(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at,
         for (int n = 0; n < KL && SPANS == 1; n++)
             S[n] = own[n];
         SYNC();
-        for_each(task, TILE * (BV / VEC)) {
-            int i = task / (BV / VEC), c = get_group_id(2) * BV + task % (BV / VEC) * VEC;
-            long token = at.first + row + i;
-            vec sum = 0;
-            for (int l = 0; l < LANES_K; l++)
-                sum += vec_load(parts + (l * TILE * (BV / VEC) + task) * VEC);
-            if (row + i < at.rows && c < VALUE_DIM) {
-                sum = finished(sum, v + at_row(v_at, at.batch, token, at.head), d,
-                               z + at_row(z_at, at.batch, token, at.head), c);
-                output_put(sum, at, row + i, c);
+        unrolled
+        for (int turn = 0; turn < OUTS; turn++) {
+            int task = LANE + turn * GROUP, i = row + task / (BV / VEC);
+            int c = get_group_id(2) * BV + task % (BV / VEC) * VEC;
+            if (task < TILE * (BV / VEC) && i <= last && c < VALUE_DIM) {
+                ulong own_v[DATA_RAW], own_z[DATA_RAW];
+                vec sum = 0, skip = 0;
+                if (HAS_D) {
+                    narrow_copy(own_v, in.v.rows + i * in.v.step, c, sizeof(data_t));
+                    skip = columns_of(d + at_row(d_at, 0, 0, at.head), c, 1, 1);
+                }
+                if (HAS_Z)
+                    narrow_copy(own_z, silus.rows + i * silus.step, c, sizeof(data_t));
+                for (int l = 0; l < LANES_K; l++)
+                    sum += vec_load(parts + (l * TILE * (BV / VEC) + task) * VEC);
+                sum = finished(sum, own_v, skip, own_z);
+                if (outs.wide) {
+                    ulong raw[VEC * sizeof(out_t) / 8];
+                    out_putv(sum, (out_t *)raw, 0);
+                    wide_store((global char *)output_row(at, i) + c * sizeof(out_t), raw, sizeof(out_t));
+                } else
+                    output_put(sum, at, i, c);
             }
         }
     }

@@ -57,6 +57,8 @@ static void add_constants(const struct variant *variant, struct layout *layout)
         {"SPANS", t->spans},
         {"TOKENS", t->tokens},
         {"TILE", t->spans * t->tokens},
+        {"HELD", divide_up((int64_t)t->spans * t->tokens * channels_of(variant), (int64_t)t->vec * t->group)},
+        {"OUTS", divide_up(t->tokens, t->lanes_k)},
         {"SPAN_LANES", t->block_v / t->vec * t->lanes_k},
         {"HAS_KEYS", rule_has_keys(variant->problem->rule)},
         {"HAS_STEP", has_step[variant->problem->rule->write]},
@@ -76,15 +78,15 @@ static void lay_out(const struct variant *variant, struct layout *layout)
     const struct tiles *t = &variant->tiles;
     const struct rule *rule = variant->problem->rule;
     int channels = channels_of(variant), tile = t->spans * t->tokens;
-    int rows = rule_has_keys(rule) ? tile * channels : 1, joints = fades_of(variant) + channels / higher(t->lanes_k, 1);
+    int rows = rule_has_keys(rule) ? tile * channels : 1, parts = t->lanes_k * tile * t->block_v;
+    int joints = t->spans > 1 ? (fades_of(variant) + channels / t->lanes_k) * t->group * t->vec : 1;
 
     layout->options = PLAIN_OPTIONS;
     layout->value_groups = (int)divide_up(variant_values(variant), t->block_v);
     add_constants(variant, layout);
     layout_local(layout, "LOCAL_ROWS", rows, FLOAT);
     layout->local_bytes += (size_t)rows * FLOAT; /* of q and of k */
-    layout_local(layout, "LOCAL_JOINTS", t->spans > 1 ? joints * t->group * t->vec : 1, FLOAT);
-    layout_local(layout, "LOCAL_PARTS", t->lanes_k * tile * t->block_v, FLOAT);
+    layout_local(layout, "LOCAL_JOINTS", higher(joints, parts), FLOAT);
     layout_header(layout, fade_headers[rule->decay]);
     layout_header(layout, FILE_output_plain);
 }
@@ -108,13 +110,15 @@ static void follow(struct variant *variant)
     t->group = t->block_v / t->vec * t->lanes_k * t->spans;
 }
 
-/* A lane for some columns and few channels; then as many stretches as the group has room for. Neither depends on
- * lengths, but for a few tokens: packed sequences have the bits that they have alone. */
+/* A lane for some columns and few channels; as few columns as leave every compute unit some groups, and as many
+ * stretches as the group then has room for. Neither depends on lengths, but for a few tokens: packed sequences have the
+ * bits that they have alone. */
 static void shared_tiles(const struct device *device, struct variant *variant, int most_group)
 {
     const clattn_plan_desc *desc = &variant->problem->desc;
     int keys = rule_has_keys(variant->problem->rule), few = desc->seq_len <= 8;
     int kept = !keys ? 1 : device->sub_group != 0 ? 2 : 4; /* channels of a lane */
+    int64_t wanted = 2 * (int64_t)device->info.compute_units;
     struct tiles *t = &variant->tiles;
 
     t->vec = SHARED_VEC;
@@ -122,9 +126,10 @@ static void shared_tiles(const struct device *device, struct variant *variant, i
     t->tokens = few ? 1 : (keys ? 4 : 8) / (device->sub_group != 0 ? 4 : 1);
     while (t->lanes_k * kept < desc->key_dim && 2 * t->lanes_k <= most_group)
         t->lanes_k *= 2;
-    while (2 * t->block_v <= 64 && t->block_v < desc->value_dim && 2 * t->block_v / t->vec * t->lanes_k <= most_group)
+    while (2 * t->block_v <= 64 && t->block_v < desc->value_dim && 2 * t->block_v / t->vec * t->lanes_k <= most_group &&
+           (t->block_v < 16 || problem_heads(variant->problem) * divide_up(desc->value_dim, 2 * t->block_v) >= wanted))
         t->block_v *= 2;
-    for (t->spans = 1; !few && 2 * t->spans <= 16 && 2 * t->spans * t->block_v / t->vec * t->lanes_k <= most_group;)
+    for (t->spans = 1; !few && 2 * t->spans <= 32 && 2 * t->spans * t->block_v / t->vec * t->lanes_k <= most_group;)
         t->spans *= 2;
 }
 
