@@ -170,7 +170,8 @@ static clattn_status complete(const struct device *device, struct variant *varia
     int sound;
 
     follow(variant);
-    sound = t->block_v >= t->vec && t->block_v % t->vec == 0 && held(variant) && t->group >= 1 &&
+    sound = (rule_has_keys(variant->problem->rule) || t->lanes_k == 1) && t->block_v >= t->vec &&
+            t->block_v % t->vec == 0 && held(variant) && t->group >= 1 &&
             (size_t)t->group <= device->info.max_work_group && (t->group == 1 || !device->serial) &&
             layout_fits(device, variant, lay_out);
     return sound ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
