@@ -36,19 +36,38 @@ WORD void joint_put(local float *joints, int span, const vec *P, const vec *S)
         vec_store(S[i], joint(joints, span, FADES + i));
 }
 
-/* S, the state ahead of the tile, becomes that behind it; each stretch's own is replaced by the one it begins with. */
+WORD void joint_get(local float *joints, int span, vec *P, vec *S)
+{
+    unrolled
+    for (int i = 0; i < FADES; i++)
+        P[i] = vec_load(joint(joints, span, i));
+    unrolled
+    for (int i = 0; i < KL; i++)
+        S[i] = vec_load(joint(joints, span, FADES + i));
+}
+
+/* S, the state ahead of the tile, becomes that behind it; each stretch's own is replaced by the one it begins with.
+ * Of one channel, where registers are many, what comes next is read a step ahead. */
 WORD void join_spans(local float *joints, vec *S)
 {
+    vec ahead[FADES], after[KL];
+
+    joint_get(joints, 0, ahead, after);
     for (int span = 0; span < SPANS; span++) {
         vec P[FADES], own[KL];
         unrolled
         for (int i = 0; i < FADES; i++)
-            P[i] = vec_load(joint(joints, span, i));
+            P[i] = ahead[i];
         unrolled
-        for (int i = 0; i < KL; i++) {
-            own[i] = vec_load(joint(joints, span, FADES + i));
+        for (int i = 0; i < KL; i++)
+            own[i] = after[i];
+        if (KL > 1)
+            joint_get(joints, span, P, own);
+        else
+            joint_get(joints, min(span + 1, SPANS - 1), ahead, after);
+        unrolled
+        for (int i = 0; i < KL; i++)
             vec_store(S[i], joint(joints, span, FADES + i));
-        }
         fade_state(S, P);
         unrolled
         for (int i = 0; i < KL; i++)

@@ -118,7 +118,8 @@ static void shared_tiles(const struct device *device, struct variant *variant, i
     const clattn_plan_desc *desc = &variant->problem->desc;
     int keys = rule_has_keys(variant->problem->rule), few = desc->seq_len <= 8;
     int kept = !keys ? 1 : device->sub_group != 0 ? 2 : 4; /* channels of a lane */
-    int64_t wanted = 2 * (int64_t)device->info.compute_units;
+    int least = keys ? 16 : 32;                            /* columns, however few groups that leaves */
+    int64_t wanted = 2 * (int64_t)device->info.compute_units, heads = problem_heads(variant->problem);
     struct tiles *t = &variant->tiles;
 
     t->vec = SHARED_VEC;
@@ -127,7 +128,7 @@ static void shared_tiles(const struct device *device, struct variant *variant, i
     while (t->lanes_k * kept < desc->key_dim && 2 * t->lanes_k <= most_group)
         t->lanes_k *= 2;
     while (2 * t->block_v <= 64 && t->block_v < desc->value_dim && 2 * t->block_v / t->vec * t->lanes_k <= most_group &&
-           (t->block_v < 16 || problem_heads(variant->problem) * divide_up(desc->value_dim, 2 * t->block_v) >= wanted))
+           (t->block_v < least || heads * divide_up(desc->value_dim, 2 * t->block_v) >= wanted))
         t->block_v *= 2;
     for (t->spans = 1; !few && 2 * t->spans <= 32 && 2 * t->spans * t->block_v / t->vec * t->lanes_k <= most_group;)
         t->spans *= 2;
