@@ -132,7 +132,11 @@ typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *me
     X(ALIBI_ATTN, 19)                                                                                                  \
     X(FORGETTING_ATTN, 20)                                                                                             \
     X(PATH_ATTN, 21) /* also PaTH-FoX, with its gate */                                                                \
-    X(DELTAFORMER, 22)
+    X(DELTAFORMER, 22)                                                                                                 \
+    X(HGRN, 23)                                                                                                        \
+    X(LRU, 24)                                                                                                         \
+    X(MAMBA, 25) /* also selective_scan, and S4D with CLATTN_COMPLEX */                                                \
+    X(FULL_GATE, 26)
 
 typedef enum clattn_rule {
     CLATTN_RULE_NONE = 0,
@@ -162,7 +166,8 @@ typedef enum clattn_dtype { CLATTN_F32 = 0, CLATTN_F16 = 1, CLATTN_BF16 = 2 } cl
 typedef enum clattn_mode {
     CLATTN_MODE_AUTO = 0,
     CLATTN_MODE_RECURRENT = 1, /* token by token; UNSUPPORTED for rules of a list, where CHUNK takes one token, too */
-    CLATTN_MODE_CHUNK = 2      /* chunks of tokens, each worked as matrix products */
+    CLATTN_MODE_CHUNK = 2      /* chunks of tokens, each worked as matrix products; UNSUPPORTED for hgrn, lru, mamba and
+                                  full_gate, whose elements of the state have a decay each */
 } clattn_mode;
 /* A token's operands reach no earlier token's output, no other sequence or batch element, and no head but those
  * that read them, even where they are NaN, infinite, or overflow: all else has the same bits as without. One
@@ -213,15 +218,23 @@ enum {
     CLATTN_WITH_P = 1 << 14,          /* deltaformer: the operand p is read, else k in its place */
     CLATTN_WITH_BETA = 1 << 15,       /* deltaformer: the operand beta is read, else 1 */
     CLATTN_WITH_WRITTEN = 1 << 16,    /* deltaformer: the operand written is written */
-    CLATTN_APPEND = 1 << 17 /* softmax_attn, alibi_attn, forgetting_attn, with kv_len: k_new and v_new are written into
+    CLATTN_APPEND = 1 << 17, /* softmax_attn, alibi_attn, forgetting_attn, with kv_len: k_new and v_new are written into
                                k and v first, where their queries stand; of tokens ahead of the first key nothing */
+    CLATTN_SOFTPLUS = 1 << 20,     /* mamba: log(1 + e^dt) in the place of dt, dt_bias included */
+    CLATTN_WITH_DT_BIAS = 1 << 21, /* mamba: the operand dt_bias is added to dt */
+    CLATTN_WITH_D = 1 << 22,       /* mamba: o += d o v */
+    CLATTN_WITH_Z = 1 << 23,       /* mamba: o = o o silu(z), the last of all */
+    CLATTN_COMPLEX = 1 << 24       /* mamba: channels 2n and 2n+1 of q, k, a and the state are a complex one's real and
+                                imaginary part, key_dim is even; o = 2 Re(S^T q) */
 };
 
 /* ---- Operands ----------------------------------------------------------------------------------------------- */
 
 /* X(ID, name, value, shape): the one list of operands; CLATTN_Q … are their ids, and the names are those in files and
  * messages. B batch, T tokens, H value heads, HQ query/key heads, K key_dim, V value_dim, N sequences (B without
- * cu_seqlens), n steps. States, lse and sink are f32. For N-shaped operands batch_stride steps the sequence.
+ * cu_seqlens), n steps. States, lse, sink, mamba's a, d, dt_bias and lru's gv, theta are f32. For N-shaped operands
+ * batch_stride steps the sequence. hgrn and lru have no q and k: their state is a row of V, K is 1; lru's v, o and state
+ * are pairs of a real and an imaginary part, V is even.
  * Rules of a list have HK key/value heads and TK tokens of keys: their q is [B,T,H,K], k [B,TK,HK,K], v [B,TK,HK,V],
  * g [B,TK,H]. sink: Xiao et al. 2023, arXiv:2309.17453; lse, which joins parts of a list: Dao et al. 2022,
  * arXiv:2205.14135. */
@@ -230,11 +243,13 @@ enum {
     X(K, k, 2, "[B,T*n,HQ,K]")                                                                                         \
     X(V, v, 3, "[B,T*n,H,V]")                                                                                          \
     X(O, o, 4, "[B,T,H,V]")                                                                                            \
-    X(G, g, 5, "[B,T,H] or [B,T,H,K]: log-decay, <= 0; -inf forgets. [H] with CLATTN_GATE_PER_HEAD")                   \
-    X(GV, gv, 6, "[B,T,H,V]: log-decay of the value dimension")                                                        \
+    X(G, g, 5,                                                                                                         \
+      "[B,T,H] or [B,T,H,K]: log-decay, <= 0; -inf forgets. [H] with CLATTN_GATE_PER_HEAD; of full_gate "              \
+      "[B,T,H,K*V], for every element of the state, [K][V]")                                                           \
+    X(GV, gv, 6, "[B,T,H,V]: log-decay of the value dimension; of lru [H,V/2]")                                        \
     X(BETA, beta, 7, "[B,T*n,H]: write strength; of path_attn and deltaformer [B,TK,HK]")                              \
     X(P, p, 8, "[B,T,HQ,K]: erase key; of deltaformer [B,TK,HK,K]")                                                    \
-    X(A, a, 9, "[B,T,H,K]: erase key")                                                                                 \
+    X(A, a, 9, "[B,T,H,K]: erase key; of mamba [H,V,K], <= 0: the log-decay of a step of 1")                           \
     X(B, b, 10, "[B,T,H,K]: erase direction, or erase gate of gdn2")                                                   \
     X(W, w, 11, "[B,T,H,K]: log-decay, write gate [B,T,H,V] of gdn2, or [B,TK,HK,K]: direction of path_attn")          \
     X(U, u, 12, "[H,K]: bonus of the current token")                                                                   \
@@ -253,7 +268,12 @@ enum {
     X(SEQLENS_KV, cu_seqlens_kv, 25, "[N+1]: where the keys of packed sequences begin and end, of cu_seqlens' type")   \
     X(WRITTEN, written, 26, "[B,TK,HK,V]: u, what deltaformer writes in the place of v")                               \
     X(K_NEW, k_new, 27, "[B,T,HK,K]: keys of the call's own tokens, which CLATTN_APPEND writes into k")                \
-    X(V_NEW, v_new, 28, "[B,T,HK,V]: their values")
+    X(V_NEW, v_new, 28, "[B,T,HK,V]: their values")                                                                    \
+    X(THETA, theta, 29, "[H,V/2]: angle of a complex decay")                                                           \
+    X(DT, dt, 30, "[B,T,H,V]: step size of mamba")                                                                     \
+    X(DT_BIAS, dt_bias, 31, "[H,V]: added to dt")                                                                      \
+    X(D, d, 32, "[H,V]: what mamba's output has of v itself")                                                          \
+    X(Z, z, 33, "[B,T,H,V]: gate of mamba's output")
 
 typedef enum clattn_operand_id {
     CLATTN_OPERAND_NONE = 0,
@@ -307,17 +327,17 @@ typedef struct clattn_operand_type {
 /* What to compute. batch, seq_len and sequences are maxima for a plan. What published models want beside the defaults:
  * RWKV-6 scale 1, MiniMax-01 slopes CLATTN_SLOPES_MINIMAX and scale 1, xLSTM eps 1e-6. */
 typedef struct clattn_plan_desc {
-    clattn_rule rule;           /* required */
-    clattn_dtype dtype;         /* storage of q, k, v, o, written and of the vectors p, a, b (dplr, iplr, rwkv7) */
-    clattn_dtype gate_dtype;    /* storage of g, gv, beta, f, i, u, w and of gdn2's b; f32 by default */
-    uint32_t flags;             /* CLATTN_QK_L2NORM … */
-    int64_t batch;              /* 0: 1 */
-    int64_t seq_len;            /* tokens; required */
-    int64_t sequences;          /* with CLATTN_CU_SEQLENS: N, cu_seqlens has N + 1 entries; else 0 */
-    int64_t heads;              /* value heads H; required */
-    int64_t qk_heads;           /* query/key heads, divides heads; head h reads h / (H / HQ); 0: heads */
+    clattn_rule rule;        /* required */
+    clattn_dtype dtype;      /* storage of q, k, v, o, written, dt, z and of the vectors p, a, b (dplr, iplr, rwkv7) */
+    clattn_dtype gate_dtype; /* storage of g, gv, beta, f, i, u, w and of gdn2's b; f32 by default */
+    uint32_t flags;          /* CLATTN_QK_L2NORM … */
+    int64_t batch;           /* 0: 1 */
+    int64_t seq_len;         /* tokens; required */
+    int64_t sequences;       /* with CLATTN_CU_SEQLENS: N, cu_seqlens has N + 1 entries; else 0 */
+    int64_t heads;           /* value heads H; required */
+    int64_t qk_heads;        /* query/key heads, divides heads; head h reads h / (H / HQ); 0: heads */
     int64_t key_dim, value_dim; /* 1 to 256; required */
-    double scale;               /* multiplies q; 0: 1/sqrt(key_dim), and 1 for rwkv7 */
+    double scale;               /* multiplies q; 0: 1/sqrt(key_dim), and 1 for rwkv7, hgrn, lru and mamba */
     double eps;                 /* mlstm: o = S^T q / (max(|n^T q|, e^-m) + eps); 0 to 1e30 */
     clattn_mode mode;
     int32_t chunk;                  /* tokens per chunk: 8, 16, 32 or 64; 0: the device's best */
@@ -466,16 +486,17 @@ CLATTN_API clattn_status clattn_plan_workspace_size(const clattn_plan *plan, siz
 /* What a plan has come to. Pointers live as long as the plan. */
 typedef struct clattn_plan_info {
     const clattn_plan_desc *desc; /* completed */
-    const char *solver;           /* "recurrent", "chunk_scan", "chunk_blocks", "matrix_blocks", "matrix_scan", "flash",
+    const char
+        *solver; /* "recurrent", "channels", "chunk_scan", "chunk_blocks", "matrix_blocks", "matrix_scan", "flash",
                                      "flash_matrix", "flash_matrix_blocks", "flash_blocks", "decode", "path", "delta" */
-    const char *tiles_by;         /* "rule of thumb", "the shipped table", a file's path … */
-    const char *engine;           /* the matrix engine it runs on; NULL: none */
-    clattn_mode mode;             /* RECURRENT or CHUNK */
-    int32_t chunk;                /* tokens; 1 for RECURRENT */
-    int32_t launches;             /* of kernels, by a call of the desc's lengths */
-    int32_t rejected;             /* choices that gave wrong results in the self-test before this one was taken */
-    uint64_t workspace_bytes;     /* as clattn_plan_workspace_size says */
-    uint64_t saved_bytes;         /* kept for a plan of the backward pass; 0 */
+    const char *tiles_by;     /* "rule of thumb", "the shipped table", a file's path … */
+    const char *engine;       /* the matrix engine it runs on; NULL: none */
+    clattn_mode mode;         /* RECURRENT or CHUNK */
+    int32_t chunk;            /* tokens; 1 for RECURRENT */
+    int32_t launches;         /* of kernels, by a call of the desc's lengths */
+    int32_t rejected;         /* choices that gave wrong results in the self-test before this one was taken */
+    uint64_t workspace_bytes; /* as clattn_plan_workspace_size says */
+    uint64_t saved_bytes;     /* kept for a plan of the backward pass; 0 */
 } clattn_plan_info;
 
 /* INVALID_ARGUMENT. */

@@ -97,8 +97,10 @@ run_rule()
     else
         shared=HK state='--option sink=on'
     fi
+    sizes=$shared=2,K=20
+    "$clattn" rules "$1" | grep -q '^  inputs *q' || sizes=K=1
     for dtype in f32:1e-5 f16:5e-3 bf16:5e-3; do
-        run_case "$1" ${dtype%:*} ${dtype#*:} B=1,T=131,H=4,$shared=2,K=20,V=12 --varlen 0,0,1,130,131 $state
+        run_case "$1" ${dtype%:*} ${dtype#*:} B=1,T=131,H=4,$sizes,V=12 --varlen 0,0,1,130,131 $state
     done
     [ $shared = HQ ] || run_case "$1" f32 1e-5 B=2,T=3,TK=75,H=6,HK=2,K=20,V=12
 }

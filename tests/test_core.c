@@ -42,7 +42,7 @@ static void test_rule_names(void **state)
     assert_int_equal(clattn_rule_find("gated_retention"), CLATTN_SIMPLE_GLA);
     assert_int_equal(clattn_rule_find("gdn"), CLATTN_GATED_DELTA_RULE);
     assert_int_equal(clattn_rule_find("hgrn2"), CLATTN_GLA);
-    assert_int_equal(clattn_rule_find("mamba"), CLATTN_RULE_NONE);
+    assert_int_equal(clattn_rule_find("mamba"), CLATTN_MAMBA);
     assert_int_equal(clattn_rule_find("amba2"), CLATTN_RULE_NONE);
     assert_int_equal(clattn_rule_find("mamba2 gated_retention"), CLATTN_RULE_NONE);
     assert_int_equal(clattn_rule_find(""), CLATTN_RULE_NONE);

@@ -128,6 +128,53 @@ static void whole_bonus(struct check_tensors *general, const struct check_tensor
     test_set_all(general, OP(U), 1);
 }
 
+/* A decay of the only channel's columns */
+static void one_channel(struct check_tensors *general, const struct check_tensors *special)
+{
+    (void)special;
+    test_set_all(general, OP(Q), 1);
+    test_set_all(general, OP(K), 1);
+    test_set_all(general, OP(G), 0);
+}
+
+/* v <- dt o v, g = dt a */
+static void full_product(struct check_tensors *general, const struct check_tensors *special)
+{
+    for (int64_t i = 0; i < check_count(&general->tensor[OP(V)].info); i++) {
+        double dt = test_get(special, OP(DT), i);
+        int64_t c = i % (HEADS * VALUE);
+        test_set(general, OP(V), i, dt * test_get(special, OP(V), i));
+        for (int64_t n = 0; n < KEY; n++)
+            test_set(general, OP(G), (i / VALUE * KEY + n) * VALUE + i % VALUE,
+                     dt * test_get(special, OP(A), c * KEY + n));
+    }
+}
+
+/* a = -1, dt = -g, v <- v / dt: of gates that are far enough from 0 */
+static void steps_of_gates(struct check_tensors *general, const struct check_tensors *special)
+{
+    struct check_tensors own = *special;
+
+    test_set_all(general, OP(A), -1);
+    for (int64_t i = 0; i < check_count(&own.tensor[OP(G)].info); i++)
+        test_set(&own, OP(G), i, -0.1 * (double)(1 + i % 7));
+    for (int64_t i = 0; i < check_count(&general->tensor[OP(V)].info); i++) {
+        double dt = -test_get(&own, OP(G), i / VALUE);
+        test_set(general, OP(DT), i, dt);
+        test_set(general, OP(V), i, test_get(special, OP(V), i) / dt);
+    }
+}
+
+/* g = gk + gv */
+static void outer_gates(struct check_tensors *general, const struct check_tensors *special)
+{
+    for (int64_t i = 0; i < check_count(&general->tensor[OP(G)].info); i++) {
+        int64_t head = i / (KEY * VALUE), n = i / VALUE % KEY, c = i % VALUE;
+        test_set(general, OP(G), i,
+                 test_get(special, OP(G), head * KEY + n) + test_get(special, OP(GV), head * VALUE + c));
+    }
+}
+
 struct identity {
     const char *name;
     clattn_rule general, special;
@@ -156,6 +203,10 @@ static const struct identity identities[] = {
     {"gla, equal channels: simple_gla", CLATTN_GLA, CLATTN_SIMPLE_GLA, 0, 0, equal_channels},
     {"gla, gv = 0", CLATTN_GLA, CLATTN_GLA, CLATTN_VALUE_GATE, 0, zero_value_gate},
     {"rwkv6, w = 0, u = 1: linear_attn", CLATTN_RWKV6, CLATTN_LINEAR_ATTN, 0, 0, whole_bonus},
+    {"gla of one channel: hgrn", CLATTN_GLA, CLATTN_HGRN, CLATTN_VALUE_GATE, 0, one_channel},
+    {"full_gate of a mamba", CLATTN_FULL_GATE, CLATTN_MAMBA, 0, 0, full_product},
+    {"full_gate, an outer sum: gla", CLATTN_FULL_GATE, CLATTN_GLA, 0, CLATTN_VALUE_GATE, outer_gates},
+    {"mamba, one a a head: simple_gla", CLATTN_MAMBA, CLATTN_SIMPLE_GLA, 0, 0, steps_of_gates},
 };
 
 static void test_identity(void **state)
@@ -166,6 +217,12 @@ static void test_identity(void **state)
         clattn_plan_desc general_desc = desc_of(identity->general, (clattn_mode)mode);
         clattn_plan_desc special_desc = desc_of(identity->special, (clattn_mode)mode);
         struct check_tensors general, special;
+        check_fit(&special_desc);
+        general_desc.key_dim = special_desc.key_dim;
+        if (!check_mode_applies(identity->general, general_desc.mode))
+            general_desc.mode = CLATTN_MODE_AUTO;
+        if (!check_mode_applies(identity->special, special_desc.mode))
+            special_desc.mode = CLATTN_MODE_AUTO;
         general_desc.flags |= identity->general_flags;
         special_desc.flags |= identity->special_flags;
         test_make(&special, &special_desc, CHECK_GATES_USUAL, NULL);

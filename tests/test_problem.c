@@ -125,6 +125,23 @@ static const struct bad bad_lists[] = {
     BAD(flags, CLATTN_WITH_WRITTEN, "forgetting_attn", "option written"),
 };
 
+/* The same of rules whose state has one channel, or numbers in pairs. */
+static const struct bad bad_rows[] = {
+    BAD(key_dim, 16, "lru has no queries and keys: key_dim is 16, expected 1", "qk_heads 4"),
+    BAD(qk_heads, 2, "lru has no queries and keys", "qk_heads 2, expected heads 4"),
+    BAD(flags, CLATTN_QK_L2NORM, "lru has no queries and keys", "no qk_l2norm"),
+    BAD(value_dim, 7, "lru: value_dim is 7", "expected pairs"),
+    BAD(flags, CLATTN_SOFTPLUS, "lru", "option softplus"),
+    BAD(flags, CLATTN_WITH_DT_BIAS, "lru", "option dt_bias"),
+    BAD(flags, CLATTN_WITH_D, "lru", "option d"),
+    BAD(flags, CLATTN_WITH_Z, "lru", "option z"),
+    BAD(flags, CLATTN_COMPLEX, "lru", "option complex"),
+    BAD(flags, CLATTN_UNGATED, "lru", "ungated"),
+};
+static const struct bad bad_pairs[] = {
+    BAD(key_dim, 15, "mamba with complex: key_dim is 15", "expected pairs"),
+};
+
 static void check_bad(const clattn_plan_desc *base, const struct bad *rows, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -141,13 +158,21 @@ static void check_bad(const clattn_plan_desc *base, const struct bad *rows, size
 
 static void test_bad_fields(void **state)
 {
-    clattn_plan_desc list = good, full;
+    clattn_plan_desc list = good, row = good, full;
 
     (void)state;
     check_bad(&good, bad_fields, COUNT(bad_fields));
     list.rule = CLATTN_FORGETTING_ATTN;
     list.qk_heads = 0;
     check_bad(&list, bad_lists, COUNT(bad_lists));
+    row.rule = CLATTN_LRU;
+    row.key_dim = row.qk_heads = 0;
+    assert_status(complete(&full, &row), SUCCESS);
+    assert_int_equal(full.key_dim, 1);
+    check_bad(&row, bad_rows, COUNT(bad_rows));
+    row.rule = CLATTN_MAMBA;
+    row.flags = CLATTN_COMPLEX;
+    check_bad(&row, bad_pairs, COUNT(bad_pairs));
     list.batch = 1;
     list.flags = CLATTN_CU_SEQLENS;
     list.sequences = 2;
@@ -379,7 +404,8 @@ static void test_outputs(void **state)
 {
     const uint32_t all = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_NORMALIZE | CLATTN_VALUE_GATE |
                          CLATTN_CU_SEQLENS | CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_WITH_KV_LENS |
-                         CLATTN_CU_SEQLENS_KV | CLATTN_WITH_P | CLATTN_WITH_BETA | CLATTN_WITH_WRITTEN | CLATTN_APPEND;
+                         CLATTN_CU_SEQLENS_KV | CLATTN_WITH_P | CLATTN_WITH_BETA | CLATTN_WITH_WRITTEN | CLATTN_APPEND |
+                         CLATTN_WITH_DT_BIAS | CLATTN_WITH_D | CLATTN_WITH_Z;
     int seen[OPERAND_COUNT] = {0};
 
     (void)state;

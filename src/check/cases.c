@@ -100,6 +100,10 @@ static const struct variant variants[] = {
     {.rule = CLATTN_GATED_DELTA_PRODUCT, .name = "2 steps", .steps = 2},
     {.rule = CLATTN_GATED_DELTA_PRODUCT, .name = "3 steps ungated", .flags = CLATTN_UNGATED, .steps = 3},
     {.rule = CLATTN_MLSTM, .name = "eps", .eps = 0.5},
+    {.rule = CLATTN_MAMBA,
+     .name = "softplus dt_bias d z",
+     .flags = CLATTN_SOFTPLUS | CLATTN_WITH_DT_BIAS | CLATTN_WITH_D | CLATTN_WITH_Z},
+    {.rule = CLATTN_MAMBA, .name = "complex d", .flags = CLATTN_COMPLEX | CLATTN_WITH_D},
     {.rule = CLATTN_SOFTMAX_ATTN, .name = "sink lse", .flags = CLATTN_WITH_SINK | CLATTN_WITH_LSE},
     {.rule = CLATTN_SOFTMAX_ATTN, .name = "window", .flags = CLATTN_WITH_LSE, .window = 9},
     {.rule = CLATTN_ALIBI_ATTN, .name = "sink lse window", .flags = CLATTN_WITH_SINK | CLATTN_WITH_LSE, .window = 33},
@@ -121,6 +125,24 @@ static const struct variant variants[] = {
     {.rule = CLATTN_PATH_ATTN, .name = "sink lse window", .flags = CLATTN_WITH_SINK | CLATTN_WITH_LSE, .window = 33},
 };
 
+/* Pairs where the problem has complex numbers, and one channel where it has no keys. */
+static void fit_channels(clattn_plan_desc *desc)
+{
+    const struct rule *rule = rule_get(desc->rule);
+
+    if (rule == NULL)
+        return;
+    if (!rule_has_keys(rule)) {
+        desc->key_dim = 1;
+        desc->qk_heads = 0;
+        desc->flags &= ~(uint32_t)NORM;
+    }
+    if (desc->flags & CLATTN_COMPLEX)
+        desc->key_dim += desc->key_dim % 2;
+    if (rule->decay == DECAY_COMPLEX)
+        desc->value_dim += desc->value_dim % 2;
+}
+
 static int has_list(clattn_rule rule)
 {
     return rule_get(rule) != NULL && rule_has_list(rule_get(rule));
@@ -128,6 +150,7 @@ static int has_list(clattn_rule rule)
 
 void check_fit(clattn_plan_desc *desc)
 {
+    fit_channels(desc);
     if (!has_list(desc->rule))
         return;
     desc->flags &= ~(uint32_t)(BOTH | VK);
@@ -139,6 +162,8 @@ void check_fit(clattn_plan_desc *desc)
 
 int check_mode_applies(clattn_rule rule, clattn_mode mode)
 {
+    if (mode == CLATTN_MODE_CHUNK && rule_get(rule) != NULL)
+        return rule_has_chunks(rule_get(rule));
     return mode != CLATTN_MODE_RECURRENT || !has_list(rule);
 }
 
@@ -163,6 +188,7 @@ const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
             desc->flags &= ~(uint32_t)LSE;
         if (variants[i].window != 0)
             desc->window = variants[i].window;
+        check_fit(desc);
         return variants[i].name;
     }
     return NULL;

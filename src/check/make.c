@@ -116,6 +116,27 @@ static double draw_strength(const struct source *source, int64_t i)
     return kind < 24 ? 1.9 + 0.1 * uniform(source, i) : uniform(source, i);
 }
 
+/* dt: mostly some hundredths; hard ones 0, and so large that all is forgotten. */
+static double draw_step(const struct source *source, int64_t i)
+{
+    int kind = hard_kind(source, i);
+
+    if (kind < 2)
+        return kind == 0 ? 0 : 40;
+    return source->desc->flags & CLATTN_SOFTPLUS ? draw_normal(source, i) - 2
+                                                 : slowed(source, 0.5 * uniform(source, i));
+}
+
+/* What a decay is that no token changes: below zero, hard ones forget at once. Of pairs the second is an angle. */
+static double draw_rate(const struct source *source, int64_t i)
+{
+    double x = draw_normal(source, i);
+
+    if ((source->desc->flags & CLATTN_COMPLEX) && i % 2 == 1)
+        return x;
+    return hard_kind(source, i) < 2 ? -1000 : slowed(source, -exp(x));
+}
+
 static double draw_state(const struct source *source, int64_t i)
 {
     return 0.5 * draw_normal(source, i);

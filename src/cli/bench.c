@@ -199,6 +199,7 @@ static int complete(const struct settings *settings, const struct shape *shape, 
     desc.dtype = full->dtype;
     desc.mode = full->mode;
     shape_apply(&desc, shape, &default_shape);
+    check_fit(&desc);
     if (settings->step)
         take_step(&desc);
     status = clattn_plan_desc_complete(full, &desc, sink_log, &sink);

@@ -65,11 +65,31 @@ static int is_cache(const struct binding *binding)
            find(binding, CLATTN_SEQLENS_KV) != NULL;
 }
 
+/* Of a rule without queries and keys. */
+static int derive_columns(const struct binding *binding, clattn_plan_desc *desc)
+{
+    const struct safetensor *v;
+
+    if (find_main(binding, CLATTN_V, "[B,T,H,V]", &v) != EXIT_OK)
+        return EXIT_BAD;
+    for (int i = 0; i < 4; i++)
+        if (v->dims[i] == 0)
+            return bad_shape(binding, v, "dims of 1 or more");
+    desc->dtype = (clattn_dtype)file_dtype(v);
+    desc->batch = v->dims[0];
+    desc->seq_len = v->dims[1];
+    desc->heads = v->dims[2];
+    desc->value_dim = v->dims[3];
+    return EXIT_OK;
+}
+
 static int derive_sizes(const struct binding *binding, clattn_plan_desc *desc)
 {
     const struct safetensor *q, *k, *v;
     int list = rule_has_list(binding->rule);
 
+    if (!rule_has_keys(binding->rule))
+        return derive_columns(binding, desc);
     if (find_main(binding, CLATTN_Q, list ? "[B,T,H,K]" : "[B,T,HQ,K]", &q) != EXIT_OK ||
         find_main(binding, CLATTN_K, list ? "[B,TK,HK,K]" : "[B,T*n,HQ,K]", &k) != EXIT_OK ||
         find_main(binding, CLATTN_V, list ? "[B,TK,HK,V]" : "[B,T*n,H,V]", &v) != EXIT_OK)
@@ -92,6 +112,16 @@ static int derive_sizes(const struct binding *binding, clattn_plan_desc *desc)
     return EXIT_OK;
 }
 
+/* Operands that are read where they are there. */
+static const struct {
+    clattn_operand_id id;
+    uint32_t flag;
+} optional[] = {{CLATTN_SINK, CLATTN_WITH_SINK}, {CLATTN_P, CLATTN_WITH_P},
+                {CLATTN_BETA, CLATTN_WITH_BETA}, {CLATTN_KV_LENS, CLATTN_WITH_KV_LENS},
+                {CLATTN_GV, CLATTN_VALUE_GATE},  {CLATTN_SEQLENS_KV, CLATTN_CU_SEQLENS_KV},
+                {CLATTN_K_NEW, CLATTN_APPEND},   {CLATTN_DT_BIAS, CLATTN_WITH_DT_BIAS},
+                {CLATTN_D, CLATTN_WITH_D},       {CLATTN_Z, CLATTN_WITH_Z}};
+
 /* What the presence and the shape of a tensor say. */
 static void derive_flags(const struct binding *binding, clattn_plan_desc *desc)
 {
@@ -100,24 +130,13 @@ static void derive_flags(const struct binding *binding, clattn_plan_desc *desc)
 
     if (!rule_has_list(binding->rule))
         desc->flags |= CLATTN_FINAL_STATE;
-    if (find(binding, CLATTN_SINK) != NULL && (takes & CLATTN_WITH_SINK))
-        desc->flags |= CLATTN_WITH_SINK;
-    if (find(binding, CLATTN_P) != NULL && (takes & CLATTN_WITH_P))
-        desc->flags |= CLATTN_WITH_P;
-    if (find(binding, CLATTN_BETA) != NULL && (takes & CLATTN_WITH_BETA))
-        desc->flags |= CLATTN_WITH_BETA;
-    if (find(binding, CLATTN_KV_LENS) != NULL && (takes & CLATTN_WITH_KV_LENS))
-        desc->flags |= CLATTN_WITH_KV_LENS;
-    if (find(binding, CLATTN_K_NEW) != NULL && (takes & CLATTN_APPEND))
-        desc->flags |= CLATTN_APPEND;
-    if (find(binding, CLATTN_SEQLENS_KV) != NULL && (takes & CLATTN_CU_SEQLENS_KV))
-        desc->flags |= CLATTN_CU_SEQLENS_KV;
+    for (size_t i = 0; i < sizeof optional / sizeof *optional; i++)
+        if (find(binding, optional[i].id) != NULL)
+            desc->flags |= optional[i].flag & takes;
     if (find(binding, CLATTN_STATE_IN) != NULL && !rule_has_list(binding->rule))
         desc->flags |= CLATTN_INITIAL_STATE;
     if ((takes & CLATTN_GATE_PER_HEAD) && g != NULL && g->rank == 1)
         desc->flags |= CLATTN_GATE_PER_HEAD;
-    if ((takes & CLATTN_VALUE_GATE) && find(binding, CLATTN_GV) != NULL)
-        desc->flags |= CLATTN_VALUE_GATE;
     if ((takes & CLATTN_UNGATED) && g == NULL)
         desc->flags |= CLATTN_UNGATED;
 }
@@ -134,7 +153,8 @@ static int derive_packing(const struct binding *binding, clattn_plan_desc *desc)
     if (cu->rank != 1 || cu->dims[0] < 2)
         return bad_shape(binding, cu, "[N+1] for N sequences, N of 1 or more");
     if (desc->batch != 1)
-        return bad("%s: tensor 'q' has batch %lld, expected 1 with cu_seqlens", binding->path, (long long)desc->batch);
+        return bad("%s: tensor '%s' has batch %lld, expected 1 with cu_seqlens", binding->path,
+                   rule_has_keys(binding->rule) ? "q" : "v", (long long)desc->batch);
     desc->sequences = cu->dims[0] - 1;
     desc->flags |= CLATTN_CU_SEQLENS | (strcmp(cu->dtype, "I64") == 0 ? CLATTN_CU_SEQLENS_INT64 : 0);
     return EXIT_OK;
@@ -261,16 +281,31 @@ static int check_dtype(const struct binding *binding, enum storage storage, cons
         return bad_dtype(binding, from, "F32, F16 or BF16");
     if (storage == STORE_DATA && dtype != (int)wanted) {
         char expected[40];
-        snprintf(expected, sizeof expected, "%s like q", word_name(file_dtype_words, (int)wanted));
+        snprintf(expected, sizeof expected, "%s like %s", word_name(file_dtype_words, (int)wanted),
+                 rule_has_keys(binding->rule) ? "q" : "v");
         return bad_dtype(binding, from, expected);
     }
     return EXIT_OK;
 }
 
-static int check_shape(const struct binding *binding, const struct safetensor *from, const clattn_operand_info *info)
+/* A row [K*V] may come as [K,V]. */
+static int is_row_of_two(const struct safetensor *from, const clattn_operand_info *info, const char *dims)
+{
+    int last = info->rank - 1;
+
+    return dims[last] == 'G' && from->rank == info->rank + 1 && from->dims[last + 1] != 0 &&
+           from->dims[last] == info->dims[last] / from->dims[last + 1] &&
+           info->dims[last] % from->dims[last + 1] == 0 &&
+           memcmp(from->dims, info->dims, (size_t)last * sizeof *info->dims) == 0;
+}
+
+static int check_shape(const struct binding *binding, const struct safetensor *from, const clattn_operand_info *info,
+                       const char *dims)
 {
     char expected[96];
 
+    if (is_row_of_two(from, info, dims))
+        return EXIT_OK;
     if (from->rank == info->rank && memcmp(from->dims, info->dims, (size_t)info->rank * sizeof *info->dims) == 0)
         return EXIT_OK;
     return bad_shape(binding, from, dims_name(info->rank, info->dims, expected, sizeof expected));
@@ -287,7 +322,7 @@ static int bind_input(const struct binding *binding, const struct operand_row *r
     if (from == NULL)
         return bad("%s: tensor '%s' is missing, %s needs it with shape %s", binding->path, operand_name(row->id),
                    binding->rule->name, dims_name(tensor->info.rank, tensor->info.dims, dims, sizeof dims));
-    if (check_shape(binding, from, &tensor->info) != EXIT_OK ||
+    if (check_shape(binding, from, &tensor->info, row->dims) != EXIT_OK ||
         check_dtype(binding, row->storage, from, tensor->info.dtype) != EXIT_OK)
         return EXIT_BAD;
     if (safetensors_element(from->dtype) != element || (uintptr_t)from->data % element != 0)

@@ -262,14 +262,14 @@ static const struct option {
     {"mode", 'm', "auto|recurrent|chunk", COMMAND_RUN | MANY | PER_WORKER, 0, take_mode,
      "which solver; a list for verify, bench"},
     {"chunk", 0, "N", COMMAND_RUN | MANY, 0, take_chunk, "tokens per chunk: 8, 16, 32 or 64; 0: the device's best"},
-    {"scale", 0, "X", PROBLEM, 0, take_scale, "multiplies q [1/sqrt(K); rwkv7: 1]"},
+    {"scale", 0, "X", PROBLEM, 0, take_scale, "multiplies q [1/sqrt(K); rwkv7, hgrn, lru, mamba: 1]"},
     {"qk-l2norm", 0, NULL, PROBLEM, 0, take_l2norm, "normalise the rows of q, k and p"},
     {"normalize", 0, NULL, PROBLEM, 0, take_normalize, "linear_attn: divide o by the sum of its weights"},
     {"feature-map", 0, "identity|elu1|relu", PROBLEM, 0, take_feature_map, "linear_attn: applied to q and k"},
     {"option", 0, "NAME=VALUE", PROBLEM, 0, take_option,
      "steps=N layer=N layers=N slopes=minimax eps=X state=kv|vk gate=token|head value_gate=on ungated=on window=N "
      "sink=on lse=on kv_lens=on p=on beta=on written=on kernel=linear|relu|round|floor "
-     "write_kernel=linear|relu|round|floor cu_seqlens=i32|i64"},
+     "write_kernel=linear|relu|round|floor softplus=on dt_bias=on d=on z=on complex=on cu_seqlens=i32|i64"},
     {"seed", 0, "N", COMMAND_MAKE_INPUT | COMMAND_TUNE | MANY, 0, take_seed, "of the random numbers [0]"},
     {"varlen", 0, "0,1,100", COMMAND_MAKE_INPUT, 0, take_varlen,
      "pack sequences that begin and end there, and keys of TK in proportion"},

@@ -26,7 +26,12 @@ static const struct {
                {0, RULE_TAKES_WRITE_KERNEL, "--option write_kernel=softmax|linear|relu|round|floor"},
                {CLATTN_WITH_P, 0, "--option p=on"},
                {CLATTN_WITH_BETA, 0, "--option beta=on"},
-               {CLATTN_WITH_WRITTEN, 0, "--option written=on"}};
+               {CLATTN_WITH_WRITTEN, 0, "--option written=on"},
+               {CLATTN_SOFTPLUS, 0, "--option softplus=on"},
+               {CLATTN_WITH_DT_BIAS, 0, "--option dt_bias=on"},
+               {CLATTN_WITH_D, 0, "--option d=on"},
+               {CLATTN_WITH_Z, 0, "--option z=on"},
+               {CLATTN_COMPLEX, 0, "--option complex=on"}};
 
 static const char *const storage_names[] = {[STORE_DATA] = "data",
                                             [STORE_GATE] = "gate",
@@ -46,7 +51,8 @@ struct summary {
 /* What users call it */
 static const char *letter_name(const char *letter)
 {
-    static const char *const names[][2] = {{"Q", "HQ"}, {"P", "N+1"}, {"X", "TK"}, {"Y", "HK"}};
+    static const char *const names[][2] = {{"Q", "HQ"}, {"P", "N+1"}, {"X", "TK"},
+                                           {"Y", "HK"}, {"U", "V/2"}, {"G", "K*V"}};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (*letter == *names[i][0])

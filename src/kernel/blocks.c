@@ -46,7 +46,7 @@ static int power_from(int64_t x)
  */
 
 static const enum embedded_file decay_headers[] = {
-#define DECAY(value, name, dims, list_dims, plain, matrix, bias, blocks) FILE_##blocks,
+#define DECAY(value, name, dims, list_dims, plain, matrix, bias, blocks, ...) FILE_##blocks,
 #include "op/words.def"
 };
 

@@ -3,7 +3,7 @@
 
 #define FILE_parts_nothing FILE_COUNT
 static const enum embedded_file bias_headers[] = {
-#define DECAY(value, name, dims, list_dims, plain, matrix, bias, blocks) FILE_parts_##bias,
+#define DECAY(value, name, dims, list_dims, plain, matrix, bias, ...) FILE_parts_##bias,
 #include "op/words.def"
 };
 

@@ -16,7 +16,7 @@ enum {
 
 #define FILE_flash_nothing FILE_nothing
 static const enum embedded_file bias_headers[] = {
-#define DECAY(value, name, dims, list_dims, plain, matrix, bias, blocks) FILE_flash_##bias,
+#define DECAY(value, name, dims, list_dims, plain, matrix, bias, ...) FILE_flash_##bias,
 #include "op/words.def"
 };
 

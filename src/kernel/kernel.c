@@ -9,7 +9,7 @@ static const struct {
     const char *name;
     enum embedded_file file;
     const struct family *family;
-    enum role arguments[ARG_END + 1];
+    unsigned char arguments[ARG_END + 1]; /* of enum role */
 } kernels[KERNEL_COUNT] = {
 #define R(name) ROLE_##name
 #define A(name) ARG_##name
@@ -130,11 +130,16 @@ static const struct {
     [KERNEL_GEMM_SERIAL] = {"gemm_serial", FILE_gemm_serial, &family_gemm, {ARG_END}},
     [KERNEL_GEMM_MATRIX] = {"gemm_matrix", FILE_gemm_matrix, &family_gemm_matrix, {ARG_END}},
     [KERNEL_GEMV] = {"gemv", FILE_gemv, &family_gemm, {ARG_END}},
+    [KERNEL_CHANNELS] = {"channels",
+                         FILE_channels,
+                         &family_channels,
+                         {R(q), R(k), R(v), R(o), R(g), R(theta), R(dt), R(bias), R(d), R(z), R(initial), R(final),
+                          R(cu), A(seq_len), A(scale), A(states), ARG_END}},
 #undef R
 #undef A
 };
 
-const enum role *kernel_arguments(enum kernel_id id)
+const unsigned char *kernel_arguments(enum kernel_id id)
 {
     return kernels[id].arguments;
 }
@@ -146,15 +151,18 @@ const char *kernel_name(enum kernel_id id)
 
 int kernel_takes(enum kernel_id id, const struct rule *rule)
 {
-    const unsigned turned = 1u << KERNEL_PREPARE_PATH | 1u << KERNEL_CARRY_PATH | 1u << KERNEL_FLASH_PATH;
-    const unsigned written = 1u << KERNEL_WRITE_BEFORE | 1u << KERNEL_WRITE_SOLVE;
-    const unsigned parts = 1u << KERNEL_DECODE | 1u << KERNEL_JOIN_PARTS;
-    const unsigned flash =
-        1u << KERNEL_FLASH | 1u << KERNEL_FLASH_MATRIX | 1u << KERNEL_FLASH_BLOCKS | 1u << KERNEL_APPEND;
-    const unsigned bit = 1u << id;
+    const uint64_t turned =
+        UINT64_C(1) << KERNEL_PREPARE_PATH | UINT64_C(1) << KERNEL_CARRY_PATH | UINT64_C(1) << KERNEL_FLASH_PATH;
+    const uint64_t written = UINT64_C(1) << KERNEL_WRITE_BEFORE | UINT64_C(1) << KERNEL_WRITE_SOLVE;
+    const uint64_t parts = UINT64_C(1) << KERNEL_DECODE | UINT64_C(1) << KERNEL_JOIN_PARTS;
+    const uint64_t flash = UINT64_C(1) << KERNEL_FLASH | UINT64_C(1) << KERNEL_FLASH_MATRIX |
+                           UINT64_C(1) << KERNEL_FLASH_BLOCKS | UINT64_C(1) << KERNEL_APPEND;
+    const uint64_t bit = UINT64_C(1) << id;
 
     if (id >= KERNEL_GEMM && id <= KERNEL_GEMV)
         return 0;
+    if (id == KERNEL_CHANNELS || !rule_has_chunks(rule))
+        return id == KERNEL_CHANNELS && !rule_has_chunks(rule);
     if (!rule_has_list(rule) || !(bit & (turned | written | parts | flash)))
         return !rule_has_list(rule) && !(bit & (turned | written | parts | flash));
     if (bit & turned)

@@ -15,7 +15,7 @@
 #define ROLES(X) \
     X(q) X(k) X(v) X(o) X(g) X(gv) X(beta) X(p) X(e) X(w) X(u) X(f) X(i) X(m) X(den) \
     X(initial) X(final) X(cu) X(decay) X(strength) X(records) X(rows) X(segments) X(kept) X(before) X(carried) \
-    X(sink) X(lse) X(cu_kv) X(lens) X(parts) X(written) X(k_new) X(v_new)
+    X(sink) X(lse) X(cu_kv) X(lens) X(parts) X(written) X(k_new) X(v_new) X(theta) X(dt) X(bias) X(d) X(z)
 /* clang-format on */
 
 enum role {
@@ -63,6 +63,7 @@ enum kernel_id {
     KERNEL_GEMM_SERIAL,
     KERNEL_GEMM_MATRIX,
     KERNEL_GEMV,
+    KERNEL_CHANNELS,
     KERNEL_COUNT
 };
 
@@ -90,6 +91,7 @@ struct tiles {
     int stretch;                /* register blocks: chunks of a sequence that are worked at once; 0: all */
     int heads, keys, splits;    /* lists: query heads of a tile, keys worked at once, parts of the keys */
     int step, share;            /* lists on matrix engines: tiles of keys that are worked at once, heads of a group */
+    int spans;                  /* channels: stretches of `tokens` tokens that are worked at once */
 };
 
 /* A kernel of a problem on an engine: everything that its source depends on. */
@@ -163,7 +165,7 @@ struct family {
 };
 
 extern const struct family family_plain, family_matrix, family_blocks, family_decode, family_path, family_write,
-    family_flash, family_flash_blocks, family_gemm, family_gemm_lanes, family_gemm_matrix;
+    family_flash, family_flash_blocks, family_gemm, family_gemm_lanes, family_gemm_matrix, family_channels;
 
 const struct family *kernel_family(enum kernel_id id);
 struct layout kernel_layout(const struct variant *variant);
@@ -174,8 +176,8 @@ int kernel_takes(enum kernel_id id, const struct rule *rule);
 /* ---- Source and build ---------------------------------------------------------------------------------------------
  */
 
-/* The arguments in order, closed by ARG_END. */
-const enum role *kernel_arguments(enum kernel_id id);
+/* The arguments in order, of enum role, closed by ARG_END. */
+const unsigned char *kernel_arguments(enum kernel_id id);
 const char *kernel_name(enum kernel_id id);
 
 /* The text with its lines #include "name" replaced by that file of cl/, each file once; to be freed; NULL without

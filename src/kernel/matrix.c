@@ -28,14 +28,14 @@ static const struct {
     enum embedded_file strength, values;
     int made;
 } writes[] = {
-#define WRITE(value, row, role, strength, plain, matrix, made) {FILE_##strength, FILE_##matrix, made},
+#define WRITE(value, row, role, strength, plain, matrix, made, ...) {FILE_##strength, FILE_##matrix, made},
 #include "op/words.def"
 };
 static const struct {
     enum embedded_file header;
     int before;
 } reads[] = {
-#define READ(value, row, plain, matrix, before, bonus, list) {FILE_##matrix, before},
+#define READ(value, row, plain, matrix, before, ...) {FILE_##matrix, before},
 #include "op/words.def"
 };
 

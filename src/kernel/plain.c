@@ -31,7 +31,7 @@ static const enum embedded_file decay_headers[] = {
 #include "op/words.def"
 };
 static const enum embedded_file bias_headers[] = {
-#define DECAY(value, name, dims, list_dims, plain, matrix, bias, blocks) FILE_##bias,
+#define DECAY(value, name, dims, list_dims, plain, matrix, bias, ...) FILE_##bias,
 #include "op/words.def"
 };
 
@@ -46,14 +46,14 @@ static const struct plain_erase erases[] = {
 static const struct {
     enum embedded_file strength, values;
 } writes[] = {
-#define WRITE(value, row, role, strength, plain, matrix, made) {FILE_##strength, FILE_##plain},
+#define WRITE(value, row, role, strength, plain, ...) {FILE_##strength, FILE_##plain},
 #include "op/words.def"
 };
 static const struct {
     enum embedded_file header;
     int bonus;
 } reads[] = {
-#define READ(value, row, plain, matrix, before, bonus, list) {FILE_##plain, bonus},
+#define READ(value, row, plain, matrix, before, bonus, ...) {FILE_##plain, bonus},
 #include "op/words.def"
 };
 
@@ -151,6 +151,10 @@ static struct sizes sizes_of(const struct variant *variant)
 static void decay_locals(const struct variant *variant, const struct sizes *s, struct layout *layout)
 {
     switch (problem_decay(variant->problem)) {
+    case DECAY_VALUE: /* channels.c */
+    case DECAY_COMPLEX:
+    case DECAY_PRODUCT:
+    case DECAY_FULL:
     case DECAY_NONE: break;
     case DECAY_SCALAR: layout_local(layout, "LOCAL_DECAY_LOG", variant->tiles.chunk, FLOAT); break;
     case DECAY_CHANNEL:
@@ -261,6 +265,7 @@ static void plain_locals(const struct variant *variant, const struct sizes *s, s
     case KERNEL_GEMM_SERIAL:
     case KERNEL_GEMM_MATRIX:
     case KERNEL_GEMV:
+    case KERNEL_CHANNELS:
     case KERNEL_COUNT: break;
     }
 }

@@ -35,6 +35,8 @@ static void complete(clattn_plan_desc *desc, const struct rule *rule)
 {
     set_default(&desc->batch, 1);
     set_default(&desc->qk_heads, desc->heads);
+    if (!rule_has_keys(rule))
+        set_default(&desc->key_dim, 1);
     if (rule_has_list(rule))
         set_default(&desc->kv_heads, desc->heads);
     if (desc->scale == 0)
@@ -105,7 +107,13 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
                  {CLATTN_WITH_P, "p"},
                  {CLATTN_WITH_BETA, "beta"},
                  {CLATTN_WITH_WRITTEN, "written"},
-                 {CLATTN_APPEND, "append"}};
+                 {CLATTN_APPEND, "append"},
+                 {CLATTN_SOFTPLUS, "softplus"},
+                 {CLATTN_WITH_DT_BIAS, "dt_bias"},
+                 {CLATTN_WITH_D, "d"},
+                 {CLATTN_WITH_Z, "z"},
+                 {CLATTN_COMPLEX, "complex"}};
+    const uint32_t known = CLATTN_APPEND * 2 - 1 + 31 * CLATTN_SOFTPLUS;
     const struct {
         uint32_t knob;
         int used;
@@ -127,8 +135,8 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
     for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++)
         if (knobs[i].used && !(rule->knobs & knobs[i].knob))
             return FAIL(log, INVALID_DESC, "%s takes no option %s", rule->name, knobs[i].name);
-    if (desc->flags >= CLATTN_APPEND * 2)
-        return FAIL(log, INVALID_DESC, "flags has unknown bits: 0x%x", desc->flags);
+    if (desc->flags & ~known)
+        return FAIL(log, INVALID_DESC, "flags has unknown bits: 0x%x", desc->flags & ~known);
     return CLATTN_SUCCESS;
 }
 
@@ -187,6 +195,25 @@ static clattn_status check_list(const clattn_plan_desc *desc, const struct rule 
     if ((double)desc->batch * (double)desc->kv_len * (double)desc->heads * MAX_DIM > max_elements)
         return FAIL(log, INVALID_DESC, "batch %lld times kv_len %lld times heads %lld is too large for 64-bit offsets",
                     (long long)desc->batch, (long long)desc->kv_len, (long long)desc->heads);
+    return CLATTN_SUCCESS;
+}
+
+/* A state of one channel, and numbers in pairs. */
+static clattn_status check_channels(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
+{
+    if (!rule_has_keys(rule) &&
+        (desc->key_dim != 1 || desc->qk_heads != desc->heads || (desc->flags & CLATTN_QK_L2NORM)))
+        return FAIL(
+            log, INVALID_DESC,
+            "%s has no queries and keys: key_dim is %lld, expected 1, qk_heads %lld, expected heads %lld, and no "
+            "qk_l2norm",
+            rule->name, (long long)desc->key_dim, (long long)desc->qk_heads, (long long)desc->heads);
+    if ((desc->flags & CLATTN_COMPLEX) && desc->key_dim % 2 != 0)
+        return FAIL(log, INVALID_DESC, "%s with complex: key_dim is %lld, expected pairs of channels", rule->name,
+                    (long long)desc->key_dim);
+    if (rule->decay == DECAY_COMPLEX && desc->value_dim % 2 != 0)
+        return FAIL(log, INVALID_DESC, "%s: value_dim is %lld, expected pairs of columns", rule->name,
+                    (long long)desc->value_dim);
     return CLATTN_SUCCESS;
 }
 
@@ -308,6 +335,7 @@ clattn_status problem_init(struct problem *problem, const clattn_plan_desc *desc
     TRY(check_sizes(&problem->desc, log));
     TRY(check_options(&problem->desc, problem->rule, log));
     TRY(check_packing(&problem->desc, log));
+    TRY(check_channels(&problem->desc, problem->rule, log));
     if (rule_has_list(problem->rule))
         TRY(check_list(&problem->desc, problem->rule, log));
     problem->operand_count = rule_operands(&problem->desc, problem->operands);
@@ -426,6 +454,8 @@ static int64_t dim(const clattn_plan_desc *desc, const struct extent *extent, ch
     case 'Y': return desc->kv_heads;
     case 'K': return desc->key_dim;
     case 'V': return desc->value_dim;
+    case 'U': return desc->value_dim / 2;
+    case 'G': return desc->key_dim * desc->value_dim;
     }
     return 0;
 }

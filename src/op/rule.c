@@ -48,6 +48,7 @@ static double alibi_decay(const clattn_plan_desc *desc, int64_t head)
 enum { LIST_FLAGS = CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV | CLATTN_APPEND,
        DELTA_FLAGS = CLATTN_WITH_P | CLATTN_WITH_BETA | CLATTN_WITH_WRITTEN | CLATTN_WITH_SINK | CLATTN_WITH_LSE |
                      CLATTN_CU_SEQLENS_KV,
+       MAMBA_FLAGS = CLATTN_SOFTPLUS | CLATTN_WITH_DT_BIAS | CLATTN_WITH_D | CLATTN_WITH_Z | CLATTN_COMPLEX,
        PATH_FLAGS = CLATTN_UNGATED | CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_CU_SEQLENS_KV };
 
 static const struct rule rules[RULE_COUNT] = {
@@ -134,6 +135,20 @@ static const struct rule rules[RULE_COUNT] = {
         DELTA_FLAGS, RULE_TAKES_KERNEL | RULE_TAKES_WRITE_KERNEL, 0,
         "u = v - beta sum_(j before) softmax_j(p.k_j) u_j; o = sum_j softmax_j(q.k_j) u_j",
         "Zhong et al. 2025, Understanding Transformer from the Perspective of Associative Memory, arXiv:2505.19488" },
+    [CLATTN_HGRN] = { "hgrn", "",
+        WORDS(VALUE,   OP(GV),     NULL,            NONE,     DECAY, VALUE, STATE), 0, 0, 1,
+        "h = e^gv o h + v; o = h", "Qin et al. 2023, Hierarchically Gated Recurrent Neural Network, arXiv:2311.04823" },
+    [CLATTN_LRU] = { "lru", "",
+        WORDS(COMPLEX, OP(GV),     NULL,            NONE,     DECAY, VALUE, STATE), 0, 0, 1,
+        "h = e^(gv + i theta) o h + v; o = h, of pairs (re, im)",
+        "Orvieto et al. 2023, Resurrecting Recurrent Neural Networks for Long Sequences, arXiv:2303.06349" },
+    [CLATTN_MAMBA] = { "mamba", "selective_scan s4d",
+        WORDS(PRODUCT, OP(A),      NULL,            NONE,     DECAY, STEP,  AFTER), MAMBA_FLAGS, 0, 1,
+        "S = e^(a dt) o S + k (dt o v)^T; o = (S^T q [+ d o v]) [o silu(z)]",
+        "Gu and Dao 2023, Mamba, arXiv:2312.00752" },
+    [CLATTN_FULL_GATE] = { "full_gate", "",
+        WORDS(FULL,    OP(G),      NULL,            NONE,     DECAY, VALUE, AFTER), 0, 0, 0,
+        "S = e^g o S + k v^T; o = S^T q", "Yang et al. 2023, Gated Linear Attention, arXiv:2312.06635" },
 };
 
 /* What each word reads, beside q, k, v. */
@@ -152,9 +167,9 @@ static const struct operand_row read_rows[] = {
 #include "op/words.def"
 };
 static const struct {
-    int before, list;
+    int before, list, keyless;
 } read_words[] = {
-#define READ(value, row, plain, matrix, before, bonus, list) { before, list },
+#define READ(value, row, plain, matrix, before, bonus, list, keyless) { before, list, keyless },
 #include "op/words.def"
 };
 static const struct {
@@ -165,9 +180,14 @@ static const struct {
 #include "op/words.def"
 };
 static const struct {
-    const char *name, *gate_dims, *list_dims;
+    const char *name, *list_dims;
+    struct operand_row gate, second;
+    int channels;
 } decay_words[] = {
-#define DECAY(value, name, dims, list_dims, ...) { name, dims, list_dims },
+#define DECAY(value, name, dims, list_dims, plain, matrix, bias, blocks, storage, numbers, second, channels, ...)      \
+    { name, list_dims, ROW(NO_OPERAND, dims, STORE_##storage, numbers), second, WORD_##channels },
+#define WORD_CHANNELS 1
+#define WORD_CHUNKS 0
 #include "op/words.def"
 };
 /* clang-format on */
@@ -200,6 +220,16 @@ int read_is_before(enum read read)
 int rule_has_list(const struct rule *rule)
 {
     return read_words[rule->read].list;
+}
+
+int rule_has_keys(const struct rule *rule)
+{
+    return !read_words[rule->read].keyless;
+}
+
+int rule_has_chunks(const struct rule *rule)
+{
+    return !decay_words[rule->decay].channels;
 }
 
 int erase_work(enum erase erase)
@@ -244,11 +274,18 @@ clattn_rule clattn_rule_find(const char *name)
     return CLATTN_RULE_NONE;
 }
 
-static const char *gate_dims(const clattn_plan_desc *desc, const struct rule *rule)
+static struct operand_row gate_row(const clattn_plan_desc *desc, const struct rule *rule)
 {
+    struct operand_row row = decay_words[rule->decay].gate;
+
+    row.id = rule->gate;
+    if (rule->read == READ_STABILIZED)
+        row.numbers = NUMBERS_FORGET;
+    if (rule_has_list(rule))
+        row.dims = decay_words[rule->decay].list_dims;
     if (desc->flags & CLATTN_GATE_PER_HEAD)
-        return "H";
-    return rule_has_list(rule) ? decay_words[rule->decay].list_dims : decay_words[rule->decay].gate_dims;
+        row.dims = "H";
+    return row;
 }
 
 int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[OPERAND_COUNT])
@@ -257,27 +294,30 @@ int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[OPERAND_
     int stabilized = rule->read == READ_STABILIZED;
     int normalized = stabilized || (desc->flags & CLATTN_NORMALIZE) != 0;
     int gated = !(desc->flags & CLATTN_UNGATED) && rule->gate != NO_OPERAND;
-    int list = rule_has_list(rule), matrix = !list;
+    int list = rule_has_list(rule), matrix = !list, keys = matrix && rule_has_keys(rule);
     int first = matrix && (desc->flags & CLATTN_INITIAL_STATE), last = matrix && (desc->flags & CLATTN_FINAL_STATE);
     const char *state = desc->flags & CLATTN_STATE_VK ? "NHVK" : "NHKV";
     const struct {
         int used;
         struct operand_row row;
     } all[] = {
-        {matrix, ROW(OP(Q), "BTQK", STORE_DATA, QUERY)},
-        {matrix, ROW(OP(K), "BSQK", STORE_DATA, KEY)},
+        {keys, ROW(OP(Q), "BTQK", STORE_DATA, QUERY)},
+        {keys, ROW(OP(K), "BSQK", STORE_DATA, KEY)},
         {matrix, ROW(OP(V), "BSHV", STORE_DATA, VALUE)},
         {list, ROW(OP(Q), "BTHK", STORE_DATA, LISTED)},
         {list, ROW(OP(K), "BXYK", STORE_DATA, LISTED)},
         {list, ROW(OP(V), "BXYV", STORE_DATA, VALUE)},
         {1, ROW(OP(O), "BTHV", STORE_DATA, WRITTEN)},
-        {gated && !stabilized, ROW(rule->gate, gate_dims(desc, rule), STORE_GATE, DECAY)},
-        {gated && stabilized, ROW(rule->gate, gate_dims(desc, rule), STORE_GATE, FORGET)},
+        {gated, gate_row(desc, rule)},
+        {gated, decay_words[rule->decay].second},
         {(desc->flags & CLATTN_VALUE_GATE) != 0, ROW(OP(GV), "BTHV", STORE_GATE, DECAY)},
         {!(rule->flags & CLATTN_WITH_P & ~desc->flags), erase_rows[rule->erase][0]},
         {!(rule->flags & CLATTN_WITH_BETA & ~desc->flags), erase_rows[rule->erase][1]},
         {1, write_rows[rule->write]},
         {1, read_rows[rule->read]},
+        {(desc->flags & CLATTN_WITH_DT_BIAS) != 0, ROW(OP(DT_BIAS), "HV", STORE_STATE, BONUS)},
+        {(desc->flags & CLATTN_WITH_D) != 0, ROW(OP(D), "HV", STORE_STATE, BONUS)},
+        {(desc->flags & CLATTN_WITH_Z) != 0, ROW(OP(Z), "BTHV", STORE_DATA, VALUE)},
         {first, ROW(OP(STATE_IN), state, STORE_STATE, STATE)},
         {last, ROW(OP(STATE_OUT), state, STORE_STATE, WRITTEN)},
         {first && normalized, ROW(OP(NORMALIZER_IN), "NHK", STORE_STATE, NORMALIZER)},

@@ -89,7 +89,10 @@ enum storage { STORE_DATA, STORE_GATE, STORE_STATE, STORE_INDEX, STORE_LENGTH };
     X(STRENGTH, strength, 0, 1, 0)                                                                                     \
     X(STATE, state, -1, 2, 0)                                                                                          \
     X(NORMALIZER, normalizer, 0.5, 0.5, 0)                                                                             \
-    X(STABILIZER, normal, -0.5, 1, 0)
+    X(STABILIZER, normal, -0.5, 1, 0)                                                                                  \
+    X(STEP, step, 0, 0.2, 0)                                                                                           \
+    X(RATE, rate, -1, 1, 0)                                                                                            \
+    X(ANGLE, normal, -1, 2, 0)
 
 enum numbers {
 #define NUMBERS_ENUM(KIND, ...) NUMBERS_##KIND,
@@ -102,7 +105,7 @@ enum numbers {
 };
 
 /* An operand of a rule: dims is a string of the letters B T S H Q K V N P X Y, where S = T*steps, Q = qk_heads,
- * P = N+1, X = tokens of keys, Y = kv_heads. */
+ * P = N+1, X = tokens of keys, Y = kv_heads, U = V/2, G = K*V. */
 struct operand_row {
     clattn_operand_id id;
     const char *dims;
@@ -120,6 +123,10 @@ const char *erase_name(enum erase erase);
 int read_is_before(enum read read);
 /* Whether the rule's state is the list of its keys and values, and not a matrix. */
 int rule_has_list(const struct rule *rule);
+/* Whether the rule has queries and keys; where it has none the state has one channel, and both are 1. */
+int rule_has_keys(const struct rule *rule);
+/* Whether there is a form in chunks, as products of matrices: not where elements of the state have a decay each. */
+int rule_has_chunks(const struct rule *rule);
 /* Products of a row with the state, the write's among them. */
 int erase_work(enum erase erase);
 

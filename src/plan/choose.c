@@ -20,7 +20,8 @@ static const struct solver *const solvers[] = {&solver_matrix_scan,
                                                &solver_flash,
                                                &solver_decode,
                                                &solver_path,
-                                               &solver_delta};
+                                               &solver_delta,
+                                               &solver_channels};
 
 enum { SOLVER_COUNT = sizeof solvers / sizeof *solvers, MOST_GROUP = 256 /* of the rule of thumb */ };
 
@@ -35,7 +36,7 @@ static const struct solver *solver_find(const char *name)
 /* Whether any kernel of the solver is for work-items that share a tile. */
 static int is_shared(const struct solver *solver)
 {
-    unsigned kernels = space_kernels(space_find(solver->name));
+    uint64_t kernels = space_kernels(space_find(solver->name));
 
     for (int id = 0; id < KERNEL_COUNT; id++)
         if (kernels >> id & 1 && kernel_family((enum kernel_id)id)->shared)
@@ -207,6 +208,11 @@ static clattn_status no_solver(const clattn_context *context, const struct probl
         return FAIL(&context->log, UNSUPPORTED,
                     "%s: mode recurrent is for rules whose state is a matrix; mode chunk takes one token, too",
                     problem->rule->name);
+    if (desc->mode == CLATTN_MODE_CHUNK && !rule_has_chunks(problem->rule))
+        return FAIL(
+            &context->log, UNSUPPORTED,
+            "%s: mode chunk is for rules whose decay leaves products of matrices; mode recurrent takes any length",
+            problem->rule->name);
     return FAIL(&context->log, UNSUPPORTED,
                 "%s, key_dim %lld, value_dim %lld, chunk %d: no solver fits %s (%llu bytes of local memory)",
                 problem->rule->name, (long long)desc->key_dim, (long long)desc->value_dim, desc->chunk,

@@ -64,6 +64,10 @@ static const struct {
     {ROLE_lens, CLATTN_KV_LENS},
     {ROLE_k_new, CLATTN_K_NEW},
     {ROLE_v_new, CLATTN_V_NEW},
+    {ROLE_theta, CLATTN_THETA},
+    {ROLE_bias, CLATTN_DT_BIAS},
+    {ROLE_d, CLATTN_D},
+    {ROLE_z, CLATTN_Z},
 };
 
 /* The role of what a write reads. */
@@ -224,7 +228,7 @@ int64_t temporary_room(const struct temporary *temporary)
 /* Whether the step's kernel takes the role. */
 static int takes(const struct step *step, enum role role)
 {
-    const enum role *arguments = kernel_arguments(step->variant.kernel);
+    const unsigned char *arguments = kernel_arguments(step->variant.kernel);
 
     while (*arguments != ARG_END && *arguments != role)
         arguments++;

@@ -111,8 +111,8 @@ struct solver {
     clattn_status (*make)(const struct recipe_maker *maker);
 };
 
-extern const struct solver solver_recurrent, solver_chunk_scan, solver_chunk_blocks, solver_matrix_blocks,
-    solver_matrix_scan, solver_flash, solver_flash_matrix, solver_flash_matrix_blocks, solver_flash_blocks,
-    solver_decode, solver_path, solver_delta;
+extern const struct solver solver_recurrent, solver_channels, solver_chunk_scan, solver_chunk_blocks,
+    solver_matrix_blocks, solver_matrix_scan, solver_flash, solver_flash_matrix, solver_flash_matrix_blocks,
+    solver_flash_blocks, solver_decode, solver_path, solver_delta;
 
 #endif

@@ -210,11 +210,11 @@ static clattn_status set_arguments(const struct call *call, int step)
     const struct step *of = &call->plan->recipe.steps[step];
     cl_uint index = 0;
 
-    for (const enum role *argument = kernel_arguments(of->variant.kernel); *argument != ARG_END; argument++) {
+    for (const unsigned char *argument = kernel_arguments(of->variant.kernel); *argument != ARG_END; argument++) {
         if (*argument < ROLE_COUNT)
             TRY(set_buffer(call, step, &index, of->sources[*argument]));
         else
-            TRY(set_number(call, step, &index, *argument));
+            TRY(set_number(call, step, &index, (enum role) * argument));
     }
     return CLATTN_SUCCESS;
 }

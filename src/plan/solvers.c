@@ -47,6 +47,18 @@ static clattn_status make_recurrent(const struct recipe_maker *maker)
 
 const struct solver solver_recurrent = {"recurrent", CLATTN_MODE_RECURRENT, make_recurrent};
 
+/* ---- Elements of the state by themselves, stretches of tokens at once ----------------------------------------------
+ */
+
+static clattn_status make_channels(const struct recipe_maker *maker)
+{
+    const struct variant channels = maker_variant(maker, KERNEL_CHANNELS);
+
+    return add_scan(maker, &channels);
+}
+
+const struct solver solver_channels = {"channels", CLATTN_MODE_RECURRENT, make_channels};
+
 /* ---- Chunks of tokens: prepare, parallel over all chunks, leaves each chunk's matrices; scan carries the state over
  * the chunks of a sequence, parallel over sequences, heads and value tiles
  * -------------------------------------------------------- */

@@ -20,7 +20,7 @@ struct head {
     int64_t K, V;
     double *S, *z; /* [K][V], [K]: z of normalize, n of mlstm */
     double m;
-    double *q, *k, *p, *e, *decay, *value_decay, *x, *pS, *o;
+    double *q, *k, *p, *e, *decay, *value_decay, *x, *pS, *o, *step;
 };
 
 static const struct tensor *tensor_of(const struct head *head, clattn_operand_id id)
@@ -46,12 +46,15 @@ static void load_row(const struct head *head, clattn_operand_id id, int64_t row,
         to[i] = element(head, id, row, first, h, i);
 }
 
-/* q, k or p, normalised and mapped as the desc says. */
+/* q, k or p, normalised and mapped as the desc says; 1 where the rule has none. */
 static void load_key(const struct head *head, clattn_operand_id id, int64_t row, int64_t first, double *to)
 {
     const clattn_plan_desc *desc = &head->task->problem->desc;
     double sum = 0, factor = 1;
 
+    to[0] = 1;
+    if (tensor_of(head, id)->data == NULL)
+        return;
     load_row(head, id, row, first, head->qk_head, head->K, to);
     for (int64_t n = 0; n < head->K; n++)
         sum += to[n] * to[n];
@@ -78,15 +81,28 @@ static void load_decay(struct head *head, int64_t token)
         double log_decay = 0;
         if (rule->head_decay != NULL)
             log_decay = rule->head_decay(&problem->desc, head->head);
-        else if (gate != NO_OPERAND && tensor_of(head, gate)->data != NULL)
+        else if (rule_has_chunks(rule) && gate != NO_OPERAND && tensor_of(head, gate)->data != NULL)
             log_decay = element(head, gate, token, head->first, head->head, rule->decay == DECAY_CHANNEL ? n : 0);
         head->decay[n] = exp(log_decay);
     }
     for (int64_t c = 0; c < head->V; c++)
         head->value_decay[c] = 1;
-    if (tensor_of(head, CLATTN_GV)->data != NULL)
+    if (rule->decay != DECAY_COMPLEX && tensor_of(head, CLATTN_GV)->data != NULL)
         for (int64_t c = 0; c < head->V; c++)
             head->value_decay[c] = exp(element(head, CLATTN_GV, token, head->first, head->head, c));
+}
+
+/* Steps of the write: dt with all that is said of it. */
+static void load_steps(struct head *head, int64_t row, int64_t first)
+{
+    for (int64_t c = 0; c < head->V; c++) {
+        double x = element(head, CLATTN_DT, row, first, head->head, c);
+        if (tensor_of(head, CLATTN_DT_BIAS)->data != NULL)
+            x += element(head, CLATTN_DT_BIAS, 0, 0, head->head, c);
+        if (head->task->problem->desc.flags & CLATTN_SOFTPLUS)
+            x = fmax(x, 0) + log1p(exp(-fabs(x)));
+        head->step[c] = x;
+    }
 }
 
 /* x and its strength: what is written beside k, and what z or n gains. */
@@ -102,6 +118,11 @@ static double load_write(struct head *head, int64_t row, int64_t first)
     case WRITE_GATED:
         for (int64_t c = 0; c < head->V; c++)
             head->x[c] *= element(head, CLATTN_W, row, first, h, c);
+        break;
+    case WRITE_STEP:
+        load_steps(head, row, first);
+        for (int64_t c = 0; c < head->V; c++)
+            head->x[c] *= head->step[c];
         break;
     case WRITE_EXP: {
         double forget = element(head, CLATTN_F, row, first, h, 0) + head->m;
@@ -155,12 +176,60 @@ static void read_state(const struct head *head, const double *x, double *y)
             y[c] += head->S[n * head->V + c] * x[n];
 }
 
-static void decay_state(struct head *head)
+/* x <- e^(log_decay + i angle) x of a complex number */
+static void turn(double *re, double *im, double log_decay, double angle)
+{
+    double factor = exp(log_decay), x = *re, y = *im;
+
+    *re = factor * (cos(angle) * x - sin(angle) * y);
+    *im = factor * (sin(angle) * x + cos(angle) * y);
+}
+
+/* The log-decay of an element of the state; of a pair's second its angle. */
+static double log_decay_at(const struct head *head, int64_t row, int64_t first, int64_t n, int64_t c)
+{
+    if (head->task->problem->rule->decay == DECAY_FULL)
+        return element(head, head->task->problem->rule->gate, row, first, head->head, n * head->V + c);
+    return head->step[c] * element(head, head->task->problem->rule->gate, 0, 0, head->head, c * head->K + n);
+}
+
+static void decay_outer(struct head *head)
 {
     for (int64_t n = 0; n < head->K; n++) {
         head->z[n] *= head->decay[n];
         for (int64_t c = 0; c < head->V; c++)
             head->S[n * head->V + c] *= head->decay[n] * head->value_decay[c];
+    }
+}
+
+static void decay_elements(struct head *head, int64_t row, int64_t first)
+{
+    int pairs = (head->task->problem->desc.flags & CLATTN_COMPLEX) != 0;
+
+    for (int64_t n = 0; n < head->K; n += 1 + pairs)
+        for (int64_t c = 0; c < head->V; c++) {
+            double *S = head->S + n * head->V + c, log_decay = log_decay_at(head, row, first, n, c);
+            if (pairs)
+                turn(S, S + head->V, log_decay, log_decay_at(head, row, first, n + 1, c));
+            else
+                *S *= exp(log_decay);
+        }
+}
+
+static void decay_state(struct head *head, int64_t row, int64_t first)
+{
+    switch (head->task->problem->rule->decay) {
+    case DECAY_NONE:
+    case DECAY_SCALAR:
+    case DECAY_CHANNEL:
+    case DECAY_VALUE: decay_outer(head); return;
+    case DECAY_COMPLEX:
+        for (int64_t c = 0; c < head->V; c += 2)
+            turn(head->S + c, head->S + c + 1, element(head, CLATTN_GV, 0, 0, head->head, c / 2),
+                 element(head, CLATTN_THETA, 0, 0, head->head, c / 2));
+        return;
+    case DECAY_PRODUCT:
+    case DECAY_FULL: decay_elements(head, row, first); return;
     }
 }
 
@@ -183,7 +252,7 @@ static void update(struct head *head, int64_t row, int64_t first, int decays)
     if (rule->order == ERASE_FIRST)
         read_state(head, head->p, head->pS);
     if (decays)
-        decay_state(head);
+        decay_state(head, row, first);
     if (rule->order == DECAY_FIRST && rule->erase != ERASE_NONE)
         read_state(head, head->p, head->pS);
     if (rule->erase != ERASE_NONE)
@@ -215,6 +284,7 @@ static void read_before(struct head *head, int64_t token)
 {
     switch (head->task->problem->rule->read) {
     case READ_AFTER:
+    case READ_STATE:
     case READ_SOFTMAX:
     case READ_STABILIZED: return;
     case READ_BONUS: read_bonus(head, token); return;
@@ -227,6 +297,7 @@ static void read_after(struct head *head)
     case READ_SOFTMAX: /* list.c */
     case READ_BONUS: return;
     case READ_AFTER:
+    case READ_STATE:
     case READ_STABILIZED: read_state(head, head->q, head->o); return;
     }
 }
@@ -244,6 +315,27 @@ static double denominator(const struct head *head)
     return problem_normalized(problem) ? sum + problem_eps(problem) : 1;
 }
 
+/* Twice the real part is what 2 q_re and -2 q_im read of the parts. */
+static void double_conjugate(double *q, int64_t count)
+{
+    for (int64_t n = 0; n < count; n++)
+        q[n] *= n % 2 == 0 ? 2 : -2;
+}
+
+/* What the output has beside its read. */
+static void finish(struct head *head, int64_t token)
+{
+    for (int64_t c = 0; c < head->V; c++) {
+        if (tensor_of(head, CLATTN_D)->data != NULL)
+            head->o[c] += element(head, CLATTN_D, 0, 0, head->head, c) *
+                          element(head, CLATTN_V, token, head->first, head->head, c);
+        if (tensor_of(head, CLATTN_Z)->data != NULL) {
+            double z = element(head, CLATTN_Z, token, head->first, head->head, c);
+            head->o[c] *= z / (1 + exp(-z));
+        }
+    }
+}
+
 static void run_token(struct head *head, int64_t token)
 {
     const struct problem *problem = head->task->problem;
@@ -256,11 +348,14 @@ static void run_token(struct head *head, int64_t token)
     load_key(head, CLATTN_Q, token, head->first, head->q);
     for (int64_t n = 0; n < head->K; n++)
         head->q[n] *= problem->desc.scale;
+    if (problem->desc.flags & CLATTN_COMPLEX)
+        double_conjugate(head->q, head->K);
     load_decay(head, token);
     read_before(head, token);
     for (int64_t step = 0; step < steps; step++)
         update(head, token * steps + step, head->first * steps, step == 0);
     read_after(head);
+    finish(head, token);
     divisor = denominator(head);
     for (int64_t c = 0; c < head->V; c++)
         number_store(o->dtype, o->data, at + c, head->o[c] / divisor);
@@ -324,9 +419,9 @@ static void run_head(void *user, int64_t job)
     const clattn_plan_desc *desc = &task->problem->desc;
     int64_t K = desc->key_dim, V = desc->value_dim;
     struct head head = {.task = task, .sequence = job / desc->heads, .head = job % desc->heads, .K = K, .V = V};
-    double *memory = calloc((size_t)(K * V + 6 * K + 4 * V), sizeof *memory);
+    double *memory = calloc((size_t)(K * V + 6 * K + 5 * V), sizeof *memory);
     double **parts[] = {&head.z, &head.q, &head.k, &head.p, &head.e, &head.decay};
-    double **value_parts[] = {&head.value_decay, &head.x, &head.pS, &head.o};
+    double **value_parts[] = {&head.value_decay, &head.x, &head.pS, &head.o, &head.step};
 
     if (memory == NULL) {
         atomic_store(&task->out_of_memory, 1);
@@ -335,7 +430,7 @@ static void run_head(void *user, int64_t job)
     head.S = memory;
     for (int i = 0; i < 6; i++)
         *parts[i] = memory + K * V + i * K;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         *value_parts[i] = memory + K * V + 6 * K + i * V;
     head.qk_head = head.head / (desc->heads / desc->qk_heads);
     place(&head);

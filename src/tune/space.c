@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define IN(name) (1u << KERNEL_##name)
+#define IN(name) (UINT64_C(1) << KERNEL_##name)
 #define FIELD(name) offsetof(struct tiles, name)
 /* clang-format off */
 enum {
@@ -22,6 +22,15 @@ static const struct parameter recurrent[] = {
     {"vec",             IN(RECURRENT),   FIELD(vec),       {4, 16, BY_THUMB}},
     {"lanes_k",         IN(RECURRENT),   FIELD(lanes_k),   {1, 2, 4, 8, 16, 32, BY_THUMB}},
     {"block_v",         IN(RECURRENT),   FIELD(block_v),   {4, 8, 16, 32, 64, 128, BY_THUMB}},
+    {NULL, 0, 0, {BY_THUMB}},
+};
+
+static const struct parameter channels[] = {
+    {"vec",             IN(CHANNELS),    FIELD(vec),       {4, 16, BY_THUMB}},
+    {"lanes_k",         IN(CHANNELS),    FIELD(lanes_k),   {1, 2, 4, 8, 16, 32, BY_THUMB}},
+    {"block_v",         IN(CHANNELS),    FIELD(block_v),   {4, 8, 16, 32, 64, 128, BY_THUMB}},
+    {"spans",           IN(CHANNELS),    FIELD(spans),     {1, 2, 4, 8, 16, 32, BY_THUMB}},
+    {"tokens",          IN(CHANNELS),    FIELD(tokens),    {1, 2, 4, 8, 16, BY_THUMB}},
     {NULL, 0, 0, {BY_THUMB}},
 };
 
@@ -148,6 +157,7 @@ static const struct space spaces[] = {
     {"chunk_blocks", chunk_blocks, 1024, 0, 0},
     {"chunk_scan", chunk_scan, 1024, 0, 0},
     {"recurrent", recurrent, 32, 0, 0},
+    {"channels", channels, 1024, 0, 0},
     {"flash", flash, 1024, 0, 0},
     {"decode", decode, 1, 8192, 0},
     {"path", path, 1024, 0, 0},
@@ -202,9 +212,9 @@ int tuned_is_default(const struct tuned *tuned)
     return 1;
 }
 
-unsigned space_kernels(const struct space *space)
+uint64_t space_kernels(const struct space *space)
 {
-    unsigned kernels = 0;
+    uint64_t kernels = 0;
 
     for (const struct parameter *parameter = space->parameters; parameter->name != NULL; parameter++)
         kernels |= parameter->kernels;

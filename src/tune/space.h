@@ -10,7 +10,7 @@ enum { MAX_PARAMETERS = 16, MAX_VALUES = 10, MAX_SPACES = 16, BY_THUMB = -1 };
 /* One number: a field of struct tiles in one or more kernels. */
 struct parameter {
     const char *name;           /* "scan.block_v" */
-    unsigned kernels;           /* bits 1 << KERNEL_…: those whose tiles have it */
+    uint64_t kernels;           /* bits 1 << KERNEL_…: those whose tiles have it */
     size_t field;               /* offsetof(struct tiles, …) */
     int values[MAX_VALUES + 1]; /* worth trying, rising; closed by BY_THUMB */
 };
@@ -40,7 +40,7 @@ struct tuned tuned_default(const struct space *space);
 int tuned_set(struct tuned *tuned, const char *name, int value);
 int tuned_is_default(const struct tuned *tuned);
 /* The kernels that a solver has parameters for: bits 1 << KERNEL_…. */
-unsigned space_kernels(const struct space *space);
+uint64_t space_kernels(const struct space *space);
 /* Whether value is one of the parameter's. */
 int parameter_has(const struct parameter *parameter, int value);
 

@@ -32,7 +32,7 @@ int tuning_point_tiles(const clattn_context *context, const struct problem *prob
                        struct tiles tiles[KERNEL_COUNT])
 {
     enum { MOST_GROUP = 256 };
-    unsigned kernels = space_kernels(tuned->space);
+    uint64_t kernels = space_kernels(tuned->space);
 
     memset(tiles, 0, KERNEL_COUNT * sizeof *tiles);
     if (tuned->space->engine && context->engine == NULL)
