@@ -212,7 +212,8 @@ enum {
     CLATTN_CU_SEQLENS_KV = 1 << 13,   /* rules of a list, with kv_len: its keys are cut by cu_seqlens_kv, not as q is */
     CLATTN_WITH_P = 1 << 14,          /* deltaformer: the operand p is read, else k in its place */
     CLATTN_WITH_BETA = 1 << 15,       /* deltaformer: the operand beta is read, else 1 */
-    CLATTN_WITH_WRITTEN = 1 << 16     /* deltaformer: the operand written is written */
+    CLATTN_WITH_WRITTEN = 1 << 16,    /* deltaformer: the operand written is written */
+    CLATTN_HEADS_TILED = 1 << 26      /* rules of a state: head h reads h % HQ (or h % HK), not h / (H / HQ) */
 };
 
 /* ---- Operands ----------------------------------------------------------------------------------------------- */
@@ -220,6 +221,7 @@ enum {
 /* X(ID, name, value, shape): the one list of operands; CLATTN_Q … are their ids, and the names are those in files and
  * messages. B batch, T tokens, H value heads, HQ query/key heads, K key_dim, V value_dim, N sequences (B without
  * cu_seqlens), n steps. States, lse and sink are f32. For N-shaped operands batch_stride steps the sequence.
+ * With kv_heads below heads only q and o have H heads, and all else HK in the place of HQ and H.
  * Rules of a list have HK key/value heads and TK tokens of keys: their q is [B,T,H,K], k [B,TK,HK,K], v [B,TK,HK,V],
  * g [B,TK,H]. sink: Xiao et al. 2023, arXiv:2309.17453; lse, which joins parts of a list: Dao et al. 2022,
  * arXiv:2205.14135. */
@@ -311,7 +313,7 @@ typedef struct clattn_plan_desc {
     int64_t seq_len;            /* tokens; required */
     int64_t sequences;          /* with CLATTN_CU_SEQLENS: N, cu_seqlens has N + 1 entries; else 0 */
     int64_t heads;              /* value heads H; required */
-    int64_t qk_heads;           /* query/key heads, divides heads; head h reads h / (H / HQ); 0: heads */
+    int64_t qk_heads;           /* query/key heads, divides heads; head h reads h / (H / HQ); 0: heads. See kv_heads */
     int64_t key_dim, value_dim; /* 1 to 256; required */
     double scale;               /* multiplies q; 0: 1/sqrt(key_dim), and 1 for rwkv7 */
     double eps;                 /* mlstm: o = S^T q / (max(|n^T q|, e^-m) + eps); 0 to 1e30 */
@@ -325,8 +327,10 @@ typedef struct clattn_plan_desc {
      * any, plans only one type for q, k, v, o, written, p, a, b and one for the gates, and are UNSUPPORTED otherwise. */
     int32_t operand_type_count;
     clattn_operand_type operand_types[8];
-    /* Rules of a list. Grouped key/value heads: Ainslie et al. 2023, arXiv:2305.13245; qk_heads is heads there. */
+    /* Grouped key/value heads: Ainslie et al. 2023, arXiv:2305.13245; qk_heads is heads then. Of a state, which several
+     * heads of queries read, there are HK too; a plan runs its launches once for each of the H / HK. */
     int64_t kv_heads; /* divides heads; head h reads h / (H / HK); 0: heads */
+    /* What follows is of rules of a list. */
     /* Tokens of keys and values, a maximum for a plan: a cache whose last seq_len tokens are those of q, so that query t
      * stands at position t + kv_len - seq_len and sees the keys up to it. Queries before the first key see none: o is 0,
      * lse -inf (or the sink's). 0: the tokens of q, in each call. With CLATTN_CU_SEQLENS it is 0, or with

@@ -94,7 +94,8 @@ static const struct bad {
     BAD(flags, CLATTN_CU_SEQLENS_KV, "gated_delta_rule", "cu_seqlens_kv"),
     BAD(flags, CLATTN_WITH_WRITTEN * 2, "unknown bits", "0x20000"),
     BAD(flags, CLATTN_CU_SEQLENS, "batch is 2", "1 with cu_seqlens"),
-    BAD(kv_heads, 4, "gated_delta_rule", "kv_heads"),
+    BAD(kv_heads, 2, "qk_heads 2 and kv_heads 2", "fewer than heads 4"),
+    BAD(kv_heads, 3, "kv_heads 3", "does not divide heads 4"),
     BAD(kv_len, 10, "gated_delta_rule", "kv_len"),
     BAD(window, 1, "gated_delta_rule", "window"),
 };
@@ -110,6 +111,7 @@ static const struct bad bad_lists[] = {
     BAD(window, -1, "window is -1", "0 to "),
     BAD(flags, CLATTN_INITIAL_STATE, "forgetting_attn has no initial", "0x40"),
     BAD(flags, CLATTN_FINAL_STATE, "forgetting_attn has no initial or final state", "0x80"),
+    BAD(flags, CLATTN_HEADS_TILED, "forgetting_attn has no state", "0x4000000"),
     BAD(flags, CLATTN_STATE_VK, "forgetting_attn has no initial or final state", "0x4"),
     BAD(flags, CLATTN_NORMALIZE, "forgetting_attn", "normalize"),
     BAD(flags, CLATTN_UNGATED, "forgetting_attn", "ungated"),

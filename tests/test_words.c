@@ -198,6 +198,7 @@ static void add_constants(struct text *text, const struct config *c)
                    {"STEPS", c->steps},
                    {"ERASE_BEFORE", 0},
                    {"QK_GROUP", 1},
+                   {"QK_TILED", 0},
                    {"CU_STRIDE", c->cu_stride},
                    {"STATE_VK", c->state_vk},
                    {"L2NORM", c->l2norm},

@@ -78,8 +78,8 @@ static int derive_sizes(const struct binding *binding, clattn_plan_desc *desc)
     desc->seq_len = q->dims[1];
     desc->qk_heads = q->dims[2];
     desc->key_dim = q->dims[3];
-    desc->heads = list ? q->dims[2] : v->dims[2];
-    desc->kv_heads = list ? v->dims[2] : 0;
+    desc->heads = list || q->dims[2] > v->dims[2] ? q->dims[2] : v->dims[2];
+    desc->kv_heads = v->dims[2];
     desc->kv_len = list && (k->dims[1] != q->dims[1] || is_cache(binding)) ? k->dims[1] : 0;
     desc->value_dim = v->dims[3];
     for (int i = 0; i < 4; i++)
@@ -273,6 +273,42 @@ static int check_shape(const struct binding *binding, const struct safetensor *f
     return bad_shape(binding, from, dims_name(info->rank, info->dims, expected, sizeof expected));
 }
 
+/* A gate of one head for all: where its heads stand; or a shape's end. */
+static size_t one_head(const struct safetensor *from, const struct operand_row *row, const clattn_operand_info *info)
+{
+    size_t axis = strcspn(row->dims, "G");
+
+    if (row->storage != STORE_GATE || from->rank != info->rank || row->dims[axis] == '\0' || from->dims[axis] != 1)
+        return (size_t)info->rank;
+    for (size_t i = 0; i < (size_t)info->rank; i++)
+        if (i != axis && from->dims[i] != info->dims[i])
+            return (size_t)info->rank;
+    return axis;
+}
+
+/* The one head's numbers, for each. */
+static int copy_head(const struct binding *binding, const struct operand_row *row, const struct safetensor *from,
+                     size_t axis)
+{
+    struct check_tensor *tensor = &binding->to->tensors.tensor[row->id];
+    int64_t heads = tensor->info.dims[axis], inner = 1,
+            count = (int64_t)(from->bytes / safetensors_element(from->dtype));
+    struct check_tensor one;
+
+    if (copy(binding, row->id, from, dtype_size(tensor->info.dtype)) != EXIT_OK)
+        return EXIT_FAILED;
+    one = *tensor;
+    if (allocate(binding, row->id, dtype_size(tensor->info.dtype)) != EXIT_OK)
+        return EXIT_FAILED;
+    for (int i = (int)axis + 1; i < tensor->info.rank; i++)
+        inner *= tensor->info.dims[i];
+    for (int64_t i = 0; i < count * heads; i++)
+        number_store(tensor->info.dtype, tensor->data, i,
+                     number_load(tensor->info.dtype, one.data, i / (inner * heads) * inner + i % inner));
+    free(one.data);
+    return EXIT_OK;
+}
+
 static int bind_input(const struct binding *binding, const struct operand_row *row, int is_64)
 {
     struct check_tensor *tensor = &binding->to->tensors.tensor[row->id];
@@ -280,13 +316,17 @@ static int bind_input(const struct binding *binding, const struct operand_row *r
     size_t element =
         operand_is_index(row->id) ? (is_64 && row->storage == STORE_INDEX ? 8 : 4) : dtype_size(tensor->info.dtype);
     char dims[96];
+    size_t axis;
 
     if (from == NULL)
         return bad("%s: tensor '%s' is missing, %s needs it with shape %s", binding->path, operand_name(row->id),
                    binding->rule->name, dims_name(tensor->info.rank, tensor->info.dims, dims, sizeof dims));
-    if (check_shape(binding, from, &tensor->info) != EXIT_OK ||
+    axis = one_head(from, row, &tensor->info);
+    if ((axis == (size_t)tensor->info.rank && check_shape(binding, from, &tensor->info) != EXIT_OK) ||
         check_dtype(binding, row->storage, from, tensor->info.dtype) != EXIT_OK)
         return EXIT_BAD;
+    if (axis < (size_t)tensor->info.rank)
+        return copy_head(binding, row, from, axis);
     if (safetensors_element(from->dtype) != element || (uintptr_t)from->data % element != 0)
         return copy(binding, row->id, from, element);
     memcpy(&tensor->data, &from->data, sizeof tensor->data); /* read only: drops the const */

@@ -45,7 +45,8 @@ struct summary {
 /* What users call it */
 static const char *letter_name(const char *letter)
 {
-    static const char *const names[][2] = {{"Q", "HQ"}, {"P", "N+1"}, {"X", "TK"}, {"Y", "HK"}};
+    static const char *const names[][2] = {{"Q", "HQ"}, {"P", "N+1"}, {"X", "TK"},
+                                           {"Y", "HK"}, {"G", "H"},   {"L", "HQ"}};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (*letter == *names[i][0])
@@ -218,7 +219,8 @@ int rules_main(struct settings *settings)
     if (settings->format == FORMAT_JSON)
         return json_print(rules);
     puts("B batch, T tokens, H value heads, HQ query/key heads, HK key/value heads, TK tokens of keys, K, V dims, "
-         "N sequences, n steps; every rule also takes --scale and --qk-l2norm\n");
+         "N sequences, n steps; every rule also takes --scale and --qk-l2norm; where several heads of q and o share a "
+         "state, all else has HK heads in the place of HQ and H\n");
     cJSON_ArrayForEach(rule, rules) print_rule(rule);
     cJSON_Delete(rules);
     return EXIT_OK;

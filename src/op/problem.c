@@ -35,8 +35,7 @@ static void complete(clattn_plan_desc *desc, const struct rule *rule)
 {
     set_default(&desc->batch, 1);
     set_default(&desc->qk_heads, desc->heads);
-    if (rule_has_list(rule))
-        set_default(&desc->kv_heads, desc->heads);
+    set_default(&desc->kv_heads, desc->heads);
     if (desc->scale == 0)
         desc->scale = rule->default_scale != 0 ? rule->default_scale : 1 / sqrt((double)desc->key_dim);
     if (desc->steps == 0)
@@ -62,6 +61,7 @@ static clattn_status check_sizes(const clattn_plan_desc *desc, const struct log 
     TRY(check_range(log, "seq_len", desc->seq_len, 1, max_length / desc->steps));
     TRY(check_range(log, "heads", desc->heads, 1, MAX_HEADS));
     TRY(check_range(log, "qk_heads", desc->qk_heads, 1, desc->heads));
+    TRY(check_range(log, "kv_heads", desc->kv_heads, 1, desc->heads));
     TRY(check_range(log, "key_dim", desc->key_dim, 1, MAX_DIM));
     TRY(check_range(log, "value_dim", desc->value_dim, 1, MAX_DIM));
     TRY(check_range(log, "dtype", desc->dtype, CLATTN_F32, CLATTN_BF16));
@@ -75,6 +75,9 @@ static clattn_status check_sizes(const clattn_plan_desc *desc, const struct log 
     TRY(check_range(log, "layer", desc->layer, 0, desc->layers - 1));
     if (desc->heads % desc->qk_heads != 0)
         return FAIL(log, INVALID_DESC, "qk_heads %lld does not divide heads %lld", (long long)desc->qk_heads,
+                    (long long)desc->heads);
+    if (desc->heads % desc->kv_heads != 0)
+        return FAIL(log, INVALID_DESC, "kv_heads %lld does not divide heads %lld", (long long)desc->kv_heads,
                     (long long)desc->heads);
     if (desc->chunk != 0 && desc->chunk != 8 && desc->chunk != 16 && desc->chunk != 32 && desc->chunk != 64)
         return FAIL(log, INVALID_DESC, "chunk is %d, expected 0, 8, 16, 32 or 64", desc->chunk);
@@ -116,7 +119,6 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
                  {RULE_TAKES_EPS, desc->eps > 0, "eps"},
                  {RULE_TAKES_KERNEL, desc->kernel != CLATTN_WEIGHTS_SOFTMAX, "kernel"},
                  {RULE_TAKES_WRITE_KERNEL, desc->write_kernel != CLATTN_WEIGHTS_SOFTMAX, "write_kernel"},
-                 {0, !rule_has_list(rule) && desc->kv_heads != 0, "kv_heads"},
                  {0, !rule_has_list(rule) && desc->kv_len != 0, "kv_len"},
                  {0, !rule_has_list(rule) && desc->window != 0, "window"}};
 
@@ -126,7 +128,7 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
     for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++)
         if (knobs[i].used && !(rule->knobs & knobs[i].knob))
             return FAIL(log, INVALID_DESC, "%s takes no option %s", rule->name, knobs[i].name);
-    if (desc->flags >= CLATTN_WITH_WRITTEN * 2)
+    if (desc->flags & ~(uint32_t)(2 * CLATTN_WITH_WRITTEN - 1 + CLATTN_HEADS_TILED))
         return FAIL(log, INVALID_DESC, "flags has unknown bits: 0x%x", desc->flags);
     return CLATTN_SUCCESS;
 }
@@ -158,14 +160,11 @@ static clattn_status check_weights(const clattn_plan_desc *desc, const struct ru
 static clattn_status check_list(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
 {
     const uint32_t states = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_STATE_VK;
+    const uint32_t of_states = CLATTN_HEADS_TILED;
 
     TRY(check_weights(desc, rule, log));
-    TRY(check_range(log, "kv_heads", desc->kv_heads, 1, desc->heads));
     TRY(check_range(log, "kv_len", desc->kv_len, 0, max_length));
     TRY(check_range(log, "window", desc->window, 0, max_length));
-    if (desc->heads % desc->kv_heads != 0)
-        return FAIL(log, INVALID_DESC, "kv_heads %lld does not divide heads %lld", (long long)desc->kv_heads,
-                    (long long)desc->heads);
     if (desc->qk_heads != desc->heads)
         return FAIL(log, INVALID_DESC, "qk_heads is %lld, %s has queries for each of %lld heads: kv_heads may be fewer",
                     (long long)desc->qk_heads, rule->name, (long long)desc->heads);
@@ -173,6 +172,9 @@ static clattn_status check_list(const clattn_plan_desc *desc, const struct rule 
         return FAIL(log, INVALID_DESC,
                     "%s has no initial or final state (flags 0x%x): its state is k and v, see kv_len", rule->name,
                     desc->flags & states);
+    if (desc->flags & of_states)
+        return FAIL(log, INVALID_DESC, "%s has no state for these options (flags 0x%x)", rule->name,
+                    desc->flags & of_states);
     if (desc->kv_len != 0 && (desc->flags & CLATTN_CU_SEQLENS) && !(desc->flags & CLATTN_CU_SEQLENS_KV))
         return FAIL(log, INVALID_DESC, "kv_len is %lld, expected 0 with cu_seqlens and without cu_seqlens_kv",
                     (long long)desc->kv_len);
@@ -185,6 +187,15 @@ static clattn_status check_list(const clattn_plan_desc *desc, const struct rule 
         return FAIL(log, INVALID_DESC, "batch %lld times kv_len %lld times heads %lld is too large for 64-bit offsets",
                     (long long)desc->batch, (long long)desc->kv_len, (long long)desc->heads);
     return CLATTN_SUCCESS;
+}
+
+/* Of states either queries and keys may be shared, or states by queries. */
+static clattn_status check_state(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
+{
+    if (desc->qk_heads == desc->heads || desc->kv_heads == desc->heads)
+        return CLATTN_SUCCESS;
+    return FAIL(log, INVALID_DESC, "%s: qk_heads %lld and kv_heads %lld are both fewer than heads %lld, expected one",
+                rule->name, (long long)desc->qk_heads, (long long)desc->kv_heads, (long long)desc->heads);
 }
 
 static clattn_status check_packing(const clattn_plan_desc *desc, const struct log *log)
@@ -305,8 +316,7 @@ clattn_status problem_init(struct problem *problem, const clattn_plan_desc *desc
     TRY(check_sizes(&problem->desc, log));
     TRY(check_options(&problem->desc, problem->rule, log));
     TRY(check_packing(&problem->desc, log));
-    if (rule_has_list(problem->rule))
-        TRY(check_list(&problem->desc, problem->rule, log));
+    TRY((rule_has_list(problem->rule) ? check_list : check_state)(&problem->desc, problem->rule, log));
     problem->operand_count = rule_operands(&problem->desc, problem->operands);
     return set_types(problem, log);
 }
@@ -367,16 +377,28 @@ struct extent problem_most(const struct problem *problem)
 
 void problem_share_heads(clattn_plan_desc *desc, int64_t shared)
 {
-    int64_t *keys = rule_has_list(rule_get(desc->rule)) ? &desc->kv_heads : &desc->qk_heads;
+    int64_t *keys = desc->kv_heads != desc->heads ? &desc->kv_heads : &desc->qk_heads;
 
+    if (rule_has_list(rule_get(desc->rule)))
+        keys = &desc->kv_heads;
     desc->heads = shared * desc->heads / *keys;
-    desc->qk_heads = desc->heads;
+    desc->qk_heads = desc->kv_heads = desc->heads;
     *keys = shared;
+}
+
+int64_t problem_work_heads(const struct problem *problem)
+{
+    return rule_has_list(problem->rule) ? problem->desc.heads : problem->desc.kv_heads;
+}
+
+int64_t problem_reads(const struct problem *problem)
+{
+    return problem->desc.heads / problem_work_heads(problem);
 }
 
 int64_t problem_heads(const struct problem *problem)
 {
-    return problem_most(problem).sequences * problem->desc.heads;
+    return problem_most(problem).sequences * problem_work_heads(problem);
 }
 
 /* A number that stands for the plan's is `whole`. */
@@ -420,7 +442,9 @@ static int64_t dim(const clattn_plan_desc *desc, const struct extent *extent, ch
     case 'H': return desc->heads;
     case 'Q': return desc->qk_heads;
     case 'X': return extent->kv_len;
+    case 'G':
     case 'Y': return desc->kv_heads;
+    case 'L': return desc->kv_heads < desc->qk_heads ? desc->kv_heads : desc->qk_heads;
     case 'K': return desc->key_dim;
     case 'V': return desc->value_dim;
     }
@@ -547,7 +571,7 @@ int problem_is_empty(const struct problem *problem, const struct extent *extent,
 clattn_status problem_place(const struct problem *problem, const struct extent *extent, const struct operand_row *row,
                             const clattn_operand *operand, size_t size, struct placement *place, const struct log *log)
 {
-    struct axis axes[3] = {{"batch", "BNP", 1, 0}, {"token", "TSX", 1, 0}, {"head", "HQY", 1, 0}};
+    struct axis axes[3] = {{"batch", "BNP", 1, 0}, {"token", "TSX", 1, 0}, {"head", "HQYGL", 1, 0}};
     const char *name = operand_name(row->id);
     size_t element = element_size(problem, row);
     int64_t inner, last;

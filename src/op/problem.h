@@ -61,7 +61,12 @@ double problem_eps(const struct problem *problem);
 /* A completed desc with that many heads of keys, each for as many others as before. */
 void problem_share_heads(clattn_plan_desc *desc, int64_t shared);
 
-/* Heads of all sequences together: what devices have work for at once. */
+/* Heads that are worked at once: of a list those of the queries, else those that have a state; and how many heads of
+ * queries read each of these, one after the other. */
+int64_t problem_work_heads(const struct problem *problem);
+int64_t problem_reads(const struct problem *problem);
+
+/* Those of all sequences together: what devices have work for at once. */
 int64_t problem_heads(const struct problem *problem);
 
 void problem_operand_info(const struct problem *problem, const struct extent *extent, const struct operand_row *row,

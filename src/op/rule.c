@@ -16,7 +16,7 @@ static double retention_decay(const clattn_plan_desc *desc, int64_t head)
 /* Lightning Attention-2, or the decays that MiniMax-01 has in its place */
 static double lightning_decay(const clattn_plan_desc *desc, int64_t head)
 {
-    double heads = (double)desc->heads, layer = (double)desc->layer, layers = (double)desc->layers;
+    double heads = (double)desc->kv_heads, layer = (double)desc->layer, layers = (double)desc->layers;
 
     switch (desc->slopes) {
     case CLATTN_SLOPES_LIGHTNING: return -8 / heads * (1 - layer / layers) * (double)head;
@@ -247,7 +247,7 @@ clattn_rule clattn_rule_find(const char *name)
 static const char *gate_dims(const clattn_plan_desc *desc, const struct rule *rule)
 {
     if (desc->flags & CLATTN_GATE_PER_HEAD)
-        return "H";
+        return "G";
     return rule_has_list(rule) ? decay_words[rule->decay].list_dims : decay_words[rule->decay].gate_dims;
 }
 
@@ -259,31 +259,31 @@ int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[OPERAND_
     int gated = !(desc->flags & CLATTN_UNGATED) && rule->gate != NO_OPERAND;
     int list = rule_has_list(rule), matrix = !list;
     int first = matrix && (desc->flags & CLATTN_INITIAL_STATE), last = matrix && (desc->flags & CLATTN_FINAL_STATE);
-    const char *state = desc->flags & CLATTN_STATE_VK ? "NHVK" : "NHKV";
+    const char *state = desc->flags & CLATTN_STATE_VK ? "NGVK" : "NGKV";
     const struct {
         int used;
         struct operand_row row;
     } all[] = {
         {matrix, ROW(OP(Q), "BTQK", STORE_DATA, QUERY)},
-        {matrix, ROW(OP(K), "BSQK", STORE_DATA, KEY)},
-        {matrix, ROW(OP(V), "BSHV", STORE_DATA, VALUE)},
+        {matrix, ROW(OP(K), "BSLK", STORE_DATA, KEY)},
+        {matrix, ROW(OP(V), "BSGV", STORE_DATA, VALUE)},
         {list, ROW(OP(Q), "BTHK", STORE_DATA, LISTED)},
         {list, ROW(OP(K), "BXYK", STORE_DATA, LISTED)},
         {list, ROW(OP(V), "BXYV", STORE_DATA, VALUE)},
         {1, ROW(OP(O), "BTHV", STORE_DATA, WRITTEN)},
         {gated && !stabilized, ROW(rule->gate, gate_dims(desc, rule), STORE_GATE, DECAY)},
         {gated && stabilized, ROW(rule->gate, gate_dims(desc, rule), STORE_GATE, FORGET)},
-        {(desc->flags & CLATTN_VALUE_GATE) != 0, ROW(OP(GV), "BTHV", STORE_GATE, DECAY)},
+        {(desc->flags & CLATTN_VALUE_GATE) != 0, ROW(OP(GV), "BTGV", STORE_GATE, DECAY)},
         {!(rule->flags & CLATTN_WITH_P & ~desc->flags), erase_rows[rule->erase][0]},
         {!(rule->flags & CLATTN_WITH_BETA & ~desc->flags), erase_rows[rule->erase][1]},
         {1, write_rows[rule->write]},
         {1, read_rows[rule->read]},
         {first, ROW(OP(STATE_IN), state, STORE_STATE, STATE)},
         {last, ROW(OP(STATE_OUT), state, STORE_STATE, WRITTEN)},
-        {first && normalized, ROW(OP(NORMALIZER_IN), "NHK", STORE_STATE, NORMALIZER)},
-        {last && normalized, ROW(OP(NORMALIZER_OUT), "NHK", STORE_STATE, WRITTEN)},
-        {first && stabilized, ROW(OP(STABILIZER_IN), "NH", STORE_STATE, STABILIZER)},
-        {last && stabilized, ROW(OP(STABILIZER_OUT), "NH", STORE_STATE, WRITTEN)},
+        {first && normalized, ROW(OP(NORMALIZER_IN), "NGK", STORE_STATE, NORMALIZER)},
+        {last && normalized, ROW(OP(NORMALIZER_OUT), "NGK", STORE_STATE, WRITTEN)},
+        {first && stabilized, ROW(OP(STABILIZER_IN), "NG", STORE_STATE, STABILIZER)},
+        {last && stabilized, ROW(OP(STABILIZER_OUT), "NG", STORE_STATE, WRITTEN)},
         {(desc->flags & CLATTN_CU_SEQLENS) != 0, ROW(OP(SEQLENS), "P", STORE_INDEX, CUTS)},
         {(desc->flags & CLATTN_CU_SEQLENS_KV) != 0, ROW(OP(SEQLENS_KV), "P", STORE_INDEX, CUTS_KV)},
         {(desc->flags & CLATTN_WITH_KV_LENS) != 0, ROW(OP(KV_LENS), "N", STORE_LENGTH, LENGTHS)},

@@ -101,8 +101,8 @@ enum numbers {
     NUMBERS_WRITTEN   /* an output */
 };
 
-/* An operand of a rule: dims is a string of the letters B T S H Q K V N P X Y, where S = T*steps, Q = qk_heads,
- * P = N+1, X = tokens of keys, Y = kv_heads. */
+/* An operand of a rule: dims is a string of the letters B T S H Q K V N P X Y G L, where S = T*steps, Q = qk_heads,
+ * P = N+1, X = tokens of keys, Y and G = kv_heads, of a list and of states, L = those of G and Q that are fewer. */
 struct operand_row {
     clattn_operand_id id;
     const char *dims;

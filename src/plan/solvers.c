@@ -9,7 +9,7 @@ static clattn_status begin(const struct recipe_maker *maker)
 {
     const clattn_plan_desc *desc = &maker->problem->desc;
     const struct variant stabilize = maker_variant(maker, KERNEL_STABILIZE);
-    int64_t rows = desc->batch * desc->seq_len * desc->heads;
+    int64_t rows = desc->batch * desc->seq_len * problem_work_heads(maker->problem);
 
     if (problem_normalized(maker->problem))
         maker_reserve(maker, TEMPORARY_DEN, rows);
@@ -56,7 +56,7 @@ static int64_t chunks_of(const struct recipe_maker *maker, const struct step *pr
 {
     struct extent most = problem_most(maker->problem);
 
-    return recipe_slots(maker->problem, &most, prepare->variant.tiles.chunk) * maker->problem->desc.heads;
+    return recipe_slots(maker->problem, &most, prepare->variant.tiles.chunk) * problem_work_heads(maker->problem);
 }
 
 static clattn_status make_chunk_scan(const struct recipe_maker *maker)
@@ -83,7 +83,7 @@ static int64_t stretch_chunks(const struct recipe_maker *maker, const struct ste
 
     if (step->layout.stretch == 0)
         return chunks_of(maker, step);
-    return most.sequences * step->layout.stretch * maker->problem->desc.heads;
+    return most.sequences * step->layout.stretch * problem_work_heads(maker->problem);
 }
 
 /* Whether the kernels of a stretch work the same rows. */
@@ -206,7 +206,7 @@ static clattn_status add_matrix_prepare(const struct recipe_maker *maker)
     TRY(maker_add(maker, &prepare, GRID_SLOTS, &prepared));
     chunks = chunks_of(maker, prepared);
     maker_reserve(maker, TEMPORARY_RECORDS,
-                  (chunks + MOST_BEYOND * maker->problem->desc.heads) * prepared->layout.record);
+                  (chunks + MOST_BEYOND * problem_work_heads(maker->problem)) * prepared->layout.record);
     maker_reserve(maker, TEMPORARY_ROWS, chunks * prepared->layout.rows);
     return CLATTN_SUCCESS;
 }

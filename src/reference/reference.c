@@ -3,7 +3,7 @@
  *     S <- D S;  S <- S - e (p^T S);  S <- S + k x^T;  o = S^T (scale q)       the S of p^T S may be that before D
  *
  * The columns of the rule table say which operands D, e, p, x and the read are made of. One job is one sequence and one
- * value head. */
+ * head of the state, which several heads of queries may read. */
 #include "op/arguments.h"
 #include "reference/number.h"
 #include "reference/task.h"
@@ -16,7 +16,7 @@
 /* One head's state and the rows of the token at hand. */
 struct head {
     const struct task *task;
-    int64_t sequence, batch, head, qk_head, first, tokens;
+    int64_t sequence, batch, head, key_head, first, tokens;
     int64_t K, V;
     double *S, *z; /* [K][V], [K]: z of normalize, n of mlstm */
     double m;
@@ -47,12 +47,12 @@ static void load_row(const struct head *head, clattn_operand_id id, int64_t row,
 }
 
 /* q, k or p, normalised and mapped as the desc says. */
-static void load_key(const struct head *head, clattn_operand_id id, int64_t row, int64_t first, double *to)
+static void load_key(const struct head *head, clattn_operand_id id, int64_t row, int64_t first, int64_t h, double *to)
 {
     const clattn_plan_desc *desc = &head->task->problem->desc;
     double sum = 0, factor = 1;
 
-    load_row(head, id, row, first, head->qk_head, head->K, to);
+    load_row(head, id, row, first, h, head->K, to);
     for (int64_t n = 0; n < head->K; n++)
         sum += to[n] * to[n];
     if (desc->flags & CLATTN_QK_L2NORM)
@@ -130,7 +130,7 @@ static void load_erase(struct head *head, int64_t row, int64_t first, double str
     case ERASE_KERNEL:
     case ERASE_NONE: return;
     case ERASE_KEY: memcpy(head->p, head->k, (size_t)K * sizeof *head->p); break;
-    case ERASE_OPERAND: load_key(head, CLATTN_P, row, first, head->p); break;
+    case ERASE_OPERAND: load_key(head, CLATTN_P, row, first, head->key_head, head->p); break;
     case ERASE_GATED: load_row(head, CLATTN_B, row, first, h, K, head->p); break;
     case ERASE_LOW_RANK:
         load_row(head, CLATTN_A, row, first, h, K, head->p);
@@ -177,7 +177,7 @@ static void update(struct head *head, int64_t row, int64_t first, int decays)
     const struct rule *rule = head->task->problem->rule;
     double strength;
 
-    load_key(head, CLATTN_K, row, first, head->k);
+    load_key(head, CLATTN_K, row, first, head->key_head, head->k);
     strength = load_write(head, row, first);
     load_erase(head, row, first, strength);
     if (rule->order == ERASE_FIRST)
@@ -198,7 +198,7 @@ static void read_bonus(struct head *head, int64_t token)
 {
     double bonus = 0;
 
-    load_key(head, CLATTN_K, token, head->first, head->k);
+    load_key(head, CLATTN_K, token, head->first, head->key_head, head->k);
     load_row(head, CLATTN_V, token, head->first, head->head, head->V, head->x);
     for (int64_t n = 0; n < head->K; n++) {
         const struct tensor *u = tensor_of(head, CLATTN_U);
@@ -210,22 +210,12 @@ static void read_bonus(struct head *head, int64_t token)
         head->o[c] += bonus * head->x[c];
 }
 
-/* What is read before the token's writes, and after them. */
-static void read_before(struct head *head, int64_t token)
+/* o, of the state before the token's writes or after them. */
+static void read_query(struct head *head, int64_t token)
 {
     switch (head->task->problem->rule->read) {
-    case READ_AFTER:
-    case READ_SOFTMAX:
-    case READ_STABILIZED: return;
     case READ_BONUS: read_bonus(head, token); return;
-    }
-}
-
-static void read_after(struct head *head)
-{
-    switch (head->task->problem->rule->read) {
     case READ_SOFTMAX: /* list.c */
-    case READ_BONUS: return;
     case READ_AFTER:
     case READ_STABILIZED: read_state(head, head->q, head->o); return;
     }
@@ -244,26 +234,46 @@ static double denominator(const struct head *head)
     return problem_normalized(problem) ? sum + problem_eps(problem) : 1;
 }
 
-static void run_token(struct head *head, int64_t token)
+/* The n-th head of queries that reads the state. */
+static int64_t reading_head(const struct head *head, int64_t n)
+{
+    const clattn_plan_desc *desc = &head->task->problem->desc;
+
+    if (desc->flags & CLATTN_HEADS_TILED)
+        return n * desc->kv_heads + head->head;
+    return head->head * problem_reads(head->task->problem) + n;
+}
+
+static void read_token(struct head *head, int64_t token, int64_t h)
 {
     const struct problem *problem = head->task->problem;
     const struct tensor *o = tensor_of(head, CLATTN_O);
-    int64_t steps = problem->desc.steps;
+    int64_t at =
+        o->view.offset + head->batch * o->view.batch + (head->first + token) * o->view.token + h * o->view.head;
     double divisor;
-    int64_t at = o->view.offset + head->batch * o->view.batch + (head->first + token) * o->view.token +
-                 head->head * o->view.head;
 
-    load_key(head, CLATTN_Q, token, head->first, head->q);
+    load_key(head, CLATTN_Q, token, head->first, problem_reads(problem) > 1 ? h : head->key_head, head->q);
     for (int64_t n = 0; n < head->K; n++)
         head->q[n] *= problem->desc.scale;
-    load_decay(head, token);
-    read_before(head, token);
-    for (int64_t step = 0; step < steps; step++)
-        update(head, token * steps + step, head->first * steps, step == 0);
-    read_after(head);
+    read_query(head, token);
     divisor = denominator(head);
     for (int64_t c = 0; c < head->V; c++)
         number_store(o->dtype, o->data, at + c, head->o[c] / divisor);
+}
+
+static void run_token(struct head *head, int64_t token)
+{
+    const struct problem *problem = head->task->problem;
+    int64_t steps = problem->desc.steps, reads = problem_reads(problem);
+    int before = read_is_before(problem->rule->read);
+
+    for (int64_t n = 0; n < reads && before; n++)
+        read_token(head, token, reading_head(head, n));
+    load_decay(head, token);
+    for (int64_t step = 0; step < steps; step++)
+        update(head, token * steps + step, head->first * steps, step == 0);
+    for (int64_t n = 0; n < reads && !before; n++)
+        read_token(head, token, reading_head(head, n));
 }
 
 static int64_t state_index(const struct head *head, const struct tensor *tensor, int64_t n, int64_t c)
@@ -323,7 +333,8 @@ static void run_head(void *user, int64_t job)
     struct task *task = user;
     const clattn_plan_desc *desc = &task->problem->desc;
     int64_t K = desc->key_dim, V = desc->value_dim;
-    struct head head = {.task = task, .sequence = job / desc->heads, .head = job % desc->heads, .K = K, .V = V};
+    int64_t heads = problem_work_heads(task->problem), shared = desc->qk_heads;
+    struct head head = {.task = task, .sequence = job / heads, .head = job % heads, .K = K, .V = V};
     double *memory = calloc((size_t)(K * V + 6 * K + 4 * V), sizeof *memory);
     double **parts[] = {&head.z, &head.q, &head.k, &head.p, &head.e, &head.decay};
     double **value_parts[] = {&head.value_decay, &head.x, &head.pS, &head.o};
@@ -337,7 +348,7 @@ static void run_head(void *user, int64_t job)
         *parts[i] = memory + K * V + i * K;
     for (int i = 0; i < 4; i++)
         *value_parts[i] = memory + K * V + 6 * K + i * V;
-    head.qk_head = head.head / (desc->heads / desc->qk_heads);
+    head.key_head = desc->flags & CLATTN_HEADS_TILED ? head.head % shared : head.head / (desc->heads / shared);
     place(&head);
     load_states(&head);
     for (int64_t token = 0; token < head.tokens; token++)
@@ -422,7 +433,8 @@ clattn_status clattn_reference_sized(const clattn_plan_desc *desc, size_t desc_s
     if (task.extent.seq_len == 0 && !(problem.desc.flags & CLATTN_FINAL_STATE))
         return CLATTN_SUCCESS; /* nothing is written, however many sequences there are */
     atomic_init(&task.out_of_memory, 0);
-    parallel_for(task.extent.sequences * problem.desc.heads, rule_has_list(problem.rule) ? list_head : run_head, &task);
+    parallel_for(task.extent.sequences * problem_work_heads(&problem),
+                 rule_has_list(problem.rule) ? list_head : run_head, &task);
     if (atomic_load(&task.out_of_memory))
         return FAIL(&sink, OUT_OF_MEMORY, "no memory for the states of the reference");
     return CLATTN_SUCCESS;
