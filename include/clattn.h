@@ -318,7 +318,8 @@ typedef struct clattn_plan_desc {
     double scale;               /* multiplies q; 0: 1/sqrt(key_dim), and 1 for rwkv7 */
     double eps;                 /* mlstm: o = S^T q / (max(|n^T q|, e^-m) + eps); 0 to 1e30 */
     clattn_mode mode;
-    int32_t chunk;                  /* tokens per chunk: 8, 16, 32 or 64; 0: the device's best */
+    int32_t chunk;                  /* tokens per chunk, 0: the device's best; else a hint: of 8, 16, 32 and 64 the
+                                       nearest that the device has is taken, and clattn_plan_info has it */
     clattn_feature_map feature_map; /* linear_attn */
     clattn_slopes slopes;           /* lightning_attn */
     int32_t layer, layers;          /* lightning_attn: layer of layers, from 0; 0 layers: 1 */

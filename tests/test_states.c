@@ -248,6 +248,37 @@ static void test_in_place(void **state)
     clattn_context_destroy(device.context);
 }
 
+/* ---- Chunks -------------------------------------------------------------------------------------------------------
+ */
+
+/* A chunk is a hint: the nearest there is, and a shorter one where local memory does not hold it. */
+static void test_chunk_hints(void **state)
+{
+    static const int32_t asked[][2] = {{1, 8},   {8, 8},   {12, 8},   {13, 16},       {20, 16},
+                                       {40, 32}, {50, 64}, {128, 64}, {INT32_MAX, 64}};
+    const struct problem_row row = {CLATTN_GATED_DELTA_RULE, 0, 0};
+    clattn_plan_desc desc = desc_of(&row, CLATTN_F32, 0), full;
+    struct check_device device = open_way(&ways[0]);
+    clattn_plan_info info;
+    clattn_plan *plan;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(asked); i++) {
+        desc.chunk = asked[i][0];
+        assert_status(clattn_plan_desc_complete(&full, &desc, NULL, NULL), SUCCESS);
+        assert_int_equal(full.chunk, asked[i][1]);
+    }
+    desc.mode = CLATTN_MODE_CHUNK;
+    device.context->device.info.local_memory = 16384;
+    assert_status(clattn_supports(device.context, &desc), SUCCESS);
+    assert_status(clattn_plan_create(&plan, device.context, &desc), SUCCESS);
+    assert_status(clattn_plan_get(plan, &info), SUCCESS);
+    assert_in_range(info.chunk, 8, 32);
+    assert_int_equal(info.desc->chunk, info.chunk);
+    clattn_plan_destroy(plan);
+    clattn_context_destroy(device.context);
+}
+
 /* ---- All ----------------------------------------------------------------------------------------------------------
  */
 
@@ -260,7 +291,7 @@ static const struct {
 int main(int argc, char **argv)
 {
     static char names[COUNT(on_ways) * COUNT(ways)][64];
-    struct CMUnitTest tests[COUNT(names) + 1];
+    struct CMUnitTest tests[COUNT(names) + 2];
     size_t count = 0;
 
     if (argc > 1)
@@ -270,6 +301,7 @@ int main(int argc, char **argv)
             snprintf(names[count], sizeof names[0], "%s: %s", ways[w].name, on_ways[i].name);
             tests[count] = (struct CMUnitTest){names[count], on_ways[i].run, NULL, NULL, &ways[w]};
         }
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_chunk_hints);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_heads_reference);
     return _cmocka_run_group_tests("states", tests, count, test_device_open, test_device_close);
 }

@@ -31,6 +31,16 @@ static void set_default(int64_t *field, int64_t value)
         *field = value;
 }
 
+/* The nearest of the chunks there are: 8, 16, 32 and 64. */
+static int32_t nearest_chunk(int32_t asked)
+{
+    int32_t chunk = 8;
+
+    while (chunk < 64 && asked - chunk > chunk / 2)
+        chunk *= 2;
+    return asked > 0 ? chunk : asked;
+}
+
 static void complete(clattn_plan_desc *desc, const struct rule *rule)
 {
     set_default(&desc->batch, 1);
@@ -38,6 +48,7 @@ static void complete(clattn_plan_desc *desc, const struct rule *rule)
     set_default(&desc->kv_heads, desc->heads);
     if (desc->scale == 0)
         desc->scale = rule->default_scale != 0 ? rule->default_scale : 1 / sqrt((double)desc->key_dim);
+    desc->chunk = nearest_chunk(desc->chunk);
     if (desc->steps == 0)
         desc->steps = 1;
     if (desc->layers == 0)
@@ -79,8 +90,7 @@ static clattn_status check_sizes(const clattn_plan_desc *desc, const struct log 
     if (desc->heads % desc->kv_heads != 0)
         return FAIL(log, INVALID_DESC, "kv_heads %lld does not divide heads %lld", (long long)desc->kv_heads,
                     (long long)desc->heads);
-    if (desc->chunk != 0 && desc->chunk != 8 && desc->chunk != 16 && desc->chunk != 32 && desc->chunk != 64)
-        return FAIL(log, INVALID_DESC, "chunk is %d, expected 0, 8, 16, 32 or 64", desc->chunk);
+    TRY(check_range(log, "chunk", desc->chunk, 0, INT32_MAX));
     if ((double)desc->batch * (double)(desc->seq_len * desc->steps) * (double)desc->heads * MAX_DIM > max_elements)
         return FAIL(log, INVALID_DESC, "batch %lld times seq_len %lld times heads %lld is too large for 64-bit offsets",
                     (long long)desc->batch, (long long)desc->seq_len, (long long)desc->heads);
