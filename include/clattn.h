@@ -213,14 +213,15 @@ enum {
     CLATTN_WITH_P = 1 << 14,          /* deltaformer: the operand p is read, else k in its place */
     CLATTN_WITH_BETA = 1 << 15,       /* deltaformer: the operand beta is read, else 1 */
     CLATTN_WITH_WRITTEN = 1 << 16,    /* deltaformer: the operand written is written */
-    CLATTN_HEADS_TILED = 1 << 26      /* rules of a state: head h reads h % HQ (or h % HK), not h / (H / HQ) */
+    CLATTN_WITH_STATE_INDICES = 1 << 27, /* rules of a state: initial and final ones are in a pool of state_slots */
+    CLATTN_HEADS_TILED = 1 << 26         /* rules of a state: head h reads h % HQ (or h % HK), not h / (H / HQ) */
 };
 
 /* ---- Operands ----------------------------------------------------------------------------------------------- */
 
 /* X(ID, name, value, shape): the one list of operands; CLATTN_Q … are their ids, and the names are those in files and
  * messages. B batch, T tokens, H value heads, HQ query/key heads, K key_dim, V value_dim, N sequences (B without
- * cu_seqlens), n steps. States, lse and sink are f32. For N-shaped operands batch_stride steps the sequence.
+ * cu_seqlens), n steps. States are f32 unless operand_types says otherwise, normalizers, stabilizers, lse and sink are. For N-shaped operands batch_stride steps the sequence.
  * With kv_heads below heads only q and o have H heads, and all else HK in the place of HQ and H.
  * Rules of a list have HK key/value heads and TK tokens of keys: their q is [B,T,H,K], k [B,TK,HK,K], v [B,TK,HK,V],
  * g [B,TK,H]. sink: Xiao et al. 2023, arXiv:2309.17453; lse, which joins parts of a list: Dao et al. 2022,
@@ -251,7 +252,9 @@ enum {
     X(LSE, lse, 23, "[B,T,H]: natural log of the softmax's denominator, sink included; -inf of nothing")               \
     X(KV_LENS, kv_lens, 24, "[N]: i32, how many of a sequence's keys there are: its last query stands at the last")    \
     X(SEQLENS_KV, cu_seqlens_kv, 25, "[N+1]: where the keys of packed sequences begin and end, of cu_seqlens' type")   \
-    X(WRITTEN, written, 26, "[B,TK,HK,V]: u, what deltaformer writes in the place of v")
+    X(WRITTEN, written, 26, "[B,TK,HK,V]: u, what deltaformer writes in the place of v")                               \
+    X(STATE_INDICES, state_indices, 27, "[N]: i32, each sequence's state in the pool; below 0: from zero to nowhere")  \
+    X(STATES, states, 28, "[N,W,H,K*V]: the states after the last W tokens, or after every so many")
 
 typedef enum clattn_operand_id {
     CLATTN_OPERAND_NONE = 0,
@@ -266,7 +269,8 @@ typedef enum clattn_operand_id {
 
 /* One operand of a call: which, and where it lies. The last dimension is contiguous. Strides are in elements; all three
  * zero means the contiguous tensor of the operand's shape. An output's strides must keep its elements apart: each steps
- * over all that the smaller ones reach. */
+ * over all that the smaller ones reach. The token stride of states, which steps from one state to the next, may be
+ * negative: the newest then lies first, and offset is the oldest's. */
 typedef struct clattn_operand {
     clattn_operand_id id;
     cl_mem buffer; /* for clattn_enqueue: of the plan's cl_context */
@@ -324,8 +328,9 @@ typedef struct clattn_plan_desc {
     clattn_slopes slopes;           /* lightning_attn */
     int32_t layer, layers;          /* lightning_attn: layer of layers, from 0; 0 layers: 1 */
     int32_t steps;                  /* gated_delta_product: writes per token n, k, v, beta have n rows a token; 0: 1 */
-    /* Operands stored in another type than dtype and gate_dtype say; states are always f32. The reference takes
-     * any, plans only one type for q, k, v, o, written, p, a, b and one for the gates, and are UNSUPPORTED otherwise. */
+    /* Operands stored in another type than dtype and gate_dtype say, and initial_state, final_state and states in
+     * another than f32. The reference takes any, plans only one type for q, k, v, o, written, p, a, b, one for the gates
+     * and one for these states, and are UNSUPPORTED otherwise. */
     int32_t operand_type_count;
     clattn_operand_type operand_types[8];
     /* Grouped key/value heads: Ainslie et al. 2023, arXiv:2305.13245; qk_heads is heads then. Of a state, which several
@@ -341,6 +346,15 @@ typedef struct clattn_plan_desc {
     int64_t window;              /* each query sees that many positions, its own among them; 0: all */
     clattn_weights kernel;       /* softmax_attn, path_attn, deltaformer: of what is read */
     clattn_weights write_kernel; /* deltaformer: of what is written */
+    /* Rules of a state. With CLATTN_WITH_STATE_INDICES initial_state, final_state and what goes with them have state_slots
+     * states in the place of N, and sequence n the one that state_indices[n] says, read and written: no two sequences
+     * the same. An index below 0 or past the pool: it starts from zero, and its final state is not written. */
+    int64_t state_slots; /* 0: N */
+    /* Not both: the operand states has each sequence's states after its last state_window tokens, the last of all
+     * at the end; or after every state_every tokens, the first of all at the beginning. What a sequence is too short for
+     * is not written. Of rules with a normalizer there are none; a window, and multiples that are none of a chunk, are for
+     * mode recurrent, which AUTO takes then. */
+    int64_t state_window, state_every;
 } clattn_plan_desc;
 
 /* Fills *full with desc, every default made explicit, and checks it. INVALID_ARGUMENT, INVALID_DESC. log may be

@@ -97,6 +97,10 @@ static const struct bad {
     BAD(kv_heads, 3, "kv_heads 3", "does not divide heads 4"),
     BAD(kv_len, 10, "gated_delta_rule", "kv_len"),
     BAD(window, 1, "gated_delta_rule", "window"),
+    BAD(state_slots, 4, "state_slots is 4", "without CLATTN_WITH_STATE_INDICES"),
+    BAD(state_slots, -1, "state_slots is -1", "0 to "),
+    BAD(state_window, -1, "state_window is -1", "0 to "),
+    BAD(state_every, -1, "state_every is -1", "0 to "),
 };
 
 /* The same of a rule whose state is a list. */
@@ -110,6 +114,10 @@ static const struct bad bad_lists[] = {
     BAD(window, -1, "window is -1", "0 to "),
     BAD(flags, CLATTN_INITIAL_STATE, "forgetting_attn has no initial", "0x40"),
     BAD(flags, CLATTN_FINAL_STATE, "forgetting_attn has no initial or final state", "0x80"),
+    BAD(state_slots, 1, "forgetting_attn", "state_slots"),
+    BAD(state_window, 1, "forgetting_attn", "state_window"),
+    BAD(state_every, 1, "forgetting_attn", "state_every"),
+    BAD(flags, CLATTN_WITH_STATE_INDICES, "forgetting_attn has no state", "0x8000000"),
     BAD(flags, CLATTN_HEADS_TILED, "forgetting_attn has no state", "0x4000000"),
     BAD(flags, CLATTN_STATE_VK, "forgetting_attn has no initial or final state", "0x4"),
     BAD(flags, CLATTN_NORMALIZE, "forgetting_attn", "normalize"),
@@ -379,12 +387,13 @@ static void test_outputs(void **state)
 {
     const uint32_t all = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_NORMALIZE | CLATTN_VALUE_GATE |
                          CLATTN_CU_SEQLENS | CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_WITH_KV_LENS |
-                         CLATTN_CU_SEQLENS_KV | CLATTN_WITH_P | CLATTN_WITH_BETA | CLATTN_WITH_WRITTEN;
+                         CLATTN_WITH_STATE_INDICES | CLATTN_CU_SEQLENS_KV | CLATTN_WITH_P | CLATTN_WITH_BETA |
+                         CLATTN_WITH_WRITTEN;
     int seen[OPERAND_COUNT] = {0};
 
     (void)state;
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
-        const clattn_plan_desc desc = {.rule = rule, .flags = all};
+        const clattn_plan_desc desc = {.rule = rule, .flags = all, .state_window = 1};
         struct operand_row rows[OPERAND_COUNT];
         int count = rule_operands(&desc, rows);
         for (int i = 0; i < count; i++) {

@@ -39,6 +39,8 @@ static const struct option {
     FIELD(REAL, scale, NULL, HIDDEN),
     FIELD(WORD, feature_map, feature_map_words, HIDDEN),
     FIELD(LENGTH, window, NULL, HIDDEN),
+    FIELD(LENGTH, state_window, NULL, HIDDEN),
+    FIELD(LENGTH, state_every, NULL, HIDDEN),
     SWITCH("state", state_words, CLATTN_STATE_VK, LAYOUT),
     SWITCH("heads", heads_words, CLATTN_HEADS_TILED, LAYOUT),
     SWITCH("gate", gate_words, CLATTN_GATE_PER_HEAD, SHOWN),
@@ -54,6 +56,7 @@ static const struct option {
     SWITCH("beta", switch_words, CLATTN_WITH_BETA, SHOWN),
     SWITCH("written", switch_words, CLATTN_WITH_WRITTEN, HIDDEN),
     SWITCH("kv_lens", switch_words, CLATTN_WITH_KV_LENS, SHOWN),
+    SWITCH("state_indices", switch_words, CLATTN_WITH_STATE_INDICES, SHOWN),
     SWITCH("cu_seqlens", index_words, CLATTN_CU_SEQLENS_INT64, SHOWN),
 };
 

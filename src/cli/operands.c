@@ -111,6 +111,11 @@ static void derive_flags(const struct binding *binding, clattn_plan_desc *desc)
         desc->flags |= CLATTN_CU_SEQLENS_KV;
     if (find(binding, CLATTN_STATE_IN) != NULL && !rule_has_list(binding->rule))
         desc->flags |= CLATTN_INITIAL_STATE;
+    if (find(binding, CLATTN_STATE_INDICES) != NULL && !rule_has_list(binding->rule)) {
+        const struct safetensor *pool = find(binding, CLATTN_STATE_IN);
+        desc->flags |= CLATTN_WITH_STATE_INDICES;
+        desc->state_slots = pool != NULL && pool->rank > 0 ? pool->dims[0] : 0;
+    }
     if ((takes & CLATTN_GATE_PER_HEAD) && g != NULL && g->rank == 1)
         desc->flags |= CLATTN_GATE_PER_HEAD;
     if ((takes & CLATTN_VALUE_GATE) && find(binding, CLATTN_GV) != NULL)
@@ -377,6 +382,19 @@ static int check_kv_lens(const struct binding *binding, const clattn_plan_desc *
     return EXIT_OK;
 }
 
+/* The device takes what is past the pool for none. */
+static int check_slots(const struct binding *binding, const clattn_plan_desc *desc, const struct extent *extent)
+{
+    const struct check_tensor *tensor = &binding->to->tensors.tensor[CLATTN_STATE_INDICES];
+    int64_t most = desc->state_slots != 0 ? desc->state_slots : extent->sequences;
+
+    for (int64_t n = 0; tensor->data != NULL && n < tensor->info.dims[0]; n++)
+        if (((const int32_t *)tensor->data)[n] >= most)
+            return bad("%s: state_indices[%lld] is %d, expected less than the %lld states there are", binding->path,
+                       (long long)n, ((const int32_t *)tensor->data)[n], (long long)most);
+    return EXIT_OK;
+}
+
 static void warn_unused(const struct binding *binding)
 {
     for (size_t i = 0; i < binding->file->count; i++) {
@@ -416,6 +434,8 @@ int operands_bind(struct operands *operands, const struct settings *settings, co
         status = check_packing(&binding, &problem.desc, CLATTN_SEQLENS_KV, extent.kv_len);
     if (status == EXIT_OK)
         status = check_kv_lens(&binding, &problem.desc);
+    if (status == EXIT_OK)
+        status = check_slots(&binding, &problem.desc, &extent);
     for (int i = 0; i < problem.operand_count && status == EXIT_OK; i++) {
         const clattn_operand_info *info = &operands->tensors.tensor[problem.operands[i].id].info;
         if (info->output)
@@ -447,7 +467,7 @@ size_t operands_list(const struct check_tensors *tensors, int outputs, struct sa
                                   .data = tensor->data,
                                   .bytes = tensor->bytes,
                                   .dtype = word_name(file_dtype_words, (int)tensor->info.dtype)};
-        if (id == CLATTN_KV_LENS)
+        if (id == CLATTN_KV_LENS || id == CLATTN_STATE_INDICES)
             to->dtype = "I32";
         else if (operand_is_index((clattn_operand_id)id))
             to->dtype = tensors->desc.flags & CLATTN_CU_SEQLENS_INT64 ? "I64" : "I32";

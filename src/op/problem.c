@@ -129,6 +129,9 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
                  {RULE_TAKES_EPS, desc->eps > 0, "eps"},
                  {RULE_TAKES_KERNEL, desc->kernel != CLATTN_WEIGHTS_SOFTMAX, "kernel"},
                  {RULE_TAKES_WRITE_KERNEL, desc->write_kernel != CLATTN_WEIGHTS_SOFTMAX, "write_kernel"},
+                 {0, rule_has_list(rule) && desc->state_slots != 0, "state_slots"},
+                 {0, rule_has_list(rule) && desc->state_window != 0, "state_window"},
+                 {0, rule_has_list(rule) && desc->state_every != 0, "state_every"},
                  {0, !rule_has_list(rule) && desc->kv_len != 0, "kv_len"},
                  {0, !rule_has_list(rule) && desc->window != 0, "window"}};
 
@@ -138,7 +141,7 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
     for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++)
         if (knobs[i].used && !(rule->knobs & knobs[i].knob))
             return FAIL(log, INVALID_DESC, "%s takes no option %s", rule->name, knobs[i].name);
-    if (desc->flags & ~(uint32_t)(2 * CLATTN_WITH_WRITTEN - 1 + CLATTN_HEADS_TILED))
+    if (desc->flags & ~(uint32_t)(2 * CLATTN_WITH_WRITTEN - 1 + CLATTN_HEADS_TILED + CLATTN_WITH_STATE_INDICES))
         return FAIL(log, INVALID_DESC, "flags has unknown bits: 0x%x", desc->flags);
     return CLATTN_SUCCESS;
 }
@@ -170,7 +173,7 @@ static clattn_status check_weights(const clattn_plan_desc *desc, const struct ru
 static clattn_status check_list(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
 {
     const uint32_t states = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_STATE_VK;
-    const uint32_t of_states = CLATTN_HEADS_TILED;
+    const uint32_t of_states = CLATTN_HEADS_TILED | CLATTN_WITH_STATE_INDICES;
 
     TRY(check_weights(desc, rule, log));
     TRY(check_range(log, "kv_len", desc->kv_len, 0, max_length));
@@ -202,10 +205,25 @@ static clattn_status check_list(const clattn_plan_desc *desc, const struct rule 
 /* Of states either queries and keys may be shared, or states by queries. */
 static clattn_status check_state(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
 {
-    if (desc->qk_heads == desc->heads || desc->kv_heads == desc->heads)
-        return CLATTN_SUCCESS;
-    return FAIL(log, INVALID_DESC, "%s: qk_heads %lld and kv_heads %lld are both fewer than heads %lld, expected one",
-                rule->name, (long long)desc->qk_heads, (long long)desc->kv_heads, (long long)desc->heads);
+    int normalized = rule->read == READ_STABILIZED || (desc->flags & CLATTN_NORMALIZE);
+
+    TRY(check_range(log, "state_slots", desc->state_slots, 0, max_length));
+    TRY(check_range(log, "state_window", desc->state_window, 0, max_length));
+    TRY(check_range(log, "state_every", desc->state_every, 0, max_length));
+    if (desc->state_window != 0 && desc->state_every != 0)
+        return FAIL(log, INVALID_DESC, "state_window is %lld and state_every %lld, expected one of them",
+                    (long long)desc->state_window, (long long)desc->state_every);
+    if (normalized && (desc->state_window != 0 || desc->state_every != 0))
+        return FAIL(log, INVALID_DESC, "%s: state_window and state_every are for states without a normalizer",
+                    rule->name);
+    if (desc->state_slots != 0 && !(desc->flags & CLATTN_WITH_STATE_INDICES))
+        return FAIL(log, INVALID_DESC, "state_slots is %lld without CLATTN_WITH_STATE_INDICES, expected 0",
+                    (long long)desc->state_slots);
+    if (desc->qk_heads != desc->heads && desc->kv_heads != desc->heads)
+        return FAIL(log, INVALID_DESC,
+                    "%s: qk_heads %lld and kv_heads %lld are both fewer than heads %lld, expected one", rule->name,
+                    (long long)desc->qk_heads, (long long)desc->kv_heads, (long long)desc->heads);
+    return CLATTN_SUCCESS;
 }
 
 static clattn_status check_packing(const clattn_plan_desc *desc, const struct log *log)
@@ -246,7 +264,7 @@ static clattn_status set_type(struct problem *problem, const clattn_operand_type
         return FAIL(log, INVALID_DESC, "operand_types names %s (id %d), which %s does not use",
                     known ? operand_name(type->id) : "an operand", (int)type->id, problem->rule->name);
     TRY(check_range(log, "a dtype of operand_types", type->dtype, CLATTN_F32, CLATTN_BF16));
-    if (row->storage != STORE_DATA && row->storage != STORE_GATE)
+    if (row->storage > STORE_MATRIX)
         return FAIL(log, INVALID_DESC, "operand_types names %s, whose type is fixed", operand_name(type->id));
     problem->types[type->id] = type->dtype;
     return CLATTN_SUCCESS;
@@ -272,16 +290,17 @@ static clattn_dtype common_type(const struct problem *problem, enum storage stor
 /* Where all operands of a class have one type it becomes the class's, so that a problem is always said in one way. */
 static void settle_types(struct problem *problem)
 {
-    clattn_operand_id mixed[2] = {NO_OPERAND, NO_OPERAND};
+    clattn_operand_id mixed[3] = {NO_OPERAND, NO_OPERAND, NO_OPERAND};
     clattn_dtype data = common_type(problem, STORE_DATA, &mixed[0]);
     clattn_dtype gate = common_type(problem, STORE_GATE, &mixed[1]);
     clattn_plan_desc *desc = &problem->desc;
 
+    common_type(problem, STORE_MATRIX, &mixed[2]);
     if (mixed[0] == NO_OPERAND)
         desc->dtype = data;
     if (mixed[1] == NO_OPERAND)
         desc->gate_dtype = gate;
-    problem->mixed = mixed[0] != NO_OPERAND ? mixed[0] : mixed[1];
+    problem->mixed = mixed[0] != NO_OPERAND ? mixed[0] : mixed[1] != NO_OPERAND ? mixed[1] : mixed[2];
     desc->operand_type_count = 0;
     memset(desc->operand_types, 0, sizeof desc->operand_types);
     for (int i = 0; i < problem->operand_count; i++) {
@@ -302,6 +321,13 @@ static clattn_status set_types(struct problem *problem, const struct log *log)
     return CLATTN_SUCCESS;
 }
 
+clattn_dtype problem_state_type(const struct problem *problem)
+{
+    clattn_operand_id none = NO_OPERAND;
+
+    return common_type(problem, STORE_MATRIX, &none);
+}
+
 clattn_status problem_check_uniform(const struct problem *problem, const struct log *log)
 {
     const struct operand_row *row = find_row(problem, problem->mixed);
@@ -310,7 +336,9 @@ clattn_status problem_check_uniform(const struct problem *problem, const struct 
         return CLATTN_SUCCESS;
     return FAIL(log, UNSUPPORTED, "%s: %s is %s and other %s are not: kernels take one type for them",
                 problem->rule->name, operand_name(row->id), dtype_name(problem->types[row->id]),
-                row->storage == STORE_GATE ? "gates" : "vectors");
+                row->storage == STORE_GATE     ? "gates"
+                : row->storage == STORE_MATRIX ? "states"
+                                               : "vectors");
 }
 
 clattn_status problem_init(struct problem *problem, const clattn_plan_desc *desc, const struct log *log)
@@ -446,6 +474,9 @@ static int64_t dim(const clattn_plan_desc *desc, const struct extent *extent, ch
     switch (letter) {
     case 'B': return extent->batch;
     case 'N': return extent->sequences;
+    case 'M': return desc->state_slots != 0 ? desc->state_slots : extent->sequences;
+    case 'W': return desc->state_every != 0 ? extent->seq_len / desc->state_every : desc->state_window;
+    case 'Z': return desc->key_dim * desc->value_dim;
     case 'P': return extent->sequences + 1;
     case 'T': return extent->seq_len;
     case 'S': return extent->seq_len * desc->steps;
@@ -532,13 +563,13 @@ static void contiguous(const clattn_plan_desc *desc, const struct extent *extent
 }
 
 /* Keeps every sum of offsets within 63 bits, in bytes. */
-static clattn_status check_stride(const char *operand, const struct axis *axis, const struct log *log)
+static clattn_status check_stride(const char *operand, const struct axis *axis, int may_turn, const struct log *log)
 {
-    int64_t limit = axis->count > 1 ? INT64_MAX / 64 / (axis->count - 1) : INT64_MAX;
+    int64_t limit = axis->count > 1 ? INT64_MAX / 64 / (axis->count - 1) : INT64_MAX, least = may_turn ? -limit : 0;
 
-    if (axis->stride < 0 || axis->stride > limit)
-        return FAIL(log, INVALID_OPERAND, "%s: its %s stride is %lld, expected 0 to %lld elements", operand, axis->name,
-                    (long long)axis->stride, (long long)limit);
+    if (axis->stride < least || axis->stride > limit)
+        return FAIL(log, INVALID_OPERAND, "%s: its %s stride is %lld, expected %lld to %lld elements", operand,
+                    axis->name, (long long)axis->stride, (long long)least, (long long)limit);
     return CLATTN_SUCCESS;
 }
 
@@ -558,6 +589,8 @@ static clattn_status check_apart(const char *operand, const struct axis given[3]
     struct axis axes[3] = {given[0], given[1], given[2]};
     int64_t reach = inner;
 
+    for (int i = 0; i < 3; i++)
+        axes[i].stride = axes[i].stride < 0 ? -axes[i].stride : axes[i].stride;
     sort_by_stride(axes);
     for (int i = 0; i < 3; i++) {
         if (axes[i].count <= 1)
@@ -581,10 +614,10 @@ int problem_is_empty(const struct problem *problem, const struct extent *extent,
 clattn_status problem_place(const struct problem *problem, const struct extent *extent, const struct operand_row *row,
                             const clattn_operand *operand, size_t size, struct placement *place, const struct log *log)
 {
-    struct axis axes[3] = {{"batch", "BNP", 1, 0}, {"token", "TSX", 1, 0}, {"head", "HQYGL", 1, 0}};
+    struct axis axes[3] = {{"batch", "BNMP", 1, 0}, {"token", "TSXW", 1, 0}, {"head", "HQYGL", 1, 0}};
     const char *name = operand_name(row->id);
     size_t element = element_size(problem, row);
-    int64_t inner, last;
+    int64_t inner, last, low = 0;
 
     contiguous(&problem->desc, extent, row->dims, axes, &inner);
     if (operand->batch_stride != 0 || operand->token_stride != 0 || operand->head_stride != 0) {
@@ -600,21 +633,27 @@ clattn_status problem_place(const struct problem *problem, const struct extent *
                     operand->offset, element);
     last = inner;
     for (int i = 0; i < 3; i++) {
-        TRY(check_stride(name, &axes[i], log));
-        last += (axes[i].count - 1) * axes[i].stride;
+        int64_t reach;
+        TRY(check_stride(name, &axes[i], i == 1 && row->id == CLATTN_STATES, log));
+        reach = (axes[i].count - 1) * axes[i].stride;
+        *(reach < 0 ? &low : &last) += reach;
     }
     if (problem_is_empty(problem, extent, row))
-        last = 0;
+        last = low = 0;
     else if (operand_is_output(row->id))
         TRY(check_apart(name, axes, inner, log));
     if (size != 0 && (uint64_t)last > size / element)
         return FAIL(log, INVALID_OPERAND, "%s needs %lld elements of %zu bytes, its memory holds %zu", name,
                     (long long)last, element, size / element);
+    if ((uint64_t)-low > operand->offset / element)
+        return FAIL(log, INVALID_OPERAND, "%s: offset %zu is less than the %lld bytes that lie before it", name,
+                    operand->offset, (long long)-low * (long long)element);
     *place = (struct placement){
         .view = {(int64_t)(operand->offset / element), axes[0].stride, axes[1].stride, axes[2].stride},
         .count = {axes[0].count, axes[1].count, axes[2].count},
         .inner = inner,
-        .span = last,
+        .low = -low,
+        .span = last - low,
         .element = element,
         .output = operand_is_output(row->id)};
     return CLATTN_SUCCESS;

@@ -30,7 +30,8 @@ struct view {
 struct placement {
     struct view view;
     int64_t count[3], inner;
-    int64_t span; /* elements from the first to the last, and what lies between; 0: it has none */
+    int64_t low;  /* elements that lie before the view's first, where a stride is negative */
+    int64_t span; /* elements from the lowest to the last, and what lies between; 0: it has none */
     size_t element;
     int output;
 };
@@ -38,6 +39,9 @@ struct placement {
 clattn_status problem_init(struct problem *problem, const clattn_plan_desc *desc, const struct log *log);
 /* The same of a caller's desc of that size. */
 clattn_status problem_read(struct problem *problem, const clattn_plan_desc *desc, size_t size, const struct log *log);
+
+/* The type of initial_state, final_state and states. */
+clattn_dtype problem_state_type(const struct problem *problem);
 
 /* UNSUPPORTED where operands have types of their own, which no kernel takes. */
 clattn_status problem_check_uniform(const struct problem *problem, const struct log *log);

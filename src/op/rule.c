@@ -259,7 +259,10 @@ int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[OPERAND_
     int gated = !(desc->flags & CLATTN_UNGATED) && rule->gate != NO_OPERAND;
     int list = rule_has_list(rule), matrix = !list;
     int first = matrix && (desc->flags & CLATTN_INITIAL_STATE), last = matrix && (desc->flags & CLATTN_FINAL_STATE);
-    const char *state = desc->flags & CLATTN_STATE_VK ? "NGVK" : "NGKV";
+    int pool = (desc->flags & CLATTN_WITH_STATE_INDICES) != 0, vk = (desc->flags & CLATTN_STATE_VK) != 0;
+    const char *const states[] = {vk ? "NGVK" : "NGKV", "NGK", "NG"}, *const pools[] = {vk ? "MGVK" : "MGKV", "MGK",
+                                                                                        "MG"};
+    const char *const *state = pool ? pools : states;
     const struct {
         int used;
         struct operand_row row;
@@ -278,12 +281,14 @@ int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[OPERAND_
         {!(rule->flags & CLATTN_WITH_BETA & ~desc->flags), erase_rows[rule->erase][1]},
         {1, write_rows[rule->write]},
         {1, read_rows[rule->read]},
-        {first, ROW(OP(STATE_IN), state, STORE_STATE, STATE)},
-        {last, ROW(OP(STATE_OUT), state, STORE_STATE, WRITTEN)},
-        {first && normalized, ROW(OP(NORMALIZER_IN), "NGK", STORE_STATE, NORMALIZER)},
-        {last && normalized, ROW(OP(NORMALIZER_OUT), "NGK", STORE_STATE, WRITTEN)},
-        {first && stabilized, ROW(OP(STABILIZER_IN), "NG", STORE_STATE, STABILIZER)},
-        {last && stabilized, ROW(OP(STABILIZER_OUT), "NG", STORE_STATE, WRITTEN)},
+        {first, ROW(OP(STATE_IN), state[0], STORE_MATRIX, STATE)},
+        {last, ROW(OP(STATE_OUT), state[0], STORE_MATRIX, WRITTEN)},
+        {first && normalized, ROW(OP(NORMALIZER_IN), state[1], STORE_STATE, NORMALIZER)},
+        {last && normalized, ROW(OP(NORMALIZER_OUT), state[1], STORE_STATE, WRITTEN)},
+        {first && stabilized, ROW(OP(STABILIZER_IN), state[2], STORE_STATE, STABILIZER)},
+        {last && stabilized, ROW(OP(STABILIZER_OUT), state[2], STORE_STATE, WRITTEN)},
+        {matrix && (desc->state_window != 0 || desc->state_every != 0), ROW(OP(STATES), "NWGZ", STORE_MATRIX, WRITTEN)},
+        {matrix && (desc->flags & CLATTN_WITH_STATE_INDICES), ROW(OP(STATE_INDICES), "N", STORE_LENGTH, SLOTS)},
         {(desc->flags & CLATTN_CU_SEQLENS) != 0, ROW(OP(SEQLENS), "P", STORE_INDEX, CUTS)},
         {(desc->flags & CLATTN_CU_SEQLENS_KV) != 0, ROW(OP(SEQLENS_KV), "P", STORE_INDEX, CUTS_KV)},
         {(desc->flags & CLATTN_WITH_KV_LENS) != 0, ROW(OP(KV_LENS), "N", STORE_LENGTH, LENGTHS)},
@@ -312,6 +317,7 @@ int operand_is_output(clattn_operand_id id)
     static const int outputs[OPERAND_COUNT] = {[CLATTN_O] = 1,
                                                [CLATTN_LSE] = 1,
                                                [CLATTN_WRITTEN] = 1,
+                                               [CLATTN_STATES] = 1,
                                                [CLATTN_STATE_OUT] = 1,
                                                [CLATTN_NORMALIZER_OUT] = 1,
                                                [CLATTN_STABILIZER_OUT] = 1};
@@ -320,5 +326,5 @@ int operand_is_output(clattn_operand_id id)
 
 int operand_is_index(clattn_operand_id id)
 {
-    return id == CLATTN_SEQLENS || id == CLATTN_SEQLENS_KV || id == CLATTN_KV_LENS;
+    return id == CLATTN_SEQLENS || id == CLATTN_SEQLENS_KV || id == CLATTN_KV_LENS || id == CLATTN_STATE_INDICES;
 }

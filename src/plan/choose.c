@@ -204,6 +204,12 @@ static clattn_status no_solver(const clattn_context *context, const struct probl
         return FAIL(&context->log, UNSUPPORTED,
                     "%s: mode recurrent is for rules whose state is a matrix; mode chunk takes one token, too",
                     problem->rule->name);
+    if (desc->mode == CLATTN_MODE_CHUNK && (desc->state_window != 0 || desc->state_every != 0))
+        return FAIL(
+            &context->log, UNSUPPORTED,
+            "%s: mode chunk has no states but at the ends of chunks (state_window %lld, state_every %lld, chunk "
+            "%d): mode auto has them",
+            problem->rule->name, (long long)desc->state_window, (long long)desc->state_every, desc->chunk);
     return FAIL(&context->log, UNSUPPORTED,
                 "%s, key_dim %lld, value_dim %lld, chunk %d: no solver fits %s (%llu bytes of local memory)",
                 problem->rule->name, (long long)desc->key_dim, (long long)desc->value_dim, desc->chunk,

@@ -62,6 +62,8 @@ static const struct {
     {ROLE_lse, CLATTN_LSE},
     {ROLE_cu_kv, CLATTN_SEQLENS_KV},
     {ROLE_lens, CLATTN_KV_LENS},
+    {ROLE_slots, CLATTN_STATE_INDICES},
+    {ROLE_snapshots, CLATTN_STATES},
 };
 
 /* The role of what a write reads. */
@@ -222,7 +224,7 @@ int64_t temporary_room(const struct temporary *temporary)
 /* Whether the step's kernel takes the role. */
 static int takes(const struct step *step, enum role role)
 {
-    const enum role *arguments = kernel_arguments(step->variant.kernel);
+    const role_byte *arguments = kernel_arguments(step->variant.kernel);
 
     while (*arguments != ARG_END && *arguments != role)
         arguments++;

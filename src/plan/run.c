@@ -78,6 +78,9 @@ static clattn_status bind_operands(struct call *call, const struct arguments *ar
                          &plan->context->log));
         call->operands[row->id].memory = operand->buffer;
     }
+    /* kernels have the pool's size in the place of a stride that indices lack */
+    call->operands[CLATTN_STATE_INDICES].view.token =
+        plan->problem.desc.state_slots != 0 ? plan->problem.desc.state_slots : call->extent.sequences;
     return CLATTN_SUCCESS;
 }
 
@@ -223,6 +226,8 @@ static clattn_status set_number(const struct call *call, int step, cl_uint *inde
         number = (cl_int)(window == 0 || window > keys ? keys : window);
     if (argument == ARG_first_row)
         number = (cl_int)call->first_row;
+    if (argument == ARG_every)
+        number = (cl_int)(plan->problem.desc.state_every - plan->problem.desc.state_window);
     if (argument == ARG_given)
         number = (sources[ROLE_sink].kind != SOURCE_NONE) + 2 * (sources[ROLE_lse].kind != SOURCE_NONE) +
                  4 * (sources[ROLE_cu_kv].kind != SOURCE_NONE) + 8 * (sources[ROLE_lens].kind != SOURCE_NONE) +
@@ -235,11 +240,11 @@ static clattn_status set_arguments(const struct call *call, int step)
     const struct step *of = &call->plan->recipe.steps[step];
     cl_uint index = 0;
 
-    for (const enum role *argument = kernel_arguments(of->variant.kernel); *argument != ARG_END; argument++) {
+    for (const role_byte *argument = kernel_arguments(of->variant.kernel); *argument != ARG_END; argument++) {
         if (*argument < ROLE_COUNT)
             TRY(set_buffer(call, step, &index, of->sources[*argument]));
         else
-            TRY(set_number(call, step, &index, *argument));
+            TRY(set_number(call, step, &index, (enum role) * argument));
     }
     return CLATTN_SUCCESS;
 }

@@ -47,6 +47,14 @@ static clattn_status make_recurrent(const struct recipe_maker *maker)
 
 const struct solver solver_recurrent = {"recurrent", CLATTN_MODE_RECURRENT, make_recurrent};
 
+/* Whether the states that are asked for are those at a chunk's end. */
+static int are_at_chunks(const struct problem *problem, const struct tiles *tiles)
+{
+    const clattn_plan_desc *desc = &problem->desc;
+
+    return desc->state_window == 0 && desc->state_every * desc->steps % tiles->chunk == 0;
+}
+
 /* ---- Chunks of tokens: prepare, parallel over all chunks, leaves each chunk's matrices; scan carries the state over
  * the chunks of a sequence, parallel over sequences, heads and value tiles
  * -------------------------------------------------------- */
@@ -66,6 +74,8 @@ static clattn_status make_chunk_scan(const struct recipe_maker *maker)
 
     TRY(begin(maker));
     TRY(maker_add(maker, &prepare, GRID_SLOTS, &prepared));
+    if (!are_at_chunks(maker->problem, &prepared->variant.tiles))
+        return CLATTN_UNSUPPORTED;
     maker_reserve(maker, TEMPORARY_RECORDS, chunks_of(maker, prepared) * prepared->layout.record);
     return each_pass(maker, maker_variant(maker, KERNEL_SCAN), add_scan);
 }
@@ -127,6 +137,8 @@ static clattn_status make_blocks(const struct recipe_maker *maker, const struct 
     struct variant prepare = maker_variant(maker, KERNEL_PREPARE_BLOCKS), states = prepare;
     struct step *prepared;
 
+    if (maker->problem->desc.state_window != 0 || maker->problem->desc.state_every != 0)
+        return CLATTN_UNSUPPORTED;
     prepare.engine = states.engine = engine;
     states.kernel = KERNEL_STATES;
     TRY(begin(maker));
@@ -204,6 +216,8 @@ static clattn_status add_matrix_prepare(const struct recipe_maker *maker)
     if (!matrix_shape(&prepare).reads_rows)
         prepare.kernel = KERNEL_PREPARE_FACTORS;
     TRY(maker_add(maker, &prepare, GRID_SLOTS, &prepared));
+    if (!are_at_chunks(maker->problem, &prepared->variant.tiles))
+        return CLATTN_UNSUPPORTED;
     chunks = chunks_of(maker, prepared);
     maker_reserve(maker, TEMPORARY_RECORDS,
                   (chunks + MOST_BEYOND * problem_work_heads(maker->problem)) * prepared->layout.record);

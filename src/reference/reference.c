@@ -16,7 +16,7 @@
 /* One head's state and the rows of the token at hand. */
 struct head {
     const struct task *task;
-    int64_t sequence, batch, head, key_head, first, tokens;
+    int64_t sequence, state, batch, head, key_head, first, tokens; /* state: its place in the pool, -1 for none */
     int64_t K, V;
     double *S, *z; /* [K][V], [K]: z of normalize, n of mlstm */
     double m;
@@ -276,15 +276,38 @@ static void run_token(struct head *head, int64_t token)
         read_token(head, token, reading_head(head, n));
 }
 
+static int64_t inner_index(const struct head *head, int64_t n, int64_t c)
+{
+    return head->task->problem->desc.flags & CLATTN_STATE_VK ? c * head->K + n : n * head->V + c;
+}
+
+/* The state after so many of the sequence's tokens, where the caller wants it. */
+static void leave_state(const struct head *head, int64_t tokens)
+{
+    const clattn_plan_desc *desc = &head->task->problem->desc;
+    const struct tensor *states = tensor_of(head, CLATTN_STATES);
+    int64_t slot = desc->state_window - 1 - (head->tokens - tokens), at;
+
+    if (desc->state_every != 0)
+        slot = tokens % desc->state_every == 0 ? tokens / desc->state_every - 1 : -1;
+    if (states->data == NULL || slot < 0)
+        return;
+    at = states->view.offset + head->sequence * states->view.batch + slot * states->view.token +
+         head->head * states->view.head;
+    for (int64_t n = 0; n < head->K; n++)
+        for (int64_t c = 0; c < head->V; c++)
+            number_store(states->dtype, states->data, at + inner_index(head, n, c), head->S[n * head->V + c]);
+}
+
 static int64_t state_index(const struct head *head, const struct tensor *tensor, int64_t n, int64_t c)
 {
-    int64_t inner = head->task->problem->desc.flags & CLATTN_STATE_VK ? c * head->K + n : n * head->V + c;
-    return tensor->view.offset + head->sequence * tensor->view.batch + head->head * tensor->view.head + inner;
+    return tensor->view.offset + head->state * tensor->view.batch + head->head * tensor->view.head +
+           inner_index(head, n, c);
 }
 
 static int64_t vector_index(const struct head *head, const struct tensor *tensor, int64_t n)
 {
-    return tensor->view.offset + head->sequence * tensor->view.batch + head->head * tensor->view.head + n;
+    return tensor->view.offset + head->state * tensor->view.batch + head->head * tensor->view.head + n;
 }
 
 static void load_states(struct head *head)
@@ -292,13 +315,15 @@ static void load_states(struct head *head)
     const struct tensor *S = tensor_of(head, CLATTN_STATE_IN);
     const struct tensor *z = tensor_of(head, CLATTN_NORMALIZER_IN);
     const struct tensor *m = tensor_of(head, CLATTN_STABILIZER_IN);
+    int given = head->state >= 0;
 
     for (int64_t n = 0; n < head->K; n++) {
-        head->z[n] = z->data ? number_load(CLATTN_F32, z->data, vector_index(head, z, n)) : 0;
+        head->z[n] = given && z->data ? number_load(CLATTN_F32, z->data, vector_index(head, z, n)) : 0;
         for (int64_t c = 0; c < head->V; c++)
-            head->S[n * head->V + c] = S->data ? number_load(CLATTN_F32, S->data, state_index(head, S, n, c)) : 0;
+            head->S[n * head->V + c] =
+                given && S->data ? number_load(S->dtype, S->data, state_index(head, S, n, c)) : 0;
     }
-    head->m = m->data ? number_load(CLATTN_F32, m->data, vector_index(head, m, 0)) : (double)-INFINITY;
+    head->m = given && m->data ? number_load(CLATTN_F32, m->data, vector_index(head, m, 0)) : (double)-INFINITY;
 }
 
 static void store_states(const struct head *head)
@@ -307,11 +332,13 @@ static void store_states(const struct head *head)
     const struct tensor *z = tensor_of(head, CLATTN_NORMALIZER_OUT);
     const struct tensor *m = tensor_of(head, CLATTN_STABILIZER_OUT);
 
+    if (head->state < 0)
+        return;
     for (int64_t n = 0; n < head->K; n++) {
         if (z->data)
             number_store(CLATTN_F32, z->data, vector_index(head, z, n), head->z[n]);
         for (int64_t c = 0; c < head->V && S->data; c++)
-            number_store(CLATTN_F32, S->data, state_index(head, S, n, c), head->S[n * head->V + c]);
+            number_store(S->dtype, S->data, state_index(head, S, n, c), head->S[n * head->V + c]);
     }
     if (m->data)
         number_store(CLATTN_F32, m->data, vector_index(head, m, 0), head->m);
@@ -321,8 +348,10 @@ static void store_states(const struct head *head)
 static void place(struct head *head)
 {
     const struct tensor *cu = tensor_of(head, CLATTN_SEQLENS);
+    const struct tensor *slots = tensor_of(head, CLATTN_STATE_INDICES);
     const struct problem *problem = head->task->problem;
 
+    head->state = slots->data ? ((const int32_t *)slots->data)[slots->view.offset + head->sequence] : head->sequence;
     head->batch = cu->data ? 0 : head->sequence;
     head->first = cu->data ? task_cut(problem, cu, head->sequence) : 0;
     head->tokens = (cu->data ? task_cut(problem, cu, head->sequence + 1) : head->task->extent.seq_len) - head->first;
@@ -351,8 +380,10 @@ static void run_head(void *user, int64_t job)
     head.key_head = desc->flags & CLATTN_HEADS_TILED ? head.head % shared : head.head / (desc->heads / shared);
     place(&head);
     load_states(&head);
-    for (int64_t token = 0; token < head.tokens; token++)
+    for (int64_t token = 0; token < head.tokens; token++) {
         run_token(&head, token);
+        leave_state(&head, token + 1);
+    }
     store_states(&head);
     free(memory);
 }
@@ -375,6 +406,21 @@ static clattn_status check_cuts(const struct task *task, clattn_operand_id id, i
     if (now != length)
         return FAIL(log, INVALID_OPERAND, "%s ends at %lld, expected %s %lld", operand_name(id), (long long)now, whole,
                     (long long)length);
+    return CLATTN_SUCCESS;
+}
+
+/* States of the pool, or none. */
+static clattn_status check_slots(const struct task *task, const struct log *log)
+{
+    const struct tensor *slots = &task->tensors[CLATTN_STATE_INDICES];
+    int64_t most = task->problem->desc.state_slots != 0 ? task->problem->desc.state_slots : task->extent.sequences;
+
+    for (int64_t n = 0; slots->data != NULL && n < task->extent.sequences; n++) {
+        int32_t slot = ((const int32_t *)slots->data)[slots->view.offset + n];
+        if (slot >= most)
+            return FAIL(log, INVALID_OPERAND, "state_indices[%lld] is %d, expected less than the pool's %lld states",
+                        (long long)n, slot, (long long)most);
+    }
     return CLATTN_SUCCESS;
 }
 
@@ -413,6 +459,7 @@ static clattn_status bind(struct task *task, const struct arguments *arguments, 
     }
     TRY(check_cuts(task, CLATTN_SEQLENS, task->extent.seq_len, "seq_len", log));
     TRY(check_cuts(task, CLATTN_SEQLENS_KV, task->extent.kv_len, "kv_len", log));
+    TRY(check_slots(task, log));
     return check_lengths(task, log);
 }
 
