@@ -220,6 +220,8 @@ static const struct {
     VALUE(KV_LENS, 24),
     VALUE(SEQLENS_KV, 25),
     VALUE(WRITTEN, 26),
+    VALUE(STATE_INDICES, 27),
+    VALUE(STATES, 28),
 };
 /* clang-format on */
 
@@ -233,7 +235,7 @@ static const struct {
     {                                                                                                                  \
 #type, offsetof(type, field) + sizeof(((type *)NULL)->field), sizeof(type)                                     \
     }
-    END(clattn_operand, head_stride), END(clattn_call, kv_len), END(clattn_plan_desc, write_kernel),
+    END(clattn_operand, head_stride), END(clattn_call, kv_len), END(clattn_plan_desc, state_every),
     END(clattn_context_desc, flags)};
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

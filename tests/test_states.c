@@ -360,6 +360,39 @@ static void test_snapshot_modes(void **state)
     clattn_context_destroy(device.context);
 }
 
+/* The self-test, which runs them on a few tokens, finds nothing wrong. */
+static void test_self_test(void **state)
+{
+    struct check_device device = open_way(&ways[0]);
+    clattn_plan *plan;
+    clattn_plan_info info;
+
+    (void)state;
+    device.context->self_test = 1;
+    for (int which = 0; which < 8; which++) {
+        clattn_plan_desc desc = snapshot_desc(CLATTN_GATED_DELTA_RULE, CLATTN_F32, which & 1);
+        desc.mode = which & 1 ? CLATTN_MODE_CHUNK : CLATTN_MODE_AUTO;
+        desc.flags |= CLATTN_WITH_STATE_INDICES | CLATTN_HEADS_TILED | (which & 2 ? CLATTN_CU_SEQLENS : 0);
+        desc.batch = which & 2 ? 1 : 2;
+        desc.sequences = which & 2 ? 3 : 0;
+        desc.state_slots = 7;
+        *(which & 4 ? &desc.kv_heads : &desc.qk_heads) = SHARED;
+        for (int i = 0; i < 3; i++)
+            desc.operand_types[desc.operand_type_count++] = (clattn_operand_type){i == 0   ? OP(STATE_IN)
+                                                                                  : i == 1 ? OP(STATE_OUT)
+                                                                                           : OP(STATES),
+                                                                                  which & 4 ? CLATTN_BF16 : CLATTN_F16};
+        test_log_clear();
+        assert_status(clattn_plan_create(&plan, device.context, &desc), SUCCESS);
+        assert_status(clattn_plan_get(plan, &info), SUCCESS);
+        assert_int_equal(info.rejected, 0);
+        assert_string_equal(test_log_text, "");
+        assert_string_equal(info.solver, which & 1 ? "chunk_scan" : "recurrent");
+        clattn_plan_destroy(plan);
+    }
+    clattn_context_destroy(device.context);
+}
+
 /* The reference's: the last is the final state, and those before are the final states of fewer tokens. */
 static void test_snapshots_reference(void **state)
 {
@@ -729,7 +762,7 @@ static const struct {
 int main(int argc, char **argv)
 {
     static char names[COUNT(on_ways) * COUNT(ways)][64];
-    struct CMUnitTest tests[COUNT(names) + 10];
+    struct CMUnitTest tests[COUNT(names) + 11];
     size_t count = 0;
 
     if (argc > 1)
@@ -742,6 +775,7 @@ int main(int argc, char **argv)
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_chunk_hints);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_snapshot_modes);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_refused);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_self_test);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_onnx_call);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_ggml_call);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_heads_reference);

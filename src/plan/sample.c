@@ -129,6 +129,8 @@ static clattn_status make_twin(struct sample *sample, const struct operand_row *
         draw_lengths(problem, twin);
     else if (row->numbers == NUMBERS_SLOTS)
         draw_slots(twin);
+    else if (row->id == CLATTN_STATES) /* short sequences write some */
+        memset(twin->narrow, 0, twin->bytes), memset(twin->wide, 0, (size_t)twin->count * sizeof(float));
     else if (is_index)
         draw_cuts(row->numbers == NUMBERS_CUTS ? problem->desc.seq_len : problem->desc.kv_len, twin);
     else if (row->numbers != NUMBERS_WRITTEN)
