@@ -2,6 +2,8 @@
 # cli_test.sh CLATTN DEVICE run RULE: make-input and run, the device's file against the reference's, in every dtype.
 # cli_test.sh CLATTN DEVICE metadata: what a file says of itself is followed, or refused where the command line says another.
 # cli_test.sh CLATTN DEVICE diff: one file's tensors against another's.
+# cli_test.sh CLATTN DEVICE heads: a gate of one head for all.
+# cli_test.sh CLATTN DEVICE formats: tables as CSV, Markdown and JSON, and what -v says.
 # cli_test.sh CLATTN DEVICE bad:      bad files and bad usage: exit 2, one line that says what, no output left behind.
 clattn=$1
 device=$2
@@ -119,6 +121,34 @@ one_head()
     compare "$work/o.1" "$work/o.2" o 0
     "$clattn" diff "$work/o.1" "$work/o.2" --bound 1e-30 >"$work/stdout" || fail "one head's beta: $(cat "$work/stdout")"
     [ "$(tail -c 16 "$work/o.1" | od -An -t f4 | tr -s ' ')" != " 0 0 0 0" ] || fail "nothing was computed"
+}
+
+# Every command with a table has it as CSV, Markdown and JSON; -v says time and rate.
+formats()
+{
+    for table in devices rules cache "tune --show --device $(echo "$device" | tr -d ' ' | cut -c1-8)"; do
+        # shellcheck disable=SC2086
+        set -- $table
+        "$clattn" "$@" --csv >"$work/csv" 2>"$work/stderr" || fail "$table --csv: $(cat "$work/stderr")"
+        head -1 "$work/csv" | grep -qE '^[a-z_]+(,[a-z_]+){2,}$' || fail "$table --csv: $(head -1 "$work/csv")"
+        "$clattn" "$@" --markdown >"$work/md" || fail "$table --markdown"
+        sed -n 2p "$work/md" | grep -qE '^[|:-]+$' || fail "$table --markdown: $(sed -n 2p "$work/md")"
+        awk -F'|' 'NR == 1 { n = NF } NF < n { bad = 1 } END { exit bad }' "$work/md" || fail "$table: rows of other lengths"
+        "$clattn" "$@" --json >"$work/json" || fail "$table --json"
+        [ "$(head -c 1 "$work/json")" = "[" ] || fail "$table --json"
+        "$clattn" "$@" --json --csv >"$work/both" 2>&1 && fail "$table in two formats"
+    done
+    [ "$("$clattn" rules --csv | wc -l)" -eq "$("$clattn" rules --json | grep -c '"paper"' | awk '{ print $1 + 1 }')" ] ||
+        fail "not a line a rule"
+    "$clattn" rules gdn --csv | grep -q '^gated_delta_rule,gated_deltanet gdn,' || fail "rules gdn --csv: $("$clattn" rules gdn --csv)"
+    "$clattn" make-input kda -s B=2,T=50,H=1,K=8,V=8 -v -o "$work/in" 2>"$work/stderr" || fail "make-input -v"
+    grep -qE '^[0-9.e+-]+ MB drawn in [0-9.e+-]+ ms, written in [0-9.e+-]+ ms, [0-9.e+-]+ MB a second$' "$work/stderr" ||
+        fail "make-input -v: $(cat "$work/stderr")"
+    for spec in reference "$device"; do
+        "$clattn" run kda -i "$work/in" -v -o "$work/out" --device "$spec" 2>"$work/stderr" || fail "run -v"
+        grep -qE '^100 tokens in [0-9.e+-]+ ms, [0-9.e+-]+ tokens a second(; the plan in [0-9.e+-]+ ms)?$' "$work/stderr" ||
+            fail "run -v on $spec: $(cat "$work/stderr")"
+    done
 }
 
 # ---- bad input ----------------------------------------------------------------------------------------------------
@@ -490,6 +520,7 @@ diff) diff_files ;;
 metadata) metadata ;;
 bad) bad_files; bad_usage ;;
 heads) one_head ;;
-*) fail "usage: cli_test.sh CLATTN DEVICE run RULE | metadata | diff | bad | heads" ;;
+formats) formats ;;
+*) fail "usage: cli_test.sh CLATTN DEVICE run RULE | metadata | diff | bad | heads | formats" ;;
 esac
 [ $failures -eq 0 ]

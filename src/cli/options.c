@@ -10,7 +10,7 @@
 
 /* The subcommands that take several dtypes and modes. */
 enum { MANY = COMMAND_VERIFY | COMMAND_BENCH, TIMES = COMMAND_BENCH | COMMAND_TUNE };
-enum { TABLES = MANY | COMMAND_DIFF };
+enum { TABLES = MANY | COMMAND_DIFF, LISTS = COMMAND_DEVICES | COMMAND_RULES | COMMAND_CACHE | COMMAND_TUNE };
 enum { PROBLEM = COMMAND_MAKE_INPUT | COMMAND_RUN | COMMAND_VERIFY | COMMAND_BENCH };
 /* Beside the subcommands' bits: what verify tells each of its worker processes itself. They are given the rest as
  * typed. */
@@ -267,7 +267,8 @@ static const struct option {
     {"normalize", 0, NULL, PROBLEM, 0, take_normalize, "linear_attn: divide o by the sum of its weights"},
     {"feature-map", 0, "identity|elu1|relu", PROBLEM, 0, take_feature_map, "linear_attn: applied to q and k"},
     {"option", 0, "NAME=VALUE", PROBLEM, 0, take_option,
-     "steps=N layer=N layers=N slopes=minimax eps=X state=kv|vk gate=token|head value_gate=on ungated=on window=N "
+     "steps=N layer=N layers=N slopes=minimax eps=X state=kv|vk state_window=N state_every=N state_indices=on "
+     "heads=blocks|tiled gate=token|head value_gate=on ungated=on window=N "
      "sink=on lse=on kv_lens=on p=on beta=on written=on kernel=linear|relu|round|floor "
      "write_kernel=linear|relu|round|floor cu_seqlens=i32|i64"},
     {"seed", 0, "N", COMMAND_MAKE_INPUT | COMMAND_TUNE | MANY, 0, take_seed, "of the random numbers [0]"},
@@ -295,13 +296,12 @@ static const struct option {
      "verify: one case a type (odd sizes in f32, grouped heads in f16, packed sequences in bf16); report: a rule of "
      "each kind"},
     {"jobs", 'j', "N", COMMAND_VERIFY | PER_WORKER, 0, take_jobs, JOBS_HELP},
-    {"json", 0, NULL, COMMAND_DEVICES | COMMAND_RULES | COMMAND_CACHE | COMMAND_TUNE | TABLES | PER_WORKER, 0,
-     take_json, "print JSON"},
+    {"json", 0, NULL, LISTS | TABLES | PER_WORKER, 0, take_json, "print JSON"},
     {"jsonl", 0, NULL, COMMAND_VERIFY | PER_WORKER, 0, take_jsonl, "print a line of JSON a case, as it is done"},
-    {"csv", 0, NULL, TABLES | PER_WORKER, 0, take_csv, "print comma-separated values"},
-    {"markdown", 0, NULL, TABLES | PER_WORKER, 0, take_markdown, "print a Markdown table"},
-    {"verbose", 'v', NULL, COMMAND_RUN | MANY | PER_WORKER, offsetof(struct settings, verbose), NULL,
-     "say more: all cases, plans"},
+    {"csv", 0, NULL, LISTS | TABLES | PER_WORKER, 0, take_csv, "print comma-separated values"},
+    {"markdown", 0, NULL, LISTS | TABLES | PER_WORKER, 0, take_markdown, "print a Markdown table"},
+    {"verbose", 'v', NULL, COMMAND_RUN | COMMAND_MAKE_INPUT | MANY | PER_WORKER, offsetof(struct settings, verbose),
+     NULL, "say more: all cases, plans, times"},
     {"quiet", 'q', NULL, COMMAND_RUN | COMMAND_MAKE_INPUT | COMMAND_TUNE | TABLES, offsetof(struct settings, quiet),
      NULL, "no warnings, no progress; diff: the exit status alone"},
     {"help", 'h', NULL, ~0U, offsetof(struct settings, help), NULL, "this text"},

@@ -208,6 +208,28 @@ static void print_rule(const cJSON *rule)
     putchar('\n');
 }
 
+/* A row a rule, as in README; JSON has its operands, too. */
+static int print_table(const cJSON *rules, enum format format)
+{
+    static const struct column columns[] = {{"name", "rule", COLUMN_WORD, 0},
+                                            {"also", "also", COLUMN_WORD, 0},
+                                            {"recurrence", "recurrence", COLUMN_WORD, 0},
+                                            {"paper", "source", COLUMN_WORD, 0}};
+    cJSON *rows = cJSON_CreateArray();
+    const cJSON *rule;
+
+    cJSON_ArrayForEach(rule, rules)
+    {
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "also", rule_get(clattn_rule_find(text_of(rule, "name")))->aliases);
+        for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+            if (text_of(rule, columns[i].key) != NULL)
+                cJSON_AddStringToObject(row, columns[i].key, text_of(rule, columns[i].key));
+        cJSON_AddItemToArray(rows, row);
+    }
+    return table_print(rows, columns, sizeof columns / sizeof *columns, format);
+}
+
 int rules_main(struct settings *settings)
 {
     cJSON *rules = cJSON_CreateArray();
@@ -219,6 +241,11 @@ int rules_main(struct settings *settings)
         cJSON_AddItemToArray(rules, make_rule(r));
     if (settings->format == FORMAT_JSON)
         return json_print(rules);
+    if (settings->format != FORMAT_TEXT) {
+        int status = print_table(rules, settings->format);
+        cJSON_Delete(rules);
+        return status;
+    }
     puts("B batch, T tokens, H value heads, HQ query/key heads, HK key/value heads, TK tokens of keys, K, V dims, "
          "N sequences, M states of a pool, W states left on the way, n steps; every rule also takes --scale and "
          "--qk-l2norm; where several heads of q and o share a "
