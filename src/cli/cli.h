@@ -64,7 +64,7 @@ struct settings {
     int quick;                         /* of verify, report */
     int list, clear;                   /* of cache */
     int show, reset, compare, dry_run; /* of tune */
-    const char *export_to, *import_from, *report;
+    const char *export_to, *import_from, *submit_to, *report;
     double budget; /* seconds for a group of rules; 0: the default */
     enum format format;
     const char **passed_on; /* the words that a worker process of verify is given too, owned */

@@ -1,5 +1,5 @@
 /* clattn devices */
-#include "cli/cli.h"
+#include "cli/devices.h"
 #include "cli/table.h"
 #include "device/engine.h"
 
@@ -51,11 +51,10 @@ static void add_facts(cJSON *row, const clattn_device_info *info)
     free(extensions);
 }
 
-static cJSON *make_row(const clattn_device_info *info, size_t index)
+cJSON *device_row(const clattn_device_info *info)
 {
     cJSON *row = cJSON_CreateObject();
 
-    cJSON_AddNumberToObject(row, "index", (double)index);
     cJSON_AddStringToObject(row, "name", info->name);
     cJSON_AddStringToObject(row, "platform", info->platform);
     cJSON_AddStringToObject(row, "driver", info->driver);
@@ -67,8 +66,16 @@ static cJSON *make_row(const clattn_device_info *info, size_t index)
     cJSON_AddNumberToObject(row, "max_allocation", (double)info->max_allocation);
     cJSON_AddNumberToObject(row, "max_work_group", (double)info->max_work_group);
     cJSON_AddStringToObject(row, "engine", engine_name(info));
-    cJSON_AddBoolToObject(row, "default", index == 0);
     add_facts(row, info);
+    return row;
+}
+
+static cJSON *make_row(const clattn_device_info *info, size_t index)
+{
+    cJSON *row = device_row(info);
+
+    cJSON_AddNumberToObject(row, "index", (double)index);
+    cJSON_AddBoolToObject(row, "default", index == 0);
     return row;
 }
 

@@ -284,6 +284,8 @@ static const struct option {
      "print what is known of the device, and stop"},
     {"export", 0, "FILE", COMMAND_TUNE, offsetof(struct settings, export_to), NULL, "copy the user's file, and stop"},
     {"import", 0, "FILE", COMMAND_TUNE, offsetof(struct settings, import_from), NULL, "merge a file into it, and stop"},
+    {"submit", 0, "FILE", COMMAND_TUNE, offsetof(struct settings, submit_to), NULL,
+     "write the device with what was found, for devices/ of the sources, and stop"},
     {"reset", 0, NULL, COMMAND_TUNE, offsetof(struct settings, reset), NULL, "forget the device, and stop"},
     {"compare", 0, NULL, COMMAND_TUNE, offsetof(struct settings, compare), NULL,
      "time known against default, and stop"},
