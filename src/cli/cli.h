@@ -62,6 +62,7 @@ struct settings {
     int initial_state, verbose, quiet, help;
     int keep;                          /* --no-clobber */
     int quick;                         /* of verify, report */
+    int probe;                         /* of devices */
     int list, clear;                   /* of cache */
     int show, reset, compare, dry_run; /* of tune */
     const char *export_to, *import_from, *submit_to, *report;

@@ -297,6 +297,8 @@ static const struct option {
     {"quick", 0, NULL, COMMAND_VERIFY | COMMAND_REPORT, offsetof(struct settings, quick), NULL,
      "verify: one case a type (odd sizes in f32, grouped heads in f16, packed sequences in bf16); report: a rule of "
      "each kind"},
+    {"probe", 0, NULL, COMMAND_DEVICES, offsetof(struct settings, probe), NULL,
+     "multiply two matrices on each device's matrix engine, as the first plan does"},
     {"jobs", 'j', "N", COMMAND_VERIFY | PER_WORKER, 0, take_jobs, JOBS_HELP},
     {"json", 0, NULL, LISTS | TABLES | PER_WORKER, 0, take_json, "print JSON"},
     {"jsonl", 0, NULL, COMMAND_VERIFY | PER_WORKER, 0, take_jsonl, "print a line of JSON a case, as it is done"},
