@@ -130,6 +130,10 @@ if(TARGET clattn_cli)
                         -DREADME=${PROJECT_SOURCE_DIR}/README.md -P ${PROJECT_SOURCE_DIR}/cmake/check_readme.cmake)
 endif()
 
+if(CLATTN_BASH)
+    clattn_project_test(devices_page unit ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/devices_page.sh --check)
+endif()
+
 # ---- The order of the folders --------------------------------------------------------------------------------------
 
 set(layers_objects "")

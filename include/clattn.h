@@ -224,17 +224,21 @@ enum {
     CLATTN_WITH_DT_BIAS = 1 << 21, /* mamba: the operand dt_bias is added to dt */
     CLATTN_WITH_D = 1 << 22,       /* mamba: o += d o v */
     CLATTN_WITH_Z = 1 << 23,       /* mamba: o = o o silu(z), the last of all */
-    CLATTN_COMPLEX = 1 << 24       /* mamba: channels 2n and 2n+1 of q, k, a and the state are a complex one's real and
+    CLATTN_COMPLEX = 1 << 24,      /* mamba: channels 2n and 2n+1 of q, k, a and the state are a complex one's real and
                                 imaginary part, key_dim is even; o = 2 Re(S^T q) */
+    CLATTN_HEADS_TILED = 1 << 26,  /* rules of a state: head h reads h % HQ (or h % HK), not h / (H / HQ) */
+    CLATTN_WITH_STATE_INDICES = 1 << 27 /* rules of a state: initial and final ones are in a pool of state_slots */
 };
 
 /* ---- Operands ----------------------------------------------------------------------------------------------- */
 
 /* X(ID, name, value, shape): the one list of operands; CLATTN_Q … are their ids, and the names are those in files and
  * messages. B batch, T tokens, H value heads, HQ query/key heads, K key_dim, V value_dim, N sequences (B without
- * cu_seqlens), n steps. States, lse, sink, mamba's a, d, dt_bias and lru's gv, theta are f32. For N-shaped operands
+ * cu_seqlens), n steps. States are f32 unless operand_types says otherwise; normalizers,
+ * stabilizers, lse, sink, mamba's a, d, dt_bias and lru's gv, theta are. For N-shaped operands
  * batch_stride steps the sequence. hgrn and lru have no q and k: their state is a row of V, K is 1; lru's v, o and state
  * are pairs of a real and an imaginary part, V is even.
+ * With kv_heads below heads only q and o of rules of a state have H heads, and all else HK in the place of HQ and H.
  * Rules of a list have HK key/value heads and TK tokens of keys: their q is [B,T,H,K], k [B,TK,HK,K], v [B,TK,HK,V],
  * g [B,TK,H]. sink: Xiao et al. 2023, arXiv:2309.17453; lse, which joins parts of a list: Dao et al. 2022,
  * arXiv:2205.14135. */
@@ -273,7 +277,9 @@ enum {
     X(DT, dt, 30, "[B,T,H,V]: step size of mamba")                                                                     \
     X(DT_BIAS, dt_bias, 31, "[H,V]: added to dt")                                                                      \
     X(D, d, 32, "[H,V]: what mamba's output has of v itself")                                                          \
-    X(Z, z, 33, "[B,T,H,V]: gate of mamba's output")
+    X(Z, z, 33, "[B,T,H,V]: gate of mamba's output")                                                                   \
+    X(STATE_INDICES, state_indices, 34, "[N]: i32, each sequence's state in the pool; below 0: from zero to nowhere")  \
+    X(STATES, states, 35, "[N,W,H,K*V]: the states after the last W tokens, or after every so many")
 
 typedef enum clattn_operand_id {
     CLATTN_OPERAND_NONE = 0,
@@ -288,7 +294,8 @@ typedef enum clattn_operand_id {
 
 /* One operand of a call: which, and where it lies. The last dimension is contiguous. Strides are in elements; all three
  * zero means the contiguous tensor of the operand's shape. An output's strides must keep its elements apart: each steps
- * over all that the smaller ones reach. */
+ * over all that the smaller ones reach. The token stride of states, which steps from one state to the next, may be
+ * negative: the newest then lies first, and offset is the oldest's. */
 typedef struct clattn_operand {
     clattn_operand_id id;
     cl_mem buffer; /* for clattn_enqueue: of the plan's cl_context */
@@ -335,22 +342,26 @@ typedef struct clattn_plan_desc {
     int64_t seq_len;         /* tokens; required */
     int64_t sequences;       /* with CLATTN_CU_SEQLENS: N, cu_seqlens has N + 1 entries; else 0 */
     int64_t heads;           /* value heads H; required */
-    int64_t qk_heads;        /* query/key heads, divides heads; head h reads h / (H / HQ); 0: heads */
+    int64_t qk_heads;        /* query/key heads, divides heads; head h reads h / (H / HQ); 0: heads. See kv_heads */
     int64_t key_dim, value_dim; /* 1 to 256; required */
     double scale;               /* multiplies q; 0: 1/sqrt(key_dim), and 1 for rwkv7, hgrn, lru and mamba */
     double eps;                 /* mlstm: o = S^T q / (max(|n^T q|, e^-m) + eps); 0 to 1e30 */
     clattn_mode mode;
-    int32_t chunk;                  /* tokens per chunk: 8, 16, 32 or 64; 0: the device's best */
+    int32_t chunk;                  /* tokens per chunk, 0: the device's best; else a hint: of 8, 16, 32 and 64 the
+                                       nearest that the device has is taken, and clattn_plan_info has it */
     clattn_feature_map feature_map; /* linear_attn */
     clattn_slopes slopes;           /* lightning_attn */
     int32_t layer, layers;          /* lightning_attn: layer of layers, from 0; 0 layers: 1 */
     int32_t steps;                  /* gated_delta_product: writes per token n, k, v, beta have n rows a token; 0: 1 */
-    /* Operands stored in another type than dtype and gate_dtype say; states are always f32. The reference takes
-     * any, plans only one type for q, k, v, o, written, p, a, b and one for the gates, and are UNSUPPORTED otherwise. */
+    /* Operands stored in another type than dtype and gate_dtype say, and initial_state, final_state and states in
+     * another than f32. The reference takes any, plans only one type for q, k, v, o, written, p, a, b, one for the gates
+     * and one for these states, and are UNSUPPORTED otherwise. */
     int32_t operand_type_count;
     clattn_operand_type operand_types[8];
-    /* Rules of a list. Grouped key/value heads: Ainslie et al. 2023, arXiv:2305.13245; qk_heads is heads there. */
+    /* Grouped key/value heads: Ainslie et al. 2023, arXiv:2305.13245; qk_heads is heads then. Of a state, which several
+     * heads of queries read, there are HK too; a plan runs its launches once for each of the H / HK. */
     int64_t kv_heads; /* divides heads; head h reads h / (H / HK); 0: heads */
+    /* What follows is of rules of a list. */
     /* Tokens of keys and values, a maximum for a plan: a cache whose last seq_len tokens are those of q, so that query t
      * stands at position t + kv_len - seq_len and sees the keys up to it. Queries before the first key see none: o is 0,
      * lse -inf (or the sink's). 0: the tokens of q, in each call. With CLATTN_CU_SEQLENS it is 0, or with
@@ -360,6 +371,15 @@ typedef struct clattn_plan_desc {
     int64_t window;              /* each query sees that many positions, its own among them; 0: all */
     clattn_weights kernel;       /* softmax_attn, path_attn, deltaformer: of what is read */
     clattn_weights write_kernel; /* deltaformer: of what is written */
+    /* Rules of a state. With CLATTN_WITH_STATE_INDICES initial_state, final_state and what goes with them have state_slots
+     * states in the place of N, and sequence n the one that state_indices[n] says, read and written: no two sequences
+     * the same. An index below 0 or past the pool: it starts from zero, and its final state is not written. */
+    int64_t state_slots; /* 0: N */
+    /* Not both: the operand states has each sequence's states after its last state_window tokens, the last of all
+     * at the end; or after every state_every tokens, the first of all at the beginning. What a sequence is too short for
+     * is not written. Of rules with a normalizer there are none; a window, and multiples that are none of a chunk, are for
+     * mode recurrent, which AUTO takes then. */
+    int64_t state_window, state_every;
 } clattn_plan_desc;
 
 /* Fills *full with desc, every default made explicit, and checks it. INVALID_ARGUMENT, INVALID_DESC. log may be

@@ -2,6 +2,8 @@
 # cli_test.sh CLATTN DEVICE run RULE: make-input and run, the device's file against the reference's, in every dtype.
 # cli_test.sh CLATTN DEVICE metadata: what a file says of itself is followed, or refused where the command line says another.
 # cli_test.sh CLATTN DEVICE diff: one file's tensors against another's.
+# cli_test.sh CLATTN DEVICE heads: a gate of one head for all.
+# cli_test.sh CLATTN DEVICE formats: tables as CSV, Markdown and JSON, and what -v says.
 # cli_test.sh CLATTN DEVICE bad:      bad files and bad usage: exit 2, one line that says what, no output left behind.
 clattn=$1
 device=$2
@@ -102,7 +104,53 @@ run_rule()
     for dtype in f32:1e-5 f16:5e-3 bf16:5e-3; do
         run_case "$1" ${dtype%:*} ${dtype#*:} B=1,T=131,H=4,$sizes,V=12 --varlen 0,0,1,130,131 $state
     done
+    [ $shared = HK ] || run_case "$1" f32 1e-5 B=2,T=9,H=4,HK=2,K=20,V=12 $state
     [ $shared = HQ ] || run_case "$1" f32 1e-5 B=2,T=3,TK=75,H=6,HK=2,K=20,V=12
+}
+
+# A beta of one head is that of every head.
+one_head()
+{
+    ones='\0\0\200\77\0\0\200\77' half='\0\0\0\77' quarter='\0\0\200\76'
+    for beta in "1 $half$quarter" "2 $half$half$quarter$quarter"; do
+        heads=${beta%% *} numbers=${beta#* }
+        bytes=$((heads * 8))
+        forge "$work/in.$heads" "{\"q\":{\"dtype\":\"F32\",\"shape\":[1,2,2,1],\"data_offsets\":[0,16]},\"k\":{\"dtype\":\"F32\",\"shape\":[1,2,2,1],\"data_offsets\":[16,32]},\"v\":{\"dtype\":\"F32\",\"shape\":[1,2,2,1],\"data_offsets\":[32,48]},\"beta\":{\"dtype\":\"F32\",\"shape\":[1,2,$heads],\"data_offsets\":[48,$((48 + bytes))]}}" 0
+        # shellcheck disable=SC2059
+        printf "$ones$ones$ones$ones$ones$ones$numbers" >>"$work/in.$heads"
+        "$clattn" run delta_rule -i "$work/in.$heads" -o "$work/o.$heads" --device "$device" >"$work/stdout" || fail "beta of $heads heads"
+    done
+    compare "$work/o.1" "$work/o.2" o 0
+    "$clattn" diff "$work/o.1" "$work/o.2" --bound 1e-30 >"$work/stdout" || fail "one head's beta: $(cat "$work/stdout")"
+    [ "$(tail -c 16 "$work/o.1" | od -An -t f4 | tr -s ' ')" != " 0 0 0 0" ] || fail "nothing was computed"
+}
+
+# Every command with a table has it as CSV, Markdown and JSON; -v says time and rate.
+formats()
+{
+    for table in devices rules cache "tune --show --device $(echo "$device" | tr -d ' ' | cut -c1-8)"; do
+        # shellcheck disable=SC2086
+        set -- $table
+        "$clattn" "$@" --csv >"$work/csv" 2>"$work/stderr" || fail "$table --csv: $(cat "$work/stderr")"
+        head -1 "$work/csv" | grep -qE '^[a-z_]+(,[a-z_]+){2,}$' || fail "$table --csv: $(head -1 "$work/csv")"
+        "$clattn" "$@" --markdown >"$work/md" || fail "$table --markdown"
+        sed -n 2p "$work/md" | grep -qE '^[|:-]+$' || fail "$table --markdown: $(sed -n 2p "$work/md")"
+        awk -F'|' 'NR == 1 { n = NF } NF < n { bad = 1 } END { exit bad }' "$work/md" || fail "$table: rows of other lengths"
+        "$clattn" "$@" --json >"$work/json" || fail "$table --json"
+        [ "$(head -c 1 "$work/json")" = "[" ] || fail "$table --json"
+        "$clattn" "$@" --json --csv >"$work/both" 2>&1 && fail "$table in two formats"
+    done
+    [ "$("$clattn" rules --csv | wc -l)" -eq "$("$clattn" rules --json | grep -c '"paper"' | awk '{ print $1 + 1 }')" ] ||
+        fail "not a line a rule"
+    "$clattn" rules gdn --csv | grep -q '^gated_delta_rule,gated_deltanet gdn,' || fail "rules gdn --csv: $("$clattn" rules gdn --csv)"
+    "$clattn" make-input kda -s B=2,T=50,H=1,K=8,V=8 -v -o "$work/in" 2>"$work/stderr" || fail "make-input -v"
+    grep -qE '^[0-9.e+-]+ MB drawn in [0-9.e+-]+ ms, written in [0-9.e+-]+ ms, [0-9.e+-]+ MB a second$' "$work/stderr" ||
+        fail "make-input -v: $(cat "$work/stderr")"
+    for spec in reference "$device"; do
+        "$clattn" run kda -i "$work/in" -v -o "$work/out" --device "$spec" 2>"$work/stderr" || fail "run -v"
+        grep -qE '^100 tokens in [0-9.e+-]+ ms, [0-9.e+-]+ tokens a second(; the plan in [0-9.e+-]+ ms)?$' "$work/stderr" ||
+            fail "run -v on $spec: $(cat "$work/stderr")"
+    done
 }
 
 # ---- bad input ----------------------------------------------------------------------------------------------------
@@ -244,7 +292,7 @@ bad_usage()
     "$clattn" run no_such --frobnicate --help | grep -q '^clattn run RULE' || fail "--help beside what is wrong"
     [ "$("$clattn" version)" = "$("$clattn" --version)" ] || fail "version: $("$clattn" version)"
     refused "unknown mode" sideways "$@" --mode sideways
-    refused "chunk 7" 7 "$@" --chunk 7
+    refused "chunk -7" -7 "$@" --chunk -7
     refused "scale nan" scale "$@" --scale x1
     refused "normalize for delta_rule" normalize "$@" --normalize
     refused "unknown device" nowhere run delta_rule -i "$work/in" -o "$work/out" --device nowhere
@@ -253,7 +301,7 @@ bad_usage()
     refused "key_dim 300" 300 make-input kda --shape B=1,T=2,H=1,K=300,V=2 -o "$work/out"
     refused "HQ does not divide H" HQ make-input kda --shape B=1,T=2,H=3,HQ=2,K=2,V=2 -o "$work/out"
     refused "HK does not divide H" HK make-input softmax_attn --shape B=1,T=2,H=3,HK=2,K=2,V=2 -o "$work/out"
-    refused "HK of a rule of a state" kv_heads make-input kda --shape B=1,T=2,H=2,HK=1,K=2,V=2 -o "$work/out"
+    refused "HQ and HK of a rule of a state" kv_heads make-input kda --shape B=1,T=2,H=4,HQ=2,HK=2,K=2,V=2 -o "$work/out"
     refused "TK of a rule of a state" kv_len make-input kda --shape B=1,T=2,H=2,TK=9,K=2,V=2 -o "$work/out"
     refused "HQ of a rule of a list" qk_heads make-input alibi_attn --shape B=1,T=2,H=2,HQ=1,K=2,V=2 -o "$work/out"
     refused "a list's state" state make-input alibi_attn --shape B=1,T=2,H=2,K=2,V=2 --initial-state -o "$work/out"
@@ -473,6 +521,8 @@ run) run_rule "$4" ;;
 diff) diff_files ;;
 metadata) metadata ;;
 bad) bad_files; bad_usage ;;
-*) fail "usage: cli_test.sh CLATTN DEVICE run RULE | metadata | diff | bad" ;;
+heads) one_head ;;
+formats) formats ;;
+*) fail "usage: cli_test.sh CLATTN DEVICE run RULE | metadata | diff | bad | heads | formats" ;;
 esac
 [ $failures -eq 0 ]

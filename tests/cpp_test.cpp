@@ -253,10 +253,10 @@ static void test_device(const char *name)
     CHECK(difference(enqueued.o, run.o) == 0);
 
     clattn_plan_desc wrong = delta_rule();
-    wrong.chunk = 7;
+    wrong.chunk = -7;
     lines = 0;
     CHECK(thrown(text, [&] { plan = clattn::plan(context, wrong); }) == CLATTN_INVALID_DESC);
-    CHECK(lines == 1 && text.find("chunk is 7") != std::string::npos);
+    CHECK(lines == 1 && text.find("chunk is -7") != std::string::npos);
     CHECK(plan && plan.try_create(context, wrong) == CLATTN_INVALID_DESC && !plan);
     CHECK(thrown(text, [&] { context.set_tuning("no JSON"); }) == CLATTN_INVALID_ARGUMENT);
 }

@@ -102,6 +102,27 @@ int test_device_close(void **state)
     return 0;
 }
 
+const char *test_engine = "none";
+struct check_device test_engine_device;
+
+int test_engine_open(void **state)
+{
+    if (test_device_open(state) != 0)
+        return 1;
+    test_engine_device = test_device;
+    return clattn_context_create(&test_engine_device.context, &(clattn_context_desc){.cl = test_device.cl,
+                                                                                     .device = test_device.device,
+                                                                                     .log = test_log,
+                                                                                     .engine = test_engine}) !=
+           CLATTN_SUCCESS;
+}
+
+int test_engine_close(void **state)
+{
+    clattn_context_destroy(test_engine_device.context);
+    return test_device_close(state);
+}
+
 static clattn_status run_reference(struct check_tensors *tensors)
 {
     struct arguments operands;

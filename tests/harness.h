@@ -40,6 +40,13 @@ int test_device_open(void **state);
 int test_device_close(void **state);
 int test_is_reference(void);
 
+/* The same with an engine in the context, by name, which the program sets before the group: what has it is
+ * test_engine_device. */
+extern const char *test_engine;
+extern struct check_device test_engine_device;
+int test_engine_open(void **state);
+int test_engine_close(void **state);
+
 /* Runs desc of tensors into its outputs, on the device under test, in poisoned memory; fails the test when it fails. */
 void test_run(struct check_tensors *tensors);
 /* check_make that fails the test. */

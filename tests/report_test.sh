@@ -9,7 +9,13 @@ cd "$folder"
 fail() { echo "$*" >&2; cat out err >&2; exit 1; }
 
 "$clattn" report --quick -d "$device" -o r.json >out 2>err || fail "a report of a device that is well"
-[ "$(grep -c ' ok *$' out)" = 5 ] || fail "five sections"
+[ "$(grep -c ' ok *$' out)" = 6 ] || fail "six sections"
+grep -q '"probe":	"none"' r.json || fail "no engine is probed"
+CLATTN_ENGINE=nvidia_emulated "$clattn" devices --probe --json >out 2>err || fail "devices --probe"
+grep -q '"engine":	"nvidia_emulated"' out && grep -q '"probe":	"f16 works, bf16 works"' out || fail "what an engine's probe says"
+POCL_EXTRA_BUILD_FLAGS="-cl-opt-disable -Dget_local_id(x)=0" CLATTN_ENGINE=nvidia_emulated CLATTN_CACHE_DIR='' "$clattn" devices --probe --csv >out 2>err ||
+    fail "devices --probe of an engine whose kernel is refused"
+grep -q 'works' out && fail "an engine whose kernel is refused works"
 for word in extensions '"serial"' worst_error '"failures":	\[\]' '"solver"'; do
     grep -q "$word" r.json || fail "the report has no $word"
 done
@@ -33,4 +39,4 @@ echo 'void abort(void); __attribute__((constructor)) static void crash(void) { a
 status=0
 LD_LIBRARY_PATH=$folder "$clattn" report --quick -o crash.json >out 2>err || status=$?
 [ $status = 1 ] || fail "a driver that crashes: status $status"
-[ "$(grep -c '"ended":	"signal 6' crash.json)" = 5 ] || fail "five sections end by signal 6"
+[ "$(grep -c '"ended":	"signal 6' crash.json)" = 6 ] || fail "six sections end by signal 6"

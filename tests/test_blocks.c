@@ -13,29 +13,10 @@
 
 static clattn_rule rule;
 static const char *only; /* a case, for a simulator; NULL: all */
-static const char *engine = "none";
-static struct check_device device; /* test_device with the engine in its context */
-
-static int open_engine(void **state)
-{
-    if (test_device_open(state) != 0)
-        return 1;
-    device = test_device;
-    return clattn_context_create(&device.context, &(clattn_context_desc){.cl = test_device.cl,
-                                                                         .device = test_device.device,
-                                                                         .log = test_log,
-                                                                         .engine = engine}) != CLATTN_SUCCESS;
-}
-
-static int close_engine(void **state)
-{
-    clattn_context_destroy(device.context);
-    return test_device_close(state);
-}
 
 static int on_engine(void)
 {
-    return strcmp(engine, "none") != 0;
+    return strcmp(test_engine, "none") != 0;
 }
 
 static int is_list(void)
@@ -95,9 +76,9 @@ static int passes(struct check_tensors *tensors, const struct check_tensors *exp
     double error;
 
     test_log_clear();
-    status = plan_create(&plan, device.context, &tensors->desc, &tuned);
+    status = plan_create(&plan, test_engine_device.context, &tensors->desc, &tuned);
     if (status == CLATTN_SUCCESS)
-        status = check_run_plan(tensors, &device, plan, test_log, NULL);
+        status = check_run_plan(tensors, &test_engine_device, plan, test_log, NULL);
     clattn_plan_destroy(plan);
     error = status == CLATTN_SUCCESS ? check_error(tensors, expected, &worst) : HUGE_VAL;
     if (error <= check_bound(tensors->desc.dtype))
@@ -127,7 +108,7 @@ static int run_points(const struct check_case *c, const clattn_plan_desc *desc, 
          i++) {
         const struct point *point = is_list() ? &list_points[i] : &points[i];
         if ((additive || !point->additive) &&
-            !(on_engine() && point->lanes && device.context->engine->lanes >= point->lanes))
+            !(on_engine() && point->lanes && test_engine_device.context->engine->lanes >= point->lanes))
             failures += !passes(&tensors, &expected, point, what);
     }
     check_free(&tensors);
@@ -183,11 +164,11 @@ static void test_refused(void **state)
     clattn_plan *plan = NULL;
 
     (void)state;
-    assert_status(plan_create(&plan, device.context, &desc, &tuned), UNSUPPORTED);
+    assert_status(plan_create(&plan, test_engine_device.context, &desc, &tuned), UNSUPPORTED);
     desc.rule = CLATTN_GLA;
     desc.flags = CLATTN_VALUE_GATE;
     tuned = tuned_of(&thumb);
-    assert_status(plan_create(&plan, device.context, &desc, &tuned), UNSUPPORTED);
+    assert_status(plan_create(&plan, test_engine_device.context, &desc, &tuned), UNSUPPORTED);
 }
 
 static void test_refused_lists(void **state)
@@ -205,13 +186,13 @@ static void test_refused_lists(void **state)
     clattn_plan *plan = NULL;
 
     (void)state;
-    assert_status(plan_create(&plan, device.context, &desc, &tuned), UNSUPPORTED);
+    assert_status(plan_create(&plan, test_engine_device.context, &desc, &tuned), UNSUPPORTED);
     desc.kernel = CLATTN_WEIGHTS_SOFTMAX;
     desc.chunk = 16;
-    assert_status(plan_create(&plan, device.context, &desc, &tuned), UNSUPPORTED);
+    assert_status(plan_create(&plan, test_engine_device.context, &desc, &tuned), UNSUPPORTED);
     desc.chunk = 0;
     tuned = tuned_of(&uneven);
-    assert_status(plan_create(&plan, device.context, &desc, &tuned), UNSUPPORTED);
+    assert_status(plan_create(&plan, test_engine_device.context, &desc, &tuned), UNSUPPORTED);
 }
 
 /* An engine multiplies floats alone; multiply-adds take every type. */
@@ -229,7 +210,7 @@ static void test_refused_types(void **state)
     clattn_plan *plan = NULL;
 
     (void)state;
-    assert_int_equal(plan_create(&plan, device.context, &desc, &tuned),
+    assert_int_equal(plan_create(&plan, test_engine_device.context, &desc, &tuned),
                      on_engine() ? CLATTN_UNSUPPORTED : CLATTN_SUCCESS);
     clattn_plan_destroy(plan);
 }
@@ -246,15 +227,15 @@ static int run_every(void)
     };
 
     if (on_engine())
-        return _cmocka_run_group_tests("floats on an engine", tests + 3, 2, open_engine, close_engine);
-    return cmocka_run_group_tests(tests, open_engine, close_engine);
+        return _cmocka_run_group_tests("floats on an engine", tests + 3, 2, test_engine_open, test_engine_close);
+    return cmocka_run_group_tests(tests, test_engine_open, test_engine_close);
 }
 
 int main(int argc, char **argv)
 {
     rule = argc > 1 ? clattn_rule_find(argv[1]) : CLATTN_RULE_NONE;
     only = argc > 2 && strcmp(argv[2], "-") != 0 ? argv[2] : NULL;
-    engine = argc > 3 ? argv[3] : engine;
+    test_engine = argc > 3 ? argv[3] : test_engine;
     if (rule == CLATTN_RULE_NONE) {
         print_error("usage: test_blocks RULE [CASE|- [ENGINE]]\n");
         return 2;

@@ -204,6 +204,39 @@ static void test_transient_build(void **state)
     assert_string_equal(test_log_text, "");
 }
 
+/* Where a compiler refuses a solver another is taken, and a line says so. */
+static void test_other_solver(void **state)
+{
+    struct opencl *cl = test_opencl_table();
+    const struct opencl real = *cl;
+    clattn_plan_desc any = desc;
+    clattn_context *context;
+    clattn_plan *plan;
+    clattn_plan_info info;
+    clattn_status status;
+
+    (void)state;
+    any.mode = CLATTN_MODE_AUTO;
+    any.seq_len = 4000;
+    empty_cache();
+    assert_status(clattn_context_create(&context, &(clattn_context_desc){.cl = test_device.cl,
+                                                                         .device = test_device.device,
+                                                                         .log = test_log,
+                                                                         .cache_dir = ""}),
+                  SUCCESS);
+    real_build = real.BuildProgram;
+    failing_builds = 2; /* each is tried again */
+    cl->BuildProgram = fail_first_builds;
+    status = clattn_plan_create(&plan, context, &any);
+    *cl = real;
+    assert_status(status, SUCCESS);
+    assert_logged("solver chunk_scan cannot be built: not used");
+    assert_status(clattn_plan_get(plan, &info), SUCCESS);
+    assert_string_equal(info.solver, "recurrent");
+    clattn_plan_destroy(plan);
+    clattn_context_destroy(context);
+}
+
 static void test_transient_error(void **state)
 {
     struct opencl *cl = test_opencl_table();
@@ -371,6 +404,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_faults, ledger_begin, ledger_check),
         cmocka_unit_test_setup_teardown(test_transient_build, ledger_begin, ledger_check),
         cmocka_unit_test_setup_teardown(test_transient_error, ledger_begin, ledger_check),
+        cmocka_unit_test_setup_teardown(test_other_solver, ledger_begin, ledger_check),
         cmocka_unit_test_setup_teardown(test_callbacks, ledger_begin, ledger_check),
         cmocka_unit_test_setup_teardown(test_enqueue_again, ledger_begin, ledger_check),
     };

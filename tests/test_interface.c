@@ -230,7 +230,7 @@ static void test_bad_types(void **state)
         const char *words;
     } bad[] = {{typed(CLATTN_P, CLATTN_F16, CLATTN_OPERAND_NONE), "operand_types names p"},
                {typed((clattn_operand_id)99, CLATTN_F16, CLATTN_OPERAND_NONE), "id 99"},
-               {typed(CLATTN_STATE_IN, CLATTN_F16, CLATTN_OPERAND_NONE), "initial_state, whose type is fixed"},
+               {typed(CLATTN_SEQLENS, CLATTN_F16, CLATTN_OPERAND_NONE), "operand_types names cu_seqlens"},
                {typed(CLATTN_Q, (clattn_dtype)3, CLATTN_OPERAND_NONE), "dtype of operand_types is 3"}};
     clattn_plan_desc full, desc = usual;
 

@@ -68,7 +68,10 @@ static const struct {
     FIELD(clattn_plan_desc, window, 200, 8),
     FIELD(clattn_plan_desc, kernel, 208, 4),
     FIELD(clattn_plan_desc, write_kernel, 212, 4),
-    WHOLE(clattn_plan_desc, 216),
+    FIELD(clattn_plan_desc, state_slots, 216, 8),
+    FIELD(clattn_plan_desc, state_window, 224, 8),
+    FIELD(clattn_plan_desc, state_every, 232, 8),
+    WHOLE(clattn_plan_desc, 240),
     FIELD(clattn_operand_info, name, 0, 8),
     FIELD(clattn_operand_info, dims, 8, 32),
     FIELD(clattn_operand_info, rank, 40, 4),
@@ -195,6 +198,8 @@ static const struct {
     VALUE(WITH_D, 4194304),
     VALUE(WITH_Z, 8388608),
     VALUE(COMPLEX, 16777216),
+    VALUE(HEADS_TILED, 67108864),
+    VALUE(WITH_STATE_INDICES, 134217728),
     VALUE(WEIGHTS_SOFTMAX, 0),
     VALUE(WEIGHTS_FLOOR, 4),
     VALUE(OPERAND_NONE, 0),
@@ -232,6 +237,8 @@ static const struct {
     VALUE(DT_BIAS, 31),
     VALUE(D, 32),
     VALUE(Z, 33),
+    VALUE(STATE_INDICES, 34),
+    VALUE(STATES, 35),
 };
 /* clang-format on */
 
@@ -245,7 +252,7 @@ static const struct {
     {                                                                                                                  \
 #type, offsetof(type, field) + sizeof(((type *)NULL)->field), sizeof(type)                                     \
     }
-    END(clattn_operand, head_stride), END(clattn_call, kv_len), END(clattn_plan_desc, write_kernel),
+    END(clattn_operand, head_stride), END(clattn_call, kv_len), END(clattn_plan_desc, state_every),
     END(clattn_context_desc, flags)};
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

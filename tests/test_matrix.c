@@ -132,26 +132,6 @@ static const struct row {
 };
 /* clang-format on */
 
-static struct check_device device; /* test_device with the engine in its context */
-static char engine[64];
-
-static int open_engine(void **state)
-{
-    if (test_device_open(state) != 0)
-        return 1;
-    device = test_device;
-    return clattn_context_create(&device.context, &(clattn_context_desc){.cl = test_device.cl,
-                                                                         .device = test_device.device,
-                                                                         .log = test_log,
-                                                                         .engine = engine}) != CLATTN_SUCCESS;
-}
-
-static int close_engine(void **state)
-{
-    clattn_context_destroy(device.context);
-    return test_device_close(state);
-}
-
 /* ---- Strided views ------------------------------------------------------------------------------------------------
  */
 
@@ -177,7 +157,7 @@ static void view_create(struct strided *view, clattn_operand *operand, const str
     memset(view->image, 0xff, view->rows * view->step);
     for (size_t i = 0; i < view->rows; i++)
         memcpy(view->image + i * view->step, (char *)tensor->data + i * view->row, view->row);
-    view->buffer = opencl_get()->CreateBuffer(device.cl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+    view->buffer = opencl_get()->CreateBuffer(test_engine_device.cl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
                                               view->rows * view->step, view->image, &error);
     assert_int_equal(error, CL_SUCCESS);
     *operand = (clattn_operand){.buffer = view->buffer};
@@ -194,8 +174,8 @@ static void view_finish(struct strided *view, struct check_tensor *tensor)
     unsigned char *seen = malloc(view->rows * view->step);
 
     assert_non_null(seen);
-    assert_int_equal(opencl_get()->EnqueueReadBuffer(device.queue, view->buffer, CL_TRUE, 0, view->rows * view->step,
-                                                     seen, 0, NULL, NULL),
+    assert_int_equal(opencl_get()->EnqueueReadBuffer(test_engine_device.queue, view->buffer, CL_TRUE, 0,
+                                                     view->rows * view->step, seen, 0, NULL, NULL),
                      CL_SUCCESS);
     for (size_t i = 0; i < view->rows; i++) {
         assert_memory_equal(seen + i * view->step + view->row, view->image + i * view->step + view->row,
@@ -221,10 +201,10 @@ static void run_strided(struct check_tensors *tensors, int64_t gap)
 
     for (int i = 0; i < count; i++)
         view_create(&views[i], &operands.of[list[i].id], &tensors->tensor[list[i].id], list[i].dims, gap);
-    assert_status(clattn_plan_create(&plan, device.context, &tensors->desc), SUCCESS);
+    assert_status(clattn_plan_create(&plan, test_engine_device.context, &tensors->desc), SUCCESS);
     assert_status(clattn_plan_workspace_size(plan, &workspace), SUCCESS);
-    operands.workspace.buffer = cl->CreateBuffer(device.cl, CL_MEM_READ_WRITE, workspace + 4, NULL, &error);
-    assert_status(check_enqueue(plan, device.queue, &operands, 0, NULL, NULL), SUCCESS);
+    operands.workspace.buffer = cl->CreateBuffer(test_engine_device.cl, CL_MEM_READ_WRITE, workspace + 4, NULL, &error);
+    assert_status(check_enqueue(plan, test_engine_device.queue, &operands, 0, NULL, NULL), SUCCESS);
     for (int i = 0; i < count; i++)
         view_finish(&views[i], &tensors->tensor[list[i].id]);
     cl->ReleaseMemObject(operands.workspace.buffer);
@@ -255,12 +235,12 @@ static clattn_status run(const struct row *row, struct check_tensors *tensors, c
     clattn_plan *plan;
 
     if (row->columns == 0)
-        return check_run(tensors, &device, text, size, test_log, NULL);
+        return check_run(tensors, &test_engine_device, text, size, test_log, NULL);
     test_tuned_set(&tuned, "scan.block_v", row->columns);
     test_tuned_set(&tuned, "scan.segments", 4);
-    assert_status(plan_create(&plan, device.context, &tensors->desc, &tuned), SUCCESS);
+    assert_status(plan_create(&plan, test_engine_device.context, &tensors->desc, &tuned), SUCCESS);
     assert_status(clattn_plan_describe(plan, text, size), SUCCESS);
-    status = check_run_plan(tensors, &device, plan, test_log, NULL);
+    status = check_run_plan(tensors, &test_engine_device, plan, test_log, NULL);
     clattn_plan_destroy(plan);
     return status;
 }
@@ -359,7 +339,7 @@ static void test_silent_query(void **state)
     test_set_all(&tensors, OP(Q), 0);
     test_set_all(&tensors, OP(I), 95);
     assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
-    assert_status(check_run(&tensors, &device, text, sizeof text, test_log, NULL), SUCCESS);
+    assert_status(check_run(&tensors, &test_engine_device, text, sizeof text, test_log, NULL), SUCCESS);
     assert_non_null(strstr(text, "scan_matrix"));
     test_compare_all(&tensors, &expected, check_bound(CLATTN_BF16), "mlstm, q 0, i 95");
     check_free(&tensors);
@@ -378,7 +358,7 @@ static void run_changed(const char *rule, void (*change)(struct check_tensors *)
     test_make(tensors, &desc, shape.gates, shape.cu_seqlens);
     change(tensors);
     assert_status(check_reference(expected, tensors, test_log, NULL), SUCCESS);
-    assert_status(check_run(tensors, &device, text, sizeof text, test_log, NULL), SUCCESS);
+    assert_status(check_run(tensors, &test_engine_device, text, sizeof text, test_log, NULL), SUCCESS);
     assert_non_null(strstr(text, "scan_matrix"));
 }
 
@@ -446,11 +426,11 @@ static void check_packed_list(const clattn_plan_desc *desc, const int64_t *cu_se
 
     test_make(&tensors, desc, HARD, cu_seqlens);
     assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
-    assert_status(plan_create(&plan, device.context, desc, tuned), SUCCESS);
+    assert_status(plan_create(&plan, test_engine_device.context, desc, tuned), SUCCESS);
     assert_status(clattn_plan_describe(plan, text, sizeof text), SUCCESS);
     if (strstr(text, "flash_matrix") == NULL || strstr(text, said) == NULL)
         fail_msg("no %s in the plan:\n%s", said, text);
-    assert_status(check_run_plan(&tensors, &device, plan, test_log, NULL), SUCCESS);
+    assert_status(check_run_plan(&tensors, &test_engine_device, plan, test_log, NULL), SUCCESS);
     test_compare_all(&tensors, &expected, check_bound(desc->dtype), said);
     clattn_plan_destroy(plan);
     check_free(&tensors);
@@ -537,6 +517,7 @@ static void test_steps(void **state)
 
 int main(int argc, char **argv)
 {
+    static char engine[64];
     struct CMUnitTest tests[COUNT(rows) + 6];
     size_t count = 0;
 
@@ -556,5 +537,6 @@ int main(int argc, char **argv)
     if (argc > 2)
         cmocka_set_test_filter(argv[2]);
     snprintf(engine, sizeof engine, "%s_emulated", argv[1]);
-    return _cmocka_run_group_tests("matrix", tests, count, open_engine, close_engine);
+    test_engine = engine;
+    return _cmocka_run_group_tests("matrix", tests, count, test_engine_open, test_engine_close);
 }

@@ -73,8 +73,7 @@ static const struct bad {
     BAD(key_dim, 257, "key_dim is 257", "1 to 256"),
     BAD(value_dim, 1000, "value_dim is 1000", "1 to 256"),
     BAD(mode, 3, "mode is 3", "0 to 2"),
-    BAD(chunk, 7, "chunk is 7", "8, 16, 32 or 64"),
-    BAD(chunk, 128, "chunk is 128", "8, 16, 32 or 64"),
+    BAD(chunk, -1, "chunk is -1", "0 to "),
     BAD(feature_map, 5, "feature_map is 5", "0 to 2"),
     BAD(feature_map, CLATTN_FEATURE_RELU, "gated_delta_rule", "feature_map"),
     BAD(steps, 2, "gated_delta_rule", "steps"),
@@ -95,9 +94,14 @@ static const struct bad {
     BAD(flags, CLATTN_APPEND, "gated_delta_rule", "append"),
     BAD(flags, CLATTN_APPEND * 2, "unknown bits", "0x40000"),
     BAD(flags, CLATTN_CU_SEQLENS, "batch is 2", "1 with cu_seqlens"),
-    BAD(kv_heads, 4, "gated_delta_rule", "kv_heads"),
+    BAD(kv_heads, 2, "qk_heads 2 and kv_heads 2", "fewer than heads 4"),
+    BAD(kv_heads, 3, "kv_heads 3", "does not divide heads 4"),
     BAD(kv_len, 10, "gated_delta_rule", "kv_len"),
     BAD(window, 1, "gated_delta_rule", "window"),
+    BAD(state_slots, 4, "state_slots is 4", "without CLATTN_WITH_STATE_INDICES"),
+    BAD(state_slots, -1, "state_slots is -1", "0 to "),
+    BAD(state_window, -1, "state_window is -1", "0 to "),
+    BAD(state_every, -1, "state_every is -1", "0 to "),
 };
 
 /* The same of a rule whose state is a list. */
@@ -111,6 +115,11 @@ static const struct bad bad_lists[] = {
     BAD(window, -1, "window is -1", "0 to "),
     BAD(flags, CLATTN_INITIAL_STATE, "forgetting_attn has no initial", "0x40"),
     BAD(flags, CLATTN_FINAL_STATE, "forgetting_attn has no initial or final state", "0x80"),
+    BAD(state_slots, 1, "forgetting_attn", "state_slots"),
+    BAD(state_window, 1, "forgetting_attn", "state_window"),
+    BAD(state_every, 1, "forgetting_attn", "state_every"),
+    BAD(flags, CLATTN_WITH_STATE_INDICES, "forgetting_attn has no state", "0x8000000"),
+    BAD(flags, CLATTN_HEADS_TILED, "forgetting_attn has no state", "0x4000000"),
     BAD(flags, CLATTN_STATE_VK, "forgetting_attn has no initial or final state", "0x4"),
     BAD(flags, CLATTN_NORMALIZE, "forgetting_attn", "normalize"),
     BAD(flags, CLATTN_UNGATED, "forgetting_attn", "ungated"),
@@ -404,13 +413,13 @@ static void test_outputs(void **state)
 {
     const uint32_t all = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_NORMALIZE | CLATTN_VALUE_GATE |
                          CLATTN_CU_SEQLENS | CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_WITH_KV_LENS |
-                         CLATTN_CU_SEQLENS_KV | CLATTN_WITH_P | CLATTN_WITH_BETA | CLATTN_WITH_WRITTEN | CLATTN_APPEND |
-                         CLATTN_WITH_DT_BIAS | CLATTN_WITH_D | CLATTN_WITH_Z;
+                         CLATTN_WITH_STATE_INDICES | CLATTN_CU_SEQLENS_KV | CLATTN_WITH_P | CLATTN_WITH_BETA |
+                         CLATTN_WITH_WRITTEN | CLATTN_APPEND | CLATTN_WITH_DT_BIAS | CLATTN_WITH_D | CLATTN_WITH_Z;
     int seen[OPERAND_COUNT] = {0};
 
     (void)state;
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
-        const clattn_plan_desc desc = {.rule = rule, .flags = all};
+        const clattn_plan_desc desc = {.rule = rule, .flags = all, .state_window = 1};
         struct operand_row rows[OPERAND_COUNT];
         int count = rule_operands(&desc, rows);
         for (int i = 0; i < count; i++) {

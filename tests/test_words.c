@@ -198,8 +198,11 @@ static void add_constants(struct text *text, const struct config *c)
                    {"STEPS", c->steps},
                    {"ERASE_BEFORE", 0},
                    {"QK_GROUP", 1},
+                   {"QK_TILED", 0},
                    {"CU_STRIDE", c->cu_stride},
                    {"STATE_VK", c->state_vk},
+                   {"STATE_POOL", 0},
+                   {"SNAPSHOTS", 0},
                    {"L2NORM", c->l2norm},
                    {"FEATURE", c->feature},
                    {"FEATURE_ELU1", CLATTN_FEATURE_ELU1},
@@ -215,7 +218,7 @@ static void add_constants(struct text *text, const struct config *c)
 
     for (size_t i = 0; i < COUNT(numbers); i++)
         text_format(text, "#define %s %d\n", numbers[i].name, numbers[i].value);
-    text_format(text, "#define DATA %s\n#define GATE DATA\n#define OUT DATA\n", types[c->dtype]);
+    text_format(text, "#define DATA %s\n#define GATE DATA\n#define OUT DATA\n#define STATE f32\n", types[c->dtype]);
 }
 
 static void add_kernel(struct text *text, const struct word_case *word)

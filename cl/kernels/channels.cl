@@ -102,14 +102,15 @@ KERNEL
 channels(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
          global out_t *o, long4 o_at, global const decay_t *g, long4 g_at, global const float *theta, long4 theta_at,
          global const data_t *dt, long4 dt_at, global const float *bias, long4 bias_at, global const float *d,
-         long4 d_at, global const data_t *z, long4 z_at, global const float *initial, long4 initial_at,
-         global float *final, long4 final_at, global const int *cu, long4 cu_at, int seq_len, float scale, int states)
+         long4 d_at, global const data_t *z, long4 z_at, global const state_t *initial, long4 initial_at,
+         global state_t *final, long4 final_at, global const int *cu, long4 cu_at, global const int *slots,
+         long4 slots_at, int seq_len, float scale, int states)
 {
     LOCAL_FLOATS(rows_q, LOCAL_ROWS)
     LOCAL_FLOATS(rows_k, LOCAL_ROWS)
     LOCAL_FLOATS(joints, LOCAL_JOINTS)
     local float *parts = joints; /* what is joined is read by then */
-    place at = place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at);
+    place at = place_in_pool(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), slots, slots_at);
     lane_t lane = lane_at(get_group_id(2));
     const inputs_t in = {at, lane, stream_of((global const char *)v, v_at, at, sizeof(data_t)),
                          stream_of((global const char *)dt, dt_at, at, sizeof(data_t)),

@@ -2,16 +2,18 @@
  *     S_s = L_s S_(s-1) + N_s
  * One group: a part of the state of one head of one sequence. */
 KERNEL
-join(global float *final, long4 final_at, global const int *cu, long4 cu_at, global float *carried, long4 carried_at,
-     global float *segments, long4 segments_at, global const float *kept, long4 kept_at, int seq_len, int states)
+join(global state_t *final, long4 final_at, global const int *cu, long4 cu_at, global const int *slots, long4 slots_at,
+     global float *carried, long4 carried_at, global float *segments, long4 segments_at, global const float *kept,
+     long4 kept_at, int seq_len, int states)
 {
-    place at = place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at);
+    place at = place_in_pool(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), slots, slots_at);
     long whole = (long)at.sequence * get_num_groups(1) + at.head;
     int element = (get_group_id(2) * GROUP + LANE) * VEC, n = element / VP;
     global float *ends = segments + segments_at.x + whole * SEGMENTS * KP * VP + element;
     global const float *keeps = kept + kept_at.x + whole * SEGMENTS * KP + n;
     vec state;
 
+    states = states_given(states, at);
     if (n < KP) {
         state = vec_given(ends);
         for (int s = 1; s < SEGMENTS; s++) {

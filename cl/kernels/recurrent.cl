@@ -50,8 +50,9 @@ recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at
           global out_t *o, long4 o_at, global const gate_t *g, long4 g_at, global const gate_t *gv, long4 gv_at,
           global const gate_t *beta, long4 beta_at, global const erase_t *p, long4 p_at, global const data_t *e,
           long4 e_at, global const gate_t *w, long4 w_at, global const gate_t *u, long4 u_at, global const float *den,
-          long4 den_at, global const float *initial, long4 initial_at, global float *final, long4 final_at,
-          global const int *cu, long4 cu_at, int seq_len, float scale, int states)
+          long4 den_at, global const state_t *initial, long4 initial_at, global state_t *final, long4 final_at,
+          global const int *cu, long4 cu_at, global const int *slots, long4 slots_at, global state_t *snapshots,
+          long4 snapshots_at, int seq_len, float scale, int states, int every)
 {
     LOCAL_FLOATS(row_q, LOCAL_ROW_Q)
     LOCAL_FLOATS(row_k, LOCAL_ROW_K)
@@ -62,10 +63,11 @@ recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at
     DECAY_LOCALS
     ERASE_TOKEN_LOCALS
     READ_TOKEN_LOCALS
-    place at = place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at);
+    place at = place_in_pool(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), slots, slots_at);
     int c0 = get_group_id(2) * BV, c = LANE % (BV / VEC) * VEC, first = LANE / (BV / VEC) * KL;
     vec S[KL];
 
+    states = states_given(states, at);
     unrolled
     for (int i = 0; i < KL; i++)
         S[i] = state_row(state_of(initial, at), states & HAS_INITIAL, first + i, c0 + c);
@@ -108,6 +110,13 @@ recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at
         out = read_token_bonus(out, bonus_parts, x);
         if (first == 0 && c0 + c < VALUE_DIM && row % STEPS == STEPS - 1)
             output_put(out, at, row / STEPS, c0 + c);
+        if (SNAPSHOTS) {
+            int snapshot = snapshot_of(at, every, row + 1);
+            unrolled
+            for (int i = 0; i < KL; i++)
+                state_row_store(S[i], snapshots + at_row(snapshots_at, at.sequence, snapshot, at.head), snapshot >= 0,
+                                first + i, c0 + c);
+        }
     }
     unrolled
     for (int i = 0; i < KL; i++)

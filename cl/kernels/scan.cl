@@ -7,18 +7,20 @@ KERNEL
 scan(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
      global out_t *o, long4 o_at, global const gate_t *g, long4 g_at, global const gate_t *gv, long4 gv_at,
      global const erase_t *p, long4 p_at, global const data_t *e, long4 e_at, global const gate_t *w, long4 w_at,
-     global const float *den, long4 den_at, global const float *initial, long4 initial_at, global float *final,
-     long4 final_at, global const int *cu, long4 cu_at, global const float *records, long4 records_at, int seq_len,
-     float scale, int states)
+     global const float *den, long4 den_at, global const state_t *initial, long4 initial_at, global state_t *final,
+     long4 final_at, global const int *cu, long4 cu_at, global const int *slots, long4 slots_at,
+     global state_t *snapshots, long4 snapshots_at, global const float *records, long4 records_at, int seq_len,
+     float scale, int states, int every)
 {
     local float S[LOCAL_STATE], R[LOCAL_ROWS], D[LOCAL_WRITTEN], O[LOCAL_OUTPUT], factors[FACTORS];
     DECAY_LOCALS
     ERASE_SCAN_LOCALS
     MIX_LOCALS
-    place at = place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at);
+    place at = place_in_pool(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), slots, slots_at);
     int c0 = get_group_id(2) * BV, heads = get_num_groups(1);
     long slot = slot_of(at, seq_len);
 
+    states = states_given(states, at);
     state_load(S, state_of(initial, at), states & HAS_INITIAL, c0);
     for (int row = 0; row < at.rows; row += CHUNK, slot++) {
         global const float *record = records + records_at.x + (slot * heads + at.head) * RECORD;
@@ -58,6 +60,10 @@ scan(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, glo
             mma_atb(S + n0 * BV, decay_state(decay, across_factor(factors)), DECAY_STRIDE, R, D, BV);
             erase_writes(S + n0 * BV, R, n0, chunk);
             SYNC();
+        }
+        if (SNAPSHOTS) {
+            int snapshot = snapshot_of(at, every, row + CHUNK);
+            state_store(snapshots + at_row(snapshots_at, at.sequence, snapshot, at.head), S, snapshot >= 0, c0);
         }
     }
     SYNC();

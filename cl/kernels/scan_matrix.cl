@@ -10,10 +10,11 @@
 KERNEL
 scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
             global out_t *o, long4 o_at, global const data_t *p, long4 p_at, global const data_t *e, long4 e_at,
-            global const float *den, long4 den_at, global const float *initial, long4 initial_at, global float *final,
-            long4 final_at, global const int *cu, long4 cu_at, global const uint *records, long4 records_at,
+            global const float *den, long4 den_at, global const state_t *initial, long4 initial_at,
+            global state_t *final, long4 final_at, global const int *cu, long4 cu_at, global const int *slots,
+            long4 slots_at, global state_t *snapshots, long4 snapshots_at, global const uint *records, long4 records_at,
             global const uint *rows, long4 rows_at, global float *segments, long4 segments_at, global float *kept,
-            long4 kept_at, int seq_len, int states)
+            long4 kept_at, int seq_len, int states, int every)
 {
     LOCAL_NUMBERS(stages, LOCAL_STAGES)
     VALUE_LOCALS
@@ -22,7 +23,7 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
     SEGMENT_LOCALS
     ENGINE_LOCALS
     engine_t m = engine_begin(engine_scratch);
-    place whole = place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at);
+    place whole = place_in_pool(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), slots, slots_at);
     int heads = get_num_groups(1), group_c0 = value_column_of(get_group_id(2));
     int segment = segment_of(get_group_id(2)), segment_row = segment_rows(whole.rows) * segment;
     place at = segment_place(whole, segment_row);
@@ -48,6 +49,7 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
         return;
     }
 
+    states = states_given(states, at);
     values_begin();
     segment_load(S);
     if (FETCH_AHEAD) {
@@ -93,6 +95,11 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
             read_fetch(record);
         if (NT > 1)
             erase_write(NT - 1);
+        if (SNAPSHOTS) {
+            int snapshot = snapshot_of(whole, every, segment_row + row + CHUNK);
+            state_tiles_store(m, S, snapshots + at_row(snapshots_at, at.sequence, snapshot, at.head), snapshot >= 0, c0,
+                              channel0, STATE_VK);
+        }
         share_sync(); /* the output may take the place of values that others have still to load */
         read_output(row);
     }

@@ -37,12 +37,13 @@ WORD local float2 *scan_lanes(local float2 *places, float2 tokens)
 KERNEL
 stabilize(global const gate_t *f, long4 f_at, global const gate_t *i, long4 i_at, global float *decay, long4 decay_at,
           global float *strength, long4 strength_at, global float *m, long4 m_at, global const float *initial,
-          long4 initial_at, global float *final, long4 final_at, global const int *cu, long4 cu_at, int seq_len,
-          int states)
+          long4 initial_at, global float *final, long4 final_at, global const int *cu, long4 cu_at,
+          global const int *slots, long4 slots_at, int seq_len, int states)
 {
     local float2 places[LOCAL_PLACES];
-    place at = place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at);
-    float last = states & 1 ? initial[at_row(initial_at, at.sequence, 0, at.head)] : -INFINITY;
+    place at = place_in_pool(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), slots, slots_at);
+    int given = states_given(states, at);
+    float last = given & 1 ? initial[at_row(initial_at, at.state, 0, at.head)] : -INFINITY;
 
     for (int token = 0; token < at.tokens; token += GROUP * RUN) {
         float forget[RUN], input[RUN], before;
@@ -76,6 +77,6 @@ stabilize(global const gate_t *f, long4 f_at, global const gate_t *i, long4 i_at
                 before = now;
             }
     }
-    if (LANE == 0 && states & 2)
-        final[at_row(final_at, at.sequence, 0, at.head)] = last;
+    if (LANE == 0 && given & 2)
+        final[at_row(final_at, at.state, 0, at.head)] = last;
 }

@@ -6,11 +6,11 @@
  * the depth of every product, and the second leaves what it has to the first. */
 KERNEL
 states(global const data_t *k, long4 k_at, global const data_t *v, long4 v_at, global const data_t *e, long4 e_at,
-       global const gate_t *w, long4 w_at, global const float *initial, long4 initial_at, global float *final,
-       long4 final_at, global const int *cu, long4 cu_at, global float *records, long4 records_at, global float *rows,
-       long4 rows_at, global float *before, long4 before_at, global float *carried, long4 carried_at,
-       global float *segments, long4 segments_at, global float *kept, long4 kept_at, int seq_len, int states,
-       int first_row)
+       global const gate_t *w, long4 w_at, global const state_t *initial, long4 initial_at, global state_t *final,
+       long4 final_at, global const int *cu, long4 cu_at, global const int *slots, long4 slots_at,
+       global float *records, long4 records_at, global float *rows, long4 rows_at, global float *before,
+       long4 before_at, global float *carried, long4 carried_at, global float *segments, long4 segments_at,
+       global float *kept, long4 kept_at, int seq_len, int states, int first_row)
 {
     LOCAL_FLOATS(S, LOCAL_STATE)
     LOCAL_FLOATS(own_written, LOCAL_WRITTEN)
@@ -19,7 +19,7 @@ states(global const data_t *k, long4 k_at, global const data_t *v, long4 v_at, g
     local float factors[FACTORS];
     engine_t m = engine_begin(engine_scratch);
     local float *D = WRITTEN_IN_STATE ? S : own_written; /* once S was read */
-    place at = place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at);
+    place at = place_in_pool(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), slots, slots_at);
     int c0 = get_group_id(2) % VALUE_GROUPS * BV, segment = get_group_id(2) / VALUE_GROUPS;
     int row = segment_first(at, first_row, segment), end = segment_first(at, first_row, segment + 1);
     long whole = (long)at.sequence * get_num_groups(1) + at.head;
@@ -30,6 +30,7 @@ states(global const data_t *k, long4 k_at, global const data_t *v, long4 v_at, g
     write_raw_t held_write[TOKEN_HELD][held_count(BT, KP)], held_second[TOKEN_HELD][held_count(BT, KP)];
     value_raw_t held_values[held_count(CHUNK, BV)];
 
+    states = states_given(states, at);
     state_begin();
     now = coming;
     if (row < end)

@@ -49,6 +49,8 @@ const struct check_case check_cases[] = {
     { "empty first",   1,   16, 4, 2,  64,  64, LAST | CU,        USUAL, empty,  2, 0,   0, 0, F32, 0, 0 },
     { "packed",        1,  131, 4, 2,  64,  64, BOTH | CU,        HARD,  single, 4, 0,   0, 0, F32, 0, 0 },
     { "packed uneven", 1, 1200, 1, 1,  32,  64, LAST | CU64 | VK, USUAL, uneven, 4, 0,   1, 1, F32 | QUICK_BF16, 0, 0 },
+    /* rules of a state: more heads of queries than of states */
+    { "shared states", 2,   19, 2, 6, 128, 128, BOTH,             HARD,  NULL,   0, 0,   0, 0, F32, 0, 0 },
     /* rules of a list: queries that stand at the end of a cache, or before its first key */
     { "one query",     2,    1, 4, 4,  64,  64, 0,                USUAL, NULL,   0, 0,   0, 1, F32, 75, 0 },
     { "one of a few",  1,    1, 4, 1, 128, 128, LSE,              HARD,  NULL,   0, 0,   1, 0, ALL, 130, 0 },
@@ -198,6 +200,8 @@ int check_case_applies(const struct check_case *c, clattn_rule rule, int variant
 {
     const uint32_t own = CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV | CLATTN_APPEND;
 
+    if (c->qk_heads > c->heads && has_list(rule))
+        return 0;
     if (((c->kv_len != 0 || c->window != 0) && !has_list(rule)) || (c->flags & own & ~rule_get(rule)->flags))
         return 0;
     return (c->dtypes >> dtype & 1) != 0 && (variant == 0 || c->variants);
@@ -226,6 +230,10 @@ clattn_plan_desc check_case_desc(const struct check_case *c, clattn_rule rule, c
                              .window = c->window,
                              .mode = mode};
 
+    if (c->qk_heads > c->heads) {
+        desc.heads = c->qk_heads;
+        desc.kv_heads = c->heads;
+    }
     check_fit(&desc);
     return desc;
 }

@@ -316,7 +316,10 @@ static int fill_index(const struct check_tensor *tensor, enum numbers numbers, c
         fill_cuts(tensor, source->desc, cu_seqlens, source->desc->kv_len);
     if (numbers == NUMBERS_LENGTHS)
         fill_lengths(tensor, source, cu_seqlens);
-    return numbers == NUMBERS_CUTS || numbers == NUMBERS_CUTS_KV || numbers == NUMBERS_LENGTHS;
+    for (int64_t n = 0; numbers == NUMBERS_SLOTS && n < tensor->info.dims[0]; n++)
+        ((int32_t *)tensor->data)[n] = (int32_t)((n + 1) % tensor->info.dims[0]);
+    return numbers == NUMBERS_SLOTS || numbers == NUMBERS_CUTS || numbers == NUMBERS_CUTS_KV ||
+           numbers == NUMBERS_LENGTHS;
 }
 
 static clattn_status allocate(struct check_tensors *tensors, clattn_operand_id id)

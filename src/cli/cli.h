@@ -43,7 +43,7 @@ struct settings {
     const struct command *command;
     const char *program;   /* as it was called */
     clattn_plan_desc desc; /* what --scale, --option … say; shapes, dtype and mode are in the lists below */
-    uint32_t given;        /* bits of the options of desc_options.h that were given */
+    uint64_t given;        /* bits of the options of desc_options.h that were given */
     const char *input, *output, *device;
     const char *files[2]; /* of diff */
     size_t file_count;
@@ -62,9 +62,10 @@ struct settings {
     int initial_state, verbose, quiet, help;
     int keep;                          /* --no-clobber */
     int quick;                         /* of verify, report */
+    int probe;                         /* of devices */
     int list, clear;                   /* of cache */
     int show, reset, compare, dry_run; /* of tune */
-    const char *export_to, *import_from, *report;
+    const char *export_to, *import_from, *submit_to, *report;
     const char *provider, *transpose; /* of gemm, and of tune --gemm, that --gemm stands for: */
     int gemm;
     double budget; /* seconds for a group of rules; 0: the default */

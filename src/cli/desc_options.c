@@ -8,6 +8,7 @@
 static const struct word switch_words[] = {{"off", 0}, {"on", 1}, {NULL, 0}};
 static const struct word state_words[] = {{"kv", 0}, {"vk", 1}, {NULL, 0}};
 static const struct word gate_words[] = {{"token", 0}, {"head", 1}, {NULL, 0}};
+static const struct word heads_words[] = {{"blocks", 0}, {"tiled", 1}, {NULL, 0}};
 static const struct word index_words[] = {{"i32", 0}, {"i64", 1}, {NULL, 0}};
 
 enum kind { COUNT, LENGTH, REAL, WORD, FLAG };
@@ -38,7 +39,10 @@ static const struct option {
     FIELD(REAL, scale, NULL, HIDDEN),
     FIELD(WORD, feature_map, feature_map_words, HIDDEN),
     FIELD(LENGTH, window, NULL, HIDDEN),
+    FIELD(LENGTH, state_window, NULL, HIDDEN),
+    FIELD(LENGTH, state_every, NULL, HIDDEN),
     SWITCH("state", state_words, CLATTN_STATE_VK, LAYOUT),
+    SWITCH("heads", heads_words, CLATTN_HEADS_TILED, LAYOUT),
     SWITCH("gate", gate_words, CLATTN_GATE_PER_HEAD, SHOWN),
     SWITCH("value_gate", switch_words, CLATTN_VALUE_GATE, SHOWN),
     SWITCH("ungated", switch_words, CLATTN_UNGATED, SHOWN),
@@ -58,6 +62,7 @@ static const struct option {
     SWITCH("complex", switch_words, CLATTN_COMPLEX, LAYOUT),
     SWITCH("kv_lens", switch_words, CLATTN_WITH_KV_LENS, SHOWN),
     SWITCH("append", switch_words, CLATTN_APPEND, SHOWN),
+    SWITCH("state_indices", switch_words, CLATTN_WITH_STATE_INDICES, SHOWN),
     SWITCH("cu_seqlens", index_words, CLATTN_CU_SEQLENS_INT64, SHOWN),
 };
 

@@ -1,7 +1,11 @@
 /* clattn devices */
-#include "cli/cli.h"
+#include "cli/devices.h"
 #include "cli/table.h"
+#include "base/text.h"
+#include "check/check.h"
+#include "device/context.h"
 #include "device/engine.h"
+#include "plan/probe.h"
 
 #include <stdlib.h>
 
@@ -51,11 +55,10 @@ static void add_facts(cJSON *row, const clattn_device_info *info)
     free(extensions);
 }
 
-static cJSON *make_row(const clattn_device_info *info, size_t index)
+cJSON *device_row(const clattn_device_info *info)
 {
     cJSON *row = cJSON_CreateObject();
 
-    cJSON_AddNumberToObject(row, "index", (double)index);
     cJSON_AddStringToObject(row, "name", info->name);
     cJSON_AddStringToObject(row, "platform", info->platform);
     cJSON_AddStringToObject(row, "driver", info->driver);
@@ -67,9 +70,66 @@ static cJSON *make_row(const clattn_device_info *info, size_t index)
     cJSON_AddNumberToObject(row, "max_allocation", (double)info->max_allocation);
     cJSON_AddNumberToObject(row, "max_work_group", (double)info->max_work_group);
     cJSON_AddStringToObject(row, "engine", engine_name(info));
-    cJSON_AddBoolToObject(row, "default", index == 0);
     add_facts(row, info);
     return row;
+}
+
+static cJSON *make_row(const clattn_device_info *info, size_t index)
+{
+    cJSON *row = device_row(info);
+
+    cJSON_AddNumberToObject(row, "index", (double)index);
+    cJSON_AddBoolToObject(row, "default", index == 0);
+    return row;
+}
+
+static const struct column probed_columns[] = {
+    {"index", "#", COLUMN_FIXED, 0},
+    {"name", "device", COLUMN_WORD, 0},
+    {"engine", "engine", COLUMN_WORD, 0},
+    {"probe", "probe", COLUMN_WORD, 0},
+};
+
+/* What plans of that type would find of the context's engine: "works", or what the library says. */
+static const char *probe_text(clattn_context *context, clattn_dtype dtype, const struct sink *sink)
+{
+    const clattn_plan_desc desc = {
+        .rule = CLATTN_LINEAR_ATTN, .dtype = dtype, .seq_len = 1, .heads = 1, .key_dim = 16, .value_dim = 16};
+    struct problem problem;
+    clattn_status status = problem_init(&problem, &desc, NULL);
+
+    if (status == CLATTN_SUCCESS)
+        status = probe_engine(context, &problem);
+    if (status == CLATTN_SUCCESS)
+        return "works";
+    return sink->error[0] != '\0' ? sink->error : clattn_status_text(status);
+}
+
+/* "f16 works, bf16 works", of the device's own engine or CLATTN_ENGINE's */
+static void add_probe(cJSON *row, const clattn_device_info *info)
+{
+    struct sink sink = {.error = ""};
+    struct check_device device;
+    clattn_status status = check_device_open(&device, info->device, sink_log, &sink);
+    struct text text = {0};
+    char *whole;
+
+    if (status != CLATTN_SUCCESS)
+        text_format(&text, "%s", sink.error);
+    else if (device.context->engine == NULL)
+        text_format(&text, "none");
+    for (int dtype = CLATTN_F16; status == CLATTN_SUCCESS && device.context->engine != NULL && dtype <= CLATTN_BF16;
+         dtype++) {
+        sink.error[0] = '\0';
+        text_format(&text, "%s%s %s", dtype == CLATTN_F16 ? "" : ", ", dtype_name((clattn_dtype)dtype),
+                    probe_text(device.context, (clattn_dtype)dtype, &sink));
+    }
+    if (status == CLATTN_SUCCESS && device.context->engine != NULL)
+        cJSON_ReplaceItemInObjectCaseSensitive(row, "engine", cJSON_CreateString(device.context->engine->name));
+    whole = text_take(&text);
+    cJSON_AddStringToObject(row, "probe", whole != NULL ? whole : "");
+    free(whole);
+    check_device_close(&device);
 }
 
 int devices_main(struct settings *settings)
@@ -84,5 +144,9 @@ int devices_main(struct settings *settings)
              status == CLATTN_SUCCESS ? "no OpenCL device" : clattn_status_text(status));
     for (size_t i = 0; i < count && i < MAX_DEVICES; i++)
         cJSON_AddItemToArray(rows, make_row(&infos[i], i));
+    for (size_t i = 0; i < count && i < MAX_DEVICES && settings->probe; i++)
+        add_probe(cJSON_GetArrayItem(rows, (int)i), &infos[i]);
+    if (settings->probe)
+        return table_print(rows, probed_columns, sizeof probed_columns / sizeof *probed_columns, settings->format);
     return table_print(rows, columns, sizeof columns / sizeof *columns, settings->format);
 }

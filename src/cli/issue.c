@@ -23,6 +23,7 @@ static const struct section {
     const char *words[MOST_WORDS], *quick[MOST_WORDS];
 } sections[] = {
     {"devices", 0, {"devices", "--json"}, {"devices", "--json"}},
+    {"engines", 0, {"devices", "--probe", "--json"}, {"devices", "--probe", "--json"}},
     {"tuning", 1, {"tune", "--show", "--json"}, {"tune", "--show", "--json"}},
     {"verify",
      1,

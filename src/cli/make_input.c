@@ -1,4 +1,5 @@
 /* clattn make-input: random operands of a rule in a file. */
+#include "base/system.h"
 #include "check/check.h"
 #include "cli/cli.h"
 #include "cli/desc_options.h"
@@ -38,12 +39,12 @@ static int make_desc(const struct settings *settings, clattn_plan_desc *desc)
 /* What was asked for, and how the tensors lie; an option that nobody named is the reader's to choose. */
 static cJSON *make_metadata(const clattn_plan_desc *desc, const struct settings *settings)
 {
-    uint32_t options = settings->given;
+    uint64_t options = settings->given;
     cJSON *metadata;
     char number[32];
 
     for (size_t i = 0; i < DESC_OPTION_COUNT; i++)
-        options |= (uint32_t)(desc_option_is_layout(i) != 0) << i;
+        options |= (uint64_t)(desc_option_is_layout(i) != 0) << i;
     metadata = metadata_make(desc, options);
     snprintf(number, sizeof number, "%llu", (unsigned long long)settings->seed);
     cJSON_AddStringToObject(metadata, "seed", number);
@@ -61,6 +62,18 @@ static int write_tensors(const struct check_tensors *tensors, const struct setti
     return status;
 }
 
+/* "12.6 MB drawn in 40 ms, written in 9 ms, 257 MB a second" */
+static void print_time(const struct check_tensors *tensors, double drawn, double written)
+{
+    double bytes = 0;
+
+    for (int id = 1; id < OPERAND_COUNT; id++)
+        if (!tensors->tensor[id].info.output) /* bytes are 0 of what there is not */
+            bytes += (double)tensors->tensor[id].bytes;
+    fprintf(stderr, "%.3g MB drawn in %.3g ms, written in %.3g ms, %.3g MB a second\n", bytes / 1e6, 1e3 * drawn,
+            1e3 * written, drawn + written > 0 ? bytes / 1e6 / (drawn + written) : 0);
+}
+
 int make_input_main(struct settings *settings)
 {
     const struct output output = {settings->output, settings->keep};
@@ -68,6 +81,7 @@ int make_input_main(struct settings *settings)
     struct sink sink = {.error = ""};
     clattn_plan_desc desc, full;
     clattn_status result;
+    double begin, drawn;
     int status;
 
     if (settings->output == NULL)
@@ -81,10 +95,14 @@ int make_input_main(struct settings *settings)
         return library_error(&sink, "", result);
     if (operands_size_check(&full) != EXIT_OK)
         return EXIT_BAD;
+    begin = now_seconds();
     result = check_make(&tensors, &full, settings->seed, CHECK_GATES_USUAL, settings->cu_seqlens);
     if (result != CLATTN_SUCCESS)
         return library_error(&sink, "make-input", result);
+    drawn = now_seconds() - begin;
     status = write_tensors(&tensors, settings, &output);
+    if (settings->verbose && status == EXIT_OK)
+        print_time(&tensors, drawn, now_seconds() - begin - drawn);
     check_free(&tensors);
     return status;
 }

@@ -9,7 +9,7 @@
 
 enum { VALUE = 64 };
 
-cJSON *metadata_make(const clattn_plan_desc *desc, uint32_t options)
+cJSON *metadata_make(const clattn_plan_desc *desc, uint64_t options)
 {
     cJSON *metadata = cJSON_CreateObject();
     char text[VALUE];

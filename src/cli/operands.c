@@ -99,8 +99,8 @@ static int derive_sizes(const struct binding *binding, clattn_plan_desc *desc)
     desc->seq_len = q->dims[1];
     desc->qk_heads = q->dims[2];
     desc->key_dim = q->dims[3];
-    desc->heads = list ? q->dims[2] : v->dims[2];
-    desc->kv_heads = list ? v->dims[2] : 0;
+    desc->heads = list || q->dims[2] > v->dims[2] ? q->dims[2] : v->dims[2];
+    desc->kv_heads = v->dims[2];
     desc->kv_len = list && (k->dims[1] != q->dims[1] || is_cache(binding)) ? k->dims[1] : 0;
     desc->value_dim = v->dims[3];
     for (int i = 0; i < 4; i++)
@@ -135,6 +135,11 @@ static void derive_flags(const struct binding *binding, clattn_plan_desc *desc)
             desc->flags |= optional[i].flag & takes;
     if (find(binding, CLATTN_STATE_IN) != NULL && !rule_has_list(binding->rule))
         desc->flags |= CLATTN_INITIAL_STATE;
+    if (find(binding, CLATTN_STATE_INDICES) != NULL && !rule_has_list(binding->rule)) {
+        const struct safetensor *pool = find(binding, CLATTN_STATE_IN);
+        desc->flags |= CLATTN_WITH_STATE_INDICES;
+        desc->state_slots = pool != NULL && pool->rank > 0 ? pool->dims[0] : 0;
+    }
     if ((takes & CLATTN_GATE_PER_HEAD) && g != NULL && g->rank == 1)
         desc->flags |= CLATTN_GATE_PER_HEAD;
     if ((takes & CLATTN_UNGATED) && g == NULL)
@@ -311,6 +316,42 @@ static int check_shape(const struct binding *binding, const struct safetensor *f
     return bad_shape(binding, from, dims_name(info->rank, info->dims, expected, sizeof expected));
 }
 
+/* A gate of one head for all: where its heads stand; or a shape's end. */
+static size_t one_head(const struct safetensor *from, const struct operand_row *row, const clattn_operand_info *info)
+{
+    size_t axis = strcspn(row->dims, "G");
+
+    if (row->storage != STORE_GATE || from->rank != info->rank || row->dims[axis] == '\0' || from->dims[axis] != 1)
+        return (size_t)info->rank;
+    for (size_t i = 0; i < (size_t)info->rank; i++)
+        if (i != axis && from->dims[i] != info->dims[i])
+            return (size_t)info->rank;
+    return axis;
+}
+
+/* The one head's numbers, for each. */
+static int copy_head(const struct binding *binding, const struct operand_row *row, const struct safetensor *from,
+                     size_t axis)
+{
+    struct check_tensor *tensor = &binding->to->tensors.tensor[row->id];
+    int64_t heads = tensor->info.dims[axis], inner = 1,
+            count = (int64_t)(from->bytes / safetensors_element(from->dtype));
+    struct check_tensor one;
+
+    if (copy(binding, row->id, from, dtype_size(tensor->info.dtype)) != EXIT_OK)
+        return EXIT_FAILED;
+    one = *tensor;
+    if (allocate(binding, row->id, dtype_size(tensor->info.dtype)) != EXIT_OK)
+        return EXIT_FAILED;
+    for (int i = (int)axis + 1; i < tensor->info.rank; i++)
+        inner *= tensor->info.dims[i];
+    for (int64_t i = 0; i < count * heads; i++)
+        number_store(tensor->info.dtype, tensor->data, i,
+                     number_load(tensor->info.dtype, one.data, i / (inner * heads) * inner + i % inner));
+    free(one.data);
+    return EXIT_OK;
+}
+
 static int bind_input(const struct binding *binding, const struct operand_row *row, int is_64)
 {
     struct check_tensor *tensor = &binding->to->tensors.tensor[row->id];
@@ -318,13 +359,17 @@ static int bind_input(const struct binding *binding, const struct operand_row *r
     size_t element =
         operand_is_index(row->id) ? (is_64 && row->storage == STORE_INDEX ? 8 : 4) : dtype_size(tensor->info.dtype);
     char dims[96];
+    size_t axis;
 
     if (from == NULL)
         return bad("%s: tensor '%s' is missing, %s needs it with shape %s", binding->path, operand_name(row->id),
                    binding->rule->name, dims_name(tensor->info.rank, tensor->info.dims, dims, sizeof dims));
-    if (check_shape(binding, from, &tensor->info, row->dims) != EXIT_OK ||
+    axis = one_head(from, row, &tensor->info);
+    if ((axis == (size_t)tensor->info.rank && check_shape(binding, from, &tensor->info, row->dims) != EXIT_OK) ||
         check_dtype(binding, row->storage, from, tensor->info.dtype) != EXIT_OK)
         return EXIT_BAD;
+    if (axis < (size_t)tensor->info.rank)
+        return copy_head(binding, row, from, axis);
     if (safetensors_element(from->dtype) != element || (uintptr_t)from->data % element != 0)
         return copy(binding, row->id, from, element);
     memcpy(&tensor->data, &from->data, sizeof tensor->data); /* read only: drops the const */
@@ -375,6 +420,19 @@ static int check_kv_lens(const struct binding *binding, const clattn_plan_desc *
     return EXIT_OK;
 }
 
+/* The device takes what is past the pool for none. */
+static int check_slots(const struct binding *binding, const clattn_plan_desc *desc, const struct extent *extent)
+{
+    const struct check_tensor *tensor = &binding->to->tensors.tensor[CLATTN_STATE_INDICES];
+    int64_t most = desc->state_slots != 0 ? desc->state_slots : extent->sequences;
+
+    for (int64_t n = 0; tensor->data != NULL && n < tensor->info.dims[0]; n++)
+        if (((const int32_t *)tensor->data)[n] >= most)
+            return bad("%s: state_indices[%lld] is %d, expected less than the %lld states there are", binding->path,
+                       (long long)n, ((const int32_t *)tensor->data)[n], (long long)most);
+    return EXIT_OK;
+}
+
 static void warn_unused(const struct binding *binding)
 {
     for (size_t i = 0; i < binding->file->count; i++) {
@@ -414,6 +472,8 @@ int operands_bind(struct operands *operands, const struct settings *settings, co
         status = check_packing(&binding, &problem.desc, CLATTN_SEQLENS_KV, extent.kv_len);
     if (status == EXIT_OK)
         status = check_kv_lens(&binding, &problem.desc);
+    if (status == EXIT_OK)
+        status = check_slots(&binding, &problem.desc, &extent);
     for (int i = 0; i < problem.operand_count && status == EXIT_OK; i++) {
         const clattn_operand_info *info = &operands->tensors.tensor[problem.operands[i].id].info;
         if (info->output)
@@ -445,7 +505,7 @@ size_t operands_list(const struct check_tensors *tensors, int outputs, struct sa
                                   .data = tensor->data,
                                   .bytes = tensor->bytes,
                                   .dtype = word_name(file_dtype_words, (int)tensor->info.dtype)};
-        if (id == CLATTN_KV_LENS)
+        if (id == CLATTN_KV_LENS || id == CLATTN_STATE_INDICES)
             to->dtype = "I32";
         else if (operand_is_index((clattn_operand_id)id))
             to->dtype = tensors->desc.flags & CLATTN_CU_SEQLENS_INT64 ? "I64" : "I32";

@@ -10,7 +10,10 @@
 
 /* The subcommands that take several dtypes and modes. */
 enum { MANY = COMMAND_VERIFY | COMMAND_BENCH, TIMES = COMMAND_BENCH | COMMAND_TUNE | COMMAND_GEMM };
-enum { TABLES = MANY | COMMAND_DIFF | COMMAND_GEMM };
+enum {
+    TABLES = MANY | COMMAND_DIFF | COMMAND_GEMM,
+    LISTS = COMMAND_DEVICES | COMMAND_RULES | COMMAND_CACHE | COMMAND_TUNE
+};
 enum { PROBLEM = COMMAND_MAKE_INPUT | COMMAND_RUN | COMMAND_VERIFY | COMMAND_BENCH };
 /* Beside the subcommands' bits: what verify tells each of its worker processes itself. They are given the rest as
  * typed. */
@@ -21,7 +24,7 @@ enum { MOST_JOBS = 64 };
 
 static int take_desc_option(struct settings *settings, size_t option, const char *what, const char *text)
 {
-    settings->given |= UINT32_C(1) << option;
+    settings->given |= UINT64_C(1) << option;
     return desc_option_read(option, what, text, &settings->desc);
 }
 
@@ -261,13 +264,15 @@ static const struct option {
     {"gate-dtype", 0, "f32|f16|bf16", COMMAND_MAKE_INPUT | MANY, 0, take_gate_dtype, "storage of the gates [f32]"},
     {"mode", 'm', "auto|recurrent|chunk", COMMAND_RUN | MANY | PER_WORKER, 0, take_mode,
      "which solver; a list for verify, bench"},
-    {"chunk", 0, "N", COMMAND_RUN | MANY, 0, take_chunk, "tokens per chunk: 8, 16, 32 or 64; 0: the device's best"},
+    {"chunk", 0, "N", COMMAND_RUN | MANY, 0, take_chunk,
+     "tokens per chunk, the nearest of 8, 16, 32 and 64 that fits; 0: the device's best"},
     {"scale", 0, "X", PROBLEM, 0, take_scale, "multiplies q [1/sqrt(K); rwkv7, hgrn, lru, mamba: 1]"},
     {"qk-l2norm", 0, NULL, PROBLEM, 0, take_l2norm, "normalise the rows of q, k and p"},
     {"normalize", 0, NULL, PROBLEM, 0, take_normalize, "linear_attn: divide o by the sum of its weights"},
     {"feature-map", 0, "identity|elu1|relu", PROBLEM, 0, take_feature_map, "linear_attn: applied to q and k"},
     {"option", 0, "NAME=VALUE", PROBLEM, 0, take_option,
-     "steps=N layer=N layers=N slopes=minimax eps=X state=kv|vk gate=token|head value_gate=on ungated=on window=N "
+     "steps=N layer=N layers=N slopes=minimax eps=X state=kv|vk state_window=N state_every=N state_indices=on "
+     "heads=blocks|tiled gate=token|head value_gate=on ungated=on window=N "
      "sink=on lse=on kv_lens=on p=on beta=on written=on kernel=linear|relu|round|floor "
      "write_kernel=linear|relu|round|floor softplus=on dt_bias=on d=on z=on complex=on cu_seqlens=i32|i64"},
     {"seed", 0, "N", COMMAND_MAKE_INPUT | COMMAND_TUNE | MANY, 0, take_seed, "of the random numbers [0]"},
@@ -289,6 +294,8 @@ static const struct option {
      "print what is known of the device, and stop"},
     {"export", 0, "FILE", COMMAND_TUNE, offsetof(struct settings, export_to), NULL, "copy the user's file, and stop"},
     {"import", 0, "FILE", COMMAND_TUNE, offsetof(struct settings, import_from), NULL, "merge a file into it, and stop"},
+    {"submit", 0, "FILE", COMMAND_TUNE, offsetof(struct settings, submit_to), NULL,
+     "write the device with what was found, for devices/ of the sources, and stop"},
     {"reset", 0, NULL, COMMAND_TUNE, offsetof(struct settings, reset), NULL, "forget the device, and stop"},
     {"compare", 0, NULL, COMMAND_TUNE, offsetof(struct settings, compare), NULL,
      "time known against default, and stop"},
@@ -300,14 +307,15 @@ static const struct option {
     {"quick", 0, NULL, COMMAND_VERIFY | COMMAND_REPORT, offsetof(struct settings, quick), NULL,
      "verify: one case a type (odd sizes in f32, grouped heads in f16, packed sequences in bf16); report: a rule of "
      "each kind"},
+    {"probe", 0, NULL, COMMAND_DEVICES, offsetof(struct settings, probe), NULL,
+     "multiply two matrices on each device's matrix engine, as the first plan does"},
     {"jobs", 'j', "N", COMMAND_VERIFY | PER_WORKER, 0, take_jobs, JOBS_HELP},
-    {"json", 0, NULL, COMMAND_DEVICES | COMMAND_RULES | COMMAND_CACHE | COMMAND_TUNE | TABLES | PER_WORKER, 0,
-     take_json, "print JSON"},
+    {"json", 0, NULL, LISTS | TABLES | PER_WORKER, 0, take_json, "print JSON"},
     {"jsonl", 0, NULL, COMMAND_VERIFY | PER_WORKER, 0, take_jsonl, "print a line of JSON a case, as it is done"},
-    {"csv", 0, NULL, TABLES | PER_WORKER, 0, take_csv, "print comma-separated values"},
-    {"markdown", 0, NULL, TABLES | PER_WORKER, 0, take_markdown, "print a Markdown table"},
-    {"verbose", 'v', NULL, COMMAND_RUN | COMMAND_GEMM | MANY | PER_WORKER, offsetof(struct settings, verbose), NULL,
-     "say more: all cases, plans"},
+    {"csv", 0, NULL, LISTS | TABLES | PER_WORKER, 0, take_csv, "print comma-separated values"},
+    {"markdown", 0, NULL, LISTS | TABLES | PER_WORKER, 0, take_markdown, "print a Markdown table"},
+    {"verbose", 'v', NULL, COMMAND_RUN | COMMAND_MAKE_INPUT | COMMAND_GEMM | MANY | PER_WORKER,
+     offsetof(struct settings, verbose), NULL, "say more: all cases, plans, times"},
     {"quiet", 'q', NULL, COMMAND_RUN | COMMAND_MAKE_INPUT | COMMAND_TUNE | TABLES, offsetof(struct settings, quiet),
      NULL, "no warnings, no progress; diff: the exit status alone"},
     {"help", 'h', NULL, ~0U, offsetof(struct settings, help), NULL, "this text"},

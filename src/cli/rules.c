@@ -33,11 +33,9 @@ static const struct {
                {CLATTN_WITH_Z, 0, "--option z=on"},
                {CLATTN_COMPLEX, 0, "--option complex=on"}};
 
-static const char *const storage_names[] = {[STORE_DATA] = "data",
-                                            [STORE_GATE] = "gate",
-                                            [STORE_STATE] = "f32",
-                                            [STORE_INDEX] = "i32 or i64",
-                                            [STORE_LENGTH] = "i32"};
+static const char *const storage_names[] = {
+    [STORE_DATA] = "data", [STORE_GATE] = "gate",        [STORE_MATRIX] = "f32",
+    [STORE_STATE] = "f32", [STORE_INDEX] = "i32 or i64", [STORE_LENGTH] = "i32"};
 
 enum { MAX_SHAPE_TEXT = 96 };
 
@@ -51,8 +49,8 @@ struct summary {
 /* What users call it */
 static const char *letter_name(const char *letter)
 {
-    static const char *const names[][2] = {{"Q", "HQ"}, {"P", "N+1"}, {"X", "TK"},
-                                           {"Y", "HK"}, {"U", "V/2"}, {"G", "K*V"}};
+    static const char *const names[][2] = {{"Q", "HQ"}, {"P", "N+1"}, {"X", "TK"},  {"Y", "HK"},
+                                           {"G", "H"},  {"L", "HQ"},  {"Z", "K*V"}, {"U", "V/2"}};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (*letter == *names[i][0])
@@ -91,13 +89,16 @@ static int summarize(clattn_rule rule, struct summary summaries[OPERAND_COUNT])
 {
     const struct rule *row = rule_get(rule);
     const uint32_t states = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE;
-    const uint32_t common[] = {0, states, states | CLATTN_STATE_VK, CLATTN_CU_SEQLENS};
+    const uint32_t common[] = {0, states, states | CLATTN_STATE_VK, CLATTN_CU_SEQLENS,
+                               rule_has_list(row) ? 0 : states | CLATTN_WITH_STATE_INDICES};
+    enum { COMMON = sizeof common / sizeof *common };
     int sets = 0;
 
     memset(summaries, 0, OPERAND_COUNT * sizeof *summaries);
-    for (uint32_t i = 0; i < 4 + 32; i++) {
-        uint32_t flags = i < 4 ? common[i] : (row->flags & (UINT32_C(1) << (i - 4)));
+    for (uint32_t i = 0; i < COMMON + 32; i++) {
+        uint32_t flags = i < COMMON ? common[i] : (row->flags & (UINT32_C(1) << (i - COMMON)));
         clattn_plan_desc desc = {.rule = rule, .flags = flags == CLATTN_NORMALIZE ? flags | states : flags};
+        desc.state_window = i == COMMON - 1 && row->read != READ_STABILIZED;
         struct operand_row rows[OPERAND_COUNT];
         int count = i == 0 || flags != 0 ? rule_operands(&desc, rows) : 0;
         sets += count > 0;
@@ -213,6 +214,28 @@ static void print_rule(const cJSON *rule)
     putchar('\n');
 }
 
+/* A row a rule, as in README; JSON has its operands, too. */
+static int print_table(const cJSON *rules, enum format format)
+{
+    static const struct column columns[] = {{"name", "rule", COLUMN_WORD, 0},
+                                            {"also", "also", COLUMN_WORD, 0},
+                                            {"recurrence", "recurrence", COLUMN_WORD, 0},
+                                            {"paper", "source", COLUMN_WORD, 0}};
+    cJSON *rows = cJSON_CreateArray();
+    const cJSON *rule;
+
+    cJSON_ArrayForEach(rule, rules)
+    {
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "also", rule_get(clattn_rule_find(text_of(rule, "name")))->aliases);
+        for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+            if (text_of(rule, columns[i].key) != NULL)
+                cJSON_AddStringToObject(row, columns[i].key, text_of(rule, columns[i].key));
+        cJSON_AddItemToArray(rows, row);
+    }
+    return table_print(rows, columns, sizeof columns / sizeof *columns, format);
+}
+
 int rules_main(struct settings *settings)
 {
     cJSON *rules = cJSON_CreateArray();
@@ -224,8 +247,15 @@ int rules_main(struct settings *settings)
         cJSON_AddItemToArray(rules, make_rule(r));
     if (settings->format == FORMAT_JSON)
         return json_print(rules);
+    if (settings->format != FORMAT_TEXT) {
+        int status = print_table(rules, settings->format);
+        cJSON_Delete(rules);
+        return status;
+    }
     puts("B batch, T tokens, H value heads, HQ query/key heads, HK key/value heads, TK tokens of keys, K, V dims, "
-         "N sequences, n steps; every rule also takes --scale and --qk-l2norm\n");
+         "N sequences, M states of a pool, W states left on the way, n steps; every rule also takes --scale and "
+         "--qk-l2norm; where several heads of q and o share a "
+         "state, all else has HK heads in the place of HQ and H\n");
     cJSON_ArrayForEach(rule, rules) print_rule(rule);
     cJSON_Delete(rules);
     return EXIT_OK;

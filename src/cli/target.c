@@ -151,9 +151,11 @@ static clattn_status enqueue(struct target *target, const struct buffers *buffer
 {
     const struct log log = {sink_log, &target->sink};
     struct arguments operands = buffers_operands(buffers, 0, desc);
+    double begin = now_seconds();
 
     TRY(check_enqueue(plan, target->device.queue, &operands, 0, NULL, NULL));
     TRY_CL(&log, opencl_get()->Finish(target->device.queue));
+    target->run_seconds = now_seconds() - begin;
     return CLATTN_SUCCESS;
 }
 
@@ -177,14 +179,19 @@ static clattn_status run_plan(struct target *target, struct check_tensors *tenso
 
 static clattn_status run_reference(struct target *target, struct check_tensors *tensors)
 {
+    double begin = now_seconds();
     struct arguments operands;
+    clattn_status status;
 
     check_operands(&operands, tensors);
-    return check_compute(&tensors->desc, &operands, sink_log, &target->sink);
+    status = check_compute(&tensors->desc, &operands, sink_log, &target->sink);
+    target->run_seconds = now_seconds() - begin;
+    return status;
 }
 
 clattn_status target_run(struct target *target, struct check_tensors *tensors, char *plan_text, size_t text_size)
 {
+    double begin = now_seconds();
     clattn_plan_info info;
     clattn_plan *plan;
     clattn_status status;
@@ -195,6 +202,7 @@ clattn_status target_run(struct target *target, struct check_tensors *tensors, c
     if (target->reference)
         return run_reference(target, tensors);
     status = clattn_plan_create(&plan, target->device.context, &tensors->desc);
+    target->plan_seconds = now_seconds() - begin;
     if (status == CLATTN_SUCCESS)
         status = clattn_plan_describe(plan, plan_text, text_size);
     if (status == CLATTN_SUCCESS && clattn_plan_get(plan, &info) == CLATTN_SUCCESS)

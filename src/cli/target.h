@@ -11,6 +11,8 @@ struct target {
     struct check_device device; /* open unless reference */
     struct sink sink;           /* what the library says; library_error takes it */
     const char *solver;         /* of the last target_run */
+    double plan_seconds;        /* of its plan, compiling included */
+    double run_seconds;         /* and of its kernels, without copies; or of the reference */
 };
 
 /* spec as in --device; NULL: the best device, else, with a warning, the reference. EXIT_OK, or one line and a code.

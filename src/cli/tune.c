@@ -361,6 +361,8 @@ static int act(struct tuning *tuning)
         return bad("the reference has nothing to tune");
     if (settings->show)
         return tune_show(settings, &tuning->target);
+    if (settings->submit_to != NULL)
+        return tune_submit(settings, &tuning->target, tuning->path);
     if (settings->compare)
         return compare(tuning);
     if (settings->reset)
@@ -384,9 +386,9 @@ int tune_main(struct settings *settings)
         return gemm_tune_main(settings);
 
     if ((settings->export_to != NULL) + (settings->import_from != NULL) + settings->show + settings->reset +
-            settings->compare >
+            settings->compare + (settings->submit_to != NULL) >
         1)
-        return bad("expected one of --show, --export, --import, --reset and --compare");
+        return bad("expected one of --show, --export, --import, --submit, --reset and --compare");
     tuning.path = tuning_user_path();
     if (tuning.path == NULL && !settings->show && !settings->compare && !settings->dry_run)
         return bad("there is no tuning file: CLATTN_TUNING is empty, or the user has no home");

@@ -25,6 +25,8 @@ int tune_print(cJSON *rows, enum format format);
 
 int tune_show(const struct settings *settings, struct target *target);
 int tune_export(const struct settings *settings, const char *path);
+/* The device's facts and its entries of the file at path, as devices/ has them. */
+int tune_submit(const struct settings *settings, const struct target *target, const char *path);
 int tune_import(const struct settings *settings, const char *path);
 int tune_reset(struct target *target, const char *path);
 

@@ -1,6 +1,7 @@
 /* clattn tune --show, --export, --import, --reset: the user's file. */
 #include "cli/tune.h"
 
+#include "cli/devices.h"
 #include "device/context.h"
 #include "base/file.h"
 #include "base/text.h"
@@ -87,6 +88,43 @@ int tune_export(const struct settings *settings, const char *path)
     if (status == EXIT_OK)
         status = write_text(settings->export_to, tuning_table_print(&table));
     tuning_table_free(&table);
+    return status;
+}
+
+/* The table with the device. NULL without memory. */
+static char *submission_text(const struct tuning_table *table, const clattn_device_info *info)
+{
+    char *entries = tuning_table_print(table), *text = NULL;
+    cJSON *whole = entries != NULL ? cJSON_Parse(entries) : NULL;
+
+    if (whole != NULL) {
+        cJSON_AddStringToObject(whole, "clattn", clattn_version());
+        cJSON_AddItemToObject(whole, "device", device_row(info));
+        text = cJSON_Print(whole);
+    }
+    cJSON_Delete(whole);
+    free(entries);
+    return text;
+}
+
+int tune_submit(const struct settings *settings, const struct target *target, const char *path)
+{
+    const clattn_device_info *info = &target->info;
+    struct tuning_table table, own = {NULL, 0};
+    int status = read_table(path, &table);
+
+    for (size_t i = 0; i < table.count; i++)
+        if (strcmp(table.entries[i].device, info->name) == 0 && strcmp(table.entries[i].driver, info->driver) == 0)
+            tuning_table_put(&own, &table.entries[i]);
+    if (status == EXIT_OK && own.count == 0)
+        status = bad("%s: nothing is known there of %s with driver %s: `clattn tune` finds it", path, info->name,
+                     info->driver);
+    if (status == EXIT_OK)
+        status = write_text(settings->submit_to, submission_text(&own, info));
+    if (status == EXIT_OK)
+        printf("%s: %zu entries of %s\n", settings->submit_to, own.count, info->name);
+    tuning_table_free(&table);
+    tuning_table_free(&own);
     return status;
 }
 

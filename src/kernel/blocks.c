@@ -511,7 +511,7 @@ static int64_t slot_floats(const struct variant *variant)
     whole.normalizer = 0; /* both passes have the same stretch */
     layout = layout_of(&whole, lay_out);
 
-    return (layout.record + layout.rows + layout.states) * variant->problem->desc.heads;
+    return (layout.record + layout.rows + layout.states) * problem_work_heads(variant->problem);
 }
 
 /* Of the workspace: a sixteenth of the device's memory, 1 GiB at most. */

@@ -9,137 +9,163 @@ static const struct {
     const char *name;
     enum embedded_file file;
     const struct family *family;
-    unsigned char arguments[ARG_END + 1]; /* of enum role */
+    unsigned rules; /* that it is for: those whose state is a matrix, 0, or what the words below say */
+    role_byte arguments[ARG_END + 1];
 } kernels[KERNEL_COUNT] = {
 #define R(name) ROLE_##name
 #define A(name) ARG_##name
+#define LIST(erase) (1u << ERASE_##erase) /* of a list, that erase so */
+#define CHANNELS (1u << 16)               /* of channels with decays of their own */
+#define PRODUCTS (1u << 17)               /* none */
     [KERNEL_PREPARE] = {"prepare",
                         FILE_prepare,
                         &family_plain,
+                        0,
                         {R(q), R(k), R(g), R(beta), R(p), R(e), R(u), R(cu), R(records), A(seq_len), A(sequences),
                          A(scale), ARG_END}},
-    [KERNEL_SCAN] = {"scan",
-                     FILE_scan,
-                     &family_plain,
-                     {R(q), R(k), R(v), R(o), R(g), R(gv), R(p), R(e), R(w), R(den), R(initial), R(final), R(cu),
-                      R(records), A(seq_len), A(scale), A(states), ARG_END}},
-    [KERNEL_RECURRENT] = {"recurrent",
-                          FILE_recurrent,
-                          &family_plain,
-                          {R(q), R(k), R(v), R(o), R(g), R(gv), R(beta), R(p), R(e), R(w), R(u), R(den), R(initial),
-                           R(final), R(cu), A(seq_len), A(scale), A(states), ARG_END}},
+    [KERNEL_SCAN] = {"scan", FILE_scan, &family_plain, 0, {R(q),       R(k),       R(v),     R(o),      R(g),
+                                                           R(gv),      R(p),       R(e),     R(w),      R(den),
+                                                           R(initial), R(final),   R(cu),    R(slots),  R(snapshots),
+                                                           R(records), A(seq_len), A(scale), A(states), A(every),
+                                                           ARG_END}},
+    [KERNEL_RECURRENT] = {"recurrent", FILE_recurrent, &family_plain, 0, {R(q),         R(k),       R(v),     R(o),
+                                                                          R(g),         R(gv),      R(beta),  R(p),
+                                                                          R(e),         R(w),       R(u),     R(den),
+                                                                          R(initial),   R(final),   R(cu),    R(slots),
+                                                                          R(snapshots), A(seq_len), A(scale), A(states),
+                                                                          A(every),     ARG_END}},
     [KERNEL_STABILIZE] = {"stabilize",
                           FILE_stabilize,
                           &family_plain,
-                          {R(f), R(i), R(decay), R(strength), R(m), R(initial), R(final), R(cu), A(seq_len), A(states),
-                           ARG_END}},
+                          0,
+                          {R(f), R(i), R(decay), R(strength), R(m), R(initial), R(final), R(cu), R(slots), A(seq_len),
+                           A(states), ARG_END}},
     [KERNEL_PREPARE_MATRIX] = {"prepare_matrix",
                                FILE_prepare_matrix,
                                &family_matrix,
+                               0,
                                {R(q), R(k), R(v), R(g), R(beta), R(p), R(e), R(w), R(u), R(cu), R(records), R(rows),
                                 A(seq_len), A(sequences), A(scale), ARG_END}},
     [KERNEL_PREPARE_FACTORS] = {"prepare_factors",
                                 FILE_prepare_factors,
                                 &family_matrix,
+                                0,
                                 {R(g), R(beta), R(cu), R(records), A(seq_len), A(sequences), A(scale), ARG_END}},
     [KERNEL_SCAN_MATRIX] = {"scan_matrix",
                             FILE_scan_matrix,
                             &family_matrix,
-                            {R(q), R(k), R(v), R(o), R(p), R(e), R(den), R(initial), R(final), R(cu), R(records),
-                             R(rows), R(segments), R(kept), A(seq_len), A(states), ARG_END}},
-    [KERNEL_PROBE_MATRIX] = {"probe_matrix",
-                             FILE_probe_matrix,
-                             &family_matrix,
-                             {ARG_END}}, /* probe.c sets its arguments */
+                            0,
+                            {R(q),        R(k),     R(v),       R(o),      R(p),         R(e),       R(den),
+                             R(initial),  R(final), R(cu),      R(slots),  R(snapshots), R(records), R(rows),
+                             R(segments), R(kept),  A(seq_len), A(states), A(every),     ARG_END}},
+    [KERNEL_PROBE_MATRIX] =
+        {"probe_matrix", FILE_probe_matrix, &family_matrix, 0, {ARG_END}}, /* probe.c sets its arguments */
     [KERNEL_FLASH] = {"flash",
                       FILE_flash,
                       &family_plain,
+                      LIST(NONE) | LIST(KERNEL),
                       {R(q), R(k), R(v), R(o), R(g), R(sink), R(lse), R(cu), R(cu_kv), R(lens), A(seq_len),
                        A(sequences), A(kv_len), A(window), A(scale), A(given), ARG_END}},
     [KERNEL_FLASH_BLOCKS] = {"flash_blocks",
                              FILE_flash_blocks,
                              &family_flash_blocks,
+                             LIST(NONE),
                              {R(q), R(k), R(v), R(o), R(g), R(sink), R(lse), R(cu), R(cu_kv), R(lens), A(seq_len),
                               A(sequences), A(kv_len), A(window), A(scale), A(given), ARG_END}},
     [KERNEL_APPEND] = {"append",
                        FILE_append,
                        &family_plain,
+                       LIST(NONE),
                        {R(k), R(v), R(k_new), R(v_new), R(cu), R(cu_kv), R(lens), A(seq_len), A(sequences), A(kv_len),
                         A(window), A(given), ARG_END}},
     [KERNEL_PREPARE_BLOCKS] = {"prepare_blocks",
                                FILE_prepare_blocks,
                                &family_blocks,
+                               0,
                                {R(q), R(k), R(v), R(g), R(beta), R(p), R(e), R(w), R(u), R(cu), R(records), R(rows),
                                 A(seq_len), A(sequences), A(scale), A(first_row), ARG_END}},
     [KERNEL_STATES] = {"states",
                        FILE_states,
                        &family_blocks,
-                       {R(k), R(v), R(e), R(w), R(initial), R(final), R(cu), R(records), R(rows), R(before), R(carried),
-                        R(segments), R(kept), A(seq_len), A(states), A(first_row), ARG_END}},
+                       0,
+                       {R(k), R(v), R(e), R(w), R(initial), R(final), R(cu), R(slots), R(records), R(rows), R(before),
+                        R(carried), R(segments), R(kept), A(seq_len), A(states), A(first_row), ARG_END}},
     [KERNEL_JOIN] = {"join",
                      FILE_join,
                      &family_blocks,
-                     {R(final), R(cu), R(carried), R(segments), R(kept), A(seq_len), A(states), ARG_END}},
+                     0,
+                     {R(final), R(cu), R(slots), R(carried), R(segments), R(kept), A(seq_len), A(states), ARG_END}},
     [KERNEL_FLASH_MATRIX] = {"flash_matrix",
                              FILE_flash_matrix,
                              &family_flash,
+                             LIST(NONE),
                              {R(q), R(k), R(v), R(o), R(g), R(sink), R(lse), R(cu), R(cu_kv), R(lens), A(seq_len),
                               A(sequences), A(kv_len), A(window), A(scale), A(given), ARG_END}},
     [KERNEL_OUTPUTS] = {"outputs",
                         FILE_outputs,
                         &family_blocks,
+                        0,
                         {R(q), R(k), R(v), R(o), R(w), R(den), R(cu), R(records), R(rows), R(before), R(segments),
                          A(seq_len), A(sequences), A(scale), A(first_row), ARG_END}},
     [KERNEL_DECODE] = {"decode",
                        FILE_decode,
                        &family_decode,
+                       LIST(NONE),
                        {R(q), R(k), R(v), R(g), R(cu), R(cu_kv), R(lens), R(parts), A(seq_len), A(sequences), A(kv_len),
                         A(window), A(scale), A(given), ARG_END}},
     [KERNEL_JOIN_PARTS] = {"join_parts",
                            FILE_join_parts,
                            &family_decode,
+                           LIST(NONE),
                            {R(o), R(sink), R(lse), R(cu), R(parts), A(seq_len), A(sequences), A(given), ARG_END}},
     [KERNEL_PREPARE_PATH] = {"prepare_path",
                              FILE_prepare_path,
                              &family_path,
+                             LIST(POSITION),
                              {R(k), R(p), R(e), R(cu), R(cu_kv), R(lens), R(records), R(rows), A(seq_len), A(sequences),
                               A(kv_len), A(window), A(given), ARG_END}},
     [KERNEL_CARRY_PATH] = {"carry_path",
                            FILE_carry_path,
                            &family_path,
+                           LIST(POSITION),
                            {R(p), R(cu), R(cu_kv), R(lens), R(rows), R(segments), A(seq_len), A(sequences), A(kv_len),
                             A(window), A(given), ARG_END}},
     [KERNEL_FLASH_PATH] = {"flash_path",
                            FILE_flash_path,
                            &family_path,
+                           LIST(POSITION),
                            {R(q),       R(k),         R(v),      R(o),      R(g),       R(p),     R(sink),
                             R(lse),     R(cu),        R(cu_kv),  R(lens),   R(records), R(rows),  R(segments),
                             A(seq_len), A(sequences), A(kv_len), A(window), A(scale),   A(given), ARG_END}},
     [KERNEL_WRITE_BEFORE] = {"write_before",
                              FILE_write_before,
                              &family_write,
+                             LIST(KERNEL),
                              {R(k), R(p), R(written), R(cu), R(cu_kv), R(lens), R(parts), A(seq_len), A(kv_len),
                               A(window), A(scale), A(given), A(first_row), ARG_END}},
     [KERNEL_WRITE_SOLVE] = {"write_solve",
                             FILE_write_solve,
                             &family_write,
+                            LIST(KERNEL),
                             {R(k), R(v), R(p), R(e), R(written), R(cu), R(cu_kv), R(lens), R(parts), A(seq_len),
                              A(kv_len), A(window), A(scale), A(given), A(first_row), ARG_END}},
     /* plan/gemm.c sets their arguments */
-    [KERNEL_GEMM] = {"gemm", FILE_gemm, &family_gemm_lanes, {ARG_END}},
-    [KERNEL_GEMM_SERIAL] = {"gemm_serial", FILE_gemm_serial, &family_gemm, {ARG_END}},
-    [KERNEL_GEMM_MATRIX] = {"gemm_matrix", FILE_gemm_matrix, &family_gemm_matrix, {ARG_END}},
-    [KERNEL_GEMV] = {"gemv", FILE_gemv, &family_gemm, {ARG_END}},
+    [KERNEL_GEMM] = {"gemm", FILE_gemm, &family_gemm_lanes, PRODUCTS, {ARG_END}},
+    [KERNEL_GEMM_SERIAL] = {"gemm_serial", FILE_gemm_serial, &family_gemm, PRODUCTS, {ARG_END}},
+    [KERNEL_GEMM_MATRIX] = {"gemm_matrix", FILE_gemm_matrix, &family_gemm_matrix, PRODUCTS, {ARG_END}},
+    [KERNEL_GEMV] = {"gemv", FILE_gemv, &family_gemm, PRODUCTS, {ARG_END}},
     [KERNEL_CHANNELS] = {"channels",
                          FILE_channels,
                          &family_channels,
+                         CHANNELS,
                          {R(q), R(k), R(v), R(o), R(g), R(theta), R(dt), R(bias), R(d), R(z), R(initial), R(final),
-                          R(cu), A(seq_len), A(scale), A(states), ARG_END}},
+                          R(cu), R(slots), A(seq_len), A(scale), A(states), ARG_END}},
 #undef R
 #undef A
+#undef LIST
 };
 
-const unsigned char *kernel_arguments(enum kernel_id id)
+const role_byte *kernel_arguments(enum kernel_id id)
 {
     return kernels[id].arguments;
 }
@@ -151,25 +177,11 @@ const char *kernel_name(enum kernel_id id)
 
 int kernel_takes(enum kernel_id id, const struct rule *rule)
 {
-    const uint64_t turned =
-        UINT64_C(1) << KERNEL_PREPARE_PATH | UINT64_C(1) << KERNEL_CARRY_PATH | UINT64_C(1) << KERNEL_FLASH_PATH;
-    const uint64_t written = UINT64_C(1) << KERNEL_WRITE_BEFORE | UINT64_C(1) << KERNEL_WRITE_SOLVE;
-    const uint64_t parts = UINT64_C(1) << KERNEL_DECODE | UINT64_C(1) << KERNEL_JOIN_PARTS;
-    const uint64_t flash = UINT64_C(1) << KERNEL_FLASH | UINT64_C(1) << KERNEL_FLASH_MATRIX |
-                           UINT64_C(1) << KERNEL_FLASH_BLOCKS | UINT64_C(1) << KERNEL_APPEND;
-    const uint64_t bit = UINT64_C(1) << id;
+    unsigned rules = kernels[id].rules;
 
-    if (id >= KERNEL_GEMM && id <= KERNEL_GEMV)
-        return 0;
-    if (id == KERNEL_CHANNELS || !rule_has_chunks(rule))
-        return id == KERNEL_CHANNELS && !rule_has_chunks(rule);
-    if (!rule_has_list(rule) || !(bit & (turned | written | parts | flash)))
-        return !rule_has_list(rule) && !(bit & (turned | written | parts | flash));
-    if (bit & turned)
-        return rule->erase == ERASE_POSITION;
-    if (bit & written)
-        return rule->erase == ERASE_KERNEL;
-    return rule->erase == ERASE_NONE || (rule->erase == ERASE_KERNEL && id == KERNEL_FLASH);
+    if (rule_has_list(rule))
+        return (int)(rules >> rule->erase & 1u);
+    return rules == (rule_has_chunks(rule) ? 0 : CHANNELS);
 }
 
 const struct family *kernel_family(enum kernel_id id)
@@ -271,8 +283,9 @@ static void add_constants(struct text *text, const struct variant *variant, cons
         text_format(text, "#define %s %lld\n", layout->constants[i].name, (long long)layout->constants[i].value);
     if (variant->normalizer)
         text_format(text, "#define EPS %.9ef\n", (double)(float)problem_eps(variant->problem));
-    text_format(text, "#define DATA %s\n#define GATE %s\n#define OUT %s\n", dtype_name(variant->problem->desc.dtype),
-                dtype_name(variant_gate(variant)), dtype_name(variant_out(variant)));
+    text_format(text, "#define DATA %s\n#define GATE %s\n#define OUT %s\n#define STATE %s\n",
+                dtype_name(variant->problem->desc.dtype), dtype_name(variant_gate(variant)),
+                dtype_name(variant_out(variant)), dtype_name(variant_state(variant)));
 }
 
 static void add_includes(struct text *text, const struct variant *variant, const struct layout *layout)

@@ -15,7 +15,8 @@
 #define ROLES(X) \
     X(q) X(k) X(v) X(o) X(g) X(gv) X(beta) X(p) X(e) X(w) X(u) X(f) X(i) X(m) X(den) \
     X(initial) X(final) X(cu) X(decay) X(strength) X(records) X(rows) X(segments) X(kept) X(before) X(carried) \
-    X(sink) X(lse) X(cu_kv) X(lens) X(parts) X(written) X(k_new) X(v_new) X(theta) X(dt) X(bias) X(d) X(z)
+    X(sink) X(lse) X(cu_kv) X(lens) X(parts) X(written) X(k_new) X(v_new) X(theta) X(dt) X(bias) X(d) X(z) \
+    X(slots) X(snapshots)
 /* clang-format on */
 
 enum role {
@@ -32,6 +33,7 @@ enum role {
     ARG_window,    /* at most the keys there are */
     ARG_given,     /* bits: whether there is a sink, lse is wanted, and there are cu_kv, lens and beta */
     ARG_first_row, /* of the stretch of every sequence that is worked */
+    ARG_every,     /* tokens from a state that is left to the next; below 0: how many of the last leave theirs */
     ARG_END
 };
 
@@ -110,6 +112,10 @@ int variant_values(const struct variant *variant);
 /* Storage types, as kernels name them: of the gates, and of what the kernel writes for o. */
 clattn_dtype variant_gate(const struct variant *variant);
 clattn_dtype variant_out(const struct variant *variant);
+/* And of the states that it begins and ends with. */
+clattn_dtype variant_state(const struct variant *variant);
+/* Whether it leaves states on its way. */
+int variant_snapshots(const struct variant *variant);
 
 /* ---- Layout -------------------------------------------------------------------------------------------------------
  */
@@ -176,8 +182,9 @@ int kernel_takes(enum kernel_id id, const struct rule *rule);
 /* ---- Source and build ---------------------------------------------------------------------------------------------
  */
 
-/* The arguments in order, of enum role, closed by ARG_END. */
-const unsigned char *kernel_arguments(enum kernel_id id);
+/* The arguments in order, roles and numbers, closed by ARG_END. */
+typedef unsigned char role_byte;
+const role_byte *kernel_arguments(enum kernel_id id);
 const char *kernel_name(enum kernel_id id);
 
 /* The text with its lines #include "name" replaced by that file of cl/, each file once; to be freed; NULL without

@@ -21,6 +21,20 @@ clattn_dtype variant_out(const struct variant *variant)
     return variant->normalizer ? CLATTN_F32 : variant->problem->desc.dtype;
 }
 
+clattn_dtype variant_state(const struct variant *variant)
+{
+    int matrix = !variant->normalizer && variant->kernel != KERNEL_STABILIZE;
+
+    return matrix ? problem_state_type(variant->problem) : CLATTN_F32;
+}
+
+int variant_snapshots(const struct variant *variant)
+{
+    const clattn_plan_desc *desc = &variant->problem->desc;
+
+    return !variant->gather && (desc->state_window != 0 || desc->state_every != 0);
+}
+
 void layout_constant(struct layout *layout, const char *name, int64_t value)
 {
     if (layout->constant_count == MAX_CONSTANTS)
@@ -65,9 +79,12 @@ struct layout layout_of(const struct variant *variant,
         {"KEY_DIM", desc->key_dim},
         {"VALUE_DIM", variant_values(variant)},
         {"STEPS", desc->steps},
-        {"QK_GROUP", desc->heads / desc->qk_heads},
+        {"QK_GROUP", desc->heads / desc->qk_heads}, /* 1 where heads share a state */
+        {"QK_TILED", desc->flags & CLATTN_HEADS_TILED && desc->qk_heads != desc->heads ? desc->qk_heads : 0},
         {"CU_STRIDE", cu_stride(desc)},
         {"STATE_VK", !variant->normalizer && (desc->flags & CLATTN_STATE_VK) != 0},
+        {"STATE_POOL", (desc->flags & CLATTN_WITH_STATE_INDICES) != 0},
+        {"SNAPSHOTS", variant_snapshots(variant)},
         {"ERASE_BEFORE", variant->problem->rule->order == ERASE_FIRST},
         {"L2NORM", (desc->flags & CLATTN_QK_L2NORM) != 0},
         {"FEATURE", desc->feature_map},

@@ -31,16 +31,26 @@ static void set_default(int64_t *field, int64_t value)
         *field = value;
 }
 
+/* The nearest of the chunks there are: 8, 16, 32 and 64. */
+static int32_t nearest_chunk(int32_t asked)
+{
+    int32_t chunk = 8;
+
+    while (chunk < 64 && asked - chunk > chunk / 2)
+        chunk *= 2;
+    return asked > 0 ? chunk : asked;
+}
+
 static void complete(clattn_plan_desc *desc, const struct rule *rule)
 {
     set_default(&desc->batch, 1);
     set_default(&desc->qk_heads, desc->heads);
     if (!rule_has_keys(rule))
         set_default(&desc->key_dim, 1);
-    if (rule_has_list(rule))
-        set_default(&desc->kv_heads, desc->heads);
+    set_default(&desc->kv_heads, desc->heads);
     if (desc->scale == 0)
         desc->scale = rule->default_scale != 0 ? rule->default_scale : 1 / sqrt((double)desc->key_dim);
+    desc->chunk = nearest_chunk(desc->chunk);
     if (desc->steps == 0)
         desc->steps = 1;
     if (desc->layers == 0)
@@ -64,6 +74,7 @@ static clattn_status check_sizes(const clattn_plan_desc *desc, const struct log 
     TRY(check_range(log, "seq_len", desc->seq_len, 1, max_length / desc->steps));
     TRY(check_range(log, "heads", desc->heads, 1, MAX_HEADS));
     TRY(check_range(log, "qk_heads", desc->qk_heads, 1, desc->heads));
+    TRY(check_range(log, "kv_heads", desc->kv_heads, 1, desc->heads));
     TRY(check_range(log, "key_dim", desc->key_dim, 1, MAX_DIM));
     TRY(check_range(log, "value_dim", desc->value_dim, 1, MAX_DIM));
     TRY(check_range(log, "dtype", desc->dtype, CLATTN_F32, CLATTN_BF16));
@@ -78,8 +89,10 @@ static clattn_status check_sizes(const clattn_plan_desc *desc, const struct log 
     if (desc->heads % desc->qk_heads != 0)
         return FAIL(log, INVALID_DESC, "qk_heads %lld does not divide heads %lld", (long long)desc->qk_heads,
                     (long long)desc->heads);
-    if (desc->chunk != 0 && desc->chunk != 8 && desc->chunk != 16 && desc->chunk != 32 && desc->chunk != 64)
-        return FAIL(log, INVALID_DESC, "chunk is %d, expected 0, 8, 16, 32 or 64", desc->chunk);
+    if (desc->heads % desc->kv_heads != 0)
+        return FAIL(log, INVALID_DESC, "kv_heads %lld does not divide heads %lld", (long long)desc->kv_heads,
+                    (long long)desc->heads);
+    TRY(check_range(log, "chunk", desc->chunk, 0, INT32_MAX));
     if ((double)desc->batch * (double)(desc->seq_len * desc->steps) * (double)desc->heads * MAX_DIM > max_elements)
         return FAIL(log, INVALID_DESC, "batch %lld times seq_len %lld times heads %lld is too large for 64-bit offsets",
                     (long long)desc->batch, (long long)desc->seq_len, (long long)desc->heads);
@@ -113,7 +126,8 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
                  {CLATTN_WITH_D, "d"},
                  {CLATTN_WITH_Z, "z"},
                  {CLATTN_COMPLEX, "complex"}};
-    const uint32_t known = CLATTN_APPEND * 2 - 1 + 31 * CLATTN_SOFTPLUS;
+    const uint32_t known =
+        CLATTN_APPEND * 2 - 1 + 31 * CLATTN_SOFTPLUS + CLATTN_HEADS_TILED + CLATTN_WITH_STATE_INDICES;
     const struct {
         uint32_t knob;
         int used;
@@ -125,7 +139,9 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
                  {RULE_TAKES_EPS, desc->eps > 0, "eps"},
                  {RULE_TAKES_KERNEL, desc->kernel != CLATTN_WEIGHTS_SOFTMAX, "kernel"},
                  {RULE_TAKES_WRITE_KERNEL, desc->write_kernel != CLATTN_WEIGHTS_SOFTMAX, "write_kernel"},
-                 {0, !rule_has_list(rule) && desc->kv_heads != 0, "kv_heads"},
+                 {0, rule_has_list(rule) && desc->state_slots != 0, "state_slots"},
+                 {0, rule_has_list(rule) && desc->state_window != 0, "state_window"},
+                 {0, rule_has_list(rule) && desc->state_every != 0, "state_every"},
                  {0, !rule_has_list(rule) && desc->kv_len != 0, "kv_len"},
                  {0, !rule_has_list(rule) && desc->window != 0, "window"}};
 
@@ -167,14 +183,11 @@ static clattn_status check_weights(const clattn_plan_desc *desc, const struct ru
 static clattn_status check_list(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
 {
     const uint32_t states = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_STATE_VK;
+    const uint32_t of_states = CLATTN_HEADS_TILED | CLATTN_WITH_STATE_INDICES;
 
     TRY(check_weights(desc, rule, log));
-    TRY(check_range(log, "kv_heads", desc->kv_heads, 1, desc->heads));
     TRY(check_range(log, "kv_len", desc->kv_len, 0, max_length));
     TRY(check_range(log, "window", desc->window, 0, max_length));
-    if (desc->heads % desc->kv_heads != 0)
-        return FAIL(log, INVALID_DESC, "kv_heads %lld does not divide heads %lld", (long long)desc->kv_heads,
-                    (long long)desc->heads);
     if (desc->qk_heads != desc->heads)
         return FAIL(log, INVALID_DESC, "qk_heads is %lld, %s has queries for each of %lld heads: kv_heads may be fewer",
                     (long long)desc->qk_heads, rule->name, (long long)desc->heads);
@@ -182,6 +195,9 @@ static clattn_status check_list(const clattn_plan_desc *desc, const struct rule 
         return FAIL(log, INVALID_DESC,
                     "%s has no initial or final state (flags 0x%x): its state is k and v, see kv_len", rule->name,
                     desc->flags & states);
+    if (desc->flags & of_states)
+        return FAIL(log, INVALID_DESC, "%s has no state for these options (flags 0x%x)", rule->name,
+                    desc->flags & of_states);
     if (desc->kv_len != 0 && (desc->flags & CLATTN_CU_SEQLENS) && !(desc->flags & CLATTN_CU_SEQLENS_KV))
         return FAIL(log, INVALID_DESC, "kv_len is %lld, expected 0 with cu_seqlens and without cu_seqlens_kv",
                     (long long)desc->kv_len);
@@ -208,12 +224,39 @@ static clattn_status check_channels(const clattn_plan_desc *desc, const struct r
             "%s has no queries and keys: key_dim is %lld, expected 1, qk_heads %lld, expected heads %lld, and no "
             "qk_l2norm",
             rule->name, (long long)desc->key_dim, (long long)desc->qk_heads, (long long)desc->heads);
+    if (!rule_has_chunks(rule) && desc->kv_heads != desc->heads)
+        return FAIL(log, INVALID_DESC, "%s: kv_heads is %lld, expected heads %lld: states are not shared", rule->name,
+                    (long long)desc->kv_heads, (long long)desc->heads);
     if ((desc->flags & CLATTN_COMPLEX) && desc->key_dim % 2 != 0)
         return FAIL(log, INVALID_DESC, "%s with complex: key_dim is %lld, expected pairs of channels", rule->name,
                     (long long)desc->key_dim);
     if (rule->decay == DECAY_COMPLEX && desc->value_dim % 2 != 0)
         return FAIL(log, INVALID_DESC, "%s: value_dim is %lld, expected pairs of columns", rule->name,
                     (long long)desc->value_dim);
+    return CLATTN_SUCCESS;
+}
+
+/* Of states either queries and keys may be shared, or states by queries. */
+static clattn_status check_state(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
+{
+    int normalized = rule->read == READ_STABILIZED || (desc->flags & CLATTN_NORMALIZE);
+
+    TRY(check_range(log, "state_slots", desc->state_slots, 0, max_length));
+    TRY(check_range(log, "state_window", desc->state_window, 0, max_length));
+    TRY(check_range(log, "state_every", desc->state_every, 0, max_length));
+    if (desc->state_window != 0 && desc->state_every != 0)
+        return FAIL(log, INVALID_DESC, "state_window is %lld and state_every %lld, expected one of them",
+                    (long long)desc->state_window, (long long)desc->state_every);
+    if (normalized && (desc->state_window != 0 || desc->state_every != 0))
+        return FAIL(log, INVALID_DESC, "%s: state_window and state_every are for states without a normalizer",
+                    rule->name);
+    if (desc->state_slots != 0 && !(desc->flags & CLATTN_WITH_STATE_INDICES))
+        return FAIL(log, INVALID_DESC, "state_slots is %lld without CLATTN_WITH_STATE_INDICES, expected 0",
+                    (long long)desc->state_slots);
+    if (desc->qk_heads != desc->heads && desc->kv_heads != desc->heads)
+        return FAIL(log, INVALID_DESC,
+                    "%s: qk_heads %lld and kv_heads %lld are both fewer than heads %lld, expected one", rule->name,
+                    (long long)desc->qk_heads, (long long)desc->kv_heads, (long long)desc->heads);
     return CLATTN_SUCCESS;
 }
 
@@ -255,7 +298,7 @@ static clattn_status set_type(struct problem *problem, const clattn_operand_type
         return FAIL(log, INVALID_DESC, "operand_types names %s (id %d), which %s does not use",
                     known ? operand_name(type->id) : "an operand", (int)type->id, problem->rule->name);
     TRY(check_range(log, "a dtype of operand_types", type->dtype, CLATTN_F32, CLATTN_BF16));
-    if (row->storage != STORE_DATA && row->storage != STORE_GATE)
+    if (row->storage > STORE_MATRIX)
         return FAIL(log, INVALID_DESC, "operand_types names %s, whose type is fixed", operand_name(type->id));
     problem->types[type->id] = type->dtype;
     return CLATTN_SUCCESS;
@@ -281,16 +324,17 @@ static clattn_dtype common_type(const struct problem *problem, enum storage stor
 /* Where all operands of a class have one type it becomes the class's, so that a problem is always said in one way. */
 static void settle_types(struct problem *problem)
 {
-    clattn_operand_id mixed[2] = {NO_OPERAND, NO_OPERAND};
+    clattn_operand_id mixed[3] = {NO_OPERAND, NO_OPERAND, NO_OPERAND};
     clattn_dtype data = common_type(problem, STORE_DATA, &mixed[0]);
     clattn_dtype gate = common_type(problem, STORE_GATE, &mixed[1]);
     clattn_plan_desc *desc = &problem->desc;
 
+    common_type(problem, STORE_MATRIX, &mixed[2]);
     if (mixed[0] == NO_OPERAND)
         desc->dtype = data;
     if (mixed[1] == NO_OPERAND)
         desc->gate_dtype = gate;
-    problem->mixed = mixed[0] != NO_OPERAND ? mixed[0] : mixed[1];
+    problem->mixed = mixed[0] != NO_OPERAND ? mixed[0] : mixed[1] != NO_OPERAND ? mixed[1] : mixed[2];
     desc->operand_type_count = 0;
     memset(desc->operand_types, 0, sizeof desc->operand_types);
     for (int i = 0; i < problem->operand_count; i++) {
@@ -311,6 +355,13 @@ static clattn_status set_types(struct problem *problem, const struct log *log)
     return CLATTN_SUCCESS;
 }
 
+clattn_dtype problem_state_type(const struct problem *problem)
+{
+    clattn_operand_id none = NO_OPERAND;
+
+    return common_type(problem, STORE_MATRIX, &none);
+}
+
 clattn_status problem_check_uniform(const struct problem *problem, const struct log *log)
 {
     const struct operand_row *row = find_row(problem, problem->mixed);
@@ -319,7 +370,9 @@ clattn_status problem_check_uniform(const struct problem *problem, const struct 
         return CLATTN_SUCCESS;
     return FAIL(log, UNSUPPORTED, "%s: %s is %s and other %s are not: kernels take one type for them",
                 problem->rule->name, operand_name(row->id), dtype_name(problem->types[row->id]),
-                row->storage == STORE_GATE ? "gates" : "vectors");
+                row->storage == STORE_GATE     ? "gates"
+                : row->storage == STORE_MATRIX ? "states"
+                                               : "vectors");
 }
 
 clattn_status problem_init(struct problem *problem, const clattn_plan_desc *desc, const struct log *log)
@@ -336,8 +389,7 @@ clattn_status problem_init(struct problem *problem, const clattn_plan_desc *desc
     TRY(check_options(&problem->desc, problem->rule, log));
     TRY(check_packing(&problem->desc, log));
     TRY(check_channels(&problem->desc, problem->rule, log));
-    if (rule_has_list(problem->rule))
-        TRY(check_list(&problem->desc, problem->rule, log));
+    TRY((rule_has_list(problem->rule) ? check_list : check_state)(&problem->desc, problem->rule, log));
     problem->operand_count = rule_operands(&problem->desc, problem->operands);
     return set_types(problem, log);
 }
@@ -398,16 +450,28 @@ struct extent problem_most(const struct problem *problem)
 
 void problem_share_heads(clattn_plan_desc *desc, int64_t shared)
 {
-    int64_t *keys = rule_has_list(rule_get(desc->rule)) ? &desc->kv_heads : &desc->qk_heads;
+    int64_t *keys = desc->kv_heads != desc->heads ? &desc->kv_heads : &desc->qk_heads;
 
+    if (rule_has_list(rule_get(desc->rule)))
+        keys = &desc->kv_heads;
     desc->heads = shared * desc->heads / *keys;
-    desc->qk_heads = desc->heads;
+    desc->qk_heads = desc->kv_heads = desc->heads;
     *keys = shared;
+}
+
+int64_t problem_work_heads(const struct problem *problem)
+{
+    return rule_has_list(problem->rule) ? problem->desc.heads : problem->desc.kv_heads;
+}
+
+int64_t problem_reads(const struct problem *problem)
+{
+    return problem->desc.heads / problem_work_heads(problem);
 }
 
 int64_t problem_heads(const struct problem *problem)
 {
-    return problem_most(problem).sequences * problem->desc.heads;
+    return problem_most(problem).sequences * problem_work_heads(problem);
 }
 
 /* A number that stands for the plan's is `whole`. */
@@ -445,17 +509,21 @@ static int64_t dim(const clattn_plan_desc *desc, const struct extent *extent, ch
     switch (letter) {
     case 'B': return extent->batch;
     case 'N': return extent->sequences;
+    case 'M': return desc->state_slots != 0 ? desc->state_slots : extent->sequences;
+    case 'W': return desc->state_every != 0 ? extent->seq_len / desc->state_every : desc->state_window;
+    case 'Z': return desc->key_dim * desc->value_dim;
     case 'P': return extent->sequences + 1;
     case 'T': return extent->seq_len;
     case 'S': return extent->seq_len * desc->steps;
     case 'H': return desc->heads;
     case 'Q': return desc->qk_heads;
     case 'X': return extent->kv_len;
+    case 'G':
     case 'Y': return desc->kv_heads;
+    case 'L': return desc->kv_heads < desc->qk_heads ? desc->kv_heads : desc->qk_heads;
     case 'K': return desc->key_dim;
     case 'V': return desc->value_dim;
     case 'U': return desc->value_dim / 2;
-    case 'G': return desc->key_dim * desc->value_dim;
     }
     return 0;
 }
@@ -531,13 +599,13 @@ static void contiguous(const clattn_plan_desc *desc, const struct extent *extent
 }
 
 /* Keeps every sum of offsets within 63 bits, in bytes. */
-static clattn_status check_stride(const char *operand, const struct axis *axis, const struct log *log)
+static clattn_status check_stride(const char *operand, const struct axis *axis, int may_turn, const struct log *log)
 {
-    int64_t limit = axis->count > 1 ? INT64_MAX / 64 / (axis->count - 1) : INT64_MAX;
+    int64_t limit = axis->count > 1 ? INT64_MAX / 64 / (axis->count - 1) : INT64_MAX, least = may_turn ? -limit : 0;
 
-    if (axis->stride < 0 || axis->stride > limit)
-        return FAIL(log, INVALID_OPERAND, "%s: its %s stride is %lld, expected 0 to %lld elements", operand, axis->name,
-                    (long long)axis->stride, (long long)limit);
+    if (axis->stride < least || axis->stride > limit)
+        return FAIL(log, INVALID_OPERAND, "%s: its %s stride is %lld, expected %lld to %lld elements", operand,
+                    axis->name, (long long)axis->stride, (long long)least, (long long)limit);
     return CLATTN_SUCCESS;
 }
 
@@ -557,6 +625,8 @@ static clattn_status check_apart(const char *operand, const struct axis given[3]
     struct axis axes[3] = {given[0], given[1], given[2]};
     int64_t reach = inner;
 
+    for (int i = 0; i < 3; i++)
+        axes[i].stride = axes[i].stride < 0 ? -axes[i].stride : axes[i].stride;
     sort_by_stride(axes);
     for (int i = 0; i < 3; i++) {
         if (axes[i].count <= 1)
@@ -580,10 +650,10 @@ int problem_is_empty(const struct problem *problem, const struct extent *extent,
 clattn_status problem_place(const struct problem *problem, const struct extent *extent, const struct operand_row *row,
                             const clattn_operand *operand, size_t size, struct placement *place, const struct log *log)
 {
-    struct axis axes[3] = {{"batch", "BNP", 1, 0}, {"token", "TSX", 1, 0}, {"head", "HQY", 1, 0}};
+    struct axis axes[3] = {{"batch", "BNMP", 1, 0}, {"token", "TSXW", 1, 0}, {"head", "HQYGL", 1, 0}};
     const char *name = operand_name(row->id);
     size_t element = element_size(problem, row);
-    int64_t inner, last;
+    int64_t inner, last, low = 0;
 
     contiguous(&problem->desc, extent, row->dims, axes, &inner);
     if (operand->batch_stride != 0 || operand->token_stride != 0 || operand->head_stride != 0) {
@@ -599,21 +669,27 @@ clattn_status problem_place(const struct problem *problem, const struct extent *
                     operand->offset, element);
     last = inner;
     for (int i = 0; i < 3; i++) {
-        TRY(check_stride(name, &axes[i], log));
-        last += (axes[i].count - 1) * axes[i].stride;
+        int64_t reach;
+        TRY(check_stride(name, &axes[i], i == 1 && row->id == CLATTN_STATES, log));
+        reach = (axes[i].count - 1) * axes[i].stride;
+        *(reach < 0 ? &low : &last) += reach;
     }
     if (problem_is_empty(problem, extent, row))
-        last = 0;
+        last = low = 0;
     else if (operand_is_output(row->id) || operand_is_updated(&problem->desc, row->id))
         TRY(check_apart(name, axes, inner, log));
     if (size != 0 && (uint64_t)last > size / element)
         return FAIL(log, INVALID_OPERAND, "%s needs %lld elements of %zu bytes, its memory holds %zu", name,
                     (long long)last, element, size / element);
+    if ((uint64_t)-low > operand->offset / element)
+        return FAIL(log, INVALID_OPERAND, "%s: offset %zu is less than the %lld bytes that lie before it", name,
+                    operand->offset, (long long)-low * (long long)element);
     *place = (struct placement){
         .view = {(int64_t)(operand->offset / element), axes[0].stride, axes[1].stride, axes[2].stride},
         .count = {axes[0].count, axes[1].count, axes[2].count},
         .inner = inner,
-        .span = last,
+        .low = -low,
+        .span = last - low,
         .element = element,
         .output = operand_is_output(row->id),
         .updated = operand_is_updated(&problem->desc, row->id)};

@@ -30,7 +30,8 @@ struct view {
 struct placement {
     struct view view;
     int64_t count[3], inner;
-    int64_t span; /* elements from the first to the last, and what lies between; 0: it has none */
+    int64_t low;  /* elements that lie before the view's first, where a stride is negative */
+    int64_t span; /* elements from the lowest to the last, and what lies between; 0: it has none */
     size_t element;
     int output, updated; /* written; read and written */
 };
@@ -38,6 +39,9 @@ struct placement {
 clattn_status problem_init(struct problem *problem, const clattn_plan_desc *desc, const struct log *log);
 /* The same of a caller's desc of that size. */
 clattn_status problem_read(struct problem *problem, const clattn_plan_desc *desc, size_t size, const struct log *log);
+
+/* The type of initial_state, final_state and states. */
+clattn_dtype problem_state_type(const struct problem *problem);
 
 /* UNSUPPORTED where operands have types of their own, which no kernel takes. */
 clattn_status problem_check_uniform(const struct problem *problem, const struct log *log);
@@ -61,7 +65,12 @@ double problem_eps(const struct problem *problem);
 /* A completed desc with that many heads of keys, each for as many others as before. */
 void problem_share_heads(clattn_plan_desc *desc, int64_t shared);
 
-/* Heads of all sequences together: what devices have work for at once. */
+/* Heads that are worked at once: of a list those of the queries, else those that have a state; and how many heads of
+ * queries read each of these, one after the other. */
+int64_t problem_work_heads(const struct problem *problem);
+int64_t problem_reads(const struct problem *problem);
+
+/* Those of all sequences together: what devices have work for at once. */
 int64_t problem_heads(const struct problem *problem);
 
 void problem_operand_info(const struct problem *problem, const struct extent *extent, const struct operand_row *row,

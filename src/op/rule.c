@@ -16,7 +16,7 @@ static double retention_decay(const clattn_plan_desc *desc, int64_t head)
 /* Lightning Attention-2, or the decays that MiniMax-01 has in its place */
 static double lightning_decay(const clattn_plan_desc *desc, int64_t head)
 {
-    double heads = (double)desc->heads, layer = (double)desc->layer, layers = (double)desc->layers;
+    double heads = (double)desc->kv_heads, layer = (double)desc->layer, layers = (double)desc->layers;
 
     switch (desc->slopes) {
     case CLATTN_SLOPES_LIGHTNING: return -8 / heads * (1 - layer / layers) * (double)head;
@@ -284,7 +284,7 @@ static struct operand_row gate_row(const clattn_plan_desc *desc, const struct ru
     if (rule_has_list(rule))
         row.dims = decay_words[rule->decay].list_dims;
     if (desc->flags & CLATTN_GATE_PER_HEAD)
-        row.dims = "H";
+        row.dims = "G";
     return row;
 }
 
@@ -296,21 +296,24 @@ int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[OPERAND_
     int gated = !(desc->flags & CLATTN_UNGATED) && rule->gate != NO_OPERAND;
     int list = rule_has_list(rule), matrix = !list, keys = matrix && rule_has_keys(rule);
     int first = matrix && (desc->flags & CLATTN_INITIAL_STATE), last = matrix && (desc->flags & CLATTN_FINAL_STATE);
-    const char *state = desc->flags & CLATTN_STATE_VK ? "NHVK" : "NHKV";
+    int pool = (desc->flags & CLATTN_WITH_STATE_INDICES) != 0, vk = (desc->flags & CLATTN_STATE_VK) != 0;
+    const char *const states[] = {vk ? "NGVK" : "NGKV", "NGK", "NG"}, *const pools[] = {vk ? "MGVK" : "MGKV", "MGK",
+                                                                                        "MG"};
+    const char *const *state = pool ? pools : states;
     const struct {
         int used;
         struct operand_row row;
     } all[] = {
         {keys, ROW(OP(Q), "BTQK", STORE_DATA, QUERY)},
-        {keys, ROW(OP(K), "BSQK", STORE_DATA, KEY)},
-        {matrix, ROW(OP(V), "BSHV", STORE_DATA, VALUE)},
+        {keys, ROW(OP(K), "BSLK", STORE_DATA, KEY)},
+        {matrix, ROW(OP(V), "BSGV", STORE_DATA, VALUE)},
         {list, ROW(OP(Q), "BTHK", STORE_DATA, LISTED)},
         {list, ROW(OP(K), "BXYK", STORE_DATA, LISTED)},
         {list, ROW(OP(V), "BXYV", STORE_DATA, VALUE)},
         {1, ROW(OP(O), "BTHV", STORE_DATA, WRITTEN)},
         {gated, gate_row(desc, rule)},
         {gated, decay_words[rule->decay].second},
-        {(desc->flags & CLATTN_VALUE_GATE) != 0, ROW(OP(GV), "BTHV", STORE_GATE, DECAY)},
+        {(desc->flags & CLATTN_VALUE_GATE) != 0, ROW(OP(GV), "BTGV", STORE_GATE, DECAY)},
         {!(rule->flags & CLATTN_WITH_P & ~desc->flags), erase_rows[rule->erase][0]},
         {!(rule->flags & CLATTN_WITH_BETA & ~desc->flags), erase_rows[rule->erase][1]},
         {1, write_rows[rule->write]},
@@ -318,12 +321,14 @@ int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[OPERAND_
         {(desc->flags & CLATTN_WITH_DT_BIAS) != 0, ROW(OP(DT_BIAS), "HV", STORE_STATE, BONUS)},
         {(desc->flags & CLATTN_WITH_D) != 0, ROW(OP(D), "HV", STORE_STATE, BONUS)},
         {(desc->flags & CLATTN_WITH_Z) != 0, ROW(OP(Z), "BTHV", STORE_DATA, VALUE)},
-        {first, ROW(OP(STATE_IN), state, STORE_STATE, STATE)},
-        {last, ROW(OP(STATE_OUT), state, STORE_STATE, WRITTEN)},
-        {first && normalized, ROW(OP(NORMALIZER_IN), "NHK", STORE_STATE, NORMALIZER)},
-        {last && normalized, ROW(OP(NORMALIZER_OUT), "NHK", STORE_STATE, WRITTEN)},
-        {first && stabilized, ROW(OP(STABILIZER_IN), "NH", STORE_STATE, STABILIZER)},
-        {last && stabilized, ROW(OP(STABILIZER_OUT), "NH", STORE_STATE, WRITTEN)},
+        {first, ROW(OP(STATE_IN), state[0], STORE_MATRIX, STATE)},
+        {last, ROW(OP(STATE_OUT), state[0], STORE_MATRIX, WRITTEN)},
+        {first && normalized, ROW(OP(NORMALIZER_IN), state[1], STORE_STATE, NORMALIZER)},
+        {last && normalized, ROW(OP(NORMALIZER_OUT), state[1], STORE_STATE, WRITTEN)},
+        {first && stabilized, ROW(OP(STABILIZER_IN), state[2], STORE_STATE, STABILIZER)},
+        {last && stabilized, ROW(OP(STABILIZER_OUT), state[2], STORE_STATE, WRITTEN)},
+        {matrix && (desc->state_window != 0 || desc->state_every != 0), ROW(OP(STATES), "NWGZ", STORE_MATRIX, WRITTEN)},
+        {matrix && (desc->flags & CLATTN_WITH_STATE_INDICES), ROW(OP(STATE_INDICES), "N", STORE_LENGTH, SLOTS)},
         {(desc->flags & CLATTN_CU_SEQLENS) != 0, ROW(OP(SEQLENS), "P", STORE_INDEX, CUTS)},
         {(desc->flags & CLATTN_CU_SEQLENS_KV) != 0, ROW(OP(SEQLENS_KV), "P", STORE_INDEX, CUTS_KV)},
         {(desc->flags & CLATTN_WITH_KV_LENS) != 0, ROW(OP(KV_LENS), "N", STORE_LENGTH, LENGTHS)},
@@ -354,6 +359,7 @@ int operand_is_output(clattn_operand_id id)
     static const int outputs[OPERAND_COUNT] = {[CLATTN_O] = 1,
                                                [CLATTN_LSE] = 1,
                                                [CLATTN_WRITTEN] = 1,
+                                               [CLATTN_STATES] = 1,
                                                [CLATTN_STATE_OUT] = 1,
                                                [CLATTN_NORMALIZER_OUT] = 1,
                                                [CLATTN_STABILIZER_OUT] = 1};
@@ -367,5 +373,5 @@ int operand_is_updated(const clattn_plan_desc *desc, clattn_operand_id id)
 
 int operand_is_index(clattn_operand_id id)
 {
-    return id == CLATTN_SEQLENS || id == CLATTN_SEQLENS_KV || id == CLATTN_KV_LENS;
+    return id == CLATTN_SEQLENS || id == CLATTN_SEQLENS_KV || id == CLATTN_KV_LENS || id == CLATTN_STATE_INDICES;
 }

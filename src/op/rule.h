@@ -70,7 +70,7 @@ enum {
 const struct rule *rule_get(clattn_rule rule);
 
 /* What class of storage an operand has. */
-enum storage { STORE_DATA, STORE_GATE, STORE_STATE, STORE_INDEX, STORE_LENGTH };
+enum storage { STORE_DATA, STORE_GATE, STORE_MATRIX, STORE_STATE, STORE_INDEX, STORE_LENGTH }; /* matrices: S */
 
 /* X(KIND, draw, low, width, channel): what numbers an operand has. The self-test draws them from low on, over width;
  * times 1/sqrt(key_dim) where they are channels of a row, and then of one sign where there is a denominator, for it to
@@ -101,11 +101,13 @@ enum numbers {
         NUMBERS_CUTS, /* of sequences */
     NUMBERS_CUTS_KV,  /* of their keys */
     NUMBERS_LENGTHS,  /* of those that are there */
+    NUMBERS_SLOTS,    /* of states in their pool */
     NUMBERS_WRITTEN   /* an output */
 };
 
-/* An operand of a rule: dims is a string of the letters B T S H Q K V N P X Y, where S = T*steps, Q = qk_heads,
- * P = N+1, X = tokens of keys, Y = kv_heads, U = V/2, G = K*V. */
+/* An operand of a rule: dims is a string of the letters B T S H Q K V N P X Y G L M W Z U, where S = T*steps,
+ * Q = qk_heads, P = N+1, M = states of a pool, W = states that are left on the way, Z = K*V, U = V/2, X = tokens of keys, Y and
+ * G = kv_heads, of a list and of states, L = those of G and Q that are fewer. */
 struct operand_row {
     clattn_operand_id id;
     const char *dims;

@@ -101,10 +101,16 @@ static int may_go_on(clattn_status status)
     return status == CLATTN_UNSUPPORTED || status == CLATTN_DEVICE_ERROR;
 }
 
+/* The same of another solver: its kernels may be those that a compiler takes. */
+static int may_go_on_otherwise(clattn_status status)
+{
+    return may_go_on(status) || status == CLATTN_BUILD_FAILED;
+}
+
 /* Of two tries that failed, the one to report: what the device says comes before what does not fit it. */
 static clattn_status graver(clattn_status before, clattn_status status)
 {
-    return status == CLATTN_UNSUPPORTED && before == CLATTN_DEVICE_ERROR ? before : status;
+    return status == CLATTN_UNSUPPORTED ? before : status;
 }
 
 /* ---- All tries ----------------------------------------------------------------------------------------------------
@@ -213,22 +219,64 @@ static clattn_status no_solver(const clattn_context *context, const struct probl
             &context->log, UNSUPPORTED,
             "%s: mode chunk is for rules whose decay leaves products of matrices; mode recurrent takes any length",
             problem->rule->name);
+    if (!rule_has_chunks(problem->rule) && (desc->state_window != 0 || desc->state_every != 0))
+        return FAIL(
+            &context->log, UNSUPPORTED,
+            "%s: states are left at the end alone (state_window %lld, state_every %lld): the reference has others",
+            problem->rule->name, (long long)desc->state_window, (long long)desc->state_every);
+    if (desc->mode == CLATTN_MODE_CHUNK && (desc->state_window != 0 || desc->state_every != 0))
+        return FAIL(
+            &context->log, UNSUPPORTED,
+            "%s: mode chunk has no states but at the ends of chunks (state_window %lld, state_every %lld, chunk "
+            "%d): mode auto has them",
+            problem->rule->name, (long long)desc->state_window, (long long)desc->state_every, desc->chunk);
     return FAIL(&context->log, UNSUPPORTED,
                 "%s, key_dim %lld, value_dim %lld, chunk %d: no solver fits %s (%llu bytes of local memory)",
                 problem->rule->name, (long long)desc->key_dim, (long long)desc->value_dim, desc->chunk,
                 context->device.info.name, (unsigned long long)context->device.info.local_memory);
 }
 
-static clattn_status choose(struct clattn_plan *plan)
+/* What a solver comes to; a compiler that refuses it is worth a line, for another solver may do. */
+static clattn_status solve_or_say(struct clattn_plan *plan, const struct solver *solver)
+{
+    clattn_status status = solve(plan, solver);
+
+    if (status == CLATTN_BUILD_FAILED)
+        log_line(&plan->context->log, CLATTN_LOG_WARNING, "%s on %s: solver %s cannot be built: not used",
+                 plan->problem.rule->name, plan->context->device.info.name, solver->name);
+    return status;
+}
+
+/* Of the problem's chunk, where it asks for one. */
+static clattn_status choose_solver(struct clattn_plan *plan)
 {
     const struct solver *order[SOLVER_COUNT];
     clattn_mode mode = plan->problem.desc.mode;
     clattn_status status = CLATTN_UNSUPPORTED;
 
     set_order(plan, order);
-    for (int i = 0; i < SOLVER_COUNT && may_go_on(status); i++)
+    for (int i = 0; i < SOLVER_COUNT && may_go_on_otherwise(status); i++)
         if ((mode == CLATTN_MODE_AUTO || mode == order[i]->mode) && is_for(order[i], plan->context))
-            status = graver(status, solve(plan, order[i]));
+            status = graver(status, solve_or_say(plan, order[i]));
+    return status;
+}
+
+/* A shorter chunk, where the one asked for fits nothing; 0: there is none. */
+static int shorten_chunk(clattn_plan_desc *desc)
+{
+    if (desc->chunk <= 8)
+        return 0;
+    desc->chunk /= 2;
+    return 1;
+}
+
+static clattn_status choose(struct clattn_plan *plan)
+{
+    clattn_status status;
+
+    do
+        status = choose_solver(plan);
+    while (status == CLATTN_UNSUPPORTED && shorten_chunk(&plan->problem.desc));
     return status == CLATTN_UNSUPPORTED ? no_solver(plan->context, &plan->problem) : status;
 }
 
@@ -254,10 +302,13 @@ static int has_recipe(clattn_context *context, const struct problem *problem, co
 clattn_status plan_supports(clattn_context *context, const struct problem *problem)
 {
     clattn_mode mode = problem->desc.mode;
+    struct problem shorter = *problem;
 
-    for (int i = 0; i < SOLVER_COUNT; i++)
-        if ((mode == CLATTN_MODE_AUTO || mode == solvers[i]->mode) && has_recipe(context, problem, solvers[i]))
-            return CLATTN_SUCCESS;
+    do
+        for (int i = 0; i < SOLVER_COUNT; i++)
+            if ((mode == CLATTN_MODE_AUTO || mode == solvers[i]->mode) && has_recipe(context, &shorter, solvers[i]))
+                return CLATTN_SUCCESS;
+    while (shorten_chunk(&shorter.desc));
     return no_solver(context, problem);
 }
 

@@ -28,6 +28,20 @@ static clattn_status create_buffer(const struct host_call *call, size_t bytes, v
     return *buffer != NULL ? CLATTN_SUCCESS : opencl_status(call->log, "clCreateBuffer", error);
 }
 
+/* Where its lowest element lies. */
+static char *base_of(const clattn_operand *host, const struct placement *place)
+{
+    return (char *)host->host + host->offset - (size_t)place->low * place->element;
+}
+
+/* Of states in a pool, and those that short sequences lack, some stay as they are. */
+static int is_written_whole(const struct problem *problem, const struct operand_row *row)
+{
+    int pool = (problem->desc.flags & CLATTN_WITH_STATE_INDICES) && row->dims[0] == 'M';
+
+    return operand_is_output(row->id) && row->id != CLATTN_STATES && !pool;
+}
+
 /* The operand from its first element to its last, in a buffer of its own with the same strides. */
 static clattn_status bring(struct host_call *call, const struct operand_row *row)
 {
@@ -41,11 +55,12 @@ static clattn_status bring(struct host_call *call, const struct operand_row *row
                     operand_name(row->id));
     TRY(problem_place(problem, &call->extent, row, host, host->size, place, call->log));
     *device = *host;
-    device->offset = device->size = 0;
+    device->offset = (size_t)place->low * place->element;
+    device->size = 0;
     device->buffer = NULL;
     if (place->span == 0)
         return CLATTN_SUCCESS;
-    return create_buffer(call, bytes_of(place), place->output ? NULL : (char *)host->host + host->offset,
+    return create_buffer(call, bytes_of(place), is_written_whole(problem, row) ? NULL : base_of(host, place),
                          &device->buffer);
 }
 
@@ -72,7 +87,7 @@ static void copy_rows(const struct placement *place, char *to, const char *from)
     for (int64_t b = 0; b < place->count[0]; b++)
         for (int64_t t = 0; t < place->count[1]; t++)
             for (int64_t h = 0; h < place->count[2]; h++) {
-                int64_t at = b * place->view.batch + t * place->view.token + h * place->view.head;
+                int64_t at = place->low + b * place->view.batch + t * place->view.token + h * place->view.head;
                 memcpy(to + (size_t)at * place->element, from + (size_t)at * place->element, row);
             }
 }
@@ -89,7 +104,7 @@ static clattn_status take_back(const struct host_call *call, int id)
     error = call->cl->EnqueueReadBuffer(call->queue, call->device.of[id].buffer, CL_TRUE, 0, bytes_of(place), copy, 0,
                                         NULL, NULL);
     if (error == CL_SUCCESS)
-        copy_rows(place, (char *)host->host + host->offset, copy);
+        copy_rows(place, base_of(host, place), copy);
     free(copy);
     return error == CL_SUCCESS ? CLATTN_SUCCESS : opencl_status(call->log, "clEnqueueReadBuffer", error);
 }

@@ -50,18 +50,19 @@ clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, c
 static clattn_status make_head_decay(struct clattn_plan *plan)
 {
     const clattn_plan_desc *desc = &plan->problem.desc;
+    int64_t heads = problem_work_heads(&plan->problem);
     float *decay;
     cl_int error;
 
     if (plan->problem.rule->head_decay == NULL)
         return CLATTN_SUCCESS;
-    decay = malloc((size_t)desc->heads * sizeof *decay);
+    decay = malloc((size_t)heads * sizeof *decay);
     if (decay == NULL)
         return CLATTN_OUT_OF_MEMORY;
-    for (int64_t h = 0; h < desc->heads; h++)
+    for (int64_t h = 0; h < heads; h++)
         decay[h] = (float)plan->problem.rule->head_decay(desc, h);
     plan->head_decay = plan->context->device.cl->CreateBuffer(
-        plan->context->cl, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, (size_t)desc->heads * sizeof *decay, decay, &error);
+        plan->context->cl, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, (size_t)heads * sizeof *decay, decay, &error);
     free(decay);
     return plan->head_decay != NULL ? CLATTN_SUCCESS : opencl_status(&plan->context->log, "clCreateBuffer", error);
 }
@@ -151,12 +152,12 @@ clattn_status clattn_plan_get_sized(const clattn_plan *plan, clattn_plan_info *i
 char *plan_text(const struct clattn_plan *plan)
 {
     const clattn_plan_desc *d = &plan->problem.desc;
-    int list = rule_has_list(plan->problem.rule);
+    int list = rule_has_list(plan->problem.rule), shares = list || d->kv_heads != d->heads;
     struct text text = {0};
 
     text_format(&text, "%s %s, B=%lld T=%lld H=%lld %s=%lld K=%lld V=%lld, on %s\n", plan->problem.rule->name,
                 dtype_name(d->dtype), (long long)d->batch, (long long)d->seq_len, (long long)d->heads,
-                list ? "HK" : "HQ", (long long)(list ? d->kv_heads : d->qk_heads), (long long)d->key_dim,
+                shares ? "HK" : "HQ", (long long)(shares ? d->kv_heads : d->qk_heads), (long long)d->key_dim,
                 (long long)d->value_dim, plan->context->device.info.name);
     if (list && (d->kv_len != 0 || d->window != 0))
         text_format(&text, "keys %lld, window %lld\n", (long long)problem_most(&plan->problem).kv_len,

@@ -68,6 +68,8 @@ static const struct {
     {ROLE_bias, CLATTN_DT_BIAS},
     {ROLE_d, CLATTN_D},
     {ROLE_z, CLATTN_Z},
+    {ROLE_slots, CLATTN_STATE_INDICES},
+    {ROLE_snapshots, CLATTN_STATES},
 };
 
 /* The role of what a write reads. */
@@ -228,7 +230,7 @@ int64_t temporary_room(const struct temporary *temporary)
 /* Whether the step's kernel takes the role. */
 static int takes(const struct step *step, enum role role)
 {
-    const unsigned char *arguments = kernel_arguments(step->variant.kernel);
+    const role_byte *arguments = kernel_arguments(step->variant.kernel);
 
     while (*arguments != ARG_END && *arguments != role)
         arguments++;

@@ -19,6 +19,7 @@ struct call {
     struct log log;                          /* while the plan's lock is held */
     struct extent extent;
     int64_t first_row; /* of the stretch at hand */
+    int64_t read;      /* which of the heads that read a state is at hand */
     struct bound operands[OPERAND_COUNT], temporaries[TEMPORARY_COUNT], fixed;
 };
 
@@ -77,6 +78,9 @@ static clattn_status bind_operands(struct call *call, const struct arguments *ar
                          &plan->context->log));
         call->operands[row->id].memory = operand->buffer;
     }
+    /* kernels have the pool's size in the place of a stride that indices lack */
+    call->operands[CLATTN_STATE_INDICES].view.token =
+        plan->problem.desc.state_slots != 0 ? plan->problem.desc.state_slots : call->extent.sequences;
     return CLATTN_SUCCESS;
 }
 
@@ -116,7 +120,7 @@ static clattn_status bind_workspace(struct call *call, const clattn_operand *wor
 {
     const struct clattn_plan *plan = call->plan;
     size_t needed = (size_t)plan->recipe.floats[HOME_WORKSPACE] * sizeof(float);
-    int64_t heads = plan->problem.desc.heads, seq_len = call->extent.seq_len;
+    int64_t heads = problem_work_heads(&plan->problem), seq_len = call->extent.seq_len;
 
     if (needed == 0)
         return CLATTN_SUCCESS;
@@ -138,11 +142,29 @@ static cl_mem any_memory(const struct call *call)
     return call->temporaries[0].memory;
 }
 
+/* Of q's and o's heads those that are at hand: of each state one. */
+static struct bound bound_read(const struct call *call, int id)
+{
+    struct bound bound = call->operands[id];
+
+    const struct problem *problem = &call->plan->problem;
+
+    if (id != CLATTN_Q && id != CLATTN_O)
+        return bound;
+    if (problem->desc.flags & CLATTN_HEADS_TILED) {
+        bound.view.offset += call->read * problem->desc.kv_heads * bound.view.head;
+    } else {
+        bound.view.offset += call->read * bound.view.head;
+        bound.view.head *= problem_reads(problem);
+    }
+    return bound;
+}
+
 static struct bound resolve(const struct call *call, struct source source)
 {
     switch (source.kind) {
     case SOURCE_NONE: break;
-    case SOURCE_OPERAND: return call->operands[source.index];
+    case SOURCE_OPERAND: return bound_read(call, source.index);
     case SOURCE_TEMPORARY: return call->temporaries[source.index];
     case SOURCE_FIXED: return call->fixed;
     }
@@ -177,6 +199,11 @@ static clattn_status set_buffer(const struct call *call, int step, cl_uint *inde
     return set_value(call, step, (*index)++, sizeof view, &view);
 }
 
+static int is_last_read(const struct call *call)
+{
+    return call->read + 1 == problem_reads(&call->plan->problem);
+}
+
 static clattn_status set_number(const struct call *call, int step, cl_uint *index, enum role argument)
 {
     const struct clattn_plan *plan = call->plan;
@@ -190,14 +217,17 @@ static clattn_status set_number(const struct call *call, int step, cl_uint *inde
         number = (cl_int)call->extent.seq_len;
     if (argument == ARG_sequences)
         number = (cl_int)call->extent.sequences;
-    if (argument == ARG_states)
-        number = (sources[ROLE_initial].kind != SOURCE_NONE) + 2 * (sources[ROLE_final].kind != SOURCE_NONE);
+    if (argument == ARG_states) /* the final one may be the initial one's memory, which every read wants */
+        number = (sources[ROLE_initial].kind != SOURCE_NONE) +
+                 2 * (sources[ROLE_final].kind != SOURCE_NONE && is_last_read(call));
     if (argument == ARG_kv_len)
         number = (cl_int)keys;
     if (argument == ARG_window)
         number = (cl_int)(window == 0 || window > keys ? keys : window);
     if (argument == ARG_first_row)
         number = (cl_int)call->first_row;
+    if (argument == ARG_every)
+        number = (cl_int)(plan->problem.desc.state_every - plan->problem.desc.state_window);
     if (argument == ARG_given)
         number = (sources[ROLE_sink].kind != SOURCE_NONE) + 2 * (sources[ROLE_lse].kind != SOURCE_NONE) +
                  4 * (sources[ROLE_cu_kv].kind != SOURCE_NONE) + 8 * (sources[ROLE_lens].kind != SOURCE_NONE) +
@@ -210,7 +240,7 @@ static clattn_status set_arguments(const struct call *call, int step)
     const struct step *of = &call->plan->recipe.steps[step];
     cl_uint index = 0;
 
-    for (const unsigned char *argument = kernel_arguments(of->variant.kernel); *argument != ARG_END; argument++) {
+    for (const role_byte *argument = kernel_arguments(of->variant.kernel); *argument != ARG_END; argument++) {
         if (*argument < ROLE_COUNT)
             TRY(set_buffer(call, step, &index, of->sources[*argument]));
         else
@@ -251,7 +281,7 @@ static clattn_status enqueue(const struct call *call, int index, uint32_t n_wait
     const struct clattn_plan *plan = call->plan;
     const struct step *step = &plan->recipe.steps[index];
     const size_t local[3] = {(size_t)step->variant.tiles.group, 1, 1};
-    int64_t heads = step->layout.head_groups != 0 ? step->layout.head_groups : plan->problem.desc.heads;
+    int64_t heads = step->layout.head_groups != 0 ? step->layout.head_groups : problem_work_heads(&plan->problem);
     const size_t global[3] = {(size_t)first_groups(call, step) * local[0], (size_t)heads,
                               (size_t)step->layout.value_groups};
 
@@ -275,7 +305,7 @@ static int goes_back(const struct call *call, int index)
     return recipe->loop_rows > 0 && index == recipe->loop_last && call->first_row + recipe->loop_rows < rows_of(call);
 }
 
-/* The step after, past the last where it is all; and the stretch that it works. */
+/* The step after, past the last where it is all; the stretch that it works, and the heads that read. */
 static int next_step(struct call *call, int index)
 {
     const struct recipe *recipe = &call->plan->recipe;
@@ -286,12 +316,15 @@ static int next_step(struct call *call, int index)
     }
     if (index == recipe->loop_last)
         call->first_row = 0;
-    return index + 1;
+    if (index + 1 < recipe->step_count || is_last_read(call))
+        return index + 1;
+    call->read++;
+    return 0;
 }
 
 static int is_last(const struct call *call, int index)
 {
-    return index == call->plan->recipe.step_count - 1 && !goes_back(call, index);
+    return index == call->plan->recipe.step_count - 1 && !goes_back(call, index) && is_last_read(call);
 }
 
 static int is_empty(const struct call *call, int index)
@@ -310,12 +343,13 @@ int64_t plan_launches(const struct clattn_plan *plan)
 {
     const struct recipe *recipe = &plan->recipe;
     const struct extent most = problem_most(&plan->problem);
-    int64_t rows = recipe->loop_keys ? most.kv_len : most.seq_len * plan->problem.desc.steps, rounds;
+    int64_t reads = problem_reads(&plan->problem), rounds;
+    int64_t rows = recipe->loop_keys ? most.kv_len : most.seq_len * plan->problem.desc.steps;
 
     if (recipe->loop_rows == 0)
-        return recipe->step_count;
+        return reads * recipe->step_count;
     rounds = rows > 0 ? divide_up(rows, recipe->loop_rows) : 1;
-    return recipe->step_count + (rounds - 1) * (recipe->loop_last + 1 - recipe->loop_first);
+    return reads * (recipe->step_count + (rounds - 1) * (recipe->loop_last + 1 - recipe->loop_first));
 }
 
 /* Each step after the one before: by the queue's order, or by events where it has none. The last leaves the event; with

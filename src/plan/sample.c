@@ -65,6 +65,13 @@ static void draw_lengths(const struct problem *problem, struct twin *twin)
         ((int32_t *)twin->narrow)[n] = (int32_t)(problem->desc.kv_len / (n + 1));
 }
 
+/* Others than their own. */
+static void draw_slots(struct twin *twin)
+{
+    for (int64_t n = 0; n < twin->count; n++)
+        ((int32_t *)twin->narrow)[n] = (int32_t)(twin->count - 1 - n);
+}
+
 /* Sequences alike, cut anywhere but at a chunk's end. */
 static void draw_cuts(int64_t length, struct twin *twin)
 {
@@ -120,6 +127,10 @@ static clattn_status make_twin(struct sample *sample, const struct operand_row *
     TRY(allocate(twin, is_index));
     if (row->numbers == NUMBERS_LENGTHS)
         draw_lengths(problem, twin);
+    else if (row->numbers == NUMBERS_SLOTS)
+        draw_slots(twin);
+    else if (row->id == CLATTN_STATES) /* short sequences write some */
+        memset(twin->narrow, 0, twin->bytes), memset(twin->wide, 0, (size_t)twin->count * sizeof(float));
     else if (is_index)
         draw_cuts(row->numbers == NUMBERS_CUTS ? problem->desc.seq_len : problem->desc.kv_len, twin);
     else if (row->numbers != NUMBERS_WRITTEN)
@@ -187,14 +198,14 @@ static clattn_status run_reference(const struct sample *sample)
 /* rel = RMS(x - ref) / (RMS(ref) + 1e-8) within the bound; what is no number is not. */
 static int is_close(const struct twin *twin, clattn_dtype dtype)
 {
-    double difference = 0, size = 0;
+    double difference = 0, size = 0, bound = fmax(number_bound(dtype), number_bound(twin->info.dtype));
 
     for (int64_t i = 0; i < twin->count; i++) {
         double expected = (double)((const float *)twin->wide)[i];
         difference += pow(number_load(twin->info.dtype, twin->narrow, i) - expected, 2);
         size += expected * expected;
     }
-    return sqrt(difference / (double)twin->count) <= number_bound(dtype) * (sqrt(size / (double)twin->count) + 1e-8);
+    return sqrt(difference / (double)twin->count) <= bound * (sqrt(size / (double)twin->count) + 1e-8);
 }
 
 static int is_untouched(const struct twin *twin)

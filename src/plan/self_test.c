@@ -22,6 +22,9 @@ static clattn_plan_desc small_desc(const struct clattn_plan *plan)
     desc.batch = 1;
     desc.sequences = desc.flags & CLATTN_CU_SEQLENS ? 2 : 0;
     desc.seq_len = 2 * chunk + 3;
+    desc.state_slots = 0;
+    desc.state_every = desc.state_every != 0 ? chunk : 0;
+    desc.state_window = desc.state_window != 0 ? 2 : 0;
     desc.kv_len = desc.kv_len != 0 ? desc.seq_len + chunk / 2 + 3 * tiles->keys : 0;
     desc.window = desc.window != 0 ? chunk + 1 : 0;
     desc.scale = 0; /* an argument: no kernel depends on it, and the caller's may leave the type's range */

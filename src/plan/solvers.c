@@ -9,7 +9,7 @@ static clattn_status begin(const struct recipe_maker *maker)
 {
     const clattn_plan_desc *desc = &maker->problem->desc;
     const struct variant stabilize = maker_variant(maker, KERNEL_STABILIZE);
-    int64_t rows = desc->batch * desc->seq_len * desc->heads;
+    int64_t rows = desc->batch * desc->seq_len * problem_work_heads(maker->problem);
 
     if (problem_normalized(maker->problem))
         maker_reserve(maker, TEMPORARY_DEN, rows);
@@ -54,10 +54,20 @@ static clattn_status make_channels(const struct recipe_maker *maker)
 {
     const struct variant channels = maker_variant(maker, KERNEL_CHANNELS);
 
+    if (maker->problem->desc.state_window != 0 || maker->problem->desc.state_every != 0)
+        return CLATTN_UNSUPPORTED;
     return add_scan(maker, &channels);
 }
 
 const struct solver solver_channels = {"channels", CLATTN_MODE_RECURRENT, make_channels};
+
+/* Whether the states that are asked for are those at a chunk's end. */
+static int are_at_chunks(const struct problem *problem, const struct tiles *tiles)
+{
+    const clattn_plan_desc *desc = &problem->desc;
+
+    return desc->state_window == 0 && desc->state_every * desc->steps % tiles->chunk == 0;
+}
 
 /* ---- Chunks of tokens: prepare, parallel over all chunks, leaves each chunk's matrices; scan carries the state over
  * the chunks of a sequence, parallel over sequences, heads and value tiles
@@ -68,7 +78,7 @@ static int64_t chunks_of(const struct recipe_maker *maker, const struct step *pr
 {
     struct extent most = problem_most(maker->problem);
 
-    return recipe_slots(maker->problem, &most, prepare->variant.tiles.chunk) * maker->problem->desc.heads;
+    return recipe_slots(maker->problem, &most, prepare->variant.tiles.chunk) * problem_work_heads(maker->problem);
 }
 
 static clattn_status make_chunk_scan(const struct recipe_maker *maker)
@@ -78,6 +88,8 @@ static clattn_status make_chunk_scan(const struct recipe_maker *maker)
 
     TRY(begin(maker));
     TRY(maker_add(maker, &prepare, GRID_SLOTS, &prepared));
+    if (!are_at_chunks(maker->problem, &prepared->variant.tiles))
+        return CLATTN_UNSUPPORTED;
     maker_reserve(maker, TEMPORARY_RECORDS, chunks_of(maker, prepared) * prepared->layout.record);
     return each_pass(maker, maker_variant(maker, KERNEL_SCAN), add_scan);
 }
@@ -95,7 +107,7 @@ static int64_t stretch_chunks(const struct recipe_maker *maker, const struct ste
 
     if (step->layout.stretch == 0)
         return chunks_of(maker, step);
-    return most.sequences * step->layout.stretch * maker->problem->desc.heads;
+    return most.sequences * step->layout.stretch * problem_work_heads(maker->problem);
 }
 
 /* Whether the kernels of a stretch work the same rows. */
@@ -139,6 +151,8 @@ static clattn_status make_blocks(const struct recipe_maker *maker, const struct 
     struct variant prepare = maker_variant(maker, KERNEL_PREPARE_BLOCKS), states = prepare;
     struct step *prepared;
 
+    if (maker->problem->desc.state_window != 0 || maker->problem->desc.state_every != 0)
+        return CLATTN_UNSUPPORTED;
     prepare.engine = states.engine = engine;
     states.kernel = KERNEL_STATES;
     TRY(begin(maker));
@@ -216,9 +230,11 @@ static clattn_status add_matrix_prepare(const struct recipe_maker *maker)
     if (!matrix_shape(&prepare).reads_rows)
         prepare.kernel = KERNEL_PREPARE_FACTORS;
     TRY(maker_add(maker, &prepare, GRID_SLOTS, &prepared));
+    if (!are_at_chunks(maker->problem, &prepared->variant.tiles))
+        return CLATTN_UNSUPPORTED;
     chunks = chunks_of(maker, prepared);
     maker_reserve(maker, TEMPORARY_RECORDS,
-                  (chunks + MOST_BEYOND * maker->problem->desc.heads) * prepared->layout.record);
+                  (chunks + MOST_BEYOND * problem_work_heads(maker->problem)) * prepared->layout.record);
     maker_reserve(maker, TEMPORARY_ROWS, chunks * prepared->layout.rows);
     return CLATTN_SUCCESS;
 }

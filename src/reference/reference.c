@@ -3,7 +3,7 @@
  *     S <- D S;  S <- S - e (p^T S);  S <- S + k x^T;  o = S^T (scale q)       the S of p^T S may be that before D
  *
  * The columns of the rule table say which operands D, e, p, x and the read are made of. One job is one sequence and one
- * value head. */
+ * head of the state, which several heads of queries may read. */
 #include "op/arguments.h"
 #include "reference/number.h"
 #include "reference/task.h"
@@ -16,7 +16,7 @@
 /* One head's state and the rows of the token at hand. */
 struct head {
     const struct task *task;
-    int64_t sequence, batch, head, qk_head, first, tokens;
+    int64_t sequence, state, batch, head, key_head, first, tokens; /* state: its place in the pool, -1 for none */
     int64_t K, V;
     double *S, *z; /* [K][V], [K]: z of normalize, n of mlstm */
     double m;
@@ -47,7 +47,7 @@ static void load_row(const struct head *head, clattn_operand_id id, int64_t row,
 }
 
 /* q, k or p, normalised and mapped as the desc says; 1 where the rule has none. */
-static void load_key(const struct head *head, clattn_operand_id id, int64_t row, int64_t first, double *to)
+static void load_key(const struct head *head, clattn_operand_id id, int64_t row, int64_t first, int64_t h, double *to)
 {
     const clattn_plan_desc *desc = &head->task->problem->desc;
     double sum = 0, factor = 1;
@@ -55,7 +55,8 @@ static void load_key(const struct head *head, clattn_operand_id id, int64_t row,
     to[0] = 1;
     if (tensor_of(head, id)->data == NULL)
         return;
-    load_row(head, id, row, first, head->qk_head, head->K, to);
+
+    load_row(head, id, row, first, h, head->K, to);
     for (int64_t n = 0; n < head->K; n++)
         sum += to[n] * to[n];
     if (desc->flags & CLATTN_QK_L2NORM)
@@ -151,7 +152,7 @@ static void load_erase(struct head *head, int64_t row, int64_t first, double str
     case ERASE_KERNEL:
     case ERASE_NONE: return;
     case ERASE_KEY: memcpy(head->p, head->k, (size_t)K * sizeof *head->p); break;
-    case ERASE_OPERAND: load_key(head, CLATTN_P, row, first, head->p); break;
+    case ERASE_OPERAND: load_key(head, CLATTN_P, row, first, head->key_head, head->p); break;
     case ERASE_GATED: load_row(head, CLATTN_B, row, first, h, K, head->p); break;
     case ERASE_LOW_RANK:
         load_row(head, CLATTN_A, row, first, h, K, head->p);
@@ -246,7 +247,7 @@ static void update(struct head *head, int64_t row, int64_t first, int decays)
     const struct rule *rule = head->task->problem->rule;
     double strength;
 
-    load_key(head, CLATTN_K, row, first, head->k);
+    load_key(head, CLATTN_K, row, first, head->key_head, head->k);
     strength = load_write(head, row, first);
     load_erase(head, row, first, strength);
     if (rule->order == ERASE_FIRST)
@@ -267,7 +268,7 @@ static void read_bonus(struct head *head, int64_t token)
 {
     double bonus = 0;
 
-    load_key(head, CLATTN_K, token, head->first, head->k);
+    load_key(head, CLATTN_K, token, head->first, head->key_head, head->k);
     load_row(head, CLATTN_V, token, head->first, head->head, head->V, head->x);
     for (int64_t n = 0; n < head->K; n++) {
         const struct tensor *u = tensor_of(head, CLATTN_U);
@@ -279,23 +280,12 @@ static void read_bonus(struct head *head, int64_t token)
         head->o[c] += bonus * head->x[c];
 }
 
-/* What is read before the token's writes, and after them. */
-static void read_before(struct head *head, int64_t token)
+/* o, of the state before the token's writes or after them. */
+static void read_query(struct head *head, int64_t token)
 {
     switch (head->task->problem->rule->read) {
-    case READ_AFTER:
-    case READ_STATE:
-    case READ_SOFTMAX:
-    case READ_STABILIZED: return;
     case READ_BONUS: read_bonus(head, token); return;
-    }
-}
-
-static void read_after(struct head *head)
-{
-    switch (head->task->problem->rule->read) {
     case READ_SOFTMAX: /* list.c */
-    case READ_BONUS: return;
     case READ_AFTER:
     case READ_STATE:
     case READ_STABILIZED: read_state(head, head->q, head->o); return;
@@ -336,40 +326,83 @@ static void finish(struct head *head, int64_t token)
     }
 }
 
-static void run_token(struct head *head, int64_t token)
+/* The n-th head of queries that reads the state. */
+static int64_t reading_head(const struct head *head, int64_t n)
+{
+    const clattn_plan_desc *desc = &head->task->problem->desc;
+
+    if (desc->flags & CLATTN_HEADS_TILED)
+        return n * desc->kv_heads + head->head;
+    return head->head * problem_reads(head->task->problem) + n;
+}
+
+static void read_token(struct head *head, int64_t token, int64_t h)
 {
     const struct problem *problem = head->task->problem;
     const struct tensor *o = tensor_of(head, CLATTN_O);
-    int64_t steps = problem->desc.steps;
+    int64_t at =
+        o->view.offset + head->batch * o->view.batch + (head->first + token) * o->view.token + h * o->view.head;
     double divisor;
-    int64_t at = o->view.offset + head->batch * o->view.batch + (head->first + token) * o->view.token +
-                 head->head * o->view.head;
 
-    load_key(head, CLATTN_Q, token, head->first, head->q);
+    load_key(head, CLATTN_Q, token, head->first, problem_reads(problem) > 1 ? h : head->key_head, head->q);
     for (int64_t n = 0; n < head->K; n++)
         head->q[n] *= problem->desc.scale;
     if (problem->desc.flags & CLATTN_COMPLEX)
         double_conjugate(head->q, head->K);
-    load_decay(head, token);
-    read_before(head, token);
-    for (int64_t step = 0; step < steps; step++)
-        update(head, token * steps + step, head->first * steps, step == 0);
-    read_after(head);
+    read_query(head, token);
     finish(head, token);
     divisor = denominator(head);
     for (int64_t c = 0; c < head->V; c++)
         number_store(o->dtype, o->data, at + c, head->o[c] / divisor);
 }
 
+static void run_token(struct head *head, int64_t token)
+{
+    const struct problem *problem = head->task->problem;
+    int64_t steps = problem->desc.steps, reads = problem_reads(problem);
+    int before = read_is_before(problem->rule->read);
+
+    for (int64_t n = 0; n < reads && before; n++)
+        read_token(head, token, reading_head(head, n));
+    load_decay(head, token);
+    for (int64_t step = 0; step < steps; step++)
+        update(head, token * steps + step, head->first * steps, step == 0);
+    for (int64_t n = 0; n < reads && !before; n++)
+        read_token(head, token, reading_head(head, n));
+}
+
+static int64_t inner_index(const struct head *head, int64_t n, int64_t c)
+{
+    return head->task->problem->desc.flags & CLATTN_STATE_VK ? c * head->K + n : n * head->V + c;
+}
+
+/* The state after so many of the sequence's tokens, where the caller wants it. */
+static void leave_state(const struct head *head, int64_t tokens)
+{
+    const clattn_plan_desc *desc = &head->task->problem->desc;
+    const struct tensor *states = tensor_of(head, CLATTN_STATES);
+    int64_t slot = desc->state_window - 1 - (head->tokens - tokens), at;
+
+    if (desc->state_every != 0)
+        slot = tokens % desc->state_every == 0 ? tokens / desc->state_every - 1 : -1;
+    if (states->data == NULL || slot < 0)
+        return;
+    at = states->view.offset + head->sequence * states->view.batch + slot * states->view.token +
+         head->head * states->view.head;
+    for (int64_t n = 0; n < head->K; n++)
+        for (int64_t c = 0; c < head->V; c++)
+            number_store(states->dtype, states->data, at + inner_index(head, n, c), head->S[n * head->V + c]);
+}
+
 static int64_t state_index(const struct head *head, const struct tensor *tensor, int64_t n, int64_t c)
 {
-    int64_t inner = head->task->problem->desc.flags & CLATTN_STATE_VK ? c * head->K + n : n * head->V + c;
-    return tensor->view.offset + head->sequence * tensor->view.batch + head->head * tensor->view.head + inner;
+    return tensor->view.offset + head->state * tensor->view.batch + head->head * tensor->view.head +
+           inner_index(head, n, c);
 }
 
 static int64_t vector_index(const struct head *head, const struct tensor *tensor, int64_t n)
 {
-    return tensor->view.offset + head->sequence * tensor->view.batch + head->head * tensor->view.head + n;
+    return tensor->view.offset + head->state * tensor->view.batch + head->head * tensor->view.head + n;
 }
 
 static void load_states(struct head *head)
@@ -377,13 +410,15 @@ static void load_states(struct head *head)
     const struct tensor *S = tensor_of(head, CLATTN_STATE_IN);
     const struct tensor *z = tensor_of(head, CLATTN_NORMALIZER_IN);
     const struct tensor *m = tensor_of(head, CLATTN_STABILIZER_IN);
+    int given = head->state >= 0;
 
     for (int64_t n = 0; n < head->K; n++) {
-        head->z[n] = z->data ? number_load(CLATTN_F32, z->data, vector_index(head, z, n)) : 0;
+        head->z[n] = given && z->data ? number_load(CLATTN_F32, z->data, vector_index(head, z, n)) : 0;
         for (int64_t c = 0; c < head->V; c++)
-            head->S[n * head->V + c] = S->data ? number_load(CLATTN_F32, S->data, state_index(head, S, n, c)) : 0;
+            head->S[n * head->V + c] =
+                given && S->data ? number_load(S->dtype, S->data, state_index(head, S, n, c)) : 0;
     }
-    head->m = m->data ? number_load(CLATTN_F32, m->data, vector_index(head, m, 0)) : (double)-INFINITY;
+    head->m = given && m->data ? number_load(CLATTN_F32, m->data, vector_index(head, m, 0)) : (double)-INFINITY;
 }
 
 static void store_states(const struct head *head)
@@ -392,11 +427,13 @@ static void store_states(const struct head *head)
     const struct tensor *z = tensor_of(head, CLATTN_NORMALIZER_OUT);
     const struct tensor *m = tensor_of(head, CLATTN_STABILIZER_OUT);
 
+    if (head->state < 0)
+        return;
     for (int64_t n = 0; n < head->K; n++) {
         if (z->data)
             number_store(CLATTN_F32, z->data, vector_index(head, z, n), head->z[n]);
         for (int64_t c = 0; c < head->V && S->data; c++)
-            number_store(CLATTN_F32, S->data, state_index(head, S, n, c), head->S[n * head->V + c]);
+            number_store(S->dtype, S->data, state_index(head, S, n, c), head->S[n * head->V + c]);
     }
     if (m->data)
         number_store(CLATTN_F32, m->data, vector_index(head, m, 0), head->m);
@@ -406,8 +443,10 @@ static void store_states(const struct head *head)
 static void place(struct head *head)
 {
     const struct tensor *cu = tensor_of(head, CLATTN_SEQLENS);
+    const struct tensor *slots = tensor_of(head, CLATTN_STATE_INDICES);
     const struct problem *problem = head->task->problem;
 
+    head->state = slots->data ? ((const int32_t *)slots->data)[slots->view.offset + head->sequence] : head->sequence;
     head->batch = cu->data ? 0 : head->sequence;
     head->first = cu->data ? task_cut(problem, cu, head->sequence) : 0;
     head->tokens = (cu->data ? task_cut(problem, cu, head->sequence + 1) : head->task->extent.seq_len) - head->first;
@@ -418,7 +457,8 @@ static void run_head(void *user, int64_t job)
     struct task *task = user;
     const clattn_plan_desc *desc = &task->problem->desc;
     int64_t K = desc->key_dim, V = desc->value_dim;
-    struct head head = {.task = task, .sequence = job / desc->heads, .head = job % desc->heads, .K = K, .V = V};
+    int64_t heads = problem_work_heads(task->problem), shared = desc->qk_heads;
+    struct head head = {.task = task, .sequence = job / heads, .head = job % heads, .K = K, .V = V};
     double *memory = calloc((size_t)(K * V + 6 * K + 5 * V), sizeof *memory);
     double **parts[] = {&head.z, &head.q, &head.k, &head.p, &head.e, &head.decay};
     double **value_parts[] = {&head.value_decay, &head.x, &head.pS, &head.o, &head.step};
@@ -432,11 +472,13 @@ static void run_head(void *user, int64_t job)
         *parts[i] = memory + K * V + i * K;
     for (int i = 0; i < 5; i++)
         *value_parts[i] = memory + K * V + 6 * K + i * V;
-    head.qk_head = head.head / (desc->heads / desc->qk_heads);
+    head.key_head = desc->flags & CLATTN_HEADS_TILED ? head.head % shared : head.head / (desc->heads / shared);
     place(&head);
     load_states(&head);
-    for (int64_t token = 0; token < head.tokens; token++)
+    for (int64_t token = 0; token < head.tokens; token++) {
         run_token(&head, token);
+        leave_state(&head, token + 1);
+    }
     store_states(&head);
     free(memory);
 }
@@ -459,6 +501,21 @@ static clattn_status check_cuts(const struct task *task, clattn_operand_id id, i
     if (now != length)
         return FAIL(log, INVALID_OPERAND, "%s ends at %lld, expected %s %lld", operand_name(id), (long long)now, whole,
                     (long long)length);
+    return CLATTN_SUCCESS;
+}
+
+/* States of the pool, or none. */
+static clattn_status check_slots(const struct task *task, const struct log *log)
+{
+    const struct tensor *slots = &task->tensors[CLATTN_STATE_INDICES];
+    int64_t most = task->problem->desc.state_slots != 0 ? task->problem->desc.state_slots : task->extent.sequences;
+
+    for (int64_t n = 0; slots->data != NULL && n < task->extent.sequences; n++) {
+        int32_t slot = ((const int32_t *)slots->data)[slots->view.offset + n];
+        if (slot >= most)
+            return FAIL(log, INVALID_OPERAND, "state_indices[%lld] is %d, expected less than the pool's %lld states",
+                        (long long)n, slot, (long long)most);
+    }
     return CLATTN_SUCCESS;
 }
 
@@ -497,6 +554,7 @@ static clattn_status bind(struct task *task, const struct arguments *arguments, 
     }
     TRY(check_cuts(task, CLATTN_SEQLENS, task->extent.seq_len, "seq_len", log));
     TRY(check_cuts(task, CLATTN_SEQLENS_KV, task->extent.kv_len, "kv_len", log));
+    TRY(check_slots(task, log));
     return check_lengths(task, log);
 }
 
@@ -519,7 +577,8 @@ clattn_status clattn_reference_sized(const clattn_plan_desc *desc, size_t desc_s
     atomic_init(&task.out_of_memory, 0);
     if (problem.desc.flags & CLATTN_APPEND) /* before any head reads what others share with it */
         parallel_for(task.extent.sequences * problem.desc.kv_heads, list_append, &task);
-    parallel_for(task.extent.sequences * problem.desc.heads, rule_has_list(problem.rule) ? list_head : run_head, &task);
+    parallel_for(task.extent.sequences * problem_work_heads(&problem),
+                 rule_has_list(problem.rule) ? list_head : run_head, &task);
     if (atomic_load(&task.out_of_memory))
         return FAIL(&sink, OUT_OF_MEMORY, "no memory for the states of the reference");
     return CLATTN_SUCCESS;

@@ -19,6 +19,8 @@ static const cJSON *find_device(const cJSON *root)
         if (name != NULL && strcmp(name, "devices") == 0)
             root = cJSON_GetObjectItemCaseSensitive(section, "result");
     }
+    if (cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(root, "device")))
+        root = cJSON_GetObjectItemCaseSensitive(root, "device");
     if (cJSON_IsArray(root))
         root = cJSON_GetArrayItem(root, 0);
     return cJSON_GetObjectItemCaseSensitive(root, "local_memory") != NULL ? root : NULL;

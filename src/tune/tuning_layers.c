@@ -42,7 +42,8 @@ clattn_rule tuning_representative(const struct problem *problem)
 static int64_t bucket(const struct problem *problem)
 {
     const clattn_plan_desc *desc = &problem->desc;
-    int64_t heads = desc->heads * (desc->flags & CLATTN_CU_SEQLENS ? desc->sequences : desc->batch), power = 1;
+    int64_t heads = problem_work_heads(problem) * (desc->flags & CLATTN_CU_SEQLENS ? desc->sequences : desc->batch),
+            power = 1;
 
     while (power < heads)
         power *= 2;

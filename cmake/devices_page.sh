@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# devices_page.sh [--check]: writes docs/devices.md, what is known to work where, from the files that say so: the parameters that
+# were measured (src/tune/shipped.json, devices/*.json), the engines (src/device/engine.c) and what the offline compilers take
+# (cmake/project_tests.cmake, cmake/offline_known.txt). With --check: says whether it is as they have it, by diff.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# DEVICE|DRIVER|TYPE|SOLVER of every entry of the files, pretty or not
+entries() {
+    local text='"[^"]*"'
+    cat src/tune/shipped.json devices/*.json | tr -d '\n\t' |
+        grep -o "\"device\":$text,\"vendor\":$text,\"driver\":$text,\"group\":$text,\"dtype\":$text,\"solver\":$text" |
+        sed -E 's/"device":"([^"]*)".*"driver":"([^"]*)".*"dtype":"([^"]*)","solver":"([^"]*)"/\1|\2|\3|\4/'
+}
+
+run() {
+    entries | awk -F'|' '
+        { key = $1 " | " $2; count[key]++ }
+        !seen[key, $3]++ { types[key] = types[key] (types[key] != "" ? ", " : "") $3 }
+        !seen[key, $4]++ { solvers[key] = solvers[key] (solvers[key] != "" ? ", " : "") $4 }
+        END { for (key in count) print "| " key " | " count[key] " | " types[key] " | " solvers[key] " |" }' | LC_ALL=C sort
+}
+
+# Engines whose instructions have a twin: the vendor's generations share the vendor's
+emulated() {
+    local engines twins
+    engines=$(sed -nE 's/^    X\("([a-z0-9_]+)",.*/\1/p' src/device/engine.c)
+    twins=$(echo "$engines" | sed -n 's/_emulated$//p')
+    for engine in $(echo "$engines" | grep -v '_emulated$\|_threads$'); do
+        for twin in $twins; do
+            case $engine in
+            "$twin" | "$twin"_sm*) echo "| \`$engine\` | \`${twin}_emulated\` | \`matrix.$twin\` |" ;;
+            esac
+        done
+    done
+}
+
+compiled() {
+    local targets
+    targets=$(sed -nE 's/^set\(CLATTN_OFFLINE_(TARGETS|INTEL) "([^"]*)".*/\2/p; s/^ *clattn_offline_engine\([a-z0-9_]+ [0-9]+ "?([^")]*)"?\)/\1/p' \
+        cmake/project_tests.cmake | tr ' ' '\n' | LC_ALL=C sort -u)
+    for target in $targets; do
+        echo "| $target | $(grep -c "^$target " cmake/offline_known.txt || true) |"
+    done
+}
+
+page() {
+    cat <<END
+<!-- cmake/devices_page.sh wrote this; the test devices_page holds it to its sources -->
+# Devices
+
+## Run
+Where somebody has measured parameters (\`clattn tune\`): those in the library, and those of devices/, whose every entry the test
+\`devices\` runs as for that device. \`clattn tune --submit FILE\` writes such a file.
+
+| device | driver | entries | types | solvers |
+|---|---|---|---|---|
+$(run)
+
+## Emulated
+Matrix engines whose every index is checked on any device, by a twin that has the vendor's layout.
+
+| engine | twin | test |
+|---|---|---|
+$(emulated)
+
+## Compiled
+Targets for which the vendor's own compiler, or LLVM, takes every kernel of the default tiles (\`offline_*\`), and how many of these
+are known to keep private memory, or to be refused (cmake/offline_known.txt).
+
+| target | known exceptions |
+|---|---|
+$(compiled)
+END
+}
+
+if [ "${1-}" = --check ]; then
+    page | diff docs/devices.md - || { echo "docs/devices.md is not what bash cmake/devices_page.sh writes" >&2; exit 1; }
+else
+    page >docs/devices.md
+fi
