@@ -104,7 +104,8 @@ static const struct {
     FIELD(clattn_context_desc, tuning, 80, 8),
     FIELD(clattn_context_desc, self_test, 88, 4),
     FIELD(clattn_context_desc, flags, 92, 4),
-    WHOLE(clattn_context_desc, 96),
+    FIELD(clattn_context_desc, clblast, 96, 8),
+    WHOLE(clattn_context_desc, 104),
     FIELD(clattn_plan_info, desc, 0, 8),
     FIELD(clattn_plan_info, solver, 8, 8),
     FIELD(clattn_plan_info, tiles_by, 16, 8),
@@ -253,7 +254,7 @@ static const struct {
 #type, offsetof(type, field) + sizeof(((type *)NULL)->field), sizeof(type)                                     \
     }
     END(clattn_operand, head_stride), END(clattn_call, kv_len), END(clattn_plan_desc, state_every),
-    END(clattn_context_desc, flags)};
+    END(clattn_context_desc, clblast)};
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

@@ -11,10 +11,12 @@ gemm(global const data_t *a, long4 a_at, global const data_t *b, long4 b_at, glo
     ENGINE_LOCALS
     engine_t m = engine_begin(engine_scratch);
     int2 tile = gemm_tile(size);
-    part_t left_part = left_of(a, a_at, size), right_part = right_of(b, b_at, size);
+    part_t left_part, right_part;
     vec acc[ROWS * WIDE];
     data_raw_t left[LEFT_HELD], right[RIGHT_HELD];
 
+    left_of(&left_part, a, a_at, size);
+    right_of(&right_part, b, b_at, size);
     block_zero(acc, ROWS * WIDE);
     left_fetch(left, &left_part, tile.x, 0);
     right_fetch(right, &right_part, tile.y, 0);

@@ -117,13 +117,15 @@ gemm_matrix(global const data_t *a, long4 a_at, global const data_t *b, long4 b_
     ENGINE_LOCALS
     engine_t m = engine_begin(engine_scratch);
     int2 tile = gemm_tile(size);
-    part_t left_part = left_of(a, a_at, size), right_part = right_of(b, b_at, size);
+    part_t left_part, right_part;
     int sub = LANE / ENGINE_LANES;
     int row = sub / SUB_COLUMNS * ROW_TILES * ACC_ROWS, column = sub % SUB_COLUMNS * COLUMN_TILES * 16;
     address_t left = address_of(tiles + left_place(m, row));
     address_t right = address_of(tiles + LEFT_TILE + right_place(m, column));
     acc_t acc[ALL_TILES];
 
+    left_of(&left_part, a, a_at, size);
+    right_of(&right_part, b, b_at, size);
     engine_unrolled
     for (int t = 0; t < ALL_TILES; t++)
         acc[t] = 0;

@@ -78,9 +78,11 @@ gemm_serial(global const data_t *a, long4 a_at, global const data_t *b, long4 b_
     LOCAL_FLOATS(right, RIGHT_TILE)
     LOCAL_FLOATS(sums, SUMS_TILE)
     int2 tile = gemm_tile(size);
-    part_t left_part = left_of(a, a_at, size), right_part = right_of(b, b_at, size);
+    part_t left_part, right_part;
     int rows = min(BM, size.x - tile.x), columns = min(BN, size.y - tile.y);
 
+    left_of(&left_part, a, a_at, size);
+    right_of(&right_part, b, b_at, size);
     for (int i = 0; i < SUMS_TILE; i += VEC)
         vec_store((vec)(0), sums + i);
     for (int k = 0; k < size.z; k += BK) {

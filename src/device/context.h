@@ -7,7 +7,7 @@
 #include "device/engine.h"
 #include "base/thread.h"
 
-struct clblast;
+struct clblast_table;
 struct tuning_layers;
 
 struct program {
@@ -39,10 +39,10 @@ struct clattn_context {
     struct verdict *verdicts;
     size_t verdict_count;
     struct cache cache;
-    struct tuning_layers *tuning; /* what is measured of the device */
-    char *clblast_name;           /* where CLBlast is looked for; NULL: by its soname, "": nowhere */
-    struct clblast *clblast;      /* what was found of it; NULL: nothing was looked for yet */
-    int self_test;                /* whether plans are tested */
+    struct tuning_layers *tuning;  /* what is measured of the device */
+    char *clblast_name;            /* where CLBlast is looked for; NULL: by its soname, "": nowhere */
+    struct clblast_table *clblast; /* what was found of it; NULL: nothing was looked for yet */
+    int self_test;                 /* whether plans are tested */
 };
 
 /* What is known of kernels: 1 passed, -1 failed, 0 nothing. */

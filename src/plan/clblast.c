@@ -18,7 +18,7 @@ enum { ROW_MAJOR = 101, NOT_TURNED = 111, TURNED = 112 };
      size_t lda, size_t a_stride, const cl_mem b, size_t b_at, size_t ldb, size_t b_stride, type beta, cl_mem d,       \
      size_t d_at, size_t ldd, size_t d_stride, size_t batch, cl_command_queue *queue, cl_event *event)
 
-struct clblast {
+struct clblast_table {
     int(*single) GEMM_PARAMETERS(float);
     int(*batch) BATCH_PARAMETERS(float);
     int(*single_half) GEMM_PARAMETERS(cl_half);
@@ -38,7 +38,7 @@ static const char soname[] = "libclblast.so.1";
 /* CLBlast keeps its programs for the whole process, and until 1.6.1 without a lock. */
 static mutex calls = MUTEX_INIT;
 
-static void load(struct clblast *clblast, void *library)
+static void load(struct clblast_table *clblast, void *library)
 {
     const struct {
         void *to;
@@ -60,10 +60,10 @@ static void load(struct clblast *clblast, void *library)
 }
 
 /* The context's table, looked for once; NULL where there is none. */
-static const struct clblast *open_library(clattn_context *context)
+static const struct clblast_table *open_library(clattn_context *context)
 {
     const char *name = context->clblast_name != NULL ? context->clblast_name : soname;
-    struct clblast *clblast;
+    struct clblast_table *clblast;
 
     lock_take(&calls);
     if (context->clblast == NULL && (context->clblast = calloc(1, sizeof *clblast)) != NULL) {
@@ -122,7 +122,7 @@ static cl_half half_of(double x)
 #define AT(x, X) call->x, call->x##_offset / element, (size_t)gemm->of[X].ld
 #define EACH(X) (size_t) gemm->of[X].stride
 
-static int call_it(const struct clblast *clblast, const struct gemm *gemm, cl_command_queue queue,
+static int call_it(const struct clblast_table *clblast, const struct gemm *gemm, cl_command_queue queue,
                    const clattn_gemm_call *call, cl_event *event)
 {
     const clattn_gemm_desc *d = &gemm->desc;

@@ -3,7 +3,7 @@
 #include "base/thread.h"
 #include "reference/number.h"
 
-struct task {
+struct product_rows {
     const struct gemm *gemm;
     const void *a, *b, *c;
     double *out;
@@ -21,7 +21,7 @@ static double load(const struct gemm *gemm, enum gemm_operand id, const void *x,
 /* One row of one matrix: d_ij = alpha sum_l a_il b_lj + beta c_ij */
 static void row(void *user, int64_t at)
 {
-    const struct task *task = user;
+    const struct product_rows *task = user;
     const struct gemm *gemm = task->gemm;
     const clattn_gemm_desc *d = &gemm->desc;
     enum gemm_operand c = d->flags & CLATTN_GEMM_WITH_C ? GEMM_C : GEMM_D;
@@ -40,7 +40,7 @@ static void row(void *user, int64_t at)
 
 void gemm_reference(const struct gemm *gemm, const void *a, const void *b, const void *c, double *out)
 {
-    struct task task = {gemm, a, b, c, out};
+    struct product_rows task = {gemm, a, b, c, out};
 
     parallel_for(gemm->desc.batch * gemm->desc.m, row, &task);
 }

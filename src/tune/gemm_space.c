@@ -27,7 +27,7 @@ static const struct parameter few[] = {
 };
 
 /* CLBlast's own, of its kernel Xgemm: all of them, or none. */
-static const struct parameter clblast[] = {
+static const struct parameter clblast_xgemm[] = {
     {"GEMMK", 0, 0, {0, 1, BY_THUMB}},            {"KREG",  0, 0, {1, 2, 4, BY_THUMB}},
     {"KWG",   0, 0, {1, 16, 32, BY_THUMB}},       {"KWI",   0, 0, {1, 2, 8, BY_THUMB}},
     {"MDIMA", 0, 0, {1, 4, 8, 16, 32, BY_THUMB}}, {"MDIMC", 0, 0, {1, 4, 8, 16, 32, BY_THUMB}},
@@ -44,7 +44,7 @@ static const struct space spaces[] = {
     {"gemm_plain", tiles, 0, 0, 0},
     {"gemm_engine", tiles, 0, 0, 1},
     {"gemm_gemv", few, 0, 0, 0},
-    {"gemm_clblast", clblast, 0, 0, 0},
+    {"gemm_clblast", clblast_xgemm, 0, 0, 0},
 };
 /* The files of their kernels; of another's library none. */
 static const enum embedded_file files[][3] = {{FILE_gemm, FILE_gemm_serial, FILE_nothing},
