@@ -432,6 +432,12 @@ static void test_solver_choice(void **state)
     }
 }
 
+static clattn_plan_desc group_desc(clattn_rule of)
+{
+    return (clattn_plan_desc){
+        .rule = of, .seq_len = 1, .heads = 1, .key_dim = rule_has_keys(rule_get(of)) ? 16 : 1, .value_dim = 16};
+}
+
 /* Groups have names of their own. */
 static void test_group_names(void **state)
 {
@@ -439,13 +445,12 @@ static void test_group_names(void **state)
 
     (void)state;
     for (int r = CLATTN_RULE_NONE + 1; r < RULE_COUNT; r++) {
-        const clattn_plan_desc any = {.rule = (clattn_rule)r, .seq_len = 1, .heads = 1, .key_dim = 16, .value_dim = 16};
+        const clattn_plan_desc any = group_desc((clattn_rule)r);
         struct problem problem;
         assert_status(problem_init(&problem, &any, NULL), SUCCESS);
         tuning_group(&problem, names[r]);
         for (int other = CLATTN_RULE_NONE + 1; other < r; other++) {
-            const clattn_plan_desc before = {
-                .rule = (clattn_rule)other, .seq_len = 1, .heads = 1, .key_dim = 16, .value_dim = 16};
+            const clattn_plan_desc before = group_desc((clattn_rule)other);
             struct problem with;
             assert_status(problem_init(&with, &before, NULL), SUCCESS);
             if (!strcmp(names[r], names[other]) && tuning_representative(&problem) != tuning_representative(&with))

@@ -127,13 +127,15 @@ static const struct variant variants[] = {
     {.rule = CLATTN_PATH_ATTN, .name = "sink lse window", .flags = CLATTN_WITH_SINK | CLATTN_WITH_LSE, .window = 33},
 };
 
-/* Pairs where the problem has complex numbers, and one channel where it has no keys. */
+/* Pairs where the problem has complex numbers, one channel where it has no keys, and a state a head. */
 static void fit_channels(clattn_plan_desc *desc)
 {
     const struct rule *rule = rule_get(desc->rule);
 
     if (rule == NULL)
         return;
+    if (!rule_has_chunks(rule))
+        desc->kv_heads = 0;
     if (!rule_has_keys(rule)) {
         desc->key_dim = 1;
         desc->qk_heads = 0;
