@@ -115,6 +115,16 @@ static const struct {
                             &family_write,
                             {R(k), R(v), R(p), R(e), R(written), R(cu), R(cu_kv), R(lens), R(parts), A(seq_len),
                              A(kv_len), A(window), A(scale), A(given), A(first_row), ARG_END}},
+    [KERNEL_WRITE_BEFORE_MATRIX] = {"write_before_matrix",
+                                    FILE_write_before_matrix,
+                                    &family_write_matrix,
+                                    {R(k), R(p), R(written), R(cu), R(parts), A(seq_len), A(kv_len), A(scale),
+                                     A(first_row), ARG_END}},
+    [KERNEL_WRITE_SOLVE_MATRIX] = {"write_solve_matrix",
+                                   FILE_write_solve_matrix,
+                                   &family_write_matrix,
+                                   {R(v), R(e), R(written), R(cu), R(parts), A(seq_len), A(kv_len), A(given),
+                                    A(first_row), ARG_END}},
 #undef R
 #undef A
 };
@@ -132,7 +142,8 @@ const char *kernel_name(enum kernel_id id)
 int kernel_takes(enum kernel_id id, const struct rule *rule)
 {
     const unsigned turned = 1u << KERNEL_PREPARE_PATH | 1u << KERNEL_CARRY_PATH | 1u << KERNEL_FLASH_PATH;
-    const unsigned written = 1u << KERNEL_WRITE_BEFORE | 1u << KERNEL_WRITE_SOLVE;
+    const unsigned written = 1u << KERNEL_WRITE_BEFORE | 1u << KERNEL_WRITE_SOLVE | 1u << KERNEL_WRITE_BEFORE_MATRIX |
+                             1u << KERNEL_WRITE_SOLVE_MATRIX;
     const unsigned parts = 1u << KERNEL_DECODE | 1u << KERNEL_JOIN_PARTS;
     const unsigned flash = 1u << KERNEL_FLASH | 1u << KERNEL_FLASH_MATRIX;
     const unsigned bit = 1u << id;
@@ -143,7 +154,7 @@ int kernel_takes(enum kernel_id id, const struct rule *rule)
         return rule->erase == ERASE_POSITION;
     if (bit & written)
         return rule->erase == ERASE_KERNEL;
-    return rule->erase == ERASE_NONE || (rule->erase == ERASE_KERNEL && id == KERNEL_FLASH);
+    return rule->erase == ERASE_NONE || (rule->erase == ERASE_KERNEL && bit & flash);
 }
 
 const struct family *kernel_family(enum kernel_id id)

@@ -13,6 +13,7 @@ enum {
     PLAIN_BOTH = IN(PREPARE) | IN(SCAN),
     PATH = IN(PREPARE_PATH) | IN(CARRY_PATH) | IN(FLASH_PATH),
     DELTA = IN(WRITE_BEFORE) | IN(WRITE_SOLVE),
+    DELTA_MATRIX = IN(WRITE_BEFORE_MATRIX) | IN(WRITE_SOLVE_MATRIX),
     DECODE = IN(DECODE) | IN(JOIN_PARTS),
     BLOCKS = IN(PREPARE_BLOCKS) | IN(STATES) | IN(JOIN) | IN(OUTPUTS),
     MATRIX_BOTH = IN(PREPARE_MATRIX) | IN(PREPARE_FACTORS) | IN(SCAN_MATRIX)
@@ -131,6 +132,20 @@ static const struct parameter flash_matrix[] = {
     {"stages",          IN(FLASH_MATRIX), FIELD(stages),   {1, 2, 3, BY_THUMB}},
     {NULL, 0, 0, {BY_THUMB}},
 };
+
+static const struct parameter delta_matrix[] = {
+    {"span",            DELTA_MATRIX,            FIELD(tokens),      {64, 128, 256, 512, 1024, BY_THUMB}},
+    {"splits",          DELTA_MATRIX,            FIELD(splits),      {1, 2, 4, 8, 16, BY_THUMB}},
+    {"before.chunk",    IN(WRITE_BEFORE_MATRIX), FIELD(chunk),       {16, 32, 64, 128, 256, BY_THUMB}},
+    {"before.keys",     IN(WRITE_BEFORE_MATRIX), FIELD(keys),        {16, 32, 64, 128, BY_THUMB}},
+    {"before.step",     IN(WRITE_BEFORE_MATRIX), FIELD(step),        {1, 2, 4, BY_THUMB}},
+    {"before.stages",   IN(WRITE_BEFORE_MATRIX), FIELD(stages),      {1, 2, 3, BY_THUMB}},
+    {"solve.subs",      IN(WRITE_SOLVE_MATRIX),  FIELD(value_tiles), {2, 4, 8, 16, BY_THUMB}},
+    {"solve.block_v",   IN(WRITE_SOLVE_MATRIX),  FIELD(block_v),     {16, 32, 64, 128, BY_THUMB}},
+    {"chunk",           IN(FLASH_MATRIX),        FIELD(chunk),       {16, 32, 64, 128, 256, BY_THUMB}},
+    {"keys",            IN(FLASH_MATRIX),        FIELD(keys),        {16, 32, 64, 128, BY_THUMB}},
+    {NULL, 0, 0, {BY_THUMB}},
+};
 /* clang-format on */
 
 static const struct space spaces[] = {
@@ -144,6 +159,7 @@ static const struct space spaces[] = {
     {"path", path, 1024, 0, 0},
     {"delta", delta, 1024, 0, 0},
     {"flash_matrix", flash_matrix, 1024, 0, 1},
+    {"delta_matrix", delta_matrix, 1024, 0, 1},
 };
 
 enum { SPACE_COUNT = sizeof spaces / sizeof *spaces };
