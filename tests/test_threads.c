@@ -65,13 +65,18 @@ static const struct row
     listed   = { ENGINE, "forgetting_attn",  CLATTN_BF16, 64, &tail,   "keys 32 stages 2", "by 2 sub-groups, queries held" },
     listed_1 = { ENGINE, "softmax_attn",     CLATTN_F16,  32, &odd,    "keys 16 stages 1", "stages 1" },
     listed_m = { ENGINE, "softmax_attn",     CLATTN_BF16, 32, &sharp,  "keys 16", "keys 16" },
+    written  = { ENGINE, "deltaformer",      CLATTN_BF16, 16, &tail,   "splits 2", "in 2 parts" },
+    written_1 = { ENGINE, "deltaformer",     CLATTN_F16,  32, &odd,
+                 "before.stages 1 solve.subs 2 solve.block_v 16", "value tile 16 by 2 sub-groups" },
+    written_8 = { "intel_8_emulated", "deltaformer", CLATTN_BF16, 16, &tail, "", "span of 64 keys" },
     listed_8 = { "intel_8_emulated", "forgetting_attn", CLATTN_BF16, 16, &tail, "keys 32", "by 2 sub-groups" },
     mixes    = { "none", "rwkv6",            CLATTN_BF16, 16, &odd,    LANES };
 static const struct row *const rows[] = {&erases, &one, &alone, &split, &segments,
                                          &gathers, &scored, &channels, &low_rank,
                                          &gated, &sums, &cdna, &cdna_sum, &rdna3,
                                          &intel_8, &intel_16, &nvidia, &lanes, &mixes,
-                                         &listed, &listed_1, &listed_m, &listed_8};
+                                         &listed, &listed_1, &listed_m, &listed_8,
+                                         &written, &written_1, &written_8};
 
 /* All of `from` in the kernels of a row is `to`: the report has `found`; where that is NULL the numbers are wrong. */
 #define NO_BARRIER(number) \
@@ -111,6 +116,11 @@ static const struct mistake {
     { "list: outputs in the place of stages",  &listed, "copies_end();\nengine_sync_all();\nengine_unrolled",
                                                "copies_end();\nengine_unrolled", "race" },
     { "list: sums that are not lowered",       &listed_m, "w[s].total *= kept;", "", NULL },
+    { "written: u of a tile before it is there", &written, "SYNC();\nif (!ENGINE_ALONE", "if (!ENGINE_ALONE", "race" },
+    { "written: columns before their numbers", &written, "SYNC();\ncolumns_solve", "columns_solve", "race" },
+    { "written: no barrier ahead of a block",  &written, "copies_end();\nengine_sync_all();\nif (L2NORM",
+                                               "copies_end();\nif (L2NORM", "race" },
+    { "written: what the span's own weights lack", &written, "Y[c] + factor * O[c]", "Y[c] + O[c]", NULL },
     { "plain scan: no barrier before mixing",  &lanes,  "SYNC();\nmix_values", "mix_values", "race" },
 };
 /* clang-format on */
@@ -133,8 +143,10 @@ static void set_point(struct tuned *tuned, const char *point)
 
 static const char *solver_of(const struct row *row)
 {
-    if (rule_has_list(rule_get(clattn_rule_find(row->rule))))
-        return "flash_matrix";
+    const struct rule *rule = rule_get(clattn_rule_find(row->rule));
+
+    if (rule_has_list(rule))
+        return rule->erase == ERASE_KERNEL ? "delta_matrix" : "flash_matrix";
     return strcmp(row->engine, "none") == 0 ? "chunk_scan" : "matrix_scan";
 }
 
