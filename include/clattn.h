@@ -460,7 +460,8 @@ CLATTN_API clattn_status clattn_plan_workspace_size(const clattn_plan *plan, siz
 typedef struct clattn_plan_info {
     const clattn_plan_desc *desc; /* completed */
     const char *solver;           /* "recurrent", "chunk_scan", "chunk_blocks", "matrix_blocks", "matrix_scan", "flash",
-                                     "flash_matrix", "decode", "path", "delta", "delta_matrix" */
+                                     "flash_matrix", "decode", "path", "delta", "delta_matrix",
+                                     "path_matrix" */
     const char *tiles_by;         /* "rule of thumb", "the shipped table", a file's path … */
     const char *engine;           /* the matrix engine it runs on; NULL: none */
     clattn_mode mode;             /* RECURRENT or CHUNK */

@@ -118,6 +118,15 @@ static const struct row {
     { "nvidia",    "deltaformer",          0, CLATTN_BF16, 32, &tail,   1, 0, 0 },
     { "nvidia",    "deltaformer",          1, CLATTN_F16,  16, &packed, 0, 0, 0 }, /* p beta written lse */
     { "nvidia",    "deltaformer",          1, CLATTN_BF16, 16, &cached, 0, 0, 0 },
+    { "nvidia",    "path_attn",            0, CLATTN_F16,  16, &lasts,  0, 0, 0 }, /* nine spans */
+    { "nvidia",    "path_attn",            2, CLATTN_BF16, 16, &tail,   1, 0, 0 }, /* ungated lse */
+    { "nvidia",    "path_attn",            3, CLATTN_F16,  32, &packed, 0, 0, 0 }, /* sink lse window */
+    { "nvidia",    "path_attn",            0, CLATTN_BF16, 16, &cached, 0, 0, 0 },
+    { "amd_cdna",  "path_attn",            0, CLATTN_F16,  16, &tail,   0, 0, 0 },
+    { "amd_rdna3", "path_attn",            2, CLATTN_BF16, 16, &nearby, 0, 0, 0 },
+    { "amd_rdna4", "path_attn",            3, CLATTN_F16,  32, &cached, 0, 0, 0 },
+    { "intel_8",   "path_attn",            0, CLATTN_BF16, 16, &tail,   0, 0, 0 },
+    { "intel_16",  "path_attn",            2, CLATTN_F16,  16, &packed, 0, 0, 0 },
     { "amd_cdna",  "forgetting_attn",      1, CLATTN_BF16, 64, &odd,    1, 0, 0 },
     { "amd_cdna",  "deltaformer",          1, CLATTN_BF16, 16, &odd,    0, 0, 0 },
     { "amd_rdna3", "deltaformer",          1, CLATTN_F16,  16, &nearby, 0, 0, 0 },

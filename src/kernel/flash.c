@@ -20,6 +20,11 @@ static const enum embedded_file bias_headers[] = {
 #include "op/words.def"
 };
 
+enum embedded_file flash_bias(enum decay decay)
+{
+    return bias_headers[decay];
+}
+
 /* ---- Layout -------------------------------------------------------------------------------------------------------
  */
 

@@ -6,6 +6,9 @@
 
 void flash_lay_out(const struct variant *variant, struct layout *layout);
 
+/* The header of what decays add to scores. */
+enum embedded_file flash_bias(enum decay decay);
+
 /* Value columns of a group: all, where registers hold their sums. */
 void flash_cut_values(struct variant *variant);
 /* Fewer keys and stages until local memory and registers hold them; 0 where nothing does. */

@@ -125,6 +125,19 @@ static const struct {
                                    &family_write_matrix,
                                    {R(v), R(e), R(written), R(cu), R(parts), A(seq_len), A(kv_len), A(given),
                                     A(first_row), ARG_END}},
+    [KERNEL_PREPARE_PATH_MATRIX] = {"prepare_path_matrix",
+                                    FILE_prepare_path_matrix,
+                                    &family_path_matrix,
+                                    {R(k), R(p), R(e), R(cu), R(rows), A(seq_len), A(sequences), A(kv_len), ARG_END}},
+    [KERNEL_CARRY_PATH_MATRIX] = {"carry_path_matrix",
+                                  FILE_carry_path_matrix,
+                                  &family_path_matrix,
+                                  {R(k), R(cu), R(rows), R(segments), A(seq_len), A(sequences), A(kv_len), ARG_END}},
+    [KERNEL_FLASH_PATH_MATRIX] = {"flash_path_matrix",
+                                  FILE_flash_path_matrix,
+                                  &family_path_matrix,
+                                  {R(q), R(k), R(v), R(o), R(g), R(sink), R(lse), R(cu), R(rows), R(segments),
+                                   A(seq_len), A(sequences), A(kv_len), A(window), A(scale), A(given), ARG_END}},
 #undef R
 #undef A
 };
@@ -141,7 +154,9 @@ const char *kernel_name(enum kernel_id id)
 
 int kernel_takes(enum kernel_id id, const struct rule *rule)
 {
-    const unsigned turned = 1u << KERNEL_PREPARE_PATH | 1u << KERNEL_CARRY_PATH | 1u << KERNEL_FLASH_PATH;
+    const unsigned turned = 1u << KERNEL_PREPARE_PATH | 1u << KERNEL_CARRY_PATH | 1u << KERNEL_FLASH_PATH |
+                            1u << KERNEL_PREPARE_PATH_MATRIX | 1u << KERNEL_CARRY_PATH_MATRIX |
+                            1u << KERNEL_FLASH_PATH_MATRIX;
     const unsigned written = 1u << KERNEL_WRITE_BEFORE | 1u << KERNEL_WRITE_SOLVE | 1u << KERNEL_WRITE_BEFORE_MATRIX |
                              1u << KERNEL_WRITE_SOLVE_MATRIX;
     const unsigned parts = 1u << KERNEL_DECODE | 1u << KERNEL_JOIN_PARTS;

@@ -59,6 +59,9 @@ enum kernel_id {
     KERNEL_FLASH_MATRIX,
     KERNEL_WRITE_BEFORE_MATRIX,
     KERNEL_WRITE_SOLVE_MATRIX,
+    KERNEL_PREPARE_PATH_MATRIX,
+    KERNEL_CARRY_PATH_MATRIX,
+    KERNEL_FLASH_PATH_MATRIX,
     KERNEL_COUNT
 };
 
@@ -158,7 +161,7 @@ struct family {
 };
 
 extern const struct family family_plain, family_matrix, family_blocks, family_decode, family_path, family_write,
-    family_flash, family_write_matrix;
+    family_flash, family_write_matrix, family_path_matrix;
 
 const struct family *kernel_family(enum kernel_id id);
 struct layout kernel_layout(const struct variant *variant);

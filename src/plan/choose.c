@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct solver *const solvers[] = {&solver_matrix_scan,  &solver_matrix_blocks, &solver_chunk_blocks,
-                                               &solver_chunk_scan,   &solver_recurrent,     &solver_flash_matrix,
-                                               &solver_flash,        &solver_decode,        &solver_path,
-                                               &solver_delta_matrix, &solver_delta};
+static const struct solver *const solvers[] = {&solver_matrix_scan, &solver_matrix_blocks, &solver_chunk_blocks,
+                                               &solver_chunk_scan,  &solver_recurrent,     &solver_flash_matrix,
+                                               &solver_flash,       &solver_decode,        &solver_path_matrix,
+                                               &solver_path,        &solver_delta_matrix,  &solver_delta};
 
 enum { SOLVER_COUNT = sizeof solvers / sizeof *solvers, MOST_GROUP = 256 /* of the rule of thumb */ };
 

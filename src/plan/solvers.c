@@ -383,3 +383,31 @@ static clattn_status make_delta_matrix(const struct recipe_maker *maker)
 }
 
 const struct solver solver_delta_matrix = {"delta_matrix", CLATTN_MODE_CHUNK, make_delta_matrix};
+
+/* ---- Keys that turn, on a matrix engine ---------------------------------------------------------------------------
+ */
+
+static clattn_status make_path_matrix(const struct recipe_maker *maker)
+{
+    const struct variant prepare = maker_variant(maker, KERNEL_PREPARE_PATH_MATRIX);
+    const struct variant carry = maker_variant(maker, KERNEL_CARRY_PATH_MATRIX);
+    const struct variant flash = maker_variant(maker, KERNEL_FLASH_PATH_MATRIX);
+    const struct extent most = problem_most(maker->problem);
+    int64_t heads = maker->problem->desc.kv_heads, slots, spans;
+    struct step *prepared, *carried, *read;
+
+    TRY(list_engine(maker, KERNEL_FLASH_PATH_MATRIX));
+    TRY(maker_add(maker, &prepare, GRID_KEY_SLOTS, &prepared));
+    TRY(maker_add(maker, &carry, GRID_KEY_SLOTS, &carried));
+    TRY(maker_add(maker, &flash, GRID_SLOTS, &read));
+    if (!same_blocks(prepared, carried) || !same_blocks(prepared, read) ||
+        carried->variant.tiles.tokens != read->variant.tiles.tokens)
+        return CLATTN_UNSUPPORTED;
+    slots = recipe_key_slots(maker->problem, &most, read->variant.tiles.chunk);
+    spans = slots * read->variant.tiles.chunk / read->variant.tiles.tokens + most.sequences;
+    maker_reserve(maker, TEMPORARY_ROWS, slots * heads * read->layout.rows);
+    maker_reserve(maker, TEMPORARY_SEGMENTS, spans * heads * read->layout.segment);
+    return CLATTN_SUCCESS;
+}
+
+const struct solver solver_path_matrix = {"path_matrix", CLATTN_MODE_CHUNK, make_path_matrix};

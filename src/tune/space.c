@@ -14,6 +14,7 @@ enum {
     PATH = IN(PREPARE_PATH) | IN(CARRY_PATH) | IN(FLASH_PATH),
     DELTA = IN(WRITE_BEFORE) | IN(WRITE_SOLVE),
     DELTA_MATRIX = IN(WRITE_BEFORE_MATRIX) | IN(WRITE_SOLVE_MATRIX),
+    PATH_MATRIX = IN(PREPARE_PATH_MATRIX) | IN(CARRY_PATH_MATRIX) | IN(FLASH_PATH_MATRIX),
     DECODE = IN(DECODE) | IN(JOIN_PARTS),
     BLOCKS = IN(PREPARE_BLOCKS) | IN(STATES) | IN(JOIN) | IN(OUTPUTS),
     MATRIX_BOTH = IN(PREPARE_MATRIX) | IN(PREPARE_FACTORS) | IN(SCAN_MATRIX)
@@ -146,6 +147,15 @@ static const struct parameter delta_matrix[] = {
     {"keys",            IN(FLASH_MATRIX),        FIELD(keys),        {16, 32, 64, 128, BY_THUMB}},
     {NULL, 0, 0, {BY_THUMB}},
 };
+
+static const struct parameter path_matrix[] = {
+    {"chunk",           PATH_MATRIX,           FIELD(chunk),   {16, 32, 64, 128, 256, BY_THUMB}},
+    {"span",            PATH_MATRIX,           FIELD(tokens),  {64, 128, 256, 512, 1024, BY_THUMB}},
+    {"keys",            IN(FLASH_PATH_MATRIX), FIELD(keys),    {16, 32, 64, 128, BY_THUMB}},
+    {"stages",          IN(FLASH_PATH_MATRIX), FIELD(stages),  {1, 2, 3, BY_THUMB}},
+    {"block_v",         IN(FLASH_PATH_MATRIX), FIELD(block_v), {16, 32, 64, 128, BY_THUMB}},
+    {NULL, 0, 0, {BY_THUMB}},
+};
 /* clang-format on */
 
 static const struct space spaces[] = {
@@ -160,6 +170,7 @@ static const struct space spaces[] = {
     {"delta", delta, 1024, 0, 0},
     {"flash_matrix", flash_matrix, 1024, 0, 1},
     {"delta_matrix", delta_matrix, 1024, 0, 1},
+    {"path_matrix", path_matrix, 1024, 0, 1},
 };
 
 enum { SPACE_COUNT = sizeof spaces / sizeof *spaces };
