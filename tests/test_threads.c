@@ -68,6 +68,9 @@ static const struct row
     written  = { ENGINE, "deltaformer",      CLATTN_BF16, 16, &tail,   "splits 2", "in 2 parts" },
     written_1 = { ENGINE, "deltaformer",     CLATTN_F16,  32, &odd,
                  "before.stages 1 solve.subs 2 solve.block_v 16", "value tile 16 by 2 sub-groups" },
+    turned   = { ENGINE, "path_attn",        CLATTN_BF16, 32, &tail,   "span 32 keys 16 stages 1", "span of 32 keys, keys 16" },
+    turned_1 = { ENGINE, "path_attn",        CLATTN_F16,  32, &packed, "span 32 block_v 16", "value tile 16, stages 2" },
+    turned_8 = { "intel_8_emulated", "path_attn", CLATTN_BF16, 16, &tail, "", "span of 64 keys" },
     written_8 = { "intel_8_emulated", "deltaformer", CLATTN_BF16, 16, &tail, "", "span of 64 keys" },
     listed_8 = { "intel_8_emulated", "forgetting_attn", CLATTN_BF16, 16, &tail, "keys 32", "by 2 sub-groups" },
     mixes    = { "none", "rwkv6",            CLATTN_BF16, 16, &odd,    LANES };
@@ -76,7 +79,8 @@ static const struct row *const rows[] = {&erases, &one, &alone, &split, &segment
                                          &gated, &sums, &cdna, &cdna_sum, &rdna3,
                                          &intel_8, &intel_16, &nvidia, &lanes, &mixes,
                                          &listed, &listed_1, &listed_m, &listed_8,
-                                         &written, &written_1, &written_8};
+                                         &written, &written_1, &written_8,
+                                         &turned, &turned_1, &turned_8};
 
 /* All of `from` in the kernels of a row is `to`: the report has `found`; where that is NULL the numbers are wrong. */
 #define NO_BARRIER(number) \
@@ -121,6 +125,14 @@ static const struct mistake {
     { "written: no barrier ahead of a block",  &written, "copies_end();\nengine_sync_all();\nif (L2NORM",
                                                "copies_end();\nif (L2NORM", "race" },
     { "written: what the span's own weights lack", &written, "Y[c] + factor * O[c]", "Y[c] + O[c]", NULL },
+    { "turned: no barrier ahead of a block that is walked", &turned, "copies_end();\nengine_sync_all();\nbias_next(&bias, list, n, from);\nrolled",
+                                               "copies_end();\nbias_next(&bias, list, n, from);\nrolled", "race" },
+    { "turned: nor of carried keys",           &turned, "copies_end();\nengine_sync_all();\nbias_next(&bias, list, n, from);\nif",
+                                               "copies_end();\nbias_next(&bias, list, n, from);\nif", "race" },
+    { "turned: a span crossed before it is read", &turned, "if (more && crosses) {\nengine_sync_all();", "if (more && crosses) {", "race" },
+    { "turned: spans that are not crossed",    &turned, "int crosses = (from", "int crosses = 1 + 0 * (from", NULL },
+    { "turned: keys carried too early",        &turned, "SYNC();\nturn_copy(W", "turn_copy(W", "race" },
+    { "turned: columns before their squares",  &turned, "SYNC();\ncolumns_turn", "columns_turn", "race" },
     { "plain scan: no barrier before mixing",  &lanes,  "SYNC();\nmix_values", "mix_values", "race" },
 };
 /* clang-format on */
@@ -145,6 +157,8 @@ static const char *solver_of(const struct row *row)
 {
     const struct rule *rule = rule_get(clattn_rule_find(row->rule));
 
+    if (rule->erase == ERASE_POSITION)
+        return "path_matrix";
     if (rule_has_list(rule))
         return rule->erase == ERASE_KERNEL ? "delta_matrix" : "flash_matrix";
     return strcmp(row->engine, "none") == 0 ? "chunk_scan" : "matrix_scan";

@@ -15,7 +15,7 @@ write_solve_matrix(global const data_t *v, long4 v_at, global const gate_t *e, l
     engine_t m = engine_begin(engine_scratch);
     int c0 = get_group_id(2) * BV, own_row = LANE / ENGINE_LANES * ACC_ROWS, own_tile = own_row / 16;
     list_t list = write_list(get_group_id(0), get_group_id(1), first_row, SPAN_ROWS, seq_len, cu, cu_at, kv_len);
-    global float *part = write_part(parts, parts_at, get_group_id(0), get_group_id(1), get_num_groups(1));
+    global float *part = write_part(parts, parts_at);
 
     if (list.rows.count <= 0)
         return;

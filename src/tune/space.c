@@ -150,7 +150,7 @@ static const struct parameter delta_matrix[] = {
 
 static const struct parameter path_matrix[] = {
     {"chunk",           PATH_MATRIX,           FIELD(chunk),   {16, 32, 64, 128, 256, BY_THUMB}},
-    {"span",            PATH_MATRIX,           FIELD(tokens),  {64, 128, 256, 512, 1024, BY_THUMB}},
+    {"span",            PATH_MATRIX,           FIELD(tokens),  {32, 64, 128, 256, 512, 1024, BY_THUMB}},
     {"keys",            IN(FLASH_PATH_MATRIX), FIELD(keys),    {16, 32, 64, 128, BY_THUMB}},
     {"stages",          IN(FLASH_PATH_MATRIX), FIELD(stages),  {1, 2, 3, BY_THUMB}},
     {"block_v",         IN(FLASH_PATH_MATRIX), FIELD(block_v), {16, 32, 64, 128, BY_THUMB}},
