@@ -47,7 +47,6 @@ static const struct check_case
     early  = { "early",   1, 77, 4, 2, 64, 64, LSE | SINK,      HARD,  NULL, 0, -0.8, 0, 0, 0, 20, 0 }, /* maxima that rise */
     nearby = { "nearby",  1, 77, 4, 2, 64, 48, LSE,             HARD,  NULL, 0, 0, 1, 0, 0, 0, 9 },
     alone  = { "alone",   1, 33, 1, 1, 40, 20, LSE | NORM,      HARD,  NULL, 0, 0, 0, 0, 0, 0, 1 },
-    turns  = { "turns",   1, 530, 1, 1, 64, 16, LSE,            HARD,  NULL, 0, 0, 0, 0, 0, 0, 0 }, /* beta near 2 for a span and more */
     broad  = { "broad",   1, 40, 1, 1, 256, 256, NORM,          USUAL, NULL, 0, 0, 0, 0, 0, 0, 0 },
     cuts   = { "cuts",   1, 560, 2, 1, 40,  20, BOTH | VK | CU, SLOW, long_gaps, 4, 0, 0, 0, 0, 0, 0 };
 
@@ -119,11 +118,10 @@ static const struct row {
     { "nvidia",    "deltaformer",          0, CLATTN_BF16, 32, &tail,   1, 0, 0 },
     { "nvidia",    "deltaformer",          1, CLATTN_F16,  16, &packed, 0, 0, 0 }, /* p beta written lse */
     { "nvidia",    "deltaformer",          1, CLATTN_BF16, 16, &cached, 0, 0, 0 },
-    { "nvidia",    "path_attn",            0, CLATTN_F16,  16, &lasts,  0, 0, 0 }, /* nine spans */
+    { "nvidia",    "path_attn",            0, CLATTN_F16,  16, &wide,   0, 0, 0 },
     { "nvidia",    "path_attn",            2, CLATTN_BF16, 16, &tail,   1, 0, 0 }, /* ungated lse */
     { "nvidia",    "path_attn",            3, CLATTN_F16,  32, &packed, 0, 0, 0 }, /* sink lse window */
     { "nvidia",    "path_attn",            0, CLATTN_BF16, 16, &cached, 0, 0, 0 },
-    { "nvidia",    "path_attn",            2, CLATTN_BF16, 128, &turns, 0, 0, 0 },
     { "amd_cdna",  "path_attn",            0, CLATTN_F16,  16, &tail,   0, 0, 0 },
     { "amd_rdna3", "path_attn",            2, CLATTN_BF16, 16, &nearby, 0, 0, 0 },
     { "amd_rdna4", "path_attn",            3, CLATTN_F16,  32, &cached, 0, 0, 0 },

@@ -15,7 +15,7 @@ carry_path_matrix(global const data_t *k, long4 k_at, global const int *cu, long
     int block = (int)(slot - turn.base), unit = (int)get_group_id(2) - 1, span = block / (SPAN_ROWS / CHUNK);
     int from = block * CHUNK - turn.shift, end = (span + 1) * SPAN_ROWS - turn.shift;
     int own_row = LANE / ENGINE_LANES * ACC_ROWS, own_key = from + (unit < 0 ? own_row / 16 * 16 : -16);
-    local data_t *W = tiles, *F = tiles + CHUNK * KEY_PITCH, *own = tiles + own_row * KEY_PITCH;
+    local data_t *own = tiles + own_row * KEY_PITCH;
     global data_t *first = turn_rows(rows, rows_at, turn, list, TURN_W), *to;
     long stride;
     acc_t Y[KT];
@@ -33,28 +33,27 @@ carry_path_matrix(global const data_t *k, long4 k_at, global const int *cu, long
         X[kt] = chain_load(m, address_of(own + kt * 16 + chain_lane(m, KEY_PITCH)), KEY_PITCH);
         Y[kt] = acc_of(m, X[kt]);
     }
-    for (int key = from; key < end; key += CHUNK) {
+    for (int key = from; key < end; key += WALK_KEYS) {
         SYNC();
-        turn_copy(W, KEY_PITCH, first + key * TURN_STRIDE, CHUNK, KT);
-        turn_copy(F, KEY_PITCH, first + key * TURN_STRIDE + TURN_F * KEY_WIDTH, CHUNK, KT);
-        turn_copy(tiles + 2 * CHUNK * KEY_PITCH, X_PITCH, first + key * TURN_STRIDE + TURN_X * KEY_WIDTH, CHUNK, 1);
+        walk_copy(tiles, first, key);
         SYNC();
-        for (int tile = 0; tile < CHUNK / 16; tile++) {
-            address_t w = address_of(W + tile * 16 * KEY_PITCH + frag_lane_t(m, KEY_PITCH));
-            local data_t *x = tiles + 2 * CHUNK * KEY_PITCH + tile * 16 * X_PITCH + own_row % 16;
+        for (int tile = 0; tile < WALK_KEYS / 16; tile++) {
+            address_t w = address_of(tiles + tile * 16 * KEY_PITCH + frag_lane_t(m, KEY_PITCH));
+            local data_t *x = tiles + WALK_X + tile * 16 * X_PITCH + own_row % 16;
             int at = key + tile * 16;
             acc_t S;
 
             if (ENGINE_ALONE && at < own_key)
                 continue;
-            S = turn_product(m, 0, X, address_of(F + tile * 16 * KEY_PITCH + frag_lane(m, KEY_PITCH)));
+            S = turn_products(m, Y, X, address_of(tiles + WALK_F + tile * 16 * KEY_PITCH + frag_lane(m, KEY_PITCH)),
+                              WALK_REST);
             if (!ENGINE_ALONE || at == own_key) {
                 acc_t own_x = acc_of(m, chain_load_t(m, address_of(x + chain_lane_t(m, X_PITCH)), X_PITCH));
                 S = at == own_key ? own_x : S;
             }
             if (at < own_key)
                 S = 0;
-            turn_add(m, Y, S, w);
+            turn_add(m, Y, S, w, WALK_REST);
             turn_round(m, X, Y);
         }
     }

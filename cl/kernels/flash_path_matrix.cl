@@ -26,7 +26,7 @@ flash_path_matrix(global const data_t *q, long4 q_at, global const data_t *k, lo
     turn_t turn = turn_of(list, kv_len);
     global const data_t *turned = turn_rows(rows, rows_at, turn, list, 0);
     global const data_t *carried = turned + TURN_CARRIED * KEY_WIDTH;
-    address_t stages = address_of(tiles);
+    address_t stages = address_of(tiles), walks = address_plus(stages, STAGE);
     int n = 0, from = list.position + CHUNK - KEYS, span = (list.position + turn.shift) / SPAN_ROWS;
     int span_first = span * SPAN_ROWS - turn.shift, least = max(list.least, span_first);
     acc_t O[VT], Y[KT];
@@ -51,26 +51,29 @@ flash_path_matrix(global const data_t *q, long4 q_at, global const data_t *k, lo
     for (; from + KEYS > least; n++, from -= KEYS) {
         engine_sync_all();
         stage_copy(tiles, k, k_at, v, v_at, list, from, c0);
-        walk_copy(tiles, turned, from);
-        copies_end();
-        engine_sync_all();
+        copies_end(); /* the barriers about what is walked stand for this block, too */
         bias_next(&bias, list, n, from);
         rolled for (int place = KEYS - 16; place >= 0; place -= 16)
         {
-            int first = from + place, diagonal = first + 15 > own.least, row = place * KEY_PITCH;
+            int first = from + place, diagonal = first + 15 > own.least, walked = place % WALK_KEYS;
             acc_t A, S;
             chain_t P;
 
+            if (walked == WALK_KEYS - 16) {
+                engine_sync_all();
+                walk_copy(tiles + STAGE, turned, first - walked);
+                engine_sync_all();
+            }
             if (ENGINE_ALONE && !own_sees(list, own, first))
                 continue;
-            A = turn_product(m, 0, Q, address_plus(stages, WALK_W + row + frag_lane(m, KEY_PITCH)));
+            A = turn_products(m, Y, Q, address_plus(walks, walked * KEY_PITCH + frag_lane(m, KEY_PITCH)), WALK_REST);
             if (diagonal)
                 A = walked_masked(engine_again(m), A, list, own_row, first);
-            S = turn_product(m, 0, Q, address_plus(stages, row + frag_lane(m, KEY_PITCH)));
+            S = turn_product(m, 0, Q, address_plus(stages, place * KEY_PITCH + frag_lane(m, KEY_PITCH)));
             S = mma_frag(
                 m, S, chain_of(m, A),
-                frag_load_t(m, address_plus(stages, WALK_X + place * X_PITCH + frag_lane_t(m, X_PITCH)), X_PITCH));
-            turn_add(m, Y, A, address_plus(stages, WALK_F + row + frag_lane_t(m, KEY_PITCH)));
+                frag_load_t(m, address_plus(walks, WALK_X + walked * X_PITCH + frag_lane_t(m, X_PITCH)), X_PITCH));
+            turn_add(m, Y, A, address_plus(walks, WALK_F + walked * KEY_PITCH + frag_lane_t(m, KEY_PITCH)), WALK_REST);
             turn_round(m, Q, Y);
             S = bias_scores(m, &bias, S, weights[0].factor, n, place, list.position + own_row - from, diagonal);
             if (!own_sees_all(list, own, first))

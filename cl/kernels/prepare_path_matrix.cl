@@ -16,15 +16,18 @@ prepare_path_matrix(global const data_t *k, long4 k_at, global const gate_t *p, 
     turn_t turn = turn_of(list, kv_len);
     int from = (int)(slot - turn.base) * CHUNK - turn.shift, own_row = LANE / ENGINE_LANES * ACC_ROWS;
     int corner = own_row / 16 * 16;
-    local data_t *K = tiles, *W = tiles + CHUNK * KEY_PITCH;
+    local data_t *W = tiles, *K = tiles + CHUNK * KEY_PITCH; /* in the place of the second part of w */
     address_t row = address_of(W + own_row * KEY_PITCH + chain_lane(m, KEY_PITCH));
+    address_t w = address_of(W + corner * KEY_PITCH + frag_lane(m, KEY_PITCH));
     local float *M = squares, *Y = squares + CHUNK * 16;
-    chain_t own[KT];
+    chain_t own[KT], second[KT];
+    acc_t S;
+    int rest = CHUNK * KEY_PITCH;
 
     if (slot - turn.base >= turn.blocks)
         return;
-    keys_put(K, k + at_row(k_at, list.rows.at.batch, list.first, list.kv_head), k_at.z, from, list.keys);
-    gates_put(W, p + at_row(p_at, list.rows.at.batch, list.first, list.kv_head), p_at.z, from, list.keys);
+    p += at_row(p_at, list.rows.at.batch, list.first, list.kv_head);
+    gates_put(W, p, p_at.z, from, list.keys);
     for_each(i, CHUNK) {
         int key = from + i;
         long at = at_row(e_at, list.rows.at.batch, list.first, list.kv_head) + key * e_at.z;
@@ -32,12 +35,23 @@ prepare_path_matrix(global const data_t *k, long4 k_at, global const gate_t *p, 
     }
     SYNC();
     engine_unrolled
-    for (int kt = 0; kt < KT; kt++)
+    for (int kt = 0; kt < KT; kt++) {
         own[kt] = chain_load(m, address_plus(row, kt * 16), KEY_PITCH);
-    square_put(m, M + corner * 16,
-               turn_product(m, 0, own, address_of(W + corner * KEY_PITCH + frag_lane(m, KEY_PITCH))), own_row % 16);
-    square_put(m, Y + corner * 16,
-               turn_product(m, 0, own, address_of(K + corner * KEY_PITCH + frag_lane(m, KEY_PITCH))), own_row % 16);
+        if (PARTS > 1)
+            second[kt] = chain_load(m, address_plus(row, rest + kt * 16), KEY_PITCH);
+    }
+    S = turn_product(m, 0, own, w);
+    if (PARTS > 1)
+        S = turn_product(m, turn_product(m, S, own, address_plus(w, rest)), second, w);
+    square_put(m, M + corner * 16, S, own_row % 16);
     SYNC();
-    columns_turn(turn_rows(rows, rows_at, turn, list, TURN_W) + from * TURN_STRIDE, W, M, Y, beta);
+    keys_put(K, k + at_row(k_at, list.rows.at.batch, list.first, list.kv_head), k_at.z, from, list.keys);
+    SYNC();
+    S = turn_product(m, 0, own, address_plus(w, rest));
+    if (PARTS > 1)
+        S = turn_product(m, S, second, address_plus(w, rest));
+    square_put(m, Y + corner * 16, S, own_row % 16);
+    SYNC();
+    columns_turn(turn_rows(rows, rows_at, turn, list, TURN_W) + from * TURN_STRIDE, p, p_at.z, from, list.keys, M, Y,
+                 beta);
 }

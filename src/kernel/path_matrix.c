@@ -9,7 +9,6 @@ enum {
     SPAN_CHUNKS = 4,    /* where the chunk is asked for */
     PAD = 8,            /* numbers after a staged row: eight rows meet all banks */
     X_PITCH = TILE + 8, /* of path_turn.clh */
-    STREAMS = 3,        /* of a key's row there: w, F and the carried key */
     NUMBER = 2,
     FLOAT = 4,
     LEAST_LANES = 32, /* of a sub-group that has many rows */
@@ -21,6 +20,7 @@ enum {
 
 struct sizes {
     int channels, values;       /* tiles */
+    int parts, walked;          /* of w and F, the second of what the first lacks; keys that are walked at once */
     int key_pitch, value_pitch; /* numbers */
     int64_t stage;              /* numbers */
 };
@@ -29,6 +29,9 @@ static struct sizes sizes_of(const struct variant *variant)
 {
     const struct tiles *t = &variant->tiles;
     struct sizes s = {.channels = (int)divide_up(variant->problem->desc.key_dim, TILE), .values = t->block_v / TILE};
+
+    s.parts = variant->problem->desc.dtype == CLATTN_BF16 ? 2 : 1;
+    s.walked = s.parts > 1 ? TILE : t->keys;
 
     s.key_pitch = s.channels * TILE + PAD;
     s.value_pitch = t->block_v + PAD;
@@ -41,20 +44,24 @@ static int64_t most(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+static int64_t walk_numbers(const struct sizes *s)
+{
+    return s->walked * (int64_t)(2 * s->parts * s->key_pitch + X_PITCH);
+}
+
 /* Numbers in local memory: blocks on their way, one that is walked, a span's matrix, queries and outputs in turn. */
 static int64_t flash_numbers(const struct tiles *t, const struct sizes *s)
 {
-    int64_t walked = s->stage + t->keys * (int64_t)(2 * s->key_pitch + X_PITCH);
     int64_t whole = (int64_t)s->channels * TILE * s->key_pitch;
     int64_t rows = t->chunk * most(s->key_pitch, s->value_pitch);
 
-    return most(most(t->stages * s->stage, walked), most(whole, rows));
+    return most(most(t->stages * s->stage, s->stage + walk_numbers(s)), most(whole, rows));
 }
 
 static void path_locals(const struct variant *variant, const struct sizes *s, struct layout *layout)
 {
     const struct tiles *t = &variant->tiles;
-    int64_t rows = 2 * (int64_t)t->chunk * s->key_pitch;
+    int64_t rows = (int64_t)t->chunk * s->key_pitch;
 
     if (variant->kernel == KERNEL_FLASH_PATH_MATRIX) {
         layout_local(layout, "LOCAL_TILES", flash_numbers(t, s), NUMBER);
@@ -63,9 +70,10 @@ static void path_locals(const struct variant *variant, const struct sizes *s, st
                                    : (size_t)(3 * t->keys + 2 * (t->keys + 4 * t->keys / TILE) + 1) * FLOAT;
         return;
     }
-    layout_local(layout, "LOCAL_TILES", rows + (variant->kernel == KERNEL_CARRY_PATH_MATRIX ? t->chunk * X_PITCH : 0),
-                 NUMBER);
-    if (variant->kernel == KERNEL_PREPARE_PATH_MATRIX) {
+    if (variant->kernel == KERNEL_CARRY_PATH_MATRIX)
+        layout_local(layout, "LOCAL_TILES", most(rows, walk_numbers(s)), NUMBER);
+    else {
+        layout_local(layout, "LOCAL_TILES", 2 * rows, NUMBER);
         layout_local(layout, "LOCAL_SQUARES", 2 * t->chunk * TILE, FLOAT);
         layout->local_bytes += (size_t)t->chunk * FLOAT;
     }
@@ -114,6 +122,8 @@ static void lay_out(const struct variant *variant, struct layout *layout)
                    {"UNITS", t->keys / TILE},
                    {"STAGES", t->stages},
                    {"STAGE", s.stage},
+                   {"PARTS", s.parts},
+                   {"WALK_KEYS", s.walked},
                    {"BV", t->block_v},
                    {"KT", s.channels},
                    {"VT", s.values},
@@ -126,7 +136,7 @@ static void lay_out(const struct variant *variant, struct layout *layout)
     layout->options = variant->engine->options;
     layout->any_group = 1;
     layout->local_bytes = (size_t)(variant->engine->scratch * t->group);
-    layout->rows = divide_up((int64_t)t->chunk * (STREAMS * s.channels + 1) * TILE * NUMBER, FLOAT);
+    layout->rows = divide_up((int64_t)t->chunk * ((2 * s.parts + 1) * s.channels + 1) * TILE * NUMBER, FLOAT);
     layout->segment = divide_up((int64_t)s.channels * TILE * s.channels * TILE * NUMBER, FLOAT);
     path_locals(variant, &s, layout);
     path_grid(variant, &s, layout);
