@@ -1,6 +1,6 @@
-/* carry_path.cl on a matrix engine: keys carried on to the end of their span, and what the whole span does to a row, the
- * unit matrix carried as keys are; the last span has no queries after it. One group: one block of keys of one key head;
- * or CHUNK rows of the unit matrix, with the span's first block. */
+/* carry_path.cl on a matrix engine: keys carried on to the end of their span, and what the whole span does to a row,
+ * the unit matrix carried as keys are; the last span has no queries after it. One group: one block of keys of one
+ * key head; or CHUNK rows of the unit matrix, with the span's first block. */
 KERNEL
 carry_path_matrix(global const data_t *k, long4 k_at, global const int *cu, long4 cu_at, global float *rows,
                   long4 rows_at, global float *segments, long4 segments_at, int seq_len, int sequences, int kv_len)

@@ -1,10 +1,8 @@
-/* flash_path.cl on a matrix engine, by the words of flash_matrix.cl. Back over the keys of its own span, a tile of 16 at a
- * time, a query is turned, in floats; X and F as in cl/matrix/path_turn.clh:
+/* flash_path.cl on a matrix engine, by the words of flash_matrix.cl. Back over the keys of its own span, a tile of
+ * 16 at a time, a query is turned, in floats; X and F as in cl/matrix/path_turn.clh:
  *     A = Q Wᵀ        L = Q Kᵀ + A X        Q += A F
- * Of the spans before these it reads keys that were carried to their ends, and crosses each at once, Q = Q H. One group:
- * CHUNK queries of a head, ACC_ROWS a sub-group, BV value columns. */
-#define row_sinks(row) sinks_get(m, sink, sink_at, head, row, given &GIVEN_SINK)
-
+ * Of the spans before these it reads keys that were carried to their ends, and crosses each at once, Q = Q H. One
+ * group: CHUNK queries of a head, ACC_ROWS a sub-group, BV value columns. */
 KERNEL
 flash_path_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v,
                   long4 v_at, global out_t *o, long4 o_at, global const gate_t *g, long4 g_at, global const float *sink,
@@ -39,7 +37,7 @@ flash_path_matrix(global const data_t *q, long4 q_at, global const data_t *k, lo
     queries_put(tiles, q, q_at, list, scale);
     bias = bias_begin(g, g_at, list, from, LOG2E * scale);
     SYNC();
-    weights[0] = weights_begin(m, norms, scale, row_sinks(own_row));
+    weights[0] = weights_begin(m, norms, scale, sinks_get(m, sink, sink_at, head, own_row, given & GIVEN_SINK));
     engine_unrolled
     for (int kt = 0; kt < KT; kt++) {
         Q[kt] = chain_load(m, address_of(tiles + own_row * KEY_PITCH + kt * 16 + chain_lane(m, KEY_PITCH)), KEY_PITCH);
@@ -134,9 +132,11 @@ flash_path_matrix(global const data_t *q, long4 q_at, global const data_t *k, lo
     }
     copies_end();
     engine_sync_all(); /* outputs take the place of stages */
-    outputs_put(m, tiles + own_row * VALUE_PITCH, O, weights_total(m, weights, row_sinks(own_row)));
+    outputs_put(m, tiles + own_row * VALUE_PITCH, O,
+                weights_total(m, weights, sinks_get(m, sink, sink_at, head, own_row, given & GIVEN_SINK)));
     if (given & GIVEN_LSE && c0 == 0)
-        logs_store(m, lse, lse_at, list, own_row, weights[0].most, weights_total(m, weights, row_sinks(own_row)));
+        logs_store(m, lse, lse_at, list, own_row, weights[0].most,
+                   weights_total(m, weights, sinks_get(m, sink, sink_at, head, own_row, given & GIVEN_SINK)));
     engine_sync_own();
     outputs_store(m, tiles + own_row * VALUE_PITCH, o, o_at, list, own_row, ACC_ROWS, c0);
 }
