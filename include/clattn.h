@@ -508,7 +508,8 @@ typedef struct clattn_plan_info {
     const clattn_plan_desc *desc; /* completed */
     const char
         *solver; /* "recurrent", "channels", "chunk_scan", "chunk_blocks", "matrix_blocks", "matrix_scan", "flash",
-                                     "flash_matrix", "flash_matrix_blocks", "flash_blocks", "decode", "path", "delta" */
+                                     "flash_matrix", "flash_matrix_blocks", "flash_blocks", "decode", "path", "path_matrix", "delta",
+                                     "delta_matrix" */
     const char *tiles_by;     /* "rule of thumb", "the shipped table", a file's path … */
     const char *engine;       /* the matrix engine it runs on; NULL: none */
     clattn_mode mode;         /* RECURRENT or CHUNK */

@@ -23,6 +23,7 @@ static const struct check_case
     packed = { "packed", 1,  53, 1, 1, 32, 32, BOTH | CU,   USUAL,            gaps, 4, 0, 0, 0, 0, 0, 0 },
     wide   = { "wide",   1,  40, 1, 1, 32, 128, BOTH,       USUAL,            NULL, 0, 0, 0, 0, 0, 0, 0 },
     sharp  = { "sharp",  1,  75, 1, 1, 32, 32, 0,           USUAL,            NULL, 0, 2, 0, 0, 0, 0, 0 }, /* maxima that rise */
+    turns  = { "turns",  1, 400, 1, 1, 64, 16, CLATTN_UNGATED, CHECK_GATES_HARD, NULL, 0, 0, 0, 0, 0, 0, 0 }, /* beta near 2 */
     spans  = { "spans",  1, 530, 1, 1, 32, 32, BOTH,        CHECK_GATES_SLOW, NULL, 0, 0, 0, 0, 0, 0, 0 };
 
 /* A rule, its shape, and the point of the solver's space, what is not in it by rule of thumb; and what the plan says it
@@ -65,13 +66,23 @@ static const struct row
     listed   = { ENGINE, "forgetting_attn",  CLATTN_BF16, 64, &tail,   "keys 32 stages 2", "by 2 sub-groups, queries held" },
     listed_1 = { ENGINE, "softmax_attn",     CLATTN_F16,  32, &odd,    "keys 16 stages 1", "stages 1" },
     listed_m = { ENGINE, "softmax_attn",     CLATTN_BF16, 32, &sharp,  "keys 16", "keys 16" },
+    written  = { ENGINE, "deltaformer",      CLATTN_BF16, 16, &tail,   "splits 2", "in 2 parts" },
+    written_1 = { ENGINE, "deltaformer",     CLATTN_F16,  32, &odd,
+                 "before.stages 1 solve.subs 2 solve.block_v 16", "value tile 16 by 2 sub-groups" },
+    turned   = { ENGINE, "path_attn",        CLATTN_BF16, 32, &tail,   "span 32 keys 16 stages 1", "span of 32 keys, keys 16" },
+    turned_1 = { ENGINE, "path_attn",        CLATTN_F16,  32, &packed, "span 32 block_v 16", "value tile 16, stages 2" },
+    turned_2 = { ENGINE, "path_attn",        CLATTN_BF16, 64, &turns,  "span 512", "span of 512 keys" },
+    turned_8 = { "intel_8_emulated", "path_attn", CLATTN_BF16, 16, &tail, "", "span of 64 keys" },
+    written_8 = { "intel_8_emulated", "deltaformer", CLATTN_BF16, 16, &tail, "", "span of 64 keys" },
     listed_8 = { "intel_8_emulated", "forgetting_attn", CLATTN_BF16, 16, &tail, "keys 32", "by 2 sub-groups" },
     mixes    = { "none", "rwkv6",            CLATTN_BF16, 16, &odd,    LANES };
 static const struct row *const rows[] = {&erases, &one, &alone, &split, &segments,
                                          &gathers, &scored, &channels, &low_rank,
                                          &gated, &sums, &cdna, &cdna_sum, &rdna3,
                                          &intel_8, &intel_16, &nvidia, &lanes, &mixes,
-                                         &listed, &listed_1, &listed_m, &listed_8};
+                                         &listed, &listed_1, &listed_m, &listed_8,
+                                         &written, &written_1, &written_8,
+                                         &turned, &turned_1, &turned_2, &turned_8};
 
 /* All of `from` in the kernels of a row is `to`: the report has `found`; where that is NULL the numbers are wrong. */
 #define NO_BARRIER(number) \
@@ -111,6 +122,19 @@ static const struct mistake {
     { "list: outputs in the place of stages",  &listed, "copies_end();\nengine_sync_all();\nengine_unrolled",
                                                "copies_end();\nengine_unrolled", "race" },
     { "list: sums that are not lowered",       &listed_m, "w[s].total *= kept;", "", NULL },
+    { "written: u of a tile before it is there", &written, "SYNC();\nif (!ENGINE_ALONE", "if (!ENGINE_ALONE", "race" },
+    { "written: columns before their numbers", &written, "SYNC();\ncolumns_solve", "columns_solve", "race" },
+    { "written: no barrier ahead of a block",  &written, "copies_end();\nengine_sync_all();\nif (L2NORM",
+                                               "copies_end();\nif (L2NORM", "race" },
+    { "written: what the span's own weights lack", &written, "Y[c] + factor * O[c]", "Y[c] + O[c]", NULL },
+    { "turned: no barrier ahead of a block that is walked", &turned,
+                                               "first - walked);\nengine_sync_all();", "first - walked);", "race" },
+    { "turned: nor of carried keys",           &turned, "copies_end();\nengine_sync_all();\nbias_next(&bias, list, n, from);\nif",
+                                               "copies_end();\nbias_next(&bias, list, n, from);\nif", "race" },
+    { "turned: a span crossed before it is read", &turned, "if (more && crosses) {\nengine_sync_all();", "if (more && crosses) {", "race" },
+    { "turned: spans that are not crossed",    &turned, "int crosses = (from", "int crosses = 1 + 0 * (from", NULL },
+    { "turned: keys carried too early",        &turned, "SYNC();\nwalk_copy", "walk_copy", "race" },
+    { "turned: columns before their squares",  &turned, "SYNC();\ncolumns_turn", "columns_turn", "race" },
     { "plain scan: no barrier before mixing",  &lanes,  "SYNC();\nmix_values", "mix_values", "race" },
 };
 /* clang-format on */
@@ -133,8 +157,12 @@ static void set_point(struct tuned *tuned, const char *point)
 
 static const char *solver_of(const struct row *row)
 {
-    if (rule_has_list(rule_get(clattn_rule_find(row->rule))))
-        return "flash_matrix";
+    const struct rule *rule = rule_get(clattn_rule_find(row->rule));
+
+    if (rule->erase == ERASE_POSITION)
+        return "path_matrix";
+    if (rule_has_list(rule))
+        return rule->erase == ERASE_KERNEL ? "delta_matrix" : "flash_matrix";
     return strcmp(row->engine, "none") == 0 ? "chunk_scan" : "matrix_scan";
 }
 

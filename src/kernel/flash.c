@@ -1,5 +1,5 @@
 /* A list read on a matrix engine: tiles by rule of thumb, and what follows from them. */
-#include "kernel/matrix.h"
+#include "kernel/flash.h"
 
 enum {
     TILE = MATRIX_TILE,
@@ -19,6 +19,11 @@ static const enum embedded_file bias_headers[] = {
 #define DECAY(value, name, dims, list_dims, plain, matrix, bias, ...) FILE_flash_##bias,
 #include "op/words.def"
 };
+
+enum embedded_file flash_bias(enum decay decay)
+{
+    return bias_headers[decay];
+}
 
 /* ---- Layout -------------------------------------------------------------------------------------------------------
  */
@@ -87,7 +92,7 @@ static int cached(const clattn_plan_desc *desc)
            (desc->flags & CLATTN_WITH_KV_LENS ? GIVEN_LENS : 0);
 }
 
-static void lay_out(const struct variant *variant, struct layout *layout)
+void flash_lay_out(const struct variant *variant, struct layout *layout)
 {
     const clattn_plan_desc *desc = &variant->problem->desc;
     const struct tiles *t = &variant->tiles;
@@ -142,7 +147,7 @@ static void describe(struct text *text, const struct variant *variant, const str
 
 static int fits(const struct device *device, const struct variant *variant)
 {
-    return layout_fits(device, variant, lay_out);
+    return layout_fits(device, variant, flash_lay_out);
 }
 
 /* Tokens of a sequence; of packed ones the usual length is what there is to go by. */
@@ -214,8 +219,7 @@ static int few_pieces(const struct variant *variant)
            t->keys * shape_of(variant).channels * PIECES <= MOST_PIECES * t->group;
 }
 
-/* Fewer keys and stages until local memory and registers hold them. */
-static int cut_keys(const struct device *device, struct variant *variant)
+int flash_cut_keys(const struct device *device, struct variant *variant)
 {
     static const struct {
         int keys, stages;
@@ -231,8 +235,7 @@ static int cut_keys(const struct device *device, struct variant *variant)
     return 0;
 }
 
-/* Value columns of a group: all, where registers hold their sums. */
-static void cut_values(struct variant *variant)
+void flash_cut_values(struct variant *variant)
 {
     struct tiles *t = &variant->tiles;
 
@@ -255,11 +258,11 @@ static clattn_status heuristic(const struct device *device, struct variant *vari
         return CLATTN_UNSUPPORTED;
     if (desc->chunk != 0 && desc->chunk % (t->span * variant->engine->rows) != 0)
         t->span = 1;
-    cut_values(variant);
+    flash_cut_values(variant);
     choose_rows(device, variant);
     if (desc->chunk % variant->engine->rows != 0 || (size_t)t->group > device->info.max_work_group)
         return CLATTN_UNSUPPORTED;
-    while (!cut_keys(device, variant)) {
+    while (!flash_cut_keys(device, variant)) {
         if (desc->chunk != 0 || t->value_tiles == 1)
             return CLATTN_UNSUPPORTED;
         t->value_tiles /= 2;
@@ -285,4 +288,4 @@ static clattn_status complete(const struct device *device, struct variant *varia
                : CLATTN_UNSUPPORTED;
 }
 
-const struct family family_flash = {heuristic, complete, lay_out, describe, 1, 0};
+const struct family family_flash = {heuristic, complete, flash_lay_out, describe, 1, 0};

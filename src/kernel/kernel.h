@@ -66,6 +66,11 @@ enum kernel_id {
     KERNEL_GEMM_MATRIX,
     KERNEL_GEMV,
     KERNEL_CHANNELS,
+    KERNEL_WRITE_BEFORE_MATRIX,
+    KERNEL_WRITE_SOLVE_MATRIX,
+    KERNEL_PREPARE_PATH_MATRIX,
+    KERNEL_CARRY_PATH_MATRIX,
+    KERNEL_FLASH_PATH_MATRIX,
     KERNEL_COUNT
 };
 
@@ -88,7 +93,7 @@ struct tiles {
     int stages;                 /* matrix engines: chunks in local memory at once */
     int rows, wide;             /* register blocks: rows and vectors of a result that a work-item holds */
     int split;                  /* register blocks: parts of a group that share the depth of its products */
-    int tokens;                 /* register blocks: tokens in local memory at once */
+    int tokens;                 /* register blocks: tokens in local memory at once; lists: of a span */
     int ahead;                  /* register blocks: slices of rows on their way to a group at once */
     int stretch;                /* register blocks: chunks of a sequence that are worked at once; 0: all */
     int heads, keys, splits;    /* lists: query heads of a tile, keys worked at once, parts of the keys */
@@ -171,7 +176,8 @@ struct family {
 };
 
 extern const struct family family_plain, family_matrix, family_blocks, family_decode, family_path, family_write,
-    family_flash, family_flash_blocks, family_gemm, family_gemm_lanes, family_gemm_matrix, family_channels;
+    family_flash, family_flash_blocks, family_gemm, family_gemm_lanes, family_gemm_matrix, family_channels,
+    family_write_matrix, family_path_matrix;
 
 const struct family *kernel_family(enum kernel_id id);
 struct layout kernel_layout(const struct variant *variant);

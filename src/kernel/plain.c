@@ -243,30 +243,7 @@ static void plain_locals(const struct variant *variant, const struct sizes *s, s
     case KERNEL_RECURRENT: recurrent_locals(variant, s, layout); break;
     case KERNEL_STABILIZE: layout_local(layout, "LOCAL_PLACES", 2 * variant->tiles.group, 2 * FLOAT); break;
     case KERNEL_FLASH: flash_locals(variant, s, layout); break;
-    case KERNEL_PREPARE_MATRIX:
-    case KERNEL_PREPARE_FACTORS:
-    case KERNEL_SCAN_MATRIX:
-    case KERNEL_PROBE_MATRIX:
-    case KERNEL_PREPARE_BLOCKS:
-    case KERNEL_STATES:
-    case KERNEL_OUTPUTS:
-    case KERNEL_JOIN:
-    case KERNEL_DECODE:
-    case KERNEL_JOIN_PARTS:
-    case KERNEL_PREPARE_PATH:
-    case KERNEL_CARRY_PATH:
-    case KERNEL_FLASH_PATH:
-    case KERNEL_WRITE_BEFORE:
-    case KERNEL_WRITE_SOLVE:
-    case KERNEL_FLASH_MATRIX:
-    case KERNEL_FLASH_BLOCKS:
-    case KERNEL_APPEND:
-    case KERNEL_GEMM:
-    case KERNEL_GEMM_SERIAL:
-    case KERNEL_GEMM_MATRIX:
-    case KERNEL_GEMV:
-    case KERNEL_CHANNELS:
-    case KERNEL_COUNT: break;
+    default: break; /* of other families */
     }
 }
 

@@ -19,7 +19,9 @@ static const struct solver *const solvers[] = {&solver_matrix_scan,
                                                &solver_flash_blocks,
                                                &solver_flash,
                                                &solver_decode,
+                                               &solver_path_matrix,
                                                &solver_path,
+                                               &solver_delta_matrix,
                                                &solver_delta,
                                                &solver_channels};
 

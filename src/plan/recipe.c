@@ -139,7 +139,7 @@ static void bind_written(const struct variant *variant, struct source *sources)
         sources[ROLE_written] = temporary(TEMPORARY_WRITTEN);
     if (sources[ROLE_p].kind == SOURCE_NONE)
         sources[ROLE_p] = sources[ROLE_k];
-    if (variant->kernel == KERNEL_FLASH)
+    if (variant->kernel == KERNEL_FLASH || variant->kernel == KERNEL_FLASH_MATRIX)
         sources[ROLE_v] = sources[ROLE_written];
 }
 

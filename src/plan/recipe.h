@@ -113,6 +113,6 @@ struct solver {
 
 extern const struct solver solver_recurrent, solver_channels, solver_chunk_scan, solver_chunk_blocks,
     solver_matrix_blocks, solver_matrix_scan, solver_flash, solver_flash_matrix, solver_flash_matrix_blocks,
-    solver_flash_blocks, solver_decode, solver_path, solver_delta;
+    solver_flash_blocks, solver_decode, solver_path, solver_delta, solver_delta_matrix, solver_path_matrix;
 
 #endif

@@ -336,13 +336,30 @@ const struct solver solver_path = {"path", CLATTN_MODE_CHUNK, make_path};
  * rows, then block by block within it; at last the read
  */
 
-static clattn_status make_delta(const struct recipe_maker *maker)
+/* Room for what is written, and for so many floats of a span on their way. */
+static void reserve_written(const struct recipe_maker *maker, int64_t floats)
 {
     const clattn_plan_desc *desc = &maker->problem->desc;
-    const struct variant before = maker_variant(maker, KERNEL_WRITE_BEFORE);
-    const struct variant solve = maker_variant(maker, KERNEL_WRITE_SOLVE), flash = maker_variant(maker, KERNEL_FLASH);
     const struct extent most = problem_most(maker->problem);
     int64_t keys = desc->flags & CLATTN_CU_SEQLENS ? most.kv_len : most.kv_len * most.batch;
+
+    maker_reserve(maker, TEMPORARY_PARTS, most.sequences * desc->kv_heads * floats);
+    if (!(desc->flags & CLATTN_WITH_WRITTEN))
+        maker_reserve(maker, TEMPORARY_WRITTEN, keys * desc->kv_heads * desc->value_dim);
+}
+
+/* The first two steps are run for every span. */
+static void loop_spans(struct recipe *recipe, int rows)
+{
+    recipe->loop_last = 1;
+    recipe->loop_rows = rows;
+    recipe->loop_keys = 1;
+}
+
+static clattn_status make_delta(const struct recipe_maker *maker)
+{
+    const struct variant before = maker_variant(maker, KERNEL_WRITE_BEFORE);
+    const struct variant solve = maker_variant(maker, KERNEL_WRITE_SOLVE), flash = maker_variant(maker, KERNEL_FLASH);
     struct step *seen, *solved;
 
     TRY(maker_add(maker, &before, GRID_SEQUENCES, &seen));
@@ -350,13 +367,8 @@ static clattn_status make_delta(const struct recipe_maker *maker)
     TRY(maker_add(maker, &flash, GRID_SLOTS, NULL));
     if (!same_blocks(seen, solved))
         return CLATTN_UNSUPPORTED;
-    maker_reserve(maker, TEMPORARY_PARTS,
-                  most.sequences * desc->kv_heads * seen->variant.tiles.span * seen->layout.record);
-    if (!(desc->flags & CLATTN_WITH_WRITTEN))
-        maker_reserve(maker, TEMPORARY_WRITTEN, keys * desc->kv_heads * desc->value_dim);
-    maker->recipe->loop_last = 1;
-    maker->recipe->loop_rows = seen->variant.tiles.span * seen->variant.tiles.chunk;
-    maker->recipe->loop_keys = 1;
+    reserve_written(maker, seen->variant.tiles.span * seen->layout.record);
+    loop_spans(maker->recipe, seen->variant.tiles.span * seen->variant.tiles.chunk);
     return CLATTN_SUCCESS;
 }
 
@@ -365,15 +377,22 @@ const struct solver solver_delta = {"delta", CLATTN_MODE_CHUNK, make_delta};
 /* ---- A list on a matrix engine ------------------------------------------------------------------------------------
  */
 
+/* Whether an engine has the kernel for the problem, and computes it. */
+static clattn_status list_engine(const struct recipe_maker *maker, enum kernel_id kernel)
+{
+    if (maker->context->engine == NULL || maker->problem->desc.dtype == CLATTN_F32 ||
+        !kernel_takes(kernel, maker->problem->rule))
+        return CLATTN_UNSUPPORTED;
+    return maker->dry ? CLATTN_SUCCESS : probe_engine(maker->context, maker->problem);
+}
+
 static clattn_status make_flash_matrix(const struct recipe_maker *maker)
 {
     const struct variant flash = maker_variant(maker, KERNEL_FLASH_MATRIX);
 
-    if (maker->context->engine == NULL || maker->problem->desc.dtype == CLATTN_F32 ||
-        !kernel_takes(KERNEL_FLASH_MATRIX, maker->problem->rule))
+    if (maker->problem->rule->erase != ERASE_NONE) /* its values are made first */
         return CLATTN_UNSUPPORTED;
-    if (!maker->dry)
-        TRY(probe_engine(maker->context, maker->problem));
+    TRY(list_engine(maker, KERNEL_FLASH_MATRIX));
     TRY(begin_list(maker));
     return maker_add(maker, &flash, GRID_SLOTS, NULL);
 }
@@ -405,3 +424,55 @@ static clattn_status make_flash_matrix_blocks(const struct recipe_maker *maker)
 }
 
 const struct solver solver_flash_matrix_blocks = {"flash_matrix_blocks", CLATTN_MODE_CHUNK, make_flash_matrix_blocks};
+
+/* ---- Values that depend on those before, on a matrix engine -------------------------------------------------------
+ */
+
+static clattn_status make_delta_matrix(const struct recipe_maker *maker)
+{
+    enum { ALIGNED = 16 }; /* floats that the first span's own may begin later */
+    const struct variant before = maker_variant(maker, KERNEL_WRITE_BEFORE_MATRIX);
+    const struct variant solve = maker_variant(maker, KERNEL_WRITE_SOLVE_MATRIX);
+    const struct variant flash = maker_variant(maker, KERNEL_FLASH_MATRIX);
+    struct step *seen, *solved;
+
+    TRY(list_engine(maker, KERNEL_WRITE_BEFORE_MATRIX));
+    TRY(maker_add(maker, &before, GRID_SEQUENCES, &seen));
+    TRY(maker_add(maker, &solve, GRID_SEQUENCES, &solved));
+    TRY(maker_add(maker, &flash, GRID_SLOTS, NULL));
+    if (seen->layout.record != solved->layout.record || seen->variant.tiles.tokens != solved->variant.tiles.tokens)
+        return CLATTN_UNSUPPORTED;
+    reserve_written(maker, seen->layout.record + ALIGNED);
+    loop_spans(maker->recipe, seen->variant.tiles.tokens);
+    return CLATTN_SUCCESS;
+}
+
+const struct solver solver_delta_matrix = {"delta_matrix", CLATTN_MODE_CHUNK, make_delta_matrix};
+
+/* ---- Keys that turn, on a matrix engine ---------------------------------------------------------------------------
+ */
+
+static clattn_status make_path_matrix(const struct recipe_maker *maker)
+{
+    const struct variant prepare = maker_variant(maker, KERNEL_PREPARE_PATH_MATRIX);
+    const struct variant carry = maker_variant(maker, KERNEL_CARRY_PATH_MATRIX);
+    const struct variant flash = maker_variant(maker, KERNEL_FLASH_PATH_MATRIX);
+    const struct extent most = problem_most(maker->problem);
+    int64_t heads = maker->problem->desc.kv_heads, slots, spans;
+    struct step *prepared, *carried, *read;
+
+    TRY(list_engine(maker, KERNEL_FLASH_PATH_MATRIX));
+    TRY(maker_add(maker, &prepare, GRID_KEY_SLOTS, &prepared));
+    TRY(maker_add(maker, &carry, GRID_KEY_SLOTS, &carried));
+    TRY(maker_add(maker, &flash, GRID_SLOTS, &read));
+    if (!same_blocks(prepared, carried) || !same_blocks(prepared, read) ||
+        carried->variant.tiles.tokens != read->variant.tiles.tokens)
+        return CLATTN_UNSUPPORTED;
+    slots = recipe_key_slots(maker->problem, &most, read->variant.tiles.chunk);
+    spans = slots * read->variant.tiles.chunk / read->variant.tiles.tokens + most.sequences;
+    maker_reserve(maker, TEMPORARY_ROWS, slots * heads * read->layout.rows);
+    maker_reserve(maker, TEMPORARY_SEGMENTS, spans * heads * read->layout.segment);
+    return CLATTN_SUCCESS;
+}
+
+const struct solver solver_path_matrix = {"path_matrix", CLATTN_MODE_CHUNK, make_path_matrix};

@@ -13,6 +13,8 @@ enum {
     PLAIN_BOTH = IN(PREPARE) | IN(SCAN),
     PATH = IN(PREPARE_PATH) | IN(CARRY_PATH) | IN(FLASH_PATH),
     DELTA = IN(WRITE_BEFORE) | IN(WRITE_SOLVE),
+    DELTA_MATRIX = IN(WRITE_BEFORE_MATRIX) | IN(WRITE_SOLVE_MATRIX),
+    PATH_MATRIX = IN(PREPARE_PATH_MATRIX) | IN(CARRY_PATH_MATRIX) | IN(FLASH_PATH_MATRIX),
     DECODE = IN(DECODE) | IN(JOIN_PARTS),
     BLOCKS = IN(PREPARE_BLOCKS) | IN(STATES) | IN(JOIN) | IN(OUTPUTS),
     MATRIX_BOTH = IN(PREPARE_MATRIX) | IN(PREPARE_FACTORS) | IN(SCAN_MATRIX)
@@ -149,6 +151,29 @@ static const struct parameter flash_blocks[] = {
     {"tokens",          IN(FLASH_BLOCKS), FIELD(tokens),   {8, 16, 32, 64, BY_THUMB}},
     {NULL, 0, 0, {BY_THUMB}},
 };
+
+static const struct parameter delta_matrix[] = {
+    {"span",            DELTA_MATRIX,            FIELD(tokens),      {64, 128, 256, 512, 1024, BY_THUMB}},
+    {"splits",          DELTA_MATRIX,            FIELD(splits),      {1, 2, 4, 8, 16, BY_THUMB}},
+    {"before.chunk",    IN(WRITE_BEFORE_MATRIX), FIELD(chunk),       {16, 32, 64, 128, 256, BY_THUMB}},
+    {"before.keys",     IN(WRITE_BEFORE_MATRIX), FIELD(keys),        {16, 32, 64, 128, BY_THUMB}},
+    {"before.step",     IN(WRITE_BEFORE_MATRIX), FIELD(step),        {1, 2, 4, BY_THUMB}},
+    {"before.stages",   IN(WRITE_BEFORE_MATRIX), FIELD(stages),      {1, 2, 3, BY_THUMB}},
+    {"solve.subs",      IN(WRITE_SOLVE_MATRIX),  FIELD(value_tiles), {2, 4, 8, 16, BY_THUMB}},
+    {"solve.block_v",   IN(WRITE_SOLVE_MATRIX),  FIELD(block_v),     {16, 32, 64, 128, BY_THUMB}},
+    {"chunk",           IN(FLASH_MATRIX),        FIELD(chunk),       {16, 32, 64, 128, 256, BY_THUMB}},
+    {"keys",            IN(FLASH_MATRIX),        FIELD(keys),        {16, 32, 64, 128, BY_THUMB}},
+    {NULL, 0, 0, {BY_THUMB}},
+};
+
+static const struct parameter path_matrix[] = {
+    {"chunk",           PATH_MATRIX,           FIELD(chunk),   {16, 32, 64, 128, 256, BY_THUMB}},
+    {"span",            PATH_MATRIX,           FIELD(tokens),  {32, 64, 128, 256, 512, 1024, BY_THUMB}},
+    {"keys",            IN(FLASH_PATH_MATRIX), FIELD(keys),    {16, 32, 64, 128, BY_THUMB}},
+    {"stages",          IN(FLASH_PATH_MATRIX), FIELD(stages),  {1, 2, 3, BY_THUMB}},
+    {"block_v",         IN(FLASH_PATH_MATRIX), FIELD(block_v), {16, 32, 64, 128, BY_THUMB}},
+    {NULL, 0, 0, {BY_THUMB}},
+};
 /* clang-format on */
 
 static const struct space spaces[] = {
@@ -165,6 +190,8 @@ static const struct space spaces[] = {
     {"flash_matrix", flash_matrix, 1024, 0, 1},
     {"flash_matrix_blocks", flash_blocks, 1024, 0, 1},
     {"flash_blocks", flash_blocks, 1024, 0, 0},
+    {"delta_matrix", delta_matrix, 1024, 0, 1},
+    {"path_matrix", path_matrix, 1024, 0, 1},
 };
 
 enum { SPACE_COUNT = sizeof spaces / sizeof *spaces };
