@@ -234,10 +234,10 @@ enum {
 
 /* X(ID, name, value, shape): the one list of operands; CLATTN_Q … are their ids, and the names are those in files and
  * messages. B batch, T tokens, H value heads, HQ query/key heads, K key_dim, V value_dim, N sequences (B without
- * cu_seqlens), n steps. States are f32 unless operand_types says otherwise; normalizers,
- * stabilizers, lse, sink, mamba's a, d, dt_bias and lru's gv, theta are. For N-shaped operands
- * batch_stride steps the sequence. hgrn and lru have no q and k: their state is a row of V, K is 1; lru's v, o and state
- * are pairs of a real and an imaginary part, V is even.
+ * cu_seqlens), n steps. States are f32 unless operand_types says otherwise; normalizers, stabilizers, lse, sink, mamba's
+ * a, d, dt_bias and lru's gv, theta are always. For N-shaped operands batch_stride steps the sequence. hgrn and lru have
+ * no q and k: their state is a row of V, K is 1; lru's v, o and state are pairs of a real and an imaginary part, V is
+ * even.
  * With kv_heads below heads only q and o of rules of a state have H heads, and all else HK in the place of HQ and H.
  * Rules of a list have HK key/value heads and TK tokens of keys: their q is [B,T,H,K], k [B,TK,HK,K], v [B,TK,HK,V],
  * g [B,TK,H]. sink: Xiao et al. 2023, arXiv:2309.17453; lse, which joins parts of a list: Dao et al. 2022,
@@ -506,10 +506,9 @@ CLATTN_API clattn_status clattn_plan_workspace_size(const clattn_plan *plan, siz
 /* What a plan has come to. Pointers live as long as the plan. */
 typedef struct clattn_plan_info {
     const clattn_plan_desc *desc; /* completed */
-    const char
-        *solver; /* "recurrent", "channels", "chunk_scan", "chunk_blocks", "matrix_blocks", "matrix_scan", "flash",
-                                     "flash_matrix", "flash_matrix_blocks", "flash_blocks", "decode", "path", "path_matrix", "delta",
-                                     "delta_matrix" */
+    /* "recurrent", "channels", "chunk_scan", "chunk_blocks", "matrix_blocks", "matrix_scan", "flash", "flash_matrix",
+     * "flash_matrix_blocks", "flash_blocks", "decode", "path", "path_matrix", "delta", "delta_matrix" */
+    const char *solver;
     const char *tiles_by;     /* "rule of thumb", "the shipped table", a file's path … */
     const char *engine;       /* the matrix engine it runs on; NULL: none */
     clattn_mode mode;         /* RECURRENT or CHUNK */

@@ -215,6 +215,33 @@ static void test_refused_types(void **state)
     clattn_plan_destroy(plan);
 }
 
+/* Sums over a whole sequence, all of one sign, stay within the bound where an engine cuts what it adds. */
+static void test_long_sums(void **state)
+{
+    const clattn_plan_desc desc = {.rule = is_list() ? CLATTN_SOFTMAX_ATTN : CLATTN_LINEAR_ATTN,
+                                   .batch = 1,
+                                   .seq_len = is_list() ? 2600 : 3000,
+                                   .heads = is_list() ? 1 : 8, /* that leave no segments */
+                                   .key_dim = 16,
+                                   .value_dim = 16,
+                                   .feature_map = is_list() ? CLATTN_FEATURE_IDENTITY : CLATTN_FEATURE_RELU,
+                                   .mode = CLATTN_MODE_CHUNK};
+    struct check_tensors tensors, expected;
+    int passed;
+
+    (void)state;
+    if (is_list() ? rule != CLATTN_SOFTMAX_ATTN : rule_get(rule)->erase != ERASE_NONE)
+        skip(); /* another rule's test has it */
+    test_make(&tensors, &desc, CHECK_GATES_USUAL, NULL);
+    for (int64_t i = 0; i < desc.seq_len * desc.heads * 16; i++)
+        ((float *)tensors.tensor[OP(V)].data)[i] = fabsf(((float *)tensors.tensor[OP(V)].data)[i]);
+    assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
+    passed = passes(&tensors, &expected, &thumb, "long sums");
+    check_free(&tensors);
+    check_free(&expected);
+    assert_true(passed);
+}
+
 static int run_every(void)
 {
     static clattn_dtype dtypes[] = {CLATTN_F32, CLATTN_F16, CLATTN_BF16};
@@ -224,10 +251,11 @@ static int run_every(void)
         {"refused", is_list() ? test_refused_lists : test_refused, NULL, NULL, NULL},
         {"f32", test_dtype, NULL, NULL, &dtypes[0]},
         cmocka_unit_test(test_refused_types),
+        cmocka_unit_test(test_long_sums),
     };
 
     if (on_engine())
-        return _cmocka_run_group_tests("floats on an engine", tests + 3, 2, test_engine_open, test_engine_close);
+        return _cmocka_run_group_tests("floats on an engine", tests + 3, 3, test_engine_open, test_engine_close);
     return cmocka_run_group_tests(tests, test_engine_open, test_engine_close);
 }
 
