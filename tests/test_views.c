@@ -30,7 +30,7 @@ static int64_t inner_count(const clattn_operand_info *info, const char *dims)
     int64_t inner = 1;
 
     for (int i = 0; i < info->rank; i++)
-        if (strchr("KVUG", dims[i]) != NULL)
+        if (strchr("KVUZ", dims[i]) != NULL)
             inner *= info->dims[i];
     return inner;
 }
@@ -81,7 +81,7 @@ static int64_t arena_index(const struct slot *slot, const clattn_operand_info *i
     int axes = 0;
 
     for (int d = 0; d < info->rank; d++)
-        axes += strchr("KVUG", slot->dims[d]) == NULL;
+        axes += strchr("KVUZ", slot->dims[d]) == NULL;
     for (int axis = axes; axis-- > 0; outer /= info->dims[axis])
         at += outer % info->dims[axis] * slot->steps[axis];
     return at;
