@@ -69,7 +69,7 @@ static struct given make(const struct gemm *gemm, int id, int64_t offset, int de
     numbers.at = malloc(numbers.bytes);
     assert_non_null(numbers.at);
     for (int64_t i = 0; i < numbers.count; i++)
-        number_store(dtype, numbers.at, i, NAN);
+        number_store(dtype, numbers.at, i, (double)NAN);
     for (int64_t b = 0; defined && b < (x->stride != 0 ? gemm->desc.batch : 1); b++)
         for (int64_t i = 0; i < x->rows; i++)
             for (int64_t j = 0; j < x->width; j++)
