@@ -3,7 +3,7 @@
 file(READ ${FILE} json)
 string(JSON count LENGTH "${json}" entries)
 set(devices "")
-set(names "")
+set(texts "0")
 set(rows "")
 
 # The index of an item in a list of texts, which it joins.
@@ -17,21 +17,28 @@ function(index_of list_name item index_name)
     set(${index_name} ${index} PARENT_SCOPE)
 endfunction()
 
-function(parameters_of entry text_name)
+# The index of a text in shipped_texts
+macro(text_of item index_name)
+    index_of(texts "\"${item}\"" ${index_name})
+endmacro()
+
+function(parameters_of entry names_name values_name)
     string(JSON parameters GET "${entry}" parameters)
     string(JSON length LENGTH "${parameters}")
-    set(text "")
+    set(names "")
+    set(values "")
     set(i 0)
     while(i LESS length)
         string(JSON name MEMBER "${parameters}" ${i})
         string(JSON value GET "${parameters}" ${name})
-        index_of(names "\"${name}\"" index)
-        math(EXPR index "${index} + 1")
-        string(APPEND text "{${index}, ${value}}, ")
+        text_of("${name}" index)
+        string(APPEND names "${index}, ")
+        string(APPEND values "${value}, ")
         math(EXPR i "${i} + 1")
     endwhile()
-    set(names "${names}" PARENT_SCOPE)
-    set(${text_name} "${text}{0, 0}" PARENT_SCOPE)
+    set(texts "${texts}" PARENT_SCOPE)
+    set(${names_name} "${names}0" PARENT_SCOPE)
+    set(${values_name} "${values}0" PARENT_SCOPE)
 endfunction()
 
 set(at 0)
@@ -42,20 +49,29 @@ while(at LESS count)
         string(JSON ${field} GET "${entry}" ${field})
     endforeach()
     index_of(devices "{\"${device}\", \"${vendor}\", \"${driver}\"}" index)
-    parameters_of("${entry}" parameters)
-    string(APPEND rows "    {${index}, \"${group}\", \"${dtype}\", \"${solver}\", \"${kernel}\", \"${tuner}\", \"${date}\", "
-           "${key_dim}, ${value_dim}, ${heads}, ${from_rows}, ${seq_len}, (float)${time_ms}, (float)${default_ms}, "
-           "(float)${error}, {${parameters}}},\n")
+    parameters_of("${entry}" parameters values)
+    set(words "")
+    foreach(field group dtype solver tuner date)
+        text_of("${${field}}" word)
+        string(APPEND words "${word}, ")
+    endforeach()
+    string(REGEX REPLACE "(................)" "0x\\1, " kernel "${kernel}")
+    string(APPEND rows "    {{${kernel}}, ${index}, ${words}${key_dim}, ${value_dim}, ${heads}, ${from_rows}, ${seq_len}, "
+           "(float)${time_ms}, (float)${default_ms}, (float)${error}, {${parameters}}, {${values}}},\n")
     math(EXPR at "${at} + 1")
 endwhile()
 list(JOIN devices ",\n    " devices)
-list(JOIN names ", " names)
+list(LENGTH texts length)
+if(length GREATER 256)
+    message(FATAL_ERROR "${length} texts: more than a byte counts")
+endif()
+list(JOIN texts ", " texts)
 file(WRITE ${OUTPUT} "#include \"tune/shipped.h\"
 
 const struct shipped_device shipped_devices[] = {
     ${devices},
 };
-const char *const shipped_names[] = {${names}};
+const char *const shipped_texts[] = {${texts}};
 const struct shipped_entry shipped_entries[] = {
 ${rows}};
 const size_t shipped_entry_count = ${count};

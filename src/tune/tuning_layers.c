@@ -192,16 +192,19 @@ static void load_file(struct tuning_layers *layers, const struct device *device,
 /* 0 where a parameter is none of the solver's, or has a value that it never takes. */
 static int take_parameters(struct tuned *tuned, const struct shipped_entry *shipped)
 {
-    for (size_t i = 0; shipped->parameters[i].name != 0; i++)
-        if (!tuned_set(tuned, shipped_names[shipped->parameters[i].name - 1], shipped->parameters[i].value))
+    for (size_t i = 0; shipped->parameters[i] != 0; i++)
+        if (!tuned_set(tuned, shipped_texts[shipped->parameters[i]], shipped->values[i]))
             return 0;
     return 1;
 }
+
+#define COPY(to, from) snprintf(to, sizeof(to), "%s", from)
 
 int tuning_shipped(size_t index, struct tuning_entry *entry)
 {
     const struct shipped_entry *shipped = &shipped_entries[index];
     const struct shipped_device *device = &shipped_devices[shipped->device];
+    char kernel[HASH_DIGITS];
 
     *entry = (struct tuning_entry){.key_dim = shipped->key_dim,
                                    .value_dim = shipped->value_dim,
@@ -211,15 +214,15 @@ int tuning_shipped(size_t index, struct tuning_entry *entry)
                                    .time_ms = (double)shipped->time_ms,
                                    .default_ms = (double)shipped->default_ms,
                                    .error = (double)shipped->error};
-    snprintf(entry->device, sizeof entry->device, "%s", device->device);
-    snprintf(entry->vendor, sizeof entry->vendor, "%s", device->vendor);
-    snprintf(entry->driver, sizeof entry->driver, "%s", device->driver);
-    snprintf(entry->group, sizeof entry->group, "%s", shipped->group);
-    snprintf(entry->dtype, sizeof entry->dtype, "%s", shipped->dtype);
-    snprintf(entry->solver, sizeof entry->solver, "%s", shipped->solver);
-    snprintf(entry->kernel, sizeof entry->kernel, "%s", shipped->kernel);
-    snprintf(entry->tuner, sizeof entry->tuner, "%s", shipped->tuner);
-    snprintf(entry->date, sizeof entry->date, "%s", shipped->date);
+    COPY(entry->device, device->device);
+    COPY(entry->vendor, device->vendor);
+    COPY(entry->driver, device->driver);
+    COPY(entry->group, shipped_texts[shipped->group]);
+    COPY(entry->dtype, shipped_texts[shipped->dtype]);
+    COPY(entry->solver, shipped_texts[shipped->solver]);
+    COPY(entry->kernel, hash_name(shipped->kernel, kernel));
+    COPY(entry->tuner, shipped_texts[shipped->tuner]);
+    COPY(entry->date, shipped_texts[shipped->date]);
     entry->tuned = tuned_default(gemm_space_find(entry->solver) != NULL ? gemm_space_find(entry->solver)
                                                                         : space_find(entry->solver));
     return entry->tuned.space != NULL && take_parameters(&entry->tuned, shipped);
