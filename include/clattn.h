@@ -551,7 +551,8 @@ enum {
     CLATTN_GEMM_TRANS_B = 1 << 1,  /* B lies as [n,k] */
     CLATTN_GEMM_SHARED_A = 1 << 2, /* one A serves the whole batch */
     CLATTN_GEMM_SHARED_B = 1 << 3,
-    CLATTN_GEMM_WITH_C = 1 << 4 /* C is a matrix of its own; else D, as it is before the call, is C */
+    CLATTN_GEMM_WITH_C = 1 << 4, /* C is a matrix of its own; else D, as it is before the call, is C */
+    CLATTN_GEMM_F32_D = 1 << 5   /* C and D are f32, whatever A and B are */
 };
 
 /* Where the matrices of a call lie: buffers of the plan's cl_context, offsets in bytes, multiples of the element's
@@ -569,7 +570,7 @@ typedef clattn_status (*clattn_gemm_fn)(void *user, const struct clattn_gemm_des
                                         cl_event *event);
 
 typedef struct clattn_gemm_desc {
-    clattn_dtype dtype;                             /* storage of A, B, C and D */
+    clattn_dtype dtype;                             /* storage of A, B, C and D: see CLATTN_GEMM_F32_D */
     uint32_t flags;                                 /* CLATTN_GEMM_TRANS_A … */
     int64_t m, n, k;                                /* required */
     int64_t batch;                                  /* 0: 1 */

@@ -303,7 +303,7 @@ static void test_temporaries(void **state)
         static struct recipe recipe;
         struct temporary *t = recipe.temporaries;
         const struct recipe_maker maker = {.recipe = &recipe};
-        memset(&recipe, 0, sizeof recipe);
+        assert_status(recipe_open(&recipe), SUCCESS);
         recipe.step_count = 3;
         recipe.steps[0].variant.kernel = KERNEL_STABILIZE;
         recipe.steps[0].sources[ROLE_decay] = named(TEMPORARY_DECAY);
@@ -331,6 +331,7 @@ static void test_temporaries(void **state)
         assert_false(overlap(&t[TEMPORARY_DECAY], &t[TEMPORARY_SEGMENT_KEPT]));
         assert_int_equal(recipe.floats[HOME_SAVED], 448 + 512);
         assert_int_equal(recipe.floats[HOME_WORKSPACE], 128);
+        recipe_close(&recipe);
     }
 }
 

@@ -38,6 +38,9 @@ static const struct gemm_case {
     {"shared b", 40, 33, 24, 4, 8, 0, 8, 1, 1, CLATTN_GEMM_SHARED_B},
     {"c apart", 37, 50, 20, 2, 0, 0, 0, 1, -2, CLATTN_GEMM_WITH_C},
     {"c apart, not read", 37, 50, 20, 1, 4, 0, 0, 1, 0, CLATTN_GEMM_WITH_C},
+    {"d in f32", 40, 70, 90, 2, 3, 0, 5, -1, 0.5, CLATTN_GEMM_F32_D},
+    {"few rows, d in f32", 3, 90, 70, 1, 0, 0, 0, 1, 0, CLATTN_GEMM_F32_D},
+    {"c apart, in f32", 37, 50, 20, 2, 0, 0, 0, 1, -2, CLATTN_GEMM_WITH_C | CLATTN_GEMM_F32_D},
     {"bands", 1300, 70, 16, 1, 0, 0, 0, 1, 0, 0},
 };
 
@@ -62,7 +65,7 @@ static struct given make(const struct gemm *gemm, int id, int64_t offset, int de
 {
     enum { AFTER = 40 };
     const struct gemm_matrix *x = &gemm->of[id];
-    clattn_dtype dtype = gemm->desc.dtype;
+    clattn_dtype dtype = gemm_type(&gemm->desc, (enum gemm_operand)id);
     struct given numbers = {.count = offset + x->span + AFTER, .offset = offset};
 
     numbers.bytes = (size_t)numbers.count * dtype_size(dtype);
@@ -85,10 +88,11 @@ static void drop(struct given *numbers)
     free(numbers->at);
 }
 
-static const void *first(const struct gemm *gemm, const struct given *numbers)
+static const void *first(const struct gemm *gemm, enum gemm_operand id, const struct given *numbers)
 {
-    return numbers->at != NULL ? (const char *)numbers->at + (size_t)numbers->offset * dtype_size(gemm->desc.dtype)
-                               : NULL;
+    return numbers->at != NULL
+               ? (const char *)numbers->at + (size_t)numbers->offset * dtype_size(gemm_type(&gemm->desc, id))
+               : NULL;
 }
 
 /* ---- One product ---- */
@@ -99,6 +103,7 @@ static void compare(const struct gemm *gemm, const struct given *d, const void *
 {
     const struct gemm_matrix *x = &gemm->of[GEMM_D];
     const clattn_gemm_desc *desc = &gemm->desc;
+    const clattn_dtype dtype = gemm_type(desc, GEMM_D);
     double difference = 0, size = 0;
     char *touched = calloc((size_t)d->count, 1);
 
@@ -108,16 +113,15 @@ static void compare(const struct gemm *gemm, const struct given *d, const void *
             for (int64_t j = 0; j < x->width; j++) {
                 int64_t at = d->offset + b * x->stride + i * x->ld + j;
                 double y = expected[(b * x->rows + i) * x->width + j];
-                difference += pow(number_load(desc->dtype, found, at) - y, 2);
+                difference += pow(number_load(dtype, found, at) - y, 2);
                 size += y * y;
                 touched[at] = 1;
             }
-    if (!(sqrt(difference) <= number_bound(desc->dtype) * sqrt(size)))
+    if (!(sqrt(difference) <= number_bound(dtype) * sqrt(size)))
         fail_msg("%s: error %.2e", what, sqrt(difference / size));
     for (int64_t i = 0; i < d->count; i++)
-        if (!touched[i] &&
-            memcmp((const char *)found + (size_t)i * dtype_size(desc->dtype),
-                   (const char *)d->at + (size_t)i * dtype_size(desc->dtype), dtype_size(desc->dtype)) != 0)
+        if (!touched[i] && memcmp((const char *)found + (size_t)i * dtype_size(dtype),
+                                  (const char *)d->at + (size_t)i * dtype_size(dtype), dtype_size(dtype)) != 0)
             fail_msg("%s: number %lld, which is none of d's, was written", what, (long long)i);
     free(touched);
 }
@@ -126,7 +130,7 @@ static void run(clattn_gemm_plan *plan, const struct gemm *gemm, int64_t offset,
 {
     const struct opencl *cl = opencl_get();
     const clattn_gemm_desc *desc = &gemm->desc;
-    size_t element = dtype_size(desc->dtype), at = (size_t)offset * element;
+    size_t at = (size_t)offset * dtype_size(desc->dtype), d_at = (size_t)offset * dtype_size(gemm_type(desc, GEMM_D));
     int with_c = (desc->flags & CLATTN_GEMM_WITH_C) != 0;
     struct given a = make(gemm, GEMM_A, offset, 1), b = make(gemm, GEMM_B, offset, 1);
     struct given c = {0}, d = make(gemm, GEMM_D, offset, desc->beta != 0);
@@ -145,8 +149,8 @@ static void run(clattn_gemm_plan *plan, const struct gemm *gemm, int64_t offset,
                                                           .d = d.buffer,
                                                           .a_offset = at,
                                                           .b_offset = at,
-                                                          .c_offset = with_c ? at : 0,
-                                                          .d_offset = at},
+                                                          .c_offset = with_c ? d_at : 0,
+                                                          .d_offset = d_at},
                                       0, NULL, &event),
                   SUCCESS);
     assert_non_null(event);
@@ -154,7 +158,8 @@ static void run(clattn_gemm_plan *plan, const struct gemm *gemm, int64_t offset,
     cl->ReleaseEvent(event);
     assert_int_equal(cl->EnqueueReadBuffer(test_device.queue, d.buffer, CL_TRUE, 0, d.bytes, found, 0, NULL, NULL),
                      CL_SUCCESS);
-    gemm_reference(gemm, first(gemm, &a), first(gemm, &b), with_c ? first(gemm, &c) : first(gemm, &d), expected);
+    gemm_reference(gemm, first(gemm, GEMM_A, &a), first(gemm, GEMM_B, &b),
+                   with_c ? first(gemm, GEMM_C, &c) : first(gemm, GEMM_D, &d), expected);
     compare(gemm, &d, found, expected, what);
     free(found);
     free(expected);
@@ -363,7 +368,7 @@ static void test_bad_desc(void **state)
         {{.m = 4, .n = 5, .k = 4, .ldd = 4}, "ldd is 4"},
         {{.m = 4, .n = 4, .k = 4, .batch = 2, .stride_d = 15}, "stride_d is 15"},
         {{.m = 4, .n = 4, .k = 4, .batch = 2, .stride_a = -16}, "stride_a is -16"},
-        {{.m = 4, .n = 4, .k = 4, .flags = 1 << 5}, "flags 0x20"},
+        {{.m = 4, .n = 4, .k = 4, .flags = 1 << 6}, "flags 0x40"},
         {{.m = 4, .n = 4, .k = 4, .alpha = 1e300}, "alpha 1e+300"},
         {{.m = 4, .n = 4, .k = 4, .dtype = (clattn_dtype)7}, "dtype is 7"},
     };

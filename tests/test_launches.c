@@ -21,7 +21,7 @@ static const clattn_plan_desc desc = {.rule = CLATTN_LINEAR_ATTN,
                                       .value_dim = 8,
                                       .mode = CLATTN_MODE_CHUNK};
 
-enum { MOST = 8 };
+enum { MOST = 24 };
 
 /* What the library is told of the queue, and what it did with it */
 static struct {
@@ -86,19 +86,29 @@ static int take_fakes(void **state)
 
 struct call {
     clattn_plan *plan;
+    int launches;
     struct arguments operands;
 };
 
-static void call_open(struct call *call)
+static void call_open_on(struct call *call, clattn_plan *plan)
 {
     struct check_tensors tensors;
 
-    test_log_clear();
-    assert_status(clattn_plan_create(&call->plan, test_device.context, &desc), SUCCESS);
-    assert_in_range(call->plan->recipe.step_count, 3, MOST);
-    assert_status(check_allocate(&tensors, &desc), SUCCESS);
+    call->plan = plan;
+    call->launches = (int)plan_launches(plan);
+    assert_in_range(call->launches, 3, MOST);
+    assert_status(check_allocate(&tensors, &plan->problem.desc), SUCCESS);
     call->operands = test_operands(&tensors, call->plan);
     check_free(&tensors);
+}
+
+static void call_open(struct call *call)
+{
+    clattn_plan *plan;
+
+    test_log_clear();
+    assert_status(clattn_plan_create(&plan, test_device.context, &desc), SUCCESS);
+    call_open_on(call, plan);
 }
 
 static void call_close(struct call *call)
@@ -106,6 +116,125 @@ static void call_close(struct call *call)
     assert_int_equal(opencl_get()->Finish(test_device.queue), CL_SUCCESS);
     test_operands_free(&call->operands);
     clattn_plan_destroy(call->plan);
+}
+
+/* ---- Matrix products among the steps -----------------------------------------------------------------------------
+ */
+
+/* A rule of its own, over stretches r of rows: S = Q_r K^T, G = S S^T, O_r = G V_r / 2, and in all but the last stretch
+ * O_r += G V_r. Q, K, V and O are operands, a launch a sequence; S and G lie side by side for all heads. */
+enum { ROWS = 16, TOKENS = 40, HEADS = 2, BATCH = 2, KEYS = 12, VALUES = 10 };
+
+static struct matrix operand_of(clattn_operand_id id)
+{
+    return (struct matrix){.source = {SOURCE_OPERAND, (int)id}};
+}
+
+static struct matrix temporary_of(enum temporary_id id, int64_t row)
+{
+    return (struct matrix){{SOURCE_TEMPORARY, (int)id}, 3, row, ROWS * row, HEADS * ROWS * row};
+}
+
+static clattn_status make_products(const struct recipe_maker *maker)
+{
+    const struct matrix q = operand_of(CLATTN_Q), k = operand_of(CLATTN_K), v = operand_of(CLATTN_V);
+    const struct matrix o = operand_of(CLATTN_O), none = {.source = {SOURCE_NONE, 0}};
+    const struct matrix s = temporary_of(TEMPORARY_PARTS, TOKENS + 2), g = temporary_of(TEMPORARY_ROWS, ROWS);
+    const clattn_dtype dtype = maker->problem->desc.dtype;
+    clattn_gemm_desc turned = {.dtype = dtype, .flags = CLATTN_GEMM_TRANS_B, .m = ROWS, .n = TOKENS, .k = KEYS};
+    clattn_gemm_desc last = {.dtype = dtype, .m = ROWS, .n = VALUES, .k = ROWS, .alpha = 0.5};
+    struct step *step;
+
+    turned.batch = last.batch = HEADS;
+    maker_reserve(maker, TEMPORARY_PARTS, BATCH * HEADS * ROWS * (TOKENS + 2) + 3);
+    maker_reserve(maker, TEMPORARY_ROWS, BATCH * HEADS * ROWS * ROWS + 3);
+    TRY(maker_add_product(maker, &(struct product){turned, LENGTH_ROWS, LENGTH_KEYS, LENGTH_FIXED, {q, k, none, s}},
+                          NULL));
+    turned.n = ROWS;
+    turned.k = TOKENS;
+    TRY(maker_add_product(maker, &(struct product){turned, LENGTH_ROWS, LENGTH_ROWS, LENGTH_KEYS, {s, s, none, g}},
+                          NULL));
+    TRY(maker_add_product(maker, &(struct product){last, LENGTH_ROWS, LENGTH_FIXED, LENGTH_ROWS, {g, v, none, o}},
+                          NULL));
+    last.alpha = last.beta = 1;
+    TRY(maker_add_product(maker, &(struct product){last, LENGTH_ROWS, LENGTH_FIXED, LENGTH_ROWS, {g, v, none, o}},
+                          &step));
+    step->when = WHEN_NOT_LAST;
+    maker->recipe->loop_rows = ROWS;
+    maker->recipe->loop_last = 3;
+    return CLATTN_SUCCESS;
+}
+
+static clattn_plan *products_plan(clattn_dtype dtype)
+{
+    static const struct solver products = {"flash", CLATTN_MODE_CHUNK, make_products};
+    const clattn_plan_desc problem = {.rule = CLATTN_LINEAR_ATTN,
+                                      .dtype = dtype,
+                                      .batch = BATCH,
+                                      .seq_len = TOKENS,
+                                      .heads = HEADS,
+                                      .key_dim = KEYS,
+                                      .value_dim = VALUES};
+    clattn_plan *plan;
+
+    test_log_clear();
+    assert_status(plan_open(&plan, test_device.context, &problem, sizeof problem), SUCCESS);
+    assert_status(plan_bind(plan, &products, NULL, NULL, 64), SUCCESS);
+    return plan;
+}
+
+static void call_open_products(struct call *call)
+{
+    call_open_on(call, products_plan(CLATTN_F32));
+    assert_int_equal(call->launches, 3 * (2 + 1 + 2) + 2 * 2);
+}
+
+/* o of a row: factor sum_j (sum_t (q_i.k_t) (q_j.k_t)) v_j over the rows j of its stretch */
+static double product_of(const struct check_tensors *x, int64_t head, int64_t i, int64_t c)
+{
+    int64_t b = head / HEADS, h = head % HEADS, first = i / ROWS * ROWS;
+    double sum = 0;
+
+#define AT(id, t, n, width) test_get(x, id, ((b * TOKENS + (t)) * HEADS + h) * (width) + (n))
+    for (int64_t j = first; j < first + ROWS && j < TOKENS; j++)
+        for (int64_t t = 0; t < TOKENS; t++) {
+            double left = 0, right = 0;
+            for (int64_t n = 0; n < KEYS; n++) {
+                left += AT(CLATTN_Q, i, n, KEYS) * AT(CLATTN_K, t, n, KEYS);
+                right += AT(CLATTN_Q, j, n, KEYS) * AT(CLATTN_K, t, n, KEYS);
+            }
+            sum += left * right * AT(CLATTN_V, j, c, VALUES);
+        }
+    return sum * (first + ROWS < TOKENS ? 1.5 : 0.5);
+#undef AT
+}
+
+static void check_products(clattn_dtype dtype, double bound)
+{
+    clattn_plan *plan = products_plan(dtype);
+    struct check_tensors tensors, expected;
+    char text[2048];
+
+    assert_status(clattn_plan_describe(plan, text, sizeof text), SUCCESS);
+    assert_non_null(strstr(text, "gemm       16 x 40 x 12 of a head, by plain"));
+    test_make(&tensors, &plan->problem.desc, CHECK_GATES_USUAL, NULL);
+    assert_status(check_allocate(&expected, &plan->problem.desc), SUCCESS);
+    for (int64_t i = 0; i < check_count(&expected.tensor[CLATTN_O].info); i++) {
+        int64_t row = i / VALUES, h = row % HEADS, t = row / HEADS % TOKENS, b = row / HEADS / TOKENS;
+        test_set(&expected, CLATTN_O, i, product_of(&tensors, b * HEADS + h, t, i % VALUES));
+    }
+    assert_status(check_run_plan(&tensors, &test_device, plan, test_log, NULL), SUCCESS);
+    test_compare(&tensors.tensor[CLATTN_O], &expected.tensor[CLATTN_O], bound, dtype_name(dtype));
+    check_free(&tensors);
+    check_free(&expected);
+    clattn_plan_destroy(plan);
+}
+
+static void test_products(void **state)
+{
+    (void)state;
+    check_products(CLATTN_F32, 1e-5);
+    check_products(CLATTN_BF16, 1e-2);
 }
 
 /* ---- Waits and events -------------------------------------------------------------------------------------------- */
@@ -118,14 +247,14 @@ static void make_markers(cl_event markers[2])
 
 /* The first launch waits for the caller's events and nothing else does; the last gives the caller's event, if one is
  * wanted. On a queue out of order each waits for the one before, by an event that no other launch gave. */
-static void check_chain(int out_of_order, int wants_event)
+static void check_chain(void (*open)(struct call *call), int out_of_order, int wants_event)
 {
     struct opencl *cl = test_opencl_table();
     struct call call;
     cl_event markers[2], done = NULL;
     int last;
 
-    call_open(&call);
+    open(&call);
     make_markers(markers);
     fake.out_of_order = out_of_order;
     fake.launches = 0;
@@ -134,7 +263,7 @@ static void check_chain(int out_of_order, int wants_event)
     cl->EnqueueNDRangeKernel = fake_launch;
     assert_status(check_enqueue(call.plan, test_device.queue, &call.operands, 2, markers, wants_event ? &done : NULL),
                   SUCCESS);
-    last = call.plan->recipe.step_count - 1;
+    last = call.launches - 1;
     assert_int_equal(fake.launches, last + 1);
     assert_int_equal(fake.n_wait[0], 2);
     assert_memory_equal(fake.waits[0], markers, sizeof markers);
@@ -158,29 +287,31 @@ static void check_chain(int out_of_order, int wants_event)
 static void test_out_of_order(void **state)
 {
     (void)state;
-    check_chain(1, 1);
-    check_chain(1, 0);
+    check_chain(call_open, 1, 1);
+    check_chain(call_open, 1, 0);
+    check_chain(call_open_products, 1, 1);
+    check_chain(call_open_products, 1, 0);
 }
 
 static void test_in_order(void **state)
 {
     (void)state;
-    check_chain(0, 1);
-    check_chain(0, 0);
+    check_chain(call_open, 0, 1);
+    check_chain(call_open, 0, 0);
+    check_chain(call_open_products, 0, 1);
 }
 
 /* Whichever launch fails: the caller has no event, and no event of the others is left. */
-static void test_failed_launch(void **state)
+static void check_failed_launch(void (*open)(struct call *call))
 {
     struct opencl *cl = test_opencl_table();
     struct call call;
 
-    (void)state;
-    call_open(&call);
+    open(&call);
     cl->GetCommandQueueInfo = fake_queue_info;
     cl->EnqueueNDRangeKernel = fake_launch;
     fake.out_of_order = 1;
-    for (fake.fail_at = 0; fake.fail_at < call.plan->recipe.step_count; fake.fail_at++) {
+    for (fake.fail_at = 0; fake.fail_at < call.launches; fake.fail_at++) {
         cl_event done = (cl_event)&done;
         fake.launches = 0;
         assert_status(check_enqueue(call.plan, test_device.queue, &call.operands, 0, NULL, &done), DEVICE_ERROR);
@@ -190,6 +321,13 @@ static void test_failed_launch(void **state)
     }
     *cl = fake.real;
     call_close(&call);
+}
+
+static void test_failed_launch(void **state)
+{
+    (void)state;
+    check_failed_launch(call_open);
+    check_failed_launch(call_open_products);
 }
 
 /* ---- Two threads with one plan ----------------------------------------------------------------------------------- */
@@ -343,8 +481,8 @@ static void test_arguments(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, put_fakes, take_fakes)
-    const struct CMUnitTest tests[] = {TEST(test_out_of_order), TEST(test_in_order), TEST(test_failed_launch),
-                                       TEST(test_one_at_a_time), TEST(test_arguments)};
+    const struct CMUnitTest tests[] = {TEST(test_out_of_order), TEST(test_in_order),      TEST(test_failed_launch),
+                                       TEST(test_products),     TEST(test_one_at_a_time), TEST(test_arguments)};
 
     return cmocka_run_group_tests(tests, open_device, test_device_close) + ledger_close();
 }

@@ -4,8 +4,8 @@
 #include "gemm_blocks.clh"
 
 KERNEL
-gemm(global const data_t *a, long4 a_at, global const data_t *b, long4 b_at, global const data_t *c, long4 c_at,
-     global data_t *d, long4 d_at, int4 size, float2 scales)
+gemm(global const data_t *a, long4 a_at, global const data_t *b, long4 b_at, global const out_t *c, long4 c_at,
+     global out_t *d, long4 d_at, int4 size, float2 scales)
 {
     LOCAL_FLOATS(tiles, LOCAL_TILES)
     ENGINE_LOCALS

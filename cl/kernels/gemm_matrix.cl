@@ -92,7 +92,7 @@ WORD void slice_multiply(engine_t m, acc_t *acc, address_t left, address_t right
 }
 
 /* A tile of D, number by number */
-WORD void acc_leave(engine_t m, acc_t acc, global data_t *d, long d_stride, global const data_t *c, long c_stride,
+WORD void acc_leave(engine_t m, acc_t acc, global out_t *d, long d_stride, global const out_t *c, long c_stride,
                     int rows, int columns, float2 scales)
 {
     float part[ACC];
@@ -104,14 +104,14 @@ WORD void acc_leave(engine_t m, acc_t acc, global data_t *d, long d_stride, glob
         if (i >= rows || j >= columns)
             continue;
         if (scales.y != 0)
-            part[e] += scales.y * data_get(c, i * c_stride + j);
+            part[e] += scales.y * out_get(c, i * c_stride + j);
         out_put(part[e], d, i * d_stride + j);
     }
 }
 
 KERNEL
-gemm_matrix(global const data_t *a, long4 a_at, global const data_t *b, long4 b_at, global const data_t *c, long4 c_at,
-            global data_t *d, long4 d_at, int4 size, float2 scales)
+gemm_matrix(global const data_t *a, long4 a_at, global const data_t *b, long4 b_at, global const out_t *c, long4 c_at,
+            global out_t *d, long4 d_at, int4 size, float2 scales)
 {
     LOCAL_NUMBERS(tiles, LOCAL_TILES)
     ENGINE_LOCALS

@@ -71,8 +71,8 @@ WORD void block_multiply(local float *sums, local const float *left, local const
 }
 
 KERNEL
-gemm_serial(global const data_t *a, long4 a_at, global const data_t *b, long4 b_at, global const data_t *c, long4 c_at,
-            global data_t *d, long4 d_at, int4 size, float2 scales)
+gemm_serial(global const data_t *a, long4 a_at, global const data_t *b, long4 b_at, global const out_t *c, long4 c_at,
+            global out_t *d, long4 d_at, int4 size, float2 scales)
 {
     LOCAL_FLOATS(left, LEFT_TILE)
     LOCAL_FLOATS(right, RIGHT_TILE)

@@ -3,7 +3,7 @@
  * transpose of a product is one, too. TURNED_B: W lies as [column][depth], and DEPTH_LANES lanes read along a row of
  * it, of WIDE columns each; else WIDE vectors of a row side by side, and DEPTH_LANES rows at once. Lanes that share
  * columns are joined in local memory. size is columns of D, depth. */
-#include "rows.clh"
+#include "gemm_out.clh"
 
 enum { COLUMNS = GROUP / DEPTH_LANES * WIDE * (TURNED_B ? 1 : VEC) /* of a group */ };
 #define depth_lane (TURNED_B ? LANE % DEPTH_LANES : LANE / (GROUP / DEPTH_LANES))
@@ -66,11 +66,11 @@ WORD void down_columns(vec *acc, global const data_t *x, long4 x_at, global cons
 }
 
 /* One number of D */
-WORD void leave(float x, global data_t *d, global const data_t *c, float2 scales)
+WORD void leave(float x, global out_t *d, global const out_t *c, float2 scales)
 {
     x *= scales.x;
     if (scales.y != 0)
-        x += scales.y * data_get(c, 0);
+        x += scales.y * out_get(c, 0);
     out_put(x, d, 0);
 }
 
@@ -88,8 +88,8 @@ WORD void row_put(local float *parts, const vec *acc)
 }
 
 KERNEL
-gemv(global const data_t *x, long4 x_at, global const data_t *w, long4 w_at, global const data_t *c, long4 c_at,
-     global data_t *d, long4 d_at, int2 size, float2 scales)
+gemv(global const data_t *x, long4 x_at, global const data_t *w, long4 w_at, global const out_t *c, long4 c_at,
+     global out_t *d, long4 d_at, int2 size, float2 scales)
 {
     LOCAL_FLOATS(parts, LOCAL_PARTS)
     int first = get_group_id(0) * COLUMNS, column = first + column_lane * WIDE * (TURNED_B ? 1 : VEC);

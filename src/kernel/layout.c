@@ -18,6 +18,8 @@ clattn_dtype variant_gate(const struct variant *variant)
 
 clattn_dtype variant_out(const struct variant *variant)
 {
+    if (variant->gemm != NULL)
+        return gemm_type(&variant->gemm->desc, GEMM_D);
     return variant->normalizer ? CLATTN_F32 : variant->problem->desc.dtype;
 }
 

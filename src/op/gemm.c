@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { ALL_FLAGS = 2 * CLATTN_GEMM_WITH_C - 1, FEW = 8 };
+enum { ALL_FLAGS = 2 * CLATTN_GEMM_F32_D - 1, FEW = 8 };
 
 static const char names[] = {'a', 'b', 'c', 'd'};
 

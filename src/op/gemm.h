@@ -27,6 +27,12 @@ static inline int gemm_turned(const struct gemm *gemm, enum gemm_operand id)
     return id < GEMM_C && (gemm->desc.flags >> id & 1);
 }
 
+/* The type that a matrix is stored in. */
+static inline clattn_dtype gemm_type(const clattn_gemm_desc *desc, enum gemm_operand id)
+{
+    return id >= GEMM_C && (desc->flags & CLATTN_GEMM_F32_D) ? CLATTN_F32 : desc->dtype;
+}
+
 /* The least dimension of D, where it is so small that the other operand is read but once: 0 where it is not. */
 int gemm_few(const struct gemm *gemm);
 

@@ -287,17 +287,19 @@ static clattn_status choose(struct clattn_plan *plan)
 
 static int has_recipe(clattn_context *context, const struct problem *problem, const struct solver *solver)
 {
-    struct recipe recipe;
+    struct recipe recipe = {0};
     struct recipe_maker maker = {context, problem, NULL, NULL, (int)context->device.info.max_work_group, &recipe, 1};
     clattn_status status;
 
     if (maker.most_group > MOST_GROUP)
         maker.most_group = MOST_GROUP;
     do {
-        memset(&recipe, 0, sizeof recipe);
-        status = solver->make(&maker);
+        status = recipe_open(&recipe);
+        if (status == CLATTN_SUCCESS)
+            status = solver->make(&maker);
         maker.most_group /= 2;
     } while (status == CLATTN_UNSUPPORTED && maker.most_group >= 1 && !context->device.serial);
+    recipe_close(&recipe);
     return status == CLATTN_SUCCESS;
 }
 

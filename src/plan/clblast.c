@@ -80,7 +80,7 @@ int clblast_takes(clattn_context *context, const struct gemm *gemm)
 {
     const clattn_gemm_desc *d = &gemm->desc;
 
-    if (d->flags & CLATTN_GEMM_WITH_C || d->dtype == CLATTN_BF16)
+    if (d->flags & CLATTN_GEMM_WITH_C || d->dtype == CLATTN_BF16 || gemm_type(&gemm->desc, GEMM_D) != d->dtype)
         return 0;
     if (d->dtype == CLATTN_F16 && !device_has(&context->device, "cl_khr_fp16"))
         return 0;

@@ -23,6 +23,7 @@ struct provider {
     /* The kernel of the library's own, by whether numbers have 16 bits; KERNEL_COUNT: another's. */
     enum kernel_id kernel, halves;
     int engine;        /* whether that is of the device's matrix engine */
+    int fixed;         /* whether it is made, and tried, for the plan's sizes alone */
     const char *space; /* what tuning may choose; NULL: nothing */
 };
 
@@ -55,11 +56,11 @@ static int takes_any(clattn_context *context, const struct gemm *gemm)
 
 /* In the order in which they are tried where nothing was measured. */
 static const struct provider providers[] = {
-    {"callback", takes_callback, KERNEL_COUNT, KERNEL_COUNT, 0, NULL},
-    {"gemv", takes_few, KERNEL_GEMV, KERNEL_GEMV, 0, "gemm_gemv"},
-    {"engine", takes_engine, KERNEL_GEMM, KERNEL_GEMM_MATRIX, 1, "gemm_engine"},
-    {"plain", takes_any, KERNEL_GEMM, KERNEL_GEMM, 0, "gemm_plain"},
-    {"clblast", clblast_takes, KERNEL_COUNT, KERNEL_COUNT, 0, "gemm_clblast"},
+    {"callback", takes_callback, KERNEL_COUNT, KERNEL_COUNT, 0, 1, NULL},
+    {"gemv", takes_few, KERNEL_GEMV, KERNEL_GEMV, 0, 1, "gemm_gemv"},
+    {"engine", takes_engine, KERNEL_GEMM, KERNEL_GEMM_MATRIX, 1, 0, "gemm_engine"},
+    {"plain", takes_any, KERNEL_GEMM, KERNEL_GEMM, 0, 0, "gemm_plain"},
+    {"clblast", clblast_takes, KERNEL_COUNT, KERNEL_COUNT, 0, 1, "gemm_clblast"},
 };
 enum { PROVIDER_COUNT = sizeof providers / sizeof *providers };
 
@@ -256,7 +257,8 @@ static int is_wanted(const clattn_gemm_plan *plan, const struct provider *provid
 {
     const char *asked = plan->gemm.desc.provider;
 
-    return (asked == NULL || strcmp(asked, provider->name) == 0) && provider->takes(plan->context, &plan->gemm);
+    return (asked == NULL || strcmp(asked, provider->name) == 0) && !(plan->varies && provider->fixed) &&
+           provider->takes(plan->context, &plan->gemm);
 }
 
 /* The provider that was the fastest when all were measured; or the one that is asked for, as it was measured. */
@@ -323,6 +325,13 @@ static clattn_status open_plan(clattn_gemm_plan **plan, clattn_context *context,
     (*plan)->context = context;
     lock_init(&(*plan)->lock);
     return made(plan, gemm_read(&(*plan)->gemm, desc, size, &context->log));
+}
+
+clattn_status gemm_plan_for(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc, int varies)
+{
+    TRY(open_plan(plan, context, desc, sizeof *desc));
+    (*plan)->varies = varies;
+    return made(plan, choose(*plan, NULL));
 }
 
 static clattn_status create(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc, size_t size,
@@ -425,7 +434,7 @@ static clattn_status check_buffer(const clattn_gemm_plan *plan, enum gemm_operan
 {
     const struct opencl *cl = plan->context->device.cl;
     const struct log *log = &plan->context->log;
-    size_t element = (size_t)dtype_size(plan->gemm.desc.dtype), needed = (size_t)plan->gemm.of[id].span * element;
+    size_t element = dtype_size(gemm_type(&plan->gemm.desc, id)), needed = (size_t)plan->gemm.of[id].span * element;
     size_t bytes = 0;
     char name = "abcd"[id];
     cl_context owner = NULL;

@@ -20,6 +20,7 @@ struct clattn_gemm_plan {
     mutex lock;       /* the kernel carries its arguments until enqueued */
     struct hash hash; /* of its source */
     const char *chosen_by;
+    int varies; /* calls of sizes below the desc's */
     int rejected;
 };
 
@@ -30,6 +31,8 @@ clattn_status gemm_enqueue(clattn_gemm_plan *plan, const struct gemm *gemm, cl_c
 /* clattn_gemm_plan_create with exactly the tiles given where they are not NULL; every field that is not 0 counts. */
 clattn_status gemm_plan_create(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc,
                                const struct tiles *tiles);
+/* clattn_gemm_plan_create; where calls vary, by a provider of any sizes. */
+clattn_status gemm_plan_for(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc, int varies);
 /* The same with a point of the provider's space, which names the provider. */
 clattn_status gemm_plan_tuned(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc,
                               const struct tuned *tuned);

@@ -6,8 +6,8 @@ static cl_long4 view_of(const struct gemm *gemm, enum gemm_operand id, size_t of
 {
     const struct gemm_matrix *x = &gemm->of[id];
     int across = gemm_turned(gemm, id) != transposed;
-    cl_long4 view = {
-        {(cl_long)(offset / (size_t)dtype_size(gemm->desc.dtype)), x->stride, across ? 1 : x->ld, across ? x->ld : 1}};
+    cl_long4 view = {{(cl_long)(offset / (size_t)dtype_size(gemm_type(&gemm->desc, id))), x->stride, across ? 1 : x->ld,
+                      across ? x->ld : 1}};
 
     return view;
 }

@@ -36,8 +36,9 @@ static clattn_status make_operand(struct attempt *attempt, int id)
 {
     const struct clattn_context *context = attempt->plan->context;
     const clattn_gemm_desc *desc = &attempt->gemm->desc;
+    const clattn_dtype dtype = gemm_type(&attempt->gemm->desc, (enum gemm_operand)id);
     struct operand *x = &attempt->of[id];
-    size_t element = (size_t)dtype_size(desc->dtype), room = id == GEMM_D ? ROOM : 0;
+    size_t element = dtype_size(dtype), room = id == GEMM_D ? ROOM : 0;
     cl_int error;
 
     x->bytes = (size_t)attempt->gemm->of[id].span * element;
@@ -46,7 +47,7 @@ static clattn_status make_operand(struct attempt *attempt, int id)
         return CLATTN_OUT_OF_MEMORY;
     memset(x->numbers, 0xff, x->bytes + room);
     for (int64_t i = 0; (id != GEMM_D || desc->beta != 0) && i < attempt->gemm->of[id].span; i++)
-        number_store(desc->dtype, x->numbers, i, draw(attempt));
+        number_store(dtype, x->numbers, i, draw(attempt));
     x->buffer = context->device.cl->CreateBuffer(context->cl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, x->bytes + room,
                                                  x->numbers, &error);
     TRY_CL(&context->log, error);
@@ -72,12 +73,12 @@ static clattn_status make(struct attempt *attempt)
 static void multiply(const struct attempt *attempt, int id, int64_t index, double factor, const double *x, double *out)
 {
     const struct gemm_matrix *at = &attempt->gemm->of[id];
+    const clattn_dtype dtype = gemm_type(&attempt->gemm->desc, (enum gemm_operand)id);
     const int turned = gemm_turned(attempt->gemm, (enum gemm_operand)id);
 
     for (int64_t i = 0; i < at->rows; i++)
         for (int64_t j = 0; j < at->width; j++) {
-            double y =
-                number_load(attempt->gemm->desc.dtype, attempt->of[id].numbers, index * at->stride + i * at->ld + j);
+            double y = number_load(dtype, attempt->of[id].numbers, index * at->stride + i * at->ld + j);
             out[turned ? j : i] += factor * y * x[turned ? i : j];
         }
 }
@@ -99,12 +100,12 @@ static void expect(struct attempt *attempt, int64_t index)
 static int is_close(const struct attempt *attempt, const double *difference, const double *size)
 {
     const clattn_gemm_desc *d = &attempt->gemm->desc;
-    double sum = 0;
+    double sum = 0, bound = 4 * number_bound(gemm_type(&attempt->gemm->desc, GEMM_D));
 
     for (int64_t i = 0; i < d->m; i++)
         sum += size[i] * size[i];
     for (int64_t i = 0; i < d->m; i++)
-        if (!(fabs(difference[i]) <= 4 * number_bound(d->dtype) * (sqrt(sum / (double)d->m) + 1e-8)))
+        if (!(fabs(difference[i]) <= bound * (sqrt(sum / (double)d->m) + 1e-8)))
             return 0;
     return 1;
 }

@@ -16,7 +16,9 @@ static void drop_kernels(struct clattn_plan *plan)
         if (plan->kernels[i] != NULL)
             plan->context->device.cl->ReleaseKernel(plan->kernels[i]);
     memset(plan->kernels, 0, sizeof plan->kernels);
-    memset(plan->set, 0, sizeof plan->set);
+    plan_drop_products(plan);
+    free(plan->set);
+    plan->set = NULL;
     plan->hash = (struct hash){0, 0};
 }
 
@@ -24,10 +26,11 @@ static clattn_status build_kernels(struct clattn_plan *plan)
 {
     for (int i = 0; i < plan->recipe.step_count; i++) {
         const struct step *step = &plan->recipe.steps[i];
-        if (step->host == NULL)
+        if (!is_product(step))
             TRY(kernel_create(plan->context, &step->variant, &step->layout, &plan->kernels[i], &plan->hash));
     }
-    return CLATTN_SUCCESS;
+    plan->set = calloc((size_t)plan->recipe.step_count, sizeof *plan->set);
+    return plan->set != NULL ? plan_bind_products(plan) : CLATTN_OUT_OF_MEMORY;
 }
 
 clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, const struct tuned *tuned,
@@ -37,7 +40,7 @@ clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, c
 
     drop_kernels(plan);
     plan->solver = solver;
-    memset(&plan->recipe, 0, sizeof plan->recipe);
+    TRY(recipe_open(&plan->recipe));
     TRY(solver->make(&maker));
     recipe_allocate(&plan->recipe);
     return build_kernels(plan);
@@ -96,6 +99,7 @@ clattn_status plan_open(clattn_plan **plan, clattn_context *context, const clatt
 clattn_status plan_like(clattn_plan **plan, const clattn_plan_desc *desc, const struct clattn_plan *like)
 {
     TRY(plan_open(plan, like->context, desc, sizeof *desc));
+    (*plan)->like = like;
     return plan_made(plan, plan_bind(*plan, like->solver, NULL, &like->recipe, 0));
 }
 
@@ -104,6 +108,7 @@ void clattn_plan_destroy(clattn_plan *plan)
     if (plan == NULL)
         return;
     drop_kernels(plan);
+    recipe_close(&plan->recipe);
     if (plan->head_decay != NULL)
         plan->context->device.cl->ReleaseMemObject(plan->head_decay);
     lock_destroy(&plan->lock);
@@ -166,7 +171,10 @@ char *plan_text(const struct clattn_plan *plan)
     for (int i = 0; i < plan->recipe.step_count; i++) {
         const struct step *step = &plan->recipe.steps[i];
         text_format(&text, "  %-10s ", kernel_name(step->variant.kernel));
-        kernel_family(step->variant.kernel)->describe(&text, &step->variant, &step->layout);
+        if (is_product(step))
+            plan_describe_product(&text, plan, i);
+        else
+            kernel_family(step->variant.kernel)->describe(&text, &step->variant, &step->layout);
     }
     for (int id = 0; id < TEMPORARY_COUNT; id++)
         if (plan->recipe.temporaries[id].floats > 0)

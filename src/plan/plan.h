@@ -17,13 +17,15 @@ struct clattn_plan {
     struct problem problem;
     const struct solver *solver;
     struct recipe recipe;
-    cl_kernel kernels[MAX_STEPS]; /* of the recipe's steps */
-    cl_mem head_decay;            /* the log-decays that the rule itself fixes, [heads]; or NULL */
-    mutex lock;                   /* kernels carry their arguments until enqueued; over set too */
-    struct set_value set[MAX_STEPS][MOST_ARGUMENTS];
-    struct hash hash; /* of its kernels' sources */
-    char *tiles_by;   /* what says the tiles: "rule of thumb", a path */
-    int rejected;     /* solvers that the self-test turned down before this one */
+    cl_kernel kernels[MAX_STEPS];            /* of the recipe's steps; NULL of a product, */
+    clattn_gemm_plan *products[MAX_STEPS];   /* which is computed by this; like products have the same */
+    const struct clattn_plan *like;          /* whose kernels and products it takes, which outlives it; or NULL */
+    cl_mem head_decay;                       /* the log-decays that the rule itself fixes, [heads]; or NULL */
+    mutex lock;                              /* kernels carry their arguments until enqueued; over set too */
+    struct set_value (*set)[MOST_ARGUMENTS]; /* of each step */
+    struct hash hash;                        /* of its kernels' sources */
+    char *tiles_by;                          /* what says the tiles: "rule of thumb", a path */
+    int rejected;                            /* solvers that the self-test turned down before this one */
 };
 
 /* A plan of a problem, bound to nothing yet. */
@@ -44,6 +46,24 @@ clattn_status plan_self_test(struct clattn_plan *plan);
  * leaves 0 where it could not be told. */
 clattn_status self_test(clattn_context *context, struct hash kernels, const char *what,
                         clattn_status (*run)(void *user, int *verdict), void *user);
+
+/* Makes what computes the recipe's products: as they are in the plan that this one is like, or by what was measured,
+ * or by rule of thumb; tried on numbers. And gives it back. */
+clattn_status plan_bind_products(struct clattn_plan *plan);
+void plan_drop_products(struct clattn_plan *plan);
+
+/* What follows its name in the plan's description: a line's end. */
+void plan_describe_product(struct text *text, const struct clattn_plan *plan, int step);
+
+/* Where a product's matrix lies in a call: bytes from the buffer's beginning, strides in elements. */
+struct lying {
+    cl_mem buffer;
+    int64_t byte, row, head, sequence;
+};
+/* Enqueues launch `part` of a step's product of those rows, tokens of keys and sequences. */
+clattn_status plan_enqueue_product(const struct clattn_plan *plan, int step, const struct lying at[GEMM_OPERANDS],
+                                   const int64_t lengths[3], int64_t sequences, int64_t part, cl_command_queue queue,
+                                   uint32_t n_wait, const cl_event *wait, cl_event *event);
 
 /* Chooses a solver and tiles, and binds their recipe: exactly the tiles of a point, untested, where it is not NULL. */
 clattn_status plan_choose(struct clattn_plan *plan, const struct tuned *forced);

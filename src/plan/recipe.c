@@ -191,21 +191,37 @@ clattn_status maker_tiles(const struct recipe_maker *maker, struct variant *vari
     return CLATTN_UNSUPPORTED;
 }
 
+static clattn_status append(struct recipe *recipe, struct step **step)
+{
+    if (recipe->step_count == MAX_STEPS)
+        return CLATTN_UNSUPPORTED;
+    *step = &recipe->steps[recipe->step_count++];
+    return CLATTN_SUCCESS;
+}
+
 clattn_status maker_add(const struct recipe_maker *maker, const struct variant *variant, enum grid grid,
                         struct step **step)
 {
-    struct recipe *recipe = maker->recipe;
-    struct step *added = &recipe->steps[recipe->step_count];
+    struct step added = {.variant = *variant, .grid = grid}, *to;
 
-    if (recipe->step_count == MAX_STEPS)
-        return CLATTN_UNSUPPORTED;
-    *added = (struct step){.variant = *variant, .grid = grid};
-    TRY(maker_tiles(maker, &added->variant));
-    added->layout = kernel_layout(&added->variant);
-    bind_roles(&added->variant, added->sources);
-    recipe->step_count++;
+    TRY(maker_tiles(maker, &added.variant));
+    added.layout = kernel_layout(&added.variant);
+    bind_roles(&added.variant, added.sources);
+    TRY(append(maker->recipe, &to));
+    *to = added;
     if (step != NULL)
-        *step = added;
+        *step = to;
+    return CLATTN_SUCCESS;
+}
+
+clattn_status maker_add_product(const struct recipe_maker *maker, const struct product *product, struct step **step)
+{
+    struct step *to;
+
+    TRY(append(maker->recipe, &to));
+    *to = (struct step){.variant.kernel = KERNEL_GEMM, .product = *product};
+    if (step != NULL)
+        *step = to;
     return CLATTN_SUCCESS;
 }
 
@@ -215,6 +231,30 @@ void maker_reserve(const struct recipe_maker *maker, enum temporary_id id, int64
 
     if (floats > t->floats)
         t->floats = floats;
+}
+
+clattn_status recipe_open(struct recipe *recipe)
+{
+    recipe_close(recipe);
+    recipe->steps = calloc(MAX_STEPS, sizeof *recipe->steps);
+    return recipe->steps != NULL ? CLATTN_SUCCESS : CLATTN_OUT_OF_MEMORY;
+}
+
+void recipe_close(struct recipe *recipe)
+{
+    free(recipe->steps);
+    memset(recipe, 0, sizeof *recipe);
+}
+
+int64_t product_launches(const struct product *product, int64_t sequences)
+{
+    int even = 1;
+
+    for (int i = 0; i < GEMM_OPERANDS; i++) {
+        const struct matrix *x = &product->of[i];
+        even &= x->source.kind == SOURCE_NONE || (x->row != 0 && x->sequence == product->desc.batch * x->head);
+    }
+    return even || product->desc.batch == 1 ? 1 : sequences;
 }
 
 /* ---- Places -------------------------------------------------------------------------------------------------------
@@ -227,14 +267,24 @@ int64_t temporary_room(const struct temporary *temporary)
     return divide_up(temporary->floats, GRAIN) * GRAIN;
 }
 
-/* Whether the step's kernel takes the role. */
-static int takes(const struct step *step, enum role role)
+static int is_temporary(const struct source *source, int id)
 {
-    const role_byte *arguments = kernel_arguments(step->variant.kernel);
+    return source->kind == SOURCE_TEMPORARY && source->index == id;
+}
 
-    while (*arguments != ARG_END && *arguments != role)
-        arguments++;
-    return step->host != NULL || *arguments == role;
+/* Whether the step's kernel, or its product, takes the temporary. */
+static int takes(const struct step *step, int id)
+{
+    if (is_product(step)) {
+        int takes = 0;
+        for (int i = 0; i < GEMM_OPERANDS; i++)
+            takes |= is_temporary(&step->product.of[i].source, id);
+        return takes;
+    }
+    for (const role_byte *role = kernel_arguments(step->variant.kernel); *role != ARG_END; role++)
+        if (*role < ROLE_COUNT && is_temporary(&step->sources[*role], id))
+            return 1;
+    return 0;
 }
 
 /* What a loop's step names lives as long as the loop: the next round may want it. */
@@ -248,19 +298,17 @@ static void stretch_lifetime(const struct recipe *recipe, struct temporary *t)
 
 static void find_lifetimes(struct recipe *recipe)
 {
-    for (int id = 0; id < TEMPORARY_COUNT; id++)
-        recipe->temporaries[id].first = recipe->temporaries[id].last = -1;
-    for (int s = 0; s < recipe->step_count; s++)
-        for (int role = 0; role < ROLE_COUNT; role++) {
-            const struct source *source = &recipe->steps[s].sources[role];
-            struct temporary *t = &recipe->temporaries[source->index];
-            if (source->kind != SOURCE_TEMPORARY || !takes(&recipe->steps[s], (enum role)role))
-                continue;
-            t->first = t->first < 0 ? s : t->first;
-            t->last = s;
-        }
-    for (int id = 0; id < TEMPORARY_COUNT && recipe->loop_rows > 0; id++)
-        stretch_lifetime(recipe, &recipe->temporaries[id]);
+    for (int id = 0; id < TEMPORARY_COUNT; id++) {
+        struct temporary *t = &recipe->temporaries[id];
+        t->first = t->last = -1;
+        for (int s = 0; s < recipe->step_count; s++)
+            if (takes(&recipe->steps[s], id)) {
+                t->first = t->first < 0 ? s : t->first;
+                t->last = s;
+            }
+        if (recipe->loop_rows > 0)
+            stretch_lifetime(recipe, t);
+    }
 }
 
 static int collide(const struct temporary *a, const struct temporary *b)

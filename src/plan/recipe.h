@@ -45,25 +45,43 @@ struct source {
  * or slots of blocks of keys. The second has the heads, the third the layout's groups. */
 enum grid { GRID_SEQUENCES, GRID_SLOTS, GRID_KEY_SLOTS };
 
-struct call;
+/* A matrix of every sequence and head, in elements. Where row is 0 it is an operand as its view has it, and from the
+ * stretch's first row on where its rows are the stretch's; else it lies as is said here. */
+struct matrix {
+    struct source source;
+    int64_t at;                  /* of the first of all */
+    int64_t row, head, sequence; /* from one to the next; heads that share it: 0 */
+};
 
-/* One launch of a kernel; or a call on the host, which enqueues what a library of its own does. */
+/* What a size of a product follows: nothing, the rows of the stretch at hand, or the tokens of keys. */
+enum length { LENGTH_FIXED, LENGTH_ROWS, LENGTH_KEYS };
+
+/* D = alpha op(A) op(B) + beta C of each of desc.batch heads of every sequence: a launch for all of them, or where
+ * their matrices are not evenly apart a launch for each sequence. */
+struct product {
+    clattn_gemm_desc desc; /* sizes at the most; not where matrices lie */
+    enum length m, n, k;
+    struct matrix of[GEMM_OPERANDS]; /* C: with CLATTN_GEMM_WITH_C */
+};
+
+/* When a step is run: always; where there are rows; in every round of the loop but the last. */
+enum when { WHEN_ALWAYS, WHEN_ROWS, WHEN_NOT_LAST };
+
+/* One launch of a kernel; or a matrix product, where desc.m is not 0. */
 struct step {
     struct variant variant;
     struct layout layout;
     struct source sources[ROLE_COUNT];
     enum grid grid;
-    /* NULL for a kernel. It waits for n_wait events and gives *event, when that is not NULL, for all that it enqueued.
-     */
-    clattn_status (*host)(const struct call *call, const struct step *step, cl_command_queue queue, cl_uint n_wait,
-                          const cl_event *wait, cl_event *event);
+    struct product product;
+    enum when when;
 };
 
-enum { MAX_STEPS = 8 };
+enum { MAX_STEPS = 56 };
 
 struct recipe {
     struct temporary temporaries[TEMPORARY_COUNT];
-    struct step steps[MAX_STEPS];
+    struct step *steps; /* room for MAX_STEPS: recipe_open */
     int step_count;
     int loop_first, loop_last, loop_rows; /* steps that are run again for every so many rows; loop_rows 0: none */
     int loop_keys;                        /* rows are of keys, not of tokens */
@@ -89,8 +107,22 @@ clattn_status maker_tiles(const struct recipe_maker *maker, struct variant *vari
  * pass; *step (may be NULL) is the step. */
 clattn_status maker_add(const struct recipe_maker *maker, const struct variant *variant, enum grid grid,
                         struct step **step);
+/* Appends a matrix product. */
+clattn_status maker_add_product(const struct recipe_maker *maker, const struct product *product, struct step **step);
 /* At least so many floats for a temporary. */
 void maker_reserve(const struct recipe_maker *maker, enum temporary_id id, int64_t floats);
+
+/* An empty recipe, in the place of what it was; and what it had given back. OUT_OF_MEMORY. */
+clattn_status recipe_open(struct recipe *recipe);
+void recipe_close(struct recipe *recipe);
+
+static inline int is_product(const struct step *step)
+{
+    return step->product.desc.m != 0;
+}
+
+/* Launches that a product takes of so many sequences. */
+int64_t product_launches(const struct product *product, int64_t sequences);
 
 /* Lifetimes, then places: temporaries that no step has at once share memory. */
 void recipe_allocate(struct recipe *recipe);

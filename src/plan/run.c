@@ -11,6 +11,14 @@ struct bound {
     struct view view;
 };
 
+/* Where a call stands. */
+struct stand {
+    int step;
+    int64_t part;      /* of a product's launches */
+    int64_t first_row; /* of the stretch at hand */
+    int64_t read;      /* which of the heads that read a state is at hand */
+};
+
 struct call {
     const struct clattn_plan *plan;
     cl_command_queue queue;
@@ -18,8 +26,8 @@ struct call {
     struct set_value (*set)[MOST_ARGUMENTS]; /* the plan's, while its lock is held */
     struct log log;                          /* while the plan's lock is held */
     struct extent extent;
-    int64_t first_row; /* of the stretch at hand */
-    int64_t read;      /* which of the heads that read a state is at hand */
+    struct stand at;
+    size_t workspace; /* its first byte */
     struct bound operands[OPERAND_COUNT], temporaries[TEMPORARY_COUNT], fixed;
 };
 
@@ -129,6 +137,7 @@ static clattn_status bind_workspace(struct call *call, const clattn_operand *wor
         int64_t at = (int64_t)(workspace->offset / sizeof(float)) + plan->recipe.temporaries[i].at;
         call->temporaries[i] = (struct bound){workspace->buffer, {at, seq_len * heads, 1, seq_len}};
     }
+    call->workspace = workspace->offset;
     bind_rows(call, TEMPORARY_WRITTEN);
     return CLATTN_SUCCESS;
 }
@@ -152,9 +161,9 @@ static struct bound bound_read(const struct call *call, int id)
     if (id != CLATTN_Q && id != CLATTN_O)
         return bound;
     if (problem->desc.flags & CLATTN_HEADS_TILED) {
-        bound.view.offset += call->read * problem->desc.kv_heads * bound.view.head;
+        bound.view.offset += call->at.read * problem->desc.kv_heads * bound.view.head;
     } else {
-        bound.view.offset += call->read * bound.view.head;
+        bound.view.offset += call->at.read * bound.view.head;
         bound.view.head *= problem_reads(problem);
     }
     return bound;
@@ -201,7 +210,7 @@ static clattn_status set_buffer(const struct call *call, int step, cl_uint *inde
 
 static int is_last_read(const struct call *call)
 {
-    return call->read + 1 == problem_reads(&call->plan->problem);
+    return call->at.read + 1 == problem_reads(&call->plan->problem);
 }
 
 static clattn_status set_number(const struct call *call, int step, cl_uint *index, enum role argument)
@@ -225,7 +234,7 @@ static clattn_status set_number(const struct call *call, int step, cl_uint *inde
     if (argument == ARG_window)
         number = (cl_int)(window == 0 || window > keys ? keys : window);
     if (argument == ARG_first_row)
-        number = (cl_int)call->first_row;
+        number = (cl_int)call->at.first_row;
     if (argument == ARG_every)
         number = (cl_int)(plan->problem.desc.state_every - plan->problem.desc.state_window);
     if (argument == ARG_given)
@@ -259,7 +268,7 @@ static int64_t rows_of(const struct call *call)
 /* Chunks of each sequence in the stretch at hand, at most. */
 static int64_t stretch_chunks(const struct call *call, const struct step *step)
 {
-    int64_t left = divide_up(rows_of(call) - call->first_row, step->variant.tiles.chunk);
+    int64_t left = divide_up(rows_of(call) - call->at.first_row, step->variant.tiles.chunk);
 
     return left < step->layout.stretch ? left : step->layout.stretch;
 }
@@ -276,100 +285,189 @@ static int64_t first_groups(const struct call *call, const struct step *step)
     return divide_up(recipe_slots(&call->plan->problem, &call->extent, step->variant.tiles.chunk), step->layout.slots);
 }
 
-static clattn_status enqueue(const struct call *call, int index, uint32_t n_wait, const cl_event *wait, cl_event *event)
+/* The rows of the stretch at hand, of each sequence, at most. */
+static int64_t stretch_rows(const struct call *call)
+{
+    int64_t most = call->plan->recipe.loop_rows, left = rows_of(call) - call->at.first_row;
+
+    return most > 0 && most < left ? most : left;
+}
+
+/* Whether the rows of a product's matrix, as they lie, are the stretch's. */
+static int has_stretch(const struct product *product, enum gemm_operand id)
+{
+    const clattn_gemm_desc *d = &product->desc;
+
+    if (id == GEMM_B)
+        return (d->flags & CLATTN_GEMM_TRANS_B ? product->n : product->k) == LENGTH_ROWS;
+    return (id == GEMM_A && (d->flags & CLATTN_GEMM_TRANS_A) ? product->k : product->m) == LENGTH_ROWS;
+}
+
+static struct lying lie(const struct call *call, const struct product *product, enum gemm_operand id)
+{
+    const struct matrix *x = &product->of[id];
+    const size_t element = dtype_size(gemm_type(&product->desc, id));
+    struct bound bound = resolve(call, x->source);
+    int64_t first = bound.view.offset + has_stretch(product, id) * call->at.first_row * bound.view.token;
+
+    if (x->row == 0)
+        return (struct lying){bound.memory, (first + x->at) * (int64_t)element, bound.view.token, bound.view.head,
+                              bound.view.batch};
+    if (x->source.kind == SOURCE_TEMPORARY)
+        first =
+            ((int64_t)call->workspace + call->plan->recipe.temporaries[x->source.index].at * (int64_t)sizeof(float)) /
+            (int64_t)element;
+    return (struct lying){bound.memory, (first + x->at) * (int64_t)element, x->row, x->head, x->sequence};
+}
+
+static void lengths_of(const struct call *call, int64_t lengths[3])
+{
+    lengths[LENGTH_FIXED] = 1;
+    lengths[LENGTH_ROWS] = stretch_rows(call);
+    lengths[LENGTH_KEYS] = call->extent.kv_len;
+}
+
+static clattn_status enqueue_product(const struct call *call, uint32_t n_wait, const cl_event *wait, cl_event *event)
+{
+    const struct product *product = &call->plan->recipe.steps[call->at.step].product;
+    struct lying at[GEMM_OPERANDS];
+    int64_t lengths[3];
+
+    lengths_of(call, lengths);
+    for (int i = 0; i < GEMM_OPERANDS; i++)
+        at[i] = lie(call, product, (enum gemm_operand)i);
+    return plan_enqueue_product(call->plan, call->at.step, at, lengths, call->extent.sequences, call->at.part,
+                                call->queue, n_wait, wait, event);
+}
+
+static clattn_status enqueue(const struct call *call, uint32_t n_wait, const cl_event *wait, cl_event *event)
 {
     const struct clattn_plan *plan = call->plan;
-    const struct step *step = &plan->recipe.steps[index];
+    const struct step *step = &plan->recipe.steps[call->at.step];
     const size_t local[3] = {(size_t)step->variant.tiles.group, 1, 1};
     int64_t heads = step->layout.head_groups != 0 ? step->layout.head_groups : problem_work_heads(&plan->problem);
     const size_t global[3] = {(size_t)first_groups(call, step) * local[0], (size_t)heads,
                               (size_t)step->layout.value_groups};
 
-    if (step->host != NULL)
-        return step->host(call, step, call->queue, n_wait, wait, event);
-    if (global[0] == 0) { /* the last step, of no tokens */
-        TRY_CL(&call->log, plan->context->device.cl->EnqueueMarkerWithWaitList(call->queue, n_wait, wait, event));
-        return CLATTN_SUCCESS;
-    }
-    TRY(set_arguments(call, index));
-    TRY_CL(&call->log, plan->context->device.cl->EnqueueNDRangeKernel(call->queue, plan->kernels[index], 3, NULL,
-                                                                      global, local, n_wait, wait, event));
+    if (is_product(step))
+        return enqueue_product(call, n_wait, wait, event);
+    TRY(set_arguments(call, call->at.step));
+    TRY_CL(&call->log, plan->context->device.cl->EnqueueNDRangeKernel(call->queue, plan->kernels[call->at.step], 3,
+                                                                      NULL, global, local, n_wait, wait, event));
     return CLATTN_SUCCESS;
 }
 
-/* Whether the loop goes on after the step, with the stretch that follows. */
-static int goes_back(const struct call *call, int index)
+/* ---- The order of launches ----------------------------------------------------------------------------------------
+ */
+
+/* Whether a loop goes on after the stretch at hand. */
+static int goes_back(const struct call *call)
 {
     const struct recipe *recipe = &call->plan->recipe;
 
-    return recipe->loop_rows > 0 && index == recipe->loop_last && call->first_row + recipe->loop_rows < rows_of(call);
+    return recipe->loop_rows > 0 && call->at.first_row + recipe->loop_rows < rows_of(call);
 }
 
-/* The step after, past the last where it is all; the stretch that it works, and the heads that read. */
-static int next_step(struct call *call, int index)
+/* Launches of the step at hand: none where there is nothing to do. */
+static int64_t launches_of(const struct call *call)
+{
+    const struct step *step = &call->plan->recipe.steps[call->at.step];
+    const struct product *product = &step->product;
+    int64_t lengths[3];
+
+    if ((step->when == WHEN_NOT_LAST && !goes_back(call)) || (step->when != WHEN_ALWAYS && rows_of(call) == 0))
+        return 0;
+    if (!is_product(step))
+        return first_groups(call, step) > 0;
+    lengths_of(call, lengths);
+    return lengths[product->m] * lengths[product->n] * lengths[product->k] > 0
+               ? product_launches(product, call->extent.sequences)
+               : 0;
+}
+
+/* To the step after, past the last where it is all: with the stretch that it works, and the heads that read. */
+static void next_step(struct call *call)
 {
     const struct recipe *recipe = &call->plan->recipe;
+    struct stand *at = &call->at;
+    int last = at->step == recipe->loop_last;
 
-    if (goes_back(call, index)) {
-        call->first_row += recipe->loop_rows;
-        return recipe->loop_first;
+    at->part = 0;
+    if (last && goes_back(call)) {
+        at->first_row += recipe->loop_rows;
+        at->step = recipe->loop_first;
+        return;
     }
-    if (index == recipe->loop_last)
-        call->first_row = 0;
-    if (index + 1 < recipe->step_count || is_last_read(call))
-        return index + 1;
-    call->read++;
+    if (last)
+        at->first_row = 0;
+    if (++at->step < recipe->step_count || is_last_read(call))
+        return;
+    at->read++;
+    at->step = 0;
+}
+
+/* To the first launch from here on that has anything to do; 0: there is none. */
+static int find_launch(struct call *call)
+{
+    for (; call->at.step < call->plan->recipe.step_count; next_step(call))
+        if (call->at.part < launches_of(call))
+            return 1;
     return 0;
 }
 
-static int is_last(const struct call *call, int index)
+/* The one after that at hand. */
+static int next_launch(struct call *call)
 {
-    return index == call->plan->recipe.step_count - 1 && !goes_back(call, index) && is_last_read(call);
+    call->at.part++;
+    return find_launch(call);
 }
 
-static int is_empty(const struct call *call, int index)
+int64_t plan_launches(const struct clattn_plan *plan)
 {
-    return first_groups(call, &call->plan->recipe.steps[index]) == 0;
+    struct call call = {.plan = plan, .extent = problem_most(&plan->problem)};
+    int64_t count = 0;
+
+    for (int more = find_launch(&call); more; more = next_launch(&call))
+        count++;
+    return count;
 }
 
-static cl_event *next_launch(struct launches *launches, int step)
+static cl_event *note_launch(struct launches *launches, int step)
 {
     launches->each[launches->count].step = step;
     launches->each[launches->count].event = NULL;
     return &launches->each[launches->count++].event;
 }
 
-int64_t plan_launches(const struct clattn_plan *plan)
+/* What a call of nothing to do comes to. */
+static clattn_status enqueue_marker(const struct call *call, uint32_t n_wait, const cl_event *wait, cl_event *event)
 {
-    const struct recipe *recipe = &plan->recipe;
-    const struct extent most = problem_most(&plan->problem);
-    int64_t reads = problem_reads(&plan->problem), rounds;
-    int64_t rows = recipe->loop_keys ? most.kv_len : most.seq_len * plan->problem.desc.steps;
-
-    if (recipe->loop_rows == 0)
-        return reads * recipe->step_count;
-    rounds = rows > 0 ? divide_up(rows, recipe->loop_rows) : 1;
-    return reads * (recipe->step_count + (rounds - 1) * (recipe->loop_last + 1 - recipe->loop_first));
+    TRY_CL(&call->log, call->plan->context->device.cl->EnqueueMarkerWithWaitList(call->queue, n_wait, wait, event));
+    return CLATTN_SUCCESS;
 }
 
-/* Each step after the one before: by the queue's order, or by events where it has none. The last leaves the event; with
- * launches, on a queue in order, every one of its own. */
+/* Each launch after the one before: by the queue's order, or by events where it has none. The last leaves the event;
+ * with launches, on a queue in order, every one of its own. */
 static clattn_status enqueue_chain(struct call *call, uint32_t n_wait, const cl_event *wait, cl_event *event,
                                    struct launches *launches)
 {
     const struct opencl *cl = call->plan->context->device.cl;
-    int count = call->plan->recipe.step_count;
     cl_event before = NULL, after = NULL;
     clattn_status status = CLATTN_SUCCESS;
+    int more = find_launch(call);
 
-    for (int i = 0; i < count && status == CLATTN_SUCCESS; i = next_step(call, i)) {
-        int last = is_last(call, i);
-        cl_event *out = last ? event : call->in_order ? NULL : &after;
-        if (is_empty(call, i) && !last)
-            continue;
-        if (launches != NULL)
-            out = next_launch(launches, i);
-        status = before != NULL ? enqueue(call, i, 1, &before, out) : enqueue(call, i, n_wait, wait, out);
+    if (!more)
+        return enqueue_marker(call, n_wait, wait, event);
+    while (more && status == CLATTN_SUCCESS) {
+        const struct stand here = call->at;
+        struct stand next;
+        cl_event *out;
+        more = next_launch(call);
+        next = call->at;
+        call->at = here;
+        out = launches != NULL ? note_launch(launches, here.step) : !more ? event : call->in_order ? NULL : &after;
+        status = before != NULL ? enqueue(call, 1, &before, out) : enqueue(call, n_wait, wait, out);
+        call->at = next;
         if (before != NULL)
             cl->ReleaseEvent(before);
         before = after;

@@ -15,7 +15,7 @@ static double load(const struct gemm *gemm, enum gemm_operand id, const void *x,
     const struct gemm_matrix *at = &gemm->of[id];
     int64_t place = gemm_turned(gemm, id) ? j * at->ld + i : i * at->ld + j;
 
-    return number_load(gemm->desc.dtype, x, index * at->stride + place);
+    return number_load(gemm_type(&gemm->desc, id), x, index * at->stride + place);
 }
 
 /* One row of one matrix: d_ij = alpha sum_l a_il b_lj + beta c_ij */
