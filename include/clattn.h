@@ -136,7 +136,8 @@ typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *me
     X(HGRN, 23)                                                                                                        \
     X(LRU, 24)                                                                                                         \
     X(MAMBA, 25) /* also selective_scan, and S4D with CLATTN_COMPLEX */                                                \
-    X(FULL_GATE, 26)
+    X(FULL_GATE, 26)                                                                                                   \
+    X(SHORT_CONV, 27) /* a piece: what models have around these */
 
 typedef enum clattn_rule {
     CLATTN_RULE_NONE = 0,
@@ -190,6 +191,12 @@ typedef enum clattn_slopes {
     CLATTN_SLOPES_LIGHTNING = 0, /* e^(-(8/H)(1 - layer/layers) h) */
     CLATTN_SLOPES_MINIMAX = 1 /* e^(-2^(-8(h+1)/H)(1 - layer/(layers - 1 + 1e-5) + 1e-5)): MiniMax-01, with scale 1 */
 } clattn_slopes;
+
+/* short_conv: what its sum is mapped by. */
+typedef enum clattn_activation {
+    CLATTN_ACTIVATION_SILU = 0, /* x / (1 + e^-x) */
+    CLATTN_ACTIVATION_NONE = 1
+} clattn_activation;
 
 /* Rules of a list: what a score x = scale q.k weighs. Others than softmax have no denominator: no gate, sink or lse. */
 typedef enum clattn_weights {
@@ -245,7 +252,7 @@ enum {
 #define CLATTN_OPERANDS(X)                                                                                             \
     X(Q, q, 1, "[B,T,HQ,K]")                                                                                           \
     X(K, k, 2, "[B,T*n,HQ,K]")                                                                                         \
-    X(V, v, 3, "[B,T*n,H,V]")                                                                                          \
+    X(V, v, 3, "[B,T*n,H,V]; a piece's input")                                                                                          \
     X(O, o, 4, "[B,T,H,V]")                                                                                            \
     X(G, g, 5,                                                                                                         \
       "[B,T,H] or [B,T,H,K]: log-decay, <= 0; -inf forgets. [H] with CLATTN_GATE_PER_HEAD; of full_gate "              \
@@ -255,11 +262,13 @@ enum {
     X(P, p, 8, "[B,T,HQ,K]: erase key; of deltaformer [B,TK,HK,K]")                                                    \
     X(A, a, 9, "[B,T,H,K]: erase key; of mamba [H,V,K], <= 0: the log-decay of a step of 1")                           \
     X(B, b, 10, "[B,T,H,K]: erase direction, or erase gate of gdn2")                                                   \
-    X(W, w, 11, "[B,T,H,K]: log-decay, write gate [B,T,H,V] of gdn2, or [B,TK,HK,K]: direction of path_attn")          \
+    X(W, w, 11, "[B,T,H,K]: log-decay, write gate [B,T,H,V] of gdn2, or [B,TK,HK,K]: direction of path_attn; "         \
+      "weights of short_conv, [H,V,W]: the last is the token's own")                                                   \
     X(U, u, 12, "[H,K]: bonus of the current token")                                                                   \
     X(F, f, 13, "[B,T,H]: log of the forget gate")                                                                     \
     X(I, i, 14, "[B,T,H]: log of the input gate")                                                                      \
-    X(STATE_IN, initial_state, 15, "[N,H,K,V], or [N,H,V,K] with CLATTN_STATE_VK")                                     \
+    X(STATE_IN, initial_state, 15,                                                                                     \
+      "[N,H,K,V], or [N,H,V,K] with CLATTN_STATE_VK; of short_conv [N,W,H,V]: its last W inputs, the newest last")     \
     X(STATE_OUT, final_state, 16, "like initial_state; may be the same memory")                                        \
     X(NORMALIZER_IN, initial_normalizer, 17, "[N,H,K]: z of linear_attn with normalize, n of mlstm")                   \
     X(NORMALIZER_OUT, final_normalizer, 18, "like initial_normalizer; may be the same memory")                         \
@@ -279,7 +288,8 @@ enum {
     X(D, d, 32, "[H,V]: what mamba's output has of v itself")                                                          \
     X(Z, z, 33, "[B,T,H,V]: gate of mamba's output")                                                                   \
     X(STATE_INDICES, state_indices, 34, "[N]: i32, each sequence's state in the pool; below 0: from zero to nowhere")  \
-    X(STATES, states, 35, "[N,W,H,K*V]: the states after the last W tokens, or after every so many")
+    X(STATES, states, 35, "[N,W,H,K*V]: the states after the last W tokens, or after every so many")                   \
+    X(BIAS, bias, 36, "[H,V]: added to what short_conv sums")
 
 typedef enum clattn_operand_id {
     CLATTN_OPERAND_NONE = 0,
@@ -380,6 +390,11 @@ typedef struct clattn_plan_desc {
      * is not written. Of rules with a normalizer there are none; a window, and multiples that are none of a chunk, are for
      * mode recurrent, which AUTO takes then. */
     int64_t state_window, state_every;
+    /* What follows is of pieces. Their v and o are [B,T,H,V], V up to 65536; there are no queries and keys. */
+    int32_t taps;                 /* short_conv: W, 1 to 8; 0: 4 */
+    clattn_activation activation; /* short_conv */
+    int32_t with_bias;            /* short_conv: 1: the operand bias is added ahead of the activation */
+    int32_t residual;             /* short_conv: 1: o += v, the last of all (Canon layers) */
 } clattn_plan_desc;
 
 /* Fills *full with desc, every default made explicit, and checks it. INVALID_ARGUMENT, INVALID_DESC. log may be

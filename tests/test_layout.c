@@ -71,7 +71,11 @@ static const struct {
     FIELD(clattn_plan_desc, state_slots, 216, 8),
     FIELD(clattn_plan_desc, state_window, 224, 8),
     FIELD(clattn_plan_desc, state_every, 232, 8),
-    WHOLE(clattn_plan_desc, 240),
+    FIELD(clattn_plan_desc, taps, 240, 4),
+    FIELD(clattn_plan_desc, activation, 244, 4),
+    FIELD(clattn_plan_desc, with_bias, 248, 4),
+    FIELD(clattn_plan_desc, residual, 252, 4),
+    WHOLE(clattn_plan_desc, 256),
     FIELD(clattn_operand_info, name, 0, 8),
     FIELD(clattn_operand_info, dims, 8, 32),
     FIELD(clattn_operand_info, rank, 40, 4),
@@ -253,7 +257,7 @@ static const struct {
     {                                                                                                                  \
 #type, offsetof(type, field) + sizeof(((type *)NULL)->field), sizeof(type)                                     \
     }
-    END(clattn_operand, head_stride), END(clattn_call, kv_len), END(clattn_plan_desc, state_every),
+    END(clattn_operand, head_stride), END(clattn_call, kv_len), END(clattn_plan_desc, residual),
     END(clattn_context_desc, clblast)};
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

@@ -30,7 +30,7 @@ static int64_t inner_count(const clattn_operand_info *info, const char *dims)
     int64_t inner = 1;
 
     for (int i = 0; i < info->rank; i++)
-        if (strchr("KVUZ", dims[i]) != NULL)
+        if (strchr("KVUZJ", dims[i]) != NULL)
             inner *= info->dims[i];
     return inner;
 }
@@ -58,7 +58,13 @@ static int64_t place_tokens(struct arena *arena, const struct check_tensors *ten
     return at + BATCH * (width * TOKENS + 7);
 }
 
-/* [N,H,…], [H,…]: a gap after every head, another after every sequence. */
+/* Heads between two steps of the first dim of [N,H,…] or [N,W,H,…]. */
+static int64_t heads_of(const struct slot *slot, const clattn_operand_info *info)
+{
+    return slot->dims[1] == 'R' ? info->dims[1] * HEADS : HEADS;
+}
+
+/* [N,H,…], [N,W,H,…], [H,…]: a gap after every head, another after every sequence. */
 static int64_t place_rest(struct arena *arena, const struct check_tensors *tensors, int64_t at)
 {
     for (int id = 1; id < OPERAND_COUNT; id++) {
@@ -67,8 +73,11 @@ static int64_t place_rest(struct arena *arena, const struct check_tensors *tenso
         if (slot->dims == NULL || slot->dims[0] == 'B')
             continue;
         slot->offset = at;
-        slot->steps[1] = slot->inner + 3;
-        slot->steps[0] = slot->dims[0] == 'N' ? HEADS * slot->steps[1] + 1 : slot->steps[1];
+        slot->steps[slot->dims[1] == 'R' ? 2 : 1] = slot->inner + 3;
+        if (slot->dims[1] == 'R')
+            slot->steps[1] = HEADS * slot->steps[2];
+        slot->steps[0] =
+            slot->dims[0] == 'N' ? heads_of(slot, &tensors->tensor[id].info) * (slot->inner + 3) + 1 : slot->inner + 3;
         at += count * slot->steps[0];
     }
     return at;
@@ -81,7 +90,7 @@ static int64_t arena_index(const struct slot *slot, const clattn_operand_info *i
     int axes = 0;
 
     for (int d = 0; d < info->rank; d++)
-        axes += strchr("KVUZ", slot->dims[d]) == NULL;
+        axes += strchr("KVUZJ", slot->dims[d]) == NULL;
     for (int axis = axes; axis-- > 0; outer /= info->dims[axis])
         at += outer % info->dims[axis] * slot->steps[axis];
     return at;
@@ -131,8 +140,8 @@ static void arena_operands(const struct arena *arena, struct arguments *operands
                                     .head_stride = slot->steps[2]};
         if (slot->dims[0] != 'B') {
             operand->batch_stride = slot->dims[0] == 'N' ? slot->steps[0] : 0;
-            operand->token_stride = 0;
-            operand->head_stride = slot->dims[0] == 'N' ? slot->steps[1] : slot->steps[0];
+            operand->token_stride = slot->dims[1] == 'R' ? slot->steps[1] : 0;
+            operand->head_stride = slot->steps[slot->dims[1] == 'R' ? 2 : slot->dims[0] == 'N' ? 1 : 0];
         }
     }
 }

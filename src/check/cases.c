@@ -84,6 +84,8 @@ struct variant {
     int64_t window;
     clattn_weights kernel, write_kernel;
     double eps; /* far above what models take, so that it is seen */
+    int32_t taps, with_bias, residual;
+    clattn_activation activation;
 };
 
 static const struct variant variants[] = {
@@ -125,6 +127,9 @@ static const struct variant variants[] = {
     {.rule = CLATTN_PATH_ATTN, .name = "ungated linear", .flags = CLATTN_UNGATED, .kernel = CLATTN_WEIGHTS_LINEAR},
     {.rule = CLATTN_PATH_ATTN, .name = "ungated lse", .flags = CLATTN_UNGATED | CLATTN_WITH_LSE},
     {.rule = CLATTN_PATH_ATTN, .name = "sink lse window", .flags = CLATTN_WITH_SINK | CLATTN_WITH_LSE, .window = 33},
+    {.rule = CLATTN_SHORT_CONV, .name = "bias, 3 taps", .taps = 3, .with_bias = 1},
+    {.rule = CLATTN_SHORT_CONV, .name = "8 taps, canon", .taps = 8, .residual = 1, .activation = CLATTN_ACTIVATION_NONE},
+    {.rule = CLATTN_SHORT_CONV, .name = "1 tap", .taps = 1},
 };
 
 /* Pairs where the problem has complex numbers, one channel where it has no keys, and a state a head. */
@@ -136,6 +141,10 @@ static void fit_channels(clattn_plan_desc *desc)
         return;
     if (!rule_has_chunks(rule))
         desc->kv_heads = 0;
+    if (rule->op == OP_PIECE) {
+        desc->flags &= rule->flags | CU64;
+        desc->scale = 0;
+    }
     if (!rule_has_keys(rule)) {
         desc->key_dim = 1;
         desc->qk_heads = 0;
@@ -188,6 +197,10 @@ const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
         desc->eps = variants[i].eps;
         desc->kernel = variants[i].kernel;
         desc->write_kernel = variants[i].write_kernel;
+        desc->taps = variants[i].taps;
+        desc->with_bias = variants[i].with_bias;
+        desc->residual = variants[i].residual;
+        desc->activation = variants[i].activation;
         if (desc->kernel != CLATTN_WEIGHTS_SOFTMAX)
             desc->flags &= ~(uint32_t)LSE;
         if (variants[i].window != 0)

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct word switch_words[] = {{"off", 0}, {"on", 1}, {NULL, 0}};
 static const struct word state_words[] = {{"kv", 0}, {"vk", 1}, {NULL, 0}};
 static const struct word gate_words[] = {{"token", 0}, {"head", 1}, {NULL, 0}};
 static const struct word heads_words[] = {{"blocks", 0}, {"tiled", 1}, {NULL, 0}};
@@ -64,6 +63,10 @@ static const struct option {
     SWITCH("append", switch_words, CLATTN_APPEND, SHOWN),
     SWITCH("state_indices", switch_words, CLATTN_WITH_STATE_INDICES, SHOWN),
     SWITCH("cu_seqlens", index_words, CLATTN_CU_SEQLENS_INT64, SHOWN),
+    FIELD(COUNT, taps, NULL, SHOWN),
+    FIELD(WORD, activation, activation_words, HIDDEN),
+    FIELD(WORD, with_bias, switch_words, SHOWN),
+    FIELD(WORD, residual, switch_words, HIDDEN),
 };
 
 size_t desc_option_find(const char *name)

@@ -128,14 +128,14 @@ static void derive_flags(const struct binding *binding, clattn_plan_desc *desc)
     uint32_t takes = binding->rule->flags;
     const struct safetensor *g = find(binding, CLATTN_G);
 
-    if (!rule_has_list(binding->rule))
+    if (rule_has_state(binding->rule))
         desc->flags |= CLATTN_FINAL_STATE;
     for (size_t i = 0; i < sizeof optional / sizeof *optional; i++)
         if (find(binding, optional[i].id) != NULL)
             desc->flags |= optional[i].flag & takes;
-    if (find(binding, CLATTN_STATE_IN) != NULL && !rule_has_list(binding->rule))
+    if (find(binding, CLATTN_STATE_IN) != NULL && rule_has_state(binding->rule))
         desc->flags |= CLATTN_INITIAL_STATE;
-    if (find(binding, CLATTN_STATE_INDICES) != NULL && !rule_has_list(binding->rule)) {
+    if (find(binding, CLATTN_STATE_INDICES) != NULL && rule_has_state(binding->rule)) {
         const struct safetensor *pool = find(binding, CLATTN_STATE_IN);
         desc->flags |= CLATTN_WITH_STATE_INDICES;
         desc->state_slots = pool != NULL && pool->rank > 0 ? pool->dims[0] : 0;
@@ -144,6 +144,19 @@ static void derive_flags(const struct binding *binding, clattn_plan_desc *desc)
         desc->flags |= CLATTN_GATE_PER_HEAD;
     if ((takes & CLATTN_UNGATED) && g == NULL)
         desc->flags |= CLATTN_UNGATED;
+}
+
+/* What a piece's weights say. */
+static void derive_piece(const struct binding *binding, clattn_plan_desc *desc)
+{
+    const struct safetensor *w = find(binding, CLATTN_W);
+
+    if (!(binding->rule->knobs & RULE_TAKES_TAPS))
+        return;
+    if (desc->taps == 0 && w != NULL && w->rank == 3 && w->dims[2] <= INT32_MAX)
+        desc->taps = (int32_t)w->dims[2];
+    if (find(binding, CLATTN_BIAS) != NULL)
+        desc->with_bias = 1;
 }
 
 static int derive_packing(const struct binding *binding, clattn_plan_desc *desc)
@@ -206,6 +219,7 @@ static int derive(const struct binding *binding, const struct settings *settings
     if (derive_sizes(binding, &desc) != EXIT_OK || derive_packing(binding, &desc) != EXIT_OK)
         return EXIT_BAD;
     derive_flags(binding, &desc);
+    derive_piece(binding, &desc);
     desc.flags = (desc.flags & ~said) | (settings->desc.flags & said);
     status = problem_init(problem, &desc, &log);
     if (status != CLATTN_SUCCESS)

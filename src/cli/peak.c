@@ -172,7 +172,7 @@ static double pairs_of(const clattn_plan_desc *desc)
 }
 
 /* 2 (K + V) for each pair of a query and a key; or 2 K V for each of erase, write and read, one more for a low-rank
- * erase, whose direction is not the write's. */
+ * erase, whose direction is not the write's; of a piece what its sums take. */
 double flops_of(const clattn_plan_desc *desc)
 {
     double heads = (double)desc->batch * (double)desc->seq_len * (double)desc->heads;
@@ -180,6 +180,8 @@ double flops_of(const clattn_plan_desc *desc)
     if (rule_has_list(rule_get(desc->rule)))
         return 2 * (double)desc->batch * (double)desc->heads * pairs_of(desc) *
                (double)(desc->key_dim + desc->value_dim);
+    if (rule_get(desc->rule)->op == OP_PIECE)
+        return heads * 2 * (double)desc->value_dim * (double)(desc->taps > 0 ? desc->taps : desc->key_dim);
     return heads * 2 * (double)desc->key_dim * (double)desc->value_dim *
            (erase_work(rule_get(desc->rule)->erase) * desc->steps + 1);
 }

@@ -31,7 +31,9 @@ static const struct {
                {CLATTN_WITH_DT_BIAS, 0, "--option dt_bias=on"},
                {CLATTN_WITH_D, 0, "--option d=on"},
                {CLATTN_WITH_Z, 0, "--option z=on"},
-               {CLATTN_COMPLEX, 0, "--option complex=on"}};
+               {CLATTN_COMPLEX, 0, "--option complex=on"},
+               {0, RULE_TAKES_TAPS,
+                "--option taps=N, --option activation=silu|none, --option with_bias=on, --option residual=on"}};
 
 static const char *const storage_names[] = {
     [STORE_DATA] = "data", [STORE_GATE] = "gate",        [STORE_MATRIX] = "f32",
@@ -50,7 +52,8 @@ struct summary {
 static const char *letter_name(const char *letter)
 {
     static const char *const names[][2] = {{"Q", "HQ"}, {"P", "N+1"}, {"X", "TK"},  {"Y", "HK"},
-                                           {"G", "H"},  {"L", "HQ"},  {"Z", "K*V"}, {"U", "V/2"}};
+                                           {"G", "H"},  {"L", "HQ"},  {"Z", "K*V"}, {"U", "V/2"},
+                                           {"J", "W"},  {"R", "W"}};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (*letter == *names[i][0])
@@ -90,7 +93,7 @@ static int summarize(clattn_rule rule, struct summary summaries[OPERAND_COUNT])
     const struct rule *row = rule_get(rule);
     const uint32_t states = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE;
     const uint32_t common[] = {0, states, states | CLATTN_STATE_VK, CLATTN_CU_SEQLENS,
-                               rule_has_list(row) ? 0 : states | CLATTN_WITH_STATE_INDICES};
+                               rule_has_state(row) ? states | CLATTN_WITH_STATE_INDICES : 0};
     enum { COMMON = sizeof common / sizeof *common };
     int sets = 0;
 
@@ -99,6 +102,7 @@ static int summarize(clattn_rule rule, struct summary summaries[OPERAND_COUNT])
         uint32_t flags = i < COMMON ? common[i] : (row->flags & (UINT32_C(1) << (i - COMMON)));
         clattn_plan_desc desc = {.rule = rule, .flags = flags == CLATTN_NORMALIZE ? flags | states : flags};
         desc.state_window = i == COMMON - 1 && row->read != READ_STABILIZED;
+        desc.with_bias = i == 1 && (row->knobs & RULE_TAKES_TAPS);
         struct operand_row rows[OPERAND_COUNT];
         int count = i == 0 || flags != 0 ? rule_operands(&desc, rows) : 0;
         sets += count > 0;
@@ -253,7 +257,7 @@ int rules_main(struct settings *settings)
         return status;
     }
     puts("B batch, T tokens, H value heads, HQ query/key heads, HK key/value heads, TK tokens of keys, K, V dims, "
-         "N sequences, M states of a pool, W states left on the way, n steps; every rule also takes --scale and "
+         "N sequences, M states of a pool, W states left on the way or taps, n steps; every rule also takes --scale and "
          "--qk-l2norm; where several heads of q and o share a "
          "state, all else has HK heads in the place of HQ and H\n");
     cJSON_ArrayForEach(rule, rules) print_rule(rule);

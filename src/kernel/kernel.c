@@ -17,6 +17,7 @@ static const struct {
 #define LIST(erase) (1u << ERASE_##erase) /* of a list, that erase so */
 #define CHANNELS (1u << 16)               /* of channels with decays of their own */
 #define PRODUCTS (1u << 17)               /* none */
+#define PIECE_BIT(piece) (1u << (18 + (piece)))
     [KERNEL_PREPARE] = {"prepare",
                         FILE_prepare,
                         &family_plain,
@@ -188,6 +189,12 @@ static const struct {
                                   LIST(POSITION),
                                   {R(q), R(k), R(v), R(o), R(g), R(sink), R(lse), R(cu), R(rows), R(segments),
                                    A(seq_len), A(sequences), A(kv_len), A(window), A(scale), A(given), ARG_END}},
+    [KERNEL_SHORT_CONV] = {"short_conv",
+                           FILE_short_conv,
+                           &family_piece,
+                           PIECE_BIT(PIECE_SHORT_CONV),
+                           {R(v), R(o), R(weights), R(shift), R(initial), R(final), R(cu), R(slots), A(seq_len),
+                            A(sequences), A(states), ARG_END}},
 #undef R
 #undef A
 #undef LIST
@@ -207,6 +214,8 @@ int kernel_takes(enum kernel_id id, const struct rule *rule)
 {
     unsigned rules = kernels[id].rules;
 
+    if (rule->op == OP_PIECE)
+        return rules == PIECE_BIT(rule->piece);
     if (rule_has_list(rule))
         return (int)(rules >> rule->erase & 1u);
     return rules == (rule_has_chunks(rule) ? 0 : CHANNELS);

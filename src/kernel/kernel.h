@@ -16,7 +16,7 @@
     X(q) X(k) X(v) X(o) X(g) X(gv) X(beta) X(p) X(e) X(w) X(u) X(f) X(i) X(m) X(den) \
     X(initial) X(final) X(cu) X(decay) X(strength) X(records) X(rows) X(segments) X(kept) X(before) X(carried) \
     X(sink) X(lse) X(cu_kv) X(lens) X(parts) X(written) X(k_new) X(v_new) X(theta) X(dt) X(bias) X(d) X(z) \
-    X(slots) X(snapshots)
+    X(slots) X(snapshots) X(weights) X(shift)
 /* clang-format on */
 
 enum role {
@@ -71,6 +71,8 @@ enum kernel_id {
     KERNEL_PREPARE_PATH_MATRIX,
     KERNEL_CARRY_PATH_MATRIX,
     KERNEL_FLASH_PATH_MATRIX,
+#define PIECE(value, ...) KERNEL_##value,
+#include "op/words.def"
     KERNEL_COUNT
 };
 
@@ -177,7 +179,7 @@ struct family {
 
 extern const struct family family_plain, family_matrix, family_blocks, family_decode, family_path, family_write,
     family_flash, family_flash_blocks, family_gemm, family_gemm_lanes, family_gemm_matrix, family_channels,
-    family_write_matrix, family_path_matrix;
+    family_write_matrix, family_path_matrix, family_piece;
 
 const struct family *kernel_family(enum kernel_id id);
 struct layout kernel_layout(const struct variant *variant);

@@ -1,5 +1,6 @@
 /* Defaults, then checks, then shapes. */
 #include "op/arguments.h"
+#include "op/op.h"
 
 #include "base/sized.h"
 
@@ -7,12 +8,9 @@
 #include <string.h>
 
 enum {
-    MAX_DIM = 256,
     MAX_HEADS = 65535,
     MOST_TYPES = sizeof((clattn_plan_desc *)NULL)->operand_types / sizeof(clattn_operand_type)
 };
-static const int64_t max_length = INT32_MAX - 64;      /* tokens, batch and sequences */
-static const double max_elements = 9007199254740992.0; /* of one operand, 2^53: offsets are 64-bit */
 
 size_t dtype_size(clattn_dtype dtype)
 {
@@ -43,10 +41,9 @@ static int32_t nearest_chunk(int32_t asked)
 
 static void complete(clattn_plan_desc *desc, const struct rule *rule)
 {
+    op_of(rule)->complete(desc, rule);
     set_default(&desc->batch, 1);
     set_default(&desc->qk_heads, desc->heads);
-    if (!rule_has_keys(rule))
-        set_default(&desc->key_dim, 1);
     set_default(&desc->kv_heads, desc->heads);
     if (desc->scale == 0)
         desc->scale = rule->default_scale != 0 ? rule->default_scale : 1 / sqrt((double)desc->key_dim);
@@ -59,24 +56,16 @@ static void complete(clattn_plan_desc *desc, const struct rule *rule)
         desc->flags |= CLATTN_CU_SEQLENS;
 }
 
-static clattn_status check_range(const struct log *log, const char *name, int64_t value, int64_t low, int64_t high)
+static clattn_status check_sizes(const clattn_plan_desc *desc, int64_t most_dim, const struct log *log)
 {
-    if (value >= low && value <= high)
-        return CLATTN_SUCCESS;
-    return FAIL(log, INVALID_DESC, "%s is %lld, expected %lld to %lld", name, (long long)value, (long long)low,
-                (long long)high);
-}
-
-static clattn_status check_sizes(const clattn_plan_desc *desc, const struct log *log)
-{
-    TRY(check_range(log, "batch", desc->batch, 1, max_length));
+    TRY(check_range(log, "batch", desc->batch, 1, MAX_LENGTH));
     TRY(check_range(log, "steps", desc->steps, 1, 64));
-    TRY(check_range(log, "seq_len", desc->seq_len, 1, max_length / desc->steps));
+    TRY(check_range(log, "seq_len", desc->seq_len, 1, MAX_LENGTH / desc->steps));
     TRY(check_range(log, "heads", desc->heads, 1, MAX_HEADS));
     TRY(check_range(log, "qk_heads", desc->qk_heads, 1, desc->heads));
     TRY(check_range(log, "kv_heads", desc->kv_heads, 1, desc->heads));
-    TRY(check_range(log, "key_dim", desc->key_dim, 1, MAX_DIM));
-    TRY(check_range(log, "value_dim", desc->value_dim, 1, MAX_DIM));
+    TRY(check_range(log, "key_dim", desc->key_dim, 1, most_dim));
+    TRY(check_range(log, "value_dim", desc->value_dim, 1, most_dim));
     TRY(check_range(log, "dtype", desc->dtype, CLATTN_F32, CLATTN_BF16));
     TRY(check_range(log, "gate_dtype", desc->gate_dtype, CLATTN_F32, CLATTN_BF16));
     TRY(check_range(log, "mode", desc->mode, CLATTN_MODE_AUTO, CLATTN_MODE_CHUNK));
@@ -93,7 +82,8 @@ static clattn_status check_sizes(const clattn_plan_desc *desc, const struct log 
         return FAIL(log, INVALID_DESC, "kv_heads %lld does not divide heads %lld", (long long)desc->kv_heads,
                     (long long)desc->heads);
     TRY(check_range(log, "chunk", desc->chunk, 0, INT32_MAX));
-    if ((double)desc->batch * (double)(desc->seq_len * desc->steps) * (double)desc->heads * MAX_DIM > max_elements)
+    if ((double)desc->batch * (double)(desc->seq_len * desc->steps) * (double)desc->heads * (double)most_dim >
+        MAX_ELEMENTS)
         return FAIL(log, INVALID_DESC, "batch %lld times seq_len %lld times heads %lld is too large for 64-bit offsets",
                     (long long)desc->batch, (long long)desc->seq_len, (long long)desc->heads);
     if (!isfinite(desc->scale) || fabs(desc->scale) > 1e30)
@@ -139,9 +129,13 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
                  {RULE_TAKES_EPS, desc->eps > 0, "eps"},
                  {RULE_TAKES_KERNEL, desc->kernel != CLATTN_WEIGHTS_SOFTMAX, "kernel"},
                  {RULE_TAKES_WRITE_KERNEL, desc->write_kernel != CLATTN_WEIGHTS_SOFTMAX, "write_kernel"},
+                 {RULE_TAKES_TAPS, desc->taps != 0, "taps"},
+                 {RULE_TAKES_TAPS, desc->activation != CLATTN_ACTIVATION_SILU, "activation"},
+                 {RULE_TAKES_TAPS, desc->with_bias != 0, "with_bias"},
+                 {RULE_TAKES_TAPS, desc->residual != 0, "residual"},
                  {0, rule_has_list(rule) && desc->state_slots != 0, "state_slots"},
-                 {0, rule_has_list(rule) && desc->state_window != 0, "state_window"},
-                 {0, rule_has_list(rule) && desc->state_every != 0, "state_every"},
+                 {0, (rule_has_list(rule) || rule->op != OP_MIXER) && desc->state_window != 0, "state_window"},
+                 {0, (rule_has_list(rule) || rule->op != OP_MIXER) && desc->state_every != 0, "state_every"},
                  {0, !rule_has_list(rule) && desc->kv_len != 0, "kv_len"},
                  {0, !rule_has_list(rule) && desc->window != 0, "window"}};
 
@@ -156,110 +150,6 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
     return CLATTN_SUCCESS;
 }
 
-static const char *weights_name(clattn_weights weights)
-{
-    static const char *const names[] = {
-#define WEIGHTS(value, name, header) [CLATTN_WEIGHTS_##value] = name,
-#include "op/words.def"
-    };
-    return names[weights];
-}
-
-/* Without a denominator there is nothing for a gate or a sink to take its share of, and no log of it. */
-static clattn_status check_weights(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
-{
-    int gated = rule->gate != NO_OPERAND && !(desc->flags & CLATTN_UNGATED);
-
-    if (desc->kernel == CLATTN_WEIGHTS_SOFTMAX || (!gated && !(desc->flags & (CLATTN_WITH_SINK | CLATTN_WITH_LSE))))
-        return CLATTN_SUCCESS;
-    return FAIL(log, INVALID_DESC, "%s with kernel %s has no denominator, and so no %s", rule->name,
-                weights_name(desc->kernel),
-                gated                            ? "gate: see CLATTN_UNGATED"
-                : desc->flags & CLATTN_WITH_SINK ? "sink"
-                                                 : "lse");
-}
-
-/* Keys and values of their own number of heads and tokens. */
-static clattn_status check_list(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
-{
-    const uint32_t states = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_STATE_VK;
-    const uint32_t of_states = CLATTN_HEADS_TILED | CLATTN_WITH_STATE_INDICES;
-
-    TRY(check_weights(desc, rule, log));
-    TRY(check_range(log, "kv_len", desc->kv_len, 0, max_length));
-    TRY(check_range(log, "window", desc->window, 0, max_length));
-    if (desc->qk_heads != desc->heads)
-        return FAIL(log, INVALID_DESC, "qk_heads is %lld, %s has queries for each of %lld heads: kv_heads may be fewer",
-                    (long long)desc->qk_heads, rule->name, (long long)desc->heads);
-    if (desc->flags & states)
-        return FAIL(log, INVALID_DESC,
-                    "%s has no initial or final state (flags 0x%x): its state is k and v, see kv_len", rule->name,
-                    desc->flags & states);
-    if (desc->flags & of_states)
-        return FAIL(log, INVALID_DESC, "%s has no state for these options (flags 0x%x)", rule->name,
-                    desc->flags & of_states);
-    if (desc->kv_len != 0 && (desc->flags & CLATTN_CU_SEQLENS) && !(desc->flags & CLATTN_CU_SEQLENS_KV))
-        return FAIL(log, INVALID_DESC, "kv_len is %lld, expected 0 with cu_seqlens and without cu_seqlens_kv",
-                    (long long)desc->kv_len);
-    if ((desc->flags & CLATTN_CU_SEQLENS_KV) && !(desc->flags & CLATTN_CU_SEQLENS))
-        return FAIL(log, INVALID_DESC, "%s: cu_seqlens_kv without cu_seqlens, which cuts the queries", rule->name);
-    if (desc->kv_len == 0 && (desc->flags & (CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV | CLATTN_APPEND)))
-        return FAIL(log, INVALID_DESC, "kv_len is 0, expected the keys of %s's cache with %s", rule->name,
-                    desc->flags & CLATTN_CU_SEQLENS_KV  ? "cu_seqlens_kv"
-                    : desc->flags & CLATTN_WITH_KV_LENS ? "kv_lens"
-                                                        : "append");
-    if ((double)desc->batch * (double)desc->kv_len * (double)desc->heads * MAX_DIM > max_elements)
-        return FAIL(log, INVALID_DESC, "batch %lld times kv_len %lld times heads %lld is too large for 64-bit offsets",
-                    (long long)desc->batch, (long long)desc->kv_len, (long long)desc->heads);
-    return CLATTN_SUCCESS;
-}
-
-/* A state of one channel, and numbers in pairs. */
-static clattn_status check_channels(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
-{
-    if (!rule_has_keys(rule) &&
-        (desc->key_dim != 1 || desc->qk_heads != desc->heads || (desc->flags & CLATTN_QK_L2NORM)))
-        return FAIL(
-            log, INVALID_DESC,
-            "%s has no queries and keys: key_dim is %lld, expected 1, qk_heads %lld, expected heads %lld, and no "
-            "qk_l2norm",
-            rule->name, (long long)desc->key_dim, (long long)desc->qk_heads, (long long)desc->heads);
-    if (!rule_has_chunks(rule) && desc->kv_heads != desc->heads)
-        return FAIL(log, INVALID_DESC, "%s: kv_heads is %lld, expected heads %lld: states are not shared", rule->name,
-                    (long long)desc->kv_heads, (long long)desc->heads);
-    if ((desc->flags & CLATTN_COMPLEX) && desc->key_dim % 2 != 0)
-        return FAIL(log, INVALID_DESC, "%s with complex: key_dim is %lld, expected pairs of channels", rule->name,
-                    (long long)desc->key_dim);
-    if (rule->decay == DECAY_COMPLEX && desc->value_dim % 2 != 0)
-        return FAIL(log, INVALID_DESC, "%s: value_dim is %lld, expected pairs of columns", rule->name,
-                    (long long)desc->value_dim);
-    return CLATTN_SUCCESS;
-}
-
-/* Of states either queries and keys may be shared, or states by queries. */
-static clattn_status check_state(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
-{
-    int normalized = rule->read == READ_STABILIZED || (desc->flags & CLATTN_NORMALIZE);
-
-    TRY(check_range(log, "state_slots", desc->state_slots, 0, max_length));
-    TRY(check_range(log, "state_window", desc->state_window, 0, max_length));
-    TRY(check_range(log, "state_every", desc->state_every, 0, max_length));
-    if (desc->state_window != 0 && desc->state_every != 0)
-        return FAIL(log, INVALID_DESC, "state_window is %lld and state_every %lld, expected one of them",
-                    (long long)desc->state_window, (long long)desc->state_every);
-    if (normalized && (desc->state_window != 0 || desc->state_every != 0))
-        return FAIL(log, INVALID_DESC, "%s: state_window and state_every are for states without a normalizer",
-                    rule->name);
-    if (desc->state_slots != 0 && !(desc->flags & CLATTN_WITH_STATE_INDICES))
-        return FAIL(log, INVALID_DESC, "state_slots is %lld without CLATTN_WITH_STATE_INDICES, expected 0",
-                    (long long)desc->state_slots);
-    if (desc->qk_heads != desc->heads && desc->kv_heads != desc->heads)
-        return FAIL(log, INVALID_DESC,
-                    "%s: qk_heads %lld and kv_heads %lld are both fewer than heads %lld, expected one", rule->name,
-                    (long long)desc->qk_heads, (long long)desc->kv_heads, (long long)desc->heads);
-    return CLATTN_SUCCESS;
-}
-
 static clattn_status check_packing(const clattn_plan_desc *desc, const struct log *log)
 {
     if (!(desc->flags & CLATTN_CU_SEQLENS)) {
@@ -270,7 +160,7 @@ static clattn_status check_packing(const clattn_plan_desc *desc, const struct lo
     }
     if (desc->batch != 1)
         return FAIL(log, INVALID_DESC, "batch is %lld, expected 1 with cu_seqlens", (long long)desc->batch);
-    return check_range(log, "sequences", desc->sequences, 1, max_length - 1);
+    return check_range(log, "sequences", desc->sequences, 1, MAX_LENGTH - 1);
 }
 
 /* ---- Types of operands --------------------------------------------------------------------------------------------
@@ -385,11 +275,10 @@ clattn_status problem_init(struct problem *problem, const clattn_plan_desc *desc
         return FAIL(log, INVALID_DESC, "rule is %d, expected 1 to %d", (int)desc->rule, RULE_COUNT - 1);
     problem->desc = *desc;
     complete(&problem->desc, problem->rule);
-    TRY(check_sizes(&problem->desc, log));
+    TRY(check_sizes(&problem->desc, op_of(problem->rule)->most_dim, log));
     TRY(check_options(&problem->desc, problem->rule, log));
     TRY(check_packing(&problem->desc, log));
-    TRY(check_channels(&problem->desc, problem->rule, log));
-    TRY((rule_has_list(problem->rule) ? check_list : check_state)(&problem->desc, problem->rule, log));
+    TRY(op_of(problem->rule)->check(&problem->desc, problem->rule, log));
     problem->operand_count = rule_operands(&problem->desc, problem->operands);
     return set_types(problem, log);
 }
@@ -524,6 +413,8 @@ static int64_t dim(const clattn_plan_desc *desc, const struct extent *extent, ch
     case 'K': return desc->key_dim;
     case 'V': return desc->value_dim;
     case 'U': return desc->value_dim / 2;
+    case 'R':
+    case 'J': return desc->taps;
     }
     return 0;
 }
@@ -650,7 +541,7 @@ int problem_is_empty(const struct problem *problem, const struct extent *extent,
 clattn_status problem_place(const struct problem *problem, const struct extent *extent, const struct operand_row *row,
                             const clattn_operand *operand, size_t size, struct placement *place, const struct log *log)
 {
-    struct axis axes[3] = {{"batch", "BNMP", 1, 0}, {"token", "TSXW", 1, 0}, {"head", "HQYGL", 1, 0}};
+    struct axis axes[3] = {{"batch", "BNMP", 1, 0}, {"token", "TSXWR", 1, 0}, {"head", "HQYGL", 1, 0}};
     const char *name = operand_name(row->id);
     size_t element = element_size(problem, row);
     int64_t inner, last, low = 0;

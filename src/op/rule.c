@@ -1,5 +1,5 @@
 /* THE table of rules, and what follows from its columns. */
-#include "op/rule.h"
+#include "op/op.h"
 
 #include "base/sized.h"
 
@@ -38,12 +38,14 @@ static double alibi_decay(const clattn_plan_desc *desc, int64_t head)
     return -exp2(-8.0 * (double)(2 * (head - below) + 1) / (double)(2 * below));
 }
 
-#define OP(name) CLATTN_##name
-
 /* clang-format off */
 /* What a row says of the words: those of words.def by their names */
 #define WORDS(decay, gate, head_decay, erase, order, write, read)                                                      \
     DECAY_##decay, gate, head_decay, ERASE_##erase, order##_FIRST, WRITE_##write, READ_##read
+
+/* The same of a piece, which has no words: what follows is every flag that it takes. */
+#define PIECE_OF(own_name, others, own_piece)                                                                          \
+    .name = own_name, .aliases = others, .op = OP_PIECE, .piece = PIECE_##own_piece, .read = READ_AFTER
 
 enum { LIST_FLAGS = CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV | CLATTN_APPEND,
        DELTA_FLAGS = CLATTN_WITH_P | CLATTN_WITH_BETA | CLATTN_WITH_WRITTEN | CLATTN_WITH_SINK | CLATTN_WITH_LSE |
@@ -149,10 +151,13 @@ static const struct rule rules[RULE_COUNT] = {
     [CLATTN_FULL_GATE] = { "full_gate", "",
         WORDS(FULL,    OP(G),      NULL,            NONE,     DECAY, VALUE, AFTER), 0, 0, 0,
         "S = e^g o S + k v^T; o = S^T q", "Yang et al. 2023, Gated Linear Attention, arXiv:2312.06635" },
+    [CLATTN_SHORT_CONV] = { PIECE_OF("short_conv", "causal_conv1d canon", SHORT_CONV),
+        CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_WITH_STATE_INDICES, RULE_TAKES_TAPS, 1,
+        "o_t = act(sum_(r < W) w_r v_(t-W+1+r) [+ bias]) [+ v_t]",
+        "Gu and Dao 2023, Mamba, arXiv:2312.00752; Allen-Zhu 2025, Canon layers, arXiv:2512.17351" },
 };
 
 /* What each word reads, beside q, k, v. */
-#define ROW(id, dims, storage, kind) { id, dims, storage, NUMBERS_##kind }
 #define NONE_ROW ROW(NO_OPERAND, NULL, STORE_DATA, WRITTEN)
 static const struct operand_row erase_rows[][2] = {
 #define ERASE(value, name, p, e, ...) { p, e },
@@ -222,14 +227,19 @@ int rule_has_list(const struct rule *rule)
     return read_words[rule->read].list;
 }
 
+int rule_has_state(const struct rule *rule)
+{
+    return rule->op == OP_PIECE ? (rule->flags & CLATTN_FINAL_STATE) != 0 : !rule_has_list(rule);
+}
+
 int rule_has_keys(const struct rule *rule)
 {
-    return !read_words[rule->read].keyless;
+    return rule->op != OP_PIECE && !read_words[rule->read].keyless;
 }
 
 int rule_has_chunks(const struct rule *rule)
 {
-    return !decay_words[rule->decay].channels;
+    return rule->op == OP_MIXER && !decay_words[rule->decay].channels;
 }
 
 int erase_work(enum erase erase)
@@ -288,9 +298,8 @@ static struct operand_row gate_row(const clattn_plan_desc *desc, const struct ru
     return row;
 }
 
-int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[OPERAND_COUNT])
+int mixer_operands(const clattn_plan_desc *desc, const struct rule *rule, struct operand_row rows[OPERAND_COUNT])
 {
-    const struct rule *rule = rule_get(desc->rule);
     int stabilized = rule->read == READ_STABILIZED;
     int normalized = stabilized || (desc->flags & CLATTN_NORMALIZE) != 0;
     int gated = !(desc->flags & CLATTN_UNGATED) && rule->gate != NO_OPERAND;
@@ -300,10 +309,7 @@ int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[OPERAND_
     const char *const states[] = {vk ? "NGVK" : "NGKV", "NGK", "NG"}, *const pools[] = {vk ? "MGVK" : "MGKV", "MGK",
                                                                                         "MG"};
     const char *const *state = pool ? pools : states;
-    const struct {
-        int used;
-        struct operand_row row;
-    } all[] = {
+    const struct operand_choice all[] = {
         {keys, ROW(OP(Q), "BTQK", STORE_DATA, QUERY)},
         {keys, ROW(OP(K), "BSLK", STORE_DATA, KEY)},
         {matrix, ROW(OP(V), "BSGV", STORE_DATA, VALUE)},
@@ -338,12 +344,7 @@ int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[OPERAND_
         {(desc->flags & CLATTN_APPEND) != 0, ROW(OP(V_NEW), "BTYV", STORE_DATA, VALUE)},
         {(desc->flags & CLATTN_WITH_LSE) != 0, ROW(OP(LSE), "BTH", STORE_STATE, WRITTEN)},
     };
-    int count = 0;
-
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i].used && all[i].row.id != NO_OPERAND)
-            rows[count++] = all[i].row;
-    return count;
+    return operands_used(all, sizeof all / sizeof *all, rows);
 }
 
 const char *operand_name(clattn_operand_id id)

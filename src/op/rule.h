@@ -31,6 +31,15 @@ enum read {
 #include "op/words.def"
 };
 
+/* Which small computation around a rule */
+enum piece {
+#define PIECE(value, ...) PIECE_##value,
+#include "op/words.def"
+};
+
+/* What a row of the table is: a recurrence, which the columns above say; or a piece. op.h says what follows. */
+enum op_id { OP_MIXER, OP_PIECE, OP_COUNT };
+
 /* One more than the last rule, and than the last operand: both are numbered from 1 on without gaps. */
 /* One more than the rules there are */
 #define RULE_ONE(NAME, value) +1
@@ -55,6 +64,8 @@ struct rule {
     uint32_t knobs;       /* RULE_TAKES_… */
     double default_scale; /* 0: 1/sqrt(key_dim) */
     const char *recurrence, *paper;
+    enum op_id op;
+    enum piece piece; /* of OP_PIECE */
 };
 
 enum {
@@ -63,7 +74,8 @@ enum {
     RULE_TAKES_LAYER = 4,
     RULE_TAKES_EPS = 8,
     RULE_TAKES_KERNEL = 16,
-    RULE_TAKES_WRITE_KERNEL = 32
+    RULE_TAKES_WRITE_KERNEL = 32,
+    RULE_TAKES_TAPS = 64
 };
 
 /* NULL for a rule that does not exist. */
@@ -105,9 +117,10 @@ enum numbers {
     NUMBERS_WRITTEN   /* an output */
 };
 
-/* An operand of a rule: dims is a string of the letters B T S H Q K V N P X Y G L M W Z U, where S = T*steps,
+/* An operand of a rule: dims is a string of the letters B T S H Q K V N P X Y G L M W Z U J R, where S = T*steps,
  * Q = qk_heads, P = N+1, M = states of a pool, W = states that are left on the way, Z = K*V, U = V/2, X = tokens of
- * keys, Y and G = kv_heads, of a list and of states, L = those of G and Q that are fewer. */
+ * keys, Y and G = kv_heads, of a list and of states, L = those of G and Q that are fewer, J = R = taps, side by side and one
+ * after the other. */
 struct operand_row {
     clattn_operand_id id;
     const char *dims;
@@ -125,7 +138,9 @@ const char *erase_name(enum erase erase);
 int read_is_before(enum read read);
 /* Whether the rule's state is the list of its keys and values, and not a matrix. */
 int rule_has_list(const struct rule *rule);
-/* Whether the rule has queries and keys; where it has none the state has one channel, and both are 1. */
+/* Whether it has a state that may come from before and go on: no list's, which is its keys and values. */
+int rule_has_state(const struct rule *rule);
+/* Whether the rule has queries and keys; where a mixer has none the state has one channel, and both are 1. */
 int rule_has_keys(const struct rule *rule);
 /* Whether there is a form in chunks, as products of matrices: not where elements of the state have a decay each. */
 int rule_has_chunks(const struct rule *rule);

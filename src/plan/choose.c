@@ -23,7 +23,10 @@ static const struct solver *const solvers[] = {&solver_matrix_scan,
                                                &solver_path,
                                                &solver_delta_matrix,
                                                &solver_delta,
-                                               &solver_channels};
+                                               &solver_channels,
+#define PIECE(value, name) &solver_##name,
+#include "op/words.def"
+};
 
 enum { SOLVER_COUNT = sizeof solvers / sizeof *solvers, MOST_GROUP = 256 /* of the rule of thumb */ };
 

@@ -70,6 +70,8 @@ static const struct {
     {ROLE_z, CLATTN_Z},
     {ROLE_slots, CLATTN_STATE_INDICES},
     {ROLE_snapshots, CLATTN_STATES},
+    {ROLE_weights, CLATTN_W},
+    {ROLE_shift, CLATTN_BIAS},
 };
 
 /* The role of what a write reads. */

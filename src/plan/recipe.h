@@ -42,8 +42,8 @@ struct source {
 };
 
 /* Groups of the first dimension: a sequence each, or so many chunk slots, of which a call of no tokens may have none,
- * or slots of blocks of keys. The second has the heads, the third the layout's groups. */
-enum grid { GRID_SEQUENCES, GRID_SLOTS, GRID_KEY_SLOTS };
+ * or slots of blocks of keys; or slots, and of no tokens a sequence each. The second has the heads, the third the layout's groups. */
+enum grid { GRID_SEQUENCES, GRID_SLOTS, GRID_KEY_SLOTS, GRID_SLOTS_OR_SEQUENCES };
 
 /* A matrix of every sequence and head, in elements. Where row is 0 it is an operand as its view has it, and from the
  * stretch's first row on where its rows are the stretch's; else it lies as is said here. */
@@ -146,5 +146,7 @@ struct solver {
 extern const struct solver solver_recurrent, solver_channels, solver_chunk_scan, solver_chunk_blocks,
     solver_matrix_blocks, solver_matrix_scan, solver_flash, solver_flash_matrix, solver_flash_matrix_blocks,
     solver_flash_blocks, solver_decode, solver_path, solver_delta, solver_delta_matrix, solver_path_matrix;
+#define PIECE(value, name) extern const struct solver solver_##name;
+#include "op/words.def"
 
 #endif

@@ -276,7 +276,7 @@ static int64_t stretch_chunks(const struct call *call, const struct step *step)
 /* Groups of the first dimension; 0 where there are no chunks to prepare. */
 static int64_t first_groups(const struct call *call, const struct step *step)
 {
-    if (step->grid == GRID_SEQUENCES)
+    if (step->grid == GRID_SEQUENCES || (step->grid == GRID_SLOTS_OR_SEQUENCES && call->extent.seq_len == 0))
         return call->extent.sequences;
     if (step->grid == GRID_KEY_SLOTS)
         return recipe_key_slots(&call->plan->problem, &call->extent, step->variant.tiles.chunk);

@@ -476,3 +476,22 @@ static clattn_status make_path_matrix(const struct recipe_maker *maker)
 }
 
 const struct solver solver_path_matrix = {"path_matrix", CLATTN_MODE_CHUNK, make_path_matrix};
+
+/* ---- Pieces: a kernel each, of chunks of tokens
+ * -------------------------------------------------------------------------------------------------- */
+
+static clattn_status make_piece(const struct recipe_maker *maker, enum kernel_id kernel)
+{
+    const struct variant variant = maker_variant(maker, kernel);
+    int leaves_state = (maker->problem->desc.flags & CLATTN_FINAL_STATE) != 0;
+
+    return maker_add(maker, &variant, leaves_state ? GRID_SLOTS_OR_SEQUENCES : GRID_SLOTS, NULL);
+}
+
+#define PIECE(value, name)                                                                                             \
+    static clattn_status make_##name(const struct recipe_maker *maker)                                                 \
+    {                                                                                                                  \
+        return make_piece(maker, KERNEL_##value);                                                                      \
+    }                                                                                                                  \
+    const struct solver solver_##name = {#name, CLATTN_MODE_RECURRENT, make_##name};
+#include "op/words.def"

@@ -558,6 +558,16 @@ static clattn_status bind(struct task *task, const struct arguments *arguments, 
     return check_lengths(task, log);
 }
 
+static void (*job_of(const struct rule *rule))(void *user, int64_t job)
+{
+    switch (rule->op) {
+    case OP_PIECE: return piece_head;
+    case OP_MIXER: return rule_has_list(rule) ? list_head : run_head;
+    case OP_COUNT: break;
+    }
+    return NULL;
+}
+
 clattn_status clattn_reference_sized(const clattn_plan_desc *desc, size_t desc_size, const clattn_call *call,
                                      size_t call_size, size_t operand_size, clattn_log_fn log, void *log_user)
 {
@@ -577,8 +587,7 @@ clattn_status clattn_reference_sized(const clattn_plan_desc *desc, size_t desc_s
     atomic_init(&task.out_of_memory, 0);
     if (problem.desc.flags & CLATTN_APPEND) /* before any head reads what others share with it */
         parallel_for(task.extent.sequences * problem.desc.kv_heads, list_append, &task);
-    parallel_for(task.extent.sequences * problem_work_heads(&problem),
-                 rule_has_list(problem.rule) ? list_head : run_head, &task);
+    parallel_for(task.extent.sequences * problem_work_heads(&problem), job_of(problem.rule), &task);
     if (atomic_load(&task.out_of_memory))
         return FAIL(&sink, OUT_OF_MEMORY, "no memory for the states of the reference");
     return CLATTN_SUCCESS;

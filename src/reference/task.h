@@ -24,6 +24,8 @@ int64_t task_cut(const struct problem *problem, const struct tensor *tensor, int
 
 /* A job of a rule whose state is a list; user is a struct task. */
 void list_head(void *user, int64_t job);
+/* A job of a piece. */
+void piece_head(void *user, int64_t job);
 /* The same of a sequence and key head, ahead of these: what CLATTN_APPEND writes. */
 void list_append(void *user, int64_t job);
 

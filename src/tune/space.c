@@ -174,6 +174,15 @@ static const struct parameter path_matrix[] = {
     {"block_v",         IN(FLASH_PATH_MATRIX), FIELD(block_v), {16, 32, 64, 128, BY_THUMB}},
     {NULL, 0, 0, {BY_THUMB}},
 };
+
+#define PIECE(value, name)                                                                                             \
+    static const struct parameter name[] = {                                                                           \
+        {"vec",         IN(value),             FIELD(vec),     {4, 16, BY_THUMB}},                                     \
+        {"group",       IN(value),             FIELD(group),   {1, 32, 64, 128, 256, BY_THUMB}},                       \
+        {"chunk",       IN(value),             FIELD(chunk),   {1, 4, 16, 32, 64, 128, 256, BY_THUMB}},                \
+        {NULL, 0, 0, {BY_THUMB}},                                                                                      \
+    };
+#include "op/words.def"
 /* clang-format on */
 
 static const struct space spaces[] = {
@@ -192,6 +201,8 @@ static const struct space spaces[] = {
     {"flash_blocks", flash_blocks, 1024, 0, 0},
     {"delta_matrix", delta_matrix, 1024, 0, 1},
     {"path_matrix", path_matrix, 1024, 0, 1},
+#define PIECE(value, name) {#name, name, 1024, 0, 0},
+#include "op/words.def"
 };
 
 enum { SPACE_COUNT = sizeof spaces / sizeof *spaces };

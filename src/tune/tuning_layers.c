@@ -18,7 +18,9 @@ const char *tuning_group(const struct problem *problem, char name[32])
 {
     const char *erase = erase_name(problem->rule->erase), *decay = decay_name(problem_decay(problem));
 
-    if (!rule_has_list(problem->rule))
+    if (problem->rule->op != OP_MIXER)
+        snprintf(name, 32, "%s", problem->rule->name);
+    else if (!rule_has_list(problem->rule))
         snprintf(name, 32, "%s+%s", decay, erase);
     else if (problem->rule->erase == ERASE_NONE)
         snprintf(name, 32, "%s+list", decay);
@@ -32,6 +34,8 @@ clattn_rule tuning_representative(const struct problem *problem)
     enum decay decay = problem_decay(problem);
     const struct rule *rule;
 
+    if (problem->rule->op != OP_MIXER)
+        return problem->desc.rule;
     for (int r = CLATTN_RULE_NONE + 1; (rule = rule_get((clattn_rule)r)) != NULL; r++)
         if (rule->decay == decay && rule->erase == problem->rule->erase && rule->read != READ_STABILIZED &&
             rule_has_list(rule) == rule_has_list(problem->rule))

@@ -1,0 +1,113 @@
+/* o_t = act(sum_r w[c][r] v_(t-TAPS+1+r) + bias) + v_t: a causal convolution of each channel.
+ * One group: CHUNK tokens and BV columns of one head; a task is RUN of the tokens, at least TAPS of them, and VEC of the
+ * columns. Ahead of a sequence's first token stand the inputs of the initial state. The task of the first tokens alone
+ * reads these, and then writes the final state, which may be the same memory. */
+#include "pieces.clh"
+
+typedef struct {
+    stream_t v;
+    global const state_t *before; /* the initial state's first row */
+    long step;                    /* from row to row of it */
+    int given;
+} inputs_t;
+
+/* VEC columns of a state's row, or of a weight's */
+WORD vec input_at(const inputs_t *in, int row, int c)
+{
+    if (row >= 0)
+        return stream_vec(in->v, row, c);
+    return in->given ? CAT(STATE, _row)(in->before + (TAPS + row) * in->step, c, VALUE_DIM) : (vec)(0);
+}
+
+/* Of VEC columns [c][r] the tap r of each. */
+WORD void taps_load(vec *taps, global const gate_t *weights, int c)
+{
+    float part[VEC * TAPS];
+    vec_unrolled
+    for (int i = 0; i < TAPS; i++)
+        CAT(vstore, VEC)(gate_row(weights + c * TAPS, i * VEC, (VALUE_DIM - c) * TAPS), i, part);
+    vec_unrolled
+    for (int r = 0; r < TAPS; r++) {
+        float tap[VEC];
+        vec_unrolled
+        for (int i = 0; i < VEC; i++)
+            tap[i] = part[i * TAPS + r];
+        taps[r] = CAT(vload, VEC)(0, tap);
+    }
+}
+
+WORD vec convolved(const vec *taps, const vec *x, vec bias)
+{
+    vec y = bias;
+    vec_unrolled
+    for (int r = 0; r < TAPS; r++)
+        y += taps[r] * x[r];
+    if (HAS_SILU)
+        y = silu(y);
+    return HAS_RESIDUAL ? y + x[TAPS - 1] : y;
+}
+
+/* Tokens from first to last, which are there, of c's columns. */
+WORD void run_tokens(const inputs_t *in, stream_t outs, const vec *taps, vec bias, int first, int last, int c)
+{
+    vec x[TAPS];
+    vec_unrolled
+    for (int r = 1; r < TAPS; r++)
+        x[r] = input_at(in, first - TAPS + r, c);
+    for (int row = first; row <= last; row += AHEAD) {
+        vec next[AHEAD];
+        vec_unrolled
+        for (int i = 0; i < AHEAD; i++)
+            next[i] = stream_vec(in->v, min(row + i, last), c);
+        vec_unrolled
+        for (int i = 0; i < AHEAD; i++) {
+            vec_unrolled
+            for (int r = 0; r < TAPS - 1; r++)
+                x[r] = x[r + 1];
+            x[TAPS - 1] = next[i];
+            if (row + i <= last)
+                stream_put(convolved(taps, x, bias), outs, row + i, c);
+        }
+    }
+}
+
+WORD void leave_state(const inputs_t *in, global state_t *final, long step, int tokens, int c)
+{
+    for (int r = 0; r < TAPS; r++) {
+        float part[VEC];
+        CAT(vstore, VEC)(input_at(in, tokens - TAPS + r, c), 0, part);
+        vec_unrolled
+        for (int i = 0; i < VEC; i++)
+            if (c + i < VALUE_DIM)
+                state_put(part[i], final + r * step, c + i);
+    }
+}
+
+KERNEL
+short_conv(global const data_t *v, long4 v_at, global out_t *o, long4 o_at, global const gate_t *weights,
+           long4 weights_at, global const gate_t *shift, long4 shift_at, global const state_t *initial,
+           long4 initial_at, global state_t *final, long4 final_at, global const int *cu, long4 cu_at,
+           global const int *slots, long4 slots_at, int seq_len, int sequences, int states)
+{
+    chunk_t chunk = seq_len == 0 ? chunk_at(place_of(get_group_id(0), get_group_id(1), 0, cu, cu_at), 0)
+                                 : chunk_of_slot(get_group_id(0), get_group_id(1), sequences, seq_len, cu, cu_at);
+    place at = place_in_pool(chunk.at, slots, slots_at);
+    int given = states_given(states, at);
+    const inputs_t in = {stream_of((global const char *)v, v_at, at, sizeof(data_t)),
+                         initial + at_row(initial_at, at.state, 0, at.head), initial_at.z, given & HAS_INITIAL};
+    stream_t outs = stream_of((global const char *)o, o_at, at, sizeof(out_t));
+
+    for_each(task, CHUNK / RUN * (BV / VEC)) {
+        int c = get_group_id(2) * BV + task % (BV / VEC) * VEC, first = chunk.row + task / (BV / VEC) * RUN;
+        int last = min(first + RUN, chunk.row + chunk.count) - 1;
+        if (c < VALUE_DIM && first <= last) {
+            vec taps[TAPS], bias = 0;
+            taps_load(taps, weights + at_row(weights_at, 0, 0, at.head), c);
+            if (HAS_BIAS)
+                bias = gate_row(shift + at_row(shift_at, 0, 0, at.head), c, VALUE_DIM);
+            run_tokens(&in, outs, taps, bias, first, last, c);
+        }
+        if (c < VALUE_DIM && first == 0 && (given & HAS_FINAL))
+            leave_state(&in, final + at_row(final_at, at.state, 0, at.head), final_at.z, at.tokens, c);
+    }
+}

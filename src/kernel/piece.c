@@ -1,0 +1,95 @@
+/* Pieces: tiles by rule of thumb, and what follows from them. A group works `chunk` tokens of a head, a work-item VEC
+ * columns of `tokens` of them. */
+#include "kernel/plain.h"
+
+enum { SERIAL_VEC = 16, SHARED_VEC = 4 };
+
+static int lower(int64_t a, int64_t b)
+{
+    return (int)(a < b ? a : b);
+}
+
+static int columns_of(const struct tiles *t)
+{
+    return t->block_v / t->vec;
+}
+
+/* ---- Layout -------------------------------------------------------------------------------------------------------
+ */
+
+static void lay_out_conv(const struct variant *variant, struct layout *layout)
+{
+    const clattn_plan_desc *desc = &variant->problem->desc;
+
+    layout_constant(layout, "TAPS", desc->taps);
+    layout_constant(layout, "RUN", variant->tiles.tokens);
+    layout_constant(layout, "AHEAD", 4);
+    layout_constant(layout, "HAS_BIAS", desc->with_bias);
+    layout_constant(layout, "HAS_SILU", desc->activation == CLATTN_ACTIVATION_SILU);
+    layout_constant(layout, "HAS_RESIDUAL", desc->residual);
+}
+
+static void lay_out(const struct variant *variant, struct layout *layout)
+{
+    static void (*const own[])(const struct variant *variant, struct layout *layout) = {[PIECE_SHORT_CONV] =
+                                                                                            lay_out_conv};
+    const struct tiles *t = &variant->tiles;
+
+    layout->options = PLAIN_OPTIONS;
+    layout->value_groups = (int)divide_up(variant_values(variant), t->block_v);
+    layout_constant(layout, "BV", t->block_v);
+    own[variant->problem->rule->piece](variant, layout);
+}
+
+static void describe(struct text *text, const struct variant *variant, const struct layout *layout)
+{
+    const struct tiles *t = &variant->tiles;
+
+    text_format(text, "group %d, vec %d, chunk %d, %d tokens of %d columns, local %zu bytes\n", t->group, t->vec,
+                t->chunk, t->tokens, t->block_v, layout->local_bytes);
+}
+
+/* ---- Tiles --------------------------------------------------------------------------------------------------------
+ */
+
+/* Tokens of a work-item: as many as share the loads of weights and of the tokens before. */
+static void conv_tiles(const struct variant *variant, int serial, struct tiles *t)
+{
+    enum { FEW = 8, RUN = 16, SERIAL_RUN = 128 };
+    int few = variant->problem->desc.seq_len <= FEW;
+
+    t->tokens = few ? FEW : serial ? SERIAL_RUN : RUN;
+    t->chunk = few ? FEW : t->tokens * (serial ? 1 : (int)divide_up(t->group, columns_of(t)));
+}
+
+static clattn_status heuristic(const struct device *device, struct variant *variant, int most_group)
+{
+    static void (*const own[])(const struct variant *variant, int serial,
+                               struct tiles *tiles) = {[PIECE_SHORT_CONV] = conv_tiles};
+    enum { GROUP = 128, SERIAL_COLUMNS = 256 };
+    int serial = device->serial || most_group < SHARED_VEC, values = variant_values(variant);
+    struct tiles *t = &variant->tiles;
+
+    *t = (struct tiles){.group = serial ? 1 : lower(GROUP, most_group), .vec = SHARED_VEC};
+    t->sub_group = serial ? 0 : device->sub_group;
+    if (serial && values >= SERIAL_VEC)
+        t->vec = SERIAL_VEC;
+    t->block_v = lower(round_up(values, t->vec), serial ? SERIAL_COLUMNS : t->group * t->vec);
+    own[variant->problem->rule->piece](variant, serial, t);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status complete(const struct device *device, struct variant *variant)
+{
+    struct tiles *t = &variant->tiles;
+    int sound;
+
+    t->block_v = round_up(t->block_v, t->vec);
+    t->tokens = lower(t->tokens, t->chunk);
+    sound = t->chunk % t->tokens == 0 && t->tokens >= variant->problem->desc.taps && t->group >= 1 &&
+            (size_t)t->group <= device->info.max_work_group && (t->group == 1 || !device->serial) &&
+            layout_fits(device, variant, lay_out);
+    return sound ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
+}
+
+const struct family family_piece = {heuristic, complete, lay_out, describe, 0, 0};

@@ -1,0 +1,117 @@
+/* What mixers' descs must be. */
+#include "op/op.h"
+
+static const char *weights_name(clattn_weights weights)
+{
+    static const char *const names[] = {
+#define WEIGHTS(value, name, header) [CLATTN_WEIGHTS_##value] = name,
+#include "op/words.def"
+    };
+    return names[weights];
+}
+
+/* Without a denominator there is nothing for a gate or a sink to take its share of, and no log of it. */
+static clattn_status check_weights(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
+{
+    int gated = rule->gate != NO_OPERAND && !(desc->flags & CLATTN_UNGATED);
+
+    if (desc->kernel == CLATTN_WEIGHTS_SOFTMAX || (!gated && !(desc->flags & (CLATTN_WITH_SINK | CLATTN_WITH_LSE))))
+        return CLATTN_SUCCESS;
+    return FAIL(log, INVALID_DESC, "%s with kernel %s has no denominator, and so no %s", rule->name,
+                weights_name(desc->kernel),
+                gated                            ? "gate: see CLATTN_UNGATED"
+                : desc->flags & CLATTN_WITH_SINK ? "sink"
+                                                 : "lse");
+}
+
+/* Keys and values of their own number of heads and tokens. */
+static clattn_status check_list(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
+{
+    const uint32_t states = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_STATE_VK;
+    const uint32_t of_states = CLATTN_HEADS_TILED | CLATTN_WITH_STATE_INDICES;
+
+    TRY(check_weights(desc, rule, log));
+    TRY(check_range(log, "kv_len", desc->kv_len, 0, MAX_LENGTH));
+    TRY(check_range(log, "window", desc->window, 0, MAX_LENGTH));
+    if (desc->qk_heads != desc->heads)
+        return FAIL(log, INVALID_DESC, "qk_heads is %lld, %s has queries for each of %lld heads: kv_heads may be fewer",
+                    (long long)desc->qk_heads, rule->name, (long long)desc->heads);
+    if (desc->flags & states)
+        return FAIL(log, INVALID_DESC,
+                    "%s has no initial or final state (flags 0x%x): its state is k and v, see kv_len", rule->name,
+                    desc->flags & states);
+    if (desc->flags & of_states)
+        return FAIL(log, INVALID_DESC, "%s has no state for these options (flags 0x%x)", rule->name,
+                    desc->flags & of_states);
+    if (desc->kv_len != 0 && (desc->flags & CLATTN_CU_SEQLENS) && !(desc->flags & CLATTN_CU_SEQLENS_KV))
+        return FAIL(log, INVALID_DESC, "kv_len is %lld, expected 0 with cu_seqlens and without cu_seqlens_kv",
+                    (long long)desc->kv_len);
+    if ((desc->flags & CLATTN_CU_SEQLENS_KV) && !(desc->flags & CLATTN_CU_SEQLENS))
+        return FAIL(log, INVALID_DESC, "%s: cu_seqlens_kv without cu_seqlens, which cuts the queries", rule->name);
+    if (desc->kv_len == 0 && (desc->flags & (CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV | CLATTN_APPEND)))
+        return FAIL(log, INVALID_DESC, "kv_len is 0, expected the keys of %s's cache with %s", rule->name,
+                    desc->flags & CLATTN_CU_SEQLENS_KV  ? "cu_seqlens_kv"
+                    : desc->flags & CLATTN_WITH_KV_LENS ? "kv_lens"
+                                                        : "append");
+    if ((double)desc->batch * (double)desc->kv_len * (double)desc->heads * MAX_DIM > MAX_ELEMENTS)
+        return FAIL(log, INVALID_DESC, "batch %lld times kv_len %lld times heads %lld is too large for 64-bit offsets",
+                    (long long)desc->batch, (long long)desc->kv_len, (long long)desc->heads);
+    return CLATTN_SUCCESS;
+}
+
+/* A state of one channel, and numbers in pairs. */
+static clattn_status check_channels(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
+{
+    if (!rule_has_keys(rule) &&
+        (desc->key_dim != 1 || desc->qk_heads != desc->heads || (desc->flags & CLATTN_QK_L2NORM)))
+        return FAIL(
+            log, INVALID_DESC,
+            "%s has no queries and keys: key_dim is %lld, expected 1, qk_heads %lld, expected heads %lld, and no "
+            "qk_l2norm",
+            rule->name, (long long)desc->key_dim, (long long)desc->qk_heads, (long long)desc->heads);
+    if (!rule_has_chunks(rule) && desc->kv_heads != desc->heads)
+        return FAIL(log, INVALID_DESC, "%s: kv_heads is %lld, expected heads %lld: states are not shared", rule->name,
+                    (long long)desc->kv_heads, (long long)desc->heads);
+    if ((desc->flags & CLATTN_COMPLEX) && desc->key_dim % 2 != 0)
+        return FAIL(log, INVALID_DESC, "%s with complex: key_dim is %lld, expected pairs of channels", rule->name,
+                    (long long)desc->key_dim);
+    if (rule->decay == DECAY_COMPLEX && desc->value_dim % 2 != 0)
+        return FAIL(log, INVALID_DESC, "%s: value_dim is %lld, expected pairs of columns", rule->name,
+                    (long long)desc->value_dim);
+    return CLATTN_SUCCESS;
+}
+
+/* Of states either queries and keys may be shared, or states by queries. */
+static clattn_status check_state(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
+{
+    int normalized = rule->read == READ_STABILIZED || (desc->flags & CLATTN_NORMALIZE);
+
+    TRY(check_slots(desc, log));
+    TRY(check_range(log, "state_window", desc->state_window, 0, MAX_LENGTH));
+    TRY(check_range(log, "state_every", desc->state_every, 0, MAX_LENGTH));
+    if (desc->state_window != 0 && desc->state_every != 0)
+        return FAIL(log, INVALID_DESC, "state_window is %lld and state_every %lld, expected one of them",
+                    (long long)desc->state_window, (long long)desc->state_every);
+    if (normalized && (desc->state_window != 0 || desc->state_every != 0))
+        return FAIL(log, INVALID_DESC, "%s: state_window and state_every are for states without a normalizer",
+                    rule->name);
+    if (desc->qk_heads != desc->heads && desc->kv_heads != desc->heads)
+        return FAIL(log, INVALID_DESC,
+                    "%s: qk_heads %lld and kv_heads %lld are both fewer than heads %lld, expected one", rule->name,
+                    (long long)desc->qk_heads, (long long)desc->kv_heads, (long long)desc->heads);
+    return CLATTN_SUCCESS;
+}
+
+static void complete(clattn_plan_desc *desc, const struct rule *rule)
+{
+    if (!rule_has_keys(rule) && desc->key_dim == 0)
+        desc->key_dim = 1;
+}
+
+static clattn_status check(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
+{
+    TRY(check_channels(desc, rule, log));
+    return (rule_has_list(rule) ? check_list : check_state)(desc, rule, log);
+}
+
+const struct op op_mixer = {MAX_DIM, complete, check, mixer_operands};

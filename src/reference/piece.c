@@ -1,0 +1,97 @@
+/* Pieces in double precision. One job is one sequence and one head. */
+#include "reference/number.h"
+#include "reference/task.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* The tokens and the state of a job. */
+struct rows {
+    const struct task *task;
+    const clattn_plan_desc *desc;
+    int64_t batch, head, first, tokens, state; /* state: its place in the pool, -1 for none */
+};
+
+static double load(const struct rows *rows, clattn_operand_id id, int64_t batch, int64_t row, int64_t index)
+{
+    const struct tensor *tensor = &rows->task->tensors[id];
+    const struct view *view = &tensor->view;
+
+    return number_load(tensor->dtype, tensor->data,
+                       view->offset + batch * view->batch + row * view->token + rows->head * view->head + index);
+}
+
+static void store(const struct rows *rows, clattn_operand_id id, int64_t batch, int64_t row, int64_t index, double x)
+{
+    const struct tensor *tensor = &rows->task->tensors[id];
+    const struct view *view = &tensor->view;
+
+    number_store(tensor->dtype, tensor->data,
+                 view->offset + batch * view->batch + row * view->token + rows->head * view->head + index, x);
+}
+
+static int has(const struct rows *rows, clattn_operand_id id)
+{
+    return rows->task->tensors[id].data != NULL;
+}
+
+static double silu(double x)
+{
+    return x / (1 + exp(-x));
+}
+
+/* ---- short_conv ---- */
+
+/* Input c so many tokens after the first; of those before it the initial state's. */
+static double input(const struct rows *rows, int64_t token, int64_t c)
+{
+    if (token >= 0)
+        return load(rows, CLATTN_V, rows->batch, rows->first + token, c);
+    if (rows->state < 0 || !has(rows, CLATTN_STATE_IN))
+        return 0;
+    return load(rows, CLATTN_STATE_IN, rows->state, rows->desc->taps + token, c);
+}
+
+static double convolved(const struct rows *rows, int64_t token, int64_t c)
+{
+    int taps = rows->desc->taps;
+    double sum = has(rows, CLATTN_BIAS) ? load(rows, CLATTN_BIAS, 0, 0, c) : 0;
+
+    for (int r = 0; r < taps; r++)
+        sum += load(rows, CLATTN_W, 0, 0, c * taps + r) * input(rows, token - taps + 1 + r, c);
+    if (rows->desc->activation == CLATTN_ACTIVATION_SILU)
+        sum = silu(sum);
+    return rows->desc->residual ? sum + input(rows, token, c) : sum;
+}
+
+/* Outputs, then the state: it may lie where the initial one does, whose row r is read no later than it is written. */
+static void short_conv(const struct rows *rows)
+{
+    for (int64_t c = 0; c < rows->desc->value_dim; c++) {
+        for (int64_t token = 0; token < rows->tokens; token++)
+            store(rows, CLATTN_O, rows->batch, rows->first + token, c, convolved(rows, token, c));
+        for (int r = 0; r < rows->desc->taps && rows->state >= 0 && has(rows, CLATTN_STATE_OUT); r++)
+            store(rows, CLATTN_STATE_OUT, rows->state, r, c, input(rows, rows->tokens - rows->desc->taps + r, c));
+    }
+}
+
+/* ---- Jobs ---- */
+
+void piece_head(void *user, int64_t job)
+{
+#define PIECE(value, name) [PIECE_##value] = name,
+    static void (*const pieces[])(const struct rows *rows) = {
+#include "op/words.def"
+    };
+    const struct task *task = user;
+    int64_t heads = task->problem->desc.heads, sequence = job / heads;
+    const struct tensor *cu = &task->tensors[CLATTN_SEQLENS], *slots = &task->tensors[CLATTN_STATE_INDICES];
+    struct rows rows = {.task = task, .desc = &task->problem->desc, .head = job % heads, .state = sequence};
+
+    if (slots->data != NULL)
+        rows.state = ((const int32_t *)slots->data)[slots->view.offset + sequence];
+    rows.batch = cu->data != NULL ? 0 : sequence;
+    rows.first = cu->data != NULL ? task_cut(task->problem, cu, sequence) : 0;
+    rows.tokens = (cu->data != NULL ? task_cut(task->problem, cu, sequence + 1) : task->extent.seq_len) - rows.first;
+    pieces[task->problem->rule->piece](&rows);
+}
