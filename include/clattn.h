@@ -168,7 +168,7 @@ typedef enum clattn_mode {
     CLATTN_MODE_AUTO = 0,
     CLATTN_MODE_RECURRENT = 1, /* token by token; UNSUPPORTED for rules of a list, where CHUNK takes one token, too */
     CLATTN_MODE_CHUNK = 2      /* chunks of tokens, each worked as matrix products; UNSUPPORTED for hgrn, lru, mamba and
-                                  full_gate, whose elements of the state have a decay each */
+                                  full_gate, whose elements of the state have a decay each, and for pieces */
 } clattn_mode;
 /* A token's operands reach no earlier token's output, no other sequence or batch element, and no head but those
  * that read them, even where they are NaN, infinite, or overflow: all else has the same bits as without. One
@@ -252,7 +252,7 @@ enum {
 #define CLATTN_OPERANDS(X)                                                                                             \
     X(Q, q, 1, "[B,T,HQ,K]")                                                                                           \
     X(K, k, 2, "[B,T*n,HQ,K]")                                                                                         \
-    X(V, v, 3, "[B,T*n,H,V]; a piece's input")                                                                                          \
+    X(V, v, 3, "[B,T*n,H,V]; a piece's input")                                                                         \
     X(O, o, 4, "[B,T,H,V]")                                                                                            \
     X(G, g, 5,                                                                                                         \
       "[B,T,H] or [B,T,H,K]: log-decay, <= 0; -inf forgets. [H] with CLATTN_GATE_PER_HEAD; of full_gate "              \
@@ -262,7 +262,8 @@ enum {
     X(P, p, 8, "[B,T,HQ,K]: erase key; of deltaformer [B,TK,HK,K]")                                                    \
     X(A, a, 9, "[B,T,H,K]: erase key; of mamba [H,V,K], <= 0: the log-decay of a step of 1")                           \
     X(B, b, 10, "[B,T,H,K]: erase direction, or erase gate of gdn2")                                                   \
-    X(W, w, 11, "[B,T,H,K]: log-decay, write gate [B,T,H,V] of gdn2, or [B,TK,HK,K]: direction of path_attn; "         \
+    X(W, w, 11,                                                                                                        \
+      "[B,T,H,K]: log-decay, write gate [B,T,H,V] of gdn2, or [B,TK,HK,K]: direction of path_attn; "                   \
       "weights of short_conv, [H,V,W]: the last is the token's own")                                                   \
     X(U, u, 12, "[H,K]: bonus of the current token")                                                                   \
     X(F, f, 13, "[B,T,H]: log of the forget gate")                                                                     \
@@ -353,7 +354,7 @@ typedef struct clattn_plan_desc {
     int64_t sequences;       /* with CLATTN_CU_SEQLENS: N, cu_seqlens has N + 1 entries; else 0 */
     int64_t heads;           /* value heads H; required */
     int64_t qk_heads;        /* query/key heads, divides heads; head h reads h / (H / HQ); 0: heads. See kv_heads */
-    int64_t key_dim, value_dim; /* 1 to 256; required */
+    int64_t key_dim, value_dim; /* 1 to 256; required, key_dim not of pieces and rules without keys: 1 */
     double scale;               /* multiplies q; 0: 1/sqrt(key_dim), and 1 for rwkv7, hgrn, lru and mamba */
     double eps;                 /* mlstm: o = S^T q / (max(|n^T q|, e^-m) + eps); 0 to 1e30 */
     clattn_mode mode;
@@ -522,7 +523,7 @@ CLATTN_API clattn_status clattn_plan_workspace_size(const clattn_plan *plan, siz
 typedef struct clattn_plan_info {
     const clattn_plan_desc *desc; /* completed */
     /* "recurrent", "channels", "chunk_scan", "chunk_blocks", "matrix_blocks", "matrix_scan", "flash", "flash_matrix",
-     * "flash_matrix_blocks", "flash_blocks", "decode", "path", "path_matrix", "delta", "delta_matrix" */
+     * "flash_matrix_blocks", "flash_blocks", "decode", "path", "path_matrix", "delta", "delta_matrix"; a piece's own name */
     const char *solver;
     const char *tiles_by;     /* "rule of thumb", "the shipped table", a file's path … */
     const char *engine;       /* the matrix engine it runs on; NULL: none */

@@ -169,6 +169,7 @@ static const struct {
     VALUE(LRU, 24),
     VALUE(MAMBA, 25),
     VALUE(FULL_GATE, 26),
+    VALUE(SHORT_CONV, 27),
     VALUE(F32, 0),
     VALUE(F16, 1),
     VALUE(BF16, 2),
@@ -207,6 +208,8 @@ static const struct {
     VALUE(WITH_STATE_INDICES, 134217728),
     VALUE(WEIGHTS_SOFTMAX, 0),
     VALUE(WEIGHTS_FLOOR, 4),
+    VALUE(ACTIVATION_SILU, 0),
+    VALUE(ACTIVATION_NONE, 1),
     VALUE(OPERAND_NONE, 0),
     VALUE(GRADIENTS, 256),
     VALUE(Q, 1),
@@ -244,6 +247,7 @@ static const struct {
     VALUE(Z, 33),
     VALUE(STATE_INDICES, 34),
     VALUE(STATES, 35),
+    VALUE(BIAS, 36),
 };
 /* clang-format on */
 

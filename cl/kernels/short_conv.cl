@@ -1,7 +1,7 @@
 /* o_t = act(sum_r w[c][r] v_(t-TAPS+1+r) + bias) + v_t: a causal convolution of each channel.
- * One group: CHUNK tokens and BV columns of one head; a task is RUN of the tokens, at least TAPS of them, and VEC of the
- * columns. Ahead of a sequence's first token stand the inputs of the initial state. The task of the first tokens alone
- * reads these, and then writes the final state, which may be the same memory. */
+ * One group: CHUNK tokens and BV columns of one head; a task is RUN of the tokens, at least TAPS of them, and VEC of
+ * the columns. Ahead of a sequence's first token stand the inputs of the initial state. The task of the first tokens
+ * alone reads these, and then writes the final state, which may be the same memory. */
 #include "pieces.clh"
 
 typedef struct {

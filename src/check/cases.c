@@ -128,7 +128,11 @@ static const struct variant variants[] = {
     {.rule = CLATTN_PATH_ATTN, .name = "ungated lse", .flags = CLATTN_UNGATED | CLATTN_WITH_LSE},
     {.rule = CLATTN_PATH_ATTN, .name = "sink lse window", .flags = CLATTN_WITH_SINK | CLATTN_WITH_LSE, .window = 33},
     {.rule = CLATTN_SHORT_CONV, .name = "bias, 3 taps", .taps = 3, .with_bias = 1},
-    {.rule = CLATTN_SHORT_CONV, .name = "8 taps, canon", .taps = 8, .residual = 1, .activation = CLATTN_ACTIVATION_NONE},
+    {.rule = CLATTN_SHORT_CONV,
+     .name = "8 taps, canon",
+     .taps = 8,
+     .residual = 1,
+     .activation = CLATTN_ACTIVATION_NONE},
     {.rule = CLATTN_SHORT_CONV, .name = "1 tap", .taps = 1},
 };
 

@@ -51,9 +51,8 @@ struct summary {
 /* What users call it */
 static const char *letter_name(const char *letter)
 {
-    static const char *const names[][2] = {{"Q", "HQ"}, {"P", "N+1"}, {"X", "TK"},  {"Y", "HK"},
-                                           {"G", "H"},  {"L", "HQ"},  {"Z", "K*V"}, {"U", "V/2"},
-                                           {"J", "W"},  {"R", "W"}};
+    static const char *const names[][2] = {{"Q", "HQ"}, {"P", "N+1"}, {"X", "TK"},  {"Y", "HK"}, {"G", "H"},
+                                           {"L", "HQ"}, {"Z", "K*V"}, {"U", "V/2"}, {"J", "W"},  {"R", "W"}};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (*letter == *names[i][0])
@@ -256,10 +255,11 @@ int rules_main(struct settings *settings)
         cJSON_Delete(rules);
         return status;
     }
-    puts("B batch, T tokens, H value heads, HQ query/key heads, HK key/value heads, TK tokens of keys, K, V dims, "
-         "N sequences, M states of a pool, W states left on the way or taps, n steps; every rule also takes --scale and "
-         "--qk-l2norm; where several heads of q and o share a "
-         "state, all else has HK heads in the place of HQ and H\n");
+    puts(
+        "B batch, T tokens, H value heads, HQ query/key heads, HK key/value heads, TK tokens of keys, K, V dims, "
+        "N sequences, M states of a pool, W states left on the way or taps, n steps; every rule also takes --scale and "
+        "--qk-l2norm; where several heads of q and o share a "
+        "state, all else has HK heads in the place of HQ and H\n");
     cJSON_ArrayForEach(rule, rules) print_rule(rule);
     cJSON_Delete(rules);
     return EXIT_OK;

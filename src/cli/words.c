@@ -17,8 +17,7 @@ const struct word weights_words[] = {
 #include "op/words.def"
     {NULL, 0}};
 const struct word switch_words[] = {{"off", 0}, {"on", 1}, {NULL, 0}};
-const struct word activation_words[] = {
-    {"silu", CLATTN_ACTIVATION_SILU}, {"none", CLATTN_ACTIVATION_NONE}, {NULL, 0}};
+const struct word activation_words[] = {{"silu", CLATTN_ACTIVATION_SILU}, {"none", CLATTN_ACTIVATION_NONE}, {NULL, 0}};
 const struct word feature_map_words[] = {{"identity", CLATTN_FEATURE_IDENTITY},
                                          {"elu1", CLATTN_FEATURE_ELU1},
                                          {"elu+1", CLATTN_FEATURE_ELU1},

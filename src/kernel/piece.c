@@ -31,8 +31,8 @@ static void lay_out_conv(const struct variant *variant, struct layout *layout)
 
 static void lay_out(const struct variant *variant, struct layout *layout)
 {
-    static void (*const own[])(const struct variant *variant, struct layout *layout) = {[PIECE_SHORT_CONV] =
-                                                                                            lay_out_conv};
+    static void (*const own[])(const struct variant *variant,
+                               struct layout *layout) = {[PIECE_SHORT_CONV] = lay_out_conv};
     const struct tiles *t = &variant->tiles;
 
     layout->options = PLAIN_OPTIONS;

@@ -7,10 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum {
-    MAX_HEADS = 65535,
-    MOST_TYPES = sizeof((clattn_plan_desc *)NULL)->operand_types / sizeof(clattn_operand_type)
-};
+enum { MAX_HEADS = 65535, MOST_TYPES = sizeof((clattn_plan_desc *)NULL)->operand_types / sizeof(clattn_operand_type) };
 
 size_t dtype_size(clattn_dtype dtype)
 {

@@ -42,7 +42,8 @@ struct source {
 };
 
 /* Groups of the first dimension: a sequence each, or so many chunk slots, of which a call of no tokens may have none,
- * or slots of blocks of keys; or slots, and of no tokens a sequence each. The second has the heads, the third the layout's groups. */
+ * or slots of blocks of keys; or slots, and of no tokens a sequence each. The second has the heads, the third the
+ * layout's groups. */
 enum grid { GRID_SEQUENCES, GRID_SLOTS, GRID_KEY_SLOTS, GRID_SLOTS_OR_SEQUENCES };
 
 /* A matrix of every sequence and head, in elements. Where row is 0 it is an operand as its view has it, and from the
