@@ -576,6 +576,7 @@ enum {
 typedef struct clattn_gemm_call {
     cl_mem a, b, c, d;
     size_t a_offset, b_offset, c_offset, d_offset;
+    int64_t m; /* of this call, up to the plan's; 0: the plan's. The provider "gemv" of few rows takes no fewer */
 } clattn_gemm_call;
 
 struct clattn_gemm_desc;

@@ -126,7 +126,7 @@ static void compare(const struct gemm *gemm, const struct given *d, const void *
     free(touched);
 }
 
-static void run(clattn_gemm_plan *plan, const struct gemm *gemm, int64_t offset, const char *what)
+static void run_rows(clattn_gemm_plan *plan, const struct gemm *gemm, int64_t offset, int64_t rows, const char *what)
 {
     const struct opencl *cl = opencl_get();
     const clattn_gemm_desc *desc = &gemm->desc;
@@ -150,7 +150,8 @@ static void run(clattn_gemm_plan *plan, const struct gemm *gemm, int64_t offset,
                                                           .a_offset = at,
                                                           .b_offset = at,
                                                           .c_offset = with_c ? d_at : 0,
-                                                          .d_offset = d_at},
+                                                          .d_offset = d_at,
+                                                          .m = rows},
                                       0, NULL, &event),
                   SUCCESS);
     assert_non_null(event);
@@ -167,6 +168,11 @@ static void run(clattn_gemm_plan *plan, const struct gemm *gemm, int64_t offset,
     drop(&b);
     drop(&c);
     drop(&d);
+}
+
+static void run(clattn_gemm_plan *plan, const struct gemm *gemm, int64_t offset, const char *what)
+{
+    run_rows(plan, gemm, offset, 0, what);
 }
 
 static clattn_gemm_desc desc_of(const struct gemm_case *c, clattn_dtype dtype, uint32_t turned)
@@ -253,6 +259,55 @@ static void check(clattn_gemm_plan *plan, const clattn_gemm_desc *desc, const ch
 
     assert_status(gemm_read(&gemm, desc, sizeof *desc, &(struct log){test_log, NULL}), SUCCESS);
     run(plan, &gemm, 0, what);
+}
+
+/* A call of fewer rows than the plan has: the same plan, and D's other rows as they were. */
+static void test_rows(void **state)
+{
+    static const int64_t rows[] = {1, 7, 69, 70};
+    static const char *const names[] = {"plain", "gemv"};
+    clattn_gemm_desc desc = {.m = 70, .n = 90, .k = 50, .batch = 2, .stride_a = 70 * 50, .stride_d = 70 * 90};
+
+    (void)state;
+    for (uint32_t turned = 0; turned < 2; turned++) /* a: [k,m] keeps the plan's lda */
+        for (size_t p = 0; p < COUNT(names); p++)
+            for (size_t i = 0; i < COUNT(rows); i++) {
+                clattn_gemm_desc part = desc;
+                clattn_gemm_plan *plan;
+                struct gemm gemm;
+                char what[80];
+                part.flags = turned;
+                part.n = p == 0 ? desc.n : 5;
+                part.provider = names[p];
+                part.lda = turned ? desc.m : desc.k;
+                plan = plan_of(&part);
+                part.m = rows[i];
+                assert_status(gemm_read(&gemm, &part, sizeof part, &(struct log){test_log, NULL}), SUCCESS);
+                snprintf(what, sizeof what, "%s, %lld of 70 rows, a %d", names[p], (long long)rows[i], (int)turned);
+                run_rows(plan, &gemm, 0, rows[i], what);
+                clattn_gemm_plan_destroy(plan);
+            }
+}
+
+static void refuse_rows(int64_t m, int64_t rows, const char *logged)
+{
+    clattn_gemm_desc desc = {.m = m, .n = 90, .k = 50};
+    clattn_gemm_plan *plan = plan_of(&desc);
+    cl_mem buffer = test_buffer(1 << 16, NULL);
+    clattn_gemm_call call = {.a = buffer, .b = buffer, .d = buffer, .m = rows};
+
+    assert_status(clattn_gemm_enqueue(plan, test_device.queue, &call, 0, NULL, NULL), INVALID_ARGUMENT);
+    assert_logged(logged);
+    opencl_get()->ReleaseMemObject(buffer);
+    clattn_gemm_plan_destroy(plan);
+}
+
+static void test_bad_rows(void **state)
+{
+    (void)state;
+    refuse_rows(70, 71, "the call's m is 71, the plan's 70");
+    refuse_rows(70, -1, "the call's m is -1, the plan's 70");
+    refuse_rows(5, 4, "the call's m is 4, the plan's 5, which gemv takes alone");
 }
 
 /* CLBlast takes these without a word, and computes something else: the check of numbers sees it. */
@@ -511,10 +566,11 @@ static int close_engine(void **state)
 int main(int count, char **words)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_all)};
-    const struct CMUnitTest others[] = {cmocka_unit_test(test_override), cmocka_unit_test(test_without_clblast),
-                                        cmocka_unit_test(test_callback), cmocka_unit_test(test_bad_desc),
-                                        cmocka_unit_test(test_bad_call), cmocka_unit_test(test_measured),
-                                        cmocka_unit_test(test_wait_list)};
+    const struct CMUnitTest others[] = {cmocka_unit_test(test_override),  cmocka_unit_test(test_without_clblast),
+                                        cmocka_unit_test(test_callback),  cmocka_unit_test(test_bad_desc),
+                                        cmocka_unit_test(test_bad_call),  cmocka_unit_test(test_measured),
+                                        cmocka_unit_test(test_wait_list), cmocka_unit_test(test_rows),
+                                        cmocka_unit_test(test_bad_rows)};
 
     if (count < 2)
         return 2;

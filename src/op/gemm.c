@@ -21,6 +21,11 @@ static clattn_status check_desc(const clattn_gemm_desc *d, const struct log *log
     return CLATTN_SUCCESS;
 }
 
+static int64_t span_of(const struct gemm_matrix *x, int64_t batch)
+{
+    return (batch - 1) * x->stride + (x->rows - 1) * x->ld + x->width;
+}
+
 /* Rows that touch, and matrices that do, where nothing else is said; one that serves the batch has no stride. */
 static clattn_status place(struct gemm_matrix *x, int64_t *ld, int64_t *stride, int64_t batch, int shared, char name,
                            const struct log *log)
@@ -37,7 +42,7 @@ static clattn_status place(struct gemm_matrix *x, int64_t *ld, int64_t *stride, 
         return FAIL(log, INVALID_DESC, "gemm: stride_%c is %lld", name, (long long)*stride);
     x->ld = *ld;
     x->stride = shared || batch == 1 ? 0 : *stride;
-    x->span = (batch - 1) * x->stride + (x->rows - 1) * x->ld + x->width;
+    x->span = span_of(x, batch);
     return CLATTN_SUCCESS;
 }
 
@@ -76,6 +81,18 @@ clattn_status gemm_read(struct gemm *gemm, const clattn_gemm_desc *desc, size_t 
     TRY(place_all(gemm, log));
     ground.dtype = d->dtype;
     return problem_init(&gemm->ground, &ground, log);
+}
+
+void gemm_cut(struct gemm *gemm, int64_t m)
+{
+    gemm->desc.m = m;
+    for (int i = 0; i < GEMM_OPERANDS; i++) {
+        struct gemm_matrix *x = &gemm->of[i];
+        if (i == GEMM_B)
+            continue;
+        *(gemm_turned(gemm, (enum gemm_operand)i) ? &x->width : &x->rows) = m;
+        x->span = span_of(x, gemm->desc.batch);
+    }
 }
 
 int gemm_few(const struct gemm *gemm)

@@ -22,6 +22,9 @@ struct gemm {
 /* INVALID_DESC. */
 clattn_status gemm_read(struct gemm *gemm, const clattn_gemm_desc *desc, size_t desc_size, const struct log *log);
 
+/* The same product of the first m rows. */
+void gemm_cut(struct gemm *gemm, int64_t m);
+
 static inline int gemm_turned(const struct gemm *gemm, enum gemm_operand id)
 {
     return id < GEMM_C && (gemm->desc.flags >> id & 1);

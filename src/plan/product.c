@@ -108,6 +108,6 @@ clattn_status plan_enqueue_product(const struct clattn_plan *plan, int step, con
     }
     return gemm_enqueue(plan->products[step], &gemm, queue,
                         &(clattn_gemm_call){at[GEMM_A].buffer, at[GEMM_B].buffer, at[GEMM_C].buffer, at[GEMM_D].buffer,
-                                            bytes[GEMM_A], bytes[GEMM_B], bytes[GEMM_C], bytes[GEMM_D]},
+                                            bytes[GEMM_A], bytes[GEMM_B], bytes[GEMM_C], bytes[GEMM_D], 0},
                         n_wait, wait, event);
 }
