@@ -1,12 +1,13 @@
 # The library, its header, and what find_package and pkg-config need to find them.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS clattn_shared clattn_sealed EXPORT clattn-targets
+install(TARGETS clattn_shared clattn_sealed clattn_layers_shared clattn_layers_sealed EXPORT clattn-targets
         RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT library
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT dev
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES ${PROJECT_SOURCE_DIR}/include/clattn.h ${PROJECT_SOURCE_DIR}/include/clattn.hpp
+              ${PROJECT_SOURCE_DIR}/include/clattn_layer.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md
         DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT documents)
@@ -37,8 +38,11 @@ endforeach()
 if(CLATTN_MATH_LIBRARY)
     string(APPEND pc_private_libs " -lm")
 endif()
-configure_file(${PROJECT_SOURCE_DIR}/cmake/clattn.pc.in ${PROJECT_BINARY_DIR}/clattn.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/clattn.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
+foreach(name clattn clattn_layers)
+    configure_file(${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
+endforeach()
+install(FILES ${PROJECT_BINARY_DIR}/clattn.pc ${PROJECT_BINARY_DIR}/clattn_layers.pc
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
 
 if(clattn_is_top_level)
     include(cmake/packages.cmake)

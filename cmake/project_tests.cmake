@@ -15,15 +15,23 @@ set(header ${PROJECT_SOURCE_DIR}/include/clattn.h)
 if(NOT MSVC)
     clattn_project_test(header_c11 unit ${CMAKE_C_COMPILER} -std=c11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only
                         -x c -include ${header} /dev/null)
+    set(layer_header -I${PROJECT_SOURCE_DIR}/include -include ${PROJECT_SOURCE_DIR}/include/clattn_layer.h)
+    clattn_project_test(header_layer_c11 unit ${CMAKE_C_COMPILER} -std=c11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only
+                        -x c ${layer_header} /dev/null)
     find_program(CLATTN_CXX_COMPILER NAMES ${CMAKE_CXX_COMPILER} c++ g++ clang++)
     if(CLATTN_CXX_COMPILER)
         clattn_project_test(header_cxx unit ${CLATTN_CXX_COMPILER} -std=c++11 -Wall -Wextra -Werror -fsyntax-only
                             -x c++ -include ${header} /dev/null)
+        clattn_project_test(header_layer_cxx unit ${CLATTN_CXX_COMPILER} -std=c++11 -Wall -Wextra -Werror -fsyntax-only
+                            -x c++ ${layer_header} /dev/null)
     endif()
 endif()
 if(CMAKE_NM AND UNIX AND NOT APPLE)
     clattn_project_test(exports_shared unit ${CMAKE_COMMAND} -DNM=${CMAKE_NM} -DFLAGS=-D
                         -DLIBRARY=$<TARGET_FILE:clattn_shared>
+                        -P ${PROJECT_SOURCE_DIR}/cmake/check_exports.cmake)
+    clattn_project_test(exports_layers unit ${CMAKE_COMMAND} -DNM=${CMAKE_NM} -DFLAGS=-D
+                        -DLIBRARY=$<TARGET_FILE:clattn_layers_shared>
                         -P ${PROJECT_SOURCE_DIR}/cmake/check_exports.cmake)
     if(CMAKE_OBJCOPY)
         clattn_project_test(exports_static unit ${CMAKE_COMMAND} -DNM=${CMAKE_NM}
@@ -140,7 +148,7 @@ set(layers_objects "")
 if(CMAKE_NM AND UNIX AND NOT APPLE AND NOT CMAKE_INTERPROCEDURAL_OPTIMIZATION)
     set(layers_objects -DNM=${CMAKE_NM} "-DOBJECTS=$<JOIN:$<TARGET_OBJECTS:clattn_static>,|>")
     if(TARGET clattn_cli)
-        foreach(target clattn_tuner clattn_cli)
+        foreach(target clattn_layers_internal clattn_tuner clattn_cli)
             string(APPEND layers_objects "|$<JOIN:$<TARGET_OBJECTS:${target}>,|>")
         endforeach()
     endif()

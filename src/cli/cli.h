@@ -45,7 +45,8 @@ struct settings {
     clattn_plan_desc desc; /* what --scale, --option … say; shapes, dtype and mode are in the lists below */
     uint64_t given;        /* bits of the options of desc_options.h that were given */
     const char *input, *output, *device;
-    const char *files[2]; /* of diff */
+    const char *files[2];   /* of diff; the name of a layer */
+    const char *x, *prefix; /* of layer */
     size_t file_count;
     double bound; /* of diff; negative: each type's own */
     clattn_rule rules[MAX_RULES];
@@ -87,7 +88,8 @@ enum {
     COMMAND_TUNE = 128,
     COMMAND_DIFF = 256,
     COMMAND_REPORT = 512,
-    COMMAND_GEMM = 1024
+    COMMAND_GEMM = 1024,
+    COMMAND_LAYER = 2048
 };
 
 struct command {
@@ -109,6 +111,7 @@ int cache_main(struct settings *settings);
 int tune_main(struct settings *settings);
 int report_main(struct settings *settings);
 int gemm_main(struct settings *settings);
+int layer_main(struct settings *settings);
 /* clattn tune --gemm */
 int gemm_tune_main(struct settings *settings);
 

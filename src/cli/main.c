@@ -29,6 +29,8 @@ static const struct command commands[] = {
      "what an issue about a device needs: its facts, what was verified, timed, and how to do each failure again"},
     {"gemm", COMMAND_GEMM, 0, MAX_RULES, gemm_main, "[M=4096,N=4096,K=4096[,B=1]...]",
      "time matrix products by everything that computes them on a device"},
+    {"layer", COMMAND_LAYER, 0, 1, layer_main, "[LAYER [-i CHECKPOINT.safetensors -o OUT.safetensors]]",
+     "compute a whole layer with the weights of a checkpoint; without one, list its tensors"},
     {"cache", COMMAND_CACHE, 0, 0, cache_main, "[--list | --clear]", "the compiled programs kept on disk"},
 };
 

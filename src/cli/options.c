@@ -247,18 +247,23 @@ static const struct option {
     int (*take)(struct settings *settings, const char *text);
     const char *help;
 } options[] = {
-    {"input", 'i', "FILE", COMMAND_RUN, offsetof(struct settings, input), NULL,
+    {"input", 'i', "FILE", COMMAND_RUN | COMMAND_LAYER, offsetof(struct settings, input), NULL,
      "safetensors file to read; - for standard input"},
-    {"output", 'o', "FILE", COMMAND_RUN | COMMAND_MAKE_INPUT | COMMAND_REPORT, offsetof(struct settings, output), NULL,
-     "file to write (safetensors; JSON of report); - for standard output"},
-    {"no-clobber", 0, NULL, COMMAND_RUN | COMMAND_MAKE_INPUT, offsetof(struct settings, keep), NULL,
+    {"output", 'o', "FILE", COMMAND_RUN | COMMAND_MAKE_INPUT | COMMAND_REPORT | COMMAND_LAYER,
+     offsetof(struct settings, output), NULL, "file to write (safetensors; JSON of report); - for standard output"},
+    {"x", 'x', "FILE", COMMAND_LAYER, offsetof(struct settings, x), NULL,
+     "safetensors file with x, [B,T,hidden], and conv_state and state where it goes on [the checkpoint]"},
+    {"prefix", 0, "TEXT", COMMAND_LAYER, offsetof(struct settings, prefix), NULL,
+     "what the names of the layer's tensors begin with, as model.layers.0.linear_attn. [nothing]"},
+    {"no-clobber", 0, NULL, COMMAND_RUN | COMMAND_MAKE_INPUT | COMMAND_LAYER, offsetof(struct settings, keep), NULL,
      "do not replace a file that is there"},
-    {"device", 'd', "SPEC", COMMAND_RUN | COMMAND_TUNE | COMMAND_REPORT | COMMAND_GEMM | MANY,
+    {"device", 'd', "SPEC", COMMAND_RUN | COMMAND_TUNE | COMMAND_REPORT | COMMAND_GEMM | COMMAND_LAYER | MANY,
      offsetof(struct settings, device), NULL,
      "index from `clattn devices`, part of a name, or reference (the CPU in double precision)"},
-    {"shape", 's', "B=,T=,H=,K=,V=[,HQ=,HK=,TK=]", COMMAND_MAKE_INPUT | COMMAND_TUNE | MANY, 0, take_shape,
+    {"shape", 's', "B=,T=,H=,K=,V=[,HQ=,HK=,TK=]", COMMAND_MAKE_INPUT | COMMAND_TUNE | COMMAND_LAYER | MANY, 0,
+     take_shape,
      "batch, tokens, value heads, dims, query/key heads, key/value heads, tokens of keys; verify, bench, tune: "
-     "several"},
+     "several; layer: H, HQ, K, V where shapes leave them open"},
     {"dtype", 't', "f32|f16|bf16", COMMAND_MAKE_INPUT | COMMAND_TUNE | COMMAND_GEMM | MANY | PER_WORKER, 0, take_dtype,
      "storage of q, k, v, o; a list for verify, bench, tune"},
     {"gate-dtype", 0, "f32|f16|bf16", COMMAND_MAKE_INPUT | MANY, 0, take_gate_dtype, "storage of the gates [f32]"},
@@ -315,10 +320,10 @@ static const struct option {
     {"jsonl", 0, NULL, COMMAND_VERIFY | PER_WORKER, 0, take_jsonl, "print a line of JSON a case, as it is done"},
     {"csv", 0, NULL, LISTS | TABLES | PER_WORKER, 0, take_csv, "print comma-separated values"},
     {"markdown", 0, NULL, LISTS | TABLES | PER_WORKER, 0, take_markdown, "print a Markdown table"},
-    {"verbose", 'v', NULL, COMMAND_RUN | COMMAND_MAKE_INPUT | COMMAND_GEMM | MANY | PER_WORKER,
+    {"verbose", 'v', NULL, COMMAND_RUN | COMMAND_LAYER | COMMAND_MAKE_INPUT | COMMAND_GEMM | MANY | PER_WORKER,
      offsetof(struct settings, verbose), NULL, "say more: all cases, plans, times"},
-    {"quiet", 'q', NULL, COMMAND_RUN | COMMAND_MAKE_INPUT | COMMAND_TUNE | TABLES, offsetof(struct settings, quiet),
-     NULL, "no warnings, no progress; diff: the exit status alone"},
+    {"quiet", 'q', NULL, COMMAND_RUN | COMMAND_LAYER | COMMAND_MAKE_INPUT | COMMAND_TUNE | TABLES,
+     offsetof(struct settings, quiet), NULL, "no warnings, no progress; diff: the exit status alone"},
     {"help", 'h', NULL, ~0U, offsetof(struct settings, help), NULL, "this text"},
 };
 
@@ -417,7 +422,7 @@ static int take_word(struct settings *settings, const char *word)
         return bad("%s takes no argument '%s'", command->name, word);
     if (command->bit == COMMAND_GEMM || settings->gemm)
         return product_read(word, &settings->shapes[settings->shape_count++]);
-    return command->bit == COMMAND_DIFF ? take_file(settings, word) : take_rule(settings, word);
+    return command->bit & (COMMAND_DIFF | COMMAND_LAYER) ? take_file(settings, word) : take_rule(settings, word);
 }
 
 static int check_words(const struct settings *settings)

@@ -1,0 +1,409 @@
+/* clattn layer: a whole layer over the tensors of a checkpoint; without one, what it consists of. */
+#include "clattn_layer.h"
+#include "cli/cli.h"
+#include "cli/input.h"
+#include "cli/output.h"
+#include "cli/target.h"
+#include "cli/words.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_PARTS = 8 };
+
+/* An operand of the call, in memory of its own, aligned; and on a device. */
+struct operand {
+    clattn_layer_part part;
+    size_t bytes;
+    void *host;
+    cl_mem buffer;
+};
+
+struct layer_run {
+    const struct settings *settings;
+    const char *name, *path, *x_path;
+    struct safetensors file, x_file;
+    const struct safetensors *x; /* one of these two */
+    clattn_layer_tensor *tensors;
+    size_t tensor_count;
+    clattn_layer_desc desc;
+    struct operand operands[MOST_PARTS], weights;
+    size_t operand_count;
+    struct target target;
+};
+
+/* ---- What there is ------------------------------------------------------------------------------------------ */
+
+static int list_layers(void)
+{
+    clattn_layer_info info;
+
+    for (int i = 1; clattn_layer_describe((clattn_layer)i, &info) == CLATTN_SUCCESS; i++)
+        printf("%-16s %s\n%-16s %s; %s\n", info.name, info.formula, "", info.module, info.paper);
+    return EXIT_OK;
+}
+
+static int list_parts(clattn_layer layer)
+{
+    static const char *const roles[] = {"weight", "input", "output"};
+    const clattn_layer_desc desc = {.layer = layer, .flags = CLATTN_LAYER_INITIAL_STATE | CLATTN_LAYER_FINAL_STATE};
+    clattn_layer_part part;
+
+    for (size_t i = 0; clattn_layer_part_describe(&desc, i, &part) == CLATTN_SUCCESS; i++) {
+        printf("%-7s %-28s [", roles[part.role], part.name);
+        for (int d = 0; d < part.rank; d++)
+            printf("%s%s", d > 0 ? "," : "", part.letters[d]);
+        printf("]%s\n", part.optional ? ", may lack" : "");
+    }
+    return EXIT_OK;
+}
+
+static int find_layer(const char *name, clattn_layer *layer)
+{
+    clattn_layer_info info;
+    char names[256] = "";
+
+    *layer = clattn_layer_find(name);
+    if (*layer != CLATTN_LAYER_NONE)
+        return EXIT_OK;
+    for (int i = 1; clattn_layer_describe((clattn_layer)i, &info) == CLATTN_SUCCESS; i++)
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i > 1 ? ", " : "", info.name);
+    return bad("no layer is named '%s', expected one of %s", name, names);
+}
+
+/* ---- The checkpoint ----------------------------------------------------------------------------------------- */
+
+static int read_dtype(const char *path, const struct safetensor *tensor, clattn_dtype *dtype)
+{
+    for (const struct word *word = file_dtype_words; word->name != NULL; word++)
+        if (strcmp(word->name, tensor->dtype) == 0) {
+            *dtype = (clattn_dtype)word->value;
+            return EXIT_OK;
+        }
+    return bad("%s: tensor '%s' has dtype %s, expected F32, F16 or BF16", path, tensor->name, tensor->dtype);
+}
+
+static int is_weight(clattn_layer layer, const char *name, clattn_layer_role *role)
+{
+    const clattn_layer_desc desc = {.layer = layer, .flags = CLATTN_LAYER_INITIAL_STATE | CLATTN_LAYER_FINAL_STATE};
+    clattn_layer_part part;
+
+    for (size_t i = 0; clattn_layer_part_describe(&desc, i, &part) == CLATTN_SUCCESS; i++)
+        if (strcmp(part.name, name) == 0) {
+            *role = part.role;
+            return 1;
+        }
+    return 0;
+}
+
+/* A tensor that the layer has no use for would be left out of what it computes. */
+static int take_tensor(struct layer_run *run, const struct safetensor *from, const char *name)
+{
+    clattn_layer_tensor *tensor = &run->tensors[run->tensor_count];
+    clattn_layer_role role;
+
+    if (!is_weight(run->desc.layer, name, &role))
+        return bad("%s: tensor '%s' is none of layer %s, see `clattn layer %s`", run->path, from->name, run->name,
+                   run->name);
+    if (role != CLATTN_LAYER_WEIGHT)
+        return EXIT_OK;
+    *tensor = (clattn_layer_tensor){.name = name, .rank = from->rank, .data = from->data};
+    for (int i = 0; i < from->rank && i < 4; i++)
+        tensor->dims[i] = from->dims[i];
+    run->tensor_count++;
+    return read_dtype(run->path, from, &tensor->dtype);
+}
+
+static int take_tensors(struct layer_run *run)
+{
+    const char *prefix = run->settings->prefix != NULL ? run->settings->prefix : "";
+    size_t length = strlen(prefix), found = 0;
+
+    run->tensors = calloc(run->file.count + 1, sizeof *run->tensors);
+    if (run->tensors == NULL)
+        return failed("no memory for the list of tensors");
+    for (size_t i = 0; i < run->file.count; i++) {
+        const struct safetensor *from = &run->file.tensors[i];
+        if (strncmp(from->name, prefix, length) != 0)
+            continue;
+        found++;
+        if (take_tensor(run, from, from->name + length) != EXIT_OK)
+            return EXIT_BAD;
+    }
+    return found > 0 ? EXIT_OK : bad("%s: no tensor's name begins with '%s'", run->path, prefix);
+}
+
+/* ---- The operands ------------------------------------------------------------------------------------------- */
+
+static int bad_dims(const struct layer_run *run, const struct safetensor *tensor, int rank, const int64_t *dims)
+{
+    char found[160], expected[160];
+
+    return bad("%s: tensor '%s' is %s %s, expected %s", run->x_path, tensor->name, tensor->dtype,
+               dims_name(tensor->rank, tensor->dims, found, sizeof found),
+               dims_name(rank, dims, expected, sizeof expected));
+}
+
+/* The desc from the tensors' shapes and x's. */
+static int derive(struct layer_run *run)
+{
+    const struct shape given = run->settings->shape_count > 0 ? run->settings->shapes[0] : (struct shape){0};
+    const struct safetensor *x = safetensors_find(run->x, "x");
+    clattn_layer_desc *d = &run->desc;
+    clattn_status status;
+
+    if (x == NULL)
+        return bad("%s: tensor 'x' is missing, layer %s needs it", run->x_path, run->name);
+    if (x->rank != 3 || x->dims[0] < 1)
+        return bad_dims(run, x, 3, (const int64_t[]){1, given.seq_len, d->hidden});
+    if (read_dtype(run->x_path, x, &d->dtype) != EXIT_OK)
+        return EXIT_BAD;
+    d->batch = x->dims[0];
+    d->seq_len = x->dims[1];
+    d->heads = given.heads;
+    d->qk_heads = given.qk_heads;
+    d->key_dim = given.key_dim;
+    d->value_dim = given.value_dim;
+    d->flags = CLATTN_LAYER_FINAL_STATE;
+    if (safetensors_find(run->x, "state") != NULL)
+        d->flags |= CLATTN_LAYER_INITIAL_STATE;
+    status = clattn_layer_fit(d, d, run->tensors, run->tensor_count, sink_log, &run->target.sink);
+    return status == CLATTN_SUCCESS ? EXIT_OK : library_error(&run->target.sink, run->path, status);
+}
+
+static int fill_operand(struct layer_run *run, struct operand *operand)
+{
+    const struct safetensor *tensor = safetensors_find(run->x, operand->part.name);
+    const clattn_layer_part *part = &operand->part;
+    clattn_dtype dtype = CLATTN_F32;
+    int same;
+
+    if (tensor == NULL)
+        return bad("%s: tensor '%s' is missing, layer %s needs it", run->x_path, part->name, run->name);
+    if (read_dtype(run->x_path, tensor, &dtype) != EXIT_OK)
+        return EXIT_BAD;
+    same = dtype == part->dtype && tensor->rank == part->rank;
+    for (int i = 0; i < part->rank && same; i++)
+        same = tensor->dims[i] == part->dims[i];
+    if (!same)
+        return bad_dims(run, tensor, part->rank, part->dims);
+    memcpy(operand->host, tensor->data, operand->bytes);
+    return EXIT_OK;
+}
+
+static int make_operand(struct layer_run *run, const clattn_layer_part *part)
+{
+    struct operand *operand = &run->operands[run->operand_count++];
+
+    operand->part = *part;
+    operand->bytes = part->dtype == CLATTN_F32 ? 4 : 2;
+    for (int i = 0; i < part->rank; i++)
+        operand->bytes *= (size_t)part->dims[i];
+    operand->host = calloc(operand->bytes + 1, 1);
+    if (operand->host == NULL)
+        return failed("no memory for %zu bytes of %s", operand->bytes, part->name);
+    return part->role == CLATTN_LAYER_INPUT ? fill_operand(run, operand) : EXIT_OK;
+}
+
+static int make_operands(struct layer_run *run)
+{
+    clattn_layer_part part;
+    int status = EXIT_OK;
+
+    for (size_t i = 0; status == EXIT_OK && clattn_layer_part_describe(&run->desc, i, &part) == CLATTN_SUCCESS; i++)
+        if (part.role != CLATTN_LAYER_WEIGHT)
+            status = make_operand(run, &part);
+    return status;
+}
+
+static int pack(struct layer_run *run)
+{
+    struct operand *weights = &run->weights;
+    clattn_status status = clattn_layer_packed_size(&run->desc, &weights->bytes);
+
+    weights->part.name = "weights";
+    weights->host = malloc(weights->bytes + 1);
+    if (weights->host == NULL)
+        return failed("no memory for %zu bytes of weights", weights->bytes);
+    if (status == CLATTN_SUCCESS)
+        status =
+            clattn_layer_pack(&run->desc, run->tensors, run->tensor_count, weights->host, sink_log, &run->target.sink);
+    return status == CLATTN_SUCCESS ? EXIT_OK : library_error(&run->target.sink, run->path, status);
+}
+
+/* ---- Running ------------------------------------------------------------------------------------------------ */
+
+static clattn_layer_call make_call(const struct layer_run *run, clattn_layer_operand *list)
+{
+    size_t count = 0;
+
+    list[count++] = (clattn_layer_operand){run->weights.part.name, run->weights.buffer, run->weights.host, 0};
+    for (size_t i = 0; i < run->operand_count; i++)
+        list[count++] =
+            (clattn_layer_operand){run->operands[i].part.name, run->operands[i].buffer, run->operands[i].host, 0};
+    return (clattn_layer_call){.operands = list, .operand_count = count, .seq_len = run->desc.seq_len};
+}
+
+static clattn_status to_device(struct layer_run *run, struct operand *operand)
+{
+    const struct log log = {sink_log, &run->target.sink};
+    cl_int error;
+
+    operand->buffer = opencl_get()->CreateBuffer(run->target.device.cl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                                                 operand->bytes > 0 ? operand->bytes : 1, operand->host, &error);
+    TRY_CL(&log, error);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status from_device(struct layer_run *run, struct operand *operand)
+{
+    const struct log log = {sink_log, &run->target.sink};
+
+    if (operand->part.role == CLATTN_LAYER_OUTPUT && operand->bytes > 0)
+        TRY_CL(&log, opencl_get()->EnqueueReadBuffer(run->target.device.queue, operand->buffer, CL_TRUE, 0,
+                                                     operand->bytes, operand->host, 0, NULL, NULL));
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status run_on(struct layer_run *run, clattn_layer_plan *plan, struct operand *workspace)
+{
+    clattn_layer_operand list[MOST_PARTS + 1];
+    clattn_layer_call call;
+
+    TRY(clattn_layer_workspace_size(plan, &workspace->bytes));
+    workspace->host = calloc(workspace->bytes + 1, 1);
+    if (workspace->host == NULL)
+        return CLATTN_OUT_OF_MEMORY;
+    TRY(to_device(run, workspace));
+    TRY(to_device(run, &run->weights));
+    for (size_t i = 0; i < run->operand_count; i++)
+        TRY(to_device(run, &run->operands[i]));
+    call = make_call(run, list);
+    call.workspace = workspace->buffer;
+    TRY(clattn_layer_enqueue(plan, run->target.device.queue, &call, 0, NULL, NULL));
+    for (size_t i = 0; i < run->operand_count; i++)
+        TRY(from_device(run, &run->operands[i]));
+    return CLATTN_SUCCESS;
+}
+
+static void drop(struct operand *operand)
+{
+    if (operand->buffer != NULL)
+        opencl_get()->ReleaseMemObject(operand->buffer);
+    free(operand->host);
+}
+
+static clattn_status run_device(struct layer_run *run)
+{
+    clattn_layer_desc desc = run->desc;
+    struct operand workspace = {.host = NULL};
+    clattn_layer_plan *plan = NULL;
+    char text[8192];
+    clattn_status status;
+
+    desc.seq_len = desc.seq_len > 0 ? desc.seq_len : 1;
+    status = clattn_layer_plan_create(&plan, run->target.device.context, &desc, sink_log, &run->target.sink);
+    if (status == CLATTN_SUCCESS)
+        status = run_on(run, plan, &workspace);
+    if (status == CLATTN_SUCCESS && run->settings->verbose &&
+        clattn_layer_plan_text(plan, text, sizeof text) == CLATTN_SUCCESS)
+        fprintf(stderr, "%s\n%s", target_name(&run->target), text);
+    clattn_layer_plan_destroy(plan);
+    drop(&workspace);
+    return status;
+}
+
+static int compute(struct layer_run *run)
+{
+    clattn_layer_operand list[MOST_PARTS + 1];
+    clattn_layer_call call;
+    clattn_status status;
+
+    if (target_open(&run->target, run->settings->device) != EXIT_OK)
+        return EXIT_BAD;
+    target_note_cache(&run->target, run->settings);
+    if (run->target.reference) {
+        call = make_call(run, list);
+        status = clattn_layer_reference(&run->desc, &call, sink_log, &run->target.sink);
+    } else {
+        status = run_device(run);
+    }
+    return status == CLATTN_SUCCESS ? EXIT_OK : library_error(&run->target.sink, target_name(&run->target), status);
+}
+
+static int write_outputs(const struct layer_run *run, const struct output *output)
+{
+    struct safetensor list[MOST_PARTS];
+    cJSON *metadata = cJSON_CreateObject();
+    size_t count = 0;
+    int status;
+
+    for (size_t i = 0; i < run->operand_count; i++) {
+        const struct operand *operand = &run->operands[i];
+        if (operand->part.role != CLATTN_LAYER_OUTPUT)
+            continue;
+        list[count] = (struct safetensor){.name = operand->part.name,
+                                          .dtype = word_name(file_dtype_words, (int)operand->part.dtype),
+                                          .rank = operand->part.rank,
+                                          .data = operand->host,
+                                          .bytes = operand->bytes};
+        memcpy(list[count++].dims, operand->part.dims, sizeof operand->part.dims);
+    }
+    cJSON_AddStringToObject(metadata, "layer", run->name);
+    cJSON_AddStringToObject(metadata, "device", target_name(&run->target));
+    status = output_write(output, list, count, metadata);
+    cJSON_Delete(metadata);
+    return status;
+}
+
+static int read_files(struct layer_run *run)
+{
+    int status = input_read(run->settings->input, &run->file);
+
+    run->x = &run->file;
+    if (status == EXIT_OK && run->settings->x != NULL) {
+        status = input_read(run->settings->x, &run->x_file);
+        run->x = &run->x_file;
+    }
+    return status;
+}
+
+static int run_layer(struct layer_run *run)
+{
+    const struct output output = {run->settings->output, run->settings->keep};
+    int (*const parts[])(struct layer_run *) = {read_files, take_tensors, derive, make_operands, pack, compute};
+    int status = output_check(&output);
+
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && status == EXIT_OK; i++)
+        status = parts[i](run);
+    return status == EXIT_OK ? write_outputs(run, &output) : status;
+}
+
+int layer_main(struct settings *settings)
+{
+    static struct layer_run run;
+    int status;
+
+    if (settings->file_count == 0)
+        return list_layers();
+    run = (struct layer_run){.settings = settings, .name = settings->files[0]};
+    if (find_layer(run.name, &run.desc.layer) != EXIT_OK)
+        return EXIT_BAD;
+    if (settings->input == NULL && settings->output == NULL)
+        return list_parts(run.desc.layer);
+    if (settings->input == NULL || settings->output == NULL)
+        return bad("layer needs a checkpoint and an output: -i CHECKPOINT.safetensors -o OUT.safetensors");
+    run.path = input_name(settings->input);
+    run.x_path = settings->x != NULL ? input_name(settings->x) : run.path;
+    status = run_layer(&run);
+    for (size_t i = 0; i < run.operand_count; i++)
+        drop(&run.operands[i]);
+    drop(&run.weights);
+    free(run.tensors);
+    safetensors_free(&run.file);
+    safetensors_free(&run.x_file);
+    target_close(&run.target);
+    return status;
+}

@@ -1,0 +1,258 @@
+#include "layer/bind.h"
+
+#include "base/sized.h"
+
+#include <string.h>
+
+enum { ALIGNMENT = 16 };
+
+/* ---- The operands of a call --------------------------------------------------------------------------------- */
+
+static struct memory *find_memory(struct memories *memories, const struct module *module, const char *name)
+{
+    const struct bound *bound;
+
+    if (strcmp(name, "weights") == 0)
+        return &memories->weights;
+    for (int i = 0; (bound = bound_get(module, i)) != NULL; i++)
+        if (strcmp(name, bound->name) == 0)
+            return &memories->bound[i];
+    return NULL;
+}
+
+static clattn_status read_operand(struct memories *memories, const struct module *module,
+                                  const clattn_layer_operand *operand, int host, const struct log *log)
+{
+    const char *name = operand->name != NULL ? operand->name : "";
+    struct memory *memory = find_memory(memories, module, name);
+
+    if (memory == NULL)
+        return FAIL(log, INVALID_OPERAND, "operand '%s': layer %s with these flags has none of that name", name,
+                    module->layer->name);
+    if (memory->buffer != NULL || memory->host != NULL)
+        return FAIL(log, INVALID_OPERAND, "operand %s is given twice", name);
+    if (operand->offset % ALIGNMENT != 0)
+        return FAIL(log, INVALID_OPERAND, "operand %s: offset is %zu, expected a multiple of %d", name, operand->offset,
+                    ALIGNMENT);
+    memory->buffer = host ? NULL : operand->buffer;
+    memory->host = host && operand->host != NULL ? (char *)operand->host + operand->offset : NULL;
+    memory->offset = host ? 0 : operand->offset;
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status check_given(const struct memory *memory, const char *name, int host, const struct log *log)
+{
+    if (memory->buffer == NULL && memory->host == NULL)
+        return FAIL(log, INVALID_OPERAND, "operand %s is missing, or has no %s", name, host ? "host" : "buffer");
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status check_all(const struct memories *memories, const struct module *module, int64_t seq_len, int host,
+                               const struct log *log)
+{
+    const struct bound *bound;
+
+    TRY(check_given(&memories->weights, "weights", host, log));
+    for (int i = 0; (bound = bound_get(module, i)) != NULL; i++)
+        if (seq_len > 0 || strcmp(bound->dims[1], "T") != 0)
+            TRY(check_given(&memories->bound[i], bound->name, host, log));
+    return CLATTN_SUCCESS;
+}
+
+clattn_status call_read(struct memories *memories, int64_t *seq_len, const struct module *module,
+                        const clattn_layer_call *call, size_t call_size, size_t operand_size, int host,
+                        const struct log *log)
+{
+    clattn_layer_call ours;
+
+    memset(memories, 0, sizeof *memories);
+    if (call == NULL || !sized_read(&ours, sizeof ours, call, call_size) ||
+        (ours.operand_count > 0 && ours.operands == NULL))
+        return FAIL(log, INVALID_ARGUMENT, "layer: call is NULL, or has fields that this library does not know");
+    *seq_len = ours.seq_len == CLATTN_WHOLE ? module->desc.seq_len : ours.seq_len;
+    if (*seq_len < 0 || *seq_len > module->desc.seq_len)
+        return FAIL(log, INVALID_OPERAND, "layer %s: the call's seq_len is %lld, the plan's %lld", module->layer->name,
+                    (long long)ours.seq_len, (long long)module->desc.seq_len);
+    for (size_t i = 0; i < ours.operand_count; i++) {
+        clattn_layer_operand operand;
+        if (!sized_read(&operand, sizeof operand, (const char *)ours.operands + i * operand_size, operand_size))
+            return FAIL(log, INVALID_ARGUMENT, "layer: operand %zu has fields that this library does not know", i);
+        TRY(read_operand(memories, module, &operand, host, log));
+    }
+    memories->work = (struct memory){ours.workspace, NULL, ours.workspace_offset};
+    return check_all(memories, module, *seq_len, host, log);
+}
+
+/* ---- Places by name ----------------------------------------------------------------------------------------- */
+
+static clattn_dtype type_of(const struct module *module, int floats)
+{
+    return floats ? CLATTN_F32 : module->desc.dtype;
+}
+
+static size_t value_bytes(const struct module *module, const struct value *value)
+{
+    int64_t count = module->desc.batch * module->desc.seq_len * size_of(&module->sizes, value->columns);
+    size_t bytes = (size_t)count * element_of(type_of(module, value->floats));
+
+    return (bytes + SECTION - 1) / SECTION * SECTION;
+}
+
+size_t values_bytes(const struct module *module)
+{
+    const struct value *values = module->layer->values;
+    size_t bytes = 0;
+
+    for (int i = 0; i < MOST_VALUES && values[i].name != NULL; i++)
+        bytes += value_bytes(module, &values[i]);
+    return bytes;
+}
+
+static const struct weight *find_weight(const struct module *module, const char *name)
+{
+    for (const struct weight *weight = module->layer->weights; weight->name != NULL; weight++)
+        if (strcmp(weight->name, name) == 0)
+            return weight;
+    return NULL;
+}
+
+static struct memory within(struct memory memory, size_t offset)
+{
+    memory.offset += memory.host == NULL ? offset : 0;
+    memory.host = memory.host != NULL ? memory.host + offset : NULL;
+    return memory;
+}
+
+/* A name's memory, with the columns of its rows, or 0 where it has none: it is no operand of tokens. Not there: no
+ * memory. */
+struct place {
+    struct memory memory;
+    int64_t columns;
+    int found;
+};
+
+static struct place value_place(const struct module *module, const struct memories *memories, const struct ref *ref)
+{
+    const struct value *values = module->layer->values;
+    size_t before = 0;
+
+    for (int i = 0; i < MOST_VALUES && values[i].name != NULL; i++) {
+        if (strcmp(values[i].name, ref->name) == 0) {
+            int64_t first = ref->at != NULL ? size_of(&module->sizes, ref->at) : 0;
+            size_t at = before + (size_t)first * element_of(type_of(module, values[i].floats));
+            return (struct place){within(memories->work, at), size_of(&module->sizes, values[i].columns), 1};
+        }
+        before += value_bytes(module, &values[i]);
+    }
+    return (struct place){.found = 0};
+}
+
+static struct place place_of(const struct module *module, const struct memories *memories, const struct ref *ref)
+{
+    const struct weight *weight = find_weight(module, ref->name);
+    const struct bound *bound;
+
+    if (weight != NULL)
+        return (struct place){within(memories->weights, packed_at(module, weight)), 0, 1};
+    for (int i = 0; (bound = bound_get(module, i)) != NULL; i++)
+        if (strcmp(bound->name, ref->name) == 0) {
+            int tokens = strcmp(bound->dims[1], "T") == 0;
+            return (struct place){memories->bound[i], tokens ? size_of(&module->sizes, bound->dims[2]) : 0, 1};
+        }
+    return value_place(module, memories, ref);
+}
+
+/* ---- Steps -------------------------------------------------------------------------------------------------- */
+
+/* Whether the call has a state that the step names. */
+static int has_state(const struct module *module, const struct step *step, clattn_operand_id id)
+{
+    const struct memories none = {.work = {.offset = 0}};
+
+    for (int i = 0; i < MOST_REFS && step->refs[i].name != NULL; i++)
+        if (step->refs[i].id == id)
+            return place_of(module, &none, &step->refs[i]).found;
+    return 0;
+}
+
+clattn_plan_desc step_desc(const struct module *module, const struct step *step, int64_t seq_len)
+{
+    clattn_plan_desc desc = {.rule = step->rule,
+                             .dtype = module->desc.dtype,
+                             .flags = step->flags,
+                             .batch = module->desc.batch,
+                             .seq_len = seq_len,
+                             .heads = size_of(&module->sizes, step->heads),
+                             .qk_heads = size_of(&module->sizes, step->qk_heads),
+                             .key_dim = size_of(&module->sizes, step->key_dim),
+                             .value_dim = size_of(&module->sizes, step->value_dim),
+                             .scale = step->scale};
+
+    if (has_state(module, step, CLATTN_STATE_IN))
+        desc.flags |= CLATTN_INITIAL_STATE;
+    if (has_state(module, step, CLATTN_STATE_OUT))
+        desc.flags |= CLATTN_FINAL_STATE;
+    if (step->more != NULL)
+        step->more(&desc, &module->desc);
+    return desc;
+}
+
+/* Rows of tokens: a head's columns beside the ones of the head before. */
+static void set_strides(clattn_operand *operand, const clattn_plan_desc *desc, int64_t columns, int64_t seq_len)
+{
+    clattn_operand_info info;
+    int heads;
+
+    if (clattn_operand_describe(desc, operand->id, &info) != CLATTN_SUCCESS)
+        return;
+    heads = info.rank == LAYER_DIMS;
+    operand->batch_stride = seq_len * columns;
+    operand->token_stride = columns;
+    operand->head_stride = heads ? info.dims[LAYER_DIMS - 1] : 1;
+}
+
+size_t step_operands(const struct module *module, const struct step *step, const struct memories *memories,
+                     int64_t seq_len, clattn_operand operands[MOST_REFS])
+{
+    const clattn_plan_desc desc = step_desc(module, step, seq_len > 0 ? seq_len : 1);
+    size_t count = 0;
+
+    for (int i = 0; i < MOST_REFS && step->refs[i].name != NULL; i++) {
+        struct place place = place_of(module, memories, &step->refs[i]);
+        if (!place.found || (place.columns != 0 && seq_len == 0))
+            continue;
+        operands[count] = (clattn_operand){.id = step->refs[i].id,
+                                           .buffer = place.memory.buffer,
+                                           .host = place.memory.host,
+                                           .offset = place.memory.offset};
+        if (place.columns != 0)
+            set_strides(&operands[count], &desc, place.columns, seq_len);
+        count++;
+    }
+    return count;
+}
+
+static const struct ref *find_ref(const struct step *step, clattn_operand_id id)
+{
+    const struct ref *ref = step->refs;
+
+    while (ref->id != id)
+        ref++;
+    return ref;
+}
+
+struct product step_product(const struct module *module, const struct step *step, const struct memories *memories)
+{
+    const struct place a = place_of(module, memories, find_ref(step, CLATTN_A));
+    const struct place d = place_of(module, memories, find_ref(step, CLATTN_D));
+    const struct ref *b = find_ref(step, CLATTN_B);
+    const struct weight *weight = find_weight(module, b->name);
+
+    return (struct product){.a = a.memory,
+                            .b = place_of(module, memories, b).memory,
+                            .d = d.memory,
+                            .n = matrix_rows(module, weight),
+                            .k = size_of(&module->sizes, weight->dims[1]),
+                            .lda = a.columns,
+                            .ldd = d.columns};
+}

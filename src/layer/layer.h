@@ -1,0 +1,136 @@
+/* The table of layers: what a layer's tensors are, and its steps. A new layer is a row in table.c.
+ *
+ * Sizes are sums of products of the letters of clattn_layer_desc, "QK+QK+HV": C hidden, H heads, Q qk_heads, K key_dim,
+ * V value_dim, W taps, R rank; of a call B batch, T seq_len; digits are factors, too. */
+#ifndef CLATTN_SRC_LAYER_LAYER_H
+#define CLATTN_SRC_LAYER_LAYER_H
+
+#include "clattn_layer.h"
+#include "base/log.h"
+
+enum {
+    LETTERS = 26,
+    MOST_WEIGHTS = 16,
+    MOST_VALUES = 12,
+    MOST_STEPS = 12,
+    MOST_REFS = 14,
+    MOST_DEFAULTS = 3,
+    MOST_STATES = 4
+};
+enum { LAYER_DIMS = 4, SECTION = 256 }; /* every section begins at a multiple of that many bytes */
+
+/* How a weight lies in the packed block. */
+enum form {
+    FORM_MATRIX, /* in the desc's dtype */
+    FORM_FLOATS, /* f32 */
+    FORM_RATES   /* f32: -e^x */
+};
+
+struct weight {
+    const char *name;
+    const char *dims[LAYER_DIMS];
+    enum form form;
+    /* Of rows in turn for every head of that letter: its terms of dims[0] are packed one after the other. */
+    const char *each;
+    const char *repeat; /* every number that many times */
+    int joined;         /* goes on where the weight before ends: more rows of one matrix */
+    int optional;       /* zeros where it lacks */
+};
+
+/* What the steps pass on: rows of so many columns, one for every token. */
+struct value {
+    const char *name, *columns;
+    int floats; /* f32, not the desc's dtype */
+};
+
+/* An operand of the call. Those of states are read or written as the desc's flags say. */
+struct bound {
+    const char *name;
+    const char *dims[LAYER_DIMS];
+    int floats;
+    clattn_layer_role role;
+};
+
+/* An operand of a step: a value, from a column on, a weight, or an operand of the call. */
+struct ref {
+    clattn_operand_id id; /* of a product: A, B and D */
+    const char *name, *at;
+};
+
+struct step {
+    clattn_rule rule; /* NONE: a product, D = A B^T */
+    uint32_t flags;
+    const char *heads, *qk_heads, *key_dim,
+        *value_dim; /* of the rule; heads NULL: value_dim columns, cut as the rule takes them */
+    double scale;
+    void (*more)(clattn_plan_desc *desc, const clattn_layer_desc *layer); /* other fields; NULL */
+    struct ref refs[MOST_REFS];
+};
+
+/* A size that shapes may leave open. */
+struct usual {
+    char letter;
+    const char *size;
+};
+
+struct layer {
+    const char *name, *module, *formula, *paper;
+    const char *letters; /* the sizes that it has */
+    double eps;
+    struct usual usual[MOST_DEFAULTS];
+    struct weight weights[MOST_WEIGHTS];
+    struct bound states[MOST_STATES];
+    struct value values[MOST_VALUES];
+    struct step steps[MOST_STEPS];
+};
+
+/* NULL for a layer that does not exist. */
+const struct layer *layer_get(clattn_layer layer);
+
+/* Every letter's size; 0: not known. */
+struct sizes {
+    int64_t of[LETTERS];
+};
+
+struct sizes sizes_of(const clattn_layer_desc *desc);
+/* NULL is 1. */
+int64_t size_of(const struct sizes *sizes, const char *text);
+/* Whether all letters of text are known. */
+int size_known(const struct sizes *sizes, const char *text);
+/* Each from 0, or from 1 where they may not be open, to a limit that keeps products of three within 64 bits. */
+clattn_status sizes_check(const clattn_layer_desc *desc, const struct layer *layer, int open, const struct log *log);
+/* Sizes from the tensors' shapes, and the layer's usual ones where these leave a choice. */
+clattn_status sizes_fit(clattn_layer_desc *desc, const struct layer *layer, const clattn_layer_tensor *tensors,
+                        size_t tensor_size, size_t count, const struct log *log);
+
+/* A desc completed and checked. */
+struct module {
+    clattn_layer_desc desc;
+    const struct layer *layer;
+    struct sizes sizes;
+};
+clattn_status module_read(struct module *module, const clattn_layer_desc *desc, size_t desc_size,
+                          const struct log *log);
+
+/* A tensor of a list of structs of that size by name; 0: there is none. */
+int tensor_read(const clattn_layer_tensor *tensors, size_t tensor_size, size_t count, const char *name,
+                clattn_layer_tensor *tensor);
+/* Every weight is there and has its shape. */
+clattn_status module_check(const struct module *module, const clattn_layer_tensor *tensors, size_t tensor_size,
+                           size_t count, const struct log *log);
+
+size_t element_of(clattn_dtype dtype);
+/* Where a weight's section of the packed block begins, in bytes; of the list's end: all of it. */
+size_t packed_at(const struct module *module, const struct weight *weight);
+/* Its elements: as the checkpoint has them, and in the block. */
+int64_t weight_count(const struct module *module, const struct weight *weight);
+int64_t weight_packed(const struct module *module, const struct weight *weight);
+/* Rows of the matrix that begins with this weight. */
+int64_t matrix_rows(const struct module *module, const struct weight *weight);
+clattn_dtype weight_type(const struct module *module, const struct weight *weight);
+
+/* The operands of a call beside the weights that the desc's flags ask for; NULL past the last. */
+const struct bound *bound_get(const struct module *module, int index);
+size_t bound_bytes(const struct module *module, const struct bound *bound);
+
+#endif

@@ -1,0 +1,225 @@
+/* A layer's desc completed and checked, and the parts that follow from it. */
+#include "layer/layer.h"
+
+#include "base/sized.h"
+#include "base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_TOKENS = 1 << 30 };
+
+size_t element_of(clattn_dtype dtype)
+{
+    return dtype == CLATTN_F32 ? 4 : 2;
+}
+
+clattn_layer clattn_layer_find(const char *name)
+{
+    const struct layer *layer;
+
+    for (int i = 1; name != NULL && (layer = layer_get((clattn_layer)i)) != NULL; i++)
+        if (strcmp(layer->name, name) == 0)
+            return (clattn_layer)i;
+    return CLATTN_LAYER_NONE;
+}
+
+clattn_status clattn_layer_describe_sized(clattn_layer id, clattn_layer_info *info, size_t info_size)
+{
+    const struct layer *layer = layer_get(id);
+    clattn_layer_info ours;
+
+    if (layer == NULL || info == NULL)
+        return CLATTN_INVALID_ARGUMENT;
+    ours = (clattn_layer_info){id, layer->name, layer->module, layer->formula, layer->paper};
+    sized_write(info, info_size, &ours, sizeof ours);
+    return CLATTN_SUCCESS;
+}
+
+/* ---- The desc ----------------------------------------------------------------------------------------------- */
+
+/* All but the sizes. */
+static clattn_status read_desc(struct module *module, const clattn_layer_desc *desc, size_t desc_size,
+                               const struct log *log)
+{
+    clattn_layer_desc *d = &module->desc;
+
+    if (desc == NULL || !sized_read(d, sizeof *d, desc, desc_size))
+        return FAIL(log, INVALID_DESC, "layer: the desc is NULL, or has fields that this library does not know");
+    module->layer = layer_get(d->layer);
+    if (module->layer == NULL)
+        return FAIL(log, INVALID_DESC, "layer is %d, which none has", (int)d->layer);
+    d->batch = d->batch != 0 ? d->batch : 1;
+    d->eps = d->eps != 0 ? d->eps : module->layer->eps;
+    if ((unsigned)d->dtype > CLATTN_BF16 ||
+        d->flags & ~(uint32_t)(CLATTN_LAYER_INITIAL_STATE | CLATTN_LAYER_FINAL_STATE))
+        return FAIL(log, INVALID_DESC, "layer %s: dtype is %d, flags 0x%x", module->layer->name, (int)d->dtype,
+                    (unsigned)d->flags);
+    if (d->batch < 1 || d->seq_len < 0 || d->seq_len > MOST_TOKENS / d->batch)
+        return FAIL(log, INVALID_DESC, "layer %s: batch is %lld, seq_len %lld: expected 0 to %d tokens of all",
+                    module->layer->name, (long long)d->batch, (long long)d->seq_len, MOST_TOKENS);
+    if (!(d->eps > 0 && d->eps < 1))
+        return FAIL(log, INVALID_DESC, "layer %s: eps is %g, expected above 0 and below 1", module->layer->name,
+                    d->eps);
+    return CLATTN_SUCCESS;
+}
+
+clattn_status module_read(struct module *module, const clattn_layer_desc *desc, size_t desc_size, const struct log *log)
+{
+    TRY(read_desc(module, desc, desc_size, log));
+    TRY(sizes_fit(&module->desc, module->layer, NULL, 0, 0, log));
+    module->sizes = sizes_of(&module->desc);
+    return CLATTN_SUCCESS;
+}
+
+/* ---- Operands of a call ------------------------------------------------------------------------------------- */
+
+static const struct bound tokens[] = {
+    {"x", {"B", "T", "C"}, 0, CLATTN_LAYER_INPUT},
+    {"y", {"B", "T", "C"}, 0, CLATTN_LAYER_OUTPUT},
+};
+enum { TOKENS = sizeof tokens / sizeof *tokens };
+
+static int is_asked_for(const struct module *module, const struct bound *state)
+{
+    return (module->desc.flags &
+            (state->role == CLATTN_LAYER_INPUT ? CLATTN_LAYER_INITIAL_STATE : CLATTN_LAYER_FINAL_STATE)) != 0;
+}
+
+const struct bound *bound_get(const struct module *module, int index)
+{
+    const struct bound *states = module->layer->states;
+
+    if (index < TOKENS)
+        return &tokens[index];
+    index -= TOKENS;
+    for (int i = 0; i < MOST_STATES && states[i].name != NULL; i++)
+        if (is_asked_for(module, &states[i]) && index-- == 0)
+            return &states[i];
+    return NULL;
+}
+
+size_t bound_bytes(const struct module *module, const struct bound *bound)
+{
+    int64_t count = 1;
+
+    for (int i = 0; i < LAYER_DIMS && bound->dims[i] != NULL; i++)
+        count *= size_of(&module->sizes, bound->dims[i]);
+    return (size_t)count * element_of(bound->floats ? CLATTN_F32 : module->desc.dtype);
+}
+
+/* ---- Parts -------------------------------------------------------------------------------------------------- */
+
+static void add_dims(clattn_layer_part *part, const char *const dims[LAYER_DIMS], const struct sizes *sizes)
+{
+    for (; part->rank < LAYER_DIMS && dims[part->rank] != NULL; part->rank++) {
+        const char *dim = dims[part->rank];
+        part->letters[part->rank] = dim;
+        part->dims[part->rank] = size_known(sizes, dim) ? size_of(sizes, dim) : 0;
+    }
+}
+
+static int describe(const struct module *module, size_t index, clattn_layer_part *part)
+{
+    const struct weight *weights = module->layer->weights;
+    const struct sizes sizes = sizes_of(&module->desc);
+    const struct bound *bound;
+    size_t count = 0;
+
+    while (count < MOST_WEIGHTS && weights[count].name != NULL)
+        count++;
+    if (index < count) {
+        *part = (clattn_layer_part){.name = weights[index].name, .optional = weights[index].optional};
+        add_dims(part, weights[index].dims, &sizes);
+        return 1;
+    }
+    bound = index - count < MOST_STATES + TOKENS ? bound_get(module, (int)(index - count)) : NULL;
+    if (bound == NULL)
+        return 0;
+    *part = (clattn_layer_part){
+        .name = bound->name, .role = bound->role, .dtype = bound->floats ? CLATTN_F32 : module->desc.dtype};
+    add_dims(part, bound->dims, &sizes);
+    return 1;
+}
+
+clattn_status clattn_layer_part_describe_sized(const clattn_layer_desc *desc, size_t desc_size, size_t index,
+                                               clattn_layer_part *part, size_t part_size)
+{
+    const struct log silent = {NULL, NULL};
+    clattn_layer_part ours;
+    struct module module;
+
+    if (part == NULL)
+        return CLATTN_INVALID_ARGUMENT;
+    TRY(read_desc(&module, desc, desc_size, &silent));
+    if (!describe(&module, index, &ours))
+        return CLATTN_INVALID_ARGUMENT;
+    sized_write(part, part_size, &ours, sizeof ours);
+    return CLATTN_SUCCESS;
+}
+
+/* ---- The checkpoint ----------------------------------------------------------------------------------------- */
+
+static void dims_text(char *text, size_t size, int rank, const int64_t *dims)
+{
+    struct text whole = {0};
+    char *taken;
+
+    for (int i = 0; i < rank && i < LAYER_DIMS; i++)
+        text_format(&whole, "%s%lld", i > 0 ? "," : "", (long long)dims[i]);
+    text_format(&whole, "%s", rank > LAYER_DIMS ? ",..." : "");
+    taken = text_take(&whole);
+    text_fit(text, size, "[%s]", taken != NULL ? taken : "");
+    free(taken);
+}
+
+static clattn_status check_tensor(const struct module *module, const struct weight *weight,
+                                  const clattn_layer_tensor *tensor, const struct log *log)
+{
+    clattn_layer_part part = {.name = weight->name};
+    char found[128], expected[128];
+    int same;
+
+    add_dims(&part, weight->dims, &module->sizes);
+    same = tensor->rank == part.rank;
+    for (int i = 0; i < part.rank && same; i++)
+        same = tensor->dims[i] == part.dims[i];
+    if (same && (unsigned)tensor->dtype <= CLATTN_BF16)
+        return CLATTN_SUCCESS;
+    dims_text(found, sizeof found, tensor->rank, tensor->dims);
+    dims_text(expected, sizeof expected, part.rank, part.dims);
+    return FAIL(log, INVALID_OPERAND, "tensor %s is %s, layer %s expects %s", weight->name, found, module->layer->name,
+                expected);
+}
+
+clattn_status module_check(const struct module *module, const clattn_layer_tensor *tensors, size_t tensor_size,
+                           size_t count, const struct log *log)
+{
+    for (int i = 0; i < MOST_WEIGHTS && module->layer->weights[i].name != NULL; i++) {
+        const struct weight *weight = &module->layer->weights[i];
+        clattn_layer_tensor tensor;
+        if (tensor_read(tensors, tensor_size, count, weight->name, &tensor))
+            TRY(check_tensor(module, weight, &tensor, log));
+        else if (!weight->optional)
+            return FAIL(log, INVALID_OPERAND, "tensor %s is missing, layer %s needs it", weight->name,
+                        module->layer->name);
+    }
+    return CLATTN_SUCCESS;
+}
+
+clattn_status clattn_layer_fit_sized(clattn_layer_desc *full, const clattn_layer_desc *desc, size_t desc_size,
+                                     const clattn_layer_tensor *tensors, size_t tensor_size, size_t count,
+                                     clattn_log_fn log_fn, void *log_user)
+{
+    const struct log log = {log_fn, log_user};
+    struct module module;
+
+    if (full == NULL || (count > 0 && tensors == NULL))
+        return FAIL(&log, INVALID_ARGUMENT, "layer: full or tensors is NULL");
+    TRY(read_desc(&module, desc, desc_size, &log));
+    TRY(sizes_fit(&module.desc, module.layer, tensors, tensor_size, count, &log));
+    module.sizes = sizes_of(&module.desc);
+    TRY(module_check(&module, tensors, tensor_size, count, &log));
+    sized_write(full, desc_size, &module.desc, sizeof module.desc);
+    return CLATTN_SUCCESS;
+}

@@ -1,0 +1,142 @@
+/* The packed block: every weight as the steps read it. */
+#include "layer/layer.h"
+
+#include "reference/number.h"
+
+#include <math.h>
+#include <string.h>
+
+clattn_dtype weight_type(const struct module *module, const struct weight *weight)
+{
+    return weight->form == FORM_MATRIX ? module->desc.dtype : CLATTN_F32;
+}
+
+int64_t weight_count(const struct module *module, const struct weight *weight)
+{
+    int64_t count = 1;
+
+    for (int i = 0; i < LAYER_DIMS && weight->dims[i] != NULL; i++)
+        count *= size_of(&module->sizes, weight->dims[i]);
+    return count;
+}
+
+static size_t packed_bytes(const struct module *module, const struct weight *weight)
+{
+    int64_t count = weight_count(module, weight) * size_of(&module->sizes, weight->repeat);
+
+    return (size_t)count * element_of(weight_type(module, weight));
+}
+
+size_t packed_at(const struct module *module, const struct weight *weight)
+{
+    size_t at = 0;
+
+    for (const struct weight *each = module->layer->weights;; each++) {
+        if (!each->joined)
+            at = (at + SECTION - 1) / SECTION * SECTION;
+        if (each == weight)
+            return at;
+        at += packed_bytes(module, each);
+    }
+}
+
+int64_t matrix_rows(const struct module *module, const struct weight *weight)
+{
+    int64_t rows = size_of(&module->sizes, weight->dims[0]);
+
+    while ((++weight)->joined)
+        rows += size_of(&module->sizes, weight->dims[0]);
+    return rows;
+}
+
+static const struct weight *list_end(const struct layer *layer)
+{
+    const struct weight *weight = layer->weights;
+
+    while (weight->name != NULL)
+        weight++;
+    return weight;
+}
+
+clattn_status clattn_layer_packed_size_sized(const clattn_layer_desc *desc, size_t desc_size, size_t *bytes)
+{
+    const struct log silent = {NULL, NULL};
+    struct module module;
+
+    if (bytes == NULL)
+        return CLATTN_INVALID_ARGUMENT;
+    TRY(module_read(&module, desc, desc_size, &silent));
+    *bytes = packed_at(&module, list_end(module.layer));
+    return CLATTN_SUCCESS;
+}
+
+/* Number i of a tensor of any alignment. */
+static double number_of(const clattn_layer_tensor *tensor, int64_t i)
+{
+    float aligned = 0;
+    size_t element = element_of(tensor->dtype);
+
+    memcpy(&aligned, (const char *)tensor->data + (size_t)i * element, element);
+    return number_load(tensor->dtype, &aligned, 0);
+}
+
+/* Which row of the checkpoint is row `row` of the block: the rows of a term of every head follow each other there. */
+static int64_t row_of(const struct module *module, const struct weight *weight, int64_t row)
+{
+    const int64_t heads = size_of(&module->sizes, weight->each);
+    const int64_t all = size_of(&module->sizes, weight->dims[0]) / heads;
+    int64_t before = 0;
+    char term[16];
+
+    for (const char *at = weight->dims[0];; at += strlen(term) + 1) {
+        int64_t rows;
+        size_t length = strcspn(at, "+");
+        memcpy(term, at, length);
+        term[length] = '\0';
+        rows = size_of(&module->sizes, term) / heads;
+        if (row < heads * rows)
+            return row / rows * all + before + row % rows;
+        row -= heads * rows;
+        before += rows;
+    }
+}
+
+static void pack_weight(const struct module *module, const struct weight *weight, const clattn_layer_tensor *tensor,
+                        void *section)
+{
+    const int64_t rows = size_of(&module->sizes, weight->dims[0]), columns = weight_count(module, weight) / rows;
+    const int64_t repeat = size_of(&module->sizes, weight->repeat);
+    const clattn_dtype type = weight_type(module, weight);
+
+    for (int64_t row = 0; row < rows; row++) {
+        int64_t from = weight->each != NULL ? row_of(module, weight, row) : row;
+        for (int64_t i = 0; i < columns; i++) {
+            double x = number_of(tensor, from * columns + i);
+            for (int64_t r = 0; r < repeat; r++)
+                number_store(type, section, (row * columns + i) * repeat + r, weight->form == FORM_RATES ? -exp(x) : x);
+        }
+    }
+}
+
+clattn_status clattn_layer_pack_sized(const clattn_layer_desc *desc, size_t desc_size,
+                                      const clattn_layer_tensor *tensors, size_t tensor_size, size_t count,
+                                      void *packed, clattn_log_fn log_fn, void *log_user)
+{
+    const struct log log = {log_fn, log_user};
+    struct module module;
+
+    if (packed == NULL || tensors == NULL)
+        return FAIL(&log, INVALID_ARGUMENT, "layer: packed or tensors is NULL");
+    TRY(module_read(&module, desc, desc_size, &log));
+    TRY(module_check(&module, tensors, tensor_size, count, &log));
+    memset(packed, 0, packed_at(&module, list_end(module.layer)));
+    for (const struct weight *weight = module.layer->weights; weight->name != NULL; weight++) {
+        clattn_layer_tensor tensor;
+        if (!tensor_read(tensors, tensor_size, count, weight->name, &tensor))
+            continue;
+        if (tensor.data == NULL)
+            return FAIL(&log, INVALID_OPERAND, "tensor %s has no data", weight->name);
+        pack_weight(&module, weight, &tensor, (char *)packed + packed_at(&module, weight));
+    }
+    return CLATTN_SUCCESS;
+}

@@ -1,0 +1,87 @@
+/* A layer on the host, step by step. */
+#include "layer/bind.h"
+
+#include "base/thread.h"
+#include "reference/number.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Products ----------------------------------------------------------------------------------------------- */
+
+struct rows {
+    const struct product *product;
+    clattn_dtype dtype;
+};
+
+/* d_j = sum_l a_l b_jl */
+static void row(void *user, int64_t i)
+{
+    const struct rows *rows = user;
+    const struct product *p = rows->product;
+
+    for (int64_t j = 0; j < p->n; j++) {
+        double sum = 0;
+        for (int64_t l = 0; l < p->k; l++)
+            sum +=
+                number_load(rows->dtype, p->a.host, i * p->lda + l) * number_load(rows->dtype, p->b.host, j * p->k + l);
+        number_store(rows->dtype, p->d.host, i * p->ldd + j, sum);
+    }
+}
+
+static void multiply(const struct module *module, const struct step *step, const struct memories *memories)
+{
+    const struct product product = step_product(module, step, memories);
+    struct rows rows = {&product, module->desc.dtype};
+
+    parallel_for(module->desc.batch * module->desc.seq_len, row, &rows);
+}
+
+/* ---- Steps -------------------------------------------------------------------------------------------------- */
+
+static clattn_status compute(const struct module *module, const struct step *step, const struct memories *memories,
+                             const struct log *log)
+{
+    const int64_t seq_len = module->desc.seq_len;
+    const clattn_plan_desc desc = step_desc(module, step, seq_len > 0 ? seq_len : 1);
+    clattn_operand operands[MOST_REFS];
+    clattn_call call = {.operands = operands, .seq_len = seq_len};
+
+    call.operand_count = step_operands(module, step, memories, seq_len, operands);
+    return clattn_reference(&desc, &call, log->fn, log->user);
+}
+
+static clattn_status compute_all(const struct module *module, const struct memories *memories, const struct log *log)
+{
+    const struct step *steps = module->layer->steps;
+
+    for (int i = 0; i < MOST_STEPS && steps[i].refs[0].name != NULL; i++)
+        if (steps[i].rule == CLATTN_RULE_NONE)
+            multiply(module, &steps[i], memories);
+        else
+            TRY(compute(module, &steps[i], memories, log));
+    return CLATTN_SUCCESS;
+}
+
+clattn_status clattn_layer_reference_sized(const clattn_layer_desc *desc, size_t desc_size,
+                                           const clattn_layer_call *call, size_t call_size, size_t operand_size,
+                                           clattn_log_fn log_fn, void *log_user)
+{
+    const struct log log = {log_fn, log_user};
+    struct memories memories;
+    struct module module;
+    clattn_status status;
+    int64_t seq_len;
+
+    TRY(module_read(&module, desc, desc_size, &log));
+    TRY(call_read(&memories, &seq_len, &module, call, call_size, operand_size, 1, &log));
+    module.desc.seq_len = seq_len;
+    module.sizes = sizes_of(&module.desc);
+    memories.work = (struct memory){.host = calloc(values_bytes(&module) + 1, 1)};
+    if (memories.work.host == NULL)
+        return FAIL(&log, OUT_OF_MEMORY, "layer %s: no memory for %zu bytes between the steps", module.layer->name,
+                    values_bytes(&module));
+    status = compute_all(&module, &memories, &log);
+    free(memories.work.host);
+    return status;
+}

@@ -1,0 +1,82 @@
+"""Writes the files beside it: modules of Hugging Face transformers with random weights, and what they compute on the CPU in f32.
+
+    python3 make_layers.py        # with torch, transformers, safetensors; written with torch 2.15.0, transformers 5.23.0
+
+NAME.safetensors has a module's state_dict, matrices rounded to bf16 first. NAME.run.safetensors has x and y of a prompt from
+zero states, final_conv_state and final_state after it (conv_state as clattn has it, [B,W,D]), then the same of one token more: step.x …
+"""
+import pathlib
+
+import torch
+from safetensors.torch import save_file
+from transformers import DynamicCache
+from transformers.models.kimi_linear import modeling_kimi_linear as kimi
+from transformers.models.mamba import modeling_mamba as mamba
+from transformers.models.mamba2 import modeling_mamba2 as mamba2
+from transformers.models.qwen3_next import modeling_qwen3_next as qwen3_next
+
+HERE = pathlib.Path(__file__).parent
+BATCH, TOKENS, HIDDEN = 2, 21, 32
+
+
+def randomize(module):
+    for name, p in module.named_parameters():
+        last = name.split(".")[-1]
+        if name.endswith("A_log"):
+            p.data.uniform_(-2, 1)
+        elif last == "dt_bias" or name == "dt_proj.bias":
+            p.data.uniform_(-2, 1)
+        elif name in ("D", "norm.weight", "o_norm.weight"):
+            p.data.uniform_(0.5, 1.5)
+        elif p.dim() > 1:
+            fan = p[0].numel()
+            p.data.normal_(0, fan**-0.5)
+            p.data = p.data.to(torch.bfloat16).to(torch.float32)
+        else:
+            p.data.uniform_(-0.5, 0.5)
+
+
+def is_rounded(name, p):
+    return p.dim() > 1 and not name.endswith("A_log")
+
+
+def states(cache, taps, prefix):
+    conv = cache.get_conv_state(0, state_idx=0).transpose(1, 2)
+    conv = conv[:, -taps:] if conv.shape[1] >= taps else torch.nn.functional.pad(conv, (0, 0, taps - conv.shape[1], 0))
+    return {prefix + "final_conv_state": conv.float().contiguous().clone(),
+            prefix + "final_state": cache.get_recurrent_state(0, state_idx=0).float().contiguous().clone()}
+
+
+@torch.no_grad()
+def write(name, module, config):
+    torch.manual_seed(len(name))
+    module = module.eval()
+    randomize(module)
+    taps = module.conv1d.kernel_size[0]
+    cache = DynamicCache(config=config)
+    run = {"x": torch.randn(BATCH, TOKENS, HIDDEN), "step.x": torch.randn(BATCH, 1, HIDDEN)}
+    run["y"] = module(run["x"], cache_params=cache)
+    run |= states(cache, taps, "")
+    run["step.y"] = module(run["step.x"], cache_params=cache)
+    run |= states(cache, taps, "step.")
+    weights = {k: p.to(torch.bfloat16 if is_rounded(k, p) else torch.float32) for k, p in module.state_dict().items()}
+    save_file({k: v.contiguous() for k, v in weights.items()}, HERE / f"{name}.safetensors")
+    save_file({k: v.contiguous() for k, v in run.items()}, HERE / f"{name}.run.safetensors")
+    print(name, {k: list(v.shape) for k, v in (weights | run).items()})
+
+
+config = qwen3_next.Qwen3NextConfig(
+    hidden_size=HIDDEN, linear_num_value_heads=4, linear_num_key_heads=2, linear_key_head_dim=12,
+    linear_value_head_dim=16, linear_conv_kernel_dim=4, num_hidden_layers=1, layer_types=["linear_attention"])
+write("gated_deltanet", qwen3_next.Qwen3NextGatedDeltaNet(config, 0), config)
+
+config = mamba2.Mamba2Config(hidden_size=HIDDEN, num_heads=4, head_dim=16, state_size=12, n_groups=2, expand=2, chunk_size=8,
+                             conv_kernel=4, num_hidden_layers=1)
+write("mamba2", mamba2.Mamba2Mixer(config, 0), config)
+
+config = mamba.MambaConfig(hidden_size=HIDDEN, state_size=12, expand=2, time_step_rank=3, conv_kernel=4, num_hidden_layers=1)
+write("mamba", mamba.MambaMixer(config, 0), config)
+
+config = kimi.KimiLinearConfig(hidden_size=HIDDEN, linear_num_heads=3, linear_head_dim=16, linear_conv_kernel_dim=4,
+                               num_hidden_layers=1, layer_types=["linear_attention"])
+write("kda", kimi.KimiLinearDeltaAttention(config, 0), config)

@@ -1,0 +1,317 @@
+/* test_layers FOLDER LAYER: a layer against its module in Hugging Face transformers, whose weights and numbers lie in FOLDER
+ * (make_layers.py): a prompt and the token after it, the prompt in two calls, and calls of no tokens. */
+#include "harness.h"
+
+#include "clattn_layer.h"
+#include "cli/safetensors.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *folder, *layer_name;
+static struct safetensors checkpoint, numbers;
+static clattn_layer_tensor tensors[16];
+static clattn_layer_desc desc;
+static void *packed;
+static size_t packed_bytes;
+static clattn_layer_plan *plan; /* one for every length */
+
+enum { X, Y, CONV, STATE, FINAL_CONV, FINAL_STATE, OPERANDS };
+static const char *const names[] = {"x", "y", "conv_state", "state", "final_conv_state", "final_state"};
+
+/* What the measure of verify makes of 1e-4 is asked of f32. */
+static const double bound = 1e-4;
+
+static void read_file(const char *suffix, struct safetensors *file)
+{
+    char path[512], error[256];
+
+    snprintf(path, sizeof path, "%s/%s%s", folder, layer_name, suffix);
+    if (safetensors_read(path, file, error, sizeof error) != 0)
+        fail_msg("%s: %s", path, error);
+}
+
+static int open_all(void **state)
+{
+    static const uint32_t both = CLATTN_LAYER_INITIAL_STATE | CLATTN_LAYER_FINAL_STATE;
+
+    if (test_device_open(state) != 0)
+        return -1;
+    read_file(".safetensors", &checkpoint);
+    read_file(".run.safetensors", &numbers);
+    for (size_t i = 0; i < checkpoint.count; i++) {
+        const struct safetensor *from = &checkpoint.tensors[i];
+        tensors[i] = (clattn_layer_tensor){.name = from->name, .rank = from->rank, .data = from->data};
+        tensors[i].dtype = strcmp(from->dtype, "F32") == 0 ? CLATTN_F32 : CLATTN_BF16;
+        memcpy(tensors[i].dims, from->dims, sizeof tensors[i].dims);
+    }
+    desc = (clattn_layer_desc){.layer = clattn_layer_find(layer_name), .flags = both};
+    desc.batch = safetensors_find(&numbers, "x")->dims[0];
+    desc.seq_len = safetensors_find(&numbers, "x")->dims[1];
+    assert_status(clattn_layer_fit(&desc, &desc, tensors, checkpoint.count, test_log, NULL), SUCCESS);
+    assert_status(clattn_layer_packed_size(&desc, &packed_bytes), SUCCESS);
+    packed = malloc(packed_bytes);
+    assert_non_null(packed);
+    assert_status(clattn_layer_pack(&desc, tensors, checkpoint.count, packed, test_log, NULL), SUCCESS);
+    return 0;
+}
+
+static int close_all(void **state)
+{
+    clattn_layer_plan_destroy(plan);
+    free(packed);
+    safetensors_free(&checkpoint);
+    safetensors_free(&numbers);
+    return test_device_close(state);
+}
+
+/* ---- A call ------------------------------------------------------------------------------------------------- */
+
+/* Operands on the host, floats. */
+struct run {
+    float *of[OPERANDS];
+    size_t count[OPERANDS];
+    int64_t seq_len;
+};
+
+static struct run make(int64_t seq_len)
+{
+    clattn_layer_desc all = desc;
+    clattn_layer_part part;
+    struct run run = {.seq_len = seq_len};
+
+    all.seq_len = seq_len;
+    for (size_t i = 0; clattn_layer_part_describe(&all, i, &part) == CLATTN_SUCCESS; i++)
+        for (int id = 0; id < OPERANDS; id++)
+            if (strcmp(part.name, names[id]) == 0) {
+                run.count[id] = 1;
+                for (int d = 0; d < part.rank; d++)
+                    run.count[id] *= (size_t)part.dims[d];
+                run.of[id] = calloc(run.count[id] + 1, sizeof(float));
+                assert_non_null(run.of[id]);
+            }
+    return run;
+}
+
+static void drop(struct run *run)
+{
+    for (int id = 0; id < OPERANDS; id++)
+        free(run->of[id]);
+}
+
+static void compute_host(const struct run *run)
+{
+    clattn_layer_operand list[OPERANDS + 1] = {{"weights", NULL, packed, 0}};
+
+    for (int id = 0; id < OPERANDS; id++)
+        list[id + 1] = (clattn_layer_operand){names[id], NULL, run->of[id], 0};
+    assert_status(clattn_layer_reference(
+                      &desc,
+                      &(clattn_layer_call){.operands = list, .operand_count = OPERANDS + 1, .seq_len = run->seq_len},
+                      test_log, NULL),
+                  SUCCESS);
+}
+
+static void compute_device(const struct run *run)
+{
+    const struct opencl *cl = opencl_get();
+    clattn_layer_operand list[OPERANDS + 1] = {{"weights", test_buffer(packed_bytes, packed), NULL, 0}};
+    size_t bytes;
+    cl_mem workspace;
+    cl_event event;
+
+    if (plan == NULL)
+        assert_status(clattn_layer_plan_create(&plan, test_device.context, &desc, test_log, NULL), SUCCESS);
+    assert_status(clattn_layer_workspace_size(plan, &bytes), SUCCESS);
+    workspace = test_buffer(bytes, NULL);
+    for (int id = 0; id < OPERANDS; id++)
+        list[id + 1] =
+            (clattn_layer_operand){names[id], test_buffer((run->count[id] + 1) * sizeof(float), run->of[id]), NULL, 0};
+    assert_status(clattn_layer_enqueue(plan, test_device.queue,
+                                       &(clattn_layer_call){.operands = list,
+                                                            .operand_count = OPERANDS + 1,
+                                                            .seq_len = run->seq_len,
+                                                            .workspace = workspace},
+                                       0, NULL, &event),
+                  SUCCESS);
+    assert_int_equal(cl->WaitForEvents(1, &event), CL_SUCCESS);
+    cl->ReleaseEvent(event);
+    for (int id = 0; id < OPERANDS; id++)
+        if (run->count[id] > 0)
+            assert_int_equal(cl->EnqueueReadBuffer(test_device.queue, list[id + 1].buffer, CL_TRUE, 0,
+                                                   run->count[id] * sizeof(float), run->of[id], 0, NULL, NULL),
+                             CL_SUCCESS);
+    for (int id = 0; id <= OPERANDS; id++)
+        cl->ReleaseMemObject(list[id].buffer);
+    cl->ReleaseMemObject(workspace);
+}
+
+static void compute(const struct run *run)
+{
+    (test_is_reference() ? compute_host : compute_device)(run);
+}
+
+/* ---- What it should be -------------------------------------------------------------------------------------- */
+
+static const struct safetensor *expected(const char *prefix, int id)
+{
+    char name[64];
+    const struct safetensor *tensor;
+
+    snprintf(name, sizeof name, "%s%s", prefix, names[id]);
+    tensor = safetensors_find(&numbers, name);
+    if (tensor == NULL)
+        fail_msg("no tensor %s", name);
+    return tensor;
+}
+
+static void compare(const float *found, const void *wanted, size_t count, const char *what, const char *name)
+{
+    clattn_operand_info info = {.dims = {1, 1, 1, (int64_t)count}, .rank = 4, .dtype = CLATTN_F32, .element_size = 4};
+    struct check_tensor a = {(void *)(uintptr_t)found, count * sizeof(float), info}, b = a;
+    char text[64];
+
+    b.data = malloc(b.bytes + 1);
+    assert_non_null(b.data);
+    memcpy(b.data, wanted, b.bytes);
+    snprintf(text, sizeof text, "%s: %s", what, name);
+    test_compare(&a, &b, bound, text);
+    free(b.data);
+}
+
+static void compare_all(const struct run *run, const char *prefix)
+{
+    static const int outputs[] = {Y, FINAL_CONV, FINAL_STATE};
+
+    for (size_t i = 0; i < COUNT(outputs); i++) {
+        const struct safetensor *wanted = expected(prefix, outputs[i]);
+        assert_int_equal(wanted->bytes, run->count[outputs[i]] * sizeof(float));
+        compare(run->of[outputs[i]], wanted->data, run->count[outputs[i]], prefix[0] != '\0' ? prefix : "prompt",
+                names[outputs[i]]);
+    }
+}
+
+/* The run's final states go into the next one's. */
+static void go_on(struct run *next, const struct run *run)
+{
+    memcpy(next->of[CONV], run->of[FINAL_CONV], run->count[CONV] * sizeof(float));
+    memcpy(next->of[STATE], run->of[FINAL_STATE], run->count[STATE] * sizeof(float));
+}
+
+static void fill_x(struct run *run, const char *prefix)
+{
+    const struct safetensor *x = expected(prefix, X);
+
+    assert_int_equal(x->bytes, run->count[X] * sizeof(float));
+    memcpy(run->of[X], x->data, x->bytes);
+}
+
+static void test_prompt_and_token(void **state)
+{
+    struct run prompt = make(desc.seq_len), token = make(1);
+
+    (void)state;
+    fill_x(&prompt, "");
+    compute(&prompt);
+    compare_all(&prompt, "");
+    fill_x(&token, "step.");
+    go_on(&token, &prompt);
+    compute(&token);
+    compare_all(&token, "step.");
+    drop(&prompt);
+    drop(&token);
+}
+
+/* Tokens of the run from `first` on out of the whole prompt's, or the other way. */
+static void copy_tokens(float *part, float *whole, int64_t count, int64_t first, int back)
+{
+    const size_t row = (size_t)desc.hidden * sizeof(float);
+
+    for (int64_t b = 0; b < desc.batch; b++) {
+        float *of_part = part + b * count * desc.hidden, *of_whole = whole + (b * desc.seq_len + first) * desc.hidden;
+        memcpy(back ? of_whole : of_part, back ? of_part : of_whole, (size_t)count * row);
+    }
+}
+
+/* Calls of fewer tokens than the plan's: of 5, of none, and of the others. */
+static void test_cut(void **state)
+{
+    const int64_t lengths[] = {5, 0, desc.seq_len - 5};
+    struct run whole = make(desc.seq_len), last = make(0);
+    int64_t first = 0;
+
+    (void)state;
+    fill_x(&whole, "");
+    for (size_t i = 0; i < COUNT(lengths); i++) {
+        struct run part = make(lengths[i]);
+        copy_tokens(part.of[X], whole.of[X], lengths[i], first, 0);
+        go_on(&part, &last);
+        compute(&part);
+        copy_tokens(part.of[Y], whole.of[Y], lengths[i], first, 1);
+        first += lengths[i];
+        drop(&last);
+        last = part;
+    }
+    memcpy(whole.of[FINAL_CONV], last.of[FINAL_CONV], last.count[FINAL_CONV] * sizeof(float));
+    memcpy(whole.of[FINAL_STATE], last.of[FINAL_STATE], last.count[FINAL_STATE] * sizeof(float));
+    compare_all(&whole, "");
+    drop(&whole);
+    drop(&last);
+}
+
+static void test_bad_checkpoint(void **state)
+{
+    clattn_layer_desc full, open = {.layer = desc.layer};
+    clattn_layer_tensor wrong[16];
+    char line[128];
+    size_t last = checkpoint.count - 1;
+
+    (void)state;
+    memcpy(wrong, tensors, sizeof wrong);
+    for (size_t i = 0; i < checkpoint.count; i++)
+        if (strcmp(wrong[i].name, "out_proj.weight") == 0)
+            last = i;
+    wrong[last].dims[0]++;
+    test_log_clear();
+    assert_status(clattn_layer_fit(&full, &desc, wrong, checkpoint.count, test_log, NULL), INVALID_OPERAND);
+    snprintf(line, sizeof line, "tensor out_proj.weight is [%lld,%lld], layer %s expects [%lld,%lld]",
+             (long long)wrong[last].dims[0], (long long)wrong[last].dims[1], layer_name,
+             (long long)tensors[last].dims[0], (long long)tensors[last].dims[1]);
+    assert_logged(line);
+    wrong[last].name = "another";
+    test_log_clear();
+    assert_status(clattn_layer_fit(&full, &desc, wrong, checkpoint.count, test_log, NULL), INVALID_OPERAND);
+    assert_logged("tensor out_proj.weight is missing");
+    test_log_clear();
+    assert_status(clattn_layer_fit(&full, &open, NULL, 0, test_log, NULL), INVALID_DESC);
+    assert_logged("hidden is 0");
+}
+
+static void test_bad_call(void **state)
+{
+    clattn_layer_operand list[] = {{"weights", NULL, packed, 0}, {"x", NULL, packed, 0}, {"z", NULL, packed, 0}};
+    clattn_layer_call call = {.operands = list, .operand_count = 3, .seq_len = 1};
+
+    (void)state;
+    test_log_clear();
+    assert_status(clattn_layer_reference(&desc, &call, test_log, NULL), INVALID_OPERAND);
+    assert_logged("operand 'z'");
+    call.operand_count = 2;
+    assert_status(clattn_layer_reference(&desc, &call, test_log, NULL), INVALID_OPERAND);
+    assert_logged("operand y is missing");
+    call.seq_len = desc.seq_len + 1;
+    assert_status(clattn_layer_reference(&desc, &call, test_log, NULL), INVALID_OPERAND);
+    assert_logged("the call's seq_len is 22, the plan's 21");
+}
+
+int main(int count, char **words)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_prompt_and_token), cmocka_unit_test(test_cut),
+                                       cmocka_unit_test(test_bad_checkpoint), cmocka_unit_test(test_bad_call)};
+
+    if (count < 3)
+        return 2;
+    folder = words[1];
+    layer_name = words[2];
+    return cmocka_run_group_tests_name(layer_name, tests, open_all, close_all);
+}
