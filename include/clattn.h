@@ -137,7 +137,9 @@ typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *me
     X(LRU, 24)                                                                                                         \
     X(MAMBA, 25) /* also selective_scan, and S4D with CLATTN_COMPLEX */                                                \
     X(FULL_GATE, 26)                                                                                                   \
-    X(SHORT_CONV, 27) /* a piece: what models have around these */
+    X(SHORT_CONV, 27) /* a piece: what models have around these; so are those that follow */                           \
+    X(RMS_NORM, 28)                                                                                                    \
+    X(GATES, 29)
 
 typedef enum clattn_rule {
     CLATTN_RULE_NONE = 0,
@@ -198,6 +200,28 @@ typedef enum clattn_activation {
     CLATTN_ACTIVATION_NONE = 1
 } clattn_activation;
 
+/* gates: of x = v, or v + dt_bias with CLATTN_WITH_DT_BIAS. */
+typedef enum clattn_gate {
+    CLATTN_GATE_DECAY = 0,       /* -scale e^a_log softplus(x): log-decays of Mamba-2, Gated DeltaNet, KDA */
+    CLATTN_GATE_LOG_SIGMOID = 1, /* scale log sigmoid(x): of GLA, where the default of scale is 1/16 */
+    CLATTN_GATE_SIGMOID = 2,     /* scale sigmoid(x): beta */
+    CLATTN_GATE_STEP = 3         /* scale softplus(x): dt */
+} clattn_gate;
+
+/* rms_norm: which weights there are. */
+typedef enum clattn_weighting {
+    CLATTN_WEIGHTING_SHARED = 0, /* w is [V], the same for all heads */
+    CLATTN_WEIGHTING_HEADS = 1,  /* w is [H,V] */
+    CLATTN_WEIGHTING_NONE = 2    /* there is no w */
+} clattn_weighting;
+
+/* rms_norm with CLATTN_WITH_Z: where z gates. */
+typedef enum clattn_gating {
+    CLATTN_GATING_AFTER = 0,  /* o o silu(z), the last of all */
+    CLATTN_GATING_BEFORE = 1, /* v o silu(z) is what is normalised: Mamba-2's norm_before_gate = False */
+    CLATTN_GATING_SIGMOID = 2 /* o o sigmoid(z), the last of all: KDA */
+} clattn_gating;
+
 /* Rules of a list: what a score x = scale q.k weighs. Others than softmax have no denominator: no gate, sink or lse. */
 typedef enum clattn_weights {
     CLATTN_WEIGHTS_SOFTMAX = 0,
@@ -228,9 +252,9 @@ enum {
     CLATTN_APPEND = 1 << 17, /* softmax_attn, alibi_attn, forgetting_attn, with kv_len: k_new and v_new are written into
                                k and v first, where their queries stand; of tokens ahead of the first key nothing */
     CLATTN_SOFTPLUS = 1 << 20,     /* mamba: log(1 + e^dt) in the place of dt, dt_bias included */
-    CLATTN_WITH_DT_BIAS = 1 << 21, /* mamba: the operand dt_bias is added to dt */
+    CLATTN_WITH_DT_BIAS = 1 << 21, /* mamba, gates: the operand dt_bias is added to dt, v */
     CLATTN_WITH_D = 1 << 22,       /* mamba: o += d o v */
-    CLATTN_WITH_Z = 1 << 23,       /* mamba: o = o o silu(z), the last of all */
+    CLATTN_WITH_Z = 1 << 23,       /* mamba: o = o o silu(z), the last of all; rms_norm: see gating */
     CLATTN_COMPLEX = 1 << 24,      /* mamba: channels 2n and 2n+1 of q, k, a and the state are a complex one's real and
                                 imaginary part, key_dim is even; o = 2 Re(S^T q) */
     CLATTN_HEADS_TILED = 1 << 26,  /* rules of a state: head h reads h % HQ (or h % HK), not h / (H / HQ) */
@@ -264,7 +288,7 @@ enum {
     X(B, b, 10, "[B,T,H,K]: erase direction, or erase gate of gdn2")                                                   \
     X(W, w, 11,                                                                                                        \
       "[B,T,H,K]: log-decay, write gate [B,T,H,V] of gdn2, or [B,TK,HK,K]: direction of path_attn; "                   \
-      "weights of short_conv, [H,V,W]: the last is the token's own")                                                   \
+      "weights of short_conv, [H,V,W]: the last is the token's own; of rms_norm [V] or [H,V]")                         \
     X(U, u, 12, "[H,K]: bonus of the current token")                                                                   \
     X(F, f, 13, "[B,T,H]: log of the forget gate")                                                                     \
     X(I, i, 14, "[B,T,H]: log of the input gate")                                                                      \
@@ -290,7 +314,8 @@ enum {
     X(Z, z, 33, "[B,T,H,V]: gate of mamba's output")                                                                   \
     X(STATE_INDICES, state_indices, 34, "[N]: i32, each sequence's state in the pool; below 0: from zero to nowhere")  \
     X(STATES, states, 35, "[N,W,H,K*V]: the states after the last W tokens, or after every so many")                   \
-    X(BIAS, bias, 36, "[H,V]: added to what short_conv sums")
+    X(BIAS, bias, 36, "[H,V]: added to what short_conv sums")                                                          \
+    X(A_LOG, a_log, 37, "[H]: of gates, the logarithm of minus the decay of a step of 1")
 
 typedef enum clattn_operand_id {
     CLATTN_OPERAND_NONE = 0,
@@ -396,6 +421,10 @@ typedef struct clattn_plan_desc {
     clattn_activation activation; /* short_conv */
     int32_t with_bias;            /* short_conv: 1: the operand bias is added ahead of the activation */
     int32_t residual;             /* short_conv: 1: o += v, the last of all (Canon layers) */
+    clattn_gate gate;             /* gates; their o is of the gates' type, a number a head where V is 1 */
+    clattn_weighting weighting;   /* rms_norm, whose eps is 1e-5 where it is 0 */
+    clattn_gating gating;         /* rms_norm */
+    int32_t centered;             /* rms_norm: 1: 1 + w in the place of w */
 } clattn_plan_desc;
 
 /* Fills *full with desc, every default made explicit, and checks it. INVALID_ARGUMENT, INVALID_DESC. log may be

@@ -75,7 +75,11 @@ static const struct {
     FIELD(clattn_plan_desc, activation, 244, 4),
     FIELD(clattn_plan_desc, with_bias, 248, 4),
     FIELD(clattn_plan_desc, residual, 252, 4),
-    WHOLE(clattn_plan_desc, 256),
+    FIELD(clattn_plan_desc, gate, 256, 4),
+    FIELD(clattn_plan_desc, weighting, 260, 4),
+    FIELD(clattn_plan_desc, gating, 264, 4),
+    FIELD(clattn_plan_desc, centered, 268, 4),
+    WHOLE(clattn_plan_desc, 272),
     FIELD(clattn_operand_info, name, 0, 8),
     FIELD(clattn_operand_info, dims, 8, 32),
     FIELD(clattn_operand_info, rank, 40, 4),
@@ -170,6 +174,8 @@ static const struct {
     VALUE(MAMBA, 25),
     VALUE(FULL_GATE, 26),
     VALUE(SHORT_CONV, 27),
+    VALUE(RMS_NORM, 28),
+    VALUE(GATES, 29),
     VALUE(F32, 0),
     VALUE(F16, 1),
     VALUE(BF16, 2),
@@ -210,6 +216,16 @@ static const struct {
     VALUE(WEIGHTS_FLOOR, 4),
     VALUE(ACTIVATION_SILU, 0),
     VALUE(ACTIVATION_NONE, 1),
+    VALUE(GATE_DECAY, 0),
+    VALUE(GATE_LOG_SIGMOID, 1),
+    VALUE(GATE_SIGMOID, 2),
+    VALUE(GATE_STEP, 3),
+    VALUE(WEIGHTING_SHARED, 0),
+    VALUE(WEIGHTING_HEADS, 1),
+    VALUE(WEIGHTING_NONE, 2),
+    VALUE(GATING_AFTER, 0),
+    VALUE(GATING_BEFORE, 1),
+    VALUE(GATING_SIGMOID, 2),
     VALUE(OPERAND_NONE, 0),
     VALUE(GRADIENTS, 256),
     VALUE(Q, 1),
@@ -248,6 +264,7 @@ static const struct {
     VALUE(STATE_INDICES, 34),
     VALUE(STATES, 35),
     VALUE(BIAS, 36),
+    VALUE(A_LOG, 37),
 };
 /* clang-format on */
 
@@ -261,7 +278,7 @@ static const struct {
     {                                                                                                                  \
 #type, offsetof(type, field) + sizeof(((type *)NULL)->field), sizeof(type)                                     \
     }
-    END(clattn_operand, head_stride), END(clattn_call, kv_len), END(clattn_plan_desc, residual),
+    END(clattn_operand, head_stride), END(clattn_call, kv_len), END(clattn_plan_desc, centered),
     END(clattn_context_desc, clblast)};
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

@@ -86,6 +86,10 @@ struct variant {
     double eps; /* far above what models take, so that it is seen */
     int32_t taps, with_bias, residual;
     clattn_activation activation;
+    clattn_gate gate;
+    clattn_weighting weighting;
+    clattn_gating gating;
+    int32_t centered;
 };
 
 static const struct variant variants[] = {
@@ -134,6 +138,21 @@ static const struct variant variants[] = {
      .residual = 1,
      .activation = CLATTN_ACTIVATION_NONE},
     {.rule = CLATTN_SHORT_CONV, .name = "1 tap", .taps = 1},
+    {.rule = CLATTN_RMS_NORM, .name = "z", .flags = CLATTN_WITH_Z, .weighting = CLATTN_WEIGHTING_HEADS},
+    {.rule = CLATTN_RMS_NORM,
+     .name = "z before",
+     .flags = CLATTN_WITH_Z,
+     .weighting = CLATTN_WEIGHTING_NONE,
+     .gating = CLATTN_GATING_BEFORE},
+    {.rule = CLATTN_RMS_NORM,
+     .name = "sigmoid z, eps",
+     .flags = CLATTN_WITH_Z,
+     .gating = CLATTN_GATING_SIGMOID,
+     .centered = 1,
+     .eps = 0.5},
+    {.rule = CLATTN_GATES, .name = "log sigmoid", .gate = CLATTN_GATE_LOG_SIGMOID},
+    {.rule = CLATTN_GATES, .name = "sigmoid", .gate = CLATTN_GATE_SIGMOID},
+    {.rule = CLATTN_GATES, .name = "step, dt_bias", .flags = CLATTN_WITH_DT_BIAS, .gate = CLATTN_GATE_STEP},
 };
 
 /* Pairs where the problem has complex numbers, one channel where it has no keys, and a state a head. */
@@ -205,6 +224,10 @@ const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
         desc->with_bias = variants[i].with_bias;
         desc->residual = variants[i].residual;
         desc->activation = variants[i].activation;
+        desc->gate = variants[i].gate;
+        desc->weighting = variants[i].weighting;
+        desc->gating = variants[i].gating;
+        desc->centered = variants[i].centered;
         if (desc->kernel != CLATTN_WEIGHTS_SOFTMAX)
             desc->flags &= ~(uint32_t)LSE;
         if (variants[i].window != 0)

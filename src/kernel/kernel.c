@@ -195,6 +195,16 @@ static const struct {
                            PIECE_BIT(PIECE_SHORT_CONV),
                            {R(v), R(o), R(weights), R(shift), R(initial), R(final), R(cu), R(slots), A(seq_len),
                             A(sequences), A(states), ARG_END}},
+    [KERNEL_RMS_NORM] = {"rms_norm",
+                         FILE_rms_norm,
+                         &family_piece,
+                         PIECE_BIT(PIECE_RMS_NORM),
+                         {R(v), R(o), R(z), R(weights), R(cu), A(seq_len), A(sequences), ARG_END}},
+    [KERNEL_GATES] = {"gates",
+                      FILE_gates,
+                      &family_piece,
+                      PIECE_BIT(PIECE_GATES),
+                      {R(v), R(o), R(bias), R(rate), R(cu), A(seq_len), A(sequences), A(scale), ARG_END}},
 #undef R
 #undef A
 #undef LIST
@@ -318,7 +328,7 @@ static void add_constants(struct text *text, const struct variant *variant, cons
 {
     for (int i = 0; i < layout->constant_count; i++)
         text_format(text, "#define %s %lld\n", layout->constants[i].name, (long long)layout->constants[i].value);
-    if (variant->normalizer)
+    if (variant->normalizer || variant->problem->rule->op == OP_PIECE)
         text_format(text, "#define EPS %.9ef\n", (double)(float)problem_eps(variant->problem));
     text_format(text, "#define DATA %s\n#define GATE %s\n#define OUT %s\n#define STATE %s\n",
                 dtype_name(variant->problem->desc.dtype), dtype_name(variant_gate(variant)),

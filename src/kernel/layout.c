@@ -20,7 +20,7 @@ clattn_dtype variant_out(const struct variant *variant)
 {
     if (variant->gemm != NULL)
         return gemm_type(&variant->gemm->desc, GEMM_D);
-    return variant->normalizer ? CLATTN_F32 : variant->problem->desc.dtype;
+    return variant->normalizer ? CLATTN_F32 : variant->problem->types[CLATTN_O];
 }
 
 clattn_dtype variant_state(const struct variant *variant)

@@ -29,10 +29,38 @@ static void lay_out_conv(const struct variant *variant, struct layout *layout)
     layout_constant(layout, "HAS_RESIDUAL", desc->residual);
 }
 
+static void lay_out_norm(const struct variant *variant, struct layout *layout)
+{
+    const clattn_plan_desc *desc = &variant->problem->desc;
+    int gated = (desc->flags & CLATTN_WITH_Z) != 0;
+
+    layout_constant(layout, "LANES", variant->tiles.lanes_k);
+    layout_constant(layout, "HAS_WEIGHTS", desc->weighting != CLATTN_WEIGHTING_NONE);
+    layout_constant(layout, "CENTERED", desc->centered);
+    layout_constant(layout, "GATED_BEFORE", gated && desc->gating == CLATTN_GATING_BEFORE);
+    layout_constant(layout, "GATED_AFTER", gated && desc->gating == CLATTN_GATING_AFTER);
+    layout_constant(layout, "GATED_SIGMOID", gated && desc->gating == CLATTN_GATING_SIGMOID);
+    layout_local(layout, "LOCAL_SUMS", variant->tiles.group, sizeof(float));
+    layout->value_groups = 1;
+}
+
+static void lay_out_gates(const struct variant *variant, struct layout *layout)
+{
+    const clattn_plan_desc *desc = &variant->problem->desc;
+
+    layout_constant(layout, "HEADS", desc->heads);
+    layout_constant(layout, "VECTORS", divide_up(desc->heads * desc->value_dim, variant->tiles.vec));
+    layout_constant(layout, "HAS_BIAS", (desc->flags & CLATTN_WITH_DT_BIAS) != 0);
+    layout_constant(layout, "IS_SOFTPLUS", desc->gate == CLATTN_GATE_DECAY);
+    layout_constant(layout, "IS_LOG_SIGMOID", desc->gate == CLATTN_GATE_LOG_SIGMOID);
+    layout_constant(layout, "IS_SIGMOID", desc->gate == CLATTN_GATE_SIGMOID);
+    layout->value_groups = layout->head_groups = 1;
+}
+
 static void lay_out(const struct variant *variant, struct layout *layout)
 {
-    static void (*const own[])(const struct variant *variant,
-                               struct layout *layout) = {[PIECE_SHORT_CONV] = lay_out_conv};
+    static void (*const own[])(const struct variant *variant, struct layout *layout) = {
+        [PIECE_SHORT_CONV] = lay_out_conv, [PIECE_RMS_NORM] = lay_out_norm, [PIECE_GATES] = lay_out_gates};
     const struct tiles *t = &variant->tiles;
 
     layout->options = PLAIN_OPTIONS;
@@ -62,10 +90,32 @@ static void conv_tiles(const struct variant *variant, int serial, struct tiles *
     t->chunk = few ? FEW : t->tokens * (serial ? 1 : (int)divide_up(t->group, columns_of(t)));
 }
 
+/* Work-items of a row: for each two vectors or more. */
+static void norm_tiles(const struct variant *variant, int serial, struct tiles *t)
+{
+    enum { SERIAL_ROWS = 64 };
+
+    t->tokens = 1;
+    for (t->lanes_k = 1; 2 * t->lanes_k <= t->group && 4 * t->lanes_k * t->vec <= variant_values(variant);)
+        t->lanes_k *= 2;
+    t->chunk = serial ? SERIAL_ROWS : t->group / t->lanes_k;
+}
+
+static void gates_tiles(const struct variant *variant, int serial, struct tiles *t)
+{
+    enum { SERIAL_NUMBERS = 4096, TURNS = 4 };
+    int64_t numbers = variant->problem->desc.heads * variant->problem->desc.value_dim;
+    int64_t wanted = serial ? SERIAL_NUMBERS : (int64_t)TURNS * t->group * t->vec;
+
+    t->tokens = 1;
+    for (t->chunk = 1; t->chunk < 64 && 2 * t->chunk * numbers <= wanted;)
+        t->chunk *= 2;
+}
+
 static clattn_status heuristic(const struct device *device, struct variant *variant, int most_group)
 {
-    static void (*const own[])(const struct variant *variant, int serial,
-                               struct tiles *tiles) = {[PIECE_SHORT_CONV] = conv_tiles};
+    static void (*const own[])(const struct variant *variant, int serial, struct tiles *tiles) = {
+        [PIECE_SHORT_CONV] = conv_tiles, [PIECE_RMS_NORM] = norm_tiles, [PIECE_GATES] = gates_tiles};
     enum { GROUP = 128, SERIAL_COLUMNS = 256 };
     int serial = device->serial || most_group < SHARED_VEC, values = variant_values(variant);
     struct tiles *t = &variant->tiles;
@@ -86,7 +136,9 @@ static clattn_status complete(const struct device *device, struct variant *varia
 
     t->block_v = round_up(t->block_v, t->vec);
     t->tokens = lower(t->tokens, t->chunk);
+    t->lanes_k = lower(t->lanes_k, t->group);
     sound = t->chunk % t->tokens == 0 && t->tokens >= variant->problem->desc.taps && t->group >= 1 &&
+            (t->lanes_k == 0 || (t->group % t->lanes_k == 0 && t->chunk * t->lanes_k % t->group == 0)) &&
             (size_t)t->group <= device->info.max_work_group && (t->group == 1 || !device->serial) &&
             layout_fits(device, variant, lay_out);
     return sound ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;

@@ -9,6 +9,10 @@ static void complete(clattn_plan_desc *desc, const struct rule *rule)
         desc->key_dim = 1;
     if ((rule->knobs & RULE_TAKES_TAPS) && desc->taps == 0)
         desc->taps = 4;
+    if ((rule->knobs & RULE_TAKES_EPS) && desc->eps == 0)
+        desc->eps = 1e-5;
+    if ((rule->knobs & RULE_TAKES_GATE) && desc->gate == CLATTN_GATE_LOG_SIGMOID && desc->scale == 0)
+        desc->scale = 1.0 / 16;
 }
 
 static clattn_status check_numbers(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
@@ -20,7 +24,11 @@ static clattn_status check_numbers(const clattn_plan_desc *desc, const struct ru
     } numbers[] = {{RULE_TAKES_TAPS, "taps", desc->taps, 1, MOST_TAPS},
                    {RULE_TAKES_TAPS, "activation", desc->activation, CLATTN_ACTIVATION_SILU, CLATTN_ACTIVATION_NONE},
                    {RULE_TAKES_TAPS, "with_bias", desc->with_bias, 0, 1},
-                   {RULE_TAKES_TAPS, "residual", desc->residual, 0, 1}};
+                   {RULE_TAKES_TAPS, "residual", desc->residual, 0, 1},
+                   {RULE_TAKES_GATE, "gate", desc->gate, CLATTN_GATE_DECAY, CLATTN_GATE_STEP},
+                   {RULE_TAKES_NORM, "weighting", desc->weighting, CLATTN_WEIGHTING_SHARED, CLATTN_WEIGHTING_NONE},
+                   {RULE_TAKES_NORM, "gating", desc->gating, CLATTN_GATING_AFTER, CLATTN_GATING_SIGMOID},
+                   {RULE_TAKES_NORM, "centered", desc->centered, 0, 1}};
 
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (rule->knobs & numbers[i].knob)
@@ -41,7 +49,7 @@ static clattn_status check(const clattn_plan_desc *desc, const struct rule *rule
             "heads %lld",
             rule->name, (long long)desc->key_dim, (long long)desc->qk_heads, (long long)desc->kv_heads,
             (long long)desc->heads);
-    if (desc->scale != 1)
+    if (desc->scale != 1 && !(rule->knobs & RULE_TAKES_GATE))
         return FAIL(log, INVALID_DESC, "%s takes no option scale", rule->name);
     TRY(check_slots(desc, log));
     return check_numbers(desc, rule, log);
@@ -50,10 +58,16 @@ static clattn_status check(const clattn_plan_desc *desc, const struct rule *rule
 static int operands(const clattn_plan_desc *desc, const struct rule *rule, struct operand_row rows[OPERAND_COUNT])
 {
     int conv = rule->piece == PIECE_SHORT_CONV, pool = (desc->flags & CLATTN_WITH_STATE_INDICES) != 0;
+    int gates = rule->piece == PIECE_GATES, norm = rule->piece == PIECE_RMS_NORM;
     const char *state = pool ? "MRHV" : "NRHV";
     const struct operand_choice all[] = {
         {1, ROW(OP(V), "BTHV", STORE_DATA, VALUE)},
-        {1, ROW(OP(O), "BTHV", STORE_DATA, WRITTEN)},
+        {1, ROW(OP(O), "BTHV", gates ? STORE_GATE : STORE_DATA, WRITTEN)},
+        {norm && desc->weighting != CLATTN_WEIGHTING_NONE,
+         ROW(OP(W), desc->weighting == CLATTN_WEIGHTING_HEADS ? "HV" : "V", STORE_GATE, VALUE)},
+        {(desc->flags & CLATTN_WITH_Z) != 0, ROW(OP(Z), "BTHV", STORE_DATA, VALUE)},
+        {gates && desc->gate == CLATTN_GATE_DECAY, ROW(OP(A_LOG), "H", STORE_STATE, LOGIT)},
+        {(desc->flags & CLATTN_WITH_DT_BIAS) != 0, ROW(OP(DT_BIAS), "HV", STORE_STATE, BONUS)},
         {conv, ROW(OP(W), "HVJ", STORE_GATE, VALUE)},
         {desc->with_bias, ROW(OP(BIAS), "HV", STORE_GATE, VALUE)},
         {(desc->flags & CLATTN_INITIAL_STATE) != 0, ROW(OP(STATE_IN), state, STORE_MATRIX, STATE)},

@@ -130,6 +130,10 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
                  {RULE_TAKES_TAPS, desc->activation != CLATTN_ACTIVATION_SILU, "activation"},
                  {RULE_TAKES_TAPS, desc->with_bias != 0, "with_bias"},
                  {RULE_TAKES_TAPS, desc->residual != 0, "residual"},
+                 {RULE_TAKES_GATE, desc->gate != CLATTN_GATE_DECAY, "gate"},
+                 {RULE_TAKES_NORM, desc->weighting != CLATTN_WEIGHTING_SHARED, "weighting"},
+                 {RULE_TAKES_NORM, desc->gating != CLATTN_GATING_AFTER, "gating"},
+                 {RULE_TAKES_NORM, desc->centered != 0, "centered"},
                  {0, rule_has_list(rule) && desc->state_slots != 0, "state_slots"},
                  {0, (rule_has_list(rule) || rule->op != OP_MIXER) && desc->state_window != 0, "state_window"},
                  {0, (rule_has_list(rule) || rule->op != OP_MIXER) && desc->state_every != 0, "state_every"},
@@ -322,7 +326,7 @@ int problem_stabilized(const struct problem *problem)
 
 double problem_eps(const struct problem *problem)
 {
-    return problem_stabilized(problem) ? problem->desc.eps : 1e-10;
+    return problem_stabilized(problem) || problem->rule->op == OP_PIECE ? problem->desc.eps : 1e-10;
 }
 
 struct extent problem_most(const struct problem *problem)

@@ -44,8 +44,7 @@ static double alibi_decay(const clattn_plan_desc *desc, int64_t head)
     DECAY_##decay, gate, head_decay, ERASE_##erase, order##_FIRST, WRITE_##write, READ_##read
 
 /* The same of a piece, which has no words: what follows is every flag that it takes. */
-#define PIECE_OF(own_name, others, own_piece)                                                                          \
-    .name = own_name, .aliases = others, .op = OP_PIECE, .piece = PIECE_##own_piece, .read = READ_AFTER
+#define PIECE_OF(own) .op = OP_PIECE, .piece = PIECE_##own, .read = READ_AFTER
 
 enum { LIST_FLAGS = CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV | CLATTN_APPEND,
        DELTA_FLAGS = CLATTN_WITH_P | CLATTN_WITH_BETA | CLATTN_WITH_WRITTEN | CLATTN_WITH_SINK | CLATTN_WITH_LSE |
@@ -151,10 +150,17 @@ static const struct rule rules[RULE_COUNT] = {
     [CLATTN_FULL_GATE] = { "full_gate", "",
         WORDS(FULL,    OP(G),      NULL,            NONE,     DECAY, VALUE, AFTER), 0, 0, 0,
         "S = e^g o S + k v^T; o = S^T q", "Yang et al. 2023, Gated Linear Attention, arXiv:2312.06635" },
-    [CLATTN_SHORT_CONV] = { PIECE_OF("short_conv", "causal_conv1d canon", SHORT_CONV),
+    [CLATTN_SHORT_CONV] = { "short_conv", "causal_conv1d canon", PIECE_OF(SHORT_CONV),
         CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_WITH_STATE_INDICES, RULE_TAKES_TAPS, 1,
         "o_t = act(sum_(r < W) w_r v_(t-W+1+r) [+ bias]) [+ v_t]",
         "Gu and Dao 2023, Mamba, arXiv:2312.00752; Allen-Zhu 2025, Canon layers, arXiv:2512.17351" },
+    [CLATTN_RMS_NORM] = { "rms_norm", "gated_rms_norm", PIECE_OF(RMS_NORM),
+        CLATTN_WITH_Z, RULE_TAKES_EPS | RULE_TAKES_NORM, 1,
+        "o = v / sqrt(mean(v^2) + eps) [o w] [o silu(z)]",
+        "Zhang and Sennrich 2019, Root Mean Square Layer Normalization, arXiv:1910.07467" },
+    [CLATTN_GATES] = { "gates", "", PIECE_OF(GATES), CLATTN_WITH_DT_BIAS, RULE_TAKES_GATE, 1,
+        "o = -e^a_log softplus(v [+ dt_bias]), or scale log sigmoid(v), scale sigmoid(v), softplus(v)",
+        "Dao and Gu 2024, Transformers are SSMs, arXiv:2405.21060; Yang et al. 2023, arXiv:2312.06635" },
 };
 
 /* What each word reads, beside q, k, v. */

@@ -75,7 +75,9 @@ enum {
     RULE_TAKES_EPS = 8,
     RULE_TAKES_KERNEL = 16,
     RULE_TAKES_WRITE_KERNEL = 32,
-    RULE_TAKES_TAPS = 64
+    RULE_TAKES_TAPS = 64,
+    RULE_TAKES_NORM = 128,
+    RULE_TAKES_GATE = 256
 };
 
 /* NULL for a rule that does not exist. */

@@ -75,6 +75,71 @@ static void short_conv(const struct rows *rows)
     }
 }
 
+/* ---- rms_norm ---- */
+
+static double gate_of(const struct rows *rows, int64_t token, int64_t c, clattn_gating where)
+{
+    double z;
+
+    if (!has(rows, CLATTN_Z) || rows->desc->gating != where)
+        return 1;
+    z = load(rows, CLATTN_Z, rows->batch, token, c);
+    return where == CLATTN_GATING_SIGMOID ? 1 / (1 + exp(-z)) : silu(z);
+}
+
+/* Every column is read before it is written. */
+static void norm_row(const struct rows *rows, int64_t token)
+{
+    int64_t V = rows->desc->value_dim;
+    double sum = 0;
+
+    for (int64_t c = 0; c < V; c++)
+        sum += pow(load(rows, CLATTN_V, rows->batch, token, c) * gate_of(rows, token, c, CLATTN_GATING_BEFORE), 2);
+    for (int64_t c = 0; c < V; c++) {
+        double y = load(rows, CLATTN_V, rows->batch, token, c) / sqrt(sum / (double)V + rows->desc->eps);
+        for (int where = CLATTN_GATING_AFTER; where <= CLATTN_GATING_SIGMOID; where++)
+            y *= gate_of(rows, token, c, (clattn_gating)where);
+        if (has(rows, CLATTN_W))
+            y *= load(rows, CLATTN_W, 0, 0, c) + rows->desc->centered;
+        store(rows, CLATTN_O, rows->batch, token, c, y);
+    }
+}
+
+static void rms_norm(const struct rows *rows)
+{
+    for (int64_t token = 0; token < rows->tokens; token++)
+        norm_row(rows, rows->first + token);
+}
+
+/* ---- gates ---- */
+
+static double softplus(double x)
+{
+    return fmax(x, 0) + log1p(exp(-fabs(x)));
+}
+
+static double mapped(const struct rows *rows, double x)
+{
+    switch (rows->desc->gate) {
+    case CLATTN_GATE_DECAY: return -exp(load(rows, CLATTN_A_LOG, 0, 0, 0)) * softplus(x);
+    case CLATTN_GATE_LOG_SIGMOID: return -softplus(-x);
+    case CLATTN_GATE_SIGMOID: return 1 / (1 + exp(-x));
+    case CLATTN_GATE_STEP: return softplus(x);
+    }
+    return x;
+}
+
+static void gates(const struct rows *rows)
+{
+    for (int64_t token = rows->first; token < rows->first + rows->tokens; token++)
+        for (int64_t c = 0; c < rows->desc->value_dim; c++) {
+            double x = load(rows, CLATTN_V, rows->batch, token, c);
+            if (has(rows, CLATTN_DT_BIAS))
+                x += load(rows, CLATTN_DT_BIAS, 0, 0, c);
+            store(rows, CLATTN_O, rows->batch, token, c, rows->desc->scale * mapped(rows, x));
+        }
+}
+
 /* ---- Jobs ---- */
 
 void piece_head(void *user, int64_t job)
