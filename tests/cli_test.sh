@@ -96,6 +96,8 @@ run_rule()
 {
     if "$clattn" rules "$1" | grep -q initial_state; then
         shared=HQ state=--initial-state
+    elif ! "$clattn" rules "$1" | grep -q '^  inputs *q'; then
+        shared=HQ state=
     else
         shared=HK state='--option sink=on'
     fi

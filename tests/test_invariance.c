@@ -257,6 +257,8 @@ int main(int argc, char **argv)
     }
     if (rule_has_list(rule_get(rule)))
         count -= 2;
+    if (rule_get(rule)->op == OP_PIECE) /* their states lie in one way */
+        count--;
     if (!rule_has_chunks(rule_get(rule)))
         tests[4] = tests[0];
     return _cmocka_run_group_tests("invariance", tests, count, test_device_open, test_device_close);

@@ -93,7 +93,7 @@ static void add_use(struct summary *summary, const struct operand_row *row, int 
 static int summarize(clattn_rule rule, struct summary summaries[OPERAND_COUNT])
 {
     const struct rule *row = rule_get(rule);
-    const uint32_t states = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE;
+    const uint32_t states = rule_has_state(row) ? CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE : 0;
     const uint32_t common[] = {0, states, states | CLATTN_STATE_VK, CLATTN_CU_SEQLENS,
                                rule_has_state(row) ? states | CLATTN_WITH_STATE_INDICES : 0};
     enum { COMMON = sizeof common / sizeof *common };

@@ -42,13 +42,13 @@ static clattn_status check(const clattn_plan_desc *desc, const struct rule *rule
 
     if (others != 0)
         return FAIL(log, INVALID_DESC, "%s takes no such option: flags 0x%x", rule->name, others);
-    if (desc->key_dim != 1 || desc->qk_heads != desc->heads || desc->kv_heads != desc->heads)
-        return FAIL(
-            log, INVALID_DESC,
-            "%s has no queries and keys: key_dim is %lld, expected 1, qk_heads %lld and kv_heads %lld, expected "
-            "heads %lld",
-            rule->name, (long long)desc->key_dim, (long long)desc->qk_heads, (long long)desc->kv_heads,
-            (long long)desc->heads);
+    if (desc->key_dim != 1 || desc->qk_heads != desc->heads)
+        return FAIL(log, INVALID_DESC,
+                    "%s has no queries and keys: key_dim is %lld, expected 1, qk_heads %lld, expected heads %lld",
+                    rule->name, (long long)desc->key_dim, (long long)desc->qk_heads, (long long)desc->heads);
+    if (desc->kv_heads != desc->heads)
+        return FAIL(log, INVALID_DESC, "%s: kv_heads is %lld, expected heads %lld: states are not shared", rule->name,
+                    (long long)desc->kv_heads, (long long)desc->heads);
     if (desc->scale != 1 && !(rule->knobs & RULE_TAKES_GATE))
         return FAIL(log, INVALID_DESC, "%s takes no option scale", rule->name);
     TRY(check_slots(desc, log));
