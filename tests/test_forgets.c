@@ -1,5 +1,6 @@
 /* A log-decay of -inf, or of -1000, forgets exactly: what comes after such a token is the same, number for number,
- * whatever the state and the tokens before it were. With CLATTN_TEST_DEVICE=reference the oracle itself. */
+ * whatever the state and the tokens before it were. With CLATTN_TEST_DEVICE=reference the oracle itself.
+ * test_forgets [RULE…]: these, or all that have such a gate. */
 #include "harness.h"
 
 #include "op/rule.h"
@@ -32,6 +33,17 @@ static struct test_kind kinds[] = {
     {"amd_cdna", CLATTN_MODE_CHUNK, CLATTN_F16, "amd_cdna_emulated", 0},
     {"nvidia in segments", CLATTN_MODE_CHUNK, CLATTN_BF16, "nvidia_emulated", 4},
 };
+
+static char **chosen; /* names of rules, up to a NULL */
+
+static int is_chosen(clattn_rule rule)
+{
+    int found = *chosen == NULL;
+
+    for (char **name = chosen; *name != NULL; name++)
+        found |= clattn_rule_find(*name) == rule;
+    return found;
+}
 
 /* Within a chunk, on its first token and on its last; in segments one */
 enum { SHORT = 75, LONG = 560 };
@@ -182,7 +194,8 @@ static void test_forgets(void **state)
 
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
         const struct row row = row_of(rule);
-        if (is_token_gate(rule) && (kind->segments == 0 || rule != CLATTN_MLSTM) && test_kind_applies(kind, rule))
+        if (is_chosen(rule) && is_token_gate(rule) && (kind->segments == 0 || rule != CLATTN_MLSTM) &&
+            test_kind_applies(kind, rule))
             check_rule(kind, &device, rule, &row);
     }
     if (kind->dtype == CLATTN_F32)
@@ -191,11 +204,15 @@ static void test_forgets(void **state)
         clattn_context_destroy(device.context);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     struct CMUnitTest tests[COUNT(kinds)];
     size_t count = test_is_reference() ? 1 : COUNT(kinds);
 
+    chosen = argv + (argc > 0);
+    for (char **name = chosen; *name != NULL; name++)
+        if (clattn_rule_find(*name) == CLATTN_RULE_NONE)
+            return fprintf(stderr, "%s is no rule\n", *name), 2;
     for (size_t i = 0; i < count; i++)
         tests[i] = (struct CMUnitTest){kinds[i].name, test_forgets, NULL, NULL, &kinds[i]};
     return _cmocka_run_group_tests("forgets", tests, count, test_device_open, test_device_close);
