@@ -65,7 +65,7 @@ static double convolved(const struct rows *rows, int64_t token, int64_t c)
 }
 
 /* Outputs, then the state: it may lie where the initial one does, whose row r is read no later than it is written. */
-static void short_conv(const struct rows *rows)
+static void run_short_conv(const struct rows *rows)
 {
     for (int64_t c = 0; c < rows->desc->value_dim; c++) {
         for (int64_t token = 0; token < rows->tokens; token++)
@@ -105,7 +105,7 @@ static void norm_row(const struct rows *rows, int64_t token)
     }
 }
 
-static void rms_norm(const struct rows *rows)
+static void run_rms_norm(const struct rows *rows)
 {
     for (int64_t token = 0; token < rows->tokens; token++)
         norm_row(rows, rows->first + token);
@@ -129,7 +129,7 @@ static double mapped(const struct rows *rows, double x)
     return x;
 }
 
-static void gates(const struct rows *rows)
+static void run_gates(const struct rows *rows)
 {
     for (int64_t token = rows->first; token < rows->first + rows->tokens; token++)
         for (int64_t c = 0; c < rows->desc->value_dim; c++) {
@@ -144,7 +144,7 @@ static void gates(const struct rows *rows)
 
 void piece_head(void *user, int64_t job)
 {
-#define PIECE(value, name) [PIECE_##value] = name,
+#define PIECE(value, name) [PIECE_##value] = run_##name,
     static void (*const pieces[])(const struct rows *rows) = {
 #include "op/words.def"
     };

@@ -505,7 +505,7 @@ static clattn_status check_cuts(const struct task *task, clattn_operand_id id, i
 }
 
 /* States of the pool, or none. */
-static clattn_status check_slots(const struct task *task, const struct log *log)
+static clattn_status read_slots(const struct task *task, const struct log *log)
 {
     const struct tensor *slots = &task->tensors[CLATTN_STATE_INDICES];
     int64_t most = task->problem->desc.state_slots != 0 ? task->problem->desc.state_slots : task->extent.sequences;
@@ -554,7 +554,7 @@ static clattn_status bind(struct task *task, const struct arguments *arguments, 
     }
     TRY(check_cuts(task, CLATTN_SEQLENS, task->extent.seq_len, "seq_len", log));
     TRY(check_cuts(task, CLATTN_SEQLENS_KV, task->extent.kv_len, "kv_len", log));
-    TRY(check_slots(task, log));
+    TRY(read_slots(task, log));
     return check_lengths(task, log);
 }
 
