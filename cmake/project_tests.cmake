@@ -134,6 +134,10 @@ if(CMAKE_CXX_COMPILER)
 endif()
 
 if(TARGET clattn_cli)
+    if(UNIX)
+        clattn_project_test(readme.pictures unit sh ${PROJECT_SOURCE_DIR}/cmake/check_pictures.sh
+                            $<TARGET_FILE:clattn_cli> ${PROJECT_SOURCE_DIR})
+    endif()
     clattn_project_test(readme unit ${CMAKE_COMMAND} -DCLATTN=$<TARGET_FILE:clattn_cli>
                         -DREADME=${PROJECT_SOURCE_DIR}/README.md -P ${PROJECT_SOURCE_DIR}/cmake/check_readme.cmake)
 endif()

@@ -257,6 +257,7 @@ enum {
     CLATTN_WITH_Z = 1 << 23,       /* mamba: o = o o silu(z), the last of all; rms_norm: see gating */
     CLATTN_COMPLEX = 1 << 24,      /* mamba: channels 2n and 2n+1 of q, k, a and the state are a complex one's real and
                                 imaginary part, key_dim is even; o = 2 Re(S^T q) */
+    CLATTN_WITH_ATTN = 1 << 25,    /* the operand attn is written */
     CLATTN_HEADS_TILED = 1 << 26,  /* rules of a state: head h reads h % HQ (or h % HK), not h / (H / HQ) */
     CLATTN_WITH_STATE_INDICES = 1 << 27 /* rules of a state: initial and final ones are in a pool of state_slots */
 };
@@ -315,7 +316,8 @@ enum {
     X(STATE_INDICES, state_indices, 34, "[N]: i32, each sequence's state in the pool; below 0: from zero to nowhere")  \
     X(STATES, states, 35, "[N,W,H,K*V]: the states after the last W tokens, or after every so many")                   \
     X(BIAS, bias, 36, "[H,V]: added to what short_conv sums")                                                          \
-    X(A_LOG, a_log, 37, "[H]: of gates, the logarithm of minus the decay of a step of 1")
+    X(A_LOG, a_log, 37, "[H]: of gates, the logarithm of minus the decay of a step of 1")                              \
+    X(ATTN, attn, 38, "[B,H,T,T*n], of a list [B,H,T,TK]: the attention matrix, o = attn v")
 
 typedef enum clattn_operand_id {
     CLATTN_OPERAND_NONE = 0,
@@ -331,7 +333,12 @@ typedef enum clattn_operand_id {
 /* One operand of a call: which, and where it lies. The last dimension is contiguous. Strides are in elements; all three
  * zero means the contiguous tensor of the operand's shape. An output's strides must keep its elements apart: each steps
  * over all that the smaller ones reach. The token stride of states, which steps from one state to the next, may be
- * negative: the newest then lies first, and offset is the oldest's. */
+ * negative: the newest then lies first, and offset is the oldest's.
+ * attn is the whole attention matrix, f32, to look at: what each output has of each v, inverse, gates, strengths, scale
+ * and denominator included, so that o = attn v, and what an initial state gives beside. Of packed sequences it is 0
+ * outside of their own squares. T*n and TK are up to 8192. Rules whose value columns have a matrix each have none:
+ * INVALID_DESC with gdn2's write gate, with gv, and for hgrn, lru, mamba and full_gate. As v gives o linearly, it is what
+ * the rule makes of unit vectors: token by token, or of a list by blocks; of deltaformer by the reference alone. */
 typedef struct clattn_operand {
     clattn_operand_id id;
     cl_mem buffer; /* for clattn_enqueue: of the plan's cl_context */

@@ -2,6 +2,7 @@
 # cli_test.sh CLATTN DEVICE run RULE: make-input and run, the device's file against the reference's, in every dtype.
 # cli_test.sh CLATTN DEVICE metadata: what a file says of itself is followed, or refused where the command line says another.
 # cli_test.sh CLATTN DEVICE diff: one file's tensors against another's.
+# cli_test.sh CLATTN DEVICE attn: the attention matrix, and its picture.
 # cli_test.sh CLATTN DEVICE heads: a gate of one head for all.
 # cli_test.sh CLATTN DEVICE formats: tables as CSV, Markdown and JSON, and what -v says.
 # cli_test.sh CLATTN DEVICE bad:      bad files and bad usage: exit 2, one line that says what, no output left behind.
@@ -112,6 +113,26 @@ run_rule()
         run_case "$1" f32 1e-5 B=2,T=9,H=4,HK=2,$sizes,V=12 $state
     fi
     [ $shared = HQ ] || run_case "$1" f32 1e-5 B=2,T=3,TK=75,H=6,HK=2,K=20,V=12
+}
+
+# The matrix on the device against the reference's; the picture of run is that of plot.
+attn()
+{
+    cd "$work" || exit 1
+    for rule in gated_delta_rule softmax_attn; do
+        "$clattn" make-input $rule --shape B=2,T=19,H=3,K=8,V=8 -o in.safetensors || fail "make-input $rule"
+        "$clattn" run $rule -i in.safetensors -o expected.safetensors --attn -d reference || fail "run $rule --attn -d reference"
+        "$clattn" run $rule -i in.safetensors -o actual.safetensors --svg run.svg -d "$device" || fail "run $rule --svg"
+        compare actual.safetensors expected.safetensors attn 1e-5
+        "$clattn" plot actual.safetensors -o plot.svg || fail "plot $rule"
+        cmp -s run.svg plot.svg || fail "$rule: run --svg and plot draw otherwise"
+        [ "$(grep -c '<image' plot.svg)" = 6 ] || fail "$rule: $(grep -c '<image' plot.svg) pictures, expected 6"
+        [ "$(tail -n 1 plot.svg)" = '</svg>' ] || fail "$rule: the picture does not end"
+    done
+    grep -q '>-' plot.svg && fail "softmax_attn: the scale has a sign"
+    "$clattn" plot actual.safetensors | cmp -s - plot.svg || fail "plot to standard output"
+    refused 'plot without a matrix' "in.safetensors: has no tensor 'attn'" plot in.safetensors -o out.svg
+    refused 'attn of hgrn' "hgrn: each value column has an attention matrix" make-input hgrn --shape B=1,T=3,H=1,K=1,V=2 --option attn=on -o out
 }
 
 # A beta of one head is that of every head.
@@ -527,8 +548,9 @@ run) run_rule "$4" ;;
 diff) diff_files ;;
 metadata) metadata ;;
 bad) bad_files; bad_usage ;;
+attn) attn ;;
 heads) one_head ;;
 formats) formats ;;
-*) fail "usage: cli_test.sh CLATTN DEVICE run RULE | metadata | diff | bad | heads | formats" ;;
+*) fail "usage: cli_test.sh CLATTN DEVICE run RULE | metadata | diff | bad | attn | heads | formats" ;;
 esac
 [ $failures -eq 0 ]

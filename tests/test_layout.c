@@ -212,6 +212,7 @@ static const struct {
     VALUE(COMPLEX, 16777216),
     VALUE(HEADS_TILED, 67108864),
     VALUE(WITH_STATE_INDICES, 134217728),
+    VALUE(WITH_ATTN, 33554432),
     VALUE(WEIGHTS_SOFTMAX, 0),
     VALUE(WEIGHTS_FLOOR, 4),
     VALUE(ACTIVATION_SILU, 0),
@@ -265,6 +266,7 @@ static const struct {
     VALUE(STATES, 35),
     VALUE(BIAS, 36),
     VALUE(A_LOG, 37),
+    VALUE(ATTN, 38),
 };
 /* clang-format on */
 

@@ -38,7 +38,7 @@ flash(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, gl
             mma(L, 0, 0, R, RP, 1, Q + n0 * CP, CHUNK, CP, BK, 0);
             SYNC();
         }
-        list_rows(R, BV, BV, v, v_at, list, from, c0, VALUE_DIM);
+        list_values(R, v, v_at, list, from, c0);
         for_each(task, CHUNK * (CP / VEC)) {
             int j = task / (CP / VEC), i = task % (CP / VEC) * VEC;
             vec x = vec_load(L + task * VEC) * norms[j] + bias_between(bias, j, i, own);

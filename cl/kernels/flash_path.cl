@@ -57,7 +57,7 @@ flash_path(global const data_t *q, long4 q_at, global const data_t *k, long4 k_a
             turn_add_own(L, R, 1, CP, S, CHUNK);
             SYNC();
         }
-        list_rows(R, BV, BV, v, v_at, list, from, c0, VALUE_DIM);
+        list_values(R, v, v_at, list, from, c0);
         for_each(task, CHUNK * (CP / VEC)) {
             int j = task / (CP / VEC), i = task % (CP / VEC) * VEC;
             vec x = vec_load(L + task * VEC) + scale * bias_between(bias, j, i, own);

@@ -108,7 +108,7 @@ recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at
         out = lanes_sum(lanes_part, out);
         SYNC();
         out = read_token_bonus(out, bonus_parts, x);
-        if (first == 0 && c0 + c < VALUE_DIM && row % STEPS == STEPS - 1)
+        if (first == 0 && c0 + c < OUTPUT_COLUMNS && row % STEPS == STEPS - 1)
             output_put(out, at, row / STEPS, c0 + c);
         if (SNAPSHOTS) {
             int snapshot = snapshot_of(at, every, row + 1);

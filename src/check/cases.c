@@ -18,6 +18,7 @@ enum {
     VK = CLATTN_STATE_VK,
     NORM = CLATTN_QK_L2NORM,
     LSE = CLATTN_WITH_LSE,
+    ATTN = CLATTN_WITH_ATTN,
     LENS = CLATTN_WITH_KV_LENS,
     NEW = CLATTN_APPEND,
     CUKV = CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_KV,
@@ -40,21 +41,21 @@ const struct check_case check_cases[] = {
     { "short",         2,   63, 3, 3,  32,  16, LAST | VK,        USUAL, NULL,   0, 0,   0, 0, F32, 0, 0 },
     { "one chunk",     1,   64, 4, 2,  64,  64, BOTH,             HARD,  NULL,   0, 0.3, 0, 0, F32 | QUICK_F16, 0, 0 },
     { "one over",      1,   65, 3, 1,  60, 100, BOTH | NORM,      USUAL, NULL,   0, 0,   0, 0, QUICK_F32 | BF16, 0, 0 },
-    { "odd",           2,   75, 3, 1, 100,  60, BOTH | VK,        HARD,  NULL,   0, 0,   1, 1, F32 | F16, 0, 0 },
+    { "odd",           2,   75, 3, 1, 100,  60, BOTH | VK | ATTN, HARD,  NULL,   0, 0,   1, 1, F32 | F16, 0, 0 },
     { "wide",          1,  100, 1, 1, 256, 256, FIRST | NORM,     USUAL, NULL,   0, 0,   0, 0, F32, 0, 0 },
     { "large",         1,  100, 2, 2, 128, 128, BOTH,             USUAL, NULL,   0, 0,   0, 0, F32, 0, 0 },
     { "long",          1,  500, 2, 1,  64,  64, 0,                HARD,  NULL,   0, 0,   0, 0, F32, 0, 0 },
     { "longer",        1, 1000, 1, 1,  16,  16, BOTH,             USUAL, NULL,   0, 0,   0, 0, F32, 0, 0 },
     { "lasting",       1, 2050, 4, 2,  64,  64, BOTH,             SLOW,  NULL,   0, 0,   0, 0, F16, 0, 0 },
     { "empty first",   1,   16, 4, 2,  64,  64, LAST | CU,        USUAL, empty,  2, 0,   0, 0, F32, 0, 0 },
-    { "packed",        1,  131, 4, 2,  64,  64, BOTH | CU,        HARD,  single, 4, 0,   0, 0, F32, 0, 0 },
+    { "packed",        1,  131, 4, 2,  64,  64, BOTH | CU | ATTN, HARD,  single, 4, 0,   0, 0, F32, 0, 0 },
     { "packed uneven", 1, 1200, 1, 1,  32,  64, LAST | CU64 | VK, USUAL, uneven, 4, 0,   1, 1, F32 | QUICK_BF16, 0, 0 },
     /* rules of a state: more heads of queries than of states */
     { "shared states", 2,   19, 2, 6, 128, 128, BOTH,             HARD,  NULL,   0, 0,   0, 0, F32, 0, 0 },
     /* rules of a list: queries that stand at the end of a cache, or before its first key */
     { "one query",     2,    1, 4, 4,  64,  64, 0,                USUAL, NULL,   0, 0,   0, 1, F32, 75, 0 },
     { "one of a few",  1,    1, 4, 1, 128, 128, LSE,              HARD,  NULL,   0, 0,   1, 0, ALL, 130, 0 },
-    { "cache",         2,   19, 6, 2,   7,  13, LSE,              HARD,  NULL,   0, 0,   0, 1, QUICK_F32, 100, 0 },
+    { "cache",         2,   19, 6, 2,   7,  13, LSE | ATTN,       HARD,  NULL,   0, 0,   0, 1, QUICK_F32, 100, 0 },
     { "cache, window", 1,   37, 3, 1,  60, 100, LSE | NORM,       USUAL, NULL,   0, 0,   0, 0, F32, 165, 9 },
     { "early rows",    1,   77, 4, 2,  64,  64, LSE,              HARD,  NULL,   0, 0,   0, 1, F32, 20, 0 },
     { "only early",    1,    9, 1, 1,  16,  16, LSE,              USUAL, NULL,   0, 0,   0, 0, F32, 1, 0 },
@@ -184,9 +185,19 @@ static int has_list(clattn_rule rule)
     return rule_get(rule) != NULL && rule_has_list(rule_get(rule));
 }
 
+/* Of an attention matrix that the rule has, and devices make. */
+static void fit_attn(clattn_plan_desc *desc)
+{
+    const struct rule *rule = rule_get(desc->rule);
+
+    if (rule == NULL || !rule_has_matrix(rule) || rule->erase == ERASE_KERNEL || (desc->flags & CLATTN_VALUE_GATE))
+        desc->flags &= ~(uint32_t)ATTN;
+}
+
 void check_fit(clattn_plan_desc *desc)
 {
     fit_channels(desc);
+    fit_attn(desc);
     if (!has_list(desc->rule))
         return;
     desc->flags &= ~(uint32_t)(BOTH | VK);

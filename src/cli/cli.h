@@ -45,7 +45,8 @@ struct settings {
     clattn_plan_desc desc; /* what --scale, --option … say; shapes, dtype and mode are in the lists below */
     uint64_t given;        /* bits of the options of desc_options.h that were given */
     const char *input, *output, *device;
-    const char *files[2];   /* of diff; the name of a layer */
+    const char *svg;        /* of run: where the picture of the attention matrix goes; NULL: nowhere */
+    const char *files[2];   /* of diff, plot; the name of a layer */
     const char *x, *prefix; /* of layer */
     size_t file_count;
     double bound; /* of diff; negative: each type's own */
@@ -89,7 +90,8 @@ enum {
     COMMAND_DIFF = 256,
     COMMAND_REPORT = 512,
     COMMAND_GEMM = 1024,
-    COMMAND_LAYER = 2048
+    COMMAND_LAYER = 2048,
+    COMMAND_PLOT = 4096
 };
 
 struct command {
@@ -112,6 +114,7 @@ int tune_main(struct settings *settings);
 int report_main(struct settings *settings);
 int gemm_main(struct settings *settings);
 int layer_main(struct settings *settings);
+int plot_main(struct settings *settings);
 /* clattn tune --gemm */
 int gemm_tune_main(struct settings *settings);
 

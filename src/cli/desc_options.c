@@ -54,6 +54,7 @@ static const struct option {
     SWITCH("p", switch_words, CLATTN_WITH_P, SHOWN),
     SWITCH("beta", switch_words, CLATTN_WITH_BETA, SHOWN),
     SWITCH("written", switch_words, CLATTN_WITH_WRITTEN, HIDDEN),
+    SWITCH("attn", switch_words, CLATTN_WITH_ATTN, HIDDEN),
     SWITCH("softplus", switch_words, CLATTN_SOFTPLUS, HIDDEN),
     SWITCH("dt_bias", switch_words, CLATTN_WITH_DT_BIAS, SHOWN),
     SWITCH("d", switch_words, CLATTN_WITH_D, SHOWN),

@@ -18,6 +18,8 @@ static const struct command commands[] = {
      "write random operands of a rule to a safetensors file"},
     {"run", COMMAND_RUN, 1, 1, run_main, "RULE -i IN.safetensors -o OUT.safetensors",
      "compute a rule over the tensors of a file"},
+    {"plot", COMMAND_PLOT, 1, 1, plot_main, "FILE -o OUT.svg",
+     "draw the attention matrix of a file that run --attn wrote"},
     {"diff", COMMAND_DIFF, 2, 2, diff_main, "FILE EXPECTED",
      "hold the tensors of one safetensors file to those of another"},
     {"verify", COMMAND_VERIFY, 0, MAX_RULES, verify_main, "[RULE...]",

@@ -82,6 +82,18 @@ static int take_normalize(struct settings *settings, const char *text)
     return take_desc_option(settings, desc_option_find("normalize"), "--normalize", "on");
 }
 
+static int take_attn(struct settings *settings, const char *text)
+{
+    (void)text;
+    return take_desc_option(settings, desc_option_find("attn"), "--attn", "on");
+}
+
+static int take_svg(struct settings *settings, const char *text)
+{
+    settings->svg = text;
+    return take_attn(settings, text);
+}
+
 static int take_shape(struct settings *settings, const char *text)
 {
     if (settings->shape_count == MAX_SHAPES)
@@ -249,14 +261,15 @@ static const struct option {
 } options[] = {
     {"input", 'i', "FILE", COMMAND_RUN | COMMAND_LAYER, offsetof(struct settings, input), NULL,
      "safetensors file to read; - for standard input"},
-    {"output", 'o', "FILE", COMMAND_RUN | COMMAND_MAKE_INPUT | COMMAND_REPORT | COMMAND_LAYER,
-     offsetof(struct settings, output), NULL, "file to write (safetensors; JSON of report); - for standard output"},
+    {"output", 'o', "FILE", COMMAND_RUN | COMMAND_MAKE_INPUT | COMMAND_REPORT | COMMAND_LAYER | COMMAND_PLOT,
+     offsetof(struct settings, output), NULL,
+     "file to write (safetensors; JSON of report, SVG of plot); - for standard output"},
     {"x", 'x', "FILE", COMMAND_LAYER, offsetof(struct settings, x), NULL,
      "safetensors file with x, [B,T,hidden], and conv_state and state where it goes on [the checkpoint]"},
     {"prefix", 0, "TEXT", COMMAND_LAYER, offsetof(struct settings, prefix), NULL,
      "what the names of the layer's tensors begin with, as model.layers.0.linear_attn. [nothing]"},
-    {"no-clobber", 0, NULL, COMMAND_RUN | COMMAND_MAKE_INPUT | COMMAND_LAYER, offsetof(struct settings, keep), NULL,
-     "do not replace a file that is there"},
+    {"no-clobber", 0, NULL, COMMAND_RUN | COMMAND_MAKE_INPUT | COMMAND_LAYER | COMMAND_PLOT,
+     offsetof(struct settings, keep), NULL, "do not replace a file that is there"},
     {"device", 'd', "SPEC", COMMAND_RUN | COMMAND_TUNE | COMMAND_REPORT | COMMAND_GEMM | COMMAND_LAYER | MANY,
      offsetof(struct settings, device), NULL,
      "index from `clattn devices`, part of a name, or reference (the CPU in double precision)"},
@@ -275,10 +288,12 @@ static const struct option {
     {"qk-l2norm", 0, NULL, PROBLEM, 0, take_l2norm, "normalise the rows of q, k and p"},
     {"normalize", 0, NULL, PROBLEM, 0, take_normalize, "linear_attn: divide o by the sum of its weights"},
     {"feature-map", 0, "identity|elu1|relu", PROBLEM, 0, take_feature_map, "linear_attn: applied to q and k"},
+    {"attn", 0, NULL, COMMAND_RUN, 0, take_attn, "write the attention matrix, too: attn, with o = attn v"},
+    {"svg", 0, "FILE", COMMAND_RUN, 0, take_svg, "the same, and draw it"},
     {"option", 0, "NAME=VALUE", PROBLEM, 0, take_option,
      "steps=N layer=N layers=N slopes=minimax eps=X state=kv|vk state_window=N state_every=N state_indices=on "
      "heads=blocks|tiled gate=token|head value_gate=on ungated=on window=N "
-     "sink=on lse=on kv_lens=on p=on beta=on written=on kernel=linear|relu|round|floor "
+     "sink=on lse=on attn=on kv_lens=on p=on beta=on written=on kernel=linear|relu|round|floor "
      "write_kernel=linear|relu|round|floor softplus=on dt_bias=on d=on z=on complex=on cu_seqlens=i32|i64 "
      "taps=N activation=silu|none with_bias=on residual=on "
      "gate_kind=decay|log_sigmoid|sigmoid|step weighting=heads|none gating=before|sigmoid centered=on"},
@@ -423,7 +438,8 @@ static int take_word(struct settings *settings, const char *word)
         return bad("%s takes no argument '%s'", command->name, word);
     if (command->bit == COMMAND_GEMM || settings->gemm)
         return product_read(word, &settings->shapes[settings->shape_count++]);
-    return command->bit & (COMMAND_DIFF | COMMAND_LAYER) ? take_file(settings, word) : take_rule(settings, word);
+    return command->bit & (COMMAND_DIFF | COMMAND_LAYER | COMMAND_PLOT) ? take_file(settings, word)
+                                                                        : take_rule(settings, word);
 }
 
 static int check_words(const struct settings *settings)
@@ -434,6 +450,8 @@ static int check_words(const struct settings *settings)
         return EXIT_OK;
     if (command->bit == COMMAND_DIFF)
         return bad("%s needs two files, see `clattn %s --help`", command->name, command->name);
+    if (command->bit == COMMAND_PLOT)
+        return bad("plot needs a file, see `clattn plot --help`");
     return bad("%s needs a rule, see `clattn rules`", command->name);
 }
 

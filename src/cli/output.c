@@ -95,28 +95,41 @@ int output_check(const struct output *to)
     return error != 0 ? bad("%s: cannot write: %s", to->path, strerror(error)) : EXIT_OK;
 }
 
-static int write_stream(const struct safetensor *tensors, size_t count, const struct cJSON *metadata)
-{
-    stream_make_binary(stdout);
-    if (safetensors_write(stdout, tensors, count, metadata) != 0 && !ferror(stdout))
-        return failed("no memory for the output's header");
-    return EXIT_OK;
-}
-
-int output_write(const struct output *to, const struct safetensor *tensors, size_t count, const struct cJSON *metadata)
+int output_write_by(const struct output *to, int (*write)(FILE *file, const void *user), const void *user)
 {
     struct file_output output;
     int error = 0;
 
-    if (is_stream(to))
-        return write_stream(tensors, count, metadata);
+    if (is_stream(to)) {
+        stream_make_binary(stdout);
+        return write(stdout, user) != 0 && !ferror(stdout) ? failed("no memory for the output") : EXIT_OK;
+    }
     if (check_kept(to) != EXIT_OK)
         return EXIT_BAD;
-    errno = ENOMEM; /* of a header that cannot be made */
-    if (file_output_plan(&output, to->path) != 0 || open_output(&output) != 0 ||
-        safetensors_write(output.file, tensors, count, metadata) != 0)
+    errno = ENOMEM; /* of what has to be made first */
+    if (file_output_plan(&output, to->path) != 0 || open_output(&output) != 0 || write(output.file, user) != 0)
         error = errno;
     if (close_output(&output, error) != 0)
         return failed("%s: cannot write: %s", to->path, strerror(errno));
     return EXIT_OK;
+}
+
+struct tensors {
+    const struct safetensor *list;
+    size_t count;
+    const struct cJSON *metadata;
+};
+
+static int write_tensors(FILE *file, const void *user)
+{
+    const struct tensors *tensors = user;
+
+    return safetensors_write(file, tensors->list, tensors->count, tensors->metadata);
+}
+
+int output_write(const struct output *to, const struct safetensor *tensors, size_t count, const struct cJSON *metadata)
+{
+    const struct tensors list = {tensors, count, metadata};
+
+    return output_write_by(to, write_tensors, &list);
 }

@@ -19,4 +19,7 @@ int output_check(const struct output *output);
 int output_write(const struct output *output, const struct safetensor *tensors, size_t count,
                  const struct cJSON *metadata);
 
+/* The same of what write puts into the file: 0, or -1 with errno. */
+int output_write_by(const struct output *output, int (*write)(FILE *file, const void *user), const void *user);
+
 #endif

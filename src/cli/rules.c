@@ -64,25 +64,26 @@ static const char *letter_name(const char *letter)
 }
 
 /* "BSQK" as "[B,T*n,HQ,K]" */
-static void shape_text(const char *dims, int steps, char *text, size_t size)
+static void shape_text(const char *dims, int steps, int list, char *text, size_t size)
 {
     size_t used = (size_t)snprintf(text, size, "[");
 
     for (const char *letter = dims; *letter != '\0' && used < size; letter++) {
         const char one[2] = {*letter, '\0'};
-        const char *name = *letter == 'S' ? (steps ? "T*n" : "T") : letter_name(one);
+        int writes = *letter == 'S' || (*letter == 'C' && !list);
+        const char *name = writes ? (steps ? "T*n" : "T") : *letter == 'C' ? "TK" : letter_name(one);
         used += (size_t)snprintf(text + used, size - used, "%s%s", letter > dims ? "," : "", name);
     }
     if (used < size)
         snprintf(text + used, size - used, "]");
 }
 
-static void add_use(struct summary *summary, const struct operand_row *row, int steps)
+static void add_use(struct summary *summary, const struct operand_row *row, int steps, int list)
 {
     char shape[MAX_SHAPE_TEXT];
     size_t used = strlen(summary->shapes);
 
-    shape_text(row->dims, steps, shape, sizeof shape);
+    shape_text(row->dims, steps, list, shape, sizeof shape);
     summary->row = *row;
     summary->uses++;
     if (strstr(summary->shapes, shape) == NULL)
@@ -94,7 +95,11 @@ static int summarize(clattn_rule rule, struct summary summaries[OPERAND_COUNT])
 {
     const struct rule *row = rule_get(rule);
     const uint32_t states = rule_has_state(row) ? CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE : 0;
-    const uint32_t common[] = {0, states, states | CLATTN_STATE_VK, CLATTN_CU_SEQLENS,
+    const uint32_t common[] = {0,
+                               states,
+                               states | CLATTN_STATE_VK,
+                               CLATTN_CU_SEQLENS,
+                               rule_has_matrix(row) ? CLATTN_WITH_ATTN : 0,
                                rule_has_state(row) ? states | CLATTN_WITH_STATE_INDICES : 0};
     enum { COMMON = sizeof common / sizeof *common };
     int sets = 0;
@@ -109,7 +114,7 @@ static int summarize(clattn_rule rule, struct summary summaries[OPERAND_COUNT])
         int count = i == 0 || flags != 0 ? rule_operands(&desc, rows) : 0;
         sets += count > 0;
         for (int n = 0; n < count; n++)
-            add_use(&summaries[rows[n].id], &rows[n], (row->knobs & RULE_TAKES_STEPS) != 0);
+            add_use(&summaries[rows[n].id], &rows[n], (row->knobs & RULE_TAKES_STEPS) != 0, rule_has_list(row));
     }
     return sets;
 }

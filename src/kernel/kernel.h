@@ -109,6 +109,7 @@ struct variant {
     const struct problem *problem;
     const struct engine *engine; /* of the matrix kernels; NULL without one */
     int normalizer;              /* the pass that leaves what o is divided by: its one value column is of ones */
+    int attn;                    /* the pass that leaves the attention matrix: its values are unit vectors */
     const struct gemm *gemm;     /* of the kernels of matrix products, whose problem is its ground */
     int gather;                  /* the scan is the first of two over segments: after the state alone */
     struct tiles tiles;

@@ -5,6 +5,10 @@
 
 int variant_values(const struct variant *variant)
 {
+    const struct extent most = problem_most(variant->problem);
+
+    if (variant->attn)
+        return (int)(rule_has_list(variant->problem->rule) ? most.kv_len : most.seq_len * variant->problem->desc.steps);
     return variant->normalizer ? 1 : (int)variant->problem->desc.value_dim;
 }
 
@@ -20,7 +24,7 @@ clattn_dtype variant_out(const struct variant *variant)
 {
     if (variant->gemm != NULL)
         return gemm_type(&variant->gemm->desc, GEMM_D);
-    return variant->normalizer ? CLATTN_F32 : variant->problem->types[CLATTN_O];
+    return variant->normalizer || variant->attn ? CLATTN_F32 : variant->problem->types[CLATTN_O];
 }
 
 clattn_dtype variant_state(const struct variant *variant)
@@ -34,7 +38,7 @@ int variant_snapshots(const struct variant *variant)
 {
     const clattn_plan_desc *desc = &variant->problem->desc;
 
-    return !variant->gather && (desc->state_window != 0 || desc->state_every != 0);
+    return !variant->gather && !variant->attn && (desc->state_window != 0 || desc->state_every != 0);
 }
 
 void layout_constant(struct layout *layout, const char *name, int64_t value)
@@ -79,7 +83,7 @@ struct layout layout_of(const struct variant *variant,
         {"VEC", t->vec},
         {"CHUNK", t->chunk},
         {"KEY_DIM", desc->key_dim},
-        {"VALUE_DIM", variant_values(variant)},
+        {"VALUE_DIM", variant->attn ? desc->value_dim : variant_values(variant)}, /* of attn the call has columns */
         {"STEPS", desc->steps},
         {"QK_GROUP", desc->heads / desc->qk_heads}, /* 1 where heads share a state */
         {"QK_TILED", desc->flags & CLATTN_HEADS_TILED && desc->qk_heads != desc->heads ? desc->qk_heads : 0},

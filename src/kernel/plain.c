@@ -1,7 +1,7 @@
 /* The kernels of any device: tiles by rule of thumb, and what follows from them. */
 #include "kernel/plain.h"
 
-enum { SERIAL_VEC = 16, SHARED_VEC = 4, FLOAT = 4 };
+enum { SERIAL_VEC = 16, SHARED_VEC = 4, FLOAT = 4, MOST_COLUMNS = 256 };
 
 static int lower(int a, int b)
 {
@@ -59,6 +59,8 @@ static const struct {
 
 static enum embedded_file value_header(const struct variant *variant)
 {
+    if (variant->attn)
+        return FILE_value_units;
     return variant->normalizer ? FILE_value_ones : writes[variant->problem->rule->write].values;
 }
 
@@ -110,6 +112,7 @@ void plain_list_headers(const struct variant *variant, enum embedded_file weight
 {
     layout_header(layout, bias_headers[problem_decay(variant->problem)]);
     layout_header(layout, weights);
+    layout_header(layout, variant->attn ? FILE_list_units : FILE_list_values);
     layout_header(layout, output_header(variant));
 }
 
@@ -422,7 +425,7 @@ static void flash_tiles(const struct device *device, struct variant *variant)
     if (variant->problem->desc.chunk == 0)
         for (tiles->chunk = 8; tiles->chunk < most && tiles->chunk < queries;)
             tiles->chunk *= 2;
-    tiles->block_v = round_up(variant_values(variant), tiles->vec);
+    tiles->block_v = lower(round_up(variant_values(variant), tiles->vec), MOST_COLUMNS);
     while (variant->problem->desc.chunk == 0 && tiles->chunk > 8 && !layout_fits(device, variant, lay_out))
         tiles->chunk /= 2;
 }

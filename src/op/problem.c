@@ -114,7 +114,7 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
                  {CLATTN_WITH_Z, "z"},
                  {CLATTN_COMPLEX, "complex"}};
     const uint32_t known =
-        CLATTN_APPEND * 2 - 1 + 31 * CLATTN_SOFTPLUS + CLATTN_HEADS_TILED + CLATTN_WITH_STATE_INDICES;
+        CLATTN_APPEND * 2 - 1 + 63 * CLATTN_SOFTPLUS + CLATTN_HEADS_TILED + CLATTN_WITH_STATE_INDICES;
     const struct {
         uint32_t knob;
         int used;
@@ -149,6 +149,23 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
     if (desc->flags & ~known)
         return FAIL(log, INVALID_DESC, "flags has unknown bits: 0x%x", desc->flags & ~known);
     return CLATTN_SUCCESS;
+}
+
+/* One matrix for all value columns, and small enough to be looked at. */
+static clattn_status check_attn(const struct problem *problem, const struct log *log)
+{
+    enum { MOST_COLUMNS = 8192 };
+    const clattn_plan_desc *desc = &problem->desc;
+    const struct extent most = problem_most(problem);
+    int list = rule_has_list(problem->rule);
+
+    if (!(desc->flags & CLATTN_WITH_ATTN))
+        return CLATTN_SUCCESS;
+    if (!rule_has_matrix(problem->rule) || (desc->flags & CLATTN_VALUE_GATE))
+        return FAIL(log, INVALID_DESC, "%s%s: each value column has an attention matrix of its own: no attn",
+                    problem->rule->name, desc->flags & CLATTN_VALUE_GATE ? " with gv" : "");
+    return check_range(log, list ? "with attn, the keys" : "with attn, seq_len times steps",
+                       list ? most.kv_len : most.seq_len * desc->steps, 1, MOST_COLUMNS);
 }
 
 static clattn_status check_packing(const clattn_plan_desc *desc, const struct log *log)
@@ -280,6 +297,7 @@ clattn_status problem_init(struct problem *problem, const clattn_plan_desc *desc
     TRY(check_options(&problem->desc, problem->rule, log));
     TRY(check_packing(&problem->desc, log));
     TRY(op_of(problem->rule)->check(&problem->desc, problem->rule, log));
+    TRY(check_attn(problem, log));
     problem->operand_count = rule_operands(&problem->desc, problem->operands);
     return set_types(problem, log);
 }
@@ -416,6 +434,7 @@ static int64_t dim(const clattn_plan_desc *desc, const struct extent *extent, ch
     case 'U': return desc->value_dim / 2;
     case 'R':
     case 'J': return desc->taps;
+    case 'C': return rule_has_list(rule_get(desc->rule)) ? extent->kv_len : extent->seq_len * desc->steps;
     }
     return 0;
 }

@@ -173,6 +173,10 @@ static const struct operand_row write_rows[] = {
 #define WRITE(value, row, ...) row,
 #include "op/words.def"
 };
+static const int writes_columns[] = {
+#define WRITE(value, row, role, strength, plain, matrix, made, step) (made) || (step),
+#include "op/words.def"
+};
 static const struct operand_row read_rows[] = {
 #define READ(value, row, ...) row,
 #include "op/words.def"
@@ -246,6 +250,11 @@ int rule_has_keys(const struct rule *rule)
 int rule_has_chunks(const struct rule *rule)
 {
     return rule->op == OP_MIXER && !decay_words[rule->decay].channels;
+}
+
+int rule_has_matrix(const struct rule *rule)
+{
+    return rule_has_chunks(rule) && !writes_columns[rule->write];
 }
 
 int erase_work(enum erase erase)
@@ -349,6 +358,7 @@ int mixer_operands(const clattn_plan_desc *desc, const struct rule *rule, struct
         {(desc->flags & CLATTN_APPEND) != 0, ROW(OP(K_NEW), "BTYK", STORE_DATA, LISTED)},
         {(desc->flags & CLATTN_APPEND) != 0, ROW(OP(V_NEW), "BTYV", STORE_DATA, VALUE)},
         {(desc->flags & CLATTN_WITH_LSE) != 0, ROW(OP(LSE), "BTH", STORE_STATE, WRITTEN)},
+        {(desc->flags & CLATTN_WITH_ATTN) != 0, ROW(OP(ATTN), "BHTC", STORE_STATE, WRITTEN)},
     };
     return operands_used(all, sizeof all / sizeof *all, rows);
 }
@@ -363,13 +373,9 @@ const char *operand_name(clattn_operand_id id)
 
 int operand_is_output(clattn_operand_id id)
 {
-    static const int outputs[OPERAND_COUNT] = {[CLATTN_O] = 1,
-                                               [CLATTN_LSE] = 1,
-                                               [CLATTN_WRITTEN] = 1,
-                                               [CLATTN_STATES] = 1,
-                                               [CLATTN_STATE_OUT] = 1,
-                                               [CLATTN_NORMALIZER_OUT] = 1,
-                                               [CLATTN_STABILIZER_OUT] = 1};
+    static const int outputs[OPERAND_COUNT] = {
+        [CLATTN_O] = 1,      [CLATTN_LSE] = 1,       [CLATTN_ATTN] = 1,           [CLATTN_WRITTEN] = 1,
+        [CLATTN_STATES] = 1, [CLATTN_STATE_OUT] = 1, [CLATTN_NORMALIZER_OUT] = 1, [CLATTN_STABILIZER_OUT] = 1};
     return outputs[id];
 }
 

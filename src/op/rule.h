@@ -119,10 +119,10 @@ enum numbers {
     NUMBERS_WRITTEN   /* an output */
 };
 
-/* An operand of a rule: dims is a string of the letters B T S H Q K V N P X Y G L M W Z U J R, where S = T*steps,
+/* An operand of a rule: dims is a string of the letters B T S H Q K V N P X Y G L M W Z U J R C, where S = T*steps,
  * Q = qk_heads, P = N+1, M = states of a pool, W = states that are left on the way, Z = K*V, U = V/2, X = tokens of
  * keys, Y and G = kv_heads, of a list and of states, L = those of G and Q that are fewer, J = R = taps, side by side
- * and one after the other. */
+ * and one after the other, C = what an output is made of: X of a list, else S. */
 struct operand_row {
     clattn_operand_id id;
     const char *dims;
@@ -146,6 +146,8 @@ int rule_has_state(const struct rule *rule);
 int rule_has_keys(const struct rule *rule);
 /* Whether there is a form in chunks, as products of matrices: not where elements of the state have a decay each. */
 int rule_has_chunks(const struct rule *rule);
+/* Whether all value columns have the same attention matrix: none has gates of its own. */
+int rule_has_matrix(const struct rule *rule);
 /* Products of a row with the state, the write's among them. */
 int erase_work(enum erase erase);
 

@@ -236,6 +236,8 @@ static clattn_status no_solver(const clattn_context *context, const struct probl
             "%s: mode chunk has no states but at the ends of chunks (state_window %lld, state_every %lld, chunk "
             "%d): mode auto has them",
             problem->rule->name, (long long)desc->state_window, (long long)desc->state_every, desc->chunk);
+    if ((desc->flags & CLATTN_WITH_ATTN) && problem->rule->erase == ERASE_KERNEL)
+        return FAIL(&context->log, UNSUPPORTED, "%s: attn is the reference's alone", problem->rule->name);
     return FAIL(&context->log, UNSUPPORTED,
                 "%s, key_dim %lld, value_dim %lld, chunk %d: no solver fits %s (%llu bytes of local memory)",
                 problem->rule->name, (long long)desc->key_dim, (long long)desc->value_dim, desc->chunk,
@@ -300,7 +302,7 @@ static int has_recipe(clattn_context *context, const struct problem *problem, co
     do {
         status = recipe_open(&recipe);
         if (status == CLATTN_SUCCESS)
-            status = solver->make(&maker);
+            status = solver_make(solver, &maker);
         maker.most_group /= 2;
     } while (status == CLATTN_UNSUPPORTED && maker.most_group >= 1 && !context->device.serial);
     recipe_close(&recipe);

@@ -41,7 +41,7 @@ clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, c
     drop_kernels(plan);
     plan->solver = solver;
     TRY(recipe_open(&plan->recipe));
-    TRY(solver->make(&maker));
+    TRY(solver_make(solver, &maker));
     recipe_allocate(&plan->recipe);
     return build_kernels(plan);
 }
@@ -139,7 +139,7 @@ clattn_status clattn_plan_get_sized(const clattn_plan *plan, clattn_plan_info *i
 
     if (plan == NULL || info == NULL)
         return CLATTN_INVALID_ARGUMENT;
-    last = &plan->recipe.steps[plan->recipe.step_count - 1];
+    last = recipe_last(&plan->recipe);
     ours = (clattn_plan_info){.desc = &plan->problem.desc,
                               .solver = plan->solver->name,
                               .tiles_by = plan->tiles_by,

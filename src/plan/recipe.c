@@ -97,6 +97,10 @@ static void bind_operand(const struct problem *problem, struct source *source, c
 /* The states that a pass begins and ends with. */
 static void bind_states(const struct variant *variant, struct source *sources)
 {
+    if (variant->attn) {
+        bind_operand(variant->problem, &sources[ROLE_o], CLATTN_ATTN);
+        sources[ROLE_initial].kind = sources[ROLE_final].kind = sources[ROLE_lse].kind = SOURCE_NONE;
+    }
     if (variant->normalizer) {
         bind_operand(variant->problem, &sources[ROLE_initial], CLATTN_NORMALIZER_IN);
         bind_operand(variant->problem, &sources[ROLE_final], CLATTN_NORMALIZER_OUT);
@@ -177,7 +181,7 @@ static int same_part(const struct variant *a, const struct variant *b)
     const unsigned prepares = 1u << KERNEL_PREPARE_MATRIX | 1u << KERNEL_PREPARE_FACTORS;
     int alike = a->kernel == b->kernel || (prepares >> a->kernel & prepares >> b->kernel & 1u);
 
-    return alike && a->normalizer == b->normalizer && a->gather == b->gather;
+    return alike && a->normalizer == b->normalizer && a->gather == b->gather && a->attn == b->attn;
 }
 
 clattn_status maker_tiles(const struct recipe_maker *maker, struct variant *variant)
@@ -258,6 +262,13 @@ int64_t product_launches(const struct product *product, int64_t sequences)
         even &= x->source.kind == SOURCE_NONE || (x->row != 0 && x->sequence == product->desc.batch * x->head);
     }
     return even || product->desc.batch == 1 ? 1 : sequences;
+}
+
+const struct step *recipe_last(const struct recipe *recipe)
+{
+    const struct step *last = &recipe->steps[recipe->step_count - 1];
+
+    return last - last->variant.attn;
 }
 
 /* ---- Places -------------------------------------------------------------------------------------------------------

@@ -125,6 +125,9 @@ static inline int is_product(const struct step *step)
 /* Launches that a product takes of so many sequences. */
 int64_t product_launches(const struct product *product, int64_t sequences);
 
+/* The step that leaves o. */
+const struct step *recipe_last(const struct recipe *recipe);
+
 /* Lifetimes, then places: temporaries that no step has at once share memory. */
 void recipe_allocate(struct recipe *recipe);
 /* Floats that a temporary takes with what it is rounded up by. */
@@ -143,6 +146,9 @@ struct solver {
     /* Fills the maker's recipe. UNSUPPORTED when the device cannot run it. */
     clattn_status (*make)(const struct recipe_maker *maker);
 };
+
+/* The same with what the problem has beside its outputs. */
+clattn_status solver_make(const struct solver *solver, const struct recipe_maker *maker);
 
 extern const struct solver solver_recurrent, solver_channels, solver_chunk_scan, solver_chunk_blocks,
     solver_matrix_blocks, solver_matrix_scan, solver_flash, solver_flash_matrix, solver_flash_matrix_blocks,

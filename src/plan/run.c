@@ -158,7 +158,7 @@ static struct bound bound_read(const struct call *call, int id)
 
     const struct problem *problem = &call->plan->problem;
 
-    if (id != CLATTN_Q && id != CLATTN_O)
+    if (id != CLATTN_Q && id != CLATTN_O && id != CLATTN_ATTN)
         return bound;
     if (problem->desc.flags & CLATTN_HEADS_TILED) {
         bound.view.offset += call->at.read * problem->desc.kv_heads * bound.view.head;

@@ -7,7 +7,7 @@
 static clattn_plan_desc small_desc(const struct clattn_plan *plan)
 {
     clattn_plan_desc desc = plan->problem.desc;
-    const struct tiles *tiles = &plan->recipe.steps[plan->recipe.step_count - 1].variant.tiles;
+    const struct tiles *tiles = &recipe_last(&plan->recipe)->variant.tiles;
     int chunk = tiles->chunk;
 
     problem_share_heads(&desc, 1);

@@ -495,3 +495,32 @@ static clattn_status make_piece(const struct recipe_maker *maker, enum kernel_id
     }                                                                                                                  \
     const struct solver solver_##name = {#name, CLATTN_MODE_RECURRENT, make_##name};
 #include "op/words.def"
+
+/* ---- The attention matrix beside the outputs: what unit vectors become --------------------------------------------
+ */
+
+/* KERNEL_COUNT: the rule's values are made by others, launch by launch. */
+static enum kernel_id attn_kernel(const struct rule *rule)
+{
+    if (!rule_has_list(rule))
+        return KERNEL_RECURRENT;
+    return rule->erase == ERASE_NONE ? KERNEL_FLASH : rule->erase == ERASE_POSITION ? KERNEL_FLASH_PATH : KERNEL_COUNT;
+}
+
+static clattn_status add_attn(const struct recipe_maker *maker)
+{
+    enum kernel_id kernel = attn_kernel(maker->problem->rule);
+    struct variant variant = maker_variant(maker, kernel);
+    int turned = kernel == KERNEL_FLASH_PATH;
+
+    variant.attn = 1;
+    if (kernel == KERNEL_COUNT || (turned && maker->recipe->steps[0].variant.kernel != KERNEL_PREPARE_PATH))
+        return CLATTN_UNSUPPORTED;
+    return maker_add(maker, &variant, rule_has_list(maker->problem->rule) ? GRID_SLOTS : GRID_SEQUENCES, NULL);
+}
+
+clattn_status solver_make(const struct solver *solver, const struct recipe_maker *maker)
+{
+    TRY(solver->make(maker));
+    return maker->problem->desc.flags & CLATTN_WITH_ATTN ? add_attn(maker) : CLATTN_SUCCESS;
+}

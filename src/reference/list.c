@@ -73,13 +73,25 @@ static double weigh_before(const struct list *list, int64_t t)
     return weights == CLATTN_WEIGHTS_SOFTMAX ? sum : 1;
 }
 
+/* Of a unit vector the one column that is not 0; of what is written in its place those up to it. */
+static int64_t first_column(const struct list *list, int64_t j)
+{
+    return list->task->units && list->task->problem->rule->erase != ERASE_KERNEL ? j : 0;
+}
+
+static int64_t last_column(const struct list *list, int64_t j)
+{
+    return list->task->units ? j + 1 : list->V;
+}
+
 /* u in the place of v, token by token: v_t - beta_t Σ_(j<t) p_j u_j */
 static void write_values(const struct list *list)
 {
     const struct tensor *written = &list->task->tensors[CLATTN_WRITTEN], *beta = &list->task->tensors[CLATTN_BETA];
     clattn_operand_id p = list->task->tensors[CLATTN_P].data != NULL ? CLATTN_P : CLATTN_K;
     int64_t K = list->K, V = list->V, shared = list->task->problem->desc.heads / list->task->problem->desc.kv_heads;
-    int stores = written->data != NULL && list->head % shared == 0; /* once for the heads that share it */
+    int stores =
+        !list->task->units && written->data != NULL && list->head % shared == 0; /* once for the heads that share it */
 
     for (int64_t t = 0; t < list->keys; t++) {
         int64_t row = list->first_key + t, at = written->view.offset + list->batch * written->view.batch +
@@ -93,7 +105,7 @@ static void write_values(const struct list *list)
         }
         sum = weigh_before(list, t);
         for (int64_t j = 0; j < t; j++)
-            for (int64_t c = 0; c < V; c++)
+            for (int64_t c = 0; c < last_column(list, j); c++)
                 list->v[t * V + c] -= strength * list->score[j] / sum * list->v[j * V + c];
         for (int64_t c = 0; c < V && stores; c++)
             number_store(written->dtype, written->data, at + c, list->v[t * V + c]);
@@ -104,8 +116,10 @@ static void load_keys(const struct list *list)
 {
     for (int64_t j = 0; j < list->keys; j++) {
         load_row(list, CLATTN_K, list->first_key + j, list->kv_head, list->k + j * list->K);
-        for (int64_t c = 0; c < list->V; c++)
+        for (int64_t c = 0; c < list->V && !list->task->units; c++)
             list->v[j * list->V + c] = element(list, CLATTN_V, list->first_key + j, list->kv_head, c);
+        if (list->task->units)
+            list->v[j * list->V + j] = 1;
     }
 }
 
@@ -164,10 +178,14 @@ static double score_keys(const struct list *list, int64_t position, int64_t leas
 
 static void store(const struct list *list, int64_t token, double log_sum)
 {
-    const struct tensor *o = &list->task->tensors[CLATTN_O], *lse = &list->task->tensors[CLATTN_LSE];
+    const struct tensor *o = &list->task->tensors[list->task->units ? CLATTN_ATTN : CLATTN_O];
+    const struct tensor *lse = &list->task->tensors[CLATTN_LSE];
     int64_t row = list->first + token;
     int64_t at = o->view.offset + list->batch * o->view.batch + row * o->view.token + list->head * o->view.head;
 
+    for (int64_t c = 0; list->task->units && c < list->task->extent.kv_len; c++)
+        number_store(o->dtype, o->data, at + c, 0);
+    at += list->task->units ? list->first_key : 0;
     for (int64_t c = 0; c < list->V; c++)
         number_store(o->dtype, o->data, at + c, list->o[c]);
     at = lse->view.offset + list->batch * lse->view.batch + row * lse->view.token + list->head * lse->view.head;
@@ -192,7 +210,7 @@ static void run_query(const struct list *list, int64_t token)
     for (int64_t j = least; j <= position; j++) {
         double weight = weight_of(weights, list->score[j] - level);
         sum += weight;
-        for (int64_t c = 0; c < list->V; c++)
+        for (int64_t c = first_column(list, j); c < last_column(list, j); c++)
             list->o[c] += weight * list->v[j * list->V + c];
     }
     for (int64_t c = 0; c < list->V && sum > 0 && weights == CLATTN_WEIGHTS_SOFTMAX; c++)
@@ -269,6 +287,8 @@ void list_head(void *user, int64_t job)
     double *memory;
 
     place(&list);
+    if (task->units)
+        list.V = list.keys;
     memory = calloc((size_t)(list.keys * (list.K + list.V + 1 + turned) + list.K + list.V), sizeof *memory);
     if (memory == NULL) {
         atomic_store(&task->out_of_memory, 1);

@@ -3,7 +3,8 @@
  *     S <- D S;  S <- S - e (p^T S);  S <- S + k x^T;  o = S^T (scale q)       the S of p^T S may be that before D
  *
  * The columns of the rule table say which operands D, e, p, x and the read are made of. One job is one sequence and one
- * head of the state, which several heads of queries may read. */
+ * head of the state, which several heads of queries may read. The attention matrix is what the same makes of unit
+ * vectors in the place of v. */
 #include "op/arguments.h"
 #include "reference/number.h"
 #include "reference/task.h"
@@ -18,6 +19,7 @@ struct head {
     const struct task *task;
     int64_t sequence, state, batch, head, key_head, first, tokens; /* state: its place in the pool, -1 for none */
     int64_t K, V;
+    int units;     /* v are unit vectors, V the sequence's rows: what is read are rows of attn */
     double *S, *z; /* [K][V], [K]: z of normalize, n of mlstm */
     double m;
     double *q, *k, *p, *e, *decay, *value_decay, *x, *pS, *o, *step;
@@ -106,13 +108,23 @@ static void load_steps(struct head *head, int64_t row, int64_t first)
     }
 }
 
+static void load_value(const struct head *head, int64_t row, int64_t first)
+{
+    if (!head->units) {
+        load_row(head, CLATTN_V, row, first, head->head, head->V, head->x);
+        return;
+    }
+    memset(head->x, 0, (size_t)head->V * sizeof *head->x);
+    head->x[row] = 1;
+}
+
 /* x and its strength: what is written beside k, and what z or n gains. */
 static double load_write(struct head *head, int64_t row, int64_t first)
 {
     int64_t h = head->head;
     double strength = 1;
 
-    load_row(head, CLATTN_V, row, first, h, head->V, head->x);
+    load_value(head, row, first);
     switch (head->task->problem->rule->write) {
     case WRITE_VALUE: break;
     case WRITE_BETA: strength = element(head, CLATTN_BETA, row, first, h, 0); break;
@@ -269,7 +281,7 @@ static void read_bonus(struct head *head, int64_t token)
     double bonus = 0;
 
     load_key(head, CLATTN_K, token, head->first, head->key_head, head->k);
-    load_row(head, CLATTN_V, token, head->first, head->head, head->V, head->x);
+    load_value(head, token, head->first);
     for (int64_t n = 0; n < head->K; n++) {
         const struct tensor *u = tensor_of(head, CLATTN_U);
         int64_t at = u->view.offset + head->head * u->view.head + n;
@@ -336,13 +348,24 @@ static int64_t reading_head(const struct head *head, int64_t n)
     return head->head * problem_reads(head->task->problem) + n;
 }
 
+/* A row of o; or of attn, which is 0 where other sequences have their columns. */
+static void store_row(const struct head *head, int64_t token, int64_t h, double divisor)
+{
+    const struct tensor *o = tensor_of(head, head->units ? CLATTN_ATTN : CLATTN_O);
+    int64_t at =
+        o->view.offset + head->batch * o->view.batch + (head->first + token) * o->view.token + h * o->view.head;
+    int64_t steps = head->task->problem->desc.steps;
+
+    for (int64_t c = 0; head->units && c < head->task->extent.seq_len * steps; c++)
+        number_store(o->dtype, o->data, at + c, 0);
+    at += head->units ? head->first * steps : 0;
+    for (int64_t c = 0; c < head->V; c++)
+        number_store(o->dtype, o->data, at + c, head->o[c] / divisor);
+}
+
 static void read_token(struct head *head, int64_t token, int64_t h)
 {
     const struct problem *problem = head->task->problem;
-    const struct tensor *o = tensor_of(head, CLATTN_O);
-    int64_t at =
-        o->view.offset + head->batch * o->view.batch + (head->first + token) * o->view.token + h * o->view.head;
-    double divisor;
 
     load_key(head, CLATTN_Q, token, head->first, problem_reads(problem) > 1 ? h : head->key_head, head->q);
     for (int64_t n = 0; n < head->K; n++)
@@ -351,9 +374,7 @@ static void read_token(struct head *head, int64_t token, int64_t h)
         double_conjugate(head->q, head->K);
     read_query(head, token);
     finish(head, token);
-    divisor = denominator(head);
-    for (int64_t c = 0; c < head->V; c++)
-        number_store(o->dtype, o->data, at + c, head->o[c] / divisor);
+    store_row(head, token, h, denominator(head));
 }
 
 static void run_token(struct head *head, int64_t token)
@@ -385,7 +406,7 @@ static void leave_state(const struct head *head, int64_t tokens)
 
     if (desc->state_every != 0)
         slot = tokens % desc->state_every == 0 ? tokens / desc->state_every - 1 : -1;
-    if (states->data == NULL || slot < 0)
+    if (states->data == NULL || slot < 0 || head->units)
         return;
     at = states->view.offset + head->sequence * states->view.batch + slot * states->view.token +
          head->head * states->view.head;
@@ -416,7 +437,7 @@ static void load_states(struct head *head)
         head->z[n] = given && z->data ? number_load(CLATTN_F32, z->data, vector_index(head, z, n)) : 0;
         for (int64_t c = 0; c < head->V; c++)
             head->S[n * head->V + c] =
-                given && S->data ? number_load(S->dtype, S->data, state_index(head, S, n, c)) : 0;
+                given && S->data && !head->units ? number_load(S->dtype, S->data, state_index(head, S, n, c)) : 0;
     }
     head->m = given && m->data ? number_load(CLATTN_F32, m->data, vector_index(head, m, 0)) : (double)-INFINITY;
 }
@@ -427,7 +448,7 @@ static void store_states(const struct head *head)
     const struct tensor *z = tensor_of(head, CLATTN_NORMALIZER_OUT);
     const struct tensor *m = tensor_of(head, CLATTN_STABILIZER_OUT);
 
-    if (head->state < 0)
+    if (head->state < 0 || head->units)
         return;
     for (int64_t n = 0; n < head->K; n++) {
         if (z->data)
@@ -452,34 +473,48 @@ static void place(struct head *head)
     head->tokens = (cu->data ? task_cut(problem, cu, head->sequence + 1) : head->task->extent.seq_len) - head->first;
 }
 
-static void run_head(void *user, int64_t job)
+static void walk(struct head *head, double *memory)
 {
-    struct task *task = user;
-    const clattn_plan_desc *desc = &task->problem->desc;
-    int64_t K = desc->key_dim, V = desc->value_dim;
-    int64_t heads = problem_work_heads(task->problem), shared = desc->qk_heads;
-    struct head head = {.task = task, .sequence = job / heads, .head = job % heads, .K = K, .V = V};
-    double *memory = calloc((size_t)(K * V + 6 * K + 5 * V), sizeof *memory);
-    double **parts[] = {&head.z, &head.q, &head.k, &head.p, &head.e, &head.decay};
-    double **value_parts[] = {&head.value_decay, &head.x, &head.pS, &head.o, &head.step};
+    double **parts[] = {&head->z, &head->q, &head->k, &head->p, &head->e, &head->decay};
+    double **value_parts[] = {&head->value_decay, &head->x, &head->pS, &head->o, &head->step};
+    int64_t K = head->K, V = head->V;
 
-    if (memory == NULL) {
-        atomic_store(&task->out_of_memory, 1);
-        return;
-    }
-    head.S = memory;
+    head->S = memory;
     for (int i = 0; i < 6; i++)
         *parts[i] = memory + K * V + i * K;
     for (int i = 0; i < 5; i++)
         *value_parts[i] = memory + K * V + 6 * K + i * V;
+    load_states(head);
+    for (int64_t token = 0; token < head->tokens; token++) {
+        run_token(head, token);
+        leave_state(head, token + 1);
+    }
+    store_states(head);
+}
+
+static void run_head(void *user, int64_t job)
+{
+    struct task *task = user;
+    const clattn_plan_desc *desc = &task->problem->desc;
+    int64_t heads = problem_work_heads(task->problem), shared = desc->qk_heads;
+    struct head head = {.task = task,
+                        .sequence = job / heads,
+                        .head = job % heads,
+                        .K = desc->key_dim,
+                        .V = desc->value_dim,
+                        .units = task->units};
+    double *memory;
+
     head.key_head = desc->flags & CLATTN_HEADS_TILED ? head.head % shared : head.head / (desc->heads / shared);
     place(&head);
-    load_states(&head);
-    for (int64_t token = 0; token < head.tokens; token++) {
-        run_token(&head, token);
-        leave_state(&head, token + 1);
+    if (head.units)
+        head.V = head.tokens * desc->steps;
+    memory = calloc((size_t)(head.K * head.V + 6 * head.K + 5 * head.V), sizeof *memory);
+    if (memory == NULL) {
+        atomic_store(&task->out_of_memory, 1);
+        return;
     }
-    store_states(&head);
+    walk(&head, memory);
     free(memory);
 }
 
@@ -587,7 +622,8 @@ clattn_status clattn_reference_sized(const clattn_plan_desc *desc, size_t desc_s
     atomic_init(&task.out_of_memory, 0);
     if (problem.desc.flags & CLATTN_APPEND) /* before any head reads what others share with it */
         parallel_for(task.extent.sequences * problem.desc.kv_heads, list_append, &task);
-    parallel_for(task.extent.sequences * problem_work_heads(&problem), job_of(problem.rule), &task);
+    for (task.units = (problem.desc.flags & CLATTN_WITH_ATTN) != 0; task.units >= 0; task.units--)
+        parallel_for(task.extent.sequences * problem_work_heads(&problem), job_of(problem.rule), &task);
     if (atomic_load(&task.out_of_memory))
         return FAIL(&sink, OUT_OF_MEMORY, "no memory for the states of the reference");
     return CLATTN_SUCCESS;

@@ -16,6 +16,7 @@ struct task {
     const struct problem *problem;
     struct extent extent;
     struct tensor tensors[OPERAND_COUNT];
+    int units; /* unit vectors are in the place of v, and attn in that of o */
     atomic_int out_of_memory;
 };
 

@@ -1,0 +1,20 @@
+#!/bin/sh
+# check_pictures.sh CLATTN SOURCE: the commands that README.md shows for the pictures of docs/ make them again, byte by byte.
+clattn=$1
+source=$2
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/docs"
+cd "$work" || exit 1
+
+sed -n 's/^    clattn \(.* picture\.[a-z]*\( .*\)\{0,1\}\)$/\1/p' "$source/README.md" >commands
+while read -r command; do
+    # shellcheck disable=SC2086 # words
+    "$clattn" $command || exit 1
+done <commands
+count=$(ls docs | wc -l)
+[ "$count" -ge 2 ] || { echo "README.md has $count commands with --svg docs/FILE, expected 2"; exit 1; }
+for picture in docs/*; do
+    cmp "$picture" "$source/$picture" || { echo "$picture is not what the README's commands make"; exit 1; }
+    grep -q "($picture)" "$source/README.md" || { echo "README.md does not show $picture"; exit 1; }
+done
