@@ -231,6 +231,24 @@ typedef enum clattn_weights {
     CLATTN_WEIGHTS_FLOOR = 4   /* floor(x) */
 } clattn_weights;
 
+/* What the operand of a rule's log-decay holds, where a model's kernels make the decay of it. x is the number with dt_bias
+ * added, r = e^a_log of its head; each is 0 and 1 where CLATTN_WITH_DT_BIAS and CLATTN_WITH_A_LOG are not given. Of rules
+ * with a decay of a head or a key channel for each token; gv stays a log-decay. */
+typedef enum clattn_gate_map {
+    CLATTN_GATE_MAP_LOG = 0,      /* the log-decay */
+    CLATTN_GATE_MAP_SOFTPLUS = 1, /* it is -r log(1 + e^x): Mamba-2, Gated DeltaNet (arXiv:2412.06464), Kimi Linear */
+    CLATTN_GATE_MAP_SIGMOID = 2,  /* gate_scale / (1 + e^(-r x)): Kimi Linear's (arXiv:2510.26692) with a lower bound */
+    CLATTN_GATE_MAP_LOGSIGMOID = 3, /* -gate_scale log(1 + e^-x): forget gates; GLA (arXiv:2312.06635) with 1/16 */
+    CLATTN_GATE_MAP_EXP = 4         /* -e^x: RWKV-6 (arXiv:2404.05892) */
+} clattn_gate_map;
+
+/* And of beta, where it is a strength of rules of a state */
+typedef enum clattn_beta_map {
+    CLATTN_BETA_STRENGTH = 0,
+    CLATTN_BETA_SIGMOID = 1,      /* 1 / (1 + e^-beta) */
+    CLATTN_BETA_TWICE_SIGMOID = 2 /* twice that: eigenvalues below 0, Grazzi et al. 2024, arXiv:2411.12537 */
+} clattn_beta_map;
+
 enum {
     CLATTN_QK_L2NORM = 1 << 0,        /* rows of q, k and p times rsqrt(sum x^2 + 1e-6) before use */
     CLATTN_NORMALIZE = 1 << 1,        /* linear_attn: o /= (scale q)^T z + 1e-10, z = sum of k so far */
@@ -251,15 +269,17 @@ enum {
     CLATTN_WITH_WRITTEN = 1 << 16,    /* deltaformer: the operand written is written */
     CLATTN_APPEND = 1 << 17, /* softmax_attn, alibi_attn, forgetting_attn, with kv_len: k_new and v_new are written into
                                k and v first, where their queries stand; of tokens ahead of the first key nothing */
-    CLATTN_SOFTPLUS = 1 << 20,     /* mamba: log(1 + e^dt) in the place of dt, dt_bias included */
-    CLATTN_WITH_DT_BIAS = 1 << 21, /* mamba, gates: the operand dt_bias is added to dt, v */
-    CLATTN_WITH_D = 1 << 22,       /* mamba: o += d o v */
-    CLATTN_WITH_Z = 1 << 23,       /* mamba: o = o o silu(z), the last of all; rms_norm: see gating */
-    CLATTN_COMPLEX = 1 << 24,      /* mamba: channels 2n and 2n+1 of q, k, a and the state are a complex one's real and
+    CLATTN_SOFTPLUS = 1 << 20, /* mamba: log(1 + e^dt) in the place of dt, dt_bias included */
+    CLATTN_WITH_DT_BIAS =
+        1 << 21,                /* mamba, gates: the operand dt_bias is added to dt, v; with a gate_map, to the gate */
+    CLATTN_WITH_D = 1 << 22,    /* mamba: o += d o v */
+    CLATTN_WITH_Z = 1 << 23,    /* mamba: o = o o silu(z), the last of all; rms_norm: see gating */
+    CLATTN_COMPLEX = 1 << 24,   /* mamba: channels 2n and 2n+1 of q, k, a and the state are a complex one's real and
                                 imaginary part, key_dim is even; o = 2 Re(S^T q) */
-    CLATTN_WITH_ATTN = 1 << 25,    /* the operand attn is written */
-    CLATTN_HEADS_TILED = 1 << 26,  /* rules of a state: head h reads h % HQ (or h % HK), not h / (H / HQ) */
-    CLATTN_WITH_STATE_INDICES = 1 << 27 /* rules of a state: initial and final ones are in a pool of state_slots */
+    CLATTN_WITH_ATTN = 1 << 25, /* the operand attn is written */
+    CLATTN_HEADS_TILED = 1 << 26,        /* rules of a state: head h reads h % HQ (or h % HK), not h / (H / HQ) */
+    CLATTN_WITH_STATE_INDICES = 1 << 27, /* rules of a state: initial and final ones are in a pool of state_slots */
+    CLATTN_WITH_A_LOG = 1 << 28          /* with gate_map SOFTPLUS or SIGMOID: the operand a_log is read */
 };
 
 /* ---- Operands ----------------------------------------------------------------------------------------------- */
@@ -267,7 +287,7 @@ enum {
 /* X(ID, name, value, shape): the one list of operands; CLATTN_Q … are their ids, and the names are those in files and
  * messages. B batch, T tokens, H value heads, HQ query/key heads, K key_dim, V value_dim, N sequences (B without
  * cu_seqlens), n steps. States are f32 unless operand_types says otherwise; normalizers, stabilizers, lse, sink, mamba's
- * a, d, dt_bias and lru's gv, theta are always. For N-shaped operands batch_stride steps the sequence. hgrn and lru have
+ * a, d, dt_bias, a_log and lru's gv, theta are always. For N-shaped operands batch_stride steps the sequence. hgrn and lru have
  * no q and k: their state is a row of V, K is 1; lru's v, o and state are pairs of a real and an imaginary part, V is
  * even.
  * With kv_heads below heads only q and o of rules of a state have H heads, and all else HK in the place of HQ and H.
@@ -310,13 +330,13 @@ enum {
     X(V_NEW, v_new, 28, "[B,T,HK,V]: their values")                                                                    \
     X(THETA, theta, 29, "[H,V/2]: angle of a complex decay")                                                           \
     X(DT, dt, 30, "[B,T,H,V]: step size of mamba")                                                                     \
-    X(DT_BIAS, dt_bias, 31, "[H,V]: added to dt")                                                                      \
+    X(DT_BIAS, dt_bias, 31, "[H,V]: added to dt; with gate_map [H] or [H,K], to the gate")                             \
     X(D, d, 32, "[H,V]: what mamba's output has of v itself")                                                          \
     X(Z, z, 33, "[B,T,H,V]: gate of mamba's output")                                                                   \
     X(STATE_INDICES, state_indices, 34, "[N]: i32, each sequence's state in the pool; below 0: from zero to nowhere")  \
     X(STATES, states, 35, "[N,W,H,K*V]: the states after the last W tokens, or after every so many")                   \
     X(BIAS, bias, 36, "[H,V]: added to what short_conv sums")                                                          \
-    X(A_LOG, a_log, 37, "[H]: of gates, the logarithm of minus the decay of a step of 1")                              \
+    X(A_LOG, a_log, 37, "[H]: log of the rate of gates and of gate_map: of minus a step of 1")                         \
     X(ATTN, attn, 38, "[B,H,T,T*n], of a list [B,H,T,TK]: the attention matrix, o = attn v")
 
 typedef enum clattn_operand_id {
@@ -432,6 +452,10 @@ typedef struct clattn_plan_desc {
     clattn_weighting weighting;   /* rms_norm, whose eps is 1e-5 where it is 0 */
     clattn_gating gating;         /* rms_norm */
     int32_t centered;             /* rms_norm: 1: 1 + w in the place of w */
+    /* Of rules again: gates as a model's projections leave them, mapped where a kernel loads them. */
+    clattn_gate_map gate_map;
+    clattn_beta_map beta_map;
+    double gate_scale; /* SIGMOID: the lower bound, below 0; 0: -5. LOGSIGMOID: above 0; 0: 1. Else 0 */
 } clattn_plan_desc;
 
 /* Fills *full with desc, every default made explicit, and checks it. INVALID_ARGUMENT, INVALID_DESC. log may be

@@ -408,6 +408,14 @@ poke()
 
 metadata()
 {
+    made kda
+    cp "$work/in" "$work/plain"
+    made kda --option gate_map=sigmoid --option gate_scale=-2.5 --option beta_map=twice-sigmoid --option a_log=on --option dt_bias=on
+    same "kda's gates as they are projected" --option gate_map=sigmoid --option gate_scale=-2.5 --option beta_map=twice-sigmoid
+    [ "$(said "$work/in" gate_map) $(said "$work/in" beta_map)" = "sigmoid twice-sigmoid" ] || fail "metadata of gates"
+    refused "another map" "gate_map sigmoid, the command line exp" run kda -i "$work/in" -o "$work/out" --option gate_map=exp
+    refused "a rule without gates" "delta_rule takes no option gate_map" \
+        make-input delta_rule --shape T=4,H=1,K=4,V=4 -o "$work/out" --option gate_map=exp
     made linear_attn
     cp "$work/in" "$work/plain"
     made linear_attn --normalize --feature-map elu1 --scale 0.3

@@ -208,6 +208,44 @@ double test_get(const struct check_tensors *tensors, clattn_operand_id id, int64
     return number_load(tensors->tensor[id].info.dtype, tensors->tensor[id].data, i);
 }
 
+static double sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+/* As torch.nn.functional.softplus has it */
+static double softplus(double x)
+{
+    return x > 20 ? x : log(1 + exp(x));
+}
+
+/* As it is; Mamba-2's and Gated DeltaNet's; Kimi Linear's with a lower bound; GLA's log-sigmoid; RWKV-6's */
+static double mapped_gate(const clattn_plan_desc *desc, double x, double a_log)
+{
+    const double made[] = {x, -exp(a_log) * softplus(x), desc->gate_scale * sigmoid(exp(a_log) * x),
+                           desc->gate_scale * -softplus(-x), -exp(x)};
+
+    return made[desc->gate_map];
+}
+
+double test_get_mapped(const struct check_tensors *tensors, clattn_operand_id id, int64_t i)
+{
+    const clattn_plan_desc *desc = &tensors->desc;
+    const clattn_operand_info *info = &tensors->tensor[id].info;
+    int64_t channels = info->rank == 4 ? info->dims[3] : 1;
+    double x = test_get(tensors, id, i), a_log = 0;
+
+    if (id == OP(BETA) && desc->beta_map != CLATTN_BETA_STRENGTH)
+        return desc->beta_map * sigmoid(x);
+    if (id != rule_get(desc->rule)->gate || desc->gate_map == CLATTN_GATE_MAP_LOG)
+        return x;
+    if (desc->flags & CLATTN_WITH_DT_BIAS)
+        x += test_get(tensors, OP(DT_BIAS), i % (info->dims[2] * channels));
+    if (desc->flags & CLATTN_WITH_A_LOG)
+        a_log = test_get(tensors, OP(A_LOG), i / channels % info->dims[2]);
+    return mapped_gate(desc, x, a_log);
+}
+
 void test_set(struct check_tensors *tensors, clattn_operand_id id, int64_t i, double value)
 {
     number_store(tensors->tensor[id].info.dtype, tensors->tensor[id].data, i, value);

@@ -66,6 +66,9 @@ struct arguments test_operands(const struct check_tensors *tensors, const clattn
 void test_operands_free(struct arguments *operands);
 
 double test_get(const struct check_tensors *tensors, clattn_operand_id id, int64_t i);
+/* The same, made a log-decay of the rule's gate and a strength of beta where the desc maps them, by the formulas of
+ * models' code. */
+double test_get_mapped(const struct check_tensors *tensors, clattn_operand_id id, int64_t i);
 void test_set(struct check_tensors *tensors, clattn_operand_id id, int64_t i, double value);
 void test_set_all(struct check_tensors *tensors, clattn_operand_id id, double value);
 /* Copies one tensor of the same shape. */

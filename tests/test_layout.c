@@ -79,7 +79,10 @@ static const struct {
     FIELD(clattn_plan_desc, weighting, 260, 4),
     FIELD(clattn_plan_desc, gating, 264, 4),
     FIELD(clattn_plan_desc, centered, 268, 4),
-    WHOLE(clattn_plan_desc, 272),
+    FIELD(clattn_plan_desc, gate_map, 272, 4),
+    FIELD(clattn_plan_desc, beta_map, 276, 4),
+    FIELD(clattn_plan_desc, gate_scale, 280, 8),
+    WHOLE(clattn_plan_desc, 288),
     FIELD(clattn_operand_info, name, 0, 8),
     FIELD(clattn_operand_info, dims, 8, 32),
     FIELD(clattn_operand_info, rank, 40, 4),
@@ -213,6 +216,15 @@ static const struct {
     VALUE(HEADS_TILED, 67108864),
     VALUE(WITH_STATE_INDICES, 134217728),
     VALUE(WITH_ATTN, 33554432),
+    VALUE(WITH_A_LOG, 268435456),
+    VALUE(GATE_MAP_LOG, 0),
+    VALUE(GATE_MAP_SOFTPLUS, 1),
+    VALUE(GATE_MAP_SIGMOID, 2),
+    VALUE(GATE_MAP_LOGSIGMOID, 3),
+    VALUE(GATE_MAP_EXP, 4),
+    VALUE(BETA_STRENGTH, 0),
+    VALUE(BETA_SIGMOID, 1),
+    VALUE(BETA_TWICE_SIGMOID, 2),
     VALUE(WEIGHTS_SOFTMAX, 0),
     VALUE(WEIGHTS_FLOOR, 4),
     VALUE(ACTIVATION_SILU, 0),
@@ -280,7 +292,7 @@ static const struct {
     {                                                                                                                  \
 #type, offsetof(type, field) + sizeof(((type *)NULL)->field), sizeof(type)                                     \
     }
-    END(clattn_operand, head_stride), END(clattn_call, kv_len), END(clattn_plan_desc, centered),
+    END(clattn_operand, head_stride), END(clattn_call, kv_len), END(clattn_plan_desc, gate_scale),
     END(clattn_context_desc, clblast)};
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

@@ -93,6 +93,10 @@ static const struct bad {
     BAD(flags, CLATTN_CU_SEQLENS_KV, "gated_delta_rule", "cu_seqlens_kv"),
     BAD(flags, CLATTN_APPEND, "gated_delta_rule", "append"),
     BAD(flags, CLATTN_APPEND * 2, "unknown bits", "0x40000"),
+    BAD(flags, CLATTN_WITH_A_LOG, "a_log is for gate_map softplus and sigmoid", "not for log"),
+    BAD(flags, CLATTN_WITH_DT_BIAS, "gated_delta_rule", "dt_bias is for gates with a gate_map"),
+    BAD(gate_map, 5, "gate_map is 5", "0 to 4"),
+    BAD(beta_map, 3, "beta_map is 3", "0 to 2"),
     BAD(flags, CLATTN_CU_SEQLENS, "batch is 2", "1 with cu_seqlens"),
     BAD(kv_heads, 2, "qk_heads 2 and kv_heads 2", "fewer than heads 4"),
     BAD(kv_heads, 3, "kv_heads 3", "does not divide heads 4"),
@@ -123,6 +127,8 @@ static const struct bad bad_lists[] = {
     BAD(flags, CLATTN_STATE_VK, "forgetting_attn has no initial or final state", "0x4"),
     BAD(flags, CLATTN_NORMALIZE, "forgetting_attn", "normalize"),
     BAD(flags, CLATTN_UNGATED, "forgetting_attn", "ungated"),
+    BAD(beta_map, CLATTN_BETA_SIGMOID, "forgetting_attn", "beta_map"),
+    BAD(flags, CLATTN_WITH_A_LOG, "forgetting_attn", "a_log"),
     BAD(flags, CLATTN_GATE_PER_HEAD, "forgetting_attn", "gate per head"),
     BAD(feature_map, CLATTN_FEATURE_RELU, "forgetting_attn", "feature_map"),
     BAD(steps, 2, "forgetting_attn", "steps"),
@@ -146,6 +152,7 @@ static const struct bad bad_rows[] = {
     BAD(flags, CLATTN_WITH_Z, "lru", "option z"),
     BAD(flags, CLATTN_COMPLEX, "lru", "option complex"),
     BAD(flags, CLATTN_UNGATED, "lru", "ungated"),
+    BAD(gate_map, CLATTN_GATE_MAP_EXP, "lru", "gate_map"),
 };
 static const struct bad bad_pairs[] = {
     BAD(key_dim, 15, "mamba with complex: key_dim is 15", "expected pairs"),
@@ -193,11 +200,23 @@ static void test_bad_fields(void **state)
 
 static void test_bad_numbers(void **state)
 {
+    const double gate_scales[] = {(double)NAN, (double)INFINITY, 1, -1e31}; /* of a lower bound */
     const double scales[] = {(double)NAN, (double)INFINITY, -1e31};
     const double epses[] = {(double)NAN, (double)INFINITY, -1e-6, 1e31};
     clattn_plan_desc desc = good, full;
 
     (void)state;
+    for (size_t i = 0; i < COUNT(gate_scales); i++) {
+        desc.gate_map = CLATTN_GATE_MAP_SIGMOID;
+        desc.gate_scale = gate_scales[i];
+        assert_status(complete(&full, &desc), INVALID_DESC);
+        assert_logged("expected one below 0 for gate_map sigmoid");
+        desc.gate_map = CLATTN_GATE_MAP_LOG;
+        desc.gate_scale = -1;
+        assert_status(complete(&full, &desc), INVALID_DESC);
+        assert_logged("expected 0 for gate_map log");
+        desc = good;
+    }
     for (size_t i = 0; i < COUNT(scales); i++) {
         desc.scale = scales[i];
         assert_status(complete(&full, &desc), INVALID_DESC);
@@ -242,9 +261,9 @@ static void test_options(void **state)
             if (check_variant(rule, variant, &desc) == NULL)
                 break;
             assert_status(complete(&full, &desc), SUCCESS);
-            desc.rule = CLATTN_RWKV6;
+            desc.rule = CLATTN_IPLR;
             assert_status(complete(&full, &desc), INVALID_DESC);
-            assert_logged("rwkv6 takes no option");
+            assert_logged("iplr takes no option");
         }
     }
     assert_true(taken >= 8);
@@ -414,8 +433,8 @@ static void test_outputs(void **state)
     const uint32_t all = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_NORMALIZE | CLATTN_VALUE_GATE |
                          CLATTN_CU_SEQLENS | CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_WITH_KV_LENS |
                          CLATTN_WITH_STATE_INDICES | CLATTN_CU_SEQLENS_KV | CLATTN_WITH_P | CLATTN_WITH_BETA |
-                         CLATTN_WITH_WRITTEN | CLATTN_APPEND | CLATTN_WITH_DT_BIAS | CLATTN_WITH_D | CLATTN_WITH_Z |
-                         CLATTN_WITH_ATTN;
+                         CLATTN_WITH_WRITTEN | CLATTN_APPEND | CLATTN_WITH_DT_BIAS | CLATTN_WITH_A_LOG | CLATTN_WITH_D |
+                         CLATTN_WITH_Z | CLATTN_WITH_ATTN;
     int seen[OPERAND_COUNT] = {0};
 
     (void)state;

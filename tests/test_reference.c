@@ -27,7 +27,7 @@ static double get(const struct place *at, clattn_operand_id id, int64_t row, int
     const clattn_operand_info *info = &at->tensors->tensor[id].info;
     int64_t heads = info->dims[2], width = info->rank == 4 ? info->dims[3] : 1;
 
-    return test_get(at->tensors, id, ((at->b * info->dims[1] + row) * heads + at->head * heads / H) * width + i);
+    return test_get_mapped(at->tensors, id, ((at->b * info->dims[1] + row) * heads + at->head * heads / H) * width + i);
 }
 
 static double mapped(clattn_feature_map map, double x)

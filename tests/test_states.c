@@ -254,6 +254,42 @@ static void test_in_place(void **state)
     clattn_context_destroy(device.context);
 }
 
+/* ---- Gates as models leave them -------------------------------------------------------------------------------------
+ */
+
+enum { RAW = CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS };
+static const struct {
+    struct problem_row row;
+    clattn_gate_map gate_map;
+    clattn_beta_map beta_map;
+} raw_rows[] = {
+    {{CLATTN_GATED_DELTA_RULE, RAW, 0}, CLATTN_GATE_MAP_SOFTPLUS, CLATTN_BETA_TWICE_SIGMOID},
+    {{CLATTN_KDA, RAW, 0}, CLATTN_GATE_MAP_SIGMOID, CLATTN_BETA_SIGMOID},
+    {{CLATTN_SIMPLE_GLA, RAW, 0}, CLATTN_GATE_MAP_SOFTPLUS, CLATTN_BETA_STRENGTH},
+    {{CLATTN_GLA, CLATTN_WITH_DT_BIAS, 0}, CLATTN_GATE_MAP_LOGSIGMOID, CLATTN_BETA_STRENGTH},
+};
+
+/* What a head has of its own is that of the state's head. */
+static void test_gates(void **state)
+{
+    const struct way *way = *state;
+    struct check_device device = open_way(way);
+
+    for (size_t i = 0; i < COUNT(raw_rows); i++) {
+        clattn_plan_desc desc = shared_desc(&raw_rows[i].row, way->dtype, i % 2 == 0, 0);
+        struct check_tensors tensors;
+
+        desc.gate_map = raw_rows[i].gate_map;
+        desc.beta_map = raw_rows[i].beta_map;
+        if (!takes(way, desc.rule) || (way->few && !way->additive && i >= FEW))
+            continue;
+        test_make(&tensors, &desc, i == 1 ? CHECK_GATES_HARD : CHECK_GATES_USUAL, cuts);
+        check_way(way, &device, &tensors, "raw gates");
+        check_free(&tensors);
+    }
+    clattn_context_destroy(device.context);
+}
+
 /* ---- Types, pools, and states on the way ---------------------------------------------------------------------------
  */
 
@@ -756,8 +792,9 @@ static void test_chunk_hints(void **state)
 static const struct {
     const char *name;
     void (*run)(void **state);
-} on_ways[] = {{"heads", test_heads}, {"heads in place", test_in_place}, {"types", test_types},
-               {"pool", test_pool},   {"snapshots", test_snapshots},     {"own call", test_own}};
+} on_ways[] = {{"heads", test_heads}, {"gates", test_gates}, {"heads in place", test_in_place},
+               {"types", test_types}, {"pool", test_pool},   {"snapshots", test_snapshots},
+               {"own call", test_own}};
 
 int main(int argc, char **argv)
 {

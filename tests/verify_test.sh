@@ -14,7 +14,7 @@ fail()
 }
 
 shape=(--shape B=1,T=40,H=2,K=16,V=16 --mode recurrent --device "$device")
-six=("$clattn" verify retention gla delta_rule kda rwkv7 mlstm --dtype f32 "${shape[@]}") # gla and mlstm in two variants
+six=("$clattn" verify retention gla delta_rule kda rwkv7 mlstm --dtype f32 "${shape[@]}") # gla and mlstm in more variants
 
 # children PID
 children()
@@ -67,8 +67,8 @@ if command -v script >/dev/null; then
     printf -v words '%q ' "${six[@]}"
     for jobs in 1 2; do
         TERM=xterm script -qec "$words -j$jobs" /dev/null >terminal </dev/null || fail "on a terminal: $(cat terminal)"
-        tr '\r' '\n' <terminal | grep '^\[#*\.*\] [0-9]*/8 ' >bars
-        grep -q '^\[\.*\] 0/8 [a-z_]* f32, B=1,' bars || fail "-j$jobs: the bar does not begin at once: $(cat -v terminal)"
+        tr '\r' '\n' <terminal | grep '^\[#*\.*\] [0-9]*/10 ' >bars
+        grep -q '^\[\.*\] 0/10 [a-z_]* f32, B=1,' bars || fail "-j$jobs: the bar does not begin at once: $(cat -v terminal)"
         sed 's/\x1b.*//' bars | awk 'length > 79 { exit 1 }' || fail "-j$jobs: the bar is wider than a terminal: $(cat bars)"
     done
     # where the table is wider than the terminal each cell has a line; the bar is no wider than it, either
@@ -152,7 +152,7 @@ done
 "${six[@]}" --json -j3 >three
 [ "$(is_json three ok)" = ON ] || fail "json of workers is not ok: $(is_json three ok)"
 "${six[@]}" --verbose -j2 >out
-[ "$(grep -c ' recurrent .* ok$' out)" -eq 14 ] || fail "--verbose: not eight cases and six rows: $(cat out)"
+[ "$(grep -c ' recurrent .* ok$' out)" -eq 16 ] || fail "--verbose: not ten cases and six rows: $(cat out)"
 
 # what runs nowhere has an infinite error, which JSON has no number for
 for jobs in 1 3; do
@@ -209,12 +209,12 @@ for jobs in 1 2; do
     "${two[@]}" --mode auto,recurrent,chunk -j$jobs --csv >out 2>err || fail "modes, -j$jobs: $(cat out err)"
     [ "$(cat err)" = "$left" ] || fail "modes, -j$jobs: not the one line: $(cat err)"
     [ "$(cut -d, -f1-4 out | tail -n +2 | sort | paste -sd' ')" = \
-        "gla,bf16,6,0 gla,f32,6,0 softmax_attn,bf16,8,0 softmax_attn,f32,8,0" ] || fail "modes, -j$jobs: $(cat out)"
+        "gla,bf16,9,0 gla,f32,9,0 softmax_attn,bf16,8,0 softmax_attn,f32,8,0" ] || fail "modes, -j$jobs: $(cat out)"
     "$clattn" verify --mode recurrent --dtype f32 --shape T=3,H=1,K=4,V=4 --device "$device" --csv -j$jobs >out 2>err ||
         fail "recurrent alone, -j$jobs: $(cat out err)"
     [ "$(sort err | cut -d' ' -f2- | paste -sd,)" = "$(printf '%s has no solver of mode recurrent: not run\n' \
         alibi_attn deltaformer forgetting_attn path_attn softmax_attn | paste -sd,)" ] || fail "recurrent alone, -j$jobs: $(cat err)"
-    grep -q '^gla,f32,2,0,' out && ! grep -q '^softmax_attn' out || fail "recurrent alone, -j$jobs: $(cat out)"
+    grep -q '^gla,f32,3,0,' out && ! grep -q '^softmax_attn' out || fail "recurrent alone, -j$jobs: $(cat out)"
     "${two[@]}" --mode recurrent -j$jobs >out 2>err
     [ $? -eq 2 ] && [ "$(cat err)" = "clattn: softmax_attn has no solver of mode recurrent" ] ||
         fail "nothing left of a rule, -j$jobs: $(cat out err)"

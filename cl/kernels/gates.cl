@@ -17,7 +17,7 @@ WORD vec gate_of(vec x, vec a)
 
 KERNEL
 gates(global const data_t *v, long4 v_at, global out_t *o, long4 o_at, global const float *bias, long4 bias_at,
-      global const float *rate, long4 rate_at, global const int *cu, long4 cu_at, int seq_len, int sequences,
+      global const float *a_log, long4 a_log_at, global const int *cu, long4 cu_at, int seq_len, int sequences,
       float scale)
 {
     chunk_t chunk = chunk_of_slot(get_group_id(0), 0, sequences, seq_len, cu, cu_at);
@@ -34,7 +34,7 @@ gates(global const data_t *v, long4 v_at, global out_t *o, long4 o_at, global co
             x[j] = data_get(v, at_row(v_at, chunk.at.batch, token, head) + c);
             if (HAS_BIAS)
                 x[j] += bias[at_row(bias_at, 0, 0, head) + c];
-            a[j] = IS_SOFTPLUS ? rate[at_row(rate_at, 0, 0, head)] : 0;
+            a[j] = IS_SOFTPLUS ? a_log[at_row(a_log_at, 0, 0, head)] : 0;
         }
         CAT(vstore, VEC)(scale * gate_of(CAT(vload, VEC)(0, x), CAT(vload, VEC)(0, a)), 0, x);
         vec_unrolled

@@ -3,9 +3,10 @@
  * and the factors of each row. One group: one chunk of one head. */
 KERNEL
 prepare(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const gate_t *g, long4 g_at,
-        global const gate_t *beta, long4 beta_at, global const erase_t *p, long4 p_at, global const data_t *e,
-        long4 e_at, global const gate_t *u, long4 u_at, global const int *cu, long4 cu_at, global float *records,
-        long4 records_at, int seq_len, int sequences, float scale)
+        global const float *a_log, long4 a_log_at, global const float *bias, long4 bias_at, global const gate_t *beta,
+        long4 beta_at, global const erase_t *p, long4 p_at, global const data_t *e, long4 e_at, global const gate_t *u,
+        long4 u_at, global const int *cu, long4 cu_at, global float *records, long4 records_at, int seq_len,
+        int sequences, float scale)
 {
     local float Q[LOCAL_ROWS_Q], K[LOCAL_ROWS_K], A[LOCAL_SCORES], factors[FACTORS];
     DECAY_LOCALS

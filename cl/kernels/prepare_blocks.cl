@@ -4,7 +4,8 @@
  * each row, and with a decay a channel the rows as they read and write the state. One group: one chunk of one head. */
 KERNEL
 prepare_blocks(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v,
-               long4 v_at, global const gate_t *g, long4 g_at, global const gate_t *beta, long4 beta_at,
+               long4 v_at, global const gate_t *g, long4 g_at, global const float *a_log, long4 a_log_at,
+               global const float *bias, long4 bias_at, global const gate_t *beta, long4 beta_at,
                global const erase_t *p, long4 p_at, global const data_t *e, long4 e_at, global const gate_t *w,
                long4 w_at, global const gate_t *u, long4 u_at, global const int *cu, long4 cu_at, global float *records,
                long4 records_at, global float *rows, long4 rows_at, int seq_len, int sequences, float scale,

@@ -2,8 +2,9 @@
  * without norms: factors of the rows, and of the state. A work-item has a row; a group, neighbouring chunks of one
  * head. */
 KERNEL
-prepare_factors(global const gate_t *g, long4 g_at, global const gate_t *beta, long4 beta_at, global const int *cu,
-                long4 cu_at, global uint *records, long4 records_at, int seq_len, int sequences, float scale)
+prepare_factors(global const gate_t *g, long4 g_at, global const float *a_log, long4 a_log_at, global const float *bias,
+                long4 bias_at, global const gate_t *beta, long4 beta_at, global const int *cu, long4 cu_at,
+                global uint *records, long4 records_at, int seq_len, int sequences, float scale)
 {
     local float logs[LOCAL_LOGS] __attribute__((aligned(16)));
     long slot = (long)get_group_id(0) * (GROUP / CHUNK) + LANE / CHUNK;
@@ -15,7 +16,7 @@ prepare_factors(global const gate_t *g, long4 g_at, global const gate_t *beta, l
 
     if (!slot_exists(slot, sequences, seq_len))
         chunk.count = 0;
-    logs[LANE] = decay_log(decay_gate(g, g_at, chunk, i));
+    logs[LANE] = decay_log(decay_gate((gates_t)GATES_HERE, g, g_at, chunk, i));
     SYNC();
     if (chunk.count <= 0)
         return;

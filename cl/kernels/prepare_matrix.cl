@@ -3,7 +3,8 @@
  * group: one chunk of one head. */
 KERNEL
 prepare_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v,
-               long4 v_at, global const gate_t *g, long4 g_at, global const gate_t *beta, long4 beta_at,
+               long4 v_at, global const gate_t *g, long4 g_at, global const float *a_log, long4 a_log_at,
+               global const float *bias, long4 bias_at, global const gate_t *beta, long4 beta_at,
                global const erase_t *p, long4 p_at, global const data_t *e, long4 e_at, global const gate_t *w,
                long4 w_at, global const gate_t *u, long4 u_at, global const int *cu, long4 cu_at, global uint *records,
                long4 records_at, global uint *rows, long4 rows_at, int seq_len, int sequences, float scale)
@@ -36,7 +37,7 @@ prepare_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4
         operand_fetch(&held[STREAM_Q], q, q_at, chunk.at.qk_head, chunk);
     operand_fetch(&held[STREAM_K], k, k_at, chunk.at.qk_head, chunk);
     erase_rows_fetch(held, p, p_at, e, e_at, chunk);
-    decay_load(&decays, g, g_at, chunk);
+    decay_load(&decays, (gates_t)GATES_HERE, g, g_at, chunk);
     for_each_after(i, CHUNK, GROUP / 2)
         strength[i] = write_strength(chunk, i);
     if (STEPS == 1)

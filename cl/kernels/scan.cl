@@ -5,12 +5,12 @@
  * One group: BV value columns of one head of one sequence. */
 KERNEL
 scan(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
-     global out_t *o, long4 o_at, global const gate_t *g, long4 g_at, global const gate_t *gv, long4 gv_at,
-     global const erase_t *p, long4 p_at, global const data_t *e, long4 e_at, global const gate_t *w, long4 w_at,
-     global const float *den, long4 den_at, global const state_t *initial, long4 initial_at, global state_t *final,
-     long4 final_at, global const int *cu, long4 cu_at, global const int *slots, long4 slots_at,
-     global state_t *snapshots, long4 snapshots_at, global const float *records, long4 records_at, int seq_len,
-     float scale, int states, int every)
+     global out_t *o, long4 o_at, global const gate_t *g, long4 g_at, global const float *a_log, long4 a_log_at,
+     global const float *bias, long4 bias_at, global const gate_t *gv, long4 gv_at, global const erase_t *p, long4 p_at,
+     global const data_t *e, long4 e_at, global const gate_t *w, long4 w_at, global const float *den, long4 den_at,
+     global const state_t *initial, long4 initial_at, global state_t *final, long4 final_at, global const int *cu,
+     long4 cu_at, global const int *slots, long4 slots_at, global state_t *snapshots, long4 snapshots_at,
+     global const float *records, long4 records_at, int seq_len, float scale, int states, int every)
 {
     local float S[LOCAL_STATE], R[LOCAL_ROWS], D[LOCAL_WRITTEN], O[LOCAL_OUTPUT], factors[FACTORS];
     DECAY_LOCALS

@@ -2,7 +2,7 @@
  * strength e^(i_t - m_t) <= 1, for rules that know nothing of m. One group: one head of one sequence. A lane has RUN
  * tokens at once, and m before the first of them from a scan over the lanes: what tokens together make of m is max(m
  * + add, least), too. */
-#include "base.clh"
+#include "gate.clh"
 
 #define RUN 8
 
@@ -54,7 +54,7 @@ stabilize(global const gate_t *f, long4 f_at, global const gate_t *i, long4 i_at
         unrolled
         for (int l = 0; l < RUN; l++) {
             long row = at.first + min(own + l, at.tokens - 1);
-            forget[l] = gate_get(f, at_row(f_at, at.batch, row, at.head));
+            forget[l] = gate_log(gate_get(f, at_row(f_at, at.batch, row, at.head)), 1);
             input[l] = gate_get(i, at_row(i_at, at.batch, row, at.head));
         }
         unrolled

@@ -91,6 +91,9 @@ struct variant {
     clattn_weighting weighting;
     clattn_gating gating;
     int32_t centered;
+    clattn_gate_map gate_map;
+    clattn_beta_map beta_map;
+    double gate_scale;
 };
 
 static const struct variant variants[] = {
@@ -109,6 +112,17 @@ static const struct variant variants[] = {
     {.rule = CLATTN_GATED_DELTA_PRODUCT, .name = "2 steps", .steps = 2},
     {.rule = CLATTN_GATED_DELTA_PRODUCT, .name = "3 steps ungated", .flags = CLATTN_UNGATED, .steps = 3},
     {.rule = CLATTN_MLSTM, .name = "eps", .eps = 0.5},
+    {.rule = CLATTN_GLA, .name = "logsigmoid", .gate_map = CLATTN_GATE_MAP_LOGSIGMOID, .gate_scale = 1.0 / 16},
+    {.rule = CLATTN_GATED_DELTA_RULE,
+     .name = "softplus a_log dt_bias, twice sigmoid",
+     .flags = CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS,
+     .gate_map = CLATTN_GATE_MAP_SOFTPLUS,
+     .beta_map = CLATTN_BETA_TWICE_SIGMOID},
+    {.rule = CLATTN_KDA,
+     .name = "sigmoid a_log dt_bias, sigmoid",
+     .flags = CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS,
+     .gate_map = CLATTN_GATE_MAP_SIGMOID,
+     .beta_map = CLATTN_BETA_SIGMOID},
     {.rule = CLATTN_MAMBA,
      .name = "softplus dt_bias d z",
      .flags = CLATTN_SOFTPLUS | CLATTN_WITH_DT_BIAS | CLATTN_WITH_D | CLATTN_WITH_Z},
@@ -229,6 +243,9 @@ const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
         desc->layers = variants[i].layers;
         desc->slopes = variants[i].slopes;
         desc->eps = variants[i].eps;
+        desc->gate_map = variants[i].gate_map;
+        desc->beta_map = variants[i].beta_map;
+        desc->gate_scale = variants[i].gate_scale;
         desc->kernel = variants[i].kernel;
         desc->write_kernel = variants[i].write_kernel;
         desc->taps = variants[i].taps;

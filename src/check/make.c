@@ -97,6 +97,18 @@ static double draw_forget(const struct source *source, int64_t i)
     return slowed(source, -log1p(exp(-2 - draw_normal(source, i))));
 }
 
+/* What a gate_map makes a log-decay of that is mostly small; hard ones forget all or nothing. */
+static double draw_raw(const struct source *source, int64_t i)
+{
+    double sign = source->desc->gate_map == CLATTN_GATE_MAP_LOGSIGMOID ? -1 : 1;
+    int kind = hard_kind(source, i);
+
+    if (kind < 2)
+        return sign * (kind == 0 ? 1000 : (double)INFINITY);
+    return sign *
+           (kind < 20 && kind >= 4 ? -1000 : draw_normal(source, i) - (source->gates == CHECK_GATES_SLOW ? 8 : 3));
+}
+
 static double draw_input(const struct source *source, int64_t i)
 {
     int kind = hard_kind(source, i);

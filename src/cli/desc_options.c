@@ -7,6 +7,14 @@
 
 static const struct word state_words[] = {{"kv", 0}, {"vk", 1}, {NULL, 0}};
 static const struct word gate_words[] = {{"token", 0}, {"head", 1}, {NULL, 0}};
+static const struct word gate_map_words[] = {
+    {"log", CLATTN_GATE_MAP_LOG},         {"softplus", CLATTN_GATE_MAP_SOFTPLUS},
+    {"sigmoid", CLATTN_GATE_MAP_SIGMOID}, {"logsigmoid", CLATTN_GATE_MAP_LOGSIGMOID},
+    {"exp", CLATTN_GATE_MAP_EXP},         {NULL, 0}};
+static const struct word beta_map_words[] = {{"strength", CLATTN_BETA_STRENGTH},
+                                             {"sigmoid", CLATTN_BETA_SIGMOID},
+                                             {"twice-sigmoid", CLATTN_BETA_TWICE_SIGMOID},
+                                             {NULL, 0}};
 static const struct word heads_words[] = {{"blocks", 0}, {"tiled", 1}, {NULL, 0}};
 static const struct word index_words[] = {{"i32", 0}, {"i64", 1}, {NULL, 0}};
 
@@ -40,6 +48,10 @@ static const struct option {
     FIELD(LENGTH, window, NULL, HIDDEN),
     FIELD(LENGTH, state_window, NULL, HIDDEN),
     FIELD(LENGTH, state_every, NULL, HIDDEN),
+    FIELD(WORD, gate_map, gate_map_words, HIDDEN),
+    FIELD(WORD, beta_map, beta_map_words, HIDDEN),
+    FIELD(REAL, gate_scale, NULL, HIDDEN),
+    SWITCH("a_log", switch_words, CLATTN_WITH_A_LOG, SHOWN),
     SWITCH("state", state_words, CLATTN_STATE_VK, LAYOUT),
     SWITCH("heads", heads_words, CLATTN_HEADS_TILED, LAYOUT),
     SWITCH("gate", gate_words, CLATTN_GATE_PER_HEAD, SHOWN),
@@ -163,4 +175,17 @@ const char *desc_option_text(size_t number, const clattn_plan_desc *desc, char *
     case FLAG: snprintf(text, size, "%s", word_name(option->words, (desc->flags & option->flag) != 0)); break;
     }
     return text;
+}
+
+void desc_option_copy(size_t number, const clattn_plan_desc *from, clattn_plan_desc *to)
+{
+    static const size_t sizes[] = {[COUNT] = sizeof(int32_t),
+                                   [LENGTH] = sizeof(int64_t),
+                                   [REAL] = sizeof(double),
+                                   [WORD] = sizeof(int),
+                                   [FLAG] = 0};
+    const struct option *option = &options[number];
+
+    memcpy((char *)to + option->offset, (const char *)from + option->offset, sizes[option->kind]);
+    to->flags = (to->flags & ~option->flag) | (from->flags & option->flag);
 }

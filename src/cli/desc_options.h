@@ -9,12 +9,15 @@
 /* The number of an option, or DESC_OPTION_COUNT. */
 size_t desc_option_find(const char *name);
 const char *desc_option_name(size_t option);
-enum { DESC_OPTION_COUNT = 42 };
+enum { DESC_OPTION_COUNT = 46 };
 
 /* Into desc. `what` names the option in the one line of an error. EXIT_OK or EXIT_BAD. */
 int desc_option_read(size_t option, const char *what, const char *text, clattn_plan_desc *desc);
 /* As desc_option_read takes it. */
 const char *desc_option_text(size_t option, const clattn_plan_desc *desc, char *text, size_t size);
+
+/* One option's value, from a desc to another. */
+void desc_option_copy(size_t option, const clattn_plan_desc *from, clattn_plan_desc *to);
 
 /* Whether a file's tensors show it; and whether it says how they lie. */
 int desc_option_is_shown(size_t option);

@@ -116,11 +116,12 @@ static int derive_sizes(const struct binding *binding, clattn_plan_desc *desc)
 static const struct {
     clattn_operand_id id;
     uint32_t flag;
-} optional[] = {{CLATTN_SINK, CLATTN_WITH_SINK}, {CLATTN_P, CLATTN_WITH_P},
-                {CLATTN_BETA, CLATTN_WITH_BETA}, {CLATTN_KV_LENS, CLATTN_WITH_KV_LENS},
-                {CLATTN_GV, CLATTN_VALUE_GATE},  {CLATTN_SEQLENS_KV, CLATTN_CU_SEQLENS_KV},
-                {CLATTN_K_NEW, CLATTN_APPEND},   {CLATTN_DT_BIAS, CLATTN_WITH_DT_BIAS},
-                {CLATTN_D, CLATTN_WITH_D},       {CLATTN_Z, CLATTN_WITH_Z}};
+} optional[] = {{CLATTN_SINK, CLATTN_WITH_SINK},   {CLATTN_P, CLATTN_WITH_P},
+                {CLATTN_BETA, CLATTN_WITH_BETA},   {CLATTN_KV_LENS, CLATTN_WITH_KV_LENS},
+                {CLATTN_GV, CLATTN_VALUE_GATE},    {CLATTN_SEQLENS_KV, CLATTN_CU_SEQLENS_KV},
+                {CLATTN_K_NEW, CLATTN_APPEND},     {CLATTN_DT_BIAS, CLATTN_WITH_DT_BIAS},
+                {CLATTN_A_LOG, CLATTN_WITH_A_LOG}, {CLATTN_D, CLATTN_WITH_D},
+                {CLATTN_Z, CLATTN_WITH_Z}};
 
 /* What the presence and the shape of a tensor say. */
 static void derive_flags(const struct binding *binding, clattn_plan_desc *desc)

@@ -8,7 +8,7 @@
 static int may_be_nothing(enum numbers numbers)
 {
     return numbers == NUMBERS_DECAY || numbers == NUMBERS_FORGET || numbers == NUMBERS_INPUT ||
-           numbers == NUMBERS_STABILIZER || numbers == NUMBERS_LOGIT;
+           numbers == NUMBERS_RAW || numbers == NUMBERS_STABILIZER || numbers == NUMBERS_LOGIT;
 }
 
 static void warn_of(const struct check_tensor *tensor, enum numbers numbers, const char *path)

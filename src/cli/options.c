@@ -292,7 +292,8 @@ static const struct option {
     {"svg", 0, "FILE", COMMAND_RUN, 0, take_svg, "the same, and draw it"},
     {"option", 0, "NAME=VALUE", PROBLEM, 0, take_option,
      "steps=N layer=N layers=N slopes=minimax eps=X state=kv|vk state_window=N state_every=N state_indices=on "
-     "heads=blocks|tiled gate=token|head value_gate=on ungated=on window=N "
+     "heads=blocks|tiled gate_map=softplus|sigmoid|logsigmoid|exp gate_scale=X a_log=on beta_map=sigmoid|twice-sigmoid "
+     "gate=token|head value_gate=on ungated=on window=N "
      "sink=on lse=on attn=on kv_lens=on p=on beta=on written=on kernel=linear|relu|round|floor "
      "write_kernel=linear|relu|round|floor softplus=on dt_bias=on d=on z=on complex=on cu_seqlens=i32|i64 "
      "taps=N activation=silu|none with_bias=on residual=on "

@@ -1,5 +1,6 @@
 /* Which rows and problems `clattn verify` checks: the awkward shapes or the command line's, in every variant of a
  * rule. */
+#include "cli/desc_options.h"
 #include "cli/operands.h"
 #include "cli/verify.h"
 #include "cli/words.h"
@@ -8,28 +9,14 @@
 #include <stdlib.h>
 
 /* The command line's options on top of a problem's own. */
-static void apply_options(const clattn_plan_desc *from, clattn_plan_desc *desc)
+static void apply_options(const struct settings *settings, clattn_plan_desc *desc)
 {
-    desc->flags |= from->flags;
-    desc->chunk = from->chunk;
-    if (from->gate_dtype != CLATTN_F32)
-        desc->gate_dtype = from->gate_dtype;
-    if (from->scale != 0)
-        desc->scale = from->scale;
-    if (from->feature_map != CLATTN_FEATURE_IDENTITY)
-        desc->feature_map = from->feature_map;
-    if (from->steps != 0)
-        desc->steps = from->steps;
-    if (from->slopes != CLATTN_SLOPES_LIGHTNING)
-        desc->slopes = from->slopes;
-    if (from->eps != 0)
-        desc->eps = from->eps;
-    if (from->window != 0)
-        desc->window = from->window;
-    if (from->layers != 0) {
-        desc->layer = from->layer;
-        desc->layers = from->layers;
-    }
+    desc->chunk = settings->desc.chunk;
+    if (settings->desc.gate_dtype != CLATTN_F32)
+        desc->gate_dtype = settings->desc.gate_dtype;
+    for (size_t i = 0; i < DESC_OPTION_COUNT; i++)
+        if (settings->given >> i & 1)
+            desc_option_copy(i, &settings->desc, desc);
 }
 
 /* array with room for one more, in steps of powers of two; NULL without memory, and array is as it was. */
@@ -64,7 +51,7 @@ static int add_variants(struct verify_row *row, const struct settings *settings,
     int status = EXIT_OK;
 
     for (int variant = 0; status == EXIT_OK; variant++) {
-        clattn_plan_desc desc = *base;
+        clattn_plan_desc desc = *base, full;
         const char *option = check_variant(desc.rule, variant, &desc);
         if (option == NULL)
             break;
@@ -72,7 +59,10 @@ static int add_variants(struct verify_row *row, const struct settings *settings,
             continue;
         if (settings->quick && !check_case_quick(c, variant, desc.dtype))
             continue;
-        apply_options(&settings->desc, &desc);
+        apply_options(settings, &desc);
+        if (variant > 0 && settings->given != 0 &&
+            clattn_plan_desc_complete(&full, &desc, NULL, NULL) != CLATTN_SUCCESS)
+            continue; /* the command line's options and the variant's exclude each other */
         status = add_problem(row, name, option, &desc, c);
     }
     return status;

@@ -12,12 +12,22 @@ int variant_values(const struct variant *variant)
     return variant->normalizer ? 1 : (int)variant->problem->desc.value_dim;
 }
 
+/* Whether the library makes the log-decays that the kernel reads. */
+static int gates_made(const struct variant *variant)
+{
+    int made = problem_stabilized(variant->problem) || variant->problem->rule->head_decay != NULL;
+
+    return made && variant->kernel != KERNEL_STABILIZE;
+}
+
 clattn_dtype variant_gate(const struct variant *variant)
 {
-    const struct problem *problem = variant->problem;
-    int made = problem_stabilized(problem) || problem->rule->head_decay != NULL;
+    return gates_made(variant) ? CLATTN_F32 : variant->problem->desc.gate_dtype;
+}
 
-    return made && variant->kernel != KERNEL_STABILIZE ? CLATTN_F32 : problem->desc.gate_dtype;
+static clattn_gate_map gate_map(const struct variant *variant)
+{
+    return gates_made(variant) ? CLATTN_GATE_MAP_LOG : variant->problem->desc.gate_map;
 }
 
 clattn_dtype variant_out(const struct variant *variant)
@@ -96,6 +106,14 @@ struct layout layout_of(const struct variant *variant,
         {"FEATURE", desc->feature_map},
         {"FEATURE_ELU1", CLATTN_FEATURE_ELU1},
         {"FEATURE_RELU", CLATTN_FEATURE_RELU},
+        {"GATE_MAP", gate_map(variant)},
+        {"GATE_SOFTPLUS", CLATTN_GATE_MAP_SOFTPLUS},
+        {"GATE_SIGMOID", CLATTN_GATE_MAP_SIGMOID},
+        {"GATE_LOGSIGMOID", CLATTN_GATE_MAP_LOGSIGMOID},
+        {"GATE_EXP", CLATTN_GATE_MAP_EXP},
+        {"BETA_MAP", desc->beta_map},
+        {"HAS_A_LOG", (desc->flags & CLATTN_WITH_A_LOG) != 0},
+        {"HAS_GATE_BIAS", (desc->flags & CLATTN_WITH_DT_BIAS) != 0},
     };
 
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)

@@ -36,6 +36,10 @@ static int32_t nearest_chunk(int32_t asked)
     return asked > 0 ? chunk : asked;
 }
 
+/* Of each map the usual one; its sign is that of all */
+static const double gate_scales[] = {
+    [CLATTN_GATE_MAP_SIGMOID] = -5, [CLATTN_GATE_MAP_LOGSIGMOID] = 1, [CLATTN_GATE_MAP_EXP] = 0};
+
 static void complete(clattn_plan_desc *desc, const struct rule *rule)
 {
     op_of(rule)->complete(desc, rule);
@@ -49,6 +53,8 @@ static void complete(clattn_plan_desc *desc, const struct rule *rule)
         desc->steps = 1;
     if (desc->layers == 0)
         desc->layers = 1;
+    if (desc->gate_scale == 0)
+        desc->gate_scale = gate_scales[(unsigned)desc->gate_map <= CLATTN_GATE_MAP_EXP ? desc->gate_map : 0];
     if (desc->flags & CLATTN_CU_SEQLENS_INT64)
         desc->flags |= CLATTN_CU_SEQLENS;
 }
@@ -70,6 +76,8 @@ static clattn_status check_sizes(const clattn_plan_desc *desc, int64_t most_dim,
     TRY(check_range(log, "slopes", desc->slopes, CLATTN_SLOPES_LIGHTNING, CLATTN_SLOPES_MINIMAX));
     TRY(check_range(log, "kernel", desc->kernel, CLATTN_WEIGHTS_SOFTMAX, CLATTN_WEIGHTS_FLOOR));
     TRY(check_range(log, "write_kernel", desc->write_kernel, CLATTN_WEIGHTS_SOFTMAX, CLATTN_WEIGHTS_FLOOR));
+    TRY(check_range(log, "gate_map", desc->gate_map, CLATTN_GATE_MAP_LOG, CLATTN_GATE_MAP_EXP));
+    TRY(check_range(log, "beta_map", desc->beta_map, CLATTN_BETA_STRENGTH, CLATTN_BETA_TWICE_SIGMOID));
     TRY(check_range(log, "layers", desc->layers, 1, INT32_MAX));
     TRY(check_range(log, "layer", desc->layer, 0, desc->layers - 1));
     if (desc->heads % desc->qk_heads != 0)
@@ -110,11 +118,11 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
                  {CLATTN_APPEND, "append"},
                  {CLATTN_SOFTPLUS, "softplus"},
                  {CLATTN_WITH_DT_BIAS, "dt_bias"},
+                 {CLATTN_WITH_A_LOG, "a_log"},
                  {CLATTN_WITH_D, "d"},
                  {CLATTN_WITH_Z, "z"},
                  {CLATTN_COMPLEX, "complex"}};
-    const uint32_t known =
-        CLATTN_APPEND * 2 - 1 + 63 * CLATTN_SOFTPLUS + CLATTN_HEADS_TILED + CLATTN_WITH_STATE_INDICES;
+    const uint32_t known = CLATTN_APPEND * 2 - 1 + 63 * CLATTN_SOFTPLUS + 7 * CLATTN_HEADS_TILED;
     const struct {
         uint32_t knob;
         int used;
@@ -125,6 +133,8 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
                  {RULE_TAKES_LAYER, desc->slopes != CLATTN_SLOPES_LIGHTNING, "slopes"},
                  {RULE_TAKES_EPS, desc->eps > 0, "eps"},
                  {RULE_TAKES_KERNEL, desc->kernel != CLATTN_WEIGHTS_SOFTMAX, "kernel"},
+                 {RULE_TAKES_GATE_MAP, desc->gate_map != CLATTN_GATE_MAP_LOG, "gate_map"},
+                 {RULE_TAKES_BETA_MAP, desc->beta_map != CLATTN_BETA_STRENGTH, "beta_map"},
                  {RULE_TAKES_WRITE_KERNEL, desc->write_kernel != CLATTN_WEIGHTS_SOFTMAX, "write_kernel"},
                  {RULE_TAKES_TAPS, desc->taps != 0, "taps"},
                  {RULE_TAKES_TAPS, desc->activation != CLATTN_ACTIVATION_SILU, "activation"},
@@ -166,6 +176,30 @@ static clattn_status check_attn(const struct problem *problem, const struct log 
                     problem->rule->name, desc->flags & CLATTN_VALUE_GATE ? " with gv" : "");
     return check_range(log, list ? "with attn, the keys" : "with attn, seq_len times steps",
                        list ? most.kv_len : most.seq_len * desc->steps, 1, MOST_COLUMNS);
+}
+
+/* What goes with a map, and with no other */
+static clattn_status check_gate(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
+{
+    static const char *const names[] = {"log", "softplus", "sigmoid", "logsigmoid", "exp"};
+    const char *name = names[desc->gate_map];
+    double usual = gate_scales[desc->gate_map];
+    int rated = desc->gate_map == CLATTN_GATE_MAP_SOFTPLUS || desc->gate_map == CLATTN_GATE_MAP_SIGMOID;
+
+    if (desc->gate_map != CLATTN_GATE_MAP_LOG && (desc->flags & CLATTN_UNGATED))
+        return FAIL(log, INVALID_DESC, "%s: ungated, and so no gate_map %s", rule->name, name);
+    if ((desc->flags & CLATTN_WITH_A_LOG) && !rated)
+        return FAIL(log, INVALID_DESC, "%s: a_log is for gate_map softplus and sigmoid, not for %s", rule->name, name);
+    if ((desc->flags & CLATTN_WITH_DT_BIAS) && desc->gate_map == CLATTN_GATE_MAP_LOG &&
+        (rule->knobs & RULE_TAKES_GATE_MAP))
+        return FAIL(log, INVALID_DESC, "%s: dt_bias is for gates with a gate_map", rule->name);
+    if (!(desc->gate_scale * usual > 0 && fabs(desc->gate_scale) <= 1e30) && desc->gate_scale != usual)
+        return FAIL(log, INVALID_DESC, "gate_scale is %g, expected %s0 for gate_map %s", desc->gate_scale,
+                    usual < 0   ? "one below "
+                    : usual > 0 ? "one above "
+                                : "",
+                    name);
+    return CLATTN_SUCCESS;
 }
 
 static clattn_status check_packing(const clattn_plan_desc *desc, const struct log *log)
@@ -295,6 +329,7 @@ clattn_status problem_init(struct problem *problem, const clattn_plan_desc *desc
     complete(&problem->desc, problem->rule);
     TRY(check_sizes(&problem->desc, op_of(problem->rule)->most_dim, log));
     TRY(check_options(&problem->desc, problem->rule, log));
+    TRY(check_gate(&problem->desc, problem->rule, log));
     TRY(check_packing(&problem->desc, log));
     TRY(op_of(problem->rule)->check(&problem->desc, problem->rule, log));
     TRY(check_attn(problem, log));

@@ -50,6 +50,9 @@ enum { LIST_FLAGS = CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_WITH_KV_LENS | C
        DELTA_FLAGS = CLATTN_WITH_P | CLATTN_WITH_BETA | CLATTN_WITH_WRITTEN | CLATTN_WITH_SINK | CLATTN_WITH_LSE |
                      CLATTN_CU_SEQLENS_KV,
        MAMBA_FLAGS = CLATTN_SOFTPLUS | CLATTN_WITH_DT_BIAS | CLATTN_WITH_D | CLATTN_WITH_Z | CLATTN_COMPLEX,
+       RAW_FLAGS = CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS,
+       RAW_GATE = RULE_TAKES_GATE_MAP,
+       RAW_GATES = RULE_TAKES_GATE_MAP | RULE_TAKES_BETA_MAP,
        PATH_FLAGS = CLATTN_UNGATED | CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_CU_SEQLENS_KV };
 
 static const struct rule rules[RULE_COUNT] = {
@@ -68,51 +71,55 @@ static const struct rule rules[RULE_COUNT] = {
         "S = e^(-(8/H)(1 - layer/layers) h) S + k v^T; o = S^T q",
         "Qin et al. 2024, Lightning Attention-2, arXiv:2401.04658" },
     [CLATTN_SIMPLE_GLA] = { "simple_gla", "mamba2 gated_retention",
-        WORDS(SCALAR,  OP(G),      NULL,            NONE,     DECAY, VALUE, AFTER), CLATTN_GATE_PER_HEAD, 0, 0,
+        WORDS(SCALAR,  OP(G),      NULL,            NONE,     DECAY, VALUE, AFTER),
+        CLATTN_GATE_PER_HEAD | RAW_FLAGS, RAW_GATE, 0,
         "S = e^g S + k v^T; o = S^T q", "Dao and Gu 2024, Transformers are SSMs, arXiv:2405.21060" },
     [CLATTN_GLA] = { "gla", "hgrn2",
-        WORDS(CHANNEL, OP(G),      NULL,            NONE,     DECAY, VALUE, AFTER), CLATTN_VALUE_GATE, 0, 0,
+        WORDS(CHANNEL, OP(G),      NULL,            NONE,     DECAY, VALUE, AFTER),
+        CLATTN_VALUE_GATE | RAW_FLAGS, RAW_GATE, 0,
         "S = diag(e^g) S [diag(e^gv)] + k v^T; o = S^T q",
         "Yang et al. 2023, Gated Linear Attention, arXiv:2312.06635" },
     [CLATTN_RWKV6] = { "rwkv6", "",
-        WORDS(CHANNEL, OP(W),      NULL,            NONE,     DECAY, VALUE, BONUS), 0, 0, 0,
+        WORDS(CHANNEL, OP(W),      NULL,            NONE,     DECAY, VALUE, BONUS), RAW_FLAGS, RAW_GATE, 0,
         "o = (S + diag(u) k v^T)^T q; S = diag(e^w) S + k v^T", "Peng et al. 2024, Eagle and Finch, arXiv:2404.05892" },
     [CLATTN_DELTA_RULE] = { "delta_rule", "deltanet",
-        WORDS(NONE,    NO_OPERAND, NULL,            KEY,      DECAY, BETA,  AFTER), 0, 0, 0,
+        WORDS(NONE,    NO_OPERAND, NULL,            KEY,      DECAY, BETA,  AFTER), 0, RULE_TAKES_BETA_MAP, 0,
         "S += beta k (v - S^T k)^T; o = S^T q",
         "Yang et al. 2024, Parallelizing Linear Transformers with the Delta Rule, arXiv:2406.06484" },
     [CLATTN_GATED_DELTA_RULE] = { "gated_delta_rule", "gated_deltanet gdn",
-        WORDS(SCALAR,  OP(G),      NULL,            KEY,      DECAY, BETA,  AFTER), 0, 0, 0,
+        WORDS(SCALAR,  OP(G),      NULL,            KEY,      DECAY, BETA,  AFTER), RAW_FLAGS, RAW_GATES, 0,
         "S = e^g S; S += beta k (v - S^T k)^T; o = S^T q", "Yang et al. 2024, Gated Delta Networks, arXiv:2412.06464" },
     [CLATTN_KDA] = { "kda", "kimi_delta_attention",
-        WORDS(CHANNEL, OP(G),      NULL,            KEY,      DECAY, BETA,  AFTER), 0, 0, 0,
+        WORDS(CHANNEL, OP(G),      NULL,            KEY,      DECAY, BETA,  AFTER), RAW_FLAGS, RAW_GATES, 0,
         "S = diag(e^g) S; S += beta k (v - S^T k)^T; o = S^T q", "Kimi Team 2025, Kimi Linear, arXiv:2510.26692" },
     [CLATTN_COMBA] = { "comba", "",
-        WORDS(SCALAR,  OP(G),      NULL,            OPERAND,  ERASE, BETA,  AFTER), 0, 0, 0,
+        WORDS(SCALAR,  OP(G),      NULL,            OPERAND,  ERASE, BETA,  AFTER), RAW_FLAGS, RAW_GATES, 0,
         "S = e^g S + beta k (v - S^T p)^T; o = S^T q", "Hu et al. 2025, Comba, arXiv:2506.02475" },
     [CLATTN_GDN2] = { "gdn2", "gated_deltanet2",
-        WORDS(CHANNEL, OP(G),      NULL,            GATED,    DECAY, GATED, AFTER), 0, 0, 0,
+        WORDS(CHANNEL, OP(G),      NULL,            GATED,    DECAY, GATED, AFTER), RAW_FLAGS, RAW_GATE, 0,
         "S = diag(e^g) S; S += k (w o v - S^T (b o k))^T; o = S^T q", "Gated DeltaNet-2" },
     [CLATTN_GATED_DELTA_PRODUCT] = { "gated_delta_product", "deltaproduct",
-        WORDS(SCALAR,  OP(G),      NULL,            KEY,      DECAY, BETA,  AFTER), CLATTN_UNGATED, RULE_TAKES_STEPS, 0,
+        WORDS(SCALAR,  OP(G),      NULL,            KEY,      DECAY, BETA,  AFTER), CLATTN_UNGATED | RAW_FLAGS,
+        RULE_TAKES_STEPS | RAW_GATES, 0,
         "S = e^g S; n times S += beta_j k_j (v_j - S^T k_j)^T; o = S^T q",
         "Siems et al. 2025, DeltaProduct, arXiv:2502.10297" },
     [CLATTN_DPLR] = { "dplr", "",
-        WORDS(CHANNEL, OP(G),      NULL,            LOW_RANK, ERASE, VALUE, AFTER), 0, 0, 0,
+        WORDS(CHANNEL, OP(G),      NULL,            LOW_RANK, ERASE, VALUE, AFTER), RAW_FLAGS, RAW_GATE, 0,
         "S = diag(e^g) S + b (a^T S) + k v^T; o = S^T q",
         "Yang and Zhang, flash-linear-attention; Peng et al. 2025, arXiv:2503.14456" },
     [CLATTN_IPLR] = { "iplr", "",
         WORDS(NONE,    NO_OPERAND, NULL,            LOW_RANK, ERASE, VALUE, AFTER), 0, 0, 0,
         "S = S + b (a^T S) + k v^T; o = S^T q", "Yang and Zhang, flash-linear-attention" },
     [CLATTN_RWKV7] = { "rwkv7", "",
-        WORDS(CHANNEL, OP(W),      NULL,            LOW_RANK, ERASE, VALUE, AFTER), 0, 0, 1,
+        WORDS(CHANNEL, OP(W),      NULL,            LOW_RANK, ERASE, VALUE, AFTER), RAW_FLAGS, RAW_GATE, 1,
         "S = diag(e^w) S + b (a^T S) + k v^T; o = S^T r", "Peng et al. 2025, RWKV-7 Goose, arXiv:2503.14456" },
     [CLATTN_MLSTM] = { "mlstm", "xlstm",
-        WORDS(SCALAR,  OP(F),      NULL,            NONE,     DECAY, EXP,   STABILIZED), 0, RULE_TAKES_EPS, 0,
+        WORDS(SCALAR,  OP(F),      NULL,            NONE,     DECAY, EXP,   STABILIZED),
+        0, RULE_TAKES_EPS | RAW_GATE, 0,
         "S = e^f S + e^i k v^T; n = e^f n + e^i k; o = S^T q / (max(|n^T q|, e^-m) + eps)",
         "Beck et al. 2024, xLSTM, arXiv:2405.04517" },
     [CLATTN_PRECOND_GATED_DELTA_RULE] = { "precond_gated_delta_rule", "",
-        WORDS(SCALAR,  OP(G),      NULL,            OPERAND,  DECAY, BETA,  AFTER), 0, 0, 0,
+        WORDS(SCALAR,  OP(G),      NULL,            OPERAND,  DECAY, BETA,  AFTER), RAW_FLAGS, RAW_GATES, 0,
         "S = e^g S; S += beta k (v - S^T p)^T; o = S^T q",
         "Tumma et al. 2026, Preconditioned DeltaNet, arXiv:2604.21100" },
     [CLATTN_SOFTMAX_ATTN] = { "softmax_attn", "",
@@ -123,12 +130,12 @@ static const struct rule rules[RULE_COUNT] = {
         "o_i = sum_j softmax_j(q.k_j - 2^(-8(h+1)/H) (i - j)) v_j",
         "Press et al. 2021, Train Short, Test Long, arXiv:2108.12409" },
     [CLATTN_FORGETTING_ATTN] = { "forgetting_attn", "fox",
-        WORDS(SCALAR,  OP(G),      NULL,            NONE,     DECAY, VALUE, SOFTMAX), LIST_FLAGS, 0, 0,
+        WORDS(SCALAR,  OP(G),      NULL,            NONE,     DECAY, VALUE, SOFTMAX), LIST_FLAGS, RAW_GATE, 0,
         "b_j += g for each j before; o = sum_j softmax_j(q.k_j + b_j) v_j",
         "Lin et al. 2025, Forgetting Transformer, arXiv:2503.02130" },
     [CLATTN_PATH_ATTN] = { "path_attn", "path path_fox",
         WORDS(SCALAR,  OP(G),      NULL,            POSITION, DECAY, VALUE, SOFTMAX),
-        PATH_FLAGS, RULE_TAKES_KERNEL, 0,
+        PATH_FLAGS, RULE_TAKES_KERNEL | RAW_GATE, 0,
         "b_j += g, k_j -= beta w (w^T k_j) for each j before; o = sum_j softmax_j(scale (q.k_j + b_j)) v_j",
         "Yang et al. 2025, PaTH Attention, arXiv:2505.16381" },
     [CLATTN_DELTAFORMER] = { "deltaformer", "",
@@ -310,6 +317,25 @@ static struct operand_row gate_row(const clattn_plan_desc *desc, const struct ru
         row.dims = decay_words[rule->decay].list_dims;
     if (desc->flags & CLATTN_GATE_PER_HEAD)
         row.dims = "G";
+    if (desc->gate_map != CLATTN_GATE_MAP_LOG)
+        row.numbers = NUMBERS_RAW;
+    return row;
+}
+
+/* What is added to a gate's channels, or to mamba's steps */
+static struct operand_row bias_row(const struct rule *rule)
+{
+    const char *dims = rule->write == WRITE_STEP ? "HV" : rule->decay == DECAY_CHANNEL ? "GK" : "G";
+
+    return (struct operand_row)ROW(OP(DT_BIAS), dims, STORE_STATE, BONUS);
+}
+
+static struct operand_row write_row(const clattn_plan_desc *desc, const struct rule *rule)
+{
+    struct operand_row row = write_rows[rule->write];
+
+    if (desc->beta_map != CLATTN_BETA_STRENGTH)
+        row.numbers = NUMBERS_LOGIT;
     return row;
 }
 
@@ -337,9 +363,10 @@ int mixer_operands(const clattn_plan_desc *desc, const struct rule *rule, struct
         {(desc->flags & CLATTN_VALUE_GATE) != 0, ROW(OP(GV), "BTGV", STORE_GATE, DECAY)},
         {!(rule->flags & CLATTN_WITH_P & ~desc->flags), erase_rows[rule->erase][0]},
         {!(rule->flags & CLATTN_WITH_BETA & ~desc->flags), erase_rows[rule->erase][1]},
-        {1, write_rows[rule->write]},
+        {1, write_row(desc, rule)},
         {1, read_rows[rule->read]},
-        {(desc->flags & CLATTN_WITH_DT_BIAS) != 0, ROW(OP(DT_BIAS), "HV", STORE_STATE, BONUS)},
+        {(desc->flags & CLATTN_WITH_DT_BIAS) != 0, bias_row(rule)},
+        {(desc->flags & CLATTN_WITH_A_LOG) != 0, ROW(OP(A_LOG), "G", STORE_STATE, BONUS)},
         {(desc->flags & CLATTN_WITH_D) != 0, ROW(OP(D), "HV", STORE_STATE, BONUS)},
         {(desc->flags & CLATTN_WITH_Z) != 0, ROW(OP(Z), "BTHV", STORE_DATA, VALUE)},
         {first, ROW(OP(STATE_IN), state[0], STORE_MATRIX, STATE)},

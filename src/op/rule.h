@@ -77,7 +77,9 @@ enum {
     RULE_TAKES_WRITE_KERNEL = 32,
     RULE_TAKES_TAPS = 64,
     RULE_TAKES_NORM = 128,
-    RULE_TAKES_GATE = 256
+    RULE_TAKES_GATE = 256,
+    RULE_TAKES_GATE_MAP = 512,
+    RULE_TAKES_BETA_MAP = 1024
 };
 
 /* NULL for a rule that does not exist. */
@@ -99,6 +101,7 @@ enum storage { STORE_DATA, STORE_GATE, STORE_MATRIX, STORE_STATE, STORE_INDEX, S
     X(BONUS, normal, -0.5, 1, 0)                                                                                       \
     X(DECAY, decay, -0.02, 0.02, 0)                                                                                    \
     X(FORGET, forget, -0.02, 0.02, 0)                                                                                  \
+    X(RAW, raw, -4, 3, 0)                                                                                              \
     X(INPUT, input, -0.5, 1, 0)                                                                                        \
     X(STRENGTH, strength, 0, 1, 0)                                                                                     \
     X(STATE, state, -1, 2, 0)                                                                                          \

@@ -72,7 +72,7 @@ static const struct {
     {ROLE_snapshots, CLATTN_STATES},
     {ROLE_weights, CLATTN_W},
     {ROLE_shift, CLATTN_BIAS},
-    {ROLE_rate, CLATTN_A_LOG},
+    {ROLE_a_log, CLATTN_A_LOG},
 };
 
 /* The role of what a write reads. */

@@ -21,6 +21,18 @@ struct list {
     double *w, *beta; /* of ERASE_POSITION */
 };
 
+double task_gate(const clattn_plan_desc *desc, double x, double rate)
+{
+    switch (desc->gate_map) {
+    case CLATTN_GATE_MAP_LOG: break;
+    case CLATTN_GATE_MAP_SOFTPLUS: return -rate * number_softplus(x);
+    case CLATTN_GATE_MAP_SIGMOID: return desc->gate_scale / (1 + exp(-rate * x));
+    case CLATTN_GATE_MAP_LOGSIGMOID: return -desc->gate_scale * number_softplus(-x);
+    case CLATTN_GATE_MAP_EXP: return -exp(x);
+    }
+    return x;
+}
+
 static double element(const struct list *list, clattn_operand_id id, int64_t row, int64_t head, int64_t index)
 {
     const struct tensor *tensor = &list->task->tensors[id];
@@ -132,7 +144,9 @@ static double log_decay(const struct list *list, int64_t m)
         return 0;
     if (rule->head_decay != NULL)
         return rule->head_decay(&list->task->problem->desc, list->head);
-    return rule->gate != NO_OPERAND ? element(list, rule->gate, list->first_key + m, list->head, 0) : 0;
+    if (rule->gate == NO_OPERAND)
+        return 0;
+    return task_gate(&list->task->problem->desc, element(list, rule->gate, list->first_key + m, list->head, 0), 1);
 }
 
 /* The query turned back over key token j: q - beta w (w.q) */

@@ -88,3 +88,8 @@ double number_bound(clattn_dtype dtype)
 
     return bounds[dtype];
 }
+
+double number_softplus(double x)
+{
+    return fmax(x, 0) + log1p(exp(-fabs(x)));
+}

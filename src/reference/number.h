@@ -8,6 +8,9 @@
 double number_load(clattn_dtype dtype, const void *array, int64_t index);
 void number_store(clattn_dtype dtype, void *array, int64_t index, double value);
 
+/* log(1 + e^x) */
+double number_softplus(double x);
+
 /* The largest relative error of forward outputs that is right, by storage type: the one table of bounds. */
 double number_bound(clattn_dtype dtype);
 

@@ -73,6 +73,19 @@ static void load_key(const struct head *head, clattn_operand_id id, int64_t row,
     }
 }
 
+/* The log-decay that the rule's gate says of a token, of its n-th channel. */
+static double load_gate(const struct head *head, int64_t token, int64_t n)
+{
+    const clattn_plan_desc *desc = &head->task->problem->desc;
+    double x = element(head, head->task->problem->rule->gate, token, head->first, head->head, n), rate = 1;
+
+    if (desc->flags & CLATTN_WITH_DT_BIAS)
+        x += element(head, CLATTN_DT_BIAS, 0, 0, head->head, n);
+    if (desc->flags & CLATTN_WITH_A_LOG)
+        rate = exp(element(head, CLATTN_A_LOG, 0, 0, head->head, 0));
+    return task_gate(desc, x, rate);
+}
+
 /* The decay of a token, as factors of S's rows and columns; all tokens of a step but the first have none. */
 static void load_decay(struct head *head, int64_t token)
 {
@@ -85,7 +98,7 @@ static void load_decay(struct head *head, int64_t token)
         if (rule->head_decay != NULL)
             log_decay = rule->head_decay(&problem->desc, head->head);
         else if (rule_has_chunks(rule) && gate != NO_OPERAND && tensor_of(head, gate)->data != NULL)
-            log_decay = element(head, gate, token, head->first, head->head, rule->decay == DECAY_CHANNEL ? n : 0);
+            log_decay = load_gate(head, token, rule->decay == DECAY_CHANNEL ? n : 0);
         head->decay[n] = exp(log_decay);
     }
     for (int64_t c = 0; c < head->V; c++)
@@ -103,7 +116,7 @@ static void load_steps(struct head *head, int64_t row, int64_t first)
         if (tensor_of(head, CLATTN_DT_BIAS)->data != NULL)
             x += element(head, CLATTN_DT_BIAS, 0, 0, head->head, c);
         if (head->task->problem->desc.flags & CLATTN_SOFTPLUS)
-            x = fmax(x, 0) + log1p(exp(-fabs(x)));
+            x = number_softplus(x);
         head->step[c] = x;
     }
 }
@@ -121,13 +134,18 @@ static void load_value(const struct head *head, int64_t row, int64_t first)
 /* x and its strength: what is written beside k, and what z or n gains. */
 static double load_write(struct head *head, int64_t row, int64_t first)
 {
+    const clattn_plan_desc *desc = &head->task->problem->desc;
     int64_t h = head->head;
     double strength = 1;
 
     load_value(head, row, first);
     switch (head->task->problem->rule->write) {
     case WRITE_VALUE: break;
-    case WRITE_BETA: strength = element(head, CLATTN_BETA, row, first, h, 0); break;
+    case WRITE_BETA:
+        strength = element(head, CLATTN_BETA, row, first, h, 0);
+        if (desc->beta_map != CLATTN_BETA_STRENGTH)
+            strength = desc->beta_map / (1 + exp(-strength));
+        break;
     case WRITE_GATED:
         for (int64_t c = 0; c < head->V; c++)
             head->x[c] *= element(head, CLATTN_W, row, first, h, c);
@@ -138,7 +156,7 @@ static double load_write(struct head *head, int64_t row, int64_t first)
             head->x[c] *= head->step[c];
         break;
     case WRITE_EXP: {
-        double forget = element(head, CLATTN_F, row, first, h, 0) + head->m;
+        double forget = load_gate(head, row, 0) + head->m;
         double input = element(head, CLATTN_I, row, first, h, 0);
         double m = forget > input ? forget : input;
         int empty = isinf(m) && m < 0;

@@ -23,6 +23,9 @@ struct task {
 /* cu_seqlens[index] */
 int64_t task_cut(const struct problem *problem, const struct tensor *tensor, int64_t index);
 
+/* The log-decay of a gate's number x with its bias, for that e^a_log. */
+double task_gate(const clattn_plan_desc *desc, double x, double rate);
+
 /* A job of a rule whose state is a list; user is a struct task. */
 void list_head(void *user, int64_t job);
 /* A job of a piece. */
