@@ -18,7 +18,7 @@ enum { FIELDS = sizeof fields / sizeof *fields, MOST_SIZE = 1 << 20 };
 
 static int64_t *field_of(clattn_layer_desc *desc, const struct field *field)
 {
-    return (int64_t *)((char *)desc + field->offset);
+    return (int64_t *)(void *)((char *)desc + field->offset);
 }
 
 struct sizes sizes_of(const clattn_layer_desc *desc)
