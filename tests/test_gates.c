@@ -84,10 +84,10 @@ static void test_ends(void **state)
     static const struct {
         clattn_gate_map map;
         double x, log_decay;
-    } ends[] = {{CLATTN_GATE_MAP_SOFTPLUS, 1e30, -INFINITY},    {CLATTN_GATE_MAP_SOFTPLUS, -1e30, 0},
-                {CLATTN_GATE_MAP_SIGMOID, INFINITY, -5},        {CLATTN_GATE_MAP_SIGMOID, -INFINITY, 0},
-                {CLATTN_GATE_MAP_LOGSIGMOID, -1e30, -INFINITY}, {CLATTN_GATE_MAP_LOGSIGMOID, 1e30, 0},
-                {CLATTN_GATE_MAP_EXP, 1e30, -INFINITY},         {CLATTN_GATE_MAP_EXP, -INFINITY, 0}};
+    } ends[] = {{CLATTN_GATE_MAP_SOFTPLUS, 1e30, (double)-INFINITY},    {CLATTN_GATE_MAP_SOFTPLUS, -1e30, 0},
+                {CLATTN_GATE_MAP_SIGMOID, (double)INFINITY, -5},        {CLATTN_GATE_MAP_SIGMOID, (double)-INFINITY, 0},
+                {CLATTN_GATE_MAP_LOGSIGMOID, -1e30, (double)-INFINITY}, {CLATTN_GATE_MAP_LOGSIGMOID, 1e30, 0},
+                {CLATTN_GATE_MAP_EXP, 1e30, (double)-INFINITY},         {CLATTN_GATE_MAP_EXP, (double)-INFINITY, 0}};
 
     (void)state;
     for (size_t i = 0; i < COUNT(ends); i++) {

@@ -167,7 +167,7 @@ static struct view view_of(const struct picture *picture)
     view.width = (picture->columns + view.pool - 1) / view.pool;
     view.height = (picture->rows + view.pool - 1) / view.pool;
     for (int64_t i = 0; i < view.panels * picture->rows * picture->columns; i++) {
-        double x = picture->data[i];
+        double x = (double)picture->data[i];
         if (!isfinite(x))
             continue;
         view.limit = fmax(view.limit, fabs(x));
@@ -184,7 +184,7 @@ static double largest(const struct view *view, const float *matrix, int64_t x, i
 
     for (int64_t row = y * view->pool; row < (y + 1) * view->pool && row < p->rows; row++)
         for (int64_t column = x * view->pool; column < (x + 1) * view->pool && column < p->columns; column++) {
-            double value = matrix[row * p->columns + column];
+            double value = (double)matrix[row * p->columns + column];
             most = isfinite(value) && fabs(value) > fabs(most) ? value : most;
         }
     return most;
