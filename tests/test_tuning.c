@@ -459,6 +459,22 @@ static void test_group_names(void **state)
     }
 }
 
+/* Any rule's key can be asked for in any solver's space: the words of all kernels hold for the tiles of a key. */
+static void test_all_keys(void **state)
+{
+    (void)state;
+    for (int r = CLATTN_RULE_NONE + 1; r < RULE_COUNT; r++) {
+        const clattn_plan_desc any = group_desc((clattn_rule)r);
+        struct problem problem;
+        assert_status(problem_init(&problem, &any, NULL), SUCCESS);
+        for (int i = 0; space_at(i) != NULL; i++) {
+            struct tuning_entry entry;
+            tuning_key(&entry, test_device.context, &problem, space_at(i));
+            assert_string_equal(entry.solver, space_at(i)->name);
+        }
+    }
+}
+
 /* Where anything was measured, every solver's words are asked for: those on floats of an engine that has none, too. */
 static void test_engine_without_floats(void **state)
 {
@@ -578,6 +594,7 @@ int main(void)
         cmocka_unit_test_setup(test_large_scale, forget),
         cmocka_unit_test_setup(test_engine_without_floats, forget),
         cmocka_unit_test(test_group_names),
+        cmocka_unit_test(test_all_keys),
     };
 
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);

@@ -58,7 +58,7 @@ static int64_t bucket(const struct problem *problem)
  */
 #define TILES                                                                                                          \
     .group = 1, .vec = 4, .chunk = 16, .block_k = 16, .block_v = 16, .lanes_k = 1, .value_tiles = 1, .span = 1,        \
-    .stages = 2, .keys = 16, .step = 1, .share = 1
+    .stages = 2, .keys = 16, .step = 1, .share = 1, .heads = 1, .splits = 1
 static const struct variant compositions[] = {
     {.tiles = {TILES, .key_split = 1, .segments = 1}},
     {.tiles = {TILES, .key_split = 1, .segments = 1, .readers = 1}},
