@@ -23,7 +23,7 @@ static void lay_out_conv(const struct variant *variant, struct layout *layout)
 
     layout_constant(layout, "TAPS", desc->taps);
     layout_constant(layout, "RUN", variant->tiles.tokens);
-    layout_constant(layout, "AHEAD", 4);
+    layout_constant(layout, "AHEAD", desc->taps > 4 ? 2 : 4); /* with more, taps and tokens fill a lane's registers */
     layout_constant(layout, "HAS_BIAS", desc->with_bias);
     layout_constant(layout, "HAS_SILU", desc->activation == CLATTN_ACTIVATION_SILU);
     layout_constant(layout, "HAS_RESIDUAL", desc->residual);
