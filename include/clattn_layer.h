@@ -43,7 +43,10 @@ extern "C" {
 /* ---- Layers ------------------------------------------------------------------------------------------------- */
 
 /* X(NAME, value): the one list of layers. A new one comes last. */
-#define CLATTN_LAYERS(X) X(MAMBA, 1)
+#define CLATTN_LAYERS(X)                                                                                               \
+    X(MAMBA, 1)                                                                                                        \
+    X(GATED_DELTANET, 2)                                                                                               \
+    X(KDA, 3)
 
 typedef enum clattn_layer {
     CLATTN_LAYER_NONE = 0,

@@ -4,6 +4,7 @@
 # cli_test.sh CLATTN DEVICE diff: one file's tensors against another's.
 # cli_test.sh CLATTN DEVICE attn: the attention matrix, and its picture.
 # cli_test.sh CLATTN DEVICE heads: a gate of one head for all.
+# cli_test.sh CLATTN DEVICE layer NAME FOLDER: a layer's file of weights and one of a prompt, against another module's outputs.
 # cli_test.sh CLATTN DEVICE formats: tables as CSV, Markdown and JSON, and what -v says.
 # cli_test.sh CLATTN DEVICE bad:      bad files and bad usage: exit 2, one line that says what, no output left behind.
 clattn=$1
@@ -551,7 +552,29 @@ diff_files()
     refused "no safetensors" "in: the file has 3 bytes" diff "$work/plain" "$work/in"
 }
 
+# ---- layers -------------------------------------------------------------------------------------------------------
+
+# run_layer NAME FOLDER
+run_layer()
+{
+    cd "$work" || exit 1
+    for target in "$device" reference; do
+        # K as in the folder's files, where shapes leave it open
+        "$clattn" layer "$1" -i "$2/$1.safetensors" -x "$2/$1.run.safetensors" --shape K="$(
+            field "$2/$1.run.safetensors" final_state shape | tr -d ' []' | cut -d, -f"$("$clattn" layer "$1" --csv |
+                grep ,final_state, | cut -d'"' -f2 | tr -d '[]' | tr , '\n' | grep -nx K | cut -d: -f1)")" \
+            -o out.safetensors --device "$target" >/dev/null || fail "layer $1 on $target"
+        for tensor in y final_conv_state final_state; do
+            compare out.safetensors "$2/$1.run.safetensors" $tensor 1e-4
+        done
+        rm -f out.safetensors
+    done
+    refused "a layer's tensor of another layer" "tensor '.*' is none of layer" layer "$1" -i "$2/$1.run.safetensors" -o out.safetensors
+    "$clattn" layer --json | grep -q "\"$1\"" || fail "layer --json lacks $1"
+}
+
 case $3 in
+layer) run_layer "$4" "$5" ;;
 run) run_rule "$4" ;;
 diff) diff_files ;;
 metadata) metadata ;;
@@ -559,6 +582,6 @@ bad) bad_files; bad_usage ;;
 attn) attn ;;
 heads) one_head ;;
 formats) formats ;;
-*) fail "usage: cli_test.sh CLATTN DEVICE run RULE | metadata | diff | bad | attn | heads | formats" ;;
+*) fail "usage: cli_test.sh CLATTN DEVICE run RULE | metadata | diff | bad | attn | heads | layer NAME FOLDER | formats" ;;
 esac
 [ $failures -eq 0 ]

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "cli/input.h"
 #include "cli/output.h"
+#include "cli/table.h"
 #include "cli/target.h"
 #include "cli/words.h"
 
@@ -36,28 +37,58 @@ struct layer_run {
 
 /* ---- What there is ------------------------------------------------------------------------------------------ */
 
-static int list_layers(void)
+static int list_layers(enum format format)
 {
+    static const struct column columns[] = {{"name", "layer", COLUMN_WORD, 0},
+                                            {"module", "module", COLUMN_WORD, 0},
+                                            {"formula", "formula", COLUMN_WORD, 0},
+                                            {"paper", "source", COLUMN_WORD, 0}};
+    cJSON *rows = cJSON_CreateArray(), *row;
     clattn_layer_info info;
 
-    for (int i = 1; clattn_layer_describe((clattn_layer)i, &info) == CLATTN_SUCCESS; i++)
-        printf("%-16s %s\n%-16s %s; %s\n", info.name, info.formula, "", info.module, info.paper);
-    return EXIT_OK;
+    for (int i = 1; clattn_layer_describe((clattn_layer)i, &info) == CLATTN_SUCCESS; i++) {
+        const char *const cells[] = {info.name, info.module, info.formula, info.paper};
+        row = cJSON_CreateObject();
+        for (size_t c = 0; c < sizeof cells / sizeof *cells; c++)
+            cJSON_AddStringToObject(row, columns[c].key, cells[c]);
+        cJSON_AddItemToArray(rows, row);
+    }
+    return table_print(rows, columns, sizeof columns / sizeof *columns, format);
 }
 
-static int list_parts(clattn_layer layer)
+/* "[QK+QK+HV,1,W]" */
+static void part_shape(const clattn_layer_part *part, char *text, size_t size)
+{
+    size_t used = 0;
+
+    for (int d = 0; d < part->rank && used < size; d++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s", d > 0 ? "," : "[", part->letters[d]);
+    if (used < size)
+        snprintf(text + used, size - used, "]");
+}
+
+static int list_parts(clattn_layer layer, enum format format)
 {
     static const char *const roles[] = {"weight", "input", "output"};
+    static const struct column columns[] = {{"role", "role", COLUMN_WORD, 0},
+                                            {"name", "name", COLUMN_WORD, 0},
+                                            {"shape", "shape", COLUMN_WORD, 0},
+                                            {"may_lack", "", COLUMN_WORD, 0}};
     const clattn_layer_desc desc = {.layer = layer, .flags = CLATTN_LAYER_INITIAL_STATE | CLATTN_LAYER_FINAL_STATE};
+    cJSON *rows = cJSON_CreateArray(), *row;
     clattn_layer_part part;
+    char shape[128];
 
     for (size_t i = 0; clattn_layer_part_describe(&desc, i, &part) == CLATTN_SUCCESS; i++) {
-        printf("%-7s %-28s [", roles[part.role], part.name);
-        for (int d = 0; d < part.rank; d++)
-            printf("%s%s", d > 0 ? "," : "", part.letters[d]);
-        printf("]%s\n", part.optional ? ", may lack" : "");
+        part_shape(&part, shape, sizeof shape);
+        row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "role", roles[part.role]);
+        cJSON_AddStringToObject(row, "name", part.name);
+        cJSON_AddStringToObject(row, "shape", shape);
+        cJSON_AddStringToObject(row, "may_lack", part.optional ? "may lack" : "");
+        cJSON_AddItemToArray(rows, row);
     }
-    return EXIT_OK;
+    return table_print(rows, columns, sizeof columns / sizeof *columns, format);
 }
 
 static int find_layer(const char *name, clattn_layer *layer)
@@ -387,12 +418,12 @@ int layer_main(struct settings *settings)
     int status;
 
     if (settings->file_count == 0)
-        return list_layers();
+        return list_layers(settings->format);
     run = (struct layer_run){.settings = settings, .name = settings->files[0]};
     if (find_layer(run.name, &run.desc.layer) != EXIT_OK)
         return EXIT_BAD;
     if (settings->input == NULL && settings->output == NULL)
-        return list_parts(run.desc.layer);
+        return list_parts(run.desc.layer, settings->format);
     if (settings->input == NULL || settings->output == NULL)
         return bad("layer needs a checkpoint and an output: -i CHECKPOINT.safetensors -o OUT.safetensors");
     run.path = input_name(settings->input);

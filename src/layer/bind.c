@@ -175,25 +175,39 @@ static int has_state(const struct module *module, const struct step *step, clatt
     return 0;
 }
 
+/* As heads of as many channels as a rule takes. */
+static void cut_channels(clattn_plan_desc *desc, int64_t channels)
+{
+    enum { MOST_CHANNELS = 256 };
+    int64_t width = channels < MOST_CHANNELS ? channels : MOST_CHANNELS;
+
+    while (channels % width != 0)
+        width--;
+    desc->value_dim = width;
+    desc->heads = channels / width;
+}
+
 clattn_plan_desc step_desc(const struct module *module, const struct step *step, int64_t seq_len)
 {
-    clattn_plan_desc desc = {.rule = step->rule,
-                             .dtype = module->desc.dtype,
-                             .flags = step->flags,
-                             .batch = module->desc.batch,
-                             .seq_len = seq_len,
-                             .heads = size_of(&module->sizes, step->heads),
-                             .qk_heads = size_of(&module->sizes, step->qk_heads),
-                             .key_dim = size_of(&module->sizes, step->key_dim),
-                             .value_dim = size_of(&module->sizes, step->value_dim),
-                             .scale = step->scale};
+    const struct sizes *sizes = &module->sizes;
+    clattn_plan_desc desc = step->fixed;
 
+    desc.dtype = module->desc.dtype;
+    desc.gate_dtype = step->gates_as_values ? desc.dtype : CLATTN_F32;
+    desc.batch = module->desc.batch;
+    desc.seq_len = seq_len;
+    desc.heads = size_of(sizes, step->heads);
+    desc.qk_heads = step->qk_heads != NULL ? size_of(sizes, step->qk_heads) : 0;
+    desc.key_dim = size_of(sizes, step->key_dim);
+    desc.value_dim = size_of(sizes, step->value_dim);
+    desc.taps = step->taps != NULL ? (int32_t)size_of(sizes, step->taps) : 0;
+    desc.eps = step->with_eps ? module->desc.eps : 0;
+    if (step->channels != NULL)
+        cut_channels(&desc, size_of(sizes, step->channels));
     if (has_state(module, step, CLATTN_STATE_IN))
         desc.flags |= CLATTN_INITIAL_STATE;
     if (has_state(module, step, CLATTN_STATE_OUT))
         desc.flags |= CLATTN_FINAL_STATE;
-    if (step->more != NULL)
-        step->more(&desc, &module->desc);
     return desc;
 }
 

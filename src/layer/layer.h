@@ -1,7 +1,7 @@
 /* The table of layers: what a layer's tensors are, and its steps. A new layer is a row in table.c.
  *
  * Sizes are sums of products of the letters of clattn_layer_desc, "QK+QK+HV": C hidden, H heads, Q qk_heads, K key_dim,
- * V value_dim, W taps, R rank; of a call B batch, T seq_len; digits are factors, too. */
+ * V value_dim, W taps, R rank; of a call B batch, T seq_len; digits are factors, too, and "HV/Q" divides. */
 #ifndef CLATTN_SRC_LAYER_LAYER_H
 #define CLATTN_SRC_LAYER_LAYER_H
 
@@ -11,8 +11,8 @@
 enum {
     LETTERS = 26,
     MOST_WEIGHTS = 16,
-    MOST_VALUES = 12,
-    MOST_STEPS = 12,
+    MOST_VALUES = 8,
+    MOST_STEPS = 8,
     MOST_REFS = 14,
     MOST_DEFAULTS = 3,
     MOST_STATES = 4
@@ -57,13 +57,13 @@ struct ref {
     const char *name, *at;
 };
 
+/* A rule's plan: what `fixed` says, with sizes, dtype and states of the layer's desc. */
 struct step {
-    clattn_rule rule; /* NONE: a product, D = A B^T */
-    uint32_t flags;
-    const char *heads, *qk_heads, *key_dim,
-        *value_dim; /* of the rule; heads NULL: value_dim columns, cut as the rule takes them */
-    double scale;
-    void (*more)(clattn_plan_desc *desc, const clattn_layer_desc *layer); /* other fields; NULL */
+    clattn_plan_desc fixed; /* rule NONE: a product, D = A B^T, and nothing else of it */
+    const char *heads, *qk_heads, *key_dim, *value_dim, *taps;
+    const char *channels; /* in the place of heads and value_dim: so many, which are one by one anyway */
+    int gates_as_values;  /* gates are what a product gives, of the desc's dtype */
+    int with_eps;         /* the layer's */
     struct ref refs[MOST_REFS];
 };
 
@@ -99,7 +99,7 @@ int64_t size_of(const struct sizes *sizes, const char *text);
 int size_known(const struct sizes *sizes, const char *text);
 /* Each from 0, or from 1 where they may not be open, to a limit that keeps products of three within 64 bits. */
 clattn_status sizes_check(const clattn_layer_desc *desc, const struct layer *layer, int open, const struct log *log);
-/* Sizes from the tensors' shapes, and the layer's usual ones where these leave a choice. */
+/* Sizes from the tensors' shapes, and the layer's usual ones where these leave a choice; some may stay open. */
 clattn_status sizes_fit(clattn_layer_desc *desc, const struct layer *layer, const clattn_layer_tensor *tensors,
                         size_t tensor_size, size_t count, const struct log *log);
 

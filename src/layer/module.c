@@ -68,6 +68,7 @@ clattn_status module_read(struct module *module, const clattn_layer_desc *desc, 
 {
     TRY(read_desc(module, desc, desc_size, log));
     TRY(sizes_fit(&module->desc, module->layer, NULL, 0, 0, log));
+    TRY(sizes_check(&module->desc, module->layer, 0, log));
     module->sizes = sizes_of(&module->desc);
     return CLATTN_SUCCESS;
 }
@@ -173,6 +174,47 @@ static void dims_text(char *text, size_t size, int rank, const int64_t *dims)
     free(taken);
 }
 
+/* "[QK+QK+HV+HV,C] with C 32, H 4, K 16, V 16" */
+static void letters_text(char *to, size_t size, const struct weight *weight, const struct sizes *sizes)
+{
+    struct text text = {0};
+    const char *joint = "[";
+    char *taken;
+
+    for (int i = 0; i < LAYER_DIMS && weight->dims[i] != NULL; i++, joint = ",")
+        text_format(&text, "%s%s", joint, weight->dims[i]);
+    joint = "] with";
+    for (char letter = 'A'; letter <= 'Z'; letter++)
+        for (int i = 0; i < LAYER_DIMS && weight->dims[i] != NULL; i++)
+            if (sizes->of[letter - 'A'] != 0 && strchr(weight->dims[i], letter) != NULL) {
+                text_format(&text, "%s %c %lld", joint, letter, (long long)sizes->of[letter - 'A']);
+                joint = ",";
+                break;
+            }
+    taken = text_take(&text);
+    text_fit(to, size, "%s", taken != NULL ? taken : "");
+    free(taken);
+}
+
+/* No size may be open: there is a tensor whose shape none fits then, or too many do. */
+static clattn_status check_open(const struct module *module, const clattn_layer_tensor *tensors, size_t tensor_size,
+                                size_t count, const struct log *log)
+{
+    clattn_layer_tensor tensor;
+    char found[128], expected[256];
+
+    for (const struct weight *weight = module->layer->weights; weight->name != NULL; weight++)
+        for (int i = 0; i < LAYER_DIMS && weight->dims[i] != NULL; i++)
+            if (!size_known(&module->sizes, weight->dims[i]) &&
+                tensor_read(tensors, tensor_size, count, weight->name, &tensor)) {
+                dims_text(found, sizeof found, tensor.rank, tensor.dims);
+                letters_text(expected, sizeof expected, weight, &module->sizes);
+                return FAIL(log, INVALID_OPERAND, "tensor %s is %s, layer %s expects %s: %s is not to be had of it",
+                            weight->name, found, module->layer->name, expected, weight->dims[i]);
+            }
+    return CLATTN_SUCCESS;
+}
+
 static clattn_status check_tensor(const struct module *module, const struct weight *weight,
                                   const clattn_layer_tensor *tensor, const struct log *log)
 {
@@ -192,18 +234,26 @@ static clattn_status check_tensor(const struct module *module, const struct weig
                 expected);
 }
 
+static clattn_status check_there(const struct layer *layer, const clattn_layer_tensor *tensors, size_t tensor_size,
+                                 size_t count, const struct log *log)
+{
+    clattn_layer_tensor tensor;
+
+    for (const struct weight *weight = layer->weights; weight->name != NULL; weight++)
+        if (!weight->optional && !tensor_read(tensors, tensor_size, count, weight->name, &tensor))
+            return FAIL(log, INVALID_OPERAND, "tensor %s is missing, layer %s needs it", weight->name, layer->name);
+    return CLATTN_SUCCESS;
+}
+
 clattn_status module_check(const struct module *module, const clattn_layer_tensor *tensors, size_t tensor_size,
                            size_t count, const struct log *log)
 {
-    for (int i = 0; i < MOST_WEIGHTS && module->layer->weights[i].name != NULL; i++) {
-        const struct weight *weight = &module->layer->weights[i];
-        clattn_layer_tensor tensor;
+    clattn_layer_tensor tensor;
+
+    TRY(check_there(module->layer, tensors, tensor_size, count, log));
+    for (const struct weight *weight = module->layer->weights; weight->name != NULL; weight++)
         if (tensor_read(tensors, tensor_size, count, weight->name, &tensor))
             TRY(check_tensor(module, weight, &tensor, log));
-        else if (!weight->optional)
-            return FAIL(log, INVALID_OPERAND, "tensor %s is missing, layer %s needs it", weight->name,
-                        module->layer->name);
-    }
     return CLATTN_SUCCESS;
 }
 
@@ -217,8 +267,11 @@ clattn_status clattn_layer_fit_sized(clattn_layer_desc *full, const clattn_layer
     if (full == NULL || (count > 0 && tensors == NULL))
         return FAIL(&log, INVALID_ARGUMENT, "layer: full or tensors is NULL");
     TRY(read_desc(&module, desc, desc_size, &log));
+    TRY(check_there(module.layer, tensors, tensor_size, count, &log));
     TRY(sizes_fit(&module.desc, module.layer, tensors, tensor_size, count, &log));
     module.sizes = sizes_of(&module.desc);
+    TRY(check_open(&module, tensors, tensor_size, count, &log));
+    TRY(sizes_check(&module.desc, module.layer, 0, &log));
     TRY(module_check(&module, tensors, tensor_size, count, &log));
     sized_write(full, desc_size, &module.desc, sizeof module.desc);
     return CLATTN_SUCCESS;

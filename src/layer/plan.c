@@ -70,9 +70,10 @@ static clattn_status create_steps(clattn_layer_plan *plan, clattn_context *conte
     for (int i = 0; i < step_count(plan->module.layer); i++) {
         const struct step *step = &plan->module.layer->steps[i];
         struct step_plan *of = &plan->of[length][i];
-        clattn_status status = step->rule != CLATTN_RULE_NONE ? create_rule(plan, context, step, seq_len, &of->rule)
-                                                              : create_product(plan, context, step, d->batch * seq_len,
-                                                                               length == TOKEN, &of->product);
+        clattn_status status =
+            step->fixed.rule != CLATTN_RULE_NONE
+                ? create_rule(plan, context, step, seq_len, &of->rule)
+                : create_product(plan, context, step, d->batch * seq_len, length == TOKEN, &of->product);
         if (status != CLATTN_SUCCESS)
             return log_line(&plan->log, CLATTN_LOG_ERROR, "layer %s: step %d of %d for %lld tokens cannot be had",
                             plan->module.layer->name, i + 1, step_count(plan->module.layer), (long long)seq_len),

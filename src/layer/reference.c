@@ -56,7 +56,7 @@ static clattn_status compute_all(const struct module *module, const struct memor
     const struct step *steps = module->layer->steps;
 
     for (int i = 0; i < MOST_STEPS && steps[i].refs[0].name != NULL; i++)
-        if (steps[i].rule == CLATTN_RULE_NONE)
+        if (steps[i].fixed.rule == CLATTN_RULE_NONE)
             multiply(module, &steps[i], memories);
         else
             TRY(compute(module, &steps[i], memories, log));

@@ -1,25 +1,14 @@
 /* THE table of layers. */
 #include "layer/layer.h"
 
-static void conv(clattn_plan_desc *desc, const clattn_layer_desc *layer)
-{
-    desc->taps = (int32_t)layer->taps;
-    desc->with_bias = 1;
-}
-
-/* Channels that are one by one anyway, as heads of as many as a rule takes. */
-static void heads_of_channels(clattn_plan_desc *desc, const clattn_layer_desc *layer)
-{
-    enum { MOST_CHANNELS = 256 };
-    int64_t width = layer->value_dim < MOST_CHANNELS ? layer->value_dim : MOST_CHANNELS;
-
-    while (layer->value_dim % width != 0)
-        width--;
-    desc->value_dim = width;
-    desc->heads = layer->value_dim / width;
-}
-
 #define OP(name) CLATTN_##name
+
+enum { MAMBA_FLAGS = CLATTN_SOFTPLUS | CLATTN_WITH_DT_BIAS | CLATTN_WITH_D | CLATTN_WITH_Z | CLATTN_STATE_VK };
+
+/* Gates and strengths as a projection gives them. */
+#define RAW_GATES                                                                                                      \
+    .flags = CLATTN_QK_L2NORM | CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS, .gate_map = CLATTN_GATE_MAP_SOFTPLUS,         \
+    .beta_map = CLATTN_BETA_SIGMOID
 
 /* clang-format off */
 static const struct layer layers[] = {
@@ -48,17 +37,102 @@ static const struct layer layers[] = {
         .values = {{"xz", "V+V", 0}, {"v", "V", 0}, {"dt_b_c", "R+K+K", 0}, {"dt", "V", 0}, {"o", "V", 0}},
         .steps = {
             {.refs = {{OP(A), "x", 0}, {OP(B), "in_proj.weight", 0}, {OP(D), "xz", 0}}},
-            {CLATTN_SHORT_CONV, .value_dim = "V", .more = conv,
+            {{.rule = CLATTN_SHORT_CONV, .with_bias = 1}, .value_dim = "V", .taps = "W",
              .refs = {{OP(V), "xz", 0}, {OP(W), "conv1d.weight", 0}, {OP(BIAS), "conv1d.bias", 0}, {OP(O), "v", 0},
                       {OP(STATE_IN), "conv_state", 0}, {OP(STATE_OUT), "final_conv_state", 0}}},
             {.refs = {{OP(A), "v", 0}, {OP(B), "x_proj.weight", 0}, {OP(D), "dt_b_c", 0}}},
             {.refs = {{OP(A), "dt_b_c", 0}, {OP(B), "dt_proj.weight", 0}, {OP(D), "dt", 0}}},
-            {CLATTN_MAMBA, CLATTN_SOFTPLUS | CLATTN_WITH_DT_BIAS | CLATTN_WITH_D | CLATTN_WITH_Z | CLATTN_STATE_VK,
-             .key_dim = "K", .more = heads_of_channels,
+            {{.rule = CLATTN_MAMBA, .flags = MAMBA_FLAGS}, .channels = "V", .qk_heads = "1", .key_dim = "K",
              .refs = {{OP(Q), "dt_b_c", "R+K"}, {OP(K), "dt_b_c", "R"}, {OP(V), "v", 0}, {OP(DT), "dt", 0},
                       {OP(DT_BIAS), "dt_proj.bias", 0}, {OP(A), "A_log", 0}, {OP(D), "D", 0}, {OP(Z), "xz", "V"},
                       {OP(O), "o", 0}, {OP(STATE_IN), "state", 0}, {OP(STATE_OUT), "final_state", 0}}},
             {.refs = {{OP(A), "o", 0}, {OP(B), "out_proj.weight", 0}, {OP(D), "y", 0}}},
+        },
+    },
+    [CLATTN_LAYER_GATED_DELTANET] = {
+        "gated_deltanet", "Qwen3NextGatedDeltaNet",
+        "y = W_out (rms_norm(gated_delta_rule(q, k, v, a, b)) o silu(z)), (q, k, v) = silu(conv(W_qkv x)), "
+        "(z, b, a) = W_zba x",
+        "Yang et al. 2024, Gated Delta Networks, arXiv:2412.06464",
+        .letters = "CHQKVW", .eps = 1e-6, .usual = {{'K', "V"}},
+        .weights = {
+            {"in_proj_qkvz.weight", {"QK+QK+HV+HV", "C"},   .form = FORM_MATRIX, .each = "Q"},
+            {"in_proj_ba.weight",   {"H+H", "C"},           .form = FORM_MATRIX, .each = "Q", .joined = 1},
+            {"conv1d.weight",       {"QK+QK+HV", "1", "W"}, .form = FORM_FLOATS},
+            {"dt_bias",             {"H"},                  .form = FORM_FLOATS},
+            {"A_log",               {"H"},                  .form = FORM_FLOATS},
+            {"norm.weight",         {"V"},                  .form = FORM_FLOATS},
+            {"out_proj.weight",     {"C", "HV"},            .form = FORM_MATRIX},
+        },
+        .states = {
+            {"conv_state",       {"B", "W", "QK+QK+HV"}, 1, CLATTN_LAYER_INPUT},
+            {"state",            {"B", "H", "K", "V"},   1, CLATTN_LAYER_INPUT},
+            {"final_conv_state", {"B", "W", "QK+QK+HV"}, 1, CLATTN_LAYER_OUTPUT},
+            {"final_state",      {"B", "H", "K", "V"},   1, CLATTN_LAYER_OUTPUT},
+        },
+        .values = {{"qkvzba", "QK+QK+HV+HV+H+H", 0}, {"qkv", "QK+QK+HV", 0}, {"o", "HV", 0}, {"normed", "HV", 0}},
+        .steps = {
+            {.refs = {{OP(A), "x", 0}, {OP(B), "in_proj_qkvz.weight", 0}, {OP(D), "qkvzba", 0}}},
+            {{.rule = CLATTN_SHORT_CONV}, .value_dim = "QK+QK+HV", .taps = "W",
+             .refs = {{OP(V), "qkvzba", 0}, {OP(W), "conv1d.weight", 0}, {OP(O), "qkv", 0},
+                      {OP(STATE_IN), "conv_state", 0}, {OP(STATE_OUT), "final_conv_state", 0}}},
+            {{.rule = CLATTN_GATED_DELTA_RULE, RAW_GATES}, .gates_as_values = 1,
+             .heads = "H", .qk_heads = "Q", .key_dim = "K", .value_dim = "V",
+             .refs = {{OP(Q), "qkv", 0}, {OP(K), "qkv", "QK"}, {OP(V), "qkv", "QK+QK"},
+                      {OP(BETA), "qkvzba", "QK+QK+HV+HV"}, {OP(G), "qkvzba", "QK+QK+HV+HV+H"},
+                      {OP(A_LOG), "A_log", 0}, {OP(DT_BIAS), "dt_bias", 0}, {OP(O), "o", 0},
+                      {OP(STATE_IN), "state", 0}, {OP(STATE_OUT), "final_state", 0}}},
+            {{.rule = CLATTN_RMS_NORM, .flags = CLATTN_WITH_Z}, .heads = "H", .value_dim = "V", .with_eps = 1,
+             .refs = {{OP(V), "o", 0}, {OP(W), "norm.weight", 0}, {OP(Z), "qkvzba", "QK+QK+HV"},
+                      {OP(O), "normed", 0}}},
+            {.refs = {{OP(A), "normed", 0}, {OP(B), "out_proj.weight", 0}, {OP(D), "y", 0}}},
+        },
+    },
+    [CLATTN_LAYER_KDA] = {
+        "kda", "KimiLinearDeltaAttention",
+        "y = W_o (rms_norm(kda(q, k, v, W_f f, b)) o sigmoid(W_g g)), (q, k, v) = silu(conv(W_qkv x)), "
+        "(f, g, b) = W_fgb x",
+        "Kimi Team 2025, Kimi Linear, arXiv:2510.26692",
+        .letters = "CHKVWR", .eps = 1e-5,
+        .weights = {
+            {"q_proj.weight",                  {"HK", "C"},            .form = FORM_MATRIX},
+            {"k_proj.weight",                  {"HK", "C"},            .form = FORM_MATRIX, .joined = 1},
+            {"v_proj.weight",                  {"HV", "C"},            .form = FORM_MATRIX, .joined = 1},
+            {"forget_gate.f_a_proj.weight",    {"R", "C"},             .form = FORM_MATRIX, .joined = 1},
+            {"g_a_proj.weight",                {"R", "C"},             .form = FORM_MATRIX, .joined = 1},
+            {"b_proj.weight",                  {"H", "C"},             .form = FORM_MATRIX, .joined = 1},
+            {"conv1d.weight",                  {"HK+HK+HV", "1", "W"}, .form = FORM_FLOATS},
+            {"forget_gate.f_b_proj.weight",    {"HK", "R"},            .form = FORM_MATRIX},
+            {"forget_gate.dt_bias",            {"HK"},                 .form = FORM_FLOATS},
+            {"forget_gate.A_log",              {"1", "1", "H", "1"},   .form = FORM_FLOATS},
+            {"g_b_proj.weight",                {"HV", "R"},            .form = FORM_MATRIX},
+            {"o_norm.weight",                  {"V"},                  .form = FORM_FLOATS},
+            {"o_proj.weight",                  {"C", "HV"},            .form = FORM_MATRIX},
+        },
+        .states = {
+            {"conv_state",       {"B", "W", "HK+HK+HV"}, 1, CLATTN_LAYER_INPUT},
+            {"state",            {"B", "H", "K", "V"},   1, CLATTN_LAYER_INPUT},
+            {"final_conv_state", {"B", "W", "HK+HK+HV"}, 1, CLATTN_LAYER_OUTPUT},
+            {"final_state",      {"B", "H", "K", "V"},   1, CLATTN_LAYER_OUTPUT},
+        },
+        .values = {{"qkvfgb", "HK+HK+HV+R+R+H", 0}, {"qkv", "HK+HK+HV", 0}, {"g", "HK", 0}, {"z", "HV", 0},
+                   {"o", "HV", 0}, {"normed", "HV", 0}},
+        .steps = {
+            {.refs = {{OP(A), "x", 0}, {OP(B), "q_proj.weight", 0}, {OP(D), "qkvfgb", 0}}},
+            {{.rule = CLATTN_SHORT_CONV}, .value_dim = "HK+HK+HV", .taps = "W",
+             .refs = {{OP(V), "qkvfgb", 0}, {OP(W), "conv1d.weight", 0}, {OP(O), "qkv", 0},
+                      {OP(STATE_IN), "conv_state", 0}, {OP(STATE_OUT), "final_conv_state", 0}}},
+            {.refs = {{OP(A), "qkvfgb", "HK+HK+HV"}, {OP(B), "forget_gate.f_b_proj.weight", 0}, {OP(D), "g", 0}}},
+            {.refs = {{OP(A), "qkvfgb", "HK+HK+HV+R"}, {OP(B), "g_b_proj.weight", 0}, {OP(D), "z", 0}}},
+            {{.rule = CLATTN_KDA, RAW_GATES}, .gates_as_values = 1, .heads = "H", .key_dim = "K", .value_dim = "V",
+             .refs = {{OP(Q), "qkv", 0}, {OP(K), "qkv", "HK"}, {OP(V), "qkv", "HK+HK"},
+                      {OP(BETA), "qkvfgb", "HK+HK+HV+R+R"}, {OP(G), "g", 0},
+                      {OP(A_LOG), "forget_gate.A_log", 0}, {OP(DT_BIAS), "forget_gate.dt_bias", 0}, {OP(O), "o", 0},
+                      {OP(STATE_IN), "state", 0}, {OP(STATE_OUT), "final_state", 0}}},
+            {{.rule = CLATTN_RMS_NORM, .flags = CLATTN_WITH_Z, .gating = CLATTN_GATING_SIGMOID},
+             .heads = "H", .value_dim = "V", .with_eps = 1,
+             .refs = {{OP(V), "o", 0}, {OP(W), "o_norm.weight", 0}, {OP(Z), "z", 0}, {OP(O), "normed", 0}}},
+            {.refs = {{OP(A), "normed", 0}, {OP(B), "o_proj.weight", 0}, {OP(D), "y", 0}}},
         },
     },
 };
