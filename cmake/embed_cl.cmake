@@ -1,5 +1,5 @@
 # cmake -DFILES=a.cl;b.clh -DOUTPUT=embedded.c -DHEADER=embedded_files.h [-DFOLD=clattn_fold] -P embed_cl.cmake
-# Writes the files as embedded_files (src/base/embedded.h): bytes, so that no compiler's limit on the length of a string
+# Writes the files as embedded_bytes (src/base/embedded.h): bytes, so that no compiler's limit on the length of a string
 # applies, folded where there is the program that does so (src/tools/fold.c), as they are without it; and an enumerator
 # FILE_name for each, so that code which names a file that is not there does not compile. OpenCL sources go without what
 # no compiler sees: comments, indentation, blank lines.
@@ -62,38 +62,26 @@ foreach(file IN LISTS FILES)
     string(APPEND enumerators "    FILE_${stem},\n")
 endforeach()
 
-# The bytes of a file as they stand in C
-function(read_bytes path bytes_name)
-    file(READ ${path} hex HEX)
-    string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
-    set(${bytes_name} "${bytes}" PARENT_SCOPE)
-endfunction()
-
-set(bytes "")
-set(entries "")
-set(from 0)
+# Of each file its name, a NUL, its text, a NUL
+set(hex "")
 foreach(name IN LISTS names)
-    cmake_path(GET name STEM stem)
-    file(SIZE ${folder}/${name} size)
-    if(NOT FOLD)
-        read_bytes(${folder}/${name} text)
-        string(APPEND bytes "    ${text} /* ${name} */\n")
-    endif()
-    string(APPEND entries "    [FILE_${stem}] = {\"${name}\", ${from}, ${size}},\n")
-    math(EXPR from "${from} + ${size}")
+    string(HEX "${name}" name_hex)
+    file(READ ${folder}/${name} text_hex HEX)
+    string(APPEND hex ${name_hex}00${text_hex}00)
 endforeach()
+string(LENGTH ${hex} digits)
+math(EXPR size "${digits} / 2")
 set(folded 0)
 if(FOLD)
     execute_process(COMMAND ${FOLD} ${folder} ${names} COMMAND_ERROR_IS_FATAL ANY)
-    read_bytes(${folder}/all.folded bytes)
+    file(READ ${folder}/all.folded hex HEX)
     set(folded 1)
 endif()
+string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
 file(WRITE ${HEADER} "/* The files of cl/, by name: made by the build. */\nenum embedded_file {\n${enumerators}    FILE_COUNT\n};\n")
 file(WRITE ${OUTPUT} "#include \"base/embedded.h\"
 
+const size_t embedded_size = ${size};
 const int embedded_folded = ${folded};
-const unsigned char embedded_bytes[] = {
-${bytes}};
-const struct embedded embedded_files[FILE_COUNT] = {
-${entries}};
+const unsigned char embedded_bytes[] = {${bytes}};
 ")

@@ -30,8 +30,10 @@ execute_process(COMMAND ${CMAKE_COMMAND} -DFILES=${FOLDER}/odd.cl -DOUTPUT=${FOL
                         -DHEADER=${FOLDER}/embedded_files.h -P ${SCRIPT}
                 COMMAND_ERROR_IS_FATAL ANY)
 file(READ ${FOLDER}/expected.cl expected HEX)
+string(HEX "odd.cl" name)
+set(expected ${name}00${expected}00)
 file(READ ${FOLDER}/embedded.c text)
-string(REGEX MATCH "embedded_bytes\\[\\] = {([^/]*)/" text "${text}")
+string(REGEX MATCH "embedded_bytes\\[\\] = {([^}]*)}" text "${text}")
 string(REGEX REPLACE "0x|[, \n]" "" bytes "${CMAKE_MATCH_1}")
 if(NOT bytes STREQUAL expected)
     message(FATAL_ERROR "expected ${expected}\nis       ${bytes}")

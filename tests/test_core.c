@@ -360,22 +360,22 @@ static void test_cases_cover(void **state)
 /* A text that was folded is what it was before. */
 static void test_unfolded(void **state)
 {
+    const struct embedded *files = embedded_files();
     size_t all = 0, size;
     uint64_t folded;
     char *whole;
 
     (void)state;
+    assert_non_null(files);
     for (enum embedded_file i = 0; i < FILE_COUNT; i++) {
-        char *text = embedded_text(i), *path = file_join(EMBEDDED_TEXTS, embedded_files[i].name);
-        char *before = file_read(path, SIZE_MAX, &size);
+        char *path = file_join(EMBEDDED_TEXTS, files[i].name), *before = file_read(path, SIZE_MAX, &size);
 
         assert_non_null(before);
-        assert_int_equal(size, embedded_files[i].size);
-        assert_string_equal(text, before);
+        assert_int_equal(size, files[i].size);
+        assert_string_equal(files[i].text, before);
         all += size;
         free(before);
         free(path);
-        free(text);
     }
     whole = file_join(EMBEDDED_TEXTS, "all.folded");
     assert_int_equal(file_kind(whole, &folded), FILE_REGULAR);
@@ -388,17 +388,14 @@ static void test_unfolded(void **state)
 static void test_embedded(void **state)
 {
     static const char *const nowhere[] = {"/*", "*/", "\n ", "\n\t", " \n", "\n\n", "\n\\\n"};
+    const struct embedded *file = embedded_files();
 
     (void)state;
-    for (enum embedded_file i = 0; i < FILE_COUNT; i++) {
-        char *text = embedded_text(i);
-        assert_non_null(text);
-        assert_non_null(strstr(embedded_files[i].name, ".cl"));
-        assert_int_equal(strlen(text), embedded_files[i].size);
+    for (int i = 0; i < FILE_COUNT; i++, file++) {
+        assert_non_null(strstr(file->name, ".cl"));
         for (size_t j = 0; j < COUNT(nowhere); j++)
-            if (strstr(text, nowhere[j]) != NULL || text[0] == '\n' || text[0] == ' ')
-                fail_msg("%s has \"%s\"", embedded_files[i].name, nowhere[j]);
-        free(text);
+            if (strstr(file->text, nowhere[j]) != NULL || file->text[0] == '\n' || file->text[0] == ' ')
+                fail_msg("%s has \"%s\"", file->name, nowhere[j]);
     }
     assert_true(FILE_COUNT > 50);
 }

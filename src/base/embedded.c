@@ -24,7 +24,7 @@ static void refill(struct unfold *u)
 
 static unsigned take(struct unfold *u, struct fold_bit *bit)
 {
-    uint32_t bound = (u->range >> 16) * fold_chance(bit);
+    uint32_t bound = (u->range >> 16) * bit->chance;
     int is = u->code >= bound;
 
     u->code -= is ? bound : 0;
@@ -104,56 +104,47 @@ static void unfold(struct unfold *u, char *text, size_t size)
 
 /* ---- Texts ---- */
 
-static char *unfold_all(void)
+static const char *unfold_all(void)
 {
-    const struct embedded *last = &embedded_files[FILE_COUNT - 1];
-    size_t size = last->from + last->size;
     struct unfold *u = malloc(sizeof *u);
-    char *all = malloc(size);
+    char *all = u != NULL ? malloc(embedded_size) : NULL;
 
-    if (u != NULL && all != NULL) {
+    if (all != NULL) {
         u->at = embedded_bytes;
-        u->range = 0;
+        u->range = UINT32_MAX;
         u->code = 0;
         for (int i = 0; i < 4; i++)
             u->code = u->code << 8 | *u->at++;
-        u->range = UINT32_MAX;
-        unfold(u, all, size);
-    }
-    if (u == NULL) {
-        free(all);
-        all = NULL;
+        unfold(u, all, embedded_size);
     }
     free(u);
     return all;
 }
 
-/* All texts, unfolded once a process; NULL without memory. They are never freed, and never change. */
-static const char *all_texts(void)
+static void find_files(struct embedded *files, const char *at)
 {
-    static mutex lock = MUTEX_INIT;
-    static const char *all;
-    const char *texts;
-
-    if (!embedded_folded)
-        return (const char *)embedded_bytes;
-    lock_take(&lock);
-    if (all == NULL)
-        all = unfold_all();
-    texts = all;
-    lock_give(&lock);
-    return texts;
+    for (int i = 0; i < FILE_COUNT; i++) {
+        files[i].name = at;
+        files[i].text = at + strlen(at) + 1;
+        files[i].size = strlen(files[i].text);
+        at = files[i].text + files[i].size + 1;
+    }
 }
 
-char *embedded_text(enum embedded_file file)
+const struct embedded *embedded_files(void)
 {
-    const struct embedded *of = &embedded_files[file];
-    const char *all = all_texts();
-    char *text = all != NULL ? malloc(of->size + 1u) : NULL;
+    static mutex lock = MUTEX_INIT;
+    static struct embedded files[FILE_COUNT];
+    const struct embedded *found = files;
 
-    if (text == NULL)
-        return NULL;
-    memcpy(text, all + of->from, of->size);
-    text[of->size] = '\0';
-    return text;
+    lock_take(&lock);
+    if (files[0].name == NULL) {
+        const char *all = embedded_folded ? unfold_all() : (const char *)embedded_bytes;
+        if (all != NULL)
+            find_files(files, all);
+        else
+            found = NULL;
+    }
+    lock_give(&lock);
+    return found;
 }

@@ -3,7 +3,6 @@
 #define CLATTN_SRC_EMBEDDED_H
 
 #include <stddef.h>
-#include <stdint.h>
 
 #include "embedded_files.h" /* enum embedded_file: FILE_tile is tile.clh */
 
@@ -11,15 +10,16 @@
 #define FILE_nothing FILE_COUNT
 
 struct embedded {
-    char name[32];       /* "tile.clh" */
-    uint32_t from, size; /* of its text, in that of all files */
+    const char *name, *text; /* "tile.clh"; `size` letters and a NUL */
+    size_t size;
 };
 
-extern const struct embedded embedded_files[FILE_COUNT];
+/* What the build writes: of each file its name, a NUL, its text, a NUL */
+extern const size_t embedded_size;
 extern const int embedded_folded; /* 0: embedded_bytes are the texts themselves */
 extern const unsigned char embedded_bytes[];
 
-/* The text of a file, `size` letters and a NUL, to be freed; NULL without memory. */
-char *embedded_text(enum embedded_file file);
+/* All FILE_COUNT of them, by enum embedded_file; NULL without memory. Unfolded once a process, and never freed. */
+const struct embedded *embedded_files(void);
 
 #endif

@@ -9,15 +9,13 @@
 enum {
     FOLD_LEAST = 2, /* letters of a match, */
     FOLD_MOST = FOLD_LEAST + 255,
-    FOLD_LAST = 4,      /* distances that are remembered, each a code of its own */
-    FOLD_SLOTS = 32,    /* a distance's slot is the number of its bits; */
-    FOLD_MODELLED = 64, /* of the bits below the first two have models, */
-    FOLD_ONE = 1 << 15  /* a probability of one */
+    FOLD_LAST = 4,  /* distances that are remembered, each a code of its own */
+    FOLD_SLOTS = 32 /* a distance's slot is the number of its bits */
 };
 
-/* How likely a bit is 0, by two memories: a short and a long one. */
+/* How likely a bit is 0, of 2^16: the mean of what was seen, and later rather of what was seen last. */
 struct fold_bit {
-    uint16_t fast, slow;
+    uint16_t chance, seen;
 };
 
 /* Everything that is learnt of the stream so far. */
@@ -35,23 +33,16 @@ static inline void fold_begin(struct fold_model *model)
     struct fold_bit *bit = (struct fold_bit *)model;
 
     for (unsigned i = 0; i < sizeof *model / sizeof *bit; i++)
-        bit[i].fast = bit[i].slow = FOLD_ONE / 2;
-}
-
-/* Of 2^16: at least one, and less than all */
-static inline uint32_t fold_chance(const struct fold_bit *bit)
-{
-    return (uint32_t)bit->fast + bit->slow;
+        bit[i] = (struct fold_bit){1 << 15, 0};
 }
 
 static inline void fold_learn(struct fold_bit *bit, int is)
 {
-    enum { FAST = 4, SLOW = 7, EDGE = 32 };
+    enum { MEMORY = 48, EDGE = 64 };
+    int to = is ? EDGE : (1 << 16) - EDGE;
 
-    bit->fast = (uint16_t)(is ? bit->fast - (bit->fast - EDGE) / (1 << FAST)
-                              : bit->fast + (FOLD_ONE - EDGE - bit->fast) / (1 << FAST));
-    bit->slow = (uint16_t)(is ? bit->slow - (bit->slow - EDGE) / (1 << SLOW)
-                              : bit->slow + (FOLD_ONE - EDGE - bit->slow) / (1 << SLOW));
+    bit->chance = (uint16_t)(bit->chance + 2 * (to - bit->chance) / (2 * bit->seen + 3));
+    bit->seen = (uint16_t)(bit->seen + (bit->seen < MEMORY));
 }
 
 #endif

@@ -246,20 +246,20 @@ struct layout kernel_layout(const struct variant *variant)
  */
 
 /* FILE_COUNT for a name that no file has */
-static enum embedded_file find_file(const char *name, size_t length)
+static enum embedded_file find_file(const struct embedded *files, const char *name, size_t length)
 {
     enum embedded_file file = 0;
 
-    while (file < FILE_COUNT &&
-           (strlen(embedded_files[file].name) != length || memcmp(embedded_files[file].name, name, length) != 0))
+    while (file < FILE_COUNT && (strncmp(files[file].name, name, length) != 0 || files[file].name[length] != '\0'))
         file++;
     return file;
 }
 
 enum { MAX_INCLUDES = 48 };
 
-/* Files already in the text. */
+/* Files already in the text, of all that there are. */
 struct includes {
+    const struct embedded *all;
     enum embedded_file files[MAX_INCLUDES];
     int count;
 };
@@ -297,8 +297,7 @@ static void add_lines(struct text *text, struct includes *done, const char *at, 
 /* The file by name, once. A name that is not embedded stays as an #include line, for the compiler to complain of. */
 static void add_file(struct text *text, struct includes *done, const char *name, size_t length)
 {
-    enum embedded_file file = find_file(name, length);
-    char *lines;
+    enum embedded_file file = find_file(done->all, name, length);
 
     if (file == FILE_COUNT || done->count == MAX_INCLUDES) {
         text_format(text, "#include \"%.*s\"\n", (int)length, name);
@@ -308,19 +307,16 @@ static void add_file(struct text *text, struct includes *done, const char *name,
         if (done->files[i] == file)
             return;
     done->files[done->count++] = file;
-    lines = embedded_text(file);
-    if (lines != NULL)
-        add_lines(text, done, lines, embedded_files[file].size);
-    else
-        text->failed = 1;
-    free(lines);
+    add_lines(text, done, done->all[file].text, done->all[file].size);
 }
 
 char *kernel_flatten(const char *source)
 {
     struct text text = {0};
-    struct includes done = {.count = 0};
+    struct includes done = {.all = embedded_files(), .count = 0};
 
+    if (done.all == NULL)
+        return NULL;
     add_lines(&text, &done, source, strlen(source));
     return text_take(&text);
 }
@@ -339,9 +335,12 @@ static void add_constants(struct text *text, const struct variant *variant, cons
 
 static void add_includes(struct text *text, const struct variant *variant, const struct layout *layout)
 {
-    for (int i = 0; i < layout->header_count; i++)
-        text_format(text, "#include \"%s\"\n", embedded_files[layout->headers[i]].name);
-    text_format(text, "#include \"%s\"\n", embedded_files[kernels[variant->kernel].file].name);
+    const struct embedded *files = embedded_files();
+
+    for (int i = 0; i < layout->header_count && files != NULL; i++)
+        text_format(text, "#include \"%s\"\n", files[layout->headers[i]].name);
+    if (files != NULL)
+        text_format(text, "#include \"%s\"\n", files[kernels[variant->kernel].file].name);
 }
 
 /* Flattens and frees the text. */

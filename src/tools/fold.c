@@ -39,18 +39,28 @@ static void *more(void *at, size_t bytes)
 static unsigned char *text;
 static size_t size;
 
+static void add_letter(unsigned letter)
+{
+    if (size % 4096 == 0)
+        text = more(text, size + 4096);
+    text[size++] = (unsigned char)letter;
+}
+
+/* Its name and its text, each with a NUL */
 static void read_text(const char *folder, const char *name)
 {
     FILE *file = open_in(folder, name, "rb");
     int letter;
 
+    for (const char *of = name; *of != '\0'; of++)
+        add_letter((unsigned char)*of);
+    add_letter(0);
     while ((letter = getc(file)) != EOF) {
-        if (letter >= 128)
+        if (letter >= 128 || letter == 0)
             fail(name, "has a letter that is not ASCII");
-        if (size % 4096 == 0)
-            text = more(text, size + 4096);
-        text[size++] = (unsigned char)letter;
+        add_letter((unsigned)letter);
     }
+    add_letter(0);
     fclose(file);
 }
 
@@ -90,7 +100,7 @@ static double bits_counted;
 
 static void put(struct fold_bit *bit, int is)
 {
-    uint32_t chance = fold_chance(bit), bound = (coder.range >> 16) * chance;
+    uint32_t chance = bit->chance, bound = (coder.range >> 16) * chance;
 
     if (counting) {
         bits_counted -= log2((is ? 65536.0 - chance : chance) / 65536);

@@ -64,14 +64,11 @@ const struct space *gemm_space_find(const char *name)
 
 void gemm_kernel(const struct space *space, char kernel[HASH_DIGITS])
 {
+    const struct embedded *all = embedded_files();
     struct hash hash = {0, 0};
 
-    for (const enum embedded_file *file = files[space - spaces]; *file != FILE_nothing; file++) {
-        char *text = embedded_text(*file);
-        if (text != NULL)
-            hash = hash_text(hash, text);
-        free(text);
-    }
+    for (const enum embedded_file *file = files[space - spaces]; *file != FILE_nothing && all != NULL; file++)
+        hash = hash_text(hash, all[*file].text);
     hash_name(hash, kernel);
 }
 
