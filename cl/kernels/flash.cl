@@ -1,8 +1,8 @@
 /* Attention to a list of keys, CHUNK queries of a head at once, keys in blocks from the queries' own downward:
  *     L = K (s Q)ᵀ + b        scores, [key][query]; -inf where the query does not see the key
  *     m' = max(m, max L)      P = e^(L - m')      l = e^(m - m') l + Σ P      O = e^(m - m') O + Pᵀ V
- * and at the end o = O / l, lse = m + log l. One group: one block of queries of one head, BV value columns; those that
- * see the most keys are first. */
+ * and at the end o = O / l, lse = m + log l. One group: one block of queries of one head, BV value columns; in
+ * the order of group_slot. */
 KERNEL
 flash(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
       global out_t *o, long4 o_at, global const gate_t *g, long4 g_at, global const float *sink, long4 sink_at,
@@ -11,10 +11,8 @@ flash(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, gl
 {
     local float Q[LOCAL_QUERIES], R[LOCAL_ROWS], L[LOCAL_SCORES], O[LOCAL_OUTPUT];
     local float norms[LOCAL_NORMS], weights[LOCAL_WEIGHTS], bias[LOCAL_BIAS];
-    long group = (long)get_group_id(1) * get_num_groups(0) + get_group_id(0), heads = get_num_groups(1);
-    long slot = list_slot(get_num_groups(0) - 1 - group / heads, sequences, seq_len);
-    int head = (int)(group % heads), c0 = get_group_id(2) * BV;
-    chunk_t chunk = chunk_of_slot(slot, head, sequences, seq_len, cu, cu_at);
+    int head = group_head(), c0 = get_group_id(2) * BV;
+    chunk_t chunk = chunk_of_slot(group_slot(sequences, seq_len), head, sequences, seq_len, cu, cu_at);
     list_t list = list_of(chunk, cache_of(cu_kv, cu_kv_at, lens, lens_at, kv_len, window, given));
     float sum = 0;
 

@@ -13,10 +13,8 @@ flash_path(global const data_t *q, long4 q_at, global const data_t *k, long4 k_a
 {
     local float Q[LOCAL_QUERIES], Y[LOCAL_CROSSED], R[LOCAL_ROWS], L[LOCAL_SCORES], S[LOCAL_SCORES], O[LOCAL_OUTPUT];
     local float norms[LOCAL_NORMS], weights[LOCAL_WEIGHTS], bias[LOCAL_BIAS];
-    long group = (long)get_group_id(1) * get_num_groups(0) + get_group_id(0), heads = get_num_groups(1);
-    long slot = list_slot(get_num_groups(0) - 1 - group / heads, sequences, seq_len);
-    int head = (int)(group % heads), c0 = get_group_id(2) * BV;
-    chunk_t chunk = chunk_of_slot(slot, head, sequences, seq_len, cu, cu_at);
+    int head = group_head(), c0 = get_group_id(2) * BV;
+    chunk_t chunk = chunk_of_slot(group_slot(sequences, seq_len), head, sequences, seq_len, cu, cu_at);
     cache_t cache = cache_of(cu_kv, cu_kv_at, lens, lens_at, kv_len, window, given);
     list_t list = list_of(chunk, cache);
     turn_t turn = turn_of(chunk.at.sequence, head, seq_len, cu, cu_at, cache);
