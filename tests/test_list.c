@@ -307,6 +307,47 @@ static void test_parts_join(void **state)
     check_free(&joined);
 }
 
+/* Packed, each sequence has the bits that it has alone: also where all together are long and each is short, or one of
+ * them is long, too. */
+static void check_packed(clattn_rule rule)
+{
+    static const int64_t cuts[] = {0, 0, 1, 21, 61, 1093, 1100, 3168};
+    clattn_plan_desc desc = {.rule = rule,
+                             .flags = CLATTN_WITH_LSE | CLATTN_CU_SEQLENS,
+                             .seq_len = cuts[COUNT(cuts) - 1],
+                             .sequences = COUNT(cuts) - 1,
+                             .heads = 2,
+                             .kv_heads = 1,
+                             .key_dim = KEY,
+                             .value_dim = VALUE};
+    struct check_tensors packed, alone, expected;
+
+    test_make(&packed, &desc, CHECK_GATES_USUAL, cuts);
+    test_run(&packed);
+    for (int64_t n = 0; n < desc.sequences; n++) {
+        const struct test_slice slice = {0, n, cuts[n], cuts[n + 1] - cuts[n]};
+        char what[64];
+        if (slice.count == 0)
+            continue;
+        snprintf(what, sizeof what, "%s, %lld tokens alone", test_rule_name(rule), (long long)slice.count);
+        test_take(&expected, &packed, slice);
+        test_take(&alone, &packed, slice);
+        test_run(&alone);
+        test_compare_all(&alone, &expected, 0, what);
+        check_free(&expected);
+        check_free(&alone);
+    }
+    check_free(&packed);
+}
+
+static void test_packed(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(rules); i++)
+        check_packed(rules[i]);
+    check_packed(CLATTN_DELTAFORMER);
+}
+
 /* Groups whose lanes share tiles, products of 4, 2 and 1 rows at once, slices of channels, tiles of value columns: on a
  * CPU none of them is chosen by itself. */
 static const char *const names[] = {"group", "vec", "chunk", "block_k", "block_v", "pad"};
@@ -883,12 +924,13 @@ static void test_bad_caches(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_append),      cmocka_unit_test(test_definition),    cmocka_unit_test(test_constant_gates),
-        cmocka_unit_test(test_no_window),   cmocka_unit_test(test_denominator),   cmocka_unit_test(test_cache),
-        cmocka_unit_test(test_parts_join),  cmocka_unit_test(test_lanes),         cmocka_unit_test(test_lengths),
-        cmocka_unit_test(test_bad_lengths), cmocka_unit_test(test_room),          cmocka_unit_test(test_splits),
-        cmocka_unit_test(test_alone),       cmocka_unit_test(test_solvers),       cmocka_unit_test(test_bad_caches),
-        cmocka_unit_test(test_unturned),    cmocka_unit_test(test_turned_points), cmocka_unit_test(test_written_points),
+        cmocka_unit_test(test_packed),         cmocka_unit_test(test_append),      cmocka_unit_test(test_definition),
+        cmocka_unit_test(test_constant_gates), cmocka_unit_test(test_no_window),   cmocka_unit_test(test_denominator),
+        cmocka_unit_test(test_cache),          cmocka_unit_test(test_parts_join),  cmocka_unit_test(test_lanes),
+        cmocka_unit_test(test_lengths),        cmocka_unit_test(test_bad_lengths), cmocka_unit_test(test_room),
+        cmocka_unit_test(test_splits),         cmocka_unit_test(test_alone),       cmocka_unit_test(test_solvers),
+        cmocka_unit_test(test_bad_caches),     cmocka_unit_test(test_unturned),    cmocka_unit_test(test_turned_points),
+        cmocka_unit_test(test_written_points),
     };
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);
 }

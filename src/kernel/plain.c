@@ -415,18 +415,27 @@ static void recurrent_tiles(struct variant *variant, int most_group)
     tiles->block_k = round_up(channels, higher(tiles->lanes_k, tiles->vec));
 }
 
-/* Blocks of queries and keys: the rows of queries stay in local memory whole, with all value columns where they fit. */
+/* Whether queries have keys beside their own tokens'. */
+static int has_cache(const clattn_plan_desc *desc)
+{
+    return desc->kv_len != 0 || (desc->flags & (CLATTN_CU_SEQLENS_KV | CLATTN_WITH_KV_LENS)) != 0;
+}
+
+/* Blocks of queries and keys: the rows of queries stay in local memory whole, with all value columns where they fit.
+ * Sums over keys are joined block by block, so that a block's length decides bits: it does not depend on lengths, for
+ * packed sequences have the bits that they have alone, but where all keys are in one block. */
 static void flash_tiles(const struct device *device, struct variant *variant)
 {
+    const clattn_plan_desc *desc = &variant->problem->desc;
     struct tiles *tiles = &variant->tiles;
-    int64_t queries = variant->problem->desc.seq_len;
-    int most = tiles->group > 1 ? 16 : queries < 2048 ? 32 : 64;
 
-    if (variant->problem->desc.chunk == 0)
-        for (tiles->chunk = 8; tiles->chunk < most && tiles->chunk < queries;)
-            tiles->chunk *= 2;
     tiles->block_v = lower(round_up(variant_values(variant), tiles->vec), MOST_COLUMNS);
-    while (variant->problem->desc.chunk == 0 && tiles->chunk > 8 && !layout_fits(device, variant, lay_out))
+    if (desc->chunk != 0)
+        return;
+    tiles->chunk = tiles->group > 1 ? 16 : 64;
+    while (tiles->chunk > 8 && !layout_fits(device, variant, lay_out))
+        tiles->chunk /= 2;
+    while (tiles->chunk > 8 && tiles->chunk / 2 >= desc->seq_len && !has_cache(desc))
         tiles->chunk /= 2;
 }
 
