@@ -139,7 +139,8 @@ typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *me
     X(FULL_GATE, 26)                                                                                                   \
     X(SHORT_CONV, 27) /* a piece: what models have around these; so are those that follow */                           \
     X(RMS_NORM, 28)                                                                                                    \
-    X(GATES, 29)
+    X(GATES, 29)                                                                                                       \
+    X(ROPE, 30)
 
 typedef enum clattn_rule {
     CLATTN_RULE_NONE = 0,
@@ -337,7 +338,8 @@ enum {
     X(STATES, states, 35, "[N,W,H,K*V]: the states after the last W tokens, or after every so many")                   \
     X(BIAS, bias, 36, "[H,V]: added to what short_conv sums")                                                          \
     X(A_LOG, a_log, 37, "[H]: log of the rate of gates and of gate_map: of minus a step of 1")                         \
-    X(ATTN, attn, 38, "[B,H,T,T*n], of a list [B,H,T,TK]: the attention matrix, o = attn v")
+    X(ATTN, attn, 38, "[B,H,T,T*n], of a list [B,H,T,TK]: the attention matrix, o = attn v")                           \
+    X(POSITION, position, 39, "[N]: i32, where each sequence's first token stands, for rope; 0 without")
 
 typedef enum clattn_operand_id {
     CLATTN_OPERAND_NONE = 0,
@@ -456,6 +458,13 @@ typedef struct clattn_plan_desc {
     clattn_gate_map gate_map;
     clattn_beta_map beta_map;
     double gate_scale; /* SIGMOID: the lower bound, below 0; 0: -5. LOGSIGMOID: above 0; 0: 1. Else 0 */
+    /* rope: pair n of the first rope_dim columns turns by t rope_base^(-2n/rope_dim), t the token's position, exact for
+     * any. Of q and of k alike: their products then depend on i - j alone. */
+    double rope_base;      /* 0: 10000 */
+    int32_t rope_dim;      /* even, up to 1024; 0: value_dim */
+    int32_t interleaved;   /* 1: columns 2n and 2n+1 are a pair (RetNet); 0: n and n + rope_dim/2 */
+    int32_t with_position; /* 1: the operand position is read */
+    int32_t turned_back;   /* 1: by minus the angle, which undoes it and is its gradient */
 } clattn_plan_desc;
 
 /* Fills *full with desc, every default made explicit, and checks it. INVALID_ARGUMENT, INVALID_DESC. log may be

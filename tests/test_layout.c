@@ -82,7 +82,12 @@ static const struct {
     FIELD(clattn_plan_desc, gate_map, 272, 4),
     FIELD(clattn_plan_desc, beta_map, 276, 4),
     FIELD(clattn_plan_desc, gate_scale, 280, 8),
-    WHOLE(clattn_plan_desc, 288),
+    FIELD(clattn_plan_desc, rope_base, 288, 8),
+    FIELD(clattn_plan_desc, rope_dim, 296, 4),
+    FIELD(clattn_plan_desc, interleaved, 300, 4),
+    FIELD(clattn_plan_desc, with_position, 304, 4),
+    FIELD(clattn_plan_desc, turned_back, 308, 4),
+    WHOLE(clattn_plan_desc, 312),
     FIELD(clattn_operand_info, name, 0, 8),
     FIELD(clattn_operand_info, dims, 8, 32),
     FIELD(clattn_operand_info, rank, 40, 4),
@@ -179,6 +184,7 @@ static const struct {
     VALUE(SHORT_CONV, 27),
     VALUE(RMS_NORM, 28),
     VALUE(GATES, 29),
+    VALUE(ROPE, 30),
     VALUE(F32, 0),
     VALUE(F16, 1),
     VALUE(BF16, 2),
@@ -279,6 +285,7 @@ static const struct {
     VALUE(BIAS, 36),
     VALUE(A_LOG, 37),
     VALUE(ATTN, 38),
+    VALUE(POSITION, 39),
 };
 /* clang-format on */
 
@@ -292,7 +299,7 @@ static const struct {
     {                                                                                                                  \
 #type, offsetof(type, field) + sizeof(((type *)NULL)->field), sizeof(type)                                     \
     }
-    END(clattn_operand, head_stride), END(clattn_call, kv_len), END(clattn_plan_desc, gate_scale),
+    END(clattn_operand, head_stride), END(clattn_call, kv_len), END(clattn_plan_desc, turned_back),
     END(clattn_context_desc, clblast)};
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

@@ -439,7 +439,8 @@ static void test_outputs(void **state)
 
     (void)state;
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
-        const clattn_plan_desc desc = {.rule = rule, .flags = all, .state_window = 1, .with_bias = 1};
+        const clattn_plan_desc desc = {
+            .rule = rule, .flags = all, .state_window = 1, .with_bias = 1, .with_position = 1};
         struct operand_row rows[OPERAND_COUNT];
         int count = rule_operands(&desc, rows);
         for (int i = 0; i < count; i++) {

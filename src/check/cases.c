@@ -91,6 +91,8 @@ struct variant {
     clattn_weighting weighting;
     clattn_gating gating;
     int32_t centered;
+    int32_t rope_dim, interleaved, with_position, turned_back;
+    double rope_base;
     clattn_gate_map gate_map;
     clattn_beta_map beta_map;
     double gate_scale;
@@ -168,6 +170,13 @@ static const struct variant variants[] = {
     {.rule = CLATTN_GATES, .name = "log sigmoid", .gate = CLATTN_GATE_LOG_SIGMOID},
     {.rule = CLATTN_GATES, .name = "sigmoid", .gate = CLATTN_GATE_SIGMOID},
     {.rule = CLATTN_GATES, .name = "step, dt_bias", .flags = CLATTN_WITH_DT_BIAS, .gate = CLATTN_GATE_STEP},
+    {.rule = CLATTN_ROPE, .name = "position, 10 columns", .rope_dim = 10, .with_position = 1},
+    {.rule = CLATTN_ROPE,
+     .name = "interleaved position, base 500000",
+     .interleaved = 1,
+     .with_position = 1,
+     .rope_base = 5e5},
+    {.rule = CLATTN_ROPE, .name = "interleaved back, 32 columns", .interleaved = 1, .rope_dim = 32, .turned_back = 1},
 };
 
 /* Pairs where the problem has complex numbers, one channel where it has no keys, and a state a head. */
@@ -190,8 +199,10 @@ static void fit_channels(clattn_plan_desc *desc)
     }
     if (desc->flags & CLATTN_COMPLEX)
         desc->key_dim += desc->key_dim % 2;
-    if (rule->decay == DECAY_COMPLEX)
+    if (rule->decay == DECAY_COMPLEX || (rule->knobs & RULE_TAKES_ROPE))
         desc->value_dim += desc->value_dim % 2;
+    if (desc->rope_dim > desc->value_dim)
+        desc->rope_dim = (int32_t)desc->value_dim;
 }
 
 static int has_list(clattn_rule rule)
@@ -256,6 +267,11 @@ const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
         desc->weighting = variants[i].weighting;
         desc->gating = variants[i].gating;
         desc->centered = variants[i].centered;
+        desc->rope_dim = variants[i].rope_dim;
+        desc->interleaved = variants[i].interleaved;
+        desc->with_position = variants[i].with_position;
+        desc->turned_back = variants[i].turned_back;
+        desc->rope_base = variants[i].rope_base;
         if (desc->kernel != CLATTN_WEIGHTS_SOFTMAX)
             desc->flags &= ~(uint32_t)LSE;
         if (variants[i].window != 0)

@@ -84,6 +84,11 @@ static const struct option {
     FIELD(WORD, weighting, weighting_words, HIDDEN),
     FIELD(WORD, gating, gating_words, HIDDEN),
     FIELD(WORD, centered, switch_words, HIDDEN),
+    FIELD(REAL, rope_base, NULL, HIDDEN),
+    FIELD(COUNT, rope_dim, NULL, HIDDEN),
+    FIELD(WORD, interleaved, switch_words, HIDDEN),
+    FIELD(WORD, with_position, switch_words, SHOWN),
+    FIELD(WORD, turned_back, switch_words, HIDDEN),
 };
 
 size_t desc_option_find(const char *name)

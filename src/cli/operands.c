@@ -152,6 +152,8 @@ static void derive_piece(const struct binding *binding, clattn_plan_desc *desc)
 {
     const struct safetensor *w = find(binding, CLATTN_W);
 
+    if ((binding->rule->knobs & RULE_TAKES_ROPE) && find(binding, CLATTN_POSITION) != NULL)
+        desc->with_position = 1;
     if (!(binding->rule->knobs & RULE_TAKES_TAPS))
         return;
     if (desc->taps == 0 && w != NULL && w->rank == 3 && w->dims[2] <= INT32_MAX)
@@ -520,7 +522,7 @@ size_t operands_list(const struct check_tensors *tensors, int outputs, struct sa
                                   .data = tensor->data,
                                   .bytes = tensor->bytes,
                                   .dtype = word_name(file_dtype_words, (int)tensor->info.dtype)};
-        if (id == CLATTN_KV_LENS || id == CLATTN_STATE_INDICES)
+        if (id == CLATTN_KV_LENS || id == CLATTN_STATE_INDICES || id == CLATTN_POSITION)
             to->dtype = "I32";
         else if (operand_is_index((clattn_operand_id)id))
             to->dtype = tensors->desc.flags & CLATTN_CU_SEQLENS_INT64 ? "I64" : "I32";

@@ -39,7 +39,10 @@ static const struct {
     {0, RULE_TAKES_TAPS, "--option taps=N, --option activation=silu|none, --option with_bias=on, --option residual=on"},
     {0, RULE_TAKES_GATE, "--option gate_kind=decay|log_sigmoid|sigmoid|step"},
     {0, RULE_TAKES_NORM,
-     "--option weighting=shared|heads|none, --option gating=after|before|sigmoid, --option centered=on"}};
+     "--option weighting=shared|heads|none, --option gating=after|before|sigmoid, --option centered=on"},
+    {0, RULE_TAKES_ROPE,
+     "--option rope_dim=N, --option rope_base=X, --option interleaved=on, --option with_position=on, "
+     "--option turned_back=on"}};
 
 static const char *const storage_names[] = {
     [STORE_DATA] = "data", [STORE_GATE] = "gate",        [STORE_MATRIX] = "f32",
@@ -113,6 +116,7 @@ static int summarize(clattn_rule rule, struct summary summaries[OPERAND_COUNT])
         clattn_plan_desc desc = {.rule = rule, .flags = flags == CLATTN_NORMALIZE ? flags | states : flags};
         desc.state_window = i == COMMON - 1 && row->read != READ_STABILIZED;
         desc.with_bias = i == 1 && (row->knobs & RULE_TAKES_TAPS);
+        desc.with_position = i == 3 && (row->knobs & RULE_TAKES_ROPE);
         struct operand_row rows[OPERAND_COUNT];
         int count = i == 0 || flags != 0 ? rule_operands(&desc, rows) : 0;
         sets += count > 0;

@@ -206,6 +206,11 @@ static const struct {
                       &family_piece,
                       PIECE_BIT(PIECE_GATES),
                       {R(v), R(o), R(bias), R(a_log), R(cu), A(seq_len), A(sequences), A(scale), ARG_END}},
+    [KERNEL_ROPE] = {"rope",
+                     FILE_rope,
+                     &family_piece,
+                     PIECE_BIT(PIECE_ROPE),
+                     {R(v), R(o), R(position), R(cu), A(seq_len), A(sequences), ARG_END}},
 #undef R
 #undef A
 #undef LIST

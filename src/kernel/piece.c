@@ -2,6 +2,8 @@
  * columns of `tokens` of them. */
 #include "kernel/plain.h"
 
+#include <math.h>
+
 enum { SERIAL_VEC = 16, SHARED_VEC = 4 };
 
 static int lower(int64_t a, int64_t b)
@@ -57,10 +59,40 @@ static void lay_out_gates(const struct variant *variant, struct layout *layout)
     layout->value_groups = layout->head_groups = 1;
 }
 
+/* What pair 1, 2, 4 … turns by, over what pair 0 does, in 2^-63; and pair 0, in 2^-64 of a turn. */
+static void lay_out_rope(const struct variant *variant, struct layout *layout)
+{
+    static const char *const names[] = {"ROPE_POWER_0", "ROPE_POWER_1", "ROPE_POWER_2", "ROPE_POWER_3", "ROPE_POWER_4",
+                                        "ROPE_POWER_5", "ROPE_POWER_6", "ROPE_POWER_7", "ROPE_POWER_8"};
+    const clattn_plan_desc *desc = &variant->problem->desc;
+    const struct tiles *t = &variant->tiles;
+
+    for (int bit = 0; bit < (int)(sizeof names / sizeof *names); bit++) {
+        double power = pow(desc->rope_base, -2 * ldexp(1, bit) / desc->rope_dim);
+        layout_constant(layout, names[bit], (int64_t)fmin(ldexp(power, 63), 0x1p63 - 1024));
+    }
+    layout_constant(layout, "ROPE_FIRST", 2935890503282001226); /* 2^64 / 2 pi */
+    layout_constant(layout, "ROPE_DIM", desc->rope_dim);
+    layout_constant(layout, "HALF", desc->rope_dim / 2);
+    layout_constant(layout, "INTERLEAVED", desc->interleaved);
+    layout_constant(layout, "ROPE_INVERSE", desc->turned_back);
+    layout_constant(layout, "HAS_POSITION", desc->with_position);
+    layout_constant(layout, "HEADS", desc->heads);
+    layout_constant(layout, "SHARE", t->share);
+    layout_constant(layout, "RUN", t->tokens);
+    layout_constant(layout, "TURNS", divide_up(desc->rope_dim / 2, t->vec));
+    layout_constant(layout, "RESTS", divide_up(desc->value_dim - desc->rope_dim, t->vec));
+    layout->value_groups = 1;
+    layout->head_groups = (int)divide_up(desc->heads, t->share);
+}
+
 static void lay_out(const struct variant *variant, struct layout *layout)
 {
-    static void (*const own[])(const struct variant *variant, struct layout *layout) = {
-        [PIECE_SHORT_CONV] = lay_out_conv, [PIECE_RMS_NORM] = lay_out_norm, [PIECE_GATES] = lay_out_gates};
+    static void (*const own[])(const struct variant *variant,
+                               struct layout *layout) = {[PIECE_SHORT_CONV] = lay_out_conv,
+                                                         [PIECE_RMS_NORM] = lay_out_norm,
+                                                         [PIECE_GATES] = lay_out_gates,
+                                                         [PIECE_ROPE] = lay_out_rope};
     const struct tiles *t = &variant->tiles;
 
     layout->options = PLAIN_OPTIONS;
@@ -112,10 +144,25 @@ static void gates_tiles(const struct variant *variant, int serial, struct tiles 
         t->chunk *= 2;
 }
 
+/* Heads share the angles; tokens, what these are multiples of. */
+static void rope_tiles(const struct variant *variant, int serial, struct tiles *t)
+{
+    enum { FEW = 8, RUN = 4, HEADS = 8, SERIAL_RUN = 32 };
+    const clattn_plan_desc *desc = &variant->problem->desc;
+    int64_t tasks = divide_up(desc->rope_dim / 2, t->vec) + divide_up(desc->value_dim - desc->rope_dim, t->vec);
+
+    t->tokens = desc->seq_len <= FEW ? 1 : serial ? SERIAL_RUN : RUN;
+    t->share = lower(desc->heads, HEADS);
+    t->chunk = t->tokens * (serial ? 1 : (int)divide_up(t->group, tasks));
+}
+
 static clattn_status heuristic(const struct device *device, struct variant *variant, int most_group)
 {
-    static void (*const own[])(const struct variant *variant, int serial, struct tiles *tiles) = {
-        [PIECE_SHORT_CONV] = conv_tiles, [PIECE_RMS_NORM] = norm_tiles, [PIECE_GATES] = gates_tiles};
+    static void (*const own[])(const struct variant *variant, int serial,
+                               struct tiles *tiles) = {[PIECE_SHORT_CONV] = conv_tiles,
+                                                       [PIECE_RMS_NORM] = norm_tiles,
+                                                       [PIECE_GATES] = gates_tiles,
+                                                       [PIECE_ROPE] = rope_tiles};
     enum { GROUP = 128, SERIAL_COLUMNS = 256 };
     int serial = device->serial || most_group < SHARED_VEC, values = variant_values(variant);
     struct tiles *t = &variant->tiles;
@@ -137,6 +184,7 @@ static clattn_status complete(const struct device *device, struct variant *varia
     t->block_v = round_up(t->block_v, t->vec);
     t->tokens = lower(t->tokens, t->chunk);
     t->lanes_k = lower(t->lanes_k, t->group);
+    t->share = t->share < 1 ? 1 : t->share;
     sound = t->chunk % t->tokens == 0 && t->tokens >= variant->problem->desc.taps && t->group >= 1 &&
             (t->lanes_k == 0 || (t->group % t->lanes_k == 0 && t->chunk * t->lanes_k % t->group == 0)) &&
             (size_t)t->group <= device->info.max_work_group && (t->group == 1 || !device->serial) &&

@@ -1,7 +1,7 @@
 /* What pieces' descs must be, and their operands: o of v, each row by itself or with the few before it. */
 #include "op/op.h"
 
-enum { MOST_PIECE_DIM = 65536, MOST_TAPS = 8 };
+enum { MOST_PIECE_DIM = 65536, MOST_TAPS = 8, MOST_ROPE_DIM = 1024 };
 
 static void complete(clattn_plan_desc *desc, const struct rule *rule)
 {
@@ -13,6 +13,10 @@ static void complete(clattn_plan_desc *desc, const struct rule *rule)
         desc->eps = 1e-5;
     if ((rule->knobs & RULE_TAKES_GATE) && desc->gate == CLATTN_GATE_LOG_SIGMOID && desc->scale == 0)
         desc->scale = 1.0 / 16;
+    if ((rule->knobs & RULE_TAKES_ROPE) && desc->rope_base == 0)
+        desc->rope_base = 10000;
+    if ((rule->knobs & RULE_TAKES_ROPE) && desc->rope_dim == 0 && desc->value_dim <= INT32_MAX)
+        desc->rope_dim = (int32_t)desc->value_dim;
 }
 
 static clattn_status check_numbers(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
@@ -28,11 +32,23 @@ static clattn_status check_numbers(const clattn_plan_desc *desc, const struct ru
                    {RULE_TAKES_GATE, "gate", desc->gate, CLATTN_GATE_DECAY, CLATTN_GATE_STEP},
                    {RULE_TAKES_NORM, "weighting", desc->weighting, CLATTN_WEIGHTING_SHARED, CLATTN_WEIGHTING_NONE},
                    {RULE_TAKES_NORM, "gating", desc->gating, CLATTN_GATING_AFTER, CLATTN_GATING_SIGMOID},
-                   {RULE_TAKES_NORM, "centered", desc->centered, 0, 1}};
+                   {RULE_TAKES_NORM, "centered", desc->centered, 0, 1},
+                   {RULE_TAKES_ROPE, "rope_dim", desc->rope_dim, 2,
+                    desc->value_dim < MOST_ROPE_DIM ? desc->value_dim : MOST_ROPE_DIM},
+                   {RULE_TAKES_ROPE, "interleaved", desc->interleaved, 0, 1},
+                   {RULE_TAKES_ROPE, "with_position", desc->with_position, 0, 1},
+                   {RULE_TAKES_ROPE, "turned_back", desc->turned_back, 0, 1}};
 
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (rule->knobs & numbers[i].knob)
             TRY(check_range(log, numbers[i].name, numbers[i].value, numbers[i].low, numbers[i].high));
+    if (!(rule->knobs & RULE_TAKES_ROPE))
+        return CLATTN_SUCCESS;
+    if (desc->rope_dim % 2 != 0)
+        return FAIL(log, INVALID_DESC, "rope_dim is %d, expected an even number: columns turn in pairs",
+                    (int)desc->rope_dim);
+    if (!(desc->rope_base > 1 && desc->rope_base <= 1e30))
+        return FAIL(log, INVALID_DESC, "rope_base is %g, expected above 1 to 1e30", desc->rope_base);
     return CLATTN_SUCCESS;
 }
 
@@ -73,6 +89,7 @@ static int operands(const clattn_plan_desc *desc, const struct rule *rule, struc
         {(desc->flags & CLATTN_INITIAL_STATE) != 0, ROW(OP(STATE_IN), state, STORE_MATRIX, STATE)},
         {(desc->flags & CLATTN_FINAL_STATE) != 0, ROW(OP(STATE_OUT), state, STORE_MATRIX, WRITTEN)},
         {pool, ROW(OP(STATE_INDICES), "N", STORE_LENGTH, SLOTS)},
+        {desc->with_position, ROW(OP(POSITION), "N", STORE_LENGTH, POSITIONS)},
         {(desc->flags & CLATTN_CU_SEQLENS) != 0, ROW(OP(SEQLENS), "P", STORE_INDEX, CUTS)},
     };
 

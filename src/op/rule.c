@@ -172,6 +172,8 @@ static const struct rule rules[RULE_COUNT] = {
     [CLATTN_GATES] = { "gates", "", PIECE_OF(GATES), CLATTN_WITH_DT_BIAS, RULE_TAKES_GATE, 1,
         "o = -e^a_log softplus(v [+ dt_bias]), or scale log sigmoid(v), scale sigmoid(v), softplus(v)",
         "Dao and Gu 2024, Transformers are SSMs, arXiv:2405.21060; Yang et al. 2023, arXiv:2312.06635" },
+    [CLATTN_ROPE] = { "rope", "rotary", PIECE_OF(ROPE), 0, RULE_TAKES_ROPE, 1,
+        "o = pairs of v turned by t base^(-2n/dim)", "Su et al. 2021, RoFormer, arXiv:2104.09864" },
 };
 
 /* What each word reads, beside q, k, v. */
@@ -417,5 +419,6 @@ int operand_is_updated(const clattn_plan_desc *desc, clattn_operand_id id)
 
 int operand_is_index(clattn_operand_id id)
 {
-    return id == CLATTN_SEQLENS || id == CLATTN_SEQLENS_KV || id == CLATTN_KV_LENS || id == CLATTN_STATE_INDICES;
+    return id == CLATTN_SEQLENS || id == CLATTN_SEQLENS_KV || id == CLATTN_KV_LENS || id == CLATTN_STATE_INDICES ||
+           id == CLATTN_POSITION;
 }

@@ -79,7 +79,8 @@ enum {
     RULE_TAKES_NORM = 128,
     RULE_TAKES_GATE = 256,
     RULE_TAKES_GATE_MAP = 512,
-    RULE_TAKES_BETA_MAP = 1024
+    RULE_TAKES_BETA_MAP = 1024,
+    RULE_TAKES_ROPE = 2048
 };
 
 /* NULL for a rule that does not exist. */
@@ -119,7 +120,8 @@ enum numbers {
     NUMBERS_CUTS_KV,  /* of their keys */
     NUMBERS_LENGTHS,  /* of those that are there */
     NUMBERS_SLOTS,    /* of states in their pool */
-    NUMBERS_WRITTEN   /* an output */
+    NUMBERS_POSITIONS,
+    NUMBERS_WRITTEN /* an output */
 };
 
 /* An operand of a rule: dims is a string of the letters B T S H Q K V N P X Y G L M W Z U J R C, where S = T*steps,

@@ -73,6 +73,7 @@ static const struct {
     {ROLE_weights, CLATTN_W},
     {ROLE_shift, CLATTN_BIAS},
     {ROLE_a_log, CLATTN_A_LOG},
+    {ROLE_position, CLATTN_POSITION},
 };
 
 /* The role of what a write reads. */

@@ -72,6 +72,12 @@ static void draw_slots(struct twin *twin)
         ((int32_t *)twin->narrow)[n] = (int32_t)(twin->count - 1 - n);
 }
 
+static void draw_positions(struct twin *twin)
+{
+    for (int64_t n = 0; n < twin->count; n++)
+        ((int32_t *)twin->narrow)[n] = (int32_t)(1000000 * n + 5);
+}
+
 /* Sequences alike, cut anywhere but at a chunk's end. */
 static void draw_cuts(int64_t length, struct twin *twin)
 {
@@ -129,6 +135,8 @@ static clattn_status make_twin(struct sample *sample, const struct operand_row *
         draw_lengths(problem, twin);
     else if (row->numbers == NUMBERS_SLOTS)
         draw_slots(twin);
+    else if (row->numbers == NUMBERS_POSITIONS)
+        draw_positions(twin);
     else if (row->id == CLATTN_STATES) /* short sequences write some */
         memset(twin->narrow, 0, twin->bytes), memset(twin->wide, 0, (size_t)twin->count * sizeof(float));
     else if (is_index)

@@ -9,7 +9,7 @@
 struct rows {
     const struct task *task;
     const clattn_plan_desc *desc;
-    int64_t batch, head, first, tokens, state; /* state: its place in the pool, -1 for none */
+    int64_t sequence, batch, head, first, tokens, state; /* state: its place in the pool, -1 for none */
 };
 
 static double load(const struct rows *rows, clattn_operand_id id, int64_t batch, int64_t row, int64_t index)
@@ -140,6 +140,36 @@ static void run_gates(const struct rows *rows)
         }
 }
 
+/* ---- rope ---- */
+
+/* Both of a pair are read before either is written. */
+static void turn_pair(const struct rows *rows, int64_t token, int64_t first, int64_t second, double angle)
+{
+    double a = load(rows, CLATTN_V, rows->batch, token, first), b = load(rows, CLATTN_V, rows->batch, token, second);
+
+    store(rows, CLATTN_O, rows->batch, token, first, a * cos(angle) - b * sin(angle));
+    store(rows, CLATTN_O, rows->batch, token, second, b * cos(angle) + a * sin(angle));
+}
+
+static void run_rope(const struct rows *rows)
+{
+    const clattn_plan_desc *desc = rows->desc;
+    const struct tensor *position = &rows->task->tensors[CLATTN_POSITION];
+    int64_t dim = desc->rope_dim, start = 0;
+
+    if (position->data != NULL)
+        start = ((const int32_t *)position->data)[position->view.offset + rows->sequence];
+    for (int64_t n = 0; n < dim / 2; n++) {
+        double turn = pow(desc->rope_base, -2 * (double)n / (double)dim) * (desc->turned_back ? -1 : 1);
+        int64_t first = desc->interleaved ? 2 * n : n, second = desc->interleaved ? first + 1 : n + dim / 2;
+        for (int64_t token = 0; token < rows->tokens; token++)
+            turn_pair(rows, rows->first + token, first, second, (double)(start + token) * turn);
+    }
+    for (int64_t token = rows->first; token < rows->first + rows->tokens; token++)
+        for (int64_t c = dim; c < desc->value_dim; c++)
+            store(rows, CLATTN_O, rows->batch, token, c, load(rows, CLATTN_V, rows->batch, token, c));
+}
+
 /* ---- Jobs ---- */
 
 void piece_head(void *user, int64_t job)
@@ -151,7 +181,8 @@ void piece_head(void *user, int64_t job)
     const struct task *task = user;
     int64_t heads = task->problem->desc.heads, sequence = job / heads;
     const struct tensor *cu = &task->tensors[CLATTN_SEQLENS], *slots = &task->tensors[CLATTN_STATE_INDICES];
-    struct rows rows = {.task = task, .desc = &task->problem->desc, .head = job % heads, .state = sequence};
+    struct rows rows = {
+        .task = task, .desc = &task->problem->desc, .head = job % heads, .sequence = sequence, .state = sequence};
 
     if (slots->data != NULL)
         rows.state = ((const int32_t *)slots->data)[slots->view.offset + sequence];

@@ -1,0 +1,102 @@
+/* Pairs of a row's first ROPE_DIM columns turn by t base^(-2n/ROPE_DIM), n the pair's number, t the token's position;
+ * the other columns stay. One group: CHUNK tokens of SHARE heads, whose angles are the same; a task is VEC pairs, or
+ * VEC of the other columns, of RUN tokens. Angles are fractions of a turn in 64 bits, so that no multiple of a turn is
+ * ever rounded; a pair is read before it is written: o may lie where v does. */
+#include "pieces.clh"
+
+constant ulong powers[] = {ROPE_POWER_0, ROPE_POWER_1, ROPE_POWER_2, ROPE_POWER_3, ROPE_POWER_4,
+                           ROPE_POWER_5, ROPE_POWER_6, ROPE_POWER_7, ROPE_POWER_8};
+
+/* Of a turn, in 2^-64: what pair n turns by from token to token. */
+WORD ulong turn_of(int n)
+{
+    ulong turn = ROPE_FIRST;
+    vec_unrolled
+    for (int bit = 0; bit < 9; bit++)
+        if (n >> bit & 1)
+            turn = mul_hi(turn, powers[bit] << 1);
+    return turn;
+}
+
+WORD void angles_of(vec *cosines, vec *sines, const ulong *turns, long t)
+{
+    float halves[VEC];
+    vec_unrolled
+    for (int i = 0; i < VEC; i++)
+        halves[i] = (float)(int)(turns[i] * (ulong)t >> 32) * 0x1p-31f;
+    *cosines = cospi(CAT(vload, VEC)(0, halves));
+    *sines = sinpi(CAT(vload, VEC)(0, halves)) * (ROPE_INVERSE ? -1 : 1);
+}
+
+/* Columns from c up to end, VEC at most */
+WORD void columns_put(vec y, stream_t x, int row, int c, int end)
+{
+    if (x.wide)
+        stream_put(y, x, row, c);
+    else
+        output_tail(y, (global out_t *)(x.rows + row * x.step), c, end);
+}
+
+/* Pairs from n on: first and second of each are HALF columns apart, or side by side. */
+WORD void pairs_turn(stream_t in, stream_t out, int row, int n, vec cosines, vec sines)
+{
+    int c = INTERLEAVED ? 2 * n : n, next = INTERLEAVED ? c + VEC : c + HALF;
+    vec x = stream_vec(in, row, c), y = stream_vec(in, row, next), a = x, b = y;
+    if (INTERLEAVED) {
+        a = (vec)(x.even, y.even);
+        b = (vec)(x.odd, y.odd);
+    }
+    x = a * cosines - b * sines;
+    y = b * cosines + a * sines;
+    if (INTERLEAVED) {
+        a = x;
+        b = y;
+        x.even = a.lo;
+        x.odd = b.lo;
+        y.even = a.hi;
+        y.odd = b.hi;
+    }
+    columns_put(x, out, row, c, INTERLEAVED ? ROPE_DIM : HALF);
+    columns_put(y, out, row, next, ROPE_DIM);
+}
+
+WORD stream_t stream_of_head(global const char *x, long4 x_at, place at, int head, int size)
+{
+    stream_t stream;
+    at.head = head;
+    stream = stream_of(x, x_at, at, size);
+    stream.wide = stream.wide && ROPE_DIM % ((INTERLEAVED ? 1 : 2) * VEC) == 0;
+    return stream;
+}
+
+KERNEL
+rope(global const data_t *v, long4 v_at, global out_t *o, long4 o_at, global const int *position, long4 position_at,
+     global const int *cu, long4 cu_at, int seq_len, int sequences)
+{
+    chunk_t chunk = chunk_of_slot(get_group_id(0), 0, sequences, seq_len, cu, cu_at);
+    int head = get_group_id(1) * SHARE, heads = min(head + SHARE, HEADS);
+    long start = HAS_POSITION ? position[position_at.x + chunk.at.sequence] : 0;
+
+    for_each(task, CHUNK / RUN * (TURNS + RESTS)) {
+        int e = task % (TURNS + RESTS), n = e * VEC, row = chunk.row + task / (TURNS + RESTS) * RUN;
+        int end = min(row + RUN, chunk.row + chunk.count);
+        ulong turns[VEC];
+        vec_unrolled
+        for (int i = 0; i < VEC; i++)
+            turns[i] = turn_of(n + i);
+        for (; row < end; row++) {
+            vec cosines, sines;
+            if (e < TURNS)
+                angles_of(&cosines, &sines, turns, start + row);
+            for (int h = head; h < heads; h++) {
+                stream_t in = stream_of_head((global const char *)v, v_at, chunk.at, h, sizeof(data_t));
+                stream_t out = stream_of_head((global const char *)o, o_at, chunk.at, h, sizeof(out_t));
+                int c = ROPE_DIM + (e - TURNS) * VEC;
+                if (e < TURNS)
+                    pairs_turn(in, out, row, n, cosines, sines);
+                else
+                    columns_put(stream_vec(in, row, c), out, row, c, VALUE_DIM);
+            }
+        }
+    }
+}

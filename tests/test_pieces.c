@@ -1,0 +1,211 @@
+/* What pieces make of rules: identities of those around q and k with recurrences in complex numbers, which are computed
+ * here in double. */
+#include "harness.h"
+
+#include "device/opencl.h"
+#include "op/arguments.h"
+
+#include <math.h>
+
+enum { BATCH = 2, TOKENS = 37, HEADS = 3, KEY = 12, VALUE = 5, PAIRS = KEY / 2 };
+
+/* Where sequences begin: far from zero, where a float has no place for a fraction of a turn. */
+static const int32_t starts[BATCH] = {2000000001, -7};
+
+static clattn_plan_desc rope_desc(int64_t columns, int interleaved)
+{
+    return (clattn_plan_desc){.rule = CLATTN_ROPE,
+                              .batch = BATCH,
+                              .seq_len = TOKENS,
+                              .heads = HEADS,
+                              .value_dim = columns,
+                              .interleaved = interleaved,
+                              .with_position = 1};
+}
+
+static void set_starts(struct check_tensors *tensors, int64_t after)
+{
+    for (int n = 0; n < BATCH; n++)
+        ((int32_t *)tensors->tensor[OP(POSITION)].data)[n] = (int32_t)(starts[n] + after);
+}
+
+/* q and k of a rule as they are, and turned. */
+static void turn(struct check_tensors *to, const struct check_tensors *from, clattn_operand_id id, int interleaved)
+{
+    const clattn_plan_desc desc = rope_desc(KEY, interleaved);
+    struct check_tensors rope;
+
+    test_make(&rope, &desc, CHECK_GATES_USUAL, NULL);
+    set_starts(&rope, 0);
+    test_copy(&rope, OP(V), from, id);
+    test_run(&rope);
+    test_copy(to, id, &rope, OP(O));
+    check_free(&rope);
+}
+
+struct pair {
+    double re, im;
+};
+
+static struct pair pair_of(const struct check_tensors *tensors, clattn_operand_id id, int64_t row, int n,
+                           int interleaved)
+{
+    int64_t at = row * KEY + (interleaved ? 2 * n : n);
+
+    return (struct pair){test_get(tensors, id, at), test_get(tensors, id, at + (interleaved ? 1 : PAIRS))};
+}
+
+/* S_n <- d_n e^(i theta_n) S_n + conj(k_n) v; o = scale Re(sum of q_n S_n), of a head; decays: d_n of each pair. */
+static void complex_recurrence(const struct check_tensors *of, int64_t batch, int64_t head, const double *decays,
+                               int interleaved, double o[TOKENS][VALUE])
+{
+    struct pair S[PAIRS][VALUE] = {{{0}}};
+
+    for (int64_t t = 0; t < TOKENS; t++) {
+        int64_t row = (batch * TOKENS + t) * HEADS + head;
+        for (int c = 0; c < VALUE; c++)
+            o[t][c] = 0;
+        for (int n = 0; n < PAIRS; n++) {
+            struct pair q = pair_of(of, OP(Q), row, n, interleaved), k = pair_of(of, OP(K), row, n, interleaved);
+            double angle = pow(10000, -2.0 * n / KEY), re = decays[n] * cos(angle), im = decays[n] * sin(angle);
+            for (int c = 0; c < VALUE; c++) {
+                double v = test_get(of, OP(V), row * VALUE + c);
+                struct pair *x = &S[n][c];
+                *x = (struct pair){re * x->re - im * x->im + k.re * v, re * x->im + im * x->re - k.im * v};
+                o[t][c] += of->desc.scale * (q.re * x->re - q.im * x->im);
+            }
+        }
+    }
+}
+
+/* What a rule makes of turned rows is a state that turns, wherever sequences begin. */
+static void check_turns(const struct check_tensors *plain, struct check_tensors *turned, double decays[HEADS][PAIRS],
+                        int interleaved)
+{
+    struct check_tensors expected;
+
+    turn(turned, plain, OP(Q), interleaved);
+    turn(turned, plain, OP(K), interleaved);
+    test_run(turned);
+    test_make(&expected, &plain->desc, CHECK_GATES_USUAL, NULL);
+    for (int64_t i = 0; i < BATCH * HEADS; i++) {
+        double o[TOKENS][VALUE];
+        complex_recurrence(plain, i / HEADS, i % HEADS, decays[i % HEADS], interleaved, o);
+        for (int64_t t = 0; t < TOKENS; t++)
+            for (int c = 0; c < VALUE; c++)
+                test_set(&expected, OP(O), ((i / HEADS * TOKENS + t) * HEADS + i % HEADS) * VALUE + c, o[t][c]);
+    }
+    test_compare(&turned->tensor[OP(O)], &expected.tensor[OP(O)], 2e-6, test_rule_name(plain->desc.rule));
+    check_free(&expected);
+}
+
+static clattn_plan_desc rule_desc(clattn_rule rule)
+{
+    return (clattn_plan_desc){
+        .rule = rule, .batch = BATCH, .seq_len = TOKENS, .heads = HEADS, .key_dim = KEY, .value_dim = VALUE};
+}
+
+/* RetNet: gamma e^(i theta) */
+static void test_retention(void **state)
+{
+    const clattn_plan_desc desc = rule_desc(CLATTN_RETENTION);
+    struct check_tensors plain, turned;
+    double decays[HEADS][PAIRS];
+
+    (void)state;
+    for (int i = 0; i < HEADS * PAIRS; i++)
+        decays[i / PAIRS][i % PAIRS] = 1 - exp2(-5.0 - i / PAIRS);
+    for (int interleaved = 0; interleaved < 2; interleaved++) {
+        test_make(&plain, &desc, CHECK_GATES_USUAL, NULL);
+        test_make(&turned, &desc, CHECK_GATES_USUAL, NULL);
+        check_turns(&plain, &turned, decays, interleaved);
+        check_free(&plain), check_free(&turned);
+    }
+}
+
+/* xPos (Sun et al. 2022, arXiv:2212.10554): gla whose log-decay is ln(zeta_n) / 512 */
+static void test_xpos(void **state)
+{
+    const clattn_plan_desc desc = rule_desc(CLATTN_GLA);
+    struct check_tensors plain, turned;
+    double decays[HEADS][PAIRS];
+
+    (void)state;
+    test_make(&plain, &desc, CHECK_GATES_USUAL, NULL);
+    test_make(&turned, &desc, CHECK_GATES_USUAL, NULL);
+    for (int i = 0; i < HEADS * PAIRS; i++)
+        decays[i / PAIRS][i % PAIRS] = pow((2.0 * (i % PAIRS) / KEY + 0.4) / 1.4, 1.0 / 512);
+    for (int64_t i = 0; i < check_count(&turned.tensor[OP(G)].info); i++)
+        test_set(&turned, OP(G), i, log(decays[0][i % KEY / 2]));
+    check_turns(&plain, &turned, decays, 1);
+    check_free(&plain), check_free(&turned);
+}
+
+/* Turned and turned back; in two parts, of which the second begins where the first ends. */
+static void test_back_and_cut(void **state)
+{
+    enum { COLUMNS = 22, FIRST = 14 };
+    clattn_plan_desc desc = rope_desc(COLUMNS, 0), rest = desc;
+    struct check_tensors whole, back, part, joined;
+
+    (void)state;
+    desc.rope_dim = rest.rope_dim = 14;
+    test_make(&whole, &desc, CHECK_GATES_USUAL, NULL);
+    set_starts(&whole, 0);
+    test_run(&whole);
+    desc.turned_back = 1;
+    test_make(&back, &desc, CHECK_GATES_USUAL, NULL);
+    set_starts(&back, 0);
+    test_copy(&back, OP(V), &whole, OP(O));
+    test_run(&back);
+    test_compare(&back.tensor[OP(O)], &whole.tensor[OP(V)], 1e-6, "turned back");
+    test_make(&joined, &back.desc, CHECK_GATES_USUAL, NULL);
+    for (int64_t first = 0; first < TOKENS; first += FIRST) {
+        rest.seq_len = TOKENS - first < FIRST ? TOKENS - first : FIRST;
+        test_make(&part, &rest, CHECK_GATES_USUAL, NULL);
+        set_starts(&part, first);
+        test_copy_tokens(&part, 0, &whole, first, rest.seq_len, OP(V));
+        test_run(&part);
+        test_copy_tokens(&joined, first, &part, 0, rest.seq_len, OP(O));
+        check_free(&part);
+    }
+    test_compare(&joined.tensor[OP(O)], &whole.tensor[OP(O)], 0, "in parts");
+    check_free(&whole), check_free(&back), check_free(&joined);
+}
+
+/* o in v's own memory, on a device */
+static void test_in_place(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4 && !test_is_reference(); i++) {
+        clattn_plan_desc desc = rope_desc(i & 1 ? 24 : 22, i >> 1);
+        struct check_tensors apart, place;
+        struct arguments own, shared;
+        clattn_plan *plan;
+
+        desc.rope_dim = i & 1 ? 16 : 14;
+        test_make(&apart, &desc, CHECK_GATES_USUAL, NULL);
+        test_make(&place, &desc, CHECK_GATES_USUAL, NULL);
+        test_run(&apart);
+        assert_status(clattn_plan_create(&plan, test_device.context, &desc), SUCCESS);
+        own = shared = test_operands(&place, plan);
+        shared.of[OP(O)].buffer = own.of[OP(V)].buffer;
+        assert_status(check_enqueue(plan, test_device.queue, &shared, 0, NULL, NULL), SUCCESS);
+        assert_int_equal(opencl_get()->EnqueueReadBuffer(test_device.queue, own.of[OP(V)].buffer, CL_TRUE, 0,
+                                                         place.tensor[OP(O)].bytes, place.tensor[OP(O)].data, 0, NULL,
+                                                         NULL),
+                         0);
+        test_compare(&place.tensor[OP(O)], &apart.tensor[OP(O)], 0, "in place");
+        test_operands_free(&own);
+        check_free(&apart), check_free(&place);
+        clattn_plan_destroy(plan);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_retention), cmocka_unit_test(test_xpos),
+                                       cmocka_unit_test(test_back_and_cut), cmocka_unit_test(test_in_place)};
+
+    return cmocka_run_group_tests(tests, test_device_open, test_device_close);
+}
