@@ -41,7 +41,10 @@ CLATTN_TUNING='' "$clattn" bench retention --shape B=1,T=100,H=2,K=16,V=16 --dev
     fail "CLATTN_TUNING='' still finds parameters"
 
 # show, export, import, reset
-"$clattn" tune --show --device "$device" | grep -q "scalar+none.*$file" || fail "--show"
+"$clattn" tune --show --device "$device" >"$work/out" || fail "--show"
+[ "$(head -n 1 "$work/out")" = "the user's file: $file" ] || fail "--show: $(cat "$work/out")"
+[ "$(grep -c "^scalar+none.*the user's file" "$work/out")" -eq 2 ] || fail "--show: $(cat "$work/out")"
+"$clattn" tune --show --device "$device" --json | grep -q "\"path\":.*$file" || fail "--show --json has no path"
 "$clattn" tune --export "$work/exported" || fail "--export"
 "$clattn" tune --reset --device "$device" | grep -q "2 entries removed" || fail "--reset"
 "$clattn" tune --import "$work/exported" | grep -q "2 entries" || fail "--import"
@@ -63,8 +66,10 @@ head -c 300 "$work/exported" >"$file"
 "$clattn" bench retention --shape B=1,T=100,H=2,K=16,V=16 --device "$device" --json >"$work/bench" 2>"$work/err" || fail "bench with a damaged file"
 grep -q "$file" "$work/err" || fail "no word of the damaged file"
 
-# an interrupt keeps what is found
-rm -rf "$work/config"
+# an interrupt keeps what is found, and the length from which plans had the solver: it was not measured anew
+sed '/"solver":"chunk_scan"/s/"from_rows":[-0-9]*/"from_rows":33/; /"solver":"recurrent"/s/"from_rows":[-0-9]*/"from_rows":0/' \
+    "$work/exported" >"$file"
+sed -n 's/.*"solver":"\([a-z_]*\)".*"from_rows":\([-0-9]*\).*/\1 \2/p' "$file" | sort >"$work/lengths"
 "$clattn" tune "$@" --budget 300s >"$work/out" 2>"$work/err" &
 tuner=$!
 until grep -q 'chunk_scan.*ms' "$work/err"; do
@@ -74,12 +79,20 @@ done
 kill -INT $tuner
 wait $tuner || fail "an interrupt is a failure: $(cat "$work/err")"
 grep -q '"solver":"chunk_scan"' "$file" || fail "an interrupt loses what was found"
+cmp -s "$work/exported" "$file" && fail "an interrupt leaves the file as it was"
+sed -n 's/.*"solver":"\([a-z_]*\)".*"from_rows":\([-0-9]*\).*/\1 \2/p' "$file" | sort | diff "$work/lengths" - >&2 ||
+    fail "an interrupt loses the lengths from which solvers are taken"
+grep -q '^clattn: stopping: ' "$work/err" || fail "an interrupt is not acknowledged: $(cat "$work/err")"
 [ -s "$file.journal" ] || fail "an interrupt loses the journal"
 
 # a dry run writes nothing
 rm -rf "$work/config"
 "$clattn" tune "$@" --budget 3s --dry-run >"$work/out" 2>"$work/err" || fail "--dry-run: $(cat "$work/err")"
 [ -e "$work/config" ] && fail "a dry run wrote $(find "$work/config")"
+
+# a budget that allows two points says so; -q does not
+"$clattn" tune "$@" --budget 1s --dry-run >"$work/out" 2>"$work/err" || fail "1 s: $(cat "$work/err")"
+grep -q 'budget too small: [1-5] of up to [0-9]* points were tried; --budget is 1 s' "$work/err" || fail "1 s: $(cat "$work/err")"
 
 # a report that finds no room says so
 if [ -c /dev/full ]; then

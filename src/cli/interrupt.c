@@ -3,11 +3,15 @@
 #endif
 #include "cli/interrupt.h"
 
-#ifndef _WIN32
+#ifdef _WIN32
+#include <io.h>
+#define write _write
+#else
 #include <pthread.h>
+#include <unistd.h>
 #endif
-#include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 
 static struct {
     void (*interrupted)(void *user, int signal);
@@ -16,6 +20,28 @@ static struct {
     sigset_t set;
 #endif
 } watch;
+
+static struct {
+    volatile sig_atomic_t *set;
+    const char *line;
+    unsigned length;
+} flag;
+
+static void on_first(int number)
+{
+    *flag.set = 1;
+    signal(number, SIG_DFL);
+    if (write(2, flag.line, flag.length) < 0)
+        return; /* there is nobody to tell */
+}
+
+void interrupt_flag(volatile sig_atomic_t *set, const char *line)
+{
+    flag.set = set;
+    flag.line = line;
+    flag.length = (unsigned)strlen(line);
+    signal(SIGINT, on_first);
+}
 
 void interrupt_exit(int number)
 {

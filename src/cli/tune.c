@@ -1,6 +1,7 @@
 /* clattn tune: which tile sizes are the fastest on a device. */
 #include "cli/tune.h"
 
+#include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/words.h"
@@ -12,7 +13,6 @@
 #include "tune/tuning_layers.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,12 +38,6 @@ struct tuning {
  */
 
 static volatile sig_atomic_t interrupted;
-
-static void on_interrupt(int number)
-{
-    interrupted = 1;
-    signal(number, SIG_DFL); /* a second one ends the process */
-}
 
 static int stop(void *user)
 {
@@ -165,13 +159,16 @@ static int make_desc(struct tuning *tuning, clattn_rule rule, const struct shape
     return EXIT_OK;
 }
 
-/* A solver that could not be searched has no row. */
-static void warn_of_failures(const struct tuning *tuning, const struct tune_result *result)
+/* A solver that could not be searched has no row; one that hardly was has one that says little. */
+static void warn_of_outcome(const struct tuning *tuning, const struct tune_outcome *outcome)
 {
-    for (int s = 0; s < result->count; s++)
-        if (result->outcomes[s].space != NULL && result->outcomes[s].status != CLATTN_SUCCESS)
-            warn("%s %s: not tuned: %s", tuning->name, result->outcomes[s].space->name,
-                 clattn_status_text(result->outcomes[s].status));
+    if (outcome->space == NULL)
+        return;
+    if (outcome->status != CLATTN_SUCCESS)
+        warn("%s %s: not tuned: %s", tuning->name, outcome->space->name, clattn_status_text(outcome->status));
+    else if (outcome->result.hurried)
+        warn("%s %s: budget too small: %zu of up to %.0f points were tried; --budget is %g s", tuning->name,
+             outcome->space->name, outcome->result.count, space_points(outcome->space), tuning->budget);
 }
 
 static int tune_one(struct tuning *tuning, clattn_rule rule, const struct shape *shape, clattn_dtype dtype)
@@ -188,7 +185,8 @@ static int tune_one(struct tuning *tuning, clattn_rule rule, const struct shape 
         code = library_error(&tuning->target.sink, tuning->name, status);
     tuning->target.sink.error[0] = '\0';
     progress_clear();
-    warn_of_failures(tuning, &result);
+    for (int s = 0; s < result.count; s++)
+        warn_of_outcome(tuning, &result.outcomes[s]);
     tune_rows(tuning->rows, &result, &tuning->peak);
     tuning->stopped = result.stopped || interrupted;
     tuning->done++;
@@ -333,7 +331,8 @@ static int run(struct tuning *tuning)
     tuning->tune.seed = settings->seed + 1;
     tuning->tune.events = (struct search_events){improved, progress, stop, tuning};
     tuning->rows = cJSON_CreateArray();
-    signal(SIGINT, on_interrupt);
+    interrupt_flag(&interrupted,
+                   settings->quiet ? "" : "\nclattn: stopping: what is found is kept; once more ends it at once\n");
     return show_rows(tuning, tune_all(tuning));
 }
 

@@ -57,10 +57,13 @@ static int is_current(const struct tuning_entry *entry, const clattn_context *co
 static cJSON *noted_row(const struct tuning_entry *entry, const struct clattn_context *context, int layer)
 {
     cJSON *row = tune_entry_row(entry);
+    const int is_file = layer == LAYER_FILE;
     struct text text = {0};
     char *note;
 
-    text_format(&text, "%s%s%s", tuning_layer_name(context->tuning, layer),
+    if (is_file)
+        cJSON_AddStringToObject(row, "path", context->tuning->path);
+    text_format(&text, "%s%s%s", is_file ? "the user's file" : tuning_layer_name(context->tuning, layer),
                 is_current(entry, context) ? "" : "; not used: the kernels have changed",
                 strcmp(entry->driver, context->device.info.driver) == 0 ? "" : "; another driver");
     note = text_take(&text);
@@ -74,6 +77,8 @@ int tune_show(const struct settings *settings, struct target *target)
     const struct clattn_context *context = target->device.context;
     cJSON *rows = cJSON_CreateArray();
 
+    if (settings->format == FORMAT_TEXT && context->tuning->tables[LAYER_FILE].count > 0)
+        printf("the user's file: %s\n", context->tuning->path);
     for (int layer = 0; layer < LAYER_COUNT; layer++)
         for (size_t i = 0; i < context->tuning->tables[layer].count; i++)
             cJSON_AddItemToArray(rows, noted_row(&context->tuning->tables[layer].entries[i], context, layer));

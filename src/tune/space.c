@@ -259,6 +259,19 @@ uint64_t space_kernels(const struct space *space)
     return kernels;
 }
 
+double space_points(const struct space *space)
+{
+    double points = 1;
+
+    for (const struct parameter *parameter = space->parameters; parameter->name != NULL; parameter++) {
+        int count = 0;
+        while (parameter->values[count] != BY_THUMB)
+            count++;
+        points *= count;
+    }
+    return points;
+}
+
 int parameter_has(const struct parameter *parameter, int value)
 {
     for (const int *known = parameter->values; *known != BY_THUMB; known++)

@@ -41,6 +41,8 @@ int tuned_set(struct tuned *tuned, const char *name, int value);
 int tuned_is_default(const struct tuned *tuned);
 /* The kernels that a solver has parameters for: bits 1 << KERNEL_…. */
 uint64_t space_kernels(const struct space *space);
+/* How many points the space has, those that fit nothing too. */
+double space_points(const struct space *space);
 /* Whether value is one of the parameter's. */
 int parameter_has(const struct parameter *parameter, int value);
 

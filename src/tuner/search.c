@@ -316,6 +316,7 @@ static void search_space(struct state *state)
         if (state->result->count % ROUND_EVERY == 0)
             run_rounds(state, list, list_contenders(state, list), FIRST_RUNS);
     }
+    state->result->hurried = !state->result->stopped && misses < MAX_MISSES && state->result->count < ROUND_EVERY;
 }
 
 /* The default: the measure of all others, and where they start from. */

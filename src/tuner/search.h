@@ -30,6 +30,7 @@ struct search_result {
     int64_t tokens; /* that the times are for */
     double seconds; /* that the search took */
     int stopped;    /* by the caller */
+    int hurried;    /* the budget ended it before there were enough points for a round of the best */
 };
 
 /* What a search tells, and asks, its caller; all may be NULL. */

@@ -46,13 +46,22 @@ static int find_saved(const struct tune *tune, struct tuning_entry *entry)
     return found;
 }
 
+/* entry->from_rows: the length from which plans have the solver now, until it is measured. */
+static void keep_length(const struct clattn_context *context, const struct problem *problem,
+                        struct tune_outcome *outcome)
+{
+    int layer;
+    const struct tuning_entry *now = tuning_find(context, problem, outcome->space, context->self_test, &layer);
+
+    outcome->entry.from_rows = now != NULL ? now->from_rows : -1;
+}
+
 static void fill_entry(struct tuning_entry *entry, const struct search_result *result)
 {
     const struct candidate *winner = &result->all[result->winner];
     time_t now = time(NULL);
 
     entry->tuned = winner->tuned;
-    entry->from_rows = -1;
     entry->seq_len = result->tokens;
     entry->time_ms = 1e3 * winner->time;
     entry->default_ms = 1e3 * result->all[0].time;
@@ -99,6 +108,7 @@ static clattn_status tune_solver(const struct tune *tune, const struct tune_resu
     search.desc.seq_len = 0;
     TRY(check_device_open(&device, tune->device, tune->log.fn, tune->log.user));
     tuning_key(&outcome->entry, device.context, &problem, outcome->space);
+    keep_length(device.context, &problem, outcome);
     name_item(item, sizeof item, &outcome->entry);
     search.item = item;
     search.known = known;
