@@ -17,9 +17,10 @@ set -- retention --shape H=2,K=16,V=16 --device "$device"
 # killed while a point is being tried, after a few are done
 "$clattn" tune "$@" --budget 300s >"$work/out" 2>"$work/err" &
 tuner=$!
-until [ "$(cat "$file.journal" 2>/dev/null | grep -c '"state":"TIMED"')" -ge 3 ] && tail -n 1 "$file.journal" | grep -q TRYING; do
+until [ "$(cat "$file.journal" 2>/dev/null | grep -c '"state":"TIMED"')" -ge 3 ] && tail -n 1 "$file.journal" | grep -q TRYING &&
+    kill -STOP $tuner && tail -n 1 "$file.journal" | grep -q TRYING; do # stopped, it is not done in between
+    kill -CONT $tuner 2>/dev/null || { fail "nothing happens: $(cat "$work/err")"; break; }
     sleep 0.02
-    kill -0 $tuner 2>/dev/null || { fail "nothing happens: $(cat "$work/err")"; break; }
 done
 kill -9 $tuner
 wait $tuner 2>/dev/null
