@@ -37,6 +37,10 @@ rows()
 
 "$clattn" bench gla --shape T=5,H=1,K=4,V=4 --repeat 2 --device reference >out || fail "reference: $(cat out)"
 [ "$(head -n 1 out)" = "device: reference" ] || fail "reference: $(cat out)"
+awk 'NR == 2 { at = index($0, "mode") } NR == 3 && substr($0, at, 1) == "-" { found = 1 } END { exit !found }' out ||
+    fail "the reference has a mode: $(cat out)"
+"$clattn" bench gla --shape T=5,H=1,K=4,V=4 --mode chunk --device reference >out 2>err
+[ $? -eq 2 ] && grep -q 'the reference has none' err || fail "the reference in mode chunk: $(cat out err)"
 
 # ---- Rows come as they are done, also into a pipe; an interrupt counts those that are missing -----------------------------
 
@@ -80,7 +84,7 @@ for signal in INT TERM; do
 done
 signal=INT
 interrupted 2 --csv
-counts csv "$(grep -c '^[a-z0-9_]*,forward,.*,ok$' out)"
+counts csv "$(grep -c '^[a-z0-9_]*,forward,.*,ok,' out)"
 POCL_KERNEL_CACHE=0 "${six[@]}" --json >out 2>err & # JSON comes whole, whatever is done by then
 sleep 1
 kill -INT -- -$!
@@ -92,7 +96,10 @@ counts json "$(grep -c '"rule":' out)"
 [ -s err ] && fail "something on stderr, which is no terminal: $(cat err)"
 [ "$(wc -l <all)" -eq 8 ] || fail "not a device, a head and six rows: $(cat all)"
 awk 'NR == 2 { at = index($0, "result") } NR > 2 && substr($0, at) != "ok" { exit 1 }' all || fail "columns move: $(cat all)"
-[ "$("${six[@]}" --json | grep -c '"rule":')" -eq 6 ] || fail "not six rows of JSON"
+[ "$("${six[@]}" --json | tee json | grep -c '"rule":')" -eq 6 ] || fail "not six rows of JSON"
+for key in device driver clattn commit; do
+    [ "$(grep -c "\"$key\":" json)" -eq 6 ] || fail "rows of JSON do not name their $key"
+done
 POCL_KERNEL_CACHE=0 "${six[@]}" 2>err | head -n 3 >out # a reader that goes away
 [ "${PIPESTATUS[0]}" -eq 1 ] || fail "a closed pipe: exit status ${PIPESTATUS[0]}"
 grep -qx 'clattn: standard output: cannot write' err || fail "a closed pipe: $(cat err)"

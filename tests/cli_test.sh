@@ -161,6 +161,7 @@ formats()
         set -- $table
         "$clattn" "$@" --csv >"$work/csv" 2>"$work/stderr" || fail "$table --csv: $(cat "$work/stderr")"
         head -1 "$work/csv" | grep -qE '^[a-z_]+(,[a-z_]+){2,}$' || fail "$table --csv: $(head -1 "$work/csv")"
+        head -1 "$work/csv" | grep -q ',clattn,commit$' || fail "$table --csv does not name clattn: $(head -1 "$work/csv")"
         "$clattn" "$@" --markdown >"$work/md" || fail "$table --markdown"
         sed -n 2p "$work/md" | grep -qE '^[|:-]+$' || fail "$table --markdown: $(sed -n 2p "$work/md")"
         awk -F'|' 'NR == 1 { n = NF } NF < n { bad = 1 } END { exit bad }' "$work/md" || fail "$table: rows of other lengths"
@@ -168,6 +169,13 @@ formats()
         [ "$(head -c 1 "$work/json")" = "[" ] || fail "$table --json"
         "$clattn" "$@" --json --csv >"$work/both" 2>&1 && fail "$table in two formats"
     done
+    [ "$(sed 1q "$work/csv" | tr ',' '\n' | grep -c '^device$\|^driver$')" -eq 2 ] || fail "tune --csv does not name the device"
+    "$clattn" verify gla --quick --dtype f32 --device "$device" --csv | sed 1q | grep -q ',ok,device,driver,clattn,commit$' ||
+        fail "verify --csv does not name the device"
+    "$clattn" --version | grep -qE "^clattn [0-9.]+ \(([0-9a-f]+(-dirty)?, )?[a-z]+ [0-9][^,]*, [a-z]+, (32|64) bits\)$" ||
+        fail "--version: $("$clattn" --version)"
+    "$clattn" devices --json | sed -n 's/.*"version":\t"\(.*\)",*$/\1/p' | awk 'length($0) == 63 { exit 1 }' ||
+        fail "a device's version is cut: $("$clattn" devices --json | grep '"version"')"
     [ "$("$clattn" rules --csv | wc -l)" -eq "$("$clattn" rules --json | grep -c '"paper"' | awk '{ print $1 + 1 }')" ] ||
         fail "not a line a rule"
     "$clattn" rules gdn --csv | grep -q '^gated_delta_rule,gated_deltanet gdn,' || fail "rules gdn --csv: $("$clattn" rules gdn --csv)"

@@ -112,7 +112,7 @@ for signal in INT TERM; do
 done
 signal=INT
 interrupted 2 --csv
-counts csv "$(grep -c ',recurrent,[a-z_]*,ok$' out)"
+counts csv "$(grep -c ',recurrent,[a-z_]*,ok,' out)"
 interrupted 1 --jsonl -j2
 [ $status -eq 130 ] && grep -q '^clattn: interrupted, [4-6] of 6 rows are missing$' err || fail "jsonl: exit status $status, $(cat err)"
 [ "$(grep -c '^{"rule":.*}$' out)" -eq "$(wc -l <out)" ] || fail "jsonl: not a record a line: $(cat out)"

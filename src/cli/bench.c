@@ -7,6 +7,7 @@
 #include "cli/measure.h"
 #include "cli/modes.h"
 #include "cli/operands.h"
+#include "cli/origin.h"
 #include "cli/peak.h"
 #include "cli/progress.h"
 #include "cli/table.h"
@@ -36,6 +37,7 @@ static const struct column columns[] = {
     {"compute_percent", "% mad", COLUMN_FIXED, 1},
     {"error", "error", COLUMN_SCIENTIFIC, 1},
     {"ok", "result", COLUMN_WORD, 0},
+    DEVICE_COLUMNS,
 };
 
 struct bench_run {
@@ -59,7 +61,10 @@ static void add_problem(cJSON *row, const struct bench_run *bench, const clattn_
 
     cJSON_AddStringToObject(row, "rule", rule_get(desc->rule)->name);
     cJSON_AddStringToObject(row, "pass", word_name(pass_words, bench->settings->step));
-    cJSON_AddStringToObject(row, "mode", word_name(mode_words, (int)desc->mode));
+    if (bench->target.reference)
+        cJSON_AddNullToObject(row, "mode");
+    else
+        cJSON_AddStringToObject(row, "mode", word_name(mode_words, (int)desc->mode));
     cJSON_AddStringToObject(row, "dtype", word_name(dtype_words, (int)desc->dtype));
     cJSON_AddStringToObject(row, "shape", shape_name(desc, shape, sizeof shape));
     cJSON_AddNumberToObject(row, "batch", (double)desc->batch);
@@ -70,8 +75,7 @@ static void add_problem(cJSON *row, const struct bench_run *bench, const clattn_
     cJSON_AddNumberToObject(row, "kv_len", (double)desc->kv_len);
     cJSON_AddNumberToObject(row, "key_dim", (double)desc->key_dim);
     cJSON_AddNumberToObject(row, "value_dim", (double)desc->value_dim);
-    cJSON_AddStringToObject(row, "device", target_name(&bench->target));
-    cJSON_AddStringToObject(row, "driver", bench->target.info.driver);
+    origin_add(row, &bench->target);
 }
 
 /* A peak, and the share of it that was reached; null for a peak that is not known. */
@@ -349,6 +353,8 @@ int bench_main(struct settings *settings)
         interrupt_watch(interrupted, &bench);
         status = target_open(&bench.target, settings->device);
     }
+    if (status == EXIT_OK && bench.target.reference && settings->mode_count > 0)
+        status = bad("--mode chooses solvers, and the reference has none");
     if (status == EXIT_OK)
         status = bench_all(&bench);
     lock_take(&bench.lock);

@@ -2,6 +2,7 @@
 #include "device/cache.h"
 
 #include "cli/cli.h"
+#include "cli/origin.h"
 #include "cli/table.h"
 
 #include <stdio.h>
@@ -13,6 +14,7 @@ static const struct column columns[] = {
     {"used_seconds_ago", "used s ago", COLUMN_FIXED, 0},
     {"intact", "result", COLUMN_WORD, 0},
     {"label", "what", COLUMN_WORD, 0},
+    BUILD_COLUMNS,
 };
 
 static void add_row(void *rows, const struct cache_entry *entry)
@@ -34,6 +36,7 @@ static int list(const char *folder, enum format format)
     if (format == FORMAT_TEXT)
         printf("%s\n", folder);
     cache_list(folder, add_row, rows);
+    origin_add_all(rows, NULL);
     return table_print(rows, columns, sizeof columns / sizeof *columns, format);
 }
 

@@ -1,5 +1,6 @@
 /* clattn devices */
 #include "cli/devices.h"
+#include "cli/origin.h"
 #include "cli/table.h"
 #include "base/text.h"
 #include "check/check.h"
@@ -23,6 +24,7 @@ static const struct column columns[] = {
     {"max_work_group", "work-group", COLUMN_FIXED, 0},
     {"engine", "engine", COLUMN_WORD, 0},
     {"version", "version", COLUMN_WORD, 0},
+    BUILD_COLUMNS,
 };
 
 /* The matrix engine that the device is taken to have: a plan probes it before it relies on it. */
@@ -37,22 +39,30 @@ static const char *engine_name(const clattn_device_info *info)
     return engine != NULL ? engine->name : "none";
 }
 
+/* What fits no field of the device's description. */
+static void add_text(cJSON *row, const struct device *device, const char *key, cl_device_info what)
+{
+    char *text = device_text(device, what);
+
+    cJSON_DeleteItemFromObjectCaseSensitive(row, key);
+    cJSON_AddStringToObject(row, key, text != NULL ? text : "");
+    free(text);
+}
+
 /* What else decides which kernels a device gets. */
 static void add_facts(cJSON *row, const clattn_device_info *info)
 {
     const struct log silent = {NULL, NULL};
     struct device device;
-    char *extensions;
 
     if (device_init(&device, info->device, &silent) != CLATTN_SUCCESS)
         return;
-    extensions = device_extensions(&device);
     cJSON_AddStringToObject(row, "vendor", device.vendor);
     cJSON_AddStringToObject(row, "platform_version", device.platform_version);
     cJSON_AddBoolToObject(row, "serial", device.serial);
     cJSON_AddNumberToObject(row, "sub_group", device.sub_group);
-    cJSON_AddStringToObject(row, "extensions", extensions != NULL ? extensions : "");
-    free(extensions);
+    add_text(row, &device, "version", CL_DEVICE_VERSION);
+    add_text(row, &device, "extensions", CL_DEVICE_EXTENSIONS);
 }
 
 cJSON *device_row(const clattn_device_info *info)
@@ -84,10 +94,8 @@ static cJSON *make_row(const clattn_device_info *info, size_t index)
 }
 
 static const struct column probed_columns[] = {
-    {"index", "#", COLUMN_FIXED, 0},
-    {"name", "device", COLUMN_WORD, 0},
-    {"engine", "engine", COLUMN_WORD, 0},
-    {"probe", "probe", COLUMN_WORD, 0},
+    {"index", "#", COLUMN_FIXED, 0},    {"name", "device", COLUMN_WORD, 0},     {"engine", "engine", COLUMN_WORD, 0},
+    {"probe", "probe", COLUMN_WORD, 0}, {"driver", "driver", COLUMN_ORIGIN, 0}, BUILD_COLUMNS,
 };
 
 /* What plans of that type would find of the context's engine: "works", or what the library says. */
@@ -146,6 +154,7 @@ int devices_main(struct settings *settings)
         cJSON_AddItemToArray(rows, make_row(&infos[i], i));
     for (size_t i = 0; i < count && i < MAX_DEVICES && settings->probe; i++)
         add_probe(cJSON_GetArrayItem(rows, (int)i), &infos[i]);
+    origin_add_all(rows, NULL);
     if (settings->probe)
         return table_print(rows, probed_columns, sizeof probed_columns / sizeof *probed_columns, settings->format);
     return table_print(rows, columns, sizeof columns / sizeof *columns, settings->format);

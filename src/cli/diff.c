@@ -2,6 +2,7 @@
 #include "check/check.h"
 #include "cli/cli.h"
 #include "cli/input.h"
+#include "cli/origin.h"
 #include "cli/table.h"
 #include "cli/words.h"
 #include "reference/number.h"
@@ -12,10 +13,15 @@
 #include <string.h>
 
 static const struct column columns[] = {
-    {"tensor", "tensor", COLUMN_WORD, 0},     {"dtype", "dtype", COLUMN_WORD, 0},
-    {"shape", "shape", COLUMN_WORD, 0},       {"error", "error", COLUMN_SCIENTIFIC, 1},
-    {"bound", "bound", COLUMN_SCIENTIFIC, 0}, {"worst_row", "worst row", COLUMN_WORD, 0},
-    {"ok", "result", COLUMN_WORD, 0},         {"message", "message", COLUMN_WORD, 0},
+    {"tensor", "tensor", COLUMN_WORD, 0},
+    {"dtype", "dtype", COLUMN_WORD, 0},
+    {"shape", "shape", COLUMN_WORD, 0},
+    {"error", "error", COLUMN_SCIENTIFIC, 1},
+    {"bound", "bound", COLUMN_SCIENTIFIC, 0},
+    {"worst_row", "worst row", COLUMN_WORD, 0},
+    {"ok", "result", COLUMN_WORD, 0},
+    {"message", "message", COLUMN_WORD, 0},
+    BUILD_COLUMNS,
 };
 
 enum { ACTUAL, EXPECTED, NAME = 128 };
@@ -238,9 +244,12 @@ static int print(struct diff *diff)
     if (diff->settings->quiet)
         return EXIT_OK;
     diff->rows = NULL;
-    if (format != FORMAT_JSON)
+    if (format != FORMAT_JSON) {
+        origin_add_all(rows, NULL);
         return table_print(rows, columns, sizeof columns / sizeof *columns, format);
+    }
     object = cJSON_CreateObject();
+    origin_add(object, NULL);
     cJSON_AddStringToObject(object, "file", diff->settings->files[ACTUAL]);
     cJSON_AddStringToObject(object, "expected", diff->settings->files[EXPECTED]);
     cJSON_AddBoolToObject(object, "ok", diff->failed == 0);

@@ -1,6 +1,8 @@
 /* clattn gemm: the time of matrix products, by each provider. */
 #include "cli/gemm.h"
 
+#include "cli/origin.h"
+
 #include "cli/measure.h"
 #include "cli/peak.h"
 #include "cli/table.h"
@@ -142,6 +144,7 @@ static const struct column columns[] = {
     {"gb_per_s", "GB/s", COLUMN_FIXED, 1},
     {"memory_percent", "% copy", COLUMN_FIXED, 1},
     {"ok", "result", COLUMN_WORD, 0},
+    DEVICE_COLUMNS,
 };
 
 struct gemm_run {
@@ -183,7 +186,7 @@ static void add_problem(cJSON *row, const struct gemm_run *run, const clattn_gem
              d->flags & CLATTN_GEMM_TRANS_B ? 't' : 'n');
     cJSON_AddStringToObject(row, "dtype", dtype_name(d->dtype));
     cJSON_AddStringToObject(row, "shape", shape);
-    cJSON_AddStringToObject(row, "device", target_name(&run->target));
+    origin_add(row, &run->target);
 }
 
 /* The plan is right and timed, or the row says why not. */

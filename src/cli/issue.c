@@ -6,6 +6,7 @@
 #include "base/thread.h"
 #include "cli/cli.h"
 #include "cli/interrupt.h"
+#include "cli/origin.h"
 #include "cli/process.h"
 #include "cli/progress.h"
 #include "cli/table.h"
@@ -264,34 +265,14 @@ static void print_row(const struct table *table, const cJSON *section)
 
 /* ---- The command ---- */
 
-#if defined(__clang__)
-#define COMPILER "clang " __clang_version__
-#elif defined(__GNUC__)
-#define COMPILER "gcc " __VERSION__
-#else
-#define COMPILER "another"
-#endif
-
-#if defined(_WIN32)
-#define SYSTEM "windows"
-#elif defined(__APPLE__)
-#define SYSTEM "macos"
-#elif defined(__ANDROID__)
-#define SYSTEM "android"
-#elif defined(__linux__)
-#define SYSTEM "linux"
-#else
-#define SYSTEM "another"
-#endif
-
 static cJSON *make_report(const struct settings *settings, const struct table *table, cJSON **failures)
 {
     cJSON *report = cJSON_CreateObject(), *list;
 
-    cJSON_AddStringToObject(report, "clattn", clattn_version());
-    cJSON_AddStringToObject(report, "system", SYSTEM);
+    origin_add(report, NULL);
+    cJSON_AddStringToObject(report, "system", origin_system());
     cJSON_AddNumberToObject(report, "pointer_bits", (double)(8 * sizeof(void *)));
-    cJSON_AddStringToObject(report, "compiler", COMPILER);
+    cJSON_AddStringToObject(report, "compiler", origin_compiler());
     cJSON_AddBoolToObject(report, "quick", settings->quick);
     list = cJSON_AddArrayToObject(report, "sections");
     *failures = cJSON_AddArrayToObject(report, "failures");

@@ -3,6 +3,7 @@
 
 #include "cli/generate.h"
 #include "cli/options.h"
+#include "cli/origin.h"
 #include "cli/process.h"
 #include "cli/words.h"
 
@@ -87,6 +88,16 @@ static int run(const struct command *command, int count, char **words)
     return status;
 }
 
+/* "clattn 0.2.0 (97e7c32, gcc 12.2.0, linux, 64 bits)" */
+static int print_version(void)
+{
+    const char *commit = origin_commit();
+
+    printf("clattn %s (%s%s%s, %s, %d bits)\n", clattn_version(), commit, *commit != '\0' ? ", " : "",
+           origin_compiler(), origin_system(), (int)(8 * sizeof(void *)));
+    return EXIT_OK;
+}
+
 /* What is asked for without a command: `--help`, `help [COMMAND]`, `--version`. */
 static int answer(const char *name, int count, char **words)
 {
@@ -100,7 +111,7 @@ static int answer(const char *name, int count, char **words)
     if (count > !version)
         return bad("unexpected '%s' after %s", words[!version], name);
     if (version)
-        return printf("clattn %s\n", clattn_version()) < 0 ? EXIT_FAILED : EXIT_OK;
+        return print_version();
     if (count == 0)
         return print_help();
     return about != NULL ? print_command_help(about) : unknown(words[0]);

@@ -4,6 +4,7 @@
 
 #include "tuner/timing.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -46,13 +47,17 @@ static clattn_status enqueue(void *user, size_t run, cl_event *event)
     return CLATTN_SUCCESS;
 }
 
+/* Two measurements agree where others leave the device alone; the largest of all is nearest to what it can do. */
+static const double agreement = 0.05;
+enum { MEASUREMENTS = 3 };
+
 /* The fastest of a few runs, in seconds. */
 static clattn_status time_launch(struct launch *launch, double *seconds)
 {
     const struct timing_job job = {launch->queue, enqueue, launch, launch->log};
     struct timing timing;
 
-    TRY(timing_measure(&job, RUNS, 0.5, &timing));
+    TRY(timing_measure(&job, RUNS, 0.1, &timing));
     *seconds = timing.min;
     return CLATTN_SUCCESS;
 }
@@ -108,7 +113,6 @@ static clattn_status measure(struct target *target, cl_program program, cl_mem t
     cl_int error;
     clattn_status status;
 
-    TRY_CL(&launch.log, cl->BuildProgram(program, 1, &target->device.device, "", NULL, NULL));
     launch.kernel = cl->CreateKernel(program, "copy", &error);
     TRY_CL(&launch.log, error);
     launch.items = copy_size(&target->info) / sizeof(cl_float4);
@@ -124,6 +128,22 @@ static clattn_status measure(struct target *target, cl_program program, cl_mem t
     status = measure_multiply(&launch, to, &peak->flops);
     cl->ReleaseKernel(launch.kernel);
     return status;
+}
+
+static clattn_status measure_often(struct target *target, cl_program program, cl_mem to, cl_mem from, struct peak *peak)
+{
+    const struct log log = {sink_log, &target->sink};
+
+    TRY_CL(&log, opencl_get()->BuildProgram(program, 1, &target->device.device, "", NULL, NULL));
+    for (int i = 0, agreed = 0; i < MEASUREMENTS && !agreed; i++) {
+        struct peak now = {0, 0};
+        TRY(measure(target, program, to, from, &now));
+        agreed = fabs(now.flops - peak->flops) <= agreement * now.flops &&
+                 fabs(now.bytes - peak->bytes) <= agreement * now.bytes;
+        peak->flops = fmax(peak->flops, now.flops);
+        peak->bytes = fmax(peak->bytes, now.bytes);
+    }
+    return CLATTN_SUCCESS;
 }
 
 void peak_measure(struct target *target, struct peak *peak)
@@ -142,7 +162,7 @@ void peak_measure(struct target *target, struct peak *peak)
     to = cl->CreateBuffer(target->device.cl, CL_MEM_READ_WRITE, size, NULL, &errors[1]);
     from = cl->CreateBuffer(target->device.cl, CL_MEM_READ_WRITE, size, NULL, &errors[2]);
     if (errors[0] != CL_SUCCESS || errors[1] != CL_SUCCESS || errors[2] != CL_SUCCESS ||
-        measure(target, program, to, from, peak) != CLATTN_SUCCESS)
+        measure_often(target, program, to, from, peak) != CLATTN_SUCCESS)
         warn("%s: cannot measure its peaks%s%s", target->info.name, target->sink.error[0] != '\0' ? ": " : "",
              target->sink.error);
     target->sink.error[0] = '\0';

@@ -1,5 +1,6 @@
 /* clattn rules: what the rule table says, in words. */
 #include "cli/cli.h"
+#include "cli/origin.h"
 #include "cli/table.h"
 #include "op/rule.h"
 
@@ -238,7 +239,8 @@ static int print_table(const cJSON *rules, enum format format)
     static const struct column columns[] = {{"name", "rule", COLUMN_WORD, 0},
                                             {"also", "also", COLUMN_WORD, 0},
                                             {"recurrence", "recurrence", COLUMN_WORD, 0},
-                                            {"paper", "source", COLUMN_WORD, 0}};
+                                            {"paper", "source", COLUMN_WORD, 0},
+                                            BUILD_COLUMNS};
     cJSON *rows = cJSON_CreateArray();
     const cJSON *rule;
 
@@ -263,6 +265,7 @@ int rules_main(struct settings *settings)
         cJSON_AddItemToArray(rules, make_rule(settings->rules[i]));
     for (clattn_rule r = CLATTN_RULE_NONE + 1; settings->rule_count == 0 && r < RULE_COUNT; r++)
         cJSON_AddItemToArray(rules, make_rule(r));
+    origin_add_all(rules, NULL);
     if (settings->format == FORMAT_JSON)
         return json_print(rules);
     if (settings->format != FORMAT_TEXT) {

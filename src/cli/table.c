@@ -31,6 +31,11 @@ static void make_plain(char *text)
             *text = '?';
 }
 
+static int is_word(const struct column *column)
+{
+    return column->kind == COLUMN_WORD || column->kind == COLUMN_ORIGIN;
+}
+
 static void cell_text(const cJSON *row, const struct column *column, enum format format, char text[CELL])
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(row, column->key);
@@ -83,7 +88,7 @@ static void print_cell(const char *text, const struct column *column, int width,
 {
     if (format == FORMAT_CSV)
         print_csv(text);
-    else if (column->kind != COLUMN_WORD)
+    else if (!is_word(column))
         printf("%*s", width, text);
     else
         printf("%-*s", last && format == FORMAT_TEXT ? 0 : width, text);
@@ -110,12 +115,12 @@ static void print_line(const struct table *table, const cJSON *row)
 static void print_rule(const struct table *table)
 {
     for (size_t i = 0; i < table->count; i++) {
-        int is_word = table->columns[i].kind == COLUMN_WORD;
+        int word = is_word(&table->columns[i]);
         fputs(i == 0 ? "|" : "", stdout);
-        putchar(is_word ? ':' : '-');
+        putchar(word ? ':' : '-');
         for (int n = 0; n < table->widths[i]; n++)
             putchar('-');
-        fputs(is_word ? "-|" : ":|", stdout);
+        fputs(word ? "-|" : ":|", stdout);
     }
     putchar('\n');
 }
@@ -146,8 +151,10 @@ static int is_too_wide(const struct table *table)
 
 void table_begin(struct table *table, const struct column *columns, size_t count, enum format format)
 {
+    while (format == FORMAT_TEXT && count > 0 && columns[count - 1].kind == COLUMN_ORIGIN)
+        count--;
     *table = (struct table){.columns = columns, .count = count, .format = format};
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < table->count; i++)
         table->widths[i] = (int)strlen(columns[i].title);
 }
 

@@ -10,7 +10,8 @@ enum column_kind {
     COLUMN_WORD,       /* text, or ok/FAIL for a boolean */
     COLUMN_FIXED,      /* a number with digits decimals */
     COLUMN_SCIENTIFIC, /* 1.2e-06 */
-    COLUMN_BYTES       /* 24 GiB */
+    COLUMN_BYTES,      /* 24 GiB */
+    COLUMN_ORIGIN      /* a word that text leaves out; behind all others */
 };
 
 struct column {

@@ -1,5 +1,6 @@
 #include "cli/tune.h"
 
+#include "cli/origin.h"
 #include "cli/table.h"
 #include "cli/words.h"
 
@@ -22,6 +23,7 @@ static const struct column columns[] = {
     {"error", "error", COLUMN_SCIENTIFIC, 1},
     {"note", "note", COLUMN_WORD, 0},
     {"parameters", "parameters", COLUMN_WORD, 0},
+    DEVICE_COLUMNS,
 };
 
 const char *tuned_name(const struct tuned *tuned, char *text, size_t size)
@@ -152,5 +154,6 @@ void tune_rows(cJSON *rows, const struct tune_result *result, const struct peak 
 
 int tune_print(cJSON *rows, enum format format)
 {
+    origin_add_all(rows, NULL);
     return table_print(rows, columns, sizeof columns / sizeof *columns, format);
 }

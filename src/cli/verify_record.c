@@ -2,6 +2,7 @@
 #include "cli/verify.h"
 
 #include "check/check.h"
+#include "cli/origin.h"
 #include "cli/progress.h"
 #include "cli/words.h"
 #include "op/rule.h"
@@ -20,6 +21,7 @@ static const struct column row_columns[] = {
     {"worst_mode", "mode", COLUMN_WORD, 0},
     {"worst_operand", "operand", COLUMN_WORD, 0},
     {"ok", "result", COLUMN_WORD, 0},
+    DEVICE_COLUMNS,
 };
 static const struct column case_columns[] = {
     {"case", "case", COLUMN_WORD, 0},         {"mode", "mode", COLUMN_WORD, 0},
@@ -228,6 +230,8 @@ void verify_row_done(struct verify *verify, struct verify_row *row)
     cJSON_AddNumberToObject(row->object, "failed", (double)row->failed);
     cJSON_AddNumberToObject(row->object, "bound", check_bound(row->dtype));
     cJSON_AddBoolToObject(row->object, "ok", row->failed == 0 && row->cases > 0);
+    if (verify->settings->format != FORMAT_JSON) /* which has it once */
+        origin_add(row->object, &verify->target);
     row->state = ROW_DONE;
     if (is_verbose(verify))
         print_cases(row);
@@ -266,8 +270,7 @@ static int print_json(struct verify *verify)
     size_t missing = verify_missing(verify);
     cJSON *object = cJSON_CreateObject();
 
-    cJSON_AddStringToObject(object, "device", target_name(&verify->target));
-    cJSON_AddStringToObject(object, "driver", verify->target.info.driver);
+    origin_add(object, &verify->target);
     cJSON_AddBoolToObject(object, "ok", verify->failed == 0 && missing == 0);
     cJSON_AddNumberToObject(object, "missing", (double)missing);
     cJSON_AddItemToObject(object, "results", results(verify));

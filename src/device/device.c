@@ -88,16 +88,16 @@ static int narrowest_sub_group(const struct opencl *cl, cl_device_id id)
     return (int)least;
 }
 
-char *device_extensions(const struct device *device)
+char *device_text(const struct device *device, cl_device_info what)
 {
     const struct opencl *cl = device->cl;
     size_t size = 0;
     char *all;
 
-    if (cl->GetDeviceInfo(device->info.device, CL_DEVICE_EXTENSIONS, 0, NULL, &size) != CL_SUCCESS)
+    if (cl->GetDeviceInfo(device->info.device, what, 0, NULL, &size) != CL_SUCCESS)
         return NULL;
     all = calloc(1, size + 1);
-    if (all != NULL && cl->GetDeviceInfo(device->info.device, CL_DEVICE_EXTENSIONS, size, all, NULL) == CL_SUCCESS)
+    if (all != NULL && cl->GetDeviceInfo(device->info.device, what, size, all, NULL) == CL_SUCCESS)
         return all;
     free(all);
     return NULL;
@@ -105,7 +105,7 @@ char *device_extensions(const struct device *device)
 
 int device_has(const struct device *device, const char *extension)
 {
-    char *all = device_extensions(device);
+    char *all = device_text(device, CL_DEVICE_EXTENSIONS);
     int found = all != NULL && strstr(all, extension) != NULL;
 
     free(all);

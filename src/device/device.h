@@ -12,8 +12,8 @@ struct device {
     int serial;    /* a work-item is a thread with wide vectors (a CPU): tiles belong to one work-item */
 };
 
-/* Those that the device reports, in one text, to be freed; NULL where they cannot be had. */
-char *device_extensions(const struct device *device);
+/* What the device says of itself, CL_DEVICE_EXTENSIONS and its like, to be freed; NULL where it cannot be had. */
+char *device_text(const struct device *device, cl_device_info what);
 /* Whether the device reports the extension. */
 int device_has(const struct device *device, const char *extension);
 
