@@ -5,7 +5,7 @@
 #include "cli/table.h"
 #include "cli/target.h"
 
-/* The commit that was built, "97e7c32" or "97e7c32-dirty"; "" where the sources are no repository and no archive of one. */
+/* The commit that was built, "97e7c32" or "97e7c32-dirty"; "" where the sources are no repository and no archive. */
 const char *origin_commit(void);
 const char *origin_compiler(void); /* "gcc 12.2.0" */
 const char *origin_system(void);   /* "linux" */
