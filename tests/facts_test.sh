@@ -25,6 +25,24 @@ done
 CLATTN_DEVICE_FACTS=$facts/small.json "$clattn" verify --quick --dtype f32 gla gated_delta_rule mlstm softmax_attn -d "$device" ||
     fail "small.json"
 
+# What the device has no memory for is said before anything is drawn, or the first row is run
+echo '{"name":"x","type":"cpu","global_memory":4194304,"max_allocation":2097152,"local_memory":49152,"max_work_group":4096}' >"$folder/few.json"
+"$clattn" make-input gla -s B=1,T=7000,H=1,K=64,V=64 -o "$folder/large"
+# short WHAT WORDS COMMAND…: ends with 1, that line, and no row
+short() {
+    what=$1 words=$2
+    shift 2
+    status=0
+    CLATTN_DEVICE_FACTS=$folder/few.json "$clattn" "$@" -d "$device" >"$folder/stdout" 2>"$folder/err" || status=$?
+    [ $status = 1 ] && grep -q "$words" "$folder/err" && ! grep -q ' ok$' "$folder/stdout" ||
+        fail "$what: status $status, $(cat "$folder/stdout" "$folder/err")"
+}
+at_once='gla: q takes 0.00238 GiB, the device allocates at most 0.00195 GiB at once'
+short bench "$at_once" bench gla -s B=1,T=1000,H=1,K=16,V=16 -s B=10,T=1000,H=1,K=64,V=64
+short verify 'gla: operands take 0.00838 GiB, the device has 0.00391 GiB' verify gla --dtype f32 -s B=1,T=7000,H=1,K=64,V=64
+short run 'operands and workspace take 0.00[0-9]* GiB, the device has 0.00391 GiB' run gla -i "$folder/large" -o "$folder/out"
+short tune 'not tuned: q takes 0.00763 GiB, the device' tune gla -s B=100,H=10,K=64,V=64 -b 1s --dry-run
+
 # A report is such a file, too; what is none says so
 "$clattn" devices --json >"$folder/devices.json"
 CLATTN_DEVICE_FACTS=$folder/devices.json "$clattn" run gated_delta_rule -i "$folder/in" -o "$folder/out" -d "$device"

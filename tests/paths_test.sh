@@ -139,6 +139,12 @@ if (ulimit -v 500000 && "$clattn" --version) >stdout 2>&1; then # sanitizers wan
     [ $? -eq 1 ] && grep -q 'large: no memory for 1073741824 bytes of data' stderr || fail "no memory: $(cat stderr)"
 fi
 rm -f large
+"$clattn" make-input gla -s T=40000,H=16,K=64,V=64 -o large || fail "make-input of 160 MB"
+if (ulimit -v 800000 && "$clattn" --version) >stdout 2>&1; then
+    (ulimit -v 800000 && "$clattn" run gla -i large -o out9 --device reference) 2>stderr
+    [ $? -eq 1 ] && grep -q 'large: no memory for the 163840000 bytes of o' stderr || fail "no memory for outputs: $(cat stderr)"
+fi
+rm -f large
 CLATTN_CACHE_DIR='' OCL_ICD_VENDORS="$work/sub" "$clattn" run gated_delta_rule -i plain -o got 2>stderr || fail "no device: $(cat stderr)"
 [ "$(cat stderr)" = "clattn: warning: no usable OpenCL device, using the reference on the CPU" ] || fail "no device: $(cat stderr)"
 

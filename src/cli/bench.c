@@ -329,6 +329,9 @@ static int bench_all(struct bench_run *bench)
 {
     int status;
 
+    for (size_t i = 0; i < bench->count; i++)
+        if (target_fits(&bench->target, &bench->descs[i]) != EXIT_OK)
+            return EXIT_FAILED;
     target_note_cache(&bench->target, bench->settings);
     progress_show(0, bench->count, "peaks of the device");
     peak_measure(&bench->target, &bench->peak);

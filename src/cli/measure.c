@@ -1,6 +1,7 @@
 #include "cli/measure.h"
 
 #include "cli/peak.h"
+#include "device/context.h"
 #include "op/rule.h"
 #include "tuner/buffers.h"
 
@@ -119,10 +120,19 @@ static size_t choose_sets(const struct bench *bench, double bytes)
     return sets < 1 ? 1 : sets > MAX_SETS ? MAX_SETS : (size_t)sets;
 }
 
-static clattn_status prepare(struct bench *bench, int in_place, struct measurement *result)
+/* The plan, where the device has room for what it takes. */
+static clattn_status plan(struct bench *bench, const clattn_plan_desc *desc, size_t *workspace)
+{
+    if (bench->target->reference)
+        return CLATTN_SUCCESS;
+    TRY(clattn_plan_create(&bench->plan, bench->target->device.context, desc));
+    TRY(clattn_plan_workspace_size(bench->plan, workspace));
+    return buffers_fit(&bench->target->device.context->device.info, desc, *workspace, &bench->log);
+}
+
+static clattn_status prepare(struct bench *bench, int in_place, size_t workspace, struct measurement *result)
 {
     struct target *target = bench->target;
-    size_t workspace;
 
     for (int id = 1; id < OPERAND_COUNT; id++)
         result->bytes += (double)bench->tensors.tensor[id].bytes;
@@ -130,9 +140,7 @@ static clattn_status prepare(struct bench *bench, int in_place, struct measureme
     if (target->reference)
         return CLATTN_SUCCESS;
     result->sets = choose_sets(bench, result->bytes);
-    TRY(clattn_plan_create(&bench->plan, target->device.context, &bench->tensors.desc));
     TRY(clattn_plan_describe(bench->plan, result->plan, sizeof result->plan));
-    TRY(clattn_plan_workspace_size(bench->plan, &workspace));
     return buffers_create(&bench->buffers, &target->device, &bench->tensors, result->sets, in_place, workspace,
                           sink_log, &target->sink);
 }
@@ -141,12 +149,16 @@ clattn_status measure(struct target *target, const clattn_plan_desc *desc, int i
                       struct measurement *result)
 {
     struct bench bench = {.target = target, .log = {sink_log, &target->sink}};
+    size_t workspace = 0;
     clattn_status status;
 
     memset(result, 0, sizeof *result);
     target->sink.error[0] = '\0';
-    TRY(check_make(&bench.tensors, desc, seed, CHECK_GATES_USUAL, NULL));
-    status = prepare(&bench, in_place, result);
+    status = plan(&bench, desc, &workspace);
+    if (status == CLATTN_SUCCESS)
+        status = check_make(&bench.tensors, desc, seed, CHECK_GATES_USUAL, NULL);
+    if (status == CLATTN_SUCCESS)
+        status = prepare(&bench, in_place, workspace, result);
     if (status == CLATTN_SUCCESS)
         status = check(&bench, seed, result);
     if (status == CLATTN_SUCCESS && result->error <= check_bound(desc->dtype))

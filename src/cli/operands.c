@@ -265,7 +265,7 @@ static int allocate(const struct binding *binding, clattn_operand_id id, size_t 
     if (count_bytes(&tensor->info, element, &tensor->bytes) == 0)
         tensor->data = binding->to->owned[id] = calloc(tensor->bytes + 1, 1);
     if (tensor->data == NULL)
-        return failed("%s: no memory for %s", binding->path, tensor->info.name);
+        return failed("%s: no memory for the %zu bytes of %s", binding->path, tensor->bytes, tensor->info.name);
     return EXIT_OK;
 }
 

@@ -4,6 +4,8 @@
 #include "base/system.h"
 #include "base/text.h"
 #include "device/cache.h"
+#include "device/context.h"
+#include "op/rule.h"
 #include "tuner/buffers.h"
 
 #include <ctype.h>
@@ -123,6 +125,19 @@ int target_open(struct target *target, const char *spec)
     return status != EXIT_OK || target->reference ? status : target_use(target);
 }
 
+int target_fits(struct target *target, const clattn_plan_desc *desc)
+{
+    const clattn_context *context = target->device.context;
+    const struct log log = {sink_log, &target->sink};
+    clattn_status status;
+
+    if (target->reference)
+        return EXIT_OK;
+    target->sink.error[0] = '\0';
+    status = buffers_fit(context != NULL ? &context->device.info : &target->info, desc, 0, &log);
+    return status == CLATTN_SUCCESS ? EXIT_OK : library_error(&target->sink, rule_get(desc->rule)->name, status);
+}
+
 void target_note_cache(const struct target *target, const struct settings *settings)
 {
     char *folder = settings->verbose && !target->reference ? cache_folder() : NULL;
@@ -166,6 +181,8 @@ static clattn_status run_plan(struct target *target, struct check_tensors *tenso
     clattn_status status;
 
     TRY(clattn_plan_workspace_size(plan, &workspace));
+    TRY(buffers_fit(&target->device.context->device.info, &tensors->desc, workspace,
+                    &(struct log){sink_log, &target->sink}));
     status = buffers_create(&buffers, &target->device, tensors, 1, 0, workspace, sink_log, &target->sink);
     if (status == CLATTN_SUCCESS)
         status = buffers_write(&buffers, 0, tensors);

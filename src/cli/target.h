@@ -18,6 +18,8 @@ struct target {
 /* spec as in --device; NULL: the best device, else, with a warning, the reference. EXIT_OK, or one line and a code.
  * target_close in both cases. */
 int target_open(struct target *target, const char *spec);
+/* Whether the device's memory holds desc's operands; EXIT_OK, or one line and a code. */
+int target_fits(struct target *target, const clattn_plan_desc *desc);
 /* The two halves: info is known, and what was found is open. */
 int target_find(struct target *target, const char *spec);
 int target_use(struct target *target);

@@ -162,10 +162,13 @@ static int make_desc(struct tuning *tuning, clattn_rule rule, const struct shape
 /* A solver that could not be searched has no row; one that hardly was has one that says little. */
 static void warn_of_outcome(const struct tuning *tuning, const struct tune_outcome *outcome)
 {
+    const char *said = outcome->status == CLATTN_OUT_OF_MEMORY ? tuning->target.sink.error : ""; /* the first's */
+
     if (outcome->space == NULL)
         return;
     if (outcome->status != CLATTN_SUCCESS)
-        warn("%s %s: not tuned: %s", tuning->name, outcome->space->name, clattn_status_text(outcome->status));
+        warn("%s %s: not tuned: %s", tuning->name, outcome->space->name,
+             *said != '\0' ? said : clattn_status_text(outcome->status));
     else if (outcome->result.hurried)
         warn("%s %s: budget too small: %zu of up to %.0f points were tried; --budget is %g s", tuning->name,
              outcome->space->name, outcome->result.count, space_points(outcome->space), tuning->budget);
@@ -183,10 +186,10 @@ static int tune_one(struct tuning *tuning, clattn_rule rule, const struct shape 
     status = tune_problem(&tuning->tune, &desc, &result);
     if (status != CLATTN_SUCCESS)
         code = library_error(&tuning->target.sink, tuning->name, status);
-    tuning->target.sink.error[0] = '\0';
     progress_clear();
     for (int s = 0; s < result.count; s++)
         warn_of_outcome(tuning, &result.outcomes[s]);
+    tuning->target.sink.error[0] = '\0';
     tune_rows(tuning->rows, &result, &tuning->peak);
     tuning->stopped = result.stopped || interrupted;
     tuning->done++;

@@ -55,6 +55,17 @@ static void check_rows(struct verify *verify)
     }
 }
 
+/* Before the first row is run: what the device has no memory for costs no time. */
+static int check_fits(struct verify *verify)
+{
+    int status = EXIT_OK;
+
+    for (size_t i = 0; i < verify->row_count; i++)
+        for (size_t n = 0; n < verify->rows[i].problem_count && status == EXIT_OK; n++)
+            status = target_fits(&verify->target, &verify->rows[i].problems[n].desc);
+    return status;
+}
+
 static int check_all(struct verify *verify, size_t jobs)
 {
     int status;
@@ -110,6 +121,8 @@ int verify_main(struct settings *settings)
         status = verify_modes_choose(&verify);
     if (status == EXIT_OK)
         status = open_target(&verify, &jobs);
+    if (status == EXIT_OK && settings->shape_count > 0)
+        status = check_fits(&verify);
     if (status == EXIT_OK)
         status = check_all(&verify, jobs);
     lock_take(&verify.lock);

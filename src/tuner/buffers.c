@@ -25,6 +25,45 @@ static clattn_status create_buffer(const struct buffers *buffers, size_t bytes, 
     return CLATTN_SUCCESS;
 }
 
+static double bytes_of(const clattn_operand_info *info)
+{
+    double bytes = (double)dtype_size(info->dtype);
+
+    for (int i = 0; i < info->rank; i++)
+        bytes *= (double)info->dims[i];
+    return bytes;
+}
+
+static clattn_status fit_one(const clattn_device_info *info, const char *what, double bytes, const struct log *log)
+{
+    const double gib = 1 << 30;
+
+    if (bytes <= (double)info->max_allocation)
+        return CLATTN_SUCCESS;
+    return FAIL(log, OUT_OF_MEMORY, "%s takes %.3g GiB, the device allocates at most %.3g GiB at once", what,
+                bytes / gib, (double)info->max_allocation / gib);
+}
+
+clattn_status buffers_fit(const clattn_device_info *info, const clattn_plan_desc *desc, size_t workspace,
+                          const struct log *log)
+{
+    const double gib = 1 << 30;
+    double all = (double)workspace;
+
+    for (int id = 1; id < OPERAND_COUNT; id++) {
+        clattn_operand_info operand;
+        if (clattn_operand_describe(desc, (clattn_operand_id)id, &operand) != CLATTN_SUCCESS || operand.rank == 0)
+            continue;
+        TRY(fit_one(info, operand.name, bytes_of(&operand), log));
+        all += bytes_of(&operand);
+    }
+    TRY(fit_one(info, "workspace", (double)workspace, log));
+    if (all <= (double)info->global_memory)
+        return CLATTN_SUCCESS;
+    return FAIL(log, OUT_OF_MEMORY, "operands%s take %.3g GiB, the device has %.3g GiB",
+                workspace > 0 ? " and workspace" : "", all / gib, (double)info->global_memory / gib);
+}
+
 clattn_status buffers_create(struct buffers *buffers, const struct check_device *device,
                              const struct check_tensors *tensors, size_t sets, int in_place, size_t workspace,
                              clattn_log_fn log, void *log_user)

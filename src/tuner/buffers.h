@@ -13,6 +13,10 @@ struct buffers {
     int in_place; /* final states lie where the initial ones do */
 };
 
+/* Whether the device's memory can hold desc's operands and so many bytes of workspace, as it says itself: before host
+ * memory is filled for them, which takes longer. OUT_OF_MEMORY, and the log says of what and how much. */
+clattn_status buffers_fit(const clattn_device_info *info, const clattn_plan_desc *desc, size_t workspace,
+                          const struct log *log);
 /* Room for the tensors (a plan's maxima) and workspace bytes. buffers_destroy in all cases. */
 clattn_status buffers_create(struct buffers *buffers, const struct check_device *device,
                              const struct check_tensors *tensors, size_t sets, int in_place, size_t workspace,

@@ -268,6 +268,7 @@ static clattn_status choose_tokens(struct trial *trial, clattn_plan_desc *desc)
     do {
         if (seconds[1] > 0)
             desc->seq_len = (desc->seq_len + 1) / 2;
+        TRY(buffers_fit(&trial->device->context->device.info, desc, 0, &trial->log));
         TRY(check_make(&trial->tensors, desc, trial->seed, CHECK_GATES_USUAL, NULL));
         TRY(buffers_create(&trial->buffers, trial->device, &trial->tensors, 1, 0, 0, trial->log.fn, trial->log.user));
         TRY(buffers_write(&trial->buffers, 0, &trial->tensors));
