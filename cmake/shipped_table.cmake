@@ -3,7 +3,10 @@
 file(READ ${FILE} json)
 string(JSON count LENGTH "${json}" entries)
 set(devices "")
+set(kernels "")
 set(texts "0")
+set(parameters "")
+set(values 0)
 set(rows "")
 
 # The index of an item in a list of texts, which it joins.
@@ -22,24 +25,22 @@ macro(text_of item index_name)
     index_of(texts "\"${item}\"" ${index_name})
 endmacro()
 
-function(parameters_of entry names_name values_name)
-    string(JSON parameters GET "${entry}" parameters)
-    string(JSON length LENGTH "${parameters}")
+# The index of an entry's list in shipped_parameters; its values are added to those of all
+macro(parameters_of entry index_name)
+    string(JSON list GET "${entry}" parameters)
+    string(JSON length LENGTH "${list}")
     set(names "")
-    set(values "")
     set(i 0)
     while(i LESS length)
-        string(JSON name MEMBER "${parameters}" ${i})
-        string(JSON value GET "${parameters}" ${name})
+        string(JSON name MEMBER "${list}" ${i})
+        string(JSON value GET "${list}" ${name})
         text_of("${name}" index)
         string(APPEND names "${index}, ")
-        string(APPEND values "${value}, ")
+        list(APPEND values ${value})
         math(EXPR i "${i} + 1")
     endwhile()
-    set(texts "${texts}" PARENT_SCOPE)
-    set(${names_name} "${names}0" PARENT_SCOPE)
-    set(${values_name} "${values}0" PARENT_SCOPE)
-endfunction()
+    index_of(parameters "{${names}0}" ${index_name})
+endmacro()
 
 set(at 0)
 while(at LESS count)
@@ -48,30 +49,42 @@ while(at LESS count)
                   default_ms error)
         string(JSON ${field} GET "${entry}" ${field})
     endforeach()
-    index_of(devices "{\"${device}\", \"${vendor}\", \"${driver}\"}" index)
-    parameters_of("${entry}" parameters values)
+    list(LENGTH values first)
+    parameters_of("${entry}" list)
+    index_of(devices "{\"${device}\", \"${vendor}\", \"${driver}\"}" device)
     set(words "")
     foreach(field group dtype solver tuner date)
         text_of("${${field}}" word)
         string(APPEND words "${word}, ")
     endforeach()
     string(REGEX REPLACE "(................)" "0x\\1, " kernel "${kernel}")
-    string(APPEND rows "    {{${kernel}}, ${index}, ${words}${key_dim}, ${value_dim}, ${heads}, ${from_rows}, ${seq_len}, "
-           "(float)${time_ms}, (float)${default_ms}, (float)${error}, {${parameters}}, {${values}}},\n")
+    index_of(kernels "{${kernel}}" kernel)
+    string(APPEND rows "    {${kernel}, ${first}, ${device}, ${list}, ${words}${key_dim}, ${value_dim}, ${heads}, ${from_rows}, "
+           "${seq_len}, (float)${time_ms}, (float)${default_ms}, (float)${error}},\n")
     math(EXPR at "${at} + 1")
 endwhile()
-list(JOIN devices ",\n    " devices)
 list(LENGTH texts length)
 if(length GREATER 256)
     message(FATAL_ERROR "${length} texts: more than a byte counts")
 endif()
+list(JOIN devices ",\n    " devices)
+list(JOIN kernels ",\n    " kernels)
 list(JOIN texts ", " texts)
+list(JOIN parameters ",\n    " parameters)
+list(JOIN values ", " values)
 file(WRITE ${OUTPUT} "#include \"tune/shipped.h\"
 
 const struct shipped_device shipped_devices[] = {
     ${devices},
 };
 const char *const shipped_texts[] = {${texts}};
+const struct hash shipped_kernels[] = {
+    ${kernels},
+};
+const uint8_t shipped_parameters[][12] = {
+    ${parameters},
+};
+const int16_t shipped_values[] = {${values}};
 const struct shipped_entry shipped_entries[] = {
 ${rows}};
 const size_t shipped_entry_count = ${count};

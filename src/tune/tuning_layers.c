@@ -196,8 +196,10 @@ static void load_file(struct tuning_layers *layers, const struct device *device,
 /* 0 where a parameter is none of the solver's, or has a value that it never takes. */
 static int take_parameters(struct tuned *tuned, const struct shipped_entry *shipped)
 {
-    for (size_t i = 0; shipped->parameters[i] != 0; i++)
-        if (!tuned_set(tuned, shipped_texts[shipped->parameters[i]], shipped->values[i]))
+    const uint8_t *names = shipped_parameters[shipped->parameters];
+
+    for (size_t i = 0; names[i] != 0; i++)
+        if (!tuned_set(tuned, shipped_texts[names[i]], shipped_values[shipped->values + i]))
             return 0;
     return 1;
 }
@@ -224,7 +226,7 @@ int tuning_shipped(size_t index, struct tuning_entry *entry)
     COPY(entry->group, shipped_texts[shipped->group]);
     COPY(entry->dtype, shipped_texts[shipped->dtype]);
     COPY(entry->solver, shipped_texts[shipped->solver]);
-    COPY(entry->kernel, hash_name(shipped->kernel, kernel));
+    COPY(entry->kernel, hash_name(shipped_kernels[shipped->kernel], kernel));
     COPY(entry->tuner, shipped_texts[shipped->tuner]);
     COPY(entry->date, shipped_texts[shipped->date]);
     entry->tuned = tuned_default(gemm_space_find(entry->solver) != NULL ? gemm_space_find(entry->solver)
