@@ -201,14 +201,6 @@ typedef enum clattn_activation {
     CLATTN_ACTIVATION_NONE = 1
 } clattn_activation;
 
-/* gates: of x = v, or v + dt_bias with CLATTN_WITH_DT_BIAS. */
-typedef enum clattn_gate {
-    CLATTN_GATE_DECAY = 0,       /* -scale e^a_log softplus(x): log-decays of Mamba-2, Gated DeltaNet, KDA */
-    CLATTN_GATE_LOG_SIGMOID = 1, /* scale log sigmoid(x): of GLA, where the default of scale is 1/16 */
-    CLATTN_GATE_SIGMOID = 2,     /* scale sigmoid(x): beta */
-    CLATTN_GATE_STEP = 3         /* scale softplus(x): dt */
-} clattn_gate;
-
 /* rms_norm: which weights there are. */
 typedef enum clattn_weighting {
     CLATTN_WEIGHTING_SHARED = 0, /* w is [V], the same for all heads */
@@ -234,7 +226,8 @@ typedef enum clattn_weights {
 
 /* What the operand of a rule's log-decay holds, where a model's kernels make the decay of it. x is the number with dt_bias
  * added, r = e^a_log of its head; each is 0 and 1 where CLATTN_WITH_DT_BIAS and CLATTN_WITH_A_LOG are not given. Of rules
- * with a decay of a head or a key channel for each token; gv stays a log-decay. */
+ * with a decay of a head or a key channel for each token; gv stays a log-decay. The piece gates makes the same of v,
+ * times scale: its 0 is SOFTPLUS, with scale -1 the steps dt of Mamba; SIGMOID is beta, gate_scale any number. */
 typedef enum clattn_gate_map {
     CLATTN_GATE_MAP_LOG = 0,      /* the log-decay */
     CLATTN_GATE_MAP_SOFTPLUS = 1, /* it is -r log(1 + e^x): Mamba-2, Gated DeltaNet (arXiv:2412.06464), Kimi Linear */
@@ -270,15 +263,14 @@ enum {
     CLATTN_WITH_WRITTEN = 1 << 16,    /* deltaformer: the operand written is written */
     CLATTN_APPEND = 1 << 17, /* softmax_attn, alibi_attn, forgetting_attn, with kv_len: k_new and v_new are written into
                                k and v first, where their queries stand; of tokens ahead of the first key nothing */
-    CLATTN_SOFTPLUS = 1 << 20, /* mamba: log(1 + e^dt) in the place of dt, dt_bias included */
-    CLATTN_WITH_DT_BIAS =
-        1 << 21,                /* mamba, gates: the operand dt_bias is added to dt, v; with a gate_map, to the gate */
-    CLATTN_WITH_D = 1 << 22,    /* mamba: o += d o v */
-    CLATTN_WITH_Z = 1 << 23,    /* mamba: o = o o silu(z), the last of all; rms_norm: see gating */
-    CLATTN_COMPLEX = 1 << 24,   /* mamba: channels 2n and 2n+1 of q, k, a and the state are a complex one's real and
+    CLATTN_SOFTPLUS = 1 << 20,     /* mamba: log(1 + e^dt) in the place of dt, dt_bias included */
+    CLATTN_WITH_DT_BIAS = 1 << 21, /* mamba: the operand dt_bias is added to dt; with a gate_map, to the gate */
+    CLATTN_WITH_D = 1 << 22,       /* mamba: o += d o v */
+    CLATTN_WITH_Z = 1 << 23,       /* mamba: o = o o silu(z), the last of all; rms_norm: see gating */
+    CLATTN_COMPLEX = 1 << 24,      /* mamba: channels 2n and 2n+1 of q, k, a and the state are a complex one's real and
                                 imaginary part, key_dim is even; o = 2 Re(S^T q) */
-    CLATTN_WITH_ATTN = 1 << 25, /* the operand attn is written */
-    CLATTN_HEADS_TILED = 1 << 26,        /* rules of a state: head h reads h % HQ (or h % HK), not h / (H / HQ) */
+    CLATTN_WITH_ATTN = 1 << 25,    /* the operand attn is written */
+    CLATTN_HEADS_TILED = 1 << 26,  /* rules of a state: head h reads h % HQ (or h % HK), not h / (H / HQ) */
     CLATTN_WITH_STATE_INDICES = 1 << 27, /* rules of a state: initial and final ones are in a pool of state_slots */
     CLATTN_WITH_A_LOG = 1 << 28          /* with gate_map SOFTPLUS or SIGMOID: the operand a_log is read */
 };
@@ -331,13 +323,13 @@ enum {
     X(V_NEW, v_new, 28, "[B,T,HK,V]: their values")                                                                    \
     X(THETA, theta, 29, "[H,V/2]: angle of a complex decay")                                                           \
     X(DT, dt, 30, "[B,T,H,V]: step size of mamba")                                                                     \
-    X(DT_BIAS, dt_bias, 31, "[H,V]: added to dt; with gate_map [H] or [H,K], to the gate")                             \
+    X(DT_BIAS, dt_bias, 31, "[H,V]: added to dt, or to v of gates; with gate_map [H] or [H,K], to the gate")           \
     X(D, d, 32, "[H,V]: what mamba's output has of v itself")                                                          \
     X(Z, z, 33, "[B,T,H,V]: gate of mamba's output")                                                                   \
     X(STATE_INDICES, state_indices, 34, "[N]: i32, each sequence's state in the pool; below 0: from zero to nowhere")  \
     X(STATES, states, 35, "[N,W,H,K*V]: the states after the last W tokens, or after every so many")                   \
     X(BIAS, bias, 36, "[H,V]: added to what short_conv sums")                                                          \
-    X(A_LOG, a_log, 37, "[H]: log of the rate of gates and of gate_map: of minus a step of 1")                         \
+    X(A_LOG, a_log, 37, "[H]: log of the rate of gate_map: of minus a step of 1")                                      \
     X(ATTN, attn, 38, "[B,H,T,T*n], of a list [B,H,T,TK]: the attention matrix, o = attn v")                           \
     X(POSITION, position, 39, "[N]: i32, where each sequence's first token stands, for rope; 0 without")
 
@@ -450,14 +442,14 @@ typedef struct clattn_plan_desc {
     clattn_activation activation; /* short_conv */
     int32_t with_bias;            /* short_conv: 1: the operand bias is added ahead of the activation */
     int32_t residual;             /* short_conv: 1: o += v, the last of all (Canon layers) */
-    clattn_gate gate;             /* gates; their o is of the gates' type, a number a head where V is 1 */
     clattn_weighting weighting;   /* rms_norm, whose eps is 1e-5 where it is 0 */
     clattn_gating gating;         /* rms_norm */
     int32_t centered;             /* rms_norm: 1: 1 + w in the place of w */
-    /* Of rules again: gates as a model's projections leave them, mapped where a kernel loads them. */
+    /* Of rules again: gates as a model's projections leave them, mapped where a kernel loads them; and of the piece
+     * gates, whose o is of the gates' type, a number a head where V is 1. */
     clattn_gate_map gate_map;
     clattn_beta_map beta_map;
-    double gate_scale; /* SIGMOID: the lower bound, below 0; 0: -5. LOGSIGMOID: above 0; 0: 1. Else 0 */
+    double gate_scale; /* SIGMOID: the lower bound, below 0; 0: -5. LOGSIGMOID: above 0; 0: 1. Else 0. Of gates 0: 1 */
     /* rope: pair n of the first rope_dim columns turns by t rope_base^(-2n/rope_dim), t the token's position, exact for
      * any. Of q and of k alike: their products then depend on i - j alone. */
     double rope_base;      /* 0: 10000 */

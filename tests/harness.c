@@ -237,7 +237,8 @@ double test_get_mapped(const struct check_tensors *tensors, clattn_operand_id id
 
     if (id == OP(BETA) && desc->beta_map != CLATTN_BETA_STRENGTH)
         return desc->beta_map * sigmoid(x);
-    if (id != rule_get(desc->rule)->gate || desc->gate_map == CLATTN_GATE_MAP_LOG)
+    if (id != (desc->rule == CLATTN_GATES ? OP(V) : rule_get(desc->rule)->gate) ||
+        desc->gate_map == CLATTN_GATE_MAP_LOG)
         return x;
     if (desc->flags & CLATTN_WITH_DT_BIAS)
         x += test_get(tensors, OP(DT_BIAS), i % (info->dims[2] * channels));

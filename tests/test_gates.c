@@ -68,7 +68,7 @@ static void test_formulas(void **state)
     (void)state;
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
         uint32_t knobs = rule_get(rule)->knobs;
-        if (!(knobs & (RULE_TAKES_GATE_MAP | RULE_TAKES_BETA_MAP)))
+        if (rule_get(rule)->op != OP_MIXER || !(knobs & (RULE_TAKES_GATE_MAP | RULE_TAKES_BETA_MAP)))
             continue;
         for (size_t m = 0; m < COUNT(maps); m++)
             if (maps[m].map == CLATTN_GATE_MAP_LOG ? knobs & RULE_TAKES_BETA_MAP : knobs & RULE_TAKES_GATE_MAP)
@@ -111,9 +111,40 @@ static void test_ends(void **state)
     }
 }
 
+/* The piece writes what rules make of the same numbers, times scale: heads of one number, of vectors, of more and fewer. */
+static void test_piece(void **state)
+{
+    static const int64_t widths[] = {1, 5, 16, 40};
+
+    (void)state;
+    for (size_t m = 1; m < COUNT(maps); m++)
+        for (size_t w = 0; w < COUNT(widths); w++) {
+            const clattn_plan_desc desc = {.rule = CLATTN_GATES,
+                                           .batch = 2,
+                                           .seq_len = TOKENS,
+                                           .heads = HEADS,
+                                           .value_dim = widths[w],
+                                           .scale = w % 2 == 0 ? 1 : -0.75,
+                                           .flags = CLATTN_WITH_DT_BIAS | (maps[m].rated ? CLATTN_WITH_A_LOG : 0),
+                                           .gate_map = maps[m].map,
+                                           .gate_scale = maps[m].scale};
+            struct check_tensors tensors;
+            test_make(&tensors, &desc, CHECK_GATES_USUAL, NULL);
+            test_run(&tensors);
+            for (int64_t i = 0; i < check_count(&tensors.tensor[OP(O)].info); i++) {
+                double expected = desc.scale * test_get_mapped(&tensors, OP(V), i), is = test_get(&tensors, OP(O), i);
+                if (!(fabs(is - expected) <= 1e-5 * (1 + fabs(expected))))
+                    fail_msg("map %d, %d numbers a head, number %d: %g, expected %g", (int)desc.gate_map,
+                             (int)widths[w], (int)i, is, expected);
+            }
+            check_free(&tensors);
+        }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_formulas), cmocka_unit_test(test_ends)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_formulas), cmocka_unit_test(test_ends),
+                                       cmocka_unit_test(test_piece)};
 
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);
 }

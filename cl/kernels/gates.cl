@@ -1,18 +1,81 @@
-/* o = scale f(v + dt_bias), f: -e^a_log softplus(x); log sigmoid(x); sigmoid(x); softplus(x).
- * One group: CHUNK tokens of all heads; a task is VEC numbers of a token, across heads where these are narrow. */
+/* o = scale times what GATE_MAP says of v + dt_bias. One group: CHUNK tokens of all heads; a task is RUN of the tokens
+ * and VEC numbers of each, across heads where these are narrow. */
 #include "pieces.clh"
+#include "gate.clh"
 
-WORD vec softplus(vec x)
+/* A token's numbers, head by head; wide where VEC of them can be read at once. */
+typedef struct {
+    global char *numbers;
+    long4 at;
+    int wide;
+} heads_t;
+
+static inline heads_t heads_of(global const void *x, long4 at, int size)
 {
-    return max(x, (vec)(0)) + log1p(exp(-fabs(x)));
+    int whole = VALUE_DIM % VEC == 0 || (at.w == VALUE_DIM && HEADS * VALUE_DIM % VEC == 0);
+    heads_t heads;
+    heads.numbers = (global char *)x;
+    heads.at = at;
+    heads.wide =
+        whole && (((size_t)x | at.x * size | at.y * size | at.z * size | at.w * size) & (min(16, VEC * size) - 1)) == 0;
+    return heads;
 }
-WORD vec gate_of(vec x, vec a)
+WORD long heads_at(heads_t x, long batch, long token, int e)
 {
-    if (IS_LOG_SIGMOID)
-        return -softplus(-x);
-    if (IS_SIGMOID)
-        return 1 / (1 + exp(-x));
-    return IS_SOFTPLUS ? -exp(a) * softplus(x) : softplus(x);
+    return at_row(x.at, batch, token, e / VALUE_DIM) + e % VALUE_DIM;
+}
+WORD vec heads_vec(heads_t x, long batch, long token, int e)
+{
+    float part[VEC];
+    if (x.wide) {
+        ulong raw[DATA_RAW];
+        wide_copy(raw, x.numbers + heads_at(x, batch, token, e) * sizeof(data_t), sizeof(data_t));
+        return data_vec(raw);
+    }
+    vec_unrolled
+    for (int i = 0; i < VEC; i++)
+        part[i] =
+            data_get((global const data_t *)x.numbers, heads_at(x, batch, token, min(e + i, HEADS * VALUE_DIM - 1)));
+    return vec_load(part);
+}
+WORD void heads_put(vec y, heads_t x, long batch, long token, int e)
+{
+    float part[VEC];
+    if (x.wide) {
+        ulong raw[VEC * sizeof(out_t) / 8];
+        out_putv(y, (out_t *)raw, 0);
+        wide_store(x.numbers + heads_at(x, batch, token, e) * sizeof(out_t), raw, sizeof(out_t));
+        return;
+    }
+    vec_store(y, part);
+    vec_unrolled
+    for (int i = 0; i < VEC; i++)
+        if (e + i < HEADS * VALUE_DIM)
+            out_put(part[i], (global out_t *)x.numbers, heads_at(x, batch, token, e + i));
+}
+
+/* What is the same for all tokens: rates of heads, biases of numbers */
+WORD vec rates_at(gates_t gates, int e)
+{
+    float rate[VEC];
+    if (!HAS_A_LOG || VALUE_DIM % VEC == 0)
+        return gate_rate(gates, e / VALUE_DIM);
+    vec_unrolled
+    for (int i = 0; i < VEC; i++)
+        rate[i] = gate_rate(gates, min(e + i, HEADS * VALUE_DIM - 1) / VALUE_DIM);
+    return vec_load(rate);
+}
+WORD vec biases_at(gates_t gates, int e)
+{
+    float bias[VEC];
+    if (!HAS_GATE_BIAS)
+        return 0;
+    vec_unrolled
+    for (int i = 0; i < VEC; i++) {
+        int at = min(e + i, HEADS * VALUE_DIM - 1);
+        bias[i] = gates.bias[gates.bias_head * (at / VALUE_DIM) + at % VALUE_DIM];
+    }
+    return vec_load(bias);
 }
 
 KERNEL
@@ -21,25 +84,21 @@ gates(global const data_t *v, long4 v_at, global out_t *o, long4 o_at, global co
       float scale)
 {
     chunk_t chunk = chunk_of_slot(get_group_id(0), 0, sequences, seq_len, cu, cu_at);
+    heads_t from = heads_of(v, v_at, sizeof(data_t)), to = heads_of(o, o_at, sizeof(out_t));
+    gates_t gates = GATES_HERE;
 
-    for_each(task, CHUNK * VECTORS) {
-        int i = task / VECTORS, e = task % VECTORS * VEC;
-        long token = chunk.at.first + chunk.row + i;
-        float x[VEC], a[VEC];
-        if (i >= chunk.count)
+    for_each(task, CHUNK / RUN * VECTORS) {
+        int e = task % VECTORS * VEC, first = task / VECTORS * RUN, last = min(first + RUN, chunk.count) - 1;
+        long token = chunk.at.first + chunk.row;
+        vec rates = rates_at(gates, e), biases = biases_at(gates, e), x[RUN];
+        if (first > last)
             continue;
         vec_unrolled
-        for (int j = 0; j < VEC; j++) {
-            int at = min(e + j, HEADS * VALUE_DIM - 1), head = at / VALUE_DIM, c = at % VALUE_DIM;
-            x[j] = data_get(v, at_row(v_at, chunk.at.batch, token, head) + c);
-            if (HAS_BIAS)
-                x[j] += bias[at_row(bias_at, 0, 0, head) + c];
-            a[j] = IS_SOFTPLUS ? a_log[at_row(a_log_at, 0, 0, head)] : 0;
-        }
-        CAT(vstore, VEC)(scale * gate_of(CAT(vload, VEC)(0, x), CAT(vload, VEC)(0, a)), 0, x);
+        for (int i = 0; i < RUN; i++)
+            x[i] = heads_vec(from, chunk.at.batch, token + min(first + i, last), e);
         vec_unrolled
-        for (int j = 0; j < VEC; j++)
-            if (e + j < HEADS * VALUE_DIM)
-                out_put(x[j], o, at_row(o_at, chunk.at.batch, token, (e + j) / VALUE_DIM) + (e + j) % VALUE_DIM);
+        for (int i = 0; i < RUN; i++)
+            if (first + i <= last)
+                heads_put(scale * gate_log_vec(x[i] + biases, rates), to, chunk.at.batch, token + first + i, e);
     }
 }

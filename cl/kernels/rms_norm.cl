@@ -1,5 +1,6 @@
 /* o = x rsqrt(mean of x^2 + eps) w f(z), x = v or v silu(z): of each head's row. One group: CHUNK rows of one head,
- * LANES work-items a row; each reads its columns twice, the second time for o, which may lie where v does. */
+ * LANES work-items a row and ROWS of the rows each. Its columns of them are HELD vectors, kept for o, which may lie
+ * where v does; where HELD is 0 they are too many, and read twice. */
 #include "pieces.clh"
 
 WORD vec gated(vec x, stream_t z, int row, int c)
@@ -20,6 +21,16 @@ WORD vec weight_of(global const gate_t *weights, int c)
     return gate_row(weights, c, VALUE_DIM) + (float)CENTERED;
 }
 
+/* What z makes of a number that is normalised */
+WORD vec factor_of(stream_t z, int row, int c)
+{
+    if (GATED_AFTER)
+        return silu(stream_vec(z, row, c));
+    return GATED_SIGMOID ? 1 / (1 + exp2(-LOG2E * stream_vec(z, row, c))) : (vec)(1);
+}
+
+enum { SPAN = LANES * VEC, TALL = GROUP / LANES, KEPT = ROWS * (HELD > 0 ? HELD : 1) };
+
 KERNEL
 rms_norm(global const data_t *v, long4 v_at, global out_t *o, long4 o_at, global const data_t *z, long4 z_at,
          global const gate_t *weights, long4 weights_at, global const int *cu, long4 cu_at, int seq_len, int sequences)
@@ -29,31 +40,51 @@ rms_norm(global const data_t *v, long4 v_at, global out_t *o, long4 o_at, global
     stream_t x = stream_of((global const char *)v, v_at, chunk.at, sizeof(data_t));
     stream_t gates = stream_of((global const char *)z, z_at, chunk.at, sizeof(data_t));
     stream_t outs = stream_of((global const char *)o, o_at, chunk.at, sizeof(out_t));
+    int begin = LANE % LANES * VEC, last = chunk.row + chunk.count - 1;
 
     weights += at_row(weights_at, 0, 0, chunk.at.head);
-    for (int turn = 0; turn < CHUNK * LANES / GROUP; turn++) {
-        int i = turn * (GROUP / LANES) + LANE / LANES, row = chunk.row + i;
-        int begin = i < chunk.count ? LANE % LANES * VEC : VALUE_DIM;
-        vec squares = 0;
-        float sum = 0;
-
-        for (int c = begin; c < VALUE_DIM; c += LANES * VEC) {
-            vec y = input_of(x, gates, row, c);
-            squares += y * y;
+    for (int turn = 0; turn < chunk.count; turn += TALL * ROWS) {
+        int first = chunk.row + turn + LANE / LANES;
+        vec held[KEPT], factors[KEPT];
+        vec_unrolled
+        for (int r = 0; r < ROWS; r++) {
+            int row = min(first + r * TALL, last);
+            vec squares = 0;
+            vec_unrolled
+            for (int k = 0; k < HELD; k++) {
+                int c = begin + k * SPAN, at = r * HELD + k;
+                held[at] = factors[at] = 0;
+                if (VALUE_DIM % SPAN == 0 || c < VALUE_DIM) {
+                    held[at] = input_of(x, gates, row, c);
+                    factors[at] = factor_of(gates, row, c);
+                }
+                squares += held[at] * held[at];
+            }
+            for (int c = begin; HELD == 0 && c < VALUE_DIM; c += SPAN) {
+                vec y = input_of(x, gates, row, c);
+                squares += y * y;
+            }
+            sums[r * GROUP + LANE] = vec_sum(squares);
         }
-        sums[LANE] = vec_sum(squares);
         SYNC();
-        for (int l = 0; l < LANES; l++)
-            sum += sums[LANE / LANES * LANES + l];
-        SYNC();
-        sum = 1 / sqrt(sum / VALUE_DIM + EPS);
-        for (int c = begin; c < VALUE_DIM; c += LANES * VEC) {
-            vec y = input_of(x, gates, row, c) * sum * weight_of(weights, c);
-            if (GATED_AFTER)
-                y = gated(y, gates, row, c);
-            if (GATED_SIGMOID)
-                y /= 1 + exp2(-LOG2E * stream_vec(gates, row, c));
-            stream_put(y, outs, row, c);
+        vec_unrolled
+        for (int r = 0; r < ROWS; r++) {
+            int row = first + r * TALL;
+            float sum = 0;
+            for (int l = 0; l < LANES; l++)
+                sum += sums[r * GROUP + LANE / LANES * LANES + l];
+            sum = 1 / sqrt(sum / VALUE_DIM + EPS);
+            vec_unrolled
+            for (int k = 0; k < HELD; k++) {
+                int c = begin + k * SPAN, at = r * HELD + k;
+                if (row <= last && (VALUE_DIM % SPAN == 0 || c < VALUE_DIM))
+                    stream_put(held[at] * sum * weight_of(weights, c) * factors[at], outs, row, c);
+            }
+            for (int c = begin; HELD == 0 && row <= last && c < VALUE_DIM; c += SPAN) {
+                vec y = input_of(x, gates, row, c) * sum * weight_of(weights, c);
+                stream_put(y * factor_of(gates, row, c), outs, row, c);
+            }
         }
+        SYNC();
     }
 }

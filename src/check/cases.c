@@ -87,7 +87,6 @@ struct variant {
     double eps; /* far above what models take, so that it is seen */
     int32_t taps, with_bias, residual;
     clattn_activation activation;
-    clattn_gate gate;
     clattn_weighting weighting;
     clattn_gating gating;
     int32_t centered;
@@ -167,9 +166,15 @@ static const struct variant variants[] = {
      .gating = CLATTN_GATING_SIGMOID,
      .centered = 1,
      .eps = 0.5},
-    {.rule = CLATTN_GATES, .name = "log sigmoid", .gate = CLATTN_GATE_LOG_SIGMOID},
-    {.rule = CLATTN_GATES, .name = "sigmoid", .gate = CLATTN_GATE_SIGMOID},
-    {.rule = CLATTN_GATES, .name = "step, dt_bias", .flags = CLATTN_WITH_DT_BIAS, .gate = CLATTN_GATE_STEP},
+    {.rule = CLATTN_GATES, .name = "a_log dt_bias", .flags = CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS},
+    {.rule = CLATTN_GATES, .name = "logsigmoid", .gate_map = CLATTN_GATE_MAP_LOGSIGMOID, .gate_scale = 1.0 / 16},
+    {.rule = CLATTN_GATES, .name = "sigmoid", .gate_map = CLATTN_GATE_MAP_SIGMOID},
+    {.rule = CLATTN_GATES,
+     .name = "sigmoid a_log, -5",
+     .flags = CLATTN_WITH_A_LOG,
+     .gate_map = CLATTN_GATE_MAP_SIGMOID,
+     .gate_scale = -5},
+    {.rule = CLATTN_GATES, .name = "exp dt_bias", .flags = CLATTN_WITH_DT_BIAS, .gate_map = CLATTN_GATE_MAP_EXP},
     {.rule = CLATTN_ROPE, .name = "position, 10 columns", .rope_dim = 10, .with_position = 1},
     {.rule = CLATTN_ROPE,
      .name = "interleaved position, base 500000",
@@ -263,7 +268,6 @@ const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
         desc->with_bias = variants[i].with_bias;
         desc->residual = variants[i].residual;
         desc->activation = variants[i].activation;
-        desc->gate = variants[i].gate;
         desc->weighting = variants[i].weighting;
         desc->gating = variants[i].gating;
         desc->centered = variants[i].centered;

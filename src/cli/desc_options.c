@@ -80,7 +80,6 @@ static const struct option {
     FIELD(WORD, activation, activation_words, HIDDEN),
     FIELD(WORD, with_bias, switch_words, SHOWN),
     FIELD(WORD, residual, switch_words, HIDDEN),
-    {"gate_kind", WORD, offsetof(clattn_plan_desc, gate), gate_kind_words, 0, HIDDEN},
     FIELD(WORD, weighting, weighting_words, HIDDEN),
     FIELD(WORD, gating, gating_words, HIDDEN),
     FIELD(WORD, centered, switch_words, HIDDEN),

@@ -38,7 +38,6 @@ static const struct {
     {CLATTN_WITH_Z, 0, "--option z=on"},
     {CLATTN_COMPLEX, 0, "--option complex=on"},
     {0, RULE_TAKES_TAPS, "--option taps=N, --option activation=silu|none, --option with_bias=on, --option residual=on"},
-    {0, RULE_TAKES_GATE, "--option gate_kind=decay|log_sigmoid|sigmoid|step"},
     {0, RULE_TAKES_NORM,
      "--option weighting=shared|heads|none, --option gating=after|before|sigmoid, --option centered=on"},
     {0, RULE_TAKES_ROPE,

@@ -18,11 +18,6 @@ const struct word weights_words[] = {
     {NULL, 0}};
 const struct word switch_words[] = {{"off", 0}, {"on", 1}, {NULL, 0}};
 const struct word activation_words[] = {{"silu", CLATTN_ACTIVATION_SILU}, {"none", CLATTN_ACTIVATION_NONE}, {NULL, 0}};
-const struct word gate_kind_words[] = {{"decay", CLATTN_GATE_DECAY},
-                                       {"log_sigmoid", CLATTN_GATE_LOG_SIGMOID},
-                                       {"sigmoid", CLATTN_GATE_SIGMOID},
-                                       {"step", CLATTN_GATE_STEP},
-                                       {NULL, 0}};
 const struct word weighting_words[] = {
     {"shared", CLATTN_WEIGHTING_SHARED}, {"heads", CLATTN_WEIGHTING_HEADS}, {"none", CLATTN_WEIGHTING_NONE}, {NULL, 0}};
 const struct word gating_words[] = {

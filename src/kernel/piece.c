@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { SERIAL_VEC = 16, SHARED_VEC = 4 };
+enum { SERIAL_VEC = 16, WIDE_VEC = 8, SHARED_VEC = 4, MOST_HELD = 4 };
 
 static int lower(int64_t a, int64_t b)
 {
@@ -31,18 +31,28 @@ static void lay_out_conv(const struct variant *variant, struct layout *layout)
     layout_constant(layout, "HAS_RESIDUAL", desc->residual);
 }
 
+/* Vectors of a row that a work-item keeps between its sum and its output; 0 where they are too many, or near anyway. */
+static int held_of(const struct tiles *t, int values)
+{
+    int vectors = (int)divide_up(values, (int64_t)t->lanes_k * t->vec);
+
+    return t->group > 1 && vectors <= MOST_HELD ? vectors : 0;
+}
+
 static void lay_out_norm(const struct variant *variant, struct layout *layout)
 {
     const clattn_plan_desc *desc = &variant->problem->desc;
     int gated = (desc->flags & CLATTN_WITH_Z) != 0;
 
     layout_constant(layout, "LANES", variant->tiles.lanes_k);
+    layout_constant(layout, "ROWS", variant->tiles.tokens);
+    layout_constant(layout, "HELD", held_of(&variant->tiles, variant_values(variant)));
     layout_constant(layout, "HAS_WEIGHTS", desc->weighting != CLATTN_WEIGHTING_NONE);
     layout_constant(layout, "CENTERED", desc->centered);
     layout_constant(layout, "GATED_BEFORE", gated && desc->gating == CLATTN_GATING_BEFORE);
     layout_constant(layout, "GATED_AFTER", gated && desc->gating == CLATTN_GATING_AFTER);
     layout_constant(layout, "GATED_SIGMOID", gated && desc->gating == CLATTN_GATING_SIGMOID);
-    layout_local(layout, "LOCAL_SUMS", variant->tiles.group, sizeof(float));
+    layout_local(layout, "LOCAL_SUMS", (int64_t)variant->tiles.group * variant->tiles.tokens, sizeof(float));
     layout->value_groups = 1;
 }
 
@@ -51,11 +61,8 @@ static void lay_out_gates(const struct variant *variant, struct layout *layout)
     const clattn_plan_desc *desc = &variant->problem->desc;
 
     layout_constant(layout, "HEADS", desc->heads);
+    layout_constant(layout, "RUN", variant->tiles.tokens);
     layout_constant(layout, "VECTORS", divide_up(desc->heads * desc->value_dim, variant->tiles.vec));
-    layout_constant(layout, "HAS_BIAS", (desc->flags & CLATTN_WITH_DT_BIAS) != 0);
-    layout_constant(layout, "IS_SOFTPLUS", desc->gate == CLATTN_GATE_DECAY);
-    layout_constant(layout, "IS_LOG_SIGMOID", desc->gate == CLATTN_GATE_LOG_SIGMOID);
-    layout_constant(layout, "IS_SIGMOID", desc->gate == CLATTN_GATE_SIGMOID);
     layout->value_groups = layout->head_groups = 1;
 }
 
@@ -122,25 +129,33 @@ static void conv_tiles(const struct variant *variant, int serial, struct tiles *
     t->chunk = few ? FEW : t->tokens * (serial ? 1 : (int)divide_up(t->group, columns_of(t)));
 }
 
-/* Work-items of a row: for each two vectors or more. */
+/* Work-items of a row: as many as read a line of memory together, and more where these could not keep it. Rows of a
+ * work-item: as many as it keeps. */
 static void norm_tiles(const struct variant *variant, int serial, struct tiles *t)
 {
-    enum { SERIAL_ROWS = 64 };
+    enum { SERIAL_ROWS = 64, LINE = 8 };
+    int values = variant_values(variant), held;
 
-    t->tokens = 1;
-    for (t->lanes_k = 1; 2 * t->lanes_k <= t->group && 4 * t->lanes_k * t->vec <= variant_values(variant);)
-        t->lanes_k *= 2;
-    t->chunk = serial ? SERIAL_ROWS : t->group / t->lanes_k;
+    for (t->lanes_k = 1; 2 * t->lanes_k <= t->group; t->lanes_k *= 2) {
+        int wide = t->lanes_k * t->vec;
+        if ((t->lanes_k >= LINE || 2 * wide > values) && values <= MOST_HELD * wide)
+            break;
+    }
+    held = held_of(t, values);
+    for (t->tokens = 1; held > 0 && 2 * t->tokens * held <= MOST_HELD;)
+        t->tokens *= 2;
+    t->chunk = serial ? SERIAL_ROWS : t->tokens * t->group / t->lanes_k;
 }
 
+/* Tokens of a work-item, whose loads are under way together. */
 static void gates_tiles(const struct variant *variant, int serial, struct tiles *t)
 {
-    enum { SERIAL_NUMBERS = 4096, TURNS = 4 };
+    enum { RUN = 4, SERIAL_NUMBERS = 4096 };
     int64_t numbers = variant->problem->desc.heads * variant->problem->desc.value_dim;
-    int64_t wanted = serial ? SERIAL_NUMBERS : (int64_t)TURNS * t->group * t->vec;
+    int64_t wanted = serial ? SERIAL_NUMBERS : (int64_t)RUN * t->group * t->vec;
 
-    t->tokens = 1;
-    for (t->chunk = 1; t->chunk < 64 && 2 * t->chunk * numbers <= wanted;)
+    t->tokens = RUN;
+    for (t->chunk = RUN; t->chunk < 64 * RUN && 2 * t->chunk * numbers <= wanted;)
         t->chunk *= 2;
 }
 
@@ -165,12 +180,16 @@ static clattn_status heuristic(const struct device *device, struct variant *vari
                                                        [PIECE_ROPE] = rope_tiles};
     enum { GROUP = 128, SERIAL_COLUMNS = 256 };
     int serial = device->serial || most_group < SHARED_VEC, values = variant_values(variant);
+    int narrow = variant->problem->desc.dtype != CLATTN_F32 && variant->problem->desc.taps <= 4;
+    int room = device->sub_group == 0; /* Intel's work-items have too few registers for vectors of 8 */
     struct tiles *t = &variant->tiles;
 
     *t = (struct tiles){.group = serial ? 1 : lower(GROUP, most_group), .vec = SHARED_VEC};
     t->sub_group = serial ? 0 : device->sub_group;
     if (serial && values >= SERIAL_VEC)
         t->vec = SERIAL_VEC;
+    if (!serial && narrow && room && values >= WIDE_VEC)
+        t->vec = WIDE_VEC;
     t->block_v = lower(round_up(values, t->vec), serial ? SERIAL_COLUMNS : t->group * t->vec);
     own[variant->problem->rule->piece](variant, serial, t);
     return CLATTN_SUCCESS;

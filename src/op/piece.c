@@ -11,12 +11,16 @@ static void complete(clattn_plan_desc *desc, const struct rule *rule)
         desc->taps = 4;
     if ((rule->knobs & RULE_TAKES_EPS) && desc->eps == 0)
         desc->eps = 1e-5;
-    if ((rule->knobs & RULE_TAKES_GATE) && desc->gate == CLATTN_GATE_LOG_SIGMOID && desc->scale == 0)
-        desc->scale = 1.0 / 16;
     if ((rule->knobs & RULE_TAKES_ROPE) && desc->rope_base == 0)
         desc->rope_base = 10000;
     if ((rule->knobs & RULE_TAKES_ROPE) && desc->rope_dim == 0 && desc->value_dim <= INT32_MAX)
         desc->rope_dim = (int32_t)desc->value_dim;
+    if (!(rule->knobs & RULE_TAKES_GATE_MAP))
+        return;
+    if (desc->gate_map == CLATTN_GATE_MAP_LOG)
+        desc->gate_map = CLATTN_GATE_MAP_SOFTPLUS;
+    if (desc->gate_scale == 0)
+        desc->gate_scale = 1;
 }
 
 static clattn_status check_numbers(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
@@ -29,7 +33,6 @@ static clattn_status check_numbers(const clattn_plan_desc *desc, const struct ru
                    {RULE_TAKES_TAPS, "activation", desc->activation, CLATTN_ACTIVATION_SILU, CLATTN_ACTIVATION_NONE},
                    {RULE_TAKES_TAPS, "with_bias", desc->with_bias, 0, 1},
                    {RULE_TAKES_TAPS, "residual", desc->residual, 0, 1},
-                   {RULE_TAKES_GATE, "gate", desc->gate, CLATTN_GATE_DECAY, CLATTN_GATE_STEP},
                    {RULE_TAKES_NORM, "weighting", desc->weighting, CLATTN_WEIGHTING_SHARED, CLATTN_WEIGHTING_NONE},
                    {RULE_TAKES_NORM, "gating", desc->gating, CLATTN_GATING_AFTER, CLATTN_GATING_SIGMOID},
                    {RULE_TAKES_NORM, "centered", desc->centered, 0, 1},
@@ -65,7 +68,7 @@ static clattn_status check(const clattn_plan_desc *desc, const struct rule *rule
     if (desc->kv_heads != desc->heads)
         return FAIL(log, INVALID_DESC, "%s: kv_heads is %lld, expected heads %lld: states are not shared", rule->name,
                     (long long)desc->kv_heads, (long long)desc->heads);
-    if (desc->scale != 1 && !(rule->knobs & RULE_TAKES_GATE))
+    if (desc->scale != 1 && rule->piece != PIECE_GATES)
         return FAIL(log, INVALID_DESC, "%s takes no option scale", rule->name);
     TRY(check_slots(desc, log));
     return check_numbers(desc, rule, log);
@@ -82,7 +85,7 @@ static int operands(const clattn_plan_desc *desc, const struct rule *rule, struc
         {norm && desc->weighting != CLATTN_WEIGHTING_NONE,
          ROW(OP(W), desc->weighting == CLATTN_WEIGHTING_HEADS ? "HV" : "V", STORE_GATE, VALUE)},
         {(desc->flags & CLATTN_WITH_Z) != 0, ROW(OP(Z), "BTHV", STORE_DATA, VALUE)},
-        {gates && desc->gate == CLATTN_GATE_DECAY, ROW(OP(A_LOG), "H", STORE_STATE, LOGIT)},
+        {(desc->flags & CLATTN_WITH_A_LOG) != 0, ROW(OP(A_LOG), "H", STORE_STATE, BONUS)},
         {(desc->flags & CLATTN_WITH_DT_BIAS) != 0, ROW(OP(DT_BIAS), "HV", STORE_STATE, BONUS)},
         {conv, ROW(OP(W), "HVJ", STORE_GATE, VALUE)},
         {desc->with_bias, ROW(OP(BIAS), "HV", STORE_GATE, VALUE)},

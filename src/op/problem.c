@@ -59,6 +59,13 @@ static void complete(clattn_plan_desc *desc, const struct rule *rule)
         desc->flags |= CLATTN_CU_SEQLENS;
 }
 
+static clattn_status check_number(const struct log *log, const char *name, double number)
+{
+    if (!isfinite(number) || fabs(number) > 1e30)
+        return FAIL(log, INVALID_DESC, "%s is %g, expected a finite number up to 1e30", name, number);
+    return CLATTN_SUCCESS;
+}
+
 static clattn_status check_sizes(const clattn_plan_desc *desc, int64_t most_dim, const struct log *log)
 {
     TRY(check_range(log, "batch", desc->batch, 1, MAX_LENGTH));
@@ -91,8 +98,7 @@ static clattn_status check_sizes(const clattn_plan_desc *desc, int64_t most_dim,
         MAX_ELEMENTS)
         return FAIL(log, INVALID_DESC, "batch %lld times seq_len %lld times heads %lld is too large for 64-bit offsets",
                     (long long)desc->batch, (long long)desc->seq_len, (long long)desc->heads);
-    if (!isfinite(desc->scale) || fabs(desc->scale) > 1e30)
-        return FAIL(log, INVALID_DESC, "scale is %g, expected a finite number up to 1e30", desc->scale);
+    TRY(check_number(log, "scale", desc->scale));
     if (!(desc->eps >= 0 && desc->eps <= 1e30))
         return FAIL(log, INVALID_DESC, "eps is %g, expected 0 to 1e30", desc->eps);
     return CLATTN_SUCCESS;
@@ -140,7 +146,6 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
                  {RULE_TAKES_TAPS, desc->activation != CLATTN_ACTIVATION_SILU, "activation"},
                  {RULE_TAKES_TAPS, desc->with_bias != 0, "with_bias"},
                  {RULE_TAKES_TAPS, desc->residual != 0, "residual"},
-                 {RULE_TAKES_GATE, desc->gate != CLATTN_GATE_DECAY, "gate"},
                  {RULE_TAKES_NORM, desc->weighting != CLATTN_WEIGHTING_SHARED, "weighting"},
                  {RULE_TAKES_NORM, desc->gating != CLATTN_GATING_AFTER, "gating"},
                  {RULE_TAKES_NORM, desc->centered != 0, "centered"},
@@ -198,6 +203,8 @@ static clattn_status check_gate(const clattn_plan_desc *desc, const struct rule 
     if ((desc->flags & CLATTN_WITH_DT_BIAS) && desc->gate_map == CLATTN_GATE_MAP_LOG &&
         (rule->knobs & RULE_TAKES_GATE_MAP))
         return FAIL(log, INVALID_DESC, "%s: dt_bias is for gates with a gate_map", rule->name);
+    if (rule->op == OP_PIECE)
+        return check_number(log, "gate_scale", desc->gate_scale);
     if (!(desc->gate_scale * usual > 0 && fabs(desc->gate_scale) <= 1e30) && desc->gate_scale != usual)
         return FAIL(log, INVALID_DESC, "gate_scale is %g, expected %s0 for gate_map %s", desc->gate_scale,
                     usual < 0   ? "one below "

@@ -113,30 +113,16 @@ static void run_rms_norm(const struct rows *rows)
 
 /* ---- gates ---- */
 
-static double softplus(double x)
-{
-    return fmax(x, 0) + log1p(exp(-fabs(x)));
-}
-
-static double mapped(const struct rows *rows, double x)
-{
-    switch (rows->desc->gate) {
-    case CLATTN_GATE_DECAY: return -exp(load(rows, CLATTN_A_LOG, 0, 0, 0)) * softplus(x);
-    case CLATTN_GATE_LOG_SIGMOID: return -softplus(-x);
-    case CLATTN_GATE_SIGMOID: return 1 / (1 + exp(-x));
-    case CLATTN_GATE_STEP: return softplus(x);
-    }
-    return x;
-}
-
 static void run_gates(const struct rows *rows)
 {
+    double rate = has(rows, CLATTN_A_LOG) ? exp(load(rows, CLATTN_A_LOG, 0, 0, 0)) : 1;
+
     for (int64_t token = rows->first; token < rows->first + rows->tokens; token++)
         for (int64_t c = 0; c < rows->desc->value_dim; c++) {
             double x = load(rows, CLATTN_V, rows->batch, token, c);
             if (has(rows, CLATTN_DT_BIAS))
                 x += load(rows, CLATTN_DT_BIAS, 0, 0, c);
-            store(rows, CLATTN_O, rows->batch, token, c, rows->desc->scale * mapped(rows, x));
+            store(rows, CLATTN_O, rows->batch, token, c, rows->desc->scale * task_gate(rows->desc, x, rate));
         }
 }
 
