@@ -263,6 +263,9 @@ enum {
     CLATTN_WITH_WRITTEN = 1 << 16,    /* deltaformer: the operand written is written */
     CLATTN_APPEND = 1 << 17, /* softmax_attn, alibi_attn, forgetting_attn, with kv_len: k_new and v_new are written into
                                k and v first, where their queries stand; of tokens ahead of the first key nothing */
+    CLATTN_REVERSED =
+        1 << 18, /* rules of a state: each sequence from its last token to its first, as if operands of tokens
+                                 (of gated_delta_product, of writes) lay the other way round; without attn */
     CLATTN_SOFTPLUS = 1 << 20,     /* mamba: log(1 + e^dt) in the place of dt, dt_bias included */
     CLATTN_WITH_DT_BIAS = 1 << 21, /* mamba: the operand dt_bias is added to dt; with a gate_map, to the gate */
     CLATTN_WITH_D = 1 << 22,       /* mamba: o += d o v */

@@ -88,6 +88,8 @@ static void carries_state(const clattn_plan_desc *desc)
 
     if ((rule_get(desc->rule)->knobs & RULE_TAKES_ROPE) && !desc->with_position)
         return; /* the second part's tokens stand elsewhere */
+    if (desc->flags & CLATTN_REVERSED)
+        return; /* the second part is the first */
     make_and_run(&whole, desc);
     for (int i = 0; i < 2; i++) {
         test_take(&expected, &whole, slices[i]);
@@ -120,6 +122,8 @@ static void ignores_future(const clattn_plan_desc *desc)
     struct check_tensors before, after, other, old, new;
     const struct test_slice past = {1, 1, 0, CUT};
 
+    if (desc->flags & CLATTN_REVERSED)
+        return; /* what lies before is the future */
     make_and_run(&before, desc);
     test_make(&after, desc, CHECK_GATES_USUAL, NULL);
     assert_status(check_make(&other, desc, 99, CHECK_GATES_HARD, NULL), SUCCESS);
@@ -179,6 +183,64 @@ static void test_packing(void **state)
 {
     (void)state;
     for_all(packs, 0);
+}
+
+/* The tokens of each sequence the other way round, of operands of one side. */
+static void turn_tokens(struct check_tensors *tensors, const struct check_tensors *from, const int64_t *cuts,
+                        int64_t sequences, int outputs)
+{
+    struct operand_row rows[OPERAND_COUNT];
+    int count = rule_operands(&tensors->desc, rows);
+
+    for (int i = 0; i < count; i++) {
+        const clattn_operand_info *info = &tensors->tensor[rows[i].id].info;
+        int64_t steps = info->dims[1] / TOKENS;
+        if (rows[i].dims[0] != 'B' || info->output != outputs)
+            continue;
+        for (int64_t n = 0; n < sequences; n++)
+            for (int64_t row = cuts[n] * steps; row < cuts[n + 1] * steps; row++)
+                test_copy_tokens(tensors, (cuts[n] + cuts[n + 1]) * steps - 1 - row, from, row, 1, rows[i].id);
+    }
+    for (int i = 0; i < count; i++)
+        if (rows[i].dims[0] != 'B' && tensors->tensor[rows[i].id].info.output == outputs)
+            test_copy(tensors, rows[i].id, from, rows[i].id);
+}
+
+static void reverses(const clattn_plan_desc *desc, const int64_t *cuts, int64_t sequences)
+{
+    struct check_tensors forward, expected, reversed;
+    clattn_plan_desc other = *desc;
+
+    other.flags |= CLATTN_REVERSED;
+    test_make(&reversed, &other, CHECK_GATES_USUAL, cuts);
+    test_make(&forward, desc, CHECK_GATES_USUAL, cuts);
+    test_make(&expected, &other, CHECK_GATES_USUAL, cuts);
+    turn_tokens(&forward, &reversed, cuts, sequences, 0);
+    test_run(&forward);
+    test_run(&reversed);
+    turn_tokens(&expected, &forward, cuts, sequences, 1);
+    test_compare_all(&reversed, &expected, 0, "reversed");
+    check_free(&forward), check_free(&expected), check_free(&reversed);
+}
+
+static void reverses_both(const clattn_plan_desc *desc)
+{
+    static const int64_t whole[] = {0, TOKENS}, cuts[] = {0, 0, 1, 38, 38, 75};
+    clattn_plan_desc packed = *desc;
+
+    if (desc->flags & CLATTN_REVERSED)
+        return;
+    reverses(desc, whole, 1);
+    packed.batch = 1;
+    packed.flags |= CLATTN_CU_SEQLENS;
+    packed.sequences = COUNT(cuts) - 1;
+    reverses(&packed, cuts, packed.sequences);
+}
+
+static void test_reversed(void **state)
+{
+    (void)state;
+    for_all(reverses_both, 0);
 }
 
 /* to[n][c][k] = from[n][k][c] */
@@ -251,7 +313,7 @@ int main(int argc, char **argv)
     struct CMUnitTest tests[] = {
         cmocka_unit_test(test_determinism), cmocka_unit_test(test_batch),   cmocka_unit_test(test_future),
         cmocka_unit_test(test_packing),     cmocka_unit_test(test_chunks), /* of the state: */
-        cmocka_unit_test(test_cut),         cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_cut),         cmocka_unit_test(test_layouts), cmocka_unit_test(test_reversed),
     };
     size_t count = COUNT(tests);
 
@@ -261,9 +323,9 @@ int main(int argc, char **argv)
         return 2;
     }
     if (rule_has_list(rule_get(rule)))
+        count -= 3;
+    if (rule_get(rule)->op == OP_PIECE) /* their states lie in one way, and their tokens */
         count -= 2;
-    if (rule_get(rule)->op == OP_PIECE) /* their states lie in one way */
-        count--;
     if (!rule_has_chunks(rule_get(rule)))
         tests[4] = tests[0];
     return _cmocka_run_group_tests("invariance", tests, count, test_device_open, test_device_close);

@@ -92,7 +92,7 @@ static const struct bad {
     BAD(flags, CLATTN_WITH_KV_LENS, "gated_delta_rule", "kv_lens"),
     BAD(flags, CLATTN_CU_SEQLENS_KV, "gated_delta_rule", "cu_seqlens_kv"),
     BAD(flags, CLATTN_APPEND, "gated_delta_rule", "append"),
-    BAD(flags, CLATTN_APPEND * 2, "unknown bits", "0x40000"),
+    BAD(flags, CLATTN_REVERSED * 2, "unknown bits", "0x80000"),
     BAD(flags, CLATTN_WITH_A_LOG, "a_log is for gate_map softplus and sigmoid", "not for log"),
     BAD(flags, CLATTN_WITH_DT_BIAS, "gated_delta_rule", "dt_bias is for gates with a gate_map"),
     BAD(gate_map, 5, "gate_map is 5", "0 to 4"),
@@ -102,6 +102,7 @@ static const struct bad {
     BAD(kv_heads, 3, "kv_heads 3", "does not divide heads 4"),
     BAD(kv_len, 10, "gated_delta_rule", "kv_len"),
     BAD(window, 1, "gated_delta_rule", "window"),
+    BAD(flags, CLATTN_REVERSED | CLATTN_WITH_ATTN, "reversed", "no attn"),
     BAD(state_slots, 4, "state_slots is 4", "without CLATTN_WITH_STATE_INDICES"),
     BAD(state_slots, -1, "state_slots is -1", "0 to "),
     BAD(state_window, -1, "state_window is -1", "0 to "),
@@ -124,6 +125,7 @@ static const struct bad bad_lists[] = {
     BAD(state_every, 1, "forgetting_attn", "state_every"),
     BAD(flags, CLATTN_WITH_STATE_INDICES, "forgetting_attn has no state", "0x8000000"),
     BAD(flags, CLATTN_HEADS_TILED, "forgetting_attn has no state", "0x4000000"),
+    BAD(flags, CLATTN_REVERSED, "forgetting_attn has no state", "0x40000"),
     BAD(flags, CLATTN_STATE_VK, "forgetting_attn has no initial or final state", "0x4"),
     BAD(flags, CLATTN_NORMALIZE, "forgetting_attn", "normalize"),
     BAD(flags, CLATTN_UNGATED, "forgetting_attn", "ungated"),
@@ -261,6 +263,8 @@ static void test_options(void **state)
             if (check_variant(rule, variant, &desc) == NULL)
                 break;
             assert_status(complete(&full, &desc), SUCCESS);
+            if (desc.flags & CLATTN_REVERSED) /* of any rule of a state */
+                continue;
             desc.rule = CLATTN_IPLR;
             assert_status(complete(&full, &desc), INVALID_DESC);
             assert_logged("iplr takes no option");

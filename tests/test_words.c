@@ -200,6 +200,7 @@ static void add_constants(struct text *text, const struct config *c)
                    {"QK_GROUP", 1},
                    {"QK_TILED", 0},
                    {"CU_STRIDE", c->cu_stride},
+                   {"REVERSED", 0},
                    {"STATE_VK", c->state_vk},
                    {"STATE_POOL", 0},
                    {"SNAPSHOTS", 0},

@@ -147,6 +147,10 @@ static const struct variant variants[] = {
     {.rule = CLATTN_PATH_ATTN, .name = "ungated linear", .flags = CLATTN_UNGATED, .kernel = CLATTN_WEIGHTS_LINEAR},
     {.rule = CLATTN_PATH_ATTN, .name = "ungated lse", .flags = CLATTN_UNGATED | CLATTN_WITH_LSE},
     {.rule = CLATTN_PATH_ATTN, .name = "sink lse window", .flags = CLATTN_WITH_SINK | CLATTN_WITH_LSE, .window = 33},
+    {.rule = CLATTN_MLSTM, .name = "reversed", .flags = CLATTN_REVERSED},
+    {.rule = CLATTN_GATED_DELTA_PRODUCT, .name = "reversed, 2 steps", .flags = CLATTN_REVERSED, .steps = 2},
+    {.rule = CLATTN_RWKV7, .name = "reversed", .flags = CLATTN_REVERSED},
+    {.rule = CLATTN_MAMBA, .name = "reversed", .flags = CLATTN_REVERSED},
     {.rule = CLATTN_SHORT_CONV, .name = "bias, 3 taps", .taps = 3, .with_bias = 1},
     {.rule = CLATTN_SHORT_CONV,
      .name = "8 taps, canon",
@@ -220,7 +224,8 @@ static void fit_attn(clattn_plan_desc *desc)
 {
     const struct rule *rule = rule_get(desc->rule);
 
-    if (rule == NULL || !rule_has_matrix(rule) || rule->erase == ERASE_KERNEL || (desc->flags & CLATTN_VALUE_GATE))
+    if (rule == NULL || !rule_has_matrix(rule) || rule->erase == ERASE_KERNEL ||
+        (desc->flags & (CLATTN_VALUE_GATE | CLATTN_REVERSED)))
         desc->flags &= ~(uint32_t)ATTN;
 }
 

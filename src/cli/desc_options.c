@@ -67,6 +67,7 @@ static const struct option {
     SWITCH("beta", switch_words, CLATTN_WITH_BETA, SHOWN),
     SWITCH("written", switch_words, CLATTN_WITH_WRITTEN, HIDDEN),
     SWITCH("attn", switch_words, CLATTN_WITH_ATTN, HIDDEN),
+    SWITCH("reversed", switch_words, CLATTN_REVERSED, HIDDEN),
     SWITCH("softplus", switch_words, CLATTN_SOFTPLUS, HIDDEN),
     SWITCH("dt_bias", switch_words, CLATTN_WITH_DT_BIAS, SHOWN),
     SWITCH("d", switch_words, CLATTN_WITH_D, SHOWN),

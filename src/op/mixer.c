@@ -28,7 +28,7 @@ static clattn_status check_weights(const clattn_plan_desc *desc, const struct ru
 static clattn_status check_list(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
 {
     const uint32_t states = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_STATE_VK;
-    const uint32_t of_states = CLATTN_HEADS_TILED | CLATTN_WITH_STATE_INDICES;
+    const uint32_t of_states = CLATTN_HEADS_TILED | CLATTN_WITH_STATE_INDICES | CLATTN_REVERSED;
 
     TRY(check_weights(desc, rule, log));
     TRY(check_range(log, "kv_len", desc->kv_len, 0, MAX_LENGTH));
@@ -95,6 +95,8 @@ static clattn_status check_state(const clattn_plan_desc *desc, const struct rule
     if (normalized && (desc->state_window != 0 || desc->state_every != 0))
         return FAIL(log, INVALID_DESC, "%s: state_window and state_every are for states without a normalizer",
                     rule->name);
+    if ((desc->flags & CLATTN_REVERSED) && (desc->flags & CLATTN_WITH_ATTN))
+        return FAIL(log, INVALID_DESC, "%s: reversed, and so no attn", rule->name);
     if (desc->qk_heads != desc->heads && desc->kv_heads != desc->heads)
         return FAIL(log, INVALID_DESC,
                     "%s: qk_heads %lld and kv_heads %lld are both fewer than heads %lld, expected one", rule->name,

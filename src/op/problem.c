@@ -128,7 +128,7 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
                  {CLATTN_WITH_D, "d"},
                  {CLATTN_WITH_Z, "z"},
                  {CLATTN_COMPLEX, "complex"}};
-    const uint32_t known = CLATTN_APPEND * 2 - 1 + 63 * CLATTN_SOFTPLUS + 7 * CLATTN_HEADS_TILED;
+    const uint32_t known = CLATTN_REVERSED * 2 - 1 + 63 * CLATTN_SOFTPLUS + 7 * CLATTN_HEADS_TILED;
     const struct {
         uint32_t knob;
         int used;
@@ -661,5 +661,9 @@ clattn_status problem_view(const struct problem *problem, const struct extent *e
 
     TRY(problem_place(problem, extent, row, operand, size, &place, log));
     *view = place.view;
+    if ((problem->desc.flags & CLATTN_REVERSED) && (row->dims[1] == 'T' || row->dims[1] == 'S')) {
+        view->offset += (place.count[1] - 1) * view->token;
+        view->token = -view->token;
+    }
     return CLATTN_SUCCESS;
 }

@@ -489,6 +489,8 @@ static void place(struct head *head)
     head->batch = cu->data ? 0 : head->sequence;
     head->first = cu->data ? task_cut(problem, cu, head->sequence) : 0;
     head->tokens = (cu->data ? task_cut(problem, cu, head->sequence + 1) : head->task->extent.seq_len) - head->first;
+    if (cu->data && (problem->desc.flags & CLATTN_REVERSED))
+        head->first = head->task->extent.seq_len - head->first - head->tokens;
 }
 
 static void walk(struct head *head, double *memory)
