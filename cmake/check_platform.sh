@@ -16,7 +16,9 @@ command -v "$compiler" >/dev/null || { echo "no $compiler"; exit 77; }
 
 mkdir -p "$output"
 build=$output/build
-cmake --preset "$preset" -B "$build" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O0 "-DCLATTN_CJSON_SOURCE=$cjson" \
+source=("-DCLATTN_CJSON_SOURCE=$cjson")
+[ "$cjson" != "$PWD/build-tools/cjson" ] || source=() # which the preset finds by itself
+cmake --preset "$preset" -B "$build" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O0 "${source[@]}" \
     >"$output/configure.log"
 cmake --build "$build" --parallel 2 --target clattn_shared clattn_cli >"$output/build.log" 2>&1 ||
     { grep -B2 -A6 -E 'error|warning' "$output/build.log" | head -60; exit 1; }

@@ -1,5 +1,10 @@
 # What clattn needs of others: threads, headers of OpenCL, xxHash and cJSON, and cJSON itself: a library or its source.
-set(CLATTN_CJSON_SOURCE "" CACHE PATH "Folder of a cJSON.c and cJSON.h to compile in; empty: the library cjson")
+# Targets of a cross compiler have no libcjson as a rule: what `cmake/bootstrap.sh --test-tools` brought is theirs.
+set(own_cjson "")
+if(CMAKE_CROSSCOMPILING AND EXISTS ${PROJECT_SOURCE_DIR}/build-tools/cjson/cJSON.c)
+    set(own_cjson ${PROJECT_SOURCE_DIR}/build-tools/cjson)
+endif()
+set(CLATTN_CJSON_SOURCE "${own_cjson}" CACHE PATH "Folder of a cJSON.c and cJSON.h to compile in; empty: the library cjson")
 
 # clattn_find_header(VARIABLE HEADER WHAT): VARIABLE is HEADER's directory. Where the target of a cross compiler has none,
 # the host's will do, for these headers ask what they are compiled for: in a copy, which shows no other of the host's.

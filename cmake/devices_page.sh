@@ -44,6 +44,12 @@ compiled() {
     done
 }
 
+# What a compiler takes with private memory kept, or refuses: a row a kernel, with the targets where it does
+failed() {
+    awk '{ target = $1; sub(/^[^ ]+ /, ""); targets[$0] = targets[$0] (targets[$0] != "" ? ", " : "") target }
+        END { for (kernel in targets) print "| " kernel " | " targets[kernel] " |" }' cmake/offline_known.txt | LC_ALL=C sort
+}
+
 page() {
     cat <<END
 <!-- cmake/devices_page.sh wrote this; the test devices_page holds it to its sources -->
@@ -71,6 +77,15 @@ are known to keep private memory, or to be refused (cmake/offline_known.txt).
 | target | known exceptions |
 |---|---|
 $(compiled)
+
+## Failed
+Compiled, but with private memory kept (registers that spill), or refused; elsewhere a plan takes another solver or tiles where a
+compiler refuses a kernel, and \`clattn run -v\` says so. What fails while it runs is in the device's
+\`clattn report\`; none is listed here yet.
+
+| kernel | targets |
+|---|---|
+$(failed)
 END
 }
 

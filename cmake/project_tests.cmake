@@ -144,6 +144,7 @@ endif()
 
 if(CLATTN_BASH)
     clattn_project_test(devices_page unit ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/devices_page.sh --check)
+    clattn_project_test(engines_page unit ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/check_engines.sh)
 endif()
 
 # ---- The order of the folders --------------------------------------------------------------------------------------

@@ -178,6 +178,8 @@ formats()
         fail "a device's version is cut: $("$clattn" devices --json | grep '"version"')"
     [ "$("$clattn" rules --csv | wc -l)" -eq "$("$clattn" rules --json | grep -c '"paper"' | awk '{ print $1 + 1 }')" ] ||
         fail "not a line a rule"
+    "$clattn" rules gdn | grep -q '^  tuned as    scalar+key$' || fail "rules gdn does not name its group"
+    [ "$("$clattn" rules --json | grep -c '"group":')" -eq "$("$clattn" rules --json | grep -c '"paper":')" ] || fail "rules without a group"
     "$clattn" rules gdn --csv | grep -q '^gated_delta_rule,gated_deltanet gdn,' || fail "rules gdn --csv: $("$clattn" rules gdn --csv)"
     "$clattn" make-input kda -s B=2,T=50,H=1,K=8,V=8 -v -o "$work/in" 2>"$work/stderr" || fail "make-input -v"
     grep -qE '^[0-9.e+-]+ MB drawn in [0-9.e+-]+ ms, written in [0-9.e+-]+ ms, [0-9.e+-]+ MB a second$' "$work/stderr" ||

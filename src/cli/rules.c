@@ -2,7 +2,9 @@
 #include "cli/cli.h"
 #include "cli/origin.h"
 #include "cli/table.h"
+#include "op/problem.h"
 #include "op/rule.h"
+#include "tune/tuning_layers.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -172,6 +174,17 @@ static cJSON *make_options(const struct rule *rule)
     return array;
 }
 
+/* Under which name `clattn tune` has it, with those whose kernels are nearly the same. */
+static void add_group(cJSON *object, clattn_rule rule)
+{
+    const clattn_plan_desc desc = {.rule = rule, .seq_len = 1, .heads = 1, .key_dim = 1, .value_dim = 2};
+    struct problem problem;
+    char group[32];
+
+    if (problem_init(&problem, &desc, NULL) == CLATTN_SUCCESS)
+        cJSON_AddStringToObject(object, "group", tuning_group(&problem, group));
+}
+
 static cJSON *make_rule(clattn_rule rule)
 {
     cJSON *object = cJSON_CreateObject();
@@ -182,6 +195,7 @@ static cJSON *make_rule(clattn_rule rule)
     cJSON_AddItemToObject(object, "aliases", make_words(info.aliases));
     cJSON_AddStringToObject(object, "recurrence", info.recurrence);
     cJSON_AddStringToObject(object, "paper", info.paper);
+    add_group(object, rule);
     cJSON_AddItemToObject(object, "options", make_options(rule_get(rule)));
     cJSON_AddItemToObject(object, "operands", make_operands(rule));
     return object;
@@ -223,6 +237,8 @@ static void print_rule(const cJSON *rule)
 {
     printf("%s\n  %-12s%s\n  %-12s%s\n", text_of(rule, "name"), "recurrence", text_of(rule, "recurrence"), "paper",
            text_of(rule, "paper"));
+    if (text_of(rule, "group") != NULL)
+        printf("  %-12s%s\n", "tuned as", text_of(rule, "group"));
     print_words(rule, "aliases", "also");
     print_words(rule, "options", "options");
     print_operands(rule, "inputs", 1, 0);
