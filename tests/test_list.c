@@ -498,6 +498,33 @@ static void test_written_points(void **state)
     test_device.context->device.serial = serial;
 }
 
+/* The self-test finds nothing wrong with any weights: what is written of its numbers stays bounded. */
+static void test_self_test(void **state)
+{
+    const clattn_dtype dtypes[] = {CLATTN_F32, CLATTN_F16, CLATTN_BF16};
+
+    (void)state;
+    if (test_is_reference())
+        skip();
+    test_device.context->self_test = 1;
+    for (int i = 0; i < 3 * (CLATTN_WEIGHTS_FLOOR + 1) * 2; i++) {
+        clattn_plan_desc desc = usual(CLATTN_DELTAFORMER, CLATTN_WITH_WRITTEN);
+        clattn_plan *plan;
+        clattn_plan_info info;
+        desc.dtype = dtypes[i % 3];
+        desc.write_kernel = (clattn_weights)(i / 3 % (CLATTN_WEIGHTS_FLOOR + 1));
+        desc.kernel = i / 3 > CLATTN_WEIGHTS_FLOOR ? desc.write_kernel : CLATTN_WEIGHTS_SOFTMAX;
+        desc.key_dim = desc.kernel == CLATTN_WEIGHTS_SOFTMAX ? 7 : 128;
+        test_log_clear();
+        assert_status(clattn_plan_create(&plan, test_device.context, &desc), SUCCESS);
+        assert_status(clattn_plan_get(plan, &info), SUCCESS);
+        assert_int_equal(info.rejected, 0);
+        assert_string_equal(test_log_text, "");
+        clattn_plan_destroy(plan);
+    }
+    test_device.context->self_test = 0;
+}
+
 /* ---- Parts of the keys -------------------------------------------------------------------------------------------- */
 
 static struct tuned decode_point(const int *point)
@@ -924,13 +951,13 @@ static void test_bad_caches(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_packed),         cmocka_unit_test(test_append),      cmocka_unit_test(test_definition),
-        cmocka_unit_test(test_constant_gates), cmocka_unit_test(test_no_window),   cmocka_unit_test(test_denominator),
-        cmocka_unit_test(test_cache),          cmocka_unit_test(test_parts_join),  cmocka_unit_test(test_lanes),
-        cmocka_unit_test(test_lengths),        cmocka_unit_test(test_bad_lengths), cmocka_unit_test(test_room),
-        cmocka_unit_test(test_splits),         cmocka_unit_test(test_alone),       cmocka_unit_test(test_solvers),
-        cmocka_unit_test(test_bad_caches),     cmocka_unit_test(test_unturned),    cmocka_unit_test(test_turned_points),
-        cmocka_unit_test(test_written_points),
+        cmocka_unit_test(test_packed),        cmocka_unit_test(test_self_test),      cmocka_unit_test(test_append),
+        cmocka_unit_test(test_definition),    cmocka_unit_test(test_constant_gates), cmocka_unit_test(test_no_window),
+        cmocka_unit_test(test_denominator),   cmocka_unit_test(test_cache),          cmocka_unit_test(test_parts_join),
+        cmocka_unit_test(test_lanes),         cmocka_unit_test(test_lengths),        cmocka_unit_test(test_bad_lengths),
+        cmocka_unit_test(test_room),          cmocka_unit_test(test_splits),         cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_solvers),       cmocka_unit_test(test_bad_caches),     cmocka_unit_test(test_unturned),
+        cmocka_unit_test(test_turned_points), cmocka_unit_test(test_written_points),
     };
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);
 }

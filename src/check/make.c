@@ -268,11 +268,23 @@ static void tame_position(const struct check_tensors *tensors, const struct sour
     normalize_rows(&tensors->tensor[CLATTN_W], source->desc->key_dim);
 }
 
-/* Without a denominator short keys, for what is written to stay bounded. */
+static void make_positive(const struct check_tensor *tensor)
+{
+    for (int64_t i = 0; i < check_count(&tensor->info); i++)
+        number_store(tensor->info.dtype, tensor->data, i, fabs(number_load(tensor->info.dtype, tensor->data, i)));
+}
+
+/* Without a denominator short keys, for what is written to stay bounded: and where -1 is made of all scores below 0,
+ * which doubles it every other token, none of them. */
 static void tame_kernel(const struct check_tensors *tensors, const struct source *source)
 {
     if (source->desc->write_kernel == CLATTN_WEIGHTS_SOFTMAX)
         return;
+    if (source->desc->write_kernel == CLATTN_WEIGHTS_FLOOR) {
+        make_positive(&tensors->tensor[CLATTN_K]);
+        if (source->desc->flags & CLATTN_WITH_P)
+            make_positive(&tensors->tensor[CLATTN_P]);
+    }
     normalize_rows(&tensors->tensor[CLATTN_K], source->desc->key_dim);
     if (source->desc->flags & CLATTN_WITH_P)
         normalize_rows(&tensors->tensor[CLATTN_P], source->desc->key_dim);

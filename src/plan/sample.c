@@ -45,14 +45,27 @@ static const struct {
 #undef RANGE
 };
 
+/* A key of a list whose values depend on those before by weights without a denominator: it has a channel for its own,
+ * with few others, and a little of all. Scores are 1.25 or next to 0, and what is written stays bounded whatever the
+ * weights make of them. */
+static double apart(struct sample *sample, int64_t i)
+{
+    enum { APART = 8 };
+    int64_t channels = sample->plan->problem.desc.key_dim, own = i / channels % APART % channels;
+
+    return 0.02 * uniform(sample) + (i % channels == own ? sqrt(1.25 * sqrt((double)channels)) : 0);
+}
+
 static void draw(struct sample *sample, const struct operand_row *row, struct twin *twin)
 {
     const struct problem *problem = &sample->plan->problem;
+    int bounded = row->numbers == NUMBERS_LISTED && problem->desc.write_kernel != CLATTN_WEIGHTS_SOFTMAX;
     int channel = ranges[row->numbers].channel, positive = channel && problem_normalized(problem);
     double unit = channel ? 1 / sqrt((double)problem->desc.key_dim) : 1;
 
     for (int64_t i = 0; i < twin->count; i++) {
-        double x = unit * (ranges[row->numbers].low + ranges[row->numbers].width * uniform(sample));
+        double x = bounded ? apart(sample, i)
+                           : unit * (ranges[row->numbers].low + ranges[row->numbers].width * uniform(sample));
         number_store(twin->info.dtype, twin->narrow, i, positive ? fabs(x) : x);
         ((float *)twin->wide)[i] = (float)number_load(twin->info.dtype, twin->narrow, i);
     }
