@@ -1,8 +1,10 @@
 /* The kernels of what is written of a list where that depends on what was: tiles by rule of thumb, and what follows. */
 #include "kernel/plain.h"
 
-/* As the chunk, a span does not depend on lengths: packed sequences have the bits that they have alone. */
-enum { FLOAT = 4, SERIAL_VEC = 16, SHARED_VEC = 4, SPAN_TOKENS = 512 };
+/* As the chunk, a span does not depend on lengths: packed sequences have the bits that they have alone. It is short
+ * where a CPU stands in for a GPU: llvmpipe leaves a loop when a work-item has had 65535 turns of all its loops
+ * (LP_MAX_TGSI_LOOP_ITERATIONS), which are as many as the square of a span's chunks. */
+enum { FLOAT = 4, SERIAL_VEC = 16, SHARED_VEC = 4, SPAN_TOKENS = 512, SHORT_SPAN_TOKENS = 128 };
 
 static int lower(int64_t a, int64_t b)
 {
@@ -89,7 +91,7 @@ static clattn_status heuristic(const struct device *device, struct variant *vari
                                     .sub_group = serial ? 0 : device->sub_group};
     variant->kernel = KERNEL_WRITE_SOLVE; /* both have the tiles that it fits */
     status = plain_cut_blocks(device, variant, lay_out);
-    variant->tiles.span = SPAN_TOKENS / variant->tiles.chunk;
+    variant->tiles.span = (device->info.gpu || device->serial ? SPAN_TOKENS : SHORT_SPAN_TOKENS) / variant->tiles.chunk;
     variant->kernel = kernel;
     return status;
 }
