@@ -170,6 +170,25 @@ refused "-q of what is wrong" "no such: No such file" run_in "no such" new -q
 "$clattn" diff -q new expected >stdout
 [ $? -eq 1 ] && [ ! -s stdout ] || fail "diff -q: $(cat stdout)"
 
+# Who types the command is asked; a script is not
+if command -v script >/dev/null; then
+    # asked ANSWER OPTIONS…: run to kept with a terminal; what it printed in got
+    asked() {
+        answer=$1
+        shift
+        (sleep 1; printf '%s\n' "$answer") | script -qec "'$clattn' run gated_delta_rule -i plain -o kept --device reference $*" /dev/null >got
+    }
+    cp plain kept
+    asked n && fail "n is a success"
+    grep -q 'kept exists; replace it? \[y/N\]' got && grep -q 'kept: not replaced' got || fail "asked, n: $(cat got)"
+    cmp -s plain kept || fail "n replaces the file"
+    asked y || fail "asked, y: $(cat got)"
+    cmp -s expected kept || fail "y does not replace the file: $(cat got)"
+    cp plain kept
+    asked n --clobber || fail "--clobber: $(cat got)"
+    cmp -s expected kept && ! grep -q 'replace it' got || fail "--clobber asks: $(cat got)"
+fi
+
 # ---- the tuning file ----------------------------------------------------------------------------------------------
 
 printf '{"format": "clattn tuning", "version": 1, "entries": []}' >table.json

@@ -194,6 +194,11 @@ char *environment_copy(const char *name)
     return value != NULL ? text_copy(value) : NULL;
 }
 
+int stdin_is_terminal(void)
+{
+    return isatty(STDIN_FILENO);
+}
+
 int stderr_is_terminal(void)
 {
     return isatty(STDERR_FILENO);

@@ -47,6 +47,7 @@ int folder_list(const char *path, void (*each)(void *user, const char *name), vo
 /* A variable of the environment, to be freed; NULL where it is not set, or without memory. */
 char *environment_copy(const char *name);
 
+int stdin_is_terminal(void);
 int stderr_is_terminal(void);
 int stdout_is_terminal(void);
 /* The width of the terminal that the stream goes to; 0: it goes to none, or has no width. */

@@ -252,6 +252,11 @@ char *environment_copy(const char *name)
     return value != NULL ? narrow(value) : NULL;
 }
 
+int stdin_is_terminal(void)
+{
+    return _isatty(_fileno(stdin));
+}
+
 int stderr_is_terminal(void)
 {
     return _isatty(_fileno(stderr));

@@ -62,7 +62,7 @@ struct settings {
     int64_t jobs;   /* 0: the default */
     int step;       /* --pass step */
     int initial_state, verbose, quiet, help;
-    int keep;                          /* --no-clobber */
+    int keep, clobber;                 /* --no-clobber, --clobber */
     int quick;                         /* of verify, report */
     int probe;                         /* of devices */
     int list, clear;                   /* of cache */

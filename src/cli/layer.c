@@ -403,7 +403,7 @@ static int read_files(struct layer_run *run)
 
 static int run_layer(struct layer_run *run)
 {
-    const struct output output = {run->settings->output, run->settings->keep};
+    const struct output output = output_of(run->settings, run->settings->output);
     int (*const parts[])(struct layer_run *) = {read_files, take_tensors, derive, make_operands, pack, compute};
     int status = output_check(&output);
 

@@ -76,7 +76,7 @@ static void print_time(const struct check_tensors *tensors, double drawn, double
 
 int make_input_main(struct settings *settings)
 {
-    const struct output output = {settings->output, settings->keep};
+    const struct output output = output_of(settings, settings->output);
     struct check_tensors tensors = {.desc = {.rule = CLATTN_RULE_NONE}};
     struct sink sink = {.error = ""};
     clattn_plan_desc desc, full;

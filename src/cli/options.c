@@ -270,6 +270,8 @@ static const struct option {
      "what the names of the layer's tensors begin with, as model.layers.0.linear_attn. [nothing]"},
     {"no-clobber", 0, NULL, COMMAND_RUN | COMMAND_MAKE_INPUT | COMMAND_LAYER | COMMAND_PLOT,
      offsetof(struct settings, keep), NULL, "do not replace a file that is there"},
+    {"clobber", 0, NULL, COMMAND_RUN | COMMAND_MAKE_INPUT | COMMAND_LAYER | COMMAND_PLOT,
+     offsetof(struct settings, clobber), NULL, "replace a file that is there without a question"},
     {"device", 'd', "SPEC", COMMAND_RUN | COMMAND_TUNE | COMMAND_REPORT | COMMAND_GEMM | COMMAND_LAYER | MANY,
      offsetof(struct settings, device), NULL,
      "index from `clattn devices`, part of a name, or reference (the CPU in double precision)"},

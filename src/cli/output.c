@@ -76,6 +76,28 @@ static int check_kept(const struct output *output)
     return EXIT_OK;
 }
 
+struct output output_of(const struct settings *settings, const char *path)
+{
+    return (struct output){path, settings->keep, !settings->clobber};
+}
+
+/* Whoever types the command may have forgotten the file; a script has nobody to ask. */
+static int ask(const struct output *output)
+{
+    uint64_t bytes;
+    int answer, next;
+
+    if (!output->ask || !stdin_is_terminal() || !stderr_is_terminal() ||
+        file_kind(output->path, &bytes) != FILE_REGULAR)
+        return EXIT_OK;
+    fprintf(stderr, "clattn: %s exists; replace it? [y/N] ", output->path);
+    fflush(stderr);
+    answer = next = getchar();
+    while (next != '\n' && next != EOF)
+        next = getchar();
+    return answer == 'y' || answer == 'Y' ? EXIT_OK : bad("%s: not replaced", output->path);
+}
+
 /* A file is begun and dropped. What is written into is not opened: who reads a pipe would take that for its end. */
 int output_check(const struct output *to)
 {
@@ -86,7 +108,7 @@ int output_check(const struct output *to)
         return bad("the output's name is empty");
     if (is_stream(to))
         return check_stream();
-    if (check_kept(to) != EXIT_OK)
+    if (check_kept(to) != EXIT_OK || ask(to) != EXIT_OK)
         return EXIT_BAD;
     error = file_output_plan(&output, to->path) != 0 ? errno : 0;
     if (error == 0 && output.temporary != NULL && open_output(&output) != 0)

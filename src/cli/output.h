@@ -9,7 +9,10 @@
 struct output {
     const char *path;
     int keep; /* a file that is there is not replaced */
+    int ask;  /* where it is, and there is somebody at a terminal, output_check asks */
 };
+/* As the options have it. */
+struct output output_of(const struct settings *settings, const char *path);
 
 /* Whether it can be written; asked before long work. EXIT_OK, or one line and EXIT_BAD. Leaves nothing. */
 int output_check(const struct output *output);

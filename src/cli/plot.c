@@ -33,7 +33,7 @@ static int is_plain(const char *text)
 
 static int draw(const struct settings *settings, const struct safetensors *file, const struct safetensor *attn)
 {
-    const struct output output = {settings->output != NULL ? settings->output : "-", settings->keep};
+    const struct output output = output_of(settings, settings->output != NULL ? settings->output : "-");
     const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(file->header, "__metadata__");
     const char *rule = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(metadata, "rule"));
     float *data = malloc(attn->bytes);

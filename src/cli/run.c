@@ -76,7 +76,7 @@ static int draw(const struct operands *operands, const struct output *output)
 
 static int run_to(struct operands *operands, const struct settings *settings)
 {
-    const struct output output = {settings->output, settings->keep}, svg = {settings->svg, settings->keep};
+    const struct output output = output_of(settings, settings->output), svg = output_of(settings, settings->svg);
     struct target target = {.reference = 0};
     int status = output_check(&output);
 
