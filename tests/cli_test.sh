@@ -178,6 +178,11 @@ formats()
         fail "a device's version is cut: $("$clattn" devices --json | grep '"version"')"
     [ "$("$clattn" rules --csv | wc -l)" -eq "$("$clattn" rules --json | grep -c '"paper"' | awk '{ print $1 + 1 }')" ] ||
         fail "not a line a rule"
+    if command -v script >/dev/null; then
+        script -qec "POCL_KERNEL_CACHE=0 CLATTN_CACHE_DIR= '$clattn' verify gla kda --dtype f32 --mode recurrent --device '$device'" /dev/null >"$work/bar" </dev/null
+        grep -qE '\] [0-9]+/[0-9]+ [0-9]+:[0-9][0-9] of about [0-9]+:[0-9][0-9] (gla|kda) f32' "$work/bar" ||
+            fail "the bar has no time: $(tr '\r' '\n' <"$work/bar" | tail -n 4)"
+    fi
     "$clattn" rules gdn | grep -q '^  tuned as    scalar+key$' || fail "rules gdn does not name its group"
     [ "$("$clattn" rules --json | grep -c '"group":')" -eq "$("$clattn" rules --json | grep -c '"paper":')" ] || fail "rules without a group"
     "$clattn" rules gdn --csv | grep -q '^gated_delta_rule,gated_deltanet gdn,' || fail "rules gdn --csv: $("$clattn" rules gdn --csv)"
