@@ -1,6 +1,8 @@
 /* The kernel of states whose elements have a decay each: tiles by rule of thumb, and what follows from them. */
 #include "kernel/plain.h"
 
+#include "device/engine.h"
+
 enum { FLOAT = 4, SERIAL_VEC = 16, SHARED_VEC = 4 };
 
 static int higher(int a, int b)
@@ -42,6 +44,12 @@ static int fades_of(const struct variant *variant)
     return channels_of(variant) / variant->tiles.lanes_k * (1 + (variant->problem->rule->decay == DECAY_COMPLEX));
 }
 
+/* Tokens of a tile. */
+static int tile_of(const struct variant *variant)
+{
+    return variant->tiles.spans * variant->tiles.tokens;
+}
+
 static void add_constants(const struct variant *variant, struct layout *layout)
 {
     const struct tiles *t = &variant->tiles;
@@ -56,8 +64,8 @@ static void add_constants(const struct variant *variant, struct layout *layout)
         {"FADES", fades_of(variant)},
         {"SPANS", t->spans},
         {"TOKENS", t->tokens},
-        {"TILE", t->spans * t->tokens},
-        {"HELD", divide_up((int64_t)t->spans * t->tokens * channels_of(variant), (int64_t)t->vec * t->group)},
+        {"TILE", tile_of(variant)},
+        {"HELD", divide_up((int64_t)tile_of(variant) * channels_of(variant), (int64_t)t->vec * t->group)},
         {"OUTS", divide_up(t->tokens, t->lanes_k)},
         {"SPAN_LANES", t->block_v / t->vec * t->lanes_k},
         {"HAS_KEYS", rule_has_keys(variant->problem->rule)},
@@ -77,7 +85,7 @@ static void lay_out(const struct variant *variant, struct layout *layout)
 {
     const struct tiles *t = &variant->tiles;
     const struct rule *rule = variant->problem->rule;
-    int channels = channels_of(variant), tile = t->spans * t->tokens;
+    int channels = channels_of(variant), tile = tile_of(variant);
     int rows = rule_has_keys(rule) ? tile * channels : 1, parts = t->lanes_k * tile * t->block_v;
     int joints = t->spans > 1 ? (fades_of(variant) + channels / t->lanes_k) * t->group * t->vec : 1;
 
@@ -179,3 +187,69 @@ static clattn_status complete(const struct device *device, struct variant *varia
 }
 
 const struct family family_channels = {heuristic, complete, lay_out, describe, 0, 0};
+
+/* ---- A lane for one column and a vector of its channels -----------------------------------------------------------
+ */
+
+/* The tile is what the lanes bring: `tokens` tokens of a vector of columns each, one such span after the other. */
+static void follow_lanes(struct variant *variant)
+{
+    struct tiles *t = &variant->tiles;
+
+    t->chunk = 1;
+    t->vec = SHARED_VEC;
+    t->lanes_k = (int)divide_up(variant->problem->desc.key_dim, t->vec);
+    t->spans = t->vec * t->lanes_k;
+    t->group = t->block_v * t->lanes_k;
+}
+
+static void lay_out_lanes(const struct variant *variant, struct layout *layout)
+{
+    const struct tiles *t = &variant->tiles;
+    int tile = tile_of(variant);
+
+    layout->options = PLAIN_OPTIONS " -cl-denorms-are-zero"; /* else an exponential takes four instructions */
+    layout->value_groups = (int)divide_up(variant_values(variant), t->block_v);
+    add_constants(variant, layout);
+    layout_local(layout, "LOCAL_ROWS", tile * channels_of(variant), FLOAT);
+    layout_local(layout, "LOCAL_TILE", tile * t->block_v, FLOAT);
+    layout_local(layout, "LOCAL_PARTS", (tile + 1) * t->block_v * t->lanes_k, FLOAT);
+    layout->local_bytes += (size_t)tile * (size_t)(channels_of(variant) + t->block_v) * FLOAT; /* q and k, steps too */
+    layout_header(layout, FILE_output_plain);
+}
+
+/* Whether a lane a column and vector of channels is what the rule has, and leaves every compute unit a group. */
+static int lanes_fill(const struct device *device, const struct variant *variant)
+{
+    const clattn_plan_desc *desc = &variant->problem->desc;
+    int64_t groups = problem_heads(variant->problem) * divide_up(desc->value_dim, variant->tiles.block_v);
+
+    return variant->problem->rule->decay == DECAY_PRODUCT && !has(variant, CLATTN_COMPLEX) && !device->serial &&
+           desc->seq_len > 8 && groups >= device->info.compute_units;
+}
+
+static clattn_status complete_lanes(const struct device *device, struct variant *variant)
+{
+    const struct tiles *t = &variant->tiles;
+
+    if (variant->problem->rule->decay != DECAY_PRODUCT || has(variant, CLATTN_COMPLEX) || device->serial)
+        return CLATTN_UNSUPPORTED;
+    follow_lanes(variant);
+    return t->block_v % t->vec == 0 && (size_t)t->group <= device->info.max_work_group &&
+                   layout_fits(device, variant, lay_out_lanes)
+               ? CLATTN_SUCCESS
+               : CLATTN_UNSUPPORTED;
+}
+
+static clattn_status heuristic_lanes(const struct device *device, struct variant *variant, int most_group)
+{
+    enum { TILE = 32 };
+    int lanes = (int)divide_up(variant->problem->desc.key_dim, SHARED_VEC);
+
+    variant->tiles = (struct tiles){.block_v = 2 * SHARED_VEC, .tokens = higher(TILE / (SHARED_VEC * lanes), 1)};
+    if (!lanes_fill(device, variant) || variant->tiles.block_v * lanes > most_group)
+        return CLATTN_UNSUPPORTED;
+    return complete_lanes(device, variant);
+}
+
+const struct family family_channels_lanes = {heuristic_lanes, complete_lanes, lay_out_lanes, describe, 0, 1};

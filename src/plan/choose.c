@@ -24,6 +24,7 @@ static const struct solver *const solvers[] = {
     &solver_path,
     &solver_delta_matrix,
     &solver_delta,
+    &solver_channels_lanes,
     &solver_channels,
 #define PIECE(value, name) &solver_##name,
 #include "op/words.def"

@@ -50,15 +50,26 @@ const struct solver solver_recurrent = {"recurrent", CLATTN_MODE_RECURRENT, make
 /* ---- Elements of the state by themselves, stretches of tokens at once ----------------------------------------------
  */
 
-static clattn_status make_channels(const struct recipe_maker *maker)
+static clattn_status make_of_channels(const struct recipe_maker *maker, enum kernel_id kernel)
 {
-    const struct variant channels = maker_variant(maker, KERNEL_CHANNELS);
+    const struct variant channels = maker_variant(maker, kernel);
 
     if (maker->problem->desc.state_window != 0 || maker->problem->desc.state_every != 0)
         return CLATTN_UNSUPPORTED;
     return add_scan(maker, &channels);
 }
 
+static clattn_status make_channels_lanes(const struct recipe_maker *maker)
+{
+    return make_of_channels(maker, KERNEL_CHANNELS_LANES);
+}
+
+static clattn_status make_channels(const struct recipe_maker *maker)
+{
+    return make_of_channels(maker, KERNEL_CHANNELS);
+}
+
+const struct solver solver_channels_lanes = {"channels_lanes", CLATTN_MODE_RECURRENT, make_channels_lanes};
 const struct solver solver_channels = {"channels", CLATTN_MODE_RECURRENT, make_channels};
 
 /* Whether the states that are asked for are those at a chunk's end. */

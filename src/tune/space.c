@@ -36,6 +36,12 @@ static const struct parameter channels[] = {
     {NULL, 0, 0, {BY_THUMB}},
 };
 
+static const struct parameter channels_lanes[] = {
+    {"block_v",         IN(CHANNELS_LANES), FIELD(block_v), {4, 8, 16, 32, 64, BY_THUMB}},
+    {"tokens",          IN(CHANNELS_LANES), FIELD(tokens),  {1, 2, 4, 8, BY_THUMB}},
+    {NULL, 0, 0, {BY_THUMB}},
+};
+
 static const struct parameter chunk_scan[] = {
     {"chunk",           PLAIN_BOTH,      FIELD(chunk),     {8, 16, 32, 64, BY_THUMB}},
     {"vec",             PLAIN_BOTH,      FIELD(vec),       {4, 16, BY_THUMB}},
@@ -191,6 +197,7 @@ static const struct space spaces[] = {
     {"chunk_blocks", chunk_blocks, 1024, 0, 0},
     {"chunk_scan", chunk_scan, 1024, 0, 0},
     {"recurrent", recurrent, 32, 0, 0},
+    {"channels_lanes", channels_lanes, 1024, 0, 0},
     {"channels", channels, 1024, 0, 0},
     {"flash", flash, 1024, 0, 0},
     {"decode", decode, 1, 8192, 0},

@@ -1,0 +1,125 @@
+/* channels.cl's recurrence where columns alone fill the device, and their decay is e^(dt a): a lane has one column and
+ * VEC of its channels, and takes a tile's tokens one after the other. A tile's steps, writes, queries and keys lie in
+ * local memory, where VEC columns of TOKENS tokens are what a lane brings and, once all is summed, takes away. */
+#include "fades.clh"
+
+/* A tile's [TILE][BV] of a number, and those of the lanes of a column, which other banks have. */
+enum { COLUMNS = BV / VEC, PLANE = (TILE + 1) * BV };
+
+WORD vec channels_of_state(global const state_t *from, int present, int first, int c)
+{
+    float part[VEC];
+    vec_unrolled
+    for (int n = 0; n < VEC; n++)
+        part[n] = present && first + n < KEY_DIM && c < VALUE_DIM ? state_get(from, state_index(first + n, c)) : 0;
+    return CAT(vload, VEC)(0, part);
+}
+WORD void channels_of_state_store(vec S, global state_t *to, int present, int first, int c)
+{
+    float part[VEC];
+    CAT(vstore, VEC)(S, 0, part);
+    vec_unrolled
+    for (int n = 0; n < VEC; n++)
+        if (present && first + n < KEY_DIM && c < VALUE_DIM)
+            state_put(part[n], to, state_index(first + n, c));
+}
+
+/* What a lane brings of a tile, as it lies; and from where: its columns from c on, of tokens from `begin` on. */
+typedef struct {
+    ulong v[TOKENS * DATA_RAW], dt[TOKENS * DATA_RAW], z[TOKENS * DATA_RAW];
+} brought_t;
+typedef struct {
+    stream_t v, dt, z;
+    int begin, last, c;
+} source_t;
+
+WORD void bring(brought_t *next, const source_t *from, int row)
+{
+    rows_take(next->v, from->v, row + from->begin, from->last, 0, from->c, sizeof(data_t));
+    rows_take(next->dt, from->dt, row + from->begin, from->last, 0, from->c, sizeof(data_t));
+    if (HAS_Z)
+        rows_take(next->z, from->z, row + from->begin, from->last, 0, from->c, sizeof(data_t));
+}
+
+KERNEL
+channels_lanes(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v,
+               long4 v_at, global out_t *o, long4 o_at, global const float *g, long4 g_at, global const data_t *dt,
+               long4 dt_at, global const float *bias, long4 bias_at, global const float *d, long4 d_at,
+               global const data_t *z, long4 z_at, global const state_t *initial, long4 initial_at,
+               global state_t *final, long4 final_at, global const int *cu, long4 cu_at, global const int *slots,
+               long4 slots_at, int seq_len, float scale, int states)
+{
+    LOCAL_FLOATS(rows_q, LOCAL_ROWS)
+    LOCAL_FLOATS(rows_k, LOCAL_ROWS)
+    LOCAL_FLOATS(steps, LOCAL_TILE)
+    LOCAL_FLOATS(writes, LOCAL_TILE)
+    LOCAL_FLOATS(parts, LOCAL_PARTS)
+    place at = place_in_pool(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), slots, slots_at);
+    stream_t outs = stream_of((global const char *)o, o_at, at, sizeof(out_t));
+    int block_c = get_group_id(2) * BV, column = LANE % BV, first = LANE / BV * VEC;
+    int own = LANE % COLUMNS * VEC, begin = LANE / COLUMNS * TOKENS, last = at.rows - 1;
+    const source_t from = {stream_of((global const char *)v, v_at, at, sizeof(data_t)),
+                           stream_of((global const char *)dt, dt_at, at, sizeof(data_t)),
+                           stream_of((global const char *)z, z_at, at, sizeof(data_t)), begin, last, block_c + own};
+    vec S = channels_of_state(state_of(initial, at), states & HAS_INITIAL, first, block_c + column);
+    vec A = 0, biases = 0, skip = 0, next_q[HELD], next_k[HELD];
+    brought_t next, now;
+
+    vec_unrolled
+    for (int n = 0; n < VEC; n++)
+        if (block_c + column < VALUE_DIM && first + n < KEY_DIM)
+            A = select(A, (vec)(LOG2E * g[at_row(g_at, 0, 0, at.head) + (block_c + column) * KEY_DIM + first + n]),
+                       vec_iota == n);
+    if (HAS_BIAS)
+        biases = columns_of(bias + at_row(bias_at, 0, 0, at.head), from.c, 1, 1);
+    if (HAS_D)
+        skip = columns_of(d + at_row(d_at, 0, 0, at.head), from.c, 1, 1);
+    if (at.rows > 0) {
+        bring(&next, &from, 0);
+        keys_take(next_q, q, q_at, at, 0, scale, 0);
+        keys_take(next_k, k, k_at, at, 0, 1, 0);
+    }
+    for (int row = 0; row < at.rows; row += TILE) {
+        SYNC();
+        keys_put(rows_q, next_q);
+        keys_put(rows_k, next_k);
+        unrolled
+        for (int i = 0; i < TOKENS; i++) {
+            int there = row + begin + i <= last;
+            vec step = step_of(next.dt + i * DATA_RAW, biases, there);
+            vec_store(step, steps + (begin + i) * BV + own);
+            vec_store(there ? step * data_vec(next.v + i * DATA_RAW) : (vec)(0), writes + (begin + i) * BV + own);
+        }
+        now = next;
+        bring(&next, &from, row + TILE);
+        keys_take(next_q, q, q_at, at, row + TILE, scale, 0);
+        keys_take(next_k, k, k_at, at, row + TILE, 1, 0);
+        SYNC();
+        for (int i = 0; i < TILE; i += VEC) {
+            unrolled
+            for (int j = i; j < i + VEC; j++) {
+                S = exp2(steps[j * BV + column] * A) * S + vec_load(rows_k + j * KP + first) * writes[j * BV + column];
+                parts[first / VEC * PLANE + j * BV + column] = vec_sum(vec_load(rows_q + j * KP + first) * S);
+            }
+        }
+        SYNC();
+        unrolled
+        for (int i = 0; i < TOKENS; i++) {
+            int token = row + begin + i;
+            vec sum = 0;
+            unrolled
+            for (int l = 0; l < LANES_K; l++)
+                sum += vec_load(parts + l * PLANE + (begin + i) * BV + own);
+            sum = finished(sum, now.v + i * DATA_RAW, skip, now.z + i * DATA_RAW);
+            if (token <= last && from.c < VALUE_DIM) {
+                if (outs.wide) {
+                    ulong raw[VEC * sizeof(out_t) / 8];
+                    out_putv(sum, (out_t *)raw, 0);
+                    wide_store((global char *)output_row(at, token) + from.c * sizeof(out_t), raw, sizeof(out_t));
+                } else
+                    output_put(sum, at, token, from.c);
+            }
+        }
+    }
+    channels_of_state_store(S, state_of(final, at), states & HAS_FINAL, first, block_c + column);
+}
