@@ -188,11 +188,11 @@ channels(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at,
                 ulong own_v[DATA_RAW], own_z[DATA_RAW];
                 vec sum = 0, skip = 0;
                 if (HAS_D) {
-                    narrow_copy(own_v, in.v.rows + i * in.v.step, c, sizeof(data_t));
+                    narrow_copy(own_v, in.v.rows + i * in.v.step, c, VALUE_DIM, sizeof(data_t));
                     skip = columns_of(d + at_row(d_at, 0, 0, at.head), c, 1, 1);
                 }
                 if (HAS_Z)
-                    narrow_copy(own_z, silus.rows + i * silus.step, c, sizeof(data_t));
+                    narrow_copy(own_z, silus.rows + i * silus.step, c, VALUE_DIM, sizeof(data_t));
                 for (int l = 0; l < LANES_K; l++)
                     sum += vec_load(parts + (l * TILE * (BV / VEC) + task) * VEC);
                 sum = finished(sum, own_v, skip, own_z);

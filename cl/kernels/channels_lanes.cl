@@ -24,14 +24,55 @@ WORD void channels_of_state_store(vec S, global state_t *to, int present, int fi
             state_put(part[n], to, state_index(first + n, c));
 }
 
-/* What a lane brings of a tile, as it lies; and from where: its columns from c on, of tokens from `begin` on. */
+/* What a lane brings of a tile, as it lies: nothing waits for it until it is put. And from where: its columns from c
+ * on, of tokens from `begin` on. */
 typedef struct {
-    ulong v[TOKENS * DATA_RAW], dt[TOKENS * DATA_RAW], z[TOKENS * DATA_RAW];
+    ulong v[TOKENS * DATA_RAW], dt[TOKENS * DATA_RAW], z[TOKENS * DATA_RAW], q[HELD * DATA_RAW], k[HELD * DATA_RAW];
 } brought_t;
 typedef struct {
-    stream_t v, dt, z;
+    stream_t v, dt, z, q, k;
     int begin, last, c;
 } source_t;
+
+/* Rows of queries, or keys: channels past the last are those before it. */
+WORD global const char *key_place(stream_t x, int row, int last, int turn)
+{
+    return x.rows + min(row + (LANE + turn * GROUP) / (KP / VEC), last) * x.step;
+}
+WORD int key_channel(int turn)
+{
+    return (LANE + turn * GROUP) % (KP / VEC) * VEC;
+}
+WORD void keys_bring(ulong *to, stream_t x, int row, int last)
+{
+    if (x.wide) {
+        unrolled
+        for (int turn = 0; turn < HELD; turn++)
+            wide_copy(to + turn * DATA_RAW, key_place(x, row, last, turn) + key_channel(turn) * sizeof(data_t),
+                      sizeof(data_t));
+    } else {
+        unrolled
+        for (int turn = 0; turn < HELD; turn++)
+            narrow_copy(to + turn * DATA_RAW, key_place(x, row, last, turn), key_channel(turn), KEY_DIM,
+                        sizeof(data_t));
+    }
+}
+WORD void keys_leave(local float *rows, const ulong *raw, stream_t x, int row, int last, float scale)
+{
+    unrolled
+    for (int turn = 0; turn < HELD; turn++) {
+        global const data_t *from = (global const data_t *)key_place(x, row, last, turn);
+        vec y = data_vec(raw + turn * DATA_RAW) * scale, sum = 0;
+        for (int m = 0; m < KEY_DIM && L2NORM; m += VEC)
+            sum += data_row(from, m, KEY_DIM) * data_row(from, m, KEY_DIM);
+        if (L2NORM)
+            y *= rsqrt(vec_sum(sum) + 1e-6f);
+        if (KEY_DIM % VEC != 0)
+            y = select((vec)(0), y, vec_iota + key_channel(turn) < KEY_DIM);
+        if (LANE + turn * GROUP < TILE * (KP / VEC))
+            vec_store(y, rows + (LANE + turn * GROUP) * VEC);
+    }
+}
 
 WORD void bring(brought_t *next, const source_t *from, int row)
 {
@@ -39,6 +80,8 @@ WORD void bring(brought_t *next, const source_t *from, int row)
     rows_take(next->dt, from->dt, row + from->begin, from->last, 0, from->c, sizeof(data_t));
     if (HAS_Z)
         rows_take(next->z, from->z, row + from->begin, from->last, 0, from->c, sizeof(data_t));
+    keys_bring(next->q, from->q, row, from->last);
+    keys_bring(next->k, from->k, row, from->last);
 }
 
 KERNEL
@@ -60,9 +103,11 @@ channels_lanes(global const data_t *q, long4 q_at, global const data_t *k, long4
     int own = LANE % COLUMNS * VEC, begin = LANE / COLUMNS * TOKENS, last = at.rows - 1;
     const source_t from = {stream_of((global const char *)v, v_at, at, sizeof(data_t)),
                            stream_of((global const char *)dt, dt_at, at, sizeof(data_t)),
-                           stream_of((global const char *)z, z_at, at, sizeof(data_t)), begin, last, block_c + own};
+                           stream_of((global const char *)z, z_at, at, sizeof(data_t)),
+                           keys_of((global const char *)q, q_at, at, sizeof(data_t)),
+                           keys_of((global const char *)k, k_at, at, sizeof(data_t)), begin, last, block_c + own};
     vec S = channels_of_state(state_of(initial, at), states & HAS_INITIAL, first, block_c + column);
-    vec A = 0, biases = 0, skip = 0, next_q[HELD], next_k[HELD];
+    vec A = 0, biases = 0, skip = 0;
     brought_t next, now;
 
     vec_unrolled
@@ -74,15 +119,12 @@ channels_lanes(global const data_t *q, long4 q_at, global const data_t *k, long4
         biases = columns_of(bias + at_row(bias_at, 0, 0, at.head), from.c, 1, 1);
     if (HAS_D)
         skip = columns_of(d + at_row(d_at, 0, 0, at.head), from.c, 1, 1);
-    if (at.rows > 0) {
+    if (at.rows > 0)
         bring(&next, &from, 0);
-        keys_take(next_q, q, q_at, at, 0, scale, 0);
-        keys_take(next_k, k, k_at, at, 0, 1, 0);
-    }
     for (int row = 0; row < at.rows; row += TILE) {
         SYNC();
-        keys_put(rows_q, next_q);
-        keys_put(rows_k, next_k);
+        keys_leave(rows_q, next.q, from.q, row, last, scale);
+        keys_leave(rows_k, next.k, from.k, row, last, 1);
         unrolled
         for (int i = 0; i < TOKENS; i++) {
             int there = row + begin + i <= last;
@@ -92,15 +134,11 @@ channels_lanes(global const data_t *q, long4 q_at, global const data_t *k, long4
         }
         now = next;
         bring(&next, &from, row + TILE);
-        keys_take(next_q, q, q_at, at, row + TILE, scale, 0);
-        keys_take(next_k, k, k_at, at, row + TILE, 1, 0);
         SYNC();
-        for (int i = 0; i < TILE; i += VEC) {
-            unrolled
-            for (int j = i; j < i + VEC; j++) {
-                S = exp2(steps[j * BV + column] * A) * S + vec_load(rows_k + j * KP + first) * writes[j * BV + column];
-                parts[first / VEC * PLANE + j * BV + column] = vec_sum(vec_load(rows_q + j * KP + first) * S);
-            }
+        _Pragma("unroll 8") for (int i = 0; i < TILE; i++)
+        {
+            S = exp2(steps[i * BV + column] * A) * S + vec_load(rows_k + i * KP + first) * writes[i * BV + column];
+            parts[first / VEC * PLANE + i * BV + column] = vec_sum(vec_load(rows_q + i * KP + first) * S);
         }
         SYNC();
         unrolled

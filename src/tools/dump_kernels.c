@@ -145,7 +145,7 @@ static void dump_rule(clattn_context *context, clattn_rule rule, clattn_mode mod
                                  .seq_len = 4096,
                                  .heads = heads,
                                  .qk_heads = heads / 2,
-                                 .key_dim = 128,
+                                 .key_dim = rule_get(rule)->decay == DECAY_PRODUCT ? 16 : 128,
                                  .value_dim = 128,
                                  .mode = mode,
                                  .flags = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE};
