@@ -5,6 +5,8 @@
  * is needed: the plans are made on a table of functions that only notes the sources. */
 #include "check/check.h"
 #include "device/context.h"
+#include "kernel/kernel.h"
+#include "op/gemm.h"
 #include "op/problem.h"
 #include "tune/tuning_layers.h"
 
@@ -244,6 +246,31 @@ static void dump_exact(clattn_context *context)
         }
 }
 
+/* A product by one of its kernels, as its operands lie usually and both turned. */
+static void dump_product(clattn_context *context, enum kernel_id kernel, clattn_dtype dtype, int rows)
+{
+    static const uint32_t turns[] = {0, CLATTN_GEMM_TRANS_A | CLATTN_GEMM_TRANS_B};
+
+    for (size_t i = 0; i < sizeof turns / sizeof *turns; i++) {
+        const clattn_gemm_desc desc = {.dtype = dtype, .flags = turns[i], .m = rows, .n = 4096, .k = 4096};
+        struct gemm gemm;
+        struct variant variant = {.kernel = kernel, .gemm = &gemm, .problem = &gemm.ground};
+        struct layout layout;
+        cl_kernel built;
+        snprintf(label, sizeof label, "a product %s%s", dtype_name(dtype), turns[i] != 0 ? " turned" : "");
+        variant.engine = kernel_family(kernel)->needs_engine ? context->engine : NULL;
+        if (gemm_read(&gemm, &desc, sizeof desc, &context->log) != CLATTN_SUCCESS ||
+            kernel_family(kernel)->heuristic(&context->device, &variant, 256) != CLATTN_SUCCESS) {
+            fprintf(stderr, "%s: no tiles\n", label);
+            failed = 1;
+            continue;
+        }
+        layout = kernel_layout(&variant);
+        if (kernel_create(context, &variant, &layout, &built, NULL) != CLATTN_SUCCESS)
+            failed = 1;
+    }
+}
+
 enum { ENGINE_LOCAL_MEMORY = 48 << 10, INTEL_LOCAL_MEMORY = 64 << 10 };
 
 /* The kernels of one engine in chunks: of every rule, or of those named. */
@@ -268,6 +295,7 @@ static int dump_engine(clattn_context *context, const char *name, char **rules)
     }
     dump_f16(context);
     dump_exact(context);
+    dump_product(context, KERNEL_GEMM_MATRIX, CLATTN_BF16, 4096);
     return failed;
 }
 
@@ -284,6 +312,9 @@ static void dump_plain(clattn_context *context)
     }
     dump_decode(context, CLATTN_SOFTMAX_ATTN, CLATTN_WITH_KV_LENS);
     dump_decode(context, CLATTN_FORGETTING_ATTN, CLATTN_QK_L2NORM);
+    dump_product(context, KERNEL_GEMM, CLATTN_F32, 4096);
+    dump_product(context, KERNEL_GEMM, CLATTN_BF16, 4096);
+    dump_product(context, KERNEL_GEMV, CLATTN_F32, 1);
 }
 
 int main(int argc, char **argv)
