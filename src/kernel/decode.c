@@ -72,6 +72,7 @@ static void lay_out(const struct variant *variant, struct layout *layout)
     layout_constant(layout, "KEYS", t->keys);
     layout_constant(layout, "SPLITS", t->splits);
     layout_constant(layout, "LANES_K", t->lanes_k);
+    layout_constant(layout, "AT_ONCE", t->group == 1 ? 1 : 8); /* vectors that a lane reads of a list */
     layout_constant(layout, "KP", channels);
     layout_constant(layout, "VP", values);
     layout_constant(layout, "PART", layout->record);
