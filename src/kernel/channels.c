@@ -218,16 +218,6 @@ static void lay_out_lanes(const struct variant *variant, struct layout *layout)
     layout_header(layout, FILE_output_plain);
 }
 
-/* Whether a lane a column and vector of channels is what the rule has, and leaves every compute unit a group. */
-static int lanes_fill(const struct device *device, const struct variant *variant)
-{
-    const clattn_plan_desc *desc = &variant->problem->desc;
-    int64_t groups = problem_heads(variant->problem) * divide_up(desc->value_dim, variant->tiles.block_v);
-
-    return variant->problem->rule->decay == DECAY_PRODUCT && !has(variant, CLATTN_COMPLEX) && !device->serial &&
-           desc->seq_len > 8 && groups >= device->info.compute_units;
-}
-
 static clattn_status complete_lanes(const struct device *device, struct variant *variant)
 {
     const struct tiles *t = &variant->tiles;
@@ -235,21 +225,28 @@ static clattn_status complete_lanes(const struct device *device, struct variant 
     if (variant->problem->rule->decay != DECAY_PRODUCT || has(variant, CLATTN_COMPLEX) || device->serial)
         return CLATTN_UNSUPPORTED;
     follow_lanes(variant);
-    return t->block_v % t->vec == 0 && (size_t)t->group <= device->info.max_work_group &&
-                   layout_fits(device, variant, lay_out_lanes)
+    return t->tokens >= 1 && t->block_v >= t->vec && t->block_v % t->vec == 0 &&
+                   (size_t)t->group <= device->info.max_work_group && layout_fits(device, variant, lay_out_lanes)
                ? CLATTN_SUCCESS
                : CLATTN_UNSUPPORTED;
 }
 
+/* A tile of 32 tokens, and whole lines of memory as wide as leave three of four compute units a group. */
 static clattn_status heuristic_lanes(const struct device *device, struct variant *variant, int most_group)
 {
-    enum { TILE = 32 };
-    int lanes = (int)divide_up(variant->problem->desc.key_dim, SHARED_VEC);
+    enum { TILE = 32, LINE = 32 };
+    const clattn_plan_desc *desc = &variant->problem->desc;
+    int lanes = (int)divide_up(desc->key_dim, SHARED_VEC);
+    int64_t heads = problem_heads(variant->problem), wanted = 3 * (int64_t)device->info.compute_units / 4;
+    struct tiles *t = &variant->tiles;
 
-    variant->tiles = (struct tiles){.block_v = 2 * SHARED_VEC, .tokens = higher(TILE / (SHARED_VEC * lanes), 1)};
-    if (!lanes_fill(device, variant) || variant->tiles.block_v * lanes > most_group)
-        return CLATTN_UNSUPPORTED;
-    return complete_lanes(device, variant);
+    *t = (struct tiles){.block_v = LINE, .tokens = higher(TILE / (SHARED_VEC * lanes), 1)};
+    while (t->block_v > SHARED_VEC &&
+           (t->block_v * lanes > most_group || t->block_v >= 2 * desc->value_dim ||
+            (t->block_v > 2 * SHARED_VEC && heads * divide_up(desc->value_dim, t->block_v) < wanted) ||
+            complete_lanes(device, variant) != CLATTN_SUCCESS))
+        t->block_v /= 2;
+    return t->block_v * lanes <= most_group ? complete_lanes(device, variant) : CLATTN_UNSUPPORTED;
 }
 
 const struct family family_channels_lanes = {heuristic_lanes, complete_lanes, lay_out_lanes, describe, 0, 1};

@@ -24,8 +24,8 @@ static const struct solver *const solvers[] = {
     &solver_path,
     &solver_delta_matrix,
     &solver_delta,
-    &solver_channels_lanes,
     &solver_channels,
+    &solver_channels_lanes,
 #define PIECE(value, name) &solver_##name,
 #include "op/words.def"
 };
@@ -205,6 +205,8 @@ static void set_order(const struct clattn_plan *plan, const struct solver *order
         first = measured_solver(plan);
         if (first == NULL && tuning_prefers_recurrent(&plan->context->device, &plan->problem))
             first = &solver_recurrent;
+        if (first == NULL && tuning_prefers_lanes(&plan->context->device, &plan->problem))
+            first = &solver_channels_lanes;
     }
     if (first != NULL)
         order[count++] = first;

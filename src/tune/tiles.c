@@ -64,3 +64,11 @@ int tuning_prefers_decode(const struct problem *problem)
     return kernel_takes(KERNEL_DECODE, problem->rule) && problem->desc.kernel == CLATTN_WEIGHTS_SOFTMAX &&
            most.seq_len <= MOST_TOKENS * packed && most.kv_len >= LEAST_KEYS * packed;
 }
+
+int tuning_prefers_lanes(const struct device *device, const struct problem *problem)
+{
+    enum { FEW_TOKENS = 8, LEAST = 8 }; /* columns of a group */
+
+    return kernel_takes(KERNEL_CHANNELS_LANES, problem->rule) && problem->desc.seq_len > FEW_TOKENS &&
+           problem_heads(problem) * (problem->desc.value_dim / LEAST) >= device->info.compute_units;
+}

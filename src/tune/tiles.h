@@ -19,5 +19,7 @@ int tuning_point_tiles(const clattn_context *context, const struct problem *prob
 int tuning_prefers_recurrent(const struct device *device, const struct problem *problem);
 /* Whether keys are worked in parts: where so few queries see many keys. */
 int tuning_prefers_decode(const struct problem *problem);
+/* Whether columns alone are enough for a lane each, of all compute units. */
+int tuning_prefers_lanes(const struct device *device, const struct problem *problem);
 
 #endif
