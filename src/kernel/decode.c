@@ -32,12 +32,24 @@ static int shares(const struct tiles *t, int columns, int count)
     return share;
 }
 
+/* Whether registers can hold a lane's part of a block, of one column at most. */
+static int is_ahead(const struct variant *variant, int share, int channels, int values)
+{
+    enum { MOST_BYTES = 512 };
+    const struct tiles *t = &variant->tiles;
+    int64_t turns = divide_up((int64_t)t->keys * t->lanes_k, t->group) * divide_up(channels, t->lanes_k * t->vec);
+    int64_t bytes = (turns + t->keys / share) * t->vec * (int64_t)dtype_size(variant->problem->desc.dtype);
+
+    return t->group > 1 && share * (values / t->vec) <= t->group && bytes <= MOST_BYTES;
+}
+
 static void decode_locals(const struct variant *variant, int rows, int channels, int values, struct layout *layout)
 {
     const struct tiles *t = &variant->tiles;
     int norms = (variant->problem->desc.flags & CLATTN_QK_L2NORM) != 0, share = shares(t, values / t->vec, t->keys);
 
     layout_constant(layout, "SHARES", share);
+    layout_constant(layout, "AHEAD", is_ahead(variant, share, channels, values));
     layout_local(layout, "LOCAL_QUERIES", rows * channels, FLOAT);
     layout_local(layout, "LOCAL_PRODUCTS", t->lanes_k * (rows + norms) * t->keys, FLOAT);
     layout_local(layout, "LOCAL_SCORES", rows * t->keys, FLOAT);
@@ -72,7 +84,6 @@ static void lay_out(const struct variant *variant, struct layout *layout)
     layout_constant(layout, "KEYS", t->keys);
     layout_constant(layout, "SPLITS", t->splits);
     layout_constant(layout, "LANES_K", t->lanes_k);
-    layout_constant(layout, "AT_ONCE", t->group == 1 ? 1 : 8); /* vectors that a lane reads of a list */
     layout_constant(layout, "KP", channels);
     layout_constant(layout, "VP", values);
     layout_constant(layout, "PART", layout->record);
