@@ -196,6 +196,40 @@ static void test_stretches(void **state)
     assert_true(test_is_reference() || stretches >= 8);
 }
 
+/* The same of lanes that have a column each, for sequences on both sides of a tile's end. */
+static void test_lanes(void **state)
+{
+    static const struct {
+        const char *what;
+        int block_v, tokens, key_dim;
+    } points[] = {{"4 columns", 4, 2, 6}, {"8 columns, tiles of 8", 8, 1, 7}, {"32 columns", 32, 4, 16}};
+    int lanes = 0;
+
+    (void)state;
+    for (size_t n = 0; n < 2 * COUNT(points) && !test_is_reference(); n++) {
+        clattn_plan_desc desc = {.rule = CLATTN_MAMBA,
+                                 .flags = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE,
+                                 .batch = 2,
+                                 .seq_len = 70,
+                                 .heads = HEADS,
+                                 .qk_heads = 1,
+                                 .key_dim = points[n / 2].key_dim,
+                                 .value_dim = 10};
+        struct tuned tuned = tuned_default(space_find("channels_lanes"));
+        clattn_plan *plan = NULL;
+        check_variant(desc.rule, n % 2 == 0 ? 0 : 2, &desc);
+        check_fit(&desc);
+        test_tuned_set(&tuned, "block_v", points[n / 2].block_v);
+        test_tuned_set(&tuned, "tokens", points[n / 2].tokens);
+        if (plan_create(&plan, test_device.context, &desc, &tuned) == CLATTN_SUCCESS) {
+            check_lengths_of(plan, &desc, points[n / 2].what);
+            lanes++;
+        }
+        clattn_plan_destroy(plan);
+    }
+    assert_true(test_is_reference() || lanes >= 4 || test_device.context->device.serial);
+}
+
 /* e^(i theta t) times each token's pairs, or e^(-i theta t) */
 static void turn_tokens(struct check_tensors *tensors, clattn_operand_id id, const struct check_tensors *lru,
                         double sign)
@@ -283,6 +317,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_stretches),
+        cmocka_unit_test(test_lanes),
         cmocka_unit_test(test_turning_frame),
         cmocka_unit_test(test_convolution),
     };
