@@ -105,7 +105,10 @@ channels_lanes(global const data_t *q, long4 q_at, global const data_t *k, long4
                            stream_of((global const char *)dt, dt_at, at, sizeof(data_t)),
                            stream_of((global const char *)z, z_at, at, sizeof(data_t)),
                            keys_of((global const char *)q, q_at, at, sizeof(data_t)),
-                           keys_of((global const char *)k, k_at, at, sizeof(data_t)), begin, last, block_c + own};
+                           keys_of((global const char *)k, k_at, at, sizeof(data_t)),
+                           begin,
+                           last,
+                           block_c + own};
     vec S = channels_of_state(state_of(initial, at), states & HAS_INITIAL, first, block_c + column);
     vec A = 0, biases = 0, skip = 0;
     brought_t next, now;
