@@ -15,7 +15,7 @@ decode(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, g
     int head = (int)get_group_id(1) / tiles * KV_GROUP + tile * HEADS;
     chunk_t chunk = chunk_of_slot(slot, head, sequences, seq_len, cu, cu_at);
     part_t part;
-    ahead_t ahead;
+    ulong keys_raw[KEYS_RAW], values_raw[VALUES_RAW];
 
     if (chunk.count <= 0)
         return;
@@ -28,14 +28,12 @@ decode(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, g
     }
     SYNC();
     part_normalize(Q, kept, scale * LOG2E);
-    ahead.keys = list_stream(k, k_at, part.list, KEY_DIM);
-    ahead.values = list_stream(v, v_at, part.list, VALUE_DIM);
     if (part.end > part.first)
-        keys_ahead(&ahead, part, part.end - KEYS);
+        keys_ahead(keys_raw, k, k_at, part, part.end - KEYS);
     for (int from = part.end - KEYS; from + KEYS > part.first; from -= KEYS) {
         SYNC();
-        values_ahead(&ahead, part, from);
-        part_products(X, Q, &ahead, part, from);
+        values_ahead(values_raw, v, v_at, part, from);
+        part_products(X, Q, keys_raw, k, k_at, part, from);
         part_decays(G, g, g_at, part, from);
         SYNC();
         for_each(task, ROWS * RV) {
@@ -48,11 +46,11 @@ decode(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, g
         SYNC();
         part_weights(P, most, before, sums, kept);
         SYNC();
-        keys_ahead(&ahead, part, from - KEYS);
+        keys_ahead(keys_raw, k, k_at, part, from - KEYS);
         if (from + KEYS > part.list.position + 1)
-            part_values(O, kept, P, &ahead, part, from, 1);
+            part_values(O, kept, P, values_raw, v, v_at, part, from, 1);
         else
-            part_values(O, kept, P, &ahead, part, from, 0);
+            part_values(O, kept, P, values_raw, v, v_at, part, from, 0);
     }
     SYNC();
     part_store(part_at(parts, parts_at, (slot * get_num_groups(1) + get_group_id(1)) * SPLITS + split), O, before, sums,

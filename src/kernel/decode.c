@@ -32,7 +32,8 @@ static int shares(const struct tiles *t, int columns, int count)
     return share;
 }
 
-/* Whether registers can hold a lane's part of a block, of one column at most. */
+/* Whether registers can hold a lane's part of a block, of one column at most: Intel's, of which sub-groups are asked
+ * for, cannot. */
 static int is_ahead(const struct variant *variant, int share, int channels, int values)
 {
     enum { MOST_BYTES = 512 };
@@ -40,7 +41,7 @@ static int is_ahead(const struct variant *variant, int share, int channels, int 
     int64_t turns = divide_up((int64_t)t->keys * t->lanes_k, t->group) * divide_up(channels, t->lanes_k * t->vec);
     int64_t bytes = (turns + t->keys / share) * t->vec * (int64_t)dtype_size(variant->problem->desc.dtype);
 
-    return t->group > 1 && share * (values / t->vec) <= t->group && bytes <= MOST_BYTES;
+    return t->group > 1 && t->sub_group == 0 && share * (values / t->vec) <= t->group && bytes <= MOST_BYTES;
 }
 
 static void decode_locals(const struct variant *variant, int rows, int channels, int values, struct layout *layout)
@@ -49,7 +50,7 @@ static void decode_locals(const struct variant *variant, int rows, int channels,
     int norms = (variant->problem->desc.flags & CLATTN_QK_L2NORM) != 0, share = shares(t, values / t->vec, t->keys);
 
     layout_constant(layout, "SHARES", share);
-    layout_constant(layout, "AHEAD", is_ahead(variant, share, channels, values));
+    layout_header(layout, is_ahead(variant, share, channels, values) ? FILE_parts_ahead : FILE_parts_direct);
     layout_local(layout, "LOCAL_QUERIES", rows * channels, FLOAT);
     layout_local(layout, "LOCAL_PRODUCTS", t->lanes_k * (rows + norms) * t->keys, FLOAT);
     layout_local(layout, "LOCAL_SCORES", rows * t->keys, FLOAT);

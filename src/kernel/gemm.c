@@ -263,7 +263,9 @@ static clattn_status blocks_tiles(const struct device *device, struct variant *v
                         .sub_group = engine ? 0 : device->sub_group};
     if (engine && variant->engine->lanes > 32)
         t->rows = 4;
-    if (!engine && d->m >= 128)
+    if (!engine && device->sub_group != 0)
+        t->rows = 4;
+    else if (!engine && d->m >= 128)
         t->rows = 16;
     t->chunk = halved(128, d->m, 64);
     t->block_v = halved(128, d->n, 64);
