@@ -205,9 +205,9 @@ static void set_order(const struct clattn_plan *plan, const struct solver *order
         first = measured_solver(plan);
         if (first == NULL && tuning_prefers_recurrent(&plan->context->device, &plan->problem))
             first = &solver_recurrent;
-        if (first == NULL && tuning_prefers_lanes(&plan->context->device, &plan->problem))
-            first = &solver_channels_lanes;
     }
+    if (first == NULL && tuning_prefers_lanes(&plan->context->device, &plan->problem))
+        first = &solver_channels_lanes;
     if (first != NULL)
         order[count++] = first;
     for (int i = 0; i < SOLVER_COUNT; i++)
