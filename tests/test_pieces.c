@@ -2,6 +2,7 @@
  * here in double. */
 #include "harness.h"
 
+#include "device/context.h"
 #include "device/opencl.h"
 #include "op/arguments.h"
 
@@ -173,6 +174,22 @@ static void test_back_and_cut(void **state)
     check_free(&whole), check_free(&back), check_free(&joined);
 }
 
+/* Rows whose last pairs fill half a task, in memory as aligned as vectors want: the self-test's. */
+static void test_half_tasks(void **state)
+{
+    static const int64_t columns[] = {4, 8, 12, 16, 24, 48, 60};
+
+    (void)state;
+    for (size_t i = 0; i < 2 * COUNT(columns) && !test_is_reference(); i++) {
+        const clattn_plan_desc desc = rope_desc(columns[i / 2], i % 2);
+        clattn_plan *plan;
+        test_device.context->self_test = 1;
+        assert_status(clattn_plan_create(&plan, test_device.context, &desc), SUCCESS);
+        test_device.context->self_test = 0;
+        clattn_plan_destroy(plan);
+    }
+}
+
 /* o in v's own memory, on a device */
 static void test_in_place(void **state)
 {
@@ -205,7 +222,8 @@ static void test_in_place(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_retention), cmocka_unit_test(test_xpos),
-                                       cmocka_unit_test(test_back_and_cut), cmocka_unit_test(test_in_place)};
+                                       cmocka_unit_test(test_back_and_cut), cmocka_unit_test(test_in_place),
+                                       cmocka_unit_test(test_half_tasks)};
 
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);
 }

@@ -65,7 +65,7 @@ WORD stream_t stream_of_head(global const char *x, long4 x_at, place at, int hea
     stream_t stream;
     at.head = head;
     stream = stream_of(x, x_at, at, size);
-    stream.wide = stream.wide && ROPE_DIM % ((INTERLEAVED ? 1 : 2) * VEC) == 0;
+    stream.wide = stream.wide && ROPE_DIM % (2 * VEC) == 0;
     return stream;
 }
 
