@@ -140,7 +140,8 @@ typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *me
     X(SHORT_CONV, 27) /* a piece: what models have around these; so are those that follow */                           \
     X(RMS_NORM, 28)                                                                                                    \
     X(GATES, 29)                                                                                                       \
-    X(ROPE, 30)
+    X(ROPE, 30)                                                                                                        \
+    X(FEATURES, 31)
 
 typedef enum clattn_rule {
     CLATTN_RULE_NONE = 0,
@@ -214,6 +215,13 @@ typedef enum clattn_gating {
     CLATTN_GATING_BEFORE = 1, /* v o silu(z) is what is normalised: Mamba-2's norm_before_gate = False */
     CLATTN_GATING_SIGMOID = 2 /* o o sigmoid(z), the last of all: KDA */
 } clattn_gating;
+
+/* features: of y = omega v, m numbers; omega is random, or learned. */
+typedef enum clattn_features {
+    CLATTN_FEATURES_FAVOR = 0,   /* m^(-1/2) (e^(y - |x|^2/2) + eps), x = V^(-1/4) v in the place of v: Performer */
+    CLATTN_FEATURES_RFA = 1,     /* m^(-1/2) [sin y, cos y] of v rsqrt(sum v^2 + 1e-6): Peng et al., arXiv:2103.02143 */
+    CLATTN_FEATURES_HEDGEHOG = 2 /* [softmax y, softmax -y]: Zhang et al. 2024, arXiv:2402.04347 */
+} clattn_features;
 
 /* Rules of a list: what a score x = scale q.k weighs. Others than softmax have no denominator: no gate, sink or lse. */
 typedef enum clattn_weights {
@@ -334,7 +342,8 @@ enum {
     X(BIAS, bias, 36, "[H,V]: added to what short_conv sums")                                                          \
     X(A_LOG, a_log, 37, "[H]: log of the rate of gate_map: of minus a step of 1")                                      \
     X(ATTN, attn, 38, "[B,H,T,T*n], of a list [B,H,T,TK]: the attention matrix, o = attn v")                           \
-    X(POSITION, position, 39, "[N]: i32, where each sequence's first token stands, for rope; 0 without")
+    X(POSITION, position, 39, "[N]: i32, where each sequence's first token stands, for rope; 0 without")               \
+    X(OMEGA, omega, 40, "[H,m,V]: rows of features; m is K, and K/2 of those that come in pairs")
 
 typedef enum clattn_operand_id {
     CLATTN_OPERAND_NONE = 0,
@@ -460,6 +469,10 @@ typedef struct clattn_plan_desc {
     int32_t interleaved;   /* 1: columns 2n and 2n+1 are a pair (RetNet); 0: n and n + rope_dim/2 */
     int32_t with_position; /* 1: the operand position is read */
     int32_t turned_back;   /* 1: by minus the angle, which undoes it and is its gradient */
+    /* features: o is [B,T,H,K], key_dim features of a row, q or k of linear_attn with normalize. V and K up to 256; eps
+     * is 1e-4 where it is 0. */
+    clattn_features features;
+    int32_t of_queries; /* favor: 1: less the largest y of the row, which the denominator takes away again */
 } clattn_plan_desc;
 
 /* Fills *full with desc, every default made explicit, and checks it. INVALID_ARGUMENT, INVALID_DESC. log may be

@@ -86,7 +86,9 @@ static const struct {
     FIELD(clattn_plan_desc, interleaved, 300, 4),
     FIELD(clattn_plan_desc, with_position, 304, 4),
     FIELD(clattn_plan_desc, turned_back, 308, 4),
-    WHOLE(clattn_plan_desc, 312),
+    FIELD(clattn_plan_desc, features, 312, 4),
+    FIELD(clattn_plan_desc, of_queries, 316, 4),
+    WHOLE(clattn_plan_desc, 320),
     FIELD(clattn_operand_info, name, 0, 8),
     FIELD(clattn_operand_info, dims, 8, 32),
     FIELD(clattn_operand_info, rank, 40, 4),
@@ -184,6 +186,7 @@ static const struct {
     VALUE(RMS_NORM, 28),
     VALUE(GATES, 29),
     VALUE(ROPE, 30),
+    VALUE(FEATURES, 31),
     VALUE(F32, 0),
     VALUE(F16, 1),
     VALUE(BF16, 2),
@@ -241,6 +244,9 @@ static const struct {
     VALUE(GATING_AFTER, 0),
     VALUE(GATING_BEFORE, 1),
     VALUE(GATING_SIGMOID, 2),
+    VALUE(FEATURES_FAVOR, 0),
+    VALUE(FEATURES_RFA, 1),
+    VALUE(FEATURES_HEDGEHOG, 2),
     VALUE(OPERAND_NONE, 0),
     VALUE(GRADIENTS, 256),
     VALUE(Q, 1),
@@ -282,6 +288,7 @@ static const struct {
     VALUE(A_LOG, 37),
     VALUE(ATTN, 38),
     VALUE(POSITION, 39),
+    VALUE(OMEGA, 40),
 };
 /* clang-format on */
 
@@ -295,7 +302,7 @@ static const struct {
     {                                                                                                                  \
 #type, offsetof(type, field) + sizeof(((type *)NULL)->field), sizeof(type)                                     \
     }
-    END(clattn_operand, head_stride), END(clattn_call, kv_len), END(clattn_plan_desc, turned_back),
+    END(clattn_operand, head_stride), END(clattn_call, kv_len), END(clattn_plan_desc, of_queries),
     END(clattn_context_desc, clblast)};
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

@@ -219,10 +219,157 @@ static void test_in_place(void **state)
     }
 }
 
+/* ---- features --------------------------------------------------------------------------------------------------------
+ */
+
+enum { ROWS = 14, M = 6 };
+
+static clattn_plan_desc features_desc(clattn_features features, int of_queries)
+{
+    return (clattn_plan_desc){.rule = CLATTN_FEATURES,
+                              .batch = BATCH,
+                              .seq_len = TOKENS,
+                              .heads = HEADS,
+                              .value_dim = ROWS,
+                              .key_dim = features == CLATTN_FEATURES_FAVOR ? M : 2 * M,
+                              .eps = 1e-12,
+                              .features = features,
+                              .of_queries = of_queries};
+}
+
+static double at(const struct check_tensors *tensors, clattn_operand_id id, int64_t row, int c)
+{
+    return test_get(tensors, id, row * tensors->tensor[id].info.dims[tensors->tensor[id].info.rank - 1] + c);
+}
+
+/* y_j of a row, of its numbers times scale. */
+static double projected(const struct check_tensors *tensors, int64_t row, int j, double scale)
+{
+    double sum = 0;
+
+    for (int c = 0; c < ROWS; c++)
+        sum += scale * at(tensors, OP(V), row, c) * at(tensors, OP(OMEGA), row % HEADS * M + j, c);
+    return sum;
+}
+
+static double squares_of(const struct check_tensors *tensors, clattn_operand_id id, int64_t row)
+{
+    double sum = 0;
+
+    for (int c = 0; c < ROWS; c++)
+        sum += at(tensors, id, row, c) * at(tensors, id, row, c);
+    return sum;
+}
+
+/* e^(w x - |x|^2 / 2) = e^((|w|^2 - |x - w|^2) / 2) */
+static double favor(const struct check_tensors *tensors, int64_t row, int j)
+{
+    double scale = pow(ROWS, -0.25), apart = 0;
+    int64_t weights = row % HEADS * M + j;
+
+    for (int c = 0; c < ROWS; c++)
+        apart += pow(scale * at(tensors, OP(V), row, c) - at(tensors, OP(OMEGA), weights, c), 2);
+    return exp((squares_of(tensors, OP(OMEGA), weights) - apart) / 2) / sqrt(M);
+}
+
+static void expect(double actual, double expected, const char *what)
+{
+    if (!(fabs(actual - expected) <= 2e-5 * (1 + fabs(expected))))
+        fail_msg("%s is %.9g, expected %.9g", what, actual, expected);
+}
+
+static void check_favor(const struct check_tensors *t, int64_t row)
+{
+    for (int j = 0; j < M; j++)
+        expect(at(t, OP(O), row, j), favor(t, row, j), "a feature of Performer");
+}
+
+/* The product of two rows' features: the mean of cos w (x - y). */
+static void check_rfa(const struct check_tensors *t, int64_t row)
+{
+    int64_t other = row % HEADS;
+    double product = 0, mean = 0;
+
+    for (int n = 0; n < 2 * M; n++)
+        product += at(t, OP(O), row, n) * at(t, OP(O), other, n);
+    for (int j = 0; j < M; j++)
+        mean += cos(projected(t, row, j, 1 / sqrt(squares_of(t, OP(V), row))) -
+                    projected(t, other, j, 1 / sqrt(squares_of(t, OP(V), other)))) /
+                M;
+    expect(product, mean, "a product of features of RFA");
+    expect(at(t, OP(O), row, 0), sin(projected(t, row, 0, 1 / sqrt(squares_of(t, OP(V), row)))) / sqrt(M), "a sine");
+}
+
+/* Halves of sum 1, whose ratios are those of e^y and of e^-y. */
+static void check_hedgehog(const struct check_tensors *t, int64_t row)
+{
+    double sums[2] = {0, 0};
+
+    for (int n = 0; n < 2 * M; n++)
+        sums[n / M] += at(t, OP(O), row, n);
+    expect(sums[0], 1, "the first half's sum");
+    expect(sums[1], 1, "the second half's sum");
+    for (int j = 1; j < M; j++) {
+        double ratio = exp(projected(t, row, j, 1) - projected(t, row, 0, 1));
+        expect(at(t, OP(O), row, j), ratio * at(t, OP(O), row, 0), "a feature of the first half");
+        expect(at(t, OP(O), row, M), ratio * at(t, OP(O), row, M + j), "a feature of the second half");
+    }
+}
+
+static void test_features(void **state)
+{
+    static void (*const checks[])(const struct check_tensors *tensors,
+                                  int64_t row) = {[CLATTN_FEATURES_FAVOR] = check_favor,
+                                                  [CLATTN_FEATURES_RFA] = check_rfa,
+                                                  [CLATTN_FEATURES_HEDGEHOG] = check_hedgehog};
+
+    (void)state;
+    for (size_t kind = 0; kind < COUNT(checks); kind++) {
+        const clattn_plan_desc desc = features_desc((clattn_features)kind, 0);
+        struct check_tensors tensors;
+        test_make(&tensors, &desc, CHECK_GATES_USUAL, NULL);
+        for (int64_t i = 0; i < check_count(&tensors.tensor[OP(OMEGA)].info); i++)
+            test_set(&tensors, OP(OMEGA), i, 0.5 * test_get(&tensors, OP(OMEGA), i));
+        test_run(&tensors);
+        for (int64_t row = 0; row < BATCH * TOKENS * HEADS; row++)
+            checks[kind](&tensors, row);
+        check_free(&tensors);
+    }
+}
+
+/* Performer is linear_attn, normalised, of features; what queries are less by is in numerator and denominator. */
+static void test_performer(void **state)
+{
+    clattn_plan_desc desc = rule_desc(CLATTN_LINEAR_ATTN);
+    struct check_tensors attn[2];
+
+    (void)state;
+    desc.key_dim = M;
+    desc.scale = 1;
+    desc.flags = CLATTN_NORMALIZE;
+    for (int of_queries = 0; of_queries < 2; of_queries++) {
+        const clattn_plan_desc mapped = features_desc(CLATTN_FEATURES_FAVOR, of_queries);
+        struct check_tensors q, k;
+        test_make(&q, &mapped, CHECK_GATES_USUAL, NULL);
+        test_make(&k, &mapped, CHECK_GATES_USUAL, NULL);
+        k.desc.of_queries = 0;
+        test_run(&q);
+        test_run(&k);
+        test_make(&attn[of_queries], &desc, CHECK_GATES_USUAL, NULL);
+        test_copy(&attn[of_queries], OP(Q), &q, OP(O));
+        test_copy(&attn[of_queries], OP(K), &k, OP(O));
+        test_run(&attn[of_queries]);
+        check_free(&q), check_free(&k);
+    }
+    test_compare(&attn[1].tensor[OP(O)], &attn[0].tensor[OP(O)], 1e-4, "less the row's largest");
+    check_free(&attn[0]), check_free(&attn[1]);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_retention), cmocka_unit_test(test_xpos),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_retention),    cmocka_unit_test(test_xpos),
                                        cmocka_unit_test(test_back_and_cut), cmocka_unit_test(test_in_place),
+                                       cmocka_unit_test(test_features),     cmocka_unit_test(test_performer),
                                        cmocka_unit_test(test_half_tasks)};
 
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);

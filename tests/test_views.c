@@ -30,7 +30,7 @@ static int64_t inner_count(const clattn_operand_info *info, const char *dims)
     int64_t inner = 1;
 
     for (int i = 0; i < info->rank; i++)
-        if (strchr("KVUZJ", dims[i]) != NULL)
+        if (strchr("KVUZJF", dims[i]) != NULL)
             inner *= info->dims[i];
     return inner;
 }
@@ -78,6 +78,8 @@ static int64_t place_rest(struct arena *arena, const struct check_tensors *tenso
             slot->steps[1] = HEADS * slot->steps[2];
         slot->steps[0] =
             slot->dims[0] == 'N' ? heads_of(slot, &tensors->tensor[id].info) * (slot->inner + 3) + 1 : slot->inner + 3;
+        if (operand_is_index((clattn_operand_id)id)) /* takes no strides */
+            slot->steps[0] = 1;
         at += count * slot->steps[0];
     }
     return at;
@@ -90,7 +92,7 @@ static int64_t arena_index(const struct slot *slot, const clattn_operand_info *i
     int axes = 0;
 
     for (int d = 0; d < info->rank; d++)
-        axes += strchr("KVUZJ", slot->dims[d]) == NULL;
+        axes += strchr("KVUZJF", slot->dims[d]) == NULL;
     for (int axis = axes; axis-- > 0; outer /= info->dims[axis])
         at += outer % info->dims[axis] * slot->steps[axis];
     return at;
@@ -138,7 +140,9 @@ static void arena_operands(const struct arena *arena, struct arguments *operands
                                     .batch_stride = slot->steps[0],
                                     .token_stride = slot->steps[1],
                                     .head_stride = slot->steps[2]};
-        if (slot->dims[0] != 'B') {
+        if (operand_is_index((clattn_operand_id)id)) {
+            operand->batch_stride = operand->token_stride = operand->head_stride = 0;
+        } else if (slot->dims[0] != 'B') {
             operand->batch_stride = slot->dims[0] == 'N' ? slot->steps[0] : 0;
             operand->token_stride = slot->dims[1] == 'R' ? slot->steps[1] : 0;
             operand->head_stride = slot->steps[slot->dims[1] == 'R' ? 2 : slot->dims[0] == 'N' ? 1 : 0];

@@ -92,6 +92,8 @@ struct variant {
     int32_t centered;
     int32_t rope_dim, interleaved, with_position, turned_back;
     double rope_base;
+    clattn_features features;
+    int32_t of_queries;
     clattn_gate_map gate_map;
     clattn_beta_map beta_map;
     double gate_scale;
@@ -179,6 +181,9 @@ static const struct variant variants[] = {
      .gate_map = CLATTN_GATE_MAP_SIGMOID,
      .gate_scale = -5},
     {.rule = CLATTN_GATES, .name = "exp dt_bias", .flags = CLATTN_WITH_DT_BIAS, .gate_map = CLATTN_GATE_MAP_EXP},
+    {.rule = CLATTN_FEATURES, .name = "favor of queries, eps", .of_queries = 1, .eps = 0.5},
+    {.rule = CLATTN_FEATURES, .name = "rfa", .features = CLATTN_FEATURES_RFA},
+    {.rule = CLATTN_FEATURES, .name = "hedgehog", .features = CLATTN_FEATURES_HEDGEHOG},
     {.rule = CLATTN_ROPE, .name = "position, 10 columns", .rope_dim = 10, .with_position = 1},
     {.rule = CLATTN_ROPE,
      .name = "interleaved position, base 500000",
@@ -202,7 +207,7 @@ static void fit_channels(clattn_plan_desc *desc)
         desc->scale = 0;
     }
     if (!rule_has_keys(rule)) {
-        desc->key_dim = 1;
+        desc->key_dim = rule->knobs & RULE_TAKES_FEATURES ? desc->key_dim + desc->key_dim % 2 : 1;
         desc->qk_heads = 0;
         desc->flags &= ~(uint32_t)NORM;
     }
@@ -281,6 +286,8 @@ const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
         desc->with_position = variants[i].with_position;
         desc->turned_back = variants[i].turned_back;
         desc->rope_base = variants[i].rope_base;
+        desc->features = variants[i].features;
+        desc->of_queries = variants[i].of_queries;
         if (desc->kernel != CLATTN_WEIGHTS_SOFTMAX)
             desc->flags &= ~(uint32_t)LSE;
         if (variants[i].window != 0)

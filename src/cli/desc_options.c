@@ -16,6 +16,8 @@ static const struct word beta_map_words[] = {{"strength", CLATTN_BETA_STRENGTH},
                                              {"twice-sigmoid", CLATTN_BETA_TWICE_SIGMOID},
                                              {NULL, 0}};
 static const struct word heads_words[] = {{"blocks", 0}, {"tiled", 1}, {NULL, 0}};
+static const struct word features_words[] = {
+    {"favor", CLATTN_FEATURES_FAVOR}, {"rfa", CLATTN_FEATURES_RFA}, {"hedgehog", CLATTN_FEATURES_HEDGEHOG}, {NULL, 0}};
 static const struct word index_words[] = {{"i32", 0}, {"i64", 1}, {NULL, 0}};
 
 enum kind { COUNT, LENGTH, REAL, WORD, FLAG };
@@ -89,6 +91,8 @@ static const struct option {
     FIELD(WORD, interleaved, switch_words, HIDDEN),
     FIELD(WORD, with_position, switch_words, SHOWN),
     FIELD(WORD, turned_back, switch_words, HIDDEN),
+    FIELD(WORD, features, features_words, HIDDEN),
+    FIELD(WORD, of_queries, switch_words, HIDDEN),
 };
 
 size_t desc_option_find(const char *name)

@@ -152,6 +152,10 @@ static void derive_piece(const struct binding *binding, clattn_plan_desc *desc)
 {
     const struct safetensor *w = find(binding, CLATTN_W);
 
+    const struct safetensor *omega = find(binding, CLATTN_OMEGA);
+
+    if ((binding->rule->knobs & RULE_TAKES_FEATURES) && omega != NULL && omega->rank == 3)
+        desc->key_dim = omega->dims[1] * (desc->features == CLATTN_FEATURES_FAVOR ? 1 : 2);
     if ((binding->rule->knobs & RULE_TAKES_ROPE) && find(binding, CLATTN_POSITION) != NULL)
         desc->with_position = 1;
     if (!(binding->rule->knobs & RULE_TAKES_TAPS))

@@ -44,7 +44,8 @@ static const struct {
      "--option weighting=shared|heads|none, --option gating=after|before|sigmoid, --option centered=on"},
     {0, RULE_TAKES_ROPE,
      "--option rope_dim=N, --option rope_base=X, --option interleaved=on, --option with_position=on, "
-     "--option turned_back=on"}};
+     "--option turned_back=on"},
+    {0, RULE_TAKES_FEATURES, "--option features=favor|rfa|hedgehog, --option of_queries=on"}};
 
 static const char *const storage_names[] = {
     [STORE_DATA] = "data", [STORE_GATE] = "gate",        [STORE_MATRIX] = "f32",
@@ -62,8 +63,9 @@ struct summary {
 /* What users call it */
 static const char *letter_name(const char *letter)
 {
-    static const char *const names[][2] = {{"Q", "HQ"}, {"P", "N+1"}, {"X", "TK"},  {"Y", "HK"}, {"G", "H"},
-                                           {"L", "HQ"}, {"Z", "K*V"}, {"U", "V/2"}, {"J", "W"},  {"R", "W"}};
+    static const char *const names[][2] = {{"Q", "HQ"}, {"P", "N+1"}, {"X", "TK"},  {"Y", "HK"},
+                                           {"G", "H"},  {"L", "HQ"},  {"Z", "K*V"}, {"U", "V/2"},
+                                           {"J", "W"},  {"R", "W"},   {"F", "m"}};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (*letter == *names[i][0])

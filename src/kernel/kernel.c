@@ -217,6 +217,11 @@ static const struct {
                      &family_piece,
                      PIECE_BIT(PIECE_ROPE),
                      {R(v), R(o), R(position), R(cu), A(seq_len), A(sequences), ARG_END}},
+    [KERNEL_FEATURES] = {"features",
+                         FILE_features,
+                         &family_piece,
+                         PIECE_BIT(PIECE_FEATURES),
+                         {R(v), R(o), R(omega), R(cu), A(seq_len), A(sequences), ARG_END}},
 #undef R
 #undef A
 #undef LIST

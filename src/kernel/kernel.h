@@ -16,7 +16,7 @@
     X(q) X(k) X(v) X(o) X(g) X(gv) X(beta) X(p) X(e) X(w) X(u) X(f) X(i) X(m) X(den) \
     X(initial) X(final) X(cu) X(decay) X(strength) X(records) X(rows) X(segments) X(kept) X(before) X(carried) \
     X(sink) X(lse) X(cu_kv) X(lens) X(parts) X(written) X(k_new) X(v_new) X(theta) X(dt) X(bias) X(d) X(z) \
-    X(slots) X(snapshots) X(weights) X(shift) X(a_log) X(position)
+    X(slots) X(snapshots) X(weights) X(shift) X(a_log) X(position) X(omega)
 /* clang-format on */
 
 enum role {

@@ -93,13 +93,32 @@ static void lay_out_rope(const struct variant *variant, struct layout *layout)
     layout->head_groups = (int)divide_up(desc->heads, t->share);
 }
 
+static void lay_out_features(const struct variant *variant, struct layout *layout)
+{
+    enum { STATS = 3 };
+    const clattn_plan_desc *desc = &variant->problem->desc;
+    const struct tiles *t = &variant->tiles;
+    int64_t m = desc->features == CLATTN_FEATURES_FAVOR ? desc->key_dim : desc->key_dim / 2;
+
+    layout_constant(layout, "M", m);
+    layout_constant(layout, "RUN", t->tokens);
+    layout_constant(layout, "IS_FAVOR", desc->features == CLATTN_FEATURES_FAVOR);
+    layout_constant(layout, "IS_RFA", desc->features == CLATTN_FEATURES_RFA);
+    layout_constant(layout, "IS_HEDGEHOG", desc->features == CLATTN_FEATURES_HEDGEHOG);
+    layout_constant(layout, "OF_QUERIES", desc->of_queries);
+    layout_local(layout, "LOCAL_PROJECTIONS", t->chunk * m, sizeof(float));
+    layout_local(layout, "LOCAL_STATS", (int64_t)t->chunk * STATS, sizeof(float));
+    layout->value_groups = 1;
+}
+
 static void lay_out(const struct variant *variant, struct layout *layout)
 {
     static void (*const own[])(const struct variant *variant,
                                struct layout *layout) = {[PIECE_SHORT_CONV] = lay_out_conv,
                                                          [PIECE_RMS_NORM] = lay_out_norm,
                                                          [PIECE_GATES] = lay_out_gates,
-                                                         [PIECE_ROPE] = lay_out_rope};
+                                                         [PIECE_ROPE] = lay_out_rope,
+                                                         [PIECE_FEATURES] = lay_out_features};
     const struct tiles *t = &variant->tiles;
 
     layout->options = PLAIN_OPTIONS;
@@ -171,13 +190,25 @@ static void rope_tiles(const struct variant *variant, int serial, struct tiles *
     t->chunk = t->tokens * (serial ? 1 : (int)divide_up(t->group, tasks));
 }
 
+/* Rows of a task share what it reads of omega. */
+static void features_tiles(const struct variant *variant, int serial, struct tiles *t)
+{
+    enum { RUN = 4, ROWS = 16 };
+    int few = variant->problem->desc.seq_len < RUN;
+
+    (void)serial;
+    t->tokens = few ? 1 : RUN;
+    t->chunk = few ? 1 : ROWS;
+}
+
 static clattn_status heuristic(const struct device *device, struct variant *variant, int most_group)
 {
     static void (*const own[])(const struct variant *variant, int serial,
                                struct tiles *tiles) = {[PIECE_SHORT_CONV] = conv_tiles,
                                                        [PIECE_RMS_NORM] = norm_tiles,
                                                        [PIECE_GATES] = gates_tiles,
-                                                       [PIECE_ROPE] = rope_tiles};
+                                                       [PIECE_ROPE] = rope_tiles,
+                                                       [PIECE_FEATURES] = features_tiles};
     enum { GROUP = 128, SERIAL_COLUMNS = 256 };
     int serial = device->serial || most_group < SHARED_VEC, values = variant_values(variant);
     int narrow = variant->problem->desc.dtype != CLATTN_F32 && variant->problem->desc.taps <= 4;

@@ -1,7 +1,7 @@
 /* What pieces' descs must be, and their operands: o of v, each row by itself or with the few before it. */
 #include "op/op.h"
 
-enum { MOST_PIECE_DIM = 65536, MOST_TAPS = 8, MOST_ROPE_DIM = 1024 };
+enum { MOST_PIECE_DIM = 65536, MOST_TAPS = 8, MOST_ROPE_DIM = 1024, MOST_FEATURES = 256 };
 
 static void complete(clattn_plan_desc *desc, const struct rule *rule)
 {
@@ -10,7 +10,7 @@ static void complete(clattn_plan_desc *desc, const struct rule *rule)
     if ((rule->knobs & RULE_TAKES_TAPS) && desc->taps == 0)
         desc->taps = 4;
     if ((rule->knobs & RULE_TAKES_EPS) && desc->eps == 0)
-        desc->eps = 1e-5;
+        desc->eps = rule->knobs & RULE_TAKES_FEATURES ? 1e-4 : 1e-5;
     if ((rule->knobs & RULE_TAKES_ROPE) && desc->rope_base == 0)
         desc->rope_base = 10000;
     if ((rule->knobs & RULE_TAKES_ROPE) && desc->rope_dim == 0 && desc->value_dim <= INT32_MAX)
@@ -40,11 +40,18 @@ static clattn_status check_numbers(const clattn_plan_desc *desc, const struct ru
                     desc->value_dim < MOST_ROPE_DIM ? desc->value_dim : MOST_ROPE_DIM},
                    {RULE_TAKES_ROPE, "interleaved", desc->interleaved, 0, 1},
                    {RULE_TAKES_ROPE, "with_position", desc->with_position, 0, 1},
-                   {RULE_TAKES_ROPE, "turned_back", desc->turned_back, 0, 1}};
+                   {RULE_TAKES_ROPE, "turned_back", desc->turned_back, 0, 1},
+                   {RULE_TAKES_FEATURES, "features", desc->features, CLATTN_FEATURES_FAVOR, CLATTN_FEATURES_HEDGEHOG},
+                   {RULE_TAKES_FEATURES, "of_queries", desc->of_queries, 0, 1},
+                   {RULE_TAKES_FEATURES, "key_dim", desc->key_dim, 1, MOST_FEATURES},
+                   {RULE_TAKES_FEATURES, "value_dim", desc->value_dim, 1, MOST_FEATURES}};
 
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (rule->knobs & numbers[i].knob)
             TRY(check_range(log, numbers[i].name, numbers[i].value, numbers[i].low, numbers[i].high));
+    if ((rule->knobs & RULE_TAKES_FEATURES) && desc->features != CLATTN_FEATURES_FAVOR && desc->key_dim % 2 != 0)
+        return FAIL(log, INVALID_DESC, "key_dim is %lld, expected an even number: these features come in pairs",
+                    (long long)desc->key_dim);
     if (!(rule->knobs & RULE_TAKES_ROPE))
         return CLATTN_SUCCESS;
     if (desc->rope_dim % 2 != 0)
@@ -61,7 +68,7 @@ static clattn_status check(const clattn_plan_desc *desc, const struct rule *rule
 
     if (others != 0)
         return FAIL(log, INVALID_DESC, "%s takes no such option: flags 0x%x", rule->name, others);
-    if (desc->key_dim != 1 || desc->qk_heads != desc->heads)
+    if ((desc->key_dim != 1 && !(rule->knobs & RULE_TAKES_FEATURES)) || desc->qk_heads != desc->heads)
         return FAIL(log, INVALID_DESC,
                     "%s has no queries and keys: key_dim is %lld, expected 1, qk_heads %lld, expected heads %lld",
                     rule->name, (long long)desc->key_dim, (long long)desc->qk_heads, (long long)desc->heads);
@@ -77,11 +84,13 @@ static clattn_status check(const clattn_plan_desc *desc, const struct rule *rule
 static int operands(const clattn_plan_desc *desc, const struct rule *rule, struct operand_row rows[OPERAND_COUNT])
 {
     int conv = rule->piece == PIECE_SHORT_CONV, pool = (desc->flags & CLATTN_WITH_STATE_INDICES) != 0;
-    int gates = rule->piece == PIECE_GATES, norm = rule->piece == PIECE_RMS_NORM;
+    int features = rule->piece == PIECE_FEATURES, gates = rule->piece == PIECE_GATES,
+        norm = rule->piece == PIECE_RMS_NORM;
     const char *state = pool ? "MRHV" : "NRHV";
     const struct operand_choice all[] = {
         {1, ROW(OP(V), "BTHV", STORE_DATA, VALUE)},
-        {1, ROW(OP(O), "BTHV", gates ? STORE_GATE : STORE_DATA, WRITTEN)},
+        {1, ROW(OP(O), features ? "BTHK" : "BTHV", gates ? STORE_GATE : STORE_DATA, WRITTEN)},
+        {features, ROW(OP(OMEGA), "HFV", STORE_GATE, VALUE)},
         {norm && desc->weighting != CLATTN_WEIGHTING_NONE,
          ROW(OP(W), desc->weighting == CLATTN_WEIGHTING_HEADS ? "HV" : "V", STORE_GATE, VALUE)},
         {(desc->flags & CLATTN_WITH_Z) != 0, ROW(OP(Z), "BTHV", STORE_DATA, VALUE)},

@@ -154,6 +154,8 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
                  {RULE_TAKES_ROPE, desc->interleaved != 0, "interleaved"},
                  {RULE_TAKES_ROPE, desc->with_position != 0, "with_position"},
                  {RULE_TAKES_ROPE, desc->turned_back != 0, "turned_back"},
+                 {RULE_TAKES_FEATURES, desc->features != CLATTN_FEATURES_FAVOR, "features"},
+                 {RULE_TAKES_FEATURES, desc->of_queries != 0, "of_queries"},
                  {0, rule_has_list(rule) && desc->state_slots != 0, "state_slots"},
                  {0, (rule_has_list(rule) || rule->op != OP_MIXER) && desc->state_window != 0, "state_window"},
                  {0, (rule_has_list(rule) || rule->op != OP_MIXER) && desc->state_every != 0, "state_every"},
@@ -481,6 +483,7 @@ static int64_t dim(const clattn_plan_desc *desc, const struct extent *extent, ch
     case 'U': return desc->value_dim / 2;
     case 'R':
     case 'J': return desc->taps;
+    case 'F': return desc->features == CLATTN_FEATURES_FAVOR ? desc->key_dim : desc->key_dim / 2;
     case 'C': return rule_has_list(rule_get(desc->rule)) ? extent->kv_len : extent->seq_len * desc->steps;
     }
     return 0;

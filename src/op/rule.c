@@ -174,6 +174,10 @@ static const struct rule rules[RULE_COUNT] = {
         "Dao and Gu 2024, Transformers are SSMs, arXiv:2405.21060; Yang et al. 2023, arXiv:2312.06635" },
     [CLATTN_ROPE] = { "rope", "rotary", PIECE_OF(ROPE), 0, RULE_TAKES_ROPE, 1,
         "o = pairs of v turned by t base^(-2n/dim)", "Su et al. 2021, RoFormer, arXiv:2104.09864" },
+    [CLATTN_FEATURES] = { "features", "performer hedgehog", PIECE_OF(FEATURES), 0,
+        RULE_TAKES_FEATURES | RULE_TAKES_EPS, 1,
+        "o = e^(y - |v|^2/2), y = omega v; or [sin y, cos y], [softmax y, softmax -y]",
+        "Choromanski et al. 2020, Rethinking Attention with Performers, arXiv:2009.14794" },
 };
 
 /* What each word reads, beside q, k, v. */

@@ -74,6 +74,7 @@ static const struct {
     {ROLE_shift, CLATTN_BIAS},
     {ROLE_a_log, CLATTN_A_LOG},
     {ROLE_position, CLATTN_POSITION},
+    {ROLE_omega, CLATTN_OMEGA},
 };
 
 /* The role of what a write reads. */

@@ -156,6 +156,64 @@ static void run_rope(const struct rows *rows)
             store(rows, CLATTN_O, rows->batch, token, c, load(rows, CLATTN_V, rows->batch, token, c));
 }
 
+/* ---- features ---- */
+
+/* y[j] = omega_j x and the sum of x's squares, x = scale v. */
+static double project(const struct rows *rows, int64_t token, double scale, int64_t m, double *y)
+{
+    double squares = 0;
+
+    for (int64_t j = 0; j < m; j++)
+        y[j] = 0;
+    for (int64_t c = 0; c < rows->desc->value_dim; c++) {
+        double x = scale * load(rows, CLATTN_V, rows->batch, token, c);
+        squares += x * x;
+        for (int64_t j = 0; j < m; j++)
+            y[j] += x * load(rows, CLATTN_OMEGA, 0, 0, j * rows->desc->value_dim + c);
+    }
+    return squares;
+}
+
+/* The softmax of sign y. */
+static double soft(const double *y, int64_t m, int64_t j, double sign)
+{
+    double sum = 0;
+
+    for (int64_t i = 0; i < m; i++)
+        sum += exp(sign * (y[i] - y[j]));
+    return 1 / sum;
+}
+
+static double feature(const struct rows *rows, const double *y, int64_t m, double squares, int64_t n)
+{
+    double unit = 1 / sqrt((double)m), top = y[0];
+
+    switch (rows->desc->features) {
+    case CLATTN_FEATURES_RFA:
+        return unit * (n < m ? sin(y[n] / sqrt(squares + 1e-6)) : cos(y[n - m] / sqrt(squares + 1e-6)));
+    case CLATTN_FEATURES_HEDGEHOG: return n < m ? soft(y, m, n, 1) : soft(y, m, n - m, -1);
+    case CLATTN_FEATURES_FAVOR: break;
+    }
+    for (int64_t j = 0; j < m; j++)
+        top = fmax(top, y[j]);
+    return unit * (exp(y[n] - squares / 2 - (rows->desc->of_queries ? top : 0)) + rows->desc->eps);
+}
+
+static void run_features(const struct rows *rows)
+{
+    enum { MOST = 256 };
+    const clattn_plan_desc *desc = rows->desc;
+    int favor = desc->features == CLATTN_FEATURES_FAVOR;
+    double y[MOST], scale = favor ? pow((double)desc->value_dim, -0.25) : 1;
+    int64_t m = favor ? desc->key_dim : desc->key_dim / 2;
+
+    for (int64_t token = rows->first; token < rows->first + rows->tokens; token++) {
+        double squares = project(rows, token, scale, m, y);
+        for (int64_t n = 0; n < desc->key_dim; n++)
+            store(rows, CLATTN_O, rows->batch, token, n, feature(rows, y, m, squares, n));
+    }
+}
+
 /* ---- Jobs ---- */
 
 void piece_head(void *user, int64_t job)
