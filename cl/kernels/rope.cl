@@ -37,30 +37,51 @@ WORD void columns_put(vec y, stream_t x, int row, int c, int end)
         output_tail(y, (global out_t *)(x.rows + row * x.step), c, end);
 }
 
+/* Pairs side by side in x and y: their firsts in x and their seconds in y; and back. (Number by number: Oclgrind ends at
+ * the halves of vectors.) */
+WORD void pairs_apart(vec *x, vec *y)
+{
+    float beside[2 * VEC], apart[2 * VEC];
+    vec_store(*x, beside);
+    vec_store(*y, beside + VEC);
+    vec_unrolled
+    for (int i = 0; i < VEC; i++) {
+        apart[i] = beside[2 * i];
+        apart[VEC + i] = beside[2 * i + 1];
+    }
+    *x = vec_load(apart);
+    *y = vec_load(apart + VEC);
+}
+WORD void pairs_beside(vec *x, vec *y)
+{
+    float beside[2 * VEC], apart[2 * VEC];
+    vec_store(*x, apart);
+    vec_store(*y, apart + VEC);
+    vec_unrolled
+    for (int i = 0; i < VEC; i++) {
+        beside[2 * i] = apart[i];
+        beside[2 * i + 1] = apart[VEC + i];
+    }
+    *x = vec_load(beside);
+    *y = vec_load(beside + VEC);
+}
+
 /* Pairs from n on: first and second of each are HALF columns apart, or side by side. */
 WORD void pairs_turn(stream_t in, stream_t out, int row, int n, vec cosines, vec sines)
 {
     int c = INTERLEAVED ? 2 * n : n, next = INTERLEAVED ? c + VEC : c + HALF;
     vec x = stream_vec(in, row, c), y = stream_vec(in, row, next), a = x, b = y;
-    if (INTERLEAVED) {
-        a = (vec)(x.even, y.even);
-        b = (vec)(x.odd, y.odd);
-    }
+    if (INTERLEAVED)
+        pairs_apart(&a, &b);
     x = a * cosines - b * sines;
     y = b * cosines + a * sines;
-    if (INTERLEAVED) {
-        a = x;
-        b = y;
-        x.even = a.lo;
-        x.odd = b.lo;
-        y.even = a.hi;
-        y.odd = b.hi;
-    }
+    if (INTERLEAVED)
+        pairs_beside(&x, &y);
     columns_put(x, out, row, c, INTERLEAVED ? ROPE_DIM : HALF);
     columns_put(y, out, row, next, ROPE_DIM);
 }
 
-WORD stream_t stream_of_head(global const char *x, long4 x_at, place at, int head, int size)
+static inline stream_t stream_of_head(global const char *x, long4 x_at, place at, int head, int size)
 {
     stream_t stream;
     at.head = head;
