@@ -37,8 +37,8 @@ WORD void columns_put(vec y, stream_t x, int row, int c, int end)
         output_tail(y, (global out_t *)(x.rows + row * x.step), c, end);
 }
 
-/* Pairs side by side in x and y: their firsts in x and their seconds in y; and back. (Number by number: Oclgrind ends at
- * the halves of vectors.) */
+/* Pairs side by side in x and y: their firsts in x and their seconds in y; and back. (Number by number: Oclgrind ends
+ * at the halves of vectors.) */
 WORD void pairs_apart(vec *x, vec *y)
 {
     float beside[2 * VEC], apart[2 * VEC];
