@@ -250,7 +250,7 @@ static clattn_plan_desc desc_of(const struct node *n)
                              .heads = n->ggml ? n->heads : n->q_heads,
                              .key_dim = n->dim,
                              .value_dim = n->dim,
-                             .scale = (float)n->scale,
+                             .scale = n->scale,
                              .flags = (n->past > 0 ? CLATTN_INITIAL_STATE : 0) |
                                       (n->window > 0 ? 0 : CLATTN_FINAL_STATE) |
                                       (n->ggml ? CLATTN_STATE_VK | CLATTN_HEADS_TILED : 0),

@@ -329,6 +329,8 @@ static clattn_status matrix_tiles(const struct device *device, struct variant *v
 {
     const clattn_gemm_desc *d = &variant->gemm->desc;
     const struct engine *engine = variant->engine;
+    /* Intel's compiler leaves an array of more than 32 floats a lane in memory. */
+    const int most_floats = device->sub_group != 0 ? 32 : MOST_LANE_FLOATS;
     struct tiles *t = &variant->tiles;
 
     *t = (struct tiles){.vec = SHARED_VEC,
@@ -338,8 +340,8 @@ static clattn_status matrix_tiles(const struct device *device, struct variant *v
                         .span = 8,
                         .stages = 2,
                         .sub_group = device->sub_group};
-    while (t->rows * engine->rows * t->wide * TILE / engine->lanes > MOST_LANE_FLOATS)
-        t->wide /= 2;
+    while (t->rows * engine->rows * t->wide * TILE / engine->lanes > most_floats)
+        *(t->wide < t->rows ? &t->rows : &t->wide) /= 2;
     t->chunk = halved(128, d->m, t->rows * engine->rows);
     t->block_v = halved(128, d->n, t->wide * TILE);
     if (complete(device, variant) != CLATTN_SUCCESS) { /* more places of shorter slices instead of longer ones */
