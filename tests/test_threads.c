@@ -84,7 +84,9 @@ static const struct row *const rows[] = {&erases, &one, &alone, &split, &segment
                                          &written, &written_1, &written_8,
                                          &turned, &turned_1, &turned_2, &turned_8};
 
-/* All of `from` in the kernels of a row is `to`: the report has `found`; where that is NULL the numbers are wrong. */
+/* All of `from` in the kernels of a row is `to`: the report has `found`; where that is NULL the numbers are wrong. What
+ * is UNORDERED is seen as a race or as a read of what nobody wrote, by which of the lanes comes first. */
+#define UNORDERED "race"
 #define NO_BARRIER(number) \
     "void threads_wait_own(void);", \
     "void threads_wait_own(void);\n" \
@@ -95,47 +97,47 @@ static const struct mistake {
     const struct row *row;
     const char *from, *to, *found;
 } mistakes[] = {
-    { "prepare: no barrier before frags",      &erases, "SYNC();\nrecord_frags", "    record_frags", "race" },
-    { "prepare: no barrier before the erase",  &erases, "SYNC();\nerase_solve", "    erase_solve", "race" },
+    { "prepare: no barrier before frags",      &erases, "SYNC();\nrecord_frags", "    record_frags", UNORDERED },
+    { "prepare: no barrier before the erase",  &erases, "SYNC();\nerase_solve", "    erase_solve", UNORDERED },
     { "prepare: records that overlap",         &erases, "chunk.at.head) * MATRIX_RECORD",
                                                "chunk.at.head) * (MATRIX_RECORD - 4)", "of another group" },
-    { "AMD's prepare: the same",               &cdna,   "SYNC();\nrecord_frags", "    record_frags", "race" },
-    { "scan: no barrier of the group",         &erases, NO_BARRIER(0), "race" },
-    { "scan: no barrier of the computing",     &split,  NO_BARRIER(1), "nobody wrote" },
-    { "scan: no barrier of the loading",       &one,    NO_BARRIER(2), "race" },
-    { "scan: no word that queries are read",   &erases, NO_BARRIER(3), "race" },
-    { "scan: no word that the state is left",  &erases, NO_BARRIER(4), "nobody wrote" },
-    { "scan: no word that writes are left",    &erases, NO_BARRIER(5), "nobody wrote" },
-    { "scan: nor in the other turn",           &erases, NO_BARRIER(6), "nobody wrote" },
-    { "scan: no barrier of a sub-group",       &erases, "\nthreads_wait_own();", "\n", "race" },
+    { "AMD's prepare: the same",               &cdna,   "SYNC();\nrecord_frags", "    record_frags", UNORDERED },
+    { "scan: no barrier of the group",         &erases, NO_BARRIER(0), UNORDERED },
+    { "scan: no barrier of the computing",     &split,  NO_BARRIER(1), UNORDERED },
+    { "scan: no barrier of the loading",       &one,    NO_BARRIER(2), UNORDERED },
+    { "scan: no word that queries are read",   &erases, NO_BARRIER(3), UNORDERED },
+    { "scan: no word that the state is left",  &erases, NO_BARRIER(4), UNORDERED },
+    { "scan: no word that writes are left",    &erases, NO_BARRIER(5), UNORDERED },
+    { "scan: nor in the other turn",           &erases, NO_BARRIER(6), UNORDERED },
+    { "scan: no barrier of a sub-group",       &erases, "\nthreads_wait_own();", "\n", UNORDERED },
     { "scan: loading does not wait",           &erases, "engine_sync_all(); \\\nmove_step",
                                                "move_step", "wait for ever" },
     { "scan: computing does not wait",         &erases, "values_turn(row);\nengine_sync_all();",
-                                               "values_turn(row);", "race" },
+                                               "values_turn(row);", UNORDERED },
     { "scan: reading does not signal",         &erases, "threads_signal(0, GROUP);", "", "wait for ever" },
-    { "scan: output before values are loaded", &split,  "share_sync();\nread_output", "read_output", "race" },
+    { "scan: output before values are loaded", &split,  "share_sync();\nread_output", "read_output", UNORDERED },
     { "scan: A D left out",                    &erases, "erase_mix(mine[n], n);", "", NULL },
     { "list: no barrier ahead of a block",     &listed, "copies_end();\nengine_sync_all();\nif (L2NORM",
-                                               "copies_end();\nif (L2NORM", "race" },
+                                               "copies_end();\nif (L2NORM", UNORDERED },
     { "list: nor behind one",                  &listed_1, "if (STAGES == 1) {\nengine_sync_all();", "if (STAGES == 1) {",
-                                               "race" },
+                                               UNORDERED },
     { "list: outputs in the place of stages",  &listed, "copies_end();\nengine_sync_all();\nengine_unrolled",
-                                               "copies_end();\nengine_unrolled", "race" },
+                                               "copies_end();\nengine_unrolled", UNORDERED },
     { "list: sums that are not lowered",       &listed_m, "w[s].total *= kept;", "", NULL },
-    { "written: u of a tile before it is there", &written, "SYNC();\nif (!ENGINE_ALONE", "if (!ENGINE_ALONE", "race" },
-    { "written: columns before their numbers", &written, "SYNC();\ncolumns_solve", "columns_solve", "race" },
+    { "written: u of a tile before it is there", &written, "SYNC();\nif (!ENGINE_ALONE", "if (!ENGINE_ALONE", UNORDERED },
+    { "written: columns before their numbers", &written, "SYNC();\ncolumns_solve", "columns_solve", UNORDERED },
     { "written: no barrier ahead of a block",  &written, "copies_end();\nengine_sync_all();\nif (L2NORM",
-                                               "copies_end();\nif (L2NORM", "race" },
+                                               "copies_end();\nif (L2NORM", UNORDERED },
     { "written: what the span's own weights lack", &written, "Y[c] + factor * O[c]", "Y[c] + O[c]", NULL },
     { "turned: no barrier ahead of a block that is walked", &turned,
-                                               "first - walked);\nengine_sync_all();", "first - walked);", "race" },
+                                               "first - walked);\nengine_sync_all();", "first - walked);", UNORDERED },
     { "turned: nor of carried keys",           &turned, "copies_end();\nengine_sync_all();\nbias_next(&bias, list, n, from);\nif",
-                                               "copies_end();\nbias_next(&bias, list, n, from);\nif", "race" },
-    { "turned: a span crossed before it is read", &turned, "if (more && crosses) {\nengine_sync_all();", "if (more && crosses) {", "race" },
+                                               "copies_end();\nbias_next(&bias, list, n, from);\nif", UNORDERED },
+    { "turned: a span crossed before it is read", &turned, "if (more && crosses) {\nengine_sync_all();", "if (more && crosses) {", UNORDERED },
     { "turned: spans that are not crossed",    &turned, "int crosses = (from", "int crosses = 1 + 0 * (from", NULL },
-    { "turned: keys carried too early",        &turned, "SYNC();\nwalk_copy", "walk_copy", "race" },
-    { "turned: columns before their squares",  &turned, "SYNC();\ncolumns_turn", "columns_turn", "race" },
-    { "plain scan: no barrier before mixing",  &lanes,  "SYNC();\nmix_values", "mix_values", "race" },
+    { "turned: keys carried too early",        &turned, "SYNC();\nwalk_copy", "walk_copy", UNORDERED },
+    { "turned: columns before their squares",  &turned, "SYNC();\ncolumns_turn", "columns_turn", UNORDERED },
+    { "plain scan: no barrier before mixing",  &lanes,  "SYNC();\nmix_values", "mix_values", UNORDERED },
 };
 /* clang-format on */
 
@@ -225,6 +227,12 @@ static void test_row(void **state)
         fail_msg("%s, %s: relative error %g", row->rule, row->shape->name, error);
 }
 
+static int is_found(const char *found)
+{
+    return strstr(threads_report(), found) != NULL ||
+           (strcmp(found, UNORDERED) == 0 && strstr(threads_report(), "nobody wrote") != NULL);
+}
+
 static void test_mistake(void **state)
 {
     const struct mistake *mistake = *state;
@@ -238,7 +246,7 @@ static void test_mistake(void **state)
     threads_edit(NULL, NULL);
     if (mistake->found != NULL) {
         assert_status(status, DEVICE_ERROR);
-        if (strstr(threads_report(), mistake->found) == NULL)
+        if (!is_found(mistake->found))
             fail_msg("not \"%s\":\n%s", mistake->found, threads_report());
     } else {
         assert_status(status, SUCCESS);
