@@ -430,6 +430,35 @@ static void test_steep(void **state)
     check_free(&expected);
 }
 
+/* All keys of a head are its first one's, and what it finds is turned round nearly whole: what 16 bits take from the
+ * numbers of T = (I + M)^-1 adds up over all rows of a chunk, unless rounding sees to it that it does not. Without that
+ * delta_rule has an error of 0.27, with it 0.017. */
+static void test_alike(void **state)
+{
+    static const struct check_case shape = {"alike", 1, 70, 16, 16, 32, 32, LAST | NORM, USUAL, NULL,
+                                            0,       0, 0,  0,  0,  0,  0};
+    static const clattn_rule rules[] = {CLATTN_DELTA_RULE, CLATTN_KDA}; /* chunks of 32 and of 16 */
+
+    (void)state;
+    for (size_t r = 0; r < COUNT(rules); r++) {
+        struct check_tensors tensors, expected;
+        clattn_plan_desc desc = check_case_desc(&shape, rules[r], CLATTN_BF16, CLATTN_MODE_CHUNK);
+        char text[4096];
+        test_make(&tensors, &desc, shape.gates, NULL);
+        for (int64_t i = 0; i < check_count(&tensors.tensor[OP(K)].info); i++)
+            test_set(&tensors, OP(K), i, test_get(&tensors, OP(K), i % (16 * 32)));
+        test_set_all(&tensors, OP(BETA), 1.9);
+        if (rules[r] == CLATTN_KDA)
+            test_set_all(&tensors, OP(G), -0.01);
+        assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
+        assert_status(check_run(&tensors, &test_engine_device, text, sizeof text, test_log, NULL), SUCCESS);
+        assert_non_null(strstr(text, "scan_matrix"));
+        test_compare(&tensors.tensor[OP(O)], &expected.tensor[OP(O)], 0.04, test_rule_name(rules[r]));
+        check_free(&tensors);
+        check_free(&expected);
+    }
+}
+
 /* ---- Lists --------------------------------------------------------------------------------------------------------
  */
 
@@ -535,7 +564,7 @@ static void test_steps(void **state)
 int main(int argc, char **argv)
 {
     static char engine[64];
-    struct CMUnitTest tests[COUNT(rows) + 6];
+    struct CMUnitTest tests[COUNT(rows) + 7];
     size_t count = 0;
 
     for (size_t i = 0; i < COUNT(rows); i++)
@@ -548,6 +577,7 @@ int main(int argc, char **argv)
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_silent_query);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_forgets);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_steep);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_alike);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_shared_heads);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_steps);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_caches);
