@@ -67,7 +67,7 @@ enum { PROVIDER_COUNT = sizeof providers / sizeof *providers };
 /* ---- Trying -------------------------------------------------------------------------------------------------------
  */
 
-static int64_t lower(int64_t a, int64_t b)
+static int64_t least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
@@ -97,10 +97,10 @@ void gemm_small(const clattn_gemm_plan *plan, struct gemm *gemm)
 
     *gemm = plan->gemm;
     if (plan->variant.kernel == KERNEL_GEMV)
-        resize(gemm, lower(d->m, FEW_LONG), lower(d->n, FEW_LONG), lower(d->k, FEW_LONG), lower(d->batch, 2));
+        resize(gemm, least(d->m, FEW_LONG), least(d->n, FEW_LONG), least(d->k, FEW_LONG), least(d->batch, 2));
     else
-        resize(gemm, lower(d->m, 2 * t->chunk + REST), lower(d->n, 2 * t->block_v + REST),
-               lower(d->k, 4 * t->block_k + REST), lower(d->batch, 2));
+        resize(gemm, least(d->m, 2 * t->chunk + REST), least(d->n, 2 * t->block_v + REST),
+               least(d->k, 4 * t->block_k + REST), least(d->batch, 2));
 }
 
 static clattn_status try_small(void *user, int *right)
@@ -121,7 +121,7 @@ static clattn_status try_whole(clattn_gemm_plan *plan)
     clattn_gemm_desc *d = &gemm.desc, desc;
     int right = 0;
 
-    d->batch = lower(d->batch, 2);
+    d->batch = least(d->batch, 2);
     while ((d->m * d->k + d->k * d->n + d->m * d->n) * d->batch > MOST_NUMBERS) {
         int64_t *most = d->m > d->n ? &d->m : &d->n;
         most = d->k > *most ? &d->k : most;
