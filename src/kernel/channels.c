@@ -5,11 +5,6 @@
 
 enum { FLOAT = 4, SERIAL_VEC = 16, SHARED_VEC = 4 };
 
-static int higher(int a, int b)
-{
-    return a > b ? a : b;
-}
-
 /* ---- Layout -------------------------------------------------------------------------------------------------------
  */
 

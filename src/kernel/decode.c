@@ -9,11 +9,6 @@ static const enum embedded_file bias_headers[] = {
 
 enum { FLOAT = 4, MOST_ROWS = 8, SERIAL_VEC = 16, SHARED_VEC = 4 };
 
-static int64_t lower(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int64_t query_heads(const struct variant *variant)
 {
     return variant->problem->desc.heads / variant->problem->desc.kv_heads;
@@ -176,7 +171,7 @@ static clattn_status heuristic(const struct device *device, struct variant *vari
 
     if (variant->problem->desc.chunk != 0 || variant->problem->desc.kernel != CLATTN_WEIGHTS_SOFTMAX)
         return CLATTN_UNSUPPORTED;
-    variant->tiles = (struct tiles){.group = serial ? 1 : (int)lower(128, most_group),
+    variant->tiles = (struct tiles){.group = serial ? 1 : lower(128, most_group),
                                     .vec = serial ? SERIAL_VEC : SHARED_VEC,
                                     .heads = (int)divide_up(heads, tiles),
                                     .keys = 64,
@@ -195,7 +190,7 @@ static clattn_status complete(const struct device *device, struct variant *varia
     struct tiles *t = &variant->tiles;
     int sound;
 
-    t->heads = (int)lower(t->heads, query_heads(variant));
+    t->heads = lower(t->heads, query_heads(variant));
     t->chunk = tokens(variant);
     sound = t->group >= 1 && (size_t)t->group <= device->info.max_work_group && (t->group == 1 || !device->serial) &&
             t->keys % t->vec == 0 && layout_fits(device, variant, lay_out);

@@ -15,16 +15,6 @@ enum {
     MOST_HELD = 160 /* floats of scores and outputs of a lane */
 };
 
-static int lower(int64_t a, int64_t b)
-{
-    return (int)(a < b ? a : b);
-}
-
-static int higher(int a, int b)
-{
-    return a > b ? a : b;
-}
-
 /* ---- Layout -------------------------------------------------------------------------------------------------------
  */
 

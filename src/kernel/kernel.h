@@ -223,4 +223,15 @@ static inline int64_t divide_up(int64_t x, int64_t n)
     return (x + n - 1) / n;
 }
 
+/* The lower and the higher of two, which an int holds. */
+static inline int lower(int64_t a, int64_t b)
+{
+    return (int)(a < b ? a : b);
+}
+
+static inline int higher(int64_t a, int64_t b)
+{
+    return (int)(a > b ? a : b);
+}
+
 #endif

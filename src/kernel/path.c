@@ -5,16 +5,6 @@
  * not depend on lengths: packed sequences have the bits that they have alone. */
 enum { FLOAT = 4, SERIAL_VEC = 16, SHARED_VEC = 4, SPAN_TOKENS = 512 };
 
-static int lower(int64_t a, int64_t b)
-{
-    return (int)(a < b ? a : b);
-}
-
-static int higher(int a, int b)
-{
-    return a > b ? a : b;
-}
-
 /* ---- Layout -------------------------------------------------------------------------------------------------------
  */
 

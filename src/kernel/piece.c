@@ -6,11 +6,6 @@
 
 enum { SERIAL_VEC = 16, WIDE_VEC = 8, SHARED_VEC = 4, MOST_HELD = 4 };
 
-static int lower(int64_t a, int64_t b)
-{
-    return (int)(a < b ? a : b);
-}
-
 static int columns_of(const struct tiles *t)
 {
     return t->block_v / t->vec;

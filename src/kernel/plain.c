@@ -3,16 +3,6 @@
 
 enum { SERIAL_VEC = 16, SHARED_VEC = 4, FLOAT = 4, MOST_COLUMNS = 256 };
 
-static int lower(int a, int b)
-{
-    return a < b ? a : b;
-}
-
-static int higher(int a, int b)
-{
-    return a > b ? a : b;
-}
-
 /* The largest power of two not above x. */
 static int power_below(int64_t x)
 {

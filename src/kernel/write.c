@@ -6,16 +6,6 @@
  * (LP_MAX_TGSI_LOOP_ITERATIONS), which are as many as the square of a span's chunks. */
 enum { FLOAT = 4, SERIAL_VEC = 16, SHARED_VEC = 4, SPAN_TOKENS = 512, SHORT_SPAN_TOKENS = 128 };
 
-static int lower(int64_t a, int64_t b)
-{
-    return (int)(a < b ? a : b);
-}
-
-static int higher(int a, int b)
-{
-    return a > b ? a : b;
-}
-
 /* ---- Layout -------------------------------------------------------------------------------------------------------
  */
 

@@ -1,4 +1,4 @@
-/* Defaults, then checks, then shapes. */
+/* Defaults, then checks, then lengths. */
 #include "op/arguments.h"
 #include "op/op.h"
 
@@ -7,18 +7,13 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_HEADS = 65535, MOST_TYPES = sizeof((clattn_plan_desc *)NULL)->operand_types / sizeof(clattn_operand_type) };
-
-size_t dtype_size(clattn_dtype dtype)
-{
-    return dtype == CLATTN_F32 ? 4 : 2;
-}
-
-const char *dtype_name(clattn_dtype dtype)
-{
-    static const char *const names[] = {[CLATTN_F32] = "f32", [CLATTN_F16] = "f16", [CLATTN_BF16] = "bf16"};
-    return names[dtype];
-}
+enum {
+    MAX_HEADS = 65535,
+    /* Flags that no rule names: its family says whether it takes them. */
+    FAMILY_FLAGS = CLATTN_QK_L2NORM | CLATTN_STATE_VK | CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_CU_SEQLENS |
+                   CLATTN_CU_SEQLENS_INT64 | CLATTN_REVERSED | CLATTN_WITH_ATTN | CLATTN_HEADS_TILED |
+                   CLATTN_WITH_STATE_INDICES
+};
 
 static void set_default(int64_t *field, int64_t value)
 {
@@ -128,7 +123,6 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
                  {CLATTN_WITH_D, "d"},
                  {CLATTN_WITH_Z, "z"},
                  {CLATTN_COMPLEX, "complex"}};
-    const uint32_t known = CLATTN_REVERSED * 2 - 1 + 63 * CLATTN_SOFTPLUS + 7 * CLATTN_HEADS_TILED;
     const struct {
         uint32_t knob;
         int used;
@@ -162,9 +156,13 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
                  {0, !rule_has_list(rule) && desc->kv_len != 0, "kv_len"},
                  {0, !rule_has_list(rule) && desc->window != 0, "window"}};
 
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+    uint32_t known = FAMILY_FLAGS;
+
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        known |= flags[i].flag;
         if ((desc->flags & flags[i].flag) && !(rule->flags & flags[i].flag))
             return FAIL(log, INVALID_DESC, "%s takes no option %s", rule->name, flags[i].name);
+    }
     for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++)
         if (knobs[i].used && !(rule->knobs & knobs[i].knob))
             return FAIL(log, INVALID_DESC, "%s takes no option %s", rule->name, knobs[i].name);
@@ -229,108 +227,6 @@ static clattn_status check_packing(const clattn_plan_desc *desc, const struct lo
     return check_range(log, "sequences", desc->sequences, 1, MAX_LENGTH - 1);
 }
 
-/* ---- Types of operands --------------------------------------------------------------------------------------------
- */
-
-static clattn_dtype class_type(const clattn_plan_desc *desc, enum storage storage)
-{
-    return storage == STORE_DATA ? desc->dtype : storage == STORE_GATE ? desc->gate_dtype : CLATTN_F32;
-}
-
-static const struct operand_row *find_row(const struct problem *problem, clattn_operand_id id)
-{
-    for (int i = 0; i < problem->operand_count; i++)
-        if (problem->operands[i].id == id)
-            return &problem->operands[i];
-    return NULL;
-}
-
-static clattn_status set_type(struct problem *problem, const clattn_operand_type *type, const struct log *log)
-{
-    const struct operand_row *row = find_row(problem, type->id);
-    int known = (int)type->id > CLATTN_OPERAND_NONE && (int)type->id < OPERAND_COUNT;
-
-    if (row == NULL)
-        return FAIL(log, INVALID_DESC, "operand_types names %s (id %d), which %s does not use",
-                    known ? operand_name(type->id) : "an operand", (int)type->id, problem->rule->name);
-    TRY(check_range(log, "a dtype of operand_types", type->dtype, CLATTN_F32, CLATTN_BF16));
-    if (row->storage > STORE_MATRIX)
-        return FAIL(log, INVALID_DESC, "operand_types names %s, whose type is fixed", operand_name(type->id));
-    problem->types[type->id] = type->dtype;
-    return CLATTN_SUCCESS;
-}
-
-/* The one type of all operands of a class; *mixed is one that differs from the first, or unchanged. */
-static clattn_dtype common_type(const struct problem *problem, enum storage storage, clattn_operand_id *mixed)
-{
-    const struct operand_row *first = NULL;
-
-    for (int i = 0; i < problem->operand_count; i++) {
-        const struct operand_row *row = &problem->operands[i];
-        if (row->storage != storage)
-            continue;
-        if (first == NULL)
-            first = row;
-        else if (problem->types[row->id] != problem->types[first->id])
-            *mixed = row->id;
-    }
-    return first != NULL ? problem->types[first->id] : class_type(&problem->desc, storage);
-}
-
-/* Where all operands of a class have one type it becomes the class's, so that a problem is always said in one way. */
-static void settle_types(struct problem *problem)
-{
-    clattn_operand_id mixed[3] = {NO_OPERAND, NO_OPERAND, NO_OPERAND};
-    clattn_dtype data = common_type(problem, STORE_DATA, &mixed[0]);
-    clattn_dtype gate = common_type(problem, STORE_GATE, &mixed[1]);
-    clattn_plan_desc *desc = &problem->desc;
-
-    common_type(problem, STORE_MATRIX, &mixed[2]);
-    if (mixed[0] == NO_OPERAND)
-        desc->dtype = data;
-    if (mixed[1] == NO_OPERAND)
-        desc->gate_dtype = gate;
-    problem->mixed = mixed[0] != NO_OPERAND ? mixed[0] : mixed[1] != NO_OPERAND ? mixed[1] : mixed[2];
-    desc->operand_type_count = 0;
-    memset(desc->operand_types, 0, sizeof desc->operand_types);
-    for (int i = 0; i < problem->operand_count; i++) {
-        const struct operand_row *row = &problem->operands[i];
-        if (problem->types[row->id] != class_type(desc, row->storage))
-            desc->operand_types[desc->operand_type_count++] = (clattn_operand_type){row->id, problem->types[row->id]};
-    }
-}
-
-static clattn_status set_types(struct problem *problem, const struct log *log)
-{
-    for (int i = 0; i < problem->operand_count; i++)
-        problem->types[problem->operands[i].id] = class_type(&problem->desc, problem->operands[i].storage);
-    TRY(check_range(log, "operand_type_count", problem->desc.operand_type_count, 0, MOST_TYPES));
-    for (int i = 0; i < problem->desc.operand_type_count; i++)
-        TRY(set_type(problem, &problem->desc.operand_types[i], log));
-    settle_types(problem);
-    return CLATTN_SUCCESS;
-}
-
-clattn_dtype problem_state_type(const struct problem *problem)
-{
-    clattn_operand_id none = NO_OPERAND;
-
-    return common_type(problem, STORE_MATRIX, &none);
-}
-
-clattn_status problem_check_uniform(const struct problem *problem, const struct log *log)
-{
-    const struct operand_row *row = find_row(problem, problem->mixed);
-
-    if (row == NULL)
-        return CLATTN_SUCCESS;
-    return FAIL(log, UNSUPPORTED, "%s: %s is %s and other %s are not: kernels take one type for them",
-                problem->rule->name, operand_name(row->id), dtype_name(problem->types[row->id]),
-                row->storage == STORE_GATE     ? "gates"
-                : row->storage == STORE_MATRIX ? "states"
-                                               : "vectors");
-}
-
 clattn_status problem_init(struct problem *problem, const clattn_plan_desc *desc, const struct log *log)
 {
     memset(problem, 0, sizeof *problem);
@@ -348,7 +244,7 @@ clattn_status problem_init(struct problem *problem, const clattn_plan_desc *desc
     TRY(op_of(problem->rule)->check(&problem->desc, problem->rule, log));
     TRY(check_attn(problem, log));
     problem->operand_count = rule_operands(&problem->desc, problem->operands);
-    return set_types(problem, log);
+    return problem_set_types(problem, log);
 }
 
 clattn_status problem_read(struct problem *problem, const clattn_plan_desc *desc, size_t size, const struct log *log)
@@ -405,32 +301,6 @@ struct extent problem_most(const struct problem *problem)
                            desc->kv_len != 0 ? desc->kv_len : desc->seq_len};
 }
 
-void problem_share_heads(clattn_plan_desc *desc, int64_t shared)
-{
-    int64_t *keys = desc->kv_heads != desc->heads ? &desc->kv_heads : &desc->qk_heads;
-
-    if (rule_has_list(rule_get(desc->rule)))
-        keys = &desc->kv_heads;
-    desc->heads = shared * desc->heads / *keys;
-    desc->qk_heads = desc->kv_heads = desc->heads;
-    *keys = shared;
-}
-
-int64_t problem_work_heads(const struct problem *problem)
-{
-    return rule_has_list(problem->rule) ? problem->desc.heads : problem->desc.kv_heads;
-}
-
-int64_t problem_reads(const struct problem *problem)
-{
-    return problem->desc.heads / problem_work_heads(problem);
-}
-
-int64_t problem_heads(const struct problem *problem)
-{
-    return problem_most(problem).sequences * problem_work_heads(problem);
-}
-
 /* A number that stands for the plan's is `whole`. */
 static clattn_status take_length(int64_t asked, int64_t whole, int64_t most, const char *name, int64_t *length,
                                  const struct log *log)
@@ -461,7 +331,7 @@ clattn_status problem_extent(const struct problem *problem, const struct argumen
     return CLATTN_SUCCESS;
 }
 
-static int64_t dim(const clattn_plan_desc *desc, const struct extent *extent, char letter)
+int64_t problem_dim(const clattn_plan_desc *desc, const struct extent *extent, char letter)
 {
     switch (letter) {
     case 'B': return extent->batch;
@@ -487,186 +357,4 @@ static int64_t dim(const clattn_plan_desc *desc, const struct extent *extent, ch
     case 'C': return rule_has_list(rule_get(desc->rule)) ? extent->kv_len : extent->seq_len * desc->steps;
     }
     return 0;
-}
-
-static size_t element_size(const struct problem *problem, const struct operand_row *row)
-{
-    if (row->storage == STORE_LENGTH)
-        return 4;
-    if (row->storage == STORE_INDEX)
-        return problem->desc.flags & CLATTN_CU_SEQLENS_INT64 ? 8 : 4;
-    return dtype_size(problem->types[row->id]);
-}
-
-void problem_operand_info(const struct problem *problem, const struct extent *extent, const struct operand_row *row,
-                          clattn_operand_info *info)
-{
-    const clattn_plan_desc *desc = &problem->desc;
-
-    memset(info, 0, sizeof *info);
-    info->name = operand_name(row->id);
-    info->output = operand_is_output(row->id);
-    info->dtype = problem->types[row->id];
-    info->element_size = (int32_t)element_size(problem, row);
-    for (const char *letter = row->dims; *letter != '\0'; letter++)
-        info->dims[info->rank++] = dim(desc, extent, *letter);
-}
-
-clattn_status clattn_operand_describe_sized(const clattn_plan_desc *desc, size_t desc_size, clattn_operand_id id,
-                                            clattn_operand_info *info, size_t info_size)
-{
-    clattn_operand_info ours;
-    struct problem problem;
-    struct extent extent;
-
-    if (info == NULL || (int)id <= CLATTN_OPERAND_NONE || (int)id >= OPERAND_COUNT)
-        return CLATTN_INVALID_ARGUMENT;
-    TRY(problem_read(&problem, desc, desc_size, NULL));
-    extent = problem_most(&problem);
-    ours = (clattn_operand_info){.name = operand_name(id), .output = operand_is_output(id)};
-    for (int i = 0; i < problem.operand_count; i++)
-        if (problem.operands[i].id == id)
-            problem_operand_info(&problem, &extent, &problem.operands[i], &ours);
-    sized_write(info, info_size, &ours, sizeof ours);
-    return CLATTN_SUCCESS;
-}
-
-/* One outer axis of an operand: how many, and how far apart. */
-struct axis {
-    const char *name, *letters;
-    int64_t count, stride;
-};
-
-/* The contiguous strides, from the last dim to the first; *inner counts the innermost contiguous elements. */
-static void contiguous(const clattn_plan_desc *desc, const struct extent *extent, const char *dims, struct axis axes[3],
-                       int64_t *inner)
-{
-    int64_t stride = 1;
-
-    *inner = 1;
-    for (size_t i = strlen(dims); i-- > 0;) {
-        int64_t count = dim(desc, extent, dims[i]);
-        int axis = 0;
-        while (axis < 3 && strchr(axes[axis].letters, dims[i]) == NULL)
-            axis++;
-        if (axis < 3) {
-            axes[axis].count = count;
-            axes[axis].stride = stride;
-        } else
-            *inner *= count;
-        if (i > 0)
-            stride *= count;
-    }
-}
-
-/* Keeps every sum of offsets within 63 bits, in bytes. */
-static clattn_status check_stride(const char *operand, const struct axis *axis, int may_turn, const struct log *log)
-{
-    int64_t limit = axis->count > 1 ? INT64_MAX / 64 / (axis->count - 1) : INT64_MAX, least = may_turn ? -limit : 0;
-
-    if (axis->stride < least || axis->stride > limit)
-        return FAIL(log, INVALID_OPERAND, "%s: its %s stride is %lld, expected %lld to %lld elements", operand,
-                    axis->name, (long long)axis->stride, (long long)least, (long long)limit);
-    return CLATTN_SUCCESS;
-}
-
-static void sort_by_stride(struct axis axes[3])
-{
-    for (int i = 1; i < 3; i++)
-        for (int j = i; j > 0 && axes[j].stride < axes[j - 1].stride; j--) {
-            struct axis swap = axes[j];
-            axes[j] = axes[j - 1];
-            axes[j - 1] = swap;
-        }
-}
-
-/* Whether an output's elements are apart: each axis steps over all that those of smaller strides reach. */
-static clattn_status check_apart(const char *operand, const struct axis given[3], int64_t inner, const struct log *log)
-{
-    struct axis axes[3] = {given[0], given[1], given[2]};
-    int64_t reach = inner;
-
-    for (int i = 0; i < 3; i++)
-        axes[i].stride = axes[i].stride < 0 ? -axes[i].stride : axes[i].stride;
-    sort_by_stride(axes);
-    for (int i = 0; i < 3; i++) {
-        if (axes[i].count <= 1)
-            continue;
-        if (axes[i].stride < reach)
-            return FAIL(log, INVALID_OPERAND, "%s overlaps itself: its %s stride is %lld, expected %lld or more",
-                        operand, axes[i].name, (long long)axes[i].stride, (long long)reach);
-        reach += (axes[i].count - 1) * axes[i].stride;
-    }
-    return CLATTN_SUCCESS;
-}
-
-int problem_is_empty(const struct problem *problem, const struct extent *extent, const struct operand_row *row)
-{
-    for (const char *letter = row->dims; *letter != '\0'; letter++)
-        if (dim(&problem->desc, extent, *letter) == 0)
-            return 1;
-    return 0;
-}
-
-clattn_status problem_place(const struct problem *problem, const struct extent *extent, const struct operand_row *row,
-                            const clattn_operand *operand, size_t size, struct placement *place, const struct log *log)
-{
-    struct axis axes[3] = {{"batch", "BNMP", 1, 0}, {"token", "TSXWR", 1, 0}, {"head", "HQYGL", 1, 0}};
-    const char *name = operand_name(row->id);
-    size_t element = element_size(problem, row);
-    int64_t inner, last, low = 0;
-
-    contiguous(&problem->desc, extent, row->dims, axes, &inner);
-    if (operand->batch_stride != 0 || operand->token_stride != 0 || operand->head_stride != 0) {
-        if (operand_is_index(row->id))
-            return FAIL(log, INVALID_OPERAND, "%s takes no strides", name);
-        const int64_t strides[3] = {operand->batch_stride, operand->token_stride, operand->head_stride};
-        for (int i = 0; i < 3; i++)
-            if (axes[i].stride != 0) /* an axis that the operand has */
-                axes[i].stride = strides[i];
-    }
-    if (operand->offset % element != 0)
-        return FAIL(log, INVALID_OPERAND, "%s: offset %zu is no multiple of its element size %zu", name,
-                    operand->offset, element);
-    last = inner;
-    for (int i = 0; i < 3; i++) {
-        int64_t reach;
-        TRY(check_stride(name, &axes[i], i == 1 && row->id == CLATTN_STATES, log));
-        reach = (axes[i].count - 1) * axes[i].stride;
-        *(reach < 0 ? &low : &last) += reach;
-    }
-    if (problem_is_empty(problem, extent, row))
-        last = low = 0;
-    else if (operand_is_output(row->id) || operand_is_updated(&problem->desc, row->id))
-        TRY(check_apart(name, axes, inner, log));
-    if (size != 0 && (uint64_t)last > size / element)
-        return FAIL(log, INVALID_OPERAND, "%s needs %lld elements of %zu bytes, its memory holds %zu", name,
-                    (long long)last, element, size / element);
-    if ((uint64_t)-low > operand->offset / element)
-        return FAIL(log, INVALID_OPERAND, "%s: offset %zu is less than the %lld bytes that lie before it", name,
-                    operand->offset, (long long)-low * (long long)element);
-    *place = (struct placement){
-        .view = {(int64_t)(operand->offset / element), axes[0].stride, axes[1].stride, axes[2].stride},
-        .count = {axes[0].count, axes[1].count, axes[2].count},
-        .inner = inner,
-        .low = -low,
-        .span = last - low,
-        .element = element,
-        .output = operand_is_output(row->id),
-        .updated = operand_is_updated(&problem->desc, row->id)};
-    return CLATTN_SUCCESS;
-}
-
-clattn_status problem_view(const struct problem *problem, const struct extent *extent, const struct operand_row *row,
-                           const clattn_operand *operand, size_t size, struct view *view, const struct log *log)
-{
-    struct placement place;
-
-    TRY(problem_place(problem, extent, row, operand, size, &place, log));
-    *view = place.view;
-    if ((problem->desc.flags & CLATTN_REVERSED) && (row->dims[1] == 'T' || row->dims[1] == 'S')) {
-        view->offset += (place.count[1] - 1) * view->token;
-        view->token = -view->token;
-    }
-    return CLATTN_SUCCESS;
 }

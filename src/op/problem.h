@@ -40,6 +40,9 @@ clattn_status problem_init(struct problem *problem, const clattn_plan_desc *desc
 /* The same of a caller's desc of that size. */
 clattn_status problem_read(struct problem *problem, const clattn_plan_desc *desc, size_t size, const struct log *log);
 
+/* Types of the problem's operands, the desc's own among them, whose list is what differs from its class. */
+clattn_status problem_set_types(struct problem *problem, const struct log *log);
+
 /* The type of initial_state, final_state and states. */
 clattn_dtype problem_state_type(const struct problem *problem);
 
@@ -52,6 +55,9 @@ struct extent problem_most(const struct problem *problem);
 /* The lengths that a call asks for; INVALID_OPERAND above the desc's. */
 clattn_status problem_extent(const struct problem *problem, const struct arguments *arguments, struct extent *extent,
                              const struct log *log);
+
+/* What a letter of an operand's dims stands for. */
+int64_t problem_dim(const clattn_plan_desc *desc, const struct extent *extent, char letter);
 
 /* The rule's decay, or none where the problem leaves its gate out. */
 enum decay problem_decay(const struct problem *problem);

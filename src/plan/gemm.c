@@ -64,86 +64,6 @@ static const struct provider providers[] = {
 };
 enum { PROVIDER_COUNT = sizeof providers / sizeof *providers };
 
-/* ---- Trying -------------------------------------------------------------------------------------------------------
- */
-
-static int64_t lower(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* A product of those sizes as the plan's kernel has it: rows begin where vectors may be read, and end where not. */
-static void resize(struct gemm *gemm, int64_t m, int64_t n, int64_t k, int64_t batch)
-{
-    enum { GRAIN = 8 };
-    clattn_gemm_desc desc = gemm->desc;
-
-    desc.m = m;
-    desc.n = n;
-    desc.k = k;
-    desc.batch = batch;
-    desc.lda = round_up(gemm_turned(gemm, GEMM_A) ? m : k, GRAIN);
-    desc.ldb = round_up(gemm_turned(gemm, GEMM_B) ? k : n, GRAIN);
-    desc.ldc = desc.ldd = round_up(n, GRAIN);
-    desc.stride_a = desc.stride_b = desc.stride_c = desc.stride_d = 0;
-    gemm_read(gemm, &desc, sizeof desc, &(struct log){NULL, NULL});
-}
-
-void gemm_small(const clattn_gemm_plan *plan, struct gemm *gemm)
-{
-    const clattn_gemm_desc *d = &plan->gemm.desc;
-    const struct tiles *t = &plan->variant.tiles;
-    enum { FEW_LONG = 533, REST = 3 };
-
-    *gemm = plan->gemm;
-    if (plan->variant.kernel == KERNEL_GEMV)
-        resize(gemm, lower(d->m, FEW_LONG), lower(d->n, FEW_LONG), lower(d->k, FEW_LONG), lower(d->batch, 2));
-    else
-        resize(gemm, lower(d->m, 2 * t->chunk + REST), lower(d->n, 2 * t->block_v + REST),
-               lower(d->k, 4 * t->block_k + REST), lower(d->batch, 2));
-}
-
-static clattn_status try_small(void *user, int *right)
-{
-    clattn_gemm_plan *plan = user;
-    struct gemm gemm;
-
-    gemm_small(plan, &gemm);
-    return gemm_try(plan, &gemm, right);
-}
-
-/* Another's kernels depend on the sizes: all of them, but where the numbers are too many for the host; and its first
- * call compiles them. */
-static clattn_status try_whole(clattn_gemm_plan *plan)
-{
-    enum { MOST_NUMBERS = 1 << 27 };
-    struct gemm gemm = plan->gemm;
-    clattn_gemm_desc *d = &gemm.desc, desc;
-    int right = 0;
-
-    d->batch = lower(d->batch, 2);
-    while ((d->m * d->k + d->k * d->n + d->m * d->n) * d->batch > MOST_NUMBERS) {
-        int64_t *most = d->m > d->n ? &d->m : &d->n;
-        most = d->k > *most ? &d->k : most;
-        *most /= 2;
-        d->lda = d->ldb = d->ldc = d->ldd = 0;
-    }
-    d->stride_a = d->stride_b = d->stride_c = d->stride_d = 0;
-    desc = *d;
-    TRY(gemm_read(&gemm, &desc, sizeof desc, &plan->context->log));
-    TRY(gemm_try(plan, &gemm, &right));
-    return right > 0 ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
-}
-
-static clattn_status try_plan(clattn_gemm_plan *plan)
-{
-    if (plan->kernel == NULL)
-        return try_whole(plan);
-    return plan->context->self_test
-               ? self_test(plan->context, plan->hash, kernel_name(plan->variant.kernel), try_small, plan)
-               : CLATTN_SUCCESS;
-}
-
 /* ---- Choosing -----------------------------------------------------------------------------------------------------
  */
 
@@ -222,7 +142,7 @@ static clattn_status attempt(clattn_gemm_plan *plan, const struct provider *prov
     clattn_status status;
 
     TRY(open_provider(plan, provider, given));
-    status = try_plan(plan);
+    status = gemm_test(plan);
     plan->rejected += status != CLATTN_SUCCESS;
     if (status == CLATTN_UNSUPPORTED)
         log_line(log, CLATTN_LOG_WARNING, "gemm on %s: provider %s gives wrong results: not used",
@@ -428,74 +348,4 @@ clattn_status clattn_gemm_plan_describe(const clattn_gemm_plan *plan, char *to, 
     text_fit(to, size, "%s", whole);
     free(whole);
     return CLATTN_SUCCESS;
-}
-
-static clattn_status check_buffer(const clattn_gemm_plan *plan, const struct gemm *gemm, enum gemm_operand id,
-                                  cl_mem buffer, size_t offset)
-{
-    const struct opencl *cl = plan->context->device.cl;
-    const struct log *log = &plan->context->log;
-    size_t element = dtype_size(gemm_type(&gemm->desc, id)), needed = (size_t)gemm->of[id].span * element;
-    size_t bytes = 0;
-    char name = "abcd"[id];
-    cl_context owner = NULL;
-
-    if (buffer == NULL)
-        return FAIL(log, INVALID_OPERAND, "gemm: %c is missing", name);
-    TRY_CL(log, cl->GetMemObjectInfo(buffer, CL_MEM_CONTEXT, sizeof owner, &owner, NULL));
-    if (owner != plan->context->cl)
-        return FAIL(log, INVALID_OPERAND, "gemm: %c belongs to another context than the plan", name);
-    TRY_CL(log, cl->GetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof bytes, &bytes, NULL));
-    if (offset % element != 0 || offset > bytes || bytes - offset < needed)
-        return FAIL(log, INVALID_OPERAND, "gemm: %c has %zu bytes, %zu are needed from offset %zu on", name, bytes,
-                    needed, offset);
-    return CLATTN_SUCCESS;
-}
-
-static clattn_status check_call(const clattn_gemm_plan *plan, const struct gemm *gemm, const clattn_gemm_call *call)
-{
-    const cl_mem buffers[] = {call->a, call->b, call->c, call->d};
-    const size_t offsets[] = {call->a_offset, call->b_offset, call->c_offset, call->d_offset};
-    int with_c = (plan->gemm.desc.flags & CLATTN_GEMM_WITH_C) != 0;
-
-    if (!with_c && call->c != NULL)
-        return FAIL(&plan->context->log, INVALID_OPERAND, "gemm: c is given, without CLATTN_GEMM_WITH_C");
-    for (int id = 0; id < GEMM_OPERANDS; id++)
-        if (id != GEMM_C || with_c)
-            TRY(check_buffer(plan, gemm, (enum gemm_operand)id, buffers[id], offsets[id]));
-    return CLATTN_SUCCESS;
-}
-
-/* The plan's product with the call's rows; those of a gemv of few rows are compiled in. */
-static clattn_status cut(const clattn_gemm_plan *plan, int64_t m, struct gemm *gemm)
-{
-    const clattn_gemm_desc *d = &plan->gemm.desc;
-    int fixed = plan->variant.kernel == KERNEL_GEMV && d->m <= d->n;
-
-    *gemm = plan->gemm;
-    if (m < 0 || m > d->m || (fixed && m != 0 && m != d->m))
-        return FAIL(&plan->context->log, INVALID_ARGUMENT, "gemm: the call's m is %lld, the plan's %lld%s",
-                    (long long)m, (long long)d->m, fixed ? ", which gemv takes alone" : "");
-    if (m != 0)
-        gemm_cut(gemm, m);
-    return CLATTN_SUCCESS;
-}
-
-clattn_status clattn_gemm_enqueue_sized(clattn_gemm_plan *plan, cl_command_queue queue, const clattn_gemm_call *call,
-                                        size_t call_size, uint32_t n_wait, const cl_event *wait, cl_event *event)
-{
-    clattn_gemm_call ours;
-    struct gemm gemm;
-
-    if (event != NULL)
-        *event = NULL;
-    if (plan == NULL)
-        return CLATTN_INVALID_ARGUMENT;
-    if (queue == NULL || call == NULL || (n_wait > 0) != (wait != NULL) ||
-        !sized_read(&ours, sizeof ours, call, call_size))
-        return FAIL(&plan->context->log, INVALID_ARGUMENT,
-                    "gemm: queue, call or wait is NULL, or call has unknown fields");
-    TRY(cut(plan, ours.m, &gemm));
-    TRY(check_call(plan, &gemm, &ours));
-    return gemm_enqueue(plan, &gemm, queue, &ours, n_wait, wait, event);
 }

@@ -43,6 +43,9 @@ const char *gemm_provider(clattn_context *context, const struct gemm *gemm, int 
  * 1, or -1. */
 clattn_status gemm_try(clattn_gemm_plan *plan, const struct gemm *gemm, int *right);
 
+/* What the plan has bound, tried where it was not before. UNSUPPORTED: it is wrong. */
+clattn_status gemm_test(clattn_gemm_plan *plan);
+
 /* As few numbers as reach every part of the plan's kernel. */
 void gemm_small(const clattn_gemm_plan *plan, struct gemm *gemm);
 

@@ -1,146 +1,7 @@
 /* One loop that binds a step's arguments and enqueues it. */
-#include "plan/plan.h"
+#include "plan/call.h"
 
 #include <string.h>
-
-enum { WORKSPACE_ALIGNMENT = 16 };
-
-/* Every buffer of one call, with its view: operands by id, temporaries, the plan's own. */
-struct bound {
-    cl_mem memory;
-    struct view view;
-};
-
-/* Where a call stands. */
-struct stand {
-    int step;
-    int64_t part;      /* of a product's launches */
-    int64_t first_row; /* of the stretch at hand */
-    int64_t read;      /* which of the heads that read a state is at hand */
-};
-
-struct call {
-    const struct clattn_plan *plan;
-    cl_command_queue queue;
-    int in_order;
-    struct set_value (*set)[MOST_ARGUMENTS]; /* the plan's, while its lock is held */
-    struct log log;                          /* while the plan's lock is held */
-    struct extent extent;
-    struct stand at;
-    size_t workspace; /* its first byte */
-    struct bound operands[OPERAND_COUNT], temporaries[TEMPORARY_COUNT], fixed;
-};
-
-/* The bytes of a buffer of the plan's context; refused with the status given where it is another's. */
-static clattn_status buffer_size(const struct clattn_plan *plan, cl_mem buffer, const char *name, clattn_status refused,
-                                 size_t *bytes)
-{
-    const struct opencl *cl = plan->context->device.cl;
-    const struct log *log = &plan->context->log;
-    cl_context owner = NULL;
-
-    TRY_CL(log, cl->GetMemObjectInfo(buffer, CL_MEM_CONTEXT, sizeof owner, &owner, NULL));
-    if (owner != plan->context->cl) {
-        log_line(log, CLATTN_LOG_ERROR, "%s: its buffer belongs to another context than the plan", name);
-        return refused;
-    }
-    TRY_CL(log, cl->GetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof *bytes, bytes, NULL));
-    return CLATTN_SUCCESS;
-}
-
-/* Of a buffer's bytes those from the operand's offset on, or its size where that is less. */
-static size_t bytes_from(const clattn_operand *operand, size_t whole)
-{
-    size_t left = operand->offset < whole ? whole - operand->offset : 0;
-
-    return operand->size != 0 && operand->size < left ? operand->size : left;
-}
-
-static clattn_status memory_size(const struct clattn_plan *plan, const clattn_operand *operand, const char *name,
-                                 size_t *size)
-{
-    const struct log *log = &plan->context->log;
-    size_t whole;
-
-    if (operand->buffer == NULL)
-        return FAIL(log, INVALID_OPERAND, "%s: operand %s is missing", plan->problem.rule->name, name);
-    TRY(buffer_size(plan, operand->buffer, name, CLATTN_INVALID_OPERAND, &whole));
-    if (operand->offset >= whole)
-        return FAIL(log, INVALID_OPERAND, "%s: offset %zu lies past its %zu bytes", name, operand->offset, whole);
-    *size = bytes_from(operand, whole);
-    return CLATTN_SUCCESS;
-}
-
-static clattn_status bind_operands(struct call *call, const struct arguments *arguments)
-{
-    const struct clattn_plan *plan = call->plan;
-
-    for (int i = 0; i < plan->problem.operand_count; i++) {
-        const struct operand_row *row = &plan->problem.operands[i];
-        const clattn_operand *operand = &arguments->of[row->id];
-        size_t size = 0;
-
-        if (!problem_is_empty(&plan->problem, &call->extent, row))
-            TRY(memory_size(plan, operand, operand_name(row->id), &size));
-        TRY(problem_view(&plan->problem, &call->extent, row, operand, size, &call->operands[row->id].view,
-                         &plan->context->log));
-        call->operands[row->id].memory = operand->buffer;
-    }
-    /* kernels have the pool's size in the place of a stride that indices lack */
-    call->operands[CLATTN_STATE_INDICES].view.token =
-        plan->problem.desc.state_slots != 0 ? plan->problem.desc.state_slots : call->extent.sequences;
-    return CLATTN_SUCCESS;
-}
-
-static clattn_status check_workspace(const struct clattn_plan *plan, const clattn_operand *workspace, size_t needed)
-{
-    const struct log *log = &plan->context->log;
-    size_t whole;
-
-    if (workspace->buffer == NULL)
-        return FAIL(log, INVALID_WORKSPACE, "workspace is missing, %zu bytes are needed", needed);
-    TRY(buffer_size(plan, workspace->buffer, "workspace", CLATTN_INVALID_WORKSPACE, &whole));
-    if (workspace->offset % WORKSPACE_ALIGNMENT != 0)
-        return FAIL(log, INVALID_WORKSPACE, "workspace: offset %zu is no multiple of %d", workspace->offset,
-                    WORKSPACE_ALIGNMENT);
-    if (bytes_from(workspace, whole) < needed)
-        return FAIL(log, INVALID_WORKSPACE, "workspace has %zu bytes from offset %zu on, %zu are needed",
-                    bytes_from(workspace, whole), workspace->offset, needed);
-    return CLATTN_SUCCESS;
-}
-
-/* A temporary of rows as v has them, and of its type. */
-static void bind_rows(struct call *call, enum temporary_id id)
-{
-    const clattn_plan_desc *desc = &call->plan->problem.desc;
-    struct view *view = &call->temporaries[id].view;
-    int64_t token = desc->kv_heads * desc->value_dim;
-
-    view->offset *= (int64_t)(sizeof(float) / dtype_size(desc->dtype));
-    view->batch = call->extent.kv_len * token;
-    view->token = token;
-    view->head = desc->value_dim;
-}
-
-/* Temporaries are floats; those of a number a token and head are [batch, head, token], so that a head's lie side by
- * side. */
-static clattn_status bind_workspace(struct call *call, const clattn_operand *workspace)
-{
-    const struct clattn_plan *plan = call->plan;
-    size_t needed = (size_t)plan->recipe.floats[HOME_WORKSPACE] * sizeof(float);
-    int64_t heads = problem_work_heads(&plan->problem), seq_len = call->extent.seq_len;
-
-    if (needed == 0)
-        return CLATTN_SUCCESS;
-    TRY(check_workspace(plan, workspace, needed));
-    for (int i = 0; i < TEMPORARY_COUNT; i++) {
-        int64_t at = (int64_t)(workspace->offset / sizeof(float)) + plan->recipe.temporaries[i].at;
-        call->temporaries[i] = (struct bound){workspace->buffer, {at, seq_len * heads, 1, seq_len}};
-    }
-    call->workspace = workspace->offset;
-    bind_rows(call, TEMPORARY_WRITTEN);
-    return CLATTN_SUCCESS;
-}
 
 /* For an argument that is never read: every one must be set, and not every driver takes NULL. */
 static cl_mem any_memory(const struct call *call)
@@ -480,31 +341,6 @@ static clattn_status enqueue_chain(struct call *call, uint32_t n_wait, const cl_
     return status;
 }
 
-static clattn_status check_queue(struct call *call)
-{
-    const struct clattn_context *context = call->plan->context;
-    const struct opencl *cl = context->device.cl;
-    cl_command_queue_properties properties = 0;
-    cl_context owner = NULL;
-
-    TRY_CL(&context->log, cl->GetCommandQueueInfo(call->queue, CL_QUEUE_CONTEXT, sizeof owner, &owner, NULL));
-    if (owner != context->cl)
-        return FAIL(&context->log, INVALID_ARGUMENT, "the queue belongs to another context than the plan");
-    TRY_CL(&context->log,
-           cl->GetCommandQueueInfo(call->queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL));
-    call->in_order = !(properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
-    return CLATTN_SUCCESS;
-}
-
-/* The call and its queue, checked, and every buffer with its view. */
-static clattn_status bind_call(struct call *call, const struct arguments *arguments)
-{
-    TRY(check_queue(call));
-    TRY(problem_extent(&call->plan->problem, arguments, &call->extent, &call->plan->context->log));
-    TRY(bind_operands(call, arguments));
-    return bind_workspace(call, &arguments->workspace);
-}
-
 static clattn_status run(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *arguments,
                          uint32_t n_wait, const cl_event *wait, cl_event *event, struct launches *launches)
 {
@@ -516,7 +352,7 @@ static clattn_status run(struct clattn_plan *plan, cl_command_queue queue, const
                         .fixed = {plan->head_decay, {0, 0, 0, 1}}};
     clattn_status status;
 
-    TRY(bind_call(&call, arguments));
+    TRY(call_bind(&call, arguments));
     if (launches != NULL && !call.in_order)
         return FAIL(&plan->context->log, INVALID_ARGUMENT, "the queue is out of order");
     lock_take(&plan->lock);

@@ -20,6 +20,9 @@ struct task {
     atomic_int out_of_memory;
 };
 
+/* The operands of a task whose extent is set. INVALID_OPERAND. */
+clattn_status task_bind(struct task *task, const struct arguments *arguments, const struct log *log);
+
 /* cu_seqlens[index] */
 int64_t task_cut(const struct problem *problem, const struct tensor *tensor, int64_t index);
 

@@ -1,0 +1,74 @@
+/* A call of a product's plan, checked. */
+#include "plan/gemm.h"
+
+#include "base/sized.h"
+
+static clattn_status check_buffer(const clattn_gemm_plan *plan, const struct gemm *gemm, enum gemm_operand id,
+                                  cl_mem buffer, size_t offset)
+{
+    const struct opencl *cl = plan->context->device.cl;
+    const struct log *log = &plan->context->log;
+    size_t element = dtype_size(gemm_type(&gemm->desc, id)), needed = (size_t)gemm->of[id].span * element;
+    size_t bytes = 0;
+    char name = "abcd"[id];
+    cl_context owner = NULL;
+
+    if (buffer == NULL)
+        return FAIL(log, INVALID_OPERAND, "gemm: %c is missing", name);
+    TRY_CL(log, cl->GetMemObjectInfo(buffer, CL_MEM_CONTEXT, sizeof owner, &owner, NULL));
+    if (owner != plan->context->cl)
+        return FAIL(log, INVALID_OPERAND, "gemm: %c belongs to another context than the plan", name);
+    TRY_CL(log, cl->GetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof bytes, &bytes, NULL));
+    if (offset % element != 0 || offset > bytes || bytes - offset < needed)
+        return FAIL(log, INVALID_OPERAND, "gemm: %c has %zu bytes, %zu are needed from offset %zu on", name, bytes,
+                    needed, offset);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status check_call(const clattn_gemm_plan *plan, const struct gemm *gemm, const clattn_gemm_call *call)
+{
+    const cl_mem buffers[] = {call->a, call->b, call->c, call->d};
+    const size_t offsets[] = {call->a_offset, call->b_offset, call->c_offset, call->d_offset};
+    int with_c = (plan->gemm.desc.flags & CLATTN_GEMM_WITH_C) != 0;
+
+    if (!with_c && call->c != NULL)
+        return FAIL(&plan->context->log, INVALID_OPERAND, "gemm: c is given, without CLATTN_GEMM_WITH_C");
+    for (int id = 0; id < GEMM_OPERANDS; id++)
+        if (id != GEMM_C || with_c)
+            TRY(check_buffer(plan, gemm, (enum gemm_operand)id, buffers[id], offsets[id]));
+    return CLATTN_SUCCESS;
+}
+
+/* The plan's product with the call's rows; those of a gemv of few rows are compiled in. */
+static clattn_status cut(const clattn_gemm_plan *plan, int64_t m, struct gemm *gemm)
+{
+    const clattn_gemm_desc *d = &plan->gemm.desc;
+    int fixed = plan->variant.kernel == KERNEL_GEMV && d->m <= d->n;
+
+    *gemm = plan->gemm;
+    if (m < 0 || m > d->m || (fixed && m != 0 && m != d->m))
+        return FAIL(&plan->context->log, INVALID_ARGUMENT, "gemm: the call's m is %lld, the plan's %lld%s",
+                    (long long)m, (long long)d->m, fixed ? ", which gemv takes alone" : "");
+    if (m != 0)
+        gemm_cut(gemm, m);
+    return CLATTN_SUCCESS;
+}
+
+clattn_status clattn_gemm_enqueue_sized(clattn_gemm_plan *plan, cl_command_queue queue, const clattn_gemm_call *call,
+                                        size_t call_size, uint32_t n_wait, const cl_event *wait, cl_event *event)
+{
+    clattn_gemm_call ours;
+    struct gemm gemm;
+
+    if (event != NULL)
+        *event = NULL;
+    if (plan == NULL)
+        return CLATTN_INVALID_ARGUMENT;
+    if (queue == NULL || call == NULL || (n_wait > 0) != (wait != NULL) ||
+        !sized_read(&ours, sizeof ours, call, call_size))
+        return FAIL(&plan->context->log, INVALID_ARGUMENT,
+                    "gemm: queue, call or wait is NULL, or call has unknown fields");
+    TRY(cut(plan, ours.m, &gemm));
+    TRY(check_call(plan, &gemm, &ours));
+    return gemm_enqueue(plan, &gemm, queue, &ours, n_wait, wait, event);
+}

@@ -1,0 +1,227 @@
+/* The ways to compute a rule whose state is a list. */
+#include "plan/probe.h"
+#include "plan/recipe.h"
+
+/* ---- A list of keys and values, read by blocks of queries: one kernel, parallel over blocks and heads
+ * ------------------------------------------------------------------------------------------------------ */
+
+/* The call's own keys and values go into the cache first, where that is asked for. */
+static clattn_status begin_list(const struct recipe_maker *maker)
+{
+    const struct variant append = maker_variant(maker, KERNEL_APPEND);
+
+    return maker->problem->desc.flags & CLATTN_APPEND ? maker_add(maker, &append, GRID_SLOTS, NULL) : CLATTN_SUCCESS;
+}
+
+static clattn_status make_flash(const struct recipe_maker *maker)
+{
+    const struct variant flash = maker_variant(maker, KERNEL_FLASH);
+
+    if (maker->problem->rule->erase != ERASE_NONE) /* its values are made first */
+        return CLATTN_UNSUPPORTED;
+    TRY(begin_list(maker));
+    return maker_add(maker, &flash, GRID_SLOTS, NULL);
+}
+
+const struct solver solver_flash = {"flash", CLATTN_MODE_CHUNK, make_flash};
+
+/* ---- The same of a few queries and many keys: parts of the keys at once, which are joined -------------------------
+ */
+
+static clattn_status make_decode(const struct recipe_maker *maker)
+{
+    const struct variant decode = maker_variant(maker, KERNEL_DECODE), join = maker_variant(maker, KERNEL_JOIN_PARTS);
+    const struct extent most = problem_most(maker->problem);
+    struct step *decoded, *joined;
+    int64_t tiles;
+
+    TRY(begin_list(maker));
+    TRY(maker_add(maker, &decode, GRID_SLOTS, &decoded));
+    TRY(maker_add(maker, &join, GRID_SLOTS, &joined));
+    if (joined->layout.record != decoded->layout.record ||
+        joined->variant.tiles.splits != decoded->variant.tiles.splits)
+        return CLATTN_UNSUPPORTED;
+    tiles = recipe_slots(maker->problem, &most, decoded->variant.tiles.chunk) * decoded->layout.head_groups;
+    maker_reserve(maker, TEMPORARY_PARTS, tiles * decoded->variant.tiles.splits * decoded->layout.record);
+    return CLATTN_SUCCESS;
+}
+
+const struct solver solver_decode = {"decode", CLATTN_MODE_CHUNK, make_decode};
+
+/* ---- Keys that turn: blocks of keys prepared, carried to the ends of their spans, then read back over by the queries
+ */
+
+static int same_blocks(const struct step *a, const struct step *b)
+{
+    return a->variant.tiles.chunk == b->variant.tiles.chunk && a->variant.tiles.span == b->variant.tiles.span &&
+           a->layout.rows == b->layout.rows && a->layout.record == b->layout.record;
+}
+
+static clattn_status make_path(const struct recipe_maker *maker)
+{
+    const struct variant prepare = maker_variant(maker, KERNEL_PREPARE_PATH);
+    const struct variant carry = maker_variant(maker, KERNEL_CARRY_PATH),
+                         flash = maker_variant(maker, KERNEL_FLASH_PATH);
+    const struct extent most = problem_most(maker->problem);
+    struct step *prepared, *carried, *read;
+    int64_t heads = maker->problem->desc.kv_heads, slots, spans;
+
+    TRY(maker_add(maker, &prepare, GRID_KEY_SLOTS, &prepared));
+    TRY(maker_add(maker, &carry, GRID_KEY_SLOTS, &carried));
+    TRY(maker_add(maker, &flash, GRID_SLOTS, &read));
+    if (!same_blocks(prepared, carried) || !same_blocks(prepared, read))
+        return CLATTN_UNSUPPORTED;
+    slots = recipe_key_slots(maker->problem, &most, prepared->variant.tiles.chunk);
+    spans = slots / prepared->variant.tiles.span + most.sequences;
+    maker_reserve(maker, TEMPORARY_ROWS, slots * heads * prepared->layout.rows);
+    maker_reserve(maker, TEMPORARY_RECORDS, slots * heads * prepared->layout.record);
+    maker_reserve(maker, TEMPORARY_SEGMENTS, spans * heads * carried->layout.segment);
+    return CLATTN_SUCCESS;
+}
+
+const struct solver solver_path = {"path", CLATTN_MODE_CHUNK, make_path};
+
+/* ---- Values that depend on those before: a span of every sequence at a time, what the keys before it make of its
+ * rows, then block by block within it; at last the read
+ */
+
+/* Room for what is written, and for so many floats of a span on their way. */
+static void reserve_written(const struct recipe_maker *maker, int64_t floats)
+{
+    const clattn_plan_desc *desc = &maker->problem->desc;
+    const struct extent most = problem_most(maker->problem);
+    int64_t keys = desc->flags & CLATTN_CU_SEQLENS ? most.kv_len : most.kv_len * most.batch;
+
+    maker_reserve(maker, TEMPORARY_PARTS, most.sequences * desc->kv_heads * floats);
+    if (!(desc->flags & CLATTN_WITH_WRITTEN))
+        maker_reserve(maker, TEMPORARY_WRITTEN, keys * desc->kv_heads * desc->value_dim);
+}
+
+/* The first two steps are run for every span. */
+static void loop_spans(struct recipe *recipe, int rows)
+{
+    recipe->loop_last = 1;
+    recipe->loop_rows = rows;
+    recipe->loop_keys = 1;
+}
+
+static clattn_status make_delta(const struct recipe_maker *maker)
+{
+    const struct variant before = maker_variant(maker, KERNEL_WRITE_BEFORE);
+    const struct variant solve = maker_variant(maker, KERNEL_WRITE_SOLVE), flash = maker_variant(maker, KERNEL_FLASH);
+    struct step *seen, *solved;
+
+    TRY(maker_add(maker, &before, GRID_SEQUENCES, &seen));
+    TRY(maker_add(maker, &solve, GRID_SEQUENCES, &solved));
+    TRY(maker_add(maker, &flash, GRID_SLOTS, NULL));
+    if (!same_blocks(seen, solved))
+        return CLATTN_UNSUPPORTED;
+    reserve_written(maker, seen->variant.tiles.span * seen->layout.record);
+    loop_spans(maker->recipe, seen->variant.tiles.span * seen->variant.tiles.chunk);
+    return CLATTN_SUCCESS;
+}
+
+const struct solver solver_delta = {"delta", CLATTN_MODE_CHUNK, make_delta};
+
+/* ---- A list on a matrix engine ------------------------------------------------------------------------------------
+ */
+
+/* Whether an engine has the kernel for the problem, and computes it. */
+static clattn_status list_engine(const struct recipe_maker *maker, enum kernel_id kernel)
+{
+    if (maker->context->engine == NULL || maker->problem->desc.dtype == CLATTN_F32 ||
+        !kernel_takes(kernel, maker->problem->rule))
+        return CLATTN_UNSUPPORTED;
+    return maker->dry ? CLATTN_SUCCESS : probe_engine(maker->context, maker->problem);
+}
+
+static clattn_status make_flash_matrix(const struct recipe_maker *maker)
+{
+    const struct variant flash = maker_variant(maker, KERNEL_FLASH_MATRIX);
+
+    if (maker->problem->rule->erase != ERASE_NONE) /* its values are made first */
+        return CLATTN_UNSUPPORTED;
+    TRY(list_engine(maker, KERNEL_FLASH_MATRIX));
+    TRY(begin_list(maker));
+    return maker_add(maker, &flash, GRID_SLOTS, NULL);
+}
+
+const struct solver solver_flash_matrix = {"flash_matrix", CLATTN_MODE_CHUNK, make_flash_matrix};
+
+/* ---- A list in register blocks: by multiply-adds, or on an engine that multiplies floats ---------------------------
+ */
+
+static clattn_status make_list_blocks(const struct recipe_maker *maker, const struct engine *engine)
+{
+    struct variant flash = maker_variant(maker, KERNEL_FLASH_BLOCKS);
+
+    flash.engine = engine;
+    TRY(begin_list(maker));
+    return maker_add(maker, &flash, GRID_SLOTS, NULL);
+}
+
+static clattn_status make_flash_blocks(const struct recipe_maker *maker)
+{
+    return make_list_blocks(maker, NULL);
+}
+
+const struct solver solver_flash_blocks = {"flash_blocks", CLATTN_MODE_CHUNK, make_flash_blocks};
+
+static clattn_status make_flash_matrix_blocks(const struct recipe_maker *maker)
+{
+    return maker->context->engine != NULL ? make_list_blocks(maker, maker->context->engine) : CLATTN_UNSUPPORTED;
+}
+
+const struct solver solver_flash_matrix_blocks = {"flash_matrix_blocks", CLATTN_MODE_CHUNK, make_flash_matrix_blocks};
+
+/* ---- Values that depend on those before, on a matrix engine -------------------------------------------------------
+ */
+
+static clattn_status make_delta_matrix(const struct recipe_maker *maker)
+{
+    enum { ALIGNED = 16 }; /* floats that the first span's own may begin later */
+    const struct variant before = maker_variant(maker, KERNEL_WRITE_BEFORE_MATRIX);
+    const struct variant solve = maker_variant(maker, KERNEL_WRITE_SOLVE_MATRIX);
+    const struct variant flash = maker_variant(maker, KERNEL_FLASH_MATRIX);
+    struct step *seen, *solved;
+
+    TRY(list_engine(maker, KERNEL_WRITE_BEFORE_MATRIX));
+    TRY(maker_add(maker, &before, GRID_SEQUENCES, &seen));
+    TRY(maker_add(maker, &solve, GRID_SEQUENCES, &solved));
+    TRY(maker_add(maker, &flash, GRID_SLOTS, NULL));
+    if (seen->layout.record != solved->layout.record || seen->variant.tiles.tokens != solved->variant.tiles.tokens)
+        return CLATTN_UNSUPPORTED;
+    reserve_written(maker, seen->layout.record + ALIGNED);
+    loop_spans(maker->recipe, seen->variant.tiles.tokens);
+    return CLATTN_SUCCESS;
+}
+
+const struct solver solver_delta_matrix = {"delta_matrix", CLATTN_MODE_CHUNK, make_delta_matrix};
+
+/* ---- Keys that turn, on a matrix engine ---------------------------------------------------------------------------
+ */
+
+static clattn_status make_path_matrix(const struct recipe_maker *maker)
+{
+    const struct variant prepare = maker_variant(maker, KERNEL_PREPARE_PATH_MATRIX);
+    const struct variant carry = maker_variant(maker, KERNEL_CARRY_PATH_MATRIX);
+    const struct variant flash = maker_variant(maker, KERNEL_FLASH_PATH_MATRIX);
+    const struct extent most = problem_most(maker->problem);
+    int64_t heads = maker->problem->desc.kv_heads, slots, spans;
+    struct step *prepared, *carried, *read;
+
+    TRY(list_engine(maker, KERNEL_FLASH_PATH_MATRIX));
+    TRY(maker_add(maker, &prepare, GRID_KEY_SLOTS, &prepared));
+    TRY(maker_add(maker, &carry, GRID_KEY_SLOTS, &carried));
+    TRY(maker_add(maker, &flash, GRID_SLOTS, &read));
+    if (!same_blocks(prepared, carried) || !same_blocks(prepared, read) ||
+        carried->variant.tiles.tokens != read->variant.tiles.tokens)
+        return CLATTN_UNSUPPORTED;
+    slots = recipe_key_slots(maker->problem, &most, read->variant.tiles.chunk);
+    spans = slots * read->variant.tiles.chunk / read->variant.tiles.tokens + most.sequences;
+    maker_reserve(maker, TEMPORARY_ROWS, slots * heads * read->layout.rows);
+    maker_reserve(maker, TEMPORARY_SEGMENTS, spans * heads * read->layout.segment);
+    return CLATTN_SUCCESS;
+}
+
+const struct solver solver_path_matrix = {"path_matrix", CLATTN_MODE_CHUNK, make_path_matrix};

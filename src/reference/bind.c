@@ -1,0 +1,78 @@
+/* A call's operands: all there, and their whole numbers such that no job leaves the caller's memory. */
+#include "op/arguments.h"
+#include "reference/task.h"
+
+/* Cuts of as many tokens as `whole` has. */
+static clattn_status check_cuts(const struct task *task, clattn_operand_id id, int64_t length, const char *whole,
+                                const struct log *log)
+{
+    const struct tensor *cu = &task->tensors[id];
+    int64_t before = 0, now = 0;
+
+    if (cu->data == NULL)
+        return CLATTN_SUCCESS;
+    for (int64_t n = 0; n <= task->extent.sequences; n++, before = now) {
+        now = task_cut(task->problem, cu, n);
+        if (now < before || now > length || (n == 0 && now != 0))
+            return FAIL(log, INVALID_OPERAND, "%s[%lld] is %lld, expected %s%lld to %lld", operand_name(id),
+                        (long long)n, (long long)now, n == 0 ? "0, then " : "", (long long)before, (long long)length);
+    }
+    if (now != length)
+        return FAIL(log, INVALID_OPERAND, "%s ends at %lld, expected %s %lld", operand_name(id), (long long)now, whole,
+                    (long long)length);
+    return CLATTN_SUCCESS;
+}
+
+/* States of the pool, or none. */
+static clattn_status read_slots(const struct task *task, const struct log *log)
+{
+    const struct tensor *slots = &task->tensors[CLATTN_STATE_INDICES];
+    int64_t most = task->problem->desc.state_slots != 0 ? task->problem->desc.state_slots : task->extent.sequences;
+
+    for (int64_t n = 0; slots->data != NULL && n < task->extent.sequences; n++) {
+        int32_t slot = ((const int32_t *)slots->data)[slots->view.offset + n];
+        if (slot >= most)
+            return FAIL(log, INVALID_OPERAND, "state_indices[%lld] is %d, expected less than the pool's %lld states",
+                        (long long)n, slot, (long long)most);
+    }
+    return CLATTN_SUCCESS;
+}
+
+/* Of the keys that each sequence may have those that are there. */
+static clattn_status check_lengths(const struct task *task, const struct log *log)
+{
+    const struct tensor *lens = &task->tensors[CLATTN_KV_LENS], *cu = &task->tensors[CLATTN_SEQLENS_KV];
+
+    for (int64_t n = 0; lens->data != NULL && n < task->extent.sequences; n++) {
+        int64_t length = ((const int32_t *)lens->data)[lens->view.offset + n], most = task->extent.kv_len;
+        if (cu->data != NULL)
+            most = task_cut(task->problem, cu, n + 1) - task_cut(task->problem, cu, n);
+        if (length < 0 || length > most)
+            return FAIL(log, INVALID_OPERAND, "kv_lens[%lld] is %lld, expected 0 to the sequence's %lld keys",
+                        (long long)n, (long long)length, (long long)most);
+    }
+    return CLATTN_SUCCESS;
+}
+
+clattn_status task_bind(struct task *task, const struct arguments *arguments, const struct log *log)
+{
+    const struct problem *problem = task->problem;
+
+    for (int i = 0; i < problem->operand_count; i++) {
+        const struct operand_row *row = &problem->operands[i];
+        const clattn_operand *operand = &arguments->of[row->id];
+        struct tensor *tensor = &task->tensors[row->id];
+        clattn_operand_info info;
+
+        problem_operand_info(problem, &task->extent, row, &info);
+        if (operand->host == NULL && !problem_is_empty(problem, &task->extent, row))
+            return FAIL(log, INVALID_OPERAND, "%s: operand %s is missing", problem->rule->name, info.name);
+        TRY(problem_view(problem, &task->extent, row, operand, operand->size, &tensor->view, log));
+        tensor->data = operand->host;
+        tensor->dtype = info.dtype;
+    }
+    TRY(check_cuts(task, CLATTN_SEQLENS, task->extent.seq_len, "seq_len", log));
+    TRY(check_cuts(task, CLATTN_SEQLENS_KV, task->extent.kv_len, "kv_len", log));
+    TRY(read_slots(task, log));
+    return check_lengths(task, log);
+}

@@ -1,0 +1,51 @@
+/* A rule with a state: one sequence and one head of it, in double precision. */
+#ifndef CLATTN_SRC_REFERENCE_HEAD_H
+#define CLATTN_SRC_REFERENCE_HEAD_H
+
+#include "reference/number.h"
+#include "reference/task.h"
+
+/* One head's state and the rows of the token at hand. */
+struct head {
+    const struct task *task;
+    int64_t sequence, state, batch, head, key_head, first, tokens; /* state: its place in the pool, -1 for none */
+    int64_t K, V;
+    int units;     /* v are unit vectors, V the sequence's rows: what is read are rows of attn */
+    double *S, *z; /* [K][V], [K]: z of normalize, n of mlstm */
+    double m;
+    double *q, *k, *p, *e, *decay, *value_decay, *x, *pS, *o, *step;
+};
+
+static inline const struct tensor *head_tensor(const struct head *head, clattn_operand_id id)
+{
+    return &head->task->tensors[id];
+}
+
+/* Element index of a token's row; rows are counted from the sequence's start. */
+static inline double head_element(const struct head *head, clattn_operand_id id, int64_t row, int64_t first, int64_t h,
+                                  int64_t index)
+{
+    const struct tensor *tensor = head_tensor(head, id);
+    const struct view *view = &tensor->view;
+    int64_t at = view->offset + head->batch * view->batch + (first + row) * view->token + h * view->head + index;
+
+    return number_load(tensor->dtype, tensor->data, at);
+}
+
+/* Which tokens the job's sequence has, and which state of the pool. */
+void head_place(struct head *head);
+
+/* S, z and m as the caller gives them, else of no tokens; and left to the caller. */
+void head_begin(struct head *head);
+void head_end(const struct head *head);
+/* The state after so many of the sequence's tokens, where the caller wants it. */
+void head_leave(const struct head *head, int64_t tokens);
+
+/* The log-decay that the rule's gate says of a token, of its n-th channel. */
+double head_gate(const struct head *head, int64_t token, int64_t n);
+/* The decay of a token, as factors of S's rows and columns; all tokens of a step but the first have none. */
+void head_factors(struct head *head, int64_t token);
+/* S <- D S and z <- D z, for the token of that row after `first`. */
+void head_decay(struct head *head, int64_t row, int64_t first);
+
+#endif
