@@ -137,11 +137,12 @@ typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *me
     X(LRU, 24)                                                                                                         \
     X(MAMBA, 25) /* also selective_scan, and S4D with CLATTN_COMPLEX */                                                \
     X(FULL_GATE, 26)                                                                                                   \
-    X(SHORT_CONV, 27) /* a piece: what models have around these; so are those that follow */                           \
+    X(SHORT_CONV, 27) /* a piece: what models have around these; so are the next four */                               \
     X(RMS_NORM, 28)                                                                                                    \
     X(GATES, 29)                                                                                                       \
     X(ROPE, 30)                                                                                                        \
-    X(FEATURES, 31)
+    X(FEATURES, 31)                                                                                                    \
+    X(SSD, 32)
 
 typedef enum clattn_rule {
     CLATTN_RULE_NONE = 0,
@@ -247,8 +248,9 @@ typedef enum clattn_gate_map {
 /* And of beta, where it is a strength of rules of a state */
 typedef enum clattn_beta_map {
     CLATTN_BETA_STRENGTH = 0,
-    CLATTN_BETA_SIGMOID = 1,      /* 1 / (1 + e^-beta) */
-    CLATTN_BETA_TWICE_SIGMOID = 2 /* twice that: eigenvalues below 0, Grazzi et al. 2024, arXiv:2411.12537 */
+    CLATTN_BETA_SIGMOID = 1,       /* 1 / (1 + e^-beta) */
+    CLATTN_BETA_TWICE_SIGMOID = 2, /* twice that: eigenvalues below 0, Grazzi et al. 2024, arXiv:2411.12537 */
+    CLATTN_BETA_SOFTPLUS = 3       /* ssd: log(1 + e^beta), dt_bias added where it is given: Mamba-2's step dt */
 } clattn_beta_map;
 
 enum {
@@ -413,7 +415,7 @@ typedef struct clattn_plan_desc {
     int64_t heads;           /* value heads H; required */
     int64_t qk_heads;        /* query/key heads, divides heads; head h reads h / (H / HQ); 0: heads. See kv_heads */
     int64_t key_dim, value_dim; /* 1 to 256; required, key_dim not of pieces and rules without keys: 1 */
-    double scale;               /* multiplies q; 0: 1/sqrt(key_dim), and 1 for rwkv7, hgrn, lru and mamba */
+    double scale;               /* multiplies q; 0: 1/sqrt(key_dim), and 1 for rwkv7, hgrn, lru, mamba and ssd */
     double eps;                 /* mlstm: o = S^T q / (max(|n^T q|, e^-m) + eps); 0 to 1e30 */
     clattn_mode mode;
     int32_t chunk;                  /* tokens per chunk, 0: the device's best; else a hint: of 8, 16, 32 and 64 the

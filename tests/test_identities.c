@@ -165,6 +165,23 @@ static void steps_of_gates(struct check_tensors *general, const struct check_ten
     }
 }
 
+/* a = -1, dt = -g = beta */
+static void steps_of_strengths(struct check_tensors *general, const struct check_tensors *special)
+{
+    struct check_tensors own = *special;
+
+    test_set_all(general, OP(A), -1);
+    for (int64_t i = 0; i < check_count(&own.tensor[OP(G)].info); i++)
+        test_set(&own, OP(G), i, -test_get(special, OP(BETA), i));
+    test_spread(general, OP(DT), special, OP(BETA), VALUE);
+}
+
+static void no_strength(struct check_tensors *general, const struct check_tensors *special)
+{
+    (void)special;
+    test_set_all(general, OP(BETA), 1);
+}
+
 /* g = gk + gv */
 static void outer_gates(struct check_tensors *general, const struct check_tensors *special)
 {
@@ -207,6 +224,8 @@ static const struct identity identities[] = {
     {"full_gate of a mamba", CLATTN_FULL_GATE, CLATTN_MAMBA, 0, 0, full_product},
     {"full_gate, an outer sum: gla", CLATTN_FULL_GATE, CLATTN_GLA, 0, CLATTN_VALUE_GATE, outer_gates},
     {"mamba, one a a head: simple_gla", CLATTN_MAMBA, CLATTN_SIMPLE_GLA, 0, 0, steps_of_gates},
+    {"mamba, one step a head: ssd", CLATTN_MAMBA, CLATTN_SSD, 0, 0, steps_of_strengths},
+    {"ssd, beta = 1: simple_gla", CLATTN_SSD, CLATTN_SIMPLE_GLA, 0, 0, no_strength},
 };
 
 static void test_identity(void **state)

@@ -124,6 +124,13 @@ static void simple_gla(const struct place *at, struct step *step)
     scalar_decay(step, per_head ? test_get(at->tensors, OP(G), at->head) : get(at, OP(G), at->token, 0));
 }
 
+static void ssd(const struct place *at, struct step *step)
+{
+    scalar_decay(step, get(at, OP(G), at->token, 0));
+    for (int c = 0; c < V; c++)
+        step->x[c] *= get(at, OP(BETA), at->token, 0);
+}
+
 static void gla(const struct place *at, struct step *step)
 {
     channel_decay(at, step, OP(G));
@@ -290,6 +297,7 @@ static void (*const steps_of[RULE_COUNT])(const struct place *at, struct step *s
     [CLATTN_RETENTION] = retention,
     [CLATTN_LIGHTNING_ATTN] = lightning_attn,
     [CLATTN_SIMPLE_GLA] = simple_gla,
+    [CLATTN_SSD] = ssd,
     [CLATTN_GLA] = gla,
     [CLATTN_RWKV6] = rwkv6,
     [CLATTN_DELTA_RULE] = delta_rule,

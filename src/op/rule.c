@@ -57,6 +57,7 @@ enum { LIST_FLAGS = CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_WITH_KV_LENS | C
        RAW_FLAGS = CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS,
        RAW_GATE = RULE_TAKES_GATE_MAP,
        RAW_GATES = RULE_TAKES_GATE_MAP | RULE_TAKES_BETA_MAP,
+       RAW_STEPS = RAW_GATES | RULE_TAKES_STEP_MAP,
        PATH_FLAGS = CLATTN_UNGATED | CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_CU_SEQLENS_KV };
 
 static const struct rule rules[RULE_COUNT] = {
@@ -78,6 +79,9 @@ static const struct rule rules[RULE_COUNT] = {
         WORDS(SCALAR,  OP(G),      NULL,            NONE,     DECAY, VALUE, AFTER),
         CLATTN_GATE_PER_HEAD | RAW_FLAGS, RAW_GATE, 0,
         "S = e^g S + k v^T; o = S^T q", "Dao and Gu 2024, Transformers are SSMs, arXiv:2405.21060" },
+    [CLATTN_SSD] = { "ssd", "",
+        WORDS(SCALAR,  OP(G),      NULL,            NONE,     DECAY, BETA,  AFTER), RAW_FLAGS, RAW_STEPS, 1,
+        "S = e^g S + beta k v^T; o = S^T q", "Dao and Gu 2024, Transformers are SSMs, arXiv:2405.21060" },
     [CLATTN_GLA] = { "gla", "hgrn2",
         WORDS(CHANNEL, OP(G),      NULL,            NONE,     DECAY, VALUE, AFTER),
         CLATTN_VALUE_GATE | RAW_FLAGS, RAW_GATE, 0,
