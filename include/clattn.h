@@ -278,7 +278,7 @@ enum {
                                  (of gated_delta_product, of writes) lay the other way round; without attn */
     CLATTN_SOFTPLUS = 1 << 20,     /* mamba: log(1 + e^dt) in the place of dt, dt_bias included */
     CLATTN_WITH_DT_BIAS = 1 << 21, /* mamba: the operand dt_bias is added to dt; with a gate_map, to the gate */
-    CLATTN_WITH_D = 1 << 22,       /* mamba: o += d o v */
+    CLATTN_WITH_D = 1 << 22,       /* mamba: o += d o v; rms_norm: v + d o u is what is normalised */
     CLATTN_WITH_Z = 1 << 23,       /* mamba: o = o o silu(z), the last of all; rms_norm: see gating */
     CLATTN_COMPLEX = 1 << 24,      /* mamba: channels 2n and 2n+1 of q, k, a and the state are a complex one's real and
                                 imaginary part, key_dim is even; o = 2 Re(S^T q) */
@@ -316,7 +316,7 @@ enum {
     X(W, w, 11,                                                                                                        \
       "[B,T,H,K]: log-decay, write gate [B,T,H,V] of gdn2, or [B,TK,HK,K]: direction of path_attn; "                   \
       "weights of short_conv, [H,V,W]: the last is the token's own; of rms_norm [V] or [H,V]")                         \
-    X(U, u, 12, "[H,K]: bonus of the current token")                                                                   \
+    X(U, u, 12, "[H,K]: bonus of the current token; of rms_norm with d [B,T,H,V], rows")                               \
     X(F, f, 13, "[B,T,H]: log of the forget gate")                                                                     \
     X(I, i, 14, "[B,T,H]: log of the input gate")                                                                      \
     X(STATE_IN, initial_state, 15,                                                                                     \
@@ -337,7 +337,7 @@ enum {
     X(THETA, theta, 29, "[H,V/2]: angle of a complex decay")                                                           \
     X(DT, dt, 30, "[B,T,H,V]: step size of mamba")                                                                     \
     X(DT_BIAS, dt_bias, 31, "[H,V]: added to dt, or to v of gates; with gate_map [H] or [H,K], to the gate")           \
-    X(D, d, 32, "[H,V]: what mamba's output has of v itself")                                                          \
+    X(D, d, 32, "[H,V]: what mamba's output has of v itself, and rms_norm's input of u")                               \
     X(Z, z, 33, "[B,T,H,V]: gate of mamba's output")                                                                   \
     X(STATE_INDICES, state_indices, 34, "[N]: i32, each sequence's state in the pool; below 0: from zero to nowhere")  \
     X(STATES, states, 35, "[N,W,H,K*V]: the states after the last W tokens, or after every so many")                   \
@@ -405,15 +405,16 @@ typedef struct clattn_operand_type {
 /* What to compute. batch, seq_len and sequences are maxima for a plan. What published models want beside the defaults:
  * RWKV-6 scale 1, MiniMax-01 slopes CLATTN_SLOPES_MINIMAX and scale 1, xLSTM eps 1e-6. */
 typedef struct clattn_plan_desc {
-    clattn_rule rule;        /* required */
-    clattn_dtype dtype;      /* storage of q, k, v, o, written, dt, z and of the vectors p, a, b (dplr, iplr, rwkv7) */
-    clattn_dtype gate_dtype; /* storage of g, gv, beta, f, i, u, w and of gdn2's b; f32 by default */
-    uint32_t flags;          /* CLATTN_QK_L2NORM … */
-    int64_t batch;           /* 0: 1 */
-    int64_t seq_len;         /* tokens; required */
-    int64_t sequences;       /* with CLATTN_CU_SEQLENS: N, cu_seqlens has N + 1 entries; else 0 */
-    int64_t heads;           /* value heads H; required */
-    int64_t qk_heads;        /* query/key heads, divides heads; head h reads h / (H / HQ); 0: heads. See kv_heads */
+    clattn_rule rule; /* required */
+    clattn_dtype
+        dtype; /* storage of q, k, v, o, written, dt, z, rms_norm's u and the vectors p, a, b (dplr, iplr, rwkv7) */
+    clattn_dtype gate_dtype;    /* storage of g, gv, beta, f, i, u, w and of gdn2's b; f32 by default */
+    uint32_t flags;             /* CLATTN_QK_L2NORM … */
+    int64_t batch;              /* 0: 1 */
+    int64_t seq_len;            /* tokens; required */
+    int64_t sequences;          /* with CLATTN_CU_SEQLENS: N, cu_seqlens has N + 1 entries; else 0 */
+    int64_t heads;              /* value heads H; required */
+    int64_t qk_heads;           /* query/key heads, divides heads; head h reads h / (H / HQ); 0: heads. See kv_heads */
     int64_t key_dim, value_dim; /* 1 to 256; required, key_dim not of pieces and rules without keys: 1 */
     double scale;               /* multiplies q; 0: 1/sqrt(key_dim), and 1 for rwkv7, hgrn, lru, mamba and ssd */
     double eps;                 /* mlstm: o = S^T q / (max(|n^T q|, e^-m) + eps); 0 to 1e30 */
