@@ -46,7 +46,8 @@ extern "C" {
 #define CLATTN_LAYERS(X)                                                                                               \
     X(MAMBA, 1)                                                                                                        \
     X(GATED_DELTANET, 2)                                                                                               \
-    X(KDA, 3)
+    X(KDA, 3)                                                                                                          \
+    X(MAMBA2, 4)
 
 typedef enum clattn_layer {
     CLATTN_LAYER_NONE = 0,

@@ -5,6 +5,8 @@
 
 enum { MAMBA_FLAGS = CLATTN_SOFTPLUS | CLATTN_WITH_DT_BIAS | CLATTN_WITH_D | CLATTN_WITH_Z | CLATTN_STATE_VK };
 
+enum { SSD_FLAGS = CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS | CLATTN_STATE_VK };
+
 /* Gates and strengths as a projection gives them. */
 #define RAW_GATES                                                                                                      \
     .flags = CLATTN_QK_L2NORM | CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS, .gate_map = CLATTN_GATE_MAP_SOFTPLUS,         \
@@ -47,6 +49,47 @@ static const struct layer layers[] = {
                       {OP(DT_BIAS), "dt_proj.bias", 0}, {OP(A), "A_log", 0}, {OP(D), "D", 0}, {OP(Z), "xz", "V"},
                       {OP(O), "o", 0}, {OP(STATE_IN), "state", 0}, {OP(STATE_OUT), "final_state", 0}}},
             {.refs = {{OP(A), "o", 0}, {OP(B), "out_proj.weight", 0}, {OP(D), "y", 0}}},
+        },
+    },
+    [CLATTN_LAYER_MAMBA2] = {
+        "mamba2", "Mamba2Mixer",
+        "y = W_out rms_norm((ssd(C, B, v, dt) + D o v) o silu(z)), (v, B, C) = silu(conv(W_vBC x)), (z, dt) = W_zdt x",
+        "Dao and Gu 2024, Transformers are SSMs, arXiv:2405.21060",
+        .letters = "CHQKVW", .eps = 1e-5, .usual = {{'Q', "1"}},
+        .weights = {
+            {"in_proj.weight",  {"HV+HV+QK+QK+H", "C"},  .form = FORM_MATRIX},
+            {"conv1d.weight",   {"HV+QK+QK", "1", "W"},  .form = FORM_FLOATS},
+            {"conv1d.bias",     {"HV+QK+QK"},            .form = FORM_FLOATS, .optional = 1},
+            {"dt_bias",         {"H"},                   .form = FORM_FLOATS},
+            {"A_log",           {"H"},                   .form = FORM_FLOATS},
+            {"D",               {"H"},                   .form = FORM_FLOATS, .repeat = "V"},
+            {"norm.weight",     {"HV"},                  .form = FORM_FLOATS},
+            {"out_proj.weight", {"C", "HV"},             .form = FORM_MATRIX},
+        },
+        .states = {
+            {"conv_state",       {"B", "W", "HV+QK+QK"}, 1, CLATTN_LAYER_INPUT},
+            {"state",            {"B", "H", "V", "K"},   1, CLATTN_LAYER_INPUT},
+            {"final_conv_state", {"B", "W", "HV+QK+QK"}, 1, CLATTN_LAYER_OUTPUT},
+            {"final_state",      {"B", "H", "V", "K"},   1, CLATTN_LAYER_OUTPUT},
+        },
+        .values = {{"zvbcdt", "HV+HV+QK+QK+H", 0}, {"vbc", "HV+QK+QK", 0}, {"o", "HV", 0}, {"normed", "HV", 0}},
+        .steps = {
+            {.refs = {{OP(A), "x", 0}, {OP(B), "in_proj.weight", 0}, {OP(D), "zvbcdt", 0}}},
+            {{.rule = CLATTN_SHORT_CONV, .with_bias = 1}, .value_dim = "HV+QK+QK", .taps = "W",
+             .refs = {{OP(V), "zvbcdt", "HV"}, {OP(W), "conv1d.weight", 0}, {OP(BIAS), "conv1d.bias", 0},
+                      {OP(O), "vbc", 0}, {OP(STATE_IN), "conv_state", 0}, {OP(STATE_OUT), "final_conv_state", 0}}},
+            {{.rule = CLATTN_SSD, .flags = SSD_FLAGS, .gate_map = CLATTN_GATE_MAP_SOFTPLUS,
+              .beta_map = CLATTN_BETA_SOFTPLUS}, .gates_as_values = 1,
+             .heads = "H", .qk_heads = "Q", .key_dim = "K", .value_dim = "V",
+             .refs = {{OP(Q), "vbc", "HV+QK"}, {OP(K), "vbc", "HV"}, {OP(V), "vbc", 0},
+                      {OP(G), "zvbcdt", "HV+HV+QK+QK"}, {OP(BETA), "zvbcdt", "HV+HV+QK+QK"},
+                      {OP(A_LOG), "A_log", 0}, {OP(DT_BIAS), "dt_bias", 0}, {OP(O), "o", 0},
+                      {OP(STATE_IN), "state", 0}, {OP(STATE_OUT), "final_state", 0}}},
+            {{.rule = CLATTN_RMS_NORM, .flags = CLATTN_WITH_Z | CLATTN_WITH_D, .gating = CLATTN_GATING_BEFORE,
+              .weighting = CLATTN_WEIGHTING_HEADS}, .heads = "Q", .value_dim = "HV/Q", .with_eps = 1,
+             .refs = {{OP(V), "o", 0}, {OP(U), "vbc", 0}, {OP(D), "D", 0}, {OP(Z), "zvbcdt", 0},
+                      {OP(W), "norm.weight", 0}, {OP(O), "normed", 0}}},
+            {.refs = {{OP(A), "normed", 0}, {OP(B), "out_proj.weight", 0}, {OP(D), "y", 0}}},
         },
     },
     [CLATTN_LAYER_GATED_DELTANET] = {
