@@ -1,6 +1,6 @@
-/* o = x rsqrt(mean of x^2 + eps) w f(z), x = v, v + d u or either times silu(z): of each head's row. One group: CHUNK rows of one head,
- * LANES work-items a row and ROWS of the rows each. Its columns of them are HELD vectors, kept for o, which may lie
- * where v does; where HELD is 0 they are too many, and read twice. */
+/* o = x rsqrt(mean of x^2 + eps) w f(z), x = v, v + d u or either times silu(z): of each head's row. One group: CHUNK
+ * rows of one head, LANES work-items a row and ROWS of the rows each. Its columns of them are HELD vectors, kept for
+ * o, which may lie where v does; where HELD is 0 they are too many, and read twice. */
 #include "pieces.clh"
 
 WORD vec gated(vec x, stream_t z, int row, int c)
