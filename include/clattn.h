@@ -257,7 +257,7 @@ enum {
     CLATTN_QK_L2NORM = 1 << 0,        /* rows of q, k and p times rsqrt(sum x^2 + 1e-6) before use */
     CLATTN_NORMALIZE = 1 << 1,        /* linear_attn: o /= (scale q)^T z + 1e-10, z = sum of k so far */
     CLATTN_STATE_VK = 1 << 2,         /* states are stored [sequences, heads, value_dim, key_dim] */
-    CLATTN_GATE_PER_HEAD = 1 << 3,    /* simple_gla: g is [heads], the same for every token */
+    CLATTN_GATE_PER_HEAD = 1 << 3,    /* simple_gla, gla: g is [H] or [H,K], the same for every token */
     CLATTN_VALUE_GATE = 1 << 4,       /* gla: the operand gv decays the value dimension too */
     CLATTN_UNGATED = 1 << 5,          /* gated_delta_product, path_attn: without g */
     CLATTN_INITIAL_STATE = 1 << 6,    /* states start from the initial_… operands, not from zero */
@@ -306,7 +306,7 @@ enum {
     X(V, v, 3, "[B,T*n,H,V]; a piece's input")                                                                         \
     X(O, o, 4, "[B,T,H,V]")                                                                                            \
     X(G, g, 5,                                                                                                         \
-      "[B,T,H] or [B,T,H,K]: log-decay, <= 0; -inf forgets. [H] with CLATTN_GATE_PER_HEAD; of full_gate "              \
+      "[B,T,H] or [B,T,H,K]: log-decay, <= 0; -inf forgets. [H] or [H,K] with CLATTN_GATE_PER_HEAD; of full_gate "     \
       "[B,T,H,K*V], for every element of the state, [K][V]")                                                           \
     X(GV, gv, 6, "[B,T,H,V]: log-decay of the value dimension; of lru [H,V/2]")                                        \
     X(BETA, beta, 7, "[B,T*n,H]: write strength; of path_attn and deltaformer [B,TK,HK]")                              \

@@ -115,6 +115,7 @@ static const struct problem_row rows[] = {
     {CLATTN_GATED_DELTA_PRODUCT, 0, 2},
     {CLATTN_COMBA, 0, 0},
     {CLATTN_SIMPLE_GLA, CLATTN_GATE_PER_HEAD, 0},
+    {CLATTN_GLA, CLATTN_GATE_PER_HEAD, 0},
     {CLATTN_RETENTION, 0, 0},
 };
 

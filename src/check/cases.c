@@ -111,6 +111,7 @@ static const struct variant variants[] = {
     {.rule = CLATTN_LIGHTNING_ATTN, .name = "minimax", .layer = 5, .layers = 8, .slopes = CLATTN_SLOPES_MINIMAX},
     {.rule = CLATTN_SIMPLE_GLA, .name = "gate per head", .flags = CLATTN_GATE_PER_HEAD},
     {.rule = CLATTN_GLA, .name = "gv", .flags = CLATTN_VALUE_GATE},
+    {.rule = CLATTN_GLA, .name = "gate per head", .flags = CLATTN_GATE_PER_HEAD},
     {.rule = CLATTN_GATED_DELTA_PRODUCT, .name = "ungated", .flags = CLATTN_UNGATED},
     {.rule = CLATTN_GATED_DELTA_PRODUCT, .name = "2 steps", .steps = 2},
     {.rule = CLATTN_GATED_DELTA_PRODUCT, .name = "3 steps ungated", .flags = CLATTN_UNGATED, .steps = 3},

@@ -84,7 +84,7 @@ static const struct rule rules[RULE_COUNT] = {
         "S = e^g S + beta k v^T; o = S^T q", "Dao and Gu 2024, Transformers are SSMs, arXiv:2405.21060" },
     [CLATTN_GLA] = { "gla", "hgrn2",
         WORDS(CHANNEL, OP(G),      NULL,            NONE,     DECAY, VALUE, AFTER),
-        CLATTN_VALUE_GATE | RAW_FLAGS, RAW_GATE, 0,
+        CLATTN_GATE_PER_HEAD | CLATTN_VALUE_GATE | RAW_FLAGS, RAW_GATE, 0,
         "S = diag(e^g) S [diag(e^gv)] + k v^T; o = S^T q",
         "Yang et al. 2023, Gated Linear Attention, arXiv:2312.06635" },
     [CLATTN_RWKV6] = { "rwkv6", "",
@@ -330,7 +330,7 @@ static struct operand_row gate_row(const clattn_plan_desc *desc, const struct ru
     if (rule_has_list(rule))
         row.dims = decay_words[rule->decay].list_dims;
     if (desc->flags & CLATTN_GATE_PER_HEAD)
-        row.dims = "G";
+        row.dims = rule->decay == DECAY_CHANNEL ? "GK" : "G";
     if (desc->gate_map != CLATTN_GATE_MAP_LOG)
         row.numbers = NUMBERS_RAW;
     return row;
