@@ -137,11 +137,12 @@ typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *me
     X(LRU, 24)                                                                                                         \
     X(MAMBA, 25) /* also selective_scan, and S4D with CLATTN_COMPLEX */                                                \
     X(FULL_GATE, 26)                                                                                                   \
-    X(SHORT_CONV, 27) /* a piece: what models have around these; so are those that follow */                           \
+    X(SHORT_CONV, 27) /* a piece: what models have around these; so are the next four */                               \
     X(RMS_NORM, 28)                                                                                                    \
     X(GATES, 29)                                                                                                       \
     X(ROPE, 30)                                                                                                        \
-    X(FEATURES, 31)
+    X(FEATURES, 31)                                                                                                    \
+    X(SSD, 32)
 
 typedef enum clattn_rule {
     CLATTN_RULE_NONE = 0,
@@ -247,15 +248,16 @@ typedef enum clattn_gate_map {
 /* And of beta, where it is a strength of rules of a state */
 typedef enum clattn_beta_map {
     CLATTN_BETA_STRENGTH = 0,
-    CLATTN_BETA_SIGMOID = 1,      /* 1 / (1 + e^-beta) */
-    CLATTN_BETA_TWICE_SIGMOID = 2 /* twice that: eigenvalues below 0, Grazzi et al. 2024, arXiv:2411.12537 */
+    CLATTN_BETA_SIGMOID = 1,       /* 1 / (1 + e^-beta) */
+    CLATTN_BETA_TWICE_SIGMOID = 2, /* twice that: eigenvalues below 0, Grazzi et al. 2024, arXiv:2411.12537 */
+    CLATTN_BETA_SOFTPLUS = 3       /* ssd: log(1 + e^beta), dt_bias added where it is given: Mamba-2's step dt */
 } clattn_beta_map;
 
 enum {
     CLATTN_QK_L2NORM = 1 << 0,        /* rows of q, k and p times rsqrt(sum x^2 + 1e-6) before use */
     CLATTN_NORMALIZE = 1 << 1,        /* linear_attn: o /= (scale q)^T z + 1e-10, z = sum of k so far */
     CLATTN_STATE_VK = 1 << 2,         /* states are stored [sequences, heads, value_dim, key_dim] */
-    CLATTN_GATE_PER_HEAD = 1 << 3,    /* simple_gla: g is [heads], the same for every token */
+    CLATTN_GATE_PER_HEAD = 1 << 3,    /* simple_gla, gla: g is [H] or [H,K], the same for every token */
     CLATTN_VALUE_GATE = 1 << 4,       /* gla: the operand gv decays the value dimension too */
     CLATTN_UNGATED = 1 << 5,          /* gated_delta_product, path_attn: without g */
     CLATTN_INITIAL_STATE = 1 << 6,    /* states start from the initial_… operands, not from zero */
@@ -276,7 +278,7 @@ enum {
                                  (of gated_delta_product, of writes) lay the other way round; without attn */
     CLATTN_SOFTPLUS = 1 << 20,     /* mamba: log(1 + e^dt) in the place of dt, dt_bias included */
     CLATTN_WITH_DT_BIAS = 1 << 21, /* mamba: the operand dt_bias is added to dt; with a gate_map, to the gate */
-    CLATTN_WITH_D = 1 << 22,       /* mamba: o += d o v */
+    CLATTN_WITH_D = 1 << 22,       /* mamba: o += d o v; rms_norm: v + d o u is what is normalised */
     CLATTN_WITH_Z = 1 << 23,       /* mamba: o = o o silu(z), the last of all; rms_norm: see gating */
     CLATTN_COMPLEX = 1 << 24,      /* mamba: channels 2n and 2n+1 of q, k, a and the state are a complex one's real and
                                 imaginary part, key_dim is even; o = 2 Re(S^T q) */
@@ -304,7 +306,7 @@ enum {
     X(V, v, 3, "[B,T*n,H,V]; a piece's input")                                                                         \
     X(O, o, 4, "[B,T,H,V]")                                                                                            \
     X(G, g, 5,                                                                                                         \
-      "[B,T,H] or [B,T,H,K]: log-decay, <= 0; -inf forgets. [H] with CLATTN_GATE_PER_HEAD; of full_gate "              \
+      "[B,T,H] or [B,T,H,K]: log-decay, <= 0; -inf forgets. [H] or [H,K] with CLATTN_GATE_PER_HEAD; of full_gate "     \
       "[B,T,H,K*V], for every element of the state, [K][V]")                                                           \
     X(GV, gv, 6, "[B,T,H,V]: log-decay of the value dimension; of lru [H,V/2]")                                        \
     X(BETA, beta, 7, "[B,T*n,H]: write strength; of path_attn and deltaformer [B,TK,HK]")                              \
@@ -314,7 +316,7 @@ enum {
     X(W, w, 11,                                                                                                        \
       "[B,T,H,K]: log-decay, write gate [B,T,H,V] of gdn2, or [B,TK,HK,K]: direction of path_attn; "                   \
       "weights of short_conv, [H,V,W]: the last is the token's own; of rms_norm [V] or [H,V]")                         \
-    X(U, u, 12, "[H,K]: bonus of the current token")                                                                   \
+    X(U, u, 12, "[H,K]: bonus of the current token; of rms_norm with d [B,T,H,V], rows")                               \
     X(F, f, 13, "[B,T,H]: log of the forget gate")                                                                     \
     X(I, i, 14, "[B,T,H]: log of the input gate")                                                                      \
     X(STATE_IN, initial_state, 15,                                                                                     \
@@ -335,7 +337,7 @@ enum {
     X(THETA, theta, 29, "[H,V/2]: angle of a complex decay")                                                           \
     X(DT, dt, 30, "[B,T,H,V]: step size of mamba")                                                                     \
     X(DT_BIAS, dt_bias, 31, "[H,V]: added to dt, or to v of gates; with gate_map [H] or [H,K], to the gate")           \
-    X(D, d, 32, "[H,V]: what mamba's output has of v itself")                                                          \
+    X(D, d, 32, "[H,V]: what mamba's output has of v itself, and rms_norm's input of u")                               \
     X(Z, z, 33, "[B,T,H,V]: gate of mamba's output")                                                                   \
     X(STATE_INDICES, state_indices, 34, "[N]: i32, each sequence's state in the pool; below 0: from zero to nowhere")  \
     X(STATES, states, 35, "[N,W,H,K*V]: the states after the last W tokens, or after every so many")                   \
@@ -403,17 +405,18 @@ typedef struct clattn_operand_type {
 /* What to compute. batch, seq_len and sequences are maxima for a plan. What published models want beside the defaults:
  * RWKV-6 scale 1, MiniMax-01 slopes CLATTN_SLOPES_MINIMAX and scale 1, xLSTM eps 1e-6. */
 typedef struct clattn_plan_desc {
-    clattn_rule rule;        /* required */
-    clattn_dtype dtype;      /* storage of q, k, v, o, written, dt, z and of the vectors p, a, b (dplr, iplr, rwkv7) */
-    clattn_dtype gate_dtype; /* storage of g, gv, beta, f, i, u, w and of gdn2's b; f32 by default */
-    uint32_t flags;          /* CLATTN_QK_L2NORM … */
-    int64_t batch;           /* 0: 1 */
-    int64_t seq_len;         /* tokens; required */
-    int64_t sequences;       /* with CLATTN_CU_SEQLENS: N, cu_seqlens has N + 1 entries; else 0 */
-    int64_t heads;           /* value heads H; required */
-    int64_t qk_heads;        /* query/key heads, divides heads; head h reads h / (H / HQ); 0: heads. See kv_heads */
+    clattn_rule rule; /* required */
+    clattn_dtype
+        dtype; /* storage of q, k, v, o, written, dt, z, rms_norm's u and the vectors p, a, b (dplr, iplr, rwkv7) */
+    clattn_dtype gate_dtype;    /* storage of g, gv, beta, f, i, u, w and of gdn2's b; f32 by default */
+    uint32_t flags;             /* CLATTN_QK_L2NORM … */
+    int64_t batch;              /* 0: 1 */
+    int64_t seq_len;            /* tokens; required */
+    int64_t sequences;          /* with CLATTN_CU_SEQLENS: N, cu_seqlens has N + 1 entries; else 0 */
+    int64_t heads;              /* value heads H; required */
+    int64_t qk_heads;           /* query/key heads, divides heads; head h reads h / (H / HQ); 0: heads. See kv_heads */
     int64_t key_dim, value_dim; /* 1 to 256; required, key_dim not of pieces and rules without keys: 1 */
-    double scale;               /* multiplies q; 0: 1/sqrt(key_dim), and 1 for rwkv7, hgrn, lru and mamba */
+    double scale;               /* multiplies q; 0: 1/sqrt(key_dim), and 1 for rwkv7, hgrn, lru, mamba and ssd */
     double eps;                 /* mlstm: o = S^T q / (max(|n^T q|, e^-m) + eps); 0 to 1e30 */
     clattn_mode mode;
     int32_t chunk;                  /* tokens per chunk, 0: the device's best; else a hint: of 8, 16, 32 and 64 the

@@ -46,7 +46,10 @@ extern "C" {
 #define CLATTN_LAYERS(X)                                                                                               \
     X(MAMBA, 1)                                                                                                        \
     X(GATED_DELTANET, 2)                                                                                               \
-    X(KDA, 3)
+    X(KDA, 3)                                                                                                          \
+    X(MAMBA2, 4)                                                                                                       \
+    X(GLA, 5)                                                                                                          \
+    X(RETNET, 6)
 
 typedef enum clattn_layer {
     CLATTN_LAYER_NONE = 0,
@@ -73,14 +76,14 @@ CLATTN_LAYER_API clattn_layer clattn_layer_find(const char *name);
 
 enum {
     CLATTN_LAYER_INITIAL_STATE =
-        1 << 0,                       /* the operands conv_state and state, those the layer has, are read: else zero */
+        1 << 0, /* the operands conv_state, state and position, those the layer has, are read: else zero */
     CLATTN_LAYER_FINAL_STATE = 1 << 1 /* final_conv_state and final_state are written; they may be the same memory */
 };
 
 /* What a layer computes. Sizes of the module, those that it has, follow from its tensors (clattn_layer_fit). */
 typedef struct clattn_layer_desc {
     clattn_layer layer; /* required */
-    clattn_dtype dtype; /* of x, y, conv_state, of what lies between, and of matrices; gates and states are f32 */
+    clattn_dtype dtype; /* of x, y, of what lies between, and of matrices; states are f32, positions i32 */
     uint32_t flags;     /* CLATTN_LAYER_INITIAL_STATE … */
     int64_t batch;      /* 0: 1; every call has that many */
     int64_t seq_len;    /* tokens, a maximum; required of plans */
@@ -125,6 +128,7 @@ typedef struct clattn_layer_part {
     const char *letters[4]; /* the same in the letters of clattn_layer_desc, B batch and T seq_len: "QK+QK+HV" */
     clattn_dtype dtype;     /* of operands; weights may have any */
     int32_t optional;       /* a weight that may lack */
+    int32_t whole;          /* i32, whatever dtype says: position, of x's first token in each sequence */
 } clattn_layer_part;
 
 /* Part `index` of the layer that desc says, from 0 on: weights, then the operands that its flags ask for. INVALID_ARGUMENT past the last. */

@@ -579,7 +579,7 @@ run_layer()
             field "$2/$1.run.safetensors" final_state shape | tr -d ' []' | cut -d, -f"$("$clattn" layer "$1" --csv |
                 grep ,final_state, | cut -d'"' -f2 | tr -d '[]' | tr , '\n' | grep -nx K | cut -d: -f1)")" \
             -o out.safetensors --device "$target" >/dev/null || fail "layer $1 on $target"
-        for tensor in y final_conv_state final_state; do
+        for tensor in y $("$clattn" layer "$1" --csv | grep -o '^output,final[a-z_]*' | cut -d, -f2); do
             compare out.safetensors "$2/$1.run.safetensors" $tensor 1e-4
         done
         rm -f out.safetensors

@@ -235,6 +235,8 @@ double test_get_mapped(const struct check_tensors *tensors, clattn_operand_id id
     int64_t channels = info->rank == 4 ? info->dims[3] : 1;
     double x = test_get(tensors, id, i), a_log = 0;
 
+    if (id == OP(BETA) && desc->beta_map == CLATTN_BETA_SOFTPLUS)
+        return softplus(desc->flags & CLATTN_WITH_DT_BIAS ? x + test_get(tensors, OP(DT_BIAS), i % info->dims[2]) : x);
     if (id == OP(BETA) && desc->beta_map != CLATTN_BETA_STRENGTH)
         return desc->beta_map * sigmoid(x);
     if (id != (desc->rule == CLATTN_GATES ? OP(V) : rule_get(desc->rule)->gate) ||

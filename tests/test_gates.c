@@ -15,7 +15,8 @@ static const struct {
             {CLATTN_GATE_MAP_SIGMOID, CLATTN_BETA_TWICE_SIGMOID, 0, 1},
             {CLATTN_GATE_MAP_SIGMOID, CLATTN_BETA_STRENGTH, -0.606531, 0},
             {CLATTN_GATE_MAP_LOGSIGMOID, CLATTN_BETA_STRENGTH, 1.0 / 16, 0},
-            {CLATTN_GATE_MAP_EXP, CLATTN_BETA_TWICE_SIGMOID, 0, 0}};
+            {CLATTN_GATE_MAP_EXP, CLATTN_BETA_TWICE_SIGMOID, 0, 0},
+            {CLATTN_GATE_MAP_SOFTPLUS, CLATTN_BETA_SOFTPLUS, 0, 1}};
 enum { TOKENS = 9, HEADS = 3, K = 5 };
 
 static void make_plain(struct check_tensors *plain, const struct check_tensors *raw)
@@ -34,6 +35,13 @@ static void make_plain(struct check_tensors *plain, const struct check_tensors *
         for (int64_t i = 0; i < check_count(&to->info); i++)
             test_set(plain, (clattn_operand_id)id, i, test_get_mapped(raw, (clattn_operand_id)id, i));
     }
+}
+
+static int takes_map(uint32_t knobs, size_t m)
+{
+    if (maps[m].beta == CLATTN_BETA_SOFTPLUS)
+        return (knobs & RULE_TAKES_STEP_MAP) != 0;
+    return (knobs & (maps[m].map == CLATTN_GATE_MAP_LOG ? RULE_TAKES_BETA_MAP : RULE_TAKES_GATE_MAP)) != 0;
 }
 
 static void check_map(clattn_rule rule, size_t m)
@@ -71,11 +79,11 @@ static void test_formulas(void **state)
         if (rule_get(rule)->op != OP_MIXER || !(knobs & (RULE_TAKES_GATE_MAP | RULE_TAKES_BETA_MAP)))
             continue;
         for (size_t m = 0; m < COUNT(maps); m++)
-            if (maps[m].map == CLATTN_GATE_MAP_LOG ? knobs & RULE_TAKES_BETA_MAP : knobs & RULE_TAKES_GATE_MAP)
+            if (takes_map(knobs, m))
                 check_map(rule, m);
         rules++;
     }
-    assert_int_equal(rules, 15);
+    assert_int_equal(rules, 16);
 }
 
 /* What a map says of numbers too large for its formula: nothing is forgotten, or all, and nothing is no number. */

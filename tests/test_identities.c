@@ -41,6 +41,15 @@ static void equal_channels(struct check_tensors *general, const struct check_ten
     test_spread(general, OP(G), special, OP(G), KEY);
 }
 
+/* g of a head for each of its tokens */
+static void repeated_gates(struct check_tensors *general, const struct check_tensors *special)
+{
+    int64_t count = check_count(&special->tensor[OP(G)].info);
+
+    for (int64_t i = 0; i < check_count(&general->tensor[OP(G)].info); i++)
+        test_set(general, OP(G), i, test_get(special, OP(G), i % count));
+}
+
 static void zero_value_gate(struct check_tensors *general, const struct check_tensors *special)
 {
     (void)special;
@@ -165,6 +174,23 @@ static void steps_of_gates(struct check_tensors *general, const struct check_ten
     }
 }
 
+/* a = -1, dt = -g = beta */
+static void steps_of_strengths(struct check_tensors *general, const struct check_tensors *special)
+{
+    struct check_tensors own = *special;
+
+    test_set_all(general, OP(A), -1);
+    for (int64_t i = 0; i < check_count(&own.tensor[OP(G)].info); i++)
+        test_set(&own, OP(G), i, -test_get(special, OP(BETA), i));
+    test_spread(general, OP(DT), special, OP(BETA), VALUE);
+}
+
+static void no_strength(struct check_tensors *general, const struct check_tensors *special)
+{
+    (void)special;
+    test_set_all(general, OP(BETA), 1);
+}
+
 /* g = gk + gv */
 static void outer_gates(struct check_tensors *general, const struct check_tensors *special)
 {
@@ -201,12 +227,15 @@ static const struct identity identities[] = {
     {"simple_gla, g = 0: linear_attn", CLATTN_SIMPLE_GLA, CLATTN_LINEAR_ATTN, 0, 0, zero_gates},
     {"simple_gla of retention", CLATTN_SIMPLE_GLA, CLATTN_RETENTION, 0, 0, retention_gates},
     {"gla, equal channels: simple_gla", CLATTN_GLA, CLATTN_SIMPLE_GLA, 0, 0, equal_channels},
+    {"gla, a gate per head", CLATTN_GLA, CLATTN_GLA, 0, CLATTN_GATE_PER_HEAD, repeated_gates},
     {"gla, gv = 0", CLATTN_GLA, CLATTN_GLA, CLATTN_VALUE_GATE, 0, zero_value_gate},
     {"rwkv6, w = 0, u = 1: linear_attn", CLATTN_RWKV6, CLATTN_LINEAR_ATTN, 0, 0, whole_bonus},
     {"gla of one channel: hgrn", CLATTN_GLA, CLATTN_HGRN, CLATTN_VALUE_GATE, 0, one_channel},
     {"full_gate of a mamba", CLATTN_FULL_GATE, CLATTN_MAMBA, 0, 0, full_product},
     {"full_gate, an outer sum: gla", CLATTN_FULL_GATE, CLATTN_GLA, 0, CLATTN_VALUE_GATE, outer_gates},
     {"mamba, one a a head: simple_gla", CLATTN_MAMBA, CLATTN_SIMPLE_GLA, 0, 0, steps_of_gates},
+    {"mamba, one step a head: ssd", CLATTN_MAMBA, CLATTN_SSD, 0, 0, steps_of_strengths},
+    {"ssd, beta = 1: simple_gla", CLATTN_SSD, CLATTN_SIMPLE_GLA, 0, 0, no_strength},
 };
 
 static void test_identity(void **state)

@@ -4,6 +4,7 @@
 
 #include "clattn_layer.h"
 #include "cli/safetensors.h"
+#include "reference/number.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,8 +18,8 @@ static void *packed;
 static size_t packed_bytes;
 static clattn_layer_plan *plan; /* one for every length */
 
-enum { X, Y, CONV, STATE, FINAL_CONV, FINAL_STATE, OPERANDS };
-static const char *const names[] = {"x", "y", "conv_state", "state", "final_conv_state", "final_state"};
+enum { X, Y, CONV, STATE, POSITION, FINAL_CONV, FINAL_STATE, OPERANDS };
+static const char *const names[] = {"x", "y", "conv_state", "state", "position", "final_conv_state", "final_state"};
 
 /* What the measure of verify makes of 1e-4 is asked of f32. */
 static const double bound = 1e-4;
@@ -81,12 +82,18 @@ static int close_all(void **state)
 
 /* ---- A call ------------------------------------------------------------------------------------------------- */
 
-/* Operands on the host, floats. */
+/* Operands on the host; those that the layer has none of are NULL. */
 struct run {
-    float *of[OPERANDS];
+    void *of[OPERANDS];
     size_t count[OPERANDS];
+    clattn_dtype dtype[OPERANDS];
     int64_t seq_len;
 };
+
+static size_t bytes_of(const struct run *run, int id)
+{
+    return run->count[id] * (run->dtype[id] == CLATTN_F32 ? 4 : 2);
+}
 
 static struct run make(int64_t seq_len)
 {
@@ -98,6 +105,7 @@ static struct run make(int64_t seq_len)
     for (size_t i = 0; clattn_layer_part_describe(&all, i, &part) == CLATTN_SUCCESS; i++)
         for (int id = 0; id < OPERANDS; id++)
             if (strcmp(part.name, names[id]) == 0) {
+                run.dtype[id] = part.dtype;
                 run.count[id] = 1;
                 for (int d = 0; d < part.rank; d++)
                     run.count[id] *= (size_t)part.dims[d];
@@ -113,51 +121,62 @@ static void drop(struct run *run)
         free(run->of[id]);
 }
 
+/* Those that there are, in the order of ids, after the weights; how many. */
+static size_t list_operands(const struct run *run, int device, clattn_layer_operand list[OPERANDS + 1])
+{
+    size_t count = 1;
+
+    list[0] = (clattn_layer_operand){"weights", device ? test_buffer(packed_bytes, packed) : NULL, packed, 0};
+    for (int id = 0; id < OPERANDS; id++)
+        if (run->of[id] != NULL)
+            list[count++] = (clattn_layer_operand){
+                names[id], device ? test_buffer((run->count[id] + 1) * sizeof(float), run->of[id]) : NULL, run->of[id],
+                0};
+    return count;
+}
+
 static void compute_host(const struct run *run)
 {
-    clattn_layer_operand list[OPERANDS + 1] = {{"weights", NULL, packed, 0}};
+    clattn_layer_operand list[OPERANDS + 1];
+    clattn_layer_call call = {.operands = list, .seq_len = run->seq_len};
+
+    call.operand_count = list_operands(run, 0, list);
+    assert_status(clattn_layer_reference(&desc, &call, test_log, NULL), SUCCESS);
+}
+
+/* Back to the host, where outputs lie beside the rest. */
+static void take_operands(const struct run *run, const clattn_layer_operand *list)
+{
+    const struct opencl *cl = opencl_get();
+    size_t i = 0;
 
     for (int id = 0; id < OPERANDS; id++)
-        list[id + 1] = (clattn_layer_operand){names[id], NULL, run->of[id], 0};
-    assert_status(clattn_layer_reference(
-                      &desc,
-                      &(clattn_layer_call){.operands = list, .operand_count = OPERANDS + 1, .seq_len = run->seq_len},
-                      test_log, NULL),
-                  SUCCESS);
+        if (run->of[id] != NULL && list[++i].buffer != NULL && run->count[id] > 0)
+            assert_int_equal(cl->EnqueueReadBuffer(test_device.queue, list[i].buffer, CL_TRUE, 0, bytes_of(run, id),
+                                                   run->of[id], 0, NULL, NULL),
+                             CL_SUCCESS);
 }
 
 static void compute_device(const struct run *run)
 {
     const struct opencl *cl = opencl_get();
-    clattn_layer_operand list[OPERANDS + 1] = {{"weights", test_buffer(packed_bytes, packed), NULL, 0}};
+    clattn_layer_operand list[OPERANDS + 1];
+    clattn_layer_call call = {.operands = list, .seq_len = run->seq_len};
     size_t bytes;
-    cl_mem workspace;
     cl_event event;
 
     if (plan == NULL)
         assert_status(clattn_layer_plan_create(&plan, test_device.context, &desc, test_log, NULL), SUCCESS);
     assert_status(clattn_layer_workspace_size(plan, &bytes), SUCCESS);
-    workspace = test_buffer(bytes, NULL);
-    for (int id = 0; id < OPERANDS; id++)
-        list[id + 1] =
-            (clattn_layer_operand){names[id], test_buffer((run->count[id] + 1) * sizeof(float), run->of[id]), NULL, 0};
-    assert_status(clattn_layer_enqueue(plan, test_device.queue,
-                                       &(clattn_layer_call){.operands = list,
-                                                            .operand_count = OPERANDS + 1,
-                                                            .seq_len = run->seq_len,
-                                                            .workspace = workspace},
-                                       0, NULL, &event),
-                  SUCCESS);
+    call.workspace = test_buffer(bytes, NULL);
+    call.operand_count = list_operands(run, 1, list);
+    assert_status(clattn_layer_enqueue(plan, test_device.queue, &call, 0, NULL, &event), SUCCESS);
     assert_int_equal(cl->WaitForEvents(1, &event), CL_SUCCESS);
     cl->ReleaseEvent(event);
-    for (int id = 0; id < OPERANDS; id++)
-        if (run->count[id] > 0)
-            assert_int_equal(cl->EnqueueReadBuffer(test_device.queue, list[id + 1].buffer, CL_TRUE, 0,
-                                                   run->count[id] * sizeof(float), run->of[id], 0, NULL, NULL),
-                             CL_SUCCESS);
-    for (int id = 0; id <= OPERANDS; id++)
-        cl->ReleaseMemObject(list[id].buffer);
-    cl->ReleaseMemObject(workspace);
+    take_operands(run, list);
+    for (size_t i = 0; i < call.operand_count; i++)
+        cl->ReleaseMemObject(list[i].buffer);
+    cl->ReleaseMemObject(call.workspace);
 }
 
 static void compute(const struct run *run)
@@ -179,37 +198,44 @@ static const struct safetensor *expected(const char *prefix, int id)
     return tensor;
 }
 
-static void compare(const float *found, const void *wanted, size_t count, const char *what, const char *name)
+static void compare(const void *found, const void *wanted, clattn_dtype dtype, size_t count, double limit,
+                    const char *text)
 {
-    clattn_operand_info info = {.dims = {1, 1, 1, (int64_t)count}, .rank = 4, .dtype = CLATTN_F32, .element_size = 4};
-    struct check_tensor a = {(void *)(uintptr_t)found, count * sizeof(float), info}, b = a;
-    char text[64];
+    clattn_operand_info info = {.dims = {1, 1, 1, (int64_t)count}, .rank = 4, .dtype = dtype, .name = "it"};
+    struct check_tensor a = {(void *)(uintptr_t)found, count * (dtype == CLATTN_F32 ? 4 : 2), info}, b = a;
 
     b.data = malloc(b.bytes + 1);
     assert_non_null(b.data);
     memcpy(b.data, wanted, b.bytes);
-    snprintf(text, sizeof text, "%s: %s", what, name);
-    test_compare(&a, &b, bound, text);
+    test_compare(&a, &b, limit, text);
     free(b.data);
 }
 
+static const int outputs[] = {Y, FINAL_CONV, FINAL_STATE};
+
 static void compare_all(const struct run *run, const char *prefix)
 {
-    static const int outputs[] = {Y, FINAL_CONV, FINAL_STATE};
+    char text[64];
 
     for (size_t i = 0; i < COUNT(outputs); i++) {
-        const struct safetensor *wanted = expected(prefix, outputs[i]);
+        const struct safetensor *wanted;
+        if (run->of[outputs[i]] == NULL)
+            continue;
+        wanted = expected(prefix, outputs[i]);
         assert_int_equal(wanted->bytes, run->count[outputs[i]] * sizeof(float));
-        compare(run->of[outputs[i]], wanted->data, run->count[outputs[i]], prefix[0] != '\0' ? prefix : "prompt",
-                names[outputs[i]]);
+        snprintf(text, sizeof text, "%s: %s", prefix[0] != '\0' ? prefix : "prompt", names[outputs[i]]);
+        compare(run->of[outputs[i]], wanted->data, CLATTN_F32, run->count[outputs[i]], bound, text);
     }
 }
 
-/* The run's final states go into the next one's. */
+/* The run's final states go into the next one's, which begins where it ended. */
 static void go_on(struct run *next, const struct run *run)
 {
-    memcpy(next->of[CONV], run->of[FINAL_CONV], run->count[CONV] * sizeof(float));
-    memcpy(next->of[STATE], run->of[FINAL_STATE], run->count[STATE] * sizeof(float));
+    for (int id = CONV; id <= STATE; id++)
+        if (next->of[id] != NULL)
+            memcpy(next->of[id], run->of[id == CONV ? FINAL_CONV : FINAL_STATE], bytes_of(next, id));
+    for (size_t n = 0; n < next->count[POSITION]; n++)
+        ((int32_t *)next->of[POSITION])[n] = ((int32_t *)run->of[POSITION])[n] + (int32_t)run->seq_len;
 }
 
 static void fill_x(struct run *run, const char *prefix)
@@ -217,7 +243,11 @@ static void fill_x(struct run *run, const char *prefix)
     const struct safetensor *x = expected(prefix, X);
 
     assert_int_equal(x->bytes, run->count[X] * sizeof(float));
-    memcpy(run->of[X], x->data, x->bytes);
+    for (size_t i = 0; i < run->count[X]; i++) {
+        float one;
+        memcpy(&one, (const char *)x->data + i * sizeof one, sizeof one);
+        number_store(run->dtype[X], run->of[X], (int64_t)i, one);
+    }
 }
 
 static void test_prompt_and_token(void **state)
@@ -266,11 +296,72 @@ static void test_cut(void **state)
         drop(&last);
         last = part;
     }
-    memcpy(whole.of[FINAL_CONV], last.of[FINAL_CONV], last.count[FINAL_CONV] * sizeof(float));
-    memcpy(whole.of[FINAL_STATE], last.of[FINAL_STATE], last.count[FINAL_STATE] * sizeof(float));
+    for (size_t i = 1; i < COUNT(outputs); i++)
+        if (last.of[outputs[i]] != NULL)
+            memcpy(whole.of[outputs[i]], last.of[outputs[i]], bytes_of(&last, outputs[i]));
     compare_all(&whole, "");
     drop(&whole);
     drop(&last);
+}
+
+/* In bf16 a device's outputs are the reference's, whose values between the steps are bf16, too. */
+static void check_bf16(struct run *run, struct run *wanted, const char *what)
+{
+    char text[64];
+
+    compute_host(wanted);
+    compute(run);
+    for (size_t i = 0; i < COUNT(outputs); i++)
+        if (run->of[outputs[i]] != NULL) {
+            snprintf(text, sizeof text, "bf16, %s: %s", what, names[outputs[i]]);
+            compare(run->of[outputs[i]], wanted->of[outputs[i]], run->dtype[outputs[i]], run->count[outputs[i]],
+                    check_bound(CLATTN_BF16), text);
+        }
+}
+
+static void run_bf16(void)
+{
+    struct run prompt[2], token[2];
+
+    for (int i = 0; i < 2; i++) {
+        prompt[i] = make(desc.seq_len);
+        token[i] = make(1);
+        fill_x(&prompt[i], "");
+        fill_x(&token[i], "step.");
+    }
+    check_bf16(&prompt[0], &prompt[1], "prompt");
+    for (int i = 0; i < 2; i++)
+        go_on(&token[i], &prompt[1]);
+    check_bf16(&token[0], &token[1], "token");
+    for (int i = 0; i < 2; i++) {
+        drop(&prompt[i]);
+        drop(&token[i]);
+    }
+}
+
+static void test_bf16(void **state)
+{
+    const clattn_layer_desc desc_f32 = desc;
+    void *const packed_f32 = packed;
+    clattn_layer_plan *const plan_f32 = plan;
+    const size_t bytes_f32 = packed_bytes;
+
+    (void)state;
+    if (test_is_reference())
+        skip();
+    desc.dtype = CLATTN_BF16;
+    plan = NULL;
+    assert_status(clattn_layer_packed_size(&desc, &packed_bytes), SUCCESS);
+    packed = malloc(packed_bytes);
+    assert_non_null(packed);
+    assert_status(clattn_layer_pack(&desc, tensors, checkpoint.count, packed, test_log, NULL), SUCCESS);
+    run_bf16();
+    clattn_layer_plan_destroy(plan);
+    free(packed);
+    desc = desc_f32;
+    packed = packed_f32;
+    packed_bytes = bytes_f32;
+    plan = plan_f32;
 }
 
 static void assert_missing(const clattn_layer_tensor *list, const clattn_layer_desc *of, size_t i)
@@ -367,8 +458,8 @@ static void test_bad_call(void **state)
 int main(int count, char **words)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_prompt_and_token), cmocka_unit_test(test_cut),
-                                       cmocka_unit_test(test_bad_checkpoint), cmocka_unit_test(test_open_sizes),
-                                       cmocka_unit_test(test_bad_call)};
+                                       cmocka_unit_test(test_bad_checkpoint),   cmocka_unit_test(test_open_sizes),
+                                       cmocka_unit_test(test_bad_call),         cmocka_unit_test(test_bf16)};
 
     if (count < 3)
         return 2;

@@ -66,6 +66,7 @@ static const struct row {
     { "nvidia",    "retention",           0, CLATTN_F16,  32, &packed, 0, 0, 0 }, /* factors alone are prepared */
     { "nvidia",    "simple_gla",          0, CLATTN_BF16, 16, &tail,   1, 0, 0 },
     { "nvidia",    "mlstm",               0, CLATTN_F16,  32, &tail,   0, 0, 0 },
+    { "nvidia",    "ssd",                 1, CLATTN_BF16, 32, &odd,    0, 0, 0 }, /* softplus a_log dt_bias, softplus */
     { "nvidia",    "linear_attn",         4, CLATTN_BF16, 32, &long64, 0, 0, 0 }, /* elu1 normalize */
     { "nvidia",    "linear_attn",         1, CLATTN_F16,  16, &odd,    0, 0, 0 }, /* elu1 */
     { "nvidia",    "linear_attn",         0, CLATTN_F16,  32, &tail,   0, 0, 0 },
@@ -77,6 +78,7 @@ static const struct row {
     { "nvidia",    "rwkv7",               0, CLATTN_BF16, 16, &tail,   1, 0, 0 },
     { "nvidia",    "gdn2",                0, CLATTN_F16,  16, &narrow, 0, 0, 0 },
     { "nvidia",    "gla",                 0, CLATTN_BF16, 16, &spans,  0, 128, 0 },
+    { "nvidia",    "gla",                 2, CLATTN_F16,  16, &odd,    0, 0, 0 }, /* gate per head */
     { "nvidia",    "gla",                 0, CLATTN_F16,  16, &loud,   0, 0, 13 },
     { "nvidia",    "gla",                 0, CLATTN_BF16, 16, &louder, 0, 0, 122 },
     { "nvidia",    "simple_gla",          0, CLATTN_BF16, 16, &spans,  0, 128, 0 },

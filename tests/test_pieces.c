@@ -365,12 +365,35 @@ static void test_performer(void **state)
     check_free(&attn[0]), check_free(&attn[1]);
 }
 
+/* rms_norm with d is that of v + d o u. */
+static void test_added(void **state)
+{
+    clattn_plan_desc desc = {
+        .rule = CLATTN_RMS_NORM, .batch = BATCH, .seq_len = TOKENS, .heads = HEADS, .value_dim = VALUE};
+    struct check_tensors plain, added;
+
+    (void)state;
+    test_make(&plain, &desc, CHECK_GATES_USUAL, NULL);
+    desc.flags = CLATTN_WITH_D;
+    test_make(&added, &desc, CHECK_GATES_USUAL, NULL);
+    test_copy(&plain, OP(W), &added, OP(W));
+    for (int64_t i = 0; i < check_count(&plain.tensor[OP(V)].info); i++)
+        test_set(&plain, OP(V), i,
+                 test_get(&added, OP(V), i) +
+                     test_get(&added, OP(D), i % (HEADS * VALUE)) * test_get(&added, OP(U), i));
+    test_run(&plain);
+    test_run(&added);
+    test_compare(&added.tensor[OP(O)], &plain.tensor[OP(O)], check_bound(CLATTN_F32), "v + d o u");
+    check_free(&plain);
+    check_free(&added);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_retention),    cmocka_unit_test(test_xpos),
                                        cmocka_unit_test(test_back_and_cut), cmocka_unit_test(test_in_place),
                                        cmocka_unit_test(test_features),     cmocka_unit_test(test_performer),
-                                       cmocka_unit_test(test_half_tasks)};
+                                       cmocka_unit_test(test_half_tasks),   cmocka_unit_test(test_added)};
 
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);
 }

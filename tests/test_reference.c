@@ -30,6 +30,16 @@ static double get(const struct place *at, clattn_operand_id id, int64_t row, int
     return test_get_mapped(at->tensors, id, ((at->b * info->dims[1] + row) * heads + at->head * heads / H) * width + i);
 }
 
+/* The log-decay that a gate says, of a token's n-th channel, or of any token's. */
+static double get_gate(const struct place *at, clattn_operand_id id, int n)
+{
+    const clattn_operand_info *info = &at->tensors->tensor[id].info;
+
+    if (at->tensors->desc.flags & CLATTN_GATE_PER_HEAD)
+        return test_get_mapped(at->tensors, id, at->head * (info->rank == 2 ? info->dims[1] : 1) + n);
+    return get(at, id, at->token, n);
+}
+
 static double mapped(clattn_feature_map map, double x)
 {
     if (map == CLATTN_FEATURE_ELU1)
@@ -69,7 +79,7 @@ static void scalar_decay(struct step *step, double log_decay)
 static void channel_decay(const struct place *at, struct step *step, clattn_operand_id id)
 {
     for (int n = 0; n < K; n++)
-        set_diagonal(step, n, get(at, id, at->token, n));
+        set_diagonal(step, n, get_gate(at, id, n));
 }
 
 /* A <- (I - e p^T) A */
@@ -119,9 +129,14 @@ static void lightning_attn(const struct place *at, struct step *step)
 
 static void simple_gla(const struct place *at, struct step *step)
 {
-    int per_head = (at->tensors->desc.flags & CLATTN_GATE_PER_HEAD) != 0;
+    scalar_decay(step, get_gate(at, OP(G), 0));
+}
 
-    scalar_decay(step, per_head ? test_get(at->tensors, OP(G), at->head) : get(at, OP(G), at->token, 0));
+static void ssd(const struct place *at, struct step *step)
+{
+    scalar_decay(step, get(at, OP(G), at->token, 0));
+    for (int c = 0; c < V; c++)
+        step->x[c] *= get(at, OP(BETA), at->token, 0);
 }
 
 static void gla(const struct place *at, struct step *step)
@@ -249,10 +264,8 @@ static void decay_columns(const struct place *at, const struct rule *rule, struc
         return;
     if (rule->head_decay != NULL)
         scalar_decay(step, rule->head_decay(desc, at->head));
-    else if (desc->flags & CLATTN_GATE_PER_HEAD)
-        scalar_decay(step, test_get(at->tensors, rule->gate, at->head));
     else if (rule->decay == DECAY_SCALAR)
-        scalar_decay(step, get(at, rule->gate, at->token, 0));
+        scalar_decay(step, get_gate(at, rule->gate, 0));
     else if (rule->decay == DECAY_CHANNEL)
         channel_decay(at, step, rule->gate);
     for (int c = 0; c < V && (desc->flags & CLATTN_VALUE_GATE); c++)
@@ -290,6 +303,7 @@ static void (*const steps_of[RULE_COUNT])(const struct place *at, struct step *s
     [CLATTN_RETENTION] = retention,
     [CLATTN_LIGHTNING_ATTN] = lightning_attn,
     [CLATTN_SIMPLE_GLA] = simple_gla,
+    [CLATTN_SSD] = ssd,
     [CLATTN_GLA] = gla,
     [CLATTN_RWKV6] = rwkv6,
     [CLATTN_DELTA_RULE] = delta_rule,

@@ -1,15 +1,17 @@
-/* o = x rsqrt(mean of x^2 + eps) w f(z), x = v or v silu(z): of each head's row. One group: CHUNK rows of one head,
- * LANES work-items a row and ROWS of the rows each. Its columns of them are HELD vectors, kept for o, which may lie
- * where v does; where HELD is 0 they are too many, and read twice. */
+/* o = x rsqrt(mean of x^2 + eps) w f(z), x = v, v + d u or either times silu(z): of each head's row. One group: CHUNK
+ * rows of one head, LANES work-items a row and ROWS of the rows each. Its columns of them are HELD vectors, kept for
+ * o, which may lie where v does; where HELD is 0 they are too many, and read twice. */
 #include "pieces.clh"
 
 WORD vec gated(vec x, stream_t z, int row, int c)
 {
     return x * silu(stream_vec(z, row, c));
 }
-WORD vec input_of(stream_t v, stream_t z, int row, int c)
+WORD vec input_of(stream_t v, stream_t u, global const float *d, stream_t z, int row, int c)
 {
     vec x = stream_vec(v, row, c);
+    if (HAS_D)
+        x += f32_row(d, c, VALUE_DIM) * stream_vec(u, row, c);
     if (GATED_BEFORE)
         x = gated(x, z, row, c);
     return VALUE_DIM % VEC == 0 ? x : select((vec)(0), x, vec_iota + c < VALUE_DIM);
@@ -32,17 +34,20 @@ WORD vec factor_of(stream_t z, int row, int c)
 enum { SPAN = LANES * VEC, TALL = GROUP / LANES, KEPT = ROWS * (HELD > 0 ? HELD : 1) };
 
 KERNEL
-rms_norm(global const data_t *v, long4 v_at, global out_t *o, long4 o_at, global const data_t *z, long4 z_at,
-         global const gate_t *weights, long4 weights_at, global const int *cu, long4 cu_at, int seq_len, int sequences)
+rms_norm(global const data_t *v, long4 v_at, global out_t *o, long4 o_at, global const data_t *u, long4 u_at,
+         global const float *d, long4 d_at, global const data_t *z, long4 z_at, global const gate_t *weights,
+         long4 weights_at, global const int *cu, long4 cu_at, int seq_len, int sequences)
 {
     LOCAL_FLOATS(sums, LOCAL_SUMS)
     chunk_t chunk = chunk_of_slot(get_group_id(0), get_group_id(1), sequences, seq_len, cu, cu_at);
     stream_t x = stream_of((global const char *)v, v_at, chunk.at, sizeof(data_t));
+    stream_t added = stream_of((global const char *)u, u_at, chunk.at, sizeof(data_t));
     stream_t gates = stream_of((global const char *)z, z_at, chunk.at, sizeof(data_t));
     stream_t outs = stream_of((global const char *)o, o_at, chunk.at, sizeof(out_t));
     int begin = LANE % LANES * VEC, last = chunk.row + chunk.count - 1;
 
     weights += at_row(weights_at, 0, 0, chunk.at.head);
+    d += at_row(d_at, 0, 0, chunk.at.head);
     for (int turn = 0; turn < chunk.count; turn += TALL * ROWS) {
         int first = chunk.row + turn + LANE / LANES;
         vec held[KEPT], factors[KEPT];
@@ -55,13 +60,13 @@ rms_norm(global const data_t *v, long4 v_at, global out_t *o, long4 o_at, global
                 int c = begin + k * SPAN, at = r * HELD + k;
                 held[at] = factors[at] = 0;
                 if (VALUE_DIM % SPAN == 0 || c < VALUE_DIM) {
-                    held[at] = input_of(x, gates, row, c);
+                    held[at] = input_of(x, added, d, gates, row, c);
                     factors[at] = factor_of(gates, row, c);
                 }
                 squares += held[at] * held[at];
             }
             for (int c = begin; HELD == 0 && c < VALUE_DIM; c += SPAN) {
-                vec y = input_of(x, gates, row, c);
+                vec y = input_of(x, added, d, gates, row, c);
                 squares += y * y;
             }
             sums[r * GROUP + LANE] = vec_sum(squares);
@@ -81,7 +86,7 @@ rms_norm(global const data_t *v, long4 v_at, global out_t *o, long4 o_at, global
                     stream_put(held[at] * sum * weight_of(weights, c) * factors[at], outs, row, c);
             }
             for (int c = begin; HELD == 0 && row <= last && c < VALUE_DIM; c += SPAN) {
-                vec y = input_of(x, gates, row, c) * sum * weight_of(weights, c);
+                vec y = input_of(x, added, d, gates, row, c) * sum * weight_of(weights, c);
                 stream_put(y * factor_of(gates, row, c), outs, row, c);
             }
         }

@@ -14,6 +14,7 @@ static const struct word gate_map_words[] = {
 static const struct word beta_map_words[] = {{"strength", CLATTN_BETA_STRENGTH},
                                              {"sigmoid", CLATTN_BETA_SIGMOID},
                                              {"twice-sigmoid", CLATTN_BETA_TWICE_SIGMOID},
+                                             {"softplus", CLATTN_BETA_SOFTPLUS},
                                              {NULL, 0}};
 static const struct word heads_words[] = {{"blocks", 0}, {"tiled", 1}, {NULL, 0}};
 static const struct word features_words[] = {

@@ -204,18 +204,24 @@ static int derive(struct layer_run *run)
     return status == CLATTN_SUCCESS ? EXIT_OK : library_error(&run->target.sink, run->path, status);
 }
 
+/* As files call it */
+static const char *part_dtype(const clattn_layer_part *part)
+{
+    return part->whole ? "I32" : word_name(file_dtype_words, (int)part->dtype);
+}
+
 static int fill_operand(struct layer_run *run, struct operand *operand)
 {
     const struct safetensor *tensor = safetensors_find(run->x, operand->part.name);
     const clattn_layer_part *part = &operand->part;
-    clattn_dtype dtype = CLATTN_F32;
     int same;
 
     if (tensor == NULL)
         return bad("%s: tensor '%s' is missing, layer %s needs it", run->x_path, part->name, run->name);
-    if (read_dtype(run->x_path, tensor, &dtype) != EXIT_OK)
-        return EXIT_BAD;
-    same = dtype == part->dtype && tensor->rank == part->rank;
+    same = tensor->rank == part->rank;
+    if (strcmp(tensor->dtype, part_dtype(part)) != 0)
+        return bad("%s: tensor '%s' has dtype %s, expected %s", run->x_path, part->name, tensor->dtype,
+                   part_dtype(part));
     for (int i = 0; i < part->rank && same; i++)
         same = tensor->dims[i] == part->dims[i];
     if (!same)
@@ -364,10 +370,36 @@ static int compute(struct layer_run *run)
     return status == CLATTN_SUCCESS ? EXIT_OK : library_error(&run->target.sink, target_name(&run->target), status);
 }
 
+static int has_position(clattn_layer layer)
+{
+    const clattn_layer_desc desc = {.layer = layer, .flags = CLATTN_LAYER_INITIAL_STATE};
+    clattn_layer_part part = {.whole = 0};
+
+    for (size_t i = 0; !part.whole && clattn_layer_part_describe(&desc, i, &part) == CLATTN_SUCCESS;)
+        i++;
+    return part.whole;
+}
+
+/* [B], where the first token of the next run's x stands; to be freed, NULL where the layer does not ask for it. */
+static int32_t *next_position(const struct layer_run *run)
+{
+    const int32_t *first = NULL;
+    int32_t *next;
+
+    for (size_t i = 0; i < run->operand_count; i++)
+        if (run->operands[i].part.whole)
+            first = run->operands[i].host;
+    next = has_position(run->desc.layer) ? calloc((size_t)run->desc.batch, sizeof *next) : NULL;
+    for (int64_t n = 0; next != NULL && n < run->desc.batch; n++)
+        next[n] = (first != NULL ? first[n] : 0) + (int32_t)run->desc.seq_len;
+    return next;
+}
+
 static int write_outputs(const struct layer_run *run, const struct output *output)
 {
-    struct safetensor list[MOST_PARTS];
+    struct safetensor list[MOST_PARTS + 1];
     cJSON *metadata = cJSON_CreateObject();
+    int32_t *position = next_position(run);
     size_t count = 0;
     int status;
 
@@ -376,16 +408,24 @@ static int write_outputs(const struct layer_run *run, const struct output *outpu
         if (operand->part.role != CLATTN_LAYER_OUTPUT)
             continue;
         list[count] = (struct safetensor){.name = operand->part.name,
-                                          .dtype = word_name(file_dtype_words, (int)operand->part.dtype),
+                                          .dtype = part_dtype(&operand->part),
                                           .rank = operand->part.rank,
                                           .data = operand->host,
                                           .bytes = operand->bytes};
         memcpy(list[count++].dims, operand->part.dims, sizeof operand->part.dims);
     }
+    if (position != NULL)
+        list[count++] = (struct safetensor){.name = "final_position",
+                                            .dtype = "I32",
+                                            .rank = 1,
+                                            .dims = {run->desc.batch},
+                                            .data = position,
+                                            .bytes = (size_t)run->desc.batch * sizeof *position};
     cJSON_AddStringToObject(metadata, "layer", run->name);
     cJSON_AddStringToObject(metadata, "device", target_name(&run->target));
     status = output_write(output, list, count, metadata);
     cJSON_Delete(metadata);
+    free(position);
     return status;
 }
 

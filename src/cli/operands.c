@@ -103,7 +103,7 @@ static void derive_flags(const struct binding *binding, clattn_plan_desc *desc)
         desc->flags |= CLATTN_WITH_STATE_INDICES;
         desc->state_slots = pool != NULL && pool->rank > 0 ? pool->dims[0] : 0;
     }
-    if ((takes & CLATTN_GATE_PER_HEAD) && g != NULL && g->rank == 1)
+    if ((takes & CLATTN_GATE_PER_HEAD) && g != NULL && g->rank <= 2) /* neither batch nor tokens */
         desc->flags |= CLATTN_GATE_PER_HEAD;
     if ((takes & CLATTN_UNGATED) && g == NULL)
         desc->flags |= CLATTN_UNGATED;

@@ -275,7 +275,7 @@ const struct option options[] = {
      "which solver; a list for verify, bench"},
     {"chunk", 0, "N", COMMAND_RUN | MANY, 0, take_chunk,
      "tokens per chunk, the nearest of 8, 16, 32 and 64 that fits; 0: the device's best"},
-    {"scale", 0, "X", PROBLEM, 0, take_scale, "multiplies q [1/sqrt(K); rwkv7, hgrn, lru, mamba: 1]"},
+    {"scale", 0, "X", PROBLEM, 0, take_scale, "multiplies q [1/sqrt(K); rwkv7, hgrn, lru, mamba, ssd: 1]"},
     {"qk-l2norm", 0, NULL, PROBLEM, 0, take_l2norm, "normalise the rows of q, k and p"},
     {"normalize", 0, NULL, PROBLEM, 0, take_normalize, "linear_attn: divide o by the sum of its weights"},
     {"feature-map", 0, "identity|elu1|relu", PROBLEM, 0, take_feature_map, "linear_attn: applied to q and k"},
@@ -283,7 +283,8 @@ const struct option options[] = {
     {"svg", 0, "FILE", COMMAND_RUN, 0, take_svg, "the same, and draw it"},
     {"option", 0, "NAME=VALUE", PROBLEM, 0, take_option,
      "steps=N layer=N layers=N slopes=minimax eps=X state=kv|vk state_window=N state_every=N state_indices=on "
-     "heads=blocks|tiled gate_map=softplus|sigmoid|logsigmoid|exp gate_scale=X a_log=on beta_map=sigmoid|twice-sigmoid "
+     "heads=blocks|tiled gate_map=softplus|sigmoid|logsigmoid|exp gate_scale=X a_log=on beta_map=sigmoid|twice-sigmoid|"
+     "softplus "
      "gate=token|head value_gate=on ungated=on window=N "
      "sink=on lse=on attn=on kv_lens=on p=on beta=on written=on kernel=linear|relu|round|floor "
      "write_kernel=linear|relu|round|floor softplus=on dt_bias=on d=on z=on complex=on cu_seqlens=i32|i64 "

@@ -21,6 +21,7 @@ static const struct {
     {0, RULE_TAKES_EPS, "--option eps=X"},
     {0, RULE_TAKES_GATE_MAP, "--option gate_map=softplus|sigmoid|logsigmoid|exp, --option gate_scale=X"},
     {0, RULE_TAKES_BETA_MAP, "--option beta_map=sigmoid|twice-sigmoid"},
+    {0, RULE_TAKES_STEP_MAP, "--option beta_map=softplus"},
     {CLATTN_WITH_A_LOG, 0, "--option a_log=on"},
     {CLATTN_GATE_PER_HEAD, 0, "--option gate=head"},
     {CLATTN_VALUE_GATE, 0, "--option value_gate=on"},

@@ -206,7 +206,7 @@ static const struct {
                          FILE_rms_norm,
                          &family_piece,
                          PIECE_BIT(PIECE_RMS_NORM),
-                         {R(v), R(o), R(z), R(weights), R(cu), A(seq_len), A(sequences), ARG_END}},
+                         {R(v), R(o), R(u), R(d), R(z), R(weights), R(cu), A(seq_len), A(sequences), ARG_END}},
     [KERNEL_GATES] = {"gates",
                       FILE_gates,
                       &family_piece,

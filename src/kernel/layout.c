@@ -113,6 +113,7 @@ struct layout layout_of(const struct variant *variant,
         {"GATE_LOGSIGMOID", CLATTN_GATE_MAP_LOGSIGMOID},
         {"GATE_EXP", CLATTN_GATE_MAP_EXP},
         {"BETA_MAP", desc->beta_map},
+        {"BETA_SOFTPLUS", CLATTN_BETA_SOFTPLUS},
         {"HAS_A_LOG", (desc->flags & CLATTN_WITH_A_LOG) != 0},
         {"HAS_GATE_BIAS", (desc->flags & CLATTN_WITH_DT_BIAS) != 0},
     };

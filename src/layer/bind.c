@@ -54,7 +54,7 @@ static clattn_status check_all(const struct memories *memories, const struct mod
 
     TRY(check_given(&memories->weights, "weights", host, log));
     for (int i = 0; (bound = bound_get(module, i)) != NULL; i++)
-        if (seq_len > 0 || strcmp(bound->dims[1], "T") != 0)
+        if (seq_len > 0 || !bound_has_tokens(bound))
             TRY(check_given(&memories->bound[i], bound->name, host, log));
     return CLATTN_SUCCESS;
 }
@@ -156,15 +156,15 @@ static struct place place_of(const struct module *module, const struct memories 
         return (struct place){within(memories->weights, packed_at(module, weight)), 0, 1};
     for (int i = 0; (bound = bound_get(module, i)) != NULL; i++)
         if (strcmp(bound->name, ref->name) == 0) {
-            int tokens = strcmp(bound->dims[1], "T") == 0;
-            return (struct place){memories->bound[i], tokens ? size_of(&module->sizes, bound->dims[2]) : 0, 1};
+            int64_t columns = bound_has_tokens(bound) ? size_of(&module->sizes, bound->dims[2]) : 0;
+            return (struct place){memories->bound[i], columns, 1};
         }
     return value_place(module, memories, ref);
 }
 
 /* ---- Steps -------------------------------------------------------------------------------------------------- */
 
-/* Whether the call has a state that the step names. */
+/* Whether the call has a state, or a position, that the step names. */
 static int has_state(const struct module *module, const struct step *step, clattn_operand_id id)
 {
     const struct memories none = {.work = {.offset = 0}};
@@ -208,6 +208,7 @@ clattn_plan_desc step_desc(const struct module *module, const struct step *step,
         desc.flags |= CLATTN_INITIAL_STATE;
     if (has_state(module, step, CLATTN_STATE_OUT))
         desc.flags |= CLATTN_FINAL_STATE;
+    desc.with_position = has_state(module, step, CLATTN_POSITION);
     return desc;
 }
 

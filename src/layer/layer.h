@@ -47,7 +47,7 @@ struct value {
 struct bound {
     const char *name;
     const char *dims[LAYER_DIMS];
-    int floats;
+    enum { OF_DATA, OF_FLOATS, OF_WHOLE } numbers; /* the desc's dtype, f32, i32 */
     clattn_layer_role role;
 };
 
@@ -132,5 +132,7 @@ clattn_dtype weight_type(const struct module *module, const struct weight *weigh
 /* The operands of a call beside the weights that the desc's flags ask for; NULL past the last. */
 const struct bound *bound_get(const struct module *module, int index);
 size_t bound_bytes(const struct module *module, const struct bound *bound);
+/* Whether it has rows of tokens. */
+int bound_has_tokens(const struct bound *bound);
 
 #endif

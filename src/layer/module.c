@@ -106,7 +106,12 @@ size_t bound_bytes(const struct module *module, const struct bound *bound)
 
     for (int i = 0; i < LAYER_DIMS && bound->dims[i] != NULL; i++)
         count *= size_of(&module->sizes, bound->dims[i]);
-    return (size_t)count * element_of(bound->floats ? CLATTN_F32 : module->desc.dtype);
+    return (size_t)count * element_of(bound->numbers == OF_DATA ? module->desc.dtype : CLATTN_F32);
+}
+
+int bound_has_tokens(const struct bound *bound)
+{
+    return bound->dims[1] != NULL && strcmp(bound->dims[1], "T") == 0;
 }
 
 /* ---- Parts -------------------------------------------------------------------------------------------------- */
@@ -137,8 +142,8 @@ static int describe(const struct module *module, size_t index, clattn_layer_part
     bound = index - count < MOST_STATES + TOKENS ? bound_get(module, (int)(index - count)) : NULL;
     if (bound == NULL)
         return 0;
-    *part = (clattn_layer_part){
-        .name = bound->name, .role = bound->role, .dtype = bound->floats ? CLATTN_F32 : module->desc.dtype};
+    *part = (clattn_layer_part){.name = bound->name, .role = bound->role, .whole = bound->numbers == OF_WHOLE};
+    part->dtype = bound->numbers == OF_DATA ? module->desc.dtype : CLATTN_F32;
     add_dims(part, bound->dims, &sizes);
     return 1;
 }

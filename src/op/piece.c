@@ -94,6 +94,8 @@ static int operands(const clattn_plan_desc *desc, const struct rule *rule, struc
         {norm && desc->weighting != CLATTN_WEIGHTING_NONE,
          ROW(OP(W), desc->weighting == CLATTN_WEIGHTING_HEADS ? "HV" : "V", STORE_GATE, VALUE)},
         {(desc->flags & CLATTN_WITH_Z) != 0, ROW(OP(Z), "BTHV", STORE_DATA, VALUE)},
+        {(desc->flags & CLATTN_WITH_D) != 0, ROW(OP(U), "BTHV", STORE_DATA, VALUE)},
+        {(desc->flags & CLATTN_WITH_D) != 0, ROW(OP(D), "HV", STORE_STATE, BONUS)},
         {(desc->flags & CLATTN_WITH_A_LOG) != 0, ROW(OP(A_LOG), "H", STORE_STATE, BONUS)},
         {(desc->flags & CLATTN_WITH_DT_BIAS) != 0, ROW(OP(DT_BIAS), "HV", STORE_STATE, BONUS)},
         {conv, ROW(OP(W), "HVJ", STORE_GATE, VALUE)},

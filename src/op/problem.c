@@ -79,7 +79,7 @@ static clattn_status check_sizes(const clattn_plan_desc *desc, int64_t most_dim,
     TRY(check_range(log, "kernel", desc->kernel, CLATTN_WEIGHTS_SOFTMAX, CLATTN_WEIGHTS_FLOOR));
     TRY(check_range(log, "write_kernel", desc->write_kernel, CLATTN_WEIGHTS_SOFTMAX, CLATTN_WEIGHTS_FLOOR));
     TRY(check_range(log, "gate_map", desc->gate_map, CLATTN_GATE_MAP_LOG, CLATTN_GATE_MAP_EXP));
-    TRY(check_range(log, "beta_map", desc->beta_map, CLATTN_BETA_STRENGTH, CLATTN_BETA_TWICE_SIGMOID));
+    TRY(check_range(log, "beta_map", desc->beta_map, CLATTN_BETA_STRENGTH, CLATTN_BETA_SOFTPLUS));
     TRY(check_range(log, "layers", desc->layers, 1, INT32_MAX));
     TRY(check_range(log, "layer", desc->layer, 0, desc->layers - 1));
     if (desc->heads % desc->qk_heads != 0)
@@ -135,6 +135,7 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
                  {RULE_TAKES_KERNEL, desc->kernel != CLATTN_WEIGHTS_SOFTMAX, "kernel"},
                  {RULE_TAKES_GATE_MAP, desc->gate_map != CLATTN_GATE_MAP_LOG, "gate_map"},
                  {RULE_TAKES_BETA_MAP, desc->beta_map != CLATTN_BETA_STRENGTH, "beta_map"},
+                 {RULE_TAKES_STEP_MAP, desc->beta_map == CLATTN_BETA_SOFTPLUS, "beta_map=softplus"},
                  {RULE_TAKES_WRITE_KERNEL, desc->write_kernel != CLATTN_WEIGHTS_SOFTMAX, "write_kernel"},
                  {RULE_TAKES_TAPS, desc->taps != 0, "taps"},
                  {RULE_TAKES_TAPS, desc->activation != CLATTN_ACTIVATION_SILU, "activation"},

@@ -57,6 +57,7 @@ enum { LIST_FLAGS = CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_WITH_KV_LENS | C
        RAW_FLAGS = CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS,
        RAW_GATE = RULE_TAKES_GATE_MAP,
        RAW_GATES = RULE_TAKES_GATE_MAP | RULE_TAKES_BETA_MAP,
+       RAW_STEPS = RAW_GATES | RULE_TAKES_STEP_MAP,
        PATH_FLAGS = CLATTN_UNGATED | CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_CU_SEQLENS_KV };
 
 static const struct rule rules[RULE_COUNT] = {
@@ -78,9 +79,12 @@ static const struct rule rules[RULE_COUNT] = {
         WORDS(SCALAR,  OP(G),      NULL,            NONE,     DECAY, VALUE, AFTER),
         CLATTN_GATE_PER_HEAD | RAW_FLAGS, RAW_GATE, 0,
         "S = e^g S + k v^T; o = S^T q", "Dao and Gu 2024, Transformers are SSMs, arXiv:2405.21060" },
+    [CLATTN_SSD] = { "ssd", "",
+        WORDS(SCALAR,  OP(G),      NULL,            NONE,     DECAY, BETA,  AFTER), RAW_FLAGS, RAW_STEPS, 1,
+        "S = e^g S + beta k v^T; o = S^T q", "Dao and Gu 2024, Transformers are SSMs, arXiv:2405.21060" },
     [CLATTN_GLA] = { "gla", "hgrn2",
         WORDS(CHANNEL, OP(G),      NULL,            NONE,     DECAY, VALUE, AFTER),
-        CLATTN_VALUE_GATE | RAW_FLAGS, RAW_GATE, 0,
+        CLATTN_GATE_PER_HEAD | CLATTN_VALUE_GATE | RAW_FLAGS, RAW_GATE, 0,
         "S = diag(e^g) S [diag(e^gv)] + k v^T; o = S^T q",
         "Yang et al. 2023, Gated Linear Attention, arXiv:2312.06635" },
     [CLATTN_RWKV6] = { "rwkv6", "",
@@ -166,8 +170,8 @@ static const struct rule rules[RULE_COUNT] = {
         "o_t = act(sum_(r < W) w_r v_(t-W+1+r) [+ bias]) [+ v_t]",
         "Gu and Dao 2023, Mamba, arXiv:2312.00752; Allen-Zhu 2025, Canon layers, arXiv:2512.17351" },
     [CLATTN_RMS_NORM] = { "rms_norm", "gated_rms_norm", PIECE_OF(RMS_NORM),
-        CLATTN_WITH_Z, RULE_TAKES_EPS | RULE_TAKES_NORM, 1,
-        "o = v / sqrt(mean(v^2) + eps) [o w] [o silu(z)]",
+        CLATTN_WITH_Z | CLATTN_WITH_D, RULE_TAKES_EPS | RULE_TAKES_NORM, 1,
+        "x = v [+ d o u]; o = x / sqrt(mean(x^2) + eps) [o w] [o silu(z)]",
         "Zhang and Sennrich 2019, Root Mean Square Layer Normalization, arXiv:1910.07467" },
     [CLATTN_GATES] = { "gates", "", PIECE_OF(GATES), CLATTN_WITH_DT_BIAS | CLATTN_WITH_A_LOG, RULE_TAKES_GATE_MAP, 1,
         "x = v [+ dt_bias]; o = scale times -e^a_log softplus(x), c sigmoid(e^a_log x), c log sigmoid(x) or -e^x",
@@ -326,7 +330,7 @@ static struct operand_row gate_row(const clattn_plan_desc *desc, const struct ru
     if (rule_has_list(rule))
         row.dims = decay_words[rule->decay].list_dims;
     if (desc->flags & CLATTN_GATE_PER_HEAD)
-        row.dims = "G";
+        row.dims = rule->decay == DECAY_CHANNEL ? "GK" : "G";
     if (desc->gate_map != CLATTN_GATE_MAP_LOG)
         row.numbers = NUMBERS_RAW;
     return row;

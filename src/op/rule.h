@@ -80,7 +80,8 @@ enum {
     RULE_TAKES_GATE_MAP = 256,
     RULE_TAKES_BETA_MAP = 512,
     RULE_TAKES_ROPE = 1024,
-    RULE_TAKES_FEATURES = 2048
+    RULE_TAKES_FEATURES = 2048,
+    RULE_TAKES_STEP_MAP = 4096 /* of beta: a softplus */
 };
 
 /* NULL for a rule that does not exist. */

@@ -87,6 +87,16 @@ static double gate_of(const struct rows *rows, int64_t token, int64_t c, clattn_
     return where == CLATTN_GATING_SIGMOID ? 1 / (1 + exp(-z)) : silu(z);
 }
 
+/* What is normalised */
+static double normed(const struct rows *rows, int64_t token, int64_t c)
+{
+    double x = load(rows, CLATTN_V, rows->batch, token, c);
+
+    if (has(rows, CLATTN_D))
+        x += load(rows, CLATTN_D, 0, 0, c) * load(rows, CLATTN_U, rows->batch, token, c);
+    return x;
+}
+
 /* Every column is read before it is written. */
 static void norm_row(const struct rows *rows, int64_t token)
 {
@@ -94,9 +104,9 @@ static void norm_row(const struct rows *rows, int64_t token)
     double sum = 0;
 
     for (int64_t c = 0; c < V; c++)
-        sum += pow(load(rows, CLATTN_V, rows->batch, token, c) * gate_of(rows, token, c, CLATTN_GATING_BEFORE), 2);
+        sum += pow(normed(rows, token, c) * gate_of(rows, token, c, CLATTN_GATING_BEFORE), 2);
     for (int64_t c = 0; c < V; c++) {
-        double y = load(rows, CLATTN_V, rows->batch, token, c) / sqrt(sum / (double)V + rows->desc->eps);
+        double y = normed(rows, token, c) / sqrt(sum / (double)V + rows->desc->eps);
         for (int where = CLATTN_GATING_AFTER; where <= CLATTN_GATING_SIGMOID; where++)
             y *= gate_of(rows, token, c, (clattn_gating)where);
         if (has(rows, CLATTN_W))

@@ -68,21 +68,32 @@ static void load_value(const struct head *head, int64_t row, int64_t first)
     head->x[row] = 1;
 }
 
+static double load_strength(const struct head *head, int64_t row, int64_t first)
+{
+    double x = head_element(head, CLATTN_BETA, row, first, head->head, 0);
+
+    switch (head->task->problem->desc.beta_map) {
+    case CLATTN_BETA_STRENGTH: break;
+    case CLATTN_BETA_SIGMOID: return 1 / (1 + exp(-x));
+    case CLATTN_BETA_TWICE_SIGMOID: return 2 / (1 + exp(-x));
+    case CLATTN_BETA_SOFTPLUS:
+        if (head->task->problem->desc.flags & CLATTN_WITH_DT_BIAS)
+            x += head_element(head, CLATTN_DT_BIAS, 0, 0, head->head, 0);
+        return number_softplus(x);
+    }
+    return x;
+}
+
 /* x and its strength: what is written beside k, and what z or n gains. */
 static double load_write(struct head *head, int64_t row, int64_t first)
 {
-    const clattn_plan_desc *desc = &head->task->problem->desc;
     int64_t h = head->head;
     double strength = 1;
 
     load_value(head, row, first);
     switch (head->task->problem->rule->write) {
     case WRITE_VALUE: break;
-    case WRITE_BETA:
-        strength = head_element(head, CLATTN_BETA, row, first, h, 0);
-        if (desc->beta_map != CLATTN_BETA_STRENGTH)
-            strength = desc->beta_map / (1 + exp(-strength));
-        break;
+    case WRITE_BETA: strength = load_strength(head, row, first); break;
     case WRITE_GATED:
         for (int64_t c = 0; c < head->V; c++)
             head->x[c] *= head_element(head, CLATTN_W, row, first, h, c);

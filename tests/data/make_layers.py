@@ -1,4 +1,6 @@
 """Writes the files beside it: modules of Hugging Face transformers with random weights, and what they compute on the CPU in f32.
+gla and retnet are no modules there: they are defined here, token by token, with the names of flash-linear-attention's
+GatedLinearAttention and MultiScaleRetention, and with its defaults (no short convolution, as many heads of keys as of queries).
 
     python3 make_layers.py        # with torch, transformers, safetensors; written with torch 2.15.0, transformers 5.23.0
 
@@ -26,7 +28,7 @@ def randomize(module):
             p.data.uniform_(-2, 1)
         elif last == "dt_bias" or name == "dt_proj.bias":
             p.data.uniform_(-2, 1)
-        elif name in ("D", "norm.weight", "o_norm.weight"):
+        elif name in ("D", "norm.weight", "o_norm.weight", "g_norm_swish_gate.weight"):
             p.data.uniform_(0.5, 1.5)
         elif p.dim() > 1:
             fan = p[0].numel()
@@ -59,6 +61,10 @@ def write(name, module, config):
     run |= states(cache, taps, "")
     run["step.y"] = module(run["step.x"], cache_params=cache)
     run |= states(cache, taps, "step.")
+    save(name, module, run)
+
+
+def save(name, module, run):
     weights = {k: p.to(torch.bfloat16 if is_rounded(k, p) else torch.float32) for k, p in module.state_dict().items()}
     save_file({k: v.contiguous() for k, v in weights.items()}, HERE / f"{name}.safetensors")
     save_file({k: v.contiguous() for k, v in run.items()}, HERE / f"{name}.run.safetensors")
@@ -80,3 +86,69 @@ write("mamba", mamba.MambaMixer(config, 0), config)
 config = kimi.KimiLinearConfig(hidden_size=HIDDEN, linear_num_heads=3, linear_head_dim=16, linear_conv_kernel_dim=4,
                                num_hidden_layers=1, layer_types=["linear_attention"])
 write("kda", kimi.KimiLinearDeltaAttention(config, 0), config)
+
+
+class Decaying(torch.nn.Module):
+    """S = e^g S + k v^T; o = S^T q / sqrt(K); y = W_o (rms_norm(o) o silu(W_g x)) of H heads"""
+
+    def __init__(self, heads, key, value):
+        super().__init__()
+        self.heads, self.key = heads, key
+        for name, width in (("q_proj", key), ("k_proj", key), ("v_proj", value), ("g_proj", value)):
+            setattr(self, name, torch.nn.Linear(HIDDEN, heads * width, bias=False))
+        self.g_norm_swish_gate = torch.nn.RMSNorm(value, eps=1e-5)
+        self.o_proj = torch.nn.Linear(heads * value, HIDDEN, bias=False)
+
+    def apart(self, x):
+        return x.unflatten(-1, (self.heads, -1))
+
+    def turned(self, x, first):
+        return x
+
+    def forward(self, x, state, first):
+        q, k, v, z = (self.apart(project(x)) for project in (self.q_proj, self.k_proj, self.v_proj, self.g_proj))
+        q, k, decay = self.turned(q, first), self.turned(k, first), self.log_decay(x).exp()
+        outputs = []
+        for t in range(x.shape[1]):
+            state = decay[:, t, :, :, None] * state + k[:, t, :, :, None] * v[:, t, :, None, :]
+            outputs.append((q[:, t, :, :, None] * state).sum(2) * self.key**-0.5)
+        o = self.g_norm_swish_gate(torch.stack(outputs, 1)) * torch.nn.functional.silu(z)
+        return self.o_proj(o.flatten(2)), state
+
+
+class GatedLinearAttention(Decaying):
+    def __init__(self, heads, key, value, rank):
+        super().__init__(heads, key, value)
+        self.gk_proj = torch.nn.Sequential(torch.nn.Linear(HIDDEN, rank, bias=False),
+                                           torch.nn.Linear(rank, heads * key))
+
+    def log_decay(self, x):
+        return self.apart(torch.nn.functional.logsigmoid(self.gk_proj(x)) / 16)
+
+
+class MultiScaleRetention(Decaying):
+    def log_decay(self, x):
+        rates = torch.log1p(-torch.exp2(-5 - torch.arange(self.heads, dtype=torch.float64))).float()
+        return rates[None, None, :, None].expand(*x.shape[:2], -1, self.key)
+
+    def turned(self, x, first):
+        """Column n with n + K/2 by t 10000^(-2n/K)"""
+        n = torch.arange(self.key // 2, dtype=torch.float64)
+        t = torch.arange(first, first + x.shape[1], dtype=torch.float64)
+        angle = (t[:, None] * 10000 ** (-2 * n / self.key))[:, None, :].float()
+        a, b = x.chunk(2, -1)
+        return torch.cat((a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()), -1)
+
+
+@torch.no_grad()
+def write_decaying(name, module, value):
+    torch.manual_seed(len(name))
+    randomize(module)
+    run = {"x": torch.randn(BATCH, TOKENS, HIDDEN), "step.x": torch.randn(BATCH, 1, HIDDEN)}
+    run["y"], run["final_state"] = module(run["x"], torch.zeros(BATCH, module.heads, module.key, value), 0)
+    run["step.y"], run["step.final_state"] = module(run["step.x"], run["final_state"], TOKENS)
+    save(name, module, run)
+
+
+write_decaying("gla", GatedLinearAttention(heads=3, key=12, value=16, rank=5), 16)
+write_decaying("retnet", MultiScaleRetention(heads=3, key=12, value=20), 20)
