@@ -8,7 +8,8 @@ fold_path(global out_t *k, long4 k_at, global const gate_t *p, long4 p_at, globa
 {
     local float X[LOCAL_QUERIES], R[LOCAL_SLICE], S[LOCAL_SCORES], M[LOCAL_SCORES], beta[CHUNK];
     cache_t cache = cache_of_tail(cache_of(cu_kv, cu_kv_at, lens, lens_at, kv_len, window, given), tail);
-    turn_t turn = turn_of_slot(get_group_id(0), (int)get_group_id(1) * KV_GROUP, sequences, seq_len, cu, cu_at, cache);
+    turn_t turn = turn_of_tail(
+        turn_of_slot(get_group_id(0), (int)get_group_id(1) * KV_GROUP, sequences, seq_len, cu, cu_at, cache));
     int from = turn_from(turn, turn.block), first = max((turn.raw + turn.shift) / CHUNK, turn.block);
 
     if (turn.block >= turn.blocks)
