@@ -285,7 +285,9 @@ enum {
     CLATTN_WITH_ATTN = 1 << 25,    /* the operand attn is written */
     CLATTN_HEADS_TILED = 1 << 26,  /* rules of a state: head h reads h % HQ (or h % HK), not h / (H / HQ) */
     CLATTN_WITH_STATE_INDICES = 1 << 27, /* rules of a state: initial and final ones are in a pool of state_slots */
-    CLATTN_WITH_A_LOG = 1 << 28          /* with gate_map SOFTPLUS or SIGMOID: the operand a_log is read */
+    CLATTN_WITH_A_LOG = 1 << 28,         /* with gate_map SOFTPLUS or SIGMOID: the operand a_log is read */
+    CLATTN_CARRY = 1 << 29 /* path_attn: k is written, too, after it was read: every key as it is after the last token,
+                              so that the next call's tail begins anew. See tail */
 };
 
 /* ---- Operands ----------------------------------------------------------------------------------------------- */
@@ -309,12 +311,12 @@ enum {
       "[B,T,H] or [B,T,H,K]: log-decay, <= 0; -inf forgets. [H] or [H,K] with CLATTN_GATE_PER_HEAD; of full_gate "     \
       "[B,T,H,K*V], for every element of the state, [K][V]")                                                           \
     X(GV, gv, 6, "[B,T,H,V]: log-decay of the value dimension; of lru [H,V/2]")                                        \
-    X(BETA, beta, 7, "[B,T*n,H]: write strength; of path_attn and deltaformer [B,TK,HK]")                              \
+    X(BETA, beta, 7, "[B,T*n,H]: write strength; of path_attn and deltaformer [B,TK,HK]: see tail")                    \
     X(P, p, 8, "[B,T,HQ,K]: erase key; of deltaformer [B,TK,HK,K]")                                                    \
     X(A, a, 9, "[B,T,H,K]: erase key; of mamba [H,V,K], <= 0: the log-decay of a step of 1")                           \
     X(B, b, 10, "[B,T,H,K]: erase direction, or erase gate of gdn2")                                                   \
     X(W, w, 11,                                                                                                        \
-      "[B,T,H,K]: log-decay, write gate [B,T,H,V] of gdn2, or [B,TK,HK,K]: direction of path_attn; "                   \
+      "[B,T,H,K]: log-decay, write gate [B,T,H,V] of gdn2, or [B,TK,HK,K]: direction of path_attn, see tail; "         \
       "weights of short_conv, [H,V,W]: the last is the token's own; of rms_norm [V] or [H,V]")                         \
     X(U, u, 12, "[H,K]: bonus of the current token; of rms_norm with d [B,T,H,V], rows")                               \
     X(F, f, 13, "[B,T,H]: log of the forget gate")                                                                     \
@@ -383,8 +385,8 @@ typedef struct clattn_call {
     const clattn_operand *operands;
     size_t operand_count;
     /* Of this call, up to the plan's. seq_len: CLATTN_WHOLE for the plan's; 0 tokens are none: o is not touched, final
-     * states are the initial ones, and operands without elements may lack memory or not be given. batch and sequences:
-     * 0 for the plan's. */
+     * states are the initial ones, keys are carried where that is asked for, and operands without elements may lack
+     * memory or not be given. batch and sequences: 0 for the plan's. */
     int64_t seq_len, batch, sequences;
     /* For clattn_enqueue: clattn_plan_workspace_size bytes. */
     cl_mem workspace;
@@ -393,6 +395,9 @@ typedef struct clattn_call {
     /* Tokens of keys in this call, up to the plan's; 0: the plan's. A cache that has room for more is given with its
      * strides: without, k, v and g are taken to be of that length. */
     int64_t kv_len;
+    /* Rows of w and beta in this call, of a plan with a tail: seq_len to kv_len; 0: the plan's, or kv_len where that is
+     * less. */
+    int64_t tail;
 } clattn_call;
 
 /* ---- Plan descriptions -------------------------------------------------------------------------------------- */
@@ -476,6 +481,12 @@ typedef struct clattn_plan_desc {
      * is 1e-4 where it is 0. */
     clattn_features features;
     int32_t of_queries; /* favor: 1: less the largest y of the row, which the denominator takes away again */
+    /* path_attn with kv_len, a cache of carried keys: the last `tail` tokens' keys are as projected, w and beta have
+     * their rows alone (the last of them is the last token's), and every key before has lost what all tokens before
+     * these erase, as a call with CLATTN_CARRY leaves it. Queries cross the tail, and read carried keys as softmax_attn
+     * does. seq_len to kv_len, a maximum for a plan; 0: all keys are as projected. Not with cu_seqlens; neither it nor
+     * CLATTN_CARRY with CLATTN_QK_L2NORM, as a carried key is not to be normalised again. */
+    int64_t tail;
 } clattn_plan_desc;
 
 /* Fills *full with desc, every default made explicit, and checks it. INVALID_ARGUMENT, INVALID_DESC. log may be
@@ -603,7 +614,8 @@ CLATTN_API clattn_status clattn_plan_workspace_size(const clattn_plan *plan, siz
 typedef struct clattn_plan_info {
     const clattn_plan_desc *desc; /* completed */
     /* "recurrent", "channels", "chunk_scan", "chunk_blocks", "matrix_blocks", "matrix_scan", "flash", "flash_matrix",
-     * "flash_matrix_blocks", "flash_blocks", "decode", "path", "path_matrix", "delta", "delta_matrix"; a piece's own name */
+     * "flash_matrix_blocks", "flash_blocks", "decode", "path", "path_decode", "path_matrix", "delta", "delta_matrix"; a
+     * piece's own name */
     const char *solver;
     const char *tiles_by;     /* "rule of thumb", "the shipped table", a file's path … */
     const char *engine;       /* the matrix engine it runs on; NULL: none */

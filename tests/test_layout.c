@@ -37,7 +37,8 @@ static const struct {
     FIELD(clattn_call, workspace_offset, 48, 8),
     FIELD(clattn_call, workspace_size, 56, 8),
     FIELD(clattn_call, kv_len, 64, 8),
-    WHOLE(clattn_call, 72),
+    FIELD(clattn_call, tail, 72, 8),
+    WHOLE(clattn_call, 80),
     FIELD(clattn_operand_type, id, 0, 4),
     FIELD(clattn_operand_type, dtype, 4, 4),
     WHOLE(clattn_operand_type, 8),
@@ -88,7 +89,8 @@ static const struct {
     FIELD(clattn_plan_desc, turned_back, 308, 4),
     FIELD(clattn_plan_desc, features, 312, 4),
     FIELD(clattn_plan_desc, of_queries, 316, 4),
-    WHOLE(clattn_plan_desc, 320),
+    FIELD(clattn_plan_desc, tail, 320, 8),
+    WHOLE(clattn_plan_desc, 328),
     FIELD(clattn_operand_info, name, 0, 8),
     FIELD(clattn_operand_info, dims, 8, 32),
     FIELD(clattn_operand_info, rank, 40, 4),
@@ -227,6 +229,7 @@ static const struct {
     VALUE(WITH_STATE_INDICES, 134217728),
     VALUE(WITH_ATTN, 33554432),
     VALUE(WITH_A_LOG, 268435456),
+    VALUE(CARRY, 536870912),
     VALUE(GATE_MAP_LOG, 0),
     VALUE(GATE_MAP_SOFTPLUS, 1),
     VALUE(GATE_MAP_SIGMOID, 2),
@@ -304,7 +307,7 @@ static const struct {
     {                                                                                                                  \
 #type, offsetof(type, field) + sizeof(((type *)NULL)->field), sizeof(type)                                     \
     }
-    END(clattn_operand, head_stride), END(clattn_call, kv_len), END(clattn_plan_desc, of_queries),
+    END(clattn_operand, head_stride), END(clattn_call, tail), END(clattn_plan_desc, tail),
     END(clattn_context_desc, clblast)};
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

@@ -31,24 +31,24 @@ enum {
 
 /* clang-format off */
 static const struct check_case
-    tail   = { "tail",   2, 75, 4, 2, 64, 48, BOTH,             USUAL, NULL, 0, 0, 0, 0, 0, 0, 0 },
-    odd    = { "odd",    2, 45, 3, 1, 40, 20, BOTH | VK | NORM, HARD,  NULL, 0, 0, 1, 0, 0, 0, 0 },
-    wide   = { "wide",   1, 33, 2, 2, 96, 72, BOTH,             HARD,  NULL, 0, 0, 0, 0, 0, 0, 0 },
-    narrow = { "narrow", 1, 17, 1, 1,  5,  3, LAST,             USUAL, NULL, 0, 0, 0, 0, 0, 0, 0 },
-    loud   = { "loud",   2, 75, 4, 2,  8, 48, BOTH,             USUAL, NULL, 0, 0x1p-13, 0, 0, 0, 0, 0 },
-    louder = { "louder", 2, 75, 4, 2,  8, 48, BOTH,             USUAL, NULL, 0, 0x1p-116, 0, 0, 0, 0, 0 },
-    packed = { "packed", 1, 69, 4, 2, 64, 48, BOTH | CU,        USUAL, gaps, 4, 0, 0, 0, 0, 0, 0 },
-    long64 = { "packed", 1, 69, 3, 1, 40, 20, LAST | VK | CU64, HARD,  gaps, 4, 0, 1, 0, 0, 0, 0 },
-    spans  = { "spans",  1, 530, 1, 1, 32, 128, BOTH | VK | NORM, SLOW, NULL, 0, 0, 0, 0, 0, 0, 0 }, /* long enough for segments */
-    lasts  = { "lasts",  1, 530, 1, 1, 32, 128, BOTH,             SLOW, NULL, 0, 0, 0, 0, 0, 0, 0 }, /* the same without norms */
-    resets = { "resets", 1, 530, 1, 1, 32, 128, BOTH | VK | NORM, HARD, NULL, 0, 0, 0, 0, 0, 0, 0 },
+    tail   = { "tail",   2, 75, 4, 2, 64, 48, BOTH,             USUAL, NULL, 0, 0, 0, 0, 0, 0, 0, 0 },
+    odd    = { "odd",    2, 45, 3, 1, 40, 20, BOTH | VK | NORM, HARD,  NULL, 0, 0, 1, 0, 0, 0, 0, 0 },
+    wide   = { "wide",   1, 33, 2, 2, 96, 72, BOTH,             HARD,  NULL, 0, 0, 0, 0, 0, 0, 0, 0 },
+    narrow = { "narrow", 1, 17, 1, 1,  5,  3, LAST,             USUAL, NULL, 0, 0, 0, 0, 0, 0, 0, 0 },
+    loud   = { "loud",   2, 75, 4, 2,  8, 48, BOTH,             USUAL, NULL, 0, 0x1p-13, 0, 0, 0, 0, 0, 0 },
+    louder = { "louder", 2, 75, 4, 2,  8, 48, BOTH,             USUAL, NULL, 0, 0x1p-116, 0, 0, 0, 0, 0, 0 },
+    packed = { "packed", 1, 69, 4, 2, 64, 48, BOTH | CU,        USUAL, gaps, 4, 0, 0, 0, 0, 0, 0, 0 },
+    long64 = { "packed", 1, 69, 3, 1, 40, 20, LAST | VK | CU64, HARD,  gaps, 4, 0, 1, 0, 0, 0, 0, 0 },
+    spans  = { "spans",  1, 530, 1, 1, 32, 128, BOTH | VK | NORM, SLOW, NULL, 0, 0, 0, 0, 0, 0, 0, 0 }, /* long enough for segments */
+    lasts  = { "lasts",  1, 530, 1, 1, 32, 128, BOTH,             SLOW, NULL, 0, 0, 0, 0, 0, 0, 0, 0 }, /* the same without norms */
+    resets = { "resets", 1, 530, 1, 1, 32, 128, BOTH | VK | NORM, HARD, NULL, 0, 0, 0, 0, 0, 0, 0, 0 },
     /* of a list */
-    cached = { "cached",  2, 19, 6, 2,  7, 13, LSE,             HARD,  NULL, 0, 0, 0, 0, 0, 100, 0 },
-    early  = { "early",   1, 77, 4, 2, 64, 64, LSE | SINK,      HARD,  NULL, 0, -0.8, 0, 0, 0, 20, 0 }, /* maxima that rise */
-    nearby = { "nearby",  1, 77, 4, 2, 64, 48, LSE,             HARD,  NULL, 0, 0, 1, 0, 0, 0, 9 },
-    alone  = { "alone",   1, 33, 1, 1, 40, 20, LSE | NORM,      HARD,  NULL, 0, 0, 0, 0, 0, 0, 1 },
-    broad  = { "broad",   1, 40, 1, 1, 256, 256, NORM,          USUAL, NULL, 0, 0, 0, 0, 0, 0, 0 },
-    cuts   = { "cuts",   1, 560, 2, 1, 40,  20, BOTH | VK | CU, SLOW, long_gaps, 4, 0, 0, 0, 0, 0, 0 };
+    cached = { "cached",  2, 19, 6, 2,  7, 13, LSE,             HARD,  NULL, 0, 0, 0, 0, 0, 100, 0, 0 },
+    early  = { "early",   1, 77, 4, 2, 64, 64, LSE | SINK,      HARD,  NULL, 0, -0.8, 0, 0, 0, 20, 0, 0 }, /* maxima that rise */
+    nearby = { "nearby",  1, 77, 4, 2, 64, 48, LSE,             HARD,  NULL, 0, 0, 1, 0, 0, 0, 9, 0 },
+    alone  = { "alone",   1, 33, 1, 1, 40, 20, LSE | NORM,      HARD,  NULL, 0, 0, 0, 0, 0, 0, 1, 0 },
+    broad  = { "broad",   1, 40, 1, 1, 256, 256, NORM,          USUAL, NULL, 0, 0, 0, 0, 0, 0, 0, 0 },
+    cuts   = { "cuts",   1, 560, 2, 1, 40,  20, BOTH | VK | CU, SLOW, long_gaps, 4, 0, 0, 0, 0, 0, 0, 0 };
 
 static const struct row {
     const char *engine, *rule;
@@ -369,7 +369,7 @@ static void test_silent_query(void **state)
 static void run_changed(const char *rule, void (*change)(struct check_tensors *), struct check_tensors *tensors,
                         struct check_tensors *expected)
 {
-    static const struct check_case shape = {"changed", 1, 45, 1, 1, 32, 32, LAST, USUAL, NULL, 0, 0, 0, 0, 0, 0, 0};
+    static const struct check_case shape = {"changed", 1, 45, 1, 1, 32, 32, LAST, USUAL, NULL, 0, 0, 0, 0, 0, 0, 0, 0};
     clattn_plan_desc desc = check_case_desc(&shape, clattn_rule_find(rule), CLATTN_F16, CLATTN_MODE_CHUNK);
     char text[4096];
 

@@ -18,13 +18,13 @@ static const int64_t gaps[] = {0, 0, 1, 52, 53};
 
 /* clang-format off */
 static const struct check_case
-    tail   = { "tail",   1,  75, 1, 1, 32, 32, BOTH,        USUAL,            NULL, 0, 0, 0, 0, 0, 0, 0 },
-    odd    = { "odd",    1,  45, 2, 1, 40, 20, BOTH | NORM, CHECK_GATES_HARD, NULL, 0, 0, 1, 0, 0, 0, 0 },
-    packed = { "packed", 1,  53, 1, 1, 32, 32, BOTH | CU,   USUAL,            gaps, 4, 0, 0, 0, 0, 0, 0 },
-    wide   = { "wide",   1,  40, 1, 1, 32, 128, BOTH,       USUAL,            NULL, 0, 0, 0, 0, 0, 0, 0 },
-    sharp  = { "sharp",  1,  75, 1, 1, 32, 32, 0,           USUAL,            NULL, 0, 2, 0, 0, 0, 0, 0 }, /* maxima that rise */
-    turns  = { "turns",  1, 400, 1, 1, 64, 16, CLATTN_UNGATED, CHECK_GATES_HARD, NULL, 0, 0, 0, 0, 0, 0, 0 }, /* beta near 2 */
-    spans  = { "spans",  1, 530, 1, 1, 32, 32, BOTH,        CHECK_GATES_SLOW, NULL, 0, 0, 0, 0, 0, 0, 0 };
+    tail   = { "tail",   1,  75, 1, 1, 32, 32, BOTH,        USUAL,            NULL, 0, 0, 0, 0, 0, 0, 0, 0 },
+    odd    = { "odd",    1,  45, 2, 1, 40, 20, BOTH | NORM, CHECK_GATES_HARD, NULL, 0, 0, 1, 0, 0, 0, 0, 0 },
+    packed = { "packed", 1,  53, 1, 1, 32, 32, BOTH | CU,   USUAL,            gaps, 4, 0, 0, 0, 0, 0, 0, 0 },
+    wide   = { "wide",   1,  40, 1, 1, 32, 128, BOTH,       USUAL,            NULL, 0, 0, 0, 0, 0, 0, 0, 0 },
+    sharp  = { "sharp",  1,  75, 1, 1, 32, 32, 0,           USUAL,            NULL, 0, 2, 0, 0, 0, 0, 0, 0 }, /* maxima that rise */
+    turns  = { "turns",  1, 400, 1, 1, 64, 16, CLATTN_UNGATED, CHECK_GATES_HARD, NULL, 0, 0, 0, 0, 0, 0, 0, 0 }, /* beta near 2 */
+    spans  = { "spans",  1, 530, 1, 1, 32, 32, BOTH,        CHECK_GATES_SLOW, NULL, 0, 0, 0, 0, 0, 0, 0, 0 };
 
 /* A rule, its shape, and the point of the solver's space, what is not in it by rule of thumb; and what the plan says it
  * is. */

@@ -3,24 +3,25 @@
  * and m, l, O go to the workspace, from which join_parts.cl makes o and lse. One group: one tile of CHUNK tokens and
  * HEADS heads of one key head's, all value columns, one of SPLITS parts of the keys that they see. */
 KERNEL
-decode(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
+decode(global const query_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
        global const gate_t *g, long4 g_at, global const int *cu, long4 cu_at, global const int *cu_kv, long4 cu_kv_at,
        global const int *lens, long4 lens_at, global float *parts, long4 parts_at, int seq_len, int sequences,
-       int kv_len, int window, float scale, int given)
+       int kv_len, int window, float scale, int given, int tail)
 {
     local float Q[LOCAL_QUERIES], X[LOCAL_PRODUCTS], P[LOCAL_SCORES], O[LOCAL_OUTPUT], G[LOCAL_DECAYS];
     local float most[LOCAL_MOST], before[LOCAL_MOST], sums[LOCAL_MOST], decays[LOCAL_MOST], kept[LOCAL_KEPT];
-    long slot = get_group_id(0);
+    long slot = get_group_id(0), number = slot * get_num_groups(1) + get_group_id(1);
     int tiles = (KV_GROUP + HEADS - 1) / HEADS, tile = get_group_id(1) % tiles, split = get_group_id(2);
     int head = (int)get_group_id(1) / tiles * KV_GROUP + tile * HEADS;
     chunk_t chunk = chunk_of_slot(slot, head, sequences, seq_len, cu, cu_at);
     part_t part;
     ulong keys_raw[KEYS_RAW], values_raw[VALUES_RAW];
+    cache_t cache = cache_of(cu_kv, cu_kv_at, lens, lens_at, kv_len, window, given);
 
     if (chunk.count <= 0)
         return;
-    part = part_of(chunk, cache_of(cu_kv, cu_kv_at, lens, lens_at, kv_len, window, given), tile, split);
-    part_queries(Q, q, q_at, part, scale * LOG2E);
+    part = part_of(chunk, cache_of_tail(cache, tail), tile, split);
+    part_queries(Q, q, q_at, part, number, scale * LOG2E);
     tile_zero(O, SHARES * ROWS * VP);
     for_each(task, ROWS * RV) {
         before[task] = -INFINITY;
@@ -34,15 +35,11 @@ decode(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, g
         SYNC();
         values_ahead(values_raw, v, v_at, part, from);
         part_products(X, Q, keys_raw, k, k_at, part, from);
-        part_decays(G, g, g_at, part, from);
+        part_decays(G, g, g_at, part, from, WALKED ? scale : 1);
         SYNC();
-        for_each(task, ROWS * RV) {
-            int r = task / RV, j = task % RV * VEC;
-            vec x = part_scores(X, r, j) + part_bias(G, decays + task, r, j);
-            x = select((vec)(-INFINITY), x, part_sees(part, from, r, j));
-            vec_store(x, P + task * VEC);
-            most[task] = vec_most(x);
-        }
+        for_each(task, ROWS * RV)
+            vec_store(part_scores(X, task / RV, task % RV * VEC), P + task * VEC);
+        part_weigh(P, most, decays, G, part, from);
         SYNC();
         part_weights(P, most, before, sums, kept);
         SYNC();
@@ -53,6 +50,5 @@ decode(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, g
             part_values(O, kept, P, values_raw, v, v_at, part, from, 0);
     }
     SYNC();
-    part_store(part_at(parts, parts_at, (slot * get_num_groups(1) + get_group_id(1)) * SPLITS + split), O, before, sums,
-               decays);
+    part_store(part_at(parts, parts_at, number * PARTS + split), O, before, sums, decays);
 }

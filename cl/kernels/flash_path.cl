@@ -9,13 +9,13 @@ flash_path(global const data_t *q, long4 q_at, global const data_t *k, long4 k_a
            global const float *sink, long4 sink_at, global float *lse, long4 lse_at, global const int *cu, long4 cu_at,
            global const int *cu_kv, long4 cu_kv_at, global const int *lens, long4 lens_at, global float *records,
            long4 records_at, global float *rows, long4 rows_at, global float *segments, long4 segments_at, int seq_len,
-           int sequences, int kv_len, int window, float scale, int given)
+           int sequences, int kv_len, int window, float scale, int given, int tail)
 {
     local float Q[LOCAL_QUERIES], Y[LOCAL_CROSSED], R[LOCAL_ROWS], L[LOCAL_SCORES], S[LOCAL_SCORES], O[LOCAL_OUTPUT];
     local float norms[LOCAL_NORMS], weights[LOCAL_WEIGHTS], bias[LOCAL_BIAS];
     int head = group_head(), c0 = get_group_id(2) * BV;
     chunk_t chunk = chunk_of_slot(group_slot(sequences, seq_len), head, sequences, seq_len, cu, cu_at);
-    cache_t cache = cache_of(cu_kv, cu_kv_at, lens, lens_at, kv_len, window, given);
+    cache_t cache = cache_of_tail(cache_of(cu_kv, cu_kv_at, lens, lens_at, kv_len, window, given), tail);
     list_t list = list_of(chunk, cache);
     turn_t turn = turn_of(chunk.at.sequence, head, seq_len, cu, cu_at, cache);
     int first = (list.position + turn.shift) / CHUNK;

@@ -13,7 +13,7 @@ join_parts(global out_t *o, long4 o_at, global const float *sink, long4 sink_at,
     int head = get_group_id(1), shared = head / KV_GROUP, tiles = (KV_GROUP + HEADS - 1) / HEADS;
     int tile = head % KV_GROUP / HEADS, lane = head % KV_GROUP % HEADS;
     chunk_t chunk = chunk_of_slot(get_group_id(0), head, sequences, seq_len, cu, cu_at);
-    long first = ((long)get_group_id(0) * (get_num_groups(1) / KV_GROUP) * tiles + shared * tiles + tile) * SPLITS;
+    long first = ((long)get_group_id(0) * (get_num_groups(1) / KV_GROUP) * tiles + shared * tiles + tile) * PARTS;
     float extra = given & GIVEN_SINK ? LOG2E * sink[at_row(sink_at, 0, 0, head)] : -INFINITY;
 
     parts += parts_at.x + first * PART;
@@ -22,29 +22,29 @@ join_parts(global out_t *o, long4 o_at, global const float *sink, long4 sink_at,
         global const float *sizes = parts + ROWS * VP + r;
         float level = extra, sum = 0;
         SYNC();
-        for_each(p, SPLITS) {
+        for_each(p, PARTS) {
             most[p] = sizes[p * PART];
             sums[p] = sizes[p * PART + ROWS];
             weights[p] = sizes[p * PART + 2 * ROWS]; /* what a part decays those before it by */
         }
         SYNC();
-        for_each(p, SPLITS)
-            for (int after = SPLITS - 1; after > p; after--)
+        for_each(p, PARTS)
+            for (int after = PARTS - 1; after > p; after--)
                 most[p] += weights[after];
         SYNC();
-        for (int p = 0; p < SPLITS; p++)
+        for (int p = 0; p < PARTS; p++)
             level = fmax(level, most[p]);
         level = level == -INFINITY ? 0 : level;
-        for_each(p, SPLITS)
+        for_each(p, PARTS)
             weights[p] = exp2(most[p] - level);
         SYNC();
-        for (int p = 0; p < SPLITS; p++)
+        for (int p = 0; p < PARTS; p++)
             sum += weights[p] * sums[p];
         sum += exp2(extra - level);
         for_each(task, SHARES * (VP / VEC)) {
-            int c = task % (VP / VEC) * VEC, first = task / (VP / VEC) * (SPLITS / SHARES);
+            int c = task % (VP / VEC) * VEC;
             vec x = 0;
-            at_once for (int p = first; p < first + SPLITS / SHARES; p++) x +=
+            at_once for (int p = task / (VP / VEC); p < PARTS; p += SHARES) x +=
                 weights[p] * vec_load(parts + p * PART + r * VP + c);
             vec_store(x, O + task * VEC);
         }

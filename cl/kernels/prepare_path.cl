@@ -5,22 +5,18 @@ KERNEL
 prepare_path(global const data_t *k, long4 k_at, global const gate_t *p, long4 p_at, global const gate_t *e, long4 e_at,
              global const int *cu, long4 cu_at, global const int *cu_kv, long4 cu_kv_at, global const int *lens,
              long4 lens_at, global float *records, long4 records_at, global float *rows, long4 rows_at, int seq_len,
-             int sequences, int kv_len, int window, int given)
+             int sequences, int kv_len, int window, int given, int tail)
 {
     local float W[LOCAL_SLICE], K[LOCAL_SLICE], D[LOCAL_SLICE];
     local float M[LOCAL_SCORES], Y[LOCAL_SCORES], T[LOCAL_SCORES], X[LOCAL_SCORES], norms[CHUNK], beta[CHUNK];
-    cache_t cache = cache_of(cu_kv, cu_kv_at, lens, lens_at, kv_len, window, given);
+    cache_t cache = cache_of_tail(cache_of(cu_kv, cu_kv_at, lens, lens_at, kv_len, window, given), tail);
     turn_t turn = turn_of_slot(get_group_id(0), (int)get_group_id(1) * KV_GROUP, sequences, seq_len, cu, cu_at, cache);
     int from = turn_from(turn, turn.block);
 
     if (turn.block >= turn.blocks)
         return;
     list_norms(norms, k, k_at, turn.list, from);
-    for_each(j, CHUNK) {
-        int key = from + j;
-        long at = list_row(e_at, turn.list) + key * e_at.z;
-        beta[j] = key >= 0 && key < turn.list.keys ? gate_get(e, at) : 0;
-    }
+    turn_strengths(beta, e, e_at, turn, turn.block);
     tile_zero(M, CHUNK * CP);
     tile_zero(Y, CHUNK * CP);
     tile_zero(X, CHUNK * CP);

@@ -3,7 +3,7 @@
 KERNEL
 prepare_path_matrix(global const data_t *k, long4 k_at, global const gate_t *p, long4 p_at, global const gate_t *e,
                     long4 e_at, global const int *cu, long4 cu_at, global float *rows, long4 rows_at, int seq_len,
-                    int sequences, int kv_len)
+                    int sequences, int kv_len, int tail)
 {
     LOCAL_NUMBERS(tiles, LOCAL_TILES)
     LOCAL_FLOATS(squares, LOCAL_SQUARES)
@@ -14,7 +14,8 @@ prepare_path_matrix(global const data_t *k, long4 k_at, global const gate_t *p, 
     int sequence = turn_sequence(slot, sequences, seq_len, cu, cu_at, kv_len);
     list_t list = turn_list(sequence, get_group_id(1), seq_len, cu, cu_at, kv_len);
     turn_t turn = turn_of(list, kv_len);
-    int from = (int)(slot - turn.base) * CHUNK - turn.shift, own_row = LANE / ENGINE_LANES * ACC_ROWS;
+    int from = (int)(slot - turn.base) * CHUNK - turn.shift, raw = max(list.keys - tail, 0);
+    int own_row = LANE / ENGINE_LANES * ACC_ROWS;
     int corner = own_row / 16 * 16;
     local data_t *W = tiles, *K = tiles + CHUNK * KEY_PITCH; /* in the place of the second part of w */
     address_t row = address_of(W + own_row * KEY_PITCH + chain_lane(m, KEY_PITCH));
@@ -27,11 +28,11 @@ prepare_path_matrix(global const data_t *k, long4 k_at, global const gate_t *p, 
     if (slot - turn.base >= turn.blocks)
         return;
     p += at_row(p_at, list.rows.at.batch, list.first, list.kv_head);
-    gates_put(W, p, p_at.z, from, list.keys);
+    gates_put(W, p, p_at.z, from - raw, list.keys - raw); /* w and beta begin with the tail */
     for_each(i, CHUNK) {
-        int key = from + i;
+        int key = from - raw + i;
         long at = at_row(e_at, list.rows.at.batch, list.first, list.kv_head) + key * e_at.z;
-        beta[i] = key >= 0 && key < list.keys ? gate_get(e, at) : 0;
+        beta[i] = key >= 0 && key < list.keys - raw ? gate_get(e, at) : 0;
     }
     SYNC();
     engine_unrolled
@@ -52,6 +53,6 @@ prepare_path_matrix(global const data_t *k, long4 k_at, global const gate_t *p, 
         S = turn_product(m, S, second, address_plus(w, rest));
     square_put(m, Y + corner * 16, S, own_row % 16);
     SYNC();
-    columns_turn(turn_rows(rows, rows_at, turn, list, TURN_W) + from * TURN_STRIDE, p, p_at.z, from, list.keys, M, Y,
-                 beta);
+    columns_turn(turn_rows(rows, rows_at, turn, list, TURN_W) + from * TURN_STRIDE, p, p_at.z, from - raw,
+                 list.keys - raw, M, Y, beta);
 }

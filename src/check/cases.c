@@ -21,6 +21,7 @@ enum {
     ATTN = CLATTN_WITH_ATTN,
     LENS = CLATTN_WITH_KV_LENS,
     NEW = CLATTN_APPEND,
+    CARRY = CLATTN_CARRY,
     CUKV = CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_KV,
     CU = CLATTN_CU_SEQLENS,
     CU64 = CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_INT64,
@@ -35,42 +36,50 @@ enum {
 
 /* clang-format off */
 const struct check_case check_cases[] = {
-    /* name, B, T, H, HQ, K, V, flags, gates, cu_seqlens, N, scale, gates as data, variants, dtypes, TK, window */
-    { "one token",     1,    1, 1, 1,  16,  16, LAST,             USUAL, NULL,   0, 0,   0, 0, F32, 0, 0 },
-    { "one channel",   2,   15, 1, 1,   1,   1, BOTH,             HARD,  NULL,   0, 0,   0, 0, F32, 0, 0 },
-    { "short",         2,   63, 3, 3,  32,  16, LAST | VK,        USUAL, NULL,   0, 0,   0, 0, F32, 0, 0 },
-    { "one chunk",     1,   64, 4, 2,  64,  64, BOTH,             HARD,  NULL,   0, 0.3, 0, 0, F32 | QUICK_F16, 0, 0 },
-    { "one over",      1,   65, 3, 1,  60, 100, BOTH | NORM,      USUAL, NULL,   0, 0,   0, 0, QUICK_F32 | BF16, 0, 0 },
-    { "odd",           2,   75, 3, 1, 100,  60, BOTH | VK | ATTN, HARD,  NULL,   0, 0,   1, 1, F32 | F16, 0, 0 },
-    { "wide",          1,  100, 1, 1, 256, 256, FIRST | NORM,     USUAL, NULL,   0, 0,   0, 0, F32, 0, 0 },
-    { "large",         1,  100, 2, 2, 128, 128, BOTH,             USUAL, NULL,   0, 0,   0, 0, F32, 0, 0 },
-    { "long",          1,  500, 2, 1,  64,  64, 0,                HARD,  NULL,   0, 0,   0, 0, F32, 0, 0 },
-    { "longer",        1, 1000, 1, 1,  16,  16, BOTH,             USUAL, NULL,   0, 0,   0, 0, F32, 0, 0 },
-    { "lasting",       1, 2050, 4, 2,  64,  64, BOTH,             SLOW,  NULL,   0, 0,   0, 0, F16, 0, 0 },
-    { "empty first",   1,   16, 4, 2,  64,  64, LAST | CU,        USUAL, empty,  2, 0,   0, 0, F32, 0, 0 },
-    { "packed",        1,  131, 4, 2,  64,  64, BOTH | CU | ATTN, HARD,  single, 4, 0,   0, 0, F32, 0, 0 },
-    { "packed uneven", 1, 1200, 1, 1,  32,  64, LAST | CU64 | VK, USUAL, uneven, 4, 0,   1, 1, F32 | QUICK_BF16, 0, 0 },
+    /* name, B, T, H, HQ, K, V, flags, gates, cu_seqlens, N, scale, gates as data, variants, dtypes, TK, window, tail */
+    { "one token",     1,    1, 1, 1,  16,  16, LAST,             USUAL, NULL,   0, 0,   0, 0, F32, 0, 0, 0 },
+    { "one channel",   2,   15, 1, 1,   1,   1, BOTH,             HARD,  NULL,   0, 0,   0, 0, F32, 0, 0, 0 },
+    { "short",         2,   63, 3, 3,  32,  16, LAST | VK,        USUAL, NULL,   0, 0,   0, 0, F32, 0, 0, 0 },
+    { "one chunk",     1,   64, 4, 2,  64,  64, BOTH,             HARD,  NULL, 0, 0.3, 0, 0, F32 | QUICK_F16, 0, 0, 0 },
+    { "one over",  1,   65, 3, 1,  60, 100, BOTH | NORM,      USUAL, NULL, 0, 0,   0, 0, QUICK_F32 | BF16, 0, 0, 0 },
+    { "odd",           2,   75, 3, 1, 100,  60, BOTH | VK | ATTN, HARD,  NULL,   0, 0,   1, 1, F32 | F16, 0, 0, 0 },
+    { "wide",          1,  100, 1, 1, 256, 256, FIRST | NORM,     USUAL, NULL,   0, 0,   0, 0, F32, 0, 0, 0 },
+    { "large",         1,  100, 2, 2, 128, 128, BOTH,             USUAL, NULL,   0, 0,   0, 0, F32, 0, 0, 0 },
+    { "long",          1,  500, 2, 1,  64,  64, 0,                HARD,  NULL,   0, 0,   0, 0, F32, 0, 0, 0 },
+    { "longer",        1, 1000, 1, 1,  16,  16, BOTH,             USUAL, NULL,   0, 0,   0, 0, F32, 0, 0, 0 },
+    { "lasting",       1, 2050, 4, 2,  64,  64, BOTH,             SLOW,  NULL,   0, 0,   0, 0, F16, 0, 0, 0 },
+    { "empty first",   1,   16, 4, 2,  64,  64, LAST | CU,        USUAL, empty,  2, 0,   0, 0, F32, 0, 0, 0 },
+    { "packed",        1,  131, 4, 2,  64,  64, BOTH | CU | ATTN, HARD,  single, 4, 0,   0, 0, F32, 0, 0, 0 },
+    { "packed uneven", 1,1200, 1, 1, 32,  64, LAST | CU64 | VK, USUAL, uneven, 4, 0, 1, 1, F32 | QUICK_BF16, 0, 0, 0 },
     /* rules of a state: more heads of queries than of states */
-    { "shared states", 2,   19, 2, 6, 128, 128, BOTH,             HARD,  NULL,   0, 0,   0, 0, F32, 0, 0 },
+    { "shared states", 2,   19, 2, 6, 128, 128, BOTH,             HARD,  NULL,   0, 0,   0, 0, F32, 0, 0, 0 },
     /* rules of a list: queries that stand at the end of a cache, or before its first key */
-    { "one query",     2,    1, 4, 4,  64,  64, 0,                USUAL, NULL,   0, 0,   0, 1, F32, 75, 0 },
-    { "one of a few",  1,    1, 4, 1, 128, 128, LSE,              HARD,  NULL,   0, 0,   1, 0, ALL, 130, 0 },
-    { "cache",         2,   19, 6, 2,   7,  13, LSE | ATTN,       HARD,  NULL,   0, 0,   0, 1, QUICK_F32, 100, 0 },
-    { "cache, window", 1,   37, 3, 1,  60, 100, LSE | NORM,       USUAL, NULL,   0, 0,   0, 0, F32, 165, 9 },
-    { "early rows",    1,   77, 4, 2,  64,  64, LSE,              HARD,  NULL,   0, 0,   0, 1, F32, 20, 0 },
-    { "only early",    1,    9, 1, 1,  16,  16, LSE,              USUAL, NULL,   0, 0,   0, 0, F32, 1, 0 },
-    { "window of one", 1,  131, 4, 4,  64,  64, LSE,              HARD,  NULL,   0, 0,   0, 0, ALL, 0, 1 },
-    { "wide window",   1,  131, 4, 4,  64,  64, LSE,              USUAL, NULL,   0, 0,   0, 0, F32, 0, 1000 },
-    { "some there",    4,   19, 4, 1,  20,  36, LSE | LENS,       HARD,  NULL,   0, 0,   0, 0, F32, 100, 0 },
-    { "few queries",   5,    3, 6, 2,  60, 100, LSE | LENS,       HARD,  NULL,   0, 0,   0, 1, QUICK_F32, 700, 0 },
-    { "many heads",    1,    1, 24, 1, 64,  64, LSE | NORM,       USUAL, NULL,   0, 0,   1, 0, ALL, 1000, 300 },
-    { "widest query",  1,    2, 2, 2, 256, 256, LSE,              HARD,  NULL,   0, 0,   0, 0, F32, 600, 0 },
-    { "packed cache",  1,    6, 4, 2,  64,  64, LSE | CUKV,       HARD,  few,    4, 0,   0, 0, F32, 900, 0 },
-    { "packed caches", 1,  131, 3, 1,  32,  16, LSE | LENS | CUKV, USUAL, single, 4, 0,  0, 0, F32, 600, 70 },
-    { "appended",      2,   19, 6, 2,  60, 100, LSE | NEW,        USUAL, NULL,   0, 0,   0, 0, ALL, 100, 0 },
-    { "one appended",  5,    1, 6, 2,  64,  64, LSE | LENS | NEW, HARD,  NULL,   0, 0,   0, 0, F32, 300, 0 },
-    { "some appended", 1,  131, 3, 1,  32,  16, LSE | CUKV | NEW, USUAL, single, 4, 0,   0, 0, F32, 600, 0 },
-    { "packed window", 1,  131, 4, 2,  64,  64, LSE | CU,         HARD,  single, 4, 0,   0, 0, F32, 0, 33 },
+    { "one query",     2,    1, 4, 4,  64,  64, 0,                USUAL, NULL,   0, 0,   0, 1, F32, 75, 0, 0 },
+    { "one of a few",  1,    1, 4, 1, 128, 128, LSE,              HARD,  NULL,   0, 0,   1, 0, ALL, 130, 0, 0 },
+    { "cache",         2,   19, 6, 2,   7,  13, LSE | ATTN,       HARD,  NULL,   0, 0,   0, 1, QUICK_F32, 100, 0, 0 },
+    { "cache, window", 1,   37, 3, 1,  60, 100, LSE | NORM,       USUAL, NULL,   0, 0,   0, 0, F32, 165, 9, 0 },
+    { "early rows",    1,   77, 4, 2,  64,  64, LSE,              HARD,  NULL,   0, 0,   0, 1, F32, 20, 0, 0 },
+    { "only early",    1,    9, 1, 1,  16,  16, LSE,              USUAL, NULL,   0, 0,   0, 0, F32, 1, 0, 0 },
+    { "window of one", 1,  131, 4, 4,  64,  64, LSE,              HARD,  NULL,   0, 0,   0, 0, ALL, 0, 1, 0 },
+    { "wide window",   1,  131, 4, 4,  64,  64, LSE,              USUAL, NULL,   0, 0,   0, 0, F32, 0, 1000, 0 },
+    { "some there",    4,   19, 4, 1,  20,  36, LSE | LENS,       HARD,  NULL,   0, 0,   0, 0, F32, 100, 0, 0 },
+    { "few queries",   5,    3, 6, 2,  60, 100, LSE | LENS,       HARD,  NULL,   0, 0,   0, 1, QUICK_F32, 700, 0, 0 },
+    { "many heads",    1,    1, 24, 1, 64,  64, LSE | NORM,       USUAL, NULL,   0, 0,   1, 0, ALL, 1000, 300, 0 },
+    { "widest query",  1,    2, 2, 2, 256, 256, LSE,              HARD,  NULL,   0, 0,   0, 0, F32, 600, 0, 0 },
+    { "packed cache",  1,    6, 4, 2,  64,  64, LSE | CUKV,       HARD,  few,    4, 0,   0, 0, F32, 900, 0, 0 },
+    { "packed caches", 1,  131, 3, 1,  32,  16, LSE | LENS | CUKV, USUAL, single, 4, 0,  0, 0, F32, 600, 70, 0 },
+    { "appended",      2,   19, 6, 2,  60, 100, LSE | NEW,        USUAL, NULL,   0, 0,   0, 0, ALL, 100, 0, 0 },
+    { "one appended",  5,    1, 6, 2,  64,  64, LSE | LENS | NEW, HARD,  NULL,   0, 0,   0, 0, F32, 300, 0, 0 },
+    { "some appended", 1,  131, 3, 1,  32,  16, LSE | CUKV | NEW, USUAL, single, 4, 0,   0, 0, F32, 600, 0, 0 },
+    { "packed window", 1,  131, 4, 2,  64,  64, LSE | CU,         HARD,  single, 4, 0,   0, 0, F32, 0, 33, 0 },
+    /* path_attn: the last keys alone are not carried */
+    { "tail of one",   2,    1, 6, 2,  60, 100, LSE,              HARD,  NULL,   0, 0,   0, 0, ALL, 300, 0, 1 },
+    { "whole tail",    1,   16, 4, 1, 128, 128, LSE,              HARD,  NULL,   0, 0,   0, 1, F32 | BF16, 130, 0, 16 },
+    { "tail carried", 2,    3, 6, 3,  60, 100, LSE | CARRY,      HARD,  NULL, 0, 0, 1, 0, QUICK_F32 | F16, 200, 0, 13 },
+    { "tail, window",  1,    5, 4, 4,  64,  64, LSE,              USUAL, NULL,   0, 0,   0, 0, F32, 300, 9, 14 },
+    { "tail in window", 1,   2, 8, 1,   7,  13, LSE | ATTN,       HARD,  NULL,   0, 0,   0, 0, F32, 100, 70, 16 },
+    { "long tail",     1,   19, 4, 2,  64,  64, LSE | CARRY,      HARD,  NULL,   0, 0,   0, 0, ALL, 700, 0, 600 },
+    { "tail, chunks",  1,   75, 4, 2, 256, 256, LSE | CARRY,      USUAL, NULL,   0, 0,   0, 0, F32, 200, 0, 80 },
 };
 /* clang-format on */
 const size_t check_case_count = sizeof check_cases / sizeof *check_cases;
@@ -154,6 +163,7 @@ static const struct variant variants[] = {
     {.rule = CLATTN_SOFTMAX_ATTN, .name = "linear", .kernel = CLATTN_WEIGHTS_LINEAR},
     {.rule = CLATTN_PATH_ATTN, .name = "ungated linear", .flags = CLATTN_UNGATED, .kernel = CLATTN_WEIGHTS_LINEAR},
     {.rule = CLATTN_PATH_ATTN, .name = "ungated lse", .flags = CLATTN_UNGATED | CLATTN_WITH_LSE},
+    {.rule = CLATTN_PATH_ATTN, .name = "carry lse", .flags = CLATTN_CARRY | CLATTN_WITH_LSE},
     {.rule = CLATTN_PATH_ATTN, .name = "sink lse window", .flags = CLATTN_WITH_SINK | CLATTN_WITH_LSE, .window = 33},
     {.rule = CLATTN_MLSTM, .name = "reversed", .flags = CLATTN_REVERSED},
     {.rule = CLATTN_GATED_DELTA_PRODUCT, .name = "reversed, 2 steps", .flags = CLATTN_REVERSED, .steps = 2},
@@ -311,11 +321,13 @@ const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
 
 int check_case_applies(const struct check_case *c, clattn_rule rule, int variant, clattn_dtype dtype)
 {
-    const uint32_t own = CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV | CLATTN_APPEND;
+    const uint32_t own = CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV | CLATTN_APPEND | CLATTN_CARRY;
 
     if (c->qk_heads > c->heads && has_list(rule))
         return 0;
     if (((c->kv_len != 0 || c->window != 0) && !has_list(rule)) || (c->flags & own & ~rule_get(rule)->flags))
+        return 0;
+    if (c->tail != 0 && !(rule_get(rule)->knobs & RULE_TAKES_TAIL))
         return 0;
     return (c->dtypes >> dtype & 1) != 0 && (variant == 0 || c->variants);
 }
@@ -341,6 +353,7 @@ clattn_plan_desc check_case_desc(const struct check_case *c, clattn_rule rule, c
                              .scale = c->scale,
                              .kv_len = c->kv_len,
                              .window = c->window,
+                             .tail = c->tail,
                              .mode = mode};
 
     if (c->qk_heads > c->heads) {

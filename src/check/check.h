@@ -17,6 +17,7 @@ struct check_tensor {
 struct check_tensors {
     clattn_plan_desc desc; /* completed */
     struct check_tensor tensor[OPERAND_COUNT];
+    void *after[OPERAND_COUNT]; /* owned: what a run leaves of an input that it updates; NULL before, and of others */
 };
 
 /* How inputs are drawn. */
@@ -32,6 +33,9 @@ enum check_gates {
 clattn_status check_make(struct check_tensors *tensors, const clattn_plan_desc *desc, uint64_t seed,
                          enum check_gates gates, const int64_t *cu_seqlens);
 void check_free(struct check_tensors *tensors);
+
+/* Room in `after` for what a run updates, filled with what it is before. */
+clattn_status check_keep(struct check_tensors *tensors);
 
 /* Every operand of desc, all bytes 0xff: NaN. What check_make fills; on failure there is nothing to free. */
 clattn_status check_allocate(struct check_tensors *tensors, const clattn_plan_desc *desc);
@@ -68,8 +72,9 @@ clattn_status check_device_open(struct check_device *device, cl_device_id id, cl
 void check_device_close(struct check_device *device);
 
 /* Creates the plan, runs it once on device buffers whose outputs, workspace and guard bands are NaN, and reads the
- * outputs back into tensors. DEVICE_ERROR with a log line when an input or a guard band was touched, or an
- * element of an output was not written. plan_text (may be NULL) receives clattn_plan_describe. */
+ * outputs back into tensors, and what it updates into `after`. DEVICE_ERROR with a log line when an input or
+ * a guard band was touched, or an element of an output was not written. plan_text (may be NULL) receives
+ * clattn_plan_describe. */
 clattn_status check_run(struct check_tensors *tensors, struct check_device *device, char *plan_text, size_t text_size,
                         clattn_log_fn log, void *log_user);
 
@@ -110,6 +115,7 @@ struct check_case {
     int variants;           /* also for the rule's variants from 1 on */
     uint32_t dtypes;        /* bit 1 << dtype, and 1 << (CHECK_QUICK + dtype) where a few seconds must do */
     int64_t kv_len, window; /* not 0: for rules of a list alone */
+    int64_t tail;           /* not 0: for those whose keys are carried */
 };
 extern const struct check_case check_cases[];
 extern const size_t check_case_count;

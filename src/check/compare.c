@@ -24,8 +24,11 @@ static void widen(const struct check_tensor *to, const struct check_tensor *from
 
 struct arguments check_lengths(const clattn_plan_desc *desc)
 {
-    return (struct arguments){
-        .batch = desc->batch, .seq_len = desc->seq_len, .sequences = desc->sequences, .kv_len = desc->kv_len};
+    return (struct arguments){.batch = desc->batch,
+                              .seq_len = desc->seq_len,
+                              .sequences = desc->sequences,
+                              .kv_len = desc->kv_len,
+                              .tail = desc->tail};
 }
 
 void check_operands(struct arguments *operands, const struct check_tensors *tensors)
@@ -95,10 +98,14 @@ clattn_status check_reference(struct check_tensors *expected, const struct check
     if (status == CLATTN_SUCCESS)
         status = check_all_finite(expected, &(struct log){log, log_user});
     for (int id = 1; id < OPERAND_COUNT; id++) {
-        if (expected->tensor[id].info.output)
+        struct check_tensor *tensor = &expected->tensor[id];
+        if (tensor->info.output)
             continue;
-        free(expected->tensor[id].data);
-        expected->tensor[id].data = NULL;
+        if (operand_is_updated(&expected->desc, (clattn_operand_id)id))
+            expected->after[id] = tensor->data;
+        else
+            free(tensor->data);
+        tensor->data = NULL;
     }
     if (status != CLATTN_SUCCESS)
         check_free(expected);
@@ -197,15 +204,24 @@ double check_tensor_error(const struct check_tensor *actual, const struct check_
     return check_tensor_difference(actual, expected).error;
 }
 
+/* Of an output, or of what is left of an input; below 0: it is neither. */
+static double error_of(const struct check_tensors *actual, const struct check_tensors *expected, int id)
+{
+    struct check_tensor left = actual->tensor[id], wanted = expected->tensor[id];
+
+    if (!wanted.info.output) {
+        left.data = actual->after[id];
+        wanted.data = expected->after[id];
+    }
+    return left.data != NULL && wanted.data != NULL ? check_tensor_error(&left, &wanted) : -1;
+}
+
 double check_error(const struct check_tensors *actual, const struct check_tensors *expected, clattn_operand_id *worst)
 {
     double most = -1;
 
     for (int id = 1; id < OPERAND_COUNT; id++) {
-        double error;
-        if (!expected->tensor[id].info.output || expected->tensor[id].data == NULL)
-            continue;
-        error = check_tensor_error(&actual->tensor[id], &expected->tensor[id]);
+        double error = error_of(actual, expected, id);
         if (error <= most)
             continue;
         most = error;

@@ -404,9 +404,24 @@ clattn_status check_make(struct check_tensors *tensors, const clattn_plan_desc *
     return CLATTN_SUCCESS;
 }
 
+clattn_status check_keep(struct check_tensors *tensors)
+{
+    for (int id = 1; id < OPERAND_COUNT; id++) {
+        const struct check_tensor *tensor = &tensors->tensor[id];
+        if (tensor->data == NULL || !operand_is_updated(&tensors->desc, (clattn_operand_id)id))
+            continue;
+        if (tensors->after[id] == NULL)
+            tensors->after[id] = malloc(tensor->bytes);
+        if (tensors->after[id] == NULL)
+            return CLATTN_OUT_OF_MEMORY;
+        memcpy(tensors->after[id], tensor->data, tensor->bytes);
+    }
+    return CLATTN_SUCCESS;
+}
+
 void check_free(struct check_tensors *tensors)
 {
     for (int id = 1; id < OPERAND_COUNT; id++)
-        free(tensors->tensor[id].data);
+        free(tensors->tensor[id].data), free(tensors->after[id]);
     memset(tensors, 0, sizeof *tensors);
 }

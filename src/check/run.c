@@ -165,8 +165,8 @@ static clattn_status check_region(const struct run *run, const struct region *re
     return region->output ? check_written(run, region, now) : CLATTN_SUCCESS;
 }
 
-/* Reads a region back, checks it, and copies an output to its tensor. */
-static clattn_status collect(const struct run *run, const struct region *region, struct check_tensor *tensor)
+/* Reads a region back, checks it, and copies it where `to` is not NULL. */
+static clattn_status collect(const struct run *run, const struct region *region, void *to)
 {
     unsigned char *now = malloc(total(region));
     cl_int error;
@@ -178,8 +178,8 @@ static clattn_status collect(const struct run *run, const struct region *region,
         run->cl->EnqueueReadBuffer(run->device->queue, region->buffer, CL_TRUE, 0, total(region), now, 0, NULL, NULL);
     status =
         error == CL_SUCCESS ? check_region(run, region, now) : opencl_status(&run->log, "clEnqueueReadBuffer", error);
-    if (region->output)
-        memcpy(tensor->data, now + region->front, region->bytes);
+    if (to != NULL)
+        memcpy(to, now + region->front, region->bytes);
     free(now);
     return status;
 }
@@ -216,15 +216,23 @@ static clattn_status check_between(const struct run *run, const clattn_plan *pla
     return status;
 }
 
+/* Where what a run wrote goes to; NULL: nowhere */
+static void *place_of(const struct check_tensors *tensors, int id)
+{
+    if (id == WORKSPACE)
+        return NULL;
+    return tensors->tensor[id].info.output ? tensors->tensor[id].data : tensors->after[id];
+}
+
 /* Every region, each with its words; the first failure. */
 static clattn_status collect_all(const struct run *run, struct check_tensors *tensors)
 {
-    clattn_status first = CLATTN_SUCCESS;
+    clattn_status first = check_keep(tensors);
 
     for (int id = 0; id < REGIONS; id++) {
         clattn_status status = CLATTN_SUCCESS;
         if (run->regions[id].buffer != NULL)
-            status = collect(run, &run->regions[id], id < OPERAND_COUNT ? &tensors->tensor[id] : NULL);
+            status = collect(run, &run->regions[id], place_of(tensors, id));
         if (first == CLATTN_SUCCESS)
             first = status;
     }

@@ -78,6 +78,8 @@ static const struct option {
     SWITCH("complex", switch_words, CLATTN_COMPLEX, LAYOUT),
     SWITCH("kv_lens", switch_words, CLATTN_WITH_KV_LENS, SHOWN),
     SWITCH("append", switch_words, CLATTN_APPEND, SHOWN),
+    FIELD(LENGTH, tail, NULL, SHOWN),
+    SWITCH("carry", switch_words, CLATTN_CARRY, HIDDEN),
     SWITCH("state_indices", switch_words, CLATTN_WITH_STATE_INDICES, SHOWN),
     SWITCH("cu_seqlens", index_words, CLATTN_CU_SEQLENS_INT64, SHOWN),
     FIELD(COUNT, taps, NULL, SHOWN),

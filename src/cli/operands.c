@@ -45,6 +45,18 @@ static int derive_columns(const struct binding *binding, clattn_plan_desc *desc)
     return EXIT_OK;
 }
 
+/* Fewer rows of w than of k: keys before these are carried. */
+static void derive_tail(const struct binding *binding, int64_t keys, clattn_plan_desc *desc)
+{
+    const struct safetensor *w = binding_find(binding, CLATTN_W);
+
+    desc->tail = 0;
+    if (!(binding->rule->knobs & RULE_TAKES_TAIL) || w == NULL || w->rank != 4 || w->dims[1] == keys)
+        return;
+    desc->tail = w->dims[1];
+    desc->kv_len = keys;
+}
+
 static int derive_sizes(const struct binding *binding, clattn_plan_desc *desc)
 {
     const struct safetensor *q, *k, *v;
@@ -65,6 +77,7 @@ static int derive_sizes(const struct binding *binding, clattn_plan_desc *desc)
     desc->kv_heads = v->dims[2];
     desc->kv_len = list && (k->dims[1] != q->dims[1] || is_cache(binding)) ? k->dims[1] : 0;
     desc->value_dim = v->dims[3];
+    derive_tail(binding, k->dims[1], desc);
     for (int i = 0; i < 4; i++)
         if (q->dims[i] == 0 || k->dims[i] == 0 || v->dims[i] == 0)
             return binding_bad_shape(binding, q->dims[i] == 0 ? q : v->dims[i] == 0 ? v : k, "dims of 1 or more");
@@ -246,7 +259,7 @@ int operands_bind(struct operands *operands, const struct settings *settings, co
 void operands_free(struct operands *operands)
 {
     for (int id = 1; id < OPERAND_COUNT; id++)
-        free(operands->owned[id]);
+        free(operands->owned[id]), free(operands->tensors.after[id]);
     memset(operands, 0, sizeof *operands);
 }
 
@@ -257,11 +270,12 @@ size_t operands_list(const struct check_tensors *tensors, int outputs, struct sa
     for (int id = 1; id < OPERAND_COUNT; id++) {
         const struct check_tensor *tensor = &tensors->tensor[id];
         struct safetensor *to = &list[count];
-        if (tensor->data == NULL || tensor->info.output != outputs)
+        void *left = outputs ? tensors->after[id] : NULL;
+        if (left == NULL && (tensor->data == NULL || tensor->info.output != outputs))
             continue;
         *to = (struct safetensor){.name = tensor->info.name,
                                   .rank = tensor->info.rank,
-                                  .data = tensor->data,
+                                  .data = left != NULL ? left : tensor->data,
                                   .bytes = tensor->bytes,
                                   .dtype = word_name(file_dtype_words, (int)tensor->info.dtype)};
         if (id == CLATTN_KV_LENS || id == CLATTN_STATE_INDICES || id == CLATTN_POSITION)

@@ -30,6 +30,8 @@ static const struct {
     {CLATTN_WITH_LSE, 0, "--option lse=on, --option window=N"},
     {CLATTN_WITH_KV_LENS, 0, "--option kv_lens=on"},
     {CLATTN_APPEND, 0, "--option append=on"},
+    {0, RULE_TAKES_TAIL, "--option tail=N"},
+    {CLATTN_CARRY, 0, "--option carry=on"},
     {0, RULE_TAKES_KERNEL, "--option kernel=softmax|linear|relu|round|floor"},
     {0, RULE_TAKES_WRITE_KERNEL, "--option write_kernel=softmax|linear|relu|round|floor"},
     {CLATTN_WITH_P, 0, "--option p=on"},
@@ -64,9 +66,9 @@ struct summary {
 /* What users call it */
 static const char *letter_name(const char *letter)
 {
-    static const char *const names[][2] = {{"Q", "HQ"}, {"P", "N+1"}, {"X", "TK"},  {"Y", "HK"},
-                                           {"G", "H"},  {"L", "HQ"},  {"Z", "K*V"}, {"U", "V/2"},
-                                           {"J", "W"},  {"R", "W"},   {"F", "m"}};
+    static const char *const names[][2] = {{"Q", "HQ"},  {"P", "N+1"}, {"X", "TK"}, {"E", "TK"},
+                                           {"Y", "HK"},  {"G", "H"},   {"L", "HQ"}, {"Z", "K*V"},
+                                           {"U", "V/2"}, {"J", "W"},   {"R", "W"},  {"F", "m"}};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (*letter == *names[i][0])

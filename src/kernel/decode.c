@@ -14,6 +14,12 @@ static int64_t query_heads(const struct variant *variant)
     return variant->problem->desc.heads / variant->problem->desc.kv_heads;
 }
 
+/* Whether queries have walked over the tail of the keys, which is one part more. */
+static int is_walked(const struct variant *variant)
+{
+    return variant->problem->rule->erase == ERASE_POSITION;
+}
+
 /* ---- Layout -------------------------------------------------------------------------------------------------------
  */
 
@@ -43,25 +49,34 @@ static void decode_locals(const struct variant *variant, int rows, int channels,
 {
     const struct tiles *t = &variant->tiles;
     int norms = (variant->problem->desc.flags & CLATTN_QK_L2NORM) != 0, share = shares(t, values / t->vec, t->keys);
+    int products = (rows + norms) * t->keys;
 
     layout_constant(layout, "SHARES", share);
-    layout_header(layout, is_ahead(variant, share, channels, values) ? FILE_parts_ahead : FILE_parts_direct);
+    layout_header(layout, bias_headers[problem_decay(variant->problem)]);
+    layout_header(layout, FILE_parts_weigh);
+    if (variant->kernel == KERNEL_WALK_PATH)
+        layout_header(layout, FILE_parts_walk);
+    else {
+        layout_header(layout, is_ahead(variant, share, channels, values) ? FILE_parts_ahead : FILE_parts_direct);
+        layout_header(layout, is_walked(variant) ? FILE_parts_queries_walked : FILE_parts_queries_given);
+    }
     layout_local(layout, "LOCAL_QUERIES", rows * channels, FLOAT);
-    layout_local(layout, "LOCAL_PRODUCTS", t->lanes_k * (rows + norms) * t->keys, FLOAT);
+    layout_local(layout, "LOCAL_PRODUCTS", t->lanes_k * (variant->kernel == KERNEL_WALK_PATH ? 2 * rows : products),
+                 FLOAT);
     layout_local(layout, "LOCAL_SCORES", rows * t->keys, FLOAT);
     layout_local(layout, "LOCAL_OUTPUT", share * rows * values, FLOAT);
-    layout_local(layout, "LOCAL_DECAYS", variant->problem->rule->decay == DECAY_NONE ? 1 : rows * t->keys, FLOAT);
+    layout_local(layout, "LOCAL_DECAYS", problem_decay(variant->problem) == DECAY_NONE ? 1 : rows * t->keys, FLOAT);
     layout_local(layout, "LOCAL_MOST", rows * t->keys / t->vec, FLOAT);
     layout->local_bytes += (size_t)(3 * rows * t->keys / t->vec * FLOAT); /* before, sums, decays */
     layout_local(layout, "LOCAL_KEPT", rows, FLOAT);
 }
 
-static void join_locals(const struct tiles *t, int values, struct layout *layout)
+static void join_locals(const struct tiles *t, int values, int parts, struct layout *layout)
 {
     int share = shares(t, values / t->vec, t->splits);
 
     layout_constant(layout, "SHARES", share);
-    layout_local(layout, "LOCAL_PARTS", t->splits, 3 * FLOAT);
+    layout_local(layout, "LOCAL_PARTS", parts, 3 * FLOAT);
     layout_local(layout, "LOCAL_SHARES", share * values, FLOAT);
 }
 
@@ -70,7 +85,7 @@ static void lay_out(const struct variant *variant, struct layout *layout)
     const clattn_plan_desc *desc = &variant->problem->desc;
     const struct tiles *t = &variant->tiles;
     int rows = t->chunk * t->heads, values = round_up(desc->value_dim, t->vec);
-    int channels = round_up(desc->key_dim, t->vec);
+    int channels = round_up(desc->key_dim, t->vec), parts = t->splits + is_walked(variant);
 
     layout->options = PLAIN_OPTIONS;
     layout->record = round_up((int64_t)rows * (values + 3), SERIAL_VEC);
@@ -79,6 +94,8 @@ static void lay_out(const struct variant *variant, struct layout *layout)
     layout_constant(layout, "ROWS", rows);
     layout_constant(layout, "KEYS", t->keys);
     layout_constant(layout, "SPLITS", t->splits);
+    layout_constant(layout, "PARTS", parts);
+    layout_constant(layout, "WALKED", is_walked(variant));
     layout_constant(layout, "LANES_K", t->lanes_k);
     layout_constant(layout, "KP", channels);
     layout_constant(layout, "VP", values);
@@ -87,16 +104,15 @@ static void lay_out(const struct variant *variant, struct layout *layout)
     layout_constant(layout, "BV", t->vec);
     layout_constant(layout, "RP", t->vec);
     layout_constant(layout, "CP", round_up(t->chunk, t->vec));
-    if (variant->kernel == KERNEL_DECODE) {
+    if (variant->kernel != KERNEL_JOIN_PARTS) {
         layout->head_groups = (int)(desc->kv_heads * divide_up(query_heads(variant), t->heads));
-        layout->value_groups = t->splits;
+        layout->value_groups = variant->kernel == KERNEL_DECODE ? t->splits : 1;
+        layout->rows = (int64_t)rows * channels;
         decode_locals(variant, rows, channels, values, layout);
-    } else
-        join_locals(t, values, layout);
-    if (variant->kernel == KERNEL_DECODE)
-        layout_header(layout, bias_headers[variant->problem->rule->decay]);
-    else
+    } else {
+        join_locals(t, values, parts, layout);
         layout_header(layout, FILE_list);
+    }
     layout_header(layout, FILE_output_plain);
 }
 

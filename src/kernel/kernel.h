@@ -33,6 +33,7 @@ enum role {
     ARG_window,    /* at most the keys there are */
     ARG_given,     /* bits: whether there is a sink, lse is wanted, and there are cu_kv, lens and beta */
     ARG_first_row, /* of the stretch of every sequence that is worked */
+    ARG_tail,      /* keys that none has carried */
     ARG_every,     /* tokens from a state that is left to the next; below 0: how many of the last leave theirs */
     ARG_END
 };
@@ -72,6 +73,8 @@ enum kernel_id {
     KERNEL_PREPARE_PATH_MATRIX,
     KERNEL_CARRY_PATH_MATRIX,
     KERNEL_FLASH_PATH_MATRIX,
+    KERNEL_FOLD_PATH,
+    KERNEL_WALK_PATH,
 #define PIECE(value, ...) KERNEL_##value,
 #include "op/words.def"
     KERNEL_COUNT

@@ -53,18 +53,20 @@ static void flash_locals(const struct variant *variant, const struct sizes *s, s
 
 static void path_locals(const struct variant *variant, const struct sizes *s, struct layout *layout)
 {
+    int prepares = variant->kernel == KERNEL_PREPARE_PATH;
+
     if (variant->kernel == KERNEL_FLASH_PATH) {
         flash_locals(variant, s, layout);
         return;
     }
-    if (variant->kernel == KERNEL_CARRY_PATH)
+    if (!prepares)
         locals(layout, "LOCAL_QUERIES", 1, s->channels * s->columns);
-    locals(layout, "LOCAL_SLICE", variant->kernel == KERNEL_CARRY_PATH ? 1 : 3, s->slice);
-    locals(layout, "LOCAL_SCORES", variant->kernel == KERNEL_CARRY_PATH ? 1 : 4, s->matrix);
+    locals(layout, "LOCAL_SLICE", prepares ? 3 : 1, s->slice);
+    locals(layout, "LOCAL_SCORES", prepares ? 4 : variant->kernel == KERNEL_FOLD_PATH ? 2 : 1, s->matrix);
     layout->local_bytes += (size_t)(2 * variant->tiles.chunk * FLOAT);
 }
 
-/* The first two kernels have a group a block of keys; carry_path some more for the rows of the unit matrix. */
+/* All but flash have a group a block of keys; carry_path some more for the rows of the unit matrix. */
 static void path_grid(const struct variant *variant, const struct sizes *s, struct layout *layout)
 {
     if (variant->kernel == KERNEL_FLASH_PATH)

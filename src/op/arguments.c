@@ -63,6 +63,7 @@ clattn_status arguments_read(struct arguments *arguments, const struct problem *
     arguments->batch = ours.batch;
     arguments->sequences = ours.sequences;
     arguments->kv_len = ours.kv_len;
+    arguments->tail = ours.tail;
     return CLATTN_SUCCESS;
 }
 
@@ -73,6 +74,7 @@ clattn_call arguments_call(const struct arguments *arguments, clattn_operand *li
                         .batch = arguments->batch,
                         .sequences = arguments->sequences,
                         .kv_len = arguments->kv_len,
+                        .tail = arguments->tail,
                         .workspace = arguments->workspace.buffer,
                         .workspace_offset = arguments->workspace.offset,
                         .workspace_size = arguments->workspace.size};

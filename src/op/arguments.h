@@ -7,7 +7,7 @@
 struct arguments {
     clattn_operand of[OPERAND_COUNT]; /* without memory where the call has none */
     clattn_operand workspace;         /* buffer, offset and size */
-    int64_t seq_len, batch, sequences, kv_len;
+    int64_t seq_len, batch, sequences, kv_len, tail;
 };
 
 /* A caller's call in structs of the sizes given. INVALID_OPERAND, naming it, for an id that the problem does not use or

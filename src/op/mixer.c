@@ -24,6 +24,27 @@ static clattn_status check_weights(const clattn_plan_desc *desc, const struct ru
                                                  : "lse");
 }
 
+/* Keys that were carried to where the tail begins, which its queries and no others stand in. */
+static clattn_status check_tail(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
+{
+    if (desc->tail == 0 && !(desc->flags & CLATTN_CARRY))
+        return CLATTN_SUCCESS;
+    if (desc->flags & CLATTN_QK_L2NORM)
+        return FAIL(log, INVALID_DESC, "%s: qk_l2norm with %s, whose keys are not to be normalised again", rule->name,
+                    desc->tail != 0 ? "tail" : "carry");
+    if (desc->tail == 0)
+        return CLATTN_SUCCESS;
+    if (desc->flags & CLATTN_CU_SEQLENS)
+        return FAIL(log, INVALID_DESC, "tail is %lld, expected 0 with cu_seqlens", (long long)desc->tail);
+    if (desc->kv_len == 0)
+        return FAIL(log, INVALID_DESC, "tail is %lld, expected 0 without kv_len, the keys of %s's cache",
+                    (long long)desc->tail, rule->name);
+    if (desc->tail < desc->seq_len || desc->tail > desc->kv_len)
+        return FAIL(log, INVALID_DESC, "tail is %lld, expected seq_len %lld to kv_len %lld", (long long)desc->tail,
+                    (long long)desc->seq_len, (long long)desc->kv_len);
+    return CLATTN_SUCCESS;
+}
+
 /* Keys and values of their own number of heads and tokens. */
 static clattn_status check_list(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
 {
@@ -56,7 +77,7 @@ static clattn_status check_list(const clattn_plan_desc *desc, const struct rule 
     if ((double)desc->batch * (double)desc->kv_len * (double)desc->heads * MAX_DIM > MAX_ELEMENTS)
         return FAIL(log, INVALID_DESC, "batch %lld times kv_len %lld times heads %lld is too large for 64-bit offsets",
                     (long long)desc->batch, (long long)desc->kv_len, (long long)desc->heads);
-    return CLATTN_SUCCESS;
+    return check_tail(desc, rule, log);
 }
 
 /* A state of one channel, and numbers in pairs. */

@@ -117,6 +117,7 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
                  {CLATTN_WITH_BETA, "beta"},
                  {CLATTN_WITH_WRITTEN, "written"},
                  {CLATTN_APPEND, "append"},
+                 {CLATTN_CARRY, "carry"},
                  {CLATTN_SOFTPLUS, "softplus"},
                  {CLATTN_WITH_DT_BIAS, "dt_bias"},
                  {CLATTN_WITH_A_LOG, "a_log"},
@@ -151,6 +152,7 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
                  {RULE_TAKES_ROPE, desc->turned_back != 0, "turned_back"},
                  {RULE_TAKES_FEATURES, desc->features != CLATTN_FEATURES_FAVOR, "features"},
                  {RULE_TAKES_FEATURES, desc->of_queries != 0, "of_queries"},
+                 {RULE_TAKES_TAIL, desc->tail != 0, "tail"},
                  {0, rule_has_list(rule) && desc->state_slots != 0, "state_slots"},
                  {0, (rule_has_list(rule) || rule->op != OP_MIXER) && desc->state_window != 0, "state_window"},
                  {0, (rule_has_list(rule) || rule->op != OP_MIXER) && desc->state_every != 0, "state_every"},
@@ -293,13 +295,23 @@ double problem_eps(const struct problem *problem)
     return problem_stabilized(problem) || problem->rule->op == OP_PIECE ? problem->desc.eps : 1e-10;
 }
 
+/* Of keys that none has carried: all, where tokens erase from keys */
+static int64_t raw_keys(const struct problem *problem, const struct extent *extent)
+{
+    return problem->rule->erase == ERASE_POSITION ? extent->kv_len : 0;
+}
+
 struct extent problem_most(const struct problem *problem)
 {
     const clattn_plan_desc *desc = &problem->desc;
     int packed = (desc->flags & CLATTN_CU_SEQLENS) != 0;
 
-    return (struct extent){desc->batch, desc->seq_len, packed ? desc->sequences : desc->batch,
-                           desc->kv_len != 0 ? desc->kv_len : desc->seq_len};
+    struct extent most = {desc->batch, desc->seq_len, packed ? desc->sequences : desc->batch,
+                          desc->kv_len != 0 ? desc->kv_len : desc->seq_len, desc->tail};
+
+    if (desc->tail == 0)
+        most.tail = raw_keys(problem, &most);
+    return most;
 }
 
 /* A number that stands for the plan's is `whole`. */
@@ -313,6 +325,35 @@ static clattn_status take_length(int64_t asked, int64_t whole, int64_t most, con
     return CLATTN_SUCCESS;
 }
 
+static clattn_status take_keys(const struct problem *problem, const struct arguments *arguments, struct extent *extent,
+                               const struct log *log)
+{
+    if (problem->desc.kv_len != 0)
+        return take_length(arguments->kv_len, 0, problem->desc.kv_len, "kv_len", &extent->kv_len, log);
+    if (arguments->kv_len != 0)
+        return FAIL(log, INVALID_OPERAND, "kv_len is %lld, expected 0: the plan's keys are those of seq_len",
+                    (long long)arguments->kv_len);
+    extent->kv_len = extent->seq_len;
+    return CLATTN_SUCCESS;
+}
+
+/* The rows of w and beta: those of all queries at least, and of no more than all keys. */
+static clattn_status take_tail(const struct problem *problem, const struct arguments *arguments, struct extent *extent,
+                               const struct log *log)
+{
+    int64_t most = problem->desc.tail < extent->kv_len ? problem->desc.tail : extent->kv_len;
+
+    if (problem->desc.tail == 0 && arguments->tail != 0)
+        return FAIL(log, INVALID_OPERAND, "tail is %lld, expected 0: the plan has none", (long long)arguments->tail);
+    extent->tail = problem->desc.tail == 0 ? raw_keys(problem, extent) : arguments->tail != 0 ? arguments->tail : most;
+    if (problem->desc.tail != 0 && (extent->tail < extent->seq_len || extent->tail > most))
+        return FAIL(log, INVALID_OPERAND,
+                    "tail is %lld, expected seq_len %lld to %lld, of the plan's %lld and kv_len %lld",
+                    (long long)extent->tail, (long long)extent->seq_len, (long long)most, (long long)problem->desc.tail,
+                    (long long)extent->kv_len);
+    return CLATTN_SUCCESS;
+}
+
 clattn_status problem_extent(const struct problem *problem, const struct arguments *arguments, struct extent *extent,
                              const struct log *log)
 {
@@ -323,13 +364,8 @@ clattn_status problem_extent(const struct problem *problem, const struct argumen
     TRY(take_length(arguments->sequences, 0, desc->sequences, "sequences", &extent->sequences, log));
     if (extent->sequences == 0)
         extent->sequences = extent->batch;
-    if (desc->kv_len != 0)
-        return take_length(arguments->kv_len, 0, desc->kv_len, "kv_len", &extent->kv_len, log);
-    if (arguments->kv_len != 0)
-        return FAIL(log, INVALID_OPERAND, "kv_len is %lld, expected 0: the plan's keys are those of seq_len",
-                    (long long)arguments->kv_len);
-    extent->kv_len = extent->seq_len;
-    return CLATTN_SUCCESS;
+    TRY(take_keys(problem, arguments, extent, log));
+    return take_tail(problem, arguments, extent, log);
 }
 
 int64_t problem_dim(const clattn_plan_desc *desc, const struct extent *extent, char letter)
@@ -346,6 +382,7 @@ int64_t problem_dim(const clattn_plan_desc *desc, const struct extent *extent, c
     case 'H': return desc->heads;
     case 'Q': return desc->qk_heads;
     case 'X': return extent->kv_len;
+    case 'E': return extent->tail;
     case 'G':
     case 'Y': return desc->kv_heads;
     case 'L': return desc->kv_heads < desc->qk_heads ? desc->kv_heads : desc->qk_heads;

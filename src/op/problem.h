@@ -19,6 +19,7 @@ struct problem {
 /* The lengths of one call; sequences is the number of states: batch, or N with cu_seqlens. */
 struct extent {
     int64_t batch, seq_len, sequences, kv_len; /* kv_len: tokens of keys */
+    int64_t tail; /* of path_attn: the last of them, whose keys none has carried: all without a tail; else 0 */
 };
 
 /* An operand as code addresses it, in elements: offset + batch*b + token*t + head*h + inner index. */

@@ -58,7 +58,7 @@ enum { LIST_FLAGS = CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_WITH_KV_LENS | C
        RAW_GATE = RULE_TAKES_GATE_MAP,
        RAW_GATES = RULE_TAKES_GATE_MAP | RULE_TAKES_BETA_MAP,
        RAW_STEPS = RAW_GATES | RULE_TAKES_STEP_MAP,
-       PATH_FLAGS = CLATTN_UNGATED | CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_CU_SEQLENS_KV };
+       PATH_FLAGS = CLATTN_UNGATED | CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_CU_SEQLENS_KV | CLATTN_CARRY };
 
 static const struct rule rules[RULE_COUNT] = {
     /* name, aliases,
@@ -143,7 +143,7 @@ static const struct rule rules[RULE_COUNT] = {
         "Lin et al. 2025, Forgetting Transformer, arXiv:2503.02130" },
     [CLATTN_PATH_ATTN] = { "path_attn", "path path_fox",
         WORDS(SCALAR,  OP(G),      NULL,            POSITION, DECAY, VALUE, SOFTMAX),
-        PATH_FLAGS, RULE_TAKES_KERNEL | RAW_GATE, 0,
+        PATH_FLAGS, RULE_TAKES_KERNEL | RAW_GATE | RULE_TAKES_TAIL, 0,
         "b_j += g, k_j -= beta w (w^T k_j) for each j before; o = sum_j softmax_j(scale (q.k_j + b_j)) v_j",
         "Yang et al. 2025, PaTH Attention, arXiv:2505.16381" },
     [CLATTN_DELTAFORMER] = { "deltaformer", "",
@@ -422,7 +422,8 @@ int operand_is_output(clattn_operand_id id)
 
 int operand_is_updated(const clattn_plan_desc *desc, clattn_operand_id id)
 {
-    return (desc->flags & CLATTN_APPEND) && (id == CLATTN_K || id == CLATTN_V);
+    return ((desc->flags & CLATTN_APPEND) && (id == CLATTN_K || id == CLATTN_V)) ||
+           ((desc->flags & CLATTN_CARRY) && id == CLATTN_K);
 }
 
 int operand_is_index(clattn_operand_id id)

@@ -81,7 +81,8 @@ enum {
     RULE_TAKES_BETA_MAP = 512,
     RULE_TAKES_ROPE = 1024,
     RULE_TAKES_FEATURES = 2048,
-    RULE_TAKES_STEP_MAP = 4096 /* of beta: a softplus */
+    RULE_TAKES_STEP_MAP = 4096, /* of beta: a softplus */
+    RULE_TAKES_TAIL = 8192
 };
 
 /* NULL for a rule that does not exist. */
@@ -125,11 +126,11 @@ enum numbers {
     NUMBERS_WRITTEN /* an output */
 };
 
-/* An operand of a rule: dims is a string of the letters B T S H Q K V N P X Y G L M W Z U J R C F, where S = T*steps,
+/* An operand of a rule: dims is a string of the letters B T S H Q K V N P X E Y G L M W Z U J R C F, where S = T*steps,
  * Q = qk_heads, P = N+1, M = states of a pool, W = states that are left on the way, Z = K*V, U = V/2, X = tokens of
- * keys, Y and G = kv_heads, of a list and of states, L = those of G and Q that are fewer, J = R = taps, side by side
- * and one after the other, C = what an output is made of: X of a list, else S, F =
- * rows of omega. */
+ * keys, E = the last of them, whose keys are not carried, Y and G = kv_heads, of a list and of states, L = those of G
+ * and Q that are fewer, J = R = taps, side by side and one after the other, C = what an output is made of: X of a list,
+ * else S, F = rows of omega. */
 struct operand_row {
     clattn_operand_id id;
     const char *dims;

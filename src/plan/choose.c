@@ -22,6 +22,7 @@ static const struct solver *const solvers[] = {
     &solver_decode,
     &solver_path_matrix,
     &solver_path,
+    &solver_path_decode,
     &solver_delta_matrix,
     &solver_delta,
     &solver_channels,
@@ -200,7 +201,7 @@ static void set_order(const struct clattn_plan *plan, const struct solver *order
     int count = 0;
 
     if (plan->problem.desc.chunk == 0 && tuning_prefers_decode(&plan->problem))
-        first = &solver_decode;
+        first = plan->problem.desc.tail != 0 ? &solver_path_decode : &solver_decode;
     if (first == NULL && plan->problem.desc.mode == CLATTN_MODE_AUTO && plan->problem.desc.chunk == 0) {
         first = measured_solver(plan);
         if (first == NULL && tuning_prefers_recurrent(&plan->context->device, &plan->problem))

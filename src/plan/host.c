@@ -74,6 +74,7 @@ static clattn_status bring_all(struct host_call *call)
     call->device.batch = call->host.batch;
     call->device.sequences = call->host.sequences;
     call->device.kv_len = call->host.kv_len;
+    call->device.tail = call->host.tail;
     for (int i = 0; i < problem->operand_count; i++)
         TRY(bring(call, &problem->operands[i]));
     return bytes > 0 ? create_buffer(call, bytes, NULL, &call->device.workspace.buffer) : CLATTN_SUCCESS;

@@ -138,6 +138,13 @@ static void bind_made(const struct variant *variant, struct source *sources)
     sources[ROLE_carried] = temporary(variant->normalizer ? TEMPORARY_CARRIED_SUMS : TEMPORARY_CARRIED);
 }
 
+/* Queries that have walked over a tail, where it was walked */
+static void bind_walked(const struct variant *variant, struct source *sources)
+{
+    if (variant->kernel == KERNEL_DECODE && variant->problem->rule->erase == ERASE_POSITION)
+        sources[ROLE_q] = temporary(TEMPORARY_ROWS);
+}
+
 /* What is written in the place of v, and read there; p is k where it is not given. */
 static void bind_written(const struct variant *variant, struct source *sources)
 {
@@ -167,6 +174,7 @@ static void bind_roles(const struct variant *variant, struct source *sources)
     bind_states(variant, sources);
     bind_made(variant, sources);
     bind_written(variant, sources);
+    bind_walked(variant, sources);
 }
 
 /* ---- Making -------------------------------------------------------------------------------------------------------
@@ -270,6 +278,7 @@ const struct step *recipe_last(const struct recipe *recipe)
 {
     const struct step *last = &recipe->steps[recipe->step_count - 1];
 
+    last -= last->variant.kernel == KERNEL_FOLD_PATH;
     return last - last->variant.attn;
 }
 

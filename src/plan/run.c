@@ -94,6 +94,8 @@ static clattn_status set_number(const struct call *call, int step, cl_uint *inde
         number = (cl_int)keys;
     if (argument == ARG_window)
         number = (cl_int)(window == 0 || window > keys ? keys : window);
+    if (argument == ARG_tail)
+        number = (cl_int)call->extent.tail;
     if (argument == ARG_first_row)
         number = (cl_int)call->at.first_row;
     if (argument == ARG_every)

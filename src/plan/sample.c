@@ -239,7 +239,8 @@ static int is_untouched(const struct twin *twin)
     return same;
 }
 
-static clattn_status judge_twin(const struct sample *sample, struct twin *twin, int *verdict)
+/* left: a run writes it */
+static clattn_status judge_twin(const struct sample *sample, struct twin *twin, int left, int *verdict)
 {
     const clattn_context *context = sample->plan->context;
 
@@ -247,7 +248,7 @@ static clattn_status judge_twin(const struct sample *sample, struct twin *twin, 
         return CLATTN_SUCCESS;
     TRY_CL(&context->log, context->device.cl->EnqueueReadBuffer(sample->queue, twin->buffer, CL_TRUE, 0,
                                                                 twin->bytes + ROOM, twin->narrow, 0, NULL, NULL));
-    if (!is_untouched(twin) || (twin->info.output && !is_close(twin, sample->plan->problem.desc.dtype)))
+    if (!is_untouched(twin) || (left && !is_close(twin, sample->plan->problem.desc.dtype)))
         *verdict = -1;
     return CLATTN_SUCCESS;
 }
@@ -260,8 +261,11 @@ static clattn_status run_and_judge(struct sample *sample, int *verdict)
     TRY(run_device(sample));
     TRY(run_reference(sample));
     for (int id = 0; id < OPERAND_COUNT; id++)
-        TRY(judge_twin(sample, &sample->twins[id], &found));
-    TRY(judge_twin(sample, &sample->workspace, &found));
+        TRY(judge_twin(sample, &sample->twins[id],
+                       sample->twins[id].info.output ||
+                           operand_is_updated(&sample->plan->problem.desc, (clattn_operand_id)id),
+                       &found));
+    TRY(judge_twin(sample, &sample->workspace, 0, &found));
     *verdict = found;
     return CLATTN_SUCCESS;
 }

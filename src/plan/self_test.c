@@ -18,6 +18,7 @@ static clattn_plan_desc small_desc(const struct clattn_plan *plan)
     desc.state_every = desc.state_every != 0 ? chunk : 0;
     desc.state_window = desc.state_window != 0 ? 2 : 0;
     desc.kv_len = desc.kv_len != 0 ? desc.seq_len + chunk / 2 + 3 * tiles->keys : 0;
+    desc.tail = desc.tail != 0 ? desc.seq_len + chunk / 4 : 0;
     desc.window = desc.window != 0 ? chunk + 1 : 0;
     desc.scale = 0; /* an argument: no kernel depends on it, and the caller's may leave the type's range */
     return desc;

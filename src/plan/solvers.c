@@ -306,8 +306,20 @@ static clattn_status add_attn(const struct recipe_maker *maker)
     return maker_add(maker, &variant, rule_has_list(maker->problem->rule) ? GRID_SLOTS : GRID_SEQUENCES, NULL);
 }
 
+/* ---- Keys that are carried to the end when all has been read ------------------------------------------------------
+ */
+
+static clattn_status add_fold(const struct recipe_maker *maker)
+{
+    const struct variant fold = maker_variant(maker, KERNEL_FOLD_PATH);
+
+    return maker_add(maker, &fold, GRID_KEY_SLOTS, NULL);
+}
+
 clattn_status solver_make(const struct solver *solver, const struct recipe_maker *maker)
 {
     TRY(solver->make(maker));
-    return maker->problem->desc.flags & CLATTN_WITH_ATTN ? add_attn(maker) : CLATTN_SUCCESS;
+    if (maker->problem->desc.flags & CLATTN_WITH_ATTN)
+        TRY(add_attn(maker));
+    return maker->problem->desc.flags & CLATTN_CARRY ? add_fold(maker) : CLATTN_SUCCESS;
 }

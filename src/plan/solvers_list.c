@@ -28,25 +28,62 @@ const struct solver solver_flash = {"flash", CLATTN_MODE_CHUNK, make_flash};
 /* ---- The same of a few queries and many keys: parts of the keys at once, which are joined -------------------------
  */
 
-static clattn_status make_decode(const struct recipe_maker *maker)
+/* Steps that leave parts of the keys of the same rows in the same places; room for them. */
+static clattn_status reserve_parts(const struct recipe_maker *maker, const struct step *decoded,
+                                   const struct step *joined, int more)
 {
-    const struct variant decode = maker_variant(maker, KERNEL_DECODE), join = maker_variant(maker, KERNEL_JOIN_PARTS);
     const struct extent most = problem_most(maker->problem);
-    struct step *decoded, *joined;
-    int64_t tiles;
+    int64_t tiles = recipe_slots(maker->problem, &most, decoded->variant.tiles.chunk) * decoded->layout.head_groups;
+    int splits = decoded->variant.tiles.splits;
 
-    TRY(begin_list(maker));
-    TRY(maker_add(maker, &decode, GRID_SLOTS, &decoded));
-    TRY(maker_add(maker, &join, GRID_SLOTS, &joined));
-    if (joined->layout.record != decoded->layout.record ||
-        joined->variant.tiles.splits != decoded->variant.tiles.splits)
+    if (joined->layout.record != decoded->layout.record || joined->variant.tiles.splits != splits)
         return CLATTN_UNSUPPORTED;
-    tiles = recipe_slots(maker->problem, &most, decoded->variant.tiles.chunk) * decoded->layout.head_groups;
-    maker_reserve(maker, TEMPORARY_PARTS, tiles * decoded->variant.tiles.splits * decoded->layout.record);
+    maker_reserve(maker, TEMPORARY_PARTS, tiles * (splits + more) * decoded->layout.record);
     return CLATTN_SUCCESS;
 }
 
+static clattn_status make_decode(const struct recipe_maker *maker)
+{
+    const struct variant decode = maker_variant(maker, KERNEL_DECODE), join = maker_variant(maker, KERNEL_JOIN_PARTS);
+    struct step *decoded, *joined;
+
+    if (maker->problem->rule->erase != ERASE_NONE)
+        return CLATTN_UNSUPPORTED;
+    TRY(begin_list(maker));
+    TRY(maker_add(maker, &decode, GRID_SLOTS, &decoded));
+    TRY(maker_add(maker, &join, GRID_SLOTS, &joined));
+    return reserve_parts(maker, decoded, joined, 0);
+}
+
 const struct solver solver_decode = {"decode", CLATTN_MODE_CHUNK, make_decode};
+
+/* ---- The same of keys that turn, and are carried but for the last few: queries walk over these first, which are one
+ * part more
+ */
+
+static clattn_status make_path_decode(const struct recipe_maker *maker)
+{
+    const struct variant walk = maker_variant(maker, KERNEL_WALK_PATH), decode = maker_variant(maker, KERNEL_DECODE);
+    const struct variant join = maker_variant(maker, KERNEL_JOIN_PARTS);
+    const struct extent most = problem_most(maker->problem);
+    struct step *walked, *decoded, *joined;
+
+    if (maker->problem->desc.tail == 0)
+        return CLATTN_UNSUPPORTED;
+    TRY(maker_add(maker, &walk, GRID_SLOTS, &walked));
+    TRY(maker_add(maker, &decode, GRID_SLOTS, &decoded));
+    TRY(maker_add(maker, &join, GRID_SLOTS, &joined));
+    if (walked->layout.record != decoded->layout.record || walked->layout.rows != decoded->layout.rows ||
+        walked->layout.head_groups != decoded->layout.head_groups ||
+        walked->variant.tiles.splits != decoded->variant.tiles.splits)
+        return CLATTN_UNSUPPORTED;
+    maker_reserve(maker, TEMPORARY_ROWS,
+                  recipe_slots(maker->problem, &most, walked->variant.tiles.chunk) * walked->layout.head_groups *
+                      walked->layout.rows);
+    return reserve_parts(maker, decoded, joined, 1);
+}
+
+const struct solver solver_path_decode = {"path_decode", CLATTN_MODE_CHUNK, make_path_decode};
 
 /* ---- Keys that turn: blocks of keys prepared, carried to the ends of their spans, then read back over by the queries
  */

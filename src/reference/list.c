@@ -16,6 +16,7 @@
 struct list {
     const struct task *task;
     int64_t sequence, batch, head, kv_head, first, tokens, first_key, keys;
+    int64_t raw; /* of ERASE_POSITION: the first key that is not carried */
     int64_t K, V;
     double *k, *v, *score, *q, *o;
     double *w, *beta; /* of ERASE_POSITION */
@@ -161,13 +162,14 @@ static void turn_query(const struct list *list, int64_t j)
         list->q[n] -= list->beta[j] * w[n] * sum;
 }
 
-/* What turns queries */
+/* What turns queries: nothing over keys that are carried */
 static void load_turns(const struct list *list)
 {
-    for (int64_t j = 0; j < list->keys; j++) {
-        list->beta[j] = element(list, CLATTN_BETA, list->first_key + j, list->kv_head, 0);
+    for (int64_t j = list->raw; j < list->keys; j++) {
+        int64_t row = list->first_key + j - list->raw;
+        list->beta[j] = element(list, CLATTN_BETA, row, list->kv_head, 0);
         for (int64_t n = 0; n < list->K; n++)
-            list->w[j * list->K + n] = element(list, CLATTN_W, list->first_key + j, list->kv_head, n);
+            list->w[j * list->K + n] = element(list, CLATTN_W, row, list->kv_head, n);
     }
 }
 
@@ -258,6 +260,7 @@ static void place(struct list *list)
     }
     if (lens->data != NULL)
         list->keys = ((const int32_t *)lens->data)[lens->view.offset + list->sequence];
+    list->raw = list->keys > list->task->extent.tail ? list->keys - list->task->extent.tail : 0;
 }
 
 /* The call's keys or values into the cache, at the positions of their queries. */
@@ -284,6 +287,55 @@ void list_append(void *user, int64_t job)
     place(&list);
     append(&list, CLATTN_K_NEW, CLATTN_K, desc->key_dim);
     append(&list, CLATTN_V_NEW, CLATTN_V, desc->value_dim);
+}
+
+/* Key j carried on over tokens first … of the list: k - beta w (w.k) of each, in their order */
+static void carry_key(const struct list *list, int64_t j, int64_t first)
+{
+    double *k = list->k + j * list->K;
+
+    for (int64_t m = first; m < list->keys; m++) {
+        const double *w = list->w + m * list->K;
+        double sum = 0;
+        for (int64_t n = 0; n < list->K; n++)
+            sum += w[n] * k[n];
+        for (int64_t n = 0; n < list->K; n++)
+            k[n] -= list->beta[m] * w[n] * sum;
+    }
+}
+
+static void store_key(const struct list *list, int64_t j)
+{
+    const struct tensor *k = &list->task->tensors[CLATTN_K];
+    int64_t at = k->view.offset + list->batch * k->view.batch + (list->first_key + j) * k->view.token +
+                 list->kv_head * k->view.head;
+
+    for (int64_t n = 0; n < list->K; n++)
+        number_store(k->dtype, k->data, at + n, list->k[j * list->K + n]);
+}
+
+void list_carry(void *user, int64_t job)
+{
+    struct task *task = user;
+    const clattn_plan_desc *desc = &task->problem->desc;
+    struct list list = {
+        .task = task, .sequence = job / desc->kv_heads, .kv_head = job % desc->kv_heads, .K = desc->key_dim};
+
+    place(&list);
+    list.k = calloc((size_t)(list.keys * (2 * list.K + 1) + 1), sizeof *list.k);
+    if (list.k == NULL) {
+        atomic_store(&task->out_of_memory, 1);
+        return;
+    }
+    list.w = list.k + list.keys * list.K;
+    list.beta = list.w + list.keys * list.K;
+    load_keys(&list);
+    load_turns(&list);
+    for (int64_t j = 0; j < list.keys; j++) {
+        carry_key(&list, j, j < list.raw ? list.raw : j + 1);
+        store_key(&list, j);
+    }
+    free(list.k);
 }
 
 void list_head(void *user, int64_t job)

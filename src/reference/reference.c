@@ -370,13 +370,16 @@ clattn_status clattn_reference_sized(const clattn_plan_desc *desc, size_t desc_s
     TRY(arguments_read(&arguments, &problem, call, call_size, operand_size, &sink));
     TRY(problem_extent(&problem, &arguments, &task.extent, &sink));
     TRY(task_bind(&task, &arguments, &sink));
-    if (task.extent.seq_len == 0 && !(problem.desc.flags & CLATTN_FINAL_STATE))
+    if (task.extent.seq_len == 0 && !(problem.desc.flags & (CLATTN_FINAL_STATE | CLATTN_CARRY)))
         return CLATTN_SUCCESS; /* nothing is written, however many sequences there are */
     atomic_init(&task.out_of_memory, 0);
     if (problem.desc.flags & CLATTN_APPEND) /* before any head reads what others share with it */
         parallel_for(task.extent.sequences * problem.desc.kv_heads, list_append, &task);
     for (task.units = (problem.desc.flags & CLATTN_WITH_ATTN) != 0; task.units >= 0; task.units--)
         parallel_for(task.extent.sequences * problem_work_heads(&problem), job_of(problem.rule), &task);
+    task.units = 0;
+    if (problem.desc.flags & CLATTN_CARRY)
+        parallel_for(task.extent.sequences * problem.desc.kv_heads, list_carry, &task);
     if (atomic_load(&task.out_of_memory))
         return FAIL(&sink, OUT_OF_MEMORY, "no memory for the states of the reference");
     return CLATTN_SUCCESS;

@@ -35,5 +35,7 @@ void list_head(void *user, int64_t job);
 void piece_head(void *user, int64_t job);
 /* The same of a sequence and key head, ahead of these: what CLATTN_APPEND writes. */
 void list_append(void *user, int64_t job);
+/* And after them: what CLATTN_CARRY makes of keys. */
+void list_carry(void *user, int64_t job);
 
 #endif

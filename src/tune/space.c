@@ -16,6 +16,7 @@ enum {
     DELTA_MATRIX = IN(WRITE_BEFORE_MATRIX) | IN(WRITE_SOLVE_MATRIX),
     PATH_MATRIX = IN(PREPARE_PATH_MATRIX) | IN(CARRY_PATH_MATRIX) | IN(FLASH_PATH_MATRIX),
     DECODE = IN(DECODE) | IN(JOIN_PARTS),
+    PATH_DECODE = IN(WALK_PATH) | DECODE,
     BLOCKS = IN(PREPARE_BLOCKS) | IN(STATES) | IN(JOIN) | IN(OUTPUTS),
     MATRIX_BOTH = IN(PREPARE_MATRIX) | IN(PREPARE_FACTORS) | IN(SCAN_MATRIX)
 };
@@ -117,6 +118,18 @@ static const struct parameter decode[] = {
     {NULL, 0, 0, {BY_THUMB}},
 };
 
+static const struct parameter path_decode[] = {
+    {"vec",             PATH_DECODE,     FIELD(vec),       {4, 16, BY_THUMB}},
+    {"decode.group",    DECODE,          FIELD(group),     {1, 16, 32, 64, 128, 256, BY_THUMB}},
+    {"walk.group",      IN(WALK_PATH),   FIELD(group),     {1, 16, 32, 64, 128, 256, BY_THUMB}},
+    {"heads",           PATH_DECODE,     FIELD(heads),     {1, 2, 4, 8, 16, BY_THUMB}},
+    {"keys",            DECODE,          FIELD(keys),      {16, 32, 64, 128, BY_THUMB}},
+    {"decode.lanes_k",  IN(DECODE),      FIELD(lanes_k),   {1, 2, 4, 8, 16, BY_THUMB}},
+    {"walk.lanes_k",    IN(WALK_PATH),   FIELD(lanes_k),   {1, 2, 4, 8, 16, BY_THUMB}},
+    {"splits",          PATH_DECODE,     FIELD(splits),    {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, BY_THUMB}},
+    {NULL, 0, 0, {BY_THUMB}},
+};
+
 static const struct parameter path[] = {
     {"chunk",           PATH,            FIELD(chunk),     {8, 16, 32, 64, BY_THUMB}},
     {"vec",             PATH,            FIELD(vec),       {4, 16, BY_THUMB}},
@@ -202,6 +215,7 @@ static const struct space spaces[] = {
     {"flash", flash, 1024, 0, 0},
     {"decode", decode, 1, 8192, 0},
     {"path", path, 1024, 0, 0},
+    {"path_decode", path_decode, 1, 8192, 0},
     {"delta", delta, 1024, 0, 0},
     {"flash_matrix", flash_matrix, 1024, 0, 1},
     {"flash_matrix_blocks", flash_blocks, 1024, 0, 1},

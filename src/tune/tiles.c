@@ -57,10 +57,12 @@ int tuning_prefers_recurrent(const struct device *device, const struct problem *
 
 int tuning_prefers_decode(const struct problem *problem)
 {
-    enum { MOST_TOKENS = 16, LEAST_KEYS = 64 };
+    enum { MOST_TOKENS = 16, LEAST_KEYS = 64, MOST_WALKED = 256 };
     const struct extent most = problem_most(problem);
     int64_t packed = problem->desc.flags & CLATTN_CU_SEQLENS ? most.sequences : 1;
 
+    if (problem->rule->erase != ERASE_NONE && (problem->desc.tail == 0 || problem->desc.tail > MOST_WALKED))
+        return 0;
     return kernel_takes(KERNEL_DECODE, problem->rule) && problem->desc.kernel == CLATTN_WEIGHTS_SOFTMAX &&
            most.seq_len <= MOST_TOKENS * packed && most.kv_len >= LEAST_KEYS * packed;
 }

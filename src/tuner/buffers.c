@@ -118,13 +118,15 @@ clattn_status buffers_poison(const struct buffers *buffers, size_t set, const st
 
 clattn_status buffers_read(const struct buffers *buffers, size_t set, struct check_tensors *tensors)
 {
+    TRY(check_keep(tensors));
     for (int id = 1; id < OPERAND_COUNT; id++) {
         const struct check_tensor *tensor = &tensors->tensor[id];
-        if (tensor->data == NULL || !tensor->info.output)
+        void *to = tensor->info.output ? tensor->data : tensors->after[id];
+        if (to == NULL)
             continue;
         TRY_CL(&buffers->log,
                opencl_get()->EnqueueReadBuffer(buffers->device->queue, buffers->buffer[home(buffers, id)], CL_TRUE,
-                                               set * buffers->stride[id], tensor->bytes, tensor->data, 0, NULL, NULL));
+                                               set * buffers->stride[id], tensor->bytes, to, 0, NULL, NULL));
     }
     return CLATTN_SUCCESS;
 }

@@ -27,7 +27,7 @@ void buffers_destroy(struct buffers *buffers);
 clattn_status buffers_write(const struct buffers *buffers, size_t set, const struct check_tensors *tensors);
 /* The outputs of tensors as they are, but for those in place, into one set: after check_make they are NaN. */
 clattn_status buffers_poison(const struct buffers *buffers, size_t set, const struct check_tensors *tensors);
-/* One set's outputs into tensors. */
+/* One set's outputs into tensors, and what was updated into their `after`. */
 clattn_status buffers_read(const struct buffers *buffers, size_t set, struct check_tensors *tensors);
 /* One set as clattn_enqueue takes it, for tensors of desc's lengths. */
 struct arguments buffers_operands(const struct buffers *buffers, size_t set, const clattn_plan_desc *desc);

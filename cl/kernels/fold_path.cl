@@ -1,0 +1,40 @@
+/* Keys carried on to the end of their sequence, in their own memory: over each block of tokens that turns, W its rows,
+ *     s_m = beta_m (w_m.k - Σ_(l<m) w_m.w_l s_l), of tokens after the key alone        k -= Wᵀ s
+ * One group: one block of keys of one key head. */
+KERNEL
+fold_path(global out_t *k, long4 k_at, global const gate_t *p, long4 p_at, global const gate_t *e, long4 e_at,
+          global const int *cu, long4 cu_at, global const int *cu_kv, long4 cu_kv_at, global const int *lens,
+          long4 lens_at, int seq_len, int sequences, int kv_len, int window, int given, int tail)
+{
+    local float X[LOCAL_QUERIES], R[LOCAL_SLICE], S[LOCAL_SCORES], M[LOCAL_SCORES], beta[CHUNK];
+    cache_t cache = cache_of_tail(cache_of(cu_kv, cu_kv_at, lens, lens_at, kv_len, window, given), tail);
+    turn_t turn = turn_of_tail(
+        turn_of_slot(get_group_id(0), (int)get_group_id(1) * KV_GROUP, sequences, seq_len, cu, cu_at, cache));
+    int from = turn_from(turn, turn.block), first = max((turn.raw + turn.shift) / CHUNK, turn.block);
+
+    if (turn.block >= turn.blocks)
+        return;
+    fold_keys(X, R, k, k_at, turn, from);
+    for (int block = first; block < turn.blocks; block++) {
+        int token = turn_from(turn, block);
+        SYNC();
+        tile_zero(M, CHUNK * CP);
+        turn_strengths(beta, e, e_at, turn, block);
+        turn_products(S, X, R, 0, p, p_at, turn, block);
+        for (int n0 = 0; n0 < KP; n0 += BK) {
+            turn_slice_w(R, p, p_at, turn, block, n0);
+            SYNC();
+            mma_abt_lower(M, R, R, 1);
+            SYNC();
+        }
+        fold_solve(S, M, beta, token - from);
+        SYNC();
+        turn_add(X, S, R, 0, p, p_at, turn, block);
+    }
+    SYNC();
+    for_each(task, CHUNK * KEY_DIM) {
+        int j = task / KEY_DIM, n = task % KEY_DIM, key = from + j;
+        if (key >= 0 && key < turn.list.keys)
+            out_put(X[n * CP + j], k, list_row(k_at, turn.list) + key * k_at.z + n);
+    }
+}

@@ -1,0 +1,45 @@
+/* The tail of decode.cl's keys, of path_attn: queries walk back over its tokens, each of which turns them,
+ *     P = k q        q -= beta w (w.q)
+ * and leave what the tail makes of their rows as the last part of the keys, and themselves, times scale, for decode.cl
+ * to read the keys before as they are: these are carried to where the tail begins. One group: one tile of CHUNK tokens
+ * and HEADS heads of one key head's, all value columns. */
+KERNEL
+walk_path(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
+          global const gate_t *g, long4 g_at, global const gate_t *p, long4 p_at, global const gate_t *e, long4 e_at,
+          global const int *cu, long4 cu_at, global float *rows, long4 rows_at, global float *parts, long4 parts_at,
+          int seq_len, int sequences, int kv_len, int window, float scale, int tail)
+{
+    local float Q[LOCAL_QUERIES], X[LOCAL_PRODUCTS], P[LOCAL_SCORES], O[LOCAL_OUTPUT], G[LOCAL_DECAYS];
+    local float most[LOCAL_MOST], before[LOCAL_MOST], sums[LOCAL_MOST], decays[LOCAL_MOST], kept[LOCAL_KEPT];
+    long slot = get_group_id(0), number = slot * get_num_groups(1) + get_group_id(1);
+    int tiles = (KV_GROUP + HEADS - 1) / HEADS, tile = get_group_id(1) % tiles;
+    int head = (int)get_group_id(1) / tiles * KV_GROUP + tile * HEADS;
+    chunk_t chunk = chunk_of_slot(slot, head, sequences, seq_len, cu, cu_at);
+    part_t part;
+
+    if (chunk.count <= 0)
+        return;
+    part = part_of_tail(chunk, cache_of(0, (long4)(0), 0, (long4)(0), kv_len, window, 0), tile, tail);
+    part_queries(Q, q, q_at, part, number, scale * LOG2E);
+    tile_zero(O, SHARES * ROWS * VP);
+    for_each(task, ROWS * RV) {
+        before[task] = -INFINITY;
+        sums[task] = decays[task] = 0;
+    }
+    for (int from = part.end - KEYS; from + KEYS > part.first; from -= KEYS) {
+        SYNC();
+        part_walk(P, Q, X, k, k_at, p, p_at, e, e_at, part, tail, from);
+        part_decays(G, g, g_at, part, from, scale);
+        SYNC();
+        part_weigh(P, most, decays, G, part, from);
+        SYNC();
+        part_weights(P, most, before, sums, kept);
+        SYNC();
+        part_values(O, kept, P, 0, v, v_at, part, from, 1);
+    }
+    SYNC();
+    part_store(part_at(parts, parts_at, number * PARTS + SPLITS), O, before, sums, decays);
+    rows += rows_at.x + number * ROWS * KP;
+    for_each(task, ROWS * (KP / VEC))
+        vec_store(vec_load(Q + task * VEC), rows + task * VEC);
+}
