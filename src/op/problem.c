@@ -127,8 +127,9 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
                  {CLATTN_WITH_A_LOG, "a_log"},
                  {CLATTN_WITH_D, "d"},
                  {CLATTN_WITH_Z, "z"},
+                 {CLATTN_NONCAUSAL, "noncausal"},
                  {CLATTN_COMPLEX, "complex"}};
-    const uint32_t known = CLATTN_REVERSED * 2 - 1 + 63 * CLATTN_SOFTPLUS + 7 * CLATTN_HEADS_TILED;
+    const uint32_t known = CLATTN_NONCAUSAL * 2 - 1 + 63 * CLATTN_SOFTPLUS + 7 * CLATTN_HEADS_TILED;
     const struct {
         uint32_t knob;
         int used;
@@ -156,6 +157,11 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
                  {RULE_TAKES_ROPE, desc->turned_back != 0, "turned_back"},
                  {RULE_TAKES_FEATURES, desc->features != CLATTN_FEATURES_FAVOR, "features"},
                  {RULE_TAKES_FEATURES, desc->of_queries != 0, "of_queries"},
+                 {RULE_TAKES_LEARNING, desc->hidden_dim != 0, "hidden_dim"},
+                 {RULE_TAKES_LEARNING, desc->mini_batch != 0, "mini_batch"},
+                 {RULE_TAKES_LEARNING, desc->muon != CLATTN_MUON_NONE, "muon"},
+                 {RULE_TAKES_LEARNING, desc->pre_norm != 0, "pre_norm"},
+                 {RULE_TAKES_LEARNING, desc->with_momentum != 0, "with_momentum"},
                  {0, rule_has_list(rule) && desc->state_slots != 0, "state_slots"},
                  {0, (rule_has_list(rule) || rule->op != OP_MIXER) && desc->state_window != 0, "state_window"},
                  {0, (rule_has_list(rule) || rule->op != OP_MIXER) && desc->state_every != 0, "state_every"},
@@ -484,6 +490,7 @@ static int64_t dim(const clattn_plan_desc *desc, const struct extent *extent, ch
     case 'R':
     case 'J': return desc->taps;
     case 'F': return desc->features == CLATTN_FEATURES_FAVOR ? desc->key_dim : desc->key_dim / 2;
+    case 'E': return desc->hidden_dim;
     case 'C': return rule_has_list(rule_get(desc->rule)) ? extent->kv_len : extent->seq_len * desc->steps;
     }
     return 0;
