@@ -142,7 +142,8 @@ typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *me
     X(GATES, 29)                                                                                                       \
     X(ROPE, 30)                                                                                                        \
     X(FEATURES, 31)                                                                                                    \
-    X(SSD, 32)
+    X(SSD, 32)                                                                                                         \
+    X(LACT, 33) /* a learner: its state is the weights of a network, which tokens train in large batches */
 
 typedef enum clattn_rule {
     CLATTN_RULE_NONE = 0,
@@ -171,7 +172,8 @@ typedef enum clattn_dtype { CLATTN_F32 = 0, CLATTN_F16 = 1, CLATTN_BF16 = 2 } cl
 
 typedef enum clattn_mode {
     CLATTN_MODE_AUTO = 0,
-    CLATTN_MODE_RECURRENT = 1, /* token by token; UNSUPPORTED for rules of a list, where CHUNK takes one token, too */
+    CLATTN_MODE_RECURRENT = 1, /* token by token; UNSUPPORTED for rules of a list, where CHUNK takes one token, too, and
+                                  for lact */
     CLATTN_MODE_CHUNK = 2      /* chunks of tokens, each worked as matrix products; UNSUPPORTED for hgrn, lru, mamba and
                                   full_gate, whose elements of the state have a decay each, and for pieces */
 } clattn_mode;
@@ -223,6 +225,16 @@ typedef enum clattn_features {
     CLATTN_FEATURES_RFA = 1,     /* m^(-1/2) [sin y, cos y] of v rsqrt(sum v^2 + 1e-6): Peng et al., arXiv:2103.02143 */
     CLATTN_FEATURES_HEDGEHOG = 2 /* [softmax y, softmax -y]: Zhang et al. 2024, arXiv:2402.04347 */
 } clattn_features;
+
+/* lact: what is made of a step D before it is added. But for NONE five steps of Newton and Schulz, X = D / (|D| + 1e-7),
+ * X <- a X + (b A + c A^2) X, A = X X^T, of X^T where it has more rows than columns: a matrix whose singular values
+ * are all near 1 (Jordan et al. 2024, Muon). D should have directions for all of its rows or columns, of at least that
+ * many tokens: those that it lacks are of rounding, and grow up to 490 times. */
+typedef enum clattn_muon {
+    CLATTN_MUON_NONE = 0,  /* D itself */
+    CLATTN_MUON_FIVE = 1,  /* other a, b, c in each step, those of LaCT's authors: singular values 0.98 to 1.03 */
+    CLATTN_MUON_KELLER = 2 /* (3.4445, -4.7750, 2.0315) in all: 0.68 to 1.13 */
+} clattn_muon;
 
 /* Rules of a list: what a score x = scale q.k weighs. Others than softmax have no denominator: no gate, sink or lse. */
 typedef enum clattn_weights {
@@ -276,6 +288,7 @@ enum {
     CLATTN_REVERSED =
         1 << 18, /* rules of a state: each sequence from its last token to its first, as if operands of tokens
                                  (of gated_delta_product, of writes) lay the other way round; without attn */
+    CLATTN_NONCAUSAL = 1 << 19,    /* lact: learned from all tokens at once, then all are read */
     CLATTN_SOFTPLUS = 1 << 20,     /* mamba: log(1 + e^dt) in the place of dt, dt_bias included */
     CLATTN_WITH_DT_BIAS = 1 << 21, /* mamba: the operand dt_bias is added to dt; with a gate_map, to the gate */
     CLATTN_WITH_D = 1 << 22,       /* mamba: o += d o v; rms_norm: v + d o u is what is normalised */
@@ -347,7 +360,17 @@ enum {
     X(A_LOG, a_log, 37, "[H]: log of the rate of gate_map: of minus a step of 1")                                      \
     X(ATTN, attn, 38, "[B,H,T,T*n], of a list [B,H,T,TK]: the attention matrix, o = attn v")                           \
     X(POSITION, position, 39, "[N]: i32, where each sequence's first token stands, for rope; 0 without")               \
-    X(OMEGA, omega, 40, "[H,m,V]: rows of features; m is K, and K/2 of those that come in pairs")
+    X(OMEGA, omega, 40, "[H,m,V]: rows of features; m is K, and K/2 of those that come in pairs")                      \
+    X(W0, w0, 41, "[N,H,F,K]: f32, weights of lact, f(x) = w1 (silu(w0 x) o (w2 x)), as they are at first")            \
+    X(W1, w1, 42, "[N,H,V,F]: f32")                                                                                    \
+    X(W2, w2, 43, "[N,H,F,K]: f32")                                                                                    \
+    X(FINAL_W0, final_w0, 44, "like w0, after all whole batches; may be the same memory")                              \
+    X(FINAL_W1, final_w1, 45, "like w1; may be the same memory")                                                       \
+    X(FINAL_W2, final_w2, 46, "like w2; may be the same memory")                                                       \
+    X(LR0, lr0, 47, "[B,T,H]: the rate of each token's share in the step of w0")                                       \
+    X(LR1, lr1, 48, "[B,T,H]: of w1")                                                                                  \
+    X(LR2, lr2, 49, "[B,T,H]: of w2")                                                                                  \
+    X(MOMENTUM, momentum, 50, "[B,T,H]: its mean over a batch is what a step keeps of the one before")
 
 typedef enum clattn_operand_id {
     CLATTN_OPERAND_NONE = 0,
@@ -413,16 +436,17 @@ typedef struct clattn_plan_desc {
     clattn_rule rule; /* required */
     clattn_dtype
         dtype; /* storage of q, k, v, o, written, dt, z, rms_norm's u and the vectors p, a, b (dplr, iplr, rwkv7) */
-    clattn_dtype gate_dtype;    /* storage of g, gv, beta, f, i, u, w and of gdn2's b; f32 by default */
-    uint32_t flags;             /* CLATTN_QK_L2NORM … */
-    int64_t batch;              /* 0: 1 */
-    int64_t seq_len;            /* tokens; required */
-    int64_t sequences;          /* with CLATTN_CU_SEQLENS: N, cu_seqlens has N + 1 entries; else 0 */
-    int64_t heads;              /* value heads H; required */
-    int64_t qk_heads;           /* query/key heads, divides heads; head h reads h / (H / HQ); 0: heads. See kv_heads */
-    int64_t key_dim, value_dim; /* 1 to 256; required, key_dim not of pieces and rules without keys: 1 */
-    double scale;               /* multiplies q; 0: 1/sqrt(key_dim), and 1 for rwkv7, hgrn, lru, mamba and ssd */
-    double eps;                 /* mlstm: o = S^T q / (max(|n^T q|, e^-m) + eps); 0 to 1e30 */
+    clattn_dtype gate_dtype; /* storage of g, gv, beta, f, i, u, w and of gdn2's b, lr0 …, momentum; f32 by default */
+    uint32_t flags;          /* CLATTN_QK_L2NORM … */
+    int64_t batch;           /* 0: 1 */
+    int64_t seq_len;         /* tokens; required */
+    int64_t sequences;       /* with CLATTN_CU_SEQLENS: N, cu_seqlens has N + 1 entries; else 0 */
+    int64_t heads;           /* value heads H; required */
+    int64_t qk_heads;        /* query/key heads, divides heads; head h reads h / (H / HQ); 0: heads. See kv_heads */
+    int64_t key_dim,
+        value_dim; /* 1 to 256, of lact to 1024; required, key_dim not of pieces and rules without keys: 1 */
+    double scale;  /* multiplies q; 0: 1/sqrt(key_dim), and 1 for rwkv7, hgrn, lru, mamba and ssd */
+    double eps;    /* mlstm: o = S^T q / (max(|n^T q|, e^-m) + eps); 0 to 1e30 */
     clattn_mode mode;
     int32_t chunk;                  /* tokens per chunk, 0: the device's best; else a hint: of 8, 16, 32 and 64 the
                                        nearest that the device has is taken, and clattn_plan_info has it */
@@ -487,6 +511,21 @@ typedef struct clattn_plan_desc {
      * does. seq_len to kv_len, a maximum for a plan; 0: all keys are as projected. Not with cu_seqlens; neither it nor
      * CLATTN_CARRY with CLATTN_QK_L2NORM, as a carried key is not to be normalised again. */
     int64_t tail;
+    /* lact, Zhang et al. 2025, Test-Time Training Done Right, arXiv:2505.23884; K, V and F up to 1024. A batch of
+     * mini_batch tokens, counted from the sequence's first, is read, o = f(q), and then learned from, but for the last,
+     * which is only read: of the loss -v.f(k) the gradients, each token's times its rate,
+     *     dw1 = lr1 v h^T, dw0 = lr0 (dh o c o silu'(a)) k^T, dw2 = lr2 (dh o silu(a)) k^T,
+     *     a = w0 k, c = w2 k, h = silu(a) o c, dh = w1^T v, all at the weights that the batch was read with;
+     * D = their sums + mean(momentum) D, D of the batch before, at first 0; w += D, or what muon makes of it; then each
+     * row of w is x / (|x| + 1e-5) times the norm that it had at first. final_w0 … are those after all whole batches, of
+     * CLATTN_NONCAUSAL of all tokens: a call that goes on at a batch's end begins from them, and differs from a longer
+     * one in that D and pre_norm's sums begin anew, and by 1e-5 of a norm. There are no packed sequences: INVALID_DESC.
+     */
+    int64_t hidden_dim; /* F, of w0, w1 and w2; 0: key_dim */
+    int32_t mini_batch; /* 0: 2048 */
+    clattn_muon muon;
+    int32_t pre_norm;      /* 1: steps go to sums of their own, and w is what these are scaled to */
+    int32_t with_momentum; /* 1: the operand momentum is read */
 } clattn_plan_desc;
 
 /* Fills *full with desc, every default made explicit, and checks it. INVALID_ARGUMENT, INVALID_DESC. log may be

@@ -94,8 +94,22 @@ run_case()
     done
 }
 
+# A rule whose weights are trained.
+run_learner()
+{
+    for dtype in f32:1e-5 f16:5e-3 bf16:5e-3; do
+        run_case "$1" ${dtype%:*} ${dtype#*:} B=2,T=50,H=2,K=20,V=12 --option mini_batch=16 --option hidden_dim=24 \
+            --option with_momentum=on
+    done
+    refused "$1 packed" 'takes no cu_seqlens' make-input "$1" --shape B=1,T=3,H=1,K=2,V=2 --varlen 0,1,3 -o out
+}
+
 run_rule()
 {
+    if "$clattn" rules "$1" | grep -q '^  *inputs\( .*\)* w0 \|^ *w0 '; then
+        run_learner "$1"
+        return
+    fi
     if "$clattn" rules "$1" | grep -q initial_state; then
         shared=HQ state=--initial-state
     elif ! "$clattn" rules "$1" | grep -q '^  inputs *q'; then

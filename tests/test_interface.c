@@ -483,6 +483,7 @@ static void test_supports(void **state)
                                                     : "mode recurrent is for rules whose state is a matrix");
         }
     *cl = real;
+    desc = usual;
     desc.key_dim = 300;
     assert_status(clattn_supports(context, &desc), INVALID_DESC);
     assert_status(clattn_supports(context, NULL), INVALID_ARGUMENT);

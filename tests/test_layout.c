@@ -90,7 +90,12 @@ static const struct {
     FIELD(clattn_plan_desc, features, 312, 4),
     FIELD(clattn_plan_desc, of_queries, 316, 4),
     FIELD(clattn_plan_desc, tail, 320, 8),
-    WHOLE(clattn_plan_desc, 328),
+    FIELD(clattn_plan_desc, hidden_dim, 328, 8),
+    FIELD(clattn_plan_desc, mini_batch, 336, 4),
+    FIELD(clattn_plan_desc, muon, 340, 4),
+    FIELD(clattn_plan_desc, pre_norm, 344, 4),
+    FIELD(clattn_plan_desc, with_momentum, 348, 4),
+    WHOLE(clattn_plan_desc, 352),
     FIELD(clattn_operand_info, name, 0, 8),
     FIELD(clattn_operand_info, dims, 8, 32),
     FIELD(clattn_operand_info, rank, 40, 4),
@@ -190,6 +195,7 @@ static const struct {
     VALUE(ROPE, 30),
     VALUE(FEATURES, 31),
     VALUE(SSD, 32),
+    VALUE(LACT, 33),
     VALUE(F32, 0),
     VALUE(F16, 1),
     VALUE(BF16, 2),
@@ -220,6 +226,7 @@ static const struct {
     VALUE(WITH_WRITTEN, 65536),
     VALUE(APPEND, 131072),
     VALUE(REVERSED, 262144),
+    VALUE(NONCAUSAL, 524288),
     VALUE(SOFTPLUS, 1048576),
     VALUE(WITH_DT_BIAS, 2097152),
     VALUE(WITH_D, 4194304),
@@ -252,6 +259,9 @@ static const struct {
     VALUE(FEATURES_FAVOR, 0),
     VALUE(FEATURES_RFA, 1),
     VALUE(FEATURES_HEDGEHOG, 2),
+    VALUE(MUON_NONE, 0),
+    VALUE(MUON_FIVE, 1),
+    VALUE(MUON_KELLER, 2),
     VALUE(OPERAND_NONE, 0),
     VALUE(GRADIENTS, 256),
     VALUE(Q, 1),
@@ -294,6 +304,16 @@ static const struct {
     VALUE(ATTN, 38),
     VALUE(POSITION, 39),
     VALUE(OMEGA, 40),
+    VALUE(W0, 41),
+    VALUE(W1, 42),
+    VALUE(W2, 43),
+    VALUE(FINAL_W0, 44),
+    VALUE(FINAL_W1, 45),
+    VALUE(FINAL_W2, 46),
+    VALUE(LR0, 47),
+    VALUE(LR1, 48),
+    VALUE(LR2, 49),
+    VALUE(MOMENTUM, 50),
 };
 /* clang-format on */
 
@@ -307,7 +327,7 @@ static const struct {
     {                                                                                                                  \
 #type, offsetof(type, field) + sizeof(((type *)NULL)->field), sizeof(type)                                     \
     }
-    END(clattn_operand, head_stride), END(clattn_call, tail), END(clattn_plan_desc, tail),
+    END(clattn_operand, head_stride), END(clattn_call, tail), END(clattn_plan_desc, with_momentum),
     END(clattn_context_desc, clblast)};
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

@@ -437,8 +437,8 @@ static void test_steep(void **state)
  * delta_rule has an error of 0.27, with it 0.017. */
 static void test_alike(void **state)
 {
-    static const struct check_case shape = {"alike", 1, 70, 16, 16, 32, 32, LAST | NORM, USUAL, NULL,
-                                            0,       0, 0,  0,  0,  0,  0};
+    static const struct check_case shape = {"alike", 1, 70, 16, 16, 32, 32, LAST | NORM, USUAL,
+                                            NULL,    0, 0,  0,  0,  0,  0,  0,           0};
     static const clattn_rule rules[] = {CLATTN_DELTA_RULE, CLATTN_KDA}; /* chunks of 32 and of 16 */
 
     (void)state;

@@ -92,7 +92,8 @@ static const struct bad {
     BAD(flags, CLATTN_WITH_KV_LENS, "gated_delta_rule", "kv_lens"),
     BAD(flags, CLATTN_CU_SEQLENS_KV, "gated_delta_rule", "cu_seqlens_kv"),
     BAD(flags, CLATTN_APPEND, "gated_delta_rule", "append"),
-    BAD(flags, CLATTN_REVERSED * 2, "unknown bits", "0x80000"),
+    BAD(flags, CLATTN_WITH_A_LOG * 2, "unknown bits", "0x20000000"),
+    BAD(flags, CLATTN_NONCAUSAL, "gated_delta_rule", "noncausal"),
     BAD(flags, CLATTN_WITH_A_LOG, "a_log is for gate_map softplus and sigmoid", "not for log"),
     BAD(flags, CLATTN_WITH_DT_BIAS, "gated_delta_rule", "dt_bias is for gates with a gate_map"),
     BAD(gate_map, 5, "gate_map is 5", "0 to 4"),
@@ -445,7 +446,7 @@ static void test_outputs(void **state)
     (void)state;
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
         const clattn_plan_desc desc = {
-            .rule = rule, .flags = all, .state_window = 1, .with_bias = 1, .with_position = 1};
+            .rule = rule, .flags = all, .state_window = 1, .with_bias = 1, .with_position = 1, .with_momentum = 1};
         struct operand_row rows[OPERAND_COUNT];
         int count = rule_operands(&desc, rows);
         for (int i = 0; i < count; i++) {

@@ -512,7 +512,8 @@ int main(void)
 
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
         rules[rule] = rule;
-        if (!rule_has_list(rule_get(rule)) && rule_has_chunks(rule_get(rule))) /* test_list, test_families */
+        if (rule_has_tokens(rule_get(rule)) &&
+            rule_has_chunks(rule_get(rule))) /* test_list, test_families, test_lact */
             tests[count++] = (struct CMUnitTest){
                 .name = test_rule_name(rule), .test_func = test_rule, .initial_state = &rules[rule]};
     }

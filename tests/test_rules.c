@@ -68,10 +68,10 @@ static int passes(struct check_tensors *tensors, const struct check_tensors *exp
         return 0;
     }
     error = check_error(tensors, expected, &worst);
-    if (error <= check_bound(tensors->desc.dtype))
+    if (error <= check_bound_of(&tensors->desc))
         return 1;
     print_error("%s: relative error of %s is %.3g, bound %.3g\n", what, tensors->tensor[worst].info.name, error,
-                check_bound(tensors->desc.dtype));
+                check_bound_of(&tensors->desc));
     return 0;
 }
 

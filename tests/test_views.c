@@ -30,7 +30,7 @@ static int64_t inner_count(const clattn_operand_info *info, const char *dims)
     int64_t inner = 1;
 
     for (int i = 0; i < info->rank; i++)
-        if (strchr("KVUZJF", dims[i]) != NULL)
+        if (strchr("KVUZJFD", dims[i]) != NULL)
             inner *= info->dims[i];
     return inner;
 }
@@ -92,7 +92,7 @@ static int64_t arena_index(const struct slot *slot, const clattn_operand_info *i
     int axes = 0;
 
     for (int d = 0; d < info->rank; d++)
-        axes += strchr("KVUZJF", slot->dims[d]) == NULL;
+        axes += strchr("KVUZJFD", slot->dims[d]) == NULL;
     for (int axis = axes; axis-- > 0; outer /= info->dims[axis])
         at += outer % info->dims[axis] * slot->steps[axis];
     return at;

@@ -106,6 +106,8 @@ struct variant {
     clattn_gate_map gate_map;
     clattn_beta_map beta_map;
     double gate_scale;
+    int32_t mini_batch, pre_norm, with_momentum;
+    clattn_muon muon;
 };
 
 static const struct variant variants[] = {
@@ -211,6 +213,11 @@ static const struct variant variants[] = {
      .interleaved = 1,
      .with_position = 1,
      .rope_base = 5e5},
+    {.rule = CLATTN_LACT, .name = "momentum", .with_momentum = 1},
+    {.rule = CLATTN_LACT, .name = "noncausal, pre_norm", .flags = CLATTN_NONCAUSAL, .pre_norm = 1},
+    {.rule = CLATTN_LACT, .name = "one token, pre_norm", .mini_batch = 1, .pre_norm = 1},
+    {.rule = CLATTN_LACT, .name = "muon momentum", .muon = CLATTN_MUON_FIVE, .with_momentum = 1},
+    {.rule = CLATTN_LACT, .name = "keller noncausal", .muon = CLATTN_MUON_KELLER, .flags = CLATTN_NONCAUSAL},
     {.rule = CLATTN_ROPE, .name = "interleaved back, 32 columns", .interleaved = 1, .rope_dim = 32, .turned_back = 1},
 };
 
@@ -240,6 +247,35 @@ static void fit_channels(clattn_plan_desc *desc)
         desc->rope_dim = (int32_t)desc->value_dim;
 }
 
+static int is_learner(clattn_rule rule)
+{
+    return rule_get(rule) != NULL && rule_get(rule)->op == OP_LEARNER;
+}
+
+/* No sequences that are packed, no heads that are shared. */
+static void fit_learner(clattn_plan_desc *desc)
+{
+    if (!is_learner(desc->rule))
+        return;
+    desc->flags &= rule_get(desc->rule)->flags;
+    desc->sequences = 0;
+    desc->qk_heads = desc->kv_heads = 0;
+    desc->scale = 0;
+}
+
+/* Another width than the keys', and several batches. */
+static void make_awkward(clattn_plan_desc *desc)
+{
+    enum { WIDER = 8, FEW = 16 };
+
+    if (!is_learner(desc->rule))
+        return;
+    if (desc->hidden_dim == 0)
+        desc->hidden_dim = desc->key_dim + WIDER;
+    if (desc->mini_batch == 0)
+        desc->mini_batch = FEW;
+}
+
 static int has_list(clattn_rule rule)
 {
     return rule_get(rule) != NULL && rule_has_list(rule_get(rule));
@@ -258,6 +294,7 @@ static void fit_attn(clattn_plan_desc *desc)
 void check_fit(clattn_plan_desc *desc)
 {
     fit_channels(desc);
+    fit_learner(desc);
     fit_attn(desc);
     if (!has_list(desc->rule))
         return;
@@ -272,12 +309,13 @@ int check_mode_applies(clattn_rule rule, clattn_mode mode)
 {
     if (mode == CLATTN_MODE_CHUNK && rule_get(rule) != NULL)
         return rule_has_chunks(rule_get(rule));
-    return mode != CLATTN_MODE_RECURRENT || !has_list(rule);
+    return mode != CLATTN_MODE_RECURRENT || rule_get(rule) == NULL || rule_has_tokens(rule_get(rule));
 }
 
 const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
 {
     check_fit(desc);
+    make_awkward(desc);
     if (variant == 0)
         return "";
     for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
@@ -309,6 +347,13 @@ const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
         desc->rope_base = variants[i].rope_base;
         desc->features = variants[i].features;
         desc->of_queries = variants[i].of_queries;
+        desc->pre_norm = variants[i].pre_norm;
+        desc->with_momentum = variants[i].with_momentum;
+        desc->muon = variants[i].muon;
+        if (variants[i].mini_batch != 0)
+            desc->mini_batch = variants[i].mini_batch;
+        if (desc->muon != CLATTN_MUON_NONE) /* three batches: each step takes what is left of the one before further */
+            desc->mini_batch = (int32_t)((desc->seq_len + 2) / 3);
         if (desc->kernel != CLATTN_WEIGHTS_SOFTMAX)
             desc->flags &= ~(uint32_t)LSE;
         if (variants[i].window != 0)
@@ -324,6 +369,8 @@ int check_case_applies(const struct check_case *c, clattn_rule rule, int variant
     const uint32_t own = CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV | CLATTN_APPEND | CLATTN_CARRY;
 
     if (c->qk_heads > c->heads && has_list(rule))
+        return 0;
+    if (c->cu_seqlens != NULL && is_learner(rule))
         return 0;
     if (((c->kv_len != 0 || c->window != 0) && !has_list(rule)) || (c->flags & own & ~rule_get(rule)->flags))
         return 0;
@@ -361,5 +408,6 @@ clattn_plan_desc check_case_desc(const struct check_case *c, clattn_rule rule, c
         desc.kv_heads = c->heads;
     }
     check_fit(&desc);
+    make_awkward(&desc);
     return desc;
 }

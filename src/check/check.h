@@ -84,6 +84,8 @@ clattn_status check_run_plan(struct check_tensors *tensors, struct check_device 
 
 /* The bound on relative error of forward outputs, by storage type. */
 double check_bound(clattn_dtype dtype);
+/* The same of a problem. */
+double check_bound_of(const clattn_plan_desc *desc);
 
 /* What check_bound bounds: rel = RMS(x - ref) / (RMS(ref) + 1e-8) of a tensor, or an eighth of that of its worst
  * row, if that is more. A row is the tensor's last dimension: a head of a token; it is measured against the tensor's

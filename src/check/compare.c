@@ -117,6 +117,11 @@ double check_bound(clattn_dtype dtype)
     return number_bound(dtype);
 }
 
+double check_bound_of(const clattn_plan_desc *desc)
+{
+    return number_bound_of(desc);
+}
+
 /* Over elements whose reference is finite. */
 struct sums {
     double difference, size, count;

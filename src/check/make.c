@@ -149,6 +149,12 @@ static double draw_rate(const struct source *source, int64_t i)
     return hard_kind(source, i) < 2 ? -1000 : slowed(source, -exp(x));
 }
 
+/* Rates of learning; hard ones none. */
+static double draw_speed(const struct source *source, int64_t i)
+{
+    return hard_kind(source, i) < 8 ? 0 : 0.1 * uniform(source, i);
+}
+
 static double draw_state(const struct source *source, int64_t i)
 {
     return 0.5 * draw_normal(source, i);
@@ -290,6 +296,27 @@ static void tame_kernel(const struct check_tensors *tensors, const struct source
         normalize_rows(&tensors->tensor[CLATTN_P], source->desc->key_dim);
 }
 
+/* A channel a token, of a few: Muon makes a direction of every singular value of a step, and so of what rounding leaves
+ * where fewer tokens than channels have been summed; channels that no token has stay 0. */
+static void make_apart(const struct check_tensor *tensor)
+{
+    enum { APART = 4 };
+    const int64_t *dims = tensor->info.dims, few = dims[3] < APART ? dims[3] : APART;
+
+    for (int64_t i = 0; i < check_count(&tensor->info); i++) {
+        double x = copysign(2, number_load(tensor->info.dtype, tensor->data, i));
+        number_store(tensor->info.dtype, tensor->data, i, i / dims[3] / dims[2] % few == i % dims[3] ? x : 0);
+    }
+}
+
+static void tame_steps(const struct check_tensors *tensors)
+{
+    if (tensors->desc.muon == CLATTN_MUON_NONE)
+        return;
+    make_apart(&tensors->tensor[CLATTN_K]);
+    make_apart(&tensors->tensor[CLATTN_V]);
+}
+
 static void (*const tames[])(const struct check_tensors *tensors, const struct source *source) = {
 #define ERASE(value, name, p, e, draw, ...) tame_##draw,
 #include "op/words.def"
@@ -401,6 +428,7 @@ clattn_status check_make(struct check_tensors *tensors, const clattn_plan_desc *
     }
     source.seed = seed_of(seed, SEEDS);
     tames[rule_get(tensors->desc.rule)->erase](tensors, &source);
+    tame_steps(tensors);
     return CLATTN_SUCCESS;
 }
 

@@ -127,7 +127,7 @@ static void add_check(cJSON *row, const struct measurement *result, double bound
 static int add_results(cJSON *row, struct bench_run *bench, const clattn_plan_desc *desc,
                        const struct measurement *result)
 {
-    double bound = check_bound(desc->dtype);
+    double bound = check_bound_of(desc);
     int ok = result->error <= bound;
 
     if (ok)
@@ -205,7 +205,7 @@ static int complete(const struct settings *settings, const struct shape *shape, 
     shape_apply(&desc, shape, &default_shape);
     check_fit(&desc);
     if (settings->step)
-        take_step(&desc);
+        take_step(&desc), check_fit(&desc);
     status = clattn_plan_desc_complete(full, &desc, sink_log, &sink);
     if (status != CLATTN_SUCCESS)
         return library_error(&sink, "", status);

@@ -19,6 +19,8 @@ static const struct word beta_map_words[] = {{"strength", CLATTN_BETA_STRENGTH},
 static const struct word heads_words[] = {{"blocks", 0}, {"tiled", 1}, {NULL, 0}};
 static const struct word features_words[] = {
     {"favor", CLATTN_FEATURES_FAVOR}, {"rfa", CLATTN_FEATURES_RFA}, {"hedgehog", CLATTN_FEATURES_HEDGEHOG}, {NULL, 0}};
+static const struct word muon_words[] = {
+    {"none", CLATTN_MUON_NONE}, {"five", CLATTN_MUON_FIVE}, {"keller", CLATTN_MUON_KELLER}, {NULL, 0}};
 static const struct word index_words[] = {{"i32", 0}, {"i64", 1}, {NULL, 0}};
 
 enum kind { COUNT, LENGTH, REAL, WORD, FLAG };
@@ -96,6 +98,12 @@ static const struct option {
     FIELD(WORD, turned_back, switch_words, HIDDEN),
     FIELD(WORD, features, features_words, HIDDEN),
     FIELD(WORD, of_queries, switch_words, HIDDEN),
+    FIELD(LENGTH, hidden_dim, NULL, SHOWN),
+    FIELD(COUNT, mini_batch, NULL, HIDDEN),
+    FIELD(WORD, muon, muon_words, HIDDEN),
+    FIELD(WORD, pre_norm, switch_words, HIDDEN),
+    FIELD(WORD, with_momentum, switch_words, SHOWN),
+    SWITCH("noncausal", switch_words, CLATTN_NONCAUSAL, HIDDEN),
 };
 
 size_t desc_option_find(const char *name)

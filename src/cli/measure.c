@@ -26,7 +26,7 @@ struct bench {
 
 static double reference_seconds(const clattn_plan_desc *desc)
 {
-    if (rule_has_list(rule_get(desc->rule)))
+    if (rule_has_list(rule_get(desc->rule)) || rule_get(desc->rule)->op == OP_LEARNER)
         return reference_multiply * flops_of(desc);
     return reference_cost * (double)desc->batch * (double)desc->seq_len * desc->steps * (double)desc->heads *
            (double)desc->key_dim * (double)desc->value_dim;
@@ -161,7 +161,7 @@ clattn_status measure(struct target *target, const clattn_plan_desc *desc, int i
         status = prepare(&bench, in_place, workspace, result);
     if (status == CLATTN_SUCCESS)
         status = check(&bench, seed, result);
-    if (status == CLATTN_SUCCESS && result->error <= check_bound(desc->dtype))
+    if (status == CLATTN_SUCCESS && result->error <= check_bound_of(desc))
         status = time_runs(&bench, runs, result);
     buffers_destroy(&bench.buffers);
     clattn_plan_destroy(bench.plan);

@@ -141,6 +141,19 @@ static void derive_piece(const struct binding *binding, clattn_plan_desc *desc)
         desc->with_bias = 1;
 }
 
+/* What a learner's weights and rates say. */
+static void derive_learner(const struct binding *binding, clattn_plan_desc *desc)
+{
+    const struct safetensor *w0 = binding_find(binding, CLATTN_W0);
+
+    if (!(binding->rule->knobs & RULE_TAKES_LEARNING))
+        return;
+    if (w0 != NULL && w0->rank == 4)
+        desc->hidden_dim = w0->dims[2];
+    if (binding_find(binding, CLATTN_MOMENTUM) != NULL)
+        desc->with_momentum = 1;
+}
+
 static int derive_packing(const struct binding *binding, clattn_plan_desc *desc)
 {
     const struct safetensor *cu = binding_find(binding, CLATTN_SEQLENS);
@@ -202,6 +215,7 @@ static int derive(const struct binding *binding, const struct settings *settings
         return EXIT_BAD;
     derive_flags(binding, &desc);
     derive_piece(binding, &desc);
+    derive_learner(binding, &desc);
     desc.flags = (desc.flags & ~said) | (settings->desc.flags & said);
     status = problem_init(problem, &desc, &log);
     if (status != CLATTN_SUCCESS)

@@ -292,7 +292,8 @@ const struct option options[] = {
      "taps=N activation=silu|none with_bias=on residual=on "
      "weighting=heads|none gating=before|sigmoid centered=on "
      "reversed=on rope_dim=N rope_base=X interleaved=on with_position=on turned_back=on "
-     "features=favor|rfa|hedgehog of_queries=on"},
+     "features=favor|rfa|hedgehog of_queries=on "
+     "hidden_dim=N mini_batch=N muon=five|keller pre_norm=on with_momentum=on noncausal=on"},
     {"seed", 0, "N", COMMAND_MAKE_INPUT | COMMAND_TUNE | MANY, 0, take_seed, "of the random numbers [0]"},
     {"varlen", 0, "0,1,100", COMMAND_MAKE_INPUT, 0, take_varlen,
      "pack sequences that begin and end there, and keys of TK in proportion"},

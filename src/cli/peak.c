@@ -193,6 +193,36 @@ static double pairs_of(const clattn_plan_desc *desc)
 
 /* 2 (K + V) for each pair of a query and a key; or 2 K V for each of erase, write and read, one more for a low-rank
  * erase, whose direction is not the write's; of a piece what its sums take. */
+/* Of a batch's three steps: X X^T, A A and B X, five times. */
+static double muon_flops(const clattn_plan_desc *desc)
+{
+    const double dims[][2] = {{(double)desc->hidden_dim, (double)desc->key_dim},
+                              {(double)desc->hidden_dim, (double)desc->key_dim},
+                              {(double)desc->hidden_dim, (double)desc->value_dim}};
+    double flops = 0;
+
+    for (int i = 0; i < 3 && desc->muon != CLATTN_MUON_NONE; i++) {
+        double few = fmin(dims[i][0], dims[i][1]), many = fmax(dims[i][0], dims[i][1]);
+        flops += 5 * 2 * (few * few * many + few * few * few + few * few * many);
+    }
+    return flops;
+}
+
+/* A batch is read by the three matrices, and learned from by these, their transposes and as many sums over tokens. */
+static double learner_flops(const clattn_plan_desc *desc)
+{
+    double heads = (double)desc->batch * (double)desc->heads, tokens = (double)desc->seq_len;
+    double numbers = (double)desc->hidden_dim * (double)(2 * desc->key_dim + desc->value_dim);
+    double goes_on = desc->flags & CLATTN_FINAL_STATE ? 0 : 1;
+    double batches = floor((tokens - goes_on) / desc->mini_batch), learned = batches * desc->mini_batch;
+
+    if (desc->flags & CLATTN_NONCAUSAL) {
+        batches = 1;
+        learned = tokens;
+    }
+    return 2 * heads * numbers * (tokens + 2 * learned) + heads * batches * muon_flops(desc);
+}
+
 double flops_of(const clattn_plan_desc *desc)
 {
     double heads = (double)desc->batch * (double)desc->seq_len * (double)desc->heads;
@@ -200,6 +230,8 @@ double flops_of(const clattn_plan_desc *desc)
     if (rule_has_list(rule_get(desc->rule)))
         return 2 * (double)desc->batch * (double)desc->heads * pairs_of(desc) *
                (double)(desc->key_dim + desc->value_dim);
+    if (rule_get(desc->rule)->op == OP_LEARNER)
+        return learner_flops(desc);
     if (rule_get(desc->rule)->op == OP_PIECE)
         return heads * 2 * (double)desc->value_dim * (double)(desc->taps > 0 ? desc->taps : desc->key_dim);
     return heads * 2 * (double)desc->key_dim * (double)desc->value_dim *

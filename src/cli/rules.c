@@ -48,7 +48,11 @@ static const struct {
     {0, RULE_TAKES_ROPE,
      "--option rope_dim=N, --option rope_base=X, --option interleaved=on, --option with_position=on, "
      "--option turned_back=on"},
-    {0, RULE_TAKES_FEATURES, "--option features=favor|rfa|hedgehog, --option of_queries=on"}};
+    {0, RULE_TAKES_FEATURES, "--option features=favor|rfa|hedgehog, --option of_queries=on"},
+    {0, RULE_TAKES_LEARNING,
+     "--option hidden_dim=N, --option mini_batch=N, --option muon=five|keller, --option pre_norm=on, --option "
+     "with_momentum=on"},
+    {CLATTN_NONCAUSAL, 0, "--option noncausal=on"}};
 
 static const char *const storage_names[] = {
     [STORE_DATA] = "data", [STORE_GATE] = "gate",        [STORE_MATRIX] = "f32",
@@ -66,9 +70,9 @@ struct summary {
 /* What users call it */
 static const char *letter_name(const char *letter)
 {
-    static const char *const names[][2] = {{"Q", "HQ"},  {"P", "N+1"}, {"X", "TK"}, {"E", "TK"},
-                                           {"Y", "HK"},  {"G", "H"},   {"L", "HQ"}, {"Z", "K*V"},
-                                           {"U", "V/2"}, {"J", "W"},   {"R", "W"},  {"F", "m"}};
+    static const char *const names[][2] = {{"Q", "HQ"}, {"P", "N+1"}, {"X", "TK"},  {"E", "TK"},  {"Y", "HK"},
+                                           {"G", "H"},  {"L", "HQ"},  {"Z", "K*V"}, {"U", "V/2"}, {"J", "W"},
+                                           {"R", "W"},  {"F", "m"},   {"D", "F"}};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (*letter == *names[i][0])
@@ -123,6 +127,7 @@ static int summarize(clattn_rule rule, struct summary summaries[OPERAND_COUNT])
         clattn_plan_desc desc = {.rule = rule, .flags = flags == CLATTN_NORMALIZE ? flags | states : flags};
         desc.state_window = i == COMMON - 1 && row->read != READ_STABILIZED;
         desc.with_bias = i == 1 && (row->knobs & RULE_TAKES_TAPS);
+        desc.with_momentum = i == 1 && (row->knobs & RULE_TAKES_LEARNING);
         desc.with_position = i == 3 && (row->knobs & RULE_TAKES_ROPE);
         struct operand_row rows[OPERAND_COUNT];
         int count = i == 0 || flags != 0 ? rule_operands(&desc, rows) : 0;

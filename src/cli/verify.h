@@ -52,6 +52,7 @@ struct outcome {
     const char *name;
     clattn_mode mode;
     double error; /* infinite when it did not run */
+    double bound;
     clattn_operand_id operand;
     const char *solver;  /* NULL: the reference, or none */
     const char *message; /* why it did not run, or not as it should have; NULL */
@@ -75,7 +76,7 @@ void verify_rows_share(struct verify *verify, size_t jobs);
 /* The end of all workers, if there are any, with the lock taken. */
 void verify_workers_stop(struct verify *verify);
 
-cJSON *verify_outcome(const struct outcome *outcome, clattn_dtype dtype);
+cJSON *verify_outcome(const struct outcome *outcome);
 /* Takes what verify_outcome made, here or in a worker. Each of the rest takes the lock itself. */
 void verify_record(struct verify *verify, struct verify_row *row, cJSON *outcome);
 void verify_row_begin(struct verify *verify, struct verify_row *row);

@@ -1,6 +1,7 @@
 /* Rows of `clattn verify` in worker processes, a process a row: a driver's lock, its compiler and its crashes are a
  * process's own. A worker is `clattn verify RULE --dtype TYPE --mode MODES --jsonl` with the other options as they were
  * typed; the lines that it prints are its outcomes, and what else it prints is shown once. */
+#include "check/check.h"
 #include "cli/progress.h"
 #include "cli/verify.h"
 #include "device/cache.h"
@@ -166,6 +167,7 @@ static void record_death(const struct share *share, struct verify_row *row, cons
 {
     struct verify *verify = share->verify;
     struct outcome outcome = {.error = (double)INFINITY};
+    const struct verify_problem *problem;
     char *again = line_again(share, row), *text;
     struct text message = {0};
 
@@ -173,9 +175,11 @@ static void record_death(const struct share *share, struct verify_row *row, cons
     if (again != NULL)
         text_add(&message, again, strlen(again));
     text = text_take(&message);
-    outcome.name = verify_problem_of(row, row->cases, &outcome.mode)->name;
+    problem = verify_problem_of(row, row->cases, &outcome.mode);
+    outcome.name = problem->name;
+    outcome.bound = check_bound_of(&problem->desc);
     outcome.message = text != NULL ? text : how;
-    verify_record(verify, row, verify_outcome(&outcome, row->dtype));
+    verify_record(verify, row, verify_outcome(&outcome));
     free(text);
     free(again);
 }

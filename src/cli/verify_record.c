@@ -44,20 +44,21 @@ static const char *text_of(const cJSON *object, const char *key)
 
 /* ---- Outcomes ---------------------------------------------------------------------------------------------------- */
 
-cJSON *verify_outcome(const struct outcome *outcome, clattn_dtype dtype)
+cJSON *verify_outcome(const struct outcome *outcome)
 {
     cJSON *object = cJSON_CreateObject();
 
     cJSON_AddStringToObject(object, "case", outcome->name);
     cJSON_AddStringToObject(object, "mode", word_name(mode_words, (int)outcome->mode));
     cJSON_AddNumberToObject(object, "error", outcome->error);
+    cJSON_AddNumberToObject(object, "bound", outcome->bound);
     if (outcome->message != NULL)
         cJSON_AddStringToObject(object, "message", outcome->message);
     else
         cJSON_AddStringToObject(object, "operand", operand_name(outcome->operand));
     if (outcome->solver != NULL)
         cJSON_AddStringToObject(object, "solver", outcome->solver);
-    cJSON_AddBoolToObject(object, "ok", outcome->error <= check_bound(dtype) && outcome->message == NULL);
+    cJSON_AddBoolToObject(object, "ok", outcome->error <= outcome->bound && outcome->message == NULL);
     return object;
 }
 
@@ -80,7 +81,7 @@ static void warn_of(const struct verify_row *row, const cJSON *outcome, double e
 
     warn("%s %s, %s, mode %s: %s, error %.2e, bound %.0e", rule_name(row->rule), dtype_name(row->dtype),
          text_of(outcome, "case"), text_of(outcome, "mode"), *message != '\0' ? message : text_of(outcome, "operand"),
-         error, check_bound(row->dtype));
+         error, cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(outcome, "bound")));
 }
 
 /* What is being done when the row has so many outcomes. */

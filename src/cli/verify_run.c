@@ -1,4 +1,5 @@
 /* A row of `clattn verify` on the device, against the reference. */
+#include "check/check.h"
 #include "cli/progress.h"
 #include "cli/verify.h"
 #include "op/rule.h"
@@ -35,9 +36,10 @@ static void check_modes(struct verify *verify, struct verify_row *row, const str
     for (size_t i = 0; i < row->modes.count && !verify->stopped; i++) {
         struct outcome outcome = {
             .name = problem->name, .mode = row->modes.at[i], .error = (double)INFINITY, .message = reason};
+        outcome.bound = check_bound_of(&problem->desc);
         if (reason == NULL)
             check_mode(verify, tensors, expected, &outcome);
-        verify_record(verify, row, verify_outcome(&outcome, row->dtype));
+        verify_record(verify, row, verify_outcome(&outcome));
     }
     verify->target.sink.error[0] = '\0';
 }

@@ -18,6 +18,7 @@ static const struct {
 #define CHANNELS (1u << 16)               /* of channels with decays of their own */
 #define PRODUCTS (1u << 17)               /* none */
 #define PIECE_BIT(piece) (1u << (18 + (piece)))
+#define LEARNERS (1u << 31)
     [KERNEL_PREPARE] = {"prepare",
                         FILE_prepare,
                         &family_plain,
@@ -235,6 +236,39 @@ static const struct {
                          &family_piece,
                          PIECE_BIT(PIECE_FEATURES),
                          {R(v), R(o), R(omega), R(cu), A(seq_len), A(sequences), ARG_END}},
+    [KERNEL_LACT_OPEN] = {"lact_open",
+                          FILE_lact_open,
+                          &family_lact,
+                          LEARNERS,
+                          {R(w0), R(w1), R(w2), R(fast), R(factors), R(sums), R(norms), R(moment), ARG_END}},
+    [KERNEL_LACT_MIX] = {"lact_mix",
+                         FILE_lact_mix,
+                         &family_lact,
+                         LEARNERS,
+                         {R(hidden), R(mixed), A(sequences), A(stretch_rows), ARG_END}},
+    [KERNEL_LACT_SLOPE] = {"lact_slope",
+                           FILE_lact_slope,
+                           &family_lact,
+                           LEARNERS,
+                           {R(hidden), R(mixed), R(lr0), R(lr1), R(lr2), A(sequences), A(first_row), A(stretch_rows),
+                            ARG_END}},
+    [KERNEL_LACT_MOMENT] = {"lact_moment",
+                            FILE_lact_moment,
+                            &family_lact,
+                            LEARNERS,
+                            {R(step), R(moment), R(squares), R(momentum), A(first_row), A(stretch_rows), ARG_END}},
+    [KERNEL_LACT_UNIT] = {"lact_unit", FILE_lact_unit, &family_lact, LEARNERS, {R(step), R(squares), R(unit), ARG_END}},
+    [KERNEL_LACT_STEP] = {"lact_step",
+                          FILE_lact_step,
+                          &family_lact,
+                          LEARNERS,
+                          {R(step), R(made), R(moment), R(momentum), R(fast), R(factors), R(sums), R(norms),
+                           A(first_row), A(stretch_rows), ARG_END}},
+    [KERNEL_LACT_CLOSE] = {"lact_close",
+                           FILE_lact_close,
+                           &family_lact,
+                           LEARNERS,
+                           {R(fast), R(final_w0), R(final_w1), R(final_w2), ARG_END}},
 #undef R
 #undef A
 #undef LIST
@@ -256,6 +290,8 @@ int kernel_takes(enum kernel_id id, const struct rule *rule)
 
     if (rule->op == OP_PIECE)
         return rules == PIECE_BIT(rule->piece);
+    if (rule->op == OP_LEARNER)
+        return rules == LEARNERS;
     if (rule_has_list(rule))
         return (int)(rules >> rule->erase & 1u);
     return rules == (rule_has_chunks(rule) ? 0 : CHANNELS);

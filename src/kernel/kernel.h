@@ -16,7 +16,9 @@
     X(q) X(k) X(v) X(o) X(g) X(gv) X(beta) X(p) X(e) X(w) X(u) X(f) X(i) X(m) X(den) \
     X(initial) X(final) X(cu) X(decay) X(strength) X(records) X(rows) X(segments) X(kept) X(before) X(carried) \
     X(sink) X(lse) X(cu_kv) X(lens) X(parts) X(written) X(k_new) X(v_new) X(theta) X(dt) X(bias) X(d) X(z) \
-    X(slots) X(snapshots) X(weights) X(shift) X(a_log) X(position) X(omega)
+    X(slots) X(snapshots) X(weights) X(shift) X(a_log) X(position) X(omega) \
+    X(w0) X(w1) X(w2) X(final_w0) X(final_w1) X(final_w2) X(lr0) X(lr1) X(lr2) X(momentum) \
+    X(fast) X(factors) X(sums) X(norms) X(hidden) X(mixed) X(step) X(moment) X(squares) X(unit) X(made)
 /* clang-format on */
 
 enum role {
@@ -30,11 +32,12 @@ enum role {
     ARG_scale,
     ARG_states, /* bits: whether there is an initial state, a final one */
     ARG_kv_len,
-    ARG_window,    /* at most the keys there are */
-    ARG_given,     /* bits: whether there is a sink, lse is wanted, and there are cu_kv, lens and beta */
-    ARG_first_row, /* of the stretch of every sequence that is worked */
-    ARG_tail,      /* keys that none has carried */
-    ARG_every,     /* tokens from a state that is left to the next; below 0: how many of the last leave theirs */
+    ARG_window,       /* at most the keys there are */
+    ARG_given,        /* bits: whether there is a sink, lse is wanted, and there are cu_kv, lens and beta */
+    ARG_first_row,    /* of the stretch of every sequence that is worked */
+    ARG_stretch_rows, /* of each sequence in it */
+    ARG_tail,         /* keys that none has carried */
+    ARG_every,        /* tokens from a state that is left to the next; below 0: how many of the last leave theirs */
     ARG_END
 };
 
@@ -77,6 +80,13 @@ enum kernel_id {
     KERNEL_WALK_PATH,
 #define PIECE(value, ...) KERNEL_##value,
 #include "op/words.def"
+    KERNEL_LACT_OPEN,
+    KERNEL_LACT_MIX,
+    KERNEL_LACT_SLOPE,
+    KERNEL_LACT_MOMENT,
+    KERNEL_LACT_UNIT,
+    KERNEL_LACT_STEP,
+    KERNEL_LACT_CLOSE,
     KERNEL_COUNT
 };
 
@@ -184,7 +194,7 @@ struct family {
 
 extern const struct family family_plain, family_matrix, family_blocks, family_decode, family_path, family_write,
     family_flash, family_flash_blocks, family_gemm, family_gemm_lanes, family_gemm_matrix, family_channels,
-    family_channels_lanes, family_write_matrix, family_path_matrix, family_piece;
+    family_channels_lanes, family_write_matrix, family_path_matrix, family_piece, family_lact;
 
 const struct family *kernel_family(enum kernel_id id);
 struct layout kernel_layout(const struct variant *variant);

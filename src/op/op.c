@@ -2,7 +2,8 @@
 
 const struct op *op_of(const struct rule *rule)
 {
-    static const struct op *const ops[OP_COUNT] = {[OP_MIXER] = &op_mixer, [OP_PIECE] = &op_piece};
+    static const struct op *const ops[OP_COUNT] = {
+        [OP_MIXER] = &op_mixer, [OP_PIECE] = &op_piece, [OP_LEARNER] = &op_learner};
     return ops[rule->op];
 }
 

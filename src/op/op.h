@@ -18,7 +18,7 @@ struct op {
 
 const struct op *op_of(const struct rule *rule);
 
-extern const struct op op_mixer, op_piece;
+extern const struct op op_mixer, op_piece, op_learner;
 
 /* ---- What families check alike ------------------------------------------------------------------------------------
  */
@@ -43,6 +43,10 @@ int operands_used(const struct operand_choice *all, size_t count, struct operand
     {                                                                                                                  \
         id, dims, storage, NUMBERS_##kind                                                                              \
     }
+
+/* a, b and c of each of Muon's five steps. */
+enum { MUON_STEPS = 5 };
+const double (*learner_muon(clattn_muon muon))[3];
 
 /* op_mixer's: they follow from the words. */
 int mixer_operands(const clattn_plan_desc *desc, const struct rule *rule, struct operand_row rows[OPERAND_COUNT]);

@@ -123,6 +123,7 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
                  {CLATTN_WITH_A_LOG, "a_log"},
                  {CLATTN_WITH_D, "d"},
                  {CLATTN_WITH_Z, "z"},
+                 {CLATTN_NONCAUSAL, "noncausal"},
                  {CLATTN_COMPLEX, "complex"}};
     const struct {
         uint32_t knob;
@@ -153,6 +154,11 @@ static clattn_status check_options(const clattn_plan_desc *desc, const struct ru
                  {RULE_TAKES_FEATURES, desc->features != CLATTN_FEATURES_FAVOR, "features"},
                  {RULE_TAKES_FEATURES, desc->of_queries != 0, "of_queries"},
                  {RULE_TAKES_TAIL, desc->tail != 0, "tail"},
+                 {RULE_TAKES_LEARNING, desc->hidden_dim != 0, "hidden_dim"},
+                 {RULE_TAKES_LEARNING, desc->mini_batch != 0, "mini_batch"},
+                 {RULE_TAKES_LEARNING, desc->muon != CLATTN_MUON_NONE, "muon"},
+                 {RULE_TAKES_LEARNING, desc->pre_norm != 0, "pre_norm"},
+                 {RULE_TAKES_LEARNING, desc->with_momentum != 0, "with_momentum"},
                  {0, rule_has_list(rule) && desc->state_slots != 0, "state_slots"},
                  {0, (rule_has_list(rule) || rule->op != OP_MIXER) && desc->state_window != 0, "state_window"},
                  {0, (rule_has_list(rule) || rule->op != OP_MIXER) && desc->state_every != 0, "state_every"},
@@ -392,6 +398,7 @@ int64_t problem_dim(const clattn_plan_desc *desc, const struct extent *extent, c
     case 'R':
     case 'J': return desc->taps;
     case 'F': return desc->features == CLATTN_FEATURES_FAVOR ? desc->key_dim : desc->key_dim / 2;
+    case 'D': return desc->hidden_dim;
     case 'C': return rule_has_list(rule_get(desc->rule)) ? extent->kv_len : extent->seq_len * desc->steps;
     }
     return 0;

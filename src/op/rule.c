@@ -50,6 +50,9 @@ static double alibi_decay(const clattn_plan_desc *desc, int64_t head)
 /* The same of a piece, which has no words: what follows is every flag that it takes. */
 #define PIECE_OF(own) .op = OP_PIECE, .piece = PIECE_##own, .read = READ_AFTER
 
+/* And of a learner. */
+#define LEARNER .op = OP_LEARNER, .read = READ_AFTER
+
 enum { LIST_FLAGS = CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV | CLATTN_APPEND,
        DELTA_FLAGS = CLATTN_WITH_P | CLATTN_WITH_BETA | CLATTN_WITH_WRITTEN | CLATTN_WITH_SINK | CLATTN_WITH_LSE |
                      CLATTN_CU_SEQLENS_KV,
@@ -182,6 +185,9 @@ static const struct rule rules[RULE_COUNT] = {
         RULE_TAKES_FEATURES | RULE_TAKES_EPS, 1,
         "o = e^(y - |v|^2/2), y = omega v; or [sin y, cos y], [softmax y, softmax -y]",
         "Choromanski et al. 2020, Rethinking Attention with Performers, arXiv:2009.14794" },
+    [CLATTN_LACT] = { "lact", "", LEARNER, CLATTN_FINAL_STATE | CLATTN_NONCAUSAL, RULE_TAKES_LEARNING, 1,
+        "o = w1 (silu(w0 q) o (w2 q)); after a batch w += sum of lr d(v.w1 (silu(w0 k) o (w2 k)))/dw, rows rescaled",
+        "Zhang et al. 2025, Test-Time Training Done Right, arXiv:2505.23884" },
 };
 
 /* What each word reads, beside q, k, v. */
@@ -260,7 +266,7 @@ int rule_has_list(const struct rule *rule)
 
 int rule_has_state(const struct rule *rule)
 {
-    return rule->op == OP_PIECE ? (rule->flags & CLATTN_FINAL_STATE) != 0 : !rule_has_list(rule);
+    return rule->op != OP_MIXER ? (rule->flags & CLATTN_FINAL_STATE) != 0 : !rule_has_list(rule);
 }
 
 int rule_has_keys(const struct rule *rule)
@@ -270,12 +276,17 @@ int rule_has_keys(const struct rule *rule)
 
 int rule_has_chunks(const struct rule *rule)
 {
-    return rule->op == OP_MIXER && !decay_words[rule->decay].channels;
+    return rule->op == OP_LEARNER || (rule->op == OP_MIXER && !decay_words[rule->decay].channels);
+}
+
+int rule_has_tokens(const struct rule *rule)
+{
+    return rule->op != OP_LEARNER && !rule_has_list(rule);
 }
 
 int rule_has_matrix(const struct rule *rule)
 {
-    return rule_has_chunks(rule) && !writes_columns[rule->write];
+    return rule->op == OP_MIXER && rule_has_chunks(rule) && !writes_columns[rule->write];
 }
 
 int erase_work(enum erase erase)
@@ -415,8 +426,9 @@ const char *operand_name(clattn_operand_id id)
 int operand_is_output(clattn_operand_id id)
 {
     static const int outputs[OPERAND_COUNT] = {
-        [CLATTN_O] = 1,      [CLATTN_LSE] = 1,       [CLATTN_ATTN] = 1,           [CLATTN_WRITTEN] = 1,
-        [CLATTN_STATES] = 1, [CLATTN_STATE_OUT] = 1, [CLATTN_NORMALIZER_OUT] = 1, [CLATTN_STABILIZER_OUT] = 1};
+        [CLATTN_O] = 1,        [CLATTN_LSE] = 1,       [CLATTN_ATTN] = 1,           [CLATTN_WRITTEN] = 1,
+        [CLATTN_STATES] = 1,   [CLATTN_STATE_OUT] = 1, [CLATTN_NORMALIZER_OUT] = 1, [CLATTN_STABILIZER_OUT] = 1,
+        [CLATTN_FINAL_W0] = 1, [CLATTN_FINAL_W1] = 1,  [CLATTN_FINAL_W2] = 1};
     return outputs[id];
 }
 

@@ -37,8 +37,9 @@ enum piece {
 #include "op/words.def"
 };
 
-/* What a row of the table is: a recurrence, which the columns above say; or a piece. op.h says what follows. */
-enum op_id { OP_MIXER, OP_PIECE, OP_COUNT };
+/* What a row of the table is: a recurrence, which the columns above say; a piece; or a network whose weights tokens
+ * train. op.h says what follows. */
+enum op_id { OP_MIXER, OP_PIECE, OP_LEARNER, OP_COUNT };
 
 /* One more than the last rule, and than the last operand: both are numbered from 1 on without gaps. */
 /* One more than the rules there are */
@@ -82,7 +83,8 @@ enum {
     RULE_TAKES_ROPE = 1024,
     RULE_TAKES_FEATURES = 2048,
     RULE_TAKES_STEP_MAP = 4096, /* of beta: a softplus */
-    RULE_TAKES_TAIL = 8192
+    RULE_TAKES_TAIL = 8192,
+    RULE_TAKES_LEARNING = 16384
 };
 
 /* NULL for a rule that does not exist. */
@@ -112,7 +114,9 @@ enum storage { STORE_DATA, STORE_GATE, STORE_MATRIX, STORE_STATE, STORE_INDEX, S
     X(STABILIZER, normal, -0.5, 1, 0)                                                                                  \
     X(STEP, step, 0, 0.2, 0)                                                                                           \
     X(RATE, rate, -1, 1, 0)                                                                                            \
-    X(ANGLE, normal, -1, 2, 0)
+    X(ANGLE, normal, -1, 2, 0)                                                                                         \
+    X(WEIGHT, key, -2, 4, 1)                                                                                           \
+    X(SPEED, speed, 0, 0.1, 0)
 
 enum numbers {
 #define NUMBERS_ENUM(KIND, ...) NUMBERS_##KIND,
@@ -126,11 +130,11 @@ enum numbers {
     NUMBERS_WRITTEN /* an output */
 };
 
-/* An operand of a rule: dims is a string of the letters B T S H Q K V N P X E Y G L M W Z U J R C F, where S = T*steps,
+/* An operand of a rule: dims is a string of the letters B T S H Q K V N P X E Y G L M W Z U J R C F D, where S = T*steps,
  * Q = qk_heads, P = N+1, M = states of a pool, W = states that are left on the way, Z = K*V, U = V/2, X = tokens of
  * keys, E = the last of them, whose keys are not carried, Y and G = kv_heads, of a list and of states, L = those of G
  * and Q that are fewer, J = R = taps, side by side and one after the other, C = what an output is made of: X of a list,
- * else S, F = rows of omega. */
+ * else S, F = rows of omega, D = hidden_dim. */
 struct operand_row {
     clattn_operand_id id;
     const char *dims;
@@ -154,6 +158,8 @@ int rule_has_state(const struct rule *rule);
 int rule_has_keys(const struct rule *rule);
 /* Whether there is a form in chunks, as products of matrices: not where elements of the state have a decay each. */
 int rule_has_chunks(const struct rule *rule);
+/* Whether there is one token by token. */
+int rule_has_tokens(const struct rule *rule);
 /* Whether all value columns have the same attention matrix: none has gates of its own. */
 int rule_has_matrix(const struct rule *rule);
 /* Products of a row with the state, the write's among them. */

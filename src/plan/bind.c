@@ -94,6 +94,15 @@ static void bind_rows(struct call *call, enum temporary_id id)
     view->head = desc->value_dim;
 }
 
+/* One that its solver has laid out. */
+static void lay_elements(const struct temporary *temporary, struct view *view)
+{
+    int64_t at = view->offset * (int64_t)sizeof(float) / temporary->element;
+
+    *view = temporary->strides;
+    view->offset = at;
+}
+
 /* Temporaries are floats; those of a number a token and head are [batch, head, token], so that a head's lie side by
  * side. */
 static clattn_status bind_workspace(struct call *call, const clattn_operand *workspace)
@@ -108,6 +117,8 @@ static clattn_status bind_workspace(struct call *call, const clattn_operand *wor
     for (int i = 0; i < TEMPORARY_COUNT; i++) {
         int64_t at = (int64_t)(workspace->offset / sizeof(float)) + plan->recipe.temporaries[i].at;
         call->temporaries[i] = (struct bound){workspace->buffer, {at, seq_len * heads, 1, seq_len}};
+        if (plan->recipe.temporaries[i].element != 0)
+            lay_elements(&plan->recipe.temporaries[i], &call->temporaries[i].view);
     }
     call->workspace = workspace->offset;
     bind_rows(call, TEMPORARY_WRITTEN);

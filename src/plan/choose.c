@@ -27,6 +27,7 @@ static const struct solver *const solvers[] = {
     &solver_delta,
     &solver_channels,
     &solver_channels_lanes,
+    &solver_lact,
 #define PIECE(value, name) &solver_##name,
 #include "op/words.def"
 };
@@ -223,6 +224,10 @@ static clattn_status no_solver(const clattn_context *context, const struct probl
     if (desc->mode == CLATTN_MODE_RECURRENT && rule_has_list(problem->rule))
         return FAIL(&context->log, UNSUPPORTED,
                     "%s: mode recurrent is for rules whose state is a matrix; mode chunk takes one token, too",
+                    problem->rule->name);
+    if (desc->mode == CLATTN_MODE_RECURRENT && !rule_has_tokens(problem->rule))
+        return FAIL(&context->log, UNSUPPORTED,
+                    "%s: mode recurrent is for rules whose state is a matrix; mode chunk learns from batches of tokens",
                     problem->rule->name);
     if (desc->mode == CLATTN_MODE_CHUNK && !rule_has_chunks(problem->rule))
         return FAIL(

@@ -145,7 +145,8 @@ clattn_status clattn_plan_get_sized(const clattn_plan *plan, clattn_plan_info *i
                               .tiles_by = plan->tiles_by,
                               .engine = space_find(plan->solver->name)->engine ? last->variant.engine->name : NULL,
                               .mode = plan->solver->mode,
-                              .chunk = last->variant.tiles.chunk,
+                              .chunk = plan->problem.desc.mini_batch != 0 ? plan->problem.desc.mini_batch
+                                                                          : last->variant.tiles.chunk,
                               .launches = (int32_t)plan_launches(plan),
                               .rejected = plan->rejected,
                               .workspace_bytes = bytes_of(plan, HOME_WORKSPACE),

@@ -19,7 +19,20 @@ const char *temporary_name(enum temporary_id id)
                                         [TEMPORARY_CARRIED] = "carried",
                                         [TEMPORARY_CARRIED_SUMS] = "carried sums",
                                         [TEMPORARY_PARTS] = "parts of the keys",
-                                        [TEMPORARY_WRITTEN] = "written"};
+                                        [TEMPORARY_WRITTEN] = "written",
+                                        [TEMPORARY_FAST] = "weights",
+                                        [TEMPORARY_FACTORS] = "weights of products",
+                                        [TEMPORARY_SUMS] = "sums of steps",
+                                        [TEMPORARY_NORMS] = "norms",
+                                        [TEMPORARY_HIDDEN] = "hidden",
+                                        [TEMPORARY_MIXED] = "mixed",
+                                        [TEMPORARY_STEP] = "step",
+                                        [TEMPORARY_MOMENT] = "step before",
+                                        [TEMPORARY_SQUARES] = "squares",
+                                        [TEMPORARY_UNIT] = "orthogonal",
+                                        [TEMPORARY_UNIT_NEXT] = "next orthogonal",
+                                        [TEMPORARY_GRAM] = "squared",
+                                        [TEMPORARY_GRAM_MIX] = "mixed squares"};
     _Static_assert(sizeof names / sizeof *names == TEMPORARY_COUNT, "a name each");
     return names[id];
 }
@@ -75,6 +88,29 @@ static const struct {
     {ROLE_a_log, CLATTN_A_LOG},
     {ROLE_position, CLATTN_POSITION},
     {ROLE_omega, CLATTN_OMEGA},
+    {ROLE_w0, CLATTN_W0},
+    {ROLE_w1, CLATTN_W1},
+    {ROLE_w2, CLATTN_W2},
+    {ROLE_final_w0, CLATTN_FINAL_W0},
+    {ROLE_final_w1, CLATTN_FINAL_W1},
+    {ROLE_final_w2, CLATTN_FINAL_W2},
+    {ROLE_lr0, CLATTN_LR0},
+    {ROLE_lr1, CLATTN_LR1},
+    {ROLE_lr2, CLATTN_LR2},
+    {ROLE_momentum, CLATTN_MOMENTUM},
+};
+
+/* And temporaries. */
+static const struct {
+    enum role role;
+    enum temporary_id temporary;
+} made_roles[] = {
+    {ROLE_records, TEMPORARY_RECORDS},   {ROLE_rows, TEMPORARY_ROWS},       {ROLE_segments, TEMPORARY_SEGMENTS},
+    {ROLE_kept, TEMPORARY_SEGMENT_KEPT}, {ROLE_parts, TEMPORARY_PARTS},     {ROLE_before, TEMPORARY_BEFORE},
+    {ROLE_fast, TEMPORARY_FAST},         {ROLE_factors, TEMPORARY_FACTORS}, {ROLE_sums, TEMPORARY_SUMS},
+    {ROLE_norms, TEMPORARY_NORMS},       {ROLE_hidden, TEMPORARY_HIDDEN},   {ROLE_mixed, TEMPORARY_MIXED},
+    {ROLE_step, TEMPORARY_STEP},         {ROLE_moment, TEMPORARY_MOMENT},   {ROLE_squares, TEMPORARY_SQUARES},
+    {ROLE_unit, TEMPORARY_UNIT},         {ROLE_made, TEMPORARY_UNIT_NEXT},
 };
 
 /* The role of what a write reads. */
@@ -129,12 +165,8 @@ static void bind_made(const struct variant *variant, struct source *sources)
             sources[ROLE_den] = temporary(TEMPORARY_M);
     } else if (problem_normalized(variant->problem))
         sources[ROLE_den] = temporary(TEMPORARY_DEN);
-    sources[ROLE_records] = temporary(TEMPORARY_RECORDS);
-    sources[ROLE_rows] = temporary(TEMPORARY_ROWS);
-    sources[ROLE_segments] = temporary(TEMPORARY_SEGMENTS);
-    sources[ROLE_kept] = temporary(TEMPORARY_SEGMENT_KEPT);
-    sources[ROLE_parts] = temporary(TEMPORARY_PARTS);
-    sources[ROLE_before] = temporary(TEMPORARY_BEFORE);
+    for (size_t i = 0; i < sizeof made_roles / sizeof *made_roles; i++)
+        sources[made_roles[i].role] = temporary(made_roles[i].temporary);
     sources[ROLE_carried] = temporary(variant->normalizer ? TEMPORARY_CARRIED_SUMS : TEMPORARY_CARRIED);
 }
 
@@ -248,6 +280,17 @@ void maker_reserve(const struct recipe_maker *maker, enum temporary_id id, int64
 
     if (floats > t->floats)
         t->floats = floats;
+}
+
+struct matrix maker_lay(const struct recipe_maker *maker, enum temporary_id id, clattn_dtype dtype, int64_t sequences,
+                        struct view strides)
+{
+    struct temporary *t = &maker->recipe->temporaries[id];
+
+    t->element = (int)dtype_size(dtype);
+    t->strides = strides;
+    maker_reserve(maker, id, divide_up(sequences * strides.batch * t->element, (int64_t)sizeof(float)));
+    return (struct matrix){{SOURCE_TEMPORARY, (int)id}, 0, strides.token, strides.head, strides.batch};
 }
 
 clattn_status recipe_open(struct recipe *recipe)

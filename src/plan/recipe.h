@@ -20,6 +20,19 @@ enum temporary_id {
     TEMPORARY_CARRIED_SUMS, /* the same of the pass that leaves denominators */
     TEMPORARY_PARTS,        /* [slots, head tiles, splits, …]: what parts of the keys leave of the queries */
     TEMPORARY_WRITTEN,      /* [B,TK,HK,V] in the storage type of v: what is written in its place */
+    TEMPORARY_FAST,         /* [sequences, weights of all heads]: a learner's weights as they stand */
+    TEMPORARY_FACTORS,      /* the same in the type that products have, where that is another */
+    TEMPORARY_SUMS,         /* the same: what pre_norm adds steps to */
+    TEMPORARY_NORMS,        /* [sequences, heads, rows of weights]: the norms that the rows had at first */
+    TEMPORARY_HIDDEN,       /* [sequences, heads, rows of a batch, 3F]: a, c and dh */
+    TEMPORARY_MIXED,        /* the same, as products have it: lr0 da, lr2 dc and h, or lr1 h */
+    TEMPORARY_STEP,         /* like FAST: the batch's step */
+    TEMPORARY_MOMENT,       /* and that of the batch before */
+    TEMPORARY_SQUARES,      /* like NORMS: of the step's rows */
+    TEMPORARY_UNIT,         /* like FACTORS: the step on its way to an orthogonal matrix, */
+    TEMPORARY_UNIT_NEXT,    /* and after every other of its five steps */
+    TEMPORARY_GRAM,         /* [sequences, heads, 3, min(F, K or V)^2]: X X^T, */
+    TEMPORARY_GRAM_MIX,     /* and what it is multiplied by */
     TEMPORARY_COUNT
 };
 
@@ -31,6 +44,9 @@ struct temporary {
     enum home home;
     int first, last; /* the steps that name it: others may have its place before and after */
     int64_t at;      /* in its home, in floats */
+    struct view
+        strides; /* in elements of that many bytes, where kernels find it so: [sequence, row, head]; 0: as floats */
+    int element;
 };
 
 const char *temporary_name(enum temporary_id id);
@@ -65,8 +81,9 @@ struct product {
     struct matrix of[GEMM_OPERANDS]; /* C: with CLATTN_GEMM_WITH_C */
 };
 
-/* When a step is run: always; where there are rows; in every round of the loop but the last. */
-enum when { WHEN_ALWAYS, WHEN_ROWS, WHEN_NOT_LAST };
+/* When a step is run: always; where there are rows; in every round of the loop but the last; in all that have as many
+ * rows as there may be. */
+enum when { WHEN_ALWAYS, WHEN_ROWS, WHEN_NOT_LAST, WHEN_WHOLE };
 
 /* One launch of a kernel; or a matrix product, where desc.m is not 0. */
 struct step {
@@ -112,6 +129,10 @@ clattn_status maker_add(const struct recipe_maker *maker, const struct variant *
 clattn_status maker_add_product(const struct recipe_maker *maker, const struct product *product, struct step **step);
 /* At least so many floats for a temporary. */
 void maker_reserve(const struct recipe_maker *maker, enum temporary_id id, int64_t floats);
+/* Room for one of elements of a type, of that many sequences: how kernels find it, and, as of a product, its first
+ * matrix. */
+struct matrix maker_lay(const struct recipe_maker *maker, enum temporary_id id, clattn_dtype dtype, int64_t sequences,
+                        struct view strides);
 
 /* An empty recipe, in the place of what it was; and what it had given back. OUT_OF_MEMORY. */
 clattn_status recipe_open(struct recipe *recipe);
@@ -153,7 +174,7 @@ clattn_status solver_make(const struct solver *solver, const struct recipe_maker
 extern const struct solver solver_recurrent, solver_channels_lanes, solver_channels, solver_chunk_scan,
     solver_chunk_blocks, solver_matrix_blocks, solver_matrix_scan, solver_flash, solver_flash_matrix,
     solver_flash_matrix_blocks, solver_flash_blocks, solver_decode, solver_path, solver_delta, solver_delta_matrix,
-    solver_path_matrix, solver_path_decode;
+    solver_path_matrix, solver_path_decode, solver_lact;
 #define PIECE(value, name) extern const struct solver solver_##name;
 #include "op/words.def"
 

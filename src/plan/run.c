@@ -74,6 +74,21 @@ static int is_last_read(const struct call *call)
     return call->at.read + 1 == problem_reads(&call->plan->problem);
 }
 
+static int64_t rows_of(const struct call *call)
+{
+    if (call->plan->recipe.loop_keys)
+        return call->extent.kv_len;
+    return call->extent.seq_len * call->plan->problem.desc.steps;
+}
+
+/* The rows of the stretch at hand, of each sequence, at most. */
+static int64_t stretch_rows(const struct call *call)
+{
+    int64_t most = call->plan->recipe.loop_rows, left = rows_of(call) - call->at.first_row;
+
+    return most > 0 && most < left ? most : left;
+}
+
 static clattn_status set_number(const struct call *call, int step, cl_uint *index, enum role argument)
 {
     const struct clattn_plan *plan = call->plan;
@@ -98,6 +113,8 @@ static clattn_status set_number(const struct call *call, int step, cl_uint *inde
         number = (cl_int)call->extent.tail;
     if (argument == ARG_first_row)
         number = (cl_int)call->at.first_row;
+    if (argument == ARG_stretch_rows)
+        number = (cl_int)stretch_rows(call);
     if (argument == ARG_every)
         number = (cl_int)(plan->problem.desc.state_every - plan->problem.desc.state_window);
     if (argument == ARG_given)
@@ -121,13 +138,6 @@ static clattn_status set_arguments(const struct call *call, int step)
     return CLATTN_SUCCESS;
 }
 
-static int64_t rows_of(const struct call *call)
-{
-    if (call->plan->recipe.loop_keys)
-        return call->extent.kv_len;
-    return call->extent.seq_len * call->plan->problem.desc.steps;
-}
-
 /* Chunks of each sequence in the stretch at hand, at most. */
 static int64_t stretch_chunks(const struct call *call, const struct step *step)
 {
@@ -146,14 +156,6 @@ static int64_t first_groups(const struct call *call, const struct step *step)
     if (step->layout.stretch > 0)
         return call->extent.sequences * stretch_chunks(call, step);
     return divide_up(recipe_slots(&call->plan->problem, &call->extent, step->variant.tiles.chunk), step->layout.slots);
-}
-
-/* The rows of the stretch at hand, of each sequence, at most. */
-static int64_t stretch_rows(const struct call *call)
-{
-    int64_t most = call->plan->recipe.loop_rows, left = rows_of(call) - call->at.first_row;
-
-    return most > 0 && most < left ? most : left;
 }
 
 /* Whether the rows of a product's matrix, as they lie, are the stretch's. */
@@ -238,7 +240,8 @@ static int64_t launches_of(const struct call *call)
     const struct product *product = &step->product;
     int64_t lengths[3];
 
-    if ((step->when == WHEN_NOT_LAST && !goes_back(call)) || (step->when != WHEN_ALWAYS && rows_of(call) == 0))
+    if ((step->when == WHEN_NOT_LAST && !goes_back(call)) || (step->when != WHEN_ALWAYS && rows_of(call) == 0) ||
+        (step->when == WHEN_WHOLE && stretch_rows(call) < call->plan->recipe.loop_rows))
         return 0;
     if (!is_product(step))
         return first_groups(call, step) > 0;

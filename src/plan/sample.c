@@ -56,17 +56,29 @@ static double apart(struct sample *sample, int64_t i)
     return 0.02 * uniform(sample) + (i % channels == own ? sqrt(1.25 * sqrt((double)channels)) : 0);
 }
 
+/* Keys and values with Muon, which makes a direction of what rounding leaves where channels are more than tokens: each
+ * token has one of a few, and the others stay 0. */
+static double one_of_few(const struct twin *twin, int64_t i, double x)
+{
+    enum { APART = 4 };
+    const int64_t *dims = twin->info.dims, few = dims[3] < APART ? dims[3] : APART;
+
+    return i / dims[3] / dims[2] % few == i % dims[3] ? copysign(2, x) : 0;
+}
+
 static void draw(struct sample *sample, const struct operand_row *row, struct twin *twin)
 {
     const struct problem *problem = &sample->plan->problem;
     int bounded = row->numbers == NUMBERS_LISTED && problem->desc.write_kernel != CLATTN_WEIGHTS_SOFTMAX;
     int channel = ranges[row->numbers].channel, positive = channel && problem_normalized(problem);
+    int apart_of_few = problem->desc.muon != CLATTN_MUON_NONE && (row->id == CLATTN_K || row->id == CLATTN_V);
     double unit = channel ? 1 / sqrt((double)problem->desc.key_dim) : 1;
 
     for (int64_t i = 0; i < twin->count; i++) {
         double x = bounded ? apart(sample, i)
                            : unit * (ranges[row->numbers].low + ranges[row->numbers].width * uniform(sample));
-        number_store(twin->info.dtype, twin->narrow, i, positive ? fabs(x) : x);
+        x = apart_of_few ? one_of_few(twin, i, x) : positive ? fabs(x) : x;
+        number_store(twin->info.dtype, twin->narrow, i, x);
         ((float *)twin->wide)[i] = (float)number_load(twin->info.dtype, twin->narrow, i);
     }
 }
@@ -217,9 +229,9 @@ static clattn_status run_reference(const struct sample *sample)
 }
 
 /* rel = RMS(x - ref) / (RMS(ref) + 1e-8) within the bound; what is no number is not. */
-static int is_close(const struct twin *twin, clattn_dtype dtype)
+static int is_close(const struct twin *twin, const clattn_plan_desc *desc)
 {
-    double difference = 0, size = 0, bound = fmax(number_bound(dtype), number_bound(twin->info.dtype));
+    double difference = 0, size = 0, bound = fmax(number_bound_of(desc), number_bound(twin->info.dtype));
 
     for (int64_t i = 0; i < twin->count; i++) {
         double expected = (double)((const float *)twin->wide)[i];
@@ -248,7 +260,7 @@ static clattn_status judge_twin(const struct sample *sample, struct twin *twin, 
         return CLATTN_SUCCESS;
     TRY_CL(&context->log, context->device.cl->EnqueueReadBuffer(sample->queue, twin->buffer, CL_TRUE, 0,
                                                                 twin->bytes + ROOM, twin->narrow, 0, NULL, NULL));
-    if (!is_untouched(twin) || (left && !is_close(twin, sample->plan->problem.desc.dtype)))
+    if (!is_untouched(twin) || (left && !is_close(twin, &sample->plan->problem.desc)))
         *verdict = -1;
     return CLATTN_SUCCESS;
 }

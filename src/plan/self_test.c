@@ -3,17 +3,31 @@
 
 #include "plan/sample.h"
 
+/* Tokens that the last kernel works at once; a learner's that those of its batches work. */
+static int chunk_of(const struct clattn_plan *plan)
+{
+    const struct recipe *recipe = &plan->recipe;
+    int step = 0;
+
+    if (plan->problem.desc.mini_batch == 0)
+        return recipe_last(recipe)->variant.tiles.chunk;
+    while (recipe->steps[step].layout.stretch == 0)
+        step++;
+    return recipe->steps[step].variant.tiles.chunk;
+}
+
 /* As few tokens as reach every part of the kernels: two chunks and a rest; heads that share their queries and keys. */
 static clattn_plan_desc small_desc(const struct clattn_plan *plan)
 {
     clattn_plan_desc desc = plan->problem.desc;
     const struct tiles *tiles = &recipe_last(&plan->recipe)->variant.tiles;
-    int chunk = tiles->chunk;
+    int chunk = chunk_of(plan);
 
     problem_share_heads(&desc, 1);
     desc.batch = 1;
     desc.sequences = desc.flags & CLATTN_CU_SEQLENS ? 2 : 0;
     desc.seq_len = 2 * chunk + 3;
+    desc.mini_batch = desc.mini_batch != 0 ? chunk + 2 : 0; /* one that is learned from, one that is only read */
     desc.state_slots = 0;
     desc.state_every = desc.state_every != 0 ? chunk : 0;
     desc.state_window = desc.state_window != 0 ? 2 : 0;

@@ -89,6 +89,11 @@ double number_bound(clattn_dtype dtype)
     return bounds[dtype];
 }
 
+double number_bound_of(const clattn_plan_desc *desc)
+{
+    return desc->muon != CLATTN_MUON_NONE && desc->dtype != CLATTN_F32 ? 2e-2 : number_bound(desc->dtype);
+}
+
 double number_softplus(double x)
 {
     return fmax(x, 0) + log1p(exp(-fabs(x)));

@@ -13,5 +13,7 @@ double number_softplus(double x);
 
 /* The largest relative error of forward outputs that is right, by storage type: the one table of bounds. */
 double number_bound(clattn_dtype dtype);
+/* The same of a problem: with muon, whose small singular values are of rounding's size, 2e-2 in 16 bits. */
+double number_bound_of(const clattn_plan_desc *desc);
 
 #endif

@@ -33,6 +33,8 @@ double task_gate(const clattn_plan_desc *desc, double x, double rate);
 void list_head(void *user, int64_t job);
 /* A job of a piece. */
 void piece_head(void *user, int64_t job);
+/* A job of a learner. */
+void learner_head(void *user, int64_t job);
 /* The same of a sequence and key head, ahead of these: what CLATTN_APPEND writes. */
 void list_append(void *user, int64_t job);
 /* And after them: what CLATTN_CARRY makes of keys. */

@@ -9,6 +9,9 @@
 #define IN(name) (UINT64_C(1) << KERNEL_##name)
 #define FIELD(name) offsetof(struct tiles, name)
 /* clang-format off */
+#define LACT_TOKENS (IN(LACT_MIX) | IN(LACT_SLOPE))
+#define LACT_WEIGHTS (IN(LACT_OPEN) | IN(LACT_MOMENT) | IN(LACT_UNIT) | IN(LACT_STEP) | IN(LACT_CLOSE))
+#define LACT (LACT_TOKENS | LACT_WEIGHTS)
 enum {
     PLAIN_BOTH = IN(PREPARE) | IN(SCAN),
     PATH = IN(PREPARE_PATH) | IN(CARRY_PATH) | IN(FLASH_PATH),
@@ -194,6 +197,15 @@ static const struct parameter path_matrix[] = {
     {NULL, 0, 0, {BY_THUMB}},
 };
 
+static const struct parameter lact[] = {
+    {"vec",             LACT,               FIELD(vec),     {4, 16, BY_THUMB}},
+    {"group",           LACT,               FIELD(group),   {1, 32, 64, 128, 256, BY_THUMB}},
+    {"lanes_k",         LACT_WEIGHTS,       FIELD(lanes_k), {1, 8, 16, 32, 64, BY_THUMB}},
+    {"tokens.chunk",    LACT_TOKENS,        FIELD(chunk),   {1, 4, 8, 16, 32, 64, BY_THUMB}},
+    {"weights.chunk",   LACT_WEIGHTS,       FIELD(chunk),   {4, 8, 16, 32, 64, BY_THUMB}},
+    {NULL, 0, 0, {BY_THUMB}},
+};
+
 #define PIECE(value, name)                                                                                             \
     static const struct parameter name[] = {                                                                           \
         {"vec",         IN(value),             FIELD(vec),     {4, 16, BY_THUMB}},                                     \
@@ -222,6 +234,7 @@ static const struct space spaces[] = {
     {"flash_blocks", flash_blocks, 1024, 0, 0},
     {"delta_matrix", delta_matrix, 1024, 0, 1},
     {"path_matrix", path_matrix, 1024, 0, 1},
+    {"lact", lact, 1024, 0, 0},
 #define PIECE(value, name) {#name, name, 1024, 0, 0},
 #include "op/words.def"
 };

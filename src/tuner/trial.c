@@ -169,7 +169,7 @@ static enum trial_state compare(struct trial *trial, struct check_tensors *tenso
         return TRIAL_FAILED;
     now = check_error(tensors, expected, NULL);
     *error = now > *error ? now : *error;
-    return now <= check_bound(tensors->desc.dtype) ? TRIAL_TIMED : TRIAL_WRONG;
+    return now <= check_bound_of(&tensors->desc) ? TRIAL_TIMED : TRIAL_WRONG;
 }
 
 enum trial_state trial_check(struct trial *trial, clattn_plan *plan, int whole, double *error)

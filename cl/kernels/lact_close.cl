@@ -1,0 +1,20 @@
+/* A learner's weights back to where the caller has them. */
+#include "lact.clh"
+
+KERNEL
+lact_close(global const float *fast, long4 fast_at, global float *final_w0, long4 final_w0_at, global float *final_w1,
+           long4 final_w1_at, global float *final_w2, long4 final_w2_at)
+{
+    long n = get_group_id(0), head = get_group_id(1);
+
+    for (int t = 0; t < TURNS; t++) {
+        turn_t turn = turn_of(t);
+        int row = turn.row;
+        global float *to = row < HIDDEN_DIM ? final_w0 + at_row(final_w0_at, n, 0, head) + (long)row * KEY_DIM
+                           : row < FIRST_ROWS
+                               ? final_w2 + at_row(final_w2_at, n, 0, head) + (long)(row - HIDDEN_DIM) * KEY_DIM
+                               : final_w1 + at_row(final_w1_at, n, 0, head) + (long)(row - FIRST_ROWS) * HIDDEN_DIM;
+        for_row(c, turn)
+            float_put(f32_row(fast + weights_row(fast_at, turn), c, turn.width), to, c, turn.width);
+    }
+}

@@ -1,0 +1,18 @@
+/* h = silu(a) o c, of rows [a c dh] to rows [da dc h]. One group: CHUNK rows of a batch, of one head. */
+#include "lact.clh"
+
+KERNEL
+lact_mix(global const hidden_t *hidden, long4 hidden_at, global out_t *mixed, long4 mixed_at, int sequences, int rows)
+{
+    int2 at = rows_of(sequences);
+
+    for_each(task, CHUNK * VECTORS) {
+        int row = at.y + task / VECTORS, f = task % VECTORS * VEC;
+        global const hidden_t *x = hidden + at_row(hidden_at, at.x, row, get_group_id(1));
+        global out_t *y = mixed + at_row(mixed_at, at.x, row, get_group_id(1));
+        if (row < rows) {
+            vec a = hidden_row(x, f, HIDDEN_DIM), c = hidden_row(x + HIDDEN_DIM, f, HIDDEN_DIM);
+            data_put(a * sigmoid(a) * c, y + 2 * HIDDEN_DIM, f, HIDDEN_DIM);
+        }
+    }
+}

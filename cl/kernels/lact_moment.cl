@@ -1,0 +1,29 @@
+/* D <- D + mean(momentum) D of the batch before, and the squares of its rows, for Muon. */
+#include "lact.clh"
+
+KERNEL
+lact_moment(global float *step, long4 step_at, global float *moment, long4 moment_at, global float *squares,
+            long4 squares_at, global const gate_t *momentum, long4 momentum_at, int first_row, int rows)
+{
+    LOCAL_FLOATS(parts, LOCAL_SUMS)
+    float kept = kept_of(parts, momentum, momentum_at, first_row, rows);
+
+    for (int t = 0; t < TURNS; t++) {
+        turn_t turn = turn_of(t);
+        global float *to = step + weights_row(step_at, turn), *before = moment + weights_row(moment_at, turn);
+        vec sum = 0;
+        float square;
+        for_row(c, turn) {
+            vec x = f32_row(to, c, turn.width);
+            if (HAS_MOMENTUM) {
+                x += kept * f32_row(before, c, turn.width);
+                float_put(x, to, c, turn.width);
+                float_put(x, before, c, turn.width);
+            }
+            sum += x * x;
+        }
+        square = row_sum(parts, vec_sum(sum));
+        if (LANE % LANES == 0 && turn.width > 0)
+            squares[number_row(squares_at, turn.row)] = square;
+    }
+}

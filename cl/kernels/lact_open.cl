@@ -1,0 +1,36 @@
+/* A learner's weights as they are given, side by side, also as products take them, and their rows' norms. */
+#include "lact.clh"
+
+KERNEL
+lact_open(global const float *w0, long4 w0_at, global const float *w1, long4 w1_at, global const float *w2, long4 w2_at,
+          global float *fast, long4 fast_at, global out_t *factors, long4 factors_at, global float *sums, long4 sums_at,
+          global float *norms, long4 norms_at, global float *moment, long4 moment_at)
+{
+    LOCAL_FLOATS(parts, LOCAL_SUMS)
+    long n = get_group_id(0), head = get_group_id(1);
+
+    for (int t = 0; t < TURNS; t++) {
+        turn_t turn = turn_of(t);
+        int row = turn.row;
+        global const float *from = row < HIDDEN_DIM ? w0 + at_row(w0_at, n, 0, head) + (long)row * KEY_DIM
+                                   : row < FIRST_ROWS
+                                       ? w2 + at_row(w2_at, n, 0, head) + (long)(row - HIDDEN_DIM) * KEY_DIM
+                                       : w1 + at_row(w1_at, n, 0, head) + (long)(row - FIRST_ROWS) * HIDDEN_DIM;
+        vec squares = 0;
+        float size;
+        for_row(c, turn) {
+            vec x = f32_row(from, c, turn.width);
+            float_put(x, fast + weights_row(fast_at, turn), c, turn.width);
+            if (HAS_FACTORS)
+                data_put(x, factors + weights_row(factors_at, turn), c, turn.width);
+            if (PRE_NORM)
+                float_put(x, sums + weights_row(sums_at, turn), c, turn.width);
+            if (HAS_MOMENTUM)
+                float_put(0, moment + weights_row(moment_at, turn), c, turn.width);
+            squares += x * x;
+        }
+        size = sqrt(row_sum(parts, vec_sum(squares)));
+        if (LANE % LANES == 0 && turn.width > 0)
+            norms[number_row(norms_at, turn.row)] = size;
+    }
+}

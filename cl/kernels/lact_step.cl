@@ -1,0 +1,41 @@
+/* w <- w + D, D the step with its moment, or what Muon has made of it; each row x / (|x| + 1e-5) times its
+ * first norm. */
+#include "lact.clh"
+
+KERNEL
+lact_step(global const float *step, long4 step_at, global const data_t *made, long4 made_at, global float *moment,
+          long4 moment_at, global const gate_t *momentum, long4 momentum_at, global float *fast, long4 fast_at,
+          global out_t *factors, long4 factors_at, global float *sums, long4 sums_at, global const float *norms,
+          long4 norms_at, int first_row, int rows)
+{
+    LOCAL_FLOATS(parts, LOCAL_SUMS)
+    float kept = FROM_MUON ? 0 : kept_of(parts, momentum, momentum_at, first_row, rows);
+
+    for (int t = 0; t < TURNS; t++) {
+        turn_t turn = turn_of(t);
+        global float *weights = fast + weights_row(fast_at, turn), *before = moment + weights_row(moment_at, turn);
+        global float *sum = PRE_NORM ? sums + weights_row(sums_at, turn) : weights;
+        vec squares = 0;
+        float factor;
+        for_row(c, turn) {
+            vec x = FROM_MUON ? data_row(made + weights_row(made_at, turn), c, turn.width)
+                              : f32_row(step + weights_row(step_at, turn), c, turn.width);
+            if (HAS_MOMENTUM && !FROM_MUON) {
+                x += kept * f32_row(before, c, turn.width);
+                float_put(x, before, c, turn.width);
+            }
+            x += f32_row(sum, c, turn.width);
+            float_put(x, sum, c, turn.width);
+            squares += x * x;
+        }
+        factor = 1 / (sqrt(row_sum(parts, vec_sum(squares))) + 1e-5f);
+        if (turn.width > 0)
+            factor *= norms[number_row(norms_at, turn.row)];
+        for_row(c, turn) {
+            vec x = factor * f32_row(sum, c, turn.width);
+            float_put(x, weights, c, turn.width);
+            if (HAS_FACTORS)
+                data_put(x, factors + weights_row(factors_at, turn), c, turn.width);
+        }
+    }
+}
