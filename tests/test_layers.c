@@ -246,7 +246,7 @@ static void fill_x(struct run *run, const char *prefix)
     for (size_t i = 0; i < run->count[X]; i++) {
         float one;
         memcpy(&one, (const char *)x->data + i * sizeof one, sizeof one);
-        number_store(run->dtype[X], run->of[X], (int64_t)i, one);
+        number_store(run->dtype[X], run->of[X], (int64_t)i, (double)one);
     }
 }
 
