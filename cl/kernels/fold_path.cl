@@ -31,7 +31,8 @@ fold_path(global out_t *k, long4 k_at, global const gate_t *p, long4 p_at, globa
         SYNC();
         turn_add(X, S, R, 0, p, p_at, turn, block);
     }
-    SYNC();
+    if (GROUP > 1)
+        barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE); /* other lanes have read these keys */
     for_each(task, CHUNK * KEY_DIM) {
         int j = task / KEY_DIM, n = task % KEY_DIM, key = from + j;
         if (key >= 0 && key < turn.list.keys)

@@ -182,7 +182,7 @@ static void dump_sizes(clattn_context *context, clattn_rule rule, clattn_mode mo
 }
 
 /* One query of a list of many keys, of which four heads share one. */
-static void dump_decode(clattn_context *context, clattn_rule rule, uint32_t flags)
+static void dump_decode(clattn_context *context, clattn_rule rule, uint32_t flags, int64_t tail)
 {
     const clattn_plan_desc desc = {.rule = rule,
                                    .dtype = CLATTN_BF16,
@@ -190,6 +190,7 @@ static void dump_decode(clattn_context *context, clattn_rule rule, uint32_t flag
                                    .batch = 1,
                                    .seq_len = 1,
                                    .kv_len = 4096,
+                                   .tail = tail,
                                    .heads = HEADS,
                                    .kv_heads = HEADS / 4,
                                    .key_dim = 128,
@@ -310,8 +311,9 @@ static void dump_plain(clattn_context *context)
         for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
             dump_sizes(context, kinds[i], mode);
     }
-    dump_decode(context, CLATTN_SOFTMAX_ATTN, CLATTN_WITH_KV_LENS);
-    dump_decode(context, CLATTN_FORGETTING_ATTN, CLATTN_QK_L2NORM);
+    dump_decode(context, CLATTN_SOFTMAX_ATTN, CLATTN_WITH_KV_LENS, 0);
+    dump_decode(context, CLATTN_FORGETTING_ATTN, CLATTN_QK_L2NORM, 0);
+    dump_decode(context, CLATTN_PATH_ATTN, CLATTN_CARRY, 16);
     dump_product(context, KERNEL_GEMM, CLATTN_F32, 4096);
     dump_product(context, KERNEL_GEMM, CLATTN_BF16, 4096);
     dump_product(context, KERNEL_GEMV, CLATTN_F32, 1);
