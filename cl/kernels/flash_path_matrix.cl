@@ -11,7 +11,7 @@ flash_path_matrix(global const data_t *q, long4 q_at, global const data_t *k, lo
                   int window, float scale, int given)
 {
     LOCAL_NUMBERS(tiles, LOCAL_TILES)
-    local float norms[1];
+    local float norms[LOCAL_NORMS];
     BIAS_LOCALS
     ENGINE_LOCALS
     engine_t m = engine_begin(engine_scratch);

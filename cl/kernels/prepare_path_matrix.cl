@@ -7,7 +7,7 @@ prepare_path_matrix(global const data_t *k, long4 k_at, global const gate_t *p, 
 {
     LOCAL_NUMBERS(tiles, LOCAL_TILES)
     LOCAL_FLOATS(squares, LOCAL_SQUARES)
-    local float beta[CHUNK];
+    local float beta[LOCAL_BETA];
     ENGINE_LOCALS
     engine_t m = engine_begin(engine_scratch);
     long slot = get_group_id(0);

@@ -36,7 +36,7 @@ enum { NVIDIA = 0x10de, AMD = 0x1002, INTEL = 0x8086 }; /* CL_DEVICE_VENDOR_ID *
     X("nvidia_emulated",     nvidia_emulated,     engine_nvidia,   exact_nvidia_emulated, SLOW, \
       32, 16, 1, 2, 0, 0, 32, 32, 64, 0,      0,  0) \
     X("nvidia_threads",      nvidia_threads,      engine_nvidia,   nothing,               PLAIN, \
-      32, 16, 1, 2, 4, 1, 32, 0,  0,  0,      0,  0) \
+      32, 16, 1, 2, 4, 1, 32, 4,  0,  0,      0,  0) \
     X("amd_cdna_emulated",   amd_cdna_emulated,   engine_amd,      exact_cdna_emulated,   SLOW, \
       64, 16, 1, 1, 0, 0, 32, 16, 32, 0,      0,  0) \
     X("amd_rdna3_emulated",  amd_rdna3_emulated,  engine_rdna3,    nothing,               SLOW, \

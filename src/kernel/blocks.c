@@ -127,20 +127,32 @@ static int decay_logs(const struct variant *variant)
     return problem_decay(variant->problem) == DECAY_SCALAR ? 3 * chunk + spots + spots * spots : 0;
 }
 
+/* What decays of a chunk, of a head or of a slice of channels, are worked with. */
+static void decay_locals(const struct variant *variant, const struct blocks_shape *s, struct layout *layout)
+{
+    const struct tiles *t = &variant->tiles;
+    int spots = t->chunk / SPOT;
+
+    if (s->made) {
+        layout_local(layout, "LOCAL_DECAY_LOG", t->chunk * (t->block_k + t->pad), FLOAT);
+        layout_local(layout, "LOCAL_DECAY_SPOT", spots * t->block_k, FLOAT);
+        layout_local(layout, "LOCAL_DECAY_PAIR", (spots * (spots - 1) / 2 + 1) * t->block_k, FLOAT);
+    } else
+        layout_local(layout, "LOCAL_DECAY_LOGS", decay_logs(variant), FLOAT);
+}
+
 static void prepare_locals(const struct variant *variant, const struct blocks_shape *s, struct layout *layout)
 {
     const struct tiles *t = &variant->tiles;
-    int pitch = t->block_k + t->pad, spots = t->chunk / SPOT, parts = t->group / t->chunk;
+    int pitch = t->block_k + t->pad, parts = t->group / t->chunk;
     int square = t->chunk * pitch + t->block_k * score_pitch(variant, s);
     int slices = s->scored ? square : s->streams * t->chunk * pitch,
         diagonal = s->made ? s->scores * SPOT * parts * t->chunk : 0;
     int solved = s->erases ? (1 + s->second) * t->chunk * (t->chunk + VEC) + t->chunk * columns_pitch(variant) : 0;
-    /* those that the words declare by other constants */
-    int others = t->chunk + (s->made ? t->chunk * pitch + (spots + spots * (spots - 1) / 2 + 1) * t->block_k
-                                     : decay_logs(variant));
 
     layout_local(layout, "LOCAL_SLICES", higher(higher(slices, diagonal), solved), FLOAT); /* norms need less */
-    layout_local(layout, "LOCAL_OTHERS", others, FLOAT);
+    layout_local(layout, "LOCAL_BONUS", t->chunk, FLOAT);
+    decay_locals(variant, s, layout);
     if (plain_erase(variant).norms > 0)
         layout_local(layout, "LOCAL_ERASE_NORMS", t->chunk, FLOAT);
 }
@@ -172,7 +184,7 @@ static void outputs_locals(const struct variant *variant, const struct blocks_sh
         rows += t->block_k * score_pitch(variant, s);
         columns += t->chunk * (t->chunk + VEC);
         layout_local(layout, "LOCAL_TILES", higher(rows, columns), FLOAT);
-        layout->local_bytes += (size_t)(decay_logs(variant) * FLOAT);
+        decay_locals(variant, s, layout);
     } else
         layout_local(layout, "LOCAL_TILES", rows + columns, FLOAT);
     layout_local(layout, "LOCAL_KEEPS", t->segments > 1 ? s->channels : VEC, FLOAT);
@@ -234,17 +246,6 @@ static void lay_out_groups(const struct variant *variant, struct layout *layout)
     }
 }
 
-struct number {
-    const char *name;
-    int64_t value;
-};
-
-static void add_numbers(struct layout *layout, const struct number *numbers, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        layout_constant(layout, numbers[i].name, numbers[i].value);
-}
-
 static void shape_constants(const struct variant *variant, const struct blocks_shape *s, struct layout *layout)
 {
     const struct number numbers[] = {
@@ -262,7 +263,7 @@ static void shape_constants(const struct variant *variant, const struct blocks_s
         {"LONG_SUMS", variant->kernel == KERNEL_STATES && !s->erases}, /* of a whole sequence */
     };
 
-    add_numbers(layout, numbers, sizeof numbers / sizeof *numbers);
+    layout_constants(layout, numbers, sizeof numbers / sizeof *numbers);
 }
 
 static void tile_constants(const struct variant *variant, struct layout *layout)
@@ -289,7 +290,7 @@ static void tile_constants(const struct variant *variant, struct layout *layout)
         {"ERASE_MATRICES", 0},
     };
 
-    add_numbers(layout, numbers, sizeof numbers / sizeof *numbers);
+    layout_constants(layout, numbers, sizeof numbers / sizeof *numbers);
 }
 
 /* What a lane has of each kernel's results. */
@@ -316,13 +317,13 @@ static void lane_constants(const struct variant *variant, const struct blocks_sh
         {"MOST_ROWS", higher(higher(s->channels, t->chunk) / lanes.rows, rows)},
     };
 
-    add_numbers(layout, numbers, sizeof numbers / sizeof *numbers);
+    layout_constants(layout, numbers, sizeof numbers / sizeof *numbers);
 }
 
 static void lay_out_locals(const struct variant *variant, const struct blocks_shape *s, struct layout *layout)
 {
     if (variant->engine != NULL)
-        layout->local_bytes += (size_t)(variant->engine->exact_scratch * variant->tiles.group);
+        layout_scratch(layout, variant, variant->engine->exact_scratch);
     layout_local(layout, "FACTORS", factors_of(&variant->tiles), FLOAT);
     switch (variant->kernel) {
     case KERNEL_PREPARE_BLOCKS: prepare_locals(variant, s, layout); break;

@@ -48,10 +48,7 @@ static int tile_of(const struct variant *variant)
 static void add_constants(const struct variant *variant, struct layout *layout)
 {
     const struct tiles *t = &variant->tiles;
-    const struct {
-        const char *name;
-        int64_t value;
-    } numbers[] = {
+    const struct number numbers[] = {
         {"BV", t->block_v},
         {"LANES_K", t->lanes_k},
         {"KP", channels_of(variant)},
@@ -72,8 +69,7 @@ static void add_constants(const struct variant *variant, struct layout *layout)
         {"PAIRS", has(variant, CLATTN_COMPLEX)},
     };
 
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        layout_constant(layout, numbers[i].name, numbers[i].value);
+    layout_constants(layout, numbers, sizeof numbers / sizeof *numbers);
 }
 
 static void lay_out(const struct variant *variant, struct layout *layout)
@@ -87,8 +83,7 @@ static void lay_out(const struct variant *variant, struct layout *layout)
     layout->options = PLAIN_OPTIONS;
     layout->value_groups = (int)divide_up(variant_values(variant), t->block_v);
     add_constants(variant, layout);
-    layout_local(layout, "LOCAL_ROWS", rows, FLOAT);
-    layout->local_bytes += (size_t)rows * FLOAT; /* of q and of k */
+    layout_locals(layout, "LOCAL_ROWS", 2, rows, FLOAT);
     layout_local(layout, "LOCAL_JOINTS", higher(joints, parts), FLOAT);
     layout_header(layout, fade_headers[rule->decay]);
     layout_header(layout, FILE_output_plain);
@@ -206,10 +201,9 @@ static void lay_out_lanes(const struct variant *variant, struct layout *layout)
     layout->options = PLAIN_OPTIONS " -cl-denorms-are-zero"; /* else an exponential takes four instructions */
     layout->value_groups = (int)divide_up(variant_values(variant), t->block_v);
     add_constants(variant, layout);
-    layout_local(layout, "LOCAL_ROWS", tile * channels_of(variant), FLOAT);
-    layout_local(layout, "LOCAL_TILE", tile * t->block_v, FLOAT);
+    layout_locals(layout, "LOCAL_ROWS", 2, tile * channels_of(variant), FLOAT);
+    layout_locals(layout, "LOCAL_TILE", 2, tile * t->block_v, FLOAT);
     layout_local(layout, "LOCAL_PARTS", (tile + 1) * t->block_v * t->lanes_k, FLOAT);
-    layout->local_bytes += (size_t)tile * (size_t)(channels_of(variant) + t->block_v) * FLOAT; /* q and k, steps too */
     layout_header(layout, FILE_output_plain);
 }
 

@@ -66,8 +66,7 @@ static void decode_locals(const struct variant *variant, int rows, int channels,
     layout_local(layout, "LOCAL_SCORES", rows * t->keys, FLOAT);
     layout_local(layout, "LOCAL_OUTPUT", share * rows * values, FLOAT);
     layout_local(layout, "LOCAL_DECAYS", problem_decay(variant->problem) == DECAY_NONE ? 1 : rows * t->keys, FLOAT);
-    layout_local(layout, "LOCAL_MOST", rows * t->keys / t->vec, FLOAT);
-    layout->local_bytes += (size_t)(3 * rows * t->keys / t->vec * FLOAT); /* before, sums, decays */
+    layout_locals(layout, "LOCAL_MOST", 4, rows * t->keys / t->vec, FLOAT);
     layout_local(layout, "LOCAL_KEPT", rows, FLOAT);
 }
 
@@ -76,7 +75,7 @@ static void join_locals(const struct tiles *t, int values, int parts, struct lay
     int share = shares(t, values / t->vec, t->splits);
 
     layout_constant(layout, "SHARES", share);
-    layout_local(layout, "LOCAL_PARTS", parts, 3 * FLOAT);
+    layout_locals(layout, "LOCAL_PARTS", 3, parts, FLOAT);
     layout_local(layout, "LOCAL_SHARES", share * values, FLOAT);
 }
 

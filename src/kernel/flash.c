@@ -68,6 +68,12 @@ static struct shape shape_of(const struct variant *variant)
     return s;
 }
 
+void flash_bias_locals(const struct tiles *t, int unit, struct layout *layout)
+{
+    layout_local(layout, "LOCAL_BIAS_LOGS", 3 * t->keys, FLOAT);
+    layout_local(layout, "LOCAL_BIAS_SUMS", 2 * (t->keys + 4 * t->keys / unit), FLOAT);
+}
+
 static void flash_locals(const struct variant *variant, const struct shape *s, struct layout *layout)
 {
     const struct tiles *t = &variant->tiles;
@@ -80,7 +86,7 @@ static void flash_locals(const struct variant *variant, const struct shape *s, s
     layout_local(layout, "LOCAL_TILES", tiles < outputs ? outputs : tiles, NUMBER);
     layout_local(layout, "LOCAL_NORMS", variant->problem->desc.flags & CLATTN_QK_L2NORM ? s->rows + t->keys : 1, FLOAT);
     if (s->scalar)
-        layout->local_bytes += (size_t)(3 * t->keys + 2 * (t->keys + 4 * t->keys / s->unit)) * FLOAT;
+        flash_bias_locals(t, s->unit, layout);
 }
 
 /* What may be given of where keys lie, as cl/words/cache.clh has it: of nothing else the kernel keeps registers. */
@@ -100,7 +106,7 @@ void flash_lay_out(const struct variant *variant, struct layout *layout)
 
     layout->options = variant->engine->options;
     layout->any_group = 1; /* as for the other kernels on matrix engines */
-    layout->local_bytes = (size_t)(variant->engine->scratch * t->group);
+    layout_scratch(layout, variant, variant->engine->scratch);
     layout->value_groups = (int)divide_up(variant_values(variant), t->block_v);
     layout->head_groups = (int)desc->heads / t->share;
     flash_locals(variant, &s, layout);

@@ -9,6 +9,9 @@ void flash_lay_out(const struct variant *variant, struct layout *layout);
 /* The header of what decays add to scores. */
 enum embedded_file flash_bias(enum decay decay);
 
+/* And what it has of a block of keys in units of so many. */
+void flash_bias_locals(const struct tiles *t, int unit, struct layout *layout);
+
 /* Value columns of a group: all, where registers hold their sums. */
 void flash_cut_values(struct variant *variant);
 /* Fewer keys and stages until local memory and registers hold them; 0 where nothing does. */

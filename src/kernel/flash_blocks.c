@@ -53,7 +53,7 @@ static void add_locals(const struct variant *variant, const struct shape *s, str
     int values = t->tokens * s->column_pitch, tops = s->row_lanes * t->chunk;
 
     if (variant->engine != NULL)
-        layout->local_bytes += (size_t)(variant->engine->exact_scratch * t->group);
+        layout_scratch(layout, variant, variant->engine->exact_scratch);
     layout_local(layout, "LOCAL_TILES", higher(higher(slices, values), tops), FLOAT);
     layout_local(layout, "LOCAL_SCORES", t->chunk * s->score_pitch, FLOAT);
     layout_local(layout, "LOCAL_KEPT", 2 * t->chunk, FLOAT);
@@ -65,10 +65,7 @@ static void add_constants(const struct variant *variant, const struct shape *s, 
 {
     const clattn_plan_desc *desc = &variant->problem->desc;
     const struct tiles *t = &variant->tiles;
-    const struct {
-        const char *name;
-        int64_t value;
-    } numbers[] = {
+    const struct number numbers[] = {
         {"BK", t->block_k},
         {"BT", t->tokens},
         {"BV", t->block_v},
@@ -93,8 +90,7 @@ static void add_constants(const struct variant *variant, const struct shape *s, 
         {"SEGMENTS", 1},
     };
 
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        layout_constant(layout, numbers[i].name, numbers[i].value);
+    layout_constants(layout, numbers, sizeof numbers / sizeof *numbers);
 }
 
 static void lay_out(const struct variant *variant, struct layout *layout)

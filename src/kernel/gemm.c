@@ -16,17 +16,7 @@ static int turned(const struct variant *variant, enum gemm_operand id)
 /* ---- Layout -------------------------------------------------------------------------------------------------------
  */
 
-struct number {
-    const char *name;
-    int64_t value;
-};
-
-static void add_numbers(struct layout *layout, const struct number *numbers, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        layout_constant(layout, numbers[i].name, numbers[i].value);
-}
-#define ADD(layout, numbers) add_numbers(layout, numbers, sizeof(numbers) / sizeof *(numbers))
+#define ADD(layout, numbers) layout_constants(layout, numbers, sizeof(numbers) / sizeof *(numbers))
 
 /* Floats or numbers after a row of a tile in local memory: those that read it by columns meet all banks. */
 static void tile_pitches(const struct variant *variant, int left_pad, int right_pad, int *left, int *right)
@@ -85,7 +75,7 @@ static void lay_out_blocks(const struct variant *variant, struct layout *layout)
                  FLOAT);
     if (variant->engine != NULL) {
         layout->options = variant->engine->options;
-        layout->local_bytes += (size_t)(variant->engine->exact_scratch * t->group);
+        layout_scratch(layout, variant, variant->engine->exact_scratch);
         layout_header(layout, variant->engine->exact);
     }
     layout_header(layout, variant->engine != NULL ? FILE_blocks_engine : FILE_blocks_lanes);
@@ -161,7 +151,7 @@ static void lay_out_matrix(const struct variant *variant, struct layout *layout)
 
     layout->options = engine->options;
     layout->any_group = 1; /* as for the other kernels on matrix engines */
-    layout->local_bytes = (size_t)(engine->scratch * t->group);
+    layout_scratch(layout, variant, engine->scratch);
     tile_pitches(variant, PAD, PAD, &left, &right);
     lay_out_tiles(variant, left, right, layout);
     ADD(layout, numbers);

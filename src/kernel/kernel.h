@@ -166,9 +166,18 @@ struct layout {
     int header_count;
 };
 
+struct number {
+    const char *name;
+    int64_t value;
+};
 void layout_constant(struct layout *layout, const char *name, int64_t value);
-/* An array in local memory: its count is the constant of that name. */
+void layout_constants(struct layout *layout, const struct number *numbers, size_t count);
+/* An array in local memory, or several as long as each other: its count is the constant of that name, which the kernel
+ * declares it with. Local memory is said nowhere else. */
 void layout_local(struct layout *layout, const char *name, int64_t count, int64_t element);
+void layout_locals(struct layout *layout, const char *name, int arrays, int64_t count, int64_t element);
+/* What an engine's instructions take of it, bytes a work-item: ENGINE_SCRATCH. */
+void layout_scratch(struct layout *layout, const struct variant *variant, int bytes);
 void layout_header(struct layout *layout, enum embedded_file header);
 
 /* What every kernel's layout has, then a family's part; and whether the device's local memory holds it. */

@@ -59,10 +59,27 @@ void layout_constant(struct layout *layout, const char *name, int64_t value)
     layout->constants[layout->constant_count++].value = value;
 }
 
-void layout_local(struct layout *layout, const char *name, int64_t count, int64_t element)
+void layout_constants(struct layout *layout, const struct number *numbers, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        layout_constant(layout, numbers[i].name, numbers[i].value);
+}
+
+void layout_locals(struct layout *layout, const char *name, int arrays, int64_t count, int64_t element)
 {
     layout_constant(layout, name, count);
-    layout->local_bytes += (size_t)(count * element);
+    layout->local_bytes += (size_t)(arrays * count * element);
+}
+
+void layout_local(struct layout *layout, const char *name, int64_t count, int64_t element)
+{
+    layout_locals(layout, name, 1, count, element);
+}
+
+void layout_scratch(struct layout *layout, const struct variant *variant, int bytes)
+{
+    if (bytes > 0) /* a device's own instructions take none */
+        layout_local(layout, "ENGINE_SCRATCH", (int64_t)bytes * variant->tiles.group, 1);
 }
 
 void layout_header(struct layout *layout, enum embedded_file header)
@@ -85,10 +102,7 @@ struct layout layout_of(const struct variant *variant,
     const clattn_plan_desc *desc = &variant->problem->desc;
     const struct tiles *t = &variant->tiles;
     struct layout layout = {.slots = 1, .value_groups = 1};
-    const struct {
-        const char *name;
-        int64_t value;
-    } numbers[] = {
+    const struct number numbers[] = {
         {"GROUP", t->group},
         {"VEC", t->vec},
         {"CHUNK", t->chunk},
@@ -118,8 +132,7 @@ struct layout layout_of(const struct variant *variant,
         {"HAS_GATE_BIAS", (desc->flags & CLATTN_WITH_DT_BIAS) != 0},
     };
 
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        layout_constant(&layout, numbers[i].name, numbers[i].value);
+    layout_constants(&layout, numbers, sizeof numbers / sizeof *numbers);
     if (t->sub_group != 0)
         layout_constant(&layout, "SUB_GROUP", t->sub_group);
     lay_out(variant, &layout);

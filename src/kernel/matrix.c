@@ -348,7 +348,8 @@ void matrix_lay_out(const struct variant *variant, struct layout *layout)
     layout->options = variant->engine->options;
     layout->any_group =
         1; /* NVIDIA says 256 of every kernel, and runs these in the larger groups they are compiled for */
-    layout->local_bytes = (size_t)(variant->engine->scratch * t->group);
+    if (variant->kernel != KERNEL_PREPARE_FACTORS) /* which asks nothing of it */
+        layout_scratch(layout, variant, variant->engine->scratch);
     layout_constant(layout, "FRAG", FRAG);
     layout_constant(layout, "VALUE_TILES", t->value_tiles);
     layout_constant(layout, "KEY_SPLIT", t->key_split);

@@ -30,25 +30,18 @@ static struct sizes sizes_of(const struct variant *variant)
     return s;
 }
 
-/* A name for several arrays of that many floats. */
-static void locals(struct layout *layout, const char *name, int arrays, int floats)
-{
-    layout_local(layout, name, floats, FLOAT);
-    layout->local_bytes += (size_t)((arrays - 1) * floats * FLOAT);
-}
-
 static void flash_locals(const struct variant *variant, const struct sizes *s, struct layout *layout)
 {
     int chunk = variant->tiles.chunk, gated = problem_decay(variant->problem) != DECAY_NONE;
 
-    locals(layout, "LOCAL_QUERIES", 1, s->channels * s->columns);
-    locals(layout, "LOCAL_CROSSED", 1, s->whole * s->columns);
-    locals(layout, "LOCAL_ROWS", 1, higher(higher(s->slice, s->values), s->matrix));
-    locals(layout, "LOCAL_SCORES", 2, s->matrix);
-    locals(layout, "LOCAL_OUTPUT", 1, s->values);
-    locals(layout, "LOCAL_WEIGHTS", 1, 4 * s->columns);
-    locals(layout, "LOCAL_NORMS", 1, chunk);
-    locals(layout, "LOCAL_BIAS", 1, gated ? 2 * chunk + s->columns : 1);
+    layout_local(layout, "LOCAL_QUERIES", s->channels * s->columns, FLOAT);
+    layout_local(layout, "LOCAL_CROSSED", s->whole * s->columns, FLOAT);
+    layout_local(layout, "LOCAL_ROWS", higher(higher(s->slice, s->values), s->matrix), FLOAT);
+    layout_locals(layout, "LOCAL_SCORES", 2, s->matrix, FLOAT);
+    layout_local(layout, "LOCAL_OUTPUT", s->values, FLOAT);
+    layout_local(layout, "LOCAL_WEIGHTS", 4 * s->columns, FLOAT);
+    layout_local(layout, "LOCAL_NORMS", chunk, FLOAT);
+    layout_local(layout, "LOCAL_BIAS", gated ? 2 * chunk + s->columns : 1, FLOAT);
 }
 
 static void path_locals(const struct variant *variant, const struct sizes *s, struct layout *layout)
@@ -60,10 +53,11 @@ static void path_locals(const struct variant *variant, const struct sizes *s, st
         return;
     }
     if (!prepares)
-        locals(layout, "LOCAL_QUERIES", 1, s->channels * s->columns);
-    locals(layout, "LOCAL_SLICE", prepares ? 3 : 1, s->slice);
-    locals(layout, "LOCAL_SCORES", prepares ? 4 : variant->kernel == KERNEL_FOLD_PATH ? 2 : 1, s->matrix);
-    layout->local_bytes += (size_t)(2 * variant->tiles.chunk * FLOAT);
+        layout_local(layout, "LOCAL_QUERIES", s->channels * s->columns, FLOAT);
+    layout_locals(layout, "LOCAL_SLICE", prepares ? 3 : 1, s->slice, FLOAT);
+    layout_locals(layout, "LOCAL_SCORES", prepares ? 4 : variant->kernel == KERNEL_FOLD_PATH ? 2 : 1, s->matrix, FLOAT);
+    if (variant->kernel != KERNEL_CARRY_PATH)
+        layout_locals(layout, "LOCAL_NORMS", prepares ? 2 : 1, variant->tiles.chunk, FLOAT);
 }
 
 /* All but flash have a group a block of keys; carry_path some more for the rows of the unit matrix. */

@@ -65,9 +65,9 @@ static void path_locals(const struct variant *variant, const struct sizes *s, st
 
     if (variant->kernel == KERNEL_FLASH_PATH_MATRIX) {
         layout_local(layout, "LOCAL_TILES", flash_numbers(t, s), NUMBER);
-        layout->local_bytes += problem_decay(variant->problem) == DECAY_NONE
-                                   ? FLOAT
-                                   : (size_t)(3 * t->keys + 2 * (t->keys + 4 * t->keys / TILE) + 1) * FLOAT;
+        layout_local(layout, "LOCAL_NORMS", 1, FLOAT);
+        if (problem_decay(variant->problem) != DECAY_NONE)
+            flash_bias_locals(t, TILE, layout);
         return;
     }
     if (variant->kernel == KERNEL_CARRY_PATH_MATRIX)
@@ -75,7 +75,7 @@ static void path_locals(const struct variant *variant, const struct sizes *s, st
     else {
         layout_local(layout, "LOCAL_TILES", 2 * rows, NUMBER);
         layout_local(layout, "LOCAL_SQUARES", 2 * t->chunk * TILE, FLOAT);
-        layout->local_bytes += (size_t)t->chunk * FLOAT;
+        layout_local(layout, "LOCAL_BETA", t->chunk, FLOAT);
     }
 }
 
@@ -107,35 +107,32 @@ static void lay_out(const struct variant *variant, struct layout *layout)
     const clattn_plan_desc *desc = &variant->problem->desc;
     const struct tiles *t = &variant->tiles;
     const struct sizes s = sizes_of(variant);
-    const struct {
-        const char *name;
-        int64_t value;
-    } numbers[] = {{"KV_GROUP", desc->heads / desc->kv_heads},
-                   {"KV_HEADS", desc->kv_heads},
-                   {"SHARE", 1},
-                   {"QUERIES", t->chunk},
-                   {"SPAN", 1},
-                   {"SPAN_ROWS", t->tokens},
-                   {"KEYS", t->keys},
-                   {"STEP", 1},
-                   {"UNIT", TILE},
-                   {"UNITS", t->keys / TILE},
-                   {"STAGES", t->stages},
-                   {"STAGE", s.stage},
-                   {"PARTS", s.parts},
-                   {"WALK_KEYS", s.walked},
-                   {"BV", t->block_v},
-                   {"KT", s.channels},
-                   {"VT", s.values},
-                   {"KEY_PITCH", s.key_pitch},
-                   {"VALUE_PITCH", s.value_pitch},
-                   {"QUERY_TILES", s.channels},
-                   {"READERS", 0},
-                   {"VALUE_TILES", t->value_tiles}};
+    const struct number numbers[] = {{"KV_GROUP", desc->heads / desc->kv_heads},
+                                     {"KV_HEADS", desc->kv_heads},
+                                     {"SHARE", 1},
+                                     {"QUERIES", t->chunk},
+                                     {"SPAN", 1},
+                                     {"SPAN_ROWS", t->tokens},
+                                     {"KEYS", t->keys},
+                                     {"STEP", 1},
+                                     {"UNIT", TILE},
+                                     {"UNITS", t->keys / TILE},
+                                     {"STAGES", t->stages},
+                                     {"STAGE", s.stage},
+                                     {"PARTS", s.parts},
+                                     {"WALK_KEYS", s.walked},
+                                     {"BV", t->block_v},
+                                     {"KT", s.channels},
+                                     {"VT", s.values},
+                                     {"KEY_PITCH", s.key_pitch},
+                                     {"VALUE_PITCH", s.value_pitch},
+                                     {"QUERY_TILES", s.channels},
+                                     {"READERS", 0},
+                                     {"VALUE_TILES", t->value_tiles}};
 
     layout->options = variant->engine->options;
     layout->any_group = 1;
-    layout->local_bytes = (size_t)(variant->engine->scratch * t->group);
+    layout_scratch(layout, variant, variant->engine->scratch);
     layout->rows = divide_up((int64_t)t->chunk * ((2 * s.parts + 1) * s.channels + 1) * TILE * NUMBER, FLOAT);
     layout->segment = divide_up((int64_t)s.channels * TILE * s.channels * TILE * NUMBER, FLOAT);
     path_locals(variant, &s, layout);

@@ -9,21 +9,14 @@ enum { FLOAT = 4, SERIAL_VEC = 16, SHARED_VEC = 4, SPAN_TOKENS = 512, SHORT_SPAN
 /* ---- Layout -------------------------------------------------------------------------------------------------------
  */
 
-/* A name for several arrays of that many floats. */
-static void locals(struct layout *layout, const char *name, int arrays, int floats)
-{
-    layout_local(layout, name, floats, FLOAT);
-    layout->local_bytes += (size_t)((arrays - 1) * floats * FLOAT);
-}
-
 static void write_locals(const struct tiles *t, int channels, int columns, int solves, struct layout *layout)
 {
-    locals(layout, "LOCAL_QUERIES", 1, channels * columns);
-    locals(layout, "LOCAL_ROWS", 1, t->chunk * higher(t->block_k, t->block_v));
-    locals(layout, "LOCAL_SCORES", solves ? 3 : 1, t->chunk * columns);
-    locals(layout, "LOCAL_OUTPUT", 1, t->chunk * t->block_v);
-    locals(layout, "LOCAL_NORMS", solves ? 2 : 1, t->chunk);
-    locals(layout, "LOCAL_WEIGHTS", 1, 4 * columns);
+    layout_local(layout, "LOCAL_QUERIES", channels * columns, FLOAT);
+    layout_local(layout, "LOCAL_ROWS", t->chunk * higher(t->block_k, t->block_v), FLOAT);
+    layout_locals(layout, "LOCAL_SCORES", solves ? 3 : 1, t->chunk * columns, FLOAT);
+    layout_local(layout, "LOCAL_OUTPUT", t->chunk * t->block_v, FLOAT);
+    layout_locals(layout, "LOCAL_NORMS", solves ? 2 : 1, t->chunk, FLOAT);
+    layout_local(layout, "LOCAL_WEIGHTS", 4 * columns, FLOAT);
 }
 
 static void lay_out(const struct variant *variant, struct layout *layout)

@@ -50,7 +50,7 @@ static void lay_out_solve(const struct variant *variant, struct layout *layout)
 
     layout->options = variant->engine->options;
     layout->any_group = 1;
-    layout->local_bytes = (size_t)(variant->engine->scratch * t->group);
+    layout_scratch(layout, variant, variant->engine->scratch);
     layout->value_groups = columns(variant);
     layout_local(layout, "LOCAL_TILES", (int64_t)t->tokens * pitch, NUMBER);
     layout_local(layout, "LOCAL_FACTORS", (t->splits + 1) * rows, FLOAT);
