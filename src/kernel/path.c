@@ -98,7 +98,7 @@ static void lay_out(const struct variant *variant, struct layout *layout)
     layout_header(layout, plain_erase(variant).header);
 }
 
-static void describe(struct text *text, const struct variant *variant, const struct layout *layout)
+void plain_describe_spans(struct text *text, const struct variant *variant, const struct layout *layout)
 {
     const struct tiles *t = &variant->tiles;
 
@@ -145,4 +145,4 @@ static clattn_status complete(const struct device *device, struct variant *varia
     return sound ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
 }
 
-const struct family family_path = {heuristic, complete, lay_out, describe, 0, 0};
+const struct family family_path = {heuristic, complete, lay_out, plain_describe_spans, 0, 0};

@@ -28,6 +28,9 @@ enum embedded_file plain_weights(clattn_weights weights);
 /* channels cut into slices of at most most, each a multiple of unit, with as little padding as possible. */
 int plain_slice(int64_t channels, int most, int unit);
 
+/* Of kernels that work a span of chunks: the family's describe. */
+void plain_describe_spans(struct text *text, const struct variant *variant, const struct layout *layout);
+
 /* Narrower value tiles, then shorter chunks, then narrower slices, until local memory holds the kernel. */
 clattn_status plain_cut_blocks(const struct device *device, struct variant *variant,
                                void (*lay_out)(const struct variant *variant, struct layout *layout));

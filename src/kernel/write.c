@@ -46,14 +46,6 @@ static void lay_out(const struct variant *variant, struct layout *layout)
     layout_header(layout, plain_erase(variant).header);
 }
 
-static void describe(struct text *text, const struct variant *variant, const struct layout *layout)
-{
-    const struct tiles *t = &variant->tiles;
-
-    text_format(text, "group %d, vec %d, chunk %d, span of %d chunks, key slice %d, value tile %d, local %zu bytes\n",
-                t->group, t->vec, t->chunk, t->span, t->block_k, t->block_v, layout->local_bytes);
-}
-
 /* ---- Tiles --------------------------------------------------------------------------------------------------------
  */
 
@@ -91,4 +83,4 @@ static clattn_status complete(const struct device *device, struct variant *varia
     return sound ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
 }
 
-const struct family family_write = {heuristic, complete, lay_out, describe, 0, 0};
+const struct family family_write = {heuristic, complete, lay_out, plain_describe_spans, 0, 0};

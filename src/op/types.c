@@ -62,6 +62,20 @@ static clattn_dtype common_type(const struct problem *problem, enum storage stor
     return first != NULL ? problem->types[first->id] : class_type(&problem->desc, storage);
 }
 
+/* In the desc those that differ from their class. */
+static void list_types(struct problem *problem)
+{
+    clattn_plan_desc *desc = &problem->desc;
+
+    desc->operand_type_count = 0;
+    memset(desc->operand_types, 0, sizeof desc->operand_types);
+    for (int i = 0; i < problem->operand_count; i++) {
+        const struct operand_row *row = &problem->operands[i];
+        if (problem->types[row->id] != class_type(desc, row->storage))
+            desc->operand_types[desc->operand_type_count++] = (clattn_operand_type){row->id, problem->types[row->id]};
+    }
+}
+
 /* Where all operands of a class have one type it becomes the class's, so that a problem is always said in one way. */
 static void settle_types(struct problem *problem)
 {
@@ -76,13 +90,7 @@ static void settle_types(struct problem *problem)
     if (mixed[1] == NO_OPERAND)
         desc->gate_dtype = gate;
     problem->mixed = mixed[0] != NO_OPERAND ? mixed[0] : mixed[1] != NO_OPERAND ? mixed[1] : mixed[2];
-    desc->operand_type_count = 0;
-    memset(desc->operand_types, 0, sizeof desc->operand_types);
-    for (int i = 0; i < problem->operand_count; i++) {
-        const struct operand_row *row = &problem->operands[i];
-        if (problem->types[row->id] != class_type(desc, row->storage))
-            desc->operand_types[desc->operand_type_count++] = (clattn_operand_type){row->id, problem->types[row->id]};
-    }
+    list_types(problem);
 }
 
 clattn_status problem_set_types(struct problem *problem, const struct log *log)

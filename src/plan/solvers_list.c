@@ -94,25 +94,40 @@ static int same_blocks(const struct step *a, const struct step *b)
            a->layout.rows == b->layout.rows && a->layout.record == b->layout.record;
 }
 
+/* What prepares, carries and reads. */
+struct path_steps {
+    struct step *prepared, *carried, *read;
+};
+
+static clattn_status add_path(const struct recipe_maker *maker, const enum kernel_id kernels[3],
+                              struct path_steps *steps)
+{
+    const struct variant prepare = maker_variant(maker, kernels[0]), carry = maker_variant(maker, kernels[1]);
+    const struct variant flash = maker_variant(maker, kernels[2]);
+
+    TRY(maker_add(maker, &prepare, GRID_KEY_SLOTS, &steps->prepared));
+    TRY(maker_add(maker, &carry, GRID_KEY_SLOTS, &steps->carried));
+    TRY(maker_add(maker, &flash, GRID_SLOTS, &steps->read));
+    return same_blocks(steps->prepared, steps->carried) && same_blocks(steps->prepared, steps->read)
+               ? CLATTN_SUCCESS
+               : CLATTN_UNSUPPORTED;
+}
+
 static clattn_status make_path(const struct recipe_maker *maker)
 {
-    const struct variant prepare = maker_variant(maker, KERNEL_PREPARE_PATH);
-    const struct variant carry = maker_variant(maker, KERNEL_CARRY_PATH),
-                         flash = maker_variant(maker, KERNEL_FLASH_PATH);
+    static const enum kernel_id kernels[] = {KERNEL_PREPARE_PATH, KERNEL_CARRY_PATH, KERNEL_FLASH_PATH};
     const struct extent most = problem_most(maker->problem);
-    struct step *prepared, *carried, *read;
     int64_t heads = maker->problem->desc.kv_heads, slots, spans;
+    struct path_steps steps;
+    const struct step *prepared;
 
-    TRY(maker_add(maker, &prepare, GRID_KEY_SLOTS, &prepared));
-    TRY(maker_add(maker, &carry, GRID_KEY_SLOTS, &carried));
-    TRY(maker_add(maker, &flash, GRID_SLOTS, &read));
-    if (!same_blocks(prepared, carried) || !same_blocks(prepared, read))
-        return CLATTN_UNSUPPORTED;
+    TRY(add_path(maker, kernels, &steps));
+    prepared = steps.prepared;
     slots = recipe_key_slots(maker->problem, &most, prepared->variant.tiles.chunk);
     spans = slots / prepared->variant.tiles.span + most.sequences;
     maker_reserve(maker, TEMPORARY_ROWS, slots * heads * prepared->layout.rows);
     maker_reserve(maker, TEMPORARY_RECORDS, slots * heads * prepared->layout.record);
-    maker_reserve(maker, TEMPORARY_SEGMENTS, spans * heads * carried->layout.segment);
+    maker_reserve(maker, TEMPORARY_SEGMENTS, spans * heads * steps.carried->layout.segment);
     return CLATTN_SUCCESS;
 }
 
@@ -240,19 +255,17 @@ const struct solver solver_delta_matrix = {"delta_matrix", CLATTN_MODE_CHUNK, ma
 
 static clattn_status make_path_matrix(const struct recipe_maker *maker)
 {
-    const struct variant prepare = maker_variant(maker, KERNEL_PREPARE_PATH_MATRIX);
-    const struct variant carry = maker_variant(maker, KERNEL_CARRY_PATH_MATRIX);
-    const struct variant flash = maker_variant(maker, KERNEL_FLASH_PATH_MATRIX);
+    static const enum kernel_id kernels[] = {KERNEL_PREPARE_PATH_MATRIX, KERNEL_CARRY_PATH_MATRIX,
+                                             KERNEL_FLASH_PATH_MATRIX};
     const struct extent most = problem_most(maker->problem);
     int64_t heads = maker->problem->desc.kv_heads, slots, spans;
-    struct step *prepared, *carried, *read;
+    struct path_steps steps;
+    const struct step *read;
 
     TRY(list_engine(maker, KERNEL_FLASH_PATH_MATRIX));
-    TRY(maker_add(maker, &prepare, GRID_KEY_SLOTS, &prepared));
-    TRY(maker_add(maker, &carry, GRID_KEY_SLOTS, &carried));
-    TRY(maker_add(maker, &flash, GRID_SLOTS, &read));
-    if (!same_blocks(prepared, carried) || !same_blocks(prepared, read) ||
-        carried->variant.tiles.tokens != read->variant.tiles.tokens)
+    TRY(add_path(maker, kernels, &steps));
+    read = steps.read;
+    if (steps.carried->variant.tiles.tokens != read->variant.tiles.tokens)
         return CLATTN_UNSUPPORTED;
     slots = recipe_key_slots(maker->problem, &most, read->variant.tiles.chunk);
     spans = slots * read->variant.tiles.chunk / read->variant.tiles.tokens + most.sequences;
