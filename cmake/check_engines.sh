@@ -7,7 +7,7 @@ complain() {
     echo "$1" >&2
     bad=1
 }
-names=$(sed -n 's/^|.*| *\([^|]*\) |$/\1/p' docs/engines.md | grep -o '`[^`]*`' | tr -d '`' | sort -u)
+names=$(sed -n 's/^|[^|]*|[^|]*| *\([^|]*\) |$/\1/p' docs/engines.md | grep -o '`[^`]*`' | tr -d '`' | sort -u)
 while read -r name; do
     case $name in
     nodes | states) continue ;;

@@ -127,7 +127,7 @@ static clattn_status run_reference(struct check_tensors *tensors)
 {
     struct arguments operands;
 
-    check_operands(&operands, tensors);
+    TRY(check_kept_operands(&operands, tensors));
     return check_compute(&tensors->desc, &operands, test_log, NULL);
 }
 

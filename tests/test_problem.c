@@ -92,7 +92,7 @@ static const struct bad {
     BAD(flags, CLATTN_WITH_KV_LENS, "gated_delta_rule", "kv_lens"),
     BAD(flags, CLATTN_CU_SEQLENS_KV, "gated_delta_rule", "cu_seqlens_kv"),
     BAD(flags, CLATTN_APPEND, "gated_delta_rule", "append"),
-    BAD(flags, CLATTN_WITH_A_LOG * 2, "unknown bits", "0x20000000"),
+    BAD(flags, CLATTN_CARRY * 2, "unknown bits", "0x40000000"),
     BAD(flags, CLATTN_NONCAUSAL, "gated_delta_rule", "noncausal"),
     BAD(flags, CLATTN_WITH_A_LOG, "a_log is for gate_map softplus and sigmoid", "not for log"),
     BAD(flags, CLATTN_WITH_DT_BIAS, "gated_delta_rule", "dt_bias is for gates with a gate_map"),

@@ -98,15 +98,16 @@ static int64_t arena_index(const struct slot *slot, const clattn_operand_info *i
     return at;
 }
 
+/* Inputs; or outputs, and what the run has left of inputs */
 static void scatter(struct arena *arena, const struct check_tensors *tensors, int outputs)
 {
     for (int id = 1; id < OPERAND_COUNT; id++) {
         const struct check_tensor *tensor = &tensors->tensor[id];
-        if (tensor->data == NULL || tensor->info.output != outputs)
+        const float *from = tensor->info.output == outputs ? tensor->data : outputs ? tensors->after[id] : NULL;
+        if (from == NULL)
             continue;
         for (int64_t i = 0; i < check_count(&tensor->info); i++)
-            memcpy(&arena->floats[arena_index(&arena->slots[id], &tensor->info, i)], (const float *)tensor->data + i,
-                   4);
+            memcpy(&arena->floats[arena_index(&arena->slots[id], &tensor->info, i)], from + i, 4);
     }
 }
 

@@ -36,6 +36,8 @@ void check_free(struct check_tensors *tensors);
 
 /* Room in `after` for what a run updates, filled with what it is before. */
 clattn_status check_keep(struct check_tensors *tensors);
+/* The same, and the operands as clattn_reference takes them: what it updates is there, and the inputs stay. */
+clattn_status check_kept_operands(struct arguments *operands, struct check_tensors *tensors);
 
 /* Every operand of desc, all bytes 0xff: NaN. What check_make fills; on failure there is nothing to free. */
 clattn_status check_allocate(struct check_tensors *tensors, const clattn_plan_desc *desc);

@@ -40,6 +40,17 @@ void check_operands(struct arguments *operands, const struct check_tensors *tens
     }
 }
 
+clattn_status check_kept_operands(struct arguments *operands, struct check_tensors *tensors)
+{
+    clattn_status status = check_keep(tensors);
+
+    check_operands(operands, tensors);
+    for (int id = 1; id < OPERAND_COUNT && status == CLATTN_SUCCESS; id++)
+        if (tensors->after[id] != NULL)
+            operands->of[id].host = tensors->after[id];
+    return status;
+}
+
 clattn_status check_enqueue(clattn_plan *plan, cl_command_queue queue, const struct arguments *operands,
                             uint32_t n_wait, const cl_event *wait, cl_event *event)
 {

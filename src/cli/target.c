@@ -200,11 +200,7 @@ static clattn_status run_reference(struct target *target, struct check_tensors *
     struct arguments operands;
     clattn_status status;
 
-    TRY(check_keep(tensors));
-    check_operands(&operands, tensors);
-    for (int id = 1; id < OPERAND_COUNT; id++)
-        if (tensors->after[id] != NULL)
-            operands.of[id].host = tensors->after[id];
+    TRY(check_kept_operands(&operands, tensors));
     status = check_compute(&tensors->desc, &operands, sink_log, &target->sink);
     target->run_seconds = now_seconds() - begin;
     return status;
