@@ -131,10 +131,10 @@ enum numbers {
 };
 
 /* An operand of a rule: dims is a string of the letters B T S H Q K V N P X E Y G L M W Z U J R C F D, where
- * S = T*steps, Q = qk_heads, P = N+1, M = states of a pool, W = states that are left on the way, Z = K*V, U = V/2, X = tokens of
- * keys, E = the last of them, whose keys are not carried, Y and G = kv_heads, of a list and of states, L = those of G
- * and Q that are fewer, J = R = taps, side by side and one after the other, C = what an output is made of: X of a list,
- * else S, F = rows of omega, D = hidden_dim. */
+ * S = T*steps, Q = qk_heads, P = N+1, M = states of a pool, W = states that are left on the way, Z = K*V, U = V/2,
+ * X = tokens of keys, E = the last of them, whose keys are not carried, Y and G = kv_heads, of a list and of states,
+ * L = those of G and Q that are fewer, J = R = taps, side by side and one after the other, C = what an output is made
+ * of: X of a list, else S, F = rows of omega, D = hidden_dim. */
 struct operand_row {
     clattn_operand_id id;
     const char *dims;
