@@ -287,6 +287,26 @@ static void test_singular_values(void **state)
                  most_keller, most_five, most_keller);
 }
 
+/* Where all matrices are square Muon's products are of all at once; wide ones, and tall, by themselves. */
+static void test_sides(void **state)
+{
+    static const int64_t dims[][3] = {{6, 6, 6}, {9, 4, 5}, {3, 7, 5}};
+
+    (void)state;
+    for (size_t n = 0; n < COUNT(dims) && !test_is_reference(); n++) {
+        clattn_plan_desc desc = sized(
+            (clattn_plan_desc){.flags = CLATTN_FINAL_STATE | CLATTN_NONCAUSAL, .batch = 2, .muon = CLATTN_MUON_FIVE},
+            40);
+        struct check_tensors tensors, expected;
+        desc.key_dim = dims[n][0], desc.value_dim = dims[n][1], desc.hidden_dim = dims[n][2];
+        tensors = made(&desc);
+        assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
+        test_run(&tensors);
+        test_compare_all(&tensors, &expected, bound(), "square, wide and tall");
+        check_free(&tensors), check_free(&expected);
+    }
+}
+
 /* ---- Refusals -----------------------------------------------------------------------------------------------------
  */
 
@@ -354,9 +374,9 @@ static void test_short_calls(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_families), cmocka_unit_test(test_reach),       cmocka_unit_test(test_still),
-        cmocka_unit_test(test_cut),      cmocka_unit_test(test_noncausal),   cmocka_unit_test(test_singular_values),
-        cmocka_unit_test(test_refused),  cmocka_unit_test(test_short_calls),
+        cmocka_unit_test(test_families), cmocka_unit_test(test_reach),     cmocka_unit_test(test_still),
+        cmocka_unit_test(test_cut),      cmocka_unit_test(test_noncausal), cmocka_unit_test(test_singular_values),
+        cmocka_unit_test(test_sides),    cmocka_unit_test(test_refused),   cmocka_unit_test(test_short_calls),
     };
 
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);
