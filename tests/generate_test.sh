@@ -21,6 +21,11 @@ for command in $("$clattn" help | sed -n 's/^  clattn \([a-z-]*\) .*/\1/p'); do
         grep -q -- "--$option" plain || fail "the manual page has no --$option"
     done
     grep -q "^.SS clattn $command\$" plain || fail "the manual page has no $command"
+    sed -n '/^Examples:/,$s/^  //p' help >examples
+    [ -s examples ] || fail "$command has no examples"
+    while IFS= read -r line; do
+        sed '1,/^.SH EXAMPLES/d' plain | grep -qxF -- "$line" || fail "the manual page has no $line"
+    done <examples
 done
 
 bash -n bash

@@ -221,12 +221,165 @@ static void test_full(void **state)
     free(text);
 }
 
+/* ---- Processes that are killed while they write ---- */
+
+/* Without such files a temporary one stays. */
+static void need_unnamed(void)
+{
+    FILE *file = file_create_unnamed("none", NULL);
+
+    if (file == NULL) {
+        print_message("the file system of %s has no O_TMPFILE: what a killed process leaves is not checked\n", folder);
+        skip();
+    }
+    fclose(file);
+}
+
+static void count_entry(void *user, const char *name)
+{
+    (void)name;
+    ++*(int *)user;
+}
+
+static int entries(void)
+{
+    int count = 0;
+
+    assert_int_equal(folder_list(".", count_entry, &count), 0);
+    return count;
+}
+
+/* Waits for the child, which that signal has to end. */
+static void check_killed(pid_t child, int number)
+{
+    int status = 0;
+
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), number);
+}
+
+static void write_half(void)
+{
+    static const char half[100000];
+    struct file_output output;
+
+    if (file_output_plan(&output, "b") != 0 || file_output_open(&output) != 0)
+        _exit(1);
+    if (fwrite(half, 1, sizeof half, output.file) != sizeof half || fflush(output.file) != 0)
+        _exit(2);
+    raise(SIGKILL);
+}
+
+static void test_killed(void **state)
+{
+    int before;
+    pid_t child;
+
+    (void)state;
+    need_unnamed();
+    assert_int_equal(write_text("b", "kept"), 0);
+    before = entries();
+    child = fork();
+    if (child == 0)
+        write_half();
+    check_killed(child, SIGKILL);
+    assert_int_equal(entries(), before);
+    check_text("b", "kept");
+}
+
+/* The command, half way through its 25 MB: a file may have 12, and the signal of that is as deadly as SIGKILL. */
+static void test_command_killed(void **state)
+{
+#ifdef CLATTN_COMMAND
+    const struct rlimit most = {12000000, 12000000};
+    int before;
+    pid_t child;
+
+    (void)state;
+    need_unnamed();
+    assert_int_equal(write_text("b", "kept"), 0);
+    before = entries();
+    child = fork();
+    if (child == 0) {
+        signal(SIGXFSZ, SIG_DFL);
+        setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+        setrlimit(RLIMIT_FSIZE, &most);
+        execl(CLATTN_COMMAND, "clattn", "make-input", "linear_attn", "-s", "T=2000,H=16,K=64,V=64", "-o", "b", NULL);
+        _exit(1);
+    }
+    check_killed(child, SIGXFSZ);
+    assert_int_equal(entries(), before);
+    check_text("b", "kept");
+#else
+    (void)state;
+    print_message("without the command\n");
+    skip();
+#endif
+}
+
+static int write_without_proc(void)
+{
+    struct file_output output;
+
+    if (file_output_plan(&output, "b") != 0 || file_output_open(&output) != 0 || !output.unnamed)
+        return 1;
+    if (fputs("copied", output.file) < 0 || chroot(".") != 0)
+        return 2;
+    return file_output_close(&output, 0) == 0 ? 0 : 3;
+}
+
+/* What cannot be given its name, as the folder has become the root and /proc is nowhere, is copied. */
+static void test_unlinkable(void **state)
+{
+    int status = 0, before;
+    pid_t child;
+
+    (void)state;
+    need_unnamed();
+    if (geteuid() != 0) {
+        print_message("not root's: chroot is not to be had\n");
+        skip();
+    }
+    assert_int_equal(write_text("b", "before"), 0);
+    assert_int_equal(chmod("b", 0751), 0);
+    before = entries();
+    child = fork();
+    if (child == 0)
+        _exit(write_without_proc());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(entries(), before);
+    check_text("b", "copied");
+    assert_int_equal(mode_of("b") & 0777, 0751);
+}
+
+/* The temporary name is another's: known before anything is written, and left alone. */
+static void test_name_taken(void **state)
+{
+    struct file_output output;
+    char *taken;
+
+    (void)state;
+    assert_int_equal(file_output_plan(&output, "b"), 0);
+    assert_int_equal(write_text(output.temporary, "another's"), 0);
+    assert_int_equal(file_output_open(&output), -1);
+    assert_int_equal(errno, EEXIST);
+    taken = output.temporary;
+    output.temporary = NULL;
+    assert_int_equal(file_output_close(&output, EEXIST), -1);
+    check_text(taken, "another's");
+    unlink(taken);
+    free(taken);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_links),       cmocka_unit_test(test_loop),    cmocka_unit_test(test_modes),
-        cmocka_unit_test(test_read_only),   cmocka_unit_test(test_folders), cmocka_unit_test(test_pipe),
-        cmocka_unit_test(test_descriptors), cmocka_unit_test(test_full),
+        cmocka_unit_test(test_links),          cmocka_unit_test(test_loop),       cmocka_unit_test(test_modes),
+        cmocka_unit_test(test_read_only),      cmocka_unit_test(test_folders),    cmocka_unit_test(test_pipe),
+        cmocka_unit_test(test_descriptors),    cmocka_unit_test(test_full),       cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_command_killed), cmocka_unit_test(test_unlinkable), cmocka_unit_test(test_name_taken),
     };
 
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);

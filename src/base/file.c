@@ -73,15 +73,61 @@ int file_output_plan(struct file_output *output, const char *path)
 
 int file_output_open(struct file_output *output)
 {
-    output->file =
-        output->temporary != NULL ? file_create(output->temporary, output->path) : file_open_stream(output->path);
+    if (output->temporary != NULL)
+        output->file = file_create_unnamed(output->temporary, output->path);
+    output->unnamed = output->file != NULL;
+    if (!output->unnamed)
+        output->file =
+            output->temporary != NULL ? file_create(output->temporary, output->path) : file_open_stream(output->path);
     return output->file != NULL ? 0 : -1;
+}
+
+/* errno, or 0. */
+static int copy_to_end(FILE *from, FILE *to)
+{
+    char bytes[4096];
+    size_t count;
+
+    rewind(from);
+    while ((count = fread(bytes, 1, sizeof bytes, from)) > 0)
+        if (fwrite(bytes, 1, count, to) != count)
+            return errno;
+    return ferror(from) ? errno : 0;
+}
+
+/* Instead of the name that the system refuses to give (a sandbox may): a file that has it. errno, or 0. */
+static int copy_named(struct file_output *output)
+{
+    FILE *unnamed = output->file, *named = file_create(output->temporary, output->path);
+    int error;
+
+    if (named == NULL)
+        return errno;
+    error = copy_to_end(unnamed, named);
+    fclose(unnamed);
+    output->file = named;
+    output->unnamed = 0;
+    return error;
+}
+
+/* errno, or 0. */
+static int give_name(struct file_output *output)
+{
+    if (fflush(output->file) != 0)
+        return errno;
+    if (file_give_name(output->file, output->temporary) != 0)
+        return copy_named(output);
+    output->unnamed = 0;
+    return 0;
 }
 
 int file_output_close(struct file_output *output, int error)
 {
-    int made = output->file != NULL && output->temporary != NULL;
+    int made;
 
+    if (output->unnamed && error == 0)
+        error = give_name(output);
+    made = output->file != NULL && output->temporary != NULL && !output->unnamed;
     if (output->file != NULL && fclose(output->file) != 0 && error == 0)
         error = errno;
     if (made && error == 0 && file_replace(output->temporary, output->path) != 0)

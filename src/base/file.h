@@ -8,13 +8,15 @@
 /* The bytes of a regular file and a NUL, to be freed; NULL when it cannot be read or has more than limit bytes. */
 char *file_read(const char *path, size_t limit, size_t *size);
 
-/* A file on its way. It is written under a temporary name and then takes the place of what lies at the end of path's
- * links, with its mode. What is there and no regular file (a device, a pipe, the descriptor of /dev/stdout) is never
- * replaced: it is written into. What fails sets errno. */
+/* A file on its way. It is written without a name, or under a temporary one where the file system has no files
+ * without, and then takes the place of what lies at the end of path's links, with its mode. A process that is killed
+ * leaves no file without a name. What is there and no regular file (a device, a pipe, the descriptor of /dev/stdout)
+ * is never replaced: it is written into. What fails sets errno. */
 struct file_output {
     char *path;      /* at the end of the links */
     char *temporary; /* NULL: straight into path */
     FILE *file;
+    int unnamed; /* the temporary name is still to be given */
 };
 
 /* What will be written where; nothing is created yet. 0, or -1 where path is a folder or may not be written. */

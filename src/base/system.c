@@ -1,5 +1,8 @@
 #ifndef _WIN32 /* else system_windows.c */
 #define _POSIX_C_SOURCE 200809L
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* O_TMPFILE */
+#endif
 #define _FILE_OFFSET_BITS 64
 #define _DARWIN_C_SOURCE /* flock, st_mtimespec */
 #include "base/system.h"
@@ -81,19 +84,80 @@ FILE *file_open(const char *path, const char *mode)
     return fopen(path, mode);
 }
 
-FILE *file_create(const char *path, const char *like)
+static FILE *create(const char *path, int flags, const char *like)
 {
     struct stat info;
     int kept = like != NULL && stat(like, &info) == 0, file;
     mode_t mode = kept ? info.st_mode & 0777 : 0666;
 
-    file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    file = open(path, O_RDWR | O_CLOEXEC | flags, mode);
     if (file < 0)
         return NULL;
     if (kept)
         fchmod(file, mode); /* what the umask took */
-    return fdopen(file, "wb");
+    return fdopen(file, "w+b");
 }
+
+FILE *file_create(const char *path, const char *like)
+{
+    return create(path, O_CREAT | O_EXCL, like);
+}
+
+#ifdef O_TMPFILE
+/* The folder above path's last name, to be freed. */
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    struct text text = {0};
+
+    if (slash == NULL)
+        return text_copy(".");
+    text_add(&text, path, (size_t)(slash - path) + 1);
+    return text_take(&text);
+}
+
+/* Its place in /proc, by which it is linked: linkat() takes a descriptor itself from the privileged alone. */
+static int place_of(FILE *file, char place[32])
+{
+    snprintf(place, 32, "/proc/self/fd/%d", fileno(file));
+    return access(place, F_OK);
+}
+
+FILE *file_create_unnamed(const char *path, const char *like)
+{
+    struct stat info;
+    char place[32], *folder = lstat(path, &info) != 0 && errno == ENOENT ? folder_of(path) : NULL;
+    FILE *file = folder != NULL ? create(folder, O_TMPFILE, like) : NULL;
+
+    free(folder);
+    if (file == NULL || place_of(file, place) == 0)
+        return file;
+    fclose(file);
+    return NULL;
+}
+
+int file_give_name(FILE *file, const char *path)
+{
+    char place[32];
+
+    return place_of(file, place) == 0 ? linkat(AT_FDCWD, place, AT_FDCWD, path, AT_SYMLINK_FOLLOW) : -1;
+}
+#else
+FILE *file_create_unnamed(const char *path, const char *like)
+{
+    (void)path;
+    (void)like;
+    return NULL;
+}
+
+int file_give_name(FILE *file, const char *path)
+{
+    (void)file;
+    (void)path;
+    errno = ENOSYS;
+    return -1;
+}
+#endif
 
 int file_descriptor(const char *path)
 {

@@ -19,6 +19,11 @@ FILE *file_open(const char *path, const char *mode);
 /* A new file, with the mode of the file `like` where that is not NULL and exists; NULL with errno, EEXIST where one
  * is. */
 FILE *file_create(const char *path, const char *like);
+/* The same without its name as yet: the system takes it back from a process that ends, however it ends, before
+ * file_give_name. NULL where the system or the folder's file system has no such files, and where file_create fails. */
+FILE *file_create_unnamed(const char *path, const char *like);
+/* Of what is written out (fflush), while no other file has the name: 0, or -1 with errno. */
+int file_give_name(FILE *file, const char *path);
 /* The number that a name of an open descriptor ends in (/dev/stdout leads to one), or -1. */
 int file_descriptor(const char *path);
 /* What is there, opened for writing and neither created nor cut: the descriptor itself where path names one. */

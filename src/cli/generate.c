@@ -1,5 +1,6 @@
 #include "cli/generate.h"
 
+#include "cli/examples.h"
 #include "cli/options.h"
 #include "op/rule.h"
 
@@ -92,6 +93,19 @@ static void man_command(const struct command *command)
         man_option(&option);
 }
 
+/* Lines as they are, under what they do. */
+static void man_examples(const struct command *command)
+{
+    puts(".TP");
+    roff(command->summary);
+    puts("\n.nf");
+    for (size_t i = 0; example_get(command, i) != NULL; i++) {
+        roff(example_get(command, i));
+        putchar('\n');
+    }
+    puts(".fi");
+}
+
 static const char man_end[] =
     ".SH EXIT STATUS\n0: all is well. 1: a check or the device failed. 2: bad usage or input. 130: interrupted.\n"
     ".SH ENVIRONMENT\n"
@@ -102,13 +116,7 @@ static const char man_end[] =
     ".TP\n.B CLATTN_ENGINE\nThe matrix engine; none or empty: plain kernels.\n"
     ".TP\n.B CLATTN_DEVICE_FACTS\nA file of clattn report: plans as for its device.\n"
     ".SH FILES\n"
-    "$XDG_CONFIG_HOME/clattn/tuning.json: measured parameters. $XDG_CACHE_HOME/clattn: compiled programs.\n"
-    ".SH EXAMPLES\n.nf\n"
-    "clattn make\\-input gated_delta_rule \\-s B=2,T=1000,H=4,K=64,V=64 \\-o in.safetensors\n"
-    "clattn run gated_delta_rule \\-i in.safetensors \\-o out.safetensors\n"
-    "clattn run gated_delta_rule \\-i in.safetensors \\-o expected.safetensors \\-d reference\n"
-    "clattn diff out.safetensors expected.safetensors\n"
-    "clattn verify \\-\\-quick\n.fi\n";
+    "$XDG_CONFIG_HOME/clattn/tuning.json: measured parameters. $XDG_CACHE_HOME/clattn: compiled programs.\n";
 
 static void man(const struct command *commands, size_t count)
 {
@@ -122,6 +130,9 @@ static void man(const struct command *commands, size_t count)
     for (size_t i = 0; i < count; i++)
         man_command(&commands[i]);
     fputs(man_end, stdout);
+    puts(".SH EXAMPLES");
+    for (size_t i = 0; i < count; i++)
+        man_examples(&commands[i]);
 }
 
 /* ---- bash ---- */

@@ -1,6 +1,7 @@
 /* clattn: linear attention from the command line. */
 #include "cli/cli.h"
 
+#include "cli/examples.h"
 #include "cli/generate.h"
 #include "cli/options.h"
 #include "cli/origin.h"
@@ -53,6 +54,9 @@ static int print_command_help(const struct command *command)
 {
     printf("clattn %s %s\n%s\n\n", command->name, command->usage, command->summary);
     options_print(stdout, command);
+    puts("\nExamples:");
+    for (size_t i = 0; example_get(command, i) != NULL; i++)
+        printf("  %s\n", example_get(command, i));
     return EXIT_OK;
 }
 

@@ -17,7 +17,8 @@ struct output output_of(const struct settings *settings, const char *path);
 /* Whether it can be written; asked before long work. EXIT_OK, or one line and EXIT_BAD. Leaves nothing. */
 int output_check(const struct output *output);
 
-/* Writes the tensors to a temporary file beside path and puts it in its place; a failure, SIGINT and SIGTERM remove it.
+/* Writes the tensors to a file without a name, else a temporary one beside path (base/file.h), and puts it in its
+ * place; a failure, SIGINT and SIGTERM remove it.
  * EXIT_OK, or one line and EXIT_BAD or EXIT_FAILED; of standard output main says what fails. */
 int output_write(const struct output *output, const struct safetensor *tensors, size_t count,
                  const struct cJSON *metadata);

@@ -244,7 +244,7 @@ static void learn(struct learner *learner, int64_t first, int64_t last)
     }
 }
 
-static void read(struct learner *learner, int64_t first, int64_t last)
+static void read_tokens(struct learner *learner, int64_t first, int64_t last)
 {
     for (int64_t token = first; token < last; token++)
         read_token(learner, token);
@@ -258,7 +258,7 @@ static void run_batches(struct learner *learner)
 
     for (int64_t first = 0; first < tokens; first += batch) {
         int64_t left = tokens - first;
-        read(learner, first, first + (left < batch ? left : batch));
+        read_tokens(learner, first, first + (left < batch ? left : batch));
         if (left > batch || (left == batch && goes_on))
             learn(learner, first, first + batch);
     }
@@ -272,7 +272,7 @@ static void run(struct learner *learner)
         run_batches(learner);
     } else if (tokens > 0) {
         learn(learner, 0, tokens);
-        read(learner, 0, tokens);
+        read_tokens(learner, 0, tokens);
     }
 }
 

@@ -304,6 +304,7 @@ int main(int count, char **words)
           " * link with -lcjson -lm -ldl -pthread. */\n"
           "#ifndef CLATTN_STATIC\n#define CLATTN_STATIC\n#endif\n"
           "#ifndef _WIN32\n#define _POSIX_C_SOURCE 200809L\n#endif\n"
+          "#ifndef _GNU_SOURCE\n#define _GNU_SOURCE\n#endif\n"
           "#ifndef _DEFAULT_SOURCE\n#define _DEFAULT_SOURCE\n#endif\n#define _FILE_OFFSET_BITS 64\n#define "
           "_DARWIN_C_SOURCE\n",
           all.to);
