@@ -9,6 +9,12 @@ static int is_of_tokens(const struct variant *variant)
     return variant->kernel == KERNEL_LACT_MIX || variant->kernel == KERNEL_LACT_SLOPE;
 }
 
+/* Whether its groups sum over rows together */
+static int has_sums(const struct variant *variant)
+{
+    return !is_of_tokens(variant) && variant->kernel != KERNEL_LACT_CLOSE;
+}
+
 static void lay_out(const struct variant *variant, struct layout *layout)
 {
     const clattn_plan_desc *desc = &variant->problem->desc;
@@ -24,7 +30,8 @@ static void lay_out(const struct variant *variant, struct layout *layout)
     layout_constant(layout, "HAS_MOMENTUM", desc->with_momentum);
     layout_constant(layout, "FROM_MUON", desc->muon != CLATTN_MUON_NONE);
     layout_constant(layout, "PRE_NORM", desc->pre_norm);
-    layout_local(layout, "LOCAL_SUMS", t->group, sizeof(float));
+    if (has_sums(variant))
+        layout_local(layout, "LOCAL_SUMS", t->group, sizeof(float));
     layout_header(layout, desc->dtype == CLATTN_BF16 ? FILE_hidden_f32 : FILE_hidden_data);
     if (is_of_tokens(variant))
         layout->stretch = (int)divide_up(rows, t->chunk);
