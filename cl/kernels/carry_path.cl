@@ -8,7 +8,9 @@ carry_path(global const gate_t *p, long4 p_at, global const int *cu, long4 cu_at
            global float *segments, long4 segments_at, int seq_len, int sequences, int kv_len, int window, int given,
            int tail)
 {
-    local float X[LOCAL_QUERIES], S[LOCAL_SCORES], R[LOCAL_SLICE];
+    LOCAL_FLOATS(X, LOCAL_QUERIES)
+    LOCAL_FLOATS(S, LOCAL_SCORES)
+    LOCAL_FLOATS(R, LOCAL_SLICE)
     cache_t cache = cache_of_tail(cache_of(cu_kv, cu_kv_at, lens, lens_at, kv_len, window, given), tail);
     turn_t turn = turn_of_slot(get_group_id(0), (int)get_group_id(1) * KV_GROUP, sequences, seq_len, cu, cu_at, cache);
     int unit = (int)get_group_id(2) - 1, end = turn_span_end(turn, turn.block);

@@ -9,7 +9,10 @@ flash(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, gl
       global float *lse, long4 lse_at, global const int *cu, long4 cu_at, global const int *cu_kv, long4 cu_kv_at,
       global const int *lens, long4 lens_at, int seq_len, int sequences, int kv_len, int window, float scale, int given)
 {
-    local float Q[LOCAL_QUERIES], R[LOCAL_ROWS], L[LOCAL_SCORES], O[LOCAL_OUTPUT];
+    LOCAL_FLOATS(Q, LOCAL_QUERIES)
+    LOCAL_FLOATS(R, LOCAL_ROWS)
+    LOCAL_FLOATS(L, LOCAL_SCORES)
+    LOCAL_FLOATS(O, LOCAL_OUTPUT)
     local float norms[LOCAL_NORMS], weights[LOCAL_WEIGHTS], bias[LOCAL_BIAS];
     int head = group_head(), c0 = get_group_id(2) * BV;
     chunk_t chunk = chunk_of_slot(group_slot(sequences, seq_len), head, sequences, seq_len, cu, cu_at);

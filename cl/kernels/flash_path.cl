@@ -11,7 +11,12 @@ flash_path(global const data_t *q, long4 q_at, global const data_t *k, long4 k_a
            long4 records_at, global float *rows, long4 rows_at, global float *segments, long4 segments_at, int seq_len,
            int sequences, int kv_len, int window, float scale, int given, int tail)
 {
-    local float Q[LOCAL_QUERIES], Y[LOCAL_CROSSED], R[LOCAL_ROWS], L[LOCAL_SCORES], S[LOCAL_SCORES], O[LOCAL_OUTPUT];
+    LOCAL_FLOATS(Q, LOCAL_QUERIES)
+    LOCAL_FLOATS(Y, LOCAL_CROSSED)
+    LOCAL_FLOATS(R, LOCAL_ROWS)
+    LOCAL_FLOATS(L, LOCAL_SCORES)
+    LOCAL_FLOATS(S, LOCAL_SCORES)
+    LOCAL_FLOATS(O, LOCAL_OUTPUT)
     local float norms[LOCAL_NORMS], weights[LOCAL_WEIGHTS], bias[LOCAL_BIAS];
     int head = group_head(), c0 = get_group_id(2) * BV;
     chunk_t chunk = chunk_of_slot(group_slot(sequences, seq_len), head, sequences, seq_len, cu, cu_at);

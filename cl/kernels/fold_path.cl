@@ -6,7 +6,11 @@ fold_path(global out_t *k, long4 k_at, global const gate_t *p, long4 p_at, globa
           global const int *cu, long4 cu_at, global const int *cu_kv, long4 cu_kv_at, global const int *lens,
           long4 lens_at, int seq_len, int sequences, int kv_len, int window, int given, int tail)
 {
-    local float X[LOCAL_QUERIES], R[LOCAL_SLICE], S[LOCAL_SCORES], M[LOCAL_SCORES], beta[LOCAL_NORMS];
+    LOCAL_FLOATS(X, LOCAL_QUERIES)
+    LOCAL_FLOATS(R, LOCAL_SLICE)
+    LOCAL_FLOATS(S, LOCAL_SCORES)
+    LOCAL_FLOATS(M, LOCAL_SCORES)
+    local float beta[LOCAL_NORMS];
     cache_t cache = cache_of_tail(cache_of(cu_kv, cu_kv_at, lens, lens_at, kv_len, window, given), tail);
     turn_t turn = turn_of_tail(
         turn_of_slot(get_group_id(0), (int)get_group_id(1) * KV_GROUP, sequences, seq_len, cu, cu_at, cache));

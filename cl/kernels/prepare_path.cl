@@ -7,9 +7,14 @@ prepare_path(global const data_t *k, long4 k_at, global const gate_t *p, long4 p
              long4 lens_at, global float *records, long4 records_at, global float *rows, long4 rows_at, int seq_len,
              int sequences, int kv_len, int window, int given, int tail)
 {
-    local float W[LOCAL_SLICE], K[LOCAL_SLICE], D[LOCAL_SLICE];
-    local float M[LOCAL_SCORES], Y[LOCAL_SCORES], T[LOCAL_SCORES], X[LOCAL_SCORES], norms[LOCAL_NORMS],
-        beta[LOCAL_NORMS];
+    LOCAL_FLOATS(W, LOCAL_SLICE)
+    LOCAL_FLOATS(K, LOCAL_SLICE)
+    LOCAL_FLOATS(D, LOCAL_SLICE)
+    LOCAL_FLOATS(M, LOCAL_SCORES)
+    LOCAL_FLOATS(Y, LOCAL_SCORES)
+    LOCAL_FLOATS(T, LOCAL_SCORES)
+    LOCAL_FLOATS(X, LOCAL_SCORES)
+    local float norms[LOCAL_NORMS], beta[LOCAL_NORMS];
     cache_t cache = cache_of_tail(cache_of(cu_kv, cu_kv_at, lens, lens_at, kv_len, window, given), tail);
     turn_t turn = turn_of_slot(get_group_id(0), (int)get_group_id(1) * KV_GROUP, sequences, seq_len, cu, cu_at, cache);
     int from = turn_from(turn, turn.block);

@@ -12,7 +12,11 @@ scan(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, glo
      long4 cu_at, global const int *slots, long4 slots_at, global state_t *snapshots, long4 snapshots_at,
      global const float *records, long4 records_at, int seq_len, float scale, int states, int every)
 {
-    local float S[LOCAL_STATE], R[LOCAL_ROWS], D[LOCAL_WRITTEN], O[LOCAL_OUTPUT], factors[FACTORS];
+    LOCAL_FLOATS(S, LOCAL_STATE)
+    LOCAL_FLOATS(R, LOCAL_ROWS)
+    LOCAL_FLOATS(D, LOCAL_WRITTEN)
+    LOCAL_FLOATS(O, LOCAL_OUTPUT)
+    local float factors[FACTORS];
     DECAY_LOCALS
     ERASE_SCAN_LOCALS
     MIX_LOCALS

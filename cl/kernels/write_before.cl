@@ -6,7 +6,10 @@ write_before(global const data_t *k, long4 k_at, global const data_t *p, long4 p
              global const int *lens, long4 lens_at, global float *parts, long4 parts_at, int seq_len, int kv_len,
              int window, float scale, int given, int first_row)
 {
-    local float Q[LOCAL_QUERIES], R[LOCAL_ROWS], L[LOCAL_SCORES], O[LOCAL_OUTPUT];
+    LOCAL_FLOATS(Q, LOCAL_QUERIES)
+    LOCAL_FLOATS(R, LOCAL_ROWS)
+    LOCAL_FLOATS(L, LOCAL_SCORES)
+    LOCAL_FLOATS(O, LOCAL_OUTPUT)
     local float norms[LOCAL_NORMS], weights[LOCAL_WEIGHTS];
     int columns = (VALUE_DIM + BV - 1) / BV, block = get_group_id(2) / columns, c0 = get_group_id(2) % columns * BV;
     cache_t cache = cache_of(cu_kv, cu_kv_at, lens, lens_at, kv_len, window, given);

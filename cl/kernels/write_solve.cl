@@ -8,7 +8,12 @@ write_solve(global const data_t *k, long4 k_at, global const data_t *v, long4 v_
             global float *parts, long4 parts_at, int seq_len, int kv_len, int window, float scale, int given,
             int first_row)
 {
-    local float Q[LOCAL_QUERIES], R[LOCAL_ROWS], L[LOCAL_SCORES], M[LOCAL_SCORES], T[LOCAL_SCORES], O[LOCAL_OUTPUT];
+    LOCAL_FLOATS(Q, LOCAL_QUERIES)
+    LOCAL_FLOATS(R, LOCAL_ROWS)
+    LOCAL_FLOATS(L, LOCAL_SCORES)
+    LOCAL_FLOATS(M, LOCAL_SCORES)
+    LOCAL_FLOATS(T, LOCAL_SCORES)
+    LOCAL_FLOATS(O, LOCAL_OUTPUT)
     local float norms[LOCAL_NORMS], weights[LOCAL_WEIGHTS], beta[LOCAL_NORMS];
     cache_t cache = cache_of(cu_kv, cu_kv_at, lens, lens_at, kv_len, window, given);
     int c0 = get_group_id(2) * BV;
