@@ -217,6 +217,7 @@ int kernel_takes(enum kernel_id id, const struct rule *rule);
 /* The arguments in order, roles and numbers, closed by ARG_END. */
 typedef unsigned char role_byte;
 const role_byte *kernel_arguments(enum kernel_id id);
+enum embedded_file kernel_file(enum kernel_id id); /* of its text */
 const char *kernel_name(enum kernel_id id);
 
 /* The text with its lines #include "name" replaced by that file of cl/, each file once; to be freed; NULL without

@@ -1,17 +1,7 @@
-/* The kernels of any device: tiles by rule of thumb, and what follows from them. */
+/* The kernels of any device: what follows from their tiles. */
 #include "kernel/plain.h"
 
-enum { SERIAL_VEC = 16, SHARED_VEC = 4, FLOAT = 4, MOST_COLUMNS = 256 };
-
-/* The largest power of two not above x. */
-static int power_below(int64_t x)
-{
-    int power = 1;
-
-    while (power * 2 <= x)
-        power *= 2;
-    return power;
-}
+enum { FLOAT = 4 };
 
 /* ---- Layout -------------------------------------------------------------------------------------------------------
  */
@@ -263,7 +253,7 @@ static void lay_out_append(const struct variant *variant, struct layout *layout)
     layout_constant(layout, "KV_GROUP", desc->heads / desc->kv_heads);
 }
 
-static void lay_out(const struct variant *variant, struct layout *layout)
+void plain_lay_out(const struct variant *variant, struct layout *layout)
 {
     const struct tiles *t = &variant->tiles;
     const struct sizes s = sizes_of(variant);
@@ -297,206 +287,10 @@ static void lay_out(const struct variant *variant, struct layout *layout)
     add_headers(variant, layout);
 }
 
-static void describe(struct text *text, const struct variant *variant, const struct layout *layout)
+void plain_describe(struct text *text, const struct variant *variant, const struct layout *layout)
 {
     const struct tiles *t = &variant->tiles;
 
     text_format(text, "group %d, vec %d, chunk %d, key slice %d, value tile %d, key lanes %d, local %zu bytes\n",
                 t->group, t->vec, t->chunk, t->block_k, t->block_v, t->lanes_k, layout->local_bytes);
 }
-
-/* ---- Tiles by rule of thumb ---------------------------------------------------------------------------------------
- */
-
-int plain_slice(int64_t channels, int most, int unit)
-{
-    int64_t count = divide_up(channels, most);
-
-    return round_up(divide_up(channels, count), unit);
-}
-
-clattn_status plain_cut_blocks(const struct device *device, struct variant *variant,
-                               void (*lay)(const struct variant *variant, struct layout *layout))
-{
-    struct tiles *t = &variant->tiles;
-
-    while (!layout_fits(device, variant, lay)) {
-        if (t->block_v > 4 * t->vec)
-            t->block_v = round_up(t->block_v / 2, t->vec);
-        else if (variant->problem->desc.chunk == 0 && t->chunk > 8)
-            t->chunk /= 2;
-        else if (t->block_k > t->vec)
-            t->block_k = round_up(t->block_k / 2, t->vec);
-        else
-            return CLATTN_UNSUPPORTED;
-    }
-    return CLATTN_SUCCESS;
-}
-
-/* Work-groups that the variant's value tiles of that width give. */
-static int64_t groups(const struct variant *variant, int block_v)
-{
-    return problem_heads(variant->problem) * divide_up(variant_values(variant), block_v);
-}
-
-/* A tile belongs to one work-item: wide vectors, as many value columns as leave every core a few tiles. */
-static void serial_tiles(const struct device *device, struct variant *variant)
-{
-    struct tiles *tiles = &variant->tiles;
-    int64_t wanted = 4 * (int64_t)device->info.compute_units;
-
-    tiles->group = 1;
-    tiles->vec = SERIAL_VEC;
-    tiles->pad = 0;
-    tiles->lanes_k = 1;
-    tiles->block_k = plain_slice(variant->problem->desc.key_dim, 64, SERIAL_VEC);
-    tiles->block_v = round_up(variant_values(variant), SERIAL_VEC);
-    if (tiles->block_v > 64)
-        tiles->block_v = 64;
-    while (tiles->block_v > SERIAL_VEC &&
-           (tiles->block_v % (2 * SERIAL_VEC) != 0 || groups(variant, tiles->block_v) < wanted))
-        tiles->block_v -= SERIAL_VEC;
-}
-
-/* A group shares a tile. */
-static void shared_tiles(const struct device *device, struct variant *variant, int most_group)
-{
-    struct tiles *tiles = &variant->tiles;
-    int recurrent = variant->kernel == KERNEL_RECURRENT;
-    /* Two groups a compute unit; but narrower groups of the recurrence cost more than some units that have one. */
-    int64_t wanted = 2 * (int64_t)device->info.compute_units * (recurrent ? 9 : 10) / 10;
-    int most_columns = !recurrent ? 16 : device->sub_group != 0 ? 32 : 64;
-    int two_streams = variant->kernel == KERNEL_SCAN && erases[variant->problem->rule->erase].streams > 1;
-
-    tiles->vec = SHARED_VEC;
-    tiles->pad = SHARED_VEC;
-    tiles->lanes_k = 1;
-    tiles->block_k = plain_slice(variant->problem->desc.key_dim, two_streams ? 16 : 32, SHARED_VEC);
-    tiles->block_v = lower(round_up(variant_values(variant), SHARED_VEC), most_columns);
-    while (tiles->block_v > 2 * SHARED_VEC && groups(variant, tiles->block_v) < wanted)
-        tiles->block_v = round_up(tiles->block_v / 2, SHARED_VEC);
-    tiles->group = lower(64, most_group);
-    tiles->sub_group = device->sub_group;
-}
-
-/* The recurrence: lanes for the value columns, times lanes that share a column so that each keeps few channels. */
-static void recurrent_tiles(struct variant *variant, int most_group)
-{
-    struct tiles *tiles = &variant->tiles;
-    int64_t channels = variant->problem->desc.key_dim;
-    int columns, kept; /* channels that a work-item keeps of its columns: what its registers hold */
-
-    tiles->chunk = 1;
-    if (tiles->group == 1) {
-        tiles->block_v = tiles->vec;
-        tiles->block_k = round_up(channels, tiles->vec);
-        return;
-    }
-    kept = tiles->sub_group != 0 ? 4 : 16;
-    columns = power_below(tiles->block_v / tiles->vec);
-    while (tiles->lanes_k * kept < channels && 2 * tiles->lanes_k * columns <= most_group)
-        tiles->lanes_k *= 2;
-    while (tiles->lanes_k * kept < channels && columns > 1) {
-        columns /= 2;
-        tiles->lanes_k *= 2;
-    }
-    tiles->block_v = tiles->vec * columns;
-    tiles->group = columns * tiles->lanes_k;
-    tiles->block_k = round_up(channels, higher(tiles->lanes_k, tiles->vec));
-}
-
-/* Whether queries have keys beside their own tokens'. */
-static int has_cache(const clattn_plan_desc *desc)
-{
-    return desc->kv_len != 0 || (desc->flags & (CLATTN_CU_SEQLENS_KV | CLATTN_WITH_KV_LENS)) != 0;
-}
-
-/* Blocks of queries and keys: the rows of queries stay in local memory whole, with all value columns where they fit.
- * Sums over keys are joined block by block, so that a block's length decides bits: it does not depend on lengths, for
- * packed sequences have the bits that they have alone, but where all keys are in one block. */
-static void flash_tiles(const struct device *device, struct variant *variant)
-{
-    const clattn_plan_desc *desc = &variant->problem->desc;
-    struct tiles *tiles = &variant->tiles;
-
-    tiles->block_v = lower(round_up(variant_values(variant), tiles->vec), MOST_COLUMNS);
-    if (desc->chunk != 0)
-        return;
-    tiles->chunk = tiles->group > 1 ? 16 : 64;
-    while (tiles->chunk > 8 && !layout_fits(device, variant, lay_out))
-        tiles->chunk /= 2;
-    while (tiles->chunk > 8 && tiles->chunk / 2 >= desc->seq_len && !has_cache(desc))
-        tiles->chunk /= 2;
-}
-
-/* Narrower value tiles, then narrower slices, until local memory holds the variant. */
-static clattn_status cut_to_fit(const struct device *device, struct variant *variant)
-{
-    struct tiles *tiles = &variant->tiles;
-
-    while (!layout_fits(device, variant, lay_out)) {
-        if ((variant->kernel == KERNEL_SCAN || variant->kernel == KERNEL_FLASH) && tiles->block_v > tiles->vec)
-            tiles->block_v = round_up(tiles->block_v / 2, tiles->vec);
-        else if (variant->kernel != KERNEL_RECURRENT && tiles->block_k > tiles->vec)
-            tiles->block_k = round_up(tiles->block_k / 2, tiles->vec);
-        else
-            return CLATTN_UNSUPPORTED;
-    }
-    return CLATTN_SUCCESS;
-}
-
-static clattn_status heuristic(const struct device *device, struct variant *variant, int most_group)
-{
-    int asked = variant->problem->desc.chunk;
-
-    variant->tiles = (struct tiles){.chunk = asked != 0 ? asked : 16};
-    if (device->serial || most_group < 4)
-        serial_tiles(device, variant);
-    else
-        shared_tiles(device, variant, most_group);
-    if (variant->kernel == KERNEL_RECURRENT)
-        recurrent_tiles(variant, most_group);
-    if (variant->kernel == KERNEL_FLASH)
-        flash_tiles(device, variant);
-    return cut_to_fit(device, variant);
-}
-
-/* ---- Tiles that were chosen ---------------------------------------------------------------------------------------
- */
-
-/* No tile wider than the problem; the recurrence's group. */
-static void follow(struct variant *variant)
-{
-    struct tiles *tiles = &variant->tiles;
-    int64_t channels = variant->problem->desc.key_dim;
-
-    tiles->block_v = lower(tiles->block_v, round_up(variant_values(variant), tiles->vec));
-    tiles->block_k = lower(round_up(tiles->block_k, tiles->vec), round_up(channels, tiles->vec));
-    if (variant->kernel != KERNEL_RECURRENT)
-        return;
-    tiles->group = tiles->block_v / tiles->vec * tiles->lanes_k;
-    tiles->block_k = round_up(channels, higher(tiles->lanes_k, tiles->vec));
-}
-
-/* Whether registers can hold what a lane of the recurrence has of the state: more is left in memory. */
-static int state_fits(const struct tiles *t)
-{
-    enum { MOST_FLOATS = 128 };
-
-    return t->group == 1 || t->block_k / t->lanes_k * t->vec <= MOST_FLOATS;
-}
-
-static clattn_status complete(const struct device *device, struct variant *variant)
-{
-    const struct tiles *t = &variant->tiles;
-    int sound;
-
-    follow(variant);
-    sound = t->block_v >= t->vec && t->block_v % t->vec == 0 && t->block_k >= t->vec && t->block_k % t->vec == 0 &&
-            (variant->kernel != KERNEL_RECURRENT || state_fits(t)) && t->group >= 1 &&
-            (size_t)t->group <= device->info.max_work_group && (t->group == 1 || !device->serial) &&
-            layout_fits(device, variant, lay_out);
-    return sound ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
-}
-
-const struct family family_plain = {heuristic, complete, lay_out, describe, 0, 0};

@@ -28,6 +28,10 @@ enum embedded_file plain_weights(clattn_weights weights);
 /* channels cut into slices of at most most, each a multiple of unit, with as little padding as possible. */
 int plain_slice(int64_t channels, int most, int unit);
 
+/* The family's, whose tiles plain_tiles.c finds. */
+void plain_lay_out(const struct variant *variant, struct layout *layout);
+void plain_describe(struct text *text, const struct variant *variant, const struct layout *layout);
+
 /* Of kernels that work a span of chunks: the family's describe. */
 void plain_describe_spans(struct text *text, const struct variant *variant, const struct layout *layout);
 

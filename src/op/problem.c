@@ -1,19 +1,14 @@
 /* Defaults, then checks, then lengths. */
 #include "op/arguments.h"
 #include "op/op.h"
+#include "op/options.h"
 
 #include "base/sized.h"
 
 #include <math.h>
 #include <string.h>
 
-enum {
-    MAX_HEADS = 65535,
-    /* Flags that no rule names: its family says whether it takes them. */
-    FAMILY_FLAGS = CLATTN_QK_L2NORM | CLATTN_STATE_VK | CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_CU_SEQLENS |
-                   CLATTN_CU_SEQLENS_INT64 | CLATTN_REVERSED | CLATTN_WITH_ATTN | CLATTN_HEADS_TILED |
-                   CLATTN_WITH_STATE_INDICES
-};
+enum { MAX_HEADS = 65535 };
 
 static void set_default(int64_t *field, int64_t value)
 {
@@ -99,87 +94,6 @@ static clattn_status check_sizes(const clattn_plan_desc *desc, int64_t most_dim,
     return CLATTN_SUCCESS;
 }
 
-/* The options that only some rules take, and their names. */
-static clattn_status check_options(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
-{
-    static const struct {
-        uint32_t flag;
-        const char *name;
-    } flags[] = {{CLATTN_NORMALIZE, "normalize"},
-                 {CLATTN_GATE_PER_HEAD, "a gate per head"},
-                 {CLATTN_VALUE_GATE, "gv"},
-                 {CLATTN_UNGATED, "ungated"},
-                 {CLATTN_WITH_SINK, "sink"},
-                 {CLATTN_WITH_LSE, "lse"},
-                 {CLATTN_WITH_KV_LENS, "kv_lens"},
-                 {CLATTN_CU_SEQLENS_KV, "cu_seqlens_kv"},
-                 {CLATTN_WITH_P, "p"},
-                 {CLATTN_WITH_BETA, "beta"},
-                 {CLATTN_WITH_WRITTEN, "written"},
-                 {CLATTN_APPEND, "append"},
-                 {CLATTN_CARRY, "carry"},
-                 {CLATTN_SOFTPLUS, "softplus"},
-                 {CLATTN_WITH_DT_BIAS, "dt_bias"},
-                 {CLATTN_WITH_A_LOG, "a_log"},
-                 {CLATTN_WITH_D, "d"},
-                 {CLATTN_WITH_Z, "z"},
-                 {CLATTN_NONCAUSAL, "noncausal"},
-                 {CLATTN_COMPLEX, "complex"}};
-    const struct {
-        uint32_t knob;
-        int used;
-        const char *name;
-    } knobs[] = {{RULE_TAKES_FEATURE_MAP, desc->feature_map != CLATTN_FEATURE_IDENTITY, "feature_map"},
-                 {RULE_TAKES_STEPS, desc->steps != 1, "steps"},
-                 {RULE_TAKES_LAYER, desc->layer != 0 || desc->layers != 1, "layer"},
-                 {RULE_TAKES_LAYER, desc->slopes != CLATTN_SLOPES_LIGHTNING, "slopes"},
-                 {RULE_TAKES_EPS, desc->eps > 0, "eps"},
-                 {RULE_TAKES_KERNEL, desc->kernel != CLATTN_WEIGHTS_SOFTMAX, "kernel"},
-                 {RULE_TAKES_GATE_MAP, desc->gate_map != CLATTN_GATE_MAP_LOG, "gate_map"},
-                 {RULE_TAKES_BETA_MAP, desc->beta_map != CLATTN_BETA_STRENGTH, "beta_map"},
-                 {RULE_TAKES_STEP_MAP, desc->beta_map == CLATTN_BETA_SOFTPLUS, "beta_map=softplus"},
-                 {RULE_TAKES_WRITE_KERNEL, desc->write_kernel != CLATTN_WEIGHTS_SOFTMAX, "write_kernel"},
-                 {RULE_TAKES_TAPS, desc->taps != 0, "taps"},
-                 {RULE_TAKES_TAPS, desc->activation != CLATTN_ACTIVATION_SILU, "activation"},
-                 {RULE_TAKES_TAPS, desc->with_bias != 0, "with_bias"},
-                 {RULE_TAKES_TAPS, desc->residual != 0, "residual"},
-                 {RULE_TAKES_NORM, desc->weighting != CLATTN_WEIGHTING_SHARED, "weighting"},
-                 {RULE_TAKES_NORM, desc->gating != CLATTN_GATING_AFTER, "gating"},
-                 {RULE_TAKES_NORM, desc->centered != 0, "centered"},
-                 {RULE_TAKES_ROPE, desc->rope_base != 0, "rope_base"},
-                 {RULE_TAKES_ROPE, desc->rope_dim != 0, "rope_dim"},
-                 {RULE_TAKES_ROPE, desc->interleaved != 0, "interleaved"},
-                 {RULE_TAKES_ROPE, desc->with_position != 0, "with_position"},
-                 {RULE_TAKES_ROPE, desc->turned_back != 0, "turned_back"},
-                 {RULE_TAKES_FEATURES, desc->features != CLATTN_FEATURES_FAVOR, "features"},
-                 {RULE_TAKES_FEATURES, desc->of_queries != 0, "of_queries"},
-                 {RULE_TAKES_TAIL, desc->tail != 0, "tail"},
-                 {RULE_TAKES_LEARNING, desc->hidden_dim != 0, "hidden_dim"},
-                 {RULE_TAKES_LEARNING, desc->mini_batch != 0, "mini_batch"},
-                 {RULE_TAKES_LEARNING, desc->muon != CLATTN_MUON_NONE, "muon"},
-                 {RULE_TAKES_LEARNING, desc->pre_norm != 0, "pre_norm"},
-                 {RULE_TAKES_LEARNING, desc->with_momentum != 0, "with_momentum"},
-                 {0, rule_has_list(rule) && desc->state_slots != 0, "state_slots"},
-                 {0, (rule_has_list(rule) || rule->op != OP_MIXER) && desc->state_window != 0, "state_window"},
-                 {0, (rule_has_list(rule) || rule->op != OP_MIXER) && desc->state_every != 0, "state_every"},
-                 {0, !rule_has_list(rule) && desc->kv_len != 0, "kv_len"},
-                 {0, !rule_has_list(rule) && desc->window != 0, "window"}};
-
-    uint32_t known = FAMILY_FLAGS;
-
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
-        known |= flags[i].flag;
-        if ((desc->flags & flags[i].flag) && !(rule->flags & flags[i].flag))
-            return FAIL(log, INVALID_DESC, "%s takes no option %s", rule->name, flags[i].name);
-    }
-    for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++)
-        if (knobs[i].used && !(rule->knobs & knobs[i].knob))
-            return FAIL(log, INVALID_DESC, "%s takes no option %s", rule->name, knobs[i].name);
-    if (desc->flags & ~known)
-        return FAIL(log, INVALID_DESC, "flags has unknown bits: 0x%x", desc->flags & ~known);
-    return CLATTN_SUCCESS;
-}
-
 /* One matrix for all value columns, and small enough to be looked at. */
 static clattn_status check_attn(const struct problem *problem, const struct log *log)
 {
@@ -247,7 +161,7 @@ clattn_status problem_init(struct problem *problem, const clattn_plan_desc *desc
     problem->desc = *desc;
     complete(&problem->desc, problem->rule);
     TRY(check_sizes(&problem->desc, op_of(problem->rule)->most_dim, log));
-    TRY(check_options(&problem->desc, problem->rule, log));
+    TRY(options_check(&problem->desc, problem->rule, log));
     TRY(check_gate(&problem->desc, problem->rule, log));
     TRY(check_packing(&problem->desc, log));
     TRY(op_of(problem->rule)->check(&problem->desc, problem->rule, log));

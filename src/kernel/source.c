@@ -1,0 +1,189 @@
+/* A variant's source, and the kernel built of it. */
+#include "kernel/kernel.h"
+
+#include "device/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Source: constants, then the headers that supply the variant's words, then the kernel --------------------------
+ */
+
+/* FILE_COUNT for a name that no file has */
+static enum embedded_file find_file(const struct embedded *files, const char *name, size_t length)
+{
+    enum embedded_file file = 0;
+
+    while (file < FILE_COUNT && (strncmp(files[file].name, name, length) != 0 || files[file].name[length] != '\0'))
+        file++;
+    return file;
+}
+
+enum { MAX_INCLUDES = 48 };
+
+/* Files already in the text, of all that there are. */
+struct includes {
+    const struct embedded *all;
+    enum embedded_file files[MAX_INCLUDES];
+    int count;
+};
+
+static void add_file(struct text *text, struct includes *done, const char *name, size_t length);
+
+/* One line; an #include "name" becomes the file. */
+static void add_line(struct text *text, struct includes *done, const char *line, size_t length)
+{
+    static const char include[] = "#include \"";
+    const char *name = line + sizeof include - 1;
+    const char *quote;
+
+    if (length < sizeof include || memcmp(line, include, sizeof include - 1) != 0) {
+        text_add(text, line, length);
+        return;
+    }
+    quote = memchr(name, '"', length - (sizeof include - 1));
+    if (quote != NULL)
+        add_file(text, done, name, (size_t)(quote - name));
+}
+
+static void add_lines(struct text *text, struct includes *done, const char *at, size_t size)
+{
+    const char *end = at + size;
+
+    while (at < end) {
+        const char *next = memchr(at, '\n', (size_t)(end - at));
+        next = next != NULL ? next + 1 : end;
+        add_line(text, done, at, (size_t)(next - at));
+        at = next;
+    }
+}
+
+/* The file by name, once. A name that is not embedded stays as an #include line, for the compiler to complain of. */
+static void add_file(struct text *text, struct includes *done, const char *name, size_t length)
+{
+    enum embedded_file file = find_file(done->all, name, length);
+
+    if (file == FILE_COUNT || done->count == MAX_INCLUDES) {
+        text_format(text, "#include \"%.*s\"\n", (int)length, name);
+        return;
+    }
+    for (int i = 0; i < done->count; i++)
+        if (done->files[i] == file)
+            return;
+    done->files[done->count++] = file;
+    add_lines(text, done, done->all[file].text, done->all[file].size);
+}
+
+char *kernel_flatten(const char *source)
+{
+    struct text text = {0};
+    struct includes done = {.all = embedded_files(), .count = 0};
+
+    if (done.all == NULL)
+        return NULL;
+    add_lines(&text, &done, source, strlen(source));
+    return text_take(&text);
+}
+
+static void add_constants(struct text *text, const struct variant *variant, const struct layout *layout)
+{
+    for (int i = 0; i < layout->constant_count; i++)
+        text_format(text, "#define %s %lld\n", layout->constants[i].name, (long long)layout->constants[i].value);
+    if (variant->normalizer || variant->problem->rule->op == OP_PIECE)
+        text_format(text, "#define EPS %.9ef\n", (double)(float)problem_eps(variant->problem));
+    text_format(text, "#define GATE_SCALE %.9ef\n", (double)(float)variant->problem->desc.gate_scale);
+    text_format(text, "#define DATA %s\n#define GATE %s\n#define OUT %s\n#define STATE %s\n",
+                dtype_name(variant->problem->desc.dtype), dtype_name(variant_gate(variant)),
+                dtype_name(variant_out(variant)), dtype_name(variant_state(variant)));
+}
+
+static void add_includes(struct text *text, const struct variant *variant, const struct layout *layout)
+{
+    const struct embedded *files = embedded_files();
+
+    for (int i = 0; i < layout->header_count && files != NULL; i++)
+        text_format(text, "#include \"%s\"\n", files[layout->headers[i]].name);
+    if (files != NULL)
+        text_format(text, "#include \"%s\"\n", files[kernel_file(variant->kernel)].name);
+}
+
+/* Flattens and frees the text. */
+static char *flatten(struct text *text)
+{
+    char *source = text_take(text), *flat = source != NULL ? kernel_flatten(source) : NULL;
+
+    free(source);
+    return flat;
+}
+
+char *kernel_source(const struct variant *variant, const struct layout *layout)
+{
+    struct text text = {0};
+
+    add_constants(&text, variant, layout);
+    add_includes(&text, variant, layout);
+    return flatten(&text);
+}
+
+char *kernel_words(const struct variant *variant)
+{
+    const struct layout layout = kernel_layout(variant);
+    struct text text = {0};
+
+    add_includes(&text, variant, &layout);
+    return flatten(&text);
+}
+
+/* ---- Build --------------------------------------------------------------------------------------------------------
+ */
+
+/* Whether the device runs the built kernel in groups of the size it was written for. */
+static clattn_status check_group(clattn_context *context, const struct variant *variant, const struct layout *layout,
+                                 cl_kernel kernel)
+{
+    size_t most = 0;
+
+    TRY_CL(&context->log,
+           context->device.cl->GetKernelWorkGroupInfo(kernel, context->device.info.device, CL_KERNEL_WORK_GROUP_SIZE,
+                                                      sizeof most, &most, NULL));
+    if (most >= (size_t)variant->tiles.group || layout->any_group)
+        return CLATTN_SUCCESS;
+    log_line(&context->log, CLATTN_LOG_INFO, "%s runs kernel %s in groups of %zu, not %d", context->device.info.name,
+             kernel_name(variant->kernel), most, variant->tiles.group);
+    return CLATTN_UNSUPPORTED;
+}
+
+static const char *build_options(const clattn_context *context, const struct variant *variant,
+                                 const struct layout *layout)
+{
+    if (context->device.serial && kernel_family(variant->kernel)->shared)
+        return PLAIN_OPTIONS " -cl-opt-disable";
+    return layout->options;
+}
+
+clattn_status kernel_create(clattn_context *context, const struct variant *variant, const struct layout *layout,
+                            cl_kernel *kernel, struct hash *hash)
+{
+    const struct opencl *cl = context->device.cl;
+    const char *name = kernel_name(variant->kernel);
+    char *source = kernel_source(variant, layout);
+    cl_program program;
+    clattn_status status;
+    cl_int error;
+
+    *kernel = NULL;
+    if (source == NULL)
+        return CLATTN_OUT_OF_MEMORY;
+    if (hash != NULL)
+        *hash = hash_text(*hash, source);
+    TRY(program_get(context, source, name, build_options(context, variant, layout), &program));
+    *kernel = cl->CreateKernel(program, name, &error);
+    if (*kernel == NULL)
+        return opencl_status(&context->log, "clCreateKernel", error);
+    status = check_group(context, variant, layout, *kernel);
+    if (status != CLATTN_SUCCESS) {
+        cl->ReleaseKernel(*kernel);
+        *kernel = NULL;
+    }
+    return status;
+}
