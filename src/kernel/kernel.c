@@ -454,10 +454,11 @@ static clattn_status check_group(clattn_context *context, const struct variant *
     return CLATTN_UNSUPPORTED;
 }
 
+/* PoCL, optimising, gets loops with barriers wrong. */
 static const char *build_options(const clattn_context *context, const struct variant *variant,
                                  const struct layout *layout)
 {
-    if (context->device.serial && kernels[variant->kernel].family->shared)
+    if (context->device.in_part || (context->device.serial && kernels[variant->kernel].family->shared))
         return PLAIN_OPTIONS " -cl-opt-disable";
     return layout->options;
 }
