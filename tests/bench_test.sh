@@ -103,4 +103,24 @@ done
 POCL_KERNEL_CACHE=0 "${six[@]}" 2>err | head -n 3 >out # a reader that goes away
 [ "${PIPESTATUS[0]}" -eq 1 ] || fail "a closed pipe: exit status ${PIPESTATUS[0]}"
 grep -qx 'clattn: standard output: cannot write' err || fail "a closed pipe: $(cat err)"
+
+# ---- gemm has its rows as bench has -----------------------------------------------------------------------------------------
+
+six=("$clattn" gemm M={1,2,3,4,5,6}000,N=1000,K=500 --provider plain --device "$device")
+for signal in INT TERM; do
+    interrupted 3
+    counts "gemm, $signal" "$(grep -c ' ok$' out)"
+done
+signal=INT
+"${six[@]}" --json >out 2>err & # whole, whatever is done by then
+sleep 1
+kill -INT -- -$!
+wait $!
+status=$?
+counts "gemm, json" "$(grep -c '"provider":' out)"
+[ "$(head -c 1 out)$(tail -c 2 out)" = '[]' ] || fail "gemm, json: not a whole array: $(cat out)"
+"$clattn" gemm M=8,N=8,K=8 M=8,N=8,K=8 --dtype f32,bf16 --provider plain --device "$device" >out 2>err || fail "gemm: $(cat err)"
+[ "$(wc -l <out)" -eq 6 ] && [ "$(grep -c ' ok$' out)" -eq 4 ] || fail "gemm: not a device, a head and four rows: $(cat out)"
+"$clattn" gemm M=8,N=8,K=8 M=8,N=8,K=8 --transpose xx --device "$device" >out 2>err
+[ $? -eq 2 ] && [ ! -s out ] && [ "$(wc -l <err)" -eq 1 ] || fail "gemm: what is wrong is said late: $(cat out err)"
 [ $failures -eq 0 ]

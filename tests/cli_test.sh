@@ -170,7 +170,7 @@ one_head()
 # Every command with a table has it as CSV, Markdown and JSON; -v says time and rate.
 formats()
 {
-    for table in devices rules cache "tune --show --device $(echo "$device" | tr -d ' ' | cut -c1-8)"; do
+    for table in devices rules cache layer "layer kda" "tune --show --device $(echo "$device" | tr -d ' ' | cut -c1-8)"; do
         # shellcheck disable=SC2086
         set -- $table
         "$clattn" "$@" --csv >"$work/csv" 2>"$work/stderr" || fail "$table --csv: $(cat "$work/stderr")"
@@ -183,6 +183,9 @@ formats()
         [ "$(head -c 1 "$work/json")" = "[" ] || fail "$table --json"
         "$clattn" "$@" --json --csv >"$work/both" 2>&1 && fail "$table in two formats"
     done
+    name=$(printf '%0200d' 0)
+    forge "$work/in" "{\"$name\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}" 1
+    "$clattn" diff "$work/in" "$work/in" --csv | grep -q "^$name,U8," || fail "a cell of 200 characters is cut"
     [ "$(sed 1q "$work/csv" | tr ',' '\n' | grep -c '^device$\|^driver$')" -eq 2 ] || fail "tune --csv does not name the device"
     "$clattn" verify gla --quick --dtype f32 --device "$device" --csv | sed 1q | grep -q ',ok,device,driver,clattn,commit$' ||
         fail "verify --csv does not name the device"
@@ -383,7 +386,9 @@ bad_usage()
     refused "no tuning file at all" CLATTN_TUNING tune --export "$work/out"
     CLATTN_TUNING=$work/user.json
     refused "import of no tuning file" "$work/in" tune --import "$work/in"
-    refused "export of a file that is not there" user.json tune --export "$work/out"
+    refused "export of a file that is not there" "user.json: cannot read: No such file" tune --export "$work/out"
+    CLATTN_TUNING=$work
+    refused "export of a folder" "$work: cannot read: Is a directory" tune --export "$work/out"
     CLATTN_TUNING=
     refused "cache list and clear" clear cache --list --clear
     refused "varlen backwards" varlen make-input kda --shape B=1,T=9,H=1,K=2,V=2 --varlen 0,5,3,9 -o "$work/out"
@@ -583,16 +588,22 @@ diff_files()
 
 # ---- layers -------------------------------------------------------------------------------------------------------
 
+# layer_shape NAME FOLDER: K as in the folder's files, where shapes leave it open
+layer_shape()
+{
+    axis=$("$clattn" layer "$1" --csv | grep ,final_state, | cut -d'"' -f2 | tr -d '[]' | tr , '\n' | grep -nx K | cut -d: -f1)
+    echo "K=$(field "$2/$1.run.safetensors" final_state shape | tr -d ' []' | cut -d, -f"$axis")"
+}
+
 # run_layer NAME FOLDER
 run_layer()
 {
     cd "$work" || exit 1
+    shape=$(layer_shape "$1" "$2")
     for target in "$device" reference; do
-        # K as in the folder's files, where shapes leave it open
-        "$clattn" layer "$1" -i "$2/$1.safetensors" -x "$2/$1.run.safetensors" --shape K="$(
-            field "$2/$1.run.safetensors" final_state shape | tr -d ' []' | cut -d, -f"$("$clattn" layer "$1" --csv |
-                grep ,final_state, | cut -d'"' -f2 | tr -d '[]' | tr , '\n' | grep -nx K | cut -d: -f1)")" \
-            -o out.safetensors --device "$target" >/dev/null || fail "layer $1 on $target"
+        "$clattn" layer "$1" -i "$2/$1.safetensors" -x "$2/$1.run.safetensors" --shape "$shape" -o out.safetensors \
+            --device "$target" >/dev/null 2>"$work/stderr" || fail "layer $1 on $target: $(cat "$work/stderr")"
+        [ -s "$work/stderr" ] && fail "layer $1 on $target: $(cat "$work/stderr")"
         for tensor in y $("$clattn" layer "$1" --csv | grep -o '^output,final[a-z_]*' | cut -d, -f2); do
             compare out.safetensors "$2/$1.run.safetensors" $tensor 1e-4
         done
@@ -600,6 +611,48 @@ run_layer()
     done
     refused "a layer's tensor of another layer" "tensor '.*' is none of layer" layer "$1" -i "$2/$1.run.safetensors" -o out.safetensors
     "$clattn" layer --json | grep -q "\"$1\"" || fail "layer --json lacks $1"
+    bad_layer "$1" "$2/$1.safetensors" "$2/$1.run.safetensors"
+}
+
+# of CHECKPOINT X: the layer $layer of these on the reference, into $work/out
+of()
+{
+    set -- layer "$layer" -i "$1" -x "$2" -o "$work/out" --device reference --shape "$shape"
+    if [ -n "$word" ]; then refused "layer $layer, $word" "$word" "$@"; else "$clattn" "$@" 2>"$work/stderr"; fi
+}
+
+# wild FILE TENSOR: what `of` warned of
+wild()
+{
+    [ "$(sed "s/ of its [0-9]* elements\$//" "$work/stderr")" = "clattn: warning: $1: tensor '$2' is not finite at 1" ] ||
+        fail "layer $layer, nan in $2: $(cat "$work/stderr")"
+}
+
+# bad_layer NAME CHECKPOINT X: prompts and weights that are not right
+bad_layer()
+{
+    layer=$1 checkpoint=$2 prompt=$3
+    word='both files are standard input' of - -
+    forge "$work/in" '{"x":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]}}' 8
+    word="in: tensor 'x' is F32 \[2,1\], expected \[B,T,C\]" of "$checkpoint" "$work/in"
+    forge "$work/in" '{"x":{"dtype":"F32","shape":[1,1,1],"data_offsets":[0,4]}}' 4
+    word="in: tensor 'x' is F32 \[1,1,1\], expected \[1,1,[1-9][0-9]*\]" of "$checkpoint" "$work/in"
+    if tensors "$prompt" | grep -qx final_conv_state; then
+        sed 's/"final_conv_state"/"conv_state"      /' "$prompt" >"$work/in"
+        word="in: tensor 'state' is missing" of "$checkpoint" "$work/in"
+    fi
+    word=
+    cp "$prompt" "$work/plain"
+    poke x '\0\0\300\177'
+    of "$checkpoint" "$work/in"
+    wild "$work/in" x
+    [ "$(said "$work/out" version)" = "$("$clattn" -V | cut -d' ' -f2)" ] || fail "layer $layer: the output does not say its version"
+    cp "$checkpoint" "$work/plain"
+    first=$(header "$checkpoint" | cut -d'"' -f2)
+    poke "$first" '\0\0\300\177'
+    of "$work/in" "$prompt"
+    wild "$work/in" "$first"
+    rm -f "$work/out"
 }
 
 case $3 in

@@ -39,23 +39,53 @@ static const struct node {
     {"explicit_scale", GATED_DELTA, 2, 4, 4, 4, 4, 8, PER_KEY, PER_HEAD, 0, 0, 0, 0, 0.25, 0},
     {"fp16", GATED_DELTA, 2, 4, 8, 4, 4, 8, PER_KEY, PER_HEAD, 0, 0, 0, 0, 0, CLATTN_F16},
     {"linear_t1_no_past", LINEAR, 2, 1, 4, 4, 4, 8, NONE, NONE, 0, 0, 0, 0, 0, 0},
-/* ggml: head_size, n_seq_tokens, n_seqs, v_repeat, permuted, kda, K */
-#define GGML(name, head_size, tokens, seqs, repeat, permuted, kda, snapshots)                                          \
+/* ggml's own tests, by its numbers: head_count, head_size, n_seq_tokens, n_seqs, v_repeat, permuted, kda, K */
+#define GGML(heads_, head_size, tokens_, seqs, repeat, permuted_, kda, snapshots)                                      \
     {                                                                                                                  \
-        "ggml, " name, kda ? CLATTN_KDA : CLATTN_GATED_DELTA_RULE, seqs, tokens, 4, 4, 4 * (repeat), head_size,        \
-            kda ? PER_KEY : PER_HEAD, PER_HEAD, 1, snapshots, 1, permuted, 0, 0                                        \
+        "ggml " #heads_ "," #head_size "," #tokens_ "," #seqs "," #repeat "," #permuted_ "," #kda "," #snapshots,      \
+            kda ? CLATTN_KDA : CLATTN_GATED_DELTA_RULE, seqs, tokens_, heads_, heads_, (heads_) * (repeat), head_size, \
+            kda ? PER_KEY : PER_HEAD, PER_HEAD, 1, snapshots, 1, permuted_, 0, 0                                       \
     }
-    GGML("a token", 64, 1, 1, 1, 0, 0, 1),
-    GGML("head size 16", 16, 3, 2, 1, 0, 0, 1),
-    GGML("v repeated", 32, 4, 2, 2, 0, 0, 1),
-    GGML("permuted", 32, 4, 2, 2, 1, 0, 1),
-    GGML("kda", 32, 4, 2, 1, 0, 1, 1),
-    GGML("kda permuted", 16, 4, 1, 2, 1, 1, 1),
-    GGML("snapshots", 32, 5, 2, 2, 0, 0, 4),
-    GGML("snapshots of all tokens", 16, 4, 2, 1, 0, 0, 4),
-    GGML("more snapshots than tokens", 16, 2, 2, 1, 0, 0, 4),
-    GGML("kda, snapshots", 16, 5, 2, 2, 1, 1, 3),
-    GGML("many tokens", 64, 200, 1, 2, 0, 0, 2),
+    GGML(32, 128, 1, 1, 1, 0, 0, 1),
+    GGML(32, 16, 1, 1, 1, 0, 0, 1),
+    GGML(32, 16, 1, 1, 1, 1, 1, 1),
+    GGML(32, 16, 1, 1, 1, 0, 1, 1),
+    GGML(16, 64, 1, 2, 1, 0, 0, 1),
+    GGML(4, 64, 4, 1, 1, 0, 0, 1),
+    GGML(4, 64, 4, 2, 1, 0, 0, 1),
+    GGML(8, 32, 4, 2, 2, 0, 0, 1),
+    GGML(4, 64, 4, 2, 1, 1, 0, 1),
+    GGML(4, 64, 4, 1, 1, 1, 0, 1),
+    GGML(4, 64, 1, 1, 1, 0, 1, 1),
+    GGML(4, 64, 1, 2, 1, 0, 1, 1),
+    GGML(4, 16, 1, 2, 1, 0, 1, 1),
+    GGML(4, 32, 4, 1, 1, 0, 1, 1),
+    GGML(4, 64, 4, 2, 1, 0, 1, 1),
+    GGML(8, 32, 4, 2, 2, 0, 1, 1),
+    GGML(4, 64, 4, 2, 1, 1, 1, 1),
+    GGML(4, 16, 4, 2, 1, 1, 1, 1),
+    GGML(4, 64, 64, 1, 1, 0, 0, 1),
+    GGML(4, 64, 127, 1, 1, 0, 0, 1),
+    GGML(4, 64, 256, 1, 1, 0, 0, 1),
+    GGML(4, 64, 65, 1, 1, 0, 0, 1),
+    GGML(4, 64, 100, 1, 1, 0, 0, 1),
+    GGML(4, 64, 200, 1, 1, 0, 0, 1),
+    GGML(4, 64, 127, 2, 1, 0, 0, 1),
+    GGML(4, 64, 64, 1, 1, 0, 1, 1),
+    GGML(4, 64, 33, 1, 1, 0, 1, 1),
+    GGML(4, 64, 100, 1, 1, 0, 1, 1),
+    GGML(4, 16, 2, 1, 1, 0, 0, 2),
+    GGML(4, 32, 4, 1, 1, 0, 0, 4),
+    GGML(4, 64, 4, 2, 1, 0, 0, 4),
+    GGML(8, 128, 4, 1, 1, 0, 0, 4),
+    GGML(4, 64, 4, 2, 1, 0, 1, 4),
+    GGML(8, 32, 4, 2, 2, 0, 1, 4),
+    GGML(4, 32, 8, 1, 1, 0, 0, 3),
+    GGML(4, 64, 16, 2, 1, 0, 0, 4),
+    /* and all at once; more snapshots than tokens */
+    GGML(4, 16, 5, 2, 2, 1, 1, 3),
+    GGML(4, 16, 2, 2, 1, 0, 0, 4),
+    GGML(4, 64, 200, 1, 2, 0, 0, 2),
 };
 
 /* Numbers in memory: strides in elements. */
@@ -137,7 +167,7 @@ static double get(const struct call *call, int which, int64_t b, int64_t t, int6
     return number_load(laid->dtype, laid->memory, laid->first + b * laid->batch + t * laid->token + h * laid->head + i);
 }
 
-/* Log-decays of 0 or less, strengths between 0 and 1; keys short enough for a delta rule. */
+/* Log-decays of 0 or less, ggml's down to -20; strengths between 0 and 1; keys short enough for a delta rule. */
 static void draw(struct call *call)
 {
     uint32_t seed = 1;
@@ -148,7 +178,7 @@ static void draw(struct call *call)
             double x;
             seed = seed * 1664525u + 1013904223u;
             x = (double)(seed >> 8) / (1 << 23) - 1;
-            x = which == G      ? -0.1 * fabs(x)
+            x = which == G      ? (call->node->ggml ? -20 * x * x * x * x : -0.1 * fabs(x))
                 : which == BETA ? fabs(x)
                 : which == K    ? x / sqrt((double)call->node->dim)
                                 : x;

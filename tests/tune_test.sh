@@ -22,8 +22,13 @@ until [ "$(cat "$file.journal" 2>/dev/null | grep -c '"state":"TIMED"')" -ge 3 ]
     kill -CONT $tuner 2>/dev/null || { fail "nothing happens: $(cat "$work/err")"; break; }
     sleep 0.02
 done
+"$clattn" tune "$@" --budget 1s >"$work/out" 2>"$work/err" && fail "two searches at once" # the first has the lock
+grep -q 'tuning.json.journal: cannot be locked: another `clattn tune` is running' "$work/err" || fail "two at once: $(cat "$work/err")"
 kill -9 $tuner
 wait $tuner 2>/dev/null
+mkdir -p "$work/taken/t.json.journal.lock"
+CLATTN_TUNING="$work/taken/t.json" "$clattn" tune "$@" --budget 1s >"$work/out" 2>"$work/err" && fail "a journal that cannot be locked"
+grep -q 't.json.journal: cannot be locked: Is a directory' "$work/err" || fail "cannot be locked: $(cat "$work/err")"
 known=$(grep -c . "$file.journal")
 
 "$clattn" tune "$@" --budget 12s --json >"$work/out" 2>"$work/err" || fail "resumed: $(cat "$work/err")"

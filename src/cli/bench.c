@@ -1,21 +1,16 @@
 /* clattn bench: the time of rules on a device, and how far that is from what the device can do. */
-#include "base/system.h"
-#include "base/thread.h"
 #include "check/check.h"
 #include "cli/cli.h"
-#include "cli/interrupt.h"
 #include "cli/measure.h"
 #include "cli/modes.h"
 #include "cli/operands.h"
 #include "cli/origin.h"
 #include "cli/peak.h"
 #include "cli/progress.h"
-#include "cli/table.h"
+#include "cli/stream.h"
 #include "cli/words.h"
-#include "device/cache.h"
 #include "op/rule.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -45,14 +40,7 @@ struct bench_run {
     struct target target;
     struct peak peak;
     clattn_plan_desc *descs; /* a row each, completed */
-    size_t count;
-    /* ---- Under the lock, which who ends the process never gives back ---- */
-    mutex lock;
-    struct table table;
-    cJSON *rows; /* those that are done */
-    size_t done, failed;
-    int ended;          /* all is printed */
-    atomic_int stopped; /* stdout is closed: nothing is worth doing any more; read without the lock */
+    struct stream stream;
 };
 
 static void add_problem(cJSON *row, const struct bench_run *bench, const clattn_plan_desc *desc)
@@ -149,20 +137,6 @@ static void add_failure(cJSON *row, struct bench_run *bench, const clattn_plan_d
     library_error(&bench->target.sink, rule_get(desc->rule)->name, status);
 }
 
-static void end_row(struct bench_run *bench, cJSON *row, int ok)
-{
-    cJSON_AddBoolToObject(row, "ok", ok);
-    lock_take(&bench->lock);
-    cJSON_AddItemToArray(bench->rows, row);
-    bench->done++;
-    bench->failed += !ok;
-    if (bench->settings->format != FORMAT_JSON) {
-        table_row(&bench->table, row);
-        bench->stopped = fflush(stdout) != 0;
-    }
-    lock_give(&bench->lock);
-}
-
 static void bench_problem(struct bench_run *bench, const clattn_plan_desc *desc)
 {
     const struct settings *settings = bench->settings;
@@ -172,14 +146,14 @@ static void bench_problem(struct bench_run *bench, const clattn_plan_desc *desc)
     clattn_status status;
     int ok = 0;
 
-    progress_show(bench->done, bench->count, rule_get(desc->rule)->name);
+    progress_show(bench->stream.done, bench->stream.count, rule_get(desc->rule)->name);
     add_problem(row, bench, desc);
     status = measure(&bench->target, desc, settings->step, settings->seed + 1, runs, &result);
     if (status == CLATTN_SUCCESS)
         ok = add_results(row, bench, desc, &result);
     else
         add_failure(row, bench, desc, status);
-    end_row(bench, row, ok);
+    stream_row(&bench->stream, row, ok);
 }
 
 /* One token with the state of those before: where that is a list, with as many keys as the shape has tokens. */
@@ -228,7 +202,7 @@ static int add_rule(struct bench_run *bench, clattn_rule rule)
 
     for (size_t i = 0; i < at_least_one(settings->shape_count) * dtypes * modes.count && status == EXIT_OK; i++) {
         size_t shape = i / modes.count / dtypes, dtype = i / modes.count % dtypes;
-        clattn_plan_desc *desc = &bench->descs[bench->count++];
+        clattn_plan_desc *desc = &bench->descs[bench->stream.count++];
         *desc = (clattn_plan_desc){.rule = rule, .dtype = settings->dtypes[dtype], .mode = modes.at[i % modes.count]};
         status = complete(settings, &settings->shapes[shape], desc);
     }
@@ -242,7 +216,6 @@ static int make_rows(struct bench_run *bench)
     size_t rules = settings->rule_count > 0 ? settings->rule_count : RULE_COUNT - 1;
     int status = EXIT_OK;
 
-    bench->rows = cJSON_CreateArray();
     bench->descs = calloc(rules * at_least_one(settings->shape_count) * at_least_one(settings->dtype_count) *
                               at_least_one(settings->mode_count),
                           sizeof *bench->descs);
@@ -253,95 +226,35 @@ static int make_rows(struct bench_run *bench)
     return status;
 }
 
-/* ---- Output ------------------------------------------------------------------------------------------------------ */
+/* ---- The command ------------------------------------------------------------------------------------------------- */
 
-/* As wide as every row is, of numbers below a million. */
-static void widen(struct bench_run *bench)
+/* What is known of every row before it is run. */
+static cJSON *make_problems(const struct bench_run *bench)
 {
-    cJSON *numbers = cJSON_CreateObject();
+    cJSON *rows = cJSON_CreateArray();
 
-    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
-        if (columns[i].kind == COLUMN_FIXED)
-            cJSON_AddNumberToObject(numbers, columns[i].key, columns[i].digits > 1 ? 9999 : 99999);
-    cJSON_AddNumberToObject(numbers, "error", 1e-9);
-    table_widen(&bench->table, numbers);
-    cJSON_Delete(numbers);
-    for (size_t i = 0; i < bench->count; i++) {
+    for (size_t i = 0; i < bench->stream.count; i++) {
         cJSON *row = cJSON_CreateObject();
         add_problem(row, bench, &bench->descs[i]);
-        table_widen(&bench->table, row);
-        cJSON_Delete(row);
+        cJSON_AddItemToArray(rows, row);
     }
+    return rows;
 }
-
-static void print_head(struct bench_run *bench)
-{
-    enum format format = bench->settings->format;
-
-    table_begin(&bench->table, columns, sizeof columns / sizeof *columns, format);
-    widen(bench);
-    progress_clear();
-    if (format == FORMAT_TEXT)
-        printf("device: %s", target_name(&bench->target));
-    if (format == FORMAT_TEXT && bench->peak.flops > 0)
-        printf(", peaks measured: %.0f GFLOP/s f32, %.1f GB/s", 1e-9 * bench->peak.flops, 1e-9 * bench->peak.bytes);
-    if (format == FORMAT_TEXT)
-        puts("");
-    if (format != FORMAT_JSON)
-        table_head(&bench->table);
-    bench->stopped = fflush(stdout) != 0;
-}
-
-/* With the lock taken. */
-static int print_end(struct bench_run *bench)
-{
-    cJSON *rows = bench->rows;
-
-    progress_clear();
-    bench->ended = 1;
-    bench->rows = NULL;
-    if (bench->settings->format == FORMAT_JSON)
-        return json_print(rows);
-    cJSON_Delete(rows);
-    return EXIT_OK;
-}
-
-/* SIGINT and its like, on a thread of its own. */
-static void interrupted(void *user, int signal)
-{
-    struct bench_run *bench = user;
-
-    lock_take(&bench->lock);
-    if (bench->ended) {
-        lock_give(&bench->lock);
-        return;
-    }
-    print_end(bench);
-    fflush(stdout);
-    failed("interrupted, %zu of %zu rows are missing", bench->count - bench->done, bench->count);
-    cache_drop_unfinished(process_id());
-    interrupt_exit(signal);
-}
-
-/* ---- The command ------------------------------------------------------------------------------------------------- */
 
 static int bench_all(struct bench_run *bench)
 {
-    int status;
+    struct stream *stream = &bench->stream;
 
-    for (size_t i = 0; i < bench->count; i++)
+    for (size_t i = 0; i < stream->count; i++)
         if (target_fits(&bench->target, &bench->descs[i]) != EXIT_OK)
             return EXIT_FAILED;
     target_note_cache(&bench->target, bench->settings);
-    progress_show(0, bench->count, "peaks of the device");
+    progress_show(0, stream->count, "peaks of the device");
     peak_measure(&bench->target, &bench->peak);
-    print_head(bench);
-    for (size_t i = 0; i < bench->count && !bench->stopped; i++)
+    stream_head(stream, columns, sizeof columns / sizeof *columns, make_problems(bench), &bench->target, &bench->peak);
+    for (size_t i = 0; i < stream->count && !stream->stopped; i++)
         bench_problem(bench, &bench->descs[i]);
-    lock_take(&bench->lock);
-    status = print_end(bench);
-    lock_give(&bench->lock);
-    return status == EXIT_OK && bench->failed > 0 ? EXIT_FAILED : status;
+    return stream_end(stream);
 }
 
 int bench_main(struct settings *settings)
@@ -350,20 +263,15 @@ int bench_main(struct settings *settings)
     int status;
 
     bench.settings = settings;
-    lock_init(&bench.lock);
+    stream_begin(&bench.stream, settings->format);
     status = make_rows(&bench);
-    if (status == EXIT_OK) {
-        interrupt_watch(interrupted, &bench);
+    if (status == EXIT_OK)
         status = target_open(&bench.target, settings->device);
-    }
     if (status == EXIT_OK && bench.target.reference && settings->mode_count > 0)
         status = bad("--mode chooses solvers, and the reference has none");
     if (status == EXIT_OK)
         status = bench_all(&bench);
-    lock_take(&bench.lock);
-    bench.ended = 1;
-    lock_give(&bench.lock);
-    cJSON_Delete(bench.rows);
+    stream_drop(&bench.stream);
     free(bench.descs);
     target_close(&bench.target);
     return status;

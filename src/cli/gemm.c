@@ -1,11 +1,10 @@
 /* clattn gemm: the time of matrix products, by each provider. */
 #include "cli/gemm.h"
 
-#include "cli/origin.h"
-
 #include "cli/measure.h"
-#include "cli/peak.h"
-#include "cli/table.h"
+#include "cli/origin.h"
+#include "cli/progress.h"
+#include "cli/stream.h"
 #include "cli/words.h"
 #include "reference/number.h"
 
@@ -151,8 +150,7 @@ struct gemm_run {
     const struct settings *settings;
     struct target target;
     struct peak peak;
-    cJSON *rows;
-    size_t failed;
+    struct stream stream;
 };
 
 static void add_share(cJSON *row, const char *key, double rate, double peak)
@@ -222,6 +220,7 @@ static void time_provider(struct gemm_run *run, const struct product *product, c
     clattn_status status;
 
     desc.provider = provider;
+    progress_show(run->stream.done, run->stream.count, provider != NULL ? provider : "gemm");
     cJSON_AddStringToObject(row, "provider", provider != NULL ? provider : "");
     add_problem(row, run, &product->gemm.desc);
     status = clattn_gemm_plan_create(&plan, run->target.device.context, &desc);
@@ -230,62 +229,103 @@ static void time_provider(struct gemm_run *run, const struct product *product, c
     clattn_gemm_plan_destroy(plan);
     if (status != CLATTN_SUCCESS)
         library_error(&run->target.sink, provider != NULL ? provider : "gemm", status);
-    run->failed += status != CLATTN_SUCCESS;
-    cJSON_AddBoolToObject(row, "ok", status == CLATTN_SUCCESS);
-    cJSON_AddItemToArray(run->rows, row);
+    stream_row(&run->stream, row, status == CLATTN_SUCCESS);
+}
+
+/* The n-th of a product's rows: the provider that was asked for; or NULL, what a plan takes, and then each there is. */
+static int nth_provider(const struct gemm_run *run, const struct gemm *gemm, int n, const char **name)
+{
+    const char *only = run->settings->provider;
+
+    *name = only != NULL || n == 0 ? only : gemm_provider(run->target.device.context, gemm, n - 1);
+    return n == 0 || (only == NULL && *name != NULL);
 }
 
 static int time_product(struct gemm_run *run, const clattn_gemm_desc *desc)
 {
-    const char *only = run->settings->provider, *name;
     struct product product;
     clattn_status status = product_open(&product, &run->target, desc);
+    const char *name;
 
-    if (status == CLATTN_SUCCESS && only != NULL)
-        time_provider(run, &product, only);
-    if (status == CLATTN_SUCCESS && only == NULL) {
-        time_provider(run, &product, NULL);
-        for (int i = 0; (name = gemm_provider(run->target.device.context, &product.gemm, i)) != NULL; i++)
-            time_provider(run, &product, name);
-    }
+    for (int n = 0; status == CLATTN_SUCCESS && !run->stream.stopped && nth_provider(run, &product.gemm, n, &name); n++)
+        time_provider(run, &product, name);
     product_close(&product);
     return status == CLATTN_SUCCESS ? EXIT_OK : library_error(&run->target.sink, "gemm", status);
 }
 
+/* Of all shapes and types the n-th. EXIT_OK, or one line. */
+static int nth_desc(const struct settings *settings, size_t n, clattn_gemm_desc *desc)
+{
+    size_t types = settings->dtype_count > 0 ? settings->dtype_count : 1;
+
+    return product_desc(settings, product_shape(settings, n / types),
+                        settings->dtype_count > 0 ? settings->dtypes[n % types] : CLATTN_F32, desc);
+}
+
+static size_t desc_count(const struct settings *settings)
+{
+    return product_count(settings) * (settings->dtype_count > 0 ? settings->dtype_count : 1);
+}
+
+/* What is known of every row before it is run: what is wrong with one costs no time. */
+static int make_rows(struct gemm_run *run, cJSON *rows)
+{
+    const struct log log = {sink_log, &run->target.sink};
+    clattn_gemm_desc desc;
+    struct gemm gemm;
+    const char *name;
+
+    for (size_t i = 0; i < desc_count(run->settings); i++) {
+        if (nth_desc(run->settings, i, &desc) != EXIT_OK)
+            return EXIT_BAD;
+        if (gemm_read(&gemm, &desc, sizeof desc, &log) != CLATTN_SUCCESS)
+            return library_error(&run->target.sink, "gemm", CLATTN_INVALID_DESC);
+        for (int n = 0; nth_provider(run, &gemm, n, &name); n++, run->stream.count++) {
+            cJSON *row = cJSON_CreateObject();
+            cJSON_AddStringToObject(row, "provider", name != NULL ? name : "");
+            cJSON_AddStringToObject(row, "by", "rule of thumb");
+            add_problem(row, run, &gemm.desc);
+            cJSON_AddItemToArray(rows, row);
+        }
+    }
+    return EXIT_OK;
+}
+
 static int time_all(struct gemm_run *run)
 {
-    const struct settings *settings = run->settings;
-    size_t types = settings->dtype_count > 0 ? settings->dtype_count : 1;
-    int status = EXIT_OK;
+    struct stream *stream = &run->stream;
+    cJSON *rows = cJSON_CreateArray();
+    int status = make_rows(run, rows);
 
+    if (status != EXIT_OK) {
+        cJSON_Delete(rows);
+        return status;
+    }
+    progress_show(0, stream->count, "peaks of the device");
     peak_measure(&run->target, &run->peak);
-    for (size_t i = 0; i < product_count(settings) * types && status == EXIT_OK; i++) {
+    stream_head(stream, columns, sizeof columns / sizeof *columns, rows, &run->target, &run->peak);
+    for (size_t i = 0; i < desc_count(run->settings) && status == EXIT_OK && !stream->stopped; i++) {
         clattn_gemm_desc desc;
-        status = product_desc(settings, product_shape(settings, i / types),
-                              settings->dtype_count > 0 ? settings->dtypes[i % types] : CLATTN_F32, &desc);
+        status = nth_desc(run->settings, i, &desc);
         if (status == EXIT_OK)
             status = time_product(run, &desc);
     }
-    return status;
+    return status == EXIT_OK ? stream_end(stream) : status;
 }
 
 int gemm_main(struct settings *settings)
 {
-    struct gemm_run run = {.settings = settings};
-    int status = target_open(&run.target, settings->device);
+    static struct gemm_run run; /* outlived by who waits for signals */
+    int status;
 
+    run.settings = settings;
+    stream_begin(&run.stream, settings->format);
+    status = target_open(&run.target, settings->device);
     if (status == EXIT_OK && run.target.reference)
         status = bad("matrix products are timed on devices, not on the reference");
-    run.rows = cJSON_CreateArray();
     if (status == EXIT_OK)
         status = time_all(&run);
-    if (status == EXIT_OK && settings->format == FORMAT_TEXT)
-        printf("device: %s, peaks measured: %.0f GFLOP/s f32, %.1f GB/s\n", target_name(&run.target),
-               1e-9 * run.peak.flops, 1e-9 * run.peak.bytes);
-    if (status == EXIT_OK)
-        status = table_print(run.rows, columns, sizeof columns / sizeof *columns, settings->format);
-    else
-        cJSON_Delete(run.rows);
+    stream_drop(&run.stream);
     target_close(&run.target);
-    return status == EXIT_OK && run.failed > 0 ? EXIT_FAILED : status;
+    return status;
 }

@@ -38,7 +38,8 @@ static const struct section {
     {"bench",
      1,
      {"bench", "--json", "--dtype", "f32,bf16", "-s", "B=1,T=1024,H=8,K=64,V=64", "-s", "B=1,T=4096,H=16,K=128,V=128",
-      "-s", "B=8,T=64,H=8,K=64,V=64", "gated_delta_rule"},
+      "-s", "B=8,T=64,H=8,K=64,V=64", "-s", "B=4,T=2048,H=16,K=128,V=128", "-s", "B=64,T=1,H=16,K=128,V=128", "-s",
+      "B=1,T=777,H=6,K=96,V=48", "gated_delta_rule"},
      {"bench", "--json", "--repeat", "3", "--dtype", "f32", "-s", "B=1,T=256,H=4,K=64,V=64", "gated_delta_rule"}},
 };
 

@@ -1,9 +1,9 @@
 /* clattn layer: a whole layer over the tensors of a checkpoint; without one, what it consists of. */
-#include "clattn_layer.h"
-#include "cli/cli.h"
+#include "cli/layer.h"
+
 #include "cli/input.h"
+#include "cli/operands.h"
 #include "cli/output.h"
-#include "cli/table.h"
 #include "cli/target.h"
 #include "cli/words.h"
 
@@ -34,75 +34,6 @@ struct layer_run {
     size_t operand_count;
     struct target target;
 };
-
-/* ---- What there is ------------------------------------------------------------------------------------------ */
-
-static int list_layers(enum format format)
-{
-    static const struct column columns[] = {{"name", "layer", COLUMN_WORD, 0},
-                                            {"module", "module", COLUMN_WORD, 0},
-                                            {"formula", "formula", COLUMN_WORD, 0},
-                                            {"paper", "source", COLUMN_WORD, 0}};
-    cJSON *rows = cJSON_CreateArray(), *row;
-    clattn_layer_info info;
-
-    for (int i = 1; clattn_layer_describe((clattn_layer)i, &info) == CLATTN_SUCCESS; i++) {
-        const char *const cells[] = {info.name, info.module, info.formula, info.paper};
-        row = cJSON_CreateObject();
-        for (size_t c = 0; c < sizeof cells / sizeof *cells; c++)
-            cJSON_AddStringToObject(row, columns[c].key, cells[c]);
-        cJSON_AddItemToArray(rows, row);
-    }
-    return table_print(rows, columns, sizeof columns / sizeof *columns, format);
-}
-
-/* "[QK+QK+HV,1,W]" */
-static void part_shape(const clattn_layer_part *part, char *text, size_t size)
-{
-    size_t used = 0;
-
-    for (int d = 0; d < part->rank && used < size; d++)
-        used += (size_t)snprintf(text + used, size - used, "%s%s", d > 0 ? "," : "[", part->letters[d]);
-    if (used < size)
-        snprintf(text + used, size - used, "]");
-}
-
-static int list_parts(clattn_layer layer, enum format format)
-{
-    static const char *const roles[] = {"weight", "input", "output"};
-    static const struct column columns[] = {{"role", "role", COLUMN_WORD, 0},
-                                            {"name", "name", COLUMN_WORD, 0},
-                                            {"shape", "shape", COLUMN_WORD, 0},
-                                            {"may_lack", "", COLUMN_WORD, 0}};
-    const clattn_layer_desc desc = {.layer = layer, .flags = CLATTN_LAYER_INITIAL_STATE | CLATTN_LAYER_FINAL_STATE};
-    cJSON *rows = cJSON_CreateArray(), *row;
-    clattn_layer_part part;
-    char shape[128];
-
-    for (size_t i = 0; clattn_layer_part_describe(&desc, i, &part) == CLATTN_SUCCESS; i++) {
-        part_shape(&part, shape, sizeof shape);
-        row = cJSON_CreateObject();
-        cJSON_AddStringToObject(row, "role", roles[part.role]);
-        cJSON_AddStringToObject(row, "name", part.name);
-        cJSON_AddStringToObject(row, "shape", shape);
-        cJSON_AddStringToObject(row, "may_lack", part.optional ? "may lack" : "");
-        cJSON_AddItemToArray(rows, row);
-    }
-    return table_print(rows, columns, sizeof columns / sizeof *columns, format);
-}
-
-static int find_layer(const char *name, clattn_layer *layer)
-{
-    clattn_layer_info info;
-    char names[256] = "";
-
-    *layer = clattn_layer_find(name);
-    if (*layer != CLATTN_LAYER_NONE)
-        return EXIT_OK;
-    for (int i = 1; clattn_layer_describe((clattn_layer)i, &info) == CLATTN_SUCCESS; i++)
-        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i > 1 ? ", " : "", info.name);
-    return bad("no layer is named '%s', expected one of %s", name, names);
-}
 
 /* ---- The checkpoint ----------------------------------------------------------------------------------------- */
 
@@ -144,7 +75,10 @@ static int take_tensor(struct layer_run *run, const struct safetensor *from, con
     for (int i = 0; i < from->rank && i < 4; i++)
         tensor->dims[i] = from->dims[i];
     run->tensor_count++;
-    return read_dtype(run->path, from, &tensor->dtype);
+    if (read_dtype(run->path, from, &tensor->dtype) != EXIT_OK)
+        return EXIT_BAD;
+    tensor_warn(run->path, from, tensor->dtype);
+    return EXIT_OK;
 }
 
 static int take_tensors(struct layer_run *run)
@@ -177,6 +111,31 @@ static int bad_dims(const struct layer_run *run, const struct safetensor *tensor
                dims_name(rank, dims, expected, sizeof expected));
 }
 
+/* Whether x's file has one of the states that a run may begin with; then it has to have all of them. */
+static int has_state(const struct layer_run *run)
+{
+    const clattn_layer_desc desc = {.layer = run->desc.layer, .flags = CLATTN_LAYER_INITIAL_STATE};
+    clattn_layer_part part;
+
+    for (size_t i = 0; clattn_layer_part_describe(&desc, i, &part) == CLATTN_SUCCESS; i++)
+        if (part.role == CLATTN_LAYER_INPUT && strcmp(part.name, "x") != 0 &&
+            safetensors_find(run->x, part.name) != NULL)
+            return 1;
+    return 0;
+}
+
+static int check_x(const struct layer_run *run, const struct safetensor *x)
+{
+    char found[160];
+
+    if (x == NULL)
+        return bad("%s: tensor 'x' is missing, layer %s needs it", run->x_path, run->name);
+    if (x->rank != 3 || x->dims[0] < 1)
+        return bad("%s: tensor 'x' is %s %s, expected [B,T,C] with B of 1 or more", run->x_path, x->dtype,
+                   dims_name(x->rank, x->dims, found, sizeof found));
+    return EXIT_OK;
+}
+
 /* The desc from the tensors' shapes and x's. */
 static int derive(struct layer_run *run)
 {
@@ -185,11 +144,7 @@ static int derive(struct layer_run *run)
     clattn_layer_desc *d = &run->desc;
     clattn_status status;
 
-    if (x == NULL)
-        return bad("%s: tensor 'x' is missing, layer %s needs it", run->x_path, run->name);
-    if (x->rank != 3 || x->dims[0] < 1)
-        return bad_dims(run, x, 3, (const int64_t[]){1, given.seq_len, d->hidden});
-    if (read_dtype(run->x_path, x, &d->dtype) != EXIT_OK)
+    if (check_x(run, x) != EXIT_OK || read_dtype(run->x_path, x, &d->dtype) != EXIT_OK)
         return EXIT_BAD;
     d->batch = x->dims[0];
     d->seq_len = x->dims[1];
@@ -197,9 +152,7 @@ static int derive(struct layer_run *run)
     d->qk_heads = given.qk_heads;
     d->key_dim = given.key_dim;
     d->value_dim = given.value_dim;
-    d->flags = CLATTN_LAYER_FINAL_STATE;
-    if (safetensors_find(run->x, "state") != NULL)
-        d->flags |= CLATTN_LAYER_INITIAL_STATE;
+    d->flags = CLATTN_LAYER_FINAL_STATE | (has_state(run) ? CLATTN_LAYER_INITIAL_STATE : 0);
     status = clattn_layer_fit(d, d, run->tensors, run->tensor_count, sink_log, &run->target.sink);
     return status == CLATTN_SUCCESS ? EXIT_OK : library_error(&run->target.sink, run->path, status);
 }
@@ -227,6 +180,8 @@ static int fill_operand(struct layer_run *run, struct operand *operand)
     if (!same)
         return bad_dims(run, tensor, part->rank, part->dims);
     memcpy(operand->host, tensor->data, operand->bytes);
+    if (!part->whole)
+        tensor_warn(run->x_path, tensor, part->dtype);
     return EXIT_OK;
 }
 
@@ -422,7 +377,9 @@ static int write_outputs(const struct layer_run *run, const struct output *outpu
                                             .data = position,
                                             .bytes = (size_t)run->desc.batch * sizeof *position};
     cJSON_AddStringToObject(metadata, "layer", run->name);
+    cJSON_AddStringToObject(metadata, "version", clattn_version());
     cJSON_AddStringToObject(metadata, "device", target_name(&run->target));
+    cJSON_AddStringToObject(metadata, "driver", run->target.info.driver);
     status = output_write(output, list, count, metadata);
     cJSON_Delete(metadata);
     free(position);
@@ -431,11 +388,15 @@ static int write_outputs(const struct layer_run *run, const struct output *outpu
 
 static int read_files(struct layer_run *run)
 {
-    int status = input_read(run->settings->input, &run->file);
+    const char *x = run->settings->x;
+    int status = EXIT_OK;
 
+    if (x != NULL && strcmp(x, "-") == 0 && strcmp(run->settings->input, "-") == 0)
+        return bad("both files are standard input, expected one or none");
+    status = input_read(run->settings->input, &run->file);
     run->x = &run->file;
-    if (status == EXIT_OK && run->settings->x != NULL) {
-        status = input_read(run->settings->x, &run->x_file);
+    if (status == EXIT_OK && x != NULL) {
+        status = input_read(x, &run->x_file);
         run->x = &run->x_file;
     }
     return status;
@@ -458,12 +419,12 @@ int layer_main(struct settings *settings)
     int status;
 
     if (settings->file_count == 0)
-        return list_layers(settings->format);
+        return layer_list(settings->format);
     run = (struct layer_run){.settings = settings, .name = settings->files[0]};
-    if (find_layer(run.name, &run.desc.layer) != EXIT_OK)
+    if (layer_find(run.name, &run.desc.layer) != EXIT_OK)
         return EXIT_BAD;
     if (settings->input == NULL && settings->output == NULL)
-        return list_parts(run.desc.layer, settings->format);
+        return layer_list_parts(run.desc.layer, settings->format);
     if (settings->input == NULL || settings->output == NULL)
         return bad("layer needs a checkpoint and an output: -i CHECKPOINT.safetensors -o OUT.safetensors");
     run.path = input_name(settings->input);

@@ -20,6 +20,8 @@ void operands_free(struct operands *operands);
 
 /* A warning for each input that is not finite, or a log-decay above 0, with the number of such elements. */
 void operands_warn(const struct operands *operands, const char *path);
+/* The same of one tensor, in memory of any alignment, that is not finite. */
+void tensor_warn(const char *path, const struct safetensor *tensor, clattn_dtype dtype);
 
 /* Whether the operands of a completed desc can be counted at all; one line and EXIT_BAD if not. */
 int operands_size_check(const clattn_plan_desc *desc);

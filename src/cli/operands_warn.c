@@ -3,12 +3,33 @@
 #include "reference/number.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Logarithms of a size: -inf is that of nothing. */
 static int may_be_nothing(enum numbers numbers)
 {
     return numbers == NUMBERS_DECAY || numbers == NUMBERS_FORGET || numbers == NUMBERS_INPUT ||
            numbers == NUMBERS_RAW || numbers == NUMBERS_STABILIZER || numbers == NUMBERS_LOGIT;
+}
+
+static void warn_wild(const char *path, const char *name, int64_t wild, int64_t count)
+{
+    if (wild > 0)
+        warn("%s: tensor '%s' is not finite at %lld of its %lld elements", path, name, (long long)wild,
+             (long long)count);
+}
+
+void tensor_warn(const char *path, const struct safetensor *tensor, clattn_dtype dtype)
+{
+    size_t element = safetensors_element(tensor->dtype), count = tensor->bytes / element;
+    int64_t wild = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        uint32_t aligned;
+        memcpy(&aligned, (const char *)tensor->data + i * element, element);
+        wild += !isfinite(number_load(dtype, &aligned, 0));
+    }
+    warn_wild(path, tensor->name, wild, (int64_t)count);
 }
 
 static void warn_of(const struct check_tensor *tensor, enum numbers numbers, const char *path)
@@ -21,9 +42,7 @@ static void warn_of(const struct check_tensor *tensor, enum numbers numbers, con
         wild += !isfinite(x) && !(nothing && x < 0);
         growing += numbers == NUMBERS_DECAY && isfinite(x) && x > 0;
     }
-    if (wild > 0)
-        warn("%s: tensor '%s' is not finite at %lld of its %lld elements", path, tensor->info.name, (long long)wild,
-             (long long)count);
+    warn_wild(path, tensor->info.name, wild, count);
     if (growing > 0)
         warn("%s: tensor '%s' is above 0 at %lld of its %lld elements, expected log-decays of 0 or less", path,
              tensor->info.name, (long long)growing, (long long)count);

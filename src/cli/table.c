@@ -94,6 +94,14 @@ static void print_cell(const char *text, const struct column *column, int width,
         printf("%-*s", last && format == FORMAT_TEXT ? 0 : width, text);
 }
 
+/* Text for other programs is never cut. */
+static const char *whole_text(const struct table *table, const cJSON *row, const struct column *column)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(row, column->key);
+
+    return table->format == FORMAT_CSV ? cJSON_GetStringValue(item) : NULL;
+}
+
 /* A line of titles (row NULL) or of a row. */
 static void print_line(const struct table *table, const cJSON *row)
 {
@@ -102,12 +110,13 @@ static void print_line(const struct table *table, const cJSON *row)
 
     for (size_t i = 0; i < table->count; i++) {
         const struct column *column = &table->columns[i];
+        const char *whole = whole_text(table, row, column);
         fputs(i == 0 ? layout->before : layout->between, stdout);
         if (row != NULL)
             cell_text(row, column, table->format, text);
         else
             snprintf(text, sizeof text, "%s", table->format == FORMAT_CSV ? column->key : column->title);
-        print_cell(text, column, table->widths[i], i + 1 == table->count, table->format);
+        print_cell(whole != NULL ? whole : text, column, table->widths[i], i + 1 == table->count, table->format);
     }
     fputs(layout->after, stdout);
 }

@@ -4,6 +4,7 @@
 #include "cli/devices.h"
 #include "device/context.h"
 #include "base/file.h"
+#include "base/system.h"
 #include "base/text.h"
 #include "op/problem.h"
 #include "tune/tuning_layers.h"
@@ -12,6 +13,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static const char *why_unread(const char *path)
+{
+    uint64_t bytes;
+
+    switch (file_kind(path, &bytes)) {
+    case FILE_MISSING: return strerror(errno);
+    case FILE_FOLDER: return strerror(EISDIR);
+    case FILE_OTHER: return "it is no regular file";
+    case FILE_REGULAR: break;
+    }
+    return bytes > TUNING_FILE_LIMIT ? "it has more than 16 MiB" : strerror(errno);
+}
 
 /* A file's table. EXIT_OK, or one line and a code. */
 static int read_table(const char *path, struct tuning_table *table)
@@ -23,7 +37,7 @@ static int read_table(const char *path, struct tuning_table *table)
 
     *table = (struct tuning_table){NULL, 0};
     if (json == NULL)
-        return bad("%s: cannot be read", path);
+        return bad("%s: cannot read: %s", path, why_unread(path));
     left_out = tuning_table_parse(table, json, NULL, why, sizeof why);
     free(json);
     if (left_out < 0)

@@ -10,6 +10,7 @@ struct device {
     char vendor[64], platform_version[128];
     int sub_group; /* the narrowest that a kernel can ask for, on Intel; else 0 */
     int serial;    /* a work-item is a thread with wide vectors (a CPU): tiles belong to one work-item */
+    int in_part;   /* such a CPU, taken for a device whose work-items share a tile (CLATTN_DEVICE_FACTS) */
 };
 
 /* What the device says of itself, CL_DEVICE_EXTENSIONS and its like, to be freed; NULL where it cannot be had. */

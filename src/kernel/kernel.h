@@ -197,8 +197,7 @@ struct family {
     /* What follows a kernel's name in a plan's description: a line's end. */
     void (*describe)(struct text *text, const struct variant *variant, const struct layout *layout);
     int needs_engine;
-    int shared; /* for devices whose work-items share a tile: for others built without optimisation, which PoCL gets
-                   wrong */
+    int shared; /* for devices whose work-items share a tile: for others built without optimisation */
 };
 
 extern const struct family family_plain, family_matrix, family_blocks, family_decode, family_path, family_write,

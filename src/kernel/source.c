@@ -153,10 +153,11 @@ static clattn_status check_group(clattn_context *context, const struct variant *
     return CLATTN_UNSUPPORTED;
 }
 
+/* PoCL, optimising, gets loops with barriers wrong. */
 static const char *build_options(const clattn_context *context, const struct variant *variant,
                                  const struct layout *layout)
 {
-    if (context->device.serial && kernel_family(variant->kernel)->shared)
+    if (context->device.in_part || (context->device.serial && kernel_family(variant->kernel)->shared))
         return PLAIN_OPTIONS " -cl-opt-disable";
     return layout->options;
 }

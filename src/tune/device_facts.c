@@ -48,6 +48,7 @@ static void believe(const cJSON *facts, struct device *device)
     clattn_device_info *info = &device->info;
     const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(facts, "type"));
     const cJSON *serial = cJSON_GetObjectItemCaseSensitive(facts, "serial");
+    const int own = device->serial;
 
     info->compute_units = (uint32_t)number(facts, "compute_units", info->compute_units);
     info->max_work_group = (size_t)at_most(facts, "max_work_group", info->max_work_group);
@@ -58,6 +59,7 @@ static void believe(const cJSON *facts, struct device *device)
         info->gpu = strcmp(type, "gpu") == 0;
     device->sub_group = (int)number(facts, "sub_group", (uint64_t)device->sub_group);
     device->serial = cJSON_IsBool(serial) ? cJSON_IsTrue(serial) : !info->gpu || info->max_work_group < 16;
+    device->in_part = own && !device->serial;
 }
 
 clattn_status device_facts_read(const char *path, struct device *device, const struct log *log)
