@@ -587,19 +587,30 @@ diff_files()
 run_layer()
 {
     cd "$work" || exit 1
-    for target in "$device" reference; do
-        # K as in the folder's files, where shapes leave it open
-        "$clattn" layer "$1" -i "$2/$1.safetensors" -x "$2/$1.run.safetensors" --shape K="$(
+    case $1 in
+    lact) set -- "$1" "$2" --option mini_batch=7 --option muon=keller ;;
+    *) # K as in the folder's files, where shapes leave it open
+        set -- "$1" "$2" --shape K="$(
             field "$2/$1.run.safetensors" final_state shape | tr -d ' []' | cut -d, -f"$("$clattn" layer "$1" --csv |
-                grep ,final_state, | cut -d'"' -f2 | tr -d '[]' | tr , '\n' | grep -nx K | cut -d: -f1)")" \
-            -o out.safetensors --device "$target" >/dev/null || fail "layer $1 on $target"
-        for tensor in y $("$clattn" layer "$1" --csv | grep -o '^output,final[a-z_]*' | cut -d, -f2); do
-            compare out.safetensors "$2/$1.run.safetensors" $tensor 1e-4
+                grep ,final_state, | cut -d'"' -f2 | tr -d '[]' | tr , '\n' | grep -nx K | cut -d: -f1)")" ;;
+    esac
+    layer=$1 folder=$2
+    shift 2
+    for target in "$device" reference; do
+        "$clattn" layer "$layer" -i "$folder/$layer.safetensors" -x "$folder/$layer.run.safetensors" "$@" \
+            -o out.safetensors --device "$target" >/dev/null || fail "layer $layer on $target"
+        for tensor in y $("$clattn" layer "$layer" --csv | grep -o '^output,final[a-z_0-9]*' | cut -d, -f2); do
+            compare out.safetensors "$folder/$layer.run.safetensors" $tensor 1e-4
         done
         rm -f out.safetensors
     done
-    refused "a layer's tensor of another layer" "tensor '.*' is none of layer" layer "$1" -i "$2/$1.run.safetensors" -o out.safetensors
-    "$clattn" layer --json | grep -q "\"$1\"" || fail "layer --json lacks $1"
+    refused "a layer's tensor of another layer" "tensor '.*' is none of layer" layer "$layer" -i "$folder/$layer.run.safetensors" -o out.safetensors
+    refused "a layer's option of a rule" "layer takes no --option eps" layer "$layer" -i "$folder/$layer.safetensors" \
+        -x "$folder/$layer.run.safetensors" --option eps=1 -o out.safetensors
+    [ "$layer" = lact ] ||
+        refused "a batch of a layer that learns nothing" "learns nothing" layer "$layer" -i "$folder/$layer.safetensors" \
+            -x "$folder/$layer.run.safetensors" --option mini_batch=7 -o out.safetensors
+    "$clattn" layer --json | grep -q "\"$layer\"" || fail "layer --json lacks $layer"
 }
 
 case $3 in
