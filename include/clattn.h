@@ -177,8 +177,8 @@ typedef enum clattn_mode {
     CLATTN_MODE_CHUNK = 2      /* chunks of tokens, each worked as matrix products; UNSUPPORTED for hgrn, lru, mamba and
                                   full_gate, whose elements of the state have a decay each, and for pieces */
 } clattn_mode;
-/* A token's operands reach no earlier token's output, no other sequence or batch element, and no head but those
- * that read them, even where they are NaN, infinite, or overflow: all else has the same bits as without. One
+/* A token's operands reach no earlier token's output (but see CLATTN_REVERSED, CLATTN_NONCAUSAL), no other sequence or
+ * batch element, and no head but those that read them, even where they are NaN, infinite, or overflow: all else has the same bits as without. One
  * exception: on a matrix engine, f32 on those that multiply floats included, chunk mode, which AUTO may choose,
  * multiplies whole tiles, where 0 times NaN or infinity is NaN. There such a token may make the outputs of earlier
  * tokens of its own chunk NaN, and a later token's gates and keys may decide how these are rounded; chunks before
@@ -288,7 +288,9 @@ enum {
     CLATTN_REVERSED =
         1 << 18, /* rules of a state: each sequence from its last token to its first, as if operands of tokens
                                  (of gated_delta_product, of writes) lay the other way round; without attn */
-    CLATTN_NONCAUSAL = 1 << 19,    /* lact: learned from all tokens at once, then all are read */
+    CLATTN_NONCAUSAL = 1 << 19,    /* linear_attn: all tokens of a sequence read the state after its last one, so that
+                                each sees the others (encoders); without attn, states on the way, state_indices. lact:
+                                learned from all tokens at once, then all are read */
     CLATTN_SOFTPLUS = 1 << 20,     /* mamba: log(1 + e^dt) in the place of dt, dt_bias included */
     CLATTN_WITH_DT_BIAS = 1 << 21, /* mamba: the operand dt_bias is added to dt; with a gate_map, to the gate */
     CLATTN_WITH_D = 1 << 22,       /* mamba: o += d o v; rms_norm: v + d o u is what is normalised */

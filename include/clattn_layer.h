@@ -49,7 +49,8 @@ extern "C" {
     X(KDA, 3)                                                                                                          \
     X(MAMBA2, 4)                                                                                                       \
     X(GLA, 5)                                                                                                          \
-    X(RETNET, 6)
+    X(RETNET, 6)                                                                                                       \
+    X(LACT, 7)
 
 typedef enum clattn_layer {
     CLATTN_LAYER_NONE = 0,
@@ -76,8 +77,10 @@ CLATTN_LAYER_API clattn_layer clattn_layer_find(const char *name);
 
 enum {
     CLATTN_LAYER_INITIAL_STATE =
-        1 << 0, /* the operands conv_state, state and position, those the layer has, are read: else zero */
-    CLATTN_LAYER_FINAL_STATE = 1 << 1 /* final_conv_state and final_state are written; they may be the same memory */
+        1 << 0, /* the operands conv_state, state and position, those the layer has, are read: else zero. Of lact
+                   state_w0, state_w1, state_w2: else the weights of the checkpoint */
+    CLATTN_LAYER_FINAL_STATE = 1 << 1 /* final_conv_state and final_state, of lact final_w0, final_w1, final_w2, are
+                                         written; they may be the same memory */
 };
 
 /* What a layer computes. Sizes of the module, those that it has, follow from its tensors (clattn_layer_fit). */
@@ -95,6 +98,12 @@ typedef struct clattn_layer_desc {
     int64_t taps;       /* W: of the short convolution */
     int64_t rank;       /* R: of a projection by two matrices */
     double eps;         /* of the normalisation; 0: the module's default */
+    int64_t inner;      /* F: hidden width of lact's networks */
+    /* lact: as clattn_plan_desc has them. Each batch of mini_batch tokens of a call is read, then learned from; states
+     * are those after whole batches, so that a call which goes on begins with the tokens that were not learned from.
+     * The module has muon KELLER; its q and k are divided by |x| + 1e-5, here by |x|. */
+    int32_t mini_batch; /* 0: 2048 */
+    clattn_muon muon;
 } clattn_layer_desc;
 
 /* A tensor of a checkpoint, in host memory of any alignment, contiguous. */
@@ -138,7 +147,7 @@ CLATTN_INLINE clattn_status clattn_layer_part_describe(const clattn_layer_desc *
 /* ---- Weights ------------------------------------------------------------------------------------------------ */
 
 /* The block that holds all weights as the steps read them: matrices in desc's dtype and all else in f32. It depends on the desc's
- * sizes and dtype alone. INVALID_ARGUMENT, INVALID_DESC. */
+ * sizes and dtype alone, of lact on batch, too. INVALID_ARGUMENT, INVALID_DESC. */
 CLATTN_INLINE clattn_status clattn_layer_packed_size(const clattn_layer_desc *desc, size_t *bytes);
 /* Fills it from a checkpoint; tensors of other names are passed over. INVALID_ARGUMENT, INVALID_DESC, INVALID_OPERAND. */
 CLATTN_INLINE clattn_status clattn_layer_pack(const clattn_layer_desc *desc, const clattn_layer_tensor *tensors,

@@ -599,17 +599,26 @@ layer_shape()
 run_layer()
 {
     cd "$work" || exit 1
-    shape=$(layer_shape "$1" "$2")
+    case $1 in
+    lact) how="--option mini_batch=7 --option muon=keller" ;;
+    *) how="--shape $(layer_shape "$1" "$2")" ;;
+    esac
     for target in "$device" reference; do
-        "$clattn" layer "$1" -i "$2/$1.safetensors" -x "$2/$1.run.safetensors" --shape "$shape" -o out.safetensors \
+        # shellcheck disable=SC2086
+        "$clattn" layer "$1" -i "$2/$1.safetensors" -x "$2/$1.run.safetensors" $how -o out.safetensors \
             --device "$target" >/dev/null 2>"$work/stderr" || fail "layer $1 on $target: $(cat "$work/stderr")"
         [ -s "$work/stderr" ] && fail "layer $1 on $target: $(cat "$work/stderr")"
-        for tensor in y $("$clattn" layer "$1" --csv | grep -o '^output,final[a-z_]*' | cut -d, -f2); do
+        for tensor in y $("$clattn" layer "$1" --csv | grep -o '^output,final[a-z_0-9]*' | cut -d, -f2); do
             compare out.safetensors "$2/$1.run.safetensors" $tensor 1e-4
         done
         rm -f out.safetensors
     done
     refused "a layer's tensor of another layer" "tensor '.*' is none of layer" layer "$1" -i "$2/$1.run.safetensors" -o out.safetensors
+    refused "a layer's option of a rule" "layer takes no --option eps" layer "$1" -i "$2/$1.safetensors" \
+        -x "$2/$1.run.safetensors" --option eps=1 -o out.safetensors
+    [ "$1" = lact ] ||
+        refused "a batch of a layer that learns nothing" "learns nothing" layer "$1" -i "$2/$1.safetensors" \
+            -x "$2/$1.run.safetensors" --option mini_batch=7 -o out.safetensors
     "$clattn" layer --json | grep -q "\"$1\"" || fail "layer --json lacks $1"
     bad_layer "$1" "$2/$1.safetensors" "$2/$1.run.safetensors"
 }
@@ -617,7 +626,8 @@ run_layer()
 # of CHECKPOINT X: the layer $layer of these on the reference, into $work/out
 of()
 {
-    set -- layer "$layer" -i "$1" -x "$2" -o "$work/out" --device reference --shape "$shape"
+    # shellcheck disable=SC2086
+    set -- layer "$layer" -i "$1" -x "$2" -o "$work/out" --device reference $how
     if [ -n "$word" ]; then refused "layer $layer, $word" "$word" "$@"; else "$clattn" "$@" 2>"$work/stderr"; fi
 }
 

@@ -312,11 +312,57 @@ static void test_convolution(void **state)
     check_free(&expected);
 }
 
+/* What a token has of its own where all before is forgotten: v; or sum_n q_n k_n dt v */
+static double own_term(const struct check_tensors *t, int64_t i)
+{
+    int64_t token = i / (HEADS * SIZE);
+    double sum = 0;
+
+    if (t->desc.rule == CLATTN_LRU)
+        return test_get(t, OP(V), i);
+    for (int64_t n = 0; n < SIZE; n++)
+        sum += test_get(t, OP(Q), token * SIZE + n) * test_get(t, OP(K), token * SIZE + n);
+    return t->desc.scale * sum * test_get(t, OP(DT), i) * test_get(t, OP(V), i);
+}
+
+/* A rate of -inf forgets exactly, however large what was before: of the others of these rules test_forgets says it. */
+static void test_forgets(void **state)
+{
+    static const clattn_rule rules[] = {CLATTN_LRU, CLATTN_MAMBA};
+
+    (void)state;
+    for (size_t n = 0; n < COUNT(rules); n++) {
+        clattn_plan_desc desc = {
+            .rule = rules[n], .seq_len = 75, .heads = HEADS, .qk_heads = 1, .key_dim = SIZE, .value_dim = SIZE};
+        struct check_tensors tensors, expected;
+        check_fit(&desc);
+        test_make(&tensors, &desc, CHECK_GATES_USUAL, NULL);
+        test_set_all(&tensors, rules[n] == CLATTN_LRU ? OP(GV) : OP(A), (double)-INFINITY);
+        for (int64_t i = 0; i < check_count(&tensors.tensor[OP(V)].info); i++) {
+            if (tensors.tensor[OP(DT)].data != NULL)
+                test_set(&tensors, OP(DT), i, 0.5);
+            if (i / (HEADS * SIZE) % 3 == 0)
+                test_set(&tensors, OP(V), i, 1e30);
+        }
+        assert_status(check_allocate(&expected, &desc), SUCCESS);
+        for (int64_t i = 0; i < check_count(&expected.tensor[OP(O)].info); i++)
+            test_set(&expected, OP(O), i, own_term(&tensors, i));
+        test_run(&tensors);
+        for (int64_t i = 0; i < check_count(&expected.tensor[OP(O)].info); i++)
+            if (!(fabs(test_get(&tensors, OP(O), i) - test_get(&expected, OP(O), i)) <=
+                  1e-5 * fabs(test_get(&expected, OP(O), i)) + 1e-6))
+                fail_msg("%s: o %d is %g, expected %g", test_rule_name(rules[n]), (int)i, test_get(&tensors, OP(O), i),
+                         test_get(&expected, OP(O), i));
+        check_free(&tensors);
+        check_free(&expected);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers),       cmocka_unit_test(test_stretches),   cmocka_unit_test(test_lanes),
-        cmocka_unit_test(test_turning_frame), cmocka_unit_test(test_convolution),
+        cmocka_unit_test(test_turning_frame), cmocka_unit_test(test_convolution), cmocka_unit_test(test_forgets),
     };
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);
 }

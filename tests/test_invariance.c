@@ -88,8 +88,8 @@ static void carries_state(const clattn_plan_desc *desc)
 
     if ((rule_get(desc->rule)->knobs & RULE_TAKES_ROPE) && !desc->with_position)
         return; /* the second part's tokens stand elsewhere */
-    if (desc->flags & CLATTN_REVERSED)
-        return; /* the second part is the first */
+    if (desc->flags & (CLATTN_REVERSED | CLATTN_NONCAUSAL))
+        return; /* the second part is the first, or the first reads it, too */
     make_and_run(&whole, desc);
     for (int i = 0; i < 2; i++) {
         test_take(&expected, &whole, slices[i]);

@@ -18,8 +18,14 @@ static void *packed;
 static size_t packed_bytes;
 static clattn_layer_plan *plan; /* one for every length */
 
-enum { X, Y, CONV, STATE, POSITION, FINAL_CONV, FINAL_STATE, OPERANDS };
-static const char *const names[] = {"x", "y", "conv_state", "state", "position", "final_conv_state", "final_state"};
+enum { X, Y, POSITION, CONV, STATE, W0, W1, W2, FINAL_CONV, FINAL_STATE, FINAL_W0, FINAL_W1, FINAL_W2, OPERANDS };
+enum { STATES = FINAL_CONV - CONV };
+static const char *const names[] = {"x",        "y",        "position", "conv_state",       "state",
+                                    "state_w0", "state_w1", "state_w2", "final_conv_state", "final_state",
+                                    "final_w0", "final_w1", "final_w2"};
+
+/* Of lact, as make_layers.py has it */
+enum { MINI_BATCH = 7 };
 
 /* What the measure of verify makes of 1e-4 is asked of f32. */
 static const double bound = 1e-4;
@@ -62,6 +68,10 @@ static int open_all(void **state)
     desc = (clattn_layer_desc){.layer = clattn_layer_find(layer_name), .flags = both};
     desc.batch = safetensors_find(&numbers, "x")->dims[0];
     desc.seq_len = safetensors_find(&numbers, "x")->dims[1];
+    if (desc.layer == CLATTN_LAYER_LACT) {
+        desc.mini_batch = MINI_BATCH;
+        desc.muon = CLATTN_MUON_KELLER;
+    }
     open_sizes();
     assert_status(clattn_layer_fit(&desc, &desc, tensors, checkpoint.count, test_log, NULL), SUCCESS);
     assert_status(clattn_layer_packed_size(&desc, &packed_bytes), SUCCESS);
@@ -113,6 +123,32 @@ static struct run make(int64_t seq_len)
                 assert_non_null(run.of[id]);
             }
     return run;
+}
+
+/* State w0, w1 or w2 as the checkpoint has it, [heads,rows,columns] in bf16: turned, for every sequence */
+static void begin_weight(struct run *run, int id)
+{
+    const clattn_layer_tensor *from = tensors;
+    int64_t rows, columns;
+
+    while (strcmp(from->name, names[id] + strlen("state_")) != 0)
+        from++;
+    rows = from->dims[1];
+    columns = from->dims[2];
+    for (int64_t i = 0; i < (int64_t)run->count[id]; i++) {
+        uint16_t bits;
+        int64_t head = i / rows / columns % from->dims[0];
+        memcpy(&bits, (const char *)from->data + 2 * ((head * rows + i % rows) * columns + i / rows % columns), 2);
+        number_store(CLATTN_F32, run->of[id], i, number_load(CLATTN_BF16, &bits, 0));
+    }
+}
+
+/* The states that a first call has: zeros, and weights */
+static void begin(struct run *run)
+{
+    for (int id = W0; id <= W2; id++)
+        if (run->of[id] != NULL)
+            begin_weight(run, id);
 }
 
 static void drop(struct run *run)
@@ -211,7 +247,7 @@ static void compare(const void *found, const void *wanted, clattn_dtype dtype, s
     free(b.data);
 }
 
-static const int outputs[] = {Y, FINAL_CONV, FINAL_STATE};
+static const int outputs[] = {Y, FINAL_CONV, FINAL_STATE, FINAL_W0, FINAL_W1, FINAL_W2};
 
 static void compare_all(const struct run *run, const char *prefix)
 {
@@ -231,9 +267,9 @@ static void compare_all(const struct run *run, const char *prefix)
 /* The run's final states go into the next one's, which begins where it ended. */
 static void go_on(struct run *next, const struct run *run)
 {
-    for (int id = CONV; id <= STATE; id++)
+    for (int id = CONV; id < CONV + STATES; id++)
         if (next->of[id] != NULL)
-            memcpy(next->of[id], run->of[id == CONV ? FINAL_CONV : FINAL_STATE], bytes_of(next, id));
+            memcpy(next->of[id], run->of[id + STATES], bytes_of(next, id));
     for (size_t n = 0; n < next->count[POSITION]; n++)
         ((int32_t *)next->of[POSITION])[n] = ((int32_t *)run->of[POSITION])[n] + (int32_t)run->seq_len;
 }
@@ -256,6 +292,7 @@ static void test_prompt_and_token(void **state)
 
     (void)state;
     fill_x(&prompt, "");
+    begin(&prompt);
     compute(&prompt);
     compare_all(&prompt, "");
     fill_x(&token, "step.");
@@ -264,6 +301,26 @@ static void test_prompt_and_token(void **state)
     compare_all(&token, "step.");
     drop(&prompt);
     drop(&token);
+}
+
+/* Of no states: what the checkpoint has, or zeros. */
+static void test_first(void **state)
+{
+    const clattn_layer_desc whole = desc;
+    clattn_layer_plan *const plan_of_all = plan;
+    struct run prompt;
+
+    (void)state;
+    plan = NULL;
+    desc.flags = CLATTN_LAYER_FINAL_STATE;
+    prompt = make(desc.seq_len);
+    fill_x(&prompt, "");
+    compute(&prompt);
+    compare_all(&prompt, "");
+    drop(&prompt);
+    clattn_layer_plan_destroy(plan);
+    plan = plan_of_all;
+    desc = whole;
 }
 
 /* Tokens of the run from `first` on out of the whole prompt's, or the other way. */
@@ -277,10 +334,10 @@ static void copy_tokens(float *part, float *whole, int64_t count, int64_t first,
     }
 }
 
-/* Calls of fewer tokens than the plan's: of 5, of none, and of the others. */
+/* Calls of fewer tokens than the plan's: of a few, of none, and of the others. */
 static void test_cut(void **state)
 {
-    const int64_t lengths[] = {5, 0, desc.seq_len - 5};
+    const int64_t few = desc.layer == CLATTN_LAYER_LACT ? MINI_BATCH : 5, lengths[] = {few, 0, desc.seq_len - few};
     struct run whole = make(desc.seq_len), last = make(0);
     int64_t first = 0;
 
@@ -289,7 +346,7 @@ static void test_cut(void **state)
     for (size_t i = 0; i < COUNT(lengths); i++) {
         struct run part = make(lengths[i]);
         copy_tokens(part.of[X], whole.of[X], lengths[i], first, 0);
-        go_on(&part, &last);
+        (void)(i == 0 ? begin(&part) : go_on(&part, &last));
         compute(&part);
         copy_tokens(part.of[Y], whole.of[Y], lengths[i], first, 1);
         first += lengths[i];
@@ -327,6 +384,7 @@ static void run_bf16(void)
         prompt[i] = make(desc.seq_len);
         token[i] = make(1);
         fill_x(&prompt[i], "");
+        begin(&prompt[i]);
         fill_x(&token[i], "step.");
     }
     check_bf16(&prompt[0], &prompt[1], "prompt");
@@ -350,6 +408,7 @@ static void test_bf16(void **state)
     if (test_is_reference())
         skip();
     desc.dtype = CLATTN_BF16;
+    desc.muon = CLATTN_MUON_NONE; /* of steps by so few tokens it makes much of what bf16 left of them */
     plan = NULL;
     assert_status(clattn_layer_packed_size(&desc, &packed_bytes), SUCCESS);
     packed = malloc(packed_bytes);
@@ -457,9 +516,13 @@ static void test_bad_call(void **state)
 
 int main(int count, char **words)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_prompt_and_token), cmocka_unit_test(test_cut),
-                                       cmocka_unit_test(test_bad_checkpoint),   cmocka_unit_test(test_open_sizes),
-                                       cmocka_unit_test(test_bad_call),         cmocka_unit_test(test_bf16)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_prompt_and_token),
+                                       cmocka_unit_test(test_first),
+                                       cmocka_unit_test(test_cut),
+                                       cmocka_unit_test(test_bad_checkpoint),
+                                       cmocka_unit_test(test_open_sizes),
+                                       cmocka_unit_test(test_bad_call),
+                                       cmocka_unit_test(test_bf16)};
 
     if (count < 3)
         return 2;

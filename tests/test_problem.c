@@ -158,6 +158,12 @@ static const struct bad bad_rows[] = {
     BAD(flags, CLATTN_UNGATED, "lru", "ungated"),
     BAD(gate_map, CLATTN_GATE_MAP_EXP, "lru", "gate_map"),
 };
+static const struct bad bad_wholes[] = {
+    BAD(flags, CLATTN_NONCAUSAL | CLATTN_WITH_ATTN, "linear_attn: noncausal", "no attn"),
+    BAD(flags, CLATTN_NONCAUSAL | CLATTN_WITH_STATE_INDICES, "linear_attn: noncausal", "none in a pool"),
+    BAD(state_window, 2, "linear_attn: noncausal", "no states on the way"),
+    BAD(state_every, 2, "linear_attn: noncausal", "no states on the way"),
+};
 static const struct bad bad_pairs[] = {
     BAD(key_dim, 15, "mamba with complex: key_dim is 15", "expected pairs"),
 };
@@ -193,6 +199,11 @@ static void test_bad_fields(void **state)
     row.rule = CLATTN_MAMBA;
     row.flags = CLATTN_COMPLEX;
     check_bad(&row, bad_pairs, COUNT(bad_pairs));
+    row = good;
+    row.rule = CLATTN_LINEAR_ATTN;
+    row.flags = CLATTN_NONCAUSAL;
+    assert_status(complete(&full, &row), SUCCESS);
+    check_bad(&row, bad_wholes, COUNT(bad_wholes));
     list.batch = 1;
     list.flags = CLATTN_CU_SEQLENS;
     list.sequences = 2;

@@ -197,6 +197,11 @@ static const struct variant variants[] = {
      .eps = 0.5},
     {.rule = CLATTN_GATES, .name = "a_log dt_bias", .flags = CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS},
     {.rule = CLATTN_GATES, .name = "logsigmoid", .gate_map = CLATTN_GATE_MAP_LOGSIGMOID, .gate_scale = 1.0 / 16},
+    {.rule = CLATTN_LINEAR_ATTN, .name = "noncausal", .flags = CLATTN_NONCAUSAL},
+    {.rule = CLATTN_LINEAR_ATTN,
+     .name = "noncausal elu1 normalize",
+     .flags = CLATTN_NONCAUSAL | CLATTN_NORMALIZE,
+     .feature_map = CLATTN_FEATURE_ELU1},
     {.rule = CLATTN_GATES, .name = "sigmoid", .gate_map = CLATTN_GATE_MAP_SIGMOID},
     {.rule = CLATTN_GATES,
      .name = "sigmoid a_log, -5",
@@ -287,7 +292,7 @@ static void fit_attn(clattn_plan_desc *desc)
     const struct rule *rule = rule_get(desc->rule);
 
     if (rule == NULL || !rule_has_matrix(rule) || rule->erase == ERASE_KERNEL ||
-        (desc->flags & (CLATTN_VALUE_GATE | CLATTN_REVERSED)))
+        (desc->flags & (CLATTN_VALUE_GATE | CLATTN_REVERSED | CLATTN_NONCAUSAL)))
         desc->flags &= ~(uint32_t)ATTN;
 }
 

@@ -1,6 +1,7 @@
 /* clattn layer: a whole layer over the tensors of a checkpoint; without one, what it consists of. */
 #include "cli/layer.h"
 
+#include "cli/desc_options.h"
 #include "cli/input.h"
 #include "cli/operands.h"
 #include "cli/output.h"
@@ -118,10 +119,24 @@ static int has_state(const struct layer_run *run)
     clattn_layer_part part;
 
     for (size_t i = 0; clattn_layer_part_describe(&desc, i, &part) == CLATTN_SUCCESS; i++)
-        if (part.role == CLATTN_LAYER_INPUT && strcmp(part.name, "x") != 0 &&
+        if (part.role == CLATTN_LAYER_INPUT && strcmp(part.name, "x") != 0 && !part.whole &&
             safetensors_find(run->x, part.name) != NULL)
             return 1;
     return 0;
+}
+
+/* What --option says: of a layer that learns, how. */
+static int take_options(struct layer_run *run)
+{
+    uint64_t given = run->settings->given;
+
+    run->desc.mini_batch = run->settings->desc.mini_batch;
+    run->desc.muon = run->settings->desc.muon;
+    given &= ~(UINT64_C(1) << desc_option_find("mini_batch") | UINT64_C(1) << desc_option_find("muon"));
+    for (size_t i = 0; i < DESC_OPTION_COUNT; i++)
+        if (given >> i & 1)
+            return bad("layer takes no --option %s: mini_batch and muon are those of lact", desc_option_name(i));
+    return EXIT_OK;
 }
 
 static int check_x(const struct layer_run *run, const struct safetensor *x)
@@ -153,6 +168,8 @@ static int derive(struct layer_run *run)
     d->key_dim = given.key_dim;
     d->value_dim = given.value_dim;
     d->flags = CLATTN_LAYER_FINAL_STATE | (has_state(run) ? CLATTN_LAYER_INITIAL_STATE : 0);
+    if (take_options(run) != EXIT_OK)
+        return EXIT_BAD;
     status = clattn_layer_fit(d, d, run->tensors, run->tensor_count, sink_log, &run->target.sink);
     return status == CLATTN_SUCCESS ? EXIT_OK : library_error(&run->target.sink, run->path, status);
 }

@@ -281,7 +281,7 @@ const struct option options[] = {
     {"feature-map", 0, "identity|elu1|relu", PROBLEM, 0, take_feature_map, "linear_attn: applied to q and k"},
     {"attn", 0, NULL, COMMAND_RUN, 0, take_attn, "write the attention matrix, too: attn, with o = attn v"},
     {"svg", 0, "FILE", COMMAND_RUN, 0, take_svg, "the same, and draw it"},
-    {"option", 0, "NAME=VALUE", PROBLEM, 0, take_option,
+    {"option", 0, "NAME=VALUE", PROBLEM | COMMAND_LAYER, 0, take_option,
      "steps=N layer=N layers=N slopes=minimax eps=X state=kv|vk state_window=N state_every=N state_indices=on "
      "heads=blocks|tiled gate_map=softplus|sigmoid|logsigmoid|exp gate_scale=X a_log=on beta_map=sigmoid|twice-sigmoid|"
      "softplus "

@@ -78,6 +78,7 @@ enum kernel_id {
     KERNEL_FLASH_PATH_MATRIX,
     KERNEL_FOLD_PATH,
     KERNEL_WALK_PATH,
+    KERNEL_READ_STATE,
 #define PIECE(value, ...) KERNEL_##value,
 #include "op/words.def"
     KERNEL_LACT_OPEN,

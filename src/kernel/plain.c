@@ -46,6 +46,8 @@ static enum embedded_file value_header(const struct variant *variant)
 
 static enum embedded_file output_header(const struct variant *variant)
 {
+    if (problem_reads_whole(variant->problem) && variant->kernel != KERNEL_READ_STATE)
+        return FILE_output_none;
     if (variant->normalizer)
         return problem_stabilized(variant->problem) ? FILE_output_stable : FILE_output_sum;
     return problem_normalized(variant->problem) ? FILE_output_divided : FILE_output_plain;
@@ -218,6 +220,14 @@ static void flash_locals(const struct variant *variant, const struct sizes *s, s
     layout_local(layout, "LOCAL_BIAS", variant->problem->rule->decay == DECAY_NONE ? 1 : 2 * t->chunk + columns, FLOAT);
 }
 
+static void read_state_locals(const struct variant *variant, const struct sizes *s, struct layout *layout)
+{
+    layout_local(layout, "LOCAL_STATE", s->channels * variant->tiles.block_v, FLOAT);
+    layout_local(layout, "LOCAL_ROWS", s->slice, FLOAT);
+    layout_local(layout, "LOCAL_OUTPUT", s->values, FLOAT);
+    layout_local(layout, "LOCAL_NORMS", variant->tiles.chunk, FLOAT);
+}
+
 static void plain_locals(const struct variant *variant, const struct sizes *s, struct layout *layout)
 {
     switch (variant->kernel) {
@@ -226,6 +236,7 @@ static void plain_locals(const struct variant *variant, const struct sizes *s, s
     case KERNEL_RECURRENT: recurrent_locals(variant, s, layout); break;
     case KERNEL_STABILIZE: layout_local(layout, "LOCAL_PLACES", 2 * variant->tiles.group, 2 * FLOAT); break;
     case KERNEL_FLASH: flash_locals(variant, s, layout); break;
+    case KERNEL_READ_STATE: read_state_locals(variant, s, layout); break;
     default: break; /* of other families */
     }
 }

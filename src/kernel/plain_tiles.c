@@ -143,7 +143,9 @@ static clattn_status cut_to_fit(const struct device *device, struct variant *var
     struct tiles *tiles = &variant->tiles;
 
     while (!layout_fits(device, variant, plain_lay_out)) {
-        if ((variant->kernel == KERNEL_SCAN || variant->kernel == KERNEL_FLASH) && tiles->block_v > tiles->vec)
+        int narrows =
+            variant->kernel == KERNEL_SCAN || variant->kernel == KERNEL_FLASH || variant->kernel == KERNEL_READ_STATE;
+        if (narrows && tiles->block_v > tiles->vec)
             tiles->block_v = round_up(tiles->block_v / 2, tiles->vec);
         else if (variant->kernel != KERNEL_RECURRENT && tiles->block_k > tiles->vec)
             tiles->block_k = round_up(tiles->block_k / 2, tiles->vec);

@@ -201,12 +201,17 @@ clattn_plan_desc step_desc(const struct module *module, const struct step *step,
     desc.key_dim = size_of(sizes, step->key_dim);
     desc.value_dim = size_of(sizes, step->value_dim);
     desc.taps = step->taps != NULL ? (int32_t)size_of(sizes, step->taps) : 0;
-    desc.eps = step->with_eps ? module->desc.eps : 0;
+    desc.eps = step->with_eps ? module->desc.eps : step->fixed.eps;
     if (step->channels != NULL)
         cut_channels(&desc, size_of(sizes, step->channels));
+    if (step->inner != NULL) {
+        desc.hidden_dim = size_of(sizes, step->inner);
+        desc.mini_batch = module->desc.mini_batch;
+        desc.muon = module->desc.muon;
+    }
     if (has_state(module, step, CLATTN_STATE_IN))
         desc.flags |= CLATTN_INITIAL_STATE;
-    if (has_state(module, step, CLATTN_STATE_OUT))
+    if (has_state(module, step, CLATTN_STATE_OUT) || has_state(module, step, CLATTN_FINAL_W0))
         desc.flags |= CLATTN_FINAL_STATE;
     desc.with_position = has_state(module, step, CLATTN_POSITION);
     return desc;
@@ -234,7 +239,8 @@ size_t step_operands(const struct module *module, const struct step *step, const
 
     for (int i = 0; i < MOST_REFS && step->refs[i].name != NULL; i++) {
         struct place place = place_of(module, memories, &step->refs[i]);
-        if (!place.found || (place.columns != 0 && seq_len == 0))
+        if (!place.found || (place.columns != 0 && seq_len == 0) ||
+            (count > 0 && operands[count - 1].id == step->refs[i].id))
             continue;
         operands[count] = (clattn_operand){.id = step->refs[i].id,
                                            .buffer = place.memory.buffer,

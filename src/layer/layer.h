@@ -1,7 +1,7 @@
 /* The table of layers: what a layer's tensors are, and its steps. A new layer is a row in table.c.
  *
  * Sizes are sums of products of the letters of clattn_layer_desc, "QK+QK+HV": C hidden, H heads, Q qk_heads, K key_dim,
- * V value_dim, W taps, R rank; of a call B batch, T seq_len; digits are factors, too, and "HV/Q" divides. */
+ * V value_dim, W taps, R rank, F inner; of a call B batch, T seq_len; digits are factors, too, and "HV/Q" divides. */
 #ifndef CLATTN_SRC_LAYER_LAYER_H
 #define CLATTN_SRC_LAYER_LAYER_H
 
@@ -13,9 +13,9 @@ enum {
     MOST_WEIGHTS = 16,
     MOST_VALUES = 8,
     MOST_STEPS = 8,
-    MOST_REFS = 14,
+    MOST_REFS = 16,
     MOST_DEFAULTS = 3,
-    MOST_STATES = 4
+    MOST_STATES = 6
 };
 enum { LAYER_DIMS = 4, SECTION = 256 }; /* every section begins at a multiple of that many bytes */
 
@@ -23,7 +23,11 @@ enum { LAYER_DIMS = 4, SECTION = 256 }; /* every section begins at a multiple of
 enum form {
     FORM_MATRIX, /* in the desc's dtype */
     FORM_FLOATS, /* f32 */
-    FORM_RATES   /* f32: -e^x */
+    FORM_RATES,  /* f32: -e^x */
+    FORM_STEPS,  /* f32: x + y, log(1 + e^y) = 0.01 */
+    FORM_TURNED, /* f32: the matrix of every head with its rows as columns, the same for each sequence */
+    FORM_ONES,   /* f32, of no tensor: 1; after all that have one */
+    FORM_ROOTS   /* the same: 1 / sqrt(how many there are) */
 };
 
 struct weight {
@@ -51,7 +55,8 @@ struct bound {
     clattn_layer_role role;
 };
 
-/* An operand of a step: a value, from a column on, a weight, or an operand of the call. */
+/* An operand of a step: a value, from a column on, a weight, or an operand of the call. Of two with the same id the
+ * second is taken where the call has no first. */
 struct ref {
     clattn_operand_id id; /* of a product: A, B and D */
     const char *name, *at;
@@ -61,6 +66,7 @@ struct ref {
 struct step {
     clattn_plan_desc fixed; /* rule NONE: a product, D = A B^T, and nothing else of it */
     const char *heads, *qk_heads, *key_dim, *value_dim, *taps;
+    const char *inner;    /* of a learner, with the layer's mini_batch and muon */
     const char *channels; /* in the place of heads and value_dim: so many, which are one by one anyway */
     int gates_as_values;  /* gates are what a product gives, of the desc's dtype */
     int with_eps;         /* the layer's */
@@ -115,6 +121,8 @@ clattn_status module_read(struct module *module, const clattn_layer_desc *desc, 
 /* A tensor of a list of structs of that size by name; 0: there is none. */
 int tensor_read(const clattn_layer_tensor *tensors, size_t tensor_size, size_t count, const char *name,
                 clattn_layer_tensor *tensor);
+/* Whether it is of no tensor. */
+int weight_is_made(const struct weight *weight);
 /* Every weight is there and has its shape. */
 clattn_status module_check(const struct module *module, const clattn_layer_tensor *tensors, size_t tensor_size,
                            size_t count, const struct log *log);

@@ -58,6 +58,9 @@ static clattn_status read_desc(struct module *module, const clattn_layer_desc *d
     if (d->batch < 1 || d->seq_len < 0 || d->seq_len > MOST_TOKENS / d->batch)
         return FAIL(log, INVALID_DESC, "layer %s: batch is %lld, seq_len %lld: expected 0 to %d tokens of all",
                     module->layer->name, (long long)d->batch, (long long)d->seq_len, MOST_TOKENS);
+    if (strchr(module->layer->letters, 'F') == NULL && (d->mini_batch != 0 || d->muon != CLATTN_MUON_NONE))
+        return FAIL(log, INVALID_DESC, "layer %s: mini_batch is %d, muon %d, expected 0: it learns nothing",
+                    module->layer->name, (int)d->mini_batch, (int)d->muon);
     if (!(d->eps > 0 && d->eps < 1))
         return FAIL(log, INVALID_DESC, "layer %s: eps is %g, expected above 0 and below 1", module->layer->name,
                     d->eps);
@@ -132,7 +135,7 @@ static int describe(const struct module *module, size_t index, clattn_layer_part
     const struct bound *bound;
     size_t count = 0;
 
-    while (count < MOST_WEIGHTS && weights[count].name != NULL)
+    while (count < MOST_WEIGHTS && weights[count].name != NULL && !weight_is_made(&weights[count]))
         count++;
     if (index < count) {
         *part = (clattn_layer_part){.name = weights[index].name, .optional = weights[index].optional};
@@ -245,7 +248,8 @@ static clattn_status check_there(const struct layer *layer, const clattn_layer_t
     clattn_layer_tensor tensor;
 
     for (const struct weight *weight = layer->weights; weight->name != NULL; weight++)
-        if (!weight->optional && !tensor_read(tensors, tensor_size, count, weight->name, &tensor))
+        if (!weight->optional && !weight_is_made(weight) &&
+            !tensor_read(tensors, tensor_size, count, weight->name, &tensor))
             return FAIL(log, INVALID_OPERAND, "tensor %s is missing, layer %s needs it", weight->name, layer->name);
     return CLATTN_SUCCESS;
 }
@@ -257,7 +261,7 @@ clattn_status module_check(const struct module *module, const clattn_layer_tenso
 
     TRY(check_there(module->layer, tensors, tensor_size, count, log));
     for (const struct weight *weight = module->layer->weights; weight->name != NULL; weight++)
-        if (tensor_read(tensors, tensor_size, count, weight->name, &tensor))
+        if (!weight_is_made(weight) && tensor_read(tensors, tensor_size, count, weight->name, &tensor))
             TRY(check_tensor(module, weight, &tensor, log));
     return CLATTN_SUCCESS;
 }

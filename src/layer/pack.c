@@ -101,6 +101,42 @@ static int64_t row_of(const struct module *module, const struct weight *weight, 
     }
 }
 
+/* Number x of a tensor, one of so many, as its form has it. */
+static double formed(enum form form, double x, int64_t count)
+{
+    switch (form) {
+    case FORM_MATRIX:
+    case FORM_FLOATS:
+    case FORM_TURNED: break;
+    case FORM_RATES: return -exp(x);
+    case FORM_STEPS: return x + log(expm1(0.01));
+    case FORM_ONES: return 1;
+    case FORM_ROOTS: return 1 / sqrt((double)count);
+    }
+    return x;
+}
+
+static void fill_weight(const struct module *module, const struct weight *weight, void *section)
+{
+    const int64_t count = weight_count(module, weight);
+
+    for (int64_t i = 0; i < count; i++)
+        number_store(CLATTN_F32, section, i, formed(weight->form, 0, count));
+}
+
+/* [heads,rows,columns] to [batch,heads,columns,rows] */
+static void turn_weight(const struct module *module, const struct weight *weight, const clattn_layer_tensor *tensor,
+                        void *section)
+{
+    const int64_t rows = size_of(&module->sizes, weight->dims[1]), columns = size_of(&module->sizes, weight->dims[2]);
+    const int64_t count = weight_count(module, weight), copies = size_of(&module->sizes, weight->repeat);
+
+    for (int64_t i = 0; i < count * copies; i++) {
+        int64_t row = i % rows, column = i / rows % columns, head = i % count / rows / columns;
+        number_store(CLATTN_F32, section, i, number_of(tensor, (head * rows + row) * columns + column));
+    }
+}
+
 static void pack_weight(const struct module *module, const struct weight *weight, const clattn_layer_tensor *tensor,
                         void *section)
 {
@@ -113,7 +149,7 @@ static void pack_weight(const struct module *module, const struct weight *weight
         for (int64_t i = 0; i < columns; i++) {
             double x = number_of(tensor, from * columns + i);
             for (int64_t r = 0; r < repeat; r++)
-                number_store(type, section, (row * columns + i) * repeat + r, weight->form == FORM_RATES ? -exp(x) : x);
+                number_store(type, section, (row * columns + i) * repeat + r, formed(weight->form, x, rows));
         }
     }
 }
@@ -131,12 +167,15 @@ clattn_status clattn_layer_pack_sized(const clattn_layer_desc *desc, size_t desc
     TRY(module_check(&module, tensors, tensor_size, count, &log));
     memset(packed, 0, packed_at(&module, list_end(module.layer)));
     for (const struct weight *weight = module.layer->weights; weight->name != NULL; weight++) {
+        char *section = (char *)packed + packed_at(&module, weight);
         clattn_layer_tensor tensor;
-        if (!tensor_read(tensors, tensor_size, count, weight->name, &tensor))
+        if (weight_is_made(weight))
+            fill_weight(&module, weight, section);
+        if (weight_is_made(weight) || !tensor_read(tensors, tensor_size, count, weight->name, &tensor))
             continue;
         if (tensor.data == NULL)
             return FAIL(&log, INVALID_OPERAND, "tensor %s has no data", weight->name);
-        pack_weight(&module, weight, &tensor, (char *)packed + packed_at(&module, weight));
+        (weight->form == FORM_TURNED ? turn_weight : pack_weight)(&module, weight, &tensor, section);
     }
     return CLATTN_SUCCESS;
 }

@@ -12,7 +12,7 @@ static const struct field {
     {'C', offsetof(clattn_layer_desc, hidden), "hidden"},       {'H', offsetof(clattn_layer_desc, heads), "heads"},
     {'Q', offsetof(clattn_layer_desc, qk_heads), "qk_heads"},   {'K', offsetof(clattn_layer_desc, key_dim), "key_dim"},
     {'V', offsetof(clattn_layer_desc, value_dim), "value_dim"}, {'W', offsetof(clattn_layer_desc, taps), "taps"},
-    {'R', offsetof(clattn_layer_desc, rank), "rank"},
+    {'R', offsetof(clattn_layer_desc, rank), "rank"},           {'F', offsetof(clattn_layer_desc, inner), "inner"},
 };
 enum { FIELDS = sizeof fields / sizeof *fields, MOST_SIZE = 1 << 20 };
 

@@ -245,6 +245,52 @@ static const struct layer layers[] = {
             {.refs = {{OP(A), "normed", 0}, {OP(B), "o_proj.weight", 0}, {OP(D), "y", 0}}},
         },
     },
+    [CLATTN_LAYER_LACT] = {
+        "lact", "FastWeightGluMLPMultihead",
+        "y = W_c rms_norm(lact(q / |q|, k / |k|, v, lr)), (q, k, v) = silu(W_qkv x), lr = softplus(W_lr x + b)",
+        "Zhang et al. 2025, Test-Time Training Done Right, arXiv:2505.23884",
+        .letters = "CHKF", .eps = 1e-5,
+        .weights = {
+            {"to_qkv.weight", {"3HK", "C"},    .form = FORM_MATRIX},
+            {"lr_fc.weight",  {"3H", "C"},     .form = FORM_MATRIX, .joined = 1},
+            {"lr_fc.bias",    {"3H"},          .form = FORM_STEPS},
+            {"w0",            {"H", "K", "F"}, .form = FORM_TURNED, .repeat = "B"},
+            {"w1",            {"H", "F", "K"}, .form = FORM_TURNED, .repeat = "B"},
+            {"w2",            {"H", "K", "F"}, .form = FORM_TURNED, .repeat = "B"},
+            {"o_norm.weight", {"K"},           .form = FORM_FLOATS},
+            {"c_proj.weight", {"C", "HK"},     .form = FORM_MATRIX},
+            {"ones",          {"3HK"},         .form = FORM_ONES},
+            {"roots",         {"K"},           .form = FORM_ROOTS},
+        },
+        .states = {
+            {"state_w0", {"B", "H", "F", "K"}, OF_FLOATS, CLATTN_LAYER_INPUT},
+            {"state_w1", {"B", "H", "K", "F"}, OF_FLOATS, CLATTN_LAYER_INPUT},
+            {"state_w2", {"B", "H", "F", "K"}, OF_FLOATS, CLATTN_LAYER_INPUT},
+            {"final_w0", {"B", "H", "F", "K"}, OF_FLOATS, CLATTN_LAYER_OUTPUT},
+            {"final_w1", {"B", "H", "K", "F"}, OF_FLOATS, CLATTN_LAYER_OUTPUT},
+            {"final_w2", {"B", "H", "F", "K"}, OF_FLOATS, CLATTN_LAYER_OUTPUT},
+        },
+        .values = {{"qkvlr", "3HK+3H", 0}, {"qkv", "3HK", 0}, {"qk", "2HK", 0}, {"lr", "3H", 1},
+                   {"o", "HK", 0}, {"normed", "HK", 0}},
+        .steps = {
+            {.refs = {{OP(A), "x", 0}, {OP(B), "to_qkv.weight", 0}, {OP(D), "qkvlr", 0}}},
+            {{.rule = CLATTN_SHORT_CONV}, .value_dim = "3HK", .taps = "1", /* silu alone */
+             .refs = {{OP(V), "qkvlr", 0}, {OP(W), "ones", 0}, {OP(O), "qkv", 0}}},
+            {{.rule = CLATTN_RMS_NORM, .eps = 1e-12}, .heads = "2H", .value_dim = "K", /* x / |x| */
+             .refs = {{OP(V), "qkv", 0}, {OP(W), "roots", 0}, {OP(O), "qk", 0}}},
+            {{.rule = CLATTN_GATES, .flags = CLATTN_WITH_DT_BIAS, .gate_map = CLATTN_GATE_MAP_SOFTPLUS, .scale = -1},
+             .heads = "3H", .refs = {{OP(V), "qkvlr", "3HK"}, {OP(DT_BIAS), "lr_fc.bias", 0}, {OP(O), "lr", 0}}},
+            {{.rule = CLATTN_LACT}, .heads = "H", .key_dim = "K", .value_dim = "K", .inner = "F",
+             .refs = {{OP(Q), "qk", 0}, {OP(K), "qk", "HK"}, {OP(V), "qkv", "2HK"}, {OP(LR0), "lr", 0},
+                      {OP(LR1), "lr", "H"}, {OP(LR2), "lr", "2H"}, {OP(O), "o", 0},
+                      {OP(W0), "state_w0", 0}, {OP(W0), "w0", 0}, {OP(W1), "state_w1", 0}, {OP(W1), "w1", 0},
+                      {OP(W2), "state_w2", 0}, {OP(W2), "w2", 0},
+                      {OP(FINAL_W0), "final_w0", 0}, {OP(FINAL_W1), "final_w1", 0}, {OP(FINAL_W2), "final_w2", 0}}},
+            {{.rule = CLATTN_RMS_NORM}, .heads = "H", .value_dim = "K", .with_eps = 1,
+             .refs = {{OP(V), "o", 0}, {OP(W), "o_norm.weight", 0}, {OP(O), "normed", 0}}},
+            {.refs = {{OP(A), "normed", 0}, {OP(B), "c_proj.weight", 0}, {OP(D), "y", 0}}},
+        },
+    },
 };
 /* clang-format on */
 
@@ -253,4 +299,9 @@ const struct layer *layer_get(clattn_layer layer)
     size_t index = (size_t)layer;
 
     return index < sizeof layers / sizeof *layers && layers[index].name != NULL ? &layers[index] : NULL;
+}
+
+int weight_is_made(const struct weight *weight)
+{
+    return weight->form == FORM_ONES || weight->form == FORM_ROOTS;
 }

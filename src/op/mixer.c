@@ -116,8 +116,12 @@ static clattn_status check_state(const clattn_plan_desc *desc, const struct rule
     if (normalized && (desc->state_window != 0 || desc->state_every != 0))
         return FAIL(log, INVALID_DESC, "%s: state_window and state_every are for states without a normalizer",
                     rule->name);
-    if ((desc->flags & CLATTN_REVERSED) && (desc->flags & CLATTN_WITH_ATTN))
-        return FAIL(log, INVALID_DESC, "%s: reversed, and so no attn", rule->name);
+    if ((desc->flags & (CLATTN_REVERSED | CLATTN_NONCAUSAL)) && (desc->flags & CLATTN_WITH_ATTN))
+        return FAIL(log, INVALID_DESC, "%s: %s, and so no attn", rule->name,
+                    desc->flags & CLATTN_REVERSED ? "reversed" : "noncausal");
+    if ((desc->flags & CLATTN_NONCAUSAL) &&
+        (desc->state_window != 0 || desc->state_every != 0 || (desc->flags & CLATTN_WITH_STATE_INDICES)))
+        return FAIL(log, INVALID_DESC, "%s: noncausal, and so no states on the way, and none in a pool", rule->name);
     if (desc->qk_heads != desc->heads && desc->kv_heads != desc->heads)
         return FAIL(log, INVALID_DESC,
                     "%s: qk_heads %lld and kv_heads %lld are both fewer than heads %lld, expected one", rule->name,

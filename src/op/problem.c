@@ -200,6 +200,11 @@ enum decay problem_decay(const struct problem *problem)
     return problem->desc.flags & CLATTN_UNGATED ? DECAY_NONE : problem->rule->decay;
 }
 
+int problem_reads_whole(const struct problem *problem)
+{
+    return problem->rule->op == OP_MIXER && (problem->desc.flags & CLATTN_NONCAUSAL) != 0;
+}
+
 int problem_normalized(const struct problem *problem)
 {
     return problem_stabilized(problem) || (problem->desc.flags & CLATTN_NORMALIZE) != 0;

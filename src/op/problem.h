@@ -65,6 +65,8 @@ enum decay problem_decay(const struct problem *problem);
 
 /* Whether the problem's state has a normalizer (z, n) and a stabilizer (m) beside S. */
 int problem_normalized(const struct problem *problem);
+/* Whether every token of a sequence reads the state after the last. */
+int problem_reads_whole(const struct problem *problem);
 int problem_stabilized(const struct problem *problem);
 /* What the denominator of a normalised problem has added. */
 double problem_eps(const struct problem *problem);

@@ -69,7 +69,7 @@ static const struct rule rules[RULE_COUNT] = {
         recurrence, paper */
     [CLATTN_LINEAR_ATTN] = { "linear_attn", "",
         WORDS(NONE,    NO_OPERAND, NULL,            NONE,     DECAY, VALUE, AFTER),
-        CLATTN_NORMALIZE, RULE_TAKES_FEATURE_MAP, 0,
+        CLATTN_NORMALIZE | CLATTN_NONCAUSAL, RULE_TAKES_FEATURE_MAP, 0,
         "S += k v^T; o = S^T q", "Katharopoulos et al. 2020, Transformers are RNNs, arXiv:2006.16236" },
     [CLATTN_RETENTION] = { "retention", "retnet",
         WORDS(SCALAR,  NO_OPERAND, retention_decay, NONE,     DECAY, VALUE, AFTER), 0, 0, 0,

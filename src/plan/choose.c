@@ -245,6 +245,9 @@ static clattn_status no_solver(const clattn_context *context, const struct probl
             "%s: mode chunk has no states but at the ends of chunks (state_window %lld, state_every %lld, chunk "
             "%d): mode auto has them",
             problem->rule->name, (long long)desc->state_window, (long long)desc->state_every, desc->chunk);
+    if (problem_reads_whole(problem) && problem_state_type(problem) != CLATTN_F32)
+        return FAIL(&context->log, UNSUPPORTED, "%s: noncausal, and so f32 states alone: the reference has others",
+                    problem->rule->name);
     if ((desc->flags & CLATTN_WITH_ATTN) && problem->rule->erase == ERASE_KERNEL)
         return FAIL(&context->log, UNSUPPORTED, "%s: attn is the reference's alone", problem->rule->name);
     return FAIL(&context->log, UNSUPPORTED,

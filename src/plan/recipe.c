@@ -32,7 +32,9 @@ const char *temporary_name(enum temporary_id id)
                                         [TEMPORARY_UNIT] = "orthogonal",
                                         [TEMPORARY_UNIT_NEXT] = "next orthogonal",
                                         [TEMPORARY_GRAM] = "squared",
-                                        [TEMPORARY_GRAM_MIX] = "mixed squares"};
+                                        [TEMPORARY_GRAM_MIX] = "mixed squares",
+                                        [TEMPORARY_WHOLE] = "whole",
+                                        [TEMPORARY_WHOLE_SUMS] = "whole sums"};
     _Static_assert(sizeof names / sizeof *names == TEMPORARY_COUNT, "a name each");
     return names[id];
 }
@@ -147,6 +149,8 @@ static void bind_states(const struct variant *variant, struct source *sources)
         bind_operand(variant->problem, &sources[ROLE_initial], CLATTN_STABILIZER_IN);
         bind_operand(variant->problem, &sources[ROLE_final], CLATTN_STABILIZER_OUT);
     }
+    if (problem_reads_whole(variant->problem) && sources[ROLE_final].kind == SOURCE_NONE)
+        sources[ROLE_final] = temporary(variant->normalizer ? TEMPORARY_WHOLE_SUMS : TEMPORARY_WHOLE);
 }
 
 /* What the library makes of gates, and denominators on their way from one pass to the other. */
@@ -321,8 +325,9 @@ const struct step *recipe_last(const struct recipe *recipe)
 {
     const struct step *last = &recipe->steps[recipe->step_count - 1];
 
-    last -= last->variant.kernel == KERNEL_FOLD_PATH;
-    return last - last->variant.attn;
+    while (last->variant.kernel == KERNEL_FOLD_PATH || last->variant.kernel == KERNEL_READ_STATE || last->variant.attn)
+        last--;
+    return last;
 }
 
 /* ---- Places -------------------------------------------------------------------------------------------------------

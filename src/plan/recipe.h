@@ -33,6 +33,8 @@ enum temporary_id {
     TEMPORARY_UNIT_NEXT,    /* and after every other of its five steps */
     TEMPORARY_GRAM,         /* [sequences, heads, 3, min(F, K or V)^2]: X X^T, */
     TEMPORARY_GRAM_MIX,     /* and what it is multiplied by */
+    TEMPORARY_WHOLE,        /* [sequences, heads, …]: the state after the whole sequence */
+    TEMPORARY_WHOLE_SUMS,   /* the same of the pass that leaves denominators */
     TEMPORARY_COUNT
 };
 
@@ -146,7 +148,7 @@ static inline int is_product(const struct step *step)
 /* Launches that a product takes of so many sequences. */
 int64_t product_launches(const struct product *product, int64_t sequences);
 
-/* The step that leaves o. */
+/* The step that leaves o; where o is read of the state after all tokens, that which leaves this. */
 const struct step *recipe_last(const struct recipe *recipe);
 
 /* Lifetimes, then places: temporaries that no step has at once share memory. */

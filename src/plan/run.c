@@ -74,6 +74,12 @@ static int is_last_read(const struct call *call)
     return call->at.read + 1 == problem_reads(&call->plan->problem);
 }
 
+/* Once; and where reads are of it, before them. */
+static int leaves_state(const struct call *call)
+{
+    return problem_reads_whole(&call->plan->problem) ? call->at.read == 0 : is_last_read(call);
+}
+
 static int64_t rows_of(const struct call *call)
 {
     if (call->plan->recipe.loop_keys)
@@ -104,7 +110,7 @@ static clattn_status set_number(const struct call *call, int step, cl_uint *inde
         number = (cl_int)call->extent.sequences;
     if (argument == ARG_states) /* the final one may be the initial one's memory, which every read wants */
         number = (sources[ROLE_initial].kind != SOURCE_NONE) +
-                 2 * (sources[ROLE_final].kind != SOURCE_NONE && is_last_read(call));
+                 2 * (sources[ROLE_final].kind != SOURCE_NONE && leaves_state(call));
     if (argument == ARG_kv_len)
         number = (cl_int)keys;
     if (argument == ARG_window)

@@ -36,13 +36,37 @@ static clattn_status add_scan(const struct recipe_maker *maker, const struct var
     return maker_add(maker, variant, GRID_SEQUENCES, NULL);
 }
 
+/* Where all tokens read the state after the last: what it is read from, unless that is an operand; and the reads. */
+static clattn_status add_whole_read(const struct recipe_maker *maker, const struct variant *variant)
+{
+    const clattn_plan_desc *desc = &maker->problem->desc;
+    const int64_t heads = problem_work_heads(maker->problem), K = desc->key_dim, V = desc->value_dim;
+    const int64_t columns = variant->normalizer ? 1 : V;
+
+    if (!(desc->flags & CLATTN_FINAL_STATE))
+        maker_lay(maker, variant->normalizer ? TEMPORARY_WHOLE_SUMS : TEMPORARY_WHOLE, CLATTN_F32,
+                  problem_most(maker->problem).sequences, (struct view){0, heads * K * columns, K, K * columns});
+    return maker_add(maker, variant, GRID_SLOTS, NULL);
+}
+
+static clattn_status end(const struct recipe_maker *maker)
+{
+    const struct variant read = maker_variant(maker, KERNEL_READ_STATE);
+
+    if (!problem_reads_whole(maker->problem))
+        return CLATTN_SUCCESS;
+    return problem_state_type(maker->problem) == CLATTN_F32 ? each_pass(maker, read, add_whole_read)
+                                                            : CLATTN_UNSUPPORTED;
+}
+
 /* ---- Token by token, the state in registers: short sequences and decoding ------------------------------------------
  */
 
 static clattn_status make_recurrent(const struct recipe_maker *maker)
 {
     TRY(begin(maker));
-    return each_pass(maker, maker_variant(maker, KERNEL_RECURRENT), add_scan);
+    TRY(each_pass(maker, maker_variant(maker, KERNEL_RECURRENT), add_scan));
+    return end(maker);
 }
 
 const struct solver solver_recurrent = {"recurrent", CLATTN_MODE_RECURRENT, make_recurrent};
@@ -102,7 +126,8 @@ static clattn_status make_chunk_scan(const struct recipe_maker *maker)
     if (!are_at_chunks(maker->problem, &prepared->variant.tiles))
         return CLATTN_UNSUPPORTED;
     maker_reserve(maker, TEMPORARY_RECORDS, chunks_of(maker, prepared) * prepared->layout.record);
-    return each_pass(maker, maker_variant(maker, KERNEL_SCAN), add_scan);
+    TRY(each_pass(maker, maker_variant(maker, KERNEL_SCAN), add_scan));
+    return end(maker);
 }
 
 const struct solver solver_chunk_scan = {"chunk_scan", CLATTN_MODE_CHUNK, make_chunk_scan};
@@ -147,11 +172,13 @@ static clattn_status add_blocks_pass(const struct recipe_maker *maker, const str
         maker_reserve(maker, TEMPORARY_SEGMENTS, heads * segments * states->layout.segment);
         maker_reserve(maker, TEMPORARY_SEGMENT_KEPT, heads * segments * states->layout.segment_kept);
     }
-    TRY(maker_add(maker, &outputs, GRID_SLOTS, &read));
     maker_reserve(maker, TEMPORARY_BEFORE, stretch_chunks(maker, states) * states->layout.states);
     if (states->layout.stretch > 0)
         maker_reserve(maker, variant->normalizer ? TEMPORARY_CARRIED_SUMS : TEMPORARY_CARRIED,
                       heads * states->layout.states);
+    if (problem_reads_whole(maker->problem))
+        return same_stretch(states, prepared) ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
+    TRY(maker_add(maker, &outputs, GRID_SLOTS, &read));
     return same_stretch(states, prepared) && same_stretch(read, prepared) && read->variant.tiles.segments == segments
                ? CLATTN_SUCCESS
                : CLATTN_UNSUPPORTED;
@@ -174,7 +201,7 @@ static clattn_status make_blocks(const struct recipe_maker *maker, const struct 
     TRY(each_pass(maker, states, add_blocks_pass));
     maker->recipe->loop_last = maker->recipe->step_count - 1;
     maker->recipe->loop_rows = prepared->layout.stretch * prepared->variant.tiles.chunk;
-    return CLATTN_SUCCESS;
+    return end(maker);
 }
 
 static clattn_status make_chunk_blocks(const struct recipe_maker *maker)
@@ -253,7 +280,7 @@ static clattn_status add_matrix_prepare(const struct recipe_maker *maker)
 static clattn_status make_matrix_scan(const struct recipe_maker *maker)
 {
     if (maker->context->engine == NULL || maker->problem->desc.dtype == CLATTN_F32 ||
-        !kernel_takes(KERNEL_SCAN_MATRIX, maker->problem->rule))
+        problem_reads_whole(maker->problem) || !kernel_takes(KERNEL_SCAN_MATRIX, maker->problem->rule))
         return CLATTN_UNSUPPORTED;
     if (!maker->dry)
         TRY(probe_engine(maker->context, maker->problem));

@@ -290,15 +290,25 @@ static void run_token(struct head *head, int64_t token)
 {
     const struct problem *problem = head->task->problem;
     int64_t steps = problem->desc.steps, reads = problem_reads(problem);
-    int before = read_is_before(problem->rule->read);
+    int before = read_is_before(problem->rule->read), whole = problem_reads_whole(problem);
 
     for (int64_t n = 0; n < reads && before; n++)
         read_token(head, token, reading_head(head, n));
     head_factors(head, token);
     for (int64_t step = 0; step < steps; step++)
         update(head, token * steps + step, head->first * steps, step == 0);
-    for (int64_t n = 0; n < reads && !before; n++)
+    for (int64_t n = 0; n < reads && !before && !whole; n++)
         read_token(head, token, reading_head(head, n));
+}
+
+/* Where all tokens read the state after the last */
+static void read_whole(struct head *head)
+{
+    const struct problem *problem = head->task->problem;
+    int64_t reads = problem_reads(problem);
+
+    for (int64_t i = 0; i < head->tokens * reads && problem_reads_whole(problem); i++)
+        read_token(head, i / reads, reading_head(head, i % reads));
 }
 
 static void walk(struct head *head, double *memory)
@@ -317,6 +327,7 @@ static void walk(struct head *head, double *memory)
         run_token(head, token);
         head_leave(head, token + 1);
     }
+    read_whole(head);
     head_end(head);
 }
 

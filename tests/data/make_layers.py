@@ -1,6 +1,7 @@
 """Writes the files beside it: modules of Hugging Face transformers with random weights, and what they compute on the CPU in f32.
 gla and retnet are no modules there: they are defined here, token by token, with the names of flash-linear-attention's
 GatedLinearAttention and MultiScaleRetention, and with its defaults (no short convolution, as many heads of keys as of queries).
+So is lact, with the names of its authors' FastWeightGluMLPMultihead; its steps are autograd's.
 
     python3 make_layers.py        # with torch, transformers, safetensors; written with torch 2.15.0, transformers 5.23.0
 
@@ -150,5 +151,72 @@ def write_decaying(name, module, value):
     save(name, module, run)
 
 
+class FastWeightGluMLPMultihead(torch.nn.Module):
+    """The module of LaCT (test-time training of a SwiGLU network a head by large batches), each batch read, then learned from"""
+
+    def __init__(self, heads, width, inner):
+        super().__init__()
+        self.heads, self.width, self.inner = heads, width, inner
+        self.w0, self.w2 = (torch.nn.Parameter(torch.zeros(heads, width, inner)) for _ in range(2))
+        self.w1 = torch.nn.Parameter(torch.zeros(heads, inner, width))
+        self.to_qkv = torch.nn.Linear(HIDDEN, 3 * heads * width, bias=False)
+        self.c_proj = torch.nn.Linear(heads * width, HIDDEN, bias=False)
+        self.lr_fc = torch.nn.Linear(HIDDEN, 3 * heads)
+        self.o_norm = torch.nn.RMSNorm(width, eps=1e-5)
+
+    @staticmethod
+    def orthogonal(step):
+        """Keller Jordan's five steps of Newton and Schulz"""
+        x = step.mT if step.shape[1] > step.shape[2] else step
+        x = x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)
+        for _ in range(5):
+            a = x @ x.mT
+            x = 3.4445 * x + (-4.7750 * a + 2.0315 * a @ a) @ x
+        return x.mT if step.shape[1] > step.shape[2] else x
+
+    @staticmethod
+    def learned(weights, norms, k, v, rates):
+        """The three matrices after a batch: their steps are gradients of v.f(k), f(x) = (silu(x w0) o (x w2)) w1"""
+        with torch.enable_grad():
+            w = [x.detach().requires_grad_() for x in weights]
+            steps = []
+            for x, rate in zip(w, rates):
+                y = (torch.nn.functional.silu(k @ w[0]) * (k @ w[2])) @ w[1]
+                steps += torch.autograd.grad((rate * v * y).sum(), x)
+        moved = [x + FastWeightGluMLPMultihead.orthogonal(step) for x, step in zip(weights, steps)]
+        return [x / (x.norm(dim=1, keepdim=True) + 1e-5) * norm for x, norm in zip(moved, norms)]
+
+    def forward(self, x, weights, batch):
+        def apart(y, count):
+            return [z.flatten(0, 1) for z in y.unflatten(-1, (count, self.heads, -1)).permute(2, 0, 3, 1, 4)]
+        q, k, v = apart(torch.nn.functional.silu(self.to_qkv(x)), 3)
+        q, k = (y / (y.norm(dim=2, keepdim=True) + 1e-5) for y in (q, k))
+        rates = apart(torch.nn.functional.softplus(self.lr_fc(x) + torch.tensor(0.01).expm1().log()), 3)
+        norms = [w.norm(dim=1, keepdim=True) for w in weights]
+        outputs = []
+        for cut in range(0, x.shape[1], batch):
+            part = slice(cut, cut + batch)
+            outputs.append((torch.nn.functional.silu(q[:, part] @ weights[0]) * (q[:, part] @ weights[2])) @ weights[1])
+            if cut + batch <= x.shape[1]:
+                weights = self.learned(weights, norms, k[:, part], v[:, part], [rate[:, part] for rate in rates])
+        o = self.o_norm(torch.cat(outputs, 1)).unflatten(0, (-1, self.heads)).transpose(1, 2)
+        return self.c_proj(o.flatten(2)), weights
+
+
+@torch.no_grad()
+def write_lact(heads, width, inner, batch):
+    torch.manual_seed(len("lact"))
+    module = FastWeightGluMLPMultihead(heads, width, inner)
+    randomize(module)
+    run = {"x": torch.randn(BATCH, TOKENS, HIDDEN), "step.x": torch.randn(BATCH, 1, HIDDEN)}
+    weights = [w.repeat(BATCH, 1, 1) for w in (module.w0, module.w1, module.w2)]
+    for prefix in ("", "step."):
+        run[prefix + "y"], weights = module(run[prefix + "x"], weights, batch)
+        for i, w in enumerate(weights): # as clattn has them: a row for each that is scaled to its norm
+            run[f"{prefix}final_w{i}"] = w.mT.unflatten(0, (BATCH, heads)).clone()
+    save("lact", module, run)
+
+
 write_decaying("gla", GatedLinearAttention(heads=3, key=12, value=16, rank=5), 16)
 write_decaying("retnet", MultiScaleRetention(heads=3, key=12, value=20), 20)
+write_lact(heads=2, width=16, inner=6, batch=7)

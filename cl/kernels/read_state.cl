@@ -1,0 +1,27 @@
+/* O = Q S, S the state after the whole sequence. One group: BV value columns of one chunk of one head. */
+#include "tile.clh"
+
+KERNEL
+read_state(global const data_t *q, long4 q_at, global out_t *o, long4 o_at, global const float *den, long4 den_at,
+           global const state_t *final, long4 final_at, global const int *cu, long4 cu_at, int seq_len, int sequences,
+           float scale)
+{
+    LOCAL_FLOATS(S, LOCAL_STATE)
+    LOCAL_FLOATS(R, LOCAL_ROWS)
+    LOCAL_FLOATS(O, LOCAL_OUTPUT)
+    local float norms[LOCAL_NORMS];
+    chunk_t chunk = chunk_of_slot(get_group_id(0), get_group_id(1), sequences, seq_len, cu, cu_at);
+    int c0 = get_group_id(2) * BV;
+
+    state_load(S, state_of(final, chunk.at), chunk.count > 0, c0);
+    query_norms(norms, q, q_at, chunk);
+    tile_zero(O, CHUNK * BV);
+    for (int n0 = 0; n0 < KP; n0 += BK) {
+        SYNC();
+        query_rows(R, norms, q, q_at, n0, chunk, scale);
+        SYNC();
+        mma_ab(O, R, S + n0 * BV, BV);
+    }
+    SYNC();
+    output_store(O, c0, chunk);
+}
