@@ -526,6 +526,11 @@ typedef struct clattn_plan_desc {
     clattn_muon muon;
     int32_t pre_norm;      /* 1: steps go to sums of their own, and w is what these are scaled to */
     int32_t with_momentum; /* 1: the operand momentum is read */
+    /* path_attn: 1: q_i becomes H_1 … H_i q_i and k_j H_1 … H_j k_j, H_m = I - beta_m w_m w_m^T, which is x less what
+     * delta_rule of scale 1 makes of x, w and w; these are read as forgetting_attn reads, the bias within the scale. It
+     * is what 0 is where every beta |w|^2 is 2, and something else elsewhere. Not with tail or CLATTN_CARRY. */
+    int32_t absolute;
+    int32_t reserved; /* 0: the place of a field to come */
 } clattn_plan_desc;
 
 /* Fills *full with desc, every default made explicit, and checks it. INVALID_ARGUMENT, INVALID_DESC. log may be

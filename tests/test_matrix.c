@@ -124,6 +124,8 @@ static const struct row {
     { "nvidia",    "path_attn",            2, CLATTN_BF16, 16, &tail,   1, 0, 0 }, /* ungated lse */
     { "nvidia",    "path_attn",            3, CLATTN_F16,  32, &packed, 0, 0, 0 }, /* sink lse window */
     { "nvidia",    "path_attn",            0, CLATTN_BF16, 16, &cached, 0, 0, 0 },
+    { "nvidia",    "path_attn",            5, CLATTN_BF16, 32, &tail,   1, 0, 0 }, /* absolute lse */
+    { "nvidia",    "path_attn",            5, CLATTN_F16,  32, &cached, 0, 0, 0 },
     { "amd_cdna",  "path_attn",            0, CLATTN_F16,  16, &tail,   0, 0, 0 },
     { "amd_rdna3", "path_attn",            2, CLATTN_BF16, 16, &nearby, 0, 0, 0 },
     { "amd_rdna4", "path_attn",            3, CLATTN_F16,  32, &cached, 0, 0, 0 },
