@@ -184,7 +184,11 @@ typedef enum clattn_mode {
  * tokens of its own chunk NaN, and a later token's gates and keys may decide how these are rounded; chunks before
  * have the same bits. Chunks are counted from the beginning of each sequence; clattn_plan_describe says how many
  * tokens (of gated_delta_product writes) one has, and which kernels are the engine's. Of a list with a window, on any
- * device, values that are not finite may also reach later tokens, whose windows they have just left. */
+ * device, values that are not finite may also reach later tokens, whose windows they have just left.
+ * Packed sequences of a list have the bits that each has alone, in solvers flash, flash_matrix, path, path_matrix, delta
+ * and delta_matrix with tiles by rule of thumb, whatever the lengths. In the others (decode, path_decode, flash_blocks,
+ * flash_matrix_blocks: a plan's lengths decide on their parts and tiles), with measured tiles, and where one plan has
+ * another solver than the other, they are the same but for rounding. */
 
 /* Applied to q and k by linear_attn, after any l2 normalisation. */
 typedef enum clattn_feature_map {
