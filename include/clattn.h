@@ -184,7 +184,11 @@ typedef enum clattn_mode {
  * tokens of its own chunk NaN, and a later token's gates and keys may decide how these are rounded; chunks before
  * have the same bits. Chunks are counted from the beginning of each sequence; clattn_plan_describe says how many
  * tokens (of gated_delta_product writes) one has, and which kernels are the engine's. Of a list with a window, on any
- * device, values that are not finite may also reach later tokens, whose windows they have just left. */
+ * device, values that are not finite may also reach later tokens, whose windows they have just left.
+ * Packed sequences of a list have the bits that each has alone, in solvers flash, flash_matrix, path, path_matrix, delta
+ * and delta_matrix with tiles by rule of thumb, whatever the lengths. In the others (decode, path_decode, flash_blocks,
+ * flash_matrix_blocks: a plan's lengths decide on their parts and tiles), with measured tiles, and where one plan has
+ * another solver than the other, they are the same but for rounding. */
 
 /* Applied to q and k by linear_attn, after any l2 normalisation. */
 typedef enum clattn_feature_map {
@@ -528,6 +532,11 @@ typedef struct clattn_plan_desc {
     clattn_muon muon;
     int32_t pre_norm;      /* 1: steps go to sums of their own, and w is what these are scaled to */
     int32_t with_momentum; /* 1: the operand momentum is read */
+    /* path_attn: 1: q_i becomes H_1 … H_i q_i and k_j H_1 … H_j k_j, H_m = I - beta_m w_m w_m^T, which is x less what
+     * delta_rule of scale 1 makes of x, w and w; these are read as forgetting_attn reads, the bias within the scale. It
+     * is what 0 is where every beta |w|^2 is 2, and something else elsewhere. Not with tail or CLATTN_CARRY. */
+    int32_t absolute;
+    int32_t reserved; /* 0: the place of a field to come */
 } clattn_plan_desc;
 
 /* Fills *full with desc, every default made explicit, and checks it. INVALID_ARGUMENT, INVALID_DESC. log may be

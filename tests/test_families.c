@@ -151,6 +151,23 @@ static const double read_floor_o[] = {
     -5.83339816915821, 2.54883051794176, -0.587721128998499, 1.51999660034938, -0.292424403529176,
     3.30244744340773, 0.812644738780429, -0.864855766978978, -3.58450267444826, 0.657349899415122,
     1.10251717068931};
+static const double absolute_o[] = {
+    -0.230921700596809, -0.534192264080048, -0.837462842464447, -0.230921700596809, -0.534192264080048,
+    -0.837462842464447, 0.0507124730919818, -0.252558078842766, -0.555828657227166, 0.81070294690944,
+    0.507432426138319, 0.20416184775392, -0.0398164684215291, -0.343087020478652, -0.646357627169646,
+    0.462191952317007, 0.158921417925981, -0.144349165748573, -0.290511675266795, 0.0436159324845849,
+    -0.259654658201296, -0.302705720321889, 0.0947728452858799, -0.20849773919494, -0.0707126279041437,
+    0.0152923135881947, -0.287978280000656, 0.0321555035028569, 0.191271838307722, -0.111998727499986,
+    -0.357662280887854, 0.350320265256061, 0.0470497025983379, -0.231597305809777, -0.0147047641356825,
+    -0.317975348691716, -0.338356722574666, 0.317809952909642, 0.0145393961137692, 0.141251047155047,
+    0.0425826864511914, -0.260687893173597, -0.407721015773536, -0.186663232516284, 0.397617750289723,
+    -0.121769045858522, -0.05464694080725, 0.00518428674720786, -0.162165137570687, 0.00323695804543316,
+    0.147469404731651, -0.0770750685225556, -0.00293960929751233, 0.08778327432298};
+static const double absolute_lse[] = {
+    0.23205069608669, -0.708912894459968, 0.929596917090027, 2.36328046289282, 2.63092056793,
+    1.01127993237086, 0.395680751461478, 1.1422360399855, 1.54069628213374, 1.90981947801825,
+    1.18658800807313, 1.59361301549764, 1.13843803194117, 1.91101558315613, 1.78159376594484,
+    1.39309510944694, 1.4224502868941, 1.29038161804048};
 /* clang-format on */
 
 static const struct family {
@@ -160,12 +177,20 @@ static const struct family {
     int64_t seq_len, kv_len, window;
     const double *o, *lse;
     clattn_weights kernel, write_kernel;
+    int32_t absolute;
 } families[] = {
     {"softmax_attn, sink, window", CLATTN_SOFTMAX_ATTN, CLATTN_WITH_SINK | CLATTN_WITH_LSE, 5, 9, 4, softmax_o,
-     softmax_lse, 0, 0},
-    {"alibi_attn", CLATTN_ALIBI_ATTN, CLATTN_WITH_LSE, 5, 9, 0, alibi_o, alibi_lse, 0, 0},
-    {"forgetting_attn", CLATTN_FORGETTING_ATTN, CLATTN_WITH_LSE, 5, 9, 0, fox_o, fox_lse, 0, 0},
-    {"path_attn", CLATTN_PATH_ATTN, CLATTN_WITH_LSE, 5, 9, 0, path_o, path_lse, 0, 0},
+     softmax_lse, 0, 0, 0},
+    {"alibi_attn", CLATTN_ALIBI_ATTN, CLATTN_WITH_LSE, 5, 9, 0, alibi_o, alibi_lse, 0, 0, 0},
+    {"forgetting_attn", CLATTN_FORGETTING_ATTN, CLATTN_WITH_LSE, 5, 9, 0, fox_o, fox_lse, 0, 0, 0},
+    {"path_attn", CLATTN_PATH_ATTN, CLATTN_WITH_LSE, 5, 9, 0, path_o, path_lse, 0, 0, 0},
+    {.name = "path_attn, absolute",
+     .rule = CLATTN_PATH_ATTN,
+     .flags = CLATTN_WITH_LSE,
+     .seq_len = 9,
+     .o = absolute_o,
+     .lse = absolute_lse,
+     .absolute = 1},
     {.name = "deltaformer, written by softmax",
      .rule = CLATTN_DELTAFORMER,
      .flags = CLATTN_WITH_BETA,
@@ -248,6 +273,7 @@ static void test_family(void **state)
                                    .window = family->window,
                                    .kernel = family->kernel,
                                    .write_kernel = family->write_kernel,
+                                   .absolute = family->absolute,
                                    .heads = 2,
                                    .kv_heads = 1,
                                    .key_dim = 4,

@@ -503,6 +503,30 @@ static void test_reflections(void **state)
     check_free(&apart);
 }
 
+/* With absolute it is that for any beta and w. */
+static void test_absolute(void **state)
+{
+    clattn_plan_desc desc = desc_of(CLATTN_PATH_ATTN, CLATTN_MODE_CHUNK);
+    clattn_plan_desc other = desc_of(CLATTN_FORGETTING_ATTN, CLATTN_MODE_CHUNK);
+    struct check_tensors path, apart;
+
+    (void)state;
+    desc.absolute = 1;
+    desc.flags = other.flags = CLATTN_WITH_LSE;
+    test_make(&path, &desc, CHECK_GATES_USUAL, NULL);
+    test_make(&apart, &other, CHECK_GATES_USUAL, NULL);
+    copy_common(&apart, &path);
+    turn_absolute(&apart, OP(Q), &path);
+    turn_absolute(&apart, OP(K), &path);
+    for (int64_t i = 0; i < check_count(&path.tensor[OP(G)].info); i++)
+        test_set(&apart, OP(G), i, path.desc.scale * test_get(&path, OP(G), i));
+    test_run(&path);
+    test_run(&apart);
+    test_compare_all(&path, &apart, check_bound(CLATTN_F32), "absolute");
+    check_free(&path);
+    check_free(&apart);
+}
+
 /* State tracking: where keys are the unit vectors and weights round(scores), a token of key e_a - e_b and no value swaps
  * what the two hold. Zhong et al. 2025. */
 static void test_swaps(void **state)
@@ -538,10 +562,11 @@ static void test_swaps(void **state)
 int main(void)
 {
     const struct CMUnitTest own[] = {
-        cmocka_unit_test(test_steps),   cmocka_unit_test(test_comba_reads_before),
-        cmocka_unit_test(test_no_beta), cmocka_unit_test(test_shared_keys),
-        cmocka_unit_test(test_lists),   cmocka_unit_test(test_writes_values),
-        cmocka_unit_test(test_swaps),   cmocka_unit_test(test_reflections),
+        cmocka_unit_test(test_steps),    cmocka_unit_test(test_comba_reads_before),
+        cmocka_unit_test(test_no_beta),  cmocka_unit_test(test_shared_keys),
+        cmocka_unit_test(test_lists),    cmocka_unit_test(test_writes_values),
+        cmocka_unit_test(test_swaps),    cmocka_unit_test(test_reflections),
+        cmocka_unit_test(test_absolute),
     };
     struct CMUnitTest tests[COUNT(identities) + COUNT(own)];
 

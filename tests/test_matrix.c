@@ -124,6 +124,8 @@ static const struct row {
     { "nvidia",    "path_attn",            2, CLATTN_BF16, 16, &tail,   1, 0, 0 }, /* ungated lse */
     { "nvidia",    "path_attn",            3, CLATTN_F16,  32, &packed, 0, 0, 0 }, /* sink lse window */
     { "nvidia",    "path_attn",            0, CLATTN_BF16, 16, &cached, 0, 0, 0 },
+    { "nvidia",    "path_attn",            5, CLATTN_BF16, 32, &tail,   1, 0, 0 }, /* absolute lse */
+    { "nvidia",    "path_attn",            5, CLATTN_F16,  32, &cached, 0, 0, 0 },
     { "amd_cdna",  "path_attn",            0, CLATTN_F16,  16, &tail,   0, 0, 0 },
     { "amd_rdna3", "path_attn",            2, CLATTN_BF16, 16, &nearby, 0, 0, 0 },
     { "amd_rdna4", "path_attn",            3, CLATTN_F16,  32, &cached, 0, 0, 0 },
@@ -540,6 +542,45 @@ static void test_caches(void **state)
     }
 }
 
+/* Packed, each sequence has the bits that it has alone, where groups have fewer rows, or heads that share them. */
+static void check_packed_alone(clattn_rule rule)
+{
+    static const int64_t at[] = {0, 0, 1, 21, 131};
+    clattn_plan_desc desc = list_desc(rule, at[COUNT(at) - 1], 0);
+    struct check_tensors whole, own, expected;
+    char text[4096], what[64];
+
+    desc.flags |= CLATTN_CU_SEQLENS;
+    desc.flags &= rule_get(rule)->flags | CLATTN_CU_SEQLENS;
+    desc.sequences = COUNT(at) - 1;
+    desc.heads = 2;
+    test_make(&whole, &desc, USUAL, at);
+    assert_status(check_run(&whole, &test_engine_device, text, sizeof text, test_log, NULL), SUCCESS);
+    assert_non_null(strstr(text, "matrix"));
+    for (int64_t n = 1; n < desc.sequences; n++) {
+        const struct test_slice slice = {0, n, at[n], at[n + 1] - at[n]};
+        snprintf(what, sizeof what, "%s, %lld tokens alone", test_rule_name(rule), (long long)slice.count);
+        test_take(&expected, &whole, slice);
+        test_take(&own, &whole, slice);
+        assert_status(check_run(&own, &test_engine_device, NULL, 0, test_log, NULL), SUCCESS);
+        test_compare_all(&own, &expected, 0, what);
+        check_free(&expected);
+        check_free(&own);
+    }
+    check_free(&whole);
+}
+
+static void test_packed_alone(void **state)
+{
+    static const clattn_rule rules[] = {CLATTN_SOFTMAX_ATTN, CLATTN_FORGETTING_ATTN, CLATTN_ALIBI_ATTN,
+                                        CLATTN_PATH_ATTN, CLATTN_DELTAFORMER};
+    int all = strcmp(test_engine_device.context->engine->name, "nvidia_emulated") == 0;
+
+    (void)state;
+    for (size_t i = 0; i < (all ? COUNT(rules) : 2); i++)
+        check_packed_alone(rules[i]);
+}
+
 /* Several tiles of keys at once, one block in local memory and three, blocks of one step */
 static void test_steps(void **state)
 {
@@ -566,7 +607,7 @@ static void test_steps(void **state)
 int main(int argc, char **argv)
 {
     static char engine[64];
-    struct CMUnitTest tests[COUNT(rows) + 7];
+    struct CMUnitTest tests[COUNT(rows) + 8];
     size_t count = 0;
 
     for (size_t i = 0; i < COUNT(rows); i++)
@@ -583,6 +624,7 @@ int main(int argc, char **argv)
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_shared_heads);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_steps);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_caches);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_packed_alone);
     if (argc > 2)
         cmocka_set_test_filter(argv[2]);
     snprintf(engine, sizeof engine, "%s_emulated", argv[1]);

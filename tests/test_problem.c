@@ -80,6 +80,8 @@ static const struct bad {
     BAD(steps, 65, "steps is 65", "1 to 64"),
     BAD(layers, -1, "layers is -1", "1 to "),
     BAD(layers, 2, "gated_delta_rule", "layer"),
+    BAD(absolute, 1, "gated_delta_rule", "takes no option absolute"),
+    BAD(reserved, 1, "reserved is 1", "0 to 0"),
     BAD(layer, 1, "layer is 1", "0 to 0"),
     BAD(slopes, 2, "slopes is 2", "0 to 1"),
     BAD(slopes, CLATTN_SLOPES_MINIMAX, "gated_delta_rule", "slopes"),

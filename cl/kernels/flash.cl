@@ -42,7 +42,7 @@ flash(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, gl
         list_values(R, v, v_at, list, from, c0);
         for_each(task, CHUNK * (CP / VEC)) {
             int j = task / (CP / VEC), i = task % (CP / VEC) * VEC;
-            vec x = vec_load(L + task * VEC) * norms[j] + bias_between(bias, j, i, own);
+            vec x = vec_load(L + task * VEC) * norms[j] + (TURNED ? scale : 1) * bias_between(bias, j, i, own);
             vec_store(select((vec)(-INFINITY), x, list_sees(list, from, j, i)), L + task * VEC);
         }
         SYNC();

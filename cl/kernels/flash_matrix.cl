@@ -34,7 +34,7 @@ flash_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k
     if (list.rows.count <= 0)
         return;
     queries_put(tiles + QUERIES_AT, q, q_at, list, scale);
-    bias = bias_begin(g, g_at, list, last, LOG2E);
+    bias = bias_begin(g, g_at, list, last, LOG2E * (TURNED ? scale : 1));
     SYNC();
     if (L2NORM) {
         tile_norms(norms, tiles + QUERIES_AT, QUERIES);

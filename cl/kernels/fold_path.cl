@@ -18,7 +18,7 @@ fold_path(global out_t *k, long4 k_at, global const gate_t *p, long4 p_at, globa
 
     if (turn.block >= turn.blocks)
         return;
-    fold_keys(X, R, k, k_at, turn, from);
+    turn_load(X, k + list_row(k_at, turn.list), k_at.z, from, turn.list.keys);
     for (int block = first; block < turn.blocks; block++) {
         int token = turn_from(turn, block);
         SYNC();
@@ -37,9 +37,5 @@ fold_path(global out_t *k, long4 k_at, global const gate_t *p, long4 p_at, globa
     }
     if (GROUP > 1)
         barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE); /* other lanes have read these keys */
-    for_each(task, CHUNK * KEY_DIM) {
-        int j = task / KEY_DIM, n = task % KEY_DIM, key = from + j;
-        if (key >= 0 && key < turn.list.keys)
-            out_put(X[n * CP + j], k, list_row(k_at, turn.list) + key * k_at.z + n);
-    }
+    turn_store(X, k, list_row(k_at, turn.list), k_at.z, from, turn.list.keys);
 }

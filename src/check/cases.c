@@ -108,6 +108,7 @@ struct variant {
     double gate_scale;
     int32_t mini_batch, pre_norm, with_momentum;
     clattn_muon muon;
+    int32_t absolute;
 };
 
 static const struct variant variants[] = {
@@ -167,6 +168,12 @@ static const struct variant variants[] = {
     {.rule = CLATTN_PATH_ATTN, .name = "ungated lse", .flags = CLATTN_UNGATED | CLATTN_WITH_LSE},
     {.rule = CLATTN_PATH_ATTN, .name = "carry lse", .flags = CLATTN_CARRY | CLATTN_WITH_LSE},
     {.rule = CLATTN_PATH_ATTN, .name = "sink lse window", .flags = CLATTN_WITH_SINK | CLATTN_WITH_LSE, .window = 33},
+    {.rule = CLATTN_PATH_ATTN, .name = "absolute lse", .flags = CLATTN_WITH_LSE, .absolute = 1},
+    {.rule = CLATTN_PATH_ATTN,
+     .name = "absolute ungated linear",
+     .flags = CLATTN_UNGATED,
+     .kernel = CLATTN_WEIGHTS_LINEAR,
+     .absolute = 1},
     {.rule = CLATTN_MLSTM, .name = "reversed", .flags = CLATTN_REVERSED},
     {.rule = CLATTN_GATED_DELTA_PRODUCT, .name = "reversed, 2 steps", .flags = CLATTN_REVERSED, .steps = 2},
     {.rule = CLATTN_RWKV7, .name = "reversed", .flags = CLATTN_REVERSED},
@@ -355,6 +362,7 @@ const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
         desc->pre_norm = variants[i].pre_norm;
         desc->with_momentum = variants[i].with_momentum;
         desc->muon = variants[i].muon;
+        desc->absolute = variants[i].absolute && desc->tail == 0;
         if (variants[i].mini_batch != 0)
             desc->mini_batch = variants[i].mini_batch;
         if (desc->muon != CLATTN_MUON_NONE) /* three batches: each step takes what is left of the one before further */

@@ -82,6 +82,7 @@ static const struct option {
     SWITCH("append", switch_words, CLATTN_APPEND, SHOWN),
     FIELD(LENGTH, tail, NULL, SHOWN),
     SWITCH("carry", switch_words, CLATTN_CARRY, HIDDEN),
+    FIELD(WORD, absolute, switch_words, HIDDEN),
     SWITCH("state_indices", switch_words, CLATTN_WITH_STATE_INDICES, SHOWN),
     SWITCH("cu_seqlens", index_words, CLATTN_CU_SEQLENS_INT64, SHOWN),
     FIELD(COUNT, taps, NULL, SHOWN),

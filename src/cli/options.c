@@ -286,7 +286,7 @@ const struct option options[] = {
      "heads=blocks|tiled gate_map=softplus|sigmoid|logsigmoid|exp gate_scale=X a_log=on beta_map=sigmoid|twice-sigmoid|"
      "softplus "
      "gate=token|head value_gate=on ungated=on window=N "
-     "sink=on lse=on attn=on kv_lens=on append=on tail=N carry=on p=on beta=on written=on "
+     "sink=on lse=on attn=on kv_lens=on append=on tail=N carry=on absolute=on p=on beta=on written=on "
      "kernel=linear|relu|round|floor "
      "write_kernel=linear|relu|round|floor softplus=on dt_bias=on d=on z=on complex=on cu_seqlens=i32|i64 "
      "taps=N activation=silu|none with_bias=on residual=on "

@@ -30,7 +30,7 @@ static const struct {
     {CLATTN_WITH_LSE, 0, "--option lse=on, --option window=N"},
     {CLATTN_WITH_KV_LENS, 0, "--option kv_lens=on"},
     {CLATTN_APPEND, 0, "--option append=on"},
-    {0, RULE_TAKES_TAIL, "--option tail=N"},
+    {0, RULE_TAKES_TAIL, "--option tail=N, --option absolute=on"},
     {CLATTN_CARRY, 0, "--option carry=on"},
     {0, RULE_TAKES_KERNEL, "--option kernel=softmax|linear|relu|round|floor"},
     {0, RULE_TAKES_WRITE_KERNEL, "--option write_kernel=softmax|linear|relu|round|floor"},

@@ -59,7 +59,7 @@ static struct shape shape_of(const struct variant *variant)
                       .values = t->block_v / TILE,
                       .rows = t->value_tiles * t->span * variant->engine->rows,
                       .unit = t->step * TILE,
-                      .scalar = variant->problem->rule->decay != DECAY_NONE};
+                      .scalar = problem_decay(variant->problem) != DECAY_NONE};
 
     s.key_pitch = s.channels * TILE + PAD;
     s.value_pitch = t->block_v + PAD;
@@ -131,7 +131,7 @@ void flash_lay_out(const struct variant *variant, struct layout *layout)
     layout_constant(layout, "VALUE_TILES", t->value_tiles);
     layout_header(layout, variant->engine->instructions);
     layout_header(layout, variant->engine->words);
-    layout_header(layout, bias_headers[variant->problem->rule->decay]);
+    layout_header(layout, bias_headers[problem_decay(variant->problem)]);
     layout_header(layout, s.held ? FILE_flash_queries_held : FILE_flash_queries_staged);
     layout_header(layout, FILE_flash_softmax);
 }
@@ -171,7 +171,7 @@ static int share_of(const struct variant *variant, int rows)
     const clattn_plan_desc *desc = &variant->problem->desc;
     int heads = (int)(desc->heads / desc->kv_heads), share = 1;
 
-    if (variant->problem->rule->decay != DECAY_NONE || desc->chunk != 0)
+    if (problem_decay(variant->problem) != DECAY_NONE || desc->chunk != 0)
         return 1;
     for (int n = 2; n <= heads && n * tokens_of(variant) <= rows; n++)
         if (heads % n == 0)

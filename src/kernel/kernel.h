@@ -18,7 +18,8 @@
     X(sink) X(lse) X(cu_kv) X(lens) X(parts) X(written) X(k_new) X(v_new) X(theta) X(dt) X(bias) X(d) X(z) \
     X(slots) X(snapshots) X(weights) X(shift) X(a_log) X(position) X(omega) \
     X(w0) X(w1) X(w2) X(final_w0) X(final_w1) X(final_w2) X(lr0) X(lr1) X(lr2) X(momentum) \
-    X(fast) X(factors) X(sums) X(norms) X(hidden) X(mixed) X(step) X(moment) X(squares) X(unit) X(made)
+    X(fast) X(factors) X(sums) X(norms) X(hidden) X(mixed) X(step) X(moment) X(squares) X(unit) X(made) \
+    X(turned_q) X(turned_k)
 /* clang-format on */
 
 enum role {
@@ -79,6 +80,7 @@ enum kernel_id {
     KERNEL_FOLD_PATH,
     KERNEL_WALK_PATH,
     KERNEL_READ_STATE,
+    KERNEL_TURN_PATH,
 #define PIECE(value, ...) KERNEL_##value,
 #include "op/words.def"
     KERNEL_LACT_OPEN,
@@ -137,6 +139,8 @@ clattn_dtype variant_gate(const struct variant *variant);
 clattn_dtype variant_out(const struct variant *variant);
 /* And of the states that it begins and ends with. */
 clattn_dtype variant_state(const struct variant *variant);
+/* Whether it reads queries and keys that were turned each by itself, normalised before. */
+int variant_turned(const struct variant *variant);
 /* Whether it leaves states on its way. */
 int variant_snapshots(const struct variant *variant);
 

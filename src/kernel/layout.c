@@ -44,6 +44,12 @@ clattn_dtype variant_state(const struct variant *variant)
     return matrix ? problem_state_type(variant->problem) : CLATTN_F32;
 }
 
+int variant_turned(const struct variant *variant)
+{
+    return variant->problem->desc.absolute &&
+           (variant->kernel == KERNEL_FLASH || variant->kernel == KERNEL_FLASH_MATRIX);
+}
+
 int variant_snapshots(const struct variant *variant)
 {
     const clattn_plan_desc *desc = &variant->problem->desc;
@@ -117,7 +123,8 @@ struct layout layout_of(const struct variant *variant,
         {"SNAPSHOTS", variant_snapshots(variant)},
         {"ERASE_BEFORE", variant->problem->rule->order == ERASE_FIRST},
         {"REVERSED", (desc->flags & CLATTN_REVERSED) != 0},
-        {"L2NORM", (desc->flags & CLATTN_QK_L2NORM) != 0},
+        {"L2NORM", (desc->flags & CLATTN_QK_L2NORM) && !variant_turned(variant)},
+        {"TURNED", variant_turned(variant)},
         {"FEATURE", desc->feature_map},
         {"FEATURE_ELU1", CLATTN_FEATURE_ELU1},
         {"FEATURE_RELU", CLATTN_FEATURE_RELU},

@@ -56,17 +56,22 @@ static void path_locals(const struct variant *variant, const struct sizes *s, st
         layout_local(layout, "LOCAL_QUERIES", s->channels * s->columns, FLOAT);
     layout_locals(layout, "LOCAL_SLICE", prepares ? 3 : 1, s->slice, FLOAT);
     layout_locals(layout, "LOCAL_SCORES", prepares ? 4 : variant->kernel == KERNEL_FOLD_PATH ? 2 : 1, s->matrix, FLOAT);
-    if (variant->kernel != KERNEL_CARRY_PATH)
+    if (variant->kernel == KERNEL_TURN_PATH)
+        layout_local(layout, "LOCAL_CROSSED", s->whole * s->columns, FLOAT);
+    if (prepares || variant->kernel == KERNEL_FOLD_PATH)
         layout_locals(layout, "LOCAL_NORMS", prepares ? 2 : 1, variant->tiles.chunk, FLOAT);
 }
 
-/* All but flash have a group a block of keys; carry_path some more for the rows of the unit matrix. */
+/* All but flash have a group a block of keys; carry_path some more for the rows of the unit matrix, turn_path one for
+ * the queries of every head. */
 static void path_grid(const struct variant *variant, const struct sizes *s, struct layout *layout)
 {
     if (variant->kernel == KERNEL_FLASH_PATH)
         layout->value_groups = (int)divide_up(variant_values(variant), variant->tiles.block_v);
     else
         layout->head_groups = (int)variant->problem->desc.kv_heads;
+    if (variant->kernel == KERNEL_TURN_PATH)
+        layout->head_groups += (int)variant->problem->desc.heads;
     if (variant->kernel == KERNEL_CARRY_PATH)
         layout->value_groups = 1 + s->whole / variant->tiles.chunk;
 }

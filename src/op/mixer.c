@@ -27,8 +27,12 @@ static clattn_status check_weights(const clattn_plan_desc *desc, const struct ru
 /* Keys that were carried to where the tail begins, which its queries and no others stand in. */
 static clattn_status check_tail(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
 {
+    TRY(check_range(log, "absolute", desc->absolute, 0, 1));
     if (desc->tail == 0 && !(desc->flags & CLATTN_CARRY))
         return CLATTN_SUCCESS;
+    if (desc->absolute)
+        return FAIL(log, INVALID_DESC, "%s: absolute with %s, whose keys turn with every token that follows",
+                    rule->name, desc->tail != 0 ? "tail" : "carry");
     if (desc->flags & CLATTN_QK_L2NORM)
         return FAIL(log, INVALID_DESC, "%s: qk_l2norm with %s, whose keys are not to be normalised again", rule->name,
                     desc->tail != 0 ? "tail" : "carry");

@@ -12,9 +12,10 @@ enum {
                    CLATTN_WITH_STATE_INDICES
 };
 
+/* Names stand in the tables: a pointer to each would be three times as long, with what the loader has to do. */
 static const struct {
     uint32_t flag;
-    const char *name;
+    char name[16];
 } flags[] = {{CLATTN_NORMALIZE, "normalize"},
              {CLATTN_GATE_PER_HEAD, "a gate per head"},
              {CLATTN_VALUE_GATE, "gv"},
@@ -39,14 +40,13 @@ static const struct {
 /* Fields that only rules with the knob may have set: to another number than the usual one. */
 #define FIELD(knob, name, usual)                                                                                       \
     {                                                                                                                  \
-        RULE_TAKES_##knob, #name, offsetof(clattn_plan_desc, name), sizeof(((clattn_plan_desc *)0)->name), usual       \
+        RULE_TAKES_##knob, offsetof(clattn_plan_desc, name), sizeof(((clattn_plan_desc *)0)->name), usual, #name       \
     }
 
 static const struct {
-    uint32_t knob;
-    const char *name;
-    size_t offset, size;
-    int64_t usual;
+    uint16_t knob, offset;
+    uint8_t size, usual;
+    char name[14];
 } fields[] = {FIELD(FEATURE_MAP, feature_map, CLATTN_FEATURE_IDENTITY),
               FIELD(STEPS, steps, 1),
               FIELD(LAYER, layer, 0),
@@ -72,6 +72,7 @@ static const struct {
               FIELD(FEATURES, features, CLATTN_FEATURES_FAVOR),
               FIELD(FEATURES, of_queries, 0),
               FIELD(TAIL, tail, 0),
+              FIELD(TAIL, absolute, 0),
               FIELD(LEARNING, hidden_dim, 0),
               FIELD(LEARNING, mini_batch, 0),
               FIELD(LEARNING, muon, CLATTN_MUON_NONE),

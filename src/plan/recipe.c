@@ -20,6 +20,8 @@ const char *temporary_name(enum temporary_id id)
                                         [TEMPORARY_CARRIED_SUMS] = "carried sums",
                                         [TEMPORARY_PARTS] = "parts of the keys",
                                         [TEMPORARY_WRITTEN] = "written",
+                                        [TEMPORARY_TURNED_Q] = "turned queries",
+                                        [TEMPORARY_TURNED_K] = "turned keys",
                                         [TEMPORARY_FAST] = "weights",
                                         [TEMPORARY_FACTORS] = "weights of products",
                                         [TEMPORARY_SUMS] = "sums of steps",
@@ -112,7 +114,8 @@ static const struct {
     {ROLE_fast, TEMPORARY_FAST},         {ROLE_factors, TEMPORARY_FACTORS}, {ROLE_sums, TEMPORARY_SUMS},
     {ROLE_norms, TEMPORARY_NORMS},       {ROLE_hidden, TEMPORARY_HIDDEN},   {ROLE_mixed, TEMPORARY_MIXED},
     {ROLE_step, TEMPORARY_STEP},         {ROLE_moment, TEMPORARY_MOMENT},   {ROLE_squares, TEMPORARY_SQUARES},
-    {ROLE_unit, TEMPORARY_UNIT},         {ROLE_made, TEMPORARY_UNIT_NEXT},
+    {ROLE_unit, TEMPORARY_UNIT},         {ROLE_made, TEMPORARY_UNIT_NEXT},  {ROLE_turned_q, TEMPORARY_TURNED_Q},
+    {ROLE_turned_k, TEMPORARY_TURNED_K},
 };
 
 /* The role of what a write reads. */
@@ -174,9 +177,13 @@ static void bind_made(const struct variant *variant, struct source *sources)
     sources[ROLE_carried] = temporary(variant->normalizer ? TEMPORARY_CARRIED_SUMS : TEMPORARY_CARRIED);
 }
 
-/* Queries that have walked over a tail, where it was walked */
+/* Queries that have walked over a tail, where it was walked; or, with their keys, over all */
 static void bind_walked(const struct variant *variant, struct source *sources)
 {
+    if (variant_turned(variant)) {
+        sources[ROLE_q] = sources[ROLE_turned_q];
+        sources[ROLE_k] = sources[ROLE_turned_k];
+    }
     if (variant->kernel == KERNEL_DECODE && variant->problem->rule->erase == ERASE_POSITION)
         sources[ROLE_q] = temporary(TEMPORARY_ROWS);
 }

@@ -20,6 +20,8 @@ enum temporary_id {
     TEMPORARY_CARRIED_SUMS, /* the same of the pass that leaves denominators */
     TEMPORARY_PARTS,        /* [slots, head tiles, splits, …]: what parts of the keys leave of the queries */
     TEMPORARY_WRITTEN,      /* [B,TK,HK,V] in the storage type of v: what is written in its place */
+    TEMPORARY_TURNED_Q,     /* like q, in its type: queries that are turned over all tokens up to their own */
+    TEMPORARY_TURNED_K,     /* the same of k */
     TEMPORARY_FAST,         /* [sequences, weights of all heads]: a learner's weights as they stand */
     TEMPORARY_FACTORS,      /* the same in the type that products have, where that is another */
     TEMPORARY_SUMS,         /* the same: what pre_norm adds steps to */

@@ -314,16 +314,20 @@ static clattn_status make_piece(const struct recipe_maker *maker, enum kernel_id
  */
 
 /* KERNEL_COUNT: the rule's values are made by others, launch by launch. */
-static enum kernel_id attn_kernel(const struct rule *rule)
+static enum kernel_id attn_kernel(const struct problem *problem)
 {
-    if (!rule_has_list(rule))
+    enum erase erase = problem->rule->erase;
+
+    if (!rule_has_list(problem->rule))
         return KERNEL_RECURRENT;
-    return rule->erase == ERASE_NONE ? KERNEL_FLASH : rule->erase == ERASE_POSITION ? KERNEL_FLASH_PATH : KERNEL_COUNT;
+    if (erase == ERASE_NONE || problem->desc.absolute)
+        return KERNEL_FLASH;
+    return erase == ERASE_POSITION ? KERNEL_FLASH_PATH : KERNEL_COUNT;
 }
 
 static clattn_status add_attn(const struct recipe_maker *maker)
 {
-    enum kernel_id kernel = attn_kernel(maker->problem->rule);
+    enum kernel_id kernel = attn_kernel(maker->problem);
     struct variant variant = maker_variant(maker, kernel);
     int turned = kernel == KERNEL_FLASH_PATH;
 

@@ -113,9 +113,9 @@ static clattn_status add_path(const struct recipe_maker *maker, const enum kerne
                : CLATTN_UNSUPPORTED;
 }
 
-static clattn_status make_path(const struct recipe_maker *maker)
+static clattn_status make_plain_path(const struct recipe_maker *maker, enum kernel_id last)
 {
-    static const enum kernel_id kernels[] = {KERNEL_PREPARE_PATH, KERNEL_CARRY_PATH, KERNEL_FLASH_PATH};
+    const enum kernel_id kernels[] = {KERNEL_PREPARE_PATH, KERNEL_CARRY_PATH, last};
     const struct extent most = problem_most(maker->problem);
     int64_t heads = maker->problem->desc.kv_heads, slots, spans;
     struct path_steps steps;
@@ -129,6 +129,35 @@ static clattn_status make_path(const struct recipe_maker *maker)
     maker_reserve(maker, TEMPORARY_RECORDS, slots * heads * prepared->layout.record);
     maker_reserve(maker, TEMPORARY_SEGMENTS, spans * heads * steps.carried->layout.segment);
     return CLATTN_SUCCESS;
+}
+
+/* Rows of every head, which lie side by side; from one sequence to the next so many. */
+static void lay_turned(const struct recipe_maker *maker, enum temporary_id id, int64_t heads, int64_t rows)
+{
+    const clattn_plan_desc *desc = &maker->problem->desc;
+    int64_t row = heads * desc->key_dim;
+
+    maker_lay(maker, id, desc->dtype, desc->batch,
+              (struct view){.batch = rows * row, .token = row, .head = desc->key_dim});
+}
+
+/* Queries and keys that are turned each by itself, and then read as if nothing turned. */
+static clattn_status make_absolute(const struct recipe_maker *maker, enum kernel_id kernel)
+{
+    const struct variant flash = maker_variant(maker, kernel);
+    const struct extent most = problem_most(maker->problem);
+
+    TRY(make_plain_path(maker, KERNEL_TURN_PATH));
+    maker->recipe->steps[maker->recipe->step_count - 1].grid = GRID_KEY_SLOTS;
+    lay_turned(maker, TEMPORARY_TURNED_Q, maker->problem->desc.heads, most.seq_len);
+    lay_turned(maker, TEMPORARY_TURNED_K, maker->problem->desc.kv_heads, most.kv_len);
+    return maker_add(maker, &flash, GRID_SLOTS, NULL);
+}
+
+static clattn_status make_path(const struct recipe_maker *maker)
+{
+    return maker->problem->desc.absolute ? make_absolute(maker, KERNEL_FLASH)
+                                         : make_plain_path(maker, KERNEL_FLASH_PATH);
 }
 
 const struct solver solver_path = {"path", CLATTN_MODE_CHUNK, make_path};
@@ -263,6 +292,8 @@ static clattn_status make_path_matrix(const struct recipe_maker *maker)
     const struct step *read;
 
     TRY(list_engine(maker, KERNEL_FLASH_PATH_MATRIX));
+    if (maker->problem->desc.absolute)
+        return make_absolute(maker, KERNEL_FLASH_MATRIX);
     TRY(add_path(maker, kernels, &steps));
     read = steps.read;
     if (steps.carried->variant.tiles.tokens != read->variant.tiles.tokens)

@@ -4,7 +4,8 @@
  *
  * over the keys j that a query sees: up to its own position, and of these the last `window`. Of ERASE_POSITION each k_j
  * loses beta w (w.k_j) of each token after j, too, and b_j is within the scale; as q.k_j is linear the query is turned,
- * from its own position back. */
+ * from its own position back. With absolute queries and keys are turned so, each by itself over all tokens up to its
+ * own. */
 #include "reference/number.h"
 #include "reference/task.h"
 
@@ -150,16 +151,23 @@ static double log_decay(const struct list *list, int64_t m)
     return task_gate(&list->task->problem->desc, element(list, rule->gate, list->first_key + m, list->head, 0), 1);
 }
 
-/* The query turned back over key token j: q - beta w (w.q) */
-static void turn_query(const struct list *list, int64_t j)
+/* A query or key turned over key token j: x - beta w (w.x) */
+static void turn(const struct list *list, double *x, int64_t j)
 {
     const double *w = list->w + j * list->K;
     double sum = 0;
 
     for (int64_t n = 0; n < list->K; n++)
-        sum += w[n] * list->q[n];
+        sum += w[n] * x[n];
     for (int64_t n = 0; n < list->K; n++)
-        list->q[n] -= list->beta[j] * w[n] * sum;
+        x[n] -= list->beta[j] * w[n] * sum;
+}
+
+/* And over all tokens from `last` back, where that is asked for */
+static void turn_absolute(const struct list *list, double *x, int64_t last)
+{
+    for (int64_t j = last; list->task->problem->desc.absolute && j >= 0; j--)
+        turn(list, x, j);
 }
 
 /* What turns queries: nothing over keys that are carried */
@@ -186,8 +194,8 @@ static double score_keys(const struct list *list, int64_t position, int64_t leas
         list->score[j] = inside ? (sum + bias) * scale : sum * scale + bias;
         most = fmax(most, list->score[j]);
         bias += log_decay(list, j);
-        if (inside)
-            turn_query(list, j);
+        if (inside && !list->task->problem->desc.absolute)
+            turn(list, list->q, j);
     }
     return most;
 }
@@ -219,6 +227,7 @@ static void run_query(const struct list *list, int64_t token)
     double most, level, sum;
 
     load_row(list, CLATTN_Q, list->first + token, list->head, list->q);
+    turn_absolute(list, list->q, position);
     most = fmax(score_keys(list, position, least), extra);
     level = weights != CLATTN_WEIGHTS_SOFTMAX || (isinf(most) && most < 0) ? 0 : most;
     sum = exp(extra - level);
@@ -289,19 +298,11 @@ void list_append(void *user, int64_t job)
     append(&list, CLATTN_V_NEW, CLATTN_V, desc->value_dim);
 }
 
-/* Key j carried on over tokens first … of the list: k - beta w (w.k) of each, in their order */
+/* Key j carried on over tokens first … of the list, in their order */
 static void carry_key(const struct list *list, int64_t j, int64_t first)
 {
-    double *k = list->k + j * list->K;
-
-    for (int64_t m = first; m < list->keys; m++) {
-        const double *w = list->w + m * list->K;
-        double sum = 0;
-        for (int64_t n = 0; n < list->K; n++)
-            sum += w[n] * k[n];
-        for (int64_t n = 0; n < list->K; n++)
-            k[n] -= list->beta[m] * w[n] * sum;
-    }
+    for (int64_t m = first; m < list->keys; m++)
+        turn(list, list->k + j * list->K, m);
 }
 
 static void store_key(const struct list *list, int64_t j)
@@ -370,6 +371,8 @@ void list_head(void *user, int64_t job)
     load_keys(&list);
     if (turned > 0)
         load_turns(&list);
+    for (int64_t j = 0; j < list.keys; j++)
+        turn_absolute(&list, list.k + j * list.K, j);
     if (task->problem->rule->erase == ERASE_KERNEL)
         write_values(&list);
     for (int64_t token = 0; token < list.tokens; token++)

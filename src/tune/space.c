@@ -14,7 +14,7 @@
 #define LACT (LACT_TOKENS | LACT_WEIGHTS)
 enum {
     PLAIN_BOTH = IN(PREPARE) | IN(SCAN),
-    PATH = IN(PREPARE_PATH) | IN(CARRY_PATH) | IN(FLASH_PATH),
+    PATH = IN(PREPARE_PATH) | IN(CARRY_PATH) | IN(TURN_PATH) | IN(FLASH_PATH),
     DELTA = IN(WRITE_BEFORE) | IN(WRITE_SOLVE),
     DELTA_MATRIX = IN(WRITE_BEFORE_MATRIX) | IN(WRITE_SOLVE_MATRIX),
     PATH_MATRIX = IN(PREPARE_PATH_MATRIX) | IN(CARRY_PATH_MATRIX) | IN(FLASH_PATH_MATRIX),
@@ -137,7 +137,7 @@ static const struct parameter path[] = {
     {"chunk",           PATH,            FIELD(chunk),     {8, 16, 32, 64, BY_THUMB}},
     {"vec",             PATH,            FIELD(vec),       {4, 16, BY_THUMB}},
     {"span",            PATH,            FIELD(span),      {2, 4, 8, 16, 32, 64, BY_THUMB}},
-    {"prepare.group",   IN(PREPARE_PATH) | IN(CARRY_PATH), FIELD(group), {1, 16, 32, 64, 128, 256, BY_THUMB}},
+    {"prepare.group",   PATH & ~IN(FLASH_PATH), FIELD(group), {1, 16, 32, 64, 128, 256, BY_THUMB}},
     {"flash.group",     IN(FLASH_PATH),  FIELD(group),     {1, 16, 32, 64, 128, 256, BY_THUMB}},
     {"block_k",         PATH,            FIELD(block_k),   {16, 32, 64, 128, BY_THUMB}},
     {"block_v",         IN(FLASH_PATH),  FIELD(block_v),   {16, 32, 64, 128, 256, BY_THUMB}},
