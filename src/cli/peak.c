@@ -47,10 +47,6 @@ static clattn_status enqueue(void *user, size_t run, cl_event *event)
     return CLATTN_SUCCESS;
 }
 
-/* Two measurements agree where others leave the device alone; the largest of all is nearest to what it can do. */
-static const double agreement = 0.05;
-enum { MEASUREMENTS = 3 };
-
 /* The fastest of a few runs, in seconds. */
 static clattn_status time_launch(struct launch *launch, double *seconds)
 {
@@ -106,44 +102,45 @@ static size_t copy_size(const clattn_device_info *info)
     return (size_t)size / 4096 * 4096;
 }
 
-static clattn_status measure(struct target *target, cl_program program, cl_mem to, cl_mem from, struct peak *peak)
+/* What is measured again and again */
+struct site {
+    struct target *target;
+    cl_program program;
+    cl_mem to, from;
+};
+
+static clattn_status measure(void *user, struct peak *peak)
 {
     const struct opencl *cl = opencl_get();
+    const struct site *site = user;
+    struct target *target = site->target;
     struct launch launch = {.queue = target->device.queue, .log = {sink_log, &target->sink}};
     cl_int error;
     clattn_status status;
 
-    launch.kernel = cl->CreateKernel(program, "copy", &error);
+    launch.kernel = cl->CreateKernel(site->program, "copy", &error);
     TRY_CL(&launch.log, error);
     launch.items = copy_size(&target->info) / sizeof(cl_float4);
-    status = measure_copy(&launch, to, from, &peak->bytes);
+    status = measure_copy(&launch, site->to, site->from, &peak->bytes);
     cl->ReleaseKernel(launch.kernel);
     if (status != CLATTN_SUCCESS)
         return status;
-    launch.kernel = cl->CreateKernel(program, "multiply", &error);
+    launch.kernel = cl->CreateKernel(site->program, "multiply", &error);
     TRY_CL(&launch.log, error);
     launch.items = (size_t)target->info.compute_units * ITEMS_A_UNIT;
     if (launch.items * sizeof(cl_float) > copy_size(&target->info))
         launch.items = copy_size(&target->info) / sizeof(cl_float);
-    status = measure_multiply(&launch, to, &peak->flops);
+    status = measure_multiply(&launch, site->to, &peak->flops);
     cl->ReleaseKernel(launch.kernel);
     return status;
 }
 
-static clattn_status measure_often(struct target *target, cl_program program, cl_mem to, cl_mem from, struct peak *peak)
+static clattn_status measure_often(struct site *site, struct peak *peak)
 {
-    const struct log log = {sink_log, &target->sink};
+    const struct log log = {sink_log, &site->target->sink};
 
-    TRY_CL(&log, opencl_get()->BuildProgram(program, 1, &target->device.device, "", NULL, NULL));
-    for (int i = 0, agreed = 0; i < MEASUREMENTS && !agreed; i++) {
-        struct peak now = {0, 0};
-        TRY(measure(target, program, to, from, &now));
-        agreed = fabs(now.flops - peak->flops) <= agreement * now.flops &&
-                 fabs(now.bytes - peak->bytes) <= agreement * now.bytes;
-        peak->flops = fmax(peak->flops, now.flops);
-        peak->bytes = fmax(peak->bytes, now.bytes);
-    }
-    return CLATTN_SUCCESS;
+    TRY_CL(&log, opencl_get()->BuildProgram(site->program, 1, &site->target->device.device, "", NULL, NULL));
+    return peak_often(measure, site, peak);
 }
 
 void peak_measure(struct target *target, struct peak *peak)
@@ -152,26 +149,25 @@ void peak_measure(struct target *target, struct peak *peak)
     const char *text = source;
     size_t size = copy_size(&target->info);
     cl_int errors[3] = {CL_SUCCESS};
-    cl_program program;
-    cl_mem to, from;
+    struct site site = {.target = target};
 
     memset(peak, 0, sizeof *peak);
     if (target->reference || size == 0)
         return;
-    program = cl->CreateProgramWithSource(target->device.cl, 1, &text, NULL, &errors[0]);
-    to = cl->CreateBuffer(target->device.cl, CL_MEM_READ_WRITE, size, NULL, &errors[1]);
-    from = cl->CreateBuffer(target->device.cl, CL_MEM_READ_WRITE, size, NULL, &errors[2]);
+    site.program = cl->CreateProgramWithSource(target->device.cl, 1, &text, NULL, &errors[0]);
+    site.to = cl->CreateBuffer(target->device.cl, CL_MEM_READ_WRITE, size, NULL, &errors[1]);
+    site.from = cl->CreateBuffer(target->device.cl, CL_MEM_READ_WRITE, size, NULL, &errors[2]);
     if (errors[0] != CL_SUCCESS || errors[1] != CL_SUCCESS || errors[2] != CL_SUCCESS ||
-        measure_often(target, program, to, from, peak) != CLATTN_SUCCESS)
+        measure_often(&site, peak) != CLATTN_SUCCESS)
         warn("%s: cannot measure its peaks%s%s", target->info.name, target->sink.error[0] != '\0' ? ": " : "",
              target->sink.error);
     target->sink.error[0] = '\0';
-    if (program != NULL)
-        cl->ReleaseProgram(program);
-    if (to != NULL)
-        cl->ReleaseMemObject(to);
-    if (from != NULL)
-        cl->ReleaseMemObject(from);
+    if (site.program != NULL)
+        cl->ReleaseProgram(site.program);
+    if (site.to != NULL)
+        cl->ReleaseMemObject(site.to);
+    if (site.from != NULL)
+        cl->ReleaseMemObject(site.from);
 }
 
 /* What the queries at the first n positions see, all together. */

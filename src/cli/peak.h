@@ -12,6 +12,10 @@ struct peak {
 /* Measured with small kernels, under a second each. */
 void peak_measure(struct target *target, struct peak *peak);
 
+/* Measures until two measurements agree, for nobody else was at the device then, or three times; into peak the largest,
+ * which is nearest to what it can do. The first that fails ends it, with its status. */
+clattn_status peak_often(clattn_status (*measure)(void *user, struct peak *now), void *user, struct peak *peak);
+
 /* Multiplies and adds that a problem's recurrence needs, and bytes of all its operands. */
 double flops_of(const clattn_plan_desc *desc);
 double bytes_of(const clattn_plan_desc *desc);
