@@ -64,7 +64,7 @@ const struct check_case check_cases[] = {
     { "wide window",   1,  131, 4, 4,  64,  64, LSE,              USUAL, NULL,   0, 0,   0, 0, ALL, 0, 1000, 0 },
     { "window of nine", 1, 131, 4, 4,  64,  64, LSE,              HARD,  NULL,   0, 0,   0, 0, F16 | BF16, 0, 9, 0 },
     { "some early",    1,   77, 4, 4,  64,  64, LSE,              HARD,  NULL,   0, 0,   0, 0, F16 | BF16, 20, 0, 0 },
-    { "narrow cache",  1,   19, 2, 1,   7,  13, LSE,              HARD,  NULL,   0, 0,   0, 0, F16 | BF16, 30, 0, 0 },
+    { "narrow cache",  1,   19, 4, 2,   7,  13, LSE,              HARD,  NULL,   0, 0,   0, 0, F16 | BF16, 30, 0, 0 },
     { "widest cache",  1,   19, 2, 2, 256, 256, LSE,              USUAL, NULL,   0, 0,   0, 0, F16 | BF16, 40, 0, 0 },
     { "some there",    4,   19, 4, 1,  20,  36, LSE | LENS,       HARD,  NULL,   0, 0,   0, 0, F32, 100, 0, 0 },
     { "few queries",   5,    3, 6, 2,  60, 100, LSE | LENS,       HARD,  NULL,   0, 0,   0, 1, QUICK_F32, 700, 0, 0 },
