@@ -475,9 +475,11 @@ typedef struct clattn_plan_desc {
      * CLATTN_CU_SEQLENS_KV the packed keys of all sequences together. With CLATTN_WITH_KV_LENS a sequence has the first
      * kv_lens of its keys and no others, from 0 on. */
     int64_t kv_len;
-    int64_t window;              /* each query sees that many positions, its own among them; 0: all */
-    clattn_weights kernel;       /* softmax_attn, path_attn, deltaformer: of what is read */
-    clattn_weights write_kernel; /* deltaformer: of what is written */
+    int64_t window;        /* each query sees that many positions, its own among them; 0: all */
+    clattn_weights kernel; /* softmax_attn, path_attn, deltaformer: of what is read */
+    /* deltaformer: of what is written, u, which is stored in dtype. Weights other than softmax's have no sum that bounds
+     * them: u may grow by a factor a token, past the 65504 of f16; bf16 and f32 have room, or a smaller scale. */
+    clattn_weights write_kernel;
     /* Rules of a state. With CLATTN_WITH_STATE_INDICES initial_state, final_state and what goes with them have state_slots
      * states in the place of N, and sequence n the one that state_indices[n] says, read and written: no two sequences
      * the same. An index below 0 or past the pool: it starts from zero, and its final state is not written. */

@@ -351,7 +351,10 @@ static void test_cases_cover(void **state)
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++)
         for (size_t i = 0; i < check_case_count; i++) {
             clattn_plan_desc full, desc = check_case_desc(&check_cases[i], rule, CLATTN_F32, CLATTN_MODE_AUTO);
-            if (!check_case_applies(&check_cases[i], rule, 0, CLATTN_F32) && check_cases[i].dtypes & 1)
+            int applies = 0;
+            for (clattn_dtype dtype = CLATTN_F32; dtype <= CLATTN_BF16; dtype++)
+                applies |= check_case_applies(&check_cases[i], rule, 0, dtype);
+            if (!applies)
                 continue;
             assert_status(clattn_plan_desc_complete(&full, &desc, test_log, NULL), SUCCESS);
         }

@@ -527,6 +527,37 @@ static void test_absolute(void **state)
     check_free(&apart);
 }
 
+/* What rms_norm makes of the numerators alone is what it makes of o: the denominators go with the norm. */
+static void test_norm_of_numerators(void **state)
+{
+    clattn_plan_desc desc = desc_of(CLATTN_SOFTMAX_ATTN, CLATTN_MODE_CHUNK);
+    clattn_plan_desc norm = desc_of(CLATTN_RMS_NORM, CLATTN_MODE_RECURRENT);
+    struct check_tensors list, of_o, of_numerators;
+
+    (void)state;
+    desc.flags = CLATTN_WITH_LSE;
+    norm.flags = 0;
+    norm.scale = 0;
+    norm.key_dim = 0;
+    norm.eps = 1e-30;
+    norm.weighting = CLATTN_WEIGHTING_NONE;
+    test_make(&list, &desc, CHECK_GATES_USUAL, NULL);
+    test_make(&of_o, &norm, CHECK_GATES_USUAL, NULL);
+    test_make(&of_numerators, &norm, CHECK_GATES_USUAL, NULL);
+    test_run(&list);
+    for (int64_t i = 0; i < check_count(&list.tensor[OP(O)].info); i++) {
+        double o = test_get(&list, OP(O), i);
+        test_set(&of_o, OP(V), i, o);
+        test_set(&of_numerators, OP(V), i, o * exp(test_get(&list, OP(LSE), i / VALUE)));
+    }
+    test_run(&of_o);
+    test_run(&of_numerators);
+    test_compare_all(&of_numerators, &of_o, check_bound(CLATTN_F32), "rms_norm of numerators");
+    check_free(&list);
+    check_free(&of_o);
+    check_free(&of_numerators);
+}
+
 /* State tracking: where keys are the unit vectors and weights round(scores), a token of key e_a - e_b and no value swaps
  * what the two hold. Zhong et al. 2025. */
 static void test_swaps(void **state)
@@ -566,7 +597,7 @@ int main(void)
         cmocka_unit_test(test_no_beta),  cmocka_unit_test(test_shared_keys),
         cmocka_unit_test(test_lists),    cmocka_unit_test(test_writes_values),
         cmocka_unit_test(test_swaps),    cmocka_unit_test(test_reflections),
-        cmocka_unit_test(test_absolute),
+        cmocka_unit_test(test_absolute), cmocka_unit_test(test_norm_of_numerators),
     };
     struct CMUnitTest tests[COUNT(identities) + COUNT(own)];
 

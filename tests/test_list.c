@@ -401,7 +401,7 @@ static void test_unturned(void **state)
 }
 
 /* Spans of few chunks, groups whose lanes share tiles, and a cache that begins within a chunk: beta near 2. */
-static void test_turned_points(void **state)
+static void check_turned_points(int32_t absolute)
 {
     static const char *const of[] = {"chunk", "vec", "span", "prepare.group", "flash.group", "block_k", "block_v"};
     static const int tiles[][COUNT(of)] = {
@@ -413,7 +413,6 @@ static void test_turned_points(void **state)
     static const int64_t lengths[][2] = {{75, 0}, {75, 95}, {1, 100}, {13, 101}, {90, 40}};
     int serial;
 
-    (void)state;
     if (test_is_reference())
         skip();
     serial = test_device.context->device.serial;
@@ -428,6 +427,7 @@ static void test_turned_points(void **state)
         desc.batch = 2;
         desc.value_dim = 36;
         desc.window = i % 3 == 2 ? 21 : 0;
+        desc.absolute = absolute;
         for (size_t n = 0; n < COUNT(of); n++)
             test_tuned_set(&tuned, of[n], tiles[i / COUNT(lengths)][n]);
         test_make(&tensors, &desc, CHECK_GATES_HARD, NULL);
@@ -440,6 +440,19 @@ static void test_turned_points(void **state)
         check_free(&expected);
     }
     test_device.context->device.serial = serial;
+}
+
+static void test_turned_points(void **state)
+{
+    (void)state;
+    check_turned_points(0);
+}
+
+/* The same of queries and keys that turn each by itself */
+static void test_absolute_points(void **state)
+{
+    (void)state;
+    check_turned_points(1);
 }
 
 /* ---- Values that depend on those before --------------------------------------------------------------------------- */
@@ -951,13 +964,27 @@ static void test_bad_caches(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_packed),        cmocka_unit_test(test_self_test),      cmocka_unit_test(test_append),
-        cmocka_unit_test(test_definition),    cmocka_unit_test(test_constant_gates), cmocka_unit_test(test_no_window),
-        cmocka_unit_test(test_denominator),   cmocka_unit_test(test_cache),          cmocka_unit_test(test_parts_join),
-        cmocka_unit_test(test_lanes),         cmocka_unit_test(test_lengths),        cmocka_unit_test(test_bad_lengths),
-        cmocka_unit_test(test_room),          cmocka_unit_test(test_splits),         cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_solvers),       cmocka_unit_test(test_bad_caches),     cmocka_unit_test(test_unturned),
-        cmocka_unit_test(test_turned_points), cmocka_unit_test(test_written_points),
+        cmocka_unit_test(test_packed),
+        cmocka_unit_test(test_self_test),
+        cmocka_unit_test(test_append),
+        cmocka_unit_test(test_definition),
+        cmocka_unit_test(test_constant_gates),
+        cmocka_unit_test(test_no_window),
+        cmocka_unit_test(test_denominator),
+        cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_parts_join),
+        cmocka_unit_test(test_lanes),
+        cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_bad_lengths),
+        cmocka_unit_test(test_room),
+        cmocka_unit_test(test_splits),
+        cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_solvers),
+        cmocka_unit_test(test_bad_caches),
+        cmocka_unit_test(test_unturned),
+        cmocka_unit_test(test_turned_points),
+        cmocka_unit_test(test_written_points),
+        cmocka_unit_test(test_absolute_points),
     };
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);
 }

@@ -215,6 +215,80 @@ static void test_bad_fields(void **state)
     assert_logged("kv_len is 10, expected 0 with cu_seqlens");
 }
 
+/* Of rules of a list, what does not go together. */
+static const struct {
+    clattn_rule rule;
+    uint32_t flags;
+    clattn_weights kernel, write_kernel;
+    const char *said;
+} bad_pairings[] = {
+    {CLATTN_SOFTMAX_ATTN, CLATTN_WITH_SINK, CLATTN_WEIGHTS_LINEAR, 0,
+     "softmax_attn with kernel linear has no denominator, and so no sink"},
+    {CLATTN_SOFTMAX_ATTN, CLATTN_WITH_LSE, CLATTN_WEIGHTS_RELU, 0,
+     "softmax_attn with kernel relu has no denominator, and so no lse"},
+    {CLATTN_PATH_ATTN, 0, CLATTN_WEIGHTS_ROUND, 0,
+     "path_attn with kernel round has no denominator, and so no gate: see CLATTN_UNGATED"},
+    {CLATTN_PATH_ATTN, CLATTN_UNGATED | CLATTN_WITH_SINK, CLATTN_WEIGHTS_LINEAR, 0,
+     "path_attn with kernel linear has no denominator, and so no sink"},
+    {CLATTN_PATH_ATTN, CLATTN_UNGATED | CLATTN_WITH_LSE, CLATTN_WEIGHTS_LINEAR, 0,
+     "path_attn with kernel linear has no denominator, and so no lse"},
+    {CLATTN_DELTAFORMER, CLATTN_WITH_LSE, CLATTN_WEIGHTS_FLOOR, 0,
+     "deltaformer with kernel floor has no denominator, and so no lse"},
+    {CLATTN_DELTAFORMER, CLATTN_WITH_SINK, CLATTN_WEIGHTS_FLOOR, 0,
+     "deltaformer with kernel floor has no denominator, and so no sink"},
+    {CLATTN_ALIBI_ATTN, 0, CLATTN_WEIGHTS_LINEAR, 0, "alibi_attn takes no option kernel"},
+    {CLATTN_FORGETTING_ATTN, 0, CLATTN_WEIGHTS_LINEAR, 0, "forgetting_attn takes no option kernel"},
+    {CLATTN_SOFTMAX_ATTN, 0, 0, CLATTN_WEIGHTS_LINEAR, "softmax_attn takes no option write_kernel"},
+    {CLATTN_PATH_ATTN, 0, 0, CLATTN_WEIGHTS_LINEAR, "path_attn takes no option write_kernel"},
+    {CLATTN_FORGETTING_ATTN, CLATTN_NONCAUSAL, 0, 0, "forgetting_attn takes no option noncausal"},
+    {CLATTN_PATH_ATTN, CLATTN_NONCAUSAL, 0, 0, "path_attn takes no option noncausal"},
+    {CLATTN_PATH_ATTN, CLATTN_WITH_KV_LENS, 0, 0, "path_attn takes no option kv_lens"},
+    {CLATTN_DELTAFORMER, CLATTN_WITH_KV_LENS, 0, 0, "deltaformer takes no option kv_lens"},
+    {CLATTN_PATH_ATTN, CLATTN_APPEND, 0, 0, "path_attn takes no option append"},
+    {CLATTN_DELTAFORMER, CLATTN_APPEND, 0, 0, "deltaformer takes no option append"},
+    {CLATTN_DELTAFORMER, CLATTN_CARRY, 0, 0, "deltaformer takes no option carry"},
+};
+
+static void test_bad_pairings(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad_pairings); i++) {
+        clattn_plan_desc desc = good, full;
+        desc.rule = bad_pairings[i].rule;
+        desc.qk_heads = 0;
+        desc.flags = bad_pairings[i].flags;
+        desc.kernel = bad_pairings[i].kernel;
+        desc.write_kernel = bad_pairings[i].write_kernel;
+        assert_status(complete(&full, &desc), INVALID_DESC);
+        assert_logged(bad_pairings[i].said);
+        desc.flags &= CLATTN_UNGATED;
+        desc.kernel = desc.write_kernel = CLATTN_WEIGHTS_SOFTMAX;
+        assert_status(complete(&full, &desc), SUCCESS); /* it is what was said, and nothing else */
+    }
+}
+
+/* Sizes of each of these rules: the field, and the numbers that clash. */
+static void test_bad_list_sizes(void **state)
+{
+    static const clattn_rule rules[] = {CLATTN_SOFTMAX_ATTN, CLATTN_ALIBI_ATTN, CLATTN_FORGETTING_ATTN,
+                                        CLATTN_PATH_ATTN, CLATTN_DELTAFORMER};
+    static const struct bad sizes[] = {
+        BAD(kv_heads, 3, "kv_heads 3", "does not divide heads 4"),
+        BAD(qk_heads, 2, "qk_heads is 2", "each of 4 heads"),
+        BAD(window, -1, "window is -1", "0 to "),
+        BAD(kv_len, -1, "kv_len is -1", "0 to "),
+        BAD(flags, CLATTN_INITIAL_STATE, "has no initial or final state", "its state is k and v, see kv_len"),
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rules); i++) {
+        clattn_plan_desc list = good;
+        list.rule = rules[i];
+        list.qk_heads = 0;
+        check_bad(&list, sizes, COUNT(sizes));
+    }
+}
+
 static void test_bad_numbers(void **state)
 {
     const double gate_scales[] = {(double)NAN, (double)INFINITY, 1, -1e31}; /* of a lower bound */
@@ -477,9 +551,10 @@ static void test_outputs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults), cmocka_unit_test(test_bad_fields), cmocka_unit_test(test_bad_numbers),
-        cmocka_unit_test(test_options),  cmocka_unit_test(test_shapes),     cmocka_unit_test(test_views),
-        cmocka_unit_test(test_outputs),  cmocka_unit_test(test_bad_views),
+        cmocka_unit_test(test_defaults),       cmocka_unit_test(test_bad_fields), cmocka_unit_test(test_bad_numbers),
+        cmocka_unit_test(test_options),        cmocka_unit_test(test_shapes),     cmocka_unit_test(test_views),
+        cmocka_unit_test(test_outputs),        cmocka_unit_test(test_bad_views),  cmocka_unit_test(test_bad_pairings),
+        cmocka_unit_test(test_bad_list_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

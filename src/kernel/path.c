@@ -3,7 +3,7 @@
 
 /* Crossing a span costs a product with a matrix of key_dim rows, walking it two with each chunk's. As the chunk it does
  * not depend on lengths: packed sequences have the bits that they have alone. */
-enum { FLOAT = 4, SERIAL_VEC = 16, SHARED_VEC = 4, SPAN_TOKENS = 512 };
+enum { FLOAT = 4, SERIAL_VEC = 16, SHARED_VEC = 4, SPAN_TOKENS = 512, FEW_TOKENS = 16 };
 
 /* ---- Layout -------------------------------------------------------------------------------------------------------
  */
@@ -132,8 +132,10 @@ static clattn_status heuristic(const struct device *device, struct variant *vari
     variant->tiles.span = 1;
     variant->kernel = KERNEL_FLASH_PATH; /* all have the tiles that it fits */
     status = plain_cut_blocks(device, variant, lay_out);
-    variant->tiles.span = SPAN_TOKENS / variant->tiles.chunk;
     variant->kernel = kernel;
+    if (kernel == KERNEL_FOLD_PATH && desc->tail != 0 && desc->tail <= FEW_TOKENS)
+        variant->tiles.chunk = lower(variant->tiles.chunk, FEW_TOKENS); /* rows of w past the tail are zero */
+    variant->tiles.span = SPAN_TOKENS / variant->tiles.chunk;
     return status;
 }
 
