@@ -360,6 +360,21 @@ static void test_cases_cover(void **state)
         }
 }
 
+/* `clattn verify --quick` leaves no rule without a case, of any type. */
+static void test_cases_quick(void **state)
+{
+    (void)state;
+    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++)
+        for (clattn_dtype dtype = CLATTN_F32; dtype <= CLATTN_BF16; dtype++) {
+            int quick = 0;
+            for (size_t i = 0; i < check_case_count; i++)
+                quick += check_case_applies(&check_cases[i], rule, 0, dtype) &&
+                         check_case_quick(&check_cases[i], rule, 0, dtype);
+            if (quick == 0)
+                fail_msg("%s has no quick case of %s", rule_get(rule)->name, dtype_name(dtype));
+        }
+}
+
 /* A text that was folded is what it was before. */
 static void test_unfolded(void **state)
 {
@@ -503,8 +518,8 @@ int main(void)
         cmocka_unit_test(test_make_is_hard), cmocka_unit_test(test_error),
         cmocka_unit_test(test_one_token),    cmocka_unit_test(test_finite_reference),
         cmocka_unit_test(test_temporaries),  cmocka_unit_test(test_cases_cover),
-        cmocka_unit_test(test_embedded),     cmocka_unit_test(test_unfolded),
-        cmocka_unit_test(test_hash),
+        cmocka_unit_test(test_cases_quick),  cmocka_unit_test(test_embedded),
+        cmocka_unit_test(test_unfolded),     cmocka_unit_test(test_hash),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

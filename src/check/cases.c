@@ -396,9 +396,12 @@ int check_case_applies(const struct check_case *c, clattn_rule rule, int variant
     return (c->dtypes >> dtype & 1) != 0 && (variant == 0 || c->variants);
 }
 
-int check_case_quick(const struct check_case *c, int variant, clattn_dtype dtype)
+int check_case_quick(const struct check_case *c, clattn_rule rule, int variant, clattn_dtype dtype)
 {
-    return variant == 0 && (c->dtypes >> (CHECK_QUICK + (unsigned)dtype) & 1) != 0;
+    const int packed = dtype == CLATTN_BF16; /* which is not for learners: they have that of f32 */
+    const unsigned as = packed && is_learner(rule) ? CLATTN_F32 : (unsigned)dtype;
+
+    return variant == 0 && (c->dtypes >> (CHECK_QUICK + as) & 1) != 0;
 }
 
 clattn_plan_desc check_case_desc(const struct check_case *c, clattn_rule rule, clattn_dtype dtype, clattn_mode mode)

@@ -140,7 +140,7 @@ const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
  * with f32 and variant 0. */
 int check_case_applies(const struct check_case *c, clattn_rule rule, int variant, clattn_dtype dtype);
 /* Whether one that applies is taken by `clattn verify --quick` too. */
-int check_case_quick(const struct check_case *c, int variant, clattn_dtype dtype);
+int check_case_quick(const struct check_case *c, clattn_rule rule, int variant, clattn_dtype dtype);
 
 /* desc of one case; INVALID_… never for a legal rule. */
 clattn_plan_desc check_case_desc(const struct check_case *c, clattn_rule rule, clattn_dtype dtype, clattn_mode mode);

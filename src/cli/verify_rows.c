@@ -57,7 +57,7 @@ static int add_variants(struct verify_row *row, const struct settings *settings,
             break;
         if (c != NULL && !check_case_applies(c, desc.rule, variant, desc.dtype))
             continue;
-        if (settings->quick && !check_case_quick(c, variant, desc.dtype))
+        if (settings->quick && !check_case_quick(c, desc.rule, variant, desc.dtype))
             continue;
         apply_options(settings, &desc);
         if (variant > 0 && settings->given != 0 &&
