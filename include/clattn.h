@@ -178,11 +178,12 @@ typedef enum clattn_mode {
                                   full_gate, whose elements of the state have a decay each, and for pieces */
 } clattn_mode;
 /* A token's operands reach no earlier token's output (but see CLATTN_REVERSED, CLATTN_NONCAUSAL), no other sequence or
- * batch element, and no head but those that read them, even where they are NaN, infinite, or overflow: all else has the same bits as without. One
- * exception: on a matrix engine, f32 on those that multiply floats included, chunk mode, which AUTO may choose,
- * multiplies whole tiles, where 0 times NaN or infinity is NaN. There such a token may make the outputs of earlier
- * tokens of its own chunk NaN, and a later token's gates and keys may decide how these are rounded; chunks before
- * have the same bits. Chunks are counted from the beginning of each sequence; clattn_plan_describe says how many
+ * batch element, and no head but those that read them, even where they are NaN, infinite, or overflow: all else has the
+ * same bits as without. One exception: on a matrix engine, f32 on those that multiply floats included, chunk mode,
+ * which AUTO may choose, multiplies whole tiles, where 0 times NaN or infinity is NaN. There such a token may make the
+ * outputs of earlier tokens of its own chunk NaN, and a later token's gates and keys may decide how these are rounded;
+ * chunks before have the same bits, but for a list's where a chunk is no multiple of 16: there such a token may make the
+ * 15 tokens before it NaN in the chunk before, too. Chunks are counted from the beginning of each sequence; clattn_plan_describe says how many
  * tokens (of gated_delta_product writes) one has, and which kernels are the engine's. Of a list with a window, on any
  * device, values that are not finite may also reach later tokens, whose windows they have just left.
  * Packed sequences of a list have the bits that each has alone, in solvers flash, flash_matrix, path, path_matrix, delta
@@ -293,7 +294,8 @@ enum {
         1 << 18, /* rules of a state: each sequence from its last token to its first, as if operands of tokens
                                  (of gated_delta_product, of writes) lay the other way round; without attn */
     CLATTN_NONCAUSAL = 1 << 19,    /* linear_attn: all tokens of a sequence read the state after its last one, so that
-                                each sees the others (encoders); without attn, states on the way, state_indices. lact:
+                                each sees the others (encoders); INVALID_DESC with attn, states on the way or
+                                state_indices, UNSUPPORTED on devices with states of 16 bits. lact:
                                 learned from all tokens at once, then all are read */
     CLATTN_SOFTPLUS = 1 << 20,     /* mamba: log(1 + e^dt) in the place of dt, dt_bias included */
     CLATTN_WITH_DT_BIAS = 1 << 21, /* mamba: the operand dt_bias is added to dt; with a gate_map, to the gate */

@@ -479,6 +479,23 @@ static void test_bad_checkpoint(void **state)
 }
 
 /* Without the size that the test knew beside: that tensor is named which does not give it. */
+/* Each size for itself is allowed, the packed matrices would have 2^70 numbers. */
+static void test_too_large(void **state)
+{
+    const clattn_layer_desc large = {.layer = CLATTN_LAYER_LACT,
+                                     .batch = 1 << 30,
+                                     .seq_len = 1,
+                                     .hidden = 1 << 20,
+                                     .heads = 1,
+                                     .key_dim = 1 << 20,
+                                     .inner = 1 << 20};
+    size_t bytes = 1;
+
+    (void)state;
+    assert_status(clattn_layer_packed_size(&large, &bytes), INVALID_DESC);
+    assert_int_equal(bytes, 1);
+}
+
 static void test_open_sizes(void **state)
 {
     const clattn_layer_desc open = {.layer = desc.layer};
@@ -516,13 +533,10 @@ static void test_bad_call(void **state)
 
 int main(int count, char **words)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_prompt_and_token),
-                                       cmocka_unit_test(test_first),
-                                       cmocka_unit_test(test_cut),
-                                       cmocka_unit_test(test_bad_checkpoint),
-                                       cmocka_unit_test(test_open_sizes),
-                                       cmocka_unit_test(test_bad_call),
-                                       cmocka_unit_test(test_bf16)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_prompt_and_token), cmocka_unit_test(test_first),      cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_bad_checkpoint),   cmocka_unit_test(test_open_sizes), cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_bad_call),         cmocka_unit_test(test_bf16)};
 
     if (count < 3)
         return 2;

@@ -122,7 +122,7 @@ static const struct row {
     { "nvidia",    "deltaformer",          1, CLATTN_BF16, 16, &cached, 0, 0, 0 },
     { "nvidia",    "path_attn",            0, CLATTN_F16,  16, &wide,   0, 0, 0 },
     { "nvidia",    "path_attn",            2, CLATTN_BF16, 16, &tail,   1, 0, 0 }, /* ungated lse */
-    { "nvidia",    "path_attn",            3, CLATTN_F16,  32, &packed, 0, 0, 0 }, /* sink lse window */
+    { "nvidia",    "path_attn",            4, CLATTN_F16,  32, &packed, 0, 0, 0 }, /* sink lse window */
     { "nvidia",    "path_attn",            0, CLATTN_BF16, 16, &cached, 0, 0, 0 },
     { "nvidia",    "path_attn",            5, CLATTN_BF16, 32, &tail,   1, 0, 0 }, /* absolute lse */
     { "nvidia",    "path_attn",            5, CLATTN_F16,  32, &cached, 0, 0, 0 },
@@ -543,7 +543,7 @@ static void test_caches(void **state)
 }
 
 /* Packed, each sequence has the bits that it has alone, where groups have fewer rows, or heads that share them. */
-static void check_packed_alone(clattn_rule rule)
+static void check_packed_alone(clattn_rule rule, int64_t heads)
 {
     static const int64_t at[] = {0, 0, 1, 21, 131};
     clattn_plan_desc desc = list_desc(rule, at[COUNT(at) - 1], 0);
@@ -553,7 +553,7 @@ static void check_packed_alone(clattn_rule rule)
     desc.flags |= CLATTN_CU_SEQLENS;
     desc.flags &= rule_get(rule)->flags | CLATTN_CU_SEQLENS;
     desc.sequences = COUNT(at) - 1;
-    desc.heads = 2;
+    desc.heads = heads;
     test_make(&whole, &desc, USUAL, at);
     assert_status(check_run(&whole, &test_engine_device, text, sizeof text, test_log, NULL), SUCCESS);
     assert_non_null(strstr(text, "matrix"));
@@ -578,7 +578,8 @@ static void test_packed_alone(void **state)
 
     (void)state;
     for (size_t i = 0; i < (all ? COUNT(rules) : 2); i++)
-        check_packed_alone(rules[i]);
+        check_packed_alone(rules[i], 2);
+    check_packed_alone(CLATTN_SOFTMAX_ATTN, 6); /* three share a group, whose tokens are no whole units */
 }
 
 /* Several tiles of keys at once, one block in local memory and three, blocks of one step */

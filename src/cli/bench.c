@@ -40,6 +40,7 @@ struct bench_run {
     struct target target;
     struct peak peak;
     clattn_plan_desc *descs; /* a row each, completed */
+    size_t count;
     struct stream stream;
 };
 
@@ -202,7 +203,7 @@ static int add_rule(struct bench_run *bench, clattn_rule rule)
 
     for (size_t i = 0; i < at_least_one(settings->shape_count) * dtypes * modes.count && status == EXIT_OK; i++) {
         size_t shape = i / modes.count / dtypes, dtype = i / modes.count % dtypes;
-        clattn_plan_desc *desc = &bench->descs[bench->stream.count++];
+        clattn_plan_desc *desc = &bench->descs[bench->count++];
         *desc = (clattn_plan_desc){.rule = rule, .dtype = settings->dtypes[dtype], .mode = modes.at[i % modes.count]};
         status = complete(settings, &settings->shapes[shape], desc);
     }
@@ -223,6 +224,7 @@ static int make_rows(struct bench_run *bench)
         return failed("no memory for the rows");
     for (size_t i = 0; i < rules && status == EXIT_OK; i++)
         status = add_rule(bench, settings->rule_count > 0 ? settings->rules[i] : (clattn_rule)(i + 1));
+    stream_expect(&bench->stream, bench->count);
     return status;
 }
 

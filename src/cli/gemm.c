@@ -280,7 +280,7 @@ static int make_rows(struct gemm_run *run, cJSON *rows)
             return EXIT_BAD;
         if (gemm_read(&gemm, &desc, sizeof desc, &log) != CLATTN_SUCCESS)
             return library_error(&run->target.sink, "gemm", CLATTN_INVALID_DESC);
-        for (int n = 0; nth_provider(run, &gemm, n, &name); n++, run->stream.count++) {
+        for (int n = 0; nth_provider(run, &gemm, n, &name); n++) {
             cJSON *row = cJSON_CreateObject();
             cJSON_AddStringToObject(row, "provider", name != NULL ? name : "");
             cJSON_AddStringToObject(row, "by", "rule of thumb");
@@ -295,12 +295,13 @@ static int time_all(struct gemm_run *run)
 {
     struct stream *stream = &run->stream;
     cJSON *rows = cJSON_CreateArray();
-    int status = make_rows(run, rows);
+    int status = make_rows(run, rows), ended;
 
     if (status != EXIT_OK) {
         cJSON_Delete(rows);
         return status;
     }
+    stream_expect(stream, (size_t)cJSON_GetArraySize(rows));
     progress_show(0, stream->count, "peaks of the device");
     peak_measure(&run->target, &run->peak);
     stream_head(stream, columns, sizeof columns / sizeof *columns, rows, &run->target, &run->peak);
@@ -310,7 +311,8 @@ static int time_all(struct gemm_run *run)
         if (status == EXIT_OK)
             status = time_product(run, &desc);
     }
-    return status == EXIT_OK ? stream_end(stream) : status;
+    ended = stream_end(stream);
+    return status == EXIT_OK ? ended : status;
 }
 
 int gemm_main(struct settings *settings)

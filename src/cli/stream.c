@@ -33,7 +33,10 @@ static void interrupted(void *user, int signal)
     }
     print_end(stream);
     fflush(stdout);
-    failed("interrupted, %zu of %zu rows are missing", stream->count - stream->done, stream->count);
+    if (stream->count == 0)
+        failed("interrupted before the first row");
+    else
+        failed("interrupted, %zu of %zu rows are missing", stream->count - stream->done, stream->count);
     cache_drop_unfinished(process_id());
     interrupt_exit(signal);
 }
@@ -46,6 +49,13 @@ void stream_begin(struct stream *stream, enum format format)
     interrupt_watch(interrupted, stream);
 }
 
+void stream_expect(struct stream *stream, size_t count)
+{
+    lock_take(&stream->lock);
+    stream->count = count;
+    lock_give(&stream->lock);
+}
+
 static void widen(struct stream *stream, const cJSON *rows)
 {
     cJSON *numbers = cJSON_CreateObject();
@@ -54,7 +64,7 @@ static void widen(struct stream *stream, const cJSON *rows)
     for (size_t i = 0; i < stream->table.count; i++) {
         const struct column *column = &stream->table.columns[i];
         if (column->kind == COLUMN_FIXED)
-            cJSON_AddNumberToObject(numbers, column->key, column->digits > 1 ? 9999 : 99999);
+            cJSON_AddNumberToObject(numbers, column->key, column->digits > 1 ? 9999 : 999999);
         if (column->kind == COLUMN_SCIENTIFIC)
             cJSON_AddNumberToObject(numbers, column->key, 1e-9);
     }

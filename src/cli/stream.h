@@ -11,9 +11,9 @@
 
 struct stream {
     enum format format;
-    size_t count; /* rows that there will be */
-    /* ---- Under the lock, which who ends the process never gives back ---- */
+    /* ---- Under the lock, which who ends the process never gives back; count and done are only written under it ---- */
     mutex lock;
+    size_t count; /* rows that there will be */
     struct table table;
     cJSON *rows; /* those that are done: JSON comes whole */
     size_t done, failed;
@@ -23,7 +23,9 @@ struct stream {
 
 /* From here on SIGINT and its like print what is missing and end the process. The stream outlives them: static. */
 void stream_begin(struct stream *stream, enum format format);
-/* As wide as numbers below a million, and as every row of rows, which it deletes; then the head, with the peaks. */
+/* So many rows there will be. */
+void stream_expect(struct stream *stream, size_t count);
+/* As wide as numbers below a million (of more than one digit behind the point 10,000), and as every row of rows, which it deletes; then the head, with the peaks. */
 void stream_head(struct stream *stream, const struct column *columns, size_t count, cJSON *rows,
                  const struct target *target, const struct peak *peak);
 /* The row has its results: ok is added, the row taken. */

@@ -67,13 +67,29 @@ static clattn_status read_desc(struct module *module, const clattn_layer_desc *d
     return CLATTN_SUCCESS;
 }
 
+/* Packed weights are counted in 64 bits. */
+static clattn_status check_weights(const struct module *module, const struct log *log)
+{
+    const double most = 0x1p48;
+
+    for (const struct weight *weight = module->layer->weights; weight->name != NULL; weight++) {
+        double count = (double)size_of(&module->sizes, weight->repeat);
+        for (int i = 0; i < LAYER_DIMS && weight->dims[i] != NULL; i++)
+            count *= (double)size_of(&module->sizes, weight->dims[i]);
+        if (count > most)
+            return FAIL(log, INVALID_DESC, "layer %s: weight %s would have %.3g numbers, expected up to %.3g",
+                        module->layer->name, weight->name, count, most);
+    }
+    return CLATTN_SUCCESS;
+}
+
 clattn_status module_read(struct module *module, const clattn_layer_desc *desc, size_t desc_size, const struct log *log)
 {
     TRY(read_desc(module, desc, desc_size, log));
     TRY(sizes_fit(&module->desc, module->layer, NULL, 0, 0, log));
     TRY(sizes_check(&module->desc, module->layer, 0, log));
     module->sizes = sizes_of(&module->desc);
-    return CLATTN_SUCCESS;
+    return check_weights(module, log);
 }
 
 /* ---- Operands of a call ------------------------------------------------------------------------------------- */

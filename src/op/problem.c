@@ -32,6 +32,8 @@ static const double gate_scales[] = {
 
 static void complete(clattn_plan_desc *desc, const struct rule *rule)
 {
+    desc->eps += 0.0; /* -0.0 is 0 */
+    desc->rope_base += 0.0;
     op_of(rule)->complete(desc, rule);
     set_default(&desc->batch, 1);
     set_default(&desc->qk_heads, desc->heads);
