@@ -473,24 +473,29 @@ static void turn_absolute(struct check_tensors *rows, clattn_operand_id id, cons
     check_free(&delta);
 }
 
-/* Where beta |w|^2 = 2 every H is a reflection, its own inverse: path_attn is forgetting_attn of queries and keys that are
- * turned each by itself, with the gate within the scale. Yang et al. 2025. */
-static void test_reflections(void **state)
+static void make_reflections(struct check_tensors *path)
+{
+    for (int64_t row = 0; row < check_count(&path->tensor[OP(BETA)].info); row++) {
+        double squares = 0;
+        for (int64_t n = 0; n < KEY; n++)
+            squares += pow(test_get(path, OP(W), row * KEY + n), 2);
+        test_set(path, OP(BETA), row, 2 / squares);
+    }
+}
+
+/* path_attn is forgetting_attn of queries and keys that are turned each by itself, with the gate within the scale. */
+static void check_turned_apart(int absolute, double bound, const char *name)
 {
     clattn_plan_desc desc = desc_of(CLATTN_PATH_ATTN, CLATTN_MODE_CHUNK);
     clattn_plan_desc other = desc_of(CLATTN_FORGETTING_ATTN, CLATTN_MODE_CHUNK);
     struct check_tensors path, apart;
 
-    (void)state;
+    desc.absolute = absolute;
     desc.flags = other.flags = CLATTN_WITH_LSE;
     test_make(&path, &desc, CHECK_GATES_USUAL, NULL);
     test_make(&apart, &other, CHECK_GATES_USUAL, NULL);
-    for (int64_t row = 0; row < check_count(&path.tensor[OP(BETA)].info); row++) {
-        double squares = 0;
-        for (int64_t n = 0; n < KEY; n++)
-            squares += pow(test_get(&path, OP(W), row * KEY + n), 2);
-        test_set(&path, OP(BETA), row, 2 / squares);
-    }
+    if (!absolute)
+        make_reflections(&path);
     copy_common(&apart, &path);
     turn_absolute(&apart, OP(Q), &path);
     turn_absolute(&apart, OP(K), &path);
@@ -498,33 +503,23 @@ static void test_reflections(void **state)
         test_set(&apart, OP(G), i, path.desc.scale * test_get(&path, OP(G), i));
     test_run(&path);
     test_run(&apart);
-    test_compare_all(&path, &apart, 10 * check_bound(CLATTN_F32), "reflections");
+    test_compare_all(&path, &apart, bound, name);
     check_free(&path);
     check_free(&apart);
+}
+
+/* Where beta |w|^2 = 2 every H is a reflection, its own inverse. Yang et al. 2025. */
+static void test_reflections(void **state)
+{
+    (void)state;
+    check_turned_apart(0, 10 * check_bound(CLATTN_F32), "reflections");
 }
 
 /* With absolute it is that for any beta and w. */
 static void test_absolute(void **state)
 {
-    clattn_plan_desc desc = desc_of(CLATTN_PATH_ATTN, CLATTN_MODE_CHUNK);
-    clattn_plan_desc other = desc_of(CLATTN_FORGETTING_ATTN, CLATTN_MODE_CHUNK);
-    struct check_tensors path, apart;
-
     (void)state;
-    desc.absolute = 1;
-    desc.flags = other.flags = CLATTN_WITH_LSE;
-    test_make(&path, &desc, CHECK_GATES_USUAL, NULL);
-    test_make(&apart, &other, CHECK_GATES_USUAL, NULL);
-    copy_common(&apart, &path);
-    turn_absolute(&apart, OP(Q), &path);
-    turn_absolute(&apart, OP(K), &path);
-    for (int64_t i = 0; i < check_count(&path.tensor[OP(G)].info); i++)
-        test_set(&apart, OP(G), i, path.desc.scale * test_get(&path, OP(G), i));
-    test_run(&path);
-    test_run(&apart);
-    test_compare_all(&path, &apart, check_bound(CLATTN_F32), "absolute");
-    check_free(&path);
-    check_free(&apart);
+    check_turned_apart(1, check_bound(CLATTN_F32), "absolute");
 }
 
 /* What rms_norm makes of the numerators alone is what it makes of o: the denominators go with the norm. */
