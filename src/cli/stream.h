@@ -11,7 +11,7 @@
 
 struct stream {
     enum format format;
-    /* ---- Under the lock, which who ends the process never gives back; count and done are only written under it ---- */
+    /* ---- Under the lock, which who ends the process never gives back; count and done are written under it ---- */
     mutex lock;
     size_t count; /* rows that there will be */
     struct table table;
@@ -25,7 +25,8 @@ struct stream {
 void stream_begin(struct stream *stream, enum format format);
 /* So many rows there will be. */
 void stream_expect(struct stream *stream, size_t count);
-/* As wide as numbers below a million (of more than one digit behind the point 10,000), and as every row of rows, which it deletes; then the head, with the peaks. */
+/* As wide as numbers below a million (of more than one digit behind the point 10,000), and as every row of rows, which
+ * it deletes; then the head, with the peaks. */
 void stream_head(struct stream *stream, const struct column *columns, size_t count, cJSON *rows,
                  const struct target *target, const struct peak *peak);
 /* The row has its results: ok is added, the row taken. */
