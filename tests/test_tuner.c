@@ -3,7 +3,7 @@
  * so that no result depends on the machine. */
 #include "harness.h"
 
-#include "tuner/search.h"
+#include "tuner/tune.h"
 
 #include <math.h>
 #include <string.h>
@@ -210,6 +210,39 @@ static void test_faults(void **state)
     search_free(&result);
 }
 
+/* A solver whose default is far behind another's, for as many tokens, is left out. */
+static void test_beaten(void **state)
+{
+    static const struct {
+        int64_t tokens;
+        double ms, beaten;
+    } rows[] = {{4096, 1.0, 0}, {4096, 1.9, 0}, {4096, 3.0, 3.0}, {128, 30.0, 0}, {4096, 0, 0}};
+    struct tune_result whole = {.count = COUNT(rows)};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        whole.outcomes[i].entry.seq_len = rows[i].tokens;
+        whole.outcomes[i].entry.default_ms = rows[i].ms;
+    }
+    for (size_t i = 0; i < COUNT(rows); i++)
+        if (fabs(tune_times_beaten(&whole, &whole.outcomes[i]) - rows[i].beaten) > 1e-9)
+            fail_msg("row %zu is beaten %g times", i, tune_times_beaten(&whole, &whole.outcomes[i]));
+}
+
+/* Only the default: the rest of the space is left. */
+static void test_only_default(void **state)
+{
+    struct search search = some_search();
+    struct search_result result;
+
+    (void)state;
+    search.only_default = 1;
+    assert_status(search_run(&search, &result), SUCCESS);
+    assert_int_equal(result.count, 1);
+    assert_true(result.all[0].time > 0);
+    search_free(&result);
+}
+
 /* ---- Validation ---- */
 
 /* Initial states are forgotten: right on the timed problem, which has none, and yet never a winner. */
@@ -301,6 +334,8 @@ int main(void)
         cmocka_unit_test(test_journal),
         cmocka_unit_test_setup_teardown(test_validation, spoil, restore),
         cmocka_unit_test_setup_teardown(test_faults, spoil, restore),
+        cmocka_unit_test_setup_teardown(test_only_default, spoil, restore),
+        cmocka_unit_test(test_beaten),
     };
 
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);

@@ -499,6 +499,9 @@ static void test_engine_without_floats(void **state)
 
 static cl_program(CL_API_CALL *real_source)(cl_context, cl_uint, const char **, const size_t *, cl_int *);
 
+static cl_int(CL_API_CALL *real_build)(cl_program, cl_uint, const cl_device_id *, const char *,
+                                       void(CL_CALLBACK *)(cl_program, void *), void *);
+
 static int built;
 
 /* With chunks of 32 every decay is another one. */
@@ -521,6 +524,61 @@ static struct opencl *table_of_functions(void)
         struct opencl *open;
     } pointer = {opencl_get()};
     return pointer.open;
+}
+
+static char options_noted[128];
+
+static cl_int CL_API_CALL note_options(cl_program program, cl_uint n, const cl_device_id *devices, const char *options,
+                                       void(CL_CALLBACK *notify)(cl_program, void *), void *user)
+{
+    (void)program, (void)n, (void)devices, (void)notify, (void)user;
+    snprintf(options_noted, sizeof options_noted, "%s", options);
+    return CL_BUILD_PROGRAM_FAILURE;
+}
+
+/* Where a compiler can be told, a lane's registers are few enough for the groups that are wanted of a compute unit: no
+ * emulation can, and where a rule's kernel is not named nothing is bound. */
+static void test_residents(void **state)
+{
+    static const struct {
+        const char *engine;
+        enum kernel_id kernel;
+        clattn_rule rule;
+        int64_t dim;
+        int registers, residents;
+    } rows[] = {
+        {"nvidia", KERNEL_OUTPUTS, CLATTN_SIMPLE_GLA, 128, 128, 2},
+        {"nvidia", KERNEL_PREPARE_BLOCKS, CLATTN_GLA, 128, 128, 4},
+        {"nvidia", KERNEL_PREPARE_BLOCKS, CLATTN_KDA, 128, 168, 3},
+        {"nvidia", KERNEL_PREPARE_BLOCKS, CLATTN_RWKV7, 128, 0, 1},
+        {"nvidia", KERNEL_STATES, CLATTN_GLA, 128, 0, 1},
+        {"nvidia", KERNEL_OUTPUTS, CLATTN_SIMPLE_GLA, 16, 0, 2}, /* so few lanes that they may have all there are */
+        {"nvidia_emulated", KERNEL_OUTPUTS, CLATTN_SIMPLE_GLA, 128, 0, 2},
+    };
+    struct opencl *cl = table_of_functions();
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        clattn_plan_desc asked = {.rule = rows[i].rule, .seq_len = 4096, .heads = 64};
+        struct problem problem;
+        struct variant variant = {.kernel = rows[i].kernel, .problem = &problem, .engine = engine_get(rows[i].engine)};
+        struct layout layout;
+        cl_kernel kernel;
+        char wanted[32];
+        asked.key_dim = asked.value_dim = rows[i].dim;
+        assert_status(problem_init(&problem, &asked, NULL), SUCCESS);
+        assert_status(kernel_family(variant.kernel)->heuristic(&test_device.context->device, &variant, 256), SUCCESS);
+        layout = kernel_layout(&variant);
+        assert_int_equal(variant.tiles.residents, rows[i].residents);
+        assert_int_equal(layout.registers, rows[i].registers);
+        snprintf(wanted, sizeof wanted, "-cl-nv-maxrregcount=%d", layout.registers);
+        real_build = cl->BuildProgram;
+        cl->BuildProgram = note_options;
+        assert_status(kernel_create(test_device.context, &variant, &layout, &kernel, NULL), BUILD_FAILED);
+        cl->BuildProgram = real_build;
+        if ((strstr(options_noted, wanted) != NULL) != (layout.registers > 0))
+            fail_msg("options are \"%s\"", options_noted);
+    }
 }
 
 /* run() in a context that knows nothing yet but the entry and the cache. */
@@ -588,6 +646,7 @@ int main(void)
         cmocka_unit_test_setup(test_nearest_heads, forget),
         cmocka_unit_test_setup(test_impossible, forget),
         cmocka_unit_test_setup(test_state_in_registers, forget),
+        cmocka_unit_test_setup(test_residents, forget),
         cmocka_unit_test_setup(test_solver_choice, forget),
         cmocka_unit_test_setup(test_self_test, forget),
         cmocka_unit_test_setup(test_records, forget),

@@ -169,6 +169,9 @@ static void warn_of_outcome(const struct tuning *tuning, const struct tune_outco
     if (outcome->status != CLATTN_SUCCESS)
         warn("%s %s: not tuned: %s", tuning->name, outcome->space->name,
              *said != '\0' ? said : clattn_status_text(outcome->status));
+    else if (outcome->beaten > 0)
+        warn("%s %s: takes %.1f times as long as another solver: its tiles are not searched", tuning->name,
+             outcome->space->name, outcome->beaten);
     else if (outcome->result.hurried)
         warn("%s %s: budget too small: %zu of up to %.0f points were tried; --budget is %g s", tuning->name,
              outcome->space->name, outcome->result.count, space_points(outcome->space), tuning->budget);

@@ -14,9 +14,9 @@ struct program {
     struct program *next;
     char *source; /* the whole text: the key */
     cl_program program;
-    const char *name;    /* its kernel's, static */
-    const char *options; /* it was built with, static */
-    int unkept;          /* built from source, and not in the cache yet */
+    const char *name; /* its kernel's, static */
+    char options[96]; /* it was built with */
+    int unkept;       /* built from source, and not in the cache yet */
 };
 
 /* What the self-test said of the kernels of a plan. */

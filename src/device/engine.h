@@ -7,6 +7,8 @@
 
 /* What every kernel is built with. */
 #define PLAIN_OPTIONS "-cl-std=CL1.2 -w"
+/* And, where they are bounded, the registers of a work-item: NVIDIA's alone has that. */
+#define REGISTERS_OPTION "-cl-nv-maxrregcount="
 
 struct engine {
     const char *name;
@@ -21,6 +23,7 @@ struct engine {
     int loaders;       /* sub-groups that only move what the others compute with */
     int readers;       /* 1 where sub-groups of their own may make the output: its words have signals */
     int chunk;         /* the most tokens of a chunk that its registers want */
+    int registers;     /* of a compute unit, where the compiler can be told to share them out; 0: it cannot */
     int scratch;       /* local memory that a work-item's instructions take, in bytes: the emulations', */
     int exact_scratch; /* and of products of floats */
     cl_uint vendor;    /* CL_DEVICE_VENDOR_ID of the devices that have it; 0: an emulation, for any device */

@@ -225,7 +225,8 @@ static clattn_status make_program(clattn_context *context, char *source, const c
         free(source);
         return status;
     }
-    *entry = (struct program){.source = source, .name = name, .options = options};
+    *entry = (struct program){.source = source, .name = name};
+    snprintf(entry->options, sizeof entry->options, "%s", options);
     status = build_cached(context, entry);
     if (status == CLATTN_SUCCESS) {
         added = add_program(context, entry);

@@ -4,8 +4,8 @@
 
 #include "device/context.h"
 
-/* The program of a source, which is taken over and freed; the context keeps it. name is its kernel's, for messages; it
- * and options are static. */
+/* The program of a source, which is taken over and freed; the context keeps it. name is its kernel's, for messages, and
+ * static. */
 clattn_status program_get(clattn_context *context, char *source, const char *name, const char *options,
                           cl_program *program);
 

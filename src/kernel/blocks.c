@@ -333,6 +333,19 @@ static void lay_out_locals(const struct variant *variant, const struct blocks_sh
     }
 }
 
+/* So few registers that a compute unit holds as many groups as are wanted of it: compilers take them in eights. */
+static void bound_registers(const struct variant *variant, struct layout *layout)
+{
+    enum { MOST = 255 }; /* that an instruction can name */
+    const struct tiles *t = &variant->tiles;
+    int share = variant->engine != NULL ? variant->engine->registers / (t->group * higher(t->residents, 1)) / 8 * 8 : 0;
+
+    if (share == 0 || share >= MOST || t->residents <= 1)
+        return;
+    layout->registers = share;
+    layout_constant(layout, "BOUND_REGISTERS", share);
+}
+
 void blocks_lay_out(const struct variant *variant, struct layout *layout)
 {
     const struct blocks_shape s = blocks_shape(variant);
@@ -344,6 +357,7 @@ void blocks_lay_out(const struct variant *variant, struct layout *layout)
     tile_constants(variant, layout);
     lane_constants(variant, &s, layout);
     lay_out_locals(variant, &s, layout);
+    bound_registers(variant, layout);
     add_headers(variant, layout);
 }
 
@@ -351,6 +365,9 @@ void blocks_describe(struct text *text, const struct variant *variant, const str
 {
     const struct tiles *t = &variant->tiles;
 
-    text_format(text, "group %d, chunk %d, slice %d, value tile %d, rows %d, stretch %d, local %zu bytes\n", t->group,
+    text_format(text, "group %d, chunk %d, slice %d, value tile %d, rows %d, stretch %d, local %zu bytes", t->group,
                 t->chunk, t->block_k, t->block_v, t->rows, t->stretch, layout->local_bytes);
+    if (layout->registers > 0)
+        text_format(text, ", %d registers", layout->registers);
+    text_format(text, "\n");
 }

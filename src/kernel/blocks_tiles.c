@@ -240,6 +240,17 @@ static int usual_columns(const struct device *device, const struct variant *vari
     }
 }
 
+/* Groups that share a compute unit's registers, where compilers can be told: as few as its kernels spill a little with
+ * (H100: outputs of simple_gla 166 a lane, then 128; prepare_blocks of gla 167, 128, of kda 221, 168). */
+static int usual_residents(const struct variant *variant, const struct blocks_shape *s)
+{
+    switch (variant->kernel) {
+    case KERNEL_OUTPUTS: return 2;
+    case KERNEL_PREPARE_BLOCKS: return !s->made || s->second ? 1 : s->erases ? 3 : 4;
+    default: return 1;
+    }
+}
+
 static clattn_status tiles_of_chunk(const struct device *device, struct variant *variant, int most_group, int chunk)
 {
     const struct blocks_shape s = blocks_shape(variant);
@@ -251,6 +262,7 @@ static clattn_status tiles_of_chunk(const struct device *device, struct variant 
     variant->tiles.block_v = usual_columns(device, variant, &s);
     variant->tiles.tokens = s.erases || blocks_lean(&variant->tiles) ? usual_slice(variant) : BLOCKS_ENGINE_TILE;
     variant->tiles.ahead = variant->engine != NULL ? ENGINE_AHEAD : blocks_lean(&variant->tiles) ? 1 : 2;
+    variant->tiles.residents = usual_residents(variant, &s);
     variant->tiles.split = variant->kernel == KERNEL_STATES && s.erases && !blocks_lean(&variant->tiles) ? 2 : 1;
     return cut_to_fit(device, variant, most_group);
 }

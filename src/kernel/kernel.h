@@ -114,10 +114,11 @@ struct tiles {
     int split;                  /* register blocks: parts of a group that share the depth of its products */
     int tokens;                 /* register blocks: tokens in local memory at once; lists: of a span */
     int ahead;                  /* register blocks: slices of rows on their way to a group at once */
-    int stretch;                /* register blocks: chunks of a sequence that are worked at once; 0: all */
-    int heads, keys, splits;    /* lists: query heads of a tile, keys worked at once, parts of the keys */
-    int step, share;            /* lists on matrix engines: tiles of keys that are worked at once, heads of a group */
-    int spans;                  /* channels: stretches of `tokens` tokens that are worked at once */
+    int residents; /* register blocks: groups that a compute unit's registers are shared among; 1: as it comes */
+    int stretch;   /* register blocks: chunks of a sequence that are worked at once; 0: all */
+    int heads, keys, splits; /* lists: query heads of a tile, keys worked at once, parts of the keys */
+    int step, share;         /* lists on matrix engines: tiles of keys that are worked at once, heads of a group */
+    int spans;               /* channels: stretches of `tokens` tokens that are worked at once */
 };
 
 /* A kernel of a problem on an engine: everything that its source depends on. */
@@ -161,6 +162,7 @@ struct layout {
     int64_t states;                /* floats of the state before a chunk of a head */
     int stretch;                   /* chunks of each sequence that a launch works; 0: all */
     const char *options;           /* of the compiler */
+    int registers;                 /* a work-item's, at most; 0: as many as the compiler wants */
     int any_group;                 /* the kernel runs in groups of its size whatever the driver says of it */
     struct {
         const char *name;

@@ -3,6 +3,7 @@
 
 #include "device/program.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -154,12 +155,15 @@ static clattn_status check_group(clattn_context *context, const struct variant *
 }
 
 /* PoCL, optimising, gets loops with barriers wrong. */
-static const char *build_options(const clattn_context *context, const struct variant *variant,
-                                 const struct layout *layout)
+static void build_options(const clattn_context *context, const struct variant *variant, const struct layout *layout,
+                          char *options, size_t size)
 {
-    if (context->device.in_part || (context->device.serial && kernel_family(variant->kernel)->shared))
-        return PLAIN_OPTIONS " -cl-opt-disable";
-    return layout->options;
+    int opposed = context->device.in_part || (context->device.serial && kernel_family(variant->kernel)->shared);
+
+    if (layout->registers > 0)
+        snprintf(options, size, "%s " REGISTERS_OPTION "%d", layout->options, layout->registers);
+    else
+        snprintf(options, size, "%s", opposed ? PLAIN_OPTIONS " -cl-opt-disable" : layout->options);
 }
 
 clattn_status kernel_create(clattn_context *context, const struct variant *variant, const struct layout *layout,
@@ -170,6 +174,7 @@ clattn_status kernel_create(clattn_context *context, const struct variant *varia
     char *source = kernel_source(variant, layout);
     cl_program program;
     clattn_status status;
+    char options[96];
     cl_int error;
 
     *kernel = NULL;
@@ -177,7 +182,8 @@ clattn_status kernel_create(clattn_context *context, const struct variant *varia
         return CLATTN_OUT_OF_MEMORY;
     if (hash != NULL)
         *hash = hash_text(*hash, source);
-    TRY(program_get(context, source, name, build_options(context, variant, layout), &program));
+    build_options(context, variant, layout, options, sizeof options);
+    TRY(program_get(context, source, name, options, &program));
     *kernel = cl->CreateKernel(program, name, &error);
     if (*kernel == NULL)
         return opencl_status(&context->log, "clCreateKernel", error);

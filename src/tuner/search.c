@@ -355,6 +355,8 @@ static clattn_status run_all(struct state *state)
     TRY(problem_init(&state->problem, &state->trial.tensors.desc, &search->log));
     state->propose = (struct propose){search->device->context, &state->problem, search->seed * 0x9e3779b97f4a7c15u};
     TRY(run_default(state));
+    if (search->only_default)
+        return CLATTN_SUCCESS;
     take_journal(state);
     try_known(state);
     search_space(state);

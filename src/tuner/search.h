@@ -47,6 +47,7 @@ struct search {
     const struct space *space;
     clattn_plan_desc desc; /* seq_len 0: the solver's */
     double budget;         /* seconds */
+    int only_default;      /* no other point is tried */
     uint64_t seed;
     const struct tuned *known; /* to be tried first */
     size_t known_count;

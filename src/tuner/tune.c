@@ -87,9 +87,30 @@ static size_t list_known(const clattn_context *context, const struct tuning_entr
     return count;
 }
 
+double tune_times_beaten(const struct tune_result *whole, const struct tune_outcome *outcome)
+{
+    double most = 1;
+
+    for (int s = 0; s < whole->count; s++) {
+        const struct tuning_entry *other = &whole->outcomes[s].entry;
+        if (other->seq_len == outcome->entry.seq_len && other->default_ms > 0 &&
+            outcome->entry.default_ms > most * other->default_ms)
+            most = outcome->entry.default_ms / other->default_ms;
+    }
+    return most >= LEFT_OUT ? most : 0;
+}
+
+static clattn_status keep(const struct tune *tune, const struct tune_outcome *outcome, const char *item)
+{
+    TRY(save(tune, &outcome->entry));
+    if (!outcome->result.stopped)
+        journal_finish(tune->journal, item);
+    return CLATTN_SUCCESS;
+}
+
 /* A solver's space, in a context of its own: programs that were only tried go with it. */
 static clattn_status tune_solver(const struct tune *tune, const struct tune_result *whole, double budget,
-                                 struct tune_outcome *outcome)
+                                 int only_default, struct tune_outcome *outcome)
 {
     struct check_device device;
     struct search search = {.device = &device,
@@ -97,6 +118,7 @@ static clattn_status tune_solver(const struct tune *tune, const struct tune_resu
                             .space = outcome->space,
                             .desc = whole->desc,
                             .budget = budget,
+                            .only_default = only_default,
                             .seed = tune->seed,
                             .journal = tune->journal,
                             .events = tune->events};
@@ -106,6 +128,8 @@ static clattn_status tune_solver(const struct tune *tune, const struct tune_resu
 
     TRY(problem_init(&problem, &whole->desc, &tune->log));
     search.desc.seq_len = 0;
+    if (only_default)
+        search.events.improved = NULL;
     TRY(check_device_open(&device, tune->device, tune->log.fn, tune->log.user));
     tuning_key(&outcome->entry, device.context, &problem, outcome->space);
     keep_length(device.context, &problem, outcome);
@@ -114,15 +138,35 @@ static clattn_status tune_solver(const struct tune *tune, const struct tune_resu
     search.known = known;
     search.known_count = list_known(device.context, &outcome->entry, known);
     outcome->known = journal_finished(tune->journal, item) && find_saved(tune, &outcome->entry);
-    if (!outcome->known)
+    if (!outcome->known && outcome->beaten == 0) {
+        search_free(&outcome->result);
         outcome->status = search_run(&search, &outcome->result);
+    }
     check_device_close(&device);
     if (outcome->known || outcome->status != CLATTN_SUCCESS)
         return CLATTN_SUCCESS;
     fill_entry(&outcome->entry, &outcome->result);
-    TRY(save(tune, &outcome->entry));
-    if (!outcome->result.stopped)
-        journal_finish(tune->journal, item);
+    return only_default ? CLATTN_SUCCESS : keep(tune, outcome, item);
+}
+
+/* The defaults, then the spaces of those that may win: a small space leaves its time to the others. */
+static clattn_status tune_solvers(const struct tune *tune, double budget, struct tune_result *result)
+{
+    double start = now_seconds();
+
+    for (int s = 0; s < result->count && !result->stopped; s++) {
+        TRY(tune_solver(tune, result, budget, 1, &result->outcomes[s]));
+        result->stopped = tune->events.stop != NULL && tune->events.stop(tune->events.user);
+    }
+    for (int left = result->count; left > 0 && !result->stopped; left--) {
+        struct tune_outcome *outcome = &result->outcomes[left - 1];
+        double rest = budget - (now_seconds() - start);
+        if (outcome->status != CLATTN_SUCCESS)
+            continue;
+        outcome->beaten = tune_times_beaten(result, outcome);
+        TRY(tune_solver(tune, result, rest / left, 0, outcome));
+        result->stopped = outcome->result.stopped;
+    }
     return CLATTN_SUCCESS;
 }
 
@@ -168,7 +212,6 @@ static double crossover_seconds(double budget)
 
 clattn_status tune_problem(const struct tune *tune, const clattn_plan_desc *desc, struct tune_result *result)
 {
-    double start = now_seconds(), searches = tune->budget - crossover_seconds(tune->budget);
     clattn_plan_desc full = *desc;
     struct problem problem;
 
@@ -178,12 +221,7 @@ clattn_status tune_problem(const struct tune *tune, const clattn_plan_desc *desc
     result->desc = problem.desc;
     tuning_group(&problem, result->group);
     TRY(list_solvers(tune, &problem, result));
-    for (int left = result->count; left > 0 && !result->stopped; left--) { /* a small space leaves its time to others */
-        struct tune_outcome *outcome = &result->outcomes[left - 1];
-        double rest = searches - (now_seconds() - start);
-        TRY(tune_solver(tune, result, rest / left, outcome));
-        result->stopped = outcome->result.stopped;
-    }
+    TRY(tune_solvers(tune, tune->budget - crossover_seconds(tune->budget), result));
     return result->stopped ? CLATTN_SUCCESS : finish(tune, result);
 }
 

@@ -23,7 +23,10 @@ struct tune_outcome {
     clattn_status status; /* of the search; entry is not meaningful when it failed */
     struct tuning_entry entry;
     struct search_result result; /* search_free */
+    double beaten;               /* how many times another's default it takes, and is not searched; else 0 */
 };
+
+#define LEFT_OUT 2.0 /* by so many times */
 
 enum { MAX_LENGTHS = 16 };
 
@@ -42,9 +45,14 @@ struct tune_result {
     struct tune_lengths lengths;
 };
 
-/* desc without seq_len: its rule stands for its group. tune_free in all cases. */
+/* Every solver's default first: one that another's beats by LEFT_OUT leaves its time to the others.
+ * desc without seq_len: its rule stands for its group. tune_free in all cases. */
 clattn_status tune_problem(const struct tune *tune, const clattn_plan_desc *desc, struct tune_result *result);
 void tune_free(struct tune_result *result);
+
+/* How many times the best default of the others a solver's takes, for as many tokens, where that is LEFT_OUT or more;
+ * else 0. */
+double tune_times_beaten(const struct tune_result *whole, const struct tune_outcome *outcome);
 
 /* Fills result->lengths and the entries' from_rows. */
 clattn_status tune_crossover(const struct tune *tune, struct check_device *device, struct tune_result *result);
