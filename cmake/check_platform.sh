@@ -3,7 +3,7 @@
 # Builds the library and the command with that preset (77 without its compiler, or without cJSON's source): no warning.
 # What this machine can run of it, by qemu or wine, writes the bytes that CLATTN, this machine's command, writes.
 set -euo pipefail
-preset=$1 output=$2 native=$3 cjson=${4-}
+preset=$1 output=$2 native=$(realpath "$3") cjson=${4-}
 cd "$(dirname "$0")/.."
 PATH=$PATH:$PWD/build-tools/bin:/usr/lib/wine
 cjson=${cjson:-$PWD/build-tools/cjson}
