@@ -154,8 +154,8 @@ static clattn_status tune_solvers(const struct tune *tune, double budget, struct
 {
     double start = now_seconds();
 
-    for (int s = 0; s < result->count && !result->stopped; s++) {
-        TRY(tune_solver(tune, result, budget, 1, &result->outcomes[s]));
+    for (int left = result->count; left > 0 && !result->stopped; left--) {
+        TRY(tune_solver(tune, result, budget, 1, &result->outcomes[left - 1]));
         result->stopped = tune->events.stop != NULL && tune->events.stop(tune->events.user);
     }
     for (int left = result->count; left > 0 && !result->stopped; left--) {
