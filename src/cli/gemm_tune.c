@@ -61,7 +61,7 @@ static int improve(struct search *search, struct tuned *best, double *least)
     int better = 0;
 
     for (int i = 0; parameters[i].name != NULL; i++)
-        for (const int *value = parameters[i].values; *value != BY_THUMB; value++) {
+        for (const int16_t *value = parameters[i].values; *value != BY_THUMB; value++) {
             struct tuned point = *best;
             if (now_seconds() > search->ends)
                 return 0;

@@ -310,7 +310,7 @@ double space_points(const struct space *space)
 
 int parameter_has(const struct parameter *parameter, int value)
 {
-    for (const int *known = parameter->values; *known != BY_THUMB; known++)
+    for (const int16_t *known = parameter->values; *known != BY_THUMB; known++)
         if (*known == value)
             return 1;
     return 0;

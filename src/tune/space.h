@@ -9,10 +9,10 @@ enum { MAX_PARAMETERS = 16, MAX_VALUES = 10, MAX_SPACES = 24, BY_THUMB = -1 };
 
 /* One number: a field of struct tiles in one or more kernels. */
 struct parameter {
-    const char *name;           /* "scan.block_v" */
-    uint64_t kernels;           /* bits 1 << KERNEL_…: those whose tiles have it */
-    size_t field;               /* offsetof(struct tiles, …) */
-    int values[MAX_VALUES + 1]; /* worth trying, rising; closed by BY_THUMB */
+    const char *name;               /* "scan.block_v" */
+    uint64_t kernels;               /* bits 1 << KERNEL_…: those whose tiles have it */
+    uint16_t field;                 /* offsetof(struct tiles, …) */
+    int16_t values[MAX_VALUES + 1]; /* worth trying, rising; closed by BY_THUMB */
 };
 
 struct space {

@@ -66,7 +66,7 @@ static void reduce(const struct propose *propose, struct tuned *tuned)
 
     tuning_point_tiles(propose->context, propose->problem, tuned, tiles);
     for (int i = 0; tuned->space->parameters[i].name != NULL; i++)
-        for (const int *value = tuned->space->parameters[i].values; *value != BY_THUMB; value++) {
+        for (const int16_t *value = tuned->space->parameters[i].values; *value != BY_THUMB; value++) {
             struct tuned less = *tuned;
             less.values[i] = *value;
             if (*value >= tuned->values[i] || !tuning_point_tiles(propose->context, propose->problem, &less, same) ||
