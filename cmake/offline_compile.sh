@@ -73,7 +73,13 @@ compile_nvidia() { # TARGET SOURCE DIRECTORY
         echo 0 0
         return
     fi
-    "$CLATTN_PTXAS" "-arch=$1" -v "$3/out.ptx" -o "$3/out.cubin" >"$3/ptxas" 2>&1 || { cat "$3/ptxas" >&2; return 1; }
+    local arch=$1 bound=
+    if grep -q '//@' "$3/out.ptx"; then # what the library uncovers (src/device/ptx.h)
+        arch=${1}a
+        sed -i "s|^\.target $1|&a|; s|//@|   |" "$3/out.ptx"
+        bound=$(sed -n '2s|.*maxrregcount=\([0-9]*\).*|-maxrregcount=\1|p' "$2") # which they want to know
+    fi
+    "$CLATTN_PTXAS" "-arch=$arch" $bound -v "$3/out.ptx" -o "$3/out.cubin" >"$3/ptxas" 2>&1 || { cat "$3/ptxas" >&2; return 1; }
     awk '/bytes stack frame/ { if ($1 > spilled) spilled = $1; if ($5 > spilled) spilled = $5 }
          match($0, /Used [0-9]+ registers/) { used = substr($0, RSTART + 5) + 0; if (used > registers) registers = used }
          END { print registers + 0, spilled + 0 }' "$3/ptxas"

@@ -182,11 +182,12 @@ typedef enum clattn_mode {
  * same bits as without. One exception: on a matrix engine, f32 on those that multiply floats included, chunk mode,
  * which AUTO may choose, multiplies whole tiles, where 0 times NaN or infinity is NaN. There such a token may make the
  * outputs of earlier tokens of its own chunk NaN, and a later token's gates and keys may decide how these are rounded;
- * chunks before have the same bits, but for a list's where a chunk is no multiple of 16: there such a token may make the
- * 15 tokens before it NaN in the chunk before, too. Chunks are counted from the beginning of each sequence; clattn_plan_describe says how many
- * tokens (of gated_delta_product writes) one has, and which kernels are the engine's. Of a list with a window, on any
+ * chunks before have the same bits, but for a list's where a chunk is no multiple of 16 (64 in solver flash_team): there
+ * such a token may make the 15 (63) tokens before it NaN in the chunk before, too. Chunks are counted from the beginning
+ * of each sequence; clattn_plan_describe says how many tokens (of gated_delta_product writes) one has, and which kernels
+ * are the engine's. Of a list with a window, on any
  * device, values that are not finite may also reach later tokens, whose windows they have just left.
- * Packed sequences of a list have the bits that each has alone, in solvers flash, flash_matrix, path, path_matrix, delta
+ * Packed sequences of a list have the bits that each has alone, in solvers flash, flash_matrix, flash_team, path, path_matrix, delta
  * and delta_matrix with tiles by rule of thumb, whatever the lengths. In the others (decode, path_decode, flash_blocks,
  * flash_matrix_blocks: a plan's lengths decide on their parts and tiles), with measured tiles, and where one plan has
  * another solver than the other, they are the same but for rounding. */
@@ -667,7 +668,7 @@ CLATTN_API clattn_status clattn_plan_workspace_size(const clattn_plan *plan, siz
 /* What a plan has come to. Pointers live as long as the plan. */
 typedef struct clattn_plan_info {
     const clattn_plan_desc *desc; /* completed */
-    /* "recurrent", "channels", "chunk_scan", "chunk_blocks", "matrix_blocks", "matrix_scan", "flash", "flash_matrix",
+    /* "recurrent", "channels", "chunk_scan", "chunk_blocks", "matrix_blocks", "matrix_scan", "flash", "flash_matrix", "flash_team",
      * "flash_matrix_blocks", "flash_blocks", "decode", "path", "path_decode", "path_matrix", "delta", "delta_matrix"; a
      * piece's own name */
     const char *solver;

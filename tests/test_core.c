@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "base/thread.h"
+#include "device/ptx.h"
 #include "op/rule.h"
 #include "plan/plan.h"
 
@@ -25,6 +26,31 @@ static void test_texts(void **state)
     assert_string_equal(clattn_status_text((clattn_status)-1), "unknown status");
     for (int i = CLATTN_SUCCESS; i <= CLATTN_DEVICE_ERROR; i++)
         assert_true(strlen(clattn_status_text((clattn_status)i)) > 3);
+}
+
+/* What is hidden in PTX for sm_90 is uncovered, and that for another target left alone. */
+static void test_ptx(void **state)
+{
+    static const char plain[] = ".version 8.0\n.target sm_90, debug\nfirst;\n//@second %r1;\n// third\n//@fourth;\n";
+    static const char whole[] = ".version 8.0\n.target sm_90a, debug\nfirst;\n   second %r1;\n// third\n   fourth;\n";
+    static const char *const others[] = {".target sm_80\n//@x;\n", ".target sm_900\n//@x;\n", "//@x;\n", ""};
+    size_t size = 0, again = 0;
+    unsigned char *uncovered = ptx_uncover((const unsigned char *)plain, sizeof plain, &size);
+    unsigned char *twice;
+
+    (void)state;
+    assert_true(ptx_hides(plain) && !ptx_hides(whole));
+    assert_non_null(uncovered);
+    assert_int_equal(size, sizeof whole);
+    assert_string_equal((char *)uncovered, whole);
+    twice = ptx_uncover(uncovered, size, &again);
+    assert_non_null(twice);
+    assert_int_equal(again, size);
+    assert_memory_equal(twice, uncovered, size);
+    free(twice);
+    free(uncovered);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_null(ptx_uncover((const unsigned char *)others[i], strlen(others[i]), &size));
 }
 
 static void test_rule_names(void **state)
@@ -520,6 +546,7 @@ int main(void)
         cmocka_unit_test(test_temporaries),  cmocka_unit_test(test_cases_cover),
         cmocka_unit_test(test_cases_quick),  cmocka_unit_test(test_embedded),
         cmocka_unit_test(test_unfolded),     cmocka_unit_test(test_hash),
+        cmocka_unit_test(test_ptx),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

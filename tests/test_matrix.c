@@ -333,7 +333,7 @@ static void test_row(void **state)
     assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
     test_log_clear();
     assert_status(run(row, &tensors, text, sizeof text), SUCCESS);
-    if (strstr(text, "matrix") == NULL)
+    if (strstr(text, "matrix") == NULL && strstr(text, "flash_team") == NULL)
         fail_msg("%s %s: not on the matrix engine:\n%s", row->rule, row->shape->name, text);
     if (row->columns > 0 && strstr(text, "segments 4, gathers") == NULL)
         fail_msg("%s %s: not in segments:\n%s", row->rule, row->shape->name, text);
@@ -478,7 +478,7 @@ static void check_packed_list(const clattn_plan_desc *desc, const int64_t *cu_se
     assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
     assert_status(plan_create(&plan, test_engine_device.context, desc, tuned), SUCCESS);
     assert_status(clattn_plan_describe(plan, text, sizeof text), SUCCESS);
-    if (strstr(text, "flash_matrix") == NULL || strstr(text, said) == NULL)
+    if (strstr(text, tuned->space->name) == NULL || strstr(text, said) == NULL)
         fail_msg("no %s in the plan:\n%s", said, text);
     assert_status(check_run_plan(&tensors, &test_engine_device, plan, test_log, NULL), SUCCESS);
     test_compare_all(&tensors, &expected, check_bound(desc->dtype), said);
@@ -507,14 +507,21 @@ static clattn_plan_desc list_desc(clattn_rule rule, int64_t tokens, int64_t keys
                               .mode = CLATTN_MODE_CHUNK};
 }
 
-/* Heads of a key head share a group where tokens are few; with gates they do not. */
-static void test_shared_heads(void **state)
+/* The solvers of a list that the engine has */
+static int list_solvers(const char *solvers[2])
 {
-    const struct tuned usual = tuned_default(space_find("flash_matrix"));
+    solvers[0] = "flash_matrix";
+    solvers[1] = "flash_team";
+    return test_engine_device.context->engine->team != FILE_nothing ? 2 : 1;
+}
+
+/* Heads of a key head share a group where tokens are few; with gates they do not. */
+static void check_shared_heads(const char *solver)
+{
+    const struct tuned usual = tuned_default(space_find(solver));
     clattn_plan_desc step = list_desc(CLATTN_SOFTMAX_ATTN, 1, 75), few = list_desc(CLATTN_SOFTMAX_ATTN, 5, 37),
                      gated = list_desc(CLATTN_FORGETTING_ATTN, 1, 75);
 
-    (void)state;
     few.window = 9;
     few.flags |= CLATTN_QK_L2NORM;
     check_list(&step, &usual, "heads 6");
@@ -522,14 +529,22 @@ static void test_shared_heads(void **state)
     check_list(&gated, &usual, "heads 1");
 }
 
+static void test_shared_heads(void **state)
+{
+    const char *solvers[2];
+
+    (void)state;
+    for (int i = 0; i < list_solvers(solvers); i++)
+        check_shared_heads(solvers[i]);
+}
+
 /* Keys in caches of several lengths: some sequences have fewer keys than queries. */
-static void test_caches(void **state)
+static void check_caches(const char *solver)
 {
     static const int64_t at[] = {0, 0, 1, 70, 71};
     static const clattn_rule rules[] = {CLATTN_SOFTMAX_ATTN, CLATTN_FORGETTING_ATTN};
-    const struct tuned usual = tuned_default(space_find("flash_matrix"));
+    const struct tuned usual = tuned_default(space_find(solver));
 
-    (void)state;
     for (size_t i = 0; i < COUNT(rules); i++) {
         clattn_plan_desc lens = list_desc(rules[i], 19, 75), parts = list_desc(rules[i], 71, 300);
         lens.flags |= CLATTN_WITH_KV_LENS;
@@ -537,8 +552,50 @@ static void test_caches(void **state)
         parts.flags |= CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_KV | (i == 0 ? CLATTN_WITH_KV_LENS : 0);
         parts.sequences = COUNT(at) - 1;
         parts.heads = parts.kv_heads = 2;
-        check_list(&lens, &usual, "flash_matrix");
-        check_packed_list(&parts, at, &usual, "flash_matrix");
+        check_list(&lens, &usual, solver);
+        check_packed_list(&parts, at, &usual, solver);
+    }
+}
+
+static void test_caches(void **state)
+{
+    const char *solvers[2];
+
+    (void)state;
+    for (int i = 0; i < list_solvers(solvers); i++)
+        check_caches(solvers[i]);
+}
+
+/* Two teams, blocks of either size, keys and values by turns in three slots, norms, and columns that are no whole
+ * panels */
+static void test_teams(void **state)
+{
+    static const struct {
+        clattn_rule rule;
+        int step, stages, key_dim, value_dim;
+        int64_t tokens;
+        uint32_t flags;
+        const char *said;
+    } points[] = {{CLATTN_SOFTMAX_ATTN, 4, 3, 40, 112, 200, CLATTN_QK_L2NORM, "128 rows: chunk 128, heads 1, by 8"},
+                  {CLATTN_FORGETTING_ATTN, 4, 2, 80, 24, 200, 0, "keys 64 in steps of 64, value tile 32, stages 2"},
+                  {CLATTN_FORGETTING_ATTN, 2, 3, 32, 16, 190, 0, "keys 32 in steps of 32, value tile 16, stages 3"},
+                  {CLATTN_SOFTMAX_ATTN, 2, 2, 96, 72, 70, CLATTN_QK_L2NORM, "keys 32 in steps of 32, value tile 80"}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(points); i++) {
+        struct tuned tuned = tuned_default(space_find("flash_team"));
+        clattn_plan_desc desc = list_desc(points[i].rule, points[i].tokens, 0);
+        if (test_engine_device.context->engine->team == FILE_nothing)
+            return;
+        desc.key_dim = points[i].key_dim;
+        desc.value_dim = points[i].value_dim;
+        desc.heads = desc.kv_heads = 1;
+        desc.flags |= points[i].flags;
+        desc.window = i == 1 ? 99 : 0;
+        test_tuned_set(&tuned, "chunk", points[i].tokens > 128 ? 128 : 64);
+        test_tuned_set(&tuned, "step", points[i].step);
+        test_tuned_set(&tuned, "stages", points[i].stages);
+        check_list(&desc, &tuned, points[i].said);
     }
 }
 
@@ -556,7 +613,7 @@ static void check_packed_alone(clattn_rule rule, int64_t heads)
     desc.heads = heads;
     test_make(&whole, &desc, USUAL, at);
     assert_status(check_run(&whole, &test_engine_device, text, sizeof text, test_log, NULL), SUCCESS);
-    assert_non_null(strstr(text, "matrix"));
+    assert_true(strstr(text, "matrix") != NULL || strstr(text, "flash_team") != NULL);
     for (int64_t n = 1; n < desc.sequences; n++) {
         const struct test_slice slice = {0, n, at[n], at[n + 1] - at[n]};
         snprintf(what, sizeof what, "%s, %lld tokens alone", test_rule_name(rule), (long long)slice.count);
@@ -608,7 +665,7 @@ static void test_steps(void **state)
 int main(int argc, char **argv)
 {
     static char engine[64];
-    struct CMUnitTest tests[COUNT(rows) + 8];
+    struct CMUnitTest tests[COUNT(rows) + 9];
     size_t count = 0;
 
     for (size_t i = 0; i < COUNT(rows); i++)
@@ -625,6 +682,7 @@ int main(int argc, char **argv)
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_shared_heads);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_steps);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_caches);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_teams);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_packed_alone);
     if (argc > 2)
         cmocka_set_test_filter(argv[2]);

@@ -74,13 +74,15 @@ static const struct row
     turned_2 = { ENGINE, "path_attn",        CLATTN_BF16, 64, &turns,  "span 512", "span of 512 keys" },
     turned_8 = { "intel_8_emulated", "path_attn", CLATTN_BF16, 16, &tail, "", "span of 64 keys" },
     written_8 = { "intel_8_emulated", "deltaformer", CLATTN_BF16, 16, &tail, "", "span of 64 keys" },
+    teams    = { ENGINE, "forgetting_attn",  CLATTN_BF16, 0, &tail,   "chunk 128 step 2 stages 3", "stages 3" },
+    teams_1  = { ENGINE, "softmax_attn",     CLATTN_F16,  0, &odd,    "step 2 stages 2", "stages 2" },
     listed_8 = { "intel_8_emulated", "forgetting_attn", CLATTN_BF16, 16, &tail, "keys 32", "by 2 sub-groups" },
     mixes    = { "none", "rwkv6",            CLATTN_BF16, 16, &odd,    LANES };
 static const struct row *const rows[] = {&erases, &one, &alone, &split, &segments,
                                          &gathers, &scored, &channels, &low_rank,
                                          &gated, &sums, &cdna, &cdna_sum, &rdna3,
                                          &intel_8, &intel_16, &nvidia, &lanes, &mixes,
-                                         &listed, &listed_1, &listed_m, &listed_8,
+                                         &listed, &listed_1, &listed_m, &listed_8, &teams, &teams_1,
                                          &written, &written_1, &written_8,
                                          &turned, &turned_1, &turned_2, &turned_8};
 
@@ -123,6 +125,12 @@ static const struct mistake {
                                                UNORDERED },
     { "list: outputs in the place of stages",  &listed, "copies_end();\nengine_sync_all();\nengine_unrolled",
                                                "copies_end();\nengine_unrolled", UNORDERED },
+    { "teams: keys that nobody waits for",     &teams, NO_BARRIER(7), UNORDERED },
+    { "teams: values that nobody waits for",   &teams, NO_BARRIER(11), UNORDERED },
+    { "teams: keys moved before they are read", &teams_1, "(STAGES == 2 && n > 0)", "(0)", UNORDERED },
+    { "teams: the same of three slots",        &teams, "(STAGES == 3 && n > 1)", "(0)", UNORDERED },
+    { "teams: values moved before they are read", &teams_1, "if (n > 0)\nteam_wait((STAGES", "if (0)\nteam_wait((STAGES", UNORDERED },
+    { "teams: outputs in the place of keys",   &teams_1, "outputs_wait();", ";", UNORDERED },
     { "list: sums that are not lowered",       &listed_m, "w[s].total *= kept;", "", NULL },
     { "written: u of a tile before it is there", &written, "SYNC();\nif (!ENGINE_ALONE", "if (!ENGINE_ALONE", UNORDERED },
     { "written: columns before their numbers", &written, "SYNC();\ncolumns_solve", "columns_solve", UNORDERED },
@@ -131,8 +139,8 @@ static const struct mistake {
     { "written: what the span's own weights lack", &written, "Y[c] + factor * O[c]", "Y[c] + O[c]", NULL },
     { "turned: no barrier ahead of a block that is walked", &turned,
                                                "first - walked);\nengine_sync_all();", "first - walked);", UNORDERED },
-    { "turned: nor of carried keys",           &turned, "copies_end();\nengine_sync_all();\nbias_next(&bias, list, n, from);\nif",
-                                               "copies_end();\nbias_next(&bias, list, n, from);\nif", UNORDERED },
+    { "turned: nor of carried keys",           &turned, "copies_end();\nengine_sync_all();\nbias_next(m, &bias, list, n, from);\nif",
+                                               "copies_end();\nbias_next(m, &bias, list, n, from);\nif", UNORDERED },
     { "turned: a span crossed before it is read", &turned, "if (more && crosses) {\nengine_sync_all();", "if (more && crosses) {", UNORDERED },
     { "turned: spans that are not crossed",    &turned, "int crosses = (from", "int crosses = 1 + 0 * (from", NULL },
     { "turned: keys carried too early",        &turned, "SYNC();\nwalk_copy", "walk_copy", UNORDERED },
@@ -164,7 +172,7 @@ static const char *solver_of(const struct row *row)
     if (rule->erase == ERASE_POSITION)
         return "path_matrix";
     if (rule_has_list(rule))
-        return rule->erase == ERASE_KERNEL ? "delta_matrix" : "flash_matrix";
+        return rule->erase == ERASE_KERNEL ? "delta_matrix" : row->chunk == 0 ? "flash_team" : "flash_matrix";
     return strcmp(row->engine, "none") == 0 ? "chunk_scan" : "matrix_scan";
 }
 

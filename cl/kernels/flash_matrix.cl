@@ -24,7 +24,7 @@ flash_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k
                                         sequences, seq_len, cu, cu_at),
                           cache_of(cu_kv, cu_kv_at, lens, lens_at, kv_len, window, given & CACHED));
     own_t own = own_rows(list, own_row);
-    address_t stages = address_of(tiles), queries = address_plus(stages, QUERIES_AT + own_row * KEY_PITCH);
+    address_t stages = address_of(tiles), queries = address_plus(stages, QUERIES_AT + own_row * QUERY_PITCH);
     int last = list_last(list);
     acc_t O[SPAN * VT];
     chain_t Q[QUERY_TILES];
@@ -37,10 +37,10 @@ flash_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k
     bias = bias_begin(g, g_at, list, last, LOG2E * (TURNED ? scale : 1));
     SYNC();
     if (L2NORM) {
-        tile_norms(norms, tiles + QUERIES_AT, QUERIES);
+        query_norms(norms, tiles + QUERIES_AT);
         SYNC();
     }
-    queries = address_plus(queries, chain_lane(m, KEY_PITCH));
+    queries = address_plus(queries, chain_lane(m, QUERY_PITCH));
     queries_hold(m, Q, queries);
     engine_unrolled
     for (int s = 0; s < SPAN; s++)
@@ -56,7 +56,7 @@ flash_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k
         copies_end();
         engine_sync_all(); /* the block is in its stage, and the stage before may be filled again */
         if (L2NORM) {
-            tile_norms(norms + QUERIES, tiles + stage, KEYS);
+            key_norms(norms + QUERIES, tiles + stage);
             engine_sync_all();
         }
         rolled for (int place = KEYS - UNIT; place >= 0; place -= UNIT)
@@ -68,11 +68,11 @@ flash_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k
             if (place == NEXT_PLACE) { /* the engine still multiplies the unit before */
                 if (STAGES > 1 && from > list.least)
                     stage_copy(tiles + (n + 1) % STAGES * STAGE, k, k_at, v, v_at, list, from - KEYS, c0);
-                bias_next(&bias, list, n, from);
+                bias_next(m, &bias, list, n, from);
             }
             if (ENGINE_ALONE && !own_sees(list, own, first))
                 continue;
-            scores(m, S, Q, queries, address_plus(stages, stage + place * KEY_PITCH + frag_lane(m, KEY_PITCH)));
+            scores(m, S, Q, queries, keys_at(m, address_plus(stages, stage), place));
             engine_unrolled
             for (int i = 0; i < SPAN * STEP; i++) {
                 int row = own_row + i / STEP * ACC_ROWS, key = place + i % STEP * 16;
@@ -90,9 +90,7 @@ flash_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k
                 weights[s].ahead = bias_ahead(m, &bias, weights[s].ahead, n, place,
                                               list.position + own_row + s * ACC_ROWS - from, diagonal);
             }
-            weights_read(
-                m, O, P,
-                address_plus(stages, stage + KEYS * KEY_PITCH + place * VALUE_PITCH + frag_lane_t(m, VALUE_PITCH)));
+            weights_read(m, O, P, values_at(m, address_plus(stages, stage), place));
         }
         if (STAGES == 1) {
             engine_sync_all();
@@ -106,10 +104,10 @@ flash_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k
         int row = own_row + s * ACC_ROWS;
         acc_rows_t total = weights_total(m, &weights[s], row_sinks(row));
 
-        outputs_put(m, tiles + row * VALUE_PITCH, O + s * VT, total);
+        outputs_put(m, tiles + row * OUTPUT_PITCH, O + s * VT, total);
         if (given & GIVEN_LSE && c0 == 0)
             logs_store(m, lse, lse_at, list, row, weights[s].most, total);
     }
     engine_sync_own();
-    outputs_store(m, tiles + own_row * VALUE_PITCH, o, o_at, list, own_row, SPAN * ACC_ROWS, c0);
+    outputs_store(m, tiles + own_row * OUTPUT_PITCH, o, o_at, list, own_row, SPAN * ACC_ROWS, c0);
 }

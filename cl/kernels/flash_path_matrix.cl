@@ -40,7 +40,8 @@ flash_path_matrix(global const data_t *q, long4 q_at, global const data_t *k, lo
     weights[0] = weights_begin(m, norms, scale, sinks_get(m, sink, sink_at, head, own_row, given & GIVEN_SINK));
     engine_unrolled
     for (int kt = 0; kt < KT; kt++) {
-        Q[kt] = chain_load(m, address_of(tiles + own_row * KEY_PITCH + kt * 16 + chain_lane(m, KEY_PITCH)), KEY_PITCH);
+        Q[kt] =
+            chain_load(m, address_of(tiles + own_row * QUERY_PITCH + kt * 16 + chain_lane(m, QUERY_PITCH)), KEY_PITCH);
         Y[kt] = acc_of(m, Q[kt]);
     }
     engine_unrolled
@@ -50,7 +51,7 @@ flash_path_matrix(global const data_t *q, long4 q_at, global const data_t *k, lo
         engine_sync_all();
         stage_copy(tiles, k, k_at, v, v_at, list, from, c0);
         copies_end(); /* the barriers about what is walked stand for this block, too */
-        bias_next(&bias, list, n, from);
+        bias_next(m, &bias, list, n, from);
         rolled for (int place = KEYS - 16; place >= 0; place -= 16)
         {
             int first = from + place, diagonal = first + 15 > own.least, walked = place % WALK_KEYS;
@@ -80,8 +81,7 @@ flash_path_matrix(global const data_t *q, long4 q_at, global const data_t *k, lo
             weights_of(m, weights, &S, &P);
             weights[0].ahead =
                 bias_ahead(m, &bias, weights[0].ahead, n, place, list.position + own_row - from, diagonal);
-            weights_read(m, O, &P,
-                         address_plus(stages, KEYS * KEY_PITCH + place * VALUE_PITCH + frag_lane_t(m, VALUE_PITCH)));
+            weights_read(m, O, &P, values_at(m, stages, place));
         }
     }
     engine_sync_all();
@@ -93,7 +93,7 @@ flash_path_matrix(global const data_t *q, long4 q_at, global const data_t *k, lo
 
         copies_end();
         engine_sync_all();
-        bias_next(&bias, list, n, from);
+        bias_next(m, &bias, list, n, from);
         if (STAGES > 1 && more && !crosses)
             carried_copy(tiles + next, carried, v, v_at, list, from - KEYS, c0);
         rolled for (int place = KEYS - 16; place >= 0; place -= 16)
@@ -110,9 +110,7 @@ flash_path_matrix(global const data_t *q, long4 q_at, global const data_t *k, lo
             weights_raise(m, weights, &S, O);
             weights_of(m, weights, &S, &P);
             weights[0].ahead = bias_ahead(m, &bias, weights[0].ahead, n, place, list.position + own_row - from, 0);
-            weights_read(
-                m, O, &P,
-                address_plus(stages, stage + KEYS * KEY_PITCH + place * VALUE_PITCH + frag_lane_t(m, VALUE_PITCH)));
+            weights_read(m, O, &P, values_at(m, address_plus(stages, stage), place));
         }
         if (more && crosses) {
             engine_sync_all();
@@ -132,11 +130,11 @@ flash_path_matrix(global const data_t *q, long4 q_at, global const data_t *k, lo
     }
     copies_end();
     engine_sync_all(); /* outputs take the place of stages */
-    outputs_put(m, tiles + own_row * VALUE_PITCH, O,
+    outputs_put(m, tiles + own_row * OUTPUT_PITCH, O,
                 weights_total(m, weights, sinks_get(m, sink, sink_at, head, own_row, given & GIVEN_SINK)));
     if (given & GIVEN_LSE && c0 == 0)
         logs_store(m, lse, lse_at, list, own_row, weights[0].most,
                    weights_total(m, weights, sinks_get(m, sink, sink_at, head, own_row, given & GIVEN_SINK)));
     engine_sync_own();
-    outputs_store(m, tiles + own_row * VALUE_PITCH, o, o_at, list, own_row, ACC_ROWS, c0);
+    outputs_store(m, tiles + own_row * OUTPUT_PITCH, o, o_at, list, own_row, ACC_ROWS, c0);
 }

@@ -17,7 +17,7 @@ write_before_matrix(global const data_t *k, long4 k_at, global const data_t *p, 
     int own_row = sub_row();
     list_t list = write_list(get_group_id(0), get_group_id(1), first_row + first, QUERIES, seq_len, cu, cu_at, kv_len);
     keys_t keys = keys_of(split, first_row, first_row + first);
-    address_t stages = address_of(tiles), queries = address_plus(stages, QUERIES_AT + own_row * KEY_PITCH);
+    address_t stages = address_of(tiles), queries = address_plus(stages, QUERIES_AT + own_row * QUERY_PITCH);
     acc_t O[SPAN * VT];
     chain_t Q[QUERY_TILES];
     weights_t weights[SPAN];
@@ -28,10 +28,10 @@ write_before_matrix(global const data_t *k, long4 k_at, global const data_t *p, 
     queries_put(tiles + QUERIES_AT, p, p_at, list, scale);
     SYNC();
     if (L2NORM) {
-        tile_norms(norms, tiles + QUERIES_AT, QUERIES);
+        query_norms(norms, tiles + QUERIES_AT);
         SYNC();
     }
-    queries = address_plus(queries, chain_lane(m, KEY_PITCH));
+    queries = address_plus(queries, chain_lane(m, QUERY_PITCH));
     queries_hold(m, Q, queries);
     engine_unrolled
     for (int s = 0; s < SPAN; s++)
@@ -47,7 +47,7 @@ write_before_matrix(global const data_t *k, long4 k_at, global const data_t *p, 
         copies_end();
         engine_sync_all(); /* the block is in its stage, and the stage before may be filled again */
         if (L2NORM) {
-            tile_norms(norms + QUERIES, tiles + stage, KEYS);
+            key_norms(norms + QUERIES, tiles + stage);
             engine_sync_all();
         }
         rolled for (int place = KEYS - UNIT; place >= 0; place -= UNIT)
@@ -59,7 +59,7 @@ write_before_matrix(global const data_t *k, long4 k_at, global const data_t *p, 
                 before_copy(tiles + (n + 1) % STAGES * STAGE, k, k_at, written, written_at, list, keys_next(keys), c0);
             if (ENGINE_ALONE && keys.own && !own_sees(list, own_rows(list, sub_row()), from + place))
                 continue;
-            scores(m, S, Q, queries, address_plus(stages, stage + place * KEY_PITCH + frag_lane(m, KEY_PITCH)));
+            scores(m, S, Q, queries, keys_at(m, address_plus(stages, stage), place));
             engine_unrolled
             for (int i = 0; i < SPAN * STEP; i++) {
                 int key = place + i % STEP * 16;
@@ -77,9 +77,7 @@ write_before_matrix(global const data_t *k, long4 k_at, global const data_t *p, 
             for (int s = 0; s < SPAN; s++)
                 weights_of(m, &weights[s], S + s * STEP, P + s * STEP);
             if (!keys.own)
-                weights_read(
-                    m, O, P,
-                    address_plus(stages, stage + KEYS * KEY_PITCH + place * VALUE_PITCH + frag_lane_t(m, VALUE_PITCH)));
+                weights_read(m, O, P, values_at(m, address_plus(stages, stage), place));
             else
                 own_leave(engine_again(m), write_part(parts, parts_at), P, first + sub_row(), from - first_row + place);
         }

@@ -107,7 +107,7 @@ static const char *probe_text(clattn_context *context, clattn_dtype dtype, const
     clattn_status status = problem_init(&problem, &desc, NULL);
 
     if (status == CLATTN_SUCCESS)
-        status = probe_engine(context, &problem);
+        status = probe_engine(context, &problem, 0);
     if (status == CLATTN_SUCCESS)
         return "works";
     return sink->error[0] != '\0' ? sink->error : clattn_status_text(status);

@@ -32,8 +32,8 @@ struct clattn_context {
     struct device device;
     cl_context cl;
     const struct engine *engine; /* the matrix engine to use, or NULL */
-    mutex probe_lock;            /* over probed, which says by dtype whether it was found to work */
-    enum probed probed[CLATTN_BF16 + 1];
+    mutex probe_lock;            /* over probed: whether it, and its teams, were found to work, by dtype */
+    enum probed probed[2][CLATTN_BF16 + 1];
     mutex lock; /* over programs and verdicts */
     struct program *programs;
     struct verdict *verdicts;

@@ -13,39 +13,39 @@ enum { NVIDIA = 0x10de, AMD = 0x1002, INTEL = 0x8086 }; /* CL_DEVICE_VENDOR_ID *
 
 /* clang-format off */
 #define DEVICE_ENGINES(X) \
-    /* name, instructions, words, exact, options, lanes, rows, split, span, loaders, readers, chunk, registers, \
+    /* name, instructions, words, exact, team, options, lanes, rows, split, span, loaders, readers, chunk, registers, \
        scratch, exact_scratch, vendor, generations */ \
-    X("nvidia",              nvidia_sm90,         engine_nvidia,   exact_nvidia_ptx,      PLAIN, \
+    X("nvidia",              nvidia_sm90,         engine_nvidia,   exact_nvidia_ptx,      team_sm90a,    PLAIN, \
       32, 16, 1, 2, 4, 1, 32, 65536, 0,  0,  NVIDIA, 90, 999) \
-    X("nvidia_sm80",         nvidia_sm80,         engine_nvidia,   exact_nvidia_ptx,      PLAIN, \
+    X("nvidia_sm80",         nvidia_sm80,         engine_nvidia,   exact_nvidia_ptx,      nothing,       PLAIN, \
       32, 16, 1, 2, 4, 1, 32, 65536, 0,  0,  NVIDIA, 80, 89) \
-    X("amd_cdna",            amd_cdna,            engine_amd,      exact_cdna_mfma,       PLAIN, \
+    X("amd_cdna",            amd_cdna,            engine_amd,      exact_cdna_mfma,       nothing,       PLAIN, \
       64, 16, 1, 1, 0, 0, 32, 0,     0,  0,  AMD,    9,  9) \
-    X("amd_rdna3",           amd_rdna3,           engine_rdna3,    nothing,               PLAIN, \
+    X("amd_rdna3",           amd_rdna3,           engine_rdna3,    nothing,               nothing,       PLAIN, \
       32, 16, 1, 1, 0, 0, 16, 0,     0,  0,  AMD,    11, 11) \
-    X("amd_rdna4",           amd_rdna4,           engine_amd,      nothing,               PLAIN, \
+    X("amd_rdna4",           amd_rdna4,           engine_amd,      nothing,               nothing,       PLAIN, \
       32, 16, 1, 1, 0, 0, 16, 0,     0,  0,  AMD,    12, 12) \
-    X("intel_8",             intel_8,             engine_intel_8,  nothing,               LARGE, \
+    X("intel_8",             intel_8,             engine_intel_8,  nothing,               nothing,       LARGE, \
       8,  8,  4, 1, 0, 0, 16, 0,     0,  0,  INTEL,  8,  8) \
-    X("intel_16",            intel_16,            engine_intel_16, nothing,               LARGE, \
+    X("intel_16",            intel_16,            engine_intel_16, nothing,               nothing,       LARGE, \
       16, 16, 8, 1, 0, 0, 16, 0,     0,  0,  INTEL,  16, 16)
 
 /* For our own programs: any device runs them. */
 #ifdef CLATTN_EMULATIONS
 #define EMULATIONS(X) \
-    X("nvidia_emulated",     nvidia_emulated,     engine_nvidia,   exact_nvidia_emulated, SLOW, \
+    X("nvidia_emulated",     nvidia_emulated,     engine_nvidia,   exact_nvidia_emulated, team_emulated, SLOW, \
       32, 16, 1, 2, 0, 0, 32, 0,     32, 64, 0,      0,  0) \
-    X("nvidia_threads",      nvidia_threads,      engine_nvidia,   nothing,               PLAIN, \
+    X("nvidia_threads",      nvidia_threads,      engine_nvidia,   nothing,               team_emulated, PLAIN, \
       32, 16, 1, 2, 4, 1, 32, 0,     4,  0,  0,      0,  0) \
-    X("amd_cdna_emulated",   amd_cdna_emulated,   engine_amd,      exact_cdna_emulated,   SLOW, \
+    X("amd_cdna_emulated",   amd_cdna_emulated,   engine_amd,      exact_cdna_emulated,   nothing,       SLOW, \
       64, 16, 1, 1, 0, 0, 32, 0,     16, 32, 0,      0,  0) \
-    X("amd_rdna3_emulated",  amd_rdna3_emulated,  engine_rdna3,    nothing,               SLOW, \
+    X("amd_rdna3_emulated",  amd_rdna3_emulated,  engine_rdna3,    nothing,               nothing,       SLOW, \
       32, 16, 1, 1, 0, 0, 16, 0,     64, 0,  0,      0,  0) \
-    X("amd_rdna4_emulated",  amd_rdna4_emulated,  engine_amd,      nothing,               SLOW, \
+    X("amd_rdna4_emulated",  amd_rdna4_emulated,  engine_amd,      nothing,               nothing,       SLOW, \
       32, 16, 1, 1, 0, 0, 16, 0,     32, 0,  0,      0,  0) \
-    X("intel_8_emulated",    intel_8_emulated,    engine_intel_8,  nothing,               SLOW, \
+    X("intel_8_emulated",    intel_8_emulated,    engine_intel_8,  nothing,               nothing,       SLOW, \
       8,  8,  4, 1, 0, 0, 16, 0,     64, 0,  0,      0,  0) \
-    X("intel_16_emulated",   intel_16_emulated,   engine_intel_16, nothing,               SLOW, \
+    X("intel_16_emulated",   intel_16_emulated,   engine_intel_16, nothing,               nothing,       SLOW, \
       16, 16, 8, 1, 0, 0, 16, 0,     48, 0,  0,      0,  0)
 #else
 #define EMULATIONS(X)
@@ -54,7 +54,8 @@ enum { NVIDIA = 0x10de, AMD = 0x1002, INTEL = 0x8086 }; /* CL_DEVICE_VENDOR_ID *
 /* clang-format on */
 
 static const struct engine engines[] = {
-#define ROW(name, instructions, words, exact, ...) {name, FILE_##instructions, FILE_##words, FILE_##exact, __VA_ARGS__},
+#define ROW(name, instructions, words, exact, team, ...)                                                               \
+    {name, FILE_##instructions, FILE_##words, FILE_##exact, FILE_##team, __VA_ARGS__},
     ENGINES(ROW)
 #undef ROW
 };

@@ -10,10 +10,13 @@
 /* And, where they are bounded, the registers of a work-item: NVIDIA's alone has that. */
 #define REGISTERS_OPTION "-cl-nv-maxrregcount="
 
+enum { TEAM = 4 }; /* sub-groups that multiply together */
+
 struct engine {
     const char *name;
     enum embedded_file instructions, words;
     enum embedded_file exact; /* its products of floats, with their instructions; FILE_nothing: it has none */
+    enum embedded_file team;  /* products by TEAM sub-groups together; FILE_nothing: it has none */
     const char *options;      /* to the compiler */
     int lanes;                /* of a sub-group */
     int rows;                 /* value columns of a sub-group: ACC_ROWS of the words */

@@ -1,5 +1,7 @@
 #include "device/program.h"
 
+#include "device/ptx.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,45 +55,22 @@ static clattn_status build(clattn_context *context, struct program *entry)
     return status_of_build(error);
 }
 
-/* ---- From and to the cache ----------------------------------------------------------------------------------------
+/* ---- From and to binaries ------------------------------------------------------------------------------------------
  */
 
-struct hash program_device_hash(const clattn_context *context)
-{
-    const struct device *device = &context->device;
-    const char *const parts[] = {clattn_version(),     device->info.name,     device->info.driver,
-                                 device->info.version, device->info.platform, device->platform_version};
-    struct hash hash = {0, 0};
-
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        hash = hash_text(hash, parts[i]);
-    return hash;
-}
-
-static struct hash program_key(const clattn_context *context, const struct program *entry)
-{
-    return hash_text(hash_text(program_device_hash(context), entry->options), entry->source);
-}
-
-/* NULL, without a word, for whatever the driver does not take: the source is built then. */
-static cl_program from_cache(clattn_context *context, const struct program *entry)
+/* NULL, without a word, for whatever the driver does not take. */
+static cl_program from_binary(const clattn_context *context, const struct program *entry, const unsigned char *binary,
+                              size_t size)
 {
     const struct opencl *cl = context->device.cl;
     cl_device_id device = context->device.info.device;
-    size_t size = 0;
-    unsigned char *binary = cache_load(&context->cache, program_key(context, entry), &size);
-    const unsigned char *bytes = binary;
-    cl_program program = NULL;
     cl_int error = CL_SUCCESS;
+    cl_program program = cl->CreateProgramWithBinary(context->cl, 1, &device, &size, &binary, NULL, &error);
 
-    if (binary == NULL)
-        return NULL;
-    program = cl->CreateProgramWithBinary(context->cl, 1, &device, &size, &bytes, NULL, &error);
     if (program != NULL && cl->BuildProgram(program, 1, &device, entry->options, NULL, NULL) != CL_SUCCESS) {
         cl->ReleaseProgram(program);
         program = NULL;
     }
-    free(binary);
     return program;
 }
 
@@ -132,6 +111,50 @@ static unsigned char *get_binary(const clattn_context *context, cl_program progr
     return binaries[index];
 }
 
+/* In the program's place the one whose hidden instructions are there */
+static clattn_status uncover(const clattn_context *context, struct program *entry)
+{
+    size_t size = 0, uncovered = 0;
+    unsigned char *binary = get_binary(context, entry->program, &size);
+    unsigned char *whole = binary != NULL ? ptx_uncover(binary, size, &uncovered) : NULL;
+
+    context->device.cl->ReleaseProgram(entry->program);
+    entry->program = whole != NULL ? from_binary(context, entry, whole, uncovered) : NULL;
+    free(whole);
+    free(binary);
+    return entry->program != NULL ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
+}
+
+/* ---- From and to the cache ----------------------------------------------------------------------------------------
+ */
+
+struct hash program_device_hash(const clattn_context *context)
+{
+    const struct device *device = &context->device;
+    const char *const parts[] = {clattn_version(),     device->info.name,     device->info.driver,
+                                 device->info.version, device->info.platform, device->platform_version};
+    struct hash hash = {0, 0};
+
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        hash = hash_text(hash, parts[i]);
+    return hash;
+}
+
+static struct hash program_key(const clattn_context *context, const struct program *entry)
+{
+    return hash_text(hash_text(program_device_hash(context), entry->options), entry->source);
+}
+
+static cl_program from_cache(clattn_context *context, const struct program *entry)
+{
+    size_t size = 0;
+    unsigned char *binary = cache_load(&context->cache, program_key(context, entry), &size);
+    cl_program program = binary != NULL ? from_binary(context, entry, binary, size) : NULL;
+
+    free(binary);
+    return program;
+}
+
 static void to_cache(clattn_context *context, const struct program *entry)
 {
     char label[CACHE_LABEL];
@@ -150,7 +173,10 @@ static clattn_status build_cached(clattn_context *context, struct program *entry
 {
     entry->program = cache_enabled(&context->cache) ? from_cache(context, entry) : NULL;
     entry->unkept = entry->program == NULL;
-    return entry->program != NULL ? CLATTN_SUCCESS : build(context, entry);
+    if (entry->program != NULL)
+        return CLATTN_SUCCESS;
+    TRY(build(context, entry));
+    return ptx_hides(entry->source) ? uncover(context, entry) : CLATTN_SUCCESS;
 }
 
 /* A program that is in no cache yet and that nobody else takes there; NULL past the last. */

@@ -4,7 +4,10 @@
 enum {
     TILE = MATRIX_TILE,
     PAD = 8,         /* numbers after a staged row: eight rows meet all banks */
+    MOST_TEAMS = 2,  /* of a group */
+    MOVERS = 4,      /* sub-groups of a group in teams that move blocks: half of them keys, half values */
     PIECES = 2,      /* of eight numbers, of a row of a tile */
+    PANEL = 64,      /* numbers of a row that a team's products read */
     MOST_PIECES = 4, /* that a lane copies of the keys of a block */
     NUMBER = 2,
     FLOAT = 4,
@@ -28,14 +31,26 @@ enum embedded_file flash_bias(enum decay decay)
 /* ---- Layout -------------------------------------------------------------------------------------------------------
  */
 
+static int in_teams(const struct variant *variant)
+{
+    return variant->kernel == KERNEL_FLASH_TEAM;
+}
+
+/* Sub-groups that multiply together */
+static int team_of(const struct variant *variant)
+{
+    return in_teams(variant) ? TEAM : 1;
+}
+
 struct shape {
-    int channels, values;       /* tiles of channels, and of a group's value columns */
-    int rows;                   /* of a group */
-    int unit;                   /* keys */
-    int key_pitch, value_pitch; /* numbers */
-    int64_t stage;              /* numbers */
-    int held;                   /* whether queries are in registers */
-    int scalar;                 /* whether something decays */
+    int channels, values;          /* tiles of channels, and of a group's value columns */
+    int rows;                      /* of a group */
+    int unit;                      /* keys */
+    int query_pitch, output_pitch; /* numbers: of rows, */
+    int key_pitch, value_pitch;    /* and of what a block has: of rows or panels */
+    int64_t values_at, stage;      /* numbers; a stage is a team's slot, of keys or values */
+    int held;                      /* whether queries are in registers */
+    int scalar;                    /* whether something decays */
 };
 
 /* Registers of a lane for a tile of sums */
@@ -51,6 +66,12 @@ static int sums(const struct variant *variant)
     return t->span * t->block_v / TILE * tile_registers(variant);
 }
 
+/* Of so many tiles */
+static int panels(int tiles)
+{
+    return (int)divide_up((int64_t)tiles * TILE, PANEL);
+}
+
 static struct shape shape_of(const struct variant *variant)
 {
     const struct tiles *t = &variant->tiles;
@@ -61,30 +82,59 @@ static struct shape shape_of(const struct variant *variant)
                       .unit = t->step * TILE,
                       .scalar = problem_decay(variant->problem) != DECAY_NONE};
 
-    s.key_pitch = s.channels * TILE + PAD;
-    s.value_pitch = t->block_v + PAD;
-    s.stage = t->keys * (int64_t)(s.key_pitch + s.value_pitch);
+    s.query_pitch = s.channels * TILE + PAD;
+    s.output_pitch = t->block_v + PAD;
+    s.key_pitch = in_teams(variant) ? t->keys * PANEL : s.query_pitch;
+    s.value_pitch = in_teams(variant) ? t->keys * PANEL : s.output_pitch;
+    s.values_at = (int64_t)s.key_pitch * t->keys;
+    s.stage = s.values_at + (int64_t)s.value_pitch * t->keys;
+    if (in_teams(variant))
+        s.stage = s.values_at = (int64_t)s.key_pitch * higher(panels(s.channels), panels(s.values));
     s.held = sums(variant) + t->span * s.channels * tile_registers(variant) / 2 <= (few ? MOST_FEW_HELD : MOST_HELD);
     return s;
 }
 
 void flash_bias_locals(const struct tiles *t, int unit, struct layout *layout)
 {
-    layout_local(layout, "LOCAL_BIAS_LOGS", 3 * t->keys, FLOAT);
-    layout_local(layout, "LOCAL_BIAS_SUMS", 2 * (t->keys + 4 * t->keys / unit), FLOAT);
+    int spare = t->loaders > 0;
+
+    layout_constant(layout, "BIAS_SPARE", spare);
+    layout_local(layout, "LOCAL_BIAS_LOGS", (3 + spare) * t->keys, FLOAT);
+    layout_local(layout, "LOCAL_BIAS_SUMS", (2 + spare) * (t->keys + 4 * t->keys / unit), FLOAT);
+}
+
+/* Floats of the norms of a group's queries and of so many blocks of keys; 0 where there are none */
+static int norms(const struct variant *variant, const struct shape *s, int blocks)
+{
+    return variant->problem->desc.flags & CLATTN_QK_L2NORM ? s->rows + blocks * variant->tiles.keys : 0;
+}
+
+/* Queries and outputs stand in the place of blocks, but for queries that are not in registers. */
+static int64_t most_tiles(const struct tiles *t, const struct shape *s)
+{
+    int64_t queries = (int64_t)s->rows * s->query_pitch, outputs = (int64_t)s->rows * s->output_pitch;
+    int64_t tiles = t->stages * s->stage + (s->held ? 0 : queries);
+
+    if (s->held && tiles < queries)
+        tiles = queries;
+    return tiles < outputs ? outputs : tiles;
 }
 
 static void flash_locals(const struct variant *variant, const struct shape *s, struct layout *layout)
 {
     const struct tiles *t = &variant->tiles;
-    int64_t queries = (int64_t)s->rows * s->key_pitch, outputs = (int64_t)s->rows * s->value_pitch;
-    int64_t tiles = t->stages * s->stage + (s->held ? 0 : queries);
+    int64_t tiles = most_tiles(t, s);
 
-    layout_constant(layout, "QUERIES_AT", s->held ? 0 : t->stages * s->stage);
-    if (s->held && tiles < queries)
-        tiles = queries;
-    layout_local(layout, "LOCAL_TILES", tiles < outputs ? outputs : tiles, NUMBER);
-    layout_local(layout, "LOCAL_NORMS", variant->problem->desc.flags & CLATTN_QK_L2NORM ? s->rows + t->keys : 1, FLOAT);
+    if (in_teams(variant)) { /* which may want all that there is */
+        int after = norms(variant, s, 2);
+        layout_constant(layout, "SLOT", s->stage);
+        layout_constant(layout, "NORMS_AT", after > 0 ? tiles : 0);
+        layout_local(layout, "LOCAL_TILES", tiles + after * FLOAT / NUMBER, NUMBER);
+    } else {
+        layout_constant(layout, "QUERIES_AT", s->held ? 0 : t->stages * s->stage);
+        layout_local(layout, "LOCAL_TILES", tiles, NUMBER);
+        layout_local(layout, "LOCAL_NORMS", higher(norms(variant, s, 1), 1), FLOAT);
+    }
     if (s->scalar)
         flash_bias_locals(t, s->unit, layout);
 }
@@ -96,6 +146,25 @@ static int cached(const clattn_plan_desc *desc)
 
     return (desc->flags & CLATTN_CU_SEQLENS_KV ? GIVEN_CU_KV : 0) |
            (desc->flags & CLATTN_WITH_KV_LENS ? GIVEN_LENS : 0);
+}
+
+/* Of a work-item that computes and one that moves: what teams take of a unit's registers beyond equal parts. */
+static void share_registers(const struct variant *variant, struct layout *layout)
+{
+    static const struct {
+        int teams, computing, moving;
+    } shares[] = {{2, 232, 40}, {0, 0, 0}};
+    const struct tiles *t = &variant->tiles;
+    int i = 0, none = variant->engine->registers == 0 || t->loaders == 0;
+
+    while (shares[i].teams != 0 && (shares[i].teams != t->value_tiles / TEAM || none))
+        i++;
+    if (shares[i].teams != 0) { /* at first all have the same */
+        layout->registers = variant->engine->registers / t->group / 8 * 8;
+        layout_constant(layout, "BOUND_REGISTERS", layout->registers);
+    }
+    layout_constant(layout, "COMPUTING_REGISTERS", shares[i].computing);
+    layout_constant(layout, "MOVING_REGISTERS", shares[i].moving);
 }
 
 void flash_lay_out(const struct variant *variant, struct layout *layout)
@@ -124,16 +193,29 @@ void flash_lay_out(const struct variant *variant, struct layout *layout)
     layout_constant(layout, "BV", t->block_v);
     layout_constant(layout, "KT", s.channels);
     layout_constant(layout, "VT", s.values);
+    layout_constant(layout, "QUERY_PITCH", s.query_pitch);
+    layout_constant(layout, "OUTPUT_PITCH", s.output_pitch);
     layout_constant(layout, "KEY_PITCH", s.key_pitch);
     layout_constant(layout, "VALUE_PITCH", s.value_pitch);
+    layout_constant(layout, "VALUES_AT", s.values_at);
+    layout_constant(layout, "LIST_LANES", t->loaders > 0 ? t->loaders / 2 * variant->engine->lanes : t->group);
+    layout_constant(layout, "TEAM_ROWS", team_of(variant) * t->span * variant->engine->rows);
     layout_constant(layout, "QUERY_TILES", s.held ? t->span * s.channels : 1);
     layout_constant(layout, "READERS", 0);
     layout_constant(layout, "VALUE_TILES", t->value_tiles);
     layout_header(layout, variant->engine->instructions);
     layout_header(layout, variant->engine->words);
+    if (in_teams(variant)) {
+        share_registers(variant, layout);
+        if (variant->engine->team != FILE_nothing) /* words may be asked for of an engine that has none */
+            layout_header(layout, variant->engine->team);
+    }
     layout_header(layout, bias_headers[problem_decay(variant->problem)]);
     layout_header(layout, s.held ? FILE_flash_queries_held : FILE_flash_queries_staged);
+    layout_header(layout, in_teams(variant) ? FILE_flash_products_team : FILE_flash_products);
     layout_header(layout, FILE_flash_softmax);
+    if (in_teams(variant))
+        layout_header(layout, t->loaders > 0 ? FILE_flash_moved_apart : FILE_flash_moved);
 }
 
 static void describe(struct text *text, const struct variant *variant, const struct layout *layout)
@@ -192,10 +274,10 @@ static void cut_rows(struct variant *variant)
 
     t->chunk = asked != 0 ? asked : t->chunk;
     if (t->chunk != 0)
-        t->value_tiles = (int)divide_up((int64_t)t->chunk * t->share, rows_of(variant));
+        t->value_tiles = round_up(divide_up((int64_t)t->chunk * t->share, rows_of(variant)), team_of(variant));
     else
         t->chunk = t->value_tiles * rows_of(variant) / t->share;
-    t->group = variant->engine->lanes * t->value_tiles;
+    t->group = variant->engine->lanes * (t->value_tiles + t->loaders);
 }
 
 /* As many rows as the tokens want; fewer where groups would be too few for the device. */
@@ -204,13 +286,14 @@ static void choose_rows(const struct device *device, struct variant *variant)
     struct tiles *t = &variant->tiles;
     int64_t tokens = tokens_of(variant);
 
-    t->value_tiles = variant->engine->lanes < LEAST_LANES ? 8 : 4;
+    t->value_tiles = in_teams(variant) ? MOST_TEAMS * TEAM : variant->engine->lanes < LEAST_LANES ? 8 : 4;
     t->share = share_of(variant, t->value_tiles * rows_of(variant));
-    while (t->value_tiles > 1 && t->value_tiles / 2 * rows_of(variant) >= tokens * t->share)
+    while (t->value_tiles > team_of(variant) && t->value_tiles / 2 * rows_of(variant) >= tokens * t->share)
         t->value_tiles /= 2;
-    while (t->value_tiles > 2 && problem_heads(variant->problem) / t->share *
-                                         divide_up(tokens * t->share, t->value_tiles * rows_of(variant)) <
-                                     (int64_t)device->info.compute_units)
+    while (t->value_tiles > higher(2, team_of(variant)) &&
+           problem_heads(variant->problem) / t->share *
+                   divide_up(tokens * t->share, t->value_tiles * rows_of(variant)) <
+               (int64_t)device->info.compute_units)
         t->value_tiles /= 2;
     t->chunk = 0;
     cut_rows(variant);
@@ -229,12 +312,15 @@ int flash_cut_keys(const struct device *device, struct variant *variant)
 {
     static const struct {
         int keys, stages;
-    } ways[] = {{64, 2}, {32, 2}, {16, 2}, {32, 1}, {16, 1}};
+    } ways[] = {{64, 2}, {32, 2}, {16, 2}, {32, 1}, {16, 1}}, of_teams[] = {{64, 3}, {64, 2}, {32, 3}, {32, 2}};
+    const size_t count = in_teams(variant) ? sizeof of_teams / sizeof *of_teams : sizeof ways / sizeof *ways;
     struct tiles *t = &variant->tiles;
 
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        t->keys = ways[i].keys;
-        t->stages = ways[i].stages;
+    for (size_t i = 0; i < count; i++) {
+        t->keys = in_teams(variant) ? of_teams[i].keys : ways[i].keys;
+        t->stages = in_teams(variant) ? of_teams[i].stages : ways[i].stages;
+        if (in_teams(variant)) /* a block is a unit */
+            t->step = t->keys / TILE;
         if (few_pieces(variant) && fits(device, variant))
             return 1;
     }
@@ -252,6 +338,12 @@ void flash_cut_values(struct variant *variant)
         t->block_v = round_up(divide_up(t->block_v, 2), TILE);
 }
 
+/* A team's unit of keys is of one chunk, where that is asked for. */
+static int whole_units(const struct variant *variant)
+{
+    return !in_teams(variant) || variant->problem->desc.chunk % variant->tiles.keys == 0;
+}
+
 static clattn_status heuristic(const struct device *device, struct variant *variant, int most_group)
 {
     const clattn_plan_desc *desc = &variant->problem->desc;
@@ -260,6 +352,10 @@ static clattn_status heuristic(const struct device *device, struct variant *vari
     (void)most_group; /* the words decide it */
     *t = (struct tiles){
         .vec = 4, .sub_group = device->sub_group, .span = variant->engine->span, .step = 1, .share = 1, .keys = TILE};
+    if (in_teams(variant)) {
+        t->span = 1;
+        t->loaders = variant->engine->loaders > 0 ? MOVERS : 0;
+    }
     if (desc->dtype == CLATTN_F32 || desc->kernel != CLATTN_WEIGHTS_SOFTMAX)
         return CLATTN_UNSUPPORTED;
     if (desc->chunk != 0 && desc->chunk % (t->span * variant->engine->rows) != 0)
@@ -269,13 +365,13 @@ static clattn_status heuristic(const struct device *device, struct variant *vari
     if (desc->chunk % variant->engine->rows != 0 || (size_t)t->group > device->info.max_work_group)
         return CLATTN_UNSUPPORTED;
     while (!flash_cut_keys(device, variant)) {
-        if (desc->chunk != 0 || t->value_tiles == 1)
+        if (desc->chunk != 0 || t->value_tiles == team_of(variant))
             return CLATTN_UNSUPPORTED;
         t->value_tiles /= 2;
         t->chunk = 0;
         cut_rows(variant);
     }
-    return CLATTN_SUCCESS;
+    return whole_units(variant) ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
 }
 
 /* ---- Tiles that were chosen ---------------------------------------------------------------------------------------
@@ -288,7 +384,12 @@ static clattn_status complete(const struct device *device, struct variant *varia
     t->block_v =
         t->block_v < round_up(variant_values(variant), TILE) ? t->block_v : round_up(variant_values(variant), TILE);
     cut_rows(variant);
-    return t->keys % (t->step * TILE) == 0 && (t->chunk * t->share) % variant->engine->rows == 0 &&
+    if (in_teams(variant))
+        t->keys = t->step * TILE;
+    if (in_teams(variant) && t->value_tiles > MOST_TEAMS * TEAM) /* signals are few */
+        return CLATTN_UNSUPPORTED;
+    return whole_units(variant) && t->keys % (t->step * TILE) == 0 &&
+                   (t->chunk * t->share) % variant->engine->rows == 0 &&
                    (size_t)t->group <= device->info.max_work_group && fits(device, variant)
                ? CLATTN_SUCCESS
                : CLATTN_UNSUPPORTED;

@@ -63,6 +63,7 @@ static const struct {
                              R(segments), R(kept),  A(seq_len), A(states), A(every),     ARG_END}},
     [KERNEL_PROBE_MATRIX] =
         {"probe_matrix", FILE_probe_matrix, &family_matrix, 0, {ARG_END}}, /* probe.c sets its arguments */
+    [KERNEL_PROBE_TEAM] = {"probe_team", FILE_probe_team, &family_matrix, 0, {ARG_END}},
     [KERNEL_FLASH] = {"flash",
                       FILE_flash,
                       &family_plain,
@@ -104,6 +105,12 @@ static const struct {
                              LIST(NONE) | LIST(KERNEL) | LIST(POSITION),
                              {R(q), R(k), R(v), R(o), R(g), R(sink), R(lse), R(cu), R(cu_kv), R(lens), A(seq_len),
                               A(sequences), A(kv_len), A(window), A(scale), A(given), ARG_END}},
+    [KERNEL_FLASH_TEAM] = {"flash_team",
+                           FILE_flash_team,
+                           &family_flash,
+                           LIST(NONE) | LIST(KERNEL) | LIST(POSITION),
+                           {R(q), R(k), R(v), R(o), R(g), R(sink), R(lse), R(cu), R(cu_kv), R(lens), A(seq_len),
+                            A(sequences), A(kv_len), A(window), A(scale), A(given), ARG_END}},
     [KERNEL_OUTPUTS] = {"outputs",
                         FILE_outputs,
                         &family_blocks,

@@ -47,7 +47,8 @@ clattn_dtype variant_state(const struct variant *variant)
 int variant_turned(const struct variant *variant)
 {
     return variant->problem->desc.absolute &&
-           (variant->kernel == KERNEL_FLASH || variant->kernel == KERNEL_FLASH_MATRIX);
+           (variant->kernel == KERNEL_FLASH || variant->kernel == KERNEL_FLASH_MATRIX ||
+            variant->kernel == KERNEL_FLASH_TEAM);
 }
 
 int variant_snapshots(const struct variant *variant)

@@ -336,6 +336,19 @@ static void probe_sizes(struct layout *layout)
     layout_local(layout, "LOCAL_PROBE", TILE * KEPT_PITCH, 2 * NUMBER);
 }
 
+/* Of cl/kernels/probe_team.cl */
+static void probe_team_sizes(struct layout *layout)
+{
+    enum { TILES = 7, PANEL = 64, PANELS = (TILES * TILE + PANEL - 1) / PANEL };
+
+    layout_constant(layout, "COMPUTING_REGISTERS", 0);
+    layout_constant(layout, "MOVING_REGISTERS", 0);
+    layout_constant(layout, "TILES", TILES);
+    layout_constant(layout, "VALUE_PITCH", TILE * PANEL);
+    layout_local(layout, "LOCAL_KEYS", TILES * TILE * PANEL, NUMBER);
+    layout_local(layout, "LOCAL_VALUES", PANELS * TILE * PANEL, NUMBER);
+}
+
 /* ---- Layout -------------------------------------------------------------------------------------------------------
  */
 
@@ -359,9 +372,13 @@ void matrix_lay_out(const struct variant *variant, struct layout *layout)
     layout_constant(layout, "SEGMENTS", t->segments);
     layout_constant(layout, "SPAN", t->span);
     layout_constant(layout, "DEPTH", s.depth);
-    if (variant->kernel == KERNEL_PROBE_MATRIX) {
+    if (variant->kernel == KERNEL_PROBE_MATRIX || variant->kernel == KERNEL_PROBE_TEAM) {
         probe_sizes(layout);
         engine_headers(variant, layout);
+        if (variant->kernel == KERNEL_PROBE_TEAM) {
+            probe_team_sizes(layout);
+            layout_header(layout, variant->engine->team);
+        }
         return;
     }
     chunk_sizes(variant, &s, layout);

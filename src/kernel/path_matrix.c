@@ -86,6 +86,7 @@ static void path_headers(const struct variant *variant, struct layout *layout)
     if (variant->kernel == KERNEL_FLASH_PATH_MATRIX) {
         layout_header(layout, flash_bias(problem_decay(variant->problem)));
         layout_header(layout, FILE_flash_queries_held);
+        layout_header(layout, FILE_flash_products);
         layout_header(layout, FILE_path_flash);
     } else
         layout_header(layout, variant->kernel == KERNEL_CARRY_PATH_MATRIX ? FILE_path_carry : FILE_path_prepare);
@@ -124,8 +125,12 @@ static void lay_out(const struct variant *variant, struct layout *layout)
                                      {"BV", t->block_v},
                                      {"KT", s.channels},
                                      {"VT", s.values},
+                                     {"QUERY_PITCH", s.key_pitch},
+                                     {"OUTPUT_PITCH", s.value_pitch},
+                                     {"LIST_LANES", t->group},
                                      {"KEY_PITCH", s.key_pitch},
                                      {"VALUE_PITCH", s.value_pitch},
+                                     {"VALUES_AT", (int64_t)t->keys * s.key_pitch},
                                      {"QUERY_TILES", s.channels},
                                      {"READERS", 0},
                                      {"VALUE_TILES", t->value_tiles}};

@@ -71,6 +71,10 @@ static void lay_out_solve(const struct variant *variant, struct layout *layout)
     layout_constant(layout, "BV", t->block_v);
     layout_constant(layout, "KT", 1);
     layout_constant(layout, "KEY_PITCH", TILE + PAD);
+    layout_constant(layout, "QUERY_PITCH", TILE + PAD);
+    layout_constant(layout, "OUTPUT_PITCH", pitch);
+    layout_constant(layout, "LIST_LANES", t->group);
+    layout_constant(layout, "VALUES_AT", 0);
     layout_constant(layout, "VALUE_TILES", t->value_tiles);
     layout_constant(layout, "READERS", 0);
     layout_constant(layout, "STAGES", 1);

@@ -45,7 +45,7 @@ static int takes_engine(clattn_context *context, const struct gemm *gemm)
         return 0;
     if (gemm->desc.dtype == CLATTN_F32)
         return context->engine->exact != FILE_nothing;
-    return probe_engine(context, &gemm->ground) == CLATTN_SUCCESS;
+    return probe_engine(context, &gemm->ground, 0) == CLATTN_SUCCESS;
 }
 
 static int takes_any(clattn_context *context, const struct gemm *gemm)

@@ -26,10 +26,19 @@ static int expected(int r, int c)
     return sum;
 }
 
-static int is_right(const float *product)
+/* How a product is probed. */
+struct way {
+    enum kernel_id kernel;
+    int sub_groups, times; /* those that leave a product each, and how often it is in theirs */
+    const char *name;      /* in messages */
+};
+enum { TEAM_TILES = 7, MOST_NUMBERS = TEAM * NUMBERS };
+static const struct way ways[] = {{KERNEL_PROBE_MATRIX, 1, 1, ""}, {KERNEL_PROBE_TEAM, TEAM, TEAM_TILES, "teams of "}};
+
+static int is_right(const struct way *way, const float *product)
 {
-    for (int i = 0; i < NUMBERS; i++)
-        if (product[i] != (float)expected(i / SIDE, i % SIDE))
+    for (int i = 0; i < way->sub_groups * NUMBERS; i++)
+        if (product[i] != (float)(way->times * expected(i % NUMBERS / SIDE, i % SIDE)))
             return 0;
     return 1;
 }
@@ -37,7 +46,7 @@ static int is_right(const float *product)
 static clattn_status run(clattn_context *context, cl_kernel kernel, size_t lanes, clattn_dtype dtype, float *product)
 {
     const struct opencl *cl = context->device.cl;
-    const size_t sizes[] = {NUMBERS * sizeof(uint16_t), NUMBERS * sizeof(uint16_t), NUMBERS * sizeof(float)};
+    const size_t sizes[] = {NUMBERS * sizeof(uint16_t), NUMBERS * sizeof(uint16_t), MOST_NUMBERS * sizeof(float)};
     cl_command_queue queue;
     cl_mem buffers[3] = {NULL, NULL, NULL};
     uint16_t numbers[NUMBERS];
@@ -65,13 +74,14 @@ static clattn_status run(clattn_context *context, cl_kernel kernel, size_t lanes
     return error == CL_SUCCESS ? CLATTN_SUCCESS : opencl_status(&context->log, "the probe of the matrix engine", error);
 }
 
-static int probe(clattn_context *context, const struct problem *problem)
+static int probe(clattn_context *context, const struct way *way, const struct problem *problem)
 {
-    struct variant variant = {.kernel = KERNEL_PROBE_MATRIX,
+    const int lanes = way->sub_groups * context->engine->lanes;
+    struct variant variant = {.kernel = way->kernel,
                               .problem = problem,
                               .engine = context->engine,
                               .normalizer = 1, /* what leaves floats */
-                              .tiles = {.group = context->engine->lanes,
+                              .tiles = {.group = lanes,
                                         .vec = 4,
                                         .chunk = SIDE,
                                         .block_v = SIDE,
@@ -79,42 +89,45 @@ static int probe(clattn_context *context, const struct problem *problem)
                                         .segments = 1,
                                         .span = 1,
                                         .sub_group = context->device.sub_group}};
-    float product[NUMBERS] = {0};
+    float product[MOST_NUMBERS] = {0};
     cl_kernel kernel;
     const struct layout layout = kernel_layout(&variant);
     clattn_status status = kernel_create(context, &variant, &layout, &kernel, NULL);
 
     if (status != CLATTN_SUCCESS)
         return 0;
-    status = run(context, kernel, (size_t)context->engine->lanes, problem->desc.dtype, product);
+    status = run(context, kernel, (size_t)lanes, problem->desc.dtype, product);
     context->device.cl->ReleaseKernel(kernel);
-    return status == CLATTN_SUCCESS && is_right(product);
+    return status == CLATTN_SUCCESS && is_right(way, product);
 }
 
 /* The context's answer for the type; given is the answer where there is none yet. */
-static enum probed settle(clattn_context *context, clattn_dtype dtype, enum probed given)
+static enum probed settle(clattn_context *context, enum probed *kept, enum probed given)
 {
     enum probed answer;
 
     lock_take(&context->probe_lock);
-    if (context->probed[dtype] == PROBE_UNKNOWN)
-        context->probed[dtype] = given;
-    answer = context->probed[dtype];
+    if (*kept == PROBE_UNKNOWN)
+        *kept = given;
+    answer = *kept;
     lock_give(&context->probe_lock);
     return answer;
 }
 
-clattn_status probe_engine(clattn_context *context, const struct problem *problem)
+clattn_status probe_engine(clattn_context *context, const struct problem *problem, int team)
 {
-    clattn_dtype dtype = problem->desc.dtype;
-    enum probed answer = settle(context, dtype, PROBE_UNKNOWN);
+    const struct way *way = &ways[team];
+    enum probed *kept = &context->probed[team][problem->desc.dtype];
+    enum probed answer = settle(context, kept, PROBE_UNKNOWN);
 
+    if (team && context->engine->team == FILE_nothing)
+        return CLATTN_UNSUPPORTED;
     if (answer == PROBE_UNKNOWN) { /* outside of the lock, perhaps by two threads */
-        answer = settle(context, dtype, probe(context, problem) ? PROBE_PASSED : PROBE_FAILED);
+        answer = settle(context, kept, probe(context, way, problem) ? PROBE_PASSED : PROBE_FAILED);
         if (answer == PROBE_FAILED)
-            log_line(&context->log, CLATTN_LOG_WARNING,
-                     "%s does not compute what matrix engine %s should in %s: not used", context->device.info.name,
-                     context->engine->name, dtype_name(dtype));
+            log_line(&context->log, team ? CLATTN_LOG_INFO : CLATTN_LOG_WARNING,
+                     "%s does not compute what %smatrix engine %s should in %s: not used", context->device.info.name,
+                     way->name, context->engine->name, dtype_name(problem->desc.dtype));
     }
     return answer == PROBE_PASSED ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
 }

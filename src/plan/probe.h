@@ -4,8 +4,8 @@
 
 #include "kernel/kernel.h"
 
-/* Builds and runs one product on the context's engine, once a storage type, and keeps the answer: UNSUPPORTED, with the
- * reason in the log, when the device refuses it or its numbers are wrong. */
-clattn_status probe_engine(clattn_context *context, const struct problem *problem);
+/* Builds and runs one product on the context's engine, by a sub-group or a team of them, once a storage type, and keeps
+ * the answer: UNSUPPORTED, with the reason in the log, when the device refuses it or its numbers are wrong. */
+clattn_status probe_engine(clattn_context *context, const struct problem *problem, int team);
 
 #endif

@@ -283,7 +283,7 @@ static clattn_status make_matrix_scan(const struct recipe_maker *maker)
         problem_reads_whole(maker->problem) || !kernel_takes(KERNEL_SCAN_MATRIX, maker->problem->rule))
         return CLATTN_UNSUPPORTED;
     if (!maker->dry)
-        TRY(probe_engine(maker->context, maker->problem));
+        TRY(probe_engine(maker->context, maker->problem, 0));
     TRY(begin(maker));
     TRY(add_matrix_prepare(maker));
     return each_pass(maker, maker_variant(maker, KERNEL_SCAN_MATRIX), add_matrix_scan);

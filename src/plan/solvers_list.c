@@ -207,27 +207,43 @@ const struct solver solver_delta = {"delta", CLATTN_MODE_CHUNK, make_delta};
 /* ---- A list on a matrix engine ------------------------------------------------------------------------------------
  */
 
-/* Whether an engine has the kernel for the problem, and computes it. */
+/* Whether an engine, or a team of its sub-groups, has the kernel for the problem, and computes it. */
 static clattn_status list_engine(const struct recipe_maker *maker, enum kernel_id kernel)
 {
+    int team = kernel == KERNEL_FLASH_TEAM;
+
     if (maker->context->engine == NULL || maker->problem->desc.dtype == CLATTN_F32 ||
         !kernel_takes(kernel, maker->problem->rule))
         return CLATTN_UNSUPPORTED;
-    return maker->dry ? CLATTN_SUCCESS : probe_engine(maker->context, maker->problem);
+    if (team && maker->context->engine->team == FILE_nothing)
+        return CLATTN_UNSUPPORTED;
+    return maker->dry ? CLATTN_SUCCESS : probe_engine(maker->context, maker->problem, team);
 }
 
-static clattn_status make_flash_matrix(const struct recipe_maker *maker)
+static clattn_status make_flash_by(const struct recipe_maker *maker, enum kernel_id kernel)
 {
-    const struct variant flash = maker_variant(maker, KERNEL_FLASH_MATRIX);
+    const struct variant flash = maker_variant(maker, kernel);
 
     if (maker->problem->rule->erase != ERASE_NONE) /* its values are made first */
         return CLATTN_UNSUPPORTED;
-    TRY(list_engine(maker, KERNEL_FLASH_MATRIX));
+    TRY(list_engine(maker, kernel));
     TRY(begin_list(maker));
     return maker_add(maker, &flash, GRID_SLOTS, NULL);
 }
 
+static clattn_status make_flash_matrix(const struct recipe_maker *maker)
+{
+    return make_flash_by(maker, KERNEL_FLASH_MATRIX);
+}
+
 const struct solver solver_flash_matrix = {"flash_matrix", CLATTN_MODE_CHUNK, make_flash_matrix};
+
+static clattn_status make_flash_team(const struct recipe_maker *maker)
+{
+    return make_flash_by(maker, KERNEL_FLASH_TEAM);
+}
+
+const struct solver solver_flash_team = {"flash_team", CLATTN_MODE_CHUNK, make_flash_team};
 
 /* ---- A list in register blocks: by multiply-adds, or on an engine that multiplies floats ---------------------------
  */

@@ -41,6 +41,35 @@ static cl_int CL_API_CALL build_program(cl_program program, cl_uint count, const
     return CL_SUCCESS;
 }
 
+/* A binary for what has hidden instructions (src/device/ptx.h) */
+static cl_int CL_API_CALL program_info(cl_program program, cl_program_info what, size_t size, void *value,
+                                       size_t *needed)
+{
+    static const char binary[] = ".target sm_90\n";
+    const cl_device_id device = NULL;
+    const size_t length = sizeof binary;
+
+    (void)program;
+    if (needed != NULL)
+        *needed = sizeof device;
+    if (what == CL_PROGRAM_DEVICES)
+        memcpy(value, &device, sizeof device);
+    else if (what == CL_PROGRAM_BINARY_SIZES && size >= sizeof length)
+        memcpy(value, &length, sizeof length);
+    else if (what == CL_PROGRAM_BINARIES)
+        memcpy(*(unsigned char **)value, binary, sizeof binary);
+    return CL_SUCCESS;
+}
+
+static cl_program CL_API_CALL create_with_binary(cl_context context, cl_uint count, const cl_device_id *devices,
+                                                 const size_t *sizes, const unsigned char **binaries, cl_int *status,
+                                                 cl_int *error)
+{
+    (void)context, (void)count, (void)devices, (void)sizes, (void)binaries, (void)status;
+    *error = CL_SUCCESS;
+    return (cl_program)(void *)&written;
+}
+
 static cl_kernel CL_API_CALL create_kernel(cl_program program, const char *name, cl_int *error)
 {
     char path[4096];
@@ -102,6 +131,8 @@ static cl_int CL_API_CALL release_program(cl_program program)
 
 static const struct opencl functions = {.CreateProgramWithSource = create_program,
                                         .BuildProgram = build_program,
+                                        .GetProgramInfo = program_info,
+                                        .CreateProgramWithBinary = create_with_binary,
                                         .CreateKernel = create_kernel,
                                         .GetKernelWorkGroupInfo = work_group_info,
                                         .CreateBuffer = create_buffer,
@@ -272,7 +303,7 @@ static void dump_product(clattn_context *context, enum kernel_id kernel, clattn_
     }
 }
 
-enum { ENGINE_LOCAL_MEMORY = 48 << 10, INTEL_LOCAL_MEMORY = 64 << 10 };
+enum { ENGINE_LOCAL_MEMORY = 48 << 10, INTEL_LOCAL_MEMORY = 64 << 10, TEAMS_GROUP = 1024 };
 
 /* The kernels of one engine in chunks: of every rule, or of those named. */
 static int dump_engine(clattn_context *context, const char *name, char **rules)
@@ -283,8 +314,10 @@ static int dump_engine(clattn_context *context, const char *name, char **rules)
         return 2;
     }
     context->device.info.local_memory = context->device.sub_group != 0 ? INTEL_LOCAL_MEMORY : ENGINE_LOCAL_MEMORY;
+    if (context->engine->team != FILE_nothing)
+        context->device.info.max_work_group = TEAMS_GROUP;
     for (int dtype = CLATTN_F32; dtype <= CLATTN_BF16; dtype++)
-        context->probed[dtype] = PROBE_PASSED;
+        context->probed[0][dtype] = context->probed[1][dtype] = PROBE_PASSED;
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; *rules == NULL && rule < RULE_COUNT; rule++)
         dump_matrix(context, rule, 0);
     for (; *rules != NULL; rules++) {

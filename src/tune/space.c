@@ -167,6 +167,13 @@ static const struct parameter flash_matrix[] = {
     {NULL, 0, 0, {BY_THUMB}},
 };
 
+static const struct parameter flash_team[] = {
+    {"chunk",           IN(FLASH_TEAM),  FIELD(chunk),     {64, 128, BY_THUMB}},
+    {"step",            IN(FLASH_TEAM),  FIELD(step),      {2, 4, BY_THUMB}},
+    {"stages",          IN(FLASH_TEAM),  FIELD(stages),    {2, 3, BY_THUMB}},
+    {NULL, 0, 0, {BY_THUMB}},
+};
+
 static const struct parameter flash_blocks[] = {
     {"chunk",           IN(FLASH_BLOCKS), FIELD(chunk),    {32, 64, 128, BY_THUMB}},
     {"group",           IN(FLASH_BLOCKS), FIELD(group),    {64, 128, 256, 512, BY_THUMB}},
@@ -232,6 +239,7 @@ static const struct space spaces[] = {
     {"path_decode", path_decode, 1, 8192, 0},
     {"delta", delta, 1024, 0, 0},
     {"flash_matrix", flash_matrix, 1024, 0, 1},
+    {"flash_team", flash_team, 1024, 0, 1},
     {"flash_matrix_blocks", flash_blocks, 1024, 0, 1},
     {"flash_blocks", flash_blocks, 1024, 0, 0},
     {"delta_matrix", delta_matrix, 1024, 0, 1},
