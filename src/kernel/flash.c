@@ -310,15 +310,15 @@ static int few_pieces(const struct variant *variant)
 
 int flash_cut_keys(const struct device *device, struct variant *variant)
 {
-    static const struct {
+    static const struct way {
         int keys, stages;
-    } ways[] = {{64, 2}, {32, 2}, {16, 2}, {32, 1}, {16, 1}}, of_teams[] = {{64, 3}, {64, 2}, {32, 3}, {32, 2}};
-    const size_t count = in_teams(variant) ? sizeof of_teams / sizeof *of_teams : sizeof ways / sizeof *ways;
+    } ways[] = {{64, 2}, {32, 2}, {16, 2}, {32, 1}, {16, 1}, {0, 0}},
+      of_teams[] = {{64, 3}, {64, 2}, {32, 3}, {32, 2}, {0, 0}};
     struct tiles *t = &variant->tiles;
 
-    for (size_t i = 0; i < count; i++) {
-        t->keys = in_teams(variant) ? of_teams[i].keys : ways[i].keys;
-        t->stages = in_teams(variant) ? of_teams[i].stages : ways[i].stages;
+    for (const struct way *way = in_teams(variant) ? of_teams : ways; way->keys != 0; way++) {
+        t->keys = way->keys;
+        t->stages = way->stages;
         if (in_teams(variant)) /* a block is a unit */
             t->step = t->keys / TILE;
         if (few_pieces(variant) && fits(device, variant))

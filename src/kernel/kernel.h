@@ -142,6 +142,8 @@ clattn_dtype variant_gate(const struct variant *variant);
 clattn_dtype variant_out(const struct variant *variant);
 /* And of the states that it begins and ends with. */
 clattn_dtype variant_state(const struct variant *variant);
+/* Whether it is one of the kernels that read a list as it lies, whatever was written there before. */
+int variant_reads_list(const struct variant *variant);
 /* Whether it reads queries and keys that were turned each by itself, normalised before. */
 int variant_turned(const struct variant *variant);
 /* Whether it leaves states on its way. */

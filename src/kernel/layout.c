@@ -44,11 +44,15 @@ clattn_dtype variant_state(const struct variant *variant)
     return matrix ? problem_state_type(variant->problem) : CLATTN_F32;
 }
 
+int variant_reads_list(const struct variant *variant)
+{
+    return variant->kernel == KERNEL_FLASH || variant->kernel == KERNEL_FLASH_MATRIX ||
+           variant->kernel == KERNEL_FLASH_TEAM;
+}
+
 int variant_turned(const struct variant *variant)
 {
-    return variant->problem->desc.absolute &&
-           (variant->kernel == KERNEL_FLASH || variant->kernel == KERNEL_FLASH_MATRIX ||
-            variant->kernel == KERNEL_FLASH_TEAM);
+    return variant->problem->desc.absolute && variant_reads_list(variant);
 }
 
 int variant_snapshots(const struct variant *variant)

@@ -198,8 +198,7 @@ static void bind_written(const struct variant *variant, struct source *sources)
         sources[ROLE_written] = temporary(TEMPORARY_WRITTEN);
     if (sources[ROLE_p].kind == SOURCE_NONE)
         sources[ROLE_p] = sources[ROLE_k];
-    if (variant->kernel == KERNEL_FLASH || variant->kernel == KERNEL_FLASH_MATRIX ||
-        variant->kernel == KERNEL_FLASH_TEAM)
+    if (variant_reads_list(variant))
         sources[ROLE_v] = sources[ROLE_written];
 }
 
