@@ -228,13 +228,17 @@ struct variant maker_variant(const struct recipe_maker *maker, enum kernel_id ke
     return (struct variant){.kernel = kernel, .problem = maker->problem, .engine = maker->context->engine};
 }
 
-/* Whether two variants are the same part of a recipe. The kernels that prepare stand in for each other. */
+/* The kernels that prepare stand in for each other. */
+static enum kernel_id part_of(enum kernel_id kernel)
+{
+    return kernel == KERNEL_PREPARE_FACTORS ? KERNEL_PREPARE_MATRIX : kernel;
+}
+
+/* Whether two variants are the same part of a recipe. */
 static int same_part(const struct variant *a, const struct variant *b)
 {
-    const unsigned prepares = 1u << KERNEL_PREPARE_MATRIX | 1u << KERNEL_PREPARE_FACTORS;
-    int alike = a->kernel == b->kernel || (prepares >> a->kernel & prepares >> b->kernel & 1u);
-
-    return alike && a->normalizer == b->normalizer && a->gather == b->gather && a->attn == b->attn;
+    return part_of(a->kernel) == part_of(b->kernel) && a->normalizer == b->normalizer && a->gather == b->gather &&
+           a->attn == b->attn;
 }
 
 clattn_status maker_tiles(const struct recipe_maker *maker, struct variant *variant)
