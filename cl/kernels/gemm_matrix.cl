@@ -4,6 +4,7 @@
  * and columns of B the frag: either is loaded across where it lies so. */
 #include "matrix.clh"
 #include "gemm_tiles.clh"
+#include "gemm_acc.clh"
 
 enum { ALL_TILES = ROW_TILES * COLUMN_TILES };
 
@@ -88,24 +89,6 @@ WORD void slice_multiply(engine_t m, acc_t *acc, address_t left, address_t right
             for (int t = 0; t < ROW_TILES; t++)
                 acc[t * COLUMN_TILES + c] = mma_frag(m, acc[t * COLUMN_TILES + c], rows[t], columns);
         }
-    }
-}
-
-/* A tile of D, number by number */
-WORD void acc_leave(engine_t m, acc_t acc, global out_t *d, long d_stride, global const out_t *c, long c_stride,
-                    int rows, int columns, float2 scales)
-{
-    float part[ACC];
-
-    CAT(vstore, ACC)(scales.x * acc, 0, part);
-    engine_unrolled
-    for (int e = 0; e < ACC; e++) {
-        int i = acc_row(m, e), j = acc_column(m, e);
-        if (i >= rows || j >= columns)
-            continue;
-        if (scales.y != 0)
-            part[e] += scales.y * out_get(c, i * c_stride + j);
-        out_put(part[e], d, i * d_stride + j);
     }
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 enum { SERIAL_VEC = 16, SHARED_VEC = 4, FLOAT = 4, NUMBER = 2, TILE = 16, PAD = 8, MOST_LANE_FLOATS = 128 };
+enum { PANEL = 64, RUN = 32 }; /* of a team's products: numbers of a row they read, and of the depth at once */
 
 static int turned(const struct variant *variant, enum gemm_operand id)
 {
@@ -133,33 +134,61 @@ static void lay_out(const struct variant *variant, struct layout *layout)
     }
 }
 
-static void lay_out_matrix(const struct variant *variant, struct layout *layout)
+/* What both kernels on matrix engines are of. */
+static void lay_out_engine(const struct variant *variant, struct layout *layout)
 {
     const struct engine *engine = variant->engine;
     const struct tiles *t = &variant->tiles;
     const struct number numbers[] = {
-        {"ROW_TILES", t->rows},
-        {"COLUMN_TILES", t->wide},
-        {"SUB_COLUMNS", t->block_v / (t->wide * TILE)},
-        {"STAGES", t->stages},
-        {"TURNED_B", turned(variant, GEMM_B)},
-        {"READERS", 0},
-        {"VALUE_TILES", 1},
+        {"ROW_TILES", t->rows}, {"STAGES", t->stages}, {"TURNED_B", turned(variant, GEMM_B)},
+        {"READERS", 0},         {"VALUE_TILES", 1},
     };
-    int left, right,
-        asynchronous = engine->instructions == FILE_nvidia_sm90 || engine->instructions == FILE_nvidia_sm80;
+    int asynchronous = engine->instructions == FILE_nvidia_sm90 || engine->instructions == FILE_nvidia_sm80;
 
     layout->options = engine->options;
     layout->any_group = 1; /* as for the other kernels on matrix engines */
     layout_scratch(layout, variant, engine->scratch);
-    tile_pitches(variant, PAD, PAD, &left, &right);
-    lay_out_tiles(variant, left, right, layout);
     ADD(layout, numbers);
-    layout_local(layout, "LOCAL_TILES",
-                 t->stages * (constant_of(layout, "LEFT_TILE") + constant_of(layout, "RIGHT_TILE")), NUMBER);
     layout_header(layout, engine->instructions);
     layout_header(layout, engine->words);
     layout_header(layout, asynchronous ? FILE_gemm_copies_nvidia : FILE_gemm_copies);
+}
+
+static void lay_out_matrix(const struct variant *variant, struct layout *layout)
+{
+    const struct tiles *t = &variant->tiles;
+    int left, right;
+
+    tile_pitches(variant, PAD, PAD, &left, &right);
+    lay_out_tiles(variant, left, right, layout);
+    layout_constant(layout, "COLUMN_TILES", t->wide);
+    layout_constant(layout, "SUB_COLUMNS", t->block_v / (t->wide * TILE));
+    layout_local(layout, "LOCAL_TILES",
+                 t->stages * (constant_of(layout, "LEFT_TILE") + constant_of(layout, "RIGHT_TILE")), NUMBER);
+    lay_out_engine(variant, layout);
+}
+
+/* Slices of B in panels, in whose place D's rows leave. */
+static void lay_out_team(const struct variant *variant, struct layout *layout)
+{
+    const struct tiles *t = &variant->tiles;
+    int slices = t->stages * t->block_k * t->block_v, rows = t->chunk / t->rows * (t->block_v + PAD);
+    const struct number numbers[] = {
+        {"BM", t->chunk},
+        {"BN", t->block_v},
+        {"BK", t->block_k},
+        {"BAND", t->span},
+        {"TURNED_A", 0},
+        {"RIGHT_TILE", t->block_k * t->block_v},
+        {"COMPUTING_REGISTERS", 0},
+        {"MOVING_REGISTERS", 0},
+    };
+
+    ADD(layout, numbers);
+    layout_local(layout, "LOCAL_TILES", slices > rows ? slices : rows, NUMBER);
+    lay_out_engine(variant, layout);
+    if (variant->engine->team != FILE_nothing) /* words may be asked for of an engine that has none */
+        layout_header(layout, variant->engine->team);
 }
 
 static void describe(struct text *text, const struct variant *variant, const struct layout *layout)
@@ -211,6 +240,21 @@ static clattn_status complete(const struct device *device, struct variant *varia
     sound = t->chunk % tile_rows == 0 && t->block_v % tile_columns == 0 && t->group >= 1 &&
             (size_t)t->group <= device->info.max_work_group && t->rows * t->wide * SHARED_VEC <= 8 * MOST_LANE_FLOATS &&
             layout_fits(device, variant, variant->kernel == KERNEL_GEMM_MATRIX ? lay_out_matrix : lay_out);
+    return sound ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
+}
+
+/* The same of teams: all columns of the group's tile are a team's. */
+static clattn_status complete_team(const struct device *device, struct variant *variant)
+{
+    struct tiles *t = &variant->tiles;
+    int unit = turned(variant, GEMM_B) ? PANEL : RUN, sound;
+
+    t->wide = t->block_v / TILE;
+    t->group = t->chunk / (t->rows * TILE) * variant->engine->lanes;
+    sound = t->chunk % (TEAM * t->rows * TILE) == 0 && t->block_v % PANEL == 0 && t->block_k % unit == 0 &&
+            t->group >= 1 && (size_t)t->group <= device->info.max_work_group &&
+            t->rows * t->block_v * TILE / variant->engine->lanes <= MOST_LANE_FLOATS && !turned(variant, GEMM_A) &&
+            layout_fits(device, variant, lay_out_team);
     return sound ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
 }
 
@@ -346,6 +390,31 @@ static clattn_status matrix_tiles(const struct device *device, struct variant *v
     return complete(device, variant);
 }
 
+/* A lane has as many sums as its registers hold; fewer rows, and then a single team, where groups would be few. */
+static clattn_status team_tiles(const struct device *device, struct variant *variant, int most_group)
+{
+    const clattn_gemm_desc *d = &variant->gemm->desc;
+    struct tiles *t = &variant->tiles;
+    int unit = TEAM * TILE;
+
+    *t = (struct tiles){.vec = SHARED_VEC,
+                        .rows = 2,
+                        .chunk = 4 * unit,
+                        .block_v = 2 * PANEL,
+                        .block_k = PANEL,
+                        .span = 8,
+                        .stages = 3,
+                        .sub_group = device->sub_group};
+    for (; t->chunk > unit; t->chunk /= 2) {
+        t->rows = t->chunk > 2 * unit ? 2 : 1;
+        if (complete_team(device, variant) == CLATTN_SUCCESS && t->group <= most_group &&
+            divide_up(d->m, t->chunk) * divide_up(d->n, t->block_v) * d->batch >= device->info.compute_units / 2)
+            return CLATTN_SUCCESS;
+    }
+    return complete_team(device, variant);
+}
+
 const struct family family_gemm = {heuristic, complete, lay_out, describe, 0, 0};
 const struct family family_gemm_lanes = {heuristic, complete, lay_out, describe, 0, 1};
 const struct family family_gemm_matrix = {matrix_tiles, complete, lay_out_matrix, describe, 1, 0};
+const struct family family_gemm_team = {team_tiles, complete_team, lay_out_team, describe, 1, 0};

@@ -181,6 +181,7 @@ static const struct {
     [KERNEL_GEMM] = {"gemm", FILE_gemm, &family_gemm_lanes, PRODUCTS, {ARG_END}},
     [KERNEL_GEMM_SERIAL] = {"gemm_serial", FILE_gemm_serial, &family_gemm, PRODUCTS, {ARG_END}},
     [KERNEL_GEMM_MATRIX] = {"gemm_matrix", FILE_gemm_matrix, &family_gemm_matrix, PRODUCTS, {ARG_END}},
+    [KERNEL_GEMM_TEAM] = {"gemm_team", FILE_gemm_team, &family_gemm_team, PRODUCTS, {ARG_END}},
     [KERNEL_GEMV] = {"gemv", FILE_gemv, &family_gemm, PRODUCTS, {ARG_END}},
     [KERNEL_CHANNELS] = {"channels",
                          FILE_channels,

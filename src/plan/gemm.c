@@ -48,6 +48,12 @@ static int takes_engine(clattn_context *context, const struct gemm *gemm)
     return probe_engine(context, &gemm->ground, 0) == CLATTN_SUCCESS;
 }
 
+static int takes_team(clattn_context *context, const struct gemm *gemm)
+{
+    return takes_engine(context, gemm) && gemm->desc.dtype != CLATTN_F32 && !gemm_turned(gemm, GEMM_A) &&
+           probe_engine(context, &gemm->ground, 1) == CLATTN_SUCCESS;
+}
+
 static int takes_any(clattn_context *context, const struct gemm *gemm)
 {
     (void)context, (void)gemm;
@@ -58,6 +64,7 @@ static int takes_any(clattn_context *context, const struct gemm *gemm)
 static const struct provider providers[] = {
     {"callback", takes_callback, KERNEL_COUNT, KERNEL_COUNT, 0, 1, NULL},
     {"gemv", takes_few, KERNEL_GEMV, KERNEL_GEMV, 0, 1, "gemm_gemv"},
+    {"team", takes_team, KERNEL_COUNT, KERNEL_GEMM_TEAM, 1, 0, "gemm_team"},
     {"engine", takes_engine, KERNEL_GEMM, KERNEL_GEMM_MATRIX, 1, 0, "gemm_engine"},
     {"plain", takes_any, KERNEL_GEMM, KERNEL_GEMM, 0, 0, "gemm_plain"},
     {"clblast", clblast_takes, KERNEL_COUNT, KERNEL_COUNT, 0, 1, "gemm_clblast"},

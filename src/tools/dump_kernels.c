@@ -278,10 +278,11 @@ static void dump_exact(clattn_context *context)
         }
 }
 
-/* A product by one of its kernels, as its operands lie usually and both turned. */
+/* A product by one of its kernels, as its operands lie usually and turned: both, or the one that may be. */
 static void dump_product(clattn_context *context, enum kernel_id kernel, clattn_dtype dtype, int rows)
 {
-    static const uint32_t turns[] = {0, CLATTN_GEMM_TRANS_A | CLATTN_GEMM_TRANS_B};
+    const uint32_t turns[] = {0,
+                              kernel == KERNEL_GEMM_TEAM ? CLATTN_GEMM_TRANS_B : CLATTN_GEMM_TRANS_A | CLATTN_GEMM_TRANS_B};
 
     for (size_t i = 0; i < sizeof turns / sizeof *turns; i++) {
         const clattn_gemm_desc desc = {.dtype = dtype, .flags = turns[i], .m = rows, .n = 4096, .k = 4096};
@@ -330,6 +331,8 @@ static int dump_engine(clattn_context *context, const char *name, char **rules)
     dump_f16(context);
     dump_exact(context);
     dump_product(context, KERNEL_GEMM_MATRIX, CLATTN_BF16, 4096);
+    if (context->engine->team != FILE_nothing)
+        dump_product(context, KERNEL_GEMM_TEAM, CLATTN_BF16, 4096);
     return failed;
 }
 

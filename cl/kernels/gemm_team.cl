@@ -1,0 +1,180 @@
+/* gemm_matrix.cl by teams of sub-groups, which multiply B where it lies in local memory. One group: BM x BN of D, a
+ * sub-group ROW_TILES tiles of 16 rows of it. Slices of BK of B's depth lie in STAGES places, in panels, all but one of
+ * them on their way; rows of A, which nobody shares, go from memory to the registers of those that multiply them, a
+ * slice ahead. There a lane has eight numbers in a row, which are not those of a chain: B's rows change places
+ * accordingly, or where a row of B is a column, lanes change numbers. */
+#include "matrix.clh"
+#include "gemm_tiles.clh"
+#include "gemm_acc.clh"
+
+#define RUN 32 /* of the depth: eight numbers of each of four lanes, two tiles */
+
+enum {
+    RUNS = BK / RUN,
+    PIECES = ROW_TILES * 2 * RUNS, /* of eight numbers of A a lane: by tile of rows, its half, run */
+    TILES = ROW_TILES * BK / 16,
+    COLUMN_TILES = BN / 16,
+    PANEL_PITCH = (TURNED_B ? BN : BK) * PANEL,
+    OUT_PITCH = BN + 8
+};
+
+/* The row of a slice where number k of the depth stands */
+WORD int depth_place(int k)
+{
+    return k / RUN * RUN + k / 4 % 2 * 16 + k / 8 % 4 * 2 + k / 2 % 2 * 8 + k % 2;
+}
+WORD int right_place(int i, int n)
+{
+    return panel_place(PANEL_PITCH, TURNED_B ? i : depth_place(i), n);
+}
+/* B's slice of the depth from k on, where there is one, to its place */
+WORD void slice_copy(local data_t *tiles, const part_t *b, int column, int k, int depth)
+{
+    local data_t *right = tiles + k / BK % STAGES * RIGHT_TILE;
+    int rows = TURNED_B ? BN : BK, width = TURNED_B ? BK : BN;
+    int i0 = TURNED_B ? column : k, n0 = TURNED_B ? k : column;
+    int whole = i0 + rows <= b->rows && n0 + width <= b->width && rows_aligned(b->from, b->stride);
+
+    if (k < depth && whole)
+        copies_unrolled for (int task = LANE; task < rows * width / 8; task += GROUP)
+        {
+            int i = task / (width / 8), n = task % (width / 8) * 8;
+            piece_copy(right + right_place(i, n), b->from + (i0 + i) * b->stride + n0 + n);
+        }
+    if (k < depth && !whole)
+        _Pragma("unroll 1") for (int task = LANE; task < rows * width / 8; task += GROUP)
+        {
+            int i = task / (width / 8), n = task % (width / 8) * 8;
+            uint4 y = 0;
+            if (i0 + i < b->rows && n0 + n < b->width)
+                y = piece_part(b->from + (i0 + i) * b->stride + n0 + n, b->width - n0 - n);
+            piece_put(right + right_place(i, n), y);
+        }
+    copies_group();
+}
+
+/* The lane's pieces of A's rows, from k on; 0 past the matrix */
+WORD void rows_get(engine_t m, uint4 *pieces, const part_t *a, int row, int k)
+{
+    int i0 = row + m.lane / 4, n0 = k + m.lane % 4 * 8;
+    global const data_t *from = a->from + i0 * a->stride + n0;
+
+    if (row + ROW_TILES * 16 <= a->rows && k + BK <= a->width && rows_aligned(a->from, a->stride)) {
+        engine_unrolled
+        for (int p = 0; p < PIECES; p++)
+            pieces[p] = piece_get(from + p / RUNS * 8 * a->stride + p % RUNS * RUN);
+        return;
+    }
+    engine_unrolled
+    for (int p = 0; p < PIECES; p++) {
+        int i = p / RUNS * 8, n = p % RUNS * RUN;
+        pieces[p] = 0;
+        if (i0 + i < a->rows && n0 + n < a->width)
+            pieces[p] = piece_part(from + i * a->stride + n, a->width - n0 - n);
+    }
+}
+
+/* Of four lanes side by side: x[l] of lane i to y[i] of lane l */
+WORD float2 pairs_xor(engine_t m, uint2 x, int bit)
+{
+    return (float2)(lane_xor(m, as_float(x.x), bit), lane_xor(m, as_float(x.y), bit));
+}
+WORD uint4 lanes_turned(engine_t m, uint4 x)
+{
+    int odd = m.lane & 1, high = m.lane & 2;
+    uint2 y = as_uint2(pairs_xor(m, odd ? x.xz : x.yw, 1));
+
+    x = odd ? (uint4)(y.x, x.y, y.y, x.w) : (uint4)(x.x, y.x, x.z, y.y);
+    y = as_uint2(pairs_xor(m, high ? x.xy : x.zw, 2));
+    return high ? (uint4)(y, x.zw) : (uint4)(x.xy, y);
+}
+/* The pieces as chains, by tile of rows and tile of the depth */
+WORD void rows_of(engine_t m, chain_t *rows, uint4 *pieces)
+{
+    engine_unrolled
+    for (int p = 0; p < PIECES && TURNED_B; p++)
+        pieces[p] = lanes_turned(m, pieces[p]);
+    engine_unrolled
+    for (int t = 0; t < TILES / 2; t++) {
+        uint4 low = pieces[t / RUNS * 2 * RUNS + t % RUNS], high = pieces[(t / RUNS * 2 + 1) * RUNS + t % RUNS];
+        rows[2 * t] = (chain_t)(low.x, high.x, low.y, high.y);
+        rows[2 * t + 1] = (chain_t)(low.z, high.z, low.w, high.w);
+    }
+}
+
+WORD void slice_multiply(engine_t m, acc_t *acc, const chain_t *rows, address_t right)
+{
+    team_begin();
+    engine_unrolled
+    for (int t = 0; t < TILES; t++) {
+        int k = t % (BK / 16) * 16;
+        team_multiply(m, acc + t / (BK / 16) * COLUMN_TILES, COLUMN_TILES, rows[t], right, PANEL_PITCH,
+                      TURNED_B ? 0 : k, TURNED_B ? k : 0, !TURNED_B);
+    }
+    team_end();
+}
+
+/* 16 rows of D through the sub-group's own part of local memory: in whole lines */
+WORD void rows_leave(engine_t m, local data_t *tile, const acc_t *acc, global out_t *d, long d_stride, float scale)
+{
+    engine_sync_own();
+    engine_unrolled
+    for (int c = 0; c < COLUMN_TILES; c++)
+        acc_put(m, tile + c * 16, OUT_PITCH, scale * acc[c]);
+    engine_sync_own();
+    for (int task = m.lane; task < 16 * BN / 8; task += ENGINE_LANES) {
+        int i = task / (BN / 8), j = task % (BN / 8) * 8;
+        *(global uint4 *)(d + i * d_stride + j) = *(local const uint4 *)(tile + i * OUT_PITCH + j);
+    }
+}
+
+KERNEL
+gemm_team(global const data_t *a, long4 a_at, global const data_t *b, long4 b_at, global const out_t *c,
+          long4 c_at, global out_t *d, long4 d_at, int4 size, float2 scales)
+{
+    LOCAL_NUMBERS(tiles, LOCAL_TILES)
+    ENGINE_LOCALS
+    engine_t m = engine_begin(engine_scratch);
+    int2 tile = gemm_tile(size);
+    int sub = LANE / ENGINE_LANES, row = tile.x + sub * ROW_TILES * 16;
+    address_t right = address_of(tiles);
+    part_t left_part, right_part;
+    acc_t acc[ROW_TILES * COLUMN_TILES];
+    uint4 pieces[PIECES];
+
+    left_of(&left_part, a, a_at, size);
+    right_of(&right_part, b, b_at, size);
+    d += gemm_first(d_at) + row * d_at.z + tile.y;
+    c += gemm_first(c_at) + row * c_at.z + tile.y;
+    engine_unrolled
+    for (int t = 0; t < ROW_TILES * COLUMN_TILES; t++)
+        acc[t] = 0;
+    engine_unrolled
+    for (int s = 0; s < STAGES - 1; s++)
+        slice_copy(tiles, &right_part, tile.y, s * BK, size.z);
+    rows_get(m, pieces, &left_part, row, 0);
+    _Pragma("unroll 1") for (int k = 0; k < size.z; k += BK)
+    {
+        chain_t rows[TILES];
+        rows_of(m, rows, pieces);
+        copies_wait();
+        team_written();
+        engine_sync_all();
+        slice_copy(tiles, &right_part, tile.y, k + (STAGES - 1) * BK, size.z);
+        rows_get(m, pieces, &left_part, row, k + BK);
+        slice_multiply(m, acc, rows, address_plus(right, k / BK % STAGES * RIGHT_TILE));
+    }
+    engine_sync_all(); /* D's rows take the place of slices */
+    engine_unrolled
+    for (int s = 0; s < ROW_TILES; s++) {
+        if (sizeof(out_t) == 2 && scales.y == 0 && row + (s + 1) * 16 <= size.x && tile.y + BN <= size.y &&
+            (ulong)d % 16 == 0 && d_at.z % 8 == 0) {
+            rows_leave(m, tiles + sub * 16 * OUT_PITCH, acc + s * COLUMN_TILES, d + s * 16 * d_at.z, d_at.z, scales.x);
+            continue;
+        }
+        engine_unrolled
+        for (int t = 0; t < COLUMN_TILES; t++)
+            acc_leave(m, acc[s * COLUMN_TILES + t], d + s * 16 * d_at.z + t * 16, d_at.z, c + s * 16 * c_at.z + t * 16,
+                      c_at.z, size.x - row - s * 16, size.y - tile.y - t * 16, scales);
+    }
+}
