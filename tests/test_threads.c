@@ -5,9 +5,14 @@
 #include "threads/threads.h"
 
 #include "device/opencl.h"
+#include "plan/gemm.h"
 #include "plan/plan.h"
 #include "op/rule.h"
+#include "reference/gemm.h"
+#include "reference/number.h"
+#include "tune/gemm_space.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,8 +29,10 @@ static const struct check_case
     wide   = { "wide",   1,  40, 1, 1, 32, 128, BOTH,       USUAL,            NULL, 0, 0, 0, 0, 0, 0, 0, 0 },
     sharp  = { "sharp",  1,  75, 1, 1, 32, 32, 0,           USUAL,            NULL, 0, 2, 0, 0, 0, 0, 0, 0 }, /* maxima that rise */
     turns  = { "turns",  1, 400, 1, 1, 64, 16, CLATTN_UNGATED, CHECK_GATES_HARD, NULL, 0, 0, 0, 0, 0, 0, 0, 0 }, /* beta near 2 */
+    deep   = { "deep",   0, 130, 0, 0, 330, 72, 0,          USUAL,            NULL, 0, 0, 0, 0, 0, 0, 0, 0 }, /* of a product k and n */
     spans  = { "spans",  1, 530, 1, 1, 32, 32, BOTH,        CHECK_GATES_SLOW, NULL, 0, 0, 0, 0, 0, 0, 0, 0 };
 
+#define PRODUCT "product" /* no rule: of T x K by K x V, or where chunk is 1 by V x K turned */
 /* A rule, its shape, and the point of the solver's space, what is not in it by rule of thumb; and what the plan says it
  * is. */
 struct row {
@@ -76,6 +83,8 @@ static const struct row
     written_8 = { "intel_8_emulated", "deltaformer", CLATTN_BF16, 16, &tail, "", "span of 64 keys" },
     teams    = { ENGINE, "forgetting_attn",  CLATTN_BF16, 0, &tail,   "chunk 128 step 2 stages 3", "stages 3" },
     teams_1  = { ENGINE, "softmax_attn",     CLATTN_F16,  0, &odd,    "step 2 stages 2", "stages 2" },
+    product  = { ENGINE, PRODUCT,            CLATTN_BF16, 0, &deep,    "chunk 128 rows 1 block_v 64 stages 3", "stages 3" },
+    product_t = { ENGINE, PRODUCT,           CLATTN_F16,  1, &deep,    "chunk 128 rows 2 block_v 64 stages 2", "stages 2" },
     listed_8 = { "intel_8_emulated", "forgetting_attn", CLATTN_BF16, 16, &tail, "keys 32", "by 2 sub-groups" },
     mixes    = { "none", "rwkv6",            CLATTN_BF16, 16, &odd,    LANES };
 static const struct row *const rows[] = {&erases, &one, &alone, &split, &segments,
@@ -83,6 +92,7 @@ static const struct row *const rows[] = {&erases, &one, &alone, &split, &segment
                                          &gated, &sums, &cdna, &cdna_sum, &rdna3,
                                          &intel_8, &intel_16, &nvidia, &lanes, &mixes,
                                          &listed, &listed_1, &listed_m, &listed_8, &teams, &teams_1,
+                                         &product, &product_t,
                                          &written, &written_1, &written_8,
                                          &turned, &turned_1, &turned_2, &turned_8};
 
@@ -131,6 +141,11 @@ static const struct mistake {
     { "teams: the same of three slots",        &teams, "(STAGES == 3 && n > 1)", "(0)", UNORDERED },
     { "teams: values moved before they are read", &teams_1, "if (n > 0)\nteam_wait((STAGES", "if (0)\nteam_wait((STAGES", UNORDERED },
     { "teams: outputs in the place of keys",   &teams_1, "outputs_wait();", ";", UNORDERED },
+    { "product: a slice that nobody waits for", &product, NO_BARRIER(5), UNORDERED },
+    { "product: nor the other team",           &product, NO_BARRIER(7), UNORDERED },
+    { "product: slices moved before they are read", &product, "n >= STAGES && n", "n < 0 && n", "again before the others" },
+    { "product: a slice early",                &product_t, "(n - STAGES) % 2, GROUP", "(n - STAGES) % 2, GROUP - 32", "as one of" },
+    { "product: rows of D in the place of slices", &product, "slices_end();\nengine_unrolled", "engine_unrolled", UNORDERED },
     { "list: sums that are not lowered",       &listed_m, "w[s].total *= kept;", "", NULL },
     { "written: u of a tile before it is there", &written, "SYNC();\nif (!ENGINE_ALONE", "if (!ENGINE_ALONE", UNORDERED },
     { "written: columns before their numbers", &written, "SYNC();\ncolumns_solve", "columns_solve", UNORDERED },
@@ -203,13 +218,106 @@ static clattn_status run(const struct row *row, struct check_tensors *tensors)
     return status;
 }
 
+/* ---- Products ---- */
+
+/* Numbers of a matrix: on the device, and here. */
+struct side {
+    void *at;
+    cl_mem buffer;
+};
+
+static struct side numbers_of(const struct check_device *device, clattn_dtype dtype, int64_t count)
+{
+    struct side numbers = {.at = calloc((size_t)count, dtype_size(dtype))};
+    cl_int error;
+
+    assert_non_null(numbers.at);
+    for (int64_t i = 0; i < count; i++)
+        number_store(dtype, numbers.at, i, (double)(i * 7919 % 2003) / 1001 - 1);
+    numbers.buffer =
+        opencl_get()->CreateBuffer(device->cl, CL_MEM_COPY_HOST_PTR, (size_t)count * dtype_size(dtype), numbers.at, &error);
+    assert_int_equal(error, CL_SUCCESS);
+    return numbers;
+}
+
+static clattn_status multiply(const struct check_device *device, const struct row *row, const clattn_gemm_desc *desc,
+                              const struct side of[3])
+{
+    struct tuned tuned = tuned_default(gemm_space_find("gemm_team"));
+    const clattn_gemm_call call = {.a = of[0].buffer, .b = of[1].buffer, .d = of[2].buffer};
+    char text[512];
+    clattn_gemm_plan *plan;
+    clattn_status status;
+
+    set_point(&tuned, row->point);
+    status = gemm_plan_tuned(&plan, device->context, desc, &tuned);
+    if (status != CLATTN_SUCCESS)
+        return threads_report()[0] != '\0' ? CLATTN_DEVICE_ERROR : status; /* by the check of numbers */
+    assert_status(clattn_gemm_plan_describe(plan, text, sizeof text), SUCCESS);
+    assert_non_null(strstr(text, row->plan));
+    status = clattn_gemm_enqueue(plan, device->queue, &call, 0, NULL, NULL);
+    if (status == CLATTN_SUCCESS &&
+        opencl_get()->EnqueueReadBuffer(device->queue, of[2].buffer, CL_TRUE, 0,
+                                        (size_t)(desc->m * desc->n) * dtype_size(desc->dtype), of[2].at, 0, NULL, NULL) !=
+            CL_SUCCESS)
+        status = CLATTN_DEVICE_ERROR;
+    clattn_gemm_plan_destroy(plan);
+    return status;
+}
+
+static clattn_status run_product(const struct row *row, double *error)
+{
+    const struct check_case *shape = row->shape;
+    const clattn_gemm_desc desc = {.dtype = row->dtype,
+                                   .flags = row->chunk == 1 ? CLATTN_GEMM_TRANS_B : 0,
+                                   .m = shape->seq_len,
+                                   .n = shape->value_dim,
+                                   .k = shape->key_dim,
+                                   .provider = "team"};
+    const int64_t counts[] = {desc.m * desc.k, desc.k * desc.n, desc.m * desc.n};
+    clattn_context_desc context = {.log = test_log, .engine = row->engine};
+    struct check_device device = {.context = NULL};
+    double *expected = malloc((size_t)counts[2] * sizeof *expected), difference = 0, size = 0;
+    struct side of[3];
+    struct gemm gemm;
+    clattn_status status;
+    cl_int code;
+
+    assert_status(clattn_context_create(&device.context, &context), SUCCESS);
+    assert_status(clattn_context_get(device.context, &device.cl, &device.device), SUCCESS);
+    device.queue = opencl_get()->CreateCommandQueue(device.cl, device.device, 0, &code);
+    for (int i = 0; i < 3; i++)
+        of[i] = numbers_of(&device, row->dtype, counts[i]);
+    threads_clear();
+    status = multiply(&device, row, &desc, of);
+    assert_status(gemm_read(&gemm, &desc, sizeof desc, &(struct log){test_log, NULL}), SUCCESS);
+    gemm_reference(&gemm, of[0].at, of[1].at, of[2].at, expected);
+    for (int64_t i = 0; i < counts[2]; i++) {
+        difference += pow(number_load(row->dtype, of[2].at, i) - expected[i], 2);
+        size += expected[i] * expected[i];
+    }
+    *error = status == CLATTN_SUCCESS ? sqrt(difference / size) : 0;
+    for (int i = 0; i < 3; i++) {
+        opencl_get()->ReleaseMemObject(of[i].buffer);
+        free(of[i].at);
+    }
+    free(expected);
+    check_device_close(&device);
+    return status;
+}
+
+/* ---- Rows ---- */
+
 /* Runs a row, and how far the results are off */
 static clattn_status run_row(const struct row *row, double *error)
 {
     struct check_tensors tensors, expected;
-    clattn_plan_desc desc = check_case_desc(row->shape, clattn_rule_find(row->rule), row->dtype, CLATTN_MODE_CHUNK);
+    clattn_plan_desc desc;
     clattn_status status;
 
+    if (strcmp(row->rule, PRODUCT) == 0)
+        return run_product(row, error);
+    desc = check_case_desc(row->shape, clattn_rule_find(row->rule), row->dtype, CLATTN_MODE_CHUNK);
     desc.chunk = strcmp(row->engine, "none") == 0 ? 0 : row->chunk; /* plain kernels have it of the point */
     test_make(&tensors, &desc, row->shape->gates, row->shape->cu_seqlens);
     assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);

@@ -1,57 +1,16 @@
 /* gemm_matrix.cl by teams of sub-groups, which multiply B where it lies in local memory. One group: BM x BN of D, a
- * sub-group ROW_TILES tiles of 16 rows of it. Slices of BK of B's depth lie in STAGES places, in panels, all but one of
- * them on their way; rows of A, which nobody shares, go from memory to the registers of those that multiply them, a
- * slice ahead. There a lane has eight numbers in a row, which are not those of a chain: B's rows change places
- * accordingly, or where a row of B is a column, lanes change numbers. */
-#include "matrix.clh"
-#include "gemm_tiles.clh"
+ * sub-group ROW_TILES tiles of 16 rows of it. Slices of BK of B's depth lie in STAGES places, in panels;
+ * gemm_moved_apart.clh and gemm_moved.clh say who moves them. Rows of A, which nobody shares, go from memory to the
+ * registers of those that multiply them, a slice ahead. There a lane has eight numbers in a row, which are not those of
+ * a chain: B's rows change places accordingly, or where a row of B is a column, lanes change numbers. */
 #include "gemm_acc.clh"
 
-#define RUN 32 /* of the depth: eight numbers of each of four lanes, two tiles */
-
 enum {
-    RUNS = BK / RUN,
     PIECES = ROW_TILES * 2 * RUNS, /* of eight numbers of A a lane: by tile of rows, its half, run */
     TILES = ROW_TILES * BK / 16,
     COLUMN_TILES = BN / 16,
-    PANEL_PITCH = (TURNED_B ? BN : BK) * PANEL,
     OUT_PITCH = BN + 8
 };
-
-/* The row of a slice where number k of the depth stands */
-WORD int depth_place(int k)
-{
-    return k / RUN * RUN + k / 4 % 2 * 16 + k / 8 % 4 * 2 + k / 2 % 2 * 8 + k % 2;
-}
-WORD int right_place(int i, int n)
-{
-    return panel_place(PANEL_PITCH, TURNED_B ? i : depth_place(i), n);
-}
-/* B's slice of the depth from k on, where there is one, to its place */
-WORD void slice_copy(local data_t *tiles, const part_t *b, int column, int k, int depth)
-{
-    local data_t *right = tiles + k / BK % STAGES * RIGHT_TILE;
-    int rows = TURNED_B ? BN : BK, width = TURNED_B ? BK : BN;
-    int i0 = TURNED_B ? column : k, n0 = TURNED_B ? k : column;
-    int whole = i0 + rows <= b->rows && n0 + width <= b->width && rows_aligned(b->from, b->stride);
-
-    if (k < depth && whole)
-        copies_unrolled for (int task = LANE; task < rows * width / 8; task += GROUP)
-        {
-            int i = task / (width / 8), n = task % (width / 8) * 8;
-            piece_copy(right + right_place(i, n), b->from + (i0 + i) * b->stride + n0 + n);
-        }
-    if (k < depth && !whole)
-        _Pragma("unroll 1") for (int task = LANE; task < rows * width / 8; task += GROUP)
-        {
-            int i = task / (width / 8), n = task % (width / 8) * 8;
-            uint4 y = 0;
-            if (i0 + i < b->rows && n0 + n < b->width)
-                y = piece_part(b->from + (i0 + i) * b->stride + n0 + n, b->width - n0 - n);
-            piece_put(right + right_place(i, n), y);
-        }
-    copies_group();
-}
 
 /* The lane's pieces of A's rows, from k on; 0 past the matrix */
 WORD void rows_get(engine_t m, uint4 *pieces, const part_t *a, int row, int k)
@@ -129,8 +88,8 @@ WORD void rows_leave(engine_t m, local data_t *tile, const acc_t *acc, global ou
 }
 
 KERNEL
-gemm_team(global const data_t *a, long4 a_at, global const data_t *b, long4 b_at, global const out_t *c,
-          long4 c_at, global out_t *d, long4 d_at, int4 size, float2 scales)
+gemm_team(global const data_t *a, long4 a_at, global const data_t *b, long4 b_at, global const out_t *c, long4 c_at,
+          global out_t *d, long4 d_at, int4 size, float2 scales)
 {
     LOCAL_NUMBERS(tiles, LOCAL_TILES)
     ENGINE_LOCALS
@@ -138,33 +97,35 @@ gemm_team(global const data_t *a, long4 a_at, global const data_t *b, long4 b_at
     int2 tile = gemm_tile(size);
     int sub = LANE / ENGINE_LANES, row = tile.x + sub * ROW_TILES * 16;
     address_t right = address_of(tiles);
-    part_t left_part, right_part;
+    slices_t slices = {tiles, tile.y, size.z};
+    part_t left;
     acc_t acc[ROW_TILES * COLUMN_TILES];
     uint4 pieces[PIECES];
 
-    left_of(&left_part, a, a_at, size);
-    right_of(&right_part, b, b_at, size);
+    left_of(&left, a, a_at, size);
+    right_of(&slices.b, b, b_at, size);
+    if (!is_computing()) {
+        slices_move(&slices);
+        return;
+    }
+    team_grow();
     d += gemm_first(d_at) + row * d_at.z + tile.y;
     c += gemm_first(c_at) + row * c_at.z + tile.y;
     engine_unrolled
     for (int t = 0; t < ROW_TILES * COLUMN_TILES; t++)
         acc[t] = 0;
-    engine_unrolled
-    for (int s = 0; s < STAGES - 1; s++)
-        slice_copy(tiles, &right_part, tile.y, s * BK, size.z);
-    rows_get(m, pieces, &left_part, row, 0);
-    _Pragma("unroll 1") for (int k = 0; k < size.z; k += BK)
+    slices_begin(&slices);
+    rows_get(m, pieces, &left, row, 0);
+    _Pragma("unroll 1") for (int n = 0; n * BK < size.z; n++)
     {
         chain_t rows[TILES];
         rows_of(m, rows, pieces);
-        copies_wait();
-        team_written();
-        engine_sync_all();
-        slice_copy(tiles, &right_part, tile.y, k + (STAGES - 1) * BK, size.z);
-        rows_get(m, pieces, &left_part, row, k + BK);
-        slice_multiply(m, acc, rows, address_plus(right, k / BK % STAGES * RIGHT_TILE));
+        rows_get(m, pieces, &left, row, (n + 1) * BK);
+        slice_wait(&slices, n);
+        slice_multiply(m, acc, rows, address_plus(right, slice_place(n)));
+        slice_done(&slices, n);
     }
-    engine_sync_all(); /* D's rows take the place of slices */
+    slices_end(); /* D's rows take the place of slices */
     engine_unrolled
     for (int s = 0; s < ROW_TILES; s++) {
         if (sizeof(out_t) == 2 && scales.y == 0 && row + (s + 1) * 16 <= size.x && tile.y + BN <= size.y &&

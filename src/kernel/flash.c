@@ -148,25 +148,6 @@ static int cached(const clattn_plan_desc *desc)
            (desc->flags & CLATTN_WITH_KV_LENS ? GIVEN_LENS : 0);
 }
 
-/* Of a work-item that computes and one that moves: what teams take of a unit's registers beyond equal parts. */
-static void share_registers(const struct variant *variant, struct layout *layout)
-{
-    static const struct {
-        int teams, computing, moving;
-    } shares[] = {{2, 232, 40}, {0, 0, 0}};
-    const struct tiles *t = &variant->tiles;
-    int i = 0, none = variant->engine->registers == 0 || t->loaders == 0;
-
-    while (shares[i].teams != 0 && (shares[i].teams != t->value_tiles / TEAM || none))
-        i++;
-    if (shares[i].teams != 0) { /* at first all have the same */
-        layout->registers = variant->engine->registers / t->group / 8 * 8;
-        layout_constant(layout, "BOUND_REGISTERS", layout->registers);
-    }
-    layout_constant(layout, "COMPUTING_REGISTERS", shares[i].computing);
-    layout_constant(layout, "MOVING_REGISTERS", shares[i].moving);
-}
-
 void flash_lay_out(const struct variant *variant, struct layout *layout)
 {
     const clattn_plan_desc *desc = &variant->problem->desc;
@@ -206,9 +187,7 @@ void flash_lay_out(const struct variant *variant, struct layout *layout)
     layout_header(layout, variant->engine->instructions);
     layout_header(layout, variant->engine->words);
     if (in_teams(variant)) {
-        share_registers(variant, layout);
-        if (variant->engine->team != FILE_nothing) /* words may be asked for of an engine that has none */
-            layout_header(layout, variant->engine->team);
+        layout_team(layout, variant, t->value_tiles / TEAM);
     }
     layout_header(layout, bias_headers[problem_decay(variant->problem)]);
     layout_header(layout, s.held ? FILE_flash_queries_held : FILE_flash_queries_staged);

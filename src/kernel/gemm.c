@@ -7,7 +7,8 @@
 #include <string.h>
 
 enum { SERIAL_VEC = 16, SHARED_VEC = 4, FLOAT = 4, NUMBER = 2, TILE = 16, PAD = 8, MOST_LANE_FLOATS = 128 };
-enum { PANEL = 64, RUN = 32 }; /* of a team's products: numbers of a row they read, and of the depth at once */
+/* Of a team's products: numbers of a row they read, and of the depth at once; sub-groups that move what they read */
+enum { PANEL = 64, RUN = 32, MOVERS = 4 };
 
 static int turned(const struct variant *variant, enum gemm_operand id)
 {
@@ -180,15 +181,13 @@ static void lay_out_team(const struct variant *variant, struct layout *layout)
         {"BAND", t->span},
         {"TURNED_A", 0},
         {"RIGHT_TILE", t->block_k * t->block_v},
-        {"COMPUTING_REGISTERS", 0},
-        {"MOVING_REGISTERS", 0},
     };
 
     ADD(layout, numbers);
     layout_local(layout, "LOCAL_TILES", slices > rows ? slices : rows, NUMBER);
     lay_out_engine(variant, layout);
-    if (variant->engine->team != FILE_nothing) /* words may be asked for of an engine that has none */
-        layout_header(layout, variant->engine->team);
+    layout_team(layout, variant, t->chunk / (TEAM * t->rows * TILE));
+    layout_header(layout, t->loaders > 0 ? FILE_gemm_moved_apart : FILE_gemm_moved);
 }
 
 static void describe(struct text *text, const struct variant *variant, const struct layout *layout)
@@ -250,7 +249,7 @@ static clattn_status complete_team(const struct device *device, struct variant *
     int unit = turned(variant, GEMM_B) ? PANEL : RUN, sound;
 
     t->wide = t->block_v / TILE;
-    t->group = t->chunk / (t->rows * TILE) * variant->engine->lanes;
+    t->group = (t->chunk / (t->rows * TILE) + t->loaders) * variant->engine->lanes;
     sound = t->chunk % (TEAM * t->rows * TILE) == 0 && t->block_v % PANEL == 0 && t->block_k % unit == 0 &&
             t->group >= 1 && (size_t)t->group <= device->info.max_work_group &&
             t->rows * t->block_v * TILE / variant->engine->lanes <= MOST_LANE_FLOATS && !turned(variant, GEMM_A) &&
@@ -404,10 +403,13 @@ static clattn_status team_tiles(const struct device *device, struct variant *var
                         .block_k = PANEL,
                         .span = 8,
                         .stages = 3,
+                        .loaders = variant->engine->loaders > 0 ? MOVERS : 0,
                         .sub_group = device->sub_group};
+    if (complete_team(device, variant) != CLATTN_SUCCESS) /* emulations have less local memory */
+        t->stages = 2;
     for (; t->chunk > unit; t->chunk /= 2) {
         t->rows = t->chunk > 2 * unit ? 2 : 1;
-        if (complete_team(device, variant) == CLATTN_SUCCESS && t->group <= most_group &&
+        if (complete_team(device, variant) == CLATTN_SUCCESS && t->group <= 2 * most_group &&
             divide_up(d->m, t->chunk) * divide_up(d->n, t->block_v) * d->batch >= device->info.compute_units / 2)
             return CLATTN_SUCCESS;
     }

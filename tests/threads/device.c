@@ -18,6 +18,7 @@ enum { MOST_ARGUMENTS = 64, ARGUMENT = 32 };
 struct buffer {
     struct memory memory;
     int references;
+    struct buffer *next; /* of those there are */
 };
 
 struct program {
@@ -170,9 +171,21 @@ static cl_int CL_API_CALL get_queue_info(cl_command_queue queue, cl_command_queu
 
 /* ---- Buffers ----------------------------------------------------------------------------------------------------- */
 
+static struct buffer *buffers;
+
 static struct buffer *buffer_of(cl_mem memory)
 {
     return (struct buffer *)(void *)memory;
+}
+
+/* Where the one stands whose handle that is, or NULL */
+static struct buffer **find_buffer(cl_mem memory)
+{
+    struct buffer **at = &buffers;
+
+    while (*at != NULL && *at != buffer_of(memory))
+        at = &(*at)->next;
+    return at;
 }
 
 static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, size_t size, void *host, cl_int *error)
@@ -181,8 +194,9 @@ static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, 
 
     (void)context;
     assert_non_null(buffer);
-    *buffer = (struct buffer){.memory = {.base = malloc(size), .bytes = size}, .references = 1};
+    *buffer = (struct buffer){.memory = {.base = malloc(size), .bytes = size}, .references = 1, .next = buffers};
     assert_non_null(buffer->memory.base);
+    buffers = buffer;
     if (flags & CL_MEM_COPY_HOST_PTR)
         memcpy(buffer->memory.base, host, size);
     assert_true(races_add(&buffer->memory));
@@ -202,6 +216,7 @@ static cl_int CL_API_CALL release_buffer(cl_mem memory)
 
     if (--buffer->references > 0)
         return CL_SUCCESS;
+    *find_buffer(memory) = buffer->next;
     races_remove(&buffer->memory);
     free(buffer->memory.base);
     free(buffer);
@@ -444,7 +459,7 @@ static cl_kernel CL_API_CALL create_kernel(cl_program handle, const char *name, 
     return (cl_kernel)(void *)kernel;
 }
 
-/* A buffer is the only argument of a pointer's size. */
+/* What has a pointer's size is a buffer, where there is one of that name. */
 static cl_int CL_API_CALL set_argument(cl_kernel handle, cl_uint index, size_t size, const void *value)
 {
     struct kernel *kernel = (struct kernel *)(void *)handle;
@@ -453,10 +468,11 @@ static cl_int CL_API_CALL set_argument(cl_kernel handle, cl_uint index, size_t s
     if (index >= MOST_ARGUMENTS || size > ARGUMENT)
         return CL_INVALID_ARG_INDEX;
     memcpy(kernel->values[index], value, size);
-    if (size == sizeof memory) {
-        memcpy(&memory, value, size);
+    if (size != sizeof memory)
+        return CL_SUCCESS;
+    memcpy(&memory, value, size);
+    if (*find_buffer(memory) != NULL)
         memcpy(kernel->values[index], &buffer_of(memory)->memory.base, sizeof(void *));
-    }
     return CL_SUCCESS;
 }
 
