@@ -87,6 +87,12 @@ WORD void rows_leave(engine_t m, local data_t *tile, const acc_t *acc, global ou
     }
 }
 
+/* Where a row of the group's matrix begins */
+WORD long row_first(long4 at, int row)
+{
+    return gemm_first(at) + row * at.z;
+}
+
 KERNEL
 gemm_team(global const data_t *a, long4 a_at, global const data_t *b, long4 b_at, global const out_t *c, long4 c_at,
           global out_t *d, long4 d_at, int4 size, float2 scales)
@@ -109,8 +115,6 @@ gemm_team(global const data_t *a, long4 a_at, global const data_t *b, long4 b_at
         return;
     }
     team_grow();
-    d += gemm_first(d_at) + row * d_at.z + tile.y;
-    c += gemm_first(c_at) + row * c_at.z + tile.y;
     engine_unrolled
     for (int t = 0; t < ROW_TILES * COLUMN_TILES; t++)
         acc[t] = 0;
@@ -126,16 +130,18 @@ gemm_team(global const data_t *a, long4 a_at, global const data_t *b, long4 b_at
         slice_done(&slices, n);
     }
     slices_end(); /* D's rows take the place of slices */
-    engine_unrolled
-    for (int s = 0; s < ROW_TILES; s++) {
-        if (sizeof(out_t) == 2 && scales.y == 0 && row + (s + 1) * 16 <= size.x && tile.y + BN <= size.y &&
-            (ulong)d % 16 == 0 && d_at.z % 8 == 0) {
-            rows_leave(m, tiles + sub * 16 * OUT_PITCH, acc + s * COLUMN_TILES, d + s * 16 * d_at.z, d_at.z, scales.x);
-            continue;
-        }
+    if (sizeof(out_t) == 2 && scales.y == 0 && tile.x + BM <= size.x && tile.y + BN <= size.y &&
+        ((ulong)(d + gemm_first(d_at)) % 16 == 0) & (d_at.z % 8 == 0)) {
         engine_unrolled
-        for (int t = 0; t < COLUMN_TILES; t++)
-            acc_leave(m, acc[s * COLUMN_TILES + t], d + s * 16 * d_at.z + t * 16, d_at.z, c + s * 16 * c_at.z + t * 16,
-                      c_at.z, size.x - row - s * 16, size.y - tile.y - t * 16, scales);
+        for (int s = 0; s < ROW_TILES; s++)
+            rows_leave(m, tiles + sub * 16 * OUT_PITCH, acc + s * COLUMN_TILES, d + row_first(d_at, row + s * 16) + tile.y,
+                       d_at.z, scales.x);
+        return;
+    }
+    engine_unrolled
+    for (int t = 0; t < ROW_TILES * COLUMN_TILES; t++) {
+        int i = row + t / COLUMN_TILES * 16, j = tile.y + t % COLUMN_TILES * 16;
+        acc_leave(m, acc[t], d + row_first(d_at, i) + j, d_at.z, c + row_first(c_at, i) + j, c_at.z, size.x - i, size.y - j,
+                  scales);
     }
 }

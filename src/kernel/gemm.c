@@ -7,8 +7,9 @@
 #include <string.h>
 
 enum { SERIAL_VEC = 16, SHARED_VEC = 4, FLOAT = 4, NUMBER = 2, TILE = 16, PAD = 8, MOST_LANE_FLOATS = 128 };
-/* Of a team's products: numbers of a row they read, and of the depth at once; sub-groups that move what they read */
-enum { PANEL = 64, RUN = 32, MOVERS = 4 };
+/* Of a team's products: numbers of a row they read, and of the depth at once; sub-groups that move what they read, and
+ * signals that there are */
+enum { PANEL = 64, RUN = 32, MOVERS = 4, SIGNALS = 13 };
 
 static int turned(const struct variant *variant, enum gemm_operand id)
 {
@@ -246,14 +247,14 @@ static clattn_status complete(const struct device *device, struct variant *varia
 static clattn_status complete_team(const struct device *device, struct variant *variant)
 {
     struct tiles *t = &variant->tiles;
-    int unit = turned(variant, GEMM_B) ? PANEL : RUN, sound;
+    int unit = turned(variant, GEMM_B) ? PANEL : RUN, teams = t->chunk / (TEAM * t->rows * TILE), sound;
 
     t->wide = t->block_v / TILE;
     t->group = (t->chunk / (t->rows * TILE) + t->loaders) * variant->engine->lanes;
     sound = t->chunk % (TEAM * t->rows * TILE) == 0 && t->block_v % PANEL == 0 && t->block_k % unit == 0 &&
             t->group >= 1 && (size_t)t->group <= device->info.max_work_group &&
             t->rows * t->block_v * TILE / variant->engine->lanes <= MOST_LANE_FLOATS && !turned(variant, GEMM_A) &&
-            layout_fits(device, variant, lay_out_team);
+            t->stages * (1 + teams) <= SIGNALS && layout_fits(device, variant, lay_out_team);
     return sound ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
 }
 
