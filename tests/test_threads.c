@@ -32,7 +32,7 @@ static const struct check_case
     deep   = { "deep",   0, 130, 0, 0, 330, 72, 0,          USUAL,            NULL, 0, 0, 0, 0, 0, 0, 0, 0 }, /* of a product k and n */
     spans  = { "spans",  1, 530, 1, 1, 32, 32, BOTH,        CHECK_GATES_SLOW, NULL, 0, 0, 0, 0, 0, 0, 0, 0 };
 
-#define PRODUCT "product" /* no rule: of T x K by K x V, or where chunk is 1 by V x K turned */
+#define PRODUCT "product" /* no rule: of T x K by K x V, chunk is its flags, of what lies turned */
 /* A rule, its shape, and the point of the solver's space, what is not in it by rule of thumb; and what the plan says it
  * is. */
 struct row {
@@ -84,7 +84,8 @@ static const struct row
     teams    = { ENGINE, "forgetting_attn",  CLATTN_BF16, 0, &tail,   "chunk 128 step 2 stages 3", "stages 3" },
     teams_1  = { ENGINE, "softmax_attn",     CLATTN_F16,  0, &odd,    "step 2 stages 2", "stages 2" },
     product  = { ENGINE, PRODUCT,            CLATTN_BF16, 0, &deep,    "chunk 128 rows 1 block_v 64 stages 3", "stages 3" },
-    product_t = { ENGINE, PRODUCT,           CLATTN_F16,  1, &deep,    "chunk 128 rows 2 block_v 64 stages 2", "stages 2" },
+    product_a = { ENGINE, PRODUCT,           CLATTN_BF16, CLATTN_GEMM_TRANS_A, &deep, "chunk 128 block_v 64", "2 x 4 each" },
+    product_t = { ENGINE, PRODUCT,           CLATTN_F16,  CLATTN_GEMM_TRANS_B, &deep,    "chunk 128 rows 2 block_v 64 stages 2", "stages 2" },
     listed_8 = { "intel_8_emulated", "forgetting_attn", CLATTN_BF16, 16, &tail, "keys 32", "by 2 sub-groups" },
     mixes    = { "none", "rwkv6",            CLATTN_BF16, 16, &odd,    LANES };
 static const struct row *const rows[] = {&erases, &one, &alone, &split, &segments,
@@ -92,7 +93,7 @@ static const struct row *const rows[] = {&erases, &one, &alone, &split, &segment
                                          &gated, &sums, &cdna, &cdna_sum, &rdna3,
                                          &intel_8, &intel_16, &nvidia, &lanes, &mixes,
                                          &listed, &listed_1, &listed_m, &listed_8, &teams, &teams_1,
-                                         &product, &product_t,
+                                         &product, &product_a, &product_t,
                                          &written, &written_1, &written_8,
                                          &turned, &turned_1, &turned_2, &turned_8};
 
@@ -143,9 +144,9 @@ static const struct mistake {
     { "teams: outputs in the place of keys",   &teams_1, "outputs_wait();", ";", UNORDERED },
     { "product: a slice that nobody waits for", &product, NO_BARRIER(6), UNORDERED },
     { "product: nor the other team",           &product, NO_BARRIER(9), UNORDERED },
-    { "product: slices moved before they are read", &product, "if (n >= STAGES)\nteam_wait", "if (n < 0)\nteam_wait", "again before the others" },
+    { "product: slices moved before they are read", &product, "if (n >= STAGES)\nteam_wait", "if (n < 0)\nteam_wait", UNORDERED },
     { "product: a slice early",                &product_t, "n % STAGES, COMPUTING_LANES + MOVING_LANES);\nslice_copy", "n % STAGES, COMPUTING_LANES);\nslice_copy", "as one of" },
-    { "product: rows of D in the place of slices", &product, "slices_end();\nengine_unrolled", "engine_unrolled", UNORDERED },
+    { "product: rows of D in the place of slices", &product, "slices_end();\nif (sizeof", "if (sizeof", UNORDERED },
     { "list: sums that are not lowered",       &listed_m, "w[s].total *= kept;", "", NULL },
     { "written: u of a tile before it is there", &written, "SYNC();\nif (!ENGINE_ALONE", "if (!ENGINE_ALONE", UNORDERED },
     { "written: columns before their numbers", &written, "SYNC();\ncolumns_solve", "columns_solve", UNORDERED },
@@ -269,7 +270,7 @@ static clattn_status run_product(const struct row *row, double *error)
 {
     const struct check_case *shape = row->shape;
     const clattn_gemm_desc desc = {.dtype = row->dtype,
-                                   .flags = row->chunk == 1 ? CLATTN_GEMM_TRANS_B : 0,
+                                   .flags = (uint32_t)row->chunk,
                                    .m = shape->seq_len,
                                    .n = shape->value_dim,
                                    .k = shape->key_dim,

@@ -4,6 +4,11 @@
  * and columns of B the frag: either is loaded across where it lies so. */
 #include "matrix.clh"
 #include "gemm_tiles.clh"
+
+WORD int tile_row(int s, int i)
+{
+    return s * ACC_ROWS + i;
+}
 #include "gemm_acc.clh"
 
 enum { ALL_TILES = ROW_TILES * COLUMN_TILES };
@@ -125,8 +130,8 @@ gemm_matrix(global const data_t *a, long4 a_at, global const data_t *b, long4 b_
     }
     engine_unrolled
     for (int t = 0; t < ALL_TILES; t++) {
-        int i = tile.x + row + t / COLUMN_TILES * ACC_ROWS, j = tile.y + column + t % COLUMN_TILES * 16;
-        acc_leave(m, acc[t], d + gemm_first(d_at) + i * d_at.z + j, d_at.z, c + gemm_first(c_at) + i * c_at.z + j,
-                  c_at.z, size.x - i, size.y - j, scales);
+        int i = tile.x + row, j = tile.y + column + t % COLUMN_TILES * 16;
+        acc_leave(m, acc[t], t / COLUMN_TILES, d + gemm_first(d_at) + i * d_at.z + j, d_at.z,
+                  c + gemm_first(c_at) + i * c_at.z + j, c_at.z, size.x - i, size.y - j, scales);
     }
 }

@@ -1,65 +1,10 @@
 /* gemm_matrix.cl by teams of sub-groups, which multiply B where it lies in local memory. One group: BM x BN of D, a
  * sub-group ROW_TILES tiles of 16 rows of it. Slices of BK of B's depth lie in STAGES places, in panels;
  * gemm_moved_apart.clh and gemm_moved.clh say who moves them. Rows of A, which nobody shares, go from memory to the
- * registers of those that multiply them, a slice ahead. There a lane has eight numbers in a row, which are not those of
- * a chain: B's rows change places accordingly, or where a row of B is a column, lanes change numbers. */
+ * registers of those that multiply them, a slice ahead: gemm_rows.clh and gemm_rows_turned.clh. */
 #include "gemm_acc.clh"
 
-enum {
-    PIECES = ROW_TILES * 2 * RUNS, /* of eight numbers of A a lane: by tile of rows, its half, run */
-    TILES = ROW_TILES * BK / 16,
-    COLUMN_TILES = BN / 16,
-    OUT_PITCH = BN + 8
-};
-
-/* The lane's pieces of A's rows, from k on; 0 past the matrix */
-WORD void rows_get(engine_t m, uint4 *pieces, const part_t *a, int row, int k)
-{
-    int i0 = row + m.lane / 4, n0 = k + m.lane % 4 * 8;
-    global const data_t *from = a->from + i0 * a->stride + n0;
-
-    if (row + ROW_TILES * 16 <= a->rows && k + BK <= a->width && rows_aligned(a->from, a->stride)) {
-        engine_unrolled
-        for (int p = 0; p < PIECES; p++)
-            pieces[p] = piece_get(from + p / RUNS * 8 * a->stride + p % RUNS * RUN);
-        return;
-    }
-    engine_unrolled
-    for (int p = 0; p < PIECES; p++) {
-        int i = p / RUNS * 8, n = p % RUNS * RUN;
-        pieces[p] = 0;
-        if (i0 + i < a->rows && n0 + n < a->width)
-            pieces[p] = piece_part(from + i * a->stride + n, a->width - n0 - n);
-    }
-}
-
-/* Of four lanes side by side: x[l] of lane i to y[i] of lane l */
-WORD float2 pairs_xor(engine_t m, uint2 x, int bit)
-{
-    return (float2)(lane_xor(m, as_float(x.x), bit), lane_xor(m, as_float(x.y), bit));
-}
-WORD uint4 lanes_turned(engine_t m, uint4 x)
-{
-    int odd = m.lane & 1, high = m.lane & 2;
-    uint2 y = as_uint2(pairs_xor(m, odd ? x.xz : x.yw, 1));
-
-    x = odd ? (uint4)(y.x, x.y, y.y, x.w) : (uint4)(x.x, y.x, x.z, y.y);
-    y = as_uint2(pairs_xor(m, high ? x.xy : x.zw, 2));
-    return high ? (uint4)(y, x.zw) : (uint4)(x.xy, y);
-}
-/* The pieces as chains, by tile of rows and tile of the depth */
-WORD void rows_of(engine_t m, chain_t *rows, uint4 *pieces)
-{
-    engine_unrolled
-    for (int p = 0; p < PIECES && TURNED_B; p++)
-        pieces[p] = lanes_turned(m, pieces[p]);
-    engine_unrolled
-    for (int t = 0; t < TILES / 2; t++) {
-        uint4 low = pieces[t / RUNS * 2 * RUNS + t % RUNS], high = pieces[(t / RUNS * 2 + 1) * RUNS + t % RUNS];
-        rows[2 * t] = (chain_t)(low.x, high.x, low.y, high.y);
-        rows[2 * t + 1] = (chain_t)(low.z, high.z, low.w, high.w);
-    }
-}
+enum { TILES = ROW_TILES * BK / 16, COLUMN_TILES = BN / 16, OUT_PITCH = BN + 8 };
 
 WORD void slice_multiply(engine_t m, acc_t *acc, const chain_t *rows, address_t right)
 {
@@ -73,8 +18,9 @@ WORD void slice_multiply(engine_t m, acc_t *acc, const chain_t *rows, address_t 
     team_end();
 }
 
-/* 16 rows of D through the sub-group's own part of local memory: in whole lines */
-WORD void rows_leave(engine_t m, local data_t *tile, const acc_t *acc, global out_t *d, long d_stride, float scale)
+/* Tile s of D's rows through the sub-group's own part of local memory: in whole lines */
+WORD void rows_leave(engine_t m, local data_t *tile, const acc_t *acc, int s, global out_t *d, long d_stride,
+                     float scale)
 {
     engine_sync_own();
     engine_unrolled
@@ -83,7 +29,7 @@ WORD void rows_leave(engine_t m, local data_t *tile, const acc_t *acc, global ou
     engine_sync_own();
     for (int task = m.lane; task < 16 * BN / 8; task += ENGINE_LANES) {
         int i = task / (BN / 8), j = task % (BN / 8) * 8;
-        *(global uint4 *)(d + i * d_stride + j) = *(local const uint4 *)(tile + i * OUT_PITCH + j);
+        *(global uint4 *)(d + tile_row(s, i) * d_stride + j) = *(local const uint4 *)(tile + i * OUT_PITCH + j);
     }
 }
 
@@ -134,14 +80,14 @@ gemm_team(global const data_t *a, long4 a_at, global const data_t *b, long4 b_at
         ((ulong)(d + gemm_first(d_at)) % 16 == 0) & (d_at.z % 8 == 0)) {
         engine_unrolled
         for (int s = 0; s < ROW_TILES; s++)
-            rows_leave(m, tiles + sub * 16 * OUT_PITCH, acc + s * COLUMN_TILES, d + row_first(d_at, row + s * 16) + tile.y,
+            rows_leave(m, tiles + sub * 16 * OUT_PITCH, acc + s * COLUMN_TILES, s, d + row_first(d_at, row) + tile.y,
                        d_at.z, scales.x);
         return;
     }
     engine_unrolled
     for (int t = 0; t < ROW_TILES * COLUMN_TILES; t++) {
-        int i = row + t / COLUMN_TILES * 16, j = tile.y + t % COLUMN_TILES * 16;
-        acc_leave(m, acc[t], d + row_first(d_at, i) + j, d_at.z, c + row_first(c_at, i) + j, c_at.z, size.x - i, size.y - j,
-                  scales);
+        int j = tile.y + t % COLUMN_TILES * 16;
+        acc_leave(m, acc[t], t / COLUMN_TILES, d + row_first(d_at, row) + j, d_at.z, c + row_first(c_at, row) + j,
+                  c_at.z, size.x - row, size.y - j, scales);
     }
 }

@@ -180,7 +180,7 @@ static void lay_out_team(const struct variant *variant, struct layout *layout)
         {"BN", t->block_v},
         {"BK", t->block_k},
         {"BAND", t->span},
-        {"TURNED_A", 0},
+        {"TURNED_A", turned(variant, GEMM_A)},
         {"RIGHT_TILE", t->block_k * t->block_v},
     };
 
@@ -188,6 +188,7 @@ static void lay_out_team(const struct variant *variant, struct layout *layout)
     layout_local(layout, "LOCAL_TILES", slices > rows ? slices : rows, NUMBER);
     lay_out_engine(variant, layout);
     layout_team(layout, variant, t->chunk / (TEAM * t->rows * TILE));
+    layout_header(layout, turned(variant, GEMM_A) ? FILE_gemm_rows_turned : FILE_gemm_rows);
     layout_header(layout, t->loaders > 0 ? FILE_gemm_moved_apart : FILE_gemm_moved);
 }
 
@@ -253,8 +254,8 @@ static clattn_status complete_team(const struct device *device, struct variant *
     t->group = (t->chunk / (t->rows * TILE) + t->loaders) * variant->engine->lanes;
     sound = t->chunk % (TEAM * t->rows * TILE) == 0 && t->block_v % PANEL == 0 && t->block_k % unit == 0 &&
             t->group >= 1 && (size_t)t->group <= device->info.max_work_group &&
-            t->rows * t->block_v * TILE / variant->engine->lanes <= MOST_LANE_FLOATS && !turned(variant, GEMM_A) &&
-            t->stages * (1 + teams) <= SIGNALS && layout_fits(device, variant, lay_out_team);
+            t->rows * t->block_v * TILE / variant->engine->lanes <= MOST_LANE_FLOATS &&
+            (t->rows == 2 || !turned(variant, GEMM_A)) && t->stages * (1 + teams) <= SIGNALS && layout_fits(device, variant, lay_out_team);
     return sound ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
 }
 
@@ -395,7 +396,7 @@ static clattn_status team_tiles(const struct device *device, struct variant *var
 {
     const clattn_gemm_desc *d = &variant->gemm->desc;
     struct tiles *t = &variant->tiles;
-    int unit = TEAM * TILE;
+    int unit = TEAM * TILE, least = turned(variant, GEMM_A) ? 2 * unit : unit; /* where sub-groups have two tiles */
 
     *t = (struct tiles){.vec = SHARED_VEC,
                         .rows = 2,
@@ -408,11 +409,12 @@ static clattn_status team_tiles(const struct device *device, struct variant *var
                         .sub_group = device->sub_group};
     if (complete_team(device, variant) != CLATTN_SUCCESS) /* emulations have less local memory */
         t->stages = 2;
-    for (; t->chunk > unit; t->chunk /= 2) {
-        t->rows = t->chunk > 2 * unit ? 2 : 1;
+    for (; t->chunk > least; t->chunk /= 2) {
         if (complete_team(device, variant) == CLATTN_SUCCESS && t->group <= 2 * most_group &&
             divide_up(d->m, t->chunk) * divide_up(d->n, t->block_v) * d->batch >= device->info.compute_units / 2)
             return CLATTN_SUCCESS;
+        if (!turned(variant, GEMM_A))
+            t->rows = 1;
     }
     return complete_team(device, variant);
 }

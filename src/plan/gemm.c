@@ -48,9 +48,15 @@ static int takes_engine(clattn_context *context, const struct gemm *gemm)
     return probe_engine(context, &gemm->ground, 0) == CLATTN_SUCCESS;
 }
 
+/* Where nobody asks for it by name, of products with tiles enough for the device. */
 static int takes_team(clattn_context *context, const struct gemm *gemm)
 {
-    return takes_engine(context, gemm) && gemm->desc.dtype != CLATTN_F32 && !gemm_turned(gemm, GEMM_A) &&
+    enum { ROWS = 64, COLUMNS = 128 };
+    const clattn_gemm_desc *d = &gemm->desc;
+    int64_t tiles = divide_up(d->m, ROWS) * divide_up(d->n, COLUMNS) * d->batch;
+
+    return takes_engine(context, gemm) && d->dtype != CLATTN_F32 &&
+           (d->provider != NULL || tiles >= context->device.info.compute_units / 2) &&
            probe_engine(context, &gemm->ground, 1) == CLATTN_SUCCESS;
 }
 

@@ -278,11 +278,10 @@ static void dump_exact(clattn_context *context)
         }
 }
 
-/* A product by one of its kernels, as its operands lie usually and turned: both, or the one that may be. */
+/* A product by one of its kernels, as its operands lie usually and both turned. */
 static void dump_product(clattn_context *context, enum kernel_id kernel, clattn_dtype dtype, int rows)
 {
-    const uint32_t turns[] = {0,
-                              kernel == KERNEL_GEMM_TEAM ? CLATTN_GEMM_TRANS_B : CLATTN_GEMM_TRANS_A | CLATTN_GEMM_TRANS_B};
+    static const uint32_t turns[] = {0, CLATTN_GEMM_TRANS_A | CLATTN_GEMM_TRANS_B};
 
     for (size_t i = 0; i < sizeof turns / sizeof *turns; i++) {
         const clattn_gemm_desc desc = {.dtype = dtype, .flags = turns[i], .m = rows, .n = 4096, .k = 4096};
