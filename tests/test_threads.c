@@ -146,7 +146,7 @@ static const struct mistake {
     { "product: nor the other team",           &product, NO_BARRIER(9), UNORDERED },
     { "product: slices moved before they are read", &product, "if (n >= STAGES)\nteam_wait", "if (n < 0)\nteam_wait", UNORDERED },
     { "product: a slice early",                &product_t, "n % STAGES, COMPUTING_LANES + MOVING_LANES);\nslice_copy", "n % STAGES, COMPUTING_LANES);\nslice_copy", "as one of" },
-    { "product: rows of D in the place of slices", &product, "slices_end();\nif (sizeof", "if (sizeof", UNORDERED },
+    { "product: rows of D in the place of slices", &product, "slices_end();\nengine_unrolled", "engine_unrolled", UNORDERED },
     { "list: sums that are not lowered",       &listed_m, "w[s].total *= kept;", "", NULL },
     { "written: u of a tile before it is there", &written, "SYNC();\nif (!ENGINE_ALONE", "if (!ENGINE_ALONE", UNORDERED },
     { "written: columns before their numbers", &written, "SYNC();\ncolumns_solve", "columns_solve", UNORDERED },

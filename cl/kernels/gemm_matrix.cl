@@ -5,12 +5,6 @@
 #include "matrix.clh"
 #include "gemm_tiles.clh"
 
-WORD int tile_row(int s, int i)
-{
-    return s * ACC_ROWS + i;
-}
-#include "gemm_acc.clh"
-
 enum { ALL_TILES = ROW_TILES * COLUMN_TILES };
 
 /* `rows` rows of `width` numbers from row i0, number n0 on; 0 past the matrix */
@@ -97,6 +91,24 @@ WORD void slice_multiply(engine_t m, acc_t *acc, address_t left, address_t right
     }
 }
 
+/* A tile of D, number by number */
+WORD void acc_leave(engine_t m, acc_t acc, global out_t *d, long d_stride, global const out_t *c, long c_stride,
+                    int rows, int columns, float2 scales)
+{
+    float part[ACC];
+
+    CAT(vstore, ACC)(scales.x * acc, 0, part);
+    engine_unrolled
+    for (int e = 0; e < ACC; e++) {
+        int i = acc_row(m, e), j = acc_column(m, e);
+        if (i >= rows || j >= columns)
+            continue;
+        if (scales.y != 0)
+            part[e] += scales.y * out_get(c, i * c_stride + j);
+        out_put(part[e], d, i * d_stride + j);
+    }
+}
+
 KERNEL
 gemm_matrix(global const data_t *a, long4 a_at, global const data_t *b, long4 b_at, global const out_t *c, long4 c_at,
             global out_t *d, long4 d_at, int4 size, float2 scales)
@@ -130,8 +142,8 @@ gemm_matrix(global const data_t *a, long4 a_at, global const data_t *b, long4 b_
     }
     engine_unrolled
     for (int t = 0; t < ALL_TILES; t++) {
-        int i = tile.x + row, j = tile.y + column + t % COLUMN_TILES * 16;
-        acc_leave(m, acc[t], t / COLUMN_TILES, d + gemm_first(d_at) + i * d_at.z + j, d_at.z,
-                  c + gemm_first(c_at) + i * c_at.z + j, c_at.z, size.x - i, size.y - j, scales);
+        int i = tile.x + row + t / COLUMN_TILES * ACC_ROWS, j = tile.y + column + t % COLUMN_TILES * 16;
+        acc_leave(m, acc[t], d + gemm_first(d_at) + i * d_at.z + j, d_at.z, c + gemm_first(c_at) + i * c_at.z + j,
+                  c_at.z, size.x - i, size.y - j, scales);
     }
 }

@@ -2,9 +2,8 @@
  * sub-group ROW_TILES tiles of 16 rows of it. Slices of BK of B's depth lie in STAGES places, in panels;
  * gemm_moved_apart.clh and gemm_moved.clh say who moves them. Rows of A, which nobody shares, go from memory to the
  * registers of those that multiply them, a slice ahead: gemm_rows.clh and gemm_rows_turned.clh. */
-#include "gemm_acc.clh"
 
-enum { TILES = ROW_TILES * BK / 16, COLUMN_TILES = BN / 16, OUT_PITCH = BN + 8 };
+enum { TILES = ROW_TILES * BK / 16, COLUMN_TILES = BN / 16, OUT_PITCH = PANEL + 8 };
 
 WORD void slice_multiply(engine_t m, acc_t *acc, const chain_t *rows, address_t right)
 {
@@ -18,18 +17,25 @@ WORD void slice_multiply(engine_t m, acc_t *acc, const chain_t *rows, address_t 
     team_end();
 }
 
-/* Tile s of D's rows through the sub-group's own part of local memory: in whole lines */
-WORD void rows_leave(engine_t m, local data_t *tile, const acc_t *acc, int s, global out_t *d, long d_stride,
-                     float scale)
+/* A tile of the sub-group's rows and as many columns as a panel has, through its own part of local memory: in whole
+ * lines */
+WORD void tile_leave(engine_t m, local float *tile, const acc_t *acc, int s, global out_t *d, long d_stride,
+                     global const out_t *c, long c_stride, int rows, int columns, float2 scales)
 {
     engine_sync_own();
     engine_unrolled
-    for (int c = 0; c < COLUMN_TILES; c++)
-        acc_put(m, tile + c * 16, OUT_PITCH, scale * acc[c]);
+    for (int t = 0; t < PANEL / 16; t++) {
+        float part[ACC];
+        CAT(vstore, ACC)(acc[t], 0, part);
+        engine_unrolled
+        for (int e = 0; e < ACC; e++)
+            tile[acc_row(m, e) * OUT_PITCH + t * 16 + acc_column(m, e)] = part[e];
+    }
     engine_sync_own();
-    for (int task = m.lane; task < 16 * BN / 8; task += ENGINE_LANES) {
-        int i = task / (BN / 8), j = task % (BN / 8) * 8;
-        *(global uint4 *)(d + tile_row(s, i) * d_stride + j) = *(local const uint4 *)(tile + i * OUT_PITCH + j);
+    for (int task = m.lane; task < 16 * PANEL / VEC; task += ENGINE_LANES) {
+        int at = task / (PANEL / VEC), i = tile_row(s, at), j = task % (PANEL / VEC) * VEC;
+        if (i < rows && j < columns)
+            gemm_leave(vec_load(tile + at * OUT_PITCH + j), d + i * d_stride, c + i * c_stride, j, columns, scales);
     }
 }
 
@@ -76,18 +82,11 @@ gemm_team(global const data_t *a, long4 a_at, global const data_t *b, long4 b_at
         slice_done(&slices, n);
     }
     slices_end(); /* D's rows take the place of slices */
-    if (sizeof(out_t) == 2 && scales.y == 0 && tile.x + BM <= size.x && tile.y + BN <= size.y &&
-        ((ulong)(d + gemm_first(d_at)) % 16 == 0) & (d_at.z % 8 == 0)) {
-        engine_unrolled
-        for (int s = 0; s < ROW_TILES; s++)
-            rows_leave(m, tiles + sub * 16 * OUT_PITCH, acc + s * COLUMN_TILES, s, d + row_first(d_at, row) + tile.y,
-                       d_at.z, scales.x);
-        return;
-    }
     engine_unrolled
-    for (int t = 0; t < ROW_TILES * COLUMN_TILES; t++) {
-        int j = tile.y + t % COLUMN_TILES * 16;
-        acc_leave(m, acc[t], t / COLUMN_TILES, d + row_first(d_at, row) + j, d_at.z, c + row_first(c_at, row) + j,
-                  c_at.z, size.x - row, size.y - j, scales);
+    for (int t = 0; t < ROW_TILES * BN / PANEL; t++) {
+        int j = tile.y + t % (BN / PANEL) * PANEL;
+        tile_leave(m, (local float *)tiles + sub * 16 * OUT_PITCH, acc + t * PANEL / 16, t / (BN / PANEL),
+                   d + row_first(d_at, row) + j, d_at.z, c + row_first(c_at, row) + j, c_at.z, size.x - row, size.y - j,
+                   scales);
     }
 }

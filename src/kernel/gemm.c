@@ -174,7 +174,7 @@ static void lay_out_matrix(const struct variant *variant, struct layout *layout)
 static void lay_out_team(const struct variant *variant, struct layout *layout)
 {
     const struct tiles *t = &variant->tiles;
-    int slices = t->stages * t->block_k * t->block_v, rows = t->chunk / t->rows * (t->block_v + PAD);
+    int slices = t->stages * t->block_k * t->block_v, rows = t->chunk / t->rows * (PANEL + PAD) * FLOAT / NUMBER;
     const struct number numbers[] = {
         {"BM", t->chunk},
         {"BN", t->block_v},
