@@ -742,9 +742,9 @@ typedef struct clattn_gemm_desc {
     int64_t stride_a, stride_b, stride_c, stride_d; /* elements from matrix to matrix; 0: matrices touch */
     double alpha;                                   /* 0: 1 */
     double beta;
-    /* What computes it: "plain" (OpenCL C), "engine" (the device's matrix engine), "gemv" (m or n up to 8), "clblast"
-     * (where that library is on the machine; it is never linked) or "callback". NULL: what was measured to be the
-     * fastest, else by rule of thumb. */
+    /* What computes it: "plain" (OpenCL C), "engine" (the device's matrix engine), "team" (f16 and bf16 by its
+     * sub-groups together, where it can), "gemv" (m or n up to 8), "clblast" (where that library is on the machine; it
+     * is never linked) or "callback". NULL: what was measured to be the fastest, else by rule of thumb. */
     const char *provider;
     clattn_gemm_fn callback; /* of the provider "callback" */
     void *user;

@@ -235,8 +235,8 @@ static struct side numbers_of(const struct check_device *device, clattn_dtype dt
     assert_non_null(numbers.at);
     for (int64_t i = 0; i < count; i++)
         number_store(dtype, numbers.at, i, (double)(i * 7919 % 2003) / 1001 - 1);
-    numbers.buffer =
-        opencl_get()->CreateBuffer(device->cl, CL_MEM_COPY_HOST_PTR, (size_t)count * dtype_size(dtype), numbers.at, &error);
+    numbers.buffer = opencl_get()->CreateBuffer(device->cl, CL_MEM_COPY_HOST_PTR, (size_t)count * dtype_size(dtype),
+                                                numbers.at, &error);
     assert_int_equal(error, CL_SUCCESS);
     return numbers;
 }
@@ -259,8 +259,8 @@ static clattn_status multiply(const struct check_device *device, const struct ro
     status = clattn_gemm_enqueue(plan, device->queue, &call, 0, NULL, NULL);
     if (status == CLATTN_SUCCESS &&
         opencl_get()->EnqueueReadBuffer(device->queue, of[2].buffer, CL_TRUE, 0,
-                                        (size_t)(desc->m * desc->n) * dtype_size(desc->dtype), of[2].at, 0, NULL, NULL) !=
-            CL_SUCCESS)
+                                        (size_t)(desc->m * desc->n) * dtype_size(desc->dtype), of[2].at, 0, NULL,
+                                        NULL) != CL_SUCCESS)
         status = CLATTN_DEVICE_ERROR;
     clattn_gemm_plan_destroy(plan);
     return status;

@@ -28,8 +28,8 @@ WORD void tile_leave(engine_t m, local float *tile, const acc_t *acc, int s, glo
         float part[ACC];
         CAT(vstore, ACC)(acc[t], 0, part);
         engine_unrolled
-        for (int e = 0; e < ACC; e++)
-            tile[acc_row(m, e) * OUT_PITCH + t * 16 + acc_column(m, e)] = part[e];
+        for (int e = 0; e < ACC; e += 2) /* two side by side */
+            *(local float2 *)(tile + acc_row(m, e) * OUT_PITCH + t * 16 + acc_column(m, e)) = vload2(0, part + e);
     }
     engine_sync_own();
     for (int task = m.lane; task < 16 * PANEL / VEC; task += ENGINE_LANES) {

@@ -303,7 +303,7 @@ const struct option options[] = {
     {"gemm", 0, NULL, COMMAND_TUNE, offsetof(struct settings, gemm), NULL,
      "matrix products M=..,N=..,K=..[,B=..], which follow, in the place of rules"},
     {"provider", 0, "NAME", COMMAND_GEMM, offsetof(struct settings, provider), NULL,
-     "plain, engine, gemv or clblast alone [each, and what a plan takes]"},
+     "plain, engine, team, gemv or clblast alone [each, and what a plan takes]"},
     {"transpose", 0, "nn|nt|tn|tt", COMMAND_GEMM | COMMAND_TUNE, offsetof(struct settings, transpose), NULL,
      "how a and b of a product lie: t transposed [nn]"},
     {"repeat", 'n', "N", COMMAND_BENCH | COMMAND_GEMM, 0, take_repeat, "timed runs [20]; fewer when they are slow"},

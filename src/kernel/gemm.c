@@ -255,7 +255,8 @@ static clattn_status complete_team(const struct device *device, struct variant *
     sound = t->chunk % (TEAM * t->rows * TILE) == 0 && t->block_v % PANEL == 0 && t->block_k % unit == 0 &&
             t->group >= 1 && (size_t)t->group <= device->info.max_work_group &&
             t->rows * t->block_v * TILE / variant->engine->lanes <= MOST_LANE_FLOATS &&
-            (t->rows == 2 || !turned(variant, GEMM_A)) && t->stages * (1 + teams) <= SIGNALS && layout_fits(device, variant, lay_out_team);
+            (t->rows == 2 || !turned(variant, GEMM_A)) && t->stages * (1 + teams) <= SIGNALS &&
+            layout_fits(device, variant, lay_out_team);
     return sound ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
 }
 

@@ -216,8 +216,8 @@ struct family {
 };
 
 extern const struct family family_plain, family_matrix, family_blocks, family_decode, family_path, family_write,
-    family_flash, family_flash_blocks, family_gemm, family_gemm_lanes, family_gemm_matrix, family_gemm_team, family_channels,
-    family_channels_lanes, family_write_matrix, family_path_matrix, family_piece, family_lact;
+    family_flash, family_flash_blocks, family_gemm, family_gemm_lanes, family_gemm_matrix, family_gemm_team,
+    family_channels, family_channels_lanes, family_write_matrix, family_path_matrix, family_piece, family_lact;
 
 const struct family *kernel_family(enum kernel_id id);
 struct layout kernel_layout(const struct variant *variant);

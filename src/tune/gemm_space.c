@@ -41,11 +41,8 @@ static const struct parameter clblast_xgemm[] = {
 /* clang-format on */
 
 static const struct space spaces[] = {
-    {"gemm_plain", tiles, 0, 0, 0},
-    {"gemm_engine", tiles, 0, 0, 1},
-    {"gemm_team", tiles, 0, 0, 1},
-    {"gemm_gemv", few, 0, 0, 0},
-    {"gemm_clblast", clblast_xgemm, 0, 0, 0},
+    {"gemm_plain", tiles, 0, 0, 0}, {"gemm_engine", tiles, 0, 0, 1},          {"gemm_team", tiles, 0, 0, 1},
+    {"gemm_gemv", few, 0, 0, 0},    {"gemm_clblast", clblast_xgemm, 0, 0, 0},
 };
 /* The files of their kernels; of another's library none. */
 static const enum embedded_file files[][3] = {{FILE_gemm, FILE_gemm_serial, FILE_nothing},
