@@ -1,7 +1,7 @@
 /* The kernels of any device: tiles by rule of thumb, and those that were chosen. */
 #include "kernel/plain.h"
 
-enum { SERIAL_VEC = 16, SHARED_VEC = 4, MOST_COLUMNS = 256 };
+enum { SERIAL_VEC = 16, SHARED_VEC = 4, MOST_COLUMNS = 256, FEW_TOKENS = 8 };
 
 /* The largest power of two not above x. */
 static int power_below(int64_t x)
@@ -74,6 +74,10 @@ static void shared_tiles(const struct device *device, struct variant *variant, i
     /* Two groups a compute unit; but narrower groups of the recurrence cost more than some units that have one. */
     int64_t wanted = 2 * (int64_t)device->info.compute_units * (recurrent ? 9 : 10) / 10;
     int most_columns = !recurrent ? 16 : device->sub_group != 0 ? 32 : 64;
+    /* Of more than a few tokens the recurrence is faster in wide groups, however few they are. */
+    int least_columns = recurrent && variant->problem->desc.seq_len * variant->problem->desc.steps > FEW_TOKENS
+                            ? most_columns
+                            : 2 * SHARED_VEC;
     int two_streams = variant->kernel == KERNEL_SCAN && plain_erase(variant).streams > 1;
 
     tiles->vec = SHARED_VEC;
@@ -81,7 +85,7 @@ static void shared_tiles(const struct device *device, struct variant *variant, i
     tiles->lanes_k = 1;
     tiles->block_k = plain_slice(variant->problem->desc.key_dim, two_streams ? 16 : 32, SHARED_VEC);
     tiles->block_v = lower(round_up(variant_values(variant), SHARED_VEC), most_columns);
-    while (tiles->block_v > 2 * SHARED_VEC && groups(variant, tiles->block_v) < wanted)
+    while (tiles->block_v > least_columns && groups(variant, tiles->block_v) < wanted)
         tiles->block_v = round_up(tiles->block_v / 2, SHARED_VEC);
     tiles->group = lower(64, most_group);
     tiles->sub_group = device->sub_group;
