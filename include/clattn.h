@@ -182,8 +182,8 @@ typedef enum clattn_mode {
  * same bits as without. One exception: on a matrix engine, f32 on those that multiply floats included, chunk mode,
  * which AUTO may choose, multiplies whole tiles, where 0 times NaN or infinity is NaN. There such a token may make the
  * outputs of earlier tokens of its own chunk NaN, and a later token's gates and keys may decide how these are rounded;
- * chunks before have the same bits, but for a list's where a chunk is no multiple of 16 (64 in solver flash_team): there
- * such a token may make the 15 (63) tokens before it NaN in the chunk before, too. Chunks are counted from the beginning
+ * chunks before have the same bits, but for a list's where a chunk is no multiple of 16 (64 where the kernel flash_team
+ * reads): there such a token may make the 15 (63) tokens before it NaN in the chunk before, too. Chunks are counted from the beginning
  * of each sequence; clattn_plan_describe says how many tokens (of gated_delta_product writes) one has, and which kernels
  * are the engine's. Of a list with a window, on any
  * device, values that are not finite may also reach later tokens, whose windows they have just left.

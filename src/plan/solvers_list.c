@@ -141,23 +141,26 @@ static void lay_turned(const struct recipe_maker *maker, enum temporary_id id, i
               (struct view){.batch = rows * row, .token = row, .head = desc->key_dim});
 }
 
-/* Queries and keys that are turned each by itself, and then read as if nothing turned. */
-static clattn_status make_absolute(const struct recipe_maker *maker, enum kernel_id kernel)
+/* Queries and keys that are turned each by itself, to be read as if nothing turned. */
+static clattn_status make_turned(const struct recipe_maker *maker)
 {
-    const struct variant flash = maker_variant(maker, kernel);
     const struct extent most = problem_most(maker->problem);
 
     TRY(make_plain_path(maker, KERNEL_TURN_PATH));
     maker->recipe->steps[maker->recipe->step_count - 1].grid = GRID_KEY_SLOTS;
     lay_turned(maker, TEMPORARY_TURNED_Q, maker->problem->desc.heads, most.seq_len);
     lay_turned(maker, TEMPORARY_TURNED_K, maker->problem->desc.kv_heads, most.kv_len);
-    return maker_add(maker, &flash, GRID_SLOTS, NULL);
+    return CLATTN_SUCCESS;
 }
 
 static clattn_status make_path(const struct recipe_maker *maker)
 {
-    return maker->problem->desc.absolute ? make_absolute(maker, KERNEL_FLASH)
-                                         : make_plain_path(maker, KERNEL_FLASH_PATH);
+    const struct variant flash = maker_variant(maker, KERNEL_FLASH);
+
+    if (!maker->problem->desc.absolute)
+        return make_plain_path(maker, KERNEL_FLASH_PATH);
+    TRY(make_turned(maker));
+    return maker_add(maker, &flash, GRID_SLOTS, NULL);
 }
 
 const struct solver solver_path = {"path", CLATTN_MODE_CHUNK, make_path};
@@ -220,15 +223,28 @@ static clattn_status list_engine(const struct recipe_maker *maker, enum kernel_i
     return maker->dry ? CLATTN_SUCCESS : probe_engine(maker->context, maker->problem, team);
 }
 
-static clattn_status make_flash_by(const struct recipe_maker *maker, enum kernel_id kernel)
+static clattn_status add_reading(const struct recipe_maker *maker, enum kernel_id kernel)
 {
     const struct variant flash = maker_variant(maker, kernel);
 
+    TRY(list_engine(maker, kernel));
+    return maker_add(maker, &flash, GRID_SLOTS, NULL);
+}
+
+/* The read behind what turns or writes: by teams, where they have it. */
+static clattn_status add_last_reading(const struct recipe_maker *maker)
+{
+    clattn_status status = add_reading(maker, KERNEL_FLASH_TEAM);
+
+    return status == CLATTN_UNSUPPORTED ? add_reading(maker, KERNEL_FLASH_MATRIX) : status;
+}
+
+static clattn_status make_flash_by(const struct recipe_maker *maker, enum kernel_id kernel)
+{
     if (maker->problem->rule->erase != ERASE_NONE) /* its values are made first */
         return CLATTN_UNSUPPORTED;
-    TRY(list_engine(maker, kernel));
     TRY(begin_list(maker));
-    return maker_add(maker, &flash, GRID_SLOTS, NULL);
+    return add_reading(maker, kernel);
 }
 
 static clattn_status make_flash_matrix(const struct recipe_maker *maker)
@@ -279,13 +295,12 @@ static clattn_status make_delta_matrix(const struct recipe_maker *maker)
     enum { ALIGNED = 16 }; /* floats that the first span's own may begin later */
     const struct variant before = maker_variant(maker, KERNEL_WRITE_BEFORE_MATRIX);
     const struct variant solve = maker_variant(maker, KERNEL_WRITE_SOLVE_MATRIX);
-    const struct variant flash = maker_variant(maker, KERNEL_FLASH_MATRIX);
     struct step *seen, *solved;
 
     TRY(list_engine(maker, KERNEL_WRITE_BEFORE_MATRIX));
     TRY(maker_add(maker, &before, GRID_SEQUENCES, &seen));
     TRY(maker_add(maker, &solve, GRID_SEQUENCES, &solved));
-    TRY(maker_add(maker, &flash, GRID_SLOTS, NULL));
+    TRY(add_last_reading(maker));
     if (seen->layout.record != solved->layout.record || seen->variant.tiles.tokens != solved->variant.tiles.tokens)
         return CLATTN_UNSUPPORTED;
     reserve_written(maker, seen->layout.record + ALIGNED);
@@ -308,8 +323,10 @@ static clattn_status make_path_matrix(const struct recipe_maker *maker)
     const struct step *read;
 
     TRY(list_engine(maker, KERNEL_FLASH_PATH_MATRIX));
-    if (maker->problem->desc.absolute)
-        return make_absolute(maker, KERNEL_FLASH_MATRIX);
+    if (maker->problem->desc.absolute) {
+        TRY(make_turned(maker));
+        return add_last_reading(maker);
+    }
     TRY(add_path(maker, kernels, &steps));
     read = steps.read;
     if (steps.carried->variant.tiles.tokens != read->variant.tiles.tokens)
