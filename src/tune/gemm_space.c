@@ -19,6 +19,16 @@ static const struct parameter tiles[] = {
     {NULL, 0, 0, {BY_THUMB}},
 };
 
+static const struct parameter teams[] = {
+    {"chunk",   0, FIELD(chunk),   {64, 128, 256, BY_THUMB}},
+    {"block_v", 0, FIELD(block_v), {64, 128, 256, BY_THUMB}},
+    {"block_k", 0, FIELD(block_k), {32, 64, 128, BY_THUMB}},
+    {"rows",    0, FIELD(rows),    {1, 2, BY_THUMB}},
+    {"stages",  0, FIELD(stages),  {2, 3, 4, BY_THUMB}},
+    {"span",    0, FIELD(span),    {1, 4, 8, 16, BY_THUMB}},
+    {NULL, 0, 0, {BY_THUMB}},
+};
+
 static const struct parameter few[] = {
     {"group",   0, FIELD(group),   {1, 64, 128, 256, BY_THUMB}},
     {"lanes_k", 0, FIELD(lanes_k), {1, 8, 16, 32, 64, 128, BY_THUMB}},
@@ -41,7 +51,7 @@ static const struct parameter clblast_xgemm[] = {
 /* clang-format on */
 
 static const struct space spaces[] = {
-    {"gemm_plain", tiles, 0, 0, 0}, {"gemm_engine", tiles, 0, 0, 1},          {"gemm_team", tiles, 0, 0, 1},
+    {"gemm_plain", tiles, 0, 0, 0}, {"gemm_engine", tiles, 0, 0, 1},          {"gemm_team", teams, 0, 0, 1},
     {"gemm_gemv", few, 0, 0, 0},    {"gemm_clblast", clblast_xgemm, 0, 0, 0},
 };
 /* The files of their kernels; of another's library none. */
