@@ -582,11 +582,11 @@ static void test_teams(void **state)
                   {CLATTN_SOFTMAX_ATTN, 2, 2, 96, 72, 70, CLATTN_QK_L2NORM, "keys 32 in steps of 32, value tile 80"}};
 
     (void)state;
+    if (test_engine_device.context->engine->team == FILE_nothing)
+        skip();
     for (size_t i = 0; i < COUNT(points); i++) {
         struct tuned tuned = tuned_default(space_find("flash_team"));
         clattn_plan_desc desc = list_desc(points[i].rule, points[i].tokens, 0);
-        if (test_engine_device.context->engine->team == FILE_nothing)
-            return;
         desc.key_dim = points[i].key_dim;
         desc.value_dim = points[i].value_dim;
         desc.heads = desc.kv_heads = 1;
