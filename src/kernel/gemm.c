@@ -2,14 +2,11 @@
  * block_k are the rows, columns and depth of a group's tile; rows by wide what a lane (of vectors), or on a matrix
  * engine a sub-group (of tiles), has of it; span the tiles below each other that are worked one after the other;
  * lanes_k the lanes that share the columns of few rows. */
-#include "kernel/kernel.h"
+#include "kernel/gemm.h"
 
 #include <string.h>
 
 enum { SERIAL_VEC = 16, SHARED_VEC = 4, FLOAT = 4, NUMBER = 2, TILE = 16, PAD = 8, MOST_LANE_FLOATS = 128 };
-/* Of a team's products: numbers of a row they read, and of the depth at once; sub-groups that move what they read, and
- * signals that there are */
-enum { PANEL = 64, RUN = 32, MOVERS = 4, SIGNALS = 13 };
 
 static int turned(const struct variant *variant, enum gemm_operand id)
 {
@@ -136,8 +133,7 @@ static void lay_out(const struct variant *variant, struct layout *layout)
     }
 }
 
-/* What both kernels on matrix engines are of. */
-static void lay_out_engine(const struct variant *variant, struct layout *layout)
+void gemm_lay_out_engine(const struct variant *variant, struct layout *layout)
 {
     const struct engine *engine = variant->engine;
     const struct tiles *t = &variant->tiles;
@@ -167,32 +163,10 @@ static void lay_out_matrix(const struct variant *variant, struct layout *layout)
     layout_constant(layout, "SUB_COLUMNS", t->block_v / (t->wide * TILE));
     layout_local(layout, "LOCAL_TILES",
                  t->stages * (constant_of(layout, "LEFT_TILE") + constant_of(layout, "RIGHT_TILE")), NUMBER);
-    lay_out_engine(variant, layout);
+    gemm_lay_out_engine(variant, layout);
 }
 
-/* Slices of B in panels, in whose place D's rows leave. */
-static void lay_out_team(const struct variant *variant, struct layout *layout)
-{
-    const struct tiles *t = &variant->tiles;
-    int slices = t->stages * t->block_k * t->block_v, rows = t->chunk / t->rows * (PANEL + PAD) * FLOAT / NUMBER;
-    const struct number numbers[] = {
-        {"BM", t->chunk},
-        {"BN", t->block_v},
-        {"BK", t->block_k},
-        {"BAND", t->span},
-        {"TURNED_A", turned(variant, GEMM_A)},
-        {"RIGHT_TILE", t->block_k * t->block_v},
-    };
-
-    ADD(layout, numbers);
-    layout_local(layout, "LOCAL_TILES", slices > rows ? slices : rows, NUMBER);
-    lay_out_engine(variant, layout);
-    layout_team(layout, variant, t->chunk / (TEAM * t->rows * TILE));
-    layout_header(layout, turned(variant, GEMM_A) ? FILE_gemm_rows_turned : FILE_gemm_rows);
-    layout_header(layout, t->loaders > 0 ? FILE_gemm_moved_apart : FILE_gemm_moved);
-}
-
-static void describe(struct text *text, const struct variant *variant, const struct layout *layout)
+void gemm_describe(struct text *text, const struct variant *variant, const struct layout *layout)
 {
     const struct tiles *t = &variant->tiles;
 
@@ -241,22 +215,6 @@ static clattn_status complete(const struct device *device, struct variant *varia
     sound = t->chunk % tile_rows == 0 && t->block_v % tile_columns == 0 && t->group >= 1 &&
             (size_t)t->group <= device->info.max_work_group && t->rows * t->wide * SHARED_VEC <= 8 * MOST_LANE_FLOATS &&
             layout_fits(device, variant, variant->kernel == KERNEL_GEMM_MATRIX ? lay_out_matrix : lay_out);
-    return sound ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
-}
-
-/* The same of teams: all columns of the group's tile are a team's. */
-static clattn_status complete_team(const struct device *device, struct variant *variant)
-{
-    struct tiles *t = &variant->tiles;
-    int unit = turned(variant, GEMM_B) ? PANEL : RUN, teams = t->chunk / (TEAM * t->rows * TILE), sound;
-
-    t->wide = t->block_v / TILE;
-    t->group = (t->chunk / (t->rows * TILE) + t->loaders) * variant->engine->lanes;
-    sound = t->chunk % (TEAM * t->rows * TILE) == 0 && t->block_v % PANEL == 0 && t->block_k % unit == 0 &&
-            t->group >= 1 && (size_t)t->group <= device->info.max_work_group &&
-            t->rows * t->block_v * TILE / variant->engine->lanes <= MOST_LANE_FLOATS &&
-            (t->rows == 2 || !turned(variant, GEMM_A)) && t->stages * (1 + teams) <= SIGNALS &&
-            layout_fits(device, variant, lay_out_team);
     return sound ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
 }
 
@@ -392,35 +350,6 @@ static clattn_status matrix_tiles(const struct device *device, struct variant *v
     return complete(device, variant);
 }
 
-/* A lane has as many sums as its registers hold; fewer rows, and then a single team, where groups would be few. */
-static clattn_status team_tiles(const struct device *device, struct variant *variant, int most_group)
-{
-    const clattn_gemm_desc *d = &variant->gemm->desc;
-    struct tiles *t = &variant->tiles;
-    int unit = TEAM * TILE, least = turned(variant, GEMM_A) ? 2 * unit : unit; /* where sub-groups have two tiles */
-
-    *t = (struct tiles){.vec = SHARED_VEC,
-                        .rows = 2,
-                        .chunk = 4 * unit,
-                        .block_v = 2 * PANEL,
-                        .block_k = PANEL,
-                        .span = 8,
-                        .stages = 3,
-                        .loaders = variant->engine->loaders > 0 ? MOVERS : 0,
-                        .sub_group = device->sub_group};
-    if (complete_team(device, variant) != CLATTN_SUCCESS) /* emulations have less local memory */
-        t->stages = 2;
-    for (; t->chunk > least; t->chunk /= 2) {
-        if (complete_team(device, variant) == CLATTN_SUCCESS && t->group <= 2 * most_group &&
-            divide_up(d->m, t->chunk) * divide_up(d->n, t->block_v) * d->batch >= device->info.compute_units / 2)
-            return CLATTN_SUCCESS;
-        if (!turned(variant, GEMM_A))
-            t->rows = 1;
-    }
-    return complete_team(device, variant);
-}
-
-const struct family family_gemm = {heuristic, complete, lay_out, describe, 0, 0};
-const struct family family_gemm_lanes = {heuristic, complete, lay_out, describe, 0, 1};
-const struct family family_gemm_matrix = {matrix_tiles, complete, lay_out_matrix, describe, 1, 0};
-const struct family family_gemm_team = {team_tiles, complete_team, lay_out_team, describe, 1, 0};
+const struct family family_gemm = {heuristic, complete, lay_out, gemm_describe, 0, 0};
+const struct family family_gemm_lanes = {heuristic, complete, lay_out, gemm_describe, 0, 1};
+const struct family family_gemm_matrix = {matrix_tiles, complete, lay_out_matrix, gemm_describe, 1, 0};
