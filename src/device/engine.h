@@ -10,7 +10,11 @@
 /* And, where they are bounded, the registers of a work-item: NVIDIA's alone has that. */
 #define REGISTERS_OPTION "-cl-nv-maxrregcount="
 
-enum { TEAM = 4 }; /* sub-groups that multiply together */
+enum {
+    TEAM = 4,   /* sub-groups that multiply together */
+    PANEL = 64, /* numbers of a row of what they read in local memory (cl/engines/panels.clh) */
+    MOVERS = 4  /* sub-groups that only move what teams read, in two halves */
+};
 
 struct engine {
     const char *name;

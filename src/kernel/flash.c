@@ -5,9 +5,7 @@ enum {
     TILE = MATRIX_TILE,
     PAD = 8,         /* numbers after a staged row: eight rows meet all banks */
     MOST_TEAMS = 2,  /* of a group */
-    MOVERS = 4,      /* sub-groups of a group in teams that move blocks: half of them keys, half values */
     PIECES = 2,      /* of eight numbers, of a row of a tile */
-    PANEL = 64,      /* numbers of a row that a team's products read */
     MOST_PIECES = 4, /* that a lane copies of the keys of a block */
     NUMBER = 2,
     FLOAT = 4,

@@ -3,9 +3,7 @@
 #include "kernel/gemm.h"
 
 enum { SHARED_VEC = 4, FLOAT = 4, NUMBER = 2, TILE = 16, PAD = 8, MOST_LANE_FLOATS = 128 };
-/* Numbers of a row they read, and of the depth at once; sub-groups that move what they read, and signals that there are
- */
-enum { PANEL = 64, RUN = 32, MOVERS = 4, SIGNALS = 13 };
+enum { RUN = 32, SIGNALS = 13 }; /* of the depth at once (cl/gemm/gemm_rows.clh); that there are for slices */
 
 static int teams_of(const struct tiles *t)
 {
@@ -22,6 +20,7 @@ static void lay_out(const struct variant *variant, struct layout *layout)
         {"BN", t->block_v},
         {"BK", t->block_k},
         {"BAND", t->span},
+        {"TEAMS", teams_of(t)},
         {"TURNED_A", gemm_turned(variant->gemm, GEMM_A)},
         {"RIGHT_TILE", t->block_k * t->block_v},
     };

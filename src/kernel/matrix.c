@@ -339,7 +339,7 @@ static void probe_sizes(struct layout *layout)
 /* Of cl/kernels/probe_team.cl */
 static void probe_team_sizes(struct layout *layout)
 {
-    enum { TILES = 7, PANEL = 64, PANELS = (TILES * TILE + PANEL - 1) / PANEL };
+    enum { TILES = 7, PANELS = (TILES * TILE + PANEL - 1) / PANEL };
 
     layout_constant(layout, "COMPUTING_REGISTERS", 0);
     layout_constant(layout, "MOVING_REGISTERS", 0);
