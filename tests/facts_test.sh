@@ -32,7 +32,7 @@ grep -q "value tile 8," "$folder/plan.8" && grep -q "value tile 64," "$folder/pl
 # The self-test's plan has the tiles of the plan that it is for: keys that are carried, in a recipe of kernels of three kinds
 "$clattn" make-input path_attn -s B=1,T=3,TK=100,H=2,K=64,V=64 --option tail=13 --option carry=on -o "$folder/carried"
 CLATTN_SELF_TEST=1 CLATTN_DEVICE_FACTS=$facts/rdna2.json "$clattn" run path_attn --option carry=on -i "$folder/carried" -o "$folder/out" -d "$device" -v 2>"$folder/plan" >&2
-grep -q "solver path_decode" "$folder/plan" || fail "$(cat "$folder/plan")"
+grep -q "^solver path_decode" "$folder/plan" || fail "$(cat "$folder/plan")"
 
 # As users have it, optimising and tested before use: every rule, or those of CLATTN_FACTS_RULES
 (
