@@ -46,7 +46,7 @@ int side_run(struct side_problem *problem, int64_t set);
 /* One run that is not timed, then count runs over the sets in turn: seconds[i] is from the end of the run before to the
  * end of run i, by the device's clock. */
 int side_time(struct side_problem *problem, int64_t count, double *seconds);
-/* The kernels of the problem in order, at most 8, and the median seconds of each in runs runs. */
+/* The kernels of the problem in order, at most 56, and the median seconds of each in runs runs. */
 int side_kernel_times(struct side_problem *problem, int64_t runs, const char **names, double *seconds, int64_t *count);
 
 #endif

@@ -7,6 +7,8 @@ DTYPES = {'f32': 0, 'f16': 1, 'bf16': 2}
 SHAPE_FIELDS = ('batch', 'seq_len', 'heads', 'key_dim', 'value_dim', 'dtype', 'gate_dtype', 'flags', 'layer', 'layers',
                 'sets', 'in_place')
 
+MOST_KERNELS = 56  # side.h
+
 FUNCTIONS = {  # name: (result, arguments)
     'side_open': (ctypes.c_int, [POINTER(c_void_p), c_char_p]),
     'side_close': (None, [c_void_p]),
@@ -110,6 +112,6 @@ class Problem:
 
     def kernel_times(self, runs):
         """(name, median seconds) of each kernel, in order."""
-        names, seconds, count = (c_char_p * 8)(), (c_double * 8)(), c_int64()
+        names, seconds, count = (c_char_p * MOST_KERNELS)(), (c_double * MOST_KERNELS)(), c_int64()
         self.side.check(self.lib.side_kernel_times(self.handle, runs, names, seconds, byref(count)))
         return [(names[i].decode(), seconds[i]) for i in range(count.value)]
