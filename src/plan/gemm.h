@@ -24,6 +24,12 @@ struct clattn_gemm_plan {
     int rejected;
 };
 
+/* Whether a launch takes sets of the batch: that of the library's kernels of tiles. */
+static inline int gemm_has_sets(const clattn_gemm_plan *plan)
+{
+    return plan->kernel != NULL && plan->variant.kernel != KERNEL_GEMV;
+}
+
 /* Enqueues the product that gemm says, of any sizes and strides: checked by the caller. */
 clattn_status gemm_enqueue(clattn_gemm_plan *plan, const struct gemm *gemm, cl_command_queue queue,
                            const clattn_gemm_call *call, uint32_t n_wait, const cl_event *wait, cl_event *event);

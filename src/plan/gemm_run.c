@@ -53,8 +53,10 @@ static void lay_out_launch(struct launch *launch, const clattn_gemm_plan *plan, 
         launch->views[GEMM_B].s[2] = gemm->of[transposed ? GEMM_A : GEMM_B].ld;
         return;
     }
-    for (int i = 0; i < GEMM_C; i++)
+    for (int i = 0; i < GEMM_OPERANDS; i++) {
         launch->views[i].s[2] = gemm->of[i].ld;
+        launch->views[i].s[3] = gemm->of[i].apart;
+    }
     launch->size[0] = (cl_int)d->m;
     launch->size[1] = (cl_int)d->n;
     launch->size[2] = (cl_int)d->k;
@@ -63,14 +65,15 @@ static void lay_out_launch(struct launch *launch, const clattn_gemm_plan *plan, 
 }
 
 static clattn_status set_and_enqueue(const clattn_gemm_plan *plan, const struct launch *launch,
-                                     const clattn_gemm_desc *desc, cl_command_queue queue, uint32_t n_wait,
+                                     const struct gemm *gemm, cl_command_queue queue, uint32_t n_wait,
                                      const cl_event *wait, cl_event *event)
 {
     const struct opencl *cl = plan->context->device.cl;
     const struct log *log = &plan->context->log;
-    const cl_float2 scales = {{(cl_float)desc->alpha, (cl_float)desc->beta}};
+    const cl_float2 scales = {{(cl_float)gemm->desc.alpha, (cl_float)gemm->desc.beta}};
     const size_t group = (size_t)plan->variant.tiles.group;
-    const size_t local[] = {group, 1}, global[] = {launch->groups * group, (size_t)desc->batch};
+    const size_t local[] = {group, 1, 1};
+    const size_t global[] = {launch->groups * group, (size_t)gemm->desc.batch, (size_t)gemm->sets};
     cl_uint index = 0;
 
     for (int i = 0; i < GEMM_OPERANDS; i++) {
@@ -79,7 +82,7 @@ static clattn_status set_and_enqueue(const clattn_gemm_plan *plan, const struct 
     }
     TRY_CL(log, cl->SetKernelArg(plan->kernel, index++, launch->size_bytes, launch->size));
     TRY_CL(log, cl->SetKernelArg(plan->kernel, index, sizeof scales, &scales));
-    TRY_CL(log, cl->EnqueueNDRangeKernel(queue, plan->kernel, 2, NULL, global, local, n_wait, wait, event));
+    TRY_CL(log, cl->EnqueueNDRangeKernel(queue, plan->kernel, 3, NULL, global, local, n_wait, wait, event));
     return CLATTN_SUCCESS;
 }
 
@@ -96,7 +99,7 @@ clattn_status gemm_enqueue(clattn_gemm_plan *plan, const struct gemm *gemm, cl_c
         return clblast_enqueue(plan->context, gemm, queue, call, n_wait, wait, event);
     lay_out_launch(&launch, plan, gemm, call);
     lock_take(&plan->lock);
-    status = set_and_enqueue(plan, &launch, desc, queue, n_wait, wait, event);
+    status = set_and_enqueue(plan, &launch, gemm, queue, n_wait, wait, event);
     lock_give(&plan->lock);
     return status;
 }

@@ -54,6 +54,8 @@ void plan_drop_products(struct clattn_plan *plan);
 
 /* What follows its name in the plan's description: a line's end. */
 void plan_describe_product(struct text *text, const struct clattn_plan *plan, int step);
+/* Of so many sequences: one, or where matrices are not evenly apart and the provider has no second stride one each. */
+int64_t plan_product_launches(const struct clattn_plan *plan, int step, int64_t sequences);
 
 /* Where a product's matrix lies in a call: bytes from the buffer's beginning, strides in elements. */
 struct lying {

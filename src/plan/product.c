@@ -9,15 +9,20 @@ static int varies(const struct product *product)
     return product->m != LENGTH_FIXED || product->n != LENGTH_FIXED || product->k != LENGTH_FIXED;
 }
 
-/* The product as a plan of its own: of all sequences where one launch is. */
+/* The product as a plan of its own, of all sequences */
 static clattn_gemm_desc desc_of(const struct clattn_plan *plan, const struct product *product)
 {
-    int64_t sequences = problem_most(&plan->problem).sequences;
     clattn_gemm_desc desc = product->desc;
 
-    if (product_launches(product, sequences) == 1)
-        desc.batch *= sequences;
+    desc.batch *= problem_most(&plan->problem).sequences;
     return desc;
+}
+
+int64_t plan_product_launches(const struct clattn_plan *plan, int step, int64_t sequences)
+{
+    int one = gemm_has_sets(plan->products[step]) || product_is_even(&plan->recipe.steps[step].product);
+
+    return one ? 1 : sequences;
 }
 
 /* Whether one provider serves both: alpha and beta go with each launch. */
@@ -91,18 +96,21 @@ clattn_status plan_enqueue_product(const struct clattn_plan *plan, int step, con
     const struct product *product = &plan->recipe.steps[step].product;
     struct gemm gemm = plan->products[step]->gemm;
     clattn_gemm_desc *d = &gemm.desc;
-    int one = product_launches(product, sequences) == 1, headless = product->desc.batch == 1;
+    int sets = gemm_has_sets(plan->products[step]), headless = product->desc.batch == 1;
+    int one = plan_product_launches(plan, step, sequences) == 1;
     size_t bytes[GEMM_OPERANDS];
 
     d->m = product->m == LENGTH_FIXED ? d->m : lengths[product->m];
     d->n = product->n == LENGTH_FIXED ? d->n : lengths[product->n];
     d->k = product->k == LENGTH_FIXED ? d->k : lengths[product->k];
-    d->batch = product->desc.batch * (one ? sequences : 1);
+    d->batch = product->desc.batch * (one && !sets ? sequences : 1);
+    gemm.sets = sets ? sequences : 1;
     d->alpha = product->desc.alpha != 0 ? product->desc.alpha : 1;
     d->beta = product->desc.beta;
     for (int i = 0; i < GEMM_OPERANDS; i++) {
         gemm.of[i].ld = at[i].row;
         gemm.of[i].stride = headless ? at[i].sequence : at[i].head;
+        gemm.of[i].apart = at[i].sequence;
         bytes[i] =
             (size_t)(at[i].byte + part * at[i].sequence * (int64_t)dtype_size(gemm_type(d, (enum gemm_operand)i)));
     }

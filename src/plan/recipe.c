@@ -321,7 +321,7 @@ void recipe_close(struct recipe *recipe)
     memset(recipe, 0, sizeof *recipe);
 }
 
-int64_t product_launches(const struct product *product, int64_t sequences)
+int product_is_even(const struct product *product)
 {
     int even = 1;
 
@@ -329,7 +329,7 @@ int64_t product_launches(const struct product *product, int64_t sequences)
         const struct matrix *x = &product->of[i];
         even &= x->source.kind == SOURCE_NONE || (x->row != 0 && x->sequence == product->desc.batch * x->head);
     }
-    return even || product->desc.batch == 1 ? 1 : sequences;
+    return even || product->desc.batch == 1;
 }
 
 const struct step *recipe_last(const struct recipe *recipe)

@@ -77,8 +77,7 @@ struct matrix {
 /* What a size of a product follows: nothing, the rows of the stretch at hand, or the tokens of keys. */
 enum length { LENGTH_FIXED, LENGTH_ROWS, LENGTH_KEYS };
 
-/* D = alpha op(A) op(B) + beta C of each of desc.batch heads of every sequence: a launch for all of them, or where
- * their matrices are not evenly apart a launch for each sequence. */
+/* D = alpha op(A) op(B) + beta C of each of desc.batch heads of every sequence. */
 struct product {
     clattn_gemm_desc desc; /* sizes at the most; not where matrices lie */
     enum length m, n, k;
@@ -147,8 +146,8 @@ static inline int is_product(const struct step *step)
     return step->product.desc.m != 0;
 }
 
-/* Launches that a product takes of so many sequences. */
-int64_t product_launches(const struct product *product, int64_t sequences);
+/* Whether the matrices of all heads of all sequences are evenly apart. */
+int product_is_even(const struct product *product);
 
 /* The step that leaves o; where o is read of the state after all tokens, that which leaves this. */
 const struct step *recipe_last(const struct recipe *recipe);

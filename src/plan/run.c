@@ -253,7 +253,7 @@ static int64_t launches_of(const struct call *call)
         return first_groups(call, step) > 0;
     lengths_of(call, lengths);
     return lengths[product->m] * lengths[product->n] * lengths[product->k] > 0
-               ? product_launches(product, call->extent.sequences)
+               ? plan_product_launches(call->plan, call->at.step, call->extent.sequences)
                : 0;
 }
 
