@@ -71,17 +71,16 @@ foreach(name IN LISTS names)
 endforeach()
 string(LENGTH ${hex} digits)
 math(EXPR size "${digits} / 2")
-set(folded 0)
+set(signs 0)
 if(FOLD)
-    execute_process(COMMAND ${FOLD} ${folder} ${names} COMMAND_ERROR_IS_FATAL ANY)
+    execute_process(COMMAND ${FOLD} ${folder} ${names} OUTPUT_VARIABLE signs COMMAND_ERROR_IS_FATAL ANY)
     file(READ ${folder}/all.folded hex HEX)
-    set(folded 1)
 endif()
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
 file(WRITE ${HEADER} "/* The files of cl/, by name: made by the build. */\nenum embedded_file {\n${enumerators}    FILE_COUNT\n};\n")
 file(WRITE ${OUTPUT} "#include \"base/embedded.h\"
 
 const size_t embedded_size = ${size};
-const int embedded_folded = ${folded};
+const size_t embedded_signs = ${signs};
 const unsigned char embedded_bytes[] = {${bytes}};
 ")

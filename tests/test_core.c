@@ -423,7 +423,7 @@ static void test_unfolded(void **state)
     }
     whole = file_join(EMBEDDED_TEXTS, "all.folded");
     assert_int_equal(file_kind(whole, &folded), FILE_REGULAR);
-    assert_true(4 * folded < all);
+    assert_true(6 * folded < all);
     free(whole);
 }
 

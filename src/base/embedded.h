@@ -16,7 +16,7 @@ struct embedded {
 
 /* What the build writes: of each file its name, a NUL, its text, a NUL */
 extern const size_t embedded_size;
-extern const int embedded_folded; /* 0: embedded_bytes are the texts themselves */
+extern const size_t embedded_signs; /* that are folded; 0: embedded_bytes are the texts themselves */
 extern const unsigned char embedded_bytes[];
 
 /* All FILE_COUNT of them, by enum embedded_file; NULL without memory. Unfolded once a process, and never freed. */
