@@ -22,6 +22,7 @@ enum {
     LENS = CLATTN_WITH_KV_LENS,
     NEW = CLATTN_APPEND,
     CARRY = CLATTN_CARRY,
+    ROPE = CLATTN_WITH_ROPE,
     CUKV = CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_KV,
     CU = CLATTN_CU_SEQLENS,
     CU64 = CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_INT64,
@@ -53,6 +54,9 @@ const struct check_case check_cases[] = {
     { "packed uneven", 1,1200, 1, 1, 32,  64, LAST | CU64 | VK, USUAL, uneven, 4, 0, 1, 1, F32 | QUICK_BF16, 0, 0, 0 },
     /* rules of a state: more heads of queries than of states */
     { "shared states", 2,   19, 2, 6, 128, 128, BOTH,             HARD,  NULL,   0, 0,   0, 0, F32, 0, 0, 0 },
+    /* rules with keys: turned by positions */
+    { "turned",        2,   75, 6, 3,  60, 100, BOTH | NORM | ROPE, HARD, NULL, 0, 0, 0, 0, QUICK_F32 | F16, 0, 0, 0 },
+    { "turned, packed", 1, 131, 2, 4,  64,  64, BOTH | CU | ROPE, HARD,  single, 4, 0,   0, 1, F32 | BF16, 0, 0, 0 },
     /* rules of a list: queries that stand at the end of a cache, or before its first key */
     { "one query",     2,    1, 4, 4,  64,  64, 0,                USUAL, NULL,   0, 0,   0, 1, F32, 75, 0, 0 },
     { "one of a few",  1,    1, 4, 1, 128, 128, LSE,              HARD,  NULL,   0, 0,   1, 0, ALL, 130, 0, 0 },
@@ -234,6 +238,21 @@ static const struct variant variants[] = {
     {.rule = CLATTN_LACT, .name = "one token, pre_norm", .mini_batch = 1, .pre_norm = 1},
     {.rule = CLATTN_LACT, .name = "muon momentum", .muon = CLATTN_MUON_FIVE, .with_momentum = 1},
     {.rule = CLATTN_LACT, .name = "keller noncausal", .muon = CLATTN_MUON_KELLER, .flags = CLATTN_NONCAUSAL},
+    {.rule = CLATTN_RETENTION, .name = "rope interleaved", .flags = CLATTN_WITH_ROPE, .interleaved = 1},
+    {.rule = CLATTN_GATED_DELTA_PRODUCT,
+     .name = "rope of 6, 2 steps",
+     .flags = CLATTN_WITH_ROPE,
+     .rope_dim = 6,
+     .steps = 2},
+    {.rule = CLATTN_GATED_DELTA_RULE,
+     .name = "rope of 20 back, position, reversed",
+     .flags = CLATTN_WITH_ROPE | CLATTN_REVERSED,
+     .rope_dim = 20,
+     .with_position = 1,
+     .turned_back = 1},
+    {.rule = CLATTN_DELTAFORMER, .name = "rope of p", .flags = CLATTN_WITH_ROPE | CLATTN_WITH_P | CLATTN_WITH_BETA},
+    {.rule = CLATTN_PATH_ATTN, .name = "rope absolute", .flags = CLATTN_WITH_ROPE, .absolute = 1},
+    {.rule = CLATTN_LACT, .name = "rope noncausal", .flags = CLATTN_WITH_ROPE | CLATTN_NONCAUSAL},
     {.rule = CLATTN_ROPE, .name = "interleaved back, 32 columns", .interleaved = 1, .rope_dim = 32, .turned_back = 1},
 };
 
@@ -255,11 +274,13 @@ static void fit_channels(clattn_plan_desc *desc)
         desc->qk_heads = 0;
         desc->flags &= ~(uint32_t)NORM;
     }
-    if (desc->flags & CLATTN_COMPLEX)
+    if (!rule_has_keys(rule) || desc->kv_len != 0 || (desc->flags & (CLATTN_COMPLEX | CLATTN_CARRY)))
+        desc->flags &= ~(uint32_t)ROPE;
+    if (desc->flags & (CLATTN_COMPLEX | CLATTN_WITH_ROPE))
         desc->key_dim += desc->key_dim % 2;
     if (rule->decay == DECAY_COMPLEX || (rule->knobs & RULE_TAKES_ROPE))
         desc->value_dim += desc->value_dim % 2;
-    if (desc->rope_dim > desc->value_dim)
+    if (rule->op == OP_PIECE && desc->rope_dim > desc->value_dim)
         desc->rope_dim = (int32_t)desc->value_dim;
 }
 
@@ -391,6 +412,8 @@ int check_case_applies(const struct check_case *c, clattn_rule rule, int variant
         return 0;
     if (((c->kv_len != 0 || c->window != 0) && !has_list(rule)) || (c->flags & own & ~rule_get(rule)->flags))
         return 0;
+    if ((c->flags & ROPE) && !rule_has_keys(rule_get(rule)))
+        return 0;
     if (c->tail != 0 && !(rule_get(rule)->knobs & RULE_TAKES_TAIL))
         return 0;
     return (c->dtypes >> dtype & 1) != 0 && (variant == 0 || c->variants);
@@ -421,6 +444,7 @@ clattn_plan_desc check_case_desc(const struct check_case *c, clattn_rule rule, c
                              .kv_len = c->kv_len,
                              .window = c->window,
                              .tail = c->tail,
+                             .with_position = (c->flags & ROPE) && rule_has_keys(rule_get(rule)),
                              .mode = mode};
 
     if (c->qk_heads > c->heads) {

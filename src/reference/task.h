@@ -29,6 +29,9 @@ int64_t task_cut(const struct problem *problem, const struct tensor *tensor, int
 /* The log-decay of a gate's number x with its bias, for that e^a_log. */
 double task_gate(const clattn_plan_desc *desc, double x, double rate);
 
+/* The first rope_dim numbers of a row of a sequence's token, turned; none where nothing turns. */
+void task_turn(const struct task *task, int64_t sequence, int64_t token, double *row);
+
 /* A job of a rule whose state is a list; user is a struct task. */
 void list_head(void *user, int64_t job);
 /* A job of a piece. */
