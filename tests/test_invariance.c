@@ -86,7 +86,7 @@ static void carries_state(const clattn_plan_desc *desc)
     const struct test_slice slices[] = {{1, 1, 0, CUT}, {1, 1, CUT, TOKENS - CUT}};
     struct check_tensors whole, expected, parts[2];
 
-    if ((rule_get(desc->rule)->knobs & RULE_TAKES_ROPE) && !desc->with_position)
+    if (desc->rope_dim != 0 && !desc->with_position)
         return; /* the second part's tokens stand elsewhere */
     if (desc->flags & (CLATTN_REVERSED | CLATTN_NONCAUSAL))
         return; /* the second part is the first, or the first reads it, too */

@@ -85,6 +85,7 @@ static inline stream_t stream_of_head(global const char *x, long4 x_at, place at
 {
     stream_t stream;
     at.head = head;
+    at.first *= STEPS;
     stream = stream_of(x, x_at, at, size);
     stream.wide = stream.wide && ROPE_DIM % (2 * VEC) == 0;
     return stream;

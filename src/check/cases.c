@@ -256,48 +256,9 @@ static const struct variant variants[] = {
     {.rule = CLATTN_ROPE, .name = "interleaved back, 32 columns", .interleaved = 1, .rope_dim = 32, .turned_back = 1},
 };
 
-/* Pairs where the problem has complex numbers, one channel where it has no keys, and a state a head. */
-static void fit_channels(clattn_plan_desc *desc)
-{
-    const struct rule *rule = rule_get(desc->rule);
-
-    if (rule == NULL)
-        return;
-    if (!rule_has_chunks(rule))
-        desc->kv_heads = 0;
-    if (rule->op == OP_PIECE) {
-        desc->flags &= rule->flags | CU64;
-        desc->scale = 0;
-    }
-    if (!rule_has_keys(rule)) {
-        desc->key_dim = rule->knobs & RULE_TAKES_FEATURES ? desc->key_dim + desc->key_dim % 2 : 1;
-        desc->qk_heads = 0;
-        desc->flags &= ~(uint32_t)NORM;
-    }
-    if (!rule_has_keys(rule) || desc->kv_len != 0 || (desc->flags & (CLATTN_COMPLEX | CLATTN_CARRY)))
-        desc->flags &= ~(uint32_t)ROPE;
-    if (desc->flags & (CLATTN_COMPLEX | CLATTN_WITH_ROPE))
-        desc->key_dim += desc->key_dim % 2;
-    if (rule->decay == DECAY_COMPLEX || (rule->knobs & RULE_TAKES_ROPE))
-        desc->value_dim += desc->value_dim % 2;
-    if (rule->op == OP_PIECE && desc->rope_dim > desc->value_dim)
-        desc->rope_dim = (int32_t)desc->value_dim;
-}
-
 static int is_learner(clattn_rule rule)
 {
     return rule_get(rule) != NULL && rule_get(rule)->op == OP_LEARNER;
-}
-
-/* No sequences that are packed, no heads that are shared. */
-static void fit_learner(clattn_plan_desc *desc)
-{
-    if (!is_learner(desc->rule))
-        return;
-    desc->flags &= rule_get(desc->rule)->flags;
-    desc->sequences = 0;
-    desc->qk_heads = desc->kv_heads = 0;
-    desc->scale = 0;
 }
 
 /* Another width than the keys', and several batches. */
@@ -318,35 +279,23 @@ static int has_list(clattn_rule rule)
     return rule_get(rule) != NULL && rule_has_list(rule_get(rule));
 }
 
-/* Of an attention matrix that the rule has, and devices make. */
-static void fit_attn(clattn_plan_desc *desc)
-{
-    const struct rule *rule = rule_get(desc->rule);
-
-    if (rule == NULL || !rule_has_matrix(rule) || rule->erase == ERASE_KERNEL ||
-        (desc->flags & (CLATTN_VALUE_GATE | CLATTN_REVERSED | CLATTN_NONCAUSAL)))
-        desc->flags &= ~(uint32_t)ATTN;
-}
-
-void check_fit(clattn_plan_desc *desc)
-{
-    fit_channels(desc);
-    fit_learner(desc);
-    fit_attn(desc);
-    if (!has_list(desc->rule))
-        return;
-    desc->flags &= ~(uint32_t)(BOTH | VK);
-    if (desc->qk_heads != 0 && desc->qk_heads != desc->heads) {
-        desc->kv_heads = desc->qk_heads;
-        desc->qk_heads = desc->heads;
-    }
-}
-
 int check_mode_applies(clattn_rule rule, clattn_mode mode)
 {
     if (mode == CLATTN_MODE_CHUNK && rule_get(rule) != NULL)
         return rule_has_chunks(rule_get(rule));
     return mode != CLATTN_MODE_RECURRENT || rule_get(rule) == NULL || rule_has_tokens(rule_get(rule));
+}
+
+/* Nothing turns where a variant leaves nothing that may. */
+static void fit_rope(clattn_plan_desc *desc)
+{
+    int mapped = !(desc->flags & CLATTN_NORMALIZE) || desc->feature_map != CLATTN_FEATURE_IDENTITY;
+
+    if (!(desc->flags & ROPE) || (mapped && desc->kv_len == 0 && !(desc->flags & (CLATTN_COMPLEX | CARRY))))
+        return;
+    desc->flags &= ~(uint32_t)ROPE;
+    desc->rope_base = 0;
+    desc->rope_dim = desc->interleaved = desc->with_position = desc->turned_back = 0;
 }
 
 const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
@@ -396,6 +345,7 @@ const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
             desc->flags &= ~(uint32_t)LSE;
         if (variants[i].window != 0)
             desc->window = variants[i].window;
+        fit_rope(desc);
         check_fit(desc);
         return variants[i].name;
     }
@@ -444,7 +394,7 @@ clattn_plan_desc check_case_desc(const struct check_case *c, clattn_rule rule, c
                              .kv_len = c->kv_len,
                              .window = c->window,
                              .tail = c->tail,
-                             .with_position = (c->flags & ROPE) && rule_has_keys(rule_get(rule)),
+                             .with_position = (c->flags & ROPE) != 0,
                              .mode = mode};
 
     if (c->qk_heads > c->heads) {

@@ -98,8 +98,7 @@ clattn_status check_reference(struct check_tensors *expected, const struct check
     struct arguments operands;
     clattn_status status;
 
-    desc.dtype = desc.gate_dtype = CLATTN_F32;
-    desc.operand_type_count = 0;
+    number_widen(&desc);
     TRY(check_allocate(expected, &desc));
     for (int id = 1; id < OPERAND_COUNT; id++)
         if (expected->tensor[id].data != NULL && !expected->tensor[id].info.output)

@@ -24,7 +24,7 @@ void rope_complete(clattn_plan_desc *desc, const struct rule *rule)
         desc->rope_dim = (int32_t)columns_of(desc, rule);
 }
 
-/* Keys that were turned before, and channels that are pairs already */
+/* Keys that were turned before, channels that are pairs already, and a sum of weights that would have both signs */
 static clattn_status check_flag(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
 {
     if (!(desc->flags & CLATTN_WITH_ROPE))
@@ -34,6 +34,9 @@ static clattn_status check_flag(const clattn_plan_desc *desc, const struct rule 
                     desc->kv_len != 0 ? "kv_len" : "carry");
     if (desc->flags & CLATTN_COMPLEX)
         return FAIL(log, INVALID_DESC, "%s: rope with complex, whose channels are pairs of their own", rule->name);
+    if ((desc->flags & CLATTN_NORMALIZE) && desc->feature_map == CLATTN_FEATURE_IDENTITY)
+        return FAIL(log, INVALID_DESC, "%s: rope with normalize, whose weights need a feature_map to be above 0",
+                    rule->name);
     return CLATTN_SUCCESS;
 }
 

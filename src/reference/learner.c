@@ -131,7 +131,7 @@ static void load_row(const struct learner *learner, clattn_operand_id id, int64_
 static void load_key(struct learner *learner, clattn_operand_id id, int64_t token)
 {
     load_row(learner, id, token, learner->K, learner->x);
-    task_turn(learner->task, learner->sequence, token, learner->x);
+    task_turn_key(learner->task, id, learner->sequence, token, learner->x);
 }
 
 static double silu(double x)

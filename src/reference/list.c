@@ -51,7 +51,7 @@ static void load_row(const struct list *list, clattn_operand_id id, int64_t row,
 
     for (int64_t n = 0; n < list->K; n++)
         to[n] = element(list, id, row, head, n);
-    task_turn(list->task, list->sequence, row - list->first, to);
+    task_turn_key(list->task, id, list->sequence, row - list->first, to);
     for (int64_t n = 0; n < list->K; n++)
         sum += to[n] * to[n];
     if (list->task->problem->desc.flags & CLATTN_QK_L2NORM)

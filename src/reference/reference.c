@@ -40,7 +40,7 @@ static void load_key(const struct head *head, clattn_operand_id id, int64_t row,
         return;
 
     load_row(head, id, row, first, h, head->K, to);
-    task_turn(head->task, head->sequence, token_of(head, id, row), to);
+    task_turn_key(head->task, id, head->sequence, token_of(head, id, row), to);
     for (int64_t n = 0; n < head->K; n++)
         sum += to[n] * to[n];
     if (desc->flags & CLATTN_QK_L2NORM)

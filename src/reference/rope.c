@@ -1,4 +1,5 @@
 /* Rows that turn with their tokens' positions: those of the piece, and of q, k and p ahead of a rule. */
+#include "reference/number.h"
 #include "reference/task.h"
 
 #include <math.h>
@@ -19,4 +20,15 @@ void task_turn(const struct task *task, int64_t sequence, int64_t token, double 
         *first = x * cos(angle) - y * sin(angle);
         *second = y * cos(angle) + x * sin(angle);
     }
+}
+
+void task_turn_key(const struct task *task, clattn_operand_id id, int64_t sequence, int64_t token, double *row)
+{
+    const clattn_plan_desc *desc = &task->problem->desc;
+
+    if (desc->rope_dim == 0)
+        return;
+    task_turn(task, sequence, token, row);
+    for (int32_t n = 0; n < desc->rope_dim; n++)
+        row[n] = number_round(task->tensors[id].dtype, row[n]);
 }
