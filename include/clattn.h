@@ -509,12 +509,12 @@ typedef struct clattn_plan_desc {
     double gate_scale; /* SIGMOID: the lower bound, below 0; 0: -5. LOGSIGMOID: above 0; 0: 1. Else 0. Of gates 0: 1 */
     /* rope: pair n of the first rope_dim columns turns by t rope_base^(-2n/rope_dim), t the token's position, exact for
      * any. Of q and of k alike: their products then depend on i - j alone. With CLATTN_WITH_ROPE the same of the first
-     * rope_dim channels of a rule's q, k and p, which a launch each writes turned, rounded to their type, into the workspace;
-     * then they are normalised and mapped. t counts from the sequence's first token in memory, from position where that
-     * is read; the n keys of a token of gated_delta_product stand where it does. Other operands (a, b, u, w) are taken
-     * as they are. INVALID_DESC for rules without q and k, with kv_len or CLATTN_CARRY (kept keys were turned as they
-     * were written: that is the piece's), with CLATTN_COMPLEX, and with CLATTN_NORMALIZE but without a feature_map, for
-     * turned weights have both signs. */
+     * rope_dim channels of a rule's q, k and p, which a launch each writes turned, rounded to their type, into the
+     * workspace; then they are normalised and mapped. t counts from the sequence's first token in memory, reversed or
+     * not, and from position where that is read; the n keys of a token of gated_delta_product stand where it does.
+     * Other operands (a, b, u, w) are taken as they are. INVALID_DESC for rules without q and k, with kv_len or
+     * CLATTN_CARRY (kept keys were turned as they were written: that is the piece's), with CLATTN_COMPLEX, and with
+     * CLATTN_NORMALIZE but without a feature_map, for turned weights have both signs. */
     double rope_base;      /* 0: 10000 */
     int32_t rope_dim;      /* even, up to 1024; 0: value_dim, of rules key_dim */
     int32_t interleaved;   /* 1: columns 2n and 2n+1 are a pair (RetNet); 0: n and n + rope_dim/2 */

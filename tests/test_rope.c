@@ -138,6 +138,32 @@ static void test_packed(void **state)
             check_row(&rows[i], 1);
 }
 
+/* Forward and reversed, less the token's own term, is what tokens that see each other read: positions stay. */
+static void test_both_directions(void **state)
+{
+    const uint32_t flags[] = {0, CLATTN_REVERSED, CLATTN_NONCAUSAL};
+    struct check_tensors ways[COUNT(flags)];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(flags); i++) {
+        const clattn_plan_desc desc = {
+            .rule = CLATTN_LINEAR_ATTN, SIZES, .flags = flags[i] | CLATTN_WITH_ROPE, .with_position = 1};
+        test_make(&ways[i], &desc, CHECK_GATES_USUAL, NULL);
+        test_run(&ways[i]);
+    }
+    for (int64_t i = 0; i < check_count(&ways[0].tensor[OP(O)].info); i++) {
+        double own = 0;
+        for (int64_t n = 0; n < KEY; n++)
+            own += test_get(&ways[0], OP(Q), i / VALUE * KEY + n) * test_get(&ways[0], OP(K), i / VALUE * KEY + n);
+        test_set(&ways[0], OP(O), i,
+                 test_get(&ways[0], OP(O), i) + test_get(&ways[1], OP(O), i) -
+                     ways[0].desc.scale * own * test_get(&ways[0], OP(V), i));
+    }
+    test_compare(&ways[2].tensor[OP(O)], &ways[0].tensor[OP(O)], 5e-6, "in both directions");
+    for (size_t i = 0; i < COUNT(flags); i++)
+        check_free(&ways[i]);
+}
+
 /* ---- Decoding ------------------------------------------------------------------------------------------------------ */
 
 /* The whole's tokens from `first` on, from the state that the part before left; and what the whole has of them. */
@@ -257,7 +283,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_pieces), cmocka_unit_test(test_packed),
                                        cmocka_unit_test(test_decode), cmocka_unit_test(test_short_calls),
-                                       cmocka_unit_test(test_plans)};
+                                       cmocka_unit_test(test_plans),  cmocka_unit_test(test_both_directions)};
 
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);
 }
