@@ -104,14 +104,16 @@ static void lay_elements(const struct temporary *temporary, struct view *view)
 }
 
 /* One that is in the place of an operand, as that lies where nothing else is said. */
-static clattn_status bind_rotary(struct call *call, const struct operand_row *row, enum temporary_id id)
+static clattn_status bind_rotary(struct call *call, const struct operand_row *operand, enum temporary_id id)
 {
     const struct clattn_plan *plan = call->plan;
+    const struct operand_row row = rotary_row(&plan->problem, operand);
     const clattn_operand like = {.offset = (size_t)call->temporaries[id].view.offset * sizeof(float)};
 
-    if (rotary_operand(id) != row->id || plan->recipe.temporaries[id].floats == 0)
+    if (rotary_operand(id) != row.id || plan->recipe.temporaries[id].floats == 0)
         return CLATTN_SUCCESS;
-    return problem_view(&plan->problem, &call->extent, row, &like, 0, &call->temporaries[id].view, &plan->context->log);
+    return problem_view(&plan->problem, &call->extent, &row, &like, 0, &call->temporaries[id].view,
+                        &plan->context->log);
 }
 
 /* Temporaries are floats; those of a number a token and head are [batch, head, token], so that a head's lie side by

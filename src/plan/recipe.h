@@ -20,7 +20,7 @@ enum temporary_id {
     TEMPORARY_CARRIED_SUMS, /* the same of the pass that leaves denominators */
     TEMPORARY_PARTS,        /* [slots, head tiles, splits, …]: what parts of the keys leave of the queries */
     TEMPORARY_WRITTEN,      /* [B,TK,HK,V] in the storage type of v: what is written in its place */
-    TEMPORARY_ROTARY_Q,     /* like q, in its type: turned by positions, in its place; */
+    TEMPORARY_ROTARY_Q,     /* like q, or what reads a state of it, in its type: turned by positions, in its place; */
     TEMPORARY_ROTARY_K,     /* the same of k, */
     TEMPORARY_ROTARY_P,     /* and of p */
     TEMPORARY_TURNED_Q,     /* like q, in its type: queries that are turned over all tokens up to their own */
@@ -150,8 +150,10 @@ void recipe_close(struct recipe *recipe);
 clattn_status rotary_begin(const struct recipe_maker *maker);
 /* What is turned in the place of the operand that it is made of. */
 void rotary_replace(const struct recipe *recipe, struct source *source);
-/* The operand that a temporary is in the place of, and lies like; or NONE. */
+/* The operand that a temporary is in the place of; or NONE. And what its rows are: of q those of one read of the states.
+ */
 clattn_operand_id rotary_operand(enum temporary_id id);
+struct operand_row rotary_row(const struct problem *problem, const struct operand_row *row);
 enum { ROTARY_COUNT = 3 };
 
 static inline int is_product(const struct step *step)

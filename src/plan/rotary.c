@@ -9,6 +9,15 @@ clattn_operand_id rotary_operand(enum temporary_id id)
     return turned ? operands[id - TEMPORARY_ROTARY_Q] : CLATTN_OPERAND_NONE;
 }
 
+struct operand_row rotary_row(const struct problem *problem, const struct operand_row *row)
+{
+    struct operand_row like = *row;
+
+    if (row->id == CLATTN_Q && problem_reads(problem) > 1)
+        like.dims = "BTGK";
+    return like;
+}
+
 void rotary_replace(const struct recipe *recipe, struct source *source)
 {
     for (int id = TEMPORARY_ROTARY_Q; id <= TEMPORARY_ROTARY_P; id++)

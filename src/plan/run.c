@@ -13,8 +13,10 @@ static cl_mem any_memory(const struct call *call)
 }
 
 /* Of q's and o's heads those that are at hand: of each state one. */
-static struct bound bound_read(const struct call *call, int id, struct bound bound)
+static struct bound bound_read(const struct call *call, int id)
 {
+    struct bound bound = call->operands[id];
+
     const struct problem *problem = &call->plan->problem;
 
     if (id != CLATTN_Q && id != CLATTN_O && id != CLATTN_ATTN)
@@ -32,9 +34,8 @@ static struct bound resolve(const struct call *call, struct source source)
 {
     switch (source.kind) {
     case SOURCE_NONE: break;
-    case SOURCE_OPERAND: return bound_read(call, source.index, call->operands[source.index]);
-    case SOURCE_TEMPORARY:
-        return bound_read(call, (int)rotary_operand((enum temporary_id)source.index), call->temporaries[source.index]);
+    case SOURCE_OPERAND: return bound_read(call, source.index);
+    case SOURCE_TEMPORARY: return call->temporaries[source.index];
     case SOURCE_FIXED: return call->fixed;
     }
     return (struct bound){any_memory(call), {0, 0, 0, 0}};

@@ -4,8 +4,7 @@
 
 #include <stdlib.h>
 
-/* The piece's problem: of the heads that one of a state's reads has. Its rows are writes of tokens where the operand's
- * are. */
+/* The piece's problem. Its rows are writes of tokens where the operand's are. */
 static clattn_status piece_of(const struct problem *problem, const struct operand_row *row, struct problem *piece)
 {
     const struct extent most = problem_most(problem);
@@ -16,8 +15,7 @@ static clattn_status piece_of(const struct problem *problem, const struct operan
                                       .batch = desc->batch,
                                       .seq_len = desc->seq_len,
                                       .sequences = desc->sequences,
-                                      .heads = problem_dim(desc, &most, row->dims[2]) /
-                                               (row->id == CLATTN_Q ? problem_reads(problem) : 1),
+                                      .heads = problem_dim(desc, &most, row->dims[2]),
                                       .value_dim = desc->key_dim,
                                       .rope_base = desc->rope_base,
                                       .rope_dim = desc->rope_dim,
@@ -31,20 +29,21 @@ static clattn_status piece_of(const struct problem *problem, const struct operan
     return CLATTN_SUCCESS;
 }
 
-static clattn_status add_turning(const struct recipe_maker *maker, const struct operand_row *row,
+static clattn_status add_turning(const struct recipe_maker *maker, const struct operand_row *operand,
                                  enum temporary_id turned)
 {
+    const struct operand_row row = rotary_row(maker->problem, operand);
     const struct extent most = problem_most(maker->problem);
     struct problem *piece = &maker->recipe->rotary[turned - TEMPORARY_ROTARY_Q];
-    struct variant variant = {.kernel = KERNEL_ROPE, .problem = piece, .rotary = row->id};
+    struct variant variant = {.kernel = KERNEL_ROPE, .problem = piece, .rotary = row.id};
     struct step *step;
     int64_t elements = 1;
 
-    TRY(piece_of(maker->problem, row, piece));
+    TRY(piece_of(maker->problem, &row, piece));
     TRY(maker_add(maker, &variant, GRID_SLOTS, &step));
-    step->sources[ROLE_v] = (struct source){SOURCE_OPERAND, (int)row->id};
+    step->sources[ROLE_v] = (struct source){SOURCE_OPERAND, (int)row.id};
     step->sources[ROLE_o] = (struct source){SOURCE_TEMPORARY, (int)turned};
-    for (const char *letter = row->dims; *letter != '\0'; letter++)
+    for (const char *letter = row.dims; *letter != '\0'; letter++)
         elements *= problem_dim(&maker->problem->desc, &most, *letter);
     maker_reserve(maker, turned,
                   divide_up(elements * (int64_t)dtype_size(maker->problem->desc.dtype), (int64_t)sizeof(float)));
