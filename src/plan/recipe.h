@@ -150,9 +150,9 @@ void recipe_close(struct recipe *recipe);
 clattn_status rotary_begin(const struct recipe_maker *maker);
 /* What is turned in the place of the operand that it is made of. */
 void rotary_replace(const struct recipe *recipe, struct source *source);
-/* The operand that a temporary is in the place of; or NONE. And what its rows are: of q those of one read of the states.
- */
+/* The operand that a temporary is in the place of; or NONE. */
 clattn_operand_id rotary_operand(enum temporary_id id);
+/* Its rows: of q those of one read of the states. */
 struct operand_row rotary_row(const struct problem *problem, const struct operand_row *row);
 enum { ROTARY_COUNT = 3 };
 
