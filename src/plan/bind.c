@@ -135,7 +135,7 @@ static clattn_status bind_workspace(struct call *call, const clattn_operand *wor
     }
     call->workspace = workspace->offset;
     bind_rows(call, TEMPORARY_WRITTEN);
-    for (int i = 0; i < plan->problem.operand_count; i++)
+    for (int i = 0; i < plan->problem.operand_count && plan->recipe.rotary != NULL; i++)
         for (int id = TEMPORARY_ROTARY_Q; id <= TEMPORARY_ROTARY_P; id++)
             TRY(bind_rotary(call, &plan->problem.operands[i], (enum temporary_id)id));
     return CLATTN_SUCCESS;
