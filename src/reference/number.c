@@ -90,28 +90,6 @@ double number_round(clattn_dtype dtype, double value)
     return number_load(dtype, &room, 0);
 }
 
-void number_widen(clattn_plan_desc *desc)
-{
-    struct operand_row rows[OPERAND_COUNT];
-    const clattn_dtype dtype = desc->dtype;
-    int count = rule_operands(desc, rows);
-
-    desc->dtype = desc->gate_dtype = CLATTN_F32;
-    desc->operand_type_count = 0;
-    for (int i = 0; i < count && (desc->flags & CLATTN_WITH_ROPE) && dtype != CLATTN_F32; i++)
-        if (rows[i].id == CLATTN_Q || rows[i].id == CLATTN_K || rows[i].id == CLATTN_P)
-            desc->operand_types[desc->operand_type_count++] = (clattn_operand_type){rows[i].id, dtype};
-}
-
-int number_is_listed(const clattn_plan_desc *desc, clattn_operand_id id)
-{
-    int listed = 0;
-
-    for (int i = 0; i < desc->operand_type_count; i++)
-        listed |= desc->operand_types[i].id == id;
-    return listed;
-}
-
 double number_bound(clattn_dtype dtype)
 {
     static const double bounds[] = {[CLATTN_F32] = 1e-5, [CLATTN_F16] = 5e-3, [CLATTN_BF16] = 5e-3};

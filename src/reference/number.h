@@ -2,19 +2,13 @@
 #ifndef CLATTN_SRC_REFERENCE_NUMBER_H
 #define CLATTN_SRC_REFERENCE_NUMBER_H
 
-#include "op/rule.h"
+#include "clattn.h"
 
 /* Element index of an array of that type. Stores round to nearest even. */
 double number_load(clattn_dtype dtype, const void *array, int64_t index);
 void number_store(clattn_dtype dtype, void *array, int64_t index, double value);
 
 double number_round(clattn_dtype dtype, double value);
-
-/* The desc that has the same inputs in f32, and outputs to hold a device's to. With CLATTN_WITH_ROPE q, k and p stay as
- * they are stored: turned they are rounded to that. */
-void number_widen(clattn_plan_desc *desc);
-/* Whether the operand is stored as such a desc's operand_types say. */
-int number_is_listed(const clattn_plan_desc *desc, clattn_operand_id id);
 
 /* log(1 + e^x) */
 double number_softplus(double x);
