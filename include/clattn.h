@@ -308,8 +308,10 @@ enum {
     CLATTN_HEADS_TILED = 1 << 26,  /* rules of a state: head h reads h % HQ (or h % HK), not h / (H / HQ) */
     CLATTN_WITH_STATE_INDICES = 1 << 27, /* rules of a state: initial and final ones are in a pool of state_slots */
     CLATTN_WITH_A_LOG = 1 << 28,         /* with gate_map SOFTPLUS or SIGMOID: the operand a_log is read */
-    CLATTN_CARRY = 1 << 29 /* path_attn: k is written, too, after it was read: every key as it is after the last token,
+    CLATTN_CARRY = 1 << 29, /* path_attn: k is written, too, after it was read: every key as it is after the last token,
                               so that the next call's tail begins anew. See tail */
+    CLATTN_WITH_ROPE = 1 << 30 /* rules with q and k: these and p turn with their tokens' positions, ahead of all else,
+                                as the piece rope turns rows: see rope_base */
 };
 
 /* ---- Operands ----------------------------------------------------------------------------------------------- */
@@ -506,9 +508,15 @@ typedef struct clattn_plan_desc {
     clattn_beta_map beta_map;
     double gate_scale; /* SIGMOID: the lower bound, below 0; 0: -5. LOGSIGMOID: above 0; 0: 1. Else 0. Of gates 0: 1 */
     /* rope: pair n of the first rope_dim columns turns by t rope_base^(-2n/rope_dim), t the token's position, exact for
-     * any. Of q and of k alike: their products then depend on i - j alone. */
+     * any. Of q and of k alike: their products then depend on i - j alone. With CLATTN_WITH_ROPE the same of the first
+     * rope_dim channels of a rule's q, k and p, which a launch each writes turned, rounded to their type, into the
+     * workspace; then they are normalised and mapped. t counts from the sequence's first token in memory, reversed or
+     * not, and from position where that is read; the n keys of a token of gated_delta_product stand where it does.
+     * Other operands (a, b, u, w) are taken as they are. INVALID_DESC for rules without q and k, with kv_len or
+     * CLATTN_CARRY (kept keys were turned as they were written: that is the piece's), with CLATTN_COMPLEX, and with
+     * CLATTN_NORMALIZE but without a feature_map, for turned weights have both signs. */
     double rope_base;      /* 0: 10000 */
-    int32_t rope_dim;      /* even, up to 1024; 0: value_dim */
+    int32_t rope_dim;      /* even, up to 1024; 0: value_dim, of rules key_dim */
     int32_t interleaved;   /* 1: columns 2n and 2n+1 are a pair (RetNet); 0: n and n + rope_dim/2 */
     int32_t with_position; /* 1: the operand position is read */
     int32_t turned_back;   /* 1: by minus the angle, which undoes it and is its gradient */

@@ -451,6 +451,13 @@ metadata()
     refused "another map" "gate_map sigmoid, the command line exp" run kda -i "$work/in" -o "$work/out" --option gate_map=exp
     refused "a rule without gates" "delta_rule takes no option gate_map" \
         make-input delta_rule --shape T=4,H=1,K=4,V=4 -o "$work/out" --option gate_map=exp
+    made gla
+    cp "$work/in" "$work/plain"
+    made gla --option rope=on --option interleaved=on
+    same "rotary positions" --option rope=on --option interleaved=on
+    refused "no rotary positions" "rope on, the command line off" run gla -i "$work/in" -o "$work/out" --option rope=off
+    refused "rotary positions of a cache" "rope with kv_len" \
+        make-input softmax_attn --shape T=4,TK=6,H=1,K=4,V=4 --option rope=on -o "$work/out"
     made linear_attn
     cp "$work/in" "$work/plain"
     made linear_attn --normalize --feature-map elu1 --scale 0.3

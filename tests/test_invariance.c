@@ -77,6 +77,11 @@ static void test_batch(void **state)
     for_all(ignores_batch, 0);
 }
 
+static int turns(const clattn_plan_desc *desc)
+{
+    return (rule_get(desc->rule)->knobs & RULE_TAKES_ROPE) || (desc->flags & CLATTN_WITH_ROPE);
+}
+
 /* The first part alone, then the second from the first one's final state. */
 static void carries_state(const clattn_plan_desc *desc)
 {
@@ -86,7 +91,7 @@ static void carries_state(const clattn_plan_desc *desc)
     const struct test_slice slices[] = {{1, 1, 0, CUT}, {1, 1, CUT, TOKENS - CUT}};
     struct check_tensors whole, expected, parts[2];
 
-    if ((rule_get(desc->rule)->knobs & RULE_TAKES_ROPE) && !desc->with_position)
+    if (turns(desc) && !desc->with_position)
         return; /* the second part's tokens stand elsewhere */
     if (desc->flags & (CLATTN_REVERSED | CLATTN_NONCAUSAL))
         return; /* the second part is the first, or the first reads it, too */
@@ -228,7 +233,7 @@ static void reverses_both(const clattn_plan_desc *desc)
     static const int64_t whole[] = {0, TOKENS}, cuts[] = {0, 0, 1, 38, 38, 75};
     clattn_plan_desc packed = *desc;
 
-    if (desc->flags & CLATTN_REVERSED)
+    if ((desc->flags & CLATTN_REVERSED) || turns(desc)) /* positions stay: test_rope */
         return;
     reverses(desc, whole, 1);
     packed.batch = 1;

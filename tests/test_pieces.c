@@ -85,8 +85,12 @@ static void check_turns(const struct check_tensors *plain, struct check_tensors 
 {
     struct check_tensors expected;
 
-    turn(turned, plain, OP(Q), interleaved);
-    turn(turned, plain, OP(K), interleaved);
+    if (turned->desc.flags & CLATTN_WITH_ROPE) {
+        set_starts(turned, 0);
+    } else {
+        turn(turned, plain, OP(Q), interleaved);
+        turn(turned, plain, OP(K), interleaved);
+    }
     test_run(turned);
     test_make(&expected, &plain->desc, CHECK_GATES_USUAL, NULL);
     for (int64_t i = 0; i < BATCH * HEADS; i++) {
@@ -106,20 +110,24 @@ static clattn_plan_desc rule_desc(clattn_rule rule)
         .rule = rule, .batch = BATCH, .seq_len = TOKENS, .heads = HEADS, .key_dim = KEY, .value_dim = VALUE};
 }
 
-/* RetNet: gamma e^(i theta) */
+/* RetNet: gamma e^(i theta), of rows that were turned, and that the rule turns */
 static void test_retention(void **state)
 {
     const clattn_plan_desc desc = rule_desc(CLATTN_RETENTION);
+    clattn_plan_desc flagged = desc;
     struct check_tensors plain, turned;
     double decays[HEADS][PAIRS];
 
     (void)state;
     for (int i = 0; i < HEADS * PAIRS; i++)
         decays[i / PAIRS][i % PAIRS] = 1 - exp2(-5.0 - i / PAIRS);
-    for (int interleaved = 0; interleaved < 2; interleaved++) {
+    flagged.flags = CLATTN_WITH_ROPE;
+    flagged.with_position = 1;
+    for (int i = 0; i < 4; i++) {
+        flagged.interleaved = i % 2;
         test_make(&plain, &desc, CHECK_GATES_USUAL, NULL);
-        test_make(&turned, &desc, CHECK_GATES_USUAL, NULL);
-        check_turns(&plain, &turned, decays, interleaved);
+        test_make(&turned, i < 2 ? &desc : &flagged, CHECK_GATES_USUAL, NULL);
+        check_turns(&plain, &turned, decays, i % 2);
         check_free(&plain), check_free(&turned);
     }
 }

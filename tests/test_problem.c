@@ -94,7 +94,7 @@ static const struct bad {
     BAD(flags, CLATTN_WITH_KV_LENS, "gated_delta_rule", "kv_lens"),
     BAD(flags, CLATTN_CU_SEQLENS_KV, "gated_delta_rule", "cu_seqlens_kv"),
     BAD(flags, CLATTN_APPEND, "gated_delta_rule", "append"),
-    BAD(flags, CLATTN_CARRY * 2, "unknown bits", "0x40000000"),
+    BAD(flags, CLATTN_WITH_ROPE * 2u, "unknown bits", "0x80000000"),
     BAD(flags, CLATTN_NONCAUSAL, "gated_delta_rule", "noncausal"),
     BAD(flags, CLATTN_WITH_A_LOG, "a_log is for gate_map softplus and sigmoid", "not for log"),
     BAD(flags, CLATTN_WITH_DT_BIAS, "gated_delta_rule", "dt_bias is for gates with a gate_map"),
@@ -160,6 +160,27 @@ static const struct bad bad_rows[] = {
     BAD(flags, CLATTN_UNGATED, "lru", "ungated"),
     BAD(gate_map, CLATTN_GATE_MAP_EXP, "lru", "gate_map"),
 };
+static const struct bad bad_turns[] = {
+    BAD(rope_dim, 7, "rope_dim is 7", "even"),         BAD(rope_dim, 22, "rope_dim is 22", "2 to 20"),
+    BAD(interleaved, 2, "interleaved is 2", "0 to 1"), BAD(with_position, -1, "with_position is -1", "0 to 1"),
+    BAD(key_dim, 15, "rope_dim is 15", "even"),
+};
+/* Which rules do not turn, and with what none does. */
+static const struct {
+    clattn_plan_desc desc;
+    const char *said;
+} bad_ropes[] = {
+    {{.rule = CLATTN_GLA, .key_dim = 20, .rope_base = 1}, "rope_base is 1, expected above 1"},
+    {{.rule = CLATTN_HGRN}, "hgrn takes no option rope"},
+    {{.rule = CLATTN_LRU}, "lru takes no option rope"},
+    {{.rule = CLATTN_ROPE}, "rope takes no option rope"},
+    {{.rule = CLATTN_RMS_NORM}, "rms_norm takes no option rope"},
+    {{.rule = CLATTN_SOFTMAX_ATTN, .key_dim = 20, .kv_len = 70}, "softmax_attn: rope with kv_len, whose keys"},
+    {{.rule = CLATTN_PATH_ATTN, .key_dim = 20, .flags = CLATTN_CARRY}, "path_attn: rope with carry, whose keys"},
+    {{.rule = CLATTN_MAMBA, .key_dim = 20, .flags = CLATTN_COMPLEX}, "mamba: rope with complex, whose channels"},
+    {{.rule = CLATTN_LINEAR_ATTN, .key_dim = 20, .flags = CLATTN_NORMALIZE}, "linear_attn: rope with normalize"},
+};
+
 static const struct bad bad_wholes[] = {
     BAD(flags, CLATTN_NONCAUSAL | CLATTN_WITH_ATTN, "linear_attn: noncausal", "no attn"),
     BAD(flags, CLATTN_NONCAUSAL | CLATTN_WITH_STATE_INDICES, "linear_attn: noncausal", "none in a pool"),
@@ -213,6 +234,33 @@ static void test_bad_fields(void **state)
     list.kv_len = 10;
     assert_status(complete(&full, &list), INVALID_DESC);
     assert_logged("kv_len is 10, expected 0 with cu_seqlens");
+}
+
+static void test_bad_ropes(void **state)
+{
+    const clattn_plan_desc turned = {
+        .rule = CLATTN_GLA, .flags = CLATTN_WITH_ROPE, .seq_len = 70, .heads = 4, .key_dim = 20, .value_dim = 16};
+    clattn_plan_desc full;
+
+    (void)state;
+    assert_status(complete(&full, &turned), SUCCESS);
+    assert_true(full.rope_base == 10000 && full.rope_dim == 20);
+    check_bad(&turned, bad_turns, COUNT(bad_turns));
+    for (size_t i = 0; i < COUNT(bad_ropes); i++) {
+        clattn_plan_desc desc = bad_ropes[i].desc;
+        desc.flags |= CLATTN_WITH_ROPE;
+        desc.seq_len = 70;
+        desc.heads = 4;
+        desc.value_dim = 16;
+        test_log_clear();
+        assert_status(complete(&full, &desc), INVALID_DESC);
+        assert_logged(bad_ropes[i].said);
+    }
+    full = turned;
+    full.flags = 0;
+    full.rope_dim = 4;
+    assert_status(complete(&full, &full), INVALID_DESC);
+    assert_logged("gla takes no option rope_dim");
 }
 
 /* Of rules of a list, what does not go together. */
@@ -352,7 +400,7 @@ static void test_options(void **state)
             if (check_variant(rule, variant, &desc) == NULL)
                 break;
             assert_status(complete(&full, &desc), SUCCESS);
-            if (desc.flags & CLATTN_REVERSED) /* of any rule of a state */
+            if (desc.flags & (CLATTN_REVERSED | CLATTN_WITH_ROPE)) /* of any rule of a state, or with keys */
                 continue;
             desc.rule = CLATTN_IPLR;
             assert_status(complete(&full, &desc), INVALID_DESC);
@@ -554,7 +602,7 @@ int main(void)
         cmocka_unit_test(test_defaults),       cmocka_unit_test(test_bad_fields), cmocka_unit_test(test_bad_numbers),
         cmocka_unit_test(test_options),        cmocka_unit_test(test_shapes),     cmocka_unit_test(test_views),
         cmocka_unit_test(test_outputs),        cmocka_unit_test(test_bad_views),  cmocka_unit_test(test_bad_pairings),
-        cmocka_unit_test(test_bad_list_sizes),
+        cmocka_unit_test(test_bad_list_sizes), cmocka_unit_test(test_bad_ropes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

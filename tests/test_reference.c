@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { B = 2, T = 6, H = 4, HQ = 2, K = 5, V = 3, STEPS = 3, ROWS = T * STEPS, COLUMNS = V + 1 };
+enum { B = 2, T = 6, H = 4, HQ = 2, K = 6, V = 3, STEPS = 3, ROWS = T * STEPS, COLUMNS = V + 1 };
 
 struct step {
     double A[K][K], k[K], x[COLUMNS], column_decay[COLUMNS];
@@ -461,18 +461,38 @@ static void dense(const struct check_tensors *in, struct check_tensors *out)
     }
 }
 
+/* Rows of a token as the flag turns them: pair n by t base^(-2n/dim). */
+static void turn_rows(struct check_tensors *in, clattn_operand_id id)
+{
+    const clattn_plan_desc *desc = &in->desc;
+    int dim = desc->rope_dim, apart = desc->interleaved ? 1 : dim / 2;
+    int64_t of_token = check_count(&in->tensor[id].info) / (B * T);
+
+    for (int64_t row = 0; row < B * T * of_token / K && in->tensor[id].data != NULL; row++)
+        for (int n = 0; n < dim / 2; n++) {
+            int64_t first = row * K + (desc->interleaved ? 2 * n : n), t = row * K / of_token % T;
+            double x = test_get(in, id, first), y = test_get(in, id, first + apart);
+            double angle = (double)t * exp(-2.0 * n / dim * log(desc->rope_base));
+            test_set(in, id, first, x * cos(angle) - y * sin(angle));
+            test_set(in, id, first + apart, x * sin(angle) + y * cos(angle));
+        }
+}
+
 static void check_rule(clattn_plan_desc *desc, enum check_gates gates, const char *variant)
 {
-    struct check_tensors in, expected, actual;
+    struct check_tensors in, turned, expected, actual;
     char what[96];
 
     snprintf(what, sizeof what, "%s %s", test_rule_name(desc->rule), variant);
     test_make(&in, desc, gates, NULL);
+    test_make(&turned, desc, gates, NULL);
+    turn_rows(&turned, OP(Q)), turn_rows(&turned, OP(K));
     assert_status(check_allocate(&expected, desc), SUCCESS);
-    dense(&in, &expected);
+    dense(&turned, &expected);
     assert_status(check_reference(&actual, &in, test_log, NULL), SUCCESS);
     test_compare_all(&actual, &expected, 1e-6, what);
     check_free(&in);
+    check_free(&turned);
     check_free(&expected);
     check_free(&actual);
 }

@@ -85,6 +85,7 @@ static inline stream_t stream_of_head(global const char *x, long4 x_at, place at
 {
     stream_t stream;
     at.head = head;
+    at.first *= STEPS;
     stream = stream_of(x, x_at, at, size);
     stream.wide = stream.wide && ROPE_DIM % (2 * VEC) == 0;
     return stream;
@@ -107,8 +108,9 @@ rope(global const data_t *v, long4 v_at, global out_t *o, long4 o_at, global con
             turns[i] = turn_of(n + i);
         for (; row < end; row++) {
             vec cosines, sines;
+            int token = REVERSED ? chunk.at.tokens - 1 - row / STEPS : row / STEPS;
             if (e < TURNS)
-                angles_of(&cosines, &sines, turns, start + row);
+                angles_of(&cosines, &sines, turns, start + token);
             for (int h = head; h < heads; h++) {
                 stream_t in = stream_of_head((global const char *)v, v_at, chunk.at, h, sizeof(data_t));
                 stream_t out = stream_of_head((global const char *)o, o_at, chunk.at, h, sizeof(out_t));

@@ -22,6 +22,7 @@ enum {
     LENS = CLATTN_WITH_KV_LENS,
     NEW = CLATTN_APPEND,
     CARRY = CLATTN_CARRY,
+    ROPE = CLATTN_WITH_ROPE,
     CUKV = CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_KV,
     CU = CLATTN_CU_SEQLENS,
     CU64 = CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_INT64,
@@ -53,6 +54,9 @@ const struct check_case check_cases[] = {
     { "packed uneven", 1,1200, 1, 1, 32,  64, LAST | CU64 | VK, USUAL, uneven, 4, 0, 1, 1, F32 | QUICK_BF16, 0, 0, 0 },
     /* rules of a state: more heads of queries than of states */
     { "shared states", 2,   19, 2, 6, 128, 128, BOTH,             HARD,  NULL,   0, 0,   0, 0, F32, 0, 0, 0 },
+    /* rules with keys: turned by positions */
+    { "turned",        2,   75, 6, 3,  60, 100, BOTH | NORM | ROPE, HARD, NULL, 0, 0, 0, 0, F32 | F16, 0, 0, 0 },
+    { "turned, packed", 1, 131, 2, 4,  64,  64, BOTH | CU | ROPE, HARD,  single, 4, 0,   0, 1, F32 | BF16, 0, 0, 0 },
     /* rules of a list: queries that stand at the end of a cache, or before its first key */
     { "one query",     2,    1, 4, 4,  64,  64, 0,                USUAL, NULL,   0, 0,   0, 1, F32, 75, 0, 0 },
     { "one of a few",  1,    1, 4, 1, 128, 128, LSE,              HARD,  NULL,   0, 0,   1, 0, ALL, 130, 0, 0 },
@@ -234,49 +238,27 @@ static const struct variant variants[] = {
     {.rule = CLATTN_LACT, .name = "one token, pre_norm", .mini_batch = 1, .pre_norm = 1},
     {.rule = CLATTN_LACT, .name = "muon momentum", .muon = CLATTN_MUON_FIVE, .with_momentum = 1},
     {.rule = CLATTN_LACT, .name = "keller noncausal", .muon = CLATTN_MUON_KELLER, .flags = CLATTN_NONCAUSAL},
+    {.rule = CLATTN_RETENTION, .name = "rope interleaved", .flags = CLATTN_WITH_ROPE, .interleaved = 1},
+    {.rule = CLATTN_GATED_DELTA_PRODUCT,
+     .name = "rope of 6, 2 steps",
+     .flags = CLATTN_WITH_ROPE,
+     .rope_dim = 6,
+     .steps = 2},
+    {.rule = CLATTN_GATED_DELTA_RULE,
+     .name = "rope of 20 back, position, reversed",
+     .flags = CLATTN_WITH_ROPE | CLATTN_REVERSED,
+     .rope_dim = 20,
+     .with_position = 1,
+     .turned_back = 1},
+    {.rule = CLATTN_DELTAFORMER, .name = "rope of p", .flags = CLATTN_WITH_ROPE | CLATTN_WITH_P | CLATTN_WITH_BETA},
+    {.rule = CLATTN_PATH_ATTN, .name = "rope absolute", .flags = CLATTN_WITH_ROPE, .absolute = 1},
+    {.rule = CLATTN_LACT, .name = "rope noncausal", .flags = CLATTN_WITH_ROPE | CLATTN_NONCAUSAL},
     {.rule = CLATTN_ROPE, .name = "interleaved back, 32 columns", .interleaved = 1, .rope_dim = 32, .turned_back = 1},
 };
-
-/* Pairs where the problem has complex numbers, one channel where it has no keys, and a state a head. */
-static void fit_channels(clattn_plan_desc *desc)
-{
-    const struct rule *rule = rule_get(desc->rule);
-
-    if (rule == NULL)
-        return;
-    if (!rule_has_chunks(rule))
-        desc->kv_heads = 0;
-    if (rule->op == OP_PIECE) {
-        desc->flags &= rule->flags | CU64;
-        desc->scale = 0;
-    }
-    if (!rule_has_keys(rule)) {
-        desc->key_dim = rule->knobs & RULE_TAKES_FEATURES ? desc->key_dim + desc->key_dim % 2 : 1;
-        desc->qk_heads = 0;
-        desc->flags &= ~(uint32_t)NORM;
-    }
-    if (desc->flags & CLATTN_COMPLEX)
-        desc->key_dim += desc->key_dim % 2;
-    if (rule->decay == DECAY_COMPLEX || (rule->knobs & RULE_TAKES_ROPE))
-        desc->value_dim += desc->value_dim % 2;
-    if (desc->rope_dim > desc->value_dim)
-        desc->rope_dim = (int32_t)desc->value_dim;
-}
 
 static int is_learner(clattn_rule rule)
 {
     return rule_get(rule) != NULL && rule_get(rule)->op == OP_LEARNER;
-}
-
-/* No sequences that are packed, no heads that are shared. */
-static void fit_learner(clattn_plan_desc *desc)
-{
-    if (!is_learner(desc->rule))
-        return;
-    desc->flags &= rule_get(desc->rule)->flags;
-    desc->sequences = 0;
-    desc->qk_heads = desc->kv_heads = 0;
-    desc->scale = 0;
 }
 
 /* Another width than the keys', and several batches. */
@@ -297,35 +279,23 @@ static int has_list(clattn_rule rule)
     return rule_get(rule) != NULL && rule_has_list(rule_get(rule));
 }
 
-/* Of an attention matrix that the rule has, and devices make. */
-static void fit_attn(clattn_plan_desc *desc)
-{
-    const struct rule *rule = rule_get(desc->rule);
-
-    if (rule == NULL || !rule_has_matrix(rule) || rule->erase == ERASE_KERNEL ||
-        (desc->flags & (CLATTN_VALUE_GATE | CLATTN_REVERSED | CLATTN_NONCAUSAL)))
-        desc->flags &= ~(uint32_t)ATTN;
-}
-
-void check_fit(clattn_plan_desc *desc)
-{
-    fit_channels(desc);
-    fit_learner(desc);
-    fit_attn(desc);
-    if (!has_list(desc->rule))
-        return;
-    desc->flags &= ~(uint32_t)(BOTH | VK);
-    if (desc->qk_heads != 0 && desc->qk_heads != desc->heads) {
-        desc->kv_heads = desc->qk_heads;
-        desc->qk_heads = desc->heads;
-    }
-}
-
 int check_mode_applies(clattn_rule rule, clattn_mode mode)
 {
     if (mode == CLATTN_MODE_CHUNK && rule_get(rule) != NULL)
         return rule_has_chunks(rule_get(rule));
     return mode != CLATTN_MODE_RECURRENT || rule_get(rule) == NULL || rule_has_tokens(rule_get(rule));
+}
+
+/* Nothing turns where a variant leaves nothing that may. */
+static void fit_rope(clattn_plan_desc *desc)
+{
+    int mapped = !(desc->flags & CLATTN_NORMALIZE) || desc->feature_map != CLATTN_FEATURE_IDENTITY;
+
+    if (!(desc->flags & ROPE) || (mapped && desc->kv_len == 0 && !(desc->flags & (CLATTN_COMPLEX | CARRY))))
+        return;
+    desc->flags &= ~(uint32_t)ROPE;
+    desc->rope_base = 0;
+    desc->rope_dim = desc->interleaved = desc->with_position = desc->turned_back = 0;
 }
 
 const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
@@ -375,6 +345,7 @@ const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
             desc->flags &= ~(uint32_t)LSE;
         if (variants[i].window != 0)
             desc->window = variants[i].window;
+        fit_rope(desc);
         check_fit(desc);
         return variants[i].name;
     }
@@ -390,6 +361,8 @@ int check_case_applies(const struct check_case *c, clattn_rule rule, int variant
     if (c->cu_seqlens != NULL && is_learner(rule))
         return 0;
     if (((c->kv_len != 0 || c->window != 0) && !has_list(rule)) || (c->flags & own & ~rule_get(rule)->flags))
+        return 0;
+    if ((c->flags & ROPE) && !rule_has_keys(rule_get(rule)))
         return 0;
     if (c->tail != 0 && !(rule_get(rule)->knobs & RULE_TAKES_TAIL))
         return 0;
@@ -421,6 +394,7 @@ clattn_plan_desc check_case_desc(const struct check_case *c, clattn_rule rule, c
                              .kv_len = c->kv_len,
                              .window = c->window,
                              .tail = c->tail,
+                             .with_position = (c->flags & ROPE) != 0,
                              .mode = mode};
 
     if (c->qk_heads > c->heads) {

@@ -2,6 +2,7 @@
 #include "check/check.h"
 
 #include "reference/number.h"
+#include "reference/wide.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -98,8 +99,7 @@ clattn_status check_reference(struct check_tensors *expected, const struct check
     struct arguments operands;
     clattn_status status;
 
-    desc.dtype = desc.gate_dtype = CLATTN_F32;
-    desc.operand_type_count = 0;
+    wide_desc(&desc);
     TRY(check_allocate(expected, &desc));
     for (int id = 1; id < OPERAND_COUNT; id++)
         if (expected->tensor[id].data != NULL && !expected->tensor[id].info.output)

@@ -131,7 +131,8 @@ static void derive_piece(const struct binding *binding, clattn_plan_desc *desc)
 
     if ((binding->rule->knobs & RULE_TAKES_FEATURES) && omega != NULL && omega->rank == 3)
         desc->key_dim = omega->dims[1] * (desc->features == CLATTN_FEATURES_FAVOR ? 1 : 2);
-    if ((binding->rule->knobs & RULE_TAKES_ROPE) && binding_find(binding, CLATTN_POSITION) != NULL)
+    if (((binding->rule->knobs & RULE_TAKES_ROPE) || (desc->flags & CLATTN_WITH_ROPE)) &&
+        binding_find(binding, CLATTN_POSITION) != NULL)
         desc->with_position = 1;
     if (!(binding->rule->knobs & RULE_TAKES_TAPS))
         return;

@@ -291,7 +291,7 @@ const struct option options[] = {
      "write_kernel=linear|relu|round|floor softplus=on dt_bias=on d=on z=on complex=on cu_seqlens=i32|i64 "
      "taps=N activation=silu|none with_bias=on residual=on "
      "weighting=heads|none gating=before|sigmoid centered=on "
-     "reversed=on rope_dim=N rope_base=X interleaved=on with_position=on turned_back=on "
+     "reversed=on rope=on rope_dim=N rope_base=X interleaved=on with_position=on turned_back=on "
      "features=favor|rfa|hedgehog of_queries=on "
      "hidden_dim=N mini_batch=N muon=five|keller pre_norm=on with_momentum=on noncausal=on"},
     {"seed", 0, "N", COMMAND_MAKE_INPUT | COMMAND_TUNE | MANY, 0, take_seed, "of the random numbers [0]"},

@@ -45,6 +45,7 @@ static const struct {
     {0, RULE_TAKES_TAPS, "--option taps=N, --option activation=silu|none, --option with_bias=on, --option residual=on"},
     {0, RULE_TAKES_NORM,
      "--option weighting=shared|heads|none, --option gating=after|before|sigmoid, --option centered=on"},
+    {CLATTN_WITH_ROPE, 0, "--option rope=on with the options of rope"},
     {0, RULE_TAKES_ROPE,
      "--option rope_dim=N, --option rope_base=X, --option interleaved=on, --option with_position=on, "
      "--option turned_back=on"},
@@ -123,12 +124,12 @@ static int summarize(clattn_rule rule, struct summary summaries[OPERAND_COUNT])
 
     memset(summaries, 0, OPERAND_COUNT * sizeof *summaries);
     for (uint32_t i = 0; i < COMMON + 32; i++) {
-        uint32_t flags = i < COMMON ? common[i] : (row->flags & (UINT32_C(1) << (i - COMMON)));
+        uint32_t flags = i < COMMON ? common[i] : (rule_flags(row) & (UINT32_C(1) << (i - COMMON)));
         clattn_plan_desc desc = {.rule = rule, .flags = flags == CLATTN_NORMALIZE ? flags | states : flags};
         desc.state_window = i == COMMON - 1 && row->read != READ_STABILIZED;
         desc.with_bias = i == 1 && (row->knobs & RULE_TAKES_TAPS);
         desc.with_momentum = i == 1 && (row->knobs & RULE_TAKES_LEARNING);
-        desc.with_position = i == 3 && (row->knobs & RULE_TAKES_ROPE);
+        desc.with_position = (i == 3 && (row->knobs & RULE_TAKES_ROPE)) || (flags & CLATTN_WITH_ROPE);
         struct operand_row rows[OPERAND_COUNT];
         int count = i == 0 || flags != 0 ? rule_operands(&desc, rows) : 0;
         sets += count > 0;
@@ -179,7 +180,7 @@ static cJSON *make_options(const struct rule *rule)
     cJSON *array = cJSON_CreateArray();
 
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        if ((rule->flags & options[i].flag) || (rule->knobs & options[i].knob))
+        if ((rule_flags(rule) & options[i].flag) || (rule->knobs & options[i].knob))
             cJSON_AddItemToArray(array, cJSON_CreateString(options[i].text));
     return array;
 }

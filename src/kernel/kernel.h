@@ -132,6 +132,7 @@ struct variant {
     int normalizer;              /* the pass that leaves what o is divided by: its one value column is of ones */
     int attn;                    /* the pass that leaves the attention matrix: its values are unit vectors */
     const struct gemm *gemm;     /* of the kernels of matrix products, whose problem is its ground */
+    clattn_operand_id rotary;    /* of rope ahead of a rule: which of its operands is turned; NONE: a piece's own */
     int gather;                  /* the scan is the first of two over segments: after the state alone */
     struct tiles tiles;
 };

@@ -38,7 +38,7 @@ static clattn_status check_numbers(const clattn_plan_desc *desc, const struct lo
 
 static clattn_status check(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
 {
-    uint32_t others = desc->flags & ~rule->flags;
+    uint32_t others = desc->flags & ~rule_flags(rule);
 
     if (desc->flags & CLATTN_CU_SEQLENS)
         return FAIL(log, INVALID_DESC, "%s takes no cu_seqlens: a sequence is a row of the batch", rule->name);
@@ -70,6 +70,7 @@ static int operands(const clattn_plan_desc *desc, const struct rule *rule, struc
         {1, ROW(OP(LR1), "BTH", STORE_GATE, SPEED)},
         {1, ROW(OP(LR2), "BTH", STORE_GATE, SPEED)},
         {desc->with_momentum, ROW(OP(MOMENTUM), "BTH", STORE_GATE, STRENGTH)},
+        {desc->with_position, ROW(OP(POSITION), "N", STORE_LENGTH, POSITIONS)},
         {last, ROW(OP(FINAL_W0), "NHDK", STORE_STATE, WRITTEN)},
         {last, ROW(OP(FINAL_W1), "NHVD", STORE_STATE, WRITTEN)},
         {last, ROW(OP(FINAL_W2), "NHDK", STORE_STATE, WRITTEN)},

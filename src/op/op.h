@@ -29,6 +29,10 @@ enum { MAX_DIM = 256, MAX_LENGTH = INT32_MAX - 64 /* tokens, batch and sequences
 /* INVALID_DESC, naming the field, outside of low … high. */
 clattn_status check_range(const struct log *log, const char *name, int64_t value, int64_t low, int64_t high);
 
+/* What turns rows with their positions, of a piece or ahead of a rule. */
+void rope_complete(clattn_plan_desc *desc, const struct rule *rule);
+clattn_status rope_check(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log);
+
 /* The pool of states. */
 clattn_status check_slots(const clattn_plan_desc *desc, const struct log *log);
 

@@ -35,6 +35,7 @@ static const struct {
              {CLATTN_WITH_D, "d"},
              {CLATTN_WITH_Z, "z"},
              {CLATTN_NONCAUSAL, "noncausal"},
+             {CLATTN_WITH_ROPE, "rope"},
              {CLATTN_COMPLEX, "complex"}};
 
 /* Fields that only rules with the knob may have set: to another number than the usual one. */
@@ -101,7 +102,7 @@ static clattn_status check_flags(const clattn_plan_desc *desc, const struct rule
 
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
         known |= flags[i].flag;
-        if ((desc->flags & flags[i].flag) && !(rule->flags & flags[i].flag))
+        if ((desc->flags & flags[i].flag) && !(rule_flags(rule) & flags[i].flag))
             return refuse(rule, flags[i].name, log);
     }
     if (desc->flags & ~known)
@@ -129,9 +130,11 @@ static clattn_status check_state(const clattn_plan_desc *desc, const struct rule
 
 clattn_status options_check(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
 {
+    uint32_t knobs = rule->knobs | (desc->flags & CLATTN_WITH_ROPE ? RULE_TAKES_ROPE : 0);
+
     TRY(check_flags(desc, rule, log));
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-        if (!(rule->knobs & fields[i].knob) && field_of(desc, fields[i].offset, fields[i].size) != fields[i].usual)
+        if (!(knobs & fields[i].knob) && field_of(desc, fields[i].offset, fields[i].size) != fields[i].usual)
             return refuse(rule, fields[i].name, log);
     if (desc->beta_map == CLATTN_BETA_SOFTPLUS && !(rule->knobs & RULE_TAKES_STEP_MAP))
         return refuse(rule, "beta_map=softplus", log);

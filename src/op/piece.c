@@ -1,7 +1,7 @@
 /* What pieces' descs must be, and their operands: o of v, each row by itself or with the few before it. */
 #include "op/op.h"
 
-enum { MOST_PIECE_DIM = 65536, MOST_TAPS = 8, MOST_ROPE_DIM = 1024, MOST_FEATURES = 256 };
+enum { MOST_PIECE_DIM = 65536, MOST_TAPS = 8, MOST_FEATURES = 256 };
 
 static void complete(clattn_plan_desc *desc, const struct rule *rule)
 {
@@ -11,10 +11,6 @@ static void complete(clattn_plan_desc *desc, const struct rule *rule)
         desc->taps = 4;
     if ((rule->knobs & RULE_TAKES_EPS) && desc->eps == 0)
         desc->eps = rule->knobs & RULE_TAKES_FEATURES ? 1e-4 : 1e-5;
-    if ((rule->knobs & RULE_TAKES_ROPE) && desc->rope_base == 0)
-        desc->rope_base = 10000;
-    if ((rule->knobs & RULE_TAKES_ROPE) && desc->rope_dim == 0 && desc->value_dim <= INT32_MAX)
-        desc->rope_dim = (int32_t)desc->value_dim;
     if (!(rule->knobs & RULE_TAKES_GATE_MAP))
         return;
     if (desc->gate_map == CLATTN_GATE_MAP_LOG)
@@ -36,11 +32,6 @@ static clattn_status check_numbers(const clattn_plan_desc *desc, const struct ru
                    {RULE_TAKES_NORM, "weighting", desc->weighting, CLATTN_WEIGHTING_SHARED, CLATTN_WEIGHTING_NONE},
                    {RULE_TAKES_NORM, "gating", desc->gating, CLATTN_GATING_AFTER, CLATTN_GATING_SIGMOID},
                    {RULE_TAKES_NORM, "centered", desc->centered, 0, 1},
-                   {RULE_TAKES_ROPE, "rope_dim", desc->rope_dim, 2,
-                    desc->value_dim < MOST_ROPE_DIM ? desc->value_dim : MOST_ROPE_DIM},
-                   {RULE_TAKES_ROPE, "interleaved", desc->interleaved, 0, 1},
-                   {RULE_TAKES_ROPE, "with_position", desc->with_position, 0, 1},
-                   {RULE_TAKES_ROPE, "turned_back", desc->turned_back, 0, 1},
                    {RULE_TAKES_FEATURES, "features", desc->features, CLATTN_FEATURES_FAVOR, CLATTN_FEATURES_HEDGEHOG},
                    {RULE_TAKES_FEATURES, "of_queries", desc->of_queries, 0, 1},
                    {RULE_TAKES_FEATURES, "key_dim", desc->key_dim, 1, MOST_FEATURES},
@@ -52,13 +43,6 @@ static clattn_status check_numbers(const clattn_plan_desc *desc, const struct ru
     if ((rule->knobs & RULE_TAKES_FEATURES) && desc->features != CLATTN_FEATURES_FAVOR && desc->key_dim % 2 != 0)
         return FAIL(log, INVALID_DESC, "key_dim is %lld, expected an even number: these features come in pairs",
                     (long long)desc->key_dim);
-    if (!(rule->knobs & RULE_TAKES_ROPE))
-        return CLATTN_SUCCESS;
-    if (desc->rope_dim % 2 != 0)
-        return FAIL(log, INVALID_DESC, "rope_dim is %d, expected an even number: columns turn in pairs",
-                    (int)desc->rope_dim);
-    if (!(desc->rope_base > 1 && desc->rope_base <= 1e30))
-        return FAIL(log, INVALID_DESC, "rope_base is %g, expected above 1 to 1e30", desc->rope_base);
     return CLATTN_SUCCESS;
 }
 

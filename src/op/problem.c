@@ -35,6 +35,7 @@ static void complete(clattn_plan_desc *desc, const struct rule *rule)
     desc->eps += 0.0; /* -0.0 is 0 */
     desc->rope_base += 0.0;
     op_of(rule)->complete(desc, rule);
+    rope_complete(desc, rule);
     set_default(&desc->batch, 1);
     set_default(&desc->qk_heads, desc->heads);
     set_default(&desc->kv_heads, desc->heads);
@@ -165,6 +166,7 @@ clattn_status problem_init(struct problem *problem, const clattn_plan_desc *desc
     complete(&problem->desc, problem->rule);
     TRY(check_sizes(&problem->desc, op_of(problem->rule)->most_dim, log));
     TRY(options_check(&problem->desc, problem->rule, log));
+    TRY(rope_check(&problem->desc, problem->rule, log));
     TRY(check_gate(&problem->desc, problem->rule, log));
     TRY(check_packing(&problem->desc, log));
     TRY(op_of(problem->rule)->check(&problem->desc, problem->rule, log));

@@ -274,6 +274,11 @@ int rule_has_keys(const struct rule *rule)
     return rule->op != OP_PIECE && !read_words[rule->read].keyless;
 }
 
+uint32_t rule_flags(const struct rule *rule)
+{
+    return rule->flags | (rule_has_keys(rule) ? CLATTN_WITH_ROPE : 0);
+}
+
 int rule_has_chunks(const struct rule *rule)
 {
     return rule->op == OP_LEARNER || (rule->op == OP_MIXER && !decay_words[rule->decay].channels);
@@ -404,6 +409,7 @@ int mixer_operands(const clattn_plan_desc *desc, const struct rule *rule, struct
         {matrix && (desc->flags & CLATTN_WITH_STATE_INDICES), ROW(OP(STATE_INDICES), "N", STORE_LENGTH, SLOTS)},
         {(desc->flags & CLATTN_CU_SEQLENS) != 0, ROW(OP(SEQLENS), "P", STORE_INDEX, CUTS)},
         {(desc->flags & CLATTN_CU_SEQLENS_KV) != 0, ROW(OP(SEQLENS_KV), "P", STORE_INDEX, CUTS_KV)},
+        {desc->with_position, ROW(OP(POSITION), "N", STORE_LENGTH, POSITIONS)},
         {(desc->flags & CLATTN_WITH_KV_LENS) != 0, ROW(OP(KV_LENS), "N", STORE_LENGTH, LENGTHS)},
         {(desc->flags & CLATTN_WITH_SINK) != 0, ROW(OP(SINK), "H", STORE_STATE, LOGIT)},
         {(desc->flags & CLATTN_WITH_WRITTEN) != 0, ROW(OP(WRITTEN), "BXYV", STORE_DATA, WRITTEN)},

@@ -61,7 +61,7 @@ struct rule {
     enum order order;
     enum write write;
     enum read read;
-    uint32_t flags;       /* the rule-specific CLATTN_… flags it takes */
+    uint32_t flags;       /* the rule-specific CLATTN_… flags it takes, but what all with keys do: rule_flags */
     uint32_t knobs;       /* RULE_TAKES_… */
     double default_scale; /* 0: 1/sqrt(key_dim) */
     const char *recurrence, *paper;
@@ -156,6 +156,8 @@ int rule_has_list(const struct rule *rule);
 int rule_has_state(const struct rule *rule);
 /* Whether the rule has queries and keys; where a mixer has none the state has one channel, and both are 1. */
 int rule_has_keys(const struct rule *rule);
+/* The flags that it takes and others do not. */
+uint32_t rule_flags(const struct rule *rule);
 /* Whether there is a form in chunks, as products of matrices: not where elements of the state have a decay each. */
 int rule_has_chunks(const struct rule *rule);
 /* Whether there is one token by token. */

@@ -103,6 +103,19 @@ static void lay_elements(const struct temporary *temporary, struct view *view)
     view->offset = at;
 }
 
+/* One that is in the place of an operand, as that lies where nothing else is said. */
+static clattn_status bind_rotary(struct call *call, const struct operand_row *operand, enum temporary_id id)
+{
+    const struct clattn_plan *plan = call->plan;
+    const struct operand_row row = rotary_row(&plan->problem, operand);
+    const clattn_operand like = {.offset = (size_t)call->temporaries[id].view.offset * sizeof(float)};
+
+    if (rotary_operand(id) != row.id || plan->recipe.temporaries[id].floats == 0)
+        return CLATTN_SUCCESS;
+    return problem_view(&plan->problem, &call->extent, &row, &like, 0, &call->temporaries[id].view,
+                        &plan->context->log);
+}
+
 /* Temporaries are floats; those of a number a token and head are [batch, head, token], so that a head's lie side by
  * side. */
 static clattn_status bind_workspace(struct call *call, const clattn_operand *workspace)
@@ -122,6 +135,9 @@ static clattn_status bind_workspace(struct call *call, const clattn_operand *wor
     }
     call->workspace = workspace->offset;
     bind_rows(call, TEMPORARY_WRITTEN);
+    for (int i = 0; i < plan->problem.operand_count && plan->recipe.rotary != NULL; i++)
+        for (int id = TEMPORARY_ROTARY_Q; id <= TEMPORARY_ROTARY_P; id++)
+            TRY(bind_rotary(call, &plan->problem.operands[i], (enum temporary_id)id));
     return CLATTN_SUCCESS;
 }
 

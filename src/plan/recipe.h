@@ -20,6 +20,9 @@ enum temporary_id {
     TEMPORARY_CARRIED_SUMS, /* the same of the pass that leaves denominators */
     TEMPORARY_PARTS,        /* [slots, head tiles, splits, …]: what parts of the keys leave of the queries */
     TEMPORARY_WRITTEN,      /* [B,TK,HK,V] in the storage type of v: what is written in its place */
+    TEMPORARY_ROTARY_Q,     /* like q, or what reads a state of it, in its type: turned by positions, in its place; */
+    TEMPORARY_ROTARY_K,     /* the same of k, */
+    TEMPORARY_ROTARY_P,     /* and of p */
     TEMPORARY_TURNED_Q,     /* like q, in its type: queries that are turned over all tokens up to their own */
     TEMPORARY_TURNED_K,     /* the same of k */
     TEMPORARY_FAST,         /* [sequences, weights of all heads]: a learner's weights as they stand */
@@ -107,6 +110,7 @@ struct recipe {
     int loop_first, loop_last, loop_rows; /* steps that are run again for every so many rows; loop_rows 0: none */
     int loop_keys;                        /* rows are of keys, not of tokens */
     int64_t floats[HOME_COUNT];           /* recipe_allocate: of each home */
+    struct problem *rotary;               /* owned: of the steps that turn q, k and p; or NULL */
 };
 
 /* What a recipe is made for, and by what. */
@@ -141,6 +145,16 @@ struct matrix maker_lay(const struct recipe_maker *maker, enum temporary_id id, 
 clattn_status recipe_open(struct recipe *recipe);
 void recipe_close(struct recipe *recipe);
 
+/* Steps that turn q, k and p ahead of the solver's own, where the problem asks for it. */
+clattn_status rotary_begin(const struct recipe_maker *maker);
+/* What is turned in the place of the operand that it is made of. */
+void rotary_replace(const struct recipe *recipe, struct source *source);
+/* The operand that a temporary is in the place of; or NONE. */
+clattn_operand_id rotary_operand(enum temporary_id id);
+/* Its rows: of q those of one read of the states. */
+struct operand_row rotary_row(const struct problem *problem, const struct operand_row *row);
+enum { ROTARY_COUNT = 3 };
+
 static inline int is_product(const struct step *step)
 {
     return step->product.desc.m != 0;
@@ -149,6 +163,8 @@ static inline int is_product(const struct step *step)
 /* Whether the matrices of all heads of all sequences are evenly apart. */
 int product_is_even(const struct product *product);
 
+/* The first step of the solver's own. */
+const struct step *recipe_first(const struct recipe *recipe);
 /* The step that leaves o; where o is read of the state after all tokens, that which leaves this. */
 const struct step *recipe_last(const struct recipe *recipe);
 

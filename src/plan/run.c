@@ -161,7 +161,7 @@ static int64_t first_groups(const struct call *call, const struct step *step)
         return recipe_key_slots(&call->plan->problem, &call->extent, step->variant.tiles.chunk);
     if (step->layout.stretch > 0)
         return call->extent.sequences * stretch_chunks(call, step);
-    return divide_up(recipe_slots(&call->plan->problem, &call->extent, step->variant.tiles.chunk), step->layout.slots);
+    return divide_up(recipe_slots(step->variant.problem, &call->extent, step->variant.tiles.chunk), step->layout.slots);
 }
 
 /* Whether the rows of a product's matrix, as they lie, are the stretch's. */

@@ -1,6 +1,7 @@
 #include "plan/sample.h"
 
 #include "reference/number.h"
+#include "reference/wide.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -217,13 +218,13 @@ static clattn_status run_reference(const struct sample *sample)
     clattn_operand operands[OPERAND_COUNT];
     clattn_call call = {.operands = operands, .seq_len = CLATTN_WHOLE};
 
-    desc.dtype = desc.gate_dtype = CLATTN_F32;
-    desc.operand_type_count = 0;
+    wide_desc(&desc);
     for (int id = 0; id < OPERAND_COUNT; id++) {
         const struct twin *twin = &sample->twins[id];
+        int narrow = twin->wide == NULL || wide_keeps(&desc, (clattn_operand_id)id);
         if (twin->narrow != NULL)
             operands[call.operand_count++] =
-                (clattn_operand){.id = (clattn_operand_id)id, .host = twin->wide != NULL ? twin->wide : twin->narrow};
+                (clattn_operand){.id = (clattn_operand_id)id, .host = narrow ? twin->narrow : twin->wide};
     }
     return clattn_reference(&desc, &call, log->fn, log->user);
 }

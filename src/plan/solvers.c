@@ -332,7 +332,7 @@ static clattn_status add_attn(const struct recipe_maker *maker)
     int turned = kernel == KERNEL_FLASH_PATH;
 
     variant.attn = 1;
-    if (kernel == KERNEL_COUNT || (turned && maker->recipe->steps[0].variant.kernel != KERNEL_PREPARE_PATH))
+    if (kernel == KERNEL_COUNT || (turned && recipe_first(maker->recipe)->variant.kernel != KERNEL_PREPARE_PATH))
         return CLATTN_UNSUPPORTED;
     return maker_add(maker, &variant, rule_has_list(maker->problem->rule) ? GRID_SLOTS : GRID_SEQUENCES, NULL);
 }
@@ -349,6 +349,7 @@ static clattn_status add_fold(const struct recipe_maker *maker)
 
 clattn_status solver_make(const struct solver *solver, const struct recipe_maker *maker)
 {
+    TRY(rotary_begin(maker));
     TRY(solver->make(maker));
     if (maker->problem->desc.flags & CLATTN_WITH_ATTN)
         TRY(add_attn(maker));

@@ -181,10 +181,11 @@ static void reserve_written(const struct recipe_maker *maker, int64_t floats)
         maker_reserve(maker, TEMPORARY_WRITTEN, keys * desc->kv_heads * desc->value_dim);
 }
 
-/* The first two steps are run for every span. */
+/* The solver's first two steps are run for every span. */
 static void loop_spans(struct recipe *recipe, int rows)
 {
-    recipe->loop_last = 1;
+    recipe->loop_first = (int)(recipe_first(recipe) - recipe->steps);
+    recipe->loop_last = recipe->loop_first + 1;
     recipe->loop_rows = rows;
     recipe->loop_keys = 1;
 }

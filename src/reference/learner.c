@@ -127,6 +127,13 @@ static void load_row(const struct learner *learner, clattn_operand_id id, int64_
         to[i] = load(learner, id, token, i);
 }
 
+/* A row of q or k */
+static void load_key(struct learner *learner, clattn_operand_id id, int64_t token)
+{
+    load_row(learner, id, token, learner->K, learner->x);
+    task_turn_key(learner->task, id, learner->sequence, token, learner->x);
+}
+
 static double silu(double x)
 {
     return x / (1 + exp(-x));
@@ -157,7 +164,7 @@ static void read_token(struct learner *learner, int64_t token)
     int64_t at =
         o->view.offset + learner->sequence * o->view.batch + token * o->view.token + learner->head * o->view.head;
 
-    load_row(learner, CLATTN_Q, token, learner->K, learner->x);
+    load_key(learner, CLATTN_Q, token);
     feed(learner);
     for (int64_t c = 0; c < learner->V; c++)
         number_store(o->dtype, o->data, at + c,
@@ -185,7 +192,7 @@ static void learn_token(struct learner *learner, int64_t token)
 {
     const struct hidden *hidden = &learner->hidden;
 
-    load_row(learner, CLATTN_K, token, learner->K, learner->x);
+    load_key(learner, CLATTN_K, token);
     load_row(learner, CLATTN_V, token, learner->V, learner->y);
     feed(learner);
     clear(learner->F, hidden->dh);

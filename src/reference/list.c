@@ -44,15 +44,16 @@ static double element(const struct list *list, clattn_operand_id id, int64_t row
                        view->offset + list->batch * view->batch + row * view->token + head * view->head + index);
 }
 
-/* A row of q or k, normalised as the desc says. */
+/* A row of q, k or p, turned and normalised as the desc says. */
 static void load_row(const struct list *list, clattn_operand_id id, int64_t row, int64_t head, double *to)
 {
     double sum = 0, factor = 1;
 
-    for (int64_t n = 0; n < list->K; n++) {
+    for (int64_t n = 0; n < list->K; n++)
         to[n] = element(list, id, row, head, n);
+    task_turn_key(list->task, id, list->sequence, row - list->first, to);
+    for (int64_t n = 0; n < list->K; n++)
         sum += to[n] * to[n];
-    }
     if (list->task->problem->desc.flags & CLATTN_QK_L2NORM)
         factor = 1 / sqrt(sum + 1e-6);
     for (int64_t n = 0; n < list->K; n++)

@@ -82,6 +82,14 @@ void number_store(clattn_dtype dtype, void *array, int64_t index, double value)
     }
 }
 
+double number_round(clattn_dtype dtype, double value)
+{
+    uint32_t room = 0;
+
+    number_store(dtype, &room, 0, value);
+    return number_load(dtype, &room, 0);
+}
+
 double number_bound(clattn_dtype dtype)
 {
     static const double bounds[] = {[CLATTN_F32] = 1e-5, [CLATTN_F16] = 5e-3, [CLATTN_BF16] = 5e-3};

@@ -8,6 +8,8 @@
 double number_load(clattn_dtype dtype, const void *array, int64_t index);
 void number_store(clattn_dtype dtype, void *array, int64_t index, double value);
 
+double number_round(clattn_dtype dtype, double value);
+
 /* log(1 + e^x) */
 double number_softplus(double x);
 

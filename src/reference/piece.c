@@ -138,32 +138,21 @@ static void run_gates(const struct rows *rows)
 
 /* ---- rope ---- */
 
-/* Both of a pair are read before either is written. */
-static void turn_pair(const struct rows *rows, int64_t token, int64_t first, int64_t second, double angle)
-{
-    double a = load(rows, CLATTN_V, rows->batch, token, first), b = load(rows, CLATTN_V, rows->batch, token, second);
-
-    store(rows, CLATTN_O, rows->batch, token, first, a * cos(angle) - b * sin(angle));
-    store(rows, CLATTN_O, rows->batch, token, second, b * cos(angle) + a * sin(angle));
-}
-
+/* A row is read before it is written. */
 static void run_rope(const struct rows *rows)
 {
-    const clattn_plan_desc *desc = rows->desc;
-    const struct tensor *position = &rows->task->tensors[CLATTN_POSITION];
-    int64_t dim = desc->rope_dim, start = 0;
+    enum { MOST = 1024 };
+    double row[MOST];
+    int64_t dim = rows->desc->rope_dim;
 
-    if (position->data != NULL)
-        start = ((const int32_t *)position->data)[position->view.offset + rows->sequence];
-    for (int64_t n = 0; n < dim / 2; n++) {
-        double turn = pow(desc->rope_base, -2 * (double)n / (double)dim) * (desc->turned_back ? -1 : 1);
-        int64_t first = desc->interleaved ? 2 * n : n, second = desc->interleaved ? first + 1 : n + dim / 2;
-        for (int64_t token = 0; token < rows->tokens; token++)
-            turn_pair(rows, rows->first + token, first, second, (double)(start + token) * turn);
+    for (int64_t token = 0; token < rows->tokens; token++) {
+        int64_t at = rows->first + token;
+        for (int64_t c = 0; c < dim; c++)
+            row[c] = load(rows, CLATTN_V, rows->batch, at, c);
+        task_turn(rows->task, rows->sequence, token, row);
+        for (int64_t c = 0; c < rows->desc->value_dim; c++)
+            store(rows, CLATTN_O, rows->batch, at, c, c < dim ? row[c] : load(rows, CLATTN_V, rows->batch, at, c));
     }
-    for (int64_t token = rows->first; token < rows->first + rows->tokens; token++)
-        for (int64_t c = dim; c < desc->value_dim; c++)
-            store(rows, CLATTN_O, rows->batch, token, c, load(rows, CLATTN_V, rows->batch, token, c));
 }
 
 /* ---- features ---- */

@@ -20,7 +20,16 @@ static void load_row(const struct head *head, clattn_operand_id id, int64_t row,
         to[i] = head_element(head, id, row, first, h, i);
 }
 
-/* q, k or p, normalised and mapped as the desc says; 1 where the rule has none. */
+/* The token of a row of q, k or p, as the sequence lies in memory. */
+static int64_t token_of(const struct head *head, clattn_operand_id id, int64_t row)
+{
+    const clattn_plan_desc *desc = &head->task->problem->desc;
+    int64_t token = id == CLATTN_K ? row / desc->steps : row;
+
+    return desc->flags & CLATTN_REVERSED ? head->tokens - 1 - token : token;
+}
+
+/* q, k or p, turned, normalised and mapped as the desc says; 1 where the rule has none. */
 static void load_key(const struct head *head, clattn_operand_id id, int64_t row, int64_t first, int64_t h, double *to)
 {
     const clattn_plan_desc *desc = &head->task->problem->desc;
@@ -31,6 +40,7 @@ static void load_key(const struct head *head, clattn_operand_id id, int64_t row,
         return;
 
     load_row(head, id, row, first, h, head->K, to);
+    task_turn_key(head->task, id, head->sequence, token_of(head, id, row), to);
     for (int64_t n = 0; n < head->K; n++)
         sum += to[n] * to[n];
     if (desc->flags & CLATTN_QK_L2NORM)

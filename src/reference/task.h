@@ -29,6 +29,11 @@ int64_t task_cut(const struct problem *problem, const struct tensor *tensor, int
 /* The log-decay of a gate's number x with its bias, for that e^a_log. */
 double task_gate(const clattn_plan_desc *desc, double x, double rate);
 
+/* The first rope_dim numbers of a row of a sequence's token, turned. */
+void task_turn(const struct task *task, int64_t sequence, int64_t token, double *row);
+/* The same of q, k or p of a rule, rounded as they are stored; where nothing turns the row is left. */
+void task_turn_key(const struct task *task, clattn_operand_id id, int64_t sequence, int64_t token, double *row);
+
 /* A job of a rule whose state is a list; user is a struct task. */
 void list_head(void *user, int64_t job);
 /* A job of a piece. */

@@ -1,0 +1,72 @@
+/* A desc that is meant for any rule, made one of a rule: without what that has not. */
+#include "check/check.h"
+
+/* Pairs where the problem has complex numbers, or turns. */
+static void fit_pairs(clattn_plan_desc *desc, const struct rule *rule)
+{
+    int64_t columns;
+
+    if (desc->flags & (CLATTN_COMPLEX | CLATTN_WITH_ROPE))
+        desc->key_dim += desc->key_dim % 2;
+    if (rule->decay == DECAY_COMPLEX || (rule->knobs & RULE_TAKES_ROPE))
+        desc->value_dim += desc->value_dim % 2;
+    columns = rule->op == OP_PIECE ? desc->value_dim : desc->key_dim;
+    if (desc->rope_dim > columns)
+        desc->rope_dim = (int32_t)columns;
+}
+
+/* One channel where it has no keys, and a state a head. */
+static void fit_channels(clattn_plan_desc *desc, const struct rule *rule)
+{
+    if (!rule_has_chunks(rule))
+        desc->kv_heads = 0;
+    if (rule->op == OP_PIECE) {
+        desc->flags &= rule->flags | CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_INT64;
+        desc->scale = 0;
+    }
+    if (!rule_has_keys(rule)) {
+        desc->key_dim = rule->knobs & RULE_TAKES_FEATURES ? desc->key_dim + desc->key_dim % 2 : 1;
+        desc->qk_heads = 0;
+        desc->flags &= ~(uint32_t)CLATTN_QK_L2NORM;
+    }
+}
+
+/* No sequences that are packed, no heads that are shared. */
+static void fit_learner(clattn_plan_desc *desc, const struct rule *rule)
+{
+    if (rule->op != OP_LEARNER)
+        return;
+    desc->flags &= rule_flags(rule);
+    desc->sequences = 0;
+    desc->qk_heads = desc->kv_heads = 0;
+    desc->scale = 0;
+}
+
+/* Of an attention matrix that the rule has, and devices make. */
+static void fit_attn(clattn_plan_desc *desc, const struct rule *rule)
+{
+    if (!rule_has_matrix(rule) || rule->erase == ERASE_KERNEL ||
+        (desc->flags & (CLATTN_VALUE_GATE | CLATTN_REVERSED | CLATTN_NONCAUSAL)))
+        desc->flags &= ~(uint32_t)CLATTN_WITH_ATTN;
+}
+
+static void fit_list(clattn_plan_desc *desc, const struct rule *rule)
+{
+    if (!rule_has_list(rule))
+        return;
+    desc->flags &= ~(uint32_t)(CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_STATE_VK);
+    if (desc->qk_heads != 0 && desc->qk_heads != desc->heads) {
+        desc->kv_heads = desc->qk_heads;
+        desc->qk_heads = desc->heads;
+    }
+}
+
+void check_fit(clattn_plan_desc *desc)
+{
+    static void (*const fits[])(clattn_plan_desc * desc, const struct rule *rule) = {fit_channels, fit_pairs,
+                                                                                     fit_learner, fit_attn, fit_list};
+    const struct rule *rule = rule_get(desc->rule);
+
+    for (size_t i = 0; i < sizeof fits / sizeof *fits && rule != NULL; i++)
+        fits[i](desc, rule);
+}

@@ -1,0 +1,34 @@
+/* Rows that turn with their tokens' positions: those of the piece, and of q, k and p ahead of a rule. */
+#include "reference/number.h"
+#include "reference/task.h"
+
+#include <math.h>
+
+void task_turn(const struct task *task, int64_t sequence, int64_t token, double *row)
+{
+    const clattn_plan_desc *desc = &task->problem->desc;
+    const struct tensor *position = &task->tensors[CLATTN_POSITION];
+    int64_t half = desc->rope_dim / 2;
+    double at = (double)token;
+
+    if (position->data != NULL)
+        at += ((const int32_t *)position->data)[position->view.offset + sequence];
+    for (int64_t n = 0; n < half; n++) {
+        double angle = at * pow(desc->rope_base, -(double)n / (double)half) * (desc->turned_back ? -1 : 1);
+        double *first = row + (desc->interleaved ? 2 * n : n), *second = first + (desc->interleaved ? 1 : half);
+        double x = *first, y = *second;
+        *first = x * cos(angle) - y * sin(angle);
+        *second = y * cos(angle) + x * sin(angle);
+    }
+}
+
+void task_turn_key(const struct task *task, clattn_operand_id id, int64_t sequence, int64_t token, double *row)
+{
+    const clattn_plan_desc *desc = &task->problem->desc;
+
+    if (desc->rope_dim == 0)
+        return;
+    task_turn(task, sequence, token, row);
+    for (int32_t n = 0; n < desc->rope_dim; n++)
+        row[n] = number_round(task->tensors[id].dtype, row[n]);
+}
