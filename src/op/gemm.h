@@ -11,7 +11,7 @@ struct gemm_matrix {
     int64_t rows, width;
     int64_t ld, stride;
     int64_t apart; /* of sets of the batch: from one to the next */
-    int64_t span; /* from the first element of the batch's first to the last of its last */
+    int64_t span;  /* from the first element of the batch's first to the last of its last */
 };
 
 struct gemm {

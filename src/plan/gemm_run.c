@@ -54,8 +54,9 @@ static void lay_out_launch(struct launch *launch, const clattn_gemm_plan *plan, 
         return;
     }
     for (int i = 0; i < GEMM_OPERANDS; i++) {
-        launch->views[i].s[2] = gemm->of[i].ld;
-        launch->views[i].s[3] = gemm->of[i].apart;
+        int from = i == GEMM_C && !(d->flags & CLATTN_GEMM_WITH_C) ? GEMM_D : i;
+        launch->views[i].s[2] = gemm->of[from].ld;
+        launch->views[i].s[3] = gemm->of[from].apart;
     }
     launch->size[0] = (cl_int)d->m;
     launch->size[1] = (cl_int)d->n;
@@ -64,9 +65,8 @@ static void lay_out_launch(struct launch *launch, const clattn_gemm_plan *plan, 
     launch->groups = (size_t)(divide_up(d->m, t->chunk) * divide_up(d->n, t->block_v));
 }
 
-static clattn_status set_and_enqueue(const clattn_gemm_plan *plan, const struct launch *launch,
-                                     const struct gemm *gemm, cl_command_queue queue, uint32_t n_wait,
-                                     const cl_event *wait, cl_event *event)
+static clattn_status set_and_enqueue(const clattn_gemm_plan *plan, const struct launch *launch, const struct gemm *gemm,
+                                     cl_command_queue queue, uint32_t n_wait, const cl_event *wait, cl_event *event)
 {
     const struct opencl *cl = plan->context->device.cl;
     const struct log *log = &plan->context->log;
