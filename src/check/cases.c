@@ -352,6 +352,14 @@ const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
     return NULL;
 }
 
+/* Whether the rule's variant has keys, and leaves them to turn. */
+static int turns(const struct check_case *c, clattn_rule rule, int variant, clattn_dtype dtype)
+{
+    clattn_plan_desc desc = check_case_desc(c, rule, dtype, CLATTN_MODE_AUTO);
+
+    return rule_has_keys(rule_get(rule)) && check_variant(rule, variant, &desc) != NULL && (desc.flags & ROPE) != 0;
+}
+
 int check_case_applies(const struct check_case *c, clattn_rule rule, int variant, clattn_dtype dtype)
 {
     const uint32_t own = CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV | CLATTN_APPEND | CLATTN_CARRY;
@@ -362,7 +370,7 @@ int check_case_applies(const struct check_case *c, clattn_rule rule, int variant
         return 0;
     if (((c->kv_len != 0 || c->window != 0) && !has_list(rule)) || (c->flags & own & ~rule_get(rule)->flags))
         return 0;
-    if ((c->flags & ROPE) && !rule_has_keys(rule_get(rule)))
+    if ((c->flags & ROPE) && !turns(c, rule, variant, dtype))
         return 0;
     if (c->tail != 0 && !(rule_get(rule)->knobs & RULE_TAKES_TAIL))
         return 0;
