@@ -72,6 +72,7 @@ static clattn_plan_desc make_desc(clattn_rule rule, const struct side_shape *sha
         .batch = shape->batch,
         .seq_len = shape->seq_len,
         .heads = shape->heads,
+        .qk_heads = shape->qk_heads,
         .key_dim = shape->key_dim,
         .value_dim = shape->value_dim,
         .layer = (int32_t)shape->layer,

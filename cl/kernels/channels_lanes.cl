@@ -34,6 +34,52 @@ typedef struct {
     int begin, last, c;
 } source_t;
 
+/* What tokens of a tile have for a lane. They are read ahead of what the tokens before them leave: a compiler keeps the
+ * order of reads and writes of local memory, and each token would wait for its own. */
+enum { AHEAD = 4 };
+typedef struct {
+    vec q[AHEAD], k[AHEAD];
+    float step[AHEAD], write[AHEAD];
+} tokens_t;
+
+WORD void tokens_read(tokens_t *to, local const float *rows_q, local const float *rows_k, local const float *steps,
+                      local const float *writes)
+{
+    unrolled
+    for (int i = 0; i < AHEAD; i++) {
+        to->step[i] = steps[i * BV];
+        to->write[i] = writes[i * BV];
+        to->k[i] = vec_at(rows_k + i * KP);
+        to->q[i] = vec_at(rows_q + i * KP);
+    }
+}
+/* q.S as one chain of multiply-adds */
+WORD float read_part(float4 q, float4 S)
+{
+    float sum = q.x * S.x;
+    sum += q.y * S.y;
+    sum += q.z * S.z;
+    return sum + q.w * S.w;
+}
+
+/* Each token's part of its output, of a lane's channels. */
+WORD void tokens_take(vec *S, vec A, const tokens_t *token, local float *parts)
+{
+    vec E[AHEAD];
+    float part[AHEAD];
+    unrolled
+    for (int i = 0; i < AHEAD; i++)
+        E[i] = exp2(token->step[i] * A);
+    unrolled
+    for (int i = 0; i < AHEAD; i++) {
+        *S = E[i] * *S + token->k[i] * token->write[i];
+        part[i] = read_part(token->q[i], *S);
+    }
+    unrolled
+    for (int i = 0; i < AHEAD; i++)
+        parts[i * BV] = part[i];
+}
+
 /* Rows of queries, or keys: channels past the last are those before it. */
 WORD global const char *key_place(stream_t x, int row, int last, int turn)
 {
@@ -112,6 +158,7 @@ channels_lanes(global const data_t *q, long4 q_at, global const data_t *k, long4
     vec S = channels_of_state(state_of(initial, at), states & HAS_INITIAL, first, block_c + column);
     vec A = 0, biases = 0, skip = 0;
     brought_t next, now;
+    tokens_t coming;
 
     vec_unrolled
     for (int n = 0; n < VEC; n++)
@@ -138,10 +185,14 @@ channels_lanes(global const data_t *q, long4 q_at, global const data_t *k, long4
         now = next;
         bring(&next, &from, row + TILE);
         SYNC();
-        _Pragma("unroll 8") for (int i = 0; i < TILE; i++)
+        tokens_read(&coming, rows_q + first, rows_k + first, steps + column, writes + column);
+        _Pragma("unroll 2") for (int i = 0; i < TILE; i += AHEAD)
         {
-            S = exp2(steps[i * BV + column] * A) * S + vec_load(rows_k + i * KP + first) * writes[i * BV + column];
-            parts[first / VEC * PLANE + i * BV + column] = vec_sum(vec_load(rows_q + i * KP + first) * S);
+            tokens_t token = coming;
+            int then = i + AHEAD < TILE ? i + AHEAD : 0;
+            tokens_read(&coming, rows_q + then * KP + first, rows_k + then * KP + first, steps + then * BV + column,
+                        writes + then * BV + column);
+            tokens_take(&S, A, &token, parts + first / VEC * PLANE + i * BV + column);
         }
         SYNC();
         unrolled
