@@ -220,16 +220,20 @@ static clattn_status complete_lanes(const struct device *device, struct variant 
                : CLATTN_UNSUPPORTED;
 }
 
-/* A tile of 32 tokens, and whole lines of memory as wide as leave three of four compute units a group. */
+/* A tile of 32 tokens, or of 48 where a compute unit has one group only, and nothing else to do at a tile's ends; whole
+ * lines of memory as wide as leave three of four compute units a group. */
 static clattn_status heuristic_lanes(const struct device *device, struct variant *variant, int most_group)
 {
-    enum { TILE = 32, LINE = 32 };
+    enum { TILE = 32, LONG_TILE = 48, LINE = 32 };
     const clattn_plan_desc *desc = &variant->problem->desc;
     int lanes = (int)divide_up(desc->key_dim, SHARED_VEC);
     int64_t heads = problem_heads(variant->problem), wanted = 3 * (int64_t)device->info.compute_units / 4;
     struct tiles *t = &variant->tiles;
 
-    *t = (struct tiles){.block_v = LINE, .tokens = higher(TILE / (SHARED_VEC * lanes), 1)};
+    *t = (struct tiles){.block_v = LINE, .tokens = higher(LONG_TILE / (SHARED_VEC * lanes), 1)};
+    if (heads * divide_up(desc->value_dim, LINE) > device->info.compute_units ||
+        complete_lanes(device, variant) != CLATTN_SUCCESS)
+        t->tokens = higher(TILE / (SHARED_VEC * lanes), 1);
     while (t->block_v > SHARED_VEC &&
            (t->block_v * lanes > most_group || t->block_v >= 2 * desc->value_dim ||
             (t->block_v > 2 * SHARED_VEC && heads * divide_up(desc->value_dim, t->block_v) < wanted) ||

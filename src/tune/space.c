@@ -42,7 +42,7 @@ static const struct parameter channels[] = {
 
 static const struct parameter channels_lanes[] = {
     {"block_v",         IN(CHANNELS_LANES), FIELD(block_v), {4, 8, 16, 32, 64, BY_THUMB}},
-    {"tokens",          IN(CHANNELS_LANES), FIELD(tokens),  {1, 2, 4, 8, BY_THUMB}},
+    {"tokens",          IN(CHANNELS_LANES), FIELD(tokens),  {1, 2, 3, 4, 8, BY_THUMB}},
     {NULL, 0, 0, {BY_THUMB}},
 };
 
