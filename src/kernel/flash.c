@@ -21,9 +21,9 @@ static const enum embedded_file bias_headers[] = {
 #include "op/words.def"
 };
 
-enum embedded_file flash_bias(enum decay decay)
+enum embedded_file flash_bias(const struct problem *problem)
 {
-    return bias_headers[decay];
+    return problem->rule->head_decay != NULL ? FILE_flash_bias_fixed : bias_headers[problem_decay(problem)];
 }
 
 /* ---- Layout -------------------------------------------------------------------------------------------------------
@@ -48,7 +48,7 @@ struct shape {
     int key_pitch, value_pitch;    /* and of what a block has: of rows or panels */
     int64_t values_at, stage;      /* numbers; a stage is a team's slot, of keys or values */
     int held;                      /* whether queries are in registers */
-    int scalar;                    /* whether something decays */
+    int biased;                    /* whether what tokens decay by is summed in local memory */
 };
 
 /* Registers of a lane for a tile of sums */
@@ -78,7 +78,7 @@ static struct shape shape_of(const struct variant *variant)
                       .values = t->block_v / TILE,
                       .rows = t->value_tiles * t->span * variant->engine->rows,
                       .unit = t->step * TILE,
-                      .scalar = problem_decay(variant->problem) != DECAY_NONE};
+                      .biased = flash_bias(variant->problem) == FILE_flash_bias_scalar};
 
     s.query_pitch = s.channels * TILE + PAD;
     s.output_pitch = t->block_v + PAD;
@@ -133,7 +133,7 @@ static void flash_locals(const struct variant *variant, const struct shape *s, s
         layout_local(layout, "LOCAL_TILES", tiles, NUMBER);
         layout_local(layout, "LOCAL_NORMS", higher(norms(variant, s, 1), 1), FLOAT);
     }
-    if (s->scalar)
+    if (s->biased)
         flash_bias_locals(t, s->unit, layout);
 }
 
@@ -187,7 +187,7 @@ void flash_lay_out(const struct variant *variant, struct layout *layout)
     if (in_teams(variant)) {
         layout_team(layout, variant, t->value_tiles / TEAM);
     }
-    layout_header(layout, bias_headers[problem_decay(variant->problem)]);
+    layout_header(layout, flash_bias(variant->problem));
     layout_header(layout, s.held ? FILE_flash_queries_held : FILE_flash_queries_staged);
     layout_header(layout, in_teams(variant) ? FILE_flash_products_team : FILE_flash_products);
     layout_header(layout, FILE_flash_softmax);
