@@ -6,8 +6,8 @@ KERNEL
 flash_team(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
            global out_t *o, long4 o_at, global const gate_t *g, long4 g_at, global const float *sink, long4 sink_at,
            global float *lse, long4 lse_at, global const int *cu, long4 cu_at, global const int *cu_kv, long4 cu_kv_at,
-           global const int *lens, long4 lens_at, int seq_len, int sequences, int kv_len, int window, float scale,
-           int given)
+           global const int *lens, long4 lens_at, global const float *after, long4 after_at, int seq_len, int sequences,
+           int kv_len, int window, float scale, int given)
 {
     LOCAL_NUMBERS(tiles, LOCAL_TILES)
     local float *norms = (local float *)(tiles + NORMS_AT);
@@ -32,6 +32,7 @@ flash_team(global const data_t *q, long4 q_at, global const data_t *k, long4 k_a
         return;
     queries_put(tiles, q, q_at, list, scale);
     bias = bias_begin(g, g_at, list, last, LOG2E * (TURNED ? scale : 1));
+    bias_given(&bias, after, after_at, list, kv_len, last);
     SYNC();
     if (L2NORM) {
         query_norms(norms, tiles);
@@ -41,7 +42,7 @@ flash_team(global const data_t *q, long4 q_at, global const data_t *k, long4 k_a
         queries_hold(m, Q, address_plus(queries, chain_lane(m, QUERY_PITCH)));
     SYNC();
     if (!is_computing()) {
-        blocks_move(m, &blocks, &bias, list, last);
+        blocks_move(&blocks, list, last);
         return;
     }
     team_grow();
@@ -58,7 +59,8 @@ flash_team(global const data_t *q, long4 q_at, global const data_t *k, long4 k_a
         acc_t S[SPAN * STEP];
         chain_t P[SPAN * STEP];
 
-        keys_wait(m, &blocks, &bias, list, n, from);
+        bias_bring(m, &bias, n);
+        keys_wait(m, &blocks, list, n, from);
         if (sees) {
             scores(m, S, Q, queries, address_plus(block, keys_place(n)));
             engine_unrolled

@@ -21,18 +21,23 @@ static const enum embedded_file bias_headers[] = {
 #include "op/words.def"
 };
 
-enum embedded_file flash_bias(const struct problem *problem)
-{
-    return problem->rule->head_decay != NULL ? FILE_flash_bias_fixed : bias_headers[problem_decay(problem)];
-}
-
-/* ---- Layout -------------------------------------------------------------------------------------------------------
- */
-
 static int in_teams(const struct variant *variant)
 {
     return variant->kernel == KERNEL_FLASH_TEAM;
 }
+
+enum embedded_file flash_bias(const struct variant *variant)
+{
+    const struct problem *problem = variant->problem;
+
+    if (problem->rule->head_decay != NULL)
+        return FILE_flash_bias_fixed;
+    return in_teams(variant) && problem_tokens_decay(problem) ? FILE_flash_bias_summed
+                                                              : bias_headers[problem_decay(problem)];
+}
+
+/* ---- Layout -------------------------------------------------------------------------------------------------------
+ */
 
 /* Sub-groups that multiply together */
 static int team_of(const struct variant *variant)
@@ -78,7 +83,7 @@ static struct shape shape_of(const struct variant *variant)
                       .values = t->block_v / TILE,
                       .rows = t->value_tiles * t->span * variant->engine->rows,
                       .unit = t->step * TILE,
-                      .biased = flash_bias(variant->problem) == FILE_flash_bias_scalar};
+                      .biased = flash_bias(variant) == FILE_flash_bias_scalar};
 
     s.query_pitch = s.channels * TILE + PAD;
     s.output_pitch = t->block_v + PAD;
@@ -94,11 +99,8 @@ static struct shape shape_of(const struct variant *variant)
 
 void flash_bias_locals(const struct tiles *t, int unit, struct layout *layout)
 {
-    int spare = t->loaders > 0;
-
-    layout_constant(layout, "BIAS_SPARE", spare);
-    layout_local(layout, "LOCAL_BIAS_LOGS", (3 + spare) * t->keys, FLOAT);
-    layout_local(layout, "LOCAL_BIAS_SUMS", (2 + spare) * (t->keys + 4 * t->keys / unit), FLOAT);
+    layout_local(layout, "LOCAL_BIAS_LOGS", 3 * t->keys, FLOAT);
+    layout_local(layout, "LOCAL_BIAS_SUMS", 2 * (t->keys + 4 * t->keys / unit), FLOAT);
 }
 
 /* Floats of the norms of a group's queries and of so many blocks of keys; 0 where there are none */
@@ -146,6 +148,14 @@ static int cached(const clattn_plan_desc *desc)
            (desc->flags & CLATTN_WITH_KV_LENS ? GIVEN_LENS : 0);
 }
 
+/* What flash_sums leaves of a unit: sums, sums in tiles and logs of its keys, and one sum of all. Pairs are aligned. */
+static void lay_out_sums(const struct variant *variant, struct layout *layout)
+{
+    layout->record = 3 * variant->tiles.keys + 4;
+    layout_constant(layout, "UNIT_FLOATS", layout->record);
+    layout_constant(layout, "HEADS", variant->problem->desc.heads);
+}
+
 void flash_lay_out(const struct variant *variant, struct layout *layout)
 {
     const clattn_plan_desc *desc = &variant->problem->desc;
@@ -185,9 +195,10 @@ void flash_lay_out(const struct variant *variant, struct layout *layout)
     layout_header(layout, variant->engine->instructions);
     layout_header(layout, variant->engine->words);
     if (in_teams(variant)) {
+        lay_out_sums(variant, layout);
         layout_team(layout, variant, t->value_tiles / TEAM);
     }
-    layout_header(layout, flash_bias(variant->problem));
+    layout_header(layout, flash_bias(variant));
     layout_header(layout, s.held ? FILE_flash_queries_held : FILE_flash_queries_staged);
     layout_header(layout, in_teams(variant) ? FILE_flash_products_team : FILE_flash_products);
     layout_header(layout, FILE_flash_softmax);
@@ -373,3 +384,46 @@ static clattn_status complete(const struct device *device, struct variant *varia
 }
 
 const struct family family_flash = {heuristic, complete, flash_lay_out, describe, 1, 0};
+
+/* ---- Sums of decays, ahead of a team's kernel: the units that it has ------------------------------------------------
+ */
+
+static void sums_lay_out(const struct variant *variant, struct layout *layout)
+{
+    const clattn_plan_desc *desc = &variant->problem->desc;
+
+    layout->options = variant->engine->options;
+    layout->head_groups = (int)desc->heads;
+    lay_out_sums(variant, layout);
+    layout_local(layout, "LOCAL_LOGS", variant->tiles.keys, FLOAT);
+    layout_constant(layout, "UNIT", variant->tiles.keys);
+    layout_constant(layout, "KV_GROUP", desc->heads / desc->kv_heads);
+    layout_constant(layout, "CACHED", cached(desc));
+}
+
+static void sums_describe(struct text *text, const struct variant *variant, const struct layout *layout)
+{
+    text_format(text, "group %d, units of %d keys, local %zu bytes\n", variant->tiles.group, variant->tiles.keys,
+                layout->local_bytes);
+}
+
+static clattn_status sums_complete(const struct device *device, struct variant *variant)
+{
+    struct tiles *t = &variant->tiles;
+
+    t->keys = t->chunk = t->step * TILE;
+    t->group = lower(t->keys, (int)device->info.max_work_group);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status sums_heuristic(const struct device *device, struct variant *variant, int most_group)
+{
+    clattn_status status;
+
+    variant->kernel = KERNEL_FLASH_TEAM;
+    status = heuristic(device, variant, most_group);
+    variant->kernel = KERNEL_FLASH_SUMS;
+    return status == CLATTN_SUCCESS ? sums_complete(device, variant) : status;
+}
+
+const struct family family_flash_sums = {sums_heuristic, sums_complete, sums_lay_out, sums_describe, 1, 0};

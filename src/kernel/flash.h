@@ -7,7 +7,7 @@
 void flash_lay_out(const struct variant *variant, struct layout *layout);
 
 /* The header of what decays add to scores. */
-enum embedded_file flash_bias(const struct problem *problem);
+enum embedded_file flash_bias(const struct variant *variant);
 
 /* And what it has of a block of keys in units of so many. */
 void flash_bias_locals(const struct tiles *t, int unit, struct layout *layout);

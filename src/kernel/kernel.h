@@ -19,7 +19,7 @@
     X(slots) X(snapshots) X(weights) X(shift) X(a_log) X(position) X(omega) \
     X(w0) X(w1) X(w2) X(final_w0) X(final_w1) X(final_w2) X(lr0) X(lr1) X(lr2) X(momentum) \
     X(fast) X(factors) X(sums) X(norms) X(hidden) X(mixed) X(step) X(moment) X(squares) X(unit) X(made) \
-    X(turned_q) X(turned_k)
+    X(turned_q) X(turned_k) X(after)
 /* clang-format on */
 
 enum role {
@@ -66,6 +66,7 @@ enum kernel_id {
     KERNEL_WRITE_SOLVE,
     KERNEL_FLASH_MATRIX,
     KERNEL_FLASH_TEAM,
+    KERNEL_FLASH_SUMS,
     KERNEL_FLASH_BLOCKS,
     KERNEL_APPEND,
     KERNEL_GEMM,
@@ -217,8 +218,9 @@ struct family {
 };
 
 extern const struct family family_plain, family_matrix, family_blocks, family_decode, family_path, family_write,
-    family_flash, family_flash_blocks, family_gemm, family_gemm_lanes, family_gemm_matrix, family_gemm_team,
-    family_channels, family_channels_lanes, family_write_matrix, family_path_matrix, family_piece, family_lact;
+    family_flash, family_flash_sums, family_flash_blocks, family_gemm, family_gemm_lanes, family_gemm_matrix,
+    family_gemm_team, family_channels, family_channels_lanes, family_write_matrix, family_path_matrix, family_piece,
+    family_lact;
 
 const struct family *kernel_family(enum kernel_id id);
 struct layout kernel_layout(const struct variant *variant);

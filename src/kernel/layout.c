@@ -52,7 +52,7 @@ int variant_reads_list(const struct variant *variant)
 
 int variant_turned(const struct variant *variant)
 {
-    return variant->problem->desc.absolute && variant_reads_list(variant);
+    return variant->problem->desc.absolute && (variant_reads_list(variant) || variant->kernel == KERNEL_FLASH_SUMS);
 }
 
 int variant_snapshots(const struct variant *variant)

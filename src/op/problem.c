@@ -205,6 +205,11 @@ enum decay problem_decay(const struct problem *problem)
     return problem->desc.flags & CLATTN_UNGATED ? DECAY_NONE : problem->rule->decay;
 }
 
+int problem_tokens_decay(const struct problem *problem)
+{
+    return problem_decay(problem) == DECAY_SCALAR && problem->rule->head_decay == NULL;
+}
+
 int problem_reads_whole(const struct problem *problem)
 {
     return problem->rule->op == OP_MIXER && (problem->desc.flags & CLATTN_NONCAUSAL) != 0;

@@ -62,6 +62,8 @@ int64_t problem_dim(const clattn_plan_desc *desc, const struct extent *extent, c
 
 /* The rule's decay, or none where the problem leaves its gate out. */
 enum decay problem_decay(const struct problem *problem);
+/* Whether each token has one a head; what a rule fixes is the same for all. */
+int problem_tokens_decay(const struct problem *problem);
 
 /* Whether the problem's state has a normalizer (z, n) and a stabilizer (m) beside S. */
 int problem_normalized(const struct problem *problem);

@@ -19,6 +19,7 @@ const char *temporary_name(enum temporary_id id)
                                         [TEMPORARY_CARRIED] = "carried",
                                         [TEMPORARY_CARRIED_SUMS] = "carried sums",
                                         [TEMPORARY_PARTS] = "parts of the keys",
+                                        [TEMPORARY_AFTER] = "sums of decays",
                                         [TEMPORARY_WRITTEN] = "written",
                                         [TEMPORARY_ROTARY_Q] = "rotary queries",
                                         [TEMPORARY_ROTARY_K] = "rotary keys",
@@ -118,7 +119,7 @@ static const struct {
     {ROLE_norms, TEMPORARY_NORMS},       {ROLE_hidden, TEMPORARY_HIDDEN},   {ROLE_mixed, TEMPORARY_MIXED},
     {ROLE_step, TEMPORARY_STEP},         {ROLE_moment, TEMPORARY_MOMENT},   {ROLE_squares, TEMPORARY_SQUARES},
     {ROLE_unit, TEMPORARY_UNIT},         {ROLE_made, TEMPORARY_UNIT_NEXT},  {ROLE_turned_q, TEMPORARY_TURNED_Q},
-    {ROLE_turned_k, TEMPORARY_TURNED_K},
+    {ROLE_turned_k, TEMPORARY_TURNED_K}, {ROLE_after, TEMPORARY_AFTER},
 };
 
 /* The role of what a write reads. */

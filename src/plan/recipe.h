@@ -19,6 +19,7 @@ enum temporary_id {
     TEMPORARY_CARRIED,      /* [sequences, heads, …]: the state from one stretch to the next */
     TEMPORARY_CARRIED_SUMS, /* the same of the pass that leaves denominators */
     TEMPORARY_PARTS,        /* [slots, head tiles, splits, …]: what parts of the keys leave of the queries */
+    TEMPORARY_AFTER,        /* [key slots, heads, …]: sums of log-decays after each key of a unit */
     TEMPORARY_WRITTEN,      /* [B,TK,HK,V] in the storage type of v: what is written in its place */
     TEMPORARY_ROTARY_Q,     /* like q, or what reads a state of it, in its type: turned by positions, in its place; */
     TEMPORARY_ROTARY_K,     /* the same of k, */

@@ -224,12 +224,34 @@ static clattn_status list_engine(const struct recipe_maker *maker, enum kernel_i
     return maker->dry ? CLATTN_SUCCESS : probe_engine(maker->context, maker->problem, team);
 }
 
+/* What a team adds to scores where tokens decay, and the team's kernel */
+static clattn_status add_summed(const struct recipe_maker *maker, const struct variant *flash)
+{
+    const struct variant sums = maker_variant(maker, KERNEL_FLASH_SUMS);
+    const struct extent most = problem_most(maker->problem);
+    struct step *summed, *read;
+
+    TRY(maker_add(maker, &sums, GRID_KEY_SLOTS, &summed));
+    TRY(maker_add(maker, flash, GRID_SLOTS, &read));
+    maker_reserve(maker, TEMPORARY_AFTER,
+                  recipe_key_slots(maker->problem, &most, summed->variant.tiles.chunk) * maker->problem->desc.heads *
+                      summed->layout.record);
+    return read->variant.tiles.keys == summed->variant.tiles.keys ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
+}
+
 static clattn_status add_reading(const struct recipe_maker *maker, enum kernel_id kernel)
 {
     const struct variant flash = maker_variant(maker, kernel);
+    int before = maker->recipe->step_count;
+    clattn_status status;
 
     TRY(list_engine(maker, kernel));
-    return maker_add(maker, &flash, GRID_SLOTS, NULL);
+    status = kernel == KERNEL_FLASH_TEAM && problem_tokens_decay(maker->problem)
+                 ? add_summed(maker, &flash)
+                 : maker_add(maker, &flash, GRID_SLOTS, NULL);
+    if (status != CLATTN_SUCCESS)
+        maker->recipe->step_count = before; /* another kernel may take its place */
+    return status;
 }
 
 /* The read behind what turns or writes: by teams, where they have it. */

@@ -169,7 +169,7 @@ static const struct parameter flash_matrix[] = {
 
 static const struct parameter flash_team[] = {
     {"chunk",           IN(FLASH_TEAM),  FIELD(chunk),     {64, 128, BY_THUMB}},
-    {"step",            IN(FLASH_TEAM),  FIELD(step),      {2, 4, BY_THUMB}},
+    {"step",            IN(FLASH_TEAM) | IN(FLASH_SUMS), FIELD(step), {2, 4, BY_THUMB}},
     {"stages",          IN(FLASH_TEAM),  FIELD(stages),    {2, 3, BY_THUMB}},
     {NULL, 0, 0, {BY_THUMB}},
 };
