@@ -12,8 +12,8 @@ flash_sums(global const gate_t *g, long4 g_at, global const int *cu, long4 cu_at
     int head = get_group_id(1);
     list_t list = list_of_key_slot(get_group_id(0), head, sequences, seq_len, cu, cu_at,
                                    cache_of(cu_kv, cu_kv_at, lens, lens_at, kv_len, window, given & CACHED), UNIT);
-    int unit = (int)(get_group_id(0) - key_slot(list, kv_len, UNIT));
-    int from = (unit - 1) * UNIT + (list.position % UNIT + UNIT) % UNIT;
+    int n = (int)(get_group_id(0) - key_slot(list, kv_len, UNIT));
+    int from = (n - 1) * UNIT + (list.position % UNIT + UNIT) % UNIT;
     global float *to = after + after_at.x + sums_place(list, kv_len, from, head);
 
     if (from >= list.keys)
