@@ -21,9 +21,9 @@ grep -E "$constants" "$source" | grep -vE "^#define ($pasted) " >"$work/constant
 grep -vxFf "$work/constants" "$source" >"$work/named.cl"
 {
     cat <<'TEXT'
-/* scan_matrix.cl with its words expanded, for simple_gla in bf16 with K = V = 128 on the engine nvidia_emulated: one of the
- * programs that the host puts together. Functions are words in cl/. cmake/expand_kernel.sh writes this file; the test
- * `expanded` keeps it true. The host's constants here:
+/* scan_matrix.cl with its words expanded, for simple_gla in bf16 with K = V = 128 on the engine nvidia_emulated: one of
+ * the programs that the host puts together. Functions are words in cl/. cmake/expand_kernel.sh writes this file; the
+ * test `expanded` keeps it true. The host's constants here:
 TEXT
     sed '/#define LOCAL_STRIPS/q' "$work/constants" | sed -E 's/^#define ([A-Z0-9_]+) (.*)$/\1=\2/' | tr '\n' ' ' |
         fold -s -w 112 | sed 's/^/ *     /; s/ *$//'

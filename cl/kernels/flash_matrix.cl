@@ -4,7 +4,6 @@
  * P goes from the accumulators of one product to the left operand of the other. A sub-group: SPAN tiles of rows, all
  * channels, the value columns BV. Blocks of keys and values are staged for the whole group, from the last query's own
  * downward; the next is on its way while one is worked. Groups of queries that see the most keys are first. */
-#define row_sinks(row) sinks_get(m, sink, sink_at, head, row, given &GIVEN_SINK)
 
 KERNEL
 flash_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
@@ -44,7 +43,8 @@ flash_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k
     queries_hold(m, Q, queries);
     engine_unrolled
     for (int s = 0; s < SPAN; s++)
-        weights[s] = weights_begin(m, norms + own_row + s * ACC_ROWS, scale, row_sinks(own_row + s * ACC_ROWS));
+        weights[s] = weights_begin(m, norms + own_row + s * ACC_ROWS, scale,
+                                   sinks_get(m, sink, sink_at, head, own_row + s * ACC_ROWS, given & GIVEN_SINK));
     engine_unrolled
     for (int i = 0; i < SPAN * VT; i++)
         O[i] = 0;
@@ -102,7 +102,7 @@ flash_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k
     engine_unrolled
     for (int s = 0; s < SPAN; s++) {
         int row = own_row + s * ACC_ROWS;
-        acc_rows_t total = weights_total(m, &weights[s], row_sinks(row));
+        acc_rows_t total = weights_total(m, &weights[s], sinks_get(m, sink, sink_at, head, row, given & GIVEN_SINK));
 
         outputs_put(m, tiles + row * OUTPUT_PITCH, O + s * VT, total);
         if (given & GIVEN_LSE && c0 == 0)

@@ -187,20 +187,25 @@ int rule_read(const char *text, clattn_rule *rule)
     return *rule != CLATTN_RULE_NONE ? EXIT_OK : rule_unknown(text, lower);
 }
 
-int product_read(const char *text, struct shape *shape)
+/* One size of a product, `length` characters: M=64 */
+static int product_size(const char *text, size_t length, struct shape *shape)
 {
     int64_t *const to[] = {&shape->seq_len, &shape->value_dim, &shape->key_dim, &shape->batch};
-    const char letters[] = "MNKB", *at;
+    const char letters[] = "MNKB", *at = strchr(letters, toupper((unsigned char)*text));
+    char number[32];
 
+    if (at == NULL || *at == '\0' || text[1] != '=' || *to[at - letters] != 0)
+        return bad("'%s': expected M=..,N=..,K=.. and perhaps B=.., each once", text);
+    text_fit(number, sizeof number, "%.*s", (int)length - 2, text + 2);
+    return number_read("a product's size", number, 1, INT32_MAX, to[at - letters]);
+}
+
+int product_read(const char *text, struct shape *shape)
+{
     memset(shape, 0, sizeof *shape);
     for (; *text != '\0'; text += *text == ',') {
-        char number[32];
         size_t length = strcspn(text, ",");
-        at = strchr(letters, toupper((unsigned char)*text));
-        if (at == NULL || *at == '\0' || text[1] != '=' || *to[at - letters] != 0)
-            return bad("'%s': expected M=..,N=..,K=.. and perhaps B=.., each once", text);
-        text_fit(number, sizeof number, "%.*s", (int)length - 2, text + 2);
-        if (number_read("a product's size", number, 1, INT32_MAX, to[at - letters]) != EXIT_OK)
+        if (product_size(text, length, shape) != EXIT_OK)
             return EXIT_BAD;
         text += length;
     }

@@ -75,6 +75,21 @@ static int panels(int tiles)
     return (int)divide_up((int64_t)tiles * TILE, PANEL);
 }
 
+/* Rows of what stands in local memory, and the places of keys and values */
+static void place_blocks(const struct variant *variant, struct shape *s)
+{
+    const struct tiles *t = &variant->tiles;
+
+    s->query_pitch = s->channels * TILE + PAD;
+    s->output_pitch = t->block_v + PAD;
+    s->key_pitch = in_teams(variant) ? t->keys * PANEL : s->query_pitch;
+    s->value_pitch = in_teams(variant) ? t->keys * PANEL : s->output_pitch;
+    s->values_at = (int64_t)s->key_pitch * t->keys;
+    s->stage = s->values_at + (int64_t)s->value_pitch * t->keys;
+    if (in_teams(variant))
+        s->stage = s->values_at = (int64_t)s->key_pitch * higher(panels(s->channels), panels(s->values));
+}
+
 static struct shape shape_of(const struct variant *variant)
 {
     const struct tiles *t = &variant->tiles;
@@ -85,14 +100,7 @@ static struct shape shape_of(const struct variant *variant)
                       .unit = t->step * TILE,
                       .biased = flash_bias(variant) == FILE_flash_bias_scalar};
 
-    s.query_pitch = s.channels * TILE + PAD;
-    s.output_pitch = t->block_v + PAD;
-    s.key_pitch = in_teams(variant) ? t->keys * PANEL : s.query_pitch;
-    s.value_pitch = in_teams(variant) ? t->keys * PANEL : s.output_pitch;
-    s.values_at = (int64_t)s.key_pitch * t->keys;
-    s.stage = s.values_at + (int64_t)s.value_pitch * t->keys;
-    if (in_teams(variant))
-        s.stage = s.values_at = (int64_t)s.key_pitch * higher(panels(s.channels), panels(s.values));
+    place_blocks(variant, &s);
     s.held = sums(variant) + t->span * s.channels * tile_registers(variant) / 2 <= (few ? MOST_FEW_HELD : MOST_HELD);
     return s;
 }

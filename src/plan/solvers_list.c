@@ -61,6 +61,13 @@ const struct solver solver_decode = {"decode", CLATTN_MODE_CHUNK, make_decode};
  * part more
  */
 
+/* Whether queries that were walked are what is decoded. */
+static int same_rows(const struct step *a, const struct step *b)
+{
+    return a->layout.record == b->layout.record && a->layout.rows == b->layout.rows &&
+           a->layout.head_groups == b->layout.head_groups && a->variant.tiles.splits == b->variant.tiles.splits;
+}
+
 static clattn_status make_path_decode(const struct recipe_maker *maker)
 {
     const struct variant walk = maker_variant(maker, KERNEL_WALK_PATH), decode = maker_variant(maker, KERNEL_DECODE);
@@ -73,9 +80,7 @@ static clattn_status make_path_decode(const struct recipe_maker *maker)
     TRY(maker_add(maker, &walk, GRID_SLOTS, &walked));
     TRY(maker_add(maker, &decode, GRID_SLOTS, &decoded));
     TRY(maker_add(maker, &join, GRID_SLOTS, &joined));
-    if (walked->layout.record != decoded->layout.record || walked->layout.rows != decoded->layout.rows ||
-        walked->layout.head_groups != decoded->layout.head_groups ||
-        walked->variant.tiles.splits != decoded->variant.tiles.splits)
+    if (!same_rows(walked, decoded))
         return CLATTN_UNSUPPORTED;
     maker_reserve(maker, TEMPORARY_ROWS,
                   recipe_slots(maker->problem, &most, walked->variant.tiles.chunk) * walked->layout.head_groups *
