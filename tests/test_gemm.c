@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <unistd.h>
 #include <string.h>
 
 static const char *provider, *engine = "none", *only;
@@ -310,7 +311,7 @@ static void test_bad_rows(void **state)
     refuse_rows(5, 4, "the call's m is 4, the plan's 5, which gemv takes alone");
 }
 
-/* CLBlast takes these without a word, and computes something else: the check of numbers sees it. */
+/* CLBlast would take these without a word, and compute something else on one device and end the process on another. */
 static void test_override(void **state)
 {
     static const struct {
@@ -331,10 +332,44 @@ static void test_override(void **state)
         assert_int_equal(tuned_set(&tuned, bad[i].name, bad[i].value), 1);
     test_log_clear();
     assert_status(gemm_plan_tuned(&plan, context, &desc, &tuned), UNSUPPORTED);
-    assert_logged("wrong results");
+    assert_logged("constraints");
     desc.provider = NULL;
     plan = plan_of(&desc); /* by another */
     clattn_gemm_plan_destroy(plan);
+}
+
+/* A product by CLBlast, and one in a type that the device may lack, which CLBlast would complain of. */
+static void ask_clblast(clattn_dtype dtype)
+{
+    clattn_gemm_desc desc = {.m = 65, .n = 33, .k = 70, .dtype = dtype, .provider = "clblast"};
+    clattn_gemm_plan *plan = NULL;
+
+    if (clattn_gemm_plan_create(&plan, context, &desc) == CLATTN_SUCCESS)
+        check(plan, &desc, "in silence");
+    clattn_gemm_plan_destroy(plan);
+}
+
+/* Nothing of CLBlast reaches stdout or stderr. */
+static void test_silence(void **state)
+{
+    FILE *said = tmpfile();
+    const int streams[] = {fileno(stdout), fileno(stderr)}, kept[] = {dup(streams[0]), dup(streams[1])};
+
+    (void)state;
+    assert_non_null(said);
+    fflush(NULL);
+    for (int i = 0; i < 2; i++)
+        assert_true(dup2(fileno(said), streams[i]) >= 0);
+    ask_clblast(CLATTN_F32);
+    ask_clblast(CLATTN_F16);
+    ask_clblast(CLATTN_BF16);
+    fflush(NULL);
+    for (int i = 0; i < 2; i++) {
+        dup2(kept[i], streams[i]);
+        close(kept[i]);
+    }
+    assert_int_equal(lseek(fileno(said), 0, SEEK_END), 0);
+    fclose(said);
 }
 
 static clattn_context *context_without(const char *clblast)
@@ -566,11 +601,11 @@ static int close_engine(void **state)
 int main(int count, char **words)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_all)};
-    const struct CMUnitTest others[] = {cmocka_unit_test(test_override),  cmocka_unit_test(test_without_clblast),
-                                        cmocka_unit_test(test_callback),  cmocka_unit_test(test_bad_desc),
-                                        cmocka_unit_test(test_bad_call),  cmocka_unit_test(test_measured),
-                                        cmocka_unit_test(test_wait_list), cmocka_unit_test(test_rows),
-                                        cmocka_unit_test(test_bad_rows)};
+    const struct CMUnitTest others[] = {
+        cmocka_unit_test(test_override), cmocka_unit_test(test_silence),   cmocka_unit_test(test_without_clblast),
+        cmocka_unit_test(test_callback), cmocka_unit_test(test_bad_desc),  cmocka_unit_test(test_bad_call),
+        cmocka_unit_test(test_measured), cmocka_unit_test(test_wait_list), cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_bad_rows)};
 
     if (count < 2)
         return 2;

@@ -75,27 +75,6 @@ static int improve(struct search *search, struct tuned *best, double *least)
 
 /* ---- CLBlast's ---- */
 
-static int value_of(const struct tuned *tuned, const char *name)
-{
-    for (int i = 0; tuned->space->parameters[i].name != NULL; i++)
-        if (strcmp(tuned->space->parameters[i].name, name) == 0)
-            return tuned->values[i];
-    return 0;
-}
-
-/* Whether the divisors divide, as CLBlast's own tuner demands of its kernel Xgemm, GEMMK 0. */
-static int keeps_constraints(const struct tuned *tuned, size_t most_group)
-{
-#define V(name) value_of(tuned, #name)
-    const int rows = V(MDIMC) * V(NDIMC);
-
-    return V(GEMMK) == 0 && V(KREG) == 1 && V(KWG) % V(KWI) == 0 && V(MWG) % (V(MDIMC) * V(VWM)) == 0 &&
-           V(NWG) % (V(NDIMC) * V(VWN)) == 0 && V(MWG) % (V(MDIMA) * V(VWM)) == 0 &&
-           V(NWG) % (V(NDIMB) * V(VWN)) == 0 && rows % V(MDIMA) == 0 && rows % V(NDIMB) == 0 &&
-           V(KWG) % (rows / V(MDIMA)) == 0 && V(KWG) % (rows / V(NDIMB)) == 0 && (size_t)rows <= most_group;
-#undef V
-}
-
 static unsigned draw(struct search *search, unsigned count)
 {
     search->seed = search->seed * 1664525u + 1013904223u;
@@ -113,7 +92,7 @@ static void draw_point(struct search *search, struct tuned *point)
                 count++;
             point->values[i] = parameters[i].values[draw(search, count)];
         }
-    } while (!keeps_constraints(point, search->target.info.max_work_group));
+    } while (!gemm_clblast_sound(point, search->target.info.max_work_group));
 }
 
 static void search_clblast(struct search *search, struct tuned *best, double *least)

@@ -2,6 +2,7 @@
 
 #include "base/system.h"
 #include "reference/number.h"
+#include "tune/gemm_space.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +100,11 @@ clattn_status clblast_override(const clattn_context *context, clattn_dtype dtype
             return CLATTN_SUCCESS;
         names[count] = parameters[count].name;
         values[count] = (size_t)tuned->values[count];
+    }
+    if (!gemm_clblast_sound(tuned, context->device.info.max_work_group)) {
+        log_line(&context->log, CLATTN_LOG_WARNING,
+                 "gemm on %s: parameters for CLBlast break its constraints: not used", context->device.info.name);
+        return CLATTN_UNSUPPORTED;
     }
     lock_take(&calls);
     status = context->clblast->override(context->device.info.device, "Xgemm", dtype == CLATTN_F32 ? 32 : 16, count,

@@ -11,7 +11,7 @@
 int clblast_takes(clattn_context *context, const struct gemm *gemm);
 
 /* Gives its kernel the parameters of a point of its space, where all are given, for the whole process and the device.
- * CLBlast checks none of them: what it computes with them is to be checked. */
+ * Those that break its constraints are UNSUPPORTED; what it computes with others is to be checked. */
 clattn_status clblast_override(const clattn_context *context, clattn_dtype dtype, const struct tuned *tuned);
 
 /* Enqueues the product. CLBlast knows no wait list: a barrier stands before where there is one. */

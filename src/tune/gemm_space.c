@@ -81,6 +81,26 @@ void gemm_kernel(const struct space *space, char kernel[HASH_DIGITS])
     hash_name(hash, kernel);
 }
 
+static int value_of(const struct tuned *tuned, const char *name)
+{
+    for (int i = 0; tuned->space->parameters[i].name != NULL; i++)
+        if (strcmp(tuned->space->parameters[i].name, name) == 0)
+            return tuned->values[i];
+    return 0;
+}
+
+int gemm_clblast_sound(const struct tuned *tuned, size_t most_group)
+{
+#define V(name) value_of(tuned, #name)
+    const int rows = V(MDIMC) * V(NDIMC);
+
+    return V(GEMMK) == 0 && V(KREG) == 1 && V(KWG) % V(KWI) == 0 && V(MWG) % (V(MDIMC) * V(VWM)) == 0 &&
+           V(NWG) % (V(NDIMC) * V(VWN)) == 0 && V(MWG) % (V(MDIMA) * V(VWM)) == 0 &&
+           V(NWG) % (V(NDIMB) * V(VWN)) == 0 && rows % V(MDIMA) == 0 && rows % V(NDIMB) == 0 &&
+           V(KWG) % (rows / V(MDIMA)) == 0 && V(KWG) % (rows / V(NDIMB)) == 0 && (size_t)rows <= most_group;
+#undef V
+}
+
 static int64_t power_from(int64_t x)
 {
     int64_t power = 1;
