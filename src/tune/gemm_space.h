@@ -8,8 +8,8 @@
 
 /* A provider's space by its name, "gemm_plain" …; NULL. */
 const struct space *gemm_space_find(const char *name);
-/* Whether the divisors of a point of CLBlast's space divide, as CLBlast's own tuner demands of its kernel Xgemm, GEMMK 0.
- * CLBlast checks nothing: with others it computes something else, or ends a driver's compiler. */
+/* Whether the divisors of a point of CLBlast's space divide, as CLBlast's own tuner demands of its kernel Xgemm, GEMMK
+ * 0. CLBlast checks nothing: with others it computes something else, or ends a driver's compiler. */
 int gemm_clblast_sound(const struct tuned *tuned, size_t most_group);
 /* The entry's key: device, type, how A and B lie, sizes rounded up to powers of two, kernels. */
 void gemm_key(struct tuning_entry *entry, const clattn_context *context, const struct gemm *gemm,
