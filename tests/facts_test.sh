@@ -29,6 +29,14 @@ for tokens in 8 9; do
 done
 grep -q "value tile 8," "$folder/plan.8" && grep -q "value tile 64," "$folder/plan.9" || fail "$(cat "$folder/plan.8" "$folder/plan.9")"
 
+# Mamba's scan: longer tiles where no compute unit has two groups
+for heads in 9 10; do
+    "$clattn" make-input mamba -s "B=1,T=99,H=$heads,HQ=1,K=16,V=128" -o "$folder/few"
+    CLATTN_DEVICE_FACTS=$facts/rdna2.json "$clattn" run mamba -i "$folder/few" -o "$folder/out" -d "$device" -v 2>"$folder/plan.$heads" >&2
+done
+grep -q "spans of 3 tokens, value tile 32," "$folder/plan.9" && grep -q "spans of 2 tokens, value tile 32," "$folder/plan.10" ||
+    fail "$(cat "$folder/plan.9" "$folder/plan.10")"
+
 # The self-test's plan has the tiles of the plan that it is for: keys that are carried, in a recipe of kernels of three kinds
 "$clattn" make-input path_attn -s B=1,T=3,TK=100,H=2,K=64,V=64 --option tail=13 --option carry=on -o "$folder/carried"
 CLATTN_SELF_TEST=1 CLATTN_DEVICE_FACTS=$facts/rdna2.json "$clattn" run path_attn --option carry=on -i "$folder/carried" -o "$folder/out" -d "$device" -v 2>"$folder/plan" >&2

@@ -56,7 +56,8 @@ const struct check_case check_cases[] = {
     { "shared states", 2,   19, 2, 6, 128, 128, BOTH,             HARD,  NULL,   0, 0,   0, 0, F32, 0, 0, 0 },
     /* rules with keys: turned by positions */
     { "turned",        2,   75, 6, 3,  60, 100, BOTH | NORM | ROPE, HARD, NULL, 0, 0, 0, 0, F32 | F16, 0, 0, 0 },
-    { "turned, packed", 1, 131, 2, 4,  64,  64, BOTH | CU | ROPE, USUAL, single, 4, 0,   0, 1, F32 | BF16, 0, 0, 0 },
+    { "turned, packed", 1, 131, 2, 4,  64,  64, BOTH | CU | ROPE, HARD,  single, 4, 0,   0, 1, F32, 0, 0, 0 },
+    { "turned, usual", 1, 131, 2, 4,  64,  64, BOTH | CU | ROPE, USUAL, single, 4, 0,   0, 1, BF16, 0, 0, 0 },
     /* rules of a list: queries that stand at the end of a cache, or before its first key */
     { "one query",     2,    1, 4, 4,  64,  64, 0,                USUAL, NULL,   0, 0,   0, 1, F32, 75, 0, 0 },
     { "one of a few",  1,    1, 4, 1, 128, 128, LSE,              HARD,  NULL,   0, 0,   1, 0, ALL, 130, 0, 0 },
