@@ -31,8 +31,7 @@ flash_team(global const data_t *q, long4 q_at, global const data_t *k, long4 k_a
     if (list.rows.count <= 0)
         return;
     queries_put(tiles, q, q_at, list, scale);
-    bias = bias_begin(g, g_at, list, last, LOG2E * (TURNED ? scale : 1));
-    bias_given(&bias, after, after_at, list, kv_len, last);
+    bias = bias_of_team(g, g_at, after, after_at, list, kv_len, last, LOG2E * (TURNED ? scale : 1));
     SYNC();
     if (L2NORM) {
         query_norms(norms, tiles);

@@ -10,29 +10,31 @@
 
 /* Chains of sixteen independent multiply-adds: four, which a GPU's registers hold, and ten, which hide the latency of a
  * CPU's wide units; and the plainest copy. */
-#define EACH(chains) "for (int c = 0; c < " #chains "; c++)"
-#define MULTIPLY(chains)                                                                                               \
-    "__kernel void multiply_" #chains "(__global float *out, float a, float b, int rounds)\n"                          \
-    "{\n"                                                                                                              \
-    "    float16 x[" #chains "], w = 0;\n"                                                                             \
-    "    #pragma unroll\n"                                                                                             \
-    "    " EACH(chains) " x[c] = (float)get_global_id(0) + c;\n"                                                       \
-                        "    for (int i = 0; i < rounds; i++) {\n"                                                     \
-                        "        #pragma unroll\n"                                                                     \
-                        "        " EACH(chains) " x[c] = mad(x[c], a, b);\n"                                           \
-                                                "    }\n"                                                              \
-                                                "    #pragma unroll\n"                                                 \
-                                                "    " EACH(                                                           \
-                                                    chains) " w += x[c];\n"                                            \
-                                                            "    w.s01234567 += w.s89abcdef;\n"                        \
-                                                            "    w.s0123 += w.s4567;\n"                                \
-                                                            "    out[get_global_id(0)] = w.s0 + w.s1 + w.s2 + w.s3;\n" \
-                                                            "}\n"
+/* clang-format off */
+#define MULTIPLY(chains) \
+    "__kernel void multiply_" #chains "(__global float *out, float a, float b, int rounds)\n" \
+    "{\n" \
+    "    float16 x[" #chains "], w = 0;\n" \
+    "    #pragma unroll\n" \
+    "    for (int c = 0; c < " #chains "; c++) x[c] = (float)get_global_id(0) + c;\n" \
+    "    for (int i = 0; i < rounds; i++) {\n" \
+    "        #pragma unroll\n" \
+    "        for (int c = 0; c < " #chains "; c++) x[c] = mad(x[c], a, b);\n" \
+    "    }\n" \
+    "    #pragma unroll\n" \
+    "    for (int c = 0; c < " #chains "; c++) w += x[c];\n" \
+    "    w.s01234567 += w.s89abcdef;\n" \
+    "    w.s0123 += w.s4567;\n" \
+    "    out[get_global_id(0)] = w.s0 + w.s1 + w.s2 + w.s3;\n" \
+    "}\n"
 static const char source[] =
-    MULTIPLY(4) MULTIPLY(10) "__kernel void copy(__global float4 *to, __global const float4 *from)\n"
-                             "{\n"
-                             "    to[get_global_id(0)] = from[get_global_id(0)];\n"
-                             "}\n";
+    MULTIPLY(4)
+    MULTIPLY(10)
+    "__kernel void copy(__global float4 *to, __global const float4 *from)\n"
+    "{\n"
+    "    to[get_global_id(0)] = from[get_global_id(0)];\n"
+    "}\n";
+/* clang-format on */
 
 enum { FLOPS_A_CHAIN = 16 * 2, ITEMS_A_UNIT = 2048, RUNS = 20 };
 

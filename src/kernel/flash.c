@@ -159,7 +159,13 @@ static int cached(const clattn_plan_desc *desc)
 /* What flash_sums leaves of a unit: sums, sums in tiles and logs of its keys, and one sum of all. Pairs are aligned. */
 static void lay_out_sums(const struct variant *variant, struct layout *layout)
 {
-    layout->record = 3 * variant->tiles.keys + 4;
+    enum { ALIGNED = 4 };
+    int keys = variant->tiles.keys;
+
+    layout->record = 3 * keys + ALIGNED;
+    layout_constant(layout, "UNIT_IN_TILES", keys);
+    layout_constant(layout, "UNIT_LOGS", 2 * keys);
+    layout_constant(layout, "UNIT_TOTAL", 3 * keys);
     layout_constant(layout, "UNIT_FLOATS", layout->record);
     layout_constant(layout, "HEADS", variant->problem->desc.heads);
 }
