@@ -21,6 +21,8 @@ static struct way {
 } ways[] = {
     {"recurrent", "none", "recurrent", CLATTN_F32, {{NULL, 0}}, 0, 0},
     {"recurrent, bf16", "none", "recurrent", CLATTN_BF16, {{NULL, 0}}, 0, 1},
+    {"recurrent, rows at once", "none", "recurrent", CLATTN_F32, {{"rows", 8}}, 0, 0},
+    {"recurrent in segments", "none", "recurrent", CLATTN_F32, {{"rows", 4}, {"segments", 4}}, 1, 0},
     {"chunks", "none", "chunk_scan", CLATTN_F32, {{NULL, 0}}, 0, 0},
     {"chunks, f16", "none", "chunk_scan", CLATTN_F16, {{NULL, 0}}, 0, 1},
     {"blocks", "none", "chunk_blocks", CLATTN_F32, {{"chunk", 16}, {"stretch", 2}}, 0, 1},

@@ -1,47 +1,51 @@
 /* Token by token, the state in registers:
  *     S = D S;  S = S - e (pᵀ S);  S = S + k xᵀ;  o = Sᵀ q
- * One group: BV value columns of one head of one sequence. A lane holds VEC columns of KL channels; LANES_K lanes
- * share a column. CHUNK is 1: a row of a tile is the token's. */
+ * One group: BV value columns of one head of one sequence, or of a part of it (course.clh). A lane holds VEC columns of KL channels; LANES_K lanes
+ * share a column. CHUNK tokens' rows are brought at once, and their outputs left at once: what a token waits for is
+ * local. */
 #include "token.clh"
 
 #define KL (KP / LANES_K)
+#include "course.clh"
 
-/* Σ over the lanes that share a column */
-WORD vec lanes_sum(local float *part, vec x)
+#define COLUMNS (BV / VEC) /* vectors of them */
+
+/* Σ over the lanes that share a column, which begins at part */
+WORD vec lanes_joined(local const float *part)
 {
-    int columns = BV / VEC;
     vec sum = 0;
+
+    for (int l = 0; l < LANES_K; l++)
+        sum += vec_load(part + l * COLUMNS * VEC);
+    return sum;
+}
+/* The same for every lane, of token i: two of three tokens in a row have other places, so that a token waits once. */
+WORD vec lanes_sum(local float *parts, int i, vec x)
+{
+    local float *part = parts + i % 2 * GROUP * VEC;
 
     if (LANES_K == 1)
         return x;
-    SYNC();
     vec_store(x, part + LANE * VEC);
     SYNC();
-    for (int l = 0; l < LANES_K; l++)
-        sum += vec_load(part + (l * columns + LANE % columns) * VEC);
-    return sum;
+    return lanes_joined(part + LANE % COLUMNS * VEC);
 }
 
-/* Norms of the token's q and k: every lane some of the squares, then a lane each the sum. */
-WORD void token_squares(local float *parts, global const data_t *x, int quarter)
-{
-    for_each_from(quarter, i, TOKEN_PARTS) {
-        vec y = data_row(x, i * VEC, KEY_DIM);
-        parts[i] = vec_sum(y * y);
-    }
-}
+/* Norms of the tokens' q and k: every lane some of the squares, then a lane each the sum. */
 WORD void token_norms(local float *norms, local float *squares, global const data_t *q, long4 q_at,
                       global const data_t *k, long4 k_at, chunk_t chunk)
 {
     if (!L2NORM) {
-        for_each(i, 1)
-            norms[0] = norms[1] = 1;
+        for_each(i, 2 * CHUNK)
+            norms[i] = 1;
         return;
     }
-    token_squares(squares, token_row(q, chunk, chunk.at.qk_head), QUARTER_Q);
-    token_squares(squares + TOKEN_PARTS, write_row(k, chunk, chunk.at.qk_head), QUARTER_K);
+    q += at_row(q_at, chunk.at.batch, chunk.at.first, chunk.at.qk_head);
+    token_squares(squares, q, q_at.z, chunk.row, STEPS, chunk.count, QUARTER_Q);
+    token_squares(squares + CHUNK * TOKEN_PARTS, write_row(k, chunk, chunk.at.qk_head), k_at.z, 0, 1, chunk.count,
+                  QUARTER_K);
     SYNC();
-    for_each(i, 2)
+    for_each(i, 2 * CHUNK)
         norms[i] = rsqrt(token_sum(squares + i * TOKEN_PARTS) + 1e-6f);
 }
 
@@ -53,73 +57,93 @@ recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at
           global const gate_t *w, long4 w_at, global const gate_t *u, long4 u_at, global const float *den, long4 den_at,
           global const state_t *initial, long4 initial_at, global state_t *final, long4 final_at, global const int *cu,
           long4 cu_at, global const int *slots, long4 slots_at, global state_t *snapshots, long4 snapshots_at,
-          int seq_len, float scale, int states, int every)
+          global float *segments, long4 segments_at, global float *kept, long4 kept_at, int seq_len, float scale,
+          int states, int every)
 {
-    LOCAL_FLOATS(row_q, LOCAL_ROW_Q)
-    LOCAL_FLOATS(row_k, LOCAL_ROW_K)
-    LOCAL_FLOATS(row_x, LOCAL_ROW_X)
-    LOCAL_FLOATS(lanes_part, LOCAL_LANES_PART)
+    LOCAL_FLOATS(rows_q, LOCAL_ROWS_Q)
+    LOCAL_FLOATS(rows_k, LOCAL_ROWS_K)
+    LOCAL_FLOATS(rows_x, LOCAL_ROWS_X)
+    LOCAL_FLOATS(predicted_parts, LOCAL_PREDICTED_PARTS)
+    LOCAL_FLOATS(out_parts, LOCAL_OUT_PARTS)
     local float factors[FACTORS];
     local float squares[LOCAL_SQUARES];
     DECAY_LOCALS
     ERASE_TOKEN_LOCALS
     READ_TOKEN_LOCALS
+    MIX_LOCALS
     place at = place_in_pool(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), slots, slots_at);
-    int c0 = get_group_id(2) * BV, c = LANE % (BV / VEC) * VEC, first = LANE / (BV / VEC) * KL;
-    vec S[KL];
+    course_t course = course_of(at);
+    int c0 = get_group_id(2) % VALUE_GROUPS * BV, c = LANE % COLUMNS * VEC, first = LANE / COLUMNS * KL;
+    vec S[KL], kept_columns = 1;
+    float kept_channels[KL];
 
     states = states_given(states, at);
     unrolled
-    for (int i = 0; i < KL; i++)
-        S[i] = state_row(state_of(initial, at), states & HAS_INITIAL, first + i, c0 + c);
-    for (int row = 0; row < at.rows; row++) {
-        chunk_t chunk = chunk_at(at, row);
-        float factor;
-        vec x, delta, predicted = 0, out = 0, fade = mix_token(gv, gv_at, c0 + c, chunk);
+    for (int n = 0; n < KL; n++)
+        S[n] = state_row(state_of(initial, at), states & HAS_INITIAL && course_reads(course), first + n, c0 + c);
+    unrolled
+    for (int n = 0; n < KL && GATHER; n++)
+        kept_channels[n] = 1;
+    course_begin(S, course, segments + segments_at.x, kept + kept_at.x, first, c0 + c);
+    for (int row = course.begin; row < course.end; row += CHUNK) {
+        chunk_t chunk = course_chunk(course, at, row);
 
-        SYNC();
-        for_each_from(QUARTER_E, i, 1)
-            strength_of(factors)[0] = write_strength(chunk, 0);
+        for_each_from(QUARTER_E, i, CHUNK)
+            strength_of(factors)[i] = write_strength(chunk, i);
         token_norms(norm_of_q(factors), squares, q, q_at, k, k_at, chunk);
         SYNC();
-        query_rows(row_q, norm_of_q(factors), q, q_at, 0, chunk, scale);
-        key_rows(row_k, norm_of_k(factors), k, k_at, 0, chunk);
+        query_rows(rows_q, norm_of_q(factors), q, q_at, 0, chunk, scale);
+        key_rows(rows_k, norm_of_k(factors), k, k_at, 0, chunk);
         erase_token_rows(chunk);
         decay_token(decay, g, g_at, chunk);
-        value_rows(row_x, strength_of(factors), v, v_at, w, w_at, c0, chunk);
+        mix_rows(mix_factor, gv, gv_at, c0, chunk);
+        value_rows(rows_x, strength_of(factors), v, v_at, w, w_at, c0, chunk);
         SYNC();
-        read_token_rows(bonus_parts, row_q, row_k, u, u_at, chunk);
-        factor = decay_token_factor(decay.log);
-        x = vec_load(row_x + c);
-        unrolled
-        for (int i = 0; i < KL; i++) {
-            predicted = erase_predict_before(predicted, erase_P, first + i, S[i]);
-            out = read_token_before(out, row_q, first + i, S[i]);
-            S[i] *= fade * decay_of(decay, factor, first + i);
-            predicted = erase_predict_after(predicted, erase_P, first + i, S[i]);
-        }
-        predicted = erase_predicted(predicted);
-        delta = erase_token_delta(x, predicted, strength_of(factors)[0]);
-        unrolled
-        for (int i = 0; i < KL; i++) {
-            S[i] += row_k[first + i] * delta;
-            S[i] = erase_token_update(S[i], erase_B, first + i, predicted);
-            out = read_token_after(out, row_q, first + i, S[i]);
-        }
-        out = lanes_sum(lanes_part, out);
-        SYNC();
-        out = read_token_bonus(out, bonus_parts, x);
-        if (first == 0 && c0 + c < OUTPUT_COLUMNS && row % STEPS == STEPS - 1)
-            output_put(out, at, row / STEPS, c0 + c);
-        if (SNAPSHOTS) {
-            int snapshot = snapshot_of(at, every, row + 1);
+        read_token_rows(bonus_parts, rows_q, rows_k, u, u_at, chunk);
+        for (int i = 0; i < chunk.count; i++) {
+            int own = i * RP + first;
+            float factor = decay_token_factor(decay.log, i);
+            vec delta, predicted = 0, out = 0, fade = mix_token(mix_factor, i, c);
+
+            kept_columns *= fade;
             unrolled
-            for (int i = 0; i < KL; i++)
-                state_row_store(S[i], snapshots + at_row(snapshots_at, at.sequence, snapshot, at.head), snapshot >= 0,
-                                first + i, c0 + c);
+            for (int n = 0; n < KL; n++) {
+                if (GATHER)
+                    kept_channels[n] *= decay_of(decay, factor, own + n);
+                predicted = erase_predict_before(predicted, erase_P, own + n, S[n]);
+                out = read_token_before(out, rows_q, own + n, S[n]);
+                S[n] *= fade * decay_of(decay, factor, own + n);
+                predicted = erase_predict_after(predicted, erase_P, own + n, S[n]);
+            }
+            predicted = erase_predicted(predicted, i);
+            delta = erase_token_delta(vec_load(rows_x + i * BV + c), predicted, strength_of(factors)[i]);
+            unrolled
+            for (int n = 0; n < KL; n++) {
+                S[n] += rows_k[own + n] * delta;
+                S[n] = erase_token_update(S[n], erase_B, own + n, predicted);
+                out = read_token_after(out, rows_q, own + n, S[n]);
+            }
+            vec_store(out, out_parts + (i * GROUP + LANE) * VEC);
+            if (SNAPSHOTS) {
+                int snapshot = snapshot_of(at, every, row + i + 1);
+                unrolled
+                for (int n = 0; n < KL; n++)
+                    state_row_store(S[n], snapshots + at_row(snapshots_at, at.sequence, snapshot, at.head),
+                                    snapshot >= 0, first + n, c0 + c);
+            }
+        }
+        SYNC();
+        for_each(task, CHUNK * COLUMNS) {
+            int i = task / COLUMNS, column = task % COLUMNS * VEC;
+            if (i < chunk.count && c0 + column < OUTPUT_COLUMNS && (row + i) % STEPS == STEPS - 1) {
+                vec out = lanes_joined(out_parts + i * GROUP * VEC + column);
+                out = read_token_bonus(out, bonus_parts + i * TOKEN_PARTS, vec_load(rows_x + i * BV + column));
+                output_put(out, at, (row + i) / STEPS, c0 + column);
+            }
         }
     }
     unrolled
-    for (int i = 0; i < KL; i++)
-        state_row_store(S[i], state_of(final, at), states & HAS_FINAL, first + i, c0 + c);
+    for (int n = 0; n < KL; n++)
+        state_row_store(S[n], state_of(final, at), states & HAS_FINAL && course_ends(course), first + n, c0 + c);
+    course_leave(S, kept_channels, kept_columns, course, segments + segments_at.x, kept + kept_at.x, first, c0 + c);
 }

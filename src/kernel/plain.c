@@ -46,7 +46,7 @@ static enum embedded_file value_header(const struct variant *variant)
 
 static enum embedded_file output_header(const struct variant *variant)
 {
-    if (problem_reads_whole(variant->problem) && variant->kernel != KERNEL_READ_STATE)
+    if (variant->gather || (problem_reads_whole(variant->problem) && variant->kernel != KERNEL_READ_STATE))
         return FILE_output_none;
     if (variant->normalizer)
         return problem_stabilized(variant->problem) ? FILE_output_stable : FILE_output_sum;
@@ -191,19 +191,24 @@ static void scan_locals(const struct variant *variant, const struct sizes *s, st
 static void recurrent_locals(const struct variant *variant, const struct sizes *s, struct layout *layout)
 {
     const struct tiles *t = &variant->tiles;
-    int norms = (variant->problem->desc.flags & CLATTN_QK_L2NORM) != 0;
+    const struct plain_erase *erase = &erases[variant->problem->rule->erase];
+    int norms = (variant->problem->desc.flags & CLATTN_QK_L2NORM) != 0, parts = t->chunk * s->token_parts;
 
-    layout_local(layout, "LOCAL_ROW_Q", s->pitch, FLOAT);
-    layout_local(layout, "LOCAL_ROW_K", s->pitch, FLOAT);
-    layout_local(layout, "LOCAL_ROW_X", t->block_v, FLOAT);
-    layout_local(layout, "LOCAL_LANES_PART", t->group * t->vec, FLOAT);
+    layout_local(layout, "LOCAL_ROWS_Q", s->slice, FLOAT);
+    layout_local(layout, "LOCAL_ROWS_K", s->slice, FLOAT);
+    layout_local(layout, "LOCAL_ROWS_X", s->values, FLOAT);
+    layout_local(layout, "LOCAL_PREDICTED_PARTS", erase->streams > 0 && t->lanes_k > 1 ? 2 * t->group * t->vec : 1,
+                 FLOAT);
+    layout_local(layout, "LOCAL_OUT_PARTS", t->chunk * t->group * t->vec, FLOAT);
     layout_local(layout, "FACTORS", s->factors, FLOAT);
-    layout_local(layout, "LOCAL_SQUARES", 1 + norms * 2 * s->token_parts, FLOAT);
+    layout_local(layout, "LOCAL_SQUARES", 1 + norms * 2 * parts, FLOAT);
     decay_locals(variant, s, layout);
-    some_locals(layout, erase_rows, erases[variant->problem->rule->erase].streams, s->pitch);
-    some_locals(layout, erase_squares, erases[variant->problem->rule->erase].norms, 1 + norms * s->token_parts);
+    some_locals(layout, erase_rows, erase->streams, s->slice);
+    some_locals(layout, erase_squares, erase->norms, 1 + norms * parts);
     if (reads[variant->problem->rule->read].bonus)
-        layout_local(layout, "LOCAL_BONUS_PARTS", s->token_parts, FLOAT);
+        layout_local(layout, "LOCAL_BONUS_PARTS", parts, FLOAT);
+    if (variant->problem->desc.flags & CLATTN_VALUE_GATE)
+        layout_local(layout, "LOCAL_MIX_FACTOR", s->values, FLOAT);
 }
 
 static void flash_locals(const struct variant *variant, const struct sizes *s, struct layout *layout)
@@ -264,6 +269,20 @@ static void lay_out_append(const struct variant *variant, struct layout *layout)
     layout_constant(layout, "KV_GROUP", desc->heads / desc->kv_heads);
 }
 
+/* Of each part of a sequence, where the recurrence works parts; the last is not gathered. */
+static void lay_out_course(const struct variant *variant, const struct sizes *s, struct layout *layout)
+{
+    int segments = variant->tiles.segments, columns = layout->value_groups * variant->tiles.block_v;
+
+    layout_constant(layout, "SEGMENTS", segments);
+    layout_constant(layout, "GATHER", variant->gather);
+    layout_constant(layout, "VALUE_GROUPS", layout->value_groups);
+    layout_constant(layout, "VP", columns);
+    layout->value_groups *= segments - variant->gather;
+    layout->segment = (int64_t)s->channels * columns;
+    layout->segment_kept = s->channels + columns;
+}
+
 void plain_lay_out(const struct variant *variant, struct layout *layout)
 {
     const struct tiles *t = &variant->tiles;
@@ -284,6 +303,8 @@ void plain_lay_out(const struct variant *variant, struct layout *layout)
     layout->record = (1 + erases[variant->problem->rule->erase].recorded) * s.matrix + s.factors;
     if (variant->kernel != KERNEL_PREPARE)
         layout->value_groups = (int)divide_up(variant_values(variant), t->block_v);
+    if (variant->kernel == KERNEL_RECURRENT)
+        lay_out_course(variant, &s, layout);
     layout_constant(layout, "BK", t->block_k);
     layout_constant(layout, "BV", t->block_v);
     layout_constant(layout, "LANES_K", t->lanes_k);
@@ -302,6 +323,9 @@ void plain_describe(struct text *text, const struct variant *variant, const stru
 {
     const struct tiles *t = &variant->tiles;
 
-    text_format(text, "group %d, vec %d, chunk %d, key slice %d, value tile %d, key lanes %d, local %zu bytes\n",
-                t->group, t->vec, t->chunk, t->block_k, t->block_v, t->lanes_k, layout->local_bytes);
+    text_format(text, "group %d, vec %d, chunk %d, key slice %d, value tile %d, key lanes %d, ", t->group, t->vec,
+                t->chunk, t->block_k, t->block_v, t->lanes_k);
+    if (t->segments > 1)
+        text_format(text, "%d segments%s, ", t->segments, variant->gather ? " gathered" : "");
+    text_format(text, "local %zu bytes\n", layout->local_bytes);
 }

@@ -66,6 +66,12 @@ static void serial_tiles(const struct device *device, struct variant *variant)
         tiles->block_v -= SERIAL_VEC;
 }
 
+/* Whether the recurrence is of a few rows: those of decoding. */
+static int is_short(const struct variant *variant)
+{
+    return variant->problem->desc.seq_len * variant->problem->desc.steps <= FEW_TOKENS;
+}
+
 /* A group shares a tile. */
 static void shared_tiles(const struct device *device, struct variant *variant, int most_group)
 {
@@ -73,11 +79,9 @@ static void shared_tiles(const struct device *device, struct variant *variant, i
     int recurrent = variant->kernel == KERNEL_RECURRENT;
     /* Two groups a compute unit; but narrower groups of the recurrence cost more than some units that have one. */
     int64_t wanted = 2 * (int64_t)device->info.compute_units * (recurrent ? 9 : 10) / 10;
-    int most_columns = !recurrent ? 16 : device->sub_group != 0 ? 32 : 64;
+    int most_columns = !recurrent ? 16 : device->sub_group != 0 || !is_short(variant) ? 32 : 64;
     /* Of more than a few tokens the recurrence is faster in wide groups, however few they are. */
-    int least_columns = recurrent && variant->problem->desc.seq_len * variant->problem->desc.steps > FEW_TOKENS
-                            ? most_columns
-                            : 2 * SHARED_VEC;
+    int least_columns = recurrent && !is_short(variant) ? most_columns : 2 * SHARED_VEC;
     int two_streams = variant->kernel == KERNEL_SCAN && plain_erase(variant).streams > 1;
 
     tiles->vec = SHARED_VEC;
@@ -91,20 +95,46 @@ static void shared_tiles(const struct device *device, struct variant *variant, i
     tiles->sub_group = device->sub_group;
 }
 
-/* The recurrence: lanes for the value columns, times lanes that share a column so that each keeps few channels. */
-static void recurrent_tiles(struct variant *variant, int most_group)
+/* Whether the recurrence may work a sequence in parts: what a part keeps of the state before it is no matrix. */
+static int has_parts(const struct variant *variant)
 {
+    return plain_erase(variant).streams == 0 && !variant->attn;
+}
+
+/* Parts of a sequence, until every compute unit has four groups: of what is long enough to pay for a second launch of
+ * each pass. */
+static int segments_of(const struct device *device, const struct variant *variant)
+{
+    enum { MOST_SEGMENTS = 16, LEAST_PART = 8, LEAST_TOKENS = 64, GROUPS = 4 };
+    int64_t alone = groups(variant, variant->tiles.block_v), tokens = variant->problem->desc.seq_len;
+    int segments = 1;
+
+    if (!has_parts(variant) || tokens < LEAST_TOKENS * (1 + problem_normalized(variant->problem)))
+        return 1;
+    while (segments < MOST_SEGMENTS && 2 * segments * alone <= GROUPS * (int64_t)device->info.compute_units &&
+           tokens >= 2 * segments * LEAST_PART)
+        segments *= 2;
+    return segments;
+}
+
+/* The recurrence: lanes for the value columns, times lanes that share a column so that each keeps few channels; a few
+ * rows at once, which decide no bits. */
+static void recurrent_tiles(const struct device *device, struct variant *variant, int most_group)
+{
+    enum { ROWS = 8 };
+    const clattn_plan_desc *desc = &variant->problem->desc;
     struct tiles *tiles = &variant->tiles;
-    int64_t channels = variant->problem->desc.key_dim;
+    int64_t channels = desc->key_dim;
     int columns, kept; /* channels that a work-item keeps of its columns: what its registers hold */
 
-    tiles->chunk = 1;
+    tiles->chunk = tiles->group == 1 ? 1 : power_below(lower(desc->seq_len * desc->steps, ROWS));
+    tiles->segments = 1;
     if (tiles->group == 1) {
         tiles->block_v = tiles->vec;
         tiles->block_k = round_up(channels, tiles->vec);
         return;
     }
-    kept = tiles->sub_group != 0 ? 4 : 16;
+    kept = tiles->sub_group != 0 ? 4 : is_short(variant) ? 16 : 8;
     columns = power_below(tiles->block_v / tiles->vec);
     while (tiles->lanes_k * kept < channels && 2 * tiles->lanes_k * columns <= most_group)
         tiles->lanes_k *= 2;
@@ -115,6 +145,7 @@ static void recurrent_tiles(struct variant *variant, int most_group)
     tiles->block_v = tiles->vec * columns;
     tiles->group = columns * tiles->lanes_k;
     tiles->block_k = round_up(channels, higher(tiles->lanes_k, tiles->vec));
+    tiles->segments = segments_of(device, variant);
 }
 
 /* Whether queries have keys beside their own tokens'. */
@@ -153,6 +184,8 @@ static clattn_status cut_to_fit(const struct device *device, struct variant *var
             tiles->block_v = round_up(tiles->block_v / 2, tiles->vec);
         else if (variant->kernel != KERNEL_RECURRENT && tiles->block_k > tiles->vec)
             tiles->block_k = round_up(tiles->block_k / 2, tiles->vec);
+        else if (variant->kernel == KERNEL_RECURRENT && tiles->chunk > 1)
+            tiles->chunk /= 2;
         else
             return CLATTN_UNSUPPORTED;
     }
@@ -169,7 +202,7 @@ static clattn_status heuristic(const struct device *device, struct variant *vari
     else
         shared_tiles(device, variant, most_group);
     if (variant->kernel == KERNEL_RECURRENT)
-        recurrent_tiles(variant, most_group);
+        recurrent_tiles(device, variant, most_group);
     if (variant->kernel == KERNEL_FLASH)
         flash_tiles(device, variant);
     return cut_to_fit(device, variant);
@@ -190,6 +223,8 @@ static void follow(struct variant *variant)
         return;
     tiles->group = tiles->block_v / tiles->vec * tiles->lanes_k;
     tiles->block_k = round_up(channels, higher(tiles->lanes_k, tiles->vec));
+    if (variant->attn)
+        tiles->segments = 1;
 }
 
 /* Whether registers can hold what a lane of the recurrence has of the state: more is left in memory. */
@@ -207,8 +242,8 @@ static clattn_status complete(const struct device *device, struct variant *varia
 
     follow(variant);
     sound = t->block_v >= t->vec && t->block_v % t->vec == 0 && t->block_k >= t->vec && t->block_k % t->vec == 0 &&
-            (variant->kernel != KERNEL_RECURRENT || state_fits(t)) && t->group >= 1 &&
-            (size_t)t->group <= device->info.max_work_group && (t->group == 1 || !device->serial) &&
+            (variant->kernel != KERNEL_RECURRENT || (state_fits(t) && (t->segments == 1 || has_parts(variant)))) &&
+            t->group >= 1 && (size_t)t->group <= device->info.max_work_group && (t->group == 1 || !device->serial) &&
             layout_fits(device, variant, plain_lay_out);
     return sound ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
 }

@@ -192,7 +192,7 @@ static void set_order(const struct clattn_plan *plan, const struct solver *order
         first = plan->problem.desc.tail != 0 ? &solver_path_decode : &solver_decode;
     if (first == NULL && plan->problem.desc.mode == CLATTN_MODE_AUTO && plan->problem.desc.chunk == 0) {
         first = measured_solver(plan);
-        if (first == NULL && tuning_prefers_recurrent(&plan->context->device, &plan->problem))
+        if (first == NULL && tuning_prefers_recurrent(plan->context, &plan->problem))
             first = &solver_recurrent;
     }
     if (first == NULL && tuning_prefers_lanes(&plan->context->device, &plan->problem))

@@ -132,6 +132,16 @@ clattn_status clattn_plan_workspace_size(const clattn_plan *plan, size_t *bytes)
     return CLATTN_SUCCESS;
 }
 
+/* A chunk; a learner's batch; 1 where each is worked by itself. */
+static int32_t tokens_at_once(const clattn_plan *plan)
+{
+    const struct variant *last = &recipe_last(&plan->recipe)->variant;
+
+    if (plan->problem.desc.mini_batch != 0)
+        return plan->problem.desc.mini_batch;
+    return last->kernel == KERNEL_RECURRENT ? 1 : last->tiles.chunk;
+}
+
 clattn_status clattn_plan_get_sized(const clattn_plan *plan, clattn_plan_info *info, size_t info_size)
 {
     clattn_plan_info ours;
@@ -145,8 +155,7 @@ clattn_status clattn_plan_get_sized(const clattn_plan *plan, clattn_plan_info *i
                               .tiles_by = plan->tiles_by,
                               .engine = space_find(plan->solver->name)->engine ? last->variant.engine->name : NULL,
                               .mode = plan->solver->mode,
-                              .chunk = plan->problem.desc.mini_batch != 0 ? plan->problem.desc.mini_batch
-                                                                          : last->variant.tiles.chunk,
+                              .chunk = tokens_at_once(plan),
                               .launches = (int32_t)plan_launches(plan),
                               .rejected = plan->rejected,
                               .workspace_bytes = bytes_of(plan, HOME_WORKSPACE),

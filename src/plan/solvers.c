@@ -36,6 +36,34 @@ static clattn_status add_scan(const struct recipe_maker *maker, const struct var
     return maker_add(maker, variant, GRID_SEQUENCES, NULL);
 }
 
+/* Whether one scan finds what the other left where it looks for it. */
+static int same_cut(const struct tiles *a, const struct tiles *b)
+{
+    return a->chunk == b->chunk && a->block_v == b->block_v && a->segments == b->segments &&
+           a->key_split == b->key_split;
+}
+
+/* One pass over sequences: a scan; or over their segments a scan for what each adds to the state and keeps of it, and the
+ * scan. */
+static clattn_status add_in_segments(const struct recipe_maker *maker, const struct variant *variant)
+{
+    struct variant scan = *variant, gather = *variant;
+    struct step *gathered;
+    int64_t states;
+
+    TRY(maker_tiles(maker, &scan));
+    if (scan.tiles.segments > 1) {
+        gather.gather = 1;
+        TRY(maker_add(maker, &gather, GRID_SEQUENCES, &gathered));
+        if (!same_cut(&gathered->variant.tiles, &scan.tiles))
+            return CLATTN_UNSUPPORTED;
+        states = problem_heads(maker->problem) * scan.tiles.segments;
+        maker_reserve(maker, TEMPORARY_SEGMENTS, states * gathered->layout.segment);
+        maker_reserve(maker, TEMPORARY_SEGMENT_KEPT, states * gathered->layout.segment_kept);
+    }
+    return maker_add(maker, &scan, GRID_SEQUENCES, NULL);
+}
+
 /* Where all tokens read the state after the last: what it is read from, unless that is an operand; and the reads. */
 static clattn_status add_whole_read(const struct recipe_maker *maker, const struct variant *variant)
 {
@@ -65,7 +93,7 @@ static clattn_status end(const struct recipe_maker *maker)
 static clattn_status make_recurrent(const struct recipe_maker *maker)
 {
     TRY(begin(maker));
-    TRY(each_pass(maker, maker_variant(maker, KERNEL_RECURRENT), add_scan));
+    TRY(each_pass(maker, maker_variant(maker, KERNEL_RECURRENT), add_in_segments));
     return end(maker);
 }
 
@@ -226,34 +254,6 @@ const struct solver solver_matrix_blocks = {"matrix_blocks", CLATTN_MODE_CHUNK, 
 /* ---- Chunks on a matrix engine: prepare_matrix or prepare_factors, then scan_matrix with the state in registers
  * ------ */
 
-/* Whether one scan finds what the other left where it looks for it. */
-static int same_cut(const struct tiles *a, const struct tiles *b)
-{
-    return a->chunk == b->chunk && a->block_v == b->block_v && a->segments == b->segments &&
-           a->key_split == b->key_split;
-}
-
-/* One pass over all chunks: a scan; or over segments a scan for what each adds to the state and keeps of it, and the
- * scan. */
-static clattn_status add_matrix_scan(const struct recipe_maker *maker, const struct variant *variant)
-{
-    struct variant scan = *variant, gather = *variant;
-    struct step *gathered;
-    int64_t states;
-
-    TRY(maker_tiles(maker, &scan));
-    if (scan.tiles.segments > 1) {
-        gather.gather = 1;
-        TRY(maker_add(maker, &gather, GRID_SEQUENCES, &gathered));
-        if (!same_cut(&gathered->variant.tiles, &scan.tiles))
-            return CLATTN_UNSUPPORTED;
-        states = problem_heads(maker->problem) * scan.tiles.segments;
-        maker_reserve(maker, TEMPORARY_SEGMENTS, states * gathered->layout.segment);
-        maker_reserve(maker, TEMPORARY_SEGMENT_KEPT, states * gathered->layout.segment_kept);
-    }
-    return maker_add(maker, &scan, GRID_SEQUENCES, NULL);
-}
-
 /* What does not depend on the state, chunk by chunk. */
 static clattn_status add_matrix_prepare(const struct recipe_maker *maker)
 {
@@ -286,7 +286,7 @@ static clattn_status make_matrix_scan(const struct recipe_maker *maker)
         TRY(probe_engine(maker->context, maker->problem, 0));
     TRY(begin(maker));
     TRY(add_matrix_prepare(maker));
-    return each_pass(maker, maker_variant(maker, KERNEL_SCAN_MATRIX), add_matrix_scan);
+    return each_pass(maker, maker_variant(maker, KERNEL_SCAN_MATRIX), add_in_segments);
 }
 
 const struct solver solver_matrix_scan = {"matrix_scan", CLATTN_MODE_CHUNK, make_matrix_scan};

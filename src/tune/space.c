@@ -28,6 +28,8 @@ static const struct parameter recurrent[] = {
     {"vec",             IN(RECURRENT),   FIELD(vec),       {4, 16, BY_THUMB}},
     {"lanes_k",         IN(RECURRENT),   FIELD(lanes_k),   {1, 2, 4, 8, 16, 32, BY_THUMB}},
     {"block_v",         IN(RECURRENT),   FIELD(block_v),   {4, 8, 16, 32, 64, 128, BY_THUMB}},
+    {"rows",            IN(RECURRENT),   FIELD(chunk),     {1, 2, 4, 8, 16, 32, BY_THUMB}},
+    {"segments",        IN(RECURRENT),   FIELD(segments),  {1, 2, 4, 8, 16, BY_THUMB}},
     {NULL, 0, 0, {BY_THUMB}},
 };
 

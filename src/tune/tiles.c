@@ -49,10 +49,21 @@ int tuning_point_tiles(const clattn_context *context, const struct problem *prob
     return 1;
 }
 
-int tuning_prefers_recurrent(const struct device *device, const struct problem *problem)
+/* Rows up to which the recurrence is ahead of what chunks cost: least on an engine for numbers of 16 bits; most where
+ * nothing is erased, for it then works parts of a sequence at once. */
+static int64_t recurrent_rows(const clattn_context *context, const struct problem *problem)
+{
+    if (context->device.serial)
+        return 8;
+    if (context->engine != NULL && problem->desc.dtype != CLATTN_F32)
+        return 32;
+    return problem->rule->erase == ERASE_NONE ? 128 : 64;
+}
+
+int tuning_prefers_recurrent(const clattn_context *context, const struct problem *problem)
 {
     return kernel_takes(KERNEL_RECURRENT, problem->rule) &&
-           problem->desc.seq_len * problem->desc.steps <= (device->serial ? 8 : 32);
+           problem->desc.seq_len * problem->desc.steps <= recurrent_rows(context, problem);
 }
 
 int tuning_prefers_decode(const struct problem *problem)

@@ -16,7 +16,7 @@ int tuning_point_tiles(const clattn_context *context, const struct problem *prob
                        struct tiles tiles[KERNEL_COUNT]);
 
 /* Whether the recurrence beats chunks for that many tokens: a rule from the device's class alone. */
-int tuning_prefers_recurrent(const struct device *device, const struct problem *problem);
+int tuning_prefers_recurrent(const clattn_context *context, const struct problem *problem);
 /* Whether keys are worked in parts: where so few queries see many keys. */
 int tuning_prefers_decode(const struct problem *problem);
 /* Whether columns alone are enough for a lane each, of all compute units. */
