@@ -1,8 +1,8 @@
 /* Token by token, the state in registers:
  *     S = D S;  S = S - e (pᵀ S);  S = S + k xᵀ;  o = Sᵀ q
- * One group: BV value columns of one head of one sequence, or of a part of it (course.clh). A lane holds VEC columns of KL channels; LANES_K lanes
- * share a column. CHUNK tokens' rows are brought at once, and their outputs left at once: what a token waits for is
- * local. */
+ * One group: BV value columns of one head of one sequence, or of a part of it (course.clh). A lane holds VEC columns
+ * of KL channels; LANES_K lanes share a column. CHUNK rows are brought at once, and their outputs left at once: what a
+ * row waits for is local. */
 #include "token.clh"
 
 #define KL (KP / LANES_K)

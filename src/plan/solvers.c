@@ -43,7 +43,7 @@ static int same_cut(const struct tiles *a, const struct tiles *b)
            a->key_split == b->key_split;
 }
 
-/* One pass over sequences: a scan; or over their segments a scan for what each adds to the state and keeps of it, and the
+/* One pass over sequences: a scan; or over their segments a scan for what each adds to the state and keeps, and the
  * scan. */
 static clattn_status add_in_segments(const struct recipe_maker *maker, const struct variant *variant)
 {

@@ -49,13 +49,15 @@ int tuning_point_tiles(const clattn_context *context, const struct problem *prob
     return 1;
 }
 
-/* Rows up to which the recurrence is ahead of what chunks cost: least on an engine for numbers of 16 bits; most where
- * nothing is erased, for it then works parts of a sequence at once. */
+/* Rows up to which the recurrence is ahead of what chunks cost: fewest beside an engine for numbers of 16 bits, and
+ * where a compute unit has more than a head; most where nothing is erased, for parts of a sequence are worked at once
+ * then. */
 static int64_t recurrent_rows(const clattn_context *context, const struct problem *problem)
 {
     if (context->device.serial)
         return 8;
-    if (context->engine != NULL && problem->desc.dtype != CLATTN_F32)
+    if ((context->engine != NULL && problem->desc.dtype != CLATTN_F32) ||
+        problem_heads(problem) > context->device.info.compute_units)
         return 32;
     return problem->rule->erase == ERASE_NONE ? 128 : 64;
 }
