@@ -199,6 +199,17 @@ static clattn_gemm_desc desc_of(const struct gemm_case *c, clattn_dtype dtype, u
 
 static int runs;
 
+/* That CLBlast allocates at every call, and no other does, is in the plan's numbers and in its description. */
+static void check_scratch(const clattn_gemm_plan *plan, const clattn_gemm_info *info)
+{
+    int allocates = strcmp(info->provider, "clblast") == 0;
+    char text[512];
+
+    assert_int_equal(info->scratch, allocates);
+    assert_status(clattn_gemm_plan_describe(plan, text, sizeof text), SUCCESS);
+    assert_int_equal(strstr(text, "allocates scratch at a call") != NULL, allocates);
+}
+
 static void test_case(const struct gemm_case *c, clattn_dtype dtype, uint32_t turned)
 {
     clattn_gemm_desc desc = desc_of(c, dtype, turned);
@@ -222,6 +233,7 @@ static void test_case(const struct gemm_case *c, clattn_dtype dtype, uint32_t tu
         fail_msg("%s: %s", what, test_log_text);
     assert_status(clattn_gemm_plan_get(plan, &info), SUCCESS);
     assert_string_equal(info.provider, provider);
+    check_scratch(plan, &info);
     run(plan, &gemm, c->offset, what);
     clattn_gemm_plan_destroy(plan);
     runs++;

@@ -345,6 +345,33 @@ static void test_features(void **state)
     }
 }
 
+/* Performer's e^(w x - |x|^2 / 2 - c) has 1e-4 added where a desc says nothing; c is a row's largest w x of queries, and
+ * 0 of keys. */
+static void test_favor_added(void **state)
+{
+    (void)state;
+    for (int of_queries = 0; of_queries < 2; of_queries++) {
+        clattn_plan_desc desc = features_desc(CLATTN_FEATURES_FAVOR, of_queries);
+        struct check_tensors tensors;
+
+        desc.eps = 0;
+        test_make(&tensors, &desc, CHECK_GATES_USUAL, NULL);
+        test_run(&tensors);
+        for (int64_t row = 0; row < BATCH * TOKENS * HEADS; row++) {
+            double top = projected(&tensors, row, 0, pow(ROWS, -0.25));
+            for (int j = 1; j < M; j++)
+                top = fmax(top, projected(&tensors, row, j, pow(ROWS, -0.25)));
+            for (int j = 0; j < M; j++) {
+                double expected = favor(&tensors, row, j) * (of_queries ? exp(-top) : 1) + 1e-4 / sqrt(M);
+                double difference = fabs(at(&tensors, OP(O), row, j) - expected);
+                if (!(difference <= 2e-6 * (1 + expected)))
+                    fail_msg("feature %d of row %d is %.9g away from %.9g", j, (int)row, difference, expected);
+            }
+        }
+        check_free(&tensors);
+    }
+}
+
 /* Performer is linear_attn, normalised, of features; what queries are less by is in numerator and denominator. */
 static void test_performer(void **state)
 {
@@ -398,10 +425,10 @@ static void test_added(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_retention),    cmocka_unit_test(test_xpos),
-                                       cmocka_unit_test(test_back_and_cut), cmocka_unit_test(test_in_place),
-                                       cmocka_unit_test(test_features),     cmocka_unit_test(test_performer),
-                                       cmocka_unit_test(test_half_tasks),   cmocka_unit_test(test_added)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_retention),  cmocka_unit_test(test_xpos),     cmocka_unit_test(test_back_and_cut),
+        cmocka_unit_test(test_in_place),   cmocka_unit_test(test_features), cmocka_unit_test(test_performer),
+        cmocka_unit_test(test_half_tasks), cmocka_unit_test(test_added),    cmocka_unit_test(test_favor_added)};
 
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);
 }
