@@ -67,6 +67,9 @@ echo '{"format": "something"' >"$work/bad"
 grep -q "$work/bad" "$work/err" || fail "does not name the bad file: $(cat "$work/err")"
 cmp -s "$file" "$work/exported" || fail "a bad import changes the file"
 
+# a rule whose columns are pairs has a group, too
+"$clattn" tune lru --shape B=1,H=1,K=1,V=32 --dtype f32 --device "$device" --budget 1s --dry-run 2>&1 | grep -q "^complex+none: lru" || fail "lru is not tuned"
+
 # a damaged file is passed over, with a warning that names it
 head -c 300 "$work/exported" >"$file"
 "$clattn" bench retention --shape B=1,T=100,H=2,K=16,V=16 --device "$device" --json >"$work/bench" 2>"$work/err" || fail "bench with a damaged file"

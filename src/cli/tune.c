@@ -79,7 +79,7 @@ static clattn_status smallest(struct problem *problem, const struct settings *se
                              .seq_len = 1,
                              .heads = 1,
                              .key_dim = 1,
-                             .value_dim = 1,
+                             .value_dim = 2, /* a pair */
                              .flags = settings->desc.flags & CLATTN_UNGATED};
 
     return problem_init(problem, &desc, NULL);
