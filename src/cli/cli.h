@@ -68,6 +68,7 @@ struct settings {
     int list, clear;                   /* of cache */
     int show, reset, compare, dry_run; /* of tune */
     const char *export_to, *import_from, *submit_to, *report;
+    const char *point;                /* of a worker of tune */
     const char *provider, *transpose; /* of gemm, and of tune --gemm, that --gemm stands for: */
     int gemm;
     double budget; /* seconds for a group of rules; 0: the default */

@@ -15,7 +15,7 @@ struct option {
     unsigned commands;
     size_t offset; /* without take: of the text, or of the int that becomes 1 */
     int (*take)(struct settings *settings, const char *text);
-    const char *help;
+    const char *help; /* NULL: of worker processes alone, and not shown */
 };
 
 extern const struct option options[];

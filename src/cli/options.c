@@ -16,7 +16,8 @@ enum {
     LISTS = COMMAND_DEVICES | COMMAND_RULES | COMMAND_CACHE | COMMAND_TUNE | COMMAND_LAYER
 };
 enum { PROBLEM = COMMAND_MAKE_INPUT | COMMAND_RUN | COMMAND_VERIFY | COMMAND_BENCH };
-#define JOBS_HELP "processes, with a share of the rows each [1; a GPU: the cores, up to 16]"
+#define JOBS_HELP                                                                                                      \
+    "processes: verify: with a share of the rows each; tune: that build points ahead [1; a GPU: the cores, up to 16]"
 enum { MOST_JOBS = 64 };
 
 static int take_desc_option(struct settings *settings, size_t option, const char *what, const char *text)
@@ -319,6 +320,7 @@ const struct option options[] = {
     {"compare", 0, NULL, COMMAND_TUNE, offsetof(struct settings, compare), NULL,
      "time known against default, and stop"},
     {"dry-run", 0, NULL, COMMAND_TUNE, offsetof(struct settings, dry_run), NULL, "search, but keep nothing"},
+    {"point", 0, "BYTES", COMMAND_TUNE | PER_WORKER, offsetof(struct settings, point), NULL, NULL},
     {"report", 0, "FILE", COMMAND_TUNE, offsetof(struct settings, report), NULL,
      "where the HTML report goes [beside the user's parameters]"},
     {"list", 0, NULL, COMMAND_CACHE, offsetof(struct settings, list), NULL, "print every entry (the default)"},
@@ -328,7 +330,7 @@ const struct option options[] = {
      "each kind"},
     {"probe", 0, NULL, COMMAND_DEVICES, offsetof(struct settings, probe), NULL,
      "multiply two matrices on each device's matrix engine, as the first plan does"},
-    {"jobs", 'j', "N", COMMAND_VERIFY | PER_WORKER, 0, take_jobs, JOBS_HELP},
+    {"jobs", 'j', "N", COMMAND_VERIFY | COMMAND_TUNE | PER_WORKER, 0, take_jobs, JOBS_HELP},
     {"json", 0, NULL, LISTS | TABLES | PER_WORKER, 0, take_json, "print JSON"},
     {"jsonl", 0, NULL, COMMAND_VERIFY | PER_WORKER, 0, take_jsonl, "print a line of JSON a case, as it is done"},
     {"csv", 0, NULL, LISTS | TABLES | PER_WORKER, 0, take_csv, "print comma-separated values"},

@@ -7,11 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int is_shown(const struct option *option, const struct command *command)
+{
+    return (option->commands & command->bit) && option->help != NULL;
+}
+
 int options_get(const struct command *command, size_t index, struct option_info *info)
 {
     for (size_t i = 0; i < option_count; i++) {
         const struct option *option = &options[i];
-        if (!(option->commands & command->bit) || index-- > 0)
+        if (!is_shown(option, command) || index-- > 0)
             continue;
         *info = (struct option_info){option->name, option->argument, option->help, option->letter};
         return 1;
@@ -24,7 +29,7 @@ void options_print(FILE *file, const struct command *command)
     for (size_t i = 0; i < option_count; i++) {
         const struct option *option = &options[i];
         char left[96], letter[5] = "    ";
-        if (!(option->commands & command->bit))
+        if (!is_shown(option, command))
             continue;
         if (option->letter != '\0')
             snprintf(letter, sizeof letter, "-%c, ", option->letter);
@@ -56,7 +61,7 @@ static int unknown(const struct command *command, const char *word)
 
     for (size_t i = 0; i < option_count; i++) {
         size_t distance = edit_distance(word + strspn(word, "-"), options[i].name);
-        if ((options[i].commands & command->bit) && distance < best) {
+        if (is_shown(&options[i], command) && distance < best) {
             best = distance;
             nearest = &options[i];
         }

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/system.h"
 #include "base/text.h"
+#include "base/thread.h"
 #include "device/cache.h"
 #include "device/context.h"
 #include "op/rule.h"
@@ -154,6 +155,20 @@ void target_close(struct target *target)
     if (target->device.context != NULL)
         check_device_close(&target->device);
     memset(target, 0, sizeof *target);
+}
+
+/* On a CPU one process has all cores, and PoCL compiles in one at a time. On a GPU a compiler has a core, and each
+ * process some of the device's memory. */
+size_t target_jobs(const struct target *target, int64_t asked)
+{
+    enum { MOST = 16 };
+    uint64_t cores = (uint64_t)core_count(), memory = target->info.global_memory >> 30, jobs;
+
+    if (asked > 0 || target->reference || !target->info.gpu)
+        return asked > 0 ? (size_t)asked : 1;
+    jobs = cores < MOST ? cores : MOST;
+    jobs = memory < jobs ? memory : jobs;
+    return jobs > 0 ? (size_t)jobs : 1;
 }
 
 const char *target_name(const struct target *target)

@@ -26,6 +26,8 @@ int target_use(struct target *target);
 /* With -v a line where compiled programs cannot be kept. */
 void target_note_cache(const struct target *target, const struct settings *settings);
 void target_close(struct target *target);
+/* Worker processes that a device is worth; asked: what --jobs says, 0 without it. */
+size_t target_jobs(const struct target *target, int64_t asked);
 const char *target_name(const struct target *target);
 
 /* Computes the outputs of tensors from its inputs. plan_text receives what did it. */

@@ -10,6 +10,7 @@
 #include "op/problem.h"
 #include "op/rule.h"
 #include "base/system.h"
+#include "device/context.h"
 #include "tune/tuning_layers.h"
 
 #include <errno.h>
@@ -52,6 +53,14 @@ static void progress(void *user, double seconds)
     double whole = tuning->budget * (double)tuning->total, before = tuning->budget * (double)tuning->done;
 
     progress_show((size_t)(before + seconds), (size_t)whole, tuning->name);
+}
+
+static void ahead(void *user, const struct search_point *points, size_t count)
+{
+    const struct tuning *tuning = user;
+
+    if (!interrupted)
+        tune_ahead(tuning->settings, points, count);
 }
 
 static void improved(void *user, const struct search_result *result, const struct candidate *best)
@@ -321,6 +330,16 @@ static int show_rows(struct tuning *tuning, int status)
     return status != EXIT_OK ? status : printed;
 }
 
+/* Points that are built at once: none ahead where nothing can be left for who tries them. */
+static size_t points_at_once(const struct tuning *tuning)
+{
+    size_t jobs = target_jobs(&tuning->target, tuning->settings->jobs);
+
+    if (!cache_enabled(&tuning->target.device.context->cache))
+        return 1;
+    return jobs < MAX_AHEAD ? jobs : MAX_AHEAD;
+}
+
 static int run(struct tuning *tuning)
 {
     const struct settings *settings = tuning->settings;
@@ -335,7 +354,7 @@ static int run(struct tuning *tuning)
     tuning->budget = settings->budget > 0 ? settings->budget : default_budget;
     tuning->tune.device = tuning->target.info.device;
     tuning->tune.seed = settings->seed + 1;
-    tuning->tune.events = (struct search_events){improved, progress, stop, tuning};
+    tuning->tune.events = (struct search_events){improved, progress, stop, ahead, points_at_once(tuning), tuning};
     tuning->rows = cJSON_CreateArray();
     interrupt_flag(&interrupted,
                    settings->quiet ? "" : "\nclattn: stopping: what is found is kept; once more ends it at once\n");
@@ -364,6 +383,8 @@ static int act(struct tuning *tuning)
         return tune_import(settings, tuning->path);
     if (tuning->target.reference)
         return bad("the reference has nothing to tune");
+    if (settings->point != NULL)
+        return tune_build(settings, &tuning->target);
     if (settings->show)
         return tune_show(settings, &tuning->target);
     if (settings->submit_to != NULL)

@@ -4,6 +4,7 @@
 
 #include "cli/cli.h"
 #include "cli/peak.h"
+#include "cli/process.h"
 #include "cli/target.h"
 #include "tuner/tune.h"
 
@@ -32,6 +33,13 @@ int tune_reset(struct target *target, const char *path);
 
 /* Times the parameters that plans of the rules take against the default; EXIT_FAILED when some are slower. */
 int tune_compare(const struct settings *settings, struct target *target, const clattn_plan_desc *sizes);
+
+/* ---- Points built ahead ---- */
+
+/* Builds the points' plans in as many processes; returns when all have ended. */
+void tune_ahead(const struct settings *settings, const struct search_point *points, size_t count);
+/* What such a process does. */
+int tune_build(const struct settings *settings, struct target *target);
 
 /* ---- The report ---- */
 

@@ -28,21 +28,11 @@ static void interrupted(void *user, int signal)
 
 /* ---- The command ------------------------------------------------------------------------------------------------- */
 
-/* On a CPU one process has all cores, and PoCL compiles in one at a time. On a GPU a compiler has a core, and each
- * process some of the device's memory. */
 static size_t job_count(const struct verify *verify)
 {
-    enum { MOST = 16 };
-    const clattn_device_info *info = &verify->target.info;
-    uint64_t jobs = verify->settings->jobs > 0 ? (uint64_t)verify->settings->jobs : 1;
+    size_t jobs = target_jobs(&verify->target, verify->settings->jobs);
 
-    if (verify->settings->jobs == 0 && !verify->target.reference && info->gpu) {
-        uint64_t cores = (uint64_t)core_count(), memory = info->global_memory >> 30;
-        jobs = cores < MOST ? cores : MOST;
-        jobs = memory < jobs ? memory : jobs;
-    }
-    jobs = jobs < verify->row_count ? jobs : verify->row_count;
-    return jobs > 0 ? (size_t)jobs : 1;
+    return jobs < verify->row_count ? jobs : verify->row_count > 0 ? verify->row_count : 1;
 }
 
 static void check_rows(struct verify *verify)

@@ -1,6 +1,7 @@
 #include "tuner/search.h"
 
 #include "base/system.h"
+#include "device/program.h"
 #include "tuner/propose.h"
 
 #include <stdlib.h>
@@ -28,6 +29,7 @@ struct state {
     struct problem problem;
     struct tuned base; /* the default, its values spelled out */
     double start, best, best_short, tried_seconds;
+    double ahead_seconds; /* that plans took which were built ahead at once */
     size_t tried;
     uint64_t usual_private; /* memory of a work-item of the default's */
 };
@@ -40,7 +42,7 @@ static double spent(const struct state *state)
 /* Seconds that the last round and the validation will take, by what points took until now. */
 static double reserve(const struct state *state)
 {
-    return VALIDATION * state->tried_seconds / (double)(state->tried > 0 ? state->tried : 1) +
+    return VALIDATION * state->tried_seconds / (double)(state->tried > 0 ? state->tried : 1) + state->ahead_seconds +
            (CONTENDERS + 1) * FINAL_RUNS * state->result->all[0].time;
 }
 
@@ -228,6 +230,15 @@ static size_t list_contenders(const struct state *state, size_t list[CONTENDERS 
     return 1 + select_best(state->result, list + 1);
 }
 
+static void validation_ahead(const struct state *state, const struct tuned *tuned)
+{
+    struct search_point points[AWKWARD];
+
+    for (size_t i = 0; i < AWKWARD; i++)
+        points[i] = (struct search_point){trial_awkward(&state->trial, i), *tuned};
+    search_ahead(&state->search->events, points, AWKWARD);
+}
+
 /* The winner among the list: the fastest that is right everywhere, if it beats the default by enough. */
 static void choose_winner(struct state *state)
 {
@@ -239,6 +250,7 @@ static void choose_winner(struct state *state)
         struct candidate *candidate = &result->all[best[0]];
         if (candidate->time >= (1 - KEEP_MARGIN) * result->all[0].time)
             return;
+        validation_ahead(state, &candidate->tuned);
         candidate->state = trial_validate(&state->trial, &candidate->tuned, &candidate->error);
         if (candidate->state == TRIAL_TIMED) {
             result->winner = best[0];
@@ -291,31 +303,72 @@ static const struct tuned *pick_start(struct state *state, int turn)
     return &state->result->all[best[(size_t)turn % count]].tuned;
 }
 
+/* Points that are tried together, none of them known; no more than are built at once. */
+struct batch {
+    struct search_point points[MAX_AHEAD];
+    size_t count, most;
+};
+
+static struct batch batch_of(const struct state *state)
+{
+    size_t width = state->search->events.width;
+
+    return (struct batch){.most = width < 1 ? 1 : width < MAX_AHEAD ? width : MAX_AHEAD};
+}
+
+/* Returns 0 where it is known already. */
+static int batch_add(struct batch *batch, const struct state *state, const struct tuned *tuned)
+{
+    int known = is_known(state, tuned);
+
+    for (size_t i = 0; i < batch->count; i++)
+        known |= tuned_equal(tuned, &batch->points[i].tuned);
+    if (!known)
+        batch->points[batch->count++] = (struct search_point){state->trial.tensors.desc, *tuned};
+    return !known;
+}
+
+static void try_batch(struct state *state, struct batch *batch)
+{
+    const double before = now_seconds();
+    size_t list[CONTENDERS + 1];
+
+    search_ahead(&state->search->events, batch->points, batch->count);
+    state->ahead_seconds = now_seconds() - before;
+    for (size_t i = 0; i < batch->count && (i == 0 || !is_over(state)); i++) {
+        try_candidate(state, &batch->points[i].tuned);
+        if (state->result->count % ROUND_EVERY == 0)
+            run_rounds(state, list, list_contenders(state, list), FIRST_RUNS);
+    }
+    batch->count = 0;
+}
+
 static void try_known(struct state *state)
 {
     const struct search *search = state->search;
+    struct batch batch = batch_of(state);
 
     for (size_t i = 0; i < search->known_count && !is_over(state); i++)
-        if (!is_known(state, &search->known[i]) && propose_is_sound(&state->propose, &search->known[i]))
-            try_candidate(state, &search->known[i]);
+        if (propose_is_sound(&state->propose, &search->known[i]) && batch_add(&batch, state, &search->known[i]) &&
+            batch.count == batch.most)
+            try_batch(state, &batch);
+    if (batch.count > 0 && !is_over(state))
+        try_batch(state, &batch);
 }
 
 static void search_space(struct state *state)
 {
-    size_t list[CONTENDERS + 1];
+    struct batch batch = batch_of(state);
     int misses = 0;
 
     for (int turn = 0; !is_over(state) && misses < MAX_MISSES; turn++) {
         struct tuned tuned = propose_near(&state->propose, pick_start(state, turn), turn % 4 == 3);
-        if (is_known(state, &tuned)) {
-            misses++;
-            continue;
-        }
-        misses = 0;
-        try_candidate(state, &tuned);
-        if (state->result->count % ROUND_EVERY == 0)
-            run_rounds(state, list, list_contenders(state, list), FIRST_RUNS);
+        misses = batch_add(&batch, state, &tuned) ? 0 : misses + 1;
+        if (batch.count == batch.most)
+            try_batch(state, &batch);
     }
+    if (batch.count > 0 && !is_over(state))
+        try_batch(state, &batch);
     state->result->hurried = !state->result->stopped && misses < MAX_MISSES && state->result->count < ROUND_EVERY;
 }
 
@@ -362,6 +415,25 @@ static clattn_status run_all(struct state *state)
     search_space(state);
     finish(state);
     return CLATTN_SUCCESS;
+}
+
+void search_ahead(const struct search_events *events, const struct search_point *points, size_t count)
+{
+    for (size_t from = 0; events->ahead != NULL && events->width > 1 && from < count; from += events->width)
+        events->ahead(events->user, points + from, count - from < events->width ? count - from : events->width);
+}
+
+clattn_status search_build(struct check_device *device, const struct search_point *point)
+{
+    const struct trial trial = {.device = device, .space = point->tuned.space, .tensors.desc = point->desc};
+    enum trial_state outcome;
+    clattn_plan *plan;
+    clattn_status status = trial_plan(&trial, &point->tuned, &plan, &outcome);
+
+    if (status == CLATTN_SUCCESS)
+        program_keep(device->context);
+    clattn_plan_destroy(plan);
+    return status;
 }
 
 clattn_status search_run(const struct search *search, struct search_result *result)

@@ -33,11 +33,21 @@ struct search_result {
     int hurried;    /* the budget ended it before there were enough points for a round of the best */
 };
 
+/* A plan that is wanted soon. */
+struct search_point {
+    clattn_plan_desc desc;
+    struct tuned tuned;
+};
+enum { MAX_AHEAD = 16 };
+
 /* What a search tells, and asks, its caller; all may be NULL. */
 struct search_events {
     void (*improved)(void *user, const struct search_result *result, const struct candidate *best);
     void (*progress)(void *user, double seconds_spent);
     int (*stop)(void *user); /* not 0: come to an end with what is found */
+    /* Builds the kernels of plans, all at once, into the cache where their plans find them: of at most width points. */
+    void (*ahead)(void *user, const struct search_point *points, size_t count);
+    size_t width;
     void *user;
 };
 
@@ -56,7 +66,13 @@ struct search {
     struct search_events events;
 };
 
+/* Builds a point's plan as the search does, for what it leaves in the cache. */
+clattn_status search_build(struct check_device *device, const struct search_point *point);
+
 /* search_free in all cases. */
+/* Asks for plans ahead, at most width at a time. */
+void search_ahead(const struct search_events *events, const struct search_point *points, size_t count);
+
 clattn_status search_run(const struct search *search, struct search_result *result);
 void search_free(struct search_result *result);
 

@@ -192,7 +192,7 @@ static const struct {
     enum check_gates gates;
     const int64_t *cu_seqlens;
     int64_t sequences;
-} awkward[] = {
+} awkward[AWKWARD] = {
     {2, 75, 0, CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE, CHECK_GATES_HARD, NULL, 0},
     {1, 100, 5, CLATTN_FINAL_STATE, CHECK_GATES_USUAL, NULL, 0},
     {1, 131, 0, CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_CU_SEQLENS, CHECK_GATES_USUAL, one_token, 4},
@@ -217,11 +217,9 @@ static enum trial_state run_awkward(struct trial *trial, struct check_tensors *t
     return state;
 }
 
-static enum trial_state validate_awkward(struct trial *trial, const struct tuned *tuned, size_t i, double *error)
+clattn_plan_desc trial_awkward(const struct trial *trial, size_t i)
 {
     clattn_plan_desc desc = trial->tensors.desc;
-    struct check_tensors tensors;
-    enum trial_state state;
 
     desc.batch = awkward[i].batch;
     desc.seq_len = awkward[i].tokens;
@@ -232,6 +230,15 @@ static enum trial_state validate_awkward(struct trial *trial, const struct tuned
         desc.kv_len = 0;
     check_fit(&desc);
     desc.sequences = awkward[i].sequences;
+    return desc;
+}
+
+static enum trial_state validate_awkward(struct trial *trial, const struct tuned *tuned, size_t i, double *error)
+{
+    const clattn_plan_desc desc = trial_awkward(trial, i);
+    struct check_tensors tensors;
+    enum trial_state state;
+
     if (check_make(&tensors, &desc, trial->seed + i, awkward[i].gates, awkward[i].cu_seqlens) != CLATTN_SUCCESS)
         return TRIAL_FAILED;
     state = run_awkward(trial, &tensors, tuned, error);
@@ -248,7 +255,7 @@ enum trial_state trial_validate(struct trial *trial, const struct tuned *tuned, 
     if (trial_plan(trial, tuned, &plan, &state) == CLATTN_SUCCESS)
         state = trial_check(trial, plan, 1, error);
     clattn_plan_destroy(plan);
-    for (size_t i = 0; i < sizeof awkward / sizeof *awkward && state == TRIAL_TIMED; i++)
+    for (size_t i = 0; i < AWKWARD && state == TRIAL_TIMED; i++)
         state = validate_awkward(trial, tuned, i, error);
     return state;
 }
@@ -296,16 +303,23 @@ static clattn_status make_short(struct trial *trial)
     return check_reference(&trial->short_expected, &trial->short_tensors, trial->log.fn, trial->log.user);
 }
 
-clattn_status trial_open(struct trial *trial, struct check_device *device, const struct space *space,
-                         const clattn_plan_desc *desc, struct log log)
+clattn_plan_desc trial_desc(const struct check_device *device, const struct space *space, const clattn_plan_desc *desc)
 {
     clattn_plan_desc full = *desc;
 
-    *trial = (struct trial){.device = device, .log = log, .space = space, .seed = 1, .by_events = 1};
     if (full.seq_len == 0)
         full.seq_len = space->tuned_rows * (device->context->device.info.gpu ? GPU_TOKENS : 1);
     if (full.kv_len == 0)
         full.kv_len = space->tuned_keys;
+    return full;
+}
+
+clattn_status trial_open(struct trial *trial, struct check_device *device, const struct space *space,
+                         const clattn_plan_desc *desc, struct log log)
+{
+    clattn_plan_desc full = trial_desc(device, space, desc);
+
+    *trial = (struct trial){.device = device, .log = log, .space = space, .seed = 1, .by_events = 1};
     TRY(choose_tokens(trial, &full));
     return make_short(trial);
 }

@@ -48,6 +48,9 @@ clattn_status trial_open(struct trial *trial, struct check_device *device, const
                          const clattn_plan_desc *desc, struct log log);
 void trial_close(struct trial *trial);
 
+/* The desc that trial_open begins with, where the default is not too slow. */
+clattn_plan_desc trial_desc(const struct check_device *device, const struct space *space, const clattn_plan_desc *desc);
+
 /* The plan of a point; *state says why there is none. */
 clattn_status trial_plan(const struct trial *trial, const struct tuned *tuned, clattn_plan **plan,
                          enum trial_state *state);
@@ -63,6 +66,10 @@ clattn_status trial_time(struct trial *trial, clattn_plan *plan, int64_t tokens,
 
 /* Whether the plan's results over the first tokens (or, with whole, all) are right. */
 enum trial_state trial_check(struct trial *trial, clattn_plan *plan, int whole, double *error);
+
+/* What trial_validate has plans of, beside the timed problem. */
+enum { AWKWARD = 4 };
+clattn_plan_desc trial_awkward(const struct trial *trial, size_t i);
 
 /* Whether the point's results are right on the timed problem and on awkward shapes; *error is the worst. */
 enum trial_state trial_validate(struct trial *trial, const struct tuned *tuned, double *error);

@@ -149,11 +149,32 @@ static clattn_status tune_solver(const struct tune *tune, const struct tune_resu
     return only_default ? CLATTN_SUCCESS : keep(tune, outcome, item);
 }
 
+/* The defaults of all solvers, before any is timed. */
+static clattn_status defaults_ahead(const struct tune *tune, const struct tune_result *result)
+{
+    struct search_point points[MAX_SPACES];
+    clattn_plan_desc desc = result->desc;
+    struct check_device device;
+
+    if (tune->events.ahead == NULL)
+        return CLATTN_SUCCESS;
+    desc.seq_len = 0;
+    TRY(check_device_open(&device, tune->device, tune->log.fn, tune->log.user));
+    for (int s = 0; s < result->count; s++) {
+        const struct space *space = result->outcomes[s].space;
+        points[s] = (struct search_point){trial_desc(&device, space, &desc), tuned_default(space)};
+    }
+    check_device_close(&device);
+    search_ahead(&tune->events, points, (size_t)result->count);
+    return CLATTN_SUCCESS;
+}
+
 /* The defaults, then the spaces of those that may win: a small space leaves its time to the others. */
 static clattn_status tune_solvers(const struct tune *tune, double budget, struct tune_result *result)
 {
     double start = now_seconds();
 
+    TRY(defaults_ahead(tune, result));
     for (int left = result->count; left > 0 && !result->stopped; left--) {
         TRY(tune_solver(tune, result, budget, 1, &result->outcomes[left - 1]));
         result->stopped = tune->events.stop != NULL && tune->events.stop(tune->events.user);
