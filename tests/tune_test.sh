@@ -67,6 +67,18 @@ echo '{"format": "something"' >"$work/bad"
 grep -q "$work/bad" "$work/err" || fail "does not name the bad file: $(cat "$work/err")"
 cmp -s "$file" "$work/exported" || fail "a bad import changes the file"
 
+# points built ahead by other processes, into the cache, where the search finds them; what a worker is told is no user's word
+for jobs in 1 3; do
+    CLATTN_CACHE_DIR=$work/ahead.$jobs "$clattn" tune "$@" --dtype f32 --budget 4s --dry-run --jobs $jobs >"$work/out" 2>&1 ||
+        fail "--jobs $jobs: $(cat "$work/out")"
+done
+[ "$(ls "$work/ahead.3" | wc -l)" -ge 3 ] || fail "nothing is built ahead: $(ls "$work/ahead.3")"
+[ ! -d "$work/ahead.1" ] || fail "one process leaves what it only tried: $(ls "$work/ahead.1")"
+for point in '' 00 "$(printf '%0700d' 0)" xyz; do
+    "$clattn" tune --point "$point" --device "$device" 2>"$work/err" && fail "takes a point of nobody's: $point"
+    grep -q "is of workers" "$work/err" || fail "--point: $(cat "$work/err")"
+done
+
 # a rule whose columns are pairs has a group, too
 "$clattn" tune lru --shape B=1,H=1,K=1,V=32 --dtype f32 --device "$device" --budget 1s --dry-run 2>&1 | grep -q "^complex+none: lru" || fail "lru is not tuned"
 

@@ -416,7 +416,7 @@ int tune_main(struct settings *settings)
         1)
         return bad("expected one of --show, --export, --import, --submit, --reset and --compare");
     tuning.path = tuning_user_path();
-    if (tuning.path == NULL && !settings->show && !settings->compare && !settings->dry_run)
+    if (tuning.path == NULL && !settings->show && !settings->compare && !settings->dry_run && settings->point == NULL)
         return bad("there is no tuning file: CLATTN_TUNING is empty, or the user has no home");
     tuning.tune.log = (struct log){quiet_log, &tuning.target.sink};
     if (needs_device)

@@ -59,7 +59,9 @@ static int64_t recurrent_rows(const clattn_context *context, const struct proble
     if ((context->engine != NULL && problem->desc.dtype != CLATTN_F32) ||
         problem_heads(problem) > context->device.info.compute_units)
         return 32;
-    return problem->rule->erase == ERASE_NONE ? 128 : 64;
+    if (problem->rule->erase != ERASE_NONE)
+        return 64;
+    return 4 * problem_heads(problem) <= context->device.info.compute_units ? 256 : 128;
 }
 
 int tuning_prefers_recurrent(const clattn_context *context, const struct problem *problem)

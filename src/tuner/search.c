@@ -29,7 +29,7 @@ struct state {
     struct problem problem;
     struct tuned base; /* the default, its values spelled out */
     double start, best, best_short, tried_seconds;
-    double ahead_seconds; /* that plans took which were built ahead at once */
+    double ahead_seconds; /* that plans took which were built ahead at once: the next, and the validation's, will */
     size_t tried;
     uint64_t usual_private; /* memory of a work-item of the default's */
 };
@@ -39,15 +39,15 @@ static double spent(const struct state *state)
     return now_seconds() - state->start;
 }
 
-/* Seconds that the last round and the validation will take, by what points took until now. */
+/* Seconds that the next points, the last round and the validation will take, by what points took until now. */
 static double reserve(const struct state *state)
 {
-    return VALIDATION * state->tried_seconds / (double)(state->tried > 0 ? state->tried : 1) + state->ahead_seconds +
-           (CONTENDERS + 1) * FINAL_RUNS * state->result->all[0].time;
+    return VALIDATION * state->tried_seconds / (double)(state->tried > 0 ? state->tried : 1) +
+           2 * state->ahead_seconds + (CONTENDERS + 1) * FINAL_RUNS * state->result->all[0].time;
 }
 
-/* Whether the search must end to leave time for these. */
-static int is_over(const struct state *state)
+/* Whether the search must end to leave so many seconds. */
+static int is_over_but(const struct state *state, double seconds)
 {
     const struct search_events *events = &state->search->events;
 
@@ -55,7 +55,12 @@ static int is_over(const struct state *state)
         events->progress(events->user, spent(state));
     if (events->stop != NULL && events->stop(events->user))
         state->result->stopped = 1;
-    return state->result->stopped || spent(state) + reserve(state) > state->search->budget;
+    return state->result->stopped || spent(state) + seconds > state->search->budget;
+}
+
+static int is_over(const struct state *state)
+{
+    return is_over_but(state, reserve(state));
 }
 
 static struct candidate *append(struct state *state, const struct tuned *tuned)
@@ -335,7 +340,7 @@ static void try_batch(struct state *state, struct batch *batch)
 
     search_ahead(&state->search->events, batch->points, batch->count);
     state->ahead_seconds = now_seconds() - before;
-    for (size_t i = 0; i < batch->count && (i == 0 || !is_over(state)); i++) {
+    for (size_t i = 0; i < batch->count && (i == 0 || !is_over_but(state, 0)); i++) { /* what is built takes little */
         try_candidate(state, &batch->points[i].tuned);
         if (state->result->count % ROUND_EVERY == 0)
             run_rounds(state, list, list_contenders(state, list), FIRST_RUNS);
