@@ -29,6 +29,17 @@ for tokens in 8 9; do
 done
 grep -q "value tile 8," "$folder/plan.8" && grep -q "value tile 32," "$folder/plan.9" || fail "$(cat "$folder/plan.8" "$folder/plan.9")"
 
+# and of many, where nothing is erased, in parts of a sequence, for as long as that is ahead of chunks
+for row in "gla 256 recurrent" "gla 257 chunk_blocks" "gated_delta_rule 64 recurrent" "gated_delta_rule 65 chunk_blocks"; do
+    set -- $row
+    "$clattn" make-input "$1" -s "B=1,T=$2,H=2,K=64,V=64" -o "$folder/some"
+    CLATTN_DEVICE_FACTS=$facts/rdna2.json "$clattn" run "$1" -i "$folder/some" -o "$folder/out" -d "$device" -v 2>"$folder/plan" >&2
+    grep -q "solver $3" "$folder/plan" || fail "$row: $(cat "$folder/plan")"
+    [ "$row" != "gla 256 recurrent" ] || grep -q "16 segments gathered" "$folder/plan" || fail "in no parts: $(cat "$folder/plan")"
+    "$clattn" run "$1" -i "$folder/some" -o "$folder/expected" -d reference >&2
+    "$clattn" diff "$folder/out" "$folder/expected" || fail "$row: wrong"
+done
+
 # Mamba's scan: longer tiles where no compute unit has two groups
 for heads in 9 10; do
     "$clattn" make-input mamba -s "B=1,T=99,H=$heads,HQ=1,K=16,V=128" -o "$folder/few"
