@@ -19,13 +19,14 @@
 enum { BOTH = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE, NORM = CLATTN_QK_L2NORM, CU = CLATTN_CU_SEQLENS };
 #define USUAL CHECK_GATES_USUAL
 
-static const int64_t gaps[] = {0, 0, 1, 52, 53};
+static const int64_t gaps[] = {0, 0, 1, 52, 53}, wide_gaps[] = {0, 0, 1, 74, 75};
 
 /* clang-format off */
 static const struct check_case
     tail   = { "tail",   1,  75, 1, 1, 32, 32, BOTH,        USUAL,            NULL, 0, 0, 0, 0, 0, 0, 0, 0 },
     odd    = { "odd",    1,  45, 2, 1, 40, 20, BOTH | NORM, CHECK_GATES_HARD, NULL, 0, 0, 1, 0, 0, 0, 0, 0 },
     packed = { "packed", 1,  53, 1, 1, 32, 32, BOTH | CU,   USUAL,            gaps, 4, 0, 0, 0, 0, 0, 0, 0 },
+    gapped = { "gapped", 1,  75, 1, 1, 32, 32, BOTH | CU,   USUAL,            wide_gaps, 4, 0, 0, 0, 0, 0, 0, 0 },
     wide   = { "wide",   1,  40, 1, 1, 32, 128, BOTH,       USUAL,            NULL, 0, 0, 0, 0, 0, 0, 0, 0 },
     sharp  = { "sharp",  1,  75, 1, 1, 32, 32, 0,           USUAL,            NULL, 0, 2, 0, 0, 0, 0, 0, 0 }, /* maxima that rise */
     turns  = { "turns",  1, 400, 1, 1, 64, 16, CLATTN_UNGATED, CHECK_GATES_HARD, NULL, 0, 0, 0, 0, 0, 0, 0, 0 }, /* beta near 2 */
@@ -92,7 +93,7 @@ static const struct row
                  "vec 4 lanes_k 4 block_v 8 rows 8", "group 8, vec 4, chunk 8" },
     parts    = { "none", "gla",              CLATTN_F32,  1, &tail,
                  "vec 4 lanes_k 2 block_v 16 rows 4 segments 4", "4 segments gathered" },
-    parts_cu = { "none", "rwkv6",            CLATTN_BF16, 1, &packed,
+    parts_cu = { "none", "rwkv6",            CLATTN_BF16, 1, &gapped,
                  "vec 4 lanes_k 8 block_v 4 rows 2 segments 2", "2 segments gathered" };
 static const struct row *const rows[] = {&erases, &one, &alone, &split, &segments,
                                          &gathers, &scored, &channels, &low_rank,
@@ -139,8 +140,8 @@ static const struct mistake {
     { "scan: reading does not signal",         &erases, "threads_signal(0, GROUP);", "", "wait for ever" },
     { "scan: output before values are loaded", &split,  "share_sync();\nread_output", "read_output", UNORDERED },
     { "scan: A D left out",                    &erases, "erase_mix(mine[n], n);", "", NULL },
-    { "recurrence: rows before the last are read", &tokens, "SYNC();\nquery_rows(", "query_rows(", UNORDERED },
-    { "recurrence: outputs before their parts", &parts, "SYNC();\nfor_each(task, CHUNK * COLUMNS)", "for_each(task, CHUNK * COLUMNS)", UNORDERED },
+    { "recurrence: rows before the last are read", &tokens, "SYNC();\nif (!GATHER)\nquery_rows(", "query_rows(", UNORDERED },
+    { "recurrence: outputs before their parts", &parts, "SYNC();\nfor_each(task, GATHER ? 0", "for_each(task, GATHER ? 0", UNORDERED },
     { "recurrence: one place for all tokens",  &tokens, "i % 2 * GROUP * VEC", "0", UNORDERED },
     { "recurrence: a part keeps all channels", &parts, "kept_channels[n] *= decay_of(decay, factor, own + n);", ";", NULL },
     { "list: no barrier ahead of a block",     &listed, "copies_end();\nengine_sync_all();\nif (L2NORM",

@@ -19,7 +19,7 @@ WORD vec lanes_joined(local const float *part)
         sum += vec_load(part + l * COLUMNS * VEC);
     return sum;
 }
-/* The same for every lane, of token i: two of three tokens in a row have other places, so that a token waits once. */
+/* The same for every lane, of token i: tokens take two places in turn, so that one barrier each is enough. */
 WORD vec lanes_sum(local float *parts, int i, vec x)
 {
     local float *part = parts + i % 2 * GROUP * VEC;
@@ -92,7 +92,8 @@ recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at
             strength_of(factors)[i] = write_strength(chunk, i);
         token_norms(norm_of_q(factors), squares, q, q_at, k, k_at, chunk);
         SYNC();
-        query_rows(rows_q, norm_of_q(factors), q, q_at, 0, chunk, scale);
+        if (!GATHER)
+            query_rows(rows_q, norm_of_q(factors), q, q_at, 0, chunk, scale);
         key_rows(rows_k, norm_of_k(factors), k, k_at, 0, chunk);
         erase_token_rows(chunk);
         decay_token(decay, g, g_at, chunk);
@@ -123,7 +124,8 @@ recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at
                 S[n] = erase_token_update(S[n], erase_B, own + n, predicted);
                 out = read_token_after(out, rows_q, own + n, S[n]);
             }
-            vec_store(out, out_parts + (i * GROUP + LANE) * VEC);
+            if (!GATHER)
+                vec_store(out, out_parts + (i * GROUP + LANE) * VEC);
             if (SNAPSHOTS) {
                 int snapshot = snapshot_of(at, every, row + i + 1);
                 unrolled
@@ -133,7 +135,7 @@ recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at
             }
         }
         SYNC();
-        for_each(task, CHUNK * COLUMNS) {
+        for_each(task, GATHER ? 0 : CHUNK * COLUMNS) {
             int i = task / COLUMNS, column = task % COLUMNS * VEC;
             if (i < chunk.count && c0 + column < OUTPUT_COLUMNS && (row + i) % STEPS == STEPS - 1) {
                 vec out = lanes_joined(out_parts + i * GROUP * VEC + column);

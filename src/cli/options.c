@@ -17,7 +17,8 @@ enum {
 };
 enum { PROBLEM = COMMAND_MAKE_INPUT | COMMAND_RUN | COMMAND_VERIFY | COMMAND_BENCH };
 #define JOBS_HELP                                                                                                      \
-    "processes: verify: with a share of the rows each; tune: that build points ahead [1; a GPU: the cores, up to 16]"
+    "processes: verify: with a share of the rows each; tune: that build points ahead, up to 16 [1; a GPU: the cores, " \
+    "up to 16]"
 enum { MOST_JOBS = 64 };
 
 static int take_desc_option(struct settings *settings, size_t option, const char *what, const char *text)

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
@@ -95,7 +96,21 @@ void process_await(const struct process *process)
         continue;
 }
 
-void process_end(struct process *process, char *how, size_t size)
+int process_ended(const struct process *process)
+{
+    const struct timespec tick = {.tv_nsec = 5000000};
+    struct pollfd output = {.fd = process->output != NULL ? fileno(process->output) : -1, .events = POLLIN};
+    siginfo_t info = {.si_pid = 0};
+    char forgotten[512];
+
+    if (waitid(P_PID, (id_t)process->id, &info, WEXITED | WNOWAIT | WNOHANG) != 0 || info.si_pid != 0)
+        return 1;
+    if (poll(&output, 1, 5) <= 0 || read(output.fd, forgotten, sizeof forgotten) <= 0)
+        nanosleep(&tick, NULL);
+    return 0;
+}
+
+int process_end(struct process *process, char *how, size_t size)
 {
     int status = 0;
 
@@ -108,6 +123,7 @@ void process_end(struct process *process, char *how, size_t size)
         snprintf(how, size, "signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
     else
         snprintf(how, size, "exit status %d", WEXITSTATUS(status));
+    return WIFSIGNALED(status) ? -1 : WEXITSTATUS(status);
 }
 
 /* A process that is deep in a driver may outlive this by a while. */

@@ -16,8 +16,10 @@ struct process {
 int process_start(struct process *process, const char *const *words);
 /* Returns when the process has ended. Its id is nobody else's until process_end. */
 void process_await(const struct process *process);
-/* how: "exit status 2", "signal 11 (Segmentation fault)". */
-void process_end(struct process *process, char *how, size_t size);
+/* Whether it has ended; waits some milliseconds for it, and forgets what it prints meanwhile. */
+int process_ended(const struct process *process);
+/* how: "exit status 2", "signal 11 (Segmentation fault)". The status, or -1 where something ended it. */
+int process_end(struct process *process, char *how, size_t size);
 /* Ends it in the middle of whatever it does. */
 void process_kill(const struct process *process);
 

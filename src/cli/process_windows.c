@@ -101,7 +101,18 @@ void process_await(const struct process *process)
     WaitForSingleObject((HANDLE)process->id, INFINITE);
 }
 
-void process_end(struct process *process, char *how, size_t size)
+int process_ended(const struct process *process)
+{
+    HANDLE output = (HANDLE)_get_osfhandle(_fileno(process->output));
+    char forgotten[512];
+    DWORD count = 0;
+
+    if (PeekNamedPipe(output, NULL, 0, NULL, &count, NULL) && count > 0)
+        ReadFile(output, forgotten, count < sizeof forgotten ? count : sizeof forgotten, &count, NULL);
+    return WaitForSingleObject((HANDLE)process->id, 5) != WAIT_TIMEOUT;
+}
+
+int process_end(struct process *process, char *how, size_t size)
 {
     DWORD status = 0;
 
@@ -112,6 +123,7 @@ void process_end(struct process *process, char *how, size_t size)
         fclose(process->output);
     *process = (struct process){.id = 0};
     snprintf(how, size, status >= 0x80000000U ? "exception 0x%08lx" : "exit status %lu", status);
+    return status >= 0x80000000U ? -1 : (int)status;
 }
 
 void process_kill(const struct process *process)

@@ -139,6 +139,16 @@ int target_fits(struct target *target, const clattn_plan_desc *desc)
     return status == CLATTN_SUCCESS ? EXIT_OK : library_error(&target->sink, rule_get(desc->rule)->name, status);
 }
 
+int target_keeps_programs(void)
+{
+    char *folder = cache_folder(), *entry = file_join(folder, "entry");
+    int keeps = entry != NULL && file_make_folders(entry) == 0 && file_writable(folder);
+
+    free(entry);
+    free(folder);
+    return keeps;
+}
+
 void target_note_cache(const struct target *target, const struct settings *settings)
 {
     char *folder = settings->verbose && !target->reference ? cache_folder() : NULL;

@@ -23,6 +23,8 @@ int target_fits(struct target *target, const clattn_plan_desc *desc);
 /* The two halves: info is known, and what was found is open. */
 int target_find(struct target *target, const char *spec);
 int target_use(struct target *target);
+/* Whether there is a folder for compiled programs that can be written. */
+int target_keeps_programs(void);
 /* With -v a line where compiled programs cannot be kept. */
 void target_note_cache(const struct target *target, const struct settings *settings);
 void target_close(struct target *target);

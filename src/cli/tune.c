@@ -10,7 +10,6 @@
 #include "op/problem.h"
 #include "op/rule.h"
 #include "base/system.h"
-#include "device/context.h"
 #include "tune/tuning_layers.h"
 
 #include <errno.h>
@@ -55,12 +54,11 @@ static void progress(void *user, double seconds)
     progress_show((size_t)(before + seconds), (size_t)whole, tuning->name);
 }
 
-static void ahead(void *user, const struct search_point *points, size_t count)
+static void ahead(void *user, const struct search_point *points, size_t count, int *sound)
 {
     const struct tuning *tuning = user;
 
-    if (!interrupted)
-        tune_ahead(tuning->settings, points, count);
+    tune_ahead(tuning->settings, &tuning->tune.events, points, count, sound);
 }
 
 static void improved(void *user, const struct search_result *result, const struct candidate *best)
@@ -335,7 +333,7 @@ static size_t points_at_once(const struct tuning *tuning)
 {
     size_t jobs = target_jobs(&tuning->target, tuning->settings->jobs);
 
-    if (!cache_enabled(&tuning->target.device.context->cache))
+    if (jobs <= 1 || !target_keeps_programs())
         return 1;
     return jobs < MAX_AHEAD ? jobs : MAX_AHEAD;
 }

@@ -4,7 +4,6 @@
 
 #include "cli/cli.h"
 #include "cli/peak.h"
-#include "cli/process.h"
 #include "cli/target.h"
 #include "tuner/tune.h"
 
@@ -36,8 +35,10 @@ int tune_compare(const struct settings *settings, struct target *target, const c
 
 /* ---- Points built ahead ---- */
 
-/* Builds the points' plans in as many processes; returns when all have ended. */
-void tune_ahead(const struct settings *settings, const struct search_point *points, size_t count);
+/* Builds the points' plans in as many processes; returns when all have ended, which an interrupt does to them.
+ * sound[i]: no driver died of it. */
+void tune_ahead(const struct settings *settings, const struct search_events *events, const struct search_point *points,
+                size_t count, int *sound);
 /* What such a process does. */
 int tune_build(const struct settings *settings, struct target *target);
 

@@ -1,8 +1,10 @@
 /* Points of `clattn tune` that worker processes build ahead, all at once, and leave in the cache of compiled programs,
  * where the plan that is timed finds them: a driver's compiler has a core a process. A worker is `clattn tune --point
  * POINT`, with a device as it was typed; the words of a point are its bytes, for both are the same program. */
-#include "cli/progress.h"
+#include "cli/process.h"
 #include "cli/tune.h"
+#include "base/system.h"
+#include "device/cache.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +14,7 @@ struct packed {
     int32_t space;
     int32_t values[MAX_PARAMETERS];
 };
-enum { POINT_DIGITS = 2 * sizeof(struct packed) };
+enum { POINT_DIGITS = 2 * sizeof(struct packed), LONGEST_BUILD = 300 /* seconds */ };
 static const char digits[] = "0123456789abcdef";
 
 static void write_point(const struct search_point *point, char text[POINT_DIGITS + 1])
@@ -60,33 +62,48 @@ int tune_build(const struct settings *settings, struct target *target)
     return status == CLATTN_SUCCESS ? EXIT_OK : library_error(&target->sink, "", status);
 }
 
-/* What a worker has to say the search hears for itself when it comes to the point. */
-static void await_worker(struct process *worker)
+/* What a worker has to say the search hears for itself when it comes to the point. Returns 0 where the driver ended it,
+ * or it was ended: nobody else should try that. */
+static int end_worker(struct process *worker, double until, int (*stop)(void *user), void *user)
 {
     char how[96];
+    int killed = 0, status;
 
-    while (getc(worker->output) != EOF)
-        continue;
-    process_await(worker);
-    process_end(worker, how, sizeof how);
+    while (!killed && !process_ended(worker))
+        if (stop(user) || now_seconds() > until) {
+            unsigned long id = (unsigned long)worker->id;
+            process_kill(worker);
+            cache_drop_unfinished(id);
+            killed = 1;
+        }
+    status = process_end(worker, how, sizeof how);
+    return !killed && status >= 0;
 }
 
-void tune_ahead(const struct settings *settings, const struct search_point *points, size_t count)
+static int start_worker(const struct settings *settings, const struct search_point *point, struct process *worker)
 {
-    struct process workers[MAX_AHEAD];
     char text[POINT_DIGITS + 1];
     const char *words[8] = {settings->program, "tune", "--quiet", "--point", text};
-    size_t started = 0;
 
     if (settings->device != NULL) {
         words[5] = "--device";
         words[6] = settings->device;
     }
-    for (; started < count; started++) {
-        write_point(&points[started], text);
-        if (process_start(&workers[started], words) != 0)
-            break; /* what is not built ahead is built when it is tried */
-    }
+    write_point(point, text);
+    return process_start(worker, words) == 0;
+}
+
+void tune_ahead(const struct settings *settings, const struct search_events *events, const struct search_point *points,
+                size_t count, int *sound)
+{
+    const double until = now_seconds() + LONGEST_BUILD;
+    struct process workers[MAX_AHEAD];
+    size_t started = 0;
+
+    for (size_t i = 0; i < count; i++)
+        sound[i] = 1; /* what is not built ahead is built when it is tried */
+    while (started < count && start_worker(settings, &points[started], &workers[started]))
+        started++;
     for (size_t i = 0; i < started; i++)
-        await_worker(&workers[i]);
+        sound[i] = end_worker(&workers[i], until, events->stop, events->user);
 }

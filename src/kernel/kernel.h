@@ -101,7 +101,7 @@ enum kernel_id {
 struct tiles {
     int group;                  /* work-items that share a tile; may be 1 */
     int vec;                    /* floats a work-item works at once: 4 or 16 */
-    int chunk;                  /* tokens; 1 in the recurrence */
+    int chunk;                  /* tokens; of the recurrence rows at once */
     int block_k;                /* channels in local memory at once */
     int block_v;                /* value columns of a group */
     int pad;                    /* floats after each row of a slice */

@@ -269,7 +269,8 @@ static void lay_out_append(const struct variant *variant, struct layout *layout)
     layout_constant(layout, "KV_GROUP", desc->heads / desc->kv_heads);
 }
 
-/* Of each part of a sequence, where the recurrence works parts; the last is not gathered. */
+/* Of each part of a sequence, where the recurrence works parts; the last is not gathered, its place has the initial
+ * state. */
 static void lay_out_course(const struct variant *variant, const struct sizes *s, struct layout *layout)
 {
     int segments = variant->tiles.segments, columns = layout->value_groups * variant->tiles.block_v;

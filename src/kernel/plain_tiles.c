@@ -101,33 +101,43 @@ static int has_parts(const struct variant *variant)
     return plain_erase(variant).streams == 0 && !variant->attn;
 }
 
+/* Parts, as many as most and as leave each a few tokens: of packed sequences an average one's. */
+static int parts_up_to(const struct variant *variant, int64_t most)
+{
+    enum { LEAST_PART = 8 };
+    const clattn_plan_desc *desc = &variant->problem->desc;
+    int64_t tokens = desc->flags & CLATTN_CU_SEQLENS ? desc->seq_len / desc->sequences : desc->seq_len;
+
+    return has_parts(variant) ? power_below(lower(tokens / LEAST_PART, most)) : 1;
+}
+
 /* Parts of a sequence, until every compute unit has four groups: of what is long enough to pay for a second launch of
  * each pass. */
 static int segments_of(const struct device *device, const struct variant *variant)
 {
-    enum { MOST_SEGMENTS = 16, LEAST_PART = 8, LEAST_TOKENS = 64, GROUPS = 4 };
-    int64_t alone = groups(variant, variant->tiles.block_v), tokens = variant->problem->desc.seq_len;
-    int segments = 1;
+    enum { MOST_SEGMENTS = 16, LEAST_SEGMENTS = 8, GROUPS = 4 };
+    int64_t alone = groups(variant, variant->tiles.block_v), wanted = GROUPS * (int64_t)device->info.compute_units;
 
-    if (!has_parts(variant) || tokens < LEAST_TOKENS * (1 + problem_normalized(variant->problem)))
+    if (parts_up_to(variant, MOST_SEGMENTS) < LEAST_SEGMENTS * (1 + problem_normalized(variant->problem)))
         return 1;
-    while (segments < MOST_SEGMENTS && 2 * segments * alone <= GROUPS * (int64_t)device->info.compute_units &&
-           tokens >= 2 * segments * LEAST_PART)
-        segments *= 2;
-    return segments;
+    return parts_up_to(variant, lower(MOST_SEGMENTS, wanted / alone));
 }
 
-/* The recurrence: lanes for the value columns, times lanes that share a column so that each keeps few channels; a few
- * rows at once, which decide no bits. */
+/* Rows at once: a few, which decide no bits. */
+static int rows_up_to(const struct variant *variant, int most)
+{
+    return power_below(lower(variant->problem->desc.seq_len * variant->problem->desc.steps, most));
+}
+
+/* The recurrence: lanes for the value columns, times lanes that share a column so that each keeps few channels. */
 static void recurrent_tiles(const struct device *device, struct variant *variant, int most_group)
 {
     enum { ROWS = 8 };
-    const clattn_plan_desc *desc = &variant->problem->desc;
     struct tiles *tiles = &variant->tiles;
-    int64_t channels = desc->key_dim;
+    int64_t channels = variant->problem->desc.key_dim;
     int columns, kept; /* channels that a work-item keeps of its columns: what its registers hold */
 
-    tiles->chunk = tiles->group == 1 ? 1 : power_below(lower(desc->seq_len * desc->steps, ROWS));
+    tiles->chunk = tiles->group == 1 ? 1 : rows_up_to(variant, ROWS);
     tiles->segments = 1;
     if (tiles->group == 1) {
         tiles->block_v = tiles->vec;
@@ -211,7 +221,7 @@ static clattn_status heuristic(const struct device *device, struct variant *vari
 /* ---- Tiles that were chosen ---------------------------------------------------------------------------------------
  */
 
-/* No tile wider than the problem; the recurrence's group. */
+/* No tile wider than the problem, nor longer; the recurrence's group. */
 static void follow(struct variant *variant)
 {
     struct tiles *tiles = &variant->tiles;
@@ -223,6 +233,9 @@ static void follow(struct variant *variant)
         return;
     tiles->group = tiles->block_v / tiles->vec * tiles->lanes_k;
     tiles->block_k = round_up(channels, higher(tiles->lanes_k, tiles->vec));
+    tiles->chunk = rows_up_to(variant, tiles->chunk);
+    if (tiles->segments > 1 && has_parts(variant))
+        tiles->segments = parts_up_to(variant, tiles->segments);
     if (variant->attn)
         tiles->segments = 1;
 }

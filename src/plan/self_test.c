@@ -26,7 +26,8 @@ static clattn_plan_desc small_desc(const struct clattn_plan *plan)
     problem_share_heads(&desc, 1);
     desc.batch = 1;
     desc.sequences = desc.flags & CLATTN_CU_SEQLENS ? 2 : 0;
-    desc.seq_len = 2 * chunk + 3;
+    desc.seq_len =
+        2 * chunk * (recipe_last(&plan->recipe)->variant.kernel == KERNEL_RECURRENT ? tiles->segments : 1) + 3;
     desc.mini_batch = desc.mini_batch != 0 ? chunk + 2 : 0; /* one that is learned from, one that is only read */
     desc.state_slots = 0;
     desc.state_every = desc.state_every != 0 ? chunk : 0;

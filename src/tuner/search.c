@@ -238,10 +238,11 @@ static size_t list_contenders(const struct state *state, size_t list[CONTENDERS 
 static void validation_ahead(const struct state *state, const struct tuned *tuned)
 {
     struct search_point points[AWKWARD];
+    int sound[AWKWARD];
 
     for (size_t i = 0; i < AWKWARD; i++)
         points[i] = (struct search_point){trial_awkward(&state->trial, i), *tuned};
-    search_ahead(&state->search->events, points, AWKWARD);
+    search_ahead(&state->search->events, points, AWKWARD, sound);
 }
 
 /* The winner among the list: the fastest that is right everywhere, if it beats the default by enough. */
@@ -333,15 +334,32 @@ static int batch_add(struct batch *batch, const struct state *state, const struc
     return !known;
 }
 
+/* What a driver did not survive in another process. */
+static void set_aside(struct state *state, const struct tuned *tuned)
+{
+    struct candidate *candidate = append(state, tuned);
+
+    if (candidate != NULL)
+        candidate->state = TRIAL_CRASHED;
+    journal_write(state->search->journal, state->search->item, tuned, TRIAL_CRASHED, 0, 0);
+}
+
+/* What is built takes little time to try. */
 static void try_batch(struct state *state, struct batch *batch)
 {
     const double before = now_seconds();
     size_t list[CONTENDERS + 1];
+    int sound[MAX_AHEAD];
 
-    search_ahead(&state->search->events, batch->points, batch->count);
+    search_ahead(&state->search->events, batch->points, batch->count, sound);
     state->ahead_seconds = now_seconds() - before;
-    for (size_t i = 0; i < batch->count && (i == 0 || !is_over_but(state, 0)); i++) { /* what is built takes little */
-        try_candidate(state, &batch->points[i].tuned);
+    if (is_over_but(state, 0) && state->result->stopped)
+        return;
+    for (size_t i = 0; i < batch->count && (i == 0 || !is_over_but(state, 0)); i++) {
+        if (sound[i])
+            try_candidate(state, &batch->points[i].tuned);
+        else
+            set_aside(state, &batch->points[i].tuned);
         if (state->result->count % ROUND_EVERY == 0)
             run_rounds(state, list, list_contenders(state, list), FIRST_RUNS);
     }
@@ -369,11 +387,11 @@ static void search_space(struct state *state)
     for (int turn = 0; !is_over(state) && misses < MAX_MISSES; turn++) {
         struct tuned tuned = propose_near(&state->propose, pick_start(state, turn), turn % 4 == 3);
         misses = batch_add(&batch, state, &tuned) ? 0 : misses + 1;
-        if (batch.count == batch.most)
-            try_batch(state, &batch);
+        if (batch.count < batch.most && (misses < MAX_MISSES || batch.count == 0))
+            continue;
+        try_batch(state, &batch); /* whose points others may be near to */
+        misses = 0;
     }
-    if (batch.count > 0 && !is_over(state))
-        try_batch(state, &batch);
     state->result->hurried = !state->result->stopped && misses < MAX_MISSES && state->result->count < ROUND_EVERY;
 }
 
@@ -422,10 +440,13 @@ static clattn_status run_all(struct state *state)
     return CLATTN_SUCCESS;
 }
 
-void search_ahead(const struct search_events *events, const struct search_point *points, size_t count)
+void search_ahead(const struct search_events *events, const struct search_point *points, size_t count, int *sound)
 {
+    for (size_t i = 0; i < count; i++)
+        sound[i] = 1;
     for (size_t from = 0; events->ahead != NULL && events->width > 1 && from < count; from += events->width)
-        events->ahead(events->user, points + from, count - from < events->width ? count - from : events->width);
+        events->ahead(events->user, points + from, count - from < events->width ? count - from : events->width,
+                      sound + from);
 }
 
 clattn_status search_build(struct check_device *device, const struct search_point *point)

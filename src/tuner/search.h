@@ -45,8 +45,9 @@ struct search_events {
     void (*improved)(void *user, const struct search_result *result, const struct candidate *best);
     void (*progress)(void *user, double seconds_spent);
     int (*stop)(void *user); /* not 0: come to an end with what is found */
-    /* Builds the kernels of plans, all at once, into the cache where their plans find them: of at most width points. */
-    void (*ahead)(void *user, const struct search_point *points, size_t count);
+    /* Builds the kernels of plans, all at once, into the cache where their plans find them: of at most width points.
+     * sound[i] becomes 0 where the driver did not live to the end of it. */
+    void (*ahead)(void *user, const struct search_point *points, size_t count, int *sound);
     size_t width;
     void *user;
 };
@@ -69,10 +70,10 @@ struct search {
 /* Builds a point's plan as the search does, for what it leaves in the cache. */
 clattn_status search_build(struct check_device *device, const struct search_point *point);
 
-/* search_free in all cases. */
-/* Asks for plans ahead, at most width at a time. */
-void search_ahead(const struct search_events *events, const struct search_point *points, size_t count);
+/* Asks for plans ahead, at most width at a time; sound has count entries. */
+void search_ahead(const struct search_events *events, const struct search_point *points, size_t count, int *sound);
 
+/* search_free in all cases. */
 clattn_status search_run(const struct search *search, struct search_result *result);
 void search_free(struct search_result *result);
 

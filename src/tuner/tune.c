@@ -149,14 +149,16 @@ static clattn_status tune_solver(const struct tune *tune, const struct tune_resu
     return only_default ? CLATTN_SUCCESS : keep(tune, outcome, item);
 }
 
-/* The defaults of all solvers, before any is timed. */
+/* The defaults of all solvers, before any is timed: one that a driver does not survive is seen again, and ends this
+ * process as it does without. */
 static clattn_status defaults_ahead(const struct tune *tune, const struct tune_result *result)
 {
     struct search_point points[MAX_SPACES];
+    int sound[MAX_SPACES];
     clattn_plan_desc desc = result->desc;
     struct check_device device;
 
-    if (tune->events.ahead == NULL)
+    if (tune->events.ahead == NULL || tune->events.width <= 1)
         return CLATTN_SUCCESS;
     desc.seq_len = 0;
     TRY(check_device_open(&device, tune->device, tune->log.fn, tune->log.user));
@@ -165,7 +167,7 @@ static clattn_status defaults_ahead(const struct tune *tune, const struct tune_r
         points[s] = (struct search_point){trial_desc(&device, space, &desc), tuned_default(space)};
     }
     check_device_close(&device);
-    search_ahead(&tune->events, points, (size_t)result->count);
+    search_ahead(&tune->events, points, (size_t)result->count, sound);
     return CLATTN_SUCCESS;
 }
 
