@@ -29,6 +29,41 @@ static clattn_status open_solvers(const struct tune *tune, struct check_device *
     return CLATTN_SUCCESS;
 }
 
+/* Whether a plan's tiles follow the length, so that each length has a plan of its own. */
+static int follows(const clattn_plan *plan)
+{
+    return plan != NULL && recipe_last(&plan->recipe)->variant.kernel == KERNEL_RECURRENT;
+}
+
+/* These plans, before any is timed. */
+static void plans_ahead(const struct tune *tune, const struct tune_result *result, const struct crossing *crossing)
+{
+    struct search_point points[MAX_LENGTHS];
+    int sound[MAX_LENGTHS];
+
+    for (int s = 0; s < result->count; s++) {
+        size_t count = 0;
+        if (!follows(crossing->plans[s]))
+            continue;
+        for (int64_t tokens = 1; tokens <= crossing->trials[s].tensors.desc.seq_len; tokens *= 2, count++) {
+            points[count] = (struct search_point){crossing->trials[s].tensors.desc, result->outcomes[s].entry.tuned};
+            points[count].desc.seq_len = tokens;
+        }
+        search_ahead(&tune->events, points, count, sound);
+    }
+}
+
+/* The plan of a length in the place of that of the one before. */
+static void renew(struct crossing *crossing, const struct tuned *tuned, int s, int64_t tokens)
+{
+    enum trial_state state;
+
+    if (!follows(crossing->plans[s]) || tokens > crossing->trials[s].tensors.desc.seq_len)
+        return;
+    clattn_plan_destroy(crossing->plans[s]);
+    trial_plan_of(&crossing->trials[s], tokens, tuned, &crossing->plans[s], &state);
+}
+
 /* The median of a few runs; 0 where the solver would take too long, going by the length before. */
 static double time_length(struct crossing *crossing, const struct tune_lengths *lengths, int s, int64_t tokens)
 {
@@ -89,10 +124,14 @@ clattn_status tune_crossover(const struct tune *tune, struct check_device *devic
     memset(&crossing, 0, sizeof crossing);
     status = open_solvers(tune, device, result, &crossing);
     lengths->count = 0;
+    if (status == CLATTN_SUCCESS)
+        plans_ahead(tune, result, &crossing);
     for (int64_t tokens = 1; tokens <= LONGEST && status == CLATTN_SUCCESS; tokens *= 2) {
         lengths->tokens[lengths->count] = tokens;
-        for (int s = 0; s < result->count; s++)
+        for (int s = 0; s < result->count; s++) {
+            renew(&crossing, &result->outcomes[s].entry.tuned, s, tokens);
             lengths->seconds[lengths->count][s] = time_length(&crossing, lengths, s, tokens);
+        }
         lengths->count++;
     }
     set_stretches(result);

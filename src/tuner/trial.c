@@ -74,6 +74,15 @@ clattn_status trial_plan(const struct trial *trial, const struct tuned *tuned, c
     return plan_for(trial, &trial->tensors.desc, tuned, plan, state);
 }
 
+clattn_status trial_plan_of(const struct trial *trial, int64_t tokens, const struct tuned *tuned, clattn_plan **plan,
+                            enum trial_state *state)
+{
+    clattn_plan_desc desc = trial->tensors.desc;
+
+    desc.seq_len = tokens;
+    return plan_for(trial, &desc, tuned, plan, state);
+}
+
 struct tuned trial_explicit(const clattn_plan *plan, const struct space *space)
 {
     struct tuned tuned = tuned_default(space);

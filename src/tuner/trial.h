@@ -55,6 +55,10 @@ clattn_plan_desc trial_desc(const struct check_device *device, const struct spac
 clattn_status trial_plan(const struct trial *trial, const struct tuned *tuned, clattn_plan **plan,
                          enum trial_state *state);
 
+/* The same of so many tokens, at most those of the trial. */
+clattn_status trial_plan_of(const struct trial *trial, int64_t tokens, const struct tuned *tuned, clattn_plan **plan,
+                            enum trial_state *state);
+
 /* Memory that the built kernels of a plan take at most, in bytes; 0 where the driver does not say. */
 struct trial_memory {
     uint64_t local, private;
