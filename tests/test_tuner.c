@@ -3,6 +3,7 @@
  * so that no result depends on the machine. */
 #include "harness.h"
 
+#include "tuner/propose.h"
 #include "tuner/tune.h"
 
 #include <math.h>
@@ -243,6 +244,76 @@ static void test_only_default(void **state)
     search_free(&result);
 }
 
+/* ---- Points built ahead ---- */
+
+/* All that was asked for; the last of the first batch is said to have ended its builder. */
+static struct {
+    size_t count, widest;
+    struct search_point points[256];
+    struct tuned dead;
+} asked;
+
+static void take_ahead(void *user, const struct search_point *points, size_t count, int *sound)
+{
+    (void)user;
+    asked.widest = count > asked.widest ? count : asked.widest;
+    sound[count - 1] = asked.count > 0 || count < 3;
+    if (!sound[count - 1])
+        asked.dead = points[count - 1].tuned;
+    for (size_t i = 0; i < count && asked.count < COUNT(asked.points); i++)
+        asked.points[asked.count++] = points[i];
+}
+
+static int eight_tried(void *user)
+{
+    return ((const struct search_result *)user)->count >= 8;
+}
+
+/* No batch is wider than is said, no point is asked for twice, each is tried but the one that ended its builder. */
+static void test_ahead(void **state)
+{
+    struct search search = some_search();
+    struct search_result result;
+
+    (void)state;
+    memset(&asked, 0, sizeof asked);
+    search.events = (struct search_events){.stop = eight_tried, .ahead = take_ahead, .width = 3, .user = &result};
+    assert_status(search_run(&search, &result), SUCCESS);
+    assert_int_equal(asked.widest, 3);
+    assert_in_range(asked.count, 6, 9 + AWKWARD);
+    for (size_t i = 1; i < result.count; i++) {
+        const struct candidate *candidate = &result.all[i];
+        assert_true(tuned_equal(&candidate->tuned, &asked.points[i - 1].tuned));
+        assert_int_equal(candidate->state == TRIAL_CRASHED, tuned_equal(&candidate->tuned, &asked.dead));
+        for (size_t j = 1; j < i; j++)
+            assert_false(tuned_equal(&candidate->tuned, &result.all[j].tuned));
+    }
+    search_free(&result);
+}
+
+/* The recurrence, whose tiles follow the length, has a plan of each length where solvers are compared. */
+static void test_lengths(void **state)
+{
+    struct tune tune = {.device = test_device.device, .log = {test_log, NULL}, .budget = 5, .seed = 1};
+    struct tune_result result;
+    int64_t next = 1;
+
+    (void)state;
+    memset(&asked, 0, sizeof asked);
+    tune.events = (struct search_events){.ahead = take_ahead, .width = 2};
+    assert_status(tune_problem(&tune, &desc, &result), SUCCESS);
+    for (size_t i = 0; i < asked.count; i++)
+        if (strcmp(asked.points[i].tuned.space->name, "recurrent") == 0 && asked.points[i].desc.seq_len == next)
+            next *= 2;
+    assert_int_equal(next, 1024);
+    assert_int_equal(result.lengths.count, 10);
+    for (int s = 0; s < result.count; s++)
+        if (strcmp(result.outcomes[s].space->name, "recurrent") == 0)
+            for (size_t i = 0; i < result.lengths.count; i++)
+                assert_true(result.lengths.seconds[i][s] > 0);
+    tune_free(&result);
+}
+
 /* ---- Validation ---- */
 
 /* Initial states are forgotten: right on the timed problem, which has none, and yet never a winner. */
@@ -336,6 +407,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_faults, spoil, restore),
         cmocka_unit_test_setup_teardown(test_only_default, spoil, restore),
         cmocka_unit_test(test_beaten),
+        cmocka_unit_test(test_ahead),
+        cmocka_unit_test(test_lengths),
     };
 
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);
