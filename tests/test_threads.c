@@ -90,7 +90,7 @@ static const struct row
     listed_8 = { "intel_8_emulated", "forgetting_attn", CLATTN_BF16, 16, &tail, "keys 32", "by 2 sub-groups" },
     mixes    = { "none", "rwkv6",            CLATTN_BF16, 16, &odd,    LANES },
     tokens   = { "none", "gated_delta_rule", CLATTN_F32,  1, &odd,
-                 "vec 4 lanes_k 4 block_v 8 rows 8", "group 8, vec 4, chunk 8" },
+                 "vec 4 lanes_k 4 block_v 8 rows 8", "group 8, vec 4, rows 8" },
     parts    = { "none", "gla",              CLATTN_F32,  1, &tail,
                  "vec 4 lanes_k 2 block_v 16 rows 4 segments 4", "4 segments gathered" },
     parts_cu = { "none", "rwkv6",            CLATTN_BF16, 1, &gapped,

@@ -324,8 +324,8 @@ void plain_describe(struct text *text, const struct variant *variant, const stru
 {
     const struct tiles *t = &variant->tiles;
 
-    text_format(text, "group %d, vec %d, chunk %d, key slice %d, value tile %d, key lanes %d, ", t->group, t->vec,
-                t->chunk, t->block_k, t->block_v, t->lanes_k);
+    text_format(text, "group %d, vec %d, %s %d, key slice %d, value tile %d, key lanes %d, ", t->group, t->vec,
+                variant->kernel == KERNEL_RECURRENT ? "rows" : "chunk", t->chunk, t->block_k, t->block_v, t->lanes_k);
     if (t->segments > 1)
         text_format(text, "%d segments%s, ", t->segments, variant->gather ? " gathered" : "");
     text_format(text, "local %zu bytes\n", layout->local_bytes);
