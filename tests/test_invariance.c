@@ -15,7 +15,9 @@ static clattn_rule rule;
 
 static double shared(void)
 {
-    return test_device.context->device.serial ? 0 : check_bound(CLATTN_F32);
+    const clattn_context *context = test_device.context; /* NULL: the reference */
+
+    return context == NULL || context->device.serial ? 0 : check_bound(CLATTN_F32);
 }
 
 /* Calls check for every variant and mode. */
