@@ -108,7 +108,8 @@ static clattn_status keep(const struct tune *tune, const struct tune_outcome *ou
     return CLATTN_SUCCESS;
 }
 
-/* A solver's space, in a context of its own: programs that were only tried go with it. */
+/* A solver's space, in a context of its own: programs that were only tried go with it, but for those built ahead, which
+ * the cache drops when it is full. */
 static clattn_status tune_solver(const struct tune *tune, const struct tune_result *whole, double budget,
                                  int only_default, struct tune_outcome *outcome)
 {
