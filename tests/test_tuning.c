@@ -405,6 +405,38 @@ static void test_state_in_registers(void **state)
     *serial = had;
 }
 
+/* Rows and parts that were found for long sequences are no more than a plan's length has use for. */
+static void test_rows_of_length(void **state)
+{
+    static const struct {
+        int64_t tokens, sequences;
+        int rows, segments;
+    } lengths[] = {{1, 0, 1, 1}, {5, 0, 4, 1}, {17, 0, 16, 2}, {64, 0, 16, 4}, {64, 8, 16, 1}};
+    int *serial = &test_device.context->device.serial, had = *serial;
+    struct tuned tuned = tuned_default(space_find("recurrent"));
+    struct tiles tiles[KERNEL_COUNT];
+    struct problem problem;
+
+    (void)state;
+    test_tuned_set(&tuned, "rows", 16);
+    test_tuned_set(&tuned, "segments", 4);
+    for (size_t i = 0; i < COUNT(lengths); i++) {
+        const clattn_plan_desc of = {.rule = CLATTN_RETENTION,
+                                     .flags = lengths[i].sequences > 0 ? CLATTN_CU_SEQLENS : 0,
+                                     .seq_len = lengths[i].tokens,
+                                     .sequences = lengths[i].sequences,
+                                     .heads = 2,
+                                     .key_dim = 16,
+                                     .value_dim = 16};
+        assert_status(problem_init(&problem, &of, NULL), SUCCESS);
+        *serial = 0;
+        assert_true(tuning_point_tiles(test_device.context, &problem, &tuned, tiles));
+        *serial = had;
+        assert_int_equal(tiles[KERNEL_RECURRENT].chunk, lengths[i].rows);
+        assert_int_equal(tiles[KERNEL_RECURRENT].segments, lengths[i].segments);
+    }
+}
+
 /* The solver of desc in any mode. */
 static const char *chosen_solver(void)
 {
@@ -646,6 +678,7 @@ int main(void)
         cmocka_unit_test_setup(test_nearest_heads, forget),
         cmocka_unit_test_setup(test_impossible, forget),
         cmocka_unit_test_setup(test_state_in_registers, forget),
+        cmocka_unit_test_setup(test_rows_of_length, forget),
         cmocka_unit_test_setup(test_residents, forget),
         cmocka_unit_test_setup(test_solver_choice, forget),
         cmocka_unit_test_setup(test_self_test, forget),
