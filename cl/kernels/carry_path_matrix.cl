@@ -62,7 +62,7 @@ carry_path_matrix(global const data_t *k, long4 k_at, global const int *cu, long
     for (int kt = 0; kt < KT; kt++)
         acc_put(m, own + kt * 16, KEY_PITCH, Y[kt]);
     SYNC();
-    to = unit < 0 ? first + from * TURN_STRIDE + TURN_CARRIED * KEY_WIDTH
+    to = unit < 0 ? first + from * TURN_STRIDE + TURN_CARRIED
                   : turn_whole(segments, segments_at, turn, list, span) + unit * CHUNK * KEY_WIDTH;
     stride = unit < 0 ? TURN_STRIDE : KEY_WIDTH;
     for_each(task, (unit < 0 ? CHUNK : min(CHUNK, KEY_WIDTH - unit * CHUNK)) * KT * 2) {

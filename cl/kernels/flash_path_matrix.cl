@@ -23,7 +23,7 @@ flash_path_matrix(global const data_t *q, long4 q_at, global const data_t *k, lo
     own_t own = own_rows(list, own_row);
     turn_t turn = turn_of(list, kv_len);
     global const data_t *turned = turn_rows(rows, rows_at, turn, list, 0);
-    global const data_t *carried = turned + TURN_CARRIED * KEY_WIDTH;
+    global const data_t *carried = turned + TURN_CARRIED;
     address_t stages = address_of(tiles), walks = address_plus(stages, STAGE);
     int n = 0, from = list.position + CHUNK - KEYS, span = (list.position + turn.shift) / SPAN_ROWS;
     int span_first = span * SPAN_ROWS - turn.shift, least = max(list.least, span_first);

@@ -108,7 +108,11 @@ static void lay_out(const struct variant *variant, struct layout *layout)
     const clattn_plan_desc *desc = &variant->problem->desc;
     const struct tiles *t = &variant->tiles;
     const struct sizes s = sizes_of(variant);
-    const struct number numbers[] = {{"KV_GROUP", desc->heads / desc->kv_heads},
+    int64_t row = (int64_t)((2 * s.parts + 1) * s.channels + 1) * TILE;
+    int64_t whole = (int64_t)s.channels * TILE * s.channels * TILE;
+    const struct number numbers[] = {{"TURN_ROW", row},
+                                     {"WHOLE", whole},
+                                     {"KV_GROUP", desc->heads / desc->kv_heads},
                                      {"KV_HEADS", desc->kv_heads},
                                      {"SHARE", 1},
                                      {"QUERIES", t->chunk},
@@ -138,8 +142,8 @@ static void lay_out(const struct variant *variant, struct layout *layout)
     layout->options = variant->engine->options;
     layout->any_group = 1;
     layout_scratch(layout, variant, variant->engine->scratch);
-    layout->rows = divide_up((int64_t)t->chunk * ((2 * s.parts + 1) * s.channels + 1) * TILE * NUMBER, FLOAT);
-    layout->segment = divide_up((int64_t)s.channels * TILE * s.channels * TILE * NUMBER, FLOAT);
+    layout->rows = divide_up(t->chunk * row * NUMBER, FLOAT);
+    layout->segment = divide_up(whole * NUMBER, FLOAT);
     path_locals(variant, &s, layout);
     path_grid(variant, &s, layout);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
