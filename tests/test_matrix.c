@@ -599,6 +599,38 @@ static void test_teams(void **state)
     }
 }
 
+/* Keys that turn, by teams: spans that are crossed, heads that share keys, a cache, a window, and widths that are no whole
+ * panels */
+static void test_turning_teams(void **state)
+{
+    static const struct {
+        int64_t tokens, keys;
+        int key_dim, value_dim, window;
+        uint32_t flags;
+    } points[] = {{200, 0, 40, 24, 0, 0}, {70, 300, 72, 112, 230, CLATTN_UNGATED}};
+    static const int64_t at[] = {0, 0, 1, 170, 171};
+    clattn_plan_desc parts = list_desc(CLATTN_PATH_ATTN, at[COUNT(at) - 1], 0);
+    struct tuned tuned = tuned_default(space_find("path_team"));
+
+    (void)state;
+    if (test_engine_device.context->engine->team == FILE_nothing)
+        skip();
+    test_tuned_set(&tuned, "span", 128);
+    for (size_t i = 0; i < COUNT(points); i++) {
+        clattn_plan_desc desc = list_desc(CLATTN_PATH_ATTN, points[i].tokens, points[i].keys);
+        desc.key_dim = points[i].key_dim;
+        desc.value_dim = points[i].value_dim;
+        desc.heads = i == 1 ? 2 : 1;
+        desc.flags |= points[i].flags;
+        desc.window = points[i].window;
+        check_list(&desc, &tuned, "blocks of 64 keys, span of 128 keys");
+    }
+    parts.flags |= CLATTN_CU_SEQLENS;
+    parts.sequences = COUNT(at) - 1;
+    parts.heads = 1;
+    check_packed_list(&parts, at, &tuned, "span of 128 keys");
+}
+
 /* Packed, each sequence has the bits that it has alone, where groups have fewer rows, or heads that share them. */
 static void check_packed_alone(clattn_rule rule, int64_t heads)
 {
@@ -683,6 +715,7 @@ int main(int argc, char **argv)
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_steps);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_caches);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_teams);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_turning_teams);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_packed_alone);
     if (argc > 2)
         cmocka_set_test_filter(argv[2]);

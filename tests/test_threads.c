@@ -80,6 +80,8 @@ static const struct row
     turned   = { ENGINE, "path_attn",        CLATTN_BF16, 32, &tail,   "span 32 keys 16 stages 1", "span of 32 keys, keys 16" },
     turned_1 = { ENGINE, "path_attn",        CLATTN_F16,  32, &packed, "span 32 block_v 16", "value tile 16, stages 2" },
     turned_2 = { ENGINE, "path_attn",        CLATTN_BF16, 64, &turns,  "span 512", "span of 512 keys" },
+    turned_t = { ENGINE, "path_attn",        CLATTN_BF16, 0, &turns,   "span 128", "span of 128 keys, chunk 128" },
+    turned_p = { ENGINE, "path_attn",        CLATTN_F16,  0, &packed,  "span 128", "span of 128 keys, chunk 128" },
     turned_8 = { "intel_8_emulated", "path_attn", CLATTN_BF16, 16, &tail, "", "span of 64 keys" },
     written_8 = { "intel_8_emulated", "deltaformer", CLATTN_BF16, 16, &tail, "", "span of 64 keys" },
     teams    = { ENGINE, "forgetting_attn",  CLATTN_BF16, 0, &tail,   "chunk 128 step 2 stages 3", "stages 3" },
@@ -103,7 +105,8 @@ static const struct row *const rows[] = {&erases, &one, &alone, &split, &segment
                                          &listed, &listed_1, &listed_m, &listed_8, &teams, &teams_1,
                                          &product, &product_a, &product_t,
                                          &written, &written_1, &written_8,
-                                         &turned, &turned_1, &turned_2, &turned_8};
+                                         &turned, &turned_1, &turned_2, &turned_8,
+                                         &turned_t, &turned_p};
 
 /* All of `from` in the kernels of a row is `to`: the report has `found`; where that is NULL the numbers are wrong. What
  * is UNORDERED is seen as a race, as a read of what nobody wrote, or as a lane that is a turn ahead, by which of the lanes
@@ -175,6 +178,14 @@ static const struct mistake {
     { "turned: spans that are not crossed",    &turned, "int crosses = (from", "int crosses = 1 + 0 * (from", NULL },
     { "turned: keys carried too early",        &turned, "SYNC();\nwalk_copy", "walk_copy", UNORDERED },
     { "turned: columns before their squares",  &turned, "SYNC();\ncolumns_turn", "columns_turn", UNORDERED },
+    { "turning teams: a part that nobody waits for", &turned_t, NO_BARRIER(8), UNORDERED },
+    { "turning teams: the other team's",       &turned_t, NO_BARRIER(13), UNORDERED },
+    { "turning teams: parts moved before they are read", &turned_t, "if (n >= SLOTS)", "if (n < 0)", UNORDERED },
+    { "turning teams: outputs in the place of parts", &turned_t, "parts_end();\noutputs_put", "outputs_put", UNORDERED },
+    { "turning teams: spans that are not crossed", &turned_t, "part == WHOLE_PARTS - 1", "part == WHOLE_PARTS", NULL },
+    { "turning teams: rows that later tokens turn", &turned_t, "walked_mask(engine_again(m), A, list, own_row, from);", ";", NULL },
+    { "turning teams: F in the place of products", &turned_t, "beta + first);\nSYNC();", "beta + first);", UNORDERED },
+    { "turning teams: keys carried too early", &turned_t, "SYNC();\npanels_copy(keys", "panels_copy(keys", UNORDERED },
     { "plain scan: no barrier before mixing",  &lanes,  "SYNC();\nmix_values", "mix_values", UNORDERED },
 };
 /* clang-format on */
@@ -200,7 +211,7 @@ static const char *solver_of(const struct row *row)
     const struct rule *rule = rule_get(clattn_rule_find(row->rule));
 
     if (rule->erase == ERASE_POSITION)
-        return "path_matrix";
+        return row->chunk == 0 ? "path_team" : "path_matrix";
     if (rule_has_list(rule))
         return rule->erase == ERASE_KERNEL ? "delta_matrix" : row->chunk == 0 ? "flash_team" : "flash_matrix";
     if (strcmp(row->engine, "none") != 0)

@@ -23,7 +23,7 @@ static const enum embedded_file bias_headers[] = {
 
 static int in_teams(const struct variant *variant)
 {
-    return variant->kernel == KERNEL_FLASH_TEAM;
+    return variant->kernel == KERNEL_FLASH_TEAM || variant->kernel == KERNEL_FLASH_PATH_TEAM;
 }
 
 enum embedded_file flash_bias(const struct variant *variant)
@@ -157,7 +157,7 @@ static int cached(const clattn_plan_desc *desc)
 }
 
 /* What flash_sums leaves of a unit: sums, sums in tiles and logs of its keys, and one sum of all. Pairs are aligned. */
-static void lay_out_sums(const struct variant *variant, struct layout *layout)
+void flash_lay_out_sums(const struct variant *variant, struct layout *layout)
 {
     enum { ALIGNED = 4 };
     int keys = variant->tiles.keys;
@@ -209,7 +209,7 @@ void flash_lay_out(const struct variant *variant, struct layout *layout)
     layout_header(layout, variant->engine->instructions);
     layout_header(layout, variant->engine->words);
     if (in_teams(variant)) {
-        lay_out_sums(variant, layout);
+        flash_lay_out_sums(variant, layout);
         layout_team(layout, variant, t->value_tiles / TEAM);
     }
     layout_header(layout, flash_bias(variant));
@@ -408,7 +408,7 @@ static void sums_lay_out(const struct variant *variant, struct layout *layout)
 
     layout->options = variant->engine->options;
     layout->head_groups = (int)desc->heads;
-    lay_out_sums(variant, layout);
+    flash_lay_out_sums(variant, layout);
     layout_local(layout, "LOCAL_LOGS", variant->tiles.keys, FLOAT);
     layout_constant(layout, "UNIT", variant->tiles.keys);
     layout_constant(layout, "KV_GROUP", desc->heads / desc->kv_heads);

@@ -6,6 +6,9 @@
 
 void flash_lay_out(const struct variant *variant, struct layout *layout);
 
+/* What flash_sums leaves a team's kernel of a unit of keys. */
+void flash_lay_out_sums(const struct variant *variant, struct layout *layout);
+
 /* The header of what decays add to scores. */
 enum embedded_file flash_bias(const struct variant *variant);
 

@@ -81,6 +81,9 @@ enum kernel_id {
     KERNEL_PREPARE_PATH_MATRIX,
     KERNEL_CARRY_PATH_MATRIX,
     KERNEL_FLASH_PATH_MATRIX,
+    KERNEL_PREPARE_PATH_TEAM,
+    KERNEL_CARRY_PATH_TEAM,
+    KERNEL_FLASH_PATH_TEAM,
     KERNEL_FOLD_PATH,
     KERNEL_WALK_PATH,
     KERNEL_READ_STATE,
@@ -219,8 +222,8 @@ struct family {
 
 extern const struct family family_plain, family_matrix, family_blocks, family_decode, family_path, family_write,
     family_flash, family_flash_sums, family_flash_blocks, family_gemm, family_gemm_lanes, family_gemm_matrix,
-    family_gemm_team, family_channels, family_channels_lanes, family_write_matrix, family_path_matrix, family_piece,
-    family_lact;
+    family_gemm_team, family_channels, family_channels_lanes, family_write_matrix, family_path_matrix, family_path_team,
+    family_piece, family_lact;
 
 const struct family *kernel_family(enum kernel_id id);
 struct layout kernel_layout(const struct variant *variant);

@@ -219,7 +219,7 @@ const struct solver solver_delta = {"delta", CLATTN_MODE_CHUNK, make_delta};
 /* Whether an engine, or a team of its sub-groups, has the kernel for the problem, and computes it. */
 static clattn_status list_engine(const struct recipe_maker *maker, enum kernel_id kernel)
 {
-    int team = kernel == KERNEL_FLASH_TEAM;
+    int team = kernel == KERNEL_FLASH_TEAM || kernel == KERNEL_FLASH_PATH_TEAM;
 
     if (maker->context->engine == NULL || maker->problem->desc.dtype == CLATTN_F32 ||
         !kernel_takes(kernel, maker->problem->rule))
@@ -229,31 +229,33 @@ static clattn_status list_engine(const struct recipe_maker *maker, enum kernel_i
     return maker->dry ? CLATTN_SUCCESS : probe_engine(maker->context, maker->problem, team);
 }
 
-/* What a team adds to scores where tokens decay, and the team's kernel */
-static clattn_status add_summed(const struct recipe_maker *maker, const struct variant *flash)
+/* What a team adds to scores, where tokens decay, and the team's kernel */
+static clattn_status add_summed(const struct recipe_maker *maker, const struct variant *flash, struct step **read)
 {
     const struct variant sums = maker_variant(maker, KERNEL_FLASH_SUMS);
     const struct extent most = problem_most(maker->problem);
-    struct step *summed, *read;
+    struct step *summed;
 
+    if (!problem_tokens_decay(maker->problem))
+        return maker_add(maker, flash, GRID_SLOTS, read);
     TRY(maker_add(maker, &sums, GRID_KEY_SLOTS, &summed));
-    TRY(maker_add(maker, flash, GRID_SLOTS, &read));
+    TRY(maker_add(maker, flash, GRID_SLOTS, read));
     maker_reserve(maker, TEMPORARY_AFTER,
                   recipe_key_slots(maker->problem, &most, summed->variant.tiles.chunk) * maker->problem->desc.heads *
                       summed->layout.record);
-    return read->variant.tiles.keys == summed->variant.tiles.keys ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
+    return (*read)->variant.tiles.keys == summed->variant.tiles.keys ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
 }
 
 static clattn_status add_reading(const struct recipe_maker *maker, enum kernel_id kernel)
 {
     const struct variant flash = maker_variant(maker, kernel);
     int before = maker->recipe->step_count;
+    struct step *read;
     clattn_status status;
 
     TRY(list_engine(maker, kernel));
-    status = kernel == KERNEL_FLASH_TEAM && problem_tokens_decay(maker->problem)
-                 ? add_summed(maker, &flash)
-                 : maker_add(maker, &flash, GRID_SLOTS, NULL);
+    status =
+        kernel == KERNEL_FLASH_TEAM ? add_summed(maker, &flash, &read) : maker_add(maker, &flash, GRID_SLOTS, &read);
     if (status != CLATTN_SUCCESS)
         maker->recipe->step_count = before; /* another kernel may take its place */
     return status;
@@ -341,14 +343,27 @@ const struct solver solver_delta_matrix = {"delta_matrix", CLATTN_MODE_CHUNK, ma
 /* ---- Keys that turn, on a matrix engine ---------------------------------------------------------------------------
  */
 
+/* What is left of every block of keys and of every span, for who reads them */
+static clattn_status reserve_path(const struct recipe_maker *maker, const struct path_steps *steps)
+{
+    const struct extent most = problem_most(maker->problem);
+    const struct step *read = steps->read;
+    int64_t slots = recipe_key_slots(maker->problem, &most, read->variant.tiles.chunk);
+    int64_t spans = slots * read->variant.tiles.chunk / read->variant.tiles.tokens + most.sequences;
+    int64_t heads = maker->problem->desc.kv_heads;
+
+    if (steps->carried->variant.tiles.tokens != read->variant.tiles.tokens)
+        return CLATTN_UNSUPPORTED;
+    maker_reserve(maker, TEMPORARY_ROWS, slots * heads * read->layout.rows);
+    maker_reserve(maker, TEMPORARY_SEGMENTS, spans * heads * read->layout.segment);
+    return CLATTN_SUCCESS;
+}
+
 static clattn_status make_path_matrix(const struct recipe_maker *maker)
 {
     static const enum kernel_id kernels[] = {KERNEL_PREPARE_PATH_MATRIX, KERNEL_CARRY_PATH_MATRIX,
                                              KERNEL_FLASH_PATH_MATRIX};
-    const struct extent most = problem_most(maker->problem);
-    int64_t heads = maker->problem->desc.kv_heads, slots, spans;
     struct path_steps steps;
-    const struct step *read;
 
     TRY(list_engine(maker, KERNEL_FLASH_PATH_MATRIX));
     if (maker->problem->desc.absolute) {
@@ -356,14 +371,25 @@ static clattn_status make_path_matrix(const struct recipe_maker *maker)
         return add_last_reading(maker);
     }
     TRY(add_path(maker, kernels, &steps));
-    read = steps.read;
-    if (steps.carried->variant.tiles.tokens != read->variant.tiles.tokens)
-        return CLATTN_UNSUPPORTED;
-    slots = recipe_key_slots(maker->problem, &most, read->variant.tiles.chunk);
-    spans = slots * read->variant.tiles.chunk / read->variant.tiles.tokens + most.sequences;
-    maker_reserve(maker, TEMPORARY_ROWS, slots * heads * read->layout.rows);
-    maker_reserve(maker, TEMPORARY_SEGMENTS, spans * heads * read->layout.segment);
-    return CLATTN_SUCCESS;
+    return reserve_path(maker, &steps);
 }
 
 const struct solver solver_path_matrix = {"path_matrix", CLATTN_MODE_CHUNK, make_path_matrix};
+
+static clattn_status make_path_team(const struct recipe_maker *maker)
+{
+    const struct variant prepare = maker_variant(maker, KERNEL_PREPARE_PATH_TEAM);
+    const struct variant carry = maker_variant(maker, KERNEL_CARRY_PATH_TEAM);
+    const struct variant flash = maker_variant(maker, KERNEL_FLASH_PATH_TEAM);
+    struct path_steps steps;
+
+    TRY(list_engine(maker, KERNEL_FLASH_PATH_TEAM));
+    if (maker->problem->desc.absolute) /* the last read is by teams */
+        return CLATTN_UNSUPPORTED;
+    TRY(maker_add(maker, &prepare, GRID_KEY_SLOTS, &steps.prepared));
+    TRY(maker_add(maker, &carry, GRID_KEY_SLOTS, &steps.carried));
+    TRY(add_summed(maker, &flash, &steps.read));
+    return reserve_path(maker, &steps);
+}
+
+const struct solver solver_path_team = {"path_team", CLATTN_MODE_CHUNK, make_path_team};

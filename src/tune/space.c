@@ -18,6 +18,7 @@ enum {
     DELTA = IN(WRITE_BEFORE) | IN(WRITE_SOLVE),
     DELTA_MATRIX = IN(WRITE_BEFORE_MATRIX) | IN(WRITE_SOLVE_MATRIX),
     PATH_MATRIX = IN(PREPARE_PATH_MATRIX) | IN(CARRY_PATH_MATRIX) | IN(FLASH_PATH_MATRIX),
+    PATH_TEAM = IN(PREPARE_PATH_TEAM) | IN(CARRY_PATH_TEAM) | IN(FLASH_PATH_TEAM),
     DECODE = IN(DECODE) | IN(JOIN_PARTS),
     PATH_DECODE = IN(WALK_PATH) | DECODE,
     BLOCKS = IN(PREPARE_BLOCKS) | IN(STATES) | IN(JOIN) | IN(OUTPUTS),
@@ -208,6 +209,11 @@ static const struct parameter path_matrix[] = {
     {NULL, 0, 0, {BY_THUMB}},
 };
 
+static const struct parameter path_team[] = {
+    {"span",            PATH_TEAM,             FIELD(tokens),  {128, 256, 512, 1024, BY_THUMB}},
+    {NULL, 0, 0, {BY_THUMB}},
+};
+
 static const struct parameter lact[] = {
     {"vec",             LACT,               FIELD(vec),     {4, 16, BY_THUMB}},
     {"group",           LACT,               FIELD(group),   {1, 32, 64, 128, 256, BY_THUMB}},
@@ -246,6 +252,7 @@ static const struct space spaces[] = {
     {"flash_blocks", flash_blocks, 1024, 0, 0},
     {"delta_matrix", delta_matrix, 1024, 0, 1},
     {"path_matrix", path_matrix, 1024, 0, 1},
+    {"path_team", path_team, 1024, 0, 1},
     {"lact", lact, 1024, 0, 0},
 #define PIECE(value, name) {#name, name, 1024, 0, 0},
 #include "op/words.def"

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MAX_PARAMETERS = 16, MAX_VALUES = 10, MAX_SPACES = 24, BY_THUMB = -1 };
+enum { MAX_PARAMETERS = 16, MAX_VALUES = 10, MAX_SPACES = 28, BY_THUMB = -1 };
 
 /* One number: a field of struct tiles in one or more kernels. */
 struct parameter {

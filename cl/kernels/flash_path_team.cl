@@ -1,0 +1,131 @@
+/* flash_path_matrix.cl by teams of sub-groups, the parts of blocks by the words of path_parts.clh. Of the blocks of its
+ * own span a team walks those up to its queries; keys before are carried to the ends of their spans, and each of these
+ * is crossed at once, Q = Q H. One group: CHUNK queries of a head, TEAM_ROWS a team, BV value columns. */
+KERNEL
+flash_path_team(global const data_t *q, long4 q_at, global const data_t *v, long4 v_at, global out_t *o, long4 o_at,
+                global const gate_t *g, long4 g_at, global const float *sink, long4 sink_at, global float *lse,
+                long4 lse_at, global const int *cu, long4 cu_at, global float *rows, long4 rows_at,
+                global float *segments, long4 segments_at, global const float *after, long4 after_at, int seq_len,
+                int sequences, int kv_len, int window, float scale, int given)
+{
+    LOCAL_NUMBERS(tiles, LOCAL_TILES)
+    BIAS_LOCALS
+    ENGINE_LOCALS
+    engine_t m = engine_begin(engine_scratch);
+    long group = (long)get_group_id(1) * get_num_groups(0) + get_group_id(0), heads = get_num_groups(1);
+    int head = (int)(group % heads), c0 = get_group_id(2) * BV, own_row = LANE / ENGINE_LANES * ACC_ROWS;
+    list_t list = list_whole(chunk_of_slot(list_slot(get_num_groups(0) - 1 - group / heads, sequences, seq_len), head,
+                                           sequences, seq_len, cu, cu_at),
+                             kv_len, window);
+    own_t own = own_rows(list, own_row), team = rows_from(list, own_row / TEAM_ROWS * TEAM_ROWS, TEAM_ROWS);
+    turn_t turn = turn_of(list, kv_len);
+    parts_t parts = {.tiles = tiles, .v = v, .v_at = v_at, .list = list, .c0 = c0};
+    int last = list_last(list), n = 0, number = 0, from = last;
+    address_t slots = address_of(tiles);
+    acc_t O[VT];
+    chain_t Q[KT], crossed[KT];
+    acc_rows_t factor;
+    weights_t weights[1];
+    bias_t bias;
+
+    if (list.rows.count <= 0)
+        return;
+    parts.left = turn_block(rows, rows_at, turn, list, -turn.shift);
+    parts.whole = turn_whole(segments, segments_at, turn, list, 0);
+    parts.shift = turn.shift;
+    parts.span = (list.position + turn.shift) / SPAN_ROWS;
+    queries_put(tiles, q, q_at, list, scale);
+    bias = bias_of_team(g, g_at, after, after_at, list, kv_len, last, LOG2E * scale);
+    SYNC();
+    if (is_computing()) {
+        engine_unrolled
+        for (int kt = 0; kt < KT; kt++)
+            Q[kt] = chain_load(m, address_plus(slots, own_row * QUERY_PITCH + kt * 16 + chain_lane(m, QUERY_PITCH)),
+                               QUERY_PITCH);
+    }
+    SYNC();
+    if (!is_computing()) {
+        parts_move(&parts, last);
+        return;
+    }
+    team_grow();
+    weights[0] = weights_begin(m, 0, scale, sinks_get(m, sink, sink_at, head, own_row, given & GIVEN_SINK));
+    factor = weights[0].factor * queries_take(m, Q);
+    engine_unrolled
+    for (int c = 0; c < VT; c++)
+        O[c] = 0;
+    for (; ENGINE_ALONE && from > team.most && from + KEYS > parts_own_least(&parts); n++, from -= KEYS)
+        for (int part = PART_KEYS; part <= PART_F; part++) { /* after all of the team's rows */
+            part_wait(&parts, number, part, from);
+            part_done(number++);
+        }
+    for (; from + KEYS > parts_own_least(&parts); n++, from -= KEYS) {
+        int diagonal = from + KEYS - 1 > own.least;
+        float unit = *(global const float *)(part_left(&parts, from) + TURN_UNIT);
+        acc_t S[STEP], A[STEP];
+        chain_t P[STEP], turns[STEP];
+
+        part_wait(&parts, number, PART_KEYS, from);
+        block_products(m, S, Q, part_place(slots, number));
+        part_done(number++);
+        part_wait(&parts, number, PART_W, from);
+        block_products(m, A, Q, part_place(slots, number));
+        part_done(number++);
+        if (diagonal)
+            walked_mask(engine_again(m), A, list, own_row, from);
+        engine_unrolled
+        for (int i = 0; i < STEP; i++)
+            turns[i] = chain_of_half(m, A[i]);
+        part_wait(&parts, number, PART_X, from);
+        block_add(m, S, STEP, turns, part_place(slots, number), KEYS * PANEL, 0);
+        part_done(number++);
+        bias_bring(m, &bias, n);
+        block_weigh(m, weights, &bias, factor * unit, S, O, P, list, own_row, from, n, diagonal,
+                    own_sees_all(list, own, from));
+        part_wait(&parts, number, PART_OWN, from);
+        block_read(m, O, P, part_place(slots, number));
+        part_done(number++);
+        part_wait(&parts, number, PART_F, from);
+        block_turn(m, Q, turns, part_place(slots, number));
+        part_done(number++);
+    }
+    for (; from + KEYS > list.least; n++, from -= KEYS) {
+        int sees = !ENGINE_ALONE || own_sees(list, team, from), part = part_crossed(&parts, from);
+        acc_t S[STEP];
+        chain_t P[STEP];
+        float unit = *(global const float *)(part_left(&parts, from) + TURN_UNIT);
+
+        bias_bring(m, &bias, n);
+        part_wait(&parts, number, PART_CARRIED, from);
+        if (sees)
+            block_products(m, S, Q, part_place(slots, number));
+        part_done(number++);
+        if (sees)
+            block_weigh(m, weights, &bias, factor * unit, S, O, P, list, own_row, from, n, 0,
+                        own_sees_all(list, own, from));
+        part_wait(&parts, number, PART_VALUES, from);
+        if (sees)
+            block_read(m, O, P, part_place(slots, number));
+        part_done(number++);
+        if (part < 0)
+            continue;
+        part_wait(&parts, number, PART_WHOLE, from);
+        block_products(m, S, Q, part_place(slots, number));
+        part_done(number++);
+        engine_unrolled
+        for (int kt = 0; kt < KT; kt++)
+            if (kt / STEP == part)
+                crossed[kt] = chain_of_half(m, S[kt % STEP]);
+        engine_unrolled
+        for (int kt = 0; kt < KT && part == WHOLE_PARTS - 1; kt++)
+            Q[kt] = crossed[kt];
+    }
+    parts_end(); /* outputs take the place of parts */
+    outputs_put(m, tiles + own_row * OUTPUT_PITCH, O,
+                weights_total(m, weights, sinks_get(m, sink, sink_at, head, own_row, given & GIVEN_SINK)));
+    if (given & GIVEN_LSE && c0 == 0)
+        logs_store(m, lse, lse_at, list, own_row, weights[0].most,
+                   weights_total(m, weights, sinks_get(m, sink, sink_at, head, own_row, given & GIVEN_SINK)));
+    engine_sync_own();
+    outputs_store(m, tiles + own_row * OUTPUT_PITCH, o, o_at, list, own_row, ACC_ROWS, c0);
+}
