@@ -22,7 +22,7 @@ def use_checkout(path):
     if not (root / 'ops').is_dir():
         raise SystemExit(f'--fla {path}: there is no {root / "ops"}')
     version = re.search(r"__version__ = ['\"](.+)['\"]", (root / '__init__.py').read_text())
-    for name in ('fla', 'fla.ops', 'fla.modules'):
+    for name in ('fla', 'fla.ops', 'fla.modules', 'fla.layers'):
         package = types.ModuleType(name)
         package.__path__ = [str(root.joinpath(*name.split('.')[1:]))]
         package.__version__ = version.group(1) if version else '0'
@@ -71,7 +71,19 @@ def parallel_forgetting(torch, arguments):
     return importlib.import_module('fla.ops.forgetting_attn.parallel').parallel_forgetting_attn(**arguments)
 
 
-LISTS = {function.__name__: function for function in (sdpa, parallel_alibi, parallel_forgetting)}
+def parallel_path(torch, arguments):
+    return importlib.import_module('fla.ops.path_attn.parallel').parallel_path_attn(**arguments)[0]
+
+
+def deltaformer(torch, arguments):
+    """fla's, whose rows p are q; PyTorch's kernel FlashAttention-2 where the package of that name is not there."""
+    module = importlib.import_module('fla.ops.deltaformer.parallel')
+    if module.flash_attn_func is None:
+        module.flash_attn_func = lambda q, k, v, **_: sdpa(torch, {'q': q, 'k': k, 'v': v})
+    return module.deltaformer_attn(**{name: x for name, x in arguments.items() if name != 'p'})
+
+
+LISTS = {function.__name__: function for function in (sdpa, parallel_alibi, parallel_forgetting, parallel_path, deltaformer)}
 
 
 def head_decays(torch, rule, arguments):

@@ -1,7 +1,7 @@
 """The rows of the comparison: what clattn and fla are given for each rule. Operands have clattn's names."""
 from dataclasses import dataclass, field
 
-from side import DTYPES, FINAL_STATE, INITIAL_STATE, NORMALIZE, QK_L2NORM
+from side import DTYPES, FINAL_STATE, INITIAL_STATE, NORMALIZE, QK_L2NORM, UNGATED, WITH_BETA, WITH_P
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ class Rule:
     chunk_args: dict = field(default_factory=dict)
     step_args: dict = field(default_factory=dict)
     passes: tuple = ('forward', 'step')
+    exact: tuple = ()         # operands that fla takes in f32, beside log-decays
 
 
 ADD, ERASE, LOW_RANK, PAIRS = (2, 1, 1), (3, 2, 2), (4, 4, 4), ()
@@ -50,6 +51,12 @@ RULES = [
     Rule('softmax_attn', 'softmax_attn', 'sdpa', PAIRS, passes=('forward',)),
     Rule('alibi_attn', 'alibi_attn', 'parallel_alibi', PAIRS, passes=('forward',)),
     Rule('forgetting_attn', 'forgetting_attn', 'parallel_forgetting', PAIRS, {'g': 'decay'}, passes=('forward',)),
+    Rule('path_attn', 'path_attn', 'parallel_path', PAIRS, {'w': 'unit', 'beta': 'strength'}, flags=UNGATED,
+         passes=('forward',), exact=('w', 'beta')),
+    Rule('path_fox', 'path_attn', 'parallel_path', PAIRS, {'w': 'unit', 'beta': 'strength', 'g': 'decay'},
+         passes=('forward',), exact=('w', 'beta')),
+    Rule('deltaformer', 'deltaformer', 'deltaformer', PAIRS, {'p': 'queries', 'beta': 'strength'},
+         flags=WITH_P | WITH_BETA, passes=('forward',)),
 ]
 
 GATES = ('g', 'beta', 'w', 'u')  # operands of clattn's gate_dtype
@@ -87,6 +94,7 @@ def draw_all(torch, rule, shape, dtype, device, seed):
             case 'strength': return x.sigmoid()
             case 'along': return unit(unit(tensors['k'].float()) + 0.5 * unit(x))
             case 'bonus': return 0.5 * x
+            case 'queries': return tensors['q'].float()
             case 'erase': return -unit(x)
             case 'replace': return -tensors['a'].float() * x.sigmoid()
         raise ValueError(kind)
@@ -105,7 +113,7 @@ def fla_arguments(rule, tensors, dtype, step):
     rename = {**rule.rename, **(rule.step_rename if step else {})}
     arguments = dict(rule.step_args if step else rule.chunk_args)
     for name, x in tensors.items():
-        exact = name == 'initial_state' or rule.draw.get(name) == 'decay'
+        exact = name == 'initial_state' or name in rule.exact or rule.draw.get(name) == 'decay'
         arguments[rename.get(name, name)] = x if exact else x.to(dtype)
     return arguments
 
