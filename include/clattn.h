@@ -187,8 +187,8 @@ typedef enum clattn_mode {
  * of each sequence; clattn_plan_describe says how many tokens (of gated_delta_product writes) one has, and which kernels
  * are the engine's. Of a list with a window, on any
  * device, values that are not finite may also reach later tokens, whose windows they have just left.
- * Packed sequences of a list have the bits that each has alone, in solvers flash, flash_matrix, flash_team, path, path_matrix, delta
- * and delta_matrix with tiles by rule of thumb, whatever the lengths. In the others (decode, path_decode, flash_blocks,
+ * Packed sequences of a list have the bits that each has alone, in solvers flash, flash_matrix, flash_team, path, path_matrix,
+ * path_team, delta and delta_matrix with tiles by rule of thumb, whatever the lengths. In the others (decode, path_decode, flash_blocks,
  * flash_matrix_blocks: a plan's lengths decide on their parts and tiles), with measured tiles, and where one plan has
  * another solver than the other, they are the same but for rounding. */
 
@@ -677,8 +677,8 @@ CLATTN_API clattn_status clattn_plan_workspace_size(const clattn_plan *plan, siz
 typedef struct clattn_plan_info {
     const clattn_plan_desc *desc; /* completed */
     /* "recurrent", "channels", "chunk_scan", "chunk_blocks", "matrix_blocks", "matrix_scan", "flash", "flash_matrix", "flash_team",
-     * "flash_matrix_blocks", "flash_blocks", "decode", "path", "path_decode", "path_matrix", "delta", "delta_matrix"; a
-     * piece's own name */
+     * "flash_matrix_blocks", "flash_blocks", "decode", "path", "path_decode", "path_matrix", "path_team", "delta",
+     * "delta_matrix"; a piece's own name */
     const char *solver;
     const char *tiles_by;     /* "rule of thumb", "the shipped table", a file's path … */
     const char *engine;       /* the matrix engine it runs on; NULL: none */

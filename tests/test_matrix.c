@@ -631,6 +631,34 @@ static void test_turning_teams(void **state)
     check_packed_list(&parts, at, &tuned, "span of 128 keys");
 }
 
+/* A key as large as the type has it costs earlier queries of its block no bit, and is read. */
+static void test_great_key(void **state)
+{
+    const struct tuned tuned = tuned_default(space_find("path_team"));
+    clattn_plan_desc desc = list_desc(CLATTN_PATH_ATTN, 64, 0);
+    struct check_tensors clean, spoiled, expected;
+    clattn_plan *plan;
+
+    (void)state;
+    if (test_engine_device.context->engine->team == FILE_nothing)
+        skip();
+    desc.heads = 1;
+    desc.flags |= CLATTN_UNGATED;
+    assert_status(plan_create(&plan, test_engine_device.context, &desc, &tuned), SUCCESS);
+    test_make(&clean, &desc, USUAL, NULL);
+    test_make(&spoiled, &desc, USUAL, NULL);
+    test_spoil(&spoiled, OP(K), 63, 1e30);
+    assert_status(check_run_plan(&clean, &test_engine_device, plan, test_log, NULL), SUCCESS);
+    assert_status(check_run_plan(&spoiled, &test_engine_device, plan, test_log, NULL), SUCCESS);
+    test_compare_beyond(&spoiled, &clean, (struct test_reach){1, 63, 64}, "path_team: a key of 1e30");
+    assert_status(check_reference(&expected, &spoiled, test_log, NULL), SUCCESS);
+    test_compare_all(&spoiled, &expected, check_bound(desc.dtype), "path_team: a key of 1e30");
+    check_free(&expected);
+    check_free(&clean);
+    check_free(&spoiled);
+    clattn_plan_destroy(plan);
+}
+
 /* Packed, each sequence has the bits that it has alone, where groups have fewer rows, or heads that share them. */
 static void check_packed_alone(clattn_rule rule, int64_t heads)
 {
@@ -716,6 +744,7 @@ int main(int argc, char **argv)
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_caches);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_teams);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_turning_teams);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_great_key);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_packed_alone);
     if (argc > 2)
         cmocka_set_test_filter(argv[2]);

@@ -31,6 +31,8 @@ static const struct check_case
     sharp  = { "sharp",  1,  75, 1, 1, 32, 32, 0,           USUAL,            NULL, 0, 2, 0, 0, 0, 0, 0, 0 }, /* maxima that rise */
     turns  = { "turns",  1, 400, 1, 1, 64, 16, CLATTN_UNGATED, CHECK_GATES_HARD, NULL, 0, 0, 0, 0, 0, 0, 0, 0 }, /* beta near 2 */
     deep   = { "deep",   0, 130, 0, 0, 330, 72, 0,          USUAL,            NULL, 0, 0, 0, 0, 0, 0, 0, 0 }, /* of a product k and n */
+    behind = { "behind", 1,  70, 2, 1, 40, 24, CLATTN_UNGATED, USUAL,         NULL, 0, 0, 0, 0, 0, 250, 200, 0 }, /* a block before the first key */
+    tailed = { "tailed", 1,  20, 1, 1, 56, 16, 0,           USUAL,            NULL, 0, 0, 0, 0, 0, 230, 0, 90 },
     spans  = { "spans",  1, 530, 1, 1, 32, 32, BOTH,        CHECK_GATES_SLOW, NULL, 0, 0, 0, 0, 0, 0, 0, 0 };
 
 #define PRODUCT "product" /* no rule: of T x K by K x V, chunk is its flags, of what lies turned */
@@ -82,6 +84,8 @@ static const struct row
     turned_2 = { ENGINE, "path_attn",        CLATTN_BF16, 64, &turns,  "span 512", "span of 512 keys" },
     turned_t = { ENGINE, "path_attn",        CLATTN_BF16, 0, &turns,   "span 128", "span of 128 keys, chunk 128" },
     turned_p = { ENGINE, "path_attn",        CLATTN_F16,  0, &packed,  "span 128", "span of 128 keys, chunk 128" },
+    turned_b = { ENGINE, "path_attn",        CLATTN_BF16, 0, &behind,  "span 128", "span of 128 keys, chunk 128" },
+    turned_k = { ENGINE, "path_attn",        CLATTN_BF16, 0, &tailed,  "span 128", "span of 128 keys, chunk 128" },
     turned_8 = { "intel_8_emulated", "path_attn", CLATTN_BF16, 16, &tail, "", "span of 64 keys" },
     written_8 = { "intel_8_emulated", "deltaformer", CLATTN_BF16, 16, &tail, "", "span of 64 keys" },
     teams    = { ENGINE, "forgetting_attn",  CLATTN_BF16, 0, &tail,   "chunk 128 step 2 stages 3", "stages 3" },
@@ -106,7 +110,7 @@ static const struct row *const rows[] = {&erases, &one, &alone, &split, &segment
                                          &product, &product_a, &product_t,
                                          &written, &written_1, &written_8,
                                          &turned, &turned_1, &turned_2, &turned_8,
-                                         &turned_t, &turned_p};
+                                         &turned_t, &turned_p, &turned_b, &turned_k};
 
 /* All of `from` in the kernels of a row is `to`: the report has `found`; where that is NULL the numbers are wrong. What
  * is UNORDERED is seen as a race, as a read of what nobody wrote, or as a lane that is a turn ahead, by which of the lanes

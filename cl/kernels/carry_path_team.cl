@@ -19,7 +19,8 @@ carry_path_team(global const int *cu, long4 cu_at, global float *rows, long4 row
     acc_t Y[KT], S[KEYS / 16];
     chain_t X[KT], A[KEYS / 16];
 
-    if (block >= turn.blocks || end >= list.keys || (unit < 0 ? from + KEYS <= 0 : block % (SPAN_ROWS / CHUNK) != 0))
+    if (block < 0 || block >= turn.blocks || end >= list.keys ||
+        (unit < 0 ? from + KEYS <= 0 : block % (SPAN_ROWS / CHUNK) != 0))
         return;
     if (unit < 0) {
         rows_put(tiles, QUERY_PITCH, left + TURN_KEYS, KEY_WIDTH);

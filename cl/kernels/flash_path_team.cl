@@ -61,7 +61,8 @@ flash_path_team(global const data_t *q, long4 q_at, global const data_t *v, long
         }
     for (; from + KEYS > parts_own_least(&parts); n++, from -= KEYS) {
         int diagonal = from + KEYS - 1 > own.least;
-        float unit = *(global const float *)(part_left(&parts, from) + TURN_UNIT);
+        global const float *units = part_units(&parts, from);
+        float unit = units[KEYS];
         acc_t S[STEP], A[STEP];
         chain_t P[STEP], turns[STEP];
 
@@ -80,7 +81,8 @@ flash_path_team(global const data_t *q, long4 q_at, global const data_t *v, long
         block_add(m, S, STEP, turns, part_place(slots, number), KEYS * PANEL, 0);
         part_done(number++);
         bias_bring(m, &bias, n);
-        block_weigh(m, weights, &bias, factor * unit, S, O, P, list, own_row, from, n, diagonal,
+        block_scale(m, S, units, unit);
+        block_weigh(m, weights, &bias, unit == 0 ? factor : factor * unit, S, O, P, list, own_row, from, n, diagonal,
                     own_sees_all(list, own, from));
         part_wait(&parts, number, PART_OWN, from);
         block_read(m, O, P, part_place(slots, number));
@@ -93,16 +95,19 @@ flash_path_team(global const data_t *q, long4 q_at, global const data_t *v, long
         int sees = !ENGINE_ALONE || own_sees(list, team, from), part = part_crossed(&parts, from);
         acc_t S[STEP];
         chain_t P[STEP];
-        float unit = *(global const float *)(part_left(&parts, from) + TURN_UNIT);
+        global const float *units = part_units(&parts, from);
+        float unit = units[KEYS];
 
         bias_bring(m, &bias, n);
         part_wait(&parts, number, PART_CARRIED, from);
         if (sees)
             block_products(m, S, Q, part_place(slots, number));
         part_done(number++);
-        if (sees)
-            block_weigh(m, weights, &bias, factor * unit, S, O, P, list, own_row, from, n, 0,
+        if (sees) {
+            block_scale(m, S, units, unit);
+            block_weigh(m, weights, &bias, unit == 0 ? factor : factor * unit, S, O, P, list, own_row, from, n, 0,
                         own_sees_all(list, own, from));
+        }
         part_wait(&parts, number, PART_VALUES, from);
         if (sees)
             block_read(m, O, P, part_place(slots, number));

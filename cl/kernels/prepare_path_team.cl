@@ -7,7 +7,7 @@ prepare_path_team(global const data_t *k, long4 k_at, global const gate_t *p, lo
                   int sequences, int kv_len, int tail)
 {
     LOCAL_NUMBERS(tiles, LOCAL_TILES)
-    local float beta[KEYS], units[KEYS];
+    local float beta[KEYS], units[2 * KEYS]; /* of w, of keys */
     ENGINE_LOCALS
     engine_t m = engine_begin(engine_scratch);
     long slot = get_group_id(0);
@@ -23,7 +23,6 @@ prepare_path_team(global const data_t *k, long4 k_at, global const gate_t *p, lo
     float columns[LANE_COLUMNS][TILE_KEYS];
     local float *most = M - tile * 2 * TILE_KEYS * TILE_KEYS; /* of pieces, ahead of the squares */
     float8 w[LANE_PIECES], x[LANE_PIECES];
-    float unit = 0;
     chain_t own[KT];
     acc_t walked[KT], S = 0, R = 0;
 
@@ -41,39 +40,39 @@ prepare_path_team(global const data_t *k, long4 k_at, global const gate_t *p, lo
             w[i] = gates_get(p + (key - raw) * p_at.z + at.n, KEY_DIM - at.n);
         if (at.there && key >= 0 && key < list.keys)
             x[i] = keys_get(k + key * k_at.z + at.n, KEY_DIM - at.n);
-        if (at.there)
+        if (at.there) {
             most[at.row * ROW_PIECES + at.n / 8] = piece_most(w[i]);
-        unit = fmax(unit, piece_most(x[i]));
+            most[(KEYS + at.row) * ROW_PIECES + at.n / 8] = piece_most(x[i]);
+        }
     }
-    most[KEYS * ROW_PIECES + LANE] = unit;
     SYNC();
-    for_each(row, KEYS) {
-        int key = from + row;
-        long at = at_row(e_at, list.rows.at.batch, list.first, list.kv_head) + (key - raw) * e_at.z;
-        float w_most = 0;
+    for_each(row, 2 * KEYS) {
+        float row_most = 0;
 
         for (int i = 0; i < ROW_PIECES; i++)
-            w_most = fmax(w_most, most[row * ROW_PIECES + i]);
-        w_most = unit_of(w_most);
-        units[row] = 1 / w_most;
-        beta[row] = key >= raw && key < list.keys ? gate_get(e, at) * w_most * w_most : 0;
+            row_most = fmax(row_most, most[row * ROW_PIECES + i]);
+        units[row] = row < KEYS ? unit_of(row_most) : key_unit_of(row_most);
     }
-    for (int i = 0; i < GROUP / 4; i++) {
-        float4 y = ((local const float4 *)(most + KEYS * ROW_PIECES))[i];
-        unit = fmax(unit, fmax(fmax(y.x, y.y), fmax(y.z, y.w)));
-    }
-    unit = unit_of(unit);
-    if (LANE == 0)
-        *(global float *)(block + TURN_UNIT) = unit;
     SYNC();
+    for_each(row, KEYS) {
+        int key = from + row, same = 1;
+        long at = at_row(e_at, list.rows.at.batch, list.first, list.kv_head) + (key - raw) * e_at.z;
+
+        beta[row] = key >= raw && key < list.keys ? gate_get(e, at) * units[row] * units[row] : 0;
+        ((global float *)(block + TURN_UNITS))[row] = units[KEYS + row];
+        for (int i = 0; row == 0 && i < KEYS; i++)
+            same &= units[KEYS + i] == units[KEYS];
+        if (row == 0)
+            *(global float *)(block + TURN_UNIT) = same ? units[KEYS] : 0;
+    }
     engine_unrolled
     for (int i = 0; i < LANE_PIECES; i++) {
         piece_t at = lane_piece(i);
 
         if (!at.there)
             continue;
-        piece_leave(tiles, block + TURN_W, at, w[i] * units[at.row]);
-        piece_leave(tiles + TILES_K * TILE_NUMBERS, block + TURN_KEYS, at, x[i] * (1 / unit));
+        piece_leave(tiles, block + TURN_W, at, w[i] * (1 / units[at.row]));
+        piece_leave(tiles + TILES_K * TILE_NUMBERS, block + TURN_KEYS, at, x[i] * (1 / units[KEYS + at.row]));
     }
     SYNC();
     engine_unrolled

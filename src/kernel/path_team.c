@@ -8,12 +8,10 @@ enum {
     BLOCK = 64,
     MOST_TEAMS = 2, /* of a group of queries */
     SPAN_TOKENS = 512,
-    SLOTS = 3,               /* of local memory, of path_team_flash.clh */
-    MOST_TILES = 8,          /* of channels, and of value columns: what a lane's registers hold */
-    PAD = 8,                 /* numbers after a staged row: eight rows meet all banks */
-    SQUARE_PITCH = TILE + 8, /* of path_team_prepare.clh */
-    CARRIED_PITCH = BLOCK + 8,
-    ALIGNED = 8, /* numbers for a float: rows are whole pieces */
+    SLOTS = 3,      /* of local memory, of path_team_flash.clh */
+    MOST_TILES = 8, /* of channels, and of value columns: what a lane's registers hold */
+    PAD = 8,        /* numbers after a staged row: eight rows meet all banks */
+    ALIGNED = 8,    /* numbers for a float: rows are whole pieces */
     NUMBER = 2,
     FLOAT = 4
 };
@@ -63,12 +61,13 @@ static int64_t most(int64_t a, int64_t b)
 static void prepare_locals(const struct sizes *s, struct layout *layout)
 {
     int64_t tiles = BLOCK / TILE, more = most((tiles - 1) * s->tile, 2 * tiles * TILE * TILE * FLOAT / NUMBER);
-    int64_t numbers = 2 * tiles * s->tile + more, squares = (tiles - 1) * TILE * SQUARE_PITCH;
+    int64_t numbers = 2 * tiles * s->tile + more, squares = (tiles - 1) * TILE * (TILE + PAD);
     int within = squares <= s->tile;
 
+    layout_constant(layout, "SQUARE_PITCH", TILE + PAD);
     layout_constant(layout, "SQUARES_AT", within ? (tiles - 1) * s->tile : numbers);
     layout_local(layout, "LOCAL_TILES", within ? numbers : numbers + squares, NUMBER);
-    layout->local_bytes += (size_t)(BLOCK + tiles) * FLOAT; /* beta, units */
+    layout->local_bytes += (size_t)3 * BLOCK * FLOAT; /* beta, units */
 }
 
 static void path_locals(const struct variant *variant, const struct sizes *s, struct layout *layout)
@@ -77,10 +76,10 @@ static void path_locals(const struct variant *variant, const struct sizes *s, st
 
     if (variant->kernel == KERNEL_PREPARE_PATH_TEAM)
         prepare_locals(s, layout);
-    else if (variant->kernel == KERNEL_CARRY_PATH_TEAM)
-        layout_local(layout, "LOCAL_TILES", most(2 * s->slot, BLOCK * (int64_t)(s->query_pitch + CARRIED_PITCH)),
-                     NUMBER);
-    else
+    else if (variant->kernel == KERNEL_CARRY_PATH_TEAM) {
+        layout_constant(layout, "SQUARE_PITCH", BLOCK + PAD);
+        layout_local(layout, "LOCAL_TILES", most(2 * s->slot, BLOCK * (int64_t)(s->query_pitch + BLOCK + PAD)), NUMBER);
+    } else
         layout_local(layout, "LOCAL_TILES", most(SLOTS * s->slot, rows), NUMBER);
 }
 
@@ -173,6 +172,7 @@ static clattn_status complete(const struct device *device, struct variant *varia
 {
     const clattn_plan_desc *desc = &variant->problem->desc;
     int reading = variant->kernel == KERNEL_FLASH_PATH_TEAM, values = round_up(desc->value_dim, TILE);
+    const struct sizes s = sizes_of(variant);
     struct tiles *t = &variant->tiles;
     int sound;
 
@@ -182,7 +182,8 @@ static clattn_status complete(const struct device *device, struct variant *varia
     t->loaders = reading && variant->engine->loaders > 0 ? MOVERS : 0;
     t->value_tiles = (reading ? teams_of(variant) : 1) * TEAM;
     t->group = (t->value_tiles + t->loaders) * variant->engine->lanes;
-    sound = desc->key_dim <= MOST_TILES * TILE && t->block_v <= MOST_TILES * TILE && t->tokens % t->chunk == 0 &&
+    sound = desc->key_dim <= MOST_TILES * TILE && t->block_v <= MOST_TILES * TILE &&
+            t->tokens >= most(t->chunk, s.channels * TILE) && t->tokens % t->chunk == 0 &&
             (size_t)t->group <= device->info.max_work_group && layout_fits(device, variant, lay_out);
     return sound ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
 }

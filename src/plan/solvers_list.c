@@ -389,6 +389,8 @@ static clattn_status make_path_team(const struct recipe_maker *maker)
     TRY(maker_add(maker, &prepare, GRID_KEY_SLOTS, &steps.prepared));
     TRY(maker_add(maker, &carry, GRID_KEY_SLOTS, &steps.carried));
     TRY(add_summed(maker, &flash, &steps.read));
+    if (!same_blocks(steps.prepared, steps.carried) || !same_blocks(steps.prepared, steps.read))
+        return CLATTN_UNSUPPORTED;
     return reserve_path(maker, &steps);
 }
 
