@@ -333,7 +333,7 @@ static void test_row(void **state)
     assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
     test_log_clear();
     assert_status(run(row, &tensors, text, sizeof text), SUCCESS);
-    if (strstr(text, "matrix") == NULL && strstr(text, "flash_team") == NULL)
+    if (strstr(text, "matrix") == NULL && strstr(text, "_team") == NULL)
         fail_msg("%s %s: not on the matrix engine:\n%s", row->rule, row->shape->name, text);
     if (row->columns > 0 && strstr(text, "segments 4, gathers") == NULL)
         fail_msg("%s %s: not in segments:\n%s", row->rule, row->shape->name, text);
@@ -607,8 +607,8 @@ static void test_turning_teams(void **state)
         int64_t tokens, keys;
         int key_dim, value_dim, window;
         uint32_t flags;
-    } points[] = {{200, 0, 40, 24, 0, 0}, {70, 300, 72, 112, 230, CLATTN_UNGATED}};
-    static const int64_t at[] = {0, 0, 1, 170, 171};
+    } points[] = {{140, 0, 40, 24, 0, 0}, {33, 200, 72, 112, 150, CLATTN_UNGATED}};
+    static const int64_t at[] = {0, 0, 1, 140, 141};
     clattn_plan_desc parts = list_desc(CLATTN_PATH_ATTN, at[COUNT(at) - 1], 0);
     struct tuned tuned = tuned_default(space_find("path_team"));
 
@@ -685,7 +685,7 @@ static void check_packed_alone(clattn_rule rule, int64_t heads)
     desc.heads = heads;
     test_make(&whole, &desc, USUAL, at);
     assert_status(check_run(&whole, &test_engine_device, text, sizeof text, test_log, NULL), SUCCESS);
-    assert_true(strstr(text, "matrix") != NULL || strstr(text, "flash_team") != NULL);
+    assert_true(strstr(text, "matrix") != NULL || strstr(text, "_team") != NULL);
     for (int64_t n = 1; n < desc.sequences; n++) {
         const struct test_slice slice = {0, n, at[n], at[n + 1] - at[n]};
         snprintf(what, sizeof what, "%s, %lld tokens alone", test_rule_name(rule), (long long)slice.count);
