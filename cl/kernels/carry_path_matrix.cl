@@ -9,8 +9,7 @@ carry_path_matrix(global const data_t *k, long4 k_at, global const int *cu, long
     ENGINE_LOCALS
     engine_t m = engine_begin(engine_scratch);
     long slot = get_group_id(0);
-    int sequence = turn_sequence(slot, sequences, seq_len, cu, cu_at, kv_len);
-    list_t list = turn_list(sequence, get_group_id(1), seq_len, cu, cu_at, kv_len);
+    list_t list = turn_list_of_group(sequences, seq_len, cu, cu_at, kv_len);
     turn_t turn = turn_of(list, kv_len);
     int block = (int)(slot - turn.base), unit = (int)get_group_id(2) - 1, span = block / (SPAN_ROWS / CHUNK);
     int from = block * CHUNK - turn.shift, end = (span + 1) * SPAN_ROWS - turn.shift;

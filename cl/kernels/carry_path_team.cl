@@ -8,8 +8,7 @@ carry_path_team(global const int *cu, long4 cu_at, global float *rows, long4 row
     ENGINE_LOCALS
     engine_t m = engine_begin(engine_scratch);
     long slot = get_group_id(0);
-    int sequence = turn_sequence(slot, sequences, seq_len, cu, cu_at, kv_len);
-    list_t list = turn_list(sequence, get_group_id(1), seq_len, cu, cu_at, kv_len);
+    list_t list = turn_list_of_group(sequences, seq_len, cu, cu_at, kv_len);
     turn_t turn = turn_of(list, kv_len);
     int part = get_group_id(2), unit = part - CHUNK / KEYS, block = (int)(slot - turn.base);
     int span = block / (SPAN_ROWS / CHUNK), end = (span + 1) * SPAN_ROWS - turn.shift;

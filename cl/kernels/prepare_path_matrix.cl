@@ -11,8 +11,7 @@ prepare_path_matrix(global const data_t *k, long4 k_at, global const gate_t *p, 
     ENGINE_LOCALS
     engine_t m = engine_begin(engine_scratch);
     long slot = get_group_id(0);
-    int sequence = turn_sequence(slot, sequences, seq_len, cu, cu_at, kv_len);
-    list_t list = turn_list(sequence, get_group_id(1), seq_len, cu, cu_at, kv_len);
+    list_t list = turn_list_of_group(sequences, seq_len, cu, cu_at, kv_len);
     turn_t turn = turn_of(list, kv_len);
     int from = (int)(slot - turn.base) * CHUNK - turn.shift, raw = max(list.keys - tail, 0);
     int own_row = LANE / ENGINE_LANES * ACC_ROWS;
