@@ -520,13 +520,15 @@ static void check_shared_heads(const char *solver)
 {
     const struct tuned usual = tuned_default(space_find(solver));
     clattn_plan_desc step = list_desc(CLATTN_SOFTMAX_ATTN, 1, 75), few = list_desc(CLATTN_SOFTMAX_ATTN, 5, 37),
-                     gated = list_desc(CLATTN_FORGETTING_ATTN, 1, 75);
+                     gated = list_desc(CLATTN_FORGETTING_ATTN, 1, 75), many = list_desc(CLATTN_SOFTMAX_ATTN, 1, 75);
 
+    many.heads = 24; /* more than the rows of a few sub-groups */
     few.window = 9;
     few.flags |= CLATTN_QK_L2NORM;
     check_list(&step, &usual, "heads 6");
     check_list(&few, &usual, "heads 6");
     check_list(&gated, &usual, "heads 1");
+    check_list(&many, &usual, "heads 24");
 }
 
 static void test_shared_heads(void **state)

@@ -292,7 +292,7 @@ static void choose_rows(const struct device *device, struct variant *variant)
     t->share = share_of(variant, t->value_tiles * rows_of(variant));
     while (t->value_tiles > team_of(variant) && t->value_tiles / 2 * rows_of(variant) >= tokens * t->share)
         t->value_tiles /= 2;
-    while (t->value_tiles > higher(2, team_of(variant)) &&
+    while (t->value_tiles > higher(2, team_of(variant)) && t->value_tiles / 2 * rows_of(variant) >= t->share &&
            problem_heads(variant->problem) / t->share *
                    divide_up(tokens * t->share, t->value_tiles * rows_of(variant)) <
                (int64_t)device->info.compute_units)
