@@ -601,6 +601,33 @@ static void test_teams(void **state)
     }
 }
 
+/* What is before a span by teams: spans and parts of what is before them, norms, and many columns */
+static void test_writing_teams(void **state)
+{
+    static const struct {
+        int64_t tokens;
+        int key_dim, value_dim, splits;
+        uint32_t flags;
+        const char *said;
+    } points[] = {{200, 40, 24, 2, CLATTN_QK_L2NORM | CLATTN_WITH_P, "in 2 parts"},
+                  {140, 16, 144, 1, CLATTN_WITH_BETA, "value tile 144"}};
+
+    (void)state;
+    if (test_engine_device.context->engine->team == FILE_nothing)
+        skip();
+    for (size_t i = 0; i < COUNT(points); i++) {
+        struct tuned tuned = tuned_default(space_find("delta_team"));
+        clattn_plan_desc desc = list_desc(CLATTN_DELTAFORMER, points[i].tokens, 0);
+        desc.key_dim = points[i].key_dim;
+        desc.value_dim = points[i].value_dim;
+        desc.heads = 2;
+        desc.flags = points[i].flags;
+        test_tuned_set(&tuned, "span", 128);
+        test_tuned_set(&tuned, "splits", points[i].splits);
+        check_list(&desc, &tuned, points[i].said);
+    }
+}
+
 /* Keys that turn, by teams: spans that are crossed, heads that share keys, a cache, a window, and widths that are no whole
  * panels */
 static void test_turning_teams(void **state)
@@ -739,7 +766,7 @@ static void test_steps(void **state)
 int main(int argc, char **argv)
 {
     static char engine[64];
-    struct CMUnitTest tests[COUNT(rows) + 9];
+    struct CMUnitTest tests[COUNT(rows) + 12];
     size_t count = 0;
 
     for (size_t i = 0; i < COUNT(rows); i++)
@@ -757,6 +784,7 @@ int main(int argc, char **argv)
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_steps);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_caches);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_teams);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_writing_teams);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_turning_teams);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_great_key);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_packed_alone);

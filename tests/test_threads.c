@@ -33,6 +33,8 @@ static const struct check_case
     deep   = { "deep",   0, 130, 0, 0, 330, 72, 0,          USUAL,            NULL, 0, 0, 0, 0, 0, 0, 0, 0 }, /* of a product k and n */
     behind = { "behind", 1,  70, 2, 1, 40, 24, CLATTN_UNGATED, USUAL,         NULL, 0, 0, 0, 0, 0, 250, 200, 0 }, /* a block before the first key */
     tailed = { "tailed", 1,  20, 1, 1, 56, 16, 0,           USUAL,            NULL, 0, 0, 0, 0, 0, 230, 0, 90 },
+    writes = { "writes", 1, 300, 1, 1, 40, 24, NORM,        USUAL,            NULL, 0, 0, 0, 0, 0, 0, 0, 0 },
+    loud   = { "loud",   1, 140, 1, 1, 64, 16, 0,           USUAL,            NULL, 0, 4, 0, 0, 0, 0, 0, 0 }, /* scores past what f16 has of e^ */
     spans  = { "spans",  1, 530, 1, 1, 32, 32, BOTH,        CHECK_GATES_SLOW, NULL, 0, 0, 0, 0, 0, 0, 0, 0 };
 
 #define PRODUCT "product" /* no rule: of T x K by K x V, chunk is its flags, of what lies turned */
@@ -79,6 +81,9 @@ static const struct row
     written  = { ENGINE, "deltaformer",      CLATTN_BF16, 16, &tail,   "splits 2", "in 2 parts" },
     written_1 = { ENGINE, "deltaformer",     CLATTN_F16,  32, &odd,
                  "before.stages 1 solve.subs 2 solve.block_v 16", "value tile 16 by 2 sub-groups" },
+    written_t = { ENGINE, "deltaformer",     CLATTN_BF16, 0,  &writes, "span 128 splits 2", "in 2 parts" },
+    written_l = { ENGINE, "deltaformer",     CLATTN_F16,  0,  &loud,   "span 256 splits 1", "in 1 parts" },
+    written_p = { ENGINE, "deltaformer",     CLATTN_F16,  0,  &packed, "span 128 splits 1", "in 1 parts" },
     turned   = { ENGINE, "path_attn",        CLATTN_BF16, 32, &tail,   "span 32 keys 16 stages 1", "span of 32 keys, keys 16" },
     turned_1 = { ENGINE, "path_attn",        CLATTN_F16,  32, &packed, "span 32 block_v 16", "value tile 16, stages 2" },
     turned_2 = { ENGINE, "path_attn",        CLATTN_BF16, 64, &turns,  "span 512", "span of 512 keys" },
@@ -109,6 +114,7 @@ static const struct row *const rows[] = {&erases, &one, &alone, &split, &segment
                                          &listed, &listed_1, &listed_m, &listed_8, &teams, &teams_1,
                                          &product, &product_a, &product_t,
                                          &written, &written_1, &written_8,
+                                         &written_t, &written_l, &written_p,
                                          &turned, &turned_1, &turned_2, &turned_8,
                                          &turned_t, &turned_p, &turned_b, &turned_k};
 
@@ -170,10 +176,19 @@ static const struct mistake {
     { "product: rows of D in the place of slices", &product, "slices_end();\nengine_unrolled", "engine_unrolled", UNORDERED },
     { "list: sums that are not lowered",       &listed_m, "w[s].total *= kept;", "", NULL },
     { "written: u of a tile before it is there", &written, "SYNC();\nif (!ENGINE_ALONE", "if (!ENGINE_ALONE", UNORDERED },
-    { "written: columns before their numbers", &written, "SYNC();\ncolumns_solve", "columns_solve", UNORDERED },
+    { "written: inverses before their numbers", &written, "SYNC();\ninverses_make", "inverses_make", UNORDERED },
+    { "written: inverses before they are made", &written, "SYNC();\ninverse = ", "inverse = ", UNORDERED },
+    { "written: a tile's own before it is there", &written_8, "engine_sync_own();\nif (!ENGINE_ALONE || tile == own_tile)",
+                                               "if (!ENGINE_ALONE || tile == own_tile)", UNORDERED },
     { "written: no barrier ahead of a block",  &written, "copies_end();\nengine_sync_all();\nif (L2NORM",
                                                "copies_end();\nif (L2NORM", UNORDERED },
     { "written: what the span's own weights lack", &written, "Y[c] + factor * O[c]", "Y[c] + O[c]", NULL },
+    { "written teams: keys that nobody waits for", &written_t, NO_BARRIER(7), UNORDERED },
+    { "written teams: values that nobody waits for", &written_t, NO_BARRIER(11), UNORDERED },
+    { "written teams: the same sums twice",    &written_t, "weights[0].total = 0;", ";", NULL },
+    { "written teams: own weights of another m", &written_l, "weights_raise(m, weights, S, O);\n}", "}", NULL },
+    { "written teams: a span's end in its own keys", &written_t, "list_down_to(list, first_row), own_from, n);\nn =",
+                                               "list_down_to(list, first_row + KEYS), own_from, n);\nn =", "wait for ever" },
     { "turned: no barrier ahead of a block that is walked", &turned,
                                                "first - walked);\nengine_sync_all();", "first - walked);", UNORDERED },
     { "turned: nor of carried keys",           &turned, "copies_end();\nengine_sync_all();\nbias_next(m, &bias, list, n, from);\nif",
@@ -212,12 +227,13 @@ static void set_point(struct tuned *tuned, const char *point)
 
 static const char *solver_of(const struct row *row)
 {
+    static const char *const list_solvers[2][2] = {{"flash_matrix", "flash_team"}, {"delta_matrix", "delta_team"}};
     const struct rule *rule = rule_get(clattn_rule_find(row->rule));
 
     if (rule->erase == ERASE_POSITION)
         return row->chunk == 0 ? "path_team" : "path_matrix";
     if (rule_has_list(rule))
-        return rule->erase == ERASE_KERNEL ? "delta_matrix" : row->chunk == 0 ? "flash_team" : "flash_matrix";
+        return list_solvers[rule->erase == ERASE_KERNEL][row->chunk == 0];
     if (strcmp(row->engine, "none") != 0)
         return "matrix_scan";
     return row->chunk == 1 ? "recurrent" : "chunk_scan";

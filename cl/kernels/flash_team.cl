@@ -41,7 +41,8 @@ flash_team(global const data_t *q, long4 q_at, global const data_t *k, long4 k_a
         queries_hold(m, Q, address_plus(queries, chain_lane(m, QUERY_PITCH)));
     SYNC();
     if (!is_computing()) {
-        blocks_move(&blocks, list, last);
+        team_shrink();
+        blocks_move(&blocks, list, last, 0);
         return;
     }
     team_grow();

@@ -1,7 +1,8 @@
 /* write_solve.cl on a matrix engine, from what write_before_matrix.cl leaves. P has what it lacks, f, apart:
  *     Y = Σ_s f_s (Σ P u)_s      X = V + Y + f Σ P_J U_J      U_I = (I - f P_I)⁻¹ X_I
  * s the parts of the keys before the span, J the tiles of its own rows above tile I, which are worked one after the
- * other. U takes the place of V in local memory. One group: one span of one key head, BV value columns. */
+ * other; their inverses are made side by side, ROWS rows at once. U takes the place of V in local memory. One group: a
+ * span of one key head, BV value columns. */
 KERNEL
 write_solve_matrix(global const data_t *v, long4 v_at, global const gate_t *e, long4 e_at, global data_t *written,
                    long4 written_at, global const int *cu, long4 cu_at, global float *parts, long4 parts_at,
@@ -10,7 +11,8 @@ write_solve_matrix(global const data_t *v, long4 v_at, global const gate_t *e, l
     LOCAL_NUMBERS(U, LOCAL_TILES)
     LOCAL_FLOATS(factors, LOCAL_FACTORS)
     LOCAL_FLOATS(M, LOCAL_DIAGONALS)
-    LOCAL_FLOATS(X, LOCAL_FLOATS_OF_TILE)
+    LOCAL_NUMBERS(T, LOCAL_INVERSES)
+    LOCAL_NUMBERS(X, LOCAL_TILE)
     ENGINE_LOCALS
     engine_t m = engine_begin(engine_scratch);
     int c0 = get_group_id(2) * BV, own_row = LANE / ENGINE_LANES * ACC_ROWS, own_tile = own_row / 16;
@@ -23,14 +25,20 @@ write_solve_matrix(global const data_t *v, long4 v_at, global const gate_t *e, l
     for (int first = 0; first < list.rows.count; first += ROWS) {
         int row = first + own_row, row_tile = row / ACC_ROWS;
         acc_t Y[VT], O[VT], factor;
-        chain_t P;
+        chain_t P[ROWS / 16], inverse;
 
+        engine_unrolled
+        for (int tile = 0; tile < ROWS / 16; tile++)
+            if (tile <= own_tile)
+                P[tile] = part_weights(part, row_tile, first / 16 + tile)[m.lane];
         SYNC();
         factors_make(factors, part, e, e_at, list, first, given);
         SYNC();
         engine_unrolled
-        for (int c = 0; c < VT; c++)
-            Y[c] = O[c] = 0;
+        for (int c = 0; c < VT; c++) {
+            Y[c] = values_of(m, U + row * VALUE_PITCH + c * 16);
+            O[c] = 0;
+        }
         if (first_row > 0)
             parts_read(m, Y, part, factors, row, own_row, c0);
         few_unrolled for (int tile = 0; tile < first / 16; tile++)
@@ -39,23 +47,28 @@ write_solve_matrix(global const data_t *v, long4 v_at, global const gate_t *e, l
         factor = acc_of_rows(rows_of(m, factors + SPLITS * ROWS + own_row));
         diagonal_put(m, M + own_tile * 256, factor * acc_of(m, part_weights(part, row_tile, row / 16)[m.lane]),
                      own_row % 16);
-        P = part_weights(part, row_tile, first / 16)[m.lane];
-        rolled for (int tile = 0; tile < ROWS / 16; tile++)
-        {
+        SYNC();
+        inverses_make(T, M);
+        SYNC();
+        inverse = chain_load(m, address_of(T + own_row * TILE_PITCH + chain_lane(m, TILE_PITCH)), TILE_PITCH);
+        engine_unrolled
+        for (int tile = 0; tile < ROWS / 16; tile++) {
             local data_t *u = U + (first + tile * 16) * VALUE_PITCH;
-            chain_t now = P;
+            acc_t Z[VT];
 
-            if (tile < own_tile)
-                P = part_weights(part, row_tile, first / 16 + tile + 1)[m.lane];
             engine_unrolled
             for (int c = 0; c < VT; c++)
-                if (tile == own_tile)
-                    floats_put(m, X + own_row % 16 * FLOAT_PITCH + c * 16, Y[c] + factor * O[c]);
-            SYNC();
-            columns_solve(u, X, M + tile * 256);
+                Z[c] = Y[c] + factor * O[c];
+            if (tile == own_tile)
+                tile_put(m, X + own_row % 16 * VALUE_PITCH, Z);
+            engine_sync_own();
+            if (!ENGINE_ALONE || tile == own_tile)
+                own_read(m, Z, inverse, address_of(X + frag_lane_t(m, VALUE_PITCH)));
+            if (tile == own_tile)
+                tile_put(m, u + own_row % 16 * VALUE_PITCH, Z);
             SYNC();
             if (!ENGINE_ALONE || tile < own_tile)
-                own_read(m, O, now, address_of(u + frag_lane_t(m, VALUE_PITCH)));
+                own_read(m, O, P[tile], address_of(u + frag_lane_t(m, VALUE_PITCH)));
         }
     }
     SYNC();

@@ -9,7 +9,8 @@ enum {
     SPAN_TOKENS = 512,
     SPAN_CHUNKS = 4, /* where the chunk is asked for */
     MOST_SPLITS = 8,
-    MOST_SUBS = 8, /* that solve side by side */
+    MOST_SUBS = 8,  /* that solve side by side */
+    MOST_TEAMS = 2, /* of a group of rows */
     PAD = 8,
     NUMBER = 2,
     FLOAT = 4,
@@ -33,13 +34,25 @@ static int columns(const struct variant *variant)
     return (int)divide_up(variant->problem->desc.value_dim, variant->tiles.block_v);
 }
 
+/* Then a span's own keys are worked in the groups of the first part. */
+static int in_teams(const struct variant *variant)
+{
+    return variant->kernel == KERNEL_WRITE_BEFORE_TEAM || variant->kernel == KERNEL_WRITE_SOLVE_TEAM;
+}
+
+/* The first of the two kernels */
+static int is_before(const struct variant *variant)
+{
+    return variant->kernel == KERNEL_WRITE_BEFORE_MATRIX || variant->kernel == KERNEL_WRITE_BEFORE_TEAM;
+}
+
 static void lay_out_before(const struct variant *variant, struct layout *layout)
 {
     const struct tiles *t = &variant->tiles;
 
     flash_lay_out(variant, layout);
-    layout->value_groups = columns(variant) * (t->tokens / t->chunk) * (t->splits + 1);
-    layout_header(layout, FILE_flash_before);
+    layout->value_groups = columns(variant) * (t->tokens / t->chunk) * (t->splits + !in_teams(variant));
+    layout_header(layout, in_teams(variant) ? FILE_flash_before_team : FILE_flash_before);
 }
 
 static void lay_out_solve(const struct variant *variant, struct layout *layout)
@@ -50,12 +63,15 @@ static void lay_out_solve(const struct variant *variant, struct layout *layout)
 
     layout->options = variant->engine->options;
     layout->any_group = 1;
+    if (variant->engine->registers > 0) /* two groups a compute unit: a few more, and there were one */
+        layout->registers = variant->engine->registers / (2 * t->group) / 8 * 8;
     layout_scratch(layout, variant, variant->engine->scratch);
     layout->value_groups = columns(variant);
     layout_local(layout, "LOCAL_TILES", (int64_t)t->tokens * pitch, NUMBER);
     layout_local(layout, "LOCAL_FACTORS", (t->splits + 1) * rows, FLOAT);
     layout_local(layout, "LOCAL_DIAGONALS", rows * TILE, FLOAT);
-    layout_local(layout, "LOCAL_FLOATS_OF_TILE", TILE * pitch, FLOAT);
+    layout_local(layout, "LOCAL_INVERSES", rows * (TILE + PAD), NUMBER);
+    layout_local(layout, "LOCAL_TILE", TILE * pitch, NUMBER);
     layout_constant(layout, "ROWS", rows);
     layout_constant(layout, "KV_GROUP", desc->heads / desc->kv_heads);
     layout_constant(layout, "VT", t->block_v / TILE);
@@ -86,7 +102,7 @@ static void lay_out_solve(const struct variant *variant, struct layout *layout)
 
 static void lay_out(const struct variant *variant, struct layout *layout)
 {
-    if (variant->kernel == KERNEL_WRITE_BEFORE_MATRIX)
+    if (is_before(variant))
         lay_out_before(variant, layout);
     else
         lay_out_solve(variant, layout);
@@ -102,7 +118,7 @@ static void describe(struct text *text, const struct variant *variant, const str
     const struct tiles *t = &variant->tiles;
 
     text_format(text, "group %d, span of %d keys", t->group, t->tokens);
-    if (variant->kernel == KERNEL_WRITE_BEFORE_MATRIX)
+    if (is_before(variant))
         text_format(text, ", chunk %d, keys %d in steps of %d, stages %d, those before in %d parts", t->chunk, t->keys,
                     t->step * TILE, t->stages, t->splits);
     text_format(text, ", value tile %d by %d sub-groups, local %zu bytes\n", t->block_v, t->value_tiles,
@@ -123,19 +139,22 @@ static void cut_rows(struct variant *variant)
     struct tiles *t = &variant->tiles;
     int rows = t->span * variant->engine->rows;
 
+    if (in_teams(variant))
+        t->chunk = t->value_tiles * rows;
     t->value_tiles = (int)divide_up(t->chunk, rows);
-    t->group = t->value_tiles * variant->engine->lanes;
+    t->group = (t->value_tiles + t->loaders) * variant->engine->lanes;
 }
 
-/* Parts of the keys, such that all compute units are busy. */
+/* Parts of the keys, such that all compute units are busy: with a group of teams, or two others. */
 static int parts(const struct device *device, const struct variant *variant)
 {
     const struct tiles *t = &variant->tiles;
     const clattn_plan_desc *desc = &variant->problem->desc;
     int64_t groups = desc->batch * desc->kv_heads * (t->tokens / t->chunk) * columns(variant);
+    int64_t most = (in_teams(variant) ? 1 : 2) * (int64_t)device->info.compute_units;
     int count = 1;
 
-    while (count < MOST_SPLITS && 2 * count * groups <= 2 * (int64_t)device->info.compute_units)
+    while (count < MOST_SPLITS && 2 * count * groups <= most)
         count *= 2;
     return count;
 }
@@ -164,6 +183,23 @@ static clattn_status before_tiles(const struct device *device, struct variant *v
     return t->chunk >= variant->engine->rows && t->tokens % t->keys == 0 ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
 }
 
+/* Two teams' rows a group, or one's where they move blocks themselves: their lanes have enough to hold. All columns. */
+static clattn_status team_tiles(const struct device *device, struct variant *variant)
+{
+    struct tiles *t = &variant->tiles;
+
+    t->span = 1;
+    t->loaders = variant->engine->loaders > 0 ? MOVERS : 0;
+    t->tokens = SPAN_TOKENS;
+    t->value_tiles = (t->loaders > 0 ? MOST_TEAMS : 1) * TEAM;
+    cut_rows(variant);
+    flash_cut_values(variant);
+    t->splits = parts(device, variant);
+    return columns(variant) == 1 && (size_t)t->group <= device->info.max_work_group && flash_cut_keys(device, variant)
+               ? CLATTN_SUCCESS
+               : CLATTN_UNSUPPORTED;
+}
+
 /* The widest group of few columns that local memory holds */
 static clattn_status solve_tiles(const struct device *device, struct variant *variant)
 {
@@ -184,19 +220,27 @@ static clattn_status solve_tiles(const struct device *device, struct variant *va
 static clattn_status heuristic(const struct device *device, struct variant *variant, int most_group)
 {
     const clattn_plan_desc *desc = &variant->problem->desc;
+    struct tiles *t = &variant->tiles;
     enum kernel_id kernel = variant->kernel;
+    int before = is_before(variant);
     clattn_status status;
 
     (void)most_group; /* the words decide it */
-    variant->tiles = (struct tiles){
+    *t = (struct tiles){
         .vec = 4, .sub_group = device->sub_group, .span = variant->engine->span, .step = 1, .share = 1, .keys = TILE};
     if (desc->dtype == CLATTN_F32 || desc->write_kernel != CLATTN_WEIGHTS_SOFTMAX ||
         desc->flags & (CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV) || desc->chunk % variant->engine->rows != 0)
         return CLATTN_UNSUPPORTED;
-    variant->kernel = KERNEL_WRITE_BEFORE_MATRIX; /* which cuts the span for both */
-    status = before_tiles(device, variant);
+    if (in_teams(variant) && desc->chunk != 0)
+        return CLATTN_UNSUPPORTED;
+    /* which cuts the span for both */
+    variant->kernel = in_teams(variant) ? KERNEL_WRITE_BEFORE_TEAM : KERNEL_WRITE_BEFORE_MATRIX;
+    status = in_teams(variant) ? team_tiles(device, variant) : before_tiles(device, variant);
     variant->kernel = kernel;
-    return status == CLATTN_SUCCESS && kernel == KERNEL_WRITE_SOLVE_MATRIX ? solve_tiles(device, variant) : status;
+    if (status != CLATTN_SUCCESS || before)
+        return status;
+    t->loaders = 0;
+    return solve_tiles(device, variant);
 }
 
 static clattn_status complete(const struct device *device, struct variant *variant)
@@ -205,10 +249,10 @@ static clattn_status complete(const struct device *device, struct variant *varia
     int values = round_up(variant->problem->desc.value_dim, TILE), rows, sound;
 
     t->block_v = t->block_v < values ? t->block_v : values;
-    if (variant->kernel == KERNEL_WRITE_BEFORE_MATRIX)
-        cut_rows(variant);
     t->group = t->value_tiles * variant->engine->lanes;
-    rows = variant->kernel == KERNEL_WRITE_BEFORE_MATRIX ? t->chunk : t->value_tiles * variant->engine->rows;
+    if (is_before(variant))
+        cut_rows(variant);
+    rows = is_before(variant) ? t->chunk : t->value_tiles * variant->engine->rows;
     sound = t->tokens % t->keys == 0 && t->keys % (t->step * TILE) == 0 && rows % variant->engine->rows == 0 &&
             t->tokens % rows == 0;
     return sound && fits(device, variant) ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;

@@ -10,11 +10,12 @@
 #include <string.h>
 
 static const struct solver *const solvers[] = {
-    &solver_matrix_scan,  &solver_matrix_blocks, &solver_chunk_blocks,   &solver_chunk_scan,
-    &solver_recurrent,    &solver_flash_team,    &solver_flash_matrix,   &solver_flash_matrix_blocks,
-    &solver_flash_blocks, &solver_flash,         &solver_decode,         &solver_path_team,
-    &solver_path_matrix,  &solver_path,          &solver_path_decode,    &solver_delta_matrix,
-    &solver_delta,        &solver_channels,      &solver_channels_lanes, &solver_lact,
+    &solver_matrix_scan,  &solver_matrix_blocks, &solver_chunk_blocks, &solver_chunk_scan,
+    &solver_recurrent,    &solver_flash_team,    &solver_flash_matrix, &solver_flash_matrix_blocks,
+    &solver_flash_blocks, &solver_flash,         &solver_decode,       &solver_path_team,
+    &solver_path_matrix,  &solver_path,          &solver_path_decode,  &solver_delta_team,
+    &solver_delta_matrix, &solver_delta,         &solver_channels,     &solver_channels_lanes,
+    &solver_lact,
 #define PIECE(value, name) &solver_##name,
 #include "op/words.def"
 };

@@ -194,7 +194,7 @@ clattn_status solver_make(const struct solver *solver, const struct recipe_maker
 extern const struct solver solver_recurrent, solver_channels_lanes, solver_channels, solver_chunk_scan,
     solver_chunk_blocks, solver_matrix_blocks, solver_matrix_scan, solver_flash, solver_flash_matrix, solver_flash_team,
     solver_flash_matrix_blocks, solver_flash_blocks, solver_decode, solver_path, solver_delta, solver_delta_matrix,
-    solver_path_matrix, solver_path_team, solver_path_decode, solver_lact;
+    solver_delta_team, solver_path_matrix, solver_path_team, solver_path_decode, solver_lact;
 #define PIECE(value, name) extern const struct solver solver_##name;
 #include "op/words.def"
 

@@ -219,7 +219,7 @@ const struct solver solver_delta = {"delta", CLATTN_MODE_CHUNK, make_delta};
 /* Whether an engine, or a team of its sub-groups, has the kernel for the problem, and computes it. */
 static clattn_status list_engine(const struct recipe_maker *maker, enum kernel_id kernel)
 {
-    int team = kernel == KERNEL_FLASH_TEAM || kernel == KERNEL_FLASH_PATH_TEAM;
+    int team = kernel == KERNEL_FLASH_TEAM || kernel == KERNEL_FLASH_PATH_TEAM || kernel == KERNEL_WRITE_BEFORE_TEAM;
 
     if (maker->context->engine == NULL || maker->problem->desc.dtype == CLATTN_F32 ||
         !kernel_takes(kernel, maker->problem->rule))
@@ -320,16 +320,15 @@ const struct solver solver_flash_matrix_blocks = {"flash_matrix_blocks", CLATTN_
 /* ---- Values that depend on those before, on a matrix engine -------------------------------------------------------
  */
 
-static clattn_status make_delta_matrix(const struct recipe_maker *maker)
+static clattn_status make_delta_by(const struct recipe_maker *maker, enum kernel_id before, enum kernel_id solve)
 {
     enum { ALIGNED = 16 }; /* floats that the first span's own may begin later */
-    const struct variant before = maker_variant(maker, KERNEL_WRITE_BEFORE_MATRIX);
-    const struct variant solve = maker_variant(maker, KERNEL_WRITE_SOLVE_MATRIX);
+    const struct variant seeing = maker_variant(maker, before), solving = maker_variant(maker, solve);
     struct step *seen, *solved;
 
-    TRY(list_engine(maker, KERNEL_WRITE_BEFORE_MATRIX));
-    TRY(maker_add(maker, &before, GRID_SEQUENCES, &seen));
-    TRY(maker_add(maker, &solve, GRID_SEQUENCES, &solved));
+    TRY(list_engine(maker, before));
+    TRY(maker_add(maker, &seeing, GRID_SEQUENCES, &seen));
+    TRY(maker_add(maker, &solving, GRID_SEQUENCES, &solved));
     TRY(add_last_reading(maker));
     if (seen->layout.record != solved->layout.record || seen->variant.tiles.tokens != solved->variant.tiles.tokens)
         return CLATTN_UNSUPPORTED;
@@ -337,6 +336,18 @@ static clattn_status make_delta_matrix(const struct recipe_maker *maker)
     loop_spans(maker->recipe, seen->variant.tiles.tokens);
     return CLATTN_SUCCESS;
 }
+
+static clattn_status make_delta_matrix(const struct recipe_maker *maker)
+{
+    return make_delta_by(maker, KERNEL_WRITE_BEFORE_MATRIX, KERNEL_WRITE_SOLVE_MATRIX);
+}
+
+static clattn_status make_delta_team(const struct recipe_maker *maker)
+{
+    return make_delta_by(maker, KERNEL_WRITE_BEFORE_TEAM, KERNEL_WRITE_SOLVE_TEAM);
+}
+
+const struct solver solver_delta_team = {"delta_team", CLATTN_MODE_CHUNK, make_delta_team};
 
 const struct solver solver_delta_matrix = {"delta_matrix", CLATTN_MODE_CHUNK, make_delta_matrix};
 

@@ -17,6 +17,7 @@ enum {
     PATH = IN(PREPARE_PATH) | IN(CARRY_PATH) | IN(TURN_PATH) | IN(FLASH_PATH),
     DELTA = IN(WRITE_BEFORE) | IN(WRITE_SOLVE),
     DELTA_MATRIX = IN(WRITE_BEFORE_MATRIX) | IN(WRITE_SOLVE_MATRIX),
+    DELTA_TEAM = IN(WRITE_BEFORE_TEAM) | IN(WRITE_SOLVE_TEAM),
     PATH_MATRIX = IN(PREPARE_PATH_MATRIX) | IN(CARRY_PATH_MATRIX) | IN(FLASH_PATH_MATRIX),
     PATH_TEAM = IN(PREPARE_PATH_TEAM) | IN(CARRY_PATH_TEAM) | IN(FLASH_PATH_TEAM),
     DECODE = IN(DECODE) | IN(JOIN_PARTS),
@@ -200,6 +201,14 @@ static const struct parameter delta_matrix[] = {
     {NULL, 0, 0, {BY_THUMB}},
 };
 
+static const struct parameter delta_team[] = {
+    {"span",            DELTA_TEAM,            FIELD(tokens),      {128, 256, 512, 1024, BY_THUMB}},
+    {"splits",          DELTA_TEAM,            FIELD(splits),      {1, 2, 4, 8, 16, BY_THUMB}},
+    {"solve.subs",      IN(WRITE_SOLVE_TEAM),  FIELD(value_tiles), {2, 4, 8, 16, BY_THUMB}},
+    {"solve.block_v",   IN(WRITE_SOLVE_TEAM),  FIELD(block_v),     {16, 32, 64, 128, BY_THUMB}},
+    {NULL, 0, 0, {BY_THUMB}},
+};
+
 static const struct parameter path_matrix[] = {
     {"chunk",           PATH_MATRIX,           FIELD(chunk),   {16, 32, 64, 128, 256, BY_THUMB}},
     {"span",            PATH_MATRIX,           FIELD(tokens),  {32, 64, 128, 256, 512, 1024, BY_THUMB}},
@@ -251,6 +260,7 @@ static const struct space spaces[] = {
     {"flash_matrix_blocks", flash_blocks, 1024, 0, 1},
     {"flash_blocks", flash_blocks, 1024, 0, 0},
     {"delta_matrix", delta_matrix, 1024, 0, 1},
+    {"delta_team", delta_team, 1024, 0, 1},
     {"path_matrix", path_matrix, 1024, 0, 1},
     {"path_team", path_team, 1024, 0, 1},
     {"lact", lact, 1024, 0, 0},
