@@ -20,32 +20,24 @@ flash_team(global const data_t *q, long4 q_at, global const data_t *k, long4 k_a
                                         sequences, seq_len, cu, cu_at),
                           cache_of(cu_kv, cu_kv_at, lens, lens_at, kv_len, window, given & CACHED));
     own_t own = own_rows(list, own_row), team = rows_from(list, own_row / TEAM_ROWS * TEAM_ROWS, TEAM_ROWS);
-    address_t block = address_of(tiles), queries = address_plus(block, own_row * QUERY_PITCH);
+    address_t block = address_of(tiles);
     blocks_t blocks = {tiles, norms + QUERIES, k, v, k_at, v_at, c0};
     int last = list_last(list);
     acc_t O[SPAN * VT];
-    chain_t Q[QUERY_TILES];
+    chain_t Q[SPAN * KT];
     weights_t weights[SPAN];
     bias_t bias;
 
     if (list.rows.count <= 0)
         return;
-    queries_put(tiles, q, q_at, list, scale);
-    bias = bias_of_team(g, g_at, after, after_at, list, kv_len, last, LOG2E * (TURNED ? scale : 1));
-    SYNC();
-    if (L2NORM) {
-        query_norms(norms, tiles);
-        SYNC();
-    }
-    if (is_computing())
-        queries_hold(m, Q, address_plus(queries, chain_lane(m, QUERY_PITCH)));
-    SYNC();
     if (!is_computing()) {
         team_shrink();
         blocks_move(&blocks, list, last, 0);
         return;
     }
     team_grow();
+    queries_get(m, Q, norms, q, q_at, list, own_row, scale);
+    bias = bias_of_team(g, g_at, after, after_at, list, kv_len, last, LOG2E * (TURNED ? scale : 1));
     engine_unrolled
     for (int s = 0; s < SPAN; s++)
         weights[s] = weights_begin(m, norms + own_row + s * ACC_ROWS, scale,
@@ -62,7 +54,7 @@ flash_team(global const data_t *q, long4 q_at, global const data_t *k, long4 k_a
         bias_bring(m, &bias, n);
         keys_wait(m, &blocks, list, n, from);
         if (sees) {
-            scores(m, S, Q, queries, address_plus(block, keys_place(n)));
+            scores(m, S, Q, address_plus(block, keys_place(n)));
             engine_unrolled
             for (int i = 0; i < SPAN * STEP && L2NORM; i++)
                 S[i] *= acc_factors(m, norms_of(&blocks, n) + i % STEP * 16);

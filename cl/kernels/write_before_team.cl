@@ -16,7 +16,7 @@ write_before_team(global const data_t *k, long4 k_at, global const data_t *p, lo
     list_t list = write_list(get_group_id(0), get_group_id(1), first, QUERIES, seq_len, cu, cu_at, kv_len);
     own_t team = rows_from(list, own_row / TEAM_ROWS * TEAM_ROWS, TEAM_ROWS);
     keys_t keys = keys_of(split, first_row, first);
-    address_t block = address_of(tiles), queries = address_plus(block, own_row * QUERY_PITCH);
+    address_t block = address_of(tiles);
     blocks_t blocks = {tiles, norms + QUERIES, k, written, k_at, written_at, 0};
     global float *part = write_part(parts, parts_at);
     acc_t O[VT];
@@ -25,15 +25,6 @@ write_before_team(global const data_t *k, long4 k_at, global const data_t *p, lo
 
     if (list.rows.count <= 0)
         return;
-    queries_put(tiles, p, p_at, list, scale);
-    SYNC();
-    if (L2NORM) {
-        query_norms(norms, tiles);
-        SYNC();
-    }
-    if (is_computing())
-        queries_hold(m, Q, address_plus(queries, chain_lane(m, QUERY_PITCH)));
-    SYNC();
     if (!is_computing()) {
         team_shrink();
         if (owns)
@@ -44,6 +35,7 @@ write_before_team(global const data_t *k, long4 k_at, global const data_t *p, lo
         return;
     }
     team_grow();
+    queries_get(m, Q, norms, p, p_at, list, own_row, scale);
     weights[0] = weights_begin(m, norms + own_row, scale, (acc_rows_t)(-INFINITY));
     engine_unrolled
     for (int i = 0; i < VT; i++)
@@ -51,7 +43,7 @@ write_before_team(global const data_t *k, long4 k_at, global const data_t *p, lo
     for (int from = own_from; owns && from >= first_row; n++, from -= KEYS) {
         acc_t S[STEP];
 
-        if (block_scores(m, S, Q, queries, &blocks, list, team, n, from)) {
+        if (block_scores(m, S, Q, &blocks, list, team, n, from)) {
             scores_mask(engine_again(m), S, list, own_row, from);
             weights_raise(m, weights, S, O);
         }
@@ -61,7 +53,7 @@ write_before_team(global const data_t *k, long4 k_at, global const data_t *p, lo
     for (int from = keys.last; from >= keys.first; n++, from -= KEYS) {
         acc_t S[STEP];
         chain_t P[STEP];
-        int sees = block_scores(m, S, Q, queries, &blocks, list, team, n, from);
+        int sees = block_scores(m, S, Q, &blocks, list, team, n, from);
 
         if (sees) {
             weights_raise(m, weights, S, O);
@@ -76,7 +68,7 @@ write_before_team(global const data_t *k, long4 k_at, global const data_t *p, lo
         acc_t S[STEP];
         chain_t P[STEP];
 
-        if (block_scores(m, S, Q, queries, &blocks, list, team, n, from)) {
+        if (block_scores(m, S, Q, &blocks, list, team, n, from)) {
             scores_mask(engine_again(m), S, list, own_row, from);
             weights_of(m, weights, S, P);
             own_leave(engine_again(m), part, P, row, from - first_row);

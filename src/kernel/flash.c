@@ -52,6 +52,7 @@ struct shape {
     int unit;                      /* keys */
     int query_pitch, output_pitch; /* numbers: of rows, */
     int key_pitch, value_pitch;    /* and of what a block has: of rows or panels */
+    int64_t queries;               /* numbers of local memory; a team has none of it */
     int64_t values_at, stage;      /* numbers; a stage is a team's slot, of keys or values */
     int held;                      /* whether queries are in registers */
     int biased;                    /* whether what tokens decay by is summed in local memory */
@@ -102,7 +103,9 @@ static struct shape shape_of(const struct variant *variant)
                       .biased = flash_bias(variant) == FILE_flash_bias_scalar};
 
     place_blocks(variant, &s);
-    s.held = sums(variant) + t->span * s.channels * tile_registers(variant) / 2 <= (few ? MOST_FEW_HELD : MOST_HELD);
+    s.queries = in_teams(variant) ? 0 : (int64_t)s.rows * s.query_pitch;
+    s.held = in_teams(variant) ||
+             sums(variant) + t->span * s.channels * tile_registers(variant) / 2 <= (few ? MOST_FEW_HELD : MOST_HELD);
     return s;
 }
 
@@ -118,14 +121,14 @@ static int norms(const struct variant *variant, const struct shape *s, int block
     return variant->problem->desc.flags & CLATTN_QK_L2NORM ? s->rows + blocks * variant->tiles.keys : 0;
 }
 
-/* Queries and outputs stand in the place of blocks, but for queries that are not in registers. */
+/* Queries, where they come by way of local memory, and outputs stand in the place of blocks, but for queries that are
+ * not in registers. */
 static int64_t most_tiles(const struct tiles *t, const struct shape *s)
 {
-    int64_t queries = (int64_t)s->rows * s->query_pitch, outputs = (int64_t)s->rows * s->output_pitch;
-    int64_t tiles = t->stages * s->stage + (s->held ? 0 : queries);
+    int64_t outputs = (int64_t)s->rows * s->output_pitch, tiles = t->stages * s->stage + (s->held ? 0 : s->queries);
 
-    if (s->held && tiles < queries)
-        tiles = queries;
+    if (s->held && tiles < s->queries)
+        tiles = s->queries;
     return tiles < outputs ? outputs : tiles;
 }
 
@@ -214,11 +217,15 @@ void flash_lay_out(const struct variant *variant, struct layout *layout)
         layout_team(layout, variant, t->value_tiles / TEAM);
     }
     layout_header(layout, flash_bias(variant));
-    layout_header(layout, s.held ? FILE_flash_queries_held : FILE_flash_queries_staged);
-    layout_header(layout, in_teams(variant) ? FILE_flash_products_team : FILE_flash_products);
-    layout_header(layout, FILE_flash_softmax);
-    if (in_teams(variant))
+    if (in_teams(variant)) {
+        layout_header(layout, FILE_flash_queries_far);
+        layout_header(layout, FILE_flash_products_team);
         layout_header(layout, t->loaders > 0 ? FILE_flash_moved_apart : FILE_flash_moved);
+    } else {
+        layout_header(layout, s.held ? FILE_flash_queries_held : FILE_flash_queries_staged);
+        layout_header(layout, FILE_flash_products);
+    }
+    layout_header(layout, FILE_flash_softmax);
 }
 
 static void describe(struct text *text, const struct variant *variant, const struct layout *layout)
