@@ -30,14 +30,14 @@ flash_team(global const data_t *q, long4 q_at, global const data_t *k, long4 k_a
 
     if (list.rows.count <= 0)
         return;
+    bias = bias_of_team(g, g_at, after, after_at, list, kv_len, last, LOG2E * (TURNED ? scale : 1));
     if (!is_computing()) {
         team_shrink();
         blocks_move(&blocks, list, last, 0);
         return;
     }
-    team_grow();
     queries_get(m, Q, norms, q, q_at, list, own_row, scale);
-    bias = bias_of_team(g, g_at, after, after_at, list, kv_len, last, LOG2E * (TURNED ? scale : 1));
+    team_grow();
     engine_unrolled
     for (int s = 0; s < SPAN; s++)
         weights[s] = weights_begin(m, norms + own_row + s * ACC_ROWS, scale,
