@@ -34,20 +34,12 @@ flash_path_team(global const data_t *q, long4 q_at, global const data_t *v, long
     parts.whole = turn_whole(segments, segments_at, turn, list, 0);
     parts.shift = turn.shift;
     parts.span = (list.position + turn.shift) / SPAN_ROWS;
-    queries_put(tiles, q, q_at, list, scale);
     bias = bias_of_team(g, g_at, after, after_at, list, kv_len, last, LOG2E * scale);
-    SYNC();
-    if (is_computing()) {
-        engine_unrolled
-        for (int kt = 0; kt < KT; kt++)
-            Q[kt] = chain_load(m, address_plus(slots, own_row * QUERY_PITCH + kt * 16 + chain_lane(m, QUERY_PITCH)),
-                               QUERY_PITCH);
-    }
-    SYNC();
     if (!is_computing()) {
         parts_move(&parts, last);
         return;
     }
+    queries_get(m, Q, 0, q, q_at, list, own_row, scale);
     team_grow();
     weights[0] = weights_begin(m, 0, scale, sinks_get(m, sink, sink_at, head, own_row, given & GIVEN_SINK));
     factor = weights[0].factor * queries_take(m, Q);

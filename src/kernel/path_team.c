@@ -72,7 +72,7 @@ static void prepare_locals(const struct sizes *s, struct layout *layout)
 
 static void path_locals(const struct variant *variant, const struct sizes *s, struct layout *layout)
 {
-    int64_t rows = (int64_t)variant->tiles.chunk * most(s->query_pitch, s->output_pitch);
+    int64_t outputs = (int64_t)variant->tiles.chunk * s->output_pitch;
 
     if (variant->kernel == KERNEL_PREPARE_PATH_TEAM)
         prepare_locals(s, layout);
@@ -80,7 +80,7 @@ static void path_locals(const struct variant *variant, const struct sizes *s, st
         layout_constant(layout, "SQUARE_PITCH", BLOCK + PAD);
         layout_local(layout, "LOCAL_TILES", most(2 * s->slot, BLOCK * (int64_t)(s->query_pitch + BLOCK + PAD)), NUMBER);
     } else
-        layout_local(layout, "LOCAL_TILES", most(SLOTS * s->slot, rows), NUMBER);
+        layout_local(layout, "LOCAL_TILES", most(SLOTS * s->slot, outputs), NUMBER);
 }
 
 static void path_headers(const struct variant *variant, struct layout *layout)
