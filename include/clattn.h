@@ -188,7 +188,7 @@ typedef enum clattn_mode {
  * are the engine's. Of a list with a window, on any
  * device, values that are not finite may also reach later tokens, whose windows they have just left.
  * Packed sequences of a list have the bits that each has alone, in solvers flash, flash_matrix, flash_team, path, path_matrix,
- * path_team, delta and delta_matrix with tiles by rule of thumb, whatever the lengths. In the others (decode, path_decode, flash_blocks,
+ * path_team, delta, delta_matrix and delta_team with tiles by rule of thumb, whatever the lengths. In the others (decode, path_decode, flash_blocks,
  * flash_matrix_blocks: a plan's lengths decide on their parts and tiles), with measured tiles, and where one plan has
  * another solver than the other, they are the same but for rounding. */
 

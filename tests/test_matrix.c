@@ -628,6 +628,35 @@ static void test_writing_teams(void **state)
     }
 }
 
+/* What is not finite reaches no token before its unit of keys: not what is written, of which it spoils a tile, either. */
+static void test_written_causes(void **state)
+{
+    static const clattn_operand_id ids[] = {OP(Q), OP(K), OP(V), OP(P)};
+    struct tuned tuned = tuned_default(space_find("delta_team"));
+    clattn_plan_desc desc = list_desc(CLATTN_DELTAFORMER, 150, 0);
+    struct check_tensors clean, spoiled;
+    clattn_plan *plan;
+
+    (void)state;
+    if (test_engine_device.context->engine->team == FILE_nothing)
+        skip();
+    desc.heads = 1;
+    desc.flags = CLATTN_WITH_P | CLATTN_WITH_WRITTEN;
+    test_tuned_set(&tuned, "span", 128);
+    assert_status(plan_create(&plan, test_engine_device.context, &desc, &tuned), SUCCESS);
+    test_make(&clean, &desc, USUAL, NULL);
+    assert_status(check_run_plan(&clean, &test_engine_device, plan, test_log, NULL), SUCCESS);
+    for (size_t i = 0; i < COUNT(ids); i++) {
+        test_make(&spoiled, &desc, USUAL, NULL);
+        test_spoil(&spoiled, ids[i], 140, NAN);
+        assert_status(check_run_plan(&spoiled, &test_engine_device, plan, test_log, NULL), SUCCESS);
+        test_compare_beyond(&spoiled, &clean, (struct test_reach){1, 128, 150}, spoiled.tensor[ids[i]].info.name);
+        check_free(&spoiled);
+    }
+    check_free(&clean);
+    clattn_plan_destroy(plan);
+}
+
 /* Keys that turn, by teams: spans that are crossed, heads that share keys, a cache, a window, and widths that are no whole
  * panels */
 static void test_turning_teams(void **state)
@@ -785,6 +814,7 @@ int main(int argc, char **argv)
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_caches);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_teams);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_writing_teams);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_written_causes);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_turning_teams);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_great_key);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_packed_alone);
