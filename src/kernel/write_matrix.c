@@ -76,25 +76,9 @@ static void lay_out_solve(const struct variant *variant, struct layout *layout)
     layout_constant(layout, "KV_GROUP", desc->heads / desc->kv_heads);
     layout_constant(layout, "VT", t->block_v / TILE);
     layout_constant(layout, "VALUE_PITCH", pitch);
-    /* what flash_list.clh wants and this kernel has no use for */
-    layout_constant(layout, "SHARE", 1);
-    layout_constant(layout, "SPAN", 1);
-    layout_constant(layout, "STEP", 1);
-    layout_constant(layout, "UNIT", TILE);
-    layout_constant(layout, "UNITS", 1);
-    layout_constant(layout, "KEYS", TILE);
-    layout_constant(layout, "QUERIES", rows);
     layout_constant(layout, "BV", t->block_v);
-    layout_constant(layout, "KT", 1);
-    layout_constant(layout, "KEY_PITCH", TILE + PAD);
-    layout_constant(layout, "QUERY_PITCH", TILE + PAD);
-    layout_constant(layout, "OUTPUT_PITCH", pitch);
-    layout_constant(layout, "LIST_LANES", t->group);
-    layout_constant(layout, "VALUES_AT", 0);
     layout_constant(layout, "VALUE_TILES", t->value_tiles);
     layout_constant(layout, "READERS", 0);
-    layout_constant(layout, "STAGES", 1);
-    layout_constant(layout, "STAGE", 0);
     layout_header(layout, variant->engine->instructions);
     layout_header(layout, variant->engine->words);
     layout_header(layout, FILE_flash_solve);
