@@ -234,7 +234,7 @@ function(clattn_offline name targets)
 endfunction()
 
 # The kernels on a matrix engine: one rule for each of the headers that make them.
-set(CLATTN_OFFLINE_RULES "retention gated_delta_rule kda gdn2 dplr softmax_attn forgetting_attn" CACHE STRING
+set(CLATTN_OFFLINE_RULES "retention gated_delta_rule kda gdn2 dplr softmax_attn forgetting_attn path_attn deltaformer" CACHE STRING
     "Rules whose kernels on matrix engines cmake/offline_compile.sh compiles")
 function(clattn_offline_engine engine sub_group targets)
     clattn_offline(${engine} ${targets} -DSUB_GROUP=${sub_group} -DENGINE=${engine} -DRULES=${CLATTN_OFFLINE_RULES})
