@@ -648,7 +648,7 @@ static void test_written_causes(void **state)
     assert_status(check_run_plan(&clean, &test_engine_device, plan, test_log, NULL), SUCCESS);
     for (size_t i = 0; i < COUNT(ids); i++) {
         test_make(&spoiled, &desc, USUAL, NULL);
-        test_spoil(&spoiled, ids[i], 140, NAN);
+        test_spoil(&spoiled, ids[i], 140, (double)NAN);
         assert_status(check_run_plan(&spoiled, &test_engine_device, plan, test_log, NULL), SUCCESS);
         test_compare_beyond(&spoiled, &clean, (struct test_reach){1, 128, 150}, spoiled.tensor[ids[i]].info.name);
         check_free(&spoiled);
