@@ -8,20 +8,19 @@ enum { COLUMNS = BV / VEC, PLANE = (TILE + 1) * BV };
 
 WORD vec channels_of_state(global const state_t *from, int present, int first, int c)
 {
-    float part[VEC];
-    vec_unrolled
-    for (int n = 0; n < VEC; n++)
-        part[n] = present && first + n < KEY_DIM && c < VALUE_DIM ? state_get(from, state_index(first + n, c)) : 0;
-    return CAT(vload, VEC)(0, part);
-}
-WORD void channels_of_state_store(vec S, global state_t *to, int present, int first, int c)
-{
-    float part[VEC];
-    CAT(vstore, VEC)(S, 0, part);
+    vec S = 0;
     vec_unrolled
     for (int n = 0; n < VEC; n++)
         if (present && first + n < KEY_DIM && c < VALUE_DIM)
-            state_put(part[n], to, state_index(first + n, c));
+            S = vec_with(S, n, state_get(from, state_index(first + n, c)));
+    return S;
+}
+WORD void channels_of_state_store(vec S, global state_t *to, int present, int first, int c)
+{
+    vec_unrolled
+    for (int n = 0; n < VEC; n++)
+        if (present && first + n < KEY_DIM && c < VALUE_DIM)
+            state_put(vec_number(S, n), to, state_index(first + n, c));
 }
 
 /* What a lane brings of a tile, as it lies: nothing waits for it until it is put. And from where: its columns from c

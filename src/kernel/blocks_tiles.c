@@ -32,10 +32,11 @@ static int channel_vectors(const struct tiles *t, const struct blocks_shape *s)
     return s->erases ? slices * (int)divide_up(t->chunk * t->block_k / VEC, t->group) : 0;
 }
 
-/* Slices that are narrow enough, and as many of them ahead as a lane holds. */
-static void follow_slices(struct tiles *t, const struct blocks_shape *s, int least)
+/* Slices that are narrow enough, and as many of them ahead as a lane holds; fewer where rows end within one, for then
+ * each vector has an edge of its own. */
+static void follow_slices(struct tiles *t, const struct blocks_shape *s, int whole, int least)
 {
-    while (t->ahead > 1 && token_vectors(t, s) + channel_vectors(t, s) > 2 * MOST_HELD)
+    while (t->ahead > 1 && token_vectors(t, s) + channel_vectors(t, s) > (1 + whole) * MOST_HELD)
         t->ahead /= 2;
     while (t->tokens > least && token_vectors(t, s) > MOST_HELD * (1 + s->second))
         t->tokens /= 2;
@@ -63,7 +64,7 @@ static void follow_engine(struct variant *variant, const struct blocks_shape *s)
         sub_groups = lower(sub_groups, s->channels / (VEC * rows));
         sub_groups *= higher(t->split, 1) * higher(t->block_v / STATE_COLUMNS, 1);
         t->group = sub_groups * lanes;
-        follow_slices(t, s, BLOCKS_ENGINE_TILE * higher(t->split, 1));
+        follow_slices(t, s, 1, BLOCKS_ENGINE_TILE * higher(t->split, 1));
         break;
     case KERNEL_JOIN: sub_groups = JOIN_GROUP / lanes; break;
     default: t->rows = t->chunk / (sub_groups * rows); sub_groups *= higher(t->block_v / OUTPUT_COLUMNS, 1);
@@ -86,7 +87,8 @@ static void follow_lanes(struct variant *variant, const struct blocks_shape *s)
         break;
     case KERNEL_STATES:
         t->group = higher(t->split, 1) * blocks_state_rows(t, s) * t->block_v / VEC;
-        follow_slices(t, s, VEC * higher(t->split, 1)); /* a part has whole vectors */
+        follow_slices(t, s, s->channels == variant->problem->desc.key_dim,
+                      VEC * higher(t->split, 1)); /* a part has whole vectors */
         break;
     case KERNEL_JOIN: t->group = JOIN_GROUP; break;
     default:

@@ -141,7 +141,6 @@ void gemm_lay_out_engine(const struct variant *variant, struct layout *layout)
         {"ROW_TILES", t->rows}, {"STAGES", t->stages}, {"TURNED_B", turned(variant, GEMM_B)},
         {"READERS", 0},         {"VALUE_TILES", 1},
     };
-    int asynchronous = engine->instructions == FILE_nvidia_sm90 || engine->instructions == FILE_nvidia_sm80;
 
     layout->options = engine->options;
     layout->any_group = 1; /* as for the other kernels on matrix engines */
@@ -149,7 +148,7 @@ void gemm_lay_out_engine(const struct variant *variant, struct layout *layout)
     ADD(layout, numbers);
     layout_header(layout, engine->instructions);
     layout_header(layout, engine->words);
-    layout_header(layout, asynchronous ? FILE_gemm_copies_nvidia : FILE_gemm_copies);
+    layout_copies(layout, engine);
 }
 
 static void lay_out_matrix(const struct variant *variant, struct layout *layout)
@@ -257,10 +256,11 @@ static clattn_status blocks_tiles(const struct device *device, struct variant *v
                         .sub_group = engine ? 0 : device->sub_group};
     if (engine && variant->engine->lanes > 32)
         t->rows = 4;
-    if (!engine && device->sub_group != 0)
+    if (!engine &&
+        device->sub_group != 0) { /* registers of Intel's lanes: half as many sums, and numbers on their way */
         t->rows = 4;
-    else if (!engine && d->m >= 128)
-        t->rows = 16;
+        t->block_k = TILE / 2;
+    }
     t->chunk = halved(128, d->m, 64);
     t->block_v = halved(128, d->n, 64);
     return shrink(device, variant, most_group, t->rows * (engine ? variant->engine->lanes / 4 : 4),

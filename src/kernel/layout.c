@@ -101,6 +101,13 @@ void layout_header(struct layout *layout, enum embedded_file header)
     layout->headers[layout->header_count++] = header;
 }
 
+void layout_copies(struct layout *layout, const struct engine *engine)
+{
+    int asynchronous = engine->instructions == FILE_nvidia_sm90 || engine->instructions == FILE_nvidia_sm80;
+
+    layout_header(layout, asynchronous ? FILE_gemm_copies_nvidia : FILE_gemm_copies);
+}
+
 void layout_team(struct layout *layout, const struct variant *variant, int teams)
 {
     static const struct {
