@@ -204,7 +204,8 @@ static const struct mistake {
     { "turning teams: spans that are not crossed", &turned_t, "part == WHOLE_PARTS - 1", "part == WHOLE_PARTS", NULL },
     { "turning teams: rows that later tokens turn", &turned_t, "walked_mask(engine_again(m), A, list, own_row, from);", ";", NULL },
     { "turning teams: F in the place of products", &turned_t, "beta + first);\nSYNC();", "beta + first);", UNORDERED },
-    { "turning teams: keys carried too early", &turned_t, "SYNC();\npanels_copy(keys", "panels_copy(keys", UNORDERED },
+    { "turning teams: keys carried too early", &turned_t, "SYNC();\nwalk_copy(walk", "walk_copy(walk", UNORDERED },
+    { "turning teams: a part in the place of squares", &turned_t, "SYNC();\nwalk_copy(&walk", "walk_copy(&walk", UNORDERED },
     { "plain scan: no barrier before mixing",  &lanes,  "SYNC();\nmix_values", "mix_values", UNORDERED },
 };
 /* clang-format on */

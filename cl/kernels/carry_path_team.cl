@@ -1,5 +1,6 @@
-/* carry_path_matrix.cl by a team of sub-groups: blocks of KEYS keys, walked a block at a time. One group: one such
- * block of one key head; or KEYS rows of the unit matrix, with the span's first block. */
+/* carry_path_matrix.cl by teams of sub-groups: blocks of KEYS keys, a team each, walked a block at a time. One group: a
+ * chunk's blocks of one key head; or CHUNK rows of the unit matrix, with the span's first chunk. F of a block and its w
+ * are parts that come one after the other, two of them on their way; of the keys' own first block its w alone. */
 KERNEL
 carry_path_team(global const int *cu, long4 cu_at, global float *rows, long4 rows_at, global float *segments,
                 long4 segments_at, int seq_len, int sequences, int kv_len)
@@ -10,69 +11,57 @@ carry_path_team(global const int *cu, long4 cu_at, global float *rows, long4 row
     long slot = get_group_id(0);
     list_t list = turn_list_of_group(sequences, seq_len, cu, cu_at, kv_len);
     turn_t turn = turn_of(list, kv_len);
-    int part = get_group_id(2), unit = part - CHUNK / KEYS, block = (int)(slot - turn.base);
-    int span = block / (SPAN_ROWS / CHUNK), end = (span + 1) * SPAN_ROWS - turn.shift;
-    int from = block * CHUNK - turn.shift + (unit < 0 ? part * KEYS : 0), own_row = LANE / ENGINE_LANES * ACC_ROWS;
-    global data_t *left = turn_block(rows, rows_at, turn, list, from), *to;
-    local data_t *square = tiles + KEYS * QUERY_PITCH, *factors = tiles, *keys = tiles + SLOT;
-    acc_t Y[KT], S[KEYS / 16];
+    int unit = (int)get_group_id(2) - 1, block = (int)(slot - turn.base), n = 0;
+    int span = block / (SPAN_ROWS / CHUNK), end = (span + 1) * SPAN_ROWS - turn.shift,
+        from = block * CHUNK - turn.shift;
+    int own_row = LANE / ENGINE_LANES * ACC_ROWS, team = own_row / KEYS, row = own_row % KEYS;
+    global data_t *left = turn_block(rows, rows_at, turn, list, from), *to = left + team * NEXT_BLOCK;
+    local data_t *square = tiles + team * KEYS * SQUARE_PITCH;
+    int none = unit >= 0 && from + KEYS <= 0; /* the sequence's first block lies before its keys */
+    walk_t walk = {tiles, left + none * NEXT_BLOCK, from + none * KEYS, end, unit < 0};
+    acc_t Y[KT];
     chain_t X[KT], A[KEYS / 16];
 
-    if (block < 0 || block >= turn.blocks || end >= list.keys ||
-        (unit < 0 ? from + KEYS <= 0 : block % (SPAN_ROWS / CHUNK) != 0))
+    if (block < 0 || block >= turn.blocks || end >= list.keys || (unit >= 0 && block % (SPAN_ROWS / CHUNK) != 0))
         return;
+    walk_copy(&walk, 0);
     if (unit < 0) {
-        rows_put(tiles, QUERY_PITCH, left + TURN_KEYS, KEY_WIDTH);
-        rows_put(square, SQUARE_PITCH, left + TURN_X, KEYS);
+        walked_get(m, X, to + TURN_KEYS + row * KEY_WIDTH);
+        square_get(square, to + TURN_X);
     } else
-        units_put(tiles, unit * KEYS);
+        units_get(m, X, unit * CHUNK + own_row);
     SYNC();
     engine_unrolled
-    for (int kt = 0; kt < KT; kt++) {
-        X[kt] = chain_load(m, address_of(tiles + own_row * QUERY_PITCH + kt * 16 + chain_lane(m, QUERY_PITCH)),
-                           QUERY_PITCH);
+    for (int kt = 0; kt < KT; kt++)
         Y[kt] = acc_of_half(m, X[kt]);
-    }
     engine_unrolled
     for (int i = 0; i < KEYS / 16 && unit < 0; i++)
-        A[i] = chain_load_t(m, address_of(square + i * 16 * SQUARE_PITCH + own_row + chain_lane_t(m, SQUARE_PITCH)),
+        A[i] = chain_load_t(m, address_of(square + i * 16 * SQUARE_PITCH + row + chain_lane_t(m, SQUARE_PITCH)),
                             SQUARE_PITCH);
-    for (int key = from + KEYS <= 0 ? from + KEYS : from; key < end; key += KEYS) {
-        global const data_t *at = turn_block(rows, rows_at, turn, list, key);
-        int own = unit < 0 && key == from;
-
-        SYNC();
-        panels_copy(keys, at + TURN_W);
-        if (!own)
-            panels_copy(factors, at + TURN_F);
-        copies_end();
-        team_written();
-        SYNC();
-        if (!own) {
-            engine_unrolled
-            for (int i = 0; i < KEYS / 16; i++)
-                S[i] = 0;
-            team_begin();
-            engine_unrolled
-            for (int kt = 0; kt < KT; kt++)
-                team_multiply_half(m, S, KEYS / 16, X[kt], address_of(factors), KEY_PITCH, 0, kt * 16, 0);
-            team_end();
-            engine_unrolled
-            for (int i = 0; i < KEYS / 16; i++)
-                A[i] = chain_of_half(m, S[i]);
+    SYNC();
+    walk_copy(&walk, 1);
+    if (unit < 0) {
+        walk_part(&walk, n);
+        if (team == 0)
+            walk_add(m, Y, X, A, walk_place(tiles, n));
+        for (n++; n < 2 * (CHUNK / KEYS) - 1; n += 2) {
+            walk_part(&walk, n);
+            if (team == 0)
+                walk_products(m, A, X, walk_place(tiles, n));
+            walk_part(&walk, n + 1);
+            walk_add(m, Y, X, A, walk_place(tiles, n + 1));
         }
-        team_begin();
-        engine_unrolled
-        for (int i = 0; i < KEYS / 16; i++)
-            team_multiply_half(m, Y, KT, A[i], address_of(keys), KEY_PITCH, i * 16, 0, 1);
-        team_end();
-        engine_unrolled
-        for (int kt = 0; kt < KT; kt++)
-            X[kt] = chain_of_half(m, Y[kt]);
     }
-    to = (unit < 0 ? left + TURN_CARRIED : turn_whole(segments, segments_at, turn, list, span) + unit * TURN_PART) +
-         own_row * KEY_WIDTH;
-    engine_unrolled
-    for (int kt = 0; kt < KT; kt++)
-        acc_leave(m, to + kt * 16, KEY_WIDTH, Y[kt]);
+    for (int key = unit < 0 ? from + CHUNK : walk.from; key < end; key += KEYS, n += 2) {
+        walk_part(&walk, n);
+        walk_products(m, A, X, walk_place(tiles, n));
+        walk_part(&walk, n + 1);
+        walk_add(m, Y, X, A, walk_place(tiles, n + 1));
+    }
+    if (unit >= 0)
+        to = turn_whole(segments, segments_at, turn, list, span) + (unit * CHUNK + team * KEYS) * KEY_WIDTH;
+    else
+        to += TURN_CARRIED;
+    if (unit < 0 || unit * CHUNK + own_row < WHOLE_ROWS)
+        walked_leave(m, to + row * KEY_WIDTH, X);
 }

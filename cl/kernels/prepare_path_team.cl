@@ -21,7 +21,7 @@ prepare_path_team(global const data_t *k, long4 k_at, global const gate_t *p, lo
     global data_t *block = turn_block(rows, rows_at, turn, list, from), *to = block + first * KEY_WIDTH;
     float columns[LANE_COLUMNS][TILE_KEYS];
     local float *most = M - tile * 2 * TILE_KEYS * TILE_KEYS; /* of pieces, ahead of the squares */
-    float8 w[LANE_PIECES], x[LANE_PIECES];
+    uint4 w[LANE_PIECES][GATE_PARTS], x[LANE_PIECES];
     chain_t own[KT];
     acc_t walked[KT], S = 0, R = 0;
 
@@ -29,19 +29,17 @@ prepare_path_team(global const data_t *k, long4 k_at, global const gate_t *p, lo
         return;
     k += at_row(k_at, list.rows.at.batch, list.first, list.kv_head);
     p += at_row(p_at, list.rows.at.batch, list.first, list.kv_head);
+    if (rows_whole(k, k_at.z, p, p_at.z))
+        pieces_get(x, w, k, k_at.z, p, p_at.z, from, raw, list.keys, 1);
+    else
+        pieces_get(x, w, k, k_at.z, p, p_at.z, from, raw, list.keys, 0);
     engine_unrolled
     for (int i = 0; i < LANE_PIECES; i++) {
         piece_t at = lane_piece(i);
-        int key = from + at.row;
 
-        w[i] = x[i] = 0;
-        if (at.there && key >= raw && key < list.keys) /* w and beta begin with the tail */
-            w[i] = gates_get(p + (key - raw) * p_at.z + at.n, KEY_DIM - at.n);
-        if (at.there && key >= 0 && key < list.keys)
-            x[i] = keys_get(k + key * k_at.z + at.n, KEY_DIM - at.n);
         if (at.there) {
-            most[at.row * ROW_PIECES + at.n / 8] = piece_most(w[i]);
-            most[(KEYS + at.row) * ROW_PIECES + at.n / 8] = piece_most(x[i]);
+            most[at.row * ROW_PIECES + at.n / 8] = piece_most(gates_of(w[i]));
+            most[(KEYS + at.row) * ROW_PIECES + at.n / 8] = piece_most(numbers_of(x[i]));
         }
     }
     SYNC();
@@ -70,8 +68,9 @@ prepare_path_team(global const data_t *k, long4 k_at, global const gate_t *p, lo
 
         if (!at.there)
             continue;
-        piece_leave(tiles, block + TURN_W, at, w[i] * (1 / units[at.row]));
-        piece_leave(tiles + TILES_K * TILE_NUMBERS, block + TURN_KEYS, at, x[i] * (1 / units[KEYS + at.row]));
+        piece_leave(tiles, block + TURN_W, at, gates_of(w[i]) * unit_inverse(units[at.row]));
+        piece_leave(tiles + TILES_K * TILE_NUMBERS, block + TURN_KEYS, at,
+                    numbers_of(x[i]) * unit_inverse(units[KEYS + at.row]));
     }
     SYNC();
     engine_unrolled

@@ -77,8 +77,10 @@ static void path_locals(const struct variant *variant, const struct sizes *s, st
     if (variant->kernel == KERNEL_PREPARE_PATH_TEAM)
         prepare_locals(s, layout);
     else if (variant->kernel == KERNEL_CARRY_PATH_TEAM) {
+        int64_t last = most((SLOTS - 1) * s->slot, variant->tiles.chunk * (int64_t)(BLOCK + PAD));
         layout_constant(layout, "SQUARE_PITCH", BLOCK + PAD);
-        layout_local(layout, "LOCAL_TILES", most(2 * s->slot, BLOCK * (int64_t)(s->query_pitch + BLOCK + PAD)), NUMBER);
+        layout_constant(layout, "LAST_SLOT", last);
+        layout_local(layout, "LOCAL_TILES", last + s->slot, NUMBER);
     } else
         layout_local(layout, "LOCAL_TILES", most(SLOTS * s->slot, outputs), NUMBER);
 }
@@ -87,16 +89,19 @@ static void path_headers(const struct variant *variant, struct layout *layout)
 {
     layout_header(layout, variant->engine->instructions);
     layout_header(layout, variant->engine->words);
-    layout_team(layout, variant, variant->kernel == KERNEL_FLASH_PATH_TEAM ? teams_of(variant) : 1);
+    layout_team(layout, variant, variant->kernel == KERNEL_PREPARE_PATH_TEAM ? 1 : teams_of(variant));
     if (variant->kernel == KERNEL_FLASH_PATH_TEAM) {
         layout_header(layout, flash_bias(variant));
         layout_header(layout, variant->tiles.loaders > 0 ? FILE_path_parts_apart : FILE_path_parts);
-    } else
-        layout_header(layout,
-                      variant->kernel == KERNEL_CARRY_PATH_TEAM ? FILE_path_team_carry : FILE_path_team_prepare);
+        return;
+    }
+    if (variant->kernel == KERNEL_CARRY_PATH_TEAM)
+        layout_copies(layout, variant->engine);
+    layout_header(layout, variant->kernel == KERNEL_CARRY_PATH_TEAM ? FILE_path_team_carry : FILE_path_team_prepare);
 }
 
-/* The first two kernels have a group a block of keys; the second some more for the rows of the unit matrix. */
+/* The first kernel has a group a block of keys; the second one a chunk's, and some more for the rows of the unit
+ * matrix. */
 static void path_grid(const struct variant *variant, const struct sizes *s, struct layout *layout)
 {
     const struct tiles *t = &variant->tiles;
@@ -105,7 +110,7 @@ static void path_grid(const struct variant *variant, const struct sizes *s, stru
     layout->head_groups = (int)(reading ? variant->problem->desc.heads : variant->problem->desc.kv_heads);
     layout->value_groups = reading ? (int)divide_up(variant_values(variant), t->block_v) : t->chunk / BLOCK;
     if (variant->kernel == KERNEL_CARRY_PATH_TEAM)
-        layout->value_groups += (int)(s->whole / (s->channels * TILE) / BLOCK);
+        layout->value_groups = 1 + (int)divide_up(s->channels * TILE, t->chunk);
 }
 
 static void lay_out(const struct variant *variant, struct layout *layout)
@@ -127,7 +132,7 @@ static void lay_out(const struct variant *variant, struct layout *layout)
         {"STEP", BLOCK / TILE},
         {"UNIT", BLOCK},
         {"UNITS", 1},
-        {"STAGES", 1},
+        {"STAGES", SLOTS},
         {"SLOT", s.slot},
         {"BV", t->block_v},
         {"KT", s.channels},
@@ -180,7 +185,7 @@ static clattn_status complete(const struct device *device, struct variant *varia
     t->keys = BLOCK;
     t->block_v = t->block_v < values ? t->block_v : values;
     t->loaders = reading && variant->engine->loaders > 0 ? MOVERS : 0;
-    t->value_tiles = (reading ? teams_of(variant) : 1) * TEAM;
+    t->value_tiles = (variant->kernel == KERNEL_PREPARE_PATH_TEAM ? 1 : teams_of(variant)) * TEAM;
     t->group = (t->value_tiles + t->loaders) * variant->engine->lanes;
     sound = desc->key_dim <= MOST_TILES * TILE && t->block_v <= MOST_TILES * TILE &&
             t->tokens >= most(t->chunk, s.channels * TILE) && t->tokens % t->chunk == 0 &&
