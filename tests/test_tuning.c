@@ -448,7 +448,8 @@ static const char *chosen_solver(void)
 
 static void test_solver_choice(void **state)
 {
-    struct tuning_entry chunk = some_entry(16), token;
+    const int64_t lengths[] = {-1, desc.seq_len, desc.seq_len + 1};
+    struct tuning_entry chunk = some_entry(16), token, matrix;
     struct problem problem;
 
     (void)state;
@@ -461,6 +462,15 @@ static void test_solver_choice(void **state)
         put(LAYER_FILE, &chunk);
         put(LAYER_FILE, &token);
         assert_non_null(strstr(chosen_solver(), token.from_rows == 20 ? "solver recurrent" : "solver chunk_scan"));
+    }
+    token.from_rows = 20;
+    put(LAYER_FILE, &token);
+    tuning_key(&matrix, test_device.context, &problem, space_find("matrix_scan"));
+    memcpy(matrix.kernel, "another engine's", sizeof "another engine's");
+    for (size_t i = 0; i < COUNT(lengths); i++) { /* on an engine that is not here */
+        matrix.from_rows = lengths[i];
+        put(LAYER_FILE, &matrix);
+        assert_non_null(strstr(chosen_solver(), lengths[i] == desc.seq_len ? "solver chunk_scan" : "solver recurrent"));
     }
 }
 

@@ -162,7 +162,8 @@ static int may_apply(const struct clattn_plan *plan, const struct solver *solver
     return tuning_point_tiles(plan->context, &plan->problem, &usual, tiles);
 }
 
-/* Where all that apply are measured: the solver whose rows begin last before the problem's. */
+/* Where all that apply are measured, and all that were the fastest apply: the solver whose rows begin last before the
+ * problem's. */
 static const struct solver *measured_solver(const struct clattn_plan *plan)
 {
     int64_t rows = plan->problem.desc.seq_len * plan->problem.desc.steps, last = -1;
@@ -173,7 +174,8 @@ static const struct solver *measured_solver(const struct clattn_plan *plan)
         const struct tuning_entry *entry = find_entry(plan, solvers[i], &layer);
         if (space_find(solvers[i]->name)->tuned_keys != 0)
             continue;
-        if (entry == NULL && is_for(solvers[i], plan->context) && may_apply(plan, solvers[i]))
+        if (entry == NULL && ((is_for(solvers[i], plan->context) && may_apply(plan, solvers[i])) ||
+                              tuning_was_first(plan->context, &plan->problem, space_find(solvers[i]->name))))
             return NULL;
         if (entry == NULL || entry->from_rows < 0 || entry->from_rows > rows || entry->from_rows <= last)
             continue;

@@ -108,11 +108,11 @@ static struct hash kernel_hash(const clattn_context *context, const struct probl
     return hash;
 }
 
-void tuning_key(struct tuning_entry *entry, const clattn_context *context, const struct problem *problem,
-                const struct space *space)
+/* Without the kernels */
+static void make_key(struct tuning_entry *entry, const clattn_context *context, const struct problem *problem,
+                     const struct space *space)
 {
     const struct device *device = &context->device;
-    char name[HASH_DIGITS];
 
     memset(entry, 0, sizeof *entry);
     snprintf(entry->device, sizeof entry->device, "%s", device->info.name);
@@ -121,11 +121,19 @@ void tuning_key(struct tuning_entry *entry, const clattn_context *context, const
     tuning_group(problem, entry->group);
     snprintf(entry->dtype, sizeof entry->dtype, "%s", dtype_name(problem->desc.dtype));
     snprintf(entry->solver, sizeof entry->solver, "%s", space->name);
-    snprintf(entry->kernel, sizeof entry->kernel, "%s", hash_name(kernel_hash(context, problem, space), name));
     entry->key_dim = problem->desc.key_dim;
     entry->value_dim = problem->desc.value_dim;
     entry->heads = bucket(problem);
     entry->tuned = tuned_default(space);
+}
+
+void tuning_key(struct tuning_entry *entry, const clattn_context *context, const struct problem *problem,
+                const struct space *space)
+{
+    char name[HASH_DIGITS];
+
+    make_key(entry, context, problem, space);
+    snprintf(entry->kernel, sizeof entry->kernel, "%s", hash_name(kernel_hash(context, problem, space), name));
 }
 
 static clattn_dtype dtype_named(const char *name)
@@ -338,6 +346,23 @@ const struct tuning_entry *tuning_find(const clattn_context *context, const stru
         return NULL;
     tuning_key(&key, context, problem, space);
     return tuning_find_key(context, &key, any_driver, layer);
+}
+
+int tuning_was_first(const clattn_context *context, const struct problem *problem, const struct space *space)
+{
+    const int64_t rows = problem->desc.seq_len * problem->desc.steps;
+    struct tuning_entry key;
+
+    make_key(&key, context, problem, space);
+    for (int layer = 0; layer < LAYER_COUNT; layer++)
+        for (size_t i = 0; i < context->tuning->tables[layer].count; i++) {
+            const struct tuning_entry *entry = &context->tuning->tables[layer].entries[i];
+            key.heads = entry->heads;
+            memcpy(key.driver, entry->driver, sizeof key.driver);
+            if (tuning_same_key(entry, &key) && entry->from_rows >= 0 && entry->from_rows <= rows)
+                return 1;
+        }
+    return 0;
 }
 
 int tuning_is_near(const struct tuning_entry *entry, const clattn_context *context, const struct problem *problem)
