@@ -218,7 +218,13 @@ static clattn_status cut_to_fit(const struct device *device, struct variant *var
 
 static int usual_slice(const struct variant *variant)
 {
-    int most = variant->kernel != KERNEL_STATES ? 16 : 32;
+    const struct blocks_shape s = blocks_shape(variant);
+    int most = 16;
+
+    if (variant->kernel == KERNEL_STATES)
+        most = 32;
+    if (variant->engine != NULL && s.made && s.erases) /* wider where fewer matrices, or more, are made at once */
+        most = variant->kernel == (s.second ? KERNEL_PREPARE_BLOCKS : KERNEL_OUTPUTS) ? 32 : most;
 
     return blocks_lean(&variant->tiles) ? most / 2 : most;
 }
