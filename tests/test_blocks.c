@@ -242,6 +242,31 @@ static void test_long_sums(void **state)
     assert_true(passed);
 }
 
+/* What is not finite in a chunk of a head reaches no other: slices are as wide as a chunk at most. */
+static void test_chunks_apart(void **state)
+{
+    const struct point short_chunks = {"short chunks", {{"chunk", 16}}, 0, 0};
+    const clattn_plan_desc desc = {
+        .rule = rule, .batch = 1, .seq_len = 40, .heads = 2, .key_dim = 64, .value_dim = 32, .mode = CLATTN_MODE_CHUNK};
+    const struct tuned tuned = tuned_of(&short_chunks);
+    struct check_tensors clean, spoiled;
+    clattn_plan *plan;
+
+    (void)state;
+    if (is_list() || (only != NULL && !on_engine())) /* a simulator takes minutes */
+        skip();
+    assert_status(plan_create(&plan, test_engine_device.context, &desc, &tuned), SUCCESS);
+    test_make(&clean, &desc, CHECK_GATES_USUAL, NULL);
+    test_make(&spoiled, &desc, CHECK_GATES_USUAL, NULL);
+    test_spoil(&spoiled, OP(Q), 20, (double)NAN);
+    assert_status(check_run_plan(&clean, &test_engine_device, plan, test_log, NULL), SUCCESS);
+    assert_status(check_run_plan(&spoiled, &test_engine_device, plan, test_log, NULL), SUCCESS);
+    test_compare_beyond(&spoiled, &clean, (struct test_reach){1, 16, 32}, test_rule_name(rule));
+    check_free(&clean);
+    check_free(&spoiled);
+    clattn_plan_destroy(plan);
+}
+
 static int run_every(void)
 {
     static clattn_dtype dtypes[] = {CLATTN_F32, CLATTN_F16, CLATTN_BF16};
@@ -252,10 +277,11 @@ static int run_every(void)
         {"f32", test_dtype, NULL, NULL, &dtypes[0]},
         cmocka_unit_test(test_refused_types),
         cmocka_unit_test(test_long_sums),
+        cmocka_unit_test(test_chunks_apart),
     };
 
     if (on_engine())
-        return _cmocka_run_group_tests("floats on an engine", tests + 3, 3, test_engine_open, test_engine_close);
+        return _cmocka_run_group_tests("floats on an engine", tests + 3, 4, test_engine_open, test_engine_close);
     return cmocka_run_group_tests(tests, test_engine_open, test_engine_close);
 }
 

@@ -29,7 +29,7 @@ write_solve_matrix(global const data_t *v, long4 v_at, global const gate_t *e, l
 
         engine_unrolled
         for (int tile = 0; tile < ROWS / 16; tile++)
-            if (tile <= own_tile)
+            if (WEIGHTS_AHEAD && tile <= own_tile)
                 P[tile] = part_weights(part, row_tile, first / 16 + tile)[m.lane];
         SYNC();
         factors_make(factors, part, e, e_at, list, first, given);
@@ -68,7 +68,8 @@ write_solve_matrix(global const data_t *v, long4 v_at, global const gate_t *e, l
                 tile_put(m, u + own_row % 16 * VALUE_PITCH, Z);
             SYNC();
             if (!ENGINE_ALONE || tile < own_tile)
-                own_read(m, O, P[tile], address_of(u + frag_lane_t(m, VALUE_PITCH)));
+                own_read(m, O, WEIGHTS_AHEAD ? P[tile] : part_weights(part, row_tile, first / 16 + tile)[m.lane],
+                         address_of(u + frag_lane_t(m, VALUE_PITCH)));
         }
     }
     SYNC();

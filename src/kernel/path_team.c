@@ -6,9 +6,9 @@
 enum {
     TILE = MATRIX_TILE,
     BLOCK = 64,
-    MOST_TEAMS = 2, /* of a group of queries */
+    MOST_TEAMS = 2, /* of a group of queries, or of keys that are carried */
     SPAN_TOKENS = 512,
-    SLOTS = 3,      /* of local memory, of path_team_flash.clh */
+    SLOTS = 3,      /* of local memory, of path_team_flash.clh and path_team_carry.clh */
     MOST_TILES = 8, /* of channels, and of value columns: what a lane's registers hold */
     PAD = 8,        /* numbers after a staged row: eight rows meet all banks */
     ALIGNED = 8,    /* numbers for a float: rows are whole pieces */

@@ -162,27 +162,38 @@ static int may_apply(const struct clattn_plan *plan, const struct solver *solver
     return tuning_point_tiles(plan->context, &plan->problem, &usual, tiles);
 }
 
-/* Where all that apply are measured, and all that were the fastest apply: the solver whose rows begin last before the
- * problem's. */
+/* Whether what was measured was beside a solver that was faster and does not apply. Measurements of a later layer are
+ * not those that decide. */
+static int was_faster(const struct clattn_plan *plan, const int *missing, int layer)
+{
+    for (int i = 0; i < SOLVER_COUNT; i++)
+        if (missing[i] && tuning_was_first(plan->context, &plan->problem, space_find(solvers[i]->name), layer))
+            return 1;
+    return 0;
+}
+
+/* Where all that apply are measured: the solver whose rows begin last before the problem's. */
 static const struct solver *measured_solver(const struct clattn_plan *plan)
 {
     int64_t rows = plan->problem.desc.seq_len * plan->problem.desc.steps, last = -1;
     const struct solver *best = NULL;
+    int missing[SOLVER_COUNT] = {0}, best_layer = 0;
 
     for (int i = 0; i < SOLVER_COUNT; i++) {
         int layer;
         const struct tuning_entry *entry = find_entry(plan, solvers[i], &layer);
         if (space_find(solvers[i]->name)->tuned_keys != 0)
             continue;
-        if (entry == NULL && ((is_for(solvers[i], plan->context) && may_apply(plan, solvers[i])) ||
-                              tuning_was_first(plan->context, &plan->problem, space_find(solvers[i]->name))))
+        missing[i] = entry == NULL;
+        if (entry == NULL && is_for(solvers[i], plan->context) && may_apply(plan, solvers[i]))
             return NULL;
         if (entry == NULL || entry->from_rows < 0 || entry->from_rows > rows || entry->from_rows <= last)
             continue;
         last = entry->from_rows;
         best = solvers[i];
+        best_layer = layer;
     }
-    return best;
+    return best != NULL && !was_faster(plan, missing, best_layer) ? best : NULL;
 }
 
 /* The solvers in the order in which they are tried: with AUTO the preferred one first. */

@@ -348,26 +348,27 @@ const struct tuning_entry *tuning_find(const clattn_context *context, const stru
     return tuning_find_key(context, &key, any_driver, layer);
 }
 
-int tuning_was_first(const clattn_context *context, const struct problem *problem, const struct space *space)
-{
-    const int64_t rows = problem->desc.seq_len * problem->desc.steps;
-    struct tuning_entry key;
-
-    make_key(&key, context, problem, space);
-    for (int layer = 0; layer < LAYER_COUNT; layer++)
-        for (size_t i = 0; i < context->tuning->tables[layer].count; i++) {
-            const struct tuning_entry *entry = &context->tuning->tables[layer].entries[i];
-            key.heads = entry->heads;
-            memcpy(key.driver, entry->driver, sizeof key.driver);
-            if (tuning_same_key(entry, &key) && entry->from_rows >= 0 && entry->from_rows <= rows)
-                return 1;
-        }
-    return 0;
-}
-
 int tuning_is_near(const struct tuning_entry *entry, const clattn_context *context, const struct problem *problem)
 {
     enum { NEAR = 2 };
 
     return context->device.serial || distance(entry->heads, bucket(problem)) <= NEAR;
+}
+
+int tuning_was_first(const clattn_context *context, const struct problem *problem, const struct space *space, int last)
+{
+    const int64_t rows = problem->desc.seq_len * problem->desc.steps;
+    struct tuning_entry key;
+
+    make_key(&key, context, problem, space);
+    for (int layer = 0; layer <= last; layer++)
+        for (size_t i = 0; i < context->tuning->tables[layer].count; i++) {
+            const struct tuning_entry *entry = &context->tuning->tables[layer].entries[i];
+            key.heads = entry->heads;
+            memcpy(key.driver, entry->driver, sizeof key.driver);
+            if (tuning_same_key(entry, &key) && entry->from_rows >= 0 && entry->from_rows <= rows &&
+                tuning_is_near(entry, context, problem))
+                return 1;
+        }
+    return 0;
 }

@@ -31,9 +31,9 @@ const struct tuning_entry *tuning_find(const clattn_context *context, const stru
 /* The same by a key that is made. */
 const struct tuning_entry *tuning_find_key(const clattn_context *context, const struct tuning_entry *key,
                                            int any_driver, int *layer);
-/* Whether the solver was the fastest for the problem's length or a shorter one, by an entry of whatever kernels and
- * driver. */
-int tuning_was_first(const clattn_context *context, const struct problem *problem, const struct space *space);
+/* Whether the solver was the fastest for the problem's length or a shorter one, by an entry that is near, of whatever
+ * kernels and driver, in the layers up to the last. */
+int tuning_was_first(const clattn_context *context, const struct problem *problem, const struct space *space, int last);
 /* Whether nothing is known of the device. */
 int tuning_is_empty(const clattn_context *context);
 
