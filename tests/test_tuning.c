@@ -472,6 +472,9 @@ static void test_solver_choice(void **state)
         put(LAYER_FILE, &matrix);
         assert_non_null(strstr(chosen_solver(), lengths[i] == desc.seq_len ? "solver chunk_scan" : "solver recurrent"));
     }
+    matrix.from_rows = desc.seq_len; /* by a layer behind the file, which decides */
+    put(LAYER_SHIPPED, &matrix);
+    assert_non_null(strstr(chosen_solver(), "solver recurrent"));
 }
 
 static clattn_plan_desc group_desc(clattn_rule of)
