@@ -198,7 +198,7 @@ void layout_locals(struct layout *layout, const char *name, int arrays, int64_t 
 /* What an engine's instructions take of it, bytes a work-item: ENGINE_SCRATCH. */
 void layout_scratch(struct layout *layout, const struct variant *variant, int bytes);
 void layout_header(struct layout *layout, enum embedded_file header);
-/* The words of copies in groups, STAGES - 2 of which stay on their way (cl/gemm/gemm_copies.clh). */
+/* The words of copies in groups, STAGES - 2 of which stay on their way (cl/engines/copies_grouped.clh). */
 void layout_copies(struct layout *layout, const struct engine *engine);
 /* The words of so many teams, and what those that compute and those that move take of a unit's registers, where that
  * is not the same */

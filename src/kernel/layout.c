@@ -105,7 +105,7 @@ void layout_copies(struct layout *layout, const struct engine *engine)
 {
     int asynchronous = engine->instructions == FILE_nvidia_sm90 || engine->instructions == FILE_nvidia_sm80;
 
-    layout_header(layout, asynchronous ? FILE_gemm_copies_nvidia : FILE_gemm_copies);
+    layout_header(layout, asynchronous ? FILE_copies_grouped_nvidia : FILE_copies_grouped);
 }
 
 void layout_team(struct layout *layout, const struct variant *variant, int teams)
