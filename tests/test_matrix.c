@@ -729,6 +729,34 @@ static void test_great_key(void **state)
     clattn_plan_destroy(plan);
 }
 
+/* The same where it is carried to the end of its span, and read behind it: the one span before, and the one before that */
+static void test_great_key_carried(void **state)
+{
+    static const int64_t keys[] = {63, 200};
+    struct tuned tuned = tuned_default(space_find("path_team"));
+    clattn_plan_desc desc = list_desc(CLATTN_PATH_ATTN, 300, 0);
+    struct check_tensors spoiled, expected;
+    clattn_plan *plan;
+
+    (void)state;
+    if (test_engine_device.context->engine->team == FILE_nothing)
+        skip();
+    desc.heads = 1;
+    desc.flags |= CLATTN_UNGATED;
+    test_tuned_set(&tuned, "span", 128);
+    assert_status(plan_create(&plan, test_engine_device.context, &desc, &tuned), SUCCESS);
+    for (size_t i = 0; i < COUNT(keys); i++) {
+        test_make(&spoiled, &desc, USUAL, NULL);
+        test_spoil(&spoiled, OP(K), keys[i], -1e6);
+        assert_status(check_run_plan(&spoiled, &test_engine_device, plan, test_log, NULL), SUCCESS);
+        assert_status(check_reference(&expected, &spoiled, test_log, NULL), SUCCESS);
+        test_compare_all(&spoiled, &expected, check_bound(desc.dtype), "path_team: a great key that is carried");
+        check_free(&expected);
+        check_free(&spoiled);
+    }
+    clattn_plan_destroy(plan);
+}
+
 /* Packed, each sequence has the bits that it has alone, where groups have fewer rows, or heads that share them. */
 static void check_packed_alone(clattn_rule rule, int64_t heads)
 {
@@ -795,7 +823,7 @@ static void test_steps(void **state)
 int main(int argc, char **argv)
 {
     static char engine[64];
-    struct CMUnitTest tests[COUNT(rows) + 12];
+    struct CMUnitTest tests[COUNT(rows) + 14];
     size_t count = 0;
 
     for (size_t i = 0; i < COUNT(rows); i++)
@@ -817,6 +845,7 @@ int main(int argc, char **argv)
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_written_causes);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_turning_teams);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_great_key);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_great_key_carried);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_packed_alone);
     if (argc > 2)
         cmocka_set_test_filter(argv[2]);

@@ -18,9 +18,12 @@ flash_path_team(global const data_t *q, long4 q_at, global const data_t *v, long
                                            sequences, seq_len, cu, cu_at),
                              kv_len, window);
     own_t own = own_rows(list, own_row), team = rows_from(list, own_row / TEAM_ROWS * TEAM_ROWS, TEAM_ROWS);
+    /* the first key that all rows see which go the same way */
+    int seen = max((ENGINE_ALONE ? team.most : list.position + CHUNK - 1) - list.window + 1, 0);
     turn_t turn = turn_of(list, kv_len);
     parts_t parts = {.tiles = tiles, .v = v, .v_at = v_at, .list = list, .c0 = c0};
-    int last = list_last(list), n = 0, number = 0, from = last;
+    int last = list_last(list), n = 0, number = 0, from = last, apart,
+        coming; /* of spans: that of the keys, the next one */
     address_t slots = address_of(tiles);
     acc_t O[VT];
     chain_t Q[KT], crossed[KT];
@@ -39,6 +42,7 @@ flash_path_team(global const data_t *q, long4 q_at, global const data_t *v, long
         parts_move(&parts, last);
         return;
     }
+    coming = span_apart(&parts, parts.span - 1);
     queries_get(m, Q, 0, q, q_at, list, own_row, scale);
     team_grow();
     weights[0] = weights_begin(m, 0, scale, sinks_get(m, sink, sink_at, head, own_row, given & GIVEN_SINK));
@@ -53,10 +57,9 @@ flash_path_team(global const data_t *q, long4 q_at, global const data_t *v, long
         }
     for (; from + KEYS > parts_own_least(&parts); n++, from -= KEYS) {
         int diagonal = from + KEYS - 1 > own.least;
-        global const float *units = part_units(&parts, from);
-        float unit = units[KEYS];
         acc_t S[STEP], A[STEP];
         chain_t P[STEP], turns[STEP];
+        apart = block_apart(&parts, from);
 
         part_wait(&parts, number, PART_KEYS, from);
         block_products(m, S, Q, part_place(slots, number));
@@ -73,8 +76,9 @@ flash_path_team(global const data_t *q, long4 q_at, global const data_t *v, long
         block_add(m, S, STEP, turns, part_place(slots, number), KEYS * PANEL, 0);
         part_done(number++);
         bias_bring(m, &bias, n);
-        block_scale(m, S, units, unit);
-        block_weigh(m, weights, &bias, unit == 0 ? factor : factor * unit, S, O, P, list, own_row, from, n, diagonal,
+        if (apart)
+            block_scale(m, S, part_units(&parts, from));
+        block_weigh(m, weights, &bias, factor, S, O, P, list, own_row, from, n, diagonal,
                     own_sees_all(list, own, from));
         part_wait(&parts, number, PART_OWN, from);
         block_read(m, O, P, part_place(slots, number));
@@ -83,40 +87,47 @@ flash_path_team(global const data_t *q, long4 q_at, global const data_t *v, long
         block_turn(m, Q, turns, part_place(slots, number));
         part_done(number++);
     }
-    for (; from + KEYS > list.least; n++, from -= KEYS) {
-        int sees = !ENGINE_ALONE || own_sees(list, team, from), part = part_crossed(&parts, from);
-        acc_t S[STEP];
-        chain_t P[STEP];
-        global const float *units = part_units(&parts, from);
-        float unit = units[KEYS];
+    apart = coming;
+    coming = span_apart(&parts, parts.span - 2);
+    engine_unrolled
+    for (int whole = 1; whole >= 0; whole--)
+        for (; from + KEYS > list.least && (!whole || (!apart && from >= seen)); n++, from -= KEYS) {
+            int sees = whole || !ENGINE_ALONE || own_sees(list, team, from), part = part_crossed(&parts, from);
+            acc_t S[STEP];
+            chain_t P[STEP];
 
-        bias_bring(m, &bias, n);
-        part_wait(&parts, number, PART_CARRIED, from);
-        if (sees)
+            bias_bring(m, &bias, n);
+            part_wait(&parts, number, PART_CARRIED, from);
+            if (sees)
+                block_products(m, S, Q, part_place(slots, number));
+            part_done(number++);
+            if (sees) {
+                if (!whole && apart)
+                    block_scale(m, S, part_units(&parts, from));
+                block_weigh(m, weights, &bias, factor, S, O, P, list, own_row, from, n, 0,
+                            whole || own_sees_all(list, own, from));
+            }
+            part_wait(&parts, number, PART_VALUES, from);
+            if (sees)
+                block_read(m, O, P, part_place(slots, number));
+            part_done(number++);
+            if (part < 0)
+                continue;
+            part_wait(&parts, number, PART_WHOLE, from);
             block_products(m, S, Q, part_place(slots, number));
-        part_done(number++);
-        if (sees) {
-            block_scale(m, S, units, unit);
-            block_weigh(m, weights, &bias, unit == 0 ? factor : factor * unit, S, O, P, list, own_row, from, n, 0,
-                        own_sees_all(list, own, from));
+            part_done(number++);
+            engine_unrolled
+            for (int kt = 0; kt < KT; kt++)
+                if (kt / STEP == part)
+                    crossed[kt] = chain_of_half(m, S[kt % STEP]);
+            engine_unrolled
+            for (int kt = 0; kt < KT && part == WHOLE_PARTS - 1; kt++)
+                Q[kt] = crossed[kt];
+            if (part == WHOLE_PARTS - 1) {
+                apart = coming;
+                coming = span_apart(&parts, (from + turn.shift) / SPAN_ROWS - 2);
+            }
         }
-        part_wait(&parts, number, PART_VALUES, from);
-        if (sees)
-            block_read(m, O, P, part_place(slots, number));
-        part_done(number++);
-        if (part < 0)
-            continue;
-        part_wait(&parts, number, PART_WHOLE, from);
-        block_products(m, S, Q, part_place(slots, number));
-        part_done(number++);
-        engine_unrolled
-        for (int kt = 0; kt < KT; kt++)
-            if (kt / STEP == part)
-                crossed[kt] = chain_of_half(m, S[kt % STEP]);
-        engine_unrolled
-        for (int kt = 0; kt < KT && part == WHOLE_PARTS - 1; kt++)
-            Q[kt] = crossed[kt];
-    }
     parts_end(); /* outputs take the place of parts */
     outputs_put(m, tiles + own_row * OUTPUT_PITCH, O,
                 weights_total(m, weights, sinks_get(m, sink, sink_at, head, own_row, given & GIVEN_SINK)));

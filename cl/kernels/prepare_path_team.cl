@@ -52,15 +52,15 @@ prepare_path_team(global const data_t *k, long4 k_at, global const gate_t *p, lo
     }
     SYNC();
     for_each(row, KEYS) {
-        int key = from + row, same = 1;
+        int key = from + row, apart = 0;
         long at = at_row(e_at, list.rows.at.batch, list.first, list.kv_head) + (key - raw) * e_at.z;
 
         beta[row] = key >= raw && key < list.keys ? gate_get(e, at) * units[row] * units[row] : 0;
         ((global float *)(block + TURN_UNITS))[row] = units[KEYS + row];
         for (int i = 0; row == 0 && i < KEYS; i++)
-            same &= units[KEYS + i] == units[KEYS];
+            apart |= units[KEYS + i] != 1;
         if (row == 0)
-            *(global float *)(block + TURN_UNIT) = same ? units[KEYS] : 0;
+            *(global int *)(block + TURN_APART) = apart;
     }
     engine_unrolled
     for (int i = 0; i < LANE_PIECES; i++) {
