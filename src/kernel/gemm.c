@@ -77,7 +77,8 @@ static void lay_out_blocks(const struct variant *variant, struct layout *layout)
         layout->options = variant->engine->options;
         layout_scratch(layout, variant, variant->engine->exact_scratch);
         layout_header(layout, variant->engine->exact);
-    }
+    } else
+        layout_header(layout, FILE_rows_given);
     layout_header(layout, variant->engine != NULL ? FILE_blocks_engine : FILE_blocks_lanes);
 }
 

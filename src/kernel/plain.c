@@ -102,8 +102,7 @@ void plain_product_headers(const struct variant *variant, struct layout *layout)
 {
     const struct engine *engine = variant->engine;
 
-    if (engine != NULL && engine->exact != FILE_nothing)
-        layout_header(layout, engine->exact);
+    layout_header(layout, engine != NULL && engine->exact != FILE_nothing ? engine->exact : FILE_rows_given);
     layout_header(layout, FILE_blocks);
     layout_header(layout, engine != NULL ? FILE_blocks_engine : FILE_blocks_lanes);
 }
