@@ -690,52 +690,43 @@ static void test_turning_teams(void **state)
 }
 
 /* A key as large as the type has it costs earlier queries of its block no bit, and is read. */
-static void check_great_key(clattn_plan *plan, const clattn_plan_desc *desc, const struct check_tensors *clean,
-                            double key)
+static void run_great_key(struct check_tensors *spoiled, clattn_plan *plan, const clattn_plan_desc *desc, int64_t row,
+                          double key)
+{
+    test_make(spoiled, desc, USUAL, NULL);
+    test_spoil(spoiled, OP(K), row, key);
+    assert_status(check_run_plan(spoiled, &test_engine_device, plan, test_log, NULL), SUCCESS);
+}
+
+/* Greater ones have scores that differ by more than 1 from a float to the next. */
+static void check_great_key(clattn_plan *plan, const clattn_plan_desc *desc, int64_t row, double key)
 {
     struct check_tensors spoiled, expected;
 
-    test_make(&spoiled, desc, USUAL, NULL);
-    test_spoil(&spoiled, OP(K), 63, key);
-    assert_status(check_run_plan(&spoiled, &test_engine_device, plan, test_log, NULL), SUCCESS);
-    test_compare_beyond(&spoiled, clean, (struct test_reach){1, 63, 64}, "path_team: a great key");
-    if (key < 1e7) { /* greater scores differ by more than 1 from a float to the next */
-        assert_status(check_reference(&expected, &spoiled, test_log, NULL), SUCCESS);
-        test_compare_all(&spoiled, &expected, check_bound(desc->dtype), "path_team: a great key");
-        check_free(&expected);
-    }
+    run_great_key(&spoiled, plan, desc, row, key);
+    assert_status(check_reference(&expected, &spoiled, test_log, NULL), SUCCESS);
+    test_compare_all(&spoiled, &expected, check_bound(desc->dtype), "path_team: a great key");
+    check_free(&expected);
     check_free(&spoiled);
 }
 
-static void test_great_key(void **state)
+static void check_great_key_causes(clattn_plan *plan, const clattn_plan_desc *desc, int64_t row, double key)
 {
-    const struct tuned tuned = tuned_default(space_find("path_team"));
-    clattn_plan_desc desc = list_desc(CLATTN_PATH_ATTN, 64, 0);
-    struct check_tensors clean;
-    clattn_plan *plan;
+    struct check_tensors clean, spoiled;
 
-    (void)state;
-    if (test_engine_device.context->engine->team == FILE_nothing)
-        skip();
-    desc.heads = 1;
-    desc.flags |= CLATTN_UNGATED;
-    assert_status(plan_create(&plan, test_engine_device.context, &desc, &tuned), SUCCESS);
-    test_make(&clean, &desc, USUAL, NULL);
+    test_make(&clean, desc, USUAL, NULL);
     assert_status(check_run_plan(&clean, &test_engine_device, plan, test_log, NULL), SUCCESS);
-    check_great_key(plan, &desc, &clean, 1e30);
-    check_great_key(plan, &desc, &clean, 1e6);
-    check_great_key(plan, &desc, &clean, -1e6);
+    run_great_key(&spoiled, plan, desc, row, key);
+    test_compare_beyond(&spoiled, &clean, (struct test_reach){1, row, desc->seq_len}, "path_team: a great key");
+    check_free(&spoiled);
     check_free(&clean);
-    clattn_plan_destroy(plan);
 }
 
-/* The same where it is carried to the end of its span, and read behind it: the one span before, and the one before that */
-static void test_great_key_carried(void **state)
+/* In a block of the queries' own span; and carried to the end of its span: of the one before, and of the one before that */
+static void test_great_key(void **state)
 {
-    static const int64_t keys[] = {63, 200};
     struct tuned tuned = tuned_default(space_find("path_team"));
     clattn_plan_desc desc = list_desc(CLATTN_PATH_ATTN, 300, 0);
-    struct check_tensors spoiled, expected;
     clattn_plan *plan;
 
     (void)state;
@@ -745,15 +736,11 @@ static void test_great_key_carried(void **state)
     desc.flags |= CLATTN_UNGATED;
     test_tuned_set(&tuned, "span", 128);
     assert_status(plan_create(&plan, test_engine_device.context, &desc, &tuned), SUCCESS);
-    for (size_t i = 0; i < COUNT(keys); i++) {
-        test_make(&spoiled, &desc, USUAL, NULL);
-        test_spoil(&spoiled, OP(K), keys[i], -1e6);
-        assert_status(check_run_plan(&spoiled, &test_engine_device, plan, test_log, NULL), SUCCESS);
-        assert_status(check_reference(&expected, &spoiled, test_log, NULL), SUCCESS);
-        test_compare_all(&spoiled, &expected, check_bound(desc.dtype), "path_team: a great key that is carried");
-        check_free(&expected);
-        check_free(&spoiled);
-    }
+    check_great_key_causes(plan, &desc, 63, 1e30);
+    check_great_key_causes(plan, &desc, 63, 1e6);
+    check_great_key(plan, &desc, 63, 1e6);
+    check_great_key(plan, &desc, 63, -1e6);
+    check_great_key(plan, &desc, 200, -1e6);
     clattn_plan_destroy(plan);
 }
 
@@ -823,7 +810,7 @@ static void test_steps(void **state)
 int main(int argc, char **argv)
 {
     static char engine[64];
-    struct CMUnitTest tests[COUNT(rows) + 14];
+    struct CMUnitTest tests[COUNT(rows) + 12];
     size_t count = 0;
 
     for (size_t i = 0; i < COUNT(rows); i++)
@@ -845,7 +832,6 @@ int main(int argc, char **argv)
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_written_causes);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_turning_teams);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_great_key);
-    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_great_key_carried);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_packed_alone);
     if (argc > 2)
         cmocka_set_test_filter(argv[2]);
