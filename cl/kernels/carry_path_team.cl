@@ -22,10 +22,10 @@ carry_path_team(global const int *cu, long4 cu_at, global float *rows, long4 row
     acc_t Y[KT];
     chain_t X[KT], A[KEYS / 16];
 
-    if (unit == 0 && LANE == 0 && block >= 0 && block < turn.blocks && block % (SPAN_ROWS / CHUNK) == 0)
-        span_apart_leave(left, from, min(end, list.keys));
     if (block < 0 || block >= turn.blocks || end >= list.keys || (unit >= 0 && block % (SPAN_ROWS / CHUNK) != 0))
         return;
+    if (unit == 0 && LANE == 0)
+        span_apart_leave(left, from, end);
     walk_copy(&walk, 0);
     if (unit < 0) {
         walked_get(m, X, to + TURN_KEYS + row * KEY_WIDTH);

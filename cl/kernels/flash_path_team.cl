@@ -18,16 +18,14 @@ flash_path_team(global const data_t *q, long4 q_at, global const data_t *v, long
                                            sequences, seq_len, cu, cu_at),
                              kv_len, window);
     own_t own = own_rows(list, own_row), team = rows_from(list, own_row / TEAM_ROWS * TEAM_ROWS, TEAM_ROWS);
-    /* the first key that all rows see which go the same way */
-    int seen = max((ENGINE_ALONE ? team.most : list.position + CHUNK - 1) - list.window + 1, 0);
+    int seen = rows_seen(list, ENGINE_ALONE ? team : rows_from(list, 0, CHUNK)); /* by all that go the same way */
     turn_t turn = turn_of(list, kv_len);
     parts_t parts = {.tiles = tiles, .v = v, .v_at = v_at, .list = list, .c0 = c0};
-    int last = list_last(list), n = 0, number = 0, from = last, apart,
-        coming; /* of spans: that of the keys, the next one */
+    int last = list_last(list), n = 0, number = 0, from = last;
+    int apart, coming; /* whether keys have units: the block's, or the span's; the next span's */
     address_t slots = address_of(tiles);
     acc_t O[VT];
     chain_t Q[KT], crossed[KT];
-    acc_rows_t factor;
     weights_t weights[1];
     bias_t bias;
 
@@ -46,7 +44,7 @@ flash_path_team(global const data_t *q, long4 q_at, global const data_t *v, long
     queries_get(m, Q, 0, q, q_at, list, own_row, scale);
     team_grow();
     weights[0] = weights_begin(m, 0, scale, sinks_get(m, sink, sink_at, head, own_row, given & GIVEN_SINK));
-    factor = weights[0].factor * queries_take(m, Q);
+    weights[0].factor *= queries_take(m, Q);
     engine_unrolled
     for (int c = 0; c < VT; c++)
         O[c] = 0;
@@ -78,8 +76,7 @@ flash_path_team(global const data_t *q, long4 q_at, global const data_t *v, long
         bias_bring(m, &bias, n);
         if (apart)
             block_scale(m, S, part_units(&parts, from));
-        block_weigh(m, weights, &bias, factor, S, O, P, list, own_row, from, n, diagonal,
-                    own_sees_all(list, own, from));
+        block_weigh(m, weights, &bias, S, O, P, list, own_row, from, n, diagonal, own_sees_all(list, own, from));
         part_wait(&parts, number, PART_OWN, from);
         block_read(m, O, P, part_place(slots, number));
         part_done(number++);
@@ -104,7 +101,7 @@ flash_path_team(global const data_t *q, long4 q_at, global const data_t *v, long
             if (sees) {
                 if (!whole && apart)
                     block_scale(m, S, part_units(&parts, from));
-                block_weigh(m, weights, &bias, factor, S, O, P, list, own_row, from, n, 0,
+                block_weigh(m, weights, &bias, S, O, P, list, own_row, from, n, 0,
                             whole || own_sees_all(list, own, from));
             }
             part_wait(&parts, number, PART_VALUES, from);
