@@ -169,6 +169,8 @@ if(CMAKE_STRIP AND UNIX AND NOT APPLE AND CMAKE_BUILD_TYPE STREQUAL "Release")
 endif()
 clattn_project_test(macros unit ${CMAKE_COMMAND} -DFOLDER=${PROJECT_SOURCE_DIR}/cl -DMOST=299
                     -P ${PROJECT_SOURCE_DIR}/cmake/check_macros.cmake)
+clattn_project_test(assembly unit ${CMAKE_COMMAND} -DFOLDER=${PROJECT_SOURCE_DIR}/cl
+                    -P ${PROJECT_SOURCE_DIR}/cmake/check_assembly.cmake)
 
 # ---- The CMake that is asked for -----------------------------------------------------------------------------------
 
