@@ -137,6 +137,7 @@ static void decay_locals(const struct variant *variant, const struct blocks_shap
         layout_local(layout, "LOCAL_DECAY_LOG", t->chunk * (t->block_k + t->pad), FLOAT);
         layout_local(layout, "LOCAL_DECAY_SPOT", spots * t->block_k, FLOAT);
         layout_local(layout, "LOCAL_DECAY_PAIR", (spots * (spots - 1) / 2 + 1) * t->block_k, FLOAT);
+        layout_local(layout, "LOCAL_DECAY_ENDS", 2 * spots * t->block_k, FLOAT);
     } else
         layout_local(layout, "LOCAL_DECAY_LOGS", decay_logs(variant), FLOAT);
 }
