@@ -92,6 +92,15 @@ struct grid_lanes blocks_lanes(const struct variant *variant, const struct block
     return lanes;
 }
 
+/* Blocks of SPOT rows by as many columns that lanes have scores of: on and below the diagonal, or below it alone where
+ * decays a channel make the others by themselves. */
+int blocks_pairs(const struct tiles *t, const struct blocks_shape *s)
+{
+    int spots = t->chunk / SPOT;
+
+    return spots * (spots + (s->made ? -1 : 1)) / 2;
+}
+
 /* Of a tile that products read by columns: floats from row to row. */
 static int columns_pitch(const struct variant *variant)
 {
@@ -299,7 +308,7 @@ static void lane_constants(const struct variant *variant, const struct blocks_sh
 {
     const struct tiles *t = &variant->tiles;
     const struct grid_lanes lanes = blocks_lanes(variant, s);
-    int rows = higher(t->rows, 1), spots = t->chunk / SPOT;
+    int rows = higher(t->rows, 1);
     const struct number numbers[] = {
         {"ROW_LANES", lanes.rows},
         {"COL_LANES", lanes.columns},
@@ -309,7 +318,7 @@ static void lane_constants(const struct variant *variant, const struct blocks_sh
         {"SCORE_PITCH", score_pitch(variant, s)},
         {"SCORE_ROWS", rows},
         {"LANES_PAIR", SPOT / rows * (SPOT / VEC)},
-        {"PAIRS", spots * (spots + 1) / 2},
+        {"PAIRS", blocks_pairs(t, s)},
         {"BLOCK_ROWS", t->chunk / lanes.rows},
         {"STATE_ROWS", s->channels / lanes.rows},
         {"TOKEN_PITCH", tokens_pitch(variant, s)},

@@ -36,6 +36,8 @@ static inline int blocks_lean(const struct tiles *t)
     return t->sub_group != 0;
 }
 
+int blocks_pairs(const struct tiles *t, const struct blocks_shape *s);
+
 /* Of the kernel's result; and the rows of lanes of the state where no engine works it. */
 struct grid_lanes blocks_lanes(const struct variant *variant, const struct blocks_shape *s);
 int blocks_state_rows(const struct tiles *t, const struct blocks_shape *s);

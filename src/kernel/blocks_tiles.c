@@ -55,7 +55,7 @@ static void follow_engine(struct variant *variant, const struct blocks_shape *s)
 
     switch (variant->kernel) {
     case KERNEL_PREPARE_BLOCKS:
-        t->rows = SPOT / (s->second ? 2 : 1);
+        t->rows = SPOT / (s->second || s->made ? 2 : 1);
         sub_groups = higher(t->chunk * (s->second ? 4 : 2) / lanes, 1);
         break;
     case KERNEL_STATES:
@@ -82,7 +82,7 @@ static void follow_lanes(struct variant *variant, const struct blocks_shape *s)
     t->wide = 1;
     switch (variant->kernel) {
     case KERNEL_PREPARE_BLOCKS:
-        t->rows = SPOT / (s->second ? 2 : 1) / (blocks_lean(t) ? 2 : 1);
+        t->rows = lower(SPOT / (s->second ? 2 : 1) / (blocks_lean(t) ? 2 : 1), SPOT / (1 + s->made));
         t->group = t->chunk * (s->second || blocks_lean(t) ? 4 : 2);
         break;
     case KERNEL_STATES:
@@ -168,10 +168,10 @@ static int stretch_of(const struct device *device, const struct variant *variant
 static int has_pairs(const struct variant *variant)
 {
     const struct tiles *t = &variant->tiles;
-    int spots = t->chunk / SPOT, lanes = SPOT / higher(t->rows, 1) * (SPOT / VEC);
+    const struct blocks_shape s = blocks_shape(variant);
+    int lanes = SPOT / higher(t->rows, 1) * (SPOT / VEC);
 
-    return variant->kernel != KERNEL_PREPARE_BLOCKS || blocks_shape(variant).scored ||
-           spots * (spots + 1) / 2 * lanes <= t->group;
+    return variant->kernel != KERNEL_PREPARE_BLOCKS || s.scored || blocks_pairs(t, &s) * lanes <= t->group;
 }
 
 /* Whether parts of an engine's products have whole tiles. */
@@ -277,7 +277,16 @@ static clattn_status tiles_of_chunk(const struct device *device, struct variant 
     return cut_to_fit(device, variant, most_group);
 }
 
-/* Segments of a stretch, until every compute unit has some groups of the kernel that carries the state. */
+/* Groups of the kernel that carries the state that keep a device busy: with an engine one has a compute unit's
+ * registers, and in segments outputs read a state beside their own. */
+static int64_t wanted_groups(const struct device *device, const struct variant *variant)
+{
+    int64_t units = device->info.compute_units;
+
+    return variant->engine != NULL ? 9 * units / 10 : 2 * units;
+}
+
+/* Segments of a stretch, until every compute unit has its groups. */
 static int segments_of(const struct device *device, const struct variant *variant, int most_group)
 {
     const struct tiles *t = &variant->tiles;
@@ -290,7 +299,7 @@ static int segments_of(const struct device *device, const struct variant *varian
     if (blocks_shape(variant).erases || tiles_of_chunk(device, &states, most_group, t->chunk) != CLATTN_SUCCESS)
         return 1;
     groups = problem_heads(variant->problem) * divide_up(variant_values(variant), states.tiles.block_v);
-    while (segments < MOST_SEGMENTS && groups * segments < 2 * (int64_t)device->info.compute_units &&
+    while (segments < MOST_SEGMENTS && groups * segments < wanted_groups(device, variant) &&
            chunks >= 2 * segments * CHUNKS_A_SEGMENT)
         segments *= 2;
     return segments;

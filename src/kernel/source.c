@@ -142,14 +142,14 @@ char *kernel_words(const struct variant *variant)
 static clattn_status check_group(clattn_context *context, const struct variant *variant, const struct layout *layout,
                                  cl_kernel kernel)
 {
+    const struct device *device = &context->device;
     size_t most = 0;
 
-    TRY_CL(&context->log,
-           context->device.cl->GetKernelWorkGroupInfo(kernel, context->device.info.device, CL_KERNEL_WORK_GROUP_SIZE,
-                                                      sizeof most, &most, NULL));
+    TRY_CL(&context->log, device->cl->GetKernelWorkGroupInfo(kernel, device->info.device, CL_KERNEL_WORK_GROUP_SIZE,
+                                                             sizeof most, &most, NULL));
     if (most >= (size_t)variant->tiles.group || layout->any_group)
         return CLATTN_SUCCESS;
-    log_line(&context->log, CLATTN_LOG_INFO, "%s runs kernel %s in groups of %zu, not %d", context->device.info.name,
+    log_line(&context->log, CLATTN_LOG_INFO, "%s runs kernel %s in groups of %zu, not %d", device->info.name,
              kernel_name(variant->kernel), most, variant->tiles.group);
     return CLATTN_UNSUPPORTED;
 }

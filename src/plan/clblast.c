@@ -150,10 +150,11 @@ static int call_it(const struct clblast_table *clblast, const struct gemm *gemm,
 clattn_status clblast_enqueue(const clattn_context *context, const struct gemm *gemm, cl_command_queue queue,
                               const clattn_gemm_call *call, uint32_t n_wait, const cl_event *wait, cl_event *event)
 {
+    const struct opencl *cl = context->device.cl;
     int status;
 
     if (n_wait > 0)
-        TRY_CL(&context->log, context->device.cl->EnqueueBarrierWithWaitList(queue, n_wait, wait, NULL));
+        TRY_CL(&context->log, cl->EnqueueBarrierWithWaitList(queue, n_wait, wait, NULL));
     lock_take(&calls);
     status = call_it(context->clblast, gemm, queue, call, event);
     lock_give(&calls);

@@ -34,10 +34,11 @@ static clattn_status choose_device(clattn_context *context, const clattn_context
 /* Whether the caller's context was made for the device. */
 static clattn_status check_member(const clattn_context *context, cl_context owner, cl_device_id id)
 {
+    const struct opencl *cl = context->device.cl;
     cl_device_id ids[64];
     size_t bytes = 0;
 
-    TRY_CL(&context->log, context->device.cl->GetContextInfo(owner, CL_CONTEXT_DEVICES, sizeof ids, ids, &bytes));
+    TRY_CL(&context->log, cl->GetContextInfo(owner, CL_CONTEXT_DEVICES, sizeof ids, ids, &bytes));
     for (size_t i = 0; i < bytes / sizeof *ids; i++)
         if (ids[i] == id)
             return CLATTN_SUCCESS;

@@ -46,11 +46,12 @@ static struct bound resolve(const struct call *call, struct source source)
 static clattn_status set_value(const struct call *call, int step, cl_uint index, size_t size, const void *value)
 {
     struct set_value *set = &call->set[step][index];
+    const struct clattn_plan *plan = call->plan;
 
     if (set->size == size && memcmp(set->bytes, value, size) == 0)
         return CLATTN_SUCCESS;
     set->size = 0;
-    TRY_CL(&call->log, call->plan->context->device.cl->SetKernelArg(call->plan->kernels[step], index, size, value));
+    TRY_CL(&call->log, plan->context->device.cl->SetKernelArg(plan->kernels[step], index, size, value));
     set->size = size;
     memcpy(set->bytes, value, size);
     return CLATTN_SUCCESS;
@@ -58,14 +59,15 @@ static clattn_status set_value(const struct call *call, int step, cl_uint index,
 
 static clattn_status set_buffer(const struct call *call, int step, cl_uint *index, struct source source)
 {
+    const struct clattn_plan *plan = call->plan;
     struct bound bound = resolve(call, source);
 
     if (bound.memory == NULL)
         bound.memory = any_memory(call);
     cl_long4 view = {{bound.view.offset, bound.view.batch, bound.view.token, bound.view.head}};
 
-    TRY_CL(&call->log, call->plan->context->device.cl->SetKernelArg(call->plan->kernels[step], (*index)++,
-                                                                    sizeof bound.memory, &bound.memory));
+    TRY_CL(&call->log,
+           plan->context->device.cl->SetKernelArg(plan->kernels[step], (*index)++, sizeof bound.memory, &bound.memory));
     return set_value(call, step, (*index)++, sizeof view, &view);
 }
 
@@ -215,6 +217,7 @@ static clattn_status enqueue(const struct call *call, uint32_t n_wait, const cl_
 {
     const struct clattn_plan *plan = call->plan;
     const struct step *step = &plan->recipe.steps[call->at.step];
+    const struct opencl *cl = plan->context->device.cl;
     const size_t local[3] = {(size_t)step->variant.tiles.group, 1, 1};
     int64_t heads = step->layout.head_groups != 0 ? step->layout.head_groups : problem_work_heads(&plan->problem);
     const size_t global[3] = {(size_t)first_groups(call, step) * local[0], (size_t)heads,
@@ -223,8 +226,8 @@ static clattn_status enqueue(const struct call *call, uint32_t n_wait, const cl_
     if (is_product(step))
         return enqueue_product(call, n_wait, wait, event);
     TRY(set_arguments(call, call->at.step));
-    TRY_CL(&call->log, plan->context->device.cl->EnqueueNDRangeKernel(call->queue, plan->kernels[call->at.step], 3,
-                                                                      NULL, global, local, n_wait, wait, event));
+    TRY_CL(&call->log, cl->EnqueueNDRangeKernel(call->queue, plan->kernels[call->at.step], 3, NULL, global, local,
+                                                n_wait, wait, event));
     return CLATTN_SUCCESS;
 }
 
@@ -314,7 +317,9 @@ static cl_event *note_launch(struct launches *launches, int step)
 /* What a call of nothing to do comes to. */
 static clattn_status enqueue_marker(const struct call *call, uint32_t n_wait, const cl_event *wait, cl_event *event)
 {
-    TRY_CL(&call->log, call->plan->context->device.cl->EnqueueMarkerWithWaitList(call->queue, n_wait, wait, event));
+    const struct opencl *cl = call->plan->context->device.cl;
+
+    TRY_CL(&call->log, cl->EnqueueMarkerWithWaitList(call->queue, n_wait, wait, event));
     return CLATTN_SUCCESS;
 }
 

@@ -124,13 +124,14 @@ static void draw_cuts(int64_t length, struct twin *twin)
 static clattn_status fill_buffer(const struct sample *sample, struct twin *twin)
 {
     const clattn_context *context = sample->plan->context;
+    const struct opencl *cl = context->device.cl;
     cl_int error;
 
     memset((char *)twin->narrow + twin->bytes, 0xff, ROOM);
-    twin->buffer = context->device.cl->CreateBuffer(context->cl, CL_MEM_READ_WRITE, twin->bytes + ROOM, NULL, &error);
+    twin->buffer = cl->CreateBuffer(context->cl, CL_MEM_READ_WRITE, twin->bytes + ROOM, NULL, &error);
     TRY_CL(&context->log, error);
-    TRY_CL(&context->log, context->device.cl->EnqueueWriteBuffer(sample->queue, twin->buffer, CL_TRUE, 0,
-                                                                 twin->bytes + ROOM, twin->narrow, 0, NULL, NULL));
+    TRY_CL(&context->log, cl->EnqueueWriteBuffer(sample->queue, twin->buffer, CL_TRUE, 0, twin->bytes + ROOM,
+                                                 twin->narrow, 0, NULL, NULL));
     return CLATTN_SUCCESS;
 }
 
@@ -256,11 +257,12 @@ static int is_untouched(const struct twin *twin)
 static clattn_status judge_twin(const struct sample *sample, struct twin *twin, int left, int *verdict)
 {
     const clattn_context *context = sample->plan->context;
+    const struct opencl *cl = context->device.cl;
 
     if (twin->buffer == NULL)
         return CLATTN_SUCCESS;
-    TRY_CL(&context->log, context->device.cl->EnqueueReadBuffer(sample->queue, twin->buffer, CL_TRUE, 0,
-                                                                twin->bytes + ROOM, twin->narrow, 0, NULL, NULL));
+    TRY_CL(&context->log, cl->EnqueueReadBuffer(sample->queue, twin->buffer, CL_TRUE, 0, twin->bytes + ROOM,
+                                                twin->narrow, 0, NULL, NULL));
     if (!is_untouched(twin) || (left && !is_close(twin, &sample->plan->problem.desc)))
         *verdict = -1;
     return CLATTN_SUCCESS;
