@@ -47,11 +47,12 @@ static clattn_status set_value(const struct call *call, int step, cl_uint index,
 {
     struct set_value *set = &call->set[step][index];
     const struct clattn_plan *plan = call->plan;
+    const struct opencl *cl = plan->context->device.cl;
 
     if (set->size == size && memcmp(set->bytes, value, size) == 0)
         return CLATTN_SUCCESS;
     set->size = 0;
-    TRY_CL(&call->log, plan->context->device.cl->SetKernelArg(plan->kernels[step], index, size, value));
+    TRY_CL(&call->log, cl->SetKernelArg(plan->kernels[step], index, size, value));
     set->size = size;
     memcpy(set->bytes, value, size);
     return CLATTN_SUCCESS;
@@ -60,14 +61,14 @@ static clattn_status set_value(const struct call *call, int step, cl_uint index,
 static clattn_status set_buffer(const struct call *call, int step, cl_uint *index, struct source source)
 {
     const struct clattn_plan *plan = call->plan;
+    const struct opencl *cl = plan->context->device.cl;
     struct bound bound = resolve(call, source);
 
     if (bound.memory == NULL)
         bound.memory = any_memory(call);
     cl_long4 view = {{bound.view.offset, bound.view.batch, bound.view.token, bound.view.head}};
 
-    TRY_CL(&call->log,
-           plan->context->device.cl->SetKernelArg(plan->kernels[step], (*index)++, sizeof bound.memory, &bound.memory));
+    TRY_CL(&call->log, cl->SetKernelArg(plan->kernels[step], (*index)++, sizeof bound.memory, &bound.memory));
     return set_value(call, step, (*index)++, sizeof view, &view);
 }
 
