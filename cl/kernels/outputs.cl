@@ -11,7 +11,8 @@ outputs(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, 
     LOCAL_FLOATS(tiles, LOCAL_TILES)
     ENGINE_LOCALS
     OUTPUT_LOCALS
-    local float factors[FACTORS], keeps[LOCAL_KEEPS];
+    LOCAL_FLOATS(factors, FACTORS)
+    LOCAL_FLOATS(keeps, LOCAL_KEEPS)
     engine_t m = engine_begin(engine_scratch);
     chunk_t chunk = stretch_chunk(get_group_id(0), get_group_id(1), sequences, seq_len, cu, cu_at, first_row);
     long block = (long)get_group_id(0) * get_num_groups(1) + get_group_id(1);
@@ -24,11 +25,7 @@ outputs(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, 
         (((long)chunk.at.sequence * get_num_groups(1) + chunk.at.head) * SEGMENTS + segment - 1) * KP * VP + c0;
     vec O[OUTPUT_ROWS * WIDE];
 
-    copy_in(factors, record + BLOCK_FACTORS, FACTORS);
-    if (SEGMENTS > 1)
-        copy_in(keeps, record + BLOCK_KEPT, KP);
     block_zero(O, OUTPUT_ROWS * WIDE);
-    SYNC();
     output_state();
     output_scores();
     vec_unrolled

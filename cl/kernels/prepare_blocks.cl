@@ -12,7 +12,7 @@ prepare_blocks(global const data_t *q, long4 q_at, global const data_t *k, long4
                int first_row)
 {
     LOCAL_FLOATS(slices, LOCAL_SLICES)
-    local float factors[FACTORS], bonus[LOCAL_BONUS];
+    local float factors[FACTORS];
     ERASE_NORM_LOCALS
     ENGINE_LOCALS
     BLOCK_DECAY_LOCALS

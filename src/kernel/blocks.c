@@ -133,7 +133,8 @@ static int decay_logs(const struct variant *variant)
 {
     int chunk = variant->tiles.chunk, spots = chunk / SPOT;
 
-    return problem_decay(variant->problem) == DECAY_SCALAR ? 3 * chunk + spots + spots * spots : 0;
+    return problem_decay(variant->problem) == DECAY_SCALAR ? round_up((3 + SPOT) * chunk + spots + spots * spots, VEC)
+                                                           : 0;
 }
 
 /* What decays of a chunk, of a head or of a slice of channels, are worked with. */
@@ -161,7 +162,6 @@ static void prepare_locals(const struct variant *variant, const struct blocks_sh
     int solved = s->erases ? (1 + s->second) * t->chunk * (t->chunk + VEC) + t->chunk * columns_pitch(variant) : 0;
 
     layout_local(layout, "LOCAL_SLICES", higher(higher(slices, diagonal), solved), FLOAT); /* norms need less */
-    layout_local(layout, "LOCAL_BONUS", t->chunk, FLOAT);
     decay_locals(variant, s, layout);
     if (plain_erase(variant).norms > 0)
         layout_local(layout, "LOCAL_ERASE_NORMS", t->chunk, FLOAT);
