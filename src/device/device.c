@@ -112,6 +112,17 @@ int device_has(const struct device *device, const char *extension)
     return found;
 }
 
+/* CL_DEVICE_REGISTERS_PER_BLOCK_NV of cl_nv_device_attribute_query, where a build may bound those of a work-item */
+static int shared_registers(const struct device *device)
+{
+    enum { REGISTERS_PER_BLOCK_NV = 0x4002 };
+    cl_uint count = 0;
+
+    if (device_has(device, "cl_nv_compiler_options"))
+        device->cl->GetDeviceInfo(device->info.device, REGISTERS_PER_BLOCK_NV, sizeof count, &count, NULL);
+    return (int)count;
+}
+
 clattn_status device_init(struct device *device, cl_device_id id, const struct log *log)
 {
     cl_bool compiler = CL_FALSE;
@@ -126,6 +137,7 @@ clattn_status device_init(struct device *device, cl_device_id id, const struct l
         return FAIL(log, NO_DEVICE, "%s has no compiler for kernels", device->info.name);
     if (device->info.gpu)
         device->sub_group = narrowest_sub_group(device->cl, id);
+    device->registers = shared_registers(device);
     device->serial = (!device->info.gpu && rank(&device->info) > 0) || device->info.max_work_group < 16;
     return CLATTN_SUCCESS;
 }

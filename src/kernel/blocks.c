@@ -343,17 +343,11 @@ static void lay_out_locals(const struct variant *variant, const struct blocks_sh
     }
 }
 
-/* So few registers that a compute unit holds as many groups as are wanted of it: compilers take them in eights. */
-static void bound_registers(const struct variant *variant, struct layout *layout)
+static void bound_registers(const struct tiles *t, struct layout *layout)
 {
-    enum { MOST = 255 }; /* that an instruction can name */
-    const struct tiles *t = &variant->tiles;
-    int share = variant->engine != NULL ? variant->engine->registers / (t->group * higher(t->residents, 1)) / 8 * 8 : 0;
-
-    if (share == 0 || share >= MOST || t->residents <= 1)
-        return;
-    layout->registers = share;
-    layout_constant(layout, "BOUND_REGISTERS", share);
+    layout->registers = t->registers;
+    if (t->registers > 0)
+        layout_constant(layout, "BOUND_REGISTERS", t->registers);
 }
 
 void blocks_lay_out(const struct variant *variant, struct layout *layout)
@@ -367,7 +361,7 @@ void blocks_lay_out(const struct variant *variant, struct layout *layout)
     tile_constants(variant, layout);
     lane_constants(variant, &s, layout);
     lay_out_locals(variant, &s, layout);
-    bound_registers(variant, layout);
+    bound_registers(&variant->tiles, layout);
     add_headers(variant, layout);
 }
 

@@ -184,11 +184,23 @@ static int has_tiles(const struct variant *variant)
             (variant->kernel != KERNEL_STATES || t->tokens >= BLOCKS_ENGINE_TILE * higher(t->split, 1)));
 }
 
+/* So few registers that a compute unit holds as many groups as are wanted of it: compilers take them in eights. */
+static int registers_of(const struct device *device, const struct variant *variant)
+{
+    enum { MOST = 255 }; /* that an instruction can name */
+    const struct tiles *t = &variant->tiles;
+    int unit = variant->engine != NULL ? variant->engine->registers : device->registers;
+    int share = unit / higher(t->group * t->residents, 1) / 8 * 8;
+
+    return t->residents > 1 && share < MOST ? share : 0;
+}
+
 static int fits(const struct device *device, struct variant *variant, int most_group)
 {
     const struct blocks_shape s = blocks_shape(variant);
 
     follow(variant);
+    variant->tiles.registers = registers_of(device, variant);
     return has_tiles(variant) && variant->tiles.group <= most_group &&
            (!s.erases || blocks_lanes(variant, &s).rows <= variant->tiles.chunk) && has_pairs(variant) &&
            layout_fits(device, variant, blocks_lay_out);
@@ -250,12 +262,22 @@ static int usual_columns(const struct device *device, const struct variant *vari
     }
 }
 
-/* Groups that share a compute unit's registers, where compilers can be told: as few as its kernels spill a little with
- * (H100: outputs of simple_gla 166 a lane, then 128; prepare_blocks of gla 167, 128, of kda 221, 168). */
+/* Of a slice: few where a lane's vectors on their way are many numbers. */
+static int usual_tokens(const struct variant *variant, const struct blocks_shape *s)
+{
+    int many = variant->engine == NULL && !s->made && !s->second && variant->problem->desc.dtype == CLATTN_F32;
+
+    return blocks_lean(&variant->tiles) || (s->erases && !many) ? usual_slice(variant) : BLOCKS_ENGINE_TILE;
+}
+
+/* Groups that share a compute unit's registers, where compilers can be told, of kernels that a bound makes faster,
+ * though they spill a little with it (H100, ms: states of simple_gla, 208 registers, .70, at 128 .60; prepare_blocks of
+ * gla 1.06, at 128 .91). */
 static int usual_residents(const struct variant *variant, const struct blocks_shape *s)
 {
     switch (variant->kernel) {
     case KERNEL_OUTPUTS: return 2;
+    case KERNEL_STATES: return variant->engine == NULL && !s->erases ? 2 : 1;
     case KERNEL_PREPARE_BLOCKS: return !s->made || s->second ? 1 : s->erases ? 3 : 4;
     default: return 1;
     }
@@ -270,20 +292,20 @@ static clattn_status tiles_of_chunk(const struct device *device, struct variant 
     variant->tiles = (struct tiles){.chunk = chunk, .sub_group = device->sub_group};
     variant->tiles.block_k = usual_slice(variant);
     variant->tiles.block_v = usual_columns(device, variant, &s);
-    variant->tiles.tokens = s.erases || blocks_lean(&variant->tiles) ? usual_slice(variant) : BLOCKS_ENGINE_TILE;
+    variant->tiles.tokens = usual_tokens(variant, &s);
     variant->tiles.ahead = variant->engine != NULL ? ENGINE_AHEAD : blocks_lean(&variant->tiles) ? 1 : 2;
     variant->tiles.residents = usual_residents(variant, &s);
     variant->tiles.split = variant->kernel == KERNEL_STATES && s.erases && !blocks_lean(&variant->tiles) ? 2 : 1;
     return cut_to_fit(device, variant, most_group);
 }
 
-/* Groups of the kernel that carries the state that keep a device busy: with an engine one has a compute unit's
- * registers, and in segments outputs read a state beside their own. */
+/* Groups of the kernel that carries the state that keep a device busy, or nearly so: with an engine one has a compute
+ * unit's registers, else two share them, and in segments outputs read a state beside their own. */
 static int64_t wanted_groups(const struct device *device, const struct variant *variant)
 {
     int64_t units = device->info.compute_units;
 
-    return variant->engine != NULL ? 9 * units / 10 : 2 * units;
+    return 9 * units / (variant->engine != NULL ? 10 : 5);
 }
 
 /* Segments of a stretch, until every compute unit has its groups. */
@@ -328,9 +350,16 @@ static int takes(const struct variant *variant)
            (variant->engine == NULL || (variant->engine->exact != FILE_nothing && is_float));
 }
 
+/* Short ones where prepare_blocks has two streams in local memory: of long ones a compute unit has one group (H100, ms:
+ * of rwkv7 3.08 and 4.59). */
+static int usual_chunk(const struct variant *variant)
+{
+    return variant->engine == NULL && blocks_shape(variant).second ? 32 : 64;
+}
+
 static clattn_status heuristic(const struct device *device, struct variant *variant, int most_group)
 {
-    int asked = variant->problem->desc.chunk, chunk = asked != 0 ? asked : 64;
+    int asked = variant->problem->desc.chunk, chunk = asked != 0 ? asked : usual_chunk(variant);
 
     if (!takes(variant))
         return CLATTN_UNSUPPORTED;

@@ -124,6 +124,7 @@ struct tiles {
     int tokens;                 /* register blocks: tokens in local memory at once; lists: of a span */
     int ahead;                  /* register blocks: slices of rows on their way to a group at once */
     int residents; /* register blocks: groups that a compute unit's registers are shared among; 1: as it comes */
+    int registers; /* register blocks: of a work-item, at most; 0: as it comes */
     int stretch;   /* register blocks: chunks of a sequence that are worked at once; 0: all */
     int heads, keys, splits; /* lists: query heads of a tile, keys worked at once, parts of the keys */
     int step, share;         /* lists on matrix engines: tiles of keys that are worked at once, heads of a group */
