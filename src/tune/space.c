@@ -91,7 +91,6 @@ static const struct parameter matrix_blocks[] = {
     {"outputs.block_v", IN(OUTPUTS),        FIELD(block_v), {32, 64, 128, BY_THUMB}},
     {"stretch",         BLOCKS,             FIELD(stretch), {4, 8, 16, 32, 64, 128, BY_THUMB}},
     {"prepare.residents", IN(PREPARE_BLOCKS), FIELD(residents), {1, 2, 3, 4, BY_THUMB}},
-    {"states.residents",  IN(STATES),       FIELD(residents), {1, 2, BY_THUMB}},
     {"outputs.residents", IN(OUTPUTS),      FIELD(residents), {1, 2, 3, BY_THUMB}},
     {NULL, 0, 0, {BY_THUMB}},
 };
