@@ -20,7 +20,7 @@ enum {
     FOLD_SECOND = 256,    /* Questions: from 1 on the four bits of a sign's first half, from here on of its second, */
     FOLD_GUESSED = 512,   /* from here on whether it is the guess */
     FOLD_QUESTIONS = 768, /* all */
-    FOLD_SLOT_BITS = 20,
+    FOLD_SLOT_BITS = 21,
     FOLD_PLACE_BITS = 17,
     FOLD_HALF = 1 << 15, /* a chance is of 2^16; stretched it is 256 ln(p / (1 - p)), */
     FOLD_EDGE = 2048,    /* below this, either way */
