@@ -110,6 +110,8 @@ static void follow(struct variant *variant)
     t->pad = VEC;
     t->block_k = lower(t->block_k, s.channels);
     t->lanes_k = 1;
+    if (variant->kernel == KERNEL_PREPARE_BLOCKS)
+        t->block_v = lower(t->block_v, s.channels);
     if (variant->kernel == KERNEL_PREPARE_BLOCKS && s.second) /* whose second matrix is multiplied in its place */
         t->block_v = lower(t->block_v, higher(t->chunk, variant->engine != NULL ? PRODUCT_COLUMNS : 0));
     if (variant->kernel == KERNEL_OUTPUTS) /* a slice is of tokens, too: those past the chunk are another's */
@@ -351,10 +353,13 @@ static int takes(const struct variant *variant)
 }
 
 /* Short ones where prepare_blocks has two streams in local memory: of long ones a compute unit has one group (H100, ms:
- * of rwkv7 3.08 and 4.59). */
+ * of rwkv7 3.08 and 4.59). On an engine but where nothing decays by channel (iplr 5.17 and 6.91, rwkv7 6.25 and
+ * 6.29). */
 static int usual_chunk(const struct variant *variant)
 {
-    return variant->engine == NULL && blocks_shape(variant).second ? 32 : 64;
+    const struct blocks_shape s = blocks_shape(variant);
+
+    return s.second && (variant->engine == NULL || !s.made) ? 32 : 64;
 }
 
 static clattn_status heuristic(const struct device *device, struct variant *variant, int most_group)
