@@ -81,12 +81,10 @@ WORD void pairs_turn(stream_t in, stream_t out, int row, int n, vec cosines, vec
     columns_put(y, out, row, next, ROPE_DIM);
 }
 
+/* What is given stays as it is: Mesa 22.3 hands a function the caller's struct, not a copy. */
 static inline stream_t stream_of_head(global const char *x, long4 x_at, place at, int head, int size)
 {
-    stream_t stream;
-    at.head = head;
-    at.first *= STEPS;
-    stream = stream_of(x, x_at, at, size);
+    stream_t stream = stream_from(x + at_row(x_at, at.batch, at.first * STEPS, head) * size, x_at.z, VALUE_DIM, size);
     stream.wide = stream.wide && ROPE_DIM % (2 * VEC) == 0;
     return stream;
 }
