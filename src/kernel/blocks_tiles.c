@@ -353,7 +353,7 @@ static int takes(const struct variant *variant)
 }
 
 /* Short ones where prepare_blocks has two streams in local memory: of long ones a compute unit has one group (H100, ms:
- * of rwkv7 3.08 and 4.59). On an engine but where nothing decays by channel (iplr 5.17 and 6.91, rwkv7 6.25 and
+ * of rwkv7 3.08 and 4.59). On an engine only where nothing decays by channel (iplr 5.17 and 6.91, rwkv7 6.25 and
  * 6.29). */
 static int usual_chunk(const struct variant *variant)
 {
