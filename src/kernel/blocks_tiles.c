@@ -110,16 +110,13 @@ static void follow(struct variant *variant)
     t->pad = VEC;
     t->block_k = lower(t->block_k, s.channels);
     t->lanes_k = 1;
-    if (variant->kernel == KERNEL_PREPARE_BLOCKS)
-        t->block_v = lower(t->block_v, s.channels);
+    t->block_v = lower(t->block_v, variant->kernel == KERNEL_PREPARE_BLOCKS ? s.channels : s.widest);
     if (variant->kernel == KERNEL_PREPARE_BLOCKS && s.second) /* whose second matrix is multiplied in its place */
         t->block_v = lower(t->block_v, higher(t->chunk, variant->engine != NULL ? PRODUCT_COLUMNS : 0));
     if (variant->kernel == KERNEL_OUTPUTS) /* a slice is of tokens, too: those past the chunk are another's */
         t->block_k = lower(t->block_k, t->chunk);
-    if (variant->kernel != KERNEL_PREPARE_BLOCKS) {
+    if (variant->kernel != KERNEL_PREPARE_BLOCKS)
         t->tokens = lower(t->tokens, t->chunk);
-        t->block_v = lower(t->block_v, s.widest);
-    }
     if (variant->engine != NULL)
         follow_engine(variant, &s);
     else
