@@ -44,6 +44,17 @@ static void follow_slices(struct tiles *t, const struct blocks_shape *s, int who
         t->block_k /= 2;
 }
 
+/* Of a block of scores a lane's rows: as few as there are lanes for (an H100, prepare_blocks of rwkv7, ms: four rows
+ * 3.04, one 2.33). */
+static int rows_of_scores(const struct tiles *t, const struct blocks_shape *s, int most, int lanes)
+{
+    int rows = most;
+
+    while (!s->scored && rows > 1 && 2 * blocks_pairs(t, s) * (SPOT / rows) * (SPOT / VEC) <= lanes)
+        rows /= 2;
+    return rows;
+}
+
 /* On an engine a sub-group has 16 rows of a chunk; of the state, where those are fewer, as many as vectors of channels
  * allow. */
 static void follow_engine(struct variant *variant, const struct blocks_shape *s)
@@ -55,8 +66,8 @@ static void follow_engine(struct variant *variant, const struct blocks_shape *s)
 
     switch (variant->kernel) {
     case KERNEL_PREPARE_BLOCKS:
-        t->rows = SPOT / (s->second || s->made ? 2 : 1);
         sub_groups = higher(t->chunk * (s->second ? 4 : 2) / lanes, 1);
+        t->rows = rows_of_scores(t, s, SPOT / (s->second || s->made ? 2 : 1), sub_groups * lanes);
         break;
     case KERNEL_STATES:
         while (t->split > 1 && lower(t->tokens, t->block_k) < BLOCKS_ENGINE_TILE * t->split)
@@ -78,12 +89,14 @@ static void follow_engine(struct variant *variant, const struct blocks_shape *s)
 static void follow_lanes(struct variant *variant, const struct blocks_shape *s)
 {
     struct tiles *t = &variant->tiles;
+    int most;
 
     t->wide = 1;
     switch (variant->kernel) {
     case KERNEL_PREPARE_BLOCKS:
-        t->rows = lower(SPOT / (s->second ? 2 : 1) / (blocks_lean(t) ? 2 : 1), SPOT / (1 + s->made));
         t->group = t->chunk * (s->second || blocks_lean(t) ? 4 : 2);
+        most = lower(SPOT / (s->second ? 2 : 1) / (blocks_lean(t) ? 2 : 1), SPOT / (1 + s->made));
+        t->rows = rows_of_scores(t, s, most, t->group);
         break;
     case KERNEL_STATES:
         t->group = higher(t->split, 1) * blocks_state_rows(t, s) * t->block_v / VEC;
@@ -242,12 +255,14 @@ static int usual_slice(const struct variant *variant)
     return blocks_lean(&variant->tiles) ? most / 2 : most;
 }
 
-/* Of the state where something is erased: there are no segments, so that narrow tiles alone keep all units busy. */
+/* Of the state where something is erased: there are no segments, so that narrow tiles alone keep all units busy. Of low
+ * rank an engine's lane has registers for no more than 16 (an H100, rwkv7, ms: 2.50, of 32 columns 4.30; by
+ * multiply-adds 2.53 and 2.36). */
 static int usual_erased(const struct device *device, const struct variant *variant, const struct blocks_shape *s)
 {
     int64_t groups = problem_heads(variant->problem) * divide_up(variant_values(variant), 32);
 
-    return s->second || 4 * groups < 3 * (int64_t)device->info.compute_units ? 16 : 32;
+    return (s->second && variant->engine != NULL) || 4 * groups < 3 * (int64_t)device->info.compute_units ? 16 : 32;
 }
 
 static int usual_columns(const struct device *device, const struct variant *variant, const struct blocks_shape *s)
@@ -349,14 +364,13 @@ static int takes(const struct variant *variant)
            (variant->engine == NULL || (variant->engine->exact != FILE_nothing && is_float));
 }
 
-/* Short ones where prepare_blocks has two streams in local memory: of long ones a compute unit has one group (H100, ms:
- * of rwkv7 3.08 and 4.59). On an engine only where nothing decays by channel (iplr 5.17 and 6.91, rwkv7 6.25 and
- * 6.29). */
+/* Short ones where prepare_blocks has two streams in local memory: of long ones a compute unit has one group (an H100,
+ * ms: prepare_blocks of rwkv7 3.08 and 4.59; on an engine all of rwkv7 6.01 and 6.15, of iplr 5.17 and 6.91). */
 static int usual_chunk(const struct variant *variant)
 {
     const struct blocks_shape s = blocks_shape(variant);
 
-    return s.second && (variant->engine == NULL || !s.made) ? 32 : 64;
+    return s.second ? 32 : 64;
 }
 
 static clattn_status heuristic(const struct device *device, struct variant *variant, int most_group)
