@@ -45,6 +45,9 @@ static const struct point points[] = {
     {"a slice ahead", {{"chunk", 32}, {"states.block_v", 16}, {"states.tokens", 32}, {"states.ahead", 1}}, 0, 0},
     {"slices ahead", {{"chunk", 64}, {"states.tokens", 32}, {"states.ahead", 8}}, 0, 0},
 };
+/* Parts that meet in local memory: a simulator, which takes one case, sees where that ends */
+static const struct point parts = {
+    "two parts", {{"chunk", 32}, {"states.block_v", 32}, {"states.tokens", 32}, {"states.split", 2}}, 1, 0};
 /* Of a list, which is in no stretches */
 static const struct point list_points[] = {
     {"short chunks", {{"chunk", 32}, {"group", 64}, {"block_v", 64}}, 0, 64},
@@ -111,6 +114,8 @@ static int run_points(const struct check_case *c, const clattn_plan_desc *desc, 
             !(on_engine() && point->lanes && test_engine_device.context->engine->lanes >= point->lanes))
             failures += !passes(&tensors, &expected, point, what);
     }
+    if (additive && !is_list() && desc->dtype == CLATTN_F32 && (is_cut(c) || only != NULL))
+        failures += !passes(&tensors, &expected, &parts, what);
     check_free(&tensors);
     check_free(&expected);
     return failures;

@@ -180,7 +180,8 @@ static void states_locals(const struct variant *variant, const struct blocks_sha
         channels = s->erases ? t->chunk * pitch : 0;
 
     layout_constant(layout, "WRITTEN_IN_STATE", written_in_state(s));
-    layout_local(layout, "LOCAL_STATE", s->erases ? higher(s->channels, t->chunk) * columns : VEC, FLOAT);
+    layout_local(layout, "LOCAL_STATE", s->erases || t->split > 1 ? higher(s->channels, t->chunk) * columns : VEC,
+                 FLOAT);
     layout_local(layout, "LOCAL_WRITTEN", written_in_state(s) ? VEC : t->chunk * columns, FLOAT);
     layout_local(layout, "LOCAL_SLICE", higher(tokens, channels), FLOAT);
 }
