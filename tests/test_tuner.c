@@ -399,6 +399,37 @@ static void test_journal(void **state)
     assert_null(fopen(path, "r"));
 }
 
+/* Solvers by length: one that is the fastest of short sequences only, and one of long ones, beyond what is compared */
+static void test_stretches(void **state)
+{
+    static const double seconds[3][3] = {{1, 3, 4}, {4, 2, 3}, {8, 4, 5}};
+    static const int64_t tuned_at[] = {128, 4096, 4096}, from[] = {0, 256, 4096};
+    static const double time_ms[] = {1, 1.53, 1.40};
+    static struct tune_result result;
+
+    (void)state;
+    result.count = 3;
+    for (int s = 0; s < 3; s++) {
+        result.outcomes[s].entry.seq_len = tuned_at[s];
+        result.outcomes[s].entry.time_ms = time_ms[s];
+    }
+    for (size_t i = 0; i < 3; i++) {
+        result.lengths.tokens[i] = (int64_t)128 << i;
+        memcpy(result.lengths.seconds[i], seconds[i], sizeof seconds[i]);
+    }
+    result.lengths.count = 3;
+    tune_stretches(&result);
+    for (int s = 0; s < 3; s++)
+        assert_int_equal(result.outcomes[s].entry.from_rows, from[s]);
+    result.outcomes[2].entry.time_ms = 1.50; /* no more than noise */
+    tune_stretches(&result);
+    assert_int_equal(result.outcomes[2].entry.from_rows, -1);
+    result.outcomes[2].entry.time_ms = 1.40;
+    result.outcomes[2].status = CLATTN_UNSUPPORTED;
+    tune_stretches(&result);
+    assert_int_equal(result.outcomes[2].entry.from_rows, -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -409,6 +440,7 @@ int main(void)
         cmocka_unit_test(test_beaten),
         cmocka_unit_test(test_ahead),
         cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_stretches),
     };
 
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);

@@ -95,9 +95,26 @@ static int beats(const struct tune_lengths *lengths, size_t i, int s, int other)
     return mine > 0 && (theirs == 0 || mine < (1 - KEEP_MARGIN) * theirs);
 }
 
+/* Of those that were tuned at a length beyond all that are compared here, the fastest there takes over from it. */
+static void set_longest(struct tune_result *result, int before)
+{
+    const struct tuning_entry *last = &result->outcomes[before].entry;
+    int best = before;
+
+    for (int s = 0; s < result->count; s++) {
+        const struct tune_outcome *outcome = &result->outcomes[s];
+        if (outcome->status == CLATTN_SUCCESS && outcome->entry.seq_len == last->seq_len &&
+            outcome->entry.time_ms > 0 && outcome->entry.time_ms < result->outcomes[best].entry.time_ms)
+            best = s;
+    }
+    if (last->seq_len > LONGEST && result->outcomes[best].entry.from_rows < 0 &&
+        result->outcomes[best].entry.time_ms < (1 - KEEP_MARGIN) * last->time_ms)
+        result->outcomes[best].entry.from_rows = last->seq_len;
+}
+
 /* The first solver's stretch begins at 0; another's where it beats the one before, there and at the next length. None
  * comes back. */
-static void set_stretches(struct tune_result *result)
+void tune_stretches(struct tune_result *result)
 {
     const struct tune_lengths *lengths = &result->lengths;
     int before = fastest(lengths->seconds[0], result->count);
@@ -113,6 +130,8 @@ static void set_stretches(struct tune_result *result)
         result->outcomes[best].entry.from_rows = lengths->tokens[i];
         before = best;
     }
+    if (before >= 0)
+        set_longest(result, before);
 }
 
 clattn_status tune_crossover(const struct tune *tune, struct check_device *device, struct tune_result *result)
@@ -134,7 +153,7 @@ clattn_status tune_crossover(const struct tune *tune, struct check_device *devic
         }
         lengths->count++;
     }
-    set_stretches(result);
+    tune_stretches(result);
     for (int s = 0; s < result->count; s++) {
         clattn_plan_destroy(crossing.plans[s]);
         trial_close(&crossing.trials[s]);

@@ -54,6 +54,9 @@ void tune_free(struct tune_result *result);
  * else 0. */
 double tune_times_beaten(const struct tune_result *whole, const struct tune_outcome *outcome);
 
+/* The entries' from_rows, by result->lengths and, beyond these, the entries' own times. */
+void tune_stretches(struct tune_result *result);
+
 /* Fills result->lengths and the entries' from_rows. */
 clattn_status tune_crossover(const struct tune *tune, struct check_device *device, struct tune_result *result);
 
