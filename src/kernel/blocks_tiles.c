@@ -256,8 +256,7 @@ static int usual_slice(const struct variant *variant)
 }
 
 /* Of the state where something is erased: there are no segments, so that narrow tiles alone keep all units busy. Of low
- * rank an engine's lane has registers for no more than 16 (an H100, rwkv7, ms: 2.50, of 32 columns 4.30; by
- * multiply-adds 2.53 and 2.36). */
+ * rank an engine has 16 columns (an H100, rwkv7, ms: 2.50, of 32 columns 4.30; by multiply-adds 2.53 and 2.36). */
 static int usual_erased(const struct device *device, const struct variant *variant, const struct blocks_shape *s)
 {
     int64_t groups = problem_heads(variant->problem) * divide_up(variant_values(variant), 32);
