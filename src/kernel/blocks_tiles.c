@@ -44,13 +44,19 @@ static void follow_slices(struct tiles *t, const struct blocks_shape *s, int who
         t->block_k /= 2;
 }
 
+/* That every pair of blocks of scores wants, with so many rows a lane. */
+static int lanes_of_scores(const struct tiles *t, const struct blocks_shape *s, int rows)
+{
+    return blocks_pairs(t, s) * (SPOT / rows) * (SPOT / VEC);
+}
+
 /* Of a block of scores a lane's rows: as few as there are lanes for (an H100, prepare_blocks of rwkv7, ms: four rows
  * 3.04, one 2.33). */
 static int rows_of_scores(const struct tiles *t, const struct blocks_shape *s, int most, int lanes)
 {
     int rows = most;
 
-    while (!s->scored && rows > 1 && 2 * blocks_pairs(t, s) * (SPOT / rows) * (SPOT / VEC) <= lanes)
+    while (!s->scored && rows > 1 && lanes_of_scores(t, s, rows / 2) <= lanes)
         rows /= 2;
     return rows;
 }
@@ -181,9 +187,9 @@ static int has_pairs(const struct variant *variant)
 {
     const struct tiles *t = &variant->tiles;
     const struct blocks_shape s = blocks_shape(variant);
-    int lanes = SPOT / higher(t->rows, 1) * (SPOT / VEC);
 
-    return variant->kernel != KERNEL_PREPARE_BLOCKS || s.scored || blocks_pairs(t, &s) * lanes <= t->group;
+    return variant->kernel != KERNEL_PREPARE_BLOCKS || s.scored ||
+           lanes_of_scores(t, &s, higher(t->rows, 1)) <= t->group;
 }
 
 /* Whether parts of an engine's products have whole tiles. */
