@@ -34,7 +34,7 @@ enum { NVIDIA = 0x10de, AMD = 0x1002, INTEL = 0x8086 }; /* CL_DEVICE_VENDOR_ID *
 #ifdef CLATTN_EMULATIONS
 #define EMULATIONS(X) \
     X("nvidia_emulated",     nvidia_emulated,     engine_nvidia,   exact_nvidia_emulated, team_emulated, SLOW, \
-      32, 16, 1, 2, 0, 0, 32, 0,     32, 64, 0,      0,  0) \
+      32, 16, 1, 2, 0, 0, 32, 0,     32, 32, 0,      0,  0) \
     X("nvidia_threads",      nvidia_threads,      engine_nvidia,   nothing,               team_emulated, PLAIN, \
       32, 16, 1, 2, 4, 1, 32, 0,     4,  0,  0,      0,  0) \
     X("amd_cdna_emulated",   amd_cdna_emulated,   engine_amd,      exact_cdna_emulated,   nothing,       SLOW, \
