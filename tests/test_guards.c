@@ -1,4 +1,4 @@
-/* What a caller's data may say and must not do: cu_seqlens that are no cuts, and states that are read and written in
+/* What a caller's data may say and must not do: cu_seqlens that are no cuts, kv_lens that no cache has, and states that are read and written in
  * place. In the recurrence, in chunks, and on an emulated matrix engine, whole and in segments. */
 #include "harness.h"
 
@@ -128,6 +128,53 @@ static void test_hostile_cuts(void **state)
     clattn_context_destroy(device.context);
 }
 
+/* ---- kv_lens ----------------------------------------------------------------------------------------------------- */
+
+/* What kv_lens say, and the lengths that they are read as */
+enum { CACHES = 5, ROOM = 70 };
+static const int32_t lens_said[CACHES] = {-9, ROOM + 17, 33, INT32_MAX, INT32_MIN},
+                     lens_meant[CACHES] = {0, ROOM, 33, ROOM, 0};
+
+static void make_lens(struct check_tensors *tensors, const clattn_plan_desc *desc, const int32_t *lens)
+{
+    test_make(tensors, desc, CHECK_GATES_USUAL, NULL);
+    memcpy(tensors->tensor[OP(KV_LENS)].data, lens, CACHES * sizeof *lens);
+}
+
+static void check_lens(const struct test_kind *kind, struct check_device *device, uint32_t flags, int64_t seq_len)
+{
+    struct check_tensors tensors, clamped;
+    clattn_plan_desc desc = desc_of(kind, CLATTN_SOFTMAX_ATTN);
+    clattn_plan *plan;
+    char what[128];
+
+    desc.flags = CLATTN_WITH_KV_LENS | flags;
+    desc.batch = CACHES;
+    desc.seq_len = seq_len;
+    desc.kv_len = ROOM;
+    plan = test_kind_plan(kind, device, &desc);
+    make_lens(&tensors, &desc, lens_said);
+    make_lens(&clamped, &desc, lens_meant);
+    test_log_clear();
+    assert_status(check_run_plan(&tensors, device, plan, test_log, NULL), SUCCESS);
+    assert_status(check_run_plan(&clamped, device, plan, test_log, NULL), SUCCESS);
+    snprintf(what, sizeof what, "%s, kv_lens, %d tokens", kind->name, (int)seq_len);
+    test_compare_all(&tensors, &clamped, 0, what);
+    check_free(&tensors);
+    check_free(&clamped);
+    clattn_plan_destroy(plan);
+}
+
+static void test_hostile_lens(void **state)
+{
+    const struct test_kind *kind = *state;
+    struct check_device device = test_kind_device(kind);
+
+    for (int i = 0; i < 4 && test_kind_applies(kind, CLATTN_SOFTMAX_ATTN); i++)
+        check_lens(kind, &device, i % 2 == 1 ? CLATTN_APPEND : 0, i / 2 == 1 ? 40 : 1);
+    clattn_context_destroy(device.context);
+}
+
 /* ---- States in place --------------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -191,14 +238,19 @@ static void test_in_place(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[2 * COUNT(kinds)];
-    static char names[2 * COUNT(kinds)][64];
+    static const struct {
+        const char *name;
+        CMUnitTestFunction run;
+    } checks[] = {{"hostile cuts", test_hostile_cuts},
+                  {"hostile lengths", test_hostile_lens},
+                  {"states in place", test_in_place}};
+    struct CMUnitTest tests[COUNT(checks) * COUNT(kinds)];
+    static char names[COUNT(tests)][64];
 
-    for (size_t i = 0; i < COUNT(kinds); i++) {
-        tests[2 * i] = (struct CMUnitTest){names[2 * i], test_hostile_cuts, NULL, NULL, &kinds[i]};
-        tests[2 * i + 1] = (struct CMUnitTest){names[2 * i + 1], test_in_place, NULL, NULL, &kinds[i]};
-        snprintf(names[2 * i], sizeof names[0], "hostile cuts, %s", kinds[i].name);
-        snprintf(names[2 * i + 1], sizeof names[0], "states in place, %s", kinds[i].name);
+    for (size_t i = 0; i < COUNT(tests); i++) {
+        struct test_kind *kind = &kinds[i / COUNT(checks)];
+        snprintf(names[i], sizeof names[i], "%s, %s", checks[i % COUNT(checks)].name, kind->name);
+        tests[i] = (struct CMUnitTest){names[i], checks[i % COUNT(checks)].run, NULL, NULL, kind};
     }
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);
 }

@@ -356,6 +356,9 @@ enum { BOUND_MS = 10000, WINDOW_MS = 200 };
  * it asks before it needs the plan, and then a while. */
 static struct {
     pthread_t first;
+    clattn_status (*enqueue)(const void *user);
+    const void *user;
+    int launches;         /* of a call */
     int sizes;            /* of buffers that a call asks for */
     atomic_int asked;     /* by the other thread */
     atomic_int held, met; /* the first is between its launches; the other came in */
@@ -400,46 +403,93 @@ static cl_int CL_API_CALL meet_launch(cl_command_queue queue, cl_kernel kernel, 
     int first = pthread_equal(pthread_self(), meeting.first);
 
     fake.launches += first;
-    if (fake.launches == 3)
+    if (fake.launches == meeting.launches)
         meeting.held = 0;
     return fake.real.EnqueueNDRangeKernel(queue, kernel, dims, offset, global, local, n, wait, event);
 }
 
 /* Begins when the first thread is between its launches. */
-static void *other_call(void *user)
+static void *other_call(void *status)
 {
-    struct call *call = user;
-    static clattn_status status;
-
     for (int ms = 0; ms < BOUND_MS && !meeting.held; ms++)
         sleep_ms(1);
-    status = check_enqueue(call->plan, test_device.queue, &call->operands, 0, NULL, NULL);
-    return &status;
+    *(clattn_status *)status = meeting.enqueue(meeting.user);
+    return NULL;
+}
+
+static void check_one_at_a_time(clattn_status (*enqueue)(const void *user), const void *user, int launches)
+{
+    struct opencl *cl = test_opencl_table();
+    clattn_status status;
+    pthread_t other;
+
+    memset(&meeting, 0, sizeof meeting);
+    meeting.first = pthread_self();
+    meeting.enqueue = enqueue;
+    meeting.user = user;
+    meeting.launches = launches;
+    fake.launches = 0;
+    cl->GetMemObjectInfo = meet_size;
+    cl->SetKernelArg = meet_argument;
+    cl->EnqueueNDRangeKernel = meet_launch;
+    assert_int_equal(pthread_create(&other, NULL, other_call, &status), 0);
+    assert_status(enqueue(user), SUCCESS);
+    assert_int_equal(pthread_join(other, NULL), 0);
+    *cl = fake.real;
+    assert_status(status, SUCCESS);
+    assert_int_equal(fake.launches, launches);
+    assert_true(meeting.sizes > 0);
+    assert_int_equal(meeting.asked, meeting.sizes); /* it was there in time */
+    assert_false(meeting.met);
+}
+
+static clattn_status enqueue_call(const void *user)
+{
+    const struct call *call = user;
+
+    return check_enqueue(call->plan, test_device.queue, &call->operands, 0, NULL, NULL);
 }
 
 static void test_one_at_a_time(void **state)
 {
-    struct opencl *cl = test_opencl_table();
     struct call call;
-    pthread_t other;
-    void *status;
 
     (void)state;
     call_open(&call);
-    memset(&meeting, 0, sizeof meeting);
-    meeting.first = pthread_self();
-    cl->GetMemObjectInfo = meet_size;
-    cl->SetKernelArg = meet_argument;
-    cl->EnqueueNDRangeKernel = meet_launch;
-    assert_int_equal(pthread_create(&other, NULL, other_call, &call), 0);
-    assert_status(check_enqueue(call.plan, test_device.queue, &call.operands, 0, NULL, NULL), SUCCESS);
-    assert_int_equal(pthread_join(other, &status), 0);
-    *cl = fake.real;
-    assert_status(*(clattn_status *)status, SUCCESS);
-    assert_true(meeting.sizes > 0);
-    assert_int_equal(meeting.asked, meeting.sizes); /* it was there in time */
-    assert_false(meeting.met);
+    check_one_at_a_time(enqueue_call, &call, call.launches);
     call_close(&call);
+}
+
+struct gemm_of_two {
+    clattn_gemm_plan *plan;
+    clattn_gemm_call call;
+};
+
+static clattn_status enqueue_gemm(const void *user)
+{
+    const struct gemm_of_two *gemm = user;
+
+    return clattn_gemm_enqueue(gemm->plan, test_device.queue, &gemm->call, 0, NULL, NULL);
+}
+
+static void test_gemm_one_at_a_time(void **state)
+{
+    enum { SIDE = 16 };
+    const clattn_gemm_desc side = {.m = SIDE, .n = SIDE, .k = SIDE, .provider = "plain"};
+    cl_mem buffers[3];
+    struct gemm_of_two gemm;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(buffers); i++)
+        buffers[i] = test_buffer(SIDE * SIDE * sizeof(float), NULL);
+    gemm.call = (clattn_gemm_call){.a = buffers[0], .b = buffers[1], .d = buffers[2]};
+    test_log_clear();
+    assert_status(clattn_gemm_plan_create(&gemm.plan, test_device.context, &side), SUCCESS);
+    check_one_at_a_time(enqueue_gemm, &gemm, 1);
+    assert_int_equal(opencl_get()->Finish(test_device.queue), CL_SUCCESS);
+    clattn_gemm_plan_destroy(gemm.plan);
+    for (size_t i = 0; i < COUNT(buffers); i++)
+        opencl_get()->ReleaseMemObject(buffers[i]);
 }
 
 /* ---- Arguments that a kernel has already --------------------------------------------------------------------------
@@ -500,7 +550,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, put_fakes, take_fakes)
     const struct CMUnitTest tests[] = {TEST(test_out_of_order), TEST(test_in_order),      TEST(test_failed_launch),
-                                       TEST(test_products),     TEST(test_one_at_a_time), TEST(test_arguments)};
+                                       TEST(test_products),     TEST(test_one_at_a_time), TEST(test_gemm_one_at_a_time),
+                                       TEST(test_arguments)};
 
     return cmocka_run_group_tests(tests, open_device, test_device_close) + ledger_close();
 }
