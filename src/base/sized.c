@@ -7,8 +7,9 @@ int sized_read(void *ours, size_t our_size, const void *theirs, size_t their_siz
     const unsigned char *bytes = theirs;
     size_t common = their_size < our_size ? their_size : our_size;
 
-    memset(ours, 0, our_size);
     memcpy(ours, theirs, common);
+    if (common < our_size)
+        memset((char *)ours + common, 0, our_size - common);
     for (size_t i = common; i < their_size; i++)
         if (bytes[i] != 0)
             return 0;

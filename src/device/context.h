@@ -45,6 +45,10 @@ struct clattn_context {
     int self_test;                 /* whether plans are tested */
 };
 
+/* The bytes of a buffer of the context; refused with the status given, by its name, where it is another's. */
+clattn_status context_buffer_size(const clattn_context *context, cl_mem buffer, const char *name, clattn_status refused,
+                                  size_t *bytes);
+
 /* What is known of kernels: 1 passed, -1 failed, 0 nothing. */
 int context_verdict(clattn_context *context, struct hash key);
 void context_set_verdict(clattn_context *context, struct hash key, int passed);

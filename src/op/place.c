@@ -173,16 +173,23 @@ clattn_status problem_place(const struct problem *problem, const struct extent *
     return CLATTN_SUCCESS;
 }
 
+struct view placement_view(const struct problem *problem, const struct operand_row *row, const struct placement *place)
+{
+    struct view view = place->view;
+
+    if ((problem->desc.flags & CLATTN_REVERSED) && (row->dims[1] == 'T' || row->dims[1] == 'S')) {
+        view.offset += (place->count[1] - 1) * view.token;
+        view.token = -view.token;
+    }
+    return view;
+}
+
 clattn_status problem_view(const struct problem *problem, const struct extent *extent, const struct operand_row *row,
                            const clattn_operand *operand, size_t size, struct view *view, const struct log *log)
 {
     struct placement place;
 
     TRY(problem_place(problem, extent, row, operand, size, &place, log));
-    *view = place.view;
-    if ((problem->desc.flags & CLATTN_REVERSED) && (row->dims[1] == 'T' || row->dims[1] == 'S')) {
-        view->offset += (place.count[1] - 1) * view->token;
-        view->token = -view->token;
-    }
+    *view = placement_view(problem, row, &place);
     return CLATTN_SUCCESS;
 }

@@ -94,7 +94,9 @@ int problem_is_empty(const struct problem *problem, const struct extent *extent,
  * 0. */
 clattn_status problem_place(const struct problem *problem, const struct extent *extent, const struct operand_row *row,
                             const clattn_operand *operand, size_t size, struct placement *place, const struct log *log);
-/* Its view alone; with CLATTN_REVERSED from the last token on. */
+/* Its view; with CLATTN_REVERSED from the last token on. */
+struct view placement_view(const struct problem *problem, const struct operand_row *row, const struct placement *place);
+/* The view alone. */
 clattn_status problem_view(const struct problem *problem, const struct extent *extent, const struct operand_row *row,
                            const clattn_operand *operand, size_t size, struct view *view, const struct log *log);
 

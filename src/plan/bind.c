@@ -1,24 +1,9 @@
 /* A call's queue and buffers, checked, with the view of each. */
 #include "plan/call.h"
 
+#include <string.h>
+
 enum { WORKSPACE_ALIGNMENT = 16 };
-
-/* The bytes of a buffer of the plan's context; refused with the status given where it is another's. */
-static clattn_status buffer_size(const struct clattn_plan *plan, cl_mem buffer, const char *name, clattn_status refused,
-                                 size_t *bytes)
-{
-    const struct opencl *cl = plan->context->device.cl;
-    const struct log *log = &plan->context->log;
-    cl_context owner = NULL;
-
-    TRY_CL(log, cl->GetMemObjectInfo(buffer, CL_MEM_CONTEXT, sizeof owner, &owner, NULL));
-    if (owner != plan->context->cl) {
-        log_line(log, CLATTN_LOG_ERROR, "%s: its buffer belongs to another context than the plan", name);
-        return refused;
-    }
-    TRY_CL(log, cl->GetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof *bytes, bytes, NULL));
-    return CLATTN_SUCCESS;
-}
 
 /* Of a buffer's bytes those from the operand's offset on, or its size where that is less. */
 static size_t bytes_from(const clattn_operand *operand, size_t whole)
@@ -36,27 +21,64 @@ static clattn_status memory_size(const struct clattn_plan *plan, const clattn_op
 
     if (operand->buffer == NULL)
         return FAIL(log, INVALID_OPERAND, "%s: operand %s is missing", plan->problem.rule->name, name);
-    TRY(buffer_size(plan, operand->buffer, name, CLATTN_INVALID_OPERAND, &whole));
+    TRY(context_buffer_size(plan->context, operand->buffer, name, CLATTN_INVALID_OPERAND, &whole));
     if (operand->offset >= whole)
         return FAIL(log, INVALID_OPERAND, "%s: offset %zu lies past its %zu bytes", name, operand->offset, whole);
     *size = bytes_from(operand, whole);
     return CLATTN_SUCCESS;
 }
 
+void plan_find_usual(struct clattn_plan *plan)
+{
+    const struct problem *problem = &plan->problem;
+    const clattn_operand first = {.offset = 0};
+
+    plan->most = problem_most(problem);
+    for (int i = 0; i < problem->operand_count; i++) {
+        struct usual *usual = &plan->usual[i];
+        struct placement place;
+        if (problem_place(problem, &plan->most, &problem->operands[i], &first, 0, &place, NULL) != CLATTN_SUCCESS)
+            continue;
+        usual->view = placement_view(problem, &problem->operands[i], &place);
+        usual->element = place.element;
+        usual->bytes = (uint64_t)place.span * place.element;
+    }
+}
+
+static int lies_so(const struct usual *usual, const clattn_operand *operand, size_t size)
+{
+    int64_t strides = operand->batch_stride | operand->token_stride | operand->head_stride;
+
+    return strides == 0 && operand->offset % usual->element == 0 && usual->bytes <= size;
+}
+
+/* By usual, NULL in a call of other lengths. What does not lie so is placed anew, and told why not where it cannot. */
+static clattn_status bind_operand(struct call *call, const struct operand_row *row, const struct usual *usual,
+                                  const clattn_operand *operand)
+{
+    const struct clattn_plan *plan = call->plan;
+    struct bound *bound = &call->operands[row->id];
+    size_t size = 0;
+
+    bound->memory = operand->buffer;
+    if (usual != NULL || !problem_is_empty(&plan->problem, &call->extent, row))
+        TRY(memory_size(plan, operand, operand_name(row->id), &size));
+    if (usual == NULL || !lies_so(usual, operand, size))
+        return problem_view(&plan->problem, &call->extent, row, operand, size, &bound->view, &plan->context->log);
+    bound->view = usual->view;
+    bound->view.offset += (int64_t)(operand->offset / usual->element);
+    return CLATTN_SUCCESS;
+}
+
 static clattn_status bind_operands(struct call *call, const struct arguments *arguments)
 {
     const struct clattn_plan *plan = call->plan;
+    int whole = memcmp(&call->extent, &plan->most, sizeof plan->most) == 0;
 
     for (int i = 0; i < plan->problem.operand_count; i++) {
         const struct operand_row *row = &plan->problem.operands[i];
-        const clattn_operand *operand = &arguments->of[row->id];
-        size_t size = 0;
-
-        if (!problem_is_empty(&plan->problem, &call->extent, row))
-            TRY(memory_size(plan, operand, operand_name(row->id), &size));
-        TRY(problem_view(&plan->problem, &call->extent, row, operand, size, &call->operands[row->id].view,
-                         &plan->context->log));
-        call->operands[row->id].memory = operand->buffer;
+        const struct usual *usual = whole && plan->usual[i].bytes > 0 ? &plan->usual[i] : NULL;
+        TRY(bind_operand(call, row, usual, &arguments->of[row->id]));
     }
     /* kernels have the pool's size in the place of a stride that indices lack */
     call->operands[CLATTN_STATE_INDICES].view.token =
@@ -71,7 +93,7 @@ static clattn_status check_workspace(const struct clattn_plan *plan, const clatt
 
     if (workspace->buffer == NULL)
         return FAIL(log, INVALID_WORKSPACE, "workspace is missing, %zu bytes are needed", needed);
-    TRY(buffer_size(plan, workspace->buffer, "workspace", CLATTN_INVALID_WORKSPACE, &whole));
+    TRY(context_buffer_size(plan->context, workspace->buffer, "workspace", CLATTN_INVALID_WORKSPACE, &whole));
     if (workspace->offset % WORKSPACE_ALIGNMENT != 0)
         return FAIL(log, INVALID_WORKSPACE, "workspace: offset %zu is no multiple of %d", workspace->offset,
                     WORKSPACE_ALIGNMENT);

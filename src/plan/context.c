@@ -242,6 +242,21 @@ clattn_status clattn_context_set_tuning(clattn_context *context, const char *jso
     return CLATTN_SUCCESS;
 }
 
+clattn_status context_buffer_size(const clattn_context *context, cl_mem buffer, const char *name, clattn_status refused,
+                                  size_t *bytes)
+{
+    const struct opencl *cl = context->device.cl;
+    cl_context owner = NULL;
+
+    TRY_CL(&context->log, cl->GetMemObjectInfo(buffer, CL_MEM_CONTEXT, sizeof owner, &owner, NULL));
+    if (owner != context->cl) {
+        log_line(&context->log, CLATTN_LOG_ERROR, "%s: its buffer belongs to another context than the plan", name);
+        return refused;
+    }
+    TRY_CL(&context->log, cl->GetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof *bytes, bytes, NULL));
+    return CLATTN_SUCCESS;
+}
+
 static struct verdict *find_verdict(clattn_context *context, struct hash key)
 {
     for (size_t i = 0; i < context->verdict_count; i++)

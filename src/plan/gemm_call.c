@@ -3,32 +3,19 @@
 
 #include "base/sized.h"
 
-static clattn_status buffer_bytes(const clattn_gemm_plan *plan, char name, cl_mem buffer, size_t *bytes)
-{
-    const struct opencl *cl = plan->context->device.cl;
-    const struct log *log = &plan->context->log;
-    cl_context owner = NULL;
-
-    if (buffer == NULL)
-        return FAIL(log, INVALID_OPERAND, "gemm: %c is missing", name);
-    TRY_CL(log, cl->GetMemObjectInfo(buffer, CL_MEM_CONTEXT, sizeof owner, &owner, NULL));
-    if (owner != plan->context->cl)
-        return FAIL(log, INVALID_OPERAND, "gemm: %c belongs to another context than the plan", name);
-    TRY_CL(log, cl->GetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof *bytes, bytes, NULL));
-    return CLATTN_SUCCESS;
-}
-
 static clattn_status check_buffer(const clattn_gemm_plan *plan, const struct gemm *gemm, enum gemm_operand id,
                                   cl_mem buffer, size_t offset)
 {
+    static const char names[][8] = {"gemm: a", "gemm: b", "gemm: c", "gemm: d"};
     const struct log *log = &plan->context->log;
     size_t element = dtype_size(gemm_type(&gemm->desc, id)), needed = (size_t)gemm->of[id].span * element;
     size_t bytes = 0;
-    char name = "abcd"[id];
 
-    TRY(buffer_bytes(plan, name, buffer, &bytes));
+    if (buffer == NULL)
+        return FAIL(log, INVALID_OPERAND, "%s is missing", names[id]);
+    TRY(context_buffer_size(plan->context, buffer, names[id], CLATTN_INVALID_OPERAND, &bytes));
     if (offset % element != 0 || offset > bytes || bytes - offset < needed)
-        return FAIL(log, INVALID_OPERAND, "gemm: %c has %zu bytes, %zu are needed from offset %zu on", name, bytes,
+        return FAIL(log, INVALID_OPERAND, "%s has %zu bytes, %zu are needed from offset %zu on", names[id], bytes,
                     needed, offset);
     return CLATTN_SUCCESS;
 }

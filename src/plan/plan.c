@@ -74,6 +74,7 @@ static clattn_status fill(struct clattn_plan *plan, const clattn_plan_desc *desc
 {
     TRY(problem_read(&plan->problem, desc, desc_size, &plan->context->log));
     TRY(problem_check_uniform(&plan->problem, &plan->context->log));
+    plan_find_usual(plan);
     return make_head_decay(plan);
 }
 

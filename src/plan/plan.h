@@ -12,9 +12,18 @@ struct set_value {
 };
 enum { MOST_ARGUMENTS = 2 * ROLE_COUNT + 4 };
 
+/* Where an operand lies in a call of the plan's lengths that gives it no strides. */
+struct usual {
+    struct view view; /* from its buffer's beginning */
+    size_t element;
+    uint64_t bytes; /* 0: it has none, or does not lie so */
+};
+
 struct clattn_plan {
     clattn_context *context;
     struct problem problem;
+    struct extent most;                /* the plan's lengths, */
+    struct usual usual[OPERAND_COUNT]; /* and the problem's operands then */
     const struct solver *solver;
     struct recipe recipe;
     cl_kernel kernels[MAX_STEPS];            /* of the recipe's steps; NULL of a product, */
@@ -30,6 +39,8 @@ struct clattn_plan {
 
 /* A plan of a problem, bound to nothing yet. */
 clattn_status plan_open(clattn_plan **plan, clattn_context *context, const clattn_plan_desc *desc, size_t desc_size);
+/* Fills most and usual, before any call. */
+void plan_find_usual(struct clattn_plan *plan);
 /* Makes the solver's recipe and builds its kernels, in the place of those that the plan has. */
 clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, const struct tuned *tuned,
                         const struct recipe *like, int most_group);
