@@ -3,15 +3,6 @@
 
 #include <string.h>
 
-/* For an argument that is never read: every one must be set, and not every driver takes NULL. */
-static cl_mem any_memory(const struct call *call)
-{
-    for (int id = 1; id < OPERAND_COUNT; id++)
-        if (call->operands[id].memory != NULL)
-            return call->operands[id].memory;
-    return call->temporaries[0].memory;
-}
-
 /* Of q's and o's heads those that are at hand: of each state one. */
 static struct bound bound_read(const struct call *call, int id)
 {
@@ -38,7 +29,7 @@ static struct bound resolve(const struct call *call, struct source source)
     case SOURCE_TEMPORARY: return call->temporaries[source.index];
     case SOURCE_FIXED: return call->fixed;
     }
-    return (struct bound){any_memory(call), {0, 0, 0, 0}};
+    return (struct bound){NULL, {0, 0, 0, 0}};
 }
 
 /* A view or a number, which goes to the kernel when it is not what the kernel has. A buffer goes to it at every call:
@@ -63,12 +54,15 @@ static clattn_status set_buffer(const struct call *call, int step, cl_uint *inde
     const struct clattn_plan *plan = call->plan;
     const struct opencl *cl = plan->context->device.cl;
     struct bound bound = resolve(call, source);
-
-    if (bound.memory == NULL)
-        bound.memory = any_memory(call);
     cl_long4 view = {{bound.view.offset, bound.view.batch, bound.view.token, bound.view.head}};
 
-    TRY_CL(&call->log, cl->SetKernelArg(plan->kernels[step], (*index)++, sizeof bound.memory, &bound.memory));
+    if (bound.memory == NULL)
+        TRY(set_value(call, step, *index, sizeof bound.memory, &bound.memory));
+    else {
+        call->set[step][*index].size = 0;
+        TRY_CL(&call->log, cl->SetKernelArg(plan->kernels[step], *index, sizeof bound.memory, &bound.memory));
+    }
+    (*index)++;
     return set_value(call, step, (*index)++, sizeof view, &view);
 }
 
