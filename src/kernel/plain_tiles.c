@@ -1,7 +1,7 @@
 /* The kernels of any device: tiles by rule of thumb, and those that were chosen. */
 #include "kernel/plain.h"
 
-enum { SERIAL_VEC = 16, SHARED_VEC = 4, MOST_COLUMNS = 256, FEW_TOKENS = 8 };
+enum { SERIAL_VEC = 16, SHARED_VEC = 4, MOST_COLUMNS = 256, FEW_TOKENS = 8, WIDE_COLUMNS = 64 };
 
 /* The largest power of two not above x. */
 static int power_below(int64_t x)
@@ -72,6 +72,17 @@ static int is_short(const struct variant *variant)
     return variant->problem->desc.seq_len * variant->problem->desc.steps <= FEW_TOKENS;
 }
 
+/* Whether the recurrence's tiles are of many columns, of which a lane keeps many channels: those of decoding, and of
+ * so many heads that every compute unit has a group of them still. What erases waits for the sums of fewer lanes then;
+ * the others need more groups to be ahead. */
+static int is_wide(const struct device *device, const struct variant *variant)
+{
+    int64_t units = device->info.compute_units;
+    int64_t wanted = variant->problem->rule->erase != ERASE_NONE ? units * 9 / 10 : 2 * units;
+
+    return device->sub_group == 0 && (is_short(variant) || groups(variant, WIDE_COLUMNS) >= wanted);
+}
+
 /* A group shares a tile. */
 static void shared_tiles(const struct device *device, struct variant *variant, int most_group)
 {
@@ -79,7 +90,7 @@ static void shared_tiles(const struct device *device, struct variant *variant, i
     int recurrent = variant->kernel == KERNEL_RECURRENT;
     /* Two groups a compute unit; but narrower groups of the recurrence cost more than some units that have one. */
     int64_t wanted = 2 * (int64_t)device->info.compute_units * (recurrent ? 9 : 10) / 10;
-    int most_columns = !recurrent ? 16 : device->sub_group != 0 || !is_short(variant) ? 32 : 64;
+    int most_columns = !recurrent ? 16 : is_wide(device, variant) ? WIDE_COLUMNS : 32;
     /* Of more than a few tokens the recurrence is faster in wide groups, however few they are. */
     int least_columns = recurrent && !is_short(variant) ? most_columns : 2 * SHARED_VEC;
     int two_streams = variant->kernel == KERNEL_SCAN && plain_erase(variant).streams > 1;
@@ -132,7 +143,7 @@ static int rows_up_to(const struct variant *variant, int most)
 /* The recurrence: lanes for the value columns, times lanes that share a column so that each keeps few channels. */
 static void recurrent_tiles(const struct device *device, struct variant *variant, int most_group)
 {
-    enum { ROWS = 8 };
+    enum { ROWS = 8, MOST_LANES = 128 };
     struct tiles *tiles = &variant->tiles;
     int64_t channels = variant->problem->desc.key_dim;
     int columns, kept; /* channels that a work-item keeps of its columns: what its registers hold */
@@ -144,8 +155,10 @@ static void recurrent_tiles(const struct device *device, struct variant *variant
         tiles->block_k = round_up(channels, tiles->vec);
         return;
     }
-    kept = tiles->sub_group != 0 ? 4 : is_short(variant) ? 16 : 8;
+    kept = tiles->sub_group != 0 ? 4 : is_wide(device, variant) ? 16 : 8;
     columns = power_below(tiles->block_v / tiles->vec);
+    if (columns == 1 && tiles->sub_group == 0) /* what has one vector of columns has lanes for little else */
+        kept = (int)divide_up(channels, MOST_LANES);
     while (tiles->lanes_k * kept < channels && 2 * tiles->lanes_k * columns <= most_group)
         tiles->lanes_k *= 2;
     while (tiles->lanes_k * kept < channels && columns > 1) {
