@@ -501,14 +501,14 @@ static struct {
 
 static cl_int count_argument(cl_kernel kernel, cl_uint index, size_t size, const void *value)
 {
-    if (size == sizeof(cl_mem))
+    if (size == sizeof(cl_mem) && *(const cl_mem *)value != NULL)
         arguments.buffers++;
     else if (arguments.others++ == arguments.fail_at)
         return CL_OUT_OF_RESOURCES;
     return fake.real.SetKernelArg(kernel, index, size, value);
 }
 
-/* Enqueues and says how many views and numbers were set; every buffer is set at every call. */
+/* Enqueues and says how many views, numbers and NULLs were set; every buffer is set at every call. */
 static int others_set(struct call *call, int fail_at, clattn_status expected)
 {
     static int all;
