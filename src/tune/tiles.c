@@ -49,19 +49,23 @@ int tuning_point_tiles(const clattn_context *context, const struct problem *prob
     return 1;
 }
 
-/* Rows up to which the recurrence is ahead of what chunks cost: fewest beside an engine for numbers of 16 bits, and
- * where a compute unit has more than a head; most where nothing is erased, for parts of a sequence are worked at once
- * then. */
+/* Rows up to which the recurrence is ahead of what chunks cost: fewest beside an engine for numbers of 16 bits. What
+ * erases costs chunks more than it costs the recurrence, which stays ahead where every compute unit has a head. Where
+ * nothing is erased parts of a sequence are worked at once. bench/README.md has the figures. */
 static int64_t recurrent_rows(const clattn_context *context, const struct problem *problem)
 {
+    const int64_t units = context->device.info.compute_units, heads = problem_heads(problem);
+
     if (context->device.serial)
         return 8;
     if ((context->engine != NULL && problem->desc.dtype != CLATTN_F32) ||
-        problem_heads(problem) > context->device.info.compute_units)
+        (context->device.sub_group != 0 && heads > units))
         return 32;
     if (problem->rule->erase != ERASE_NONE)
-        return 64;
-    return 4 * problem_heads(problem) <= context->device.info.compute_units ? 256 : 128;
+        return heads > units ? INT64_MAX : 2 * heads > units ? 128 : 64;
+    if (4 * heads <= units)
+        return 256;
+    return problem->rule->decay == DECAY_CHANNEL ? 128 : 64;
 }
 
 int tuning_prefers_recurrent(const clattn_context *context, const struct problem *problem)
