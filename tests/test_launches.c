@@ -546,12 +546,48 @@ static void test_arguments(void **state)
     call_close(&call);
 }
 
+/* A driver that refuses NULL for a buffer gets one that it has, and nobody hears of it. */
+static int refused;
+
+static cl_int refuse_null(cl_kernel kernel, cl_uint index, size_t size, const void *value)
+{
+    if (size == sizeof(cl_mem) && *(const cl_mem *)value == NULL) {
+        refused++;
+        return CL_INVALID_ARG_VALUE;
+    }
+    return fake.real.SetKernelArg(kernel, index, size, value);
+}
+
+static void test_no_null(void **state)
+{
+    struct check_tensors tensors, expected;
+    clattn_plan *plan;
+
+    (void)state;
+    test_log_clear();
+    assert_status(clattn_plan_create(&plan, test_device.context, &desc), SUCCESS);
+    test_make(&expected, &desc, CHECK_GATES_USUAL, NULL);
+    assert_status(check_run_plan(&expected, &test_device, plan, test_log, NULL), SUCCESS);
+    clattn_plan_destroy(plan);
+    assert_status(clattn_plan_create(&plan, test_device.context, &desc), SUCCESS);
+    test_make(&tensors, &desc, CHECK_GATES_USUAL, NULL);
+    test_opencl_table()->SetKernelArg = refuse_null;
+    assert_status(check_run_plan(&tensors, &test_device, plan, test_log, NULL), SUCCESS);
+    test_opencl_table()->SetKernelArg = fake.real.SetKernelArg;
+    assert_true(refused > 0);
+    assert_string_equal(test_log_text, "");
+    test_compare_all(&tensors, &expected, 0, "without NULL");
+    check_free(&tensors);
+    check_free(&expected);
+    clattn_plan_destroy(plan);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, put_fakes, take_fakes)
     const struct CMUnitTest tests[] = {TEST(test_out_of_order), TEST(test_in_order),      TEST(test_failed_launch),
                                        TEST(test_products),     TEST(test_one_at_a_time), TEST(test_gemm_one_at_a_time),
-                                       TEST(test_arguments)};
+                                       TEST(test_arguments),    TEST(test_no_null)};
 
     return cmocka_run_group_tests(tests, open_device, test_device_close) + ledger_close();
 }

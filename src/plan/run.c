@@ -3,6 +3,14 @@
 
 #include <string.h>
 
+static cl_mem any_memory(const struct call *call)
+{
+    for (int id = 1; id < OPERAND_COUNT; id++)
+        if (call->operands[id].memory != NULL)
+            return call->operands[id].memory;
+    return call->temporaries[0].memory;
+}
+
 /* Of q's and o's heads those that are at hand: of each state one. */
 static struct bound bound_read(const struct call *call, int id)
 {
@@ -48,15 +56,33 @@ static clattn_status set_value(const struct call *call, int step, cl_uint index,
 }
 
 /* A buffer goes to the kernel at every call: the address of one that is gone may come again for another. What is never
- * read is NULL: on NVIDIA's driver a buffer costs every launch .4 us. */
+ * read is NULL, for a buffer costs every launch .4 us of NVIDIA's driver; or, of a driver that refuses it, any buffer.
+ */
+static clattn_status set_memory(const struct call *call, int step, cl_uint index, cl_mem memory)
+{
+    const struct clattn_plan *plan = call->plan;
+    const struct opencl *cl = plan->context->device.cl;
+    struct set_value *set = &call->set[step][index];
+
+    if (memory == NULL) {
+        if (set->size == sizeof memory ||
+            cl->SetKernelArg(plan->kernels[step], index, sizeof memory, &memory) == CL_SUCCESS) {
+            set->size = sizeof memory; /* it stays */
+            return CLATTN_SUCCESS;
+        }
+        memory = any_memory(call);
+    }
+    set->size = 0;
+    TRY_CL(&call->log, cl->SetKernelArg(plan->kernels[step], index, sizeof memory, &memory));
+    return CLATTN_SUCCESS;
+}
+
 static clattn_status set_buffer(const struct call *call, int step, cl_uint *index, struct source source)
 {
     const struct bound bound = resolve(call, source);
     const cl_long4 view = {{bound.view.offset, bound.view.batch, bound.view.token, bound.view.head}};
 
-    if (bound.memory != NULL)
-        call->set[step][*index].size = 0;
-    TRY(set_value(call, step, (*index)++, sizeof bound.memory, &bound.memory));
+    TRY(set_memory(call, step, (*index)++, bound.memory));
     return set_value(call, step, (*index)++, sizeof view, &view);
 }
 
