@@ -10,6 +10,7 @@
 #include "device/ptx.h"
 #include "op/rule.h"
 #include "plan/plan.h"
+#include "tune/tiles.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -534,6 +535,62 @@ static void test_fit(void **state)
     }
 }
 
+/* ---- The rule of thumb between the recurrence and chunks --------------------------------------------------------- */
+
+enum { UNITS = 132, ANY = 1 << 20, PLAIN = 0, ENGINE = 1, INTEL = 2 };
+
+/* The most tokens that are worked one by one; ANY: any. */
+static const struct {
+    clattn_rule rule;
+    clattn_dtype dtype;
+    int64_t heads, tokens;
+    int on;
+} lengths[] = {
+    {CLATTN_GATED_DELTA_RULE, CLATTN_F32, 256, ANY, PLAIN},
+    {CLATTN_RWKV7, CLATTN_BF16, 256, ANY, PLAIN},
+    {CLATTN_GATED_DELTA_RULE, CLATTN_F32, 256, ANY, ENGINE},
+    {CLATTN_GATED_DELTA_RULE, CLATTN_BF16, 256, 32, ENGINE},
+    {CLATTN_GATED_DELTA_RULE, CLATTN_F32, 128, 128, PLAIN},
+    {CLATTN_KDA, CLATTN_F32, 64, 64, PLAIN},
+    {CLATTN_KDA, CLATTN_F32, 256, 32, INTEL},
+    {CLATTN_KDA, CLATTN_F32, 16, 64, INTEL},
+    {CLATTN_SIMPLE_GLA, CLATTN_F32, 256, 64, PLAIN},
+    {CLATTN_SIMPLE_GLA, CLATTN_F32, 16, 256, PLAIN},
+    {CLATTN_GLA, CLATTN_F32, 256, 128, ENGINE},
+    {CLATTN_GLA, CLATTN_F16, 256, 32, ENGINE},
+};
+
+static int one_by_one(const struct clattn_context *context, size_t row, int64_t tokens)
+{
+    const clattn_plan_desc desc = {.rule = lengths[row].rule,
+                                   .dtype = lengths[row].dtype,
+                                   .seq_len = tokens,
+                                   .heads = lengths[row].heads,
+                                   .key_dim = 128,
+                                   .value_dim = 128};
+    struct problem problem;
+
+    assert_status(problem_init(&problem, &desc, NULL), SUCCESS);
+    return tuning_prefers_recurrent(context, &problem);
+}
+
+static void test_lengths_of_recurrence(void **state)
+{
+    static const char engine; /* nobody looks at it */
+
+    (void)state;
+    for (size_t row = 0; row < COUNT(lengths); row++) {
+        struct clattn_context context = {.device = {.info = {.compute_units = UNITS}}};
+        if (lengths[row].on == ENGINE)
+            context.engine = (const struct engine *)(const void *)&engine;
+        if (lengths[row].on == INTEL)
+            context.device.sub_group = 8;
+        assert_true(one_by_one(&context, row, lengths[row].tokens));
+        if (lengths[row].tokens != ANY)
+            assert_false(one_by_one(&context, row, lengths[row].tokens + 1));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -546,7 +603,7 @@ int main(void)
         cmocka_unit_test(test_temporaries),  cmocka_unit_test(test_cases_cover),
         cmocka_unit_test(test_cases_quick),  cmocka_unit_test(test_embedded),
         cmocka_unit_test(test_unfolded),     cmocka_unit_test(test_hash),
-        cmocka_unit_test(test_ptx),
+        cmocka_unit_test(test_ptx),          cmocka_unit_test(test_lengths_of_recurrence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
