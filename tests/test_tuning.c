@@ -477,6 +477,30 @@ static void test_solver_choice(void **state)
     assert_non_null(strstr(chosen_solver(), "solver recurrent"));
 }
 
+/* Of heads more than two doublings away nothing is known of lengths either: by rule of thumb the recurrence. */
+static void test_far_solver_choice(void **state)
+{
+    static const char *const solvers[] = {"chunk_blocks", "chunk_scan", "recurrent"};
+    int *serial = &test_device.context->device.serial, had = *serial;
+    struct problem problem;
+
+    (void)state;
+    assert_status(problem_init(&problem, &desc, NULL), SUCCESS);
+    *serial = 0;
+    for (int64_t heads = 8; heads <= 16; heads *= 2) {
+        forget(NULL);
+        for (size_t i = 0; i < COUNT(solvers); i++) {
+            struct tuning_entry entry;
+            tuning_key(&entry, test_device.context, &problem, space_find(solvers[i]));
+            entry.heads = heads;
+            entry.from_rows = i == 0 ? 0 : 1000;
+            put(LAYER_FILE, &entry);
+        }
+        assert_non_null(strstr(chosen_solver(), heads == 8 ? "solver chunk_blocks" : "solver recurrent"));
+    }
+    *serial = had;
+}
+
 static clattn_plan_desc group_desc(clattn_rule of)
 {
     return (clattn_plan_desc){
@@ -694,6 +718,7 @@ int main(void)
         cmocka_unit_test_setup(test_rows_of_length, forget),
         cmocka_unit_test_setup(test_residents, forget),
         cmocka_unit_test_setup(test_solver_choice, forget),
+        cmocka_unit_test_setup(test_far_solver_choice, forget),
         cmocka_unit_test_setup(test_self_test, forget),
         cmocka_unit_test_setup(test_records, forget),
         cmocka_unit_test_setup(test_large_scale, forget),

@@ -172,7 +172,8 @@ static int was_faster(const struct clattn_plan *plan, const int *missing, int la
     return 0;
 }
 
-/* Where all that apply are measured: the solver whose rows begin last before the problem's. */
+/* Where all that apply are measured, of heads like the problem's, which move the lengths from which each is ahead: the
+ * solver whose rows begin last before the problem's. */
 static const struct solver *measured_solver(const struct clattn_plan *plan)
 {
     int64_t rows = plan->problem.desc.seq_len * plan->problem.desc.steps, last = -1;
@@ -186,6 +187,8 @@ static const struct solver *measured_solver(const struct clattn_plan *plan)
             continue;
         missing[i] = entry == NULL;
         if (entry == NULL && is_for(solvers[i], plan->context) && may_apply(plan, solvers[i]))
+            return NULL;
+        if (entry != NULL && !tuning_is_near(entry, plan->context, &plan->problem))
             return NULL;
         if (entry == NULL || entry->from_rows < 0 || entry->from_rows > rows || entry->from_rows <= last)
             continue;
