@@ -281,12 +281,29 @@ static int usual_columns(const struct device *device, const struct variant *vari
     }
 }
 
+/* Whether multiply-adds fetch keys and values of 16 bits as they lie, in half the registers. */
+static int fetches_halves(const struct variant *variant, const struct blocks_shape *s)
+{
+    return variant->kernel == KERNEL_STATES && variant->engine == NULL && !s->made && !s->erases &&
+           variant->problem->desc.dtype != CLATTN_F32;
+}
+
 /* Of a slice: few where a lane's vectors on their way are many numbers. */
 static int usual_tokens(const struct variant *variant, const struct blocks_shape *s)
 {
     int many = variant->engine == NULL && !s->made && !s->second && variant->problem->desc.dtype == CLATTN_F32;
 
-    return blocks_lean(&variant->tiles) || (s->erases && !many) ? usual_slice(variant) : BLOCKS_ENGINE_TILE;
+    return blocks_lean(&variant->tiles) || (s->erases && !many) || fetches_halves(variant, s) ? usual_slice(variant)
+                                                                                              : BLOCKS_ENGINE_TILE;
+}
+
+/* Slices on their way: of halves one, for it is of twice the tokens (an H100, states of simple_gla, bf16, ms: .546 so,
+ * two of 16 tokens .577, one .565). */
+static int usual_ahead(const struct variant *variant, const struct blocks_shape *s)
+{
+    if (variant->engine != NULL)
+        return ENGINE_AHEAD;
+    return blocks_lean(&variant->tiles) || fetches_halves(variant, s) ? 1 : 2;
 }
 
 /* Groups that share a compute unit's registers, where compilers can be told, of kernels that a bound makes faster,
@@ -312,7 +329,7 @@ static clattn_status tiles_of_chunk(const struct device *device, struct variant 
     variant->tiles.block_k = usual_slice(variant);
     variant->tiles.block_v = usual_columns(device, variant, &s);
     variant->tiles.tokens = usual_tokens(variant, &s);
-    variant->tiles.ahead = variant->engine != NULL ? ENGINE_AHEAD : blocks_lean(&variant->tiles) ? 1 : 2;
+    variant->tiles.ahead = usual_ahead(variant, &s);
     variant->tiles.residents = usual_residents(variant, &s);
     variant->tiles.split = variant->kernel == KERNEL_STATES && s.erases && !blocks_lean(&variant->tiles) ? 2 : 1;
     return cut_to_fit(device, variant, most_group);
