@@ -367,12 +367,8 @@ static char *read_text(const char *path)
 static int compile(struct program *program)
 {
     char command[8192], log[1100];
-    FILE *file = fopen(program->path, "w");
     int status;
 
-    assert_non_null(file);
-    fputs(program->source, file);
-    fclose(file);
     snprintf(log, sizeof log, "%s.log", program->object);
     snprintf(command, sizeof command,
              "'%s' -x cl -cl-std=CL1.2 -cl-no-stdinc -w -O1 -g1 -fno-builtin -fno-vectorize -fno-slp-vectorize "
@@ -388,6 +384,62 @@ static int compile(struct program *program)
     return status == 0;
 }
 
+/* What was compiled, for programs of the same text: mistakes have all kernels of their plan but one in common. A copy, for
+ * an object that is loaded twice has its local arrays once. */
+struct kept {
+    char *source, object[1032];
+    struct kept *next;
+};
+static struct kept *kept;
+
+static int copy(const char *from, const char *to)
+{
+    char command[4096];
+
+    snprintf(command, sizeof command, "cp '%s' '%s'", from, to);
+    return system(command) == 0;
+}
+
+static void remove_kept(void)
+{
+    for (struct kept *next; kept != NULL; kept = next) {
+        next = kept->next;
+        unlink(kept->object);
+        free(kept->source);
+        free(kept);
+    }
+}
+
+static void keep(const struct program *program)
+{
+    struct kept *entry = malloc(sizeof *entry);
+
+    if (kept == NULL)
+        atexit(remove_kept);
+    assert_non_null(entry);
+    *entry = (struct kept){.source = text_copy(program->source), .next = kept};
+    assert_non_null(entry->source);
+    snprintf(entry->object, sizeof entry->object, "%s.kept", program->object);
+    assert_true(copy(program->object, entry->object));
+    kept = entry;
+}
+
+static int compile_once(struct program *program)
+{
+    FILE *file = fopen(program->path, "w"); /* of which reports quote lines, too */
+
+    assert_non_null(file);
+    fputs(program->source, file);
+    fclose(file);
+    for (const struct kept *entry = kept; entry != NULL; entry = entry->next)
+        if (strcmp(entry->source, program->source) == 0)
+            return copy(entry->object, program->object);
+    if (!compile(program))
+        return 0;
+    keep(program);
+    return 1;
+}
+
 static cl_int CL_API_CALL build_program(cl_program handle, cl_uint count, const cl_device_id *devices,
                                         const char *options, opencl_built notify, void *user)
 {
@@ -397,7 +449,7 @@ static cl_int CL_API_CALL build_program(cl_program handle, cl_uint count, const 
     snprintf(program->path, sizeof program->path, "%s/%ld-%d.cl", folder, (long)getpid(), built);
     snprintf(program->object, sizeof program->object, "%s/%ld-%d.so", folder, (long)getpid(), built);
     built++;
-    if (!compile(program))
+    if (!compile_once(program))
         return CL_BUILD_PROGRAM_FAILURE;
     program->library = dlopen(program->object, RTLD_NOW | RTLD_LOCAL);
     if (program->library == NULL) {
