@@ -3,9 +3,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-build() { # PRESET
+build() { # PRESET [TARGET…]
     cmake --preset "$1"
-    cmake --build --preset "$1" --parallel 2
+    cmake --build --preset "$1" --parallel 2 ${2:+--target "${@:2}"}
 }
 
 case $1 in
@@ -14,24 +14,23 @@ clang_build)
     ;;
 sanitizers)
     build debug
-    ctest --preset debug
+    ctest --preset debug --parallel 2
     ;;
 fuzz) # half a minute, all targets at once
-    build fuzz
-    mapfile -t targets < <(find build-fuzz/bin -name 'fuzz_*' -type f -executable | sort)
-    [ ${#targets[@]} -gt 0 ] || { echo "no fuzz target" >&2; exit 1; }
+    mapfile -t targets < <(basename -s .c -a tests/fuzz/fuzz_*.c)
+    build fuzz "${targets[@]}"
     running=()
     for target in "${targets[@]}"; do
-        corpus=build-fuzz/corpus/$(basename "$target")
+        corpus=build-fuzz/corpus/$target
         mkdir -p "$corpus"
-        "$target" -max_total_time=20 -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 "$corpus" tests/fuzz/seeds \
+        "build-fuzz/bin/$target" -max_total_time=20 -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 "$corpus" tests/fuzz/seeds \
             >"$corpus.log" 2>&1 &
         running+=($!)
     done
     failed=0
     for i in "${!targets[@]}"; do
         wait "${running[$i]}" || failed=1
-        tail -n 40 "build-fuzz/corpus/$(basename "${targets[$i]}").log"
+        tail -n 40 "build-fuzz/corpus/${targets[$i]}.log"
     done
     exit $failed
     ;;
