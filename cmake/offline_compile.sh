@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# offline_compile.sh [--strict] [--jobs N] [--targets "T …"] DIRECTORY
+# offline_compile.sh [--strict] [--once] [--jobs N] [--targets "T …"] DIRECTORY
 #
 # Compiles every DIRECTORY/*.cl with the compilers of devices that this machine need not have, and fails when one is
 # refused or keeps private memory: registers that spill, or an array that the compiler could not keep in registers.
 # The first line of a source is a comment with its name; sources that are equal but for it are compiled once.
 # The second is a comment with the options that the library builds it with, for ocloc.
+# --once: a kernel of a rule once in each type and size, whatever the rule's options.
 #
 #   AMD     gfx…     clang-19 with libclc
 #   Intel   skl tgllp dg2 pvc …   ocloc
@@ -18,6 +19,7 @@ set -euo pipefail
 targets="gfx90a gfx942 gfx1030 gfx1100 skl tgllp dg2 pvc sm_80"
 jobs=2
 strict=0
+once=0
 self=${BASH_SOURCE[0]}
 known=$(dirname "$self")/offline_known.txt
 : "${CLATTN_CLANG:=clang-19}" "${CLATTN_OCLOC:=ocloc}" "${CLATTN_PTXAS:=ptxas}" "${CLATTN_LIBCLC:=/usr/lib/clc}"
@@ -127,6 +129,7 @@ fi
 while [ $# -gt 0 ]; do
     case $1 in
     --strict) strict=1 ;;
+    --once) once=1 ;;
     --jobs) jobs=$2; shift ;;
     --targets) targets=$2; shift ;;
     '') ;; # CMake's for an option that is off
@@ -136,9 +139,14 @@ while [ $# -gt 0 ]; do
     shift
 done
 if [ $# -ne 1 ] || [ ! -d "$1" ]; then
-    echo "usage: offline_compile.sh [--strict] [--jobs N] [--targets LIST] DIRECTORY" >&2
+    echo "usage: offline_compile.sh [--strict] [--once] [--jobs N] [--targets LIST] DIRECTORY" >&2
     exit 2
 fi
+
+# Kernel, rule, type and size, of the name in the first line
+kind() { # SOURCE
+    head -n 1 "$1" | awk '{ kind = $2 " " $4; for (i = 5; i <= NF; i++) if ($i ~ /^(b?f[0-9]+|K=.*)$/) kind = kind " " $i; print kind }'
+}
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -148,12 +156,12 @@ total=0
 for source in "$1"/*.cl; do
     [ -e "$source" ] || { echo "offline_compile.sh: no .cl file in $1" >&2; exit 2; }
     total=$((total + 1))
-    hash=$(tail -n +2 "$source" | sha1sum)
+    if [ $once = 1 ]; then hash=$(kind "$source"); else hash=$(tail -n +2 "$source" | sha1sum); fi
     [ -z "${seen[$hash]-}" ] || continue
     seen[$hash]=1
     sources+=("$source")
 done
-echo "$total kernel sources, ${#sources[@]} different"
+echo "$total kernel sources, ${#sources[@]} of them compiled"
 
 present=() absent=()
 for target in $targets; do
