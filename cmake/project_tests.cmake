@@ -112,7 +112,7 @@ if(CLATTN_BASH AND CMAKE_SYSTEM_NAME STREQUAL "Linux")
                         ${CMAKE_C_COMPILER})
     clattn_project_test(release package ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/check_release.sh
                         ${PROJECT_BINARY_DIR}/release)
-    set_tests_properties(debs PROPERTIES PROCESSORS 2 TIMEOUT 600)
+    set_tests_properties(debs PROPERTIES TIMEOUT 600 COST 500)
     set_property(TEST debs APPEND PROPERTY ENVIRONMENT "CMAKE_GENERATOR=${CMAKE_GENERATOR}")
     if(NOT CLATTN_CI)
         clattn_project_test(conan package ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/check_conan.sh ${PROJECT_BINARY_DIR}/conan)
@@ -186,10 +186,10 @@ endif()
 
 # ---- Other systems: compiled, and run where wine or qemu can ----------------------------------------------------------
 
-# clattn_platform_test(NAME SCRIPT ARGUMENTS…)
+# clattn_platform_test(NAME SCRIPT ARGUMENTS…): two processes build, one runs what was built: early, beside another test
 function(clattn_platform_test name script)
     clattn_project_test(${name} cross ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/${script} ${ARGN} ${CLATTN_CJSON_SOURCE})
-    set_tests_properties(${name} PROPERTIES PROCESSORS 2 TIMEOUT 900)
+    set_tests_properties(${name} PROPERTIES TIMEOUT 900 COST 500)
     set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT "CMAKE_GENERATOR=${CMAKE_GENERATOR}")
 endfunction()
 
@@ -230,7 +230,7 @@ function(clattn_offline name targets)
     clattn_project_test(dump_${name} offline ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:clattn_dump_kernels>
                         -DDIRECTORY=${dump} ${ARGN} -P ${PROJECT_SOURCE_DIR}/cmake/dump_kernels.cmake)
     clattn_project_test(offline_${name} offline ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/offline_compile.sh
-                        $<$<BOOL:${CLATTN_CI}>:--strict> --targets ${targets} ${dump})
+                        $<$<BOOL:${CLATTN_CI}>:--strict> ${offline_once} --targets ${targets} ${dump})
     set_tests_properties(dump_${name} PROPERTIES FIXTURES_SETUP kernels_${name})
     set_tests_properties(offline_${name} PROPERTIES FIXTURES_REQUIRED kernels_${name} PROCESSORS 2 TIMEOUT 1200 COST 1000)
 endfunction()
@@ -249,10 +249,17 @@ if(CLATTN_BASH AND TARGET clattn_dump_kernels)
 endif()
 
 if(CLATTN_BASH AND TARGET clattn_dump_kernels)
+    set(offline_once "")
+    set(cdna "gfx90a gfx942")
+    if(CLATTN_CI)
+        set(offline_once --once)
+        set(cdna gfx942) # the other one's is the plain kernels' target
+    endif()
     clattn_offline(compilers "${CLATTN_OFFLINE_TARGETS}")
     clattn_offline(intel "${CLATTN_OFFLINE_INTEL}" -DSUB_GROUP=8)
+    set(offline_once "")
     clattn_offline_engine(nvidia 0 sm_90)
-    clattn_offline_engine(amd_cdna 0 "gfx90a gfx942")
+    clattn_offline_engine(amd_cdna 0 "${cdna}")
     clattn_offline_engine(amd_rdna3 0 gfx1100)
     clattn_offline_engine(amd_rdna4 0 gfx1201)
     clattn_offline_engine(intel_8 8 dg2)
@@ -273,5 +280,5 @@ endforeach()
 
 foreach(script IN ITEMS clang_build sanitizers fuzz)
     clattn_project_test(${script} build ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/other_build.sh ${script})
-    set_tests_properties(${script} PROPERTIES PROCESSORS 2 TIMEOUT 900 ENVIRONMENT "CMAKE_GENERATOR=${CMAKE_GENERATOR}")
+    set_tests_properties(${script} PROPERTIES TIMEOUT 900 COST 500 ENVIRONMENT "CMAKE_GENERATOR=${CMAKE_GENERATOR}")
 endforeach()

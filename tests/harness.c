@@ -369,6 +369,14 @@ const char *test_rule_name(clattn_rule rule)
     return info.name;
 }
 
+int test_words_in_common(const char *rule, const char *other)
+{
+    const struct rule *a = rule_get(clattn_rule_find(rule)), *b = rule_get(clattn_rule_find(other));
+
+    return (a->decay == b->decay) | (a->erase == b->erase) << 1 | (a->write == b->write) << 2 |
+           (a->read == b->read) << 3;
+}
+
 struct opencl *test_opencl_table(void)
 {
     union {

@@ -103,6 +103,10 @@ void test_compare_beyond(const struct check_tensors *spoiled, const struct check
                          struct test_reach reach, const char *what);
 
 const char *test_rule_name(clattn_rule rule);
+/* Which of decay, erase, write and read are the same in both, a bit each: where a few rows of a table must do, those go that
+ * have all of them in common with rows before. */
+enum { TEST_ALL_WORDS = 15 };
+int test_words_in_common(const char *rule, const char *other);
 
 struct tuned;
 /* One parameter of a solver's point; the test fails when the solver has none of that name. */

@@ -1,6 +1,6 @@
-/* test_blocks RULE [CASE|- [ENGINE]]: the kernels of register blocks against the reference on any device, by every case that
+/* test_blocks RULE [CASE|sums|- [ENGINE]]: the kernels of register blocks against the reference on any device, by every case that
  * applies: with tiles by rule of thumb, and of a few cases with the sequence cut into stretches and segments, and other tiles.
- * With an engine that multiplies floats the products are its. */
+ * With an engine that multiplies floats the products are its. sums: long ones alone. */
 #include "harness.h"
 
 #include "op/problem.h"
@@ -294,9 +294,13 @@ int main(int argc, char **argv)
 {
     rule = argc > 1 ? clattn_rule_find(argv[1]) : CLATTN_RULE_NONE;
     only = argc > 2 && strcmp(argv[2], "-") != 0 ? argv[2] : NULL;
+    if (only != NULL && strcmp(only, "sums") == 0) {
+        cmocka_set_test_filter("test_long_sums");
+        only = NULL;
+    }
     test_engine = argc > 3 ? argv[3] : test_engine;
     if (rule == CLATTN_RULE_NONE) {
-        print_error("usage: test_blocks RULE [CASE|- [ENGINE]]\n");
+        print_error("usage: test_blocks RULE [CASE|sums|- [ENGINE]]\n");
         return 2;
     }
     return run_every();

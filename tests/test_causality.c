@@ -1,7 +1,8 @@
-/* What is not finite at a token, or so large that it overflows, leaves every earlier output its bits, and those of
- * other heads and batch elements: each row of the table is one rule by one solver and its tiles. The plan is made
- * once; each run puts one value in the place of one token's row, of one head, of one operand. On an engine, whose tiles
- * are whole, the outputs before the token's chunk. */
+/* test_causality [some]: what is not finite at a token, or so large that it overflows, leaves every earlier output its
+ * bits, and those of other heads and batch elements: each row of the table is one rule by one solver and its tiles. The
+ * plan is made once; each run puts one value in the place of one token's row, of one head, of one operand. On an engine,
+ * whose tiles are whole, the outputs before the token's chunk. some: rows with a word of a rule, a solver or a type that
+ * none before has. */
 #include "harness.h"
 
 #include "device/context.h"
@@ -10,6 +11,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { BATCH = 2, TOKENS = 70, HEADS = 2, KEY = 16, VALUE = 16, OWN = -1 };
 
@@ -197,6 +199,19 @@ static void check_operand_tokens(const struct row *row, clattn_plan *plan, const
         }
 }
 
+/* Whether rows before have all words of its rule, who works it, and its type. */
+static int is_another(const struct row *row)
+{
+    int words = 0, who = 0, dtype = 0;
+
+    for (const struct row *other = rows; other < row; other++) {
+        words |= test_words_in_common(other->rule, row->rule);
+        who |= other->who == row->who;
+        dtype |= other->dtype == row->dtype;
+    }
+    return words == TEST_ALL_WORDS && who && dtype;
+}
+
 static void test_row(void **state)
 {
     const struct row *row = *state;
@@ -218,15 +233,18 @@ static void test_row(void **state)
     clattn_plan_destroy(plan);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static char names[COUNT(rows)][64];
     struct CMUnitTest tests[COUNT(rows)];
+    size_t count = 0;
 
     for (size_t i = 0; i < COUNT(rows); i++) {
+        if (argc > 1 && strcmp(argv[1], "some") == 0 && is_another(&rows[i]))
+            continue;
         snprintf(names[i], sizeof names[i], "%s %d, dtype %d, %s, chunk %d", rows[i].rule, rows[i].variant,
                  rows[i].dtype, workers[rows[i].who].name, rows[i].chunk);
-        tests[i] = (struct CMUnitTest){names[i], test_row, NULL, NULL, (void *)(uintptr_t)&rows[i]};
+        tests[count++] = (struct CMUnitTest){names[i], test_row, NULL, NULL, (void *)(uintptr_t)&rows[i]};
     }
-    return cmocka_run_group_tests(tests, test_device_open, test_device_close);
+    return _cmocka_run_group_tests("causality", tests, count, test_device_open, test_device_close);
 }

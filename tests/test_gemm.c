@@ -1,5 +1,6 @@
-/* test_gemm PROVIDER|lanes [ENGINE [CASE]]: lanes are those of plain that share a tile, on any device. A provider of matrix products against the reference, by every case of the table, in every
- * type and with either operand transposed, where the provider takes it. */
+/* test_gemm PROVIDER|lanes [ENGINE [CASE]]: lanes are those of plain that share a tile, on any device. A provider of matrix
+ * products against the reference, by every case of the table, or those with CASE in their names, in every type and with
+ * either operand transposed, where the provider takes it. */
 #include "harness.h"
 
 #include "plan/gemm.h"
@@ -243,7 +244,7 @@ static void test_all(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT(cases); i++)
-        for (int dtype = 0; dtype <= CLATTN_BF16 && (only == NULL || strcmp(only, cases[i].name) == 0); dtype++)
+        for (int dtype = 0; dtype <= CLATTN_BF16 && (only == NULL || strstr(cases[i].name, only) != NULL); dtype++)
             for (uint32_t turned = 0; turned < 4; turned++)
                 test_case(&cases[i], (clattn_dtype)dtype, turned);
     print_message("%d products by %s\n", runs, provider);
