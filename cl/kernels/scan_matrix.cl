@@ -63,6 +63,8 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
         chain_t R[SPAN * KT], D[SPAN * NT];
         READ_CHUNK_REGISTERS
 
+        if (OUTPUT_AHEAD)
+            output_ahead = given_of(den, den_at, at, min(row + OUTPUT_LANE / OUTPUT_HAS, at.rows - 1) / STEPS);
         values_turn(row);
         engine_sync_all();
         if (LOADERS == 0)

@@ -128,7 +128,7 @@ static enum embedded_file outputs_header(const struct variant *variant, const st
 /* How a number of the output is finished: where it is divided, the staged reciprocals do that. */
 static enum embedded_file output_header(const struct variant *variant)
 {
-    if (!variant->normalizer)
+    if (!variant->normalizer || variant->gather)
         return FILE_output_plain;
     return problem_stabilized(variant->problem) ? FILE_output_stable : FILE_output_sum;
 }
