@@ -496,11 +496,12 @@ static void test_gemm_one_at_a_time(void **state)
  */
 
 static struct {
-    int buffers, others, fail_at; /* fail_at: the one of the others; -1: never */
+    int buffers, others, nulls, fail_at; /* fail_at: the one of the others; -1: never */
 } arguments;
 
 static cl_int count_argument(cl_kernel kernel, cl_uint index, size_t size, const void *value)
 {
+    arguments.nulls += size == sizeof(cl_mem) && *(const cl_mem *)value == NULL;
     if (size == sizeof(cl_mem) && *(const cl_mem *)value != NULL)
         arguments.buffers++;
     else if (arguments.others++ == arguments.fail_at)
@@ -534,6 +535,7 @@ static void test_arguments(void **state)
     test_opencl_table()->SetKernelArg = count_argument;
     all = others_set(&call, -1, CLATTN_SUCCESS);
     assert_true(all > 10);
+    assert_int_equal(arguments.nulls, 4); /* the states of two scans: what nothing ever stands for is no argument */
     assert_int_equal(others_set(&call, -1, CLATTN_SUCCESS), 0);
     call.operands.seq_len = 10; /* a number, and the strides of what has tokens within a batch of one */
     shorter = others_set(&call, -1, CLATTN_SUCCESS);

@@ -14,12 +14,13 @@
 /* clang-format off */
 #define ROLES(X) \
     X(q) X(k) X(v) X(o) X(g) X(gv) X(beta) X(p) X(e) X(w) X(u) X(f) X(i) X(m) X(den) \
-    X(initial) X(final) X(cu) X(decay) X(strength) X(records) X(rows) X(segments) X(kept) X(before) X(carried) \
-    X(sink) X(lse) X(cu_kv) X(lens) X(parts) X(written) X(k_new) X(v_new) X(theta) X(dt) X(bias) X(d) X(z) \
+    X(cu) X(decay) X(strength) X(records) X(rows) X(segments) X(kept) X(before) X(carried) \
+    X(parts) X(written) X(k_new) X(v_new) X(theta) X(dt) X(bias) X(d) X(z) \
     X(slots) X(snapshots) X(weights) X(shift) X(a_log) X(position) X(omega) \
     X(w0) X(w1) X(w2) X(final_w0) X(final_w1) X(final_w2) X(lr0) X(lr1) X(lr2) X(momentum) \
     X(fast) X(factors) X(sums) X(norms) X(hidden) X(mixed) X(step) X(moment) X(squares) X(unit) X(made) \
-    X(turned_q) X(turned_k) X(after)
+    X(turned_q) X(turned_k) X(after) \
+    X(initial) X(final) X(sink) X(lse) X(cu_kv) X(lens)
 /* clang-format on */
 
 enum role {
@@ -27,6 +28,7 @@ enum role {
     ROLES(ROLE_ENUM)
 #undef ROLE_ENUM
         ROLE_COUNT,
+    ROLE_TOLD = ROLE_initial, /* from here on a number of the call tells whether there is one */
     /* numbers, by value */
     ARG_seq_len = ROLE_COUNT,
     ARG_sequences,
@@ -142,6 +144,7 @@ struct variant {
     clattn_operand_id rotary;    /* of rope ahead of a rule: which of its operands is turned; NONE: a piece's own */
     int gather;                  /* the scan is the first of two over segments: after the state alone */
     struct tiles tiles;
+    uint64_t absent; /* a bit for each of its arguments: a buffer that nothing stands for */
 };
 
 /* Value columns of the variant's pass. */
@@ -249,7 +252,8 @@ const char *kernel_name(enum kernel_id id);
  * memory. */
 char *kernel_flatten(const char *source);
 
-/* The whole source, to be freed; NULL without memory. */
+/* The whole source, to be freed; NULL without memory. What is absent is no parameter but zero: every buffer among a
+ * kernel's arguments, NULL or not, costs each launch. */
 char *kernel_source(const struct variant *variant, const struct layout *layout);
 
 /* The same without the constants ahead: what is the same for all tiles, types and sizes. */

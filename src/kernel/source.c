@@ -98,14 +98,49 @@ static void add_constants(struct text *text, const struct variant *variant, cons
                 dtype_name(variant_out(variant)), dtype_name(variant_state(variant)));
 }
 
+/* Of the kernel's parameters those that are there, with what ends each; or of those that are absent zeros. The end of
+ * them all: the last is there, a number. */
+static const char *add_parameters(struct text *text, const struct variant *variant, const char *at, int absent)
+{
+    uint64_t bits = variant->absent;
+
+    for (const role_byte *role = kernel_arguments(variant->kernel); *role != ARG_END; role++, bits >>= 1)
+        for (int part = *role < ROLE_COUNT; part >= 0; part--) {
+            int size = 0;
+            while (at[size] != ',' && at[size] != ')')
+                size++;
+            if ((int)(bits & 1) == absent)
+                text_format(text, absent ? "%.*s = 0;\n" : "%.*s", size + !absent, at);
+            at += size + 1;
+        }
+    return at;
+}
+
+/* The text that has the kernel, without what is absent. */
+static void add_kernel(struct text *text, const struct variant *variant, const char *from)
+{
+    const char *at = strchr(strstr(from, "KERNEL\n"), '(') + 1, *end;
+
+    text_add(text, from, (size_t)(at - from));
+    end = add_parameters(text, variant, at, 0);
+    text_add(text, "{\n", 2);
+    add_parameters(text, variant, at, 1);
+    text_format(text, "%s", strchr(end, '{') + 1);
+}
+
 static void add_includes(struct text *text, const struct variant *variant, const struct layout *layout)
 {
-    const struct embedded *files = embedded_files();
+    const struct embedded *files = embedded_files(), *file;
 
-    for (int i = 0; i < layout->header_count && files != NULL; i++)
+    if (files == NULL)
+        return;
+    file = &files[kernel_file(variant->kernel)];
+    for (int i = 0; i < layout->header_count; i++)
         text_format(text, "#include \"%s\"\n", files[layout->headers[i]].name);
-    if (files != NULL)
-        text_format(text, "#include \"%s\"\n", files[kernel_file(variant->kernel)].name);
+    if (variant->absent != 0)
+        add_kernel(text, variant, file->text);
+    else
+        text_format(text, "#include \"%s\"\n", file->name);
 }
 
 /* Flattens and frees the text. */

@@ -25,9 +25,11 @@ static void drop_kernels(struct clattn_plan *plan)
 static clattn_status build_kernels(struct clattn_plan *plan)
 {
     for (int i = 0; i < plan->recipe.step_count; i++) {
-        const struct step *step = &plan->recipe.steps[i];
-        if (!is_product(step))
-            TRY(kernel_create(plan->context, &step->variant, &step->layout, &plan->kernels[i], &plan->hash));
+        struct step *step = &plan->recipe.steps[i];
+        if (is_product(step))
+            continue;
+        step->variant.absent = step_absent(step);
+        TRY(kernel_create(plan->context, &step->variant, &step->layout, &plan->kernels[i], &plan->hash));
     }
     plan->set = calloc((size_t)plan->recipe.step_count, sizeof *plan->set);
     return plan->set != NULL ? plan_bind_products(plan) : CLATTN_OUT_OF_MEMORY;

@@ -374,6 +374,17 @@ static int is_temporary(const struct source *source, int id)
     return source->kind == SOURCE_TEMPORARY && source->index == id;
 }
 
+uint64_t step_absent(const struct step *step)
+{
+    const role_byte *arguments = kernel_arguments(step->variant.kernel);
+    uint64_t absent = 0;
+
+    for (int i = 0; arguments[i] != ARG_END; i++)
+        if (arguments[i] < ROLE_TOLD && step->sources[arguments[i]].kind == SOURCE_NONE)
+            absent |= (uint64_t)1 << i;
+    return absent;
+}
+
 /* Whether the step's kernel, or its product, takes the temporary. */
 static int takes(const struct step *step, int id)
 {

@@ -169,6 +169,9 @@ const struct step *recipe_first(const struct recipe *recipe);
 /* The step that leaves o; where o is read of the state after all tokens, that which leaves this. */
 const struct step *recipe_last(const struct recipe *recipe);
 
+/* Its kernel's arguments that nothing stands for, at any call: variant.absent. */
+uint64_t step_absent(const struct step *step);
+
 /* Lifetimes, then places: temporaries that no step has at once share memory. */
 void recipe_allocate(struct recipe *recipe);
 /* Floats that a temporary takes with what it is rounded up by. */

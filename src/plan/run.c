@@ -55,9 +55,9 @@ static clattn_status set_value(const struct call *call, int step, cl_uint index,
     return CLATTN_SUCCESS;
 }
 
-/* A buffer goes to the kernel at every call: the address of one that is gone may come again for another. What is never
- * read is NULL, for a buffer costs every launch .4 us of NVIDIA's driver; or, of a driver that refuses it, any buffer.
- */
+/* A buffer goes to the kernel at every call: the address of one that is gone may come again for another. What this call
+ * has not is NULL, for a buffer costs every launch .4 us of NVIDIA's driver; or, of a driver that refuses it, any
+ * buffer. */
 static clattn_status set_memory(const struct call *call, int step, cl_uint index, cl_mem memory)
 {
     const struct clattn_plan *plan = call->plan;
@@ -150,9 +150,12 @@ static clattn_status set_number(const struct call *call, int step, cl_uint *inde
 static clattn_status set_arguments(const struct call *call, int step)
 {
     const struct step *of = &call->plan->recipe.steps[step];
+    const role_byte *argument = kernel_arguments(of->variant.kernel);
     cl_uint index = 0;
 
-    for (const role_byte *argument = kernel_arguments(of->variant.kernel); *argument != ARG_END; argument++) {
+    for (int i = 0; *argument != ARG_END; argument++, i++) {
+        if (of->variant.absent >> i & 1)
+            continue;
         if (*argument < ROLE_COUNT)
             TRY(set_buffer(call, step, &index, of->sources[*argument]));
         else
