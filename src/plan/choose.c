@@ -211,6 +211,8 @@ static void set_order(const struct clattn_plan *plan, const struct solver *order
         first = measured_solver(plan);
         if (first == NULL && tuning_prefers_recurrent(plan->context, &plan->problem))
             first = &solver_recurrent;
+        if (first == NULL && tuning_prefers_blocks(plan->context, &plan->problem))
+            first = &solver_chunk_blocks;
     }
     if (first == NULL && tuning_prefers_lanes(&plan->context->device, &plan->problem))
         first = &solver_channels_lanes;

@@ -74,6 +74,15 @@ int tuning_prefers_recurrent(const clattn_context *context, const struct problem
            problem->desc.seq_len * problem->desc.steps <= recurrent_rows(context, problem);
 }
 
+int tuning_prefers_blocks(const clattn_context *context, const struct problem *problem)
+{
+    enum { MOST_TOKENS = 128 };
+
+    return context->engine != NULL && context->engine->exact == FILE_exact_nvidia_ptx &&
+           problem->desc.dtype == CLATTN_F32 && problem->rule->erase == ERASE_LOW_RANK &&
+           problem->rule->decay == DECAY_CHANNEL && problem->desc.seq_len * problem->desc.steps > MOST_TOKENS;
+}
+
 int tuning_prefers_decode(const struct problem *problem)
 {
     enum { MOST_TOKENS = 16, LEAST_KEYS = 64, MOST_WALKED = 256 };
