@@ -591,7 +591,7 @@ static void test_lengths_of_recurrence(void **state)
     }
 }
 
-/* Floats in register blocks beside NVIDIA's engine: what erases by low rank with decays a channel, past short lengths. */
+/* In register blocks beside NVIDIA's engine: floats of low rank with decays a channel, past short lengths. */
 static void test_blocks_beside_engine(void **state)
 {
     static const struct {

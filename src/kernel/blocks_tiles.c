@@ -169,7 +169,7 @@ static int stretch_of(const struct device *device, const struct variant *variant
     const int64_t most = most_floats(device);
     const clattn_plan_desc *desc = &variant->problem->desc;
     const struct extent extent = problem_most(variant->problem);
-    int64_t floats = slot_floats(variant), chunks = divide_up(desc->seq_len * desc->steps, variant->tiles.chunk);
+    int64_t floats = slot_floats(variant), chunks = divide_up(problem_rows(variant->problem), variant->tiles.chunk);
     int64_t slots = chunks * desc->batch + (desc->flags & CLATTN_CU_SEQLENS ? extent.sequences : 0);
     int stretch = 1;
 
@@ -348,8 +348,7 @@ static int64_t wanted_groups(const struct device *device, const struct variant *
 static int segments_of(const struct device *device, const struct variant *variant, int most_group)
 {
     const struct tiles *t = &variant->tiles;
-    const clattn_plan_desc *desc = &variant->problem->desc;
-    int64_t chunks = t->stretch > 0 ? t->stretch : divide_up(desc->seq_len * desc->steps, t->chunk), groups;
+    int64_t chunks = t->stretch > 0 ? t->stretch : divide_up(problem_rows(variant->problem), t->chunk), groups;
     struct variant states = *variant;
     int segments = 1;
 

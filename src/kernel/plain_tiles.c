@@ -69,7 +69,7 @@ static void serial_tiles(const struct device *device, struct variant *variant)
 /* Whether the recurrence is of a few rows: those of decoding. */
 static int is_short(const struct variant *variant)
 {
-    return variant->problem->desc.seq_len * variant->problem->desc.steps <= FEW_TOKENS;
+    return problem_rows(variant->problem) <= FEW_TOKENS;
 }
 
 /* Whether the recurrence's tiles are of many columns, of which a lane keeps many channels: those of decoding, and of
@@ -137,7 +137,7 @@ static int segments_of(const struct device *device, const struct variant *varian
 /* Rows at once: a few, which decide no bits. */
 static int rows_up_to(const struct variant *variant, int most)
 {
-    return power_below(lower(variant->problem->desc.seq_len * variant->problem->desc.steps, most));
+    return power_below(lower(problem_rows(variant->problem), most));
 }
 
 /* The recurrence: lanes for the value columns, times lanes that share a column so that each keeps few channels. */

@@ -76,6 +76,12 @@ double problem_eps(const struct problem *problem);
 /* A completed desc with that many heads of keys, each for as many others as before. */
 void problem_share_heads(clattn_plan_desc *desc, int64_t shared);
 
+/* Rows of keys and values, a step of a token each. */
+static inline int64_t problem_rows(const struct problem *problem)
+{
+    return problem->desc.seq_len * problem->desc.steps;
+}
+
 /* Heads that are worked at once: of a list those of the queries, else those that have a state; and how many heads of
  * queries read each of these, one after the other. */
 int64_t problem_work_heads(const struct problem *problem);

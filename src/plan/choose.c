@@ -176,7 +176,7 @@ static int was_faster(const struct clattn_plan *plan, const int *missing, int la
  * solver whose rows begin last before the problem's. */
 static const struct solver *measured_solver(const struct clattn_plan *plan)
 {
-    int64_t rows = plan->problem.desc.seq_len * plan->problem.desc.steps, last = -1;
+    int64_t rows = problem_rows(&plan->problem), last = -1;
     const struct solver *best = NULL;
     int missing[SOLVER_COUNT] = {0}, best_layer = 0;
 

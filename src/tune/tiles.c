@@ -70,8 +70,7 @@ static int64_t recurrent_rows(const clattn_context *context, const struct proble
 
 int tuning_prefers_recurrent(const clattn_context *context, const struct problem *problem)
 {
-    return kernel_takes(KERNEL_RECURRENT, problem->rule) &&
-           problem->desc.seq_len * problem->desc.steps <= recurrent_rows(context, problem);
+    return kernel_takes(KERNEL_RECURRENT, problem->rule) && problem_rows(problem) <= recurrent_rows(context, problem);
 }
 
 int tuning_prefers_blocks(const clattn_context *context, const struct problem *problem)
@@ -80,7 +79,7 @@ int tuning_prefers_blocks(const clattn_context *context, const struct problem *p
 
     return context->engine != NULL && context->engine->exact == FILE_exact_nvidia_ptx &&
            problem->desc.dtype == CLATTN_F32 && problem->rule->erase == ERASE_LOW_RANK &&
-           problem->rule->decay == DECAY_CHANNEL && problem->desc.seq_len * problem->desc.steps > MOST_TOKENS;
+           problem->rule->decay == DECAY_CHANNEL && problem_rows(problem) > MOST_TOKENS;
 }
 
 int tuning_prefers_decode(const struct problem *problem)

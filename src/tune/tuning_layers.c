@@ -357,7 +357,7 @@ int tuning_is_near(const struct tuning_entry *entry, const clattn_context *conte
 
 int tuning_was_first(const clattn_context *context, const struct problem *problem, const struct space *space, int last)
 {
-    const int64_t rows = problem->desc.seq_len * problem->desc.steps;
+    const int64_t rows = problem_rows(problem);
     struct tuning_entry key;
 
     make_key(&key, context, problem, space);
