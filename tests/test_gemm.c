@@ -303,6 +303,32 @@ static void test_rows(void **state)
             }
 }
 
+/* What a provider is tried on before it is used may be one row: the sum that is compared is small then by chance, and what
+ * is right must not be refused for that. A plan whose b lies the other way is wrong at every length. */
+static void test_trials(void **state)
+{
+    enum { LENGTHS = 96 };
+
+    (void)state;
+    for (uint32_t turned = 0; turned <= CLATTN_GEMM_TRANS_B; turned += CLATTN_GEMM_TRANS_B) {
+        const clattn_gemm_desc most = {
+            .dtype = CLATTN_BF16, .flags = turned, .m = 1, .n = LENGTHS, .k = LENGTHS, .provider = "plain"};
+        clattn_gemm_plan *plan = plan_of(&most);
+
+        for (int64_t n = 2; n <= LENGTHS; n++) {
+            const clattn_gemm_desc desc = {.dtype = CLATTN_BF16, .m = 1, .n = n, .k = n};
+            struct gemm gemm;
+            int right = 0;
+
+            assert_status(gemm_read(&gemm, &desc, sizeof desc, &(struct log){test_log, NULL}), SUCCESS);
+            assert_status(gemm_try(plan, &gemm, &right), SUCCESS);
+            if ((right > 0) != (turned == 0))
+                fail_msg("b %s, %lld numbers: judged %d", turned ? "turned" : "as it lies", (long long)n, right);
+        }
+        clattn_gemm_plan_destroy(plan);
+    }
+}
+
 static void refuse_rows(int64_t m, int64_t rows, const char *logged)
 {
     clattn_gemm_desc desc = {.m = m, .n = 90, .k = 50};
@@ -624,7 +650,7 @@ int main(int count, char **words)
         cmocka_unit_test(test_override), cmocka_unit_test(test_silence),   cmocka_unit_test(test_without_clblast),
         cmocka_unit_test(test_callback), cmocka_unit_test(test_bad_desc),  cmocka_unit_test(test_bad_call),
         cmocka_unit_test(test_measured), cmocka_unit_test(test_wait_list), cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_bad_rows)};
+        cmocka_unit_test(test_bad_rows), cmocka_unit_test(test_trials)};
 
     if (count < 2)
         return 2;

@@ -96,16 +96,28 @@ static void expect(struct attempt *attempt, int64_t index)
                  attempt->product);
 }
 
-/* Whether no row differs by more than rounding, of numbers as large as all rows' are. */
-static int is_close(const struct attempt *attempt, const double *difference, const double *size)
+/* How large a row's sum of n numbers should be by the numbers of all rows: one sum itself may be small by chance. */
+static double size_of(const struct attempt *attempt, int64_t index)
 {
-    const clattn_gemm_desc *d = &attempt->gemm->desc;
-    double sum = 0, bound = 4 * number_bound(gemm_type(&attempt->gemm->desc, GEMM_D));
+    const struct gemm_matrix *at = &attempt->gemm->of[GEMM_D];
+    const clattn_dtype dtype = gemm_type(&attempt->gemm->desc, GEMM_D);
+    double sum = 0;
 
-    for (int64_t i = 0; i < d->m; i++)
-        sum += size[i] * size[i];
-    for (int64_t i = 0; i < d->m; i++)
-        if (!(fabs(difference[i]) <= bound * (sqrt(sum / (double)d->m) + 1e-8)))
+    for (int64_t i = 0; i < at->rows; i++)
+        for (int64_t j = 0; j < at->width; j++) {
+            double y = number_load(dtype, attempt->of[GEMM_D].numbers, index * at->stride + i * at->ld + j);
+            sum += y * y * attempt->r[j] * attempt->r[j];
+        }
+    return sqrt(sum / (double)at->rows);
+}
+
+/* Whether no row differs by more than rounding of numbers of that size. */
+static int is_close(const struct attempt *attempt, const double *difference, double size)
+{
+    const double bound = 4 * number_bound(gemm_type(&attempt->gemm->desc, GEMM_D));
+
+    for (int64_t i = 0; i < attempt->gemm->desc.m; i++)
+        if (!(fabs(difference[i]) <= bound * (size + 1e-8)))
             return 0;
     return 1;
 }
@@ -127,9 +139,9 @@ static clattn_status judge(struct attempt *attempt, void *found, int *right)
         memcpy(rest, attempt->product, (size_t)d->m * sizeof *rest);
         out->numbers = found;
         multiply(attempt, GEMM_D, index, -1, attempt->r, rest);
-        out->numbers = before;
-        if (!is_close(attempt, rest, attempt->product))
+        if (!is_close(attempt, rest, size_of(attempt, index)))
             *right = -1;
+        out->numbers = before;
     }
     free(rest);
     return CLATTN_SUCCESS;
