@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# check_debs.sh OUTPUT CC…: Debian's packages are made (77 without dpkg-deb) and pass lintian without errors, if there is one;
+# check_debs.sh OUTPUT CC…: Debian's packages are made (77 without dpkg's tools or file) and pass lintian without errors, if there is one;
 # unpacked together they have the command and all that an example needs to be built.
 set -euo pipefail
 output=$1
 shift
-command -v dpkg-deb >/dev/null || { echo "no dpkg-deb"; exit 77; }
+for tool in dpkg-deb dpkg-shlibdeps file; do # file: cpack asks it which programs depend on libraries
+    command -v $tool >/dev/null || { echo "no $tool"; exit 77; }
+done
 cd "$(dirname "$0")/.."
 source=$PWD build=$output/build
 rm -rf "$output"

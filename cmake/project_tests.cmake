@@ -164,7 +164,11 @@ clattn_project_test(layers unit ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} 
 # ---- Small: the library without its symbols, and the words of cl/ that are macros ----------------------------------
 
 if(CMAKE_STRIP AND UNIX AND NOT APPLE AND CMAKE_BUILD_TYPE STREQUAL "Release")
-    clattn_project_test(size unit ${CMAKE_COMMAND} -DSTRIP=${CMAKE_STRIP} -DLIBRARY=$<TARGET_FILE:clattn_shared> -DMOST=300000
+    set(most 300000)
+    if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_C_COMPILER_VERSION VERSION_GREATER_EQUAL 13) # its code is 5 % larger
+        set(most 330000)
+    endif()
+    clattn_project_test(size unit ${CMAKE_COMMAND} -DSTRIP=${CMAKE_STRIP} -DLIBRARY=$<TARGET_FILE:clattn_shared> -DMOST=${most}
                         -P ${PROJECT_SOURCE_DIR}/cmake/check_size.cmake)
 endif()
 clattn_project_test(macros unit ${CMAKE_COMMAND} -DFOLDER=${PROJECT_SOURCE_DIR}/cl -DMOST=299
