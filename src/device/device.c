@@ -123,6 +123,13 @@ static int shared_registers(const struct device *device)
     return (int)count;
 }
 
+/* "OpenCL 3.0 PoCL 5.0+debian …": 4.0 to 6.0 end the process at a local array that nothing names. */
+static int needs_optimising(const char *platform_version)
+{
+    const char *name = strstr(platform_version, "PoCL ");
+    return name != NULL && name[5] >= '4';
+}
+
 clattn_status device_init(struct device *device, cl_device_id id, const struct log *log)
 {
     cl_bool compiler = CL_FALSE;
@@ -138,6 +145,7 @@ clattn_status device_init(struct device *device, cl_device_id id, const struct l
     if (device->info.gpu)
         device->sub_group = narrowest_sub_group(device->cl, id);
     device->registers = shared_registers(device);
+    device->optimised = needs_optimising(device->platform_version);
     device->serial = (!device->info.gpu && rank(&device->info) > 0) || device->info.max_work_group < 16;
     return CLATTN_SUCCESS;
 }

@@ -11,6 +11,7 @@ struct device {
     int sub_group; /* the narrowest that a kernel can ask for, on Intel; else 0 */
     int registers; /* of a compute unit, where the compiler can be told to share them out; else 0 */
     int serial;    /* a work-item is a thread with wide vectors (a CPU): tiles belong to one work-item */
+    int optimised; /* its compiler fails where it is told not to: PoCL from 4.0 on */
     int in_part;   /* such a CPU, taken for a device whose work-items share a tile (CLATTN_DEVICE_FACTS) */
 };
 

@@ -9,7 +9,7 @@ enum { NVIDIA = 0x10de, AMD = 0x1002, INTEL = 0x8086 }; /* CL_DEVICE_VENDOR_ID *
 #define LARGE PLAIN_OPTIONS " -cl-intel-256-GRF-per-thread"
 
 /* The emulations: PoCL 3.1 moves loads from local memory across barriers where it optimizes. */
-#define SLOW PLAIN_OPTIONS " -cl-opt-disable"
+#define SLOW UNOPTIMISED_OPTIONS
 
 /* clang-format off */
 #define DEVICE_ENGINES(X) \

@@ -7,6 +7,7 @@
 
 /* What every kernel is built with. */
 #define PLAIN_OPTIONS "-cl-std=CL1.2 -w"
+#define UNOPTIMISED_OPTIONS PLAIN_OPTIONS " -cl-opt-disable"
 /* And, where they are bounded, the registers of a work-item: NVIDIA's alone has that. */
 #define REGISTERS_OPTION "-cl-nv-maxrregcount="
 

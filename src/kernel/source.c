@@ -189,16 +189,23 @@ static clattn_status check_group(clattn_context *context, const struct variant *
     return CLATTN_UNSUPPORTED;
 }
 
-/* PoCL, optimising, gets loops with barriers wrong. */
+/* PoCL 3.1, optimising, gets loops with barriers wrong. */
 static void build_options(const clattn_context *context, const struct variant *variant, const struct layout *layout,
                           char *options, size_t size)
 {
-    int opposed = context->device.in_part || (context->device.serial && kernel_family(variant->kernel)->shared);
+    const struct device *device = &context->device;
+    int opposed = device->in_part || (device->serial && kernel_family(variant->kernel)->shared);
+    const char *given = opposed ? UNOPTIMISED_OPTIONS : layout->options;
 
+#ifdef CLATTN_EMULATIONS
+    opposed |= strcmp(given, UNOPTIMISED_OPTIONS) == 0;
+#endif
+    if (opposed && device->optimised)
+        given = PLAIN_OPTIONS;
     if (layout->registers > 0)
         snprintf(options, size, "%s " REGISTERS_OPTION "%d", layout->options, layout->registers);
     else
-        snprintf(options, size, "%s", opposed ? PLAIN_OPTIONS " -cl-opt-disable" : layout->options);
+        snprintf(options, size, "%s", given);
 }
 
 clattn_status kernel_create(clattn_context *context, const struct variant *variant, const struct layout *layout,
