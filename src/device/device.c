@@ -123,7 +123,7 @@ static int shared_registers(const struct device *device)
     return (int)count;
 }
 
-/* "OpenCL 3.0 PoCL 5.0+debian …": 4.0 to 6.0 end the process at a local array that nothing names. */
+/* "OpenCL 3.0 PoCL 5.0+debian …": not optimising, 4.0 to 6.0 end the process at a local array that nothing names. */
 static int needs_optimising(const char *platform_version)
 {
     const char *name = strstr(platform_version, "PoCL ");
