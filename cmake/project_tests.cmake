@@ -40,9 +40,9 @@ if(CMAKE_NM AND UNIX AND NOT APPLE)
 endif()
 
 find_program(CLATTN_BASH bash)
-if(CLATTN_BASH AND CMAKE_NM AND UNIX AND NOT APPLE)
-    clattn_project_test(abi pocl ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/check_abi.sh ${CMAKE_NM}
-                        $<TARGET_FILE:clattn_shared> ${PROJECT_BINARY_DIR}/abi ${CMAKE_C_COMPILER} ${CMAKE_C_FLAGS})
+if(CLATTN_BASH AND UNIX AND NOT APPLE)
+    clattn_project_test(abi unit ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/check_abi.sh ${PROJECT_BINARY_DIR}/abi
+                        ${CMAKE_C_COMPILER} ${CMAKE_C_FLAGS})
 endif()
 
 # ---- The installed package and the examples that use it ----------------------------------------------------------
@@ -161,18 +161,8 @@ endif()
 clattn_project_test(layers unit ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} ${layers_objects}
                     -P ${PROJECT_SOURCE_DIR}/cmake/check_layers.cmake)
 
-# ---- Small: the library without its symbols, and the words of cl/ that are macros ----------------------------------
+# ---- Inline assembly of cl/ ----------------------------------------------------------------------------------------
 
-if(CMAKE_STRIP AND UNIX AND NOT APPLE AND CMAKE_BUILD_TYPE STREQUAL "Release")
-    set(most 300000)
-    if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_C_COMPILER_VERSION VERSION_GREATER_EQUAL 13) # its code is 5 % larger
-        set(most 330000)
-    endif()
-    clattn_project_test(size unit ${CMAKE_COMMAND} -DSTRIP=${CMAKE_STRIP} -DLIBRARY=$<TARGET_FILE:clattn_shared> -DMOST=${most}
-                        -P ${PROJECT_SOURCE_DIR}/cmake/check_size.cmake)
-endif()
-clattn_project_test(macros unit ${CMAKE_COMMAND} -DFOLDER=${PROJECT_SOURCE_DIR}/cl -DMOST=299
-                    -P ${PROJECT_SOURCE_DIR}/cmake/check_macros.cmake)
 clattn_project_test(assembly unit ${CMAKE_COMMAND} -DFOLDER=${PROJECT_SOURCE_DIR}/cl
                     -P ${PROJECT_SOURCE_DIR}/cmake/check_assembly.cmake)
 
@@ -245,12 +235,6 @@ set(CLATTN_OFFLINE_RULES "retention gated_delta_rule kda gdn2 dplr softmax_attn 
 function(clattn_offline_engine engine sub_group targets)
     clattn_offline(${engine} ${targets} -DSUB_GROUP=${sub_group} -DENGINE=${engine} -DRULES=${CLATTN_OFFLINE_RULES})
 endfunction()
-
-# A kernel with its words expanded, as cl/README.md shows it
-if(CLATTN_BASH AND TARGET clattn_dump_kernels)
-    clattn_project_test(expanded format ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/expand_kernel.sh --check
-                        $<TARGET_FILE:clattn_dump_kernels>)
-endif()
 
 if(CLATTN_BASH AND TARGET clattn_dump_kernels)
     set(offline_once "")

@@ -191,7 +191,7 @@ fi
 
 # ---- the tuning file ----------------------------------------------------------------------------------------------
 
-printf '{"format": "clattn tuning", "version": 1, "entries": []}' >table.json
+printf '{"format": "clattn tuning", "version": 2, "entries": []}' >table.json
 export CLATTN_TUNING="$work/table.json"
 "$clattn" tune --export out >got || fail "export to standard output"
 grep -q '"clattn tuning"' got || fail "an export to standard output prints nothing"

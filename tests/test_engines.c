@@ -99,12 +99,12 @@ static int is_used(const char *name)
 {
     static const char *const users[] = {"engine_", "matrix", "scan_matrix", "prepare_",
                                         "probe_",  "reads_", "values_",     "flash_"};
-    const struct embedded *files = embedded_files();
     int used = 0;
 
     for (enum embedded_file i = 0; i < FILE_COUNT; i++)
         for (size_t j = 0; j < COUNT(users) && !used; j++)
-            used = strncmp(files[i].name, users[j], strlen(users[j])) == 0 && has_word(files[i].text, name);
+            used = strncmp(embedded_files[i].name, users[j], strlen(users[j])) == 0 &&
+                   has_word(embedded_files[i].text, name);
     return used;
 }
 
@@ -119,15 +119,15 @@ static int is_signal(const char *name)
 /* Every word of one engine's instructions that is used is one of the other's, too. */
 static void check_supplied(const struct engine *one, const struct engine *other)
 {
-    char *has = header_text(embedded_files()[one->instructions].name),
-         *needs = header_text(embedded_files()[other->instructions].name), name[64];
+    char *has = header_text(embedded_files[one->instructions].name),
+         *needs = header_text(embedded_files[other->instructions].name), name[64];
 
     for (const char *line = has; line != NULL; line = next_line(line)) {
         defined_on(line, name);
         if (name[0] == '\0' || defines(needs, name) || (is_signal(name) && !other->readers))
             continue;
         if (is_used(name))
-            fail_msg("%s has %s for %s, but not for %s", embedded_files()[one->instructions].name, name, one->name,
+            fail_msg("%s has %s for %s, but not for %s", embedded_files[one->instructions].name, name, one->name,
                      other->name);
     }
     free(has);
@@ -137,8 +137,8 @@ static void check_supplied(const struct engine *one, const struct engine *other)
 /* A number that the engine's headers define is that of its row. */
 static void check_number(const struct engine *engine, const char *name, int value)
 {
-    char *instructions = header_text(embedded_files()[engine->instructions].name),
-         *words = header_text(embedded_files()[engine->words].name), define[64];
+    char *instructions = header_text(embedded_files[engine->instructions].name),
+         *words = header_text(embedded_files[engine->words].name), define[64];
     const char *at;
     int number = -1;
 

@@ -74,8 +74,8 @@ KERNEL
 gemm_serial(global const data_t *a, long4 a_at, global const data_t *b, long4 b_at, global const out_t *c, long4 c_at,
             global out_t *d, long4 d_at, int4 size, float2 scales)
 {
-    LOCAL_FLOATS(left, LEFT_TILE)
-    LOCAL_FLOATS(right, RIGHT_TILE)
+    LOCAL_FLOATS(left, LOCAL_LEFT)
+    LOCAL_FLOATS(right, LOCAL_RIGHT)
     LOCAL_FLOATS(sums, SUMS_TILE)
     int2 tile = gemm_tile(size);
     part_t left_part, right_part;

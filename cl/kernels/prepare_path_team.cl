@@ -7,7 +7,7 @@ prepare_path_team(global const data_t *k, long4 k_at, global const gate_t *p, lo
                   int sequences, int kv_len, int tail)
 {
     LOCAL_NUMBERS(tiles, LOCAL_TILES)
-    local float beta[KEYS], units[2 * KEYS]; /* of w, of keys */
+    local float beta[LOCAL_BETA], units[LOCAL_UNITS]; /* of w, of keys */
     ENGINE_LOCALS
     engine_t m = engine_begin(engine_scratch);
     long slot = get_group_id(0);

@@ -1,4 +1,4 @@
-/* The files of cl/ as the build embeds them (cmake/embed_cl.cmake), folded: see fold.h. */
+/* The files of cl/, which the build compiles in (cmake/embed_cl.cmake). */
 #ifndef CLATTN_SRC_EMBEDDED_H
 #define CLATTN_SRC_EMBEDDED_H
 
@@ -9,17 +9,16 @@
 /* A header that a word or an engine lacks since no kernel wants it. */
 #define FILE_nothing FILE_COUNT
 
+/* Every line of text has the number that it has in the file, so that a compiler's message names a line that exists.
+ * Comments are left out: some compilers refuse letters outside ASCII even there. */
 struct embedded {
-    const char *name, *text; /* "tile.clh"; `size` letters and a NUL */
+    const char *name; /* "tile.clh", as other files include it */
+    const char *path; /* "cl/plain/tile.clh" */
+    const char *text; /* `size` letters and a NUL */
     size_t size;
 };
 
-/* What the build writes: of each file its name, a NUL, its text, a NUL */
-extern const size_t embedded_size;
-extern const size_t embedded_signs; /* that are folded; 0: embedded_bytes are the texts themselves */
-extern const unsigned char embedded_bytes[];
-
-/* All FILE_COUNT of them, by enum embedded_file; NULL without memory. Unfolded once a process, and never freed. */
-const struct embedded *embedded_files(void);
+/* All of them, by enum embedded_file. */
+extern const struct embedded embedded_files[FILE_COUNT];
 
 #endif

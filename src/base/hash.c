@@ -6,24 +6,19 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-/* The hash before goes in as 16 bytes ahead of the piece: each half depends on both halves of it and on the piece. */
-static uint64_t half_of(struct hash before, const void *data, size_t size, XXH64_hash_t seed)
-{
-    XXH64_canonical_t ahead[2];
-    XXH64_state_t state;
-
-    XXH64_canonicalFromHash(&ahead[0], before.high);
-    XXH64_canonicalFromHash(&ahead[1], before.low);
-    XXH64_reset(&state, seed);
-    XXH64_update(&state, ahead, sizeof ahead);
-    XXH64_update(&state, data, size);
-    return XXH64_digest(&state);
-}
-
-/* XXH3 has 128 bits at once, and three thousand bytes of code more. */
+/* The hash before goes in as 16 bytes ahead of the piece. */
 struct hash hash_add(struct hash before, const void *data, size_t size)
 {
-    return (struct hash){half_of(before, data, size, 0), half_of(before, data, size, 1)};
+    XXH128_canonical_t ahead;
+    XXH128_hash_t hash;
+    XXH3_state_t state;
+
+    XXH128_canonicalFromHash(&ahead, (XXH128_hash_t){.low64 = before.low, .high64 = before.high});
+    XXH3_128bits_reset(&state);
+    XXH3_128bits_update(&state, &ahead, sizeof ahead);
+    XXH3_128bits_update(&state, data, size);
+    hash = XXH3_128bits_digest(&state);
+    return (struct hash){hash.high64, hash.low64};
 }
 
 struct hash hash_text(struct hash before, const char *text)

@@ -1,4 +1,4 @@
-/* XXH64 over pieces, twice: the names and the checksums of cached files, and what a kernel is recognised by. */
+/* XXH3 with 128 bits over pieces: the names and the checksums of cached files, and what a kernel is recognised by. */
 #ifndef CLATTN_SRC_HASH_H
 #define CLATTN_SRC_HASH_H
 

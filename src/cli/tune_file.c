@@ -59,14 +59,6 @@ static int write_text(const char *path, char *json)
     return status;
 }
 
-/* Whether the kernels are still those that were measured. */
-static int is_current(const struct tuning_entry *entry, const clattn_context *context)
-{
-    char kernel[HASH_DIGITS];
-
-    return tuning_kernel(entry, context, kernel) && strcmp(kernel, entry->kernel) == 0;
-}
-
 /* An entry with where it comes from and why it may not be used. */
 static cJSON *noted_row(const struct tuning_entry *entry, const struct clattn_context *context, int layer)
 {
@@ -78,7 +70,8 @@ static cJSON *noted_row(const struct tuning_entry *entry, const struct clattn_co
     if (is_file)
         cJSON_AddStringToObject(row, "path", context->tuning->path);
     text_format(&text, "%s%s%s", is_file ? "the user's file" : tuning_layer_name(context->tuning, layer),
-                is_current(entry, context) ? "" : "; not used: the kernels have changed",
+                entry->format == entry->tuned.space->format ? ""
+                                                            : "; not used: its parameters have another meaning now",
                 strcmp(entry->driver, context->device.info.driver) == 0 ? "" : "; another driver");
     note = text_take(&text);
     cJSON_AddStringToObject(row, "note", note != NULL ? note : "");

@@ -67,7 +67,7 @@ cJSON *tune_entry_row(const struct tuning_entry *entry)
         cJSON_AddNumberToObject(row, "speedup", entry->default_ms / entry->time_ms);
     if (entry->error > 0) /* the default of a device so slow that nothing was checked has none */
         cJSON_AddNumberToObject(row, "error", entry->error);
-    cJSON_AddStringToObject(row, "kernel", entry->kernel);
+    cJSON_AddStringToObject(row, "engine", entry->engine);
     cJSON_AddStringToObject(row, "date", entry->date);
     cJSON_AddStringToObject(row, "parameters", tuned_name(&entry->tuned, text, sizeof text));
     return row;

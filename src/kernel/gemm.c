@@ -90,7 +90,8 @@ static void lay_out_serial(const struct variant *variant, struct layout *layout)
     tile_pitches(variant, 0, 0, &left, &right);
     lay_out_tiles(variant, left, right, layout);
     layout_local(layout, "SUMS_TILE", (int64_t)t->chunk * t->block_v, FLOAT);
-    layout->local_bytes += (size_t)(constant_of(layout, "LEFT_TILE") + constant_of(layout, "RIGHT_TILE")) * FLOAT;
+    layout_local(layout, "LOCAL_LEFT", constant_of(layout, "LEFT_TILE"), FLOAT);
+    layout_local(layout, "LOCAL_RIGHT", constant_of(layout, "RIGHT_TILE"), FLOAT);
     layout_constant(layout, "LEFT_ROW", turned(variant, GEMM_A) ? 1 : left);
     layout_constant(layout, "LEFT_DEPTH", turned(variant, GEMM_A) ? left : 1);
 }

@@ -187,6 +187,7 @@ struct layout {
     int constant_count;
     enum embedded_file headers[MAX_HEADERS]; /* that supply the words, in order, ahead of the kernel's own file */
     int header_count;
+    const char *left_out; /* a constant or header for which there was no room; NULL. kernel_create refuses it */
 };
 
 struct number {
@@ -255,9 +256,6 @@ char *kernel_flatten(const char *source);
 /* The whole source, to be freed; NULL without memory. What is absent is no parameter but zero: every buffer among a
  * kernel's arguments, NULL or not, costs each launch. */
 char *kernel_source(const struct variant *variant, const struct layout *layout);
-
-/* The same without the constants ahead: what is the same for all tiles, types and sizes. */
-char *kernel_words(const struct variant *variant);
 
 /* Builds the variant, or takes it from the context's programs, and adds its source to the hash, which may be NULL.
  * UNSUPPORTED when the device runs it only in smaller groups. */

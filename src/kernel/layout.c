@@ -1,8 +1,6 @@
 /* What every kernel's layout has; then its family's part. */
 #include "kernel/kernel.h"
 
-#include <stdlib.h>
-
 int variant_values(const struct variant *variant)
 {
     const struct extent most = problem_most(variant->problem);
@@ -65,8 +63,10 @@ int variant_snapshots(const struct variant *variant)
 
 void layout_constant(struct layout *layout, const char *name, int64_t value)
 {
-    if (layout->constant_count == MAX_CONSTANTS)
-        abort(); /* a row of a table too many: no input can do it */
+    if (layout->constant_count == MAX_CONSTANTS) {
+        layout->left_out = name;
+        return;
+    }
     layout->constants[layout->constant_count].name = name;
     layout->constants[layout->constant_count++].value = value;
 }
@@ -96,8 +96,10 @@ void layout_scratch(struct layout *layout, const struct variant *variant, int by
 
 void layout_header(struct layout *layout, enum embedded_file header)
 {
-    if (layout->header_count == MAX_HEADERS || header == FILE_nothing)
-        abort();
+    if (layout->header_count == MAX_HEADERS || header == FILE_nothing) {
+        layout->left_out = header == FILE_nothing ? "a header that does not exist" : embedded_files[header].name;
+        return;
+    }
     layout->headers[layout->header_count++] = header;
 }
 

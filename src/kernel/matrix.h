@@ -1,4 +1,4 @@
-/* The kernels on matrix engines: what follows from a variant, asked once. */
+/* The kernels on matrix engines: what follows from a variant. */
 #ifndef CLATTN_SRC_MATRIX_H
 #define CLATTN_SRC_MATRIX_H
 

@@ -67,7 +67,8 @@ static void prepare_locals(const struct sizes *s, struct layout *layout)
     layout_constant(layout, "SQUARE_PITCH", TILE + PAD);
     layout_constant(layout, "SQUARES_AT", within ? (tiles - 1) * s->tile : numbers);
     layout_local(layout, "LOCAL_TILES", within ? numbers : numbers + squares, NUMBER);
-    layout->local_bytes += (size_t)3 * BLOCK * FLOAT; /* beta, units */
+    layout_local(layout, "LOCAL_BETA", BLOCK, FLOAT);
+    layout_local(layout, "LOCAL_UNITS", 2 * BLOCK, FLOAT);
 }
 
 static void path_locals(const struct variant *variant, const struct sizes *s, struct layout *layout)

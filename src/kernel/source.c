@@ -11,78 +11,80 @@
  */
 
 /* FILE_COUNT for a name that no file has */
-static enum embedded_file find_file(const struct embedded *files, const char *name, size_t length)
+static enum embedded_file find_file(const char *name, size_t length)
 {
     enum embedded_file file = 0;
 
-    while (file < FILE_COUNT && (strncmp(files[file].name, name, length) != 0 || files[file].name[length] != '\0'))
+    while (file < FILE_COUNT &&
+           (strncmp(embedded_files[file].name, name, length) != 0 || embedded_files[file].name[length] != '\0'))
         file++;
     return file;
 }
 
-enum { MAX_INCLUDES = 48 };
-
-/* Files already in the text, of all that there are. */
-struct includes {
-    const struct embedded *all;
-    enum embedded_file files[MAX_INCLUDES];
-    int count;
+/* A text that grows, and which files it has by now. */
+struct flat {
+    struct text *text;
+    unsigned char has[FILE_COUNT];
 };
 
-static void add_file(struct text *text, struct includes *done, const char *name, size_t length);
+static void add_file(struct flat *flat, const char *name, size_t length);
 
-/* One line; an #include "name" becomes the file. */
-static void add_line(struct text *text, struct includes *done, const char *line, size_t length)
+/* The name in the line #include "name", and its length; NULL where the line is another. */
+static const char *included_name(const char *line, size_t size, size_t *length)
 {
     static const char include[] = "#include \"";
-    const char *name = line + sizeof include - 1;
-    const char *quote;
+    const char *name = line + sizeof include - 1, *quote;
 
-    if (length < sizeof include || memcmp(line, include, sizeof include - 1) != 0) {
-        text_add(text, line, length);
-        return;
-    }
-    quote = memchr(name, '"', length - (sizeof include - 1));
-    if (quote != NULL)
-        add_file(text, done, name, (size_t)(quote - name));
+    if (size < sizeof include || memcmp(line, include, sizeof include - 1) != 0)
+        return NULL;
+    quote = memchr(name, '"', size - (sizeof include - 1));
+    *length = quote != NULL ? (size_t)(quote - name) : 0;
+    return quote != NULL ? name : NULL;
 }
 
-static void add_lines(struct text *text, struct includes *done, const char *at, size_t size)
+/* Lines of the file at path, from number 1 on: its lines #include "name" become these files. path is NULL for text that
+ * is in no file. */
+static void add_lines(struct flat *flat, const char *path, const char *at, size_t size)
 {
     const char *end = at + size;
 
-    while (at < end) {
-        const char *next = memchr(at, '\n', (size_t)(end - at));
+    for (int number = 1; at < end; number++) {
+        const char *next = memchr(at, '\n', (size_t)(end - at)), *name;
+        size_t length;
         next = next != NULL ? next + 1 : end;
-        add_line(text, done, at, (size_t)(next - at));
+        name = included_name(at, (size_t)(next - at), &length);
+        if (name == NULL)
+            text_add(flat->text, at, (size_t)(next - at));
+        else
+            add_file(flat, name, length);
+        if (name != NULL && path != NULL)
+            text_format(flat->text, "#line %d \"%s\"\n", number + 1, path);
         at = next;
     }
 }
 
 /* The file by name, once. A name that is not embedded stays as an #include line, for the compiler to complain of. */
-static void add_file(struct text *text, struct includes *done, const char *name, size_t length)
+static void add_file(struct flat *flat, const char *name, size_t length)
 {
-    enum embedded_file file = find_file(done->all, name, length);
+    enum embedded_file file = find_file(name, length);
 
-    if (file == FILE_COUNT || done->count == MAX_INCLUDES) {
-        text_format(text, "#include \"%.*s\"\n", (int)length, name);
+    if (file == FILE_COUNT) {
+        text_format(flat->text, "#include \"%.*s\"\n", (int)length, name);
         return;
     }
-    for (int i = 0; i < done->count; i++)
-        if (done->files[i] == file)
-            return;
-    done->files[done->count++] = file;
-    add_lines(text, done, done->all[file].text, done->all[file].size);
+    if (flat->has[file])
+        return;
+    flat->has[file] = 1;
+    text_format(flat->text, "#line 1 \"%s\"\n", embedded_files[file].path);
+    add_lines(flat, embedded_files[file].path, embedded_files[file].text, embedded_files[file].size);
 }
 
 char *kernel_flatten(const char *source)
 {
     struct text text = {0};
-    struct includes done = {.all = embedded_files(), .count = 0};
+    struct flat flat = {.text = &text};
 
-    if (done.all == NULL)
-        return NULL;
-    add_lines(&text, &done, source, strlen(source));
+    add_lines(&flat, NULL, source, strlen(source));
     return text_take(&text);
 }
 
@@ -98,76 +100,96 @@ static void add_constants(struct text *text, const struct variant *variant, cons
                 dtype_name(variant_out(variant)), dtype_name(variant_state(variant)));
 }
 
-/* Of the kernel's parameters those that are there, with what ends each; or of those that are absent zeros. The end of
- * them all: the last is there, a number. */
-static const char *add_parameters(struct text *text, const struct variant *variant, const char *at, int absent)
+/* Where a parameter ends: at a comma or bracket that is in no brackets of its own; or the text's end. */
+static size_t parameter_length(const char *at)
 {
-    uint64_t bits = variant->absent;
+    size_t size = 0;
 
-    for (const role_byte *role = kernel_arguments(variant->kernel); *role != ARG_END; role++, bits >>= 1)
+    for (int depth = 0; at[size] != '\0'; size++) {
+        if (depth == 0 && (at[size] == ',' || at[size] == ')'))
+            break;
+        depth += (at[size] == '(') - (at[size] == ')');
+    }
+    return size;
+}
+
+/* The line ends of a piece of text that is left out, so that later lines keep their numbers. */
+static void add_line_ends(struct text *text, const char *from, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (from[i] == '\n')
+            text_add(text, "\n", 1);
+}
+
+/* Where the kernel's parameters begin: after the bracket of the function that follows the word KERNEL. NULL: none. */
+static const char *find_parameters(const char *text)
+{
+    static const char word[] = "\nKERNEL";
+    const char *at = strstr(text, word);
+
+    while (at != NULL && strchr(" \n", at[sizeof word - 1]) == NULL)
+        at = strstr(at + 1, word);
+    at = at != NULL ? strchr(at, '(') : NULL;
+    return at != NULL ? at + 1 : NULL;
+}
+
+/* A kernel's text from its first parameter on. A buffer that is absent is no parameter: it and its NAME_at are zeros of
+ * the function's own, declared after its brace. */
+static void add_parameters(struct text *text, const struct variant *variant, const char *at)
+{
+    struct text zeros = {0};
+    uint64_t absent = variant->absent;
+    const char *brace;
+
+    for (const role_byte *role = kernel_arguments(variant->kernel); *role != ARG_END; role++, absent >>= 1)
         for (int part = *role < ROLE_COUNT; part >= 0; part--) {
-            int size = 0;
-            while (at[size] != ',' && at[size] != ')')
-                size++;
-            if ((int)(bits & 1) == absent)
-                text_format(text, absent ? "%.*s = 0;\n" : "%.*s", size + !absent, at);
-            at += size + 1;
+            size_t size = parameter_length(at), end = at[size] != '\0';
+            if (absent & 1) {
+                add_line_ends(text, at, size);
+                text_format(&zeros, "%.*s = 0; ", (int)size, at);
+            } else {
+                text_add(text, at, size + end);
+            }
+            at += size + end;
         }
-    return at;
+    brace = at + strcspn(at, "{");
+    text_add(text, at, (size_t)(brace - at) + (*brace != '\0'));
+    text_add(text, zeros.at, zeros.size);
+    text_add(text, brace + (*brace != '\0'), strlen(brace + (*brace != '\0')));
+    text->failed |= zeros.failed;
+    free(zeros.at);
 }
 
-/* The text that has the kernel, without what is absent. */
-static void add_kernel(struct text *text, const struct variant *variant, const char *from)
+/* The text of the kernel's file, without the parameters that are absent; NULL without memory. */
+static char *kernel_text(const struct variant *variant)
 {
-    const char *at = strchr(strstr(from, "KERNEL\n"), '(') + 1, *end;
+    const char *whole = embedded_files[kernel_file(variant->kernel)].text, *parameters = find_parameters(whole);
+    struct text text = {0};
 
-    text_add(text, from, (size_t)(at - from));
-    end = add_parameters(text, variant, at, 0);
-    text_add(text, "{\n", 2);
-    add_parameters(text, variant, at, 1);
-    text_format(text, "%s", strchr(end, '{') + 1);
-}
-
-static void add_includes(struct text *text, const struct variant *variant, const struct layout *layout)
-{
-    const struct embedded *files = embedded_files(), *file;
-
-    if (files == NULL)
-        return;
-    file = &files[kernel_file(variant->kernel)];
-    for (int i = 0; i < layout->header_count; i++)
-        text_format(text, "#include \"%s\"\n", files[layout->headers[i]].name);
-    if (variant->absent != 0)
-        add_kernel(text, variant, file->text);
-    else
-        text_format(text, "#include \"%s\"\n", file->name);
-}
-
-/* Flattens and frees the text. */
-static char *flatten(struct text *text)
-{
-    char *source = text_take(text), *flat = source != NULL ? kernel_flatten(source) : NULL;
-
-    free(source);
-    return flat;
+    if (variant->absent == 0 || parameters == NULL)
+        return text_copy(whole);
+    text_add(&text, whole, (size_t)(parameters - whole));
+    add_parameters(&text, variant, parameters);
+    return text_take(&text);
 }
 
 char *kernel_source(const struct variant *variant, const struct layout *layout)
 {
+    const struct embedded *file = &embedded_files[kernel_file(variant->kernel)];
     struct text text = {0};
+    struct flat flat = {.text = &text};
+    char *kernel = kernel_text(variant);
 
     add_constants(&text, variant, layout);
-    add_includes(&text, variant, layout);
-    return flatten(&text);
-}
-
-char *kernel_words(const struct variant *variant)
-{
-    const struct layout layout = kernel_layout(variant);
-    struct text text = {0};
-
-    add_includes(&text, variant, &layout);
-    return flatten(&text);
+    for (int i = 0; i < layout->header_count; i++)
+        add_file(&flat, embedded_files[layout->headers[i]].name, strlen(embedded_files[layout->headers[i]].name));
+    if (kernel != NULL) {
+        text_format(&text, "#line 1 \"%s\"\n", file->path);
+        add_lines(&flat, file->path, kernel, strlen(kernel));
+    }
+    text.failed |= kernel == NULL;
+    free(kernel);
+    return text_take(&text);
 }
 
 /* ---- Build --------------------------------------------------------------------------------------------------------
@@ -213,13 +235,17 @@ clattn_status kernel_create(clattn_context *context, const struct variant *varia
 {
     const struct opencl *cl = context->device.cl;
     const char *name = kernel_name(variant->kernel);
-    char *source = kernel_source(variant, layout);
+    char *source;
     cl_program program;
     clattn_status status;
     char options[96];
     cl_int error;
 
     *kernel = NULL;
+    if (layout->left_out != NULL)
+        return FAIL(&context->log, UNSUPPORTED, "kernel %s has too many constants or headers: %s is left out", name,
+                    layout->left_out);
+    source = kernel_source(variant, layout);
     if (source == NULL)
         return CLATTN_OUT_OF_MEMORY;
     if (hash != NULL)

@@ -12,10 +12,9 @@ enum {
                    CLATTN_WITH_STATE_INDICES
 };
 
-/* Names stand in the tables: a pointer to each would be three times as long, with what the loader has to do. */
 static const struct {
     uint32_t flag;
-    char name[16];
+    const char *name;
 } flags[] = {{CLATTN_NORMALIZE, "normalize"},
              {CLATTN_GATE_PER_HEAD, "a gate per head"},
              {CLATTN_VALUE_GATE, "gv"},
@@ -45,9 +44,10 @@ static const struct {
     }
 
 static const struct {
-    uint16_t knob, offset;
-    uint8_t size, usual;
-    char name[14];
+    uint32_t knob;
+    size_t offset, size;
+    unsigned char usual;
+    const char *name;
 } fields[] = {FIELD(FEATURE_MAP, feature_map, CLATTN_FEATURE_IDENTITY),
               FIELD(STEPS, steps, 1),
               FIELD(LAYER, layer, 0),

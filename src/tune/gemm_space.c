@@ -1,5 +1,6 @@
 #include "tune/gemm_space.h"
 
+#include "device/engine.h"
 #include "kernel/kernel.h"
 
 #include <stdio.h>
@@ -51,16 +52,9 @@ static const struct parameter clblast_xgemm[] = {
 /* clang-format on */
 
 static const struct space spaces[] = {
-    {"gemm_plain", tiles, 0, 0, 0}, {"gemm_engine", tiles, 0, 0, 1},          {"gemm_team", teams, 0, 0, 1},
-    {"gemm_gemv", few, 0, 0, 0},    {"gemm_clblast", clblast_xgemm, 0, 0, 0},
+    {"gemm_plain", tiles, 0, 0, 0, 1}, {"gemm_engine", tiles, 0, 0, 1, 1},          {"gemm_team", teams, 0, 0, 1, 1},
+    {"gemm_gemv", few, 0, 0, 0, 1},    {"gemm_clblast", clblast_xgemm, 0, 0, 0, 1},
 };
-/* The files of their kernels; of another's library none. */
-static const enum embedded_file files[][3] = {{FILE_gemm, FILE_gemm_serial, FILE_nothing},
-                                              {FILE_gemm, FILE_gemm_matrix, FILE_nothing},
-                                              {FILE_gemm_team, FILE_nothing},
-                                              {FILE_gemv, FILE_nothing},
-                                              {FILE_nothing}};
-
 enum { SPACE_COUNT = sizeof spaces / sizeof *spaces };
 
 const struct space *gemm_space_find(const char *name)
@@ -69,16 +63,6 @@ const struct space *gemm_space_find(const char *name)
         if (strcmp(spaces[i].name, name) == 0)
             return &spaces[i];
     return NULL;
-}
-
-void gemm_kernel(const struct space *space, char kernel[HASH_DIGITS])
-{
-    const struct embedded *all = embedded_files();
-    struct hash hash = {0, 0};
-
-    for (const enum embedded_file *file = files[space - spaces]; *file != FILE_nothing && all != NULL; file++)
-        hash = hash_text(hash, all[*file].text);
-    hash_name(hash, kernel);
 }
 
 static int value_of(const struct tuned *tuned, const char *name)
@@ -115,10 +99,8 @@ void gemm_key(struct tuning_entry *entry, const clattn_context *context, const s
 {
     const struct device *device = &context->device;
     const clattn_gemm_desc *d = &gemm->desc;
-    char name[HASH_DIGITS];
 
     memset(entry, 0, sizeof *entry);
-    gemm_kernel(space, name);
     snprintf(entry->device, sizeof entry->device, "%s", device->info.name);
     snprintf(entry->vendor, sizeof entry->vendor, "%s", device->vendor);
     snprintf(entry->driver, sizeof entry->driver, "%s", device->info.driver);
@@ -126,7 +108,9 @@ void gemm_key(struct tuning_entry *entry, const clattn_context *context, const s
              gemm_turned(gemm, GEMM_B) ? 't' : 'n');
     snprintf(entry->dtype, sizeof entry->dtype, "%s", dtype_name(d->dtype));
     snprintf(entry->solver, sizeof entry->solver, "%s", space->name);
-    snprintf(entry->kernel, sizeof entry->kernel, "%s", name);
+    if (space->engine && context->engine != NULL)
+        snprintf(entry->engine, sizeof entry->engine, "%s", context->engine->name);
+    entry->format = space->format;
     entry->key_dim = power_from(d->m);
     entry->value_dim = power_from(d->n);
     entry->heads = power_from(d->k);

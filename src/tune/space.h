@@ -21,6 +21,7 @@ struct space {
     int64_t tuned_rows;                 /* tokens of the sequences that it is tuned with */
     int64_t tuned_keys; /* and tokens of their keys; 0: as many. Not 0: lengths say nothing of when it is chosen */
     int engine;         /* whether it computes on a matrix engine */
+    int format;         /* raised when a parameter changes its meaning: what was measured before is not used then */
 };
 
 /* Every space, by number, in no order that means anything; NULL past the last. */

@@ -2,10 +2,10 @@
 
 #include "tune/gemm_space.h"
 
+#include "base/embedded.h"
 #include "base/file.h"
 #include "base/system.h"
 #include "kernel/kernel.h"
-#include "tune/shipped.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,63 +54,8 @@ static int64_t bucket(const struct problem *problem)
     return power;
 }
 
-/* What a scan on a matrix engine may be composed of, as its tiles are. The plain kernels' words do not depend on them.
- */
-#define TILES                                                                                                          \
-    .group = 1, .vec = 4, .chunk = 16, .block_k = 16, .block_v = 16, .lanes_k = 1, .value_tiles = 1, .span = 1,        \
-    .stages = 2, .keys = 16, .step = 1, .share = 1, .heads = 1, .splits = 1
-static const struct variant compositions[] = {
-    {.tiles = {TILES, .key_split = 1, .segments = 1}},
-    {.tiles = {TILES, .key_split = 1, .segments = 1, .readers = 1}},
-    {.tiles = {TILES, .key_split = 2, .segments = 2}},
-    {.tiles = {TILES, .key_split = 1, .segments = 2}, .gather = 1},
-};
-
-/* A kernel's words for the problem, however its tiles are, after a hash. As they are embedded: without comments. */
-static struct hash hash_words(struct hash hash, const clattn_context *context, const struct problem *problem,
-                              const struct space *space, enum kernel_id id)
-{
-    const size_t count = kernel_family(id)->needs_engine ? sizeof compositions / sizeof *compositions : 1;
-
-    if (space->engine && context->engine == NULL)
-        return hash;
-    for (size_t i = 0; i < count; i++) {
-        struct variant variant = compositions[i];
-        char *words;
-        variant.kernel = id;
-        variant.problem = problem;
-        variant.engine = space->engine ? context->engine : NULL;
-        words = kernel_words(&variant);
-        if (words != NULL)
-            hash = hash_text(hash, words);
-        free(words);
-    }
-    return hash;
-}
-
-/* The solver's kernels for the group's representative. */
-static struct hash kernel_hash(const clattn_context *context, const struct problem *problem, const struct space *space)
-{
-    clattn_plan_desc desc = {.rule = tuning_representative(problem),
-                             .dtype = problem->desc.dtype,
-                             .seq_len = 1,
-                             .heads = 1,
-                             .key_dim = problem->desc.key_dim,
-                             .value_dim = problem->desc.value_dim};
-    struct hash hash = {0, 0};
-    struct problem usual;
-
-    if (problem_init(&usual, &desc, NULL) != CLATTN_SUCCESS)
-        return hash;
-    for (int id = 0; id < KERNEL_COUNT; id++)
-        if ((space_kernels(space) >> id & 1) && kernel_takes((enum kernel_id)id, usual.rule))
-            hash = hash_words(hash, context, &usual, space, (enum kernel_id)id);
-    return hash;
-}
-
-/* Without the kernels */
-static void make_key(struct tuning_entry *entry, const clattn_context *context, const struct problem *problem,
-                     const struct space *space)
+void tuning_key(struct tuning_entry *entry, const clattn_context *context, const struct problem *problem,
+                const struct space *space)
 {
     const struct device *device = &context->device;
 
@@ -121,58 +66,13 @@ static void make_key(struct tuning_entry *entry, const clattn_context *context, 
     tuning_group(problem, entry->group);
     snprintf(entry->dtype, sizeof entry->dtype, "%s", dtype_name(problem->desc.dtype));
     snprintf(entry->solver, sizeof entry->solver, "%s", space->name);
+    if (space->engine && context->engine != NULL)
+        snprintf(entry->engine, sizeof entry->engine, "%s", context->engine->name);
+    entry->format = space->format;
     entry->key_dim = problem->desc.key_dim;
     entry->value_dim = problem->desc.value_dim;
     entry->heads = bucket(problem);
     entry->tuned = tuned_default(space);
-}
-
-void tuning_key(struct tuning_entry *entry, const clattn_context *context, const struct problem *problem,
-                const struct space *space)
-{
-    char name[HASH_DIGITS];
-
-    make_key(entry, context, problem, space);
-    snprintf(entry->kernel, sizeof entry->kernel, "%s", hash_name(kernel_hash(context, problem, space), name));
-}
-
-static clattn_dtype dtype_named(const char *name)
-{
-    clattn_dtype dtype = CLATTN_BF16;
-
-    while (dtype > CLATTN_F32 && strcmp(dtype_name(dtype), name) != 0)
-        dtype--;
-    return dtype;
-}
-
-static int tuning_rule_kernel(const struct tuning_entry *entry, const clattn_context *context, char kernel[HASH_DIGITS])
-{
-    clattn_plan_desc desc = {.seq_len = 1,
-                             .heads = 1,
-                             .key_dim = entry->key_dim,
-                             .value_dim = entry->value_dim,
-                             .dtype = dtype_named(entry->dtype)};
-    struct problem problem;
-    char group[32];
-
-    for (int r = CLATTN_RULE_NONE + 1; r < RULE_COUNT; r++) {
-        desc.rule = (clattn_rule)r;
-        if (problem_init(&problem, &desc, NULL) != CLATTN_SUCCESS ||
-            strcmp(tuning_group(&problem, group), entry->group) != 0)
-            continue;
-        hash_name(kernel_hash(context, &problem, entry->tuned.space), kernel);
-        return 1;
-    }
-    return 0;
-}
-
-int tuning_kernel(const struct tuning_entry *entry, const clattn_context *context, char kernel[HASH_DIGITS])
-{
-    if (gemm_space_find(entry->solver) != NULL) {
-        gemm_kernel(entry->tuned.space, kernel);
-        return 1;
-    }
-    return tuning_rule_kernel(entry, context, kernel);
 }
 
 /* ---- Layers -------------------------------------------------------------------------------------------------------
@@ -201,55 +101,12 @@ static void load_file(struct tuning_layers *layers, const struct device *device,
     free(json);
 }
 
-/* 0 where a parameter is none of the solver's, or has a value that it never takes. */
-static int take_parameters(struct tuned *tuned, const struct shipped_entry *shipped)
-{
-    const uint8_t *names = shipped_parameters[shipped->parameters];
-
-    for (size_t i = 0; names[i] != 0; i++)
-        if (!tuned_set(tuned, shipped_texts[names[i]], shipped_values[shipped->values + i]))
-            return 0;
-    return 1;
-}
-
-#define COPY(to, from) snprintf(to, sizeof(to), "%s", from)
-
-int tuning_shipped(size_t index, struct tuning_entry *entry)
-{
-    const struct shipped_entry *shipped = &shipped_entries[index];
-    const struct shipped_device *device = &shipped_devices[shipped->device];
-    char kernel[HASH_DIGITS];
-
-    *entry = (struct tuning_entry){.key_dim = shipped->key_dim,
-                                   .value_dim = shipped->value_dim,
-                                   .heads = shipped->heads,
-                                   .from_rows = shipped->from_rows,
-                                   .seq_len = shipped->seq_len,
-                                   .time_ms = (double)shipped->time_ms,
-                                   .default_ms = (double)shipped->default_ms,
-                                   .error = (double)shipped->error};
-    COPY(entry->device, device->device);
-    COPY(entry->vendor, device->vendor);
-    COPY(entry->driver, device->driver);
-    COPY(entry->group, shipped_texts[shipped->group]);
-    COPY(entry->dtype, shipped_texts[shipped->dtype]);
-    COPY(entry->solver, shipped_texts[shipped->solver]);
-    COPY(entry->kernel, hash_name(shipped_kernels[shipped->kernel], kernel));
-    COPY(entry->tuner, shipped_texts[shipped->tuner]);
-    COPY(entry->date, shipped_texts[shipped->date]);
-    entry->tuned = tuned_default(gemm_space_find(entry->solver) != NULL ? gemm_space_find(entry->solver)
-                                                                        : space_find(entry->solver));
-    return entry->tuned.space != NULL && take_parameters(&entry->tuned, shipped);
-}
-
 static void load_shipped(struct tuning_layers *layers, const struct device *device)
 {
-    for (size_t i = 0; i < shipped_entry_count; i++) {
-        struct tuning_entry entry;
-        if (strcmp(shipped_devices[shipped_entries[i].device].device, device->info.name) == 0 &&
-            tuning_shipped(i, &entry))
-            tuning_table_put(&layers->tables[LAYER_SHIPPED], &entry);
-    }
+    char why[96];
+
+    tuning_table_parse(&layers->tables[LAYER_SHIPPED], embedded_files[FILE_shipped].text, device->info.name, why,
+                       sizeof why);
 }
 
 void tuning_layers_load(struct tuning_layers *layers, char *path, const struct device *device, const struct log *log)
@@ -306,7 +163,7 @@ static const struct tuning_entry *find_in(const struct tuning_table *table, cons
         int other = strcmp(entry->driver, key->driver) != 0, cost;
         asked.heads = entry->heads;
         memcpy(asked.driver, entry->driver, sizeof asked.driver);
-        if (!tuning_same_key(entry, &asked) || strcmp(entry->kernel, key->kernel) != 0 || entry->heads < 1 ||
+        if (!tuning_same_key(entry, &asked) || entry->format != key->format || entry->heads < 1 ||
             (other && !any_driver))
             continue;
         cost = 2 * distance(entry->heads, key->heads) + other;
@@ -360,12 +217,13 @@ int tuning_was_first(const clattn_context *context, const struct problem *proble
     const int64_t rows = problem_rows(problem);
     struct tuning_entry key;
 
-    make_key(&key, context, problem, space);
+    tuning_key(&key, context, problem, space);
     for (int layer = 0; layer <= last; layer++)
         for (size_t i = 0; i < context->tuning->tables[layer].count; i++) {
             const struct tuning_entry *entry = &context->tuning->tables[layer].entries[i];
             key.heads = entry->heads;
             memcpy(key.driver, entry->driver, sizeof key.driver);
+            memcpy(key.engine, entry->engine, sizeof key.engine);
             if (tuning_same_key(entry, &key) && entry->from_rows >= 0 && entry->from_rows <= rows &&
                 tuning_is_near(entry, context, problem))
                 return 1;

@@ -3,7 +3,6 @@
 #define CLATTN_SRC_TUNING_LAYERS_H
 
 #include "device/device.h"
-#include "base/hash.h"
 #include "tune/tuning_table.h"
 
 enum { LAYER_APPLICATION, LAYER_FILE, LAYER_SHIPPED, LAYER_COUNT };
@@ -16,14 +15,12 @@ struct tuning_layers {
 /* Reads the file (its path, allocated, is the layers' from here on; NULL: none) and the compiled-in table; neither
  * where the path is "". A file that is missing or damaged is an empty one; the log says so. */
 void tuning_layers_load(struct tuning_layers *layers, char *path, const struct device *device, const struct log *log);
-/* An entry of the table that is compiled in, of shipped_entry_count; 0 when its solver or parameters are unknown. */
-int tuning_shipped(size_t index, struct tuning_entry *entry);
 void tuning_layers_free(struct tuning_layers *layers);
 
 /* "the application", "the shipped table", a path */
 const char *tuning_layer_name(const struct tuning_layers *layers, int layer);
 
-/* The best entry for a problem and solver: its kernels as they are now, the nearest number of heads; the driver's own
+/* The best entry for a problem and solver: of the solver's format and the context's engine, the nearest number of heads; the driver's own
  * entry before another's, which counts only with any_driver. NULL when there is none. */
 const struct tuning_entry *tuning_find(const clattn_context *context, const struct problem *problem,
                                        const struct space *space, int any_driver, int *layer);
@@ -32,7 +29,7 @@ const struct tuning_entry *tuning_find(const clattn_context *context, const stru
 const struct tuning_entry *tuning_find_key(const clattn_context *context, const struct tuning_entry *key,
                                            int any_driver, int *layer);
 /* Whether the solver was the fastest for the problem's length or a shorter one, by an entry that is near, of whatever
- * kernels and driver, in the layers up to the last. */
+ * format, engine and driver, in the layers up to the last. */
 int tuning_was_first(const clattn_context *context, const struct problem *problem, const struct space *space, int last);
 /* Whether nothing is known of the device. */
 int tuning_is_empty(const clattn_context *context);
@@ -44,9 +41,6 @@ int tuning_is_near(const struct tuning_entry *entry, const clattn_context *conte
 /* The key of a problem on a context's device: every field of the key filled. */
 void tuning_key(struct tuning_entry *entry, const clattn_context *context, const struct problem *problem,
                 const struct space *space);
-
-/* The hash that an entry's kernels have now, on the context's engine; 0 when no rule is of its group. */
-int tuning_kernel(const struct tuning_entry *entry, const clattn_context *context, char kernel[HASH_DIGITS]);
 
 /* "scalar+key": decay and erase. Rules of a group differ in words that cost little. */
 const char *tuning_group(const struct problem *problem, char name[32]);

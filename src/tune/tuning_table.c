@@ -14,7 +14,7 @@
 #include <string.h>
 
 static const char format_name[] = "clattn tuning";
-enum { FORMAT_VERSION = 1 };
+enum { FORMAT_VERSION = 2 };
 
 static const struct {
     const char *key;
@@ -188,8 +188,8 @@ int tuning_same_key(const struct tuning_entry *a, const struct tuning_entry *b)
 {
     return strcmp(a->device, b->device) == 0 && strcmp(a->vendor, b->vendor) == 0 &&
            strcmp(a->driver, b->driver) == 0 && strcmp(a->group, b->group) == 0 && strcmp(a->dtype, b->dtype) == 0 &&
-           strcmp(a->solver, b->solver) == 0 && a->key_dim == b->key_dim && a->value_dim == b->value_dim &&
-           a->heads == b->heads;
+           strcmp(a->solver, b->solver) == 0 && strcmp(a->engine, b->engine) == 0 && a->key_dim == b->key_dim &&
+           a->value_dim == b->value_dim && a->heads == b->heads;
 }
 
 clattn_status tuning_table_put(struct tuning_table *table, const struct tuning_entry *entry)

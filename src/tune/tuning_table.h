@@ -13,10 +13,11 @@
     X(group, 32) /* of rules: "scalar+key" */                                                                          \
     X(dtype, 8)                                                                                                        \
     X(solver, 32)                                                                                                      \
-    X(kernel, 40) /* hash of the solver's kernels for the group */                                                     \
+    X(engine, 32) /* that the solver computes on; "" without */                                                        \
     X(tuner, 16)  /* the version that measured */                                                                      \
     X(date, 16)
 #define TUNING_NUMBERS(X)                                                                                              \
+    X(format) /* of the solver's parameters, as in struct space */                                                     \
     X(key_dim)                                                                                                         \
     X(value_dim)                                                                                                       \
     X(heads)     /* batch times heads, rounded up to a power of two */                                                 \
@@ -53,7 +54,7 @@ void tuning_table_free(struct tuning_table *table);
 
 /* Adds an entry, in the place of one with the same key. OUT_OF_MEMORY. */
 clattn_status tuning_table_put(struct tuning_table *table, const struct tuning_entry *entry);
-/* Whether two entries have the same key: device, vendor, driver, group, type, sizes and solver. */
+/* Whether two entries have the same key: device, vendor, driver, group, type, sizes, solver and engine. */
 int tuning_same_key(const struct tuning_entry *a, const struct tuning_entry *b);
 
 /* The table as a file's text, to be freed; NULL without memory. */

@@ -13,8 +13,9 @@
 /* The name of one search in the journal: all that its results depend on. */
 static void name_item(char *name, size_t size, const struct tuning_entry *key)
 {
-    snprintf(name, size, "%s|%s|%s|%s|K%lld|V%lld|H%lld|%s|%s", key->device, key->driver, key->group, key->dtype,
-             (long long)key->key_dim, (long long)key->value_dim, (long long)key->heads, key->solver, key->kernel);
+    snprintf(name, size, "%s|%s|%s|%s|K%lld|V%lld|H%lld|%s|%s|%lld", key->device, key->driver, key->group, key->dtype,
+             (long long)key->key_dim, (long long)key->value_dim, (long long)key->heads, key->solver, key->engine,
+             (long long)key->format);
 }
 
 static clattn_status save(const struct tune *tune, const struct tuning_entry *entry)
@@ -37,7 +38,7 @@ static int find_saved(const struct tune *tune, struct tuning_entry *entry)
     if (json != NULL)
         tuning_table_parse(&table, json, entry->device, why, sizeof why);
     for (size_t i = 0; i < table.count && !found; i++)
-        if (tuning_same_key(&table.entries[i], entry) && strcmp(table.entries[i].kernel, entry->kernel) == 0) {
+        if (tuning_same_key(&table.entries[i], entry) && table.entries[i].format == entry->format) {
             *entry = table.entries[i];
             found = 1;
         }
