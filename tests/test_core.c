@@ -309,59 +309,6 @@ static void test_finite_reference(void **state)
     check_free(&tensors);
 }
 
-static struct source named(enum temporary_id id)
-{
-    return (struct source){SOURCE_TEMPORARY, (int)id};
-}
-
-static int overlap(const struct temporary *a, const struct temporary *b)
-{
-    return a->at < b->at + b->floats && b->at < a->at + a->floats;
-}
-
-/* Two passes share a temporary: it holds what the larger needs, whichever comes first. Temporaries that no step has at
- * once share memory, others do not; what is saved shares nothing. */
-static void test_temporaries(void **state)
-{
-    static const int64_t floats[][2] = {{448, 256}, {256, 448}};
-
-    (void)state;
-    for (size_t i = 0; i < COUNT(floats); i++) {
-        static struct recipe recipe;
-        struct temporary *t = recipe.temporaries;
-        const struct recipe_maker maker = {.recipe = &recipe};
-        assert_status(recipe_open(&recipe), SUCCESS);
-        recipe.step_count = 3;
-        recipe.steps[0].variant.kernel = KERNEL_STABILIZE;
-        recipe.steps[0].sources[ROLE_decay] = named(TEMPORARY_DECAY);
-        recipe.steps[0].sources[ROLE_records] = named(TEMPORARY_RECORDS); /* which stabilize does not take */
-        recipe.steps[1].variant.kernel = KERNEL_PREPARE;
-        recipe.steps[1].sources[ROLE_g] = named(TEMPORARY_DECAY);
-        recipe.steps[1].sources[ROLE_records] = named(TEMPORARY_RECORDS);
-        recipe.steps[2].variant.kernel = KERNEL_SCAN_MATRIX;
-        recipe.steps[2].sources[ROLE_records] = named(TEMPORARY_RECORDS);
-        recipe.steps[2].sources[ROLE_kept] = named(TEMPORARY_SEGMENT_KEPT);
-        maker_reserve(&maker, TEMPORARY_DECAY, 500);
-        maker_reserve(&maker, TEMPORARY_RECORDS, 100);
-        maker_reserve(&maker, TEMPORARY_SEGMENT_KEPT, floats[i][0]);
-        maker_reserve(&maker, TEMPORARY_SEGMENT_KEPT, floats[i][1]);
-        recipe_allocate(&recipe);
-        assert_int_equal(t[TEMPORARY_SEGMENT_KEPT].floats, 448);
-        assert_int_equal(t[TEMPORARY_RECORDS].first, 1);
-        assert_int_equal(t[TEMPORARY_RECORDS].last, 2);
-        assert_false(overlap(&t[TEMPORARY_RECORDS], &t[TEMPORARY_SEGMENT_KEPT]));
-        assert_false(overlap(&t[TEMPORARY_RECORDS], &t[TEMPORARY_DECAY]));
-        assert_true(overlap(&t[TEMPORARY_DECAY], &t[TEMPORARY_SEGMENT_KEPT]));
-        assert_int_equal(recipe.floats[HOME_WORKSPACE], 128 + 512);
-        t[TEMPORARY_DECAY].home = t[TEMPORARY_SEGMENT_KEPT].home = HOME_SAVED;
-        recipe_allocate(&recipe);
-        assert_false(overlap(&t[TEMPORARY_DECAY], &t[TEMPORARY_SEGMENT_KEPT]));
-        assert_int_equal(recipe.floats[HOME_SAVED], 448 + 512);
-        assert_int_equal(recipe.floats[HOME_WORKSPACE], 128);
-        recipe_close(&recipe);
-    }
-}
-
 /* Every row of the rule table is reached by the cases with every storage type. */
 static void test_cases_cover(void **state)
 {
@@ -610,7 +557,6 @@ int main(void)
         cmocka_unit_test(test_error),
         cmocka_unit_test(test_one_token),
         cmocka_unit_test(test_finite_reference),
-        cmocka_unit_test(test_temporaries),
         cmocka_unit_test(test_cases_cover),
         cmocka_unit_test(test_cases_quick),
         cmocka_unit_test(test_embedded),

@@ -184,20 +184,20 @@ static clattn_status collect(const struct run *run, const struct region *region,
     return status;
 }
 
-/* Whether float *at belongs to a temporary: then *at goes on to its last. */
-static int is_reserved(const struct recipe *recipe, int64_t *at)
+/* Whether byte *at belongs to a tensor: then *at goes on to the tensor's last. */
+static int is_reserved(const struct ir_recipe *recipe, int64_t *at)
 {
-    for (int id = 0; id < TEMPORARY_COUNT; id++) {
-        const struct temporary *t = &recipe->temporaries[id];
-        if (t->home == HOME_WORKSPACE && *at >= t->at && *at < t->at + t->floats) {
-            *at = t->at + t->floats - 1;
+    for (int i = 0; i < recipe->tensor_count; i++) {
+        const struct ir_tensor *t = &recipe->tensors[i];
+        if (t->home == IR_SCRATCH && *at >= t->at && *at < t->at + t->bytes) {
+            *at = t->at + t->bytes - 1;
             return 1;
         }
     }
     return 0;
 }
 
-/* Temporaries are rounded up; what lies between them belongs to none. */
+/* Scratch tensors are rounded up; what lies between them belongs to none. */
 static clattn_status check_between(const struct run *run, const clattn_plan *plan)
 {
     const struct region *region = &run->regions[WORKSPACE];
@@ -207,10 +207,10 @@ static clattn_status check_between(const struct run *run, const clattn_plan *pla
     if (status == CLATTN_SUCCESS && run->cl->EnqueueReadBuffer(run->device->queue, region->buffer, CL_TRUE, 0,
                                                                total(region), now, 0, NULL, NULL) != CL_SUCCESS)
         status = CLATTN_DEVICE_ERROR;
-    for (int64_t at = 0; at < plan->recipe.floats[HOME_WORKSPACE] && status == CLATTN_SUCCESS; at++)
-        if (!is_reserved(&plan->recipe, &at)) {
-            size_t byte = region->front + (size_t)at * sizeof(float);
-            status = check_untouched(run, region, now, byte, byte + sizeof(float));
+    for (int64_t at = 0; at < plan->ir.bytes[IR_SCRATCH] && status == CLATTN_SUCCESS; at++)
+        if (!is_reserved(&plan->ir, &at)) {
+            size_t byte = region->front + (size_t)at;
+            status = check_untouched(run, region, now, byte, byte + 1);
         }
     free(now);
     return status;

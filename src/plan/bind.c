@@ -57,14 +57,14 @@ static clattn_status bind_operand(struct call *call, const struct operand_row *r
                                   const clattn_operand *operand)
 {
     const struct clattn_plan *plan = call->plan;
-    struct bound *bound = &call->operands[row->id];
+    struct ir_place *bound = &call->operands[row->id];
     size_t size = 0;
 
     bound->memory = operand->buffer;
-    if (usual != NULL || !problem_is_empty(&plan->problem, &call->extent, row))
+    if (usual != NULL || !problem_is_empty(&plan->problem, &call->ir.extent, row))
         TRY(memory_size(plan, operand, operand_name(row->id), &size));
     if (usual == NULL || !lies_so(usual, operand, size))
-        return problem_view(&plan->problem, &call->extent, row, operand, size, &bound->view, &plan->context->log);
+        return problem_view(&plan->problem, &call->ir.extent, row, operand, size, &bound->view, &plan->context->log);
     bound->view = usual->view;
     bound->view.offset += (int64_t)(operand->offset / usual->element);
     return CLATTN_SUCCESS;
@@ -73,7 +73,7 @@ static clattn_status bind_operand(struct call *call, const struct operand_row *r
 static clattn_status bind_operands(struct call *call, const struct arguments *arguments)
 {
     const struct clattn_plan *plan = call->plan;
-    int whole = memcmp(&call->extent, &plan->most, sizeof plan->most) == 0;
+    int whole = memcmp(&call->ir.extent, &plan->most, sizeof plan->most) == 0;
 
     for (int i = 0; i < plan->problem.operand_count; i++) {
         const struct operand_row *row = &plan->problem.operands[i];
@@ -82,7 +82,7 @@ static clattn_status bind_operands(struct call *call, const struct arguments *ar
     }
     /* kernels have the pool's size in the place of a stride that indices lack */
     call->operands[CLATTN_STATE_INDICES].view.token =
-        plan->problem.desc.state_slots != 0 ? plan->problem.desc.state_slots : call->extent.sequences;
+        plan->problem.desc.state_slots != 0 ? plan->problem.desc.state_slots : call->ir.extent.sequences;
     return CLATTN_SUCCESS;
 }
 
@@ -103,63 +103,15 @@ static clattn_status check_workspace(const struct clattn_plan *plan, const clatt
     return CLATTN_SUCCESS;
 }
 
-/* A temporary of rows as v has them, and of its type. */
-static void bind_rows(struct call *call, enum temporary_id id)
-{
-    const clattn_plan_desc *desc = &call->plan->problem.desc;
-    struct view *view = &call->temporaries[id].view;
-    int64_t token = desc->kv_heads * desc->value_dim;
-
-    view->offset *= (int64_t)(sizeof(float) / dtype_size(desc->dtype));
-    view->batch = call->extent.kv_len * token;
-    view->token = token;
-    view->head = desc->value_dim;
-}
-
-/* One that its solver has laid out. */
-static void lay_elements(const struct temporary *temporary, struct view *view)
-{
-    int64_t at = view->offset * (int64_t)sizeof(float) / temporary->element;
-
-    *view = temporary->strides;
-    view->offset = at;
-}
-
-/* One that is in the place of an operand, as that lies where nothing else is said. */
-static clattn_status bind_rotary(struct call *call, const struct operand_row *operand, enum temporary_id id)
-{
-    const struct clattn_plan *plan = call->plan;
-    const struct operand_row row = rotary_row(&plan->problem, operand);
-    const clattn_operand like = {.offset = (size_t)call->temporaries[id].view.offset * sizeof(float)};
-
-    if (rotary_operand(id) != row.id || plan->recipe.temporaries[id].floats == 0)
-        return CLATTN_SUCCESS;
-    return problem_view(&plan->problem, &call->extent, &row, &like, 0, &call->temporaries[id].view,
-                        &plan->context->log);
-}
-
-/* Temporaries are floats; those of a number a token and head are [batch, head, token], so that a head's lie side by
- * side. */
 static clattn_status bind_workspace(struct call *call, const clattn_operand *workspace)
 {
-    const struct clattn_plan *plan = call->plan;
-    size_t needed = (size_t)plan->recipe.floats[HOME_WORKSPACE] * sizeof(float);
-    int64_t heads = problem_work_heads(&plan->problem), seq_len = call->extent.seq_len;
+    const size_t needed = (size_t)call->plan->ir.bytes[IR_SCRATCH];
 
     if (needed == 0)
         return CLATTN_SUCCESS;
-    TRY(check_workspace(plan, workspace, needed));
-    for (int i = 0; i < TEMPORARY_COUNT; i++) {
-        int64_t at = (int64_t)(workspace->offset / sizeof(float)) + plan->recipe.temporaries[i].at;
-        call->temporaries[i] = (struct bound){workspace->buffer, {at, seq_len * heads, 1, seq_len}};
-        if (plan->recipe.temporaries[i].element != 0)
-            lay_elements(&plan->recipe.temporaries[i], &call->temporaries[i].view);
-    }
-    call->workspace = workspace->offset;
-    bind_rows(call, TEMPORARY_WRITTEN);
-    for (int i = 0; i < plan->problem.operand_count && plan->recipe.rotary != NULL; i++)
-        for (int id = TEMPORARY_ROTARY_Q; id <= TEMPORARY_ROTARY_P; id++)
-            TRY(bind_rotary(call, &plan->problem.operands[i], (enum temporary_id)id));
+    TRY(check_workspace(call->plan, workspace, needed));
+    call->ir.scratch = workspace->buffer;
+    call->ir.scratch_offset = workspace->offset;
     return CLATTN_SUCCESS;
 }
 
@@ -170,19 +122,19 @@ static clattn_status check_queue(struct call *call)
     cl_command_queue_properties properties = 0;
     cl_context owner = NULL;
 
-    TRY_CL(&context->log, cl->GetCommandQueueInfo(call->queue, CL_QUEUE_CONTEXT, sizeof owner, &owner, NULL));
+    TRY_CL(&context->log, cl->GetCommandQueueInfo(call->ir.queue, CL_QUEUE_CONTEXT, sizeof owner, &owner, NULL));
     if (owner != context->cl)
         return FAIL(&context->log, INVALID_ARGUMENT, "the queue belongs to another context than the plan");
     TRY_CL(&context->log,
-           cl->GetCommandQueueInfo(call->queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL));
-    call->in_order = !(properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+           cl->GetCommandQueueInfo(call->ir.queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL));
+    call->ir.in_order = !(properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
     return CLATTN_SUCCESS;
 }
 
 clattn_status call_bind(struct call *call, const struct arguments *arguments)
 {
     TRY(check_queue(call));
-    TRY(problem_extent(&call->plan->problem, arguments, &call->extent, &call->plan->context->log));
+    TRY(problem_extent(&call->plan->problem, arguments, &call->ir.extent, &call->plan->context->log));
     TRY(bind_operands(call, arguments));
     return bind_workspace(call, &arguments->workspace);
 }

@@ -67,7 +67,7 @@ static clattn_status bring(struct host_call *call, const struct operand_row *row
 static clattn_status bring_all(struct host_call *call)
 {
     const struct problem *problem = &call->plan->problem;
-    size_t bytes = (size_t)call->plan->recipe.floats[HOME_WORKSPACE] * sizeof(float);
+    size_t bytes = (size_t)call->plan->ir.bytes[IR_SCRATCH];
 
     TRY(problem_extent(problem, &call->host, &call->extent, call->log));
     call->device.seq_len = call->host.seq_len;

@@ -17,6 +17,7 @@ static void drop_kernels(struct clattn_plan *plan)
             plan->context->device.cl->ReleaseKernel(plan->kernels[i]);
     memset(plan->kernels, 0, sizeof plan->kernels);
     plan_drop_products(plan);
+    ir_close(&plan->ir);
     free(plan->set);
     plan->set = NULL;
     plan->hash = (struct hash){0, 0};
@@ -31,8 +32,10 @@ static clattn_status build_kernels(struct clattn_plan *plan)
         step->variant.absent = step_absent(step);
         TRY(kernel_create(plan->context, &step->variant, &step->layout, &plan->kernels[i], &plan->hash));
     }
-    plan->set = calloc((size_t)plan->recipe.step_count, sizeof *plan->set);
-    return plan->set != NULL ? plan_bind_products(plan) : CLATTN_OUT_OF_MEMORY;
+    TRY(plan_bind_products(plan));
+    TRY(plan_adapt(plan, &plan->ir));
+    plan->set = ir_set_create(&plan->ir);
+    return plan->set != NULL ? CLATTN_SUCCESS : CLATTN_OUT_OF_MEMORY;
 }
 
 clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, const struct tuned *tuned,
@@ -44,7 +47,6 @@ clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, c
     plan->solver = solver;
     TRY(recipe_open(&plan->recipe));
     TRY(solver_make(solver, &maker));
-    recipe_allocate(&plan->recipe);
     return build_kernels(plan);
 }
 
@@ -122,16 +124,16 @@ void clattn_plan_destroy(clattn_plan *plan)
 /* ---- Queries ------------------------------------------------------------------------------------------------------
  */
 
-static size_t bytes_of(const clattn_plan *plan, enum home home)
+static size_t bytes_of(const clattn_plan *plan, enum ir_home home)
 {
-    return (size_t)plan->recipe.floats[home] * sizeof(float);
+    return (size_t)plan->ir.bytes[home];
 }
 
 clattn_status clattn_plan_workspace_size(const clattn_plan *plan, size_t *bytes)
 {
     if (plan == NULL || bytes == NULL)
         return CLATTN_INVALID_ARGUMENT;
-    *bytes = bytes_of(plan, HOME_WORKSPACE);
+    *bytes = bytes_of(plan, IR_SCRATCH);
     return CLATTN_SUCCESS;
 }
 
@@ -161,8 +163,8 @@ clattn_status clattn_plan_get_sized(const clattn_plan *plan, clattn_plan_info *i
                               .chunk = tokens_at_once(plan),
                               .launches = (int32_t)plan_launches(plan),
                               .rejected = plan->rejected,
-                              .workspace_bytes = bytes_of(plan, HOME_WORKSPACE),
-                              .saved_bytes = bytes_of(plan, HOME_SAVED)};
+                              .workspace_bytes = bytes_of(plan, IR_SCRATCH),
+                              .saved_bytes = bytes_of(plan, IR_SAVED)};
     sized_write(info, info_size, &ours, sizeof ours);
     return CLATTN_SUCCESS;
 }
@@ -189,11 +191,11 @@ char *plan_text(const struct clattn_plan *plan)
         else
             kernel_family(step->variant.kernel)->describe(&text, &step->variant, &step->layout);
     }
-    for (int id = 0; id < TEMPORARY_COUNT; id++)
-        if (plan->recipe.temporaries[id].floats > 0)
-            text_format(&text, "  workspace: %s at float %lld\n", temporary_name((enum temporary_id)id),
-                        (long long)plan->recipe.temporaries[id].at);
-    text_format(&text, "  workspace: %zu bytes\n", bytes_of(plan, HOME_WORKSPACE));
+    for (int i = 0; i < plan->ir.tensor_count; i++)
+        if (plan->ir.tensors[i].home == IR_SCRATCH && plan->ir.tensors[i].bytes > 0)
+            text_format(&text, "  workspace: %s at byte %lld\n", plan->ir.tensors[i].name,
+                        (long long)plan->ir.tensors[i].at);
+    text_format(&text, "  workspace: %zu bytes\n", bytes_of(plan, IR_SCRATCH));
     return text_take(&text);
 }
 

@@ -2,15 +2,9 @@
 #ifndef CLATTN_SRC_PLAN_H
 #define CLATTN_SRC_PLAN_H
 
+#include "ir/ir.h"
 #include "op/arguments.h"
 #include "plan/recipe.h"
-
-/* What a kernel's argument was last set to, of those that are no buffers. */
-struct set_value {
-    size_t size; /* 0: nothing */
-    unsigned char bytes[sizeof(cl_long4)];
-};
-enum { MOST_ARGUMENTS = 2 * ROLE_COUNT + 4 };
 
 /* Where an operand lies in a call of the plan's lengths that gives it no strides. */
 struct usual {
@@ -26,15 +20,16 @@ struct clattn_plan {
     struct usual usual[OPERAND_COUNT]; /* and the problem's operands then */
     const struct solver *solver;
     struct recipe recipe;
-    cl_kernel kernels[MAX_STEPS];            /* of the recipe's steps; NULL of a product, */
-    clattn_gemm_plan *products[MAX_STEPS];   /* which is computed by this; like products have the same */
-    const struct clattn_plan *like;          /* whose kernels and products it takes, which outlives it; or NULL */
-    cl_mem head_decay;                       /* the log-decays that the rule itself fixes, [heads]; or NULL */
-    mutex lock;                              /* kernels carry their arguments until enqueued; over set too */
-    struct set_value (*set)[MOST_ARGUMENTS]; /* of each step */
-    struct hash hash;                        /* of its kernels' sources */
-    char *tiles_by;                          /* what says the tiles: "rule of thumb", a path */
-    int rejected;                            /* solvers that the self-test turned down before this one */
+    struct ir_recipe ir;                   /* the same in the intermediate form */
+    cl_kernel kernels[MAX_STEPS];          /* of the recipe's steps; NULL of a product, */
+    clattn_gemm_plan *products[MAX_STEPS]; /* which is computed by this; like products have the same */
+    const struct clattn_plan *like;        /* whose kernels and products it takes, which outlives it; or NULL */
+    cl_mem head_decay;                     /* the log-decays that the rule itself fixes, [heads]; or NULL */
+    mutex lock;                            /* kernels carry their arguments until enqueued; over set too */
+    struct ir_set *set;                    /* what they were last set to */
+    struct hash hash;                      /* of its kernels' sources */
+    char *tiles_by;                        /* what says the tiles: "rule of thumb", a path */
+    int rejected;                          /* solvers that the self-test turned down before this one */
 };
 
 /* A plan of a problem, bound to nothing yet. */
@@ -65,18 +60,14 @@ void plan_drop_products(struct clattn_plan *plan);
 
 /* What follows its name in the plan's description: a line's end. */
 void plan_describe_product(struct text *text, const struct clattn_plan *plan, int step);
-/* Of so many sequences: one, or where matrices are not evenly apart and the provider has no second stride one each. */
-int64_t plan_product_launches(const struct clattn_plan *plan, int step, int64_t sequences);
+/* Whether one launch computes a product of all sequences; else each has one, because its matrices are not evenly apart
+ * and the provider has no second stride. */
+int plan_product_is_one(const struct clattn_plan *plan, int step);
+/* A foreign step: enqueues one launch of the product of places {A, B, C, D} and sizes {m, n, k}; user is the plan. */
+clattn_status plan_enqueue_product(const struct ir_foreign *foreign);
 
-/* Where a product's matrix lies in a call: bytes from the buffer's beginning, strides in elements. */
-struct lying {
-    cl_mem buffer;
-    int64_t byte, row, head, sequence;
-};
-/* Enqueues launch `part` of a step's product of those rows, tokens of keys and sequences. */
-clattn_status plan_enqueue_product(const struct clattn_plan *plan, int step, const struct lying at[GEMM_OPERANDS],
-                                   const int64_t lengths[3], int64_t sequences, int64_t part, cl_command_queue queue,
-                                   uint32_t n_wait, const cl_event *wait, cl_event *event);
+/* The plan's recipe in the intermediate form; its kernels and products are made. OUT_OF_MEMORY. */
+clattn_status plan_adapt(const struct clattn_plan *plan, struct ir_recipe *ir);
 
 /* Chooses a solver and tiles, and binds their recipe: exactly the tiles of a point, untested, where it is not NULL. */
 clattn_status plan_choose(struct clattn_plan *plan, const struct tuned *forced);
@@ -100,17 +91,8 @@ clattn_status plan_run(struct clattn_plan *plan, cl_command_queue queue, const s
 /* Launches of a call of the desc's lengths: its steps, those of a loop for every stretch. */
 int64_t plan_launches(const struct clattn_plan *plan);
 
-/* What was enqueued, in order: the step, and its event, the caller's to release. */
-struct launches {
-    struct {
-        int step;
-        cl_event event;
-    } * each; /* room for plan_launches */
-    int64_t count;
-};
-
 /* The same as plan_run on a queue in order, waiting for nothing, with an event of every launch. */
 clattn_status plan_run_each(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *arguments,
-                            struct launches *launches);
+                            struct ir_launches *launches);
 
 #endif

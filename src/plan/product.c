@@ -18,11 +18,9 @@ static clattn_gemm_desc desc_of(const struct clattn_plan *plan, const struct pro
     return desc;
 }
 
-int64_t plan_product_launches(const struct clattn_plan *plan, int step, int64_t sequences)
+int plan_product_is_one(const struct clattn_plan *plan, int step)
 {
-    int one = gemm_has_sets(plan->products[step]) || product_is_even(&plan->recipe.steps[step].product);
-
-    return one ? 1 : sequences;
+    return gemm_has_sets(plan->products[step]) || product_is_even(&plan->recipe.steps[step].product);
 }
 
 /* Whether one provider serves both: alpha and beta go with each launch. */
@@ -89,33 +87,34 @@ void plan_describe_product(struct text *text, const struct clattn_plan *plan, in
                 info.provider);
 }
 
-clattn_status plan_enqueue_product(const struct clattn_plan *plan, int step, const struct lying at[GEMM_OPERANDS],
-                                   const int64_t lengths[3], int64_t sequences, int64_t part, cl_command_queue queue,
-                                   uint32_t n_wait, const cl_event *wait, cl_event *event)
+clattn_status plan_enqueue_product(const struct ir_foreign *foreign)
 {
-    const struct product *product = &plan->recipe.steps[step].product;
-    struct gemm gemm = plan->products[step]->gemm;
+    const struct clattn_plan *plan = foreign->user;
+    const struct product *product = &plan->recipe.steps[foreign->step].product;
+    struct gemm gemm = plan->products[foreign->step]->gemm;
     clattn_gemm_desc *d = &gemm.desc;
-    int sets = gemm_has_sets(plan->products[step]), headless = product->desc.batch == 1;
-    int one = plan_product_launches(plan, step, sequences) == 1;
+    int sets = gemm_has_sets(plan->products[foreign->step]), headless = product->desc.batch == 1;
+    cl_mem buffers[GEMM_OPERANDS];
     size_t bytes[GEMM_OPERANDS];
 
-    d->m = product->m == LENGTH_FIXED ? d->m : lengths[product->m];
-    d->n = product->n == LENGTH_FIXED ? d->n : lengths[product->n];
-    d->k = product->k == LENGTH_FIXED ? d->k : lengths[product->k];
-    d->batch = product->desc.batch * (one && !sets ? sequences : 1);
-    gemm.sets = sets ? sequences : 1;
+    d->m = foreign->sizes[0];
+    d->n = foreign->sizes[1];
+    d->k = foreign->sizes[2];
+    d->batch = product->desc.batch * (plan_product_is_one(plan, foreign->step) && !sets ? foreign->sequences : 1);
+    gemm.sets = sets ? foreign->sequences : 1;
     d->alpha = product->desc.alpha != 0 ? product->desc.alpha : 1;
     d->beta = product->desc.beta;
     for (int i = 0; i < GEMM_OPERANDS; i++) {
-        gemm.of[i].ld = at[i].row;
-        gemm.of[i].stride = headless ? at[i].sequence : at[i].head;
-        gemm.of[i].apart = at[i].sequence;
+        const struct ir_place *at = &foreign->places[i];
+        gemm.of[i].ld = at->view.token;
+        gemm.of[i].stride = headless ? at->view.batch : at->view.head;
+        gemm.of[i].apart = at->view.batch;
+        buffers[i] = at->memory;
         bytes[i] =
-            (size_t)(at[i].byte + part * at[i].sequence * (int64_t)dtype_size(gemm_type(d, (enum gemm_operand)i)));
+            (size_t)(at->view.offset + foreign->part * at->view.batch) * dtype_size(gemm_type(d, (enum gemm_operand)i));
     }
-    return gemm_enqueue(plan->products[step], &gemm, queue,
-                        &(clattn_gemm_call){at[GEMM_A].buffer, at[GEMM_B].buffer, at[GEMM_C].buffer, at[GEMM_D].buffer,
+    return gemm_enqueue(plan->products[foreign->step], &gemm, foreign->queue,
+                        &(clattn_gemm_call){buffers[GEMM_A], buffers[GEMM_B], buffers[GEMM_C], buffers[GEMM_D],
                                             bytes[GEMM_A], bytes[GEMM_B], bytes[GEMM_C], bytes[GEMM_D], 0},
-                        n_wait, wait, event);
+                        foreign->n_wait, foreign->wait, foreign->event);
 }

@@ -359,20 +359,8 @@ const struct step *recipe_last(const struct recipe *recipe)
     return last;
 }
 
-/* ---- Places -------------------------------------------------------------------------------------------------------
+/* ---- Absent arguments ----------------------------------------------------------------------------------------------
  */
-
-enum { GRAIN = 64 }; /* floats */
-
-int64_t temporary_room(const struct temporary *temporary)
-{
-    return divide_up(temporary->floats, GRAIN) * GRAIN;
-}
-
-static int is_temporary(const struct source *source, int id)
-{
-    return source->kind == SOURCE_TEMPORARY && source->index == id;
-}
 
 uint64_t step_absent(const struct step *step)
 {
@@ -383,78 +371,4 @@ uint64_t step_absent(const struct step *step)
         if (arguments[i] < ROLE_TOLD && step->sources[arguments[i]].kind == SOURCE_NONE)
             absent |= (uint64_t)1 << i;
     return absent;
-}
-
-/* Whether the step's kernel, or its product, takes the temporary. */
-static int takes(const struct step *step, int id)
-{
-    if (is_product(step)) {
-        int takes = 0;
-        for (int i = 0; i < GEMM_OPERANDS; i++)
-            takes |= is_temporary(&step->product.of[i].source, id);
-        return takes;
-    }
-    for (const role_byte *role = kernel_arguments(step->variant.kernel); *role != ARG_END; role++)
-        if (*role < ROLE_COUNT && is_temporary(&step->sources[*role], id))
-            return 1;
-    return 0;
-}
-
-/* What a loop's step names lives as long as the loop: the next round may want it. */
-static void stretch_lifetime(const struct recipe *recipe, struct temporary *t)
-{
-    if (t->first < 0 || t->first > recipe->loop_last || t->last < recipe->loop_first)
-        return;
-    t->first = t->first < recipe->loop_first ? t->first : recipe->loop_first;
-    t->last = t->last > recipe->loop_last ? t->last : recipe->loop_last;
-}
-
-static void find_lifetimes(struct recipe *recipe)
-{
-    for (int id = 0; id < TEMPORARY_COUNT; id++) {
-        struct temporary *t = &recipe->temporaries[id];
-        t->first = t->last = -1;
-        for (int s = 0; s < recipe->step_count; s++)
-            if (takes(&recipe->steps[s], id)) {
-                t->first = t->first < 0 ? s : t->first;
-                t->last = s;
-            }
-        if (recipe->loop_rows > 0)
-            stretch_lifetime(recipe, t);
-    }
-}
-
-static int collide(const struct temporary *a, const struct temporary *b)
-{
-    int meet = a->home != HOME_WORKSPACE || (a->first <= b->last && b->first <= a->last);
-
-    return b->floats > 0 && a->home == b->home && meet && a->at < b->at + temporary_room(b) &&
-           b->at < a->at + temporary_room(a);
-}
-
-/* The lowest place past those that it collides with. */
-static void place(struct recipe *recipe, int id)
-{
-    struct temporary *t = &recipe->temporaries[id];
-
-    t->at = 0;
-    for (int other = 0; other < id; other++)
-        if (collide(t, &recipe->temporaries[other])) {
-            t->at = recipe->temporaries[other].at + temporary_room(&recipe->temporaries[other]);
-            other = -1; /* from the start: it may collide with one that was passed */
-        }
-}
-
-void recipe_allocate(struct recipe *recipe)
-{
-    memset(recipe->floats, 0, sizeof recipe->floats);
-    find_lifetimes(recipe);
-    for (int id = 0; id < TEMPORARY_COUNT; id++) {
-        struct temporary *t = &recipe->temporaries[id];
-        if (t->floats == 0)
-            continue;
-        place(recipe, id);
-        if (t->at + temporary_room(t) > recipe->floats[t->home])
-            recipe->floats[t->home] = t->at + temporary_room(t);
-    }
 }

@@ -44,14 +44,8 @@ enum temporary_id {
     TEMPORARY_COUNT
 };
 
-/* Where a temporary lies: in the workspace, which nothing outlives; or in the saved buffer, for a later plan's use. */
-enum home { HOME_WORKSPACE, HOME_SAVED, HOME_COUNT };
-
 struct temporary {
     int64_t floats; /* 0: not used */
-    enum home home;
-    int first, last; /* the steps that name it: others may have its place before and after */
-    int64_t at;      /* in its home, in floats */
     struct view
         strides; /* in elements of that many bytes, where kernels find it so: [sequence, row, head]; 0: as floats */
     int element;
@@ -110,7 +104,6 @@ struct recipe {
     int step_count;
     int loop_first, loop_last, loop_rows; /* steps that are run again for every so many rows; loop_rows 0: none */
     int loop_keys;                        /* rows are of keys, not of tokens */
-    int64_t floats[HOME_COUNT];           /* recipe_allocate: of each home */
     struct problem *rotary;               /* owned: of the steps that turn q, k and p; or NULL */
 };
 
@@ -171,11 +164,6 @@ const struct step *recipe_last(const struct recipe *recipe);
 
 /* Its kernel's arguments that nothing stands for, at any call: variant.absent. */
 uint64_t step_absent(const struct step *step);
-
-/* Lifetimes, then places: temporaries that no step has at once share memory. */
-void recipe_allocate(struct recipe *recipe);
-/* Floats that a temporary takes with what it is rounded up by. */
-int64_t temporary_room(const struct temporary *temporary);
 
 /* Chunks of that many rows that sequences of an extent take at most. */
 int64_t recipe_slots(const struct problem *problem, const struct extent *extent, int chunk);

@@ -18,7 +18,7 @@ static double event_time(const struct opencl *cl, cl_event event, cl_profiling_i
 
 /* One run: seconds[step * stride], of all launches of a step together. */
 static clattn_status run(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *operands,
-                         struct launches *launches, double *seconds, size_t stride, int *known)
+                         struct ir_launches *launches, double *seconds, size_t stride, int *known)
 {
     const struct opencl *cl = plan->context->device.cl;
     clattn_status status = plan_run_each(plan, queue, operands, launches);
@@ -40,7 +40,7 @@ clattn_status kernel_times(struct kernel_times *times, struct clattn_plan *plan,
                            const struct buffers *buffers, size_t runs)
 {
     double *seconds = calloc(runs * MAX_STEPS, sizeof *seconds);
-    struct launches launches = {calloc((size_t)plan_launches(plan), sizeof *launches.each), 0};
+    struct ir_launches launches = {calloc((size_t)plan_launches(plan), sizeof *launches.each), 0};
     clattn_status status = seconds != NULL && launches.each != NULL ? CLATTN_SUCCESS : CLATTN_OUT_OF_MEMORY;
     int known = 1;
 

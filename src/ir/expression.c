@@ -1,0 +1,118 @@
+/* Expressions: how they are put together, and what they are in a call. */
+#include "ir/ir.h"
+
+#include "ir/grow.h"
+
+static ir_expression add_node(struct ir_recipe *recipe, const struct ir_node *node)
+{
+    struct ir_node *nodes = ir_grow(recipe, recipe->nodes, recipe->node_count, sizeof *nodes);
+
+    if (nodes == NULL)
+        return IR_NONE;
+    recipe->nodes = nodes;
+    nodes[recipe->node_count] = *node;
+    return recipe->node_count++;
+}
+
+ir_expression ir_constant(struct ir_recipe *recipe, int64_t value)
+{
+    return add_node(recipe, &(struct ir_node){IR_CONSTANT, value, IR_NONE, IR_NONE});
+}
+
+ir_expression ir_length(struct ir_recipe *recipe, enum ir_length length)
+{
+    return add_node(recipe, &(struct ir_node){IR_LENGTH, length, IR_NONE, IR_NONE});
+}
+
+ir_expression ir_loop_value(struct ir_recipe *recipe, enum ir_operation value, int loop)
+{
+    return add_node(recipe, &(struct ir_node){value, loop, IR_NONE, IR_NONE});
+}
+
+ir_expression ir_binary(struct ir_recipe *recipe, enum ir_operation operation, ir_expression left, ir_expression right)
+{
+    if (left == IR_NONE || right == IR_NONE)
+        recipe->failed = 1;
+    return recipe->failed ? IR_NONE : add_node(recipe, &(struct ir_node){operation, 0, left, right});
+}
+
+static int64_t length_of(const struct extent *extent, enum ir_length length)
+{
+    switch (length) {
+    case IR_BATCH: return extent->batch;
+    case IR_TOKENS: return extent->seq_len;
+    case IR_SEQUENCES: return extent->sequences;
+    case IR_KEYS: return extent->kv_len;
+    case IR_TAIL: return extent->tail;
+    }
+    return 0;
+}
+
+/* ---- Loops */
+
+int64_t ir_turns(const struct ir_call *call, int number)
+{
+    const struct ir_loop *loop = &call->recipe->loops[number];
+    int64_t rows;
+
+    if (loop->per_turn == 0)
+        return loop->turns;
+    rows = ir_value(call, loop->rows);
+    return rows > loop->per_turn ? (rows + loop->per_turn - 1) / loop->per_turn : 1;
+}
+
+static int64_t first_row(const struct ir_call *call, int number)
+{
+    const struct ir_loop *loop = &call->recipe->loops[number];
+    int64_t turn = call->at.turn[number];
+
+    return (loop->down ? ir_turns(call, number) - 1 - turn : turn) * loop->per_turn;
+}
+
+static int64_t rows_of_turn(const struct ir_call *call, int number)
+{
+    const struct ir_loop *loop = &call->recipe->loops[number];
+    int64_t left = ir_value(call, loop->rows) - first_row(call, number);
+
+    return left < loop->per_turn ? left : loop->per_turn;
+}
+
+static int64_t loop_value(const struct ir_call *call, enum ir_operation value, int number)
+{
+    switch (value) {
+    case IR_LOOP_TURN: return call->at.turn[number];
+    case IR_LOOP_FIRST: return first_row(call, number);
+    case IR_LOOP_ROWS: return rows_of_turn(call, number);
+    default: return call->at.turn[number] + 1 == ir_turns(call, number);
+    }
+}
+
+static int64_t binary(enum ir_operation operation, int64_t a, int64_t b)
+{
+    switch (operation) {
+    case IR_ADD: return a + b;
+    case IR_SUBTRACT: return a - b;
+    case IR_MULTIPLY: return a * b;
+    case IR_DIVIDE: return a / b;
+    case IR_DIVIDE_UP: return (a + b - 1) / b;
+    case IR_LOWER: return a < b ? a : b;
+    case IR_HIGHER: return a > b ? a : b;
+    case IR_LESS: return a < b;
+    default: return a == b;
+    }
+}
+
+int64_t ir_value(const struct ir_call *call, ir_expression expression)
+{
+    const struct ir_node *node = &call->recipe->nodes[expression];
+
+    switch (node->operation) {
+    case IR_CONSTANT: return node->value;
+    case IR_LENGTH: return length_of(&call->extent, (enum ir_length)node->value);
+    case IR_LOOP_TURN:
+    case IR_LOOP_FIRST:
+    case IR_LOOP_ROWS:
+    case IR_LOOP_LAST: return loop_value(call, node->operation, (int)node->value);
+    default: return binary(node->operation, ir_value(call, node->left), ir_value(call, node->right));
+    }
+}

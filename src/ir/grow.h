@@ -1,0 +1,10 @@
+/* Arrays of a recipe that grow. */
+#ifndef CLATTN_SRC_IR_GROW_H
+#define CLATTN_SRC_IR_GROW_H
+
+#include "ir/ir.h"
+
+/* The array with room for one more than count elements; NULL, and the recipe has failed, without memory. */
+void *ir_grow(struct ir_recipe *recipe, void *array, int count, size_t size);
+
+#endif

@@ -1,0 +1,272 @@
+/* The executor: one launch after another is resolved and submitted. */
+#include "ir/ir.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Where tensors lie --------------------------------------------------------------------------------------------
+ */
+
+static int64_t value_or(const struct ir_call *call, ir_expression expression, int64_t otherwise)
+{
+    return expression != IR_NONE ? ir_value(call, expression) : otherwise;
+}
+
+static struct view strides_of(const struct ir_call *call, const struct ir_tensor *t, int64_t offset)
+{
+    return (struct view){offset, value_or(call, t->strides[0], 0), value_or(call, t->strides[1], 0),
+                         value_or(call, t->strides[2], 0)};
+}
+
+static struct ir_place resolve_slice(const struct ir_call *call, const struct ir_tensor *t)
+{
+    struct ir_place place = ir_resolve(call, t->base);
+    struct view *view = &place.view;
+
+    view->offset += value_or(call, t->tokens, 0) * view->token + value_or(call, t->heads, 0) * view->head;
+    view->offset = view->offset * call->recipe->tensors[t->base].element / t->element + t->elements;
+    if (t->head_step > 1)
+        view->head *= t->head_step;
+    if (t->strides[0] != IR_NONE)
+        *view = strides_of(call, t, view->offset);
+    return place;
+}
+
+struct ir_place ir_resolve(const struct ir_call *call, int tensor)
+{
+    const struct ir_tensor *t;
+
+    if (tensor == IR_NONE)
+        return (struct ir_place){NULL, {0, 0, 0, 0}};
+    t = &call->recipe->tensors[tensor];
+    switch (t->home) {
+    case IR_OPERAND: return call->operands[t->operand];
+    case IR_SCRATCH:
+    case IR_SAVED: /* no recipe has any yet */
+        return (struct ir_place){call->scratch,
+                                 strides_of(call, t, ((int64_t)call->scratch_offset + t->at) / t->element)};
+    case IR_CONSTANT_BUFFER: return (struct ir_place){t->buffer, strides_of(call, t, 0)};
+    case IR_SLICE:
+    case IR_HOME_COUNT: break;
+    }
+    return resolve_slice(call, t);
+}
+
+/* ---- The order of launches ----------------------------------------------------------------------------------------
+ */
+
+static int64_t launches_of(const struct ir_call *call)
+{
+    const struct ir_step *step = &call->recipe->steps[call->at.step];
+    const ir_expression *sizes = step->foreign != NULL ? step->sizes : step->grid;
+    const int count = step->foreign != NULL ? IR_MAX_FOREIGN : 3;
+
+    if (value_or(call, step->condition, 1) == 0)
+        return 0;
+    for (int i = 0; i < count; i++)
+        if (value_or(call, sizes[i], 1) <= 0)
+            return 0;
+    return step->foreign != NULL ? ir_value(call, step->parts) : 1;
+}
+
+/* To the step after, or back to the first of a loop that has turns left. */
+static void next_step(struct ir_call *call)
+{
+    struct ir_cursor *at = &call->at;
+
+    at->part = 0;
+    for (int i = 0; i < call->recipe->loop_count; i++) {
+        const struct ir_loop *loop = &call->recipe->loops[i];
+        if (loop->last != at->step)
+            continue;
+        if (at->turn[i] + 1 < ir_turns(call, i)) {
+            at->turn[i]++;
+            at->step = loop->first;
+            return;
+        }
+        at->turn[i] = 0;
+    }
+    at->step++;
+}
+
+/* To the first launch from here on that has anything to do; 0: there is none. */
+static int find_launch(struct ir_call *call)
+{
+    for (; call->at.step < call->recipe->step_count; next_step(call))
+        if (call->at.part < launches_of(call))
+            return 1;
+    return 0;
+}
+
+static int next_launch(struct ir_call *call)
+{
+    call->at.part++;
+    return find_launch(call);
+}
+
+int64_t ir_count(const struct ir_recipe *recipe, const struct extent *extent)
+{
+    struct ir_call call = {.recipe = recipe, .extent = *extent};
+    int64_t count = 0;
+
+    for (int more = find_launch(&call); more; more = next_launch(&call))
+        count++;
+    return count;
+}
+
+/* ---- Kernels ------------------------------------------------------------------------------------------------------
+ */
+
+struct ir_set *ir_set_create(const struct ir_recipe *recipe)
+{
+    return calloc(2 * (size_t)recipe->argument_count + 1, sizeof(struct ir_set));
+}
+
+/* A view or a number goes to the kernel when it is not what the kernel has. */
+static clattn_status set_value(const struct ir_call *call, struct ir_set *set, cl_uint index, size_t size,
+                               const void *value)
+{
+    if (set->size == size && memcmp(set->bytes, value, size) == 0)
+        return CLATTN_SUCCESS;
+    set->size = 0;
+    TRY_CL(&call->log, call->cl->SetKernelArg(call->kernels[call->at.step], index, size, value));
+    set->size = size;
+    memcpy(set->bytes, value, size);
+    return CLATTN_SUCCESS;
+}
+
+/* Some memory of the call, for drivers that refuse NULL. */
+static cl_mem any_memory(const struct ir_call *call)
+{
+    for (int i = 0; i < call->recipe->tensor_count; i++) {
+        const struct ir_place place = ir_resolve(call, i);
+        if (place.memory != NULL)
+            return place.memory;
+    }
+    return NULL;
+}
+
+/* Memory goes to the kernel at every call: the address of a buffer that is gone may come again for another. What a call
+ * lacks is NULL, because each buffer costs every launch 0.4 us of NVIDIA's driver; a driver that refuses NULL gets any
+ * buffer. */
+static clattn_status set_memory(const struct ir_call *call, struct ir_set *set, cl_uint index, cl_mem memory)
+{
+    const cl_kernel kernel = call->kernels[call->at.step];
+
+    if (memory == NULL) {
+        if (set->size == sizeof memory || call->cl->SetKernelArg(kernel, index, sizeof memory, &memory) == CL_SUCCESS) {
+            set->size = sizeof memory; /* it stays */
+            return CLATTN_SUCCESS;
+        }
+        memory = any_memory(call);
+    }
+    set->size = 0;
+    TRY_CL(&call->log, call->cl->SetKernelArg(kernel, index, sizeof memory, &memory));
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status set_arguments(const struct ir_call *call, const struct ir_step *step)
+{
+    struct ir_set *set = call->set + 2 * (size_t)step->first_argument;
+    cl_uint index = 0;
+
+    for (int i = 0; i < step->argument_count; i++, set += 2) {
+        const struct ir_argument *argument = &call->recipe->arguments[step->first_argument + i];
+        if (argument->kind == IR_TENSOR) {
+            const struct ir_place place = ir_resolve(call, argument->tensor);
+            const cl_long4 view = {{place.view.offset, place.view.batch, place.view.token, place.view.head}};
+            TRY(set_memory(call, &set[0], index++, place.memory));
+            TRY(set_value(call, &set[1], index++, sizeof view, &view));
+        } else {
+            const cl_int integer = argument->kind == IR_INTEGER ? (cl_int)ir_value(call, argument->integer) : 0;
+            const cl_float real = argument->real;
+            TRY(set_value(call, &set[0], index++, 4, argument->kind == IR_INTEGER ? (const void *)&integer : &real));
+        }
+    }
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status enqueue_kernel(const struct ir_call *call, const struct ir_step *step, uint32_t n_wait,
+                                    const cl_event *wait, cl_event *event)
+{
+    const size_t local[3] = {step->group, 1, 1};
+    const size_t global[3] = {(size_t)ir_value(call, step->grid[0]) * step->group,
+                              (size_t)ir_value(call, step->grid[1]), (size_t)ir_value(call, step->grid[2])};
+
+    TRY(set_arguments(call, step));
+    TRY_CL(&call->log, call->cl->EnqueueNDRangeKernel(call->queue, call->kernels[call->at.step], 3, NULL, global, local,
+                                                      n_wait, wait, event));
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status enqueue_foreign(const struct ir_call *call, const struct ir_step *step, uint32_t n_wait,
+                                     const cl_event *wait, cl_event *event)
+{
+    struct ir_place places[IR_MAX_FOREIGN];
+    int64_t sizes[IR_MAX_FOREIGN];
+    const struct ir_foreign foreign = {step->user,  call->at.step, places, sizes, call->at.part, call->extent.sequences,
+                                       call->queue, n_wait,        wait,   event};
+
+    for (int i = 0; i < IR_MAX_FOREIGN; i++) {
+        places[i] = ir_resolve(call, step->tensors[i]);
+        sizes[i] = value_or(call, step->sizes[i], 0);
+    }
+    return step->foreign(&foreign);
+}
+
+static clattn_status submit(const struct ir_call *call, uint32_t n_wait, const cl_event *wait, cl_event *event)
+{
+    const struct ir_step *step = &call->recipe->steps[call->at.step];
+
+    return (step->foreign != NULL ? enqueue_foreign : enqueue_kernel)(call, step, n_wait, wait, event);
+}
+
+/* ---- The chain ----------------------------------------------------------------------------------------------------
+ */
+
+static cl_event *note_launch(struct ir_launches *launches, int step)
+{
+    launches->each[launches->count].step = step;
+    launches->each[launches->count].event = NULL;
+    return &launches->each[launches->count++].event;
+}
+
+/* A call that has nothing to do. */
+static clattn_status enqueue_marker(const struct ir_call *call, uint32_t n_wait, const cl_event *wait, cl_event *event)
+{
+    TRY_CL(&call->log, call->cl->EnqueueMarkerWithWaitList(call->queue, n_wait, wait, event));
+    return CLATTN_SUCCESS;
+}
+
+/* Each launch follows the one before by the queue's order, or by events where the queue has none. The last one leaves
+ * the event. */
+clattn_status ir_enqueue(struct ir_call *call, uint32_t n_wait, const cl_event *wait, cl_event *event,
+                         struct ir_launches *launches)
+{
+    cl_event before = NULL, after = NULL;
+    clattn_status status = CLATTN_SUCCESS;
+    int more = find_launch(call);
+
+    if (!more)
+        return enqueue_marker(call, n_wait, wait, event);
+    while (more && status == CLATTN_SUCCESS) {
+        const struct ir_cursor here = call->at;
+        struct ir_cursor next;
+        cl_event *out;
+        more = next_launch(call);
+        next = call->at;
+        call->at = here;
+        out = launches != NULL ? note_launch(launches, here.step) : !more ? event : call->in_order ? NULL : &after;
+        status = before != NULL ? submit(call, 1, &before, out) : submit(call, n_wait, wait, out);
+        call->at = next;
+        if (before != NULL)
+            call->cl->ReleaseEvent(before);
+        before = after;
+        after = NULL;
+        if (call->in_order)
+            n_wait = 0, wait = NULL;
+    }
+    if (before != NULL)
+        call->cl->ReleaseEvent(before);
+    return status;
+}

@@ -1,0 +1,459 @@
+/* A recipe as solvers make it, with roles, temporaries and one loop, in the intermediate form. It goes when the last
+ * solver builds the intermediate form itself. */
+#include "plan/plan.h"
+
+#include <string.h>
+
+struct adapter {
+    const struct clattn_plan *plan;
+    struct ir_recipe *ir;
+    int operands[OPERAND_COUNT], temporaries[TEMPORARY_COUNT], fixed; /* tensors; IR_NONE: not made yet */
+    int rows_loop, reads_loop;                                        /* IR_NONE: there is none */
+};
+
+/* ---- Expressions --------------------------------------------------------------------------------------------------
+ */
+
+static ir_expression constant(const struct adapter *a, int64_t value)
+{
+    return ir_constant(a->ir, value);
+}
+
+static ir_expression length(const struct adapter *a, enum ir_length which)
+{
+    return ir_length(a->ir, which);
+}
+
+static ir_expression binary(const struct adapter *a, enum ir_operation operation, ir_expression x, ir_expression y)
+{
+    return ir_binary(a->ir, operation, x, y);
+}
+
+static ir_expression times(const struct adapter *a, ir_expression x, int64_t factor)
+{
+    return binary(a, IR_MULTIPLY, x, constant(a, factor));
+}
+
+/* Rows of a sequence that the recipe's loop cuts. */
+static ir_expression rows(const struct adapter *a)
+{
+    if (a->plan->recipe.loop_keys)
+        return length(a, IR_KEYS);
+    return times(a, length(a, IR_TOKENS), a->plan->problem.desc.steps);
+}
+
+static ir_expression first_row(const struct adapter *a)
+{
+    return a->rows_loop == IR_NONE ? constant(a, 0) : ir_loop_value(a->ir, IR_LOOP_FIRST, a->rows_loop);
+}
+
+static ir_expression rows_at_once(const struct adapter *a)
+{
+    return a->rows_loop == IR_NONE ? rows(a) : ir_loop_value(a->ir, IR_LOOP_ROWS, a->rows_loop);
+}
+
+static ir_expression has_rows(const struct adapter *a)
+{
+    return binary(a, IR_LESS, constant(a, 0), rows(a));
+}
+
+/* recipe_slots, of a call */
+static ir_expression slots(const struct adapter *a, const struct problem *problem, int chunk)
+{
+    const ir_expression all = times(a, length(a, IR_TOKENS), problem->desc.steps), size = constant(a, chunk);
+
+    if (problem->desc.flags & CLATTN_CU_SEQLENS)
+        return binary(a, IR_ADD, binary(a, IR_DIVIDE, all, size), length(a, IR_SEQUENCES));
+    return binary(a, IR_MULTIPLY, length(a, IR_BATCH), binary(a, IR_DIVIDE_UP, all, size));
+}
+
+/* recipe_key_slots */
+static ir_expression key_slots(const struct adapter *a, int chunk)
+{
+    const ir_expression keys = length(a, IR_KEYS), size = constant(a, chunk);
+
+    if (a->plan->problem.desc.flags & CLATTN_CU_SEQLENS)
+        return binary(a, IR_ADD, binary(a, IR_DIVIDE, keys, size), times(a, length(a, IR_SEQUENCES), 2));
+    return binary(a, IR_MULTIPLY, length(a, IR_BATCH),
+                  binary(a, IR_ADD, binary(a, IR_DIVIDE_UP, keys, size), constant(a, 1)));
+}
+
+/* ---- Tensors ------------------------------------------------------------------------------------------------------
+ */
+
+static void set_strides(struct ir_tensor *tensor, ir_expression batch, ir_expression token, ir_expression head)
+{
+    tensor->strides[0] = batch;
+    tensor->strides[1] = token;
+    tensor->strides[2] = head;
+}
+
+static void set_fixed_strides(const struct adapter *a, struct ir_tensor *tensor, struct view view)
+{
+    set_strides(tensor, constant(a, view.batch), constant(a, view.token), constant(a, view.head));
+}
+
+static struct ir_tensor slice_of(const struct adapter *a, int base)
+{
+    return (struct ir_tensor){.home = IR_SLICE,
+                              .base = base,
+                              .element = base != IR_NONE && !a->ir->failed ? a->ir->tensors[base].element : 1,
+                              .strides = {IR_NONE, IR_NONE, IR_NONE},
+                              .tokens = IR_NONE,
+                              .heads = IR_NONE};
+}
+
+/* Where heads of queries share a state, a turn of the reads' loop has one query head of each state. */
+static int read_slice(const struct adapter *a, int base)
+{
+    struct ir_tensor slice = slice_of(a, base);
+    const ir_expression turn = ir_loop_value(a->ir, IR_LOOP_TURN, a->reads_loop);
+    const clattn_plan_desc *desc = &a->plan->problem.desc;
+    int tiled = (desc->flags & CLATTN_HEADS_TILED) != 0;
+
+    slice.heads = tiled ? times(a, turn, desc->kv_heads) : turn;
+    slice.head_step = tiled ? 1 : problem_reads(&a->plan->problem);
+    return ir_tensor(a->ir, &slice);
+}
+
+static int operand(struct adapter *a, clattn_operand_id id)
+{
+    const struct problem *problem = &a->plan->problem;
+    int *tensor = &a->operands[id];
+
+    if (*tensor == IR_NONE) {
+        *tensor = ir_tensor(a->ir, &(struct ir_tensor){.name = operand_name(id),
+                                                       .home = IR_OPERAND,
+                                                       .element = (int)dtype_size(problem->types[id]),
+                                                       .operand = (int)id});
+        if (a->reads_loop != IR_NONE && (id == CLATTN_Q || id == CLATTN_O || id == CLATTN_ATTN))
+            *tensor = read_slice(a, *tensor);
+    }
+    return *tensor;
+}
+
+/* What a letter of an operand's dims is in a call. */
+static ir_expression dim(const struct adapter *a, char letter)
+{
+    const struct problem *problem = &a->plan->problem;
+
+    switch (letter) {
+    case 'B': return length(a, IR_BATCH);
+    case 'T': return length(a, IR_TOKENS);
+    case 'S': return times(a, length(a, IR_TOKENS), problem->desc.steps);
+    case 'X': return length(a, IR_KEYS);
+    default: return constant(a, problem_dim(&problem->desc, &a->plan->most, letter));
+    }
+}
+
+/* Strides of a tensor [batch, tokens, heads, channels] whose elements touch. */
+static void set_touching_strides(const struct adapter *a, struct ir_tensor *tensor, const char *dims)
+{
+    const ir_expression head = dim(a, dims[3]), token = binary(a, IR_MULTIPLY, dim(a, dims[2]), head);
+
+    set_strides(tensor, binary(a, IR_MULTIPLY, dim(a, dims[1]), token), token, head);
+}
+
+/* The rows of an operand that rope turned, as the operand lies where nothing else is said; reversed like it. */
+static int turned_rows(const struct adapter *a, struct ir_tensor *scratch, const struct operand_row *row)
+{
+    const struct problem *problem = &a->plan->problem;
+    struct ir_tensor reversed;
+    int tensor;
+
+    scratch->element = (int)dtype_size(problem->types[row->id]);
+    set_touching_strides(a, scratch, row->dims);
+    tensor = ir_tensor(a->ir, scratch);
+    if (!(problem->desc.flags & CLATTN_REVERSED) || (row->dims[1] != 'T' && row->dims[1] != 'S'))
+        return tensor;
+    reversed = slice_of(a, tensor);
+    reversed.tokens = binary(a, IR_SUBTRACT, dim(a, row->dims[1]), constant(a, 1));
+    set_strides(&reversed, scratch->strides[0], times(a, scratch->strides[1], -1), scratch->strides[2]);
+    return ir_tensor(a->ir, &reversed);
+}
+
+static const struct operand_row *find_operand(const struct problem *problem, clattn_operand_id id)
+{
+    for (int i = 0; i < problem->operand_count; i++)
+        if (problem->operands[i].id == id)
+            return &problem->operands[i];
+    return NULL;
+}
+
+/* Temporaries are floats; one that has a number for each token and head is [batch, head, token], so that a head's
+ * numbers lie side by side. */
+static int make_temporary(const struct adapter *a, enum temporary_id id)
+{
+    const struct problem *problem = &a->plan->problem;
+    const struct temporary *t = &a->plan->recipe.temporaries[id];
+    const struct operand_row *row = find_operand(problem, rotary_operand(id));
+    const ir_expression tokens = length(a, IR_TOKENS);
+    struct ir_tensor scratch = {
+        .name = temporary_name(id), .home = IR_SCRATCH, .element = sizeof(float), .bytes = t->floats * 4};
+
+    if (row != NULL && a->plan->recipe.rotary != NULL && t->floats > 0) {
+        const struct operand_row like = rotary_row(problem, row);
+        return turned_rows(a, &scratch, &like);
+    }
+    if (t->element != 0) {
+        scratch.element = t->element;
+        set_fixed_strides(a, &scratch, t->strides);
+    } else if (id == TEMPORARY_WRITTEN) {
+        scratch.element = (int)dtype_size(problem->desc.dtype);
+        set_touching_strides(a, &scratch, "BXYV");
+    } else {
+        set_strides(&scratch, times(a, tokens, problem_work_heads(problem)), constant(a, 1), tokens);
+    }
+    return ir_tensor(a->ir, &scratch);
+}
+
+static int temporary(struct adapter *a, enum temporary_id id)
+{
+    if (a->temporaries[id] == IR_NONE)
+        a->temporaries[id] = make_temporary(a, id);
+    return a->temporaries[id];
+}
+
+static int fixed(struct adapter *a)
+{
+    struct ir_tensor buffer = {
+        .name = "decay of heads", .home = IR_CONSTANT_BUFFER, .element = sizeof(float), .buffer = a->plan->head_decay};
+
+    if (a->fixed == IR_NONE) {
+        set_fixed_strides(a, &buffer, (struct view){0, 0, 0, 1});
+        a->fixed = ir_tensor(a->ir, &buffer);
+    }
+    return a->fixed;
+}
+
+static int tensor_of(struct adapter *a, struct source source)
+{
+    switch (source.kind) {
+    case SOURCE_NONE: break;
+    case SOURCE_OPERAND: return operand(a, (clattn_operand_id)source.index);
+    case SOURCE_TEMPORARY: return temporary(a, (enum temporary_id)source.index);
+    case SOURCE_FIXED: return fixed(a);
+    }
+    return IR_NONE;
+}
+
+/* ---- Kernels ------------------------------------------------------------------------------------------------------
+ */
+
+static ir_expression groups(const struct adapter *a, const struct step *step)
+{
+    const int chunk = step->variant.tiles.chunk;
+    ir_expression left, each;
+
+    if (step->grid == GRID_SEQUENCES)
+        return length(a, IR_SEQUENCES);
+    if (step->grid == GRID_KEY_SLOTS)
+        return key_slots(a, chunk);
+    if (step->layout.stretch > 0) {
+        left = binary(a, IR_DIVIDE_UP, binary(a, IR_SUBTRACT, rows(a), first_row(a)), constant(a, chunk));
+        each = binary(a, IR_LOWER, left, constant(a, step->layout.stretch));
+        return binary(a, IR_MULTIPLY, length(a, IR_SEQUENCES), each);
+    }
+    each = binary(a, IR_DIVIDE_UP, slots(a, step->variant.problem, chunk), constant(a, step->layout.slots));
+    if (step->grid == GRID_SLOTS)
+        return each;
+    /* slots; of a call of no tokens the sequences */
+    left = binary(a, IR_MULTIPLY, binary(a, IR_EQUAL, length(a, IR_TOKENS), constant(a, 0)), length(a, IR_SEQUENCES));
+    each = binary(a, IR_MULTIPLY, binary(a, IR_LESS, constant(a, 0), length(a, IR_TOKENS)), each);
+    return binary(a, IR_ADD, left, each);
+}
+
+/* 1 in the turn of the reads' loop that leaves the final state: the last one, since the final state may have the memory
+ * of the initial one, which every read wants; the first one where the reads are of the final state. */
+static ir_expression leaves_state(const struct adapter *a)
+{
+    if (a->reads_loop == IR_NONE)
+        return constant(a, 1);
+    if (problem_reads_whole(&a->plan->problem))
+        return binary(a, IR_EQUAL, ir_loop_value(a->ir, IR_LOOP_TURN, a->reads_loop), constant(a, 0));
+    return ir_loop_value(a->ir, IR_LOOP_LAST, a->reads_loop);
+}
+
+static int has(const struct step *step, enum role role)
+{
+    return step->sources[role].kind != SOURCE_NONE;
+}
+
+static ir_expression number(const struct adapter *a, const struct step *step, enum role argument)
+{
+    const clattn_plan_desc *desc = &a->plan->problem.desc;
+
+    switch ((int)argument) {
+    case ARG_seq_len: return length(a, IR_TOKENS);
+    case ARG_sequences: return length(a, IR_SEQUENCES);
+    case ARG_kv_len: return length(a, IR_KEYS);
+    case ARG_tail: return length(a, IR_TAIL);
+    case ARG_first_row: return first_row(a);
+    case ARG_stretch_rows: return rows_at_once(a);
+    case ARG_every: return constant(a, desc->state_every - desc->state_window);
+    case ARG_window:
+        if (desc->window == 0)
+            return length(a, IR_KEYS);
+        return binary(a, IR_LOWER, constant(a, desc->window), length(a, IR_KEYS));
+    case ARG_states:
+        return binary(a, IR_ADD, constant(a, has(step, ROLE_initial)),
+                      times(a, leaves_state(a), 2 * has(step, ROLE_final)));
+    case ARG_given:
+        return constant(a, has(step, ROLE_sink) + 2 * has(step, ROLE_lse) + 4 * has(step, ROLE_cu_kv) +
+                               8 * has(step, ROLE_lens) + 16 * has(step, ROLE_e));
+    default: return constant(a, 0);
+    }
+}
+
+static void add_argument(struct adapter *a, const struct step *step, enum role role)
+{
+    struct ir_argument argument = {.kind = IR_INTEGER, .tensor = IR_NONE, .integer = IR_NONE};
+
+    if (role < ROLE_COUNT) {
+        argument.kind = IR_TENSOR;
+        argument.tensor = tensor_of(a, step->sources[role]);
+    } else if (role == (enum role)ARG_scale) {
+        argument.kind = IR_FLOAT;
+        argument.real = (float)a->plan->problem.desc.scale;
+    } else {
+        argument.integer = number(a, step, role);
+    }
+    ir_argument(a->ir, &argument);
+}
+
+static ir_expression condition(const struct adapter *a, const struct step *step)
+{
+    const int64_t per_turn = a->plan->recipe.loop_rows;
+
+    switch (step->when) {
+    case WHEN_ALWAYS: break;
+    case WHEN_ROWS: return has_rows(a);
+    case WHEN_NOT_LAST:
+        if (a->rows_loop == IR_NONE)
+            return constant(a, 0);
+        return binary(a, IR_LESS, binary(a, IR_ADD, first_row(a), constant(a, per_turn)), rows(a));
+    case WHEN_WHOLE:
+        if (a->rows_loop == IR_NONE)
+            return has_rows(a);
+        return binary(a, IR_LESS, constant(a, per_turn - 1), rows_at_once(a));
+    }
+    return IR_NONE;
+}
+
+static void add_kernel(struct adapter *a, const struct step *step)
+{
+    const role_byte *argument = kernel_arguments(step->variant.kernel);
+    const int64_t heads =
+        step->layout.head_groups != 0 ? step->layout.head_groups : problem_work_heads(&a->plan->problem);
+    const struct ir_step added = {
+        .condition = condition(a, step),
+        .kernel = kernel_name(step->variant.kernel),
+        .group = (size_t)step->variant.tiles.group,
+        .grid = {groups(a, step), constant(a, heads), constant(a, step->layout.value_groups)}};
+
+    if (ir_step(a->ir, &added) == IR_NONE)
+        return;
+    for (int i = 0; *argument != ARG_END; argument++, i++)
+        if (!(step->variant.absent >> i & 1))
+            add_argument(a, step, (enum role) * argument);
+}
+
+/* ---- Matrix products ----------------------------------------------------------------------------------------------
+ */
+
+/* Whether the rows of a product's matrix, as they lie, are those of the loop's turn. */
+static int has_turn(const struct product *product, enum gemm_operand id)
+{
+    const clattn_gemm_desc *d = &product->desc;
+
+    if (id == GEMM_B)
+        return (d->flags & CLATTN_GEMM_TRANS_B ? product->n : product->k) == LENGTH_ROWS;
+    return (id == GEMM_A && (d->flags & CLATTN_GEMM_TRANS_A) ? product->k : product->m) == LENGTH_ROWS;
+}
+
+static int matrix(struct adapter *a, const struct product *product, enum gemm_operand id)
+{
+    const struct matrix *x = &product->of[id];
+    const int base = tensor_of(a, x->source);
+    struct ir_tensor slice = slice_of(a, base);
+
+    if (base == IR_NONE)
+        return IR_NONE;
+    slice.element = (int)dtype_size(gemm_type(&product->desc, id));
+    slice.elements = x->at;
+    if (x->source.kind == SOURCE_OPERAND && has_turn(product, id))
+        slice.tokens = first_row(a);
+    if (x->row != 0)
+        set_fixed_strides(a, &slice, (struct view){0, x->sequence, x->row, x->head});
+    return ir_tensor(a->ir, &slice);
+}
+
+static ir_expression size(const struct adapter *a, enum length length_of, int64_t most)
+{
+    switch (length_of) {
+    case LENGTH_ROWS: return rows_at_once(a);
+    case LENGTH_KEYS: return length(a, IR_KEYS);
+    case LENGTH_FIXED: break;
+    }
+    return constant(a, most);
+}
+
+static void add_product(struct adapter *a, int step)
+{
+    const struct product *product = &a->plan->recipe.steps[step].product;
+    struct ir_step added = {.condition = condition(a, &a->plan->recipe.steps[step]),
+                            .foreign = plan_enqueue_product,
+                            .user = a->plan,
+                            .sizes = {size(a, product->m, product->desc.m), size(a, product->n, product->desc.n),
+                                      size(a, product->k, product->desc.k), IR_NONE},
+                            .grid = {IR_NONE, IR_NONE, IR_NONE},
+                            .parts = plan_product_is_one(a->plan, step) ? constant(a, 1) : length(a, IR_SEQUENCES)};
+
+    for (int i = 0; i < GEMM_OPERANDS; i++)
+        added.tensors[i] = matrix(a, product, (enum gemm_operand)i);
+    ir_step(a->ir, &added);
+}
+
+/* ---- The recipe ---------------------------------------------------------------------------------------------------
+ */
+
+static void add_loops(struct adapter *a)
+{
+    const struct recipe *recipe = &a->plan->recipe;
+    const struct ir_loop by_rows = {.first = recipe->loop_first,
+                                    .last = recipe->loop_last,
+                                    .rows = rows(a),
+                                    .per_turn = recipe->loop_rows,
+                                    .carries = 1};
+    const struct ir_loop by_reads = {
+        .first = 0, .last = recipe->step_count - 1, .rows = IR_NONE, .turns = problem_reads(&a->plan->problem)};
+
+    if (a->rows_loop != IR_NONE)
+        ir_loop(a->ir, &by_rows);
+    if (a->reads_loop != IR_NONE)
+        ir_loop(a->ir, &by_reads);
+}
+
+clattn_status plan_adapt(const struct clattn_plan *plan, struct ir_recipe *ir)
+{
+    struct adapter a = {.plan = plan, .ir = ir, .fixed = IR_NONE, .rows_loop = IR_NONE, .reads_loop = IR_NONE};
+
+    for (int id = 0; id < OPERAND_COUNT; id++)
+        a.operands[id] = IR_NONE;
+    for (int id = 0; id < TEMPORARY_COUNT; id++)
+        a.temporaries[id] = IR_NONE;
+    if (plan->recipe.loop_rows > 0)
+        a.rows_loop = 0;
+    if (problem_reads(&plan->problem) > 1)
+        a.reads_loop = a.rows_loop + 1;
+    for (int id = 0; id < TEMPORARY_COUNT; id++)
+        if (plan->recipe.temporaries[id].floats > 0)
+            temporary(&a, (enum temporary_id)id);
+    for (int i = 0; i < plan->recipe.step_count; i++)
+        if (is_product(&plan->recipe.steps[i]))
+            add_product(&a, i);
+        else
+            add_kernel(&a, &plan->recipe.steps[i]);
+    add_loops(&a);
+    return ir_finish(ir);
+}
