@@ -1,13 +1,10 @@
-/* test_types DATA: storage types, one operand at a time and drawn at random: in files that `clattn run` and `clattn layer`
- * read, in clattn_reference and in plans. Whatever the types are, the same numbers give the same results; a mix that no
- * kernel takes is refused. DATA is the folder of checkpoints that test_layers has too. */
-#include "harness.h"
+/* test_types DATA: storage types, one operand at a time and drawn at random: in files that `clattn run` and
+ * `clattn layer` read, in clattn_reference and in plans. Whatever the types are, the same numbers give the same results;
+ * a mix that no kernel takes is refused. DATA is the folder of checkpoints that test_layers has too. */
+#include "command.h"
 
 #include "clattn_layer.h"
-#include "cli/cli.h"
 #include "cli/input.h"
-#include "cli/operands.h"
-#include "cli/target.h"
 #include "cli/words.h"
 #include "op/problem.h"
 #include "reference/number.h"
@@ -17,7 +14,7 @@
 
 enum { DTYPES = 3, MANY_ROWS = OPERAND_COUNT };
 static const clattn_dtype dtypes[DTYPES] = {CLATTN_F32, CLATTN_F16, CLATTN_BF16};
-static const char *folder, *data_folder;
+static const char *data_folder;
 
 static uint32_t draw_number(uint32_t below)
 {
@@ -32,7 +29,7 @@ static clattn_dtype draw_type(void)
     return dtypes[draw_number(DTYPES)];
 }
 
-/* ---- The table: every rule with each of its variants, and assignments of types to its inputs ----------------------- */
+/* ---- The table: every rule with each of its variants, and types for its inputs -------------------------------- */
 
 /* What an assignment gives each input; outputs keep f32 but for those of class data, which go with `data`. */
 struct types {
@@ -110,17 +107,7 @@ static int get_types(const struct problem_case *c, int number, struct types *typ
     return 1;
 }
 
-/* ---- Files: `clattn run` ------------------------------------------------------------------------------------------ */
-
-static const char *path_of(const char *name)
-{
-    static char paths[4][512];
-    static int next;
-    char *path = paths[next++ % 4];
-
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
-}
+/* ---- Files: `clattn run` ----------------------------------------------------------------------------------------- */
 
 /* Rounds the numbers of a tensor to a type, in f32, and gives them in that type; to be freed. */
 static void *narrow(const struct check_tensor *tensor, clattn_dtype dtype, size_t *bytes)
@@ -137,15 +124,6 @@ static void *narrow(const struct check_tensor *tensor, clattn_dtype dtype, size_
     return narrowed;
 }
 
-static void write_file(const char *path, const struct safetensor *list, size_t count)
-{
-    FILE *file = fopen(path, "wb");
-
-    assert_non_null(file);
-    assert_int_equal(safetensors_write(file, list, count, NULL), 0);
-    assert_int_equal(fclose(file), 0);
-}
-
 /* The inputs in their types; tensors then have the same numbers in f32. */
 static void write_inputs(const char *path, struct check_tensors *tensors, const struct types *types)
 {
@@ -160,7 +138,7 @@ static void write_inputs(const char *path, struct check_tensors *tensors, const 
                 list[i].data = narrowed[id] = narrow(&tensors->tensor[id], types->of[id], &list[i].bytes);
                 list[i].dtype = word_name(file_dtype_words, (int)types->of[id]);
             }
-    write_file(path, list, count);
+    test_write_file(path, list, count);
     for (int id = 1; id < OPERAND_COUNT; id++)
         free(narrowed[id]);
 }
@@ -201,25 +179,11 @@ static void compare_file(const char *path, const struct check_tensors *expected,
     safetensors_free(&file);
 }
 
-static struct settings settings_of(const struct problem_case *c, const char *device)
-{
-    static const struct command command = {.name = "run", .bit = COMMAND_RUN};
-
-    return (struct settings){.command = &command,
-                             .desc = c->desc,
-                             .input = path_of("in"),
-                             .output = path_of("out"),
-                             .device = device,
-                             .rules = {c->desc.rule},
-                             .rule_count = 1,
-                             .clobber = 1};
-}
-
 /* What `clattn run` does between reading and writing: a file that is written waits for the disk. */
 static void run_in_memory(const struct problem_case *c, const struct check_tensors *expected, double bound,
                           const char *what)
 {
-    struct settings settings = settings_of(c, "reference");
+    struct settings settings = test_run_settings(&c->desc, "reference");
     struct target target = {.reference = 1};
     struct operands operands;
     struct safetensors file;
@@ -237,7 +201,7 @@ static void run_in_memory(const struct problem_case *c, const struct check_tenso
 static void run_command(const struct problem_case *c, const char *device, const struct check_tensors *expected,
                         double bound, const char *what)
 {
-    struct settings settings = settings_of(c, device);
+    struct settings settings = test_run_settings(&c->desc, device);
 
     if (run_main(&settings) != EXIT_OK)
         fail_msg("%s: failed", what);
@@ -262,7 +226,7 @@ static void check_file(const struct problem_case *c, const struct types *types, 
     snprintf(what, sizeof what, "run %s, %s, on %s: %s", test_rule_name(c->desc.rule), c->variant,
              device != NULL ? device : "the reference", types->what);
     test_make(&tensors, &c->desc, CHECK_GATES_USUAL, NULL);
-    write_inputs(path_of("in"), &tensors, types);
+    write_inputs(test_path("in"), &tensors, types);
     assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
     if (device == NULL)
         run_in_memory(c, &expected, bound, what);
@@ -299,8 +263,8 @@ static void test_mixed_vectors(void **state)
         get_case(rules[r], 0, &c);
         types.of[CLATTN_K] = CLATTN_BF16;
         test_make(&tensors, &c.desc, CHECK_GATES_USUAL, NULL);
-        write_inputs(path_of("in"), &tensors, &types);
-        settings = settings_of(&c, "reference");
+        write_inputs(test_path("in"), &tensors, &types);
+        settings = test_run_settings(&c.desc, "reference");
         assert_int_equal(run_main(&settings), EXIT_BAD);
         check_free(&tensors);
     }
@@ -318,11 +282,11 @@ static void test_files_on_device(void **state)
     for (int r = 0; r < (int)COUNT(rules); r++)
         for (int number = r % COMMON; number <= COMMON; number += COMMON - r % COMMON) {
             assert_true(get_case(rules[r], 0, &c) && get_types(&c, SINGLE + number, &types));
-            check_file(&c, &types, getenv("CLATTN_TEST_DEVICE"));
+            check_file(&c, &types, test_device_name());
         }
 }
 
-/* ---- The C interface ---------------------------------------------------------------------------------------------- */
+/* ---- The C interface --------------------------------------------------------------------------------------------- */
 
 /* A desc's types: of inputs and of outputs, as many as the list has room for. */
 static clattn_plan_desc typed_desc(const struct problem_case *c, const struct types *types)
@@ -451,7 +415,7 @@ static void test_plans(void **state)
                     check_plan(&c, &types);
 }
 
-/* ---- Layers: `clattn layer` --------------------------------------------------------------------------------------- */
+/* ---- Layers: `clattn layer` -------------------------------------------------------------------------------------- */
 
 enum { MOST_TENSORS = 32 };
 
@@ -478,8 +442,8 @@ static void write_checkpoints(const struct safetensors *from, const char *typed,
         lists[1][i].bytes = (size_t)numbers.info.dims[0] * sizeof(float);
         lists[1][i].dtype = "F32";
     }
-    write_file(typed, lists[0], from->count);
-    write_file(wide, lists[1], from->count);
+    test_write_file(typed, lists[0], from->count);
+    test_write_file(wide, lists[1], from->count);
     for (size_t i = 0; i < 2 * from->count; i++)
         free(memory[i]);
 }
@@ -496,7 +460,7 @@ static void write_x(const struct safetensor *x, const char *path, clattn_dtype d
     memcpy(numbers.data, x->data, x->bytes);
     one.data = narrowed = narrow(&numbers, dtype, &one.bytes);
     one.dtype = word_name(file_dtype_words, (int)dtype);
-    write_file(path, &one, 1);
+    test_write_file(path, &one, 1);
     free(numbers.data);
     free(narrowed);
 }
@@ -568,11 +532,12 @@ static void check_layer(const clattn_layer_info *info)
         const clattn_dtype x = runs[i].x;
         snprintf(what, sizeof what, "layer %s, x %s, weights %s", info->name, dtype_name(x),
                  runs[i].weights < DTYPES ? dtype_name(dtypes[runs[i].weights]) : "drawn");
-        write_checkpoints(&checkpoint, path_of("typed"), path_of("wide"), runs[i].weights);
-        write_x(safetensors_find(&numbers, "x"), path_of("x"), x);
-        assert_int_equal(run_layer(info->name, key_dim, path_of("typed"), path_of("x"), path_of("out")), EXIT_OK);
-        assert_int_equal(run_layer(info->name, key_dim, path_of("wide"), path_of("x"), path_of("expected")), EXIT_OK);
-        compare_files(path_of("out"), path_of("expected"), what);
+        write_checkpoints(&checkpoint, test_path("typed"), test_path("wide"), runs[i].weights);
+        write_x(safetensors_find(&numbers, "x"), test_path("x"), x);
+        assert_int_equal(run_layer(info->name, key_dim, test_path("typed"), test_path("x"), test_path("out")), EXIT_OK);
+        assert_int_equal(run_layer(info->name, key_dim, test_path("wide"), test_path("x"), test_path("expected")),
+                         EXIT_OK);
+        compare_files(test_path("out"), test_path("expected"), what);
     }
     safetensors_free(&checkpoint);
     safetensors_free(&numbers);
@@ -603,7 +568,6 @@ int main(int count, char **words)
     if (count < 2)
         return 2;
     data_folder = words[1];
-    folder = test_folder();
     return test_is_reference() ? cmocka_run_group_tests(on_host, NULL, NULL)
                                : cmocka_run_group_tests(on_device, test_device_open, test_device_close);
 }

@@ -24,7 +24,7 @@ int tensor_dtype(const struct safetensor *tensor);
 int binding_bad_dtype(const struct binding *binding, const struct safetensor *tensor, const char *expected);
 int binding_bad_shape(const struct binding *binding, const struct safetensor *tensor, const char *expected);
 
-/* Memory of its own for an operand whose info is known. */
+/* Memory of its own, all 0, for an operand whose info is known. */
 int binding_allocate(const struct binding *binding, clattn_operand_id id, size_t element);
 /* The file's tensor as the operand, where it lies or in memory of its own; with cuts of 64 bits, is_64. */
 int binding_input(const struct binding *binding, const struct operand_row *row, int is_64);

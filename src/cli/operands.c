@@ -185,8 +185,8 @@ static uint32_t said_flags(const struct settings *settings)
     return flags & ~(uint32_t)CLATTN_CU_SEQLENS_INT64; /* the tensor's own type */
 }
 
-/* The storage of all gates: theirs if they agree, else f32, to which the others are widened. Which gates there are follows
- * from all else that desc says; of a desc that is not valid none are known, and whoever makes a problem of it refuses it. */
+/* The storage of all gates: theirs if they agree, else f32, to which the others are widened. Which gates there are
+ * follows from all else that desc says; a desc that is not valid has none, and make_problem refuses it. */
 static clattn_dtype common_gate_dtype(const struct binding *binding, const clattn_plan_desc *desc)
 {
     struct operand_row rows[OPERAND_COUNT];
@@ -264,14 +264,32 @@ static int bind_inputs(const struct binding *binding, const struct problem *prob
     return status == EXIT_OK ? binding_check(binding, &problem->desc, extent) : status;
 }
 
+/* What an output holds where no sequence writes: of a pool of states what the file has there, else 0. */
+static void fill_output(const struct binding *binding, clattn_operand_id id)
+{
+    static const clattn_operand_id initial[OPERAND_COUNT] = {
+        [CLATTN_STATE_OUT] = CLATTN_STATE_IN,
+        [CLATTN_NORMALIZER_OUT] = CLATTN_NORMALIZER_IN,
+        [CLATTN_STABILIZER_OUT] = CLATTN_STABILIZER_IN,
+    };
+    const struct check_tensor *from = &binding->to->tensors.tensor[initial[id]];
+    const struct check_tensor *to = &binding->to->tensors.tensor[id];
+
+    if (initial[id] != NO_OPERAND && from->data != NULL)
+        memcpy(to->data, from->data, to->bytes);
+}
+
 static int allocate_outputs(const struct binding *binding, const struct problem *problem)
 {
     int status = EXIT_OK;
 
     for (int i = 0; i < problem->operand_count && status == EXIT_OK; i++) {
         const clattn_operand_info *info = &binding->to->tensors.tensor[problem->operands[i].id].info;
-        if (info->output)
-            status = binding_allocate(binding, problem->operands[i].id, dtype_size(info->dtype));
+        if (!info->output)
+            continue;
+        status = binding_allocate(binding, problem->operands[i].id, dtype_size(info->dtype));
+        if (status == EXIT_OK)
+            fill_output(binding, problem->operands[i].id);
     }
     return status;
 }

@@ -1,0 +1,186 @@
+/* test_command: what the command does with a file's tensors, by its own functions: on the device under test and, where
+ * nothing depends on kernels, on the reference alone. */
+#include "command.h"
+
+#include "cli/input.h"
+#include "op/problem.h"
+#include "reference/number.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Memory that no kernel writes ----------------------------------------------------------------------------- */
+
+enum { BATCH = 2, TOKENS = 5, SLOTS = 4, OWN = 2 /* the one slot that is some sequence's */ };
+
+/* Buffers that are given no content have 0x5a in every byte, as memory may that was used before. */
+static cl_mem(CL_API_CALL *real_create)(cl_context, cl_mem_flags, size_t, void *, cl_int *);
+static cl_mem CL_API_CALL create_dirty(cl_context context, cl_mem_flags flags, size_t size, void *host, cl_int *error)
+{
+    void *dirt = host == NULL ? malloc(size) : NULL;
+    cl_mem buffer;
+
+    if (dirt != NULL) {
+        memset(dirt, 0x5a, size);
+        flags |= CL_MEM_COPY_HOST_PTR;
+    }
+    buffer = real_create(context, flags, size, host != NULL ? host : dirt, error);
+    free(dirt);
+    return buffer;
+}
+
+/* A problem with a pool, in which the first sequence has a state and the second none. */
+static clattn_plan_desc pool_desc(clattn_rule rule, int with_initial)
+{
+    clattn_plan_desc desc = {.rule = rule,
+                             .flags = CLATTN_FINAL_STATE | CLATTN_WITH_STATE_INDICES,
+                             .batch = BATCH,
+                             .seq_len = TOKENS,
+                             .heads = 2,
+                             .key_dim = 4,
+                             .value_dim = 4};
+
+    if (with_initial) {
+        desc.flags |= CLATTN_INITIAL_STATE;
+        desc.state_slots = SLOTS;
+    }
+    check_fit(&desc);
+    return desc;
+}
+
+/* Reads and computes the file, as `clattn run` does up to the output. */
+static void run_file(struct settings *settings, struct operands *operands, struct safetensors *file)
+{
+    struct target target;
+    char text[2048];
+
+    assert_int_equal(input_read(settings->input, file), EXIT_OK);
+    assert_int_equal(operands_bind(operands, settings, settings->input, file), EXIT_OK);
+    assert_int_equal(target_open(&target, settings->device), EXIT_OK);
+    if (target_run(&target, &operands->tensors, text, sizeof text) != CLATTN_SUCCESS)
+        fail_msg("%s", target.sink.error);
+    target_close(&target);
+}
+
+static void write_tensors(const struct check_tensors *tensors)
+{
+    struct safetensor list[OPERAND_COUNT];
+
+    test_write_file(test_path("in"), list, operands_list(tensors, 0, list));
+}
+
+/* Every number of a slot of `id` that is not the own one is that of `from`, or 0 where there is no such operand. */
+static void check_slots_kept(const struct operands *operands, clattn_operand_id id, clattn_operand_id from,
+                             int64_t slots)
+{
+    const struct check_tensors *tensors = &operands->tensors;
+    int64_t count, slot;
+
+    if (tensors->tensor[id].data == NULL)
+        return;
+    count = check_count(&tensors->tensor[id].info);
+    slot = count / slots;
+    for (int64_t i = 0; i < count; i++) {
+        double expected = tensors->tensor[from].data != NULL ? test_get(tensors, from, i) : 0;
+        if (i / slot != OWN % slots && test_get(tensors, id, i) != expected)
+            fail_msg("%s: %s[%lld] is %g, expected %g", test_rule_name(tensors->desc.rule), operand_name(id),
+                     (long long)i, test_get(tensors, id, i), expected);
+    }
+}
+
+static void check_pool(clattn_rule rule, int with_initial)
+{
+    const clattn_plan_desc desc = pool_desc(rule, with_initial);
+    const int64_t slots = with_initial ? SLOTS : BATCH;
+    struct settings settings;
+    struct check_tensors tensors;
+    struct operands operands;
+    struct safetensors file;
+
+    test_make(&tensors, &desc, CHECK_GATES_USUAL, NULL);
+    ((int32_t *)tensors.tensor[CLATTN_STATE_INDICES].data)[0] = (int32_t)(OWN % slots);
+    ((int32_t *)tensors.tensor[CLATTN_STATE_INDICES].data)[1] = -1;
+    write_tensors(&tensors);
+    settings = test_run_settings(&(clattn_plan_desc){.rule = rule}, test_device_name());
+    run_file(&settings, &operands, &file);
+    check_slots_kept(&operands, CLATTN_STATE_OUT, CLATTN_STATE_IN, slots);
+    check_slots_kept(&operands, CLATTN_NORMALIZER_OUT, CLATTN_NORMALIZER_IN, slots);
+    check_slots_kept(&operands, CLATTN_STABILIZER_OUT, CLATTN_STABILIZER_IN, slots);
+    operands_free(&operands);
+    safetensors_free(&file);
+    check_free(&tensors);
+}
+
+/* What no sequence has stays as the file has it: every rule on the reference, on a device one of each kind. */
+static void test_pool(void **state)
+{
+    (void)state;
+    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
+        const struct rule *row = rule_get(rule);
+        int is_sample = rule == CLATTN_GLA || rule == CLATTN_MLSTM || rule == CLATTN_HGRN || rule == CLATTN_SHORT_CONV;
+        if (!rule_has_state(row) || row->op == OP_LEARNER || !(test_is_reference() || is_sample))
+            continue;
+        check_pool(rule, 1);
+        if (test_is_reference() || rule == CLATTN_GLA)
+            check_pool(rule, 0);
+    }
+}
+
+/* States that a sequence is too short for are 0: the second has one token of the three that a window asks for. */
+static void test_short_sequence(void **state)
+{
+    enum { WINDOW = 3 };
+    static const int64_t cuts[] = {0, TOKENS - 1, TOKENS};
+    const clattn_plan_desc desc = {.rule = CLATTN_LINEAR_ATTN,
+                                   .flags = CLATTN_FINAL_STATE | CLATTN_CU_SEQLENS,
+                                   .seq_len = TOKENS,
+                                   .sequences = 2,
+                                   .heads = 2,
+                                   .key_dim = 4,
+                                   .value_dim = 4};
+    struct settings settings =
+        test_run_settings(&(clattn_plan_desc){.rule = desc.rule, .state_window = WINDOW}, test_device_name());
+    struct check_tensors tensors;
+    struct operands operands;
+    struct safetensors file;
+    int64_t one;
+
+    (void)state;
+    test_make(&tensors, &desc, CHECK_GATES_USUAL, cuts);
+    write_tensors(&tensors);
+    run_file(&settings, &operands, &file);
+    one = check_count(&operands.tensors.tensor[CLATTN_STATES].info) / 2 / WINDOW;
+    for (int64_t i = 0; i < (2 * WINDOW - 1) * one; i++)
+        assert_int_equal(test_get(&operands.tensors, CLATTN_STATES, i) != 0, i < WINDOW * one);
+    operands_free(&operands);
+    safetensors_free(&file);
+    check_free(&tensors);
+}
+
+static int open_dirty(void **state)
+{
+    if (test_device_open(state) != 0)
+        return -1;
+    if (!test_is_reference()) {
+        real_create = test_opencl_table()->CreateBuffer;
+        test_opencl_table()->CreateBuffer = create_dirty;
+    }
+    return 0;
+}
+
+static int close_dirty(void **state)
+{
+    if (!test_is_reference())
+        test_opencl_table()->CreateBuffer = real_create;
+    return test_device_close(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pool),
+        cmocka_unit_test(test_short_sequence),
+    };
+
+    return cmocka_run_group_tests(tests, open_dirty, close_dirty);
+}
