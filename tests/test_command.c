@@ -157,6 +157,100 @@ static void test_short_sequence(void **state)
     check_free(&tensors);
 }
 
+/* ---- Shapes ---------------------------------------------------------------------------------------------------- */
+
+enum { K_DIM = 3, V_DIM = 4 };
+
+/* Rewrites the file with another shape of a tensor, of which `bytes` are there. */
+static void write_shaped(const struct check_tensors *tensors, clattn_operand_id id, const int64_t *dims, int rank,
+                         size_t bytes)
+{
+    struct safetensor list[OPERAND_COUNT];
+    size_t count = operands_list(tensors, 0, list);
+
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(list[i].name, operand_name(id)) == 0) {
+            memcpy(list[i].dims, dims, (size_t)rank * sizeof *dims);
+            list[i].rank = rank;
+            list[i].bytes = bytes;
+        }
+    test_write_file(test_path("in"), list, count);
+}
+
+/* o of the file, as the reference has it; the status of operands_bind. */
+static int compute_o(clattn_rule rule, struct check_tensors *o)
+{
+    struct settings settings = test_run_settings(&(clattn_plan_desc){.rule = rule}, "reference");
+    struct target target = {.reference = 1};
+    struct operands operands;
+    struct safetensors file;
+    char text[64];
+    int status;
+
+    assert_int_equal(input_read(settings.input, &file), EXIT_OK);
+    status = operands_bind(&operands, &settings, settings.input, &file);
+    if (status == EXIT_OK) {
+        assert_status(target_run(&target, &operands.tensors, text, sizeof text), SUCCESS);
+        test_copy(o, CLATTN_O, &operands.tensors, CLATTN_O);
+    }
+    operands_free(&operands);
+    safetensors_free(&file);
+    return status;
+}
+
+/* An operand whose rows are [K*V] may come with rows [K,V], of all heads or of one; not with rows [V,K]. */
+static void check_rows_of_two(struct check_tensors *tensors, const struct operand_row *row)
+{
+    const int64_t whole[] = {BATCH, TOKENS, 2, K_DIM * V_DIM}, split[] = {BATCH, TOKENS, 2, K_DIM, V_DIM},
+                  one[] = {BATCH, TOKENS, 1, K_DIM, V_DIM}, flat_one[] = {BATCH, TOKENS, 1, K_DIM * V_DIM},
+                  turned[] = {BATCH, TOKENS, 2, V_DIM, K_DIM};
+    const clattn_rule rule = tensors->desc.rule;
+    const size_t bytes = tensors->tensor[row->id].bytes;
+    struct check_tensors a, b;
+
+    assert_string_equal(row->dims, "BTGZ"); /* another shape needs another list here */
+    assert_status(check_allocate(&a, &tensors->desc), SUCCESS);
+    assert_status(check_allocate(&b, &tensors->desc), SUCCESS);
+    write_shaped(tensors, row->id, whole, 4, bytes);
+    assert_int_equal(compute_o(rule, &a), EXIT_OK);
+    write_shaped(tensors, row->id, split, 5, bytes);
+    assert_int_equal(compute_o(rule, &b), EXIT_OK);
+    test_compare(&b.tensor[CLATTN_O], &a.tensor[CLATTN_O], 0, "rows [K,V]");
+    write_shaped(tensors, row->id, flat_one, 4, bytes / 2);
+    assert_int_equal(compute_o(rule, &a), EXIT_OK);
+    write_shaped(tensors, row->id, one, 5, bytes / 2);
+    assert_int_equal(compute_o(rule, &b), EXIT_OK);
+    test_compare(&b.tensor[CLATTN_O], &a.tensor[CLATTN_O], 0, "rows [K,V] of one head");
+    write_shaped(tensors, row->id, turned, 5, bytes);
+    assert_int_equal(compute_o(rule, &b), EXIT_BAD);
+    check_free(&a);
+    check_free(&b);
+}
+
+static void test_rows_of_two(void **state)
+{
+    int found = 0;
+
+    (void)state;
+    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
+        clattn_plan_desc desc = {
+            .rule = rule, .batch = BATCH, .seq_len = TOKENS, .heads = 2, .key_dim = K_DIM, .value_dim = V_DIM};
+        struct operand_row rows[OPERAND_COUNT];
+        struct check_tensors tensors;
+        int count;
+        check_fit(&desc);
+        test_make(&tensors, &desc, CHECK_GATES_USUAL, NULL);
+        count = rule_operands(&tensors.desc, rows);
+        for (int i = 0; i < count; i++)
+            if (strchr(rows[i].dims, 'Z') != NULL && !operand_is_output(rows[i].id)) {
+                check_rows_of_two(&tensors, &rows[i]);
+                found++;
+            }
+        check_free(&tensors);
+    }
+    assert_true(found > 0);
+}
+
 static int open_dirty(void **state)
 {
     if (test_device_open(state) != 0)
@@ -180,6 +274,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pool),
         cmocka_unit_test(test_short_sequence),
+        cmocka_unit_test(test_rows_of_two),
     };
 
     return cmocka_run_group_tests(tests, open_dirty, close_dirty);
