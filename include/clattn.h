@@ -365,7 +365,8 @@ enum {
     X(DT_BIAS, dt_bias, 31, "[H,V]: added to dt, or to v of gates; with gate_map [H] or [H,K], to the gate")           \
     X(D, d, 32, "[H,V]: what mamba's output has of v itself, and rms_norm's input of u")                               \
     X(Z, z, 33, "[B,T,H,V]: gate of mamba's output")                                                                   \
-    X(STATE_INDICES, state_indices, 34, "[N]: i32, each sequence's state in the pool; below 0: from zero to nowhere")  \
+    X(STATE_INDICES, state_indices, 34,                                                                                \
+      "[N]: i32, each sequence's state in the pool; below 0 or past it: from zero to nowhere")                         \
     X(STATES, states, 35, "[N,W,H,K*V]: the states after the last W tokens, or after every so many")                   \
     X(BIAS, bias, 36, "[H,V]: added to what short_conv sums")                                                          \
     X(A_LOG, a_log, 37, "[H]: log of the rate of gate_map: of minus a step of 1")                                      \
@@ -486,8 +487,10 @@ typedef struct clattn_plan_desc {
      * them: u may grow by a factor a token, past the 65504 of f16; bf16 and f32 have room, or a smaller scale. */
     clattn_weights write_kernel;
     /* Rules of a state. With CLATTN_WITH_STATE_INDICES initial_state, final_state and what goes with them have state_slots
-     * states in the place of N, and sequence n the one that state_indices[n] says, read and written: no two sequences
-     * the same. An index below 0 or past the pool: it starts from zero, and its final state is not written. */
+     * states in the place of N, and sequence n the one that state_indices[n] says, read and written. An index below 0 or
+     * past the pool is none: its sequence starts from zero, and its final state is not written. Several sequences may
+     * have none, but no two the same state: clattn_reference and clattn_run refuse that with INVALID_OPERAND; after a
+     * clattn_enqueue, which cannot see the indices, that state may be anything. */
     int64_t state_slots; /* 0: N */
     /* Not both: the operand states has each sequence's states after its last state_window tokens, the last of all
      * at the end; or after every state_every tokens, the first of all at the beginning. What a sequence is too short for
@@ -575,8 +578,8 @@ CLATTN_INLINE clattn_status clattn_operand_describe(const clattn_plan_desc *desc
 
 /* Computes the problem on the host in double precision, token by token, on all cores: the oracle of clattn's tests and
  * the path for machines without OpenCL. Operands lie in .host, no workspace is needed, log may be NULL.
- * INVALID_ARGUMENT, INVALID_DESC, INVALID_OPERAND (cu_seqlens, cu_seqlens_kv and kv_lens are read and checked here),
- * OUT_OF_MEMORY. */
+ * INVALID_ARGUMENT, INVALID_DESC, INVALID_OPERAND (cu_seqlens, cu_seqlens_kv and kv_lens are read and checked here, and
+ * state_indices for two that are the same), OUT_OF_MEMORY. */
 CLATTN_INLINE clattn_status clattn_reference(const clattn_plan_desc *desc, const clattn_call *call, clattn_log_fn log,
                                              void *log_user);
 

@@ -157,6 +157,24 @@ static void test_short_sequence(void **state)
     check_free(&tensors);
 }
 
+/* Two sequences with the same place, or one past the pool, are mistakes of a file. */
+static void test_bad_places(void **state)
+{
+    static const int32_t bad[][BATCH] = {{OWN, OWN}, {0, 0}, {SLOTS, 0}, {0, INT32_MAX}}, good[] = {-1, INT32_MIN};
+    const clattn_plan_desc desc = pool_desc(CLATTN_GLA, 1);
+    struct settings settings = test_run_settings(&(clattn_plan_desc){.rule = CLATTN_GLA}, "reference");
+    struct check_tensors tensors;
+
+    (void)state;
+    test_make(&tensors, &desc, CHECK_GATES_USUAL, NULL);
+    for (size_t i = 0; i <= COUNT(bad); i++) {
+        memcpy(tensors.tensor[CLATTN_STATE_INDICES].data, i < COUNT(bad) ? bad[i] : good, sizeof good);
+        write_tensors(&tensors);
+        assert_int_equal(run_main(&settings), i < COUNT(bad) ? EXIT_BAD : EXIT_OK);
+    }
+    check_free(&tensors);
+}
+
 /* ---- Shapes ---------------------------------------------------------------------------------------------------- */
 
 enum { K_DIM = 3, V_DIM = 4 };
@@ -274,6 +292,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pool),
         cmocka_unit_test(test_short_sequence),
+        cmocka_unit_test(test_bad_places),
         cmocka_unit_test(test_rows_of_two),
     };
 

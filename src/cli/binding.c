@@ -249,26 +249,33 @@ static int check_kv_lens(const struct binding *binding, const clattn_plan_desc *
     return EXIT_OK;
 }
 
-/* The device takes what is past the pool for none. */
-static int check_slots(const struct binding *binding, const clattn_plan_desc *desc, const struct extent *extent)
+/* An index past the pool, which the library takes for none as it does one below 0, is a mistake in a file. */
+static int check_slots(const struct binding *binding, const struct problem *problem, const struct extent *extent)
 {
     const struct check_tensor *tensor = &binding->to->tensors.tensor[CLATTN_STATE_INDICES];
-    int64_t most = desc->state_slots != 0 ? desc->state_slots : extent->sequences;
+    const int32_t *slots = tensor->data;
+    const int64_t most = problem_dim(&problem->desc, extent, 'M');
+    struct sink sink = {.error = ""};
+    clattn_status status;
 
-    for (int64_t n = 0; tensor->data != NULL && n < tensor->info.dims[0]; n++)
-        if (((const int32_t *)tensor->data)[n] >= most)
+    if (slots == NULL)
+        return EXIT_OK;
+    for (int64_t n = 0; n < tensor->info.dims[0]; n++)
+        if (slots[n] >= most)
             return bad("%s: state_indices[%lld] is %d, expected less than the %lld states there are", binding->path,
-                       (long long)n, ((const int32_t *)tensor->data)[n], (long long)most);
-    return EXIT_OK;
+                       (long long)n, slots[n], (long long)most);
+    status = problem_check_slots(problem, extent, slots, &(struct log){sink_log, &sink});
+    return status == CLATTN_SUCCESS ? EXIT_OK : library_error(&sink, binding->path, status);
 }
 
-int binding_check(const struct binding *binding, const clattn_plan_desc *desc, const struct extent *extent)
+int binding_check(const struct binding *binding, const struct problem *problem, const struct extent *extent)
 {
+    const clattn_plan_desc *desc = &problem->desc;
     int status = check_packing(binding, desc, CLATTN_SEQLENS, extent->seq_len);
 
     if (status == EXIT_OK)
         status = check_packing(binding, desc, CLATTN_SEQLENS_KV, extent->kv_len);
     if (status == EXIT_OK)
         status = check_kv_lens(binding, desc);
-    return status == EXIT_OK ? check_slots(binding, desc, extent) : status;
+    return status == EXIT_OK ? check_slots(binding, problem, extent) : status;
 }

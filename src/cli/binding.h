@@ -29,6 +29,6 @@ int binding_allocate(const struct binding *binding, clattn_operand_id id, size_t
 /* The file's tensor as the operand, where it lies or in memory of its own; with cuts of 64 bits, is_64. */
 int binding_input(const struct binding *binding, const struct operand_row *row, int is_64);
 /* Its whole numbers: cuts, lengths and places of states. */
-int binding_check(const struct binding *binding, const clattn_plan_desc *desc, const struct extent *extent);
+int binding_check(const struct binding *binding, const struct problem *problem, const struct extent *extent);
 
 #endif

@@ -261,7 +261,7 @@ static int bind_inputs(const struct binding *binding, const struct problem *prob
         if (!info->output)
             status = binding_input(binding, row, is_64);
     }
-    return status == EXIT_OK ? binding_check(binding, &problem->desc, extent) : status;
+    return status == EXIT_OK ? binding_check(binding, problem, extent) : status;
 }
 
 /* What an output holds where no sequence writes: of a pool of states what the file has there, else 0. */

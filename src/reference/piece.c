@@ -223,12 +223,13 @@ void piece_head(void *user, int64_t job)
     };
     const struct task *task = user;
     int64_t heads = task->problem->desc.heads, sequence = job / heads;
-    const struct tensor *cu = &task->tensors[CLATTN_SEQLENS], *slots = &task->tensors[CLATTN_STATE_INDICES];
-    struct rows rows = {
-        .task = task, .desc = &task->problem->desc, .head = job % heads, .sequence = sequence, .state = sequence};
+    const struct tensor *cu = &task->tensors[CLATTN_SEQLENS];
+    struct rows rows = {.task = task,
+                        .desc = &task->problem->desc,
+                        .head = job % heads,
+                        .sequence = sequence,
+                        .state = task_state(task, sequence)};
 
-    if (slots->data != NULL)
-        rows.state = ((const int32_t *)slots->data)[slots->view.offset + sequence];
     rows.batch = cu->data != NULL ? 0 : sequence;
     rows.first = cu->data != NULL ? task_cut(task->problem, cu, sequence) : 0;
     rows.tokens = (cu->data != NULL ? task_cut(task->problem, cu, sequence + 1) : task->extent.seq_len) - rows.first;
