@@ -552,7 +552,7 @@ typedef struct clattn_plan_desc {
      * delta_rule of scale 1 makes of x, w and w; these are read as forgetting_attn reads, the bias within the scale. It
      * is what 0 is where every beta |w|^2 is 2, and something else elsewhere. Not with tail or CLATTN_CARRY. */
     int32_t absolute;
-    int32_t reserved; /* 0: the place of a field to come */
+    int32_t eps_outside; /* rms_norm: 1: x / (sqrt(mean(x^2)) + eps): eps is added to the root, not within it */
 } clattn_plan_desc;
 
 /* Fills *full with desc, every default made explicit, and checks it. INVALID_ARGUMENT, INVALID_DESC. log may be

@@ -101,7 +101,7 @@ typedef struct clattn_layer_desc {
     int64_t inner;      /* F: hidden width of lact's networks */
     /* lact: as clattn_plan_desc has them. Each batch of mini_batch tokens of a call is read, then learned from; states
      * are those after whole batches, so that a call which goes on begins with the tokens that were not learned from.
-     * The module has muon KELLER; its q and k are divided by |x| + 1e-5, here by |x|. */
+     * The module has muon KELLER. Rows of q and k are divided by |x| + 1e-5, as there. */
     int32_t mini_batch; /* 0: 2048 */
     clattn_muon muon;
 } clattn_layer_desc;

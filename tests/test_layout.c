@@ -96,7 +96,7 @@ static const struct {
     FIELD(clattn_plan_desc, pre_norm, 344, 4),
     FIELD(clattn_plan_desc, with_momentum, 348, 4),
     FIELD(clattn_plan_desc, absolute, 352, 4),
-    FIELD(clattn_plan_desc, reserved, 356, 4),
+    FIELD(clattn_plan_desc, eps_outside, 356, 4),
     WHOLE(clattn_plan_desc, 360),
     FIELD(clattn_operand_info, name, 0, 8),
     FIELD(clattn_operand_info, dims, 8, 32),
@@ -330,7 +330,7 @@ static const struct {
     {                                                                                                                  \
 #type, offsetof(type, field) + sizeof(((type *)NULL)->field), sizeof(type)                                     \
     }
-    END(clattn_operand, head_stride), END(clattn_call, tail), END(clattn_plan_desc, reserved),
+    END(clattn_operand, head_stride), END(clattn_call, tail), END(clattn_plan_desc, eps_outside),
     END(clattn_context_desc, clblast)};
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

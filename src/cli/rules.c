@@ -44,7 +44,8 @@ static const struct {
     {CLATTN_COMPLEX, 0, "--option complex=on"},
     {0, RULE_TAKES_TAPS, "--option taps=N, --option activation=silu|none, --option with_bias=on, --option residual=on"},
     {0, RULE_TAKES_NORM,
-     "--option weighting=shared|heads|none, --option gating=after|before|sigmoid, --option centered=on"},
+     "--option weighting=shared|heads|none, --option gating=after|before|sigmoid, --option centered=on, "
+     "--option eps_outside=on"},
     {CLATTN_WITH_ROPE, 0, "--option rope=on with the options of rope"},
     {0, RULE_TAKES_ROPE,
      "--option rope_dim=N, --option rope_base=X, --option interleaved=on, --option with_position=on, "

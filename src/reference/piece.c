@@ -97,6 +97,12 @@ static double normed(const struct rows *rows, int64_t token, int64_t c)
     return x;
 }
 
+/* What a row of that mean square is divided by */
+static double divisor_of(const clattn_plan_desc *desc, double mean)
+{
+    return desc->eps_outside ? sqrt(mean) + desc->eps : sqrt(mean + desc->eps);
+}
+
 /* Every column is read before it is written. */
 static void norm_row(const struct rows *rows, int64_t token)
 {
@@ -106,7 +112,7 @@ static void norm_row(const struct rows *rows, int64_t token)
     for (int64_t c = 0; c < V; c++)
         sum += pow(normed(rows, token, c) * gate_of(rows, token, c, CLATTN_GATING_BEFORE), 2);
     for (int64_t c = 0; c < V; c++) {
-        double y = normed(rows, token, c) / sqrt(sum / (double)V + rows->desc->eps);
+        double y = normed(rows, token, c) / divisor_of(rows->desc, sum / (double)V);
         for (int where = CLATTN_GATING_AFTER; where <= CLATTN_GATING_SIGMOID; where++)
             y *= gate_of(rows, token, c, (clattn_gating)where);
         if (has(rows, CLATTN_W))
