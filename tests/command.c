@@ -1,6 +1,7 @@
 #include "command.h"
 
 #include <stdio.h>
+#include <string.h>
 
 const char *test_path(const char *name)
 {
@@ -34,6 +35,35 @@ struct settings test_run_settings(const clattn_plan_desc *desc, const char *devi
                              .rule_count = 1,
                              .bound = -1,
                              .clobber = 1};
+}
+
+struct settings test_layer_settings(const char *name, int64_t key_dim, const char *checkpoint, const char *x)
+{
+    static const struct command command = {.name = "layer", .bit = COMMAND_LAYER};
+
+    return (struct settings){.command = &command,
+                             .input = checkpoint,
+                             .x = x,
+                             .output = test_path("out"),
+                             .device = "reference",
+                             .files = {name},
+                             .file_count = 1,
+                             .shapes = {{.key_dim = key_dim}},
+                             .shape_count = 1,
+                             .clobber = 1};
+}
+
+int64_t test_key_dim(clattn_layer layer, const struct safetensors *numbers)
+{
+    const clattn_layer_desc desc = {.layer = layer, .flags = CLATTN_LAYER_FINAL_STATE};
+    const struct safetensor *final = safetensors_find(numbers, "final_state");
+    clattn_layer_part part;
+
+    for (size_t i = 0; final != NULL && clattn_layer_part_describe(&desc, i, &part) == CLATTN_SUCCESS; i++)
+        for (int d = 0; strcmp(part.name, "final_state") == 0 && d < part.rank; d++)
+            if (strcmp(part.letters[d], "K") == 0)
+                return final->dims[d];
+    return 0;
 }
 
 const char *test_device_name(void)

@@ -1,8 +1,10 @@
-/* test_command: what the command does with a file's tensors, by its own functions: on the device under test and, where
+/* test_command DATA: what the command does with a file's tensors, by its own functions: on the device under test and, where
  * nothing depends on kernels, on the reference alone. */
 #include "command.h"
 
+#include "cli/desc_options.h"
 #include "cli/input.h"
+#include "cli/layer.h"
 #include "op/problem.h"
 #include "reference/number.h"
 
@@ -269,6 +271,135 @@ static void test_rows_of_two(void **state)
     assert_true(found > 0);
 }
 
+/* ---- Options of layers --------------------------------------------------------------------------------------------- */
+
+static const char *data_folder;
+
+/* How the command comes to the fields of clattn_layer_desc that are no options: whatever else there is must be one. */
+static const struct {
+    const char *field, *from;
+} derived[] = {{"layer", "the word after `layer`"},
+               {"dtype", "x"},
+               {"flags", "whether x's file has states"},
+               {"batch", "x"},
+               {"seq_len", "x"},
+               {"hidden", "x and weights"},
+               {"heads", "--shape H, or weights"},
+               {"qk_heads", "--shape HQ, or weights"},
+               {"key_dim", "--shape K, or weights"},
+               {"value_dim", "--shape V, or weights"},
+               {"taps", "weights"},
+               {"rank", "weights"},
+               {"inner", "weights"}};
+
+static int is_derived(const char *field)
+{
+    for (size_t i = 0; i < COUNT(derived); i++)
+        if (strcmp(derived[i].field, field) == 0)
+            return 1;
+    return 0;
+}
+
+static int is_option(const char *field)
+{
+    for (size_t i = 0; layer_option(i) != NULL; i++)
+        if (strcmp(layer_option(i), field) == 0)
+            return 1;
+    return 0;
+}
+
+/* The word before the ';' of a line of the struct; 0 where the line declares nothing. */
+static int field_of(const char *line, char *field, size_t size)
+{
+    const char *end = strchr(line, ';'), *begin = end;
+
+    if (end == NULL || strstr(line, " * ") == line + 4 || strncmp(line, "    /*", 6) == 0)
+        return 0;
+    while (begin > line && begin[-1] != ' ' && begin[-1] != '*')
+        begin--;
+    snprintf(field, size, "%.*s", (int)(end - begin), begin);
+    return 1;
+}
+
+/* Every field of the header's struct is set by an option, or by what is explained above. */
+static void test_layer_fields(void **state)
+{
+    FILE *header = fopen(LAYER_HEADER, "r");
+    char line[256], field[64];
+    int within = 0, fields = 0, options = 0;
+
+    (void)state;
+    assert_non_null(header);
+    while (fgets(line, sizeof line, header) != NULL) {
+        within = strstr(line, "typedef struct clattn_layer_desc {") != NULL || (within && line[0] != '}');
+        if (!within || !field_of(line, field, sizeof field))
+            continue;
+        fields++;
+        if (is_option(field) == is_derived(field))
+            fail_msg("clattn_layer_desc has %s: expected either an option of `clattn layer` or a line above", field);
+    }
+    fclose(header);
+    while (layer_option((size_t)options) != NULL)
+        options++;
+    assert_int_equal(fields, (int)COUNT(derived) + options);
+}
+
+/* y of a layer of the data folder. */
+static void *layer_y(const char *name, int64_t key_dim, const char *option, const char *value, size_t *bytes)
+{
+    char checkpoint[512], x[512];
+    struct settings settings;
+    struct safetensors file;
+    void *y;
+
+    snprintf(checkpoint, sizeof checkpoint, "%s/%s.safetensors", data_folder, name);
+    snprintf(x, sizeof x, "%s/%s.run.safetensors", data_folder, name);
+    settings = test_layer_settings(name, key_dim, checkpoint, x);
+    if (option != NULL) {
+        size_t number = desc_option_find(option);
+        settings.given = UINT64_C(1) << number;
+        assert_int_equal(desc_option_read(number, option, value, &settings.desc), EXIT_OK);
+    }
+    assert_int_equal(layer_main(&settings), EXIT_OK);
+    assert_int_equal(input_read(settings.output, &file), EXIT_OK);
+    *bytes = safetensors_find(&file, "y")->bytes;
+    y = malloc(*bytes);
+    assert_non_null(y);
+    memcpy(y, safetensors_find(&file, "y")->data, *bytes);
+    safetensors_free(&file);
+    return y;
+}
+
+/* Each option changes what a layer computes. */
+static void test_layer_options(void **state)
+{
+    static const struct {
+        const char *layer, *option, *value;
+    } rows[] = {{"mamba2", "eps", "0.5"}, {"kda", "eps", "0.5"},       {"gla", "eps", "0.5"},
+                {"retnet", "eps", "0.5"}, {"lact", "mini_batch", "7"}, {"gated_deltanet", "eps", "0.5"},
+                {"lact", "eps", "0.5"}};
+    char path[512];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct safetensors numbers;
+        size_t bytes, others;
+        void *usual, *changed;
+        int64_t key_dim;
+        snprintf(path, sizeof path, "%s/%s.run.safetensors", data_folder, rows[i].layer);
+        assert_int_equal(input_read(path, &numbers), EXIT_OK);
+        key_dim = test_key_dim(clattn_layer_find(rows[i].layer), &numbers);
+        usual = layer_y(rows[i].layer, key_dim, NULL, NULL, &bytes);
+        changed = layer_y(rows[i].layer, key_dim, rows[i].option, rows[i].value, &others);
+        assert_int_equal(bytes, others);
+        if (memcmp(usual, changed, bytes) == 0)
+            fail_msg("layer %s --option %s=%s changes nothing", rows[i].layer, rows[i].option, rows[i].value);
+        free(usual);
+        free(changed);
+        safetensors_free(&numbers);
+    }
+}
+
 static int open_dirty(void **state)
 {
     if (test_device_open(state) != 0)
@@ -287,14 +418,15 @@ static int close_dirty(void **state)
     return test_device_close(state);
 }
 
-int main(void)
+int main(int count, char **words)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pool),
-        cmocka_unit_test(test_short_sequence),
-        cmocka_unit_test(test_bad_places),
-        cmocka_unit_test(test_rows_of_two),
+        cmocka_unit_test(test_pool),        cmocka_unit_test(test_short_sequence), cmocka_unit_test(test_bad_places),
+        cmocka_unit_test(test_rows_of_two), cmocka_unit_test(test_layer_fields),   cmocka_unit_test(test_layer_options),
     };
 
+    if (count < 2)
+        return 2;
+    data_folder = words[1];
     return cmocka_run_group_tests(tests, open_dirty, close_dirty);
 }

@@ -465,35 +465,12 @@ static void write_x(const struct safetensor *x, const char *path, clattn_dtype d
     free(narrowed);
 }
 
-/* K, which the shapes of weights may leave open, and a state has. */
-static int64_t key_dim_of(clattn_layer layer, const struct safetensors *numbers)
+static void run_layer(const char *name, int64_t key_dim, const char *checkpoint, const char *out)
 {
-    const clattn_layer_desc desc = {.layer = layer, .flags = CLATTN_LAYER_FINAL_STATE};
-    const struct safetensor *final = safetensors_find(numbers, "final_state");
-    clattn_layer_part part;
+    struct settings settings = test_layer_settings(name, key_dim, test_path(checkpoint), test_path("x"));
 
-    for (size_t i = 0; final != NULL && clattn_layer_part_describe(&desc, i, &part) == CLATTN_SUCCESS; i++)
-        for (int d = 0; strcmp(part.name, "final_state") == 0 && d < part.rank; d++)
-            if (strcmp(part.letters[d], "K") == 0)
-                return final->dims[d];
-    return 0;
-}
-
-static int run_layer(const char *name, int64_t key_dim, const char *checkpoint, const char *x, const char *out)
-{
-    static const struct command command = {.name = "layer", .bit = COMMAND_LAYER};
-    struct settings settings = {.command = &command,
-                                .input = checkpoint,
-                                .x = x,
-                                .output = out,
-                                .device = "reference",
-                                .files = {name},
-                                .file_count = 1,
-                                .shapes = {{.key_dim = key_dim}},
-                                .shape_count = 1,
-                                .clobber = 1};
-
-    return layer_main(&settings);
+    settings.output = test_path(out);
+    assert_int_equal(layer_main(&settings), EXIT_OK);
 }
 
 static void compare_files(const char *actual_path, const char *expected_path, const char *what)
@@ -527,16 +504,15 @@ static void check_layer(const clattn_layer_info *info)
     assert_int_equal(input_read(path, &checkpoint), EXIT_OK);
     snprintf(path, sizeof path, "%s/%s.run.safetensors", data_folder, info->name);
     assert_int_equal(input_read(path, &numbers), EXIT_OK);
-    key_dim = key_dim_of(info->layer, &numbers);
+    key_dim = test_key_dim(info->layer, &numbers);
     for (size_t i = 0; i < COUNT(runs); i++) {
         const clattn_dtype x = runs[i].x;
         snprintf(what, sizeof what, "layer %s, x %s, weights %s", info->name, dtype_name(x),
                  runs[i].weights < DTYPES ? dtype_name(dtypes[runs[i].weights]) : "drawn");
         write_checkpoints(&checkpoint, test_path("typed"), test_path("wide"), runs[i].weights);
         write_x(safetensors_find(&numbers, "x"), test_path("x"), x);
-        assert_int_equal(run_layer(info->name, key_dim, test_path("typed"), test_path("x"), test_path("out")), EXIT_OK);
-        assert_int_equal(run_layer(info->name, key_dim, test_path("wide"), test_path("x"), test_path("expected")),
-                         EXIT_OK);
+        run_layer(info->name, key_dim, "typed", "out");
+        run_layer(info->name, key_dim, "wide", "expected");
         compare_files(test_path("out"), test_path("expected"), what);
     }
     safetensors_free(&checkpoint);

@@ -7,6 +7,8 @@
 
 int layer_list(enum format format);
 int layer_list_parts(clattn_layer layer, enum format format);
+/* The fields of clattn_layer_desc that --option sets, by name; NULL past the last. */
+const char *layer_option(size_t index);
 /* EXIT_OK or EXIT_BAD, with a line that names all. */
 int layer_find(const char *name, clattn_layer *layer);
 
