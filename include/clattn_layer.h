@@ -42,7 +42,10 @@ extern "C" {
 
 /* ---- Layers ------------------------------------------------------------------------------------------------- */
 
-/* X(NAME, value): the one list of layers. A new one comes last. */
+/* X(NAME, value): the one list of layers. A new one comes last. A module may have the tensor names of one and compute
+ * something else, which tensors do not tell: Falcon-Mamba has MAMBA's, and normalises B, C and dt without weights;
+ * Falcon-H1 has MAMBA2's, and multiplies its projections by factors of its config. Their outputs would be wrong here.
+ * `clattn layer` refuses them by model_type of the file's metadata or of config.json beside it. */
 #define CLATTN_LAYERS(X)                                                                                               \
     X(MAMBA, 1)                                                                                                        \
     X(GATED_DELTANET, 2)                                                                                               \

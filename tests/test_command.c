@@ -1,5 +1,5 @@
-/* test_command DATA: what the command does with a file's tensors, by its own functions: on the device under test and, where
- * nothing depends on kernels, on the reference alone. */
+/* test_command DATA: what the command does with a file's tensors, by its own functions: on the device under test and,
+ * where nothing depends on kernels, on the reference alone. DATA is the folder of test_layers' checkpoints. */
 #include "command.h"
 
 #include "cli/desc_options.h"
@@ -271,7 +271,7 @@ static void test_rows_of_two(void **state)
     assert_true(found > 0);
 }
 
-/* ---- Options of layers --------------------------------------------------------------------------------------------- */
+/* ---- Options of layers ------------------------------------------------------------------------------------------- */
 
 static const char *data_folder;
 
@@ -400,6 +400,63 @@ static void test_layer_options(void **state)
     }
 }
 
+/* ---- Models of other modules, and rules without keys ------------------------------------------------------------- */
+
+/* The data folder's checkpoint of mamba is refused where it is said to be of a model that computes something else. */
+static void test_other_models(void **state)
+{
+    static const struct {
+        const char *config;
+        int status;
+    } rows[] = {{"{\"model_type\": \"mamba\"}", EXIT_OK},
+                {"{\"model_type\": \"falcon_h1\"}", EXIT_OK}, /* that of another layer */
+                {"{\"model_type\": \"falcon_mamba\"}", EXIT_BAD},
+                {"{\"model_type\": \"x\", \"text_config\": {\"model_type\": \"falcon_mamba\"}}", EXIT_BAD},
+                {"no JSON", EXIT_OK}};
+    struct safetensors file;
+    struct settings settings;
+    const char *config_path;
+    char x[512], from[512];
+
+    (void)state;
+    snprintf(from, sizeof from, "%s/mamba.safetensors", data_folder);
+    snprintf(x, sizeof x, "%s/mamba.run.safetensors", data_folder);
+    assert_int_equal(input_read(from, &file), EXIT_OK);
+    test_write_file(test_path("model"), file.tensors, file.count);
+    settings = test_layer_settings("mamba", 0, test_path("model"), x);
+    config_path = test_path("config.json");
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        FILE *config = fopen(config_path, "w");
+        assert_non_null(config);
+        fputs(rows[i].config, config);
+        fclose(config);
+        assert_int_equal(layer_main(&settings), rows[i].status);
+    }
+    remove(config_path);
+    safetensors_free(&file);
+}
+
+/* make-input asks for K where it says something, and nowhere else. */
+static void test_shape_without_k(void **state)
+{
+    static const struct command command = {.name = "make-input", .bit = COMMAND_MAKE_INPUT};
+
+    (void)state;
+    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
+        struct settings settings = {.command = &command,
+                                    .rules = {rule},
+                                    .rule_count = 1,
+                                    .shapes = {{.seq_len = 3, .heads = 2, .value_dim = 4}},
+                                    .shape_count = 1,
+                                    .output = test_path("out"),
+                                    .clobber = 1};
+        int keys = rule_has_keys(rule_get(rule)) || rule == CLATTN_FEATURES;
+        assert_int_equal(make_input_main(&settings), keys ? EXIT_BAD : EXIT_OK);
+        settings.shapes[0].key_dim = keys ? 4 : 1;
+        assert_int_equal(make_input_main(&settings), EXIT_OK);
+    }
+}
+
 static int open_dirty(void **state)
 {
     if (test_device_open(state) != 0)
@@ -421,8 +478,10 @@ static int close_dirty(void **state)
 int main(int count, char **words)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pool),        cmocka_unit_test(test_short_sequence), cmocka_unit_test(test_bad_places),
-        cmocka_unit_test(test_rows_of_two), cmocka_unit_test(test_layer_fields),   cmocka_unit_test(test_layer_options),
+        cmocka_unit_test(test_pool),         cmocka_unit_test(test_short_sequence),
+        cmocka_unit_test(test_bad_places),   cmocka_unit_test(test_rows_of_two),
+        cmocka_unit_test(test_layer_fields), cmocka_unit_test(test_layer_options),
+        cmocka_unit_test(test_other_models), cmocka_unit_test(test_shape_without_k),
     };
 
     if (count < 2)

@@ -83,6 +83,11 @@ static int take_tensor(struct layer_run *run, const struct safetensor *from, con
     return EXIT_OK;
 }
 
+static int check_origin(struct layer_run *run)
+{
+    return layer_check_origin(run->desc.layer, run->settings->input, &run->file);
+}
+
 static int take_tensors(struct layer_run *run)
 {
     const char *prefix = run->settings->prefix != NULL ? run->settings->prefix : "";
@@ -455,7 +460,8 @@ static int read_files(struct layer_run *run)
 static int run_layer(struct layer_run *run)
 {
     const struct output output = output_of(run->settings, run->settings->output);
-    int (*const parts[])(struct layer_run *) = {read_files, take_tensors, derive, make_operands, pack, compute};
+    int (*const parts[])(struct layer_run *) = {read_files,    check_origin, take_tensors, derive,
+                                                make_operands, pack,         compute};
     int status = output_check(&output);
 
     for (size_t i = 0; i < sizeof parts / sizeof *parts && status == EXIT_OK; i++)
