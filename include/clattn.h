@@ -145,6 +145,18 @@ typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *me
     X(SSD, 32)                                                                                                         \
     X(LACT, 33) /* a learner: its state is the weights of a network, which tokens train in large batches */
 
+/* What surprises those who know the originals:
+ * DELTAFORMER      without CLATTN_WITH_P p is k, as in the paper; flash-linear-attention's code writes u by
+ *                  softmax(q.k): give it p = q.
+ * PATH_ATTN        its gate is within the scale, as flash-linear-attention has it: scale (q.k + b);
+ * FORGETTING_ATTN  and this one's is not: scale q.k + b.
+ * FEATURES         FAVOR takes no maximum from the exponents of keys, and from those of queries only their row's, with
+ *                  of_queries; eps is added after the exponential. Performer's authors take one of all keys as well.
+ * LACT             CLATTN_MUON_NONE adds a step as it is; its authors' muon_update_steps = 0 still divides it by its norm.
+ * MAMBA            a head has up to 256 channels: of more give heads of 256, with qk_heads 1. Falcon-Mamba has a norm of
+ *                  each of B, C and dt, which are rms_norm's to make, ahead of this rule.
+ *                  S4D is a zero-order hold: with B its input matrix, k = B (e^(dt a) - 1) / (a dt), a and k complex.
+ * HGRN, LRU, MAMBA, FULL_GATE, and state_window of any rule: CLATTN_MODE_CHUNK is UNSUPPORTED, AUTO takes them. */
 typedef enum clattn_rule {
     CLATTN_RULE_NONE = 0,
 #define CLATTN_RULE_ENUM(NAME, value) CLATTN_##NAME = value,
@@ -286,7 +298,7 @@ enum {
     CLATTN_WITH_LSE = 1 << 11,        /* rules of a list: the operand lse is written */
     CLATTN_WITH_KV_LENS = 1 << 12,    /* softmax_attn, alibi_attn, forgetting_attn, with kv_len: kv_lens is read */
     CLATTN_CU_SEQLENS_KV = 1 << 13,   /* rules of a list, with kv_len: its keys are cut by cu_seqlens_kv, not as q is */
-    CLATTN_WITH_P = 1 << 14,          /* deltaformer: the operand p is read, else k in its place */
+    CLATTN_WITH_P = 1 << 14,          /* deltaformer: the operand p is read, else k in its place (the paper's) */
     CLATTN_WITH_BETA = 1 << 15,       /* deltaformer: the operand beta is read, else 1 */
     CLATTN_WITH_WRITTEN = 1 << 16,    /* deltaformer: the operand written is written */
     CLATTN_APPEND = 1 << 17, /* softmax_attn, alibi_attn, forgetting_attn, with kv_len: k_new and v_new are written into

@@ -27,6 +27,9 @@ static int is_cache(const struct binding *binding)
            binding_find(binding, CLATTN_SEQLENS_KV) != NULL;
 }
 
+/* A file is computed by a plan of its own, which has one token at least; calls of 0 tokens are for plans that go on. */
+static const char not_empty[] = "dims of 1 or more: calls of 0 tokens are for the C interface";
+
 /* Of a rule without queries and keys. */
 static int derive_columns(const struct binding *binding, clattn_plan_desc *desc)
 {
@@ -36,7 +39,7 @@ static int derive_columns(const struct binding *binding, clattn_plan_desc *desc)
         return EXIT_BAD;
     for (int i = 0; i < 4; i++)
         if (v->dims[i] == 0)
-            return binding_bad_shape(binding, v, "dims of 1 or more");
+            return binding_bad_shape(binding, v, not_empty);
     desc->dtype = (clattn_dtype)tensor_dtype(v);
     desc->batch = v->dims[0];
     desc->seq_len = v->dims[1];
@@ -80,7 +83,7 @@ static int derive_sizes(const struct binding *binding, clattn_plan_desc *desc)
     derive_tail(binding, k->dims[1], desc);
     for (int i = 0; i < 4; i++)
         if (q->dims[i] == 0 || k->dims[i] == 0 || v->dims[i] == 0)
-            return binding_bad_shape(binding, q->dims[i] == 0 ? q : v->dims[i] == 0 ? v : k, "dims of 1 or more");
+            return binding_bad_shape(binding, q->dims[i] == 0 ? q : v->dims[i] == 0 ? v : k, not_empty);
     if (desc->steps == 0 && (binding->rule->knobs & RULE_TAKES_STEPS) && k->dims[1] % q->dims[1] == 0 &&
         k->dims[1] / q->dims[1] <= INT32_MAX)
         desc->steps = (int32_t)(k->dims[1] / q->dims[1]);
