@@ -152,9 +152,9 @@ typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *me
  * FORGETTING_ATTN  and this one's is not: scale q.k + b.
  * FEATURES         FAVOR takes no maximum from the exponents of keys, and from those of queries only their row's, with
  *                  of_queries; eps is added after the exponential. Performer's authors take one of all keys as well.
- * LACT             CLATTN_MUON_NONE adds a step as it is; its authors' muon_update_steps = 0 still divides it by its norm.
- * MAMBA            a head has up to 256 channels: of more give heads of 256, with qk_heads 1. Falcon-Mamba has a norm of
- *                  each of B, C and dt, which are rms_norm's to make, ahead of this rule.
+ * LACT             CLATTN_MUON_NONE adds a step as it is; its authors' muon_update_steps = 0 divides it by its norm.
+ * MAMBA            a head has up to 256 channels: of more give heads of 256, with qk_heads 1. Falcon-Mamba normalises
+ *                  B, C and dt: that is rms_norm's to do, ahead of this rule.
  *                  S4D is a zero-order hold: with B its input matrix, k = B (e^(dt a) - 1) / (a dt), a and k complex.
  * HGRN, LRU, MAMBA, FULL_GATE, and state_window of any rule: CLATTN_MODE_CHUNK is UNSUPPORTED, AUTO takes them. */
 typedef enum clattn_rule {
