@@ -145,6 +145,18 @@ typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *me
     X(SSD, 32)                                                                                                         \
     X(LACT, 33) /* a learner: its state is the weights of a network, which tokens train in large batches */
 
+/* What surprises those who know the originals:
+ * DELTAFORMER      without CLATTN_WITH_P p is k, as in the paper; flash-linear-attention's code writes u by
+ *                  softmax(q.k): give it p = q.
+ * PATH_ATTN        its gate is within the scale, as flash-linear-attention has it: scale (q.k + b);
+ * FORGETTING_ATTN  and this one's is not: scale q.k + b.
+ * FEATURES         FAVOR takes no maximum from the exponents of keys, and from those of queries only their row's, with
+ *                  of_queries; eps is added after the exponential. Performer's authors take one of all keys as well.
+ * LACT             CLATTN_MUON_NONE adds a step as it is; its authors' muon_update_steps = 0 divides it by its norm.
+ * MAMBA            a head has up to 256 channels: of more give heads of 256, with qk_heads 1. Falcon-Mamba normalises
+ *                  B, C and dt: that is rms_norm's to do, ahead of this rule.
+ *                  S4D is a zero-order hold: with B its input matrix, k = B (e^(dt a) - 1) / (a dt), a and k complex.
+ * HGRN, LRU, MAMBA, FULL_GATE, and state_window of any rule: CLATTN_MODE_CHUNK is UNSUPPORTED, AUTO takes them. */
 typedef enum clattn_rule {
     CLATTN_RULE_NONE = 0,
 #define CLATTN_RULE_ENUM(NAME, value) CLATTN_##NAME = value,
@@ -286,7 +298,7 @@ enum {
     CLATTN_WITH_LSE = 1 << 11,        /* rules of a list: the operand lse is written */
     CLATTN_WITH_KV_LENS = 1 << 12,    /* softmax_attn, alibi_attn, forgetting_attn, with kv_len: kv_lens is read */
     CLATTN_CU_SEQLENS_KV = 1 << 13,   /* rules of a list, with kv_len: its keys are cut by cu_seqlens_kv, not as q is */
-    CLATTN_WITH_P = 1 << 14,          /* deltaformer: the operand p is read, else k in its place */
+    CLATTN_WITH_P = 1 << 14,          /* deltaformer: the operand p is read, else k in its place (the paper's) */
     CLATTN_WITH_BETA = 1 << 15,       /* deltaformer: the operand beta is read, else 1 */
     CLATTN_WITH_WRITTEN = 1 << 16,    /* deltaformer: the operand written is written */
     CLATTN_APPEND = 1 << 17, /* softmax_attn, alibi_attn, forgetting_attn, with kv_len: k_new and v_new are written into
@@ -365,7 +377,8 @@ enum {
     X(DT_BIAS, dt_bias, 31, "[H,V]: added to dt, or to v of gates; with gate_map [H] or [H,K], to the gate")           \
     X(D, d, 32, "[H,V]: what mamba's output has of v itself, and rms_norm's input of u")                               \
     X(Z, z, 33, "[B,T,H,V]: gate of mamba's output")                                                                   \
-    X(STATE_INDICES, state_indices, 34, "[N]: i32, each sequence's state in the pool; below 0: from zero to nowhere")  \
+    X(STATE_INDICES, state_indices, 34,                                                                                \
+      "[N]: i32, each sequence's state in the pool; below 0 or past it: from zero to nowhere")                         \
     X(STATES, states, 35, "[N,W,H,K*V]: the states after the last W tokens, or after every so many")                   \
     X(BIAS, bias, 36, "[H,V]: added to what short_conv sums")                                                          \
     X(A_LOG, a_log, 37, "[H]: log of the rate of gate_map: of minus a step of 1")                                      \
@@ -486,8 +499,10 @@ typedef struct clattn_plan_desc {
      * them: u may grow by a factor a token, past the 65504 of f16; bf16 and f32 have room, or a smaller scale. */
     clattn_weights write_kernel;
     /* Rules of a state. With CLATTN_WITH_STATE_INDICES initial_state, final_state and what goes with them have state_slots
-     * states in the place of N, and sequence n the one that state_indices[n] says, read and written: no two sequences
-     * the same. An index below 0 or past the pool: it starts from zero, and its final state is not written. */
+     * states in the place of N, and sequence n the one that state_indices[n] says, read and written. An index below 0 or
+     * past the pool is none: its sequence starts from zero, and its final state is not written. Several sequences may
+     * have none, but no two the same state: clattn_reference and clattn_run refuse that with INVALID_OPERAND; after a
+     * clattn_enqueue, which cannot see the indices, that state may be anything. */
     int64_t state_slots; /* 0: N */
     /* Not both: the operand states has each sequence's states after its last state_window tokens, the last of all
      * at the end; or after every state_every tokens, the first of all at the beginning. What a sequence is too short for
@@ -549,7 +564,7 @@ typedef struct clattn_plan_desc {
      * delta_rule of scale 1 makes of x, w and w; these are read as forgetting_attn reads, the bias within the scale. It
      * is what 0 is where every beta |w|^2 is 2, and something else elsewhere. Not with tail or CLATTN_CARRY. */
     int32_t absolute;
-    int32_t reserved; /* 0: the place of a field to come */
+    int32_t eps_outside; /* rms_norm: 1: x / (sqrt(mean(x^2)) + eps): eps is added to the root, not within it */
 } clattn_plan_desc;
 
 /* Fills *full with desc, every default made explicit, and checks it. INVALID_ARGUMENT, INVALID_DESC. log may be
@@ -575,8 +590,8 @@ CLATTN_INLINE clattn_status clattn_operand_describe(const clattn_plan_desc *desc
 
 /* Computes the problem on the host in double precision, token by token, on all cores: the oracle of clattn's tests and
  * the path for machines without OpenCL. Operands lie in .host, no workspace is needed, log may be NULL.
- * INVALID_ARGUMENT, INVALID_DESC, INVALID_OPERAND (cu_seqlens, cu_seqlens_kv and kv_lens are read and checked here),
- * OUT_OF_MEMORY. */
+ * INVALID_ARGUMENT, INVALID_DESC, INVALID_OPERAND (cu_seqlens, cu_seqlens_kv and kv_lens are read and checked here, and
+ * state_indices for two that are the same), OUT_OF_MEMORY. */
 CLATTN_INLINE clattn_status clattn_reference(const clattn_plan_desc *desc, const clattn_call *call, clattn_log_fn log,
                                              void *log_user);
 

@@ -42,7 +42,10 @@ extern "C" {
 
 /* ---- Layers ------------------------------------------------------------------------------------------------- */
 
-/* X(NAME, value): the one list of layers. A new one comes last. */
+/* X(NAME, value): the one list of layers. A new one comes last. A module may have the tensor names of one and compute
+ * something else, which tensors do not tell: Falcon-Mamba has MAMBA's, and normalises B, C and dt without weights;
+ * Falcon-H1 has MAMBA2's, and multiplies its projections by factors of its config. Their outputs would be wrong here.
+ * `clattn layer` refuses them by model_type of the file's metadata or of config.json beside it. */
 #define CLATTN_LAYERS(X)                                                                                               \
     X(MAMBA, 1)                                                                                                        \
     X(GATED_DELTANET, 2)                                                                                               \
@@ -101,7 +104,7 @@ typedef struct clattn_layer_desc {
     int64_t inner;      /* F: hidden width of lact's networks */
     /* lact: as clattn_plan_desc has them. Each batch of mini_batch tokens of a call is read, then learned from; states
      * are those after whole batches, so that a call which goes on begins with the tokens that were not learned from.
-     * The module has muon KELLER; its q and k are divided by |x| + 1e-5, here by |x|. */
+     * The module has muon KELLER. Rows of q and k are divided by |x| + 1e-5, as there. */
     int32_t mini_batch; /* 0: 2048 */
     clattn_muon muon;
 } clattn_layer_desc;

@@ -117,7 +117,9 @@ static double normed(const struct check_tensors *t, int64_t b, int64_t i, int64_
         squares += entering(t, b, i, h, n) * entering(t, b, i, h, n);
     if (t->desc.weighting != CLATTN_WEIGHTING_NONE)
         w = test_get(t, OP(W), apart ? h * COLUMNS + c : c) + (t->desc.centered ? 1 : 0);
-    return w * entering(t, b, i, h, c) / sqrt(squares / COLUMNS + t->desc.eps) * gate(t, b, i, h, c, 0);
+    squares /= COLUMNS;
+    return w * entering(t, b, i, h, c) * gate(t, b, i, h, c, 0) /
+           (t->desc.eps_outside ? sqrt(squares) + t->desc.eps : sqrt(squares + t->desc.eps));
 }
 
 static void test_rms_norm(void **state)
@@ -128,6 +130,7 @@ static void test_rms_norm(void **state)
         {.eps = 0.1, .weighting = CLATTN_WEIGHTING_HEADS, .flags = CLATTN_WITH_Z, .gating = CLATTN_GATING_BEFORE},
         {.eps = 0.1, .centered = 1, .flags = CLATTN_WITH_Z, .gating = CLATTN_GATING_SIGMOID},
         {.eps = 0.1, .flags = CLATTN_WITH_Z | CLATTN_WITH_D, .gating = CLATTN_GATING_BEFORE},
+        {.eps = 0.5, .eps_outside = 1},
     };
     char what[64];
 

@@ -6,6 +6,7 @@
 #include "cli/safetensors.h"
 #include "reference/number.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -423,6 +424,193 @@ static void test_bf16(void **state)
     plan = plan_f32;
 }
 
+/* ---- lact by its formula, of an x so small that what is added to norms counts ------------------------------------- */
+
+static double weight_at(const char *name, int64_t i)
+{
+    const clattn_layer_tensor *tensor = tensors;
+    float aligned = 0;
+    size_t element;
+
+    while (strcmp(tensor->name, name) != 0)
+        tensor++;
+    element = tensor->dtype == CLATTN_F32 ? 4 : 2;
+    memcpy(&aligned, (const char *)tensor->data + (size_t)i * element, element);
+    return number_load(tensor->dtype, &aligned, 0);
+}
+
+static double silu(double x)
+{
+    return x / (1 + exp(-x));
+}
+
+/* W x + b of row `row` of a matrix; NULL: no b. */
+static double project(const char *name, const char *bias, int64_t row, const float *x)
+{
+    double sum = bias != NULL ? weight_at(bias, row) : 0;
+
+    for (int64_t c = 0; c < desc.hidden; c++)
+        sum += weight_at(name, row * desc.hidden + c) * (double)x[c];
+    return sum;
+}
+
+enum { LACT_DIM = 64, LACT_Q = 0, LACT_K = 1, LACT_V = 2 };
+
+/* q, k or v of a head: silu(W x), q and k over |.| + 1e-5. */
+static void lact_row(int part, int64_t head, const float *x, double *to)
+{
+    double sum = 0, divisor = 1;
+
+    for (int64_t c = 0; c < desc.key_dim; c++) {
+        to[c] = silu(project("to_qkv.weight", NULL, (part * desc.heads + head) * desc.key_dim + c, x));
+        sum += to[c] * to[c];
+    }
+    if (part != LACT_V)
+        divisor = sqrt(sum) + 1e-5;
+    for (int64_t c = 0; c < desc.key_dim; c++)
+        to[c] /= divisor;
+}
+
+/* a = x w0, c = x w2 */
+static void lact_hidden(int64_t head, const double *x, double *a, double *c)
+{
+    for (int64_t f = 0; f < desc.inner; f++) {
+        a[f] = c[f] = 0;
+        for (int64_t n = 0; n < desc.key_dim; n++) {
+            a[f] += x[n] * weight_at("w0", (head * desc.key_dim + n) * desc.inner + f);
+            c[f] += x[n] * weight_at("w2", (head * desc.key_dim + n) * desc.inner + f);
+        }
+    }
+}
+
+/* y of a token that is read with the checkpoint's weights. */
+static void lact_output(const float *x, double *y)
+{
+    double q[LACT_DIM], a[LACT_DIM], c[LACT_DIM], o[LACT_DIM], sum;
+
+    memset(y, 0, (size_t)desc.hidden * sizeof *y);
+    for (int64_t h = 0; h < desc.heads; h++) {
+        lact_row(LACT_Q, h, x, q);
+        lact_hidden(h, q, a, c);
+        sum = 0;
+        for (int64_t n = 0; n < desc.key_dim; n++) {
+            o[n] = 0;
+            for (int64_t f = 0; f < desc.inner; f++)
+                o[n] += silu(a[f]) * c[f] * weight_at("w1", (h * desc.inner + f) * desc.key_dim + n);
+            sum += o[n] * o[n];
+        }
+        for (int64_t n = 0; n < desc.key_dim; n++)
+            for (int64_t i = 0; i < desc.hidden; i++)
+                y[i] += weight_at("c_proj.weight", (i * desc.heads + h) * desc.key_dim + n) * o[n] *
+                        weight_at("o_norm.weight", n) / sqrt(sum / (double)desc.key_dim + desc.eps);
+    }
+}
+
+/* w1 of a head after one batch, [K][F]: each row w + the sum of lr v h, over |.| + 1e-5, times |w|. */
+static void lact_learn(int64_t head, const float *x, double *w1)
+{
+    const int64_t F = desc.inner, K = desc.key_dim;
+
+    for (int64_t n = 0; n < K; n++)
+        for (int64_t f = 0; f < F; f++)
+            w1[n * F + f] = weight_at("w1", (head * F + f) * K + n);
+    for (int64_t t = 0; t < MINI_BATCH; t++, x += desc.hidden) {
+        double k[LACT_DIM], v[LACT_DIM], a[LACT_DIM], c[LACT_DIM];
+        double rate = log1p(exp(project("lr_fc.weight", "lr_fc.bias", desc.heads + head, x) + log(expm1(0.01))));
+        lact_row(LACT_K, head, x, k);
+        lact_row(LACT_V, head, x, v);
+        lact_hidden(head, k, a, c);
+        for (int64_t i = 0; i < K * F; i++)
+            w1[i] += rate * v[i / F] * silu(a[i % F]) * c[i % F];
+    }
+    for (int64_t n = 0; n < K; n++) {
+        double before = 0, after = 0;
+        for (int64_t f = 0; f < F; f++) {
+            before += pow(weight_at("w1", (head * F + f) * K + n), 2);
+            after += pow(w1[n * F + f], 2);
+        }
+        for (int64_t f = 0; f < F; f++)
+            w1[n * F + f] *= sqrt(before) / (sqrt(after) + 1e-5);
+    }
+}
+
+static void compare_lact(const struct run *run)
+{
+    const int64_t size = desc.key_dim * desc.inner, rows = desc.batch * MINI_BATCH;
+    float *y = calloc((size_t)(rows * desc.hidden), sizeof *y);
+    float *w1 = calloc((size_t)(desc.batch * desc.heads * size), sizeof *w1);
+    double row[LACT_DIM * LACT_DIM];
+
+    for (int64_t t = 0; t < rows; t++) {
+        lact_output((float *)run->of[X] + t * desc.hidden, row);
+        for (int64_t c = 0; c < desc.hidden; c++)
+            y[t * desc.hidden + c] = (float)row[c];
+    }
+    for (int64_t n = 0; n < desc.batch * desc.heads; n++) {
+        lact_learn(n % desc.heads, (float *)run->of[X] + n / desc.heads * MINI_BATCH * desc.hidden, row);
+        for (int64_t i = 0; i < size; i++) /* what was learned: the weights' own numbers would hide it */
+            w1[n * size + i] = (float)(row[i] - (double)((float *)run->of[W1])[n * size + i]);
+    }
+    for (int64_t i = 0; i < desc.batch * desc.heads * size; i++)
+        ((float *)run->of[FINAL_W1])[i] -= ((float *)run->of[W1])[i];
+    compare(run->of[Y], y, CLATTN_F32, run->count[Y], bound, "lact, a small x: y");
+    compare(run->of[FINAL_W1], w1, CLATTN_F32, run->count[FINAL_W1], bound, "lact, a small x: what w1 learned");
+    free(y);
+    free(w1);
+}
+
+/* Rates of RATE more, so that what a batch of small numbers teaches is not lost beside the weights. */
+static void pack_eager(float rates[3 * LACT_DIM], void *to)
+{
+    enum { RATE = 30 };
+    clattn_layer_tensor *bias = tensors, before;
+
+    while (strcmp(bias->name, "lr_fc.bias") != 0)
+        bias++;
+    before = *bias;
+    for (int64_t i = 0; i < 3 * desc.heads; i++)
+        rates[i] = (float)weight_at("lr_fc.bias", i) + RATE;
+    *bias = (clattn_layer_tensor){before.name, CLATTN_F32, before.rank, {before.dims[0]}, rates};
+    assert_status(clattn_layer_pack(&desc, tensors, checkpoint.count, to, test_log, NULL), SUCCESS);
+}
+
+static void test_small_lact(void **state)
+{
+    enum { SMALL = 1000 };
+    const clattn_layer_desc whole = desc;
+    clattn_layer_plan *const plan_of_all = plan;
+    void *const packed_of_all = packed;
+    clattn_layer_tensor before[MOST_TENSORS];
+    float rates[3 * LACT_DIM];
+    struct run run;
+
+    (void)state;
+    if (desc.layer != CLATTN_LAYER_LACT)
+        skip();
+    memcpy(before, tensors, sizeof before);
+    plan = NULL;
+    desc.seq_len = MINI_BATCH;
+    desc.muon = CLATTN_MUON_NONE;
+    packed = malloc(packed_bytes);
+    assert_non_null(packed);
+    pack_eager(rates, packed);
+    run = make(desc.seq_len);
+    for (size_t i = 0; i < run.count[X]; i++) {
+        memcpy((float *)run.of[X] + i, (const char *)expected("", X)->data + i * sizeof(float), sizeof(float));
+        ((float *)run.of[X])[i] /= SMALL;
+    }
+    begin(&run);
+    compute(&run);
+    compare_lact(&run);
+    drop(&run);
+    clattn_layer_plan_destroy(plan);
+    free(packed);
+    memcpy(tensors, before, sizeof before);
+    packed = packed_of_all;
+    plan = plan_of_all;
+    desc = whole;
+}
+
 static void assert_missing(const clattn_layer_tensor *list, const clattn_layer_desc *of, size_t i)
 {
     clattn_layer_tensor wrong[MOST_TENSORS];
@@ -536,7 +724,7 @@ int main(int count, char **words)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prompt_and_token), cmocka_unit_test(test_first),      cmocka_unit_test(test_cut),
         cmocka_unit_test(test_bad_checkpoint),   cmocka_unit_test(test_open_sizes), cmocka_unit_test(test_too_large),
-        cmocka_unit_test(test_bad_call),         cmocka_unit_test(test_bf16)};
+        cmocka_unit_test(test_bad_call),         cmocka_unit_test(test_bf16),       cmocka_unit_test(test_small_lact)};
 
     if (count < 3)
         return 2;

@@ -81,7 +81,7 @@ static const struct bad {
     BAD(layers, -1, "layers is -1", "1 to "),
     BAD(layers, 2, "gated_delta_rule", "layer"),
     BAD(absolute, 1, "gated_delta_rule", "takes no option absolute"),
-    BAD(reserved, 1, "reserved is 1", "0 to 0"),
+    BAD(eps_outside, 1, "gated_delta_rule", "takes no option eps_outside"),
     BAD(layer, 1, "layer is 1", "0 to 0"),
     BAD(slopes, 2, "slopes is 2", "0 to 1"),
     BAD(slopes, CLATTN_SLOPES_MINIMAX, "gated_delta_rule", "slopes"),

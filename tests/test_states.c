@@ -552,8 +552,7 @@ static void test_own(void **state)
     if (way->dtype != CLATTN_F32 || strstr(way->space, "blocks") != NULL)
         return;
     for (size_t i = 0; i < COUNT(indices) * 2; i++) {
-        int32_t known[3] = {indices[i / 2][0] < POOL ? indices[i / 2][0] : -1, indices[i / 2][1]};
-        run_own(&host, known, REFERENCE, way); /* which refuses what is past the pool */
+        run_own(&host, indices[i / 2], REFERENCE, way);
         run_own(&device, indices[i / 2], i % 2 == 0 ? BUFFER : HOST, way);
         for (size_t n = 0; n < sizeof host / sizeof(float); n++)
             if (!(fabsf(((float *)&device)[n] - ((float *)&host)[n]) < 1e-5f))
@@ -608,15 +607,12 @@ static void test_before(void **state)
     check_free(&tensors);
 }
 
-/* Of a pool, past it, two types of states: each is refused in a line. */
+/* Two types of states, two kinds of states on the way: each is refused in a line. */
 static void test_refused(void **state)
 {
-    static const int32_t past[] = {5, 0};
     struct check_device device = open_way(&ways[0]);
     clattn_plan_desc desc = snapshot_desc(CLATTN_MLSTM, CLATTN_F32, 1);
     clattn_plan *plan;
-    struct check_tensors tensors;
-    struct arguments operands;
 
     (void)state;
     test_log_clear();
@@ -634,15 +630,105 @@ static void test_refused(void **state)
     desc.operand_types[desc.operand_type_count++] = (clattn_operand_type){OP(STATES), CLATTN_F16};
     assert_status(clattn_plan_create(&plan, device.context, &desc), UNSUPPORTED);
     assert_logged("other states are not: kernels take one type for them");
-    desc = snapshot_desc(CLATTN_LINEAR_ATTN, CLATTN_F32, 1);
-    desc.flags |= CLATTN_WITH_STATE_INDICES;
-    test_make(&tensors, &desc, CHECK_GATES_SLOW, NULL);
-    check_operands(&operands, &tensors);
-    operands.of[OP(STATE_INDICES)].host = (void *)(uintptr_t)past;
-    assert_status(check_compute(&tensors.desc, &operands, test_log, NULL), INVALID_OPERAND);
-    assert_logged("state_indices[0] is 5, expected less than the pool's 2 states");
-    check_free(&tensors);
     clattn_context_destroy(device.context);
+}
+
+/* ---- Places in a pool, of every rule that has a state --------------------------------------------------------- */
+
+enum { PLACES = 3, FEW_TOKENS = 4 };
+
+/* A problem of PLACES sequences with a pool of as many states; 0 where the rule has none. */
+static int make_pool(clattn_rule rule, struct check_tensors *tensors)
+{
+    clattn_plan_desc desc = {.rule = rule,
+                             .flags = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_WITH_STATE_INDICES,
+                             .batch = PLACES,
+                             .seq_len = FEW_TOKENS,
+                             .heads = 2,
+                             .key_dim = 4,
+                             .value_dim = 4};
+
+    if (!rule_has_state(rule_get(rule)) || rule_get(rule)->op == OP_LEARNER)
+        return 0;
+    check_fit(&desc);
+    test_make(tensors, &desc, CHECK_GATES_USUAL, NULL);
+    return 1;
+}
+
+static clattn_status compute_places(struct check_tensors *tensors, const int32_t indices[PLACES])
+{
+    struct arguments operands;
+
+    memcpy(tensors->tensor[OP(STATE_INDICES)].data, indices, PLACES * sizeof *indices);
+    for (int id = 1; id < OPERAND_COUNT; id++)
+        if (tensors->tensor[id].data != NULL && tensors->tensor[id].info.output)
+            memset(tensors->tensor[id].data, 0, tensors->tensor[id].bytes);
+    check_operands(&operands, tensors);
+    test_log_clear();
+    return check_compute(&tensors->desc, &operands, test_log, NULL);
+}
+
+/* An index past the pool is none, as one below 0 is: from zero, to nowhere. */
+static void test_no_place_reference(void **state)
+{
+    static const int32_t none[] = {INT32_MIN, -2, PLACES, PLACES + 1, INT32_MAX};
+    struct check_tensors tensors, expected;
+
+    (void)state;
+    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
+        if (!make_pool(rule, &tensors))
+            continue;
+        make_pool(rule, &expected);
+        assert_status(compute_places(&expected, (const int32_t[]){2, -1, -1}), SUCCESS);
+        for (size_t i = 0; i < COUNT(none); i++) {
+            assert_status(compute_places(&tensors, (const int32_t[]){2, none[i], none[i]}), SUCCESS);
+            test_compare_all(&tensors, &expected, 0, test_rule_name(rule));
+        }
+        check_free(&tensors);
+        check_free(&expected);
+    }
+}
+
+/* A place that two sequences have is refused, by name, of both. */
+static void test_shared_place_reference(void **state)
+{
+    struct check_tensors tensors;
+
+    (void)state;
+    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
+        if (!make_pool(rule, &tensors))
+            continue;
+        assert_status(compute_places(&tensors, (const int32_t[]){1, 0, 1}), INVALID_OPERAND);
+        assert_logged("state_indices[0] and state_indices[2] are both 1, expected a state of its own");
+        assert_status(compute_places(&tensors, (const int32_t[]){2, 0, 0}), INVALID_OPERAND);
+        assert_logged("state_indices[1] and state_indices[2] are both 0, expected a state of its own");
+        check_free(&tensors);
+    }
+}
+
+/* clattn_run reads them on the host, too. */
+static void test_shared_place(void **state)
+{
+    static const int32_t same[PLACES] = {1, 0, 1};
+    struct check_device device = open_way(&ways[0]);
+    struct check_tensors tensors;
+    struct arguments operands;
+    clattn_operand list[OPERAND_COUNT];
+    clattn_call call;
+    clattn_plan *plan;
+
+    (void)state;
+    assert_true(make_pool(CLATTN_LINEAR_ATTN, &tensors));
+    memcpy(tensors.tensor[OP(STATE_INDICES)].data, same, sizeof same);
+    check_operands(&operands, &tensors);
+    call = arguments_call(&operands, list);
+    plan = plan_of(&ways[0], &device, &tensors.desc);
+    test_log_clear();
+    assert_status(clattn_run(plan, &call), INVALID_OPERAND);
+    assert_logged("state_indices[0] and state_indices[2] are both 1");
+    clattn_plan_destroy(plan);
+    clattn_context_destroy(device.context);
+    check_free(&tensors);
 }
 
 /* ---- As other interfaces lay their tensors out: none is copied ---------------------------------------------------------
@@ -803,7 +889,7 @@ static const struct {
 int main(int argc, char **argv)
 {
     static char names[COUNT(on_ways) * COUNT(ways)][64];
-    struct CMUnitTest tests[COUNT(names) + 11];
+    struct CMUnitTest tests[COUNT(names) + 13];
     size_t count = 0;
 
     if (argc > 1)
@@ -823,5 +909,8 @@ int main(int argc, char **argv)
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_snapshots_reference);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_own_reference);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_before);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_shared_place);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_no_place_reference);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_shared_place_reference);
     return _cmocka_run_group_tests("states", tests, count, test_device_open, test_device_close);
 }

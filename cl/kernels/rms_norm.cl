@@ -1,6 +1,7 @@
-/* o = x rsqrt(mean of x^2 + eps) w f(z), x = v, v + d u or either times silu(z): of each head's row. One group: CHUNK
- * rows of one head, LANES work-items a row and ROWS of the rows each. Its columns of them are HELD vectors, kept for
- * o, which may lie where v does; where HELD is 0 they are too many, and read twice. */
+/* o = x rsqrt(mean of x^2 + eps) w f(z), x = v, v + d u or either times silu(z): of each head's row. With EPS_OUTSIDE
+ * the divisor is sqrt(mean of x^2) + eps. One group: CHUNK rows of one head, LANES work-items a row and ROWS of the
+ * rows each. Its columns of them are HELD vectors, kept for o, which may lie where v does; where HELD is 0 they are too
+ * many, and read twice. */
 #include "pieces.clh"
 
 WORD vec gated(vec x, stream_t z, int row, int c)
@@ -78,7 +79,7 @@ rms_norm(global const data_t *v, long4 v_at, global out_t *o, long4 o_at, global
             float sum = 0;
             for (int l = 0; l < LANES; l++)
                 sum += sums[r * GROUP + LANE / LANES * LANES + l];
-            sum = 1 / sqrt(sum / VALUE_DIM + EPS);
+            sum = 1 / (EPS_OUTSIDE ? sqrt(sum / VALUE_DIM) + EPS : sqrt(sum / VALUE_DIM + EPS));
             vec_unrolled
             for (int k = 0; k < HELD; k++) {
                 int c = begin + k * SPAN, at = r * HELD + k;

@@ -107,7 +107,7 @@ struct variant {
     clattn_activation activation;
     clattn_weighting weighting;
     clattn_gating gating;
-    int32_t centered;
+    int32_t centered, eps_outside;
     int32_t rope_dim, interleaved, with_position, turned_back;
     double rope_base;
     clattn_features features;
@@ -211,6 +211,7 @@ static const struct variant variants[] = {
      .gating = CLATTN_GATING_SIGMOID,
      .centered = 1,
      .eps = 0.5},
+    {.rule = CLATTN_RMS_NORM, .name = "eps outside", .eps = 0.5, .eps_outside = 1},
     {.rule = CLATTN_GATES, .name = "a_log dt_bias", .flags = CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS},
     {.rule = CLATTN_GATES, .name = "logsigmoid", .gate_map = CLATTN_GATE_MAP_LOGSIGMOID, .gate_scale = 1.0 / 16},
     {.rule = CLATTN_LINEAR_ATTN, .name = "noncausal", .flags = CLATTN_NONCAUSAL},
@@ -327,6 +328,7 @@ const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
         desc->weighting = variants[i].weighting;
         desc->gating = variants[i].gating;
         desc->centered = variants[i].centered;
+        desc->eps_outside = variants[i].eps_outside;
         desc->rope_dim = variants[i].rope_dim;
         desc->interleaved = variants[i].interleaved;
         desc->with_position = variants[i].with_position;

@@ -111,24 +111,26 @@ static int check_dtype(const struct binding *binding, enum storage storage, cons
     return EXIT_OK;
 }
 
-/* A row [K*V] may come as [K,V]. */
-static int is_row_of_two(const struct safetensor *from, const clattn_operand_info *info, const char *dims)
+/* A row [K*V] may come as [K,V]: the same numbers, of one dim fewer. */
+static struct safetensor flat_row(const struct binding *binding, const struct safetensor *from,
+                                  const struct operand_row *row)
 {
-    int last = info->rank - 1;
+    const clattn_plan_desc *desc = &binding->to->tensors.desc;
+    const int last = (int)strlen(row->dims) - 1;
+    struct safetensor flat = *from;
 
-    return dims[last] == 'G' && from->rank == info->rank + 1 && from->dims[last + 1] != 0 &&
-           from->dims[last] == info->dims[last] / from->dims[last + 1] &&
-           info->dims[last] % from->dims[last + 1] == 0 &&
-           memcmp(from->dims, info->dims, (size_t)last * sizeof *info->dims) == 0;
+    if (row->dims[last] != 'Z' || from->rank != last + 2 || from->dims[last] != desc->key_dim ||
+        from->dims[last + 1] != desc->value_dim)
+        return flat;
+    flat.rank--;
+    flat.dims[last] *= flat.dims[last + 1];
+    return flat;
 }
 
-static int check_shape(const struct binding *binding, const struct safetensor *from, const clattn_operand_info *info,
-                       const char *dims)
+static int check_shape(const struct binding *binding, const struct safetensor *from, const clattn_operand_info *info)
 {
     char expected[96];
 
-    if (is_row_of_two(from, info, dims))
-        return EXIT_OK;
     if (from->rank == info->rank && memcmp(from->dims, info->dims, (size_t)info->rank * sizeof *info->dims) == 0)
         return EXIT_OK;
     return binding_bad_shape(binding, from, dims_name(info->rank, info->dims, expected, sizeof expected));
@@ -170,28 +172,37 @@ static int copy_head(const struct binding *binding, const struct operand_row *ro
     return EXIT_OK;
 }
 
+static int missing(const struct binding *binding, const struct operand_row *row)
+{
+    const clattn_operand_info *info = &binding->to->tensors.tensor[row->id].info;
+    char dims[96];
+
+    return bad("%s: tensor '%s' is missing, %s needs it with shape %s", binding->path, operand_name(row->id),
+               binding->rule->name, dims_name(info->rank, info->dims, dims, sizeof dims));
+}
+
 int binding_input(const struct binding *binding, const struct operand_row *row, int is_64)
 {
     struct check_tensor *tensor = &binding->to->tensors.tensor[row->id];
-    const struct safetensor *from = binding_find(binding, row->id);
+    const struct safetensor *found = binding_find(binding, row->id);
     size_t element =
         operand_is_index(row->id) ? (is_64 && row->storage == STORE_INDEX ? 8 : 4) : dtype_size(tensor->info.dtype);
-    char dims[96];
+    struct safetensor from;
     size_t axis;
 
-    if (from == NULL)
-        return bad("%s: tensor '%s' is missing, %s needs it with shape %s", binding->path, operand_name(row->id),
-                   binding->rule->name, dims_name(tensor->info.rank, tensor->info.dims, dims, sizeof dims));
-    axis = one_head(from, row, &tensor->info);
-    if ((axis == (size_t)tensor->info.rank && check_shape(binding, from, &tensor->info, row->dims) != EXIT_OK) ||
-        check_dtype(binding, row->storage, from, tensor->info.dtype) != EXIT_OK)
+    if (found == NULL)
+        return missing(binding, row);
+    from = flat_row(binding, found, row);
+    axis = one_head(&from, row, &tensor->info);
+    if ((axis == (size_t)tensor->info.rank && check_shape(binding, &from, &tensor->info) != EXIT_OK) ||
+        check_dtype(binding, row->storage, &from, tensor->info.dtype) != EXIT_OK)
         return EXIT_BAD;
     if (axis < (size_t)tensor->info.rank)
-        return copy_head(binding, row, from, axis);
-    if (safetensors_element(from->dtype) != element || (uintptr_t)from->data % element != 0)
-        return copy(binding, row->id, from, element);
-    memcpy(&tensor->data, &from->data, sizeof tensor->data); /* read only: drops the const */
-    tensor->bytes = from->bytes;
+        return copy_head(binding, row, &from, axis);
+    if (safetensors_element(from.dtype) != element || (uintptr_t)from.data % element != 0)
+        return copy(binding, row->id, &from, element);
+    memcpy(&tensor->data, &from.data, sizeof tensor->data); /* read only: drops the const */
+    tensor->bytes = from.bytes;
     return EXIT_OK;
 }
 
@@ -238,26 +249,33 @@ static int check_kv_lens(const struct binding *binding, const clattn_plan_desc *
     return EXIT_OK;
 }
 
-/* The device takes what is past the pool for none. */
-static int check_slots(const struct binding *binding, const clattn_plan_desc *desc, const struct extent *extent)
+/* An index past the pool, which the library takes for none as it does one below 0, is a mistake in a file. */
+static int check_slots(const struct binding *binding, const struct problem *problem, const struct extent *extent)
 {
     const struct check_tensor *tensor = &binding->to->tensors.tensor[CLATTN_STATE_INDICES];
-    int64_t most = desc->state_slots != 0 ? desc->state_slots : extent->sequences;
+    const int32_t *slots = tensor->data;
+    const int64_t most = problem_dim(&problem->desc, extent, 'M');
+    struct sink sink = {.error = ""};
+    clattn_status status;
 
-    for (int64_t n = 0; tensor->data != NULL && n < tensor->info.dims[0]; n++)
-        if (((const int32_t *)tensor->data)[n] >= most)
+    if (slots == NULL)
+        return EXIT_OK;
+    for (int64_t n = 0; n < tensor->info.dims[0]; n++)
+        if (slots[n] >= most)
             return bad("%s: state_indices[%lld] is %d, expected less than the %lld states there are", binding->path,
-                       (long long)n, ((const int32_t *)tensor->data)[n], (long long)most);
-    return EXIT_OK;
+                       (long long)n, slots[n], (long long)most);
+    status = problem_check_slots(problem, extent, slots, &(struct log){sink_log, &sink});
+    return status == CLATTN_SUCCESS ? EXIT_OK : library_error(&sink, binding->path, status);
 }
 
-int binding_check(const struct binding *binding, const clattn_plan_desc *desc, const struct extent *extent)
+int binding_check(const struct binding *binding, const struct problem *problem, const struct extent *extent)
 {
+    const clattn_plan_desc *desc = &problem->desc;
     int status = check_packing(binding, desc, CLATTN_SEQLENS, extent->seq_len);
 
     if (status == EXIT_OK)
         status = check_packing(binding, desc, CLATTN_SEQLENS_KV, extent->kv_len);
     if (status == EXIT_OK)
         status = check_kv_lens(binding, desc);
-    return status == EXIT_OK ? check_slots(binding, desc, extent) : status;
+    return status == EXIT_OK ? check_slots(binding, problem, extent) : status;
 }

@@ -24,11 +24,11 @@ int tensor_dtype(const struct safetensor *tensor);
 int binding_bad_dtype(const struct binding *binding, const struct safetensor *tensor, const char *expected);
 int binding_bad_shape(const struct binding *binding, const struct safetensor *tensor, const char *expected);
 
-/* Memory of its own for an operand whose info is known. */
+/* Memory of its own, all 0, for an operand whose info is known. */
 int binding_allocate(const struct binding *binding, clattn_operand_id id, size_t element);
 /* The file's tensor as the operand, where it lies or in memory of its own; with cuts of 64 bits, is_64. */
 int binding_input(const struct binding *binding, const struct operand_row *row, int is_64);
 /* Its whole numbers: cuts, lengths and places of states. */
-int binding_check(const struct binding *binding, const clattn_plan_desc *desc, const struct extent *extent);
+int binding_check(const struct binding *binding, const struct problem *problem, const struct extent *extent);
 
 #endif

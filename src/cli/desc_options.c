@@ -92,6 +92,7 @@ static const struct option {
     FIELD(WORD, weighting, weighting_words, HIDDEN),
     FIELD(WORD, gating, gating_words, HIDDEN),
     FIELD(WORD, centered, switch_words, HIDDEN),
+    FIELD(WORD, eps_outside, switch_words, HIDDEN),
     SWITCH("rope", switch_words, CLATTN_WITH_ROPE, HIDDEN),
     FIELD(REAL, rope_base, NULL, HIDDEN),
     FIELD(COUNT, rope_dim, NULL, HIDDEN),

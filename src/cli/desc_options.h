@@ -9,7 +9,8 @@
 /* The number of an option, or DESC_OPTION_COUNT. */
 size_t desc_option_find(const char *name);
 const char *desc_option_name(size_t option);
-enum { DESC_OPTION_COUNT = 63 };
+enum { DESC_OPTION_COUNT = 64 };
+_Static_assert(DESC_OPTION_COUNT <= 64, "settings.given has a bit for each");
 
 /* Into desc. `what` names the option in the one line of an error. EXIT_OK or EXIT_BAD. */
 int desc_option_read(size_t option, const char *what, const char *text, clattn_plan_desc *desc);

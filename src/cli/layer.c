@@ -1,6 +1,7 @@
 /* clattn layer: a whole layer over the tensors of a checkpoint; without one, what it consists of. */
 #include "cli/layer.h"
 
+#include "base/text.h"
 #include "cli/desc_options.h"
 #include "cli/input.h"
 #include "cli/operands.h"
@@ -82,6 +83,11 @@ static int take_tensor(struct layer_run *run, const struct safetensor *from, con
     return EXIT_OK;
 }
 
+static int check_origin(struct layer_run *run)
+{
+    return layer_check_origin(run->desc.layer, run->settings->input, &run->file);
+}
+
 static int take_tensors(struct layer_run *run)
 {
     const char *prefix = run->settings->prefix != NULL ? run->settings->prefix : "";
@@ -125,17 +131,49 @@ static int has_state(const struct layer_run *run)
     return 0;
 }
 
-/* What --option says: of a layer that learns, how. */
+/* Options of a problem that a layer has, too: their fields in the two descs. */
+#define OPTION(field)                                                                                                  \
+    {                                                                                                                  \
+#field, offsetof(clattn_plan_desc, field), offsetof(clattn_layer_desc, field),                                 \
+            sizeof(((clattn_layer_desc *)0)->field)                                                                    \
+    }
+static const struct {
+    const char *name;
+    size_t from, to, size;
+} options[] = {OPTION(eps), OPTION(mini_batch), OPTION(muon)};
+enum { OPTIONS = sizeof options / sizeof *options };
+
+const char *layer_option(size_t index)
+{
+    return index < OPTIONS ? options[index].name : NULL;
+}
+
+static int bad_option(const char *name)
+{
+    struct text text = {0};
+    char *list;
+
+    for (size_t i = 0; i < OPTIONS; i++)
+        text_format(&text, "%s%s", i == 0 ? "" : i + 1 < OPTIONS ? ", " : " or ", options[i].name);
+    list = text_take(&text);
+    bad("layer takes no --option %s, expected %s", name, list != NULL ? list : "another");
+    free(list);
+    return EXIT_BAD;
+}
+
+/* What --option says. */
 static int take_options(struct layer_run *run)
 {
     uint64_t given = run->settings->given;
 
-    run->desc.mini_batch = run->settings->desc.mini_batch;
-    run->desc.muon = run->settings->desc.muon;
-    given &= ~(UINT64_C(1) << desc_option_find("mini_batch") | UINT64_C(1) << desc_option_find("muon"));
+    for (size_t i = 0; i < OPTIONS; i++) {
+        memcpy((char *)&run->desc + options[i].to, (const char *)&run->settings->desc + options[i].from,
+               options[i].size);
+        given &= ~(UINT64_C(1) << desc_option_find(options[i].name));
+    }
     for (size_t i = 0; i < DESC_OPTION_COUNT; i++)
         if (given >> i & 1)
-            return bad("layer takes no --option %s: mini_batch and muon are those of lact", desc_option_name(i));
+            return bad_option(desc_option_name(i));
     return EXIT_OK;
 }
 
@@ -422,7 +460,8 @@ static int read_files(struct layer_run *run)
 static int run_layer(struct layer_run *run)
 {
     const struct output output = output_of(run->settings, run->settings->output);
-    int (*const parts[])(struct layer_run *) = {read_files, take_tensors, derive, make_operands, pack, compute};
+    int (*const parts[])(struct layer_run *) = {read_files,    check_origin, take_tensors, derive,
+                                                make_operands, pack,         compute};
     int status = output_check(&output);
 
     for (size_t i = 0; i < sizeof parts / sizeof *parts && status == EXIT_OK; i++)

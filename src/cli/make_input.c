@@ -16,7 +16,8 @@ static int make_desc(const struct settings *settings, clattn_plan_desc *desc)
     *desc = settings->desc;
     desc->rule = settings->rules[0];
     desc->dtype = settings->dtype_count > 0 ? settings->dtypes[0] : CLATTN_F32;
-    if (shape_check(&settings->shapes[0], settings->cu_seqlens != NULL) != EXIT_OK)
+    if (shape_check(&settings->shapes[0], settings->cu_seqlens != NULL, rule_asks_key_dim(rule_get(desc->rule))) !=
+        EXIT_OK)
         return EXIT_BAD;
     shape_apply(desc, &settings->shapes[0], NULL);
     desc->flags &= ~(uint32_t)CLATTN_CU_SEQLENS_INT64;

@@ -27,6 +27,9 @@ static int is_cache(const struct binding *binding)
            binding_find(binding, CLATTN_SEQLENS_KV) != NULL;
 }
 
+/* A file is computed by a plan of its own, which has one token at least; calls of 0 tokens are for plans that go on. */
+static const char not_empty[] = "dims of 1 or more: calls of 0 tokens are for the C interface";
+
 /* Of a rule without queries and keys. */
 static int derive_columns(const struct binding *binding, clattn_plan_desc *desc)
 {
@@ -36,7 +39,7 @@ static int derive_columns(const struct binding *binding, clattn_plan_desc *desc)
         return EXIT_BAD;
     for (int i = 0; i < 4; i++)
         if (v->dims[i] == 0)
-            return binding_bad_shape(binding, v, "dims of 1 or more");
+            return binding_bad_shape(binding, v, not_empty);
     desc->dtype = (clattn_dtype)tensor_dtype(v);
     desc->batch = v->dims[0];
     desc->seq_len = v->dims[1];
@@ -80,7 +83,7 @@ static int derive_sizes(const struct binding *binding, clattn_plan_desc *desc)
     derive_tail(binding, k->dims[1], desc);
     for (int i = 0; i < 4; i++)
         if (q->dims[i] == 0 || k->dims[i] == 0 || v->dims[i] == 0)
-            return binding_bad_shape(binding, q->dims[i] == 0 ? q : v->dims[i] == 0 ? v : k, "dims of 1 or more");
+            return binding_bad_shape(binding, q->dims[i] == 0 ? q : v->dims[i] == 0 ? v : k, not_empty);
     if (desc->steps == 0 && (binding->rule->knobs & RULE_TAKES_STEPS) && k->dims[1] % q->dims[1] == 0 &&
         k->dims[1] / q->dims[1] <= INT32_MAX)
         desc->steps = (int32_t)(k->dims[1] / q->dims[1]);
@@ -185,15 +188,19 @@ static uint32_t said_flags(const struct settings *settings)
     return flags & ~(uint32_t)CLATTN_CU_SEQLENS_INT64; /* the tensor's own type */
 }
 
-/* The storage of all gates: theirs if they agree, else f32. */
-static clattn_dtype common_gate_dtype(const struct binding *binding, const struct problem *problem)
+/* The storage of all gates: theirs if they agree, else f32, to which the others are widened. Which gates there are
+ * follows from all else that desc says; a desc that is not valid has none, and make_problem refuses it. */
+static clattn_dtype common_gate_dtype(const struct binding *binding, const clattn_plan_desc *desc)
 {
+    struct operand_row rows[OPERAND_COUNT];
+    clattn_plan_desc full;
+    int count = clattn_plan_desc_complete(&full, desc, NULL, NULL) == CLATTN_SUCCESS ? rule_operands(&full, rows) : 0;
     int common = NO_DTYPE;
 
-    for (int i = 0; i < problem->operand_count; i++) {
-        const struct safetensor *tensor = binding_find(binding, problem->operands[i].id);
+    for (int i = 0; i < count; i++) {
+        const struct safetensor *tensor = binding_find(binding, rows[i].id);
         int dtype = tensor != NULL ? tensor_dtype(tensor) : NO_DTYPE;
-        if (problem->operands[i].storage != STORE_GATE || dtype == NO_DTYPE)
+        if (rows[i].storage != STORE_GATE || operand_is_output(rows[i].id) || dtype == NO_DTYPE)
             continue;
         if (common != NO_DTYPE && common != dtype)
             return CLATTN_F32;
@@ -202,26 +209,33 @@ static clattn_dtype common_gate_dtype(const struct binding *binding, const struc
     return common == NO_DTYPE ? CLATTN_F32 : (clattn_dtype)common;
 }
 
-static int derive(const struct binding *binding, const struct settings *settings, struct problem *problem)
+/* The whole desc: sizes, flags and types. */
+static int derive(const struct binding *binding, const struct settings *settings, clattn_plan_desc *desc)
+{
+    uint32_t said = said_flags(settings);
+
+    *desc = settings->desc;
+    desc->rule = settings->rules[0];
+    desc->mode = settings->mode_count > 0 ? settings->modes[0] : CLATTN_MODE_AUTO;
+    if (derive_sizes(binding, desc) != EXIT_OK || derive_packing(binding, desc) != EXIT_OK)
+        return EXIT_BAD;
+    derive_flags(binding, desc);
+    derive_piece(binding, desc);
+    derive_learner(binding, desc);
+    desc->flags = (desc->flags & ~said) | (settings->desc.flags & said);
+    desc->gate_dtype = common_gate_dtype(binding, desc);
+    return EXIT_OK;
+}
+
+/* The problem of that desc. Its operands' types are fixed from here on, and with them how tensors are copied. */
+static int make_problem(const struct binding *binding, const clattn_plan_desc *desc, struct problem *problem)
 {
     struct sink sink = {.error = ""};
     const struct log log = {sink_log, &sink};
-    clattn_plan_desc desc = settings->desc;
-    uint32_t said = said_flags(settings);
-    clattn_status status;
+    clattn_status status = problem_init(problem, desc, &log);
 
-    desc.rule = settings->rules[0];
-    desc.mode = settings->mode_count > 0 ? settings->modes[0] : CLATTN_MODE_AUTO;
-    if (derive_sizes(binding, &desc) != EXIT_OK || derive_packing(binding, &desc) != EXIT_OK)
-        return EXIT_BAD;
-    derive_flags(binding, &desc);
-    derive_piece(binding, &desc);
-    derive_learner(binding, &desc);
-    desc.flags = (desc.flags & ~said) | (settings->desc.flags & said);
-    status = problem_init(problem, &desc, &log);
     if (status != CLATTN_SUCCESS)
         return library_error(&sink, binding->path, status);
-    problem->desc.gate_dtype = common_gate_dtype(binding, problem);
     binding->to->tensors.desc = problem->desc;
     return EXIT_OK;
 }
@@ -239,33 +253,72 @@ static void warn_unused(const struct binding *binding)
     }
 }
 
+static int bind_inputs(const struct binding *binding, const struct problem *problem, const struct extent *extent)
+{
+    int is_64 = (problem->desc.flags & CLATTN_CU_SEQLENS_INT64) != 0, status = EXIT_OK;
+
+    for (int i = 0; i < problem->operand_count && status == EXIT_OK; i++) {
+        const struct operand_row *row = &problem->operands[i];
+        clattn_operand_info *info = &binding->to->tensors.tensor[row->id].info;
+        problem_operand_info(problem, extent, row, info);
+        if (!info->output)
+            status = binding_input(binding, row, is_64);
+    }
+    return status == EXIT_OK ? binding_check(binding, problem, extent) : status;
+}
+
+/* What an output holds where no sequence writes: of a pool of states what the file has there, else 0. */
+static void fill_output(const struct binding *binding, clattn_operand_id id)
+{
+    static const clattn_operand_id initial[OPERAND_COUNT] = {
+        [CLATTN_STATE_OUT] = CLATTN_STATE_IN,
+        [CLATTN_NORMALIZER_OUT] = CLATTN_NORMALIZER_IN,
+        [CLATTN_STABILIZER_OUT] = CLATTN_STABILIZER_IN,
+    };
+    const struct check_tensor *from = &binding->to->tensors.tensor[initial[id]];
+    const struct check_tensor *to = &binding->to->tensors.tensor[id];
+
+    if (initial[id] != NO_OPERAND && from->data != NULL)
+        memcpy(to->data, from->data, to->bytes);
+}
+
+static int allocate_outputs(const struct binding *binding, const struct problem *problem)
+{
+    int status = EXIT_OK;
+
+    for (int i = 0; i < problem->operand_count && status == EXIT_OK; i++) {
+        const clattn_operand_info *info = &binding->to->tensors.tensor[problem->operands[i].id].info;
+        if (!info->output)
+            continue;
+        status = binding_allocate(binding, problem->operands[i].id, dtype_size(info->dtype));
+        if (status == EXIT_OK)
+            fill_output(binding, problem->operands[i].id);
+    }
+    return status;
+}
+
+static int bind_operands(const struct binding *binding, const struct problem *problem)
+{
+    const struct extent extent = problem_most(problem);
+    int status = bind_inputs(binding, problem, &extent);
+
+    return status == EXIT_OK ? allocate_outputs(binding, problem) : status;
+}
+
 int operands_bind(struct operands *operands, const struct settings *settings, const char *path,
                   const struct safetensors *file)
 {
     const struct binding binding = {operands, path, file, rule_get(settings->rules[0])};
+    clattn_plan_desc desc;
     struct problem problem;
-    struct extent extent;
     int status;
 
     memset(operands, 0, sizeof *operands);
-    status = derive(&binding, settings, &problem);
-    if (status != EXIT_OK)
-        return status;
-    extent = problem_most(&problem);
-    for (int i = 0; i < problem.operand_count && status == EXIT_OK; i++) {
-        const struct operand_row *row = &problem.operands[i];
-        clattn_operand_info *info = &operands->tensors.tensor[row->id].info;
-        problem_operand_info(&problem, &extent, row, info);
-        status =
-            info->output ? EXIT_OK : binding_input(&binding, row, (problem.desc.flags & CLATTN_CU_SEQLENS_INT64) != 0);
-    }
+    status = derive(&binding, settings, &desc);
     if (status == EXIT_OK)
-        status = binding_check(&binding, &problem.desc, &extent);
-    for (int i = 0; i < problem.operand_count && status == EXIT_OK; i++) {
-        const clattn_operand_info *info = &operands->tensors.tensor[problem.operands[i].id].info;
-        if (info->output)
-            status = binding_allocate(&binding, problem.operands[i].id, dtype_size(info->dtype));
-    }
+        status = make_problem(&binding, &desc, &problem);
+    if (status == EXIT_OK)
+        status = bind_operands(&binding, &problem);
     if (status == EXIT_OK)
         warn_unused(&binding);
     return status;

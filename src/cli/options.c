@@ -292,7 +292,7 @@ const struct option options[] = {
      "kernel=linear|relu|round|floor "
      "write_kernel=linear|relu|round|floor softplus=on dt_bias=on d=on z=on complex=on cu_seqlens=i32|i64 "
      "taps=N activation=silu|none with_bias=on residual=on "
-     "weighting=heads|none gating=before|sigmoid centered=on "
+     "weighting=heads|none gating=before|sigmoid centered=on eps_outside=on "
      "reversed=on rope=on rope_dim=N rope_base=X interleaved=on with_position=on turned_back=on "
      "features=favor|rfa|hedgehog of_queries=on "
      "hidden_dim=N mini_batch=N muon=five|keller pre_norm=on with_momentum=on noncausal=on"},

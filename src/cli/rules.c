@@ -44,7 +44,8 @@ static const struct {
     {CLATTN_COMPLEX, 0, "--option complex=on"},
     {0, RULE_TAKES_TAPS, "--option taps=N, --option activation=silu|none, --option with_bias=on, --option residual=on"},
     {0, RULE_TAKES_NORM,
-     "--option weighting=shared|heads|none, --option gating=after|before|sigmoid, --option centered=on"},
+     "--option weighting=shared|heads|none, --option gating=after|before|sigmoid, --option centered=on, "
+     "--option eps_outside=on"},
     {CLATTN_WITH_ROPE, 0, "--option rope=on with the options of rope"},
     {0, RULE_TAKES_ROPE,
      "--option rope_dim=N, --option rope_base=X, --option interleaved=on, --option with_position=on, "
@@ -54,6 +55,24 @@ static const struct {
      "--option hidden_dim=N, --option mini_batch=N, --option muon=five|keller, --option pre_norm=on, --option "
      "with_momentum=on"},
     {CLATTN_NONCAUSAL, 0, "--option noncausal=on"}};
+
+/* What surprises those who know the originals. The same stands in clattn.h, behind the list of rules. */
+static const struct {
+    clattn_rule rule;
+    const char *text;
+} notes[] = {
+    {CLATTN_DELTAFORMER,
+     "without p it is k, as in the paper; flash-linear-attention's u is of softmax(q.k): give p = q"},
+    {CLATTN_PATH_ATTN, "the gate is within the scale, as in flash-linear-attention; that of forgetting_attn is not"},
+    {CLATTN_FORGETTING_ATTN, "the gate is added to scale q.k and not scaled itself; path_attn scales its own"},
+    {CLATTN_FEATURES,
+     "favor takes no maximum from the exponents of keys, of queries with of_queries=on the row's; eps is "
+     "added after e^(y - |x|^2/2)"},
+    {CLATTN_LACT, "muon=none adds the step as it is; its authors' muon_update_steps = 0 divides it by its norm"},
+    {CLATTN_MAMBA, "more than 256 channels are heads of 256 with HQ=1"},
+    {CLATTN_MAMBA, "S4D's zero-order hold is complex=on with k = (e^(dt a) - 1) / (a dt), times its B"},
+    {CLATTN_MAMBA, "Falcon-Mamba normalises B, C and dt, q and k here: rms_norm does, ahead of this rule"},
+};
 
 static const char *const storage_names[] = {
     [STORE_DATA] = "data", [STORE_GATE] = "gate",        [STORE_MATRIX] = "f32",
@@ -185,6 +204,16 @@ static cJSON *make_options(const struct rule *rule)
     return array;
 }
 
+static cJSON *make_notes(clattn_rule rule)
+{
+    cJSON *array = cJSON_CreateArray();
+
+    for (size_t i = 0; i < sizeof notes / sizeof *notes; i++)
+        if (notes[i].rule == rule)
+            cJSON_AddItemToArray(array, cJSON_CreateString(notes[i].text));
+    return array;
+}
+
 /* Under which name `clattn tune` has it, with those whose kernels are nearly the same. */
 static void add_group(cJSON *object, clattn_rule rule)
 {
@@ -208,6 +237,7 @@ static cJSON *make_rule(clattn_rule rule)
     cJSON_AddStringToObject(object, "paper", info.paper);
     add_group(object, rule);
     cJSON_AddItemToObject(object, "options", make_options(rule_get(rule)));
+    cJSON_AddItemToObject(object, "notes", make_notes(rule));
     cJSON_AddItemToObject(object, "operands", make_operands(rule));
     return object;
 }
@@ -226,6 +256,14 @@ static void print_words(const cJSON *rule, const char *key, const char *title)
     printf("  %-12s", title);
     cJSON_ArrayForEach(item, array) printf("%s%s", item == array->child ? "" : ", ", item->valuestring);
     putchar('\n');
+}
+
+static void print_notes(const cJSON *rule)
+{
+    const cJSON *item;
+
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(rule, "notes"))
+        printf("  %-12s%s\n", "note", item->valuestring);
 }
 
 static void print_operands(const cJSON *rule, const char *title, int required, int output)
@@ -252,6 +290,7 @@ static void print_rule(const cJSON *rule)
         printf("  %-12s%s\n", "tuned as", text_of(rule, "group"));
     print_words(rule, "aliases", "also");
     print_words(rule, "options", "options");
+    print_notes(rule);
     print_operands(rule, "inputs", 1, 0);
     print_operands(rule, "optional", 0, 0);
     print_operands(rule, "outputs", 1, 1);

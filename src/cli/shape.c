@@ -87,11 +87,12 @@ static int is_shared(const char *name)
     return strcmp(name, "HQ") == 0 || strcmp(name, "HK") == 0;
 }
 
-int shape_check(const struct shape *shape, int packed)
+int shape_check(const struct shape *shape, int packed, int asks_key_dim)
 {
     for (size_t i = 0; i < AXIS_COUNT; i++) {
         const char *name = axes[i].name;
-        int has_default = *name == 'B' || is_shared(name) || strcmp(name, "TK") == 0 || (*name == 'T' && packed);
+        int has_default = *name == 'B' || is_shared(name) || strcmp(name, "TK") == 0 || (*name == 'T' && packed) ||
+                          (*name == 'K' && !asks_key_dim);
         if (value(shape, axes[i].shape) == 0 && !has_default)
             return bad("--shape has no %s", name);
     }

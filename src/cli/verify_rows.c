@@ -110,6 +110,16 @@ static int rule_wanted(const struct settings *settings, clattn_rule rule)
     return wanted;
 }
 
+/* Whether --shape has to have a K */
+static int asks_key_dim(const struct settings *settings)
+{
+    int asks = 0;
+
+    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++)
+        asks |= rule_wanted(settings, rule) && rule_asks_key_dim(rule_get(rule));
+    return asks;
+}
+
 static int dtype_wanted(const struct settings *settings, clattn_dtype dtype)
 {
     int wanted = settings->dtype_count == 0;
@@ -125,7 +135,7 @@ int verify_rows_make(struct verify *verify)
     int status = EXIT_OK;
 
     for (size_t i = 0; i < settings->shape_count && status == EXIT_OK; i++)
-        status = shape_check(&settings->shapes[i], 0);
+        status = shape_check(&settings->shapes[i], 0, asks_key_dim(settings));
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++)
         for (clattn_dtype dtype = CLATTN_F32; dtype <= CLATTN_BF16 && status == EXIT_OK; dtype++)
             if (rule_wanted(settings, rule) && dtype_wanted(settings, dtype))

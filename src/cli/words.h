@@ -34,8 +34,8 @@ int number_list_read(const char *what, const char *text, int64_t **values, size_
 int product_read(const char *text, struct shape *shape);
 /* "B=2,T=1000,H=4,K=64,V=64,HQ=2" */
 int shape_read(const char *text, struct shape *shape);
-/* Whether it has all that has no default: H, K, V, and T unless packed. */
-int shape_check(const struct shape *shape, int packed);
+/* Whether it has all that has no default: H, V, T unless packed, and K where a rule asks for it (rule_asks_key_dim). */
+int shape_check(const struct shape *shape, int packed, int asks_key_dim);
 /* desc's sizes from shape, and where it has none from defaults (may be NULL). */
 void shape_apply(clattn_plan_desc *desc, const struct shape *shape, const struct shape *defaults);
 /* "B=2,T=1000,…" of a desc. */

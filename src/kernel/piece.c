@@ -44,6 +44,7 @@ static void lay_out_norm(const struct variant *variant, struct layout *layout)
     layout_constant(layout, "HELD", held_of(&variant->tiles, variant_values(variant)));
     layout_constant(layout, "HAS_WEIGHTS", desc->weighting != CLATTN_WEIGHTING_NONE);
     layout_constant(layout, "CENTERED", desc->centered);
+    layout_constant(layout, "EPS_OUTSIDE", desc->eps_outside);
     layout_constant(layout, "HAS_D", (desc->flags & CLATTN_WITH_D) != 0);
     layout_constant(layout, "GATED_BEFORE", gated && desc->gating == CLATTN_GATING_BEFORE);
     layout_constant(layout, "GATED_AFTER", gated && desc->gating == CLATTN_GATING_AFTER);

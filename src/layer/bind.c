@@ -2,6 +2,7 @@
 
 #include "base/sized.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { ALIGNMENT = 16 };
@@ -202,6 +203,10 @@ clattn_plan_desc step_desc(const struct module *module, const struct step *step,
     desc.value_dim = size_of(sizes, step->value_dim);
     desc.taps = step->taps != NULL ? (int32_t)size_of(sizes, step->taps) : 0;
     desc.eps = step->with_eps ? module->desc.eps : step->fixed.eps;
+    if (step->norm_eps > 0) {
+        desc.eps_outside = 1;
+        desc.eps = step->norm_eps / sqrt((double)desc.value_dim);
+    }
     if (step->channels != NULL)
         cut_channels(&desc, size_of(sizes, step->channels));
     if (step->inner != NULL) {

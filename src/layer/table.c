@@ -276,7 +276,7 @@ static const struct layer layers[] = {
             {.refs = {{OP(A), "x", 0}, {OP(B), "to_qkv.weight", 0}, {OP(D), "qkvlr", 0}}},
             {{.rule = CLATTN_SHORT_CONV}, .value_dim = "3HK", .taps = "1", /* silu alone */
              .refs = {{OP(V), "qkvlr", 0}, {OP(W), "ones", 0}, {OP(O), "qkv", 0}}},
-            {{.rule = CLATTN_RMS_NORM, .eps = 1e-12}, .heads = "2H", .value_dim = "K", /* x / |x| */
+            {{.rule = CLATTN_RMS_NORM}, .heads = "2H", .value_dim = "K", .norm_eps = 1e-5, /* x / (|x| + 1e-5) */
              .refs = {{OP(V), "qkv", 0}, {OP(W), "roots", 0}, {OP(O), "qk", 0}}},
             {{.rule = CLATTN_GATES, .flags = CLATTN_WITH_DT_BIAS, .gate_map = CLATTN_GATE_MAP_SOFTPLUS, .scale = -1},
              .heads = "3H", .refs = {{OP(V), "qkvlr", "3HK"}, {OP(DT_BIAS), "lr_fc.bias", 0}, {OP(O), "lr", 0}}},

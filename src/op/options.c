@@ -65,6 +65,7 @@ static const struct {
               FIELD(NORM, weighting, CLATTN_WEIGHTING_SHARED),
               FIELD(NORM, gating, CLATTN_GATING_AFTER),
               FIELD(NORM, centered, 0),
+              FIELD(NORM, eps_outside, 0),
               FIELD(ROPE, rope_base, 0),
               FIELD(ROPE, rope_dim, 0),
               FIELD(ROPE, interleaved, 0),

@@ -32,6 +32,7 @@ static clattn_status check_numbers(const clattn_plan_desc *desc, const struct ru
                    {RULE_TAKES_NORM, "weighting", desc->weighting, CLATTN_WEIGHTING_SHARED, CLATTN_WEIGHTING_NONE},
                    {RULE_TAKES_NORM, "gating", desc->gating, CLATTN_GATING_AFTER, CLATTN_GATING_SIGMOID},
                    {RULE_TAKES_NORM, "centered", desc->centered, 0, 1},
+                   {RULE_TAKES_NORM, "eps_outside", desc->eps_outside, 0, 1},
                    {RULE_TAKES_FEATURES, "features", desc->features, CLATTN_FEATURES_FAVOR, CLATTN_FEATURES_HEDGEHOG},
                    {RULE_TAKES_FEATURES, "of_queries", desc->of_queries, 0, 1},
                    {RULE_TAKES_FEATURES, "key_dim", desc->key_dim, 1, MOST_FEATURES},

@@ -79,7 +79,6 @@ static clattn_status check_sizes(const clattn_plan_desc *desc, int64_t most_dim,
     TRY(check_range(log, "gate_map", desc->gate_map, CLATTN_GATE_MAP_LOG, CLATTN_GATE_MAP_EXP));
     TRY(check_range(log, "beta_map", desc->beta_map, CLATTN_BETA_STRENGTH, CLATTN_BETA_SOFTPLUS));
     TRY(check_range(log, "layers", desc->layers, 1, INT32_MAX));
-    TRY(check_range(log, "reserved", desc->reserved, 0, 0));
     TRY(check_range(log, "layer", desc->layer, 0, desc->layers - 1));
     if (desc->heads % desc->qk_heads != 0)
         return FAIL(log, INVALID_DESC, "qk_heads %lld does not divide heads %lld", (long long)desc->qk_heads,

@@ -274,6 +274,11 @@ int rule_has_keys(const struct rule *rule)
     return rule->op != OP_PIECE && !read_words[rule->read].keyless;
 }
 
+int rule_asks_key_dim(const struct rule *rule)
+{
+    return rule_has_keys(rule) || (rule->knobs & RULE_TAKES_FEATURES) != 0;
+}
+
 uint32_t rule_flags(const struct rule *rule)
 {
     return rule->flags | (rule_has_keys(rule) ? CLATTN_WITH_ROPE : 0);

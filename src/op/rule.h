@@ -156,6 +156,8 @@ int rule_has_list(const struct rule *rule);
 int rule_has_state(const struct rule *rule);
 /* Whether the rule has queries and keys; where a mixer has none the state has one channel, and both are 1. */
 int rule_has_keys(const struct rule *rule);
+/* Whether key_dim says anything of it: where not it is 1. */
+int rule_asks_key_dim(const struct rule *rule);
 /* The flags that it takes and others do not. */
 uint32_t rule_flags(const struct rule *rule);
 /* Whether there is a form in chunks, as products of matrices: not where elements of the state have a decay each. */

@@ -229,16 +229,18 @@ static clattn_status no_solver(const clattn_context *context, const struct probl
 
     if (desc->mode == CLATTN_MODE_RECURRENT && rule_has_list(problem->rule))
         return FAIL(&context->log, UNSUPPORTED,
-                    "%s: mode recurrent is for rules whose state is a matrix; mode chunk takes one token, too",
+                    "%s: mode recurrent is for rules whose state is a matrix; modes auto and chunk take one token, too",
                     problem->rule->name);
     if (desc->mode == CLATTN_MODE_RECURRENT && !rule_has_tokens(problem->rule))
         return FAIL(&context->log, UNSUPPORTED,
-                    "%s: mode recurrent is for rules whose state is a matrix; mode chunk learns from batches of tokens",
+                    "%s: mode recurrent is for rules whose state is a matrix; modes auto and chunk learn from batches "
+                    "of tokens",
                     problem->rule->name);
     if (desc->mode == CLATTN_MODE_CHUNK && !rule_has_chunks(problem->rule))
         return FAIL(
             &context->log, UNSUPPORTED,
-            "%s: mode chunk is for rules whose decay leaves products of matrices; mode recurrent takes any length",
+            "%s: mode chunk is for rules whose decay leaves products of matrices; modes auto and recurrent take any "
+            "length",
             problem->rule->name);
     if (!rule_has_chunks(problem->rule) && (desc->state_window != 0 || desc->state_every != 0))
         return FAIL(

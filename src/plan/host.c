@@ -64,6 +64,17 @@ static clattn_status bring(struct host_call *call, const struct operand_row *row
                          &device->buffer);
 }
 
+static clattn_status check_state_indices(const struct host_call *call)
+{
+    const clattn_operand *indices = &call->host.of[CLATTN_STATE_INDICES];
+
+    if (!(call->plan->problem.desc.flags & CLATTN_WITH_STATE_INDICES) || indices->host == NULL)
+        return CLATTN_SUCCESS;
+    return problem_check_slots(&call->plan->problem, &call->extent,
+                               (const int32_t *)(const void *)((const char *)indices->host + indices->offset),
+                               call->log);
+}
+
 static clattn_status bring_all(struct host_call *call)
 {
     const struct problem *problem = &call->plan->problem;
@@ -77,6 +88,7 @@ static clattn_status bring_all(struct host_call *call)
     call->device.tail = call->host.tail;
     for (int i = 0; i < problem->operand_count; i++)
         TRY(bring(call, &problem->operands[i]));
+    TRY(check_state_indices(call)); /* after each operand's memory was checked */
     return bytes > 0 ? create_buffer(call, bytes, NULL, &call->device.workspace.buffer) : CLATTN_SUCCESS;
 }
 

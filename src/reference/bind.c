@@ -23,19 +23,18 @@ static clattn_status check_cuts(const struct task *task, clattn_operand_id id, i
     return CLATTN_SUCCESS;
 }
 
-/* States of the pool, or none. */
-static clattn_status read_slots(const struct task *task, const struct log *log)
+static const int32_t *slots_of(const struct task *task)
 {
     const struct tensor *slots = &task->tensors[CLATTN_STATE_INDICES];
-    int64_t most = task->problem->desc.state_slots != 0 ? task->problem->desc.state_slots : task->extent.sequences;
 
-    for (int64_t n = 0; slots->data != NULL && n < task->extent.sequences; n++) {
-        int32_t slot = ((const int32_t *)slots->data)[slots->view.offset + n];
-        if (slot >= most)
-            return FAIL(log, INVALID_OPERAND, "state_indices[%lld] is %d, expected less than the pool's %lld states",
-                        (long long)n, slot, (long long)most);
-    }
-    return CLATTN_SUCCESS;
+    return slots->data != NULL ? (const int32_t *)slots->data + slots->view.offset : NULL;
+}
+
+int64_t task_state(const struct task *task, int64_t sequence)
+{
+    const int32_t *slots = slots_of(task);
+
+    return slots != NULL ? problem_slot(task->problem, &task->extent, slots, sequence) : sequence;
 }
 
 /* Of the keys that each sequence may have those that are there. */
@@ -73,6 +72,7 @@ clattn_status task_bind(struct task *task, const struct arguments *arguments, co
     }
     TRY(check_cuts(task, CLATTN_SEQLENS, task->extent.seq_len, "seq_len", log));
     TRY(check_cuts(task, CLATTN_SEQLENS_KV, task->extent.kv_len, "kv_len", log));
-    TRY(read_slots(task, log));
+    if (slots_of(task) != NULL)
+        TRY(problem_check_slots(problem, &task->extent, slots_of(task), log));
     return check_lengths(task, log);
 }

@@ -97,6 +97,12 @@ static double normed(const struct rows *rows, int64_t token, int64_t c)
     return x;
 }
 
+/* What a row of that mean square is divided by */
+static double divisor_of(const clattn_plan_desc *desc, double mean)
+{
+    return desc->eps_outside ? sqrt(mean) + desc->eps : sqrt(mean + desc->eps);
+}
+
 /* Every column is read before it is written. */
 static void norm_row(const struct rows *rows, int64_t token)
 {
@@ -106,7 +112,7 @@ static void norm_row(const struct rows *rows, int64_t token)
     for (int64_t c = 0; c < V; c++)
         sum += pow(normed(rows, token, c) * gate_of(rows, token, c, CLATTN_GATING_BEFORE), 2);
     for (int64_t c = 0; c < V; c++) {
-        double y = normed(rows, token, c) / sqrt(sum / (double)V + rows->desc->eps);
+        double y = normed(rows, token, c) / divisor_of(rows->desc, sum / (double)V);
         for (int where = CLATTN_GATING_AFTER; where <= CLATTN_GATING_SIGMOID; where++)
             y *= gate_of(rows, token, c, (clattn_gating)where);
         if (has(rows, CLATTN_W))
@@ -223,12 +229,13 @@ void piece_head(void *user, int64_t job)
     };
     const struct task *task = user;
     int64_t heads = task->problem->desc.heads, sequence = job / heads;
-    const struct tensor *cu = &task->tensors[CLATTN_SEQLENS], *slots = &task->tensors[CLATTN_STATE_INDICES];
-    struct rows rows = {
-        .task = task, .desc = &task->problem->desc, .head = job % heads, .sequence = sequence, .state = sequence};
+    const struct tensor *cu = &task->tensors[CLATTN_SEQLENS];
+    struct rows rows = {.task = task,
+                        .desc = &task->problem->desc,
+                        .head = job % heads,
+                        .sequence = sequence,
+                        .state = task_state(task, sequence)};
 
-    if (slots->data != NULL)
-        rows.state = ((const int32_t *)slots->data)[slots->view.offset + sequence];
     rows.batch = cu->data != NULL ? 0 : sequence;
     rows.first = cu->data != NULL ? task_cut(task->problem, cu, sequence) : 0;
     rows.tokens = (cu->data != NULL ? task_cut(task->problem, cu, sequence + 1) : task->extent.seq_len) - rows.first;

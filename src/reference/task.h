@@ -26,6 +26,9 @@ clattn_status task_bind(struct task *task, const struct arguments *arguments, co
 /* cu_seqlens[index] */
 int64_t task_cut(const struct problem *problem, const struct tensor *tensor, int64_t index);
 
+/* Where the state of a sequence lies among all; -1: it has none, begins from zero and is not written. */
+int64_t task_state(const struct task *task, int64_t sequence);
+
 /* The log-decay of a gate's number x with its bias, for that e^a_log. */
 double task_gate(const clattn_plan_desc *desc, double x, double rate);
 

@@ -103,15 +103,7 @@ static clattn_status write_tensor(const struct buffers *buffers, size_t set, con
 clattn_status buffers_write(const struct buffers *buffers, size_t set, const struct check_tensors *tensors)
 {
     for (int id = 1; id < OPERAND_COUNT; id++)
-        if (tensors->tensor[id].data != NULL && !tensors->tensor[id].info.output)
-            TRY(write_tensor(buffers, set, tensors, id));
-    return CLATTN_SUCCESS;
-}
-
-clattn_status buffers_poison(const struct buffers *buffers, size_t set, const struct check_tensors *tensors)
-{
-    for (int id = 1; id < OPERAND_COUNT; id++)
-        if (tensors->tensor[id].data != NULL && tensors->tensor[id].info.output && home(buffers, id) == id)
+        if (tensors->tensor[id].data != NULL && home(buffers, id) == id)
             TRY(write_tensor(buffers, set, tensors, id));
     return CLATTN_SUCCESS;
 }

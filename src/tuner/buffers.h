@@ -23,10 +23,9 @@ clattn_status buffers_create(struct buffers *buffers, const struct check_device 
                              clattn_log_fn log, void *log_user);
 void buffers_destroy(struct buffers *buffers);
 
-/* The inputs of tensors into one set. */
+/* All of tensors into one set, inputs and outputs as they are: after check_make outputs are NaN. A kernel may leave
+ * some of an output as it is, which is read back. Outputs that lie in place of an input have that input's numbers. */
 clattn_status buffers_write(const struct buffers *buffers, size_t set, const struct check_tensors *tensors);
-/* The outputs of tensors as they are, but for those in place, into one set: after check_make they are NaN. */
-clattn_status buffers_poison(const struct buffers *buffers, size_t set, const struct check_tensors *tensors);
 /* One set's outputs into tensors, and what was updated into their `after`. */
 clattn_status buffers_read(const struct buffers *buffers, size_t set, struct check_tensors *tensors);
 /* One set as clattn_enqueue takes it, for tensors of desc's lengths. */

@@ -1,0 +1,68 @@
+/* Modules that have a layer's tensor names but compute something else, told apart by the model that a file is of: what
+ * its own metadata or config.json beside it calls model_type. */
+#include "base/file.h"
+#include "cli/layer.h"
+#include "cli/safetensors.h"
+
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_CONFIG = 1 << 24 };
+
+static const struct {
+    clattn_layer layer;
+    const char *model, *difference;
+} others[] = {
+    {CLATTN_LAYER_MAMBA, "falcon_mamba", "normalises B, C and dt"},
+    {CLATTN_LAYER_MAMBA2, "falcon_h1", "multiplies its projections by factors of the config"},
+};
+
+/* "folder/" of a path, or "", with the name behind it; to be freed. */
+static char *beside(const char *path, const char *name)
+{
+    size_t folder = strlen(path);
+    char *joined;
+
+    while (folder > 0 && strchr("/\\", path[folder - 1]) == NULL)
+        folder--;
+    joined = malloc(folder + strlen(name) + 1);
+    if (joined != NULL) {
+        memcpy(joined, path, folder);
+        strcpy(joined + folder, name);
+    }
+    return joined;
+}
+
+static int check_model(clattn_layer layer, const char *where, const cJSON *object)
+{
+    const char *model = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, "model_type"));
+    clattn_layer_info info;
+
+    for (size_t i = 0; model != NULL && i < sizeof others / sizeof *others; i++)
+        if (others[i].layer == layer && strcmp(others[i].model, model) == 0) {
+            clattn_layer_describe(layer, &info);
+            return bad("%s: model_type is %s, whose module %s: layer %s does not", where, model, others[i].difference,
+                       info.name);
+        }
+    return EXIT_OK;
+}
+
+int layer_check_origin(clattn_layer layer, const char *path, const struct safetensors *file)
+{
+    char *config = strcmp(path, "-") != 0 ? beside(path, "config.json") : NULL, *text;
+    cJSON *object;
+    size_t size;
+    int status = check_model(layer, path, cJSON_GetObjectItemCaseSensitive(file->header, "__metadata__"));
+
+    text = config != NULL ? file_read(config, MOST_CONFIG, &size) : NULL;
+    object = text != NULL ? cJSON_Parse(text) : NULL;
+    if (status == EXIT_OK)
+        status = check_model(layer, config, object);
+    if (status == EXIT_OK)
+        status = check_model(layer, config, cJSON_GetObjectItemCaseSensitive(object, "text_config"));
+    cJSON_Delete(object);
+    free(text);
+    free(config);
+    return status;
+}

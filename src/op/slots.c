@@ -1,0 +1,61 @@
+/* Places of sequences' states in a pool, where the host has the indices. */
+#include "op/problem.h"
+
+#include <stdlib.h>
+
+struct taken {
+    int32_t slot;
+    int64_t sequence;
+};
+
+static int compare(const void *a, const void *b)
+{
+    const struct taken *one = a, *other = b;
+
+    if (one->slot != other->slot)
+        return one->slot < other->slot ? -1 : 1;
+    return one->sequence < other->sequence ? -1 : one->sequence > other->sequence;
+}
+
+int64_t problem_slot(const struct problem *problem, const struct extent *extent, const int32_t *indices,
+                     int64_t sequence)
+{
+    int64_t slot = indices[sequence];
+
+    return slot < problem_dim(&problem->desc, extent, 'M') ? slot : -1;
+}
+
+/* Sorted by slots those that there are; how many. */
+static int64_t list_taken(const struct problem *problem, const struct extent *extent, const int32_t *indices,
+                          struct taken *taken)
+{
+    int64_t count = 0;
+
+    for (int64_t n = 0; n < extent->sequences; n++)
+        if (problem_slot(problem, extent, indices, n) >= 0)
+            taken[count++] = (struct taken){indices[n], n};
+    if (count > 0)
+        qsort(taken, (size_t)count, sizeof *taken, compare);
+    return count;
+}
+
+clattn_status problem_check_slots(const struct problem *problem, const struct extent *extent, const int32_t *indices,
+                                  const struct log *log)
+{
+    struct taken *taken = malloc((size_t)(extent->sequences + 1) * sizeof *taken);
+    clattn_status status = CLATTN_SUCCESS;
+    int64_t count;
+
+    if (taken == NULL)
+        return FAIL(log, OUT_OF_MEMORY, "no memory for the %lld state_indices", (long long)extent->sequences);
+    count = list_taken(problem, extent, indices, taken);
+    for (int64_t i = 1; i < count && status == CLATTN_SUCCESS; i++)
+        if (taken[i].slot == taken[i - 1].slot)
+            status =
+                FAIL(log, INVALID_OPERAND,
+                     "state_indices[%lld] and state_indices[%lld] are both %d, expected a state of its own for each "
+                     "sequence",
+                     (long long)taken[i - 1].sequence, (long long)taken[i].sequence, taken[i].slot);
+    free(taken);
+    return status;
+}
