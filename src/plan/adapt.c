@@ -381,7 +381,7 @@ static int matrix(struct adapter *a, const struct product *product, enum gemm_op
         return IR_NONE;
     slice.element = (int)dtype_size(gemm_type(&product->desc, id));
     slice.elements = x->at;
-    if (x->source.kind == SOURCE_OPERAND && has_turn(product, id))
+    if ((x->row == 0 || x->source.kind == SOURCE_OPERAND) && has_turn(product, id)) /* else it lies as is said here */
         slice.tokens = first_row(a);
     if (x->row != 0)
         set_fixed_strides(a, &slice, (struct view){0, x->sequence, x->row, x->head});
