@@ -1,6 +1,7 @@
 /* test_states: states as engines want them, by every solver: shared by several heads of queries. */
 #include "harness.h"
 
+#include "kernel/kernel.h"
 #include "op/problem.h"
 #include "plan/plan.h"
 
@@ -731,6 +732,235 @@ static void test_shared_place(void **state)
     check_free(&tensors);
 }
 
+/* ---- A pool, and sequences whose index names no state of it -------------------------------------------------------
+ */
+
+/* Every kernel that reads or writes the caller's states, with every rule that it takes or, where compiling takes long,
+ * with the first few of simple_gla, gated_delta_rule and mlstm. `every` and `window` are the states on the way that the
+ * solver leaves. With `lanes` the device is taken for one whose work-items share a tile. */
+enum { DECODED = 1, PACKED = 2 }; /* sequences of a token each; of several lengths */
+/* clang-format off */
+#define WAY(name, engine, space, dtype, ...) .way = {name, engine, space, CLATTN_##dtype, {__VA_ARGS__}, 0, 0}
+#define ADDITIVE(name, space, ...) .way = {name, "none", space, CLATTN_F32, {__VA_ARGS__}, 1, 0}
+static struct padded_way {
+    struct way way;
+    enum kernel_id kernel;
+    int forms, few, every, window, lanes;
+} padded_ways[] = {
+    {WAY("recurrent", "none", "recurrent", F32, {NULL, 0}),
+     .kernel = KERNEL_RECURRENT, .forms = DECODED | PACKED, .window = 2},
+    {WAY("recurrent, bf16", "none", "recurrent", BF16, {NULL, 0}),
+     .kernel = KERNEL_RECURRENT, .forms = DECODED, .few = 3},
+    {WAY("recurrent, shared", "none", "recurrent", F32, {NULL, 0}),
+     .kernel = KERNEL_RECURRENT, .forms = DECODED, .few = 1, .lanes = 1},
+    {ADDITIVE("recurrent in segments", "recurrent", {"rows", 4}, {"segments", 4}),
+     .kernel = KERNEL_RECURRENT, .forms = PACKED, .few = 1},
+    {WAY("chunks", "none", "chunk_scan", F32, {"chunk", 16}),
+     .kernel = KERNEL_SCAN, .forms = PACKED, .every = 16},
+    {WAY("chunks, f16", "none", "chunk_scan", F16, {"chunk", 16}),
+     .kernel = KERNEL_SCAN, .forms = DECODED | PACKED, .few = 1, .every = 16},
+    {WAY("blocks", "none", "chunk_blocks", F32, {"chunk", 16}, {"stretch", 4}),
+     .kernel = KERNEL_STATES, .forms = PACKED, .few = 3},
+    {ADDITIVE("blocks in segments", "chunk_blocks", {"chunk", 16}, {"segments", 2}),
+     .kernel = KERNEL_JOIN, .forms = PACKED, .few = 1},
+    {WAY("engine, bf16", "amd_cdna_emulated", "matrix_scan", BF16, {"chunk", 16}),
+     .kernel = KERNEL_SCAN_MATRIX, .forms = PACKED, .few = 3, .every = 16},
+    {WAY("engine in segments, f16", "amd_cdna_emulated", "matrix_scan", F16, {"scan.segments", 2}),
+     .kernel = KERNEL_SCAN_MATRIX, .forms = PACKED, .few = 2},
+    {WAY("channels", "none", "channels", F32, {NULL, 0}), .kernel = KERNEL_CHANNELS, .forms = DECODED | PACKED},
+    {WAY("channels, f16", "none", "channels", F16, {NULL, 0}), .kernel = KERNEL_CHANNELS, .forms = DECODED},
+    {WAY("channels, shared", "none", "channels", F32, {"spans", 2}),
+     .kernel = KERNEL_CHANNELS, .forms = PACKED, .lanes = 1},
+    {WAY("channels a lane", "none", "channels_lanes", F32, {NULL, 0}),
+     .kernel = KERNEL_CHANNELS_LANES, .forms = DECODED | PACKED, .lanes = 1},
+    {WAY("short convolution", "none", "short_conv", F32, {NULL, 0}),
+     .kernel = KERNEL_SHORT_CONV, .forms = DECODED | PACKED},
+    {WAY("short convolution, bf16", "none", "short_conv", BF16, {NULL, 0}),
+     .kernel = KERNEL_SHORT_CONV, .forms = DECODED | PACKED},
+};
+/* clang-format on */
+
+/* What the indices say, and what the reference is told in their place. Sequences 2 and 6 have no tokens where they are
+ * packed; else each has one. */
+enum { PADDED = 7, POOL_STATES = 5, FILL = 0x3f };
+static const int32_t indices_said[PADDED] = {4, -1, 1, INT32_MIN, POOL_STATES, INT32_MAX, -1},
+                     indices_meant[PADDED] = {4, -1, 1, -1, -1, -1, -1};
+static const int64_t padded_cuts[PADDED + 1] = {0, 5, 25, 25, 28, 45, 64, 64};
+
+static clattn_plan_desc padded_desc(const struct padded_way *padded, clattn_rule rule, int packed)
+{
+    uint32_t normalize = packed ? rule_flags(rule_get(rule)) & CLATTN_NORMALIZE : 0;
+    clattn_plan_desc desc = {.rule = rule, .dtype = padded->way.dtype, .key_dim = 20, .value_dim = 12, .heads = 2};
+    int leaves = packed && !normalize && rule_get(rule)->read != READ_STABILIZED;
+
+    check_variant(rule, 0, &desc);
+    desc.flags |= CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_WITH_STATE_INDICES | normalize |
+                  (packed ? CLATTN_CU_SEQLENS : CLATTN_STATE_VK);
+    desc.batch = packed ? 1 : PADDED;
+    desc.sequences = packed ? PADDED : 0;
+    desc.seq_len = packed ? padded_cuts[PADDED] : 1;
+    desc.state_slots = POOL_STATES;
+    desc.kv_heads = packed;
+    desc.state_every = leaves ? padded->every : 0;
+    desc.state_window = leaves ? padded->window : 0;
+    check_fit(&desc);
+    return desc;
+}
+
+/* Whether the way is tested with the rule. */
+static int pads(const struct padded_way *padded, clattn_rule id)
+{
+    static const clattn_rule few[] = {CLATTN_SIMPLE_GLA, CLATTN_GATED_DELTA_RULE, CLATTN_MLSTM};
+    const struct rule *rule = rule_get(id);
+    int is_one = padded->few == 0;
+
+    for (int i = 0; i < padded->few; i++)
+        is_one |= few[i] == id;
+    return is_one && rule_has_state(rule) && kernel_takes(padded->kernel, rule) && takes(&padded->way, id) &&
+           (padded->kernel != KERNEL_CHANNELS_LANES || rule->decay == DECAY_PRODUCT);
+}
+
+static struct check_device open_padded(const struct padded_way *padded)
+{
+    struct check_device device = open_way(&padded->way);
+    struct device *facts = &device.context->device;
+
+    if (padded->lanes && facts->serial) {
+        facts->serial = 0;
+        facts->in_part = facts->info.gpu = 1;
+    }
+    return device;
+}
+
+/* The tensor amid as many bytes of FILL on either side as three of its states have. */
+static size_t band_of(const struct check_tensor *tensor)
+{
+    return 3 * tensor->bytes / (size_t)tensor->info.dims[0];
+}
+static clattn_operand put_banded(const struct check_tensor *tensor)
+{
+    size_t band = band_of(tensor), bytes = tensor->bytes + 2 * band;
+    char *whole = malloc(bytes);
+    clattn_operand operand = {.offset = band};
+
+    assert_non_null(whole);
+    memset(whole, FILL, bytes);
+    memcpy(whole + band, tensor->data, tensor->bytes);
+    operand.buffer = test_buffer(bytes, whole);
+    free(whole);
+    return operand;
+}
+static void take_banded(const struct check_tensor *tensor, const clattn_operand *operand, const char *what)
+{
+    size_t band = band_of(tensor), bytes = tensor->bytes + 2 * band;
+    char *whole = malloc(bytes);
+
+    assert_non_null(whole);
+    assert_int_equal(
+        opencl_get()->EnqueueReadBuffer(test_device.queue, operand->buffer, CL_TRUE, 0, bytes, whole, 0, NULL, NULL),
+        0);
+    for (size_t i = 0; i < band; i++)
+        if (whole[i] != FILL || whole[band + tensor->bytes + i] != FILL)
+            fail_msg("%s: memory beside %s is written", what, tensor->info.name);
+    if (!tensor->info.output && memcmp(whole + band, tensor->data, tensor->bytes) != 0)
+        fail_msg("%s: %s is written", what, tensor->info.name);
+    memcpy(tensor->data, whole + band, tensor->bytes);
+    free(whole);
+}
+
+static void run_banded(struct check_tensors *tensors, const struct check_device *device, clattn_plan *plan,
+                       const char *what)
+{
+    struct arguments operands = {.seq_len = CLATTN_WHOLE};
+    size_t workspace;
+
+    assert_status(clattn_plan_workspace_size(plan, &workspace), SUCCESS);
+    operands.workspace.buffer = test_buffer(workspace + 4, NULL);
+    for (int id = 1; id < OPERAND_COUNT; id++)
+        if (tensors->tensor[id].data != NULL)
+            operands.of[id] = put_banded(&tensors->tensor[id]);
+    assert_status(check_enqueue(plan, device->queue, &operands, 0, NULL, NULL), SUCCESS);
+    for (int id = 1; id < OPERAND_COUNT; id++)
+        if (tensors->tensor[id].data != NULL)
+            take_banded(&tensors->tensor[id], &operands.of[id], what);
+    test_operands_free(&operands);
+}
+
+/* Outputs are FILL, so that it shows what is written, and as large as what is written there. */
+static void make_padded(struct check_tensors *tensors, const clattn_plan_desc *desc, const int32_t *indices)
+{
+    test_make(tensors, desc, CHECK_GATES_SLOW, desc->flags & CLATTN_CU_SEQLENS ? padded_cuts : NULL);
+    memcpy(tensors->tensor[OP(STATE_INDICES)].data, indices, PADDED * sizeof *indices);
+    for (int id = 1; id < OPERAND_COUNT; id++)
+        if (tensors->tensor[id].data != NULL && tensors->tensor[id].info.output)
+            memset(tensors->tensor[id].data, FILL, tensors->tensor[id].bytes);
+}
+
+/* States that no index names are as they were. */
+static void assert_others_kept(const struct check_tensor *pool, const char *what)
+{
+    size_t bytes = pool->bytes / POOL_STATES;
+
+    for (int state = 0; state < POOL_STATES; state++)
+        for (size_t i = 0; i < bytes && state != indices_said[0] && state != indices_said[2]; i++)
+            if (((const char *)pool->data)[(size_t)state * bytes + i] != FILL)
+                fail_msg("%s: state %d of %s is written", what, state, pool->info.name);
+}
+
+static void check_padded(const struct way *way, const struct check_device *device, const clattn_plan_desc *desc)
+{
+    static const clattn_operand_id pools[] = {OP(STATE_OUT), OP(NORMALIZER_OUT), OP(STABILIZER_OUT)};
+    struct check_tensors tensors, expected;
+    struct arguments operands;
+    clattn_plan *plan = plan_of(way, device, desc);
+    double bound = check_bound(desc->dtype);
+    char what[128];
+
+    snprintf(what, sizeof what, "%s, %s, %s", test_rule_name(desc->rule), way->name,
+             desc->flags & CLATTN_CU_SEQLENS ? "packed" : "a token each");
+    make_padded(&tensors, desc, indices_said);
+    make_padded(&expected, desc, indices_meant);
+    check_operands(&operands, &expected);
+    assert_status(check_compute(&expected.desc, &operands, test_log, NULL), SUCCESS);
+    run_banded(&tensors, device, plan, what);
+    for (size_t i = 0; i < COUNT(pools); i++)
+        if (tensors.tensor[pools[i]].data != NULL)
+            assert_others_kept(&tensors.tensor[pools[i]], what);
+    test_compare_all(&tensors, &expected, bound, what);
+    check_free(&tensors), check_free(&expected);
+    clattn_plan_destroy(plan);
+}
+
+/* A sequence whose index names no state begins from zero and leaves nothing; the others are as if it were not there. */
+static void test_padding(void **state)
+{
+    const struct padded_way *padded = *state;
+    struct check_device device = open_padded(padded);
+
+    for (clattn_rule rule = 1; rule < RULE_COUNT; rule++)
+        for (int packed = 0; packed < 2 && pads(padded, rule); packed++) {
+            const clattn_plan_desc desc = padded_desc(padded, rule, packed);
+            if (padded->forms & (packed ? PACKED : DECODED))
+                check_padded(&padded->way, &device, &desc);
+        }
+    clattn_context_destroy(device.context);
+}
+
+/* Every rule that takes indices is in test_padding. */
+static void test_padding_rules(void **state)
+{
+    (void)state;
+    for (clattn_rule rule = 1; rule < RULE_COUNT; rule++) {
+        clattn_plan_desc desc = padded_desc(&padded_ways[0], rule, 0), full;
+        int ways_of_rule = 0;
+        desc.flags |= CLATTN_WITH_STATE_INDICES;
+        for (size_t i = 0; i < COUNT(padded_ways); i++)
+            ways_of_rule += pads(&padded_ways[i], rule);
+        if (clattn_plan_desc_complete(&full, &desc, NULL, NULL) == CLATTN_SUCCESS && ways_of_rule == 0)
+            fail_msg("no padding of %s is tested", test_rule_name(rule));
+    }
+}
+
 /* ---- As other interfaces lay their tensors out: none is copied ---------------------------------------------------------
  */
 
@@ -890,15 +1120,24 @@ int main(int argc, char **argv)
 {
     static char names[COUNT(on_ways) * COUNT(ways)][64];
     struct CMUnitTest tests[COUNT(names) + 13];
+    static char names[COUNT(on_ways) * COUNT(ways)][64], padding_names[COUNT(padded_ways)][64];
+    struct CMUnitTest tests[COUNT(names) + COUNT(padding_names) + 11];
     size_t count = 0;
 
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
+    if (argc > 2)
+        cmocka_set_skip_filter(argv[2]);
     for (size_t w = 0; w < COUNT(ways); w++)
         for (size_t i = 0; i < COUNT(on_ways); i++, count++) {
             snprintf(names[count], sizeof names[0], "%s: %s", ways[w].name, on_ways[i].name);
             tests[count] = (struct CMUnitTest){names[count], on_ways[i].run, NULL, NULL, &ways[w]};
         }
+    for (size_t i = 0; i < COUNT(padded_ways); i++) {
+        snprintf(padding_names[i], sizeof padding_names[0], "%s: padding", padded_ways[i].way.name);
+        tests[count++] = (struct CMUnitTest){padding_names[i], test_padding, NULL, NULL, &padded_ways[i]};
+    }
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_padding_rules);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_chunk_hints);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_snapshot_modes);
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_refused);

@@ -110,7 +110,8 @@ channels(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at,
     LOCAL_FLOATS(rows_k, LOCAL_ROWS)
     LOCAL_FLOATS(joints, LOCAL_JOINTS)
     local float *parts = joints; /* what is joined is read by then */
-    place at = place_in_pool(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), slots, slots_at);
+    place at =
+        place_with_states(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), states, slots, slots_at);
     lane_t lane = lane_at(get_group_id(2));
     const inputs_t in = {at, lane, stream_of((global const char *)v, v_at, at, sizeof(data_t)),
                          stream_of((global const char *)dt, dt_at, at, sizeof(data_t)),
@@ -126,7 +127,7 @@ channels(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at,
     fades_begin(A, g + at_row(g_at, 0, 0, at.head), theta + at_row(theta_at, 0, 0, at.head), lane);
     unrolled
     for (int n = 0; n < KL; n++)
-        S[n] = state_row(state_of(initial, at), states & HAS_INITIAL, lane.first + n, lane.c);
+        S[n] = state_row(state_of(initial, at), lane.first + n, lane.c);
     if (at.rows > 0) {
         fetch(&next, &in, 0);
         keys_take(next.q, q, q_at, at, 0, scale, PAIRS);
@@ -207,5 +208,5 @@ channels(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at,
     }
     unrolled
     for (int n = 0; n < KL; n++)
-        state_row_store(S[n], state_of(final, at), (states & HAS_FINAL) && lane.span == 0, lane.first + n, lane.c);
+        state_row_store(S[n], lane.span == 0 ? state_of(final, at) : 0, lane.first + n, lane.c);
 }

@@ -6,20 +6,20 @@
 /* A tile's [TILE][BV] of a number, and those of the lanes of a column, which other banks have. */
 enum { COLUMNS = BV / VEC, PLANE = (TILE + 1) * BV };
 
-WORD vec channels_of_state(global const state_t *from, int present, int first, int c)
+WORD vec channels_of_state(global const state_t *from, int first, int c)
 {
     vec S = 0;
     vec_unrolled
     for (int n = 0; n < VEC; n++)
-        if (present && first + n < KEY_DIM && c < VALUE_DIM)
+        if (from != 0 && first + n < KEY_DIM && c < VALUE_DIM)
             S = vec_with(S, n, state_get(from, state_index(first + n, c)));
     return S;
 }
-WORD void channels_of_state_store(vec S, global state_t *to, int present, int first, int c)
+WORD void channels_of_state_store(vec S, global state_t *to, int first, int c)
 {
     vec_unrolled
     for (int n = 0; n < VEC; n++)
-        if (present && first + n < KEY_DIM && c < VALUE_DIM)
+        if (to != 0 && first + n < KEY_DIM && c < VALUE_DIM)
             state_put(vec_number(S, n), to, state_index(first + n, c));
 }
 
@@ -142,7 +142,8 @@ channels_lanes(global const data_t *q, long4 q_at, global const data_t *k, long4
     LOCAL_FLOATS(steps, LOCAL_TILE)
     LOCAL_FLOATS(writes, LOCAL_TILE)
     LOCAL_FLOATS(parts, LOCAL_PARTS)
-    place at = place_in_pool(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), slots, slots_at);
+    place at =
+        place_with_states(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), states, slots, slots_at);
     stream_t outs = stream_of((global const char *)o, o_at, at, sizeof(out_t));
     int block_c = get_group_id(2) * BV, column = LANE % BV, first = LANE / BV * VEC;
     int own = LANE % COLUMNS * VEC, begin = LANE / COLUMNS * TOKENS, last = at.rows - 1;
@@ -154,7 +155,7 @@ channels_lanes(global const data_t *q, long4 q_at, global const data_t *k, long4
                            begin,
                            last,
                            block_c + own};
-    vec S = channels_of_state(state_of(initial, at), states & HAS_INITIAL, first, block_c + column);
+    vec S = channels_of_state(state_of(initial, at), first, block_c + column);
     vec A = 0, biases = 0, skip = 0;
     brought_t next, now;
     tokens_t coming;
@@ -212,5 +213,5 @@ channels_lanes(global const data_t *q, long4 q_at, global const data_t *k, long4
             }
         }
     }
-    channels_of_state_store(S, state_of(final, at), states & HAS_FINAL, first, block_c + column);
+    channels_of_state_store(S, state_of(final, at), first, block_c + column);
 }

@@ -6,14 +6,14 @@ join(global state_t *final, long4 final_at, global const int *cu, long4 cu_at, g
      global float *carried, long4 carried_at, global float *segments, long4 segments_at, global const float *kept,
      long4 kept_at, int seq_len, int states)
 {
-    place at = place_in_pool(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), slots, slots_at);
+    place at =
+        place_with_states(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), states, slots, slots_at);
     long whole = (long)at.sequence * get_num_groups(1) + at.head;
     int element = (get_group_id(2) * GROUP + LANE) * VEC, n = element / VP;
     global float *ends = segments + segments_at.x + whole * SEGMENTS * KP * VP + element;
     global const float *keeps = kept + kept_at.x + whole * SEGMENTS * KP + n;
     vec state;
 
-    states = states_given(states, at);
     if (n < KP) {
         state = vec_given(ends);
         for (int s = 1; s < SEGMENTS; s++) {
@@ -22,6 +22,6 @@ join(global state_t *final, long4 final_at, global const int *cu, long4 cu_at, g
         }
         if (STRETCH > 0)
             vec_global(carried + carried_at.x + whole * KP * VP + element) = state;
-        state_row_store(state, state_of(final, at), states & HAS_FINAL, n, element % VP);
+        state_row_store(state, state_of(final, at), n, element % VP);
     }
 }

@@ -11,9 +11,10 @@ read_state(global const data_t *q, long4 q_at, global out_t *o, long4 o_at, glob
     LOCAL_FLOATS(O, LOCAL_OUTPUT)
     local float norms[LOCAL_NORMS];
     chunk_t chunk = chunk_of_slot(get_group_id(0), get_group_id(1), sequences, seq_len, cu, cu_at);
+    place at = place_with_states(chunk.at, chunk.count > 0 ? HAS_final : 0, 0, (long4)(0)); /* never in a pool */
     int c0 = get_group_id(2) * BV;
 
-    state_load(S, state_of(final, chunk.at), chunk.count > 0, c0);
+    state_load(S, state_of(final, at), c0);
     query_norms(norms, q, q_at, chunk);
     tile_zero(O, CHUNK * BV);
     for (int n0 = 0; n0 < KP; n0 += BK) {

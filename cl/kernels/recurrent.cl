@@ -71,16 +71,16 @@ recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at
     ERASE_TOKEN_LOCALS
     READ_TOKEN_LOCALS
     MIX_LOCALS
-    place at = place_in_pool(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), slots, slots_at);
+    place at =
+        place_with_states(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), states, slots, slots_at);
     course_t course = course_of(at);
     int c0 = get_group_id(2) % VALUE_GROUPS * BV, c = LANE % COLUMNS * VEC, first = LANE / COLUMNS * KL;
     vec S[KL], kept_columns = 1;
     float kept_channels[KL];
 
-    states = states_given(states, at);
     unrolled
     for (int n = 0; n < KL; n++)
-        S[n] = state_row(state_of(initial, at), states & HAS_INITIAL && course_reads(course), first + n, c0 + c);
+        S[n] = state_row(course_reads(course) ? state_of(initial, at) : 0, first + n, c0 + c);
     unrolled
     for (int n = 0; n < KL && GATHER; n++)
         kept_channels[n] = 1;
@@ -127,11 +127,10 @@ recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at
             if (!GATHER)
                 vec_store(out, out_parts + (i * GROUP + LANE) * VEC);
             if (SNAPSHOTS) {
-                int snapshot = snapshot_of(at, every, row + i + 1);
+                global state_t *snapshot = snapshot_of(snapshots, snapshots_at, at, every, row + i + 1);
                 unrolled
                 for (int n = 0; n < KL; n++)
-                    state_row_store(S[n], snapshots + at_row(snapshots_at, at.sequence, snapshot, at.head),
-                                    snapshot >= 0, first + n, c0 + c);
+                    state_row_store(S[n], snapshot, first + n, c0 + c);
             }
         }
         SYNC();
@@ -146,6 +145,6 @@ recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at
     }
     unrolled
     for (int n = 0; n < KL; n++)
-        state_row_store(S[n], state_of(final, at), states & HAS_FINAL && course_ends(course), first + n, c0 + c);
+        state_row_store(S[n], course_ends(course) ? state_of(final, at) : 0, first + n, c0 + c);
     course_leave(S, kept_channels, kept_columns, course, segments + segments_at.x, kept + kept_at.x, first, c0 + c);
 }

@@ -20,12 +20,12 @@ scan(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, glo
     DECAY_LOCALS
     ERASE_SCAN_LOCALS
     MIX_LOCALS
-    place at = place_in_pool(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), slots, slots_at);
+    place at =
+        place_with_states(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), states, slots, slots_at);
     int c0 = get_group_id(2) * BV, heads = get_num_groups(1);
     long slot = slot_of(at, seq_len);
 
-    states = states_given(states, at);
-    state_load(S, state_of(initial, at), states & HAS_INITIAL, c0);
+    state_load(S, state_of(initial, at), c0);
     for (int row = 0; row < at.rows; row += CHUNK, slot++) {
         global const float *record = records + records_at.x + (slot * heads + at.head) * RECORD;
         chunk_t chunk = chunk_at(at, row);
@@ -65,11 +65,9 @@ scan(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, glo
             erase_writes(S + n0 * BV, R, n0, chunk);
             SYNC();
         }
-        if (SNAPSHOTS) {
-            int snapshot = snapshot_of(at, every, row + CHUNK);
-            state_store(snapshots + at_row(snapshots_at, at.sequence, snapshot, at.head), S, snapshot >= 0, c0);
-        }
+        if (SNAPSHOTS)
+            state_store(snapshot_of(snapshots, snapshots_at, at, every, row + CHUNK), S, c0);
     }
     SYNC();
-    state_store(state_of(final, at), S, states & HAS_FINAL, c0);
+    state_store(state_of(final, at), S, c0);
 }

@@ -23,7 +23,8 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
     SEGMENT_LOCALS
     ENGINE_LOCALS
     engine_t m = engine_begin(engine_scratch);
-    place whole = place_in_pool(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), slots, slots_at);
+    place whole =
+        place_with_states(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), states, slots, slots_at);
     int heads = get_num_groups(1), group_c0 = value_column_of(get_group_id(2));
     int segment = segment_of(get_group_id(2)), segment_row = segment_rows(whole.rows) * segment;
     place at = segment_place(whole, segment_row);
@@ -49,7 +50,6 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
         return;
     }
 
-    states = states_given(states, at);
     values_begin();
     segment_load(S);
     if (FETCH_AHEAD) {
@@ -97,11 +97,9 @@ scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_
             read_fetch(record);
         if (NT > 1)
             erase_write(NT - 1);
-        if (SNAPSHOTS) {
-            int snapshot = snapshot_of(whole, every, segment_row + row + CHUNK);
-            state_tiles_store(m, S, snapshots + at_row(snapshots_at, at.sequence, snapshot, at.head), snapshot >= 0, c0,
+        if (SNAPSHOTS)
+            state_tiles_store(m, S, snapshot_of(snapshots, snapshots_at, whole, every, segment_row + row + CHUNK), c0,
                               channel0, STATE_VK);
-        }
         share_sync(); /* the output may take the place of values that others have still to load */
         read_output(row);
     }

@@ -6,9 +6,8 @@
 
 typedef struct {
     stream_t v;
-    global const state_t *before; /* the initial state's first row */
+    global const state_t *before; /* the initial state's first row; NULL: zeros */
     long step;                    /* from row to row of it */
-    int given;
 } inputs_t;
 
 /* VEC columns of a state's row, or of a weight's */
@@ -16,7 +15,7 @@ WORD vec input_at(const inputs_t *in, int row, int c)
 {
     if (row >= 0)
         return stream_vec(in->v, row, c);
-    return in->given ? CAT(STATE, _row)(in->before + (TAPS + row) * in->step, c, VALUE_DIM) : (vec)(0);
+    return in->before != 0 ? CAT(STATE, _row)(in->before + (TAPS + row) * in->step, c, VALUE_DIM) : (vec)(0);
 }
 
 /* Of VEC columns [c][r] the tap r of each. */
@@ -91,10 +90,10 @@ short_conv(global const data_t *v, long4 v_at, global out_t *o, long4 o_at, glob
 {
     chunk_t chunk = seq_len == 0 ? chunk_at(place_of(get_group_id(0), get_group_id(1), 0, cu, cu_at), 0)
                                  : chunk_of_slot(get_group_id(0), get_group_id(1), sequences, seq_len, cu, cu_at);
-    place at = place_in_pool(chunk.at, slots, slots_at);
-    int given = states_given(states, at);
-    const inputs_t in = {stream_of((global const char *)v, v_at, at, sizeof(data_t)),
-                         initial + at_row(initial_at, at.state, 0, at.head), initial_at.z, given & HAS_INITIAL};
+    place at = place_with_states(chunk.at, states, slots, slots_at);
+    global state_t *left = state_of(final, at);
+    const inputs_t in = {stream_of((global const char *)v, v_at, at, sizeof(data_t)), state_of(initial, at),
+                         initial_at.z};
     stream_t outs = stream_of((global const char *)o, o_at, at, sizeof(out_t));
 
     for_each(task, CHUNK / RUN * (BV / VEC)) {
@@ -107,7 +106,7 @@ short_conv(global const data_t *v, long4 v_at, global out_t *o, long4 o_at, glob
                 bias = gate_row(shift + at_row(shift_at, 0, 0, at.head), c, VALUE_DIM);
             run_tokens(&in, outs, taps, bias, first, last, c);
         }
-        if (c < VALUE_DIM && first == 0 && (given & HAS_FINAL))
-            leave_state(&in, final + at_row(final_at, at.state, 0, at.head), final_at.z, at.tokens, c);
+        if (c < VALUE_DIM && first == 0 && left != 0)
+            leave_state(&in, left, final_at.z, at.tokens, c);
     }
 }

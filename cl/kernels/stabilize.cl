@@ -41,9 +41,10 @@ stabilize(global const gate_t *f, long4 f_at, global const gate_t *i, long4 i_at
           global const int *slots, long4 slots_at, int seq_len, int states)
 {
     local float2 places[LOCAL_PLACES];
-    place at = place_in_pool(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), slots, slots_at);
-    int given = states_given(states, at);
-    float last = given & 1 ? initial[at_row(initial_at, at.state, 0, at.head)] : -INFINITY;
+    place at =
+        place_with_states(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), states, slots, slots_at);
+    global const float *first = state_of(initial, at);
+    float last = first != 0 ? *first : -INFINITY;
 
     for (int token = 0; token < at.tokens; token += GROUP * RUN) {
         float forget[RUN], input[RUN], before;
@@ -77,6 +78,6 @@ stabilize(global const gate_t *f, long4 f_at, global const gate_t *i, long4 i_at
                 before = now;
             }
     }
-    if (LANE == 0 && given & 2)
-        final[at_row(final_at, at.state, 0, at.head)] = last;
+    if (LANE == 0 && state_of(final, at) != 0)
+        *state_of(final, at) = last;
 }

@@ -19,7 +19,8 @@ states(global const data_t *k, long4 k_at, global const data_t *v, long4 v_at, g
     local float factors[FACTORS];
     engine_t m = engine_begin(engine_scratch);
     local float *D = WRITTEN_IN_STATE ? S : own_written; /* once S was read */
-    place at = place_in_pool(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), slots, slots_at);
+    place at =
+        place_with_states(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), states, slots, slots_at);
     int c0 = get_group_id(2) % VALUE_GROUPS * BV, segment = get_group_id(2) / VALUE_GROUPS;
     int row = segment_first(at, first_row, segment), end = segment_first(at, first_row, segment + 1);
     long whole = (long)at.sequence * get_num_groups(1) + at.head;
@@ -30,7 +31,6 @@ states(global const data_t *k, long4 k_at, global const data_t *v, long4 v_at, g
     write_raw_t held_write[TOKEN_HELD][held_count(BT, KP)], held_second[TOKEN_HELD][held_count(BT, KP)];
     value_raw_t held_values[held_count(CHUNK, BV)];
 
-    states = states_given(states, at);
     state_begin();
     now = coming;
     if (row < end)
