@@ -161,6 +161,12 @@ endif()
 clattn_project_test(layers unit ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} ${layers_objects}
                     -P ${PROJECT_SOURCE_DIR}/cmake/check_layers.cmake)
 
+# ---- Numbers that do not depend on the locale ------------------------------------------------------------------------
+
+if(UNIX)
+    clattn_project_test(numbers unit sh ${PROJECT_SOURCE_DIR}/cmake/check_numbers.sh ${PROJECT_SOURCE_DIR}/src)
+endif()
+
 # ---- Small: the library without its symbols, and the words of cl/ that are macros ----------------------------------
 
 if(CMAKE_STRIP AND UNIX AND NOT APPLE AND CMAKE_BUILD_TYPE STREQUAL "Release")

@@ -702,7 +702,7 @@ static void test_large_scale(void **state)
     clattn_plan_destroy(plan);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_text, forget),
@@ -727,5 +727,7 @@ int main(void)
         cmocka_unit_test(test_all_keys),
     };
 
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);
 }

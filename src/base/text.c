@@ -1,6 +1,7 @@
 #include "base/text.h"
 
-#include <stdio.h>
+#include "base/decimal.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,18 +32,12 @@ void text_add(struct text *text, const char *from, size_t size)
 
 void text_vformat(struct text *text, const char *format, va_list args)
 {
-    va_list again;
-    int size;
+    size_t size = decimal_vprint(NULL, 0, format, args);
 
-    va_copy(again, args);
-    size = vsnprintf(NULL, 0, format, again);
-    va_end(again);
-    if (size < 0 || !reserve(text, (size_t)size)) {
-        text->failed = 1;
+    if (!reserve(text, size))
         return;
-    }
-    vsnprintf(text->at + text->size, (size_t)size + 1, format, args);
-    text->size += (size_t)size;
+    decimal_vprint(text->at + text->size, size + 1, format, args);
+    text->size += size;
 }
 
 void text_format(struct text *text, const char *format, ...)
@@ -52,6 +47,19 @@ void text_format(struct text *text, const char *format, ...)
     va_start(args, format);
     text_vformat(text, format, args);
     va_end(args);
+}
+
+void text_print(FILE *file, const char *format, ...)
+{
+    struct text text = {0};
+    va_list args;
+
+    va_start(args, format);
+    text_vformat(&text, format, args);
+    va_end(args);
+    if (text.at != NULL && !text.failed)
+        fwrite(text.at, 1, text.size, file);
+    free(text.at);
 }
 
 char *text_take(struct text *text)
@@ -78,7 +86,7 @@ void text_vfit(char *to, size_t size, const char *format, va_list args)
     static const char more[] = "...";
     size_t mark = size < sizeof more ? size : sizeof more;
 
-    if (vsnprintf(to, size, format, args) >= (int)size)
+    if (decimal_vprint(to, size, format, args) >= size)
         memcpy(to + size - mark, more + sizeof more - mark, mark);
 }
 
