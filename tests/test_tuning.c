@@ -643,7 +643,8 @@ static void test_residents(void **state)
         snprintf(wanted, sizeof wanted, "-cl-nv-maxrregcount=%d", layout.registers);
         real_build = cl->BuildProgram;
         cl->BuildProgram = note_options;
-        assert_status(kernel_create(test_device.context, &variant, &layout, &kernel, NULL), BUILD_FAILED);
+        assert_status(kernel_create(test_device.context, &test_device.context->log, &variant, &layout, &kernel, NULL),
+                      BUILD_FAILED);
         cl->BuildProgram = real_build;
         if ((strstr(options_noted, wanted) != NULL) != (layout.registers > 0))
             fail_msg("options are \"%s\"", options_noted);

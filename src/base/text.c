@@ -30,6 +30,50 @@ void text_add(struct text *text, const char *from, size_t size)
     text->at[text->size] = '\0';
 }
 
+/* The bytes of the UTF-8 character that text begins with; 0: it is none, or one that is longer than it must be. */
+static size_t character_size(const char *text)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    size_t size = at[0] < 0x80 ? 1 : at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : at[0] < 0xf5 ? 4 : 0;
+
+    for (size_t i = 1; i < size; i++)
+        if ((at[i] & 0xc0) != 0x80)
+            return 0;
+    if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) || (at[0] == 0xf0 && at[1] < 0x90) ||
+        (at[0] == 0xf4 && at[1] > 0x8f))
+        return 0;
+    return size;
+}
+
+static int is_control(const char *character, size_t size)
+{
+    const unsigned char *at = (const unsigned char *)character;
+
+    if (size == 2)
+        return at[0] == 0xc2 && at[1] < 0xa0;
+    return size == 1 && (at[0] < ' ' || at[0] == 0x7f) && at[0] != '\n' && at[0] != '\t';
+}
+
+void text_add_readable(struct text *text, const char *from, size_t most)
+{
+    const size_t start = text->size;
+
+    for (size_t size; *from != '\0'; from += size > 0 ? size : 1) {
+        const char *character = from;
+        size = character_size(from);
+        if (size > 0 && is_control(from, size))
+            continue;
+        if (size == 0)
+            character = "\xef\xbf\xbd";
+        if (text->size - start + (size > 0 ? size : 3) > most) {
+            text_add(text, "...", 3);
+            return;
+        }
+        text_add(text, character, size > 0 ? size : 3);
+    }
+    text_add(text, "", 0);
+}
+
 void text_vformat(struct text *text, const char *format, va_list args)
 {
     size_t size = decimal_vprint(NULL, 0, format, args);

@@ -40,6 +40,11 @@ static struct bound resolve(const struct call *call, struct source source)
     return (struct bound){NULL, {0, 0, 0, 0}};
 }
 
+static struct opencl_kernel kernel_of(const struct clattn_plan *plan, int step)
+{
+    return (struct opencl_kernel){plan->kernels[step], kernel_name(plan->recipe.steps[step].variant.kernel)};
+}
+
 /* A view or a number, which goes to the kernel when it is not what the kernel has. */
 static clattn_status set_value(const struct call *call, int step, cl_uint index, size_t size, const void *value)
 {
@@ -49,7 +54,7 @@ static clattn_status set_value(const struct call *call, int step, cl_uint index,
     if (set->size == size && memcmp(set->bytes, value, size) == 0)
         return CLATTN_SUCCESS;
     set->size = 0;
-    TRY_CL(&call->log, plan->context->device.cl->SetKernelArg(plan->kernels[step], index, size, value));
+    TRY(opencl_set_argument(&call->log, plan->context->device.cl, kernel_of(plan, step), index, size, value));
     set->size = size;
     memcpy(set->bytes, value, size);
     return CLATTN_SUCCESS;
@@ -73,7 +78,7 @@ static clattn_status set_memory(const struct call *call, int step, cl_uint index
         memory = any_memory(call);
     }
     set->size = 0;
-    TRY_CL(&call->log, cl->SetKernelArg(plan->kernels[step], index, sizeof memory, &memory));
+    TRY(opencl_set_argument(&call->log, cl, kernel_of(plan, step), index, sizeof memory, &memory));
     return CLATTN_SUCCESS;
 }
 
@@ -244,9 +249,8 @@ static clattn_status enqueue(const struct call *call, uint32_t n_wait, const cl_
     if (is_product(step))
         return enqueue_product(call, n_wait, wait, event);
     TRY(set_arguments(call, call->at.step));
-    TRY_CL(&call->log, cl->EnqueueNDRangeKernel(call->queue, plan->kernels[call->at.step], 3, NULL, global, local,
-                                                n_wait, wait, event));
-    return CLATTN_SUCCESS;
+    return opencl_launch(&call->log, cl, call->queue, kernel_of(plan, call->at.step), global, local, n_wait, wait,
+                         event);
 }
 
 /* ---- The order of launches ----------------------------------------------------------------------------------------
@@ -337,7 +341,7 @@ static clattn_status enqueue_marker(const struct call *call, uint32_t n_wait, co
 {
     const struct opencl *cl = call->plan->context->device.cl;
 
-    TRY_CL(&call->log, cl->EnqueueMarkerWithWaitList(call->queue, n_wait, wait, event));
+    TRY_CL(&call->log, cl, EnqueueMarkerWithWaitList, call->queue, n_wait, wait, event);
     return CLATTN_SUCCESS;
 }
 
@@ -388,11 +392,11 @@ static clattn_status run(struct clattn_plan *plan, cl_command_queue queue, const
 
     TRY(call_bind(&call, arguments));
     if (launches != NULL && !call.in_order)
-        return FAIL(&plan->context->log, INVALID_ARGUMENT, "the queue is out of order");
+        return FAIL(&plan->log, INVALID_ARGUMENT, "the queue is out of order");
     lock_take(&plan->lock);
     status = enqueue_chain(&call, n_wait, wait, event, launches);
     lock_give(&plan->lock);
-    log_release(&held, &plan->context->log);
+    log_release(&held, &plan->log);
     return status;
 }
 
