@@ -40,10 +40,34 @@ static size_t print(char *to, size_t size, const char *format, ...)
 
 /* ---- Printing --------------------------------------------------------------------------------------------------- */
 
-static const double numbers[] = {0,          -0.0,   1,        -1.5,     0.1,       1.0 / 3,     -2.5e-7,
-                                 123456.789, 1e15,   1e16,     1e300,    DBL_MIN,   DBL_MAX,     5e-324,
-                                 9.5,        99.95,  0.5,      INFINITY, -INFINITY, (double)NAN, 2.5e-10,
-                                 1e-5,       0.0001, 1234567., 65536.5,  16777216,  1e22,        1e23};
+static const double numbers[] = {0,
+                                 -0.0,
+                                 1,
+                                 -1.5,
+                                 0.1,
+                                 1.0 / 3,
+                                 -2.5e-7,
+                                 123456.789,
+                                 1e15,
+                                 1e16,
+                                 1e300,
+                                 DBL_MIN,
+                                 DBL_MAX,
+                                 5e-324,
+                                 9.5,
+                                 99.95,
+                                 0.5,
+                                 (double)INFINITY,
+                                 -(double)INFINITY,
+                                 (double)NAN,
+                                 2.5e-10,
+                                 1e-5,
+                                 0.0001,
+                                 1234567.,
+                                 65536.5,
+                                 16777216,
+                                 1e22,
+                                 1e23};
 
 static void same(const char *format, const char *actual, size_t length, const char *expected)
 {
