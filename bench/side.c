@@ -191,7 +191,7 @@ static clattn_status finish(struct side_problem *problem)
 {
     const struct log log = {sink_log, &problem->side->target.sink};
 
-    TRY_CL(&log, opencl_get()->Finish(problem->side->target.device.queue));
+    TRY_CL(&log, opencl_get(), Finish, problem->side->target.device.queue);
     return CLATTN_SUCCESS;
 }
 
@@ -207,8 +207,8 @@ static clattn_status event_end(const struct side_problem *problem, cl_event even
     const struct log log = {sink_log, &problem->side->target.sink};
     cl_ulong nanoseconds;
 
-    TRY_CL(&log, opencl_get()->GetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof nanoseconds, &nanoseconds,
-                                                     NULL));
+    TRY_CL(&log, opencl_get(), GetEventProfilingInfo, event, CL_PROFILING_COMMAND_END, sizeof nanoseconds, &nanoseconds,
+           NULL);
     *seconds = 1e-9 * (double)nanoseconds;
     return CLATTN_SUCCESS;
 }

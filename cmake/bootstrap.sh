@@ -96,7 +96,8 @@ install_packages() {
             # shellcheck disable=SC2046 # words
             apt install --no-install-recommends $(apt_known g++ git clang libclang-rt-dev clang-format-14 \
                 mesa-opencl-icd libclblast1 libmimalloc2.0 oclgrind intel-opencl-icd clang-19 abigail-tools gcc-mingw-w64-x86-64-win32 wine wine64 \
-                gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user lintian dpkg-dev man-db zsh fish python3-venv)
+                gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user lintian dpkg-dev man-db zsh fish python3-venv \
+                locales)
             cjson_source
             python_tools
         fi

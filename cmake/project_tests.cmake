@@ -161,6 +161,12 @@ endif()
 clattn_project_test(layers unit ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} ${layers_objects}
                     -P ${PROJECT_SOURCE_DIR}/cmake/check_layers.cmake)
 
+# ---- Numbers that do not depend on the locale ------------------------------------------------------------------------
+
+if(UNIX)
+    clattn_project_test(numbers unit sh ${PROJECT_SOURCE_DIR}/cmake/check_numbers.sh ${PROJECT_SOURCE_DIR}/src)
+endif()
+
 # ---- Inline assembly of cl/ ----------------------------------------------------------------------------------------
 
 clattn_project_test(assembly unit ${CMAKE_COMMAND} -DFOLDER=${PROJECT_SOURCE_DIR}/cl

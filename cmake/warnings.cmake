@@ -1,6 +1,6 @@
 # clattn_warnings(target): the warnings that every file of ours compiles under.
 set(clattn_gnu_warnings
-    -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition
+    -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition
     -Wpointer-arith -Wcast-qual -Wcast-align -Wwrite-strings -Wundef -Wvla -Wformat=2 -Wdouble-promotion)
 if(MINGW)
     list(APPEND clattn_gnu_warnings -Wno-float-conversion) # its isnan(x) holds a call for floats too, whatever x is

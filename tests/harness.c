@@ -10,13 +10,15 @@
 #include <string.h>
 
 char test_log_text[4096];
+static int log_counts[CLATTN_LOG_INFO + 1];
 struct check_device test_device;
 
 void test_log(void *user, clattn_log_level level, const char *message)
 {
     size_t used = strlen(test_log_text);
 
-    (void)user, (void)level;
+    (void)user;
+    log_counts[level]++;
     snprintf(test_log_text + used, sizeof test_log_text - used, "%s\n", message);
 }
 
@@ -32,6 +34,12 @@ const char *test_folder(void)
 void test_log_clear(void)
 {
     test_log_text[0] = '\0';
+    memset(log_counts, 0, sizeof log_counts);
+}
+
+int test_log_count(clattn_log_level level)
+{
+    return log_counts[level];
 }
 
 void test_assert_status(clattn_status actual, clattn_status expected, const char *expr, const char *file, int line)

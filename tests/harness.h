@@ -23,6 +23,8 @@
 extern char test_log_text[4096];
 void test_log(void *user, clattn_log_level level, const char *message);
 void test_log_clear(void);
+/* How many of them are of that level. */
+int test_log_count(clattn_log_level level);
 
 /* Where a test may leave files: CLATTN_TEST_FOLDER, which ctest sets; the test fails without it. */
 const char *test_folder(void);

@@ -96,6 +96,60 @@ static cl_int CL_API_CALL no_group(cl_kernel kernel, cl_device_id device, cl_ker
     return CL_SUCCESS;
 }
 
+static cl_int CL_API_CALL fail_write(cl_command_queue queue, cl_mem buffer, cl_bool wait, size_t offset, size_t size,
+                                     const void *from, cl_uint n, const cl_event *events, cl_event *event)
+{
+    (void)queue, (void)buffer, (void)wait, (void)offset, (void)size, (void)from, (void)n, (void)events, (void)event;
+    return CL_OUT_OF_HOST_MEMORY;
+}
+
+static cl_int CL_API_CALL fail_read(cl_command_queue queue, cl_mem buffer, cl_bool wait, size_t offset, size_t size,
+                                    void *to, cl_uint n, const cl_event *events, cl_event *event)
+{
+    (void)queue, (void)buffer, (void)wait, (void)offset, (void)size, (void)to, (void)n, (void)events, (void)event;
+    return -9999; /* NVIDIA's, of a kernel that read or wrote out of bounds */
+}
+
+static cl_int CL_API_CALL fail_finish(cl_command_queue queue)
+{
+    (void)queue;
+    return CL_INVALID_COMMAND_QUEUE;
+}
+
+static cl_int CL_API_CALL fail_queue_info(cl_command_queue queue, cl_command_queue_info name, size_t size, void *value,
+                                          size_t *whole)
+{
+    (void)queue, (void)name, (void)size, (void)value, (void)whole;
+    return CL_INVALID_COMMAND_QUEUE;
+}
+
+static cl_int CL_API_CALL fail_device_info(cl_device_id device, cl_device_info name, size_t size, void *value,
+                                           size_t *whole)
+{
+    (void)device, (void)name, (void)size, (void)value, (void)whole;
+    return CL_INVALID_DEVICE;
+}
+
+/* A compiler's message of 10,000 bytes: what is no UTF-8, what moves the cursor, and a character that has two bytes from
+ * any even byte on. */
+static cl_int CL_API_CALL odd_build_log(cl_program program, cl_device_id device, cl_program_build_info name,
+                                        size_t size, void *value, size_t *whole)
+{
+    static const char begin[] = "line 1:\r\n\tfehl\xe9 \x1b[31m \xc2\x9b \xe2\x82 \xed\xa0\x80 \xe2\x82\xac\n";
+    char text[10000];
+
+    (void)program, (void)device, (void)name;
+    for (size_t i = 0; i < sizeof text; i += 2)
+        memcpy(text + i, "\xc3\xa9", 2);
+    memcpy(text, begin, sizeof begin - 1);
+    text[sizeof text - 1] = '\0';
+    if (whole != NULL)
+        *whole = sizeof text;
+    if (value != NULL)
+        memcpy(value, text, size < sizeof text ? size : sizeof text);
+    return CL_SUCCESS;
+}
+
 static int launches_before_failure;
 static cl_int(CL_API_CALL *real_launch)(cl_command_queue, cl_kernel, cl_uint, const size_t *, const size_t *,
                                         const size_t *, cl_uint, const cl_event *, cl_event *);
@@ -160,31 +214,70 @@ static void test_faults(void **state)
         *cl = real;                                                                                                    \
         assert_status(actual, status);                                                                                 \
         assert_logged(text);                                                                                           \
+        if (strcmp(#name, "EnqueueReadBuffer") != 0) /* each output is read */                                         \
+            assert_int_equal(test_log_count(CLATTN_LOG_ERROR), 1);                                                     \
         assert_int_equal(ledger_check(NULL), 0);                                                                       \
     } while (0)
     WITH_FAULT(BuildProgram, fail_build, BUILD_FAILED, "kernel prepare does not build");
     real_build = real.BuildProgram;
     failing_builds = 2;
     WITH_FAULT(BuildProgram, fail_first_builds, BUILD_FAILED, "kernel prepare does not build");
-    WITH_FAULT(CreateProgramWithSource, fail_source, OUT_OF_MEMORY, "CL_OUT_OF_HOST_MEMORY");
-    WITH_FAULT(CreateKernel, fail_kernel, OUT_OF_MEMORY, "CL_OUT_OF_HOST_MEMORY");
-    WITH_FAULT(CreateBuffer, fail_buffer, OUT_OF_MEMORY, "CL_MEM_OBJECT_ALLOCATION_FAILURE");
-    WITH_FAULT(CreateCommandQueue, fail_queue, OUT_OF_MEMORY, "CL_OUT_OF_HOST_MEMORY");
-    WITH_FAULT(GetMemObjectInfo, fail_memory_info, DEVICE_ERROR, "CL_INVALID_MEM_OBJECT");
-    WITH_FAULT(GetKernelWorkGroupInfo, fail_group_info, DEVICE_ERROR, "CL_INVALID_KERNEL");
+    WITH_FAULT(CreateProgramWithSource, fail_source, OUT_OF_MEMORY,
+               "clCreateProgramWithSource of kernel prepare: CL_OUT_OF_HOST_MEMORY (-6)\n");
+    WITH_FAULT(CreateKernel, fail_kernel, OUT_OF_MEMORY,
+               "clCreateKernel of kernel prepare: CL_OUT_OF_HOST_MEMORY (-6)\n");
+    WITH_FAULT(CreateBuffer, fail_buffer, OUT_OF_MEMORY,
+               "clCreateBuffer of 8 bytes: CL_MEM_OBJECT_ALLOCATION_FAILURE (-4)\n"); /* a log-decay of each head */
+    WITH_FAULT(CreateCommandQueue, fail_queue, OUT_OF_MEMORY, "clCreateCommandQueue: CL_OUT_OF_HOST_MEMORY (-6)\n");
+    WITH_FAULT(GetMemObjectInfo, fail_memory_info, DEVICE_ERROR, "clGetMemObjectInfo: CL_INVALID_MEM_OBJECT (-38)\n");
+    WITH_FAULT(GetCommandQueueInfo, fail_queue_info, DEVICE_ERROR,
+               "clGetCommandQueueInfo: CL_INVALID_COMMAND_QUEUE (-36)\n");
+    WITH_FAULT(GetDeviceInfo, fail_device_info, DEVICE_ERROR, "clGetDeviceInfo: CL_INVALID_DEVICE (-33)\n");
+    WITH_FAULT(EnqueueWriteBuffer, fail_write, OUT_OF_MEMORY, " at byte 0: CL_OUT_OF_HOST_MEMORY (-6)\n");
+    assert_logged("clEnqueueWriteBuffer of ");
+    WITH_FAULT(EnqueueReadBuffer, fail_read, DEVICE_ERROR, " at byte 0: an unnamed OpenCL error (-9999)\n");
+    assert_logged("clEnqueueReadBuffer of ");
+    WITH_FAULT(Finish, fail_finish, DEVICE_ERROR, "clFinish: CL_INVALID_COMMAND_QUEUE (-36)\n");
+    WITH_FAULT(GetKernelWorkGroupInfo, fail_group_info, DEVICE_ERROR,
+               "clGetKernelWorkGroupInfo of kernel prepare: CL_INVALID_KERNEL (-48)\n");
     WITH_FAULT(GetKernelWorkGroupInfo, no_group, UNSUPPORTED, "no solver fits");
-    WITH_FAULT(CreateContext, fail_context, DEVICE_ERROR, "CL_DEVICE_NOT_AVAILABLE");
-    WITH_FAULT(SetKernelArg, fail_argument, DEVICE_ERROR, "CL_INVALID_ARG_SIZE");
+    WITH_FAULT(CreateContext, fail_context, DEVICE_ERROR, "clCreateContext: CL_DEVICE_NOT_AVAILABLE (-2)\n");
+    WITH_FAULT(SetKernelArg, fail_argument, DEVICE_ERROR, " bytes: CL_INVALID_ARG_SIZE (-51)\n");
+    assert_logged("clSetKernelArg of kernel prepare, argument ");
     real_launch = real.EnqueueNDRangeKernel;
     launches_before_failure = 0;
-    WITH_FAULT(EnqueueNDRangeKernel, fail_launch, DEVICE_ERROR, "CL_OUT_OF_RESOURCES");
+    WITH_FAULT(EnqueueNDRangeKernel, fail_launch, DEVICE_ERROR, ": CL_OUT_OF_RESOURCES (-5)\n");
+    assert_logged("clEnqueueNDRangeKernel of kernel prepare, global size ");
+    assert_logged(" x 1 x 1: CL_OUT_OF_RESOURCES"); /* the local size */
     launches_before_failure = 1;
-    WITH_FAULT(EnqueueNDRangeKernel, fail_launch, DEVICE_ERROR, "CL_OUT_OF_RESOURCES");
+    WITH_FAULT(EnqueueNDRangeKernel, fail_launch, DEVICE_ERROR, ": CL_OUT_OF_RESOURCES (-5)\n");
     assert_status(use_library(), SUCCESS);
 }
 
-/* A device that fails while kernels are tried says nothing of them: the next process, on the same cache, has every
- * solver. */
+/* What a compiler says is UTF-8 without control characters, and of 4000 bytes at most. */
+static void test_build_log(void **state)
+{
+    struct opencl *cl = test_opencl_table();
+    const struct opencl real = *cl;
+    clattn_status status;
+    const char *said, *end;
+
+    (void)state;
+    empty_cache();
+    cl->BuildProgram = fail_build;
+    cl->GetProgramBuildInfo = odd_build_log;
+    status = use_library();
+    *cl = real;
+    assert_status(status, BUILD_FAILED);
+    assert_logged("kernel prepare does not build: line 1:\n\tfehl\xef\xbf\xbd [31m  \xef\xbf\xbd\xef\xbf\xbd "
+                  "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd \xe2\x82\xac\n\xc3\xa9");
+    said = strstr(test_log_text, "line 1:");
+    end = strstr(said, "...");
+    assert_non_null(end);
+    assert_in_range(end - said, 3996, 4000);
+    assert_memory_equal(end - 2, "\xc3\xa9", 2);
+}
+
 /* A build that fails once, as PoCL's do when processes share its cache, is nobody's error. */
 static void test_transient_build(void **state)
 {
@@ -218,6 +311,7 @@ static void test_other_solver(void **state)
     (void)state;
     any.mode = CLATTN_MODE_AUTO;
     any.seq_len = 4000;
+    test_log_clear();
     empty_cache();
     assert_status(clattn_context_create(&context, &(clattn_context_desc){.cl = test_device.cl,
                                                                          .device = test_device.device,
@@ -230,13 +324,18 @@ static void test_other_solver(void **state)
     status = clattn_plan_create(&plan, context, &any);
     *cl = real;
     assert_status(status, SUCCESS);
+    assert_logged("does not build");
     assert_logged("solver chunk_scan cannot be built: not used");
+    assert_int_equal(test_log_count(CLATTN_LOG_ERROR), 0);
+    assert_int_equal(test_log_count(CLATTN_LOG_WARNING), 2);
     assert_status(clattn_plan_get(plan, &info), SUCCESS);
     assert_string_equal(info.solver, "recurrent");
     clattn_plan_destroy(plan);
     clattn_context_destroy(context);
 }
 
+/* A device that fails while kernels are tried says nothing of them: the next process, on the same cache, has every
+ * solver. */
 static void test_transient_error(void **state)
 {
     struct opencl *cl = test_opencl_table();
@@ -260,6 +359,7 @@ static void test_transient_error(void **state)
         if (broken) {
             assert_status(clattn_plan_create(&plan, context, &desc), DEVICE_ERROR);
             assert_logged("CL_OUT_OF_RESOURCES");
+            assert_int_equal(test_log_count(CLATTN_LOG_ERROR), 1);
             assert_null(strstr(test_log_text, "wrong results"));
         } else {
             assert_status(clattn_plan_create(&plan, context, &desc), SUCCESS);
@@ -402,6 +502,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_works, ledger_begin, ledger_check),
         cmocka_unit_test_setup_teardown(test_faults, ledger_begin, ledger_check),
+        cmocka_unit_test_setup_teardown(test_build_log, ledger_begin, ledger_check),
         cmocka_unit_test_setup_teardown(test_transient_build, ledger_begin, ledger_check),
         cmocka_unit_test_setup_teardown(test_transient_error, ledger_begin, ledger_check),
         cmocka_unit_test_setup_teardown(test_other_solver, ledger_begin, ledger_check),

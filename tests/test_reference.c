@@ -334,7 +334,7 @@ static void make_step(const struct place *at, struct step *step)
 }
 
 /* S after `rows` steps: each write carried on by every later transition, and S0 by all. */
-static void state_after(const struct step *steps, int64_t rows, const double S0[K][COLUMNS], double S[K][COLUMNS])
+static void state_after(const struct step *steps, int64_t rows, double S0[K][COLUMNS], double S[K][COLUMNS])
 {
     double carry[K][K] = {{0}}, columns[COLUMNS], next[K][K];
 
@@ -403,7 +403,7 @@ static double stabilizer(const struct place *at, int64_t tokens)
     return fmax(most, test_get(at->tensors, OP(STABILIZER_IN), at->b * H + at->head) + forget);
 }
 
-static void read(const struct place *at, const struct step *steps, const double S0[K][COLUMNS],
+static void read(const struct place *at, const struct step *steps, double S0[K][COLUMNS],
                  const struct check_tensors *out)
 {
     const clattn_plan_desc *desc = &at->tensors->desc;
@@ -426,8 +426,7 @@ static void read(const struct place *at, const struct step *steps, const double 
         test_set(&target, OP(O), ((at->b * T + at->token) * H + at->head) * V + c, o[c] / divisor);
 }
 
-static void finish(const struct place *at, const struct step *steps, const double S0[K][COLUMNS],
-                   struct check_tensors *out)
+static void finish(const struct place *at, const struct step *steps, double S0[K][COLUMNS], struct check_tensors *out)
 {
     double S[K][COLUMNS], scale;
 

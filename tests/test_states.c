@@ -1118,10 +1118,8 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-    static char names[COUNT(on_ways) * COUNT(ways)][64];
-    struct CMUnitTest tests[COUNT(names) + 13];
     static char names[COUNT(on_ways) * COUNT(ways)][64], padding_names[COUNT(padded_ways)][64];
-    struct CMUnitTest tests[COUNT(names) + COUNT(padding_names) + 11];
+    struct CMUnitTest tests[COUNT(names) + COUNT(padding_names) + 14];
     size_t count = 0;
 
     if (argc > 1)

@@ -430,7 +430,7 @@ static void test_stretches(void **state)
     assert_int_equal(result.outcomes[2].entry.from_rows, -1);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_journal),
@@ -443,5 +443,7 @@ int main(void)
         cmocka_unit_test(test_stretches),
     };
 
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);
 }

@@ -633,7 +633,8 @@ static void test_residents(void **state)
         snprintf(wanted, sizeof wanted, "-cl-nv-maxrregcount=%d", layout.registers);
         real_build = cl->BuildProgram;
         cl->BuildProgram = note_options;
-        assert_status(kernel_create(test_device.context, &variant, &layout, &kernel, NULL), BUILD_FAILED);
+        assert_status(kernel_create(test_device.context, &test_device.context->log, &variant, &layout, &kernel, NULL),
+                      BUILD_FAILED);
         cl->BuildProgram = real_build;
         if ((strstr(options_noted, wanted) != NULL) != (layout.registers > 0))
             fail_msg("options are \"%s\"", options_noted);
@@ -692,7 +693,7 @@ static void test_large_scale(void **state)
     clattn_plan_destroy(plan);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_text, forget),
@@ -717,5 +718,7 @@ int main(void)
         cmocka_unit_test(test_all_keys),
     };
 
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);
 }

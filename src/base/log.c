@@ -32,6 +32,21 @@ void log_hold(void *user, clattn_log_level level, const char *message)
     text_fit(held->line, sizeof held->line, "%s", message);
 }
 
+void log_try(void *user, clattn_log_level level, const char *message)
+{
+    struct log_tried *tried = user;
+
+    if (level == CLATTN_LOG_ERROR)
+        text_fit(tried->error, sizeof tried->error, "%s", message);
+    log_line(&tried->to, level == CLATTN_LOG_ERROR ? CLATTN_LOG_WARNING : level, "%s", message);
+}
+
+void log_give_up(const struct log_tried *tried)
+{
+    if (tried->error[0] != '\0')
+        log_line(&tried->to, CLATTN_LOG_ERROR, "%s", tried->error);
+}
+
 void log_release(const struct log_held *held, const struct log *log)
 {
     if (held->line[0] != '\0')

@@ -30,6 +30,16 @@ void log_hold(void *user, clattn_log_level level, const char *message);
 /* Logs what is held, if anything. */
 void log_release(const struct log_held *held, const struct log *log);
 
+/* As a log's fn, with a struct log_tried as its user, for what is only tried, where something else may do: errors are
+ * passed on as warnings, and the last is kept. */
+struct log_tried {
+    struct log to;
+    char error[1024];
+};
+void log_try(void *user, clattn_log_level level, const char *message);
+/* Nothing else does: the error that was kept, if any, is one after all. */
+void log_give_up(const struct log_tried *tried);
+
 /* Logs an error and is the status: return FAIL(log, INVALID_DESC, "heads is %d", heads); */
 #define FAIL(log, status, ...) (log_line(log, CLATTN_LOG_ERROR, __VA_ARGS__), CLATTN_##status)
 

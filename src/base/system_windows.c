@@ -302,7 +302,11 @@ void *library_open(const char *name)
 
 void *library_symbol(void *library, const char *name)
 {
-    return (void *)GetProcAddress((HMODULE)library, name);
+    FARPROC function = GetProcAddress((HMODULE)library, name);
+    void *symbol;
+
+    memcpy(&symbol, &function, sizeof symbol);
+    return symbol;
 }
 
 unsigned long process_id(void)

@@ -32,7 +32,6 @@ clattn_status check_device_open(struct check_device *device, cl_device_id id, cl
     const struct opencl *cl = opencl_get();
     const struct log sink = {log, log_user};
     clattn_status status;
-    cl_int error = CL_SUCCESS;
 
     memset(device, 0, sizeof *device);
     if (cl == NULL)
@@ -42,9 +41,7 @@ clattn_status check_device_open(struct check_device *device, cl_device_id id, cl
     if (status == CLATTN_SUCCESS)
         status = clattn_context_get(device->context, &device->cl, &device->device);
     if (status == CLATTN_SUCCESS)
-        device->queue = cl->CreateCommandQueue(device->cl, device->device, CL_QUEUE_PROFILING_ENABLE, &error);
-    if (error != CL_SUCCESS)
-        status = opencl_status(&sink, "clCreateCommandQueue", error);
+        status = opencl_create_queue(&sink, cl, device->cl, device->device, CL_QUEUE_PROFILING_ENABLE, &device->queue);
     if (status != CLATTN_SUCCESS)
         check_device_close(device);
     return status;
@@ -66,7 +63,6 @@ static size_t total(const struct region *region)
 /* data NULL: all poison. */
 static clattn_status region_create(const struct run *run, struct region *region, const void *data)
 {
-    cl_int error;
 
     region->image = malloc(total(region));
     if (region->image == NULL)
@@ -74,11 +70,9 @@ static clattn_status region_create(const struct run *run, struct region *region,
     memset(region->image, 0xff, total(region));
     if (data != NULL)
         memcpy(region->image + region->front, data, region->bytes);
-    region->buffer = run->cl->CreateBuffer(run->device->cl, CL_MEM_READ_WRITE, total(region), NULL, &error);
-    TRY_CL(&run->log, error);
-    TRY_CL(&run->log, run->cl->EnqueueWriteBuffer(run->device->queue, region->buffer, CL_TRUE, 0, total(region),
-                                                  region->image, 0, NULL, NULL));
-    return CLATTN_SUCCESS;
+    TRY(opencl_create_buffer(&run->log, run->cl, run->device->cl, CL_MEM_READ_WRITE, total(region), NULL,
+                             &region->buffer));
+    return opencl_write(&run->log, run->cl, run->device->queue, region->buffer, 0, total(region), region->image);
 }
 
 static clattn_status create_regions(struct run *run, const struct check_tensors *tensors, size_t workspace)
@@ -169,15 +163,13 @@ static clattn_status check_region(const struct run *run, const struct region *re
 static clattn_status collect(const struct run *run, const struct region *region, void *to)
 {
     unsigned char *now = malloc(total(region));
-    cl_int error;
     clattn_status status;
 
     if (now == NULL)
         return FAIL(&run->log, OUT_OF_MEMORY, "no memory to read %s", region->name);
-    error =
-        run->cl->EnqueueReadBuffer(run->device->queue, region->buffer, CL_TRUE, 0, total(region), now, 0, NULL, NULL);
-    status =
-        error == CL_SUCCESS ? check_region(run, region, now) : opencl_status(&run->log, "clEnqueueReadBuffer", error);
+    status = opencl_read(&run->log, run->cl, run->device->queue, region->buffer, 0, total(region), now);
+    if (status == CLATTN_SUCCESS)
+        status = check_region(run, region, now);
     if (to != NULL)
         memcpy(to, now + region->front, region->bytes);
     free(now);
@@ -204,9 +196,8 @@ static clattn_status check_between(const struct run *run, const clattn_plan *pla
     unsigned char *now = malloc(total(region));
     clattn_status status = now != NULL ? CLATTN_SUCCESS : CLATTN_OUT_OF_MEMORY;
 
-    if (status == CLATTN_SUCCESS && run->cl->EnqueueReadBuffer(run->device->queue, region->buffer, CL_TRUE, 0,
-                                                               total(region), now, 0, NULL, NULL) != CL_SUCCESS)
-        status = CLATTN_DEVICE_ERROR;
+    if (status == CLATTN_SUCCESS)
+        status = opencl_read(&run->log, run->cl, run->device->queue, region->buffer, 0, total(region), now);
     for (int64_t at = 0; at < plan->ir.bytes[IR_SCRATCH] && status == CLATTN_SUCCESS; at++)
         if (!is_reserved(&plan->ir, &at)) {
             size_t byte = region->front + (size_t)at;
@@ -249,7 +240,7 @@ static clattn_status run_plan(struct run *run, struct check_tensors *tensors, cl
     TRY(create_regions(run, tensors, workspace));
     operands = device_operands(run, &tensors->desc);
     TRY(check_enqueue(plan, run->device->queue, &operands, 0, NULL, NULL));
-    TRY_CL(&run->log, run->cl->Finish(run->device->queue));
+    TRY_CL(&run->log, run->cl, Finish, run->device->queue);
     status = collect_all(run, tensors);
     between = workspace > 0 ? check_between(run, plan) : CLATTN_SUCCESS;
     return status != CLATTN_SUCCESS ? status : between;

@@ -1,5 +1,6 @@
 #include "cli/desc_options.h"
 
+#include "base/text.h"
 #include "cli/words.h"
 
 #include <stdio.h>
@@ -193,7 +194,7 @@ const char *desc_option_text(size_t number, const clattn_plan_desc *desc, char *
     switch (option->kind) {
     case COUNT: snprintf(text, size, "%d", *(const int32_t *)field); break;
     case LENGTH: snprintf(text, size, "%lld", (long long)*(const int64_t *)field); break;
-    case REAL: snprintf(text, size, "%.17g", *(const double *)field); break;
+    case REAL: text_fit(text, size, "%.17g", *(const double *)field); break;
     case WORD: snprintf(text, size, "%s", word_name(option->words, *(const int *)field)); break;
     case FLAG: snprintf(text, size, "%s", word_name(option->words, (desc->flags & option->flag) != 0)); break;
     }

@@ -1,6 +1,7 @@
 /* clattn tune --gemm: which provider of a matrix product is the fastest, and with which parameters. A parameter at a
  * time, again until none helps or the time is over; every point's numbers are checked before its time counts.
  * CLBlast's parameters bind each other: its points are drawn, of those that keep its constraints. */
+#include "base/text.h"
 #include "cli/gemm.h"
 
 #include "base/system.h"
@@ -130,8 +131,8 @@ static clattn_status search_provider(struct search *search, const char *provider
     entry.seq_len = search->product.gemm.desc.m;
     snprintf(entry.tuner, sizeof entry.tuner, "%s", clattn_version());
     strftime(entry.date, sizeof entry.date, "%Y-%m-%d", gmtime(&now));
-    printf("  %-8s %10.3f ms, by rule of thumb %.3f ms, %.1f GFLOP/s\n", provider, entry.time_ms, entry.default_ms,
-           1e-9 * product_flops(&search->product.gemm.desc) / least);
+    text_print(stdout, "  %-8s %10.3f ms, by rule of thumb %.3f ms, %.1f GFLOP/s\n", provider, entry.time_ms,
+               entry.default_ms, 1e-9 * product_flops(&search->product.gemm.desc) / least);
     fflush(stdout);
     return tuning_table_put(&search->table, &entry);
 }

@@ -1,6 +1,7 @@
 /* clattn report: what an issue about a device needs, in one file. Each section is this command once more, in a process
  * of its own, so that a crash of a driver is a line of the report. */
 #include "base/file.h"
+#include "base/json.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "base/thread.h"
@@ -183,7 +184,7 @@ static cJSON *run_section(const struct settings *settings, const struct section 
         process_end(&running.process, how, sizeof how);
         lock_give(&running.lock);
         text_add(&json, "", 1);
-        result = cJSON_Parse(json.at != NULL ? json.at : "");
+        result = json_parse(json.at != NULL ? json.at : "");
     }
     free(json.at);
     cJSON_AddNumberToObject(object, "seconds", now_seconds() - began);
@@ -290,7 +291,7 @@ static cJSON *make_report(const struct settings *settings, const struct table *t
 
 static int write_report(const struct settings *settings, cJSON *report)
 {
-    char *text = cJSON_Print(report);
+    char *text = json_text_indented(report);
     int status = EXIT_OK;
 
     if (text == NULL)

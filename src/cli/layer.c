@@ -296,12 +296,9 @@ static clattn_layer_call make_call(const struct layer_run *run, clattn_layer_ope
 static clattn_status to_device(struct layer_run *run, struct operand *operand)
 {
     const struct log log = {sink_log, &run->target.sink};
-    cl_int error;
 
-    operand->buffer = opencl_get()->CreateBuffer(run->target.device.cl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
-                                                 operand->bytes > 0 ? operand->bytes : 1, operand->host, &error);
-    TRY_CL(&log, error);
-    return CLATTN_SUCCESS;
+    return opencl_create_buffer(&log, opencl_get(), run->target.device.cl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                                operand->bytes > 0 ? operand->bytes : 1, operand->host, &operand->buffer);
 }
 
 static clattn_status from_device(struct layer_run *run, struct operand *operand)
@@ -309,8 +306,8 @@ static clattn_status from_device(struct layer_run *run, struct operand *operand)
     const struct log log = {sink_log, &run->target.sink};
 
     if (operand->part.role == CLATTN_LAYER_OUTPUT && operand->bytes > 0)
-        TRY_CL(&log, opencl_get()->EnqueueReadBuffer(run->target.device.queue, operand->buffer, CL_TRUE, 0,
-                                                     operand->bytes, operand->host, 0, NULL, NULL));
+        TRY(opencl_read(&log, opencl_get(), run->target.device.queue, operand->buffer, 0, operand->bytes,
+                        operand->host));
     return CLATTN_SUCCESS;
 }
 

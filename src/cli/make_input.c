@@ -1,5 +1,6 @@
 /* clattn make-input: random operands of a rule in a file. */
 #include "base/system.h"
+#include "base/text.h"
 #include "check/check.h"
 #include "cli/cli.h"
 #include "cli/desc_options.h"
@@ -71,8 +72,8 @@ static void print_time(const struct check_tensors *tensors, double drawn, double
     for (int id = 1; id < OPERAND_COUNT; id++)
         if (!tensors->tensor[id].info.output) /* bytes are 0 of what there is not */
             bytes += (double)tensors->tensor[id].bytes;
-    fprintf(stderr, "%.3g MB drawn in %.3g ms, written in %.3g ms, %.3g MB a second\n", bytes / 1e6, 1e3 * drawn,
-            1e3 * written, drawn + written > 0 ? bytes / 1e6 / (drawn + written) : 0);
+    text_print(stderr, "%.3g MB drawn in %.3g ms, written in %.3g ms, %.3g MB a second\n", bytes / 1e6, 1e3 * drawn,
+               1e3 * written, drawn + written > 0 ? bytes / 1e6 / (drawn + written) : 0);
 }
 
 int make_input_main(struct settings *settings)

@@ -55,7 +55,7 @@ static clattn_status compute(struct bench *bench, struct check_tensors *tensors)
     TRY(buffers_write(&bench->buffers, 0, tensors));
     operands = buffers_operands(&bench->buffers, 0, &tensors->desc);
     TRY(check_enqueue(bench->plan, bench->target->device.queue, &operands, 0, NULL, NULL));
-    TRY_CL(&bench->log, opencl_get()->Finish(bench->target->device.queue));
+    TRY_CL(&bench->log, opencl_get(), Finish, bench->target->device.queue);
     return buffers_read(&bench->buffers, 0, tensors);
 }
 

@@ -1,6 +1,7 @@
 /* THE table of options, and what each takes. */
 #include "cli/option_table.h"
 
+#include "base/decimal.h"
 #include "base/text.h"
 #include "cli/desc_options.h"
 #include "cli/words.h"
@@ -201,10 +202,10 @@ static int take_budget(struct settings *settings, const char *text)
         const char *name;
         double seconds;
     } units[] = {{"", 1}, {"s", 1}, {"m", 60}, {"h", 3600}};
-    char *unit;
-    double number = strtod(text, &unit);
+    double number = 0;
+    const char *unit = decimal_read(text, &number);
 
-    for (size_t i = 0; i < sizeof units / sizeof *units && unit != text; i++)
+    for (size_t i = 0; i < sizeof units / sizeof *units && unit != NULL; i++)
         if (strcmp(units[i].name, unit) == 0)
             settings->budget = number * units[i].seconds;
     if (!(settings->budget >= 1 && settings->budget <= 86400))

@@ -46,7 +46,7 @@ static const struct chains {
 
 struct launch {
     cl_command_queue queue;
-    cl_kernel kernel;
+    struct opencl_kernel kernel;
     size_t items;
     struct log log;
 };
@@ -54,11 +54,16 @@ struct launch {
 static clattn_status enqueue(void *user, size_t run, cl_event *event)
 {
     const struct launch *launch = user;
+    const size_t global[] = {launch->items, 1, 1};
 
     (void)run;
-    TRY_CL(&launch->log, opencl_get()->EnqueueNDRangeKernel(launch->queue, launch->kernel, 1, NULL, &launch->items,
-                                                            NULL, 0, NULL, event));
-    return CLATTN_SUCCESS;
+    return opencl_launch(&launch->log, opencl_get(), launch->queue, launch->kernel, global, NULL, 0, NULL, event);
+}
+
+static clattn_status make_kernel(struct launch *launch, cl_program program, const char *name)
+{
+    launch->kernel.name = name;
+    return opencl_create_kernel(&launch->log, opencl_get(), program, name, &launch->kernel.kernel);
 }
 
 /* The fastest of a few runs, in seconds. */
@@ -79,12 +84,12 @@ static clattn_status measure_multiply(struct launch *launch, int count, cl_mem o
     const float a = 0.999f, b = 0.001f;
     double seconds = 0;
 
-    TRY_CL(&launch->log, cl->SetKernelArg(launch->kernel, 0, sizeof out, &out));
-    TRY_CL(&launch->log, cl->SetKernelArg(launch->kernel, 1, sizeof a, &a));
-    TRY_CL(&launch->log, cl->SetKernelArg(launch->kernel, 2, sizeof b, &b));
+    TRY(opencl_set_argument(&launch->log, cl, launch->kernel, 0, sizeof out, &out));
+    TRY(opencl_set_argument(&launch->log, cl, launch->kernel, 1, sizeof a, &a));
+    TRY(opencl_set_argument(&launch->log, cl, launch->kernel, 2, sizeof b, &b));
     for (cl_int rounds = 64; rounds < 1 << 20 && seconds < 10e-3; rounds *= 4) {
         double rate;
-        TRY_CL(&launch->log, cl->SetKernelArg(launch->kernel, 3, sizeof rounds, &rounds));
+        TRY(opencl_set_argument(&launch->log, cl, launch->kernel, 3, sizeof rounds, &rounds));
         TRY(time_launch(launch, &seconds));
         rate = (double)FLOPS_A_CHAIN * count * rounds * (double)launch->items / seconds;
         *flops = rate > *flops ? rate : *flops;
@@ -97,8 +102,8 @@ static clattn_status measure_copy(struct launch *launch, cl_mem to, cl_mem from,
     const struct opencl *cl = opencl_get();
     double seconds;
 
-    TRY_CL(&launch->log, cl->SetKernelArg(launch->kernel, 0, sizeof to, &to));
-    TRY_CL(&launch->log, cl->SetKernelArg(launch->kernel, 1, sizeof from, &from));
+    TRY(opencl_set_argument(&launch->log, cl, launch->kernel, 0, sizeof to, &to));
+    TRY(opencl_set_argument(&launch->log, cl, launch->kernel, 1, sizeof from, &from));
     TRY(time_launch(launch, &seconds)); /* also touches the pages first */
     TRY(time_launch(launch, &seconds));
     *bytes = 2.0 * sizeof(cl_float4) * (double)launch->items / seconds;
@@ -129,24 +134,21 @@ static clattn_status measure(void *user, struct peak *peak)
     const struct site *site = user;
     struct target *target = site->target;
     struct launch launch = {.queue = target->device.queue, .log = {sink_log, &target->sink}};
-    cl_int error;
     clattn_status status;
 
-    launch.kernel = cl->CreateKernel(site->program, "copy", &error);
-    TRY_CL(&launch.log, error);
+    TRY(make_kernel(&launch, site->program, "copy"));
     launch.items = copy_size(&target->info) / sizeof(cl_float4);
     status = measure_copy(&launch, site->to, site->from, &peak->bytes);
-    cl->ReleaseKernel(launch.kernel);
+    cl->ReleaseKernel(launch.kernel.kernel);
     if (status != CLATTN_SUCCESS)
         return status;
     launch.items = (size_t)target->info.compute_units * ITEMS_A_UNIT;
     if (launch.items * sizeof(cl_float) > copy_size(&target->info))
         launch.items = copy_size(&target->info) / sizeof(cl_float);
     for (size_t i = 0; i < sizeof chains / sizeof *chains && status == CLATTN_SUCCESS; i++) {
-        launch.kernel = cl->CreateKernel(site->program, chains[i].name, &error);
-        TRY_CL(&launch.log, error);
+        TRY(make_kernel(&launch, site->program, chains[i].name));
         status = measure_multiply(&launch, chains[i].count, site->to, &peak->flops);
-        cl->ReleaseKernel(launch.kernel);
+        cl->ReleaseKernel(launch.kernel.kernel);
     }
     return status;
 }
@@ -155,7 +157,7 @@ static clattn_status measure_often(struct site *site, struct peak *peak)
 {
     const struct log log = {sink_log, &site->target->sink};
 
-    TRY_CL(&log, opencl_get()->BuildProgram(site->program, 1, &site->target->device.device, "", NULL, NULL));
+    TRY_CL(&log, opencl_get(), BuildProgram, site->program, 1, &site->target->device.device, "", NULL, NULL);
     return peak_often(measure, site, peak);
 }
 

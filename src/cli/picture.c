@@ -1,5 +1,7 @@
 #include "cli/picture.h"
 
+#include "base/text.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -246,9 +248,9 @@ static void put_panel(FILE *file, const struct view *view, int64_t panel, unsign
 
 static void put_stop(FILE *file, int percent, int is_negative, double opacity)
 {
-    fprintf(file, "<stop offset=\"%d%%\" stop-color=\"#%02x%02x%02x\" stop-opacity=\"%g\"/>", percent,
-            is_negative ? negative.red : positive.red, is_negative ? negative.green : positive.green,
-            is_negative ? negative.blue : positive.blue, opacity);
+    text_print(file, "<stop offset=\"%d%%\" stop-color=\"#%02x%02x%02x\" stop-opacity=\"%g\"/>", percent,
+               is_negative ? negative.red : positive.red, is_negative ? negative.green : positive.green,
+               is_negative ? negative.blue : positive.blue, opacity);
 }
 
 /* From the largest magnitude down to 0, or to its negative. */
@@ -268,7 +270,7 @@ static void put_scale(FILE *file, const struct view *view, int x, int height)
             x, TOP, height);
     for (int step = 0; step <= 4; step++) {
         double part = view->is_signed ? 1 - step / 2.0 : 1 - step / 4.0, value = view->limit * part * fabs(part);
-        fprintf(file, "<text x=\"%d\" y=\"%d\">%.3g</text>", x + 20, TOP + 4 + height * step / 4, value);
+        text_print(file, "<text x=\"%d\" y=\"%d\">%.3g</text>", x + 20, TOP + 4 + height * step / 4, value);
     }
     fputc('\n', file);
 }

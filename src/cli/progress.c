@@ -1,6 +1,7 @@
 #include "cli/progress.h"
 
 #include "base/system.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -34,10 +35,10 @@ static const char *time_text(size_t done, size_t total, char text[48])
     spent = now_seconds() - start;
     whole = done > 0 ? spent * (double)total / (double)done : 0;
     if (done > 0 && done < total && spent >= 1)
-        snprintf(text, 48, "%.0f:%02.0f of about %.0f:%02.0f", floor(spent / 60), fmod(floor(spent), 60),
+        text_fit(text, 48, "%.0f:%02.0f of about %.0f:%02.0f", floor(spent / 60), fmod(floor(spent), 60),
                  floor(whole / 60), fmod(floor(whole), 60));
     else
-        snprintf(text, 48, "%.0f:%02.0f", floor(spent / 60), fmod(floor(spent), 60));
+        text_fit(text, 48, "%.0f:%02.0f", floor(spent / 60), fmod(floor(spent), 60));
     return text;
 }
 

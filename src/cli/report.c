@@ -1,5 +1,6 @@
 #include "cli/report.h"
 
+#include "base/text.h"
 #include "cli/tune.h"
 #include "base/file.h"
 
@@ -56,10 +57,10 @@ static void write_head(FILE *file, const struct target *target, const struct pea
     report_text(file, device, "platform");
     fputs(" &#183; driver ", file);
     report_text(file, device, "driver");
-    fprintf(file,
-            " &#183; clattn %s &#183; %s</p>\n<p class=\"dim\">Peaks measured: %.0f GFLOP/s of f32 multiply-adds, "
-            "%.1f GB/s of copies.</p>\n",
-            clattn_version(), date, 1e-9 * peak->flops, 1e-9 * peak->bytes);
+    text_print(file,
+               " &#183; clattn %s &#183; %s</p>\n<p class=\"dim\">Peaks measured: %.0f GFLOP/s of f32 multiply-adds, "
+               "%.1f GB/s of copies.</p>\n",
+               clattn_version(), date, 1e-9 * peak->flops, 1e-9 * peak->bytes);
     cJSON_Delete(device);
 }
 
@@ -69,8 +70,8 @@ static void write_name(FILE *file, const cJSON *row)
     report_text(file, row, "group");
     fputs(" &#183; ", file);
     report_text(file, row, "dtype");
-    fprintf(file, " &#183; K %.0f V %.0f &#183; %.0f heads", report_number(row, "key_dim"),
-            report_number(row, "value_dim"), report_number(row, "heads"));
+    text_print(file, " &#183; K %.0f V %.0f &#183; %.0f heads", report_number(row, "key_dim"),
+               report_number(row, "value_dim"), report_number(row, "heads"));
 }
 
 static void write_table(FILE *file, const cJSON *rows)
@@ -87,11 +88,11 @@ static void write_table(FILE *file, const cJSON *rows)
         write_name(file, row);
         fputs("</td><td>", file);
         report_text(file, row, "solver");
-        fprintf(file,
-                "</td><td class=\"n\">%.0f</td><td class=\"n\">%.3f ms</td><td class=\"n\">%.3f ms</td>"
-                "<td class=\"n\"><b>%.2f&#215;</b></td><td class=\"p\">",
-                report_number(row, "tokens"), report_number(row, "default_ms"), report_number(row, "time_ms"),
-                report_number(row, "speedup"));
+        text_print(file,
+                   "</td><td class=\"n\">%.0f</td><td class=\"n\">%.3f ms</td><td class=\"n\">%.3f ms</td>"
+                   "<td class=\"n\"><b>%.2f&#215;</b></td><td class=\"p\">",
+                   report_number(row, "tokens"), report_number(row, "default_ms"), report_number(row, "time_ms"),
+                   report_number(row, "speedup"));
         report_text(file, row, "parameters");
         fputs("</td></tr>\n", file);
     }
@@ -104,14 +105,14 @@ static void write_section(FILE *file, const cJSON *row, int first_of_problem)
     write_name(file, row);
     fputs(": ", file);
     report_text(file, row, "solver");
-    fprintf(file,
-            "</h2><p><span class=\"big\">%.2f&#215;</span> %.3f ms by default, %.3f ms tuned, for %.0f tokens</p>"
-            "<p class=\"dim\">%.0f %s tried in %.0f s",
-            report_number(row, "speedup"), report_number(row, "default_ms"), report_number(row, "time_ms"),
-            report_number(row, "tokens"), report_number(row, "tried"),
-            report_number(row, "tried") == 1 ? "point" : "points", report_number(row, "seconds"));
+    text_print(file,
+               "</h2><p><span class=\"big\">%.2f&#215;</span> %.3f ms by default, %.3f ms tuned, for %.0f tokens</p>"
+               "<p class=\"dim\">%.0f %s tried in %.0f s",
+               report_number(row, "speedup"), report_number(row, "default_ms"), report_number(row, "time_ms"),
+               report_number(row, "tokens"), report_number(row, "tried"),
+               report_number(row, "tried") == 1 ? "point" : "points", report_number(row, "seconds"));
     if (report_number(row, "error") > 0)
-        fprintf(file, ", error %.1e", report_number(row, "error"));
+        text_print(file, ", error %.1e", report_number(row, "error"));
     fputs(*cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "note")) != '\0' ? " &#183; " : "", file);
     report_text(file, row, "note");
     fputs("</p>\n", file);

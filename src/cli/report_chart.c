@@ -1,3 +1,4 @@
+#include "base/text.h"
 #include "cli/report.h"
 
 #include <math.h>
@@ -49,14 +50,15 @@ static void close_plot(const struct plot *plot)
 
 static void x_tick(const struct plot *plot, double x)
 {
-    fprintf(plot->file, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.4g</text>\n", at_x(plot, x),
-            HEIGHT - BOTTOM + 14, x);
+    text_print(plot->file, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.4g</text>\n", at_x(plot, x),
+               HEIGHT - BOTTOM + 14, x);
 }
 
 static void y_tick(const struct plot *plot, double y)
 {
-    fprintf(plot->file, "<path class=\"grid\" d=\"M%d %.1f H%d\"/>", LEFT, at_y(plot, y), WIDTH - RIGHT);
-    fprintf(plot->file, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.3g</text>\n", LEFT - 6, at_y(plot, y) + 4, y);
+    text_print(plot->file, "<path class=\"grid\" d=\"M%d %.1f H%d\"/>", LEFT, at_y(plot, y), WIDTH - RIGHT);
+    text_print(plot->file, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.3g</text>\n", LEFT - 6, at_y(plot, y) + 4,
+               y);
 }
 
 /* 1, 2 or 5 times a power of ten, so that at most five fit the range. */
@@ -133,9 +135,9 @@ static void mark(const struct plot *plot, double x, const char *class, const cha
     double at = at_x(plot, x);
     int after = at < LEFT + (WIDTH - LEFT - RIGHT) / 2;
 
-    fprintf(plot->file, "<path class=\"mark %s\" d=\"M%.1f %d V%d\"/>", class, at, TOP, HEIGHT - BOTTOM);
-    fprintf(plot->file, "<text class=\"%s\" x=\"%.1f\" y=\"%d\" text-anchor=\"%s\">%s</text>\n", class,
-            at + (after ? 4 : -4), TOP + 8 + 13 * line, after ? "start" : "end", label);
+    text_print(plot->file, "<path class=\"mark %s\" d=\"M%.1f %d V%d\"/>", class, at, TOP, HEIGHT - BOTTOM);
+    text_print(plot->file, "<text class=\"%s\" x=\"%.1f\" y=\"%d\" text-anchor=\"%s\">%s</text>\n", class,
+               at + (after ? 4 : -4), TOP + 8 + 13 * line, after ? "start" : "end", label);
 }
 
 void chart_distribution(FILE *file, const cJSON *row)
@@ -163,9 +165,9 @@ void chart_distribution(FILE *file, const cJSON *row)
         double from = plot.x_low + (plot.x_high - plot.x_low) * bin / BINS,
                width = (WIDTH - LEFT - RIGHT) / (double)BINS;
         if (counts[bin] > 0)
-            fprintf(file, "<rect class=\"bar\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>\n",
-                    at_x(&plot, from) + 1, at_y(&plot, counts[bin]), width - 2,
-                    HEIGHT - BOTTOM - at_y(&plot, counts[bin]));
+            text_print(file, "<rect class=\"bar\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>\n",
+                       at_x(&plot, from) + 1, at_y(&plot, counts[bin]), width - 2,
+                       HEIGHT - BOTTOM - at_y(&plot, counts[bin]));
     }
     mark(&plot, report_number(row, "default_ms"), "default", "default", 0);
     mark(&plot, report_number(row, "time_ms"), "tuned", "tuned", 1);
@@ -185,19 +187,19 @@ void chart_progress(FILE *file, const cJSON *row)
     ticks(&plot, plot.y_low, plot.y_high, y_tick);
     ticks(&plot, 0, plot.x_high, x_tick);
     cJSON_ArrayForEach(candidate, candidates(row)) if (time_of(candidate) > 0)
-        fprintf(file, "<circle class=\"point\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"/>\n",
-                at_x(&plot, report_number(candidate, "at")), at_y(&plot, time_of(candidate)));
+        text_print(file, "<circle class=\"point\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"/>\n",
+                   at_x(&plot, report_number(candidate, "at")), at_y(&plot, time_of(candidate)));
     fputs("<path class=\"line tuned\" d=\"", file);
     cJSON_ArrayForEach(candidate, candidates(row))
     {
         double time = time_of(candidate);
         if (time == 0 || (best > 0 && time >= best))
             continue;
-        fprintf(file, best == 0 ? "M%.1f %.1f" : " H%.1f V%.1f", at_x(&plot, report_number(candidate, "at")),
-                at_y(&plot, time));
+        text_print(file, best == 0 ? "M%.1f %.1f" : " H%.1f V%.1f", at_x(&plot, report_number(candidate, "at")),
+                   at_y(&plot, time));
         best = time;
     }
-    fprintf(file, " H%.1f\"/>\n", at_x(&plot, plot.x_high));
+    text_print(file, " H%.1f\"/>\n", at_x(&plot, plot.x_high));
     close_plot(&plot);
 }
 
@@ -238,12 +240,12 @@ static void length_line(const struct plot *plot, const cJSON *row, int series)
     {
         if (report_number(pair, "time_ms") <= 0)
             continue;
-        fprintf(plot->file, "%c%.1f %.1f ", begun ? 'L' : 'M', at_x(plot, report_number(pair, "tokens")),
-                at_y(plot, report_number(pair, "time_ms")));
+        text_print(plot->file, "%c%.1f %.1f ", begun ? 'L' : 'M', at_x(plot, report_number(pair, "tokens")),
+                   at_y(plot, report_number(pair, "time_ms")));
         begun = 1;
     }
-    fprintf(plot->file, "\"/><text class=\"series%d\" x=\"%.1f\" y=\"%d\">", series, (double)LEFT + 8,
-            TOP + 10 + 14 * series);
+    text_print(plot->file, "\"/><text class=\"series%d\" x=\"%.1f\" y=\"%d\">", series, (double)LEFT + 8,
+               TOP + 10 + 14 * series);
     report_text(plot->file, row, "solver");
     fputs("</text>\n", plot->file);
 }
@@ -272,8 +274,8 @@ void chart_share(FILE *file, const char *label, double percent)
 
     fprintf(file, "<div class=\"share\"><span>%s</span><svg viewBox=\"0 0 100 6\" preserveAspectRatio=\"none\">",
             label);
-    fprintf(file,
-            "<rect class=\"track\" width=\"100\" height=\"6\"/><rect class=\"fill\" width=\"%.1f\" height=\"6\"/>",
-            width);
-    fprintf(file, "</svg><b>%.1f&#8239;%%</b></div>\n", percent);
+    text_print(file,
+               "<rect class=\"track\" width=\"100\" height=\"6\"/><rect class=\"fill\" width=\"%.1f\" height=\"6\"/>",
+               width);
+    text_print(file, "</svg><b>%.1f&#8239;%%</b></div>\n", percent);
 }

@@ -1,4 +1,5 @@
 /* clattn run: a rule over the tensors of a file. */
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/input.h"
 #include "cli/metadata.h"
@@ -15,11 +16,11 @@ static void print_time(const clattn_plan_desc *desc, const struct target *target
 {
     double tokens = (double)desc->batch * (double)desc->seq_len;
 
-    fprintf(stderr, "%.0f tokens in %.3g ms", tokens, 1e3 * target->run_seconds);
+    text_print(stderr, "%.0f tokens in %.3g ms", tokens, 1e3 * target->run_seconds);
     if (target->run_seconds > 0)
-        fprintf(stderr, ", %.4g tokens a second", tokens / target->run_seconds);
+        text_print(stderr, ", %.4g tokens a second", tokens / target->run_seconds);
     if (!target->reference)
-        fprintf(stderr, "; the plan in %.3g ms", 1e3 * target->plan_seconds);
+        text_print(stderr, "; the plan in %.3g ms", 1e3 * target->plan_seconds);
     fputc('\n', stderr);
 }
 

@@ -1,10 +1,10 @@
 /* Reading: the header is checked completely before a byte of data is looked at. */
 #include "cli/safetensors.h"
 
+#include "base/json.h"
 #include "base/system.h"
 #include "base/text.h"
 
-#include <cjson/cJSON.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -217,8 +217,7 @@ static int has_nul(const char *text)
 
 static cJSON *parse_json(const char *text, size_t length, const struct report *error)
 {
-    const char *end = NULL;
-    size_t items = 0;
+    size_t items = 0, end = 0;
     cJSON *json;
 
     for (const char *at = text; (at = memchr(at, ',', length - (size_t)(at - text))) != NULL; at++)
@@ -231,15 +230,15 @@ static cJSON *parse_json(const char *text, size_t length, const struct report *e
         report(error, "the header has a NUL in a string");
         return NULL;
     }
-    json = cJSON_ParseWithLengthOpts(text, length, &end, 0);
+    json = json_parse_part(text, length, &end);
     if (json == NULL) {
-        report(error, "the header is not valid JSON near its byte %zu", end != NULL ? (size_t)(end - text) : 0);
+        report(error, "the header is not valid JSON near its byte %zu", end);
         return NULL;
     }
-    while (end < text + length && strchr(" \t\r\n", *end) != NULL)
+    while (end < length && strchr(" \t\r\n", text[end]) != NULL)
         end++;
-    if (end != text + length) {
-        report(error, "the header goes on after its JSON object, at its byte %zu", (size_t)(end - text));
+    if (end != length) {
+        report(error, "the header goes on after its JSON object, at its byte %zu", end);
         cJSON_Delete(json);
         return NULL;
     }

@@ -1,6 +1,6 @@
+#include "base/json.h"
 #include "cli/safetensors.h"
 
-#include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,7 +45,7 @@ static char *make_header(const struct safetensor *tensors, size_t count, const c
         offset += tensors[i].bytes;
     }
     if (fine)
-        text = cJSON_PrintUnformatted(header);
+        text = json_text(header);
     cJSON_Delete(header);
     return text;
 }

@@ -1,6 +1,7 @@
 #include "cli/stream.h"
 
 #include "base/system.h"
+#include "base/text.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "device/cache.h"
@@ -83,7 +84,7 @@ void stream_head(struct stream *stream, const struct column *columns, size_t cou
     if (stream->format == FORMAT_TEXT)
         printf("device: %s", target_name(target));
     if (stream->format == FORMAT_TEXT && peak->flops > 0)
-        printf(", peaks measured: %.0f GFLOP/s f32, %.1f GB/s", 1e-9 * peak->flops, 1e-9 * peak->bytes);
+        text_print(stdout, ", peaks measured: %.0f GFLOP/s f32, %.1f GB/s", 1e-9 * peak->flops, 1e-9 * peak->bytes);
     if (stream->format == FORMAT_TEXT)
         puts("");
     if (stream->format != FORMAT_JSON)

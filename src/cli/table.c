@@ -1,5 +1,6 @@
 #include "cli/table.h"
 
+#include "base/json.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "cli/progress.h"
@@ -20,7 +21,7 @@ static void bytes_text(double bytes, char text[CELL])
         bytes /= 1024;
         unit++;
     }
-    snprintf(text, CELL, "%.*f %s", bytes < 10 && bytes != floor(bytes) ? 1 : 0, bytes, units[unit]);
+    text_fit(text, CELL, "%.*f %s", bytes < 10 && bytes != floor(bytes) ? 1 : 0, bytes, units[unit]);
 }
 
 /* Nothing in a name may move the cursor or start a line. */
@@ -49,13 +50,13 @@ static void cell_text(const cJSON *row, const struct column *column, enum format
     else if (!cJSON_IsNumber(item))
         snprintf(text, CELL, "%s", format == FORMAT_CSV ? "" : "-");
     else if (format == FORMAT_CSV)
-        snprintf(text, CELL, "%.9g", number);
+        text_fit(text, CELL, "%.9g", number);
     else if (column->kind == COLUMN_BYTES)
         bytes_text(number, text);
     else if (column->kind == COLUMN_SCIENTIFIC)
-        snprintf(text, CELL, "%.*e", column->digits, number);
+        text_fit(text, CELL, "%.*e", column->digits, number);
     else
-        snprintf(text, CELL, "%.*f", column->digits, number);
+        text_fit(text, CELL, "%.*f", column->digits, number);
     if (format != FORMAT_CSV)
         make_plain(text);
 }
@@ -199,7 +200,7 @@ void table_row(const struct table *table, const cJSON *row)
 
 int json_print(cJSON *json)
 {
-    char *text = cJSON_Print(json);
+    char *text = json_text_indented(json);
 
     cJSON_Delete(json);
     if (text == NULL)

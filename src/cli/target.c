@@ -194,7 +194,7 @@ static clattn_status enqueue(struct target *target, const struct buffers *buffer
     double begin = now_seconds();
 
     TRY(check_enqueue(plan, target->device.queue, &operands, 0, NULL, NULL));
-    TRY_CL(&log, opencl_get()->Finish(target->device.queue));
+    TRY_CL(&log, opencl_get(), Finish, target->device.queue);
     target->run_seconds = now_seconds() - begin;
     return CLATTN_SUCCESS;
 }

@@ -68,11 +68,11 @@ static void improved(void *user, const struct search_result *result, const struc
     char text[256];
 
     progress_clear();
-    fprintf(stderr, "%s %s, T=%lld: %.3f ms", tuning->name, best->tuned.space->name, (long long)result->tokens,
-            1e3 * best->time);
+    text_print(stderr, "%s %s, T=%lld: %.3f ms", tuning->name, best->tuned.space->name, (long long)result->tokens,
+               1e3 * best->time);
     if (best != result->all)
-        fprintf(stderr, " (%.0f %% of the default), %s", 100 * best->time / usual,
-                tuned_name(&best->tuned, text, sizeof text));
+        text_print(stderr, " (%.0f %% of the default), %s", 100 * best->time / usual,
+                   tuned_name(&best->tuned, text, sizeof text));
     fputc('\n', stderr);
 }
 

@@ -1,4 +1,5 @@
 /* clattn tune --show, --export, --import, --reset: the user's file. */
+#include "base/json.h"
 #include "cli/tune.h"
 
 #include "cli/devices.h"
@@ -107,12 +108,12 @@ int tune_export(const struct settings *settings, const char *path)
 static char *submission_text(const struct tuning_table *table, const clattn_device_info *info)
 {
     char *entries = tuning_table_print(table), *text = NULL;
-    cJSON *whole = entries != NULL ? cJSON_Parse(entries) : NULL;
+    cJSON *whole = entries != NULL ? json_parse(entries) : NULL;
 
     if (whole != NULL) {
         cJSON_AddStringToObject(whole, "clattn", clattn_version());
         cJSON_AddItemToObject(whole, "device", device_row(info));
-        text = cJSON_Print(whole);
+        text = json_text_indented(whole);
     }
     cJSON_Delete(whole);
     free(entries);

@@ -1,6 +1,7 @@
 /* Rows of `clattn verify` in worker processes, a process a row: a driver's lock, its compiler and its crashes are a
  * process's own. A worker is `clattn verify RULE --dtype TYPE --mode MODES --jsonl` with the other options as they were
  * typed; the lines that it prints are its outcomes, and what else it prints is shown once. */
+#include "base/json.h"
 #include "check/check.h"
 #include "cli/progress.h"
 #include "cli/verify.h"
@@ -80,7 +81,7 @@ static void repeat_once(struct verify *verify, const char *line)
 static void take_line(struct verify *verify, struct verify_row *row, char *line)
 {
     char *at = strstr(line, "{\"rule\":");
-    cJSON *outcome = at != NULL ? cJSON_Parse(at) : NULL;
+    cJSON *outcome = at != NULL ? json_parse(at) : NULL;
 
     if (outcome != NULL)
         *at = '\0';

@@ -1,4 +1,5 @@
 /* What `clattn verify` is told of its rows, and what it prints of them. */
+#include "base/json.h"
 #include "cli/verify.h"
 
 #include "check/check.h"
@@ -116,7 +117,7 @@ static void flush(struct verify *verify)
 
 static void print_line_of(const struct verify_row *row, const cJSON *outcome)
 {
-    char *text = cJSON_PrintUnformatted(outcome);
+    char *text = json_text(outcome);
 
     if (text != NULL)
         printf("{\"rule\":\"%s\",\"dtype\":\"%s\",%s\n", rule_name(row->rule), dtype_name(row->dtype), text + 1);

@@ -1,5 +1,6 @@
 #include "cli/words.h"
 
+#include "base/decimal.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -115,10 +116,9 @@ int number_read(const char *what, const char *text, int64_t low, int64_t high, i
 
 int real_read(const char *what, const char *text, double *value)
 {
-    char *end;
+    const char *end = decimal_read(text, value);
 
-    *value = strtod(text, &end);
-    if (end == text || *end != '\0' || !isfinite(*value))
+    if (end == NULL || *end != '\0' || !isfinite(*value))
         return bad("%s is '%s', expected a number", what, text);
     return EXIT_OK;
 }

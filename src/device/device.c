@@ -136,7 +136,7 @@ clattn_status device_init(struct device *device, cl_device_id id, const struct l
 
     memset(device, 0, sizeof *device);
     device->cl = opencl_get();
-    TRY_CL(log, device->cl->GetDeviceInfo(id, CL_DEVICE_COMPILER_AVAILABLE, sizeof compiler, &compiler, NULL));
+    TRY_CL(log, device->cl, GetDeviceInfo, id, CL_DEVICE_COMPILER_AVAILABLE, sizeof compiler, &compiler, NULL);
     describe(device->cl, id, &device->info);
     get_text(device->cl, id, CL_DEVICE_VENDOR, device->vendor, sizeof device->vendor);
     get_platform_text(device->cl, id, CL_PLATFORM_VERSION, device->platform_version, sizeof device->platform_version);

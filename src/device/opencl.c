@@ -1,6 +1,7 @@
 #include "device/opencl.h"
 
 #include "base/system.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -90,6 +91,11 @@ const char *opencl_error_name(cl_int error)
         ERROR_NAME(CL_INVALID_BUFFER_SIZE),        ERROR_NAME(CL_INVALID_GLOBAL_WORK_SIZE),
         ERROR_NAME(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST),
         ERROR_NAME(CL_INVALID_PLATFORM),           ERROR_NAME(CL_INVALID_QUEUE_PROPERTIES),
+        ERROR_NAME(CL_INVALID_HOST_PTR),           ERROR_NAME(CL_INVALID_KERNEL_DEFINITION),
+        ERROR_NAME(CL_INVALID_PROPERTY),           ERROR_NAME(CL_INVALID_DEVICE_TYPE),
+        ERROR_NAME(CL_MEM_COPY_OVERLAP),           ERROR_NAME(CL_MISALIGNED_SUB_BUFFER_OFFSET),
+        ERROR_NAME(CL_COMPILE_PROGRAM_FAILURE),    ERROR_NAME(CL_LINKER_NOT_AVAILABLE),
+        ERROR_NAME(CL_LINK_PROGRAM_FAILURE),       ERROR_NAME(CL_PROFILING_INFO_NOT_AVAILABLE),
 #undef ERROR_NAME
         /* clang-format on */
     };
@@ -100,11 +106,88 @@ const char *opencl_error_name(cl_int error)
     return "an unnamed OpenCL error";
 }
 
-clattn_status opencl_status(const struct log *log, const char *call, cl_int error)
+clattn_status opencl_failed(const struct log *log, cl_int error, const char *format, ...)
 {
     int memory =
         error == CL_OUT_OF_HOST_MEMORY || error == CL_MEM_OBJECT_ALLOCATION_FAILURE || error == CL_INVALID_BUFFER_SIZE;
+    char call[256];
+    va_list args;
 
-    log_line(log, CLATTN_LOG_ERROR, "%s (%d) from %s", opencl_error_name(error), (int)error, call);
+    va_start(args, format);
+    text_vfit(call, sizeof call, format, args);
+    va_end(args);
+    log_line(log, CLATTN_LOG_ERROR, "%s: %s (%d)", call, opencl_error_name(error), (int)error);
     return memory ? CLATTN_OUT_OF_MEMORY : CLATTN_DEVICE_ERROR;
+}
+
+clattn_status opencl_create_queue(const struct log *log, const struct opencl *cl, cl_context context,
+                                  cl_device_id device, cl_command_queue_properties properties, cl_command_queue *queue)
+{
+    cl_int error = CL_SUCCESS;
+
+    *queue = cl->CreateCommandQueue(context, device, properties, &error);
+    return *queue != NULL ? CLATTN_SUCCESS : opencl_failed(log, error, "clCreateCommandQueue");
+}
+
+clattn_status opencl_create_buffer(const struct log *log, const struct opencl *cl, cl_context context,
+                                   cl_mem_flags flags, size_t bytes, void *host, cl_mem *buffer)
+{
+    cl_int error = CL_SUCCESS;
+
+    *buffer = cl->CreateBuffer(context, flags, bytes, host, &error);
+    return *buffer != NULL ? CLATTN_SUCCESS : opencl_failed(log, error, "clCreateBuffer of %zu bytes", bytes);
+}
+
+clattn_status opencl_create_kernel(const struct log *log, const struct opencl *cl, cl_program program, const char *name,
+                                   cl_kernel *kernel)
+{
+    cl_int error = CL_SUCCESS;
+
+    *kernel = cl->CreateKernel(program, name, &error);
+    return *kernel != NULL ? CLATTN_SUCCESS : opencl_failed(log, error, "clCreateKernel of kernel %s", name);
+}
+
+clattn_status opencl_write(const struct log *log, const struct opencl *cl, cl_command_queue queue, cl_mem buffer,
+                           size_t offset, size_t bytes, const void *from)
+{
+    cl_int error = cl->EnqueueWriteBuffer(queue, buffer, CL_TRUE, offset, bytes, from, 0, NULL, NULL);
+
+    return error == CL_SUCCESS
+               ? CLATTN_SUCCESS
+               : opencl_failed(log, error, "clEnqueueWriteBuffer of %zu bytes at byte %zu", bytes, offset);
+}
+
+clattn_status opencl_read(const struct log *log, const struct opencl *cl, cl_command_queue queue, cl_mem buffer,
+                          size_t offset, size_t bytes, void *to)
+{
+    cl_int error = cl->EnqueueReadBuffer(queue, buffer, CL_TRUE, offset, bytes, to, 0, NULL, NULL);
+
+    return error == CL_SUCCESS
+               ? CLATTN_SUCCESS
+               : opencl_failed(log, error, "clEnqueueReadBuffer of %zu bytes at byte %zu", bytes, offset);
+}
+
+clattn_status opencl_set_argument(const struct log *log, const struct opencl *cl, struct opencl_kernel kernel,
+                                  cl_uint index, size_t bytes, const void *value)
+{
+    cl_int error = cl->SetKernelArg(kernel.kernel, index, bytes, value);
+
+    return error == CL_SUCCESS ? CLATTN_SUCCESS
+                               : opencl_failed(log, error, "clSetKernelArg of kernel %s, argument %u of %zu bytes",
+                                               kernel.name, (unsigned)index, bytes);
+}
+
+clattn_status opencl_launch(const struct log *log, const struct opencl *cl, cl_command_queue queue,
+                            struct opencl_kernel kernel, const size_t global[3], const size_t *local, cl_uint n_wait,
+                            const cl_event *wait, cl_event *event)
+{
+    cl_int error = cl->EnqueueNDRangeKernel(queue, kernel.kernel, 3, NULL, global, local, n_wait, wait, event);
+    char group[64] = "the device's choice";
+
+    if (error == CL_SUCCESS)
+        return CLATTN_SUCCESS;
+    if (local != NULL)
+        text_fit(group, sizeof group, "%zu x %zu x %zu", local[0], local[1], local[2]);
+    return opencl_failed(log, error, "clEnqueueNDRangeKernel of kernel %s, global size %zu x %zu x %zu, local size %s",
+                         kernel.name, global[0], global[1], global[2], group);
 }

@@ -68,14 +68,44 @@ const struct opencl *opencl_get(void);
 /* "CL_OUT_OF_RESOURCES" … */
 const char *opencl_error_name(cl_int error);
 
-/* Logs a failed call by its text and the error's name; is the status that it means. */
-clattn_status opencl_status(const struct log *log, const char *call, cl_int error);
+/* Logs a call that failed, "clFinish: CL_OUT_OF_RESOURCES (-5)", and is the status that the error means. The format
+ * says which call it was, and of what. */
+clattn_status opencl_failed(const struct log *log, cl_int error, const char *format, ...) PRINTF_LIKE(3, 4);
 
-#define TRY_CL(log, call)                                                                                              \
+/* Calls a function of the table by its name without cl: TRY_CL(log, cl, Finish, queue); */
+#define TRY_CL(log, cl, name, ...)                                                                                     \
     do {                                                                                                               \
-        cl_int try_error_ = (call);                                                                                    \
+        cl_int try_error_ = (cl)->name(__VA_ARGS__);                                                                   \
         if (try_error_ != CL_SUCCESS)                                                                                  \
-            return opencl_status(log, #call, try_error_);                                                              \
+            return opencl_failed(log, try_error_, "cl" #name);                                                         \
     } while (0)
+
+/* ---- Calls whose failure says more than their name ---- */
+
+/* What was made, NULL where it failed. */
+clattn_status opencl_create_queue(const struct log *log, const struct opencl *cl, cl_context context,
+                                  cl_device_id device, cl_command_queue_properties properties, cl_command_queue *queue);
+clattn_status opencl_create_buffer(const struct log *log, const struct opencl *cl, cl_context context,
+                                   cl_mem_flags flags, size_t bytes, void *host, cl_mem *buffer);
+clattn_status opencl_create_kernel(const struct log *log, const struct opencl *cl, cl_program program, const char *name,
+                                   cl_kernel *kernel);
+
+/* Bytes of a buffer there and back; they return when that is done. */
+clattn_status opencl_write(const struct log *log, const struct opencl *cl, cl_command_queue queue, cl_mem buffer,
+                           size_t offset, size_t bytes, const void *from);
+clattn_status opencl_read(const struct log *log, const struct opencl *cl, cl_command_queue queue, cl_mem buffer,
+                          size_t offset, size_t bytes, void *to);
+
+/* A kernel with its name, for messages. */
+struct opencl_kernel {
+    cl_kernel kernel;
+    const char *name;
+};
+clattn_status opencl_set_argument(const struct log *log, const struct opencl *cl, struct opencl_kernel kernel,
+                                  cl_uint index, size_t bytes, const void *value);
+/* In three dimensions; local NULL: the device chooses. */
+clattn_status opencl_launch(const struct log *log, const struct opencl *cl, cl_command_queue queue,
+                            struct opencl_kernel kernel, const size_t global[3], const size_t *local, cl_uint n_wait,
+                            const cl_event *wait, cl_event *event);
 
 #endif

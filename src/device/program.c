@@ -1,5 +1,6 @@
 #include "device/program.h"
 
+#include "base/text.h"
 #include "device/ptx.h"
 
 #include <stdio.h>
@@ -9,19 +10,36 @@
 /* ---- From source --------------------------------------------------------------------------------------------------
  */
 
-static void log_build(clattn_context *context, cl_program program, const char *name)
+enum { MOST_BUILD_LOG = 4000 };
+
+/* What the compiler says, which is of any length and encoding, to be freed; NULL where it says nothing. */
+static char *build_log(clattn_context *context, cl_program program)
 {
     const struct opencl *cl = context->device.cl;
+    cl_device_id device = context->device.info.device;
+    struct text readable = {0};
     size_t size = 0;
-    char *log;
+    char *raw;
 
-    cl->GetProgramBuildInfo(program, context->device.info.device, CL_PROGRAM_BUILD_LOG, 0, NULL, &size);
-    log = calloc(1, size + 1);
-    if (log != NULL)
-        cl->GetProgramBuildInfo(program, context->device.info.device, CL_PROGRAM_BUILD_LOG, size, log, NULL);
-    log_line(&context->log, CLATTN_LOG_ERROR, "kernel %s does not build for %s: %s", name, context->device.info.name,
-             log != NULL ? log : "");
-    free(log);
+    cl->GetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, 0, NULL, &size);
+    raw = calloc(1, size + 1);
+    if (raw != NULL && cl->GetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, size, raw, NULL) == CL_SUCCESS &&
+        raw[0] != '\0')
+        text_add_readable(&readable, raw, MOST_BUILD_LOG);
+    free(raw);
+    return text_take(&readable);
+}
+
+/* What compilers say names the device. */
+static void log_refusal(clattn_context *context, const struct log *log, cl_program program, const char *name)
+{
+    char *said = build_log(context, program);
+
+    if (said != NULL)
+        log_line(log, CLATTN_LOG_ERROR, "kernel %s does not build: %s", name, said);
+    else
+        log_line(log, CLATTN_LOG_ERROR, "kernel %s does not build for %s", name, context->device.info.name);
+    free(said);
 }
 
 static clattn_status status_of_build(cl_int error)
@@ -33,7 +51,7 @@ static clattn_status status_of_build(cl_int error)
 
 /* A driver's own cache of programs may not bear that processes share it: PoCL 3.1 fails a build when another
  * process replaces the same file. The second attempt finds that file whole. */
-static clattn_status build(clattn_context *context, struct program *entry)
+static clattn_status build(clattn_context *context, const struct log *log, struct program *entry)
 {
     enum { ATTEMPTS = 2 };
     const struct opencl *cl = context->device.cl;
@@ -43,12 +61,12 @@ static clattn_status build(clattn_context *context, struct program *entry)
     for (int attempt = 1; attempt <= ATTEMPTS; attempt++) {
         entry->program = cl->CreateProgramWithSource(context->cl, 1, &source, NULL, &error);
         if (entry->program == NULL)
-            return opencl_status(&context->log, "clCreateProgramWithSource", error);
+            return opencl_failed(log, error, "clCreateProgramWithSource of kernel %s", entry->name);
         error = cl->BuildProgram(entry->program, 1, &context->device.info.device, entry->options, NULL, NULL);
         if (error == CL_SUCCESS)
             break;
         if (attempt == ATTEMPTS)
-            log_build(context, entry->program, entry->name);
+            log_refusal(context, log, entry->program, entry->name);
         cl->ReleaseProgram(entry->program);
         entry->program = NULL;
     }
@@ -169,13 +187,13 @@ static void to_cache(clattn_context *context, const struct program *entry)
     free(binary);
 }
 
-static clattn_status build_cached(clattn_context *context, struct program *entry)
+static clattn_status build_cached(clattn_context *context, const struct log *log, struct program *entry)
 {
     entry->program = cache_enabled(&context->cache) ? from_cache(context, entry) : NULL;
     entry->unkept = entry->program == NULL;
     if (entry->program != NULL)
         return CLATTN_SUCCESS;
-    TRY(build(context, entry));
+    TRY(build(context, log, entry));
     return ptx_hides(entry->source) ? uncover(context, entry) : CLATTN_SUCCESS;
 }
 
@@ -241,8 +259,8 @@ static void free_program(const clattn_context *context, struct program *entry)
 }
 
 /* Takes source. Outside of the lock: compilers take long, and callbacks may call the library. */
-static clattn_status make_program(clattn_context *context, char *source, const char *name, const char *options,
-                                  cl_program *program)
+static clattn_status make_program(clattn_context *context, const struct log *log, char *source, const char *name,
+                                  const char *options, cl_program *program)
 {
     struct program *entry = calloc(1, sizeof *entry), *added = NULL;
     clattn_status status = CLATTN_OUT_OF_MEMORY;
@@ -253,7 +271,7 @@ static clattn_status make_program(clattn_context *context, char *source, const c
     }
     *entry = (struct program){.source = source, .name = name};
     snprintf(entry->options, sizeof entry->options, "%s", options);
-    status = build_cached(context, entry);
+    status = build_cached(context, log, entry);
     if (status == CLATTN_SUCCESS) {
         added = add_program(context, entry);
         *program = added->program;
@@ -263,8 +281,8 @@ static clattn_status make_program(clattn_context *context, char *source, const c
     return status;
 }
 
-clattn_status program_get(clattn_context *context, char *source, const char *name, const char *options,
-                          cl_program *program)
+clattn_status program_get(clattn_context *context, const struct log *log, char *source, const char *name,
+                          const char *options, cl_program *program)
 {
     struct program *entry;
 
@@ -273,7 +291,7 @@ clattn_status program_get(clattn_context *context, char *source, const char *nam
     entry = find_program(context, source, options);
     lock_give(&context->lock);
     if (entry == NULL)
-        return make_program(context, source, name, options, program);
+        return make_program(context, log, source, name, options, program);
     *program = entry->program;
     free(source);
     return CLATTN_SUCCESS;

@@ -6,8 +6,8 @@
 
 /* The program of a source, which is taken over and freed; the context keeps it. name is its kernel's, for messages, and
  * static. */
-clattn_status program_get(clattn_context *context, char *source, const char *name, const char *options,
-                          cl_program *program);
+clattn_status program_get(clattn_context *context, const struct log *log, char *source, const char *name,
+                          const char *options, cl_program *program);
 
 /* Puts the programs that were built since into the cache: a plan calls it when all is well, since a driver may finish
  * its binaries only when they first run. */

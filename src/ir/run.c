@@ -122,6 +122,11 @@ struct ir_set *ir_set_create(const struct ir_recipe *recipe)
     return calloc(2 * (size_t)recipe->argument_count + 1, sizeof(struct ir_set));
 }
 
+static struct opencl_kernel kernel_of(const struct ir_call *call)
+{
+    return (struct opencl_kernel){call->kernels[call->at.step], call->recipe->steps[call->at.step].kernel};
+}
+
 /* A view or a number goes to the kernel when it is not what the kernel has. */
 static clattn_status set_value(const struct ir_call *call, struct ir_set *set, cl_uint index, size_t size,
                                const void *value)
@@ -129,7 +134,7 @@ static clattn_status set_value(const struct ir_call *call, struct ir_set *set, c
     if (set->size == size && memcmp(set->bytes, value, size) == 0)
         return CLATTN_SUCCESS;
     set->size = 0;
-    TRY_CL(&call->log, call->cl->SetKernelArg(call->kernels[call->at.step], index, size, value));
+    TRY(opencl_set_argument(&call->log, call->cl, kernel_of(call), index, size, value));
     set->size = size;
     memcpy(set->bytes, value, size);
     return CLATTN_SUCCESS;
@@ -161,8 +166,7 @@ static clattn_status set_memory(const struct ir_call *call, struct ir_set *set, 
         memory = any_memory(call);
     }
     set->size = 0;
-    TRY_CL(&call->log, call->cl->SetKernelArg(kernel, index, sizeof memory, &memory));
-    return CLATTN_SUCCESS;
+    return opencl_set_argument(&call->log, call->cl, kernel_of(call), index, sizeof memory, &memory);
 }
 
 static clattn_status set_arguments(const struct ir_call *call, const struct ir_step *step)
@@ -194,9 +198,7 @@ static clattn_status enqueue_kernel(const struct ir_call *call, const struct ir_
                               (size_t)ir_value(call, step->grid[1]), (size_t)ir_value(call, step->grid[2])};
 
     TRY(set_arguments(call, step));
-    TRY_CL(&call->log, call->cl->EnqueueNDRangeKernel(call->queue, call->kernels[call->at.step], 3, NULL, global, local,
-                                                      n_wait, wait, event));
-    return CLATTN_SUCCESS;
+    return opencl_launch(&call->log, call->cl, call->queue, kernel_of(call), global, local, n_wait, wait, event);
 }
 
 static clattn_status enqueue_foreign(const struct ir_call *call, const struct ir_step *step, uint32_t n_wait,
@@ -234,7 +236,7 @@ static cl_event *note_launch(struct ir_launches *launches, int step)
 /* A call that has nothing to do. */
 static clattn_status enqueue_marker(const struct ir_call *call, uint32_t n_wait, const cl_event *wait, cl_event *event)
 {
-    TRY_CL(&call->log, call->cl->EnqueueMarkerWithWaitList(call->queue, n_wait, wait, event));
+    TRY_CL(&call->log, call->cl, EnqueueMarkerWithWaitList, call->queue, n_wait, wait, event);
     return CLATTN_SUCCESS;
 }
 

@@ -259,8 +259,8 @@ char *kernel_source(const struct variant *variant, const struct layout *layout);
 
 /* Builds the variant, or takes it from the context's programs, and adds its source to the hash, which may be NULL.
  * UNSUPPORTED when the device runs it only in smaller groups. */
-clattn_status kernel_create(clattn_context *context, const struct variant *variant, const struct layout *layout,
-                            cl_kernel *kernel, struct hash *hash);
+clattn_status kernel_create(clattn_context *context, const struct log *log, const struct variant *variant,
+                            const struct layout *layout, cl_kernel *kernel, struct hash *hash);
 
 /* The multiple of n that follows x, or x. */
 static inline int round_up(int64_t x, int n)

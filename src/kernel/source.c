@@ -196,17 +196,20 @@ char *kernel_source(const struct variant *variant, const struct layout *layout)
  */
 
 /* Whether the device runs the built kernel in groups of the size it was written for. */
-static clattn_status check_group(clattn_context *context, const struct variant *variant, const struct layout *layout,
-                                 cl_kernel kernel)
+static clattn_status check_group(clattn_context *context, const struct log *log, const struct variant *variant,
+                                 const struct layout *layout, cl_kernel kernel)
 {
     const struct device *device = &context->device;
     size_t most = 0;
 
-    TRY_CL(&context->log, device->cl->GetKernelWorkGroupInfo(kernel, device->info.device, CL_KERNEL_WORK_GROUP_SIZE,
-                                                             sizeof most, &most, NULL));
+    cl_int error = device->cl->GetKernelWorkGroupInfo(kernel, device->info.device, CL_KERNEL_WORK_GROUP_SIZE,
+                                                      sizeof most, &most, NULL);
+
+    if (error != CL_SUCCESS)
+        return opencl_failed(log, error, "clGetKernelWorkGroupInfo of kernel %s", kernel_name(variant->kernel));
     if (most >= (size_t)variant->tiles.group || layout->any_group)
         return CLATTN_SUCCESS;
-    log_line(&context->log, CLATTN_LOG_INFO, "%s runs kernel %s in groups of %zu, not %d", device->info.name,
+    log_line(log, CLATTN_LOG_INFO, "%s runs kernel %s in groups of %zu, not %d", device->info.name,
              kernel_name(variant->kernel), most, variant->tiles.group);
     return CLATTN_UNSUPPORTED;
 }
@@ -230,8 +233,8 @@ static void build_options(const clattn_context *context, const struct variant *v
         snprintf(options, size, "%s", given);
 }
 
-clattn_status kernel_create(clattn_context *context, const struct variant *variant, const struct layout *layout,
-                            cl_kernel *kernel, struct hash *hash)
+clattn_status kernel_create(clattn_context *context, const struct log *log, const struct variant *variant,
+                            const struct layout *layout, cl_kernel *kernel, struct hash *hash)
 {
     const struct opencl *cl = context->device.cl;
     const char *name = kernel_name(variant->kernel);
@@ -239,7 +242,6 @@ clattn_status kernel_create(clattn_context *context, const struct variant *varia
     cl_program program;
     clattn_status status;
     char options[96];
-    cl_int error;
 
     *kernel = NULL;
     if (layout->left_out != NULL)
@@ -251,11 +253,9 @@ clattn_status kernel_create(clattn_context *context, const struct variant *varia
     if (hash != NULL)
         *hash = hash_text(*hash, source);
     build_options(context, variant, layout, options, sizeof options);
-    TRY(program_get(context, source, name, options, &program));
-    *kernel = cl->CreateKernel(program, name, &error);
-    if (*kernel == NULL)
-        return opencl_status(&context->log, "clCreateKernel", error);
-    status = check_group(context, variant, layout, *kernel);
+    TRY(program_get(context, log, source, name, options, &program));
+    TRY(opencl_create_kernel(log, cl, program, name, kernel));
+    status = check_group(context, log, variant, layout, *kernel);
     if (status != CLATTN_SUCCESS) {
         cl->ReleaseKernel(*kernel);
         *kernel = NULL;

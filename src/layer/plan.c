@@ -240,7 +240,7 @@ static clattn_status check_workspace(const clattn_layer_plan *plan, const struct
                     "layer %s: workspace %s, offset %zu: expected %zu bytes from a multiple of %d on",
                     plan->module.layer->name, work->buffer == NULL ? "is NULL" : "is there", work->offset,
                     plan->workspace, ALIGNMENT);
-    TRY_CL(&plan->log, cl->GetMemObjectInfo(work->buffer, CL_MEM_SIZE, sizeof bytes, &bytes, NULL));
+    TRY_CL(&plan->log, cl, GetMemObjectInfo, work->buffer, CL_MEM_SIZE, sizeof bytes, &bytes, NULL);
     if (work->offset > bytes || bytes - work->offset < plan->workspace)
         return FAIL(&plan->log, INVALID_WORKSPACE,
                     "layer %s: workspace has %zu bytes, %zu are needed from offset %zu on", plan->module.layer->name,

@@ -16,7 +16,7 @@ static size_t bytes_from(const clattn_operand *operand, size_t whole)
 static clattn_status memory_size(const struct clattn_plan *plan, const clattn_operand *operand, const char *name,
                                  size_t *size)
 {
-    const struct log *log = &plan->context->log;
+    const struct log *log = &plan->log;
     size_t whole;
 
     if (operand->buffer == NULL)
@@ -64,7 +64,7 @@ static clattn_status bind_operand(struct call *call, const struct operand_row *r
     if (usual != NULL || !problem_is_empty(&plan->problem, &call->ir.extent, row))
         TRY(memory_size(plan, operand, operand_name(row->id), &size));
     if (usual == NULL || !lies_so(usual, operand, size))
-        return problem_view(&plan->problem, &call->ir.extent, row, operand, size, &bound->view, &plan->context->log);
+        return problem_view(&plan->problem, &call->ir.extent, row, operand, size, &bound->view, &plan->log);
     bound->view = usual->view;
     bound->view.offset += (int64_t)(operand->offset / usual->element);
     return CLATTN_SUCCESS;
@@ -88,7 +88,7 @@ static clattn_status bind_operands(struct call *call, const struct arguments *ar
 
 static clattn_status check_workspace(const struct clattn_plan *plan, const clattn_operand *workspace, size_t needed)
 {
-    const struct log *log = &plan->context->log;
+    const struct log *log = &plan->log;
     size_t whole;
 
     if (workspace->buffer == NULL)
@@ -122,11 +122,11 @@ static clattn_status check_queue(struct call *call)
     cl_command_queue_properties properties = 0;
     cl_context owner = NULL;
 
-    TRY_CL(&context->log, cl->GetCommandQueueInfo(call->ir.queue, CL_QUEUE_CONTEXT, sizeof owner, &owner, NULL));
+    TRY_CL(&call->plan->log, cl, GetCommandQueueInfo, call->ir.queue, CL_QUEUE_CONTEXT, sizeof owner, &owner, NULL);
     if (owner != context->cl)
-        return FAIL(&context->log, INVALID_ARGUMENT, "the queue belongs to another context than the plan");
-    TRY_CL(&context->log,
-           cl->GetCommandQueueInfo(call->ir.queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL));
+        return FAIL(&call->plan->log, INVALID_ARGUMENT, "the queue belongs to another context than the plan");
+    TRY_CL(&call->plan->log, cl, GetCommandQueueInfo, call->ir.queue, CL_QUEUE_PROPERTIES, sizeof properties,
+           &properties, NULL);
     call->ir.in_order = !(properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
     return CLATTN_SUCCESS;
 }
@@ -134,7 +134,7 @@ static clattn_status check_queue(struct call *call)
 clattn_status call_bind(struct call *call, const struct arguments *arguments)
 {
     TRY(check_queue(call));
-    TRY(problem_extent(&call->plan->problem, arguments, &call->ir.extent, &call->plan->context->log));
+    TRY(problem_extent(&call->plan->problem, arguments, &call->ir.extent, &call->plan->log));
     TRY(bind_operands(call, arguments));
     return bind_workspace(call, &arguments->workspace);
 }

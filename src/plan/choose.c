@@ -305,7 +305,7 @@ static clattn_status choose(struct clattn_plan *plan)
     do
         status = choose_solver(plan);
     while (status == CLATTN_UNSUPPORTED && shorten_chunk(&plan->problem.desc));
-    return status == CLATTN_UNSUPPORTED ? no_solver(plan->context, &plan->problem) : status;
+    return status;
 }
 
 /* ---- Without a plan -----------------------------------------------------------------------------------------------
@@ -354,11 +354,22 @@ static clattn_status take(struct clattn_plan *plan, const struct tuned *forced)
     return tuned_is_default(forced) ? solve_by_thumb(plan, solver, try) : try(plan, &choice);
 }
 
+/* What keeps one solver from being used is an error where none is. */
 clattn_status plan_choose(struct clattn_plan *plan, const struct tuned *forced)
 {
+    struct log_tried tried = {plan->context->log, ""};
+    clattn_status status;
+
     if (forced != NULL)
         return take(plan, forced);
-    TRY(choose(plan));
-    program_keep(plan->context);
-    return CLATTN_SUCCESS;
+    plan->log = (struct log){log_try, &tried};
+    status = choose(plan);
+    plan->log = plan->context->log;
+    if (status == CLATTN_UNSUPPORTED)
+        return no_solver(plan->context, &plan->problem);
+    if (status != CLATTN_SUCCESS)
+        log_give_up(&tried);
+    else
+        program_keep(plan->context);
+    return status;
 }

@@ -154,7 +154,7 @@ clattn_status clblast_enqueue(const clattn_context *context, const struct gemm *
     int status;
 
     if (n_wait > 0)
-        TRY_CL(&context->log, cl->EnqueueBarrierWithWaitList(queue, n_wait, wait, NULL));
+        TRY_CL(&context->log, cl, EnqueueBarrierWithWaitList, queue, n_wait, wait, NULL);
     lock_take(&calls);
     status = call_it(context->clblast, gemm, queue, call, event);
     lock_give(&calls);

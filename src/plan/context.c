@@ -18,10 +18,10 @@ static clattn_status choose_device(clattn_context *context, const clattn_context
     size_t bytes = 0, count = 0;
 
     if (desc->cl != NULL) {
-        TRY_CL(&context->log, cl->GetContextInfo(desc->cl, CL_CONTEXT_DEVICES, 0, NULL, &bytes));
+        TRY_CL(&context->log, cl, GetContextInfo, desc->cl, CL_CONTEXT_DEVICES, 0, NULL, &bytes);
         if (bytes != sizeof *id)
             return FAIL(&context->log, INVALID_ARGUMENT, "the context has %zu devices: say which", bytes / sizeof *id);
-        TRY_CL(&context->log, cl->GetContextInfo(desc->cl, CL_CONTEXT_DEVICES, sizeof *id, id, NULL));
+        TRY_CL(&context->log, cl, GetContextInfo, desc->cl, CL_CONTEXT_DEVICES, sizeof *id, id, NULL);
         return CLATTN_SUCCESS;
     }
     TRY(clattn_devices(&best, 1, &count));
@@ -38,7 +38,7 @@ static clattn_status check_member(const clattn_context *context, cl_context owne
     cl_device_id ids[64];
     size_t bytes = 0;
 
-    TRY_CL(&context->log, cl->GetContextInfo(owner, CL_CONTEXT_DEVICES, sizeof ids, ids, &bytes));
+    TRY_CL(&context->log, cl, GetContextInfo, owner, CL_CONTEXT_DEVICES, sizeof ids, ids, &bytes);
     for (size_t i = 0; i < bytes / sizeof *ids; i++)
         if (ids[i] == id)
             return CLATTN_SUCCESS;
@@ -58,13 +58,13 @@ static clattn_status open_context(clattn_context *context, const clattn_context_
     TRY(device_init(&context->device, id, &context->log));
     if (desc->cl != NULL) {
         TRY(check_member(context, desc->cl, id));
-        TRY_CL(&context->log, cl->RetainContext(desc->cl));
+        TRY_CL(&context->log, cl, RetainContext, desc->cl);
         context->cl = desc->cl;
         return CLATTN_SUCCESS;
     }
     context->cl = cl->CreateContext(NULL, 1, &id, NULL, NULL, &error);
     if (context->cl == NULL)
-        return opencl_status(&context->log, "clCreateContext", error);
+        return opencl_failed(&context->log, error, "clCreateContext");
     return CLATTN_SUCCESS;
 }
 
@@ -248,12 +248,12 @@ clattn_status context_buffer_size(const clattn_context *context, cl_mem buffer, 
     const struct opencl *cl = context->device.cl;
     cl_context owner = NULL;
 
-    TRY_CL(&context->log, cl->GetMemObjectInfo(buffer, CL_MEM_CONTEXT, sizeof owner, &owner, NULL));
+    TRY_CL(&context->log, cl, GetMemObjectInfo, buffer, CL_MEM_CONTEXT, sizeof owner, &owner, NULL);
     if (owner != context->cl) {
         log_line(&context->log, CLATTN_LOG_ERROR, "%s: its buffer belongs to another context than the plan", name);
         return refused;
     }
-    TRY_CL(&context->log, cl->GetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof *bytes, bytes, NULL));
+    TRY_CL(&context->log, cl, GetMemObjectInfo, buffer, CL_MEM_SIZE, sizeof *bytes, bytes, NULL);
     return CLATTN_SUCCESS;
 }
 

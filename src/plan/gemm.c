@@ -103,7 +103,7 @@ static clattn_status bind(clattn_gemm_plan *plan, const struct tiles *given, int
     drop_kernel(plan);
     plan->layout = kernel_layout(variant);
     plan->hash = (struct hash){0, 0};
-    return kernel_create(plan->context, variant, &plan->layout, &plan->kernel, &plan->hash);
+    return kernel_create(plan->context, &plan->log, variant, &plan->layout, &plan->kernel, &plan->hash);
 }
 
 /* Halves the groups until the device takes the kernel. */
@@ -151,7 +151,7 @@ static struct tiles tuned_tiles(const struct tuned *tuned)
 
 static clattn_status attempt(clattn_gemm_plan *plan, const struct provider *provider, const struct tiles *given)
 {
-    const struct log *log = &plan->context->log;
+    const struct log *log = &plan->log;
     clattn_status status;
 
     TRY(open_provider(plan, provider, given));
@@ -221,19 +221,34 @@ static clattn_status choose_by_thumb(clattn_gemm_plan *plan, const struct tiles 
     return status;
 }
 
-static clattn_status choose(clattn_gemm_plan *plan, const struct tiles *given)
+static clattn_status no_provider(const clattn_gemm_plan *plan, const struct log *log)
 {
     const clattn_gemm_desc *d = &plan->gemm.desc;
-    clattn_status status = given == NULL && d->callback == NULL ? choose_measured(plan) : CLATTN_UNSUPPORTED;
 
+    return FAIL(log, UNSUPPORTED, "gemm: m %lld, n %lld, k %lld in %s: %s%s computes it on %s", (long long)d->m,
+                (long long)d->n, (long long)d->k, dtype_name(d->dtype),
+                d->provider != NULL ? "not what is asked for, " : "nothing", d->provider != NULL ? d->provider : "",
+                plan->context->device.info.name);
+}
+
+/* What keeps one provider from being used is an error where none is. */
+static clattn_status choose(clattn_gemm_plan *plan, const struct tiles *given)
+{
+    struct log_tried tried = {plan->log, ""};
+    clattn_status status = CLATTN_UNSUPPORTED;
+
+    plan->log = (struct log){log_try, &tried};
+    if (given == NULL && plan->gemm.desc.callback == NULL)
+        status = choose_measured(plan);
     if (status != CLATTN_SUCCESS)
         status = choose_by_thumb(plan, given);
+    plan->log = plan->context->log;
     if (status == CLATTN_UNSUPPORTED)
-        return FAIL(&plan->context->log, UNSUPPORTED, "gemm: m %lld, n %lld, k %lld in %s: %s%s computes it on %s",
-                    (long long)d->m, (long long)d->n, (long long)d->k, dtype_name(d->dtype),
-                    d->provider != NULL ? "not what is asked for, " : "nothing", d->provider != NULL ? d->provider : "",
-                    plan->context->device.info.name);
-    program_keep(plan->context);
+        return no_provider(plan, &tried.to);
+    if (status != CLATTN_SUCCESS)
+        log_give_up(&tried);
+    else
+        program_keep(plan->context);
     return status;
 }
 
@@ -249,20 +264,22 @@ static clattn_status made(clattn_gemm_plan **plan, clattn_status status)
     return status;
 }
 
-static clattn_status open_plan(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc,
-                               size_t size)
+static clattn_status open_plan(clattn_gemm_plan **plan, clattn_context *context, const struct log *log,
+                               const clattn_gemm_desc *desc, size_t size)
 {
     *plan = calloc(1, sizeof **plan);
     if (*plan == NULL)
         return CLATTN_OUT_OF_MEMORY;
     (*plan)->context = context;
+    (*plan)->log = *log;
     lock_init(&(*plan)->lock);
-    return made(plan, gemm_read(&(*plan)->gemm, desc, size, &context->log));
+    return made(plan, gemm_read(&(*plan)->gemm, desc, size, log));
 }
 
-clattn_status gemm_plan_for(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc, int varies)
+clattn_status gemm_plan_for(clattn_gemm_plan **plan, clattn_context *context, const struct log *log,
+                            const clattn_gemm_desc *desc, int varies)
 {
-    TRY(open_plan(plan, context, desc, sizeof *desc));
+    TRY(open_plan(plan, context, log, desc, sizeof *desc));
     (*plan)->varies = varies;
     return made(plan, choose(*plan, NULL));
 }
@@ -270,7 +287,7 @@ clattn_status gemm_plan_for(clattn_gemm_plan **plan, clattn_context *context, co
 static clattn_status create(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc, size_t size,
                             const struct tiles *tiles)
 {
-    TRY(open_plan(plan, context, desc, size));
+    TRY(open_plan(plan, context, &context->log, desc, size));
     return made(plan, choose(*plan, tiles));
 }
 
@@ -285,7 +302,7 @@ clattn_status gemm_plan_tuned(clattn_gemm_plan **plan, clattn_context *context, 
 {
     clattn_status status = CLATTN_UNSUPPORTED;
 
-    TRY(open_plan(plan, context, desc, sizeof *desc));
+    TRY(open_plan(plan, context, &context->log, desc, sizeof *desc));
     for (int i = 0; i < PROVIDER_COUNT; i++)
         if (providers[i].space != NULL && strcmp(providers[i].space, tuned->space->name) == 0 &&
             providers[i].takes(context, &(*plan)->gemm))

@@ -11,6 +11,7 @@ struct provider;
 
 struct clattn_gemm_plan {
     clattn_context *context;
+    struct log log; /* the context's; while providers are tried, one to which errors are warnings */
     struct gemm gemm;
     const struct provider *provider;
     struct variant variant; /* of a kernel of the library's own */
@@ -37,8 +38,9 @@ clattn_status gemm_enqueue(clattn_gemm_plan *plan, const struct gemm *gemm, cl_c
 /* clattn_gemm_plan_create with exactly the tiles given where they are not NULL; every field that is not 0 counts. */
 clattn_status gemm_plan_create(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc,
                                const struct tiles *tiles);
-/* clattn_gemm_plan_create; where calls vary, by a provider of any sizes. */
-clattn_status gemm_plan_for(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc, int varies);
+/* clattn_gemm_plan_create, which logs there; where calls vary, by a provider of any sizes. */
+clattn_status gemm_plan_for(clattn_gemm_plan **plan, clattn_context *context, const struct log *log,
+                            const clattn_gemm_desc *desc, int varies);
 /* The same with a point of the provider's space, which names the provider. */
 clattn_status gemm_plan_tuned(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc,
                               const struct tuned *tuned);

@@ -7,7 +7,7 @@ static clattn_status check_buffer(const clattn_gemm_plan *plan, const struct gem
                                   cl_mem buffer, size_t offset)
 {
     static const char names[][8] = {"gemm: a", "gemm: b", "gemm: c", "gemm: d"};
-    const struct log *log = &plan->context->log;
+    const struct log *log = &plan->log;
     size_t element = dtype_size(gemm_type(&gemm->desc, id)), needed = (size_t)gemm->of[id].span * element;
     size_t bytes = 0;
 
@@ -27,7 +27,7 @@ static clattn_status check_call(const clattn_gemm_plan *plan, const struct gemm 
     int with_c = (plan->gemm.desc.flags & CLATTN_GEMM_WITH_C) != 0;
 
     if (!with_c && call->c != NULL)
-        return FAIL(&plan->context->log, INVALID_OPERAND, "gemm: c is given, without CLATTN_GEMM_WITH_C");
+        return FAIL(&plan->log, INVALID_OPERAND, "gemm: c is given, without CLATTN_GEMM_WITH_C");
     for (int id = 0; id < GEMM_OPERANDS; id++)
         if (id != GEMM_C || with_c)
             TRY(check_buffer(plan, gemm, (enum gemm_operand)id, buffers[id], offsets[id]));
@@ -42,8 +42,8 @@ static clattn_status cut(const clattn_gemm_plan *plan, int64_t m, struct gemm *g
 
     *gemm = plan->gemm;
     if (m < 0 || m > d->m || (fixed && m != 0 && m != d->m))
-        return FAIL(&plan->context->log, INVALID_ARGUMENT, "gemm: the call's m is %lld, the plan's %lld%s",
-                    (long long)m, (long long)d->m, fixed ? ", which gemv takes alone" : "");
+        return FAIL(&plan->log, INVALID_ARGUMENT, "gemm: the call's m is %lld, the plan's %lld%s", (long long)m,
+                    (long long)d->m, fixed ? ", which gemv takes alone" : "");
     if (m != 0)
         gemm_cut(gemm, m);
     return CLATTN_SUCCESS;
@@ -61,8 +61,7 @@ clattn_status clattn_gemm_enqueue_sized(clattn_gemm_plan *plan, cl_command_queue
         return CLATTN_INVALID_ARGUMENT;
     if (queue == NULL || call == NULL || (n_wait > 0) != (wait != NULL) ||
         !sized_read(&ours, sizeof ours, call, call_size))
-        return FAIL(&plan->context->log, INVALID_ARGUMENT,
-                    "gemm: queue, call or wait is NULL, or call has unknown fields");
+        return FAIL(&plan->log, INVALID_ARGUMENT, "gemm: queue, call or wait is NULL, or call has unknown fields");
     TRY(cut(plan, ours.m, &gemm));
     TRY(check_call(plan, &gemm, &ours));
     return gemm_enqueue(plan, &gemm, queue, &ours, n_wait, wait, event);

@@ -69,7 +69,8 @@ static clattn_status set_and_enqueue(const clattn_gemm_plan *plan, const struct 
                                      cl_command_queue queue, uint32_t n_wait, const cl_event *wait, cl_event *event)
 {
     const struct opencl *cl = plan->context->device.cl;
-    const struct log *log = &plan->context->log;
+    const struct log *log = &plan->log;
+    const struct opencl_kernel kernel = {plan->kernel, kernel_name(plan->variant.kernel)};
     const cl_float2 scales = {{(cl_float)gemm->desc.alpha, (cl_float)gemm->desc.beta}};
     const size_t group = (size_t)plan->variant.tiles.group;
     const size_t local[] = {group, 1, 1};
@@ -77,13 +78,12 @@ static clattn_status set_and_enqueue(const clattn_gemm_plan *plan, const struct 
     cl_uint index = 0;
 
     for (int i = 0; i < GEMM_OPERANDS; i++) {
-        TRY_CL(log, cl->SetKernelArg(plan->kernel, index++, sizeof launch->buffers[i], &launch->buffers[i]));
-        TRY_CL(log, cl->SetKernelArg(plan->kernel, index++, sizeof launch->views[i], &launch->views[i]));
+        TRY(opencl_set_argument(log, cl, kernel, index++, sizeof launch->buffers[i], &launch->buffers[i]));
+        TRY(opencl_set_argument(log, cl, kernel, index++, sizeof launch->views[i], &launch->views[i]));
     }
-    TRY_CL(log, cl->SetKernelArg(plan->kernel, index++, launch->size_bytes, launch->size));
-    TRY_CL(log, cl->SetKernelArg(plan->kernel, index, sizeof scales, &scales));
-    TRY_CL(log, cl->EnqueueNDRangeKernel(queue, plan->kernel, 3, NULL, global, local, n_wait, wait, event));
-    return CLATTN_SUCCESS;
+    TRY(opencl_set_argument(log, cl, kernel, index++, launch->size_bytes, launch->size));
+    TRY(opencl_set_argument(log, cl, kernel, index, sizeof scales, &scales));
+    return opencl_launch(log, cl, queue, kernel, global, local, n_wait, wait, event);
 }
 
 clattn_status gemm_enqueue(clattn_gemm_plan *plan, const struct gemm *gemm, cl_command_queue queue,

@@ -65,7 +65,7 @@ static clattn_status try_whole(clattn_gemm_plan *plan)
     }
     d->stride_a = d->stride_b = d->stride_c = d->stride_d = 0;
     desc = *d;
-    TRY(gemm_read(&gemm, &desc, sizeof desc, &plan->context->log));
+    TRY(gemm_read(&gemm, &desc, sizeof desc, &plan->log));
     TRY(gemm_try(plan, &gemm, &right));
     return right > 0 ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
 }

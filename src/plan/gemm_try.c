@@ -39,7 +39,6 @@ static clattn_status make_operand(struct attempt *attempt, int id)
     const clattn_dtype dtype = gemm_type(&attempt->gemm->desc, (enum gemm_operand)id);
     struct operand *x = &attempt->of[id];
     size_t element = dtype_size(dtype), room = id == GEMM_D ? ROOM : 0;
-    cl_int error;
 
     x->bytes = (size_t)attempt->gemm->of[id].span * element;
     x->numbers = malloc(x->bytes + room);
@@ -48,10 +47,8 @@ static clattn_status make_operand(struct attempt *attempt, int id)
     memset(x->numbers, 0xff, x->bytes + room);
     for (int64_t i = 0; (id != GEMM_D || desc->beta != 0) && i < attempt->gemm->of[id].span; i++)
         number_store(dtype, x->numbers, i, draw(attempt));
-    x->buffer = context->device.cl->CreateBuffer(context->cl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, x->bytes + room,
-                                                 x->numbers, &error);
-    TRY_CL(&context->log, error);
-    return CLATTN_SUCCESS;
+    return opencl_create_buffer(&attempt->plan->log, context->device.cl, context->cl,
+                                CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, x->bytes + room, x->numbers, &x->buffer);
 }
 
 static clattn_status make(struct attempt *attempt)
@@ -155,7 +152,6 @@ static clattn_status run(struct attempt *attempt, int *right)
     size_t bytes;
     void *found;
     clattn_status status;
-    cl_int error;
 
     TRY(make(attempt));
     TRY(gemm_enqueue(
@@ -167,9 +163,9 @@ static clattn_status run(struct attempt *attempt, int *right)
     found = malloc(bytes);
     if (found == NULL)
         return CLATTN_OUT_OF_MEMORY;
-    error = cl->EnqueueReadBuffer(attempt->queue, of[GEMM_D].buffer, CL_TRUE, 0, bytes, found, 0, NULL, NULL);
-    status =
-        error == CL_SUCCESS ? judge(attempt, found, right) : opencl_status(&context->log, "clEnqueueReadBuffer", error);
+    status = opencl_read(&attempt->plan->log, cl, attempt->queue, of[GEMM_D].buffer, 0, bytes, found);
+    if (status == CLATTN_SUCCESS)
+        status = judge(attempt, found, right);
     free(found);
     return status;
 }
@@ -178,11 +174,10 @@ clattn_status gemm_try(clattn_gemm_plan *plan, const struct gemm *gemm, int *rig
 {
     const struct opencl *cl = plan->context->device.cl;
     struct attempt attempt = {.plan = plan, .gemm = gemm, .seed = 1};
+    const clattn_context *context = plan->context;
     clattn_status status;
-    cl_int error;
 
-    attempt.queue = cl->CreateCommandQueue(plan->context->cl, plan->context->device.info.device, 0, &error);
-    TRY_CL(&plan->context->log, error);
+    TRY(opencl_create_queue(&plan->log, cl, context->cl, context->device.info.device, 0, &attempt.queue));
     status = run(&attempt, right);
     cl->Finish(attempt.queue);
     cl->ReleaseCommandQueue(attempt.queue);

@@ -21,11 +21,8 @@ static size_t bytes_of(const struct placement *place)
 
 static clattn_status create_buffer(const struct host_call *call, size_t bytes, void *data, cl_mem *buffer)
 {
-    cl_int error;
-
-    *buffer = call->cl->CreateBuffer(
-        call->plan->context->cl, CL_MEM_READ_WRITE | (data != NULL ? CL_MEM_COPY_HOST_PTR : 0), bytes, data, &error);
-    return *buffer != NULL ? CLATTN_SUCCESS : opencl_status(call->log, "clCreateBuffer", error);
+    return opencl_create_buffer(call->log, call->cl, call->plan->context->cl,
+                                CL_MEM_READ_WRITE | (data != NULL ? CL_MEM_COPY_HOST_PTR : 0), bytes, data, buffer);
 }
 
 /* Where its lowest element lies. */
@@ -110,29 +107,25 @@ static clattn_status take_back(const struct host_call *call, int id)
     const struct placement *place = &call->places[id];
     const clattn_operand *host = &call->host.of[id];
     char *copy = malloc(bytes_of(place));
-    cl_int error;
+    clattn_status status;
 
     if (copy == NULL)
         return FAIL(call->log, OUT_OF_MEMORY, "no memory to read %s", operand_name((clattn_operand_id)id));
-    error = call->cl->EnqueueReadBuffer(call->queue, call->device.of[id].buffer, CL_TRUE, 0, bytes_of(place), copy, 0,
-                                        NULL, NULL);
-    if (error == CL_SUCCESS)
+    status = opencl_read(call->log, call->cl, call->queue, call->device.of[id].buffer, 0, bytes_of(place), copy);
+    if (status == CLATTN_SUCCESS)
         copy_rows(place, base_of(host, place), copy);
     free(copy);
-    return error == CL_SUCCESS ? CLATTN_SUCCESS : opencl_status(call->log, "clEnqueueReadBuffer", error);
+    return status;
 }
 
 static clattn_status run(struct host_call *call)
 {
-    cl_int error;
+    const clattn_context *context = call->plan->context;
 
     TRY(bring_all(call));
-    call->queue =
-        call->cl->CreateCommandQueue(call->plan->context->cl, call->plan->context->device.info.device, 0, &error);
-    if (call->queue == NULL)
-        return opencl_status(call->log, "clCreateCommandQueue", error);
+    TRY(opencl_create_queue(call->log, call->cl, context->cl, context->device.info.device, 0, &call->queue));
     TRY(plan_run(call->plan, call->queue, &call->device, 0, NULL, NULL));
-    TRY_CL(call->log, call->cl->Finish(call->queue));
+    TRY_CL(call->log, call->cl, Finish, call->queue);
     for (int id = 1; id < OPERAND_COUNT; id++)
         if (call->device.of[id].buffer != NULL && (call->places[id].output || call->places[id].updated))
             TRY(take_back(call, id));
@@ -160,7 +153,7 @@ clattn_status clattn_run_sized(clattn_plan *plan, const clattn_call *call, size_
     if (plan == NULL)
         return CLATTN_INVALID_ARGUMENT;
     host.cl = plan->context->device.cl;
-    host.log = &plan->context->log;
+    host.log = &plan->log;
     if (call == NULL)
         return FAIL(host.log, INVALID_ARGUMENT, "call is NULL");
     TRY(arguments_read(&host.host, &plan->problem, call, call_size, operand_size, host.log));

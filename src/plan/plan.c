@@ -30,7 +30,7 @@ static clattn_status build_kernels(struct clattn_plan *plan)
         if (is_product(step))
             continue;
         step->variant.absent = step_absent(step);
-        TRY(kernel_create(plan->context, &step->variant, &step->layout, &plan->kernels[i], &plan->hash));
+        TRY(kernel_create(plan->context, &plan->log, &step->variant, &step->layout, &plan->kernels[i], &plan->hash));
     }
     TRY(plan_bind_products(plan));
     TRY(plan_adapt(plan, &plan->ir));
@@ -59,7 +59,7 @@ static clattn_status make_head_decay(struct clattn_plan *plan)
     const clattn_plan_desc *desc = &plan->problem.desc;
     int64_t heads = problem_work_heads(&plan->problem);
     float *decay;
-    cl_int error;
+    clattn_status status;
 
     if (plan->problem.rule->head_decay == NULL)
         return CLATTN_SUCCESS;
@@ -68,16 +68,17 @@ static clattn_status make_head_decay(struct clattn_plan *plan)
         return CLATTN_OUT_OF_MEMORY;
     for (int64_t h = 0; h < heads; h++)
         decay[h] = (float)plan->problem.rule->head_decay(desc, h);
-    plan->head_decay = plan->context->device.cl->CreateBuffer(
-        plan->context->cl, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, (size_t)heads * sizeof *decay, decay, &error);
+    status = opencl_create_buffer(&plan->log, plan->context->device.cl, plan->context->cl,
+                                  CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, (size_t)heads * sizeof *decay, decay,
+                                  &plan->head_decay);
     free(decay);
-    return plan->head_decay != NULL ? CLATTN_SUCCESS : opencl_status(&plan->context->log, "clCreateBuffer", error);
+    return status;
 }
 
 static clattn_status fill(struct clattn_plan *plan, const clattn_plan_desc *desc, size_t desc_size)
 {
-    TRY(problem_read(&plan->problem, desc, desc_size, &plan->context->log));
-    TRY(problem_check_uniform(&plan->problem, &plan->context->log));
+    TRY(problem_read(&plan->problem, desc, desc_size, &plan->log));
+    TRY(problem_check_uniform(&plan->problem, &plan->log));
     plan_find_usual(plan);
     return make_head_decay(plan);
 }
@@ -97,6 +98,7 @@ clattn_status plan_open(clattn_plan **plan, clattn_context *context, const clatt
     if (*plan == NULL)
         return CLATTN_OUT_OF_MEMORY;
     (*plan)->context = context;
+    (*plan)->log = context->log;
     lock_init(&(*plan)->lock);
     return plan_made(plan, fill(*plan, desc, desc_size));
 }
@@ -105,6 +107,7 @@ clattn_status plan_like(clattn_plan **plan, const clattn_plan_desc *desc, const 
 {
     TRY(plan_open(plan, like->context, desc, sizeof *desc));
     (*plan)->like = like;
+    (*plan)->log = like->log;
     return plan_made(plan, plan_bind(*plan, like->solver, NULL, &like->recipe, 0));
 }
 
@@ -234,9 +237,9 @@ clattn_status clattn_enqueue_sized(clattn_plan *plan, cl_command_queue queue, co
     if (plan == NULL)
         return CLATTN_INVALID_ARGUMENT;
     if (queue == NULL || call == NULL)
-        return FAIL(&plan->context->log, INVALID_ARGUMENT, "%s is NULL", queue == NULL ? "queue" : "call");
+        return FAIL(&plan->log, INVALID_ARGUMENT, "%s is NULL", queue == NULL ? "queue" : "call");
     if (!are_events(n_wait, wait))
-        return FAIL(&plan->context->log, INVALID_ARGUMENT, "wait does not hold %u events", (unsigned)n_wait);
-    TRY(arguments_read(&arguments, &plan->problem, call, call_size, operand_size, &plan->context->log));
+        return FAIL(&plan->log, INVALID_ARGUMENT, "wait does not hold %u events", (unsigned)n_wait);
+    TRY(arguments_read(&arguments, &plan->problem, call, call_size, operand_size, &plan->log));
     return plan_run(plan, queue, &arguments, n_wait, wait, event);
 }

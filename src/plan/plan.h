@@ -15,6 +15,7 @@ struct usual {
 
 struct clattn_plan {
     clattn_context *context;
+    struct log log; /* the context's; while solvers are tried, one to which errors are warnings */
     struct problem problem;
     struct extent most;                /* the plan's lengths, */
     struct usual usual[OPERAND_COUNT]; /* and the problem's operands then */

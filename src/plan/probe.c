@@ -43,35 +43,51 @@ static int is_right(const struct way *way, const float *product)
     return 1;
 }
 
-static clattn_status run(clattn_context *context, cl_kernel kernel, size_t lanes, clattn_dtype dtype, float *product)
+static clattn_status set_factor(clattn_context *context, const struct log *log, cl_command_queue queue,
+                                struct opencl_kernel kernel, cl_mem buffer, int index, clattn_dtype dtype)
+{
+    const struct opencl *cl = context->device.cl;
+    uint16_t numbers[NUMBERS];
+
+    for (int j = 0; j < NUMBERS; j++)
+        numbers[j] = bits_of(number_at(index, j / SIDE, j % SIDE), dtype);
+    TRY(opencl_set_argument(log, cl, kernel, (cl_uint)index, sizeof buffer, &buffer));
+    return opencl_write(log, cl, queue, buffer, 0, sizeof numbers, numbers);
+}
+
+static clattn_status multiply(clattn_context *context, const struct log *log, cl_command_queue queue,
+                              struct opencl_kernel kernel, const cl_mem buffers[3], size_t lanes, clattn_dtype dtype,
+                              float *product)
+{
+    const struct opencl *cl = context->device.cl;
+    const size_t group[] = {lanes, 1, 1};
+
+    for (int i = 0; i < 2; i++)
+        TRY(set_factor(context, log, queue, kernel, buffers[i], i, dtype));
+    TRY(opencl_set_argument(log, cl, kernel, 2, sizeof buffers[2], &buffers[2]));
+    TRY(opencl_launch(log, cl, queue, kernel, group, group, 0, NULL, NULL));
+    return opencl_read(log, cl, queue, buffers[2], 0, MOST_NUMBERS * sizeof *product, product);
+}
+
+static clattn_status run(clattn_context *context, const struct log *log, struct opencl_kernel kernel, size_t lanes,
+                         clattn_dtype dtype, float *product)
 {
     const struct opencl *cl = context->device.cl;
     const size_t sizes[] = {NUMBERS * sizeof(uint16_t), NUMBERS * sizeof(uint16_t), MOST_NUMBERS * sizeof(float)};
     cl_command_queue queue;
     cl_mem buffers[3] = {NULL, NULL, NULL};
-    uint16_t numbers[NUMBERS];
-    cl_int error;
+    clattn_status status = opencl_create_queue(log, cl, context->cl, context->device.info.device, 0, &queue);
 
-    queue = cl->CreateCommandQueue(context->cl, context->device.info.device, 0, &error);
-    for (int i = 0; i < 3 && error == CL_SUCCESS; i++) {
-        for (int j = 0; j < NUMBERS; j++)
-            numbers[j] = bits_of(number_at(i, j / SIDE, j % SIDE), dtype);
-        buffers[i] = cl->CreateBuffer(context->cl, CL_MEM_READ_WRITE, sizes[i], NULL, &error);
-        if (error == CL_SUCCESS)
-            error = cl->SetKernelArg(kernel, (cl_uint)i, sizeof buffers[i], &buffers[i]);
-        if (error == CL_SUCCESS && i < 2)
-            error = cl->EnqueueWriteBuffer(queue, buffers[i], CL_TRUE, 0, sizes[i], numbers, 0, NULL, NULL);
-    }
-    if (error == CL_SUCCESS)
-        error = cl->EnqueueNDRangeKernel(queue, kernel, 1, NULL, &lanes, &lanes, 0, NULL, NULL);
-    if (error == CL_SUCCESS)
-        error = cl->EnqueueReadBuffer(queue, buffers[2], CL_TRUE, 0, sizes[2], product, 0, NULL, NULL);
+    for (int i = 0; i < 3 && status == CLATTN_SUCCESS; i++)
+        status = opencl_create_buffer(log, cl, context->cl, CL_MEM_READ_WRITE, sizes[i], NULL, &buffers[i]);
+    if (status == CLATTN_SUCCESS)
+        status = multiply(context, log, queue, kernel, buffers, lanes, dtype, product);
     for (int i = 0; i < 3; i++)
         if (buffers[i] != NULL)
             cl->ReleaseMemObject(buffers[i]);
     if (queue != NULL)
         cl->ReleaseCommandQueue(queue);
-    return error == CL_SUCCESS ? CLATTN_SUCCESS : opencl_status(&context->log, "the probe of the matrix engine", error);
+    return status;
 }
 
 static int probe(clattn_context *context, const struct way *way, const struct problem *problem)
@@ -90,14 +106,16 @@ static int probe(clattn_context *context, const struct way *way, const struct pr
                                         .span = 1,
                                         .sub_group = context->device.sub_group}};
     float product[MOST_NUMBERS] = {0};
-    cl_kernel kernel;
+    struct opencl_kernel kernel = {NULL, kernel_name(way->kernel)};
+    struct log_tried tried = {context->log, ""}; /* plans do without */
+    const struct log log = {log_try, &tried};
     const struct layout layout = kernel_layout(&variant);
-    clattn_status status = kernel_create(context, &variant, &layout, &kernel, NULL);
+    clattn_status status = kernel_create(context, &log, &variant, &layout, &kernel.kernel, NULL);
 
     if (status != CLATTN_SUCCESS)
         return 0;
-    status = run(context, kernel, (size_t)lanes, problem->desc.dtype, product);
-    context->device.cl->ReleaseKernel(kernel);
+    status = run(context, &log, kernel, (size_t)lanes, problem->desc.dtype, product);
+    context->device.cl->ReleaseKernel(kernel.kernel);
     return status == CLATTN_SUCCESS && is_right(way, product);
 }
 

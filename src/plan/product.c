@@ -54,7 +54,7 @@ static clattn_status bind_product(struct clattn_plan *plan, int step)
     else if (plan->like != NULL)
         plan->products[step] = plan->like->products[step];
     else
-        TRY(gemm_plan_for(&plan->products[step], plan->context, &desc, varies(product)));
+        TRY(gemm_plan_for(&plan->products[step], plan->context, &plan->log, &desc, varies(product)));
     return plan->products[step] != NULL ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
 }
 

@@ -22,11 +22,11 @@ static clattn_status run(struct clattn_plan *plan, cl_command_queue queue, const
     call.ir.operands = call.operands;
     TRY(call_bind(&call, arguments));
     if (launches != NULL && !call.ir.in_order)
-        return FAIL(&plan->context->log, INVALID_ARGUMENT, "the queue is out of order");
+        return FAIL(&plan->log, INVALID_ARGUMENT, "the queue is out of order");
     lock_take(&plan->lock);
     status = ir_enqueue(&call.ir, n_wait, wait, event, launches);
     lock_give(&plan->lock);
-    log_release(&held, &plan->context->log);
+    log_release(&held, &plan->log);
     return status;
 }
 

@@ -125,14 +125,11 @@ static clattn_status fill_buffer(const struct sample *sample, struct twin *twin)
 {
     const clattn_context *context = sample->plan->context;
     const struct opencl *cl = context->device.cl;
-    cl_int error;
 
     memset((char *)twin->narrow + twin->bytes, 0xff, ROOM);
-    twin->buffer = cl->CreateBuffer(context->cl, CL_MEM_READ_WRITE, twin->bytes + ROOM, NULL, &error);
-    TRY_CL(&context->log, error);
-    TRY_CL(&context->log, cl->EnqueueWriteBuffer(sample->queue, twin->buffer, CL_TRUE, 0, twin->bytes + ROOM,
-                                                 twin->narrow, 0, NULL, NULL));
-    return CLATTN_SUCCESS;
+    TRY(opencl_create_buffer(&sample->plan->log, cl, context->cl, CL_MEM_READ_WRITE, twin->bytes + ROOM, NULL,
+                             &twin->buffer));
+    return opencl_write(&sample->plan->log, cl, sample->queue, twin->buffer, 0, twin->bytes + ROOM, twin->narrow);
 }
 
 static clattn_status allocate(struct twin *twin, int is_index)
@@ -208,13 +205,13 @@ static clattn_status run_device(const struct sample *sample)
             operands[call.operand_count++] =
                 (clattn_operand){.id = (clattn_operand_id)id, .buffer = sample->twins[id].buffer};
     TRY(clattn_enqueue(sample->plan, sample->queue, &call, 0, NULL, NULL));
-    TRY_CL(&context->log, context->device.cl->Finish(sample->queue));
+    TRY_CL(&sample->plan->log, context->device.cl, Finish, sample->queue);
     return CLATTN_SUCCESS;
 }
 
 static clattn_status run_reference(const struct sample *sample)
 {
-    const struct log *log = &sample->plan->context->log;
+    const struct log *log = &sample->plan->log;
     clattn_plan_desc desc = sample->plan->problem.desc;
     clattn_operand operands[OPERAND_COUNT];
     clattn_call call = {.operands = operands, .seq_len = CLATTN_WHOLE};
@@ -256,13 +253,11 @@ static int is_untouched(const struct twin *twin)
 /* left: a run writes it */
 static clattn_status judge_twin(const struct sample *sample, struct twin *twin, int left, int *verdict)
 {
-    const clattn_context *context = sample->plan->context;
-    const struct opencl *cl = context->device.cl;
+    const struct opencl *cl = sample->plan->context->device.cl;
 
     if (twin->buffer == NULL)
         return CLATTN_SUCCESS;
-    TRY_CL(&context->log, cl->EnqueueReadBuffer(sample->queue, twin->buffer, CL_TRUE, 0, twin->bytes + ROOM,
-                                                twin->narrow, 0, NULL, NULL));
+    TRY(opencl_read(&sample->plan->log, cl, sample->queue, twin->buffer, 0, twin->bytes + ROOM, twin->narrow));
     if (!is_untouched(twin) || (left && !is_close(twin, &sample->plan->problem.desc)))
         *verdict = -1;
     return CLATTN_SUCCESS;

@@ -49,12 +49,11 @@ static clattn_status measure(void *user, int *verdict)
     cl_command_queue queue;
     clattn_plan *small;
     clattn_status status;
-    cl_int code;
 
     TRY(plan_like(&small, &desc, plan));
-    queue = context->device.cl->CreateCommandQueue(context->cl, context->device.info.device, 0, &code);
-    status =
-        queue != NULL ? sample_run(small, queue, verdict) : opencl_status(&context->log, "clCreateCommandQueue", code);
+    status = opencl_create_queue(&plan->log, context->device.cl, context->cl, context->device.info.device, 0, &queue);
+    if (status == CLATTN_SUCCESS)
+        status = sample_run(small, queue, verdict);
     if (queue != NULL)
         context->device.cl->ReleaseCommandQueue(queue);
     clattn_plan_destroy(small);

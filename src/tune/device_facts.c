@@ -1,8 +1,8 @@
 #include "tune/device_facts.h"
 
 #include "base/file.h"
+#include "base/json.h"
 
-#include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,7 +66,7 @@ clattn_status device_facts_read(const char *path, struct device *device, const s
 {
     size_t size;
     char *text = file_read(path, LARGEST_FILE, &size);
-    cJSON *root = text != NULL ? cJSON_Parse(text) : NULL;
+    cJSON *root = text != NULL ? json_parse(text) : NULL;
     const cJSON *facts = find_device(root);
 
     if (facts != NULL)

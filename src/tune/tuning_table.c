@@ -1,12 +1,12 @@
 #include "tune/tuning_table.h"
 
+#include "base/json.h"
 #include "tune/gemm_space.h"
 
 #include "base/file.h"
 #include "base/text.h"
 #include "base/system.h"
 
-#include <cjson/cJSON.h>
 #include <math.h>
 #include <errno.h>
 #include <stdio.h>
@@ -158,7 +158,7 @@ static int read_entries(struct tuning_table *table, const cJSON *entries, const 
 
 int tuning_table_parse(struct tuning_table *table, const char *json, const char *device, char *why, size_t why_size)
 {
-    cJSON *root = cJSON_Parse(json);
+    cJSON *root = json_parse(json);
     const cJSON *entries = cJSON_GetObjectItemCaseSensitive(root, "entries");
     char format[32] = "";
     int64_t version = 0;
@@ -238,7 +238,7 @@ static cJSON *entry_object(const struct tuning_entry *entry)
     for (size_t i = 0; i < COUNT(reals); i++) {
         char text[32];
         memcpy(&real, field_of(entry, reals[i].offset), sizeof real);
-        snprintf(text, sizeof text, "%.5g", real);
+        text_fit(text, sizeof text, "%.5g", real);
         cJSON_AddRawToObject(object, reals[i].key, text);
     }
     cJSON_AddItemToObject(object, "parameters", parameters_object(&entry->tuned));
@@ -252,7 +252,7 @@ char *tuning_table_print(const struct tuning_table *table)
     text_format(&text, "{\"format\": \"%s\", \"version\": %d, \"entries\": [", format_name, FORMAT_VERSION);
     for (size_t i = 0; i < table->count; i++) {
         cJSON *object = entry_object(&table->entries[i]);
-        char *line = cJSON_PrintUnformatted(object);
+        char *line = json_text(object);
         text_format(&text, "%s\n", i > 0 ? "," : "");
         if (line != NULL)
             text_add(&text, line, strlen(line));

@@ -18,11 +18,8 @@ static int home(const struct buffers *buffers, int id)
 
 static clattn_status create_buffer(const struct buffers *buffers, size_t bytes, cl_mem *buffer)
 {
-    cl_int error;
-
-    *buffer = opencl_get()->CreateBuffer(buffers->device->cl, CL_MEM_READ_WRITE, bytes, NULL, &error);
-    TRY_CL(&buffers->log, error);
-    return CLATTN_SUCCESS;
+    return opencl_create_buffer(&buffers->log, opencl_get(), buffers->device->cl, CL_MEM_READ_WRITE, bytes, NULL,
+                                buffer);
 }
 
 static double bytes_of(const clattn_operand_info *info)
@@ -94,10 +91,8 @@ static clattn_status write_tensor(const struct buffers *buffers, size_t set, con
 {
     const struct check_tensor *tensor = &tensors->tensor[id];
 
-    TRY_CL(&buffers->log,
-           opencl_get()->EnqueueWriteBuffer(buffers->device->queue, buffers->buffer[id], CL_TRUE,
-                                            set * buffers->stride[id], tensor->bytes, tensor->data, 0, NULL, NULL));
-    return CLATTN_SUCCESS;
+    return opencl_write(&buffers->log, opencl_get(), buffers->device->queue, buffers->buffer[id],
+                        set * buffers->stride[id], tensor->bytes, tensor->data);
 }
 
 clattn_status buffers_write(const struct buffers *buffers, size_t set, const struct check_tensors *tensors)
@@ -116,9 +111,8 @@ clattn_status buffers_read(const struct buffers *buffers, size_t set, struct che
         void *to = tensor->info.output ? tensor->data : tensors->after[id];
         if (to == NULL)
             continue;
-        TRY_CL(&buffers->log,
-               opencl_get()->EnqueueReadBuffer(buffers->device->queue, buffers->buffer[home(buffers, id)], CL_TRUE,
-                                               set * buffers->stride[id], tensor->bytes, to, 0, NULL, NULL));
+        TRY(opencl_read(&buffers->log, opencl_get(), buffers->device->queue, buffers->buffer[home(buffers, id)],
+                        set * buffers->stride[id], tensor->bytes, to));
     }
     return CLATTN_SUCCESS;
 }

@@ -1,10 +1,10 @@
+#include "base/json.h"
 #include "tune/tuning_table.h"
 #include "tuner/journal.h"
 
 #include "base/file.h"
 #include "base/system.h"
 
-#include <cjson/cJSON.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,7 +100,7 @@ static void read_file(struct journal *journal)
         cJSON *object;
         if (end != NULL)
             *end = '\0';
-        object = cJSON_Parse(line);
+        object = json_parse(line);
         read_line(journal, object);
         cJSON_Delete(object);
         line = end != NULL ? end + 1 : NULL;
@@ -116,7 +116,7 @@ static void read_file(struct journal *journal)
 
 static void write_line(struct journal *journal, cJSON *object)
 {
-    char *line = cJSON_PrintUnformatted(object);
+    char *line = json_text(object);
 
     if (line != NULL && journal->file != NULL) {
         fprintf(journal->file, "%s\n", line);

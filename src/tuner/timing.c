@@ -14,7 +14,7 @@ static const double short_run = 10e-3;
 static clattn_status finish(const struct timing_job *job)
 {
     if (job->queue != NULL)
-        TRY_CL(&job->log, opencl_get()->Finish(job->queue));
+        TRY_CL(&job->log, opencl_get(), Finish, job->queue);
     return CLATTN_SUCCESS;
 }
 
@@ -46,7 +46,7 @@ static clattn_status enqueue_batch(const struct timing_job *job, size_t run, siz
     if (count > 1)
         TRY(job->enqueue(job->user, run, &events[0]));
     else
-        TRY_CL(&job->log, opencl_get()->EnqueueMarkerWithWaitList(job->queue, 0, NULL, &events[0]));
+        TRY_CL(&job->log, opencl_get(), EnqueueMarkerWithWaitList, job->queue, 0, NULL, &events[0]);
     for (size_t i = 0; i < count; i++)
         TRY(job->enqueue(job->user, run + 1 + i, &events[i + 1]));
     return finish(job);

@@ -143,7 +143,6 @@ static clattn_status enqueue(void *user, size_t run, cl_event *event)
 static clattn_status reserve(struct trial *trial, const clattn_plan *plan)
 {
     size_t bytes;
-    cl_int error;
 
     TRY(clattn_plan_workspace_size(plan, &bytes));
     if (bytes <= trial->workspace_bytes)
@@ -151,8 +150,8 @@ static clattn_status reserve(struct trial *trial, const clattn_plan *plan)
     if (trial->workspace != NULL)
         opencl_get()->ReleaseMemObject(trial->workspace);
     trial->workspace_bytes = 0;
-    trial->workspace = opencl_get()->CreateBuffer(trial->device->cl, CL_MEM_READ_WRITE, bytes, NULL, &error);
-    TRY_CL(&trial->log, error);
+    TRY(opencl_create_buffer(&trial->log, opencl_get(), trial->device->cl, CL_MEM_READ_WRITE, bytes, NULL,
+                             &trial->workspace));
     trial->workspace_bytes = bytes;
     return CLATTN_SUCCESS;
 }
