@@ -1,10 +1,10 @@
 /* Modules that have a layer's tensor names but compute something else, told apart by the model that a file is of: what
  * its own metadata or config.json beside it calls model_type. */
 #include "base/file.h"
+#include "base/json.h"
 #include "cli/layer.h"
 #include "cli/safetensors.h"
 
-#include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,7 +56,7 @@ int layer_check_origin(clattn_layer layer, const char *path, const struct safete
     int status = check_model(layer, path, cJSON_GetObjectItemCaseSensitive(file->header, "__metadata__"));
 
     text = config != NULL ? file_read(config, MOST_CONFIG, &size) : NULL;
-    object = text != NULL ? cJSON_Parse(text) : NULL;
+    object = text != NULL ? json_parse(text) : NULL;
     if (status == EXIT_OK)
         status = check_model(layer, config, object);
     if (status == EXIT_OK)
