@@ -5,6 +5,7 @@
 #include "reference/number.h"
 #include "op/rule.h"
 
+#include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,6 +21,35 @@ void test_log(void *user, clattn_log_level level, const char *message)
     (void)user;
     log_counts[level]++;
     snprintf(test_log_text + used, sizeof test_log_text - used, "%s\n", message);
+}
+
+void test_ran(int runs)
+{
+    if (runs == 0)
+        fail_msg("no row of the table was run");
+}
+
+static const char *filter;
+
+void test_filter(const char *pattern)
+{
+    filter = pattern;
+    cmocka_set_test_filter(pattern);
+}
+
+int test_run_group(const char *name, const struct CMUnitTest *tests, size_t count, CMFixtureFunction setup,
+                   CMFixtureFunction teardown)
+{
+    size_t chosen = 0;
+
+    for (size_t i = 0; i < count; i++)
+        chosen += filter == NULL || fnmatch(filter, tests[i].name, 0) == 0;
+    if (chosen == 0) {
+        print_error("%s: no test is chosen%s%s\n", name, filter != NULL ? " by the pattern " : "",
+                    filter != NULL ? filter : "");
+        return 1;
+    }
+    return _cmocka_run_group_tests(name, tests, count, setup, teardown);
 }
 
 const char *test_folder(void)
@@ -83,6 +113,24 @@ static cl_device_id find_device(const char *name)
     return NULL;
 }
 
+/* A platform of that name is there, and has no device: something is broken. Without the platform nothing is. */
+static int has_platform(const char *name)
+{
+    const struct opencl *cl = opencl_get();
+    cl_platform_id ids[16];
+    cl_uint count = 0;
+    int found = 0;
+
+    if (cl == NULL || cl->GetPlatformIDs(COUNT(ids), ids, &count) != CL_SUCCESS)
+        return 0;
+    for (cl_uint i = 0; i < count && i < COUNT(ids); i++) {
+        char text[256] = "";
+        cl->GetPlatformInfo(ids[i], CL_PLATFORM_NAME, sizeof text - 1, text, NULL);
+        found |= strstr(text, name) != NULL;
+    }
+    return found;
+}
+
 int test_device_open(void **state)
 {
     const char *name = device_name();
@@ -93,7 +141,8 @@ int test_device_open(void **state)
         return 0;
     device = find_device(name);
     if (device == NULL) {
-        print_error("no OpenCL device is named %s\n", name);
+        print_error(has_platform(name) ? "the OpenCL platform %s has no device\n" : "no OpenCL device is named %s\n",
+                    name);
         return 1;
     }
     test_log_clear();

@@ -26,6 +26,19 @@ void test_log_clear(void);
 /* How many of them are of that level. */
 int test_log_count(clattn_log_level level);
 
+/* Fails the test that went through a table and ran none of its rows: runs is how many it ran. */
+void test_ran(int runs);
+/* Only tests whose names match the pattern run; the program fails where none does. For the group that follows. */
+void test_filter(const char *pattern);
+/* In the place of cmocka's, which takes a group of no tests for one that passes. */
+int test_run_group(const char *name, const struct CMUnitTest *tests, size_t count, CMFixtureFunction setup,
+                   CMFixtureFunction teardown);
+#undef cmocka_run_group_tests
+#define cmocka_run_group_tests(tests, setup, teardown) test_run_group(#tests, tests, COUNT(tests), setup, teardown)
+#undef cmocka_run_group_tests_name
+#define cmocka_run_group_tests_name(name, tests, setup, teardown)                                                      \
+    test_run_group(name, tests, COUNT(tests), setup, teardown)
+
 /* Where a test may leave files: CLATTN_TEST_FOLDER, which ctest sets; the test fails without it. */
 const char *test_folder(void);
 

@@ -106,5 +106,5 @@ int main(int argc, char **argv)
         print_error("usage: test_devices FILE…\n");
         return 2;
     }
-    return _cmocka_run_group_tests("devices", tests, (size_t)count, test_device_open, test_device_close);
+    return test_run_group("devices", tests, (size_t)count, test_device_open, test_device_close);
 }

@@ -115,6 +115,7 @@ static void test_hostile_cuts(void **state)
     static const clattn_rule rules[] = {CLATTN_GATED_DELTA_RULE, CLATTN_FORGETTING_ATTN};
     const struct test_kind *kind = *state;
     struct check_device device = test_kind_device(kind);
+    int runs = 0;
 
     for (size_t i = 0; i < COUNT(rules) * COUNT(hostile); i++) {
         clattn_rule rule = rules[i / COUNT(hostile)];
@@ -124,7 +125,9 @@ static void test_hostile_cuts(void **state)
         if (is_narrow(row))
             check_hostile(kind, &device, rule, row, 0);
         check_hostile(kind, &device, rule, row, 1);
+        runs++;
     }
+    test_ran(runs);
     clattn_context_destroy(device.context);
 }
 
@@ -170,7 +173,7 @@ static void test_hostile_lens(void **state)
     const struct test_kind *kind = *state;
     struct check_device device = test_kind_device(kind);
 
-    for (int i = 0; i < 4 && test_kind_applies(kind, CLATTN_SOFTMAX_ATTN); i++)
+    for (int i = 0; i < 4; i++)
         check_lens(kind, &device, i % 2 == 1 ? CLATTN_APPEND : 0, i / 2 == 1 ? 40 : 1);
     clattn_context_destroy(device.context);
 }
@@ -246,11 +249,15 @@ int main(void)
                   {"states in place", test_in_place}};
     struct CMUnitTest tests[COUNT(checks) * COUNT(kinds)];
     static char names[COUNT(tests)][64];
+    size_t count = 0;
 
     for (size_t i = 0; i < COUNT(tests); i++) {
         struct test_kind *kind = &kinds[i / COUNT(checks)];
+        CMUnitTestFunction run = checks[i % COUNT(checks)].run;
+        if (run == test_hostile_lens && !test_kind_applies(kind, CLATTN_SOFTMAX_ATTN))
+            continue;
         snprintf(names[i], sizeof names[i], "%s, %s", checks[i % COUNT(checks)].name, kind->name);
-        tests[i] = (struct CMUnitTest){names[i], checks[i % COUNT(checks)].run, NULL, NULL, kind};
+        tests[count++] = (struct CMUnitTest){names[i], run, NULL, NULL, kind};
     }
-    return cmocka_run_group_tests(tests, test_device_open, test_device_close);
+    return test_run_group("guards", tests, count, test_device_open, test_device_close);
 }

@@ -346,5 +346,5 @@ int main(void)
 
     for (size_t i = 0; i < COUNT(nodes); i++)
         tests[i] = (struct CMUnitTest){nodes[i].name, test_node, NULL, NULL, (void *)(uintptr_t)&nodes[i]};
-    return _cmocka_run_group_tests("nodes", tests, COUNT(nodes), test_device_open, test_device_close);
+    return test_run_group("nodes", tests, COUNT(nodes), test_device_open, test_device_close);
 }

@@ -51,5 +51,5 @@ int main(void)
 
     for (size_t i = 0; i < COUNT(rows); i++)
         tests[i] = (struct CMUnitTest){rows[i].name, test_row, NULL, NULL, (void *)(uintptr_t)&rows[i]};
-    return _cmocka_run_group_tests("peak", tests, COUNT(rows), NULL, NULL);
+    return test_run_group("peak", tests, COUNT(rows), NULL, NULL);
 }

@@ -536,5 +536,5 @@ int main(void)
             tests[count++] = (struct CMUnitTest){
                 .name = test_rule_name(rule), .test_func = test_rule, .initial_state = &rules[rule]};
     }
-    return _cmocka_run_group_tests("reference", tests, count, NULL, NULL);
+    return test_run_group("reference", tests, count, NULL, NULL);
 }

@@ -436,10 +436,10 @@ int main(int argc, char **argv)
             tests[count++] =
                 (struct CMUnitTest){mistakes[i].name, test_mistake, NULL, NULL, (void *)(uintptr_t)&mistakes[i]};
     if (argc > 2)
-        cmocka_set_test_filter(argv[2]);
+        test_filter(argv[2]);
     if (count == 0) {
         print_error("usage: test_threads rows|mistakes [PATTERN]\n");
         return 2;
     }
-    return _cmocka_run_group_tests("threads", tests, count, open_device, NULL);
+    return test_run_group("threads", tests, count, open_device, NULL);
 }

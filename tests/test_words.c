@@ -403,6 +403,6 @@ int main(int argc, char **argv)
         tests[i] = (struct CMUnitTest){configs[i].name, test_config, NULL, NULL, state.out};
     }
     if (argc > 1)
-        cmocka_set_test_filter(argv[1]);
+        test_filter(argv[1]);
     return cmocka_run_group_tests(tests, test_device_open, test_device_close);
 }
