@@ -373,6 +373,54 @@ static void test_transient_error(void **state)
     }
 }
 
+/* A store that keeps to the sequence's end in a chunk's first four rows, but not in rows that a whole vector precedes,
+ * as a compiler's fault was seen to leave it. */
+static cl_program(CL_API_CALL *real_source)(cl_context, cl_uint, const char **, const size_t *, cl_int *);
+static cl_program CL_API_CALL spill_rows(cl_context context, cl_uint n, const char **text, const size_t *length,
+                                         cl_int *error)
+{
+    static const char keeps[] = "if (i < chunk.count && c < OUTPUT_COLUMNS",
+                      spills[] = "if ((i < chunk.count || (i > 3 && i / 4 == chunk.count / 4)) && c < OUTPUT_COLUMNS";
+    const char *at = strstr(text[0], keeps), *one;
+    size_t size = strlen(text[0]) + sizeof spills;
+    char *copy = malloc(size);
+    cl_program program;
+
+    (void)n, (void)length;
+    assert_non_null(copy);
+    snprintf(copy, size, "%.*s%s%s", at != NULL ? (int)(at - text[0]) : 0, text[0], at != NULL ? spills : "",
+             at != NULL ? at + sizeof keeps - 1 : text[0]);
+    one = copy;
+    program = real_source(context, 1, &one, NULL, error);
+    free(copy);
+    return program;
+}
+
+/* The self-test finds rows that are stored past a sequence's end, though every output is right. */
+static void test_spilled_rows(void **state)
+{
+    struct opencl *cl = test_opencl_table();
+    const struct opencl real = *cl;
+    const clattn_context_desc fresh = {.cl = test_device.cl, .device = test_device.device, .log = test_log};
+    clattn_context *context;
+    clattn_plan *plan;
+
+    (void)state;
+    real_source = real.CreateProgramWithSource;
+    for (int spilled = 0; spilled < 2; spilled++) {
+        test_log_clear();
+        assert_status(clattn_context_create(&context, &fresh), SUCCESS);
+        context->self_test = 1;
+        cl->CreateProgramWithSource = spilled ? spill_rows : real_source;
+        if (clattn_plan_create(&plan, context, &desc) != CLATTN_SUCCESS && !spilled)
+            fail_msg("%s", test_log_text);
+        assert_int_equal(strstr(test_log_text, "gives wrong results") != NULL, spilled);
+        clattn_plan_destroy(plan);
+        clattn_context_destroy(context);
+        *cl = real;
+    }
+}
+
 /* ---- Callbacks that call the library ----------------------------------------------------------------------------- */
 
 static struct reentry {
@@ -505,6 +553,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_build_log, ledger_begin, ledger_check),
         cmocka_unit_test_setup_teardown(test_transient_build, ledger_begin, ledger_check),
         cmocka_unit_test_setup_teardown(test_transient_error, ledger_begin, ledger_check),
+        cmocka_unit_test_setup_teardown(test_spilled_rows, ledger_begin, ledger_check),
         cmocka_unit_test_setup_teardown(test_other_solver, ledger_begin, ledger_check),
         cmocka_unit_test_setup_teardown(test_callbacks, ledger_begin, ledger_check),
         cmocka_unit_test_setup_teardown(test_enqueue_again, ledger_begin, ledger_check),

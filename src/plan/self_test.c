@@ -16,6 +16,13 @@ static int chunk_of(const struct clattn_plan *plan)
     return recipe->steps[step].variant.tiles.chunk;
 }
 
+/* What comes after whole chunks: rows past a whole vector of them, where a store may forget that the chunk ends. A
+ * learner has a few tokens, that are only read. */
+static int rest_of(const struct clattn_plan *plan)
+{
+    return plan->problem.desc.mini_batch != 0 ? 3 : chunk_of(plan) / 2 + 3;
+}
+
 /* As few tokens as reach every part of the kernels: two chunks and a rest; heads that share their queries and keys. */
 static clattn_plan_desc small_desc(const struct clattn_plan *plan)
 {
@@ -26,8 +33,8 @@ static clattn_plan_desc small_desc(const struct clattn_plan *plan)
     problem_share_heads(&desc, 1);
     desc.batch = 1;
     desc.sequences = desc.flags & CLATTN_CU_SEQLENS ? 2 : 0;
-    desc.seq_len =
-        2 * chunk * (recipe_last(&plan->recipe)->variant.kernel == KERNEL_RECURRENT ? tiles->segments : 1) + 3;
+    desc.seq_len = 2 * chunk * (recipe_last(&plan->recipe)->variant.kernel == KERNEL_RECURRENT ? tiles->segments : 1) +
+                   rest_of(plan);
     desc.mini_batch = desc.mini_batch != 0 ? chunk + 2 : 0; /* one that is learned from, one that is only read */
     desc.state_slots = 0;
     desc.state_every = desc.state_every != 0 ? chunk : 0;
