@@ -35,6 +35,7 @@ static const struct check_case
     tailed = { "tailed", 1,  20, 1, 1, 56, 16, 0,           USUAL,            NULL, 0, 0, 0, 0, 0, 230, 0, 90 },
     writes = { "writes", 1, 300, 1, 1, 40, 24, NORM,        USUAL,            NULL, 0, 0, 0, 0, 0, 0, 0, 0 },
     loud   = { "loud",   1, 140, 1, 1, 64, 16, 0,           USUAL,            NULL, 0, 4, 0, 0, 0, 0, 0, 0 }, /* scores past what f16 has of e^ */
+    small  = { "small",  1,  70, 1, 1, 64, 64, BOTH,        USUAL,            NULL, 0, 0, 0, 0, 0, 0, 0, 0 }, /* tiles in 8 KiB of local memory */
     spans  = { "spans",  1, 530, 1, 1, 32, 32, BOTH,        CHECK_GATES_SLOW, NULL, 0, 0, 0, 0, 0, 0, 0, 0 };
 
 #define PRODUCT "product" /* no rule: of T x K by K x V, chunk is its flags, of what lies turned */
@@ -99,6 +100,11 @@ static const struct row
     product_a = { ENGINE, PRODUCT,           CLATTN_BF16, CLATTN_GEMM_TRANS_A, &deep, "chunk 128 block_v 64", "2 x 4 each" },
     product_t = { ENGINE, PRODUCT,           CLATTN_F16,  CLATTN_GEMM_TRANS_B, &deep,    "chunk 128 rows 2 block_v 64 stages 2", "stages 2" },
     listed_8 = { "intel_8_emulated", "forgetting_attn", CLATTN_BF16, 16, &tail, "keys 32", "by 2 sub-groups" },
+    narrow   = { "none", "gated_delta_rule", CLATTN_F32,  16, &small,
+                 "vec 4 prepare.group 64 prepare.block_k 16 scan.group 64 scan.block_k 32 scan.block_v 4",
+                 "key slice 32, value tile 4" },
+    listed_l = { "none", "softmax_attn",     CLATTN_F32,  32, &small,
+                 "group 64 block_k 8 block_v 64 tokens 8", "flash_blocks group 64, chunk 32, key slice 8" },
     mixes    = { "none", "rwkv6",            CLATTN_BF16, 16, &odd,    LANES },
     tokens   = { "none", "gated_delta_rule", CLATTN_F32,  1, &odd,
                  "vec 4 lanes_k 4 block_v 8 rows 8", "group 8, vec 4, rows 8" },
@@ -109,9 +115,9 @@ static const struct row
 static const struct row *const rows[] = {&erases, &one, &alone, &split, &segments,
                                          &gathers, &scored, &channels, &low_rank,
                                          &gated, &sums, &cdna, &cdna_sum, &rdna3,
-                                         &intel_8, &intel_16, &nvidia, &lanes, &mixes,
+                                         &intel_8, &intel_16, &nvidia, &lanes, &narrow, &mixes,
                                          &tokens, &parts, &parts_cu,
-                                         &listed, &listed_1, &listed_m, &listed_8, &teams, &teams_1,
+                                         &listed, &listed_1, &listed_m, &listed_8, &listed_l, &teams, &teams_1,
                                          &product, &product_a, &product_t,
                                          &written, &written_1, &written_8,
                                          &written_t, &written_l, &written_p,
@@ -233,6 +239,8 @@ static const char *solver_of(const struct row *row)
 
     if (rule->erase == ERASE_POSITION)
         return row->chunk == 0 ? "path_team" : "path_matrix";
+    if (rule_has_list(rule) && strcmp(row->engine, "none") == 0)
+        return "flash_blocks";
     if (rule_has_list(rule))
         return list_solvers[rule->erase == ERASE_KERNEL][row->chunk == 0];
     if (strcmp(row->engine, "none") != 0)
