@@ -320,7 +320,7 @@ static void test_lengths(void **state)
 static cl_program CL_API_CALL forget_states(cl_context context, cl_uint n, const char **text, const size_t *length,
                                             cl_int *error)
 {
-    static const char load[] = "S[i] = present &&", forget[] = "S[i] = 0       &&";
+    static const char load[] = "S[i] = from != 0 &&", forget[] = "S[i] = 0         &&";
     char *copy = malloc(strlen(text[0]) + 1), *at;
     const char *one = copy;
     cl_program program;
