@@ -15,6 +15,7 @@ enum { CACHE_LABEL = 192 };
 struct cache {
     char *folder; /* NULL: no files */
     uint64_t limit;
+    void (*remove)(const char *path); /* file_remove */
     clattn_blob_load_fn load;
     clattn_blob_store_fn store;
     void *user;
