@@ -25,17 +25,25 @@ struct verdict {
     int passed; /* 1, or -1: failed */
 };
 
-enum probed { PROBE_UNKNOWN, PROBE_PASSED, PROBE_FAILED };
+/* What is known of a product on the context's engine: nothing; that the numbers are right; that they are wrong; that
+ * the device's compiler refuses it, so many times, the last when it had built that many other programs. An error of
+ * OpenCL is no answer. */
+struct probed {
+    enum { PROBE_UNKNOWN, PROBE_RIGHT, PROBE_WRONG, PROBE_REFUSED } answer;
+    int refusals;
+    unsigned built;
+};
 
 struct clattn_context {
     struct log log;
     struct device device;
     cl_context cl;
     const struct engine *engine; /* the matrix engine to use, or NULL */
-    mutex probe_lock;            /* over probed: whether it, and its teams, were found to work, by dtype */
-    enum probed probed[2][CLATTN_BF16 + 1];
-    mutex lock; /* over programs and verdicts */
+    mutex probe_lock;            /* over probed: of it, and of its teams, by dtype */
+    struct probed probed[2][CLATTN_BF16 + 1];
+    mutex lock; /* over programs, built and verdicts */
     struct program *programs;
+    unsigned built; /* programs, from source or from the cache */
     struct verdict *verdicts;
     size_t verdict_count;
     struct cache cache;

@@ -24,11 +24,20 @@ static void log_build(clattn_context *context, cl_program program, const char *n
     free(log);
 }
 
-static clattn_status status_of_build(cl_int error)
+/* Whether it is the machine that fails, and not the compiler that refuses the kernel. */
+static int is_transient(cl_int error)
 {
-    if (error == CL_SUCCESS)
-        return CLATTN_SUCCESS;
-    return error == CL_OUT_OF_HOST_MEMORY ? CLATTN_OUT_OF_MEMORY : CLATTN_BUILD_FAILED;
+    return error == CL_OUT_OF_HOST_MEMORY || error == CL_OUT_OF_RESOURCES || error == CL_DEVICE_NOT_AVAILABLE ||
+           error == CL_MEM_OBJECT_ALLOCATION_FAILURE;
+}
+
+/* Of a build that has failed: logged. */
+static clattn_status status_of_build(clattn_context *context, cl_program program, const char *name, cl_int error)
+{
+    if (is_transient(error))
+        return opencl_status(&context->log, "clBuildProgram", error);
+    log_build(context, program, name);
+    return CLATTN_BUILD_FAILED;
 }
 
 /* A driver's own cache of programs may not bear that processes share it: PoCL 3.1 fails a build when another
@@ -38,6 +47,7 @@ static clattn_status build(clattn_context *context, struct program *entry)
     enum { ATTEMPTS = 2 };
     const struct opencl *cl = context->device.cl;
     const char *source = entry->source;
+    clattn_status status = CLATTN_SUCCESS;
     cl_int error = CL_SUCCESS;
 
     for (int attempt = 1; attempt <= ATTEMPTS; attempt++) {
@@ -48,11 +58,11 @@ static clattn_status build(clattn_context *context, struct program *entry)
         if (error == CL_SUCCESS)
             break;
         if (attempt == ATTEMPTS)
-            log_build(context, entry->program, entry->name);
+            status = status_of_build(context, entry->program, entry->name, error);
         cl->ReleaseProgram(entry->program);
         entry->program = NULL;
     }
-    return status_of_build(error);
+    return status;
 }
 
 /* ---- From and to binaries ------------------------------------------------------------------------------------------
@@ -221,6 +231,7 @@ static struct program *add_program(clattn_context *context, struct program *entr
     struct program *other;
 
     lock_take(&context->lock);
+    context->built++;
     other = find_program(context, entry->source, entry->options);
     if (other == NULL) {
         entry->next = context->programs;
@@ -228,6 +239,16 @@ static struct program *add_program(clattn_context *context, struct program *entr
     }
     lock_give(&context->lock);
     return other != NULL ? other : entry;
+}
+
+unsigned program_count(clattn_context *context)
+{
+    unsigned count;
+
+    lock_take(&context->lock);
+    count = context->built;
+    lock_give(&context->lock);
+    return count;
 }
 
 static void free_program(const clattn_context *context, struct program *entry)

@@ -9,6 +9,9 @@
 clattn_status program_get(clattn_context *context, char *source, const char *name, const char *options,
                           cl_program *program);
 
+/* How many programs the context has built so far. */
+unsigned program_count(clattn_context *context);
+
 /* Puts the programs that were built since into the cache: a plan calls it when all is well, since a driver may finish
  * its binaries only when they first run. */
 void program_keep(clattn_context *context);

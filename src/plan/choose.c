@@ -113,6 +113,13 @@ static clattn_status graver(clattn_status before, clattn_status status)
 /* ---- All tries ----------------------------------------------------------------------------------------------------
  */
 
+/* Whether smaller groups may do. An error before there is a recipe is of the probe of the engine, whose groups do not
+ * change. */
+static int may_shrink(const struct clattn_plan *plan, clattn_status status)
+{
+    return may_go_on(status) && (status == CLATTN_UNSUPPORTED || plan->has_recipe) && !plan->context->device.serial;
+}
+
 /* Halves the groups until the device takes the kernels. */
 static clattn_status solve_by_thumb(struct clattn_plan *plan, const struct solver *solver,
                                     clattn_status (*attempt)(struct clattn_plan *plan, const struct choice *choice))
@@ -125,7 +132,7 @@ static clattn_status solve_by_thumb(struct clattn_plan *plan, const struct solve
     do {
         status = graver(status, attempt(plan, &choice));
         choice.most_group /= 2;
-    } while (may_go_on(status) && choice.most_group >= 1 && !plan->context->device.serial);
+    } while (may_shrink(plan, status) && choice.most_group >= 1);
     return status;
 }
 

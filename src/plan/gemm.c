@@ -156,10 +156,10 @@ static clattn_status attempt(clattn_gemm_plan *plan, const struct provider *prov
 
     TRY(open_provider(plan, provider, given));
     status = gemm_test(plan);
-    plan->rejected += status != CLATTN_SUCCESS;
-    if (status == CLATTN_UNSUPPORTED)
-        log_line(log, CLATTN_LOG_WARNING, "gemm on %s: provider %s gives wrong results: not used",
-                 plan->context->device.info.name, provider->name);
+    plan->rejected += status == CLATTN_UNSUPPORTED;
+    if (status != CLATTN_SUCCESS)
+        log_line(log, CLATTN_LOG_WARNING, "gemm on %s: provider %s %s", plan->context->device.info.name, provider->name,
+                 status == CLATTN_UNSUPPORTED ? "gives wrong results: not used" : "cannot be run: not used this time");
     return status;
 }
 

@@ -42,8 +42,10 @@ clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, c
 
     drop_kernels(plan);
     plan->solver = solver;
+    plan->has_recipe = 0;
     TRY(recipe_open(&plan->recipe));
     TRY(solver_make(solver, &maker));
+    plan->has_recipe = 1;
     recipe_allocate(&plan->recipe);
     return build_kernels(plan);
 }

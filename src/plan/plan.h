@@ -26,6 +26,7 @@ struct clattn_plan {
     struct usual usual[OPERAND_COUNT]; /* and the problem's operands then */
     const struct solver *solver;
     struct recipe recipe;
+    int has_recipe;                          /* plan_bind has found one, whatever became of its kernels */
     cl_kernel kernels[MAX_STEPS];            /* of the recipe's steps; NULL of a product, */
     clattn_gemm_plan *products[MAX_STEPS];   /* which is computed by this; like products have the same */
     const struct clattn_plan *like;          /* whose kernels and products it takes, which outlives it; or NULL */

@@ -317,7 +317,7 @@ static int dump_engine(clattn_context *context, const char *name, char **rules)
     if (context->engine->team != FILE_nothing)
         context->device.info.max_work_group = TEAMS_GROUP;
     for (int dtype = CLATTN_F32; dtype <= CLATTN_BF16; dtype++)
-        context->probed[0][dtype] = context->probed[1][dtype] = PROBE_PASSED;
+        context->probed[0][dtype].answer = context->probed[1][dtype].answer = PROBE_RIGHT;
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; *rules == NULL && rule < RULE_COUNT; rule++)
         dump_matrix(context, rule, 0);
     for (; *rules != NULL; rules++) {
