@@ -189,29 +189,6 @@ static clattn_status build_cached(clattn_context *context, struct program *entry
     return ptx_hides(entry->source) ? uncover(context, entry) : CLATTN_SUCCESS;
 }
 
-/* A program that is in no cache yet and that nobody else takes there; NULL past the last. */
-static struct program *next_unkept(clattn_context *context)
-{
-    struct program *entry;
-
-    lock_take(&context->lock);
-    entry = context->programs;
-    while (entry != NULL && !entry->unkept)
-        entry = entry->next;
-    if (entry != NULL)
-        entry->unkept = 0;
-    lock_give(&context->lock);
-    return entry;
-}
-
-void program_keep(clattn_context *context)
-{
-    struct program *entry;
-
-    while (cache_enabled(&context->cache) && (entry = next_unkept(context)) != NULL)
-        to_cache(context, entry);
-}
-
 /* ---- The context's programs ---------------------------------------------------------------------------------------
  */
 
@@ -224,8 +201,8 @@ static struct program *find_program(clattn_context *context, const char *source,
     return entry;
 }
 
-/* Ahead of the others, unless another thread has built the same meanwhile: that is the one, and the given one is
- * left. */
+/* Held by the caller, and ahead of the others; unless another thread has built the same meanwhile: that is the one, and
+ * the given one is left. */
 static struct program *add_program(clattn_context *context, struct program *entry)
 {
     struct program *other;
@@ -235,10 +212,11 @@ static struct program *add_program(clattn_context *context, struct program *entr
     other = find_program(context, entry->source, entry->options);
     if (other == NULL) {
         entry->next = context->programs;
-        context->programs = entry;
+        context->programs = other = entry;
     }
+    other->holders++;
     lock_give(&context->lock);
-    return other != NULL ? other : entry;
+    return other;
 }
 
 unsigned program_count(clattn_context *context)
@@ -253,8 +231,6 @@ unsigned program_count(clattn_context *context)
 
 static void free_program(const clattn_context *context, struct program *entry)
 {
-    if (entry == NULL)
-        return;
     if (entry->program != NULL)
         context->device.cl->ReleaseProgram(entry->program);
     free(entry->source);
@@ -263,7 +239,7 @@ static void free_program(const clattn_context *context, struct program *entry)
 
 /* Takes source. Outside of the lock: compilers take long, and callbacks may call the library. */
 static clattn_status make_program(clattn_context *context, char *source, const char *name, const char *options,
-                                  cl_program *program)
+                                  struct program **program)
 {
     struct program *entry = calloc(1, sizeof *entry), *added = NULL;
     clattn_status status = CLATTN_OUT_OF_MEMORY;
@@ -275,27 +251,104 @@ static clattn_status make_program(clattn_context *context, char *source, const c
     *entry = (struct program){.source = source, .name = name};
     snprintf(entry->options, sizeof entry->options, "%s", options);
     status = build_cached(context, entry);
-    if (status == CLATTN_SUCCESS) {
+    if (status == CLATTN_SUCCESS)
         added = add_program(context, entry);
-        *program = added->program;
-    }
     if (added != entry)
         free_program(context, entry);
+    *program = added;
     return status;
 }
 
 clattn_status program_get(clattn_context *context, char *source, const char *name, const char *options,
-                          cl_program *program)
+                          struct program **program)
+{
+    lock_take(&context->lock);
+    *program = find_program(context, source, options);
+    if (*program != NULL)
+        (*program)->holders++;
+    lock_give(&context->lock);
+    if (*program == NULL)
+        return make_program(context, source, name, options, program);
+    free(source);
+    return CLATTN_SUCCESS;
+}
+
+/* Where it is in the list. */
+static struct program **place_of(clattn_context *context, const struct program *entry)
+{
+    struct program **place = &context->programs;
+
+    while (*place != entry)
+        place = &(*place)->next;
+    return place;
+}
+
+/* Of the programs that nobody holds, one more than are kept: that let go the longest ago; out of the list. NULL where
+ * there are few enough. */
+static struct program *take_surplus(clattn_context *context)
+{
+    struct program **place = &context->programs, *surplus;
+    int unheld = 0;
+
+    while (*place != NULL && (unheld += (*place)->holders == 0) <= context->most_unheld)
+        place = &(*place)->next;
+    surplus = *place;
+    if (surplus != NULL)
+        *place = surplus->next;
+    return surplus;
+}
+
+void program_release(clattn_context *context, struct program *program)
+{
+    struct program *surplus = NULL;
+
+    lock_take(&context->lock);
+    if (--program->holders == 0) {
+        *place_of(context, program) = program->next;
+        program->next = context->programs;
+        context->programs = program;
+        surplus = take_surplus(context);
+    }
+    lock_give(&context->lock);
+    if (surplus != NULL)
+        free_program(context, surplus);
+}
+
+void program_free_all(clattn_context *context)
+{
+    while (context->programs != NULL) {
+        struct program *next = context->programs->next;
+        free_program(context, context->programs);
+        context->programs = next;
+    }
+}
+
+/* ---- Into the cache -----------------------------------------------------------------------------------------------
+ */
+
+/* A program that is in no cache yet and that nobody else takes there, held; NULL past the last. */
+static struct program *next_unkept(clattn_context *context)
 {
     struct program *entry;
 
-    *program = NULL;
     lock_take(&context->lock);
-    entry = find_program(context, source, options);
+    entry = context->programs;
+    while (entry != NULL && !entry->unkept)
+        entry = entry->next;
+    if (entry != NULL) {
+        entry->unkept = 0;
+        entry->holders++;
+    }
     lock_give(&context->lock);
-    if (entry == NULL)
-        return make_program(context, source, name, options, program);
-    *program = entry->program;
-    free(source);
-    return CLATTN_SUCCESS;
+    return entry;
+}
+
+void program_keep(clattn_context *context)
+{
+    struct program *entry;
+
+    while (cache_enabled(&context->cache) && (entry = next_unkept(context)) != NULL) {
+        to_cache(context, entry);
+        program_release(context, entry);
+    }
 }

@@ -1,13 +1,17 @@
-/* Programs: built once a context, and taken from the cache where any process has built them before. */
+/* Programs: built once, and taken from the cache where any process has built them before. */
 #ifndef CLATTN_SRC_PROGRAM_H
 #define CLATTN_SRC_PROGRAM_H
 
 #include "device/context.h"
 
-/* The program of a source, which is taken over and freed; the context keeps it. name is its kernel's, for messages, and
- * static. */
+/* The program of a source, which is taken over and freed; held until program_release. name is its kernel's, for
+ * messages, and static. */
 clattn_status program_get(clattn_context *context, char *source, const char *name, const char *options,
-                          cl_program *program);
+                          struct program **program);
+/* The context keeps it for a while, where nobody else holds it. */
+void program_release(clattn_context *context, struct program *program);
+/* All programs, held or not: the context's end. */
+void program_free_all(clattn_context *context);
 
 /* How many programs the context has built so far. */
 unsigned program_count(clattn_context *context);

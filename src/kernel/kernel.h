@@ -259,10 +259,18 @@ char *kernel_source(const struct variant *variant, const struct layout *layout);
 /* The same without the constants ahead: what is the same for all tiles, types and sizes. */
 char *kernel_words(const struct variant *variant);
 
+/* A kernel, and the program that it holds. */
+struct kernel {
+    cl_kernel cl; /* NULL: none */
+    struct program *program;
+};
+
 /* Builds the variant, or takes it from the context's programs, and adds its source to the hash, which may be NULL.
  * UNSUPPORTED when the device runs it only in smaller groups. */
 clattn_status kernel_create(clattn_context *context, const struct variant *variant, const struct layout *layout,
-                            cl_kernel *kernel, struct hash *hash);
+                            struct kernel *kernel, struct hash *hash);
+/* Then it is none. */
+void kernel_release(clattn_context *context, struct kernel *kernel);
 
 /* The multiple of n that follows x, or x. */
 static inline int round_up(int64_t x, int n)

@@ -208,31 +208,43 @@ static void build_options(const clattn_context *context, const struct variant *v
         snprintf(options, size, "%s", given);
 }
 
-clattn_status kernel_create(clattn_context *context, const struct variant *variant, const struct layout *layout,
-                            cl_kernel *kernel, struct hash *hash)
+/* Of kernel->program. */
+static clattn_status make_kernel(clattn_context *context, const struct variant *variant, const struct layout *layout,
+                                 struct kernel *kernel)
 {
-    const struct opencl *cl = context->device.cl;
-    const char *name = kernel_name(variant->kernel);
-    char *source = kernel_source(variant, layout);
-    cl_program program;
-    clattn_status status;
-    char options[96];
     cl_int error;
 
-    *kernel = NULL;
+    kernel->cl = context->device.cl->CreateKernel(kernel->program->program, kernel->program->name, &error);
+    if (kernel->cl == NULL)
+        return opencl_status(&context->log, "clCreateKernel", error);
+    return check_group(context, variant, layout, kernel->cl);
+}
+
+clattn_status kernel_create(clattn_context *context, const struct variant *variant, const struct layout *layout,
+                            struct kernel *kernel, struct hash *hash)
+{
+    char *source = kernel_source(variant, layout);
+    clattn_status status;
+    char options[96];
+
+    *kernel = (struct kernel){NULL, NULL};
     if (source == NULL)
         return CLATTN_OUT_OF_MEMORY;
     if (hash != NULL)
         *hash = hash_text(*hash, source);
     build_options(context, variant, layout, options, sizeof options);
-    TRY(program_get(context, source, name, options, &program));
-    *kernel = cl->CreateKernel(program, name, &error);
-    if (*kernel == NULL)
-        return opencl_status(&context->log, "clCreateKernel", error);
-    status = check_group(context, variant, layout, *kernel);
-    if (status != CLATTN_SUCCESS) {
-        cl->ReleaseKernel(*kernel);
-        *kernel = NULL;
-    }
+    TRY(program_get(context, source, kernel_name(variant->kernel), options, &kernel->program));
+    status = make_kernel(context, variant, layout, kernel);
+    if (status != CLATTN_SUCCESS)
+        kernel_release(context, kernel);
     return status;
+}
+
+void kernel_release(clattn_context *context, struct kernel *kernel)
+{
+    if (kernel->cl != NULL)
+        context->device.cl->ReleaseKernel(kernel->cl);
+    if (kernel->program != NULL)
+        program_release(context, kernel->program);
+    *kernel = (struct kernel){NULL, NULL};
 }

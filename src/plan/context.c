@@ -2,6 +2,7 @@
 
 #include "base/sized.h"
 #include "base/text.h"
+#include "device/program.h"
 #include "tune/device_facts.h"
 #include "tune/tuning_layers.h"
 #include "tune/tuning_table.h"
@@ -192,6 +193,7 @@ static clattn_status fill(clattn_context *context, const clattn_context_desc *de
     int known = desc == NULL || sized_read(&ours, sizeof ours, desc, desc_size);
 
     context->log = (struct log){ours.log, ours.log_user};
+    context->most_unheld = MOST_UNHELD;
     lock_init(&context->lock);
     lock_init(&context->probe_lock);
     if (!known)
@@ -228,12 +230,7 @@ void clattn_context_destroy(clattn_context *context)
 {
     if (context == NULL)
         return;
-    for (struct program *program = context->programs, *next; program != NULL; program = next) {
-        next = program->next;
-        context->device.cl->ReleaseProgram(program->program);
-        free(program->source);
-        free(program);
-    }
+    program_free_all(context);
     if (context->cl != NULL)
         context->device.cl->ReleaseContext(context->cl);
     cache_free(&context->cache);
@@ -296,7 +293,7 @@ clattn_status context_buffer_size(const clattn_context *context, cl_mem buffer, 
 
 static struct verdict *find_verdict(clattn_context *context, struct hash key)
 {
-    for (size_t i = 0; i < context->verdict_count; i++)
+    for (size_t i = 0; i < context->verdict_count && i < MOST_VERDICTS; i++)
         if (context->verdicts[i].key.high == key.high && context->verdicts[i].key.low == key.low)
             return &context->verdicts[i];
     return NULL;
@@ -315,17 +312,25 @@ int context_verdict(clattn_context *context, struct hash key)
     return passed;
 }
 
+/* In the place of the oldest, where there are many. */
+static void add_verdict(clattn_context *context, struct verdict verdict)
+{
+    const size_t count = context->verdict_count;
+    struct verdict *all = context->verdicts;
+
+    if (count < MOST_VERDICTS)
+        all = realloc(all, (count + 1) * sizeof *all);
+    if (all == NULL)
+        return;
+    context->verdicts = all;
+    all[count % MOST_VERDICTS] = verdict;
+    context->verdict_count++;
+}
+
 void context_set_verdict(clattn_context *context, struct hash key, int passed)
 {
-    struct verdict *all;
-
     lock_take(&context->lock);
-    if (find_verdict(context, key) == NULL) {
-        all = realloc(context->verdicts, (context->verdict_count + 1) * sizeof *all);
-        if (all != NULL) {
-            context->verdicts = all;
-            all[context->verdict_count++] = (struct verdict){key, passed};
-        }
-    }
+    if (find_verdict(context, key) == NULL)
+        add_verdict(context, (struct verdict){key, passed});
     lock_give(&context->lock);
 }

@@ -15,10 +15,10 @@ struct clattn_gemm_plan {
     const struct provider *provider;
     struct variant variant; /* of a kernel of the library's own */
     struct layout layout;
-    cl_kernel kernel; /* NULL for another's, */
-    int calls_back;   /* which is the application's */
-    mutex lock;       /* the kernel carries its arguments until enqueued */
-    struct hash hash; /* of its source */
+    struct kernel kernel; /* none for another's, */
+    int calls_back;       /* which is the application's */
+    mutex lock;           /* the kernel carries its arguments until enqueued */
+    struct hash hash;     /* of its source */
     const char *chosen_by;
     int varies; /* calls of sizes below the desc's */
     int rejected;
@@ -27,7 +27,7 @@ struct clattn_gemm_plan {
 /* Whether a launch takes sets of the batch: that of the library's kernels of tiles. */
 static inline int gemm_has_sets(const clattn_gemm_plan *plan)
 {
-    return plan->kernel != NULL && plan->variant.kernel != KERNEL_GEMV;
+    return plan->kernel.cl != NULL && plan->variant.kernel != KERNEL_GEMV;
 }
 
 /* Enqueues the product that gemm says, of any sizes and strides: checked by the caller. */

@@ -77,12 +77,12 @@ static clattn_status set_and_enqueue(const clattn_gemm_plan *plan, const struct 
     cl_uint index = 0;
 
     for (int i = 0; i < GEMM_OPERANDS; i++) {
-        TRY_CL(log, cl->SetKernelArg(plan->kernel, index++, sizeof launch->buffers[i], &launch->buffers[i]));
-        TRY_CL(log, cl->SetKernelArg(plan->kernel, index++, sizeof launch->views[i], &launch->views[i]));
+        TRY_CL(log, cl->SetKernelArg(plan->kernel.cl, index++, sizeof launch->buffers[i], &launch->buffers[i]));
+        TRY_CL(log, cl->SetKernelArg(plan->kernel.cl, index++, sizeof launch->views[i], &launch->views[i]));
     }
-    TRY_CL(log, cl->SetKernelArg(plan->kernel, index++, launch->size_bytes, launch->size));
-    TRY_CL(log, cl->SetKernelArg(plan->kernel, index, sizeof scales, &scales));
-    TRY_CL(log, cl->EnqueueNDRangeKernel(queue, plan->kernel, 3, NULL, global, local, n_wait, wait, event));
+    TRY_CL(log, cl->SetKernelArg(plan->kernel.cl, index++, launch->size_bytes, launch->size));
+    TRY_CL(log, cl->SetKernelArg(plan->kernel.cl, index, sizeof scales, &scales));
+    TRY_CL(log, cl->EnqueueNDRangeKernel(queue, plan->kernel.cl, 3, NULL, global, local, n_wait, wait, event));
     return CLATTN_SUCCESS;
 }
 
@@ -95,7 +95,7 @@ clattn_status gemm_enqueue(clattn_gemm_plan *plan, const struct gemm *gemm, cl_c
 
     if (plan->calls_back)
         return desc->callback(desc->user, desc, queue, call, n_wait, wait, event);
-    if (plan->kernel == NULL)
+    if (plan->kernel.cl == NULL)
         return clblast_enqueue(plan->context, gemm, queue, call, n_wait, wait, event);
     lay_out_launch(&launch, plan, gemm, call);
     lock_take(&plan->lock);

@@ -13,9 +13,7 @@
 static void drop_kernels(struct clattn_plan *plan)
 {
     for (int i = 0; i < MAX_STEPS; i++)
-        if (plan->kernels[i] != NULL)
-            plan->context->device.cl->ReleaseKernel(plan->kernels[i]);
-    memset(plan->kernels, 0, sizeof plan->kernels);
+        kernel_release(plan->context, &plan->kernels[i]);
     plan_drop_products(plan);
     free(plan->set);
     plan->set = NULL;

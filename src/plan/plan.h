@@ -27,7 +27,7 @@ struct clattn_plan {
     const struct solver *solver;
     struct recipe recipe;
     int has_recipe;                          /* plan_bind has found one, whatever became of its kernels */
-    cl_kernel kernels[MAX_STEPS];            /* of the recipe's steps; NULL of a product, */
+    struct kernel kernels[MAX_STEPS];        /* of the recipe's steps; none of a product, */
     clattn_gemm_plan *products[MAX_STEPS];   /* which is computed by this; like products have the same */
     const struct clattn_plan *like;          /* whose kernels and products it takes, which outlives it; or NULL */
     cl_mem head_decay;                       /* the log-decays that the rule itself fixes, [heads]; or NULL */

@@ -92,13 +92,13 @@ static clattn_status probe(clattn_context *context, const struct way *way, const
                                         .span = 1,
                                         .sub_group = context->device.sub_group}};
     float product[MOST_NUMBERS] = {0};
-    cl_kernel kernel;
+    struct kernel kernel;
     const struct layout layout = kernel_layout(&variant);
     clattn_status status;
 
     TRY(kernel_create(context, &variant, &layout, &kernel, NULL));
-    status = run(context, kernel, (size_t)lanes, problem->desc.dtype, product);
-    context->device.cl->ReleaseKernel(kernel);
+    status = run(context, kernel.cl, (size_t)lanes, problem->desc.dtype, product);
+    kernel_release(context, &kernel);
     *right = is_right(way, product);
     return status;
 }

@@ -49,7 +49,7 @@ static clattn_status set_value(const struct call *call, int step, cl_uint index,
     if (set->size == size && memcmp(set->bytes, value, size) == 0)
         return CLATTN_SUCCESS;
     set->size = 0;
-    TRY_CL(&call->log, plan->context->device.cl->SetKernelArg(plan->kernels[step], index, size, value));
+    TRY_CL(&call->log, plan->context->device.cl->SetKernelArg(plan->kernels[step].cl, index, size, value));
     set->size = size;
     memcpy(set->bytes, value, size);
     return CLATTN_SUCCESS;
@@ -66,14 +66,14 @@ static clattn_status set_memory(const struct call *call, int step, cl_uint index
 
     if (memory == NULL) {
         if (set->size == sizeof memory ||
-            cl->SetKernelArg(plan->kernels[step], index, sizeof memory, &memory) == CL_SUCCESS) {
+            cl->SetKernelArg(plan->kernels[step].cl, index, sizeof memory, &memory) == CL_SUCCESS) {
             set->size = sizeof memory; /* it stays */
             return CLATTN_SUCCESS;
         }
         memory = any_memory(call);
     }
     set->size = 0;
-    TRY_CL(&call->log, cl->SetKernelArg(plan->kernels[step], index, sizeof memory, &memory));
+    TRY_CL(&call->log, cl->SetKernelArg(plan->kernels[step].cl, index, sizeof memory, &memory));
     return CLATTN_SUCCESS;
 }
 
@@ -244,7 +244,7 @@ static clattn_status enqueue(const struct call *call, uint32_t n_wait, const cl_
     if (is_product(step))
         return enqueue_product(call, n_wait, wait, event);
     TRY(set_arguments(call, call->at.step));
-    TRY_CL(&call->log, cl->EnqueueNDRangeKernel(call->queue, plan->kernels[call->at.step], 3, NULL, global, local,
+    TRY_CL(&call->log, cl->EnqueueNDRangeKernel(call->queue, plan->kernels[call->at.step].cl, 3, NULL, global, local,
                                                 n_wait, wait, event));
     return CLATTN_SUCCESS;
 }
