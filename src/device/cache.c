@@ -279,6 +279,15 @@ void cache_store(const struct cache *cache, struct hash key, const char *label, 
         store_blob(cache, &header, bytes);
 }
 
+void cache_remove(const struct cache *cache, struct hash key)
+{
+    char *path = cache->folder != NULL ? entry_path(cache, key) : NULL;
+
+    if (path != NULL)
+        cache->remove(path);
+    free(path);
+}
+
 /* ---- List and clear -----------------------------------------------------------------------------------------------
  */
 

@@ -31,6 +31,9 @@ void *cache_load(const struct cache *cache, struct hash key, size_t *size);
 /* Keeps bytes under key, and drops what was not used for longest where the limit is passed. Failures leave no trace. */
 void cache_store(const struct cache *cache, struct hash key, const char *label, const void *bytes, size_t size);
 
+/* Forgets what is kept under key; an application's own store has it until it is stored anew. */
+void cache_remove(const struct cache *cache, struct hash key);
+
 /* What a file of the folder holds: for `clattn cache --list`. */
 struct cache_entry {
     char key[HASH_DIGITS], label[CACHE_LABEL];

@@ -13,11 +13,12 @@ struct tuning_layers;
 /* A kernel that was made of it holds a program. The context keeps a few that nobody holds, for the plans to come. */
 struct program {
     struct program *next;
-    char *source; /* the whole text: the key */
-    cl_program program;
-    const char *name; /* its kernel's, static */
-    char options[96]; /* it was built with */
-    int unkept;       /* built from source, and not in the cache yet */
+    char *source;               /* the whole text: the key */
+    cl_program program, broken; /* broken: what the cache had in its place, where no kernel of that can be run */
+    const char *name;           /* its kernel's, static */
+    char options[96];           /* it was built with */
+    int cached;                 /* from the cache */
+    int unkept;                 /* built from source, and not in the cache yet */
     int holders;
 };
 enum { MOST_UNHELD = 64 };

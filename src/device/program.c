@@ -169,7 +169,7 @@ static void to_cache(clattn_context *context, const struct program *entry)
 {
     char label[CACHE_LABEL];
     size_t size = 0;
-    unsigned char *binary = get_binary(context, entry->program, &size);
+    unsigned char *binary = get_binary(context, program_cl(context, entry), &size);
 
     if (binary == NULL)
         return;
@@ -179,14 +179,18 @@ static void to_cache(clattn_context *context, const struct program *entry)
     free(binary);
 }
 
+static clattn_status build_from_source(clattn_context *context, struct program *entry)
+{
+    entry->unkept = 1;
+    TRY(build(context, entry));
+    return ptx_hides(entry->source) ? uncover(context, entry) : CLATTN_SUCCESS;
+}
+
 static clattn_status build_cached(clattn_context *context, struct program *entry)
 {
     entry->program = cache_enabled(&context->cache) ? from_cache(context, entry) : NULL;
-    entry->unkept = entry->program == NULL;
-    if (entry->program != NULL)
-        return CLATTN_SUCCESS;
-    TRY(build(context, entry));
-    return ptx_hides(entry->source) ? uncover(context, entry) : CLATTN_SUCCESS;
+    entry->cached = entry->program != NULL;
+    return entry->cached ? CLATTN_SUCCESS : build_from_source(context, entry);
 }
 
 /* ---- The context's programs ---------------------------------------------------------------------------------------
@@ -233,6 +237,8 @@ static void free_program(const clattn_context *context, struct program *entry)
 {
     if (entry->program != NULL)
         context->device.cl->ReleaseProgram(entry->program);
+    if (entry->broken != NULL)
+        context->device.cl->ReleaseProgram(entry->broken);
     free(entry->source);
     free(entry);
 }
@@ -272,6 +278,56 @@ clattn_status program_get(clattn_context *context, char *source, const char *nam
     free(source);
     return CLATTN_SUCCESS;
 }
+
+/* ---- From the cache, and not to be run ----------------------------------------------------------------------------
+ */
+
+cl_program program_cl(clattn_context *context, const struct program *program)
+{
+    cl_program cl;
+
+    lock_take(&context->lock);
+    cl = program->program;
+    lock_give(&context->lock);
+    return cl;
+}
+
+/* Whether the caller is to renew the program; *renewed: it has been already. */
+static int begin_renewal(clattn_context *context, struct program *program, cl_program from, int *renewed)
+{
+    int mine;
+
+    lock_take(&context->lock);
+    *renewed = program->program != from;
+    mine = !*renewed && program->cached;
+    if (mine)
+        program->cached = 0;
+    lock_give(&context->lock);
+    return mine;
+}
+
+clattn_status program_renew(clattn_context *context, struct program *program, cl_program from)
+{
+    struct program fresh = {.source = program->source, .name = program->name};
+    int renewed;
+
+    if (!begin_renewal(context, program, from, &renewed))
+        return renewed ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
+    log_line(&context->log, CLATTN_LOG_WARNING, "kernel %s of the cache cannot be run on %s: it is built again",
+             program->name, context->device.info.name);
+    memcpy(fresh.options, program->options, sizeof fresh.options);
+    cache_remove(&context->cache, program_key(context, program));
+    TRY(build_from_source(context, &fresh));
+    lock_take(&context->lock);
+    program->broken = program->program; /* another thread may be making a kernel of it */
+    program->program = fresh.program;
+    program->unkept = 1;
+    lock_give(&context->lock);
+    return CLATTN_SUCCESS;
+}
+
+/* ---- Held and let go ----------------------------------------------------------------------------------------------
+ */
 
 /* Where it is in the list. */
 static struct program **place_of(clattn_context *context, const struct program *entry)

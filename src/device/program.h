@@ -8,6 +8,12 @@
  * messages, and static. */
 clattn_status program_get(clattn_context *context, char *source, const char *name, const char *options,
                           struct program **program);
+/* What kernels are made of. */
+cl_program program_cl(clattn_context *context, const struct program *program);
+/* Of what the kernel `from` was made of, which cannot be run, though it was built. Where it came from the cache it is
+ * removed there, and the program built from its source: once. SUCCESS: program_cl is another. UNSUPPORTED: it is not,
+ * since nothing is wrong with the cache. */
+clattn_status program_renew(clattn_context *context, struct program *program, cl_program from);
 /* The context keeps it for a while, where nobody else holds it. */
 void program_release(clattn_context *context, struct program *program);
 /* All programs, held or not: the context's end. */

@@ -209,15 +209,45 @@ static void build_options(const clattn_context *context, const struct variant *v
 }
 
 /* Of kernel->program. */
-static clattn_status make_kernel(clattn_context *context, const struct variant *variant, const struct layout *layout,
-                                 struct kernel *kernel)
+static clattn_status make_kernel(clattn_context *context, struct kernel *kernel)
 {
     cl_int error;
 
-    kernel->cl = context->device.cl->CreateKernel(kernel->program->program, kernel->program->name, &error);
-    if (kernel->cl == NULL)
-        return opencl_status(&context->log, "clCreateKernel", error);
-    return check_group(context, variant, layout, kernel->cl);
+    kernel->from = program_cl(context, kernel->program);
+    kernel->cl = context->device.cl->CreateKernel(kernel->from, kernel->program->name, &error);
+    return kernel->cl != NULL ? CLATTN_SUCCESS : opencl_status(&context->log, "clCreateKernel", error);
+}
+
+clattn_status kernel_again(clattn_context *context, const struct kernel *kernel, struct kernel *again)
+{
+    *again = *kernel;
+    if (kernel->program == NULL)
+        return CLATTN_UNSUPPORTED;
+    TRY(program_renew(context, kernel->program, kernel->from));
+    return make_kernel(context, again);
+}
+
+cl_kernel kernel_swap(struct kernel *kernel, const struct kernel *again)
+{
+    cl_kernel released = again->cl;
+
+    if (kernel->from != again->from) {
+        released = kernel->cl;
+        *kernel = *again;
+    }
+    return released;
+}
+
+static clattn_status make_or_renew(clattn_context *context, struct kernel *kernel)
+{
+    struct kernel again;
+    clattn_status status = make_kernel(context, kernel);
+
+    if (status != CLATTN_SUCCESS && kernel_again(context, kernel, &again) == CLATTN_SUCCESS) {
+        *kernel = again;
+        status = CLATTN_SUCCESS;
+    }
+    return status;
 }
 
 clattn_status kernel_create(clattn_context *context, const struct variant *variant, const struct layout *layout,
@@ -227,14 +257,16 @@ clattn_status kernel_create(clattn_context *context, const struct variant *varia
     clattn_status status;
     char options[96];
 
-    *kernel = (struct kernel){NULL, NULL};
+    *kernel = (struct kernel){NULL, NULL, NULL};
     if (source == NULL)
         return CLATTN_OUT_OF_MEMORY;
     if (hash != NULL)
         *hash = hash_text(*hash, source);
     build_options(context, variant, layout, options, sizeof options);
     TRY(program_get(context, source, kernel_name(variant->kernel), options, &kernel->program));
-    status = make_kernel(context, variant, layout, kernel);
+    status = make_or_renew(context, kernel);
+    if (status == CLATTN_SUCCESS)
+        status = check_group(context, variant, layout, kernel->cl);
     if (status != CLATTN_SUCCESS)
         kernel_release(context, kernel);
     return status;
@@ -246,5 +278,5 @@ void kernel_release(clattn_context *context, struct kernel *kernel)
         context->device.cl->ReleaseKernel(kernel->cl);
     if (kernel->program != NULL)
         program_release(context, kernel->program);
-    *kernel = (struct kernel){NULL, NULL};
+    *kernel = (struct kernel){NULL, NULL, NULL};
 }

@@ -26,6 +26,7 @@ struct call {
     struct log log;                          /* while the plan's lock is held */
     struct extent extent;
     struct stand at;
+    cl_event before;  /* of the last launch, on a queue out of order; or NULL */
     size_t workspace; /* its first byte */
     struct bound operands[OPERAND_COUNT], temporaries[TEMPORARY_COUNT], fixed;
 };

@@ -83,6 +83,8 @@ static clattn_status try_tested(struct clattn_plan *plan, const struct choice *c
     if (!plan->context->self_test)
         return CLATTN_SUCCESS;
     status = plan_self_test(plan);
+    if (status == CLATTN_DEVICE_ERROR && plan_renew(plan))
+        status = plan_self_test(plan);
     if (status == CLATTN_UNSUPPORTED)
         plan->rejected++;
     if (status != CLATTN_SUCCESS)

@@ -30,7 +30,13 @@ static inline int gemm_has_sets(const clattn_gemm_plan *plan)
     return plan->kernel.cl != NULL && plan->variant.kernel != KERNEL_GEMV;
 }
 
-/* Enqueues the product that gemm says, of any sizes and strides: checked by the caller. */
+/* Makes the kernel again that cannot be run, where it came from the cache: SUCCESS. */
+clattn_status gemm_renew(clattn_gemm_plan *plan);
+/* Enqueues the product that gemm says, of any sizes and strides, checked by the caller; gemm_enqueue renews the kernel
+ * where that helps. */
+clattn_status gemm_launch(clattn_gemm_plan *plan, const struct gemm *gemm, const struct log *log,
+                          cl_command_queue queue, const clattn_gemm_call *call, uint32_t n_wait, const cl_event *wait,
+                          cl_event *event);
 clattn_status gemm_enqueue(clattn_gemm_plan *plan, const struct gemm *gemm, cl_command_queue queue,
                            const clattn_gemm_call *call, uint32_t n_wait, const cl_event *wait, cl_event *event);
 

@@ -76,8 +76,8 @@ struct lying {
 };
 /* Enqueues launch `part` of a step's product of those rows, tokens of keys and sequences. */
 clattn_status plan_enqueue_product(const struct clattn_plan *plan, int step, const struct lying at[GEMM_OPERANDS],
-                                   const int64_t lengths[3], int64_t sequences, int64_t part, cl_command_queue queue,
-                                   uint32_t n_wait, const cl_event *wait, cl_event *event);
+                                   const int64_t lengths[3], int64_t sequences, int64_t part, const struct log *log,
+                                   cl_command_queue queue, uint32_t n_wait, const cl_event *wait, cl_event *event);
 
 /* Chooses a solver and tiles, and binds their recipe: exactly the tiles of a point, untested, where it is not NULL. */
 clattn_status plan_choose(struct clattn_plan *plan, const struct tuned *forced);
@@ -98,6 +98,8 @@ char *plan_text(const struct clattn_plan *plan);
 /* Binds and enqueues: the rest of clattn_enqueue. */
 clattn_status plan_run(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *arguments,
                        uint32_t n_wait, const cl_event *wait, cl_event *event);
+/* Makes the kernels again whose programs came from the cache, for those fail when they are run; whether any did. */
+int plan_renew(struct clattn_plan *plan);
 /* Launches of a call of the desc's lengths: its steps, those of a loop for every stretch. */
 int64_t plan_launches(const struct clattn_plan *plan);
 

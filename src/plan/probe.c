@@ -92,12 +92,16 @@ static clattn_status probe(clattn_context *context, const struct way *way, const
                                         .span = 1,
                                         .sub_group = context->device.sub_group}};
     float product[MOST_NUMBERS] = {0};
-    struct kernel kernel;
+    struct kernel kernel, again;
     const struct layout layout = kernel_layout(&variant);
     clattn_status status;
 
     TRY(kernel_create(context, &variant, &layout, &kernel, NULL));
     status = run(context, kernel.cl, (size_t)lanes, problem->desc.dtype, product);
+    if (status == CLATTN_DEVICE_ERROR && kernel_again(context, &kernel, &again) == CLATTN_SUCCESS) {
+        context->device.cl->ReleaseKernel(kernel_swap(&kernel, &again));
+        status = run(context, kernel.cl, (size_t)lanes, problem->desc.dtype, product);
+    }
     kernel_release(context, &kernel);
     *right = is_right(way, product);
     return status;

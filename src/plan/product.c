@@ -90,8 +90,8 @@ void plan_describe_product(struct text *text, const struct clattn_plan *plan, in
 }
 
 clattn_status plan_enqueue_product(const struct clattn_plan *plan, int step, const struct lying at[GEMM_OPERANDS],
-                                   const int64_t lengths[3], int64_t sequences, int64_t part, cl_command_queue queue,
-                                   uint32_t n_wait, const cl_event *wait, cl_event *event)
+                                   const int64_t lengths[3], int64_t sequences, int64_t part, const struct log *log,
+                                   cl_command_queue queue, uint32_t n_wait, const cl_event *wait, cl_event *event)
 {
     const struct product *product = &plan->recipe.steps[step].product;
     struct gemm gemm = plan->products[step]->gemm;
@@ -114,8 +114,8 @@ clattn_status plan_enqueue_product(const struct clattn_plan *plan, int step, con
         bytes[i] =
             (size_t)(at[i].byte + part * at[i].sequence * (int64_t)dtype_size(gemm_type(d, (enum gemm_operand)i)));
     }
-    return gemm_enqueue(plan->products[step], &gemm, queue,
-                        &(clattn_gemm_call){at[GEMM_A].buffer, at[GEMM_B].buffer, at[GEMM_C].buffer, at[GEMM_D].buffer,
-                                            bytes[GEMM_A], bytes[GEMM_B], bytes[GEMM_C], bytes[GEMM_D], 0},
-                        n_wait, wait, event);
+    return gemm_launch(plan->products[step], &gemm, log, queue,
+                       &(clattn_gemm_call){at[GEMM_A].buffer, at[GEMM_B].buffer, at[GEMM_C].buffer, at[GEMM_D].buffer,
+                                           bytes[GEMM_A], bytes[GEMM_B], bytes[GEMM_C], bytes[GEMM_D], 0},
+                       n_wait, wait, event);
 }

@@ -1,6 +1,9 @@
 /* One loop that binds a step's arguments and enqueues it. */
 #include "plan/call.h"
 
+#include "device/program.h"
+#include "plan/gemm.h"
+
 #include <string.h>
 
 static cl_mem any_memory(const struct call *call)
@@ -228,7 +231,7 @@ static clattn_status enqueue_product(const struct call *call, uint32_t n_wait, c
     for (int i = 0; i < GEMM_OPERANDS; i++)
         at[i] = lie(call, product, (enum gemm_operand)i);
     return plan_enqueue_product(call->plan, call->at.step, at, lengths, call->extent.sequences, call->at.part,
-                                call->queue, n_wait, wait, event);
+                                &call->log, call->queue, n_wait, wait, event);
 }
 
 static clattn_status enqueue(const struct call *call, uint32_t n_wait, const cl_event *wait, cl_event *event)
@@ -329,7 +332,7 @@ static cl_event *note_launch(struct launches *launches, int step)
 {
     launches->each[launches->count].step = step;
     launches->each[launches->count].event = NULL;
-    return &launches->each[launches->count++].event;
+    return &launches->each[launches->count].event;
 }
 
 /* What a call of nothing to do comes to. */
@@ -342,37 +345,66 @@ static clattn_status enqueue_marker(const struct call *call, uint32_t n_wait, co
 }
 
 /* Each launch after the one before: by the queue's order, or by events where it has none. The last leaves the event;
- * with launches, on a queue in order, every one of its own. */
+ * with launches, on a queue in order, every one of its own. The call then stands behind the last, or at the launch that
+ * has failed, from which it can go on. */
 static clattn_status enqueue_chain(struct call *call, uint32_t n_wait, const cl_event *wait, cl_event *event,
                                    struct launches *launches)
 {
     const struct opencl *cl = call->plan->context->device.cl;
-    cl_event before = NULL, after = NULL;
-    clattn_status status = CLATTN_SUCCESS;
     int more = find_launch(call);
 
     if (!more)
         return enqueue_marker(call, n_wait, wait, event);
-    while (more && status == CLATTN_SUCCESS) {
+    while (more) {
         const struct stand here = call->at;
         struct stand next;
-        cl_event *out;
+        cl_event after = NULL, *out;
         more = next_launch(call);
         next = call->at;
         call->at = here;
         out = launches != NULL ? note_launch(launches, here.step) : !more ? event : call->in_order ? NULL : &after;
-        status = before != NULL ? enqueue(call, 1, &before, out) : enqueue(call, n_wait, wait, out);
+        TRY(call->before != NULL ? enqueue(call, 1, &call->before, out) : enqueue(call, n_wait, wait, out));
         call->at = next;
-        if (before != NULL)
-            cl->ReleaseEvent(before);
-        before = after;
-        after = NULL;
+        if (launches != NULL)
+            launches->count++;
+        if (call->before != NULL)
+            cl->ReleaseEvent(call->before);
+        call->before = after;
         if (call->in_order)
             n_wait = 0, wait = NULL;
     }
-    if (before != NULL)
-        cl->ReleaseEvent(before);
-    return status;
+    return CLATTN_SUCCESS;
+}
+
+/* The kernel of a step that cannot be run made again, where it came from the cache: SUCCESS. */
+static clattn_status renew_step(struct clattn_plan *plan, int step)
+{
+    struct kernel kernel, again;
+    cl_kernel released;
+
+    if (step >= plan->recipe.step_count)
+        return CLATTN_UNSUPPORTED;
+    if (is_product(&plan->recipe.steps[step]))
+        return gemm_renew(plan->products[step]);
+    lock_take(&plan->lock);
+    kernel = plan->kernels[step];
+    lock_give(&plan->lock);
+    TRY(kernel_again(plan->context, &kernel, &again));
+    lock_take(&plan->lock);
+    released = kernel_swap(&plan->kernels[step], &again);
+    memset(plan->set[step], 0, sizeof plan->set[step]); /* it has no arguments yet */
+    lock_give(&plan->lock);
+    plan->context->device.cl->ReleaseKernel(released);
+    return CLATTN_SUCCESS;
+}
+
+int plan_renew(struct clattn_plan *plan)
+{
+    int renewed = 0;
+
+    for (int i = 0; i < plan->recipe.step_count; i++)
+        renewed += renew_step(plan, i) == CLATTN_SUCCESS;
+    return renewed > 0;
 }
 
 static clattn_status run(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *arguments,
@@ -385,13 +417,21 @@ static clattn_status run(struct clattn_plan *plan, cl_command_queue queue, const
                         .log = {log_hold, &held},
                         .fixed = {plan->head_decay, {0, 0, 0, 1}}};
     clattn_status status;
+    int renewed = 0;
 
     TRY(call_bind(&call, arguments));
     if (launches != NULL && !call.in_order)
         return FAIL(&plan->context->log, INVALID_ARGUMENT, "the queue is out of order");
-    lock_take(&plan->lock);
-    status = enqueue_chain(&call, n_wait, wait, event, launches);
-    lock_give(&plan->lock);
+    do {
+        held.line[0] = '\0';
+        lock_take(&plan->lock);
+        status = enqueue_chain(&call, n_wait, wait, event, launches);
+        lock_give(&plan->lock);
+    } while (status == CLATTN_DEVICE_ERROR && renew_step(plan, call.at.step) == CLATTN_SUCCESS && ++renewed);
+    if (call.before != NULL)
+        plan->context->device.cl->ReleaseEvent(call.before);
+    if (renewed > 0)
+        program_keep(plan->context);
     log_release(&held, &plan->context->log);
     return status;
 }
