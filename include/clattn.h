@@ -588,7 +588,7 @@ typedef struct clattn_device_info {
     int gpu;                                               /* 0: CPU or another device */
     uint32_t compute_units;
     uint64_t global_memory, local_memory, max_allocation; /* bytes */
-    size_t max_work_group;
+    size_t max_work_group;                                /* work-items, in one dimension */
     const char *unusable; /* why no context can be made of it, static; NULL: it can be used */
 } clattn_device_info;
 

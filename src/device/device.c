@@ -72,10 +72,21 @@ static const char *why_unusable(const struct opencl *cl, const clattn_device_inf
     return NULL;
 }
 
+/* Work-items that a group may have in the first dimension, the only one in which groups have more than one. */
+static size_t largest_group(const struct opencl *cl, cl_device_id id)
+{
+    size_t sizes[16] = {0}, group = 0; /* sizes: of CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS, which are 3 */
+
+    cl->GetDeviceInfo(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof group, &group, NULL);
+    if (cl->GetDeviceInfo(id, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof sizes, sizes, NULL) == CL_SUCCESS && sizes[0] > 0 &&
+        sizes[0] < group)
+        return sizes[0];
+    return group;
+}
+
 static void describe(const struct opencl *cl, cl_device_id id, clattn_device_info *info)
 {
     cl_uint units = 0;
-    size_t group = 0;
 
     memset(info, 0, sizeof *info);
     info->device = id;
@@ -85,9 +96,8 @@ static void describe(const struct opencl *cl, cl_device_id id, clattn_device_inf
     get_text(cl, id, CL_DEVICE_VERSION, info->version, sizeof info->version);
     info->gpu = (get_number(cl, id, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_GPU) != 0;
     cl->GetDeviceInfo(id, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof units, &units, NULL);
-    cl->GetDeviceInfo(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof group, &group, NULL);
     info->compute_units = units;
-    info->max_work_group = group;
+    info->max_work_group = largest_group(cl, id);
     info->global_memory = get_number(cl, id, CL_DEVICE_GLOBAL_MEM_SIZE);
     info->local_memory = get_number(cl, id, CL_DEVICE_LOCAL_MEM_SIZE);
     info->max_allocation = get_number(cl, id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);

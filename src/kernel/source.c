@@ -182,7 +182,9 @@ static clattn_status check_group(clattn_context *context, const struct variant *
 
     TRY_CL(&context->log, device->cl->GetKernelWorkGroupInfo(kernel, device->info.device, CL_KERNEL_WORK_GROUP_SIZE,
                                                              sizeof most, &most, NULL));
-    if (most >= (size_t)variant->tiles.group || layout->any_group)
+    if (layout->any_group || most > device->info.max_work_group)
+        most = device->info.max_work_group;
+    if (most >= (size_t)variant->tiles.group)
         return CLATTN_SUCCESS;
     log_line(&context->log, CLATTN_LOG_INFO, "%s runs kernel %s in groups of %zu, not %d", device->info.name,
              kernel_name(variant->kernel), most, variant->tiles.group);
