@@ -603,10 +603,14 @@ typedef struct clattn_device_info {
     int gpu;                                               /* 0: CPU or another device */
     uint32_t compute_units;
     uint64_t global_memory, local_memory, max_allocation; /* bytes */
-    size_t max_work_group;
+    size_t max_work_group;                                /* work-items, in one dimension */
+    const char *unusable; /* why no context can be made of it, static; NULL: it can be used */
 } clattn_device_info;
 
-/* Fills up to capacity infos and sets *count to the number of devices of this machine, best first.
+/* Fills up to capacity infos and sets *count to the number of devices of this machine, best first: GPUs with memory of
+ * their own, GPUs that share the host's, CPUs, other devices, emulators; of one kind by an estimate of the speed, which
+ * is compute units, the lanes that the vendor's units have, and the clock. Where two platforms list one GPU its
+ * vendor's comes first. Last are devices that cannot be used.
  * No OpenCL library: *count = 0 and NO_OPENCL. infos may be NULL with capacity 0. */
 CLATTN_INLINE clattn_status clattn_devices(clattn_device_info *infos, size_t capacity, size_t *count);
 
@@ -629,9 +633,12 @@ enum {
  * cache_dir, else in the folder that the variable CLATTN_CACHE_DIR names, else in the user's
  * ($XDG_CACHE_HOME/clattn or the platform's equivalent). `clattn cache` lists and clears them. */
 typedef struct clattn_context_desc {
-    cl_context cl;       /* retained; NULL: a context of clattn's own */
-    cl_device_id device; /* NULL: the context's only device, or the machine's best */
-    clattn_log_fn log;   /* NULL: silent */
+    cl_context cl; /* retained; NULL: a context of clattn's own */
+    /* NULL: the context's only device; without cl the machine's best, by the order of clattn_devices, that a context
+     * can be made of: a line of the log (WARNING) names each that is passed over. One that is named here and cannot be
+     * used is an error, NO_DEVICE, whose line says why. */
+    cl_device_id device;
+    clattn_log_fn log; /* NULL: silent */
     void *log_user;
     const char *cache_dir;           /* NULL: as said above; "": nothing is kept on disk */
     uint64_t cache_limit;            /* bytes that the folder may take, the least recently used go first; 0: 256 MiB */

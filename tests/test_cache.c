@@ -172,6 +172,51 @@ static void test_limit(void **state)
     cache_free(&cache);
 }
 
+static int removals;
+static char stuck[512];
+
+/* An entry of another user, or one that is in use: it stays where it is. */
+static void remove_others(const char *path)
+{
+    if (++removals > 100)
+        fail_msg("the same entries are removed again and again");
+    if (strcmp(path, stuck) != 0)
+        file_remove(path);
+}
+
+/* What cannot be removed is tried once a store, and takes nothing of the room that the other entries have. */
+static void test_stuck(void **state)
+{
+    enum { ENTRIES = 5, BYTES = 1500, LIMIT = 5500 };
+    struct cache cache = folder_cache(LIMIT);
+    struct cache_entry all = {.bytes = 0};
+    static char bytes[9000];
+    char name[HASH_DIGITS];
+    uint64_t stuck_bytes = 0;
+
+    (void)state;
+    cache.remove = remove_others;
+    removals = 0;
+    snprintf(stuck, sizeof stuck, "%s/%s%s", test_folder(), hash_name((struct hash){0, 0}, name), CACHE_SUFFIX);
+    cache_store(&cache, (struct hash){0, 0}, "", bytes, sizeof bytes);
+    age((struct hash){0, 0}, 1000);
+    for (uint64_t i = 1; i <= ENTRIES; i++) {
+        cache_store(&cache, (struct hash){i, i}, "", bytes, BYTES);
+        age((struct hash){i, i}, 100 - (int)i);
+    }
+    assert_int_equal(file_kind(stuck, &stuck_bytes), FILE_REGULAR);
+    assert_int_equal(cache_list(test_folder(), count_entry, &all), 0);
+    assert_true(all.bytes - stuck_bytes <= LIMIT);
+    for (uint64_t i = 1; i <= ENTRIES; i++) {
+        size_t size;
+        void *found = cache_load(&cache, (struct hash){i, i}, &size);
+        if ((found != NULL) != (i > 2))
+            fail_msg("entry %d is %s", (int)i, found != NULL ? "still there" : "gone");
+        free(found);
+    }
+    cache_free(&cache);
+}
+
 static void test_no_folder(void **state)
 {
     struct cache cache;
@@ -448,6 +493,7 @@ int main(void)
         cmocka_unit_test(test_damage),
         cmocka_unit_test(test_other_key),
         cmocka_unit_test_setup(test_limit, empty_folder),
+        cmocka_unit_test_setup(test_stuck, empty_folder),
         cmocka_unit_test_setup(test_unfinished, empty_folder),
         cmocka_unit_test(test_no_folder),
         cmocka_unit_test_setup(test_programs, empty_folder),

@@ -163,6 +163,184 @@ static cl_int CL_API_CALL fail_launch(cl_command_queue queue, cl_kernel kernel, 
     return CL_OUT_OF_RESOURCES;
 }
 
+/* ---- One failure in a context's life ------------------------------------------------------------------------------ */
+
+static int calls_before_failure, calls_that_fail;
+static cl_int error_of_failure;
+
+/* Whether the call at hand is one that fails. */
+static int fails_now(void)
+{
+    if (calls_before_failure > 0) {
+        calls_before_failure--;
+        return 0;
+    }
+    return calls_that_fail > 0 && calls_that_fail-- > 0;
+}
+
+static cl_int CL_API_CALL launch_but_once(cl_command_queue queue, cl_kernel kernel, cl_uint dims, const size_t *offset,
+                                          const size_t *global, const size_t *local, cl_uint n, const cl_event *wait,
+                                          cl_event *event)
+{
+    return fails_now() ? error_of_failure : real_launch(queue, kernel, dims, offset, global, local, n, wait, event);
+}
+
+static cl_int CL_API_CALL build_but_once(cl_program program, cl_uint n, const cl_device_id *devices,
+                                         const char *options, opencl_built built, void *user)
+{
+    return fails_now() ? error_of_failure : real_build(program, n, devices, options, built, user);
+}
+
+/* What is made twice in one context: a plan of a rule, or where that is none, of a product. */
+static const struct made_twice {
+    const char *name;
+    clattn_plan_desc plan;
+} made_twice[] = {
+    {"matrix_scan",
+     {.rule = CLATTN_LINEAR_ATTN,
+      .dtype = CLATTN_BF16,
+      .seq_len = 70,
+      .heads = 1,
+      .key_dim = 16,
+      .value_dim = 16,
+      .mode = CLATTN_MODE_CHUNK}},
+    {"flash_matrix",
+     {.rule = CLATTN_SOFTMAX_ATTN,
+      .dtype = CLATTN_F16,
+      .seq_len = 70,
+      .heads = 1,
+      .key_dim = 16,
+      .value_dim = 16,
+      .mode = CLATTN_MODE_CHUNK}},
+    {"engine", {.rule = CLATTN_RULE_NONE}},
+};
+
+/* The solver or provider that is taken, or "" with the status of the failure. */
+static clattn_status solver_of(clattn_context *context, const struct made_twice *made, char solver[32])
+{
+    const clattn_gemm_desc product = {.dtype = CLATTN_BF16, .m = 40, .n = 40, .k = 40};
+    clattn_plan_info info = {.solver = ""};
+    clattn_gemm_info provided = {.provider = ""};
+    clattn_gemm_plan *gemm = NULL;
+    clattn_plan *plan = NULL;
+    clattn_status status = made->plan.rule == CLATTN_RULE_NONE ? clattn_gemm_plan_create(&gemm, context, &product)
+                                                               : clattn_plan_create(&plan, context, &made->plan);
+
+    if (plan != NULL)
+        assert_status(clattn_plan_get(plan, &info), SUCCESS);
+    if (gemm != NULL)
+        assert_status(clattn_gemm_plan_get(gemm, &provided), SUCCESS);
+    snprintf(solver, 32, "%s", gemm != NULL ? provided.provider : info.solver);
+    clattn_plan_destroy(plan);
+    clattn_gemm_plan_destroy(gemm);
+    return status;
+}
+
+/* One context, in which the call of that number fails while the first plan is made; whether there was such a call. */
+static int second_has_engine(const struct made_twice *made, const char *fault, int call, int failing)
+{
+    const clattn_context_desc fresh = {.cl = test_device.cl,
+                                       .device = test_device.device,
+                                       .log = test_log,
+                                       .cache_dir = "",
+                                       .self_test = 1,
+                                       .engine = "amd_cdna_emulated"};
+    clattn_context *context;
+    clattn_status status;
+    char solver[32];
+
+    assert_status(clattn_context_create(&context, &fresh), SUCCESS);
+    test_log_clear();
+    calls_before_failure = call;
+    calls_that_fail = failing;
+    status = solver_of(context, made, solver);
+    if (status != CLATTN_SUCCESS && status != CLATTN_DEVICE_ERROR && status != CLATTN_BUILD_FAILED)
+        fail_msg("%s, %s %d: %s", made->name, fault, call, clattn_status_text(status));
+    failing -= calls_that_fail;
+    calls_that_fail = 0;
+    assert_null(strstr(test_log_text, "wrong"));
+    assert_int_equal(failing > 0, test_log_text[0] != '\0');
+    test_log_clear();
+    assert_status(solver_of(context, made, solver), SUCCESS);
+    if (strcmp(solver, made->name) != 0)
+        fail_msg("%s, %s %d: the second plan has %s\n%s", made->name, fault, call, solver, test_log_text);
+    assert_string_equal(test_log_text, "");
+    clattn_context_destroy(context);
+    return failing > 0;
+}
+
+/* Around a test whose failure would leave another function in the table. */
+static struct opencl kept_table;
+
+static int keep_table(void **state)
+{
+    kept_table = *test_opencl_table();
+    return ledger_begin(state);
+}
+
+static int restore_table(void **state)
+{
+    *test_opencl_table() = kept_table;
+    return ledger_check(state);
+}
+
+/* A failure that passes says nothing of an engine, a solver or a provider: the next plan of the context has it. */
+static void test_passing_failures(void **state)
+{
+    static const struct {
+        const char *name;
+        cl_int error;
+        int builds; /* fails so many, else one launch */
+    } faults[] = {{"launch", CL_OUT_OF_RESOURCES, 0},
+                  {"build for want of resources", CL_OUT_OF_RESOURCES, 2},
+                  {"build refused", CL_BUILD_PROGRAM_FAILURE, 2}};
+    struct opencl *cl = test_opencl_table();
+
+    (void)state;
+    real_launch = cl->EnqueueNDRangeKernel;
+    real_build = cl->BuildProgram;
+    for (size_t i = 0; i < COUNT(faults); i++) {
+        cl->EnqueueNDRangeKernel = faults[i].builds == 0 ? launch_but_once : real_launch;
+        cl->BuildProgram = faults[i].builds > 0 ? build_but_once : real_build;
+        error_of_failure = faults[i].error;
+        for (size_t j = 0; j < COUNT(made_twice); j++)
+            for (int call = 0;
+                 second_has_engine(&made_twice[j], faults[i].name, call, faults[i].builds > 0 ? faults[i].builds : 1);
+                 call++)
+                ;
+    }
+}
+
+/* Where no launch succeeds the engine is tried once a solver, not once for every size that groups may have. */
+static void test_probes(void **state)
+{
+    enum { MANY = 1000, SOLVERS = 3 };
+    struct opencl *cl = test_opencl_table();
+    clattn_context *context;
+    char solver[32];
+
+    (void)state;
+    assert_status(clattn_context_create(&context, &(clattn_context_desc){.cl = test_device.cl,
+                                                                         .device = test_device.device,
+                                                                         .cache_dir = "",
+                                                                         .self_test = -1,
+                                                                         .engine = "amd_cdna_emulated"}),
+                  SUCCESS);
+    context->device.serial = 0; /* groups may have several sizes */
+    context->device.in_part = 1;
+    real_launch = cl->EnqueueNDRangeKernel;
+    cl->EnqueueNDRangeKernel = launch_but_once;
+    calls_before_failure = 0;
+    calls_that_fail = MANY;
+    error_of_failure = CL_OUT_OF_RESOURCES;
+    assert_status(solver_of(context, &made_twice[0], solver), SUCCESS);
+    assert_in_range(MANY - calls_that_fail, 1, SOLVERS);
+    calls_that_fail = 0;
+    clattn_context_destroy(context);
+}
+
+/* ---- The library used ---------------------------------------------------------------------------------------------- */
+
 /* A whole use of the library: context, plan, call; the first status that is not success. */
 static clattn_status use_library(void)
 {
@@ -434,9 +612,10 @@ static struct reentry {
 /* Takes every lock there is: a plan of new kernels, one of the same, the probe of an engine, a plan's own. */
 static void enter_again(void)
 {
+    enum { OFTEN = 2 }; /* each time compiles larger kernels */
     const clattn_dtype dtypes[] = {CLATTN_F32, CLATTN_BF16};
 
-    if (reentry.context == NULL || reentry.depth > 0)
+    if (reentry.context == NULL || reentry.depth > 0 || reentry.entered == OFTEN)
         return;
     reentry.depth++;
     reentry.entered++;
@@ -554,6 +733,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_transient_build, ledger_begin, ledger_check),
         cmocka_unit_test_setup_teardown(test_transient_error, ledger_begin, ledger_check),
         cmocka_unit_test_setup_teardown(test_spilled_rows, ledger_begin, ledger_check),
+        cmocka_unit_test_setup_teardown(test_passing_failures, keep_table, restore_table),
+        cmocka_unit_test_setup_teardown(test_probes, keep_table, restore_table),
         cmocka_unit_test_setup_teardown(test_other_solver, ledger_begin, ledger_check),
         cmocka_unit_test_setup_teardown(test_callbacks, ledger_begin, ledger_check),
         cmocka_unit_test_setup_teardown(test_enqueue_again, ledger_begin, ledger_check),

@@ -15,9 +15,9 @@ static void check_step(const clattn_plan *plan, int step, const char *name)
     const struct step *of = &plan->recipe.steps[step];
     cl_ulong has = 0, counted = of->layout.local_bytes;
 
-    if (plan->kernels[step] == NULL)
+    if (plan->kernels[step].cl == NULL)
         return;
-    assert_int_equal(device->cl->GetKernelWorkGroupInfo(plan->kernels[step], device->info.device,
+    assert_int_equal(device->cl->GetKernelWorkGroupInfo(plan->kernels[step].cl, device->info.device,
                                                         CL_KERNEL_LOCAL_MEM_SIZE, sizeof has, &has, NULL),
                      CL_SUCCESS);
     kernels++;

@@ -622,7 +622,7 @@ static void test_residents(void **state)
         struct problem problem;
         struct variant variant = {.kernel = rows[i].kernel, .problem = &problem, .engine = engine_get(rows[i].engine)};
         struct layout layout;
-        cl_kernel kernel;
+        struct kernel kernel;
         char wanted[32];
         asked.key_dim = asked.value_dim = rows[i].dim;
         assert_status(problem_init(&problem, &asked, NULL), SUCCESS);

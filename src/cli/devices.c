@@ -8,6 +8,7 @@
 #include "device/engine.h"
 #include "plan/probe.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { MAX_DEVICES = 64 };
@@ -23,6 +24,7 @@ static const struct column columns[] = {
     {"local_memory", "local", COLUMN_BYTES, 0},
     {"max_work_group", "work-group", COLUMN_FIXED, 0},
     {"engine", "engine", COLUMN_WORD, 0},
+    {"usable", "usable", COLUMN_WORD, 0},
     {"version", "version", COLUMN_WORD, 0},
     BUILD_COLUMNS,
 };
@@ -87,9 +89,12 @@ cJSON *device_row(const clattn_device_info *info)
 static cJSON *make_row(const clattn_device_info *info, size_t index)
 {
     cJSON *row = device_row(info);
+    char usable[128];
 
+    snprintf(usable, sizeof usable, "no: %s", info->unusable != NULL ? info->unusable : "");
+    cJSON_AddStringToObject(row, "usable", info->unusable != NULL ? usable : "yes");
     cJSON_AddNumberToObject(row, "index", (double)index);
-    cJSON_AddBoolToObject(row, "default", index == 0);
+    cJSON_AddBoolToObject(row, "default", index == 0 && info->unusable == NULL);
     return row;
 }
 

@@ -105,17 +105,26 @@ int target_find(struct target *target, const char *spec)
              clattn_status_text(status == CLATTN_SUCCESS ? CLATTN_NO_DEVICE : status));
         return use_reference(target);
     }
+    if (spec == NULL && infos[0].unusable != NULL) {
+        warn("%s cannot be used: %s; using the reference on the CPU", infos[0].name, infos[0].unusable);
+        return use_reference(target);
+    }
     if (spec != NULL && choose(spec, infos, count, &chosen) != EXIT_OK)
         return EXIT_BAD;
     target->info = infos[chosen];
+    target->named = spec != NULL;
     return EXIT_OK;
 }
 
 int target_use(struct target *target)
 {
-    clattn_status status = check_device_open(&target->device, target->info.device, sink_log, &target->sink);
+    cl_device_id id = target->named ? target->info.device : NULL;
+    clattn_status status = check_device_open(&target->device, id, sink_log, &target->sink);
+
     if (status != CLATTN_SUCCESS)
         return library_error(&target->sink, target->info.name, status);
+    if (target->device.device != target->info.device)
+        target->info = target->device.context->device.info;
     return EXIT_OK;
 }
 

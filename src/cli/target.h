@@ -7,6 +7,7 @@
 
 struct target {
     int reference;
+    int named;                  /* --device says which it is */
     clattn_device_info info;    /* of the device */
     struct check_device device; /* open unless reference */
     struct sink sink;           /* what the library says; library_error takes it */

@@ -62,6 +62,7 @@ char *cache_folder(void)
 clattn_status cache_init(struct cache *cache, const clattn_context_desc *desc)
 {
     *cache = (struct cache){.limit = desc->cache_limit != 0 ? desc->cache_limit : default_limit,
+                            .remove = file_remove,
                             .load = desc->blob_load,
                             .store = desc->blob_store,
                             .user = desc->blob_user};
@@ -149,12 +150,19 @@ void *cache_load(const struct cache *cache, struct hash key, size_t *size)
 /* ---- Store --------------------------------------------------------------------------------------------------------
  */
 
-/* The folder's entries, counted; and the one that was not used for longest. */
+struct entry {
+    char *path;
+    uint64_t bytes;
+    double used;
+};
+
+/* The folder's entries. Without memory for all of them it has some. */
 struct survey {
     const char *folder;
-    uint64_t bytes;
-    char *oldest;
-    double time, now;
+    struct entry *entries;
+    size_t count, room;
+    uint64_t bytes; /* of all entries */
+    double now;
 };
 
 static int has_suffix(const char *name, const char *suffix)
@@ -170,7 +178,24 @@ static int is_temporary(const char *name)
     return has_suffix(name, ".tmp") && strstr(name, CACHE_SUFFIX ".") != NULL;
 }
 
-static void survey_entry(void *user, const char *name)
+/* Takes path. */
+static void add_entry(struct survey *survey, char *path, uint64_t bytes, double used)
+{
+    if (survey->count == survey->room) {
+        size_t room = survey->room != 0 ? 2 * survey->room : 64;
+        struct entry *entries = realloc(survey->entries, room * sizeof *entries);
+        if (entries == NULL) {
+            free(path);
+            return;
+        }
+        survey->entries = entries;
+        survey->room = room;
+    }
+    survey->entries[survey->count++] = (struct entry){path, bytes, used};
+    survey->bytes += bytes;
+}
+
+static void survey_file(void *user, const char *name)
 {
     struct survey *survey = user;
     char *path = file_join(survey->folder, name);
@@ -182,31 +207,39 @@ static void survey_entry(void *user, const char *name)
         return;
     }
     used = file_time(path);
+    if (has_suffix(name, CACHE_SUFFIX)) {
+        add_entry(survey, path, bytes, used);
+        return;
+    }
     if (is_temporary(name) && survey->now - used > stale)
         file_remove(path);
-    if (has_suffix(name, CACHE_SUFFIX)) {
-        survey->bytes += bytes;
-        if (survey->oldest == NULL || used < survey->time) {
-            free(survey->oldest);
-            survey->oldest = path;
-            survey->time = used;
-            return;
-        }
-    }
     free(path);
 }
 
+static int compare_use(const void *left, const void *right)
+{
+    double a = ((const struct entry *)left)->used, b = ((const struct entry *)right)->used;
+
+    return (a > b) - (a < b);
+}
+
+/* Removes entries, from the one that was not used for longest on, until the others are within the limit. Each is tried
+ * once. One that stays where it is (it is another user's, or in use on Windows) does not count: it would take its room
+ * from the entries that this process can keep. */
 static void evict(const struct cache *cache)
 {
-    struct survey survey;
+    struct survey survey = {.folder = cache->folder, .now = (double)time(NULL)};
 
-    do {
-        survey = (struct survey){.folder = cache->folder, .now = (double)time(NULL)};
-        folder_list(cache->folder, survey_entry, &survey);
-        if (survey.oldest != NULL && survey.bytes > cache->limit)
-            file_remove(survey.oldest);
-        free(survey.oldest);
-    } while (survey.oldest != NULL && survey.bytes > cache->limit);
+    folder_list(cache->folder, survey_file, &survey);
+    if (survey.count > 1)
+        qsort(survey.entries, survey.count, sizeof *survey.entries, compare_use);
+    for (size_t i = 0; i < survey.count && survey.bytes > cache->limit; i++) {
+        cache->remove(survey.entries[i].path);
+        survey.bytes -= survey.entries[i].bytes;
+    }
+    for (size_t i = 0; i < survey.count; i++)
+        free(survey.entries[i].path);
+    free(survey.entries);
 }
 
 static void store_file(const struct cache *cache, const struct header *header, const void *bytes)
@@ -244,6 +277,15 @@ void cache_store(const struct cache *cache, struct hash key, const char *label, 
         store_file(cache, &header, bytes);
     else if (cache->store != NULL)
         store_blob(cache, &header, bytes);
+}
+
+void cache_remove(const struct cache *cache, struct hash key)
+{
+    char *path = cache->folder != NULL ? entry_path(cache, key) : NULL;
+
+    if (path != NULL)
+        cache->remove(path);
+    free(path);
 }
 
 /* ---- List and clear -----------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ enum { CACHE_LABEL = 192 };
 struct cache {
     char *folder; /* NULL: no files */
     uint64_t limit;
+    void (*remove)(const char *path); /* file_remove */
     clattn_blob_load_fn load;
     clattn_blob_store_fn store;
     void *user;
@@ -29,6 +30,9 @@ int cache_enabled(const struct cache *cache);
 void *cache_load(const struct cache *cache, struct hash key, size_t *size);
 /* Keeps bytes under key, and drops what was not used for longest where the limit is passed. Failures leave no trace. */
 void cache_store(const struct cache *cache, struct hash key, const char *label, const void *bytes, size_t size);
+
+/* Forgets what is kept under key; an application's own store has it until it is stored anew. */
+void cache_remove(const struct cache *cache, struct hash key);
 
 /* What a file of the folder holds: for `clattn cache --list`. */
 struct cache_entry {

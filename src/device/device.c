@@ -1,7 +1,9 @@
 #include "device/device.h"
 
 #include "base/sized.h"
+#include "device/rank.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,10 +44,49 @@ static void get_platform_text(const struct opencl *cl, cl_device_id id, cl_platf
     text[size - 1] = '\0';
 }
 
+/* "OpenCL 3.0 …"; a text that says nothing of it is not held against the device. */
+static int is_older_than_1_2(const char *version)
+{
+    int major, minor;
+
+    return sscanf(version, "OpenCL %d.%d", &major, &minor) == 2 && (major < 1 || (major == 1 && minor < 2));
+}
+
+/* Whether the device says no; one that does not say is taken to be usable. */
+static int denies(const struct opencl *cl, cl_device_id id, cl_device_info key)
+{
+    cl_bool value = CL_TRUE;
+
+    return cl->GetDeviceInfo(id, key, sizeof value, &value, NULL) == CL_SUCCESS && !value;
+}
+
+/* Why no context can be made of the device; NULL where one can. */
+static const char *why_unusable(const struct opencl *cl, const clattn_device_info *info)
+{
+    if (denies(cl, info->device, CL_DEVICE_AVAILABLE))
+        return "it is not available (CL_DEVICE_AVAILABLE)";
+    if (denies(cl, info->device, CL_DEVICE_COMPILER_AVAILABLE))
+        return "it has no compiler for kernels";
+    if (is_older_than_1_2(info->version))
+        return "it has no OpenCL 1.2";
+    return NULL;
+}
+
+/* Work-items that a group may have in the first dimension, the only one in which groups have more than one. */
+static size_t largest_group(const struct opencl *cl, cl_device_id id)
+{
+    size_t sizes[16] = {0}, group = 0; /* sizes: of CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS, which are 3 */
+
+    cl->GetDeviceInfo(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof group, &group, NULL);
+    if (cl->GetDeviceInfo(id, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof sizes, sizes, NULL) == CL_SUCCESS && sizes[0] > 0 &&
+        sizes[0] < group)
+        return sizes[0];
+    return group;
+}
+
 static void describe(const struct opencl *cl, cl_device_id id, clattn_device_info *info)
 {
     cl_uint units = 0;
-    size_t group = 0;
 
     memset(info, 0, sizeof *info);
     info->device = id;
@@ -55,27 +96,16 @@ static void describe(const struct opencl *cl, cl_device_id id, clattn_device_inf
     get_text(cl, id, CL_DEVICE_VERSION, info->version, sizeof info->version);
     info->gpu = (get_number(cl, id, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_GPU) != 0;
     cl->GetDeviceInfo(id, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof units, &units, NULL);
-    cl->GetDeviceInfo(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof group, &group, NULL);
     info->compute_units = units;
-    info->max_work_group = group;
+    info->max_work_group = largest_group(cl, id);
     info->global_memory = get_number(cl, id, CL_DEVICE_GLOBAL_MEM_SIZE);
     info->local_memory = get_number(cl, id, CL_DEVICE_LOCAL_MEM_SIZE);
     info->max_allocation = get_number(cl, id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
-}
-
-/* Devices there to check with, not to be fast: last in the list. They run work-items side by side as a GPU does. */
-static const char *const emulators[] = {"llvmpipe", "Oclgrind"};
-
-static int rank(const clattn_device_info *info)
-{
-    for (size_t i = 0; i < sizeof emulators / sizeof *emulators; i++)
-        if (strstr(info->name, emulators[i]) != NULL)
-            return 0;
-    return info->gpu ? 2 : 1;
+    info->unusable = why_unusable(cl, info);
 }
 
 /* CL_DEVICE_SUB_GROUP_SIZES_INTEL of cl_intel_required_subgroup_size; an error where the device has it not. */
-static int narrowest_sub_group(const struct opencl *cl, cl_device_id id)
+int device_narrowest_sub_group(const struct opencl *cl, cl_device_id id)
 {
     enum { SUB_GROUP_SIZES_INTEL = 0x4108 };
     size_t sizes[16], bytes = 0, least = 0;
@@ -132,34 +162,22 @@ static int needs_optimising(const char *platform_version)
 
 clattn_status device_init(struct device *device, cl_device_id id, const struct log *log)
 {
-    cl_bool compiler = CL_FALSE;
+    cl_device_type type;
 
     memset(device, 0, sizeof *device);
     device->cl = opencl_get();
-    TRY_CL(log, device->cl, GetDeviceInfo, id, CL_DEVICE_COMPILER_AVAILABLE, sizeof compiler, &compiler, NULL);
+    TRY_CL(log, device->cl, GetDeviceInfo, id, CL_DEVICE_TYPE, sizeof type, &type, NULL);
     describe(device->cl, id, &device->info);
     get_text(device->cl, id, CL_DEVICE_VENDOR, device->vendor, sizeof device->vendor);
     get_platform_text(device->cl, id, CL_PLATFORM_VERSION, device->platform_version, sizeof device->platform_version);
-    if (!compiler)
-        return FAIL(log, NO_DEVICE, "%s has no compiler for kernels", device->info.name);
+    if (device->info.unusable != NULL)
+        return FAIL(log, NO_DEVICE, "%s cannot be used: %s", device->info.name, device->info.unusable);
     if (device->info.gpu)
-        device->sub_group = narrowest_sub_group(device->cl, id);
+        device->sub_group = device_narrowest_sub_group(device->cl, id);
     device->registers = shared_registers(device);
     device->optimised = needs_optimising(device->platform_version);
-    device->serial = (!device->info.gpu && rank(&device->info) > 0) || device->info.max_work_group < 16;
+    device->serial = (!device->info.gpu && !rank_is_emulator(&device->info)) || device->info.max_work_group < 16;
     return CLATTN_SUCCESS;
-}
-
-/* GPUs before CPUs before emulators, then the wider device. */
-static int compare_devices(const void *left, const void *right)
-{
-    const clattn_device_info *a = left, *b = right;
-
-    if (rank(a) != rank(b))
-        return rank(b) - rank(a);
-    if (a->compute_units != b->compute_units)
-        return a->compute_units > b->compute_units ? -1 : 1;
-    return 0;
 }
 
 static size_t list_all(const struct opencl *cl, clattn_device_info infos[MAX_DEVICES])
@@ -196,8 +214,7 @@ clattn_status clattn_devices_sized(clattn_device_info *infos, size_t infos_size,
     if (all == NULL)
         return CLATTN_OUT_OF_MEMORY;
     *count = list_all(cl, all);
-    if (*count > 1)
-        qsort(all, *count, sizeof *all, compare_devices);
+    rank_devices(cl, all, *count);
     for (size_t i = 0; i < *count && i < capacity; i++)
         sized_write((char *)infos + i * infos_size, infos_size, &all[i], sizeof *all);
     free(all);

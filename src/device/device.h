@@ -20,6 +20,10 @@ char *device_text(const struct device *device, cl_device_info what);
 /* Whether the device reports the extension. */
 int device_has(const struct device *device, const char *extension);
 
+/* The narrowest sub-group that a kernel can ask for, on Intel; else 0. */
+int device_narrowest_sub_group(const struct opencl *cl, cl_device_id id);
+
+/* NO_DEVICE, with the reason in the log, where it cannot be used. */
 clattn_status device_init(struct device *device, cl_device_id id, const struct log *log);
 
 #endif

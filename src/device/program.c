@@ -42,11 +42,21 @@ static void log_refusal(clattn_context *context, const struct log *log, cl_progr
     free(said);
 }
 
-static clattn_status status_of_build(cl_int error)
+/* Whether it is the machine that fails, and not the compiler that refuses the kernel. */
+static int is_transient(cl_int error)
 {
-    if (error == CL_SUCCESS)
-        return CLATTN_SUCCESS;
-    return error == CL_OUT_OF_HOST_MEMORY ? CLATTN_OUT_OF_MEMORY : CLATTN_BUILD_FAILED;
+    return error == CL_OUT_OF_HOST_MEMORY || error == CL_OUT_OF_RESOURCES || error == CL_DEVICE_NOT_AVAILABLE ||
+           error == CL_MEM_OBJECT_ALLOCATION_FAILURE;
+}
+
+/* Of a build that has failed: logged. */
+static clattn_status status_of_build(clattn_context *context, const struct log *log, cl_program program,
+                                     const char *name, cl_int error)
+{
+    if (is_transient(error))
+        return opencl_failed(log, error, "clBuildProgram of kernel %s", name);
+    log_refusal(context, log, program, name);
+    return CLATTN_BUILD_FAILED;
 }
 
 /* A driver's own cache of programs may not bear that processes share it: PoCL 3.1 fails a build when another
@@ -56,6 +66,7 @@ static clattn_status build(clattn_context *context, const struct log *log, struc
     enum { ATTEMPTS = 2 };
     const struct opencl *cl = context->device.cl;
     const char *source = entry->source;
+    clattn_status status = CLATTN_SUCCESS;
     cl_int error = CL_SUCCESS;
 
     for (int attempt = 1; attempt <= ATTEMPTS; attempt++) {
@@ -66,11 +77,11 @@ static clattn_status build(clattn_context *context, const struct log *log, struc
         if (error == CL_SUCCESS)
             break;
         if (attempt == ATTEMPTS)
-            log_refusal(context, log, entry->program, entry->name);
+            status = status_of_build(context, log, entry->program, entry->name, error);
         cl->ReleaseProgram(entry->program);
         entry->program = NULL;
     }
-    return status_of_build(error);
+    return status;
 }
 
 /* ---- From and to binaries ------------------------------------------------------------------------------------------
@@ -177,7 +188,7 @@ static void to_cache(clattn_context *context, const struct program *entry)
 {
     char label[CACHE_LABEL];
     size_t size = 0;
-    unsigned char *binary = get_binary(context, entry->program, &size);
+    unsigned char *binary = get_binary(context, program_cl(context, entry), &size);
 
     if (binary == NULL)
         return;
@@ -187,37 +198,18 @@ static void to_cache(clattn_context *context, const struct program *entry)
     free(binary);
 }
 
-static clattn_status build_cached(clattn_context *context, const struct log *log, struct program *entry)
+static clattn_status build_from_source(clattn_context *context, const struct log *log, struct program *entry)
 {
-    entry->program = cache_enabled(&context->cache) ? from_cache(context, entry) : NULL;
-    entry->unkept = entry->program == NULL;
-    if (entry->program != NULL)
-        return CLATTN_SUCCESS;
+    entry->unkept = 1;
     TRY(build(context, log, entry));
     return ptx_hides(entry->source) ? uncover(context, entry) : CLATTN_SUCCESS;
 }
 
-/* A program that is in no cache yet and that nobody else takes there; NULL past the last. */
-static struct program *next_unkept(clattn_context *context)
+static clattn_status build_cached(clattn_context *context, const struct log *log, struct program *entry)
 {
-    struct program *entry;
-
-    lock_take(&context->lock);
-    entry = context->programs;
-    while (entry != NULL && !entry->unkept)
-        entry = entry->next;
-    if (entry != NULL)
-        entry->unkept = 0;
-    lock_give(&context->lock);
-    return entry;
-}
-
-void program_keep(clattn_context *context)
-{
-    struct program *entry;
-
-    while (cache_enabled(&context->cache) && (entry = next_unkept(context)) != NULL)
-        to_cache(context, entry);
+    entry->program = cache_enabled(&context->cache) ? from_cache(context, entry) : NULL;
+    entry->cached = entry->program != NULL;
+    return entry->cached ? CLATTN_SUCCESS : build_from_source(context, log, entry);
 }
 
 /* ---- The context's programs ---------------------------------------------------------------------------------------
@@ -232,35 +224,47 @@ static struct program *find_program(clattn_context *context, const char *source,
     return entry;
 }
 
-/* Ahead of the others, unless another thread has built the same meanwhile: that is the one, and the given one is
- * left. */
+/* Held by the caller, and ahead of the others; unless another thread has built the same meanwhile: that is the one, and
+ * the given one is left. */
 static struct program *add_program(clattn_context *context, struct program *entry)
 {
     struct program *other;
 
     lock_take(&context->lock);
+    context->built++;
     other = find_program(context, entry->source, entry->options);
     if (other == NULL) {
         entry->next = context->programs;
-        context->programs = entry;
+        context->programs = other = entry;
     }
+    other->holders++;
     lock_give(&context->lock);
-    return other != NULL ? other : entry;
+    return other;
+}
+
+unsigned program_count(clattn_context *context)
+{
+    unsigned count;
+
+    lock_take(&context->lock);
+    count = context->built;
+    lock_give(&context->lock);
+    return count;
 }
 
 static void free_program(const clattn_context *context, struct program *entry)
 {
-    if (entry == NULL)
-        return;
     if (entry->program != NULL)
         context->device.cl->ReleaseProgram(entry->program);
+    if (entry->broken != NULL)
+        context->device.cl->ReleaseProgram(entry->broken);
     free(entry->source);
     free(entry);
 }
 
 /* Takes source. Outside of the lock: compilers take long, and callbacks may call the library. */
 static clattn_status make_program(clattn_context *context, const struct log *log, char *source, const char *name,
-                                  const char *options, cl_program *program)
+                                  const char *options, struct program **program)
 {
     struct program *entry = calloc(1, sizeof *entry), *added = NULL;
     clattn_status status = CLATTN_OUT_OF_MEMORY;
@@ -272,27 +276,154 @@ static clattn_status make_program(clattn_context *context, const struct log *log
     *entry = (struct program){.source = source, .name = name};
     snprintf(entry->options, sizeof entry->options, "%s", options);
     status = build_cached(context, log, entry);
-    if (status == CLATTN_SUCCESS) {
+    if (status == CLATTN_SUCCESS)
         added = add_program(context, entry);
-        *program = added->program;
-    }
     if (added != entry)
         free_program(context, entry);
+    *program = added;
     return status;
 }
 
 clattn_status program_get(clattn_context *context, const struct log *log, char *source, const char *name,
-                          const char *options, cl_program *program)
+                          const char *options, struct program **program)
+{
+    lock_take(&context->lock);
+    *program = find_program(context, source, options);
+    if (*program != NULL)
+        (*program)->holders++;
+    lock_give(&context->lock);
+    if (*program == NULL)
+        return make_program(context, log, source, name, options, program);
+    free(source);
+    return CLATTN_SUCCESS;
+}
+
+/* ---- From the cache, and not to be run ----------------------------------------------------------------------------
+ */
+
+cl_program program_cl(clattn_context *context, const struct program *program)
+{
+    cl_program cl;
+
+    lock_take(&context->lock);
+    cl = program->program;
+    lock_give(&context->lock);
+    return cl;
+}
+
+/* Whether the caller is to renew the program; *renewed: it has been already. */
+static int begin_renewal(clattn_context *context, struct program *program, cl_program from, int *renewed)
+{
+    int mine;
+
+    lock_take(&context->lock);
+    *renewed = program->program != from;
+    mine = !*renewed && program->cached;
+    if (mine)
+        program->cached = 0;
+    lock_give(&context->lock);
+    return mine;
+}
+
+clattn_status program_renew(clattn_context *context, struct program *program, cl_program from)
+{
+    struct program fresh = {.source = program->source, .name = program->name};
+    int renewed;
+
+    if (!begin_renewal(context, program, from, &renewed))
+        return renewed ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
+    log_line(&context->log, CLATTN_LOG_WARNING, "kernel %s of the cache cannot be run on %s: it is built again",
+             program->name, context->device.info.name);
+    memcpy(fresh.options, program->options, sizeof fresh.options);
+    cache_remove(&context->cache, program_key(context, program));
+    TRY(build_from_source(context, &context->log, &fresh));
+    lock_take(&context->lock);
+    program->broken = program->program; /* another thread may be making a kernel of it */
+    program->program = fresh.program;
+    program->unkept = 1;
+    lock_give(&context->lock);
+    return CLATTN_SUCCESS;
+}
+
+/* ---- Held and let go ----------------------------------------------------------------------------------------------
+ */
+
+/* Where it is in the list. */
+static struct program **place_of(clattn_context *context, const struct program *entry)
+{
+    struct program **place = &context->programs;
+
+    while (*place != entry)
+        place = &(*place)->next;
+    return place;
+}
+
+/* Of the programs that nobody holds, one more than are kept: that let go the longest ago; out of the list. NULL where
+ * there are few enough. */
+static struct program *take_surplus(clattn_context *context)
+{
+    struct program **place = &context->programs, *surplus;
+    int unheld = 0;
+
+    while (*place != NULL && (unheld += (*place)->holders == 0) <= context->most_unheld)
+        place = &(*place)->next;
+    surplus = *place;
+    if (surplus != NULL)
+        *place = surplus->next;
+    return surplus;
+}
+
+void program_release(clattn_context *context, struct program *program)
+{
+    struct program *surplus = NULL;
+
+    lock_take(&context->lock);
+    if (--program->holders == 0) {
+        *place_of(context, program) = program->next;
+        program->next = context->programs;
+        context->programs = program;
+        surplus = take_surplus(context);
+    }
+    lock_give(&context->lock);
+    if (surplus != NULL)
+        free_program(context, surplus);
+}
+
+void program_free_all(clattn_context *context)
+{
+    while (context->programs != NULL) {
+        struct program *next = context->programs->next;
+        free_program(context, context->programs);
+        context->programs = next;
+    }
+}
+
+/* ---- Into the cache -----------------------------------------------------------------------------------------------
+ */
+
+/* A program that is in no cache yet and that nobody else takes there, held; NULL past the last. */
+static struct program *next_unkept(clattn_context *context)
 {
     struct program *entry;
 
-    *program = NULL;
     lock_take(&context->lock);
-    entry = find_program(context, source, options);
+    entry = context->programs;
+    while (entry != NULL && !entry->unkept)
+        entry = entry->next;
+    if (entry != NULL) {
+        entry->unkept = 0;
+        entry->holders++;
+    }
     lock_give(&context->lock);
-    if (entry == NULL)
-        return make_program(context, log, source, name, options, program);
-    *program = entry->program;
-    free(source);
-    return CLATTN_SUCCESS;
+    return entry;
+}
+
+void program_keep(clattn_context *context)
+{
+    struct program *entry;
+
+    while (cache_enabled(&context->cache) && (entry = next_unkept(context)) != NULL) {
+        to_cache(context, entry);
+        program_release(context, entry);
+    }
 }

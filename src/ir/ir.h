@@ -103,6 +103,7 @@ struct ir_foreign {
     const struct ir_place *places; /* of the step's tensors, in order */
     const int64_t *sizes;          /* the values of the step's sizes, in order */
     int64_t part;                  /* which of the step's launches */
+    const struct log *log;
     int64_t sequences;
     cl_command_queue queue;
     uint32_t n_wait;
@@ -182,6 +183,8 @@ struct ir_set {
 };
 /* Room for those of all steps, to be freed; NULL without memory. */
 struct ir_set *ir_set_create(const struct ir_recipe *recipe);
+/* The step has another kernel, which has no arguments yet. */
+void ir_set_forget(const struct ir_recipe *recipe, struct ir_set *set, int step);
 
 /* The launch at hand. */
 struct ir_cursor {
@@ -205,6 +208,7 @@ struct ir_call {
     struct log log;
     const cl_kernel *kernels; /* by step */
     struct ir_set *set;       /* while nobody else has the kernels */
+    cl_event before;          /* of the last launch, on a queue out of order; the caller's to release at the end */
     struct extent extent;
     const struct ir_place *operands; /* by id */
     cl_mem scratch;
@@ -224,8 +228,9 @@ struct ir_place ir_resolve(const struct ir_call *call, int tensor);
 /* Launches of a call of those lengths. */
 int64_t ir_count(const struct ir_recipe *recipe, const struct extent *extent);
 
-/* Enqueues all launches, each after the one before; the first waits for n_wait events, and *event (event may be NULL)
- * covers them all. With launches, on a queue in order, each launch has an event of its own. */
+/* Enqueues all launches from the cursor on, each after the one before; the first waits for n_wait events, and *event
+ * (event may be NULL) covers them all. With launches, on a queue in order, each launch has an event of its own. After a
+ * failure the cursor stands at the launch that failed, from which the same call goes on. */
 clattn_status ir_enqueue(struct ir_call *call, uint32_t n_wait, const cl_event *wait, cl_event *event,
                          struct ir_launches *launches);
 

@@ -140,6 +140,13 @@ static clattn_status set_value(const struct ir_call *call, struct ir_set *set, c
     return CLATTN_SUCCESS;
 }
 
+void ir_set_forget(const struct ir_recipe *recipe, struct ir_set *set, int step)
+{
+    const struct ir_step *of = &recipe->steps[step];
+
+    memset(set + 2 * (size_t)of->first_argument, 0, 2 * (size_t)of->argument_count * sizeof *set);
+}
+
 /* Some memory of the call, for drivers that refuse NULL. */
 static cl_mem any_memory(const struct ir_call *call)
 {
@@ -206,8 +213,17 @@ static clattn_status enqueue_foreign(const struct ir_call *call, const struct ir
 {
     struct ir_place places[IR_MAX_FOREIGN];
     int64_t sizes[IR_MAX_FOREIGN];
-    const struct ir_foreign foreign = {step->user,  call->at.step, places, sizes, call->at.part, call->extent.sequences,
-                                       call->queue, n_wait,        wait,   event};
+    const struct ir_foreign foreign = {.user = step->user,
+                                       .step = call->at.step,
+                                       .places = places,
+                                       .sizes = sizes,
+                                       .part = call->at.part,
+                                       .log = &call->log,
+                                       .sequences = call->extent.sequences,
+                                       .queue = call->queue,
+                                       .n_wait = n_wait,
+                                       .wait = wait,
+                                       .event = event};
 
     for (int i = 0; i < IR_MAX_FOREIGN; i++) {
         places[i] = ir_resolve(call, step->tensors[i]);
@@ -226,13 +242,6 @@ static clattn_status submit(const struct ir_call *call, uint32_t n_wait, const c
 /* ---- The chain ----------------------------------------------------------------------------------------------------
  */
 
-static cl_event *note_launch(struct ir_launches *launches, int step)
-{
-    launches->each[launches->count].step = step;
-    launches->each[launches->count].event = NULL;
-    return &launches->each[launches->count++].event;
-}
-
 /* A call that has nothing to do. */
 static clattn_status enqueue_marker(const struct ir_call *call, uint32_t n_wait, const cl_event *wait, cl_event *event)
 {
@@ -240,35 +249,45 @@ static clattn_status enqueue_marker(const struct ir_call *call, uint32_t n_wait,
     return CLATTN_SUCCESS;
 }
 
-/* Each launch follows the one before by the queue's order, or by events where the queue has none. The last one leaves
- * the event. */
+/* Where the launch's event goes: each has one of its own with launches; else the last leaves the event, and on a queue out
+ * of order every other one that of which the next waits. */
+static cl_event *event_of(const struct ir_call *call, int is_last, cl_event *event, cl_event *after,
+                          struct ir_launches *launches)
+{
+    if (launches != NULL) {
+        launches->each[launches->count].step = call->at.step;
+        launches->each[launches->count].event = NULL;
+        return &launches->each[launches->count].event;
+    }
+    if (is_last)
+        return event;
+    return call->in_order ? NULL : after;
+}
+
 clattn_status ir_enqueue(struct ir_call *call, uint32_t n_wait, const cl_event *wait, cl_event *event,
                          struct ir_launches *launches)
 {
-    cl_event before = NULL, after = NULL;
-    clattn_status status = CLATTN_SUCCESS;
     int more = find_launch(call);
 
     if (!more)
         return enqueue_marker(call, n_wait, wait, event);
-    while (more && status == CLATTN_SUCCESS) {
+    while (more) {
         const struct ir_cursor here = call->at;
         struct ir_cursor next;
-        cl_event *out;
+        cl_event after = NULL, *out;
         more = next_launch(call);
         next = call->at;
         call->at = here;
-        out = launches != NULL ? note_launch(launches, here.step) : !more ? event : call->in_order ? NULL : &after;
-        status = before != NULL ? submit(call, 1, &before, out) : submit(call, n_wait, wait, out);
+        out = event_of(call, !more, event, &after, launches);
+        TRY(call->before != NULL ? submit(call, 1, &call->before, out) : submit(call, n_wait, wait, out));
         call->at = next;
-        if (before != NULL)
-            call->cl->ReleaseEvent(before);
-        before = after;
-        after = NULL;
+        if (launches != NULL)
+            launches->count++;
+        if (call->before != NULL)
+            call->cl->ReleaseEvent(call->before);
+        call->before = after;
         if (call->in_order)
             n_wait = 0, wait = NULL;
     }
-    if (before != NULL)
-        call->cl->ReleaseEvent(before);
-    return status;
+    return CLATTN_SUCCESS;
 }

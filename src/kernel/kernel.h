@@ -257,10 +257,25 @@ char *kernel_flatten(const char *source);
  * kernel's arguments, NULL or not, costs each launch. */
 char *kernel_source(const struct variant *variant, const struct layout *layout);
 
+/* A kernel, and the program that it holds. */
+struct kernel {
+    cl_kernel cl; /* NULL: none */
+    struct program *program;
+    cl_program from; /* what it was made of */
+};
+
 /* Builds the variant, or takes it from the context's programs, and adds its source to the hash, which may be NULL.
  * UNSUPPORTED when the device runs it only in smaller groups. */
 clattn_status kernel_create(clattn_context *context, const struct log *log, const struct variant *variant,
-                            const struct layout *layout, cl_kernel *kernel, struct hash *hash);
+                            const struct layout *layout, struct kernel *kernel, struct hash *hash);
+/* What to put in the place of a kernel that cannot be run, where its program came from the cache: one of the same
+ * program, built from source, by kernel_swap. Not while a lock is held: compilers take long, and callbacks may call the
+ * library. UNSUPPORTED where the cache is not to blame. */
+clattn_status kernel_again(clattn_context *context, const struct kernel *kernel, struct kernel *again);
+/* What is to be released (ReleaseKernel) of the two: another thread may have put one there before. */
+cl_kernel kernel_swap(struct kernel *kernel, const struct kernel *again);
+/* Then it is none. */
+void kernel_release(clattn_context *context, struct kernel *kernel);
 
 /* The multiple of n that follows x, or x. */
 static inline int round_up(int64_t x, int n)

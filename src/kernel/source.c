@@ -207,7 +207,9 @@ static clattn_status check_group(clattn_context *context, const struct log *log,
 
     if (error != CL_SUCCESS)
         return opencl_failed(log, error, "clGetKernelWorkGroupInfo of kernel %s", kernel_name(variant->kernel));
-    if (most >= (size_t)variant->tiles.group || layout->any_group)
+    if (layout->any_group || most > device->info.max_work_group)
+        most = device->info.max_work_group;
+    if (most >= (size_t)variant->tiles.group)
         return CLATTN_SUCCESS;
     log_line(log, CLATTN_LOG_INFO, "%s runs kernel %s in groups of %zu, not %d", device->info.name,
              kernel_name(variant->kernel), most, variant->tiles.group);
@@ -233,19 +235,55 @@ static void build_options(const clattn_context *context, const struct variant *v
         snprintf(options, size, "%s", given);
 }
 
-clattn_status kernel_create(clattn_context *context, const struct log *log, const struct variant *variant,
-                            const struct layout *layout, cl_kernel *kernel, struct hash *hash)
+/* Of kernel->program. */
+static clattn_status make_kernel(clattn_context *context, const struct log *log, struct kernel *kernel)
 {
-    const struct opencl *cl = context->device.cl;
-    const char *name = kernel_name(variant->kernel);
-    char *source;
-    cl_program program;
-    clattn_status status;
-    char options[96];
+    kernel->from = program_cl(context, kernel->program);
+    return opencl_create_kernel(log, context->device.cl, kernel->from, kernel->program->name, &kernel->cl);
+}
 
-    *kernel = NULL;
+clattn_status kernel_again(clattn_context *context, const struct kernel *kernel, struct kernel *again)
+{
+    *again = *kernel;
+    if (kernel->program == NULL)
+        return CLATTN_UNSUPPORTED;
+    TRY(program_renew(context, kernel->program, kernel->from));
+    return make_kernel(context, &context->log, again);
+}
+
+cl_kernel kernel_swap(struct kernel *kernel, const struct kernel *again)
+{
+    cl_kernel released = again->cl;
+
+    if (kernel->from != again->from) {
+        released = kernel->cl;
+        *kernel = *again;
+    }
+    return released;
+}
+
+static clattn_status make_or_renew(clattn_context *context, const struct log *log, struct kernel *kernel)
+{
+    struct kernel again;
+    clattn_status status = make_kernel(context, log, kernel);
+
+    if (status != CLATTN_SUCCESS && kernel_again(context, kernel, &again) == CLATTN_SUCCESS) {
+        *kernel = again;
+        status = CLATTN_SUCCESS;
+    }
+    return status;
+}
+
+clattn_status kernel_create(clattn_context *context, const struct log *log, const struct variant *variant,
+                            const struct layout *layout, struct kernel *kernel, struct hash *hash)
+{
+    const char *name = kernel_name(variant->kernel);
+    clattn_status status;
+    char options[96], *source;
+
+    *kernel = (struct kernel){NULL, NULL, NULL};
     if (layout->left_out != NULL)
-        return FAIL(&context->log, UNSUPPORTED, "kernel %s has too many constants or headers: %s is left out", name,
+        return FAIL(log, UNSUPPORTED, "kernel %s has too many constants or headers: %s is left out", name,
                     layout->left_out);
     source = kernel_source(variant, layout);
     if (source == NULL)
@@ -253,12 +291,20 @@ clattn_status kernel_create(clattn_context *context, const struct log *log, cons
     if (hash != NULL)
         *hash = hash_text(*hash, source);
     build_options(context, variant, layout, options, sizeof options);
-    TRY(program_get(context, log, source, name, options, &program));
-    TRY(opencl_create_kernel(log, cl, program, name, kernel));
-    status = check_group(context, log, variant, layout, *kernel);
-    if (status != CLATTN_SUCCESS) {
-        cl->ReleaseKernel(*kernel);
-        *kernel = NULL;
-    }
+    TRY(program_get(context, log, source, name, options, &kernel->program));
+    status = make_or_renew(context, log, kernel);
+    if (status == CLATTN_SUCCESS)
+        status = check_group(context, log, variant, layout, kernel->cl);
+    if (status != CLATTN_SUCCESS)
+        kernel_release(context, kernel);
     return status;
+}
+
+void kernel_release(clattn_context *context, struct kernel *kernel)
+{
+    if (kernel->cl != NULL)
+        context->device.cl->ReleaseKernel(kernel->cl);
+    if (kernel->program != NULL)
+        program_release(context, kernel->program);
+    *kernel = (struct kernel){NULL, NULL, NULL};
 }

@@ -83,6 +83,8 @@ static clattn_status try_tested(struct clattn_plan *plan, const struct choice *c
     if (!plan->context->self_test)
         return CLATTN_SUCCESS;
     status = plan_self_test(plan);
+    if (status == CLATTN_DEVICE_ERROR && plan_renew(plan))
+        status = plan_self_test(plan);
     if (status == CLATTN_UNSUPPORTED)
         plan->rejected++;
     if (status != CLATTN_SUCCESS)
@@ -113,6 +115,13 @@ static clattn_status graver(clattn_status before, clattn_status status)
 /* ---- All tries ----------------------------------------------------------------------------------------------------
  */
 
+/* Whether smaller groups may do. An error before there is a recipe is of the probe of the engine, whose groups do not
+ * change. */
+static int may_shrink(const struct clattn_plan *plan, clattn_status status)
+{
+    return may_go_on(status) && (status == CLATTN_UNSUPPORTED || plan->has_recipe) && !plan->context->device.serial;
+}
+
 /* Halves the groups until the device takes the kernels. */
 static clattn_status solve_by_thumb(struct clattn_plan *plan, const struct solver *solver,
                                     clattn_status (*attempt)(struct clattn_plan *plan, const struct choice *choice))
@@ -125,7 +134,7 @@ static clattn_status solve_by_thumb(struct clattn_plan *plan, const struct solve
     do {
         status = graver(status, attempt(plan, &choice));
         choice.most_group /= 2;
-    } while (may_go_on(status) && choice.most_group >= 1 && !plan->context->device.serial);
+    } while (may_shrink(plan, status) && choice.most_group >= 1);
     return status;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/sized.h"
 #include "base/text.h"
+#include "device/program.h"
 #include "tune/device_facts.h"
 #include "tune/tuning_layers.h"
 #include "tune/tuning_table.h"
@@ -10,24 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The one device of a caller's context, or the machine's best. */
-static clattn_status choose_device(clattn_context *context, const clattn_context_desc *desc, cl_device_id *id)
+/* The one device of a caller's context. */
+static clattn_status find_device(const clattn_context *context, cl_context owner, cl_device_id *id)
 {
     const struct opencl *cl = opencl_get();
-    clattn_device_info best;
-    size_t bytes = 0, count = 0;
+    size_t bytes = 0;
 
-    if (desc->cl != NULL) {
-        TRY_CL(&context->log, cl, GetContextInfo, desc->cl, CL_CONTEXT_DEVICES, 0, NULL, &bytes);
-        if (bytes != sizeof *id)
-            return FAIL(&context->log, INVALID_ARGUMENT, "the context has %zu devices: say which", bytes / sizeof *id);
-        TRY_CL(&context->log, cl, GetContextInfo, desc->cl, CL_CONTEXT_DEVICES, sizeof *id, id, NULL);
-        return CLATTN_SUCCESS;
-    }
-    TRY(clattn_devices(&best, 1, &count));
-    if (count == 0)
-        return FAIL(&context->log, NO_DEVICE, "OpenCL lists no device");
-    *id = best.device;
+    TRY_CL(&context->log, cl, GetContextInfo, owner, CL_CONTEXT_DEVICES, 0, NULL, &bytes);
+    if (bytes != sizeof *id)
+        return FAIL(&context->log, INVALID_ARGUMENT, "the context has %zu devices: say which", bytes / sizeof *id);
+    TRY_CL(&context->log, cl, GetContextInfo, owner, CL_CONTEXT_DEVICES, sizeof *id, id, NULL);
     return CLATTN_SUCCESS;
 }
 
@@ -45,27 +38,72 @@ static clattn_status check_member(const clattn_context *context, cl_context owne
     return FAIL(&context->log, INVALID_ARGUMENT, "%s is none of the context's devices", context->device.info.name);
 }
 
-static clattn_status open_context(clattn_context *context, const clattn_context_desc *desc)
+/* In a context of the caller. */
+static clattn_status open_given(clattn_context *context, const clattn_context_desc *desc)
 {
-    const struct opencl *cl = opencl_get();
     cl_device_id id = desc->device;
+
+    if (id == NULL)
+        TRY(find_device(context, desc->cl, &id));
+    TRY(device_init(&context->device, id, &context->log));
+    TRY(check_member(context, desc->cl, id));
+    TRY_CL(&context->log, context->device.cl, RetainContext, desc->cl);
+    context->cl = desc->cl;
+    return CLATTN_SUCCESS;
+}
+
+/* In a context of its own. */
+static clattn_status open_device(clattn_context *context, cl_device_id id, const struct log *log)
+{
     cl_int error;
 
-    if (cl == NULL)
-        return FAIL(&context->log, NO_OPENCL, "the OpenCL library cannot be opened");
-    if (id == NULL)
-        TRY(choose_device(context, desc, &id));
-    TRY(device_init(&context->device, id, &context->log));
-    if (desc->cl != NULL) {
-        TRY(check_member(context, desc->cl, id));
-        TRY_CL(&context->log, cl, RetainContext, desc->cl);
-        context->cl = desc->cl;
-        return CLATTN_SUCCESS;
+    TRY(device_init(&context->device, id, log));
+    context->cl = context->device.cl->CreateContext(NULL, 1, &id, NULL, NULL, &error);
+    return context->cl != NULL ? CLATTN_SUCCESS : opencl_failed(log, error, "clCreateContext");
+}
+
+/* On the first of those devices of which a context can be made. */
+static clattn_status open_first(clattn_context *context, const clattn_device_info *infos, size_t count)
+{
+    clattn_status status = CLATTN_NO_DEVICE;
+
+    if (count == 0)
+        return FAIL(&context->log, NO_DEVICE, "OpenCL lists no device");
+    for (size_t i = 0; i < count && infos[i].unusable == NULL; i++) {
+        struct log_held held = {.line = ""};
+        clattn_status now = open_device(context, infos[i].device, &(struct log){log_hold, &held});
+        if (now == CLATTN_SUCCESS)
+            return CLATTN_SUCCESS;
+        log_line(&context->log, CLATTN_LOG_WARNING, "%s is passed over: %s", infos[i].name, held.line);
+        status = i == 0 ? now : status;
     }
-    context->cl = cl->CreateContext(NULL, 1, &id, NULL, NULL, &error);
-    if (context->cl == NULL)
-        return opencl_failed(&context->log, error, "clCreateContext");
-    return CLATTN_SUCCESS;
+    log_line(&context->log, CLATTN_LOG_ERROR, "none of %zu OpenCL devices can be used; %s: %s", count, infos[0].name,
+             infos[0].unusable != NULL ? infos[0].unusable : "no context can be made of it");
+    return status;
+}
+
+static clattn_status open_best(clattn_context *context)
+{
+    enum { MOST_DEVICES = 64 };
+    clattn_device_info *infos = calloc(MOST_DEVICES, sizeof *infos);
+    clattn_status status = CLATTN_OUT_OF_MEMORY;
+    size_t count = 0;
+
+    if (infos != NULL)
+        status = clattn_devices(infos, MOST_DEVICES, &count);
+    if (status == CLATTN_SUCCESS)
+        status = open_first(context, infos, count < MOST_DEVICES ? count : MOST_DEVICES);
+    free(infos);
+    return status;
+}
+
+static clattn_status open_context(clattn_context *context, const clattn_context_desc *desc)
+{
+    if (opencl_get() == NULL)
+        return FAIL(&context->log, NO_OPENCL, "the OpenCL library cannot be opened");
+    if (desc->cl != NULL)
+        return open_given(context, desc);
+    return desc->device != NULL ? open_device(context, desc->device, &context->log) : open_best(context);
 }
 
 /* A variable of the environment, unless the context is to know nothing of it. */
@@ -155,6 +193,7 @@ static clattn_status fill(clattn_context *context, const clattn_context_desc *de
     int known = desc == NULL || sized_read(&ours, sizeof ours, desc, desc_size);
 
     context->log = (struct log){ours.log, ours.log_user};
+    context->most_unheld = MOST_UNHELD;
     lock_init(&context->lock);
     lock_init(&context->probe_lock);
     if (!known)
@@ -191,12 +230,7 @@ void clattn_context_destroy(clattn_context *context)
 {
     if (context == NULL)
         return;
-    for (struct program *program = context->programs, *next; program != NULL; program = next) {
-        next = program->next;
-        context->device.cl->ReleaseProgram(program->program);
-        free(program->source);
-        free(program);
-    }
+    program_free_all(context);
     if (context->cl != NULL)
         context->device.cl->ReleaseContext(context->cl);
     cache_free(&context->cache);
@@ -259,7 +293,7 @@ clattn_status context_buffer_size(const clattn_context *context, cl_mem buffer, 
 
 static struct verdict *find_verdict(clattn_context *context, struct hash key)
 {
-    for (size_t i = 0; i < context->verdict_count; i++)
+    for (size_t i = 0; i < context->verdict_count && i < MOST_VERDICTS; i++)
         if (context->verdicts[i].key.high == key.high && context->verdicts[i].key.low == key.low)
             return &context->verdicts[i];
     return NULL;
@@ -278,17 +312,25 @@ int context_verdict(clattn_context *context, struct hash key)
     return passed;
 }
 
+/* In the place of the oldest, where there are many. */
+static void add_verdict(clattn_context *context, struct verdict verdict)
+{
+    const size_t count = context->verdict_count;
+    struct verdict *all = context->verdicts;
+
+    if (count < MOST_VERDICTS)
+        all = realloc(all, (count + 1) * sizeof *all);
+    if (all == NULL)
+        return;
+    context->verdicts = all;
+    all[count % MOST_VERDICTS] = verdict;
+    context->verdict_count++;
+}
+
 void context_set_verdict(clattn_context *context, struct hash key, int passed)
 {
-    struct verdict *all;
-
     lock_take(&context->lock);
-    if (find_verdict(context, key) == NULL) {
-        all = realloc(context->verdicts, (context->verdict_count + 1) * sizeof *all);
-        if (all != NULL) {
-            context->verdicts = all;
-            all[context->verdict_count++] = (struct verdict){key, passed};
-        }
-    }
+    if (find_verdict(context, key) == NULL)
+        add_verdict(context, (struct verdict){key, passed});
     lock_give(&context->lock);
 }

@@ -80,13 +80,6 @@ enum { PROVIDER_COUNT = sizeof providers / sizeof *providers };
 /* ---- Choosing -----------------------------------------------------------------------------------------------------
  */
 
-static void drop_kernel(clattn_gemm_plan *plan)
-{
-    if (plan->kernel != NULL)
-        plan->context->device.cl->ReleaseKernel(plan->kernel);
-    plan->kernel = NULL;
-}
-
 /* Tiles, some of them as given, and the kernel. */
 static clattn_status bind(clattn_gemm_plan *plan, const struct tiles *given, int most_group)
 {
@@ -100,7 +93,7 @@ static clattn_status bind(clattn_gemm_plan *plan, const struct tiles *given, int
                 ((int *)&variant->tiles)[i] = ((const int *)given)[i];
         TRY(family->complete(&plan->context->device, variant));
     }
-    drop_kernel(plan);
+    kernel_release(plan->context, &plan->kernel);
     plan->layout = kernel_layout(variant);
     plan->hash = (struct hash){0, 0};
     return kernel_create(plan->context, &plan->log, variant, &plan->layout, &plan->kernel, &plan->hash);
@@ -127,7 +120,7 @@ static clattn_status open_provider(clattn_gemm_plan *plan, const struct provider
     if (kernel == KERNEL_GEMM && !provider->engine && plan->context->device.serial &&
         (given == NULL || given->vec != SHARED_VEC))
         kernel = KERNEL_GEMM_SERIAL;
-    drop_kernel(plan);
+    kernel_release(plan->context, &plan->kernel);
     plan->provider = provider;
     plan->calls_back = provider->takes == takes_callback;
     plan->variant = (struct variant){.kernel = kernel,
@@ -156,10 +149,10 @@ static clattn_status attempt(clattn_gemm_plan *plan, const struct provider *prov
 
     TRY(open_provider(plan, provider, given));
     status = gemm_test(plan);
-    plan->rejected += status != CLATTN_SUCCESS;
-    if (status == CLATTN_UNSUPPORTED)
-        log_line(log, CLATTN_LOG_WARNING, "gemm on %s: provider %s gives wrong results: not used",
-                 plan->context->device.info.name, provider->name);
+    plan->rejected += status == CLATTN_UNSUPPORTED;
+    if (status != CLATTN_SUCCESS)
+        log_line(log, CLATTN_LOG_WARNING, "gemm on %s: provider %s %s", plan->context->device.info.name, provider->name,
+                 status == CLATTN_UNSUPPORTED ? "gives wrong results: not used" : "cannot be run: not used this time");
     return status;
 }
 
@@ -333,7 +326,7 @@ void clattn_gemm_plan_destroy(clattn_gemm_plan *plan)
 {
     if (plan == NULL)
         return;
-    drop_kernel(plan);
+    kernel_release(plan->context, &plan->kernel);
     lock_destroy(&plan->lock);
     free(plan);
 }
@@ -368,7 +361,7 @@ clattn_status clattn_gemm_plan_describe(const clattn_gemm_plan *plan, char *to, 
                 d->flags & CLATTN_GEMM_TRANS_B ? ", b transposed" : "", plan->context->device.info.name,
                 plan->provider->name, plan->chosen_by,
                 plan->provider->takes == clblast_takes ? ", which allocates scratch at a call" : "");
-    if (plan->kernel != NULL) {
+    if (plan->kernel.cl != NULL) {
         text_format(&text, "  %-10s ", kernel_name(plan->variant.kernel));
         kernel_family(plan->variant.kernel)->describe(&text, &plan->variant, &plan->layout);
     }

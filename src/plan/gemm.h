@@ -16,10 +16,10 @@ struct clattn_gemm_plan {
     const struct provider *provider;
     struct variant variant; /* of a kernel of the library's own */
     struct layout layout;
-    cl_kernel kernel; /* NULL for another's, */
-    int calls_back;   /* which is the application's */
-    mutex lock;       /* the kernel carries its arguments until enqueued */
-    struct hash hash; /* of its source */
+    struct kernel kernel; /* none for another's, */
+    int calls_back;       /* which is the application's */
+    mutex lock;           /* the kernel carries its arguments until enqueued */
+    struct hash hash;     /* of its source */
     const char *chosen_by;
     int varies; /* calls of sizes below the desc's */
     int rejected;
@@ -28,10 +28,16 @@ struct clattn_gemm_plan {
 /* Whether a launch takes sets of the batch: that of the library's kernels of tiles. */
 static inline int gemm_has_sets(const clattn_gemm_plan *plan)
 {
-    return plan->kernel != NULL && plan->variant.kernel != KERNEL_GEMV;
+    return plan->kernel.cl != NULL && plan->variant.kernel != KERNEL_GEMV;
 }
 
-/* Enqueues the product that gemm says, of any sizes and strides: checked by the caller. */
+/* Makes the kernel again that cannot be run, where it came from the cache: SUCCESS. */
+clattn_status gemm_renew(clattn_gemm_plan *plan);
+/* Enqueues the product that gemm says, of any sizes and strides, checked by the caller; gemm_enqueue renews the kernel
+ * where that helps. */
+clattn_status gemm_launch(clattn_gemm_plan *plan, const struct gemm *gemm, const struct log *log,
+                          cl_command_queue queue, const clattn_gemm_call *call, uint32_t n_wait, const cl_event *wait,
+                          cl_event *event);
 clattn_status gemm_enqueue(clattn_gemm_plan *plan, const struct gemm *gemm, cl_command_queue queue,
                            const clattn_gemm_call *call, uint32_t n_wait, const cl_event *wait, cl_event *event);
 

@@ -1,6 +1,8 @@
 /* The launch of a matrix product. */
 #include "plan/gemm.h"
 
+#include "device/program.h"
+
 /* A matrix as gemv sees it: offset, batch, from row to row and from column to column of op(X), or of its transpose. */
 static cl_long4 view_of(const struct gemm *gemm, enum gemm_operand id, size_t offset, int transposed)
 {
@@ -66,11 +68,11 @@ static void lay_out_launch(struct launch *launch, const clattn_gemm_plan *plan, 
 }
 
 static clattn_status set_and_enqueue(const clattn_gemm_plan *plan, const struct launch *launch, const struct gemm *gemm,
-                                     cl_command_queue queue, uint32_t n_wait, const cl_event *wait, cl_event *event)
+                                     const struct log *log, cl_command_queue queue, uint32_t n_wait,
+                                     const cl_event *wait, cl_event *event)
 {
     const struct opencl *cl = plan->context->device.cl;
-    const struct log *log = &plan->log;
-    const struct opencl_kernel kernel = {plan->kernel, kernel_name(plan->variant.kernel)};
+    const struct opencl_kernel kernel = {plan->kernel.cl, kernel_name(plan->variant.kernel)};
     const cl_float2 scales = {{(cl_float)gemm->desc.alpha, (cl_float)gemm->desc.beta}};
     const size_t group = (size_t)plan->variant.tiles.group;
     const size_t local[] = {group, 1, 1};
@@ -86,8 +88,9 @@ static clattn_status set_and_enqueue(const clattn_gemm_plan *plan, const struct 
     return opencl_launch(log, cl, queue, kernel, global, local, n_wait, wait, event);
 }
 
-clattn_status gemm_enqueue(clattn_gemm_plan *plan, const struct gemm *gemm, cl_command_queue queue,
-                           const clattn_gemm_call *call, uint32_t n_wait, const cl_event *wait, cl_event *event)
+clattn_status gemm_launch(clattn_gemm_plan *plan, const struct gemm *gemm, const struct log *log,
+                          cl_command_queue queue, const clattn_gemm_call *call, uint32_t n_wait, const cl_event *wait,
+                          cl_event *event)
 {
     const clattn_gemm_desc *desc = &gemm->desc;
     struct launch launch;
@@ -95,11 +98,43 @@ clattn_status gemm_enqueue(clattn_gemm_plan *plan, const struct gemm *gemm, cl_c
 
     if (plan->calls_back)
         return desc->callback(desc->user, desc, queue, call, n_wait, wait, event);
-    if (plan->kernel == NULL)
+    if (plan->kernel.cl == NULL)
         return clblast_enqueue(plan->context, gemm, queue, call, n_wait, wait, event);
     lay_out_launch(&launch, plan, gemm, call);
     lock_take(&plan->lock);
-    status = set_and_enqueue(plan, &launch, gemm, queue, n_wait, wait, event);
+    status = set_and_enqueue(plan, &launch, gemm, log, queue, n_wait, wait, event);
     lock_give(&plan->lock);
+    return status;
+}
+
+clattn_status gemm_renew(clattn_gemm_plan *plan)
+{
+    struct kernel kernel, again;
+    cl_kernel released;
+
+    lock_take(&plan->lock);
+    kernel = plan->kernel;
+    lock_give(&plan->lock);
+    TRY(kernel_again(plan->context, &kernel, &again));
+    lock_take(&plan->lock);
+    released = kernel_swap(&plan->kernel, &again);
+    lock_give(&plan->lock);
+    plan->context->device.cl->ReleaseKernel(released);
+    return CLATTN_SUCCESS;
+}
+
+clattn_status gemm_enqueue(clattn_gemm_plan *plan, const struct gemm *gemm, cl_command_queue queue,
+                           const clattn_gemm_call *call, uint32_t n_wait, const cl_event *wait, cl_event *event)
+{
+    struct log_held held = {.line = ""};
+    const struct log log = {log_hold, &held};
+    clattn_status status = gemm_launch(plan, gemm, &log, queue, call, n_wait, wait, event);
+
+    if (status == CLATTN_DEVICE_ERROR && gemm_renew(plan) == CLATTN_SUCCESS) {
+        held.line[0] = '\0';
+        status = gemm_launch(plan, gemm, &log, queue, call, n_wait, wait, event);
+        program_keep(plan->context);
+    }
+    log_release(&held, &plan->context->log);
     return status;
 }

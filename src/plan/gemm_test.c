@@ -72,7 +72,7 @@ static clattn_status try_whole(clattn_gemm_plan *plan)
 
 clattn_status gemm_test(clattn_gemm_plan *plan)
 {
-    if (plan->kernel == NULL)
+    if (plan->kernel.cl == NULL)
         return try_whole(plan);
     return plan->context->self_test
                ? self_test(plan->context, plan->hash, kernel_name(plan->variant.kernel), try_small, plan)

@@ -13,9 +13,7 @@
 static void drop_kernels(struct clattn_plan *plan)
 {
     for (int i = 0; i < MAX_STEPS; i++)
-        if (plan->kernels[i] != NULL)
-            plan->context->device.cl->ReleaseKernel(plan->kernels[i]);
-    memset(plan->kernels, 0, sizeof plan->kernels);
+        kernel_release(plan->context, &plan->kernels[i]);
     plan_drop_products(plan);
     ir_close(&plan->ir);
     free(plan->set);
@@ -31,6 +29,7 @@ static clattn_status build_kernels(struct clattn_plan *plan)
             continue;
         step->variant.absent = step_absent(step);
         TRY(kernel_create(plan->context, &plan->log, &step->variant, &step->layout, &plan->kernels[i], &plan->hash));
+        plan->launched[i] = plan->kernels[i].cl;
     }
     TRY(plan_bind_products(plan));
     TRY(plan_adapt(plan, &plan->ir));
@@ -45,8 +44,10 @@ clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, c
 
     drop_kernels(plan);
     plan->solver = solver;
+    plan->has_recipe = 0;
     TRY(recipe_open(&plan->recipe));
     TRY(solver_make(solver, &maker));
+    plan->has_recipe = 1;
     return build_kernels(plan);
 }
 

@@ -22,11 +22,13 @@ struct clattn_plan {
     const struct solver *solver;
     struct recipe recipe;
     struct ir_recipe ir;                   /* the same in the intermediate form */
-    cl_kernel kernels[MAX_STEPS];          /* of the recipe's steps; NULL of a product, */
+    int has_recipe;                        /* plan_bind has found one, whatever became of its kernels */
+    struct kernel kernels[MAX_STEPS];      /* of the recipe's steps; none of a product, */
     clattn_gemm_plan *products[MAX_STEPS]; /* which is computed by this; like products have the same */
     const struct clattn_plan *like;        /* whose kernels and products it takes, which outlives it; or NULL */
     cl_mem head_decay;                     /* the log-decays that the rule itself fixes, [heads]; or NULL */
     mutex lock;                            /* kernels carry their arguments until enqueued; over set too */
+    cl_kernel launched[MAX_STEPS];         /* what calls launch: the kernels' handles */
     struct ir_set *set;                    /* what they were last set to */
     struct hash hash;                      /* of its kernels' sources */
     char *tiles_by;                        /* what says the tiles: "rule of thumb", a path */
@@ -89,6 +91,8 @@ char *plan_text(const struct clattn_plan *plan);
 /* Binds and enqueues: the rest of clattn_enqueue. */
 clattn_status plan_run(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *arguments,
                        uint32_t n_wait, const cl_event *wait, cl_event *event);
+/* Makes the kernels again whose programs came from the cache, for those fail when they are run; whether any did. */
+int plan_renew(struct clattn_plan *plan);
 /* Launches of a call of the desc's lengths: its steps, those of a loop for every stretch. */
 int64_t plan_launches(const struct clattn_plan *plan);
 

@@ -1,5 +1,7 @@
 #include "plan/probe.h"
 
+#include "device/program.h"
+
 #include <stdlib.h>
 
 enum { SIDE = 16, NUMBERS = SIDE * SIDE };
@@ -90,7 +92,7 @@ static clattn_status run(clattn_context *context, const struct log *log, struct 
     return status;
 }
 
-static int probe(clattn_context *context, const struct way *way, const struct problem *problem)
+static clattn_status probe(clattn_context *context, const struct way *way, const struct problem *problem, int *right)
 {
     const int lanes = way->sub_groups * context->engine->lanes;
     struct variant variant = {.kernel = way->kernel,
@@ -106,46 +108,99 @@ static int probe(clattn_context *context, const struct way *way, const struct pr
                                         .span = 1,
                                         .sub_group = context->device.sub_group}};
     float product[MOST_NUMBERS] = {0};
-    struct opencl_kernel kernel = {NULL, kernel_name(way->kernel)};
+    const char *name = kernel_name(way->kernel);
     struct log_tried tried = {context->log, ""}; /* plans do without */
     const struct log log = {log_try, &tried};
+    struct kernel kernel, again;
     const struct layout layout = kernel_layout(&variant);
-    clattn_status status = kernel_create(context, &log, &variant, &layout, &kernel.kernel, NULL);
+    clattn_status status;
 
-    if (status != CLATTN_SUCCESS)
-        return 0;
-    status = run(context, &log, kernel, (size_t)lanes, problem->desc.dtype, product);
-    context->device.cl->ReleaseKernel(kernel.kernel);
-    return status == CLATTN_SUCCESS && is_right(way, product);
+    TRY(kernel_create(context, &log, &variant, &layout, &kernel, NULL));
+    status = run(context, &log, (struct opencl_kernel){kernel.cl, name}, (size_t)lanes, problem->desc.dtype, product);
+    if (status == CLATTN_DEVICE_ERROR && kernel_again(context, &kernel, &again) == CLATTN_SUCCESS) {
+        context->device.cl->ReleaseKernel(kernel_swap(&kernel, &again));
+        status =
+            run(context, &log, (struct opencl_kernel){kernel.cl, name}, (size_t)lanes, problem->desc.dtype, product);
+    }
+    kernel_release(context, &kernel);
+    *right = is_right(way, product);
+    return status;
 }
 
-/* The context's answer for the type; given is the answer where there is none yet. */
-static enum probed settle(clattn_context *context, enum probed *kept, enum probed given)
+/* What is known of the engine. A compiler's refusal may be an accident (there is no room on its disk): it is asked
+ * again, but not before it has built another program since, and not often. */
+static int recall(clattn_context *context, const struct probed *kept)
 {
-    enum probed answer;
+    enum { MOST_REFUSALS = 3 };
+    const unsigned built = program_count(context);
+    int answer;
 
     lock_take(&context->probe_lock);
-    if (*kept == PROBE_UNKNOWN)
-        *kept = given;
-    answer = *kept;
+    answer = kept->answer;
+    if (answer == PROBE_REFUSED && kept->refusals < MOST_REFUSALS && kept->built != built)
+        answer = PROBE_UNKNOWN;
     lock_give(&context->probe_lock);
     return answer;
 }
 
+/* Two threads may probe at the same time: a right product is the last word. */
+static int remember(clattn_context *context, struct probed *kept, int answer)
+{
+    const unsigned built = program_count(context);
+
+    lock_take(&context->probe_lock);
+    if (answer == PROBE_REFUSED) {
+        kept->refusals++;
+        kept->built = built;
+    }
+    if (kept->answer != PROBE_RIGHT)
+        kept->answer = answer;
+    answer = kept->answer;
+    lock_give(&context->probe_lock);
+    return answer;
+}
+
+static void say(const clattn_context *context, const struct way *way, clattn_dtype dtype, const char *why)
+{
+    log_line(&context->log, way->sub_groups > 1 ? CLATTN_LOG_INFO : CLATTN_LOG_WARNING,
+             "%s: %smatrix engine %s, %s, is not used: %s", context->device.info.name, way->name, context->engine->name,
+             dtype_name(dtype), why);
+}
+
+static int is_refusal(clattn_status status)
+{
+    return status == CLATTN_BUILD_FAILED || status == CLATTN_UNSUPPORTED;
+}
+
+/* Outside of the lock, perhaps by two threads. */
+static clattn_status probe_now(clattn_context *context, const struct way *way, const struct problem *problem,
+                               struct probed *kept)
+{
+    const clattn_dtype dtype = problem->desc.dtype;
+    int right = 0, answer;
+    clattn_status status = probe(context, way, problem, &right);
+
+    if (status != CLATTN_SUCCESS && !is_refusal(status)) {
+        say(context, way, dtype, "OpenCL failed while it was tried; the next plan tries it again");
+        return status;
+    }
+    answer = remember(context, kept, is_refusal(status) ? PROBE_REFUSED : right ? PROBE_RIGHT : PROBE_WRONG);
+    if (answer == PROBE_REFUSED)
+        say(context, way, dtype, "the compiler refuses its kernel");
+    if (answer == PROBE_WRONG)
+        say(context, way, dtype, "it computes wrong numbers");
+    return answer == PROBE_RIGHT ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
+}
+
 clattn_status probe_engine(clattn_context *context, const struct problem *problem, int team)
 {
-    const struct way *way = &ways[team];
-    enum probed *kept = &context->probed[team][problem->desc.dtype];
-    enum probed answer = settle(context, kept, PROBE_UNKNOWN);
+    struct probed *kept = &context->probed[team][problem->desc.dtype];
+    int answer;
 
     if (team && context->engine->team == FILE_nothing)
         return CLATTN_UNSUPPORTED;
-    if (answer == PROBE_UNKNOWN) { /* outside of the lock, perhaps by two threads */
-        answer = settle(context, kept, probe(context, way, problem) ? PROBE_PASSED : PROBE_FAILED);
-        if (answer == PROBE_FAILED)
-            log_line(&context->log, team ? CLATTN_LOG_INFO : CLATTN_LOG_WARNING,
-                     "%s does not compute what %smatrix engine %s should in %s: not used", context->device.info.name,
-                     way->name, context->engine->name, dtype_name(problem->desc.dtype));
-    }
-    return answer == PROBE_PASSED ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
+    answer = recall(context, kept);
+    if (answer == PROBE_UNKNOWN)
+        return probe_now(context, &ways[team], problem, kept);
+    return answer == PROBE_RIGHT ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
 }

@@ -113,8 +113,8 @@ clattn_status plan_enqueue_product(const struct ir_foreign *foreign)
         bytes[i] =
             (size_t)(at->view.offset + foreign->part * at->view.batch) * dtype_size(gemm_type(d, (enum gemm_operand)i));
     }
-    return gemm_enqueue(plan->products[foreign->step], &gemm, foreign->queue,
-                        &(clattn_gemm_call){buffers[GEMM_A], buffers[GEMM_B], buffers[GEMM_C], buffers[GEMM_D],
-                                            bytes[GEMM_A], bytes[GEMM_B], bytes[GEMM_C], bytes[GEMM_D], 0},
-                        foreign->n_wait, foreign->wait, foreign->event);
+    return gemm_launch(plan->products[foreign->step], &gemm, foreign->log, foreign->queue,
+                       &(clattn_gemm_call){buffers[GEMM_A], buffers[GEMM_B], buffers[GEMM_C], buffers[GEMM_D],
+                                           bytes[GEMM_A], bytes[GEMM_B], bytes[GEMM_C], bytes[GEMM_D], 0},
+                       foreign->n_wait, foreign->wait, foreign->event);
 }

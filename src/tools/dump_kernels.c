@@ -5,11 +5,13 @@
  * is needed: the plans are made on a table of functions that only notes the sources. */
 #include "check/check.h"
 #include "device/context.h"
+#include "device/program.h"
 #include "kernel/kernel.h"
 #include "op/gemm.h"
 #include "op/problem.h"
 #include "tune/tuning_layers.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -288,7 +290,7 @@ static void dump_product(clattn_context *context, enum kernel_id kernel, clattn_
         struct gemm gemm;
         struct variant variant = {.kernel = kernel, .gemm = &gemm, .problem = &gemm.ground};
         struct layout layout;
-        cl_kernel built;
+        struct kernel built;
         snprintf(label, sizeof label, "a product %s%s", dtype_name(dtype), turns[i] != 0 ? " turned" : "");
         variant.engine = kernel_family(kernel)->needs_engine ? context->engine : NULL;
         if (gemm_read(&gemm, &desc, sizeof desc, &context->log) != CLATTN_SUCCESS ||
@@ -300,6 +302,7 @@ static void dump_product(clattn_context *context, enum kernel_id kernel, clattn_
         layout = kernel_layout(&variant);
         if (kernel_create(context, &context->log, &variant, &layout, &built, NULL) != CLATTN_SUCCESS)
             failed = 1;
+        kernel_release(context, &built);
     }
 }
 
@@ -317,7 +320,7 @@ static int dump_engine(clattn_context *context, const char *name, char **rules)
     if (context->engine->team != FILE_nothing)
         context->device.info.max_work_group = TEAMS_GROUP;
     for (int dtype = CLATTN_F32; dtype <= CLATTN_BF16; dtype++)
-        context->probed[0][dtype] = context->probed[1][dtype] = PROBE_PASSED;
+        context->probed[0][dtype].answer = context->probed[1][dtype].answer = PROBE_RIGHT;
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; *rules == NULL && rule < RULE_COUNT; rule++)
         dump_matrix(context, rule, 0);
     for (; *rules != NULL; rules++) {
@@ -359,6 +362,7 @@ int main(int argc, char **argv)
     struct tuning_layers nothing_measured = {.path = NULL};
     clattn_context context = {.log = {.fn = print_log},
                               .tuning = &nothing_measured,
+                              .most_unheld = INT_MAX, /* each is written once */
                               .device = {.cl = &functions,
                                          .info = {.name = "a usual GPU",
                                                   .gpu = 1,
@@ -380,12 +384,7 @@ int main(int argc, char **argv)
         dump_plain(&context);
     else
         failed = dump_engine(&context, argv[3], argv + 4);
-    while (context.programs != NULL) {
-        struct program *next = context.programs->next;
-        free(context.programs->source);
-        free(context.programs);
-        context.programs = next;
-    }
+    program_free_all(&context);
     lock_destroy(&context.lock);
     lock_destroy(&context.probe_lock);
     printf("%d kernels\n", written);

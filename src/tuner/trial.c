@@ -106,8 +106,9 @@ static uint64_t largest_of(const clattn_plan *plan, cl_kernel_work_group_info wh
 
     for (int i = 0; i < plan->recipe.step_count; i++) {
         cl_ulong bytes = 0;
-        if (plan->kernels[i] != NULL && device->cl->GetKernelWorkGroupInfo(plan->kernels[i], device->info.device, what,
-                                                                           sizeof bytes, &bytes, NULL) == CL_SUCCESS)
+        if (plan->kernels[i].cl != NULL &&
+            device->cl->GetKernelWorkGroupInfo(plan->kernels[i].cl, device->info.device, what, sizeof bytes, &bytes,
+                                               NULL) == CL_SUCCESS)
             largest = bytes > largest ? bytes : largest;
     }
     return largest;
