@@ -77,7 +77,7 @@ static const struct {
 } contexts[] = {
     {"the best", IRIS "name=b|" RTX_3050 "name=a", 0, 'a', CLATTN_SUCCESS, NULL},
     {"a driver that fails", IRIS "name=b|" RTX_3050 "context=fails;name=a", 0, 'b', CLATTN_SUCCESS,
-     "a is passed over: CL_OUT_OF_RESOURCES"},
+     "a is passed over: clCreateContext: CL_OUT_OF_RESOURCES"},
     {"what cannot be used is not tried", IRIS "name=a|" RTX_3050 "compiler=0;name=b", 0, 'a', CLATTN_SUCCESS, NULL},
     {"asked for", IRIS "name=b|" RTX_3050 "name=a", 'b', 'b', CLATTN_SUCCESS, NULL},
     {"asked for, no compiler", "name=a|name=b;compiler=0", 'b', 0, CLATTN_NO_DEVICE, "no compiler for kernels"},

@@ -47,9 +47,17 @@ static void get_platform_text(const struct opencl *cl, cl_device_id id, cl_platf
 /* "OpenCL 3.0 …"; a text that says nothing of it is not held against the device. */
 static int is_older_than_1_2(const char *version)
 {
-    int major, minor;
+    static const char before[] = "OpenCL ";
+    char *end;
+    long major, minor;
 
-    return sscanf(version, "OpenCL %d.%d", &major, &minor) == 2 && (major < 1 || (major == 1 && minor < 2));
+    if (strncmp(version, before, sizeof before - 1) != 0)
+        return 0;
+    major = strtol(version + sizeof before - 1, &end, 10);
+    if (end == version + sizeof before - 1 || *end != '.')
+        return 0;
+    minor = strtol(end + 1, NULL, 10);
+    return major < 1 || (major == 1 && minor < 2);
 }
 
 /* Whether the device says no; one that does not say is taken to be usable. */
@@ -102,20 +110,6 @@ static void describe(const struct opencl *cl, cl_device_id id, clattn_device_inf
     info->local_memory = get_number(cl, id, CL_DEVICE_LOCAL_MEM_SIZE);
     info->max_allocation = get_number(cl, id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
     info->unusable = why_unusable(cl, info);
-}
-
-/* CL_DEVICE_SUB_GROUP_SIZES_INTEL of cl_intel_required_subgroup_size; an error where the device has it not. */
-int device_narrowest_sub_group(const struct opencl *cl, cl_device_id id)
-{
-    enum { SUB_GROUP_SIZES_INTEL = 0x4108 };
-    size_t sizes[16], bytes = 0, least = 0;
-
-    if (cl->GetDeviceInfo(id, SUB_GROUP_SIZES_INTEL, sizeof sizes, sizes, &bytes) != CL_SUCCESS)
-        return 0;
-    for (size_t i = 0; i < bytes / sizeof *sizes; i++)
-        if (least == 0 || sizes[i] < least)
-            least = sizes[i];
-    return (int)least;
 }
 
 char *device_text(const struct device *device, cl_device_info what)
