@@ -1,5 +1,6 @@
 /* A call's operands: all there, and their whole numbers such that no job leaves the caller's memory. */
 #include "op/arguments.h"
+#include "reference/number.h"
 #include "reference/task.h"
 
 /* Cuts of as many tokens as `whole` has. */
@@ -30,10 +31,10 @@ static clattn_status read_slots(const struct task *task, const struct log *log)
     int64_t most = task->problem->desc.state_slots != 0 ? task->problem->desc.state_slots : task->extent.sequences;
 
     for (int64_t n = 0; slots->data != NULL && n < task->extent.sequences; n++) {
-        int32_t slot = ((const int32_t *)slots->data)[slots->view.offset + n];
+        int64_t slot = number_index(slots->data, slots->view.offset + n, 0);
         if (slot >= most)
-            return FAIL(log, INVALID_OPERAND, "state_indices[%lld] is %d, expected less than the pool's %lld states",
-                        (long long)n, slot, (long long)most);
+            return FAIL(log, INVALID_OPERAND, "state_indices[%lld] is %lld, expected less than the pool's %lld states",
+                        (long long)n, (long long)slot, (long long)most);
     }
     return CLATTN_SUCCESS;
 }
@@ -44,7 +45,7 @@ static clattn_status check_lengths(const struct task *task, const struct log *lo
     const struct tensor *lens = &task->tensors[CLATTN_KV_LENS], *cu = &task->tensors[CLATTN_SEQLENS_KV];
 
     for (int64_t n = 0; lens->data != NULL && n < task->extent.sequences; n++) {
-        int64_t length = ((const int32_t *)lens->data)[lens->view.offset + n], most = task->extent.kv_len;
+        int64_t length = number_index(lens->data, lens->view.offset + n, 0), most = task->extent.kv_len;
         if (cu->data != NULL)
             most = task_cut(task->problem, cu, n + 1) - task_cut(task->problem, cu, n);
         if (length < 0 || length > most)

@@ -228,7 +228,7 @@ void piece_head(void *user, int64_t job)
         .task = task, .desc = &task->problem->desc, .head = job % heads, .sequence = sequence, .state = sequence};
 
     if (slots->data != NULL)
-        rows.state = ((const int32_t *)slots->data)[slots->view.offset + sequence];
+        rows.state = number_index(slots->data, slots->view.offset + sequence, 0);
     rows.batch = cu->data != NULL ? 0 : sequence;
     rows.first = cu->data != NULL ? task_cut(task->problem, cu, sequence) : 0;
     rows.tokens = (cu->data != NULL ? task_cut(task->problem, cu, sequence + 1) : task->extent.seq_len) - rows.first;

@@ -9,7 +9,7 @@ void head_place(struct head *head)
     const struct tensor *slots = head_tensor(head, CLATTN_STATE_INDICES);
     const struct problem *problem = head->task->problem;
 
-    head->state = slots->data ? ((const int32_t *)slots->data)[slots->view.offset + head->sequence] : head->sequence;
+    head->state = slots->data ? number_index(slots->data, slots->view.offset + head->sequence, 0) : head->sequence;
     head->batch = cu->data ? 0 : head->sequence;
     head->first = cu->data ? task_cut(problem, cu, head->sequence) : 0;
     head->tokens = (cu->data ? task_cut(problem, cu, head->sequence + 1) : head->task->extent.seq_len) - head->first;
