@@ -419,7 +419,7 @@ typedef enum clattn_operand_id {
 typedef struct clattn_operand {
     clattn_operand_id id;
     cl_mem buffer; /* for clattn_enqueue: of the plan's cl_context */
-    void *host;    /* for clattn_run and clattn_reference; never written for an input */
+    void *host;    /* for clattn_run and clattn_reference, at any address; never written for an input */
     size_t offset; /* of the first element, in bytes; a multiple of the element's size */
     size_t size;   /* bytes available from offset on; 0: not checked, or for a buffer all that it has */
     int64_t batch_stride, token_stride, head_stride;

@@ -219,7 +219,7 @@ static const struct mistake {
 static int open_device(void **state)
 {
     (void)state;
-    threads_install(test_folder());
+    threads_install(test_folder(), THREADS_ALL);
     return 0;
 }
 

@@ -1,99 +1,114 @@
-/* test_views: operands that are strided slices of one buffer give the bits that contiguous ones give, and write nothing
- * else; tensors that reach beyond 2^31 elements. */
+/* test_views [ENGINE [TYPE [RULE...]]]: operands may begin at any element, and their batches, rows and heads lie any
+ * number of elements apart: such views give the bits that contiguous operands give, and nothing between them is written.
+ * Of all rules where none is named, then also tensors that reach beyond 2^31 elements. TYPE is f32, f16, bf16, all, or
+ * some: no variants of rules, and tokens alone in f16, chunks alone in bf16. ENGINE is none, or an emulated engine; threads and threads.ENGINE
+ * are work-items one by one (tests/threads), whose compiler checks the alignment of every access. */
 #include "harness.h"
 
 #include "device/opencl.h"
+#include "op/problem.h"
 #include "op/rule.h"
+#ifdef CLATTN_TEST_THREADS
+#include "threads/threads.h"
+#endif
 
 #include <stdio.h>
 #include <string.h>
 
-enum { BATCH = 2, TOKENS = 37, HEADS = 4, QK_HEADS = 2, KEY = 20, VALUE = 12 };
+/* More tokens than a chunk or a block of keys has; rows that are whole vectors, on an engine whole pieces. */
+enum { BATCH = 2, TOKENS = 70, CACHE = 90, HEADS = 4, QK_HEADS = 2, KEY = 16, VALUE = 16, ENGINE_KEY = 64 };
 
-/* Where one operand lies in the arena, in floats; steps between the first three dims of its shape, or 0. */
+static int on_engine(void)
+{
+    return strcmp(test_engine, "none") != 0;
+}
+
+/* How operands lie, in elements: how far past a multiple of WHOLE the first of each is, and what the steps from row to
+ * row and from head to head are beside a multiple of WHOLE. So many elements are what a kernel moves at once. */
+enum { WHOLE = 16 };
+static const struct layout {
+    const char *name;
+    int first, row, head;
+} layouts[] = {
+    {"nothing aligned", 1, 3, 5},       {"the first alone off", 3, 0, 0}, {"rows alone off", 0, 1, 0},
+    {"heads and batches off", 0, 0, 1}, {"rows off by two", 2, 2, 2},     {"all aligned", 0, 0, 0},
+};
+
+/* Where an operand lies among those of its element's size: from element `at` on, with steps between the first dims of
+ * its shape and `inner` elements side by side. */
 struct slot {
     const char *dims;
-    int64_t offset, steps[3];
-    int64_t inner;
+    size_t element;
+    int axes;
+    int64_t at, steps[3], inner;
 };
 
-/* All operands in one buffer of floats: token rows interleaved, heads and batches with gaps; states and per-head
- * operands after them. */
+/* All operands, in a buffer for each size of an element. On the host they begin at an odd address. */
+enum { LARGEST = 8 };
 struct arena {
     struct slot slots[OPERAND_COUNT];
-    float *floats;
-    int64_t count;
+    unsigned char *memory[LARGEST + 1], *bytes[LARGEST + 1];
+    int64_t count[LARGEST + 1];
 };
 
-static int64_t inner_count(const clattn_operand_info *info, const char *dims)
-{
-    int64_t inner = 1;
+/* ---- Where operands lie ------------------------------------------------------------------------------------------ */
 
-    for (int i = 0; i < info->rank; i++)
-        if (strchr("KVUZJFD", dims[i]) != NULL)
-            inner *= info->dims[i];
-    return inner;
+static int64_t whole(int64_t n)
+{
+    return (n + WHOLE - 1) / WHOLE * WHOLE;
 }
 
-/* Token operands: [batch gap [token row: operand after operand [head gap]]]. */
-static int64_t place_tokens(struct arena *arena, const struct check_tensors *tensors)
+/* The operand's stride along an axis of its shape */
+static int64_t *stride_of(clattn_operand *operand, char letter)
 {
-    int64_t width = 3, at = 5;
+    if (strchr("BNMP", letter) != NULL)
+        return &operand->batch_stride;
+    return strchr("TSXEWR", letter) != NULL ? &operand->token_stride : &operand->head_stride;
+}
 
-    for (int id = 1; id < OPERAND_COUNT; id++) {
-        struct slot *slot = &arena->slots[id];
-        if (slot->dims == NULL || slot->dims[0] != 'B')
-            continue;
-        slot->offset = at + width;
-        slot->steps[2] = slot->inner + 1;
-        width += tensors->tensor[id].info.dims[2] * slot->steps[2];
+static void place(struct slot *slot, clattn_operand_id id, const clattn_operand_info *info, const struct layout *layout)
+{
+    int apart = !operand_is_index(id); /* others take no strides */
+
+    slot->inner = 1;
+    for (int d = 0; d < info->rank; d++)
+        if (strchr("BNMPTSXEWRHQYGL", slot->dims[d]) != NULL)
+            slot->axes++;
+        else
+            slot->inner *= info->dims[d];
+    for (int axis = slot->axes; axis-- > 0;) {
+        int64_t inside = axis + 1 < slot->axes ? slot->steps[axis + 1] * info->dims[axis + 1] : slot->inner;
+        int rows = strchr("TSXEWR", slot->dims[axis]) != NULL;
+        slot->steps[axis] = apart ? whole(inside) + (rows ? layout->row : layout->head) : inside;
     }
-    for (int id = 1; id < OPERAND_COUNT; id++) {
-        struct slot *slot = &arena->slots[id];
-        if (slot->dims == NULL || slot->dims[0] != 'B')
-            continue;
-        slot->steps[1] = width;
-        slot->steps[0] = width * TOKENS + 7;
-    }
-    return at + BATCH * (width * TOKENS + 7);
 }
 
-/* Heads between two steps of the first dim of [N,H,…] or [N,W,H,…]. */
-static int64_t heads_of(const struct slot *slot, const clattn_operand_info *info)
+static void place_all(struct arena *arena, const struct check_tensors *tensors, const struct layout *layout)
 {
-    return slot->dims[1] == 'R' ? info->dims[1] * HEADS : HEADS;
-}
+    struct operand_row rows[OPERAND_COUNT];
+    int count = rule_operands(&tensors->desc, rows);
 
-/* [N,H,…], [N,W,H,…], [H,…]: a gap after every head, another after every sequence. */
-static int64_t place_rest(struct arena *arena, const struct check_tensors *tensors, int64_t at)
-{
-    for (int id = 1; id < OPERAND_COUNT; id++) {
-        struct slot *slot = &arena->slots[id];
-        int64_t count = tensors->tensor[id].data ? tensors->tensor[id].info.dims[0] : 0;
-        if (slot->dims == NULL || slot->dims[0] == 'B')
+    memset(arena, 0, sizeof *arena);
+    for (int i = 0; i < count; i++) {
+        const struct check_tensor *tensor = &tensors->tensor[rows[i].id];
+        struct slot *slot = &arena->slots[rows[i].id];
+        if (tensor->data == NULL)
             continue;
-        slot->offset = at;
-        slot->steps[slot->dims[1] == 'R' ? 2 : 1] = slot->inner + 3;
-        if (slot->dims[1] == 'R')
-            slot->steps[1] = HEADS * slot->steps[2];
-        slot->steps[0] =
-            slot->dims[0] == 'N' ? heads_of(slot, &tensors->tensor[id].info) * (slot->inner + 3) + 1 : slot->inner + 3;
-        if (operand_is_index((clattn_operand_id)id)) /* takes no strides */
-            slot->steps[0] = 1;
-        at += count * slot->steps[0];
+        slot->dims = rows[i].dims;
+        slot->element = tensor->bytes / (size_t)check_count(&tensor->info);
+        place(slot, rows[i].id, &tensor->info, layout);
+        slot->at = whole(arena->count[slot->element]) + WHOLE + layout->first;
+        arena->count[slot->element] =
+            slot->at + (slot->axes > 0 ? slot->steps[0] * tensor->info.dims[0] : slot->inner) + 1;
     }
-    return at;
 }
 
-/* The arena's index of a tensor's element i. */
+/* The arena's index of a tensor's element i */
 static int64_t arena_index(const struct slot *slot, const clattn_operand_info *info, int64_t i)
 {
-    int64_t at = slot->offset + i % slot->inner, outer = i / slot->inner;
-    int axes = 0;
+    int64_t at = slot->at + i % slot->inner, outer = i / slot->inner;
 
-    for (int d = 0; d < info->rank; d++)
-        axes += strchr("KVUZJFD", slot->dims[d]) == NULL;
-    for (int axis = axes; axis-- > 0; outer /= info->dims[axis])
+    for (int axis = slot->axes; axis-- > 0; outer /= info->dims[axis])
         at += outer % info->dims[axis] * slot->steps[axis];
     return at;
 }
@@ -103,53 +118,66 @@ static void scatter(struct arena *arena, const struct check_tensors *tensors, in
 {
     for (int id = 1; id < OPERAND_COUNT; id++) {
         const struct check_tensor *tensor = &tensors->tensor[id];
-        const float *from = tensor->info.output == outputs ? tensor->data : outputs ? tensors->after[id] : NULL;
+        const struct slot *slot = &arena->slots[id];
+        const char *from = tensor->info.output == outputs ? tensor->data : outputs ? tensors->after[id] : NULL;
         if (from == NULL)
             continue;
         for (int64_t i = 0; i < check_count(&tensor->info); i++)
-            memcpy(&arena->floats[arena_index(&arena->slots[id], &tensor->info, i)], from + i, 4);
+            memcpy(arena->bytes[slot->element] + (size_t)arena_index(slot, &tensor->info, i) * slot->element,
+                   from + (size_t)i * slot->element, slot->element);
     }
 }
 
-static void arena_create(struct arena *arena, const struct check_tensors *tensors)
+static void arena_create(struct arena *arena, const struct check_tensors *tensors, const struct layout *layout)
 {
-    struct operand_row rows[OPERAND_COUNT];
-    int count = rule_operands(&tensors->desc, rows);
-
-    memset(arena, 0, sizeof *arena);
-    for (int i = 0; i < count; i++)
-        arena->slots[rows[i].id] =
-            (struct slot){.dims = rows[i].dims, .inner = inner_count(&tensors->tensor[rows[i].id].info, rows[i].dims)};
-    arena->count = place_rest(arena, tensors, place_tokens(arena, tensors));
-    arena->floats = malloc((size_t)arena->count * sizeof(float));
-    assert_non_null(arena->floats);
-    memset(arena->floats, 0xff, (size_t)arena->count * sizeof(float));
+    place_all(arena, tensors, layout);
+    for (size_t element = 1; element <= LARGEST; element++) {
+        size_t bytes = (size_t)arena->count[element] * element;
+        if (bytes == 0)
+            continue;
+        arena->memory[element] = malloc(bytes + 1);
+        assert_non_null(arena->memory[element]);
+        arena->bytes[element] = arena->memory[element] + 1;
+        memset(arena->bytes[element], 0xff, bytes);
+    }
     scatter(arena, tensors, 0);
 }
 
-static void arena_operands(const struct arena *arena, struct arguments *operands, cl_mem buffer)
+static void arena_free(struct arena *arena)
 {
-    *operands = (struct arguments){.seq_len = CLATTN_WHOLE};
+    for (size_t element = 1; element <= LARGEST; element++)
+        free(arena->memory[element]);
+}
+
+/* On buffers; on the host's memory where these are NULL */
+static void arena_operands(const struct arena *arena, struct arguments *operands, const cl_mem *buffers)
+{
     for (int id = 1; id < OPERAND_COUNT; id++) {
         const struct slot *slot = &arena->slots[id];
         clattn_operand *operand = &operands->of[id];
         if (slot->dims == NULL)
             continue;
-        *operand = (clattn_operand){.buffer = buffer,
-                                    .host = arena->floats,
-                                    .offset = (size_t)slot->offset * 4,
-                                    .batch_stride = slot->steps[0],
-                                    .token_stride = slot->steps[1],
-                                    .head_stride = slot->steps[2]};
-        if (operand_is_index((clattn_operand_id)id)) {
-            operand->batch_stride = operand->token_stride = operand->head_stride = 0;
-        } else if (slot->dims[0] != 'B') {
-            operand->batch_stride = slot->dims[0] == 'N' ? slot->steps[0] : 0;
-            operand->token_stride = slot->dims[1] == 'R' ? slot->steps[1] : 0;
-            operand->head_stride = slot->steps[slot->dims[1] == 'R' ? 2 : slot->dims[0] == 'N' ? 1 : 0];
-        }
+        operand->offset = (size_t)slot->at * slot->element;
+        if (buffers != NULL)
+            operand->buffer = buffers[slot->element];
+        else
+            operand->host = arena->bytes[slot->element];
+        for (int axis = 0; axis < slot->axes && !operand_is_index((clattn_operand_id)id); axis++)
+            *stride_of(operand, slot->dims[axis]) = slot->steps[axis];
     }
 }
+
+/* With what work-items one by one found */
+static void must_succeed(clattn_status status)
+{
+#ifdef CLATTN_TEST_THREADS
+    if (status != CLATTN_SUCCESS)
+        print_error("%s", threads_report());
+#endif
+    assert_status(status, SUCCESS);
+}
+
+/* ---- Runs -------------------------------------------------------------------------------------------------------- */
 
 static cl_mem make_buffer(size_t bytes, void *data)
 {
@@ -161,82 +189,218 @@ static cl_mem make_buffer(size_t bytes, void *data)
     return buffer;
 }
 
-static void run_on_device(const clattn_plan_desc *desc, const struct arena *arena)
+static void run_on_device(clattn_plan *plan, const struct check_tensors *tensors, const struct arena *arena)
 {
     const struct opencl *cl = opencl_get();
-    size_t bytes = (size_t)arena->count * 4, workspace;
-    cl_mem buffer = make_buffer(bytes, arena->floats);
-    struct arguments operands;
-    clattn_plan *plan;
+    struct arguments operands = check_lengths(&tensors->desc);
+    cl_mem buffers[LARGEST + 1] = {NULL};
+    size_t workspace;
 
-    test_log_clear();
-    assert_status(clattn_plan_create(&plan, test_device.context, desc), SUCCESS);
+    for (size_t element = 1; element <= LARGEST; element++)
+        if (arena->count[element] > 0)
+            buffers[element] = make_buffer((size_t)arena->count[element] * element, arena->bytes[element]);
+    arena_operands(arena, &operands, buffers);
     assert_status(clattn_plan_workspace_size(plan, &workspace), SUCCESS);
-    arena_operands(arena, &operands, buffer);
     operands.workspace.buffer = make_buffer(workspace + 4, NULL);
-    assert_status(check_enqueue(plan, test_device.queue, &operands, 0, NULL, NULL), SUCCESS);
-    assert_int_equal(cl->EnqueueReadBuffer(test_device.queue, buffer, CL_TRUE, 0, bytes, arena->floats, 0, NULL, NULL),
-                     CL_SUCCESS);
-    cl->ReleaseMemObject(operands.workspace.buffer);
-    cl->ReleaseMemObject(buffer);
-    clattn_plan_destroy(plan);
-}
-
-static void run_strided(const clattn_plan_desc *desc, const struct arena *arena)
-{
-    struct arguments operands;
-
-    if (!test_is_reference()) {
-        run_on_device(desc, arena);
-        return;
+    must_succeed(check_enqueue(plan, test_device.queue, &operands, 0, NULL, NULL));
+    for (size_t element = 1; element <= LARGEST; element++) {
+        if (buffers[element] == NULL)
+            continue;
+        assert_int_equal(cl->EnqueueReadBuffer(test_device.queue, buffers[element], CL_TRUE, 0,
+                                               (size_t)arena->count[element] * element, arena->bytes[element], 0, NULL,
+                                               NULL),
+                         CL_SUCCESS);
+        cl->ReleaseMemObject(buffers[element]);
     }
-    arena_operands(arena, &operands, NULL);
-    assert_status(check_compute(desc, &operands, test_log, NULL), SUCCESS);
+    cl->ReleaseMemObject(operands.workspace.buffer);
 }
 
-static void check_strided(const clattn_plan_desc *desc)
+/* From the host's memory to the device and back; by the reference where there is no plan */
+static void run_on_host(clattn_plan *plan, const struct check_tensors *tensors, const struct arena *arena)
+{
+    struct arguments operands = check_lengths(&tensors->desc);
+    clattn_operand list[OPERAND_COUNT];
+    clattn_call call;
+
+    arena_operands(arena, &operands, NULL);
+    call = arguments_call(&operands, list);
+    if (plan != NULL)
+        must_succeed(clattn_run(plan, &call));
+    else
+        assert_status(check_compute(&tensors->desc, &operands, test_log, NULL), SUCCESS);
+}
+
+/* The operand that lies nearest before element `at` */
+static const char *name_of(const struct arena *arena, const struct check_tensors *tensors, size_t element, int64_t at)
+{
+    const char *name = "nothing";
+    int64_t nearest = -1;
+
+    for (int id = 1; id < OPERAND_COUNT; id++) {
+        const struct slot *slot = &arena->slots[id];
+        if (slot->element == element && slot->at <= at && slot->at > nearest) {
+            nearest = slot->at;
+            name = tensors->tensor[id].info.name;
+        }
+    }
+    return name;
+}
+
+static void compare(const struct arena *actual, const struct arena *expected, const struct check_tensors *tensors,
+                    const char *what)
+{
+    for (size_t element = 1; element <= LARGEST; element++)
+        for (int64_t i = 0; i < actual->count[element]; i++)
+            if (memcmp(actual->bytes[element] + (size_t)i * element, expected->bytes[element] + (size_t)i * element,
+                       element) != 0)
+                fail_msg("%s: %s has other bits, or what is behind it was written: element %lld", what,
+                         name_of(actual, tensors, element, i), (long long)i);
+}
+
+static void check_layout(clattn_plan *plan, const struct check_tensors *tensors, const struct layout *layout,
+                         int on_host)
+{
+    struct arena actual, expected;
+    char what[128];
+
+    snprintf(what, sizeof what, "%s, %s, mode %d, %lld tokens, %s", test_rule_name(tensors->desc.rule),
+             dtype_name(tensors->desc.dtype), (int)tensors->desc.mode, (long long)tensors->desc.seq_len, layout->name);
+    test_log_clear();
+    arena_create(&actual, tensors, layout);
+    arena_create(&expected, tensors, layout);
+    scatter(&expected, tensors, 1);
+    if (on_host)
+        run_on_host(plan, tensors, &actual);
+    else
+        run_on_device(plan, tensors, &actual);
+    compare(&actual, &expected, tensors, what);
+    arena_free(&actual);
+    arena_free(&expected);
+}
+
+/* One plan for all layouts, the contiguous one first */
+static void check_views(const clattn_plan_desc *desc)
 {
     struct check_tensors tensors;
-    struct arena actual, expected;
-    char what[64];
+    clattn_plan *plan = NULL;
 
-    snprintf(what, sizeof what, "%s, mode %d", test_rule_name(desc->rule), (int)desc->mode);
     test_make(&tensors, desc, CHECK_GATES_USUAL, NULL);
-    arena_create(&actual, &tensors);
-    arena_create(&expected, &tensors);
-    test_run(&tensors);
-    scatter(&expected, &tensors, 1);
-    run_strided(desc, &actual);
-    for (int64_t i = 0; i < actual.count; i++)
-        if (memcmp(&actual.floats[i], &expected.floats[i], 4) != 0)
-            fail_msg("%s: float %lld of the arena is %g, expected %g", what, (long long)i, (double)actual.floats[i],
-                     (double)expected.floats[i]);
-    free(actual.floats);
-    free(expected.floats);
+    test_log_clear();
+    if (test_is_reference()) {
+        test_run(&tensors);
+    } else {
+        assert_status(clattn_plan_create(&plan, test_device.context, &tensors.desc), SUCCESS);
+        must_succeed(check_run_plan(&tensors, &test_device, plan, test_log, NULL));
+    }
+    for (size_t i = 0; i < COUNT(layouts); i++)
+        check_layout(plan, &tensors, &layouts[i], plan == NULL);
+    check_layout(plan, &tensors, &layouts[0], 1);
+    clattn_plan_destroy(plan);
     check_free(&tensors);
 }
 
-static void test_strided(void **state)
+/* ---- The table: rules, variants, modes and types ----------------------------------------------------------------- */
+
+/* What is asked for: rules by name, all where there are none; a type, or all where it is negative; or some. */
+static struct {
+    char *const *rules;
+    int count, type, some;
+} asked = {.type = -1};
+
+static int is_asked(clattn_rule rule, clattn_dtype dtype)
+{
+    int is = asked.count == 0;
+
+    for (int i = 0; i < asked.count; i++)
+        is |= clattn_rule_find(asked.rules[i]) == rule;
+    return is && (asked.type < 0 || asked.type == (int)dtype);
+}
+
+/* An engine's kernels are of chunks, or of lists. In f32 alone rules have every variant. */
+static int is_taken(clattn_rule rule, int variant, clattn_dtype dtype, clattn_mode mode)
+{
+    int list = rule_has_list(rule_get(rule)), chunks = check_mode_applies(rule, CLATTN_MODE_CHUNK);
+
+    if (variant > 0 && (dtype != CLATTN_F32 || on_engine() || asked.some))
+        return 0;
+    if (asked.some && chunks && dtype == (mode == CLATTN_MODE_CHUNK ? CLATTN_F16 : CLATTN_BF16))
+        return 0;
+    return check_mode_applies(rule, mode) && (!on_engine() || mode == CLATTN_MODE_CHUNK || list);
+}
+
+/* Gates are of 16 bits in f16, in bf16 of 32. */
+static int describe(clattn_plan_desc *desc, clattn_rule rule, int variant, clattn_dtype dtype, clattn_mode mode)
+{
+
+    *desc = (clattn_plan_desc){.rule = rule,
+                               .flags = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE,
+                               .dtype = dtype,
+                               .gate_dtype = dtype == CLATTN_F16 ? CLATTN_F16 : CLATTN_F32,
+                               .batch = BATCH,
+                               .seq_len = TOKENS,
+                               .heads = HEADS,
+                               .qk_heads = QK_HEADS,
+                               .key_dim = on_engine() ? ENGINE_KEY : KEY,
+                               .value_dim = VALUE,
+                               .mode = mode};
+    return check_variant(rule, variant, desc) != NULL && is_taken(rule, variant, dtype, mode);
+}
+
+static void test_rule_views(clattn_rule rule, clattn_dtype dtype)
+{
+    clattn_plan_desc desc;
+
+    for (int mode = CLATTN_MODE_RECURRENT; mode <= CLATTN_MODE_CHUNK; mode++)
+        for (int variant = 0; check_variant(rule, variant, &(clattn_plan_desc){.rule = rule}) != NULL; variant++)
+            if (describe(&desc, rule, variant, dtype, (clattn_mode)mode))
+                check_views(&desc);
+    /* a query and its cache */
+    if (rule_has_list(rule_get(rule)) && describe(&desc, rule, 0, dtype, CLATTN_MODE_AUTO)) {
+        desc.seq_len = 1;
+        desc.kv_len = CACHE;
+        check_views(&desc);
+    }
+}
+
+static void test_views(void **state)
 {
     (void)state;
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++)
-        for (int mode = CLATTN_MODE_RECURRENT; mode <= CLATTN_MODE_CHUNK; mode++)
-            for (int variant = 0;; variant++) {
-                clattn_plan_desc desc = {.rule = rule,
-                                         .flags = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE,
-                                         .batch = BATCH,
-                                         .seq_len = TOKENS,
-                                         .heads = HEADS,
-                                         .qk_heads = QK_HEADS,
-                                         .key_dim = KEY,
-                                         .value_dim = VALUE,
-                                         .mode = (clattn_mode)mode};
-                if (check_variant(rule, variant, &desc) == NULL)
-                    break;
-                if (check_mode_applies(rule, desc.mode) &&
-                    desc.steps <= 1) /* more rows than tokens do not fit the interleaved layout */
-                    check_strided(&desc);
-            }
+        for (int dtype = CLATTN_F32; dtype <= CLATTN_BF16; dtype++)
+            if (is_asked(rule, (clattn_dtype)dtype))
+                test_rule_views(rule, (clattn_dtype)dtype);
+}
+
+/* Operands of whole numbers: they take an offset and no strides. */
+static void test_indices(void **state)
+{
+    const uint32_t packed = CLATTN_CU_SEQLENS, pool = CLATTN_WITH_STATE_INDICES, lengths = CLATTN_WITH_KV_LENS;
+    const struct {
+        clattn_rule rule;
+        uint32_t flags;
+        int64_t batch, sequences, kv_len;
+        int32_t with_position;
+    } rows[] = {{CLATTN_LINEAR_ATTN, packed, 1, 3, 0, 0},
+                {CLATTN_LINEAR_ATTN, packed | CLATTN_CU_SEQLENS_INT64, 1, 3, 0, 0},
+                {CLATTN_LINEAR_ATTN, pool | CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE, BATCH, 0, 0, 0},
+                {CLATTN_SOFTMAX_ATTN, lengths, BATCH, 0, CACHE, 0},
+                {CLATTN_ROPE, 0, BATCH, 0, 0, 1}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        clattn_plan_desc desc = {.rule = rows[i].rule,
+                                 .flags = rows[i].flags,
+                                 .batch = rows[i].batch,
+                                 .sequences = rows[i].sequences,
+                                 .seq_len = TOKENS,
+                                 .kv_len = rows[i].kv_len,
+                                 .with_position = rows[i].with_position,
+                                 .heads = HEADS,
+                                 .key_dim = KEY,
+                                 .value_dim = VALUE};
+        check_fit(&desc);
+        check_views(&desc);
+    }
 }
 
 /* ---- Beyond 2^31 elements ---------------------------------------------------------------------------------------- */
@@ -320,9 +484,53 @@ static void test_far(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_strided), cmocka_unit_test(test_far)};
+/* ---- Which device ------------------------------------------------------------------------------------------------ */
 
-    return cmocka_run_group_tests(tests, test_device_open, test_device_close);
+/* The device's context with the engine asked for, in the place of its own */
+static int open_device(void **state)
+{
+    struct check_device other;
+
+    if (test_is_reference())
+        return 0;
+    if (test_engine_open(state) != 0)
+        return 1;
+    other = test_device;
+    test_device = test_engine_device;
+    test_engine_device = other;
+    return 0;
+}
+
+static int close_device(void **state)
+{
+    clattn_context_destroy(test_engine_device.context);
+    return test_device_close(state);
+}
+
+/* Work-items one by one, where the program has them, for "threads" ahead of the engine's name. */
+static const char *take_device(const char *engine)
+{
+    if (strncmp(engine, "threads", 7) != 0)
+        return engine;
+#ifdef CLATTN_TEST_THREADS
+    threads_install(test_folder(), THREADS_ALIGNMENT);
+#endif
+    return engine[7] == '.' ? engine + 8 : "none";
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest named[] = {cmocka_unit_test(test_views)};
+    const struct CMUnitTest all[] = {cmocka_unit_test(test_views), cmocka_unit_test(test_indices),
+                                     cmocka_unit_test(test_far)};
+
+    test_engine = take_device(argc > 1 ? argv[1] : "none");
+    for (int dtype = CLATTN_F32; argc > 2 && dtype <= CLATTN_BF16; dtype++)
+        asked.type = strcmp(argv[2], dtype_name((clattn_dtype)dtype)) == 0 ? dtype : asked.type;
+    asked.some = argc > 2 && strcmp(argv[2], "some") == 0;
+    asked.rules = argv + 3;
+    asked.count = argc > 3 ? argc - 3 : 0;
+    if (asked.count > 0)
+        return cmocka_run_group_tests(named, open_device, close_device);
+    return cmocka_run_group_tests(all, open_device, close_device);
 }

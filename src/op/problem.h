@@ -62,10 +62,9 @@ int64_t problem_dim(const clattn_plan_desc *desc, const struct extent *extent, c
 
 /* Of state_indices on the host: the place of a sequence's state in the pool, -1 where its index is below 0 or past the
  * pool: it has none. */
-int64_t problem_slot(const struct problem *problem, const struct extent *extent, const int32_t *indices,
-                     int64_t sequence);
+int64_t problem_slot(const struct problem *problem, const struct extent *extent, const void *indices, int64_t sequence);
 /* INVALID_OPERAND, naming both, where two sequences have the same place: each would overwrite the other's state. */
-clattn_status problem_check_slots(const struct problem *problem, const struct extent *extent, const int32_t *indices,
+clattn_status problem_check_slots(const struct problem *problem, const struct extent *extent, const void *indices,
                                   const struct log *log);
 
 /* The rule's decay, or none where the problem leaves its gate out. */

@@ -2,6 +2,7 @@
 #include "op/problem.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct taken {
     int32_t slot;
@@ -17,29 +18,37 @@ static int compare(const void *a, const void *b)
     return one->sequence < other->sequence ? -1 : one->sequence > other->sequence;
 }
 
-int64_t problem_slot(const struct problem *problem, const struct extent *extent, const int32_t *indices,
-                     int64_t sequence)
+/* The indices may lie at any address. */
+static int32_t index_at(const void *indices, int64_t n)
 {
-    int64_t slot = indices[sequence];
+    int32_t index;
+
+    memcpy(&index, (const char *)indices + n * (int64_t)sizeof index, sizeof index);
+    return index;
+}
+
+int64_t problem_slot(const struct problem *problem, const struct extent *extent, const void *indices, int64_t sequence)
+{
+    int64_t slot = index_at(indices, sequence);
 
     return slot < problem_dim(&problem->desc, extent, 'M') ? slot : -1;
 }
 
 /* Sorted by slots those that there are; how many. */
-static int64_t list_taken(const struct problem *problem, const struct extent *extent, const int32_t *indices,
+static int64_t list_taken(const struct problem *problem, const struct extent *extent, const void *indices,
                           struct taken *taken)
 {
     int64_t count = 0;
 
     for (int64_t n = 0; n < extent->sequences; n++)
         if (problem_slot(problem, extent, indices, n) >= 0)
-            taken[count++] = (struct taken){indices[n], n};
+            taken[count++] = (struct taken){index_at(indices, n), n};
     if (count > 0)
         qsort(taken, (size_t)count, sizeof *taken, compare);
     return count;
 }
 
-clattn_status problem_check_slots(const struct problem *problem, const struct extent *extent, const int32_t *indices,
+clattn_status problem_check_slots(const struct problem *problem, const struct extent *extent, const void *indices,
                                   const struct log *log)
 {
     struct taken *taken = malloc((size_t)(extent->sequences + 1) * sizeof *taken);

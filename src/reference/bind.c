@@ -1,5 +1,6 @@
 /* A call's operands: all there, and their whole numbers such that no job leaves the caller's memory. */
 #include "op/arguments.h"
+#include "reference/number.h"
 #include "reference/task.h"
 
 /* Cuts of as many tokens as `whole` has. */
@@ -23,16 +24,16 @@ static clattn_status check_cuts(const struct task *task, clattn_operand_id id, i
     return CLATTN_SUCCESS;
 }
 
-static const int32_t *slots_of(const struct task *task)
+static const void *slots_of(const struct task *task)
 {
     const struct tensor *slots = &task->tensors[CLATTN_STATE_INDICES];
 
-    return slots->data != NULL ? (const int32_t *)slots->data + slots->view.offset : NULL;
+    return slots->data != NULL ? (const char *)slots->data + slots->view.offset * (int64_t)sizeof(int32_t) : NULL;
 }
 
 int64_t task_state(const struct task *task, int64_t sequence)
 {
-    const int32_t *slots = slots_of(task);
+    const void *slots = slots_of(task);
 
     return slots != NULL ? problem_slot(task->problem, &task->extent, slots, sequence) : sequence;
 }
@@ -43,7 +44,7 @@ static clattn_status check_lengths(const struct task *task, const struct log *lo
     const struct tensor *lens = &task->tensors[CLATTN_KV_LENS], *cu = &task->tensors[CLATTN_SEQLENS_KV];
 
     for (int64_t n = 0; lens->data != NULL && n < task->extent.sequences; n++) {
-        int64_t length = ((const int32_t *)lens->data)[lens->view.offset + n], most = task->extent.kv_len;
+        int64_t length = number_index(lens->data, lens->view.offset + n, 0), most = task->extent.kv_len;
         if (cu->data != NULL)
             most = task_cut(task->problem, cu, n + 1) - task_cut(task->problem, cu, n);
         if (length < 0 || length > most)

@@ -246,10 +246,8 @@ static void run_query(const struct list *list, int64_t token)
 
 int64_t task_cut(const struct problem *problem, const struct tensor *tensor, int64_t index)
 {
-    index += tensor->view.offset;
-    if (problem->desc.flags & CLATTN_CU_SEQLENS_INT64)
-        return ((const int64_t *)tensor->data)[index];
-    return ((const int32_t *)tensor->data)[index];
+    return number_index(tensor->data, tensor->view.offset + index,
+                        (problem->desc.flags & CLATTN_CU_SEQLENS_INT64) != 0);
 }
 
 /* Which queries and keys the job's sequence has. */
@@ -269,7 +267,7 @@ static void place(struct list *list)
         list->keys = task_cut(problem, cu_kv, list->sequence + 1) - list->first_key;
     }
     if (lens->data != NULL)
-        list->keys = ((const int32_t *)lens->data)[lens->view.offset + list->sequence];
+        list->keys = number_index(lens->data, lens->view.offset + list->sequence, 0);
     list->raw = list->keys > list->task->extent.tail ? list->keys - list->task->extent.tail : 0;
 }
 

@@ -63,12 +63,38 @@ static uint16_t bf16_store(double value)
     return (uint16_t)(bits >> 16);
 }
 
+static float load_4(const void *array, int64_t index)
+{
+    float value;
+
+    memcpy(&value, (const char *)array + index * (int64_t)sizeof value, sizeof value);
+    return value;
+}
+
+static uint16_t load_2(const void *array, int64_t index)
+{
+    uint16_t bits;
+
+    memcpy(&bits, (const char *)array + index * (int64_t)sizeof bits, sizeof bits);
+    return bits;
+}
+
+static void store_4(void *array, int64_t index, float value)
+{
+    memcpy((char *)array + index * (int64_t)sizeof value, &value, sizeof value);
+}
+
+static void store_2(void *array, int64_t index, uint16_t bits)
+{
+    memcpy((char *)array + index * (int64_t)sizeof bits, &bits, sizeof bits);
+}
+
 double number_load(clattn_dtype dtype, const void *array, int64_t index)
 {
     switch (dtype) {
-    case CLATTN_F32: return (double)((const float *)array)[index];
-    case CLATTN_F16: return f16_load(((const uint16_t *)array)[index]);
-    case CLATTN_BF16: return bf16_load(((const uint16_t *)array)[index]);
+    case CLATTN_F32: return (double)load_4(array, index);
+    case CLATTN_F16: return f16_load(load_2(array, index));
+    case CLATTN_BF16: return bf16_load(load_2(array, index));
     }
     return 0;
 }
@@ -76,10 +102,23 @@ double number_load(clattn_dtype dtype, const void *array, int64_t index)
 void number_store(clattn_dtype dtype, void *array, int64_t index, double value)
 {
     switch (dtype) {
-    case CLATTN_F32: ((float *)array)[index] = (float)value; return;
-    case CLATTN_F16: ((uint16_t *)array)[index] = f16_store(value); return;
-    case CLATTN_BF16: ((uint16_t *)array)[index] = bf16_store(value); return;
+    case CLATTN_F32: store_4(array, index, (float)value); return;
+    case CLATTN_F16: store_2(array, index, f16_store(value)); return;
+    case CLATTN_BF16: store_2(array, index, bf16_store(value)); return;
     }
+}
+
+int64_t number_index(const void *array, int64_t index, int is_64)
+{
+    int32_t narrow;
+    int64_t wide;
+
+    if (is_64) {
+        memcpy(&wide, (const char *)array + index * (int64_t)sizeof wide, sizeof wide);
+        return wide;
+    }
+    memcpy(&narrow, (const char *)array + index * (int64_t)sizeof narrow, sizeof narrow);
+    return narrow;
 }
 
 double number_round(clattn_dtype dtype, double value)

@@ -1,4 +1,4 @@
-/* The storage types on the host. */
+/* The storage types on the host. An array may begin at any address. */
 #ifndef CLATTN_SRC_REFERENCE_NUMBER_H
 #define CLATTN_SRC_REFERENCE_NUMBER_H
 
@@ -7,6 +7,8 @@
 /* Element index of an array of that type. Stores round to nearest even. */
 double number_load(clattn_dtype dtype, const void *array, int64_t index);
 void number_store(clattn_dtype dtype, void *array, int64_t index, double value);
+/* The same of whole numbers: int32, or int64. */
+int64_t number_index(const void *array, int64_t index, int is_64);
 
 double number_round(clattn_dtype dtype, double value);
 

@@ -12,7 +12,7 @@ void task_turn(const struct task *task, int64_t sequence, int64_t token, double 
     double at = (double)token;
 
     if (position->data != NULL)
-        at += ((const int32_t *)position->data)[position->view.offset + sequence];
+        at += (double)number_index(position->data, position->view.offset + sequence, 0);
     for (int64_t n = 0; n < half; n++) {
         double angle = at * pow(desc->rope_base, -(double)n / (double)half) * (desc->turned_back ? -1 : 1);
         double *first = row + (desc->interleaved ? 2 * n : n), *second = first + (desc->interleaved ? 1 : half);

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_ARGUMENTS = 64, ARGUMENT = 32 };
+enum { MOST_ARGUMENTS = 64, ARGUMENT = 32, BASE = 128 /* what OpenCL aligns buffers to: its largest type */ };
 
 struct buffer {
     struct memory memory;
@@ -40,6 +40,7 @@ static int place; /* any address: platform, device, context, queue and events ar
 static char folder[512];
 static const char *edit_from, *edit_to;
 static int edited, built;
+static enum threads_checks checks;
 
 /* ---- The device -------------------------------------------------------------------------------------------------- */
 
@@ -194,7 +195,9 @@ static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, 
 
     (void)context;
     assert_non_null(buffer);
-    *buffer = (struct buffer){.memory = {.base = malloc(size), .bytes = size}, .references = 1, .next = buffers};
+    *buffer = (struct buffer){.memory = {.base = aligned_alloc(BASE, (size + BASE - 1) / BASE * BASE), .bytes = size},
+                              .references = 1,
+                              .next = buffers};
     assert_non_null(buffer->memory.base);
     buffers = buffer;
     if (flags & CL_MEM_COPY_HOST_PTR)
@@ -364,6 +367,19 @@ static char *read_text(const char *path)
     return text_take(&text);
 }
 
+/* What clang adds to kernels: a call at each access, a check at each of more than one number */
+static const char *sanitizers(void)
+{
+    static const char accesses[] = "-mllvm -asan-instrumentation-with-call-threshold=0 -mllvm -asan-stack=0 "
+                                   "-mllvm -asan-globals=0 -mllvm -asan-memory-access-callback-prefix=threads_ ";
+    static char text[512];
+
+    if (checks == THREADS_ALIGNMENT)
+        return "-fsanitize=alignment ";
+    snprintf(text, sizeof text, "-fsanitize=kernel-address%s %s", edit_from == NULL ? ",alignment" : "", accesses);
+    return text;
+}
+
 static int compile(struct program *program)
 {
     char command[8192], log[1100];
@@ -372,12 +388,8 @@ static int compile(struct program *program)
     snprintf(log, sizeof log, "%s.log", program->object);
     snprintf(command, sizeof command,
              "'%s' -x cl -cl-std=CL1.2 -cl-no-stdinc -w -O1 -g1 -fno-builtin -fno-vectorize -fno-slp-vectorize "
-             "-ffp-contract=off "
-             "-fsanitize=kernel-address -mllvm -asan-instrumentation-with-call-threshold=0 -mllvm -asan-stack=0 "
-             "-mllvm -asan-globals=0 -mllvm -asan-memory-access-callback-prefix=threads_ -fPIC -shared -nostartfiles "
-             "-I '%s' '%s' -o "
-             "'%s' -lm >'%s' 2>&1",
-             CLATTN_TEST_CLANG, CLATTN_TEST_THREADS, program->path, program->object, log);
+             "-ffp-contract=off %s-fPIC -shared -nostartfiles -I '%s' '%s' -o '%s' -lm >'%s' 2>&1",
+             CLATTN_TEST_CLANG, sanitizers(), CLATTN_TEST_THREADS, program->path, program->object, log);
     status = system(command);
     program->log = read_text(log);
     unlink(log);
@@ -588,13 +600,14 @@ static cl_int CL_API_CALL release_event(cl_event event)
     return CL_SUCCESS;
 }
 
-void threads_install(const char *in)
+void threads_install(const char *in, enum threads_checks what)
 {
     struct opencl *cl = test_opencl_table();
 
     if (cl == NULL)
         fail_msg("there is no OpenCL library whose functions the device can replace");
     snprintf(folder, sizeof folder, "%s", in);
+    checks = what;
     *cl = (struct opencl){.GetPlatformIDs = get_platforms,
                           .GetPlatformInfo = get_platform_info,
                           .GetDeviceIDs = get_devices,

@@ -1,6 +1,7 @@
 #include "items.h"
 
 #include "found.h"
+#include "harness.h"
 #include "reference/number.h"
 
 #include <stdio.h>
@@ -268,11 +269,18 @@ static uint32_t element(int matrix, int row, int column)
     return ((const uint16_t *)MINE.rows[matrix * 8 + row])[column];
 }
 
+static void check_row(const void *row, const char *instruction)
+{
+    if ((uintptr_t)row % 16 != 0)
+        found("lane %d: %s of a row that is not aligned to 16 bytes", items.current, instruction);
+}
+
 void threads_matrices_load(const void *row, uint32_t *x, int transposed)
 {
     int lane = items.current % SUB_GROUP, g = lane / 4, t = lane % 4 * 2;
 
     races_access(items.current, row, 16, WAY_MOVE, __builtin_return_address(0));
+    check_row(row, "ldmatrix");
     MINE.rows[lane] = row;
     together("ldmatrix");
     for (int i = 0; i < 4; i++)
@@ -286,6 +294,7 @@ void threads_matrices_put(void *row, const uint32_t *x)
     int lane = items.current % SUB_GROUP, r = lane % 8, matrix = lane / 8;
 
     races_access(items.current, row, 16, WAY_WRITE, __builtin_return_address(0));
+    check_row(row, "stmatrix");
     memcpy(MINE.words[lane], x, 4 * sizeof *x);
     together("stmatrix");
     for (int c = 0; c < 8; c++)
@@ -330,4 +339,31 @@ void threads_storeN_noabort(const void *at, size_t bytes);
 void threads_storeN_noabort(const void *at, size_t bytes)
 {
     access(at, bytes, WAY_WRITE, __builtin_return_address(0));
+}
+
+/* ---- What clang's -fsanitize=alignment calls at an access to less than its type's alignment ---------------------- */
+
+/* The beginning of what clang says of the access */
+struct misaligned {
+    struct {
+        const char *file;
+        uint32_t line, column;
+    } place;
+    const struct {
+        uint16_t kind, info;
+        char name[];
+    } * type;
+    uint8_t log_alignment;
+};
+
+void __ubsan_handle_type_mismatch_v1(const struct misaligned *what, uintptr_t address);
+void __ubsan_handle_type_mismatch_v1(const struct misaligned *what, uintptr_t address)
+{
+    char line[512];
+
+    found_line(__builtin_return_address(0), line, sizeof line);
+    if (found_count() == 0) /* at once: the access may end the process */
+        print_error("%s is not aligned: %s\n", what->type->name, line);
+    found("lane %d: %s at an address that is %d past a multiple of %d: %s", items.current, what->type->name,
+          (int)(address & ((1u << what->log_alignment) - 1)), 1 << what->log_alignment, line);
 }
