@@ -34,7 +34,7 @@ enum { MOST_VERDICTS = 1024 };
  * the device's compiler refuses it, so many times, the last when it had built that many other programs. An error of
  * OpenCL is no answer. */
 struct probed {
-    enum { PROBE_UNKNOWN, PROBE_RIGHT, PROBE_WRONG, PROBE_REFUSED } answer;
+    enum probe_answer { PROBE_UNKNOWN, PROBE_RIGHT, PROBE_WRONG, PROBE_REFUSED } answer;
     int refusals;
     unsigned built;
 };

@@ -334,6 +334,8 @@ static int has_recipe(clattn_context *context, const struct problem *problem, co
             status = solver_make(solver, &maker);
         maker.most_group /= 2;
     } while (status == CLATTN_UNSUPPORTED && maker.most_group >= 1 && !context->device.serial);
+    if (status == CLATTN_SUCCESS && !products_fit(context, problem, &recipe))
+        status = CLATTN_UNSUPPORTED;
     recipe_close(&recipe);
     return status == CLATTN_SUCCESS;
 }
@@ -345,7 +347,8 @@ clattn_status plan_supports(clattn_context *context, const struct problem *probl
 
     do
         for (int i = 0; i < SOLVER_COUNT; i++)
-            if ((mode == CLATTN_MODE_AUTO || mode == solvers[i]->mode) && has_recipe(context, &shorter, solvers[i]))
+            if ((mode == CLATTN_MODE_AUTO || mode == solvers[i]->mode) && is_for(solvers[i], context) &&
+                has_recipe(context, &shorter, solvers[i]))
                 return CLATTN_SUCCESS;
     while (shorten_chunk(&shorter.desc));
     return no_solver(context, problem);

@@ -39,13 +39,15 @@ static int takes_few(clattn_context *context, const struct gemm *gemm)
     return gemm_few(gemm) > 0;
 }
 
+static int has_engine(const clattn_context *context, const struct gemm *gemm)
+{
+    return context->engine != NULL && (gemm->desc.dtype != CLATTN_F32 || context->engine->exact != FILE_nothing);
+}
+
 static int takes_engine(clattn_context *context, const struct gemm *gemm)
 {
-    if (context->engine == NULL)
-        return 0;
-    if (gemm->desc.dtype == CLATTN_F32)
-        return context->engine->exact != FILE_nothing;
-    return probe_engine(context, &gemm->ground, 0) == CLATTN_SUCCESS;
+    return has_engine(context, gemm) &&
+           (gemm->desc.dtype == CLATTN_F32 || probe_engine(context, &gemm->ground, 0) == CLATTN_SUCCESS);
 }
 
 /* Where nobody asks for it by name, of products with tiles enough for the device. */
@@ -99,11 +101,17 @@ static clattn_status bind(clattn_gemm_plan *plan, const struct tiles *given, int
     return kernel_create(plan->context, &plan->log, variant, &plan->layout, &plan->kernel, &plan->hash);
 }
 
+static int largest_group(const clattn_context *context)
+{
+    size_t most = context->device.info.max_work_group;
+
+    return most < MOST_GROUP ? (int)most : MOST_GROUP;
+}
+
 /* Halves the groups until the device takes the kernel. */
 static clattn_status bind_any(clattn_gemm_plan *plan, const struct tiles *given)
 {
-    size_t most = plan->context->device.info.max_work_group;
-    int most_group = most < MOST_GROUP ? (int)most : MOST_GROUP;
+    int most_group = largest_group(plan->context);
     clattn_status status;
 
     do {
@@ -113,21 +121,55 @@ static clattn_status bind_any(clattn_gemm_plan *plan, const struct tiles *given)
     return status;
 }
 
-static clattn_status open_provider(clattn_gemm_plan *plan, const struct provider *provider, const struct tiles *given)
+/* Its kernel; that of another's is KERNEL_COUNT. */
+static struct variant variant_of(const clattn_context *context, const struct gemm *gemm,
+                                 const struct provider *provider, const struct tiles *given)
 {
-    enum kernel_id kernel = plan->gemm.desc.dtype == CLATTN_F32 ? provider->kernel : provider->halves;
+    enum kernel_id kernel = gemm->desc.dtype == CLATTN_F32 ? provider->kernel : provider->halves;
 
-    if (kernel == KERNEL_GEMM && !provider->engine && plan->context->device.serial &&
+    if (kernel == KERNEL_GEMM && !provider->engine && context->device.serial &&
         (given == NULL || given->vec != SHARED_VEC))
         kernel = KERNEL_GEMM_SERIAL;
+    return (struct variant){
+        .kernel = kernel, .problem = &gemm->ground, .gemm = gemm, .engine = provider->engine ? context->engine : NULL};
+}
+
+static clattn_status open_provider(clattn_gemm_plan *plan, const struct provider *provider, const struct tiles *given)
+{
     kernel_release(plan->context, &plan->kernel);
     plan->provider = provider;
     plan->calls_back = provider->takes == takes_callback;
-    plan->variant = (struct variant){.kernel = kernel,
-                                     .problem = &plan->gemm.ground,
-                                     .gemm = &plan->gemm,
-                                     .engine = provider->engine ? plan->context->engine : NULL};
-    return kernel != KERNEL_COUNT ? bind_any(plan, given) : CLATTN_SUCCESS;
+    plan->variant = variant_of(plan->context, &plan->gemm, provider, given);
+    return plan->variant.kernel != KERNEL_COUNT ? bind_any(plan, given) : CLATTN_SUCCESS;
+}
+
+/* Whether the provider has tiles for the product, in groups of any size. */
+static int has_tiles(const clattn_context *context, const struct gemm *gemm, const struct provider *provider)
+{
+    struct variant variant = variant_of(context, gemm, provider, NULL);
+    int most_group = largest_group(context);
+
+    if (variant.kernel == KERNEL_COUNT)
+        return !provider->engine;
+    while (most_group >= 1 &&
+           kernel_family(variant.kernel)->heuristic(&context->device, &variant, most_group) != CLATTN_SUCCESS)
+        most_group /= 2;
+    return most_group >= 1;
+}
+
+int gemm_fits(clattn_context *context, const clattn_gemm_desc *desc, int any_sizes)
+{
+    struct gemm gemm;
+
+    if (gemm_read(&gemm, desc, sizeof *desc, &context->log) != CLATTN_SUCCESS)
+        return 0;
+    for (int i = 0; i < PROVIDER_COUNT; i++) {
+        const struct provider *provider = &providers[i];
+        int takes = provider->engine ? has_engine(context, &gemm) : provider->takes(context, &gemm);
+        if (takes && !(any_sizes && provider->fixed) && has_tiles(context, &gemm, provider))
+            return 1;
+    }
+    return 0;
 }
 
 /* What a point of a space says of tiles: 0 what it leaves to the rule of thumb. */

@@ -47,6 +47,8 @@ clattn_status gemm_plan_create(clattn_gemm_plan **plan, clattn_context *context,
 /* clattn_gemm_plan_create, which logs there; where calls vary, by a provider of any sizes. */
 clattn_status gemm_plan_for(clattn_gemm_plan **plan, clattn_context *context, const struct log *log,
                             const clattn_gemm_desc *desc, int varies);
+/* Whether there may be such a plan: nothing is built, and an engine counts as working. */
+int gemm_fits(clattn_context *context, const clattn_gemm_desc *desc, int any_sizes);
 /* The same with a point of the provider's space, which names the provider. */
 clattn_status gemm_plan_tuned(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc,
                               const struct tuned *tuned);

@@ -61,6 +61,9 @@ clattn_status self_test(clattn_context *context, struct hash kernels, const char
 clattn_status plan_bind_products(struct clattn_plan *plan);
 void plan_drop_products(struct clattn_plan *plan);
 
+/* Whether there is something to compute each of the recipe's products, as far as is known without building it. */
+int products_fit(clattn_context *context, const struct problem *problem, const struct recipe *recipe);
+
 /* What follows its name in the plan's description: a line's end. */
 void plan_describe_product(struct text *text, const struct clattn_plan *plan, int step);
 /* Whether one launch computes a product of all sequences; else each has one, because its matrices are not evenly apart

@@ -129,11 +129,11 @@ static clattn_status probe(clattn_context *context, const struct way *way, const
 
 /* What is known of the engine. A compiler's refusal may be an accident (there is no room on its disk): it is asked
  * again, but not before it has built another program since, and not often. */
-static int recall(clattn_context *context, const struct probed *kept)
+static enum probe_answer recall(clattn_context *context, const struct probed *kept)
 {
     enum { MOST_REFUSALS = 3 };
     const unsigned built = program_count(context);
-    int answer;
+    enum probe_answer answer;
 
     lock_take(&context->probe_lock);
     answer = kept->answer;
@@ -144,7 +144,7 @@ static int recall(clattn_context *context, const struct probed *kept)
 }
 
 /* Two threads may probe at the same time: a right product is the last word. */
-static int remember(clattn_context *context, struct probed *kept, int answer)
+static enum probe_answer remember(clattn_context *context, struct probed *kept, enum probe_answer answer)
 {
     const unsigned built = program_count(context);
 
@@ -177,7 +177,8 @@ static clattn_status probe_now(clattn_context *context, const struct way *way, c
                                struct probed *kept)
 {
     const clattn_dtype dtype = problem->desc.dtype;
-    int right = 0, answer;
+    enum probe_answer answer;
+    int right = 0;
     clattn_status status = probe(context, way, problem, &right);
 
     if (status != CLATTN_SUCCESS && !is_refusal(status)) {
@@ -195,7 +196,7 @@ static clattn_status probe_now(clattn_context *context, const struct way *way, c
 clattn_status probe_engine(clattn_context *context, const struct problem *problem, int team)
 {
     struct probed *kept = &context->probed[team][problem->desc.dtype];
-    int answer;
+    enum probe_answer answer;
 
     if (team && context->engine->team == FILE_nothing)
         return CLATTN_UNSUPPORTED;

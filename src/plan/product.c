@@ -10,12 +10,23 @@ static int varies(const struct product *product)
 }
 
 /* The product as a plan of its own, of all sequences */
-static clattn_gemm_desc desc_of(const struct clattn_plan *plan, const struct product *product)
+static clattn_gemm_desc desc_of(const struct problem *problem, const struct product *product)
 {
     clattn_gemm_desc desc = product->desc;
 
-    desc.batch *= problem_most(&plan->problem).sequences;
+    desc.batch *= problem_most(problem).sequences;
     return desc;
+}
+
+int products_fit(clattn_context *context, const struct problem *problem, const struct recipe *recipe)
+{
+    for (int i = 0; i < recipe->step_count; i++) {
+        const struct product *product = &recipe->steps[i].product;
+        const clattn_gemm_desc desc = desc_of(problem, product);
+        if (is_product(&recipe->steps[i]) && !gemm_fits(context, &desc, varies(product)))
+            return 0;
+    }
+    return 1;
 }
 
 int plan_product_is_one(const struct clattn_plan *plan, int step)
@@ -46,7 +57,7 @@ static int first_alike(const struct clattn_plan *plan, int step)
 static clattn_status bind_product(struct clattn_plan *plan, int step)
 {
     const struct product *product = &plan->recipe.steps[step].product;
-    const clattn_gemm_desc desc = desc_of(plan, product);
+    const clattn_gemm_desc desc = desc_of(&plan->problem, product);
     int first = first_alike(plan, step);
 
     if (first < step)
