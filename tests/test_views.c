@@ -1,8 +1,10 @@
 /* test_views [ENGINE [TYPE [RULE...]]]: operands may begin at any element, and their batches, rows and heads lie any
- * number of elements apart: such views give the bits that contiguous operands give, and nothing between them is written.
- * Of all rules where none is named, then also tensors that reach beyond 2^31 elements. TYPE is f32, f16, bf16, all, or
- * some: no variants of rules, and tokens alone in f16, chunks alone in bf16. ENGINE is none, or an emulated engine; threads and threads.ENGINE
- * are work-items one by one (tests/threads), whose compiler checks the alignment of every access. */
+ * number of elements apart: such views give the bits that contiguous operands give, and nothing between is written.
+ *
+ * ENGINE is none, or an emulated engine; threads and threads.ENGINE are work-items one by one (tests/threads), whose
+ * compiler checks the alignment of every access. TYPE is f32, f16, bf16, all, or some: no variants of rules, f16 in the
+ * recurrence alone, bf16 in chunks alone. RULE options: what rules have where it is asked for, in f16. Where no
+ * RULE is named all are taken, options and tensors that reach beyond 2^31 elements. */
 #include "harness.h"
 
 #include "device/opencl.h"
@@ -371,33 +373,34 @@ static void test_views(void **state)
                 test_rule_views(rule, (clattn_dtype)dtype);
 }
 
-/* Operands of whole numbers: they take an offset and no strides. */
-static void test_indices(void **state)
+/* Operands that a rule has where they are asked for. Indices take an offset and no strides. */
+static void test_options(void **state)
 {
-    const uint32_t packed = CLATTN_CU_SEQLENS, pool = CLATTN_WITH_STATE_INDICES, lengths = CLATTN_WITH_KV_LENS;
-    const struct {
-        clattn_rule rule;
-        uint32_t flags;
-        int64_t batch, sequences, kv_len;
-        int32_t with_position;
-    } rows[] = {{CLATTN_LINEAR_ATTN, packed, 1, 3, 0, 0},
-                {CLATTN_LINEAR_ATTN, packed | CLATTN_CU_SEQLENS_INT64, 1, 3, 0, 0},
-                {CLATTN_LINEAR_ATTN, pool | CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE, BATCH, 0, 0, 0},
-                {CLATTN_SOFTMAX_ATTN, lengths, BATCH, 0, CACHE, 0},
-                {CLATTN_ROPE, 0, BATCH, 0, 0, 1}};
+    const uint32_t packed = CLATTN_CU_SEQLENS, lengths = CLATTN_WITH_KV_LENS;
+    const clattn_plan_desc rows[] = {
+        {.rule = CLATTN_LINEAR_ATTN, .flags = packed, .batch = 1, .sequences = 3},
+        {.rule = CLATTN_LINEAR_ATTN, .flags = packed | CLATTN_CU_SEQLENS_INT64, .batch = 1, .sequences = 3},
+        {.rule = CLATTN_LINEAR_ATTN,
+         .flags = CLATTN_WITH_STATE_INDICES | CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_STATE_VK},
+        {.rule = CLATTN_GLA, .flags = CLATTN_VALUE_GATE, .state_every = 16},
+        {.rule = CLATTN_GATED_DELTA_RULE, .flags = CLATTN_WITH_ATTN},
+        {.rule = CLATTN_MAMBA, .flags = CLATTN_WITH_D | CLATTN_WITH_Z | CLATTN_WITH_DT_BIAS},
+        {.rule = CLATTN_SOFTMAX_ATTN, .flags = lengths | CLATTN_WITH_SINK | CLATTN_WITH_LSE, .kv_len = CACHE},
+        {.rule = CLATTN_SOFTMAX_ATTN, .flags = lengths | CLATTN_APPEND, .seq_len = 3, .kv_len = CACHE},
+        {.rule = CLATTN_DELTAFORMER, .flags = CLATTN_WITH_WRITTEN},
+        {.rule = CLATTN_RMS_NORM, .flags = CLATTN_WITH_Z | CLATTN_WITH_D},
+        {.rule = CLATTN_ROPE, .with_position = 1},
+    };
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        clattn_plan_desc desc = {.rule = rows[i].rule,
-                                 .flags = rows[i].flags,
-                                 .batch = rows[i].batch,
-                                 .sequences = rows[i].sequences,
-                                 .seq_len = TOKENS,
-                                 .kv_len = rows[i].kv_len,
-                                 .with_position = rows[i].with_position,
-                                 .heads = HEADS,
-                                 .key_dim = KEY,
-                                 .value_dim = VALUE};
+        clattn_plan_desc desc = rows[i];
+        desc.dtype = desc.gate_dtype = CLATTN_F16;
+        desc.batch = desc.batch > 0 ? desc.batch : BATCH;
+        desc.seq_len = desc.seq_len > 0 ? desc.seq_len : TOKENS;
+        desc.heads = HEADS;
+        desc.key_dim = KEY;
+        desc.value_dim = VALUE;
         check_fit(&desc);
         check_views(&desc);
     }
@@ -520,8 +523,8 @@ static const char *take_device(const char *engine)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest named[] = {cmocka_unit_test(test_views)};
-    const struct CMUnitTest all[] = {cmocka_unit_test(test_views), cmocka_unit_test(test_indices),
+    const struct CMUnitTest named[] = {cmocka_unit_test(test_views)}, options[] = {cmocka_unit_test(test_options)};
+    const struct CMUnitTest all[] = {cmocka_unit_test(test_views), cmocka_unit_test(test_options),
                                      cmocka_unit_test(test_far)};
 
     test_engine = take_device(argc > 1 ? argv[1] : "none");
@@ -530,6 +533,8 @@ int main(int argc, char **argv)
     asked.some = argc > 2 && strcmp(argv[2], "some") == 0;
     asked.rules = argv + 3;
     asked.count = argc > 3 ? argc - 3 : 0;
+    if (asked.count > 0 && strcmp(asked.rules[0], "options") == 0)
+        return cmocka_run_group_tests(options, open_device, close_device);
     if (asked.count > 0)
         return cmocka_run_group_tests(named, open_device, close_device);
     return cmocka_run_group_tests(all, open_device, close_device);

@@ -247,7 +247,7 @@ static const struct layer layers[] = {
     },
     [CLATTN_LAYER_LACT] = {
         "lact", "FastWeightGluMLPMultihead",
-        "y = W_c rms_norm(lact(q / |q|, k / |k|, v, lr)), (q, k, v) = silu(W_qkv x), lr = softplus(W_lr x + b)",
+        "y = W_c rms_norm(lact(q / (|q| + 1e-5), k / (|k| + 1e-5), v, lr)), (q, k, v) = silu(W_qkv x), lr = softplus(W_lr x + b)",
         "Zhang et al. 2025, Test-Time Training Done Right, arXiv:2505.23884",
         .letters = "CHKF", .eps = 1e-5,
         .weights = {
