@@ -41,7 +41,7 @@ endif()
 
 find_program(CLATTN_BASH bash)
 if(CLATTN_BASH AND UNIX AND NOT APPLE)
-    clattn_project_test(abi unit ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/check_abi.sh ${PROJECT_BINARY_DIR}/abi
+    clattn_project_test(abi package ${CLATTN_BASH} ${PROJECT_SOURCE_DIR}/cmake/check_abi.sh ${PROJECT_BINARY_DIR}/abi
                         ${CMAKE_C_COMPILER} ${CMAKE_C_FLAGS})
 endif()
 

@@ -88,7 +88,8 @@ static struct conversion take_conversion(const char **format, struct values *val
 #define PUT(out, ...)                                                                                                  \
     do {                                                                                                               \
         size_t put_at_ = (out)->used < (out)->size ? (out)->used : (out)->size;                                        \
-        int put_size_ = snprintf((out)->to + put_at_, (out)->size - put_at_, __VA_ARGS__);                             \
+        char *put_to_ = (out)->to != NULL ? (out)->to + put_at_ : NULL;                                                \
+        int put_size_ = snprintf(put_to_, (out)->size - put_at_, __VA_ARGS__);                                         \
         (out)->used += put_size_ > 0 ? (size_t)put_size_ : 0;                                                          \
     } while (0)
 

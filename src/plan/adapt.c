@@ -19,7 +19,7 @@ static ir_expression constant(const struct adapter *a, int64_t value)
     return ir_constant(a->ir, value);
 }
 
-static ir_expression length(const struct adapter *a, enum ir_length which)
+static ir_expression length_of(const struct adapter *a, enum ir_length which)
 {
     return ir_length(a->ir, which);
 }
@@ -38,8 +38,8 @@ static ir_expression times(const struct adapter *a, ir_expression x, int64_t fac
 static ir_expression rows(const struct adapter *a)
 {
     if (a->plan->recipe.loop_keys)
-        return length(a, IR_KEYS);
-    return times(a, length(a, IR_TOKENS), a->plan->problem.desc.steps);
+        return length_of(a, IR_KEYS);
+    return times(a, length_of(a, IR_TOKENS), a->plan->problem.desc.steps);
 }
 
 static ir_expression first_row(const struct adapter *a)
@@ -60,21 +60,21 @@ static ir_expression has_rows(const struct adapter *a)
 /* recipe_slots, of a call */
 static ir_expression slots(const struct adapter *a, const struct problem *problem, int chunk)
 {
-    const ir_expression all = times(a, length(a, IR_TOKENS), problem->desc.steps), size = constant(a, chunk);
+    const ir_expression all = times(a, length_of(a, IR_TOKENS), problem->desc.steps), size = constant(a, chunk);
 
     if (problem->desc.flags & CLATTN_CU_SEQLENS)
-        return binary(a, IR_ADD, binary(a, IR_DIVIDE, all, size), length(a, IR_SEQUENCES));
-    return binary(a, IR_MULTIPLY, length(a, IR_BATCH), binary(a, IR_DIVIDE_UP, all, size));
+        return binary(a, IR_ADD, binary(a, IR_DIVIDE, all, size), length_of(a, IR_SEQUENCES));
+    return binary(a, IR_MULTIPLY, length_of(a, IR_BATCH), binary(a, IR_DIVIDE_UP, all, size));
 }
 
 /* recipe_key_slots */
 static ir_expression key_slots(const struct adapter *a, int chunk)
 {
-    const ir_expression keys = length(a, IR_KEYS), size = constant(a, chunk);
+    const ir_expression keys = length_of(a, IR_KEYS), size = constant(a, chunk);
 
     if (a->plan->problem.desc.flags & CLATTN_CU_SEQLENS)
-        return binary(a, IR_ADD, binary(a, IR_DIVIDE, keys, size), times(a, length(a, IR_SEQUENCES), 2));
-    return binary(a, IR_MULTIPLY, length(a, IR_BATCH),
+        return binary(a, IR_ADD, binary(a, IR_DIVIDE, keys, size), times(a, length_of(a, IR_SEQUENCES), 2));
+    return binary(a, IR_MULTIPLY, length_of(a, IR_BATCH),
                   binary(a, IR_ADD, binary(a, IR_DIVIDE_UP, keys, size), constant(a, 1)));
 }
 
@@ -116,7 +116,7 @@ static int read_slice(const struct adapter *a, int base)
     return ir_tensor(a->ir, &slice);
 }
 
-static int operand(struct adapter *a, clattn_operand_id id)
+static int operand_tensor(struct adapter *a, clattn_operand_id id)
 {
     const struct problem *problem = &a->plan->problem;
     int *tensor = &a->operands[id];
@@ -138,10 +138,10 @@ static ir_expression dim(const struct adapter *a, char letter)
     const struct problem *problem = &a->plan->problem;
 
     switch (letter) {
-    case 'B': return length(a, IR_BATCH);
-    case 'T': return length(a, IR_TOKENS);
-    case 'S': return times(a, length(a, IR_TOKENS), problem->desc.steps);
-    case 'X': return length(a, IR_KEYS);
+    case 'B': return length_of(a, IR_BATCH);
+    case 'T': return length_of(a, IR_TOKENS);
+    case 'S': return times(a, length_of(a, IR_TOKENS), problem->desc.steps);
+    case 'X': return length_of(a, IR_KEYS);
     default: return constant(a, problem_dim(&problem->desc, &a->plan->most, letter));
     }
 }
@@ -187,7 +187,7 @@ static int make_temporary(const struct adapter *a, enum temporary_id id)
     const struct problem *problem = &a->plan->problem;
     const struct temporary *t = &a->plan->recipe.temporaries[id];
     const struct operand_row *row = find_operand(problem, rotary_operand(id));
-    const ir_expression tokens = length(a, IR_TOKENS);
+    const ir_expression tokens = length_of(a, IR_TOKENS);
     struct ir_tensor scratch = {
         .name = temporary_name(id), .home = IR_SCRATCH, .element = sizeof(float), .bytes = t->floats * 4};
 
@@ -207,7 +207,7 @@ static int make_temporary(const struct adapter *a, enum temporary_id id)
     return ir_tensor(a->ir, &scratch);
 }
 
-static int temporary(struct adapter *a, enum temporary_id id)
+static int temporary_tensor(struct adapter *a, enum temporary_id id)
 {
     if (a->temporaries[id] == IR_NONE)
         a->temporaries[id] = make_temporary(a, id);
@@ -230,8 +230,8 @@ static int tensor_of(struct adapter *a, struct source source)
 {
     switch (source.kind) {
     case SOURCE_NONE: break;
-    case SOURCE_OPERAND: return operand(a, (clattn_operand_id)source.index);
-    case SOURCE_TEMPORARY: return temporary(a, (enum temporary_id)source.index);
+    case SOURCE_OPERAND: return operand_tensor(a, (clattn_operand_id)source.index);
+    case SOURCE_TEMPORARY: return temporary_tensor(a, (enum temporary_id)source.index);
     case SOURCE_FIXED: return fixed(a);
     }
     return IR_NONE;
@@ -246,20 +246,21 @@ static ir_expression groups(const struct adapter *a, const struct step *step)
     ir_expression left, each;
 
     if (step->grid == GRID_SEQUENCES)
-        return length(a, IR_SEQUENCES);
+        return length_of(a, IR_SEQUENCES);
     if (step->grid == GRID_KEY_SLOTS)
         return key_slots(a, chunk);
     if (step->layout.stretch > 0) {
         left = binary(a, IR_DIVIDE_UP, binary(a, IR_SUBTRACT, rows(a), first_row(a)), constant(a, chunk));
         each = binary(a, IR_LOWER, left, constant(a, step->layout.stretch));
-        return binary(a, IR_MULTIPLY, length(a, IR_SEQUENCES), each);
+        return binary(a, IR_MULTIPLY, length_of(a, IR_SEQUENCES), each);
     }
     each = binary(a, IR_DIVIDE_UP, slots(a, step->variant.problem, chunk), constant(a, step->layout.slots));
     if (step->grid == GRID_SLOTS)
         return each;
     /* slots; of a call of no tokens the sequences */
-    left = binary(a, IR_MULTIPLY, binary(a, IR_EQUAL, length(a, IR_TOKENS), constant(a, 0)), length(a, IR_SEQUENCES));
-    each = binary(a, IR_MULTIPLY, binary(a, IR_LESS, constant(a, 0), length(a, IR_TOKENS)), each);
+    left = binary(a, IR_MULTIPLY, binary(a, IR_EQUAL, length_of(a, IR_TOKENS), constant(a, 0)),
+                  length_of(a, IR_SEQUENCES));
+    each = binary(a, IR_MULTIPLY, binary(a, IR_LESS, constant(a, 0), length_of(a, IR_TOKENS)), each);
     return binary(a, IR_ADD, left, each);
 }
 
@@ -279,22 +280,22 @@ static int has(const struct step *step, enum role role)
     return step->sources[role].kind != SOURCE_NONE;
 }
 
-static ir_expression number(const struct adapter *a, const struct step *step, enum role argument)
+static ir_expression number_of(const struct adapter *a, const struct step *step, enum role argument)
 {
     const clattn_plan_desc *desc = &a->plan->problem.desc;
 
     switch ((int)argument) {
-    case ARG_seq_len: return length(a, IR_TOKENS);
-    case ARG_sequences: return length(a, IR_SEQUENCES);
-    case ARG_kv_len: return length(a, IR_KEYS);
-    case ARG_tail: return length(a, IR_TAIL);
+    case ARG_seq_len: return length_of(a, IR_TOKENS);
+    case ARG_sequences: return length_of(a, IR_SEQUENCES);
+    case ARG_kv_len: return length_of(a, IR_KEYS);
+    case ARG_tail: return length_of(a, IR_TAIL);
     case ARG_first_row: return first_row(a);
     case ARG_stretch_rows: return rows_at_once(a);
     case ARG_every: return constant(a, desc->state_every - desc->state_window);
     case ARG_window:
         if (desc->window == 0)
-            return length(a, IR_KEYS);
-        return binary(a, IR_LOWER, constant(a, desc->window), length(a, IR_KEYS));
+            return length_of(a, IR_KEYS);
+        return binary(a, IR_LOWER, constant(a, desc->window), length_of(a, IR_KEYS));
     case ARG_states:
         return binary(a, IR_ADD, constant(a, has(step, ROLE_initial)),
                       times(a, leaves_state(a), 2 * has(step, ROLE_final)));
@@ -316,7 +317,7 @@ static void add_argument(struct adapter *a, const struct step *step, enum role r
         argument.kind = IR_FLOAT;
         argument.real = (float)a->plan->problem.desc.scale;
     } else {
-        argument.integer = number(a, step, role);
+        argument.integer = number_of(a, step, role);
     }
     ir_argument(a->ir, &argument);
 }
@@ -371,7 +372,7 @@ static int has_turn(const struct product *product, enum gemm_operand id)
     return (id == GEMM_A && (d->flags & CLATTN_GEMM_TRANS_A) ? product->k : product->m) == LENGTH_ROWS;
 }
 
-static int matrix(struct adapter *a, const struct product *product, enum gemm_operand id)
+static int matrix_tensor(struct adapter *a, const struct product *product, enum gemm_operand id)
 {
     const struct matrix *x = &product->of[id];
     const int base = tensor_of(a, x->source);
@@ -388,11 +389,11 @@ static int matrix(struct adapter *a, const struct product *product, enum gemm_op
     return ir_tensor(a->ir, &slice);
 }
 
-static ir_expression size(const struct adapter *a, enum length length_of, int64_t most)
+static ir_expression size_of_product(const struct adapter *a, enum length follows, int64_t most)
 {
-    switch (length_of) {
+    switch (follows) {
     case LENGTH_ROWS: return rows_at_once(a);
-    case LENGTH_KEYS: return length(a, IR_KEYS);
+    case LENGTH_KEYS: return length_of(a, IR_KEYS);
     case LENGTH_FIXED: break;
     }
     return constant(a, most);
@@ -404,13 +405,14 @@ static void add_product(struct adapter *a, int step)
     struct ir_step added = {.condition = condition(a, &a->plan->recipe.steps[step]),
                             .foreign = plan_enqueue_product,
                             .user = a->plan,
-                            .sizes = {size(a, product->m, product->desc.m), size(a, product->n, product->desc.n),
-                                      size(a, product->k, product->desc.k), IR_NONE},
+                            .sizes = {size_of_product(a, product->m, product->desc.m),
+                                      size_of_product(a, product->n, product->desc.n),
+                                      size_of_product(a, product->k, product->desc.k), IR_NONE},
                             .grid = {IR_NONE, IR_NONE, IR_NONE},
-                            .parts = plan_product_is_one(a->plan, step) ? constant(a, 1) : length(a, IR_SEQUENCES)};
+                            .parts = plan_product_is_one(a->plan, step) ? constant(a, 1) : length_of(a, IR_SEQUENCES)};
 
     for (int i = 0; i < GEMM_OPERANDS; i++)
-        added.tensors[i] = matrix(a, product, (enum gemm_operand)i);
+        added.tensors[i] = matrix_tensor(a, product, (enum gemm_operand)i);
     ir_step(a->ir, &added);
 }
 
@@ -448,7 +450,7 @@ clattn_status plan_adapt(const struct clattn_plan *plan, struct ir_recipe *ir)
         a.reads_loop = a.rows_loop + 1;
     for (int id = 0; id < TEMPORARY_COUNT; id++)
         if (plan->recipe.temporaries[id].floats > 0)
-            temporary(&a, (enum temporary_id)id);
+            temporary_tensor(&a, (enum temporary_id)id);
     for (int i = 0; i < plan->recipe.step_count; i++)
         if (is_product(&plan->recipe.steps[i]))
             add_product(&a, i);
