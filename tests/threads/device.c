@@ -267,17 +267,40 @@ int threads_edited(void)
     return edited;
 }
 
+static int is_space(char c)
+{
+    return c == ' ' || c == '\n';
+}
+
+/* The length of what the text begins with, where that is the pattern; else 0. White space matches any other. */
+static size_t match(const char *text, const char *pattern)
+{
+    const char *at = text;
+
+    while (*pattern != '\0') {
+        if (is_space(*pattern) ? !is_space(*at) : *pattern != *at)
+            return 0;
+        if (!is_space(*pattern)) {
+            at++, pattern++;
+            continue;
+        }
+        at += strspn(at, " \n");
+        pattern += strspn(pattern, " \n");
+    }
+    return (size_t)(at - text);
+}
+
 static void add_edited(struct text *text, const char *source)
 {
-    const char *next;
+    int found = 0;
 
-    if (edit_from != NULL && strstr(source, edit_from) != NULL)
-        edited++;
-    for (; edit_from != NULL && (next = strstr(source, edit_from)) != NULL; source = next + strlen(edit_from)) {
-        text_add(text, source, (size_t)(next - source));
-        text_add(text, edit_to, strlen(edit_to));
+    while (*source != '\0') {
+        size_t length = edit_from != NULL ? match(source, edit_from) : 0;
+        text_add(text, length > 0 ? edit_to : source, length > 0 ? strlen(edit_to) : 1);
+        source += length > 0 ? length : 1;
+        found |= length > 0;
     }
-    text_add(text, source, strlen(source));
+    edited += found;
 }
 
 /* A function that calls the kernel with arguments by their addresses: KERNEL, its name, and its parameters up to the
