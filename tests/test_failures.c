@@ -579,7 +579,8 @@ static void test_spilled_rows(void **state)
 {
     struct opencl *cl = test_opencl_table();
     const struct opencl real = *cl;
-    const clattn_context_desc fresh = {.cl = test_device.cl, .device = test_device.device, .log = test_log};
+    const clattn_context_desc fresh = {
+        .cl = test_device.cl, .device = test_device.device, .log = test_log, .cache_dir = ""}; /* sources are built */
     clattn_context *context;
     clattn_plan *plan;
 
