@@ -2,14 +2,12 @@
  * are made of, a file each, its name in the first line, the options it is built with in the second: what
  * cmake/offline_compile.sh compiles. SUB_GROUP is the narrowest of an Intel GPU, else 0; with ENGINE the kernels are
  * those of that matrix engine, of all rules or, without their options, of those named, and one rule's in f16. No OpenCL
- * is needed: the plans are made on a table of functions that only notes the sources. */
+ * is needed: see noted_opencl.h. */
 #include "check/check.h"
-#include "device/context.h"
-#include "device/program.h"
 #include "kernel/kernel.h"
 #include "op/gemm.h"
 #include "op/problem.h"
-#include "tune/tuning_layers.h"
+#include "tools/noted_opencl.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -18,135 +16,35 @@
 
 static const char *directory;
 static char label[256]; /* of the problem at hand */
-static char *pending;   /* a source whose kernel's name is not known yet */
-static char build_options[128];
 static int written, failed;
 
-static cl_program CL_API_CALL create_program(cl_context context, cl_uint count, const char **strings,
-                                             const size_t *lengths, cl_int *error)
-{
-    (void)context, (void)count, (void)lengths;
-    free(pending);
-    pending = malloc(strlen(strings[0]) + 1);
-    if (pending == NULL)
-        return NULL;
-    strcpy(pending, strings[0]);
-    *error = CL_SUCCESS;
-    return (cl_program)(void *)&written; /* any address: nothing looks behind it */
-}
-
-static cl_int CL_API_CALL build_program(cl_program program, cl_uint count, const cl_device_id *devices,
-                                        const char *options, opencl_built built, void *user)
-{
-    (void)program, (void)count, (void)devices, (void)built, (void)user;
-    snprintf(build_options, sizeof build_options, "%s", options);
-    return CL_SUCCESS;
-}
-
-/* A binary for what has hidden instructions (src/device/ptx.h) */
-static cl_int CL_API_CALL program_info(cl_program program, cl_program_info what, size_t size, void *value,
-                                       size_t *needed)
-{
-    static const char binary[] = ".target sm_90\n";
-    const cl_device_id device = NULL;
-    const size_t length = sizeof binary;
-
-    (void)program;
-    if (needed != NULL)
-        *needed = sizeof device;
-    if (what == CL_PROGRAM_DEVICES)
-        memcpy(value, &device, sizeof device);
-    else if (what == CL_PROGRAM_BINARY_SIZES && size >= sizeof length)
-        memcpy(value, &length, sizeof length);
-    else if (what == CL_PROGRAM_BINARIES)
-        memcpy(*(unsigned char **)value, binary, sizeof binary);
-    return CL_SUCCESS;
-}
-
-static cl_program CL_API_CALL create_with_binary(cl_context context, cl_uint count, const cl_device_id *devices,
-                                                 const size_t *sizes, const unsigned char **binaries, cl_int *status,
-                                                 cl_int *error)
-{
-    (void)context, (void)count, (void)devices, (void)sizes, (void)binaries, (void)status;
-    *error = CL_SUCCESS;
-    return (cl_program)(void *)&written;
-}
-
-static cl_kernel CL_API_CALL create_kernel(cl_program program, const char *name, cl_int *error)
+static void write_kernel(void *user, const char *name, const char *options, const char *source)
 {
     char path[4096];
     FILE *file;
 
-    (void)program;
-    *error = CL_SUCCESS;
-    if (pending == NULL)
-        return (cl_kernel)(void *)&written;
+    (void)user;
     snprintf(path, sizeof path, "%s/%04d_%s.cl", directory, ++written, name);
     file = fopen(path, "w");
-    if (file == NULL ||
-        fprintf(file, "/* %s of %s */\n/* options: %s */\n%s", name, label, build_options, pending) < 0 ||
+    if (file == NULL || fprintf(file, "/* %s of %s */\n/* options: %s */\n%s", name, label, options, source) < 0 ||
         fclose(file) != 0) {
         perror(path);
         failed = 1;
     }
-    free(pending);
-    pending = NULL;
-    return (cl_kernel)(void *)&written;
 }
-
-static cl_int CL_API_CALL work_group_info(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what,
-                                          size_t size, void *value, size_t *needed)
-{
-    const size_t most = 1024;
-
-    (void)kernel, (void)device, (void)needed;
-    if (what != CL_KERNEL_WORK_GROUP_SIZE || size != sizeof most)
-        return CL_INVALID_VALUE;
-    memcpy(value, &most, sizeof most);
-    return CL_SUCCESS;
-}
-
-static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, size_t size, void *host, cl_int *error)
-{
-    (void)context, (void)flags, (void)size, (void)host;
-    *error = CL_SUCCESS;
-    return (cl_mem)(void *)&written;
-}
-
-static cl_int CL_API_CALL release_kernel(cl_kernel kernel)
-{
-    (void)kernel;
-    return CL_SUCCESS;
-}
-
-static cl_int CL_API_CALL release_buffer(cl_mem buffer)
-{
-    (void)buffer;
-    return CL_SUCCESS;
-}
-
-static cl_int CL_API_CALL release_program(cl_program program)
-{
-    (void)program;
-    return CL_SUCCESS;
-}
-
-static const struct opencl functions = {.CreateProgramWithSource = create_program,
-                                        .BuildProgram = build_program,
-                                        .GetProgramInfo = program_info,
-                                        .CreateProgramWithBinary = create_with_binary,
-                                        .CreateKernel = create_kernel,
-                                        .GetKernelWorkGroupInfo = work_group_info,
-                                        .CreateBuffer = create_buffer,
-                                        .ReleaseKernel = release_kernel,
-                                        .ReleaseMemObject = release_buffer,
-                                        .ReleaseProgram = release_program};
 
 static void print_log(void *user, clattn_log_level level, const char *message)
 {
     (void)user, (void)level;
     fprintf(stderr, "%s: %s\n", label, message);
 }
+
+static const clattn_device_info usual_gpu = {.name = "a usual GPU",
+                                             .gpu = 1,
+                                             .compute_units = 64,
+                                             .local_memory = 32 << 10,
+                                             .global_memory = (uint64_t)8 << 30,
+                                             .max_work_group = 256};
 
 enum { HEADS = 32, FEW_HEADS = 16, FEWEST_HEADS = 4 };
 
@@ -319,8 +217,7 @@ static int dump_engine(clattn_context *context, const char *name, char **rules)
     context->device.info.local_memory = context->device.sub_group != 0 ? INTEL_LOCAL_MEMORY : ENGINE_LOCAL_MEMORY;
     if (context->engine->team != FILE_nothing)
         context->device.info.max_work_group = TEAMS_GROUP;
-    for (int dtype = CLATTN_F32; dtype <= CLATTN_BF16; dtype++)
-        context->probed[0][dtype].answer = context->probed[1][dtype].answer = PROBE_RIGHT;
+    noted_set_engine(context, context->engine);
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; *rules == NULL && rule < RULE_COUNT; rule++)
         dump_matrix(context, rule, 0);
     for (; *rules != NULL; rules++) {
@@ -360,33 +257,25 @@ static void dump_plain(clattn_context *context)
 int main(int argc, char **argv)
 {
     struct tuning_layers nothing_measured = {.path = NULL};
-    clattn_context context = {.log = {.fn = print_log},
-                              .tuning = &nothing_measured,
-                              .most_unheld = INT_MAX, /* each is written once */
-                              .device = {.cl = &functions,
-                                         .info = {.name = "a usual GPU",
-                                                  .gpu = 1,
-                                                  .compute_units = 64,
-                                                  .local_memory = 32 << 10,
-                                                  .global_memory = (uint64_t)8 << 30,
-                                                  .max_work_group = 256}}};
+    struct noted noted = {.kernel = write_kernel};
+    clattn_context context;
 
     if (argc < 2) {
         fprintf(stderr, "usage: clattn_dump_kernels DIRECTORY [SUB_GROUP [ENGINE [RULE ...]]]\n");
         return 2;
     }
     directory = argv[1];
+    noted_open(&context, &noted, &nothing_measured);
+    context.log.fn = print_log;
+    context.most_unheld = INT_MAX; /* each is written once */
+    context.device.info = usual_gpu;
     if (argc > 2)
         context.device.sub_group = atoi(argv[2]);
-    lock_init(&context.lock);
-    lock_init(&context.probe_lock);
     if (argc < 4)
         dump_plain(&context);
     else
         failed = dump_engine(&context, argv[3], argv + 4);
-    program_free_all(&context);
-    lock_destroy(&context.lock);
-    lock_destroy(&context.probe_lock);
+    noted_close(&context, &noted);
     printf("%d kernels\n", written);
     return failed;
 }
