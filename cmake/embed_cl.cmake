@@ -1,7 +1,7 @@
 # cmake -DROOT=folder -DFILES=a.cl;b.clh -DOUTPUT=embedded.c -DHEADER=embedded_files.h -P embed_cl.cmake
 # Writes the files, OpenCL C and JSON, as embedded_files (src/base/embedded.h): bytes, so that no compiler's limit on the length of a string
-# applies; and an enumerator FILE_name for each, so that code which names a file that is not there does not compile. Comments
-# are left out, and every line keeps its number.
+# applies; and an enumerator FILE_name for each, so that code which names a file that is not there does not compile; and what each
+# kernel is called with, as kernel_signatures. Comments are left out, and every line keeps its number.
 
 # Each comment becomes a space and the line ends that it has; string literals stay as they are.
 function(strip_comments text_name)
@@ -34,7 +34,70 @@ function(strip_comments text_name)
     set(${text_name} "${done}${rest}" PARENT_SCOPE)
 endfunction()
 
+# The tensors in the list that a kernel's file defines as macro: rows of struct kernel_parameter.
+function(read_tensors text macro kind rows_name)
+    string(REGEX MATCH "#define ${macro}\\(X\\)([^\n]*)\n" line "${text}")
+    set(list "${CMAKE_MATCH_1}")
+    string(REGEX MATCHALL "X\\([a-z0-9_ ]+, [a-z0-9_]+\\)" tensors "${list}")
+    string(REGEX REPLACE "X\\([a-z0-9_ ]+, [a-z0-9_]+\\)" "" rest "${list}")
+    string(STRIP "${rest}" rest)
+    if(NOT rest STREQUAL "" OR tensors STREQUAL "")
+        message(FATAL_ERROR "${file}: ${macro} must be X(type, name) X(type, name) ...; here is: ${list}")
+    endif()
+    foreach(tensor IN LISTS tensors)
+        string(REGEX REPLACE ".*, ([a-z0-9_]+)\\)" "\\1" tensor "${tensor}")
+        string(APPEND ${rows_name} "    {\"${tensor}\", ${kind}, 1},\n")
+    endforeach()
+    set(${rows_name} "${${rows_name}}" PARENT_SCOPE)
+endfunction()
+
+# A kernel's numbers, such as "int seq_len, float2 scales".
+function(read_numbers list rows_name)
+    string(REPLACE "," ";" list "${list}")
+    foreach(number IN LISTS list)
+        string(STRIP "${number}" number)
+        if(NOT number MATCHES "^(int|float)([24]?) ([a-z0-9_]+)$")
+            message(FATAL_ERROR "${file}: a kernel's number must be an int or float, or 2 or 4 of them; here is: ${number}")
+        endif()
+        set(kind PARAMETER_INTEGER)
+        if(CMAKE_MATCH_1 STREQUAL "float")
+            set(kind PARAMETER_FLOAT)
+        endif()
+        set(width 1)
+        if(CMAKE_MATCH_2)
+            set(width ${CMAKE_MATCH_2})
+        endif()
+        string(APPEND ${rows_name} "    {\"${CMAKE_MATCH_3}\", ${kind}, ${width}},\n")
+    endforeach()
+    set(${rows_name} "${${rows_name}}" PARENT_SCOPE)
+endfunction()
+
+# What the kernel of a file is called with: KERNEL name(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) numbers).
+function(read_signature text parameters_name row_name)
+    string(REPLACE "\\\n" " " text "${text}")
+    if(NOT text MATCHES "#define TENSORS\\(X\\)")
+        return()
+    endif()
+    if(NOT text MATCHES "\nKERNEL[ \n]+([a-z0-9_]+)\\(TENSORS\\(PARAMETER\\)( OPTIONALS\\(OPTIONAL\\))?([^)]*)\\)[ \n]*{[ \n]*TENSORS\\(ABSENT\\)")
+        message(FATAL_ERROR "${file}: a kernel that lists its tensors must be KERNEL name(TENSORS(PARAMETER) "
+                            "OPTIONALS(OPTIONAL) numbers) { TENSORS(ABSENT)")
+    endif()
+    set(kernel ${CMAKE_MATCH_1})
+    set(optionals "${CMAKE_MATCH_2}")
+    set(numbers "${CMAKE_MATCH_3}")
+    set(rows "")
+    read_tensors("${text}" TENSORS PARAMETER_TENSOR rows)
+    if(NOT optionals STREQUAL "")
+        read_tensors("${text}" OPTIONALS PARAMETER_OPTIONAL rows)
+    endif()
+    read_numbers("${numbers}" rows)
+    set(${parameters_name} "static const struct kernel_parameter parameters_${stem}[] = {\n${rows}};\n" PARENT_SCOPE)
+    set(${row_name} "    [FILE_${stem}] = {\"${kernel}\", parameters_${stem}, sizeof parameters_${stem} / sizeof *parameters_${stem}},\n"
+        PARENT_SCOPE)
+endfunction()
+
 set(enumerators "")
+set(signatures "")
 set(texts "")
 set(rows "")
 foreach(file IN LISTS FILES)
@@ -46,6 +109,11 @@ foreach(file IN LISTS FILES)
         strip_comments(text)
     endif()
     string(REGEX REPLACE "[ \t]+\n" "\n" text "${text}")
+    set(parameters "")
+    set(signature "")
+    read_signature("${text}" parameters signature)
+    string(APPEND texts "${parameters}")
+    string(APPEND signatures "${signature}")
     string(HEX "${text}" bytes)
     if(bytes MATCHES "^(..)*[89a-f]")
         message(FATAL_ERROR "${file}: letters outside ASCII that are not in a comment")
@@ -61,4 +129,7 @@ file(WRITE ${OUTPUT} "#include \"base/embedded.h\"
 ${texts}
 const struct embedded embedded_files[FILE_COUNT] = {
 ${rows}};
+
+const struct kernel_signature kernel_signatures[FILE_COUNT] = {
+${signatures}};
 ")

@@ -20,12 +20,17 @@ WORD void rows_append(global bits_t *to, long4 to_at, global const bits_t *from,
     }
 }
 
+/* clang-format off */
+#define TENSORS(X) \
+    X(global bits_t, k) X(global bits_t, v) X(global const bits_t, k_new) X(global const bits_t, v_new) \
+    X(global const int, cu)
+#define OPTIONALS(X) \
+    X(global const int, cu_kv) X(global const int, lens)
+/* clang-format on */
 KERNEL
-append(global bits_t *k, long4 k_at, global bits_t *v, long4 v_at, global const bits_t *k_new, long4 k_new_at,
-       global const bits_t *v_new, long4 v_new_at, global const int *cu, long4 cu_at, global const int *cu_kv,
-       long4 cu_kv_at, global const int *lens, long4 lens_at, int seq_len, int sequences, int kv_len, int window,
-       int given)
+append(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, int kv_len, int window, int given)
 {
+    TENSORS(ABSENT)
     chunk_t chunk = chunk_of_slot(get_group_id(0), get_group_id(1) * KV_GROUP, sequences, seq_len, cu, cu_at);
     list_t list = list_of(chunk, cache_of(cu_kv, cu_kv_at, lens, lens_at, kv_len, window, given));
 

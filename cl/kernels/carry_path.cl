@@ -2,12 +2,17 @@
  *     K -= (K (T W)ᵀ) W       for each later block of the span
  * One group: one block of keys of one key head; or CHUNK rows of the unit matrix, with the span's first block. The last
  * span has no queries after it. */
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const gate_t, p) X(global const int, cu) X(global float, rows) X(global float, segments)
+#define OPTIONALS(X) \
+    X(global const int, cu_kv) X(global const int, lens)
+/* clang-format on */
 KERNEL
-carry_path(global const gate_t *p, long4 p_at, global const int *cu, long4 cu_at, global const int *cu_kv,
-           long4 cu_kv_at, global const int *lens, long4 lens_at, global float *rows, long4 rows_at,
-           global float *segments, long4 segments_at, int seq_len, int sequences, int kv_len, int window, int given,
+carry_path(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, int kv_len, int window, int given,
            int tail)
 {
+    TENSORS(ABSENT)
     LOCAL_FLOATS(X, LOCAL_QUERIES)
     LOCAL_FLOATS(S, LOCAL_SCORES)
     LOCAL_FLOATS(R, LOCAL_SLICE)

@@ -1,10 +1,14 @@
 /* carry_path.cl on a matrix engine: keys carried on to the end of their span, and what the whole span does to a row,
  * the unit matrix carried as keys are; the last span has no queries after it. One group: one block of keys of one
  * key head; or CHUNK rows of the unit matrix, with the span's first block. */
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, k) X(global const int, cu) X(global float, rows) X(global float, segments)
+/* clang-format on */
 KERNEL
-carry_path_matrix(global const data_t *k, long4 k_at, global const int *cu, long4 cu_at, global float *rows,
-                  long4 rows_at, global float *segments, long4 segments_at, int seq_len, int sequences, int kv_len)
+carry_path_matrix(TENSORS(PARAMETER) int seq_len, int sequences, int kv_len)
 {
+    TENSORS(ABSENT)
     LOCAL_NUMBERS(tiles, LOCAL_TILES)
     ENGINE_LOCALS
     engine_t m = engine_begin(engine_scratch);

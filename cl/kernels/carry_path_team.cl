@@ -1,10 +1,14 @@
 /* carry_path_matrix.cl by teams of sub-groups: blocks of KEYS keys, a team each, walked a block at a time. One group: a
  * chunk's blocks of one key head; or CHUNK rows of the unit matrix, with the span's first chunk. F of a block and its w
  * are parts that come one after the other, two of them on their way; of the keys' own first block its w alone. */
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const int, cu) X(global float, rows) X(global float, segments)
+/* clang-format on */
 KERNEL
-carry_path_team(global const int *cu, long4 cu_at, global float *rows, long4 rows_at, global float *segments,
-                long4 segments_at, int seq_len, int sequences, int kv_len)
+carry_path_team(TENSORS(PARAMETER) int seq_len, int sequences, int kv_len)
 {
+    TENSORS(ABSENT)
     LOCAL_NUMBERS(tiles, LOCAL_TILES)
     ENGINE_LOCALS
     engine_t m = engine_begin(engine_scratch);

@@ -98,14 +98,19 @@ WORD void fetch(fetched_t *next, const inputs_t *in, int row)
                   min(in->lane.first + n, KEY_DIM - 1) * VALUE_DIM, in->lane.c, sizeof(gate_t));
 }
 
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, q) X(global const data_t, k) X(global const data_t, v) X(global out_t, o) \
+    X(global const decay_t, g) X(global const float, theta) X(global const data_t, dt) \
+    X(global const float, bias) X(global const float, d) X(global const data_t, z) X(global const int, cu) \
+    X(global const int, slots)
+#define OPTIONALS(X) \
+    X(global const state_t, initial) X(global state_t, final)
+/* clang-format on */
 KERNEL
-channels(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
-         global out_t *o, long4 o_at, global const decay_t *g, long4 g_at, global const float *theta, long4 theta_at,
-         global const data_t *dt, long4 dt_at, global const float *bias, long4 bias_at, global const float *d,
-         long4 d_at, global const data_t *z, long4 z_at, global const state_t *initial, long4 initial_at,
-         global state_t *final, long4 final_at, global const int *cu, long4 cu_at, global const int *slots,
-         long4 slots_at, int seq_len, float scale, int states)
+channels(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, float scale, int states)
 {
+    TENSORS(ABSENT)
     LOCAL_FLOATS(rows_q, LOCAL_ROWS)
     LOCAL_FLOATS(rows_k, LOCAL_ROWS)
     LOCAL_FLOATS(joints, LOCAL_JOINTS)

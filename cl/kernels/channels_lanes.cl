@@ -129,14 +129,18 @@ WORD void bring(brought_t *next, const source_t *from, int row)
     keys_bring(next->k, from->k, row, from->last);
 }
 
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, q) X(global const data_t, k) X(global const data_t, v) X(global out_t, o) \
+    X(global const float, g) X(global const data_t, dt) X(global const float, bias) X(global const float, d) \
+    X(global const data_t, z) X(global const int, cu) X(global const int, slots)
+#define OPTIONALS(X) \
+    X(global const state_t, initial) X(global state_t, final)
+/* clang-format on */
 KERNEL
-channels_lanes(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v,
-               long4 v_at, global out_t *o, long4 o_at, global const float *g, long4 g_at, global const data_t *dt,
-               long4 dt_at, global const float *bias, long4 bias_at, global const float *d, long4 d_at,
-               global const data_t *z, long4 z_at, global const state_t *initial, long4 initial_at,
-               global state_t *final, long4 final_at, global const int *cu, long4 cu_at, global const int *slots,
-               long4 slots_at, int seq_len, float scale, int states)
+channels_lanes(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, float scale, int states)
 {
+    TENSORS(ABSENT)
     LOCAL_FLOATS(rows_q, LOCAL_ROWS)
     LOCAL_FLOATS(rows_k, LOCAL_ROWS)
     LOCAL_FLOATS(steps, LOCAL_TILE)

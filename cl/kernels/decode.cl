@@ -2,12 +2,18 @@
  *     P = K Q b       as in flash.cl, of the part alone
  * and m, l, O go to the workspace, from which join_parts.cl makes o and lse. One group: one tile of CHUNK tokens and
  * HEADS heads of one key head's, all value columns, one of SPLITS parts of the keys that they see. */
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const query_t, q) X(global const data_t, k) X(global const data_t, v) X(global const gate_t, g) \
+    X(global const int, cu) X(global float, parts)
+#define OPTIONALS(X) \
+    X(global const int, cu_kv) X(global const int, lens)
+/* clang-format on */
 KERNEL
-decode(global const query_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
-       global const gate_t *g, long4 g_at, global const int *cu, long4 cu_at, global const int *cu_kv, long4 cu_kv_at,
-       global const int *lens, long4 lens_at, global float *parts, long4 parts_at, int seq_len, int sequences,
-       int kv_len, int window, float scale, int given, int tail)
+decode(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, int kv_len, int window, float scale,
+       int given, int tail)
 {
+    TENSORS(ABSENT)
     local float Q[LOCAL_QUERIES], X[LOCAL_PRODUCTS], P[LOCAL_SCORES], O[LOCAL_OUTPUT], G[LOCAL_DECAYS];
     local float most[LOCAL_MOST], before[LOCAL_MOST], sums[LOCAL_MOST], decays[LOCAL_MOST], kept[LOCAL_KEPT];
     long slot = get_group_id(0), number = slot * get_num_groups(1) + get_group_id(1);

@@ -46,10 +46,14 @@ WORD float feature_of(local const float *stats, local const float *y, int n)
     return unit * (exp(x - stats[1]) + EPS);
 }
 
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, v) X(global out_t, o) X(global const gate_t, omega) X(global const int, cu)
+/* clang-format on */
 KERNEL
-features(global const data_t *v, long4 v_at, global out_t *o, long4 o_at, global const gate_t *omega, long4 omega_at,
-         global const int *cu, long4 cu_at, int seq_len, int sequences)
+features(TENSORS(PARAMETER) int seq_len, int sequences)
 {
+    TENSORS(ABSENT)
     LOCAL_FLOATS(Y, LOCAL_PROJECTIONS)
     LOCAL_FLOATS(stats, LOCAL_STATS)
     chunk_t chunk = chunk_of_slot(get_group_id(0), get_group_id(1), sequences, seq_len, cu, cu_at);

@@ -3,12 +3,17 @@
  *     m' = max(m, max L)      P = e^(L - m')      l = e^(m - m') l + Σ P      O = e^(m - m') O + Pᵀ V
  * and at the end o = O / l, lse = m + log l. One group: one block of queries of one head, BV value columns; in
  * the order of group_slot. */
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, q) X(global const data_t, k) X(global const data_t, v) X(global out_t, o) \
+    X(global const gate_t, g) X(global const int, cu)
+#define OPTIONALS(X) \
+    X(global const float, sink) X(global float, lse) X(global const int, cu_kv) X(global const int, lens)
+/* clang-format on */
 KERNEL
-flash(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
-      global out_t *o, long4 o_at, global const gate_t *g, long4 g_at, global const float *sink, long4 sink_at,
-      global float *lse, long4 lse_at, global const int *cu, long4 cu_at, global const int *cu_kv, long4 cu_kv_at,
-      global const int *lens, long4 lens_at, int seq_len, int sequences, int kv_len, int window, float scale, int given)
+flash(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, int kv_len, int window, float scale, int given)
 {
+    TENSORS(ABSENT)
     LOCAL_FLOATS(Q, LOCAL_QUERIES)
     LOCAL_FLOATS(R, LOCAL_ROWS)
     LOCAL_FLOATS(L, LOCAL_SCORES)

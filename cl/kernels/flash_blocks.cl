@@ -5,13 +5,18 @@
  * One group: one block of queries of one head, BV value columns; those that see the most keys are first. */
 #include "blocks_list.clh"
 
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, q) X(global const data_t, k) X(global const data_t, v) X(global out_t, o) \
+    X(global const gate_t, g) X(global const int, cu)
+#define OPTIONALS(X) \
+    X(global const float, sink) X(global float, lse) X(global const int, cu_kv) X(global const int, lens)
+/* clang-format on */
 KERNEL
-flash_blocks(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
-             global out_t *o, long4 o_at, global const gate_t *g, long4 g_at, global const float *sink, long4 sink_at,
-             global float *lse, long4 lse_at, global const int *cu, long4 cu_at, global const int *cu_kv,
-             long4 cu_kv_at, global const int *lens, long4 lens_at, int seq_len, int sequences, int kv_len, int window,
-             float scale, int given)
+flash_blocks(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, int kv_len, int window, float scale,
+             int given)
 {
+    TENSORS(ABSENT)
     LOCAL_FLOATS(tiles, LOCAL_TILES)
     LOCAL_FLOATS(P, LOCAL_SCORES)
     LOCAL_FLOATS(kept, LOCAL_KEPT)

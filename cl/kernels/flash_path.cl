@@ -3,14 +3,19 @@
  *     own span        L = Q (K - Xᵀ W)ᵀ          then the same
  *     span before     L = Q K̂ᵀ, keys carried to its end; then Q = Q H, all of it at once
  * and the bias is within the scale. One group: one block of queries of one head, BV value columns. */
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, q) X(global const data_t, k) X(global const data_t, v) X(global out_t, o) \
+    X(global const gate_t, g) X(global const gate_t, p) X(global const int, cu) X(global float, records) \
+    X(global float, rows) X(global float, segments)
+#define OPTIONALS(X) \
+    X(global const float, sink) X(global float, lse) X(global const int, cu_kv) X(global const int, lens)
+/* clang-format on */
 KERNEL
-flash_path(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
-           global out_t *o, long4 o_at, global const gate_t *g, long4 g_at, global const gate_t *p, long4 p_at,
-           global const float *sink, long4 sink_at, global float *lse, long4 lse_at, global const int *cu, long4 cu_at,
-           global const int *cu_kv, long4 cu_kv_at, global const int *lens, long4 lens_at, global float *records,
-           long4 records_at, global float *rows, long4 rows_at, global float *segments, long4 segments_at, int seq_len,
-           int sequences, int kv_len, int window, float scale, int given, int tail)
+flash_path(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, int kv_len, int window, float scale,
+           int given, int tail)
 {
+    TENSORS(ABSENT)
     LOCAL_FLOATS(Q, LOCAL_QUERIES)
     LOCAL_FLOATS(Y, LOCAL_CROSSED)
     LOCAL_FLOATS(R, LOCAL_ROWS)

@@ -3,13 +3,18 @@
  *     A = Q Wᵀ        L = Q Kᵀ + A X        Q += A F
  * Of the spans before these it reads keys that were carried to their ends, and crosses each at once, Q = Q H. One
  * group: CHUNK queries of a head, ACC_ROWS a sub-group, BV value columns. */
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, q) X(global const data_t, k) X(global const data_t, v) X(global out_t, o) \
+    X(global const gate_t, g) X(global const int, cu) X(global float, rows) X(global float, segments)
+#define OPTIONALS(X) \
+    X(global const float, sink) X(global float, lse)
+/* clang-format on */
 KERNEL
-flash_path_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v,
-                  long4 v_at, global out_t *o, long4 o_at, global const gate_t *g, long4 g_at, global const float *sink,
-                  long4 sink_at, global float *lse, long4 lse_at, global const int *cu, long4 cu_at, global float *rows,
-                  long4 rows_at, global float *segments, long4 segments_at, int seq_len, int sequences, int kv_len,
-                  int window, float scale, int given)
+flash_path_matrix(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, int kv_len, int window,
+                  float scale, int given)
 {
+    TENSORS(ABSENT)
     LOCAL_NUMBERS(tiles, LOCAL_TILES)
     local float norms[LOCAL_NORMS];
     BIAS_LOCALS

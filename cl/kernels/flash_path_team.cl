@@ -1,13 +1,18 @@
 /* flash_path_matrix.cl by teams of sub-groups, the parts of blocks by the words of path_parts.clh. Of the blocks of its
  * own span a team walks those up to its queries; keys before are carried to the ends of their spans, and each of these
  * is crossed at once, Q = Q H. One group: CHUNK queries of a head, TEAM_ROWS a team, BV value columns. */
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, q) X(global const data_t, v) X(global out_t, o) X(global const gate_t, g) \
+    X(global const int, cu) X(global float, rows) X(global float, segments) X(global const float, after)
+#define OPTIONALS(X) \
+    X(global const float, sink) X(global float, lse)
+/* clang-format on */
 KERNEL
-flash_path_team(global const data_t *q, long4 q_at, global const data_t *v, long4 v_at, global out_t *o, long4 o_at,
-                global const gate_t *g, long4 g_at, global const float *sink, long4 sink_at, global float *lse,
-                long4 lse_at, global const int *cu, long4 cu_at, global float *rows, long4 rows_at,
-                global float *segments, long4 segments_at, global const float *after, long4 after_at, int seq_len,
-                int sequences, int kv_len, int window, float scale, int given)
+flash_path_team(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, int kv_len, int window, float scale,
+                int given)
 {
+    TENSORS(ABSENT)
     LOCAL_NUMBERS(tiles, LOCAL_TILES)
     BIAS_LOCALS
     ENGINE_LOCALS

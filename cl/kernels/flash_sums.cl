@@ -3,11 +3,17 @@
 #include "flash_units.clh"
 #include "gate.clh"
 
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const gate_t, g) X(global const int, cu) X(global float, after)
+#define OPTIONALS(X) \
+    X(global const int, cu_kv) X(global const int, lens)
+/* clang-format on */
 KERNEL
-flash_sums(global const gate_t *g, long4 g_at, global const int *cu, long4 cu_at, global const int *cu_kv,
-           long4 cu_kv_at, global const int *lens, long4 lens_at, global float *after, long4 after_at, int seq_len,
-           int sequences, int kv_len, int window, float scale, int given)
+flash_sums(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, int kv_len, int window, float scale,
+           int given)
 {
+    TENSORS(ABSENT)
     LOCAL_FLOATS(logs, LOCAL_LOGS)
     int head = get_group_id(1);
     list_t list = list_of_key_slot(get_group_id(0), head, sequences, seq_len, cu, cu_at,

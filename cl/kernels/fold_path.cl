@@ -1,11 +1,17 @@
 /* Keys carried on to the end of their sequence, in their own memory: over each block of tokens that turns, W its rows,
  *     s_m = beta_m (w_m.k - Σ_(l<m) w_m.w_l s_l), of tokens after the key alone        k -= Wᵀ s
  * One group: one block of keys of one key head. */
+/* clang-format off */
+#define TENSORS(X) \
+    X(global out_t, k) X(global const gate_t, p) X(global const gate_t, e) X(global const int, cu)
+#define OPTIONALS(X) \
+    X(global const int, cu_kv) X(global const int, lens)
+/* clang-format on */
 KERNEL
-fold_path(global out_t *k, long4 k_at, global const gate_t *p, long4 p_at, global const gate_t *e, long4 e_at,
-          global const int *cu, long4 cu_at, global const int *cu_kv, long4 cu_kv_at, global const int *lens,
-          long4 lens_at, int seq_len, int sequences, int kv_len, int window, int given, int tail)
+fold_path(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, int kv_len, int window, int given,
+          int tail)
 {
+    TENSORS(ABSENT)
     LOCAL_FLOATS(X, LOCAL_QUERIES)
     LOCAL_FLOATS(R, LOCAL_SLICE)
     LOCAL_FLOATS(S, LOCAL_SCORES)

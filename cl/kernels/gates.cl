@@ -78,11 +78,15 @@ WORD vec biases_at(gates_t gates, int e)
     return vec_load(bias);
 }
 
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, v) X(global out_t, o) X(global const float, bias) X(global const float, a_log) \
+    X(global const int, cu)
+/* clang-format on */
 KERNEL
-gates(global const data_t *v, long4 v_at, global out_t *o, long4 o_at, global const float *bias, long4 bias_at,
-      global const float *a_log, long4 a_log_at, global const int *cu, long4 cu_at, int seq_len, int sequences,
-      float scale)
+gates(TENSORS(PARAMETER) int seq_len, int sequences, float scale)
 {
+    TENSORS(ABSENT)
     chunk_t chunk = chunk_of_slot(get_group_id(0), 0, sequences, seq_len, cu, cu_at);
     heads_t from = heads_of(v, v_at, sizeof(data_t)), to = heads_of(o, o_at, sizeof(out_t));
     gates_t gates = GATES_HERE;

@@ -3,10 +3,14 @@
  * on its way in registers, and goes to the other of two places in local memory. */
 #include "gemm_blocks.clh"
 
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, a) X(global const data_t, b) X(global const out_t, c) X(global out_t, d)
+/* clang-format on */
 KERNEL
-gemm(global const data_t *a, long4 a_at, global const data_t *b, long4 b_at, global const out_t *c, long4 c_at,
-     global out_t *d, long4 d_at, int4 size, float2 scales)
+gemm(TENSORS(PARAMETER) int4 size, float2 scales)
 {
+    TENSORS(ABSENT)
     LOCAL_FLOATS(tiles, LOCAL_TILES)
     ENGINE_LOCALS
     engine_t m = engine_begin(engine_scratch);

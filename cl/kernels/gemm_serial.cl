@@ -70,10 +70,14 @@ WORD void block_multiply(local float *sums, local const float *left, local const
         vec_store(acc[i], sums + i / WIDE * BN + i % WIDE * VEC);
 }
 
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, a) X(global const data_t, b) X(global const out_t, c) X(global out_t, d)
+/* clang-format on */
 KERNEL
-gemm_serial(global const data_t *a, long4 a_at, global const data_t *b, long4 b_at, global const out_t *c, long4 c_at,
-            global out_t *d, long4 d_at, int4 size, float2 scales)
+gemm_serial(TENSORS(PARAMETER) int4 size, float2 scales)
 {
+    TENSORS(ABSENT)
     LOCAL_FLOATS(left, LOCAL_LEFT)
     LOCAL_FLOATS(right, LOCAL_RIGHT)
     LOCAL_FLOATS(sums, SUMS_TILE)

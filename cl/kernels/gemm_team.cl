@@ -45,10 +45,14 @@ WORD long row_first(long4 at, int row)
     return gemm_first(at) + row * at.z;
 }
 
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, a) X(global const data_t, b) X(global const out_t, c) X(global out_t, d)
+/* clang-format on */
 KERNEL
-gemm_team(global const data_t *a, long4 a_at, global const data_t *b, long4 b_at, global const out_t *c, long4 c_at,
-          global out_t *d, long4 d_at, int4 size, float2 scales)
+gemm_team(TENSORS(PARAMETER) int4 size, float2 scales)
 {
+    TENSORS(ABSENT)
     LOCAL_NUMBERS(tiles, LOCAL_TILES)
     ENGINE_LOCALS
     engine_t m = engine_begin(engine_scratch);

@@ -87,10 +87,14 @@ WORD void row_put(local float *parts, const vec *acc)
             vec_store(acc[i], to + i * VEC);
 }
 
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, x) X(global const data_t, w) X(global const out_t, c) X(global out_t, d)
+/* clang-format on */
 KERNEL
-gemv(global const data_t *x, long4 x_at, global const data_t *w, long4 w_at, global const out_t *c, long4 c_at,
-     global out_t *d, long4 d_at, int2 size, float2 scales)
+gemv(TENSORS(PARAMETER) int2 size, float2 scales)
 {
+    TENSORS(ABSENT)
     LOCAL_FLOATS(parts, LOCAL_PARTS)
     int first = get_group_id(0) * COLUMNS, column = first + column_lane * WIDE * (TURNED_B ? 1 : VEC);
     vec acc[ROWS * WIDE];

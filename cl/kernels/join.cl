@@ -1,11 +1,17 @@
 /* The states at the ends of a stretch's segments, from what each added and what it keeps of the one before:
  *     S_s = L_s S_(s-1) + N_s
  * One group: a part of the state of one head of one sequence. */
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const int, cu) X(global const int, slots) X(global float, carried) X(global float, segments) \
+    X(global const float, kept)
+#define OPTIONALS(X) \
+    X(global state_t, final)
+/* clang-format on */
 KERNEL
-join(global state_t *final, long4 final_at, global const int *cu, long4 cu_at, global const int *slots, long4 slots_at,
-     global float *carried, long4 carried_at, global float *segments, long4 segments_at, global const float *kept,
-     long4 kept_at, int seq_len, int states)
+join(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int states)
 {
+    TENSORS(ABSENT)
     place at =
         place_with_states(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), states, slots, slots_at);
     long whole = (long)at.sequence * get_num_groups(1) + at.head;

@@ -4,11 +4,16 @@
  * SHARES. */
 #define at_once _Pragma("unroll 8")
 
+/* clang-format off */
+#define TENSORS(X) \
+    X(global out_t, o) X(global const int, cu) X(global const float, parts)
+#define OPTIONALS(X) \
+    X(global const float, sink) X(global float, lse)
+/* clang-format on */
 KERNEL
-join_parts(global out_t *o, long4 o_at, global const float *sink, long4 sink_at, global float *lse, long4 lse_at,
-           global const int *cu, long4 cu_at, global const float *parts, long4 parts_at, int seq_len, int sequences,
-           int given)
+join_parts(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, int given)
 {
+    TENSORS(ABSENT)
     local float most[LOCAL_PARTS], sums[LOCAL_PARTS], weights[LOCAL_PARTS], O[LOCAL_SHARES];
     int head = get_group_id(1), shared = head / KV_GROUP, tiles = (KV_GROUP + HEADS - 1) / HEADS;
     int tile = head % KV_GROUP / HEADS, lane = head % KV_GROUP % HEADS;

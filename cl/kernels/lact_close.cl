@@ -1,10 +1,14 @@
 /* A learner's weights back to where the caller has them. */
 #include "lact.clh"
 
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const float, fast) X(global float, final_w0) X(global float, final_w1) X(global float, final_w2)
+/* clang-format on */
 KERNEL
-lact_close(global const float *fast, long4 fast_at, global float *final_w0, long4 final_w0_at, global float *final_w1,
-           long4 final_w1_at, global float *final_w2, long4 final_w2_at)
+lact_close(TENSORS(PARAMETER) int sequences)
 {
+    TENSORS(ABSENT)
     long n = get_group_id(0), head = get_group_id(1);
 
     for (int t = 0; t < TURNS; t++) {

@@ -1,9 +1,14 @@
 /* h = silu(a) o c, of rows [a c dh] to rows [da dc h]. One group: CHUNK rows of a batch, of one head. */
 #include "lact.clh"
 
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const hidden_t, hidden) X(global out_t, mixed)
+/* clang-format on */
 KERNEL
-lact_mix(global const hidden_t *hidden, long4 hidden_at, global out_t *mixed, long4 mixed_at, int sequences, int rows)
+lact_mix(TENSORS(PARAMETER) int sequences, int rows)
 {
+    TENSORS(ABSENT)
     int2 at = rows_of(sequences);
 
     for_each(task, CHUNK * VECTORS) {

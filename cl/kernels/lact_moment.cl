@@ -1,10 +1,14 @@
 /* D <- D + mean(momentum) D of the batch before, and the squares of its rows, for Muon. */
 #include "lact.clh"
 
+/* clang-format off */
+#define TENSORS(X) \
+    X(global float, step) X(global float, moment) X(global float, squares) X(global const gate_t, momentum)
+/* clang-format on */
 KERNEL
-lact_moment(global float *step, long4 step_at, global float *moment, long4 moment_at, global float *squares,
-            long4 squares_at, global const gate_t *momentum, long4 momentum_at, int first_row, int rows)
+lact_moment(TENSORS(PARAMETER) int first_row, int rows)
 {
+    TENSORS(ABSENT)
     LOCAL_FLOATS(parts, LOCAL_SUMS)
     float kept = kept_of(parts, momentum, momentum_at, first_row, rows);
 

@@ -1,11 +1,15 @@
 /* A learner's weights as they are given, side by side, also as products take them, and their rows' norms. */
 #include "lact.clh"
 
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const float, w0) X(global const float, w1) X(global const float, w2) X(global float, fast) \
+    X(global out_t, factors) X(global float, sums) X(global float, norms) X(global float, moment)
+/* clang-format on */
 KERNEL
-lact_open(global const float *w0, long4 w0_at, global const float *w1, long4 w1_at, global const float *w2, long4 w2_at,
-          global float *fast, long4 fast_at, global out_t *factors, long4 factors_at, global float *sums, long4 sums_at,
-          global float *norms, long4 norms_at, global float *moment, long4 moment_at)
+lact_open(TENSORS(PARAMETER) int sequences)
 {
+    TENSORS(ABSENT)
     LOCAL_FLOATS(parts, LOCAL_SUMS)
     long n = get_group_id(0), head = get_group_id(1);
 

@@ -2,11 +2,15 @@
  * of one head. */
 #include "lact.clh"
 
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const hidden_t, hidden) X(global out_t, mixed) X(global const gate_t, lr0) \
+    X(global const gate_t, lr1) X(global const gate_t, lr2)
+/* clang-format on */
 KERNEL
-lact_slope(global const hidden_t *hidden, long4 hidden_at, global out_t *mixed, long4 mixed_at,
-           global const gate_t *lr0, long4 lr0_at, global const gate_t *lr1, long4 lr1_at, global const gate_t *lr2,
-           long4 lr2_at, int sequences, int first_row, int rows)
+lact_slope(TENSORS(PARAMETER) int sequences, int first_row, int rows)
 {
+    TENSORS(ABSENT)
     int2 at = rows_of(sequences);
     long head = get_group_id(1);
 

@@ -2,12 +2,16 @@
  * first norm. */
 #include "lact.clh"
 
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const float, step) X(global const data_t, made) X(global float, moment) \
+    X(global const gate_t, momentum) X(global float, fast) X(global out_t, factors) X(global float, sums) \
+    X(global const float, norms)
+/* clang-format on */
 KERNEL
-lact_step(global const float *step, long4 step_at, global const data_t *made, long4 made_at, global float *moment,
-          long4 moment_at, global const gate_t *momentum, long4 momentum_at, global float *fast, long4 fast_at,
-          global out_t *factors, long4 factors_at, global float *sums, long4 sums_at, global const float *norms,
-          long4 norms_at, int first_row, int rows)
+lact_step(TENSORS(PARAMETER) int first_row, int rows)
 {
+    TENSORS(ABSENT)
     LOCAL_FLOATS(parts, LOCAL_SUMS)
     float kept = FROM_MUON ? 0 : kept_of(parts, momentum, momentum_at, first_row, rows);
 

@@ -9,10 +9,14 @@ WORD float size_of(local float *parts, global const float *squares, long4 at, in
     return sqrt(group_sum(parts, sum));
 }
 
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const float, step) X(global const float, squares) X(global out_t, unit)
+/* clang-format on */
 KERNEL
-lact_unit(global const float *step, long4 step_at, global const float *squares, long4 squares_at, global out_t *unit,
-          long4 unit_at)
+lact_unit(TENSORS(PARAMETER) int sequences)
 {
+    TENSORS(ABSENT)
     LOCAL_FLOATS(parts, LOCAL_SUMS)
     float size0 = size_of(parts, squares, squares_at, 0, HIDDEN_DIM);
     float size2 = size_of(parts, squares, squares_at, HIDDEN_DIM, HIDDEN_DIM);

@@ -1,13 +1,16 @@
 /* O = (Q o e^G) S + A D of a chunk, S the state before it and D what it wrote (of low rank A X + A_qb D). In segments
  * but the first, S is what the segment has added so far, and what is kept of the state that it began with. One group:
  * BV value columns of one chunk of one head. */
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, q) X(global const data_t, k) X(global const data_t, v) X(global out_t, o) \
+    X(global const gate_t, w) X(global const float, den) X(global const int, cu) X(global const float, records) \
+    X(global const float, rows) X(global const float, before) X(global const float, segments)
+/* clang-format on */
 KERNEL
-outputs(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
-        global out_t *o, long4 o_at, global const gate_t *w, long4 w_at, global const float *den, long4 den_at,
-        global const int *cu, long4 cu_at, global const float *records, long4 records_at, global const float *rows,
-        long4 rows_at, global const float *before, long4 before_at, global const float *segments, long4 segments_at,
-        int seq_len, int sequences, float scale, int first_row)
+outputs(TENSORS(PARAMETER) int seq_len, int sequences, float scale, int first_row)
 {
+    TENSORS(ABSENT)
     LOCAL_FLOATS(tiles, LOCAL_TILES)
     ENGINE_LOCALS
     OUTPUT_LOCALS

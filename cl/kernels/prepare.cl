@@ -1,13 +1,16 @@
 /* Per chunk of a head, what does not depend on the state:
  *     A_ij = Σ_n q_in k_jn e^(G_in - G_jn), j <= i        T = (I + M)⁻¹ and its kin (erase_*.clh)
  * and the factors of each row. One group: one chunk of one head. */
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, q) X(global const data_t, k) X(global const gate_t, g) X(global const float, a_log) \
+    X(global const float, bias) X(global const gate_t, beta) X(global const erase_t, p) \
+    X(global const data_t, e) X(global const gate_t, u) X(global const int, cu) X(global float, records)
+/* clang-format on */
 KERNEL
-prepare(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const gate_t *g, long4 g_at,
-        global const float *a_log, long4 a_log_at, global const float *bias, long4 bias_at, global const gate_t *beta,
-        long4 beta_at, global const erase_t *p, long4 p_at, global const data_t *e, long4 e_at, global const gate_t *u,
-        long4 u_at, global const int *cu, long4 cu_at, global float *records, long4 records_at, int seq_len,
-        int sequences, float scale)
+prepare(TENSORS(PARAMETER) int seq_len, int sequences, float scale)
 {
+    TENSORS(ABSENT)
     local float Q[LOCAL_ROWS_Q], K[LOCAL_ROWS_K], A[LOCAL_SCORES], factors[FACTORS];
     DECAY_LOCALS
     ERASE_LOCALS

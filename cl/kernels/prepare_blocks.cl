@@ -2,15 +2,17 @@
  *     A_ij = Σ_n q_in k_jn e^(G_in - G_jn), j <= i        T = (I + M)⁻¹        W = T (P o e^G)        X' = T X
  * of which the last three where something is erased (of low rank: T A_ak X in T X's place, and A_qb), the factors of
  * each row, and with a decay a channel the rows as they read and write the state. One group: one chunk of one head. */
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, q) X(global const data_t, k) X(global const data_t, v) X(global const gate_t, g) \
+    X(global const float, a_log) X(global const float, bias) X(global const gate_t, beta) \
+    X(global const erase_t, p) X(global const data_t, e) X(global const gate_t, w) X(global const gate_t, u) \
+    X(global const int, cu) X(global float, records) X(global float, rows)
+/* clang-format on */
 KERNEL
-prepare_blocks(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v,
-               long4 v_at, global const gate_t *g, long4 g_at, global const float *a_log, long4 a_log_at,
-               global const float *bias, long4 bias_at, global const gate_t *beta, long4 beta_at,
-               global const erase_t *p, long4 p_at, global const data_t *e, long4 e_at, global const gate_t *w,
-               long4 w_at, global const gate_t *u, long4 u_at, global const int *cu, long4 cu_at, global float *records,
-               long4 records_at, global float *rows, long4 rows_at, int seq_len, int sequences, float scale,
-               int first_row)
+prepare_blocks(TENSORS(PARAMETER) int seq_len, int sequences, float scale, int first_row)
 {
+    TENSORS(ABSENT)
     LOCAL_FLOATS(slices, LOCAL_SLICES)
     local float factors[FACTORS];
     ERASE_NORM_LOCALS

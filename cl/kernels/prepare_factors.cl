@@ -1,11 +1,15 @@
 /* What scan_matrix needs of a chunk where it makes the scores itself and takes the rows as they lie in memory,
  * without norms: factors of the rows, and of the state. A work-item has a row; a group, neighbouring chunks of one
  * head. */
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const gate_t, g) X(global const float, a_log) X(global const float, bias) \
+    X(global const gate_t, beta) X(global const int, cu) X(global uint, records)
+/* clang-format on */
 KERNEL
-prepare_factors(global const gate_t *g, long4 g_at, global const float *a_log, long4 a_log_at, global const float *bias,
-                long4 bias_at, global const gate_t *beta, long4 beta_at, global const int *cu, long4 cu_at,
-                global uint *records, long4 records_at, int seq_len, int sequences, float scale)
+prepare_factors(TENSORS(PARAMETER) int seq_len, int sequences, float scale)
 {
+    TENSORS(ABSENT)
     local float logs[LOCAL_LOGS] __attribute__((aligned(16)));
     long slot = (long)get_group_id(0) * (GROUP / CHUNK) + LANE / CHUNK;
     int heads = get_num_groups(1), i = LANE % CHUNK;

@@ -1,14 +1,17 @@
 /* Per chunk of a head, what scan_matrix needs and the state has no part in: the scores A, the erase's T = (I + M)⁻¹
  * and its kin, factors of the rows; and the rows themselves where they do not serve as they lie in memory. One
  * group: one chunk of one head. */
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, q) X(global const data_t, k) X(global const data_t, v) X(global const gate_t, g) \
+    X(global const float, a_log) X(global const float, bias) X(global const gate_t, beta) \
+    X(global const erase_t, p) X(global const data_t, e) X(global const gate_t, w) X(global const gate_t, u) \
+    X(global const int, cu) X(global uint, records) X(global uint, rows)
+/* clang-format on */
 KERNEL
-prepare_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v,
-               long4 v_at, global const gate_t *g, long4 g_at, global const float *a_log, long4 a_log_at,
-               global const float *bias, long4 bias_at, global const gate_t *beta, long4 beta_at,
-               global const erase_t *p, long4 p_at, global const data_t *e, long4 e_at, global const gate_t *w,
-               long4 w_at, global const gate_t *u, long4 u_at, global const int *cu, long4 cu_at, global uint *records,
-               long4 records_at, global uint *rows, long4 rows_at, int seq_len, int sequences, float scale)
+prepare_matrix(TENSORS(PARAMETER) int seq_len, int sequences, float scale)
 {
+    TENSORS(ABSENT)
     PREPARE_LOCALS
     local float norms[LOCAL_NORMS];
     local float strength[LOCAL_STRENGTH] __attribute__((aligned(16)));

@@ -1,12 +1,18 @@
 /* What does not depend on the queries, of a block of keys, W, K its rows:
  *     T = (I + tril(beta W Wᵀ, -1))⁻¹ diag(beta)      X = T tril(W Kᵀ, -1)
  * and it leaves -T W, keys carried to the block's end, K - Xᵀ W, and -X. One group: one block of one key head. */
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, k) X(global const gate_t, p) X(global const gate_t, e) X(global const int, cu) \
+    X(global float, records) X(global float, rows)
+#define OPTIONALS(X) \
+    X(global const int, cu_kv) X(global const int, lens)
+/* clang-format on */
 KERNEL
-prepare_path(global const data_t *k, long4 k_at, global const gate_t *p, long4 p_at, global const gate_t *e, long4 e_at,
-             global const int *cu, long4 cu_at, global const int *cu_kv, long4 cu_kv_at, global const int *lens,
-             long4 lens_at, global float *records, long4 records_at, global float *rows, long4 rows_at, int seq_len,
-             int sequences, int kv_len, int window, int given, int tail)
+prepare_path(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, int kv_len, int window, int given,
+             int tail)
 {
+    TENSORS(ABSENT)
     LOCAL_FLOATS(W, LOCAL_SLICE)
     LOCAL_FLOATS(K, LOCAL_SLICE)
     LOCAL_FLOATS(D, LOCAL_SLICE)

@@ -1,10 +1,14 @@
 /* prepare_path.cl on a matrix engine: w in 16 bits, F and X of every tile of 16 keys (cl/matrix/path_turn.clh), columns
  * solved in floats. One group: one block of one key head, a tile a sub-group or two. */
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, k) X(global const gate_t, p) X(global const gate_t, e) X(global const int, cu) \
+    X(global float, rows)
+/* clang-format on */
 KERNEL
-prepare_path_matrix(global const data_t *k, long4 k_at, global const gate_t *p, long4 p_at, global const gate_t *e,
-                    long4 e_at, global const int *cu, long4 cu_at, global float *rows, long4 rows_at, int seq_len,
-                    int sequences, int kv_len, int tail)
+prepare_path_matrix(TENSORS(PARAMETER) int seq_len, int sequences, int kv_len, int tail)
 {
+    TENSORS(ABSENT)
     LOCAL_NUMBERS(tiles, LOCAL_TILES)
     LOCAL_FLOATS(squares, LOCAL_SQUARES)
     local float beta[LOCAL_BETA];

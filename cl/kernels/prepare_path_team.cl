@@ -1,11 +1,15 @@
 /* prepare_path_matrix.cl where teams read what it leaves: blocks of KEYS keys. F and X of a tile are those of
  * prepare_path_matrix.cl; its rows then walk back over the tiles of the block before it, as a query does, which makes
  * them the block's. One group: a block of one key head, a tile of 16 keys a sub-group. */
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, k) X(global const gate_t, p) X(global const gate_t, e) X(global const int, cu) \
+    X(global float, rows)
+/* clang-format on */
 KERNEL
-prepare_path_team(global const data_t *k, long4 k_at, global const gate_t *p, long4 p_at, global const gate_t *e,
-                  long4 e_at, global const int *cu, long4 cu_at, global float *rows, long4 rows_at, int seq_len,
-                  int sequences, int kv_len, int tail)
+prepare_path_team(TENSORS(PARAMETER) int seq_len, int sequences, int kv_len, int tail)
 {
+    TENSORS(ABSENT)
     LOCAL_NUMBERS(tiles, LOCAL_TILES)
     local float beta[LOCAL_BETA], units[LOCAL_UNITS]; /* of w, of keys */
     ENGINE_LOCALS

@@ -1,11 +1,16 @@
 /* O = Q S, S the state after the whole sequence. One group: BV value columns of one chunk of one head. */
 #include "tile.clh"
 
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, q) X(global out_t, o) X(global const float, den) X(global const int, cu)
+#define OPTIONALS(X) \
+    X(global const state_t, final)
+/* clang-format on */
 KERNEL
-read_state(global const data_t *q, long4 q_at, global out_t *o, long4 o_at, global const float *den, long4 den_at,
-           global const state_t *final, long4 final_at, global const int *cu, long4 cu_at, int seq_len, int sequences,
-           float scale)
+read_state(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, float scale)
 {
+    TENSORS(ABSENT)
     LOCAL_FLOATS(S, LOCAL_STATE)
     LOCAL_FLOATS(R, LOCAL_ROWS)
     LOCAL_FLOATS(O, LOCAL_OUTPUT)

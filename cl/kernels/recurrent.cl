@@ -49,17 +49,20 @@ WORD void token_norms(local float *norms, local float *squares, global const dat
         norms[i] = rsqrt(token_sum(squares + i * TOKEN_PARTS) + 1e-6f);
 }
 
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, q) X(global const data_t, k) X(global const data_t, v) X(global out_t, o) \
+    X(global const gate_t, g) X(global const float, a_log) X(global const float, bias) \
+    X(global const gate_t, gv) X(global const gate_t, beta) X(global const erase_t, p) X(global const data_t, e) \
+    X(global const gate_t, w) X(global const gate_t, u) X(global const float, den) X(global const int, cu) \
+    X(global const int, slots) X(global state_t, snapshots) X(global float, segments) X(global float, kept)
+#define OPTIONALS(X) \
+    X(global const state_t, initial) X(global state_t, final)
+/* clang-format on */
 KERNEL
-recurrent(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
-          global out_t *o, long4 o_at, global const gate_t *g, long4 g_at, global const float *a_log, long4 a_log_at,
-          global const float *bias, long4 bias_at, global const gate_t *gv, long4 gv_at, global const gate_t *beta,
-          long4 beta_at, global const erase_t *p, long4 p_at, global const data_t *e, long4 e_at,
-          global const gate_t *w, long4 w_at, global const gate_t *u, long4 u_at, global const float *den, long4 den_at,
-          global const state_t *initial, long4 initial_at, global state_t *final, long4 final_at, global const int *cu,
-          long4 cu_at, global const int *slots, long4 slots_at, global state_t *snapshots, long4 snapshots_at,
-          global float *segments, long4 segments_at, global float *kept, long4 kept_at, int seq_len, float scale,
-          int states, int every)
+recurrent(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, float scale, int states, int every)
 {
+    TENSORS(ABSENT)
     LOCAL_FLOATS(rows_q, LOCAL_ROWS_Q)
     LOCAL_FLOATS(rows_k, LOCAL_ROWS_K)
     LOCAL_FLOATS(rows_x, LOCAL_ROWS_X)

@@ -34,11 +34,15 @@ WORD vec factor_of(stream_t z, int row, int c)
 
 enum { SPAN = LANES * VEC, TALL = GROUP / LANES, KEPT = ROWS * (HELD > 0 ? HELD : 1) };
 
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, v) X(global out_t, o) X(global const data_t, u) X(global const float, d) \
+    X(global const data_t, z) X(global const gate_t, weights) X(global const int, cu)
+/* clang-format on */
 KERNEL
-rms_norm(global const data_t *v, long4 v_at, global out_t *o, long4 o_at, global const data_t *u, long4 u_at,
-         global const float *d, long4 d_at, global const data_t *z, long4 z_at, global const gate_t *weights,
-         long4 weights_at, global const int *cu, long4 cu_at, int seq_len, int sequences)
+rms_norm(TENSORS(PARAMETER) int seq_len, int sequences)
 {
+    TENSORS(ABSENT)
     LOCAL_FLOATS(sums, LOCAL_SUMS)
     chunk_t chunk = chunk_of_slot(get_group_id(0), get_group_id(1), sequences, seq_len, cu, cu_at);
     stream_t x = stream_of((global const char *)v, v_at, chunk.at, sizeof(data_t));

@@ -89,10 +89,14 @@ static inline stream_t stream_of_head(global const char *x, long4 x_at, place at
     return stream;
 }
 
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, v) X(global out_t, o) X(global const int, position) X(global const int, cu)
+/* clang-format on */
 KERNEL
-rope(global const data_t *v, long4 v_at, global out_t *o, long4 o_at, global const int *position, long4 position_at,
-     global const int *cu, long4 cu_at, int seq_len, int sequences)
+rope(TENSORS(PARAMETER) int seq_len, int sequences)
 {
+    TENSORS(ABSENT)
     chunk_t chunk = chunk_of_slot(get_group_id(0), 0, sequences, seq_len, cu, cu_at);
     int head = get_group_id(1) * SHARE, heads = min(head + SHARE, HEADS);
     long start = HAS_POSITION ? position[position_at.x + chunk.at.sequence] : 0;

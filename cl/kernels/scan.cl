@@ -3,15 +3,20 @@
  *     O = (Q o e^G) S + A δ
  *     S = e^(G_C) S + (K o e^(G_C - G))ᵀ δ
  * One group: BV value columns of one head of one sequence. */
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, q) X(global const data_t, k) X(global const data_t, v) X(global out_t, o) \
+    X(global const gate_t, g) X(global const float, a_log) X(global const float, bias) \
+    X(global const gate_t, gv) X(global const erase_t, p) X(global const data_t, e) X(global const gate_t, w) \
+    X(global const float, den) X(global const int, cu) X(global const int, slots) X(global state_t, snapshots) \
+    X(global const float, records)
+#define OPTIONALS(X) \
+    X(global const state_t, initial) X(global state_t, final)
+/* clang-format on */
 KERNEL
-scan(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
-     global out_t *o, long4 o_at, global const gate_t *g, long4 g_at, global const float *a_log, long4 a_log_at,
-     global const float *bias, long4 bias_at, global const gate_t *gv, long4 gv_at, global const erase_t *p, long4 p_at,
-     global const data_t *e, long4 e_at, global const gate_t *w, long4 w_at, global const float *den, long4 den_at,
-     global const state_t *initial, long4 initial_at, global state_t *final, long4 final_at, global const int *cu,
-     long4 cu_at, global const int *slots, long4 slots_at, global state_t *snapshots, long4 snapshots_at,
-     global const float *records, long4 records_at, int seq_len, float scale, int states, int every)
+scan(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, float scale, int states, int every)
 {
+    TENSORS(ABSENT)
     LOCAL_FLOATS(S, LOCAL_STATE)
     LOCAL_FLOATS(R, LOCAL_ROWS)
     LOCAL_FLOATS(D, LOCAL_WRITTEN)

@@ -7,15 +7,19 @@
  * chunk's rows and factors are staged for the whole group, its values too (values_staged.clh) or each sub-group
  * fetches its own (values_strips.clh); its T and A a sub-group fetches by itself, a chunk ahead, or A is made in the
  * stage (reads_scored.clh). O may be left to other sub-groups (reads_apart.clh). */
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, q) X(global const data_t, k) X(global const data_t, v) X(global out_t, o) \
+    X(global const data_t, p) X(global const data_t, e) X(global const float, den) X(global const int, cu) \
+    X(global const int, slots) X(global state_t, snapshots) X(global const uint, records) \
+    X(global const uint, rows) X(global float, segments) X(global float, kept)
+#define OPTIONALS(X) \
+    X(global const state_t, initial) X(global state_t, final)
+/* clang-format on */
 KERNEL
-scan_matrix(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
-            global out_t *o, long4 o_at, global const data_t *p, long4 p_at, global const data_t *e, long4 e_at,
-            global const float *den, long4 den_at, global const state_t *initial, long4 initial_at,
-            global state_t *final, long4 final_at, global const int *cu, long4 cu_at, global const int *slots,
-            long4 slots_at, global state_t *snapshots, long4 snapshots_at, global const uint *records, long4 records_at,
-            global const uint *rows, long4 rows_at, global float *segments, long4 segments_at, global float *kept,
-            long4 kept_at, int seq_len, int states, int every)
+scan_matrix(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int states, int every)
 {
+    TENSORS(ABSENT)
     LOCAL_NUMBERS(stages, LOCAL_STAGES)
     VALUE_LOCALS
     READ_LOCALS

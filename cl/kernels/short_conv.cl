@@ -82,12 +82,17 @@ WORD void leave_state(const inputs_t *in, global state_t *final, long step, int 
     }
 }
 
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, v) X(global out_t, o) X(global const gate_t, weights) X(global const gate_t, shift) \
+    X(global const int, cu) X(global const int, slots)
+#define OPTIONALS(X) \
+    X(global const state_t, initial) X(global state_t, final)
+/* clang-format on */
 KERNEL
-short_conv(global const data_t *v, long4 v_at, global out_t *o, long4 o_at, global const gate_t *weights,
-           long4 weights_at, global const gate_t *shift, long4 shift_at, global const state_t *initial,
-           long4 initial_at, global state_t *final, long4 final_at, global const int *cu, long4 cu_at,
-           global const int *slots, long4 slots_at, int seq_len, int sequences, int states)
+short_conv(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, int states)
 {
+    TENSORS(ABSENT)
     chunk_t chunk = seq_len == 0 ? chunk_at(place_of(get_group_id(0), get_group_id(1), 0, cu, cu_at), 0)
                                  : chunk_of_slot(get_group_id(0), get_group_id(1), sequences, seq_len, cu, cu_at);
     place at = place_with_states(chunk.at, states, slots, slots_at);

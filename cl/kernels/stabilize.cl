@@ -34,12 +34,17 @@ WORD local float2 *scan_lanes(local float2 *places, float2 tokens)
     return now;
 }
 
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const gate_t, f) X(global const gate_t, i) X(global float, decay) X(global float, strength) \
+    X(global float, m) X(global const int, cu) X(global const int, slots)
+#define OPTIONALS(X) \
+    X(global const float, initial) X(global float, final)
+/* clang-format on */
 KERNEL
-stabilize(global const gate_t *f, long4 f_at, global const gate_t *i, long4 i_at, global float *decay, long4 decay_at,
-          global float *strength, long4 strength_at, global float *m, long4 m_at, global const float *initial,
-          long4 initial_at, global float *final, long4 final_at, global const int *cu, long4 cu_at,
-          global const int *slots, long4 slots_at, int seq_len, int states)
+stabilize(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int states)
 {
+    TENSORS(ABSENT)
     local float2 places[LOCAL_PLACES];
     place at =
         place_with_states(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), states, slots, slots_at);

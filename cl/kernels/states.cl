@@ -4,14 +4,18 @@
  * One group: BV value columns of one head of one sequence, a segment of a stretch of it. Segments but the first begin
  * from zero (join.cl, outputs.cl): there is one where something is erased. Where the lanes are in two parts these share
  * the depth of every product, and the second leaves what it has to the first. */
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, k) X(global const data_t, v) X(global const data_t, e) X(global const gate_t, w) \
+    X(global const int, cu) X(global const int, slots) X(global float, records) X(global float, rows) \
+    X(global float, before) X(global float, carried) X(global float, segments) X(global float, kept)
+#define OPTIONALS(X) \
+    X(global const state_t, initial) X(global state_t, final)
+/* clang-format on */
 KERNEL
-states(global const data_t *k, long4 k_at, global const data_t *v, long4 v_at, global const data_t *e, long4 e_at,
-       global const gate_t *w, long4 w_at, global const state_t *initial, long4 initial_at, global state_t *final,
-       long4 final_at, global const int *cu, long4 cu_at, global const int *slots, long4 slots_at,
-       global float *records, long4 records_at, global float *rows, long4 rows_at, global float *before,
-       long4 before_at, global float *carried, long4 carried_at, global float *segments, long4 segments_at,
-       global float *kept, long4 kept_at, int seq_len, int states, int first_row)
+states(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int states, int first_row)
 {
+    TENSORS(ABSENT)
     LOCAL_FLOATS(S, LOCAL_STATE)
     LOCAL_FLOATS(own_written, LOCAL_WRITTEN)
     LOCAL_FLOATS(slice, LOCAL_SLICE)

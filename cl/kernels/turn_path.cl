@@ -4,13 +4,18 @@
  *     own span        the same, whole
  *     span before     X = X H
  * One group: one block of keys of one key head, or after these the queries of one head that stand there. */
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, q) X(global const data_t, k) X(global const gate_t, p) X(global const int, cu) \
+    X(global float, rows) X(global float, segments) X(global out_t, turned_q) X(global out_t, turned_k)
+#define OPTIONALS(X) \
+    X(global const int, cu_kv) X(global const int, lens)
+/* clang-format on */
 KERNEL
-turn_path(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const gate_t *p, long4 p_at,
-          global const int *cu, long4 cu_at, global const int *cu_kv, long4 cu_kv_at, global const int *lens,
-          long4 lens_at, global float *rows, long4 rows_at, global float *segments, long4 segments_at,
-          global out_t *turned_q, long4 turned_q_at, global out_t *turned_k, long4 turned_k_at, int seq_len,
-          int sequences, int kv_len, int window, int given, int tail)
+turn_path(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, int kv_len, int window, int given,
+          int tail)
 {
+    TENSORS(ABSENT)
     LOCAL_FLOATS(X, LOCAL_QUERIES)
     LOCAL_FLOATS(Y, LOCAL_CROSSED)
     LOCAL_FLOATS(R, LOCAL_SLICE)

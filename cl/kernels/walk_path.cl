@@ -3,12 +3,16 @@
  * and leave what the tail makes of their rows as the last part of the keys, and themselves, times scale, for decode.cl
  * to read the keys before as they are: these are carried to where the tail begins. One group: one tile of CHUNK tokens
  * and HEADS heads of one key head's, all value columns. */
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, q) X(global const data_t, k) X(global const data_t, v) X(global const gate_t, g) \
+    X(global const gate_t, p) X(global const gate_t, e) X(global const int, cu) X(global float, rows) \
+    X(global float, parts)
+/* clang-format on */
 KERNEL
-walk_path(global const data_t *q, long4 q_at, global const data_t *k, long4 k_at, global const data_t *v, long4 v_at,
-          global const gate_t *g, long4 g_at, global const gate_t *p, long4 p_at, global const gate_t *e, long4 e_at,
-          global const int *cu, long4 cu_at, global float *rows, long4 rows_at, global float *parts, long4 parts_at,
-          int seq_len, int sequences, int kv_len, int window, float scale, int tail)
+walk_path(TENSORS(PARAMETER) int seq_len, int sequences, int kv_len, int window, float scale, int tail)
 {
+    TENSORS(ABSENT)
     local float Q[LOCAL_QUERIES], X[LOCAL_PRODUCTS], P[LOCAL_SCORES], O[LOCAL_OUTPUT], G[LOCAL_DECAYS];
     local float most[LOCAL_MOST], before[LOCAL_MOST], sums[LOCAL_MOST], decays[LOCAL_MOST], kept[LOCAL_KEPT];
     long slot = get_group_id(0), number = slot * get_num_groups(1) + get_group_id(1);

@@ -1,11 +1,17 @@
 /* What the keys before a span make of its rows: O = Σ P u with m and Σ P on their way, as in flash.cl. One group: one
  * block of rows of one key head of the span from first_row on, BV value columns. */
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, k) X(global const data_t, p) X(global const data_t, written) X(global const int, cu) \
+    X(global float, parts)
+#define OPTIONALS(X) \
+    X(global const int, cu_kv) X(global const int, lens)
+/* clang-format on */
 KERNEL
-write_before(global const data_t *k, long4 k_at, global const data_t *p, long4 p_at, global const data_t *written,
-             long4 written_at, global const int *cu, long4 cu_at, global const int *cu_kv, long4 cu_kv_at,
-             global const int *lens, long4 lens_at, global float *parts, long4 parts_at, int seq_len, int kv_len,
-             int window, float scale, int given, int first_row)
+write_before(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int kv_len, int window, float scale, int given,
+             int first_row)
 {
+    TENSORS(ABSENT)
     LOCAL_FLOATS(Q, LOCAL_QUERIES)
     LOCAL_FLOATS(R, LOCAL_ROWS)
     LOCAL_FLOATS(L, LOCAL_SCORES)

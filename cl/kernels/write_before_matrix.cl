@@ -2,11 +2,15 @@
  * Σ P u of its rows, which write_solve_matrix.cl joins; and of the span's own keys, whose u is not known yet, P. One
  * group: one block of rows of one key head, one of SPLITS parts of the keys or the span's own, BV value columns. The
  * parts are first, for they take longest. */
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, k) X(global const data_t, p) X(global const data_t, written) X(global const int, cu) \
+    X(global float, parts)
+/* clang-format on */
 KERNEL
-write_before_matrix(global const data_t *k, long4 k_at, global const data_t *p, long4 p_at,
-                    global const data_t *written, long4 written_at, global const int *cu, long4 cu_at,
-                    global float *parts, long4 parts_at, int seq_len, int kv_len, float scale, int first_row)
+write_before_matrix(TENSORS(PARAMETER) int seq_len, int kv_len, float scale, int first_row)
 {
+    TENSORS(ABSENT)
     LOCAL_NUMBERS(tiles, LOCAL_TILES)
     local float norms[LOCAL_NORMS];
     ENGINE_LOCALS

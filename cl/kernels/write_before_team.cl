@@ -1,11 +1,15 @@
 /* write_before_matrix.cl by teams of sub-groups, with the words of flash_team.cl. The group of the first part has the
  * span's own keys, too: for m ahead of its part, and for P, of the m that is then known, behind it. A group has all
  * value columns. */
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, k) X(global const data_t, p) X(global const data_t, written) X(global const int, cu) \
+    X(global float, parts)
+/* clang-format on */
 KERNEL
-write_before_team(global const data_t *k, long4 k_at, global const data_t *p, long4 p_at, global const data_t *written,
-                  long4 written_at, global const int *cu, long4 cu_at, global float *parts, long4 parts_at, int seq_len,
-                  int kv_len, float scale, int first_row)
+write_before_team(TENSORS(PARAMETER) int seq_len, int kv_len, float scale, int first_row)
 {
+    TENSORS(ABSENT)
     LOCAL_NUMBERS(tiles, LOCAL_TILES)
     local float *norms = (local float *)(tiles + NORMS_AT);
     ENGINE_LOCALS

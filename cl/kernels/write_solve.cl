@@ -1,13 +1,18 @@
 /* What is written of a span, block by block: X what is left of V without the keys before the block, P those of its own,
  *     X = V - beta P_before U      U = (I + beta tril(P, -1))⁻¹ X
  * One group: one span of one key head, from first_row on, BV value columns. */
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, k) X(global const data_t, v) X(global const data_t, p) X(global const gate_t, e) \
+    X(global data_t, written) X(global const int, cu) X(global float, parts)
+#define OPTIONALS(X) \
+    X(global const int, cu_kv) X(global const int, lens)
+/* clang-format on */
 KERNEL
-write_solve(global const data_t *k, long4 k_at, global const data_t *v, long4 v_at, global const data_t *p, long4 p_at,
-            global const gate_t *e, long4 e_at, global data_t *written, long4 written_at, global const int *cu,
-            long4 cu_at, global const int *cu_kv, long4 cu_kv_at, global const int *lens, long4 lens_at,
-            global float *parts, long4 parts_at, int seq_len, int kv_len, int window, float scale, int given,
+write_solve(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int kv_len, int window, float scale, int given,
             int first_row)
 {
+    TENSORS(ABSENT)
     LOCAL_FLOATS(Q, LOCAL_QUERIES)
     LOCAL_FLOATS(R, LOCAL_ROWS)
     LOCAL_FLOATS(L, LOCAL_SCORES)

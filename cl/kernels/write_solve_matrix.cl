@@ -3,11 +3,15 @@
  * s the parts of the keys before the span, J the tiles of its own rows above tile I, which are worked one after the
  * other; their inverses are made side by side, ROWS rows at once. U takes the place of V in local memory. One group: a
  * span of one key head, BV value columns. */
+/* clang-format off */
+#define TENSORS(X) \
+    X(global const data_t, v) X(global const gate_t, e) X(global data_t, written) X(global const int, cu) \
+    X(global float, parts)
+/* clang-format on */
 KERNEL
-write_solve_matrix(global const data_t *v, long4 v_at, global const gate_t *e, long4 e_at, global data_t *written,
-                   long4 written_at, global const int *cu, long4 cu_at, global float *parts, long4 parts_at,
-                   int seq_len, int kv_len, int given, int first_row)
+write_solve_matrix(TENSORS(PARAMETER) int seq_len, int kv_len, int given, int first_row)
 {
+    TENSORS(ABSENT)
     LOCAL_NUMBERS(U, LOCAL_TILES)
     LOCAL_FLOATS(factors, LOCAL_FACTORS)
     LOCAL_FLOATS(M, LOCAL_DIAGONALS)

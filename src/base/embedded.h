@@ -21,4 +21,25 @@ struct embedded {
 /* All of them, by enum embedded_file. */
 extern const struct embedded embedded_files[FILE_COUNT];
 
+/* What a kernel is called with, as its file says: its tensors, a pointer and a view each, then numbers. */
+struct kernel_parameter {
+    const char *name;
+    enum {
+        PARAMETER_TENSOR,   /* no parameter where the host defines HAS_name as 0 */
+        PARAMETER_OPTIONAL, /* NULL where a call has none */
+        PARAMETER_INTEGER,
+        PARAMETER_FLOAT
+    } kind;
+    int width; /* of a vector of numbers; 1 */
+};
+
+struct kernel_signature {
+    const char *name; /* of the kernel; NULL: the file has none, or one that does not list its tensors */
+    const struct kernel_parameter *parameters;
+    int count;
+};
+
+/* By enum embedded_file. */
+extern const struct kernel_signature kernel_signatures[FILE_COUNT];
+
 #endif

@@ -21,6 +21,13 @@
     X(fast) X(factors) X(sums) X(norms) X(hidden) X(mixed) X(step) X(moment) X(squares) X(unit) X(made) \
     X(turned_q) X(turned_k) X(after) \
     X(initial) X(final) X(sink) X(lse) X(cu_kv) X(lens)
+/* Numbers, by value: states has bits for an initial and a final state; window is at most the keys there are; given has
+ * bits for a sink, a wanted lse, cu_kv, lens and beta; first_row and stretch_rows are those of the stretch of every
+ * sequence that is worked; tail is of keys that none has carried; every is the tokens from a state that is left to the
+ * next, below 0 how many of the last leave theirs. */
+#define KERNEL_NUMBERS(X) \
+    X(seq_len) X(sequences) X(scale) X(states) X(kv_len) X(window) X(given) X(first_row) X(stretch_rows) X(tail) \
+    X(every)
 /* clang-format on */
 
 enum role {
@@ -29,19 +36,11 @@ enum role {
 #undef ROLE_ENUM
         ROLE_COUNT,
     ROLE_TOLD = ROLE_initial, /* from here on a number of the call tells whether there is one */
-    /* numbers, by value */
-    ARG_seq_len = ROLE_COUNT,
-    ARG_sequences,
-    ARG_scale,
-    ARG_states, /* bits: whether there is an initial state, a final one */
-    ARG_kv_len,
-    ARG_window,       /* at most the keys there are */
-    ARG_given,        /* bits: whether there is a sink, lse is wanted, and there are cu_kv, lens and beta */
-    ARG_first_row,    /* of the stretch of every sequence that is worked */
-    ARG_stretch_rows, /* of each sequence in it */
-    ARG_tail,         /* keys that none has carried */
-    ARG_every,        /* tokens from a state that is left to the next; below 0: how many of the last leave theirs */
-    ARG_END
+    ARGUMENTS_BEGIN = ROLE_COUNT - 1,
+#define ARGUMENT_ENUM(name) ARG_##name,
+    KERNEL_NUMBERS(ARGUMENT_ENUM)
+#undef ARGUMENT_ENUM
+        ARG_END
 };
 
 enum kernel_id {
@@ -144,7 +143,7 @@ struct variant {
     clattn_operand_id rotary;    /* of rope ahead of a rule: which of its operands is turned; NONE: a piece's own */
     int gather;                  /* the scan is the first of two over segments: after the state alone */
     struct tiles tiles;
-    uint64_t absent; /* a bit for each of its arguments: a buffer that nothing stands for */
+    uint64_t absent; /* a bit for each of its parameters: a tensor that nothing stands for */
 };
 
 /* Value columns of the variant's pass. */
@@ -243,9 +242,10 @@ int kernel_takes(enum kernel_id id, const struct rule *rule);
 /* ---- Source and build ---------------------------------------------------------------------------------------------
  */
 
-/* The arguments in order, roles and numbers, closed by ARG_END. */
-typedef unsigned char role_byte;
-const role_byte *kernel_arguments(enum kernel_id id);
+/* What the kernel is called with. */
+const struct kernel_signature *kernel_signature(enum kernel_id id);
+/* The role or number that a parameter is by its name; ARG_END: none. */
+enum role kernel_role(const struct kernel_parameter *parameter);
 enum embedded_file kernel_file(enum kernel_id id); /* of its text */
 const char *kernel_name(enum kernel_id id);
 
@@ -253,7 +253,7 @@ const char *kernel_name(enum kernel_id id);
  * memory. */
 char *kernel_flatten(const char *source);
 
-/* The whole source, to be freed; NULL without memory. What is absent is no parameter but zero: every buffer among a
+/* The whole source, to be freed; NULL without memory. It says by HAS_name which tensors are absent: every buffer among a
  * kernel's arguments, NULL or not, costs each launch. */
 char *kernel_source(const struct variant *variant, const struct layout *layout);
 

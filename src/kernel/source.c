@@ -100,77 +100,14 @@ static void add_constants(struct text *text, const struct variant *variant, cons
                 dtype_name(variant_out(variant)), dtype_name(variant_state(variant)));
 }
 
-/* Where a parameter ends: at a comma or bracket that is in no brackets of its own; or the text's end. */
-static size_t parameter_length(const char *at)
+/* Which of its tensors the kernel has. */
+static void add_tensors(struct text *text, const struct variant *variant)
 {
-    size_t size = 0;
+    const struct kernel_signature *signature = kernel_signature(variant->kernel);
 
-    for (int depth = 0; at[size] != '\0'; size++) {
-        if (depth == 0 && (at[size] == ',' || at[size] == ')'))
-            break;
-        depth += (at[size] == '(') - (at[size] == ')');
-    }
-    return size;
-}
-
-/* The line ends of a piece of text that is left out, so that later lines keep their numbers. */
-static void add_line_ends(struct text *text, const char *from, size_t size)
-{
-    for (size_t i = 0; i < size; i++)
-        if (from[i] == '\n')
-            text_add(text, "\n", 1);
-}
-
-/* Where the kernel's parameters begin: after the bracket of the function that follows the word KERNEL. NULL: none. */
-static const char *find_parameters(const char *text)
-{
-    static const char word[] = "\nKERNEL";
-    const char *at = strstr(text, word);
-
-    while (at != NULL && strchr(" \n", at[sizeof word - 1]) == NULL)
-        at = strstr(at + 1, word);
-    at = at != NULL ? strchr(at, '(') : NULL;
-    return at != NULL ? at + 1 : NULL;
-}
-
-/* A kernel's text from its first parameter on. A buffer that is absent is no parameter: it and its NAME_at are zeros of
- * the function's own, declared after its brace. */
-static void add_parameters(struct text *text, const struct variant *variant, const char *at)
-{
-    struct text zeros = {0};
-    uint64_t absent = variant->absent;
-    const char *brace;
-
-    for (const role_byte *role = kernel_arguments(variant->kernel); *role != ARG_END; role++, absent >>= 1)
-        for (int part = *role < ROLE_COUNT; part >= 0; part--) {
-            size_t size = parameter_length(at), end = at[size] != '\0';
-            if (absent & 1) {
-                add_line_ends(text, at, size);
-                text_format(&zeros, "%.*s = 0; ", (int)size, at);
-            } else {
-                text_add(text, at, size + end);
-            }
-            at += size + end;
-        }
-    brace = at + strcspn(at, "{");
-    text_add(text, at, (size_t)(brace - at) + (*brace != '\0'));
-    text_add(text, zeros.at, zeros.size);
-    text_add(text, brace + (*brace != '\0'), strlen(brace + (*brace != '\0')));
-    text->failed |= zeros.failed;
-    free(zeros.at);
-}
-
-/* The text of the kernel's file, without the parameters that are absent; NULL without memory. */
-static char *kernel_text(const struct variant *variant)
-{
-    const char *whole = embedded_files[kernel_file(variant->kernel)].text, *parameters = find_parameters(whole);
-    struct text text = {0};
-
-    if (variant->absent == 0 || parameters == NULL)
-        return text_copy(whole);
-    text_add(&text, whole, (size_t)(parameters - whole));
-    add_parameters(&text, variant, parameters);
-    return text_take(&text);
+    for (int i = 0; i < signature->count; i++)
+        if (signature->parameters[i].kind == PARAMETER_TENSOR)
+            text_format(text, "#define HAS_%s %d\n", signature->parameters[i].name, !(variant->absent >> i & 1));
 }
 
 char *kernel_source(const struct variant *variant, const struct layout *layout)
@@ -178,17 +115,13 @@ char *kernel_source(const struct variant *variant, const struct layout *layout)
     const struct embedded *file = &embedded_files[kernel_file(variant->kernel)];
     struct text text = {0};
     struct flat flat = {.text = &text};
-    char *kernel = kernel_text(variant);
 
     add_constants(&text, variant, layout);
+    add_tensors(&text, variant);
     for (int i = 0; i < layout->header_count; i++)
         add_file(&flat, embedded_files[layout->headers[i]].name, strlen(embedded_files[layout->headers[i]].name));
-    if (kernel != NULL) {
-        text_format(&text, "#line 1 \"%s\"\n", file->path);
-        add_lines(&flat, file->path, kernel, strlen(kernel));
-    }
-    text.failed |= kernel == NULL;
-    free(kernel);
+    text_format(&text, "#line 1 \"%s\"\n", file->path);
+    add_lines(&flat, file->path, file->text, file->size);
     return text_take(&text);
 }
 

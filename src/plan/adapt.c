@@ -343,7 +343,7 @@ static ir_expression condition(const struct adapter *a, const struct step *step)
 
 static void add_kernel(struct adapter *a, const struct step *step)
 {
-    const role_byte *argument = kernel_arguments(step->variant.kernel);
+    const struct kernel_signature *signature = kernel_signature(step->variant.kernel);
     const int64_t heads =
         step->layout.head_groups != 0 ? step->layout.head_groups : problem_work_heads(&a->plan->problem);
     const struct ir_step added = {
@@ -354,9 +354,9 @@ static void add_kernel(struct adapter *a, const struct step *step)
 
     if (ir_step(a->ir, &added) == IR_NONE)
         return;
-    for (int i = 0; *argument != ARG_END; argument++, i++)
+    for (int i = 0; i < signature->count; i++)
         if (!(step->variant.absent >> i & 1))
-            add_argument(a, step, (enum role) * argument);
+            add_argument(a, step, kernel_role(&signature->parameters[i]));
 }
 
 /* ---- Matrix products ----------------------------------------------------------------------------------------------

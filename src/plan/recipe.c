@@ -364,11 +364,12 @@ const struct step *recipe_last(const struct recipe *recipe)
 
 uint64_t step_absent(const struct step *step)
 {
-    const role_byte *arguments = kernel_arguments(step->variant.kernel);
+    const struct kernel_signature *signature = kernel_signature(step->variant.kernel);
     uint64_t absent = 0;
 
-    for (int i = 0; arguments[i] != ARG_END; i++)
-        if (arguments[i] < ROLE_TOLD && step->sources[arguments[i]].kind == SOURCE_NONE)
+    for (int i = 0; i < signature->count; i++)
+        if (signature->parameters[i].kind == PARAMETER_TENSOR &&
+            step->sources[kernel_role(&signature->parameters[i])].kind == SOURCE_NONE)
             absent |= (uint64_t)1 << i;
     return absent;
 }
