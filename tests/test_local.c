@@ -13,7 +13,7 @@ static void check_step(const clattn_plan *plan, int step, const char *name)
 {
     const struct device *device = &plan->context->device;
     const struct step *of = &plan->recipe.steps[step];
-    cl_ulong has = 0, counted = of->layout.local_bytes;
+    cl_ulong has = 0, counted = of->layout.step.local_bytes;
 
     if (plan->kernels[step].cl == NULL)
         return;

@@ -629,14 +629,14 @@ static void test_residents(void **state)
         assert_status(kernel_family(variant.kernel)->heuristic(&test_device.context->device, &variant, 256), SUCCESS);
         layout = kernel_layout(&variant);
         assert_int_equal(variant.tiles.residents, rows[i].residents);
-        assert_int_equal(layout.registers, rows[i].registers);
-        snprintf(wanted, sizeof wanted, "-cl-nv-maxrregcount=%d", layout.registers);
+        assert_int_equal(layout.step.registers, rows[i].registers);
+        snprintf(wanted, sizeof wanted, "-cl-nv-maxrregcount=%d", layout.step.registers);
         real_build = cl->BuildProgram;
         cl->BuildProgram = note_options;
-        assert_status(kernel_create(test_device.context, &test_device.context->log, &variant, &layout, &kernel, NULL),
+        assert_status(kernel_create(test_device.context, &test_device.context->log, &layout.step, &kernel, NULL),
                       BUILD_FAILED);
         cl->BuildProgram = real_build;
-        if ((strstr(options_noted, wanted) != NULL) != (layout.registers > 0))
+        if ((strstr(options_noted, wanted) != NULL) != (layout.step.registers > 0))
             fail_msg("options are \"%s\"", options_noted);
     }
 }

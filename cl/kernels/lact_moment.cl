@@ -3,18 +3,18 @@
 
 /* clang-format off */
 #define TENSORS(X) \
-    X(global float, step) X(global float, moment) X(global float, squares) X(global const gate_t, momentum)
+    X(global float, update) X(global float, moment) X(global float, squares) X(global const gate_t, momentum)
 /* clang-format on */
 KERNEL
-lact_moment(TENSORS(PARAMETER) int first_row, int rows)
+lact_moment(TENSORS(PARAMETER) int first_row, int stretch_rows)
 {
     TENSORS(ABSENT)
     LOCAL_FLOATS(parts, LOCAL_SUMS)
-    float kept = kept_of(parts, momentum, momentum_at, first_row, rows);
+    float kept = kept_of(parts, momentum, momentum_at, first_row, stretch_rows);
 
     for (int t = 0; t < TURNS; t++) {
         turn_t turn = turn_of(t);
-        global float *to = step + weights_row(step_at, turn), *before = moment + weights_row(moment_at, turn);
+        global float *to = update + weights_row(update_at, turn), *before = moment + weights_row(moment_at, turn);
         vec sum = 0;
         float square;
         for_row(c, turn) {

@@ -8,7 +8,7 @@
     X(global const gate_t, lr1) X(global const gate_t, lr2)
 /* clang-format on */
 KERNEL
-lact_slope(TENSORS(PARAMETER) int sequences, int first_row, int rows)
+lact_slope(TENSORS(PARAMETER) int sequences, int first_row, int stretch_rows)
 {
     TENSORS(ABSENT)
     int2 at = rows_of(sequences);
@@ -18,7 +18,7 @@ lact_slope(TENSORS(PARAMETER) int sequences, int first_row, int rows)
         int row = at.y + task / VECTORS, f = task % VECTORS * VEC, token = first_row + row;
         global const hidden_t *x = hidden + at_row(hidden_at, at.x, row, head);
         global out_t *y = mixed + at_row(mixed_at, at.x, row, head);
-        if (row < rows) {
+        if (row < stretch_rows) {
             vec a = hidden_row(x, f, HIDDEN_DIM), c = hidden_row(x + HIDDEN_DIM, f, HIDDEN_DIM);
             vec dh = hidden_row(x + 2 * HIDDEN_DIM, f, HIDDEN_DIM), s = sigmoid(a);
             float rate0 = gate_get(lr0, at_row(lr0_at, at.x, token, head));

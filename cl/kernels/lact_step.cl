@@ -1,19 +1,19 @@
-/* w <- w + D, D the step with its moment, or what Muon has made of it; each row x / (|x| + 1e-5) times its
+/* w <- w + D, D the update with its moment, or what Muon has made of it; each row x / (|x| + 1e-5) times its
  * first norm. */
 #include "lact.clh"
 
 /* clang-format off */
 #define TENSORS(X) \
-    X(global const float, step) X(global const data_t, made) X(global float, moment) \
+    X(global const float, update) X(global const data_t, made) X(global float, moment) \
     X(global const gate_t, momentum) X(global float, fast) X(global out_t, factors) X(global float, sums) \
     X(global const float, norms)
 /* clang-format on */
 KERNEL
-lact_step(TENSORS(PARAMETER) int first_row, int rows)
+lact_step(TENSORS(PARAMETER) int first_row, int stretch_rows)
 {
     TENSORS(ABSENT)
     LOCAL_FLOATS(parts, LOCAL_SUMS)
-    float kept = FROM_MUON ? 0 : kept_of(parts, momentum, momentum_at, first_row, rows);
+    float kept = FROM_MUON ? 0 : kept_of(parts, momentum, momentum_at, first_row, stretch_rows);
 
     for (int t = 0; t < TURNS; t++) {
         turn_t turn = turn_of(t);
@@ -23,7 +23,7 @@ lact_step(TENSORS(PARAMETER) int first_row, int rows)
         float factor;
         for_row(c, turn) {
             vec x = FROM_MUON ? data_row(made + weights_row(made_at, turn), c, turn.width)
-                              : f32_row(step + weights_row(step_at, turn), c, turn.width);
+                              : f32_row(update + weights_row(update_at, turn), c, turn.width);
             if (HAS_MOMENTUM && !FROM_MUON) {
                 x += kept * f32_row(before, c, turn.width);
                 float_put(x, before, c, turn.width);

@@ -11,7 +11,7 @@ WORD float size_of(local float *parts, global const float *squares, long4 at, in
 
 /* clang-format off */
 #define TENSORS(X) \
-    X(global const float, step) X(global const float, squares) X(global out_t, unit)
+    X(global const float, update) X(global const float, squares) X(global out_t, unit)
 /* clang-format on */
 KERNEL
 lact_unit(TENSORS(PARAMETER) int sequences)
@@ -26,7 +26,7 @@ lact_unit(TENSORS(PARAMETER) int sequences)
         turn_t turn = turn_of(t);
         float size = turn.row < HIDDEN_DIM ? size0 : turn.row < FIRST_ROWS ? size2 : size1, factor = 1 / (size + 1e-7f);
         for_row(c, turn)
-            data_put(factor * f32_row(step + weights_row(step_at, turn), c, turn.width),
+            data_put(factor * f32_row(update + weights_row(update_at, turn), c, turn.width),
                      unit + weights_row(unit_at, turn), c, turn.width);
     }
 }

@@ -346,7 +346,7 @@ static void lay_out_locals(const struct variant *variant, const struct blocks_sh
 
 static void bound_registers(const struct tiles *t, struct layout *layout)
 {
-    layout->registers = t->registers;
+    layout->step.registers = t->registers;
     if (t->registers > 0)
         layout_constant(layout, "BOUND_REGISTERS", t->registers);
 }
@@ -355,7 +355,7 @@ void blocks_lay_out(const struct variant *variant, struct layout *layout)
 {
     const struct blocks_shape s = blocks_shape(variant);
 
-    layout->options = PLAIN_OPTIONS;
+    layout->step.options = PLAIN_OPTIONS;
     lay_out_workspace(variant, &s, layout);
     lay_out_groups(variant, layout);
     shape_constants(variant, &s, layout);
@@ -371,8 +371,8 @@ void blocks_describe(struct text *text, const struct variant *variant, const str
     const struct tiles *t = &variant->tiles;
 
     text_format(text, "group %d, chunk %d, slice %d, value tile %d, rows %d, stretch %d, local %zu bytes", t->group,
-                t->chunk, t->block_k, t->block_v, t->rows, t->stretch, layout->local_bytes);
-    if (layout->registers > 0)
-        text_format(text, ", %d registers", layout->registers);
+                t->chunk, t->block_k, t->block_v, t->rows, t->stretch, layout->step.local_bytes);
+    if (layout->step.registers > 0)
+        text_format(text, ", %d registers", layout->step.registers);
     text_format(text, "\n");
 }

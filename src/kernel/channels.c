@@ -80,7 +80,7 @@ static void lay_out(const struct variant *variant, struct layout *layout)
     int rows = rule_has_keys(rule) ? tile * channels : 1, parts = t->lanes_k * tile * t->block_v;
     int joints = t->spans > 1 ? (fades_of(variant) + channels / t->lanes_k) * t->group * t->vec : 1;
 
-    layout->options = PLAIN_OPTIONS;
+    layout->step.options = PLAIN_OPTIONS;
     layout->value_groups = (int)divide_up(variant_values(variant), t->block_v);
     add_constants(variant, layout);
     layout_locals(layout, "LOCAL_ROWS", 2, rows, FLOAT);
@@ -94,7 +94,7 @@ static void describe(struct text *text, const struct variant *variant, const str
     const struct tiles *t = &variant->tiles;
 
     text_format(text, "group %d, vec %d, %d spans of %d tokens, value tile %d, key lanes %d, local %zu bytes\n",
-                t->group, t->vec, t->spans, t->tokens, t->block_v, t->lanes_k, layout->local_bytes);
+                t->group, t->vec, t->spans, t->tokens, t->block_v, t->lanes_k, layout->step.local_bytes);
 }
 
 /* ---- Tiles --------------------------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ static void lay_out_lanes(const struct variant *variant, struct layout *layout)
     const struct tiles *t = &variant->tiles;
     int tile = tile_of(variant);
 
-    layout->options = PLAIN_OPTIONS " -cl-denorms-are-zero"; /* else an exponential takes four instructions */
+    layout->step.options = PLAIN_OPTIONS " -cl-denorms-are-zero"; /* else an exponential takes four instructions */
     layout->value_groups = (int)divide_up(variant_values(variant), t->block_v);
     add_constants(variant, layout);
     layout_locals(layout, "LOCAL_ROWS", 2, tile * channels_of(variant), FLOAT);

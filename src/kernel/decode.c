@@ -86,7 +86,7 @@ static void lay_out(const struct variant *variant, struct layout *layout)
     int rows = t->chunk * t->heads, values = round_up(desc->value_dim, t->vec);
     int channels = round_up(desc->key_dim, t->vec), parts = t->splits + is_walked(variant);
 
-    layout->options = PLAIN_OPTIONS;
+    layout->step.options = PLAIN_OPTIONS;
     layout->record = round_up((int64_t)rows * (values + 3), SERIAL_VEC);
     layout_constant(layout, "KV_GROUP", query_heads(variant));
     layout_constant(layout, "HEADS", t->heads);
@@ -120,7 +120,7 @@ static void describe(struct text *text, const struct variant *variant, const str
     const struct tiles *t = &variant->tiles;
 
     text_format(text, "group %d, vec %d, %d tokens of %d heads, %d keys at once in %d parts, local %zu bytes\n",
-                t->group, t->vec, t->chunk, t->heads, t->keys, t->splits, layout->local_bytes);
+                t->group, t->vec, t->chunk, t->heads, t->keys, t->splits, layout->step.local_bytes);
 }
 
 /* ---- Tiles --------------------------------------------------------------------------------------------------------

@@ -180,8 +180,8 @@ void flash_lay_out(const struct variant *variant, struct layout *layout)
     const struct tiles *t = &variant->tiles;
     const struct shape s = shape_of(variant);
 
-    layout->options = variant->engine->options;
-    layout->any_group = 1; /* as for the other kernels on matrix engines */
+    layout->step.options = variant->engine->options;
+    layout->step.any_group = 1; /* as for the other kernels on matrix engines */
     layout_scratch(layout, variant, variant->engine->scratch);
     layout->value_groups = (int)divide_up(variant_values(variant), t->block_v);
     layout->head_groups = (int)desc->heads / t->share;
@@ -237,7 +237,7 @@ static void describe(struct text *text, const struct variant *variant, const str
                 "group %d, %d rows: chunk %d, heads %d, by %d sub-groups, queries %s, keys %d in steps of %d, "
                 "value tile %d, stages %d, local %zu bytes\n",
                 t->group, s.rows, t->chunk, t->share, t->value_tiles, s.held ? "held" : "staged", t->keys, s.unit,
-                t->block_v, t->stages, layout->local_bytes);
+                t->block_v, t->stages, layout->step.local_bytes);
 }
 
 /* ---- Tiles by rule of thumb ---------------------------------------------------------------------------------------
@@ -414,7 +414,7 @@ static void sums_lay_out(const struct variant *variant, struct layout *layout)
 {
     const clattn_plan_desc *desc = &variant->problem->desc;
 
-    layout->options = variant->engine->options;
+    layout->step.options = variant->engine->options;
     layout->head_groups = (int)desc->heads;
     flash_lay_out_sums(variant, layout);
     layout_local(layout, "LOCAL_LOGS", variant->tiles.keys, FLOAT);
@@ -426,7 +426,7 @@ static void sums_lay_out(const struct variant *variant, struct layout *layout)
 static void sums_describe(struct text *text, const struct variant *variant, const struct layout *layout)
 {
     text_format(text, "group %d, units of %d keys, local %zu bytes\n", variant->tiles.group, variant->tiles.keys,
-                layout->local_bytes);
+                layout->step.local_bytes);
 }
 
 static clattn_status sums_complete(const struct device *device, struct variant *variant)

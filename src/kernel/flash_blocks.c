@@ -98,7 +98,7 @@ static void lay_out(const struct variant *variant, struct layout *layout)
 {
     const struct shape s = shape_of(variant);
 
-    layout->options = PLAIN_OPTIONS;
+    layout->step.options = PLAIN_OPTIONS;
     layout->value_groups = (int)divide_up(variant_values(variant), variant->tiles.block_v);
     add_constants(variant, &s, layout);
     add_locals(variant, &s, layout);
@@ -111,7 +111,7 @@ static void describe(struct text *text, const struct variant *variant, const str
     const struct tiles *t = &variant->tiles;
 
     text_format(text, "group %d, chunk %d, key slice %d, value slice %d, value tile %d, local %zu bytes\n", t->group,
-                t->chunk, t->block_k, t->tokens, t->block_v, layout->local_bytes);
+                t->chunk, t->block_k, t->tokens, t->block_v, layout->step.local_bytes);
 }
 
 /* ---- Tiles --------------------------------------------------------------------------------------------------------

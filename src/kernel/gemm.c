@@ -50,9 +50,9 @@ static int64_t constant_of(const struct layout *layout, const char *name)
 {
     int i = 0;
 
-    while (strcmp(layout->constants[i].name, name) != 0)
+    while (strcmp(layout->step.constants[i].name, name) != 0)
         i++;
-    return layout->constants[i].value;
+    return layout->step.constants[i].value;
 }
 
 static void lay_out_blocks(const struct variant *variant, struct layout *layout)
@@ -74,7 +74,7 @@ static void lay_out_blocks(const struct variant *variant, struct layout *layout)
     layout_local(layout, "LOCAL_TILES", 2 * (constant_of(layout, "LEFT_TILE") + constant_of(layout, "RIGHT_TILE")),
                  FLOAT);
     if (variant->engine != NULL) {
-        layout->options = variant->engine->options;
+        layout->step.options = variant->engine->options;
         layout_scratch(layout, variant, variant->engine->exact_scratch);
         layout_header(layout, variant->engine->exact);
     } else
@@ -123,7 +123,7 @@ static void lay_out(const struct variant *variant, struct layout *layout)
 {
     const struct tiles *t = &variant->tiles;
 
-    layout->options = PLAIN_OPTIONS;
+    layout->step.options = PLAIN_OPTIONS;
     layout_constant(layout, "ROWS", t->rows);
     layout_constant(layout, "WIDE", t->wide);
     layout_constant(layout, "TURNED_B",
@@ -144,8 +144,8 @@ void gemm_lay_out_engine(const struct variant *variant, struct layout *layout)
         {"READERS", 0},         {"VALUE_TILES", 1},
     };
 
-    layout->options = engine->options;
-    layout->any_group = 1; /* as for the other kernels on matrix engines */
+    layout->step.options = engine->options;
+    layout->step.any_group = 1; /* as for the other kernels on matrix engines */
     layout_scratch(layout, variant, engine->scratch);
     ADD(layout, numbers);
     layout_header(layout, engine->instructions);
@@ -177,7 +177,7 @@ void gemm_describe(struct text *text, const struct variant *variant, const struc
     else
         text_format(text, "group %d, tile %d x %d, depth %d, %d x %d each, stages %d, bands of %d, local %zu bytes\n",
                     t->group, t->chunk, t->block_v, t->block_k, t->rows, t->wide, t->stages, t->span,
-                    layout->local_bytes);
+                    layout->step.local_bytes);
 }
 
 /* ---- Tiles --------------------------------------------------------------------------------------------------------

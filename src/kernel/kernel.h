@@ -3,11 +3,10 @@
 #ifndef CLATTN_SRC_KERNEL_H
 #define CLATTN_SRC_KERNEL_H
 
-#include "base/embedded.h"
 #include "base/text.h"
-#include "device/context.h"
 #include "device/engine.h"
 #include "op/gemm.h"
+#include "solve/kernel_step.h"
 
 /* X(role): the buffers that kernels name. Each is bound to an operand, a temporary of the recipe or a plan's own
  * buffer; in a kernel it is a pointer and the long4 NAME_at: offset, batch, token and head strides. */
@@ -18,7 +17,7 @@
     X(parts) X(written) X(k_new) X(v_new) X(theta) X(dt) X(bias) X(d) X(z) \
     X(slots) X(snapshots) X(weights) X(shift) X(a_log) X(position) X(omega) \
     X(w0) X(w1) X(w2) X(final_w0) X(final_w1) X(final_w2) X(lr0) X(lr1) X(lr2) X(momentum) \
-    X(fast) X(factors) X(sums) X(norms) X(hidden) X(mixed) X(step) X(moment) X(squares) X(unit) X(made) \
+    X(fast) X(factors) X(sums) X(norms) X(hidden) X(mixed) X(update) X(moment) X(squares) X(unit) X(made) \
     X(turned_q) X(turned_k) X(after) \
     X(initial) X(final) X(sink) X(lse) X(cu_kv) X(lens)
 /* Numbers, by value: states has bits for an initial and a final state; window is at most the keys there are; given has
@@ -143,7 +142,6 @@ struct variant {
     clattn_operand_id rotary;    /* of rope ahead of a rule: which of its operands is turned; NONE: a piece's own */
     int gather;                  /* the scan is the first of two over segments: after the state alone */
     struct tiles tiles;
-    uint64_t absent; /* a bit for each of its parameters: a tensor that nothing stands for */
 };
 
 /* Value columns of the variant's pass. */
@@ -163,12 +161,10 @@ int variant_snapshots(const struct variant *variant);
 /* ---- Layout -------------------------------------------------------------------------------------------------------
  */
 
-enum { MAX_CONSTANTS = 96, MAX_HEADERS = 20 };
-
 /* What follows from a variant and its tiles, computed once: the kernel has its sizes as constants and computes none of
  * them again. */
 struct layout {
-    size_t local_bytes;
+    struct kernel_step step;
     int value_groups;              /* groups of the third dimension of the grid */
     int head_groups;               /* and of the second; 0: the heads */
     int slots;                     /* chunk slots that a group of the first dimension has */
@@ -176,32 +172,35 @@ struct layout {
     int64_t segment, segment_kept; /* per segment and head */
     int64_t states;                /* floats of the state before a chunk of a head */
     int stretch;                   /* chunks of each sequence that a launch works; 0: all */
-    const char *options;           /* of the compiler */
-    int registers;                 /* a work-item's, at most; 0: as many as the compiler wants */
-    int any_group;                 /* the kernel runs in groups of its size whatever the driver says of it */
-    struct {
-        const char *name;
-        int64_t value;
-    } constants[MAX_CONSTANTS];
-    int constant_count;
-    enum embedded_file headers[MAX_HEADERS]; /* that supply the words, in order, ahead of the kernel's own file */
-    int header_count;
-    const char *left_out; /* a constant or header for which there was no room; NULL. kernel_create refuses it */
 };
 
-struct number {
-    const char *name;
-    int64_t value;
-};
-void layout_constant(struct layout *layout, const char *name, int64_t value);
-void layout_constants(struct layout *layout, const struct number *numbers, size_t count);
-/* An array in local memory, or several as long as each other: its count is the constant of that name, which the kernel
- * declares it with. Local memory is said nowhere else. */
-void layout_local(struct layout *layout, const char *name, int64_t count, int64_t element);
-void layout_locals(struct layout *layout, const char *name, int arrays, int64_t count, int64_t element);
+static inline void layout_constant(struct layout *layout, const char *name, int64_t value)
+{
+    step_constant(&layout->step, name, value);
+}
+
+static inline void layout_constants(struct layout *layout, const struct number *numbers, size_t count)
+{
+    step_constants(&layout->step, numbers, count);
+}
+
+static inline void layout_locals(struct layout *layout, const char *name, int arrays, int64_t count, int64_t element)
+{
+    step_locals(&layout->step, name, arrays, count, element);
+}
+
+static inline void layout_local(struct layout *layout, const char *name, int64_t count, int64_t element)
+{
+    step_local(&layout->step, name, count, element);
+}
+
+static inline void layout_header(struct layout *layout, enum embedded_file header)
+{
+    step_header(&layout->step, header);
+}
+
 /* What an engine's instructions take of it, bytes a work-item: ENGINE_SCRATCH. */
 void layout_scratch(struct layout *layout, const struct variant *variant, int bytes);
-void layout_header(struct layout *layout, enum embedded_file header);
 /* The words of copies in groups, STAGES - 2 of which stay on their way (cl/engines/copies_grouped.clh). */
 void layout_copies(struct layout *layout, const struct engine *engine);
 /* The words of so many teams, and what those that compute and those that move take of a unit's registers, where that
@@ -239,64 +238,11 @@ struct layout kernel_layout(const struct variant *variant);
 /* Whether the kernel is for rules of that kind of state. */
 int kernel_takes(enum kernel_id id, const struct rule *rule);
 
-/* ---- Source and build ---------------------------------------------------------------------------------------------
- */
-
 /* What the kernel is called with. */
 const struct kernel_signature *kernel_signature(enum kernel_id id);
 /* The role or number that a parameter is by its name; ARG_END: none. */
 enum role kernel_role(const struct kernel_parameter *parameter);
 enum embedded_file kernel_file(enum kernel_id id); /* of its text */
 const char *kernel_name(enum kernel_id id);
-
-/* The text with its lines #include "name" replaced by that file of cl/, each file once; to be freed; NULL without
- * memory. */
-char *kernel_flatten(const char *source);
-
-/* The whole source, to be freed; NULL without memory. It says by HAS_name which tensors are absent: every buffer among a
- * kernel's arguments, NULL or not, costs each launch. */
-char *kernel_source(const struct variant *variant, const struct layout *layout);
-
-/* A kernel, and the program that it holds. */
-struct kernel {
-    cl_kernel cl; /* NULL: none */
-    struct program *program;
-    cl_program from; /* what it was made of */
-};
-
-/* Builds the variant, or takes it from the context's programs, and adds its source to the hash, which may be NULL.
- * UNSUPPORTED when the device runs it only in smaller groups. */
-clattn_status kernel_create(clattn_context *context, const struct log *log, const struct variant *variant,
-                            const struct layout *layout, struct kernel *kernel, struct hash *hash);
-/* What to put in the place of a kernel that cannot be run, where its program came from the cache: one of the same
- * program, built from source, by kernel_swap. Not while a lock is held: compilers take long, and callbacks may call the
- * library. UNSUPPORTED where the cache is not to blame. */
-clattn_status kernel_again(clattn_context *context, const struct kernel *kernel, struct kernel *again);
-/* What is to be released (ReleaseKernel) of the two: another thread may have put one there before. */
-cl_kernel kernel_swap(struct kernel *kernel, const struct kernel *again);
-/* Then it is none. */
-void kernel_release(clattn_context *context, struct kernel *kernel);
-
-/* The multiple of n that follows x, or x. */
-static inline int round_up(int64_t x, int n)
-{
-    return (int)((x + n - 1) / n * n);
-}
-
-static inline int64_t divide_up(int64_t x, int64_t n)
-{
-    return (x + n - 1) / n;
-}
-
-/* The lower and the higher of two, which an int holds. */
-static inline int lower(int64_t a, int64_t b)
-{
-    return (int)(a < b ? a : b);
-}
-
-static inline int higher(int64_t a, int64_t b)
-{
-    return (int)(a > b ? a : b);
-}
 
 #endif

@@ -22,7 +22,7 @@ static void lay_out(const struct variant *variant, struct layout *layout)
     const int noncausal = (desc->flags & CLATTN_NONCAUSAL) != 0;
     int64_t rows = !noncausal && desc->mini_batch < desc->seq_len ? desc->mini_batch : desc->seq_len;
 
-    layout->options = PLAIN_OPTIONS;
+    layout->step.options = PLAIN_OPTIONS;
     layout_constant(layout, "HIDDEN_DIM", desc->hidden_dim);
     layout_constant(layout, "HEADS", desc->heads);
     layout_constant(layout, "LANES", t->lanes_k);

@@ -61,46 +61,10 @@ int variant_snapshots(const struct variant *variant)
     return !variant->gather && !variant->attn && (desc->state_window != 0 || desc->state_every != 0);
 }
 
-void layout_constant(struct layout *layout, const char *name, int64_t value)
-{
-    if (layout->constant_count == MAX_CONSTANTS) {
-        layout->left_out = name;
-        return;
-    }
-    layout->constants[layout->constant_count].name = name;
-    layout->constants[layout->constant_count++].value = value;
-}
-
-void layout_constants(struct layout *layout, const struct number *numbers, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        layout_constant(layout, numbers[i].name, numbers[i].value);
-}
-
-void layout_locals(struct layout *layout, const char *name, int arrays, int64_t count, int64_t element)
-{
-    layout_constant(layout, name, count);
-    layout->local_bytes += (size_t)(arrays * count * element);
-}
-
-void layout_local(struct layout *layout, const char *name, int64_t count, int64_t element)
-{
-    layout_locals(layout, name, 1, count, element);
-}
-
 void layout_scratch(struct layout *layout, const struct variant *variant, int bytes)
 {
     if (bytes > 0) /* a device's own instructions take none */
         layout_local(layout, "ENGINE_SCRATCH", (int64_t)bytes * variant->tiles.group, 1);
-}
-
-void layout_header(struct layout *layout, enum embedded_file header)
-{
-    if (layout->header_count == MAX_HEADERS || header == FILE_nothing) {
-        layout->left_out = header == FILE_nothing ? "a header that does not exist" : embedded_files[header].name;
-        return;
-    }
-    layout->headers[layout->header_count++] = header;
 }
 
 void layout_copies(struct layout *layout, const struct engine *engine)
@@ -121,8 +85,8 @@ void layout_team(struct layout *layout, const struct variant *variant, int teams
     while (shares[i].teams != 0 && (shares[i].teams != teams || none))
         i++;
     if (shares[i].teams != 0) { /* at first all have the same */
-        layout->registers = variant->engine->registers / t->group / 8 * 8;
-        layout_constant(layout, "BOUND_REGISTERS", layout->registers);
+        layout->step.registers = variant->engine->registers / t->group / 8 * 8;
+        layout_constant(layout, "BOUND_REGISTERS", layout->step.registers);
     }
     layout_constant(layout, "COMPUTING_REGISTERS", shares[i].computing);
     layout_constant(layout, "MOVING_REGISTERS", shares[i].moving);
@@ -130,53 +94,39 @@ void layout_team(struct layout *layout, const struct variant *variant, int teams
         layout_header(layout, variant->engine->team);
 }
 
-static int cu_stride(const clattn_plan_desc *desc)
+/* The pass that the variant is of. */
+static enum pass pass_of(const struct variant *variant)
 {
-    if (!(desc->flags & CLATTN_CU_SEQLENS))
-        return 0;
-    return desc->flags & CLATTN_CU_SEQLENS_INT64 ? 2 : 1;
+    return variant->attn ? PASS_ATTENTION : variant->normalizer ? PASS_DENOMINATORS : PASS_OUTPUTS;
+}
+
+/* What a kernel has otherwise than its problem says. */
+static void set_exceptions(const struct variant *variant, struct kernel_step *step)
+{
+    step->gate = variant_gate(variant);
+    step->out = variant_out(variant);
+    step->state = variant_state(variant);
+    step_replace(step, "SNAPSHOTS", variant_snapshots(variant));
+    step_replace(step, "GATE_MAP", gate_map(variant));
+    if (variant_turned(variant)) {
+        step_replace(step, "TURNED", 1);
+        step_replace(step, "L2NORM", 0);
+    }
 }
 
 struct layout layout_of(const struct variant *variant,
                         void (*lay_out)(const struct variant *variant, struct layout *layout))
 {
-    const clattn_plan_desc *desc = &variant->problem->desc;
     const struct tiles *t = &variant->tiles;
     struct layout layout = {.slots = 1, .value_groups = 1};
-    const struct number numbers[] = {
-        {"GROUP", t->group},
-        {"VEC", t->vec},
-        {"CHUNK", t->chunk},
-        {"KEY_DIM", desc->key_dim},
-        {"VALUE_DIM", variant->attn ? desc->value_dim : variant_values(variant)}, /* of attn the call has columns */
-        {"STEPS", desc->steps},
-        {"QK_GROUP", desc->heads / desc->qk_heads}, /* 1 where heads share a state */
-        {"QK_TILED", desc->flags & CLATTN_HEADS_TILED && desc->qk_heads != desc->heads ? desc->qk_heads : 0},
-        {"CU_STRIDE", cu_stride(desc)},
-        {"STATE_VK", !variant->normalizer && (desc->flags & CLATTN_STATE_VK) != 0},
-        {"STATE_POOL", (desc->flags & CLATTN_WITH_STATE_INDICES) != 0},
-        {"SNAPSHOTS", variant_snapshots(variant)},
-        {"ERASE_BEFORE", variant->problem->rule->order == ERASE_FIRST},
-        {"REVERSED", (desc->flags & CLATTN_REVERSED) != 0},
-        {"L2NORM", (desc->flags & CLATTN_QK_L2NORM) && !variant_turned(variant)},
-        {"TURNED", variant_turned(variant)},
-        {"FEATURE", desc->feature_map},
-        {"FEATURE_ELU1", CLATTN_FEATURE_ELU1},
-        {"FEATURE_RELU", CLATTN_FEATURE_RELU},
-        {"GATE_MAP", gate_map(variant)},
-        {"GATE_SOFTPLUS", CLATTN_GATE_MAP_SOFTPLUS},
-        {"GATE_SIGMOID", CLATTN_GATE_MAP_SIGMOID},
-        {"GATE_LOGSIGMOID", CLATTN_GATE_MAP_LOGSIGMOID},
-        {"GATE_EXP", CLATTN_GATE_MAP_EXP},
-        {"BETA_MAP", desc->beta_map},
-        {"BETA_SOFTPLUS", CLATTN_BETA_SOFTPLUS},
-        {"HAS_A_LOG", (desc->flags & CLATTN_WITH_A_LOG) != 0},
-        {"HAS_GATE_BIAS", (desc->flags & CLATTN_WITH_DT_BIAS) != 0},
-    };
+    struct problem problem = *variant->problem;
 
-    layout_constants(&layout, numbers, sizeof numbers / sizeof *numbers);
-    if (t->sub_group != 0)
-        layout_constant(&layout, "SUB_GROUP", t->sub_group);
+    problem.pass = pass_of(variant);
+    layout.step = kernel_step(kernel_file(variant->kernel), &problem);
+    layout.step.name = kernel_name(variant->kernel);
+    layout.step.shared = kernel_family(variant->kernel)->shared;
+    set_exceptions(variant, &layout.step);
+    step_tile(&layout.step, t->group, t->vec, t->chunk, t->sub_group);
     lay_out(variant, &layout);
     return layout;
 }
@@ -184,5 +134,5 @@ struct layout layout_of(const struct variant *variant,
 int layout_fits(const struct device *device, const struct variant *variant,
                 void (*lay_out)(const struct variant *variant, struct layout *layout))
 {
-    return layout_of(variant, lay_out).local_bytes <= device->info.local_memory;
+    return layout_of(variant, lay_out).step.local_bytes <= device->info.local_memory;
 }

@@ -358,8 +358,8 @@ void matrix_lay_out(const struct variant *variant, struct layout *layout)
     const struct matrix_shape s = matrix_shape(variant);
     struct prepared prepared;
 
-    layout->options = variant->engine->options;
-    layout->any_group =
+    layout->step.options = variant->engine->options;
+    layout->step.any_group =
         1; /* NVIDIA says 256 of every kernel, and runs these in the larger groups they are compiled for */
     if (variant->kernel != KERNEL_PREPARE_FACTORS) /* which asks nothing of it */
         layout_scratch(layout, variant, variant->engine->scratch);
@@ -406,5 +406,5 @@ void matrix_describe(struct text *text, const struct variant *variant, const str
                     "segments %d%s",
                     t->block_v, t->value_tiles, t->key_split, t->readers * t->value_tiles, t->loaders,
                     matrix_shape(variant).depth, t->stages, t->segments, variant->gather ? ", gathers" : "");
-    text_format(text, ", local %zu bytes\n", layout->local_bytes);
+    text_format(text, ", local %zu bytes\n", layout->step.local_bytes);
 }

@@ -83,7 +83,7 @@ static void lay_out(const struct variant *variant, struct layout *layout)
     const struct tiles *t = &variant->tiles;
     const struct sizes s = sizes_of(variant);
 
-    layout->options = PLAIN_OPTIONS;
+    layout->step.options = PLAIN_OPTIONS;
     layout->record = s.matrix;
     layout->rows = (int64_t)TURN_ROWS * t->chunk * s.channels;
     layout->segment = (int64_t)s.whole * s.channels;
@@ -108,7 +108,7 @@ void plain_describe_spans(struct text *text, const struct variant *variant, cons
     const struct tiles *t = &variant->tiles;
 
     text_format(text, "group %d, vec %d, chunk %d, span of %d chunks, key slice %d, value tile %d, local %zu bytes\n",
-                t->group, t->vec, t->chunk, t->span, t->block_k, t->block_v, layout->local_bytes);
+                t->group, t->vec, t->chunk, t->span, t->block_k, t->block_v, layout->step.local_bytes);
 }
 
 /* ---- Tiles --------------------------------------------------------------------------------------------------------

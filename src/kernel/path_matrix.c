@@ -139,8 +139,8 @@ static void lay_out(const struct variant *variant, struct layout *layout)
                                      {"READERS", 0},
                                      {"VALUE_TILES", t->value_tiles}};
 
-    layout->options = variant->engine->options;
-    layout->any_group = 1;
+    layout->step.options = variant->engine->options;
+    layout->step.any_group = 1;
     layout_scratch(layout, variant, variant->engine->scratch);
     layout->rows = divide_up(t->chunk * row * NUMBER, FLOAT);
     layout->segment = divide_up(whole * NUMBER, FLOAT);
@@ -158,7 +158,7 @@ static void describe(struct text *text, const struct variant *variant, const str
     text_format(text, "group %d, chunk %d, span of %d keys", t->group, t->chunk, t->tokens);
     if (variant->kernel == KERNEL_FLASH_PATH_MATRIX)
         text_format(text, ", keys %d, value tile %d, stages %d", t->keys, t->block_v, t->stages);
-    text_format(text, ", local %zu bytes\n", layout->local_bytes);
+    text_format(text, ", local %zu bytes\n", layout->step.local_bytes);
 }
 
 /* ---- Tiles --------------------------------------------------------------------------------------------------------

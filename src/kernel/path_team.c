@@ -148,8 +148,8 @@ static void lay_out(const struct variant *variant, struct layout *layout)
         {"READERS", 0},
         {"VALUE_TILES", t->value_tiles}};
 
-    layout->options = variant->engine->options;
-    layout->any_group = 1;
+    layout->step.options = variant->engine->options;
+    layout->step.any_group = 1;
     layout_scratch(layout, variant, variant->engine->scratch);
     layout->rows = divide_up(t->chunk * s.row * NUMBER, FLOAT);
     layout->segment = divide_up(s.whole * NUMBER, FLOAT);
@@ -167,7 +167,7 @@ static void describe(struct text *text, const struct variant *variant, const str
     text_format(text, "group %d, blocks of %d keys, span of %d keys", t->group, BLOCK, t->tokens);
     if (variant->kernel == KERNEL_FLASH_PATH_TEAM)
         text_format(text, ", chunk %d, value tile %d", t->chunk, t->block_v);
-    text_format(text, ", local %zu bytes\n", layout->local_bytes);
+    text_format(text, ", local %zu bytes\n", layout->step.local_bytes);
 }
 
 /* ---- Tiles --------------------------------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ static void lay_out(const struct variant *variant, struct layout *layout)
                                                          [PIECE_FEATURES] = lay_out_features};
     const struct tiles *t = &variant->tiles;
 
-    layout->options = PLAIN_OPTIONS;
+    layout->step.options = PLAIN_OPTIONS;
     layout->value_groups = (int)divide_up(variant_values(variant), t->block_v);
     layout_constant(layout, "BV", t->block_v);
     own[variant->problem->rule->piece](variant, layout);
@@ -129,7 +129,7 @@ static void describe(struct text *text, const struct variant *variant, const str
     const struct tiles *t = &variant->tiles;
 
     text_format(text, "group %d, vec %d, chunk %d, %d tokens of %d columns, local %zu bytes\n", t->group, t->vec,
-                t->chunk, t->tokens, t->block_v, layout->local_bytes);
+                t->chunk, t->tokens, t->block_v, layout->step.local_bytes);
 }
 
 /* ---- Tiles --------------------------------------------------------------------------------------------------------

@@ -288,7 +288,7 @@ void plain_lay_out(const struct variant *variant, struct layout *layout)
     const struct tiles *t = &variant->tiles;
     const struct sizes s = sizes_of(variant);
 
-    layout->options = PLAIN_OPTIONS;
+    layout->step.options = PLAIN_OPTIONS;
     plain_locals(variant, &s, layout);
     if (variant->kernel == KERNEL_STABILIZE)
         return;
@@ -327,5 +327,5 @@ void plain_describe(struct text *text, const struct variant *variant, const stru
                 variant->kernel == KERNEL_RECURRENT ? "rows" : "chunk", t->chunk, t->block_k, t->block_v, t->lanes_k);
     if (t->segments > 1)
         text_format(text, "%d segments%s, ", t->segments, variant->gather ? " gathered" : "");
-    text_format(text, "local %zu bytes\n", layout->local_bytes);
+    text_format(text, "local %zu bytes\n", layout->step.local_bytes);
 }

@@ -26,7 +26,7 @@ static void lay_out(const struct variant *variant, struct layout *layout)
     int channels = round_up(desc->key_dim, t->block_k), columns = round_up(t->chunk, t->vec);
     int values = round_up(desc->value_dim, t->vec), solves = variant->kernel == KERNEL_WRITE_SOLVE;
 
-    layout->options = PLAIN_OPTIONS;
+    layout->step.options = PLAIN_OPTIONS;
     layout->record = (int64_t)t->chunk * values + 2 * (int64_t)columns;
     layout->head_groups = (int)desc->kv_heads;
     layout->value_groups = (int)divide_up(desc->value_dim, t->block_v) * (solves ? 1 : t->span);

@@ -61,10 +61,10 @@ static void lay_out_solve(const struct variant *variant, struct layout *layout)
     const struct tiles *t = &variant->tiles;
     int rows = t->value_tiles * variant->engine->rows, pitch = t->block_v + PAD;
 
-    layout->options = variant->engine->options;
-    layout->any_group = 1;
+    layout->step.options = variant->engine->options;
+    layout->step.any_group = 1;
     if (variant->engine->registers > 0) /* two groups a compute unit: a few more, and there were one */
-        layout->registers = variant->engine->registers / (2 * t->group) / 8 * 8;
+        layout->step.registers = variant->engine->registers / (2 * t->group) / 8 * 8;
     layout_scratch(layout, variant, variant->engine->scratch);
     layout->value_groups = columns(variant);
     layout_local(layout, "LOCAL_TILES", (int64_t)t->tokens * pitch, NUMBER);
@@ -106,7 +106,7 @@ static void describe(struct text *text, const struct variant *variant, const str
         text_format(text, ", chunk %d, keys %d in steps of %d, stages %d, those before in %d parts", t->chunk, t->keys,
                     t->step * TILE, t->stages, t->splits);
     text_format(text, ", value tile %d by %d sub-groups, local %zu bytes\n", t->block_v, t->value_tiles,
-                layout->local_bytes);
+                layout->step.local_bytes);
 }
 
 /* ---- Tiles --------------------------------------------------------------------------------------------------------

@@ -229,6 +229,39 @@ double problem_eps(const struct problem *problem)
     return problem_stabilized(problem) || problem->rule->op == OP_PIECE ? problem->desc.eps : 1e-10;
 }
 
+int problem_values(const struct problem *problem)
+{
+    const struct extent most = problem_most(problem);
+
+    switch (problem->pass) {
+    case PASS_OUTPUTS: break;
+    case PASS_DENOMINATORS: return 1;
+    case PASS_ATTENTION: return (int)(rule_has_list(problem->rule) ? most.kv_len : most.seq_len * problem->desc.steps);
+    }
+    return (int)problem->desc.value_dim;
+}
+
+/* Whether the library makes the log-decays that kernels read. */
+static int makes_decays(const struct problem *problem)
+{
+    return problem_stabilized(problem) || problem->rule->head_decay != NULL;
+}
+
+clattn_dtype problem_gate_type(const struct problem *problem)
+{
+    return makes_decays(problem) ? CLATTN_F32 : problem->desc.gate_dtype;
+}
+
+clattn_gate_map problem_gate_map(const struct problem *problem)
+{
+    return makes_decays(problem) ? CLATTN_GATE_MAP_LOG : problem->desc.gate_map;
+}
+
+clattn_dtype problem_out_type(const struct problem *problem)
+{
+    return problem->pass == PASS_OUTPUTS ? problem->types[CLATTN_O] : CLATTN_F32;
+}
+
 /* Of keys that none has carried: all, where tokens erase from keys */
 static int64_t raw_keys(const struct problem *problem, const struct extent *extent)
 {

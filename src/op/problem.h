@@ -7,8 +7,13 @@
 
 struct arguments;
 
+/* What a run over the sequences computes: the outputs, of the values that the problem has; what outputs are divided by,
+ * whose one value column is of ones; or the attention matrix, whose values are unit vectors. */
+enum pass { PASS_OUTPUTS, PASS_DENOMINATORS, PASS_ATTENTION };
+
 struct problem {
     clattn_plan_desc desc; /* completed */
+    enum pass pass;
     const struct rule *rule;
     int operand_count;
     struct operand_row operands[OPERAND_COUNT]; /* those the problem uses */
@@ -43,6 +48,14 @@ clattn_status problem_read(struct problem *problem, const clattn_plan_desc *desc
 
 /* Types of the problem's operands, the desc's own among them, whose list is what differs from its class. */
 clattn_status problem_set_types(struct problem *problem, const struct log *log);
+
+/* The pass's value columns. */
+int problem_values(const struct problem *problem);
+/* The type and map of the gates that kernels read: the problem's own, or log-decays in f32 that the library makes. */
+clattn_dtype problem_gate_type(const struct problem *problem);
+clattn_gate_map problem_gate_map(const struct problem *problem);
+/* The type of what the pass writes. */
+clattn_dtype problem_out_type(const struct problem *problem);
 
 /* The type of initial_state, final_state and states. */
 clattn_dtype problem_state_type(const struct problem *problem);

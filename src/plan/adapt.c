@@ -355,7 +355,7 @@ static void add_kernel(struct adapter *a, const struct step *step)
     if (ir_step(a->ir, &added) == IR_NONE)
         return;
     for (int i = 0; i < signature->count; i++)
-        if (!(step->variant.absent >> i & 1))
+        if (!(step->layout.step.absent >> i & 1))
             add_argument(a, step, kernel_role(&signature->parameters[i]));
 }
 

@@ -98,7 +98,7 @@ static clattn_status bind(clattn_gemm_plan *plan, const struct tiles *given, int
     kernel_release(plan->context, &plan->kernel);
     plan->layout = kernel_layout(variant);
     plan->hash = (struct hash){0, 0};
-    return kernel_create(plan->context, &plan->log, variant, &plan->layout, &plan->kernel, &plan->hash);
+    return kernel_create(plan->context, &plan->log, &plan->layout.step, &plan->kernel, &plan->hash);
 }
 
 static int largest_group(const clattn_context *context)

@@ -27,8 +27,8 @@ static clattn_status build_kernels(struct clattn_plan *plan)
         struct step *step = &plan->recipe.steps[i];
         if (is_product(step))
             continue;
-        step->variant.absent = step_absent(step);
-        TRY(kernel_create(plan->context, &plan->log, &step->variant, &step->layout, &plan->kernels[i], &plan->hash));
+        step->layout.step.absent = step_absent(step);
+        TRY(kernel_create(plan->context, &plan->log, &step->layout.step, &plan->kernels[i], &plan->hash));
         plan->launched[i] = plan->kernels[i].cl;
     }
     TRY(plan_bind_products(plan));

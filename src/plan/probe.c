@@ -115,7 +115,7 @@ static clattn_status probe(clattn_context *context, const struct way *way, const
     const struct layout layout = kernel_layout(&variant);
     clattn_status status;
 
-    TRY(kernel_create(context, &log, &variant, &layout, &kernel, NULL));
+    TRY(kernel_create(context, &log, &layout.step, &kernel, NULL));
     status = run(context, &log, (struct opencl_kernel){kernel.cl, name}, (size_t)lanes, problem->desc.dtype, product);
     if (status == CLATTN_DEVICE_ERROR && kernel_again(context, &kernel, &again) == CLATTN_SUCCESS) {
         context->device.cl->ReleaseKernel(kernel_swap(&kernel, &again));

@@ -117,7 +117,7 @@ static const struct {
     {ROLE_kept, TEMPORARY_SEGMENT_KEPT}, {ROLE_parts, TEMPORARY_PARTS},     {ROLE_before, TEMPORARY_BEFORE},
     {ROLE_fast, TEMPORARY_FAST},         {ROLE_factors, TEMPORARY_FACTORS}, {ROLE_sums, TEMPORARY_SUMS},
     {ROLE_norms, TEMPORARY_NORMS},       {ROLE_hidden, TEMPORARY_HIDDEN},   {ROLE_mixed, TEMPORARY_MIXED},
-    {ROLE_step, TEMPORARY_STEP},         {ROLE_moment, TEMPORARY_MOMENT},   {ROLE_squares, TEMPORARY_SQUARES},
+    {ROLE_update, TEMPORARY_STEP},       {ROLE_moment, TEMPORARY_MOMENT},   {ROLE_squares, TEMPORARY_SQUARES},
     {ROLE_unit, TEMPORARY_UNIT},         {ROLE_made, TEMPORARY_UNIT_NEXT},  {ROLE_turned_q, TEMPORARY_TURNED_Q},
     {ROLE_turned_k, TEMPORARY_TURNED_K}, {ROLE_after, TEMPORARY_AFTER},
 };

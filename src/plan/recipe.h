@@ -162,7 +162,7 @@ const struct step *recipe_first(const struct recipe *recipe);
 /* The step that leaves o; where o is read of the state after all tokens, that which leaves this. */
 const struct step *recipe_last(const struct recipe *recipe);
 
-/* Its kernel's arguments that nothing stands for, at any call: variant.absent. */
+/* Its kernel's arguments that nothing stands for, at any call. */
 uint64_t step_absent(const struct step *step);
 
 /* Chunks of that many rows that sequences of an extent take at most. */

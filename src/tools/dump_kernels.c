@@ -198,7 +198,7 @@ static void dump_product(clattn_context *context, enum kernel_id kernel, clattn_
             continue;
         }
         layout = kernel_layout(&variant);
-        if (kernel_create(context, &context->log, &variant, &layout, &built, NULL) != CLATTN_SUCCESS)
+        if (kernel_create(context, &context->log, &layout.step, &built, NULL) != CLATTN_SUCCESS)
             failed = 1;
         kernel_release(context, &built);
     }

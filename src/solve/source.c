@@ -1,13 +1,15 @@
-/* A variant's source, and the kernel built of it. */
-#include "kernel/kernel.h"
+/* A step's source, and the kernel built of it. */
+#include "solve/kernel_step.h"
 
+#include "base/text.h"
+#include "device/engine.h"
 #include "device/program.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Source: constants, then the headers that supply the variant's words, then the kernel --------------------------
+/* ---- Source: constants, then the headers that supply the words, then the kernel --------------------------
  */
 
 /* FILE_COUNT for a name that no file has */
@@ -88,38 +90,37 @@ char *kernel_flatten(const char *source)
     return text_take(&text);
 }
 
-static void add_constants(struct text *text, const struct variant *variant, const struct layout *layout)
+static void add_constants(struct text *text, const struct kernel_step *step)
 {
-    for (int i = 0; i < layout->constant_count; i++)
-        text_format(text, "#define %s %lld\n", layout->constants[i].name, (long long)layout->constants[i].value);
-    if (variant->normalizer || variant->problem->rule->op == OP_PIECE)
-        text_format(text, "#define EPS %.9ef\n", (double)(float)problem_eps(variant->problem));
-    text_format(text, "#define GATE_SCALE %.9ef\n", (double)(float)variant->problem->desc.gate_scale);
-    text_format(text, "#define DATA %s\n#define GATE %s\n#define OUT %s\n#define STATE %s\n",
-                dtype_name(variant->problem->desc.dtype), dtype_name(variant_gate(variant)),
-                dtype_name(variant_out(variant)), dtype_name(variant_state(variant)));
+    for (int i = 0; i < step->constant_count; i++)
+        text_format(text, "#define %s %lld\n", step->constants[i].name, (long long)step->constants[i].value);
+    if (step->eps >= 0)
+        text_format(text, "#define EPS %.9ef\n", (double)(float)step->eps);
+    text_format(text, "#define GATE_SCALE %.9ef\n", (double)(float)step->gate_scale);
+    text_format(text, "#define DATA %s\n#define GATE %s\n#define OUT %s\n#define STATE %s\n", dtype_name(step->data),
+                dtype_name(step->gate), dtype_name(step->out), dtype_name(step->state));
 }
 
 /* Which of its tensors the kernel has. */
-static void add_tensors(struct text *text, const struct variant *variant)
+static void add_tensors(struct text *text, const struct kernel_step *step)
 {
-    const struct kernel_signature *signature = kernel_signature(variant->kernel);
+    const struct kernel_signature *signature = &kernel_signatures[step->file];
 
     for (int i = 0; i < signature->count; i++)
         if (signature->parameters[i].kind == PARAMETER_TENSOR)
-            text_format(text, "#define HAS_%s %d\n", signature->parameters[i].name, !(variant->absent >> i & 1));
+            text_format(text, "#define HAS_%s %d\n", signature->parameters[i].name, !(step->absent >> i & 1));
 }
 
-char *kernel_source(const struct variant *variant, const struct layout *layout)
+char *kernel_source(const struct kernel_step *step)
 {
-    const struct embedded *file = &embedded_files[kernel_file(variant->kernel)];
+    const struct embedded *file = &embedded_files[step->file];
     struct text text = {0};
     struct flat flat = {.text = &text};
 
-    add_constants(&text, variant, layout);
-    add_tensors(&text, variant);
-    for (int i = 0; i < layout->header_count; i++)
-        add_file(&flat, embedded_files[layout->headers[i]].name, strlen(embedded_files[layout->headers[i]].name));
+    add_constants(&text, step);
+    add_tensors(&text, step);
+    for (int i = 0; i < step->header_count; i++)
+        add_file(&flat, embedded_files[step->headers[i]].name, strlen(embedded_files[step->headers[i]].name));
     text_format(&text, "#line 1 \"%s\"\n", file->path);
     add_lines(&flat, file->path, file->text, file->size);
     return text_take(&text);
@@ -129,8 +130,8 @@ char *kernel_source(const struct variant *variant, const struct layout *layout)
  */
 
 /* Whether the device runs the built kernel in groups of the size it was written for. */
-static clattn_status check_group(clattn_context *context, const struct log *log, const struct variant *variant,
-                                 const struct layout *layout, cl_kernel kernel)
+static clattn_status check_group(clattn_context *context, const struct log *log, const struct kernel_step *step,
+                                 cl_kernel kernel)
 {
     const struct device *device = &context->device;
     size_t most = 0;
@@ -139,31 +140,30 @@ static clattn_status check_group(clattn_context *context, const struct log *log,
                                                       sizeof most, &most, NULL);
 
     if (error != CL_SUCCESS)
-        return opencl_failed(log, error, "clGetKernelWorkGroupInfo of kernel %s", kernel_name(variant->kernel));
-    if (layout->any_group || most > device->info.max_work_group)
+        return opencl_failed(log, error, "clGetKernelWorkGroupInfo of kernel %s", step->name);
+    if (step->any_group || most > device->info.max_work_group)
         most = device->info.max_work_group;
-    if (most >= (size_t)variant->tiles.group)
+    if (most >= (size_t)step->group)
         return CLATTN_SUCCESS;
-    log_line(log, CLATTN_LOG_INFO, "%s runs kernel %s in groups of %zu, not %d", device->info.name,
-             kernel_name(variant->kernel), most, variant->tiles.group);
+    log_line(log, CLATTN_LOG_INFO, "%s runs kernel %s in groups of %zu, not %d", device->info.name, step->name, most,
+             step->group);
     return CLATTN_UNSUPPORTED;
 }
 
 /* PoCL 3.1, optimising, gets loops with barriers wrong. */
-static void build_options(const clattn_context *context, const struct variant *variant, const struct layout *layout,
-                          char *options, size_t size)
+static void build_options(const clattn_context *context, const struct kernel_step *step, char *options, size_t size)
 {
     const struct device *device = &context->device;
-    int opposed = device->in_part || (device->serial && kernel_family(variant->kernel)->shared);
-    const char *given = opposed ? UNOPTIMISED_OPTIONS : layout->options;
+    int opposed = device->in_part || (device->serial && step->shared);
+    const char *given = opposed ? UNOPTIMISED_OPTIONS : step->options;
 
 #ifdef CLATTN_EMULATIONS
     opposed |= strcmp(given, UNOPTIMISED_OPTIONS) == 0;
 #endif
     if (opposed && device->optimised)
         given = PLAIN_OPTIONS;
-    if (layout->registers > 0)
-        snprintf(options, size, "%s " REGISTERS_OPTION "%d", layout->options, layout->registers);
+    if (step->registers > 0)
+        snprintf(options, size, "%s " REGISTERS_OPTION "%d", step->options, step->registers);
     else
         snprintf(options, size, "%s", given);
 }
@@ -207,27 +207,26 @@ static clattn_status make_or_renew(clattn_context *context, const struct log *lo
     return status;
 }
 
-clattn_status kernel_create(clattn_context *context, const struct log *log, const struct variant *variant,
-                            const struct layout *layout, struct kernel *kernel, struct hash *hash)
+clattn_status kernel_create(clattn_context *context, const struct log *log, const struct kernel_step *step,
+                            struct kernel *kernel, struct hash *hash)
 {
-    const char *name = kernel_name(variant->kernel);
     clattn_status status;
     char options[96], *source;
 
     *kernel = (struct kernel){NULL, NULL, NULL};
-    if (layout->left_out != NULL)
-        return FAIL(log, UNSUPPORTED, "kernel %s has too many constants or headers: %s is left out", name,
-                    layout->left_out);
-    source = kernel_source(variant, layout);
+    if (step->left_out != NULL)
+        return FAIL(log, UNSUPPORTED, "kernel %s has too many constants or headers: %s is left out", step->name,
+                    step->left_out);
+    source = kernel_source(step);
     if (source == NULL)
         return CLATTN_OUT_OF_MEMORY;
     if (hash != NULL)
         *hash = hash_text(*hash, source);
-    build_options(context, variant, layout, options, sizeof options);
-    TRY(program_get(context, log, source, name, options, &kernel->program));
+    build_options(context, step, options, sizeof options);
+    TRY(program_get(context, log, source, step->name, options, &kernel->program));
     status = make_or_renew(context, log, kernel);
     if (status == CLATTN_SUCCESS)
-        status = check_group(context, log, variant, layout, kernel->cl);
+        status = check_group(context, log, step, kernel->cl);
     if (status != CLATTN_SUCCESS)
         kernel_release(context, kernel);
     return status;
