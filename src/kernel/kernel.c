@@ -11,7 +11,6 @@ static const struct {
 #define LIST(erase) (1u << ERASE_##erase) /* of a list, that erase so */
 #define CHANNELS (1u << 16)               /* of channels with decays of their own */
 #define PRODUCTS (1u << 17)               /* none */
-#define PIECE_BIT(piece) (1u << (18 + (piece)))
 #define LEARNERS (1u << 31)
     [KERNEL_PREPARE] = {"prepare", FILE_prepare, &family_plain, 0},
     [KERNEL_SCAN] = {"scan", FILE_scan, &family_plain, 0},
@@ -65,11 +64,6 @@ static const struct {
     [KERNEL_PREPARE_PATH_TEAM] = {"prepare_path_team", FILE_prepare_path_team, &family_path_team, LIST(POSITION)},
     [KERNEL_CARRY_PATH_TEAM] = {"carry_path_team", FILE_carry_path_team, &family_path_team, LIST(POSITION)},
     [KERNEL_FLASH_PATH_TEAM] = {"flash_path_team", FILE_flash_path_team, &family_path_team, LIST(POSITION)},
-    [KERNEL_SHORT_CONV] = {"short_conv", FILE_short_conv, &family_piece, PIECE_BIT(PIECE_SHORT_CONV)},
-    [KERNEL_RMS_NORM] = {"rms_norm", FILE_rms_norm, &family_piece, PIECE_BIT(PIECE_RMS_NORM)},
-    [KERNEL_GATES] = {"gates", FILE_gates, &family_piece, PIECE_BIT(PIECE_GATES)},
-    [KERNEL_ROPE] = {"rope", FILE_rope, &family_piece, PIECE_BIT(PIECE_ROPE)},
-    [KERNEL_FEATURES] = {"features", FILE_features, &family_piece, PIECE_BIT(PIECE_FEATURES)},
     [KERNEL_LACT_OPEN] = {"lact_open", FILE_lact_open, &family_lact, LEARNERS},
     [KERNEL_LACT_MIX] = {"lact_mix", FILE_lact_mix, &family_lact, LEARNERS},
     [KERNEL_LACT_SLOPE] = {"lact_slope", FILE_lact_slope, &family_lact, LEARNERS},
@@ -116,7 +110,7 @@ int kernel_takes(enum kernel_id id, const struct rule *rule)
     unsigned rules = kernels[id].rules;
 
     if (rule->op == OP_PIECE)
-        return rules == PIECE_BIT(rule->piece);
+        return 0;
     if (rule->op == OP_LEARNER)
         return rules == LEARNERS;
     if (rule_has_list(rule))

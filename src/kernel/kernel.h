@@ -90,8 +90,6 @@ enum kernel_id {
     KERNEL_WALK_PATH,
     KERNEL_READ_STATE,
     KERNEL_TURN_PATH,
-#define PIECE(value, ...) KERNEL_##value,
-#include "op/words.def"
     KERNEL_LACT_OPEN,
     KERNEL_LACT_MIX,
     KERNEL_LACT_SLOPE,
@@ -139,7 +137,6 @@ struct variant {
     int normalizer;              /* the pass that leaves what o is divided by: its one value column is of ones */
     int attn;                    /* the pass that leaves the attention matrix: its values are unit vectors */
     const struct gemm *gemm;     /* of the kernels of matrix products, whose problem is its ground */
-    clattn_operand_id rotary;    /* of rope ahead of a rule: which of its operands is turned; NONE: a piece's own */
     int gather;                  /* the scan is the first of two over segments: after the state alone */
     struct tiles tiles;
 };
@@ -230,7 +227,7 @@ struct family {
 extern const struct family family_plain, family_matrix, family_blocks, family_decode, family_path, family_write,
     family_flash, family_flash_sums, family_flash_blocks, family_gemm, family_gemm_lanes, family_gemm_matrix,
     family_gemm_team, family_channels, family_channels_lanes, family_write_matrix, family_path_matrix, family_path_team,
-    family_piece, family_lact;
+    family_lact;
 
 const struct family *kernel_family(enum kernel_id id);
 struct layout kernel_layout(const struct variant *variant);

@@ -7,8 +7,9 @@
 struct adapter {
     const struct clattn_plan *plan;
     struct ir_recipe *ir;
-    int operands[OPERAND_COUNT], temporaries[TEMPORARY_COUNT], fixed; /* tensors; IR_NONE: not made yet */
-    int rows_loop, reads_loop;                                        /* IR_NONE: there is none */
+    struct builder *b;
+    int temporaries[TEMPORARY_COUNT]; /* tensors; IR_NONE: not made yet */
+    int rows_loop, reads_loop;        /* IR_NONE: there is none */
 };
 
 /* ---- Expressions --------------------------------------------------------------------------------------------------
@@ -103,35 +104,6 @@ static struct ir_tensor slice_of(const struct adapter *a, int base)
                               .heads = IR_NONE};
 }
 
-/* Where heads of queries share a state, a turn of the reads' loop has one query head of each state. */
-static int read_slice(const struct adapter *a, int base)
-{
-    struct ir_tensor slice = slice_of(a, base);
-    const ir_expression turn = ir_loop_value(a->ir, IR_LOOP_TURN, a->reads_loop);
-    const clattn_plan_desc *desc = &a->plan->problem.desc;
-    int tiled = (desc->flags & CLATTN_HEADS_TILED) != 0;
-
-    slice.heads = tiled ? times(a, turn, desc->kv_heads) : turn;
-    slice.head_step = tiled ? 1 : problem_reads(&a->plan->problem);
-    return ir_tensor(a->ir, &slice);
-}
-
-static int operand_tensor(struct adapter *a, clattn_operand_id id)
-{
-    const struct problem *problem = &a->plan->problem;
-    int *tensor = &a->operands[id];
-
-    if (*tensor == IR_NONE) {
-        *tensor = ir_tensor(a->ir, &(struct ir_tensor){.name = operand_name(id),
-                                                       .home = IR_OPERAND,
-                                                       .element = (int)dtype_size(problem->types[id]),
-                                                       .operand = (int)id});
-        if (a->reads_loop != IR_NONE && (id == CLATTN_Q || id == CLATTN_O || id == CLATTN_ATTN))
-            *tensor = read_slice(a, *tensor);
-    }
-    return *tensor;
-}
-
 /* What a letter of an operand's dims is in a call. */
 static ir_expression dim(const struct adapter *a, char letter)
 {
@@ -154,47 +126,16 @@ static void set_touching_strides(const struct adapter *a, struct ir_tensor *tens
     set_strides(tensor, binary(a, IR_MULTIPLY, dim(a, dims[1]), token), token, head);
 }
 
-/* The rows of an operand that rope turned, as the operand lies where nothing else is said; reversed like it. */
-static int turned_rows(const struct adapter *a, struct ir_tensor *scratch, const struct operand_row *row)
-{
-    const struct problem *problem = &a->plan->problem;
-    struct ir_tensor reversed;
-    int tensor;
-
-    scratch->element = (int)dtype_size(problem->types[row->id]);
-    set_touching_strides(a, scratch, row->dims);
-    tensor = ir_tensor(a->ir, scratch);
-    if (!(problem->desc.flags & CLATTN_REVERSED) || (row->dims[1] != 'T' && row->dims[1] != 'S'))
-        return tensor;
-    reversed = slice_of(a, tensor);
-    reversed.tokens = binary(a, IR_SUBTRACT, dim(a, row->dims[1]), constant(a, 1));
-    set_strides(&reversed, scratch->strides[0], times(a, scratch->strides[1], -1), scratch->strides[2]);
-    return ir_tensor(a->ir, &reversed);
-}
-
-static const struct operand_row *find_operand(const struct problem *problem, clattn_operand_id id)
-{
-    for (int i = 0; i < problem->operand_count; i++)
-        if (problem->operands[i].id == id)
-            return &problem->operands[i];
-    return NULL;
-}
-
 /* Temporaries are floats; one that has a number for each token and head is [batch, head, token], so that a head's
  * numbers lie side by side. */
 static int make_temporary(const struct adapter *a, enum temporary_id id)
 {
     const struct problem *problem = &a->plan->problem;
     const struct temporary *t = &a->plan->recipe.temporaries[id];
-    const struct operand_row *row = find_operand(problem, rotary_operand(id));
     const ir_expression tokens = length_of(a, IR_TOKENS);
     struct ir_tensor scratch = {
         .name = temporary_name(id), .home = IR_SCRATCH, .element = sizeof(float), .bytes = t->floats * 4};
 
-    if (row != NULL && a->plan->recipe.rotary != NULL && t->floats > 0) {
-        const struct operand_row like = rotary_row(problem, row);
-        return turned_rows(a, &scratch, &like);
-    }
     if (t->element != 0) {
         scratch.element = t->element;
         set_fixed_strides(a, &scratch, t->strides);
@@ -214,25 +155,13 @@ static int temporary_tensor(struct adapter *a, enum temporary_id id)
     return a->temporaries[id];
 }
 
-static int fixed(struct adapter *a)
-{
-    struct ir_tensor buffer = {
-        .name = "decay of heads", .home = IR_CONSTANT_BUFFER, .element = sizeof(float), .buffer = a->plan->head_decay};
-
-    if (a->fixed == IR_NONE) {
-        set_fixed_strides(a, &buffer, (struct view){0, 0, 0, 1});
-        a->fixed = ir_tensor(a->ir, &buffer);
-    }
-    return a->fixed;
-}
-
 static int tensor_of(struct adapter *a, struct source source)
 {
     switch (source.kind) {
     case SOURCE_NONE: break;
-    case SOURCE_OPERAND: return operand_tensor(a, (clattn_operand_id)source.index);
+    case SOURCE_OPERAND: return build_operand(a->b, (clattn_operand_id)source.index);
     case SOURCE_TEMPORARY: return temporary_tensor(a, (enum temporary_id)source.index);
-    case SOURCE_FIXED: return fixed(a);
+    case SOURCE_FIXED: return build_bound(a->b, "g");
     }
     return IR_NONE;
 }
@@ -343,19 +272,21 @@ static ir_expression condition(const struct adapter *a, const struct step *step)
 
 static void add_kernel(struct adapter *a, const struct step *step)
 {
-    const struct kernel_signature *signature = kernel_signature(step->variant.kernel);
+    const struct kernel_signature *signature = &kernel_signatures[step->layout.step.file];
     const int64_t heads =
         step->layout.head_groups != 0 ? step->layout.head_groups : problem_work_heads(&a->plan->problem);
+    struct kernel_step kernel = step->layout.step;
     const struct ir_step added = {
         .condition = condition(a, step),
-        .kernel = kernel_name(step->variant.kernel),
-        .group = (size_t)step->variant.tiles.group,
+        .kernel = step->layout.step.name,
+        .group = (size_t)step->layout.step.group,
         .grid = {groups(a, step), constant(a, heads), constant(a, step->layout.value_groups)}};
 
-    if (ir_step(a->ir, &added) == IR_NONE)
+    kernel.absent = step_absent(step);
+    if (build_step(a->b, &kernel) == NULL || ir_step(a->ir, &added) == IR_NONE)
         return;
     for (int i = 0; i < signature->count; i++)
-        if (!(step->layout.step.absent >> i & 1))
+        if (!(kernel.absent >> i & 1))
             add_argument(a, step, kernel_role(&signature->parameters[i]));
 }
 
@@ -401,6 +332,7 @@ static ir_expression size_of_product(const struct adapter *a, enum length follow
 
 static void add_product(struct adapter *a, int step)
 {
+    static const struct kernel_step no_kernel = {.file = FILE_nothing, .name = "gemm"};
     const struct product *product = &a->plan->recipe.steps[step].product;
     struct ir_step added = {.condition = condition(a, &a->plan->recipe.steps[step]),
                             .foreign = plan_enqueue_product,
@@ -413,49 +345,36 @@ static void add_product(struct adapter *a, int step)
 
     for (int i = 0; i < GEMM_OPERANDS; i++)
         added.tensors[i] = matrix_tensor(a, product, (enum gemm_operand)i);
+    build_step(a->b, &no_kernel);
     ir_step(a->ir, &added);
 }
 
 /* ---- The recipe ---------------------------------------------------------------------------------------------------
  */
 
-static void add_loops(struct adapter *a)
+clattn_status plan_adapt(const struct clattn_plan *plan, struct builder *b)
 {
-    const struct recipe *recipe = &a->plan->recipe;
-    const struct ir_loop by_rows = {.first = recipe->loop_first,
-                                    .last = recipe->loop_last,
-                                    .rows = rows(a),
-                                    .per_turn = recipe->loop_rows,
-                                    .carries = 1};
-    const struct ir_loop by_reads = {
-        .first = 0, .last = recipe->step_count - 1, .rows = IR_NONE, .turns = problem_reads(&a->plan->problem)};
+    const struct recipe *recipe = &plan->recipe;
+    struct adapter a = {.plan = plan, .ir = b->ir, .b = b, .rows_loop = IR_NONE, .reads_loop = b->reads_loop};
+    const int first = b->ir->step_count;
 
-    if (a->rows_loop != IR_NONE)
-        ir_loop(a->ir, &by_rows);
-    if (a->reads_loop != IR_NONE)
-        ir_loop(a->ir, &by_reads);
-}
-
-clattn_status plan_adapt(const struct clattn_plan *plan, struct ir_recipe *ir)
-{
-    struct adapter a = {.plan = plan, .ir = ir, .fixed = IR_NONE, .rows_loop = IR_NONE, .reads_loop = IR_NONE};
-
-    for (int id = 0; id < OPERAND_COUNT; id++)
-        a.operands[id] = IR_NONE;
     for (int id = 0; id < TEMPORARY_COUNT; id++)
         a.temporaries[id] = IR_NONE;
-    if (plan->recipe.loop_rows > 0)
+    if (recipe->loop_rows > 0)
         a.rows_loop = 0;
-    if (problem_reads(&plan->problem) > 1)
-        a.reads_loop = a.rows_loop + 1;
     for (int id = 0; id < TEMPORARY_COUNT; id++)
-        if (plan->recipe.temporaries[id].floats > 0)
+        if (recipe->temporaries[id].floats > 0)
             temporary_tensor(&a, (enum temporary_id)id);
-    for (int i = 0; i < plan->recipe.step_count; i++)
-        if (is_product(&plan->recipe.steps[i]))
+    for (int i = 0; i < recipe->step_count; i++)
+        if (is_product(&recipe->steps[i]))
             add_product(&a, i);
         else
-            add_kernel(&a, &plan->recipe.steps[i]);
-    add_loops(&a);
-    return ir_finish(ir);
+            add_kernel(&a, &recipe->steps[i]);
+    if (a.rows_loop != IR_NONE)
+        ir_loop(a.ir, &(struct ir_loop){.first = first + recipe->loop_first,
+                                        .last = first + recipe->loop_last,
+                                        .rows = rows(&a),
+                                        .per_turn = recipe->loop_rows,
+                                        .carries = 1});
+    return build_end(b);
 }

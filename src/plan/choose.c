@@ -9,31 +9,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct solver *const solvers[] = {
-    &solver_matrix_scan,  &solver_matrix_blocks, &solver_chunk_blocks, &solver_chunk_scan,
-    &solver_recurrent,    &solver_flash_team,    &solver_flash_matrix, &solver_flash_matrix_blocks,
-    &solver_flash_blocks, &solver_flash,         &solver_decode,       &solver_path_team,
-    &solver_path_matrix,  &solver_path,          &solver_path_decode,  &solver_delta_team,
-    &solver_delta_matrix, &solver_delta,         &solver_channels,     &solver_channels_lanes,
-    &solver_lact,
-#define PIECE(value, name) &solver_##name,
-#include "op/words.def"
+enum { MOST_GROUP = 256 /* of the heuristic */ };
+
+/* Every solver, those of the highest rank first, closed by NULL. */
+struct ranking {
+    const struct solver *solvers[MAX_SPACES + 1];
 };
 
-enum { SOLVER_COUNT = sizeof solvers / sizeof *solvers, MOST_GROUP = 256 /* of the rule of thumb */ };
-
-static const struct solver *solver_find(const char *name)
+static struct ranking rank_all(void)
 {
-    for (int i = 0; i < SOLVER_COUNT; i++)
-        if (strcmp(solvers[i]->name, name) == 0)
-            return solvers[i];
-    return NULL;
+    struct ranking ranking = {{NULL}};
+
+    for (int i = 0; solver_at(i) != NULL; i++) {
+        int at = i;
+        while (at > 0 && ranking.solvers[at - 1]->rank < solver_at(i)->rank) {
+            ranking.solvers[at] = ranking.solvers[at - 1];
+            at--;
+        }
+        ranking.solvers[at] = solver_at(i);
+    }
+    return ranking;
 }
 
+/* What a solver may know of the context's device, in groups of at most so many work-items. */
+static struct device_facts facts_of(const struct clattn_context *context, int64_t most_group)
+{
+    const int64_t device = (int64_t)context->device.info.max_work_group;
+
+    return (struct device_facts){&context->device, context->engine, lower(most_group, device)};
+}
 /* Whether any kernel of the solver is for work-items that share a tile. */
 static int is_shared(const struct solver *solver)
 {
-    uint64_t kernels = space_kernels(space_find(solver->name));
+    uint64_t kernels = space_kernels(&solver->space);
 
     for (int id = 0; id < KERNEL_COUNT; id++)
         if (kernels >> id & 1 && kernel_family((enum kernel_id)id)->shared)
@@ -45,7 +53,7 @@ static int is_shared(const struct solver *solver)
  * memory there, and nobody has measured what that costs. An engine is asked for, or the device's own. */
 static int is_for(const struct solver *solver, const struct clattn_context *context)
 {
-    return (space_find(solver->name)->engine && context->engine != NULL) || !is_shared(solver) ||
+    return !solver->old || (solver->space.engine && context->engine != NULL) || !is_shared(solver) ||
            (!context->device.serial && context->device.sub_group == 0);
 }
 
@@ -89,7 +97,8 @@ static clattn_status try_tested(struct clattn_plan *plan, const struct choice *c
         plan->rejected++;
     if (status != CLATTN_SUCCESS)
         log_line(&plan->context->log, CLATTN_LOG_WARNING, "%s on %s: solver %s, tiles by %s, %s",
-                 plan->problem.rule->name, plan->context->device.info.name, choice->solver->name, choice->tiles_by,
+                 plan->problem.rule->name, plan->context->device.info.name, choice->solver->space.name,
+                 choice->tiles_by,
                  status == CLATTN_UNSUPPORTED ? "gives wrong results: not used" : "cannot be run: not used this time");
     return status;
 }
@@ -145,7 +154,7 @@ static const struct tuning_entry *find_entry(const struct clattn_plan *plan, con
 
     if (plan->problem.desc.chunk != 0)
         return NULL;
-    return tuning_find(context, &plan->problem, space_find(solver->name), context->self_test, layer);
+    return tuning_find(context, &plan->problem, &solver->space, context->self_test, layer);
 }
 
 static clattn_status solve(struct clattn_plan *plan, const struct solver *solver)
@@ -162,21 +171,36 @@ static clattn_status solve(struct clattn_plan *plan, const struct solver *solver
     return solve_by_thumb(plan, solver, try_tested);
 }
 
+/* Whether a solver that is no old one can compute the problem, with the tiles of a point or the heuristic's. */
+static int fits(const struct clattn_context *context, const struct problem *problem, const struct solver *solver,
+                int64_t most_group)
+{
+    const struct device_facts facts = facts_of(context, most_group);
+    void *tiles = calloc(1, solver->tiles_size), *shape = calloc(1, solver->shape_size);
+    int has =
+        tiles != NULL && shape != NULL && solver_fits(solver, &facts, problem, NULL, tiles, shape) == CLATTN_SUCCESS;
+
+    free(tiles);
+    free(shape);
+    return has;
+}
+
 /* Whether the device can have the solver's default. */
 static int may_apply(const struct clattn_plan *plan, const struct solver *solver)
 {
-    const struct tuned usual = tuned_default(space_find(solver->name));
+    const struct tuned usual = tuned_default(&solver->space);
     struct tiles tiles[KERNEL_COUNT];
 
-    return tuning_point_tiles(plan->context, &plan->problem, &usual, tiles);
+    return solver->old ? tuning_point_tiles(plan->context, &plan->problem, &usual, tiles)
+                       : fits(plan->context, &plan->problem, solver, MOST_GROUP);
 }
 
 /* Whether what was measured was beside a solver that was faster and does not apply. Measurements of a later layer are
  * not those that decide. */
 static int was_faster(const struct clattn_plan *plan, const int *missing, int layer)
 {
-    for (int i = 0; i < SOLVER_COUNT; i++)
-        if (missing[i] && tuning_was_first(plan->context, &plan->problem, space_find(solvers[i]->name), layer))
+    for (int i = 0; solver_at(i) != NULL; i++)
+        if (missing[i] && tuning_was_first(plan->context, &plan->problem, space_at(i), layer))
             return 1;
     return 0;
 }
@@ -187,49 +211,59 @@ static const struct solver *measured_solver(const struct clattn_plan *plan)
 {
     int64_t rows = problem_rows(&plan->problem), last = -1;
     const struct solver *best = NULL;
-    int missing[SOLVER_COUNT] = {0}, best_layer = 0;
+    int missing[MAX_SPACES] = {0}, best_layer = 0;
 
-    for (int i = 0; i < SOLVER_COUNT; i++) {
+    for (int i = 0; solver_at(i) != NULL; i++) {
+        const struct solver *solver = solver_at(i);
         int layer;
-        const struct tuning_entry *entry = find_entry(plan, solvers[i], &layer);
-        if (space_find(solvers[i]->name)->tuned_keys != 0)
+        const struct tuning_entry *entry = find_entry(plan, solver, &layer);
+        if (solver->space.tuned_keys != 0)
             continue;
         missing[i] = entry == NULL;
-        if (entry == NULL && is_for(solvers[i], plan->context) && may_apply(plan, solvers[i]))
+        if (entry == NULL && is_for(solver, plan->context) && may_apply(plan, solver))
             return NULL;
         if (entry != NULL && !tuning_is_near(entry, plan->context, &plan->problem))
             return NULL;
         if (entry == NULL || entry->from_rows < 0 || entry->from_rows > rows || entry->from_rows <= last)
             continue;
         last = entry->from_rows;
-        best = solvers[i];
+        best = solver;
         best_layer = layer;
     }
     return best != NULL && !was_faster(plan, missing, best_layer) ? best : NULL;
 }
 
-/* The solvers in the order in which they are tried: with AUTO the preferred one first. */
-static void set_order(const struct clattn_plan *plan, const struct solver *order[SOLVER_COUNT])
+/* The solver that is tried before those of a higher rank; NULL: none. */
+static const struct solver *preferred(const struct clattn_plan *plan)
 {
+    const clattn_plan_desc *desc = &plan->problem.desc;
     const struct solver *first = NULL;
-    int count = 0;
 
-    if (plan->problem.desc.chunk == 0 && tuning_prefers_decode(&plan->problem))
-        first = plan->problem.desc.tail != 0 ? &solver_path_decode : &solver_decode;
-    if (first == NULL && plan->problem.desc.mode == CLATTN_MODE_AUTO && plan->problem.desc.chunk == 0) {
+    if (desc->chunk == 0 && tuning_prefers_decode(&plan->problem))
+        first = solver_find(desc->tail != 0 ? "path_decode" : "decode");
+    if (first == NULL && desc->mode == CLATTN_MODE_AUTO && desc->chunk == 0) {
         first = measured_solver(plan);
         if (first == NULL && tuning_prefers_recurrent(plan->context, &plan->problem))
-            first = &solver_recurrent;
+            first = solver_find("recurrent");
         if (first == NULL && tuning_prefers_blocks(plan->context, &plan->problem))
-            first = &solver_chunk_blocks;
+            first = solver_find("chunk_blocks");
     }
     if (first == NULL && tuning_prefers_lanes(&plan->context->device, &plan->problem))
-        first = &solver_channels_lanes;
-    if (first != NULL)
-        order[count++] = first;
-    for (int i = 0; i < SOLVER_COUNT; i++)
-        if (solvers[i] != first)
-            order[count++] = solvers[i];
+        first = solver_find("channels_lanes");
+    return first;
+}
+
+/* The solvers in the order in which they are tried. */
+static struct ranking order_of(const struct clattn_plan *plan)
+{
+    const struct solver *first = preferred(plan);
+    struct ranking all = rank_all(), order = {{first}};
+    int count = first != NULL;
+
+    for (int i = 0; all.solvers[i] != NULL; i++)
+        if (all.solvers[i] != first)
+            order.solvers[count++] = all.solvers[i];
+    return order;
 }
 
 static clattn_status no_solver(const clattn_context *context, const struct problem *problem)
@@ -280,21 +314,20 @@ static clattn_status solve_or_say(struct clattn_plan *plan, const struct solver 
 
     if (status == CLATTN_BUILD_FAILED)
         log_line(&plan->context->log, CLATTN_LOG_WARNING, "%s on %s: solver %s cannot be built: not used",
-                 plan->problem.rule->name, plan->context->device.info.name, solver->name);
+                 plan->problem.rule->name, plan->context->device.info.name, solver->space.name);
     return status;
 }
 
 /* Of the problem's chunk, where it asks for one. */
 static clattn_status choose_solver(struct clattn_plan *plan)
 {
-    const struct solver *order[SOLVER_COUNT];
+    const struct ranking order = order_of(plan);
     clattn_mode mode = plan->problem.desc.mode;
     clattn_status status = CLATTN_UNSUPPORTED;
 
-    set_order(plan, order);
-    for (int i = 0; i < SOLVER_COUNT && may_go_on_otherwise(status); i++)
-        if ((mode == CLATTN_MODE_AUTO || mode == order[i]->mode) && is_for(order[i], plan->context))
-            status = graver(status, solve_or_say(plan, order[i]));
+    for (const struct solver *const *solver = order.solvers; *solver != NULL && may_go_on_otherwise(status); solver++)
+        if ((mode == CLATTN_MODE_AUTO || mode == (*solver)->mode) && is_for(*solver, plan->context))
+            status = graver(status, solve_or_say(plan, *solver));
     return status;
 }
 
@@ -320,12 +353,24 @@ static clattn_status choose(struct clattn_plan *plan)
 /* ---- Without a plan -----------------------------------------------------------------------------------------------
  */
 
+/* In groups of as many work-items as the heuristic takes, or fewer. */
+static int module_fits(clattn_context *context, const struct problem *problem, const struct solver *solver)
+{
+    int most_group = MOST_GROUP;
+
+    while (most_group > 1 && !context->device.serial && !fits(context, problem, solver, most_group))
+        most_group /= 2;
+    return fits(context, problem, solver, most_group);
+}
+
 static int has_recipe(clattn_context *context, const struct problem *problem, const struct solver *solver)
 {
     struct recipe recipe = {0};
     struct recipe_maker maker = {context, problem, NULL, NULL, (int)context->device.info.max_work_group, &recipe, 1};
     clattn_status status;
 
+    if (!solver->old)
+        return module_fits(context, problem, solver);
     if (maker.most_group > MOST_GROUP)
         maker.most_group = MOST_GROUP;
     do {
@@ -346,9 +391,9 @@ clattn_status plan_supports(clattn_context *context, const struct problem *probl
     struct problem shorter = *problem;
 
     do
-        for (int i = 0; i < SOLVER_COUNT; i++)
-            if ((mode == CLATTN_MODE_AUTO || mode == solvers[i]->mode) && is_for(solvers[i], context) &&
-                has_recipe(context, &shorter, solvers[i]))
+        for (int i = 0; solver_at(i) != NULL; i++)
+            if ((mode == CLATTN_MODE_AUTO || mode == solver_at(i)->mode) && is_for(solver_at(i), context) &&
+                has_recipe(context, &shorter, solver_at(i)))
                 return CLATTN_SUCCESS;
     while (shorten_chunk(&shorter.desc));
     return no_solver(context, problem);

@@ -299,4 +299,4 @@ static clattn_status make_lact(const struct recipe_maker *maker)
     return last ? add_kernel(&lact, KERNEL_LACT_CLOSE, WHEN_ALWAYS) : CLATTN_SUCCESS;
 }
 
-const struct solver solver_lact = {"lact", CLATTN_MODE_CHUNK, make_lact};
+const struct old_solver old_lact = {"lact", make_lact};

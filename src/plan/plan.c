@@ -16,6 +16,7 @@ static void drop_kernels(struct clattn_plan *plan)
         kernel_release(plan->context, &plan->kernels[i]);
     plan_drop_products(plan);
     ir_close(&plan->ir);
+    built_free(&plan->built);
     free(plan->set);
     plan->set = NULL;
     plan->hash = (struct hash){0, 0};
@@ -23,32 +24,81 @@ static void drop_kernels(struct clattn_plan *plan)
 
 static clattn_status build_kernels(struct clattn_plan *plan)
 {
-    for (int i = 0; i < plan->recipe.step_count; i++) {
-        struct step *step = &plan->recipe.steps[i];
-        if (is_product(step))
+    if (plan->built.step_count > MAX_STEPS)
+        return FAIL(&plan->log, UNSUPPORTED, "the recipe has %d steps, more than %d", plan->built.step_count,
+                    MAX_STEPS);
+    for (int i = 0; i < plan->built.step_count; i++) {
+        if (plan->ir.steps[i].foreign != NULL)
             continue;
-        step->layout.step.absent = step_absent(step);
-        TRY(kernel_create(plan->context, &plan->log, &step->layout.step, &plan->kernels[i], &plan->hash));
+        TRY(kernel_create(plan->context, &plan->log, &plan->built.steps[i], &plan->kernels[i], &plan->hash));
         plan->launched[i] = plan->kernels[i].cl;
     }
-    TRY(plan_bind_products(plan));
-    TRY(plan_adapt(plan, &plan->ir));
     plan->set = ir_set_create(&plan->ir);
     return plan->set != NULL ? CLATTN_SUCCESS : CLATTN_OUT_OF_MEMORY;
 }
 
-clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, const struct tuned *tuned,
-                        const struct recipe *like, int most_group)
+/* What a solver may know of the context's device. */
+static struct device_facts facts_of(const struct clattn_plan *plan, int most_group)
 {
-    const struct recipe_maker maker = {plan->context, &plan->problem, tuned, like, most_group, &plan->recipe, 0};
+    return (struct device_facts){&plan->context->device, plan->context->engine, most_group};
+}
+
+/* A recipe of a solver of src/kernel. */
+static clattn_status make_old(struct clattn_plan *plan, struct builder *b, const struct tuned *tuned,
+                              const struct clattn_plan *like, int most_group)
+{
+    const struct recipe *same = like != NULL ? &like->recipe : NULL;
+    const struct recipe_maker maker = {plan->context, &plan->problem, tuned, same, most_group, &plan->recipe, 0};
+
+    TRY(recipe_open(&plan->recipe));
+    TRY(solver_make(plan->solver, &maker));
+    plan->has_recipe = 1;
+    TRY(plan_bind_products(plan));
+    TRY(build_begin(b));
+    plan->own = plan->ir.step_count;
+    return plan_adapt(plan, b);
+}
+
+static clattn_status make_module(struct clattn_plan *plan, struct builder *b, const struct tuned *tuned)
+{
+    const struct solver *solver = plan->solver;
+    int *tiles = calloc(1, solver->tiles_size);
+    clattn_status status = tiles != NULL ? CLATTN_SUCCESS : CLATTN_OUT_OF_MEMORY;
+
+    if (status == CLATTN_SUCCESS && b->like == NULL)
+        status = solver_tiles(solver, b->facts, b->problem, tuned, tiles);
+    if (status == CLATTN_SUCCESS)
+        status = build_recipe(b, solver, b->like == NULL ? tiles : NULL);
+    plan->has_recipe = status == CLATTN_SUCCESS;
+    free(tiles);
+    return status;
+}
+
+clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, const struct tuned *tuned,
+                        const struct clattn_plan *like, int most_group)
+{
+    const struct device_facts facts = facts_of(plan, most_group);
+    struct builder builder = {.ir = &plan->ir,
+                              .built = &plan->built,
+                              .like = like != NULL ? &like->built : NULL,
+                              .problem = &plan->problem,
+                              .facts = &facts,
+                              .head_decay = plan->head_decay};
 
     drop_kernels(plan);
+    recipe_close(&plan->recipe);
     plan->solver = solver;
-    plan->has_recipe = 0;
-    TRY(recipe_open(&plan->recipe));
-    TRY(solver_make(solver, &maker));
-    plan->has_recipe = 1;
+    plan->has_recipe = plan->own = 0;
+    if (solver->old)
+        TRY(make_old(plan, &builder, tuned, like, most_group));
+    else
+        TRY(make_module(plan, &builder, tuned));
     return build_kernels(plan);
+}
+
+const struct child *plan_child(const struct clattn_plan *plan)
+{
+    return plan->solver->old ? NULL : &plan->built.children[plan->built.child_count - 1];
 }
 
 /* ---- Opening ------------------------------------------------------------------------------------------------------
@@ -109,7 +159,7 @@ clattn_status plan_like(clattn_plan **plan, const clattn_plan_desc *desc, const 
     TRY(plan_open(plan, like->context, desc, sizeof *desc));
     (*plan)->like = like;
     (*plan)->log = like->log;
-    return plan_made(plan, plan_bind(*plan, like->solver, NULL, &like->recipe, 0));
+    return plan_made(plan, plan_bind(*plan, like->solver, NULL, like, 0));
 }
 
 void clattn_plan_destroy(clattn_plan *plan)
@@ -144,25 +194,33 @@ clattn_status clattn_plan_workspace_size(const clattn_plan *plan, size_t *bytes)
 /* A chunk; a learner's batch; 1 where each is worked by itself. */
 static int32_t tokens_at_once(const clattn_plan *plan)
 {
-    const struct variant *last = &recipe_last(&plan->recipe)->variant;
+    const struct child *child = plan_child(plan);
+    const struct variant *last;
 
     if (plan->problem.desc.mini_batch != 0)
         return plan->problem.desc.mini_batch;
+    if (child != NULL)
+        return (int32_t)child->solver->reach(&plan->problem, child->shape).chunk;
+    last = &recipe_last(&plan->recipe)->variant;
     return last->kernel == KERNEL_RECURRENT ? 1 : last->tiles.chunk;
+}
+
+/* The engine that the solver computes on; NULL. */
+static const char *solver_engine(const clattn_plan *plan)
+{
+    return plan->solver->space.engine && plan->context->engine != NULL ? plan->context->engine->name : NULL;
 }
 
 clattn_status clattn_plan_get_sized(const clattn_plan *plan, clattn_plan_info *info, size_t info_size)
 {
     clattn_plan_info ours;
-    const struct step *last;
 
     if (plan == NULL || info == NULL)
         return CLATTN_INVALID_ARGUMENT;
-    last = recipe_last(&plan->recipe);
     ours = (clattn_plan_info){.desc = &plan->problem.desc,
-                              .solver = plan->solver->name,
+                              .solver = plan->solver->space.name,
                               .tiles_by = plan->tiles_by,
-                              .engine = space_find(plan->solver->name)->engine ? last->variant.engine->name : NULL,
+                              .engine = solver_engine(plan),
                               .mode = plan->solver->mode,
                               .chunk = tokens_at_once(plan),
                               .launches = (int32_t)plan_launches(plan),
@@ -171,6 +229,25 @@ clattn_status clattn_plan_get_sized(const clattn_plan *plan, clattn_plan_info *i
                               .saved_bytes = bytes_of(plan, IR_SAVED)};
     sized_write(info, info_size, &ours, sizeof ours);
     return CLATTN_SUCCESS;
+}
+
+/* What follows the name of a step's kernel. */
+static void describe_step(struct text *text, const struct clattn_plan *plan, int step)
+{
+    const struct step *own;
+
+    for (int i = 0; i < plan->built.child_count; i++) {
+        const struct child *child = &plan->built.children[i];
+        if (step >= child->first && step < child->first + child->count) {
+            child->solver->describe(text, child->shape, step - child->first);
+            return;
+        }
+    }
+    own = &plan->recipe.steps[step - plan->own];
+    if (is_product(own))
+        plan_describe_product(text, plan, step - plan->own);
+    else
+        kernel_family(own->variant.kernel)->describe(text, &own->variant, &own->layout);
 }
 
 char *plan_text(const struct clattn_plan *plan)
@@ -186,14 +263,10 @@ char *plan_text(const struct clattn_plan *plan)
     if (list && (d->kv_len != 0 || d->window != 0))
         text_format(&text, "keys %lld, window %lld\n", (long long)problem_most(&plan->problem).kv_len,
                     (long long)d->window);
-    text_format(&text, "solver %s, tiles by %s\n", plan->solver->name, plan->tiles_by);
-    for (int i = 0; i < plan->recipe.step_count; i++) {
-        const struct step *step = &plan->recipe.steps[i];
-        text_format(&text, "  %-10s ", kernel_name(step->variant.kernel));
-        if (is_product(step))
-            plan_describe_product(&text, plan, i);
-        else
-            kernel_family(step->variant.kernel)->describe(&text, &step->variant, &step->layout);
+    text_format(&text, "solver %s, tiles by %s\n", plan->solver->space.name, plan->tiles_by);
+    for (int i = 0; i < plan->built.step_count; i++) {
+        text_format(&text, "  %-10s ", plan->built.steps[i].name);
+        describe_step(&text, plan, i);
     }
     for (int i = 0; i < plan->ir.tensor_count; i++)
         if (plan->ir.tensors[i].home == IR_SCRATCH && plan->ir.tensors[i].bytes > 0)

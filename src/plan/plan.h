@@ -5,6 +5,7 @@
 #include "ir/ir.h"
 #include "op/arguments.h"
 #include "plan/recipe.h"
+#include "solve/solve.h"
 
 /* Where an operand lies in a call of the plan's lengths that gives it no strides. */
 struct usual {
@@ -20,8 +21,10 @@ struct clattn_plan {
     struct extent most;                /* the plan's lengths, */
     struct usual usual[OPERAND_COUNT]; /* and the problem's operands then */
     const struct solver *solver;
-    struct recipe recipe;
-    struct ir_recipe ir;                   /* the same in the intermediate form */
+    struct recipe recipe; /* of a solver of src/kernel, in the intermediate form from step `own` on */
+    int own;
+    struct ir_recipe ir;                   /* what is computed */
+    struct built built;                    /* its kernels, and the solvers that added them */
     int has_recipe;                        /* plan_bind has found one, whatever became of its kernels */
     struct kernel kernels[MAX_STEPS];      /* of the recipe's steps; none of a product, */
     clattn_gemm_plan *products[MAX_STEPS]; /* which is computed by this; like products have the same */
@@ -39,9 +42,12 @@ struct clattn_plan {
 clattn_status plan_open(clattn_plan **plan, clattn_context *context, const clattn_plan_desc *desc, size_t desc_size);
 /* Fills most and usual, before any call. */
 void plan_find_usual(struct clattn_plan *plan);
-/* Makes the solver's recipe and builds its kernels, in the place of those that the plan has. */
+/* Makes the solver's recipe and builds its kernels, in the place of those that the plan has: with the tiles of a point,
+ * which may be NULL, or of another plan. */
 clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, const struct tuned *tuned,
-                        const struct recipe *like, int most_group);
+                        const struct clattn_plan *like, int most_group);
+/* The plan's own solver at work; NULL of one of src/kernel. */
+const struct child *plan_child(const struct clattn_plan *plan);
 /* A plan of a smaller problem with the kernels of another: its solver and tiles. It is not tested. */
 clattn_status plan_like(clattn_plan **plan, const clattn_plan_desc *desc, const struct clattn_plan *like);
 /* The status of what was done to a new plan, which is destroyed, and NULL, unless that is SUCCESS. */
@@ -72,8 +78,8 @@ int plan_product_is_one(const struct clattn_plan *plan, int step);
 /* A foreign step: enqueues one launch of the product of places {A, B, C, D} and sizes {m, n, k}; user is the plan. */
 clattn_status plan_enqueue_product(const struct ir_foreign *foreign);
 
-/* The plan's recipe in the intermediate form; its kernels and products are made. OUT_OF_MEMORY. */
-clattn_status plan_adapt(const struct clattn_plan *plan, struct ir_recipe *ir);
+/* Adds the plan's recipe to the builder's, and ends it; its products are made. OUT_OF_MEMORY. */
+clattn_status plan_adapt(const struct clattn_plan *plan, struct builder *b);
 
 /* Chooses a solver and tiles, and binds their recipe: exactly the tiles of a point, untested, where it is not NULL. */
 clattn_status plan_choose(struct clattn_plan *plan, const struct tuned *forced);

@@ -101,17 +101,18 @@ void plan_describe_product(struct text *text, const struct clattn_plan *plan, in
 clattn_status plan_enqueue_product(const struct ir_foreign *foreign)
 {
     const struct clattn_plan *plan = foreign->user;
-    const struct product *product = &plan->recipe.steps[foreign->step].product;
-    struct gemm gemm = plan->products[foreign->step]->gemm;
+    const int step = foreign->step - plan->own;
+    const struct product *product = &plan->recipe.steps[step].product;
+    struct gemm gemm = plan->products[step]->gemm;
     clattn_gemm_desc *d = &gemm.desc;
-    int sets = gemm_has_sets(plan->products[foreign->step]), headless = product->desc.batch == 1;
+    int sets = gemm_has_sets(plan->products[step]), headless = product->desc.batch == 1;
     cl_mem buffers[GEMM_OPERANDS];
     size_t bytes[GEMM_OPERANDS];
 
     d->m = foreign->sizes[0];
     d->n = foreign->sizes[1];
     d->k = foreign->sizes[2];
-    d->batch = product->desc.batch * (plan_product_is_one(plan, foreign->step) && !sets ? foreign->sequences : 1);
+    d->batch = product->desc.batch * (plan_product_is_one(plan, step) && !sets ? foreign->sequences : 1);
     gemm.sets = sets ? foreign->sequences : 1;
     d->alpha = product->desc.alpha != 0 ? product->desc.alpha : 1;
     d->beta = product->desc.beta;
@@ -124,7 +125,7 @@ clattn_status plan_enqueue_product(const struct ir_foreign *foreign)
         bytes[i] =
             (size_t)(at->view.offset + foreign->part * at->view.batch) * dtype_size(gemm_type(d, (enum gemm_operand)i));
     }
-    return gemm_launch(plan->products[foreign->step], &gemm, foreign->log, foreign->queue,
+    return gemm_launch(plan->products[step], &gemm, foreign->log, foreign->queue,
                        &(clattn_gemm_call){buffers[GEMM_A], buffers[GEMM_B], buffers[GEMM_C], buffers[GEMM_D],
                                            bytes[GEMM_A], bytes[GEMM_B], bytes[GEMM_C], bytes[GEMM_D], 0},
                        foreign->n_wait, foreign->wait, foreign->event);

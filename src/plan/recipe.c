@@ -21,9 +21,6 @@ const char *temporary_name(enum temporary_id id)
                                         [TEMPORARY_PARTS] = "parts of the keys",
                                         [TEMPORARY_AFTER] = "sums of decays",
                                         [TEMPORARY_WRITTEN] = "written",
-                                        [TEMPORARY_ROTARY_Q] = "rotary queries",
-                                        [TEMPORARY_ROTARY_K] = "rotary keys",
-                                        [TEMPORARY_ROTARY_P] = "rotary erase keys",
                                         [TEMPORARY_TURNED_Q] = "turned queries",
                                         [TEMPORARY_TURNED_K] = "turned keys",
                                         [TEMPORARY_FAST] = "weights",
@@ -242,7 +239,7 @@ static enum kernel_id part_of(enum kernel_id kernel)
 static int same_part(const struct variant *a, const struct variant *b)
 {
     return part_of(a->kernel) == part_of(b->kernel) && a->normalizer == b->normalizer && a->gather == b->gather &&
-           a->attn == b->attn && a->rotary == b->rotary;
+           a->attn == b->attn;
 }
 
 clattn_status maker_tiles(const struct recipe_maker *maker, struct variant *variant)
@@ -275,8 +272,6 @@ clattn_status maker_add(const struct recipe_maker *maker, const struct variant *
     TRY(maker_tiles(maker, &added.variant));
     added.layout = kernel_layout(&added.variant);
     bind_roles(&added.variant, added.sources);
-    for (int role = 0; role < ROLE_COUNT; role++)
-        rotary_replace(maker->recipe, &added.sources[role]);
     TRY(append(maker->recipe, &to));
     *to = added;
     if (step != NULL)
@@ -290,8 +285,6 @@ clattn_status maker_add_product(const struct recipe_maker *maker, const struct p
 
     TRY(append(maker->recipe, &to));
     *to = (struct step){.variant.kernel = KERNEL_GEMM, .product = *product};
-    for (int i = 0; i < GEMM_OPERANDS; i++)
-        rotary_replace(maker->recipe, &to->product.of[i].source);
     if (step != NULL)
         *step = to;
     return CLATTN_SUCCESS;
@@ -326,7 +319,6 @@ clattn_status recipe_open(struct recipe *recipe)
 void recipe_close(struct recipe *recipe)
 {
     free(recipe->steps);
-    free(recipe->rotary);
     memset(recipe, 0, sizeof *recipe);
 }
 
@@ -343,11 +335,7 @@ int product_is_even(const struct product *product)
 
 const struct step *recipe_first(const struct recipe *recipe)
 {
-    const struct step *first = recipe->steps;
-
-    while (first->variant.rotary != CLATTN_OPERAND_NONE)
-        first++;
-    return first;
+    return recipe->steps;
 }
 
 const struct step *recipe_last(const struct recipe *recipe)

@@ -21,9 +21,6 @@ enum temporary_id {
     TEMPORARY_PARTS,        /* [slots, head tiles, splits, …]: what parts of the keys leave of the queries */
     TEMPORARY_AFTER,        /* [key slots, heads, …]: sums of log-decays after each key of a unit */
     TEMPORARY_WRITTEN,      /* [B,TK,HK,V] in the storage type of v: what is written in its place */
-    TEMPORARY_ROTARY_Q,     /* like q, or what reads a state of it, in its type: turned by positions, in its place; */
-    TEMPORARY_ROTARY_K,     /* the same of k, */
-    TEMPORARY_ROTARY_P,     /* and of p */
     TEMPORARY_TURNED_Q,     /* like q, in its type: queries that are turned over all tokens up to their own */
     TEMPORARY_TURNED_K,     /* the same of k */
     TEMPORARY_FAST,         /* [sequences, weights of all heads]: a learner's weights as they stand */
@@ -104,7 +101,6 @@ struct recipe {
     int step_count;
     int loop_first, loop_last, loop_rows; /* steps that are run again for every so many rows; loop_rows 0: none */
     int loop_keys;                        /* rows are of keys, not of tokens */
-    struct problem *rotary;               /* owned: of the steps that turn q, k and p; or NULL */
 };
 
 /* What a recipe is made for, and by what. */
@@ -139,16 +135,6 @@ struct matrix maker_lay(const struct recipe_maker *maker, enum temporary_id id, 
 clattn_status recipe_open(struct recipe *recipe);
 void recipe_close(struct recipe *recipe);
 
-/* Steps that turn q, k and p ahead of the solver's own, where the problem asks for it. */
-clattn_status rotary_begin(const struct recipe_maker *maker);
-/* What is turned in the place of the operand that it is made of. */
-void rotary_replace(const struct recipe *recipe, struct source *source);
-/* The operand that a temporary is in the place of; or NONE. */
-clattn_operand_id rotary_operand(enum temporary_id id);
-/* Its rows: of q those of one read of the states. */
-struct operand_row rotary_row(const struct problem *problem, const struct operand_row *row);
-enum { ROTARY_COUNT = 3 };
-
 static inline int is_product(const struct step *step)
 {
     return step->product.desc.m != 0;
@@ -171,10 +157,9 @@ int64_t recipe_slots(const struct problem *problem, const struct extent *extent,
 /* The same of their keys, in blocks that begin anywhere. */
 int64_t recipe_key_slots(const struct problem *problem, const struct extent *extent, int chunk);
 
-/* One way to compute a problem. */
-struct solver {
+/* A solver of src/kernel. */
+struct old_solver {
     const char *name; /* its space's, too */
-    clattn_mode mode;
     /* Fills the maker's recipe. UNSUPPORTED when the device cannot run it. */
     clattn_status (*make)(const struct recipe_maker *maker);
 };
@@ -182,11 +167,9 @@ struct solver {
 /* The same with what the problem has beside its outputs. */
 clattn_status solver_make(const struct solver *solver, const struct recipe_maker *maker);
 
-extern const struct solver solver_recurrent, solver_channels_lanes, solver_channels, solver_chunk_scan,
-    solver_chunk_blocks, solver_matrix_blocks, solver_matrix_scan, solver_flash, solver_flash_matrix, solver_flash_team,
-    solver_flash_matrix_blocks, solver_flash_blocks, solver_decode, solver_path, solver_delta, solver_delta_matrix,
-    solver_delta_team, solver_path_matrix, solver_path_team, solver_path_decode, solver_lact;
-#define PIECE(value, name) extern const struct solver solver_##name;
-#include "op/words.def"
+extern const struct old_solver old_recurrent, old_channels_lanes, old_channels, old_chunk_scan, old_chunk_blocks,
+    old_matrix_blocks, old_matrix_scan, old_flash, old_flash_matrix, old_flash_team, old_flash_matrix_blocks,
+    old_flash_blocks, old_decode, old_path, old_delta, old_delta_matrix, old_delta_team, old_path_matrix, old_path_team,
+    old_path_decode, old_lact;
 
 #endif

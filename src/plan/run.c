@@ -14,10 +14,10 @@ static clattn_status renew_step(struct clattn_plan *plan, int step)
     struct kernel kernel, again;
     cl_kernel released;
 
-    if (step >= plan->recipe.step_count)
+    if (step >= plan->ir.step_count)
         return CLATTN_UNSUPPORTED;
-    if (is_product(&plan->recipe.steps[step]))
-        return gemm_renew(plan->products[step]);
+    if (plan->ir.steps[step].foreign != NULL)
+        return gemm_renew(plan->products[step - plan->own]);
     lock_take(&plan->lock);
     kernel = plan->kernels[step];
     lock_give(&plan->lock);
@@ -35,7 +35,7 @@ int plan_renew(struct clattn_plan *plan)
 {
     int renewed = 0;
 
-    for (int i = 0; i < plan->recipe.step_count; i++)
+    for (int i = 0; i < plan->ir.step_count; i++)
         renewed += renew_step(plan, i) == CLATTN_SUCCESS;
     return renewed > 0;
 }

@@ -3,43 +3,48 @@
 
 #include "plan/sample.h"
 
-/* Tokens that the last kernel works at once; a learner's that those of its batches work. */
-static int chunk_of(const struct clattn_plan *plan)
+/* Tokens that the last kernel of a solver of src/kernel works at once; a learner's that those of its batches work. */
+static struct reach old_reach(const struct clattn_plan *plan)
 {
     const struct recipe *recipe = &plan->recipe;
+    const struct variant *last = &recipe_last(recipe)->variant;
+    struct reach reach = {last->tiles.chunk, last->kernel == KERNEL_RECURRENT ? last->tiles.segments : 1,
+                          last->tiles.keys};
     int step = 0;
 
     if (plan->problem.desc.mini_batch == 0)
-        return recipe_last(recipe)->variant.tiles.chunk;
+        return reach;
     while (recipe->steps[step].layout.stretch == 0)
         step++;
-    return recipe->steps[step].variant.tiles.chunk;
+    reach.chunk = recipe->steps[step].variant.tiles.chunk;
+    return reach;
 }
 
-/* What comes after whole chunks: rows past a whole vector of them, where a store may forget that the chunk ends. A
- * learner has a few tokens, that are only read. */
-static int rest_of(const struct clattn_plan *plan)
+static struct reach reach_of(const struct clattn_plan *plan)
 {
-    return plan->problem.desc.mini_batch != 0 ? 3 : chunk_of(plan) / 2 + 3;
+    const struct child *child = plan_child(plan);
+
+    return child != NULL ? child->solver->reach(&plan->problem, child->shape) : old_reach(plan);
 }
 
-/* As few tokens as reach every part of the kernels: two chunks and a rest; heads that share their queries and keys. */
+/* As few tokens as reach every part of the kernels: two chunks and a rest that goes past a whole vector of rows, where a
+ * store may forget that the chunk ends; heads that share their queries and keys. A learner has one batch that it learns
+ * from and a few tokens that are only read. */
 static clattn_plan_desc small_desc(const struct clattn_plan *plan)
 {
     clattn_plan_desc desc = plan->problem.desc;
-    const struct tiles *tiles = &recipe_last(&plan->recipe)->variant.tiles;
-    int chunk = chunk_of(plan);
+    const struct reach reach = reach_of(plan);
+    const int64_t chunk = reach.chunk, rest = desc.mini_batch != 0 ? 3 : chunk / 2 + 3;
 
     problem_share_heads(&desc, 1);
     desc.batch = 1;
     desc.sequences = desc.flags & CLATTN_CU_SEQLENS ? 2 : 0;
-    desc.seq_len = 2 * chunk * (recipe_last(&plan->recipe)->variant.kernel == KERNEL_RECURRENT ? tiles->segments : 1) +
-                   rest_of(plan);
-    desc.mini_batch = desc.mini_batch != 0 ? chunk + 2 : 0; /* one that is learned from, one that is only read */
+    desc.seq_len = 2 * chunk * reach.parts + rest;
+    desc.mini_batch = desc.mini_batch != 0 ? (int32_t)chunk + 2 : 0;
     desc.state_slots = 0;
     desc.state_every = desc.state_every != 0 ? chunk : 0;
     desc.state_window = desc.state_window != 0 ? 2 : 0;
-    desc.kv_len = desc.kv_len != 0 ? desc.seq_len + chunk / 2 + 3 * tiles->keys : 0;
+    desc.kv_len = desc.kv_len != 0 ? desc.seq_len + chunk / 2 + 3 * reach.keys : 0;
     desc.tail = desc.tail != 0 ? desc.seq_len + chunk / 4 : 0;
     desc.window = desc.window != 0 ? chunk + 1 : 0;
     desc.scale = 0; /* an argument: no kernel depends on it, and the caller's may leave the type's range */
@@ -69,5 +74,5 @@ static clattn_status measure(void *user, int *verdict)
 
 clattn_status plan_self_test(struct clattn_plan *plan)
 {
-    return self_test(plan->context, plan->hash, plan->solver->name, measure, plan);
+    return self_test(plan->context, plan->hash, plan->solver->space.name, measure, plan);
 }

@@ -4,6 +4,8 @@
 #include "kernel/matrix.h"
 #include "plan/probe.h"
 
+#include <string.h>
+
 /* What has an entry a token and head; and the gates that are made before anything else, where the rule wants them. */
 static clattn_status begin(const struct recipe_maker *maker)
 {
@@ -97,7 +99,7 @@ static clattn_status make_recurrent(const struct recipe_maker *maker)
     return end(maker);
 }
 
-const struct solver solver_recurrent = {"recurrent", CLATTN_MODE_RECURRENT, make_recurrent};
+const struct old_solver old_recurrent = {"recurrent", make_recurrent};
 
 /* ---- Elements of the state by themselves, stretches of tokens at once ----------------------------------------------
  */
@@ -121,8 +123,8 @@ static clattn_status make_channels(const struct recipe_maker *maker)
     return make_of_channels(maker, KERNEL_CHANNELS);
 }
 
-const struct solver solver_channels_lanes = {"channels_lanes", CLATTN_MODE_RECURRENT, make_channels_lanes};
-const struct solver solver_channels = {"channels", CLATTN_MODE_RECURRENT, make_channels};
+const struct old_solver old_channels_lanes = {"channels_lanes", make_channels_lanes};
+const struct old_solver old_channels = {"channels", make_channels};
 
 /* Whether the states that are asked for are those at a chunk's end. */
 static int are_at_chunks(const struct problem *problem, const struct tiles *tiles)
@@ -158,7 +160,7 @@ static clattn_status make_chunk_scan(const struct recipe_maker *maker)
     return end(maker);
 }
 
-const struct solver solver_chunk_scan = {"chunk_scan", CLATTN_MODE_CHUNK, make_chunk_scan};
+const struct old_solver old_chunk_scan = {"chunk_scan", make_chunk_scan};
 
 /* ---- Chunks in register blocks: what does not depend on the state, then the state before every chunk, then all
  * outputs; a stretch of every sequence at a time, so that the workspace is bounded
@@ -237,7 +239,7 @@ static clattn_status make_chunk_blocks(const struct recipe_maker *maker)
     return make_blocks(maker, NULL);
 }
 
-const struct solver solver_chunk_blocks = {"chunk_blocks", CLATTN_MODE_CHUNK, make_chunk_blocks};
+const struct old_solver old_chunk_blocks = {"chunk_blocks", make_chunk_blocks};
 
 /* The same on an engine that multiplies floats. */
 static clattn_status make_matrix_blocks(const struct recipe_maker *maker)
@@ -249,7 +251,7 @@ static clattn_status make_matrix_blocks(const struct recipe_maker *maker)
     return make_blocks(maker, engine);
 }
 
-const struct solver solver_matrix_blocks = {"matrix_blocks", CLATTN_MODE_CHUNK, make_matrix_blocks};
+const struct old_solver old_matrix_blocks = {"matrix_blocks", make_matrix_blocks};
 
 /* ---- Chunks on a matrix engine: prepare_matrix or prepare_factors, then scan_matrix with the state in registers
  * ------ */
@@ -289,26 +291,7 @@ static clattn_status make_matrix_scan(const struct recipe_maker *maker)
     return each_pass(maker, maker_variant(maker, KERNEL_SCAN_MATRIX), add_in_segments);
 }
 
-const struct solver solver_matrix_scan = {"matrix_scan", CLATTN_MODE_CHUNK, make_matrix_scan};
-
-/* ---- Pieces: a kernel each, of chunks of tokens
- * -------------------------------------------------------------------------------------------------- */
-
-static clattn_status make_piece(const struct recipe_maker *maker, enum kernel_id kernel)
-{
-    const struct variant variant = maker_variant(maker, kernel);
-    int leaves_state = (maker->problem->desc.flags & CLATTN_FINAL_STATE) != 0;
-
-    return maker_add(maker, &variant, leaves_state ? GRID_SLOTS_OR_SEQUENCES : GRID_SLOTS, NULL);
-}
-
-#define PIECE(value, name)                                                                                             \
-    static clattn_status make_##name(const struct recipe_maker *maker)                                                 \
-    {                                                                                                                  \
-        return make_piece(maker, KERNEL_##value);                                                                      \
-    }                                                                                                                  \
-    const struct solver solver_##name = {#name, CLATTN_MODE_RECURRENT, make_##name};
-#include "op/words.def"
+const struct old_solver old_matrix_scan = {"matrix_scan", make_matrix_scan};
 
 /* ---- The attention matrix beside the outputs: what unit vectors become --------------------------------------------
  */
@@ -347,10 +330,39 @@ static clattn_status add_fold(const struct recipe_maker *maker)
     return maker_add(maker, &fold, GRID_KEY_SLOTS, NULL);
 }
 
+static const struct old_solver *old_find(const struct solver *solver)
+{
+    static const struct old_solver *const all[] = {&old_recurrent,
+                                                   &old_channels_lanes,
+                                                   &old_channels,
+                                                   &old_chunk_scan,
+                                                   &old_chunk_blocks,
+                                                   &old_matrix_blocks,
+                                                   &old_matrix_scan,
+                                                   &old_flash,
+                                                   &old_flash_matrix,
+                                                   &old_flash_team,
+                                                   &old_flash_matrix_blocks,
+                                                   &old_flash_blocks,
+                                                   &old_decode,
+                                                   &old_path,
+                                                   &old_delta,
+                                                   &old_delta_matrix,
+                                                   &old_delta_team,
+                                                   &old_path_matrix,
+                                                   &old_path_team,
+                                                   &old_path_decode,
+                                                   &old_lact};
+    int i = 0;
+
+    while (strcmp(all[i]->name, solver->space.name) != 0)
+        i++;
+    return all[i];
+}
+
 clattn_status solver_make(const struct solver *solver, const struct recipe_maker *maker)
 {
-    TRY(rotary_begin(maker));
-    TRY(solver->make(maker));
+    TRY(old_find(solver)->make(maker));
     if (maker->problem->desc.flags & CLATTN_WITH_ATTN)
         TRY(add_attn(maker));
     return maker->problem->desc.flags & CLATTN_CARRY ? add_fold(maker) : CLATTN_SUCCESS;

@@ -23,7 +23,7 @@ static clattn_status make_flash(const struct recipe_maker *maker)
     return maker_add(maker, &flash, GRID_SLOTS, NULL);
 }
 
-const struct solver solver_flash = {"flash", CLATTN_MODE_CHUNK, make_flash};
+const struct old_solver old_flash = {"flash", make_flash};
 
 /* ---- The same of a few queries and many keys: parts of the keys at once, which are joined -------------------------
  */
@@ -55,7 +55,7 @@ static clattn_status make_decode(const struct recipe_maker *maker)
     return reserve_parts(maker, decoded, joined, 0);
 }
 
-const struct solver solver_decode = {"decode", CLATTN_MODE_CHUNK, make_decode};
+const struct old_solver old_decode = {"decode", make_decode};
 
 /* ---- The same of keys that turn, and are carried but for the last few: queries walk over these first, which are one
  * part more
@@ -88,7 +88,7 @@ static clattn_status make_path_decode(const struct recipe_maker *maker)
     return reserve_parts(maker, decoded, joined, 1);
 }
 
-const struct solver solver_path_decode = {"path_decode", CLATTN_MODE_CHUNK, make_path_decode};
+const struct old_solver old_path_decode = {"path_decode", make_path_decode};
 
 /* ---- Keys that turn: blocks of keys prepared, carried to the ends of their spans, then read back over by the queries
  */
@@ -168,7 +168,7 @@ static clattn_status make_path(const struct recipe_maker *maker)
     return maker_add(maker, &flash, GRID_SLOTS, NULL);
 }
 
-const struct solver solver_path = {"path", CLATTN_MODE_CHUNK, make_path};
+const struct old_solver old_path = {"path", make_path};
 
 /* ---- Values that depend on those before: a span of every sequence at a time, what the keys before it make of its
  * rows, then block by block within it; at last the read
@@ -211,7 +211,7 @@ static clattn_status make_delta(const struct recipe_maker *maker)
     return CLATTN_SUCCESS;
 }
 
-const struct solver solver_delta = {"delta", CLATTN_MODE_CHUNK, make_delta};
+const struct old_solver old_delta = {"delta", make_delta};
 
 /* ---- A list on a matrix engine ------------------------------------------------------------------------------------
  */
@@ -282,14 +282,14 @@ static clattn_status make_flash_matrix(const struct recipe_maker *maker)
     return make_flash_by(maker, KERNEL_FLASH_MATRIX);
 }
 
-const struct solver solver_flash_matrix = {"flash_matrix", CLATTN_MODE_CHUNK, make_flash_matrix};
+const struct old_solver old_flash_matrix = {"flash_matrix", make_flash_matrix};
 
 static clattn_status make_flash_team(const struct recipe_maker *maker)
 {
     return make_flash_by(maker, KERNEL_FLASH_TEAM);
 }
 
-const struct solver solver_flash_team = {"flash_team", CLATTN_MODE_CHUNK, make_flash_team};
+const struct old_solver old_flash_team = {"flash_team", make_flash_team};
 
 /* ---- A list in register blocks: by multiply-adds, or on an engine that multiplies floats ---------------------------
  */
@@ -308,14 +308,14 @@ static clattn_status make_flash_blocks(const struct recipe_maker *maker)
     return make_list_blocks(maker, NULL);
 }
 
-const struct solver solver_flash_blocks = {"flash_blocks", CLATTN_MODE_CHUNK, make_flash_blocks};
+const struct old_solver old_flash_blocks = {"flash_blocks", make_flash_blocks};
 
 static clattn_status make_flash_matrix_blocks(const struct recipe_maker *maker)
 {
     return maker->context->engine != NULL ? make_list_blocks(maker, maker->context->engine) : CLATTN_UNSUPPORTED;
 }
 
-const struct solver solver_flash_matrix_blocks = {"flash_matrix_blocks", CLATTN_MODE_CHUNK, make_flash_matrix_blocks};
+const struct old_solver old_flash_matrix_blocks = {"flash_matrix_blocks", make_flash_matrix_blocks};
 
 /* ---- Values that depend on those before, on a matrix engine -------------------------------------------------------
  */
@@ -347,9 +347,9 @@ static clattn_status make_delta_team(const struct recipe_maker *maker)
     return make_delta_by(maker, KERNEL_WRITE_BEFORE_TEAM, KERNEL_WRITE_SOLVE_TEAM);
 }
 
-const struct solver solver_delta_team = {"delta_team", CLATTN_MODE_CHUNK, make_delta_team};
+const struct old_solver old_delta_team = {"delta_team", make_delta_team};
 
-const struct solver solver_delta_matrix = {"delta_matrix", CLATTN_MODE_CHUNK, make_delta_matrix};
+const struct old_solver old_delta_matrix = {"delta_matrix", make_delta_matrix};
 
 /* ---- Keys that turn, on a matrix engine ---------------------------------------------------------------------------
  */
@@ -385,7 +385,7 @@ static clattn_status make_path_matrix(const struct recipe_maker *maker)
     return reserve_path(maker, &steps);
 }
 
-const struct solver solver_path_matrix = {"path_matrix", CLATTN_MODE_CHUNK, make_path_matrix};
+const struct old_solver old_path_matrix = {"path_matrix", make_path_matrix};
 
 static clattn_status make_path_team(const struct recipe_maker *maker)
 {
@@ -405,4 +405,4 @@ static clattn_status make_path_team(const struct recipe_maker *maker)
     return reserve_path(maker, &steps);
 }
 
-const struct solver solver_path_team = {"path_team", CLATTN_MODE_CHUNK, make_path_team};
+const struct old_solver old_path_team = {"path_team", make_path_team};

@@ -231,85 +231,74 @@ static const struct parameter lact[] = {
     {NULL, 0, 0, {BY_THUMB}},
 };
 
-#define PIECE(value, name)                                                                                             \
-    static const struct parameter name[] = {                                                                           \
-        {"vec",         IN(value),             FIELD(vec),     {4, 16, BY_THUMB}},                                     \
-        {"group",       IN(value),             FIELD(group),   {1, 32, 64, 128, 256, BY_THUMB}},                       \
-        {"chunk",       IN(value),             FIELD(chunk),   {1, 4, 16, 32, 64, 128, 256, BY_THUMB}},                \
-        {NULL, 0, 0, {BY_THUMB}},                                                                                      \
-    };
-#include "op/words.def"
 /* clang-format on */
 
-static const struct space spaces[] = {
-    {"matrix_scan", matrix_scan, 1024, 0, 1, 1},
-    {"matrix_blocks", matrix_blocks, 1024, 0, 1, 1},
-    {"chunk_blocks", chunk_blocks, 1024, 0, 0, 1},
-    {"chunk_scan", chunk_scan, 1024, 0, 0, 1},
-    {"recurrent", recurrent, 32, 0, 0, 1},
-    {"channels_lanes", channels_lanes, 1024, 0, 0, 1},
-    {"channels", channels, 1024, 0, 0, 1},
-    {"flash", flash, 1024, 0, 0, 1},
-    {"decode", decode, 1, 8192, 0, 1},
-    {"path", path, 1024, 0, 0, 1},
-    {"path_decode", path_decode, 1, 8192, 0, 1},
-    {"delta", delta, 1024, 0, 0, 1},
-    {"flash_matrix", flash_matrix, 1024, 0, 1, 1},
-    {"flash_team", flash_team, 1024, 0, 1, 1},
-    {"flash_matrix_blocks", flash_blocks, 1024, 0, 1, 1},
-    {"flash_blocks", flash_blocks, 1024, 0, 0, 1},
-    {"delta_matrix", delta_matrix, 1024, 0, 1, 1},
-    {"delta_team", delta_team, 1024, 0, 1, 1},
-    {"path_matrix", path_matrix, 1024, 0, 1, 1},
-    {"path_team", path_team, 1024, 0, 1, 1},
-    {"lact", lact, 1024, 0, 0, 1},
-#define PIECE(value, name) {#name, name, 1024, 0, 0, 1},
-#include "op/words.def"
+/* Ranks are the order in which they are tried. */
+static const struct solver old_solvers[] = {
+    {.space = {"matrix_scan", matrix_scan, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 1000, .old = 1},
+    {.space = {"matrix_blocks", matrix_blocks, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 990, .old = 1},
+    {.space = {"chunk_blocks", chunk_blocks, 1024, 0, 0, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 980, .old = 1},
+    {.space = {"chunk_scan", chunk_scan, 1024, 0, 0, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 970, .old = 1},
+    {.space = {"recurrent", recurrent, 32, 0, 0, 1}, .mode = CLATTN_MODE_RECURRENT, .rank = 960, .old = 1},
+    {.space = {"flash_team", flash_team, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 950, .old = 1},
+    {.space = {"flash_matrix", flash_matrix, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 940, .old = 1},
+    {.space = {"flash_matrix_blocks", flash_blocks, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 930, .old = 1},
+    {.space = {"flash_blocks", flash_blocks, 1024, 0, 0, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 920, .old = 1},
+    {.space = {"flash", flash, 1024, 0, 0, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 910, .old = 1},
+    {.space = {"decode", decode, 1, 8192, 0, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 900, .old = 1},
+    {.space = {"path_team", path_team, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 890, .old = 1},
+    {.space = {"path_matrix", path_matrix, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 880, .old = 1},
+    {.space = {"path", path, 1024, 0, 0, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 870, .old = 1},
+    {.space = {"path_decode", path_decode, 1, 8192, 0, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 860, .old = 1},
+    {.space = {"delta_team", delta_team, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 850, .old = 1},
+    {.space = {"delta_matrix", delta_matrix, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 840, .old = 1},
+    {.space = {"delta", delta, 1024, 0, 0, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 830, .old = 1},
+    {.space = {"channels", channels, 1024, 0, 0, 1}, .mode = CLATTN_MODE_RECURRENT, .rank = 820, .old = 1},
+    {.space = {"channels_lanes", channels_lanes, 1024, 0, 0, 1}, .mode = CLATTN_MODE_RECURRENT, .rank = 810, .old = 1},
+    {.space = {"lact", lact, 1024, 0, 0, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 800, .old = 1},
 };
 
-enum { SPACE_COUNT = sizeof spaces / sizeof *spaces };
-_Static_assert((int)SPACE_COUNT <= (int)MAX_SPACES, "room for an outcome each");
+enum { OLD_COUNT = sizeof old_solvers / sizeof *old_solvers };
+
+static int listed(void)
+{
+    int count = 0;
+
+    while (solver_list[count] != NULL)
+        count++;
+    return count;
+}
+
+const struct solver *solver_at(int index)
+{
+    const int count = listed();
+
+    if (index < count)
+        return solver_list[index];
+    return index - count < OLD_COUNT ? &old_solvers[index - count] : NULL;
+}
+
+const struct solver *solver_find(const char *name)
+{
+    int i = 0;
+
+    while (solver_at(i) != NULL && strcmp(solver_at(i)->space.name, name) != 0)
+        i++;
+    return solver_at(i);
+}
 
 const struct space *space_at(int index)
 {
-    return index < SPACE_COUNT ? &spaces[index] : NULL;
+    const struct solver *solver = solver_at(index);
+
+    return solver != NULL ? &solver->space : NULL;
 }
 
 const struct space *space_find(const char *name)
 {
-    for (int i = 0; i < SPACE_COUNT; i++)
-        if (strcmp(spaces[i].name, name) == 0)
-            return &spaces[i];
-    return NULL;
-}
+    const struct solver *solver = solver_find(name);
 
-struct tuned tuned_default(const struct space *space)
-{
-    struct tuned tuned = {.space = space};
-
-    for (int i = 0; i < MAX_PARAMETERS; i++)
-        tuned.values[i] = BY_THUMB;
-    return tuned;
-}
-
-int tuned_set(struct tuned *tuned, const char *name, int value)
-{
-    const struct parameter *parameters = tuned->space->parameters;
-
-    for (int i = 0; parameters[i].name != NULL; i++)
-        if (strcmp(parameters[i].name, name) == 0 && parameter_has(&parameters[i], value)) {
-            tuned->values[i] = value;
-            return 1;
-        }
-    return 0;
-}
-
-int tuned_is_default(const struct tuned *tuned)
-{
-    for (int i = 0; i < MAX_PARAMETERS; i++)
-        if (tuned->values[i] != BY_THUMB)
-            return 0;
-    return 1;
+    return solver != NULL ? &solver->space : NULL;
 }
 
 uint64_t space_kernels(const struct space *space)
@@ -319,25 +308,4 @@ uint64_t space_kernels(const struct space *space)
     for (const struct parameter *parameter = space->parameters; parameter->name != NULL; parameter++)
         kernels |= parameter->kernels;
     return kernels;
-}
-
-double space_points(const struct space *space)
-{
-    double points = 1;
-
-    for (const struct parameter *parameter = space->parameters; parameter->name != NULL; parameter++) {
-        int count = 0;
-        while (parameter->values[count] != BY_THUMB)
-            count++;
-        points *= count;
-    }
-    return points;
-}
-
-int parameter_has(const struct parameter *parameter, int value)
-{
-    for (const int16_t *known = parameter->values; *known != BY_THUMB; known++)
-        if (*known == value)
-            return 1;
-    return 0;
 }

@@ -1,5 +1,6 @@
 #include "tune/tiles.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Writes what tuned says of this kernel; returns how many fields. */
@@ -28,15 +29,32 @@ clattn_status tuning_tiles(const struct device *device, const struct tuned *tune
     return tuned != NULL && apply(tuned, variant) > 0 ? family->complete(device, variant) : CLATTN_SUCCESS;
 }
 
+/* The same of a solver of src/solve, whose tiles are put at the beginning. */
+static int module_tiles(const struct solver *solver, const struct device_facts *facts, const struct problem *problem,
+                        const struct tuned *tuned, struct tiles tiles[KERNEL_COUNT])
+{
+    void *shape = calloc(1, solver->shape_size);
+    int fits = shape != NULL && solver->tiles_size <= KERNEL_COUNT * sizeof *tiles &&
+               solver_fits(solver, facts, problem, tuned, tiles, shape) == CLATTN_SUCCESS;
+
+    free(shape);
+    return fits;
+}
+
 int tuning_point_tiles(const clattn_context *context, const struct problem *problem, const struct tuned *tuned,
                        struct tiles tiles[KERNEL_COUNT])
 {
     enum { MOST_GROUP = 256 };
+    const struct device_facts facts = {&context->device, context->engine,
+                                       lower(MOST_GROUP, (int64_t)context->device.info.max_work_group)};
+    const struct solver *solver = solver_find(tuned->space->name);
     uint64_t kernels = space_kernels(tuned->space);
 
     memset(tiles, 0, KERNEL_COUNT * sizeof *tiles);
     if (tuned->space->engine && context->engine == NULL)
         return 0;
+    if (!solver->old)
+        return module_tiles(solver, &facts, problem, tuned, tiles);
     for (int id = 0; id < KERNEL_COUNT; id++) {
         struct variant variant = {
             .kernel = (enum kernel_id)id, .problem = problem, .engine = tuned->space->engine ? context->engine : NULL};

@@ -32,7 +32,7 @@ static clattn_status open_solvers(const struct tune *tune, struct check_device *
 /* Whether a plan's tiles follow the length, so that each length has a plan of its own. */
 static int follows(const clattn_plan *plan)
 {
-    return plan != NULL && recipe_last(&plan->recipe)->variant.kernel == KERNEL_RECURRENT;
+    return plan != NULL && strcmp(plan->solver->space.name, "recurrent") == 0;
 }
 
 /* These plans, before any is timed. */

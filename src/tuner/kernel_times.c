@@ -50,9 +50,9 @@ clattn_status kernel_times(struct kernel_times *times, struct clattn_plan *plan,
         struct arguments operands = buffers_operands(buffers, i % buffers->sets, &plan->problem.desc);
         status = run(plan, queue, &operands, &launches, seconds + i, runs, &known);
     }
-    times->count = status == CLATTN_SUCCESS && known ? plan->recipe.step_count : 0;
+    times->count = status == CLATTN_SUCCESS && known ? plan->built.step_count : 0;
     for (int i = 0; i < times->count; i++) {
-        times->names[i] = kernel_name(plan->recipe.steps[i].variant.kernel);
+        times->names[i] = plan->built.steps[i].name;
         times->seconds[i] = timing_median(seconds + (size_t)i * runs, runs);
     }
     free(launches.each);

@@ -87,6 +87,8 @@ struct tuned trial_explicit(const clattn_plan *plan, const struct space *space)
 {
     struct tuned tuned = tuned_default(space);
 
+    if (plan_child(plan) != NULL)
+        return solver_explicit(plan->solver, plan_child(plan)->tiles);
     for (int i = 0; space->parameters[i].name != NULL; i++)
         for (int s = 0; s < plan->recipe.step_count; s++) { /* the last step of a kernel is that of all value columns */
             const struct variant *variant = &plan->recipe.steps[s].variant;
@@ -104,7 +106,7 @@ static uint64_t largest_of(const clattn_plan *plan, cl_kernel_work_group_info wh
     const struct device *device = &plan->context->device;
     uint64_t largest = 0;
 
-    for (int i = 0; i < plan->recipe.step_count; i++) {
+    for (int i = 0; i < plan->built.step_count; i++) {
         cl_ulong bytes = 0;
         if (plan->kernels[i].cl != NULL &&
             device->cl->GetKernelWorkGroupInfo(plan->kernels[i].cl, device->info.device, what, sizeof bytes, &bytes,

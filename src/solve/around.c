@@ -1,0 +1,132 @@
+/* What a problem asks for around its solver: rotary positions ahead of it. */
+#include "solve/around.h"
+
+#include "solve/solve.h"
+
+#include <stdlib.h>
+
+extern const struct solver solver_rope;
+
+/* ---- Rotary positions ---------------------------------------------------------------------------------------------
+ *
+ * q, k and the erase keys turn ahead of all else: launches of the piece rope, whose rows lie in scratch memory and are
+ * what all other steps have in the place of the operands. */
+
+/* An operand's rows: of q those of one read of the states. */
+static struct operand_row row_to_turn(const struct problem *problem, const struct operand_row *row)
+{
+    struct operand_row like = *row;
+
+    if (row->id == CLATTN_Q && problem_reads(problem) > 1)
+        like.dims = "BTGK";
+    return like;
+}
+
+/* The piece's problem. Its rows are writes of tokens where the operand's are. */
+static clattn_status rope_problem(const struct problem *problem, const struct operand_row *row, struct problem *piece)
+{
+    const struct extent most = problem_most(problem);
+    const clattn_plan_desc *desc = &problem->desc;
+    const clattn_plan_desc turning = {.rule = CLATTN_ROPE,
+                                      .dtype = desc->dtype,
+                                      .flags = desc->flags & (CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_INT64),
+                                      .batch = desc->batch,
+                                      .seq_len = desc->seq_len,
+                                      .sequences = desc->sequences,
+                                      .heads = problem_dim(desc, &most, row->dims[2]),
+                                      .value_dim = desc->key_dim,
+                                      .rope_base = desc->rope_base,
+                                      .rope_dim = desc->rope_dim,
+                                      .interleaved = desc->interleaved,
+                                      .with_position = desc->with_position,
+                                      .turned_back = desc->turned_back};
+
+    TRY(problem_init(piece, &turning, NULL));
+    piece->desc.flags |= desc->flags & CLATTN_REVERSED;
+    piece->desc.steps = row->dims[1] == 'S' ? desc->steps : 1;
+    return CLATTN_SUCCESS;
+}
+
+/* What a letter of an operand's dims is in a call. */
+static ir_expression dim(const struct builder *b, char letter)
+{
+    const struct extent most = problem_most(b->problem);
+
+    switch (letter) {
+    case 'B': return build_length(b, IR_BATCH);
+    case 'T': return build_length(b, IR_TOKENS);
+    case 'S': return build_times(b, build_length(b, IR_TOKENS), b->problem->desc.steps);
+    case 'X': return build_length(b, IR_KEYS);
+    default: return build_constant(b, problem_dim(&b->problem->desc, &most, letter));
+    }
+}
+
+/* Strides of rows [batch, tokens, heads, channels] whose elements touch. */
+static void set_touching(const struct builder *b, const char *dims, ir_expression strides[3])
+{
+    strides[2] = dim(b, dims[3]);
+    strides[1] = build_binary(b, IR_MULTIPLY, dim(b, dims[2]), strides[2]);
+    strides[0] = build_binary(b, IR_MULTIPLY, dim(b, dims[1]), strides[1]);
+}
+
+/* Rows from the last token on, as a reversed call has its operands. */
+static int reversed(const struct builder *b, int base, const char *dims, const ir_expression strides[3])
+{
+    const struct ir_tensor slice = {.home = IR_SLICE,
+                                    .base = base,
+                                    .element = b->ir->failed ? 1 : b->ir->tensors[base].element,
+                                    .tokens = build_binary(b, IR_SUBTRACT, dim(b, dims[1]), build_constant(b, 1)),
+                                    .heads = IR_NONE,
+                                    .strides = {strides[0], build_times(b, strides[1], -1), strides[2]}};
+
+    return ir_tensor(b->ir, &slice);
+}
+
+/* Scratch memory of the operand's rows as it lies where a call says nothing else. */
+static int turned_rows(struct builder *b, const struct operand_row *row, const char *name)
+{
+    const struct extent most = problem_most(b->problem);
+    const int is_reversed = (b->problem->desc.flags & CLATTN_REVERSED) && (row->dims[1] == 'T' || row->dims[1] == 'S');
+    ir_expression strides[3];
+    int64_t elements = 1;
+    int rows;
+
+    for (const char *letter = row->dims; *letter != '\0'; letter++)
+        elements *= problem_dim(&b->problem->desc, &most, *letter);
+    set_touching(b, row->dims, strides);
+    rows = build_scratch_of(b, name, b->problem->types[row->id], elements, strides);
+    return is_reversed && rows != IR_NONE ? reversed(b, rows, row->dims, strides) : rows;
+}
+
+static clattn_status turn(struct builder *b, const struct operand_row *operand, const char *name)
+{
+    const struct operand_row row = row_to_turn(b->problem, operand);
+    const int from = build_operand(b, row.id), to = turned_rows(b, &row, name), names = b->name_count;
+    struct problem *piece = malloc(sizeof *piece);
+    clattn_status status = piece != NULL ? rope_problem(b->problem, &row, piece) : CLATTN_OUT_OF_MEMORY;
+
+    build_bind(b, "v", from);
+    build_bind(b, "o", to);
+    if (status == CLATTN_SUCCESS)
+        status = build_child(b, &solver_rope, piece);
+    b->name_count = names;
+    b->operands[row.id] = to;
+    free(piece);
+    return status;
+}
+
+clattn_status around_rope(struct builder *b)
+{
+    static const struct {
+        clattn_operand_id id;
+        const char *name;
+    } turned[] = {{CLATTN_Q, "rotary queries"}, {CLATTN_K, "rotary keys"}, {CLATTN_P, "rotary erase keys"}};
+
+    if (!(b->problem->desc.flags & CLATTN_WITH_ROPE))
+        return CLATTN_SUCCESS;
+    for (int n = 0; n < b->problem->operand_count; n++)
+        for (size_t i = 0; i < sizeof turned / sizeof *turned; i++)
+            if (b->problem->operands[n].id == turned[i].id)
+                TRY(turn(b, &b->problem->operands[n], turned[i].name));
+    return CLATTN_SUCCESS;
+}

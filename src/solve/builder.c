@@ -1,0 +1,564 @@
+#include "solve/around.h"
+#include "solve/solve.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Lengths and grids --------------------------------------------------------------------------------------------
+ */
+
+ir_expression build_constant(const struct builder *b, int64_t value)
+{
+    return ir_constant(b->ir, value);
+}
+
+ir_expression build_length(const struct builder *b, enum ir_length length)
+{
+    return ir_length(b->ir, length);
+}
+
+ir_expression build_binary(const struct builder *b, enum ir_operation operation, ir_expression x, ir_expression y)
+{
+    return ir_binary(b->ir, operation, x, y);
+}
+
+ir_expression build_times(const struct builder *b, ir_expression x, int64_t factor)
+{
+    return build_binary(b, IR_MULTIPLY, x, build_constant(b, factor));
+}
+
+ir_expression build_rows(const struct builder *b)
+{
+    return build_times(b, build_length(b, IR_TOKENS), b->problem->desc.steps);
+}
+
+static int is_packed(const struct problem *problem)
+{
+    return (problem->desc.flags & CLATTN_CU_SEQLENS) != 0;
+}
+
+ir_expression build_slots(const struct builder *b, int chunk)
+{
+    const ir_expression rows = build_rows(b), size = build_constant(b, chunk);
+
+    if (is_packed(b->problem))
+        return build_binary(b, IR_ADD, build_binary(b, IR_DIVIDE, rows, size), build_length(b, IR_SEQUENCES));
+    return build_binary(b, IR_MULTIPLY, build_length(b, IR_BATCH), build_binary(b, IR_DIVIDE_UP, rows, size));
+}
+
+ir_expression build_key_slots(const struct builder *b, int chunk)
+{
+    const ir_expression keys = build_length(b, IR_KEYS), size = build_constant(b, chunk);
+
+    if (is_packed(b->problem))
+        return build_binary(b, IR_ADD, build_binary(b, IR_DIVIDE, keys, size),
+                            build_times(b, build_length(b, IR_SEQUENCES), 2));
+    return build_binary(b, IR_MULTIPLY, build_length(b, IR_BATCH),
+                        build_binary(b, IR_ADD, build_binary(b, IR_DIVIDE_UP, keys, size), build_constant(b, 1)));
+}
+
+int64_t most_slots(const struct problem *problem, int chunk)
+{
+    const struct extent most = problem_most(problem);
+    const int64_t rows = most.seq_len * problem->desc.steps;
+
+    return is_packed(problem) ? rows / chunk + most.sequences : most.batch * divide_up(rows, chunk);
+}
+
+int64_t most_key_slots(const struct problem *problem, int chunk)
+{
+    const struct extent most = problem_most(problem);
+
+    return is_packed(problem) ? most.kv_len / chunk + 2 * most.sequences
+                              : most.batch * (divide_up(most.kv_len, chunk) + 1);
+}
+
+/* ---- Tensors ------------------------------------------------------------------------------------------------------
+ */
+
+static int has_operand(const struct problem *problem, clattn_operand_id id)
+{
+    for (int i = 0; i < problem->operand_count; i++)
+        if (problem->operands[i].id == id)
+            return 1;
+    return 0;
+}
+
+/* Where heads of queries share a state, a turn of the reads' loop has one query head of each state. */
+static int read_slice(const struct builder *b, int base)
+{
+    const clattn_plan_desc *desc = &b->outer->desc;
+    const ir_expression turn = ir_loop_value(b->ir, IR_LOOP_TURN, b->reads_loop);
+    const int tiled = (desc->flags & CLATTN_HEADS_TILED) != 0;
+    const struct ir_tensor slice = {.home = IR_SLICE,
+                                    .base = base,
+                                    .element = b->ir->failed ? 1 : b->ir->tensors[base].element,
+                                    .strides = {IR_NONE, IR_NONE, IR_NONE},
+                                    .tokens = IR_NONE,
+                                    .heads = tiled ? build_times(b, turn, desc->kv_heads) : turn,
+                                    .head_step = tiled ? 1 : problem_reads(b->outer)};
+
+    return ir_tensor(b->ir, &slice);
+}
+
+int build_operand(struct builder *b, clattn_operand_id id)
+{
+    int *tensor = &b->operands[id];
+
+    if (id == CLATTN_OPERAND_NONE || !has_operand(b->outer, id) || !has_operand(b->problem, id))
+        return IR_NONE;
+    if (*tensor == IR_NONE) {
+        *tensor = ir_tensor(b->ir, &(struct ir_tensor){.name = operand_name(id),
+                                                       .home = IR_OPERAND,
+                                                       .element = (int)dtype_size(b->outer->types[id]),
+                                                       .operand = (int)id});
+        if (b->reads_loop != IR_NONE && !b->ir->failed && (id == CLATTN_Q || id == CLATTN_O || id == CLATTN_ATTN))
+            *tensor = read_slice(b, *tensor);
+    }
+    return *tensor;
+}
+
+int build_scratch_of(struct builder *b, const char *name, clattn_dtype type, int64_t elements,
+                     const ir_expression strides[3])
+{
+    const int64_t element = (int64_t)dtype_size(type);
+    struct ir_tensor scratch = {.name = name,
+                                .home = IR_SCRATCH,
+                                .element = (int)element,
+                                .bytes = round_up(elements * element, sizeof(float)),
+                                .strides = {strides[0], strides[1], strides[2]}};
+
+    return elements > 0 ? ir_tensor(b->ir, &scratch) : IR_NONE;
+}
+
+int build_scratch(struct builder *b, const char *name, clattn_dtype type, int64_t elements)
+{
+    const ir_expression tokens = build_length(b, IR_TOKENS);
+    const ir_expression strides[3] = {build_times(b, tokens, problem_work_heads(b->outer)), build_constant(b, 1),
+                                      tokens};
+
+    return build_scratch_of(b, name, type, elements, strides);
+}
+
+/* ---- Names --------------------------------------------------------------------------------------------------------
+ */
+
+static void bind(struct builder *b, const char *name, int tensor, int number)
+{
+    if (b->name_count == BUILDER_NAMES) {
+        b->failed = 1;
+        return;
+    }
+    b->names[b->name_count].name = name;
+    b->names[b->name_count].tensor = tensor;
+    b->names[b->name_count++].number = number;
+}
+
+void build_bind(struct builder *b, const char *name, int tensor)
+{
+    bind(b, name, tensor, IR_NONE);
+}
+
+void build_number(struct builder *b, const char *name, ir_expression number)
+{
+    bind(b, name, IR_NONE, number);
+}
+
+/* The last binding of the name; -1: none. */
+static int find_name(const struct builder *b, const char *name)
+{
+    int i = b->name_count - 1;
+
+    while (i >= 0 && strcmp(b->names[i].name, name) != 0)
+        i--;
+    return i;
+}
+
+/* Names of operands in kernels, of all rules that have them. */
+static const struct {
+    const char *name;
+    clattn_operand_id operand;
+} operand_names[] = {
+    {"q", CLATTN_Q},
+    {"k", CLATTN_K},
+    {"v", CLATTN_V},
+    {"o", CLATTN_O},
+    {"gv", CLATTN_GV},
+    {"u", CLATTN_U},
+    {"f", CLATTN_F},
+    {"cu", CLATTN_SEQLENS},
+    {"initial", CLATTN_STATE_IN},
+    {"final", CLATTN_STATE_OUT},
+    {"sink", CLATTN_SINK},
+    {"lse", CLATTN_LSE},
+    {"cu_kv", CLATTN_SEQLENS_KV},
+    {"lens", CLATTN_KV_LENS},
+    {"k_new", CLATTN_K_NEW},
+    {"v_new", CLATTN_V_NEW},
+    {"theta", CLATTN_THETA},
+    {"bias", CLATTN_DT_BIAS},
+    {"d", CLATTN_D},
+    {"z", CLATTN_Z},
+    {"slots", CLATTN_STATE_INDICES},
+    {"snapshots", CLATTN_STATES},
+    {"weights", CLATTN_W},
+    {"shift", CLATTN_BIAS},
+    {"a_log", CLATTN_A_LOG},
+    {"position", CLATTN_POSITION},
+    {"omega", CLATTN_OMEGA},
+    {"w0", CLATTN_W0},
+    {"w1", CLATTN_W1},
+    {"w2", CLATTN_W2},
+    {"final_w0", CLATTN_FINAL_W0},
+    {"final_w1", CLATTN_FINAL_W1},
+    {"final_w2", CLATTN_FINAL_W2},
+    {"lr0", CLATTN_LR0},
+    {"lr1", CLATTN_LR1},
+    {"lr2", CLATTN_LR2},
+    {"momentum", CLATTN_MOMENTUM},
+};
+
+/* The name that kernels have for what a write reads: "beta". */
+static const char *const write_names[] = {
+#define WRITE(value, row, role, ...) (#role) + sizeof "ROLE",
+#include "op/words.def"
+};
+
+/* What is the rule's, and what a pass has in the place of outputs and states. */
+static int rule_tensor(struct builder *b, const char *name)
+{
+    const struct rule *rule = b->problem->rule;
+    const enum pass pass = b->problem->pass;
+
+    if (strcmp(name, "g") == 0)
+        return build_operand(b, rule->gate);
+    if (strcmp(name, "p") == 0)
+        return build_operand(b, erase_operands(rule->erase)[0].id);
+    if (strcmp(name, "e") == 0)
+        return build_operand(b, erase_operands(rule->erase)[1].id);
+    if (strcmp(name, write_names[rule->write]) == 0)
+        return build_operand(b, write_operand(rule->write)->id);
+    if (pass == PASS_ATTENTION && strcmp(name, "o") == 0)
+        return build_operand(b, CLATTN_ATTN);
+    if (pass == PASS_DENOMINATORS && strcmp(name, "initial") == 0)
+        return build_operand(b, CLATTN_NORMALIZER_IN);
+    if (pass == PASS_DENOMINATORS && strcmp(name, "final") == 0)
+        return build_operand(b, CLATTN_NORMALIZER_OUT);
+    return IR_NONE;
+}
+
+/* Whether the pass leaves that to another. */
+static int is_left_out(enum pass pass, const char *name)
+{
+    return pass == PASS_ATTENTION &&
+           (strcmp(name, "initial") == 0 || strcmp(name, "final") == 0 || strcmp(name, "lse") == 0);
+}
+
+int build_bound(struct builder *b, const char *name)
+{
+    const int at = find_name(b, name);
+    int tensor;
+
+    if (at >= 0)
+        return b->names[at].tensor;
+    if (is_left_out(b->problem->pass, name))
+        return IR_NONE;
+    tensor = rule_tensor(b, name);
+    for (size_t i = 0; tensor == IR_NONE && i < sizeof operand_names / sizeof *operand_names; i++)
+        if (strcmp(operand_names[i].name, name) == 0)
+            tensor = build_operand(b, operand_names[i].operand);
+    return tensor;
+}
+
+/* ---- Numbers ------------------------------------------------------------------------------------------------------
+ */
+
+/* 1 in the turn of the reads' loop that leaves the final state: the last one, since the final state may have the memory
+ * of the initial one, which every read wants; the first one where the reads are of the final state. */
+static ir_expression leaves_state(const struct builder *b)
+{
+    if (b->reads_loop == IR_NONE)
+        return build_constant(b, 1);
+    if (problem_reads_whole(b->outer))
+        return build_binary(b, IR_EQUAL, ir_loop_value(b->ir, IR_LOOP_TURN, b->reads_loop), build_constant(b, 0));
+    return ir_loop_value(b->ir, IR_LOOP_LAST, b->reads_loop);
+}
+
+static int has(struct builder *b, const char *name)
+{
+    return build_bound(b, name) != IR_NONE;
+}
+
+/* Bits: whether there is an initial state, and a final one. */
+static ir_expression states(struct builder *b)
+{
+    return build_binary(b, IR_ADD, build_constant(b, has(b, "initial")),
+                        build_times(b, leaves_state(b), 2 * has(b, "final")));
+}
+
+/* Bits: whether there is a sink, lse is wanted, and there are lengths of keys and strengths. */
+static ir_expression given(struct builder *b)
+{
+    return build_constant(b, has(b, "sink") + 2 * has(b, "lse") + 4 * has(b, "cu_kv") + 8 * has(b, "lens") +
+                                 16 * has(b, "e"));
+}
+
+/* At most the keys there are. */
+static ir_expression window(const struct builder *b)
+{
+    const int64_t size = b->problem->desc.window;
+
+    return size == 0 ? build_length(b, IR_KEYS)
+                     : build_binary(b, IR_LOWER, build_constant(b, size), build_length(b, IR_KEYS));
+}
+
+/* Tokens from a state that is left to the next; below 0 how many of the last leave theirs. */
+static ir_expression every(const struct builder *b)
+{
+    return build_constant(b, b->problem->desc.state_every - b->problem->desc.state_window);
+}
+
+static ir_expression number_of(struct builder *b, const char *name)
+{
+    const int at = find_name(b, name);
+
+    if (at >= 0 && b->names[at].number != IR_NONE)
+        return b->names[at].number;
+    if (strcmp(name, "seq_len") == 0)
+        return build_length(b, IR_TOKENS);
+    if (strcmp(name, "sequences") == 0)
+        return build_length(b, IR_SEQUENCES);
+    if (strcmp(name, "kv_len") == 0)
+        return build_length(b, IR_KEYS);
+    if (strcmp(name, "tail") == 0)
+        return build_length(b, IR_TAIL);
+    if (strcmp(name, "states") == 0)
+        return states(b);
+    if (strcmp(name, "given") == 0)
+        return given(b);
+    if (strcmp(name, "window") == 0)
+        return window(b);
+    if (strcmp(name, "every") == 0)
+        return every(b);
+    if (strcmp(name, "first_row") == 0)
+        return build_constant(b, 0);
+    return strcmp(name, "stretch_rows") == 0 ? build_rows(b) : IR_NONE;
+}
+
+/* ---- Steps --------------------------------------------------------------------------------------------------------
+ */
+
+static void add_argument(struct builder *b, const struct kernel_parameter *parameter)
+{
+    struct ir_argument argument = {.kind = IR_INTEGER, .tensor = IR_NONE, .integer = IR_NONE};
+
+    switch (parameter->kind) {
+    case PARAMETER_TENSOR:
+    case PARAMETER_OPTIONAL:
+        argument.kind = IR_TENSOR;
+        argument.tensor = build_bound(b, parameter->name);
+        break;
+    case PARAMETER_INTEGER:
+        argument.integer = number_of(b, parameter->name);
+        b->failed |= argument.integer == IR_NONE;
+        break;
+    case PARAMETER_FLOAT: /* the only one that a call decides */
+        argument.kind = IR_FLOAT;
+        argument.real = (float)b->problem->desc.scale;
+        b->failed |= strcmp(parameter->name, "scale") != 0;
+        break;
+    }
+    ir_argument(b->ir, &argument);
+}
+
+/* A bit for each tensor that the kernel has not. */
+static uint64_t absent_of(struct builder *b, const struct kernel_signature *signature)
+{
+    uint64_t absent = 0;
+
+    for (int i = 0; i < signature->count; i++)
+        if (signature->parameters[i].kind == PARAMETER_TENSOR && !has(b, signature->parameters[i].name))
+            absent |= (uint64_t)1 << i;
+    return absent;
+}
+
+struct kernel_step *build_step(struct builder *b, const struct kernel_step *step)
+{
+    struct built *built = b->built;
+    struct kernel_step *steps = realloc(built->steps, (size_t)(built->step_count + 1) * sizeof *steps);
+
+    if (steps == NULL) {
+        b->ir->failed = 1;
+        return NULL;
+    }
+    built->steps = steps;
+    steps[built->step_count] = *step;
+    return &steps[built->step_count++];
+}
+
+int build_kernel_if(struct builder *b, const struct kernel_step *step, struct grid3 grid, ir_expression condition)
+{
+    const struct kernel_signature *signature = &kernel_signatures[step->file];
+    const struct ir_step added = {.condition = condition,
+                                  .kernel = step->name,
+                                  .group = (size_t)step->group,
+                                  .grid = {grid.x, build_constant(b, grid.y), build_constant(b, grid.z)}};
+    struct kernel_step *kept = build_step(b, step);
+    const int number = kept != NULL ? ir_step(b->ir, &added) : IR_NONE;
+
+    if (number == IR_NONE)
+        return IR_NONE;
+    kept->absent = absent_of(b, signature);
+    for (int i = 0; i < signature->count; i++)
+        if (!(kept->absent >> i & 1))
+            add_argument(b, &signature->parameters[i]);
+    return number;
+}
+
+int build_kernel(struct builder *b, const struct kernel_step *step, struct grid3 grid)
+{
+    return build_kernel_if(b, step, grid, IR_NONE);
+}
+
+int build_next_loop(const struct builder *b)
+{
+    return b->ir->loop_count;
+}
+
+void build_loop(struct builder *b, int first, ir_expression rows, int64_t per_turn)
+{
+    const struct ir_loop loop = {
+        .first = first, .last = b->ir->step_count - 1, .rows = rows, .per_turn = per_turn, .carries = 1};
+
+    ir_loop(b->ir, &loop);
+}
+
+/* ---- Children -----------------------------------------------------------------------------------------------------
+ */
+
+static struct child *new_child(struct builder *b, const struct solver *solver)
+{
+    struct child *child = &b->built->children[b->built->child_count];
+
+    if (b->built->child_count == BUILDER_CHILDREN)
+        return NULL;
+    b->built->child_count++;
+    *child = (struct child){.solver = solver,
+                            .tiles = calloc(1, solver->tiles_size),
+                            .shape = calloc(1, solver->shape_size),
+                            .first = b->ir->step_count};
+    return child->tiles != NULL && child->shape != NULL ? child : NULL;
+}
+
+/* The tiles of the child of the same number in the plan that this one is like; NULL: there is none. */
+static const void *tiles_of_like(const struct builder *b, const struct child *child)
+{
+    const int number = (int)(child - b->built->children);
+
+    return b->like != NULL && number < b->like->child_count && b->like->children[number].solver == child->solver
+               ? b->like->children[number].tiles
+               : NULL;
+}
+
+static clattn_status add_child(struct builder *b, const struct solver *solver, const void *tiles)
+{
+    struct child *child = new_child(b, solver);
+
+    if (child == NULL)
+        return CLATTN_OUT_OF_MEMORY;
+    if (tiles == NULL)
+        tiles = tiles_of_like(b, child);
+    if (tiles != NULL)
+        memcpy(child->tiles, tiles, solver->tiles_size);
+    else
+        TRY(solver_tiles(solver, b->facts, b->problem, NULL, child->tiles));
+    TRY(solver->derive_shape(solver, b->facts, b->problem, child->tiles, child->shape));
+    TRY(solver->recipe(b, b->problem, child->shape));
+    child->count = b->ir->step_count - child->first;
+    return CLATTN_SUCCESS;
+}
+
+clattn_status build_child(struct builder *b, const struct solver *solver, const struct problem *problem)
+{
+    const struct problem *outside = b->problem;
+    const int names = b->name_count;
+    clattn_status status;
+
+    b->problem = problem;
+    status = add_child(b, solver, NULL);
+    b->problem = outside;
+    b->name_count = names;
+    return status;
+}
+
+/* ---- A plan's recipe ----------------------------------------------------------------------------------------------
+ */
+
+/* The log-decays that the rule fixes by head. */
+static void bind_head_decay(struct builder *b)
+{
+    const ir_expression none = build_constant(b, 0);
+    const struct ir_tensor decays = {.name = "decay of heads",
+                                     .home = IR_CONSTANT_BUFFER,
+                                     .element = sizeof(float),
+                                     .buffer = b->head_decay,
+                                     .strides = {none, none, build_constant(b, 1)}};
+
+    if (b->problem->rule->head_decay != NULL)
+        build_bind(b, "g", ir_tensor(b->ir, &decays));
+}
+
+/* The loop over what reads a state has a number that nothing else has, until it is known how many loops there are. */
+enum { READS_LOOP = IR_MAX_LOOPS };
+
+clattn_status build_begin(struct builder *b)
+{
+    b->outer = b->problem;
+    b->name_count = b->failed = 0;
+    b->reads_loop = problem_reads(b->problem) > 1 ? READS_LOOP : IR_NONE;
+    for (int id = 0; id < OPERAND_COUNT; id++)
+        b->operands[id] = IR_NONE;
+    bind_head_decay(b);
+    return around_rope(b);
+}
+
+/* Nodes of the loop by its own number. */
+static void number_reads_loop(struct ir_recipe *ir)
+{
+    for (int i = 0; i < ir->node_count; i++) {
+        struct ir_node *node = &ir->nodes[i];
+        const int of_loop = node->operation == IR_LOOP_TURN || node->operation == IR_LOOP_FIRST ||
+                            node->operation == IR_LOOP_ROWS || node->operation == IR_LOOP_LAST;
+        if (of_loop && node->value == READS_LOOP)
+            node->value = ir->loop_count;
+    }
+}
+
+clattn_status build_end(struct builder *b)
+{
+    const struct ir_loop reads = {
+        .first = 0, .last = b->ir->step_count - 1, .rows = IR_NONE, .turns = problem_reads(b->problem)};
+
+    if (b->reads_loop != IR_NONE) {
+        number_reads_loop(b->ir);
+        ir_loop(b->ir, &reads);
+    }
+    return b->failed ? CLATTN_UNSUPPORTED : ir_finish(b->ir);
+}
+
+clattn_status build_recipe(struct builder *b, const struct solver *solver, const void *tiles)
+{
+    TRY(build_begin(b));
+    TRY(add_child(b, solver, tiles));
+    return build_end(b);
+}
+
+void built_free(struct built *built)
+{
+    for (int i = 0; i < built->child_count; i++) {
+        free(built->children[i].tiles);
+        free(built->children[i].shape);
+    }
+    free(built->steps);
+    memset(built, 0, sizeof *built);
+}

@@ -1,0 +1,16 @@
+/* Every solver: a line each. */
+#include "solve/solve.h"
+
+#define SOLVERS(X)                                                                                                     \
+    X(short_conv)                                                                                                      \
+    X(rms_norm)                                                                                                        \
+    X(gates)                                                                                                           \
+    X(rope)                                                                                                            \
+    X(features)
+
+#define SOLVER_DECLARED(name) extern const struct solver solver_##name;
+SOLVERS(SOLVER_DECLARED)
+
+const struct solver *const solver_list[] = {
+#define SOLVER_LISTED(name) &solver_##name,
+    SOLVERS(SOLVER_LISTED) NULL};

@@ -1,0 +1,38 @@
+#include "solve/solve.h"
+
+#include <string.h>
+
+clattn_status solver_tiles(const struct solver *solver, const struct device_facts *facts, const struct problem *problem,
+                           const struct tuned *tuned, void *tiles)
+{
+    const struct parameter *parameters = solver->space.parameters;
+    int *numbers = tiles;
+
+    if (!solver->applies(solver, facts, problem))
+        return CLATTN_UNSUPPORTED;
+    for (size_t i = 0; i < solver->tiles_size / sizeof(int); i++)
+        numbers[i] = TILE_OPEN;
+    for (int i = 0; tuned != NULL && parameters[i].name != NULL; i++)
+        numbers[parameters[i].field / sizeof(int)] = tuned->values[i];
+    return solver->choose_tiles(solver, facts, problem, tiles);
+}
+
+clattn_status solver_fits(const struct solver *solver, const struct device_facts *facts, const struct problem *problem,
+                          const struct tuned *tuned, void *tiles, void *shape)
+{
+    memset(shape, 0, solver->shape_size);
+    TRY(solver_tiles(solver, facts, problem, tuned, tiles));
+    return solver->derive_shape(solver, facts, problem, tiles, shape);
+}
+
+struct tuned solver_explicit(const struct solver *solver, const void *tiles)
+{
+    struct tuned tuned = tuned_default(&solver->space);
+    const struct parameter *parameters = solver->space.parameters;
+
+    for (int i = 0; parameters[i].name != NULL; i++) {
+        int value = ((const int *)tiles)[parameters[i].field / sizeof(int)];
+        tuned.values[i] = parameter_has(&parameters[i], value) ? value : BY_THUMB;
+    }
+    return tuned;
+}
