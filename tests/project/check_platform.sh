@@ -4,7 +4,7 @@
 # What this machine can run of it, by qemu or wine, writes the bytes that CLATTN, this machine's command, writes.
 set -euo pipefail
 preset=$1 output=$2 native=$(realpath "$3") cjson=${4-}
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 PATH=$PATH:$PWD/build-tools/bin:/usr/lib/wine
 cjson=${cjson:-$PWD/build-tools/cjson}
 [ -e "$cjson/cJSON.c" ] || { echo "no source of cJSON"; exit 77; }

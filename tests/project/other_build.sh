@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # other_build.sh clang_build | sanitizers | fuzz: another build of this tree, and what it is for.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 
 build() { # PRESET [TARGET…]
     cmake --preset "$1"
