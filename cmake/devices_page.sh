@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # devices_page.sh [--check]: writes docs/devices.md, what is known to work where, from the files that say so: the parameters that
 # were measured (src/tune/shipped.json, devices/*.json), the engines (src/device/engine.c) and what the offline compilers take
-# (cmake/project_tests.cmake, cmake/offline_known.txt). With --check: says whether it is as they have it, by diff.
+# (tests/project/CMakeLists.txt, cmake/offline_known.txt). With --check: says whether it is as they have it, by diff.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -38,7 +38,7 @@ emulated() {
 compiled() {
     local targets
     targets=$(sed -nE 's/^set\(CLATTN_OFFLINE_(TARGETS|INTEL) "([^"]*)".*/\2/p; s/^ *clattn_offline_engine\([a-z0-9_]+ [0-9]+ "?([^")]*)"?\)/\1/p' \
-        cmake/project_tests.cmake | tr ' ' '\n' | LC_ALL=C sort -u)
+        tests/project/CMakeLists.txt | tr ' ' '\n' | LC_ALL=C sort -u)
     for target in $targets; do
         echo "| $target | $(grep -c "^$target " cmake/offline_known.txt || true) |"
     done

@@ -147,4 +147,9 @@ clattn_plan *test_kind_plan(const struct test_kind *kind, const struct check_dev
 /* The library's own table of OpenCL functions, to put others in their place: it is not const where it is defined. */
 struct opencl *test_opencl_table(void);
 
+/* A desc's fields: a small problem that an engine takes. */
+#define TEST_ENGINE_PROBLEM                                                                                            \
+    .rule = CLATTN_LINEAR_ATTN, .dtype = CLATTN_BF16, .seq_len = 40, .heads = 1, .key_dim = 16, .value_dim = 16,       \
+    .mode = CLATTN_MODE_CHUNK
+
 #endif

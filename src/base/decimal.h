@@ -1,6 +1,6 @@
 /* Numbers as text and back, with a decimal point in every locale: a program that embeds the library may have set one
  * with a comma. All of src prints numbers with fractions by these two, or by text.h and json.h, which stand on them;
- * cmake/check_numbers.sh fails on what does not. */
+ * tests/project/check_numbers.sh fails on what does not. */
 #ifndef CLATTN_SRC_DECIMAL_H
 #define CLATTN_SRC_DECIMAL_H
 

@@ -1,6 +1,6 @@
 #include "cli/examples.h"
 
-/* Commands as the table of main.c has them. tests/examples_test.sh runs each line in this order and in one folder: a
+/* Commands as the table of main.c has them. tests/cli/examples_test.sh runs each line in this order and in one folder: a
  * later one may read what an earlier one wrote. */
 static const struct {
     unsigned command;

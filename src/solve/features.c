@@ -4,6 +4,8 @@
  * features; a work-item projects `tokens` of the rows at once. */
 #include "solve/pieces.h"
 
+enum { STATS = 3 }; /* numbers that the work-items of a row share */
+
 struct features_tiles {
     int group, vec, block_v, sub_group; /* as in struct columns */
     int chunk, tokens;                  /* tokens of a group, and of a work-item */
@@ -27,15 +29,28 @@ static int applies(const struct solver *solver, const struct device_facts *facts
     return problem->rule->op == OP_PIECE && problem->rule->piece == PIECE_FEATURES;
 }
 
+/* Projections of a row. */
+static int64_t projections_of(const clattn_plan_desc *desc)
+{
+    return desc->features == CLATTN_FEATURES_FAVOR ? desc->key_dim : desc->key_dim / 2;
+}
+
+/* Bytes of local memory of so many rows. */
+static int64_t local_bytes(const clattn_plan_desc *desc, int rows)
+{
+    return rows * (projections_of(desc) + STATS) * (int64_t)sizeof(float);
+}
+
 /* Rows of a work-item share what it reads of omega. */
 static void by_heuristic(const struct device_facts *facts, const struct problem *problem, struct features_tiles *t)
 {
     enum { RUN = 4, ROWS = 16 };
     const int few = problem->desc.seq_len < RUN;
 
-    (void)facts;
     t->tokens = few ? 1 : RUN;
     t->chunk = few ? 1 : ROWS;
+    while (t->chunk > t->tokens && local_bytes(&problem->desc, t->chunk) > (int64_t)facts->device->info.local_memory)
+        t->chunk /= 2;
 }
 
 static clattn_status choose_tiles(const struct solver *solver, const struct device_facts *facts,
@@ -63,16 +78,14 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
     struct features_shape *s = shape;
     const struct features_tiles *t = tiles;
     const struct columns columns = {t->group, t->vec, t->block_v, t->sub_group};
-    const int favor = problem->desc.features == CLATTN_FEATURES_FAVOR;
-    const int64_t projections = favor ? problem->desc.key_dim : problem->desc.key_dim / 2;
-    enum { STATS = 3 };
+    const int64_t projections = projections_of(&problem->desc);
 
     (void)solver;
     s->tiles = *t;
     s->step = piece_step(FILE_features, problem, &columns, t->chunk);
     step_constant(&s->step, "M", projections);
     step_constant(&s->step, "RUN", t->tokens);
-    step_constant(&s->step, "IS_FAVOR", favor);
+    step_constant(&s->step, "IS_FAVOR", problem->desc.features == CLATTN_FEATURES_FAVOR);
     step_constant(&s->step, "IS_RFA", problem->desc.features == CLATTN_FEATURES_RFA);
     step_constant(&s->step, "IS_HEDGEHOG", problem->desc.features == CLATTN_FEATURES_HEDGEHOG);
     step_constant(&s->step, "OF_QUERIES", problem->desc.of_queries);

@@ -6,11 +6,11 @@
 # Without the source stubs of LIBCJSON's functions are linked, which abort. CLATTN_WINDOWS_RULES: those to verify.
 set -euo pipefail
 output=$1 nm=$2 native=$3 libcjson=$4 cjson_source=${5-}
-own=$(dirname "$0")/../build-tools/cjson
+own=$(dirname "$0")/../../build-tools/cjson
 [ -n "$cjson_source" ] || [ ! -e "$own/cJSON.c" ] || cjson_source=$(cd "$own" && pwd)
 cc=x86_64-w64-mingw32-gcc
 command -v $cc >/dev/null || { echo "no $cc"; exit 77; }
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 mkdir -p "$output"
 
 if [ -n "$cjson_source" ]; then
@@ -25,7 +25,7 @@ else
 fi
 build=$output/build
 cmake --preset windows-mingw -B "$build" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O0 "$cjson" >"$output/configure.log"
-cmake --build "$build" --parallel 2 >"$output/build.log" || { tail -40 "$output/build.log"; exit 1; }
+cmake --build "$build" --parallel 2 --target clattn_shared clattn_sealed clattn_layers_shared clattn_cli >"$output/build.log" || { tail -40 "$output/build.log"; exit 1; }
 
 if x86_64-w64-mingw32-nm -g --defined-only "$build/lib/libclattn.a" | awk 'NF == 3 && $3 !~ /^clattn_/' | grep .; then
     echo "the static library defines these" >&2

@@ -3,7 +3,7 @@
 # and a rule that has it, builds, and the rule is right on the device, on plain kernels and on a matrix engine. The other
 # patch applies.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 folder=$1 device=$2
 rm -rf "$folder"
 mkdir -p "$folder"

@@ -40,13 +40,7 @@ static cl_int CL_API_CALL check_launch(cl_command_queue queue, cl_kernel kernel,
 
 /* The first is for an engine. */
 static const clattn_plan_desc problems[] = {
-    {.rule = CLATTN_LINEAR_ATTN,
-     .dtype = CLATTN_BF16,
-     .seq_len = 40,
-     .heads = 1,
-     .key_dim = 16,
-     .value_dim = 16,
-     .mode = CLATTN_MODE_CHUNK},
+    {TEST_ENGINE_PROBLEM},
     {.rule = CLATTN_GLA, .seq_len = 9, .heads = 2, .key_dim = 24, .value_dim = 20, .mode = CLATTN_MODE_RECURRENT},
     {.rule = CLATTN_SOFTMAX_ATTN, .seq_len = 1, .kv_len = 70, .heads = 2, .key_dim = 24, .value_dim = 20},
     {.rule = CLATTN_RMS_NORM, .seq_len = 40, .heads = 1, .value_dim = 300},

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # check_conan.sh OUTPUT: conan (77 without it) packages the tree with the system's libraries, and its test package uses that.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 PATH=$PATH:$PWD/build-tools/bin
 command -v conan >/dev/null || { echo "no conan"; exit 77; }
 mkdir -p "$1"

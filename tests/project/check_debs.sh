@@ -7,7 +7,7 @@ shift
 for tool in dpkg-deb dpkg-shlibdeps file; do # file: cpack asks it which programs depend on libraries
     command -v $tool >/dev/null || { echo "no $tool"; exit 77; }
 done
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 source=$PWD build=$output/build
 rm -rf "$output"
 mkdir -p "$output"

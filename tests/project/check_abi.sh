@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # check_abi.sh [--renew] OUTPUT CC [FLAG…]
-# Compares the types of the public header with those of the last release of the same soname, which tests/abi keeps, by
+# Compares the types of the public header with those of the last release of the same soname, which tests/project/abi keeps, by
 # abidiff (abigail-tools; 77 without it). Structs may grow at their end, enums may grow; whatever else differs is an
 # error. --renew writes the release's file: at a release, and once when the soname changes.
 set -euo pipefail
@@ -11,8 +11,8 @@ if [ "$1" = --renew ]; then
 fi
 output=$1
 shift
-root=$(cd "$(dirname "$0")/.." && pwd)
-kept=$root/tests/abi
+root=$(cd "$(dirname "$0")/../.." && pwd)
+kept=$root/tests/project/abi
 version=$(sed -n 's/^#define CLATTN_VERSION_M[AI][JN]OR //p' "$root/include/clattn.h" | paste -sd.)
 mkdir -p "$output"
 
@@ -22,7 +22,7 @@ command -v abidw >/dev/null && command -v abidiff >/dev/null || { echo "no abidw
     -o "$output/types.so"
 abidw --no-show-locs --no-corpus-path --no-comp-dir-path "$output/types.so" >"$output/types.xml"
 if [ "$renew" = 1 ]; then
-    sed "s|path='[^']*/tests/abi/|path='tests/abi/|" "$output/types.xml" >"$kept/clattn-$version.xml" # no machine's own
+    sed "s|path='[^']*/tests/project/abi/|path='tests/project/abi/|" "$output/types.xml" >"$kept/clattn-$version.xml" # no machine's own
     exit
 fi
 abidiff --suppressions "$kept/suppress.ini" "$kept/clattn-$version.xml" "$output/types.xml"

@@ -4,7 +4,7 @@
 set -euo pipefail
 folder=$1 libraries=$2 includes=$3 nm=$4
 shift 4
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 read -ra libraries <<<"$libraries"
 read -ra includes <<<"$includes"
 "$@" -std=c11 -O1 -Wall -Wextra -Werror -DCLATTN_STATIC "${includes[@]}" -I"$folder" "$folder/clattn.c" examples/reference_only/main.c \

@@ -13,7 +13,7 @@ function(expect file regex version)
 endfunction()
 
 file(GLOB projects RELATIVE ${SOURCE} ${SOURCE}/CMakeLists.txt ${SOURCE}/examples/*/CMakeLists.txt
-     ${SOURCE}/tests/names/CMakeLists.txt)
+     ${SOURCE}/tests/project/names/CMakeLists.txt)
 foreach(project IN LISTS projects)
     expect(${project} "cmake_minimum_required\\(VERSION ([0-9.]+)\\)" 3.20)
 endforeach()

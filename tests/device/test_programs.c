@@ -258,6 +258,15 @@ static int put_broken(void **state)
     return status;
 }
 
+#define CHUNKS                                                                                                         \
+    {                                                                                                                  \
+        .rule = CLATTN_RETENTION, .seq_len = 20, .heads = 2, .key_dim = 8, .value_dim = 8, .mode = CLATTN_MODE_CHUNK   \
+    }
+#define PRODUCTS                                                                                                       \
+    {                                                                                                                  \
+        .rule = CLATTN_LACT, .seq_len = 12, .heads = 1, .key_dim = 8, .value_dim = 8, .hidden_dim = 8, .mini_batch = 8 \
+    }
+
 /* What is run: plans of one kernel and of several, with and without a self-test, on an engine. */
 static const struct used {
     const char *name;
@@ -266,42 +275,12 @@ static const struct used {
     const char *engine;
 } uses[] = {
     {"one kernel", {.rule = CLATTN_RMS_NORM, .seq_len = 3, .heads = 1, .value_dim = 8}, -1, 0, "none"},
-    {"two kernels",
-     {.rule = CLATTN_RETENTION, .seq_len = 20, .heads = 2, .key_dim = 8, .value_dim = 8, .mode = CLATTN_MODE_CHUNK},
-     -1,
-     0,
-     "none"},
-    {"out of order",
-     {.rule = CLATTN_RETENTION, .seq_len = 20, .heads = 2, .key_dim = 8, .value_dim = 8, .mode = CLATTN_MODE_CHUNK},
-     -1,
-     1,
-     "none"},
-    {"a self-test",
-     {.rule = CLATTN_RETENTION, .seq_len = 20, .heads = 2, .key_dim = 8, .value_dim = 8, .mode = CLATTN_MODE_CHUNK},
-     1,
-     0,
-     "none"},
-    {"an engine",
-     {.rule = CLATTN_LINEAR_ATTN,
-      .dtype = CLATTN_BF16,
-      .seq_len = 40,
-      .heads = 1,
-      .key_dim = 16,
-      .value_dim = 16,
-      .mode = CLATTN_MODE_CHUNK},
-     -1,
-     0,
-     "amd_cdna_emulated"},
-    {"products",
-     {.rule = CLATTN_LACT, .seq_len = 12, .heads = 1, .key_dim = 8, .value_dim = 8, .hidden_dim = 8, .mini_batch = 8},
-     -1,
-     0,
-     "none"},
-    {"products, a self-test",
-     {.rule = CLATTN_LACT, .seq_len = 12, .heads = 1, .key_dim = 8, .value_dim = 8, .hidden_dim = 8, .mini_batch = 8},
-     1,
-     0,
-     "none"},
+    {"two kernels", CHUNKS, -1, 0, "none"},
+    {"out of order", CHUNKS, -1, 1, "none"},
+    {"a self-test", CHUNKS, 1, 0, "none"},
+    {"an engine", {TEST_ENGINE_PROBLEM}, -1, 0, "amd_cdna_emulated"},
+    {"products", PRODUCTS, -1, 0, "none"},
+    {"products, a self-test", PRODUCTS, 1, 0, "none"},
 };
 
 /* Where verdicts are kept with programs, a test of a cached program needs that they are forgotten. */

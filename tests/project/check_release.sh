@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # check_release.sh OUTPUT: a dry run of release.sh (77 outside of a git tree): the archive has the tree, the recipes are filled.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 git rev-parse --git-dir >/dev/null 2>&1 || { echo "no git tree"; exit 77; }
 output=$1
 rm -rf "$output"

@@ -236,17 +236,36 @@ static void check_file(const struct problem_case *c, const struct types *types, 
     check_free(&expected);
 }
 
+/* Calls check for each of a number of assignments of types to every rule and variant, where get has one. */
+static void for_all(int assignments, int (*get)(const struct problem_case *, int, struct types *),
+                    void (*check)(const struct problem_case *, const struct types *))
+{
+    struct problem_case c;
+    struct types types;
+
+    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++)
+        for (int variant = 0; get_case(rule, variant, &c); variant++)
+            for (int i = 0; i < assignments; i++)
+                if (get(&c, i, &types))
+                    check(&c, &types);
+}
+
+static void check_file_in_memory(const struct problem_case *c, const struct types *types)
+{
+    check_file(c, types, NULL);
+}
+
+/* In memory; and of every rule the first drawn types by the command. */
 static void test_files(void **state)
 {
     struct problem_case c;
     struct types types;
 
     (void)state;
+    for_all(ASSIGNMENTS, get_types, check_file_in_memory);
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++)
-        for (int variant = 0; get_case(rule, variant, &c); variant++)
-            for (int i = 0; i < ASSIGNMENTS; i++)
-                if (get_types(&c, i, &types))
-                    check_file(&c, &types, variant == 0 && i == SINGLE + COMMON ? "reference" : NULL);
+        if (get_case(rule, 0, &c) && get_types(&c, SINGLE + COMMON, &types))
+            check_file(&c, &types, "reference");
 }
 
 /* Vectors of two types are refused, as no device takes them: never taken for another type. */
@@ -350,15 +369,8 @@ static void check_typed(const struct problem_case *c, const struct types *types)
 
 static void test_reference(void **state)
 {
-    struct problem_case c;
-    struct types types;
-
     (void)state;
-    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++)
-        for (int variant = 0; get_case(rule, variant, &c); variant++)
-            for (int i = 0; i < SINGLE + DRAWN; i++)
-                if (get_own_types(&c, i, &types))
-                    check_typed(&c, &types);
+    for_all(SINGLE + DRAWN, get_own_types, check_typed);
 }
 
 /* Whether vectors, gates and states have one type each. */
@@ -404,15 +416,8 @@ static void check_plan(const struct problem_case *c, const struct types *types)
 
 static void test_plans(void **state)
 {
-    struct problem_case c;
-    struct types types;
-
     (void)state;
-    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++)
-        for (int variant = 0; get_case(rule, variant, &c); variant++)
-            for (int i = 0; i < SINGLE + DRAWN; i++)
-                if (get_own_types(&c, i, &types))
-                    check_plan(&c, &types);
+    for_all(SINGLE + DRAWN, get_own_types, check_plan);
 }
 
 /* ---- Layers: `clattn layer` -------------------------------------------------------------------------------------- */
