@@ -101,7 +101,7 @@ run_learner()
         run_case "$1" ${dtype%:*} ${dtype#*:} B=2,T=50,H=2,K=20,V=12 --option mini_batch=16 --option hidden_dim=24 \
             --option with_momentum=on
     done
-    refused "$1 packed" 'takes no cu_seqlens' make-input "$1" --shape B=1,T=3,H=1,K=2,V=2 --varlen 0,1,3 -o out
+    refused "$1 packed" 'not cut by cu_seqlens' make-input "$1" --shape B=1,T=3,H=1,K=2,V=2 --varlen 0,1,3 -o out
 }
 
 run_rule()

@@ -356,8 +356,8 @@ static void *layer_y(const char *name, int64_t key_dim, const char *option, cons
     snprintf(x, sizeof x, "%s/%s.run.safetensors", data_folder, name);
     settings = test_layer_settings(name, key_dim, checkpoint, x);
     if (option != NULL) {
-        size_t number = desc_option_find(option);
-        settings.given = UINT64_C(1) << number;
+        enum option_id number = desc_option_find(option);
+        settings.given.has[number] = 1;
         assert_int_equal(desc_option_read(number, option, value, &settings.desc), EXIT_OK);
     }
     assert_int_equal(layer_main(&settings), EXIT_OK);

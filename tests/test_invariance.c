@@ -3,6 +3,7 @@
  * parts each is worked, and so how sums are rounded: shared() is the bound there. All in f32: every other type or flag
  * is a set of kernels to compile. */
 #include "harness.h"
+#include "op/options.h"
 
 #include "device/context.h"
 
@@ -96,7 +97,7 @@ static void test_batch(void **state)
 
 static int turns(const clattn_plan_desc *desc)
 {
-    return (rule_get(desc->rule)->knobs & RULE_TAKES_ROPE) || (desc->flags & CLATTN_WITH_ROPE);
+    return option_taken(OPTION_rope_dim, desc, rule_get(desc->rule));
 }
 
 /* The first part alone, then the second from the first one's final state. */

@@ -316,9 +316,10 @@ static void test_refused(void **state)
         clattn_plan_desc desc;
         const char *said;
     } bad[] = {
-        {{.flags = CLATTN_CU_SEQLENS, .sequences = 2}, "lact takes no cu_seqlens"},
-        {{.flags = CLATTN_INITIAL_STATE}, "begins from w0, w1 and w2"},
-        {{.flags = CLATTN_QK_L2NORM}, "lact takes no such option: flags 0x1"},
+        {{.flags = CLATTN_CU_SEQLENS, .sequences = 2},
+         "lact takes no option varlen: a sequence is a row of the batch, and not cut by cu_seqlens"},
+        {{.flags = CLATTN_INITIAL_STATE}, "lact from w0, w1 and w2"},
+        {{.flags = CLATTN_QK_L2NORM}, "lact takes no option qk_l2norm"},
         {{.qk_heads = 1}, "qk_heads is 1, kv_heads 2, expected heads 2"},
         {{.scale = 2}, "lact takes no option scale"},
         {{.mini_batch = -1}, "mini_batch is -1, expected 1 to "},

@@ -3,6 +3,7 @@
  * shapes share what they can. some: rows with a word of a rule, or a shape, that none before has; after the first not as
  * views, and NaN in keys alone; what is no row on two engines. */
 #include "harness.h"
+#include "op/options.h"
 
 #include "device/opencl.h"
 #include "plan/plan.h"
@@ -784,7 +785,7 @@ static void check_packed_alone(clattn_rule rule, int64_t heads)
     char text[4096], what[64];
 
     desc.flags |= CLATTN_CU_SEQLENS;
-    desc.flags &= rule_get(rule)->flags | CLATTN_CU_SEQLENS;
+    desc.flags &= rule_flags(rule_get(rule));
     desc.sequences = COUNT(at) - 1;
     desc.heads = heads;
     test_make(&whole, &desc, USUAL, at);

@@ -1,5 +1,6 @@
 /* test_states: states as engines want them, by every solver: shared by several heads of queries. */
 #include "harness.h"
+#include "op/options.h"
 
 #include "kernel/kernel.h"
 #include "op/problem.h"

@@ -224,7 +224,7 @@ static void test_bad(void **state)
         {OP(PATH_ATTN), 0, 0, 5, 0, "tail is 5, expected 0 without kv_len, the keys of path_attn's cache", 0},
         {OP(PATH_ATTN), 0, 30, 2, 0, "tail is 2, expected seq_len 3 to kv_len 30", 0},
         {OP(PATH_ATTN), 0, 30, 31, 0, "tail is 31, expected seq_len 3 to kv_len 30", 0},
-        {OP(PATH_ATTN), 0, 30, -1, 0, "tail is -1, expected seq_len 3 to kv_len 30", 0},
+        {OP(PATH_ATTN), 0, 30, -1, 0, "tail is -1, expected 0 to ", 0},
         {OP(PATH_ATTN), OP(CU_SEQLENS) | OP(CU_SEQLENS_KV), 30, 5, 2, "tail is 5, expected 0 with cu_seqlens", 0},
         {OP(PATH_ATTN), OP(QK_L2NORM), 30, 5, 0, "path_attn: qk_l2norm with tail", 0},
         {OP(PATH_ATTN), OP(QK_L2NORM) | OP(CARRY), 0, 0, 0, "path_attn: qk_l2norm with carry", 0},

@@ -1,6 +1,8 @@
 /* Words of the command line by the table of options. */
 #include "cli/options.h"
 
+#include "cli/desc_options.h"
+#include "cli/layer.h"
 #include "cli/option_table.h"
 #include "cli/words.h"
 
@@ -24,8 +26,34 @@ int options_get(const struct command *command, size_t index, struct option_info 
     return 0;
 }
 
+static void print_desc_option(FILE *file, enum option_id option)
+{
+    char argument[96], left[128];
+
+    snprintf(left, sizeof left, "%s=%s", desc_options[option].name,
+             desc_option_argument(option, argument, sizeof argument));
+    fprintf(file, "  %-36s %s\n", left, desc_options[option].help);
+}
+
+/* What --option takes: of a layer what that has, else the options of rules. */
+static void print_desc_options(FILE *file, const struct command *command)
+{
+    const char *name;
+
+    fputs(command->bit == COMMAND_LAYER ? "\n--option of layers:\n"
+                                        : "\n--option, `clattn rules RULE` says which of a rule:\n",
+          file);
+    for (enum option_id i = 0; i < OPTION_COUNT && command->bit != COMMAND_LAYER; i++)
+        if (desc_option_is_named(i))
+            print_desc_option(file, i);
+    for (size_t i = 0; command->bit == COMMAND_LAYER && (name = layer_option(i)) != NULL; i++)
+        print_desc_option(file, desc_option_find(name));
+}
+
 void options_print(FILE *file, const struct command *command)
 {
+    int has_desc_options = 0;
+
     for (size_t i = 0; i < option_count; i++) {
         const struct option *option = &options[i];
         char left[96], letter[5] = "    ";
@@ -35,7 +63,10 @@ void options_print(FILE *file, const struct command *command)
             snprintf(letter, sizeof letter, "-%c, ", option->letter);
         snprintf(left, sizeof left, "%s--%s %s", letter, option->name, option->argument ? option->argument : "");
         fprintf(file, "  %-36s %s\n", left, option->help);
+        has_desc_options |= strcmp(option->name, "option") == 0;
     }
+    if (has_desc_options)
+        print_desc_options(file, command);
 }
 
 /* The option that word ("--name", "--name=value", "-x") means to the command, or NULL. */

@@ -3,6 +3,7 @@
 #include "fuzz.h"
 
 #include "op/arguments.h"
+#include "op/options.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -93,7 +94,7 @@ static clattn_plan_desc tame_desc(struct source *source)
                              .gate_dtype = (clattn_dtype)(take(source, 1) % 3),
                              .flags = (uint32_t)take(source, 2) % (CLATTN_WITH_LSE * 2)};
 
-    desc.flags &= rule_get(desc.rule)->flags | CLATTN_QK_L2NORM | CLATTN_STATE_VK | CLATTN_INITIAL_STATE |
+    desc.flags &= rule_flags(rule_get(desc.rule)) | CLATTN_QK_L2NORM | CLATTN_STATE_VK | CLATTN_INITIAL_STATE |
                   CLATTN_FINAL_STATE | CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_INT64;
     desc.batch = desc.flags & (CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_INT64) ? 1 : take(source, 1) % 4;
     desc.sequences = desc.flags & (CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_INT64) ? 1 + take(source, 1) % 3 : 0;
