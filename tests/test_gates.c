@@ -24,7 +24,7 @@ static void make_plain(struct check_tensors *plain, const struct check_tensors *
 {
     clattn_plan_desc desc = raw->desc;
 
-    desc.flags &= ~(uint32_t)(CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS);
+    desc.flags &= ~(CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS);
     desc.gate_map = CLATTN_GATE_MAP_LOG;
     desc.beta_map = CLATTN_BETA_STRENGTH;
     desc.gate_scale = 0;
@@ -48,7 +48,7 @@ static int takes_map(clattn_rule rule, size_t m)
 static void check_map(clattn_rule rule, size_t m)
 {
     const struct rule *row = rule_get(rule);
-    uint32_t rated = maps[m].rated ? CLATTN_WITH_A_LOG : 0;
+    uint64_t rated = maps[m].rated ? CLATTN_WITH_A_LOG : 0;
     clattn_plan_desc desc = {.rule = rule,
                              .batch = 2,
                              .seq_len = TOKENS,

@@ -80,8 +80,8 @@ static const struct bad {
     BAD(steps, 65, "steps is 65", "1 to 64"),
     BAD(layers, -1, "layers is -1", "1 to "),
     BAD(layers, 2, "gated_delta_rule", "layer"),
-    BAD(absolute, 1, "gated_delta_rule", "takes no option absolute"),
-    BAD(eps_outside, 1, "gated_delta_rule", "takes no option eps_outside"),
+    BAD(flags, CLATTN_ABSOLUTE, "gated_delta_rule", "takes no option absolute"),
+    BAD(flags, CLATTN_EPS_OUTSIDE, "gated_delta_rule", "takes no option eps_outside"),
     BAD(layer, 1, "gated_delta_rule", "takes no option layer"),
     BAD(slopes, 2, "slopes is 2", "0 to 1"),
     BAD(slopes, CLATTN_SLOPES_MINIMAX, "gated_delta_rule", "slopes"),
@@ -94,7 +94,7 @@ static const struct bad {
     BAD(flags, CLATTN_WITH_KV_LENS, "gated_delta_rule", "kv_lens"),
     BAD(flags, CLATTN_CU_SEQLENS_KV, "gated_delta_rule", "cu_seqlens_kv"),
     BAD(flags, CLATTN_APPEND, "gated_delta_rule", "append"),
-    BAD(flags, CLATTN_WITH_ROPE * 2u, "unknown bits", "0x80000000"),
+    BAD(flags, CLATTN_ABSOLUTE * 2, "unknown bits", "0x40000000000"),
     BAD(flags, CLATTN_NONCAUSAL, "gated_delta_rule", "noncausal"),
     BAD(flags, CLATTN_WITH_A_LOG, "a_log is for gate_map softplus and sigmoid", "not for log"),
     BAD(flags, CLATTN_WITH_DT_BIAS, "gated_delta_rule", "dt_bias is for gates with a gate_map"),
@@ -161,8 +161,8 @@ static const struct bad bad_rows[] = {
     BAD(gate_map, CLATTN_GATE_MAP_EXP, "lru", "gate_map"),
 };
 static const struct bad bad_turns[] = {
-    BAD(rope_dim, 7, "rope_dim is 7", "even"),         BAD(rope_dim, 22, "rope_dim is 22", "2 to 20"),
-    BAD(interleaved, 2, "interleaved is 2", "0 to 1"), BAD(with_position, -1, "with_position is -1", "0 to 1"),
+    BAD(rope_dim, 7, "rope_dim is 7", "even"),
+    BAD(rope_dim, 22, "rope_dim is 22", "2 to 20"),
     BAD(key_dim, 15, "rope_dim is 15", "even"),
 };
 /* Which rules do not turn, and with what none does. */
@@ -266,7 +266,7 @@ static void test_bad_ropes(void **state)
 /* Of rules of a list, what does not go together. */
 static const struct {
     clattn_rule rule;
-    uint32_t flags;
+    uint64_t flags;
     clattn_weights kernel, write_kernel;
     const char *said;
 } bad_pairings[] = {
@@ -571,7 +571,7 @@ static void test_bad_views(void **state)
 /* Whether an operand is written stands by its id, for those that a desc has not, and in its row. */
 static void test_outputs(void **state)
 {
-    const uint32_t all = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_NORMALIZE | CLATTN_VALUE_GATE |
+    const uint64_t all = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_NORMALIZE | CLATTN_VALUE_GATE |
                          CLATTN_CU_SEQLENS | CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_WITH_KV_LENS |
                          CLATTN_WITH_STATE_INDICES | CLATTN_CU_SEQLENS_KV | CLATTN_WITH_P | CLATTN_WITH_BETA |
                          CLATTN_WITH_WRITTEN | CLATTN_APPEND | CLATTN_WITH_DT_BIAS | CLATTN_WITH_A_LOG | CLATTN_WITH_D |
@@ -580,8 +580,9 @@ static void test_outputs(void **state)
 
     (void)state;
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
-        const clattn_plan_desc desc = {
-            .rule = rule, .flags = all, .state_window = 1, .with_bias = 1, .with_position = 1, .with_momentum = 1};
+        const clattn_plan_desc desc = {.rule = rule,
+                                       .flags = all | CLATTN_WITH_BIAS | CLATTN_WITH_POSITION | CLATTN_WITH_MOMENTUM,
+                                       .state_window = 1};
         struct operand_row rows[OPERAND_COUNT];
         int count = rule_operands(&desc, rows);
         for (int i = 0; i < count; i++) {

@@ -37,7 +37,7 @@ static struct way {
 /* A rule with its options; cuts not NULL: packed sequences. */
 struct problem_row {
     clattn_rule rule;
-    uint32_t flags;
+    uint64_t flags;
     int32_t steps;
 };
 static const int64_t cuts[] = {0, 5, 5, 41, 75};
@@ -162,7 +162,7 @@ static void check_copies(const clattn_plan_desc *desc)
     int count;
 
     wide.qk_heads = wide.kv_heads = 0;
-    wide.flags &= ~(uint32_t)CLATTN_HEADS_TILED;
+    wide.flags &= ~CLATTN_HEADS_TILED;
     test_make(&shared, desc, CHECK_GATES_SLOW, cuts);
     assert_status(check_allocate(&apart, &wide), SUCCESS);
     assert_status(check_reference(&expected, &shared, test_log, NULL), SUCCESS);
@@ -809,7 +809,7 @@ static const int64_t padded_cuts[PADDED + 1] = {0, 5, 25, 25, 28, 45, 64, 64};
 
 static clattn_plan_desc padded_desc(const struct padded_way *padded, clattn_rule rule, int packed)
 {
-    uint32_t normalize = packed ? rule_flags(rule_get(rule)) & CLATTN_NORMALIZE : 0;
+    uint64_t normalize = packed ? rule_flags(rule_get(rule)) & CLATTN_NORMALIZE : 0;
     clattn_plan_desc desc = {.rule = rule, .dtype = padded->way.dtype, .key_dim = 20, .value_dim = 12, .heads = 2};
     int leaves = packed && !normalize && rule_get(rule)->read != READ_STABILIZED;
 

@@ -147,15 +147,16 @@ static const struct {
     {"ungated lse", {.rule = CLATTN_PATH_ATTN, .flags = CLATTN_UNGATED | CLATTN_WITH_LSE}},
     {"carry lse", {.rule = CLATTN_PATH_ATTN, .flags = CLATTN_CARRY | CLATTN_WITH_LSE}},
     {"sink lse window", {.rule = CLATTN_PATH_ATTN, .flags = CLATTN_WITH_SINK | CLATTN_WITH_LSE, .window = 33}},
-    {"absolute lse", {.rule = CLATTN_PATH_ATTN, .flags = CLATTN_WITH_LSE, .absolute = 1}},
+    {"absolute lse", {.rule = CLATTN_PATH_ATTN, .flags = CLATTN_WITH_LSE | CLATTN_ABSOLUTE}},
     {"absolute ungated linear",
-     {.rule = CLATTN_PATH_ATTN, .flags = CLATTN_UNGATED, .kernel = CLATTN_WEIGHTS_LINEAR, .absolute = 1}},
+     {.rule = CLATTN_PATH_ATTN, .flags = CLATTN_UNGATED | CLATTN_ABSOLUTE, .kernel = CLATTN_WEIGHTS_LINEAR}},
     {"reversed", {.rule = CLATTN_MLSTM, .flags = CLATTN_REVERSED}},
     {"reversed, 2 steps", {.rule = CLATTN_GATED_DELTA_PRODUCT, .flags = CLATTN_REVERSED, .steps = 2}},
     {"reversed", {.rule = CLATTN_RWKV7, .flags = CLATTN_REVERSED}},
     {"reversed", {.rule = CLATTN_MAMBA, .flags = CLATTN_REVERSED}},
-    {"bias, 3 taps", {.rule = CLATTN_SHORT_CONV, .taps = 3, .with_bias = 1}},
-    {"8 taps, canon", {.rule = CLATTN_SHORT_CONV, .taps = 8, .residual = 1, .activation = CLATTN_ACTIVATION_NONE}},
+    {"bias, 3 taps", {.rule = CLATTN_SHORT_CONV, .taps = 3, .flags = CLATTN_WITH_BIAS}},
+    {"8 taps, canon",
+     {.rule = CLATTN_SHORT_CONV, .taps = 8, .activation = CLATTN_ACTIVATION_NONE, .flags = CLATTN_RESIDUAL}},
     {"1 tap", {.rule = CLATTN_SHORT_CONV, .taps = 1}},
     {"z", {.rule = CLATTN_RMS_NORM, .flags = CLATTN_WITH_Z, .weighting = CLATTN_WEIGHTING_HEADS}},
     {"z before",
@@ -169,8 +170,8 @@ static const struct {
       .weighting = CLATTN_WEIGHTING_HEADS,
       .gating = CLATTN_GATING_BEFORE}},
     {"sigmoid z, eps",
-     {.rule = CLATTN_RMS_NORM, .flags = CLATTN_WITH_Z, .gating = CLATTN_GATING_SIGMOID, .centered = 1, .eps = 0.5}},
-    {"eps outside", {.rule = CLATTN_RMS_NORM, .eps = 0.5, .eps_outside = 1}},
+     {.rule = CLATTN_RMS_NORM, .flags = CLATTN_WITH_Z | CLATTN_CENTERED, .gating = CLATTN_GATING_SIGMOID, .eps = 0.5}},
+    {"eps outside", {.rule = CLATTN_RMS_NORM, .eps = 0.5, .flags = CLATTN_EPS_OUTSIDE}},
     {"a_log dt_bias", {.rule = CLATTN_GATES, .flags = CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS}},
     {"logsigmoid", {.rule = CLATTN_GATES, .gate_map = CLATTN_GATE_MAP_LOGSIGMOID, .gate_scale = 1.0 / 16}},
     {"noncausal", {.rule = CLATTN_LINEAR_ATTN, .flags = CLATTN_NONCAUSAL}},
@@ -180,29 +181,28 @@ static const struct {
     {"sigmoid a_log, -5",
      {.rule = CLATTN_GATES, .flags = CLATTN_WITH_A_LOG, .gate_map = CLATTN_GATE_MAP_SIGMOID, .gate_scale = -5}},
     {"exp dt_bias", {.rule = CLATTN_GATES, .flags = CLATTN_WITH_DT_BIAS, .gate_map = CLATTN_GATE_MAP_EXP}},
-    {"favor of queries, eps", {.rule = CLATTN_FEATURES, .of_queries = 1, .eps = 0.5}},
+    {"favor of queries, eps", {.rule = CLATTN_FEATURES, .eps = 0.5, .flags = CLATTN_OF_QUERIES}},
     {"rfa", {.rule = CLATTN_FEATURES, .features = CLATTN_FEATURES_RFA}},
     {"hedgehog", {.rule = CLATTN_FEATURES, .features = CLATTN_FEATURES_HEDGEHOG}},
-    {"position, 10 columns", {.rule = CLATTN_ROPE, .rope_dim = 10, .with_position = 1}},
+    {"position, 10 columns", {.rule = CLATTN_ROPE, .rope_dim = 10, .flags = CLATTN_WITH_POSITION}},
     {"interleaved position, base 500000",
-     {.rule = CLATTN_ROPE, .interleaved = 1, .with_position = 1, .rope_base = 5e5}},
-    {"momentum", {.rule = CLATTN_LACT, .with_momentum = 1}},
-    {"noncausal, pre_norm", {.rule = CLATTN_LACT, .flags = CLATTN_NONCAUSAL, .pre_norm = 1}},
-    {"one token, pre_norm", {.rule = CLATTN_LACT, .mini_batch = 1, .pre_norm = 1}},
-    {"muon momentum", {.rule = CLATTN_LACT, .muon = CLATTN_MUON_FIVE, .with_momentum = 1}},
+     {.rule = CLATTN_ROPE, .rope_base = 5e5, .flags = CLATTN_INTERLEAVED | CLATTN_WITH_POSITION}},
+    {"momentum", {.rule = CLATTN_LACT, .flags = CLATTN_WITH_MOMENTUM}},
+    {"noncausal, pre_norm", {.rule = CLATTN_LACT, .flags = CLATTN_NONCAUSAL | CLATTN_PRE_NORM}},
+    {"one token, pre_norm", {.rule = CLATTN_LACT, .mini_batch = 1, .flags = CLATTN_PRE_NORM}},
+    {"muon momentum", {.rule = CLATTN_LACT, .muon = CLATTN_MUON_FIVE, .flags = CLATTN_WITH_MOMENTUM}},
     {"keller noncausal", {.rule = CLATTN_LACT, .muon = CLATTN_MUON_KELLER, .flags = CLATTN_NONCAUSAL}},
-    {"rope interleaved", {.rule = CLATTN_RETENTION, .flags = CLATTN_WITH_ROPE, .interleaved = 1}},
+    {"rope interleaved", {.rule = CLATTN_RETENTION, .flags = CLATTN_WITH_ROPE | CLATTN_INTERLEAVED}},
     {"rope of 6, 2 steps", {.rule = CLATTN_GATED_DELTA_PRODUCT, .flags = CLATTN_WITH_ROPE, .rope_dim = 6, .steps = 2}},
     {"rope of 20 back, position, reversed",
      {.rule = CLATTN_GATED_DELTA_RULE,
-      .flags = CLATTN_WITH_ROPE | CLATTN_REVERSED,
-      .rope_dim = 20,
-      .with_position = 1,
-      .turned_back = 1}},
+      .flags = CLATTN_WITH_ROPE | CLATTN_REVERSED | CLATTN_WITH_POSITION | CLATTN_TURNED_BACK,
+      .rope_dim = 20}},
     {"rope of p", {.rule = CLATTN_DELTAFORMER, .flags = CLATTN_WITH_ROPE | CLATTN_WITH_P | CLATTN_WITH_BETA}},
-    {"rope absolute", {.rule = CLATTN_PATH_ATTN, .flags = CLATTN_WITH_ROPE, .absolute = 1}},
+    {"rope absolute", {.rule = CLATTN_PATH_ATTN, .flags = CLATTN_WITH_ROPE | CLATTN_ABSOLUTE}},
     {"rope noncausal", {.rule = CLATTN_LACT, .flags = CLATTN_WITH_ROPE | CLATTN_NONCAUSAL}},
-    {"interleaved back, 32 columns", {.rule = CLATTN_ROPE, .interleaved = 1, .rope_dim = 32, .turned_back = 1}},
+    {"interleaved back, 32 columns",
+     {.rule = CLATTN_ROPE, .rope_dim = 32, .flags = CLATTN_INTERLEAVED | CLATTN_TURNED_BACK}},
 };
 
 static int is_learner(clattn_rule rule)
@@ -242,9 +242,9 @@ static void fit_rope(clattn_plan_desc *desc)
 
     if (!(desc->flags & ROPE) || (mapped && desc->kv_len == 0 && !(desc->flags & (CLATTN_COMPLEX | CARRY))))
         return;
-    desc->flags &= ~(uint32_t)ROPE;
+    desc->flags &= ~(CLATTN_WITH_ROPE | CLATTN_INTERLEAVED | CLATTN_WITH_POSITION | CLATTN_TURNED_BACK);
     desc->rope_base = 0;
-    desc->rope_dim = desc->interleaved = desc->with_position = desc->turned_back = 0;
+    desc->rope_dim = 0;
 }
 
 /* What a variant says, and what goes with it. */
@@ -254,11 +254,11 @@ static void take_variant(const clattn_plan_desc *variant, clattn_plan_desc *desc
         if (i != SIZE_rule && option_get(i, variant) != 0)
             option_put(i, option_get(i, variant), desc);
     if (desc->tail != 0)
-        desc->absolute = 0;
+        desc->flags &= ~CLATTN_ABSOLUTE;
     if (desc->muon != CLATTN_MUON_NONE) /* three batches: each step takes what is left of the one before further */
         desc->mini_batch = (int32_t)((desc->seq_len + 2) / 3);
     if (desc->kernel != CLATTN_WEIGHTS_SOFTMAX)
-        desc->flags &= ~(uint32_t)LSE;
+        desc->flags &= ~(uint64_t)LSE;
     fit_rope(desc);
     check_fit(desc);
 }
@@ -288,7 +288,7 @@ static int turns(const struct check_case *c, clattn_rule rule, int variant, clat
 
 int check_case_applies(const struct check_case *c, clattn_rule rule, int variant, clattn_dtype dtype)
 {
-    const uint32_t own = CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV | CLATTN_APPEND | CLATTN_CARRY;
+    const uint64_t own = CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV | CLATTN_APPEND | CLATTN_CARRY;
 
     if (c->qk_heads > c->heads && has_list(rule))
         return 0;
@@ -316,7 +316,7 @@ clattn_plan_desc check_case_desc(const struct check_case *c, clattn_rule rule, c
     clattn_plan_desc desc = {.rule = rule,
                              .dtype = dtype,
                              .gate_dtype = c->gates_as_data ? dtype : CLATTN_F32,
-                             .flags = c->flags,
+                             .flags = c->flags | (c->flags & ROPE ? CLATTN_WITH_POSITION : 0),
                              .batch = c->batch,
                              .seq_len = c->seq_len,
                              .sequences = c->sequences,
@@ -328,7 +328,6 @@ clattn_plan_desc check_case_desc(const struct check_case *c, clattn_rule rule, c
                              .kv_len = c->kv_len,
                              .window = c->window,
                              .tail = c->tail,
-                             .with_position = (c->flags & ROPE) != 0,
                              .mode = mode};
 
     if (c->qk_heads > c->heads) {

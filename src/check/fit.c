@@ -28,7 +28,7 @@ static void fit_channels(clattn_plan_desc *desc, const struct rule *rule)
     if (!rule_has_keys(rule)) {
         desc->key_dim = rule_takes(rule, OPTION_features) ? desc->key_dim + desc->key_dim % 2 : 1;
         desc->qk_heads = 0;
-        desc->flags &= ~(uint32_t)CLATTN_QK_L2NORM;
+        desc->flags &= ~CLATTN_QK_L2NORM;
     }
 }
 
@@ -48,14 +48,14 @@ static void fit_attn(clattn_plan_desc *desc, const struct rule *rule)
 {
     if (!rule_has_matrix(rule) || rule->erase == ERASE_KERNEL ||
         (desc->flags & (CLATTN_VALUE_GATE | CLATTN_REVERSED | CLATTN_NONCAUSAL)))
-        desc->flags &= ~(uint32_t)CLATTN_WITH_ATTN;
+        desc->flags &= ~CLATTN_WITH_ATTN;
 }
 
 static void fit_list(clattn_plan_desc *desc, const struct rule *rule)
 {
     if (!rule_has_list(rule))
         return;
-    desc->flags &= ~(uint32_t)(CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_STATE_VK);
+    desc->flags &= ~(CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_STATE_VK);
     if (desc->qk_heads != 0 && desc->qk_heads != desc->heads) {
         desc->kv_heads = desc->qk_heads;
         desc->qk_heads = desc->heads;

@@ -21,7 +21,7 @@ static int make_desc(const struct settings *settings, clattn_plan_desc *desc)
         EXIT_OK)
         return EXIT_BAD;
     shape_apply(desc, &settings->shapes[0], NULL);
-    desc->flags &= ~(uint32_t)CLATTN_CU_SEQLENS_INT64;
+    desc->flags &= ~CLATTN_CU_SEQLENS_INT64;
     if (settings->initial_state)
         desc->flags |= CLATTN_INITIAL_STATE;
     if (settings->cu_seqlens == NULL)

@@ -93,14 +93,15 @@ static int derive_sizes(const struct binding *binding, clattn_plan_desc *desc)
 /* What the presence and the shape of a tensor say. */
 static void derive_flags(const struct binding *binding, clattn_plan_desc *desc)
 {
-    uint32_t takes = rule_flags(binding->rule);
+    uint64_t takes = rule_flags(binding->rule);
     const struct safetensor *g = binding_find(binding, CLATTN_G);
 
     if (rule_has_state(binding->rule))
         desc->flags |= CLATTN_FINAL_STATE;
     for (enum option_id i = 0; i < OPTION_COUNT; i++)
-        if (desc_options[i].shown_by != CLATTN_OPERAND_NONE && binding_find(binding, desc_options[i].shown_by) != NULL)
-            desc->flags |= desc_options[i].flag & takes;
+        if (desc_options[i].shown_by != CLATTN_OPERAND_NONE && option_taken(i, desc, binding->rule) &&
+            binding_find(binding, desc_options[i].shown_by) != NULL)
+            desc->flags |= desc_options[i].flag;
     if (desc->flags & CLATTN_WITH_STATE_INDICES) {
         const struct safetensor *pool = binding_find(binding, CLATTN_STATE_IN);
         desc->state_slots = pool != NULL && pool->rank > 0 ? pool->dims[0] : 0;
@@ -120,14 +121,10 @@ static void derive_piece(const struct binding *binding, clattn_plan_desc *desc)
 
     if (rule_takes(binding->rule, OPTION_features) && omega != NULL && omega->rank == 3)
         desc->key_dim = omega->dims[1] * (desc->features == CLATTN_FEATURES_FAVOR ? 1 : 2);
-    if (option_taken(OPTION_with_position, desc, binding->rule) && binding_find(binding, CLATTN_POSITION) != NULL)
-        desc->with_position = 1;
     if (!rule_takes(binding->rule, OPTION_taps))
         return;
     if (desc->taps == 0 && w != NULL && w->rank == 3 && w->dims[2] <= INT32_MAX)
         desc->taps = (int32_t)w->dims[2];
-    if (binding_find(binding, CLATTN_BIAS) != NULL)
-        desc->with_bias = 1;
 }
 
 /* What a learner's weights and rates say. */
@@ -139,15 +136,13 @@ static void derive_learner(const struct binding *binding, clattn_plan_desc *desc
         return;
     if (w0 != NULL && w0->rank == 4)
         desc->hidden_dim = w0->dims[2];
-    if (binding_find(binding, CLATTN_MOMENTUM) != NULL)
-        desc->with_momentum = 1;
 }
 
 static int derive_packing(const struct binding *binding, clattn_plan_desc *desc)
 {
     const struct safetensor *cu = binding_find(binding, CLATTN_SEQLENS);
 
-    desc->flags &= ~(uint32_t)CLATTN_CU_SEQLENS_INT64;
+    desc->flags &= ~CLATTN_CU_SEQLENS_INT64;
     if (cu == NULL)
         return EXIT_OK;
     if (strcmp(cu->dtype, "I32") != 0 && strcmp(cu->dtype, "I64") != 0)
@@ -163,14 +158,14 @@ static int derive_packing(const struct binding *binding, clattn_plan_desc *desc)
 }
 
 /* What the command line turns on or off, whatever tensors there are */
-static uint32_t said_flags(const struct settings *settings)
+static uint64_t said_flags(const struct settings *settings)
 {
-    uint32_t flags = 0;
+    uint64_t flags = 0;
 
     for (enum option_id i = 0; i < OPTION_COUNT; i++)
         if (settings->given.has[i] && desc_options[i].seen == SEEN_SHOWN)
             flags |= desc_options[i].flag;
-    return flags & ~(uint32_t)CLATTN_CU_SEQLENS_INT64; /* the tensor's own type */
+    return flags & ~CLATTN_CU_SEQLENS_INT64; /* the tensor's own type */
 }
 
 /* The storage of all gates: theirs if they agree, else f32, to which the others are widened. Which gates there are
@@ -197,7 +192,7 @@ static clattn_dtype common_gate_dtype(const struct binding *binding, const clatt
 /* The whole desc: sizes, flags and types. */
 static int derive(const struct binding *binding, const struct settings *settings, clattn_plan_desc *desc)
 {
-    uint32_t said = said_flags(settings);
+    uint64_t said = said_flags(settings);
 
     *desc = settings->desc;
     desc->rule = settings->rules[0];

@@ -110,8 +110,7 @@ static int summarize(clattn_rule rule, struct summary summaries[OPERAND_COUNT])
 
     memset(summaries, 0, OPERAND_COUNT * sizeof *summaries);
     for (int i = -1; i < OPTION_COUNT; i++) {
-        int brings = i < 0 || desc_options[i].type == OPTION_FLAG || desc_options[i].type == OPTION_SWITCH ||
-                     i == OPTION_state_window;
+        int brings = i < 0 || desc_options[i].type == OPTION_FLAG || i == OPTION_state_window;
         int count = i < 0 ? rule_operands(&plain, rows) : brings ? operands_with(rule, (enum option_id)i, rows) : 0;
         sets += count > 0;
         for (int n = 0; n < count; n++)

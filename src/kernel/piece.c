@@ -21,9 +21,9 @@ static void lay_out_conv(const struct variant *variant, struct layout *layout)
     layout_constant(layout, "TAPS", desc->taps);
     layout_constant(layout, "RUN", variant->tiles.tokens);
     layout_constant(layout, "AHEAD", desc->taps > 4 ? 2 : 4); /* with more, taps and tokens fill a lane's registers */
-    layout_constant(layout, "HAS_BIAS", desc->with_bias);
+    layout_constant(layout, "HAS_BIAS", (desc->flags & CLATTN_WITH_BIAS) != 0);
     layout_constant(layout, "HAS_SILU", desc->activation == CLATTN_ACTIVATION_SILU);
-    layout_constant(layout, "HAS_RESIDUAL", desc->residual);
+    layout_constant(layout, "HAS_RESIDUAL", (desc->flags & CLATTN_RESIDUAL) != 0);
 }
 
 /* Vectors of a row that a work-item keeps between its sum and its output; 0 where they are too many, or near anyway. */
@@ -43,8 +43,8 @@ static void lay_out_norm(const struct variant *variant, struct layout *layout)
     layout_constant(layout, "ROWS", variant->tiles.tokens);
     layout_constant(layout, "HELD", held_of(&variant->tiles, variant_values(variant)));
     layout_constant(layout, "HAS_WEIGHTS", desc->weighting != CLATTN_WEIGHTING_NONE);
-    layout_constant(layout, "CENTERED", desc->centered);
-    layout_constant(layout, "EPS_OUTSIDE", desc->eps_outside);
+    layout_constant(layout, "CENTERED", (desc->flags & CLATTN_CENTERED) != 0);
+    layout_constant(layout, "EPS_OUTSIDE", (desc->flags & CLATTN_EPS_OUTSIDE) != 0);
     layout_constant(layout, "HAS_D", (desc->flags & CLATTN_WITH_D) != 0);
     layout_constant(layout, "GATED_BEFORE", gated && desc->gating == CLATTN_GATING_BEFORE);
     layout_constant(layout, "GATED_AFTER", gated && desc->gating == CLATTN_GATING_AFTER);
@@ -78,9 +78,9 @@ static void lay_out_rope(const struct variant *variant, struct layout *layout)
     layout_constant(layout, "ROPE_FIRST", 2935890503282001226); /* 2^64 / 2 pi */
     layout_constant(layout, "ROPE_DIM", desc->rope_dim);
     layout_constant(layout, "HALF", desc->rope_dim / 2);
-    layout_constant(layout, "INTERLEAVED", desc->interleaved);
-    layout_constant(layout, "ROPE_INVERSE", desc->turned_back);
-    layout_constant(layout, "HAS_POSITION", desc->with_position);
+    layout_constant(layout, "INTERLEAVED", (desc->flags & CLATTN_INTERLEAVED) != 0);
+    layout_constant(layout, "ROPE_INVERSE", (desc->flags & CLATTN_TURNED_BACK) != 0);
+    layout_constant(layout, "HAS_POSITION", (desc->flags & CLATTN_WITH_POSITION) != 0);
     layout_constant(layout, "HEADS", desc->heads);
     layout_constant(layout, "SHARE", t->share);
     layout_constant(layout, "RUN", t->tokens);
@@ -102,7 +102,7 @@ static void lay_out_features(const struct variant *variant, struct layout *layou
     layout_constant(layout, "IS_FAVOR", desc->features == CLATTN_FEATURES_FAVOR);
     layout_constant(layout, "IS_RFA", desc->features == CLATTN_FEATURES_RFA);
     layout_constant(layout, "IS_HEDGEHOG", desc->features == CLATTN_FEATURES_HEDGEHOG);
-    layout_constant(layout, "OF_QUERIES", desc->of_queries);
+    layout_constant(layout, "OF_QUERIES", (desc->flags & CLATTN_OF_QUERIES) != 0);
     layout_local(layout, "LOCAL_PROJECTIONS", t->chunk * m, sizeof(float));
     layout_local(layout, "LOCAL_STATS", (int64_t)t->chunk * STATS, sizeof(float));
     layout->value_groups = 1;

@@ -21,7 +21,7 @@ static clattn_status check_tail(const clattn_plan_desc *desc, const struct rule 
 {
     if (desc->tail == 0 && !(desc->flags & CLATTN_CARRY))
         return CLATTN_SUCCESS;
-    if (desc->absolute)
+    if (desc->flags & CLATTN_ABSOLUTE)
         return FAIL(log, INVALID_DESC, "%s: absolute with %s, whose keys turn with every token that follows",
                     rule->name, desc->tail != 0 ? "tail" : "carry");
     if (desc->flags & CLATTN_QK_L2NORM)

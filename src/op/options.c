@@ -85,13 +85,13 @@ int rule_has_state(const struct rule *rule)
     return rule_takes(rule, OPTION_final_state);
 }
 
-uint32_t rule_flags(const struct rule *rule)
+uint64_t rule_flags(const struct rule *rule)
 {
-    uint32_t flags = 0;
+    uint64_t flags = 0;
 
     for (enum option_id i = 0; i < OPTION_COUNT; i++)
-        if (desc_options[i].type == OPTION_FLAG && rule_takes(rule, i))
-            flags |= desc_options[i].flag;
+        if (rule_takes(rule, i) || (desc_options[i].with & flags))
+            flags |= desc_options[i].flag; /* of those that others let it take: their rows come first */
     return flags;
 }
 
@@ -109,8 +109,7 @@ double option_get(enum option_id option, const clattn_plan_desc *desc)
     case OPTION_FLAG: return (desc->flags & row->flag) != 0;
     case OPTION_INT64: return (double)*(const int64_t *)(const void *)field;
     case OPTION_DOUBLE: return *(const double *)(const void *)field;
-    case OPTION_INT32:
-    case OPTION_SWITCH: return *(const int32_t *)(const void *)field;
+    case OPTION_INT32: return *(const int32_t *)(const void *)field;
     case OPTION_ENUM: return *(const int *)(const void *)field;
     case OPTION_FLAGS:
     case OPTION_TYPES: break;
@@ -130,7 +129,6 @@ void option_put(enum option_id option, double value, clattn_plan_desc *desc)
     case OPTION_INT64: memcpy(field, &whole, sizeof whole); break;
     case OPTION_DOUBLE: memcpy(field, &value, sizeof value); break;
     case OPTION_INT32:
-    case OPTION_SWITCH:
     case OPTION_ENUM: memcpy(field, &narrow, sizeof narrow); break; /* an enum, whose values are an int's */
     case OPTION_FLAGS:
     case OPTION_TYPES: break;
@@ -140,7 +138,7 @@ void option_put(enum option_id option, double value, clattn_plan_desc *desc)
 const struct option_value *option_values(enum option_id option)
 {
     const struct desc_option *row = &desc_options[option];
-    int is_switch = row->type == OPTION_FLAG || row->type == OPTION_SWITCH;
+    int is_switch = row->type == OPTION_FLAG;
 
     return row->values != NULL ? row->values : is_switch ? switch_values : NULL;
 }
@@ -227,12 +225,12 @@ static clattn_status check_option(const clattn_plan_desc *desc, const struct rul
 
 static clattn_status check_flags(const clattn_plan_desc *desc, const struct log *log)
 {
-    uint32_t known = 0;
+    uint64_t known = 0;
 
     for (enum option_id i = 0; i < OPTION_COUNT; i++)
         known |= desc_options[i].flag;
     if (desc->flags & ~known)
-        return FAIL(log, INVALID_DESC, "flags has unknown bits: 0x%x", desc->flags & ~known);
+        return FAIL(log, INVALID_DESC, "flags has unknown bits: 0x%llx", (unsigned long long)(desc->flags & ~known));
     return CLATTN_SUCCESS;
 }
 

@@ -24,8 +24,7 @@ enum option_type {
     OPTION_INT64,
     OPTION_DOUBLE,
     OPTION_ENUM,
-    OPTION_SWITCH, /* an int32 of 0 or 1 */
-    OPTION_TYPES   /* the list of operand types */
+    OPTION_TYPES /* the list of operand types */
 };
 
 /* Kinds of rules, of which a rule is several: what follows from its row. */
@@ -57,10 +56,10 @@ struct desc_option {
     const char *name, *id; /* id: the field, or the flag's name in clattn.h */
     enum option_type type;
     size_t offset; /* of a field */
-    uint32_t flag; /* of a flag, else 0 */
+    uint64_t flag; /* of a flag, else 0 */
     unsigned kinds;
     clattn_rule rules[4];
-    uint32_t with;
+    uint64_t with;
     double low, high, usual, idle;
     const char *depends;
     const char *type_name;
@@ -85,8 +84,8 @@ unsigned rule_kinds(const struct rule *rule);
 int rule_takes(const struct rule *rule, enum option_id option);
 /* Whether it has a state that a call may leave for the next: no list has one, whose state is its keys and values. */
 int rule_has_state(const struct rule *rule);
-/* The flags that it takes. */
-uint32_t rule_flags(const struct rule *rule);
+/* The flags that it takes, those included that another of them lets it take. */
+uint64_t rule_flags(const struct rule *rule);
 /* Whether the rule of a desc takes the option as the desc is. */
 int option_taken(enum option_id option, const clattn_plan_desc *desc, const struct rule *rule);
 

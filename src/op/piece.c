@@ -58,11 +58,11 @@ static int operands(const clattn_plan_desc *desc, const struct rule *rule, struc
         {(desc->flags & CLATTN_WITH_A_LOG) != 0, ROW(OP(A_LOG), "H", STORE_STATE, BONUS)},
         {(desc->flags & CLATTN_WITH_DT_BIAS) != 0, ROW(OP(DT_BIAS), "HV", STORE_STATE, BONUS)},
         {conv, ROW(OP(W), "HVJ", STORE_GATE, VALUE)},
-        {desc->with_bias, ROW(OP(BIAS), "HV", STORE_GATE, VALUE)},
+        {(desc->flags & CLATTN_WITH_BIAS) != 0, ROW(OP(BIAS), "HV", STORE_GATE, VALUE)},
         {(desc->flags & CLATTN_INITIAL_STATE) != 0, ROW(OP(STATE_IN), state, STORE_MATRIX, STATE)},
         {(desc->flags & CLATTN_FINAL_STATE) != 0, ROW(OP(STATE_OUT), state, STORE_MATRIX, WRITTEN)},
         {pool, ROW(OP(STATE_INDICES), "N", STORE_LENGTH, SLOTS)},
-        {desc->with_position, ROW(OP(POSITION), "N", STORE_LENGTH, POSITIONS)},
+        {(desc->flags & CLATTN_WITH_POSITION) != 0, ROW(OP(POSITION), "N", STORE_LENGTH, POSITIONS)},
         {(desc->flags & CLATTN_CU_SEQLENS) != 0, ROW(OP(SEQLENS), "P", STORE_INDEX, CUTS)},
     };
 

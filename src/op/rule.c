@@ -385,7 +385,7 @@ int mixer_operands(const clattn_plan_desc *desc, const struct rule *rule, struct
         {matrix && (desc->flags & CLATTN_WITH_STATE_INDICES), ROW(OP(STATE_INDICES), "N", STORE_LENGTH, SLOTS)},
         {(desc->flags & CLATTN_CU_SEQLENS) != 0, ROW(OP(SEQLENS), "P", STORE_INDEX, CUTS)},
         {(desc->flags & CLATTN_CU_SEQLENS_KV) != 0, ROW(OP(SEQLENS_KV), "P", STORE_INDEX, CUTS_KV)},
-        {desc->with_position, ROW(OP(POSITION), "N", STORE_LENGTH, POSITIONS)},
+        {(desc->flags & CLATTN_WITH_POSITION) != 0, ROW(OP(POSITION), "N", STORE_LENGTH, POSITIONS)},
         {(desc->flags & CLATTN_WITH_KV_LENS) != 0, ROW(OP(KV_LENS), "N", STORE_LENGTH, LENGTHS)},
         {(desc->flags & CLATTN_WITH_SINK) != 0, ROW(OP(SINK), "H", STORE_STATE, LOGIT)},
         {(desc->flags & CLATTN_WITH_WRITTEN) != 0, ROW(OP(WRITTEN), "BXYV", STORE_DATA, WRITTEN)},

@@ -320,7 +320,7 @@ static enum kernel_id attn_kernel(const struct problem *problem)
 
     if (!rule_has_list(problem->rule))
         return KERNEL_RECURRENT;
-    if (erase == ERASE_NONE || problem->desc.absolute)
+    if (erase == ERASE_NONE || (problem->desc.flags & CLATTN_ABSOLUTE))
         return KERNEL_FLASH;
     return erase == ERASE_POSITION ? KERNEL_FLASH_PATH : KERNEL_COUNT;
 }

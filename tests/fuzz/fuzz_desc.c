@@ -53,7 +53,7 @@ static clattn_plan_desc wild_desc(struct source *source)
     return (clattn_plan_desc){.rule = (clattn_rule)(take(source, 1) % (RULE_COUNT + 2)),
                               .dtype = (clattn_dtype)(take(source, 1) % 4),
                               .gate_dtype = (clattn_dtype)(take(source, 1) % 4),
-                              .flags = take(source, 1) % 2 == 0 ? (uint32_t)take(source, 4) : 0,
+                              .flags = take(source, 1) % 2 == 0 ? (uint64_t)take(source, 6) : 0,
                               .batch = take_size(source, INT32_MAX),
                               .seq_len = take_size(source, INT32_MAX),
                               .sequences = take(source, 1) % 4 == 0 ? take_size(source, INT32_MAX) : 0,
@@ -78,7 +78,7 @@ static clattn_plan_desc wild_desc(struct source *source)
 /* What rules of a list take. */
 static void make_list(clattn_plan_desc *desc, struct source *source)
 {
-    desc->flags &= ~(uint32_t)(CLATTN_STATE_VK | CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE);
+    desc->flags &= ~(CLATTN_STATE_VK | CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE);
     desc->kv_heads = desc->qk_heads;
     desc->qk_heads = desc->heads;
     desc->steps = 0;
