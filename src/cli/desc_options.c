@@ -72,7 +72,7 @@ const char *desc_option_text(enum option_id option, const clattn_plan_desc *desc
     return text;
 }
 
-const char *desc_option_argument(enum option_id option, char *text, size_t size)
+const char *desc_option_argument(enum option_id option, clattn_rule rule, char *text, size_t size)
 {
     const struct desc_option *row = &desc_options[option];
     const struct option_value *value = option_values(option);
@@ -85,6 +85,7 @@ const char *desc_option_argument(enum option_id option, char *text, size_t size)
     if (row->values == NULL) /* off and on */
         value++;
     for (; value->word != NULL && used < size; value++)
-        used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? "|" : "", value->word);
+        if (rule == CLATTN_RULE_NONE || value->only == CLATTN_RULE_NONE || value->only == rule)
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? "|" : "", value->word);
     return text;
 }

@@ -16,7 +16,8 @@ int desc_option_read(enum option_id option, const char *what, const char *text, 
 /* As desc_option_read takes it. */
 const char *desc_option_text(enum option_id option, const clattn_plan_desc *desc, char *text, size_t size);
 
-/* What may stand behind "name=": "N", "X", "kv|vk"; of a switch its second word alone. */
-const char *desc_option_argument(enum option_id option, char *text, size_t size);
+/* What may stand behind "name=": "N", "X", "kv|vk"; of a switch its second word alone. Of a rule those words that it takes,
+ * of NONE all. */
+const char *desc_option_argument(enum option_id option, clattn_rule rule, char *text, size_t size);
 
 #endif

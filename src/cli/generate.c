@@ -131,7 +131,7 @@ static void man_desc_options(void)
         fputs(".TP\n.B ", stdout);
         roff(desc_options[i].name);
         fputs("\\fR=", stdout);
-        roff(desc_option_argument(i, argument, sizeof argument));
+        roff(desc_option_argument(i, CLATTN_RULE_NONE, argument, sizeof argument));
         putchar('\n');
         roff(desc_options[i].help);
         putchar('\n');

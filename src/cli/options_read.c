@@ -31,7 +31,7 @@ static void print_desc_option(FILE *file, enum option_id option)
     char argument[96], left[128];
 
     snprintf(left, sizeof left, "%s=%s", desc_options[option].name,
-             desc_option_argument(option, argument, sizeof argument));
+             desc_option_argument(option, CLATTN_RULE_NONE, argument, sizeof argument));
     fprintf(file, "  %-36s %s\n", left, desc_options[option].help);
 }
 

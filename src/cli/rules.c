@@ -1,7 +1,7 @@
 /* clattn rules: what the rule table says, in words. */
 #include "cli/cli.h"
-#include "cli/desc_options.h"
 #include "cli/origin.h"
+#include "cli/rules_json.h"
 #include "cli/table.h"
 #include "op/problem.h"
 #include "op/rule.h"
@@ -131,6 +131,7 @@ static cJSON *make_operands(clattn_rule rule)
         if (summaries[id].uses == 0)
             continue;
         operand = cJSON_CreateObject();
+        cJSON_AddNumberToObject(operand, "id", id);
         cJSON_AddStringToObject(operand, "name", name);
         cJSON_AddStringToObject(operand, "shape", summaries[id].shapes);
         cJSON_AddStringToObject(operand, "storage", storage_names[summaries[id].row.storage]);
@@ -151,26 +152,6 @@ static cJSON *make_words(const char *words)
         snprintf(word, sizeof word, "%.*s", (int)length, words);
         cJSON_AddItemToArray(array, cJSON_CreateString(word));
         words += length + strspn(words + length, " ");
-    }
-    return array;
-}
-
-/* Whether the rule takes it, alone or beside an option that lets it. */
-static int may_take(const struct rule *rule, enum option_id option)
-{
-    return rule_takes(rule, option) || (desc_options[option].with & rule_flags(rule)) != 0;
-}
-
-static cJSON *make_options(const struct rule *rule)
-{
-    cJSON *array = cJSON_CreateArray();
-    char argument[96], text[128];
-
-    for (enum option_id i = 0; i < OPTION_COUNT; i++) {
-        if (!desc_option_is_named(i) || !may_take(rule, i))
-            continue;
-        snprintf(text, sizeof text, "%s=%s", desc_options[i].name, desc_option_argument(i, argument, sizeof argument));
-        cJSON_AddItemToArray(array, cJSON_CreateString(text));
     }
     return array;
 }
@@ -202,12 +183,13 @@ static cJSON *make_rule(clattn_rule rule)
     clattn_rule_info info;
 
     clattn_rule_describe(rule, &info);
+    cJSON_AddNumberToObject(object, "id", rule);
     cJSON_AddStringToObject(object, "name", info.name);
     cJSON_AddItemToObject(object, "aliases", make_words(info.aliases));
     cJSON_AddStringToObject(object, "recurrence", info.recurrence);
     cJSON_AddStringToObject(object, "paper", info.paper);
     add_group(object, rule);
-    cJSON_AddItemToObject(object, "options", make_options(rule_get(rule)));
+    cJSON_AddItemToObject(object, "options", rule_options_json(rule));
     cJSON_AddItemToObject(object, "notes", make_notes(rule));
     cJSON_AddItemToObject(object, "operands", make_operands(rule));
     return object;
@@ -218,27 +200,27 @@ static const char *text_of(const cJSON *object, const char *key)
     return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
 }
 
-/* A list that goes on in lines of its own. */
-static void print_words(const cJSON *rule, const char *key, const char *title)
+/* A list that goes on in lines of its own; of objects what they have under that name. */
+static void print_words(const cJSON *rule, const char *key, const char *of, const char *title)
 {
     enum { LEFT = 14, COLUMNS = 80 };
-    const cJSON *array = cJSON_GetObjectItemCaseSensitive(rule, key), *item;
-    size_t column = LEFT;
+    const cJSON *item;
+    size_t column = 0;
 
-    if (cJSON_GetArraySize(array) == 0)
-        return;
-    printf("  %-12s", title);
-    cJSON_ArrayForEach(item, array)
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(rule, key))
     {
-        size_t length = strlen(item->valuestring) + (item->next != NULL);
-        if (column > LEFT && column + length > COLUMNS) {
-            printf("\n%*s", LEFT, "");
-            column = LEFT;
-        }
-        printf("%s%s%s", column > LEFT ? " " : "", item->valuestring, item->next != NULL ? "," : "");
-        column += length + 1;
+        const char *word = of != NULL ? text_of(item, of) : item->valuestring;
+        if (word == NULL)
+            continue;
+        if (column == 0)
+            printf("  %-12s", title);
+        else
+            fputs(column + strlen(word) + 2 > COLUMNS ? ",\n              " : ", ", stdout);
+        column = column == 0 || column + strlen(word) + 2 > COLUMNS ? LEFT + strlen(word) : column + strlen(word) + 2;
+        fputs(word, stdout);
     }
-    putchar('\n');
+    if (column > 0)
+        putchar('\n');
 }
 
 static void print_notes(const cJSON *rule)
@@ -271,8 +253,8 @@ static void print_rule(const cJSON *rule)
            text_of(rule, "paper"));
     if (text_of(rule, "group") != NULL)
         printf("  %-12s%s\n", "tuned as", text_of(rule, "group"));
-    print_words(rule, "aliases", "also");
-    print_words(rule, "options", "options");
+    print_words(rule, "aliases", NULL, "also");
+    print_words(rule, "options", "usage", "options");
     print_notes(rule);
     print_operands(rule, "inputs", 1, 0);
     print_operands(rule, "optional", 0, 0);
@@ -304,6 +286,17 @@ static int print_table(const cJSON *rules, enum format format)
     return table_print(rows, columns, sizeof columns / sizeof *columns, format);
 }
 
+/* The rules, and beside them what a binding is generated from. */
+static int print_json(cJSON *rules)
+{
+    cJSON *all = cJSON_CreateObject();
+
+    origin_add(all, NULL);
+    interface_add(all);
+    cJSON_AddItemToObject(all, "rules", rules);
+    return json_print(all);
+}
+
 int rules_main(struct settings *settings)
 {
     cJSON *rules = cJSON_CreateArray();
@@ -315,7 +308,7 @@ int rules_main(struct settings *settings)
         cJSON_AddItemToArray(rules, make_rule(r));
     origin_add_all(rules, NULL);
     if (settings->format == FORMAT_JSON)
-        return json_print(rules);
+        return print_json(rules);
     if (settings->format != FORMAT_TEXT) {
         int status = print_table(rules, settings->format);
         cJSON_Delete(rules);
