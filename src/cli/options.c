@@ -22,7 +22,7 @@ enum { PROBLEM = COMMAND_MAKE_INPUT | COMMAND_RUN | COMMAND_VERIFY | COMMAND_BEN
     "up to 16]"
 enum { MOST_JOBS = 64 };
 
-static int take_desc_option(struct settings *settings, enum option_id option, const char *what, const char *text)
+int take_desc_option(struct settings *settings, enum option_id option, const char *what, const char *text)
 {
     settings->given.has[option] = 1;
     return desc_option_read(option, what, text, &settings->desc);
@@ -70,7 +70,7 @@ static int take_option(struct settings *settings, const char *text)
     return option == OPTION_COUNT ? no_desc_option(name) : take_desc_option(settings, option, name, equals + 1);
 }
 
-/* The options of a problem that have a word of their own. */
+/* 0 is the rule's own, and not what someone means who says it. */
 static int take_scale(struct settings *settings, const char *text)
 {
     if (take_desc_option(settings, OPTION_scale, "--scale", text) != EXIT_OK)
@@ -80,33 +80,10 @@ static int take_scale(struct settings *settings, const char *text)
     return EXIT_OK;
 }
 
-static int take_feature_map(struct settings *settings, const char *text)
-{
-    return take_desc_option(settings, OPTION_feature_map, "--feature-map", text);
-}
-
-static int take_l2norm(struct settings *settings, const char *text)
-{
-    (void)text;
-    return take_desc_option(settings, OPTION_qk_l2norm, "--qk-l2norm", "on");
-}
-
-static int take_normalize(struct settings *settings, const char *text)
-{
-    (void)text;
-    return take_desc_option(settings, OPTION_normalize, "--normalize", "on");
-}
-
-static int take_attn(struct settings *settings, const char *text)
-{
-    (void)text;
-    return take_desc_option(settings, OPTION_attn, "--attn", "on");
-}
-
 static int take_svg(struct settings *settings, const char *text)
 {
     settings->svg = text;
-    return take_attn(settings, text);
+    return take_desc_option(settings, OPTION_attn, "--svg", "on");
 }
 
 static int take_shape(struct settings *settings, const char *text)
@@ -294,10 +271,10 @@ const struct option options[] = {
     {"chunk", 0, "N", COMMAND_RUN | MANY, 0, take_chunk,
      "tokens per chunk, the nearest of 8, 16, 32 and 64 that fits; 0: the device's best"},
     {"scale", 0, "X", PROBLEM, 0, take_scale, "multiplies q [1/sqrt(K); rwkv7, hgrn, lru, mamba, ssd: 1]"},
-    {"qk-l2norm", 0, NULL, PROBLEM, 0, take_l2norm, "normalise the rows of q, k and p"},
-    {"normalize", 0, NULL, PROBLEM, 0, take_normalize, "linear_attn: divide o by the sum of its weights"},
-    {"feature-map", 0, "identity|elu1|relu", PROBLEM, 0, take_feature_map, "linear_attn: applied to q and k"},
-    {"attn", 0, NULL, COMMAND_RUN, 0, take_attn, "write the attention matrix, too: attn, with o = attn v"},
+    {"qk-l2norm", 0, NULL, PROBLEM, OF_DESC, NULL, "--option qk_l2norm=on"},
+    {"normalize", 0, NULL, PROBLEM, OF_DESC, NULL, "--option normalize=on"},
+    {"feature-map", 0, "identity|elu1|relu", PROBLEM, OF_DESC, NULL, "--option feature_map"},
+    {"attn", 0, NULL, COMMAND_RUN, OF_DESC, NULL, "--option attn=on"},
     {"svg", 0, "FILE", COMMAND_RUN, 0, take_svg, "the same, and draw it"},
     {"option", 0, "NAME=VALUE", PROBLEM | COMMAND_LAYER, 0, take_option,
      "an option of a rule or a layer, of those listed below"},

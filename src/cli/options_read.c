@@ -102,13 +102,25 @@ static int unknown(const struct command *command, const char *word)
     return bad("%s takes no option '%s', see `clattn %s --help`", command->name, word, command->name);
 }
 
+/* An option of a problem that has a word of its own. */
+static int apply_desc(struct settings *settings, const struct option *option, const char *text)
+{
+    char what[32];
+
+    snprintf(what, sizeof what, "--%s", option->name);
+    return take_desc_option(settings, desc_option_find(option->name), what, text != NULL ? text : "on");
+}
+
 static int apply(struct settings *settings, const struct option *option, const char *text)
 {
-    char *field = (char *)settings + option->offset;
     int one = 1;
+    char *field;
 
     if (option->take != NULL)
         return option->take(settings, text);
+    if (option->offset == OF_DESC)
+        return apply_desc(settings, option, text);
+    field = (char *)settings + option->offset;
     if (option->argument != NULL)
         memcpy(field, &text, sizeof text);
     else

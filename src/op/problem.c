@@ -102,7 +102,7 @@ static clattn_status check_attn(const struct problem *problem, const struct log 
 /* What goes with a map, and with no other */
 static clattn_status check_gate(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
 {
-    const char *name = option_word(OPTION_gate_map, desc->gate_map);
+    const char *name = option_word(OPTION_gate_map, (int)desc->gate_map);
     double usual = gate_scales[desc->gate_map];
     int rated = desc->gate_map == CLATTN_GATE_MAP_SOFTPLUS || desc->gate_map == CLATTN_GATE_MAP_SIGMOID;
 
