@@ -63,12 +63,10 @@ int desc_option_read(enum option_id option, const char *what, const char *text, 
 
 const char *desc_option_text(enum option_id option, const clattn_plan_desc *desc, char *text, size_t size)
 {
-    double number = option_get(option, desc);
-
     if (option_values(option) != NULL)
-        snprintf(text, size, "%s", option_word(option, (int)number));
+        snprintf(text, size, "%s", option_word(option, (int)option_whole(option, desc)));
     else
-        text_fit(text, size, "%.17g", number);
+        text_fit(text, size, "%.17g", option_get(option, desc));
     return text;
 }
 

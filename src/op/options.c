@@ -100,39 +100,55 @@ int option_taken(enum option_id option, const clattn_plan_desc *desc, const stru
     return (desc->flags & desc_options[option].with) != 0 || rule_takes(rule, option);
 }
 
-double option_get(enum option_id option, const clattn_plan_desc *desc)
+int64_t option_whole(enum option_id option, const clattn_plan_desc *desc)
 {
     const struct desc_option *row = &desc_options[option];
-    const char *field = (const char *)desc + row->offset;
+    const void *field = (const char *)desc + row->offset;
 
     switch (row->type) {
     case OPTION_FLAG: return (desc->flags & row->flag) != 0;
-    case OPTION_INT64: return (double)*(const int64_t *)(const void *)field;
-    case OPTION_DOUBLE: return *(const double *)(const void *)field;
-    case OPTION_INT32: return *(const int32_t *)(const void *)field;
-    case OPTION_ENUM: return *(const int *)(const void *)field;
+    case OPTION_INT64: return *(const int64_t *)field;
+    case OPTION_INT32: return *(const int32_t *)field;
+    case OPTION_ENUM: return *(const int *)field;
+    case OPTION_DOUBLE:
     case OPTION_FLAGS:
     case OPTION_TYPES: break;
     }
     return 0;
 }
 
-void option_put(enum option_id option, double value, clattn_plan_desc *desc)
+double option_get(enum option_id option, const clattn_plan_desc *desc)
 {
     const struct desc_option *row = &desc_options[option];
-    char *field = (char *)desc + row->offset;
-    int64_t whole = (int64_t)value;
+    const void *field = (const char *)desc + row->offset;
+
+    return row->type == OPTION_DOUBLE ? *(const double *)field : (double)option_whole(option, desc);
+}
+
+static void put_whole(const struct desc_option *row, int64_t value, clattn_plan_desc *desc)
+{
+    void *field = (char *)desc + row->offset;
     int narrow = (int)value;
 
     switch (row->type) {
     case OPTION_FLAG: desc->flags = (desc->flags & ~row->flag) | (value != 0 ? row->flag : 0); break;
-    case OPTION_INT64: memcpy(field, &whole, sizeof whole); break;
-    case OPTION_DOUBLE: memcpy(field, &value, sizeof value); break;
+    case OPTION_INT64: memcpy(field, &value, sizeof value); break;
     case OPTION_INT32:
     case OPTION_ENUM: memcpy(field, &narrow, sizeof narrow); break; /* an enum, whose values are an int's */
+    case OPTION_DOUBLE:
     case OPTION_FLAGS:
     case OPTION_TYPES: break;
     }
+}
+
+void option_put(enum option_id option, double value, clattn_plan_desc *desc)
+{
+    const struct desc_option *row = &desc_options[option];
+
+    if (row->type == OPTION_DOUBLE)
+        memcpy((char *)desc + row->offset, &value, sizeof value);
+    else
+        put_whole(row, (int64_t)value, desc);
 }
 
 const struct option_value *option_values(enum option_id option)
@@ -186,11 +202,11 @@ static clattn_status check_number(const clattn_plan_desc *desc, enum option_id o
     if (row->type == OPTION_FLAG)
         return CLATTN_SUCCESS;
     if (option_values(option) != NULL)
-        return check_range(log, row->name, (int64_t)value, 0, last_value(option));
+        return check_range(log, row->name, option_whole(option, desc), 0, last_value(option));
     if (row->low == 0 && row->high == 0)
         return CLATTN_SUCCESS;
     if (row->type != OPTION_DOUBLE)
-        return check_range(log, row->name, (int64_t)value, (int64_t)row->low, (int64_t)row->high);
+        return check_range(log, row->name, option_whole(option, desc), (int64_t)row->low, (int64_t)row->high);
     if (!(value >= row->low && value <= row->high))
         return FAIL(log, INVALID_DESC, "%s is %g, expected %g to %g", row->name, value, row->low, row->high);
     return CLATTN_SUCCESS;
@@ -201,7 +217,7 @@ static clattn_status refuse(const clattn_plan_desc *desc, const struct rule *rul
                             const struct log *log)
 {
     const struct desc_option *row = &desc_options[option];
-    const char *word = option_word(option, (int)option_get(option, desc));
+    const char *word = option_word(option, (int)option_whole(option, desc));
     int plain = word == NULL || option_values(option) == switch_values;
 
     return FAIL(log, INVALID_DESC, "%s takes no option %s%s%s%s%s", rule->name, row->name, plain ? "" : "=",
@@ -216,7 +232,7 @@ static clattn_status check_option(const clattn_plan_desc *desc, const struct rul
     if (!option_taken(option, desc, rule) && option_get(option, desc) == desc_options[option].idle)
         return CLATTN_SUCCESS;
     TRY(check_number(desc, option, log));
-    value = find_value(option, (int)option_get(option, desc));
+    value = find_value(option, (int)option_whole(option, desc));
     if (!option_taken(option, desc, rule) ||
         (value != NULL && value->only != CLATTN_RULE_NONE && rule_get(value->only) != rule))
         return refuse(desc, rule, option, log);

@@ -89,7 +89,9 @@ uint64_t rule_flags(const struct rule *rule);
 /* Whether the rule of a desc takes the option as the desc is. */
 int option_taken(enum option_id option, const clattn_plan_desc *desc, const struct rule *rule);
 
-/* A number, a switch, an enum, a flag as 0 or 1 */
+/* A whole number, an enum's value, a flag as 0 or 1; of an option that is none of these 0 */
+int64_t option_whole(enum option_id option, const clattn_plan_desc *desc);
+/* The same, and numbers that are not whole. option_put takes what option_get gives, up to 2^53. */
 double option_get(enum option_id option, const clattn_plan_desc *desc);
 void option_put(enum option_id option, double value, clattn_plan_desc *desc);
 /* The word of a value of an enum, a switch or a flag; NULL where there is none. */
