@@ -1,4 +1,4 @@
-# Packages: `cmake --preset deb && cmake --build --preset deb && (cd build-deb && cpack -G DEB)` makes libclattn0.2, libclattn-dev
+# Packages: `cmake --preset deb && cmake --build --preset deb && (cd build-deb && cpack -G DEB)` makes libclattn0.3, libclattn-dev
 # and clattn; `cpack -G TGZ` one archive. Recipes of other systems lie in cmake/packaging.
 set(CPACK_PACKAGE_VENDOR clattn)
 set(CPACK_PACKAGE_CONTACT "The clattn authors <nobody@clattn.invalid>" CACHE STRING "Who maintains the packages: Name <address>")

@@ -56,7 +56,7 @@ extern "C" {
 #endif
 
 #define CLATTN_VERSION_MAJOR 0
-#define CLATTN_VERSION_MINOR 2
+#define CLATTN_VERSION_MINOR 3
 #define CLATTN_VERSION_PATCH 0
 #define CLATTN_VERSION (CLATTN_VERSION_MAJOR * 10000 + CLATTN_VERSION_MINOR * 100 + CLATTN_VERSION_PATCH)
 
@@ -151,7 +151,7 @@ typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *me
  * PATH_ATTN        its gate is within the scale, as flash-linear-attention has it: scale (q.k + b);
  * FORGETTING_ATTN  and this one's is not: scale q.k + b.
  * FEATURES         FAVOR takes no maximum from the exponents of keys, and from those of queries only their row's, with
- *                  of_queries; eps is added after the exponential. Performer's authors take one of all keys as well.
+ *                  CLATTN_OF_QUERIES; eps is added after the exponential. Performer's authors take one of all keys as well.
  * LACT             CLATTN_MUON_NONE adds a step as it is; its authors' muon_update_steps = 0 divides it by its norm.
  * MAMBA            a head has up to 256 channels: of more give heads of 256, with qk_heads 1. Falcon-Mamba normalises
  *                  B, C and dt: that is rms_norm's to do, ahead of this rule.
@@ -283,48 +283,71 @@ typedef enum clattn_beta_map {
     CLATTN_BETA_SOFTPLUS = 3       /* ssd: log(1 + e^beta), dt_bias added where it is given: Mamba-2's step dt */
 } clattn_beta_map;
 
-enum {
-    CLATTN_QK_L2NORM = 1 << 0,        /* rows of q, k and p times rsqrt(sum x^2 + 1e-6) before use */
-    CLATTN_NORMALIZE = 1 << 1,        /* linear_attn: o /= (scale q)^T z + 1e-10, z = sum of k so far */
-    CLATTN_STATE_VK = 1 << 2,         /* states are stored [sequences, heads, value_dim, key_dim] */
-    CLATTN_GATE_PER_HEAD = 1 << 3,    /* simple_gla, gla: g is [H] or [H,K], the same for every token */
-    CLATTN_VALUE_GATE = 1 << 4,       /* gla: the operand gv decays the value dimension too */
-    CLATTN_UNGATED = 1 << 5,          /* gated_delta_product, path_attn: without g */
-    CLATTN_INITIAL_STATE = 1 << 6,    /* states start from the initial_… operands, not from zero */
-    CLATTN_FINAL_STATE = 1 << 7,      /* the final_… operands are written */
-    CLATTN_CU_SEQLENS = 1 << 8,       /* batch is 1 and seq_len tokens are packed sequences, cut by cu_seqlens */
-    CLATTN_CU_SEQLENS_INT64 = 1 << 9, /* with CLATTN_CU_SEQLENS: its elements are int64, not int32 */
-    CLATTN_WITH_SINK = 1 << 10,       /* rules of a list: the operand sink is read */
-    CLATTN_WITH_LSE = 1 << 11,        /* rules of a list: the operand lse is written */
-    CLATTN_WITH_KV_LENS = 1 << 12,    /* softmax_attn, alibi_attn, forgetting_attn, with kv_len: kv_lens is read */
-    CLATTN_CU_SEQLENS_KV = 1 << 13,   /* rules of a list, with kv_len: its keys are cut by cu_seqlens_kv, not as q is */
-    CLATTN_WITH_P = 1 << 14,          /* deltaformer: the operand p is read, else k in its place (the paper's) */
-    CLATTN_WITH_BETA = 1 << 15,       /* deltaformer: the operand beta is read, else 1 */
-    CLATTN_WITH_WRITTEN = 1 << 16,    /* deltaformer: the operand written is written */
-    CLATTN_APPEND = 1 << 17, /* softmax_attn, alibi_attn, forgetting_attn, with kv_len: k_new and v_new are written into
-                               k and v first, where their queries stand; of tokens ahead of the first key nothing */
-    CLATTN_REVERSED =
-        1 << 18, /* rules of a state: each sequence from its last token to its first, as if operands of tokens
-                                 (of gated_delta_product, of writes) lay the other way round; without attn */
-    CLATTN_NONCAUSAL = 1 << 19,    /* linear_attn: all tokens of a sequence read the state after its last one, so that
-                                each sees the others (encoders); INVALID_DESC with attn, states on the way or
-                                state_indices, UNSUPPORTED on devices with states of 16 bits. lact:
-                                learned from all tokens at once, then all are read */
-    CLATTN_SOFTPLUS = 1 << 20,     /* mamba: log(1 + e^dt) in the place of dt, dt_bias included */
-    CLATTN_WITH_DT_BIAS = 1 << 21, /* mamba: the operand dt_bias is added to dt; with a gate_map, to the gate */
-    CLATTN_WITH_D = 1 << 22,       /* mamba: o += d o v; rms_norm: v + d o u is what is normalised */
-    CLATTN_WITH_Z = 1 << 23,       /* mamba: o = o o silu(z), the last of all; rms_norm: see gating */
-    CLATTN_COMPLEX = 1 << 24,      /* mamba: channels 2n and 2n+1 of q, k, a and the state are a complex one's real and
-                                imaginary part, key_dim is even; o = 2 Re(S^T q) */
-    CLATTN_WITH_ATTN = 1 << 25,    /* the operand attn is written */
-    CLATTN_HEADS_TILED = 1 << 26,  /* rules of a state: head h reads h % HQ (or h % HK), not h / (H / HQ) */
-    CLATTN_WITH_STATE_INDICES = 1 << 27, /* rules of a state: initial and final ones are in a pool of state_slots */
-    CLATTN_WITH_A_LOG = 1 << 28,         /* with gate_map SOFTPLUS or SIGMOID: the operand a_log is read */
-    CLATTN_CARRY = 1 << 29, /* path_attn: k is written, too, after it was read: every key as it is after the last token,
-                              so that the next call's tail begins anew. See tail */
-    CLATTN_WITH_ROPE = 1 << 30 /* rules with q and k: these and p turn with their tokens' positions, ahead of all else,
-                                as the piece rope turns rows: see rope_base */
-};
+/* The bits of a plan desc's flags. They are 64, and macros: an enumerator of C11 is an int. */
+#define CLATTN_FLAG(bit) (UINT64_C(1) << (bit))
+#define CLATTN_QK_L2NORM CLATTN_FLAG(0)        /* rows of q, k and p times rsqrt(sum x^2 + 1e-6) before use */
+#define CLATTN_NORMALIZE CLATTN_FLAG(1)        /* linear_attn: o /= (scale q)^T z + 1e-10, z = sum of k so far */
+#define CLATTN_STATE_VK CLATTN_FLAG(2)         /* states are stored [sequences, heads, value_dim, key_dim] */
+#define CLATTN_GATE_PER_HEAD CLATTN_FLAG(3)    /* simple_gla, gla: g is [H] or [H,K], the same for every token */
+#define CLATTN_VALUE_GATE CLATTN_FLAG(4)       /* gla: the operand gv decays the value dimension too */
+#define CLATTN_UNGATED CLATTN_FLAG(5)          /* gated_delta_product, path_attn: without g */
+#define CLATTN_INITIAL_STATE CLATTN_FLAG(6)    /* states start from the initial_… operands, not from zero */
+#define CLATTN_FINAL_STATE CLATTN_FLAG(7)      /* the final_… operands are written */
+#define CLATTN_CU_SEQLENS CLATTN_FLAG(8)       /* batch is 1, and seq_len tokens are sequences, cut by cu_seqlens */
+#define CLATTN_CU_SEQLENS_INT64 CLATTN_FLAG(9) /* with CLATTN_CU_SEQLENS: its elements are int64, not int32 */
+#define CLATTN_WITH_SINK CLATTN_FLAG(10)       /* rules of a list: the operand sink is read */
+#define CLATTN_WITH_LSE CLATTN_FLAG(11)        /* rules of a list: the operand lse is written */
+/* softmax_attn, alibi_attn, forgetting_attn, with kv_len: kv_lens is read. */
+#define CLATTN_WITH_KV_LENS CLATTN_FLAG(12)
+/* Rules of a list, with kv_len: its keys are cut by cu_seqlens_kv, not as q is. */
+#define CLATTN_CU_SEQLENS_KV CLATTN_FLAG(13)
+#define CLATTN_WITH_P CLATTN_FLAG(14)       /* deltaformer: the operand p is read, else k in its place (the paper's) */
+#define CLATTN_WITH_BETA CLATTN_FLAG(15)    /* deltaformer: the operand beta is read, else 1 */
+#define CLATTN_WITH_WRITTEN CLATTN_FLAG(16) /* deltaformer: the operand written is written */
+/* softmax_attn, alibi_attn, forgetting_attn, with kv_len: k_new and v_new are written into k and v first, where their
+ * queries stand; of tokens ahead of the first key nothing. */
+#define CLATTN_APPEND CLATTN_FLAG(17)
+/* Rules of a state: each sequence from its last token to its first, as if operands of tokens (of gated_delta_product,
+ * of writes) lay the other way round; without attn. */
+#define CLATTN_REVERSED CLATTN_FLAG(18)
+/* linear_attn: all tokens of a sequence read the state after its last one, so that each sees the others (encoders);
+ * INVALID_DESC with attn, states on the way or state_indices, UNSUPPORTED on devices with states of 16 bits.
+ * lact: learned from all tokens at once, then all are read. */
+#define CLATTN_NONCAUSAL CLATTN_FLAG(19)
+#define CLATTN_SOFTPLUS CLATTN_FLAG(20)     /* mamba: log(1 + e^dt) in the place of dt, dt_bias included */
+#define CLATTN_WITH_DT_BIAS CLATTN_FLAG(21) /* mamba: dt_bias is added to dt; with a gate_map, to the gate */
+#define CLATTN_WITH_D CLATTN_FLAG(22)       /* mamba: o += d o v; rms_norm: v + d o u is what is normalised */
+#define CLATTN_WITH_Z CLATTN_FLAG(23)       /* mamba: o = o o silu(z), the last of all; rms_norm: see gating */
+/* mamba: channels 2n and 2n+1 of q, k, a and the state are a complex one's real and imaginary part, key_dim is even;
+ * o = 2 Re(S^T q). */
+#define CLATTN_COMPLEX CLATTN_FLAG(24)
+#define CLATTN_WITH_ATTN CLATTN_FLAG(25)          /* the operand attn is written */
+#define CLATTN_HEADS_TILED CLATTN_FLAG(26)        /* rules of a state: head h reads h % HQ (h % HK), not h / (H / HQ) */
+#define CLATTN_WITH_STATE_INDICES CLATTN_FLAG(27) /* rules of a state: they lie in a pool of state_slots */
+#define CLATTN_WITH_A_LOG CLATTN_FLAG(28)         /* with gate_map SOFTPLUS or SIGMOID: the operand a_log is read */
+/* path_attn: k is written, too, after it was read: every key as it is after the last token, so that the next call's
+ * tail begins anew. See tail. */
+#define CLATTN_CARRY CLATTN_FLAG(29)
+/* Rules with q and k: these and p turn with their tokens' positions, ahead of all else, as the piece rope turns rows:
+ * see rope_base. */
+#define CLATTN_WITH_ROPE CLATTN_FLAG(30)
+/* The piece rope, and with CLATTN_WITH_ROPE: columns 2n and 2n+1 are a pair (RetNet), not n and n + rope_dim/2. */
+#define CLATTN_INTERLEAVED CLATTN_FLAG(31)
+#define CLATTN_WITH_POSITION CLATTN_FLAG(32) /* the same: the operand position is read */
+#define CLATTN_TURNED_BACK CLATTN_FLAG(33)   /* the same: by minus the angle, which undoes it and is its gradient */
+#define CLATTN_WITH_BIAS CLATTN_FLAG(34)     /* short_conv: the operand bias is added ahead of the activation */
+#define CLATTN_RESIDUAL CLATTN_FLAG(35)      /* short_conv: o += v, the last of all (Canon layers) */
+#define CLATTN_CENTERED CLATTN_FLAG(36)      /* rms_norm: 1 + w in the place of w */
+#define CLATTN_EPS_OUTSIDE CLATTN_FLAG(37)   /* rms_norm: x / (sqrt(mean(x^2)) + eps): eps is added to the root */
+/* features, FAVOR: less the largest y of the row, which the denominator takes away again. */
+#define CLATTN_OF_QUERIES CLATTN_FLAG(38)
+#define CLATTN_PRE_NORM CLATTN_FLAG(39) /* lact: steps go to sums of their own, and w is what these are scaled to */
+#define CLATTN_WITH_MOMENTUM CLATTN_FLAG(40) /* lact: the operand momentum is read */
+/* path_attn: q_i becomes H_1 … H_i q_i and k_j H_1 … H_j k_j, H_m = I - beta_m w_m w_m^T, which is x less what delta_rule
+ * of scale 1 makes of x, w and w; these are read as forgetting_attn reads, the bias within the scale. It is what
+ * path_attn computes without where every beta |w|^2 is 2, and something else elsewhere. Not with tail or
+ * CLATTN_CARRY. */
+#define CLATTN_ABSOLUTE CLATTN_FLAG(41)
 
 /* ---- Operands ----------------------------------------------------------------------------------------------- */
 
@@ -461,18 +484,18 @@ typedef struct clattn_plan_desc {
     clattn_dtype
         dtype; /* storage of q, k, v, o, written, dt, z, rms_norm's u and the vectors p, a, b (dplr, iplr, rwkv7) */
     clattn_dtype gate_dtype; /* storage of g, gv, beta, f, i, u, w and of gdn2's b, lr0 …, momentum; f32 by default */
-    uint32_t flags;          /* CLATTN_QK_L2NORM … */
-    int64_t batch;           /* 0: 1 */
-    int64_t seq_len;         /* tokens; required */
-    int64_t sequences;       /* with CLATTN_CU_SEQLENS: N, cu_seqlens has N + 1 entries; else 0 */
-    int64_t heads;           /* value heads H; required */
-    int64_t qk_heads;        /* query/key heads, divides heads; head h reads h / (H / HQ); 0: heads. See kv_heads */
+    clattn_mode mode;
+    uint64_t flags;    /* CLATTN_QK_L2NORM … */
+    int64_t batch;     /* 0: 1 */
+    int64_t seq_len;   /* tokens; required */
+    int64_t sequences; /* with CLATTN_CU_SEQLENS: N, cu_seqlens has N + 1 entries; else 0 */
+    int64_t heads;     /* value heads H; required */
+    int64_t qk_heads;  /* query/key heads, divides heads; head h reads h / (H / HQ); 0: heads. See kv_heads */
     int64_t key_dim,
         value_dim; /* 1 to 256, of lact to 1024; required, key_dim not of pieces and rules without keys: 1 */
     double scale;  /* multiplies q; 0: 1/sqrt(key_dim), and 1 for rwkv7, hgrn, lru, mamba and ssd */
     double eps;    /* mlstm: o = S^T q / (max(|n^T q|, e^-m) + eps); 0 to 1e30 */
-    clattn_mode mode;
-    int32_t chunk;                  /* tokens per chunk, 0: the device's best; else a hint: of 8, 16, 32 and 64 the
+    int32_t chunk; /* tokens per chunk, 0: the device's best; else a hint: of 8, 16, 32 and 64 the
                                        nearest that the device has is taken, and clattn_plan_info has it */
     clattn_feature_map feature_map; /* linear_attn */
     clattn_slopes slopes;           /* lightning_attn */
@@ -512,11 +535,8 @@ typedef struct clattn_plan_desc {
     /* What follows is of pieces. Their v and o are [B,T,H,V], V up to 65536; there are no queries and keys. */
     int32_t taps;                 /* short_conv: W, 1 to 8; 0: 4 */
     clattn_activation activation; /* short_conv */
-    int32_t with_bias;            /* short_conv: 1: the operand bias is added ahead of the activation */
-    int32_t residual;             /* short_conv: 1: o += v, the last of all (Canon layers) */
     clattn_weighting weighting;   /* rms_norm, whose eps is 1e-5 where it is 0 */
     clattn_gating gating;         /* rms_norm */
-    int32_t centered;             /* rms_norm: 1: 1 + w in the place of w */
     /* Of rules again: gates as a model's projections leave them, mapped where a kernel loads them; and of the piece
      * gates, whose o is of the gates' type, a number a head where V is 1. */
     clattn_gate_map gate_map;
@@ -526,19 +546,15 @@ typedef struct clattn_plan_desc {
      * any. Of q and of k alike: their products then depend on i - j alone. With CLATTN_WITH_ROPE the same of the first
      * rope_dim channels of a rule's q, k and p, which a launch each writes turned, rounded to their type, into the
      * workspace; then they are normalised and mapped. t counts from the sequence's first token in memory, reversed or
-     * not, and from position where that is read; the n keys of a token of gated_delta_product stand where it does.
+     * not, and from position with CLATTN_WITH_POSITION; the n keys of a token of gated_delta_product stand where it does.
      * Other operands (a, b, u, w) are taken as they are. INVALID_DESC for rules without q and k, with kv_len or
      * CLATTN_CARRY (kept keys were turned as they were written: that is the piece's), with CLATTN_COMPLEX, and with
      * CLATTN_NORMALIZE but without a feature_map, for turned weights have both signs. */
-    double rope_base;      /* 0: 10000 */
-    int32_t rope_dim;      /* even, up to 1024; 0: value_dim, of rules key_dim */
-    int32_t interleaved;   /* 1: columns 2n and 2n+1 are a pair (RetNet); 0: n and n + rope_dim/2 */
-    int32_t with_position; /* 1: the operand position is read */
-    int32_t turned_back;   /* 1: by minus the angle, which undoes it and is its gradient */
+    double rope_base; /* 0: 10000 */
+    int32_t rope_dim; /* even, up to 1024; 0: value_dim, of rules key_dim */
     /* features: o is [B,T,H,K], key_dim features of a row, q or k of linear_attn with normalize. V and K up to 256; eps
      * is 1e-4 where it is 0. */
     clattn_features features;
-    int32_t of_queries; /* favor: 1: less the largest y of the row, which the denominator takes away again */
     /* path_attn with kv_len, a cache of carried keys: the last `tail` tokens' keys are as projected, w and beta have
      * their rows alone (the last of them is the last token's), and every key before has lost what all tokens before
      * these erase, as a call with CLATTN_CARRY leaves it. Queries cross the tail, and read carried keys as softmax_attn
@@ -553,18 +569,11 @@ typedef struct clattn_plan_desc {
      * D = their sums + mean(momentum) D, D of the batch before, at first 0; w += D, or what muon makes of it; then each
      * row of w is x / (|x| + 1e-5) times the norm that it had at first. final_w0 … are those after all whole batches, of
      * CLATTN_NONCAUSAL of all tokens: a call that goes on at a batch's end begins from them, and differs from a longer
-     * one in that D and pre_norm's sums begin anew, and by 1e-5 of a norm. There are no packed sequences: INVALID_DESC.
+     * one in that D and CLATTN_PRE_NORM's sums begin anew, and by 1e-5 of a norm. There are no packed sequences: INVALID_DESC.
      */
     int64_t hidden_dim; /* F, of w0, w1 and w2; 0: key_dim */
     int32_t mini_batch; /* 0: 2048 */
     clattn_muon muon;
-    int32_t pre_norm;      /* 1: steps go to sums of their own, and w is what these are scaled to */
-    int32_t with_momentum; /* 1: the operand momentum is read */
-    /* path_attn: 1: q_i becomes H_1 … H_i q_i and k_j H_1 … H_j k_j, H_m = I - beta_m w_m w_m^T, which is x less what
-     * delta_rule of scale 1 makes of x, w and w; these are read as forgetting_attn reads, the bias within the scale. It
-     * is what 0 is where every beta |w|^2 is 2, and something else elsewhere. Not with tail or CLATTN_CARRY. */
-    int32_t absolute;
-    int32_t eps_outside; /* rms_norm: 1: x / (sqrt(mean(x^2)) + eps): eps is added to the root, not within it */
 } clattn_plan_desc;
 
 /* Fills *full with desc, every default made explicit, and checks it. INVALID_ARGUMENT, INVALID_DESC. log may be

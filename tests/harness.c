@@ -371,7 +371,7 @@ void test_take(struct check_tensors *part, const struct check_tensors *whole, st
     desc.batch = 1;
     desc.seq_len = slice.count;
     desc.sequences = 0;
-    desc.flags &= ~(uint32_t)(CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_INT64);
+    desc.flags &= ~(CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_INT64);
     assert_status(check_allocate(part, &desc), SUCCESS);
     count = rule_operands(&part->desc, rows);
     for (int i = 0; i < count; i++)

@@ -1,6 +1,7 @@
 /* The awkward shapes, and every rule's options. Compiling takes most of a run: cases share head sizes and flags where
  * they can, and the narrow types take a few. */
 #include "check/check.h"
+#include "op/options.h"
 
 #define USUAL CHECK_GATES_USUAL
 #define HARD CHECK_GATES_HARD
@@ -93,169 +94,115 @@ const struct check_case check_cases[] = {
 /* clang-format on */
 const size_t check_case_count = sizeof check_cases / sizeof *check_cases;
 
-struct variant {
-    clattn_rule rule;
+/* A rule's options, on top of a case's */
+static const struct {
     const char *name;
-    uint32_t flags;
-    clattn_feature_map feature_map;
-    int32_t steps, layer, layers;
-    clattn_slopes slopes;
-    int64_t window;
-    clattn_weights kernel, write_kernel;
-    double eps; /* far above what models take, so that it is seen */
-    int32_t taps, with_bias, residual;
-    clattn_activation activation;
-    clattn_weighting weighting;
-    clattn_gating gating;
-    int32_t centered, eps_outside;
-    int32_t rope_dim, interleaved, with_position, turned_back;
-    double rope_base;
-    clattn_features features;
-    int32_t of_queries;
-    clattn_gate_map gate_map;
-    clattn_beta_map beta_map;
-    double gate_scale;
-    int32_t mini_batch, pre_norm, with_momentum;
-    clattn_muon muon;
-    int32_t absolute;
-};
-
-static const struct variant variants[] = {
-    {.rule = CLATTN_LINEAR_ATTN, .name = "elu1", .feature_map = CLATTN_FEATURE_ELU1},
-    {.rule = CLATTN_LINEAR_ATTN, .name = "relu", .feature_map = CLATTN_FEATURE_RELU},
-    {.rule = CLATTN_LINEAR_ATTN, .name = "normalize", .flags = CLATTN_NORMALIZE},
-    {.rule = CLATTN_LINEAR_ATTN,
-     .name = "elu1 normalize",
-     .flags = CLATTN_NORMALIZE,
-     .feature_map = CLATTN_FEATURE_ELU1},
-    {.rule = CLATTN_LIGHTNING_ATTN, .name = "layer", .layer = 5, .layers = 8},
-    {.rule = CLATTN_LIGHTNING_ATTN, .name = "minimax", .layer = 5, .layers = 8, .slopes = CLATTN_SLOPES_MINIMAX},
-    {.rule = CLATTN_SIMPLE_GLA, .name = "gate per head", .flags = CLATTN_GATE_PER_HEAD},
-    {.rule = CLATTN_GLA, .name = "gv", .flags = CLATTN_VALUE_GATE},
-    {.rule = CLATTN_GLA, .name = "gate per head", .flags = CLATTN_GATE_PER_HEAD},
-    {.rule = CLATTN_GATED_DELTA_PRODUCT, .name = "ungated", .flags = CLATTN_UNGATED},
-    {.rule = CLATTN_GATED_DELTA_PRODUCT, .name = "2 steps", .steps = 2},
-    {.rule = CLATTN_GATED_DELTA_PRODUCT, .name = "3 steps ungated", .flags = CLATTN_UNGATED, .steps = 3},
-    {.rule = CLATTN_MLSTM, .name = "eps", .eps = 0.5},
-    {.rule = CLATTN_GLA, .name = "logsigmoid", .gate_map = CLATTN_GATE_MAP_LOGSIGMOID, .gate_scale = 1.0 / 16},
-    {.rule = CLATTN_GATED_DELTA_RULE,
-     .name = "softplus a_log dt_bias, twice sigmoid",
-     .flags = CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS,
-     .gate_map = CLATTN_GATE_MAP_SOFTPLUS,
-     .beta_map = CLATTN_BETA_TWICE_SIGMOID},
-    {.rule = CLATTN_KDA,
-     .name = "sigmoid a_log dt_bias, sigmoid",
-     .flags = CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS,
-     .gate_map = CLATTN_GATE_MAP_SIGMOID,
-     .beta_map = CLATTN_BETA_SIGMOID},
-    {.rule = CLATTN_SSD,
-     .name = "softplus a_log dt_bias, softplus",
-     .flags = CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS,
-     .gate_map = CLATTN_GATE_MAP_SOFTPLUS,
-     .beta_map = CLATTN_BETA_SOFTPLUS},
-    {.rule = CLATTN_MAMBA,
-     .name = "softplus dt_bias d z",
-     .flags = CLATTN_SOFTPLUS | CLATTN_WITH_DT_BIAS | CLATTN_WITH_D | CLATTN_WITH_Z},
-    {.rule = CLATTN_MAMBA, .name = "complex d", .flags = CLATTN_COMPLEX | CLATTN_WITH_D},
-    {.rule = CLATTN_SOFTMAX_ATTN, .name = "sink lse", .flags = CLATTN_WITH_SINK | CLATTN_WITH_LSE},
-    {.rule = CLATTN_SOFTMAX_ATTN, .name = "window", .flags = CLATTN_WITH_LSE, .window = 9},
-    {.rule = CLATTN_ALIBI_ATTN, .name = "sink lse window", .flags = CLATTN_WITH_SINK | CLATTN_WITH_LSE, .window = 33},
-    {.rule = CLATTN_FORGETTING_ATTN,
-     .name = "sink lse window",
-     .flags = CLATTN_WITH_SINK | CLATTN_WITH_LSE,
-     .window = 33},
-    {.rule = CLATTN_DELTAFORMER,
-     .name = "p beta written lse",
-     .flags = CLATTN_WITH_P | CLATTN_WITH_BETA | CLATTN_WITH_WRITTEN | CLATTN_WITH_LSE},
-    {.rule = CLATTN_DELTAFORMER,
-     .name = "linear, relu",
-     .flags = CLATTN_WITH_BETA,
-     .kernel = CLATTN_WEIGHTS_RELU,
-     .write_kernel = CLATTN_WEIGHTS_LINEAR},
-    {.rule = CLATTN_SOFTMAX_ATTN, .name = "linear", .kernel = CLATTN_WEIGHTS_LINEAR},
-    {.rule = CLATTN_PATH_ATTN, .name = "ungated linear", .flags = CLATTN_UNGATED, .kernel = CLATTN_WEIGHTS_LINEAR},
-    {.rule = CLATTN_PATH_ATTN, .name = "ungated lse", .flags = CLATTN_UNGATED | CLATTN_WITH_LSE},
-    {.rule = CLATTN_PATH_ATTN, .name = "carry lse", .flags = CLATTN_CARRY | CLATTN_WITH_LSE},
-    {.rule = CLATTN_PATH_ATTN, .name = "sink lse window", .flags = CLATTN_WITH_SINK | CLATTN_WITH_LSE, .window = 33},
-    {.rule = CLATTN_PATH_ATTN, .name = "absolute lse", .flags = CLATTN_WITH_LSE, .absolute = 1},
-    {.rule = CLATTN_PATH_ATTN,
-     .name = "absolute ungated linear",
-     .flags = CLATTN_UNGATED,
-     .kernel = CLATTN_WEIGHTS_LINEAR,
-     .absolute = 1},
-    {.rule = CLATTN_MLSTM, .name = "reversed", .flags = CLATTN_REVERSED},
-    {.rule = CLATTN_GATED_DELTA_PRODUCT, .name = "reversed, 2 steps", .flags = CLATTN_REVERSED, .steps = 2},
-    {.rule = CLATTN_RWKV7, .name = "reversed", .flags = CLATTN_REVERSED},
-    {.rule = CLATTN_MAMBA, .name = "reversed", .flags = CLATTN_REVERSED},
-    {.rule = CLATTN_SHORT_CONV, .name = "bias, 3 taps", .taps = 3, .with_bias = 1},
-    {.rule = CLATTN_SHORT_CONV,
-     .name = "8 taps, canon",
-     .taps = 8,
-     .residual = 1,
-     .activation = CLATTN_ACTIVATION_NONE},
-    {.rule = CLATTN_SHORT_CONV, .name = "1 tap", .taps = 1},
-    {.rule = CLATTN_RMS_NORM, .name = "z", .flags = CLATTN_WITH_Z, .weighting = CLATTN_WEIGHTING_HEADS},
-    {.rule = CLATTN_RMS_NORM,
-     .name = "z before",
-     .flags = CLATTN_WITH_Z,
-     .weighting = CLATTN_WEIGHTING_NONE,
-     .gating = CLATTN_GATING_BEFORE},
-    {.rule = CLATTN_RMS_NORM,
-     .name = "d, z before",
-     .flags = CLATTN_WITH_Z | CLATTN_WITH_D,
-     .weighting = CLATTN_WEIGHTING_HEADS,
-     .gating = CLATTN_GATING_BEFORE},
-    {.rule = CLATTN_RMS_NORM,
-     .name = "sigmoid z, eps",
-     .flags = CLATTN_WITH_Z,
-     .gating = CLATTN_GATING_SIGMOID,
-     .centered = 1,
-     .eps = 0.5},
-    {.rule = CLATTN_RMS_NORM, .name = "eps outside", .eps = 0.5, .eps_outside = 1},
-    {.rule = CLATTN_GATES, .name = "a_log dt_bias", .flags = CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS},
-    {.rule = CLATTN_GATES, .name = "logsigmoid", .gate_map = CLATTN_GATE_MAP_LOGSIGMOID, .gate_scale = 1.0 / 16},
-    {.rule = CLATTN_LINEAR_ATTN, .name = "noncausal", .flags = CLATTN_NONCAUSAL},
-    {.rule = CLATTN_LINEAR_ATTN,
-     .name = "noncausal elu1 normalize",
-     .flags = CLATTN_NONCAUSAL | CLATTN_NORMALIZE,
-     .feature_map = CLATTN_FEATURE_ELU1},
-    {.rule = CLATTN_GATES, .name = "sigmoid", .gate_map = CLATTN_GATE_MAP_SIGMOID},
-    {.rule = CLATTN_GATES,
-     .name = "sigmoid a_log, -5",
-     .flags = CLATTN_WITH_A_LOG,
-     .gate_map = CLATTN_GATE_MAP_SIGMOID,
-     .gate_scale = -5},
-    {.rule = CLATTN_GATES, .name = "exp dt_bias", .flags = CLATTN_WITH_DT_BIAS, .gate_map = CLATTN_GATE_MAP_EXP},
-    {.rule = CLATTN_FEATURES, .name = "favor of queries, eps", .of_queries = 1, .eps = 0.5},
-    {.rule = CLATTN_FEATURES, .name = "rfa", .features = CLATTN_FEATURES_RFA},
-    {.rule = CLATTN_FEATURES, .name = "hedgehog", .features = CLATTN_FEATURES_HEDGEHOG},
-    {.rule = CLATTN_ROPE, .name = "position, 10 columns", .rope_dim = 10, .with_position = 1},
-    {.rule = CLATTN_ROPE,
-     .name = "interleaved position, base 500000",
-     .interleaved = 1,
-     .with_position = 1,
-     .rope_base = 5e5},
-    {.rule = CLATTN_LACT, .name = "momentum", .with_momentum = 1},
-    {.rule = CLATTN_LACT, .name = "noncausal, pre_norm", .flags = CLATTN_NONCAUSAL, .pre_norm = 1},
-    {.rule = CLATTN_LACT, .name = "one token, pre_norm", .mini_batch = 1, .pre_norm = 1},
-    {.rule = CLATTN_LACT, .name = "muon momentum", .muon = CLATTN_MUON_FIVE, .with_momentum = 1},
-    {.rule = CLATTN_LACT, .name = "keller noncausal", .muon = CLATTN_MUON_KELLER, .flags = CLATTN_NONCAUSAL},
-    {.rule = CLATTN_RETENTION, .name = "rope interleaved", .flags = CLATTN_WITH_ROPE, .interleaved = 1},
-    {.rule = CLATTN_GATED_DELTA_PRODUCT,
-     .name = "rope of 6, 2 steps",
-     .flags = CLATTN_WITH_ROPE,
-     .rope_dim = 6,
-     .steps = 2},
-    {.rule = CLATTN_GATED_DELTA_RULE,
-     .name = "rope of 20 back, position, reversed",
-     .flags = CLATTN_WITH_ROPE | CLATTN_REVERSED,
-     .rope_dim = 20,
-     .with_position = 1,
-     .turned_back = 1},
-    {.rule = CLATTN_DELTAFORMER, .name = "rope of p", .flags = CLATTN_WITH_ROPE | CLATTN_WITH_P | CLATTN_WITH_BETA},
-    {.rule = CLATTN_PATH_ATTN, .name = "rope absolute", .flags = CLATTN_WITH_ROPE, .absolute = 1},
-    {.rule = CLATTN_LACT, .name = "rope noncausal", .flags = CLATTN_WITH_ROPE | CLATTN_NONCAUSAL},
-    {.rule = CLATTN_ROPE, .name = "interleaved back, 32 columns", .interleaved = 1, .rope_dim = 32, .turned_back = 1},
+    clattn_plan_desc desc;
+} variants[] = {
+    {"elu1", {.rule = CLATTN_LINEAR_ATTN, .feature_map = CLATTN_FEATURE_ELU1}},
+    {"relu", {.rule = CLATTN_LINEAR_ATTN, .feature_map = CLATTN_FEATURE_RELU}},
+    {"normalize", {.rule = CLATTN_LINEAR_ATTN, .flags = CLATTN_NORMALIZE}},
+    {"elu1 normalize", {.rule = CLATTN_LINEAR_ATTN, .flags = CLATTN_NORMALIZE, .feature_map = CLATTN_FEATURE_ELU1}},
+    {"layer", {.rule = CLATTN_LIGHTNING_ATTN, .layer = 5, .layers = 8}},
+    {"minimax", {.rule = CLATTN_LIGHTNING_ATTN, .layer = 5, .layers = 8, .slopes = CLATTN_SLOPES_MINIMAX}},
+    {"gate per head", {.rule = CLATTN_SIMPLE_GLA, .flags = CLATTN_GATE_PER_HEAD}},
+    {"gv", {.rule = CLATTN_GLA, .flags = CLATTN_VALUE_GATE}},
+    {"gate per head", {.rule = CLATTN_GLA, .flags = CLATTN_GATE_PER_HEAD}},
+    {"ungated", {.rule = CLATTN_GATED_DELTA_PRODUCT, .flags = CLATTN_UNGATED}},
+    {"2 steps", {.rule = CLATTN_GATED_DELTA_PRODUCT, .steps = 2}},
+    {"3 steps ungated", {.rule = CLATTN_GATED_DELTA_PRODUCT, .flags = CLATTN_UNGATED, .steps = 3}},
+    {"eps", {.rule = CLATTN_MLSTM, .eps = 0.5}},
+    {"logsigmoid", {.rule = CLATTN_GLA, .gate_map = CLATTN_GATE_MAP_LOGSIGMOID, .gate_scale = 1.0 / 16}},
+    {"softplus a_log dt_bias, twice sigmoid",
+     {.rule = CLATTN_GATED_DELTA_RULE,
+      .flags = CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS,
+      .gate_map = CLATTN_GATE_MAP_SOFTPLUS,
+      .beta_map = CLATTN_BETA_TWICE_SIGMOID}},
+    {"sigmoid a_log dt_bias, sigmoid",
+     {.rule = CLATTN_KDA,
+      .flags = CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS,
+      .gate_map = CLATTN_GATE_MAP_SIGMOID,
+      .beta_map = CLATTN_BETA_SIGMOID}},
+    {"softplus a_log dt_bias, softplus",
+     {.rule = CLATTN_SSD,
+      .flags = CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS,
+      .gate_map = CLATTN_GATE_MAP_SOFTPLUS,
+      .beta_map = CLATTN_BETA_SOFTPLUS}},
+    {"softplus dt_bias d z",
+     {.rule = CLATTN_MAMBA, .flags = CLATTN_SOFTPLUS | CLATTN_WITH_DT_BIAS | CLATTN_WITH_D | CLATTN_WITH_Z}},
+    {"complex d", {.rule = CLATTN_MAMBA, .flags = CLATTN_COMPLEX | CLATTN_WITH_D}},
+    {"sink lse", {.rule = CLATTN_SOFTMAX_ATTN, .flags = CLATTN_WITH_SINK | CLATTN_WITH_LSE}},
+    {"window", {.rule = CLATTN_SOFTMAX_ATTN, .flags = CLATTN_WITH_LSE, .window = 9}},
+    {"sink lse window", {.rule = CLATTN_ALIBI_ATTN, .flags = CLATTN_WITH_SINK | CLATTN_WITH_LSE, .window = 33}},
+    {"sink lse window", {.rule = CLATTN_FORGETTING_ATTN, .flags = CLATTN_WITH_SINK | CLATTN_WITH_LSE, .window = 33}},
+    {"p beta written lse",
+     {.rule = CLATTN_DELTAFORMER, .flags = CLATTN_WITH_P | CLATTN_WITH_BETA | CLATTN_WITH_WRITTEN | CLATTN_WITH_LSE}},
+    {"linear, relu",
+     {.rule = CLATTN_DELTAFORMER,
+      .flags = CLATTN_WITH_BETA,
+      .kernel = CLATTN_WEIGHTS_RELU,
+      .write_kernel = CLATTN_WEIGHTS_LINEAR}},
+    {"linear", {.rule = CLATTN_SOFTMAX_ATTN, .kernel = CLATTN_WEIGHTS_LINEAR}},
+    {"ungated linear", {.rule = CLATTN_PATH_ATTN, .flags = CLATTN_UNGATED, .kernel = CLATTN_WEIGHTS_LINEAR}},
+    {"ungated lse", {.rule = CLATTN_PATH_ATTN, .flags = CLATTN_UNGATED | CLATTN_WITH_LSE}},
+    {"carry lse", {.rule = CLATTN_PATH_ATTN, .flags = CLATTN_CARRY | CLATTN_WITH_LSE}},
+    {"sink lse window", {.rule = CLATTN_PATH_ATTN, .flags = CLATTN_WITH_SINK | CLATTN_WITH_LSE, .window = 33}},
+    {"absolute lse", {.rule = CLATTN_PATH_ATTN, .flags = CLATTN_WITH_LSE | CLATTN_ABSOLUTE}},
+    {"absolute ungated linear",
+     {.rule = CLATTN_PATH_ATTN, .flags = CLATTN_UNGATED | CLATTN_ABSOLUTE, .kernel = CLATTN_WEIGHTS_LINEAR}},
+    {"reversed", {.rule = CLATTN_MLSTM, .flags = CLATTN_REVERSED}},
+    {"reversed, 2 steps", {.rule = CLATTN_GATED_DELTA_PRODUCT, .flags = CLATTN_REVERSED, .steps = 2}},
+    {"reversed", {.rule = CLATTN_RWKV7, .flags = CLATTN_REVERSED}},
+    {"reversed", {.rule = CLATTN_MAMBA, .flags = CLATTN_REVERSED}},
+    {"bias, 3 taps", {.rule = CLATTN_SHORT_CONV, .taps = 3, .flags = CLATTN_WITH_BIAS}},
+    {"8 taps, canon",
+     {.rule = CLATTN_SHORT_CONV, .taps = 8, .activation = CLATTN_ACTIVATION_NONE, .flags = CLATTN_RESIDUAL}},
+    {"1 tap", {.rule = CLATTN_SHORT_CONV, .taps = 1}},
+    {"z", {.rule = CLATTN_RMS_NORM, .flags = CLATTN_WITH_Z, .weighting = CLATTN_WEIGHTING_HEADS}},
+    {"z before",
+     {.rule = CLATTN_RMS_NORM,
+      .flags = CLATTN_WITH_Z,
+      .weighting = CLATTN_WEIGHTING_NONE,
+      .gating = CLATTN_GATING_BEFORE}},
+    {"d, z before",
+     {.rule = CLATTN_RMS_NORM,
+      .flags = CLATTN_WITH_Z | CLATTN_WITH_D,
+      .weighting = CLATTN_WEIGHTING_HEADS,
+      .gating = CLATTN_GATING_BEFORE}},
+    {"sigmoid z, eps",
+     {.rule = CLATTN_RMS_NORM, .flags = CLATTN_WITH_Z | CLATTN_CENTERED, .gating = CLATTN_GATING_SIGMOID, .eps = 0.5}},
+    {"eps outside", {.rule = CLATTN_RMS_NORM, .eps = 0.5, .flags = CLATTN_EPS_OUTSIDE}},
+    {"a_log dt_bias", {.rule = CLATTN_GATES, .flags = CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS}},
+    {"logsigmoid", {.rule = CLATTN_GATES, .gate_map = CLATTN_GATE_MAP_LOGSIGMOID, .gate_scale = 1.0 / 16}},
+    {"noncausal", {.rule = CLATTN_LINEAR_ATTN, .flags = CLATTN_NONCAUSAL}},
+    {"noncausal elu1 normalize",
+     {.rule = CLATTN_LINEAR_ATTN, .flags = CLATTN_NONCAUSAL | CLATTN_NORMALIZE, .feature_map = CLATTN_FEATURE_ELU1}},
+    {"sigmoid", {.rule = CLATTN_GATES, .gate_map = CLATTN_GATE_MAP_SIGMOID}},
+    {"sigmoid a_log, -5",
+     {.rule = CLATTN_GATES, .flags = CLATTN_WITH_A_LOG, .gate_map = CLATTN_GATE_MAP_SIGMOID, .gate_scale = -5}},
+    {"exp dt_bias", {.rule = CLATTN_GATES, .flags = CLATTN_WITH_DT_BIAS, .gate_map = CLATTN_GATE_MAP_EXP}},
+    {"favor of queries, eps", {.rule = CLATTN_FEATURES, .eps = 0.5, .flags = CLATTN_OF_QUERIES}},
+    {"rfa", {.rule = CLATTN_FEATURES, .features = CLATTN_FEATURES_RFA}},
+    {"hedgehog", {.rule = CLATTN_FEATURES, .features = CLATTN_FEATURES_HEDGEHOG}},
+    {"position, 10 columns", {.rule = CLATTN_ROPE, .rope_dim = 10, .flags = CLATTN_WITH_POSITION}},
+    {"interleaved position, base 500000",
+     {.rule = CLATTN_ROPE, .rope_base = 5e5, .flags = CLATTN_INTERLEAVED | CLATTN_WITH_POSITION}},
+    {"momentum", {.rule = CLATTN_LACT, .flags = CLATTN_WITH_MOMENTUM}},
+    {"noncausal, pre_norm", {.rule = CLATTN_LACT, .flags = CLATTN_NONCAUSAL | CLATTN_PRE_NORM}},
+    {"one token, pre_norm", {.rule = CLATTN_LACT, .mini_batch = 1, .flags = CLATTN_PRE_NORM}},
+    {"muon momentum", {.rule = CLATTN_LACT, .muon = CLATTN_MUON_FIVE, .flags = CLATTN_WITH_MOMENTUM}},
+    {"keller noncausal", {.rule = CLATTN_LACT, .muon = CLATTN_MUON_KELLER, .flags = CLATTN_NONCAUSAL}},
+    {"rope interleaved", {.rule = CLATTN_RETENTION, .flags = CLATTN_WITH_ROPE | CLATTN_INTERLEAVED}},
+    {"rope of 6, 2 steps", {.rule = CLATTN_GATED_DELTA_PRODUCT, .flags = CLATTN_WITH_ROPE, .rope_dim = 6, .steps = 2}},
+    {"rope of 20 back, position, reversed",
+     {.rule = CLATTN_GATED_DELTA_RULE,
+      .flags = CLATTN_WITH_ROPE | CLATTN_REVERSED | CLATTN_WITH_POSITION | CLATTN_TURNED_BACK,
+      .rope_dim = 20}},
+    {"rope of p", {.rule = CLATTN_DELTAFORMER, .flags = CLATTN_WITH_ROPE | CLATTN_WITH_P | CLATTN_WITH_BETA}},
+    {"rope absolute", {.rule = CLATTN_PATH_ATTN, .flags = CLATTN_WITH_ROPE | CLATTN_ABSOLUTE}},
+    {"rope noncausal", {.rule = CLATTN_LACT, .flags = CLATTN_WITH_ROPE | CLATTN_NONCAUSAL}},
+    {"interleaved back, 32 columns",
+     {.rule = CLATTN_ROPE, .rope_dim = 32, .flags = CLATTN_INTERLEAVED | CLATTN_TURNED_BACK}},
 };
 
 static int is_learner(clattn_rule rule)
@@ -295,9 +242,25 @@ static void fit_rope(clattn_plan_desc *desc)
 
     if (!(desc->flags & ROPE) || (mapped && desc->kv_len == 0 && !(desc->flags & (CLATTN_COMPLEX | CARRY))))
         return;
-    desc->flags &= ~(uint32_t)ROPE;
+    desc->flags &= ~(CLATTN_WITH_ROPE | CLATTN_INTERLEAVED | CLATTN_WITH_POSITION | CLATTN_TURNED_BACK);
     desc->rope_base = 0;
-    desc->rope_dim = desc->interleaved = desc->with_position = desc->turned_back = 0;
+    desc->rope_dim = 0;
+}
+
+/* What a variant says, and what goes with it. */
+static void take_variant(const clattn_plan_desc *variant, clattn_plan_desc *desc)
+{
+    for (enum option_id i = 0; i < OPTION_COUNT; i++)
+        if (i != SIZE_rule && option_get(i, variant) != 0)
+            option_put(i, option_get(i, variant), desc);
+    if (desc->tail != 0)
+        desc->flags &= ~CLATTN_ABSOLUTE;
+    if (desc->muon != CLATTN_MUON_NONE) /* three batches: each step takes what is left of the one before further */
+        desc->mini_batch = (int32_t)((desc->seq_len + 2) / 3);
+    if (desc->kernel != CLATTN_WEIGHTS_SOFTMAX)
+        desc->flags &= ~(uint64_t)LSE;
+    fit_rope(desc);
+    check_fit(desc);
 }
 
 const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
@@ -307,49 +270,9 @@ const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
     if (variant == 0)
         return "";
     for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
-        if (variants[i].rule != rule || --variant > 0)
+        if (variants[i].desc.rule != rule || --variant > 0)
             continue;
-        desc->flags |= variants[i].flags;
-        desc->feature_map = variants[i].feature_map;
-        desc->steps = variants[i].steps;
-        desc->layer = variants[i].layer;
-        desc->layers = variants[i].layers;
-        desc->slopes = variants[i].slopes;
-        desc->eps = variants[i].eps;
-        desc->gate_map = variants[i].gate_map;
-        desc->beta_map = variants[i].beta_map;
-        desc->gate_scale = variants[i].gate_scale;
-        desc->kernel = variants[i].kernel;
-        desc->write_kernel = variants[i].write_kernel;
-        desc->taps = variants[i].taps;
-        desc->with_bias = variants[i].with_bias;
-        desc->residual = variants[i].residual;
-        desc->activation = variants[i].activation;
-        desc->weighting = variants[i].weighting;
-        desc->gating = variants[i].gating;
-        desc->centered = variants[i].centered;
-        desc->eps_outside = variants[i].eps_outside;
-        desc->rope_dim = variants[i].rope_dim;
-        desc->interleaved = variants[i].interleaved;
-        desc->with_position = variants[i].with_position;
-        desc->turned_back = variants[i].turned_back;
-        desc->rope_base = variants[i].rope_base;
-        desc->features = variants[i].features;
-        desc->of_queries = variants[i].of_queries;
-        desc->pre_norm = variants[i].pre_norm;
-        desc->with_momentum = variants[i].with_momentum;
-        desc->muon = variants[i].muon;
-        desc->absolute = variants[i].absolute && desc->tail == 0;
-        if (variants[i].mini_batch != 0)
-            desc->mini_batch = variants[i].mini_batch;
-        if (desc->muon != CLATTN_MUON_NONE) /* three batches: each step takes what is left of the one before further */
-            desc->mini_batch = (int32_t)((desc->seq_len + 2) / 3);
-        if (desc->kernel != CLATTN_WEIGHTS_SOFTMAX)
-            desc->flags &= ~(uint32_t)LSE;
-        if (variants[i].window != 0)
-            desc->window = variants[i].window;
-        fit_rope(desc);
-        check_fit(desc);
+        take_variant(&variants[i].desc, desc);
         return variants[i].name;
     }
     return NULL;
@@ -365,17 +288,17 @@ static int turns(const struct check_case *c, clattn_rule rule, int variant, clat
 
 int check_case_applies(const struct check_case *c, clattn_rule rule, int variant, clattn_dtype dtype)
 {
-    const uint32_t own = CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV | CLATTN_APPEND | CLATTN_CARRY;
+    const uint64_t own = CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV | CLATTN_APPEND | CLATTN_CARRY;
 
     if (c->qk_heads > c->heads && has_list(rule))
         return 0;
     if (c->cu_seqlens != NULL && is_learner(rule))
         return 0;
-    if (((c->kv_len != 0 || c->window != 0) && !has_list(rule)) || (c->flags & own & ~rule_get(rule)->flags))
+    if (((c->kv_len != 0 || c->window != 0) && !has_list(rule)) || (c->flags & own & ~rule_flags(rule_get(rule))))
         return 0;
     if ((c->flags & ROPE) && !turns(c, rule, variant, dtype))
         return 0;
-    if (c->tail != 0 && !(rule_get(rule)->knobs & RULE_TAKES_TAIL))
+    if (c->tail != 0 && !rule_takes(rule_get(rule), OPTION_tail))
         return 0;
     return (c->dtypes >> dtype & 1) != 0 && (variant == 0 || c->variants);
 }
@@ -393,7 +316,7 @@ clattn_plan_desc check_case_desc(const struct check_case *c, clattn_rule rule, c
     clattn_plan_desc desc = {.rule = rule,
                              .dtype = dtype,
                              .gate_dtype = c->gates_as_data ? dtype : CLATTN_F32,
-                             .flags = c->flags,
+                             .flags = c->flags | (c->flags & ROPE ? CLATTN_WITH_POSITION : 0),
                              .batch = c->batch,
                              .seq_len = c->seq_len,
                              .sequences = c->sequences,
@@ -405,7 +328,6 @@ clattn_plan_desc check_case_desc(const struct check_case *c, clattn_rule rule, c
                              .kv_len = c->kv_len,
                              .window = c->window,
                              .tail = c->tail,
-                             .with_position = (c->flags & ROPE) != 0,
                              .mode = mode};
 
     if (c->qk_heads > c->heads) {

@@ -110,7 +110,7 @@ enum { CHECK_QUICK = 8 };
 struct check_case {
     const char *name;
     int64_t batch, seq_len, heads, qk_heads, key_dim, value_dim; /* qk_heads above heads: of states that they share */
-    uint32_t flags;                                              /* beyond the rule's own */
+    uint64_t flags;                                              /* beyond the rule's own */
     enum check_gates gates;
     const int64_t *cu_seqlens; /* NULL, or sequences + 1 entries */
     int64_t sequences;

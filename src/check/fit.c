@@ -1,5 +1,6 @@
 /* A desc that is meant for any rule, made one of a rule: without what that has not. */
 #include "check/check.h"
+#include "op/options.h"
 
 /* Pairs where the problem has complex numbers, or turns. */
 static void fit_pairs(clattn_plan_desc *desc, const struct rule *rule)
@@ -8,7 +9,7 @@ static void fit_pairs(clattn_plan_desc *desc, const struct rule *rule)
 
     if (desc->flags & (CLATTN_COMPLEX | CLATTN_WITH_ROPE))
         desc->key_dim += desc->key_dim % 2;
-    if (rule->decay == DECAY_COMPLEX || (rule->knobs & RULE_TAKES_ROPE))
+    if (rule->decay == DECAY_COMPLEX || rule_takes(rule, OPTION_rope_dim))
         desc->value_dim += desc->value_dim % 2;
     columns = rule->op == OP_PIECE ? desc->value_dim : desc->key_dim;
     if (desc->rope_dim > columns)
@@ -21,13 +22,13 @@ static void fit_channels(clattn_plan_desc *desc, const struct rule *rule)
     if (!rule_has_chunks(rule))
         desc->kv_heads = 0;
     if (rule->op == OP_PIECE) {
-        desc->flags &= rule->flags | CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_INT64;
+        desc->flags &= rule_flags(rule);
         desc->scale = 0;
     }
     if (!rule_has_keys(rule)) {
-        desc->key_dim = rule->knobs & RULE_TAKES_FEATURES ? desc->key_dim + desc->key_dim % 2 : 1;
+        desc->key_dim = rule_takes(rule, OPTION_features) ? desc->key_dim + desc->key_dim % 2 : 1;
         desc->qk_heads = 0;
-        desc->flags &= ~(uint32_t)CLATTN_QK_L2NORM;
+        desc->flags &= ~CLATTN_QK_L2NORM;
     }
 }
 
@@ -47,14 +48,14 @@ static void fit_attn(clattn_plan_desc *desc, const struct rule *rule)
 {
     if (!rule_has_matrix(rule) || rule->erase == ERASE_KERNEL ||
         (desc->flags & (CLATTN_VALUE_GATE | CLATTN_REVERSED | CLATTN_NONCAUSAL)))
-        desc->flags &= ~(uint32_t)CLATTN_WITH_ATTN;
+        desc->flags &= ~CLATTN_WITH_ATTN;
 }
 
 static void fit_list(clattn_plan_desc *desc, const struct rule *rule)
 {
     if (!rule_has_list(rule))
         return;
-    desc->flags &= ~(uint32_t)(CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_STATE_VK);
+    desc->flags &= ~(CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_STATE_VK);
     if (desc->qk_heads != 0 && desc->qk_heads != desc->heads) {
         desc->kv_heads = desc->qk_heads;
         desc->qk_heads = desc->heads;

@@ -4,6 +4,7 @@
 
 #include "clattn.h"
 #include "base/log.h"
+#include "op/options.h"
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_BAD = 2 };
 
@@ -41,9 +42,9 @@ enum { MAX_SHAPES = 64, MAX_RULES = 64, DTYPE_COUNT = 3, MODE_COUNT = 3 };
 
 struct settings {
     const struct command *command;
-    const char *program;   /* as it was called */
-    clattn_plan_desc desc; /* what --scale, --option … say; shapes, dtype and mode are in the lists below */
-    uint64_t given;        /* bits of the options of desc_options.h that were given */
+    const char *program;     /* as it was called */
+    clattn_plan_desc desc;   /* what --scale, --option … say; shapes, dtype and mode are in the lists below */
+    struct option_set given; /* the options that were given */
     const char *input, *output, *device;
     const char *svg;        /* of run: where the picture of the attention matrix goes; NULL: nowhere */
     const char *files[2];   /* of diff, plot; the name of a layer */

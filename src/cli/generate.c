@@ -1,5 +1,6 @@
 #include "cli/generate.h"
 
+#include "cli/desc_options.h"
 #include "cli/examples.h"
 #include "cli/options.h"
 #include "op/rule.h"
@@ -118,6 +119,25 @@ static const char man_end[] =
     ".SH FILES\n"
     "$XDG_CONFIG_HOME/clattn/tuning.json: measured parameters. $XDG_CACHE_HOME/clattn: compiled programs.\n";
 
+/* What --option takes */
+static void man_desc_options(void)
+{
+    char argument[96];
+
+    puts(".SH OPTIONS OF RULES\n\\-\\-option NAME=VALUE; clattn rules says which rule takes which.");
+    for (enum option_id i = 0; i < OPTION_COUNT; i++) {
+        if (!desc_option_is_named(i))
+            continue;
+        fputs(".TP\n.B ", stdout);
+        roff(desc_options[i].name);
+        fputs("\\fR=", stdout);
+        roff(desc_option_argument(i, CLATTN_RULE_NONE, argument, sizeof argument));
+        putchar('\n');
+        roff(desc_options[i].help);
+        putchar('\n');
+    }
+}
+
 static void man(const struct command *commands, size_t count)
 {
     printf(".TH CLATTN 1 \"\" \"clattn %s\" \"User Commands\"\n.SH NAME\nclattn \\- linear attention for every OpenCL "
@@ -129,6 +149,7 @@ static void man(const struct command *commands, size_t count)
            clattn_version());
     for (size_t i = 0; i < count; i++)
         man_command(&commands[i]);
+    man_desc_options();
     fputs(man_end, stdout);
     puts(".SH EXAMPLES");
     for (size_t i = 0; i < count; i++)

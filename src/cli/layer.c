@@ -164,16 +164,16 @@ static int bad_option(const char *name)
 /* What --option says. */
 static int take_options(struct layer_run *run)
 {
-    uint64_t given = run->settings->given;
+    struct option_set given = run->settings->given;
 
     for (size_t i = 0; i < OPTIONS; i++) {
         memcpy((char *)&run->desc + options[i].to, (const char *)&run->settings->desc + options[i].from,
                options[i].size);
-        given &= ~(UINT64_C(1) << desc_option_find(options[i].name));
+        given.has[desc_option_find(options[i].name)] = 0;
     }
-    for (size_t i = 0; i < DESC_OPTION_COUNT; i++)
-        if (given >> i & 1)
-            return bad_option(desc_option_name(i));
+    for (enum option_id i = 0; i < OPTION_COUNT; i++)
+        if (given.has[i])
+            return bad_option(desc_options[i].name);
     return EXIT_OK;
 }
 

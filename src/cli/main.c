@@ -92,7 +92,7 @@ static int run(const struct command *command, int count, char **words)
     return status;
 }
 
-/* "clattn 0.2.0 (97e7c32, gcc 12.2.0, linux, 64 bits)" */
+/* "clattn 0.3.0 (97e7c32, gcc 12.2.0, linux, 64 bits)" */
 static int print_version(void)
 {
     const char *commit = origin_commit();

@@ -21,7 +21,7 @@ static int make_desc(const struct settings *settings, clattn_plan_desc *desc)
         EXIT_OK)
         return EXIT_BAD;
     shape_apply(desc, &settings->shapes[0], NULL);
-    desc->flags &= ~(uint32_t)CLATTN_CU_SEQLENS_INT64;
+    desc->flags &= ~CLATTN_CU_SEQLENS_INT64;
     if (settings->initial_state)
         desc->flags |= CLATTN_INITIAL_STATE;
     if (settings->cu_seqlens == NULL)
@@ -41,13 +41,13 @@ static int make_desc(const struct settings *settings, clattn_plan_desc *desc)
 /* What was asked for, and how the tensors lie; an option that nobody named is the reader's to choose. */
 static cJSON *make_metadata(const clattn_plan_desc *desc, const struct settings *settings)
 {
-    uint64_t options = settings->given;
+    struct option_set options = settings->given;
     cJSON *metadata;
     char number[32];
 
-    for (size_t i = 0; i < DESC_OPTION_COUNT; i++)
-        options |= (uint64_t)(desc_option_is_layout(i) != 0) << i;
-    metadata = metadata_make(desc, options);
+    for (enum option_id i = 0; i < OPTION_COUNT; i++)
+        options.has[i] |= desc_options[i].seen == SEEN_LAYOUT;
+    metadata = metadata_make(desc, &options);
     snprintf(number, sizeof number, "%llu", (unsigned long long)settings->seed);
     cJSON_AddStringToObject(metadata, "seed", number);
     return metadata;

@@ -9,15 +9,21 @@
 
 enum { VALUE = 64 };
 
-cJSON *metadata_make(const clattn_plan_desc *desc, uint64_t options)
+/* Whether the metadata of a file say it. */
+static int is_said(enum option_id option)
+{
+    return desc_option_is_named(option) && desc_options[option].seen != SEEN_SHOWN;
+}
+
+cJSON *metadata_make(const clattn_plan_desc *desc, const struct option_set *options)
 {
     cJSON *metadata = cJSON_CreateObject();
     char text[VALUE];
 
     cJSON_AddStringToObject(metadata, "rule", rule_get(desc->rule)->name);
-    for (size_t i = 0; i < DESC_OPTION_COUNT; i++)
-        if ((options >> i & 1) && !desc_option_is_shown(i))
-            cJSON_AddStringToObject(metadata, desc_option_name(i), desc_option_text(i, desc, text, sizeof text));
+    for (enum option_id i = 0; i < OPTION_COUNT; i++)
+        if ((options == NULL || options->has[i]) && is_said(i))
+            cJSON_AddStringToObject(metadata, desc_options[i].name, desc_option_text(i, desc, text, sizeof text));
     cJSON_AddStringToObject(metadata, "version", clattn_version());
     return metadata;
 }
@@ -31,7 +37,7 @@ static const char *value_of(const struct safetensors *file, const char *key)
 }
 
 /* Whether a line of what is taken from a file need not name it. */
-static int is_usual(size_t option, const char *value)
+static int is_usual(enum option_id option, const char *value)
 {
     const clattn_plan_desc usual = {.steps = 1, .layers = 1};
     char text[VALUE];
@@ -40,11 +46,12 @@ static int is_usual(size_t option, const char *value)
 }
 
 /* The file's value of an option, put into the settings unless they have one. */
-static int follow(struct settings *settings, const char *path, size_t option, const char *value, struct text *followed)
+static int follow(struct settings *settings, const char *path, enum option_id option, const char *value,
+                  struct text *followed)
 {
     clattn_plan_desc said = settings->desc;
     char what[512], here[VALUE], there[VALUE];
-    const char *name = desc_option_name(option);
+    const char *name = desc_options[option].name;
 
     text_fit(what, sizeof what, "%s: its metadata: %s", path, name);
     if (desc_option_read(option, what, value, &said) != EXIT_OK)
@@ -53,7 +60,7 @@ static int follow(struct settings *settings, const char *path, size_t option, co
     desc_option_text(option, &said, there, sizeof there);
     if (strcmp(here, there) == 0)
         return EXIT_OK;
-    if (settings->given >> option & 1)
+    if (settings->given.has[option])
         return bad("%s: its metadata say %s %s, the command line %s", path, name, there, here);
     settings->desc = said;
     if (!is_usual(option, there))
@@ -66,8 +73,8 @@ static int follow_all(struct settings *settings, const char *path, const struct 
 {
     int status = EXIT_OK;
 
-    for (size_t i = 0; i < DESC_OPTION_COUNT && status == EXIT_OK; i++) {
-        const char *value = desc_option_is_shown(i) ? NULL : value_of(file, desc_option_name(i));
+    for (enum option_id i = 0; i < OPTION_COUNT && status == EXIT_OK; i++) {
+        const char *value = is_said(i) ? value_of(file, desc_options[i].name) : NULL;
         if (value != NULL)
             status = follow(settings, path, i, value, followed);
     }

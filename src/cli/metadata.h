@@ -7,9 +7,9 @@
 
 #include <cjson/cJSON.h>
 
-/* The rule of a completed desc, our version, and the options of that set (bits of desc_options.h) that no tensor shows;
- * to be deleted. */
-cJSON *metadata_make(const clattn_plan_desc *desc, uint64_t options);
+/* The rule of a completed desc, our version, and the options of that set (NULL: all) that no tensor shows; to be
+ * deleted. */
+cJSON *metadata_make(const clattn_plan_desc *desc, const struct option_set *options);
 
 /* Of a file whose metadata names a rule: it must be the settings', and so must the options that were given. Those that
  * were not are taken from the file. EXIT_OK, or one line with both values and EXIT_BAD. */

@@ -54,7 +54,7 @@ static void derive_tail(const struct binding *binding, int64_t keys, clattn_plan
     const struct safetensor *w = binding_find(binding, CLATTN_W);
 
     desc->tail = 0;
-    if (!(binding->rule->knobs & RULE_TAKES_TAIL) || w == NULL || w->rank != 4 || w->dims[1] == keys)
+    if (!rule_takes(binding->rule, OPTION_tail) || w == NULL || w->rank != 4 || w->dims[1] == keys)
         return;
     desc->tail = w->dims[1];
     desc->kv_len = keys;
@@ -84,39 +84,26 @@ static int derive_sizes(const struct binding *binding, clattn_plan_desc *desc)
     for (int i = 0; i < 4; i++)
         if (q->dims[i] == 0 || k->dims[i] == 0 || v->dims[i] == 0)
             return binding_bad_shape(binding, q->dims[i] == 0 ? q : v->dims[i] == 0 ? v : k, not_empty);
-    if (desc->steps == 0 && (binding->rule->knobs & RULE_TAKES_STEPS) && k->dims[1] % q->dims[1] == 0 &&
+    if (desc->steps == 0 && rule_takes(binding->rule, OPTION_steps) && k->dims[1] % q->dims[1] == 0 &&
         k->dims[1] / q->dims[1] <= INT32_MAX)
         desc->steps = (int32_t)(k->dims[1] / q->dims[1]);
     return EXIT_OK;
 }
 
-/* Operands that are read where they are there. */
-static const struct {
-    clattn_operand_id id;
-    uint32_t flag;
-} optional[] = {{CLATTN_SINK, CLATTN_WITH_SINK},   {CLATTN_P, CLATTN_WITH_P},
-                {CLATTN_BETA, CLATTN_WITH_BETA},   {CLATTN_KV_LENS, CLATTN_WITH_KV_LENS},
-                {CLATTN_GV, CLATTN_VALUE_GATE},    {CLATTN_SEQLENS_KV, CLATTN_CU_SEQLENS_KV},
-                {CLATTN_K_NEW, CLATTN_APPEND},     {CLATTN_DT_BIAS, CLATTN_WITH_DT_BIAS},
-                {CLATTN_A_LOG, CLATTN_WITH_A_LOG}, {CLATTN_D, CLATTN_WITH_D},
-                {CLATTN_Z, CLATTN_WITH_Z}};
-
 /* What the presence and the shape of a tensor say. */
 static void derive_flags(const struct binding *binding, clattn_plan_desc *desc)
 {
-    uint32_t takes = binding->rule->flags;
+    uint64_t takes = rule_flags(binding->rule);
     const struct safetensor *g = binding_find(binding, CLATTN_G);
 
     if (rule_has_state(binding->rule))
         desc->flags |= CLATTN_FINAL_STATE;
-    for (size_t i = 0; i < sizeof optional / sizeof *optional; i++)
-        if (binding_find(binding, optional[i].id) != NULL)
-            desc->flags |= optional[i].flag & takes;
-    if (binding_find(binding, CLATTN_STATE_IN) != NULL && rule_has_state(binding->rule))
-        desc->flags |= CLATTN_INITIAL_STATE;
-    if (binding_find(binding, CLATTN_STATE_INDICES) != NULL && rule_has_state(binding->rule)) {
+    for (enum option_id i = 0; i < OPTION_COUNT; i++)
+        if (desc_options[i].shown_by != CLATTN_OPERAND_NONE && option_taken(i, desc, binding->rule) &&
+            binding_find(binding, desc_options[i].shown_by) != NULL)
+            desc->flags |= desc_options[i].flag;
+    if (desc->flags & CLATTN_WITH_STATE_INDICES) {
         const struct safetensor *pool = binding_find(binding, CLATTN_STATE_IN);
-        desc->flags |= CLATTN_WITH_STATE_INDICES;
         desc->state_slots = pool != NULL && pool->rank > 0 ? pool->dims[0] : 0;
     }
     if ((takes & CLATTN_GATE_PER_HEAD) && g != NULL && g->rank <= 2) /* neither batch nor tokens */
@@ -132,17 +119,12 @@ static void derive_piece(const struct binding *binding, clattn_plan_desc *desc)
 
     const struct safetensor *omega = binding_find(binding, CLATTN_OMEGA);
 
-    if ((binding->rule->knobs & RULE_TAKES_FEATURES) && omega != NULL && omega->rank == 3)
+    if (rule_takes(binding->rule, OPTION_features) && omega != NULL && omega->rank == 3)
         desc->key_dim = omega->dims[1] * (desc->features == CLATTN_FEATURES_FAVOR ? 1 : 2);
-    if (((binding->rule->knobs & RULE_TAKES_ROPE) || (desc->flags & CLATTN_WITH_ROPE)) &&
-        binding_find(binding, CLATTN_POSITION) != NULL)
-        desc->with_position = 1;
-    if (!(binding->rule->knobs & RULE_TAKES_TAPS))
+    if (!rule_takes(binding->rule, OPTION_taps))
         return;
     if (desc->taps == 0 && w != NULL && w->rank == 3 && w->dims[2] <= INT32_MAX)
         desc->taps = (int32_t)w->dims[2];
-    if (binding_find(binding, CLATTN_BIAS) != NULL)
-        desc->with_bias = 1;
 }
 
 /* What a learner's weights and rates say. */
@@ -150,19 +132,17 @@ static void derive_learner(const struct binding *binding, clattn_plan_desc *desc
 {
     const struct safetensor *w0 = binding_find(binding, CLATTN_W0);
 
-    if (!(binding->rule->knobs & RULE_TAKES_LEARNING))
+    if (!rule_takes(binding->rule, OPTION_hidden_dim))
         return;
     if (w0 != NULL && w0->rank == 4)
         desc->hidden_dim = w0->dims[2];
-    if (binding_find(binding, CLATTN_MOMENTUM) != NULL)
-        desc->with_momentum = 1;
 }
 
 static int derive_packing(const struct binding *binding, clattn_plan_desc *desc)
 {
     const struct safetensor *cu = binding_find(binding, CLATTN_SEQLENS);
 
-    desc->flags &= ~(uint32_t)CLATTN_CU_SEQLENS_INT64;
+    desc->flags &= ~CLATTN_CU_SEQLENS_INT64;
     if (cu == NULL)
         return EXIT_OK;
     if (strcmp(cu->dtype, "I32") != 0 && strcmp(cu->dtype, "I64") != 0)
@@ -178,14 +158,14 @@ static int derive_packing(const struct binding *binding, clattn_plan_desc *desc)
 }
 
 /* What the command line turns on or off, whatever tensors there are */
-static uint32_t said_flags(const struct settings *settings)
+static uint64_t said_flags(const struct settings *settings)
 {
-    uint32_t flags = 0;
+    uint64_t flags = 0;
 
-    for (size_t i = 0; i < DESC_OPTION_COUNT; i++)
-        if ((settings->given >> i & 1) && desc_option_is_shown(i))
-            flags |= desc_option_flag(i);
-    return flags & ~(uint32_t)CLATTN_CU_SEQLENS_INT64; /* the tensor's own type */
+    for (enum option_id i = 0; i < OPTION_COUNT; i++)
+        if (settings->given.has[i] && desc_options[i].seen == SEEN_SHOWN)
+            flags |= desc_options[i].flag;
+    return flags & ~CLATTN_CU_SEQLENS_INT64; /* the tensor's own type */
 }
 
 /* The storage of all gates: theirs if they agree, else f32, to which the others are widened. Which gates there are
@@ -212,7 +192,7 @@ static clattn_dtype common_gate_dtype(const struct binding *binding, const clatt
 /* The whole desc: sizes, flags and types. */
 static int derive(const struct binding *binding, const struct settings *settings, clattn_plan_desc *desc)
 {
-    uint32_t said = said_flags(settings);
+    uint64_t said = said_flags(settings);
 
     *desc = settings->desc;
     desc->rule = settings->rules[0];

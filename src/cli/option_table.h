@@ -18,6 +18,12 @@ struct option {
     const char *help; /* NULL: of worker processes alone, and not shown */
 };
 
+/* In the place of an offset: --option has it by the same name; without an argument it is "on". */
+#define OF_DESC SIZE_MAX
+
+/* Into the settings, as given. `what` names it in an error. */
+int take_desc_option(struct settings *settings, enum option_id option, const char *what, const char *text);
+
 extern const struct option options[];
 extern const size_t option_count;
 

@@ -22,20 +22,35 @@ enum { PROBLEM = COMMAND_MAKE_INPUT | COMMAND_RUN | COMMAND_VERIFY | COMMAND_BEN
     "up to 16]"
 enum { MOST_JOBS = 64 };
 
-static int take_desc_option(struct settings *settings, size_t option, const char *what, const char *text)
+int take_desc_option(struct settings *settings, enum option_id option, const char *what, const char *text)
 {
-    settings->given |= UINT64_C(1) << option;
+    settings->given.has[option] = 1;
     return desc_option_read(option, what, text, &settings->desc);
+}
+
+/* "steps, layer, … or noncausal" */
+static char *list_names(void)
+{
+    struct text text = {0};
+    const char *last = NULL, *join = "";
+
+    for (enum option_id i = 0; i < OPTION_COUNT; i++) {
+        if (!desc_option_is_named(i))
+            continue;
+        if (last != NULL) {
+            text_format(&text, "%s%s", join, last);
+            join = ", ";
+        }
+        last = desc_options[i].name;
+    }
+    text_format(&text, " or %s", last);
+    return text_take(&text);
 }
 
 static int no_desc_option(const char *name)
 {
-    struct text text = {0};
-    char *list;
+    char *list = list_names();
 
-    for (size_t i = 0; i < DESC_OPTION_COUNT; i++)
-        text_format(&text, "%s%s", i == 0 ? "" : i + 1 < DESC_OPTION_COUNT ? ", " : " or ", desc_option_name(i));
-    list = text_take(&text);
     bad("--option has no '%s', expected %s", name, list != NULL ? list : "another");
     free(list);
     return EXIT_BAD;
@@ -44,54 +59,31 @@ static int no_desc_option(const char *name)
 static int take_option(struct settings *settings, const char *text)
 {
     const char *equals = strchr(text, '=');
+    enum option_id option;
     char name[32];
-    size_t option;
 
     if (equals == NULL || (size_t)(equals - text) >= sizeof name)
         return bad("--option is '%s', expected name=value", text);
     memcpy(name, text, (size_t)(equals - text));
     name[equals - text] = '\0';
     option = desc_option_find(name);
-    return option == DESC_OPTION_COUNT ? no_desc_option(name) : take_desc_option(settings, option, name, equals + 1);
+    return option == OPTION_COUNT ? no_desc_option(name) : take_desc_option(settings, option, name, equals + 1);
 }
 
-/* The options of a problem that have a word of their own. */
+/* 0 is the rule's own, and not what someone means who says it. */
 static int take_scale(struct settings *settings, const char *text)
 {
-    if (take_desc_option(settings, desc_option_find("scale"), "--scale", text) != EXIT_OK)
+    if (take_desc_option(settings, OPTION_scale, "--scale", text) != EXIT_OK)
         return EXIT_BAD;
     if (settings->desc.scale == 0)
         return bad("--scale is '%s', expected another number; without --scale it is the rule's own", text);
     return EXIT_OK;
 }
 
-static int take_feature_map(struct settings *settings, const char *text)
-{
-    return take_desc_option(settings, desc_option_find("feature_map"), "--feature-map", text);
-}
-
-static int take_l2norm(struct settings *settings, const char *text)
-{
-    (void)text;
-    return take_desc_option(settings, desc_option_find("qk_l2norm"), "--qk-l2norm", "on");
-}
-
-static int take_normalize(struct settings *settings, const char *text)
-{
-    (void)text;
-    return take_desc_option(settings, desc_option_find("normalize"), "--normalize", "on");
-}
-
-static int take_attn(struct settings *settings, const char *text)
-{
-    (void)text;
-    return take_desc_option(settings, desc_option_find("attn"), "--attn", "on");
-}
-
 static int take_svg(struct settings *settings, const char *text)
 {
     settings->svg = text;
-    return take_attn(settings, text);
+    return take_desc_option(settings, OPTION_attn, "--svg", "on");
 }
 
 static int take_shape(struct settings *settings, const char *text)
@@ -279,24 +271,13 @@ const struct option options[] = {
     {"chunk", 0, "N", COMMAND_RUN | MANY, 0, take_chunk,
      "tokens per chunk, the nearest of 8, 16, 32 and 64 that fits; 0: the device's best"},
     {"scale", 0, "X", PROBLEM, 0, take_scale, "multiplies q [1/sqrt(K); rwkv7, hgrn, lru, mamba, ssd: 1]"},
-    {"qk-l2norm", 0, NULL, PROBLEM, 0, take_l2norm, "normalise the rows of q, k and p"},
-    {"normalize", 0, NULL, PROBLEM, 0, take_normalize, "linear_attn: divide o by the sum of its weights"},
-    {"feature-map", 0, "identity|elu1|relu", PROBLEM, 0, take_feature_map, "linear_attn: applied to q and k"},
-    {"attn", 0, NULL, COMMAND_RUN, 0, take_attn, "write the attention matrix, too: attn, with o = attn v"},
+    {"qk-l2norm", 0, NULL, PROBLEM, OF_DESC, NULL, "--option qk_l2norm=on"},
+    {"normalize", 0, NULL, PROBLEM, OF_DESC, NULL, "--option normalize=on"},
+    {"feature-map", 0, "identity|elu1|relu", PROBLEM, OF_DESC, NULL, "--option feature_map"},
+    {"attn", 0, NULL, COMMAND_RUN, OF_DESC, NULL, "--option attn=on"},
     {"svg", 0, "FILE", COMMAND_RUN, 0, take_svg, "the same, and draw it"},
     {"option", 0, "NAME=VALUE", PROBLEM | COMMAND_LAYER, 0, take_option,
-     "steps=N layer=N layers=N slopes=minimax eps=X state=kv|vk state_window=N state_every=N state_indices=on "
-     "heads=blocks|tiled gate_map=softplus|sigmoid|logsigmoid|exp gate_scale=X a_log=on beta_map=sigmoid|twice-sigmoid|"
-     "softplus "
-     "gate=token|head value_gate=on ungated=on window=N "
-     "sink=on lse=on attn=on kv_lens=on append=on tail=N carry=on absolute=on p=on beta=on written=on "
-     "kernel=linear|relu|round|floor "
-     "write_kernel=linear|relu|round|floor softplus=on dt_bias=on d=on z=on complex=on cu_seqlens=i32|i64 "
-     "taps=N activation=silu|none with_bias=on residual=on "
-     "weighting=heads|none gating=before|sigmoid centered=on eps_outside=on "
-     "reversed=on rope=on rope_dim=N rope_base=X interleaved=on with_position=on turned_back=on "
-     "features=favor|rfa|hedgehog of_queries=on "
-     "hidden_dim=N mini_batch=N muon=five|keller pre_norm=on with_momentum=on noncausal=on"},
+     "an option of a rule or a layer, of those listed below"},
     {"seed", 0, "N", COMMAND_MAKE_INPUT | COMMAND_TUNE | MANY, 0, take_seed, "of the random numbers [0]"},
     {"varlen", 0, "0,1,100", COMMAND_MAKE_INPUT, 0, take_varlen,
      "pack sequences that begin and end there, and keys of TK in proportion"},

@@ -1,6 +1,8 @@
 /* Words of the command line by the table of options. */
 #include "cli/options.h"
 
+#include "cli/desc_options.h"
+#include "cli/layer.h"
 #include "cli/option_table.h"
 #include "cli/words.h"
 
@@ -24,8 +26,34 @@ int options_get(const struct command *command, size_t index, struct option_info 
     return 0;
 }
 
+static void print_desc_option(FILE *file, enum option_id option)
+{
+    char argument[96], left[128];
+
+    snprintf(left, sizeof left, "%s=%s", desc_options[option].name,
+             desc_option_argument(option, CLATTN_RULE_NONE, argument, sizeof argument));
+    fprintf(file, "  %-36s %s\n", left, desc_options[option].help);
+}
+
+/* What --option takes: of a layer what that has, else the options of rules. */
+static void print_desc_options(FILE *file, const struct command *command)
+{
+    const char *name;
+
+    fputs(command->bit == COMMAND_LAYER ? "\n--option of layers:\n"
+                                        : "\n--option, `clattn rules RULE` says which of a rule:\n",
+          file);
+    for (enum option_id i = 0; i < OPTION_COUNT && command->bit != COMMAND_LAYER; i++)
+        if (desc_option_is_named(i))
+            print_desc_option(file, i);
+    for (size_t i = 0; command->bit == COMMAND_LAYER && (name = layer_option(i)) != NULL; i++)
+        print_desc_option(file, desc_option_find(name));
+}
+
 void options_print(FILE *file, const struct command *command)
 {
+    int has_desc_options = 0;
+
     for (size_t i = 0; i < option_count; i++) {
         const struct option *option = &options[i];
         char left[96], letter[5] = "    ";
@@ -35,7 +63,10 @@ void options_print(FILE *file, const struct command *command)
             snprintf(letter, sizeof letter, "-%c, ", option->letter);
         snprintf(left, sizeof left, "%s--%s %s", letter, option->name, option->argument ? option->argument : "");
         fprintf(file, "  %-36s %s\n", left, option->help);
+        has_desc_options |= strcmp(option->name, "option") == 0;
     }
+    if (has_desc_options)
+        print_desc_options(file, command);
 }
 
 /* The option that word ("--name", "--name=value", "-x") means to the command, or NULL. */
@@ -71,13 +102,25 @@ static int unknown(const struct command *command, const char *word)
     return bad("%s takes no option '%s', see `clattn %s --help`", command->name, word, command->name);
 }
 
+/* An option of a problem that has a word of its own. */
+static int apply_desc(struct settings *settings, const struct option *option, const char *text)
+{
+    char what[32];
+
+    snprintf(what, sizeof what, "--%s", option->name);
+    return take_desc_option(settings, desc_option_find(option->name), what, text != NULL ? text : "on");
+}
+
 static int apply(struct settings *settings, const struct option *option, const char *text)
 {
-    char *field = (char *)settings + option->offset;
     int one = 1;
+    char *field;
 
     if (option->take != NULL)
         return option->take(settings, text);
+    if (option->offset == OF_DESC)
+        return apply_desc(settings, option, text);
+    field = (char *)settings + option->offset;
     if (option->argument != NULL)
         memcpy(field, &text, sizeof text);
     else

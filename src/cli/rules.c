@@ -1,6 +1,7 @@
 /* clattn rules: what the rule table says, in words. */
 #include "cli/cli.h"
 #include "cli/origin.h"
+#include "cli/rules_json.h"
 #include "cli/table.h"
 #include "op/problem.h"
 #include "op/rule.h"
@@ -8,53 +9,6 @@
 
 #include <stdio.h>
 #include <string.h>
-
-/* What a flag or knob is called on the command line. */
-static const struct {
-    uint32_t flag, knob;
-    const char *text;
-} options[] = {
-    {CLATTN_NORMALIZE, 0, "--normalize"},
-    {0, RULE_TAKES_FEATURE_MAP, "--feature-map identity|elu1|relu"},
-    {0, RULE_TAKES_STEPS, "--option steps=N"},
-    {0, RULE_TAKES_LAYER, "--option layer=N, --option layers=N, --option slopes=lightning|minimax"},
-    {0, RULE_TAKES_EPS, "--option eps=X"},
-    {0, RULE_TAKES_GATE_MAP, "--option gate_map=softplus|sigmoid|logsigmoid|exp, --option gate_scale=X"},
-    {0, RULE_TAKES_BETA_MAP, "--option beta_map=sigmoid|twice-sigmoid"},
-    {0, RULE_TAKES_STEP_MAP, "--option beta_map=softplus"},
-    {CLATTN_WITH_A_LOG, 0, "--option a_log=on"},
-    {CLATTN_GATE_PER_HEAD, 0, "--option gate=head"},
-    {CLATTN_VALUE_GATE, 0, "--option value_gate=on"},
-    {CLATTN_UNGATED, 0, "--option ungated=on"},
-    {CLATTN_WITH_SINK, 0, "--option sink=on"},
-    {CLATTN_WITH_LSE, 0, "--option lse=on, --option window=N"},
-    {CLATTN_WITH_KV_LENS, 0, "--option kv_lens=on"},
-    {CLATTN_APPEND, 0, "--option append=on"},
-    {0, RULE_TAKES_TAIL, "--option tail=N, --option absolute=on"},
-    {CLATTN_CARRY, 0, "--option carry=on"},
-    {0, RULE_TAKES_KERNEL, "--option kernel=softmax|linear|relu|round|floor"},
-    {0, RULE_TAKES_WRITE_KERNEL, "--option write_kernel=softmax|linear|relu|round|floor"},
-    {CLATTN_WITH_P, 0, "--option p=on"},
-    {CLATTN_WITH_BETA, 0, "--option beta=on"},
-    {CLATTN_WITH_WRITTEN, 0, "--option written=on"},
-    {CLATTN_SOFTPLUS, 0, "--option softplus=on"},
-    {CLATTN_WITH_DT_BIAS, 0, "--option dt_bias=on"},
-    {CLATTN_WITH_D, 0, "--option d=on"},
-    {CLATTN_WITH_Z, 0, "--option z=on"},
-    {CLATTN_COMPLEX, 0, "--option complex=on"},
-    {0, RULE_TAKES_TAPS, "--option taps=N, --option activation=silu|none, --option with_bias=on, --option residual=on"},
-    {0, RULE_TAKES_NORM,
-     "--option weighting=shared|heads|none, --option gating=after|before|sigmoid, --option centered=on, "
-     "--option eps_outside=on"},
-    {CLATTN_WITH_ROPE, 0, "--option rope=on with the options of rope"},
-    {0, RULE_TAKES_ROPE,
-     "--option rope_dim=N, --option rope_base=X, --option interleaved=on, --option with_position=on, "
-     "--option turned_back=on"},
-    {0, RULE_TAKES_FEATURES, "--option features=favor|rfa|hedgehog, --option of_queries=on"},
-    {0, RULE_TAKES_LEARNING,
-     "--option hidden_dim=N, --option mini_batch=N, --option muon=five|keller, --option pre_norm=on, --option "
-     "with_momentum=on"},
-    {CLATTN_NONCAUSAL, 0, "--option noncausal=on"}};
 
 /* What surprises those who know the originals. The same stands in clattn.h, behind the list of rules. */
 static const struct {
@@ -127,33 +81,40 @@ static void add_use(struct summary *summary, const struct operand_row *row, int 
         snprintf(summary->shapes + used, sizeof summary->shapes - used, "%s%s", used > 0 ? " or " : "", shape);
 }
 
-/* Every operand of the rule under no flag and under each of its own alone; returns the number of those flag sets. */
+/* A rule's operands with one of its options set; 0 where it does not take that. */
+static int operands_with(clattn_rule rule, enum option_id option, struct operand_row rows[OPERAND_COUNT])
+{
+    const struct rule *row = rule_get(rule);
+    clattn_plan_desc desc = {.rule = rule};
+
+    if (rule_takes(row, OPTION_state) && (option == OPTION_state || option == OPTION_state_indices))
+        desc.flags |= CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE;
+    if (option == OPTION_normalize)
+        desc.flags |= CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE;
+    if (desc_options[option].with != 0 && !rule_takes(row, option))
+        desc.flags |= desc_options[option].with & rule_flags(row);
+    if (!option_taken(option, &desc, row) || (option == OPTION_attn && !rule_has_matrix(row)) ||
+        (option == OPTION_state_window && row->read == READ_STABILIZED))
+        return 0;
+    option_put(option, 1, &desc);
+    return rule_operands(&desc, rows);
+}
+
+/* Every operand of the rule without options and with each of those that may bring one; returns the number of sets. */
 static int summarize(clattn_rule rule, struct summary summaries[OPERAND_COUNT])
 {
     const struct rule *row = rule_get(rule);
-    const uint32_t states = rule_has_state(row) ? CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE : 0;
-    const uint32_t common[] = {0,
-                               states,
-                               states | CLATTN_STATE_VK,
-                               CLATTN_CU_SEQLENS,
-                               rule_has_matrix(row) ? CLATTN_WITH_ATTN : 0,
-                               rule_has_state(row) ? states | CLATTN_WITH_STATE_INDICES : 0};
-    enum { COMMON = sizeof common / sizeof *common };
+    const clattn_plan_desc plain = {.rule = rule};
+    struct operand_row rows[OPERAND_COUNT];
     int sets = 0;
 
     memset(summaries, 0, OPERAND_COUNT * sizeof *summaries);
-    for (uint32_t i = 0; i < COMMON + 32; i++) {
-        uint32_t flags = i < COMMON ? common[i] : (rule_flags(row) & (UINT32_C(1) << (i - COMMON)));
-        clattn_plan_desc desc = {.rule = rule, .flags = flags == CLATTN_NORMALIZE ? flags | states : flags};
-        desc.state_window = i == COMMON - 1 && row->read != READ_STABILIZED;
-        desc.with_bias = i == 1 && (row->knobs & RULE_TAKES_TAPS);
-        desc.with_momentum = i == 1 && (row->knobs & RULE_TAKES_LEARNING);
-        desc.with_position = (i == 3 && (row->knobs & RULE_TAKES_ROPE)) || (flags & CLATTN_WITH_ROPE);
-        struct operand_row rows[OPERAND_COUNT];
-        int count = i == 0 || flags != 0 ? rule_operands(&desc, rows) : 0;
+    for (int i = -1; i < OPTION_COUNT; i++) {
+        int brings = i < 0 || desc_options[i].type == OPTION_FLAG || i == OPTION_state_window;
+        int count = i < 0 ? rule_operands(&plain, rows) : brings ? operands_with(rule, (enum option_id)i, rows) : 0;
         sets += count > 0;
         for (int n = 0; n < count; n++)
-            add_use(&summaries[rows[n].id], &rows[n], (row->knobs & RULE_TAKES_STEPS) != 0, rule_has_list(row));
+            add_use(&summaries[rows[n].id], &rows[n], rule_takes(row, OPTION_steps), rule_has_list(row));
     }
     return sets;
 }
@@ -170,6 +131,7 @@ static cJSON *make_operands(clattn_rule rule)
         if (summaries[id].uses == 0)
             continue;
         operand = cJSON_CreateObject();
+        cJSON_AddNumberToObject(operand, "id", id);
         cJSON_AddStringToObject(operand, "name", name);
         cJSON_AddStringToObject(operand, "shape", summaries[id].shapes);
         cJSON_AddStringToObject(operand, "storage", storage_names[summaries[id].row.storage]);
@@ -191,16 +153,6 @@ static cJSON *make_words(const char *words)
         cJSON_AddItemToArray(array, cJSON_CreateString(word));
         words += length + strspn(words + length, " ");
     }
-    return array;
-}
-
-static cJSON *make_options(const struct rule *rule)
-{
-    cJSON *array = cJSON_CreateArray();
-
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        if ((rule_flags(rule) & options[i].flag) || (rule->knobs & options[i].knob))
-            cJSON_AddItemToArray(array, cJSON_CreateString(options[i].text));
     return array;
 }
 
@@ -231,12 +183,13 @@ static cJSON *make_rule(clattn_rule rule)
     clattn_rule_info info;
 
     clattn_rule_describe(rule, &info);
+    cJSON_AddNumberToObject(object, "id", rule);
     cJSON_AddStringToObject(object, "name", info.name);
     cJSON_AddItemToObject(object, "aliases", make_words(info.aliases));
     cJSON_AddStringToObject(object, "recurrence", info.recurrence);
     cJSON_AddStringToObject(object, "paper", info.paper);
     add_group(object, rule);
-    cJSON_AddItemToObject(object, "options", make_options(rule_get(rule)));
+    cJSON_AddItemToObject(object, "options", rule_options_json(rule));
     cJSON_AddItemToObject(object, "notes", make_notes(rule));
     cJSON_AddItemToObject(object, "operands", make_operands(rule));
     return object;
@@ -247,15 +200,27 @@ static const char *text_of(const cJSON *object, const char *key)
     return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
 }
 
-static void print_words(const cJSON *rule, const char *key, const char *title)
+/* A list that goes on in lines of its own; of objects what they have under that name. */
+static void print_words(const cJSON *rule, const char *key, const char *of, const char *title)
 {
-    const cJSON *array = cJSON_GetObjectItemCaseSensitive(rule, key), *item;
+    enum { LEFT = 14, COLUMNS = 80 };
+    const cJSON *item;
+    size_t column = 0;
 
-    if (cJSON_GetArraySize(array) == 0)
-        return;
-    printf("  %-12s", title);
-    cJSON_ArrayForEach(item, array) printf("%s%s", item == array->child ? "" : ", ", item->valuestring);
-    putchar('\n');
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(rule, key))
+    {
+        const char *word = of != NULL ? text_of(item, of) : item->valuestring;
+        if (word == NULL)
+            continue;
+        if (column == 0)
+            printf("  %-12s", title);
+        else
+            fputs(column + strlen(word) + 2 > COLUMNS ? ",\n              " : ", ", stdout);
+        column = column == 0 || column + strlen(word) + 2 > COLUMNS ? LEFT + strlen(word) : column + strlen(word) + 2;
+        fputs(word, stdout);
+    }
+    if (column > 0)
+        putchar('\n');
 }
 
 static void print_notes(const cJSON *rule)
@@ -288,8 +253,8 @@ static void print_rule(const cJSON *rule)
            text_of(rule, "paper"));
     if (text_of(rule, "group") != NULL)
         printf("  %-12s%s\n", "tuned as", text_of(rule, "group"));
-    print_words(rule, "aliases", "also");
-    print_words(rule, "options", "options");
+    print_words(rule, "aliases", NULL, "also");
+    print_words(rule, "options", "usage", "options");
     print_notes(rule);
     print_operands(rule, "inputs", 1, 0);
     print_operands(rule, "optional", 0, 0);
@@ -321,6 +286,17 @@ static int print_table(const cJSON *rules, enum format format)
     return table_print(rows, columns, sizeof columns / sizeof *columns, format);
 }
 
+/* The rules, and beside them what a binding is generated from. */
+static int print_json(cJSON *rules)
+{
+    cJSON *all = cJSON_CreateObject();
+
+    origin_add(all, NULL);
+    interface_add(all);
+    cJSON_AddItemToObject(all, "rules", rules);
+    return json_print(all);
+}
+
 int rules_main(struct settings *settings)
 {
     cJSON *rules = cJSON_CreateArray();
@@ -332,17 +308,16 @@ int rules_main(struct settings *settings)
         cJSON_AddItemToArray(rules, make_rule(r));
     origin_add_all(rules, NULL);
     if (settings->format == FORMAT_JSON)
-        return json_print(rules);
+        return print_json(rules);
     if (settings->format != FORMAT_TEXT) {
         int status = print_table(rules, settings->format);
         cJSON_Delete(rules);
         return status;
     }
-    puts(
-        "B batch, T tokens, H value heads, HQ query/key heads, HK key/value heads, TK tokens of keys, K, V dims, "
-        "N sequences, M states of a pool, W states left on the way or taps, n steps; every rule also takes --scale and "
-        "--qk-l2norm; where several heads of q and o share a "
-        "state, all else has HK heads in the place of HQ and H\n");
+    puts("B batch, T tokens, H value heads, HQ query/key heads, HK key/value heads, TK tokens of keys, K, V dims, "
+         "N sequences, M states of a pool, W states left on the way or taps, n steps; where several heads of q and o "
+         "share a "
+         "state, all else has HK heads in the place of HQ and H\n");
     cJSON_ArrayForEach(rule, rules) print_rule(rule);
     cJSON_Delete(rules);
     return EXIT_OK;

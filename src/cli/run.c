@@ -46,7 +46,7 @@ static int compute(struct operands *operands, const struct settings *settings, s
 /* Every option, and what computed it. */
 static cJSON *make_metadata(const clattn_plan_desc *desc, const struct target *target)
 {
-    cJSON *metadata = metadata_make(desc, UINT64_MAX);
+    cJSON *metadata = metadata_make(desc, NULL);
 
     cJSON_AddStringToObject(metadata, "device", target_name(target));
     cJSON_AddStringToObject(metadata, "driver", target->info.driver);

@@ -14,9 +14,9 @@ static void apply_options(const struct settings *settings, clattn_plan_desc *des
     desc->chunk = settings->desc.chunk;
     if (settings->desc.gate_dtype != CLATTN_F32)
         desc->gate_dtype = settings->desc.gate_dtype;
-    for (size_t i = 0; i < DESC_OPTION_COUNT; i++)
-        if (settings->given >> i & 1)
-            desc_option_copy(i, &settings->desc, desc);
+    for (enum option_id i = 0; i < OPTION_COUNT; i++)
+        if (settings->given.has[i])
+            option_put(i, option_get(i, &settings->desc), desc);
 }
 
 /* array with room for one more, in steps of powers of two; NULL without memory, and array is as it was. */
@@ -60,7 +60,7 @@ static int add_variants(struct verify_row *row, const struct settings *settings,
         if (settings->quick && !check_case_quick(c, desc.rule, variant, desc.dtype))
             continue;
         apply_options(settings, &desc);
-        if (variant > 0 && settings->given != 0 &&
+        if (variant > 0 && option_set_any(&settings->given) &&
             clattn_plan_desc_complete(&full, &desc, NULL, NULL) != CLATTN_SUCCESS)
             continue; /* the command line's options and the variant's exclude each other */
         status = add_problem(row, name, option, &desc, c);

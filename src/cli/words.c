@@ -13,23 +13,6 @@ const struct word dtype_words[] = {{"f32", CLATTN_F32}, {"f16", CLATTN_F16}, {"b
 const struct word file_dtype_words[] = {{"F32", CLATTN_F32}, {"F16", CLATTN_F16}, {"BF16", CLATTN_BF16}, {NULL, 0}};
 const struct word mode_words[] = {
     {"auto", CLATTN_MODE_AUTO}, {"recurrent", CLATTN_MODE_RECURRENT}, {"chunk", CLATTN_MODE_CHUNK}, {NULL, 0}};
-const struct word weights_words[] = {
-#define WEIGHTS(value, name, header) {name, CLATTN_WEIGHTS_##value},
-#include "op/words.def"
-    {NULL, 0}};
-const struct word switch_words[] = {{"off", 0}, {"on", 1}, {NULL, 0}};
-const struct word activation_words[] = {{"silu", CLATTN_ACTIVATION_SILU}, {"none", CLATTN_ACTIVATION_NONE}, {NULL, 0}};
-const struct word weighting_words[] = {
-    {"shared", CLATTN_WEIGHTING_SHARED}, {"heads", CLATTN_WEIGHTING_HEADS}, {"none", CLATTN_WEIGHTING_NONE}, {NULL, 0}};
-const struct word gating_words[] = {
-    {"after", CLATTN_GATING_AFTER}, {"before", CLATTN_GATING_BEFORE}, {"sigmoid", CLATTN_GATING_SIGMOID}, {NULL, 0}};
-const struct word feature_map_words[] = {{"identity", CLATTN_FEATURE_IDENTITY},
-                                         {"elu1", CLATTN_FEATURE_ELU1},
-                                         {"elu+1", CLATTN_FEATURE_ELU1},
-                                         {"relu", CLATTN_FEATURE_RELU},
-                                         {NULL, 0}};
-const struct word slopes_words[] = {
-    {"lightning", CLATTN_SLOPES_LIGHTNING}, {"minimax", CLATTN_SLOPES_MINIMAX}, {NULL, 0}};
 const struct word pass_words[] = {{"forward", 0}, {"step", 1}, {NULL, 0}};
 
 int word_equal(const char *a, const char *b)

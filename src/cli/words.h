@@ -13,8 +13,7 @@ struct word {
 };
 
 /* Both end with a NULL name. dtype_words: f32 f16 bf16; mode_words: auto recurrent chunk; … */
-extern const struct word dtype_words[], file_dtype_words[], mode_words[], feature_map_words[], slopes_words[],
-    weights_words[], pass_words[], switch_words[], activation_words[], weighting_words[], gating_words[];
+extern const struct word dtype_words[], file_dtype_words[], mode_words[], pass_words[];
 
 /* Whether two names are the same but for - and _. */
 int word_equal(const char *a, const char *b);

@@ -18,7 +18,7 @@ static const int has_step[] = {
 #include "op/words.def"
 };
 
-static int has(const struct variant *variant, uint32_t flag)
+static int has(const struct variant *variant, uint64_t flag)
 {
     return (variant->problem->desc.flags & flag) != 0;
 }

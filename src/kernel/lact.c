@@ -27,9 +27,9 @@ static void lay_out(const struct variant *variant, struct layout *layout)
     layout_constant(layout, "HEADS", desc->heads);
     layout_constant(layout, "LANES", t->lanes_k);
     layout_constant(layout, "HAS_FACTORS", desc->dtype != CLATTN_F32);
-    layout_constant(layout, "HAS_MOMENTUM", desc->with_momentum);
+    layout_constant(layout, "HAS_MOMENTUM", (desc->flags & CLATTN_WITH_MOMENTUM) != 0);
     layout_constant(layout, "FROM_MUON", desc->muon != CLATTN_MUON_NONE);
-    layout_constant(layout, "PRE_NORM", desc->pre_norm);
+    layout_constant(layout, "PRE_NORM", (desc->flags & CLATTN_PRE_NORM) != 0);
     if (has_sums(variant))
         layout_local(layout, "LOCAL_SUMS", t->group, sizeof(float));
     layout_header(layout, desc->dtype == CLATTN_BF16 ? FILE_hidden_f32 : FILE_hidden_data);

@@ -204,7 +204,7 @@ clattn_plan_desc step_desc(const struct module *module, const struct step *step,
     desc.taps = step->taps != NULL ? (int32_t)size_of(sizes, step->taps) : 0;
     desc.eps = step->with_eps ? module->desc.eps : step->fixed.eps;
     if (step->norm_eps > 0) {
-        desc.eps_outside = 1;
+        desc.flags |= CLATTN_EPS_OUTSIDE;
         desc.eps = step->norm_eps / sqrt((double)desc.value_dim);
     }
     if (step->channels != NULL)
@@ -218,7 +218,8 @@ clattn_plan_desc step_desc(const struct module *module, const struct step *step,
         desc.flags |= CLATTN_INITIAL_STATE;
     if (has_state(module, step, CLATTN_STATE_OUT) || has_state(module, step, CLATTN_FINAL_W0))
         desc.flags |= CLATTN_FINAL_STATE;
-    desc.with_position = has_state(module, step, CLATTN_POSITION);
+    if (has_state(module, step, CLATTN_POSITION))
+        desc.flags |= CLATTN_WITH_POSITION;
     return desc;
 }
 

@@ -39,7 +39,7 @@ static const struct layer layers[] = {
         .values = {{"xz", "V+V", 0}, {"v", "V", 0}, {"dt_b_c", "R+K+K", 0}, {"dt", "V", 0}, {"o", "V", 0}},
         .steps = {
             {.refs = {{OP(A), "x", 0}, {OP(B), "in_proj.weight", 0}, {OP(D), "xz", 0}}},
-            {{.rule = CLATTN_SHORT_CONV, .with_bias = 1}, .value_dim = "V", .taps = "W",
+            {{.rule = CLATTN_SHORT_CONV, .flags = CLATTN_WITH_BIAS}, .value_dim = "V", .taps = "W",
              .refs = {{OP(V), "xz", 0}, {OP(W), "conv1d.weight", 0}, {OP(BIAS), "conv1d.bias", 0}, {OP(O), "v", 0},
                       {OP(STATE_IN), "conv_state", 0}, {OP(STATE_OUT), "final_conv_state", 0}}},
             {.refs = {{OP(A), "v", 0}, {OP(B), "x_proj.weight", 0}, {OP(D), "dt_b_c", 0}}},
@@ -75,7 +75,7 @@ static const struct layer layers[] = {
         .values = {{"zvbcdt", "HV+HV+QK+QK+H", 0}, {"vbc", "HV+QK+QK", 0}, {"o", "HV", 0}, {"normed", "HV", 0}},
         .steps = {
             {.refs = {{OP(A), "x", 0}, {OP(B), "in_proj.weight", 0}, {OP(D), "zvbcdt", 0}}},
-            {{.rule = CLATTN_SHORT_CONV, .with_bias = 1}, .value_dim = "HV+QK+QK", .taps = "W",
+            {{.rule = CLATTN_SHORT_CONV, .flags = CLATTN_WITH_BIAS}, .value_dim = "HV+QK+QK", .taps = "W",
              .refs = {{OP(V), "zvbcdt", "HV"}, {OP(W), "conv1d.weight", 0}, {OP(BIAS), "conv1d.bias", 0},
                       {OP(O), "vbc", 0}, {OP(STATE_IN), "conv_state", 0}, {OP(STATE_OUT), "final_conv_state", 0}}},
             {{.rule = CLATTN_SSD, .flags = SSD_FLAGS, .gate_map = CLATTN_GATE_MAP_SOFTPLUS,

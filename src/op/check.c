@@ -11,7 +11,6 @@ clattn_status check_range(const struct log *log, const char *name, int64_t value
 
 clattn_status check_slots(const clattn_plan_desc *desc, const struct log *log)
 {
-    TRY(check_range(log, "state_slots", desc->state_slots, 0, MAX_LENGTH));
     if (desc->state_slots != 0 && !(desc->flags & CLATTN_WITH_STATE_INDICES))
         return FAIL(log, INVALID_DESC, "state_slots is %lld without CLATTN_WITH_STATE_INDICES, expected 0",
                     (long long)desc->state_slots);

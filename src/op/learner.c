@@ -1,7 +1,7 @@
 /* What learners' descs must be, and their operands: weights that batches of tokens train, and the tokens' rates. */
 #include "op/op.h"
 
-enum { MOST_LEARNER_DIM = 1024, USUAL_BATCH = 2048 };
+enum { MOST_LEARNER_DIM = 1024 };
 
 const double (*learner_muon(clattn_muon muon))[3]
 {
@@ -23,36 +23,14 @@ static void complete(clattn_plan_desc *desc, const struct rule *rule)
     (void)rule;
     if (desc->hidden_dim == 0)
         desc->hidden_dim = desc->key_dim;
-    if (desc->mini_batch == 0)
-        desc->mini_batch = USUAL_BATCH;
-}
-
-static clattn_status check_numbers(const clattn_plan_desc *desc, const struct log *log)
-{
-    TRY(check_range(log, "hidden_dim", desc->hidden_dim, 1, MOST_LEARNER_DIM));
-    TRY(check_range(log, "mini_batch", desc->mini_batch, 1, INT32_MAX));
-    TRY(check_range(log, "muon", desc->muon, CLATTN_MUON_NONE, CLATTN_MUON_KELLER));
-    TRY(check_range(log, "pre_norm", desc->pre_norm, 0, 1));
-    return check_range(log, "with_momentum", desc->with_momentum, 0, 1);
 }
 
 static clattn_status check(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
 {
-    uint32_t others = desc->flags & ~rule_flags(rule);
-
-    if (desc->flags & CLATTN_CU_SEQLENS)
-        return FAIL(log, INVALID_DESC, "%s takes no cu_seqlens: a sequence is a row of the batch", rule->name);
-    if (desc->flags & CLATTN_INITIAL_STATE)
-        return FAIL(log, INVALID_DESC, "%s has no initial_state: it begins from w0, w1 and w2", rule->name);
-    if (others != 0)
-        return FAIL(log, INVALID_DESC, "%s takes no such option: flags 0x%x", rule->name, others);
     if (desc->qk_heads != desc->heads || desc->kv_heads != desc->heads)
         return FAIL(log, INVALID_DESC, "%s: qk_heads is %lld, kv_heads %lld, expected heads %lld: none are shared",
                     rule->name, (long long)desc->qk_heads, (long long)desc->kv_heads, (long long)desc->heads);
-    if (desc->scale != 1)
-        return FAIL(log, INVALID_DESC, "%s takes no option scale", rule->name);
-    TRY(check_slots(desc, log));
-    return check_numbers(desc, log);
+    return CLATTN_SUCCESS;
 }
 
 static int operands(const clattn_plan_desc *desc, const struct rule *rule, struct operand_row rows[OPERAND_COUNT])
@@ -69,8 +47,8 @@ static int operands(const clattn_plan_desc *desc, const struct rule *rule, struc
         {1, ROW(OP(LR0), "BTH", STORE_GATE, SPEED)},
         {1, ROW(OP(LR1), "BTH", STORE_GATE, SPEED)},
         {1, ROW(OP(LR2), "BTH", STORE_GATE, SPEED)},
-        {desc->with_momentum, ROW(OP(MOMENTUM), "BTH", STORE_GATE, STRENGTH)},
-        {desc->with_position, ROW(OP(POSITION), "N", STORE_LENGTH, POSITIONS)},
+        {(desc->flags & CLATTN_WITH_MOMENTUM) != 0, ROW(OP(MOMENTUM), "BTH", STORE_GATE, STRENGTH)},
+        {(desc->flags & CLATTN_WITH_POSITION) != 0, ROW(OP(POSITION), "N", STORE_LENGTH, POSITIONS)},
         {last, ROW(OP(FINAL_W0), "NHDK", STORE_STATE, WRITTEN)},
         {last, ROW(OP(FINAL_W1), "NHVD", STORE_STATE, WRITTEN)},
         {last, ROW(OP(FINAL_W2), "NHDK", STORE_STATE, WRITTEN)},

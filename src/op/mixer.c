@@ -1,14 +1,6 @@
 /* What mixers' descs must be. */
 #include "op/op.h"
-
-static const char *weights_name(clattn_weights weights)
-{
-    static const char *const names[] = {
-#define WEIGHTS(value, name, header) [CLATTN_WEIGHTS_##value] = name,
-#include "op/words.def"
-    };
-    return names[weights];
-}
+#include "op/options.h"
 
 /* Without a denominator there is nothing for a gate or a sink to take its share of, and no log of it. */
 static clattn_status check_weights(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
@@ -18,7 +10,7 @@ static clattn_status check_weights(const clattn_plan_desc *desc, const struct ru
     if (desc->kernel == CLATTN_WEIGHTS_SOFTMAX || (!gated && !(desc->flags & (CLATTN_WITH_SINK | CLATTN_WITH_LSE))))
         return CLATTN_SUCCESS;
     return FAIL(log, INVALID_DESC, "%s with kernel %s has no denominator, and so no %s", rule->name,
-                weights_name(desc->kernel),
+                option_word(OPTION_kernel, (int)desc->kernel),
                 gated                            ? "gate: see CLATTN_UNGATED"
                 : desc->flags & CLATTN_WITH_SINK ? "sink"
                                                  : "lse");
@@ -27,10 +19,9 @@ static clattn_status check_weights(const clattn_plan_desc *desc, const struct ru
 /* Keys that were carried to where the tail begins, which its queries and no others stand in. */
 static clattn_status check_tail(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
 {
-    TRY(check_range(log, "absolute", desc->absolute, 0, 1));
     if (desc->tail == 0 && !(desc->flags & CLATTN_CARRY))
         return CLATTN_SUCCESS;
-    if (desc->absolute)
+    if (desc->flags & CLATTN_ABSOLUTE)
         return FAIL(log, INVALID_DESC, "%s: absolute with %s, whose keys turn with every token that follows",
                     rule->name, desc->tail != 0 ? "tail" : "carry");
     if (desc->flags & CLATTN_QK_L2NORM)
@@ -52,22 +43,10 @@ static clattn_status check_tail(const clattn_plan_desc *desc, const struct rule 
 /* Keys and values of their own number of heads and tokens. */
 static clattn_status check_list(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
 {
-    const uint32_t states = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_STATE_VK;
-    const uint32_t of_states = CLATTN_HEADS_TILED | CLATTN_WITH_STATE_INDICES | CLATTN_REVERSED;
-
     TRY(check_weights(desc, rule, log));
-    TRY(check_range(log, "kv_len", desc->kv_len, 0, MAX_LENGTH));
-    TRY(check_range(log, "window", desc->window, 0, MAX_LENGTH));
     if (desc->qk_heads != desc->heads)
         return FAIL(log, INVALID_DESC, "qk_heads is %lld, %s has queries for each of %lld heads: kv_heads may be fewer",
                     (long long)desc->qk_heads, rule->name, (long long)desc->heads);
-    if (desc->flags & states)
-        return FAIL(log, INVALID_DESC,
-                    "%s has no initial or final state (flags 0x%x): its state is k and v, see kv_len", rule->name,
-                    desc->flags & states);
-    if (desc->flags & of_states)
-        return FAIL(log, INVALID_DESC, "%s has no state for these options (flags 0x%x)", rule->name,
-                    desc->flags & of_states);
     if (desc->kv_len != 0 && (desc->flags & CLATTN_CU_SEQLENS) && !(desc->flags & CLATTN_CU_SEQLENS_KV))
         return FAIL(log, INVALID_DESC, "kv_len is %lld, expected 0 with cu_seqlens and without cu_seqlens_kv",
                     (long long)desc->kv_len);
@@ -87,13 +66,10 @@ static clattn_status check_list(const clattn_plan_desc *desc, const struct rule 
 /* A state of one channel, and numbers in pairs. */
 static clattn_status check_channels(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
 {
-    if (!rule_has_keys(rule) &&
-        (desc->key_dim != 1 || desc->qk_heads != desc->heads || (desc->flags & CLATTN_QK_L2NORM)))
-        return FAIL(
-            log, INVALID_DESC,
-            "%s has no queries and keys: key_dim is %lld, expected 1, qk_heads %lld, expected heads %lld, and no "
-            "qk_l2norm",
-            rule->name, (long long)desc->key_dim, (long long)desc->qk_heads, (long long)desc->heads);
+    if (!rule_has_keys(rule) && (desc->key_dim != 1 || desc->qk_heads != desc->heads))
+        return FAIL(log, INVALID_DESC,
+                    "%s has no queries and keys: key_dim is %lld, expected 1, qk_heads %lld, expected heads %lld",
+                    rule->name, (long long)desc->key_dim, (long long)desc->qk_heads, (long long)desc->heads);
     if (!rule_has_chunks(rule) && desc->kv_heads != desc->heads)
         return FAIL(log, INVALID_DESC, "%s: kv_heads is %lld, expected heads %lld: states are not shared", rule->name,
                     (long long)desc->kv_heads, (long long)desc->heads);
@@ -112,8 +88,6 @@ static clattn_status check_state(const clattn_plan_desc *desc, const struct rule
     int normalized = rule->read == READ_STABILIZED || (desc->flags & CLATTN_NORMALIZE);
 
     TRY(check_slots(desc, log));
-    TRY(check_range(log, "state_window", desc->state_window, 0, MAX_LENGTH));
-    TRY(check_range(log, "state_every", desc->state_every, 0, MAX_LENGTH));
     if (desc->state_window != 0 && desc->state_every != 0)
         return FAIL(log, INVALID_DESC, "state_window is %lld and state_every %lld, expected one of them",
                     (long long)desc->state_window, (long long)desc->state_every);

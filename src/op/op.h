@@ -23,7 +23,7 @@ extern const struct op op_mixer, op_piece, op_learner;
 /* ---- What families check alike ------------------------------------------------------------------------------------
  */
 
-enum { MAX_DIM = 256, MAX_LENGTH = INT32_MAX - 64 /* tokens, batch and sequences */ };
+enum { MAX_DIM = 256, MAX_HEADS = 65535, MAX_LENGTH = INT32_MAX - 64 /* tokens, batch and sequences */ };
 #define MAX_ELEMENTS 9007199254740992.0 /* of one operand, 2^53: offsets are 64-bit */
 
 /* INVALID_DESC, naming the field, outside of low … high. */
@@ -33,7 +33,7 @@ clattn_status check_range(const struct log *log, const char *name, int64_t value
 void rope_complete(clattn_plan_desc *desc, const struct rule *rule);
 clattn_status rope_check(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log);
 
-/* The pool of states. */
+/* INVALID_DESC where there is a pool of states without indices into it. */
 clattn_status check_slots(const clattn_plan_desc *desc, const struct log *log);
 
 /* Of rows those that are used and have an id; how many. */

@@ -1,143 +1,258 @@
+/* What follows from the table of options: who takes one, what its zero means, and which values it has. */
 #include "op/options.h"
 
-#include "op/rule.h"
+#include "op/op.h"
 
-#include <stddef.h>
 #include <string.h>
 
-enum {
-    /* Flags that no rule names: its family says whether it takes them. */
-    FAMILY_FLAGS = CLATTN_QK_L2NORM | CLATTN_STATE_VK | CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_CU_SEQLENS |
-                   CLATTN_CU_SEQLENS_INT64 | CLATTN_REVERSED | CLATTN_WITH_ATTN | CLATTN_HEADS_TILED |
-                   CLATTN_WITH_STATE_INDICES
+#define VALUE_OF(word, ID, rule)                                                                                       \
+    {                                                                                                                  \
+        word, "CLATTN_" #ID, CLATTN_##ID, rule                                                                         \
+    }
+#define VALUE(word, ID) VALUE_OF(word, ID, CLATTN_RULE_NONE)
+#define NO_VALUE                                                                                                       \
+    {                                                                                                                  \
+        NULL, NULL, 0, CLATTN_RULE_NONE                                                                                \
+    }
+#define VALUES(...)                                                                                                    \
+    (const struct option_value[])                                                                                      \
+    {                                                                                                                  \
+        __VA_ARGS__, NO_VALUE                                                                                          \
+    }
+#define TWO_WORDS(off, on) VALUES({off, NULL, 0, CLATTN_RULE_NONE}, {on, NULL, 1, CLATTN_RULE_NONE})
+
+static const struct option_value dtype_values[] = {VALUE("f32", F32), VALUE("f16", F16), VALUE("bf16", BF16), NO_VALUE};
+static const struct option_value mode_values[] = {VALUE("auto", MODE_AUTO), VALUE("recurrent", MODE_RECURRENT),
+                                                  VALUE("chunk", MODE_CHUNK), NO_VALUE};
+static const struct option_value weights_values[] = {
+#define WEIGHTS(value, name, header) VALUE(name, WEIGHTS_##value),
+#include "op/words.def"
+    NO_VALUE};
+static const struct option_value switch_values[] = {
+    {"off", NULL, 0, CLATTN_RULE_NONE}, {"on", NULL, 1, CLATTN_RULE_NONE}, NO_VALUE};
+
+#define FLAG(own, ID, ...) {.name = #own, .id = "CLATTN_" #ID, .type = OPTION_FLAG, .flag = CLATTN_##ID, __VA_ARGS__},
+#define FIELD(own, TYPE, ...)                                                                                          \
+    {.name = #own, .id = #own, .type = OPTION_##TYPE, .offset = offsetof(clattn_plan_desc, own), __VA_ARGS__},
+#define SIZE(own, TYPE, ...) FIELD(own, TYPE, __VA_ARGS__)
+const struct desc_option desc_options[OPTION_COUNT] = {
+#include "op/options.def"
 };
 
-static const struct {
-    uint32_t flag;
-    const char *name;
-} flags[] = {{CLATTN_NORMALIZE, "normalize"},
-             {CLATTN_GATE_PER_HEAD, "a gate per head"},
-             {CLATTN_VALUE_GATE, "gv"},
-             {CLATTN_UNGATED, "ungated"},
-             {CLATTN_WITH_SINK, "sink"},
-             {CLATTN_WITH_LSE, "lse"},
-             {CLATTN_WITH_KV_LENS, "kv_lens"},
-             {CLATTN_CU_SEQLENS_KV, "cu_seqlens_kv"},
-             {CLATTN_WITH_P, "p"},
-             {CLATTN_WITH_BETA, "beta"},
-             {CLATTN_WITH_WRITTEN, "written"},
-             {CLATTN_APPEND, "append"},
-             {CLATTN_CARRY, "carry"},
-             {CLATTN_SOFTPLUS, "softplus"},
-             {CLATTN_WITH_DT_BIAS, "dt_bias"},
-             {CLATTN_WITH_A_LOG, "a_log"},
-             {CLATTN_WITH_D, "d"},
-             {CLATTN_WITH_Z, "z"},
-             {CLATTN_NONCAUSAL, "noncausal"},
-             {CLATTN_WITH_ROPE, "rope"},
-             {CLATTN_COMPLEX, "complex"}};
-
-/* Fields that only rules with the knob may have set: to another number than the usual one. */
-#define FIELD(knob, name, usual)                                                                                       \
-    {                                                                                                                  \
-        RULE_TAKES_##knob, offsetof(clattn_plan_desc, name), sizeof(((clattn_plan_desc *)0)->name), usual, #name       \
-    }
-
-static const struct {
-    uint32_t knob;
-    size_t offset, size;
-    unsigned char usual;
-    const char *name;
-} fields[] = {FIELD(FEATURE_MAP, feature_map, CLATTN_FEATURE_IDENTITY),
-              FIELD(STEPS, steps, 1),
-              FIELD(LAYER, layer, 0),
-              FIELD(LAYER, layers, 1),
-              FIELD(LAYER, slopes, CLATTN_SLOPES_LIGHTNING),
-              FIELD(EPS, eps, 0), /* 0.0 has no bit set */
-              FIELD(KERNEL, kernel, CLATTN_WEIGHTS_SOFTMAX),
-              FIELD(GATE_MAP, gate_map, CLATTN_GATE_MAP_LOG),
-              FIELD(BETA_MAP, beta_map, CLATTN_BETA_STRENGTH),
-              FIELD(WRITE_KERNEL, write_kernel, CLATTN_WEIGHTS_SOFTMAX),
-              FIELD(TAPS, taps, 0),
-              FIELD(TAPS, activation, CLATTN_ACTIVATION_SILU),
-              FIELD(TAPS, with_bias, 0),
-              FIELD(TAPS, residual, 0),
-              FIELD(NORM, weighting, CLATTN_WEIGHTING_SHARED),
-              FIELD(NORM, gating, CLATTN_GATING_AFTER),
-              FIELD(NORM, centered, 0),
-              FIELD(NORM, eps_outside, 0),
-              FIELD(ROPE, rope_base, 0),
-              FIELD(ROPE, rope_dim, 0),
-              FIELD(ROPE, interleaved, 0),
-              FIELD(ROPE, with_position, 0),
-              FIELD(ROPE, turned_back, 0),
-              FIELD(FEATURES, features, CLATTN_FEATURES_FAVOR),
-              FIELD(FEATURES, of_queries, 0),
-              FIELD(TAIL, tail, 0),
-              FIELD(TAIL, absolute, 0),
-              FIELD(LEARNING, hidden_dim, 0),
-              FIELD(LEARNING, mini_batch, 0),
-              FIELD(LEARNING, muon, CLATTN_MUON_NONE),
-              FIELD(LEARNING, pre_norm, 0),
-              FIELD(LEARNING, with_momentum, 0)};
-
-static int64_t field_of(const clattn_plan_desc *desc, size_t offset, size_t size)
+int option_set_any(const struct option_set *set)
 {
-    const char *at = (const char *)desc + offset;
-    int64_t whole;
-    int32_t half;
-
-    memcpy(&whole, at, size == sizeof whole ? sizeof whole : 0);
-    memcpy(&half, at, sizeof half);
-    return size == sizeof whole ? whole : half;
+    for (enum option_id i = 0; i < OPTION_COUNT; i++)
+        if (set->has[i])
+            return 1;
+    return 0;
 }
 
-static clattn_status refuse(const struct rule *rule, const char *name, const struct log *log)
+static unsigned gate_kinds(const struct rule *rule)
 {
-    return FAIL(log, INVALID_DESC, "%s takes no option %s", rule->name, name);
+    int gated = rule->op == OP_MIXER && rule->gate != NO_OPERAND &&
+                (rule->decay == DECAY_SCALAR || rule->decay == DECAY_CHANNEL);
+    int raw = gated && !rule_has_list(rule) && rule->read != READ_STABILIZED;
+
+    return (gated ? OF_GATE : 0U) | (raw ? OF_STATE_GATE : 0U);
 }
 
-static clattn_status check_flags(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
+unsigned rule_kinds(const struct rule *rule)
 {
-    uint32_t known = FAMILY_FLAGS;
+    static const unsigned ops[OP_COUNT] = {[OP_MIXER] = OF_STATE, [OP_PIECE] = OF_PIECE, [OP_LEARNER] = OF_LEARNER};
+    unsigned kinds = rule_has_list(rule) ? OF_LIST : ops[rule->op];
 
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
-        known |= flags[i].flag;
-        if ((desc->flags & flags[i].flag) && !(rule_flags(rule) & flags[i].flag))
-            return refuse(rule, flags[i].name, log);
+    if (rule_has_keys(rule))
+        kinds |= rule->op == OP_MIXER ? OF_KEYS | OF_SCORES : OF_KEYS;
+    if (rule->op == OP_MIXER && rule->write == WRITE_BETA)
+        kinds |= OF_STRENGTH;
+    return kinds | gate_kinds(rule);
+}
+
+int rule_takes(const struct rule *rule, enum option_id option)
+{
+    const struct desc_option *row = &desc_options[option];
+
+    if (row->kinds & rule_kinds(rule))
+        return 1;
+    for (size_t i = 0; i < sizeof row->rules / sizeof *row->rules; i++)
+        if (row->rules[i] != CLATTN_RULE_NONE && rule_get(row->rules[i]) == rule)
+            return 1;
+    return 0;
+}
+
+int rule_has_state(const struct rule *rule)
+{
+    return rule_takes(rule, OPTION_final_state);
+}
+
+uint64_t rule_flags(const struct rule *rule)
+{
+    uint64_t flags = 0;
+
+    for (enum option_id i = 0; i < OPTION_COUNT; i++)
+        if (rule_takes(rule, i) || (desc_options[i].with & flags))
+            flags |= desc_options[i].flag; /* of those that others let it take: their rows come first */
+    return flags;
+}
+
+int option_taken(enum option_id option, const clattn_plan_desc *desc, const struct rule *rule)
+{
+    return (desc->flags & desc_options[option].with) != 0 || rule_takes(rule, option);
+}
+
+int64_t option_whole(enum option_id option, const clattn_plan_desc *desc)
+{
+    const struct desc_option *row = &desc_options[option];
+    const void *field = (const char *)desc + row->offset;
+
+    switch (row->type) {
+    case OPTION_FLAG: return (desc->flags & row->flag) != 0;
+    case OPTION_INT64: return *(const int64_t *)field;
+    case OPTION_INT32: return *(const int32_t *)field;
+    case OPTION_ENUM: return *(const int *)field;
+    case OPTION_DOUBLE:
+    case OPTION_FLAGS:
+    case OPTION_TYPES: break;
     }
-    if (desc->flags & ~known)
-        return FAIL(log, INVALID_DESC, "flags has unknown bits: 0x%x", desc->flags & ~known);
+    return 0;
+}
+
+double option_get(enum option_id option, const clattn_plan_desc *desc)
+{
+    const struct desc_option *row = &desc_options[option];
+    const void *field = (const char *)desc + row->offset;
+
+    return row->type == OPTION_DOUBLE ? *(const double *)field : (double)option_whole(option, desc);
+}
+
+static void put_whole(const struct desc_option *row, int64_t value, clattn_plan_desc *desc)
+{
+    void *field = (char *)desc + row->offset;
+    int narrow = (int)value;
+
+    switch (row->type) {
+    case OPTION_FLAG: desc->flags = (desc->flags & ~row->flag) | (value != 0 ? row->flag : 0); break;
+    case OPTION_INT64: memcpy(field, &value, sizeof value); break;
+    case OPTION_INT32:
+    case OPTION_ENUM: memcpy(field, &narrow, sizeof narrow); break; /* an enum, whose values are an int's */
+    case OPTION_DOUBLE:
+    case OPTION_FLAGS:
+    case OPTION_TYPES: break;
+    }
+}
+
+void option_put(enum option_id option, double value, clattn_plan_desc *desc)
+{
+    const struct desc_option *row = &desc_options[option];
+
+    if (row->type == OPTION_DOUBLE)
+        memcpy((char *)desc + row->offset, &value, sizeof value);
+    else
+        put_whole(row, (int64_t)value, desc);
+}
+
+const struct option_value *option_values(enum option_id option)
+{
+    const struct desc_option *row = &desc_options[option];
+    int is_switch = row->type == OPTION_FLAG;
+
+    return row->values != NULL ? row->values : is_switch ? switch_values : NULL;
+}
+
+static const struct option_value *find_value(enum option_id option, int value)
+{
+    const struct option_value *at = option_values(option);
+
+    while (at != NULL && at->word != NULL && at->value != value)
+        at++;
+    return at != NULL && at->word != NULL ? at : NULL;
+}
+
+const char *option_word(enum option_id option, int value)
+{
+    const struct option_value *found = find_value(option, value);
+
+    return found != NULL ? found->word : NULL;
+}
+
+void options_complete(clattn_plan_desc *desc, const struct rule *rule)
+{
+    for (enum option_id i = 0; i < OPTION_COUNT; i++) {
+        double number = option_taken(i, desc, rule) ? desc_options[i].usual : desc_options[i].idle;
+        if (number != 0 && option_get(i, desc) == 0)
+            option_put(i, number, desc);
+    }
+}
+
+/* The values of an enum and of a switch follow each other without gaps. */
+static int64_t last_value(enum option_id option)
+{
+    int64_t last = 0;
+
+    for (const struct option_value *at = option_values(option); at->word != NULL; at++)
+        last = at->value > last ? at->value : last;
+    return last;
+}
+
+static clattn_status check_number(const clattn_plan_desc *desc, enum option_id option, const struct log *log)
+{
+    const struct desc_option *row = &desc_options[option];
+    double value = option_get(option, desc);
+
+    if (row->type == OPTION_FLAG)
+        return CLATTN_SUCCESS;
+    if (option_values(option) != NULL)
+        return check_range(log, row->name, option_whole(option, desc), 0, last_value(option));
+    if (row->low == 0 && row->high == 0)
+        return CLATTN_SUCCESS;
+    if (row->type != OPTION_DOUBLE)
+        return check_range(log, row->name, option_whole(option, desc), (int64_t)row->low, (int64_t)row->high);
+    if (!(value >= row->low && value <= row->high))
+        return FAIL(log, INVALID_DESC, "%s is %g, expected %g to %g", row->name, value, row->low, row->high);
     return CLATTN_SUCCESS;
 }
 
-/* Fields that the kind of state decides. */
-static clattn_status check_state(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
+/* "lse", "state=vk", "beta_map=softplus" */
+static clattn_status refuse(const clattn_plan_desc *desc, const struct rule *rule, enum option_id option,
+                            const struct log *log)
 {
-    int list = rule_has_list(rule), states = !list && rule->op == OP_MIXER;
+    const struct desc_option *row = &desc_options[option];
+    const char *word = option_word(option, (int)option_whole(option, desc));
+    int plain = word == NULL || option_values(option) == switch_values;
 
-    if (list && desc->state_slots != 0)
-        return refuse(rule, "state_slots", log);
-    if (!states && desc->state_window != 0)
-        return refuse(rule, "state_window", log);
-    if (!states && desc->state_every != 0)
-        return refuse(rule, "state_every", log);
-    if (!list && desc->kv_len != 0)
-        return refuse(rule, "kv_len", log);
-    if (!list && desc->window != 0)
-        return refuse(rule, "window", log);
+    return FAIL(log, INVALID_DESC, "%s takes no option %s%s%s%s%s", rule->name, row->name, plain ? "" : "=",
+                plain ? "" : word, row->refused != NULL ? ": " : "", row->refused != NULL ? row->refused : "");
+}
+
+static clattn_status check_option(const clattn_plan_desc *desc, const struct rule *rule, enum option_id option,
+                                  const struct log *log)
+{
+    const struct option_value *value;
+
+    if (!option_taken(option, desc, rule) && option_get(option, desc) == desc_options[option].idle)
+        return CLATTN_SUCCESS;
+    TRY(check_number(desc, option, log));
+    value = find_value(option, (int)option_whole(option, desc));
+    if (!option_taken(option, desc, rule) ||
+        (value != NULL && value->only != CLATTN_RULE_NONE && rule_get(value->only) != rule))
+        return refuse(desc, rule, option, log);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status check_flags(const clattn_plan_desc *desc, const struct log *log)
+{
+    uint64_t known = 0;
+
+    for (enum option_id i = 0; i < OPTION_COUNT; i++)
+        known |= desc_options[i].flag;
+    if (desc->flags & ~known)
+        return FAIL(log, INVALID_DESC, "flags has unknown bits: 0x%llx", (unsigned long long)(desc->flags & ~known));
     return CLATTN_SUCCESS;
 }
 
 clattn_status options_check(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
 {
-    uint32_t knobs = rule->knobs | (desc->flags & CLATTN_WITH_ROPE ? RULE_TAKES_ROPE : 0);
-
-    TRY(check_flags(desc, rule, log));
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-        if (!(knobs & fields[i].knob) && field_of(desc, fields[i].offset, fields[i].size) != fields[i].usual)
-            return refuse(rule, fields[i].name, log);
-    if (desc->beta_map == CLATTN_BETA_SOFTPLUS && !(rule->knobs & RULE_TAKES_STEP_MAP))
-        return refuse(rule, "beta_map=softplus", log);
-    return check_state(desc, rule, log);
+    for (enum option_id i = 0; i < OPTION_COUNT; i++)
+        TRY(check_option(desc, rule, i, log));
+    return check_flags(desc, log);
 }

@@ -8,8 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_HEADS = 65535 };
-
 static void set_default(int64_t *field, int64_t value)
 {
     if (*field == 0)
@@ -34,18 +32,16 @@ static void complete(clattn_plan_desc *desc, const struct rule *rule)
 {
     desc->eps += 0.0; /* -0.0 is 0 */
     desc->rope_base += 0.0;
+    options_complete(desc, rule);
+    if (desc->eps == 0)
+        desc->eps = rule->default_eps;
     op_of(rule)->complete(desc, rule);
     rope_complete(desc, rule);
-    set_default(&desc->batch, 1);
     set_default(&desc->qk_heads, desc->heads);
     set_default(&desc->kv_heads, desc->heads);
     if (desc->scale == 0)
         desc->scale = rule->default_scale != 0 ? rule->default_scale : 1 / sqrt((double)desc->key_dim);
     desc->chunk = nearest_chunk(desc->chunk);
-    if (desc->steps == 0)
-        desc->steps = 1;
-    if (desc->layers == 0)
-        desc->layers = 1;
     if (desc->gate_scale == 0)
         desc->gate_scale = gate_scales[(unsigned)desc->gate_map <= CLATTN_GATE_MAP_EXP ? desc->gate_map : 0];
     if (desc->flags & CLATTN_CU_SEQLENS_INT64)
@@ -59,26 +55,19 @@ static clattn_status check_number(const struct log *log, const char *name, doubl
     return CLATTN_SUCCESS;
 }
 
+/* What a family of rules takes; first of all, since the scale follows from it. */
+static clattn_status check_dims(const clattn_plan_desc *desc, int64_t most_dim, const struct log *log)
+{
+    TRY(check_range(log, "key_dim", desc->key_dim, 1, most_dim));
+    return check_range(log, "value_dim", desc->value_dim, 1, most_dim);
+}
+
+/* Sizes against each other: the range of each by itself follows from the table of options. */
 static clattn_status check_sizes(const clattn_plan_desc *desc, int64_t most_dim, const struct log *log)
 {
-    TRY(check_range(log, "batch", desc->batch, 1, MAX_LENGTH));
-    TRY(check_range(log, "steps", desc->steps, 1, 64));
     TRY(check_range(log, "seq_len", desc->seq_len, 1, MAX_LENGTH / desc->steps));
-    TRY(check_range(log, "heads", desc->heads, 1, MAX_HEADS));
     TRY(check_range(log, "qk_heads", desc->qk_heads, 1, desc->heads));
     TRY(check_range(log, "kv_heads", desc->kv_heads, 1, desc->heads));
-    TRY(check_range(log, "key_dim", desc->key_dim, 1, most_dim));
-    TRY(check_range(log, "value_dim", desc->value_dim, 1, most_dim));
-    TRY(check_range(log, "dtype", desc->dtype, CLATTN_F32, CLATTN_BF16));
-    TRY(check_range(log, "gate_dtype", desc->gate_dtype, CLATTN_F32, CLATTN_BF16));
-    TRY(check_range(log, "mode", desc->mode, CLATTN_MODE_AUTO, CLATTN_MODE_CHUNK));
-    TRY(check_range(log, "feature_map", desc->feature_map, CLATTN_FEATURE_IDENTITY, CLATTN_FEATURE_RELU));
-    TRY(check_range(log, "slopes", desc->slopes, CLATTN_SLOPES_LIGHTNING, CLATTN_SLOPES_MINIMAX));
-    TRY(check_range(log, "kernel", desc->kernel, CLATTN_WEIGHTS_SOFTMAX, CLATTN_WEIGHTS_FLOOR));
-    TRY(check_range(log, "write_kernel", desc->write_kernel, CLATTN_WEIGHTS_SOFTMAX, CLATTN_WEIGHTS_FLOOR));
-    TRY(check_range(log, "gate_map", desc->gate_map, CLATTN_GATE_MAP_LOG, CLATTN_GATE_MAP_EXP));
-    TRY(check_range(log, "beta_map", desc->beta_map, CLATTN_BETA_STRENGTH, CLATTN_BETA_SOFTPLUS));
-    TRY(check_range(log, "layers", desc->layers, 1, INT32_MAX));
     TRY(check_range(log, "layer", desc->layer, 0, desc->layers - 1));
     if (desc->heads % desc->qk_heads != 0)
         return FAIL(log, INVALID_DESC, "qk_heads %lld does not divide heads %lld", (long long)desc->qk_heads,
@@ -86,14 +75,10 @@ static clattn_status check_sizes(const clattn_plan_desc *desc, int64_t most_dim,
     if (desc->heads % desc->kv_heads != 0)
         return FAIL(log, INVALID_DESC, "kv_heads %lld does not divide heads %lld", (long long)desc->kv_heads,
                     (long long)desc->heads);
-    TRY(check_range(log, "chunk", desc->chunk, 0, INT32_MAX));
     if ((double)desc->batch * (double)(desc->seq_len * desc->steps) * (double)desc->heads * (double)most_dim >
         MAX_ELEMENTS)
         return FAIL(log, INVALID_DESC, "batch %lld times seq_len %lld times heads %lld is too large for 64-bit offsets",
                     (long long)desc->batch, (long long)desc->seq_len, (long long)desc->heads);
-    TRY(check_number(log, "scale", desc->scale));
-    if (!(desc->eps >= 0 && desc->eps <= 1e30))
-        return FAIL(log, INVALID_DESC, "eps is %g, expected 0 to 1e30", desc->eps);
     return CLATTN_SUCCESS;
 }
 
@@ -117,8 +102,7 @@ static clattn_status check_attn(const struct problem *problem, const struct log 
 /* What goes with a map, and with no other */
 static clattn_status check_gate(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
 {
-    static const char *const names[] = {"log", "softplus", "sigmoid", "logsigmoid", "exp"};
-    const char *name = names[desc->gate_map];
+    const char *name = option_word(OPTION_gate_map, (int)desc->gate_map);
     double usual = gate_scales[desc->gate_map];
     int rated = desc->gate_map == CLATTN_GATE_MAP_SOFTPLUS || desc->gate_map == CLATTN_GATE_MAP_SIGMOID;
 
@@ -127,7 +111,7 @@ static clattn_status check_gate(const clattn_plan_desc *desc, const struct rule 
     if ((desc->flags & CLATTN_WITH_A_LOG) && !rated)
         return FAIL(log, INVALID_DESC, "%s: a_log is for gate_map softplus and sigmoid, not for %s", rule->name, name);
     if ((desc->flags & CLATTN_WITH_DT_BIAS) && desc->gate_map == CLATTN_GATE_MAP_LOG &&
-        (rule->knobs & RULE_TAKES_GATE_MAP))
+        rule_takes(rule, OPTION_gate_map))
         return FAIL(log, INVALID_DESC, "%s: dt_bias is for gates with a gate_map", rule->name);
     if (rule->op == OP_PIECE)
         return check_number(log, "gate_scale", desc->gate_scale);
@@ -163,8 +147,9 @@ clattn_status problem_init(struct problem *problem, const clattn_plan_desc *desc
         return FAIL(log, INVALID_DESC, "rule is %d, expected 1 to %d", (int)desc->rule, RULE_COUNT - 1);
     problem->desc = *desc;
     complete(&problem->desc, problem->rule);
-    TRY(check_sizes(&problem->desc, op_of(problem->rule)->most_dim, log));
+    TRY(check_dims(&problem->desc, op_of(problem->rule)->most_dim, log));
     TRY(options_check(&problem->desc, problem->rule, log));
+    TRY(check_sizes(&problem->desc, op_of(problem->rule)->most_dim, log));
     TRY(rope_check(&problem->desc, problem->rule, log));
     TRY(check_gate(&problem->desc, problem->rule, log));
     TRY(check_packing(&problem->desc, log));

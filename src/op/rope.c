@@ -1,11 +1,12 @@
 /* Rows that turn with their tokens' positions: a piece's, or q, k and p ahead of all else of a rule. */
 #include "op/op.h"
+#include "op/options.h"
 
 enum { MOST_ROPE_DIM = 1024 };
 
 static int is_turned(const clattn_plan_desc *desc, const struct rule *rule)
 {
-    return (rule->knobs & RULE_TAKES_ROPE) || (desc->flags & CLATTN_WITH_ROPE);
+    return option_taken(OPTION_rope_dim, desc, rule);
 }
 
 /* Columns of a row that turns */
@@ -18,8 +19,6 @@ void rope_complete(clattn_plan_desc *desc, const struct rule *rule)
 {
     if (!is_turned(desc, rule))
         return;
-    if (desc->rope_base == 0)
-        desc->rope_base = 10000;
     if (desc->rope_dim == 0 && columns_of(desc, rule) <= INT32_MAX)
         desc->rope_dim = (int32_t)columns_of(desc, rule);
 }
@@ -51,9 +50,6 @@ clattn_status rope_check(const clattn_plan_desc *desc, const struct rule *rule, 
         return FAIL(log, INVALID_DESC, "rope_dim is %d, expected an even number: columns turn in pairs",
                     (int)desc->rope_dim);
     TRY(check_range(log, "rope_dim", desc->rope_dim, 2, columns < MOST_ROPE_DIM ? columns : MOST_ROPE_DIM));
-    TRY(check_range(log, "interleaved", desc->interleaved, 0, 1));
-    TRY(check_range(log, "with_position", desc->with_position, 0, 1));
-    TRY(check_range(log, "turned_back", desc->turned_back, 0, 1));
     if (!(desc->rope_base > 1 && desc->rope_base <= 1e30))
         return FAIL(log, INVALID_DESC, "rope_base is %g, expected above 1 to 1e30", desc->rope_base);
     return CLATTN_SUCCESS;

@@ -47,145 +47,125 @@ static double alibi_decay(const clattn_plan_desc *desc, int64_t head)
 #define WORDS(decay, gate, head_decay, erase, order, write, read)                                                      \
     DECAY_##decay, gate, head_decay, ERASE_##erase, order##_FIRST, WRITE_##write, READ_##read
 
-/* The same of a piece, which has no words: what follows is every flag that it takes. */
+/* The same of a piece, which has no words. */
 #define PIECE_OF(own) .op = OP_PIECE, .piece = PIECE_##own, .read = READ_AFTER
 
 /* And of a learner. */
 #define LEARNER .op = OP_LEARNER, .read = READ_AFTER
 
-enum { LIST_FLAGS = CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_WITH_KV_LENS | CLATTN_CU_SEQLENS_KV | CLATTN_APPEND,
-       DELTA_FLAGS = CLATTN_WITH_P | CLATTN_WITH_BETA | CLATTN_WITH_WRITTEN | CLATTN_WITH_SINK | CLATTN_WITH_LSE |
-                     CLATTN_CU_SEQLENS_KV,
-       MAMBA_FLAGS = CLATTN_SOFTPLUS | CLATTN_WITH_DT_BIAS | CLATTN_WITH_D | CLATTN_WITH_Z | CLATTN_COMPLEX,
-       RAW_FLAGS = CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS,
-       RAW_GATE = RULE_TAKES_GATE_MAP,
-       RAW_GATES = RULE_TAKES_GATE_MAP | RULE_TAKES_BETA_MAP,
-       RAW_STEPS = RAW_GATES | RULE_TAKES_STEP_MAP,
-       PATH_FLAGS = CLATTN_UNGATED | CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_CU_SEQLENS_KV | CLATTN_CARRY };
-
 static const struct rule rules[RULE_COUNT] = {
     /* name, aliases,
-              decay    gate        head_decay       erase     first  write  read,    flags, knobs, scale,
+              decay    gate        head_decay       erase     first  write  read,    scale,
         recurrence, paper */
     [CLATTN_LINEAR_ATTN] = { "linear_attn", "",
-        WORDS(NONE,    NO_OPERAND, NULL,            NONE,     DECAY, VALUE, AFTER),
-        CLATTN_NORMALIZE | CLATTN_NONCAUSAL, RULE_TAKES_FEATURE_MAP, 0,
+        WORDS(NONE,    NO_OPERAND, NULL,            NONE,     DECAY, VALUE, AFTER), 0,
         "S += k v^T; o = S^T q", "Katharopoulos et al. 2020, Transformers are RNNs, arXiv:2006.16236" },
     [CLATTN_RETENTION] = { "retention", "retnet",
-        WORDS(SCALAR,  NO_OPERAND, retention_decay, NONE,     DECAY, VALUE, AFTER), 0, 0, 0,
+        WORDS(SCALAR,  NO_OPERAND, retention_decay, NONE,     DECAY, VALUE, AFTER), 0,
         "S = (1 - 2^(-5-h)) S + k v^T; o = S^T q", "Sun et al. 2023, Retentive Network, arXiv:2307.08621" },
     [CLATTN_LIGHTNING_ATTN] = { "lightning_attn", "",
-        WORDS(SCALAR,  NO_OPERAND, lightning_decay, NONE,     DECAY, VALUE, AFTER), 0, RULE_TAKES_LAYER, 0,
+        WORDS(SCALAR,  NO_OPERAND, lightning_decay, NONE,     DECAY, VALUE, AFTER), 0,
         "S = e^(-(8/H)(1 - layer/layers) h) S + k v^T; o = S^T q",
         "Qin et al. 2024, Lightning Attention-2, arXiv:2401.04658" },
     [CLATTN_SIMPLE_GLA] = { "simple_gla", "mamba2 gated_retention",
-        WORDS(SCALAR,  OP(G),      NULL,            NONE,     DECAY, VALUE, AFTER),
-        CLATTN_GATE_PER_HEAD | RAW_FLAGS, RAW_GATE, 0,
+        WORDS(SCALAR,  OP(G),      NULL,            NONE,     DECAY, VALUE, AFTER), 0,
         "S = e^g S + k v^T; o = S^T q", "Dao and Gu 2024, Transformers are SSMs, arXiv:2405.21060" },
     [CLATTN_SSD] = { "ssd", "",
-        WORDS(SCALAR,  OP(G),      NULL,            NONE,     DECAY, BETA,  AFTER), RAW_FLAGS, RAW_STEPS, 1,
+        WORDS(SCALAR,  OP(G),      NULL,            NONE,     DECAY, BETA,  AFTER), 1,
         "S = e^g S + beta k v^T; o = S^T q", "Dao and Gu 2024, Transformers are SSMs, arXiv:2405.21060" },
     [CLATTN_GLA] = { "gla", "hgrn2",
-        WORDS(CHANNEL, OP(G),      NULL,            NONE,     DECAY, VALUE, AFTER),
-        CLATTN_GATE_PER_HEAD | CLATTN_VALUE_GATE | RAW_FLAGS, RAW_GATE, 0,
+        WORDS(CHANNEL, OP(G),      NULL,            NONE,     DECAY, VALUE, AFTER), 0,
         "S = diag(e^g) S [diag(e^gv)] + k v^T; o = S^T q",
         "Yang et al. 2023, Gated Linear Attention, arXiv:2312.06635" },
     [CLATTN_RWKV6] = { "rwkv6", "",
-        WORDS(CHANNEL, OP(W),      NULL,            NONE,     DECAY, VALUE, BONUS), RAW_FLAGS, RAW_GATE, 0,
+        WORDS(CHANNEL, OP(W),      NULL,            NONE,     DECAY, VALUE, BONUS), 0,
         "o = (S + diag(u) k v^T)^T q; S = diag(e^w) S + k v^T", "Peng et al. 2024, Eagle and Finch, arXiv:2404.05892" },
     [CLATTN_DELTA_RULE] = { "delta_rule", "deltanet",
-        WORDS(NONE,    NO_OPERAND, NULL,            KEY,      DECAY, BETA,  AFTER), 0, RULE_TAKES_BETA_MAP, 0,
+        WORDS(NONE,    NO_OPERAND, NULL,            KEY,      DECAY, BETA,  AFTER), 0,
         "S += beta k (v - S^T k)^T; o = S^T q",
         "Yang et al. 2024, Parallelizing Linear Transformers with the Delta Rule, arXiv:2406.06484" },
     [CLATTN_GATED_DELTA_RULE] = { "gated_delta_rule", "gated_deltanet gdn",
-        WORDS(SCALAR,  OP(G),      NULL,            KEY,      DECAY, BETA,  AFTER), RAW_FLAGS, RAW_GATES, 0,
+        WORDS(SCALAR,  OP(G),      NULL,            KEY,      DECAY, BETA,  AFTER), 0,
         "S = e^g S; S += beta k (v - S^T k)^T; o = S^T q", "Yang et al. 2024, Gated Delta Networks, arXiv:2412.06464" },
     [CLATTN_KDA] = { "kda", "kimi_delta_attention",
-        WORDS(CHANNEL, OP(G),      NULL,            KEY,      DECAY, BETA,  AFTER), RAW_FLAGS, RAW_GATES, 0,
+        WORDS(CHANNEL, OP(G),      NULL,            KEY,      DECAY, BETA,  AFTER), 0,
         "S = diag(e^g) S; S += beta k (v - S^T k)^T; o = S^T q", "Kimi Team 2025, Kimi Linear, arXiv:2510.26692" },
     [CLATTN_COMBA] = { "comba", "",
-        WORDS(SCALAR,  OP(G),      NULL,            OPERAND,  ERASE, BETA,  AFTER), RAW_FLAGS, RAW_GATES, 0,
+        WORDS(SCALAR,  OP(G),      NULL,            OPERAND,  ERASE, BETA,  AFTER), 0,
         "S = e^g S + beta k (v - S^T p)^T; o = S^T q", "Hu et al. 2025, Comba, arXiv:2506.02475" },
     [CLATTN_GDN2] = { "gdn2", "gated_deltanet2",
-        WORDS(CHANNEL, OP(G),      NULL,            GATED,    DECAY, GATED, AFTER), RAW_FLAGS, RAW_GATE, 0,
+        WORDS(CHANNEL, OP(G),      NULL,            GATED,    DECAY, GATED, AFTER), 0,
         "S = diag(e^g) S; S += k (w o v - S^T (b o k))^T; o = S^T q", "Gated DeltaNet-2" },
     [CLATTN_GATED_DELTA_PRODUCT] = { "gated_delta_product", "deltaproduct",
-        WORDS(SCALAR,  OP(G),      NULL,            KEY,      DECAY, BETA,  AFTER), CLATTN_UNGATED | RAW_FLAGS,
-        RULE_TAKES_STEPS | RAW_GATES, 0,
+        WORDS(SCALAR,  OP(G),      NULL,            KEY,      DECAY, BETA,  AFTER), 0,
         "S = e^g S; n times S += beta_j k_j (v_j - S^T k_j)^T; o = S^T q",
         "Siems et al. 2025, DeltaProduct, arXiv:2502.10297" },
     [CLATTN_DPLR] = { "dplr", "",
-        WORDS(CHANNEL, OP(G),      NULL,            LOW_RANK, ERASE, VALUE, AFTER), RAW_FLAGS, RAW_GATE, 0,
+        WORDS(CHANNEL, OP(G),      NULL,            LOW_RANK, ERASE, VALUE, AFTER), 0,
         "S = diag(e^g) S + b (a^T S) + k v^T; o = S^T q",
         "Yang and Zhang, flash-linear-attention; Peng et al. 2025, arXiv:2503.14456" },
     [CLATTN_IPLR] = { "iplr", "",
-        WORDS(NONE,    NO_OPERAND, NULL,            LOW_RANK, ERASE, VALUE, AFTER), 0, 0, 0,
+        WORDS(NONE,    NO_OPERAND, NULL,            LOW_RANK, ERASE, VALUE, AFTER), 0,
         "S = S + b (a^T S) + k v^T; o = S^T q", "Yang and Zhang, flash-linear-attention" },
     [CLATTN_RWKV7] = { "rwkv7", "",
-        WORDS(CHANNEL, OP(W),      NULL,            LOW_RANK, ERASE, VALUE, AFTER), RAW_FLAGS, RAW_GATE, 1,
+        WORDS(CHANNEL, OP(W),      NULL,            LOW_RANK, ERASE, VALUE, AFTER), 1,
         "S = diag(e^w) S + b (a^T S) + k v^T; o = S^T r", "Peng et al. 2025, RWKV-7 Goose, arXiv:2503.14456" },
     [CLATTN_MLSTM] = { "mlstm", "xlstm",
-        WORDS(SCALAR,  OP(F),      NULL,            NONE,     DECAY, EXP,   STABILIZED),
-        0, RULE_TAKES_EPS | RAW_GATE, 0,
+        WORDS(SCALAR,  OP(F),      NULL,            NONE,     DECAY, EXP,   STABILIZED), 0,
         "S = e^f S + e^i k v^T; n = e^f n + e^i k; o = S^T q / (max(|n^T q|, e^-m) + eps)",
         "Beck et al. 2024, xLSTM, arXiv:2405.04517" },
     [CLATTN_PRECOND_GATED_DELTA_RULE] = { "precond_gated_delta_rule", "",
-        WORDS(SCALAR,  OP(G),      NULL,            OPERAND,  DECAY, BETA,  AFTER), RAW_FLAGS, RAW_GATES, 0,
+        WORDS(SCALAR,  OP(G),      NULL,            OPERAND,  DECAY, BETA,  AFTER), 0,
         "S = e^g S; S += beta k (v - S^T p)^T; o = S^T q",
         "Tumma et al. 2026, Preconditioned DeltaNet, arXiv:2604.21100" },
     [CLATTN_SOFTMAX_ATTN] = { "softmax_attn", "",
-        WORDS(NONE,    NO_OPERAND, NULL,            NONE,     DECAY, VALUE, SOFTMAX), LIST_FLAGS, RULE_TAKES_KERNEL, 0,
+        WORDS(NONE,    NO_OPERAND, NULL,            NONE,     DECAY, VALUE, SOFTMAX), 0,
         "o = sum_j softmax_j(q.k_j) v_j", "Vaswani et al. 2017, Attention Is All You Need, arXiv:1706.03762" },
     [CLATTN_ALIBI_ATTN] = { "alibi_attn", "",
-        WORDS(SCALAR,  NO_OPERAND, alibi_decay,     NONE,     DECAY, VALUE, SOFTMAX), LIST_FLAGS, 0, 0,
+        WORDS(SCALAR,  NO_OPERAND, alibi_decay,     NONE,     DECAY, VALUE, SOFTMAX), 0,
         "o_i = sum_j softmax_j(q.k_j - 2^(-8(h+1)/H) (i - j)) v_j",
         "Press et al. 2021, Train Short, Test Long, arXiv:2108.12409" },
     [CLATTN_FORGETTING_ATTN] = { "forgetting_attn", "fox",
-        WORDS(SCALAR,  OP(G),      NULL,            NONE,     DECAY, VALUE, SOFTMAX), LIST_FLAGS, RAW_GATE, 0,
+        WORDS(SCALAR,  OP(G),      NULL,            NONE,     DECAY, VALUE, SOFTMAX), 0,
         "b_j += g for each j before; o = sum_j softmax_j(q.k_j + b_j) v_j",
         "Lin et al. 2025, Forgetting Transformer, arXiv:2503.02130" },
     [CLATTN_PATH_ATTN] = { "path_attn", "path path_fox",
-        WORDS(SCALAR,  OP(G),      NULL,            POSITION, DECAY, VALUE, SOFTMAX),
-        PATH_FLAGS, RULE_TAKES_KERNEL | RAW_GATE | RULE_TAKES_TAIL, 0,
+        WORDS(SCALAR,  OP(G),      NULL,            POSITION, DECAY, VALUE, SOFTMAX), 0,
         "b_j += g, k_j -= beta w (w^T k_j) for each j before; o = sum_j softmax_j(scale (q.k_j + b_j)) v_j",
         "Yang et al. 2025, PaTH Attention, arXiv:2505.16381" },
     [CLATTN_DELTAFORMER] = { "deltaformer", "",
-        WORDS(NONE,    NO_OPERAND, NULL,            KERNEL,   DECAY, VALUE, SOFTMAX),
-        DELTA_FLAGS, RULE_TAKES_KERNEL | RULE_TAKES_WRITE_KERNEL, 0,
+        WORDS(NONE,    NO_OPERAND, NULL,            KERNEL,   DECAY, VALUE, SOFTMAX), 0,
         "u = v - beta sum_(j before) softmax_j(p.k_j) u_j; o = sum_j softmax_j(q.k_j) u_j",
         "Zhong et al. 2025, Understanding Transformer from the Perspective of Associative Memory, arXiv:2505.19488" },
     [CLATTN_HGRN] = { "hgrn", "",
-        WORDS(VALUE,   OP(GV),     NULL,            NONE,     DECAY, VALUE, STATE), 0, 0, 1,
+        WORDS(VALUE,   OP(GV),     NULL,            NONE,     DECAY, VALUE, STATE), 1,
         "h = e^gv o h + v; o = h", "Qin et al. 2023, Hierarchically Gated Recurrent Neural Network, arXiv:2311.04823" },
     [CLATTN_LRU] = { "lru", "",
-        WORDS(COMPLEX, OP(GV),     NULL,            NONE,     DECAY, VALUE, STATE), 0, 0, 1,
+        WORDS(COMPLEX, OP(GV),     NULL,            NONE,     DECAY, VALUE, STATE), 1,
         "h = e^(gv + i theta) o h + v; o = h, of pairs (re, im)",
         "Orvieto et al. 2023, Resurrecting Recurrent Neural Networks for Long Sequences, arXiv:2303.06349" },
     [CLATTN_MAMBA] = { "mamba", "selective_scan s4d",
-        WORDS(PRODUCT, OP(A),      NULL,            NONE,     DECAY, STEP,  AFTER), MAMBA_FLAGS, 0, 1,
+        WORDS(PRODUCT, OP(A),      NULL,            NONE,     DECAY, STEP,  AFTER), 1,
         "S = e^(a dt) o S + k (dt o v)^T; o = (S^T q [+ d o v]) [o silu(z)]",
         "Gu and Dao 2023, Mamba, arXiv:2312.00752" },
     [CLATTN_FULL_GATE] = { "full_gate", "",
-        WORDS(FULL,    OP(G),      NULL,            NONE,     DECAY, VALUE, AFTER), 0, 0, 0,
+        WORDS(FULL,    OP(G),      NULL,            NONE,     DECAY, VALUE, AFTER), 0,
         "S = e^g o S + k v^T; o = S^T q", "Yang et al. 2023, Gated Linear Attention, arXiv:2312.06635" },
-    [CLATTN_SHORT_CONV] = { "short_conv", "causal_conv1d canon", PIECE_OF(SHORT_CONV),
-        CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_WITH_STATE_INDICES, RULE_TAKES_TAPS, 1,
+    [CLATTN_SHORT_CONV] = { "short_conv", "causal_conv1d canon", PIECE_OF(SHORT_CONV), 1,
         "o_t = act(sum_(r < W) w_r v_(t-W+1+r) [+ bias]) [+ v_t]",
         "Gu and Dao 2023, Mamba, arXiv:2312.00752; Allen-Zhu 2025, Canon layers, arXiv:2512.17351" },
-    [CLATTN_RMS_NORM] = { "rms_norm", "gated_rms_norm", PIECE_OF(RMS_NORM),
-        CLATTN_WITH_Z | CLATTN_WITH_D, RULE_TAKES_EPS | RULE_TAKES_NORM, 1,
+    [CLATTN_RMS_NORM] = { "rms_norm", "gated_rms_norm", PIECE_OF(RMS_NORM), 1,
         "x = v [+ d o u]; o = x / sqrt(mean(x^2) + eps) [o w] [o silu(z)]",
-        "Zhang and Sennrich 2019, Root Mean Square Layer Normalization, arXiv:1910.07467" },
-    [CLATTN_GATES] = { "gates", "", PIECE_OF(GATES), CLATTN_WITH_DT_BIAS | CLATTN_WITH_A_LOG, RULE_TAKES_GATE_MAP, 1,
+        "Zhang and Sennrich 2019, Root Mean Square Layer Normalization, arXiv:1910.07467", .default_eps = 1e-5 },
+    [CLATTN_GATES] = { "gates", "", PIECE_OF(GATES), 1,
         "x = v [+ dt_bias]; o = scale times -e^a_log softplus(x), c sigmoid(e^a_log x), c log sigmoid(x) or -e^x",
         "Dao and Gu 2024, Transformers are SSMs, arXiv:2405.21060; Yang et al. 2023, arXiv:2312.06635" },
-    [CLATTN_ROPE] = { "rope", "rotary", PIECE_OF(ROPE), 0, RULE_TAKES_ROPE, 1,
+    [CLATTN_ROPE] = { "rope", "rotary", PIECE_OF(ROPE), 1,
         "o = pairs of v turned by t base^(-2n/dim)", "Su et al. 2021, RoFormer, arXiv:2104.09864" },
-    [CLATTN_FEATURES] = { "features", "performer hedgehog", PIECE_OF(FEATURES), 0,
-        RULE_TAKES_FEATURES | RULE_TAKES_EPS, 1,
+    [CLATTN_FEATURES] = { "features", "performer hedgehog", PIECE_OF(FEATURES), 1,
         "o = e^(y - |v|^2/2), y = omega v; or [sin y, cos y], [softmax y, softmax -y]",
-        "Choromanski et al. 2020, Rethinking Attention with Performers, arXiv:2009.14794" },
-    [CLATTN_LACT] = { "lact", "", LEARNER, CLATTN_FINAL_STATE | CLATTN_NONCAUSAL, RULE_TAKES_LEARNING, 1,
+        "Choromanski et al. 2020, Rethinking Attention with Performers, arXiv:2009.14794", .default_eps = 1e-4 },
+    [CLATTN_LACT] = { "lact", "", LEARNER, 1,
         "o = w1 (silu(w0 q) o (w2 q)); after a batch w += sum of lr d(v.w1 (silu(w0 k) o (w2 k)))/dw, rows rescaled",
         "Zhang et al. 2025, Test-Time Training Done Right, arXiv:2505.23884" },
 };
@@ -264,11 +244,6 @@ int rule_has_list(const struct rule *rule)
     return read_words[rule->read].list;
 }
 
-int rule_has_state(const struct rule *rule)
-{
-    return rule->op != OP_MIXER ? (rule->flags & CLATTN_FINAL_STATE) != 0 : !rule_has_list(rule);
-}
-
 int rule_has_keys(const struct rule *rule)
 {
     return rule->op != OP_PIECE && !read_words[rule->read].keyless;
@@ -276,12 +251,7 @@ int rule_has_keys(const struct rule *rule)
 
 int rule_asks_key_dim(const struct rule *rule)
 {
-    return rule_has_keys(rule) || (rule->knobs & RULE_TAKES_FEATURES) != 0;
-}
-
-uint32_t rule_flags(const struct rule *rule)
-{
-    return rule->flags | (rule_has_keys(rule) ? CLATTN_WITH_ROPE : 0);
+    return rule_has_keys(rule) || rule->piece == PIECE_FEATURES;
 }
 
 int rule_has_chunks(const struct rule *rule)
@@ -379,6 +349,7 @@ int mixer_operands(const clattn_plan_desc *desc, const struct rule *rule, struct
     int stabilized = rule->read == READ_STABILIZED;
     int normalized = stabilized || (desc->flags & CLATTN_NORMALIZE) != 0;
     int gated = !(desc->flags & CLATTN_UNGATED) && rule->gate != NO_OPERAND;
+    int may_lack = rule->erase == ERASE_KERNEL; /* p, for which k stands, and beta, which is 1 */
     int list = rule_has_list(rule), matrix = !list, keys = matrix && rule_has_keys(rule);
     int first = matrix && (desc->flags & CLATTN_INITIAL_STATE), last = matrix && (desc->flags & CLATTN_FINAL_STATE);
     int pool = (desc->flags & CLATTN_WITH_STATE_INDICES) != 0, vk = (desc->flags & CLATTN_STATE_VK) != 0;
@@ -396,8 +367,8 @@ int mixer_operands(const clattn_plan_desc *desc, const struct rule *rule, struct
         {gated, gate_row(desc, rule)},
         {gated, decay_words[rule->decay].second},
         {(desc->flags & CLATTN_VALUE_GATE) != 0, ROW(OP(GV), "BTGV", STORE_GATE, DECAY)},
-        {!(rule->flags & CLATTN_WITH_P & ~desc->flags), erase_rows[rule->erase][0]},
-        {!(rule->flags & CLATTN_WITH_BETA & ~desc->flags), erase_rows[rule->erase][1]},
+        {!may_lack || (desc->flags & CLATTN_WITH_P), erase_rows[rule->erase][0]},
+        {!may_lack || (desc->flags & CLATTN_WITH_BETA), erase_rows[rule->erase][1]},
         {1, write_row(desc, rule)},
         {1, read_rows[rule->read]},
         {(desc->flags & CLATTN_WITH_DT_BIAS) != 0, bias_row(rule)},
@@ -414,7 +385,7 @@ int mixer_operands(const clattn_plan_desc *desc, const struct rule *rule, struct
         {matrix && (desc->flags & CLATTN_WITH_STATE_INDICES), ROW(OP(STATE_INDICES), "N", STORE_LENGTH, SLOTS)},
         {(desc->flags & CLATTN_CU_SEQLENS) != 0, ROW(OP(SEQLENS), "P", STORE_INDEX, CUTS)},
         {(desc->flags & CLATTN_CU_SEQLENS_KV) != 0, ROW(OP(SEQLENS_KV), "P", STORE_INDEX, CUTS_KV)},
-        {desc->with_position, ROW(OP(POSITION), "N", STORE_LENGTH, POSITIONS)},
+        {(desc->flags & CLATTN_WITH_POSITION) != 0, ROW(OP(POSITION), "N", STORE_LENGTH, POSITIONS)},
         {(desc->flags & CLATTN_WITH_KV_LENS) != 0, ROW(OP(KV_LENS), "N", STORE_LENGTH, LENGTHS)},
         {(desc->flags & CLATTN_WITH_SINK) != 0, ROW(OP(SINK), "H", STORE_STATE, LOGIT)},
         {(desc->flags & CLATTN_WITH_WRITTEN) != 0, ROW(OP(WRITTEN), "BXYV", STORE_DATA, WRITTEN)},

@@ -1,4 +1,5 @@
-/* The rule table: what a rule is made of. A new rule is a row in rule.c. */
+/* The rule table: what a rule is made of. A new rule is a row in rule.c; which options it takes follows from
+ * options.def. */
 #ifndef CLATTN_SRC_RULE_H
 #define CLATTN_SRC_RULE_H
 
@@ -61,30 +62,11 @@ struct rule {
     enum order order;
     enum write write;
     enum read read;
-    uint32_t flags;       /* the rule-specific CLATTN_… flags it takes, but what all with keys do: rule_flags */
-    uint32_t knobs;       /* RULE_TAKES_… */
     double default_scale; /* 0: 1/sqrt(key_dim) */
     const char *recurrence, *paper;
     enum op_id op;
-    enum piece piece; /* of OP_PIECE */
-};
-
-enum {
-    RULE_TAKES_FEATURE_MAP = 1,
-    RULE_TAKES_STEPS = 2,
-    RULE_TAKES_LAYER = 4,
-    RULE_TAKES_EPS = 8,
-    RULE_TAKES_KERNEL = 16,
-    RULE_TAKES_WRITE_KERNEL = 32,
-    RULE_TAKES_TAPS = 64,
-    RULE_TAKES_NORM = 128,
-    RULE_TAKES_GATE_MAP = 256,
-    RULE_TAKES_BETA_MAP = 512,
-    RULE_TAKES_ROPE = 1024,
-    RULE_TAKES_FEATURES = 2048,
-    RULE_TAKES_STEP_MAP = 4096, /* of beta: a softplus */
-    RULE_TAKES_TAIL = 8192,
-    RULE_TAKES_LEARNING = 16384
+    enum piece piece;   /* of OP_PIECE */
+    double default_eps; /* of a rule that takes one */
 };
 
 /* NULL for a rule that does not exist. */
@@ -152,14 +134,10 @@ const char *erase_name(enum erase erase);
 int read_is_before(enum read read);
 /* Whether the rule's state is the list of its keys and values, and not a matrix. */
 int rule_has_list(const struct rule *rule);
-/* Whether it has a state that may come from before and go on: no list's, which is its keys and values. */
-int rule_has_state(const struct rule *rule);
 /* Whether the rule has queries and keys; where a mixer has none the state has one channel, and both are 1. */
 int rule_has_keys(const struct rule *rule);
 /* Whether key_dim says anything of it: where not it is 1. */
 int rule_asks_key_dim(const struct rule *rule);
-/* The flags that it takes and others do not. */
-uint32_t rule_flags(const struct rule *rule);
 /* Whether there is a form in chunks, as products of matrices: not where elements of the state have a decay each. */
 int rule_has_chunks(const struct rule *rule);
 /* Whether there is one token by token. */

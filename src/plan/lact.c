@@ -93,9 +93,9 @@ static void lay_out(struct lact *lact)
     lact->weights = maker_lay(maker, TEMPORARY_FAST, CLATTN_F32, lact->sequences, weights);
     if (lact->dtype != CLATTN_F32)
         lact->weights = maker_lay(maker, TEMPORARY_FACTORS, lact->dtype, lact->sequences, weights);
-    if (desc->pre_norm)
+    if (desc->flags & CLATTN_PRE_NORM)
         maker_lay(maker, TEMPORARY_SUMS, CLATTN_F32, lact->sequences, weights);
-    if (desc->with_momentum)
+    if (desc->flags & CLATTN_WITH_MOMENTUM)
         maker_lay(maker, TEMPORARY_MOMENT, CLATTN_F32, lact->sequences, weights);
     lact->step = maker_lay(maker, TEMPORARY_STEP, CLATTN_F32, lact->sequences, weights);
     maker_lay(maker, TEMPORARY_NORMS, CLATTN_F32, lact->sequences, (struct view){0, H * rows, 1, rows});

@@ -303,7 +303,7 @@ static enum kernel_id attn_kernel(const struct problem *problem)
 
     if (!rule_has_list(problem->rule))
         return KERNEL_RECURRENT;
-    if (erase == ERASE_NONE || problem->desc.absolute)
+    if (erase == ERASE_NONE || (problem->desc.flags & CLATTN_ABSOLUTE))
         return KERNEL_FLASH;
     return erase == ERASE_POSITION ? KERNEL_FLASH_PATH : KERNEL_COUNT;
 }
@@ -355,6 +355,8 @@ static const struct old_solver *old_find(const struct solver *solver)
                                                    &old_lact};
     int i = 0;
 
+    if (solver->variant != NULL)
+        return solver->variant;
     while (strcmp(all[i]->name, solver->space.name) != 0)
         i++;
     return all[i];

@@ -162,7 +162,7 @@ static clattn_status make_path(const struct recipe_maker *maker)
 {
     const struct variant flash = maker_variant(maker, KERNEL_FLASH);
 
-    if (!maker->problem->desc.absolute)
+    if (!(maker->problem->desc.flags & CLATTN_ABSOLUTE))
         return make_plain_path(maker, KERNEL_FLASH_PATH);
     TRY(make_turned(maker));
     return maker_add(maker, &flash, GRID_SLOTS, NULL);
@@ -377,7 +377,7 @@ static clattn_status make_path_matrix(const struct recipe_maker *maker)
     struct path_steps steps;
 
     TRY(list_engine(maker, KERNEL_FLASH_PATH_MATRIX));
-    if (maker->problem->desc.absolute) {
+    if (maker->problem->desc.flags & CLATTN_ABSOLUTE) {
         TRY(make_turned(maker));
         return add_last_reading(maker);
     }
@@ -395,7 +395,7 @@ static clattn_status make_path_team(const struct recipe_maker *maker)
     struct path_steps steps;
 
     TRY(list_engine(maker, KERNEL_FLASH_PATH_TEAM));
-    if (maker->problem->desc.absolute) /* the last read is by teams */
+    if (maker->problem->desc.flags & CLATTN_ABSOLUTE) /* the last read is by teams */
         return CLATTN_UNSUPPORTED;
     TRY(maker_add(maker, &prepare, GRID_KEY_SLOTS, &steps.prepared));
     TRY(maker_add(maker, &carry, GRID_KEY_SLOTS, &steps.carried));

@@ -211,7 +211,7 @@ static void learn_token(struct learner *learner, int64_t token)
 /* w <- w + the step, or the sum of all of them, each row of its first norm. */
 static void take_step(const struct learner *learner, struct weight *weight)
 {
-    double *sum = learner->desc->pre_norm ? weight->sum : weight->w, *step = weight->step;
+    double *sum = learner->desc->flags & CLATTN_PRE_NORM ? weight->sum : weight->w, *step = weight->step;
 
     if (learner->desc->muon != CLATTN_MUON_NONE)
         orthogonalize(learner, weight, step = weight->made);
@@ -228,7 +228,7 @@ static double mean_momentum(const struct learner *learner, int64_t first, int64_
 {
     double sum = 0;
 
-    for (int64_t token = first; token < last && learner->desc->with_momentum; token++)
+    for (int64_t token = first; token < last && (learner->desc->flags & CLATTN_WITH_MOMENTUM); token++)
         sum += load(learner, CLATTN_MOMENTUM, token, 0);
     return sum / (double)(last - first);
 }

@@ -167,7 +167,7 @@ static void turn(const struct list *list, double *x, int64_t j)
 /* And over all tokens from `last` back, where that is asked for */
 static void turn_absolute(const struct list *list, double *x, int64_t last)
 {
-    for (int64_t j = last; list->task->problem->desc.absolute && j >= 0; j--)
+    for (int64_t j = last; (list->task->problem->desc.flags & CLATTN_ABSOLUTE) && j >= 0; j--)
         turn(list, x, j);
 }
 
@@ -195,7 +195,7 @@ static double score_keys(const struct list *list, int64_t position, int64_t leas
         list->score[j] = inside ? (sum + bias) * scale : sum * scale + bias;
         most = fmax(most, list->score[j]);
         bias += log_decay(list, j);
-        if (inside && !list->task->problem->desc.absolute)
+        if (inside && !(list->task->problem->desc.flags & CLATTN_ABSOLUTE))
             turn(list, list->q, j);
     }
     return most;

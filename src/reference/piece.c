@@ -61,7 +61,7 @@ static double convolved(const struct rows *rows, int64_t token, int64_t c)
         sum += load(rows, CLATTN_W, 0, 0, c * taps + r) * input(rows, token - taps + 1 + r, c);
     if (rows->desc->activation == CLATTN_ACTIVATION_SILU)
         sum = silu(sum);
-    return rows->desc->residual ? sum + input(rows, token, c) : sum;
+    return rows->desc->flags & CLATTN_RESIDUAL ? sum + input(rows, token, c) : sum;
 }
 
 /* Outputs, then the state: it may lie where the initial one does, whose row r is read no later than it is written. */
@@ -100,7 +100,7 @@ static double normed(const struct rows *rows, int64_t token, int64_t c)
 /* What a row of that mean square is divided by */
 static double divisor_of(const clattn_plan_desc *desc, double mean)
 {
-    return desc->eps_outside ? sqrt(mean) + desc->eps : sqrt(mean + desc->eps);
+    return desc->flags & CLATTN_EPS_OUTSIDE ? sqrt(mean) + desc->eps : sqrt(mean + desc->eps);
 }
 
 /* Every column is read before it is written. */
@@ -116,7 +116,7 @@ static void norm_row(const struct rows *rows, int64_t token)
         for (int where = CLATTN_GATING_AFTER; where <= CLATTN_GATING_SIGMOID; where++)
             y *= gate_of(rows, token, c, (clattn_gating)where);
         if (has(rows, CLATTN_W))
-            y *= load(rows, CLATTN_W, 0, 0, c) + rows->desc->centered;
+            y *= load(rows, CLATTN_W, 0, 0, c) + (rows->desc->flags & CLATTN_CENTERED ? 1 : 0);
         store(rows, CLATTN_O, rows->batch, token, c, y);
     }
 }
@@ -201,7 +201,7 @@ static double feature(const struct rows *rows, const double *y, int64_t m, doubl
     }
     for (int64_t j = 0; j < m; j++)
         top = fmax(top, y[j]);
-    return unit * (exp(y[n] - squares / 2 - (rows->desc->of_queries ? top : 0)) + rows->desc->eps);
+    return unit * (exp(y[n] - squares / 2 - (rows->desc->flags & CLATTN_OF_QUERIES ? top : 0)) + rows->desc->eps);
 }
 
 static void run_features(const struct rows *rows)

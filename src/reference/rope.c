@@ -14,8 +14,10 @@ void task_turn(const struct task *task, int64_t sequence, int64_t token, double 
     if (position->data != NULL)
         at += (double)number_index(position->data, position->view.offset + sequence, 0);
     for (int64_t n = 0; n < half; n++) {
-        double angle = at * pow(desc->rope_base, -(double)n / (double)half) * (desc->turned_back ? -1 : 1);
-        double *first = row + (desc->interleaved ? 2 * n : n), *second = first + (desc->interleaved ? 1 : half);
+        double angle =
+            at * pow(desc->rope_base, -(double)n / (double)half) * (desc->flags & CLATTN_TURNED_BACK ? -1 : 1);
+        double *first = row + (desc->flags & CLATTN_INTERLEAVED ? 2 * n : n),
+               *second = first + (desc->flags & CLATTN_INTERLEAVED ? 1 : half);
         double x = *first, y = *second;
         *first = x * cos(angle) - y * sin(angle);
         *second = y * cos(angle) + x * sin(angle);

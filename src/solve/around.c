@@ -27,19 +27,18 @@ static clattn_status rope_problem(const struct problem *problem, const struct op
 {
     const struct extent most = problem_most(problem);
     const clattn_plan_desc *desc = &problem->desc;
+    const uint64_t kept =
+        CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_INT64 | CLATTN_INTERLEAVED | CLATTN_WITH_POSITION | CLATTN_TURNED_BACK;
     const clattn_plan_desc turning = {.rule = CLATTN_ROPE,
                                       .dtype = desc->dtype,
-                                      .flags = desc->flags & (CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_INT64),
+                                      .flags = desc->flags & kept,
                                       .batch = desc->batch,
                                       .seq_len = desc->seq_len,
                                       .sequences = desc->sequences,
                                       .heads = problem_dim(desc, &most, row->dims[2]),
                                       .value_dim = desc->key_dim,
                                       .rope_base = desc->rope_base,
-                                      .rope_dim = desc->rope_dim,
-                                      .interleaved = desc->interleaved,
-                                      .with_position = desc->with_position,
-                                      .turned_back = desc->turned_back};
+                                      .rope_dim = desc->rope_dim};
 
     TRY(problem_init(piece, &turning, NULL));
     piece->desc.flags |= desc->flags & CLATTN_REVERSED;

@@ -88,7 +88,7 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
     step_constant(&s->step, "IS_FAVOR", problem->desc.features == CLATTN_FEATURES_FAVOR);
     step_constant(&s->step, "IS_RFA", problem->desc.features == CLATTN_FEATURES_RFA);
     step_constant(&s->step, "IS_HEDGEHOG", problem->desc.features == CLATTN_FEATURES_HEDGEHOG);
-    step_constant(&s->step, "OF_QUERIES", problem->desc.of_queries);
+    step_constant(&s->step, "OF_QUERIES", (problem->desc.flags & CLATTN_OF_QUERIES) != 0);
     step_local(&s->step, "LOCAL_PROJECTIONS", t->chunk * projections, sizeof(float));
     step_local(&s->step, "LOCAL_STATS", (int64_t)t->chunk * STATS, sizeof(float));
     return step_fits(&s->step, facts->device);

@@ -104,8 +104,8 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
     step_constant(&s->step, "ROWS", t->tokens);
     step_constant(&s->step, "HELD", held_of(t, problem_values(problem)));
     step_constant(&s->step, "HAS_WEIGHTS", problem->desc.weighting != CLATTN_WEIGHTING_NONE);
-    step_constant(&s->step, "CENTERED", problem->desc.centered);
-    step_constant(&s->step, "EPS_OUTSIDE", problem->desc.eps_outside);
+    step_constant(&s->step, "CENTERED", (problem->desc.flags & CLATTN_CENTERED) != 0);
+    step_constant(&s->step, "EPS_OUTSIDE", (problem->desc.flags & CLATTN_EPS_OUTSIDE) != 0);
     step_constant(&s->step, "HAS_D", (problem->desc.flags & CLATTN_WITH_D) != 0);
     add_gating(&s->step, &problem->desc);
     step_local(&s->step, "LOCAL_SUMS", (int64_t)t->group * t->tokens, sizeof(float));

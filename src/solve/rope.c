@@ -88,9 +88,9 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
     s->step = piece_step(FILE_rope, problem, &columns, t->chunk);
     add_angles(&s->step, &problem->desc);
     step_constant(&s->step, "HALF", problem->desc.rope_dim / 2);
-    step_constant(&s->step, "INTERLEAVED", problem->desc.interleaved);
-    step_constant(&s->step, "ROPE_INVERSE", problem->desc.turned_back);
-    step_constant(&s->step, "HAS_POSITION", problem->desc.with_position);
+    step_constant(&s->step, "INTERLEAVED", (problem->desc.flags & CLATTN_INTERLEAVED) != 0);
+    step_constant(&s->step, "ROPE_INVERSE", (problem->desc.flags & CLATTN_TURNED_BACK) != 0);
+    step_constant(&s->step, "HAS_POSITION", (problem->desc.flags & CLATTN_WITH_POSITION) != 0);
     step_constant(&s->step, "HEADS", problem->desc.heads);
     step_constant(&s->step, "SHARE", t->share);
     step_constant(&s->step, "RUN", t->tokens);

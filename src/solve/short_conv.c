@@ -73,9 +73,9 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
     step_constant(&s->step, "TAPS", problem->desc.taps);
     step_constant(&s->step, "RUN", t->tokens);
     step_constant(&s->step, "AHEAD", problem->desc.taps > 4 ? 2 : 4); /* more would not stay in registers */
-    step_constant(&s->step, "HAS_BIAS", problem->desc.with_bias);
+    step_constant(&s->step, "HAS_BIAS", (problem->desc.flags & CLATTN_WITH_BIAS) != 0);
     step_constant(&s->step, "HAS_SILU", problem->desc.activation == CLATTN_ACTIVATION_SILU);
-    step_constant(&s->step, "HAS_RESIDUAL", problem->desc.residual);
+    step_constant(&s->step, "HAS_RESIDUAL", (problem->desc.flags & CLATTN_RESIDUAL) != 0);
     return step_fits(&s->step, facts->device);
 }
 

@@ -113,7 +113,7 @@ static void dump_sizes(clattn_context *context, clattn_rule rule, clattn_mode mo
 }
 
 /* One query of a list of many keys, of which four heads share one. */
-static void dump_decode(clattn_context *context, clattn_rule rule, uint32_t flags, int64_t tail)
+static void dump_decode(clattn_context *context, clattn_rule rule, uint64_t flags, int64_t tail)
 {
     const clattn_plan_desc desc = {.rule = rule,
                                    .dtype = CLATTN_BF16,

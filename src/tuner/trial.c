@@ -199,7 +199,7 @@ static const int64_t one_token[] = {0, 0, 1, 130, 131};
  * them empty and two of one token; a single token. */
 static const struct {
     int64_t batch, tokens, narrower; /* value columns less */
-    uint32_t flags;
+    uint64_t flags;
     enum check_gates gates;
     const int64_t *cu_seqlens;
     int64_t sequences;

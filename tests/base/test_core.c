@@ -21,7 +21,7 @@
 static void test_texts(void **state)
 {
     (void)state;
-    assert_string_equal(clattn_version(), "0.2.0");
+    assert_string_equal(clattn_version(), "0.3.0");
     assert_string_equal(clattn_status_text(CLATTN_SUCCESS), "success");
     assert_string_equal(clattn_status_text((clattn_status)1000), "unknown status");
     assert_string_equal(clattn_status_text((clattn_status)-1), "unknown status");

@@ -344,6 +344,88 @@ static void test_layer_fields(void **state)
     assert_int_equal(fields, (int)COUNT(derived) + options);
 }
 
+/* The names that stand in files which an older clattn wrote. */
+static void test_old_names(void **state)
+{
+    static const char *const names[] = {"steps=2",
+                                        "layer=1",
+                                        "layers=2",
+                                        "slopes=minimax",
+                                        "eps=0.5",
+                                        "scale=2",
+                                        "feature_map=elu1",
+                                        "window=3",
+                                        "state_window=3",
+                                        "state_every=3",
+                                        "gate_map=exp",
+                                        "beta_map=twice-sigmoid",
+                                        "gate_scale=-5",
+                                        "a_log=on",
+                                        "state=vk",
+                                        "heads=tiled",
+                                        "gate=head",
+                                        "value_gate=on",
+                                        "ungated=on",
+                                        "normalize=on",
+                                        "qk_l2norm=on",
+                                        "sink=on",
+                                        "lse=on",
+                                        "kernel=floor",
+                                        "write_kernel=round",
+                                        "p=on",
+                                        "beta=on",
+                                        "written=on",
+                                        "attn=on",
+                                        "reversed=on",
+                                        "softplus=on",
+                                        "dt_bias=on",
+                                        "d=on",
+                                        "z=on",
+                                        "complex=on",
+                                        "kv_lens=on",
+                                        "append=on",
+                                        "tail=3",
+                                        "carry=on",
+                                        "absolute=on",
+                                        "state_indices=on",
+                                        "cu_seqlens=i64",
+                                        "taps=3",
+                                        "activation=none",
+                                        "with_bias=on",
+                                        "residual=on",
+                                        "weighting=heads",
+                                        "gating=sigmoid",
+                                        "centered=on",
+                                        "eps_outside=on",
+                                        "rope=on",
+                                        "rope_base=500",
+                                        "rope_dim=4",
+                                        "interleaved=on",
+                                        "with_position=on",
+                                        "turned_back=on",
+                                        "features=rfa",
+                                        "of_queries=on",
+                                        "hidden_dim=8",
+                                        "mini_batch=4",
+                                        "muon=keller",
+                                        "pre_norm=on",
+                                        "with_momentum=on",
+                                        "noncausal=on"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(names); i++) {
+        clattn_plan_desc desc = {.rule = CLATTN_RULE_NONE};
+        char name[32], text[64];
+        size_t length = strcspn(names[i], "=");
+        enum option_id option;
+        snprintf(name, sizeof name, "%.*s", (int)length, names[i]);
+        option = desc_option_find(name);
+        assert_int_not_equal(option, OPTION_COUNT);
+        assert_int_equal(desc_option_read(option, name, names[i] + length + 1, &desc), EXIT_OK);
+        assert_string_equal(desc_option_text(option, &desc, text, sizeof text), names[i] + length + 1);
+    }
+}
+
 /* y of a layer of the data folder. */
 static void *layer_y(const char *name, int64_t key_dim, const char *option, const char *value, size_t *bytes)
 {
@@ -356,8 +438,8 @@ static void *layer_y(const char *name, int64_t key_dim, const char *option, cons
     snprintf(x, sizeof x, "%s/%s.run.safetensors", data_folder, name);
     settings = test_layer_settings(name, key_dim, checkpoint, x);
     if (option != NULL) {
-        size_t number = desc_option_find(option);
-        settings.given = UINT64_C(1) << number;
+        enum option_id number = desc_option_find(option);
+        settings.given.has[number] = 1;
         assert_int_equal(desc_option_read(number, option, value, &settings.desc), EXIT_OK);
     }
     assert_int_equal(layer_main(&settings), EXIT_OK);
@@ -482,6 +564,7 @@ int main(int count, char **words)
         cmocka_unit_test(test_bad_places),   cmocka_unit_test(test_rows_of_two),
         cmocka_unit_test(test_layer_fields), cmocka_unit_test(test_layer_options),
         cmocka_unit_test(test_other_models), cmocka_unit_test(test_shape_without_k),
+        cmocka_unit_test(test_old_names),
     };
 
     if (count < 2)

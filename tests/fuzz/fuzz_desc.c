@@ -3,6 +3,7 @@
 #include "fuzz.h"
 
 #include "op/arguments.h"
+#include "op/options.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +53,7 @@ static clattn_plan_desc wild_desc(struct source *source)
     return (clattn_plan_desc){.rule = (clattn_rule)(take(source, 1) % (RULE_COUNT + 2)),
                               .dtype = (clattn_dtype)(take(source, 1) % 4),
                               .gate_dtype = (clattn_dtype)(take(source, 1) % 4),
-                              .flags = take(source, 1) % 2 == 0 ? (uint32_t)take(source, 4) : 0,
+                              .flags = take(source, 1) % 2 == 0 ? (uint64_t)take(source, 6) : 0,
                               .batch = take_size(source, INT32_MAX),
                               .seq_len = take_size(source, INT32_MAX),
                               .sequences = take(source, 1) % 4 == 0 ? take_size(source, INT32_MAX) : 0,
@@ -77,7 +78,7 @@ static clattn_plan_desc wild_desc(struct source *source)
 /* What rules of a list take. */
 static void make_list(clattn_plan_desc *desc, struct source *source)
 {
-    desc->flags &= ~(uint32_t)(CLATTN_STATE_VK | CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE);
+    desc->flags &= ~(CLATTN_STATE_VK | CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE);
     desc->kv_heads = desc->qk_heads;
     desc->qk_heads = desc->heads;
     desc->steps = 0;
@@ -93,7 +94,7 @@ static clattn_plan_desc tame_desc(struct source *source)
                              .gate_dtype = (clattn_dtype)(take(source, 1) % 3),
                              .flags = (uint32_t)take(source, 2) % (CLATTN_WITH_LSE * 2)};
 
-    desc.flags &= rule_get(desc.rule)->flags | CLATTN_QK_L2NORM | CLATTN_STATE_VK | CLATTN_INITIAL_STATE |
+    desc.flags &= rule_flags(rule_get(desc.rule)) | CLATTN_QK_L2NORM | CLATTN_STATE_VK | CLATTN_INITIAL_STATE |
                   CLATTN_FINAL_STATE | CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_INT64;
     desc.batch = desc.flags & (CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_INT64) ? 1 : take(source, 1) % 4;
     desc.sequences = desc.flags & (CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_INT64) ? 1 + take(source, 1) % 3 : 0;

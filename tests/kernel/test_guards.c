@@ -144,7 +144,7 @@ static void make_lens(struct check_tensors *tensors, const clattn_plan_desc *des
     memcpy(tensors->tensor[OP(KV_LENS)].data, lens, CACHES * sizeof *lens);
 }
 
-static void check_lens(const struct test_kind *kind, struct check_device *device, uint32_t flags, int64_t seq_len)
+static void check_lens(const struct test_kind *kind, struct check_device *device, uint64_t flags, int64_t seq_len)
 {
     struct check_tensors tensors, clamped;
     clattn_plan_desc desc = desc_of(kind, CLATTN_SOFTMAX_ATTN);
@@ -204,7 +204,7 @@ static void run_in_place(struct check_tensors *tensors, const struct check_devic
     test_operands_free(&own);
 }
 
-static void check_in_place(const struct test_kind *kind, struct check_device *device, clattn_rule rule, uint32_t flags)
+static void check_in_place(const struct test_kind *kind, struct check_device *device, clattn_rule rule, uint64_t flags)
 {
     clattn_plan_desc desc = desc_of(kind, rule);
     struct check_tensors apart, tensors;

@@ -3,6 +3,7 @@
  * shapes share what they can. some: rows with a word of a rule, or a shape, that none before has; after the first not as
  * views, and NaN in keys alone; what is no row on one engine. */
 #include "harness.h"
+#include "op/options.h"
 
 #include "device/opencl.h"
 #include "plan/plan.h"
@@ -604,7 +605,7 @@ static void test_teams(void **state)
         clattn_rule rule;
         int step, stages, key_dim, value_dim;
         int64_t tokens;
-        uint32_t flags;
+        uint64_t flags;
         const char *said;
     } points[] = {{CLATTN_SOFTMAX_ATTN, 4, 3, 40, 112, 200, CLATTN_QK_L2NORM, "128 rows: chunk 128, heads 1, by 8"},
                   {CLATTN_FORGETTING_ATTN, 4, 2, 80, 24, 200, 0, "keys 64 in steps of 64, value tile 32, stages 2"},
@@ -635,7 +636,7 @@ static void test_writing_teams(void **state)
     static const struct {
         int64_t tokens;
         int key_dim, value_dim, splits;
-        uint32_t flags;
+        uint64_t flags;
         const char *said;
     } points[] = {{200, 40, 24, 2, CLATTN_QK_L2NORM | CLATTN_WITH_P, "in 2 parts"},
                   {140, 16, 144, 1, CLATTN_WITH_BETA, "value tile 144"}};
@@ -692,7 +693,7 @@ static void test_turning_teams(void **state)
     static const struct {
         int64_t tokens, keys;
         int key_dim, value_dim, window;
-        uint32_t flags;
+        uint64_t flags;
     } points[] = {{140, 0, 40, 24, 0, 0}, {33, 200, 72, 112, 150, CLATTN_UNGATED}};
     static const int64_t at[] = {0, 0, 1, 140, 141};
     clattn_plan_desc parts = list_desc(CLATTN_PATH_ATTN, at[COUNT(at) - 1], 0);
@@ -784,7 +785,7 @@ static void check_packed_alone(clattn_rule rule, int64_t heads)
     char text[4096], what[64];
 
     desc.flags |= CLATTN_CU_SEQLENS;
-    desc.flags &= rule_get(rule)->flags | CLATTN_CU_SEQLENS;
+    desc.flags &= rule_flags(rule_get(rule));
     desc.sequences = COUNT(at) - 1;
     desc.heads = heads;
     test_make(&whole, &desc, USUAL, at);

@@ -389,7 +389,7 @@ static void test_options(void **state)
         {.rule = CLATTN_SOFTMAX_ATTN, .flags = lengths | CLATTN_APPEND, .seq_len = 3, .kv_len = CACHE},
         {.rule = CLATTN_DELTAFORMER, .flags = CLATTN_WITH_WRITTEN},
         {.rule = CLATTN_RMS_NORM, .flags = CLATTN_WITH_Z | CLATTN_WITH_D},
-        {.rule = CLATTN_ROPE, .with_position = 1},
+        {.rule = CLATTN_ROPE, .flags = CLATTN_WITH_POSITION},
     };
 
     (void)state;

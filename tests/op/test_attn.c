@@ -241,7 +241,7 @@ static void test_none(void **state)
 {
     static const struct {
         clattn_rule rule;
-        uint32_t flags;
+        uint64_t flags;
         int64_t tokens, steps;
         const char *says;
     } none[] = {{CLATTN_GDN2, 0, TOKENS, 0, "gdn2: each value column has an attention matrix of its own: no attn"},

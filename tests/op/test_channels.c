@@ -106,7 +106,7 @@ static void test_numbers(void **state)
     static const struct {
         const char *name;
         clattn_rule rule;
-        uint32_t flags;
+        uint64_t flags;
         const double *o;
     } rows[] = {
         {"hgrn", CLATTN_HGRN, 0, hgrn_o},

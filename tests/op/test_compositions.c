@@ -60,23 +60,25 @@ static clattn_plan_desc piece(clattn_plan_desc desc)
 static double convolved(const struct check_tensors *t, int64_t b, int64_t i, int64_t h, int64_t c)
 {
     const int64_t W = t->desc.taps, channel = h * COLUMNS + c;
-    double sum = t->desc.with_bias ? test_get(t, OP(BIAS), channel) : 0;
+    double sum = t->desc.flags & CLATTN_WITH_BIAS ? test_get(t, OP(BIAS), channel) : 0;
 
     for (int64_t back = 0; back < W; back++)
         sum += test_get(t, OP(W), channel * W + W - 1 - back) * at(t, OP(V), b, i - back, h, c);
     if (t->desc.activation == CLATTN_ACTIVATION_SILU)
         sum = silu(sum);
-    return sum + (t->desc.residual ? at(t, OP(V), b, i, h, c) : 0);
+    return sum + (t->desc.flags & CLATTN_RESIDUAL ? at(t, OP(V), b, i, h, c) : 0);
 }
 
 static void test_short_conv(void **state)
 {
     static const clattn_plan_desc descs[] = {
         {.taps = 1},
-        {.taps = 4, .with_bias = 1},
+        {.taps = 4, .flags = CLATTN_WITH_BIAS},
         {.taps = 8, .activation = CLATTN_ACTIVATION_NONE},
-        {.taps = 3, .with_bias = 1, .activation = CLATTN_ACTIVATION_NONE, .residual = 1}, /* a Canon layer */
-        {.taps = 2, .residual = 1},
+        {.taps = 3,
+         .activation = CLATTN_ACTIVATION_NONE,
+         .flags = CLATTN_WITH_BIAS | CLATTN_RESIDUAL}, /* a Canon layer */
+        {.taps = 2, .flags = CLATTN_RESIDUAL},
     };
     char what[64];
 
@@ -116,10 +118,10 @@ static double normed(const struct check_tensors *t, int64_t b, int64_t i, int64_
     for (int64_t n = 0; n < COLUMNS; n++)
         squares += entering(t, b, i, h, n) * entering(t, b, i, h, n);
     if (t->desc.weighting != CLATTN_WEIGHTING_NONE)
-        w = test_get(t, OP(W), apart ? h * COLUMNS + c : c) + (t->desc.centered ? 1 : 0);
+        w = test_get(t, OP(W), apart ? h * COLUMNS + c : c) + (t->desc.flags & CLATTN_CENTERED ? 1 : 0);
     squares /= COLUMNS;
     return w * entering(t, b, i, h, c) * gate(t, b, i, h, c, 0) /
-           (t->desc.eps_outside ? sqrt(squares) + t->desc.eps : sqrt(squares + t->desc.eps));
+           (t->desc.flags & CLATTN_EPS_OUTSIDE ? sqrt(squares) + t->desc.eps : sqrt(squares + t->desc.eps));
 }
 
 static void test_rms_norm(void **state)
@@ -128,9 +130,9 @@ static void test_rms_norm(void **state)
         {.eps = 1e-5},
         {.eps = 0.5, .weighting = CLATTN_WEIGHTING_NONE, .flags = CLATTN_WITH_Z},
         {.eps = 0.1, .weighting = CLATTN_WEIGHTING_HEADS, .flags = CLATTN_WITH_Z, .gating = CLATTN_GATING_BEFORE},
-        {.eps = 0.1, .centered = 1, .flags = CLATTN_WITH_Z, .gating = CLATTN_GATING_SIGMOID},
+        {.eps = 0.1, .flags = CLATTN_WITH_Z | CLATTN_CENTERED, .gating = CLATTN_GATING_SIGMOID},
         {.eps = 0.1, .flags = CLATTN_WITH_Z | CLATTN_WITH_D, .gating = CLATTN_GATING_BEFORE},
-        {.eps = 0.5, .eps_outside = 1},
+        {.eps = 0.5, .flags = CLATTN_EPS_OUTSIDE},
     };
     char what[64];
 
@@ -169,7 +171,7 @@ static void compare_normed(struct check_tensors *divided, struct check_tensors *
     check_free(whole);
 }
 
-static clattn_plan_desc mixer(clattn_rule rule, uint32_t flags)
+static clattn_plan_desc mixer(clattn_rule rule, uint64_t flags)
 {
     clattn_plan_desc desc = piece((clattn_plan_desc){.rule = rule, .flags = flags});
 

@@ -173,24 +173,22 @@ static const double absolute_lse[] = {
 static const struct family {
     const char *name;
     clattn_rule rule;
-    uint32_t flags;
+    uint64_t flags;
     int64_t seq_len, kv_len, window;
     const double *o, *lse;
     clattn_weights kernel, write_kernel;
-    int32_t absolute;
 } families[] = {
     {"softmax_attn, sink, window", CLATTN_SOFTMAX_ATTN, CLATTN_WITH_SINK | CLATTN_WITH_LSE, 5, 9, 4, softmax_o,
-     softmax_lse, 0, 0, 0},
-    {"alibi_attn", CLATTN_ALIBI_ATTN, CLATTN_WITH_LSE, 5, 9, 0, alibi_o, alibi_lse, 0, 0, 0},
-    {"forgetting_attn", CLATTN_FORGETTING_ATTN, CLATTN_WITH_LSE, 5, 9, 0, fox_o, fox_lse, 0, 0, 0},
-    {"path_attn", CLATTN_PATH_ATTN, CLATTN_WITH_LSE, 5, 9, 0, path_o, path_lse, 0, 0, 0},
+     softmax_lse, 0, 0},
+    {"alibi_attn", CLATTN_ALIBI_ATTN, CLATTN_WITH_LSE, 5, 9, 0, alibi_o, alibi_lse, 0, 0},
+    {"forgetting_attn", CLATTN_FORGETTING_ATTN, CLATTN_WITH_LSE, 5, 9, 0, fox_o, fox_lse, 0, 0},
+    {"path_attn", CLATTN_PATH_ATTN, CLATTN_WITH_LSE, 5, 9, 0, path_o, path_lse, 0, 0},
     {.name = "path_attn, absolute",
      .rule = CLATTN_PATH_ATTN,
-     .flags = CLATTN_WITH_LSE,
+     .flags = CLATTN_WITH_LSE | CLATTN_ABSOLUTE,
      .seq_len = 9,
      .o = absolute_o,
-     .lse = absolute_lse,
-     .absolute = 1},
+     .lse = absolute_lse},
     {.name = "deltaformer, written by softmax",
      .rule = CLATTN_DELTAFORMER,
      .flags = CLATTN_WITH_BETA,
@@ -273,7 +271,6 @@ static void test_family(void **state)
                                    .window = family->window,
                                    .kernel = family->kernel,
                                    .write_kernel = family->write_kernel,
-                                   .absolute = family->absolute,
                                    .heads = 2,
                                    .kv_heads = 1,
                                    .key_dim = 4,

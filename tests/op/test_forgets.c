@@ -13,7 +13,7 @@ struct row {
     clattn_operand_id gate;   /* NO_OPERAND: no decay, or one that is fixed, above 0 */
     clattn_operand_id silent; /* by which the token reads the state from before its own decay: 0 at the token */
     int after; /* 1 where the token's output is of the state before it: what is compared begins with the next */
-    uint32_t flags;
+    uint64_t flags;
 };
 
 static struct row row_of(clattn_rule rule)

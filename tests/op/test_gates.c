@@ -1,6 +1,7 @@
 /* test_gates: of every rule that takes them, gates and strengths as models leave them: the reference's results are those
  * of log-decays and strengths that are made here, by the formulas of models' code. */
 #include "harness.h"
+#include "op/options.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@ static void make_plain(struct check_tensors *plain, const struct check_tensors *
 {
     clattn_plan_desc desc = raw->desc;
 
-    desc.flags &= ~(uint32_t)(CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS);
+    desc.flags &= ~(CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS);
     desc.gate_map = CLATTN_GATE_MAP_LOG;
     desc.beta_map = CLATTN_BETA_STRENGTH;
     desc.gate_scale = 0;
@@ -37,17 +38,17 @@ static void make_plain(struct check_tensors *plain, const struct check_tensors *
     }
 }
 
-static int takes_map(uint32_t knobs, size_t m)
+static int takes_map(clattn_rule rule, size_t m)
 {
     if (maps[m].beta == CLATTN_BETA_SOFTPLUS)
-        return (knobs & RULE_TAKES_STEP_MAP) != 0;
-    return (knobs & (maps[m].map == CLATTN_GATE_MAP_LOG ? RULE_TAKES_BETA_MAP : RULE_TAKES_GATE_MAP)) != 0;
+        return rule == CLATTN_SSD;
+    return rule_takes(rule_get(rule), maps[m].map == CLATTN_GATE_MAP_LOG ? OPTION_beta_map : OPTION_gate_map);
 }
 
 static void check_map(clattn_rule rule, size_t m)
 {
     const struct rule *row = rule_get(rule);
-    uint32_t rated = maps[m].rated ? CLATTN_WITH_A_LOG : 0;
+    uint64_t rated = maps[m].rated ? CLATTN_WITH_A_LOG : 0;
     clattn_plan_desc desc = {.rule = rule,
                              .batch = 2,
                              .seq_len = TOKENS,
@@ -55,12 +56,12 @@ static void check_map(clattn_rule rule, size_t m)
                              .key_dim = K,
                              .value_dim = 4,
                              .gate_map = maps[m].map,
-                             .beta_map = row->knobs & RULE_TAKES_BETA_MAP ? maps[m].beta : CLATTN_BETA_STRENGTH,
+                             .beta_map = rule_takes(row, OPTION_beta_map) ? maps[m].beta : CLATTN_BETA_STRENGTH,
                              .gate_scale = maps[m].scale};
     struct check_tensors raw, plain, expected, actual;
 
     if (maps[m].map != CLATTN_GATE_MAP_LOG)
-        desc.flags = row->flags & (rated | CLATTN_WITH_DT_BIAS);
+        desc.flags = rule_flags(row) & (rated | CLATTN_WITH_DT_BIAS);
     test_make(&raw, &desc, CHECK_GATES_USUAL, NULL);
     make_plain(&plain, &raw);
     assert_status(check_reference(&expected, &plain, test_log, NULL), SUCCESS);
@@ -75,11 +76,11 @@ static void test_formulas(void **state)
 
     (void)state;
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
-        uint32_t knobs = rule_get(rule)->knobs;
-        if (rule_get(rule)->op != OP_MIXER || !(knobs & (RULE_TAKES_GATE_MAP | RULE_TAKES_BETA_MAP)))
+        const struct rule *row = rule_get(rule);
+        if (row->op != OP_MIXER || !(rule_takes(row, OPTION_gate_map) || rule_takes(row, OPTION_beta_map)))
             continue;
         for (size_t m = 0; m < COUNT(maps); m++)
-            if (takes_map(knobs, m))
+            if (takes_map(rule, m))
                 check_map(rule, m);
         rules++;
     }

@@ -204,7 +204,7 @@ static void outer_gates(struct check_tensors *general, const struct check_tensor
 struct identity {
     const char *name;
     clattn_rule general, special;
-    uint32_t general_flags, special_flags;
+    uint64_t general_flags, special_flags;
     void (*build)(struct check_tensors *general, const struct check_tensors *special);
 };
 
@@ -392,7 +392,7 @@ static void turned_by_keys(struct check_tensors *list, const struct check_tensor
 static const struct {
     const char *name;
     clattn_rule list, state;
-    uint32_t flags;
+    uint64_t flags;
     clattn_weights kernel, write_kernel;
     double scale;
     void (*build)(struct check_tensors *list, const struct check_tensors *state);
@@ -490,8 +490,8 @@ static void check_turned_apart(int absolute, double bound, const char *name)
     clattn_plan_desc other = desc_of(CLATTN_FORGETTING_ATTN, CLATTN_MODE_CHUNK);
     struct check_tensors path, apart;
 
-    desc.absolute = absolute;
     desc.flags = other.flags = CLATTN_WITH_LSE;
+    desc.flags |= absolute ? CLATTN_ABSOLUTE : 0;
     test_make(&path, &desc, CHECK_GATES_USUAL, NULL);
     test_make(&apart, &other, CHECK_GATES_USUAL, NULL);
     if (!absolute)

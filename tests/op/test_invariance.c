@@ -3,6 +3,7 @@
  * parts each is worked, and so how sums are rounded: shared() is the bound there. All in f32: every other type or flag
  * is a set of kernels to compile. */
 #include "harness.h"
+#include "op/options.h"
 
 #include "device/context.h"
 
@@ -21,7 +22,7 @@ static double shared(void)
 }
 
 /* Calls check for every variant and mode. */
-static void for_all(void (*check)(const clattn_plan_desc *desc), uint32_t flags)
+static void for_all(void (*check)(const clattn_plan_desc *desc), uint64_t flags)
 {
     int runs = 0;
 
@@ -96,7 +97,7 @@ static void test_batch(void **state)
 
 static int turns(const clattn_plan_desc *desc)
 {
-    return (rule_get(desc->rule)->knobs & RULE_TAKES_ROPE) || (desc->flags & CLATTN_WITH_ROPE);
+    return option_taken(OPTION_rope_dim, desc, rule_get(desc->rule));
 }
 
 /* The first part alone, then the second from the first one's final state. */
@@ -108,7 +109,7 @@ static void carries_state(const clattn_plan_desc *desc)
     const struct test_slice slices[] = {{1, 1, 0, CUT}, {1, 1, CUT, TOKENS - CUT}};
     struct check_tensors whole, expected, parts[2];
 
-    if (turns(desc) && !desc->with_position)
+    if (turns(desc) && !(desc->flags & CLATTN_WITH_POSITION))
         return; /* the second part's tokens stand elsewhere */
     if (desc->flags & (CLATTN_REVERSED | CLATTN_NONCAUSAL))
         return; /* the second part is the first, or the first reads it, too */
@@ -119,7 +120,7 @@ static void carries_state(const clattn_plan_desc *desc)
         for (size_t c = 0; c < COUNT(carried) && i == 1; c++)
             if (parts[0].tensor[carried[c][1]].data != NULL)
                 test_copy(&parts[1], carried[c][0], &parts[0], carried[c][1]);
-        if (i == 1 && desc->with_position)
+        if (i == 1 && (desc->flags & CLATTN_WITH_POSITION))
             *(int32_t *)parts[i].tensor[OP(POSITION)].data += CUT;
         test_run(&parts[i]);
         test_compare(&parts[i].tensor[OP(O)], &expected.tensor[OP(O)], 2 * check_bound(desc->dtype), "a part");

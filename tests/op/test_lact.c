@@ -80,12 +80,12 @@ static const struct family {
     clattn_plan_desc desc;
 } families[] = {
     {"lact", lact_o, {.mini_batch = 2}},
-    {"momentum", momentum_o, {.mini_batch = 2, .with_momentum = 1}},
+    {"momentum", momentum_o, {.mini_batch = 2, .flags = CLATTN_WITH_MOMENTUM}},
     {"a batch of all", long_batch_o, {.mini_batch = 0}},
-    {"batches of one token, pre_norm", one_token_o, {.mini_batch = 1, .pre_norm = 1}},
-    {"muon, momentum", muon_o, {.mini_batch = 3, .muon = CLATTN_MUON_FIVE, .with_momentum = 1}},
+    {"batches of one token, pre_norm", one_token_o, {.mini_batch = 1, .flags = CLATTN_PRE_NORM}},
+    {"muon, momentum", muon_o, {.mini_batch = 3, .muon = CLATTN_MUON_FIVE, .flags = CLATTN_WITH_MOMENTUM}},
     {"muon, keller", keller_o, {.mini_batch = 3, .muon = CLATTN_MUON_KELLER}},
-    {"noncausal, pre_norm", noncausal_o, {.flags = CLATTN_NONCAUSAL, .pre_norm = 1}},
+    {"noncausal, pre_norm", noncausal_o, {.flags = CLATTN_NONCAUSAL | CLATTN_PRE_NORM}},
 };
 
 /* What the numbers of an operand lie between, and what its formula has in the place of a name. */
@@ -316,15 +316,15 @@ static void test_refused(void **state)
         clattn_plan_desc desc;
         const char *said;
     } bad[] = {
-        {{.flags = CLATTN_CU_SEQLENS, .sequences = 2}, "lact takes no cu_seqlens"},
-        {{.flags = CLATTN_INITIAL_STATE}, "begins from w0, w1 and w2"},
-        {{.flags = CLATTN_QK_L2NORM}, "lact takes no such option: flags 0x1"},
+        {{.flags = CLATTN_CU_SEQLENS, .sequences = 2},
+         "lact takes no option varlen: a sequence is a row of the batch, and not cut by cu_seqlens"},
+        {{.flags = CLATTN_INITIAL_STATE}, "lact from w0, w1 and w2"},
+        {{.flags = CLATTN_QK_L2NORM}, "lact takes no option qk_l2norm"},
         {{.qk_heads = 1}, "qk_heads is 1, kv_heads 2, expected heads 2"},
         {{.scale = 2}, "lact takes no option scale"},
         {{.mini_batch = -1}, "mini_batch is -1, expected 1 to "},
         {{.muon = (clattn_muon)3}, "muon is 3, expected 0 to 2"},
-        {{.pre_norm = 2}, "pre_norm is 2, expected 0 to 1"},
-        {{.with_momentum = 2}, "with_momentum is 2, expected 0 to 1"},
+        {{.flags = CLATTN_WITH_BIAS}, "lact takes no option with_bias"},
         {{.state_window = 1}, "lact takes no option state_window"},
     };
     clattn_plan_desc full, desc;

@@ -115,7 +115,7 @@ static void define(const struct check_tensors *t, struct check_tensors *out)
 
 static const struct shape {
     int64_t seq_len, kv_len, heads, kv_heads, window;
-    uint32_t flags;
+    uint64_t flags;
 } shapes[] = {
     {17, 0, 8, 8, 0, 0},
     {17, 0, 8, 2, 5, CLATTN_WITH_LSE},
@@ -163,7 +163,7 @@ static void test_definition(void **state)
 
 enum { TOKENS = 75, HEADS = 6, KEY = 20, VALUE = 12 };
 
-static clattn_plan_desc usual(clattn_rule rule, uint32_t flags)
+static clattn_plan_desc usual(clattn_rule rule, uint64_t flags)
 {
     return (clattn_plan_desc){.rule = rule,
                               .flags = flags,
@@ -401,7 +401,7 @@ static void test_unturned(void **state)
 }
 
 /* Spans of few chunks, groups whose lanes share tiles, and a cache that begins within a chunk: beta near 2. */
-static void check_turned_points(int32_t absolute)
+static void check_turned_points(int absolute)
 {
     static const char *const of[] = {"chunk", "vec", "span", "prepare.group", "flash.group", "block_k", "block_v"};
     static const int tiles[][COUNT(of)] = {
@@ -427,7 +427,7 @@ static void check_turned_points(int32_t absolute)
         desc.batch = 2;
         desc.value_dim = 36;
         desc.window = i % 3 == 2 ? 21 : 0;
-        desc.absolute = absolute;
+        desc.flags |= absolute ? CLATTN_ABSOLUTE : 0;
         for (size_t n = 0; n < COUNT(of); n++)
             test_tuned_set(&tuned, of[n], tiles[i / COUNT(lengths)][n]);
         test_make(&tensors, &desc, CHECK_GATES_HARD, NULL);
@@ -759,7 +759,7 @@ static void test_solvers(void **state)
 
 static void test_lanes(void **state)
 {
-    const uint32_t flags = CLATTN_WITH_LSE | CLATTN_WITH_SINK | CLATTN_QK_L2NORM;
+    const uint64_t flags = CLATTN_WITH_LSE | CLATTN_WITH_SINK | CLATTN_QK_L2NORM;
     int serial;
 
     (void)state;
@@ -915,7 +915,7 @@ static void test_bad_lengths(void **state)
 static void test_bad_caches(void **state)
 {
     static const struct {
-        uint32_t flags;
+        uint64_t flags;
         int64_t kv_len, sequences, length;
         clattn_status status;
         const char *said;

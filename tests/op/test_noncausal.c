@@ -17,7 +17,7 @@ static double bound(void)
     return test_is_reference() ? 1e-6 : check_bound(CLATTN_F32);
 }
 
-static clattn_plan_desc desc_of(clattn_rule rule, uint32_t flags)
+static clattn_plan_desc desc_of(clattn_rule rule, uint64_t flags)
 {
     return (clattn_plan_desc){.rule = rule,
                               .flags = flags,
@@ -105,7 +105,7 @@ static void check_definition(clattn_plan_desc desc, const char *what)
 
 static void test_definition(void **state)
 {
-    static const uint32_t flags[] = {0, CLATTN_NORMALIZE | CLATTN_FINAL_STATE,
+    static const uint64_t flags[] = {0, CLATTN_NORMALIZE | CLATTN_FINAL_STATE,
                                      CLATTN_CU_SEQLENS | CLATTN_INITIAL_STATE | CLATTN_NORMALIZE,
                                      CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_STATE_VK | CLATTN_REVERSED};
     char what[64];

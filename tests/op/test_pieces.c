@@ -20,8 +20,7 @@ static clattn_plan_desc rope_desc(int64_t columns, int interleaved)
                               .seq_len = TOKENS,
                               .heads = HEADS,
                               .value_dim = columns,
-                              .interleaved = interleaved,
-                              .with_position = 1};
+                              .flags = CLATTN_WITH_POSITION | (interleaved ? CLATTN_INTERLEAVED : 0)};
 }
 
 static void set_starts(struct check_tensors *tensors, int64_t after)
@@ -121,10 +120,8 @@ static void test_retention(void **state)
     (void)state;
     for (int i = 0; i < HEADS * PAIRS; i++)
         decays[i / PAIRS][i % PAIRS] = 1 - exp2(-5.0 - i / PAIRS);
-    flagged.flags = CLATTN_WITH_ROPE;
-    flagged.with_position = 1;
     for (int i = 0; i < 4; i++) {
-        flagged.interleaved = i % 2;
+        flagged.flags = CLATTN_WITH_ROPE | CLATTN_WITH_POSITION | (i % 2 == 1 ? CLATTN_INTERLEAVED : 0);
         test_make(&plain, &desc, CHECK_GATES_USUAL, NULL);
         test_make(&turned, i < 2 ? &desc : &flagged, CHECK_GATES_USUAL, NULL);
         check_turns(&plain, &turned, decays, i % 2);
@@ -162,7 +159,7 @@ static void test_back_and_cut(void **state)
     test_make(&whole, &desc, CHECK_GATES_USUAL, NULL);
     set_starts(&whole, 0);
     test_run(&whole);
-    desc.turned_back = 1;
+    desc.flags |= CLATTN_TURNED_BACK;
     test_make(&back, &desc, CHECK_GATES_USUAL, NULL);
     set_starts(&back, 0);
     test_copy(&back, OP(V), &whole, OP(O));
@@ -242,7 +239,7 @@ static clattn_plan_desc features_desc(clattn_features features, int of_queries)
                               .key_dim = features == CLATTN_FEATURES_FAVOR ? M : 2 * M,
                               .eps = 1e-12,
                               .features = features,
-                              .of_queries = of_queries};
+                              .flags = of_queries ? CLATTN_OF_QUERIES : 0};
 }
 
 static double at(const struct check_tensors *tensors, clattn_operand_id id, int64_t row, int c)
@@ -387,7 +384,7 @@ static void test_performer(void **state)
         struct check_tensors q, k;
         test_make(&q, &mapped, CHECK_GATES_USUAL, NULL);
         test_make(&k, &mapped, CHECK_GATES_USUAL, NULL);
-        k.desc.of_queries = 0;
+        k.desc.flags = 0;
         test_run(&q);
         test_run(&k);
         test_make(&attn[of_queries], &desc, CHECK_GATES_USUAL, NULL);

@@ -80,21 +80,21 @@ static const struct bad {
     BAD(steps, 65, "steps is 65", "1 to 64"),
     BAD(layers, -1, "layers is -1", "1 to "),
     BAD(layers, 2, "gated_delta_rule", "layer"),
-    BAD(absolute, 1, "gated_delta_rule", "takes no option absolute"),
-    BAD(eps_outside, 1, "gated_delta_rule", "takes no option eps_outside"),
-    BAD(layer, 1, "layer is 1", "0 to 0"),
+    BAD(flags, CLATTN_ABSOLUTE, "gated_delta_rule", "takes no option absolute"),
+    BAD(flags, CLATTN_EPS_OUTSIDE, "gated_delta_rule", "takes no option eps_outside"),
+    BAD(layer, 1, "gated_delta_rule", "takes no option layer"),
     BAD(slopes, 2, "slopes is 2", "0 to 1"),
     BAD(slopes, CLATTN_SLOPES_MINIMAX, "gated_delta_rule", "slopes"),
     BAD(flags, CLATTN_NORMALIZE, "gated_delta_rule", "normalize"),
-    BAD(flags, CLATTN_GATE_PER_HEAD, "gated_delta_rule", "gate per head"),
-    BAD(flags, CLATTN_VALUE_GATE, "gated_delta_rule", "gv"),
+    BAD(flags, CLATTN_GATE_PER_HEAD, "gated_delta_rule", "gate=head"),
+    BAD(flags, CLATTN_VALUE_GATE, "gated_delta_rule", "value_gate"),
     BAD(flags, CLATTN_UNGATED, "gated_delta_rule", "ungated"),
     BAD(flags, CLATTN_WITH_SINK, "gated_delta_rule", "sink"),
     BAD(flags, CLATTN_WITH_LSE, "gated_delta_rule", "lse"),
     BAD(flags, CLATTN_WITH_KV_LENS, "gated_delta_rule", "kv_lens"),
     BAD(flags, CLATTN_CU_SEQLENS_KV, "gated_delta_rule", "cu_seqlens_kv"),
     BAD(flags, CLATTN_APPEND, "gated_delta_rule", "append"),
-    BAD(flags, CLATTN_WITH_ROPE * 2u, "unknown bits", "0x80000000"),
+    BAD(flags, CLATTN_ABSOLUTE * 2, "unknown bits", "0x40000000000"),
     BAD(flags, CLATTN_NONCAUSAL, "gated_delta_rule", "noncausal"),
     BAD(flags, CLATTN_WITH_A_LOG, "a_log is for gate_map softplus and sigmoid", "not for log"),
     BAD(flags, CLATTN_WITH_DT_BIAS, "gated_delta_rule", "dt_bias is for gates with a gate_map"),
@@ -122,20 +122,20 @@ static const struct bad bad_lists[] = {
     BAD(kv_len, -1, "kv_len is -1", "0 to "),
     BAD(kv_len, (int64_t)1 << 31, "kv_len is 2147483648", "0 to "),
     BAD(window, -1, "window is -1", "0 to "),
-    BAD(flags, CLATTN_INITIAL_STATE, "forgetting_attn has no initial", "0x40"),
-    BAD(flags, CLATTN_FINAL_STATE, "forgetting_attn has no initial or final state", "0x80"),
+    BAD(flags, CLATTN_INITIAL_STATE, "forgetting_attn takes no option initial_state", "see kv_len"),
+    BAD(flags, CLATTN_FINAL_STATE, "forgetting_attn takes no option final_state", "see kv_len"),
     BAD(state_slots, 1, "forgetting_attn", "state_slots"),
     BAD(state_window, 1, "forgetting_attn", "state_window"),
     BAD(state_every, 1, "forgetting_attn", "state_every"),
-    BAD(flags, CLATTN_WITH_STATE_INDICES, "forgetting_attn has no state", "0x8000000"),
-    BAD(flags, CLATTN_HEADS_TILED, "forgetting_attn has no state", "0x4000000"),
-    BAD(flags, CLATTN_REVERSED, "forgetting_attn has no state", "0x40000"),
-    BAD(flags, CLATTN_STATE_VK, "forgetting_attn has no initial or final state", "0x4"),
+    BAD(flags, CLATTN_WITH_STATE_INDICES, "forgetting_attn", "takes no option state_indices"),
+    BAD(flags, CLATTN_HEADS_TILED, "forgetting_attn", "takes no option heads=tiled"),
+    BAD(flags, CLATTN_REVERSED, "forgetting_attn", "takes no option reversed"),
+    BAD(flags, CLATTN_STATE_VK, "forgetting_attn", "takes no option state=vk"),
     BAD(flags, CLATTN_NORMALIZE, "forgetting_attn", "normalize"),
     BAD(flags, CLATTN_UNGATED, "forgetting_attn", "ungated"),
     BAD(beta_map, CLATTN_BETA_SIGMOID, "forgetting_attn", "beta_map"),
     BAD(flags, CLATTN_WITH_A_LOG, "forgetting_attn", "a_log"),
-    BAD(flags, CLATTN_GATE_PER_HEAD, "forgetting_attn", "gate per head"),
+    BAD(flags, CLATTN_GATE_PER_HEAD, "forgetting_attn", "gate=head"),
     BAD(feature_map, CLATTN_FEATURE_RELU, "forgetting_attn", "feature_map"),
     BAD(steps, 2, "forgetting_attn", "steps"),
     BAD(kernel, CLATTN_WEIGHTS_RELU, "forgetting_attn", "kernel"),
@@ -150,7 +150,7 @@ static const struct bad bad_lists[] = {
 static const struct bad bad_rows[] = {
     BAD(key_dim, 16, "lru has no queries and keys: key_dim is 16, expected 1", "qk_heads 4"),
     BAD(qk_heads, 2, "lru has no queries and keys", "qk_heads 2, expected heads 4"),
-    BAD(flags, CLATTN_QK_L2NORM, "lru has no queries and keys", "no qk_l2norm"),
+    BAD(flags, CLATTN_QK_L2NORM, "lru", "takes no option qk_l2norm"),
     BAD(value_dim, 7, "lru: value_dim is 7", "expected pairs"),
     BAD(flags, CLATTN_SOFTPLUS, "lru", "option softplus"),
     BAD(flags, CLATTN_WITH_DT_BIAS, "lru", "option dt_bias"),
@@ -161,8 +161,8 @@ static const struct bad bad_rows[] = {
     BAD(gate_map, CLATTN_GATE_MAP_EXP, "lru", "gate_map"),
 };
 static const struct bad bad_turns[] = {
-    BAD(rope_dim, 7, "rope_dim is 7", "even"),         BAD(rope_dim, 22, "rope_dim is 22", "2 to 20"),
-    BAD(interleaved, 2, "interleaved is 2", "0 to 1"), BAD(with_position, -1, "with_position is -1", "0 to 1"),
+    BAD(rope_dim, 7, "rope_dim is 7", "even"),
+    BAD(rope_dim, 22, "rope_dim is 22", "2 to 20"),
     BAD(key_dim, 15, "rope_dim is 15", "even"),
 };
 /* Which rules do not turn, and with what none does. */
@@ -266,7 +266,7 @@ static void test_bad_ropes(void **state)
 /* Of rules of a list, what does not go together. */
 static const struct {
     clattn_rule rule;
-    uint32_t flags;
+    uint64_t flags;
     clattn_weights kernel, write_kernel;
     const char *said;
 } bad_pairings[] = {
@@ -325,7 +325,7 @@ static void test_bad_list_sizes(void **state)
         BAD(qk_heads, 2, "qk_heads is 2", "each of 4 heads"),
         BAD(window, -1, "window is -1", "0 to "),
         BAD(kv_len, -1, "kv_len is -1", "0 to "),
-        BAD(flags, CLATTN_INITIAL_STATE, "has no initial or final state", "its state is k and v, see kv_len"),
+        BAD(flags, CLATTN_INITIAL_STATE, "takes no option initial_state", "lists go on from k and v, see kv_len"),
     };
 
     (void)state;
@@ -366,7 +366,7 @@ static void test_bad_numbers(void **state)
         desc.rule = CLATTN_MLSTM;
         desc.eps = epses[i];
         assert_status(complete(&full, &desc), INVALID_DESC);
-        assert_logged("expected 0 to 1e30");
+        assert_logged("expected 0 to 1e+30");
     }
     desc = good;
     desc.eps = 1e-6;
@@ -571,7 +571,7 @@ static void test_bad_views(void **state)
 /* Whether an operand is written stands by its id, for those that a desc has not, and in its row. */
 static void test_outputs(void **state)
 {
-    const uint32_t all = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_NORMALIZE | CLATTN_VALUE_GATE |
+    const uint64_t all = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_NORMALIZE | CLATTN_VALUE_GATE |
                          CLATTN_CU_SEQLENS | CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_WITH_KV_LENS |
                          CLATTN_WITH_STATE_INDICES | CLATTN_CU_SEQLENS_KV | CLATTN_WITH_P | CLATTN_WITH_BETA |
                          CLATTN_WITH_WRITTEN | CLATTN_APPEND | CLATTN_WITH_DT_BIAS | CLATTN_WITH_A_LOG | CLATTN_WITH_D |
@@ -580,8 +580,9 @@ static void test_outputs(void **state)
 
     (void)state;
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
-        const clattn_plan_desc desc = {
-            .rule = rule, .flags = all, .state_window = 1, .with_bias = 1, .with_position = 1, .with_momentum = 1};
+        const clattn_plan_desc desc = {.rule = rule,
+                                       .flags = all | CLATTN_WITH_BIAS | CLATTN_WITH_POSITION | CLATTN_WITH_MOMENTUM,
+                                       .state_window = 1};
         struct operand_row rows[OPERAND_COUNT];
         int count = rule_operands(&desc, rows);
         for (int i = 0; i < count; i++) {

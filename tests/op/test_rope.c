@@ -19,14 +19,15 @@ struct row {
 
 #define SIZES .batch = BATCH, .seq_len = TOKENS, .heads = HEADS, .key_dim = KEY, .value_dim = VALUE
 #define STATES (CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE)
+#define TURNS (CLATTN_INTERLEAVED | CLATTN_WITH_POSITION | CLATTN_TURNED_BACK)
 
 static const struct row rows[] = {
     {"retention", {.rule = CLATTN_RETENTION, SIZES, .flags = STATES}},
     {"retention token by token",
      {.rule = CLATTN_RETENTION, SIZES, .flags = STATES, .mode = CLATTN_MODE_RECURRENT, .rope_dim = 6}},
     {"gated_delta_rule of shared keys",
-     {.rule = CLATTN_GATED_DELTA_RULE, SIZES, .qk_heads = FEW, .flags = STATES, .with_position = 1}},
-    {"gla of shared states", {.rule = CLATTN_GLA, SIZES, .kv_heads = FEW, .flags = STATES, .interleaved = 1}},
+     {.rule = CLATTN_GATED_DELTA_RULE, SIZES, .qk_heads = FEW, .flags = STATES | CLATTN_WITH_POSITION}},
+    {"gla of shared states", {.rule = CLATTN_GLA, SIZES, .kv_heads = FEW, .flags = STATES | CLATTN_INTERLEAVED}},
     {"simple_gla of shared states, tiled, token by token",
      {.rule = CLATTN_SIMPLE_GLA,
       SIZES,
@@ -34,10 +35,10 @@ static const struct row rows[] = {
       .flags = STATES | CLATTN_HEADS_TILED,
       .mode = CLATTN_MODE_RECURRENT}},
     {"gated_delta_product of 3 steps",
-     {.rule = CLATTN_GATED_DELTA_PRODUCT, SIZES, .flags = STATES, .steps = 3, .with_position = 1}},
+     {.rule = CLATTN_GATED_DELTA_PRODUCT, SIZES, .flags = STATES | CLATTN_WITH_POSITION, .steps = 3}},
     {"delta_rule normalised", {.rule = CLATTN_DELTA_RULE, SIZES, .flags = CLATTN_QK_L2NORM, .rope_base = 100}},
-    {"comba, p as well", {.rule = CLATTN_COMBA, SIZES, .flags = STATES, .interleaved = 1, .rope_dim = 18}},
-    {"mlstm reversed", {.rule = CLATTN_MLSTM, SIZES, .flags = CLATTN_REVERSED, .with_position = 1}},
+    {"comba, p as well", {.rule = CLATTN_COMBA, SIZES, .flags = STATES | CLATTN_INTERLEAVED, .rope_dim = 18}},
+    {"mlstm reversed", {.rule = CLATTN_MLSTM, SIZES, .flags = CLATTN_REVERSED | CLATTN_WITH_POSITION}},
     {"gated_delta_product of 2 steps reversed",
      {.rule = CLATTN_GATED_DELTA_PRODUCT, SIZES, .flags = CLATTN_REVERSED, .steps = 2}},
     {"linear_attn noncausal, mapped",
@@ -46,16 +47,16 @@ static const struct row rows[] = {
       .flags = CLATTN_NONCAUSAL | CLATTN_NORMALIZE,
       .feature_map = CLATTN_FEATURE_ELU1}},
     {"ssd of a pool's states",
-     {.rule = CLATTN_SSD, SIZES, .flags = STATES | CLATTN_WITH_STATE_INDICES, .with_position = 1}},
+     {.rule = CLATTN_SSD, SIZES, .flags = STATES | CLATTN_WITH_STATE_INDICES | CLATTN_WITH_POSITION}},
     {"rwkv6", {.rule = CLATTN_RWKV6, SIZES, .flags = CLATTN_WITH_ATTN}},
     {"mamba of one group", {.rule = CLATTN_MAMBA, SIZES, .qk_heads = 1, .flags = STATES}},
-    {"full_gate turned back", {.rule = CLATTN_FULL_GATE, SIZES, .turned_back = 1}},
+    {"full_gate turned back", {.rule = CLATTN_FULL_GATE, SIZES, .flags = CLATTN_TURNED_BACK}},
     {"softmax_attn of shared keys", {.rule = CLATTN_SOFTMAX_ATTN, SIZES, .kv_heads = FEW, .flags = CLATTN_WITH_LSE}},
     {"path_attn", {.rule = CLATTN_PATH_ATTN, SIZES, .kv_heads = FEW, .flags = CLATTN_WITH_ATTN}},
-    {"path_attn absolute", {.rule = CLATTN_PATH_ATTN, SIZES, .absolute = 1}},
+    {"path_attn absolute", {.rule = CLATTN_PATH_ATTN, SIZES, .flags = CLATTN_ABSOLUTE}},
     {"deltaformer, p is k", {.rule = CLATTN_DELTAFORMER, SIZES, .flags = CLATTN_WITH_WRITTEN}},
-    {"deltaformer", {.rule = CLATTN_DELTAFORMER, SIZES, .flags = CLATTN_WITH_P, .with_position = 1}},
-    {"lact", {.rule = CLATTN_LACT, SIZES, .flags = CLATTN_FINAL_STATE, .mini_batch = 9, .with_position = 1}},
+    {"deltaformer", {.rule = CLATTN_DELTAFORMER, SIZES, .flags = CLATTN_WITH_P | CLATTN_WITH_POSITION}},
+    {"lact", {.rule = CLATTN_LACT, SIZES, .flags = CLATTN_FINAL_STATE | CLATTN_WITH_POSITION, .mini_batch = 9}},
 };
 
 static const int64_t cuts[] = {0, 1, 1, 30, 37};
@@ -80,22 +81,19 @@ static void turn(struct check_tensors *to, const struct check_tensors *from, cla
     const clattn_operand_info *info = &from->tensor[id].info;
     int64_t heads = info->dims[1] / of->seq_len * info->dims[2];
     const clattn_plan_desc desc = {.rule = CLATTN_ROPE,
-                                   .flags = of->flags & CLATTN_CU_SEQLENS,
+                                   .flags = of->flags & (CLATTN_CU_SEQLENS | TURNS),
                                    .batch = of->batch,
                                    .seq_len = of->seq_len,
                                    .sequences = of->sequences,
                                    .heads = heads,
                                    .value_dim = of->key_dim,
                                    .rope_base = of->rope_base,
-                                   .rope_dim = of->rope_dim,
-                                   .interleaved = of->interleaved,
-                                   .with_position = of->with_position,
-                                   .turned_back = of->turned_back};
+                                   .rope_dim = of->rope_dim};
     struct check_tensors rope;
 
     test_make(&rope, &desc, CHECK_GATES_USUAL, cuts);
     memcpy(rope.tensor[OP(V)].data, from->tensor[id].data, from->tensor[id].bytes);
-    if (of->with_position)
+    if (of->flags & CLATTN_WITH_POSITION)
         test_copy(&rope, OP(POSITION), from, OP(POSITION));
     test_run(&rope);
     memcpy(to->tensor[id].data, rope.tensor[OP(O)].data, to->tensor[id].bytes);
@@ -110,7 +108,8 @@ static void check_row(const struct row *row, int packed)
 
     snprintf(what, sizeof what, "%s%s", row->name, packed ? ", packed" : "");
     plain.rope_base = 0;
-    plain.rope_dim = plain.interleaved = plain.with_position = plain.turned_back = 0;
+    plain.rope_dim = 0;
+    plain.flags &= ~TURNS;
     desc.flags |= CLATTN_WITH_ROPE;
     test_make(&flagged, &desc, CHECK_GATES_USUAL, cuts);
     test_make(&pieces, &plain, CHECK_GATES_USUAL, cuts);
@@ -141,13 +140,13 @@ static void test_packed(void **state)
 /* Forward and reversed, less the token's own term, is what tokens that see each other read: positions stay. */
 static void test_both_directions(void **state)
 {
-    const uint32_t flags[] = {0, CLATTN_REVERSED, CLATTN_NONCAUSAL};
+    const uint64_t flags[] = {0, CLATTN_REVERSED, CLATTN_NONCAUSAL};
     struct check_tensors ways[COUNT(flags)];
 
     (void)state;
     for (size_t i = 0; i < COUNT(flags); i++) {
         const clattn_plan_desc desc = {
-            .rule = CLATTN_LINEAR_ATTN, SIZES, .flags = flags[i] | CLATTN_WITH_ROPE, .with_position = 1};
+            .rule = CLATTN_LINEAR_ATTN, SIZES, .flags = flags[i] | CLATTN_WITH_ROPE | CLATTN_WITH_POSITION};
         test_make(&ways[i], &desc, CHECK_GATES_USUAL, NULL);
         test_run(&ways[i]);
     }
@@ -190,8 +189,8 @@ static void test_decode(void **state)
 {
     enum { PROMPT = 32 };
     static const clattn_plan_desc descs[] = {
-        {.rule = CLATTN_RETENTION, SIZES, .flags = STATES | CLATTN_WITH_ROPE, .kv_heads = FEW, .with_position = 1},
-        {.rule = CLATTN_GATED_DELTA_RULE, SIZES, .flags = STATES | CLATTN_WITH_ROPE, .with_position = 1}};
+        {.rule = CLATTN_RETENTION, SIZES, .flags = STATES | CLATTN_WITH_ROPE | CLATTN_WITH_POSITION, .kv_heads = FEW},
+        {.rule = CLATTN_GATED_DELTA_RULE, SIZES, .flags = STATES | CLATTN_WITH_ROPE | CLATTN_WITH_POSITION}};
 
     (void)state;
     for (size_t i = 0; i < COUNT(descs); i++) {
@@ -234,7 +233,7 @@ static void test_short_calls(void **state)
     for (size_t i = 0; i < COUNT(rows) && !test_is_reference(); i++) {
         clattn_plan_desc desc = rows[i].desc;
         clattn_plan *plan;
-        desc.flags = (desc.flags | CLATTN_WITH_ROPE) & ~(uint32_t)CLATTN_WITH_ATTN;
+        desc.flags = (desc.flags | CLATTN_WITH_ROPE) & ~CLATTN_WITH_ATTN;
         assert_status(clattn_plan_create(&plan, test_device.context, &desc), SUCCESS);
         for (size_t n = 0; n < COUNT(lengths); n++) {
             struct check_tensors actual, expected;
@@ -263,7 +262,8 @@ static void test_plans(void **state)
         clattn_plan *plan;
         desc.dtype = (clattn_dtype)(i % 3);
         desc.rope_base = 0;
-        desc.rope_dim = desc.interleaved = desc.with_position = desc.turned_back = 0;
+        desc.rope_dim = 0;
+        desc.flags &= ~TURNS;
         assert_status(clattn_plan_create(&plan, test_device.context, &desc), SUCCESS);
         assert_status(clattn_plan_get(plan, &without), SUCCESS);
         clattn_plan_destroy(plan);

@@ -1,5 +1,6 @@
 /* test_states: states as engines want them, by every solver: shared by several heads of queries. */
 #include "harness.h"
+#include "op/options.h"
 
 #include "kernel/kernel.h"
 #include "op/problem.h"
@@ -36,7 +37,7 @@ static struct way {
 /* A rule with its options; cuts not NULL: packed sequences. */
 struct problem_row {
     clattn_rule rule;
-    uint32_t flags;
+    uint64_t flags;
     int32_t steps;
 };
 static const int64_t cuts[] = {0, 5, 5, 41, 75};
@@ -161,7 +162,7 @@ static void check_copies(const clattn_plan_desc *desc)
     int count;
 
     wide.qk_heads = wide.kv_heads = 0;
-    wide.flags &= ~(uint32_t)CLATTN_HEADS_TILED;
+    wide.flags &= ~CLATTN_HEADS_TILED;
     test_make(&shared, desc, CHECK_GATES_SLOW, cuts);
     assert_status(check_allocate(&apart, &wide), SUCCESS);
     assert_status(check_reference(&expected, &shared, test_log, NULL), SUCCESS);
@@ -793,9 +794,9 @@ static struct padded_way {
     {WAY("channels a lane", "none", "channels_lanes", F32, {NULL, 0}),
      .kernel = KERNEL_CHANNELS_LANES, .forms = DECODED | PACKED, .lanes = 1},
     {WAY("short convolution", "none", "short_conv", F32, {NULL, 0}),
-     .kernel = KERNEL_SHORT_CONV, .forms = DECODED | PACKED},
+     .forms = DECODED | PACKED},
     {WAY("short convolution, bf16", "none", "short_conv", BF16, {NULL, 0}),
-     .kernel = KERNEL_SHORT_CONV, .forms = DECODED | PACKED},
+     .forms = DECODED | PACKED},
 };
 /* clang-format on */
 
@@ -808,7 +809,7 @@ static const int64_t padded_cuts[PADDED + 1] = {0, 5, 25, 25, 28, 45, 64, 64};
 
 static clattn_plan_desc padded_desc(const struct padded_way *padded, clattn_rule rule, int packed)
 {
-    uint32_t normalize = packed ? rule_flags(rule_get(rule)) & CLATTN_NORMALIZE : 0;
+    uint64_t normalize = packed ? rule_flags(rule_get(rule)) & CLATTN_NORMALIZE : 0;
     clattn_plan_desc desc = {.rule = rule, .dtype = padded->way.dtype, .key_dim = 20, .value_dim = 12, .heads = 2};
     int leaves = packed && !normalize && rule_get(rule)->read != READ_STABILIZED;
 
@@ -826,6 +827,19 @@ static clattn_plan_desc padded_desc(const struct padded_way *padded, clattn_rule
     return desc;
 }
 
+/* Whether the way's solver computes the rule. */
+static int computes(const struct padded_way *padded, clattn_rule id)
+{
+    const clattn_plan_desc desc = padded_desc(padded, id, 0);
+    const struct solver *solver = solver_find(padded->way.space);
+    const struct device_facts facts = {&test_device.context->device, test_device.context->engine, 256};
+    struct problem problem;
+
+    if (solver->old)
+        return kernel_takes(padded->kernel, rule_get(id));
+    return problem_init(&problem, &desc, NULL) == CLATTN_SUCCESS && solver->applies(solver, &facts, &problem);
+}
+
 /* Whether the way is tested with the rule. */
 static int pads(const struct padded_way *padded, clattn_rule id)
 {
@@ -835,7 +849,7 @@ static int pads(const struct padded_way *padded, clattn_rule id)
 
     for (int i = 0; i < padded->few; i++)
         is_one |= few[i] == id;
-    return is_one && rule_has_state(rule) && kernel_takes(padded->kernel, rule) && takes(&padded->way, id) &&
+    return is_one && rule_has_state(rule) && computes(padded, id) && takes(&padded->way, id) &&
            (padded->kernel != KERNEL_CHANNELS_LANES || rule->decay == DECAY_PRODUCT);
 }
 

@@ -14,7 +14,7 @@ enum { TOKENS = 40, PREFILL = 11, TAIL = 7, ROOM = 300 };
 static const struct loop {
     int64_t heads, kv_heads, key_dim, value_dim, window, prefill; /* prefill: tokens of the first call */
     clattn_dtype dtype;
-    uint32_t flags;
+    uint64_t flags;
 } loops[] = {
     {6, 2, 60, 100, 0, 0, CLATTN_F32, 0},
     {4, 4, 7, 13, 0, PREFILL, CLATTN_F32, CLATTN_UNGATED},
@@ -127,7 +127,7 @@ static void test_loop(void **state)
 
 /* ---- What a call makes of keys ------------------------------------------------------------------------------------- */
 
-static clattn_plan_desc cached(int64_t seq_len, int64_t tail, uint32_t flags)
+static clattn_plan_desc cached(int64_t seq_len, int64_t tail, uint64_t flags)
 {
     return (clattn_plan_desc){.rule = CLATTN_PATH_ATTN,
                               .flags = flags,
@@ -213,25 +213,23 @@ static void test_bad(void **state)
 {
     static const struct {
         clattn_rule rule;
-        uint32_t flags;
+        uint64_t flags;
         int64_t kv_len, tail, sequences;
         const char *said;
-        int32_t absolute;
     } descs[] = {
-        {OP(SOFTMAX_ATTN), 0, 30, 5, 0, "softmax_attn takes no option tail", 0},
-        {OP(FORGETTING_ATTN), OP(CARRY), 30, 0, 0, "forgetting_attn takes no option carry", 0},
-        {OP(KDA), OP(CARRY), 0, 0, 0, "kda takes no option carry", 0},
-        {OP(PATH_ATTN), 0, 0, 5, 0, "tail is 5, expected 0 without kv_len, the keys of path_attn's cache", 0},
-        {OP(PATH_ATTN), 0, 30, 2, 0, "tail is 2, expected seq_len 3 to kv_len 30", 0},
-        {OP(PATH_ATTN), 0, 30, 31, 0, "tail is 31, expected seq_len 3 to kv_len 30", 0},
-        {OP(PATH_ATTN), 0, 30, -1, 0, "tail is -1, expected seq_len 3 to kv_len 30", 0},
-        {OP(PATH_ATTN), OP(CU_SEQLENS) | OP(CU_SEQLENS_KV), 30, 5, 2, "tail is 5, expected 0 with cu_seqlens", 0},
-        {OP(PATH_ATTN), OP(QK_L2NORM), 30, 5, 0, "path_attn: qk_l2norm with tail", 0},
-        {OP(PATH_ATTN), OP(QK_L2NORM) | OP(CARRY), 0, 0, 0, "path_attn: qk_l2norm with carry", 0},
-        {OP(FORGETTING_ATTN), 0, 0, 0, 0, "forgetting_attn takes no option absolute", 1},
-        {OP(PATH_ATTN), 0, 0, 0, 0, "absolute is 2, expected 0 to 1", 2},
-        {OP(PATH_ATTN), 0, 30, 5, 0, "path_attn: absolute with tail", 1},
-        {OP(PATH_ATTN), OP(CARRY), 0, 0, 0, "path_attn: absolute with carry", 1},
+        {OP(SOFTMAX_ATTN), 0, 30, 5, 0, "softmax_attn takes no option tail"},
+        {OP(FORGETTING_ATTN), OP(CARRY), 30, 0, 0, "forgetting_attn takes no option carry"},
+        {OP(KDA), OP(CARRY), 0, 0, 0, "kda takes no option carry"},
+        {OP(PATH_ATTN), 0, 0, 5, 0, "tail is 5, expected 0 without kv_len, the keys of path_attn's cache"},
+        {OP(PATH_ATTN), 0, 30, 2, 0, "tail is 2, expected seq_len 3 to kv_len 30"},
+        {OP(PATH_ATTN), 0, 30, 31, 0, "tail is 31, expected seq_len 3 to kv_len 30"},
+        {OP(PATH_ATTN), 0, 30, -1, 0, "tail is -1, expected 0 to "},
+        {OP(PATH_ATTN), OP(CU_SEQLENS) | OP(CU_SEQLENS_KV), 30, 5, 2, "tail is 5, expected 0 with cu_seqlens"},
+        {OP(PATH_ATTN), OP(QK_L2NORM), 30, 5, 0, "path_attn: qk_l2norm with tail"},
+        {OP(PATH_ATTN), OP(QK_L2NORM) | OP(CARRY), 0, 0, 0, "path_attn: qk_l2norm with carry"},
+        {OP(FORGETTING_ATTN), OP(ABSOLUTE), 0, 0, 0, "forgetting_attn takes no option absolute"},
+        {OP(PATH_ATTN), OP(ABSOLUTE), 30, 5, 0, "path_attn: absolute with tail"},
+        {OP(PATH_ATTN), OP(ABSOLUTE) | OP(CARRY), 0, 0, 0, "path_attn: absolute with carry"},
     };
 
     (void)state;
@@ -241,7 +239,6 @@ static void test_bad(void **state)
         desc.batch = 1;
         desc.kv_len = descs[i].kv_len;
         desc.sequences = descs[i].sequences;
-        desc.absolute = descs[i].absolute;
         test_log_clear();
         assert_status(clattn_plan_desc_complete(&full, &desc, test_log, NULL), INVALID_DESC);
         assert_logged(descs[i].said);

@@ -291,7 +291,7 @@ static void test_newer_inputs(void **state)
     test_log_clear();
     assert_status(clattn_plan_create_sized(&plan, test_device.context, &desc.known, sizeof desc), INVALID_DESC);
     assert_null(plan);
-    assert_logged("fields that this library (0.2.0) does not know");
+    assert_logged("fields that this library (0.3.0) does not know");
     assert_status(clattn_supports_sized(test_device.context, &desc.known, sizeof desc), INVALID_DESC);
     test_log_clear();
     assert_status(clattn_context_create_sized(&context, &surroundings.known, sizeof surroundings), INVALID_DESC);

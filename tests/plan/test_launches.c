@@ -167,7 +167,9 @@ static clattn_status make_products(const struct recipe_maker *maker)
 
 static clattn_plan *products_plan(clattn_dtype dtype)
 {
-    static const struct solver products = {"flash", CLATTN_MODE_CHUNK, make_products};
+    static const struct old_solver making = {"products", make_products};
+    static const struct solver products = {
+        .space = {.name = "products"}, .mode = CLATTN_MODE_CHUNK, .old = 1, .variant = &making};
     const clattn_plan_desc problem = {.rule = CLATTN_LINEAR_ATTN,
                                       .dtype = dtype,
                                       .batch = BATCH,

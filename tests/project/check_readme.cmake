@@ -1,6 +1,7 @@
 # cmake -DCLATTN=clattn -DREADME=README.md -P check_readme.cmake: README's tables of rules and of layers are what the library says.
 execute_process(COMMAND ${CLATTN} rules --json OUTPUT_VARIABLE json COMMAND_ERROR_IS_FATAL ANY)
 file(READ ${README} readme)
+string(JSON json GET "${json}" rules)
 string(JSON count LENGTH "${json}")
 if(count EQUAL 0)
     message(FATAL_ERROR "clattn rules --json lists no rule")

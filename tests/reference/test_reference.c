@@ -464,12 +464,12 @@ static void dense(const struct check_tensors *in, struct check_tensors *out)
 static void turn_rows(struct check_tensors *in, clattn_operand_id id)
 {
     const clattn_plan_desc *desc = &in->desc;
-    int dim = desc->rope_dim, apart = desc->interleaved ? 1 : dim / 2;
+    int dim = desc->rope_dim, apart = desc->flags & CLATTN_INTERLEAVED ? 1 : dim / 2;
     int64_t of_token = check_count(&in->tensor[id].info) / (B * T);
 
     for (int64_t row = 0; row < B * T * of_token / K && in->tensor[id].data != NULL; row++)
         for (int n = 0; n < dim / 2; n++) {
-            int64_t first = row * K + (desc->interleaved ? 2 * n : n), t = row * K / of_token % T;
+            int64_t first = row * K + (desc->flags & CLATTN_INTERLEAVED ? 2 * n : n), t = row * K / of_token % T;
             double x = test_get(in, id, first), y = test_get(in, id, first + apart);
             double angle = (double)t * exp(-2.0 * n / dim * log(desc->rope_base));
             test_set(in, id, first, x * cos(angle) - y * sin(angle));
@@ -499,7 +499,7 @@ static void check_rule(clattn_plan_desc *desc, enum check_gates gates, const cha
 static void test_rule(void **state)
 {
     const uint32_t both = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE;
-    const uint32_t flags[] = {both, both | CLATTN_STATE_VK | CLATTN_QK_L2NORM};
+    const uint64_t flags[] = {both, both | CLATTN_STATE_VK | CLATTN_QK_L2NORM};
     clattn_rule rule = *(const clattn_rule *)*state;
 
     for (by_columns = 0; by_columns < 2; by_columns++)

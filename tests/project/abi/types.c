@@ -25,6 +25,11 @@ extern const struct clattn_abi {
     PROTOTYPE(clattn_plan_get_sized);
     PROTOTYPE(clattn_enqueue_sized);
     PROTOTYPE(clattn_run_sized);
+    PROTOTYPE(clattn_gemm_plan_create_sized);
+    PROTOTYPE(clattn_gemm_plan_get_sized);
+    PROTOTYPE(clattn_gemm_plan_describe);
+    PROTOTYPE(clattn_gemm_plan_destroy);
+    PROTOTYPE(clattn_gemm_enqueue_sized);
     clattn_slopes slopes;
     clattn_log_level level;
 } clattn_abi;
