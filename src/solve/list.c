@@ -2,6 +2,7 @@
 #include "solve/solve.h"
 
 #define SOLVERS(X)                                                                                                     \
+    X(recurrent)                                                                                                       \
     X(short_conv)                                                                                                      \
     X(rms_norm)                                                                                                        \
     X(gates)                                                                                                           \
