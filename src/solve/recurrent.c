@@ -44,7 +44,7 @@ static const struct parameter parameters[] = {
 static int applies(const struct solver *solver, const struct device_facts *facts, const struct problem *problem)
 {
     (void)solver, (void)facts;
-    return problem->rule->op == OP_MIXER && !rule_has_list(problem->rule) && rule_has_chunks(problem->rule);
+    return has_state_of_matrices(problem);
 }
 
 /* ---- Tiles --------------------------------------------------------------------------------------------------------

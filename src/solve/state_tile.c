@@ -86,6 +86,13 @@ void state_tile_follow(struct state_tile *t, const struct problem *problem)
     t->block_k = lower(round_up(t->block_k, t->vec), round_up(problem->desc.key_dim, t->vec));
 }
 
+int states_are_at_chunks(const struct problem *problem, int chunk)
+{
+    const clattn_plan_desc *desc = &problem->desc;
+
+    return desc->state_window == 0 && desc->state_every * desc->steps % chunk == 0;
+}
+
 int state_tile_is_sound(const struct state_tile *t, const struct device_facts *facts)
 {
     return t->block_v >= t->vec && t->block_v % t->vec == 0 && t->block_k >= t->vec && t->block_k % t->vec == 0 &&

@@ -34,6 +34,12 @@ int64_t value_groups_of_all(const struct problem *problem, int block_v);
 /* Groups along the value columns. */
 int value_groups(const struct problem *problem, int block_v);
 
+/* Whether the rule's state is a matrix for each head, which chunks of tokens can work. */
+static inline int has_state_of_matrices(const struct problem *problem)
+{
+    return problem->rule->op == OP_MIXER && !rule_has_list(problem->rule) && rule_has_chunks(problem->rule);
+}
+
 /* Whether a work-item should have a tile for itself. */
 static inline int has_own_tiles(const struct device_facts *facts)
 {
@@ -51,6 +57,8 @@ struct state_tile state_tile(const struct device_facts *facts, const struct prob
                              const struct shared_wish *wish);
 /* No tile wider than the problem, nor of part of a vector. */
 void state_tile_follow(struct state_tile *tile, const struct problem *problem);
+/* Whether states are asked for at the ends of chunks alone. */
+int states_are_at_chunks(const struct problem *problem, int chunk);
 /* Whether the tile goes together and the device takes such groups. */
 int state_tile_is_sound(const struct state_tile *tile, const struct device_facts *facts);
 
