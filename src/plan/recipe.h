@@ -168,8 +168,8 @@ struct old_solver {
 clattn_status solver_make(const struct solver *solver, const struct recipe_maker *maker);
 
 extern const struct old_solver old_recurrent, old_channels_lanes, old_channels, old_chunk_scan, old_chunk_blocks,
-    old_matrix_blocks, old_matrix_scan, old_flash, old_flash_matrix, old_flash_team, old_flash_matrix_blocks,
-    old_flash_blocks, old_decode, old_path, old_delta, old_delta_matrix, old_delta_team, old_path_matrix, old_path_team,
-    old_path_decode, old_lact;
+    old_matrix_blocks, old_flash, old_flash_matrix, old_flash_team, old_flash_matrix_blocks, old_flash_blocks,
+    old_decode, old_path, old_delta, old_delta_matrix, old_delta_team, old_path_matrix, old_path_team, old_path_decode,
+    old_lact;
 
 #endif

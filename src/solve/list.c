@@ -2,6 +2,7 @@
 #include "solve/solve.h"
 
 #define SOLVERS(X)                                                                                                     \
+    X(matrix_scan)                                                                                                     \
     X(short_conv)                                                                                                      \
     X(rms_norm)                                                                                                        \
     X(gates)                                                                                                           \
