@@ -548,8 +548,15 @@ clattn_status build_end(struct builder *b)
 
 clattn_status build_recipe(struct builder *b, const struct solver *solver, const void *tiles)
 {
+    int own;
+
     TRY(build_begin(b));
+    TRY(around_gates(b));
+    around_memory(b);
+    own = b->built->child_count;
     TRY(add_child(b, solver, tiles));
+    b->built->own = own;
+    TRY(around_reads(b));
     return build_end(b);
 }
 

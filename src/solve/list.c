@@ -3,6 +3,8 @@
 
 #define SOLVERS(X)                                                                                                     \
     X(matrix_scan)                                                                                                     \
+    X(chunk_scan)                                                                                                      \
+    X(recurrent)                                                                                                       \
     X(short_conv)                                                                                                      \
     X(rms_norm)                                                                                                        \
     X(gates)                                                                                                           \
