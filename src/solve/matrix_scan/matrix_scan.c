@@ -7,6 +7,7 @@
  * compute units idle, over segments of a sequence too, with another scan ahead of it that finds what each adds to the
  * state and keeps of it. A normalised problem has its scans once for the denominators, and then for the outputs. */
 #include "solve/matrix_scan/matrix_scan.h"
+#include "solve/state_tile.h"
 
 static const struct parameter parameters[] = {
     PARAMETER_ROW("chunk", struct matrix_scan_tiles, scan[PASS_OUTPUTS].chunk, 16, 32),
@@ -39,9 +40,8 @@ struct matrix_scan_shape {
 static int applies(const struct solver *solver, const struct device_facts *facts, const struct problem *problem)
 {
     (void)solver;
-    return facts->engine != NULL && problem->desc.dtype != CLATTN_F32 && problem->rule->op == OP_MIXER &&
-           !rule_has_list(problem->rule) && rule_has_chunks(problem->rule) && !problem_reads_whole(problem) &&
-           !(problem->desc.flags & CLATTN_VALUE_GATE);
+    return facts->engine != NULL && problem->desc.dtype != CLATTN_F32 && has_state_of_matrices(problem) &&
+           !problem_reads_whole(problem) && !(problem->desc.flags & CLATTN_VALUE_GATE);
 }
 
 /* ---- Shape --------------------------------------------------------------------------------------------------------
@@ -91,43 +91,16 @@ static struct reach reach(const struct problem *problem, const void *shape)
 /* ---- Recipe -------------------------------------------------------------------------------------------------------
  */
 
-/* A kernel has the argument whatever its tiles are: where they do not use it, it is another tensor. */
-static void bind_scratch(struct builder *b, const char *name, const char *called, int64_t floats, int other)
-{
-    const int tensor = build_scratch(b, called, CLATTN_F32, floats);
-
-    build_bind(b, name, tensor != IR_NONE ? tensor : other);
-}
-
 /* What prepare leaves the scans. */
 static void bind_records(struct builder *b, const struct problem *problem, const struct shaped_part *prepare)
 {
     /* The scan fetches a chunk past a segment's last, and empty segments may lie past the last chunk. */
     enum { MOST_BEYOND = 64 };
     const int64_t heads = problem_work_heads(problem), chunks = most_slots(problem, prepare->tiles.chunk) * heads;
-    const int records =
-        build_scratch(b, "records", CLATTN_F32, (chunks + MOST_BEYOND * heads) * prepare->layout.record);
+    const int64_t records = (chunks + MOST_BEYOND * heads) * prepare->layout.record;
 
-    build_bind(b, "records", records);
-    bind_scratch(b, "rows", "rows", chunks * prepare->layout.rows, records);
-}
-
-/* What scans of segments leave those after them. */
-static void bind_segments(struct builder *b, const struct problem *problem, const struct matrix_scan_shape *s)
-{
-    const int records = build_bound(b, "records");
-    int64_t states = 0, kept = 0;
-
-    for (int i = 0; i < s->count; i++) {
-        const struct shaped_part *part = &s->parts[i];
-        const int64_t segments = problem_heads(problem) * part->tiles.segments;
-        if (part->kind != PART_GATHER)
-            continue;
-        states = segments * part->layout.segment > states ? segments * part->layout.segment : states;
-        kept = segments * part->layout.segment_kept > kept ? segments * part->layout.segment_kept : kept;
-    }
-    bind_scratch(b, "segments", "segments", states, records);
-    bind_scratch(b, "kept", "kept by segments", kept, records);
+    build_bind(b, "records", build_scratch(b, "records", CLATTN_F32, records));
+    build_bind(b, "rows", build_scratch(b, "rows", CLATTN_F32, chunks * prepare->layout.rows));
 }
 
 static void add_prepare(struct builder *b, const struct problem *problem, const struct shaped_part *part)
@@ -138,35 +111,40 @@ static void add_prepare(struct builder *b, const struct problem *problem, const 
     build_kernel(b, &part->layout.step, (struct grid3){groups, problem_work_heads(problem), 1});
 }
 
-/* A scan of its pass: the denominators are what the one pass leaves in the place of outputs, and the other divides by. */
-static void add_scan(struct builder *b, const struct problem *problem, const struct shaped_part *part, int denominators)
+/* What segments of a sequence leave those after them. */
+static void bind_segments(struct builder *b, const struct problem *problem, const struct shaped_part *gather)
 {
-    struct problem of_pass = *problem;
-    const int names = b->name_count, sums = part->pass == PASS_DENOMINATORS;
+    const int64_t segments = problem_heads(problem) * gather->tiles.segments;
 
-    of_pass.pass = part->pass;
-    b->problem = &of_pass;
-    build_bind(b, "den", sums ? build_bound(b, "m") : denominators);
-    if (sums)
-        build_bind(b, "o", denominators);
-    build_kernel(b, &part->layout.step,
-                 (struct grid3){build_length(b, IR_SEQUENCES), problem_work_heads(problem), part->layout.groups});
-    b->name_count = names;
-    b->problem = problem;
+    build_bind(b, "segments", build_scratch(b, "segments", CLATTN_F32, segments * gather->layout.segment));
+    build_bind(b, "kept", build_scratch(b, "kept by segments", CLATTN_F32, segments * gather->layout.segment_kept));
+}
+
+/* The scans of a pass. */
+static clattn_status add_scans(struct builder *b, const struct problem *problem, const void *shape)
+{
+    const struct matrix_scan_shape *s = shape;
+    const ir_expression sequences = build_length(b, IR_SEQUENCES);
+
+    for (int i = 1; i < s->count; i++) {
+        const struct shaped_part *part = &s->parts[i];
+        if (part->pass != problem->pass)
+            continue;
+        if (part->kind == PART_GATHER)
+            bind_segments(b, problem, part);
+        build_kernel(b, &part->layout.step,
+                     (struct grid3){sequences, problem_work_heads(problem), part->layout.groups});
+    }
+    return CLATTN_SUCCESS;
 }
 
 static clattn_status recipe(struct builder *b, const struct problem *problem, const void *shape)
 {
     const struct matrix_scan_shape *s = shape;
-    const int64_t rows = problem->desc.batch * problem->desc.seq_len * problem_work_heads(problem);
-    const int denominators = problem_normalized(problem) ? build_scratch(b, "denominators", CLATTN_F32, rows) : IR_NONE;
 
     bind_records(b, problem, &s->parts[0]);
-    bind_segments(b, problem, s);
     add_prepare(b, problem, &s->parts[0]);
-    for (int i = 1; i < s->count; i++)
-        add_scan(b, problem, &s->parts[i], denominators);
-    return CLATTN_SUCCESS;
+    return build_passes(b, s, add_scans);
 }
 
 static void describe(struct text *text, const void *shape, int step)

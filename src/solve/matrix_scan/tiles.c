@@ -1,5 +1,6 @@
 /* Tiles: by heuristic, or what follows from those that were chosen. */
 #include "solve/matrix_scan/matrix_scan.h"
+#include "solve/state_tile.h"
 
 #include <string.h>
 
@@ -58,6 +59,7 @@ static void cut_prepare_group(struct part *part)
     const int few = part->kind == PART_FACTORS || lanes < PREPARE_LANES / SUB_GROUPS;
 
     part->tiles.group = few ? PREPARE_LANES : lanes * SUB_GROUPS;
+    part->tiles.value_tiles = 1; /* words of matrix.clh that no such kernel uses divide by it */
 }
 
 /* ---- Segments -----------------------------------------------------------------------------------------------------
@@ -202,9 +204,6 @@ static clattn_status by_heuristic(struct part *part)
         return CLATTN_UNSUPPORTED;
     if (is_scan(part))
         return cut_to_fit(part);
-    t->block_v = value_columns(part);
-    t->stages = 2;
-    cut_scan_group(part);
     cut_prepare_group(part);
     return fits(part) ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
 }
@@ -271,12 +270,6 @@ static clattn_status choose(struct part *part, const struct part_tiles *chosen)
 /* ---- All kernels --------------------------------------------------------------------------------------------------
  */
 
-/* Whether the states that are asked for are those at a chunk's end. */
-static int are_at_chunks(const clattn_plan_desc *desc, int chunk)
-{
-    return desc->state_window == 0 && desc->state_every * desc->steps % chunk == 0;
-}
-
 static clattn_status choose_prepare(struct part part, const struct part_tiles *chosen, struct part_tiles *tiles)
 {
     part.kind = PART_PREPARE;
@@ -286,7 +279,7 @@ static clattn_status choose_prepare(struct part part, const struct part_tiles *c
         TRY(choose(&part, chosen));
     }
     *tiles = part.tiles;
-    return are_at_chunks(&part.problem->desc, tiles->chunk) ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
+    return states_are_at_chunks(part.problem, tiles->chunk) ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
 }
 
 /* Whether one scan finds what the other left where it looks for it. */
