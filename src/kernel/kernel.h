@@ -157,7 +157,6 @@ struct layout {
     struct kernel_step step;
     int value_groups;              /* groups of the third dimension of the grid */
     int head_groups;               /* and of the second; 0: the heads */
-    int slots;                     /* chunk slots that a group of the first dimension has */
     int64_t record, rows;          /* floats of the workspace, per chunk and head */
     int64_t segment, segment_kept; /* per segment and head */
     int64_t states;                /* floats of the state before a chunk of a head */

@@ -119,7 +119,7 @@ struct layout layout_of(const struct variant *variant,
                         void (*lay_out)(const struct variant *variant, struct layout *layout))
 {
     const struct tiles *t = &variant->tiles;
-    struct layout layout = {.slots = 1, .value_groups = 1};
+    struct layout layout = {.value_groups = 1};
     struct problem problem = *variant->problem;
 
     problem.pass = pass_of(variant);

@@ -8,7 +8,7 @@
 /* What a recipe may hold beside the operands. */
 enum temporary_id {
     TEMPORARY_RECORDS,      /* [slots, heads, record]: what prepare leaves the scan */
-    TEMPORARY_ROWS,         /* [slots, heads, …]: rows that prepare_matrix leaves the scan */
+    TEMPORARY_ROWS,         /* [slots, heads, …]: rows that prepare leaves what comes after it */
     TEMPORARY_SEGMENTS,     /* [sequences, segments, heads, …]: the state that each adds */
     TEMPORARY_SEGMENT_KEPT, /* [sequences, segments, heads, …]: what a segment keeps of the state before it */
     TEMPORARY_DECAY,        /* [B,H,T]: the stabilised log-decay of mLSTM */
