@@ -353,14 +353,29 @@ static clattn_status choose(struct clattn_plan *plan)
 /* ---- Without a plan -----------------------------------------------------------------------------------------------
  */
 
+/* Whether the solver and what the problem asks for around it make a recipe. */
+static int makes_recipe(const clattn_context *context, const struct problem *problem, const struct solver *solver,
+                        int64_t most_group)
+{
+    const struct device_facts facts = facts_of(context, most_group);
+    struct ir_recipe ir = {0};
+    struct built built = {0};
+    struct builder builder = {.ir = &ir, .built = &built, .problem = problem, .facts = &facts};
+    int made = build_recipe(&builder, solver, NULL) == CLATTN_SUCCESS;
+
+    ir_close(&ir);
+    built_free(&built);
+    return made;
+}
+
 /* In groups of as many work-items as the heuristic takes, or fewer. */
 static int module_fits(clattn_context *context, const struct problem *problem, const struct solver *solver)
 {
     int most_group = MOST_GROUP;
 
-    while (most_group > 1 && !context->device.serial && !fits(context, problem, solver, most_group))
+    while (most_group > 1 && !context->device.serial && !makes_recipe(context, problem, solver, most_group))
         most_group /= 2;
-    return fits(context, problem, solver, most_group);
+    return makes_recipe(context, problem, solver, most_group);
 }
 
 static int has_recipe(clattn_context *context, const struct problem *problem, const struct solver *solver)

@@ -156,7 +156,7 @@ clattn_status around_gates(struct builder *b)
     return build_child(b, &solver_stabilize, b->problem);
 }
 
-/* ---- Passes -------------------------------------------------------------------------------------------------------
+/* ---- Memory -------------------------------------------------------------------------------------------------------
  */
 
 /* A state of every sequence and head, for a pass of so many value columns. */
@@ -181,46 +181,6 @@ void around_memory(struct builder *b)
         b->whole_sums = whole_state(b, "whole sums", 1);
 }
 
-/* What the pass's kernels find otherwise than the problem has it. */
-static void bind_pass(struct builder *b, enum pass pass)
-{
-    const int stabilizer = problem_stabilized(b->problem) ? build_bound(b, "m") : IR_NONE;
-    const int whole = pass == PASS_DENOMINATORS ? b->whole_sums : b->whole;
-
-    if (pass == PASS_DENOMINATORS)
-        build_bind(b, "o", b->denominators);
-    build_bind(b, "den", pass == PASS_DENOMINATORS ? stabilizer : b->denominators);
-    if (whole != IR_NONE)
-        build_bind(b, "final", whole);
-}
-
-static clattn_status run_pass(struct builder *b, enum pass pass, const void *shape, build_pass_fn add)
-{
-    const struct problem *outside = b->problem;
-    const int names = b->name_count;
-    struct problem *problem = malloc(sizeof *problem);
-    clattn_status status = CLATTN_OUT_OF_MEMORY;
-
-    if (problem != NULL) {
-        *problem = *outside;
-        problem->pass = pass;
-        b->problem = problem;
-        bind_pass(b, pass);
-        status = add(b, problem, shape);
-    }
-    b->problem = outside;
-    b->name_count = names;
-    free(problem);
-    return status;
-}
-
-clattn_status build_passes(struct builder *b, const void *shape, build_pass_fn add)
-{
-    if (problem_normalized(b->problem))
-        TRY(run_pass(b, PASS_DENOMINATORS, shape, add));
-    return run_pass(b, PASS_OUTPUTS, shape, add);
-}
-
 /* ---- Reads --------------------------------------------------------------------------------------------------------
  */
 
@@ -241,15 +201,6 @@ clattn_status around_reads(struct builder *b)
     if (problem_reads_whole(b->problem))
         TRY(build_passes(b, NULL, read_whole));
     if (b->problem->desc.flags & CLATTN_WITH_ATTN)
-        return run_pass(b, PASS_ATTENTION, NULL, add_attention);
+        return build_pass(b, PASS_ATTENTION, NULL, add_attention);
     return CLATTN_SUCCESS;
-}
-
-clattn_status around_fits(const struct problem *problem)
-{
-    const int attends = (problem->desc.flags & CLATTN_WITH_ATTN) != 0;
-
-    if (problem_reads_whole(problem) && problem_state_type(problem) != CLATTN_F32)
-        return CLATTN_UNSUPPORTED;
-    return attends && rule_has_list(problem->rule) ? CLATTN_UNSUPPORTED : CLATTN_SUCCESS;
 }

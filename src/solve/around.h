@@ -2,7 +2,7 @@
 #ifndef CLATTN_SRC_SOLVE_AROUND_H
 #define CLATTN_SRC_SOLVE_AROUND_H
 
-#include "solve/builder.h"
+#include "solve/solve.h"
 
 /* Rotary positions, where the problem has them: from here on q, k and the erase keys are those that have turned. */
 clattn_status around_rope(struct builder *b);
@@ -13,9 +13,6 @@ clattn_status around_gates(struct builder *b);
 void around_memory(struct builder *b);
 /* What all tokens read of the state after the last; and the attention matrix beside the outputs. */
 clattn_status around_reads(struct builder *b);
-/* UNSUPPORTED where what a problem asks for around its solver cannot be computed. */
-clattn_status around_fits(const struct problem *problem);
-
 /* Parts of other solvers, which are not in the list. */
 extern const struct solver solver_stabilize, solver_read_state;
 

@@ -104,11 +104,15 @@ int build_next_loop(const struct builder *b);
 /* Adds another solver's steps for a problem. What is bound meanwhile is forgotten at the end. Tiles come from the plan
  * that this one is like, or the solver's heuristic. Its status. */
 clattn_status build_child(struct builder *b, const struct solver *solver, const struct problem *problem);
+/* Adds a solver's steps for b->problem, with tiles, which are copied; NULL: as for a child. */
+clattn_status build_solver(struct builder *b, const struct solver *solver, const void *tiles);
 
 /* Runs add for each pass that b->problem needs: the one that leaves denominators, where there are any, then the one that
  * writes the outputs. problem is b->problem with the pass. */
 typedef clattn_status (*build_pass_fn)(struct builder *b, const struct problem *problem, const void *shape);
 clattn_status build_passes(struct builder *b, const void *shape, build_pass_fn add);
+/* One of them. */
+clattn_status build_pass(struct builder *b, enum pass pass, const void *shape, build_pass_fn add);
 
 /* ---- A plan's recipe ----------------------------------------------------------------------------------------------
  */

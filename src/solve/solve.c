@@ -1,7 +1,16 @@
-#include "solve/around.h"
 #include "solve/solve.h"
 
 #include <string.h>
+
+/* Whether what the problem asks for around its solver can be computed. */
+static clattn_status around_fits(const struct problem *problem)
+{
+    const int attends = (problem->desc.flags & CLATTN_WITH_ATTN) != 0;
+
+    if (problem_reads_whole(problem) && problem_state_type(problem) != CLATTN_F32)
+        return CLATTN_UNSUPPORTED;
+    return attends && rule_has_list(problem->rule) ? CLATTN_UNSUPPORTED : CLATTN_SUCCESS;
+}
 
 clattn_status solver_tiles(const struct solver *solver, const struct device_facts *facts, const struct problem *problem,
                            const struct tuned *tuned, void *tiles)
