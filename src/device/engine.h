@@ -12,9 +12,10 @@
 #define REGISTERS_OPTION "-cl-nv-maxrregcount="
 
 enum {
-    TEAM = 4,   /* sub-groups that multiply together */
-    PANEL = 64, /* numbers of a row of what they read in local memory (cl/engines/panels.clh) */
-    MOVERS = 4  /* sub-groups that only move what teams read, in two halves */
+    MATRIX_TILE = 16, /* numbers on a side of what an engine multiplies */
+    TEAM = 4,         /* sub-groups that multiply together */
+    PANEL = 64,       /* numbers of a row of what they read in local memory (cl/engines/panels.clh) */
+    MOVERS = 4        /* sub-groups that only move what teams read, in two halves */
 };
 
 struct engine {
@@ -27,7 +28,7 @@ struct engine {
     int rows;                 /* value columns of a sub-group: ACC_ROWS of the words */
     int key_split;            /* the most sub-groups that share value columns, as its registers want it */
     int span;          /* the most tiles of value columns of a sub-group, where nothing is erased; above 1 its words
-                            make scores and strips (cl/matrix/reads_scored.clh, cl/matrix/values_strips.clh) */
+                            make scores and strips (cl/matrix_scan/reads_scored.clh, cl/matrix_scan/values_strips.clh) */
     int loaders;       /* sub-groups that only move what the others compute with */
     int readers;       /* 1 where sub-groups of their own may make the output: its words have signals */
     int chunk;         /* the most tokens of a chunk that its registers want */

@@ -2,7 +2,7 @@
 #ifndef CLATTN_SRC_FLASH_H
 #define CLATTN_SRC_FLASH_H
 
-#include "kernel/matrix.h"
+#include "kernel/kernel.h"
 
 void flash_lay_out(const struct variant *variant, struct layout *layout);
 

@@ -17,11 +17,6 @@ static const struct {
     [KERNEL_RECURRENT] = {"recurrent", FILE_recurrent, &family_plain, 0},
     [KERNEL_STABILIZE] = {"stabilize", FILE_stabilize, &family_plain, 0},
     [KERNEL_READ_STATE] = {"read_state", FILE_read_state, &family_plain, 0},
-    [KERNEL_PREPARE_MATRIX] = {"prepare_matrix", FILE_prepare_matrix, &family_matrix, 0},
-    [KERNEL_PREPARE_FACTORS] = {"prepare_factors", FILE_prepare_factors, &family_matrix, 0},
-    [KERNEL_SCAN_MATRIX] = {"scan_matrix", FILE_scan_matrix, &family_matrix, 0},
-    [KERNEL_PROBE_MATRIX] = {"probe_matrix", FILE_probe_matrix, &family_matrix, 0}, /* probe.c sets its arguments */
-    [KERNEL_PROBE_TEAM] = {"probe_team", FILE_probe_team, &family_matrix, 0},
     [KERNEL_FLASH] = {"flash", FILE_flash, &family_plain, LIST(NONE) | LIST(KERNEL) | LIST(POSITION)},
     [KERNEL_FLASH_BLOCKS] = {"flash_blocks", FILE_flash_blocks, &family_flash_blocks, LIST(NONE)},
     [KERNEL_APPEND] = {"append", FILE_append, &family_plain, LIST(NONE)},

@@ -64,8 +64,8 @@ int variant_snapshots(const struct variant *variant)
 
 void layout_scratch(struct layout *layout, const struct variant *variant, int bytes)
 {
-    if (bytes > 0) /* a device's own instructions take none */
-        layout_local(layout, "ENGINE_SCRATCH", (int64_t)bytes * variant->tiles.group, 1);
+    (void)variant;
+    step_scratch(&layout->step, bytes);
 }
 
 void layout_copies(struct layout *layout, const struct engine *engine)
@@ -119,7 +119,7 @@ struct layout layout_of(const struct variant *variant,
                         void (*lay_out)(const struct variant *variant, struct layout *layout))
 {
     const struct tiles *t = &variant->tiles;
-    struct layout layout = {.slots = 1, .value_groups = 1};
+    struct layout layout = {.value_groups = 1};
     struct problem problem = *variant->problem;
 
     problem.pass = pass_of(variant);

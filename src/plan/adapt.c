@@ -183,7 +183,7 @@ static ir_expression groups(const struct adapter *a, const struct step *step)
         each = binary(a, IR_LOWER, left, constant(a, step->layout.stretch));
         return binary(a, IR_MULTIPLY, length_of(a, IR_SEQUENCES), each);
     }
-    each = binary(a, IR_DIVIDE_UP, slots(a, step->variant.problem, chunk), constant(a, step->layout.slots));
+    each = slots(a, step->variant.problem, chunk);
     if (step->grid == GRID_SLOTS)
         return each;
     /* slots; of a call of no tokens the sequences */

@@ -3,6 +3,7 @@
 
 #include "base/sized.h"
 #include "base/text.h"
+#include "plan/probe.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -59,11 +60,24 @@ static clattn_status make_old(struct clattn_plan *plan, struct builder *b, const
     return plan_adapt(plan, b);
 }
 
+/* A solver on a matrix engine, of a problem of 16 bits: UNSUPPORTED where the engine does not multiply as it is said
+ * to. */
+static clattn_status probe_for(const struct clattn_plan *plan, const struct builder *b)
+{
+    const struct solver *solver = plan->solver;
+
+    if (!solver->space.engine || plan->problem.desc.dtype == CLATTN_F32)
+        return CLATTN_SUCCESS;
+    if (!solver->applies(solver, b->facts, b->problem))
+        return CLATTN_UNSUPPORTED;
+    return probe_engine(plan->context, &plan->problem, 0);
+}
+
 static clattn_status make_module(struct clattn_plan *plan, struct builder *b, const struct tuned *tuned)
 {
     const struct solver *solver = plan->solver;
     int *tiles = calloc(1, solver->tiles_size);
-    clattn_status status = tiles != NULL ? CLATTN_SUCCESS : CLATTN_OUT_OF_MEMORY;
+    clattn_status status = tiles != NULL ? probe_for(plan, b) : CLATTN_OUT_OF_MEMORY;
 
     if (status == CLATTN_SUCCESS && b->like == NULL)
         status = solver_tiles(solver, b->facts, b->problem, tuned, tiles);

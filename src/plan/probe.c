@@ -30,12 +30,12 @@ static int expected(int r, int c)
 
 /* How a product is probed. */
 struct way {
-    enum kernel_id kernel;
+    enum embedded_file kernel;
     int sub_groups, times; /* those that leave a product each, and how often it is in theirs */
     const char *name;      /* in messages */
 };
 enum { TEAM_TILES = 7, MOST_NUMBERS = TEAM * NUMBERS };
-static const struct way ways[] = {{KERNEL_PROBE_MATRIX, 1, 1, ""}, {KERNEL_PROBE_TEAM, TEAM, TEAM_TILES, "teams of "}};
+static const struct way ways[] = {{FILE_probe_matrix, 1, 1, ""}, {FILE_probe_team, TEAM, TEAM_TILES, "teams of "}};
 
 static int is_right(const struct way *way, const float *product)
 {
@@ -92,35 +92,58 @@ static clattn_status run(clattn_context *context, const struct log *log, struct 
     return status;
 }
 
+/* Of cl/kernels/probe_team.cl: TILES tiles of columns, as keys lie and as values lie. */
+static void add_team(struct kernel_step *step, const struct engine *engine)
+{
+    enum { PANELS = (TEAM_TILES * SIDE + PANEL - 1) / PANEL };
+
+    step_constant(step, "COMPUTING_REGISTERS", 0);
+    step_constant(step, "MOVING_REGISTERS", 0);
+    step_constant(step, "TILES", TEAM_TILES);
+    step_constant(step, "VALUE_PITCH", SIDE * PANEL);
+    step_local(step, "LOCAL_KEYS", TEAM_TILES * SIDE * PANEL, sizeof(uint16_t));
+    step_local(step, "LOCAL_VALUES", PANELS * SIDE * PANEL, sizeof(uint16_t));
+    step_header(step, engine->team);
+}
+
+static struct kernel_step probe_step(const clattn_context *context, const struct way *way,
+                                     const struct problem *problem)
+{
+    enum { VEC = 4, PITCH = 24 };
+    const struct engine *engine = context->engine;
+    struct problem floats = *problem;
+    struct kernel_step step;
+
+    floats.pass = PASS_DENOMINATORS; /* what leaves floats */
+    step = kernel_step(way->kernel, &floats);
+    step_tile(&step, way->sub_groups * engine->lanes, VEC, SIDE, context->device.sub_group);
+    step.options = engine->options;
+    step.any_group = 1;
+    step_scratch(&step, engine->scratch);
+    step_constant(&step, "PROBE_PITCH", PITCH);
+    step_locals(&step, "LOCAL_PROBE", 2, SIDE * PITCH, sizeof(uint16_t));
+    step_header(&step, engine->instructions);
+    step_header(&step, engine->words);
+    if (way->sub_groups > 1)
+        add_team(&step, engine);
+    return step;
+}
+
 static clattn_status probe(clattn_context *context, const struct way *way, const struct problem *problem, int *right)
 {
-    const int lanes = way->sub_groups * context->engine->lanes;
-    struct variant variant = {.kernel = way->kernel,
-                              .problem = problem,
-                              .engine = context->engine,
-                              .normalizer = 1, /* what leaves floats */
-                              .tiles = {.group = lanes,
-                                        .vec = 4,
-                                        .chunk = SIDE,
-                                        .block_v = SIDE,
-                                        .key_split = 1,
-                                        .segments = 1,
-                                        .span = 1,
-                                        .sub_group = context->device.sub_group}};
+    const size_t lanes = (size_t)way->sub_groups * (size_t)context->engine->lanes;
+    const struct kernel_step step = probe_step(context, way, problem);
     float product[MOST_NUMBERS] = {0};
-    const char *name = kernel_name(way->kernel);
     struct log_tried tried = {context->log, ""}; /* plans do without */
     const struct log log = {log_try, &tried};
     struct kernel kernel, again;
-    const struct layout layout = kernel_layout(&variant);
     clattn_status status;
 
-    TRY(kernel_create(context, &log, &layout.step, &kernel, NULL));
-    status = run(context, &log, (struct opencl_kernel){kernel.cl, name}, (size_t)lanes, problem->desc.dtype, product);
+    TRY(kernel_create(context, &log, &step, &kernel, NULL));
+    status = run(context, &log, (struct opencl_kernel){kernel.cl, step.name}, lanes, problem->desc.dtype, product);
     if (status == CLATTN_DEVICE_ERROR && kernel_again(context, &kernel, &again) == CLATTN_SUCCESS) {
         context->device.cl->ReleaseKernel(kernel_swap(&kernel, &again));
-        status =
-            run(context, &log, (struct opencl_kernel){kernel.cl, name}, (size_t)lanes, problem->desc.dtype, product);
+        status = run(context, &log, (struct opencl_kernel){kernel.cl, step.name}, lanes, problem->desc.dtype, product);
     }
     kernel_release(context, &kernel);
     *right = is_right(way, product);

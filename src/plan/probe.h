@@ -2,7 +2,8 @@
 #ifndef CLATTN_SRC_PROBE_H
 #define CLATTN_SRC_PROBE_H
 
-#include "kernel/kernel.h"
+#include "device/engine.h"
+#include "solve/kernel_step.h"
 
 /* Builds and runs one product on the context's engine, by a sub-group or a team of them, once a storage type, and keeps
  * the answer. UNSUPPORTED, with the reason in the log, when the numbers are wrong or the device's compiler refuses it,

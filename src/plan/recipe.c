@@ -229,17 +229,10 @@ struct variant maker_variant(const struct recipe_maker *maker, enum kernel_id ke
     return (struct variant){.kernel = kernel, .problem = maker->problem, .engine = maker->context->engine};
 }
 
-/* The kernels that prepare stand in for each other. */
-static enum kernel_id part_of(enum kernel_id kernel)
-{
-    return kernel == KERNEL_PREPARE_FACTORS ? KERNEL_PREPARE_MATRIX : kernel;
-}
-
 /* Whether two variants are the same part of a recipe. */
 static int same_part(const struct variant *a, const struct variant *b)
 {
-    return part_of(a->kernel) == part_of(b->kernel) && a->normalizer == b->normalizer && a->gather == b->gather &&
-           a->attn == b->attn;
+    return a->kernel == b->kernel && a->normalizer == b->normalizer && a->gather == b->gather && a->attn == b->attn;
 }
 
 clattn_status maker_tiles(const struct recipe_maker *maker, struct variant *variant)

@@ -8,7 +8,7 @@
 /* What a recipe may hold beside the operands. */
 enum temporary_id {
     TEMPORARY_RECORDS,      /* [slots, heads, record]: what prepare leaves the scan */
-    TEMPORARY_ROWS,         /* [slots, heads, …]: rows that prepare_matrix leaves the scan */
+    TEMPORARY_ROWS,         /* [slots, heads, …]: rows that prepare leaves what comes after it */
     TEMPORARY_SEGMENTS,     /* [sequences, segments, heads, …]: the state that each adds */
     TEMPORARY_SEGMENT_KEPT, /* [sequences, segments, heads, …]: what a segment keeps of the state before it */
     TEMPORARY_DECAY,        /* [B,H,T]: the stabilised log-decay of mLSTM */
@@ -168,8 +168,8 @@ struct old_solver {
 clattn_status solver_make(const struct solver *solver, const struct recipe_maker *maker);
 
 extern const struct old_solver old_recurrent, old_channels_lanes, old_channels, old_chunk_scan, old_chunk_blocks,
-    old_matrix_blocks, old_matrix_scan, old_flash, old_flash_matrix, old_flash_team, old_flash_matrix_blocks,
-    old_flash_blocks, old_decode, old_path, old_delta, old_delta_matrix, old_delta_team, old_path_matrix, old_path_team,
-    old_path_decode, old_lact;
+    old_matrix_blocks, old_flash, old_flash_matrix, old_flash_team, old_flash_matrix_blocks, old_flash_blocks,
+    old_decode, old_path, old_delta, old_delta_matrix, old_delta_team, old_path_matrix, old_path_team, old_path_decode,
+    old_lact;
 
 #endif

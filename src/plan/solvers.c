@@ -1,9 +1,6 @@
 /* The ways to compute a recurrence: each turns a problem into a recipe. */
 #include "plan/recipe.h"
 
-#include "kernel/matrix.h"
-#include "plan/probe.h"
-
 #include <string.h>
 
 /* What has an entry a token and head; and the gates that are made before anything else, where the rule wants them. */
@@ -41,8 +38,7 @@ static clattn_status add_scan(const struct recipe_maker *maker, const struct var
 /* Whether one scan finds what the other left where it looks for it. */
 static int same_cut(const struct tiles *a, const struct tiles *b)
 {
-    return a->chunk == b->chunk && a->block_v == b->block_v && a->segments == b->segments &&
-           a->key_split == b->key_split;
+    return a->chunk == b->chunk && a->block_v == b->block_v && a->segments == b->segments;
 }
 
 /* One pass over sequences: a scan; or over their segments a scan for what each adds to the state and keeps, and the
@@ -253,46 +249,6 @@ static clattn_status make_matrix_blocks(const struct recipe_maker *maker)
 
 const struct old_solver old_matrix_blocks = {"matrix_blocks", make_matrix_blocks};
 
-/* ---- Chunks on a matrix engine: prepare_matrix or prepare_factors, then scan_matrix with the state in registers
- * ------ */
-
-/* What does not depend on the state, chunk by chunk. */
-static clattn_status add_matrix_prepare(const struct recipe_maker *maker)
-{
-    enum {
-        MOST_BEYOND = 64
-    }; /* scan fetches a chunk past a segment's last, and empty segments may lie past the last chunk */
-    struct variant prepare = maker_variant(maker, KERNEL_PREPARE_MATRIX);
-    struct step *prepared;
-    int64_t chunks;
-
-    TRY(maker_tiles(maker, &prepare));
-    if (!matrix_shape(&prepare).reads_rows)
-        prepare.kernel = KERNEL_PREPARE_FACTORS;
-    TRY(maker_add(maker, &prepare, GRID_SLOTS, &prepared));
-    if (!are_at_chunks(maker->problem, &prepared->variant.tiles))
-        return CLATTN_UNSUPPORTED;
-    chunks = chunks_of(maker, prepared);
-    maker_reserve(maker, TEMPORARY_RECORDS,
-                  (chunks + MOST_BEYOND * problem_work_heads(maker->problem)) * prepared->layout.record);
-    maker_reserve(maker, TEMPORARY_ROWS, chunks * prepared->layout.rows);
-    return CLATTN_SUCCESS;
-}
-
-static clattn_status make_matrix_scan(const struct recipe_maker *maker)
-{
-    if (maker->context->engine == NULL || maker->problem->desc.dtype == CLATTN_F32 ||
-        problem_reads_whole(maker->problem) || !kernel_takes(KERNEL_SCAN_MATRIX, maker->problem->rule))
-        return CLATTN_UNSUPPORTED;
-    if (!maker->dry)
-        TRY(probe_engine(maker->context, maker->problem, 0));
-    TRY(begin(maker));
-    TRY(add_matrix_prepare(maker));
-    return each_pass(maker, maker_variant(maker, KERNEL_SCAN_MATRIX), add_in_segments);
-}
-
-const struct old_solver old_matrix_scan = {"matrix_scan", make_matrix_scan};
-
 /* ---- The attention matrix beside the outputs: what unit vectors become --------------------------------------------
  */
 
@@ -332,27 +288,11 @@ static clattn_status add_fold(const struct recipe_maker *maker)
 
 static const struct old_solver *old_find(const struct solver *solver)
 {
-    static const struct old_solver *const all[] = {&old_recurrent,
-                                                   &old_channels_lanes,
-                                                   &old_channels,
-                                                   &old_chunk_scan,
-                                                   &old_chunk_blocks,
-                                                   &old_matrix_blocks,
-                                                   &old_matrix_scan,
-                                                   &old_flash,
-                                                   &old_flash_matrix,
-                                                   &old_flash_team,
-                                                   &old_flash_matrix_blocks,
-                                                   &old_flash_blocks,
-                                                   &old_decode,
-                                                   &old_path,
-                                                   &old_delta,
-                                                   &old_delta_matrix,
-                                                   &old_delta_team,
-                                                   &old_path_matrix,
-                                                   &old_path_team,
-                                                   &old_path_decode,
-                                                   &old_lact};
+    static const struct old_solver *const all[] = {
+        &old_recurrent,     &old_channels_lanes, &old_channels,     &old_chunk_scan,  &old_chunk_blocks,
+        &old_matrix_blocks, &old_flash,          &old_flash_matrix, &old_flash_team,  &old_flash_matrix_blocks,
+        &old_flash_blocks,  &old_decode,         &old_path,         &old_delta,       &old_delta_matrix,
+        &old_delta_team,    &old_path_matrix,    &old_path_team,    &old_path_decode, &old_lact};
     int i = 0;
 
     if (solver->variant != NULL)

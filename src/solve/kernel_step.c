@@ -48,6 +48,12 @@ void step_local(struct kernel_step *step, const char *name, int64_t count, int64
     step_locals(step, name, 1, count, element);
 }
 
+void step_scratch(struct kernel_step *step, int bytes)
+{
+    if (bytes > 0) /* a device's own instructions take none */
+        step_local(step, "ENGINE_SCRATCH", (int64_t)bytes * step->group, 1);
+}
+
 void step_header(struct kernel_step *step, enum embedded_file header)
 {
     if (step->header_count == STEP_HEADERS || header == FILE_nothing) {

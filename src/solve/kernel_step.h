@@ -49,6 +49,8 @@ void step_tile(struct kernel_step *step, int group, int vec, int chunk, int sub_
  * declares it with. Local memory is said nowhere else. */
 void step_local(struct kernel_step *step, const char *name, int64_t count, int64_t element);
 void step_locals(struct kernel_step *step, const char *name, int arrays, int64_t count, int64_t element);
+/* What an engine's instructions take of local memory, bytes a work-item. */
+void step_scratch(struct kernel_step *step, int bytes);
 void step_header(struct kernel_step *step, enum embedded_file header);
 /* UNSUPPORTED where the device's local memory does not hold the step's arrays. */
 clattn_status step_fits(const struct kernel_step *step, const struct device *device);

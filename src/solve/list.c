@@ -2,6 +2,7 @@
 #include "solve/solve.h"
 
 #define SOLVERS(X)                                                                                                     \
+    X(matrix_scan)                                                                                                     \
     X(chunk_scan)                                                                                                      \
     X(recurrent)                                                                                                       \
     X(short_conv)                                                                                                      \

@@ -22,7 +22,6 @@
 #define DECODE (IN(DECODE) | IN(JOIN_PARTS))
 #define PATH_DECODE (IN(WALK_PATH) | DECODE)
 #define BLOCKS (IN(PREPARE_BLOCKS) | IN(STATES) | IN(JOIN) | IN(OUTPUTS))
-#define MATRIX_BOTH (IN(PREPARE_MATRIX) | IN(PREPARE_FACTORS) | IN(SCAN_MATRIX))
 
 static const struct parameter channels[] = {
     {"vec",             IN(CHANNELS),    FIELD(vec),       {4, 16, BY_THUMB}},
@@ -68,18 +67,6 @@ static const struct parameter matrix_blocks[] = {
     {"stretch",         BLOCKS,             FIELD(stretch), {4, 8, 16, 32, 64, 128, BY_THUMB}},
     {"prepare.residents", IN(PREPARE_BLOCKS), FIELD(residents), {1, 2, 3, 4, BY_THUMB}},
     {"outputs.residents", IN(OUTPUTS),      FIELD(residents), {1, 2, 3, BY_THUMB}},
-    {NULL, 0, 0, {BY_THUMB}},
-};
-
-static const struct parameter matrix_scan[] = {
-    {"chunk",           MATRIX_BOTH,     FIELD(chunk),     {16, 32, BY_THUMB}},
-    {"scan.block_v",    IN(SCAN_MATRIX), FIELD(block_v),   {16, 32, 64, 128, BY_THUMB}},
-    {"key_split",       MATRIX_BOTH,     FIELD(key_split), {1, 2, BY_THUMB}},
-    {"scan.loaders",    IN(SCAN_MATRIX), FIELD(loaders),   {0, 2, 4, BY_THUMB}},
-    {"scan.readers",    IN(SCAN_MATRIX), FIELD(readers),   {0, 1, BY_THUMB}},
-    {"scan.depth",      IN(SCAN_MATRIX), FIELD(depth),     {1, 2, 3, BY_THUMB}},
-    {"scan.segments",   IN(SCAN_MATRIX), FIELD(segments),  {1, 2, 4, 8, BY_THUMB}},
-    {"scan.stages",     IN(SCAN_MATRIX), FIELD(stages),    {1, 2, BY_THUMB}},
     {NULL, 0, 0, {BY_THUMB}},
 };
 
@@ -212,7 +199,6 @@ static const struct parameter lact[] = {
 
 /* Ranks are the order in which they are tried. */
 static const struct solver old_solvers[] = {
-    {.space = {"matrix_scan", matrix_scan, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 1000, .old = 1},
     {.space = {"matrix_blocks", matrix_blocks, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 990, .old = 1},
     {.space = {"chunk_blocks", chunk_blocks, 1024, 0, 0, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 980, .old = 1},
     {.space = {"flash_team", flash_team, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 950, .old = 1},

@@ -12,8 +12,8 @@ static int kernels, wrong;
 static void check_step(const clattn_plan *plan, int step, const char *name)
 {
     const struct device *device = &plan->context->device;
-    const struct step *of = &plan->recipe.steps[step];
-    cl_ulong has = 0, counted = of->layout.step.local_bytes;
+    const struct kernel_step *of = &plan->built.steps[step];
+    cl_ulong has = 0, counted = of->local_bytes;
 
     if (plan->kernels[step].cl == NULL)
         return;
@@ -23,8 +23,8 @@ static void check_step(const clattn_plan *plan, int step, const char *name)
     kernels++;
     if (has == counted)
         return;
-    print_error("%s: %s has %llu bytes of local memory, its layout counts %llu\n", name,
-                kernel_name(of->variant.kernel), (unsigned long long)has, (unsigned long long)counted);
+    print_error("%s: %s has %llu bytes of local memory, its layout counts %llu\n", name, of->name,
+                (unsigned long long)has, (unsigned long long)counted);
     wrong++;
 }
 
@@ -46,7 +46,7 @@ static void check_rule(clattn_context *context, clattn_rule rule, clattn_mode mo
             return;
         if (plan_create(&plan, context, &desc, NULL) != CLATTN_SUCCESS)
             continue;
-        for (int i = 0; i < plan->recipe.step_count; i++)
+        for (int i = 0; i < plan->built.step_count; i++)
             check_step(plan, i, rule_get(rule)->name);
         clattn_plan_destroy(plan);
     }
