@@ -159,7 +159,7 @@ static int note(const struct solver *solver, const struct device_facts *facts, c
     struct made made;
     int is_made = 0;
 
-    if (!make_problem(rule, variant, dtype, 200, &problem))
+    if (!make_problem(rule, variant, dtype, 5000, &problem))
         return 0;
     if (make(&made, solver, facts, &problem, NULL) == CLATTN_SUCCESS) {
         is_made = 1;
