@@ -353,6 +353,23 @@ static clattn_status choose(struct clattn_plan *plan)
 /* ---- Without a plan -----------------------------------------------------------------------------------------------
  */
 
+/* Whether there is something to compute each product of the solver's recipe. */
+static int has_products(clattn_context *context, const struct problem *problem, const struct solver *solver,
+                        int most_group)
+{
+    const struct device_facts facts = facts_of(context, most_group);
+    const struct extent most = problem_most(problem);
+    struct ir_recipe ir = {0};
+    struct built built = {0};
+    struct builder builder = {
+        .ir = &ir, .built = &built, .problem = problem, .facts = &facts, .enqueue_product = plan_enqueue_product};
+    const int fit = build_recipe(&builder, solver, NULL) == CLATTN_SUCCESS && products_fit(context, &most, &ir, &built);
+
+    ir_close(&ir);
+    built_free(&built);
+    return fit;
+}
+
 /* In groups of as many work-items as the heuristic takes, or fewer. */
 static int module_fits(clattn_context *context, const struct problem *problem, const struct solver *solver)
 {
@@ -360,7 +377,7 @@ static int module_fits(clattn_context *context, const struct problem *problem, c
 
     while (most_group > 1 && !context->device.serial && !fits(context, problem, solver, most_group))
         most_group /= 2;
-    return fits(context, problem, solver, most_group);
+    return fits(context, problem, solver, most_group) && has_products(context, problem, solver, most_group);
 }
 
 static int has_recipe(clattn_context *context, const struct problem *problem, const struct solver *solver)
@@ -379,8 +396,6 @@ static int has_recipe(clattn_context *context, const struct problem *problem, co
             status = solver_make(solver, &maker);
         maker.most_group /= 2;
     } while (status == CLATTN_UNSUPPORTED && maker.most_group >= 1 && !context->device.serial);
-    if (status == CLATTN_SUCCESS && !products_fit(context, problem, &recipe))
-        status = CLATTN_UNSUPPORTED;
     recipe_close(&recipe);
     return status == CLATTN_SUCCESS;
 }
