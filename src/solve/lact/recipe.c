@@ -104,16 +104,6 @@ static void add_muon_scratch(struct lact *lact, struct view weights, struct view
     lact->mix = add_scratch(lact, NULL, "mixed squares", lact->dtype, gram);
 }
 
-/* Kernels have a parameter for each, whatever the problem lacks: some memory, which they do not touch. */
-static void bind_unused(const struct lact *lact)
-{
-    static const char *const names[] = {"factors", "sums", "moment", "squares", "unit", "made"};
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (build_bound(lact->b, names[i]) == IR_NONE)
-            build_bind(lact->b, names[i], lact->update.tensor);
-}
-
 /* [sequences, weights of all heads], [sequences, heads, rows of weights] and [sequences, heads, rows of a batch, 3 F] */
 static void add_all_scratch(struct lact *lact, const clattn_plan_desc *desc)
 {
@@ -135,7 +125,6 @@ static void add_all_scratch(struct lact *lact, const clattn_plan_desc *desc)
         add_scratch(lact, "moment", "step before", CLATTN_F32, weights);
     if (desc->muon != CLATTN_MUON_NONE)
         add_muon_scratch(lact, weights, norms);
-    bind_unused(lact);
 }
 
 /* ---- Steps --------------------------------------------------------------------------------------------------------
