@@ -115,5 +115,10 @@ const struct family *kernel_family(enum kernel_id id)
 
 struct layout kernel_layout(const struct variant *variant)
 {
-    return layout_of(variant, kernels[variant->kernel].family->lay_out);
+    struct layout layout = layout_of(variant, kernels[variant->kernel].family->lay_out);
+
+    layout.step.file = kernels[variant->kernel].file;
+    layout.step.name = kernels[variant->kernel].name;
+    layout.step.shared = kernels[variant->kernel].family->shared;
+    return layout;
 }

@@ -123,9 +123,7 @@ struct layout layout_of(const struct variant *variant,
     struct problem problem = *variant->problem;
 
     problem.pass = pass_of(variant);
-    layout.step = kernel_step(kernel_file(variant->kernel), &problem);
-    layout.step.name = kernel_name(variant->kernel);
-    layout.step.shared = kernel_family(variant->kernel)->shared;
+    layout.step = kernel_step(FILE_nothing, &problem);
     set_exceptions(variant, &layout.step);
     step_tile(&layout.step, t->group, t->vec, t->chunk, t->sub_group);
     lay_out(variant, &layout);

@@ -353,21 +353,21 @@ static clattn_status choose(struct clattn_plan *plan)
 /* ---- Without a plan -----------------------------------------------------------------------------------------------
  */
 
-/* Whether there is something to compute each product of the solver's recipe. */
-static int has_products(clattn_context *context, const struct problem *problem, const struct solver *solver,
-                        int most_group)
+/* Whether the solver and what the problem asks for around it make a recipe, whose products something computes. */
+static int makes_recipe(clattn_context *context, const struct problem *problem, const struct solver *solver,
+                        int64_t most_group)
 {
     const struct device_facts facts = facts_of(context, most_group);
-    const struct extent most = problem_most(problem);
     struct ir_recipe ir = {0};
     struct built built = {0};
+    const struct extent most = problem_most(problem);
     struct builder builder = {
         .ir = &ir, .built = &built, .problem = problem, .facts = &facts, .enqueue_product = plan_enqueue_product};
-    const int fit = build_recipe(&builder, solver, NULL) == CLATTN_SUCCESS && products_fit(context, &most, &ir, &built);
+    int made = build_recipe(&builder, solver, NULL) == CLATTN_SUCCESS && products_fit(context, &most, &ir, &built);
 
     ir_close(&ir);
     built_free(&built);
-    return fit;
+    return made;
 }
 
 /* In groups of as many work-items as the heuristic takes, or fewer. */
@@ -375,9 +375,9 @@ static int module_fits(clattn_context *context, const struct problem *problem, c
 {
     int most_group = MOST_GROUP;
 
-    while (most_group > 1 && !context->device.serial && !fits(context, problem, solver, most_group))
+    while (most_group > 1 && !context->device.serial && !makes_recipe(context, problem, solver, most_group))
         most_group /= 2;
-    return fits(context, problem, solver, most_group) && has_products(context, problem, solver, most_group);
+    return makes_recipe(context, problem, solver, most_group);
 }
 
 static int has_recipe(clattn_context *context, const struct problem *problem, const struct solver *solver)

@@ -104,7 +104,7 @@ clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, c
 
 const struct child *plan_child(const struct clattn_plan *plan)
 {
-    return plan->solver->old ? NULL : &plan->built.children[plan->built.child_count - 1];
+    return plan->solver->old ? NULL : &plan->built.children[plan->built.own];
 }
 
 /* ---- Opening ------------------------------------------------------------------------------------------------------
@@ -197,17 +197,19 @@ clattn_status clattn_plan_workspace_size(const clattn_plan *plan, size_t *bytes)
     return CLATTN_SUCCESS;
 }
 
+static int32_t told_chunk(struct reach reach)
+{
+    return (int32_t)(reach.told != 0 ? reach.told : reach.chunk);
+}
+
 /* A chunk; a learner's batch; 1 where each is worked by itself. */
 static int32_t tokens_at_once(const clattn_plan *plan)
 {
     const struct child *child = plan_child(plan);
     const struct variant *last;
-    struct reach reach;
 
-    if (child != NULL) {
-        reach = child->solver->reach(&plan->problem, child->shape);
-        return (int32_t)(reach.batch != 0 ? reach.batch : reach.chunk);
-    }
+    if (child != NULL)
+        return told_chunk(child->solver->reach(&plan->problem, child->shape));
     last = &recipe_last(&plan->recipe)->variant;
     return last->kernel == KERNEL_RECURRENT ? 1 : last->tiles.chunk;
 }

@@ -1,11 +1,11 @@
-/* What a problem asks for around its solver: rotary positions ahead of it. */
+/* What a problem asks for around its solver. */
 #include "solve/around.h"
 
 #include "solve/solve.h"
 
 #include <stdlib.h>
 
-extern const struct solver solver_rope;
+extern const struct solver solver_rope, solver_recurrent;
 
 /* ---- Rotary positions ---------------------------------------------------------------------------------------------
  *
@@ -127,5 +127,80 @@ clattn_status around_rope(struct builder *b)
         for (size_t i = 0; i < sizeof turned / sizeof *turned; i++)
             if (b->problem->operands[n].id == turned[i].id)
                 TRY(turn(b, &b->problem->operands[n], turned[i].name));
+    return CLATTN_SUCCESS;
+}
+
+/* ---- Gates --------------------------------------------------------------------------------------------------------
+ */
+
+/* A number a token and head. */
+static int64_t tokens_of_all(const struct problem *problem)
+{
+    return problem->desc.batch * problem->desc.seq_len * problem_work_heads(problem);
+}
+
+clattn_status around_gates(struct builder *b)
+{
+    const int64_t numbers = tokens_of_all(b->problem);
+    int decay, strength;
+
+    if (!problem_stabilized(b->problem))
+        return CLATTN_SUCCESS;
+    decay = build_scratch(b, "decay", CLATTN_F32, numbers);
+    strength = build_scratch(b, "strength", CLATTN_F32, numbers);
+    build_bind(b, "g", decay);
+    build_bind(b, "decay", decay);
+    build_bind(b, "beta", strength);
+    build_bind(b, "strength", strength);
+    build_bind(b, "m", build_scratch(b, "stabilizer", CLATTN_F32, numbers));
+    return build_child(b, &solver_stabilize, b->problem);
+}
+
+/* ---- Memory -------------------------------------------------------------------------------------------------------
+ */
+
+/* A state of every sequence and head, for a pass of so many value columns. */
+static int whole_state(struct builder *b, const char *name, int64_t columns)
+{
+    const int64_t heads = problem_work_heads(b->problem), K = b->problem->desc.key_dim;
+    const ir_expression strides[3] = {build_constant(b, heads * K * columns), build_constant(b, K),
+                                      build_constant(b, K * columns)};
+
+    return build_scratch_of(b, name, CLATTN_F32, problem_most(b->problem).sequences * heads * K * columns, strides);
+}
+
+void around_memory(struct builder *b)
+{
+    b->denominators = b->whole = b->whole_sums = IR_NONE;
+    if (problem_normalized(b->problem))
+        b->denominators = build_scratch(b, "denominators", CLATTN_F32, tokens_of_all(b->problem));
+    if (!problem_reads_whole(b->problem) || (b->problem->desc.flags & CLATTN_FINAL_STATE))
+        return;
+    b->whole = whole_state(b, "whole", b->problem->desc.value_dim);
+    if (problem_normalized(b->problem))
+        b->whole_sums = whole_state(b, "whole sums", 1);
+}
+
+/* ---- Reads --------------------------------------------------------------------------------------------------------
+ */
+
+static clattn_status read_whole(struct builder *b, const struct problem *problem, const void *shape)
+{
+    (void)shape;
+    return build_child(b, &solver_read_state, problem);
+}
+
+static clattn_status add_attention(struct builder *b, const struct problem *problem, const void *shape)
+{
+    (void)shape;
+    return build_child(b, &solver_recurrent, problem);
+}
+
+clattn_status around_reads(struct builder *b)
+{
+    if (problem_reads_whole(b->problem))
+        TRY(build_passes(b, NULL, read_whole));
+    if (b->problem->desc.flags & CLATTN_WITH_ATTN)
+        return build_pass(b, PASS_ATTENTION, NULL, add_attention);
     return CLATTN_SUCCESS;
 }

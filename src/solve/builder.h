@@ -45,9 +45,10 @@ struct built {
         struct product product;
     } * products; /* the steps that are none of a kernel, in order */
     int product_count;
-    struct child children
-        [BUILDER_CHILDREN]; /* in the order in which they were added; the last is the plan's own, unless that is of src/kernel */
+    /* in the order in which they were added */
+    struct child children[BUILDER_CHILDREN];
     int child_count;
+    int own; /* the child that is the plan's own solver, unless that is of src/kernel */
 };
 
 struct builder {
@@ -68,6 +69,8 @@ struct builder {
     } names[BUILDER_NAMES];
     int name_count;
     int operands[OPERAND_COUNT]; /* tensors of the plan's operands; IR_NONE: not made yet */
+    int denominators;            /* what outputs are divided by; IR_NONE */
+    int whole, whole_sums;       /* states after whole sequences that the caller does not want; IR_NONE */
     int reads_loop;              /* over the heads that read a state; IR_NONE */
     int failed;                  /* too many names, steps or children; a parameter that nothing has the name of */
 };
@@ -135,6 +138,15 @@ int build_next_loop(const struct builder *b);
 /* Adds another solver's steps for a problem. What is bound meanwhile is forgotten at the end. Tiles come from the plan
  * that this one is like, or the solver's heuristic. Its status. */
 clattn_status build_child(struct builder *b, const struct solver *solver, const struct problem *problem);
+/* Adds a solver's steps for b->problem, with tiles, which are copied; NULL: as for a child. */
+clattn_status build_solver(struct builder *b, const struct solver *solver, const void *tiles);
+
+/* Runs add for each pass that b->problem needs: the one that leaves denominators, where there are any, then the one that
+ * writes the outputs. problem is b->problem with the pass. */
+typedef clattn_status (*build_pass_fn)(struct builder *b, const struct problem *problem, const void *shape);
+clattn_status build_passes(struct builder *b, const void *shape, build_pass_fn add);
+/* One of them. */
+clattn_status build_pass(struct builder *b, enum pass pass, const void *shape, build_pass_fn add);
 
 /* ---- A plan's recipe ----------------------------------------------------------------------------------------------
  */

@@ -122,7 +122,7 @@ struct kernel_step kernel_step(enum embedded_file file, const struct problem *pr
 {
     int has_eps = problem->pass == PASS_DENOMINATORS || problem->rule->op == OP_PIECE;
     struct kernel_step step = {.file = file,
-                               .name = kernel_signatures[file].name,
+                               .name = file != FILE_nothing ? kernel_signatures[file].name : NULL,
                                .options = PLAIN_OPTIONS,
                                .data = problem->desc.dtype,
                                .gate = problem_gate_type(problem),

@@ -35,7 +35,7 @@ struct number {
     int64_t value;
 };
 
-/* A step of the kernel in the file, with the problem's types and the constants that every kernel has but for GROUP, VEC
+/* A step of the kernel in the file (FILE_nothing: one that is put in later), with the problem's types and the constants that every kernel has but for GROUP, VEC
  * and CHUNK. */
 struct kernel_step kernel_step(enum embedded_file file, const struct problem *problem);
 

@@ -2,6 +2,16 @@
 
 #include <string.h>
 
+/* Whether what the problem asks for around its solver can be computed. */
+static clattn_status around_fits(const struct problem *problem)
+{
+    const int attends = (problem->desc.flags & CLATTN_WITH_ATTN) != 0;
+
+    if (problem_reads_whole(problem) && problem_state_type(problem) != CLATTN_F32)
+        return CLATTN_UNSUPPORTED;
+    return attends && rule_has_list(problem->rule) ? CLATTN_UNSUPPORTED : CLATTN_SUCCESS;
+}
+
 clattn_status solver_tiles(const struct solver *solver, const struct device_facts *facts, const struct problem *problem,
                            const struct tuned *tuned, void *tiles)
 {
@@ -10,6 +20,7 @@ clattn_status solver_tiles(const struct solver *solver, const struct device_fact
 
     if (!solver->applies(solver, facts, problem))
         return CLATTN_UNSUPPORTED;
+    TRY(around_fits(problem));
     for (size_t i = 0; i < solver->tiles_size / sizeof(int); i++)
         numbers[i] = TILE_OPEN;
     for (int i = 0; tuned != NULL && parameters[i].name != NULL; i++)

@@ -1,0 +1,69 @@
+/* A plan's recipe: its solver, and what its problem asks for around it. */
+#include "solve/around.h"
+#include "solve/solve.h"
+
+/* The log-decays that the rule fixes by head. */
+static void bind_head_decay(struct builder *b)
+{
+    const ir_expression none = build_constant(b, 0);
+    const struct ir_tensor decays = {.name = "decay of heads",
+                                     .home = IR_CONSTANT_BUFFER,
+                                     .element = sizeof(float),
+                                     .buffer = b->head_decay,
+                                     .strides = {none, none, build_constant(b, 1)}};
+
+    if (b->problem->rule->head_decay != NULL)
+        build_bind(b, "g", ir_tensor(b->ir, &decays));
+}
+
+/* The loop over what reads a state has a number that nothing else has, until it is known how many loops there are. */
+enum { READS_LOOP = IR_MAX_LOOPS };
+
+clattn_status build_begin(struct builder *b)
+{
+    b->outer = b->problem;
+    b->name_count = b->failed = 0;
+    b->reads_loop = problem_reads(b->problem) > 1 ? READS_LOOP : IR_NONE;
+    for (int id = 0; id < OPERAND_COUNT; id++)
+        b->operands[id] = IR_NONE;
+    bind_head_decay(b);
+    return around_rope(b);
+}
+
+/* Nodes of the loop by its own number. */
+static void number_reads_loop(struct ir_recipe *ir)
+{
+    for (int i = 0; i < ir->node_count; i++) {
+        struct ir_node *node = &ir->nodes[i];
+        const int of_loop = node->operation == IR_LOOP_TURN || node->operation == IR_LOOP_FIRST ||
+                            node->operation == IR_LOOP_ROWS || node->operation == IR_LOOP_LAST;
+        if (of_loop && node->value == READS_LOOP)
+            node->value = ir->loop_count;
+    }
+}
+
+clattn_status build_end(struct builder *b)
+{
+    const struct ir_loop reads = {
+        .first = 0, .last = b->ir->step_count - 1, .rows = IR_NONE, .turns = problem_reads(b->problem)};
+
+    if (b->reads_loop != IR_NONE) {
+        number_reads_loop(b->ir);
+        ir_loop(b->ir, &reads);
+    }
+    return b->failed ? CLATTN_UNSUPPORTED : ir_finish(b->ir);
+}
+
+clattn_status build_recipe(struct builder *b, const struct solver *solver, const void *tiles)
+{
+    int own;
+
+    TRY(build_begin(b));
+    TRY(around_gates(b));
+    around_memory(b);
+    own = b->built->child_count;
+    TRY(build_solver(b, solver, tiles));
+    b->built->own = own;
+    TRY(around_reads(b));
+    return build_end(b);
+}

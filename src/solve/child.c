@@ -1,0 +1,60 @@
+/* A solver at work in a recipe. */
+#include "solve/solve.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct child *new_child(struct builder *b, const struct solver *solver)
+{
+    struct child *child = &b->built->children[b->built->child_count];
+
+    if (b->built->child_count == BUILDER_CHILDREN)
+        return NULL;
+    b->built->child_count++;
+    *child = (struct child){.solver = solver,
+                            .tiles = calloc(1, solver->tiles_size),
+                            .shape = calloc(1, solver->shape_size),
+                            .first = b->ir->step_count};
+    return child->tiles != NULL && child->shape != NULL ? child : NULL;
+}
+
+/* The tiles of the child of the same number in the plan that this one is like; NULL: there is none. */
+static const void *tiles_of_like(const struct builder *b, const struct child *child)
+{
+    const int number = (int)(child - b->built->children);
+
+    return b->like != NULL && number < b->like->child_count && b->like->children[number].solver == child->solver
+               ? b->like->children[number].tiles
+               : NULL;
+}
+
+clattn_status build_solver(struct builder *b, const struct solver *solver, const void *tiles)
+{
+    struct child *child = new_child(b, solver);
+
+    if (child == NULL)
+        return CLATTN_OUT_OF_MEMORY;
+    if (tiles == NULL)
+        tiles = tiles_of_like(b, child);
+    if (tiles != NULL)
+        memcpy(child->tiles, tiles, solver->tiles_size);
+    else
+        TRY(solver_tiles(solver, b->facts, b->problem, NULL, child->tiles));
+    TRY(solver->derive_shape(solver, b->facts, b->problem, child->tiles, child->shape));
+    TRY(solver->recipe(b, b->problem, child->shape));
+    child->count = b->ir->step_count - child->first;
+    return CLATTN_SUCCESS;
+}
+
+clattn_status build_child(struct builder *b, const struct solver *solver, const struct problem *problem)
+{
+    const struct problem *outside = b->problem;
+    const int names = b->name_count;
+    clattn_status status;
+
+    b->problem = problem;
+    status = build_solver(b, solver, NULL);
+    b->problem = outside;
+    b->name_count = names;
+    return status;
+}
