@@ -41,7 +41,7 @@ int product_desc(const struct settings *settings, const struct shape *shape, cla
     return bad("--transpose is '%s', expected nn, nt, tn or tt", way);
 }
 
-static clattn_status fill_buffer(struct product *product, const struct target *target, enum gemm_operand id)
+static clattn_status fill_buffer(struct timed_product *product, const struct target *target, enum gemm_operand id)
 {
     const clattn_dtype dtype = product->gemm.desc.dtype;
     size_t bytes = (size_t)product->gemm.of[id].span * dtype_size(dtype);
@@ -60,7 +60,7 @@ static clattn_status fill_buffer(struct product *product, const struct target *t
     return error == CL_SUCCESS ? CLATTN_SUCCESS : CLATTN_OUT_OF_MEMORY;
 }
 
-clattn_status product_open(struct product *product, const struct target *target, const clattn_gemm_desc *desc)
+clattn_status product_open(struct timed_product *product, const struct target *target, const clattn_gemm_desc *desc)
 {
     const struct log log = {sink_log, (void *)(uintptr_t)&target->sink};
 
@@ -71,7 +71,7 @@ clattn_status product_open(struct product *product, const struct target *target,
     return fill_buffer(product, target, GEMM_D);
 }
 
-void product_close(struct product *product)
+void product_close(struct timed_product *product)
 {
     for (int i = 0; i < GEMM_OPERANDS; i++)
         if (product->buffers[i] != NULL)
@@ -81,7 +81,7 @@ void product_close(struct product *product)
 struct launch {
     clattn_gemm_plan *plan;
     cl_command_queue queue;
-    const struct product *product;
+    const struct timed_product *product;
 };
 
 static clattn_status enqueue(void *user, size_t run, cl_event *event)
@@ -94,7 +94,7 @@ static clattn_status enqueue(void *user, size_t run, cl_event *event)
     return clattn_gemm_enqueue(launch->plan, launch->queue, &call, 0, NULL, event);
 }
 
-clattn_status product_time(const struct product *product, const struct target *target, clattn_gemm_plan *plan,
+clattn_status product_time(const struct timed_product *product, const struct target *target, clattn_gemm_plan *plan,
                            size_t runs, double budget, struct timing *timing)
 {
     struct launch launch = {plan, target->device.queue, product};
@@ -103,7 +103,7 @@ clattn_status product_time(const struct product *product, const struct target *t
     return timing_measure(&job, runs, budget, timing);
 }
 
-clattn_status product_check(const struct product *product, clattn_gemm_plan *plan, int *right)
+clattn_status product_check(const struct timed_product *product, clattn_gemm_plan *plan, int *right)
 {
     const clattn_gemm_desc *d = &product->gemm.desc;
     struct gemm small;
@@ -119,7 +119,7 @@ double product_flops(const clattn_gemm_desc *desc)
     return 2.0 * (double)desc->batch * (double)desc->m * (double)desc->n * (double)desc->k;
 }
 
-double product_bytes(const struct product *product)
+double product_bytes(const struct timed_product *product)
 {
     double count = 0;
 
@@ -161,7 +161,7 @@ static void add_share(cJSON *row, const char *key, double rate, double peak)
         cJSON_AddNullToObject(row, key);
 }
 
-static void add_times(cJSON *row, const struct gemm_run *run, const struct product *product,
+static void add_times(cJSON *row, const struct gemm_run *run, const struct timed_product *product,
                       const struct timing *timing)
 {
     double flops = product_flops(&product->gemm.desc) / timing->median, bytes = product_bytes(product) / timing->median;
@@ -188,7 +188,8 @@ static void add_problem(cJSON *row, const struct gemm_run *run, const clattn_gem
 }
 
 /* The plan is right and timed, or the row says why not. */
-static clattn_status time_plan(struct gemm_run *run, const struct product *product, clattn_gemm_plan *plan, cJSON *row)
+static clattn_status time_plan(struct gemm_run *run, const struct timed_product *product, clattn_gemm_plan *plan,
+                               cJSON *row)
 {
     size_t runs = run->settings->repeat > 0 ? (size_t)run->settings->repeat : MEASURE_RUNS;
     clattn_gemm_info info;
@@ -212,7 +213,7 @@ static clattn_status time_plan(struct gemm_run *run, const struct product *produ
 }
 
 /* provider NULL: what a plan takes by itself */
-static void time_provider(struct gemm_run *run, const struct product *product, const char *provider)
+static void time_provider(struct gemm_run *run, const struct timed_product *product, const char *provider)
 {
     clattn_gemm_desc desc = product->gemm.desc;
     cJSON *row = cJSON_CreateObject();
@@ -243,7 +244,7 @@ static int nth_provider(const struct gemm_run *run, const struct gemm *gemm, int
 
 static int time_product(struct gemm_run *run, const clattn_gemm_desc *desc)
 {
-    struct product product;
+    struct timed_product product;
     clattn_status status = product_open(&product, &run->target, desc);
     const char *name;
 

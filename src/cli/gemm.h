@@ -7,7 +7,7 @@
 #include "tuner/timing.h"
 
 /* Buffers of random numbers for a product. */
-struct product {
+struct timed_product {
     struct gemm gemm;
     cl_mem buffers[GEMM_OPERANDS];
 };
@@ -19,14 +19,14 @@ int product_desc(const struct settings *settings, const struct shape *shape, cla
 size_t product_count(const struct settings *settings);
 const struct shape *product_shape(const struct settings *settings, size_t index);
 
-clattn_status product_open(struct product *product, const struct target *target, const clattn_gemm_desc *desc);
-void product_close(struct product *product);
+clattn_status product_open(struct timed_product *product, const struct target *target, const clattn_gemm_desc *desc);
+void product_close(struct timed_product *product);
 /* Times the plan on them. */
-clattn_status product_time(const struct product *product, const struct target *target, clattn_gemm_plan *plan,
+clattn_status product_time(const struct timed_product *product, const struct target *target, clattn_gemm_plan *plan,
                            size_t runs, double budget, struct timing *timing);
 /* Whether what the plan computes is right: all of it where the host can check that soon, else a small product. */
-clattn_status product_check(const struct product *product, clattn_gemm_plan *plan, int *right);
+clattn_status product_check(const struct timed_product *product, clattn_gemm_plan *plan, int *right);
 double product_flops(const clattn_gemm_desc *desc);
-double product_bytes(const struct product *product);
+double product_bytes(const struct timed_product *product);
 
 #endif

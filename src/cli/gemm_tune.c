@@ -19,7 +19,7 @@ enum { RUNS = 10 };
 struct search {
     const struct settings *settings;
     struct target target;
-    struct product product;
+    struct timed_product product;
     struct tuning_table table; /* what is to be kept */
     double ends;               /* of the provider at hand, by now_seconds() */
     size_t points;

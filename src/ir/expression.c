@@ -116,3 +116,13 @@ int64_t ir_value(const struct ir_call *call, ir_expression expression)
     default: return binary(node->operation, ir_value(call, node->left), ir_value(call, node->right));
     }
 }
+
+int64_t ir_most(const struct ir_recipe *recipe, const struct extent *extent, ir_expression expression)
+{
+    struct ir_call call = {.recipe = recipe, .extent = *extent};
+
+    for (int i = 0; i < recipe->loop_count; i++)
+        if (recipe->loops[i].down) /* the first turn has the rest */
+            call.at.turn[i] = ir_turns(&call, i) - 1;
+    return ir_value(&call, expression);
+}

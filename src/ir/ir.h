@@ -225,6 +225,8 @@ int64_t ir_turns(const struct ir_call *call, int loop);
 /* Where a tensor lies at the cursor. */
 struct ir_place ir_resolve(const struct ir_call *call, int tensor);
 
+/* The value of an expression in a call of those lengths, of loops in a turn that has as many rows as any. */
+int64_t ir_most(const struct ir_recipe *recipe, const struct extent *extent, ir_expression expression);
 /* Launches of a call of those lengths. */
 int64_t ir_count(const struct ir_recipe *recipe, const struct extent *extent);
 

@@ -11,7 +11,6 @@ static const struct {
 #define LIST(erase) (1u << ERASE_##erase) /* of a list, that erase so */
 #define CHANNELS (1u << 16)               /* of channels with decays of their own */
 #define PRODUCTS (1u << 17)               /* none */
-#define LEARNERS (1u << 31)
     [KERNEL_PREPARE] = {"prepare", FILE_prepare, &family_plain, 0},
     [KERNEL_SCAN] = {"scan", FILE_scan, &family_plain, 0},
     [KERNEL_RECURRENT] = {"recurrent", FILE_recurrent, &family_plain, 0},
@@ -59,13 +58,6 @@ static const struct {
     [KERNEL_PREPARE_PATH_TEAM] = {"prepare_path_team", FILE_prepare_path_team, &family_path_team, LIST(POSITION)},
     [KERNEL_CARRY_PATH_TEAM] = {"carry_path_team", FILE_carry_path_team, &family_path_team, LIST(POSITION)},
     [KERNEL_FLASH_PATH_TEAM] = {"flash_path_team", FILE_flash_path_team, &family_path_team, LIST(POSITION)},
-    [KERNEL_LACT_OPEN] = {"lact_open", FILE_lact_open, &family_lact, LEARNERS},
-    [KERNEL_LACT_MIX] = {"lact_mix", FILE_lact_mix, &family_lact, LEARNERS},
-    [KERNEL_LACT_SLOPE] = {"lact_slope", FILE_lact_slope, &family_lact, LEARNERS},
-    [KERNEL_LACT_MOMENT] = {"lact_moment", FILE_lact_moment, &family_lact, LEARNERS},
-    [KERNEL_LACT_UNIT] = {"lact_unit", FILE_lact_unit, &family_lact, LEARNERS},
-    [KERNEL_LACT_STEP] = {"lact_step", FILE_lact_step, &family_lact, LEARNERS},
-    [KERNEL_LACT_CLOSE] = {"lact_close", FILE_lact_close, &family_lact, LEARNERS},
 #undef LIST
 };
 
@@ -104,10 +96,8 @@ int kernel_takes(enum kernel_id id, const struct rule *rule)
 {
     unsigned rules = kernels[id].rules;
 
-    if (rule->op == OP_PIECE)
+    if (rule->op != OP_MIXER)
         return 0;
-    if (rule->op == OP_LEARNER)
-        return rules == LEARNERS;
     if (rule_has_list(rule))
         return (int)(rules >> rule->erase & 1u);
     return rules == (rule_has_chunks(rule) ? 0 : CHANNELS);

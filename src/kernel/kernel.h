@@ -16,8 +16,6 @@
     X(cu) X(decay) X(strength) X(records) X(rows) X(segments) X(kept) X(before) X(carried) \
     X(parts) X(written) X(k_new) X(v_new) X(theta) X(dt) X(bias) X(d) X(z) \
     X(slots) X(snapshots) X(weights) X(shift) X(a_log) X(position) X(omega) \
-    X(w0) X(w1) X(w2) X(final_w0) X(final_w1) X(final_w2) X(lr0) X(lr1) X(lr2) X(momentum) \
-    X(fast) X(factors) X(sums) X(norms) X(hidden) X(mixed) X(update) X(moment) X(squares) X(unit) X(made) \
     X(turned_q) X(turned_k) X(after) \
     X(initial) X(final) X(sink) X(lse) X(cu_kv) X(lens)
 /* Numbers, by value: states has bits for an initial and a final state; window is at most the keys there are; given has
@@ -85,13 +83,6 @@ enum kernel_id {
     KERNEL_WALK_PATH,
     KERNEL_READ_STATE,
     KERNEL_TURN_PATH,
-    KERNEL_LACT_OPEN,
-    KERNEL_LACT_MIX,
-    KERNEL_LACT_SLOPE,
-    KERNEL_LACT_MOMENT,
-    KERNEL_LACT_UNIT,
-    KERNEL_LACT_STEP,
-    KERNEL_LACT_CLOSE,
     KERNEL_COUNT
 };
 
@@ -218,7 +209,7 @@ struct family {
 
 extern const struct family family_plain, family_blocks, family_decode, family_path, family_write, family_flash,
     family_flash_sums, family_flash_blocks, family_gemm, family_gemm_lanes, family_gemm_matrix, family_gemm_team,
-    family_channels, family_channels_lanes, family_write_matrix, family_path_matrix, family_path_team, family_lact;
+    family_channels, family_channels_lanes, family_write_matrix, family_path_matrix, family_path_team;
 
 const struct family *kernel_family(enum kernel_id id);
 struct layout kernel_layout(const struct variant *variant);

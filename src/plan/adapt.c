@@ -53,11 +53,6 @@ static ir_expression rows_at_once(const struct adapter *a)
     return a->rows_loop == IR_NONE ? rows(a) : ir_loop_value(a->ir, IR_LOOP_ROWS, a->rows_loop);
 }
 
-static ir_expression has_rows(const struct adapter *a)
-{
-    return binary(a, IR_LESS, constant(a, 0), rows(a));
-}
-
 /* recipe_slots, of a call */
 static ir_expression slots(const struct adapter *a, const struct problem *problem, int chunk)
 {
@@ -87,21 +82,6 @@ static void set_strides(struct ir_tensor *tensor, ir_expression batch, ir_expres
     tensor->strides[0] = batch;
     tensor->strides[1] = token;
     tensor->strides[2] = head;
-}
-
-static void set_fixed_strides(const struct adapter *a, struct ir_tensor *tensor, struct view view)
-{
-    set_strides(tensor, constant(a, view.batch), constant(a, view.token), constant(a, view.head));
-}
-
-static struct ir_tensor slice_of(const struct adapter *a, int base)
-{
-    return (struct ir_tensor){.home = IR_SLICE,
-                              .base = base,
-                              .element = base != IR_NONE && !a->ir->failed ? a->ir->tensors[base].element : 1,
-                              .strides = {IR_NONE, IR_NONE, IR_NONE},
-                              .tokens = IR_NONE,
-                              .heads = IR_NONE};
 }
 
 /* What a letter of an operand's dims is in a call. */
@@ -137,8 +117,9 @@ static int make_temporary(const struct adapter *a, enum temporary_id id)
         .name = temporary_name(id), .home = IR_SCRATCH, .element = sizeof(float), .bytes = t->floats * 4};
 
     if (t->element != 0) {
+        const struct view view = t->strides;
         scratch.element = t->element;
-        set_fixed_strides(a, &scratch, t->strides);
+        set_strides(&scratch, constant(a, view.batch), constant(a, view.token), constant(a, view.head));
     } else if (id == TEMPORARY_WRITTEN) {
         scratch.element = (int)dtype_size(problem->desc.dtype);
         set_touching_strides(a, &scratch, "BXYV");
@@ -251,25 +232,6 @@ static void add_argument(struct adapter *a, const struct step *step, enum role r
     ir_argument(a->ir, &argument);
 }
 
-static ir_expression condition(const struct adapter *a, const struct step *step)
-{
-    const int64_t per_turn = a->plan->recipe.loop_rows;
-
-    switch (step->when) {
-    case WHEN_ALWAYS: break;
-    case WHEN_ROWS: return has_rows(a);
-    case WHEN_NOT_LAST:
-        if (a->rows_loop == IR_NONE)
-            return constant(a, 0);
-        return binary(a, IR_LESS, binary(a, IR_ADD, first_row(a), constant(a, per_turn)), rows(a));
-    case WHEN_WHOLE:
-        if (a->rows_loop == IR_NONE)
-            return has_rows(a);
-        return binary(a, IR_LESS, constant(a, per_turn - 1), rows_at_once(a));
-    }
-    return IR_NONE;
-}
-
 static void add_kernel(struct adapter *a, const struct step *step)
 {
     const struct kernel_signature *signature = &kernel_signatures[step->layout.step.file];
@@ -277,7 +239,7 @@ static void add_kernel(struct adapter *a, const struct step *step)
         step->layout.head_groups != 0 ? step->layout.head_groups : problem_work_heads(&a->plan->problem);
     struct kernel_step kernel = step->layout.step;
     const struct ir_step added = {
-        .condition = condition(a, step),
+        .condition = IR_NONE,
         .kernel = step->layout.step.name,
         .group = (size_t)step->layout.step.group,
         .grid = {groups(a, step), constant(a, heads), constant(a, step->layout.value_groups)}};
@@ -288,65 +250,6 @@ static void add_kernel(struct adapter *a, const struct step *step)
     for (int i = 0; i < signature->count; i++)
         if (!(kernel.absent >> i & 1))
             add_argument(a, step, kernel_role(&signature->parameters[i]));
-}
-
-/* ---- Matrix products ----------------------------------------------------------------------------------------------
- */
-
-/* Whether the rows of a product's matrix, as they lie, are those of the loop's turn. */
-static int has_turn(const struct product *product, enum gemm_operand id)
-{
-    const clattn_gemm_desc *d = &product->desc;
-
-    if (id == GEMM_B)
-        return (d->flags & CLATTN_GEMM_TRANS_B ? product->n : product->k) == LENGTH_ROWS;
-    return (id == GEMM_A && (d->flags & CLATTN_GEMM_TRANS_A) ? product->k : product->m) == LENGTH_ROWS;
-}
-
-static int matrix_tensor(struct adapter *a, const struct product *product, enum gemm_operand id)
-{
-    const struct matrix *x = &product->of[id];
-    const int base = tensor_of(a, x->source);
-    struct ir_tensor slice = slice_of(a, base);
-
-    if (base == IR_NONE)
-        return IR_NONE;
-    slice.element = (int)dtype_size(gemm_type(&product->desc, id));
-    slice.elements = x->at;
-    if ((x->row == 0 || x->source.kind == SOURCE_OPERAND) && has_turn(product, id)) /* else it lies as is said here */
-        slice.tokens = first_row(a);
-    if (x->row != 0)
-        set_fixed_strides(a, &slice, (struct view){0, x->sequence, x->row, x->head});
-    return ir_tensor(a->ir, &slice);
-}
-
-static ir_expression size_of_product(const struct adapter *a, enum length follows, int64_t most)
-{
-    switch (follows) {
-    case LENGTH_ROWS: return rows_at_once(a);
-    case LENGTH_KEYS: return length_of(a, IR_KEYS);
-    case LENGTH_FIXED: break;
-    }
-    return constant(a, most);
-}
-
-static void add_product(struct adapter *a, int step)
-{
-    static const struct kernel_step no_kernel = {.file = FILE_nothing, .name = "gemm"};
-    const struct product *product = &a->plan->recipe.steps[step].product;
-    struct ir_step added = {.condition = condition(a, &a->plan->recipe.steps[step]),
-                            .foreign = plan_enqueue_product,
-                            .user = a->plan,
-                            .sizes = {size_of_product(a, product->m, product->desc.m),
-                                      size_of_product(a, product->n, product->desc.n),
-                                      size_of_product(a, product->k, product->desc.k), IR_NONE},
-                            .grid = {IR_NONE, IR_NONE, IR_NONE},
-                            .parts = plan_product_is_one(a->plan, step) ? constant(a, 1) : length_of(a, IR_SEQUENCES)};
-
-    for (int i = 0; i < GEMM_OPERANDS; i++)
-        added.tensors[i] = matrix_tensor(a, product, (enum gemm_operand)i);
-    build_step(a->b, &no_kernel);
-    ir_step(a->ir, &added);
 }
 
 /* ---- The recipe ---------------------------------------------------------------------------------------------------
@@ -366,10 +269,7 @@ clattn_status plan_adapt(const struct clattn_plan *plan, struct builder *b)
         if (recipe->temporaries[id].floats > 0)
             temporary_tensor(&a, (enum temporary_id)id);
     for (int i = 0; i < recipe->step_count; i++)
-        if (is_product(&recipe->steps[i]))
-            add_product(&a, i);
-        else
-            add_kernel(&a, &recipe->steps[i]);
+        add_kernel(&a, &recipe->steps[i]);
     if (a.rows_loop != IR_NONE)
         ir_loop(a.ir, &(struct ir_loop){.first = first + recipe->loop_first,
                                         .last = first + recipe->loop_last,

@@ -353,15 +353,17 @@ static clattn_status choose(struct clattn_plan *plan)
 /* ---- Without a plan -----------------------------------------------------------------------------------------------
  */
 
-/* Whether the solver and what the problem asks for around it make a recipe. */
-static int makes_recipe(const clattn_context *context, const struct problem *problem, const struct solver *solver,
+/* Whether the solver and what the problem asks for around it make a recipe, whose products something computes. */
+static int makes_recipe(clattn_context *context, const struct problem *problem, const struct solver *solver,
                         int64_t most_group)
 {
     const struct device_facts facts = facts_of(context, most_group);
     struct ir_recipe ir = {0};
     struct built built = {0};
-    struct builder builder = {.ir = &ir, .built = &built, .problem = problem, .facts = &facts};
-    int made = build_recipe(&builder, solver, NULL) == CLATTN_SUCCESS;
+    const struct extent most = problem_most(problem);
+    struct builder builder = {
+        .ir = &ir, .built = &built, .problem = problem, .facts = &facts, .enqueue_product = plan_enqueue_product};
+    int made = build_recipe(&builder, solver, NULL) == CLATTN_SUCCESS && products_fit(context, &most, &ir, &built);
 
     ir_close(&ir);
     built_free(&built);
@@ -394,8 +396,6 @@ static int has_recipe(clattn_context *context, const struct problem *problem, co
             status = solver_make(solver, &maker);
         maker.most_group /= 2;
     } while (status == CLATTN_UNSUPPORTED && maker.most_group >= 1 && !context->device.serial);
-    if (status == CLATTN_SUCCESS && !products_fit(context, problem, &recipe))
-        status = CLATTN_UNSUPPORTED;
     recipe_close(&recipe);
     return status == CLATTN_SUCCESS;
 }

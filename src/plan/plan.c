@@ -13,21 +13,26 @@
 
 static void drop_kernels(struct clattn_plan *plan)
 {
-    for (int i = 0; i < MAX_STEPS; i++)
+    for (int i = 0; i < plan->built.step_count && plan->kernels != NULL; i++)
         kernel_release(plan->context, &plan->kernels[i]);
     plan_drop_products(plan);
     ir_close(&plan->ir);
     built_free(&plan->built);
+    free(plan->kernels);
+    free(plan->launched);
     free(plan->set);
+    plan->kernels = NULL;
+    plan->launched = NULL;
     plan->set = NULL;
     plan->hash = (struct hash){0, 0};
 }
 
 static clattn_status build_kernels(struct clattn_plan *plan)
 {
-    if (plan->built.step_count > MAX_STEPS)
-        return FAIL(&plan->log, UNSUPPORTED, "the recipe has %d steps, more than %d", plan->built.step_count,
-                    MAX_STEPS);
+    plan->kernels = calloc((size_t)plan->built.step_count, sizeof *plan->kernels);
+    plan->launched = calloc((size_t)plan->built.step_count, sizeof *plan->launched);
+    if (plan->kernels == NULL || plan->launched == NULL)
+        return CLATTN_OUT_OF_MEMORY;
     for (int i = 0; i < plan->built.step_count; i++) {
         if (plan->ir.steps[i].foreign != NULL)
             continue;
@@ -54,7 +59,6 @@ static clattn_status make_old(struct clattn_plan *plan, struct builder *b, const
     TRY(recipe_open(&plan->recipe));
     TRY(solver_make(plan->solver, &maker));
     plan->has_recipe = 1;
-    TRY(plan_bind_products(plan));
     TRY(build_begin(b));
     plan->own = plan->ir.step_count;
     return plan_adapt(plan, b);
@@ -97,7 +101,8 @@ clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, c
                               .like = like != NULL ? &like->built : NULL,
                               .problem = &plan->problem,
                               .facts = &facts,
-                              .head_decay = plan->head_decay};
+                              .head_decay = plan->head_decay,
+                              .enqueue_product = plan_enqueue_product};
 
     drop_kernels(plan);
     recipe_close(&plan->recipe);
@@ -107,6 +112,7 @@ clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, c
         TRY(make_old(plan, &builder, tuned, like, most_group));
     else
         TRY(make_module(plan, &builder, tuned));
+    TRY(plan_bind_products(plan));
     return build_kernels(plan);
 }
 
@@ -216,8 +222,6 @@ static int32_t tokens_at_once(const clattn_plan *plan)
     const struct child *child = plan_child(plan);
     const struct variant *last;
 
-    if (plan->problem.desc.mini_batch != 0)
-        return plan->problem.desc.mini_batch;
     if (child != NULL)
         return told_chunk(child->solver->reach(&plan->problem, child->shape));
     last = &recipe_last(&plan->recipe)->variant;
@@ -250,23 +254,34 @@ clattn_status clattn_plan_get_sized(const clattn_plan *plan, clattn_plan_info *i
     return CLATTN_SUCCESS;
 }
 
+/* How many kernels of the child stand before a step. */
+static int kernels_before(const struct clattn_plan *plan, const struct child *child, int step)
+{
+    int kernels = 0;
+
+    for (int i = child->first; i < step; i++)
+        kernels += plan->ir.steps[i].foreign == NULL;
+    return kernels;
+}
+
 /* What follows the name of a step's kernel. */
 static void describe_step(struct text *text, const struct clattn_plan *plan, int step)
 {
     const struct step *own;
 
+    if (plan->ir.steps[step].foreign != NULL) {
+        plan_describe_product(text, plan->ir.steps[step].user);
+        return;
+    }
     for (int i = 0; i < plan->built.child_count; i++) {
         const struct child *child = &plan->built.children[i];
         if (step >= child->first && step < child->first + child->count) {
-            child->solver->describe(text, child->shape, step - child->first);
+            child->solver->describe(text, child->shape, kernels_before(plan, child, step));
             return;
         }
     }
     own = &plan->recipe.steps[step - plan->own];
-    if (is_product(own))
-        plan_describe_product(text, plan, step - plan->own);
-    else
-        kernel_family(own->variant.kernel)->describe(text, &own->variant, &own->layout);
+    kernel_family(own->variant.kernel)->describe(text, &own->variant, &own->layout);
 }
 
 char *plan_text(const struct clattn_plan *plan)

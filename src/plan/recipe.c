@@ -23,19 +23,6 @@ const char *temporary_name(enum temporary_id id)
                                         [TEMPORARY_WRITTEN] = "written",
                                         [TEMPORARY_TURNED_Q] = "turned queries",
                                         [TEMPORARY_TURNED_K] = "turned keys",
-                                        [TEMPORARY_FAST] = "weights",
-                                        [TEMPORARY_FACTORS] = "weights of products",
-                                        [TEMPORARY_SUMS] = "sums of steps",
-                                        [TEMPORARY_NORMS] = "norms",
-                                        [TEMPORARY_HIDDEN] = "hidden",
-                                        [TEMPORARY_MIXED] = "mixed",
-                                        [TEMPORARY_STEP] = "step",
-                                        [TEMPORARY_MOMENT] = "step before",
-                                        [TEMPORARY_SQUARES] = "squares",
-                                        [TEMPORARY_UNIT] = "orthogonal",
-                                        [TEMPORARY_UNIT_NEXT] = "next orthogonal",
-                                        [TEMPORARY_GRAM] = "squared",
-                                        [TEMPORARY_GRAM_MIX] = "mixed squares",
                                         [TEMPORARY_WHOLE] = "whole",
                                         [TEMPORARY_WHOLE_SUMS] = "whole sums"};
     _Static_assert(sizeof names / sizeof *names == TEMPORARY_COUNT, "a name each");
@@ -93,16 +80,6 @@ static const struct {
     {ROLE_a_log, CLATTN_A_LOG},
     {ROLE_position, CLATTN_POSITION},
     {ROLE_omega, CLATTN_OMEGA},
-    {ROLE_w0, CLATTN_W0},
-    {ROLE_w1, CLATTN_W1},
-    {ROLE_w2, CLATTN_W2},
-    {ROLE_final_w0, CLATTN_FINAL_W0},
-    {ROLE_final_w1, CLATTN_FINAL_W1},
-    {ROLE_final_w2, CLATTN_FINAL_W2},
-    {ROLE_lr0, CLATTN_LR0},
-    {ROLE_lr1, CLATTN_LR1},
-    {ROLE_lr2, CLATTN_LR2},
-    {ROLE_momentum, CLATTN_MOMENTUM},
 };
 
 /* And temporaries. */
@@ -110,13 +87,9 @@ static const struct {
     enum role role;
     enum temporary_id temporary;
 } made_roles[] = {
-    {ROLE_records, TEMPORARY_RECORDS},   {ROLE_rows, TEMPORARY_ROWS},       {ROLE_segments, TEMPORARY_SEGMENTS},
-    {ROLE_kept, TEMPORARY_SEGMENT_KEPT}, {ROLE_parts, TEMPORARY_PARTS},     {ROLE_before, TEMPORARY_BEFORE},
-    {ROLE_fast, TEMPORARY_FAST},         {ROLE_factors, TEMPORARY_FACTORS}, {ROLE_sums, TEMPORARY_SUMS},
-    {ROLE_norms, TEMPORARY_NORMS},       {ROLE_hidden, TEMPORARY_HIDDEN},   {ROLE_mixed, TEMPORARY_MIXED},
-    {ROLE_update, TEMPORARY_STEP},       {ROLE_moment, TEMPORARY_MOMENT},   {ROLE_squares, TEMPORARY_SQUARES},
-    {ROLE_unit, TEMPORARY_UNIT},         {ROLE_made, TEMPORARY_UNIT_NEXT},  {ROLE_turned_q, TEMPORARY_TURNED_Q},
-    {ROLE_turned_k, TEMPORARY_TURNED_K}, {ROLE_after, TEMPORARY_AFTER},
+    {ROLE_records, TEMPORARY_RECORDS},   {ROLE_rows, TEMPORARY_ROWS},         {ROLE_segments, TEMPORARY_SEGMENTS},
+    {ROLE_kept, TEMPORARY_SEGMENT_KEPT}, {ROLE_parts, TEMPORARY_PARTS},       {ROLE_before, TEMPORARY_BEFORE},
+    {ROLE_turned_q, TEMPORARY_TURNED_Q}, {ROLE_turned_k, TEMPORARY_TURNED_K}, {ROLE_after, TEMPORARY_AFTER},
 };
 
 /* The role of what a write reads. */
@@ -249,9 +222,11 @@ clattn_status maker_tiles(const struct recipe_maker *maker, struct variant *vari
     return CLATTN_UNSUPPORTED;
 }
 
+enum { MOST_STEPS = 32 };
+
 static clattn_status append(struct recipe *recipe, struct step **step)
 {
-    if (recipe->step_count == MAX_STEPS)
+    if (recipe->step_count == MOST_STEPS)
         return CLATTN_UNSUPPORTED;
     *step = &recipe->steps[recipe->step_count++];
     return CLATTN_SUCCESS;
@@ -272,17 +247,6 @@ clattn_status maker_add(const struct recipe_maker *maker, const struct variant *
     return CLATTN_SUCCESS;
 }
 
-clattn_status maker_add_product(const struct recipe_maker *maker, const struct product *product, struct step **step)
-{
-    struct step *to;
-
-    TRY(append(maker->recipe, &to));
-    *to = (struct step){.variant.kernel = KERNEL_GEMM, .product = *product};
-    if (step != NULL)
-        *step = to;
-    return CLATTN_SUCCESS;
-}
-
 void maker_reserve(const struct recipe_maker *maker, enum temporary_id id, int64_t floats)
 {
     struct temporary *t = &maker->recipe->temporaries[id];
@@ -291,21 +255,20 @@ void maker_reserve(const struct recipe_maker *maker, enum temporary_id id, int64
         t->floats = floats;
 }
 
-struct matrix maker_lay(const struct recipe_maker *maker, enum temporary_id id, clattn_dtype dtype, int64_t sequences,
-                        struct view strides)
+void maker_lay(const struct recipe_maker *maker, enum temporary_id id, clattn_dtype dtype, int64_t sequences,
+               struct view strides)
 {
     struct temporary *t = &maker->recipe->temporaries[id];
 
     t->element = (int)dtype_size(dtype);
     t->strides = strides;
     maker_reserve(maker, id, divide_up(sequences * strides.batch * t->element, (int64_t)sizeof(float)));
-    return (struct matrix){{SOURCE_TEMPORARY, (int)id}, 0, strides.token, strides.head, strides.batch};
 }
 
 clattn_status recipe_open(struct recipe *recipe)
 {
     recipe_close(recipe);
-    recipe->steps = calloc(MAX_STEPS, sizeof *recipe->steps);
+    recipe->steps = calloc(MOST_STEPS, sizeof *recipe->steps);
     return recipe->steps != NULL ? CLATTN_SUCCESS : CLATTN_OUT_OF_MEMORY;
 }
 
@@ -313,17 +276,6 @@ void recipe_close(struct recipe *recipe)
 {
     free(recipe->steps);
     memset(recipe, 0, sizeof *recipe);
-}
-
-int product_is_even(const struct product *product)
-{
-    int even = 1;
-
-    for (int i = 0; i < GEMM_OPERANDS; i++) {
-        const struct matrix *x = &product->of[i];
-        even &= x->source.kind == SOURCE_NONE || (x->row != 0 && x->sequence == product->desc.batch * x->head);
-    }
-    return even || product->desc.batch == 1;
 }
 
 const struct step *recipe_first(const struct recipe *recipe)

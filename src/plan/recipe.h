@@ -23,19 +23,6 @@ enum temporary_id {
     TEMPORARY_WRITTEN,      /* [B,TK,HK,V] in the storage type of v: what is written in its place */
     TEMPORARY_TURNED_Q,     /* like q, in its type: queries that are turned over all tokens up to their own */
     TEMPORARY_TURNED_K,     /* the same of k */
-    TEMPORARY_FAST,         /* [sequences, weights of all heads]: a learner's weights as they stand */
-    TEMPORARY_FACTORS,      /* the same in the type that products have, where that is another */
-    TEMPORARY_SUMS,         /* the same: what pre_norm adds steps to */
-    TEMPORARY_NORMS,        /* [sequences, heads, rows of weights]: the norms that the rows had at first */
-    TEMPORARY_HIDDEN,       /* [sequences, heads, rows of a batch, 3F]: a, c and dh */
-    TEMPORARY_MIXED,        /* the same, as products have it: lr0 da, lr2 dc and h, or lr1 h */
-    TEMPORARY_STEP,         /* like FAST: the batch's step */
-    TEMPORARY_MOMENT,       /* and that of the batch before */
-    TEMPORARY_SQUARES,      /* like NORMS: of the step's rows */
-    TEMPORARY_UNIT,         /* like FACTORS: the step on its way to an orthogonal matrix, */
-    TEMPORARY_UNIT_NEXT,    /* and after every other of its five steps */
-    TEMPORARY_GRAM,         /* [sequences, heads, 3, min(F, K or V)^2]: X X^T, */
-    TEMPORARY_GRAM_MIX,     /* and what it is multiplied by */
     TEMPORARY_WHOLE,        /* [sequences, heads, …]: the state after the whole sequence */
     TEMPORARY_WHOLE_SUMS,   /* the same of the pass that leaves denominators */
     TEMPORARY_COUNT
@@ -61,43 +48,17 @@ struct source {
  * layout's groups. */
 enum grid { GRID_SEQUENCES, GRID_SLOTS, GRID_KEY_SLOTS, GRID_SLOTS_OR_SEQUENCES };
 
-/* A matrix of every sequence and head, in elements. Where row is 0 it is an operand as its view has it, and from the
- * stretch's first row on where its rows are the stretch's; else it lies as is said here. */
-struct matrix {
-    struct source source;
-    int64_t at;                  /* of the first of all */
-    int64_t row, head, sequence; /* from one to the next; heads that share it: 0 */
-};
-
-/* What a size of a product follows: nothing, the rows of the stretch at hand, or the tokens of keys. */
-enum length { LENGTH_FIXED, LENGTH_ROWS, LENGTH_KEYS };
-
-/* D = alpha op(A) op(B) + beta C of each of desc.batch heads of every sequence. */
-struct product {
-    clattn_gemm_desc desc; /* sizes at the most; not where matrices lie */
-    enum length m, n, k;
-    struct matrix of[GEMM_OPERANDS]; /* C: with CLATTN_GEMM_WITH_C */
-};
-
-/* When a step is run: always; where there are rows; in every round of the loop but the last; in all that have as many
- * rows as there may be. */
-enum when { WHEN_ALWAYS, WHEN_ROWS, WHEN_NOT_LAST, WHEN_WHOLE };
-
-/* One launch of a kernel; or a matrix product, where desc.m is not 0. */
+/* One launch of a kernel. */
 struct step {
     struct variant variant;
     struct layout layout;
     struct source sources[ROLE_COUNT];
     enum grid grid;
-    struct product product;
-    enum when when;
 };
-
-enum { MAX_STEPS = 56 };
 
 struct recipe {
     struct temporary temporaries[TEMPORARY_COUNT];
-    struct step *steps; /* room for MAX_STEPS: recipe_open */
+    struct step *steps; /* recipe_open makes room */
     int step_count;
     int loop_first, loop_last, loop_rows; /* steps that are run again for every so many rows; loop_rows 0: none */
     int loop_keys;                        /* rows are of keys, not of tokens */
@@ -122,26 +83,15 @@ clattn_status maker_tiles(const struct recipe_maker *maker, struct variant *vari
  * pass; *step (may be NULL) is the step. */
 clattn_status maker_add(const struct recipe_maker *maker, const struct variant *variant, enum grid grid,
                         struct step **step);
-/* Appends a matrix product. */
-clattn_status maker_add_product(const struct recipe_maker *maker, const struct product *product, struct step **step);
 /* At least so many floats for a temporary. */
 void maker_reserve(const struct recipe_maker *maker, enum temporary_id id, int64_t floats);
-/* Room for one of elements of a type, of that many sequences: how kernels find it, and, as of a product, its first
- * matrix. */
-struct matrix maker_lay(const struct recipe_maker *maker, enum temporary_id id, clattn_dtype dtype, int64_t sequences,
-                        struct view strides);
+/* Room for one of elements of a type, of that many sequences, and how kernels find it. */
+void maker_lay(const struct recipe_maker *maker, enum temporary_id id, clattn_dtype dtype, int64_t sequences,
+               struct view strides);
 
 /* An empty recipe, in the place of what it was; and what it had given back. OUT_OF_MEMORY. */
 clattn_status recipe_open(struct recipe *recipe);
 void recipe_close(struct recipe *recipe);
-
-static inline int is_product(const struct step *step)
-{
-    return step->product.desc.m != 0;
-}
-
-/* Whether the matrices of all heads of all sequences are evenly apart. */
-int product_is_even(const struct product *product);
 
 /* The first step of the solver's own. */
 const struct step *recipe_first(const struct recipe *recipe);
@@ -169,7 +119,6 @@ clattn_status solver_make(const struct solver *solver, const struct recipe_maker
 
 extern const struct old_solver old_recurrent, old_channels_lanes, old_channels, old_chunk_scan, old_chunk_blocks,
     old_matrix_blocks, old_flash, old_flash_matrix, old_flash_team, old_flash_matrix_blocks, old_flash_blocks,
-    old_decode, old_path, old_delta, old_delta_matrix, old_delta_team, old_path_matrix, old_path_team, old_path_decode,
-    old_lact;
+    old_decode, old_path, old_delta, old_delta_matrix, old_delta_team, old_path_matrix, old_path_team, old_path_decode;
 
 #endif

@@ -16,8 +16,10 @@ static clattn_status renew_step(struct clattn_plan *plan, int step)
 
     if (step >= plan->ir.step_count)
         return CLATTN_UNSUPPORTED;
-    if (plan->ir.steps[step].foreign != NULL)
-        return gemm_renew(plan->products[step - plan->own]);
+    if (plan->ir.steps[step].foreign != NULL) {
+        const struct plan_product *product = plan->ir.steps[step].user;
+        return gemm_renew(product->by);
+    }
     lock_take(&plan->lock);
     kernel = plan->kernels[step];
     lock_give(&plan->lock);

@@ -3,21 +3,14 @@
 
 #include "plan/sample.h"
 
-/* Tokens that the last kernel of a solver of src/kernel works at once; a learner's that those of its batches work. */
+/* Tokens that the last kernel of a solver of src/kernel works at once. */
 static struct reach old_reach(const struct clattn_plan *plan)
 {
-    const struct recipe *recipe = &plan->recipe;
-    const struct variant *last = &recipe_last(recipe)->variant;
-    struct reach reach = {last->tiles.chunk, last->kernel == KERNEL_RECURRENT ? last->tiles.segments : 1,
-                          last->tiles.keys, 0};
-    int step = 0;
+    const struct variant *last = &recipe_last(&plan->recipe)->variant;
 
-    if (plan->problem.desc.mini_batch == 0)
-        return reach;
-    while (recipe->steps[step].layout.stretch == 0)
-        step++;
-    reach.chunk = recipe->steps[step].variant.tiles.chunk;
-    return reach;
+    return (struct reach){.chunk = last->tiles.chunk,
+                          .parts = last->kernel == KERNEL_RECURRENT ? last->tiles.segments : 1,
+                          .keys = last->tiles.keys};
 }
 
 static struct reach reach_of(const struct clattn_plan *plan)

@@ -3,6 +3,7 @@
 #define CLATTN_SRC_SOLVE_BUILDER_H
 
 #include "ir/ir.h"
+#include "op/gemm.h"
 #include "solve/kernel_step.h"
 
 struct solver;
@@ -17,10 +18,33 @@ struct child {
     int first, count; /* its steps */
 };
 
+/* A matrix of each head of every sequence, in elements of its type in the product. */
+struct product_matrix {
+    int tensor;                  /* IR_NONE: there is none */
+    ir_expression tokens;        /* how many tokens of the tensor it begins after; IR_NONE: none */
+    int64_t offset;              /* and how many elements */
+    int64_t row, head, sequence; /* from one to the next; row 0: as the tensor has them */
+};
+
+/* D = alpha op(A) op(B) + beta C of each of `batch` heads of every sequence. */
+struct product {
+    clattn_dtype dtype;
+    uint32_t flags;     /* CLATTN_GEMM_TRANS_A … */
+    double alpha, beta; /* alpha 0: 1 */
+    ir_expression m, n, k;
+    int64_t batch;
+    struct product_matrix of[GEMM_OPERANDS]; /* C: none where beta is 0, or where D is added to */
+};
+
 /* What a plan is made of beside the intermediate form. */
 struct built {
     struct kernel_step *steps; /* by step of the recipe */
     int step_count;
+    struct {
+        int step;
+        struct product product;
+    } * products; /* the steps that are none of a kernel, in order */
+    int product_count;
     /* in the order in which they were added */
     struct child children[BUILDER_CHILDREN];
     int child_count;
@@ -35,6 +59,9 @@ struct builder {
     const struct problem *outer; /* the plan's */
     const struct device_facts *facts;
     cl_mem head_decay; /* the log-decays that the rule fixes by head; NULL */
+    /* Enqueues one launch of a product of places {A, B, C, D} and sizes {m, n, k}. Who calls it is told the step's user,
+     * which is set once it is known what computes the product. */
+    ir_foreign_fn enqueue_product;
     /* by name, the last first */
     struct {
         const char *name;
@@ -96,6 +123,13 @@ int build_bound(struct builder *b, const char *name);
 int build_kernel(struct builder *b, const struct kernel_step *step, struct grid3 grid);
 /* The same, left out where the condition is 0. */
 int build_kernel_if(struct builder *b, const struct kernel_step *step, struct grid3 grid, ir_expression condition);
+/* Adds a matrix product; returns its step. It has a launch of its own for each sequence where its matrices are not evenly
+ * apart. */
+int build_product(struct builder *b, const struct product *product);
+/* The same, left out where the condition is 0. */
+int build_product_if(struct builder *b, const struct product *product, ir_expression condition);
+/* Whether the matrices of all heads of all sequences are evenly apart. */
+int product_is_even(const struct product *product);
 /* Steps from first on, up to the last that was added, are run for every per_turn of the rows. */
 void build_loop(struct builder *b, int first, ir_expression rows, int64_t per_turn);
 /* The number of the loop that build_loop will add next: for numbers of steps that are added before it. */

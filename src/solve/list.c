@@ -9,7 +9,8 @@
     X(rms_norm)                                                                                                        \
     X(gates)                                                                                                           \
     X(rope)                                                                                                            \
-    X(features)
+    X(features)                                                                                                        \
+    X(lact)
 
 #define SOLVER_DECLARED(name) extern const struct solver solver_##name;
 SOLVERS(SOLVER_DECLARED)

@@ -35,7 +35,8 @@ struct solver {
     struct reach (*reach)(const struct problem *problem, const void *shape);
     /* Adds steps to a builder's recipe. OUT_OF_MEMORY, or the status of a child; nothing else. */
     clattn_status (*recipe)(struct builder *builder, const struct problem *problem, const void *shape);
-    /* What follows the name of the recipe's step-th own kernel in a plan's description: a line's end. */
+    /* What follows the name of the recipe's step-th own kernel, products aside, in a plan's description: a line's
+     * end. */
     void (*describe)(struct text *text, const void *shape, int step);
 };
 
@@ -44,8 +45,8 @@ struct reach {
     int64_t chunk; /* tokens that are worked at once */
     int64_t parts; /* of a sequence, each of which must have chunks; 1 */
     int64_t keys;  /* of a list: how many are worked at once; 0 */
-    int64_t
-        told; /* the chunk that a plan tells its caller, where it is another: 1 of what works tokens one by one; 0 */
+    int64_t told;  /* the chunk that a plan tells its caller, where it is another: 1 of what works tokens one by one, a
+                      learner's batch; 0 */
 };
 
 /* The modules, closed by NULL (list.c). */

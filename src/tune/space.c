@@ -10,9 +10,6 @@
 #define FIELD(name) offsetof(struct tiles, name)
 /* clang-format off */
 /* Sets of kernels. Not enumerators, which C11 keeps within an int. */
-#define LACT_TOKENS (IN(LACT_MIX) | IN(LACT_SLOPE))
-#define LACT_WEIGHTS (IN(LACT_OPEN) | IN(LACT_MOMENT) | IN(LACT_UNIT) | IN(LACT_STEP) | IN(LACT_CLOSE))
-#define LACT (LACT_TOKENS | LACT_WEIGHTS)
 #define PATH (IN(PREPARE_PATH) | IN(CARRY_PATH) | IN(TURN_PATH) | IN(FLASH_PATH))
 #define DELTA (IN(WRITE_BEFORE) | IN(WRITE_SOLVE))
 #define DELTA_MATRIX (IN(WRITE_BEFORE_MATRIX) | IN(WRITE_SOLVE_MATRIX))
@@ -186,15 +183,6 @@ static const struct parameter path_team[] = {
     {NULL, 0, 0, {BY_THUMB}},
 };
 
-static const struct parameter lact[] = {
-    {"vec",             LACT,               FIELD(vec),     {4, 16, BY_THUMB}},
-    {"group",           LACT,               FIELD(group),   {1, 32, 64, 128, 256, BY_THUMB}},
-    {"lanes_k",         LACT_WEIGHTS,       FIELD(lanes_k), {1, 8, 16, 32, 64, BY_THUMB}},
-    {"tokens.chunk",    LACT_TOKENS,        FIELD(chunk),   {1, 4, 8, 16, 32, 64, BY_THUMB}},
-    {"weights.chunk",   LACT_WEIGHTS,       FIELD(chunk),   {4, 8, 16, 32, 64, BY_THUMB}},
-    {NULL, 0, 0, {BY_THUMB}},
-};
-
 /* clang-format on */
 
 /* Ranks are the order in which they are tried. */
@@ -216,7 +204,6 @@ static const struct solver old_solvers[] = {
     {.space = {"delta", delta, 1024, 0, 0, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 830, .old = 1},
     {.space = {"channels", channels, 1024, 0, 0, 1}, .mode = CLATTN_MODE_RECURRENT, .rank = 820, .old = 1},
     {.space = {"channels_lanes", channels_lanes, 1024, 0, 0, 1}, .mode = CLATTN_MODE_RECURRENT, .rank = 810, .old = 1},
-    {.space = {"lact", lact, 1024, 0, 0, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 800, .old = 1},
 };
 
 enum { OLD_COUNT = sizeof old_solvers / sizeof *old_solvers };

@@ -7,7 +7,7 @@
 enum { MOST_KERNELS = 56 };
 
 struct kernel_times {
-    int count; /* in the order that they run */
+    int count; /* in the order that they run; of more than MOST_KERNELS the first */
     const char *names[MOST_KERNELS];
     double seconds[MOST_KERNELS]; /* from the end of the one before to its end, median */
 };

@@ -110,20 +110,22 @@ static void test_loops(void **state)
     }
 }
 
-/* The first row of every turn. */
+/* The first row of every turn; and how many rows a turn has at most, whichever turn has the rest. */
 static void test_first_rows(void **state)
 {
     (void)state;
     for (int down = 0; down < 2; down++) {
         struct ir_recipe recipe = {0};
         struct notes notes;
-        const ir_expression one = ir_constant(&recipe, 1);
+        const ir_expression one = ir_constant(&recipe, 1), rows = ir_loop_value(&recipe, IR_LOOP_ROWS, 0);
         struct ir_step step =
             step_of(&recipe, &notes, ir_binary(&recipe, IR_ADD, ir_loop_value(&recipe, IR_LOOP_FIRST, 0), one));
 
         ir_step(&recipe, &step);
         ir_loop(&recipe, &(struct ir_loop){.rows = ir_length(&recipe, IR_TOKENS), .per_turn = PER_TURN, .down = down});
         assert_string_equal(run(&recipe, &notes, ROWS), down ? "0(9) 0(5) 0(1) " : "0(1) 0(5) 0(9) ");
+        assert_int_equal(ir_most(&recipe, &(struct extent){.seq_len = ROWS}, rows), PER_TURN);
+        assert_int_equal(ir_most(&recipe, &(struct extent){.seq_len = PER_TURN - 1}, rows), PER_TURN - 1);
         ir_close(&recipe);
     }
 }

@@ -125,51 +125,92 @@ static void call_close(struct call *call)
  * O_r += G V_r. Q, K, V and O are operands, S and G lie side by side for all heads: a launch each. */
 enum { ROWS = 16, TOKENS = 40, HEADS = 2, BATCH = 2, KEYS = 12, VALUES = 7 };
 
-static struct matrix operand_of(clattn_operand_id id)
+static const struct product_matrix no_matrix = {.tensor = IR_NONE, .tokens = IR_NONE};
+
+/* The rows of an operand from the turn's first on; IR_NONE: all. */
+static struct product_matrix operand_of(struct builder *b, clattn_operand_id id, ir_expression tokens)
 {
-    return (struct matrix){.source = {SOURCE_OPERAND, (int)id}};
+    return (struct product_matrix){.tensor = build_operand(b, id), .tokens = tokens};
 }
 
-static struct matrix temporary_of(enum temporary_id id, int64_t row)
+static struct product_matrix scratch_of(struct builder *b, int64_t row)
 {
-    return (struct matrix){{SOURCE_TEMPORARY, (int)id}, 3, row, ROWS * row, HEADS * ROWS * row};
+    const int tensor = build_scratch(b, "products", b->problem->desc.dtype, BATCH * HEADS * ROWS * row + 3);
+
+    return (struct product_matrix){tensor, IR_NONE, 3, row, ROWS * row, HEADS * ROWS * row};
 }
 
-static clattn_status make_products(const struct recipe_maker *maker)
+static void add_product(struct builder *b, uint32_t flags, double factor, const ir_expression sizes[3],
+                        const struct product_matrix *of, ir_expression condition)
 {
-    const struct matrix q = operand_of(CLATTN_Q), k = operand_of(CLATTN_K), v = operand_of(CLATTN_V);
-    const struct matrix o = operand_of(CLATTN_O), none = {.source = {SOURCE_NONE, 0}};
-    const struct matrix s = temporary_of(TEMPORARY_PARTS, TOKENS + 2), g = temporary_of(TEMPORARY_ROWS, ROWS);
-    const clattn_dtype dtype = maker->problem->desc.dtype;
-    clattn_gemm_desc turned = {.dtype = dtype, .flags = CLATTN_GEMM_TRANS_B, .m = ROWS, .n = TOKENS, .k = KEYS};
-    clattn_gemm_desc last = {.dtype = dtype, .m = ROWS, .n = VALUES, .k = ROWS, .alpha = 0.5};
-    struct step *step;
+    build_product_if(b,
+                     &(struct product){.dtype = b->problem->desc.dtype,
+                                       .flags = flags,
+                                       .alpha = factor,
+                                       .beta = condition != IR_NONE,
+                                       .m = sizes[0],
+                                       .n = sizes[1],
+                                       .k = sizes[2],
+                                       .batch = HEADS,
+                                       .of = {of[0], of[1], no_matrix, of[2]}},
+                     condition);
+}
 
-    turned.batch = last.batch = HEADS;
-    maker_reserve(maker, TEMPORARY_PARTS, BATCH * HEADS * ROWS * (TOKENS + 2) + 3);
-    maker_reserve(maker, TEMPORARY_ROWS, BATCH * HEADS * ROWS * ROWS + 3);
-    TRY(maker_add_product(maker, &(struct product){turned, LENGTH_ROWS, LENGTH_KEYS, LENGTH_FIXED, {q, k, none, s}},
-                          NULL));
-    turned.n = ROWS;
-    turned.k = TOKENS;
-    TRY(maker_add_product(maker, &(struct product){turned, LENGTH_ROWS, LENGTH_ROWS, LENGTH_KEYS, {s, s, none, g}},
-                          NULL));
-    TRY(maker_add_product(maker, &(struct product){last, LENGTH_ROWS, LENGTH_FIXED, LENGTH_ROWS, {g, v, none, o}},
-                          NULL));
-    last.alpha = last.beta = 1;
-    TRY(maker_add_product(maker, &(struct product){last, LENGTH_ROWS, LENGTH_FIXED, LENGTH_ROWS, {g, v, none, o}},
-                          &step));
-    step->when = WHEN_NOT_LAST;
-    maker->recipe->loop_rows = ROWS;
-    maker->recipe->loop_last = 3;
+static clattn_status add_products(struct builder *b, const struct problem *problem, const void *shape)
+{
+    const ir_expression first = ir_loop_value(b->ir, IR_LOOP_FIRST, 0), rows = ir_loop_value(b->ir, IR_LOOP_ROWS, 0);
+    const ir_expression keys = build_length(b, IR_KEYS), tokens = build_length(b, IR_TOKENS);
+    const ir_expression width = build_constant(b, KEYS), columns = build_constant(b, VALUES);
+    const ir_expression not_last =
+        build_binary(b, IR_LESS, build_binary(b, IR_ADD, first, build_constant(b, ROWS)), tokens);
+    const struct product_matrix q = operand_of(b, CLATTN_Q, first), k = operand_of(b, CLATTN_K, IR_NONE);
+    const struct product_matrix v = operand_of(b, CLATTN_V, first), o = operand_of(b, CLATTN_O, first);
+    const struct product_matrix s = scratch_of(b, TOKENS + 2), g = scratch_of(b, ROWS);
+    const ir_expression of_scores[3] = {rows, keys, width}, of_squares[3] = {rows, rows, keys};
+    const ir_expression of_outputs[3] = {rows, columns, rows};
+
+    (void)problem, (void)shape;
+    add_product(b, CLATTN_GEMM_TRANS_B, 1, of_scores, (const struct product_matrix[]){q, k, s}, IR_NONE);
+    add_product(b, CLATTN_GEMM_TRANS_B, 1, of_squares, (const struct product_matrix[]){s, s, g}, IR_NONE);
+    add_product(b, 0, 0.5, of_outputs, (const struct product_matrix[]){g, v, o}, IR_NONE);
+    add_product(b, 0, 1, of_outputs, (const struct product_matrix[]){g, v, o}, not_last);
+    build_loop(b, 0, tokens, ROWS);
+    return CLATTN_SUCCESS;
+}
+
+static int always_applies(const struct solver *solver, const struct device_facts *facts, const struct problem *problem)
+{
+    (void)solver, (void)facts, (void)problem;
+    return 1;
+}
+
+static clattn_status no_tiles(const struct solver *solver, const struct device_facts *facts,
+                              const struct problem *problem, void *tiles)
+{
+    (void)solver, (void)facts, (void)problem;
+    *(int *)tiles = 0;
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status no_shape(const struct solver *solver, const struct device_facts *facts,
+                              const struct problem *problem, const void *tiles, void *shape)
+{
+    (void)solver, (void)facts, (void)problem, (void)tiles;
+    *(int *)shape = 0;
     return CLATTN_SUCCESS;
 }
 
 static clattn_plan *products_plan(clattn_dtype dtype)
 {
-    static const struct old_solver making = {"products", make_products};
-    static const struct solver products = {
-        .space = {.name = "products"}, .mode = CLATTN_MODE_CHUNK, .old = 1, .variant = &making};
+    static const struct parameter parameters[] = {PARAMETERS_END};
+    static const struct solver products = {.space = {.name = "products", .parameters = parameters},
+                                           .mode = CLATTN_MODE_CHUNK,
+                                           .tiles_size = sizeof(int),
+                                           .shape_size = sizeof(int),
+                                           .applies = always_applies,
+                                           .choose_tiles = no_tiles,
+                                           .derive_shape = no_shape,
+                                           .recipe = add_products};
     const clattn_plan_desc problem = {.rule = CLATTN_LINEAR_ATTN,
                                       .dtype = dtype,
                                       .batch = BATCH,
@@ -243,7 +284,7 @@ static void check_products(clattn_dtype dtype)
     shorter.seq_len = 19;
     shorter.batch = 1;
     assert_status(plan_like(&like, &shorter, plan), SUCCESS);
-    assert_ptr_equal(like->products[0], plan->products[0]);
+    assert_ptr_equal(like->products[0].by, plan->products[0].by);
     check_numbers(like);
     clattn_plan_destroy(like);
     check_numbers(plan); /* its products are still its own */
