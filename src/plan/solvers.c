@@ -289,9 +289,9 @@ static clattn_status add_fold(const struct recipe_maker *maker)
 static const struct old_solver *old_find(const struct solver *solver)
 {
     static const struct old_solver *const all[] = {
-        &old_recurrent,     &old_channels_lanes, &old_channels,     &old_chunk_scan,  &old_chunk_blocks,
-        &old_matrix_blocks, &old_flash,          &old_flash_matrix, &old_flash_team,  &old_flash_matrix_blocks,
-        &old_flash_blocks,  &old_decode,         &old_path,         &old_delta,       &old_delta_matrix,
+        &old_recurrent,     &old_channels_lanes, &old_channels,     &old_chunk_scan, &old_chunk_blocks,
+        &old_matrix_blocks, &old_flash,          &old_flash_matrix, &old_flash_team, &old_flash_matrix_blocks,
+        &old_flash_blocks,  &old_decode,         &old_path,         &old_delta,      &old_delta_matrix,
         &old_delta_team,    &old_path_matrix,    &old_path_team,    &old_path_decode};
     int i = 0;
 
