@@ -353,30 +353,27 @@ static clattn_status choose(struct clattn_plan *plan)
 /* ---- Without a plan -----------------------------------------------------------------------------------------------
  */
 
-/* In groups of as many work-items as the heuristic takes, or fewer. */
-static int module_fits(clattn_context *context, const struct problem *problem, const struct solver *solver)
+static clattn_status make_dry(const struct solver *solver, const struct recipe_maker *maker)
 {
-    int most_group = MOST_GROUP;
-
-    while (most_group > 1 && !context->device.serial && !fits(context, problem, solver, most_group))
-        most_group /= 2;
-    return fits(context, problem, solver, most_group);
+    if (solver->old)
+        return solver_make(solver, maker);
+    return fits(maker->context, maker->problem, solver, maker->most_group) ? solver_make_behind(maker)
+                                                                           : CLATTN_UNSUPPORTED;
 }
 
+/* In groups of as many work-items as the heuristic takes, or fewer. */
 static int has_recipe(clattn_context *context, const struct problem *problem, const struct solver *solver)
 {
     struct recipe recipe = {0};
     struct recipe_maker maker = {context, problem, NULL, NULL, (int)context->device.info.max_work_group, &recipe, 1};
     clattn_status status;
 
-    if (!solver->old)
-        return module_fits(context, problem, solver);
     if (maker.most_group > MOST_GROUP)
         maker.most_group = MOST_GROUP;
     do {
         status = recipe_open(&recipe);
         if (status == CLATTN_SUCCESS)
-            status = solver_make(solver, &maker);
+            status = make_dry(solver, &maker);
         maker.most_group /= 2;
     } while (status == CLATTN_UNSUPPORTED && maker.most_group >= 1 && !context->device.serial);
     if (status == CLATTN_SUCCESS && !products_fit(context, problem, &recipe))

@@ -1,7 +1,7 @@
-/* What a problem asks for around its solver: rotary positions ahead of it. */
+/* What a problem asks for around its solver: rotary positions, and what a cache takes in, ahead of it. */
 #include "solve/around.h"
 
-#include "solve/solve.h"
+#include "solve/append.h"
 
 #include <stdlib.h>
 
@@ -128,4 +128,12 @@ clattn_status around_rope(struct builder *b)
             if (b->problem->operands[n].id == turned[i].id)
                 TRY(turn(b, &b->problem->operands[n], turned[i].name));
     return CLATTN_SUCCESS;
+}
+
+/* ---- A cache that takes in the call's keys and values -------------------------------------------------------------
+ */
+
+clattn_status around_append(struct builder *b)
+{
+    return b->problem->desc.flags & CLATTN_APPEND ? build_child(b, &solver_append, b->problem) : CLATTN_SUCCESS;
 }

@@ -519,7 +519,8 @@ clattn_status build_begin(struct builder *b)
     for (int id = 0; id < OPERAND_COUNT; id++)
         b->operands[id] = IR_NONE;
     bind_head_decay(b);
-    return around_rope(b);
+    TRY(around_rope(b));
+    return around_append(b);
 }
 
 /* Nodes of the loop by its own number. */
@@ -546,11 +547,10 @@ clattn_status build_end(struct builder *b)
     return b->failed ? CLATTN_UNSUPPORTED : ir_finish(b->ir);
 }
 
-clattn_status build_recipe(struct builder *b, const struct solver *solver, const void *tiles)
+clattn_status build_own(struct builder *b, const struct solver *solver, const void *tiles)
 {
     TRY(build_begin(b));
-    TRY(add_child(b, solver, tiles));
-    return build_end(b);
+    return add_child(b, solver, tiles);
 }
 
 void built_free(struct built *built)

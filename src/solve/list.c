@@ -6,7 +6,9 @@
     X(rms_norm)                                                                                                        \
     X(gates)                                                                                                           \
     X(rope)                                                                                                            \
-    X(features)
+    X(features)                                                                                                        \
+    X(decode)                                                                                                          \
+    X(path_decode)
 
 #define SOLVER_DECLARED(name) extern const struct solver solver_##name;
 SOLVERS(SOLVER_DECLARED)

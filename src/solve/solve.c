@@ -2,6 +2,11 @@
 
 #include <string.h>
 
+int group_fits(const struct device_facts *facts, int group)
+{
+    return group >= 1 && (size_t)group <= facts->device->info.max_work_group && (group == 1 || !facts->device->serial);
+}
+
 clattn_status solver_tiles(const struct solver *solver, const struct device_facts *facts, const struct problem *problem,
                            const struct tuned *tuned, void *tiles)
 {

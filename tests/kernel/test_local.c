@@ -1,4 +1,4 @@
-/* test_local [ENGINE]: of every kernel that plans have, with an engine too, the local memory that its layout counts, by
+/* test_local [ENGINE]: of every kernel that plans have, with an engine too, the local memory that its step counts, by
  * which tiles are cut to fit a device, is what the device says the built kernel has. */
 #include "harness.h"
 
@@ -12,8 +12,8 @@ static int kernels, wrong;
 static void check_step(const clattn_plan *plan, int step, const char *name)
 {
     const struct device *device = &plan->context->device;
-    const struct step *of = &plan->recipe.steps[step];
-    cl_ulong has = 0, counted = of->layout.step.local_bytes;
+    const struct kernel_step *of = &plan->built.steps[step];
+    cl_ulong has = 0, counted = of->local_bytes;
 
     if (plan->kernels[step].cl == NULL)
         return;
@@ -23,8 +23,8 @@ static void check_step(const clattn_plan *plan, int step, const char *name)
     kernels++;
     if (has == counted)
         return;
-    print_error("%s: %s has %llu bytes of local memory, its layout counts %llu\n", name,
-                kernel_name(of->variant.kernel), (unsigned long long)has, (unsigned long long)counted);
+    print_error("%s: %s has %llu bytes of local memory, its step counts %llu\n", name, of->name,
+                (unsigned long long)has, (unsigned long long)counted);
     wrong++;
 }
 
@@ -46,13 +46,13 @@ static void check_rule(clattn_context *context, clattn_rule rule, clattn_mode mo
             return;
         if (plan_create(&plan, context, &desc, NULL) != CLATTN_SUCCESS)
             continue;
-        for (int i = 0; i < plan->recipe.step_count; i++)
+        for (int i = 0; i < plan->built.step_count; i++)
             check_step(plan, i, rule_get(rule)->name);
         clattn_plan_destroy(plan);
     }
 }
 
-static void every_kernel_has_what_its_layout_counts(void **state)
+static void every_kernel_has_what_its_step_counts(void **state)
 {
     clattn_context *context = test_engine_device.context;
 
@@ -74,7 +74,7 @@ static void every_kernel_has_what_its_layout_counts(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_kernel_has_what_its_layout_counts)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_kernel_has_what_its_step_counts)};
 
     test_engine = argc > 1 ? argv[1] : test_engine;
     return cmocka_run_group_tests(tests, test_engine_open, test_engine_close);
