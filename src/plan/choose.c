@@ -357,8 +357,9 @@ static clattn_status make_dry(const struct solver *solver, const struct recipe_m
 {
     if (solver->old)
         return solver_make(solver, maker);
-    return fits(maker->context, maker->problem, solver, maker->most_group) ? solver_make_behind(maker)
-                                                                           : CLATTN_UNSUPPORTED;
+    if (!fits(maker->context, maker->problem, solver, maker->most_group))
+        return CLATTN_UNSUPPORTED;
+    return solver_has_behind(maker->problem) ? solver_make_behind(maker) : CLATTN_SUCCESS;
 }
 
 /* In groups of as many work-items as the heuristic takes, or fewer. */

@@ -66,7 +66,7 @@ static clattn_status make_behind(struct clattn_plan *plan, struct builder *b, co
     const struct recipe *same = like != NULL ? &like->recipe : NULL;
     const struct recipe_maker maker = {plan->context, &plan->problem, NULL, same, most_group, &plan->recipe, 0};
 
-    if (!(plan->problem.desc.flags & (CLATTN_WITH_ATTN | CLATTN_CARRY)))
+    if (!solver_has_behind(&plan->problem))
         return build_end(b);
     TRY(recipe_open(&plan->recipe));
     TRY(solver_make_behind(&maker));
@@ -115,7 +115,7 @@ clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, c
 
 const struct child *plan_child(const struct clattn_plan *plan)
 {
-    return plan->solver->old ? NULL : &plan->built.children[plan->built.child_count - 1];
+    return plan->solver->old ? NULL : &plan->built.children[plan->built.own];
 }
 
 /* ---- Opening ------------------------------------------------------------------------------------------------------
@@ -208,6 +208,11 @@ clattn_status clattn_plan_workspace_size(const clattn_plan *plan, size_t *bytes)
     return CLATTN_SUCCESS;
 }
 
+static int32_t told_chunk(struct reach reach)
+{
+    return (int32_t)(reach.told != 0 ? reach.told : reach.chunk);
+}
+
 /* A chunk; a learner's batch; 1 where each is worked by itself. */
 static int32_t tokens_at_once(const clattn_plan *plan)
 {
@@ -217,7 +222,7 @@ static int32_t tokens_at_once(const clattn_plan *plan)
     if (plan->problem.desc.mini_batch != 0)
         return plan->problem.desc.mini_batch;
     if (child != NULL)
-        return (int32_t)child->solver->reach(&plan->problem, child->shape).chunk;
+        return told_chunk(child->solver->reach(&plan->problem, child->shape));
     last = &recipe_last(&plan->recipe)->variant;
     return last->kernel == KERNEL_RECURRENT ? 1 : last->tiles.chunk;
 }

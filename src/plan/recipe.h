@@ -166,7 +166,8 @@ struct old_solver {
 
 /* The same with what the problem has beside its outputs. */
 clattn_status solver_make(const struct solver *solver, const struct recipe_maker *maker);
-/* That alone, behind a solver's steps: the attention matrix, and keys that are carried to the end. */
+/* That alone, where the solver is a module: the attention matrix of a list, and keys that are carried to the end. */
+int solver_has_behind(const struct problem *problem);
 clattn_status solver_make_behind(const struct recipe_maker *maker);
 
 extern const struct old_solver old_recurrent, old_channels_lanes, old_channels, old_chunk_scan, old_chunk_blocks,

@@ -9,7 +9,7 @@ static struct reach old_reach(const struct clattn_plan *plan)
     const struct recipe *recipe = &plan->recipe;
     const struct variant *last = &recipe_last(recipe)->variant;
     struct reach reach = {last->tiles.chunk, last->kernel == KERNEL_RECURRENT ? last->tiles.segments : 1,
-                          last->tiles.keys};
+                          last->tiles.keys, 0};
     int step = 0;
 
     if (plan->problem.desc.mini_batch == 0)

@@ -352,6 +352,11 @@ clattn_status solver_make(const struct solver *solver, const struct recipe_maker
     return solver_make_behind(maker);
 }
 
+int solver_has_behind(const struct problem *problem)
+{
+    return rule_has_list(problem->rule) && (problem->desc.flags & (CLATTN_WITH_ATTN | CLATTN_CARRY)) != 0;
+}
+
 clattn_status solver_make_behind(const struct recipe_maker *maker)
 {
     if (maker->problem->desc.flags & CLATTN_WITH_ATTN)

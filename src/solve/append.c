@@ -1,6 +1,7 @@
 /* append: the rows of k_new and v_new, copied into k and v at the positions of their queries. A group copies `chunk`
  * rows of one key head. */
-#include "solve/append.h"
+#include "solve/around.h"
+#include "solve/solve.h"
 
 struct append_tiles {
     int group, vec, sub_group;

@@ -1,11 +1,11 @@
-/* What a problem asks for around its solver: rotary positions, and what a cache takes in, ahead of it. */
+/* What a problem asks for around its solver. */
 #include "solve/around.h"
 
-#include "solve/append.h"
+#include "solve/solve.h"
 
 #include <stdlib.h>
 
-extern const struct solver solver_rope;
+extern const struct solver solver_rope, solver_recurrent;
 
 /* ---- Rotary positions ---------------------------------------------------------------------------------------------
  *
@@ -136,4 +136,125 @@ clattn_status around_rope(struct builder *b)
 clattn_status around_append(struct builder *b)
 {
     return b->problem->desc.flags & CLATTN_APPEND ? build_child(b, &solver_append, b->problem) : CLATTN_SUCCESS;
+}
+
+/* ---- Gates --------------------------------------------------------------------------------------------------------
+ */
+
+/* A number a token and head. */
+static int64_t tokens_of_all(const struct problem *problem)
+{
+    return problem->desc.batch * problem->desc.seq_len * problem_work_heads(problem);
+}
+
+clattn_status around_gates(struct builder *b)
+{
+    const int64_t numbers = tokens_of_all(b->problem);
+    int decay, strength;
+
+    if (!problem_stabilized(b->problem))
+        return CLATTN_SUCCESS;
+    decay = build_scratch(b, "decay", CLATTN_F32, numbers);
+    strength = build_scratch(b, "strength", CLATTN_F32, numbers);
+    build_bind(b, "g", decay);
+    build_bind(b, "decay", decay);
+    build_bind(b, "beta", strength);
+    build_bind(b, "strength", strength);
+    build_bind(b, "m", build_scratch(b, "stabilizer", CLATTN_F32, numbers));
+    return build_child(b, &solver_stabilize, b->problem);
+}
+
+/* ---- Passes -------------------------------------------------------------------------------------------------------
+ */
+
+/* A state of every sequence and head, for a pass of so many value columns. */
+static int whole_state(struct builder *b, const char *name, int64_t columns)
+{
+    const int64_t heads = problem_work_heads(b->problem), K = b->problem->desc.key_dim;
+    const ir_expression strides[3] = {build_constant(b, heads * K * columns), build_constant(b, K),
+                                      build_constant(b, K * columns)};
+
+    return build_scratch_of(b, name, CLATTN_F32, problem_most(b->problem).sequences * heads * K * columns, strides);
+}
+
+void around_memory(struct builder *b)
+{
+    b->denominators = b->whole = b->whole_sums = IR_NONE;
+    if (problem_normalized(b->problem))
+        b->denominators = build_scratch(b, "denominators", CLATTN_F32, tokens_of_all(b->problem));
+    if (!problem_reads_whole(b->problem) || (b->problem->desc.flags & CLATTN_FINAL_STATE))
+        return;
+    b->whole = whole_state(b, "whole", b->problem->desc.value_dim);
+    if (problem_normalized(b->problem))
+        b->whole_sums = whole_state(b, "whole sums", 1);
+}
+
+/* What the pass's kernels find otherwise than the problem has it. */
+static void bind_pass(struct builder *b, enum pass pass)
+{
+    const int stabilizer = problem_stabilized(b->problem) ? build_bound(b, "m") : IR_NONE;
+    const int whole = pass == PASS_DENOMINATORS ? b->whole_sums : b->whole;
+
+    if (pass == PASS_DENOMINATORS)
+        build_bind(b, "o", b->denominators);
+    build_bind(b, "den", pass == PASS_DENOMINATORS ? stabilizer : b->denominators);
+    if (whole != IR_NONE)
+        build_bind(b, "final", whole);
+}
+
+static clattn_status run_pass(struct builder *b, enum pass pass, const void *shape, build_pass_fn add)
+{
+    const struct problem *outside = b->problem;
+    const int names = b->name_count;
+    struct problem *problem = malloc(sizeof *problem);
+    clattn_status status = CLATTN_OUT_OF_MEMORY;
+
+    if (problem != NULL) {
+        *problem = *outside;
+        problem->pass = pass;
+        b->problem = problem;
+        bind_pass(b, pass);
+        status = add(b, problem, shape);
+    }
+    b->problem = outside;
+    b->name_count = names;
+    free(problem);
+    return status;
+}
+
+clattn_status build_passes(struct builder *b, const void *shape, build_pass_fn add)
+{
+    if (problem_normalized(b->problem))
+        TRY(run_pass(b, PASS_DENOMINATORS, shape, add));
+    return run_pass(b, PASS_OUTPUTS, shape, add);
+}
+
+/* ---- Reads --------------------------------------------------------------------------------------------------------
+ */
+
+static clattn_status read_whole(struct builder *b, const struct problem *problem, const void *shape)
+{
+    (void)shape;
+    return build_child(b, &solver_read_state, problem);
+}
+
+static clattn_status add_attention(struct builder *b, const struct problem *problem, const void *shape)
+{
+    (void)shape;
+    return build_child(b, &solver_recurrent, problem);
+}
+
+clattn_status around_reads(struct builder *b)
+{
+    if (problem_reads_whole(b->problem))
+        TRY(build_passes(b, NULL, read_whole));
+    if ((b->problem->desc.flags & CLATTN_WITH_ATTN) && !rule_has_list(b->problem->rule))
+        return run_pass(b, PASS_ATTENTION, NULL, add_attention);
+    return CLATTN_SUCCESS;
+}
+
+clattn_status around_fits(const struct problem *problem)
+{
+    return problem_reads_whole(problem) && problem_state_type(problem) != CLATTN_F32 ? CLATTN_UNSUPPORTED
+                                                                                     : CLATTN_SUCCESS;
 }

@@ -549,8 +549,15 @@ clattn_status build_end(struct builder *b)
 
 clattn_status build_own(struct builder *b, const struct solver *solver, const void *tiles)
 {
+    int own;
+
     TRY(build_begin(b));
-    return add_child(b, solver, tiles);
+    TRY(around_gates(b));
+    around_memory(b);
+    own = b->built->child_count;
+    TRY(add_child(b, solver, tiles));
+    b->built->own = own;
+    return around_reads(b);
 }
 
 void built_free(struct built *built)

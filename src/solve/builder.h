@@ -21,9 +21,10 @@ struct child {
 struct built {
     struct kernel_step *steps; /* by step of the recipe */
     int step_count;
-    struct child children
-        [BUILDER_CHILDREN]; /* in the order in which they were added; the last is the plan's own, unless that is of src/kernel */
+    /* in the order in which they were added */
+    struct child children[BUILDER_CHILDREN];
     int child_count;
+    int own; /* the child that is the plan's own solver, unless that is of src/kernel */
 };
 
 struct builder {
@@ -41,6 +42,8 @@ struct builder {
     } names[BUILDER_NAMES];
     int name_count;
     int operands[OPERAND_COUNT]; /* tensors of the plan's operands; IR_NONE: not made yet */
+    int denominators;            /* what outputs are divided by; IR_NONE */
+    int whole, whole_sums;       /* states after whole sequences that the caller does not want; IR_NONE */
     int reads_loop;              /* over the heads that read a state; IR_NONE */
     int failed;                  /* too many names, steps or children; a parameter that nothing has the name of */
 };
@@ -102,6 +105,11 @@ int build_next_loop(const struct builder *b);
  * that this one is like, or the solver's heuristic. Its status. */
 clattn_status build_child(struct builder *b, const struct solver *solver, const struct problem *problem);
 
+/* Runs add for each pass that b->problem needs: the one that leaves denominators, where there are any, then the one that
+ * writes the outputs. problem is b->problem with the pass. */
+typedef clattn_status (*build_pass_fn)(struct builder *b, const struct problem *problem, const void *shape);
+clattn_status build_passes(struct builder *b, const void *shape, build_pass_fn add);
+
 /* ---- A plan's recipe ----------------------------------------------------------------------------------------------
  */
 
@@ -112,7 +120,8 @@ clattn_status build_begin(struct builder *b);
 struct kernel_step *build_step(struct builder *b, const struct kernel_step *step);
 /* Ends it: the loop over what reads a state, around all steps. */
 clattn_status build_end(struct builder *b);
-/* Begins the recipe, and adds the plan's own solver's steps. tiles, of the solver, are copied; NULL: from b->like. */
+/* Begins the recipe, and adds the plan's own solver's steps, and what the problem asks for around them. tiles, of the
+ * solver, are copied; NULL: from b->like. */
 clattn_status build_own(struct builder *b, const struct solver *solver, const void *tiles);
 void built_free(struct built *built);
 

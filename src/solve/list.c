@@ -2,6 +2,8 @@
 #include "solve/solve.h"
 
 #define SOLVERS(X)                                                                                                     \
+    X(chunk_scan)                                                                                                      \
+    X(recurrent)                                                                                                       \
     X(short_conv)                                                                                                      \
     X(rms_norm)                                                                                                        \
     X(gates)                                                                                                           \

@@ -1,3 +1,4 @@
+#include "solve/around.h"
 #include "solve/solve.h"
 
 #include <string.h>
@@ -15,6 +16,7 @@ clattn_status solver_tiles(const struct solver *solver, const struct device_fact
 
     if (!solver->applies(solver, facts, problem))
         return CLATTN_UNSUPPORTED;
+    TRY(around_fits(problem));
     for (size_t i = 0; i < solver->tiles_size / sizeof(int); i++)
         numbers[i] = TILE_OPEN;
     for (int i = 0; tuned != NULL && parameters[i].name != NULL; i++)

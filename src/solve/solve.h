@@ -44,6 +44,8 @@ struct reach {
     int64_t chunk; /* tokens that are worked at once */
     int64_t parts; /* of a sequence, each of which must have chunks; 1 */
     int64_t keys;  /* of a list: how many are worked at once; 0 */
+    int64_t
+        told; /* the chunk that a plan tells its caller, where it is another: 1 of what works tokens one by one; 0 */
 };
 
 /* The modules, closed by NULL (list.c). */

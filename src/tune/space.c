@@ -13,7 +13,6 @@
 #define LACT_TOKENS (IN(LACT_MIX) | IN(LACT_SLOPE))
 #define LACT_WEIGHTS (IN(LACT_OPEN) | IN(LACT_MOMENT) | IN(LACT_UNIT) | IN(LACT_STEP) | IN(LACT_CLOSE))
 #define LACT (LACT_TOKENS | LACT_WEIGHTS)
-#define PLAIN_BOTH (IN(PREPARE) | IN(SCAN))
 #define PATH (IN(PREPARE_PATH) | IN(CARRY_PATH) | IN(TURN_PATH) | IN(FLASH_PATH))
 #define DELTA (IN(WRITE_BEFORE) | IN(WRITE_SOLVE))
 #define DELTA_MATRIX (IN(WRITE_BEFORE_MATRIX) | IN(WRITE_SOLVE_MATRIX))
@@ -22,15 +21,6 @@
 #define PATH_TEAM (IN(PREPARE_PATH_TEAM) | IN(CARRY_PATH_TEAM) | IN(FLASH_PATH_TEAM))
 #define BLOCKS (IN(PREPARE_BLOCKS) | IN(STATES) | IN(JOIN) | IN(OUTPUTS))
 #define MATRIX_BOTH (IN(PREPARE_MATRIX) | IN(PREPARE_FACTORS) | IN(SCAN_MATRIX))
-
-static const struct parameter recurrent[] = {
-    {"vec",             IN(RECURRENT),   FIELD(vec),       {4, 16, BY_THUMB}},
-    {"lanes_k",         IN(RECURRENT),   FIELD(lanes_k),   {1, 2, 4, 8, 16, 32, BY_THUMB}},
-    {"block_v",         IN(RECURRENT),   FIELD(block_v),   {4, 8, 16, 32, 64, 128, BY_THUMB}},
-    {"rows",            IN(RECURRENT),   FIELD(chunk),     {1, 2, 4, 8, 16, 32, BY_THUMB}},
-    {"segments",        IN(RECURRENT),   FIELD(segments),  {1, 2, 4, 8, 16, BY_THUMB}},
-    {NULL, 0, 0, {BY_THUMB}},
-};
 
 static const struct parameter channels[] = {
     {"vec",             IN(CHANNELS),    FIELD(vec),       {4, 16, BY_THUMB}},
@@ -44,19 +34,6 @@ static const struct parameter channels[] = {
 static const struct parameter channels_lanes[] = {
     {"block_v",         IN(CHANNELS_LANES), FIELD(block_v), {4, 8, 16, 32, 64, BY_THUMB}},
     {"tokens",          IN(CHANNELS_LANES), FIELD(tokens),  {1, 2, 3, 4, 8, BY_THUMB}},
-    {NULL, 0, 0, {BY_THUMB}},
-};
-
-static const struct parameter chunk_scan[] = {
-    {"chunk",           PLAIN_BOTH,      FIELD(chunk),     {8, 16, 32, 64, BY_THUMB}},
-    {"vec",             PLAIN_BOTH,      FIELD(vec),       {4, 16, BY_THUMB}},
-    {"prepare.group",   IN(PREPARE),     FIELD(group),     {1, 16, 32, 64, 128, 256, BY_THUMB}},
-    {"prepare.block_k", IN(PREPARE),     FIELD(block_k),   {16, 32, 64, 128, 256, BY_THUMB}},
-    {"prepare.pad",     IN(PREPARE),     FIELD(pad),       {0, 4, 16, BY_THUMB}},
-    {"scan.group",      IN(SCAN),        FIELD(group),     {1, 16, 32, 64, 128, 256, BY_THUMB}},
-    {"scan.block_k",    IN(SCAN),        FIELD(block_k),   {16, 32, 64, 128, 256, BY_THUMB}},
-    {"scan.block_v",    IN(SCAN),        FIELD(block_v),   {4, 8, 16, 32, 64, 128, BY_THUMB}},
-    {"scan.pad",        IN(SCAN),        FIELD(pad),       {0, 4, 16, BY_THUMB}},
     {NULL, 0, 0, {BY_THUMB}},
 };
 
@@ -214,8 +191,6 @@ static const struct solver old_solvers[] = {
     {.space = {"matrix_scan", matrix_scan, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 1000, .old = 1},
     {.space = {"matrix_blocks", matrix_blocks, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 990, .old = 1},
     {.space = {"chunk_blocks", chunk_blocks, 1024, 0, 0, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 980, .old = 1},
-    {.space = {"chunk_scan", chunk_scan, 1024, 0, 0, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 970, .old = 1},
-    {.space = {"recurrent", recurrent, 32, 0, 0, 1}, .mode = CLATTN_MODE_RECURRENT, .rank = 960, .old = 1},
     {.space = {"flash_team", flash_team, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 950, .old = 1},
     {.space = {"flash_matrix", flash_matrix, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 940, .old = 1},
     {.space = {"flash_matrix_blocks", flash_blocks, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 930, .old = 1},

@@ -1,0 +1,261 @@
+/* chunk_scan: chunks of tokens on any device.
+ *
+ *     prepare: the matrices of each chunk, parallel over all chunks: A = tril(Q K^T o decay), T of what is erased
+ *     scan:    D = T (X - P S);  O = Q S + A D;  S = decay(S) + K^T D, from chunk to chunk of a sequence
+ *
+ * A group of prepare works one chunk of one head; a group of scan block_v value columns of one head of one sequence,
+ * whose state is in local memory. What prepare leaves of a chunk is its record. */
+#include "solve/state_tile.h"
+
+#include <stddef.h>
+
+enum { FLOAT = 4, OUTPUTS = 0, DENOMINATORS = 1, PASSES = 2 };
+
+struct chunk_scan_tiles {
+    struct state_tile prepare, scan[PASSES];
+};
+
+struct chunk_scan_shape {
+    struct chunk_scan_tiles tiles;
+    struct kernel_step prepare, scan[PASSES];
+    int value_groups[PASSES];
+    int64_t record; /* floats of a chunk of a head */
+};
+
+#define SCAN scan[OUTPUTS]
+static const struct parameter parameters[] = {
+    PARAMETER_ROW("chunk", struct chunk_scan_tiles, SCAN.chunk, 8, 16, 32, 64),
+    PARAMETER_ROW("vec", struct chunk_scan_tiles, SCAN.vec, 4, 16),
+    PARAMETER_ROW("prepare.group", struct chunk_scan_tiles, prepare.group, 1, 16, 32, 64, 128, 256),
+    PARAMETER_ROW("prepare.block_k", struct chunk_scan_tiles, prepare.block_k, 16, 32, 64, 128, 256),
+    PARAMETER_ROW("prepare.pad", struct chunk_scan_tiles, prepare.pad, 0, 4, 16),
+    PARAMETER_ROW("scan.group", struct chunk_scan_tiles, SCAN.group, 1, 16, 32, 64, 128, 256),
+    PARAMETER_ROW("scan.block_k", struct chunk_scan_tiles, SCAN.block_k, 16, 32, 64, 128, 256),
+    PARAMETER_ROW("scan.block_v", struct chunk_scan_tiles, SCAN.block_v, 4, 8, 16, 32, 64, 128),
+    PARAMETER_ROW("scan.pad", struct chunk_scan_tiles, SCAN.pad, 0, 4, 16),
+    PARAMETERS_END,
+};
+
+static int applies(const struct solver *solver, const struct device_facts *facts, const struct problem *problem)
+{
+    (void)solver, (void)facts;
+    return has_state_of_matrices(problem);
+}
+
+/* ---- Kernels ------------------------------------------------------------------------------------------------------
+ */
+
+static const char *const erase_rows[] = {"LOCAL_ERASE_P", "LOCAL_ERASE_B"},
+                         *const erase_columns[] = {"LOCAL_ERASE_U", "LOCAL_ERASE_W"},
+                         *const erase_norms[] = {"LOCAL_ERASE_NORMS"},
+                         *const erase_solved[] = {"LOCAL_ERASE_M", "LOCAL_ERASE_T", "LOCAL_ERASE_AK", "LOCAL_ERASE_QB"};
+
+static struct kernel_step prepare_step(const struct problem *problem, const struct state_tile *t)
+{
+    const struct erase_words erase = erase_words(problem);
+    const struct state_sizes s = state_sizes(problem, t);
+    struct kernel_step step = state_step(FILE_prepare, problem, t, &s, OUTPUTS_WRITTEN);
+
+    step_local(&step, "LOCAL_ROWS_Q", s.slice, FLOAT);
+    step_local(&step, "LOCAL_ROWS_K", s.slice, FLOAT);
+    step_local(&step, "LOCAL_SCORES", s.matrix, FLOAT);
+    step_local(&step, "FACTORS", s.factors, FLOAT);
+    add_decay_locals(&step, problem, t, &s);
+    add_some_locals(&step, erase_rows, erase.streams, s.slice);
+    add_some_locals(&step, erase_norms, erase.norms, t->chunk);
+    add_some_locals(&step, erase_solved, erase.solved, s.matrix);
+    return step;
+}
+
+static struct kernel_step scan_step(const struct problem *problem, const struct state_tile *t)
+{
+    const struct state_sizes s = state_sizes(problem, t);
+    struct kernel_step step = state_step(FILE_scan, problem, t, &s, OUTPUTS_WRITTEN);
+
+    step_local(&step, "LOCAL_STATE", (int64_t)s.channels * t->block_v, FLOAT);
+    step_local(&step, "LOCAL_ROWS", higher(s.slice, s.matrix), FLOAT);
+    step_local(&step, "LOCAL_WRITTEN", s.values, FLOAT);
+    step_local(&step, "LOCAL_OUTPUT", s.values, FLOAT);
+    step_local(&step, "FACTORS", s.factors, FLOAT);
+    add_decay_locals(&step, problem, t, &s);
+    add_some_locals(&step, erase_columns, erase_words(problem).streams, s.values);
+    if (problem->desc.flags & CLATTN_VALUE_GATE)
+        step_local(&step, "LOCAL_MIX_FACTOR", s.values, FLOAT);
+    return step;
+}
+
+/* ---- Tiles --------------------------------------------------------------------------------------------------------
+ */
+
+/* Whether local memory holds the kernel of those tiles. */
+static int fits(const struct device_facts *facts, const struct problem *problem, const struct state_tile *t,
+                struct kernel_step (*step_of)(const struct problem *problem, const struct state_tile *t))
+{
+    const struct kernel_step step = step_of(problem, t);
+
+    return step_fits(&step, facts->device) == CLATTN_SUCCESS;
+}
+
+static clattn_status prepare_by_heuristic(const struct device_facts *facts, const struct problem *problem,
+                                          struct state_tile *t)
+{
+    const struct shared_wish wish = {16, 8, 2 * (int64_t)facts->device->info.compute_units, 32};
+
+    *t = state_tile(facts, problem, &wish);
+    while (!fits(facts, problem, t, prepare_step)) {
+        if (t->block_k <= t->vec)
+            return CLATTN_UNSUPPORTED;
+        t->block_k = round_up(t->block_k / 2, t->vec);
+    }
+    return CLATTN_SUCCESS;
+}
+
+/* Narrower value tiles, then narrower slices, until local memory holds the kernel. */
+static clattn_status scan_by_heuristic(const struct device_facts *facts, const struct problem *problem,
+                                       struct state_tile *t)
+{
+    const int slice = erase_words(problem).streams > 1 ? 16 : 32;
+    const struct shared_wish wish = {16, 8, 2 * (int64_t)facts->device->info.compute_units, slice};
+
+    *t = state_tile(facts, problem, &wish);
+    while (!fits(facts, problem, t, scan_step)) {
+        if (t->block_v > t->vec)
+            t->block_v = round_up(t->block_v / 2, t->vec);
+        else if (t->block_k > t->vec)
+            t->block_k = round_up(t->block_k / 2, t->vec);
+        else
+            return CLATTN_UNSUPPORTED;
+    }
+    return CLATTN_SUCCESS;
+}
+
+static int take(int *tile, int given)
+{
+    if (given != TILE_OPEN)
+        *tile = given;
+    return given != TILE_OPEN;
+}
+
+/* Puts what tuning chose in; whether it chose anything of this kernel. */
+static int take_given(struct state_tile *t, const struct state_tile *given, const struct state_tile *both)
+{
+    int any = take(&t->chunk, both->chunk) + take(&t->vec, both->vec);
+
+    any += take(&t->group, given->group) + take(&t->block_k, given->block_k) + take(&t->block_v, given->block_v) +
+           take(&t->pad, given->pad);
+    return any > 0;
+}
+
+/* The tiles of a kernel that tuning chose some of, corrected. */
+static clattn_status complete(const struct device_facts *facts, const struct problem *problem, struct state_tile *t,
+                              struct kernel_step (*step_of)(const struct problem *problem, const struct state_tile *t))
+{
+    state_tile_follow(t, problem);
+    return state_tile_is_sound(t, facts) && fits(facts, problem, t, step_of) ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
+}
+
+static clattn_status choose_scan(const struct device_facts *facts, const struct problem *problem,
+                                 const struct state_tile *given, struct state_tile *t)
+{
+    TRY(scan_by_heuristic(facts, problem, t));
+    return take_given(t, given, given) ? complete(facts, problem, t, scan_step) : CLATTN_SUCCESS;
+}
+
+static clattn_status choose_tiles(const struct solver *solver, const struct device_facts *facts,
+                                  const struct problem *problem, void *tiles)
+{
+    struct chunk_scan_tiles *t = tiles;
+    const struct chunk_scan_tiles given = *t;
+    struct problem sums = *problem;
+
+    (void)solver;
+    *t = (struct chunk_scan_tiles){.prepare = {0}};
+    sums.pass = PASS_DENOMINATORS;
+    TRY(prepare_by_heuristic(facts, problem, &t->prepare));
+    if (take_given(&t->prepare, &given.prepare, &given.SCAN))
+        TRY(complete(facts, problem, &t->prepare, prepare_step));
+    if (problem_normalized(problem))
+        TRY(choose_scan(facts, &sums, &given.SCAN, &t->scan[DENOMINATORS]));
+    TRY(choose_scan(facts, problem, &given.SCAN, &t->SCAN));
+    return states_are_at_chunks(problem, t->prepare.chunk) ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
+}
+
+/* ---- Shape and recipe ---------------------------------------------------------------------------------------------
+ */
+
+static clattn_status derive_shape(const struct solver *solver, const struct device_facts *facts,
+                                  const struct problem *problem, const void *tiles, void *shape)
+{
+    const struct chunk_scan_tiles *t = tiles;
+    struct chunk_scan_shape *s = shape;
+    struct problem sums = *problem;
+
+    (void)solver;
+    sums.pass = PASS_DENOMINATORS;
+    s->tiles = *t;
+    s->prepare = prepare_step(problem, &t->prepare);
+    s->record = state_sizes(problem, &t->prepare).record;
+    s->SCAN = scan_step(problem, &t->SCAN);
+    s->value_groups[OUTPUTS] = value_groups(problem, t->SCAN.block_v);
+    if (problem_normalized(problem)) {
+        s->scan[DENOMINATORS] = scan_step(&sums, &t->scan[DENOMINATORS]);
+        s->value_groups[DENOMINATORS] = value_groups(&sums, t->scan[DENOMINATORS].block_v);
+        TRY(step_fits(&s->scan[DENOMINATORS], facts->device));
+    }
+    TRY(step_fits(&s->prepare, facts->device));
+    return step_fits(&s->SCAN, facts->device);
+}
+
+static struct reach reach(const struct problem *problem, const void *shape)
+{
+    const struct chunk_scan_shape *s = shape;
+
+    (void)problem;
+    return (struct reach){.chunk = s->tiles.SCAN.chunk, .parts = 1};
+}
+
+static clattn_status add_scan(struct builder *b, const struct problem *problem, const void *shape)
+{
+    const struct chunk_scan_shape *s = shape;
+    const int pass = problem->pass == PASS_DENOMINATORS ? DENOMINATORS : OUTPUTS;
+
+    build_kernel(b, &s->scan[pass],
+                 (struct grid3){build_length(b, IR_SEQUENCES), problem_work_heads(problem), s->value_groups[pass]});
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status recipe(struct builder *b, const struct problem *problem, const void *shape)
+{
+    const struct chunk_scan_shape *s = shape;
+    const int chunk = s->tiles.prepare.chunk;
+    const int64_t heads = problem_work_heads(problem), chunks = most_slots(problem, chunk) * heads;
+
+    build_bind(b, "records", build_scratch(b, "records", CLATTN_F32, chunks * s->record));
+    build_kernel(b, &s->prepare, (struct grid3){build_slots(b, chunk), heads, 1});
+    return build_passes(b, shape, add_scan);
+}
+
+static void describe(struct text *text, const void *shape, int step)
+{
+    const struct chunk_scan_shape *s = shape;
+    const int sums = s->value_groups[DENOMINATORS] > 0 && step == 1;
+    const struct state_tile *tile = step == 0 ? &s->tiles.prepare : &s->tiles.scan[sums ? DENOMINATORS : OUTPUTS];
+    const struct kernel_step *kernel = step == 0 ? &s->prepare : &s->scan[sums ? DENOMINATORS : OUTPUTS];
+
+    state_tile_describe(text, tile, "chunk");
+    text_format(text, "local %zu bytes\n", kernel->local_bytes);
+}
+
+const struct solver solver_chunk_scan = {
+    .space = {"chunk_scan", parameters, 1024, 0, 0, 1},
+    .mode = CLATTN_MODE_CHUNK,
+    .rank = 970,
+    .tiles_size = sizeof(struct chunk_scan_tiles),
+    .shape_size = sizeof(struct chunk_scan_shape),
+    .applies = applies,
+    .choose_tiles = choose_tiles,
+    .derive_shape = derive_shape,
+    .reach = reach,
+    .recipe = recipe,
+    .describe = describe,
+};
