@@ -125,7 +125,7 @@ int build_scratch_of(struct builder *b, const char *name, clattn_dtype type, int
     struct ir_tensor scratch = {.name = name,
                                 .home = IR_SCRATCH,
                                 .element = (int)element,
-                                .bytes = round_up(elements * element, sizeof(float)),
+                                .bytes = divide_up(elements * element, sizeof(float)) * (int64_t)sizeof(float),
                                 .strides = {strides[0], strides[1], strides[2]}};
 
     return elements > 0 ? ir_tensor(b->ir, &scratch) : IR_NONE;
