@@ -32,8 +32,25 @@ static inline int64_t head_tiles(const struct problem *problem, const struct dec
     return problem->desc.kv_heads * divide_up(query_heads(problem), tiles->heads);
 }
 
-/* The step that reads a part of the keys, without its grid. */
+/* Whether queries walk over the tail of the keys, which is one part more. */
+static inline int has_walk(const struct problem *problem)
+{
+    return problem->rule->erase == ERASE_POSITION;
+}
+
+/* A tile's numbers. */
+struct decode_sizes {
+    int rows;
+    int channels, values; /* of a row, in whole vectors */
+    int parts;            /* of the keys: splits, and the tail */
+    int record;           /* floats that a part leaves */
+};
+struct decode_sizes decode_sizes(const struct problem *problem, const struct decode_tiles *tiles);
+
+/* The steps: queries walk over the tail, a group reads a part of the keys, the parts are joined. */
+struct kernel_step decode_walk_step(const struct problem *problem, const struct decode_tiles *tiles);
 struct kernel_step decode_read_step(const struct problem *problem, const struct decode_tiles *tiles);
+struct kernel_step decode_join_step(const struct problem *problem, const struct decode_tiles *tiles);
 
 /* Of struct solver. */
 clattn_status decode_choose_tiles(const struct solver *solver, const struct device_facts *facts,

@@ -1,3 +1,4 @@
+/* How decode and path_decode cut queries and keys: by heuristic, and as tuning has chosen. */
 #include "solve/decode/decode.h"
 
 enum { MOST_ROWS = 8, SERIAL_VEC = 16, SHARED_VEC = 4 };
