@@ -260,14 +260,6 @@ static void lay_out_flash(const struct variant *variant, const struct sizes *s, 
     plain_list_headers(variant, plain_weights(variant->problem->desc.kernel), layout);
 }
 
-static void lay_out_append(const struct variant *variant, struct layout *layout)
-{
-    const clattn_plan_desc *desc = &variant->problem->desc;
-
-    layout->head_groups = (int)desc->kv_heads;
-    layout_constant(layout, "KV_GROUP", desc->heads / desc->kv_heads);
-}
-
 /* Of each part of a sequence, where the recurrence works parts; the last is not gathered, its place has the initial
  * state. */
 static void lay_out_course(const struct variant *variant, const struct sizes *s, struct layout *layout)
@@ -294,10 +286,6 @@ void plain_lay_out(const struct variant *variant, struct layout *layout)
         return;
     if (variant->kernel == KERNEL_FLASH) {
         lay_out_flash(variant, &s, layout);
-        return;
-    }
-    if (variant->kernel == KERNEL_APPEND) {
-        lay_out_append(variant, layout);
         return;
     }
     layout->record = (1 + erases[variant->problem->rule->erase].recorded) * s.matrix + s.factors;

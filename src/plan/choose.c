@@ -370,30 +370,28 @@ static int makes_recipe(clattn_context *context, const struct problem *problem, 
     return made;
 }
 
-/* In groups of as many work-items as the heuristic takes, or fewer. */
-static int module_fits(clattn_context *context, const struct problem *problem, const struct solver *solver)
+static clattn_status make_dry(const struct solver *solver, const struct recipe_maker *maker)
 {
-    int most_group = MOST_GROUP;
-
-    while (most_group > 1 && !context->device.serial && !makes_recipe(context, problem, solver, most_group))
-        most_group /= 2;
-    return makes_recipe(context, problem, solver, most_group);
+    if (solver->old)
+        return solver_make(solver, maker);
+    if (!makes_recipe(maker->context, maker->problem, solver, maker->most_group))
+        return CLATTN_UNSUPPORTED;
+    return solver_has_behind(maker->problem) ? solver_make_behind(maker) : CLATTN_SUCCESS;
 }
 
+/* In groups of as many work-items as the heuristic takes, or fewer. */
 static int has_recipe(clattn_context *context, const struct problem *problem, const struct solver *solver)
 {
     struct recipe recipe = {0};
     struct recipe_maker maker = {context, problem, NULL, NULL, (int)context->device.info.max_work_group, &recipe, 1};
     clattn_status status;
 
-    if (!solver->old)
-        return module_fits(context, problem, solver);
     if (maker.most_group > MOST_GROUP)
         maker.most_group = MOST_GROUP;
     do {
         status = recipe_open(&recipe);
         if (status == CLATTN_SUCCESS)
-            status = solver_make(solver, &maker);
+            status = make_dry(solver, &maker);
         maker.most_group /= 2;
     } while (status == CLATTN_UNSUPPORTED && maker.most_group >= 1 && !context->device.serial);
     recipe_close(&recipe);

@@ -77,6 +77,21 @@ static clattn_status probe_for(const struct clattn_plan *plan, const struct buil
     return probe_engine(plan->context, &plan->problem, 0);
 }
 
+/* What src/kernel adds behind a module; it ends the recipe. */
+static clattn_status make_behind(struct clattn_plan *plan, struct builder *b, const struct clattn_plan *like,
+                                 int most_group)
+{
+    const struct recipe *same = like != NULL ? &like->recipe : NULL;
+    const struct recipe_maker maker = {plan->context, &plan->problem, NULL, same, most_group, &plan->recipe, 0};
+
+    if (!solver_has_behind(&plan->problem))
+        return build_end(b);
+    TRY(recipe_open(&plan->recipe));
+    TRY(solver_make_behind(&maker));
+    plan->own = plan->ir.step_count;
+    return plan_adapt(plan, b);
+}
+
 static clattn_status make_module(struct clattn_plan *plan, struct builder *b, const struct tuned *tuned)
 {
     const struct solver *solver = plan->solver;
@@ -86,8 +101,7 @@ static clattn_status make_module(struct clattn_plan *plan, struct builder *b, co
     if (status == CLATTN_SUCCESS && b->like == NULL)
         status = solver_tiles(solver, b->facts, b->problem, tuned, tiles);
     if (status == CLATTN_SUCCESS)
-        status = build_recipe(b, solver, b->like == NULL ? tiles : NULL);
-    plan->has_recipe = status == CLATTN_SUCCESS;
+        status = build_own(b, solver, b->like == NULL ? tiles : NULL);
     free(tiles);
     return status;
 }
@@ -110,8 +124,11 @@ clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, c
     plan->has_recipe = plan->own = 0;
     if (solver->old)
         TRY(make_old(plan, &builder, tuned, like, most_group));
-    else
+    else {
         TRY(make_module(plan, &builder, tuned));
+        TRY(make_behind(plan, &builder, like, most_group));
+        plan->has_recipe = 1;
+    }
     TRY(plan_bind_products(plan));
     return build_kernels(plan);
 }

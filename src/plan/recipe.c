@@ -67,8 +67,6 @@ static const struct {
     {ROLE_lse, CLATTN_LSE},
     {ROLE_cu_kv, CLATTN_SEQLENS_KV},
     {ROLE_lens, CLATTN_KV_LENS},
-    {ROLE_k_new, CLATTN_K_NEW},
-    {ROLE_v_new, CLATTN_V_NEW},
     {ROLE_theta, CLATTN_THETA},
     {ROLE_bias, CLATTN_DT_BIAS},
     {ROLE_d, CLATTN_D},
@@ -151,15 +149,13 @@ static void bind_made(const struct variant *variant, struct source *sources)
     sources[ROLE_carried] = temporary(variant->normalizer ? TEMPORARY_CARRIED_SUMS : TEMPORARY_CARRIED);
 }
 
-/* Queries that have walked over a tail, where it was walked; or, with their keys, over all */
-static void bind_walked(const struct variant *variant, struct source *sources)
+/* Queries and keys that were turned each by itself, where they were. */
+static void bind_turned(const struct variant *variant, struct source *sources)
 {
     if (variant_turned(variant)) {
         sources[ROLE_q] = sources[ROLE_turned_q];
         sources[ROLE_k] = sources[ROLE_turned_k];
     }
-    if (variant->kernel == KERNEL_DECODE && variant->problem->rule->erase == ERASE_POSITION)
-        sources[ROLE_q] = temporary(TEMPORARY_ROWS);
 }
 
 /* What is written in the place of v, and read there; p is k where it is not given. */
@@ -191,7 +187,7 @@ static void bind_roles(const struct variant *variant, struct source *sources)
     bind_states(variant, sources);
     bind_made(variant, sources);
     bind_written(variant, sources);
-    bind_walked(variant, sources);
+    bind_turned(variant, sources);
 }
 
 /* ---- Making -------------------------------------------------------------------------------------------------------

@@ -289,10 +289,10 @@ static clattn_status add_fold(const struct recipe_maker *maker)
 static const struct old_solver *old_find(const struct solver *solver)
 {
     static const struct old_solver *const all[] = {
-        &old_recurrent,     &old_channels_lanes, &old_channels,     &old_chunk_scan, &old_chunk_blocks,
-        &old_matrix_blocks, &old_flash,          &old_flash_matrix, &old_flash_team, &old_flash_matrix_blocks,
-        &old_flash_blocks,  &old_decode,         &old_path,         &old_delta,      &old_delta_matrix,
-        &old_delta_team,    &old_path_matrix,    &old_path_team,    &old_path_decode};
+        &old_recurrent,     &old_channels_lanes, &old_channels,     &old_chunk_scan,   &old_chunk_blocks,
+        &old_matrix_blocks, &old_flash,          &old_flash_matrix, &old_flash_team,   &old_flash_matrix_blocks,
+        &old_flash_blocks,  &old_path,           &old_delta,        &old_delta_matrix, &old_delta_team,
+        &old_path_matrix,   &old_path_team};
     int i = 0;
 
     if (solver->variant != NULL)
@@ -305,6 +305,16 @@ static const struct old_solver *old_find(const struct solver *solver)
 clattn_status solver_make(const struct solver *solver, const struct recipe_maker *maker)
 {
     TRY(old_find(solver)->make(maker));
+    return solver_make_behind(maker);
+}
+
+int solver_has_behind(const struct problem *problem)
+{
+    return rule_has_list(problem->rule) && (problem->desc.flags & (CLATTN_WITH_ATTN | CLATTN_CARRY)) != 0;
+}
+
+clattn_status solver_make_behind(const struct recipe_maker *maker)
+{
     if (maker->problem->desc.flags & CLATTN_WITH_ATTN)
         TRY(add_attn(maker));
     return maker->problem->desc.flags & CLATTN_CARRY ? add_fold(maker) : CLATTN_SUCCESS;

@@ -5,90 +5,16 @@
 /* ---- A list of keys and values, read by blocks of queries: one kernel, parallel over blocks and heads
  * ------------------------------------------------------------------------------------------------------ */
 
-/* The call's own keys and values go into the cache first, where that is asked for. */
-static clattn_status begin_list(const struct recipe_maker *maker)
-{
-    const struct variant append = maker_variant(maker, KERNEL_APPEND);
-
-    return maker->problem->desc.flags & CLATTN_APPEND ? maker_add(maker, &append, GRID_SLOTS, NULL) : CLATTN_SUCCESS;
-}
-
 static clattn_status make_flash(const struct recipe_maker *maker)
 {
     const struct variant flash = maker_variant(maker, KERNEL_FLASH);
 
     if (maker->problem->rule->erase != ERASE_NONE) /* its values are made first */
         return CLATTN_UNSUPPORTED;
-    TRY(begin_list(maker));
     return maker_add(maker, &flash, GRID_SLOTS, NULL);
 }
 
 const struct old_solver old_flash = {"flash", make_flash};
-
-/* ---- The same of a few queries and many keys: parts of the keys at once, which are joined -------------------------
- */
-
-/* Steps that leave parts of the keys of the same rows in the same places; room for them. */
-static clattn_status reserve_parts(const struct recipe_maker *maker, const struct step *decoded,
-                                   const struct step *joined, int more)
-{
-    const struct extent most = problem_most(maker->problem);
-    int64_t tiles = recipe_slots(maker->problem, &most, decoded->variant.tiles.chunk) * decoded->layout.head_groups;
-    int splits = decoded->variant.tiles.splits;
-
-    if (joined->layout.record != decoded->layout.record || joined->variant.tiles.splits != splits)
-        return CLATTN_UNSUPPORTED;
-    maker_reserve(maker, TEMPORARY_PARTS, tiles * (splits + more) * decoded->layout.record);
-    return CLATTN_SUCCESS;
-}
-
-static clattn_status make_decode(const struct recipe_maker *maker)
-{
-    const struct variant decode = maker_variant(maker, KERNEL_DECODE), join = maker_variant(maker, KERNEL_JOIN_PARTS);
-    struct step *decoded, *joined;
-
-    if (maker->problem->rule->erase != ERASE_NONE)
-        return CLATTN_UNSUPPORTED;
-    TRY(begin_list(maker));
-    TRY(maker_add(maker, &decode, GRID_SLOTS, &decoded));
-    TRY(maker_add(maker, &join, GRID_SLOTS, &joined));
-    return reserve_parts(maker, decoded, joined, 0);
-}
-
-const struct old_solver old_decode = {"decode", make_decode};
-
-/* ---- The same of keys that turn, and are carried but for the last few: queries walk over these first, which are one
- * part more
- */
-
-/* Whether queries that were walked are what is decoded. */
-static int same_rows(const struct step *a, const struct step *b)
-{
-    return a->layout.record == b->layout.record && a->layout.rows == b->layout.rows &&
-           a->layout.head_groups == b->layout.head_groups && a->variant.tiles.splits == b->variant.tiles.splits;
-}
-
-static clattn_status make_path_decode(const struct recipe_maker *maker)
-{
-    const struct variant walk = maker_variant(maker, KERNEL_WALK_PATH), decode = maker_variant(maker, KERNEL_DECODE);
-    const struct variant join = maker_variant(maker, KERNEL_JOIN_PARTS);
-    const struct extent most = problem_most(maker->problem);
-    struct step *walked, *decoded, *joined;
-
-    if (maker->problem->desc.tail == 0)
-        return CLATTN_UNSUPPORTED;
-    TRY(maker_add(maker, &walk, GRID_SLOTS, &walked));
-    TRY(maker_add(maker, &decode, GRID_SLOTS, &decoded));
-    TRY(maker_add(maker, &join, GRID_SLOTS, &joined));
-    if (!same_rows(walked, decoded))
-        return CLATTN_UNSUPPORTED;
-    maker_reserve(maker, TEMPORARY_ROWS,
-                  recipe_slots(maker->problem, &most, walked->variant.tiles.chunk) * walked->layout.head_groups *
-                      walked->layout.rows);
-    return reserve_parts(maker, decoded, joined, 1);
-}
-
-const struct old_solver old_path_decode = {"path_decode", make_path_decode};
 
 /* ---- Keys that turn: blocks of keys prepared, carried to the ends of their spans, then read back over by the queries
  */
@@ -273,7 +199,6 @@ static clattn_status make_flash_by(const struct recipe_maker *maker, enum kernel
 {
     if (maker->problem->rule->erase != ERASE_NONE) /* its values are made first */
         return CLATTN_UNSUPPORTED;
-    TRY(begin_list(maker));
     return add_reading(maker, kernel);
 }
 
@@ -299,7 +224,6 @@ static clattn_status make_list_blocks(const struct recipe_maker *maker, const st
     struct variant flash = maker_variant(maker, KERNEL_FLASH_BLOCKS);
 
     flash.engine = engine;
-    TRY(begin_list(maker));
     return maker_add(maker, &flash, GRID_SLOTS, NULL);
 }
 

@@ -130,6 +130,14 @@ clattn_status around_rope(struct builder *b)
     return CLATTN_SUCCESS;
 }
 
+/* ---- A cache that takes in the call's keys and values -------------------------------------------------------------
+ */
+
+clattn_status around_append(struct builder *b)
+{
+    return b->problem->desc.flags & CLATTN_APPEND ? build_child(b, &solver_append, b->problem) : CLATTN_SUCCESS;
+}
+
 /* ---- Gates --------------------------------------------------------------------------------------------------------
  */
 
@@ -200,7 +208,7 @@ clattn_status around_reads(struct builder *b)
 {
     if (problem_reads_whole(b->problem))
         TRY(build_passes(b, NULL, read_whole));
-    if (b->problem->desc.flags & CLATTN_WITH_ATTN)
+    if ((b->problem->desc.flags & CLATTN_WITH_ATTN) && !rule_has_list(b->problem->rule))
         return build_pass(b, PASS_ATTENTION, NULL, add_attention);
     return CLATTN_SUCCESS;
 }

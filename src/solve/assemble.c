@@ -27,7 +27,8 @@ clattn_status build_begin(struct builder *b)
     for (int id = 0; id < OPERAND_COUNT; id++)
         b->operands[id] = IR_NONE;
     bind_head_decay(b);
-    return around_rope(b);
+    TRY(around_rope(b));
+    return around_append(b);
 }
 
 /* Nodes of the loop by its own number. */
@@ -54,7 +55,7 @@ clattn_status build_end(struct builder *b)
     return b->failed ? CLATTN_UNSUPPORTED : ir_finish(b->ir);
 }
 
-clattn_status build_recipe(struct builder *b, const struct solver *solver, const void *tiles)
+clattn_status build_own(struct builder *b, const struct solver *solver, const void *tiles)
 {
     int own;
 
@@ -64,6 +65,11 @@ clattn_status build_recipe(struct builder *b, const struct solver *solver, const
     own = b->built->child_count;
     TRY(build_solver(b, solver, tiles));
     b->built->own = own;
-    TRY(around_reads(b));
+    return around_reads(b);
+}
+
+clattn_status build_recipe(struct builder *b, const struct solver *solver, const void *tiles)
+{
+    TRY(build_own(b, solver, tiles));
     return build_end(b);
 }

@@ -158,8 +158,10 @@ clattn_status build_begin(struct builder *b);
 struct kernel_step *build_step(struct builder *b, const struct kernel_step *step);
 /* Ends it: the loop over what reads a state, around all steps. */
 clattn_status build_end(struct builder *b);
-/* Fills ir and built with the solver's recipe for b->problem: what the problem asks for around it, too. tiles, of the
+/* Begins the recipe, and adds the plan's own solver's steps, and what the problem asks for around them. tiles, of the
  * solver, are copied; NULL: from b->like. */
+clattn_status build_own(struct builder *b, const struct solver *solver, const void *tiles);
+/* The same, and ends it. */
 clattn_status build_recipe(struct builder *b, const struct solver *solver, const void *tiles);
 void built_free(struct built *built);
 

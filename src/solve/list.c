@@ -10,7 +10,9 @@
     X(gates)                                                                                                           \
     X(rope)                                                                                                            \
     X(features)                                                                                                        \
-    X(lact)
+    X(lact)                                                                                                            \
+    X(decode)                                                                                                          \
+    X(path_decode)
 
 #define SOLVER_DECLARED(name) extern const struct solver solver_##name;
 SOLVERS(SOLVER_DECLARED)

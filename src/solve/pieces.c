@@ -28,11 +28,6 @@ void columns_complete(struct columns *columns, int group, int vec)
     columns->block_v = round_up(columns->block_v, columns->vec);
 }
 
-int group_fits(const struct device_facts *facts, int group)
-{
-    return group >= 1 && (size_t)group <= facts->device->info.max_work_group && (group == 1 || !facts->device->serial);
-}
-
 struct kernel_step piece_step(enum embedded_file file, const struct problem *problem, const struct columns *columns,
                               int chunk)
 {

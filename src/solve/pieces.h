@@ -12,18 +12,10 @@ struct columns {
     int sub_group; /* work-items of a sub-group; 0: the compiler's choice */
 };
 
-/* Whether a work-item should have a tile for itself. */
-static inline int is_serial(const struct device_facts *facts)
-{
-    return facts->device->serial || facts->most_group < 4;
-}
-
 /* By heuristic. */
 struct columns piece_columns(const struct device_facts *facts, const struct problem *problem);
 /* The same with what tuning chose, each TILE_OPEN where it chose nothing; block_v follows vec. */
 void columns_complete(struct columns *columns, int group, int vec);
-/* Whether the device takes such groups. */
-int group_fits(const struct device_facts *facts, int group);
 
 /* A step of a piece's kernel: tile, and BV. */
 struct kernel_step piece_step(enum embedded_file file, const struct problem *problem, const struct columns *columns,

@@ -5,11 +5,13 @@
 /* Whether what the problem asks for around its solver can be computed. */
 static clattn_status around_fits(const struct problem *problem)
 {
-    const int attends = (problem->desc.flags & CLATTN_WITH_ATTN) != 0;
+    return problem_reads_whole(problem) && problem_state_type(problem) != CLATTN_F32 ? CLATTN_UNSUPPORTED
+                                                                                     : CLATTN_SUCCESS;
+}
 
-    if (problem_reads_whole(problem) && problem_state_type(problem) != CLATTN_F32)
-        return CLATTN_UNSUPPORTED;
-    return attends && rule_has_list(problem->rule) ? CLATTN_UNSUPPORTED : CLATTN_SUCCESS;
+int group_fits(const struct device_facts *facts, int group)
+{
+    return group >= 1 && (size_t)group <= facts->device->info.max_work_group && (group == 1 || !facts->device->serial);
 }
 
 clattn_status solver_tiles(const struct solver *solver, const struct device_facts *facts, const struct problem *problem,

@@ -62,6 +62,15 @@ clattn_status solver_fits(const struct solver *solver, const struct device_facts
 /* What parameters come to in the tiles; TILE_OPEN where a value is none of a parameter's. */
 struct tuned solver_explicit(const struct solver *solver, const void *tiles);
 
+/* Whether a work-item should have a tile for itself. */
+static inline int is_serial(const struct device_facts *facts)
+{
+    return facts->device->serial || facts->most_group < 4;
+}
+
+/* Whether the device takes such groups. */
+int group_fits(const struct device_facts *facts, int group);
+
 /* Sets a tile that is open. */
 static inline void default_to(int *tile, int64_t value)
 {

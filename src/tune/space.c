@@ -16,8 +16,6 @@
 #define DELTA_TEAM (IN(WRITE_BEFORE_TEAM) | IN(WRITE_SOLVE_TEAM))
 #define PATH_MATRIX (IN(PREPARE_PATH_MATRIX) | IN(CARRY_PATH_MATRIX) | IN(FLASH_PATH_MATRIX))
 #define PATH_TEAM (IN(PREPARE_PATH_TEAM) | IN(CARRY_PATH_TEAM) | IN(FLASH_PATH_TEAM))
-#define DECODE (IN(DECODE) | IN(JOIN_PARTS))
-#define PATH_DECODE (IN(WALK_PATH) | DECODE)
 #define BLOCKS (IN(PREPARE_BLOCKS) | IN(STATES) | IN(JOIN) | IN(OUTPUTS))
 
 static const struct parameter channels[] = {
@@ -74,28 +72,6 @@ static const struct parameter flash[] = {
     {"block_k",         IN(FLASH),       FIELD(block_k),   {16, 32, 64, 128, 256, BY_THUMB}},
     {"block_v",         IN(FLASH),       FIELD(block_v),   {16, 32, 64, 128, 256, BY_THUMB}},
     {"pad",             IN(FLASH),       FIELD(pad),       {0, 4, 16, BY_THUMB}},
-    {NULL, 0, 0, {BY_THUMB}},
-};
-
-static const struct parameter decode[] = {
-    {"vec",             DECODE,          FIELD(vec),       {4, 16, BY_THUMB}},
-    {"group",           DECODE,          FIELD(group),     {1, 16, 32, 64, 128, 256, BY_THUMB}},
-    {"heads",           DECODE,          FIELD(heads),     {1, 2, 4, 8, 16, BY_THUMB}},
-    {"keys",            DECODE,          FIELD(keys),      {16, 32, 64, 128, BY_THUMB}},
-    {"lanes_k",         IN(DECODE),      FIELD(lanes_k),   {1, 2, 4, 8, 16, BY_THUMB}},
-    {"splits",          DECODE,          FIELD(splits),    {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, BY_THUMB}},
-    {NULL, 0, 0, {BY_THUMB}},
-};
-
-static const struct parameter path_decode[] = {
-    {"vec",             PATH_DECODE,     FIELD(vec),       {4, 16, BY_THUMB}},
-    {"decode.group",    DECODE,          FIELD(group),     {1, 16, 32, 64, 128, 256, BY_THUMB}},
-    {"walk.group",      IN(WALK_PATH),   FIELD(group),     {1, 16, 32, 64, 128, 256, BY_THUMB}},
-    {"heads",           PATH_DECODE,     FIELD(heads),     {1, 2, 4, 8, 16, BY_THUMB}},
-    {"keys",            DECODE,          FIELD(keys),      {16, 32, 64, 128, BY_THUMB}},
-    {"decode.lanes_k",  IN(DECODE),      FIELD(lanes_k),   {1, 2, 4, 8, 16, BY_THUMB}},
-    {"walk.lanes_k",    IN(WALK_PATH),   FIELD(lanes_k),   {1, 2, 4, 8, 16, BY_THUMB}},
-    {"splits",          PATH_DECODE,     FIELD(splits),    {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, BY_THUMB}},
     {NULL, 0, 0, {BY_THUMB}},
 };
 
@@ -194,11 +170,9 @@ static const struct solver old_solvers[] = {
     {.space = {"flash_matrix_blocks", flash_blocks, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 930, .old = 1},
     {.space = {"flash_blocks", flash_blocks, 1024, 0, 0, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 920, .old = 1},
     {.space = {"flash", flash, 1024, 0, 0, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 910, .old = 1},
-    {.space = {"decode", decode, 1, 8192, 0, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 900, .old = 1},
     {.space = {"path_team", path_team, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 890, .old = 1},
     {.space = {"path_matrix", path_matrix, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 880, .old = 1},
     {.space = {"path", path, 1024, 0, 0, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 870, .old = 1},
-    {.space = {"path_decode", path_decode, 1, 8192, 0, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 860, .old = 1},
     {.space = {"delta_team", delta_team, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 850, .old = 1},
     {.space = {"delta_matrix", delta_matrix, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 840, .old = 1},
     {.space = {"delta", delta, 1024, 0, 0, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 830, .old = 1},

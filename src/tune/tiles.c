@@ -108,7 +108,7 @@ int tuning_prefers_decode(const struct problem *problem)
 
     if (problem->rule->erase != ERASE_NONE && (problem->desc.tail == 0 || problem->desc.tail > MOST_WALKED))
         return 0;
-    return kernel_takes(KERNEL_DECODE, problem->rule) && problem->desc.kernel == CLATTN_WEIGHTS_SOFTMAX &&
+    return rule_has_list(problem->rule) && problem->desc.kernel == CLATTN_WEIGHTS_SOFTMAX &&
            most.seq_len <= MOST_TOKENS * packed && most.kv_len >= LEAST_KEYS * packed;
 }
 
