@@ -30,12 +30,14 @@ static int expected(int r, int c)
 
 /* How a product is probed. */
 struct way {
-    enum embedded_file kernel;
+    enum embedded_file file;
+    const char *kernel;
     int sub_groups, times; /* those that leave a product each, and how often it is in theirs */
     const char *name;      /* in messages */
 };
 enum { TEAM_TILES = 7, MOST_NUMBERS = TEAM * NUMBERS };
-static const struct way ways[] = {{FILE_probe_matrix, 1, 1, ""}, {FILE_probe_team, TEAM, TEAM_TILES, "teams of "}};
+static const struct way ways[] = {{FILE_probe_matrix, "probe_matrix", 1, 1, ""},
+                                  {FILE_probe_team, "probe_team", TEAM, TEAM_TILES, "teams of "}};
 
 static int is_right(const struct way *way, const float *product)
 {
@@ -115,7 +117,8 @@ static struct kernel_step probe_step(const clattn_context *context, const struct
     struct kernel_step step;
 
     floats.pass = PASS_DENOMINATORS; /* what leaves floats */
-    step = kernel_step(way->kernel, &floats);
+    step = kernel_step(way->file, &floats);
+    step.name = way->kernel;
     step_tile(&step, way->sub_groups * engine->lanes, VEC, SIDE, context->device.sub_group);
     step.options = engine->options;
     step.any_group = 1;
