@@ -1,4 +1,4 @@
-/* test_local [ENGINE]: of every kernel that plans have, with an engine too, the local memory that its layout counts, by
+/* test_local [ENGINE]: of every kernel that plans have, with an engine too, the local memory that its step counts, by
  * which tiles are cut to fit a device, is what the device says the built kernel has. */
 #include "harness.h"
 
@@ -23,7 +23,7 @@ static void check_step(const clattn_plan *plan, int step, const char *name)
     kernels++;
     if (has == counted)
         return;
-    print_error("%s: %s has %llu bytes of local memory, its layout counts %llu\n", name, of->name,
+    print_error("%s: %s has %llu bytes of local memory, its step counts %llu\n", name, of->name,
                 (unsigned long long)has, (unsigned long long)counted);
     wrong++;
 }
@@ -52,7 +52,7 @@ static void check_rule(clattn_context *context, clattn_rule rule, clattn_mode mo
     }
 }
 
-static void every_kernel_has_what_its_layout_counts(void **state)
+static void every_kernel_has_what_its_step_counts(void **state)
 {
     clattn_context *context = test_engine_device.context;
 
@@ -74,7 +74,7 @@ static void every_kernel_has_what_its_layout_counts(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_kernel_has_what_its_layout_counts)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_kernel_has_what_its_step_counts)};
 
     test_engine = argc > 1 ? argv[1] : test_engine;
     return cmocka_run_group_tests(tests, test_engine_open, test_engine_close);
