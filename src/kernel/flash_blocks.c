@@ -1,6 +1,7 @@
 /* A list read in register blocks, for devices whose work-items share a tile: by multiply-adds, or with an engine in the
  * variant by its products of floats. */
 #include "kernel/plain.h"
+#include "solve/blocks/blocks.h"
 
 enum {
     VEC = 4,
@@ -102,7 +103,7 @@ static void lay_out(const struct variant *variant, struct layout *layout)
     layout->value_groups = (int)divide_up(variant_values(variant), variant->tiles.block_v);
     add_constants(variant, &s, layout);
     add_locals(variant, &s, layout);
-    plain_product_headers(variant, layout);
+    add_block_products(&layout->step, variant->engine);
     plain_list_headers(variant, FILE_blocks_list, layout);
 }
 

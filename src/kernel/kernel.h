@@ -13,7 +13,7 @@
 /* clang-format off */
 #define ROLES(X) \
     X(q) X(k) X(v) X(o) X(g) X(gv) X(beta) X(p) X(e) X(w) X(u) X(f) X(i) X(m) X(den) \
-    X(cu) X(decay) X(strength) X(records) X(rows) X(segments) X(kept) X(before) X(carried) \
+    X(cu) X(decay) X(strength) X(records) X(rows) X(segments) X(kept) \
     X(parts) X(written) X(theta) X(dt) X(bias) X(d) X(z) \
     X(slots) X(snapshots) X(weights) X(shift) X(a_log) X(position) X(omega) \
     X(turned_q) X(turned_k) X(after) \
@@ -46,10 +46,6 @@ enum kernel_id {
     KERNEL_RECURRENT,
     KERNEL_STABILIZE,
     KERNEL_FLASH,
-    KERNEL_PREPARE_BLOCKS,
-    KERNEL_STATES,
-    KERNEL_OUTPUTS,
-    KERNEL_JOIN,
     KERNEL_PREPARE_PATH,
     KERNEL_CARRY_PATH,
     KERNEL_FLASH_PATH,
@@ -97,13 +93,8 @@ struct tiles {
     int span;         /* matrix engines: tiles of value columns of a sub-group */
     int segments;     /* parts of a sequence that are scanned at once */
     int stages;       /* matrix engines: chunks in local memory at once */
-    int rows, wide;   /* register blocks: rows and vectors of a result that a work-item holds */
-    int split;        /* register blocks: parts of a group that share the depth of its products */
-    int tokens;       /* register blocks: tokens in local memory at once; lists: of a span */
-    int ahead;        /* register blocks: slices of rows on their way to a group at once */
-    int residents;    /* register blocks: groups that a compute unit's registers are shared among; 1: as it comes */
-    int registers;    /* register blocks: of a work-item, at most; 0: as it comes */
-    int stretch;      /* register blocks: chunks of a sequence that are worked at once; 0: all */
+    int rows, wide;   /* products: rows and vectors of a result that a work-item holds */
+    int tokens;       /* lists in register blocks: tokens in local memory at once; other lists: of a span */
     int keys, splits; /* lists: keys worked at once, parts of the keys */
     int step, share;  /* lists on matrix engines: tiles of keys that are worked at once, heads of a group */
     int spans;        /* channels: stretches of `tokens` tokens that are worked at once */
@@ -146,7 +137,6 @@ struct layout {
     int head_groups;               /* and of the second; 0: the heads */
     int64_t record, rows;          /* floats of the workspace, per chunk and head */
     int64_t segment, segment_kept; /* per segment and head */
-    int64_t states;                /* floats of the state before a chunk of a head */
     int stretch;                   /* chunks of each sequence that a launch works; 0: all */
 };
 
@@ -203,7 +193,7 @@ struct family {
     int shared; /* for devices whose work-items share a tile: for others built without optimisation */
 };
 
-extern const struct family family_plain, family_blocks, family_path, family_write, family_flash, family_flash_sums,
+extern const struct family family_plain, family_path, family_write, family_flash, family_flash_sums,
     family_flash_blocks, family_gemm, family_gemm_lanes, family_gemm_matrix, family_gemm_team, family_channels,
     family_channels_lanes, family_write_matrix, family_path_matrix, family_path_team;
 

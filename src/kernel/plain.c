@@ -58,12 +58,8 @@ struct plain_erase plain_erase(const struct variant *variant)
     return erases[variant->problem->rule->erase];
 }
 
-int plain_bonus(const struct variant *variant)
-{
-    return reads[variant->problem->rule->read].bonus;
-}
-
-void plain_headers(const struct variant *variant, struct layout *layout)
+/* The headers of every word but the decay and what mixes within a chunk. */
+static void plain_headers(const struct variant *variant, struct layout *layout)
 {
     const struct rule *rule = variant->problem->rule;
 
@@ -96,15 +92,6 @@ void plain_list_headers(const struct variant *variant, enum embedded_file weight
     layout_header(layout, weights);
     layout_header(layout, variant->attn ? FILE_list_units : FILE_list_values);
     layout_header(layout, output_header(variant));
-}
-
-void plain_product_headers(const struct variant *variant, struct layout *layout)
-{
-    const struct engine *engine = variant->engine;
-
-    layout_header(layout, engine != NULL && engine->exact != FILE_nothing ? engine->exact : FILE_rows_given);
-    layout_header(layout, FILE_blocks);
-    layout_header(layout, engine != NULL ? FILE_blocks_engine : FILE_blocks_lanes);
 }
 
 /* Floats of the tiles that a kernel works with. */

@@ -12,16 +12,8 @@ struct plain_erase {
 };
 struct plain_erase plain_erase(const struct variant *variant);
 
-/* Whether the token adds to its own read. */
-int plain_bonus(const struct variant *variant);
-
-/* The headers of every word but the decay and what mixes within a chunk. */
-void plain_headers(const struct variant *variant, struct layout *layout);
-/* The same where the state is a list, with words of what its scores weigh. */
+/* The headers of every word where the state is a list, with words of what its scores weigh. */
 void plain_list_headers(const struct variant *variant, enum embedded_file weights, struct layout *layout);
-/* Those of register blocks' products: of multiply-adds, or of the variant's engine, which may have none of floats where
- * only the words are asked for. */
-void plain_product_headers(const struct variant *variant, struct layout *layout);
 /* The header of what a score of a list weighs. */
 enum embedded_file plain_weights(clattn_weights weights);
 

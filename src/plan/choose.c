@@ -38,11 +38,14 @@ static struct device_facts facts_of(const struct clattn_context *context, int64_
 
     return (struct device_facts){&context->device, context->engine, lower(most_group, device)};
 }
+
 /* Whether any kernel of the solver is for work-items that share a tile. */
 static int is_shared(const struct solver *solver)
 {
     uint64_t kernels = space_kernels(&solver->space);
 
+    if (!solver->old)
+        return solver->shared;
     for (int id = 0; id < KERNEL_COUNT; id++)
         if (kernels >> id & 1 && kernel_family((enum kernel_id)id)->shared)
             return 1;
@@ -53,7 +56,7 @@ static int is_shared(const struct solver *solver)
  * memory there, and nobody has measured what that costs. An engine is asked for, or the device's own. */
 static int is_for(const struct solver *solver, const struct clattn_context *context)
 {
-    return !solver->old || (solver->space.engine && context->engine != NULL) || !is_shared(solver) ||
+    return (solver->space.engine && context->engine != NULL) || !is_shared(solver) ||
            (!context->device.serial && context->device.sub_group == 0);
 }
 

@@ -15,9 +15,6 @@ const char *temporary_name(enum temporary_id id)
                                         [TEMPORARY_STRENGTH] = "strength",
                                         [TEMPORARY_M] = "stabilizer",
                                         [TEMPORARY_DEN] = "denominators",
-                                        [TEMPORARY_BEFORE] = "states",
-                                        [TEMPORARY_CARRIED] = "carried",
-                                        [TEMPORARY_CARRIED_SUMS] = "carried sums",
                                         [TEMPORARY_PARTS] = "parts of the keys",
                                         [TEMPORARY_AFTER] = "sums of decays",
                                         [TEMPORARY_WRITTEN] = "written",
@@ -85,9 +82,9 @@ static const struct {
     enum role role;
     enum temporary_id temporary;
 } made_roles[] = {
-    {ROLE_records, TEMPORARY_RECORDS},   {ROLE_rows, TEMPORARY_ROWS},         {ROLE_segments, TEMPORARY_SEGMENTS},
-    {ROLE_kept, TEMPORARY_SEGMENT_KEPT}, {ROLE_parts, TEMPORARY_PARTS},       {ROLE_before, TEMPORARY_BEFORE},
-    {ROLE_turned_q, TEMPORARY_TURNED_Q}, {ROLE_turned_k, TEMPORARY_TURNED_K}, {ROLE_after, TEMPORARY_AFTER},
+    {ROLE_records, TEMPORARY_RECORDS},   {ROLE_rows, TEMPORARY_ROWS},   {ROLE_segments, TEMPORARY_SEGMENTS},
+    {ROLE_kept, TEMPORARY_SEGMENT_KEPT}, {ROLE_parts, TEMPORARY_PARTS}, {ROLE_turned_q, TEMPORARY_TURNED_Q},
+    {ROLE_turned_k, TEMPORARY_TURNED_K}, {ROLE_after, TEMPORARY_AFTER},
 };
 
 /* The role of what a write reads. */
@@ -146,7 +143,6 @@ static void bind_made(const struct variant *variant, struct source *sources)
         sources[ROLE_den] = temporary(TEMPORARY_DEN);
     for (size_t i = 0; i < sizeof made_roles / sizeof *made_roles; i++)
         sources[made_roles[i].role] = temporary(made_roles[i].temporary);
-    sources[ROLE_carried] = temporary(variant->normalizer ? TEMPORARY_CARRIED_SUMS : TEMPORARY_CARRIED);
 }
 
 /* Queries and keys that were turned each by itself, where they were. */

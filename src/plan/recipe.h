@@ -15,9 +15,6 @@ enum temporary_id {
     TEMPORARY_STRENGTH,     /* [B,H,T]: its write strength */
     TEMPORARY_M,            /* [B,H,T]: its stabiliser */
     TEMPORARY_DEN,          /* [B,H,T]: what o is divided by */
-    TEMPORARY_BEFORE,       /* [slots, heads, …]: the state before each chunk */
-    TEMPORARY_CARRIED,      /* [sequences, heads, …]: the state from one stretch to the next */
-    TEMPORARY_CARRIED_SUMS, /* the same of the pass that leaves denominators */
     TEMPORARY_PARTS,        /* [sequences, heads, …]: what parts of the keys leave of a span's rows */
     TEMPORARY_AFTER,        /* [key slots, heads, …]: sums of log-decays after each key of a unit */
     TEMPORARY_WRITTEN,      /* [B,TK,HK,V] in the storage type of v: what is written in its place */
@@ -120,8 +117,8 @@ clattn_status solver_make(const struct solver *solver, const struct recipe_maker
 int solver_has_behind(const struct problem *problem);
 clattn_status solver_make_behind(const struct recipe_maker *maker);
 
-extern const struct old_solver old_recurrent, old_channels_lanes, old_channels, old_chunk_scan, old_chunk_blocks,
-    old_matrix_blocks, old_flash, old_flash_matrix, old_flash_team, old_flash_matrix_blocks, old_flash_blocks, old_path,
-    old_delta, old_delta_matrix, old_delta_team, old_path_matrix, old_path_team;
+extern const struct old_solver old_recurrent, old_channels_lanes, old_channels, old_chunk_scan, old_flash,
+    old_flash_matrix, old_flash_team, old_flash_matrix_blocks, old_flash_blocks, old_path, old_delta, old_delta_matrix,
+    old_delta_team, old_path_matrix, old_path_team;
 
 #endif

@@ -158,97 +158,6 @@ static clattn_status make_chunk_scan(const struct recipe_maker *maker)
 
 const struct old_solver old_chunk_scan = {"chunk_scan", make_chunk_scan};
 
-/* ---- Chunks in register blocks: what does not depend on the state, then the state before every chunk, then all
- * outputs; a stretch of every sequence at a time, so that the workspace is bounded
- * ------------------------------------------------------------ */
-
-/* Chunks that a launch works at most, of all heads. */
-static int64_t stretch_chunks(const struct recipe_maker *maker, const struct step *step)
-{
-    const struct extent most = problem_most(maker->problem);
-
-    if (step->layout.stretch == 0)
-        return chunks_of(maker, step);
-    return most.sequences * step->layout.stretch * problem_work_heads(maker->problem);
-}
-
-/* Whether the kernels of a stretch work the same rows. */
-static int same_stretch(const struct step *a, const struct step *b)
-{
-    return a->variant.tiles.chunk == b->variant.tiles.chunk && a->layout.stretch == b->layout.stretch &&
-           a->layout.record == b->layout.record && a->layout.rows == b->layout.rows;
-}
-
-static clattn_status add_blocks_pass(const struct recipe_maker *maker, const struct variant *variant)
-{
-    const struct step *prepared = &maker->recipe->steps[maker->recipe->loop_first];
-    int64_t heads = problem_heads(maker->problem);
-    struct variant outputs = *variant, join = *variant;
-    struct step *states, *joined, *read;
-    int segments;
-
-    outputs.kernel = KERNEL_OUTPUTS;
-    join.kernel = KERNEL_JOIN;
-    TRY(maker_add(maker, variant, GRID_SEQUENCES, &states));
-    segments = states->variant.tiles.segments;
-    if (segments > 1) {
-        TRY(maker_add(maker, &join, GRID_SEQUENCES, &joined));
-        if (joined->variant.tiles.segments != segments)
-            return CLATTN_UNSUPPORTED;
-        maker_reserve(maker, TEMPORARY_SEGMENTS, heads * segments * states->layout.segment);
-        maker_reserve(maker, TEMPORARY_SEGMENT_KEPT, heads * segments * states->layout.segment_kept);
-    }
-    maker_reserve(maker, TEMPORARY_BEFORE, stretch_chunks(maker, states) * states->layout.states);
-    if (states->layout.stretch > 0)
-        maker_reserve(maker, variant->normalizer ? TEMPORARY_CARRIED_SUMS : TEMPORARY_CARRIED,
-                      heads * states->layout.states);
-    if (problem_reads_whole(maker->problem))
-        return same_stretch(states, prepared) ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
-    TRY(maker_add(maker, &outputs, GRID_SLOTS, &read));
-    return same_stretch(states, prepared) && same_stretch(read, prepared) && read->variant.tiles.segments == segments
-               ? CLATTN_SUCCESS
-               : CLATTN_UNSUPPORTED;
-}
-
-static clattn_status make_blocks(const struct recipe_maker *maker, const struct engine *engine)
-{
-    struct variant prepare = maker_variant(maker, KERNEL_PREPARE_BLOCKS), states = prepare;
-    struct step *prepared;
-
-    if (maker->problem->desc.state_window != 0 || maker->problem->desc.state_every != 0)
-        return CLATTN_UNSUPPORTED;
-    prepare.engine = states.engine = engine;
-    states.kernel = KERNEL_STATES;
-    TRY(begin(maker));
-    maker->recipe->loop_first = maker->recipe->step_count;
-    TRY(maker_add(maker, &prepare, GRID_SLOTS, &prepared));
-    maker_reserve(maker, TEMPORARY_RECORDS, stretch_chunks(maker, prepared) * prepared->layout.record);
-    maker_reserve(maker, TEMPORARY_ROWS, stretch_chunks(maker, prepared) * prepared->layout.rows);
-    TRY(each_pass(maker, states, add_blocks_pass));
-    maker->recipe->loop_last = maker->recipe->step_count - 1;
-    maker->recipe->loop_rows = prepared->layout.stretch * prepared->variant.tiles.chunk;
-    return end(maker);
-}
-
-static clattn_status make_chunk_blocks(const struct recipe_maker *maker)
-{
-    return make_blocks(maker, NULL);
-}
-
-const struct old_solver old_chunk_blocks = {"chunk_blocks", make_chunk_blocks};
-
-/* The same on an engine that multiplies floats. */
-static clattn_status make_matrix_blocks(const struct recipe_maker *maker)
-{
-    const struct engine *engine = maker->context->engine;
-
-    if (engine == NULL || engine->exact == FILE_nothing || maker->problem->desc.dtype != CLATTN_F32)
-        return CLATTN_UNSUPPORTED;
-    return make_blocks(maker, engine);
-}
-
-const struct old_solver old_matrix_blocks = {"matrix_blocks", make_matrix_blocks};
-
 /* ---- The attention matrix beside the outputs: what unit vectors become --------------------------------------------
  */
 
@@ -289,10 +198,9 @@ static clattn_status add_fold(const struct recipe_maker *maker)
 static const struct old_solver *old_find(const struct solver *solver)
 {
     static const struct old_solver *const all[] = {
-        &old_recurrent,     &old_channels_lanes, &old_channels,     &old_chunk_scan,   &old_chunk_blocks,
-        &old_matrix_blocks, &old_flash,          &old_flash_matrix, &old_flash_team,   &old_flash_matrix_blocks,
-        &old_flash_blocks,  &old_path,           &old_delta,        &old_delta_matrix, &old_delta_team,
-        &old_path_matrix,   &old_path_team};
+        &old_recurrent,  &old_channels_lanes,      &old_channels,     &old_chunk_scan, &old_flash, &old_flash_matrix,
+        &old_flash_team, &old_flash_matrix_blocks, &old_flash_blocks, &old_path,       &old_delta, &old_delta_matrix,
+        &old_delta_team, &old_path_matrix,         &old_path_team};
     int i = 0;
 
     if (solver->variant != NULL)

@@ -3,6 +3,8 @@
 
 #define SOLVERS(X)                                                                                                     \
     X(matrix_scan)                                                                                                     \
+    X(matrix_blocks)                                                                                                   \
+    X(chunk_blocks)                                                                                                    \
     X(chunk_scan)                                                                                                      \
     X(recurrent)                                                                                                       \
     X(short_conv)                                                                                                      \

@@ -17,8 +17,9 @@ struct device_facts {
 struct solver {
     struct space space; /* name, parameters that tuning may choose, their format, and the lengths to tune at */
     clattn_mode mode;
-    int rank;            /* solvers of a higher rank are tried first */
-    int old;             /* one of src/kernel, which has none of what follows */
+    int rank;   /* solvers of a higher rank are tried first */
+    int old;    /* one of src/kernel, which has none of what follows */
+    int shared; /* for devices whose work-items share a tile: nobody else is offered it, unless for a matrix engine */
     const void *variant; /* what tells apart solvers that share these functions */
     size_t tiles_size;   /* of its struct of tiles: ints only */
     size_t shape_size;   /* of its struct of what follows from them */

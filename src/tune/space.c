@@ -16,7 +16,6 @@
 #define DELTA_TEAM (IN(WRITE_BEFORE_TEAM) | IN(WRITE_SOLVE_TEAM))
 #define PATH_MATRIX (IN(PREPARE_PATH_MATRIX) | IN(CARRY_PATH_MATRIX) | IN(FLASH_PATH_MATRIX))
 #define PATH_TEAM (IN(PREPARE_PATH_TEAM) | IN(CARRY_PATH_TEAM) | IN(FLASH_PATH_TEAM))
-#define BLOCKS (IN(PREPARE_BLOCKS) | IN(STATES) | IN(JOIN) | IN(OUTPUTS))
 
 static const struct parameter channels[] = {
     {"vec",             IN(CHANNELS),    FIELD(vec),       {4, 16, BY_THUMB}},
@@ -30,38 +29,6 @@ static const struct parameter channels[] = {
 static const struct parameter channels_lanes[] = {
     {"block_v",         IN(CHANNELS_LANES), FIELD(block_v), {4, 8, 16, 32, 64, BY_THUMB}},
     {"tokens",          IN(CHANNELS_LANES), FIELD(tokens),  {1, 2, 3, 4, 8, BY_THUMB}},
-    {NULL, 0, 0, {BY_THUMB}},
-};
-
-static const struct parameter chunk_blocks[] = {
-    {"chunk",           BLOCKS,             FIELD(chunk),   {16, 32, 64, BY_THUMB}},
-    {"prepare.block_k", IN(PREPARE_BLOCKS), FIELD(block_k), {8, 16, 32, BY_THUMB}},
-    {"states.block_k",  IN(STATES),         FIELD(block_k), {8, 16, 32, 64, BY_THUMB}},
-    {"states.tokens",   IN(STATES),         FIELD(tokens),  {8, 16, 32, 64, BY_THUMB}},
-    {"states.ahead",    IN(STATES),         FIELD(ahead),   {1, 2, 4, 8, BY_THUMB}},
-    {"states.block_v",  IN(STATES),         FIELD(block_v), {16, 32, 64, 128, BY_THUMB}},
-    {"states.split",    IN(STATES),         FIELD(split),   {1, 2, BY_THUMB}},
-    {"segments",        BLOCKS,             FIELD(segments), {1, 2, 4, 8, 16, BY_THUMB}},
-    {"outputs.block_k", IN(OUTPUTS),        FIELD(block_k), {8, 16, 32, BY_THUMB}},
-    {"outputs.block_v", IN(OUTPUTS),        FIELD(block_v), {32, 64, 128, BY_THUMB}},
-    {"stretch",         BLOCKS,             FIELD(stretch), {4, 8, 16, 32, 64, 128, BY_THUMB}},
-    {NULL, 0, 0, {BY_THUMB}},
-};
-
-static const struct parameter matrix_blocks[] = {
-    {"chunk",           BLOCKS,             FIELD(chunk),   {16, 32, 64, BY_THUMB}},
-    {"prepare.block_v", IN(PREPARE_BLOCKS), FIELD(block_v), {32, 64, BY_THUMB}},
-    {"states.block_k",  IN(STATES),         FIELD(block_k), {16, 32, 64, BY_THUMB}},
-    {"states.tokens",   IN(STATES),         FIELD(tokens),  {8, 16, 32, 64, BY_THUMB}},
-    {"states.ahead",    IN(STATES),         FIELD(ahead),   {1, 2, 4, 8, BY_THUMB}},
-    {"states.block_v",  IN(STATES),         FIELD(block_v), {16, 32, 64, 128, BY_THUMB}},
-    {"states.split",    IN(STATES),         FIELD(split),   {1, 2, BY_THUMB}},
-    {"segments",        BLOCKS,             FIELD(segments), {1, 2, 4, 8, 16, BY_THUMB}},
-    {"outputs.block_k", IN(OUTPUTS),        FIELD(block_k), {16, 32, BY_THUMB}},
-    {"outputs.block_v", IN(OUTPUTS),        FIELD(block_v), {32, 64, 128, BY_THUMB}},
-    {"stretch",         BLOCKS,             FIELD(stretch), {4, 8, 16, 32, 64, 128, BY_THUMB}},
-    {"prepare.residents", IN(PREPARE_BLOCKS), FIELD(residents), {1, 2, 3, 4, BY_THUMB}},
-    {"outputs.residents", IN(OUTPUTS),      FIELD(residents), {1, 2, 3, BY_THUMB}},
     {NULL, 0, 0, {BY_THUMB}},
 };
 
@@ -163,8 +130,6 @@ static const struct parameter path_team[] = {
 
 /* Ranks are the order in which they are tried. */
 static const struct solver old_solvers[] = {
-    {.space = {"matrix_blocks", matrix_blocks, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 990, .old = 1},
-    {.space = {"chunk_blocks", chunk_blocks, 1024, 0, 0, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 980, .old = 1},
     {.space = {"flash_team", flash_team, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 950, .old = 1},
     {.space = {"flash_matrix", flash_matrix, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 940, .old = 1},
     {.space = {"flash_matrix_blocks", flash_blocks, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 930, .old = 1},

@@ -303,12 +303,59 @@ static void add_edited(struct text *text, const char *source)
     edited += found;
 }
 
-/* A function that calls the kernel with arguments by their addresses: KERNEL, its name, and its parameters up to the
- * brace */
+/* An argument by its address: of a type that is so many letters. */
+static void add_address(struct text *text, const char *type, size_t size, int *index)
+{
+    text_format(text, "%s*(%.*s *)arguments[%d]", *index > 0 ? ", " : "", (int)size, type, *index);
+    ++*index;
+}
+
+/* Parameters up to the bracket that closes them. */
+static void add_parameters(struct text *text, const char *at, int *index)
+{
+    for (at += strspn(at, " "); at[-1] != ')';) {
+        const char *end = at + strcspn(at, ",)"), *last;
+        for (last = end; last[-1] != ' ' && last[-1] != '*'; last--) /* the parameter's name */
+            ;
+        add_address(text, at, (size_t)(last - at), index);
+        at = end + 1;
+    }
+}
+
+/* Whether the source says that the kernel has the tensor. */
+static int has_tensor(const char *source, const char *name, size_t size)
+{
+    char line[64];
+
+    snprintf(line, sizeof line, "#define HAS_%.*s 1\n", (int)size, name);
+    return strstr(source, line) != NULL;
+}
+
+/* Those of a list of tensors, X(type, name), that the kernel has; all of them where they are optional. */
+static void add_tensors(struct text *text, const char *source, const char *macro, int optional, int *index)
+{
+    const char *at = strstr(source, macro), *end = at;
+
+    assert_non_null(at);
+    for (end = strchr(at, '\n'); end[-1] == '\\'; end = strchr(end + 1, '\n'))
+        ;
+    for (at = strstr(at + strlen(macro), "X("); at != NULL && at < end; at = strstr(at, "X(")) {
+        const char *type = at + 2, *comma = strchr(type, ','), *name = comma + 2;
+        char pointer[64];
+        at = strchr(name, ')');
+        if (!optional && !has_tensor(source, name, (size_t)(at - name)))
+            continue;
+        snprintf(pointer, sizeof pointer, "%.*s *", (int)(comma - type), type);
+        add_address(text, pointer, strlen(pointer), index);
+        add_address(text, "long4", strlen("long4"), index);
+    }
+}
+
+/* A function that calls the kernel with arguments by their addresses: those that its file lists, or its parameters. */
 static void add_entry(struct text *text, const char *source)
 {
-    static const char begin[] = "\nKERNEL\n";
-    const char *name = strstr(source, begin), *at, *end;
+    static const char begin[] = "\nKERNEL\n", tensors[] = "TENSORS(PARAMETER)", optionals[] = " OPTIONALS(OPTIONAL)";
+    const char *name = strstr(source, begin), *at;
     int index = 0;
 
     assert_non_null(name);
@@ -318,14 +365,16 @@ static void add_entry(struct text *text, const char *source)
     text_format(text,
                 "\n__attribute__((no_sanitize(\"kernel-address\"))) void threads_entry(void **arguments)\n{\n    %.*s(",
                 (int)(at - name), name);
-    for (at++; at[-1] != ')'; at = end + 1) {
-        const char *last;
-        end = at + strcspn(at, ",)");
-        for (last = end; last[-1] != ' ' && last[-1] != '*'; last--) /* the parameter's name */
-            ;
-        text_format(text, "%s*(%.*s *)arguments[%d]", index > 0 ? ", " : "", (int)(last - at), at, index);
-        index++;
+    at++;
+    if (strncmp(at, tensors, sizeof tensors - 1) == 0) {
+        at += sizeof tensors - 1;
+        add_tensors(text, source, "#define TENSORS(X)", 0, &index);
     }
+    if (strncmp(at, optionals, sizeof optionals - 1) == 0) {
+        at += sizeof optionals - 1;
+        add_tensors(text, source, "#define OPTIONALS(X)", 1, &index);
+    }
+    add_parameters(text, at, &index);
     text_format(text, ");\n}\n");
 }
 

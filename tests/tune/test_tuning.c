@@ -4,6 +4,7 @@
 #include "device/context.h"
 #include "base/file.h"
 #include "plan/plan.h"
+#include "solve/blocks/blocks.h"
 #include "tune/tiles.h"
 #include "tune/tuning_table.h"
 #include "tune/tuning_layers.h"
@@ -606,24 +607,43 @@ static cl_int CL_API_CALL note_options(cl_program program, cl_uint n, const cl_d
     return CL_BUILD_PROGRAM_FAILURE;
 }
 
+/* The kernel of chunk_blocks or matrix_blocks for a problem, with tiles by heuristic, and how many groups are to share a
+ * compute unit's registers. */
+static struct kernel_step step_of_blocks(const struct engine *engine, const struct problem *problem,
+                                         enum blocks_part part, int *residents)
+{
+    const struct device_facts facts = {&test_device.context->device, engine, 256};
+    const struct solver *solver = solver_find(engine != NULL ? "matrix_blocks" : "chunk_blocks");
+    struct blocks_kernel kernel = {.part = part, .problem = problem, .engine = engine};
+    struct blocks_tiles tiles;
+
+    assert_status(solver_tiles(solver, &facts, problem, NULL, &tiles), SUCCESS);
+    kernel.chunk = tiles.chunk;
+    kernel.stretch = tiles.stretch;
+    kernel.segments = tiles.segments;
+    kernel.tiles = tiles.of[PASS_OUTPUTS][part];
+    *residents = kernel.tiles.residents;
+    return blocks_step(&kernel);
+}
+
 /* Where a compiler can be told, a lane's registers are few enough for the groups that are wanted of a compute unit: no
  * emulation can, and where a rule's kernel is not named nothing is bound. */
 static void test_residents(void **state)
 {
     static const struct {
         const char *engine;
-        enum kernel_id kernel;
+        enum blocks_part part;
         clattn_rule rule;
         int64_t dim;
         int registers, residents;
     } rows[] = {
-        {"nvidia", KERNEL_OUTPUTS, CLATTN_SIMPLE_GLA, 128, 128, 2},
-        {"nvidia", KERNEL_PREPARE_BLOCKS, CLATTN_GLA, 128, 128, 4},
-        {"nvidia", KERNEL_PREPARE_BLOCKS, CLATTN_KDA, 128, 168, 3},
-        {"nvidia", KERNEL_PREPARE_BLOCKS, CLATTN_RWKV7, 128, 0, 1},
-        {"nvidia", KERNEL_STATES, CLATTN_GLA, 128, 0, 1},
-        {"nvidia", KERNEL_OUTPUTS, CLATTN_SIMPLE_GLA, 16, 0, 2}, /* so few lanes that they may have all there are */
-        {"nvidia_emulated", KERNEL_OUTPUTS, CLATTN_SIMPLE_GLA, 128, 0, 2},
+        {"nvidia", BLOCKS_OUTPUTS, CLATTN_SIMPLE_GLA, 128, 128, 2},
+        {"nvidia", BLOCKS_PREPARE, CLATTN_GLA, 128, 128, 4},
+        {"nvidia", BLOCKS_PREPARE, CLATTN_KDA, 128, 168, 3},
+        {"nvidia", BLOCKS_PREPARE, CLATTN_RWKV7, 128, 0, 1},
+        {"nvidia", BLOCKS_STATES, CLATTN_GLA, 128, 0, 1},
+        {"nvidia", BLOCKS_OUTPUTS, CLATTN_SIMPLE_GLA, 16, 0, 2}, /* so few lanes that they may have all there are */
+        {"nvidia_emulated", BLOCKS_OUTPUTS, CLATTN_SIMPLE_GLA, 128, 0, 2},
     };
     struct opencl *cl = table_of_functions();
 
@@ -631,23 +651,22 @@ static void test_residents(void **state)
     for (size_t i = 0; i < COUNT(rows); i++) {
         clattn_plan_desc asked = {.rule = rows[i].rule, .seq_len = 4096, .heads = 64};
         struct problem problem;
-        struct variant variant = {.kernel = rows[i].kernel, .problem = &problem, .engine = engine_get(rows[i].engine)};
-        struct layout layout;
+        struct kernel_step step;
         struct kernel kernel;
         char wanted[32];
+        int residents;
         asked.key_dim = asked.value_dim = rows[i].dim;
         assert_status(problem_init(&problem, &asked, NULL), SUCCESS);
-        assert_status(kernel_family(variant.kernel)->heuristic(&test_device.context->device, &variant, 256), SUCCESS);
-        layout = kernel_layout(&variant);
-        assert_int_equal(variant.tiles.residents, rows[i].residents);
-        assert_int_equal(layout.step.registers, rows[i].registers);
-        snprintf(wanted, sizeof wanted, "-cl-nv-maxrregcount=%d", layout.step.registers);
+        step = step_of_blocks(engine_get(rows[i].engine), &problem, rows[i].part, &residents);
+        assert_int_equal(residents, rows[i].residents);
+        assert_int_equal(step.registers, rows[i].registers);
+        snprintf(wanted, sizeof wanted, "-cl-nv-maxrregcount=%d", step.registers);
         real_build = cl->BuildProgram;
         cl->BuildProgram = note_options;
-        assert_status(kernel_create(test_device.context, &test_device.context->log, &layout.step, &kernel, NULL),
+        assert_status(kernel_create(test_device.context, &test_device.context->log, &step, &kernel, NULL),
                       BUILD_FAILED);
         cl->BuildProgram = real_build;
-        if ((strstr(options_noted, wanted) != NULL) != (layout.step.registers > 0))
+        if ((strstr(options_noted, wanted) != NULL) != (step.registers > 0))
             fail_msg("options are \"%s\"", options_noted);
     }
 }
