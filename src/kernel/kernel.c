@@ -11,11 +11,6 @@ static const struct {
 #define LIST(erase) (1u << ERASE_##erase) /* of a list, that erase so */
 #define CHANNELS (1u << 16)               /* of channels with decays of their own */
 #define PRODUCTS (1u << 17)               /* none */
-    [KERNEL_PREPARE] = {"prepare", FILE_prepare, &family_plain, 0},
-    [KERNEL_SCAN] = {"scan", FILE_scan, &family_plain, 0},
-    [KERNEL_RECURRENT] = {"recurrent", FILE_recurrent, &family_plain, 0},
-    [KERNEL_STABILIZE] = {"stabilize", FILE_stabilize, &family_plain, 0},
-    [KERNEL_READ_STATE] = {"read_state", FILE_read_state, &family_plain, 0},
     [KERNEL_FLASH] = {"flash", FILE_flash, &family_plain, LIST(NONE) | LIST(KERNEL) | LIST(POSITION)},
     [KERNEL_FLASH_BLOCKS] = {"flash_blocks", FILE_flash_blocks, &family_flash_blocks, LIST(NONE)},
     [KERNEL_FLASH_MATRIX] = {"flash_matrix", FILE_flash_matrix, &family_flash,

@@ -12,19 +12,14 @@
  * buffer; in a kernel it is a pointer and the long4 NAME_at: offset, batch, token and head strides. */
 /* clang-format off */
 #define ROLES(X) \
-    X(q) X(k) X(v) X(o) X(g) X(gv) X(beta) X(p) X(e) X(w) X(u) X(f) X(i) X(m) X(den) \
-    X(cu) X(decay) X(strength) X(records) X(rows) X(segments) X(kept) \
-    X(parts) X(written) X(theta) X(dt) X(bias) X(d) X(z) \
-    X(slots) X(snapshots) X(weights) X(shift) X(a_log) X(position) X(omega) \
-    X(turned_q) X(turned_k) X(after) \
-    X(initial) X(final) X(sink) X(lse) X(cu_kv) X(lens)
+    X(q) X(k) X(v) X(o) X(g) X(p) X(e) X(cu) X(records) X(rows) X(segments) X(parts) X(written) X(theta) X(dt) \
+    X(bias) X(d) X(z) X(slots) X(turned_q) X(turned_k) X(after) X(initial) X(final) X(sink) X(lse) X(cu_kv) \
+    X(lens)
 /* Numbers, by value: states has bits for an initial and a final state; window is at most the keys there are; given has
- * bits for a sink, a wanted lse, cu_kv, lens and beta; first_row and stretch_rows are those of the stretch of every
- * sequence that is worked; tail is of keys that none has carried; every is the tokens from a state that is left to the
- * next, below 0 how many of the last leave theirs. */
+ * bits for a sink, a wanted lse, cu_kv, lens and beta; first_row is the first of every sequence that is
+ * worked; tail is of keys that none has carried. */
 #define KERNEL_NUMBERS(X) \
-    X(seq_len) X(sequences) X(scale) X(states) X(kv_len) X(window) X(given) X(first_row) X(stretch_rows) X(tail) \
-    X(every)
+    X(seq_len) X(sequences) X(scale) X(states) X(kv_len) X(window) X(given) X(first_row) X(tail)
 /* clang-format on */
 
 enum role {
@@ -41,10 +36,6 @@ enum role {
 };
 
 enum kernel_id {
-    KERNEL_PREPARE,
-    KERNEL_SCAN,
-    KERNEL_RECURRENT,
-    KERNEL_STABILIZE,
     KERNEL_FLASH,
     KERNEL_PREPARE_PATH,
     KERNEL_CARRY_PATH,
@@ -73,7 +64,6 @@ enum kernel_id {
     KERNEL_CARRY_PATH_TEAM,
     KERNEL_FLASH_PATH_TEAM,
     KERNEL_FOLD_PATH,
-    KERNEL_READ_STATE,
     KERNEL_TURN_PATH,
     KERNEL_COUNT
 };
@@ -105,10 +95,8 @@ struct variant {
     enum kernel_id kernel;
     const struct problem *problem;
     const struct engine *engine; /* of the matrix kernels; NULL without one */
-    int normalizer;              /* the pass that leaves what o is divided by: its one value column is of ones */
     int attn;                    /* the pass that leaves the attention matrix: its values are unit vectors */
     const struct gemm *gemm;     /* of the kernels of matrix products, whose problem is its ground */
-    int gather;                  /* the scan is the first of two over segments: after the state alone */
     struct tiles tiles;
 };
 
@@ -117,14 +105,10 @@ int variant_values(const struct variant *variant);
 /* Storage types, as kernels name them: of the gates, and of what the kernel writes for o. */
 clattn_dtype variant_gate(const struct variant *variant);
 clattn_dtype variant_out(const struct variant *variant);
-/* And of the states that it begins and ends with. */
-clattn_dtype variant_state(const struct variant *variant);
 /* Whether it is one of the kernels that read a list as it lies, whatever was written there before. */
 int variant_reads_list(const struct variant *variant);
 /* Whether it reads queries and keys that were turned each by itself, normalised before. */
 int variant_turned(const struct variant *variant);
-/* Whether it leaves states on its way. */
-int variant_snapshots(const struct variant *variant);
 
 /* ---- Layout -------------------------------------------------------------------------------------------------------
  */
@@ -133,11 +117,10 @@ int variant_snapshots(const struct variant *variant);
  * them again. */
 struct layout {
     struct kernel_step step;
-    int value_groups;              /* groups of the third dimension of the grid */
-    int head_groups;               /* and of the second; 0: the heads */
-    int64_t record, rows;          /* floats of the workspace, per chunk and head */
-    int64_t segment, segment_kept; /* per segment and head */
-    int stretch;                   /* chunks of each sequence that a launch works; 0: all */
+    int value_groups;     /* groups of the third dimension of the grid */
+    int head_groups;      /* and of the second; 0: the heads */
+    int64_t record, rows; /* floats of the workspace, per chunk and head */
+    int64_t segment;      /* per segment and head */
 };
 
 static inline void layout_constant(struct layout *layout, const char *name, int64_t value)

@@ -7,39 +7,19 @@ int variant_values(const struct variant *variant)
 
     if (variant->attn)
         return (int)(rule_has_list(variant->problem->rule) ? most.kv_len : most.seq_len * variant->problem->desc.steps);
-    return variant->normalizer ? 1 : (int)variant->problem->desc.value_dim;
-}
-
-/* Whether the library makes the log-decays that the kernel reads. */
-static int gates_made(const struct variant *variant)
-{
-    int made = problem_stabilized(variant->problem) || variant->problem->rule->head_decay != NULL;
-
-    return made && variant->kernel != KERNEL_STABILIZE;
+    return (int)variant->problem->desc.value_dim;
 }
 
 clattn_dtype variant_gate(const struct variant *variant)
 {
-    return gates_made(variant) ? CLATTN_F32 : variant->problem->desc.gate_dtype;
-}
-
-static clattn_gate_map gate_map(const struct variant *variant)
-{
-    return gates_made(variant) ? CLATTN_GATE_MAP_LOG : variant->problem->desc.gate_map;
+    return problem_gate_type(variant->problem);
 }
 
 clattn_dtype variant_out(const struct variant *variant)
 {
     if (variant->gemm != NULL)
         return gemm_type(&variant->gemm->desc, GEMM_D);
-    return variant->normalizer || variant->attn ? CLATTN_F32 : variant->problem->types[CLATTN_O];
-}
-
-clattn_dtype variant_state(const struct variant *variant)
-{
-    int matrix = !variant->normalizer && variant->kernel != KERNEL_STABILIZE;
-
-    return matrix ? problem_state_type(variant->problem) : CLATTN_F32;
+    return variant->attn ? CLATTN_F32 : variant->problem->types[CLATTN_O];
 }
 
 int variant_reads_list(const struct variant *variant)
@@ -53,13 +33,6 @@ int variant_turned(const struct variant *variant)
     return variant->kernel == KERNEL_FLASH_SUMS
                ? variant->problem->rule->erase == ERASE_POSITION
                : (variant->problem->desc.flags & CLATTN_ABSOLUTE) && variant_reads_list(variant);
-}
-
-int variant_snapshots(const struct variant *variant)
-{
-    const clattn_plan_desc *desc = &variant->problem->desc;
-
-    return !variant->gather && !variant->attn && (desc->state_window != 0 || desc->state_every != 0);
 }
 
 void layout_scratch(struct layout *layout, const struct variant *variant, int bytes)
@@ -98,17 +71,13 @@ void layout_team(struct layout *layout, const struct variant *variant, int teams
 /* The pass that the variant is of. */
 static enum pass pass_of(const struct variant *variant)
 {
-    return variant->attn ? PASS_ATTENTION : variant->normalizer ? PASS_DENOMINATORS : PASS_OUTPUTS;
+    return variant->attn ? PASS_ATTENTION : PASS_OUTPUTS;
 }
 
 /* What a kernel has otherwise than its problem says. */
 static void set_exceptions(const struct variant *variant, struct kernel_step *step)
 {
-    step->gate = variant_gate(variant);
     step->out = variant_out(variant);
-    step->state = variant_state(variant);
-    step_replace(step, "SNAPSHOTS", variant_snapshots(variant));
-    step_replace(step, "GATE_MAP", gate_map(variant));
     if (variant_turned(variant)) {
         step_replace(step, "TURNED", 1);
         step_replace(step, "L2NORM", 0);

@@ -100,7 +100,7 @@ static void lay_out(const struct variant *variant, struct layout *layout)
     layout_constant(layout, "KV_HEADS", desc->kv_heads);
     if (variant->kernel == KERNEL_FLASH_PATH)
         plain_list_headers(variant, plain_weights(variant->problem->desc.kernel), layout);
-    layout_header(layout, plain_erase(variant).header);
+    layout_header(layout, plain_erase_header(variant));
 }
 
 void plain_describe_spans(struct text *text, const struct variant *variant, const struct layout *layout)

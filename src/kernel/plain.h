@@ -4,15 +4,10 @@
 
 #include "kernel/kernel.h"
 
-/* What an erase adds: rows beside q and k, of which some have norms of their own, and matrices that prepare solves, of
- * which some are left in the record. */
-struct plain_erase {
-    enum embedded_file header;
-    int streams, norms, solved, recorded;
-};
-struct plain_erase plain_erase(const struct variant *variant);
+/* The header of a list's erase: how keys turn, or how values depend on those before. */
+enum embedded_file plain_erase_header(const struct variant *variant);
 
-/* The headers of every word where the state is a list, with words of what its scores weigh. */
+/* The headers of a list, with words of what its scores weigh. */
 void plain_list_headers(const struct variant *variant, enum embedded_file weights, struct layout *layout);
 /* The header of what a score of a list weighs. */
 enum embedded_file plain_weights(clattn_weights weights);

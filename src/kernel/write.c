@@ -43,7 +43,7 @@ static void lay_out(const struct variant *variant, struct layout *layout)
     layout_constant(layout, "KV_HEADS", desc->kv_heads);
     layout_header(layout, FILE_output_plain);
     layout_header(layout, plain_weights(desc->write_kernel));
-    layout_header(layout, plain_erase(variant).header);
+    layout_header(layout, plain_erase_header(variant));
 }
 
 /* ---- Tiles --------------------------------------------------------------------------------------------------------

@@ -48,11 +48,6 @@ static ir_expression first_row(const struct adapter *a)
     return a->rows_loop == IR_NONE ? constant(a, 0) : ir_loop_value(a->ir, IR_LOOP_FIRST, a->rows_loop);
 }
 
-static ir_expression rows_at_once(const struct adapter *a)
-{
-    return a->rows_loop == IR_NONE ? rows(a) : ir_loop_value(a->ir, IR_LOOP_ROWS, a->rows_loop);
-}
-
 /* recipe_slots, of a call */
 static ir_expression slots(const struct adapter *a, const struct problem *problem, int chunk)
 {
@@ -159,11 +154,6 @@ static ir_expression groups(const struct adapter *a, const struct step *step)
         return length_of(a, IR_SEQUENCES);
     if (step->grid == GRID_KEY_SLOTS)
         return key_slots(a, chunk);
-    if (step->layout.stretch > 0) {
-        left = binary(a, IR_DIVIDE_UP, binary(a, IR_SUBTRACT, rows(a), first_row(a)), constant(a, chunk));
-        each = binary(a, IR_LOWER, left, constant(a, step->layout.stretch));
-        return binary(a, IR_MULTIPLY, length_of(a, IR_SEQUENCES), each);
-    }
     each = slots(a, step->variant.problem, chunk);
     if (step->grid == GRID_SLOTS)
         return each;
@@ -200,8 +190,6 @@ static ir_expression number_of(const struct adapter *a, const struct step *step,
     case ARG_kv_len: return length_of(a, IR_KEYS);
     case ARG_tail: return length_of(a, IR_TAIL);
     case ARG_first_row: return first_row(a);
-    case ARG_stretch_rows: return rows_at_once(a);
-    case ARG_every: return constant(a, desc->state_every - desc->state_window);
     case ARG_window:
         if (desc->window == 0)
             return length_of(a, IR_KEYS);

@@ -242,7 +242,7 @@ static int32_t tokens_at_once(const clattn_plan *plan)
     if (child != NULL)
         return told_chunk(child->solver->reach(&plan->problem, child->shape));
     last = &recipe_last(&plan->recipe)->variant;
-    return last->kernel == KERNEL_RECURRENT ? 1 : last->tiles.chunk;
+    return last->tiles.chunk;
 }
 
 /* The engine that the solver computes on; NULL. */

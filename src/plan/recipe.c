@@ -7,21 +7,12 @@
 
 const char *temporary_name(enum temporary_id id)
 {
-    static const char *const names[] = {[TEMPORARY_RECORDS] = "records",
-                                        [TEMPORARY_ROWS] = "rows",
-                                        [TEMPORARY_SEGMENTS] = "segments",
-                                        [TEMPORARY_SEGMENT_KEPT] = "kept by segments",
-                                        [TEMPORARY_DECAY] = "decay",
-                                        [TEMPORARY_STRENGTH] = "strength",
-                                        [TEMPORARY_M] = "stabilizer",
-                                        [TEMPORARY_DEN] = "denominators",
-                                        [TEMPORARY_PARTS] = "parts of the keys",
-                                        [TEMPORARY_AFTER] = "sums of decays",
-                                        [TEMPORARY_WRITTEN] = "written",
-                                        [TEMPORARY_TURNED_Q] = "turned queries",
-                                        [TEMPORARY_TURNED_K] = "turned keys",
-                                        [TEMPORARY_WHOLE] = "whole",
-                                        [TEMPORARY_WHOLE_SUMS] = "whole sums"};
+    static const char *const names[] = {
+        [TEMPORARY_RECORDS] = "records",         [TEMPORARY_ROWS] = "rows",
+        [TEMPORARY_SEGMENTS] = "segments",       [TEMPORARY_PARTS] = "parts of the keys",
+        [TEMPORARY_AFTER] = "sums of decays",    [TEMPORARY_WRITTEN] = "written",
+        [TEMPORARY_TURNED_Q] = "turned queries", [TEMPORARY_TURNED_K] = "turned keys",
+    };
     _Static_assert(sizeof names / sizeof *names == TEMPORARY_COUNT, "a name each");
     return names[id];
 }
@@ -54,9 +45,6 @@ static const struct {
     {ROLE_k, CLATTN_K},
     {ROLE_v, CLATTN_V},
     {ROLE_o, CLATTN_O},
-    {ROLE_gv, CLATTN_GV},
-    {ROLE_u, CLATTN_U},
-    {ROLE_f, CLATTN_F},
     {ROLE_cu, CLATTN_SEQLENS},
     {ROLE_initial, CLATTN_STATE_IN},
     {ROLE_final, CLATTN_STATE_OUT},
@@ -69,12 +57,6 @@ static const struct {
     {ROLE_d, CLATTN_D},
     {ROLE_z, CLATTN_Z},
     {ROLE_slots, CLATTN_STATE_INDICES},
-    {ROLE_snapshots, CLATTN_STATES},
-    {ROLE_weights, CLATTN_W},
-    {ROLE_shift, CLATTN_BIAS},
-    {ROLE_a_log, CLATTN_A_LOG},
-    {ROLE_position, CLATTN_POSITION},
-    {ROLE_omega, CLATTN_OMEGA},
 };
 
 /* And temporaries. */
@@ -82,15 +64,9 @@ static const struct {
     enum role role;
     enum temporary_id temporary;
 } made_roles[] = {
-    {ROLE_records, TEMPORARY_RECORDS},   {ROLE_rows, TEMPORARY_ROWS},   {ROLE_segments, TEMPORARY_SEGMENTS},
-    {ROLE_kept, TEMPORARY_SEGMENT_KEPT}, {ROLE_parts, TEMPORARY_PARTS}, {ROLE_turned_q, TEMPORARY_TURNED_Q},
-    {ROLE_turned_k, TEMPORARY_TURNED_K}, {ROLE_after, TEMPORARY_AFTER},
-};
-
-/* The role of what a write reads. */
-static const enum role write_roles[] = {
-#define WRITE(value, row, role, ...) role,
-#include "op/words.def"
+    {ROLE_records, TEMPORARY_RECORDS}, {ROLE_rows, TEMPORARY_ROWS},         {ROLE_segments, TEMPORARY_SEGMENTS},
+    {ROLE_parts, TEMPORARY_PARTS},     {ROLE_turned_q, TEMPORARY_TURNED_Q}, {ROLE_turned_k, TEMPORARY_TURNED_K},
+    {ROLE_after, TEMPORARY_AFTER},
 };
 
 static struct source temporary(enum temporary_id id)
@@ -106,41 +82,20 @@ static void bind_operand(const struct problem *problem, struct source *source, c
             *source = (struct source){SOURCE_OPERAND, (int)id};
 }
 
-/* The states that a pass begins and ends with. */
-static void bind_states(const struct variant *variant, struct source *sources)
+/* The attention matrix in the place of outputs. */
+static void bind_attention(const struct variant *variant, struct source *sources)
 {
-    if (variant->attn) {
-        bind_operand(variant->problem, &sources[ROLE_o], CLATTN_ATTN);
-        sources[ROLE_initial].kind = sources[ROLE_final].kind = sources[ROLE_lse].kind = SOURCE_NONE;
-    }
-    if (variant->normalizer) {
-        bind_operand(variant->problem, &sources[ROLE_initial], CLATTN_NORMALIZER_IN);
-        bind_operand(variant->problem, &sources[ROLE_final], CLATTN_NORMALIZER_OUT);
-    }
-    if (variant->kernel == KERNEL_STABILIZE) {
-        bind_operand(variant->problem, &sources[ROLE_initial], CLATTN_STABILIZER_IN);
-        bind_operand(variant->problem, &sources[ROLE_final], CLATTN_STABILIZER_OUT);
-    }
-    if (problem_reads_whole(variant->problem) && sources[ROLE_final].kind == SOURCE_NONE)
-        sources[ROLE_final] = temporary(variant->normalizer ? TEMPORARY_WHOLE_SUMS : TEMPORARY_WHOLE);
+    if (!variant->attn)
+        return;
+    bind_operand(variant->problem, &sources[ROLE_o], CLATTN_ATTN);
+    sources[ROLE_lse].kind = SOURCE_NONE;
 }
 
-/* What the library makes of gates, and denominators on their way from one pass to the other. */
+/* What the library makes of gates, and scratch memory. */
 static void bind_made(const struct variant *variant, struct source *sources)
 {
     if (variant->problem->rule->head_decay != NULL)
         sources[ROLE_g].kind = SOURCE_FIXED;
-    if (problem_stabilized(variant->problem)) {
-        sources[ROLE_g] = sources[ROLE_decay] = temporary(TEMPORARY_DECAY);
-        sources[ROLE_beta] = sources[ROLE_strength] = temporary(TEMPORARY_STRENGTH);
-        sources[ROLE_m] = temporary(TEMPORARY_M);
-    }
-    if (variant->normalizer) {
-        sources[ROLE_o] = temporary(TEMPORARY_DEN);
-        if (problem_stabilized(variant->problem))
-            sources[ROLE_den] = temporary(TEMPORARY_M);
-    } else if (problem_normalized(variant->problem))
-        sources[ROLE_den] = temporary(TEMPORARY_DEN);
     for (size_t i = 0; i < sizeof made_roles / sizeof *made_roles; i++)
         sources[made_roles[i].role] = temporary(made_roles[i].temporary);
 }
@@ -178,9 +133,9 @@ static void bind_roles(const struct variant *variant, struct source *sources)
     bind_operand(problem, &sources[ROLE_g], rule->gate);
     bind_operand(problem, &sources[ROLE_p], erase_operands(rule->erase)[0].id);
     bind_operand(problem, &sources[ROLE_e], erase_operands(rule->erase)[1].id);
-    if (write_roles[rule->write] != ROLE_COUNT)
-        bind_operand(problem, &sources[write_roles[rule->write]], write_operand(rule->write)->id);
-    bind_states(variant, sources);
+    if (rule->write == WRITE_STEP)
+        bind_operand(problem, &sources[ROLE_dt], write_operand(rule->write)->id);
+    bind_attention(variant, sources);
     bind_made(variant, sources);
     bind_written(variant, sources);
     bind_turned(variant, sources);
@@ -197,7 +152,7 @@ struct variant maker_variant(const struct recipe_maker *maker, enum kernel_id ke
 /* Whether two variants are the same part of a recipe. */
 static int same_part(const struct variant *a, const struct variant *b)
 {
-    return a->kernel == b->kernel && a->normalizer == b->normalizer && a->gather == b->gather && a->attn == b->attn;
+    return a->kernel == b->kernel && a->attn == b->attn;
 }
 
 clattn_status maker_tiles(const struct recipe_maker *maker, struct variant *variant)
@@ -279,7 +234,7 @@ const struct step *recipe_last(const struct recipe *recipe)
 {
     const struct step *last = &recipe->steps[recipe->step_count - 1];
 
-    while (last->variant.kernel == KERNEL_FOLD_PATH || last->variant.kernel == KERNEL_READ_STATE || last->variant.attn)
+    while (last->variant.kernel == KERNEL_FOLD_PATH || last->variant.attn)
         last--;
     return last;
 }

@@ -7,21 +7,14 @@
 
 /* What a recipe may hold beside the operands. */
 enum temporary_id {
-    TEMPORARY_RECORDS,      /* [slots, heads, record]: what prepare leaves the scan */
-    TEMPORARY_ROWS,         /* [slots, heads, …]: rows that prepare leaves what comes after it */
-    TEMPORARY_SEGMENTS,     /* [sequences, segments, heads, …]: the state that each adds */
-    TEMPORARY_SEGMENT_KEPT, /* [sequences, segments, heads, …]: what a segment keeps of the state before it */
-    TEMPORARY_DECAY,        /* [B,H,T]: the stabilised log-decay of mLSTM */
-    TEMPORARY_STRENGTH,     /* [B,H,T]: its write strength */
-    TEMPORARY_M,            /* [B,H,T]: its stabiliser */
-    TEMPORARY_DEN,          /* [B,H,T]: what o is divided by */
-    TEMPORARY_PARTS,        /* [sequences, heads, …]: what parts of the keys leave of a span's rows */
-    TEMPORARY_AFTER,        /* [key slots, heads, …]: sums of log-decays after each key of a unit */
-    TEMPORARY_WRITTEN,      /* [B,TK,HK,V] in the storage type of v: what is written in its place */
-    TEMPORARY_TURNED_Q,     /* like q, in its type: queries that are turned over all tokens up to their own */
-    TEMPORARY_TURNED_K,     /* the same of k */
-    TEMPORARY_WHOLE,        /* [sequences, heads, …]: the state after the whole sequence */
-    TEMPORARY_WHOLE_SUMS,   /* the same of the pass that leaves denominators */
+    TEMPORARY_RECORDS,  /* [slots, heads, record]: what prepare leaves the scan */
+    TEMPORARY_ROWS,     /* [slots, heads, …]: rows that prepare leaves what comes after it */
+    TEMPORARY_SEGMENTS, /* [sequences, segments, heads, …]: the state that each adds */
+    TEMPORARY_PARTS,    /* [sequences, heads, …]: what parts of the keys leave of a span's rows */
+    TEMPORARY_AFTER,    /* [key slots, heads, …]: sums of log-decays after each key of a unit */
+    TEMPORARY_WRITTEN,  /* [B,TK,HK,V] in the storage type of v: what is written in its place */
+    TEMPORARY_TURNED_Q, /* like q, in its type: queries that are turned over all tokens up to their own */
+    TEMPORARY_TURNED_K, /* the same of k */
     TEMPORARY_COUNT
 };
 
@@ -117,8 +110,8 @@ clattn_status solver_make(const struct solver *solver, const struct recipe_maker
 int solver_has_behind(const struct problem *problem);
 clattn_status solver_make_behind(const struct recipe_maker *maker);
 
-extern const struct old_solver old_recurrent, old_channels_lanes, old_channels, old_chunk_scan, old_flash,
-    old_flash_matrix, old_flash_team, old_flash_matrix_blocks, old_flash_blocks, old_path, old_delta, old_delta_matrix,
-    old_delta_team, old_path_matrix, old_path_team;
+extern const struct old_solver old_channels_lanes, old_channels, old_flash, old_flash_matrix, old_flash_team,
+    old_flash_matrix_blocks, old_flash_blocks, old_path, old_delta, old_delta_matrix, old_delta_team, old_path_matrix,
+    old_path_team;
 
 #endif

@@ -8,9 +8,7 @@ static struct reach old_reach(const struct clattn_plan *plan)
 {
     const struct variant *last = &recipe_last(&plan->recipe)->variant;
 
-    return (struct reach){.chunk = last->tiles.chunk,
-                          .parts = last->kernel == KERNEL_RECURRENT ? last->tiles.segments : 1,
-                          .keys = last->tiles.keys};
+    return (struct reach){.chunk = last->tiles.chunk, .parts = 1, .keys = last->tiles.keys};
 }
 
 static struct reach reach_of(const struct clattn_plan *plan)

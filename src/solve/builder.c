@@ -219,7 +219,7 @@ static const struct {
 
 /* The name that kernels have for what a write reads: "beta". */
 static const char *const write_names[] = {
-#define WRITE(value, row, role, ...) (#role) + sizeof "ROLE",
+#define WRITE(value, row, name, ...) name,
 #include "op/words.def"
 };
 

@@ -1,5 +1,7 @@
 #include "tune/tiles.h"
 
+#include "solve/state_tile.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,7 +90,7 @@ static int64_t recurrent_rows(const clattn_context *context, const struct proble
 
 int tuning_prefers_recurrent(const clattn_context *context, const struct problem *problem)
 {
-    return kernel_takes(KERNEL_RECURRENT, problem->rule) && problem_rows(problem) <= recurrent_rows(context, problem);
+    return has_state_of_matrices(problem) && problem_rows(problem) <= recurrent_rows(context, problem);
 }
 
 int tuning_prefers_blocks(const clattn_context *context, const struct problem *problem)
