@@ -236,20 +236,37 @@ static const struct solver *measured_solver(const struct clattn_plan *plan)
     return best != NULL && !was_faster(plan, missing, best_layer) ? best : NULL;
 }
 
+/* The solver that prefers the problem most, and how much; NULL: none. */
+static const struct solver *most_preferred(const struct clattn_plan *plan, enum preference *most)
+{
+    const struct device_facts facts = facts_of(plan->context, MOST_GROUP);
+    const struct solver *solver = NULL;
+
+    *most = PREFERENCE_NONE;
+    for (int i = 0; solver_at(i) != NULL; i++) {
+        const enum preference preference =
+            solver_at(i)->prefers != NULL ? solver_at(i)->prefers(&facts, &plan->problem) : PREFERENCE_NONE;
+        if (preference > *most) {
+            *most = preference;
+            solver = solver_at(i);
+        }
+    }
+    return solver;
+}
+
 /* The solver that is tried before those of a higher rank; NULL: none. */
-static const struct solver *preferred(const struct clattn_plan *plan)
+static const struct solver *first_tried(const struct clattn_plan *plan)
 {
     const clattn_plan_desc *desc = &plan->problem.desc;
-    const struct solver *first = NULL;
+    enum preference most;
+    const struct solver *preferred = most_preferred(plan, &most), *first = NULL;
 
-    if (desc->chunk == 0 && tuning_prefers_decode(&plan->problem))
-        first = solver_find(desc->tail != 0 ? "path_decode" : "decode");
-    if (first == NULL && desc->mode == CLATTN_MODE_AUTO && desc->chunk == 0) {
+    if (desc->chunk == 0 && most == PREFERENCE_FIRST)
+        return preferred;
+    if (desc->mode == CLATTN_MODE_AUTO && desc->chunk == 0) {
         first = measured_solver(plan);
-        if (first == NULL && tuning_prefers_recurrent(plan->context, &plan->problem))
-            first = solver_find("recurrent");
-        if (first == NULL && tuning_prefers_blocks(plan->context, &plan->problem))
-            first = solver_find("chunk_blocks");
+        if (first == NULL && most != PREFERENCE_FIRST)
+            first = preferred;
     }
     if (first == NULL && tuning_prefers_lanes(&plan->context->device, &plan->problem))
         first = solver_find("channels_lanes");
@@ -259,7 +276,7 @@ static const struct solver *preferred(const struct clattn_plan *plan)
 /* The solvers in the order in which they are tried. */
 static struct ranking order_of(const struct clattn_plan *plan)
 {
-    const struct solver *first = preferred(plan);
+    const struct solver *first = first_tried(plan);
     struct ranking all = rank_all(), order = {{first}};
     int count = first != NULL;
 

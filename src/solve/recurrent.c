@@ -47,6 +47,31 @@ static int applies(const struct solver *solver, const struct device_facts *facts
     return has_state_of_matrices(problem);
 }
 
+/* Rows up to which the recurrence is ahead of what chunks cost: fewest beside an engine for numbers of 16 bits. What
+ * erases costs chunks more than it costs the recurrence, which stays ahead where every compute unit has a head. Where
+ * nothing is erased parts of a sequence are worked at once. bench/README.md has the figures. */
+static int64_t most_rows(const struct device_facts *facts, const struct problem *problem)
+{
+    const struct device *device = facts->device;
+    const int64_t units = device->info.compute_units, heads = problem_heads(problem);
+
+    if (device->serial)
+        return 8;
+    if ((facts->engine != NULL && problem->desc.dtype != CLATTN_F32) || (device->sub_group != 0 && heads > units))
+        return 32;
+    if (problem->rule->erase != ERASE_NONE)
+        return heads > units ? INT64_MAX : 2 * heads > units ? 128 : 64;
+    if (4 * heads <= units)
+        return 256;
+    return problem->rule->decay == DECAY_CHANNEL ? 128 : 64;
+}
+
+static enum preference prefers(const struct device_facts *facts, const struct problem *problem)
+{
+    return has_state_of_matrices(problem) && problem_rows(problem) <= most_rows(facts, problem) ? PREFERENCE_HIGH
+                                                                                                : PREFERENCE_NONE;
+}
+
 /* ---- Tiles --------------------------------------------------------------------------------------------------------
  */
 
@@ -367,6 +392,7 @@ const struct solver solver_recurrent = {
     .rank = 960,
     .tiles_size = sizeof(struct recurrent_tiles),
     .shape_size = sizeof(struct recurrent_shape),
+    .prefers = prefers,
     .applies = applies,
     .choose_tiles = choose_tiles,
     .derive_shape = derive_shape,

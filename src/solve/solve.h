@@ -14,6 +14,14 @@ struct device_facts {
     int most_group;              /* work-items of a group, at most */
 };
 
+/* Of two solvers that are preferred the one that is later here. */
+enum preference {
+    PREFERENCE_NONE,
+    PREFERENCE_LOW,  /* where nothing was measured and no chunk is asked for, */
+    PREFERENCE_HIGH, /* likewise, */
+    PREFERENCE_FIRST /* and whatever was measured */
+};
+
 struct solver {
     struct space space; /* name, parameters that tuning may choose, their format, and the lengths to tune at */
     clattn_mode mode;
@@ -23,6 +31,8 @@ struct solver {
     const void *variant; /* what tells apart solvers that share these functions */
     size_t tiles_size;   /* of its struct of tiles: ints only */
     size_t shape_size;   /* of its struct of what follows from them */
+    /* Whether the solver should be tried before those of a higher rank; NULL: never. */
+    enum preference (*prefers)(const struct device_facts *facts, const struct problem *problem);
     int (*applies)(const struct solver *solver, const struct device_facts *facts, const struct problem *problem);
     /* Fills the tiles that are TILE_OPEN and corrects the others, so that equal tiles are equal points. It alone looks at
      * lengths, batch, heads and compute units. UNSUPPORTED where nothing fits the device. */

@@ -73,7 +73,7 @@ struct state_tile state_tile(const struct device_facts *facts, const struct prob
     enum { CHUNK = 16 };
     struct state_tile t = {.chunk = problem->desc.chunk != 0 ? problem->desc.chunk : CHUNK};
 
-    if (has_own_tiles(facts))
+    if (is_serial(facts))
         serial_tile(facts, problem, &t);
     else
         shared_tile(facts, problem, wish, &t);

@@ -40,12 +40,6 @@ static inline int has_state_of_matrices(const struct problem *problem)
     return problem->rule->op == OP_MIXER && !rule_has_list(problem->rule) && rule_has_chunks(problem->rule);
 }
 
-/* Whether a work-item should have a tile for itself. */
-static inline int has_own_tiles(const struct device_facts *facts)
-{
-    return facts->device->serial || facts->most_group < 4;
-}
-
 /* What the heuristic of a group that shares a tile differs in. */
 struct shared_wish {
     int most_columns, least_columns; /* value columns of a group */

@@ -1,7 +1,5 @@
 #include "tune/tiles.h"
 
-#include "solve/state_tile.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,51 +65,6 @@ int tuning_point_tiles(const clattn_context *context, const struct problem *prob
         tiles[id] = variant.tiles;
     }
     return 1;
-}
-
-/* Rows up to which the recurrence is ahead of what chunks cost: fewest beside an engine for numbers of 16 bits. What
- * erases costs chunks more than it costs the recurrence, which stays ahead where every compute unit has a head. Where
- * nothing is erased parts of a sequence are worked at once. bench/README.md has the figures. */
-static int64_t recurrent_rows(const clattn_context *context, const struct problem *problem)
-{
-    const int64_t units = context->device.info.compute_units, heads = problem_heads(problem);
-
-    if (context->device.serial)
-        return 8;
-    if ((context->engine != NULL && problem->desc.dtype != CLATTN_F32) ||
-        (context->device.sub_group != 0 && heads > units))
-        return 32;
-    if (problem->rule->erase != ERASE_NONE)
-        return heads > units ? INT64_MAX : 2 * heads > units ? 128 : 64;
-    if (4 * heads <= units)
-        return 256;
-    return problem->rule->decay == DECAY_CHANNEL ? 128 : 64;
-}
-
-int tuning_prefers_recurrent(const clattn_context *context, const struct problem *problem)
-{
-    return has_state_of_matrices(problem) && problem_rows(problem) <= recurrent_rows(context, problem);
-}
-
-int tuning_prefers_blocks(const clattn_context *context, const struct problem *problem)
-{
-    enum { MOST_TOKENS = 128 };
-
-    return context->engine != NULL && context->engine->exact == FILE_exact_nvidia_ptx &&
-           problem->desc.dtype == CLATTN_F32 && problem->rule->erase == ERASE_LOW_RANK &&
-           problem->rule->decay == DECAY_CHANNEL && problem_rows(problem) > MOST_TOKENS;
-}
-
-int tuning_prefers_decode(const struct problem *problem)
-{
-    enum { MOST_TOKENS = 16, LEAST_KEYS = 64, MOST_WALKED = 256 };
-    const struct extent most = problem_most(problem);
-    int64_t packed = problem->desc.flags & CLATTN_CU_SEQLENS ? most.sequences : 1;
-
-    if (problem->rule->erase != ERASE_NONE && (problem->desc.tail == 0 || problem->desc.tail > MOST_WALKED))
-        return 0;
-    return rule_has_list(problem->rule) && problem->desc.kernel == CLATTN_WEIGHTS_SOFTMAX &&
-           most.seq_len <= MOST_TOKENS * packed && most.kv_len >= LEAST_KEYS * packed;
 }
 
 int tuning_prefers_lanes(const struct device *device, const struct problem *problem)

@@ -15,14 +15,6 @@ clattn_status tuning_tiles(const struct device *device, const struct tuned *tune
 int tuning_point_tiles(const clattn_context *context, const struct problem *problem, const struct tuned *tuned,
                        struct tiles tiles[KERNEL_COUNT]);
 
-/* Whether the recurrence beats chunks for that many tokens: a rule from the device's class, the type, the heads and
- * the erase. */
-int tuning_prefers_recurrent(const clattn_context *context, const struct problem *problem);
-/* Whether register blocks beat the engine's products of floats, which on NVIDIA's are three each: where a record has
- * the most of them. bench/README.md has the figures. */
-int tuning_prefers_blocks(const clattn_context *context, const struct problem *problem);
-/* Whether keys are worked in parts: where so few queries see many keys. */
-int tuning_prefers_decode(const struct problem *problem);
 /* Whether columns alone are enough for a lane each, of all compute units. */
 int tuning_prefers_lanes(const struct device *device, const struct problem *problem);
 

@@ -479,6 +479,14 @@ static const struct {
     {CLATTN_GLA, CLATTN_F16, 256, 32, ENGINE},
 };
 
+/* Whether the solver should be tried first where nothing was measured. */
+static int prefers(const char *solver, const struct clattn_context *context, const struct problem *problem)
+{
+    const struct device_facts facts = {&context->device, context->engine, 256};
+
+    return solver_find(solver)->prefers(&facts, problem) != PREFERENCE_NONE;
+}
+
 static int one_by_one(const struct clattn_context *context, size_t row, int64_t tokens)
 {
     const clattn_plan_desc desc = {.rule = lengths[row].rule,
@@ -490,7 +498,7 @@ static int one_by_one(const struct clattn_context *context, size_t row, int64_t 
     struct problem problem;
 
     assert_status(problem_init(&problem, &desc, NULL), SUCCESS);
-    return tuning_prefers_recurrent(context, &problem);
+    return prefers("recurrent", context, &problem);
 }
 
 static void test_lengths_of_recurrence(void **state)
@@ -537,7 +545,7 @@ static void test_blocks_beside_engine(void **state)
         const struct clattn_context context = {.engine = rows[i].engine != NULL ? engine_get(rows[i].engine) : NULL};
         struct problem problem;
         assert_status(problem_init(&problem, &desc, NULL), SUCCESS);
-        assert_int_equal(tuning_prefers_blocks(&context, &problem), rows[i].blocks);
+        assert_int_equal(prefers("chunk_blocks", &context, &problem), rows[i].blocks);
     }
 }
 

@@ -367,12 +367,25 @@ static void describe(struct text *text, const void *shape, int step)
     text_format(text, "\n");
 }
 
+/* Whether register blocks beat the engine's products of floats, which on NVIDIA's are three each: where a record has the
+ * most of them. bench/README.md has the figures. */
+static enum preference prefers(const struct device_facts *facts, const struct problem *problem)
+{
+    enum { MOST_TOKENS = 128 };
+    const int is_three = facts->engine != NULL && facts->engine->exact == FILE_exact_nvidia_ptx;
+
+    return is_three && problem->desc.dtype == CLATTN_F32 && problem->rule->erase == ERASE_LOW_RANK &&
+                   problem->rule->decay == DECAY_CHANNEL && problem_rows(problem) > MOST_TOKENS
+               ? PREFERENCE_LOW
+               : PREFERENCE_NONE;
+}
+
 #define BLOCKS_SOLVER                                                                                                  \
     .mode = CLATTN_MODE_CHUNK, .shared = 1, .tiles_size = sizeof(struct blocks_tiles),                                 \
     .shape_size = sizeof(struct shape), .applies = applies, .choose_tiles = choose_tiles,                              \
     .derive_shape = derive_shape, .reach = reach, .recipe = recipe, .describe = describe
 
 const struct solver solver_chunk_blocks = {
-    .space = {"chunk_blocks", chunk_parameters, 1024, 0, 0, 1}, .rank = 980, BLOCKS_SOLVER};
+    .space = {"chunk_blocks", chunk_parameters, 1024, 0, 0, 1}, .rank = 980, .prefers = prefers, BLOCKS_SOLVER};
 const struct solver solver_matrix_blocks = {
     .space = {"matrix_blocks", matrix_parameters, 1024, 0, 1, 1}, .rank = 990, BLOCKS_SOLVER};

@@ -129,12 +129,41 @@ static void describe(struct text *text, const void *shape, int step)
                 kernel->local_bytes);
 }
 
+/* Where so few queries see many keys. */
+static int is_few(const struct problem *problem)
+{
+    enum { MOST_TOKENS = 16, LEAST_KEYS = 64 };
+    const struct extent most = problem_most(problem);
+    const int64_t packed = problem->desc.flags & CLATTN_CU_SEQLENS ? most.sequences : 1;
+
+    return rule_has_list(problem->rule) && problem->desc.kernel == CLATTN_WEIGHTS_SOFTMAX &&
+           most.seq_len <= MOST_TOKENS * packed && most.kv_len >= LEAST_KEYS * packed;
+}
+
+static enum preference decode_prefers(const struct device_facts *facts, const struct problem *problem)
+{
+    (void)facts;
+    return problem->rule->erase == ERASE_NONE && is_few(problem) ? PREFERENCE_FIRST : PREFERENCE_NONE;
+}
+
+/* Of keys that are carried but for a few. */
+static enum preference path_decode_prefers(const struct device_facts *facts, const struct problem *problem)
+{
+    enum { MOST_WALKED = 256 };
+    const int64_t tail = problem->desc.tail;
+
+    (void)facts;
+    return problem->rule->erase != ERASE_NONE && tail > 0 && tail <= MOST_WALKED && is_few(problem) ? PREFERENCE_FIRST
+                                                                                                    : PREFERENCE_NONE;
+}
+
 const struct solver solver_decode = {
     .space = {"decode", decode_parameters, 1, 8192, 0, 1},
     .mode = CLATTN_MODE_CHUNK,
     .rank = 900,
     .tiles_size = sizeof(struct decode_tiles),
     .shape_size = sizeof(struct decode_shape),
+    .prefers = decode_prefers,
     .applies = decode_applies,
     .choose_tiles = decode_choose_tiles,
     .derive_shape = derive_shape,
@@ -149,6 +178,7 @@ const struct solver solver_path_decode = {
     .rank = 860,
     .tiles_size = sizeof(struct decode_tiles),
     .shape_size = sizeof(struct decode_shape),
+    .prefers = path_decode_prefers,
     .applies = path_decode_applies,
     .choose_tiles = decode_choose_tiles,
     .derive_shape = derive_shape,
