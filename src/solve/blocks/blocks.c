@@ -81,7 +81,7 @@ static int applies(const struct solver *solver, const struct device_facts *facts
 }
 
 /* The passes that the problem needs: the first of them, and so on down to the outputs'. */
-static enum pass first_pass(const struct problem *problem)
+static int first_pass(const struct problem *problem)
 {
     return problem_normalized(problem) ? PASS_DENOMINATORS : PASS_OUTPUTS;
 }
@@ -181,7 +181,7 @@ static clattn_status choose_tiles(const struct solver *solver, const struct devi
     if (kernel.stretch < 0)
         return CLATTN_UNSUPPORTED;
     memset(t, 0, sizeof *t);
-    for (int pass = first_pass(problem); pass >= PASS_OUTPUTS; pass--)
+    for (int pass = first_pass(problem); pass >= (int)PASS_OUTPUTS; pass--)
         TRY(choose_pass(facts, &kernel, (enum pass)pass, &given, t));
     return CLATTN_SUCCESS;
 }
@@ -236,7 +236,7 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
 
     memcpy(&s->tiles, tiles, sizeof s->tiles);
     TRY(add_launch(s, facts, engine, problem, BLOCKS_PREPARE));
-    for (int pass = first_pass(problem); pass >= PASS_OUTPUTS; pass--)
+    for (int pass = first_pass(problem); pass >= (int)PASS_OUTPUTS; pass--)
         TRY(add_pass(s, facts, engine, problem, (enum pass)pass));
     return CLATTN_SUCCESS;
 }
@@ -296,7 +296,7 @@ static void bind_workspace(struct builder *b, const struct problem *problem, con
     const int64_t chunks = chunks_at_once(problem, &s->tiles), heads = problem_heads(problem);
     int64_t before = 0, segments = 0, kept = 0;
 
-    for (int pass = first_pass(problem); pass >= PASS_OUTPUTS; pass--) {
+    for (int pass = first_pass(problem); pass >= (int)PASS_OUTPUTS; pass--) {
         const struct blocks_workspace *of = &s->workspace[pass];
         const int64_t count = segments_of(&s->tiles, (enum pass)pass);
         before = larger(before, chunks * of->state);
