@@ -6,29 +6,6 @@
 
 enum { STATS = 3 }; /* numbers that the work-items of a row share */
 
-struct features_tiles {
-    int group, vec, block_v, sub_group; /* as in struct columns */
-    int chunk, tokens;                  /* tokens of a group, and of a work-item */
-};
-
-struct features_shape {
-    struct features_tiles tiles;
-    struct kernel_step step;
-};
-
-static const struct parameter parameters[] = {
-    PARAMETER_ROW("vec", struct features_tiles, vec, 4, 16),
-    PARAMETER_ROW("group", struct features_tiles, group, 1, 32, 64, 128, 256),
-    PARAMETER_ROW("chunk", struct features_tiles, chunk, 1, 4, 16, 32, 64, 128, 256),
-    PARAMETERS_END,
-};
-
-static int applies(const struct solver *solver, const struct device_facts *facts, const struct problem *problem)
-{
-    (void)solver, (void)facts;
-    return problem->rule->op == OP_PIECE && problem->rule->piece == PIECE_FEATURES;
-}
-
 /* Projections of a row. */
 static int64_t projections_of(const clattn_plan_desc *desc)
 {
@@ -42,7 +19,7 @@ static int64_t local_bytes(const clattn_plan_desc *desc, int rows)
 }
 
 /* Rows of a work-item share what it reads of omega. */
-static void by_heuristic(const struct device_facts *facts, const struct problem *problem, struct features_tiles *t)
+static void choose(const struct device_facts *facts, const struct problem *problem, struct piece_tiles *t)
 {
     enum { RUN = 4, ROWS = 16 };
     const int few = problem->desc.seq_len < RUN;
@@ -53,81 +30,27 @@ static void by_heuristic(const struct device_facts *facts, const struct problem 
         t->chunk /= 2;
 }
 
-static clattn_status choose_tiles(const struct solver *solver, const struct device_facts *facts,
-                                  const struct problem *problem, void *tiles)
+static void add(struct kernel_step *step, const struct problem *problem, const struct piece_tiles *t)
 {
-    struct features_tiles *t = tiles, given = *t;
-    struct columns columns = piece_columns(facts, problem);
+    const clattn_plan_desc *desc = &problem->desc;
+    const int64_t projections = projections_of(desc);
 
-    (void)solver;
-    *t = (struct features_tiles){columns.group, columns.vec, columns.block_v, columns.sub_group, 0, 0};
-    by_heuristic(facts, problem, t);
-    columns_complete(&columns, given.group, given.vec);
-    t->group = columns.group;
-    t->vec = columns.vec;
-    t->block_v = columns.block_v;
-    if (given.chunk != TILE_OPEN)
-        t->chunk = given.chunk;
-    t->tokens = lower(t->tokens, t->chunk);
-    return t->chunk % t->tokens == 0 && group_fits(facts, t->group) ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
+    step_constant(step, "M", projections);
+    step_constant(step, "RUN", t->tokens);
+    step_constant(step, "IS_FAVOR", desc->features == CLATTN_FEATURES_FAVOR);
+    step_constant(step, "IS_RFA", desc->features == CLATTN_FEATURES_RFA);
+    step_constant(step, "IS_HEDGEHOG", desc->features == CLATTN_FEATURES_HEDGEHOG);
+    step_constant(step, "OF_QUERIES", (desc->flags & CLATTN_OF_QUERIES) != 0);
+    step_local(step, "LOCAL_PROJECTIONS", t->chunk * projections, sizeof(float));
+    step_local(step, "LOCAL_STATS", (int64_t)t->chunk * STATS, sizeof(float));
 }
 
-static clattn_status derive_shape(const struct solver *solver, const struct device_facts *facts,
-                                  const struct problem *problem, const void *tiles, void *shape)
+/* A row is a group's whole. */
+static struct piece_groups groups(const struct problem *problem, const struct piece_tiles *t)
 {
-    struct features_shape *s = shape;
-    const struct features_tiles *t = tiles;
-    const struct columns columns = {t->group, t->vec, t->block_v, t->sub_group};
-    const int64_t projections = projections_of(&problem->desc);
-
-    (void)solver;
-    s->tiles = *t;
-    s->step = piece_step(FILE_features, problem, &columns, t->chunk);
-    step_constant(&s->step, "M", projections);
-    step_constant(&s->step, "RUN", t->tokens);
-    step_constant(&s->step, "IS_FAVOR", problem->desc.features == CLATTN_FEATURES_FAVOR);
-    step_constant(&s->step, "IS_RFA", problem->desc.features == CLATTN_FEATURES_RFA);
-    step_constant(&s->step, "IS_HEDGEHOG", problem->desc.features == CLATTN_FEATURES_HEDGEHOG);
-    step_constant(&s->step, "OF_QUERIES", (problem->desc.flags & CLATTN_OF_QUERIES) != 0);
-    step_local(&s->step, "LOCAL_PROJECTIONS", t->chunk * projections, sizeof(float));
-    step_local(&s->step, "LOCAL_STATS", (int64_t)t->chunk * STATS, sizeof(float));
-    return step_fits(&s->step, facts->device);
+    (void)t;
+    return (struct piece_groups){problem_work_heads(problem), 1};
 }
 
-static struct reach reach(const struct problem *problem, const void *shape)
-{
-    const struct features_shape *s = shape;
-
-    (void)problem;
-    return (struct reach){.chunk = s->tiles.chunk, .parts = 1};
-}
-
-static clattn_status recipe(struct builder *b, const struct problem *problem, const void *shape)
-{
-    const struct features_shape *s = shape;
-
-    piece_add(b, &s->step, s->tiles.chunk, problem_work_heads(problem), 1, 0);
-    return CLATTN_SUCCESS;
-}
-
-static void describe(struct text *text, const void *shape, int step)
-{
-    const struct features_shape *s = shape;
-    const struct columns columns = {s->tiles.group, s->tiles.vec, s->tiles.block_v, s->tiles.sub_group};
-
-    (void)step;
-    piece_describe(text, &columns, s->tiles.chunk, s->tiles.tokens, s->step.local_bytes);
-}
-
-const struct solver solver_features = {
-    .space = {"features", parameters, 1024, 0, 0, 1},
-    .mode = CLATTN_MODE_RECURRENT,
-    .tiles_size = sizeof(struct features_tiles),
-    .shape_size = sizeof(struct features_shape),
-    .applies = applies,
-    .choose_tiles = choose_tiles,
-    .derive_shape = derive_shape,
-    .reach = reach,
-    .recipe = recipe,
-    .describe = describe,
-};
+static const struct piece_body body = {PIECE_FEATURES, FILE_features, choose, NULL, add, groups};
+const struct solver solver_features = {PIECE_SOLVER("features", &body)};

@@ -7,32 +7,8 @@
 
 #include <math.h>
 
-struct rope_tiles {
-    int group, vec, block_v, sub_group; /* as in struct columns */
-    int chunk, tokens;                  /* tokens of a group, and of a work-item */
-    int share;                          /* heads of a group */
-};
-
-struct rope_shape {
-    struct rope_tiles tiles;
-    struct kernel_step step;
-};
-
-static const struct parameter parameters[] = {
-    PARAMETER_ROW("vec", struct rope_tiles, vec, 4, 16),
-    PARAMETER_ROW("group", struct rope_tiles, group, 1, 32, 64, 128, 256),
-    PARAMETER_ROW("chunk", struct rope_tiles, chunk, 1, 4, 16, 32, 64, 128, 256),
-    PARAMETERS_END,
-};
-
-static int applies(const struct solver *solver, const struct device_facts *facts, const struct problem *problem)
-{
-    (void)solver, (void)facts;
-    return problem->rule->op == OP_PIECE && problem->rule->piece == PIECE_ROPE;
-}
-
 /* Heads share the angles; tokens, what these are multiples of. */
-static void by_heuristic(const struct device_facts *facts, const struct problem *problem, struct rope_tiles *t)
+static void choose(const struct device_facts *facts, const struct problem *problem, struct piece_tiles *t)
 {
     enum { FEW = 8, RUN = 4, HEADS = 8, SERIAL_RUN = 32 };
     const clattn_plan_desc *desc = &problem->desc;
@@ -41,25 +17,6 @@ static void by_heuristic(const struct device_facts *facts, const struct problem 
     t->tokens = desc->seq_len <= FEW ? 1 : is_serial(facts) ? SERIAL_RUN : RUN;
     t->share = lower(desc->heads, HEADS);
     t->chunk = t->tokens * (is_serial(facts) ? 1 : (int)divide_up(t->group, tasks));
-}
-
-static clattn_status choose_tiles(const struct solver *solver, const struct device_facts *facts,
-                                  const struct problem *problem, void *tiles)
-{
-    struct rope_tiles *t = tiles, given = *t;
-    struct columns columns = piece_columns(facts, problem);
-
-    (void)solver;
-    *t = (struct rope_tiles){columns.group, columns.vec, columns.block_v, columns.sub_group, 0, 0, 0};
-    by_heuristic(facts, problem, t);
-    columns_complete(&columns, given.group, given.vec);
-    t->group = columns.group;
-    t->vec = columns.vec;
-    t->block_v = columns.block_v;
-    if (given.chunk != TILE_OPEN)
-        t->chunk = given.chunk;
-    t->tokens = lower(t->tokens, t->chunk);
-    return t->chunk % t->tokens == 0 && group_fits(facts, t->group) ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
 }
 
 /* What pair 1, 2, 4 … turns by, over what pair 0 does, in 2^-63; and pair 0, in 2^-64 of a turn. */
@@ -76,63 +33,26 @@ static void add_angles(struct kernel_step *step, const clattn_plan_desc *desc)
     step_constant(step, "ROPE_DIM", desc->rope_dim);
 }
 
-static clattn_status derive_shape(const struct solver *solver, const struct device_facts *facts,
-                                  const struct problem *problem, const void *tiles, void *shape)
+static void add(struct kernel_step *step, const struct problem *problem, const struct piece_tiles *t)
 {
-    struct rope_shape *s = shape;
-    const struct rope_tiles *t = tiles;
-    const struct columns columns = {t->group, t->vec, t->block_v, t->sub_group};
+    const clattn_plan_desc *desc = &problem->desc;
 
-    (void)solver;
-    s->tiles = *t;
-    s->step = piece_step(FILE_rope, problem, &columns, t->chunk);
-    add_angles(&s->step, &problem->desc);
-    step_constant(&s->step, "HALF", problem->desc.rope_dim / 2);
-    step_constant(&s->step, "INTERLEAVED", (problem->desc.flags & CLATTN_INTERLEAVED) != 0);
-    step_constant(&s->step, "ROPE_INVERSE", (problem->desc.flags & CLATTN_TURNED_BACK) != 0);
-    step_constant(&s->step, "HAS_POSITION", (problem->desc.flags & CLATTN_WITH_POSITION) != 0);
-    step_constant(&s->step, "HEADS", problem->desc.heads);
-    step_constant(&s->step, "SHARE", t->share);
-    step_constant(&s->step, "RUN", t->tokens);
-    step_constant(&s->step, "TURNS", divide_up(problem->desc.rope_dim / 2, t->vec));
-    step_constant(&s->step, "RESTS", divide_up(problem->desc.value_dim - problem->desc.rope_dim, t->vec));
-    return step_fits(&s->step, facts->device);
+    add_angles(step, desc);
+    step_constant(step, "HALF", desc->rope_dim / 2);
+    step_constant(step, "INTERLEAVED", (desc->flags & CLATTN_INTERLEAVED) != 0);
+    step_constant(step, "ROPE_INVERSE", (desc->flags & CLATTN_TURNED_BACK) != 0);
+    step_constant(step, "HAS_POSITION", (desc->flags & CLATTN_WITH_POSITION) != 0);
+    step_constant(step, "HEADS", desc->heads);
+    step_constant(step, "SHARE", t->share);
+    step_constant(step, "RUN", t->tokens);
+    step_constant(step, "TURNS", divide_up(desc->rope_dim / 2, t->vec));
+    step_constant(step, "RESTS", divide_up(desc->value_dim - desc->rope_dim, t->vec));
 }
 
-static struct reach reach(const struct problem *problem, const void *shape)
+static struct piece_groups groups(const struct problem *problem, const struct piece_tiles *t)
 {
-    const struct rope_shape *s = shape;
-
-    (void)problem;
-    return (struct reach){.chunk = s->tiles.chunk, .parts = 1};
+    return (struct piece_groups){divide_up(problem->desc.heads, t->share), 1};
 }
 
-static clattn_status recipe(struct builder *b, const struct problem *problem, const void *shape)
-{
-    const struct rope_shape *s = shape;
-
-    piece_add(b, &s->step, s->tiles.chunk, divide_up(problem->desc.heads, s->tiles.share), 1, 0);
-    return CLATTN_SUCCESS;
-}
-
-static void describe(struct text *text, const void *shape, int step)
-{
-    const struct rope_shape *s = shape;
-    const struct columns columns = {s->tiles.group, s->tiles.vec, s->tiles.block_v, s->tiles.sub_group};
-
-    (void)step;
-    piece_describe(text, &columns, s->tiles.chunk, s->tiles.tokens, s->step.local_bytes);
-}
-
-const struct solver solver_rope = {
-    .space = {"rope", parameters, 1024, 0, 0, 1},
-    .mode = CLATTN_MODE_RECURRENT,
-    .tiles_size = sizeof(struct rope_tiles),
-    .shape_size = sizeof(struct rope_shape),
-    .applies = applies,
-    .choose_tiles = choose_tiles,
-    .derive_shape = derive_shape,
-    .reach = reach,
-    .recipe = recipe,
-    .describe = describe,
-};
+static const struct piece_body body = {PIECE_ROPE, FILE_rope, choose, NULL, add, groups};
+const struct solver solver_rope = {PIECE_SOLVER("rope", &body)};

@@ -1,7 +1,7 @@
 /* lact as a solver: its tiles, and the kernels that follow from them. recipe.c says in which order they run. */
 #include "solve/lact/lact.h"
 
-#include "solve/pieces.h"
+#include "solve/solve.h"
 
 static const struct parameter parameters[] = {
     PARAMETER_ROW("vec", struct lact_tiles, vec, 4, 16),
