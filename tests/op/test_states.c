@@ -1153,6 +1153,7 @@ int main(int argc, char **argv)
 {
     static char names[COUNT(on_ways) * COUNT(ways)][64], padding_names[COUNT(padded_ways)][64];
     struct CMUnitTest tests[COUNT(names) + COUNT(padding_names) + 14];
+    const int plain = argc > 3 && strcmp(argv[3], "plain") == 0; /* no engines */
     size_t count = 0;
 
     if (argc > 1)
@@ -1161,7 +1162,7 @@ int main(int argc, char **argv)
         cmocka_set_skip_filter(argv[2]);
     for (size_t w = 0; w < COUNT(ways); w++)
         for (size_t i = 0; i < COUNT(on_ways); i++) {
-            if (on_ways[i].run == test_own && !has_own(&ways[w]))
+            if ((on_ways[i].run == test_own && !has_own(&ways[w])) || (plain && strcmp(ways[w].engine, "none") != 0))
                 continue;
             snprintf(names[count], sizeof names[0], "%s: %s", ways[w].name, on_ways[i].name);
             tests[count] = (struct CMUnitTest){names[count], on_ways[i].run, NULL, NULL, &ways[w]};
