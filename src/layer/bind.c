@@ -11,7 +11,7 @@ enum { ALIGNMENT = 16 };
 
 static struct memory *find_memory(struct memories *memories, const struct module *module, const char *name)
 {
-    const struct bound *bound;
+    const struct layer_bound *bound;
 
     if (strcmp(name, "weights") == 0)
         return &memories->weights;
@@ -51,7 +51,7 @@ static clattn_status check_given(const struct memory *memory, const char *name, 
 static clattn_status check_all(const struct memories *memories, const struct module *module, int64_t seq_len, int host,
                                const struct log *log)
 {
-    const struct bound *bound;
+    const struct layer_bound *bound;
 
     TRY(check_given(&memories->weights, "weights", host, log));
     for (int i = 0; (bound = bound_get(module, i)) != NULL; i++)
@@ -91,9 +91,9 @@ static clattn_dtype type_of(const struct module *module, int floats)
     return floats ? CLATTN_F32 : module->desc.dtype;
 }
 
-static size_t value_bytes(const struct module *module, const struct value *value)
+static size_t value_bytes(const struct module *module, const struct layer_value *value)
 {
-    int64_t count = module->desc.batch * module->desc.seq_len * size_of(&module->sizes, value->columns);
+    int64_t count = module->desc.batch * module->desc.seq_len * sizes_value(&module->sizes, value->columns);
     size_t bytes = (size_t)count * element_of(type_of(module, value->floats));
 
     return (bytes + SECTION - 1) / SECTION * SECTION;
@@ -101,17 +101,17 @@ static size_t value_bytes(const struct module *module, const struct value *value
 
 size_t values_bytes(const struct module *module)
 {
-    const struct value *values = module->layer->values;
+    const struct layer_value *values = module->layer->values;
     size_t bytes = 0;
 
-    for (int i = 0; i < MOST_VALUES && values[i].name != NULL; i++)
+    for (int i = 0; i < LAYER_VALUES && values[i].name != NULL; i++)
         bytes += value_bytes(module, &values[i]);
     return bytes;
 }
 
-static const struct weight *find_weight(const struct module *module, const char *name)
+static const struct layer_weight *find_weight(const struct module *module, const char *name)
 {
-    for (const struct weight *weight = module->layer->weights; weight->name != NULL; weight++)
+    for (const struct layer_weight *weight = module->layer->weights; weight->name != NULL; weight++)
         if (strcmp(weight->name, name) == 0)
             return weight;
     return NULL;
@@ -132,32 +132,33 @@ struct place {
     int found;
 };
 
-static struct place value_place(const struct module *module, const struct memories *memories, const struct ref *ref)
+static struct place value_place(const struct module *module, const struct memories *memories,
+                                const struct layer_ref *ref)
 {
-    const struct value *values = module->layer->values;
+    const struct layer_value *values = module->layer->values;
     size_t before = 0;
 
-    for (int i = 0; i < MOST_VALUES && values[i].name != NULL; i++) {
+    for (int i = 0; i < LAYER_VALUES && values[i].name != NULL; i++) {
         if (strcmp(values[i].name, ref->name) == 0) {
-            int64_t first = ref->at != NULL ? size_of(&module->sizes, ref->at) : 0;
+            int64_t first = ref->at != NULL ? sizes_value(&module->sizes, ref->at) : 0;
             size_t at = before + (size_t)first * element_of(type_of(module, values[i].floats));
-            return (struct place){within(memories->work, at), size_of(&module->sizes, values[i].columns), 1};
+            return (struct place){within(memories->work, at), sizes_value(&module->sizes, values[i].columns), 1};
         }
         before += value_bytes(module, &values[i]);
     }
     return (struct place){.found = 0};
 }
 
-static struct place place_of(const struct module *module, const struct memories *memories, const struct ref *ref)
+static struct place place_of(const struct module *module, const struct memories *memories, const struct layer_ref *ref)
 {
-    const struct weight *weight = find_weight(module, ref->name);
-    const struct bound *bound;
+    const struct layer_weight *weight = find_weight(module, ref->name);
+    const struct layer_bound *bound;
 
     if (weight != NULL)
         return (struct place){within(memories->weights, packed_at(module, weight)), 0, 1};
     for (int i = 0; (bound = bound_get(module, i)) != NULL; i++)
         if (strcmp(bound->name, ref->name) == 0) {
-            int64_t columns = bound_has_tokens(bound) ? size_of(&module->sizes, bound->dims[2]) : 0;
+            int64_t columns = bound_has_tokens(bound) ? sizes_value(&module->sizes, bound->dims[2]) : 0;
             return (struct place){memories->bound[i], columns, 1};
         }
     return value_place(module, memories, ref);
@@ -166,11 +167,11 @@ static struct place place_of(const struct module *module, const struct memories 
 /* ---- Steps -------------------------------------------------------------------------------------------------- */
 
 /* Whether the call has a state, or a position, that the step names. */
-static int has_state(const struct module *module, const struct step *step, clattn_operand_id id)
+static int has_state(const struct module *module, const struct layer_step *step, clattn_operand_id id)
 {
     const struct memories none = {.work = {.offset = 0}};
 
-    for (int i = 0; i < MOST_REFS && step->refs[i].name != NULL; i++)
+    for (int i = 0; i < LAYER_REFS && step->refs[i].name != NULL; i++)
         if (step->refs[i].id == id)
             return place_of(module, &none, &step->refs[i]).found;
     return 0;
@@ -188,7 +189,7 @@ static void cut_channels(clattn_plan_desc *desc, int64_t channels)
     desc->heads = channels / width;
 }
 
-clattn_plan_desc step_desc(const struct module *module, const struct step *step, int64_t seq_len)
+clattn_plan_desc step_desc(const struct module *module, const struct layer_step *step, int64_t seq_len)
 {
     const struct sizes *sizes = &module->sizes;
     clattn_plan_desc desc = step->fixed;
@@ -197,20 +198,20 @@ clattn_plan_desc step_desc(const struct module *module, const struct step *step,
     desc.gate_dtype = step->gates_as_values ? desc.dtype : CLATTN_F32;
     desc.batch = module->desc.batch;
     desc.seq_len = seq_len;
-    desc.heads = size_of(sizes, step->heads);
-    desc.qk_heads = step->qk_heads != NULL ? size_of(sizes, step->qk_heads) : 0;
-    desc.key_dim = size_of(sizes, step->key_dim);
-    desc.value_dim = size_of(sizes, step->value_dim);
-    desc.taps = step->taps != NULL ? (int32_t)size_of(sizes, step->taps) : 0;
+    desc.heads = sizes_value(sizes, step->heads);
+    desc.qk_heads = step->qk_heads != NULL ? sizes_value(sizes, step->qk_heads) : 0;
+    desc.key_dim = sizes_value(sizes, step->key_dim);
+    desc.value_dim = sizes_value(sizes, step->value_dim);
+    desc.taps = step->taps != NULL ? (int32_t)sizes_value(sizes, step->taps) : 0;
     desc.eps = step->with_eps ? module->desc.eps : step->fixed.eps;
     if (step->norm_eps > 0) {
         desc.flags |= CLATTN_EPS_OUTSIDE;
         desc.eps = step->norm_eps / sqrt((double)desc.value_dim);
     }
     if (step->channels != NULL)
-        cut_channels(&desc, size_of(sizes, step->channels));
+        cut_channels(&desc, sizes_value(sizes, step->channels));
     if (step->inner != NULL) {
-        desc.hidden_dim = size_of(sizes, step->inner);
+        desc.hidden_dim = sizes_value(sizes, step->inner);
         desc.mini_batch = module->desc.mini_batch;
         desc.muon = module->desc.muon;
     }
@@ -237,13 +238,13 @@ static void set_strides(clattn_operand *operand, const clattn_plan_desc *desc, i
     operand->head_stride = heads ? info.dims[LAYER_DIMS - 1] : 1;
 }
 
-size_t step_operands(const struct module *module, const struct step *step, const struct memories *memories,
-                     int64_t seq_len, clattn_operand operands[MOST_REFS])
+size_t step_operands(const struct module *module, const struct layer_step *step, const struct memories *memories,
+                     int64_t seq_len, clattn_operand operands[LAYER_REFS])
 {
     const clattn_plan_desc desc = step_desc(module, step, seq_len > 0 ? seq_len : 1);
     size_t count = 0;
 
-    for (int i = 0; i < MOST_REFS && step->refs[i].name != NULL; i++) {
+    for (int i = 0; i < LAYER_REFS && step->refs[i].name != NULL; i++) {
         struct place place = place_of(module, memories, &step->refs[i]);
         if (!place.found || (place.columns != 0 && seq_len == 0) ||
             (count > 0 && operands[count - 1].id == step->refs[i].id))
@@ -259,27 +260,28 @@ size_t step_operands(const struct module *module, const struct step *step, const
     return count;
 }
 
-static const struct ref *find_ref(const struct step *step, clattn_operand_id id)
+static const struct layer_ref *find_ref(const struct layer_step *step, clattn_operand_id id)
 {
-    const struct ref *ref = step->refs;
+    const struct layer_ref *ref = step->refs;
 
     while (ref->id != id)
         ref++;
     return ref;
 }
 
-struct product step_product(const struct module *module, const struct step *step, const struct memories *memories)
+struct layer_product step_product(const struct module *module, const struct layer_step *step,
+                                  const struct memories *memories)
 {
     const struct place a = place_of(module, memories, find_ref(step, CLATTN_A));
     const struct place d = place_of(module, memories, find_ref(step, CLATTN_D));
-    const struct ref *b = find_ref(step, CLATTN_B);
-    const struct weight *weight = find_weight(module, b->name);
+    const struct layer_ref *b = find_ref(step, CLATTN_B);
+    const struct layer_weight *weight = find_weight(module, b->name);
 
-    return (struct product){.a = a.memory,
-                            .b = place_of(module, memories, b).memory,
-                            .d = d.memory,
-                            .n = matrix_rows(module, weight),
-                            .k = size_of(&module->sizes, weight->dims[1]),
-                            .lda = a.columns,
-                            .ldd = d.columns};
+    return (struct layer_product){.a = a.memory,
+                                  .b = place_of(module, memories, b).memory,
+                                  .d = d.memory,
+                                  .n = matrix_rows(module, weight),
+                                  .k = sizes_value(&module->sizes, weight->dims[1]),
+                                  .lda = a.columns,
+                                  .ldd = d.columns};
 }

@@ -12,7 +12,7 @@ struct memory {
 };
 
 /* What a call has: the block of weights, the workspace, and the operands in the order of bound_get. */
-enum { MOST_BOUND = 2 + MOST_STATES };
+enum { MOST_BOUND = 2 + LAYER_STATES };
 struct memories {
     struct memory weights, work, bound[MOST_BOUND];
 };
@@ -26,16 +26,17 @@ clattn_status call_read(struct memories *memories, int64_t *seq_len, const struc
 size_t values_bytes(const struct module *module);
 
 /* The rule of a step for so many tokens. */
-clattn_plan_desc step_desc(const struct module *module, const struct step *step, int64_t seq_len);
+clattn_plan_desc step_desc(const struct module *module, const struct layer_step *step, int64_t seq_len);
 /* Its operands in a call of seq_len tokens; how many. Those of tokens are left out where there are none. */
-size_t step_operands(const struct module *module, const struct step *step, const struct memories *memories,
-                     int64_t seq_len, clattn_operand operands[MOST_REFS]);
+size_t step_operands(const struct module *module, const struct layer_step *step, const struct memories *memories,
+                     int64_t seq_len, clattn_operand operands[LAYER_REFS]);
 
 /* A product: D = A B^T of batch * seq_len rows. */
-struct product {
+struct layer_product {
     struct memory a, b, d;
     int64_t n, k, lda, ldd;
 };
-struct product step_product(const struct module *module, const struct step *step, const struct memories *memories);
+struct layer_product step_product(const struct module *module, const struct layer_step *step,
+                                  const struct memories *memories);
 
 #endif

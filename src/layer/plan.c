@@ -17,7 +17,7 @@ struct step_plan {
 struct clattn_layer_plan {
     struct module module;
     struct log log;
-    struct step_plan of[LENGTHS][MOST_STEPS];
+    struct step_plan of[LENGTHS][LAYER_STEPS];
     size_t values, workspace; /* bytes: of the values, and of all with the rules' own behind them */
 };
 
@@ -25,7 +25,7 @@ static int step_count(const struct layer *layer)
 {
     int count = 0;
 
-    while (count < MOST_STEPS && layer->steps[count].refs[0].name != NULL)
+    while (count < LAYER_STEPS && layer->steps[count].refs[0].name != NULL)
         count++;
     return count;
 }
@@ -33,11 +33,11 @@ static int step_count(const struct layer *layer)
 /* ---- Creation ----------------------------------------------------------------------------------------------- */
 
 /* For any number of rows up to the plan's, so that it may not be compiled for few; or for one token's alone. */
-static clattn_status create_product(clattn_layer_plan *plan, clattn_context *context, const struct step *step,
+static clattn_status create_product(clattn_layer_plan *plan, clattn_context *context, const struct layer_step *step,
                                     int64_t rows, int exact, clattn_gemm_plan **product)
 {
     const struct memories none = {.work = {.offset = 0}};
-    const struct product p = step_product(&plan->module, step, &none);
+    const struct layer_product p = step_product(&plan->module, step, &none);
     const clattn_gemm_desc desc = {.dtype = plan->module.desc.dtype,
                                    .flags = CLATTN_GEMM_TRANS_B,
                                    .m = exact || rows > MANY_ROWS ? rows : MANY_ROWS,
@@ -49,7 +49,7 @@ static clattn_status create_product(clattn_layer_plan *plan, clattn_context *con
     return clattn_gemm_plan_create(product, context, &desc);
 }
 
-static clattn_status create_rule(clattn_layer_plan *plan, clattn_context *context, const struct step *step,
+static clattn_status create_rule(clattn_layer_plan *plan, clattn_context *context, const struct layer_step *step,
                                  int64_t seq_len, clattn_plan **rule)
 {
     const clattn_plan_desc desc = step_desc(&plan->module, step, seq_len);
@@ -68,7 +68,7 @@ static clattn_status create_steps(clattn_layer_plan *plan, clattn_context *conte
     const int64_t seq_len = length == WHOLE ? d->seq_len : 1;
 
     for (int i = 0; i < step_count(plan->module.layer); i++) {
-        const struct step *step = &plan->module.layer->steps[i];
+        const struct layer_step *step = &plan->module.layer->steps[i];
         struct step_plan *of = &plan->of[length][i];
         clattn_status status =
             step->fixed.rule != CLATTN_RULE_NONE
@@ -119,9 +119,9 @@ clattn_status clattn_layer_plan_create_sized(clattn_layer_plan **plan, clattn_co
 
 void clattn_layer_plan_destroy(clattn_layer_plan *plan)
 {
-    for (int i = 0; plan != NULL && i < LENGTHS * MOST_STEPS; i++) {
-        clattn_plan_destroy(plan->of[i / MOST_STEPS][i % MOST_STEPS].rule);
-        clattn_gemm_plan_destroy(plan->of[i / MOST_STEPS][i % MOST_STEPS].product);
+    for (int i = 0; plan != NULL && i < LENGTHS * LAYER_STEPS; i++) {
+        clattn_plan_destroy(plan->of[i / LAYER_STEPS][i % LAYER_STEPS].rule);
+        clattn_gemm_plan_destroy(plan->of[i / LAYER_STEPS][i % LAYER_STEPS].product);
     }
     free(plan);
 }
@@ -179,11 +179,11 @@ struct chain {
     cl_event last;
 };
 
-static clattn_status enqueue_product(const clattn_layer_plan *plan, clattn_gemm_plan *product, const struct step *step,
-                                     const struct memories *memories, int64_t rows, const struct chain *chain,
-                                     cl_event *event)
+static clattn_status enqueue_product(const clattn_layer_plan *plan, clattn_gemm_plan *product,
+                                     const struct layer_step *step, const struct memories *memories, int64_t rows,
+                                     const struct chain *chain, cl_event *event)
 {
-    const struct product p = step_product(&plan->module, step, memories);
+    const struct layer_product p = step_product(&plan->module, step, memories);
     const clattn_gemm_call call = {.a = p.a.buffer,
                                    .b = p.b.buffer,
                                    .d = p.d.buffer,
@@ -195,11 +195,11 @@ static clattn_status enqueue_product(const clattn_layer_plan *plan, clattn_gemm_
     return clattn_gemm_enqueue(product, chain->queue, &call, chain->n_wait, chain->wait, event);
 }
 
-static clattn_status enqueue_rule(const clattn_layer_plan *plan, clattn_plan *rule, const struct step *step,
+static clattn_status enqueue_rule(const clattn_layer_plan *plan, clattn_plan *rule, const struct layer_step *step,
                                   const struct memories *memories, int64_t seq_len, const struct chain *chain,
                                   cl_event *event)
 {
-    clattn_operand operands[MOST_REFS];
+    clattn_operand operands[LAYER_REFS];
     clattn_call call = {.operands = operands,
                         .seq_len = seq_len,
                         .workspace = memories->work.buffer,
@@ -214,7 +214,7 @@ static clattn_status enqueue_step(const clattn_layer_plan *plan, int index, cons
                                   int64_t seq_len, struct chain *chain)
 {
     const struct step_plan *of = &plan->of[seq_len <= 1 ? TOKEN : WHOLE][index];
-    const struct step *step = &plan->module.layer->steps[index];
+    const struct layer_step *step = &plan->module.layer->steps[index];
     const int64_t rows = plan->module.desc.batch * seq_len;
     cl_event event = NULL;
 

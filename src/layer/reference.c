@@ -10,7 +10,7 @@
 /* ---- Products ----------------------------------------------------------------------------------------------- */
 
 struct rows {
-    const struct product *product;
+    const struct layer_product *product;
     clattn_dtype dtype;
 };
 
@@ -18,7 +18,7 @@ struct rows {
 static void row(void *user, int64_t i)
 {
     const struct rows *rows = user;
-    const struct product *p = rows->product;
+    const struct layer_product *p = rows->product;
 
     for (int64_t j = 0; j < p->n; j++) {
         double sum = 0;
@@ -29,9 +29,9 @@ static void row(void *user, int64_t i)
     }
 }
 
-static void multiply(const struct module *module, const struct step *step, const struct memories *memories)
+static void multiply(const struct module *module, const struct layer_step *step, const struct memories *memories)
 {
-    const struct product product = step_product(module, step, memories);
+    const struct layer_product product = step_product(module, step, memories);
     struct rows rows = {&product, module->desc.dtype};
 
     parallel_for(module->desc.batch * module->desc.seq_len, row, &rows);
@@ -39,12 +39,12 @@ static void multiply(const struct module *module, const struct step *step, const
 
 /* ---- Steps -------------------------------------------------------------------------------------------------- */
 
-static clattn_status compute(const struct module *module, const struct step *step, const struct memories *memories,
-                             const struct log *log)
+static clattn_status compute(const struct module *module, const struct layer_step *step,
+                             const struct memories *memories, const struct log *log)
 {
     const int64_t seq_len = module->desc.seq_len;
     const clattn_plan_desc desc = step_desc(module, step, seq_len > 0 ? seq_len : 1);
-    clattn_operand operands[MOST_REFS];
+    clattn_operand operands[LAYER_REFS];
     clattn_call call = {.operands = operands, .seq_len = seq_len};
 
     call.operand_count = step_operands(module, step, memories, seq_len, operands);
@@ -53,9 +53,9 @@ static clattn_status compute(const struct module *module, const struct step *ste
 
 static clattn_status compute_all(const struct module *module, const struct memories *memories, const struct log *log)
 {
-    const struct step *steps = module->layer->steps;
+    const struct layer_step *steps = module->layer->steps;
 
-    for (int i = 0; i < MOST_STEPS && steps[i].refs[0].name != NULL; i++)
+    for (int i = 0; i < LAYER_STEPS && steps[i].refs[0].name != NULL; i++)
         if (steps[i].fixed.rule == CLATTN_RULE_NONE)
             multiply(module, &steps[i], memories);
         else
