@@ -58,3 +58,11 @@ clattn_status build_child(struct builder *b, const struct solver *solver, const 
     b->name_count = names;
     return status;
 }
+
+clattn_status build_problem(struct builder *b, const struct problem *problem)
+{
+    for (int i = 0; solver_list[i] != NULL; i++)
+        if (solver_can(solver_list[i], b->facts, problem))
+            return build_child(b, solver_list[i], problem);
+    return CLATTN_UNSUPPORTED;
+}
