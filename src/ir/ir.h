@@ -39,6 +39,12 @@ enum ir_operation {
     IR_EQUAL
 };
 
+/* Whether it is of a loop, whose number is the node's value. */
+static inline int ir_is_of_loop(enum ir_operation operation)
+{
+    return operation >= IR_LOOP_TURN && operation <= IR_LOOP_LAST;
+}
+
 struct ir_node {
     enum ir_operation operation;
     int64_t value; /* the constant, the enum ir_length, or the loop */
@@ -165,6 +171,10 @@ int ir_step(struct ir_recipe *recipe, const struct ir_step *step);
 int ir_loop(struct ir_recipe *recipe, const struct ir_loop *loop);
 /* An argument of the kernel that was added last. */
 void ir_argument(struct ir_recipe *recipe, const struct ir_argument *argument);
+
+/* Adds the steps and loops of a finished recipe, with the tensors and expressions that they name, in the place of a call
+ * of the same lengths: `operands` says by id which slice stands for an operand of the child. Returns its first step. */
+int ir_inline(struct ir_recipe *recipe, const struct ir_recipe *child, const struct ir_tensor *operands);
 
 /* Places scratch and saved tensors. OUT_OF_MEMORY where the recipe is incomplete. */
 clattn_status ir_finish(struct ir_recipe *recipe);

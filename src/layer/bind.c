@@ -86,27 +86,17 @@ clattn_status call_read(struct memories *memories, int64_t *seq_len, const struc
 
 /* ---- Places by name ----------------------------------------------------------------------------------------- */
 
-static clattn_dtype type_of(const struct module *module, int floats)
+clattn_dtype value_type(const struct module *module, const struct layer_value *value)
 {
-    return floats ? CLATTN_F32 : module->desc.dtype;
+    return value->floats ? CLATTN_F32 : module->desc.dtype;
 }
 
-static size_t value_bytes(const struct module *module, const struct layer_value *value)
+size_t value_bytes(const struct module *module, const struct layer_value *value)
 {
     int64_t count = module->desc.batch * module->desc.seq_len * sizes_value(&module->sizes, value->columns);
-    size_t bytes = (size_t)count * element_of(type_of(module, value->floats));
+    size_t bytes = (size_t)count * element_of(value_type(module, value));
 
     return (bytes + SECTION - 1) / SECTION * SECTION;
-}
-
-size_t values_bytes(const struct module *module)
-{
-    const struct layer_value *values = module->layer->values;
-    size_t bytes = 0;
-
-    for (int i = 0; i < LAYER_VALUES && values[i].name != NULL; i++)
-        bytes += value_bytes(module, &values[i]);
-    return bytes;
 }
 
 static const struct layer_weight *find_weight(const struct module *module, const char *name)
@@ -117,63 +107,50 @@ static const struct layer_weight *find_weight(const struct module *module, const
     return NULL;
 }
 
-static struct memory within(struct memory memory, size_t offset)
-{
-    memory.offset += memory.host == NULL ? offset : 0;
-    memory.host = memory.host != NULL ? memory.host + offset : NULL;
-    return memory;
-}
-
-/* A name's memory, with the columns of its rows, or 0 where it has none: it is no operand of tokens. Not there: no
- * memory. */
-struct place {
-    struct memory memory;
-    int64_t columns;
-    int found;
-};
-
-static struct place value_place(const struct module *module, const struct memories *memories,
-                                const struct layer_ref *ref)
+static struct layer_place value_place(const struct module *module, const struct layer_ref *ref)
 {
     const struct layer_value *values = module->layer->values;
-    size_t before = 0;
 
-    for (int i = 0; i < LAYER_VALUES && values[i].name != NULL; i++) {
+    for (int i = 0; i < LAYER_VALUES && values[i].name != NULL; i++)
         if (strcmp(values[i].name, ref->name) == 0) {
             int64_t first = ref->at != NULL ? sizes_value(&module->sizes, ref->at) : 0;
-            size_t at = before + (size_t)first * element_of(type_of(module, values[i].floats));
-            return (struct place){within(memories->work, at), sizes_value(&module->sizes, values[i].columns), 1};
+            return (struct layer_place){PLACE_VALUE, i, (size_t)first * element_of(value_type(module, &values[i])),
+                                        sizes_value(&module->sizes, values[i].columns)};
         }
-        before += value_bytes(module, &values[i]);
-    }
-    return (struct place){.found = 0};
+    return (struct layer_place){.in = PLACE_NONE};
 }
 
-static struct place place_of(const struct module *module, const struct memories *memories, const struct layer_ref *ref)
+static struct layer_place place_of(const struct module *module, const struct layer_ref *ref)
 {
     const struct layer_weight *weight = find_weight(module, ref->name);
     const struct layer_bound *bound;
 
     if (weight != NULL)
-        return (struct place){within(memories->weights, packed_at(module, weight)), 0, 1};
+        return (struct layer_place){PLACE_WEIGHTS, 0, packed_at(module, weight), 0};
     for (int i = 0; (bound = bound_get(module, i)) != NULL; i++)
-        if (strcmp(bound->name, ref->name) == 0) {
-            int64_t columns = bound_has_tokens(bound) ? sizes_value(&module->sizes, bound->dims[2]) : 0;
-            return (struct place){memories->bound[i], columns, 1};
-        }
-    return value_place(module, memories, ref);
+        if (strcmp(bound->name, ref->name) == 0)
+            return (struct layer_place){PLACE_BOUND, i, 0,
+                                        bound_has_tokens(bound) ? sizes_value(&module->sizes, bound->dims[2]) : 0};
+    return value_place(module, ref);
 }
 
 /* ---- Steps -------------------------------------------------------------------------------------------------- */
 
+int layer_step_count(const struct layer *layer)
+{
+    int count = 0;
+
+    while (count < LAYER_STEPS && layer->steps[count].refs[0].name != NULL)
+        count++;
+    return count;
+}
+
 /* Whether the call has a state, or a position, that the step names. */
 static int has_state(const struct module *module, const struct layer_step *step, clattn_operand_id id)
 {
-    const struct memories none = {.work = {.offset = 0}};
-
     for (int i = 0; i < LAYER_REFS && step->refs[i].name != NULL; i++)
         if (step->refs[i].id == id)
-            return place_of(module, &none, &step->refs[i]).found;
+            return place_of(module, &step->refs[i]).in != PLACE_NONE;
     return 0;
 }
 
@@ -238,24 +215,21 @@ static void set_strides(clattn_operand *operand, const clattn_plan_desc *desc, i
     operand->head_stride = heads ? info.dims[LAYER_DIMS - 1] : 1;
 }
 
-size_t step_operands(const struct module *module, const struct layer_step *step, const struct memories *memories,
-                     int64_t seq_len, clattn_operand operands[LAYER_REFS])
+size_t step_operands(const struct module *module, const struct layer_step *step, int64_t seq_len,
+                     clattn_operand operands[LAYER_REFS], struct layer_place places[LAYER_REFS])
 {
     const clattn_plan_desc desc = step_desc(module, step, seq_len > 0 ? seq_len : 1);
     size_t count = 0;
 
     for (int i = 0; i < LAYER_REFS && step->refs[i].name != NULL; i++) {
-        struct place place = place_of(module, memories, &step->refs[i]);
-        if (!place.found || (place.columns != 0 && seq_len == 0) ||
+        const struct layer_place place = place_of(module, &step->refs[i]);
+        if (place.in == PLACE_NONE || (place.columns != 0 && seq_len == 0) ||
             (count > 0 && operands[count - 1].id == step->refs[i].id))
             continue;
-        operands[count] = (clattn_operand){.id = step->refs[i].id,
-                                           .buffer = place.memory.buffer,
-                                           .host = place.memory.host,
-                                           .offset = place.memory.offset};
+        operands[count] = (clattn_operand){.id = step->refs[i].id};
         if (place.columns != 0)
             set_strides(&operands[count], &desc, place.columns, seq_len);
-        count++;
+        places[count++] = place;
     }
     return count;
 }
@@ -269,19 +243,17 @@ static const struct layer_ref *find_ref(const struct layer_step *step, clattn_op
     return ref;
 }
 
-struct layer_product step_product(const struct module *module, const struct layer_step *step,
-                                  const struct memories *memories)
+struct layer_product step_product(const struct module *module, const struct layer_step *step)
 {
-    const struct place a = place_of(module, memories, find_ref(step, CLATTN_A));
-    const struct place d = place_of(module, memories, find_ref(step, CLATTN_D));
     const struct layer_ref *b = find_ref(step, CLATTN_B);
     const struct layer_weight *weight = find_weight(module, b->name);
+    struct layer_product product = {.a = place_of(module, find_ref(step, CLATTN_A)),
+                                    .b = place_of(module, b),
+                                    .d = place_of(module, find_ref(step, CLATTN_D)),
+                                    .n = matrix_rows(module, weight),
+                                    .k = sizes_value(&module->sizes, weight->dims[1])};
 
-    return (struct layer_product){.a = a.memory,
-                                  .b = place_of(module, memories, b).memory,
-                                  .d = d.memory,
-                                  .n = matrix_rows(module, weight),
-                                  .k = sizes_value(&module->sizes, weight->dims[1]),
-                                  .lda = a.columns,
-                                  .ldd = d.columns};
+    product.lda = product.a.columns;
+    product.ldd = product.d.columns;
+    return product;
 }

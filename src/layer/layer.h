@@ -129,7 +129,8 @@ clattn_status module_check(const struct module *module, const clattn_layer_tenso
                            size_t count, const struct log *log);
 
 size_t element_of(clattn_dtype dtype);
-/* Where a weight's section of the packed block begins, in bytes; of the list's end: all of it. */
+/* Bytes of the packed block, and where in it a weight's section begins. */
+size_t packed_bytes(const struct module *module);
 size_t packed_at(const struct module *module, const struct layer_weight *weight);
 /* Its elements, as the checkpoint has them. */
 int64_t weight_count(const struct module *module, const struct layer_weight *weight);

@@ -20,7 +20,7 @@ int64_t weight_count(const struct module *module, const struct layer_weight *wei
     return count;
 }
 
-static size_t packed_bytes(const struct module *module, const struct layer_weight *weight)
+static size_t weight_bytes(const struct module *module, const struct layer_weight *weight)
 {
     int64_t count = weight_count(module, weight) * sizes_value(&module->sizes, weight->repeat);
 
@@ -36,7 +36,7 @@ size_t packed_at(const struct module *module, const struct layer_weight *weight)
             at = (at + SECTION - 1) / SECTION * SECTION;
         if (each == weight)
             return at;
-        at += packed_bytes(module, each);
+        at += weight_bytes(module, each);
     }
 }
 
@@ -49,13 +49,13 @@ int64_t matrix_rows(const struct module *module, const struct layer_weight *weig
     return rows;
 }
 
-static const struct layer_weight *list_end(const struct layer *layer)
+size_t packed_bytes(const struct module *module)
 {
-    const struct layer_weight *weight = layer->weights;
+    const struct layer_weight *weight = module->layer->weights;
 
     while (weight->name != NULL)
         weight++;
-    return weight;
+    return packed_at(module, weight);
 }
 
 clattn_status clattn_layer_packed_size_sized(const clattn_layer_desc *desc, size_t desc_size, size_t *bytes)
@@ -66,7 +66,7 @@ clattn_status clattn_layer_packed_size_sized(const clattn_layer_desc *desc, size
     if (bytes == NULL)
         return CLATTN_INVALID_ARGUMENT;
     TRY(module_read(&module, desc, desc_size, &silent));
-    *bytes = packed_at(&module, list_end(module.layer));
+    *bytes = packed_bytes(&module);
     return CLATTN_SUCCESS;
 }
 
@@ -166,7 +166,7 @@ clattn_status clattn_layer_pack_sized(const clattn_layer_desc *desc, size_t desc
         return FAIL(&log, INVALID_ARGUMENT, "layer: packed or tensors is NULL");
     TRY(module_read(&module, desc, desc_size, &log));
     TRY(module_check(&module, tensors, tensor_size, count, &log));
-    memset(packed, 0, packed_at(&module, list_end(module.layer)));
+    memset(packed, 0, packed_bytes(&module));
     for (const struct layer_weight *weight = module.layer->weights; weight->name != NULL; weight++) {
         char *section = (char *)packed + packed_at(&module, weight);
         clattn_layer_tensor tensor;
