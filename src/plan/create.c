@@ -1,4 +1,4 @@
-/* Plans as callers ask for them: opened, then bound to what is chosen. */
+/* clattn_plan_create: opens a plan, then chooses a solver and binds it. */
 #include "plan/plan.h"
 
 static clattn_status create(clattn_plan **plan, clattn_context *context, const clattn_plan_desc *desc, size_t desc_size,

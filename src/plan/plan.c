@@ -1,4 +1,4 @@
-/* A plan's life, but for the choice of its solver: opened, bound, asked, enqueued, destroyed. */
+/* The life of a plan: open, bind, query, enqueue, destroy. Its solver is chosen in choose.c. */
 #include "plan/plan.h"
 
 #include "base/sized.h"
@@ -64,8 +64,8 @@ static clattn_status make_old(struct clattn_plan *plan, struct builder *b, const
     return plan_adapt(plan, b);
 }
 
-/* A solver on a matrix engine, of a problem of 16 bits: UNSUPPORTED where the engine does not multiply as it is said
- * to. */
+/* If the solver uses a matrix engine and the problem has 16-bit elements, probes the engine. UNSUPPORTED: the engine
+ * computes wrong products. */
 static clattn_status probe_for(const struct clattn_plan *plan, const struct builder *b)
 {
     const struct solver *solver = plan->solver;
@@ -141,7 +141,7 @@ const struct child *plan_child(const struct clattn_plan *plan)
 /* ---- Opening ------------------------------------------------------------------------------------------------------
  */
 
-/* The log-decays that a rule fixes by head, on the device. */
+/* Creates the buffer of log-decays that the rule fixes for each head. */
 static clattn_status make_head_decay(struct clattn_plan *plan)
 {
     const clattn_plan_desc *desc = &plan->problem.desc;
@@ -228,24 +228,24 @@ clattn_status clattn_plan_workspace_size(const clattn_plan *plan, size_t *bytes)
     return CLATTN_SUCCESS;
 }
 
-static int32_t told_chunk(struct reach reach)
+static int32_t reported_chunk(struct reach reach)
 {
     return (int32_t)(reach.told != 0 ? reach.told : reach.chunk);
 }
 
-/* A chunk; a learner's batch; 1 where each is worked by itself. */
+/* Tokens that are computed together: a chunk, a learner's mini-batch, or 1. */
 static int32_t tokens_at_once(const clattn_plan *plan)
 {
     const struct child *child = plan_child(plan);
     const struct variant *last;
 
     if (child != NULL)
-        return told_chunk(child->solver->reach(&plan->problem, child->shape));
+        return reported_chunk(child->solver->reach(&plan->problem, child->shape));
     last = &recipe_last(&plan->recipe)->variant;
     return last->tiles.chunk;
 }
 
-/* The engine that the solver computes on; NULL. */
+/* The name of the matrix engine that the solver uses, or NULL. */
 static const char *solver_engine(const clattn_plan *plan)
 {
     return plan->solver->space.engine && plan->context->engine != NULL ? plan->context->engine->name : NULL;
@@ -271,7 +271,7 @@ clattn_status clattn_plan_get_sized(const clattn_plan *plan, clattn_plan_info *i
     return CLATTN_SUCCESS;
 }
 
-/* How many kernels of the child stand before a step. */
+/* The number of the child's kernels before a step. */
 static int kernels_before(const struct clattn_plan *plan, const struct child *child, int step)
 {
     int kernels = 0;
@@ -281,7 +281,7 @@ static int kernels_before(const struct clattn_plan *plan, const struct child *ch
     return kernels;
 }
 
-/* What follows the name of a step's kernel. */
+/* Writes the tiles and sizes that follow a kernel's name. */
 static void describe_step(struct text *text, const struct clattn_plan *plan, int step)
 {
     const struct step *own;
@@ -352,7 +352,7 @@ clattn_status clattn_plan_describe(const clattn_plan *plan, char *text, size_t s
     return CLATTN_SUCCESS;
 }
 
-/* n_wait events, none of them NULL. */
+/* Whether there are n_wait events and none of them is NULL. */
 static int are_events(uint32_t n_wait, const cl_event *wait)
 {
     if ((n_wait > 0) != (wait != NULL))

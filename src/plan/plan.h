@@ -1,4 +1,4 @@
-/* A plan: a problem, and the recipe that computes it bound to one device. */
+/* A plan: a problem, and a recipe that computes it, bound to one device. */
 #ifndef CLATTN_SRC_PLAN_H
 #define CLATTN_SRC_PLAN_H
 
@@ -7,117 +7,121 @@
 #include "plan/recipe.h"
 #include "solve/solve.h"
 
-/* Where an operand lies in a call of the plan's lengths that gives it no strides. */
+/* The placement of an operand without strides, in a call of the plan's own lengths. */
 struct usual {
-    struct view view; /* from its buffer's beginning */
+    struct view view; /* from the beginning of its buffer */
     size_t element;
-    uint64_t bytes; /* 0: it has none, or does not lie so */
+    uint64_t bytes; /* 0: it is absent, or cannot be placed contiguously */
 };
 
-/* A matrix product among a plan's steps. */
+/* A step of a plan that is a matrix product. */
 struct plan_product {
     const struct product *product;
-    clattn_gemm_desc most; /* at the plan's lengths, of all sequences */
-    int varies;            /* whether turns and calls have other sizes */
-    int is_one;            /* whether one launch computes the product of all sequences; else each has one, because its
-                              matrices are not evenly apart and the provider has no second stride */
-    clattn_gemm_plan *by;  /* what computes it; products that are alike share it */
+    clattn_gemm_desc most; /* the product at the plan's own lengths, over all sequences */
+    int varies;            /* whether its sizes depend on the iteration or the call */
+    int is_one;            /* Whether one launch computes the product of all sequences. Otherwise there is one launch
+                            * for each sequence, because the matrices are not evenly spaced and the provider takes no
+                            * second stride. */
+    clattn_gemm_plan *by;  /* computes it; products of the same shape share this plan */
 };
 
 struct clattn_plan {
     clattn_context *context;
-    struct log log; /* the context's; while solvers are tried, one to which errors are warnings */
+    struct log log; /* the context's; while solvers are tried, a log that turns errors into warnings */
     struct problem problem;
-    struct extent most;                /* the plan's lengths, */
-    struct usual usual[OPERAND_COUNT]; /* and the problem's operands then */
+    struct extent most;                /* the plan's own lengths */
+    struct usual usual[OPERAND_COUNT]; /* where operands lie at these lengths */
     const struct solver *solver;
     struct recipe recipe; /* of a solver of src/kernel, in the intermediate form from step `own` on */
     int own;
-    struct ir_recipe ir;            /* what is computed */
-    struct built built;             /* its kernels, and the solvers that added them */
-    int has_recipe;                 /* plan_bind has found one, whatever became of its kernels */
-    struct kernel *kernels;         /* by step; none of a product. NULL: none is built */
-    struct plan_product *products;  /* as built has them; NULL: none, or not bound */
-    const struct clattn_plan *like; /* whose kernels and products it takes, which outlives it; or NULL */
-    cl_mem head_decay;              /* the log-decays that the rule itself fixes, [heads]; or NULL */
-    mutex lock;                     /* kernels carry their arguments until enqueued; over set too */
-    cl_kernel *launched;            /* what calls launch: the kernels' handles */
-    struct ir_set *set;             /* what they were last set to */
-    struct hash hash;               /* of its kernels' sources */
-    char *tiles_by;                 /* what says the tiles: "rule of thumb", a path */
-    int rejected;                   /* solvers that the self-test turned down before this one */
+    struct ir_recipe ir;            /* the steps */
+    struct built built;             /* the kernels of the steps, and the solvers that added them */
+    int has_recipe;                 /* plan_bind has made a recipe, even if its kernels could not be built */
+    struct kernel *kernels;         /* by step; empty for a product. NULL: nothing is built */
+    struct plan_product *products;  /* as many as `built` counts; NULL: there are none, or none is bound */
+    const struct clattn_plan *like; /* the plan whose kernels and products this one shares, which outlives it; or
+                                     * NULL */
+    cl_mem head_decay;              /* log-decays [heads] that the rule fixes; or NULL */
+    mutex lock;                     /* kernels keep their arguments until they are enqueued; guards `set`, too */
+    cl_kernel *launched;            /* the kernels' OpenCL handles, by step */
+    struct ir_set *set;             /* the arguments that the kernels have at present */
+    struct hash hash;               /* of the sources of all kernels */
+    char *tiles_by;                 /* where the tiles come from: "rule of thumb", or a path */
+    int rejected;                   /* solvers that failed the self-test before this one was chosen */
 };
 
-/* A plan of a problem, bound to nothing yet. */
+/* Creates a plan that is not bound to a solver yet. */
 clattn_status plan_open(clattn_plan **plan, clattn_context *context, const clattn_plan_desc *desc, size_t desc_size);
-/* Fills most and usual, before any call. */
+/* Fills `most` and `usual`, which calls read. */
 void plan_find_usual(struct clattn_plan *plan);
-/* Makes the solver's recipe and builds its kernels, in the place of those that the plan has: with the tiles of a point,
- * which may be NULL, or of another plan. */
+/* Makes the solver's recipe and builds its kernels, replacing what the plan has. The tiles are those of a point
+ * (`tuned`, may be NULL) or of the plan `like`. */
 clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, const struct tuned *tuned,
                         const struct clattn_plan *like, int most_group);
-/* The plan's own solver at work; NULL of one of src/kernel. */
+/* The child that the plan's own solver added. */
 const struct child *plan_child(const struct clattn_plan *plan);
-/* A plan of a smaller problem with the kernels of another: its solver and tiles. It is not tested. */
+/* Creates a plan of a smaller problem with the kernels of another plan: the same solver and tiles. The self-test is not
+ * run. */
 clattn_status plan_like(clattn_plan **plan, const clattn_plan_desc *desc, const struct clattn_plan *like);
-/* The status of what was done to a new plan, which is destroyed, and NULL, unless that is SUCCESS. */
+/* Finishes the creation of a plan: on failure destroys it and sets *plan to NULL. Returns `status`. */
 clattn_status plan_made(clattn_plan **plan, clattn_status status);
 
-/* The first time that these kernels meet this device and driver: a short run against the reference. UNSUPPORTED when
- * the results are wrong, which is remembered; DEVICE_ERROR when OpenCL fails, which is not; whatever else keeps the
- * test from running is no failure. */
+/* Runs the plan's kernels on a short problem and compares with the reference, the first time that this device and
+ * driver see them. UNSUPPORTED: the results are wrong, which is remembered. DEVICE_ERROR: OpenCL failed, which is not
+ * remembered. If something else prevents the test, that is no failure. */
 clattn_status plan_self_test(struct clattn_plan *plan);
-/* The same of any kernels, by the hash of their sources: run sets *verdict to 1 where they are right, -1 where not, and
- * leaves 0 where it could not be told. */
+/* The same for any kernels, which the hash of their sources identifies. `run` sets *verdict to 1 if they are right and
+ * to -1 if they are wrong; it leaves 0 if it cannot tell. */
 clattn_status self_test(clattn_context *context, struct hash kernels, const char *what,
                         clattn_status (*run)(void *user, int *verdict), void *user);
 
-/* Finds what computes the recipe's products: what does in the plan that this one is like, or what was measured, or the
- * heuristic's choice; tried on numbers. And gives it back. */
+/* Finds a provider for each product of the recipe: the one that the plan `like` has, else the measured one, else the
+ * heuristic's choice. A provider is tested on numbers before it is accepted. plan_drop_products releases them. */
 clattn_status plan_bind_products(struct clattn_plan *plan);
 void plan_drop_products(struct clattn_plan *plan);
 
-/* Whether there is something to compute each product of a recipe for those lengths, as far as is known without building
- * it. */
+/* Whether every product of a recipe has a provider at these lengths, as far as can be told without building one. */
 int products_fit(clattn_context *context, const struct extent *most, const struct ir_recipe *ir,
                  const struct built *built);
 
-/* What follows its name in the plan's description: a line's end. */
+/* Writes the rest of the product's line in the description of the plan. */
 void plan_describe_product(struct text *text, const struct plan_product *product);
-/* The builder's enqueue_product; user is a struct plan_product. */
+/* The builder's enqueue_product. Its `user` is a struct plan_product. */
 clattn_status plan_enqueue_product(const struct ir_foreign *foreign);
 
 /* Adds the plan's recipe to the builder's, and ends it. OUT_OF_MEMORY. */
 clattn_status plan_adapt(const struct clattn_plan *plan, struct builder *b);
 
-/* Chooses a solver and tiles, and binds their recipe: exactly the tiles of a point, untested, where it is not NULL. */
+/* Chooses a solver and tiles and binds the plan to them. If `forced` is not NULL, exactly that point is bound, without
+ * a self-test. */
 clattn_status plan_choose(struct clattn_plan *plan, const struct tuned *forced);
 
-/* Whether the context's device is of those for which the space's solver is chosen. */
+/* Whether the space's solver is among those that are chosen on the context's device. */
 int plan_chooses(const clattn_context *context, const struct space *space);
 
-/* Whether a solver has a recipe for the problem; nothing is built. UNSUPPORTED. */
+/* Whether some solver has a recipe for the problem. Nothing is built. UNSUPPORTED: none has. */
 clattn_status plan_supports(clattn_context *context, const struct problem *problem);
 
-/* clattn_plan_create with exactly the tiles of a point, which may be NULL. */
+/* clattn_plan_create with exactly the tiles of a point. A NULL point leaves the choice to the library. */
 clattn_status plan_create(clattn_plan **plan, clattn_context *context, const clattn_plan_desc *desc,
                           const struct tuned *forced);
 
-/* A few lines of text, to be freed; NULL without memory. Its parts: what the plan computes, by which kernels, and where
- * scratch memory lies in a workspace. */
+/* The description, a few lines of text to be freed; NULL: out of memory. The other two write parts of it: the steps
+ * with their kernels, and where scratch buffers lie in the workspace. */
 char *plan_text(const struct clattn_plan *plan);
 void plan_write_steps(struct text *text, const struct clattn_plan *plan);
 void plan_write_workspace(struct text *text, const struct ir_recipe *recipe);
 
-/* Binds and enqueues: the rest of clattn_enqueue. */
+/* Checks the arguments and enqueues the steps: clattn_enqueue without its first checks. */
 clattn_status plan_run(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *arguments,
                        uint32_t n_wait, const cl_event *wait, cl_event *event);
-/* Makes the kernels again whose programs came from the cache, for those fail when they are run; whether any did. */
+/* Builds the kernels again whose programs came from the cache, because such a program may fail when it is run. Returns
+ * whether there were any. */
 int plan_renew(struct clattn_plan *plan);
-/* Launches of a call of the desc's lengths: its steps, those of a loop for every stretch. */
+/* The number of launches in a call of the desc's lengths. A step of a loop counts once an iteration. */
 int64_t plan_launches(const struct clattn_plan *plan);
 
-/* The same as plan_run on a queue in order, waiting for nothing, with an event of every launch. */
+/* plan_run on a queue in order, without a wait list, with one event for each launch. */
 clattn_status plan_run_each(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *arguments,
                             struct ir_launches *launches);
 

@@ -1,4 +1,4 @@
-/* Calls of a plan: bound to the intermediate form, which is run while nobody else has the plan's kernels. */
+/* Calls of a plan. Arguments are bound to the recipe, which is run while this thread alone has the plan's kernels. */
 #include "device/program.h"
 #include "plan/call.h"
 #include "plan/gemm.h"
@@ -10,7 +10,7 @@ int64_t plan_launches(const struct clattn_plan *plan)
 
 clattn_status plan_renew_step(struct clattn_plan *plan, int step)
 {
-    struct kernel kernel, again;
+    struct kernel kernel, renewed;
     cl_kernel released;
 
     if (step >= plan->ir.step_count)
@@ -22,9 +22,9 @@ clattn_status plan_renew_step(struct clattn_plan *plan, int step)
     lock_take(&plan->lock);
     kernel = plan->kernels[step];
     lock_give(&plan->lock);
-    TRY(kernel_again(plan->context, &kernel, &again));
+    TRY(kernel_again(plan->context, &kernel, &renewed));
     lock_take(&plan->lock);
-    released = kernel_swap(&plan->kernels[step], &again);
+    released = kernel_swap(&plan->kernels[step], &renewed);
     plan->launched[step] = plan->kernels[step].cl;
     ir_set_forget(&plan->ir, plan->set, step);
     lock_give(&plan->lock);
