@@ -1,4 +1,4 @@
-/* Matrix products among a recipe's steps. */
+/* Matrix products as steps of a recipe. */
 #include "solve/builder.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ int product_is_even(const struct product *product)
     return even || product->batch == 1;
 }
 
-/* The matrix as a slice of its tensor. */
+/* Adds the matrix as a slice of its tensor. */
 static int add_matrix(struct builder *b, const struct product *product, enum gemm_operand id)
 {
     const struct product_matrix *x = &product->of[id];
@@ -37,7 +37,7 @@ static int add_matrix(struct builder *b, const struct product *product, enum gem
     return ir_tensor(b->ir, &slice);
 }
 
-/* Remembers the product as the recipe's next step. */
+/* Records the product for the recipe's next step. */
 static int keep_product(struct builder *b, const struct product *product)
 {
     static const struct kernel_step no_kernel = {.file = FILE_nothing, .name = "gemm"};
