@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Reading: cJSON is given numbers that have a power of ten in the place of a point --------------------- */
+/* ---- Reading: cJSON gets numbers with a power of ten instead of a decimal point --------------------------- */
 
 static size_t string_size(const char *text, size_t size)
 {
@@ -18,7 +18,7 @@ static size_t string_size(const char *text, size_t size)
     return at < size ? at + 1 : size;
 }
 
-/* 0 where text does not begin as a number does */
+/* 0: the text does not begin like a number */
 static size_t number_size(const char *text, size_t size)
 {
     size_t at = 0;
@@ -30,7 +30,7 @@ static size_t number_size(const char *text, size_t size)
     return at;
 }
 
-/* x as a whole number and a power of ten. 17 digits tell every double from the next. */
+/* Writes x as an integer and a power of ten. 17 digits distinguish every double from the next. */
 static void add_whole(struct text *to, double x)
 {
     enum { DIGITS = 17 };
@@ -54,10 +54,10 @@ static void add_number(struct text *to, const char *from, size_t size)
     else if (decimal_read(from, &x) == from + size)
         add_whole(to, x);
     else
-        text_add(to, "?", 1); /* no number, to cJSON neither */
+        text_add(to, "?", 1); /* cJSON does not accept this as a number either */
 }
 
-/* Adds text, its numbers without points, until `to` has `most` bytes; how much of text that took. */
+/* Adds text, with its numbers rewritten, until `to` has `most` bytes. Returns how much of the text was used. */
 static size_t add_pointless(struct text *to, const char *text, size_t size, size_t most)
 {
     size_t at = 0, part = 0;
@@ -71,7 +71,8 @@ static size_t add_pointless(struct text *to, const char *text, size_t size, size
             text_add(to, text + at, part);
         }
     }
-    return to->size > most && to->size - most <= part ? at - (to->size - most) : at; /* `most` may be within a string */
+    return to->size > most && to->size - most <= part ? at - (to->size - most) : at; /* `most` may fall within a
+                                                                                      * string */
 }
 
 cJSON *json_parse_part(const char *text, size_t size, size_t *end)
@@ -98,7 +99,7 @@ cJSON *json_parse(const char *text)
     return text != NULL ? json_parse_part(text, strlen(text), &end) : NULL;
 }
 
-/* ---- Writing: cJSON is given numbers as text ----------------------------------------------------- */
+/* ---- Writing: cJSON gets numbers as raw text ----------------------------------------------------- */
 
 static void number_text(double x, char *text, size_t size)
 {
@@ -114,7 +115,7 @@ static void number_text(double x, char *text, size_t size)
     }
 }
 
-/* The numbers of a value, which is this file's own, as raw text; 0 without memory. */
+/* Replaces the numbers of a value, which belongs to this file, by raw text. 0: out of memory. */
 static int make_raw(cJSON *json)
 {
     cJSON *child;

@@ -16,7 +16,7 @@ void log_line(const struct log *log, clattn_log_level level, const char *format,
     va_copy(again, args);
     text_vformat(&text, format, args);
     line = text_take(&text);
-    if (line == NULL) /* there is no memory for all of it */
+    if (line == NULL) /* there is no memory for the whole line */
         text_vfit(brief, sizeof brief, format, again);
     log->fn(log->user, level, line != NULL ? line : brief);
     va_end(again);
