@@ -1,4 +1,4 @@
-/* Expressions: how they are put together, and what they are in a call. */
+/* Expressions: building them, and evaluating them in a call. */
 #include "ir/ir.h"
 
 #include "ir/grow.h"
@@ -48,7 +48,8 @@ static int64_t length_of(const struct extent *extent, enum ir_length length)
     return 0;
 }
 
-/* ---- Loops */
+/* ---- Loops -------------------------------------------------------------------------------------------------------
+ */
 
 int64_t ir_turns(const struct ir_call *call, int number)
 {
@@ -122,7 +123,7 @@ int64_t ir_most(const struct ir_recipe *recipe, const struct extent *extent, ir_
     struct ir_call call = {.recipe = recipe, .extent = *extent};
 
     for (int i = 0; i < recipe->loop_count; i++)
-        if (recipe->loops[i].down) /* the first turn has the rest */
+        if (recipe->loops[i].down) /* the first iteration has the remainder */
             call.at.turn[i] = ir_turns(&call, i) - 1;
     return ir_value(&call, expression);
 }

@@ -8,7 +8,7 @@
 
 enum { LARGEST_FILE = 64 << 20 };
 
-/* The device's object in what the file has; NULL. */
+/* The object that describes the device, or NULL. */
 static const cJSON *find_device(const cJSON *root)
 {
     const cJSON *section;
@@ -26,7 +26,7 @@ static const cJSON *find_device(const cJSON *root)
     return cJSON_GetObjectItemCaseSensitive(root, "local_memory") != NULL ? root : NULL;
 }
 
-/* The number of that name, or what it is without. */
+/* The number with that key, or `own` if there is none. */
 static uint64_t number(const cJSON *facts, const char *key, uint64_t own)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(facts, key);
@@ -42,7 +42,7 @@ static uint64_t at_most(const cJSON *facts, const char *key, uint64_t own)
     return given < own ? given : own;
 }
 
-/* The engine stays the device's own: what it does not have cannot be run. */
+/* The engine stays the device's own, because the device cannot run another. */
 static void believe(const cJSON *facts, struct device *device)
 {
     clattn_device_info *info = &device->info;

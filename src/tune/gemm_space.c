@@ -37,7 +37,7 @@ static const struct parameter few[] = {
     {NULL, 0, 0, {BY_THUMB}},
 };
 
-/* CLBlast's own, of its kernel Xgemm: all of them, or none. */
+/* CLBlast's own parameters of its kernel Xgemm. A point sets either all of them or none. */
 static const struct parameter clblast_xgemm[] = {
     {"GEMMK", 0, 0, {0, 1, BY_THUMB}},            {"KREG",  0, 0, {1, 2, 4, BY_THUMB}},
     {"KWG",   0, 0, {1, 16, 32, BY_THUMB}},       {"KWI",   0, 0, {1, 2, 8, BY_THUMB}},

@@ -1,5 +1,5 @@
-/* What tuning may choose of each solver: a row a number. A chunk's record binds prepare and scan to the same chunk and
- * vec. */
+/* The tuning parameters of solvers in src/kernel, one a row. Their kernels prepare and scan share chunk and vec,
+ * because both use a chunk's record. */
 #include "tune/space.h"
 
 #include "kernel/kernel.h"
@@ -9,7 +9,7 @@
 #define IN(name) (UINT64_C(1) << KERNEL_##name)
 #define FIELD(name) offsetof(struct tiles, name)
 /* clang-format off */
-/* Sets of kernels. Not enumerators, which C11 keeps within an int. */
+/* Sets of kernels. They are not enumerators, because C11 limits those to int. */
 #define PATH (IN(PREPARE_PATH) | IN(CARRY_PATH) | IN(TURN_PATH) | IN(FLASH_PATH))
 #define DELTA (IN(WRITE_BEFORE) | IN(WRITE_SOLVE))
 #define DELTA_MATRIX (IN(WRITE_BEFORE_MATRIX) | IN(WRITE_SOLVE_MATRIX))
@@ -128,7 +128,7 @@ static const struct parameter path_team[] = {
 
 /* clang-format on */
 
-/* Ranks are the order in which they are tried. */
+/* Solvers are tried in descending order of rank. */
 static const struct solver old_solvers[] = {
     {.space = {"flash_team", flash_team, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 950, .old = 1},
     {.space = {"flash_matrix", flash_matrix, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 940, .old = 1},

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Writes what tuned says of this kernel; returns how many fields. */
+/* Copies the values that a point has for this kernel. Returns their number. */
 static int apply(const struct tuned *tuned, struct variant *variant)
 {
     const struct parameter *parameter = tuned->space->parameters;
@@ -29,7 +29,7 @@ clattn_status tuning_tiles(const struct device *device, const struct tuned *tune
     return tuned != NULL && apply(tuned, variant) > 0 ? family->complete(device, variant) : CLATTN_SUCCESS;
 }
 
-/* The same of a solver of src/solve, whose tiles are put at the beginning. */
+/* The same for a solver of src/solve. Its tiles are stored in the first element. */
 static int module_tiles(const struct solver *solver, const struct device_facts *facts, const struct problem *problem,
                         const struct tuned *tuned, struct tiles tiles[KERNEL_COUNT])
 {

@@ -139,7 +139,7 @@ const char *tuning_layer_name(const struct tuning_layers *layers, int layer)
 /* ---- Finding ------------------------------------------------------------------------------------------------------
  */
 
-/* How far two numbers of heads are apart, in doublings. */
+/* The ratio of two numbers of heads, in doublings. */
 static int distance(int64_t a, int64_t b)
 {
     int steps = 0;
