@@ -1,4 +1,4 @@
-/* States of the caller's, read and written. */
+/* Reads and writes the caller's states. */
 #include "reference/head.h"
 
 #include <math.h>
