@@ -1,4 +1,4 @@
-/* D <- D + mean(momentum) D of the batch before, and the squares of its rows, for Muon. */
+/* D <- D + mean(momentum) D of the previous batch, and the squares of its rows, which Muon needs. */
 #include "lact.clh"
 
 /* clang-format off */

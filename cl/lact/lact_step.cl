@@ -1,5 +1,5 @@
-/* w <- w + D, D the update with its moment, or what Muon has made of it; each row x / (|x| + 1e-5) times its
- * first norm. */
+/* w <- w + D, where D is the update with momentum, or Muon's result for it. Each row becomes x / (|x| + 1e-5) times its
+ * initial norm. */
 #include "lact.clh"
 
 /* clang-format off */
