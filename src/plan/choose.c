@@ -194,7 +194,7 @@ static int default_applies(const struct clattn_plan *plan, const struct solver *
 static int missing_solver_was_faster(const struct clattn_plan *plan, const int *missing, int layer)
 {
     for (int i = 0; solver_at(i) != NULL; i++)
-        if (missing[i] && tuning_was_first(plan->context, &plan->problem, space_at(i), layer))
+        if (missing[i] && tuning_was_fastest(plan->context, &plan->problem, space_at(i), layer))
             return 1;
     return 0;
 }

@@ -5,7 +5,7 @@ static clattn_status create(clattn_plan **plan, clattn_context *context, const c
                             const struct tuned *forced)
 {
     TRY(plan_open(plan, context, desc, desc_size));
-    return plan_made(plan, plan_choose(*plan, forced));
+    return plan_finish_create(plan, plan_choose(*plan, forced));
 }
 
 clattn_status plan_create(clattn_plan **plan, clattn_context *context, const clattn_plan_desc *desc,

@@ -115,7 +115,7 @@ clattn_status gemm_renew(clattn_gemm_plan *plan)
     lock_take(&plan->lock);
     kernel = plan->kernel;
     lock_give(&plan->lock);
-    TRY(kernel_again(plan->context, &kernel, &again));
+    TRY(kernel_rebuild(plan->context, &kernel, &again));
     lock_take(&plan->lock);
     released = kernel_swap(&plan->kernel, &again);
     lock_give(&plan->lock);

@@ -171,7 +171,7 @@ static clattn_status fill(struct clattn_plan *plan, const clattn_plan_desc *desc
     return make_head_decay(plan);
 }
 
-clattn_status plan_made(clattn_plan **plan, clattn_status status)
+clattn_status plan_finish_create(clattn_plan **plan, clattn_status status)
 {
     if (status != CLATTN_SUCCESS) {
         clattn_plan_destroy(*plan);
@@ -188,15 +188,15 @@ clattn_status plan_open(clattn_plan **plan, clattn_context *context, const clatt
     (*plan)->context = context;
     (*plan)->log = context->log;
     lock_init(&(*plan)->lock);
-    return plan_made(plan, fill(*plan, desc, desc_size));
+    return plan_finish_create(plan, fill(*plan, desc, desc_size));
 }
 
-clattn_status plan_like(clattn_plan **plan, const clattn_plan_desc *desc, const struct clattn_plan *like)
+clattn_status plan_create_sharing(clattn_plan **plan, const clattn_plan_desc *desc, const struct clattn_plan *like)
 {
     TRY(plan_open(plan, like->context, desc, sizeof *desc));
     (*plan)->like = like;
     (*plan)->log = like->log;
-    return plan_made(plan, plan_bind(*plan, like->solver, NULL, like, 0));
+    return plan_finish_create(plan, plan_bind(*plan, like->solver, NULL, like, 0));
 }
 
 void clattn_plan_destroy(clattn_plan *plan)
@@ -230,7 +230,7 @@ clattn_status clattn_plan_workspace_size(const clattn_plan *plan, size_t *bytes)
 
 static int32_t reported_chunk(struct reach reach)
 {
-    return (int32_t)(reach.told != 0 ? reach.told : reach.chunk);
+    return (int32_t)(reach.reported != 0 ? reach.reported : reach.chunk);
 }
 
 /* Tokens that are computed together: a chunk, a learner's mini-batch, or 1. */

@@ -62,9 +62,9 @@ clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, c
 const struct child *plan_child(const struct clattn_plan *plan);
 /* Creates a plan of a smaller problem with the kernels of another plan: the same solver and tiles. The self-test is not
  * run. */
-clattn_status plan_like(clattn_plan **plan, const clattn_plan_desc *desc, const struct clattn_plan *like);
+clattn_status plan_create_sharing(clattn_plan **plan, const clattn_plan_desc *desc, const struct clattn_plan *like);
 /* Finishes the creation of a plan: on failure destroys it and sets *plan to NULL. Returns `status`. */
-clattn_status plan_made(clattn_plan **plan, clattn_status status);
+clattn_status plan_finish_create(clattn_plan **plan, clattn_status status);
 
 /* Runs the plan's kernels on a short problem and compares with the reference, the first time that this device and
  * driver see them. UNSUPPORTED: the results are wrong, which is remembered. DEVICE_ERROR: OpenCL failed, which is not

@@ -146,7 +146,7 @@ static clattn_status probe(clattn_context *context, const struct probe_kernel *w
 
     TRY(kernel_create(context, &log, &step, &kernel, NULL));
     status = run(context, &log, (struct opencl_kernel){kernel.cl, step.name}, lanes, problem->desc.dtype, product);
-    if (status == CLATTN_DEVICE_ERROR && kernel_again(context, &kernel, &renewed) == CLATTN_SUCCESS) {
+    if (status == CLATTN_DEVICE_ERROR && kernel_rebuild(context, &kernel, &renewed) == CLATTN_SUCCESS) {
         context->device.cl->ReleaseKernel(kernel_swap(&kernel, &renewed));
         status = run(context, &log, (struct opencl_kernel){kernel.cl, step.name}, lanes, problem->desc.dtype, product);
     }

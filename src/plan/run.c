@@ -22,7 +22,7 @@ clattn_status plan_renew_step(struct clattn_plan *plan, int step)
     lock_take(&plan->lock);
     kernel = plan->kernels[step];
     lock_give(&plan->lock);
-    TRY(kernel_again(plan->context, &kernel, &renewed));
+    TRY(kernel_rebuild(plan->context, &kernel, &renewed));
     lock_take(&plan->lock);
     released = kernel_swap(&plan->kernels[step], &renewed);
     plan->launched[step] = plan->kernels[step].cl;

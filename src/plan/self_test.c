@@ -55,7 +55,7 @@ static clattn_status measure(void *user, int *verdict)
     clattn_plan *small;
     clattn_status status;
 
-    TRY(plan_like(&small, &desc, plan));
+    TRY(plan_create_sharing(&small, &desc, plan));
     status = opencl_create_queue(&plan->log, context->device.cl, context->cl, context->device.info.device, 0, &queue);
     if (status == CLATTN_SUCCESS)
         status = sample_run(small, queue, verdict);

@@ -81,10 +81,10 @@ clattn_status kernel_create(clattn_context *context, const struct log *log, cons
 /* If a kernel cannot be run and its program came from the cache, builds the program from source and creates the kernel
  * again; kernel_swap then replaces the old one. Do not call this while holding a lock: compilers take long, and
  * callbacks may call the library. UNSUPPORTED: the program did not come from the cache. */
-clattn_status kernel_again(clattn_context *context, const struct kernel *kernel, struct kernel *again);
+clattn_status kernel_rebuild(clattn_context *context, const struct kernel *kernel, struct kernel *rebuilt);
 /* Replaces the kernel. Returns the one of the two that the caller must release: another thread may have replaced it
  * already. */
-cl_kernel kernel_swap(struct kernel *kernel, const struct kernel *again);
+cl_kernel kernel_swap(struct kernel *kernel, const struct kernel *rebuilt);
 /* The kernel is empty afterwards. */
 void kernel_release(clattn_context *context, struct kernel *kernel);
 

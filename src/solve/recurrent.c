@@ -346,7 +346,7 @@ static struct reach reach(const struct problem *problem, const void *shape)
     const struct pass_tiles *t = &((const struct recurrent_shape *)shape)->passes[OUTPUTS].tiles;
 
     (void)problem;
-    return (struct reach){.chunk = t->tile.chunk, .parts = t->segments, .told = 1};
+    return (struct reach){.chunk = t->tile.chunk, .parts = t->segments, .reported = 1};
 }
 
 /* ---- Recipe -------------------------------------------------------------------------------------------------------

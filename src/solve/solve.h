@@ -58,8 +58,8 @@ struct reach {
     int64_t chunk; /* tokens that are computed together */
     int64_t parts; /* segments of a sequence, each of which must have chunks; else 1 */
     int64_t keys;  /* for a list: keys that are read together; else 0 */
-    int64_t told;  /* the chunk that a plan reports, if it is not `chunk`: 1 for token by token, a learner's mini-batch;
-                    * else 0 */
+    /* the chunk that a plan reports if it is not `chunk`: 1 for token by token, a learner's mini-batch; else 0 */
+    int64_t reported;
 };
 
 /* All solvers of this folder, closed by NULL (list.c). */

@@ -175,33 +175,33 @@ static clattn_status make_kernel(clattn_context *context, const struct log *log,
     return opencl_create_kernel(log, context->device.cl, kernel->from, kernel->program->name, &kernel->cl);
 }
 
-clattn_status kernel_again(clattn_context *context, const struct kernel *kernel, struct kernel *again)
+clattn_status kernel_rebuild(clattn_context *context, const struct kernel *kernel, struct kernel *rebuilt)
 {
-    *again = *kernel;
+    *rebuilt = *kernel;
     if (kernel->program == NULL)
         return CLATTN_UNSUPPORTED;
     TRY(program_renew(context, kernel->program, kernel->from));
-    return make_kernel(context, &context->log, again);
+    return make_kernel(context, &context->log, rebuilt);
 }
 
-cl_kernel kernel_swap(struct kernel *kernel, const struct kernel *again)
+cl_kernel kernel_swap(struct kernel *kernel, const struct kernel *rebuilt)
 {
-    cl_kernel released = again->cl;
+    cl_kernel released = rebuilt->cl;
 
-    if (kernel->from != again->from) {
+    if (kernel->from != rebuilt->from) {
         released = kernel->cl;
-        *kernel = *again;
+        *kernel = *rebuilt;
     }
     return released;
 }
 
 static clattn_status make_or_renew(clattn_context *context, const struct log *log, struct kernel *kernel)
 {
-    struct kernel again;
+    struct kernel rebuilt;
     clattn_status status = make_kernel(context, log, kernel);
 
-    if (status != CLATTN_SUCCESS && kernel_again(context, kernel, &again) == CLATTN_SUCCESS) {
-        *kernel = again;
+    if (status != CLATTN_SUCCESS && kernel_rebuild(context, kernel, &rebuilt) == CLATTN_SUCCESS) {
+        *kernel = rebuilt;
         status = CLATTN_SUCCESS;
     }
     return status;

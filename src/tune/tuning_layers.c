@@ -212,7 +212,8 @@ int tuning_is_near(const struct tuning_entry *entry, const clattn_context *conte
     return context->device.serial || distance(entry->heads, bucket(problem)) <= NEAR;
 }
 
-int tuning_was_first(const clattn_context *context, const struct problem *problem, const struct space *space, int last)
+int tuning_was_fastest(const clattn_context *context, const struct problem *problem, const struct space *space,
+                       int last)
 {
     const int64_t rows = problem_rows(problem);
     struct tuning_entry key;

@@ -31,7 +31,8 @@ const struct tuning_entry *tuning_find_key(const clattn_context *context, const 
                                            int any_driver, int *layer);
 /* Whether the solver was the fastest at the problem's length or a shorter one, according to an entry that is near. The
  * entry may have any format, engine and driver. Layers after `last` are not considered. */
-int tuning_was_first(const clattn_context *context, const struct problem *problem, const struct space *space, int last);
+int tuning_was_fastest(const clattn_context *context, const struct problem *problem, const struct space *space,
+                       int last);
 /* Whether there are no measurements for the device. */
 int tuning_is_empty(const clattn_context *context);
 

@@ -283,7 +283,7 @@ static void check_products(clattn_dtype dtype)
     check_numbers(plan);
     shorter.seq_len = 19;
     shorter.batch = 1;
-    assert_status(plan_like(&like, &shorter, plan), SUCCESS);
+    assert_status(plan_create_sharing(&like, &shorter, plan), SUCCESS);
     assert_ptr_equal(like->products[0].by, plan->products[0].by);
     check_numbers(like);
     clattn_plan_destroy(like);

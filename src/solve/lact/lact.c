@@ -143,7 +143,7 @@ static struct reach reach(const struct problem *problem, const void *shape)
 {
     const struct lact_shape *s = shape;
 
-    return (struct reach){.chunk = s->tiles.token_rows, .parts = 1, .told = problem->desc.mini_batch};
+    return (struct reach){.chunk = s->tiles.token_rows, .parts = 1, .reported = problem->desc.mini_batch};
 }
 
 static void describe(struct text *text, const void *shape, int step)
