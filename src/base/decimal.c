@@ -39,7 +39,7 @@ static void put_repeated(struct out *out, char c, int count)
 }
 
 /* Copies characters from *format while they are in `set` and fit */
-static void take(const char **format, const char *set, char *to, size_t size)
+static void read_characters(const char **format, const char *set, char *to, size_t size)
 {
     size_t count = strspn(*format, set), kept = count < size ? count : size - 1;
 
@@ -48,7 +48,7 @@ static void take(const char **format, const char *set, char *to, size_t size)
     *format += count;
 }
 
-static int take_number(const char **format, struct values *values)
+static int read_count(const char **format, struct values *values)
 {
     int number = 0;
 
@@ -62,17 +62,17 @@ static int take_number(const char **format, struct values *values)
 }
 
 /* Reads what follows a %. */
-static struct conversion take_conversion(const char **format, struct values *values)
+static struct conversion read_conversion(const char **format, struct values *values)
 {
     struct conversion c = {.precision = -1};
 
-    take(format, "-+ #0", c.flags, sizeof c.flags);
-    c.width = take_number(format, values);
+    read_characters(format, "-+ #0", c.flags, sizeof c.flags);
+    c.width = read_count(format, values);
     if (**format == '.') {
         ++*format;
-        c.precision = take_number(format, values);
+        c.precision = read_count(format, values);
     }
-    take(format, "hlzjtL", c.length, sizeof c.length);
+    read_characters(format, "hlzjtL", c.length, sizeof c.length);
     c.kind = **format;
     *format += c.kind != '\0';
     return c;
@@ -190,7 +190,7 @@ size_t decimal_vprint(char *to, size_t size, const char *format, va_list args)
         if (*format == '%') {
             struct conversion c;
             format++;
-            c = take_conversion(&format, &copy);
+            c = read_conversion(&format, &copy);
             put_conversion(&out, &c, &copy);
         }
     }
@@ -224,7 +224,7 @@ static void add_digit(struct digits *digits, char digit, int fraction)
     digits->power += !kept - fraction;
 }
 
-static const char *take_digits(const char *text, struct digits *digits)
+static const char *read_digits(const char *text, struct digits *digits)
 {
     int fraction = 0;
 
@@ -239,7 +239,7 @@ static const char *take_digits(const char *text, struct digits *digits)
 }
 
 /* Reads an exponent, "e-5", if it is complete */
-static const char *take_power(const char *text, struct digits *digits)
+static const char *read_exponent(const char *text, struct digits *digits)
 {
     const char *at = text + 1;
     int minus = *text != '\0' && *at == '-';
@@ -260,11 +260,11 @@ const char *decimal_read(const char *text, double *value)
 {
     struct digits digits = {.count = 0};
     int minus = *text == '-';
-    const char *end = take_digits(text + (minus || *text == '+'), &digits);
+    const char *end = read_digits(text + (minus || *text == '+'), &digits);
 
     if (!digits.any)
         return NULL;
-    end = take_power(end, &digits);
+    end = read_exponent(end, &digits);
     if (digits.count == 0)
         digits.text[digits.count++] = '0';
     if (digits.dropped) {

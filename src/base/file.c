@@ -124,16 +124,16 @@ static int give_name(struct file_output *output)
 
 int file_output_close(struct file_output *output, int error)
 {
-    int made;
+    int has_temporary;
 
     if (output->unnamed && error == 0)
         error = give_name(output);
-    made = output->file != NULL && output->temporary != NULL && !output->unnamed;
+    has_temporary = output->file != NULL && output->temporary != NULL && !output->unnamed;
     if (output->file != NULL && fclose(output->file) != 0 && error == 0)
         error = errno;
-    if (made && error == 0 && file_replace(output->temporary, output->path) != 0)
+    if (has_temporary && error == 0 && file_replace(output->temporary, output->path) != 0)
         error = errno;
-    if (made && error != 0)
+    if (has_temporary && error != 0)
         file_remove(output->temporary);
     free(output->path);
     free(output->temporary);

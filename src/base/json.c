@@ -77,7 +77,7 @@ static size_t add_pointless(struct text *to, const char *text, size_t size, size
 
 cJSON *json_parse_part(const char *text, size_t size, size_t *end)
 {
-    struct text pointless = {0}, again = {0};
+    struct text pointless = {0}, prefix = {0};
     const char *stopped = NULL;
     cJSON *json = NULL;
 
@@ -86,9 +86,9 @@ cJSON *json_parse_part(const char *text, size_t size, size_t *end)
     if (!pointless.failed && pointless.at != NULL)
         json = cJSON_ParseWithLengthOpts(pointless.at, pointless.size, &stopped, 0);
     if (stopped != NULL)
-        *end = add_pointless(&again, text, size, (size_t)(stopped - pointless.at));
+        *end = add_pointless(&prefix, text, size, (size_t)(stopped - pointless.at));
     free(pointless.at);
-    free(again.at);
+    free(prefix.at);
     return json;
 }
 
@@ -103,15 +103,15 @@ cJSON *json_parse(const char *text)
 
 static void number_text(double x, char *text, size_t size)
 {
-    double again = 0;
+    double reread = 0;
 
     if (!isfinite(x)) {
         text_fit(text, size, "null");
         return;
     }
-    for (int digits = 15; digits <= 17 && (digits == 15 || again != x); digits++) {
+    for (int digits = 15; digits <= 17 && (digits == 15 || reread != x); digits++) {
         text_fit(text, size, "%.*g", digits, x);
-        decimal_read(text, &again);
+        decimal_read(text, &reread);
     }
 }
 

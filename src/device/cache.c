@@ -49,13 +49,13 @@ static int is_intact(const char *data, size_t size, struct header *header)
 
 char *cache_folder(void)
 {
-    char *given = environment_copy("CLATTN_CACHE_DIR");
+    char *folder_variable = environment_copy("CLATTN_CACHE_DIR");
 
-    if (given == NULL)
+    if (folder_variable == NULL)
         return file_user_folder(USER_CACHE);
-    if (*given != '\0')
-        return given;
-    free(given);
+    if (*folder_variable != '\0')
+        return folder_variable;
+    free(folder_variable);
     return NULL;
 }
 

@@ -360,7 +360,7 @@ static struct program **place_of(clattn_context *context, const struct program *
 
 /* If more programs are unheld than the context keeps, removes the one that was released first from the list. Else
  * NULL. */
-static struct program *take_surplus(clattn_context *context)
+static struct program *remove_surplus(clattn_context *context)
 {
     struct program **place = &context->programs, *surplus;
     int unheld = 0;
@@ -382,7 +382,7 @@ void program_release(clattn_context *context, struct program *program)
         *place_of(context, program) = program->next;
         program->next = context->programs;
         context->programs = program;
-        surplus = take_surplus(context);
+        surplus = remove_surplus(context);
     }
     lock_give(&context->lock);
     if (surplus != NULL)

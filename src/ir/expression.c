@@ -70,12 +70,12 @@ static int64_t first_row(const struct ir_call *call, int number)
     return (loop->down ? ir_turns(call, number) - 1 - turn : turn) * loop->per_turn;
 }
 
-static int64_t rows_of_turn(const struct ir_call *call, int number)
+static int64_t rows_of_iteration(const struct ir_call *call, int number)
 {
     const struct ir_loop *loop = &call->recipe->loops[number];
-    int64_t left = ir_value(call, loop->rows) - first_row(call, number);
+    int64_t remaining = ir_value(call, loop->rows) - first_row(call, number);
 
-    return left < loop->per_turn ? left : loop->per_turn;
+    return remaining < loop->per_turn ? remaining : loop->per_turn;
 }
 
 static int64_t loop_value(const struct ir_call *call, enum ir_operation value, int number)
@@ -83,7 +83,7 @@ static int64_t loop_value(const struct ir_call *call, enum ir_operation value, i
     switch (value) {
     case IR_LOOP_TURN: return call->at.turn[number];
     case IR_LOOP_FIRST: return first_row(call, number);
-    case IR_LOOP_ROWS: return rows_of_turn(call, number);
+    case IR_LOOP_ROWS: return rows_of_iteration(call, number);
     default: return call->at.turn[number] + 1 == ir_turns(call, number);
     }
 }

@@ -387,7 +387,7 @@ static int makes_recipe(clattn_context *context, const struct problem *problem, 
     return has_providers;
 }
 
-static clattn_status make_dry(const struct solver *solver, const struct recipe_maker *maker)
+static clattn_status try_recipe(const struct solver *solver, const struct recipe_maker *maker)
 {
     if (solver->old)
         return solver_make(solver, maker);
@@ -408,7 +408,7 @@ static int has_recipe(clattn_context *context, const struct problem *problem, co
     do {
         status = recipe_open(&recipe);
         if (status == CLATTN_SUCCESS)
-            status = make_dry(solver, &maker);
+            status = try_recipe(solver, &maker);
         maker.most_group /= 2;
     } while (status == CLATTN_UNSUPPORTED && maker.most_group >= 1 && !context->device.serial);
     recipe_close(&recipe);

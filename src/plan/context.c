@@ -113,7 +113,7 @@ static const char *variable(const clattn_context_desc *desc, const char *name)
 }
 
 /* Replaces the device's limits by those of another device, to see the plans that it would get. */
-static clattn_status believe_facts(clattn_context *context, const clattn_context_desc *desc)
+static clattn_status override_device_facts(clattn_context *context, const clattn_context_desc *desc)
 {
     const char *path = variable(desc, "CLATTN_DEVICE_FACTS");
 
@@ -124,15 +124,15 @@ static clattn_status believe_facts(clattn_context *context, const clattn_context
  * parameters that come with the library. */
 static clattn_status tuning_path(const clattn_context_desc *desc, char **path)
 {
-    const char *given = desc->tuning != NULL ? desc->tuning : variable(desc, "CLATTN_TUNING");
+    const char *named = desc->tuning != NULL ? desc->tuning : variable(desc, "CLATTN_TUNING");
 
     *path = NULL;
-    if (given == NULL) {
+    if (named == NULL) {
         if (!(desc->flags & CLATTN_ISOLATED))
             *path = tuning_user_path();
         return CLATTN_SUCCESS;
     }
-    *path = text_copy(given);
+    *path = text_copy(named);
     return *path != NULL ? CLATTN_SUCCESS : CLATTN_OUT_OF_MEMORY;
 }
 
@@ -157,7 +157,7 @@ static clattn_status choose_clblast(clattn_context *context, const clattn_contex
 }
 
 /* Reads what lies outside of the process: cached programs, measured parameters, variables of the environment. */
-static clattn_status read_surroundings(clattn_context *context, const clattn_context_desc *desc)
+static clattn_status read_environment(clattn_context *context, const clattn_context_desc *desc)
 {
     char *path;
 
@@ -206,8 +206,8 @@ static clattn_status fill(clattn_context *context, const clattn_context_desc *de
         return FAIL(&context->log, INVALID_DESC, "self_test is %d, expected -1, 0 or 1", (int)ours.self_test);
     TRY(open_context(context, &ours));
     TRY(choose_engine(context, &ours));
-    TRY(believe_facts(context, &ours));
-    return read_surroundings(context, &ours);
+    TRY(override_device_facts(context, &ours));
+    return read_environment(context, &ours);
 }
 
 clattn_status clattn_context_create_sized(clattn_context **context, const clattn_context_desc *desc, size_t desc_size)

@@ -73,7 +73,7 @@ static clattn_status check_state_indices(const struct host_call *call)
                                call->log);
 }
 
-static clattn_status bring_all(struct host_call *call)
+static clattn_status copy_all_in(struct host_call *call)
 {
     const struct problem *problem = &call->plan->problem;
     size_t bytes = (size_t)call->plan->ir.bytes[IR_SCRATCH];
@@ -103,7 +103,7 @@ static void copy_rows(const struct placement *place, char *to, const char *from)
             }
 }
 
-static clattn_status take_back(const struct host_call *call, int id)
+static clattn_status copy_all_out(const struct host_call *call, int id)
 {
     const struct placement *place = &call->places[id];
     const clattn_operand *host = &call->host.of[id];
@@ -123,13 +123,13 @@ static clattn_status run(struct host_call *call)
 {
     const clattn_context *context = call->plan->context;
 
-    TRY(bring_all(call));
+    TRY(copy_all_in(call));
     TRY(opencl_create_queue(call->log, call->cl, context->cl, context->device.info.device, 0, &call->queue));
     TRY(plan_run(call->plan, call->queue, &call->device, 0, NULL, NULL));
     TRY_CL(call->log, call->cl, Finish, call->queue);
     for (int id = 1; id < OPERAND_COUNT; id++)
         if (call->device.of[id].buffer != NULL && (call->places[id].output || call->places[id].updated))
-            TRY(take_back(call, id));
+            TRY(copy_all_out(call, id));
     return CLATTN_SUCCESS;
 }
 

@@ -49,7 +49,7 @@ static const struct {
 /* A key of a rule whose values depend on earlier ones through weights without a denominator. Each key has a channel
  * almost of its own, and a little of every channel. Scores are then 1.25 or almost 0, and the written values stay
  * bounded for every weighting. */
-static double apart(struct sample *sample, int64_t i)
+static double distinct_key(struct sample *sample, int64_t i)
 {
     enum { APART = 8 };
     int64_t channels = sample->plan->problem.desc.key_dim, own = i / channels % APART % channels;
@@ -76,7 +76,7 @@ static void draw(struct sample *sample, const struct operand_row *row, struct tw
     double unit = channel ? 1 / sqrt((double)problem->desc.key_dim) : 1;
 
     for (int64_t i = 0; i < twin->count; i++) {
-        double x = bounded ? apart(sample, i)
+        double x = bounded ? distinct_key(sample, i)
                            : unit * (ranges[row->numbers].low + ranges[row->numbers].width * uniform(sample));
         x = apart_of_few ? one_of_few(twin, i, x) : positive ? fabs(x) : x;
         number_store(twin->info.dtype, twin->narrow, i, x);
@@ -171,7 +171,7 @@ static clattn_status make_twin(struct sample *sample, const struct operand_row *
     return fill_buffer(sample, twin);
 }
 
-static clattn_status make(struct sample *sample)
+static clattn_status create_twins(struct sample *sample)
 {
     const struct problem *problem = &sample->plan->problem;
 
@@ -268,7 +268,7 @@ static clattn_status run_and_judge(struct sample *sample, int *verdict)
 {
     int found = 1;
 
-    TRY(make(sample));
+    TRY(create_twins(sample));
     TRY(run_device(sample));
     TRY(run_reference(sample));
     for (int id = 0; id < OPERAND_COUNT; id++)

@@ -210,7 +210,7 @@ static void learn_token(struct learner *learner, int64_t token)
  */
 
 /* w <- w + step, or the sum of all steps; each row keeps its initial norm. */
-static void take_step(const struct learner *learner, struct weight *weight)
+static void apply_step(const struct learner *learner, struct weight *weight)
 {
     double *sum = learner->desc->flags & CLATTN_PRE_NORM ? weight->sum : weight->w, *step = weight->step;
 
@@ -248,7 +248,7 @@ static void learn(struct learner *learner, int64_t first, int64_t last)
         add(count, kept, weight->before, weight->step);
         clear(count, weight->before);
         add(count, 1, weight->step, weight->before);
-        take_step(learner, weight);
+        apply_step(learner, weight);
     }
 }
 
@@ -265,9 +265,9 @@ static void run_batches(struct learner *learner)
     int has_next_call = (learner->desc->flags & CLATTN_FINAL_STATE) != 0;
 
     for (int64_t first = 0; first < tokens; first += batch) {
-        int64_t left = tokens - first;
-        read_tokens(learner, first, first + (left < batch ? left : batch));
-        if (left > batch || (left == batch && has_next_call))
+        int64_t remaining = tokens - first;
+        read_tokens(learner, first, first + (remaining < batch ? remaining : batch));
+        if (remaining > batch || (remaining == batch && has_next_call))
             learn(learner, first, first + batch);
     }
 }
@@ -314,7 +314,7 @@ static void store_weights(const struct learner *learner)
     }
 }
 
-static double *take(double **memory, int64_t count)
+static double *carve(double **memory, int64_t count)
 {
     double *at = *memory;
 
@@ -353,15 +353,15 @@ static void lay_out(struct learner *learner, double *memory)
                                              &weight->orthogonal};
         *weight = (struct weight){.rows = rows[i], .columns = columns[i]};
         for (int m = 0; m < MATRICES; m++)
-            *matrices[m] = take(&memory, count);
-        weight->norms = take(&memory, rows[i]);
+            *matrices[m] = carve(&memory, count);
+        weight->norms = carve(&memory, rows[i]);
     }
     for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++)
-        *hidden[i] = take(&memory, F);
-    learner->x = take(&memory, learner->K);
-    learner->y = take(&memory, learner->V);
+        *hidden[i] = carve(&memory, F);
+    learner->x = carve(&memory, learner->K);
+    learner->y = carve(&memory, learner->V);
     for (int i = 0; i < 4; i++)
-        learner->square[i] = take(&memory, square_of(learner));
+        learner->square[i] = carve(&memory, square_of(learner));
 }
 
 void learner_head(void *user, int64_t job)

@@ -129,7 +129,7 @@ static clattn_status scan_by_heuristic(const struct device_facts *facts, const s
     return CLATTN_SUCCESS;
 }
 
-static int take(int *tile, int tuned)
+static int copy_if_chosen(int *tile, int tuned)
 {
     if (tuned != TILE_OPEN)
         *tile = tuned;
@@ -139,10 +139,10 @@ static int take(int *tile, int tuned)
 /* Copies the tiles that tuning chose. Returns whether it chose any of this kernel. */
 static int copy_tuned(struct state_tile *t, const struct state_tile *tuned, const struct state_tile *both)
 {
-    int any = take(&t->chunk, both->chunk) + take(&t->vec, both->vec);
+    int any = copy_if_chosen(&t->chunk, both->chunk) + copy_if_chosen(&t->vec, both->vec);
 
-    any += take(&t->group, tuned->group) + take(&t->block_k, tuned->block_k) + take(&t->block_v, tuned->block_v) +
-           take(&t->pad, tuned->pad);
+    any += copy_if_chosen(&t->group, tuned->group) + copy_if_chosen(&t->block_k, tuned->block_k) +
+           copy_if_chosen(&t->block_v, tuned->block_v) + copy_if_chosen(&t->pad, tuned->pad);
     return any > 0;
 }
 

@@ -37,13 +37,13 @@ static uint64_t number(const cJSON *facts, const char *key, uint64_t own)
 
 static uint64_t at_most(const cJSON *facts, const char *key, uint64_t own)
 {
-    uint64_t given = number(facts, key, own);
+    uint64_t reported = number(facts, key, own);
 
-    return given < own ? given : own;
+    return reported < own ? reported : own;
 }
 
 /* The engine stays the device's own, because the device cannot run another. */
-static void believe(const cJSON *facts, struct device *device)
+static void apply_facts(const cJSON *facts, struct device *device)
 {
     clattn_device_info *info = &device->info;
     const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(facts, "type"));
@@ -70,7 +70,7 @@ clattn_status device_facts_read(const char *path, struct device *device, const s
     const cJSON *facts = find_device(root);
 
     if (facts != NULL)
-        believe(facts, device);
+        apply_facts(facts, device);
     cJSON_Delete(root);
     free(text);
     if (facts == NULL)

@@ -317,12 +317,12 @@ clattn_status tuning_table_save(const struct tuning_table *table, const char *pa
 
 char *tuning_user_path(void)
 {
-    char *given = environment_copy("CLATTN_TUNING"), *folder, *path;
+    char *variable = environment_copy("CLATTN_TUNING"), *folder, *path;
 
-    if (given != NULL && *given != '\0')
-        return given;
-    free(given);
-    if (given != NULL)
+    if (variable != NULL && *variable != '\0')
+        return variable;
+    free(variable);
+    if (variable != NULL)
         return NULL;
     folder = file_user_folder(USER_CONFIG);
     path = file_join(folder, "tuning.json");
