@@ -1,101 +1,107 @@
-/* Every element of the state with a decay of its own, token by token:
- *     S[n][c] = e[n][c] S[n][c] + k_n x_c;  o_c = q.S[:][c]
- * One group: BV columns of one head of one sequence, a tile of SPANS stretches of TOKENS tokens at a time. Each stretch
- * is worked from zero with its factor, these are joined in order, and each is worked again from its true start, with
- * the factors that it had: operands are read once. */
+/* Every element of the state with a decay of its own, several spans of tokens at a time:
+ *     S[n][c] = e[n][c] S[n][c] + k[n] x[c];  o[c] = sum over n of q[n] S[n][c];  x = step v
+ * One group: BV columns of one head of one sequence, a tile of SPANS spans of TOKENS tokens at a time. The lanes of a
+ * span work it from a state of zero, together with the product of its decays; from both follows the state that each
+ * span begins with; and they work it again from that state, with the decays that are still in their registers. So
+ * inputs are read once. Words of the decay: channels_decay_….clh. */
 
-/* S = e o S + k x of token i */
-WORD void take(vec *S, const vec *E, local const float *keys, int i, int first, vec x)
+/* S = e o S + k x of token i of the tile */
+WORD void update_state(vec *S, const vec *E, local const float *keys, int i, int channel, vec x)
 {
-    fade_state(S, E);
+    decay_state(S, E);
     unrolled
-    for (int n = 0; n < KL; n++)
-        S[n] += key_of(keys, i, first + n, 1) * x;
+    for (int n = 0; n < CHANNELS; n++)
+        S[n] += (HAS_KEYS ? keys[i * KEY_PITCH + channel + n] : 1) * x;
 }
-WORD vec read_out(const vec *S, local const float *queries, int i, int first, float scale)
+/* q S of the lane's channels; without queries S times scale. */
+WORD vec read_state(const vec *S, local const float *queries, int i, int channel, float scale)
 {
     vec sum = 0;
     unrolled
-    for (int n = 0; n < KL; n++)
-        sum += key_of(queries, i, first + n, scale) * S[n];
+    for (int n = 0; n < CHANNELS; n++)
+        sum += (HAS_KEYS ? queries[i * KEY_PITCH + channel + n] : scale) * S[n];
     return sum;
 }
 
-/* Where a stretch's factor and state lie, a vector a lane. */
-WORD local float *joint(local float *joints, int span, int index)
+/* A span's summary: the product of its decays, and the state that it comes to from zero; DECAYS + CHANNELS vectors of
+ * each lane. */
+WORD local float *summary_at(local float *summaries, int span, int index)
 {
-    return joints + ((span * (FADES + KL) + index) * SPAN_LANES + LANE % SPAN_LANES) * VEC;
+    return summaries + ((span * (DECAYS + CHANNELS) + index) * SPAN_LANES + LANE % SPAN_LANES) * VEC;
 }
-WORD void joint_put(local float *joints, int span, const vec *P, const vec *S)
+WORD void store_summary(local float *summaries, int span, const vec *P, const vec *S)
 {
     unrolled
-    for (int i = 0; i < FADES; i++)
-        vec_store(P[i], joint(joints, span, i));
+    for (int i = 0; i < DECAYS; i++)
+        vec_store(P[i], summary_at(summaries, span, i));
     unrolled
-    for (int i = 0; i < KL; i++)
-        vec_store(S[i], joint(joints, span, FADES + i));
+    for (int n = 0; n < CHANNELS; n++)
+        vec_store(S[n], summary_at(summaries, span, DECAYS + n));
+}
+WORD void load_summary(local float *summaries, int span, vec *P, vec *S)
+{
+    unrolled
+    for (int i = 0; i < DECAYS; i++)
+        P[i] = vec_load(summary_at(summaries, span, i));
+    unrolled
+    for (int n = 0; n < CHANNELS; n++)
+        S[n] = vec_load(summary_at(summaries, span, DECAYS + n));
 }
 
-WORD void joint_get(local float *joints, int span, vec *P, vec *S)
+/* S, the state before the tile, becomes the state after it; in each span's summary the state that the span begins with
+ * takes the place of its own. Where a lane has one channel, and registers to spare, the next summary is loaded a step
+ * ahead. */
+WORD void scan_summaries(local float *summaries, vec *S)
 {
-    unrolled
-    for (int i = 0; i < FADES; i++)
-        P[i] = vec_load(joint(joints, span, i));
-    unrolled
-    for (int i = 0; i < KL; i++)
-        S[i] = vec_load(joint(joints, span, FADES + i));
-}
+    vec next_P[DECAYS], next_own[CHANNELS];
 
-/* S, the state ahead of the tile, becomes that behind it; each stretch's own is replaced by the one it begins with.
- * Of one channel, where registers are many, what comes next is read a step ahead. */
-WORD void join_spans(local float *joints, vec *S)
-{
-    vec ahead[FADES], after[KL];
-
-    joint_get(joints, 0, ahead, after);
+    load_summary(summaries, 0, next_P, next_own);
     for (int span = 0; span < SPANS; span++) {
-        vec P[FADES], own[KL];
+        vec P[DECAYS], own[CHANNELS];
         unrolled
-        for (int i = 0; i < FADES; i++)
-            P[i] = ahead[i];
+        for (int i = 0; i < DECAYS; i++)
+            P[i] = next_P[i];
         unrolled
-        for (int i = 0; i < KL; i++)
-            own[i] = after[i];
-        if (KL > 1)
-            joint_get(joints, span, P, own);
+        for (int n = 0; n < CHANNELS; n++)
+            own[n] = next_own[n];
+        if (CHANNELS > 1)
+            load_summary(summaries, span, P, own);
         else
-            joint_get(joints, min(span + 1, SPANS - 1), ahead, after);
+            load_summary(summaries, min(span + 1, SPANS - 1), next_P, next_own);
         unrolled
-        for (int i = 0; i < KL; i++)
-            vec_store(S[i], joint(joints, span, FADES + i));
-        fade_state(S, P);
+        for (int n = 0; n < CHANNELS; n++)
+            vec_store(S[n], summary_at(summaries, span, DECAYS + n));
+        decay_state(S, P);
         unrolled
-        for (int i = 0; i < KL; i++)
-            S[i] += own[i];
+        for (int n = 0; n < CHANNELS; n++)
+            S[n] += own[n];
     }
 }
 
-/* What a tile's tokens have, as it lies, on its way to a lane. */
+/* Where a lane's inputs come from, and what it has of a tile's */
+typedef struct {
+    stream_t q, k, v, dt, gates;
+    int last; /* row of the sequence */
+} inputs_t;
 typedef struct {
     ulong v[TOKENS * DATA_RAW], dt[TOKENS * DATA_RAW], gates[GATE_ROWS * TOKENS * GATE_RAW + 1];
-    vec q[HELD], k[HELD];
-} fetched_t;
-typedef struct {
-    place at;
-    lane_t lane;
-    stream_t v, dt, gates;
-} inputs_t;
+    ulong q[ROW_VECTORS * DATA_RAW], k[ROW_VECTORS * DATA_RAW];
+} raw_tile_t;
 
-WORD void fetch(fetched_t *next, const inputs_t *in, int row)
+WORD void load_tile(raw_tile_t *tile, const inputs_t *in, lane_t lane, int row)
 {
-    int from = row + in->lane.span * TOKENS, last = in->at.rows - 1;
-    rows_take(next->v, in->v, from, last, 0, in->lane.c, sizeof(data_t));
+    int first = row + lane.span * TOKENS;
+    load_columns(tile->v, in->v, first, in->last, lane.column, sizeof(data_t));
     if (HAS_STEP)
-        rows_take(next->dt, in->dt, from, last, 0, in->lane.c, sizeof(data_t));
+        load_columns(tile->dt, in->dt, first, in->last, lane.column, sizeof(data_t));
     unrolled
-    for (int n = 0; n < GATE_ROWS; n++)
-        rows_take(next->gates + n * TOKENS * GATE_RAW, in->gates, from, last,
-                  min(in->lane.first + n, KEY_DIM - 1) * VALUE_DIM, in->lane.c, sizeof(gate_t));
+    for (int n = 0; n < GATE_ROWS; n++) {
+        stream_t channel = in->gates;
+        channel.rows += min(lane.channel + n, KEY_DIM - 1) * VALUE_DIM * sizeof(gate_t);
+        load_columns(tile->gates + n * TOKENS * GATE_RAW, channel, first, in->last, lane.column, sizeof(gate_t));
+    }
+    load_keys(tile->q, in->q, row, in->last);
+    load_keys(tile->k, in->k, row, in->last);
 }
 
 /* clang-format off */
@@ -111,107 +117,106 @@ KERNEL
 channels(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, float scale, int states)
 {
     TENSORS(ABSENT)
-    LOCAL_FLOATS(rows_q, LOCAL_ROWS)
-    LOCAL_FLOATS(rows_k, LOCAL_ROWS)
-    LOCAL_FLOATS(joints, LOCAL_JOINTS)
-    local float *parts = joints; /* what is joined is read by then */
+    LOCAL_FLOATS(queries, LOCAL_ROWS)
+    LOCAL_FLOATS(keys, LOCAL_ROWS)
+    LOCAL_FLOATS(summaries, LOCAL_SUMMARIES)
+    local float *parts = summaries; /* of outputs: [LANES_K][TILE][BV], once the summaries are read */
     place at =
         place_with_states(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), states, slots, slots_at);
     lane_t lane = lane_at(get_group_id(2));
-    const inputs_t in = {at, lane, stream_of((global const char *)v, v_at, at, sizeof(data_t)),
+    const inputs_t in = {keys_of((global const char *)q, q_at, at, sizeof(data_t)),
+                         keys_of((global const char *)k, k_at, at, sizeof(data_t)),
+                         stream_of((global const char *)v, v_at, at, sizeof(data_t)),
                          stream_of((global const char *)dt, dt_at, at, sizeof(data_t)),
-                         stream_of((global const char *)g, g_at, at, sizeof(gate_t))};
-    stream_t silus = stream_of((global const char *)z, z_at, at, sizeof(data_t));
-    stream_t outs = stream_of((global const char *)o, o_at, at, sizeof(out_t));
-    int begin = lane.span * TOKENS, last = at.rows - 1;
-    vec A[FADES], S[KL], biases = 0;
-    fetched_t next;
+                         stream_of((global const char *)g, g_at, at, sizeof(gate_t)),
+                         at.rows - 1};
+    stream_t z_rows = stream_of((global const char *)z, z_at, at, sizeof(data_t));
+    stream_t o_rows = stream_of((global const char *)o, o_at, at, sizeof(out_t));
+    int begin = lane.span * TOKENS;
+    /* of pairs the real part is read, twice: 2 (q_re S_re - q_im S_im) */
+    vec query_scale = PAIRS ? select((vec)(2 * scale), (vec)(-2 * scale), (vec_iota & 1) != 0) : (vec)(scale);
+    vec A[DECAYS], S[CHANNELS], biases = 0;
+    raw_tile_t tile;
 
     if (HAS_BIAS)
-        biases = columns_of(bias + at_row(bias_at, 0, 0, at.head), lane.c, 1, 1);
-    fades_begin(A, g + at_row(g_at, 0, 0, at.head), theta + at_row(theta_at, 0, 0, at.head), lane);
+        biases = columns_of(bias + at_row(bias_at, 0, 0, at.head), lane.column, 1, 1);
+    decay_constants(A, g + at_row(g_at, 0, 0, at.head), theta + at_row(theta_at, 0, 0, at.head), lane);
     unrolled
-    for (int n = 0; n < KL; n++)
-        S[n] = state_row(state_of(initial, at), lane.first + n, lane.c);
-    if (at.rows > 0) {
-        fetch(&next, &in, 0);
-        keys_take(next.q, q, q_at, at, 0, scale, PAIRS);
-        keys_take(next.k, k, k_at, at, 0, 1, 0);
-    }
+    for (int n = 0; n < CHANNELS; n++)
+        S[n] = state_row(state_of(initial, at), lane.channel + n, lane.column);
+    if (at.rows > 0)
+        load_tile(&tile, &in, lane, 0);
     for (int row = 0; row < at.rows; row += TILE) {
-        vec x[TOKENS], E[TOKENS * FADES], own[KL];
+        vec x[TOKENS], E[TOKENS * DECAYS], own[CHANNELS];
 
-        SYNC();
-        keys_put(rows_q, next.q);
-        keys_put(rows_k, next.k);
+        SYNC(); /* queries, keys and parts of the tile before are read */
+        store_keys(queries, tile.q, in.q, row, in.last, query_scale);
+        store_keys(keys, tile.k, in.k, row, in.last, 1);
         unrolled
         for (int i = 0; i < TOKENS; i++) {
-            int there = row + begin + i <= last;
-            vec step = step_of(next.dt + i * DATA_RAW, biases, there);
-            x[i] = there ? step * data_vec(next.v + i * DATA_RAW) : (vec)(0);
-            fades_of(E + i * FADES, A, step, next.gates + i * GATE_RAW, there);
+            int exists = row + begin + i <= in.last;
+            vec step = step_of(tile.dt + i * DATA_RAW, biases, exists);
+            x[i] = input_of(tile.v + i * DATA_RAW, step, exists);
+            decay_of_token(E + i * DECAYS, A, step, tile.gates + i * GATE_RAW, exists);
         }
-        fetch(&next, &in, row + TILE);
-        keys_take(next.q, q, q_at, at, row + TILE, scale, PAIRS);
-        keys_take(next.k, k, k_at, at, row + TILE, 1, 0);
-        SYNC();
+        load_tile(&tile, &in, lane, row + TILE);
+        SYNC(); /* queries and keys are written */
         if (SPANS > 1) {
-            vec P[FADES];
-            fade_nothing(P);
+            vec P[DECAYS];
+            decay_one(P);
             unrolled
-            for (int n = 0; n < KL; n++)
+            for (int n = 0; n < CHANNELS; n++)
                 own[n] = 0;
             unrolled
             for (int i = 0; i < TOKENS; i++) {
-                fade_more(P, E + i * FADES);
-                take(own, E + i * FADES, rows_k, begin + i, lane.first, x[i]);
+                decay_multiply(P, E + i * DECAYS);
+                update_state(own, E + i * DECAYS, keys, begin + i, lane.channel, x[i]);
             }
-            joint_put(joints, lane.span, P, own);
-            SYNC();
+            store_summary(summaries, lane.span, P, own);
+            SYNC(); /* summaries are written */
             if (lane.span == 0)
-                join_spans(joints, S);
-            SYNC();
+                scan_summaries(summaries, S);
+            SYNC(); /* the states that spans begin with are written */
+            unrolled
+            for (int n = 0; n < CHANNELS; n++)
+                own[n] = vec_load(summary_at(summaries, lane.span, DECAYS + n));
+            SYNC(); /* they are read: parts take their place */
+        } else {
+            unrolled
+            for (int n = 0; n < CHANNELS; n++)
+                own[n] = S[n];
         }
-        unrolled
-        for (int n = 0; n < KL; n++)
-            own[n] = SPANS > 1 ? vec_load(joint(joints, lane.span, FADES + n)) : S[n];
-        SYNC();
         unrolled
         for (int i = 0; i < TOKENS; i++) {
-            take(own, E + i * FADES, rows_k, begin + i, lane.first, x[i]);
-            vec_store(read_out(own, rows_q, begin + i, lane.first, scale),
-                      parts + ((lane.first / KL * TILE + begin + i) * (BV / VEC) + LANE % (BV / VEC)) * VEC);
+            update_state(own, E + i * DECAYS, keys, begin + i, lane.channel, x[i]);
+            vec_store(read_state(own, queries, begin + i, lane.channel, scale),
+                      parts + ((lane.channel / CHANNELS * TILE + begin + i) * COLUMN_VECTORS + LANE % COLUMN_VECTORS) *
+                                  VEC);
         }
         unrolled
-        for (int n = 0; n < KL && SPANS == 1; n++)
+        for (int n = 0; n < CHANNELS && SPANS == 1; n++)
             S[n] = own[n];
-        SYNC();
+        SYNC(); /* parts are written */
         unrolled
-        for (int turn = 0; turn < OUTS; turn++) {
-            int task = LANE + turn * GROUP, i = row + task / (BV / VEC);
-            int c = get_group_id(2) * BV + task % (BV / VEC) * VEC;
-            if (task < TILE * (BV / VEC) && i <= last && c < VALUE_DIM) {
+        for (int turn = 0; turn < OUTPUT_TURNS; turn++) {
+            int task = LANE + turn * GROUP, token = row + task / COLUMN_VECTORS;
+            int c = get_group_id(2) * BV + task % COLUMN_VECTORS * VEC;
+            if (task < TILE * COLUMN_VECTORS && token <= in.last && c < VALUE_DIM) {
                 ulong own_v[DATA_RAW], own_z[DATA_RAW];
                 vec sum = 0, skip = 0;
                 if (HAS_D) {
-                    narrow_copy(own_v, in.v.rows + i * in.v.step, c, VALUE_DIM, sizeof(data_t));
+                    narrow_copy(own_v, in.v.rows + token * in.v.step, c, VALUE_DIM, sizeof(data_t));
                     skip = columns_of(d + at_row(d_at, 0, 0, at.head), c, 1, 1);
                 }
                 if (HAS_Z)
-                    narrow_copy(own_z, silus.rows + i * silus.step, c, VALUE_DIM, sizeof(data_t));
+                    narrow_copy(own_z, z_rows.rows + token * z_rows.step, c, VALUE_DIM, sizeof(data_t));
                 for (int l = 0; l < LANES_K; l++)
-                    sum += vec_load(parts + (l * TILE * (BV / VEC) + task) * VEC);
-                sum = finished(sum, own_v, skip, own_z);
-                if (outs.wide) {
-                    ulong raw[VEC * sizeof(out_t) / 8];
-                    out_putv(sum, (out_t *)raw, 0);
-                    wide_store((global char *)output_row(at, i) + c * sizeof(out_t), raw, sizeof(out_t));
-                } else
-                    output_put(sum, at, i, c);
+                    sum += vec_load(parts + (l * TILE * COLUMN_VECTORS + task) * VEC);
+                stream_put(output_of_read(sum, own_v, skip, own_z), o_rows, token, c);
             }
         }
     }
     unrolled
-    for (int n = 0; n < KL; n++)
-        state_row_store(S[n], lane.span == 0 ? state_of(final, at) : 0, lane.first + n, lane.c);
+    for (int n = 0; n < CHANNELS; n++)
+        state_row_store(S[n], lane.span == 0 ? state_of(final, at) : 0, lane.channel + n, lane.column);
 }

@@ -2,9 +2,9 @@
  *
  *     S[n][c] = e[n][c] S[n][c] + k[n] x[c];  o[c] = sum over n of q[n] S[n][c]
  *
- * A group works block_v value columns of one head of one sequence, a tile of tokens at a time. A work-item of `channels`
- * keeps `vec` columns of a few channels and works one of several spans of a tile's tokens. One of `channels_lanes` keeps
- * one column of `vec` channels and works all of a tile's tokens. */
+ * A group works block_v value columns of one head of one sequence, a tile of tokens at a time. A work-item of
+ * `channels` keeps `vec` columns of a few channels and works one of several spans of a tile's tokens. A work-item of
+ * `channels_lanes` keeps `vec` channels of one column and works all of a tile's tokens. */
 #include "solve/state_tile.h"
 
 #include <stddef.h>
@@ -109,14 +109,14 @@ static struct kernel_step common_step(enum embedded_file file, const struct prob
     step_tile(&step, t->group, t->vec, 1, t->sub_group);
     step_constant(&step, "BV", t->block_v);
     step_constant(&step, "LANES_K", t->lanes_k);
-    step_constant(&step, "KP", channels);
-    step_constant(&step, "KL", channels / t->lanes_k);
-    step_constant(&step, "FADES", decays_of(problem, t));
+    step_constant(&step, "KEY_PITCH", channels);
+    step_constant(&step, "CHANNELS", channels / t->lanes_k);
+    step_constant(&step, "DECAYS", decays_of(problem, t));
     step_constant(&step, "SPANS", t->spans);
     step_constant(&step, "TOKENS", t->tokens);
     step_constant(&step, "TILE", tile_of(t));
-    step_constant(&step, "HELD", divide_up((int64_t)tile_of(t) * channels, (int64_t)t->vec * t->group));
-    step_constant(&step, "OUTS", divide_up(t->tokens, t->lanes_k));
+    step_constant(&step, "ROW_VECTORS", divide_up((int64_t)tile_of(t) * channels, (int64_t)t->vec * t->group));
+    step_constant(&step, "OUTPUT_TURNS", divide_up(t->tokens, t->lanes_k));
     step_constant(&step, "SPAN_LANES", t->block_v / t->vec * t->lanes_k);
     add_options(&step, problem);
     return step;
@@ -153,19 +153,19 @@ static int takes_any(const struct device_facts *facts, const struct problem *pro
 static struct kernel_step spans_step(const struct problem *problem, const struct channels_tiles *t)
 {
     static const enum embedded_file decay_headers[] = {
-#define DECAY(value, name, dims, list_dims, plain, matrix, bias, blocks, storage, numbers, second, kind, header)       \
-    FILE_##header,
-#include "op/words.def"
+        [DECAY_VALUE] = FILE_channels_decay_given,
+        [DECAY_COMPLEX] = FILE_channels_decay_complex,
+        [DECAY_PRODUCT] = FILE_channels_decay_step,
+        [DECAY_FULL] = FILE_channels_decay_given,
     };
     const int channels = channels_of(problem, t), tile = tile_of(t);
     const int parts = t->lanes_k * tile * t->block_v;
-    const int joints = t->spans > 1 ? (decays_of(problem, t) + channels / t->lanes_k) * t->group * t->vec : 1;
+    const int summaries = t->spans > 1 ? (decays_of(problem, t) + channels / t->lanes_k) * t->group * t->vec : 1;
     struct kernel_step step = common_step(FILE_channels, problem, t);
 
     step_locals(&step, "LOCAL_ROWS", 2, has_keys(problem) ? tile * channels : 1, FLOAT);
-    step_local(&step, "LOCAL_JOINTS", higher(joints, parts), FLOAT);
+    step_local(&step, "LOCAL_SUMMARIES", higher(summaries, parts), FLOAT);
     step_header(&step, decay_headers[problem->rule->decay]);
-    step_header(&step, FILE_output_plain);
     return step;
 }
 
@@ -282,7 +282,6 @@ static struct kernel_step lanes_step(const struct problem *problem, const struct
     step_locals(&step, "LOCAL_ROWS", 2, (int64_t)tile * channels_of(problem, t), FLOAT);
     step_locals(&step, "LOCAL_TILE", 2, (int64_t)tile * t->block_v, FLOAT);
     step_local(&step, "LOCAL_PARTS", (int64_t)(tile + 1) * t->block_v * t->lanes_k, FLOAT);
-    step_header(&step, FILE_output_plain);
     return step;
 }
 
