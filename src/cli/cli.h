@@ -46,7 +46,6 @@ struct settings {
     clattn_plan_desc desc;   /* what --scale, --option … say; shapes, dtype and mode are in the lists below */
     struct option_set given; /* the options that were given */
     const char *input, *output, *device;
-    const char *svg;        /* of run: where the picture of the attention matrix goes; NULL: nowhere */
     const char *files[2];   /* of diff, plot; the name of a layer */
     const char *x, *prefix; /* of layer */
     size_t file_count;

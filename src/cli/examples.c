@@ -16,6 +16,7 @@ static const struct {
     {COMMAND_RUN, "clattn run gated_delta_rule -i in.safetensors -o expected.safetensors -d reference"},
     {COMMAND_PLOT, "clattn run gated_delta_rule -i in.safetensors -o attn.safetensors --attn"},
     {COMMAND_PLOT, "clattn plot attn.safetensors -o attn.svg"},
+    {COMMAND_PLOT, "clattn plot attn.safetensors -o attn.csv"},
     {COMMAND_DIFF, "clattn diff out.safetensors expected.safetensors"},
     {COMMAND_DIFF, "clattn diff out.safetensors expected.safetensors --bound 1e-4 --json"},
     {COMMAND_VERIFY, "clattn verify gla -s B=1,T=100,H=2,K=64,V=64 -t f32,bf16"},

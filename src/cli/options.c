@@ -80,12 +80,6 @@ static int take_scale(struct settings *settings, const char *text)
     return EXIT_OK;
 }
 
-static int take_svg(struct settings *settings, const char *text)
-{
-    settings->svg = text;
-    return take_desc_option(settings, OPTION_attn, "--svg", "on");
-}
-
 static int take_shape(struct settings *settings, const char *text)
 {
     if (settings->shape_count == MAX_SHAPES)
@@ -247,7 +241,7 @@ const struct option options[] = {
      "safetensors file to read; - for standard input"},
     {"output", 'o', "FILE", COMMAND_RUN | COMMAND_MAKE_INPUT | COMMAND_REPORT | COMMAND_LAYER | COMMAND_PLOT,
      offsetof(struct settings, output), NULL,
-     "file to write (safetensors; JSON of report, SVG of plot); - for standard output"},
+     "file to write (safetensors; of report JSON; of plot FILE.svg a picture, else CSV); - for standard output"},
     {"x", 'x', "FILE", COMMAND_LAYER, offsetof(struct settings, x), NULL,
      "safetensors file with x, [B,T,hidden], and conv_state and state where it goes on [the checkpoint]"},
     {"prefix", 0, "TEXT", COMMAND_LAYER, offsetof(struct settings, prefix), NULL,
@@ -275,7 +269,6 @@ const struct option options[] = {
     {"normalize", 0, NULL, PROBLEM, OF_DESC, NULL, "--option normalize=on"},
     {"feature-map", 0, "identity|elu1|relu", PROBLEM, OF_DESC, NULL, "--option feature_map"},
     {"attn", 0, NULL, COMMAND_RUN, OF_DESC, NULL, "--option attn=on"},
-    {"svg", 0, "FILE", COMMAND_RUN, 0, take_svg, "the same, and draw it"},
     {"option", 0, "NAME=VALUE", PROBLEM | COMMAND_LAYER, 0, take_option,
      "an option of a rule or a layer, of those listed below"},
     {"seed", 0, "N", COMMAND_MAKE_INPUT | COMMAND_TUNE | MANY, 0, take_seed, "of the random numbers [0]"},
@@ -305,7 +298,7 @@ const struct option options[] = {
     {"dry-run", 0, NULL, COMMAND_TUNE, offsetof(struct settings, dry_run), NULL, "search, but keep nothing"},
     {"point", 0, "BYTES", COMMAND_TUNE | PER_WORKER, offsetof(struct settings, point), NULL, NULL},
     {"report", 0, "FILE", COMMAND_TUNE, offsetof(struct settings, report), NULL,
-     "where the HTML report goes [beside the user's parameters]"},
+     "write all that was tried to a JSON file [tuning-report.json beside the user's parameters]"},
     {"list", 0, NULL, COMMAND_CACHE, offsetof(struct settings, list), NULL, "print every entry (the default)"},
     {"clear", 0, NULL, COMMAND_CACHE, offsetof(struct settings, clear), NULL, "remove every entry"},
     {"quick", 0, NULL, COMMAND_VERIFY | COMMAND_REPORT, offsetof(struct settings, quick), NULL,

@@ -5,7 +5,6 @@
 #include "cli/metadata.h"
 #include "cli/operands.h"
 #include "cli/output.h"
-#include "cli/picture.h"
 #include "cli/target.h"
 #include "op/rule.h"
 
@@ -64,31 +63,16 @@ static int write_outputs(const struct operands *operands, const struct output *o
     return status;
 }
 
-/* The matrix is there: --svg asks for it. */
-static int draw(const struct operands *operands, const struct output *output)
-{
-    const struct check_tensor *attn = &operands->tensors.tensor[CLATTN_ATTN];
-    const int64_t *dims = attn->info.dims;
-    const struct picture picture = {attn->data, dims[0] * dims[1], dims[2],
-                                    dims[3],    dims[1],           rule_get(operands->tensors.desc.rule)->name};
-
-    return output_write_by(output, picture_write, &picture);
-}
-
 static int run_to(struct operands *operands, const struct settings *settings)
 {
-    const struct output output = output_of(settings, settings->output), svg = output_of(settings, settings->svg);
+    const struct output output = output_of(settings, settings->output);
     struct target target = {.reference = 0};
     int status = output_check(&output);
 
-    if (status == EXIT_OK && svg.path != NULL)
-        status = output_check(&svg);
     if (status == EXIT_OK)
         status = compute(operands, settings, &target);
     if (status == EXIT_OK)
         status = write_outputs(operands, &output, &target);
-    if (status == EXIT_OK && svg.path != NULL)
-        status = draw(operands, &svg);
     target_close(&target);
     return status;
 }

@@ -1,10 +1,12 @@
 #include "cli/table.h"
 
+#include "base/file.h"
 #include "base/json.h"
 #include "base/system.h"
 #include "base/text.h"
 #include "cli/progress.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -200,14 +202,25 @@ void table_row(const struct table *table, const cJSON *row)
 
 int json_print(cJSON *json)
 {
-    char *text = json_text_indented(json);
+    int status = json_write("-", json);
 
     cJSON_Delete(json);
+    return status;
+}
+
+int json_write(const char *path, const cJSON *json)
+{
+    char *text = json_text_indented(json);
+    int status = EXIT_OK;
+
     if (text == NULL)
         return failed("no memory for the JSON text");
-    puts(text);
+    if (path == NULL || strcmp(path, "-") == 0)
+        puts(text);
+    else if (file_write(path, text, strlen(text), "\n", 1) != 0)
+        status = failed("%s: cannot write: %s", path, strerror(errno));
     cJSON_free(text);
-    return EXIT_OK;
+    return status;
 }
 
 int table_print(cJSON *rows, const struct column *columns, size_t count, enum format format)

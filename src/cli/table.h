@@ -42,5 +42,7 @@ void table_row(const struct table *table, const cJSON *row);
 int table_print(cJSON *rows, const struct column *columns, size_t count, enum format format);
 /* Prints json on stdout and deletes it. */
 int json_print(cJSON *json);
+/* Writes json to a file, or to stdout if path is NULL or "-". EXIT_OK, or one line and EXIT_FAILED. */
+int json_write(const char *path, const cJSON *json);
 
 #endif

@@ -276,10 +276,10 @@ static int open_journal(struct tuning *tuning)
     return EXIT_OK;
 }
 
-/* Where --report says, else tuning.html beside the user's file; NULL: a dry run has none. */
+/* What --report says, else a file beside the user's parameters; NULL: a dry run has no report. */
 static char *report_path(const struct tuning *tuning)
 {
-    static const char name[] = "tuning.html";
+    static const char name[] = "tuning-report.json";
     struct text path = {0};
     size_t folder;
 
@@ -308,7 +308,7 @@ static int check_report(const char *path)
 
 static int write_report(const struct tuning *tuning)
 {
-    int status = report_write(tuning->report, tuning->rows, &tuning->target, &tuning->peak);
+    int status = tune_report(tuning->report, tuning->rows, &tuning->target, &tuning->peak);
 
     if (status == EXIT_OK)
         fprintf(stderr, "report: %s\n", tuning->report);

@@ -44,7 +44,8 @@ int tune_build(const struct settings *settings, struct target *target);
 
 /* ---- The report ---- */
 
-/* One HTML file from the rows: no scripts, nothing from elsewhere. EXIT_OK, or one line and EXIT_FAILED. */
-int report_write(const char *path, const cJSON *rows, const struct target *target, const struct peak *peak);
+/* The device, its peaks and all rows with their candidates, as JSON: bench/draw.py draws it. EXIT_OK, or one line and
+ * EXIT_FAILED. */
+int tune_report(const char *path, const cJSON *rows, const struct target *target, const struct peak *peak);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 static const struct column columns[] = {
     {"group", "rules", COLUMN_WORD, 0},
@@ -156,4 +157,23 @@ int tune_print(cJSON *rows, enum format format)
 {
     origin_add_all(rows, NULL);
     return table_print(rows, columns, sizeof columns / sizeof *columns, format);
+}
+
+int tune_report(const char *path, const cJSON *rows, const struct target *target, const struct peak *peak)
+{
+    cJSON *report = cJSON_CreateObject();
+    time_t now = time(NULL);
+    char date[32];
+    int status;
+
+    strftime(date, sizeof date, "%Y-%m-%d", gmtime(&now));
+    origin_add(report, target);
+    cJSON_AddStringToObject(report, "platform", target->info.platform);
+    cJSON_AddStringToObject(report, "date", date);
+    cJSON_AddNumberToObject(report, "peak_gflop_per_s", 1e-9 * peak->flops);
+    cJSON_AddNumberToObject(report, "peak_gb_per_s", 1e-9 * peak->bytes);
+    cJSON_AddItemToObject(report, "rows", cJSON_Duplicate(rows, 1));
+    status = json_write(path, report);
+    cJSON_Delete(report);
+    return status;
 }
