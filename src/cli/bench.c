@@ -1,14 +1,14 @@
 /* clattn bench: the time of rules on a device, and how far that is from what the device can do. */
 #include "check/check.h"
 #include "cli/cli.h"
-#include "cli/measure.h"
-#include "cli/modes.h"
-#include "cli/operands.h"
-#include "cli/origin.h"
-#include "cli/peak.h"
-#include "cli/progress.h"
-#include "cli/stream.h"
-#include "cli/words.h"
+#include "cli/device/measure.h"
+#include "cli/io/modes.h"
+#include "cli/io/operands.h"
+#include "cli/out/origin.h"
+#include "cli/device/peak.h"
+#include "cli/out/progress.h"
+#include "cli/out/stream.h"
+#include "cli/io/words.h"
 #include "op/rule.h"
 
 #include <stdio.h>

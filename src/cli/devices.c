@@ -1,7 +1,7 @@
 /* clattn devices */
 #include "cli/devices.h"
-#include "cli/origin.h"
-#include "cli/table.h"
+#include "cli/out/origin.h"
+#include "cli/out/table.h"
 #include "base/text.h"
 #include "check/check.h"
 #include "device/context.h"

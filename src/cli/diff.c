@@ -1,10 +1,10 @@
 /* clattn diff: a file's tensors against another's, which are what is expected, by the measure and bounds of verify. */
 #include "check/check.h"
 #include "cli/cli.h"
-#include "cli/input.h"
-#include "cli/origin.h"
-#include "cli/table.h"
-#include "cli/words.h"
+#include "cli/io/input.h"
+#include "cli/out/origin.h"
+#include "cli/out/table.h"
+#include "cli/io/words.h"
 #include "reference/number.h"
 
 #include <math.h>

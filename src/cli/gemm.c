@@ -1,11 +1,11 @@
 /* clattn gemm: the time of matrix products, by each provider. */
 #include "cli/gemm.h"
 
-#include "cli/measure.h"
-#include "cli/origin.h"
-#include "cli/progress.h"
-#include "cli/stream.h"
-#include "cli/words.h"
+#include "cli/device/measure.h"
+#include "cli/out/origin.h"
+#include "cli/out/progress.h"
+#include "cli/out/stream.h"
+#include "cli/io/words.h"
 #include "reference/number.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef CLATTN_SRC_CLI_GEMM_H
 #define CLATTN_SRC_CLI_GEMM_H
 
-#include "cli/target.h"
+#include "cli/device/target.h"
 #include "plan/gemm.h"
 #include "tuner/timing.h"
 

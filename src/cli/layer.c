@@ -2,12 +2,12 @@
 #include "cli/layer.h"
 
 #include "base/text.h"
-#include "cli/desc_options.h"
-#include "cli/input.h"
-#include "cli/operands.h"
-#include "cli/output.h"
-#include "cli/target.h"
-#include "cli/words.h"
+#include "cli/io/desc_options.h"
+#include "cli/io/input.h"
+#include "cli/io/operands.h"
+#include "cli/io/output.h"
+#include "cli/device/target.h"
+#include "cli/io/words.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>

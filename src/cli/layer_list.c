@@ -1,8 +1,8 @@
 /* clattn layer without a checkpoint: which layers there are, and what each consists of. */
 #include "cli/layer.h"
 
-#include "cli/origin.h"
-#include "cli/table.h"
+#include "cli/out/origin.h"
+#include "cli/out/table.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>

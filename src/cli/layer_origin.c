@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "cli/layer.h"
-#include "cli/safetensors.h"
+#include "cli/io/safetensors.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,12 +1,12 @@
 /* clattn: linear attention from the command line. */
 #include "cli/cli.h"
 
-#include "cli/examples.h"
-#include "cli/generate.h"
-#include "cli/options.h"
-#include "cli/origin.h"
-#include "cli/process.h"
-#include "cli/words.h"
+#include "cli/out/examples.h"
+#include "cli/out/generate.h"
+#include "cli/io/options.h"
+#include "cli/out/origin.h"
+#include "cli/process/process.h"
+#include "cli/io/words.h"
 
 #include <signal.h>
 #include <stdio.h>

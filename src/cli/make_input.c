@@ -3,11 +3,11 @@
 #include "base/text.h"
 #include "check/check.h"
 #include "cli/cli.h"
-#include "cli/desc_options.h"
-#include "cli/metadata.h"
-#include "cli/operands.h"
-#include "cli/output.h"
-#include "cli/words.h"
+#include "cli/io/desc_options.h"
+#include "cli/io/metadata.h"
+#include "cli/io/operands.h"
+#include "cli/io/output.h"
+#include "cli/io/words.h"
 #include "op/rule.h"
 
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* clattn plot: the attention matrix of a file, as comma-separated values or as a picture. */
 #include "base/text.h"
 #include "cli/cli.h"
-#include "cli/heat_map.h"
-#include "cli/input.h"
-#include "cli/output.h"
-#include "cli/words.h"
+#include "cli/out/heat_map.h"
+#include "cli/io/input.h"
+#include "cli/io/output.h"
+#include "cli/io/words.h"
 
 #include <cjson/cJSON.h>
 #include <stdlib.h>

@@ -5,11 +5,11 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "cli/cli.h"
-#include "cli/interrupt.h"
-#include "cli/origin.h"
-#include "cli/process.h"
-#include "cli/progress.h"
-#include "cli/table.h"
+#include "cli/process/interrupt.h"
+#include "cli/out/origin.h"
+#include "cli/process/process.h"
+#include "cli/out/progress.h"
+#include "cli/out/table.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* clattn rules: what the rule table says, in words. */
 #include "cli/cli.h"
-#include "cli/origin.h"
-#include "cli/rules_json.h"
-#include "cli/table.h"
+#include "cli/out/origin.h"
+#include "cli/out/rules_json.h"
+#include "cli/out/table.h"
 #include "op/problem.h"
 #include "op/rule.h"
 #include "tune/tuning_layers.h"

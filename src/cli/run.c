@@ -1,11 +1,11 @@
 /* clattn run: a rule over the tensors of a file. */
 #include "base/text.h"
 #include "cli/cli.h"
-#include "cli/input.h"
-#include "cli/metadata.h"
-#include "cli/operands.h"
-#include "cli/output.h"
-#include "cli/target.h"
+#include "cli/io/input.h"
+#include "cli/io/metadata.h"
+#include "cli/io/operands.h"
+#include "cli/io/output.h"
+#include "cli/device/target.h"
 #include "op/rule.h"
 
 #include <stdio.h>

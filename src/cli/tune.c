@@ -1,10 +1,10 @@
 /* clattn tune: which tile sizes are the fastest on a device. */
 #include "cli/tune.h"
 
-#include "cli/interrupt.h"
-#include "cli/output.h"
-#include "cli/progress.h"
-#include "cli/words.h"
+#include "cli/process/interrupt.h"
+#include "cli/io/output.h"
+#include "cli/out/progress.h"
+#include "cli/io/words.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "op/problem.h"

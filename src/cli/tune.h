@@ -3,8 +3,8 @@
 #define CLATTN_SRC_CLI_TUNE_H
 
 #include "cli/cli.h"
-#include "cli/peak.h"
-#include "cli/target.h"
+#include "cli/device/peak.h"
+#include "cli/device/target.h"
 #include "tuner/tune.h"
 
 #include <cjson/cJSON.h>

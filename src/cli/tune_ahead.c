@@ -1,7 +1,7 @@
 /* Points of `clattn tune` that worker processes build ahead, all at once, and leave in the cache of compiled programs,
  * where the plan that is timed finds them: a driver's compiler has a core a process. A worker is `clattn tune --point
  * POINT`, with a device as it was typed; the words of a point are its bytes, for both are the same program. */
-#include "cli/process.h"
+#include "cli/process/process.h"
 #include "cli/tune.h"
 #include "base/system.h"
 #include "device/cache.h"

@@ -2,8 +2,8 @@
  */
 #include "cli/tune.h"
 
-#include "cli/progress.h"
-#include "cli/words.h"
+#include "cli/out/progress.h"
+#include "cli/io/words.h"
 #include "op/problem.h"
 #include "op/rule.h"
 #include "tuner/propose.h"

@@ -1,8 +1,8 @@
 #include "cli/tune.h"
 
-#include "cli/origin.h"
-#include "cli/table.h"
-#include "cli/words.h"
+#include "cli/out/origin.h"
+#include "cli/out/table.h"
+#include "cli/io/words.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "base/system.h"
 #include "check/check.h"
 #include "cli/cli.h"
-#include "cli/interrupt.h"
+#include "cli/process/interrupt.h"
 #include "device/cache.h"
 
 #include <stdlib.h>

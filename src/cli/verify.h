@@ -5,10 +5,10 @@
 
 #include "base/text.h"
 #include "base/thread.h"
-#include "cli/modes.h"
-#include "cli/process.h"
-#include "cli/table.h"
-#include "cli/target.h"
+#include "cli/io/modes.h"
+#include "cli/process/process.h"
+#include "cli/out/table.h"
+#include "cli/device/target.h"
 
 #include <stdatomic.h>
 

@@ -3,7 +3,7 @@
  * typed; the lines that it prints are its outcomes, and what else it prints is shown once. */
 #include "base/json.h"
 #include "check/check.h"
-#include "cli/progress.h"
+#include "cli/out/progress.h"
 #include "cli/verify.h"
 #include "device/cache.h"
 #include "op/rule.h"

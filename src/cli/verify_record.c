@@ -3,9 +3,9 @@
 #include "cli/verify.h"
 
 #include "check/check.h"
-#include "cli/origin.h"
-#include "cli/progress.h"
-#include "cli/words.h"
+#include "cli/out/origin.h"
+#include "cli/out/progress.h"
+#include "cli/io/words.h"
 #include "op/rule.h"
 
 #include <math.h>

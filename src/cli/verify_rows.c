@@ -1,9 +1,9 @@
 /* Which rows and problems `clattn verify` checks: the awkward shapes or the command line's, in every variant of a
  * rule. */
-#include "cli/desc_options.h"
-#include "cli/operands.h"
+#include "cli/io/desc_options.h"
+#include "cli/io/operands.h"
 #include "cli/verify.h"
-#include "cli/words.h"
+#include "cli/io/words.h"
 #include "op/rule.h"
 
 #include <stdlib.h>

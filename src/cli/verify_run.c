@@ -1,6 +1,6 @@
 /* A row of `clattn verify` on the device, against the reference. */
 #include "check/check.h"
-#include "cli/progress.h"
+#include "cli/out/progress.h"
 #include "cli/verify.h"
 #include "op/rule.h"
 

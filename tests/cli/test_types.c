@@ -4,8 +4,8 @@
 #include "command.h"
 
 #include "clattn_layer.h"
-#include "cli/input.h"
-#include "cli/words.h"
+#include "cli/io/input.h"
+#include "cli/io/words.h"
 #include "op/problem.h"
 #include "reference/number.h"
 

@@ -1,0 +1,48 @@
+/* Rows as cJSON objects, printed as JSON or, by a list of columns, as text, CSV or Markdown. */
+#ifndef CLATTN_SRC_CLI_OUT_TABLE_H
+#define CLATTN_SRC_CLI_OUT_TABLE_H
+
+#include "cli/cli.h"
+
+#include <cjson/cJSON.h>
+
+enum column_kind {
+    COLUMN_WORD,       /* text, or ok/FAIL for a boolean */
+    COLUMN_FIXED,      /* a number with digits decimals */
+    COLUMN_SCIENTIFIC, /* 1.2e-06 */
+    COLUMN_BYTES,      /* 24 GiB */
+    COLUMN_ORIGIN      /* a word that text leaves out; behind all others */
+};
+
+struct column {
+    const char *key, *title;
+    enum column_kind kind;
+    int digits;
+};
+
+/* A table whose rows come one by one: the columns keep the widths that they have when its head is printed. On a
+ * terminal that is too narrow each cell has a line, behind its title. */
+enum { MOST_COLUMNS = 24 };
+struct table {
+    const struct column *columns;
+    size_t count;
+    enum format format; /* not JSON */
+    int widths[MOST_COLUMNS];
+    int upright; /* a line a cell */
+};
+/* As wide as the titles. */
+void table_begin(struct table *table, const struct column *columns, size_t count, enum format format);
+/* Wide enough for a row of these cells. */
+void table_widen(struct table *table, const cJSON *row);
+void table_head(struct table *table);
+void table_row(const struct table *table, const cJSON *row);
+
+/* Prints the array rows on stdout; in JSON, whole (the columns only choose for the others). Deletes rows. EXIT_OK, or
+ * EXIT_FAILED without memory. */
+int table_print(cJSON *rows, const struct column *columns, size_t count, enum format format);
+/* Prints json on stdout and deletes it. */
+int json_print(cJSON *json);
+/* Writes json to a file, or to stdout if path is NULL or "-". EXIT_OK, or one line and EXIT_FAILED. */
+int json_write(const char *path, const cJSON *json);
+
+#endif
