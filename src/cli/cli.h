@@ -116,7 +116,5 @@ int report_main(struct settings *settings);
 int gemm_main(struct settings *settings);
 int layer_main(struct settings *settings);
 int plot_main(struct settings *settings);
-/* clattn tune --gemm */
-int gemm_tune_main(struct settings *settings);
 
 #endif

@@ -58,7 +58,7 @@ static void ahead(void *user, const struct search_point *points, size_t count, i
 {
     const struct tuning *tuning = user;
 
-    tune_ahead(tuning->settings, &tuning->tune.events, points, count, sound);
+    tune_build_ahead(tuning->settings, &tuning->tune.events, points, count, sound);
 }
 
 static void improved(void *user, const struct search_result *result, const struct candidate *best)
@@ -407,7 +407,7 @@ int tune_main(struct settings *settings)
     int needs_device = settings->export_to == NULL && settings->import_from == NULL, status = EXIT_OK;
 
     if (settings->gemm)
-        return gemm_tune_main(settings);
+        return tune_gemm(settings);
 
     if ((settings->export_to != NULL) + (settings->import_from != NULL) + settings->show + settings->reset +
             settings->compare + (settings->submit_to != NULL) >

@@ -30,15 +30,19 @@ int tune_submit(const struct settings *settings, const struct target *target, co
 int tune_import(const struct settings *settings, const char *path);
 int tune_reset(struct target *target, const char *path);
 
-/* Times the parameters that plans of the rules take against the default; EXIT_FAILED when some are slower. */
+/* ---- Other modes of the command ---- */
+
+/* clattn tune --gemm */
+int tune_gemm(struct settings *settings);
+/* Times the measured parameters that plans of the rules take against the default. EXIT_FAILED if some are slower. */
 int tune_compare(const struct settings *settings, struct target *target, const clattn_plan_desc *sizes);
 
 /* ---- Points built ahead ---- */
 
-/* Builds the points' plans in as many processes; returns when all have ended, which an interrupt does to them.
- * sound[i]: no driver died of it. */
-void tune_ahead(const struct settings *settings, const struct search_events *events, const struct search_point *points,
-                size_t count, int *sound);
+/* Builds the points' plans in as many processes. Returns when all have ended; an interrupt ends them. sound[i] becomes 0
+ * if a driver crashed. */
+void tune_build_ahead(const struct settings *settings, const struct search_events *events,
+                      const struct search_point *points, size_t count, int *sound);
 /* What such a process does. */
 int tune_build(const struct settings *settings, struct target *target);
 

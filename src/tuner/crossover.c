@@ -74,7 +74,7 @@ static double time_length(struct crossing *crossing, const struct tune_lengths *
         trial_time(&crossing->trials[s], crossing->plans[s], tokens, 1, samples) != CLATTN_SUCCESS ||
         trial_time(&crossing->trials[s], crossing->plans[s], tokens, RUNS, samples) != CLATTN_SUCCESS)
         return 0;
-    return median_of(samples, RUNS);
+    return timing_median(samples, RUNS);
 }
 
 static int fastest(const double seconds[MAX_SPACES], int count)

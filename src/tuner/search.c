@@ -3,6 +3,7 @@
 #include "base/system.h"
 #include "device/program.h"
 #include "tuner/propose.h"
+#include "tuner/timing.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -97,7 +98,7 @@ static clattn_status add_samples(struct state *state, struct candidate *candidat
     TRY(trial_time(&state->trial, plan, state->result->tokens, count, candidate->samples + candidate->count));
     candidate->count += count;
     memcpy(scratch, candidate->samples, sizeof scratch);
-    candidate->time = median_of(scratch, candidate->count);
+    candidate->time = timing_median(scratch, candidate->count);
     return CLATTN_SUCCESS;
 }
 

@@ -39,6 +39,10 @@ struct search_point {
     struct tuned tuned;
 };
 enum { MAX_AHEAD = 16 };
+/* As a word for another process of the same program, to be freed; NULL without memory. */
+char *search_point_write(const struct search_point *point);
+/* Returns 0 for a text that search_point_write did not make. */
+int search_point_read(const char *text, struct search_point *point);
 
 /* What a search tells, and asks, its caller; all may be NULL. */
 struct search_events {

@@ -78,6 +78,8 @@ static int by_size(const void *a, const void *b)
 
 double timing_median(double *samples, size_t count)
 {
+    if (count == 0)
+        return 0;
     qsort(samples, count, sizeof *samples, by_size);
     return (samples[(count - 1) / 2] + samples[count / 2]) / 2;
 }

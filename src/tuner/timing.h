@@ -22,7 +22,7 @@ struct timing_job {
  * a run is from the end of what was enqueued before it to its end. */
 clattn_status timing_measure(const struct timing_job *job, size_t runs, double budget, struct timing *timing);
 
-/* Sorts the samples; count is not 0. */
+/* Sorts the samples. 0 if there are none. */
 double timing_median(double *samples, size_t count);
 
 /* Seconds of count runs, without warm-ups; by the device's clock while *by_events, which becomes 0 when it does not

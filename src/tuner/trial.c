@@ -29,21 +29,6 @@ const char *trial_state_text(enum trial_state state)
     return state_texts[state];
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-double median_of(double *samples, size_t count)
-{
-    if (count == 0)
-        return 0;
-    qsort(samples, count, sizeof *samples, by_size);
-    return (samples[(count - 1) / 2] + samples[count / 2]) / 2;
-}
-
 /* ---- Plans --------------------------------------------------------------------------------------------------------
  */
 

@@ -81,6 +81,4 @@ enum trial_state trial_validate(struct trial *trial, const struct tuned *tuned, 
 /* The fields of the point that are left to the rule of thumb, as the plan has them. */
 struct tuned trial_explicit(const clattn_plan *plan, const struct space *space);
 
-double median_of(double *samples, size_t count);
-
 #endif

@@ -75,7 +75,7 @@ done
 [ ! -d "$work/ahead.1" ] || fail "one process leaves what it only tried: $(ls "$work/ahead.1")"
 for point in '' 00 "$(printf '%0700d' 0)" xyz; do
     "$clattn" tune --point "$point" --device "$device" 2>"$work/err" && fail "takes a point of nobody's: $point"
-    grep -q "is of workers" "$work/err" || fail "--point: $(cat "$work/err")"
+    grep -q "is for workers" "$work/err" || fail "--point: $(cat "$work/err")"
 done
 
 # a rule whose columns are pairs has a group, too
