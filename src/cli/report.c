@@ -1,5 +1,5 @@
-/* clattn report: what an issue about a device needs, in one file. Each section is this command once more, in a process
- * of its own, so that a crash of a driver is a line of the report. */
+/* clattn report: what an issue about a device needs, in one file. Each section is this command with other words, in a
+ * process of its own, so that a driver's crash is a line of the report. */
 #include "base/json.h"
 #include "base/system.h"
 #include "base/text.h"
@@ -7,7 +7,7 @@
 #include "cli/cli.h"
 #include "cli/process/interrupt.h"
 #include "cli/out/origin.h"
-#include "cli/process/process.h"
+#include "cli/process/workers.h"
 #include "cli/out/progress.h"
 #include "cli/out/table.h"
 
@@ -16,12 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_WORDS = 20 };
+enum { MAX_WORDS = 20 };
 
 static const struct section {
     const char *name;
     int of_device; /* takes --device */
-    const char *words[MOST_WORDS], *quick[MOST_WORDS];
+    const char *words[MAX_WORDS + 1], *quick[MAX_WORDS + 1];
 } sections[] = {
     {"devices", 0, {"devices", "--json"}, {"devices", "--json"}},
     {"engines", 0, {"devices", "--probe", "--json"}, {"devices", "--probe", "--json"}},
@@ -52,7 +52,7 @@ static const struct column columns[] = {
     {"ok", "result", COLUMN_WORD, 0},
 };
 
-/* ---- What a report leaves out: names of folders, and so of users and hosts ---- */
+/* ---- A report leaves out the names of folders, and so of users and hosts ----------------------------------------- */
 
 static int begins_path(const char *text, const char *at)
 {
@@ -65,7 +65,7 @@ static int begins_path(const char *text, const char *at)
     return at[0] == '~' || (at[0] == '/' && (isalnum((unsigned char)at[1]) || at[1] == '_' || at[1] == '.'));
 }
 
-/* The text with each path's last name alone, to be freed. */
+/* The text with "<path>" for each path, to be freed. */
 static char *without_paths(const char *text)
 {
     struct text out = {0};
@@ -84,7 +84,7 @@ static char *without_paths(const char *text)
     return text_take(&out);
 }
 
-static void clean(cJSON *item)
+static void remove_paths(cJSON *item)
 {
     char *text = cJSON_IsString(item) ? without_paths(item->valuestring) : NULL;
     cJSON *child;
@@ -92,110 +92,83 @@ static void clean(cJSON *item)
     if (text != NULL)
         cJSON_SetValuestring(item, text);
     free(text);
-    cJSON_ArrayForEach(child, item) clean(child);
+    cJSON_ArrayForEach(child, item) remove_paths(child);
 }
 
-/* ---- A section ---- */
+/* ---- Sections ---------------------------------------------------------------------------------------------------- */
 
-static struct {
-    mutex lock;
-    struct process process;
-} running;
+static struct workers workers;
+static mutex printing; /* an interrupt does not give it back: then nothing is printed or written any more */
 
-/* On a thread of its own; the lock is not given back. */
-static void interrupted(void *user, int signal)
+/* Called at SIGINT, SIGTERM and SIGHUP, on a thread of its own. */
+static void on_interrupt(void *user, int signal)
 {
     (void)user;
-    lock_take(&running.lock);
-    if (running.process.id != 0)
-        process_kill(&running.process);
+    lock_take(&printing);
+    workers_stop(&workers);
     failed("interrupted, no report is written");
     interrupt_exit(signal);
 }
 
-static size_t count_words(const char *const *words)
+static const char *const *section_words(const struct settings *settings, const struct section *section)
 {
-    size_t count = 0;
-
-    while (count < MOST_WORDS && words[count] != NULL)
-        count++;
-    return count;
+    return settings->quick ? section->quick : section->words;
 }
 
-static int start(const struct settings *settings, const struct section *section)
-{
-    const char *const *from = settings->quick ? section->quick : section->words;
-    const char *words[MOST_WORDS + 4] = {settings->program};
-    size_t count = count_words(from);
-    int status;
+/* What a section's process prints: messages, then JSON from the first line that begins as such. */
+struct printed {
+    struct text messages, json;
+};
 
-    memcpy(words + 1, from, count * sizeof *words);
+static void take_line(void *user, char *line)
+{
+    struct printed *printed = user;
+    struct text *to = printed->json.size > 0 || *line == '{' || *line == '[' ? &printed->json : &printed->messages;
+
+    text_format(to, "%s\n", line);
+}
+
+/* The section's words, with this program before and the device after them. */
+static void run_words(const struct settings *settings, const struct section *section, struct printed *printed,
+                      char *how, size_t size)
+{
+    const char *words[MAX_WORDS + 4] = {settings->program};
+    size_t count = 1;
+
+    for (const char *const *word = section_words(settings, section); *word != NULL; word++)
+        words[count++] = *word;
     if (section->of_device && settings->device != NULL) {
-        words[++count] = "--device";
-        words[++count] = settings->device;
+        words[count++] = "--device";
+        words[count] = settings->device;
     }
-    lock_take(&running.lock);
-    status = process_start(&running.process, words);
-    lock_give(&running.lock);
-    return status;
+    workers_run(&workers, words, take_line, printed, how, size);
 }
 
-/* All that the process says: messages, then JSON from the first line that begins so. */
-static void read_all(FILE *file, struct text *messages, struct text *json)
-{
-    int byte, begins = 1;
-
-    for (byte = getc(file); byte != EOF; byte = getc(file)) {
-        const char c = (char)byte;
-        struct text *to = json->size > 0 || (begins && (c == '{' || c == '[')) ? json : messages;
-        begins = c == '\n';
-        text_add(to, &c, 1);
-    }
-}
-
-static void add_text(cJSON *object, const char *key, struct text *text)
-{
-    char *taken;
-
-    text_add(text, "", 0);
-    taken = text_take(text);
-    if (taken != NULL && *taken != '\0')
-        cJSON_AddStringToObject(object, key, taken);
-    free(taken);
-}
-
-/* What the section's process leaves, with how it ended where that is not well. */
 static cJSON *run_section(const struct settings *settings, const struct section *section)
 {
-    struct text messages = {0}, json = {0};
-    cJSON *object = cJSON_CreateObject(), *result = NULL;
-    char how[128];
-    double began = now_seconds();
+    struct printed printed = {{0}, {0}};
+    cJSON *object = cJSON_CreateObject(), *result;
+    char how[128], *messages, *json;
+    double begin = now_seconds();
 
     cJSON_AddStringToObject(object, "section", section->name);
-    if (start(settings, section) != 0) {
-        snprintf(how, sizeof how, "none started: %s", strerror(errno));
-    } else {
-        if (running.process.output != NULL)
-            read_all(running.process.output, &messages, &json);
-        process_await(&running.process);
-        lock_take(&running.lock);
-        process_end(&running.process, how, sizeof how);
-        lock_give(&running.lock);
-        text_add(&json, "", 1);
-        result = json_parse(json.at != NULL ? json.at : "");
-    }
-    free(json.at);
-    cJSON_AddNumberToObject(object, "seconds", now_seconds() - began);
+    run_words(settings, section, &printed, how, sizeof how);
+    messages = text_take(&printed.messages);
+    json = text_take(&printed.json);
+    result = json_parse(json);
+    cJSON_AddNumberToObject(object, "seconds", now_seconds() - begin);
     cJSON_AddBoolToObject(object, "ok", strcmp(how, "exit status 0") == 0 && result != NULL);
     cJSON_AddStringToObject(object, "ended", how);
-    add_text(object, "messages", &messages);
+    if (messages != NULL)
+        cJSON_AddStringToObject(object, "messages", messages);
     if (result != NULL)
         cJSON_AddItemToObject(object, "result", result);
+    free(messages);
+    free(json);
     return object;
 }
 
-/* ---- Failures, with the line that does each again ---- */
+/* ---- Failures, each with the command that repeats it ------------------------------------------------------------- */
 
 static const char *text_of(const cJSON *object, const char *key)
 {
@@ -233,7 +206,6 @@ static void add_row_failures(const struct settings *settings, cJSON *failures, c
 
 static void add_failures(const struct settings *settings, const struct section *section, cJSON *object, cJSON *failures)
 {
-    const char *const *words = settings->quick ? section->quick : section->words;
     const cJSON *rows = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(object, "result"), "results"),
                 *row;
     int before = cJSON_GetArraySize(failures);
@@ -245,8 +217,8 @@ static void add_failures(const struct settings *settings, const struct section *
     if (cJSON_GetArraySize(failures) > before)
         return;
     text_format(&line, "clattn");
-    for (size_t i = 0; i < count_words(words); i++)
-        text_format(&line, " %s", words[i]);
+    for (const char *const *word = section_words(settings, section); *word != NULL; word++)
+        text_format(&line, " %s", *word);
     add_failure(settings, failures, &line);
 }
 
@@ -264,7 +236,7 @@ static void print_row(const struct table *table, const cJSON *section)
     cJSON_Delete(row);
 }
 
-/* ---- The command ---- */
+/* ---- The command ------------------------------------------------------------------------------------------------- */
 
 static cJSON *make_report(const struct settings *settings, const struct table *table, cJSON **failures)
 {
@@ -279,11 +251,13 @@ static cJSON *make_report(const struct settings *settings, const struct table *t
     *failures = cJSON_AddArrayToObject(report, "failures");
     for (size_t i = 0; i < COUNT; i++) {
         cJSON *section = run_section(settings, &sections[i]);
+        lock_take(&printing);
         add_failures(settings, &sections[i], section, *failures);
-        clean(section);
+        remove_paths(section);
         cJSON_AddItemToArray(list, section);
         if (table != NULL)
             print_row(table, section);
+        lock_give(&printing);
     }
     return report;
 }
@@ -294,8 +268,9 @@ int report_main(struct settings *settings)
     int to_stdout = settings->output == NULL || strcmp(settings->output, "-") == 0, status;
     cJSON *report, *failures, *line;
 
-    lock_init(&running.lock);
-    interrupt_watch(interrupted, NULL);
+    workers_init(&workers);
+    lock_init(&printing);
+    interrupt_watch(on_interrupt, NULL);
     if (!to_stdout) {
         table_begin(&table, columns, sizeof columns / sizeof *columns, FORMAT_TEXT);
         table.widths[0] = 11;
@@ -303,6 +278,7 @@ int report_main(struct settings *settings)
         table_head(&table);
     }
     report = make_report(settings, to_stdout ? NULL : &table, &failures);
+    lock_take(&printing);
     status = json_write(settings->output, report);
     cJSON_ArrayForEach(line, failures) status =
         failed("failed: %s", line->valuestring) == EXIT_FAILED ? EXIT_FAILED : status;

@@ -1,4 +1,4 @@
-/* What `clattn verify` is told of its rows, and what it prints of them. */
+/* What `clattn verify` learns of its rows, and what it prints of them. */
 #include "base/json.h"
 #include "cli/verify.h"
 
@@ -76,7 +76,7 @@ static void set_worst(cJSON *row, const cJSON *outcome)
     }
 }
 
-static void warn_of(const struct verify_row *row, const cJSON *outcome, double error)
+static void warn_failure(const struct verify_row *row, const cJSON *outcome, double error)
 {
     const char *message = text_of(outcome, "message");
 
@@ -85,18 +85,16 @@ static void warn_of(const struct verify_row *row, const cJSON *outcome, double e
          error, cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(outcome, "bound")));
 }
 
-/* What is being done when the row has so many outcomes. */
+/* Shows the problem that runs next. */
 static void show_progress(const struct verify *verify, const struct verify_row *row)
 {
     char text[256];
     clattn_mode mode;
+    int used = snprintf(text, sizeof text, "%s %s", rule_name(row->rule), dtype_name(row->dtype));
 
-    snprintf(text, sizeof text, "%s %s", rule_name(row->rule), dtype_name(row->dtype));
-    if (row->cases < verify_row_size(row)) {
-        const struct verify_problem *problem = verify_problem_of(row, row->cases, &mode);
-        snprintf(text, sizeof text, "%s %s, %s, %s", rule_name(row->rule), dtype_name(row->dtype), problem->name,
+    if (row->cases < verify_row_size(row))
+        snprintf(text + used, sizeof text - (size_t)used, ", %s, %s", verify_row_problem(row, row->cases, &mode)->name,
                  word_name(mode_words, (int)mode));
-    }
     progress_show(verify->done, verify->total, text);
 }
 
@@ -108,14 +106,16 @@ void verify_row_begin(struct verify *verify, struct verify_row *row)
     lock_give(&verify->lock);
 }
 
-/* What was printed is at the reader's, or nothing is worth doing any more. */
+/* Where stdout is closed, nobody reads what would come. */
 static void flush(struct verify *verify)
 {
-    if (fflush(stdout) != 0)
-        verify->stopped = 1;
+    if (fflush(stdout) == 0 || verify->stopped)
+        return;
+    verify->stopped = 1;
+    workers_stop(&verify->workers);
 }
 
-static void print_line_of(const struct verify_row *row, const cJSON *outcome)
+static void print_json_line(const struct verify_row *row, const cJSON *outcome)
 {
     char *text = json_text(outcome);
 
@@ -129,7 +129,7 @@ void verify_record(struct verify *verify, struct verify_row *row, cJSON *outcome
     const cJSON *number = cJSON_GetObjectItemCaseSensitive(outcome, "error");
     double error = cJSON_IsNumber(number) ? number->valuedouble : (double)INFINITY;
     int ok = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(outcome, "ok"));
-    int lines = verify->settings->format == FORMAT_JSONL;
+    int is_jsonl = verify->settings->format == FORMAT_JSONL;
 
     lock_take(&verify->lock);
     if (row->cases++ == 0 || error > row->worst) {
@@ -138,10 +138,10 @@ void verify_record(struct verify *verify, struct verify_row *row, cJSON *outcome
     }
     verify->done++;
     verify->failed += !ok;
-    if (!ok && row->failed++ == 0 && !lines)
-        warn_of(row, outcome, error);
-    if (lines) {
-        print_line_of(row, outcome);
+    if (!ok && row->failed++ == 0 && !is_jsonl)
+        warn_failure(row, outcome, error);
+    if (is_jsonl) {
+        print_json_line(row, outcome);
         flush(verify);
     }
     cJSON_AddItemToArray(row->outcomes, outcome);
@@ -156,45 +156,37 @@ static int is_verbose(const struct verify *verify)
     return verify->settings->verbose && verify->settings->format == FORMAT_TEXT;
 }
 
-/* Whether a line a row is printed as it is done: with -v the rows stand below all cases, and JSON is whole at the
- * end. */
-static int has_lines(const struct verify *verify)
+/* Whether each row is printed when it is done: -v prints the rows after all cases, and JSON comes at the end. */
+static int prints_rows(const struct verify *verify)
 {
     return verify->settings->format != FORMAT_JSON && verify->settings->format != FORMAT_JSONL && !is_verbose(verify);
 }
 
-/* As wide as every row can be. */
-static void widen(struct verify *verify, const struct verify_row *row)
+static void widen(struct table *table, const char *key, const char *text)
 {
-    cJSON *widest = cJSON_CreateObject();
-    clattn_mode mode;
+    cJSON *row = cJSON_CreateObject();
 
-    cJSON_AddStringToObject(widest, "rule", rule_name(row->rule));
-    cJSON_AddStringToObject(widest, "dtype", dtype_name(row->dtype));
-    table_widen(&verify->table, widest);
-    for (size_t i = 0; i < verify_row_size(row); i++) {
-        cJSON *place = cJSON_CreateObject();
-        cJSON_AddStringToObject(place, "worst_case", verify_problem_of(row, i, &mode)->name);
-        cJSON_AddStringToObject(place, "worst_mode", word_name(mode_words, (int)mode));
-        table_widen(&verify->table, place);
-        cJSON_Delete(place);
-    }
-    cJSON_Delete(widest);
+    cJSON_AddStringToObject(row, key, text);
+    table_widen(table, row);
+    cJSON_Delete(row);
 }
 
-static void widen_operands(struct table *table)
+/* Makes the columns as wide as any row may be. */
+static void widen_all(struct verify *verify)
 {
-    for (int id = 1; id < OPERAND_COUNT; id++) {
-        cJSON *row = cJSON_CreateObject();
-        cJSON_AddStringToObject(row, "worst_operand", operand_name((clattn_operand_id)id));
-        table_widen(table, row);
-        cJSON_Delete(row);
-    }
-}
+    struct table *table = &verify->table;
 
-void verify_table_begin(struct verify *verify)
-{
-    table_begin(&verify->table, row_columns, sizeof row_columns / sizeof *row_columns, verify->settings->format);
+    for (size_t i = 0; i < verify->row_count; i++) {
+        const struct verify_row *row = &verify->rows[i];
+        widen(table, "rule", rule_name(row->rule));
+        widen(table, "dtype", dtype_name(row->dtype));
+        for (size_t n = 0; n < row->problem_count; n++)
+            widen(table, "worst_case", row->problems[n].name);
+        for (size_t n = 0; n < row->modes.count; n++)
+            widen(table, "worst_mode", word_name(mode_words, (int)row->modes.at[n]));
+    }
+    for (int id = 1; id < OPERAND_COUNT; id++)
+        widen(table, "worst_operand", operand_name((clattn_operand_id)id));
 }
 
 static void print_head(struct verify *verify)
@@ -207,10 +199,9 @@ static void print_head(struct verify *verify)
 void verify_print_begin(struct verify *verify)
 {
     lock_take(&verify->lock);
-    for (size_t i = 0; i < verify->row_count; i++)
-        widen(verify, &verify->rows[i]);
-    widen_operands(&verify->table);
-    if (has_lines(verify))
+    table_begin(&verify->table, row_columns, sizeof row_columns / sizeof *row_columns, verify->settings->format);
+    widen_all(verify);
+    if (prints_rows(verify))
         print_head(verify);
     flush(verify);
     lock_give(&verify->lock);
@@ -225,20 +216,20 @@ static void print_cases(const struct verify_row *row)
     putchar('\n');
 }
 
-void verify_row_done(struct verify *verify, struct verify_row *row)
+void verify_row_end(struct verify *verify, struct verify_row *row)
 {
     lock_take(&verify->lock);
     cJSON_AddNumberToObject(row->object, "cases", (double)row->cases);
     cJSON_AddNumberToObject(row->object, "failed", (double)row->failed);
     cJSON_AddNumberToObject(row->object, "bound", check_bound(row->dtype));
     cJSON_AddBoolToObject(row->object, "ok", row->failed == 0 && row->cases > 0);
-    verify->failed += row->cases == 0;           /* nothing was held to anything */
-    if (verify->settings->format != FORMAT_JSON) /* which has it once */
+    verify->failed += row->cases == 0;           /* nothing was compared */
+    if (verify->settings->format != FORMAT_JSON) /* which has it once, for all */
         origin_add(row->object, &verify->target);
     row->state = ROW_DONE;
     if (is_verbose(verify))
         print_cases(row);
-    else if (has_lines(verify))
+    else if (prints_rows(verify))
         table_row(&verify->table, row->object);
     flush(verify);
     lock_give(&verify->lock);
@@ -287,7 +278,7 @@ int verify_print_end(struct verify *verify)
     progress_clear();
     if (verify->settings->format == FORMAT_JSON)
         status = print_json(verify);
-    if (is_verbose(verify)) {
+    if (is_verbose(verify) && verify->table.count > 0) {
         print_head(verify);
         for (size_t i = 0; i < verify->row_count; i++)
             if (verify->rows[i].state == ROW_DONE)

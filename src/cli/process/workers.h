@@ -1,0 +1,27 @@
+/* A pool of worker processes: each is this command with other words, of which every line that it prints is taken. */
+#ifndef CLATTN_SRC_CLI_PROCESS_WORKERS_H
+#define CLATTN_SRC_CLI_PROCESS_WORKERS_H
+
+#include "base/thread.h"
+#include "cli/process/process.h"
+
+enum { MAX_WORKERS = 64 };
+
+struct workers {
+    mutex lock;
+    struct process processes[MAX_WORKERS]; /* id 0: a free place */
+    int stopped;
+};
+
+void workers_init(struct workers *workers);
+
+/* Runs one worker to its end and calls take with every line that it prints, without the line's end. Returns its exit
+ * status, or -1 if it could not start or something ended it; `how` says which, as process_end does. At most MAX_WORKERS
+ * threads may call it at the same time. */
+int workers_run(struct workers *workers, const char *const *words, void (*take)(void *user, char *line), void *user,
+                char *how, size_t size);
+
+/* Ends all workers; none starts after it. Their unfinished cache entries are removed. */
+void workers_stop(struct workers *workers);
+
+#endif
