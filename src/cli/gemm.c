@@ -1,4 +1,4 @@
-/* clattn gemm: the time of matrix products, by each provider. */
+/* clattn gemm: times matrix products by each provider. */
 #include "cli/gemm.h"
 
 #include "cli/device/measure.h"
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- Products of the command line ---- */
+/* ---- Products of the command line -------------------------------------------------------------------------------- */
 
 static size_t dtype_count(const struct settings *settings)
 {
@@ -44,7 +44,7 @@ int gemm_desc_get(const struct settings *settings, size_t index, clattn_gemm_des
     return bad("--transpose is '%s', expected nn, nt, tn or tt", layout);
 }
 
-/* ---- The command ---- */
+/* ---- The command ------------------------------------------------------------------------------------------------- */
 
 static const struct column columns[] = {
     {"provider", "provider", COLUMN_WORD, 0},
@@ -104,7 +104,7 @@ static void add_problem(cJSON *row, const struct gemm_run *run, const clattn_gem
     origin_add(row, &run->target);
 }
 
-/* The plan is right and timed, or the row says why not. */
+/* Adds the times if the plan's results are right; otherwise returns why there are none. */
 static clattn_status time_plan(struct gemm_run *run, const struct timed_product *product, clattn_gemm_plan *plan,
                                cJSON *row)
 {
@@ -129,7 +129,7 @@ static clattn_status time_plan(struct gemm_run *run, const struct timed_product 
     return CLATTN_SUCCESS;
 }
 
-/* provider NULL: what a plan takes by itself */
+/* provider NULL: the one that a plan chooses */
 static void time_provider(struct gemm_run *run, const struct timed_product *product, const char *provider)
 {
     clattn_gemm_desc desc = product->gemm.desc;
@@ -150,7 +150,8 @@ static void time_provider(struct gemm_run *run, const struct timed_product *prod
     stream_row(&run->stream, row, status == CLATTN_SUCCESS);
 }
 
-/* The n-th of a product's rows: the provider that was asked for; or NULL, what a plan takes, and then each there is. */
+/* The provider of a product's n-th row: only the one that was asked for; else NULL, which a plan chooses, then each
+ * that there is. Returns 0 past the last. */
 static int nth_provider(const struct gemm_run *run, const struct gemm *gemm, int n, const char **name)
 {
     const char *only = run->settings->provider;
@@ -172,7 +173,7 @@ static int time_product(struct gemm_run *run, const clattn_gemm_desc *desc)
     return status == CLATTN_SUCCESS ? EXIT_OK : library_error(&run->target.sink, "gemm", status);
 }
 
-/* What is known of every row before it is run: what is wrong with one costs no time. */
+/* The columns of every row that are known before it runs. A mistake in one of them costs no time. */
 static int make_rows(struct gemm_run *run, cJSON *rows)
 {
     const struct log log = {sink_log, &run->target.sink};
@@ -222,7 +223,7 @@ static int time_all(struct gemm_run *run)
 
 int gemm_main(struct settings *settings)
 {
-    static struct gemm_run run; /* outlived by who waits for signals */
+    static struct gemm_run run; /* the thread that waits for signals may outlive this function */
     int status;
 
     run.settings = settings;
@@ -232,7 +233,7 @@ int gemm_main(struct settings *settings)
         status = bad("matrix products are timed on devices, not on the reference");
     if (status == EXIT_OK)
         status = time_all(&run);
-    stream_drop(&run.stream);
+    stream_close(&run.stream);
     target_close(&run.target);
     return status;
 }

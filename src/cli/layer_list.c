@@ -1,4 +1,4 @@
-/* clattn layer without a checkpoint: which layers there are, and what each consists of. */
+/* clattn layer without a checkpoint: lists the layers, or the tensors of one. */
 #include "cli/layer.h"
 
 #include "cli/out/origin.h"

@@ -1,4 +1,4 @@
-/* clattn plot: the attention matrix of a file, as comma-separated values or as a picture. */
+/* clattn plot: writes the attention matrix of a file as comma-separated values or as a picture. */
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/out/heat_map.h"
@@ -27,13 +27,13 @@ static const struct safetensor *find_matrix(const char *path, const struct safet
     return NULL;
 }
 
-/* Whether a picture's title may have it: a file's metadata may say anything. */
+/* Whether the text can be a title in XML. A file's metadata may contain anything. */
 static int is_plain(const char *text)
 {
     return text != NULL && strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_") == strlen(text);
 }
 
-/* A line an element. */
+/* One line per element. */
 static int write_csv(FILE *file, const void *user)
 {
     const struct heat_map *map = user;
@@ -53,7 +53,7 @@ static int ends_in(const char *text, const char *end)
     return strlen(text) >= strlen(end) && strcmp(text + strlen(text) - strlen(end), end) == 0;
 }
 
-/* The output's name says the format. */
+/* The name of the output decides the format. */
 static int write_plot(const struct settings *settings, const struct heat_map *map)
 {
     const struct output output = output_of(settings, settings->output);

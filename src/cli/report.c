@@ -98,7 +98,7 @@ static void remove_paths(cJSON *item)
 /* ---- Sections ---------------------------------------------------------------------------------------------------- */
 
 static struct workers workers;
-static mutex printing; /* an interrupt does not give it back: then nothing is printed or written any more */
+static mutex printing; /* an interrupt never gives it back: nothing is printed or written after it */
 
 /* Called at SIGINT, SIGTERM and SIGHUP, on a thread of its own. */
 static void on_interrupt(void *user, int signal)
@@ -115,7 +115,7 @@ static const char *const *section_words(const struct settings *settings, const s
     return settings->quick ? section->quick : section->words;
 }
 
-/* What a section's process prints: messages, then JSON from the first line that begins as such. */
+/* What a section's process prints: messages, and JSON from the first line that begins with { or [. */
 struct printed {
     struct text messages, json;
 };
@@ -128,7 +128,7 @@ static void take_line(void *user, char *line)
     text_format(to, "%s\n", line);
 }
 
-/* The section's words, with this program before and the device after them. */
+/* Runs the section's words, with this program in front and the device at the end. */
 static void run_words(const struct settings *settings, const struct section *section, struct printed *printed,
                       char *how, size_t size)
 {

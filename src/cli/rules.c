@@ -1,4 +1,4 @@
-/* clattn rules: what the rule table says, in words. */
+/* clattn rules: prints the rule table. */
 #include "cli/cli.h"
 #include "cli/out/origin.h"
 #include "cli/out/rules_json.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What surprises those who know the originals. The same stands in clattn.h, behind the list of rules. */
+/* What surprises people who know the original implementations. clattn.h says the same after the list of rules. */
 static const struct {
     clattn_rule rule;
     const char *text;
@@ -34,14 +34,14 @@ static const char *const storage_names[] = {
 
 enum { MAX_SHAPE_TEXT = 96 };
 
-/* An operand over all the flags that a rule takes. */
+/* One operand of a rule over all flags that the rule takes. */
 struct summary {
     struct operand_row row;
-    int uses;                    /* in how many of the flag sets */
+    int uses;                    /* the number of flag sets with this operand */
     char shapes[MAX_SHAPE_TEXT]; /* "[B,T,H] or [H]" */
 };
 
-/* What users call it */
+/* The name that users see for a dim. */
 static const char *letter_name(const char *letter)
 {
     static const char *const names[][2] = {{"Q", "HQ"}, {"P", "N+1"}, {"X", "TK"},  {"E", "TK"},  {"Y", "HK"},
@@ -54,7 +54,7 @@ static const char *letter_name(const char *letter)
     return letter;
 }
 
-/* "BSQK" as "[B,T*n,HQ,K]" */
+/* Translates "BSQK" into "[B,T*n,HQ,K]". */
 static void shape_text(const char *dims, int steps, int list, char *text, size_t size)
 {
     size_t used = (size_t)snprintf(text, size, "[");
@@ -81,7 +81,7 @@ static void add_use(struct summary *summary, const struct operand_row *row, int 
         snprintf(summary->shapes + used, sizeof summary->shapes - used, "%s%s", used > 0 ? " or " : "", shape);
 }
 
-/* A rule's operands with one of its options set; 0 where it does not take that. */
+/* A rule's operands with one option set. Returns 0 if the rule does not take the option. */
 static int operands_with(clattn_rule rule, enum option_id option, struct operand_row rows[OPERAND_COUNT])
 {
     const struct rule *row = rule_get(rule);
@@ -100,7 +100,8 @@ static int operands_with(clattn_rule rule, enum option_id option, struct operand
     return rule_operands(&desc, rows);
 }
 
-/* Every operand of the rule without options and with each of those that may bring one; returns the number of sets. */
+/* Collects every operand of the rule, without options and with each option that may add one. Returns the number of
+ * sets. */
 static int summarize(clattn_rule rule, struct summary summaries[OPERAND_COUNT])
 {
     const struct rule *row = rule_get(rule);
@@ -166,7 +167,7 @@ static cJSON *make_notes(clattn_rule rule)
     return array;
 }
 
-/* Under which name `clattn tune` has it, with those whose kernels are nearly the same. */
+/* Adds the name of the rule's group, whose rules `clattn tune` tunes as one. */
 static void add_group(cJSON *object, clattn_rule rule)
 {
     const clattn_plan_desc desc = {.rule = rule, .seq_len = 1, .heads = 1, .key_dim = 1, .value_dim = 2};
@@ -200,7 +201,7 @@ static const char *text_of(const cJSON *object, const char *key)
     return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
 }
 
-/* A list that goes on in lines of its own; of objects what they have under that name. */
+/* Prints a list, wrapped at 80 columns. If the items are objects, prints their value of the key `of`. */
 static void print_words(const cJSON *rule, const char *key, const char *of, const char *title)
 {
     enum { LEFT = 14, COLUMNS = 80 };
@@ -263,7 +264,7 @@ static void print_rule(const cJSON *rule)
     putchar('\n');
 }
 
-/* A row a rule, as in README; JSON has its operands, too. */
+/* One row per rule, as in the README. JSON also has the operands. */
 static int print_table(const cJSON *rules, enum format format)
 {
     static const struct column columns[] = {{"name", "rule", COLUMN_WORD, 0},
@@ -286,7 +287,7 @@ static int print_table(const cJSON *rules, enum format format)
     return table_print(rows, columns, sizeof columns / sizeof *columns, format);
 }
 
-/* The rules, and beside them what a binding is generated from. */
+/* The rules, together with what bindings are generated from. */
 static int print_json(cJSON *rules)
 {
     cJSON *all = cJSON_CreateObject();
@@ -314,10 +315,9 @@ int rules_main(struct settings *settings)
         cJSON_Delete(rules);
         return status;
     }
-    puts("B batch, T tokens, H value heads, HQ query/key heads, HK key/value heads, TK tokens of keys, K, V dims, "
-         "N sequences, M states of a pool, W states left on the way or taps, n steps; where several heads of q and o "
-         "share a "
-         "state, all else has HK heads in the place of HQ and H\n");
+    puts("B batch, T tokens, H value heads, HQ query/key heads, HK key/value heads, TK tokens of keys, K and V dims, "
+         "N sequences, M states of a pool, W states in a window or taps, n steps. If several heads of q and o share a "
+         "state, all other operands have HK heads in place of HQ and H.\n");
     cJSON_ArrayForEach(rule, rules) print_rule(rule);
     cJSON_Delete(rules);
     return EXIT_OK;

@@ -1,4 +1,4 @@
-/* clattn run: a rule over the tensors of a file. */
+/* clattn run: computes a rule over the tensors of a file. */
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/io/input.h"
@@ -42,7 +42,7 @@ static int compute(struct operands *operands, const struct settings *settings, s
     return status;
 }
 
-/* Every option, and what computed it. */
+/* Every option, and the device, driver and solver. */
 static cJSON *make_metadata(const clattn_plan_desc *desc, const struct target *target)
 {
     cJSON *metadata = metadata_make(desc, NULL);
@@ -91,7 +91,7 @@ int run_main(struct settings *settings)
     path = input_name(settings->input);
     status = input_read(settings->input, &file);
     if (status == EXIT_OK)
-        status = metadata_follow(settings, path, &file);
+        status = metadata_apply(settings, path, &file);
     if (status == EXIT_OK)
         status = operands_bind(&operands, settings, path, &file);
     if (status == EXIT_OK) {

@@ -7,7 +7,7 @@
 #include "tune/tuning_layers.h"
 #include "tuner/comparison.h"
 
-/* An entry's row with the rule in the place of its group, and today's times. */
+/* The entry's row with the rule's name instead of its group's, and the new times. */
 static cJSON *make_row(const struct target *target, const clattn_plan_desc *desc, const struct comparison *comparison)
 {
     struct tuning_entry now = *comparison->entry;
@@ -22,7 +22,7 @@ static cJSON *make_row(const struct target *target, const clattn_plan_desc *desc
     return row;
 }
 
-/* A row for each solver that something is known of. */
+/* Adds a row for each solver for which parameters are known. */
 static int compare_rule(struct target *target, const clattn_plan_desc *desc, cJSON *rows, size_t *slower)
 {
     const struct log log = {sink_log, &target->sink};

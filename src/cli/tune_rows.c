@@ -66,7 +66,7 @@ cJSON *tune_entry_row(const struct tuning_entry *entry)
     cJSON_AddNumberToObject(row, "time_ms", entry->time_ms);
     if (entry->time_ms > 0)
         cJSON_AddNumberToObject(row, "speedup", entry->default_ms / entry->time_ms);
-    if (entry->error > 0) /* the default of a device so slow that nothing was checked has none */
+    if (entry->error > 0) /* on a very slow device the default is not checked */
         cJSON_AddNumberToObject(row, "error", entry->error);
     cJSON_AddStringToObject(row, "engine", entry->engine);
     cJSON_AddStringToObject(row, "date", entry->date);
@@ -91,7 +91,7 @@ static void add_candidates(cJSON *row, const struct search_result *result)
     }
 }
 
-/* How many points ended in a way that somebody should know of: "2 wrong results, 1 does not build". */
+/* Counts points whose results people should know about: "2 wrong results, 1 does not build". */
 static void add_note(cJSON *row, const struct search_result *result)
 {
     size_t counts[TRIAL_STATE_COUNT] = {0}, used = 0;

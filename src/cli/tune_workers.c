@@ -1,6 +1,6 @@
 /* Points of `clattn tune` that worker processes build at the same time, before the search tries them. A driver's
- * compiler uses one core of a process. The plan that is timed later finds the compiled programs in the cache. A worker is
- * `clattn tune --point POINT` with the device as the user typed it. */
+ * compiler uses one core of a process. The plan that is timed later finds the compiled programs in the cache. A
+ * worker is `clattn tune --point POINT` with the device as the user typed it. */
 #include "base/system.h"
 #include "cli/process/process.h"
 #include "cli/tune.h"
@@ -36,8 +36,8 @@ static int start_worker(const struct settings *settings, const struct search_poi
     return started;
 }
 
-/* Waits until the worker ends, the search stops or the time is over. Returns 0 if the driver or this function ended it:
- * then nobody should try its point. What it prints is dropped, for the search meets the same messages. */
+/* Waits until the worker ends, the search stops or the time is over. Returns 0 if the driver or this function ended
+ * it: then nobody should try its point. What it prints is dropped, for the search meets the same messages. */
 static int end_worker(struct process *worker, double deadline, const struct search_events *events)
 {
     char how[96];

@@ -168,7 +168,7 @@ static int run(struct verify *verify)
     if (status == EXIT_OK)
         jobs = job_count(verify);
     if (status == EXIT_OK && jobs == 1 && !verify->target.reference)
-        status = target_use(&verify->target);
+        status = target_open_found(&verify->target);
     if (status == EXIT_OK)
         status = check_sizes(verify);
     return status == EXIT_OK ? check_all(verify, jobs) : status;

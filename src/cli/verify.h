@@ -56,7 +56,7 @@ struct outcome {
     const char *message;       /* why it did not run, or not as it should; NULL */
 };
 
-/* ---- Rows (verify_rows.c). EXIT_OK, or one line and a code ---- */
+/* ---- Rows (verify_rows.c). EXIT_OK, or one line and a code ------------------------------------------------------- */
 
 int verify_rows_make(struct verify *verify);
 /* Sets each row's modes and drops the rows that have none. */
@@ -66,11 +66,11 @@ void verify_rows_free(struct verify *verify);
 size_t verify_row_size(const struct verify_row *row);
 const struct verify_problem *verify_row_problem(const struct verify_row *row, size_t outcome, clattn_mode *mode);
 
-/* ---- Rows in worker processes (verify_workers.c) ---- */
+/* ---- Rows in worker processes (verify_workers.c) ----------------------------------------------------------------- */
 
 void verify_rows_share(struct verify *verify, size_t jobs);
 
-/* ---- What is known of rows, and output (verify_print.c). Each takes the lock, but for verify_print_end ---- */
+/* ---- What is known of rows, and output (verify_print.c). Each takes the lock, but for verify_print_end ----------- */
 
 void verify_row_begin(struct verify *verify, struct verify_row *row);
 /* Takes an object of verify_outcome. */

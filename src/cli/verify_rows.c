@@ -1,5 +1,5 @@
-/* Which rows and problems `clattn verify` checks: the awkward shapes or those of the command line, each in every variant
- * of a rule. */
+/* Which rows and problems `clattn verify` checks: the awkward shapes or those of the command line, each in every
+ * variant of a rule. */
 #include "cli/io/desc_options.h"
 #include "cli/io/operands.h"
 #include "cli/verify.h"

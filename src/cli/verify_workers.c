@@ -1,6 +1,6 @@
 /* Rows of `clattn verify` in worker processes, one process a row: a driver's lock, its compiler and its crashes stay
- * within a process. A worker is `clattn verify RULE --dtype TYPE --mode MODES --jsonl` with the other options as the user
- * typed them. It prints its outcomes as lines of JSON; everything else that it prints is a message. */
+ * within a process. A worker is `clattn verify RULE --dtype TYPE --mode MODES --jsonl` with the other options as the
+ * user typed them. It prints its outcomes as lines of JSON; everything else that it prints is a message. */
 #include "base/json.h"
 #include "check/check.h"
 #include "cli/out/progress.h"
@@ -87,8 +87,8 @@ static void add_shell_word(struct text *text, const char *word)
     text_add(text, "'", 1);
 }
 
-/* The worker ended before its row: the outcome that it was at has failed. The message has the command that does the row
- * again in one process. */
+/* The worker ended before its row: the outcome that it was at has failed. The message has the command that does the
+ * row again in one process. */
 static void record_death(const struct job *job, const char *how)
 {
     const struct settings *settings = job->verify->settings;

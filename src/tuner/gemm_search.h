@@ -1,7 +1,7 @@
 /* The search for the fastest provider of a matrix product and the fastest parameters of each provider. One parameter
- * changes at a time, until a round over all of them improves nothing or the time is over. CLBlast's parameters constrain
- * each other, so its points are drawn at random among those that keep the constraints. A point's time counts only if its
- * results are right. */
+ * changes at a time, until a round over all of them improves nothing or the time is over. CLBlast's parameters
+ * constrain each other, so its points are drawn at random among those that keep the constraints. A point's time
+ * counts only if its results are right. */
 #ifndef CLATTN_SRC_TUNER_GEMM_SEARCH_H
 #define CLATTN_SRC_TUNER_GEMM_SEARCH_H
 

@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Reading ------------------------------------------------------------------------------------------------------
- */
+/* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
 static enum trial_state state_by_name(const char *name)
 {
@@ -67,7 +66,7 @@ static double number_of(const cJSON *line, const char *key)
     return cJSON_IsNumber(item) ? item->valuedouble : 0;
 }
 
-/* A line that was cut by the end of its process is passed over. */
+/* A line that was cut off because its process ended is ignored. */
 static void read_line(struct journal *journal, const cJSON *line)
 {
     const char *item = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(line, "item"));
@@ -111,8 +110,7 @@ static void read_file(struct journal *journal)
             journal->entries[i].state = TRIAL_CRASHED;
 }
 
-/* ---- Writing ------------------------------------------------------------------------------------------------------
- */
+/* ---- Writing ----------------------------------------------------------------------------------------------------- */
 
 static void write_line(struct journal *journal, cJSON *object)
 {
@@ -166,8 +164,7 @@ int journal_finished(const struct journal *journal, const char *item)
     return 0;
 }
 
-/* ---- Opening ------------------------------------------------------------------------------------------------------
- */
+/* ---- Opening ----------------------------------------------------------------------------------------------------- */
 
 static char *lock_path(const char *path)
 {
@@ -196,7 +193,7 @@ clattn_status journal_open(struct journal *journal, const char *path, const stru
     journal->file = file_open(path, "a");
     if (journal->file == NULL)
         return FAIL(log, INVALID_ARGUMENT, "%s: cannot write: %s", path, strerror(errno));
-    fputc('\n', journal->file); /* behind a line that was cut */
+    fputc('\n', journal->file); /* ends a line that was cut off */
     return CLATTN_SUCCESS;
 }
 

@@ -473,7 +473,7 @@ metadata()
     refused "another scale" "scale 0.29999999999999999, the command line 2" run linear_attn -i "$work/in" -o "$work/out" --scale 2
     refused "no normalize" "normalize on, the command line off" \
         run linear_attn -i "$work/in" -o "$work/out" --option normalize=off
-    "$clattn" run linear_attn -i "$work/in" -o "$work/out" --device reference -v 2>&1 | grep -q "in: of its metadata:.* feature_map=elu1" ||
+    "$clattn" run linear_attn -i "$work/in" -o "$work/out" --device reference -v 2>&1 | grep -q "in: from its metadata:.* feature_map=elu1" ||
         fail "-v does not say what is followed"
     "$clattn" run linear_attn -i "$work/plain" -o "$work/out" --device reference -v 2>&1 | grep 'metadata' && fail "-v says what is usual"
     echo >"$work/file"

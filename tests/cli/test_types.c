@@ -360,7 +360,7 @@ static void check_typed(const struct problem_case *c, const struct types *types)
     snprintf(what, sizeof what, "clattn_reference of %s, %s: %s", test_rule_name(desc.rule), c->variant, types->what);
     test_make(&tensors, &desc, CHECK_GATES_USUAL, NULL);
     assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
-    assert_status(check_kept_operands(&operands, &tensors), SUCCESS);
+    assert_status(check_updatable_operands(&operands, &tensors), SUCCESS);
     assert_status(check_compute(&desc, &operands, test_log, NULL), SUCCESS);
     compare_typed(&tensors, &expected, what);
     check_free(&tensors);

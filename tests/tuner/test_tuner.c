@@ -216,7 +216,7 @@ static void test_beaten(void **state)
 {
     static const struct {
         int64_t tokens;
-        double ms, beaten;
+        double ms, times_slower;
     } rows[] = {{4096, 1.0, 0}, {4096, 1.9, 0}, {4096, 3.0, 3.0}, {128, 30.0, 0}, {4096, 0, 0}};
     struct tune_result whole = {.count = COUNT(rows)};
 
@@ -226,8 +226,8 @@ static void test_beaten(void **state)
         whole.outcomes[i].entry.default_ms = rows[i].ms;
     }
     for (size_t i = 0; i < COUNT(rows); i++)
-        if (fabs(tune_times_beaten(&whole, &whole.outcomes[i]) - rows[i].beaten) > 1e-9)
-            fail_msg("row %zu is beaten %g times", i, tune_times_beaten(&whole, &whole.outcomes[i]));
+        if (fabs(tune_times_slower(&whole, &whole.outcomes[i]) - rows[i].times_slower) > 1e-9)
+            fail_msg("row %zu is %g times slower", i, tune_times_slower(&whole, &whole.outcomes[i]));
 }
 
 /* Only the default: the rest of the space is left. */
@@ -277,7 +277,7 @@ static void test_ahead(void **state)
 
     (void)state;
     memset(&asked, 0, sizeof asked);
-    search.events = (struct search_events){.stop = eight_tried, .ahead = take_ahead, .width = 3, .user = &result};
+    search.events = (struct search_events){.stop = eight_tried, .build_ahead = take_ahead, .width = 3, .user = &result};
     assert_status(search_run(&search, &result), SUCCESS);
     assert_int_equal(asked.widest, 3);
     assert_in_range(asked.count, 6, 9 + AWKWARD);
@@ -300,7 +300,7 @@ static void test_lengths(void **state)
 
     (void)state;
     memset(&asked, 0, sizeof asked);
-    tune.events = (struct search_events){.ahead = take_ahead, .width = 2};
+    tune.events = (struct search_events){.build_ahead = take_ahead, .width = 2};
     assert_status(tune_problem(&tune, &desc, &result), SUCCESS);
     for (size_t i = 0; i < asked.count; i++)
         if (strcmp(asked.points[i].tuned.space->name, "recurrent") == 0 && asked.points[i].desc.seq_len == next)
@@ -418,15 +418,15 @@ static void test_stretches(void **state)
         memcpy(result.lengths.seconds[i], seconds[i], sizeof seconds[i]);
     }
     result.lengths.count = 3;
-    tune_stretches(&result);
+    tune_set_from_rows(&result);
     for (int s = 0; s < 3; s++)
         assert_int_equal(result.outcomes[s].entry.from_rows, from[s]);
     result.outcomes[2].entry.time_ms = 1.50; /* no more than noise */
-    tune_stretches(&result);
+    tune_set_from_rows(&result);
     assert_int_equal(result.outcomes[2].entry.from_rows, -1);
     result.outcomes[2].entry.time_ms = 1.40;
     result.outcomes[2].status = CLATTN_UNSUPPORTED;
-    tune_stretches(&result);
+    tune_set_from_rows(&result);
     assert_int_equal(result.outcomes[2].entry.from_rows, -1);
 }
 

@@ -8,13 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Seconds that the timed runs may take, that the reference may take, and that it takes for one element of one head's
- * state and one token. */
+/* Limits in seconds: of the timed runs, and of the reference. The third is the reference's time for one element of the
+ * state of one head and one token. */
 static const double time_budget = 10, reference_budget = 20, reference_cost = 5e-9;
-static const double reference_multiply = 0.7e-9; /* of a list's keys and values */
+static const double reference_multiply = 0.7e-9; /* for a multiplication in rules whose state is a list */
 
 enum { MAX_SETS = 256 };
-static const double sets_bytes = 256e6; /* more than a cache holds */
+static const double sets_bytes = 256e6; /* more than caches hold */
 
 struct bench {
     struct target *target;
@@ -32,7 +32,7 @@ static double reference_seconds(const clattn_plan_desc *desc)
            (double)desc->key_dim * (double)desc->value_dim;
 }
 
-/* The problem with fewer batches, then fewer tokens, until the reference is fast enough. */
+/* The problem with fewer batch elements, then fewer tokens, until the reference is fast enough. */
 static clattn_plan_desc reduce(const clattn_plan_desc *full)
 {
     clattn_plan_desc desc = *full;
@@ -119,7 +119,7 @@ static size_t choose_sets(const struct bench *bench, double bytes)
     return sets < 1 ? 1 : sets > MAX_SETS ? MAX_SETS : (size_t)sets;
 }
 
-/* The plan, where the device has room for what it takes. */
+/* Creates the plan and checks that the device has memory for it. */
 static clattn_status plan(struct bench *bench, const clattn_plan_desc *desc, size_t *workspace)
 {
     if (bench->target->reference)

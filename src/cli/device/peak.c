@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Chains of sixteen independent multiply-adds: four, which a GPU's registers hold, and ten, which hide the latency of a
- * CPU's wide units; and the plainest copy. */
+/* Chains of independent multiply-adds on float16: four chains, which fit in a GPU's registers, and ten, which hide the
+ * latency of a CPU's wide units. And the simplest copy. */
 /* clang-format off */
 #define MULTIPLY(chains) \
     "__kernel void multiply_" #chains "(__global float *out, float a, float b, int rounds)\n" \
@@ -38,7 +38,7 @@ static const char source[] =
 
 enum { FLOPS_A_CHAIN = 16 * 2, ITEMS_A_UNIT = 2048, RUNS = 20 };
 
-/* The kernels that multiply. */
+/* The kernels with multiply-adds. */
 static const struct chains {
     const char *name;
     int count;
@@ -66,7 +66,7 @@ static clattn_status make_kernel(struct launch *launch, cl_program program, cons
     return opencl_create_kernel(&launch->log, opencl_get(), program, name, &launch->kernel.kernel);
 }
 
-/* The fastest of a few runs, in seconds. */
+/* The shortest of some runs, in seconds. */
 static clattn_status time_launch(struct launch *launch, double *seconds)
 {
     const struct timing_job job = {launch->queue, enqueue, launch, launch->log};
@@ -77,7 +77,7 @@ static clattn_status time_launch(struct launch *launch, double *seconds)
     return CLATTN_SUCCESS;
 }
 
-/* More rounds until a run is long enough to be measured. */
+/* Raises the rounds until a run is long enough to be measured. */
 static clattn_status measure_multiply(struct launch *launch, int count, cl_mem out, double *flops)
 {
     const struct opencl *cl = opencl_get();
@@ -104,7 +104,7 @@ static clattn_status measure_copy(struct launch *launch, cl_mem to, cl_mem from,
 
     TRY(opencl_set_argument(&launch->log, cl, launch->kernel, 0, sizeof to, &to));
     TRY(opencl_set_argument(&launch->log, cl, launch->kernel, 1, sizeof from, &from));
-    TRY(time_launch(launch, &seconds)); /* also touches the pages first */
+    TRY(time_launch(launch, &seconds)); /* the first touches the pages */
     TRY(time_launch(launch, &seconds));
     *bytes = 2.0 * sizeof(cl_float4) * (double)launch->items / seconds;
     return CLATTN_SUCCESS;
@@ -121,8 +121,8 @@ static size_t copy_size(const clattn_device_info *info)
     return (size_t)size / 4096 * 4096;
 }
 
-/* What is measured again and again */
-struct site {
+/* What each measurement uses. */
+struct setup {
     struct target *target;
     cl_program program;
     cl_mem to, from;
@@ -131,14 +131,14 @@ struct site {
 static clattn_status measure(void *user, struct peak *peak)
 {
     const struct opencl *cl = opencl_get();
-    const struct site *site = user;
-    struct target *target = site->target;
+    const struct setup *setup = user;
+    struct target *target = setup->target;
     struct launch launch = {.queue = target->device.queue, .log = {sink_log, &target->sink}};
     clattn_status status;
 
-    TRY(make_kernel(&launch, site->program, "copy"));
+    TRY(make_kernel(&launch, setup->program, "copy"));
     launch.items = copy_size(&target->info) / sizeof(cl_float4);
-    status = measure_copy(&launch, site->to, site->from, &peak->bytes);
+    status = measure_copy(&launch, setup->to, setup->from, &peak->bytes);
     cl->ReleaseKernel(launch.kernel.kernel);
     if (status != CLATTN_SUCCESS)
         return status;
@@ -146,8 +146,8 @@ static clattn_status measure(void *user, struct peak *peak)
     if (launch.items * sizeof(cl_float) > copy_size(&target->info))
         launch.items = copy_size(&target->info) / sizeof(cl_float);
     for (size_t i = 0; i < sizeof chains / sizeof *chains && status == CLATTN_SUCCESS; i++) {
-        TRY(make_kernel(&launch, site->program, chains[i].name));
-        status = measure_multiply(&launch, chains[i].count, site->to, &peak->flops);
+        TRY(make_kernel(&launch, setup->program, chains[i].name));
+        status = measure_multiply(&launch, chains[i].count, setup->to, &peak->flops);
         cl->ReleaseKernel(launch.kernel.kernel);
     }
     return status;
@@ -170,12 +170,12 @@ clattn_status peak_often(clattn_status (*once)(void *user, struct peak *now), vo
     return CLATTN_SUCCESS;
 }
 
-static clattn_status measure_often(struct site *site, struct peak *peak)
+static clattn_status measure_often(struct setup *setup, struct peak *peak)
 {
-    const struct log log = {sink_log, &site->target->sink};
+    const struct log log = {sink_log, &setup->target->sink};
 
-    TRY_CL(&log, opencl_get(), BuildProgram, site->program, 1, &site->target->device.device, "", NULL, NULL);
-    return peak_often(measure, site, peak);
+    TRY_CL(&log, opencl_get(), BuildProgram, setup->program, 1, &setup->target->device.device, "", NULL, NULL);
+    return peak_often(measure, setup, peak);
 }
 
 void peak_measure(struct target *target, struct peak *peak)
@@ -184,28 +184,28 @@ void peak_measure(struct target *target, struct peak *peak)
     const char *text = source;
     size_t size = copy_size(&target->info);
     cl_int errors[3] = {CL_SUCCESS};
-    struct site site = {.target = target};
+    struct setup setup = {.target = target};
 
     memset(peak, 0, sizeof *peak);
     if (target->reference || size == 0)
         return;
-    site.program = cl->CreateProgramWithSource(target->device.cl, 1, &text, NULL, &errors[0]);
-    site.to = cl->CreateBuffer(target->device.cl, CL_MEM_READ_WRITE, size, NULL, &errors[1]);
-    site.from = cl->CreateBuffer(target->device.cl, CL_MEM_READ_WRITE, size, NULL, &errors[2]);
+    setup.program = cl->CreateProgramWithSource(target->device.cl, 1, &text, NULL, &errors[0]);
+    setup.to = cl->CreateBuffer(target->device.cl, CL_MEM_READ_WRITE, size, NULL, &errors[1]);
+    setup.from = cl->CreateBuffer(target->device.cl, CL_MEM_READ_WRITE, size, NULL, &errors[2]);
     if (errors[0] != CL_SUCCESS || errors[1] != CL_SUCCESS || errors[2] != CL_SUCCESS ||
-        measure_often(&site, peak) != CLATTN_SUCCESS)
+        measure_often(&setup, peak) != CLATTN_SUCCESS)
         warn("%s: cannot measure its peaks%s%s", target->info.name, target->sink.error[0] != '\0' ? ": " : "",
              target->sink.error);
     target->sink.error[0] = '\0';
-    if (site.program != NULL)
-        cl->ReleaseProgram(site.program);
-    if (site.to != NULL)
-        cl->ReleaseMemObject(site.to);
-    if (site.from != NULL)
-        cl->ReleaseMemObject(site.from);
+    if (setup.program != NULL)
+        cl->ReleaseProgram(setup.program);
+    if (setup.to != NULL)
+        cl->ReleaseMemObject(setup.to);
+    if (setup.from != NULL)
+        cl->ReleaseMemObject(setup.from);
 }
 
-/* What the queries at the first n positions see, all together. */
+/* How many pairs with a key the queries at the first n positions form. */
 static double pairs_before(double n, double window)
 {
     if (n <= window)
@@ -213,7 +213,7 @@ static double pairs_before(double n, double window)
     return pairs_before(window, window) + (n - window) * window;
 }
 
-/* Pairs of a query and a key that it sees, of a sequence, or of all packed ones as if they were one. */
+/* Pairs of a query and a key that it sees: of one sequence, or of all packed ones as if they were one. */
 static double pairs_of(const clattn_plan_desc *desc)
 {
     double queries = (double)desc->seq_len, keys = desc->kv_len != 0 ? (double)desc->kv_len : queries;
@@ -222,9 +222,7 @@ static double pairs_of(const clattn_plan_desc *desc)
     return pairs_before(keys, window) - pairs_before(keys - queries, window);
 }
 
-/* 2 (K + V) for each pair of a query and a key; or 2 K V for each of erase, write and read, one more for a low-rank
- * erase, whose direction is not the write's; of a piece what its sums take. */
-/* Of a batch's three steps: X X^T, A A and B X, five times. */
+/* Muon's three steps per batch: X X^T, A A and B X, five times. */
 static double muon_flops(const clattn_plan_desc *desc)
 {
     const double dims[][2] = {{(double)desc->hidden_dim, (double)desc->key_dim},
@@ -239,7 +237,7 @@ static double muon_flops(const clattn_plan_desc *desc)
     return flops;
 }
 
-/* A batch is read by the three matrices, and learned from by these, their transposes and as many sums over tokens. */
+/* The three matrices are read for each token. Learning uses them, their transposes, and as many sums over tokens. */
 static double learner_flops(const clattn_plan_desc *desc)
 {
     double heads = (double)desc->batch * (double)desc->heads, tokens = (double)desc->seq_len;

@@ -17,7 +17,7 @@
 
 enum { MAX_DEVICES = 64 };
 
-/* strstr without case */
+/* strstr that ignores case */
 static int contains(const char *text, const char *part)
 {
     size_t length = strlen(part);
@@ -57,14 +57,14 @@ static int same_device(const clattn_device_info *a, const clattn_device_info *b)
     return strcmp(a->name, b->name) == 0 && strcmp(a->platform, b->platform) == 0;
 }
 
-static int choose(const char *spec, const clattn_device_info *infos, size_t count, size_t *chosen)
+static int choose_device(const char *spec, const clattn_device_info *infos, size_t count, size_t *chosen)
 {
-    int matches[MAX_DEVICES] = {0}, found = 0, alike = 1;
+    int matches[MAX_DEVICES] = {0}, found = 0, same = 1;
 
     if (is_index(spec)) {
         unsigned long long index = strtoull(spec, NULL, 10);
         if (index >= count)
-            return list_devices(spec, "is no index of", infos, NULL, count);
+            return list_devices(spec, "is not an index of", infos, NULL, count);
         *chosen = (size_t)index;
         return EXIT_OK;
     }
@@ -73,11 +73,11 @@ static int choose(const char *spec, const clattn_device_info *infos, size_t coun
         if (matches[i] && found++ == 0)
             *chosen = i;
         if (matches[i])
-            alike = alike && same_device(&infos[i], &infos[*chosen]);
+            same = same && same_device(&infos[i], &infos[*chosen]);
     }
     if (found == 0)
-        return list_devices(spec, "is in no name of", infos, NULL, count);
-    return alike ? EXIT_OK : list_devices(spec, "fits several", infos, matches, count);
+        return list_devices(spec, "matches none of", infos, NULL, count);
+    return same ? EXIT_OK : list_devices(spec, "matches several of", infos, matches, count);
 }
 
 static int use_reference(struct target *target)
@@ -109,14 +109,14 @@ int target_find(struct target *target, const char *spec)
         warn("%s cannot be used: %s; using the reference on the CPU", infos[0].name, infos[0].unusable);
         return use_reference(target);
     }
-    if (spec != NULL && choose(spec, infos, count, &chosen) != EXIT_OK)
+    if (spec != NULL && choose_device(spec, infos, count, &chosen) != EXIT_OK)
         return EXIT_BAD;
     target->info = infos[chosen];
     target->named = spec != NULL;
     return EXIT_OK;
 }
 
-int target_use(struct target *target)
+int target_open_found(struct target *target)
 {
     cl_device_id id = target->named ? target->info.device : NULL;
     clattn_status status = check_device_open(&target->device, id, sink_log, &target->sink);
@@ -132,7 +132,7 @@ int target_open(struct target *target, const char *spec)
 {
     int status = target_find(target, spec);
 
-    return status != EXIT_OK || target->reference ? status : target_use(target);
+    return status != EXIT_OK || target->reference ? status : target_open_found(target);
 }
 
 int target_fits(struct target *target, const clattn_plan_desc *desc)
@@ -176,8 +176,8 @@ void target_close(struct target *target)
     memset(target, 0, sizeof *target);
 }
 
-/* On a CPU one process has all cores, and PoCL compiles in one at a time. On a GPU a compiler has a core, and each
- * process some of the device's memory. */
+/* On a CPU one process uses all cores, and PoCL compiles one program at a time. On a GPU each process compiles on one
+ * core and takes some of the device's memory. */
 size_t target_jobs(const struct target *target, int64_t asked)
 {
     enum { MOST = 16 };
@@ -234,7 +234,7 @@ static clattn_status run_reference(struct target *target, struct check_tensors *
     struct arguments operands;
     clattn_status status;
 
-    TRY(check_kept_operands(&operands, tensors));
+    TRY(check_updatable_operands(&operands, tensors));
     status = check_compute(&tensors->desc, &operands, sink_log, &target->sink);
     target->run_seconds = now_seconds() - begin;
     return status;

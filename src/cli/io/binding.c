@@ -1,4 +1,4 @@
-/* One input: found, checked, and in memory as the library reads it. */
+/* Finds one input, checks it, and puts it into memory as the library reads it. */
 #include "cli/io/binding.h"
 
 #include "cli/io/words.h"
@@ -33,7 +33,7 @@ int binding_bad_shape(const struct binding *binding, const struct safetensor *te
                dims_name(tensor->rank, tensor->dims, text, sizeof text), expected);
 }
 
-/* The bytes of an operand; no memory holds more than SIZE_MAX / 2. */
+/* -1 if they are more than SIZE_MAX / 2, which no memory holds. */
 static int count_bytes(const clattn_operand_info *info, size_t element, size_t *bytes)
 {
     *bytes = element;
@@ -70,7 +70,7 @@ int binding_allocate(const struct binding *binding, clattn_operand_id id, size_t
     return EXIT_OK;
 }
 
-/* Into own memory: widened to f32, or only aligned. */
+/* Copies a tensor into memory of its own, widened to f32 or only aligned. */
 static int copy(const struct binding *binding, clattn_operand_id id, const struct safetensor *from, size_t element)
 {
     struct check_tensor *tensor = &binding->to->tensors.tensor[id];
@@ -82,9 +82,9 @@ static int copy(const struct binding *binding, clattn_operand_id id, const struc
     if (narrow == element)
         memcpy(tensor->data, from->data, from->bytes);
     for (size_t i = 0; i < count && narrow != element; i++) {
-        uint16_t one;
-        memcpy(&one, bytes + i * narrow, sizeof one);
-        ((float *)tensor->data)[i] = (float)number_load((clattn_dtype)tensor_dtype(from), &one, 0);
+        uint16_t single;
+        memcpy(&single, bytes + i * narrow, sizeof single);
+        ((float *)tensor->data)[i] = (float)number_load((clattn_dtype)tensor_dtype(from), &single, 0);
     }
     return EXIT_OK;
 }
@@ -111,7 +111,7 @@ static int check_dtype(const struct binding *binding, enum storage storage, cons
     return EXIT_OK;
 }
 
-/* A row [K*V] may come as [K,V]: the same numbers, of one dim fewer. */
+/* A row [K*V] may come as [K,V]: the same numbers, with one dim less. */
 static struct safetensor flat_row(const struct binding *binding, const struct safetensor *from,
                                   const struct operand_row *row)
 {
@@ -136,8 +136,9 @@ static int check_shape(const struct binding *binding, const struct safetensor *f
     return binding_bad_shape(binding, from, dims_name(info->rank, info->dims, expected, sizeof expected));
 }
 
-/* A gate of one head for all: where its heads stand; or a shape's end. */
-static size_t one_head(const struct safetensor *from, const struct operand_row *row, const clattn_operand_info *info)
+/* If a gate has one head that serves all heads: the axis of the heads. Otherwise the rank. */
+static size_t single_head_axis(const struct safetensor *from, const struct operand_row *row,
+                               const clattn_operand_info *info)
 {
     size_t axis = strcspn(row->dims, "G");
 
@@ -149,30 +150,30 @@ static size_t one_head(const struct safetensor *from, const struct operand_row *
     return axis;
 }
 
-/* The one head's numbers, for each. */
-static int copy_head(const struct binding *binding, const struct operand_row *row, const struct safetensor *from,
-                     size_t axis)
+/* Repeats the numbers of the one head for each. */
+static int repeat_head(const struct binding *binding, const struct operand_row *row, const struct safetensor *from,
+                       size_t axis)
 {
     struct check_tensor *tensor = &binding->to->tensors.tensor[row->id];
     int64_t heads = tensor->info.dims[axis], inner = 1,
             count = (int64_t)(from->bytes / safetensors_element(from->dtype));
-    struct check_tensor one;
+    struct check_tensor single;
 
     if (copy(binding, row->id, from, dtype_size(tensor->info.dtype)) != EXIT_OK)
         return EXIT_FAILED;
-    one = *tensor;
+    single = *tensor;
     if (binding_allocate(binding, row->id, dtype_size(tensor->info.dtype)) != EXIT_OK)
         return EXIT_FAILED;
     for (int i = (int)axis + 1; i < tensor->info.rank; i++)
         inner *= tensor->info.dims[i];
     for (int64_t i = 0; i < count * heads; i++)
         number_store(tensor->info.dtype, tensor->data, i,
-                     number_load(tensor->info.dtype, one.data, i / (inner * heads) * inner + i % inner));
-    free(one.data);
+                     number_load(tensor->info.dtype, single.data, i / (inner * heads) * inner + i % inner));
+    free(single.data);
     return EXIT_OK;
 }
 
-static int missing(const struct binding *binding, const struct operand_row *row)
+static int bad_missing(const struct binding *binding, const struct operand_row *row)
 {
     const clattn_operand_info *info = &binding->to->tensors.tensor[row->id].info;
     char dims[96];
@@ -191,28 +192,29 @@ int binding_input(const struct binding *binding, const struct operand_row *row, 
     size_t axis;
 
     if (found == NULL)
-        return missing(binding, row);
+        return bad_missing(binding, row);
     from = flat_row(binding, found, row);
-    axis = one_head(&from, row, &tensor->info);
+    axis = single_head_axis(&from, row, &tensor->info);
     if ((axis == (size_t)tensor->info.rank && check_shape(binding, &from, &tensor->info) != EXIT_OK) ||
         check_dtype(binding, row->storage, &from, tensor->info.dtype) != EXIT_OK)
         return EXIT_BAD;
     if (axis < (size_t)tensor->info.rank)
-        return copy_head(binding, row, &from, axis);
+        return repeat_head(binding, row, &from, axis);
     if (safetensors_element(from.dtype) != element || (uintptr_t)from.data % element != 0)
         return copy(binding, row->id, &from, element);
-    memcpy(&tensor->data, &from.data, sizeof tensor->data); /* read only: drops the const */
+    memcpy(&tensor->data, &from.data, sizeof tensor->data); /* drops the const: it is only read */
     tensor->bytes = from.bytes;
     return EXIT_OK;
 }
 
-/* The n-th entry of cu_seqlens or cu_seqlens_kv */
-static int64_t cut_at(const struct check_tensor *cuts, const clattn_plan_desc *desc, int64_t n)
+/* Entry n of cu_seqlens or cu_seqlens_kv. */
+static int64_t boundary_at(const struct check_tensor *boundaries, const clattn_plan_desc *desc, int64_t n)
 {
-    return desc->flags & CLATTN_CU_SEQLENS_INT64 ? ((const int64_t *)cuts->data)[n] : ((const int32_t *)cuts->data)[n];
+    return desc->flags & CLATTN_CU_SEQLENS_INT64 ? ((const int64_t *)boundaries->data)[n]
+                                                 : ((const int32_t *)boundaries->data)[n];
 }
 
-/* Cuts of that many tokens */
+/* Checks the boundaries of sequences with that many tokens in all. */
 static int check_packing(const struct binding *binding, const clattn_plan_desc *desc, clattn_operand_id id,
                          int64_t tokens)
 {
@@ -227,21 +229,23 @@ static int check_packing(const struct binding *binding, const clattn_plan_desc *
     if (wide == NULL)
         return failed("%s: no memory for %s", binding->path, operand_name(id));
     for (size_t i = 0; i < count; i++)
-        wide[i] = cut_at(tensor, desc, (int64_t)i);
+        wide[i] = boundary_at(tensor, desc, (int64_t)i);
     status = cu_seqlens_check(binding->path, operand_name(id), wide, count, tokens);
     free(wide);
     return status;
 }
 
-/* The device clamps what is out of range. */
+/* The device would clamp lengths that are out of range. */
 static int check_kv_lens(const struct binding *binding, const clattn_plan_desc *desc)
 {
     const struct check_tensor *tensor = &binding->to->tensors.tensor[CLATTN_KV_LENS];
-    const struct check_tensor *cuts = &binding->to->tensors.tensor[CLATTN_SEQLENS_KV];
+    const struct check_tensor *boundaries = &binding->to->tensors.tensor[CLATTN_SEQLENS_KV];
 
     for (int64_t n = 0; tensor->data != NULL && n < tensor->info.dims[0]; n++) {
         int64_t length = ((const int32_t *)tensor->data)[n];
-        int64_t most = cuts->data != NULL ? cut_at(cuts, desc, n + 1) - cut_at(cuts, desc, n) : desc->kv_len;
+        int64_t most = boundaries->data != NULL
+                           ? boundary_at(boundaries, desc, n + 1) - boundary_at(boundaries, desc, n)
+                           : desc->kv_len;
         if (length < 0 || length > most)
             return bad("%s: kv_lens[%lld] is %lld, expected 0 to %lld", binding->path, (long long)n, (long long)length,
                        (long long)most);
@@ -249,7 +253,7 @@ static int check_kv_lens(const struct binding *binding, const clattn_plan_desc *
     return EXIT_OK;
 }
 
-/* An index past the pool, which the library takes for none as it does one below 0, is a mistake in a file. */
+/* The library treats an index past the pool as "no state", as it does a negative one. In a file it is a mistake. */
 static int check_slots(const struct binding *binding, const struct problem *problem, const struct extent *extent)
 {
     const struct check_tensor *tensor = &binding->to->tensors.tensor[CLATTN_STATE_INDICES];

@@ -80,7 +80,7 @@ const char *desc_option_argument(enum option_id option, clattn_rule rule, char *
         snprintf(text, size, "%s", row->type == OPTION_DOUBLE ? "X" : "N");
         return text;
     }
-    if (row->values == NULL) /* off and on */
+    if (row->values == NULL) /* "off" and "on" */
         value++;
     for (; value->word != NULL && used < size; value++)
         if (rule == CLATTN_RULE_NONE || value->only == CLATTN_RULE_NONE || value->only == rule)

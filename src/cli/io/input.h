@@ -1,4 +1,4 @@
-/* Files of tensors that are given on the command line. */
+/* Files of tensors that the command line names. */
 #ifndef CLATTN_SRC_CLI_IO_INPUT_H
 #define CLATTN_SRC_CLI_IO_INPUT_H
 
@@ -7,7 +7,7 @@
 
 /* EXIT_OK, or one line and a code; safetensors_free in both cases. */
 int input_read(const char *path, struct safetensors *file);
-/* The path as messages show it: "-" is standard input. */
+/* The path for messages: "standard input" for "-". */
 const char *input_name(const char *path);
 
 #endif

@@ -1,4 +1,4 @@
-/* The modes of a rule, of those that a command was asked for. */
+/* Which of the wanted modes a rule has. */
 #ifndef CLATTN_SRC_CLI_IO_MODES_H
 #define CLATTN_SRC_CLI_IO_MODES_H
 
@@ -9,12 +9,12 @@ struct modes {
     size_t count;
 };
 
-/* --mode, or without it the first modes that there are. */
+/* The modes of --mode. Without it the first `without` modes. */
 struct modes modes_wanted(const struct settings *settings, size_t without);
-/* Those that the rule has a solver of. What is left out of --mode is said in a line; a rule of the command line with
- * none left is one line and EXIT_BAD. */
+/* Keeps the modes for which the rule has a solver. Prints a line about those of --mode that it drops. If nothing is
+ * left for a rule that the user named: one line and EXIT_BAD. */
 int modes_choose(const struct settings *settings, const struct modes *wanted, clattn_rule rule, struct modes *modes);
-/* "auto,chunk", as --mode takes them. */
+/* "auto,chunk", as --mode reads them. */
 const char *modes_name(const struct modes *modes, char *text, size_t size);
 
 #endif

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* q, k or v, from which the sizes follow. */
-static int find_main(const struct binding *binding, clattn_operand_id id, const char *dims,
-                     const struct safetensor **tensor)
+/* Finds q, k or v, whose shapes give the problem's sizes. */
+static int find_tensor(const struct binding *binding, clattn_operand_id id, const char *dims,
+                       const struct safetensor **tensor)
 {
     *tensor = binding_find(binding, id);
     if (*tensor == NULL)
@@ -20,22 +20,22 @@ static int find_main(const struct binding *binding, clattn_operand_id id, const 
     return EXIT_OK;
 }
 
-/* Whether the file says which of its keys are whose, or there. */
+/* Whether the file has tensors of a key/value cache: then kv_len is set even if it equals seq_len. */
 static int is_cache(const struct binding *binding)
 {
     return binding_find(binding, CLATTN_KV_LENS) != NULL || binding_find(binding, CLATTN_K_NEW) != NULL ||
            binding_find(binding, CLATTN_SEQLENS_KV) != NULL;
 }
 
-/* A file is computed by a plan of its own, which has one token at least; calls of 0 tokens are for plans that go on. */
+/* The command makes a plan for one file, and a plan has at least one token. Calls of 0 tokens continue a plan. */
 static const char not_empty[] = "dims of 1 or more: calls of 0 tokens are for the C interface";
 
-/* Of a rule without queries and keys. */
+/* Sizes of a rule without queries and keys. */
 static int derive_columns(const struct binding *binding, clattn_plan_desc *desc)
 {
     const struct safetensor *v;
 
-    if (find_main(binding, CLATTN_V, "[B,T,H,V]", &v) != EXIT_OK)
+    if (find_tensor(binding, CLATTN_V, "[B,T,H,V]", &v) != EXIT_OK)
         return EXIT_BAD;
     for (int i = 0; i < 4; i++)
         if (v->dims[i] == 0)
@@ -48,7 +48,7 @@ static int derive_columns(const struct binding *binding, clattn_plan_desc *desc)
     return EXIT_OK;
 }
 
-/* Fewer rows of w than of k: keys before these are carried. */
+/* If w has fewer rows than k, only the last keys are not carried. */
 static void derive_tail(const struct binding *binding, int64_t keys, clattn_plan_desc *desc)
 {
     const struct safetensor *w = binding_find(binding, CLATTN_W);
@@ -67,9 +67,9 @@ static int derive_sizes(const struct binding *binding, clattn_plan_desc *desc)
 
     if (!rule_has_keys(binding->rule))
         return derive_columns(binding, desc);
-    if (find_main(binding, CLATTN_Q, list ? "[B,T,H,K]" : "[B,T,HQ,K]", &q) != EXIT_OK ||
-        find_main(binding, CLATTN_K, list ? "[B,TK,HK,K]" : "[B,T*n,HQ,K]", &k) != EXIT_OK ||
-        find_main(binding, CLATTN_V, list ? "[B,TK,HK,V]" : "[B,T*n,H,V]", &v) != EXIT_OK)
+    if (find_tensor(binding, CLATTN_Q, list ? "[B,T,H,K]" : "[B,T,HQ,K]", &q) != EXIT_OK ||
+        find_tensor(binding, CLATTN_K, list ? "[B,TK,HK,K]" : "[B,T*n,HQ,K]", &k) != EXIT_OK ||
+        find_tensor(binding, CLATTN_V, list ? "[B,TK,HK,V]" : "[B,T*n,H,V]", &v) != EXIT_OK)
         return EXIT_BAD;
     desc->dtype = (clattn_dtype)tensor_dtype(q);
     desc->batch = q->dims[0];
@@ -90,7 +90,7 @@ static int derive_sizes(const struct binding *binding, clattn_plan_desc *desc)
     return EXIT_OK;
 }
 
-/* What the presence and the shape of a tensor say. */
+/* Flags that follow from the presence and the shape of a tensor. */
 static void derive_flags(const struct binding *binding, clattn_plan_desc *desc)
 {
     uint64_t takes = rule_flags(binding->rule);
@@ -106,13 +106,13 @@ static void derive_flags(const struct binding *binding, clattn_plan_desc *desc)
         const struct safetensor *pool = binding_find(binding, CLATTN_STATE_IN);
         desc->state_slots = pool != NULL && pool->rank > 0 ? pool->dims[0] : 0;
     }
-    if ((takes & CLATTN_GATE_PER_HEAD) && g != NULL && g->rank <= 2) /* neither batch nor tokens */
+    if ((takes & CLATTN_GATE_PER_HEAD) && g != NULL && g->rank <= 2) /* it has neither batch nor tokens */
         desc->flags |= CLATTN_GATE_PER_HEAD;
     if ((takes & CLATTN_UNGATED) && g == NULL)
         desc->flags |= CLATTN_UNGATED;
 }
 
-/* What a piece's weights say. */
+/* Sizes that follow from a piece's weights. */
 static void derive_piece(const struct binding *binding, clattn_plan_desc *desc)
 {
     const struct safetensor *w = binding_find(binding, CLATTN_W);
@@ -127,7 +127,7 @@ static void derive_piece(const struct binding *binding, clattn_plan_desc *desc)
         desc->taps = (int32_t)w->dims[2];
 }
 
-/* What a learner's weights and rates say. */
+/* Sizes that follow from a learner's weights. */
 static void derive_learner(const struct binding *binding, clattn_plan_desc *desc)
 {
     const struct safetensor *w0 = binding_find(binding, CLATTN_W0);
@@ -157,19 +157,19 @@ static int derive_packing(const struct binding *binding, clattn_plan_desc *desc)
     return EXIT_OK;
 }
 
-/* What the command line turns on or off, whatever tensors there are */
-static uint64_t said_flags(const struct settings *settings)
+/* Flags that the command line turns on or off, whatever tensors there are. */
+static uint64_t command_line_flags(const struct settings *settings)
 {
     uint64_t flags = 0;
 
     for (enum option_id i = 0; i < OPTION_COUNT; i++)
         if (settings->given.has[i] && desc_options[i].seen == SEEN_SHOWN)
             flags |= desc_options[i].flag;
-    return flags & ~CLATTN_CU_SEQLENS_INT64; /* the tensor's own type */
+    return flags & ~CLATTN_CU_SEQLENS_INT64; /* follows the tensor's type */
 }
 
-/* The storage of all gates: theirs if they agree, else f32, to which the others are widened. Which gates there are
- * follows from all else that desc says; a desc that is not valid has none, and make_problem refuses it. */
+/* The type of all gates: their common type, or f32, to which the others are widened. Which gates there are depends on
+ * the rest of the desc. An invalid desc has none; make_problem refuses it. */
 static clattn_dtype common_gate_dtype(const struct binding *binding, const clattn_plan_desc *desc)
 {
     struct operand_row rows[OPERAND_COUNT];
@@ -192,7 +192,7 @@ static clattn_dtype common_gate_dtype(const struct binding *binding, const clatt
 /* The whole desc: sizes, flags and types. */
 static int derive(const struct binding *binding, const struct settings *settings, clattn_plan_desc *desc)
 {
-    uint64_t said = said_flags(settings);
+    uint64_t set_by_user = command_line_flags(settings);
 
     *desc = settings->desc;
     desc->rule = settings->rules[0];
@@ -202,12 +202,12 @@ static int derive(const struct binding *binding, const struct settings *settings
     derive_flags(binding, desc);
     derive_piece(binding, desc);
     derive_learner(binding, desc);
-    desc->flags = (desc->flags & ~said) | (settings->desc.flags & said);
+    desc->flags = (desc->flags & ~set_by_user) | (settings->desc.flags & set_by_user);
     desc->gate_dtype = common_gate_dtype(binding, desc);
     return EXIT_OK;
 }
 
-/* The problem of that desc. Its operands' types are fixed from here on, and with them how tensors are copied. */
+/* From here on the operands' types are fixed, and so is how tensors are copied. */
 static int make_problem(const struct binding *binding, const clattn_plan_desc *desc, struct problem *problem)
 {
     struct sink sink = {.error = ""};
@@ -247,7 +247,7 @@ static int bind_inputs(const struct binding *binding, const struct problem *prob
     return status == EXIT_OK ? binding_check(binding, problem, extent) : status;
 }
 
-/* What an output holds where no sequence writes: of a pool of states what the file has there, else 0. */
+/* Elements that no sequence writes: in a pool of states those of the file, elsewhere 0. */
 static void fill_output(const struct binding *binding, clattn_operand_id id)
 {
     static const clattn_operand_id initial[OPERAND_COUNT] = {

@@ -1,4 +1,4 @@
-/* Words of the command line by the table of options. */
+/* Reads the words of the command line by the table of options. */
 #include "cli/io/options.h"
 
 #include "cli/io/desc_options.h"
@@ -35,7 +35,7 @@ static void print_desc_option(FILE *file, enum option_id option)
     fprintf(file, "  %-36s %s\n", left, desc_options[option].help);
 }
 
-/* What --option takes: of a layer what that has, else the options of rules. */
+/* What --option takes: for layer the options of layers, otherwise those of rules. */
 static void print_desc_options(FILE *file, const struct command *command)
 {
     const char *name;
@@ -69,7 +69,7 @@ void options_print(FILE *file, const struct command *command)
         print_desc_options(file, command);
 }
 
-/* The option that word ("--name", "--name=value", "-x") means to the command, or NULL. */
+/* The option that a word ("--name", "--name=value", "-x") means for the command, or NULL. */
 static const struct option *find(const struct command *command, const char *word)
 {
     size_t length = strcspn(word, "=");
@@ -102,13 +102,13 @@ static int unknown(const struct command *command, const char *word)
     return bad("%s takes no option '%s', see `clattn %s --help`", command->name, word, command->name);
 }
 
-/* An option of a problem that has a word of its own. */
+/* An option of the desc that has a command-line option of its own. */
 static int apply_desc(struct settings *settings, const struct option *option, const char *text)
 {
     char what[32];
 
     snprintf(what, sizeof what, "--%s", option->name);
-    return take_desc_option(settings, desc_option_find(option->name), what, text != NULL ? text : "on");
+    return set_desc_option(settings, desc_option_find(option->name), what, text != NULL ? text : "on");
 }
 
 static int apply(struct settings *settings, const struct option *option, const char *text)
@@ -116,9 +116,9 @@ static int apply(struct settings *settings, const struct option *option, const c
     int one = 1;
     char *field;
 
-    if (option->take != NULL)
-        return option->take(settings, text);
-    if (option->offset == OF_DESC)
+    if (option->set != NULL)
+        return option->set(settings, text);
+    if (option->offset == DESC_OPTION)
         return apply_desc(settings, option, text);
     field = (char *)settings + option->offset;
     if (option->argument != NULL)
@@ -128,19 +128,19 @@ static int apply(struct settings *settings, const struct option *option, const c
     return EXIT_OK;
 }
 
-static int take_rule(struct settings *settings, const char *word)
+static int add_rule(struct settings *settings, const char *word)
 {
     return rule_read(word, &settings->rules[settings->rule_count++]);
 }
 
-static int take_file(struct settings *settings, const char *word)
+static int add_file(struct settings *settings, const char *word)
 {
     settings->files[settings->file_count++] = word;
     return EXIT_OK;
 }
 
-/* A word that is no option. */
-static int take_word(struct settings *settings, const char *word)
+/* An argument that is not an option. */
+static int add_word(struct settings *settings, const char *word)
 {
     const struct command *command = settings->command;
 
@@ -148,8 +148,8 @@ static int take_word(struct settings *settings, const char *word)
         return bad("%s takes no argument '%s'", command->name, word);
     if (command->bit == COMMAND_GEMM || settings->gemm)
         return product_read(word, &settings->shapes[settings->shape_count++]);
-    return command->bit & (COMMAND_DIFF | COMMAND_LAYER | COMMAND_PLOT) ? take_file(settings, word)
-                                                                        : take_rule(settings, word);
+    return command->bit & (COMMAND_DIFF | COMMAND_LAYER | COMMAND_PLOT) ? add_file(settings, word)
+                                                                        : add_rule(settings, word);
 }
 
 static int check_words(const struct settings *settings)
@@ -165,8 +165,8 @@ static int check_words(const struct settings *settings)
     return bad("%s needs a rule, see `clattn rules`", command->name);
 }
 
-/* What stands in the same word as the option, after = or right after a letter: "--jobs=4", "-j=4", "-j4"; or NULL. */
-static const char *value_within(const char *word)
+/* The value in the same word, after "=" or directly after a letter: "--jobs=4", "-j=4", "-j4". NULL: none. */
+static const char *value_in_word(const char *word)
 {
     const char *equals = strchr(word, '=');
 
@@ -184,27 +184,27 @@ static void pass_on(struct settings *settings, const struct option *option, cons
         settings->passed_on[settings->passed_on_count++] = value;
 }
 
-/* The option at words[*at]; *at goes on to its value where that is a word of its own. */
-static int take_option_at(struct settings *settings, int count, char **words, int *at)
+/* Reads the option at words[*at]. If its value is the next word, *at moves there. */
+static int read_option_at(struct settings *settings, int count, char **words, int *at)
 {
-    const char *word = words[*at], *within, *apart = NULL;
+    const char *word = words[*at], *attached, *separate = NULL;
     const struct option *option = find(settings->command, word);
 
     if (option == NULL)
         return unknown(settings->command, word);
-    within = value_within(word);
-    if (option->argument == NULL && within != NULL)
+    attached = value_in_word(word);
+    if (option->argument == NULL && attached != NULL)
         return bad("--%s takes no value", option->name);
-    if (option->argument != NULL && within == NULL) {
+    if (option->argument != NULL && attached == NULL) {
         if (*at + 1 == count)
             return bad("--%s needs a value: %s", option->name, option->argument);
-        apart = words[++*at];
+        separate = words[++*at];
     }
-    pass_on(settings, option, word, apart);
-    return apply(settings, option, apart != NULL ? apart : within);
+    pass_on(settings, option, word, separate);
+    return apply(settings, option, separate != NULL ? separate : attached);
 }
 
-/* Whatever else is typed. */
+/* Whatever else was typed. */
 static int asks_for_help(int count, char **words)
 {
     for (int i = 0; i < count && strcmp(words[i], "--") != 0; i++)
@@ -228,11 +228,11 @@ int options_read(struct settings *settings, int count, char **words)
     for (int i = 0; i < count; i++) {
         int status = EXIT_OK;
         if (only_words || words[i][0] != '-' || words[i][1] == '\0')
-            status = take_word(settings, words[i]);
+            status = add_word(settings, words[i]);
         else if (strcmp(words[i], "--") == 0)
             only_words = 1;
         else
-            status = take_option_at(settings, count, words, &i);
+            status = read_option_at(settings, count, words, &i);
         if (status != EXIT_OK)
             return status;
     }

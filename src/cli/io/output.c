@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the signal handler removes, a name of its own; one file is written at a time. */
+/* The temporary file that the signal handler removes. One file is written at a time. */
 static char *volatile pending;
 
 static void on_signal(int number)
@@ -35,7 +35,7 @@ static void watch_signals(void)
             signal(numbers[i], SIG_IGN);
 }
 
-/* A temporary file is known to the signal handler before it is there. close_output in all cases. */
+/* The signal handler knows the temporary name before the file exists. close_output in all cases. */
 static int open_output(struct file_output *output)
 {
     watch_signals();
@@ -49,7 +49,7 @@ static int close_output(struct file_output *output, int error)
     int status;
 
     if (output->file == NULL)
-        pending = NULL; /* the name is another's */
+        pending = NULL; /* another process has that name */
     status = file_output_close(output, error);
     pending = NULL;
     free(name);
@@ -66,22 +66,22 @@ static int check_stream(void)
     return stdout_is_terminal() ? bad("standard output is a terminal, expected a file or a pipe") : EXIT_OK;
 }
 
-/* A pipe or a device is written into, and nothing of it lost. */
-static int check_kept(const struct output *output)
+/* --no-clobber protects files only: writing into a pipe or a device loses nothing. */
+static int check_not_existing(const struct output *output)
 {
     uint64_t bytes;
 
-    if (output->keep && file_kind(output->path, &bytes) == FILE_REGULAR)
+    if (output->no_clobber && file_kind(output->path, &bytes) == FILE_REGULAR)
         return bad("%s: exists, and --no-clobber is given", output->path);
     return EXIT_OK;
 }
 
 struct output output_of(const struct settings *settings, const char *path)
 {
-    return (struct output){path, settings->keep, !settings->clobber};
+    return (struct output){path, settings->no_clobber, !settings->clobber};
 }
 
-/* Whoever types the command may have forgotten the file; a script has nobody to ask. */
+/* Asks before a file is replaced, if a person is there to answer. */
 static int ask(const struct output *output)
 {
     uint64_t bytes;
@@ -98,7 +98,7 @@ static int ask(const struct output *output)
     return answer == 'y' || answer == 'Y' ? EXIT_OK : bad("%s: not replaced", output->path);
 }
 
-/* A file is begun and dropped. What is written into is not opened: who reads a pipe would take that for its end. */
+/* Begins a file and drops it. A pipe or a device is not opened: its reader would take that for the end. */
 int output_check(const struct output *to)
 {
     struct file_output output;
@@ -108,7 +108,7 @@ int output_check(const struct output *to)
         return bad("the output's name is empty");
     if (is_stream(to))
         return check_stream();
-    if (check_kept(to) != EXIT_OK || ask(to) != EXIT_OK)
+    if (check_not_existing(to) != EXIT_OK || ask(to) != EXIT_OK)
         return EXIT_BAD;
     error = file_output_plan(&output, to->path) != 0 ? errno : 0;
     if (error == 0 && output.temporary != NULL && open_output(&output) != 0)
@@ -126,9 +126,9 @@ int output_write_by(const struct output *to, int (*write)(FILE *file, const void
         stream_make_binary(stdout);
         return write(stdout, user) != 0 && !ferror(stdout) ? failed("no memory for the output") : EXIT_OK;
     }
-    if (check_kept(to) != EXIT_OK)
+    if (check_not_existing(to) != EXIT_OK)
         return EXIT_BAD;
-    errno = ENOMEM; /* of what has to be made first */
+    errno = ENOMEM; /* if something fails before the write */
     if (file_output_plan(&output, to->path) != 0 || open_output(&output) != 0 || write(output.file, user) != 0)
         error = errno;
     if (close_output(&output, error) != 0)

@@ -1,29 +1,30 @@
-/* A file that appears at its path complete or not at all. */
+/* Writes files that appear complete or not at all. */
 #ifndef CLATTN_SRC_CLI_IO_OUTPUT_H
 #define CLATTN_SRC_CLI_IO_OUTPUT_H
 
 #include "cli/cli.h"
 #include "cli/io/safetensors.h"
 
-/* Where outputs go: a path, or "-" for standard output. */
+/* A path, or "-" for standard output. */
 struct output {
     const char *path;
-    int keep; /* a file that is there is not replaced */
-    int ask;  /* where it is, and there is somebody at a terminal, output_check asks */
+    int no_clobber; /* never replace a file */
+    int ask;        /* output_check asks before a file is replaced, if there is somebody at a terminal */
 };
-/* As the options have it. */
+/* With the settings' --clobber and --no-clobber. */
 struct output output_of(const struct settings *settings, const char *path);
 
-/* Whether it can be written; asked before long work. EXIT_OK, or one line and EXIT_BAD. Leaves nothing. */
+/* Checks before long work that the file can be written, and leaves nothing behind. EXIT_OK, or one line and
+ * EXIT_BAD. */
 int output_check(const struct output *output);
 
-/* Writes the tensors to a file without a name, else a temporary one beside path (base/file.h), and puts it in its
- * place; a failure, SIGINT and SIGTERM remove it.
- * EXIT_OK, or one line and EXIT_BAD or EXIT_FAILED; of standard output main says what fails. */
+/* Writes the tensors to a file without a name or with a temporary one (base/file.h), then moves it to the path. A
+ * failure, SIGINT or SIGTERM removes it. EXIT_OK, or one line and EXIT_BAD or EXIT_FAILED; main reports failures of
+ * standard output. */
 int output_write(const struct output *output, const struct safetensor *tensors, size_t count,
                  const struct cJSON *metadata);
 
-/* The same of what write puts into the file: 0, or -1 with errno. */
+/* The same for any content: write returns 0, or -1 with errno. */
 int output_write_by(const struct output *output, int (*write)(FILE *file, const void *user), const void *user);
 
 #endif

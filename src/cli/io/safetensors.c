@@ -1,4 +1,4 @@
-/* Reading: the header is checked completely before a byte of data is looked at. */
+/* Reads safetensors files. The whole header is checked before any byte of data is read. */
 #include "cli/io/safetensors.h"
 
 #include "base/json.h"
@@ -11,14 +11,14 @@
 #include <string.h>
 
 enum {
-    MAX_ITEMS = 1 << 20, /* commas of a header: bounds what its JSON tree may cost */
-    PADDING = 16         /* zero bytes after a header's text: cJSON before 1.7.18 reads past a text that ends early */
+    MAX_ITEMS = 1 << 20, /* commas in a header: limits the memory of its JSON tree */
+    PADDING = 16         /* zero bytes after the header: cJSON before 1.7.18 reads past a text that ends early */
 };
 
-/* The size of a file that is read to its end. */
+/* The size of a stream, which is read to its end. */
 #define UNKNOWN UINT64_MAX
 
-/* Where the one line of an error goes. */
+/* Where the message of an error goes. */
 struct report {
     char *text;
     size_t size;
@@ -81,7 +81,7 @@ static int read_dtype(const cJSON *item, struct safetensor *tensor, const struct
     return 0;
 }
 
-/* dims, and the bytes that they ask for. */
+/* Reads the dims and the number of bytes that they need. */
 static int read_shape(const cJSON *item, struct safetensor *tensor, uint64_t *bytes, const struct report *error)
 {
     const cJSON *dim;
@@ -180,7 +180,7 @@ static int by_offset(const void *a, const void *b)
     return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
 }
 
-/* The tensors must tile the data: no hole, no overlap, nothing beyond its end, which they say where it is not known. */
+/* The tensors must tile the data without holes or overlaps. If the data's size is unknown, their end gives it. */
 static int check_layout(struct safetensors *out, uint64_t *data_size, const struct report *error)
 {
     uint64_t end = 0;
@@ -203,7 +203,7 @@ static int check_layout(struct safetensors *out, uint64_t *data_size, const stru
     return 0;
 }
 
-/* Whether a string has a NUL: names would be cut there. A backslash that is escaped begins nothing. */
+/* Whether a string contains a NUL, which would cut a name short. An escaped backslash starts no escape. */
 static int has_nul(const char *text)
 {
     for (; *text != '\0'; text++) {
@@ -320,7 +320,7 @@ int safetensors_parse(const uint8_t *bytes, size_t size, struct safetensors *out
     return status;
 }
 
-/* As much memory as has been read, and the same again: a stream's header may say what does not follow. */
+/* Memory grows only as data arrives: a stream's header may promise more than follows. */
 static int read_data(FILE *file, size_t size, size_t room, struct safetensors *out, const struct report *error)
 {
     size_t have = 0;
@@ -375,7 +375,7 @@ static int read_file(FILE *file, uint64_t size, struct safetensors *out, const s
     return read_data(file, (size_t)data, size == UNKNOWN ? 1 << 20 : (size_t)data, out, error);
 }
 
-/* A file of a known size, a pipe or its like, or standard input. NULL with the error. */
+/* Opens a file of known size, a pipe, or standard input. NULL with the error. */
 static FILE *open_input(const char *path, uint64_t *size, const struct report *error)
 {
     FILE *file = NULL;

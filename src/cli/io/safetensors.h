@@ -11,12 +11,12 @@ struct cJSON;
 
 enum { SAFETENSORS_MAX_RANK = 32, SAFETENSORS_PREFIX = 8, SAFETENSORS_NO_MEMORY = -2 };
 
-/* The limit of the format's own implementation. */
+/* The limit of the format's reference implementation. */
 #define SAFETENSORS_MAX_HEADER 100000000u
 
 struct safetensor {
     const char *name;
-    const char *dtype; /* "F32" …; static */
+    const char *dtype; /* "F32" and others; static */
     int rank;
     int64_t dims[SAFETENSORS_MAX_RANK];
     uint64_t offset;  /* from the start of the data */
@@ -28,21 +28,21 @@ struct safetensors {
     struct safetensor *tensors; /* in the order of their data */
     size_t count;
     struct cJSON *header; /* owns the names */
-    void *memory;         /* owns the data when it was read from a file; else NULL */
+    void *memory;         /* owns the data if it was read from a file; else NULL */
 };
 
-/* A whole file in memory, which must outlive *out. 0, or -1 or SAFETENSORS_NO_MEMORY with one line in error.
+/* Parses a whole file in memory, which must outlive *out. 0, or -1 or SAFETENSORS_NO_MEMORY with one line in error.
  * safetensors_free in all cases. */
 int safetensors_parse(const uint8_t *bytes, size_t size, struct safetensors *out, char *error, size_t error_size);
-/* A file, also a pipe, and standard input for "-". Nothing of its size is allocated before its header has accounted for
- * every byte. */
+/* Reads a file, a pipe, or standard input for "-". Nothing of the data's size is allocated before the header accounts
+ * for every byte. */
 int safetensors_read(const char *path, struct safetensors *out, char *error, size_t error_size);
 void safetensors_free(struct safetensors *tensors);
 
 const struct safetensor *safetensors_find(const struct safetensors *tensors, const char *name);
 
-/* Writes tensors[count] and the object of strings metadata (may be NULL); the widest elements come first, so that all
- * are aligned. 0, or -1 when a write fails or there is no memory. */
+/* Writes tensors[count] and metadata, an object of strings (may be NULL). The widest elements come first, so that all
+ * are aligned. 0, or -1 if a write fails or there is no memory. */
 int safetensors_write(FILE *file, const struct safetensor *tensors, size_t count, const struct cJSON *metadata);
 
 /* Bytes of an element; 0 for an unknown dtype. */

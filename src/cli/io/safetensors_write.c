@@ -50,7 +50,7 @@ static char *make_header(const struct safetensor *tensors, size_t count, const c
     return text;
 }
 
-/* The length, and the text padded with spaces so that the data begins at a multiple of 8. */
+/* Writes the length and the text, padded with spaces so that the data begins at a multiple of 8. */
 static int write_header(FILE *file, const char *text)
 {
     size_t length = strlen(text), padded = (length + 7) / 8 * 8;

@@ -1,4 +1,4 @@
-/* Shapes and rules by name. */
+/* Reads and prints shapes, and finds rules by name. */
 #include "cli/io/words.h"
 #include "base/text.h"
 #include "op/rule.h"
@@ -81,7 +81,7 @@ int shape_read(const char *text, struct shape *shape)
     return EXIT_OK;
 }
 
-/* Heads that others share: by default as many as these. */
+/* Heads that several others share. Without them each head has its own. */
 static int is_shared(const char *name)
 {
     return strcmp(name, "HQ") == 0 || strcmp(name, "HK") == 0;
@@ -135,7 +135,8 @@ const char *dims_name(int rank, const int64_t *dims, char *text, size_t size)
     return text;
 }
 
-/* The closest of the space-separated words, if it beats *best; one that begins so is. */
+/* Finds the closest of the space-separated words, if it is closer than *best. A word that begins with the typed text
+ * has distance 0. */
 static void closest(const char *words, const char *typed, const char *name, const char **nearest, size_t *best)
 {
     char word[64];
@@ -188,7 +189,7 @@ int rule_read(const char *text, clattn_rule *rule)
     return *rule != CLATTN_RULE_NONE ? EXIT_OK : rule_unknown(text, lower);
 }
 
-/* One size of a product, `length` characters: M=64 */
+/* Reads one size of a product from `length` characters: "M=64". */
 static int product_size(const char *text, size_t length, struct shape *shape)
 {
     int64_t *const to[] = {&shape->seq_len, &shape->value_dim, &shape->key_dim, &shape->batch};

@@ -1,7 +1,7 @@
 #include "cli/out/examples.h"
 
-/* Commands as the table of main.c has them. tests/cli/examples_test.sh runs each line in this order and in one folder: a
- * later one may read what an earlier one wrote. */
+/* tests/cli/examples_test.sh runs all lines in this order and in one folder, so that a later one may read what an
+ * earlier one wrote. */
 static const struct {
     unsigned command;
     const char *line;

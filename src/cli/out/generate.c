@@ -10,7 +10,7 @@
 
 enum { RULES = 1, FILES = 2 };
 
-/* What a command's words are. */
+/* What the arguments of a command are. */
 static int words_of(const struct command *command)
 {
     if (command->words_max == 0)
@@ -31,7 +31,7 @@ static int is_file(const struct option_info *option)
     return option->argument != NULL && strcmp(option->argument, "FILE") == 0;
 }
 
-/* "f32|f16|bf16": the argument is one of these words; else NULL. */
+/* "f32|f16|bf16", if the value is one of several words; else NULL. */
 static const char *choices(const struct option_info *option)
 {
     return option->argument != NULL && strchr(option->argument, '|') != NULL ? option->argument : NULL;
@@ -43,9 +43,9 @@ static void print_choices(const char *text)
         putchar(*text == '|' ? ' ' : *text);
 }
 
-/* ---- The manual page: roff, in which a backslash and a point or quote that begins a line mean something ---- */
+/* ---- The manual page: man_text, in which a backslash and a point or quote that begins a line mean something ------ */
 
-static void roff(const char *text)
+static void man_text(const char *text)
 {
     if (*text == '.' || *text == '\'')
         fputs("\\&", stdout);
@@ -66,14 +66,14 @@ static void man_option(const struct option_info *option)
     if (option->letter != '\0')
         printf("\\-%c, ", option->letter);
     fputs("\\-\\-", stdout);
-    roff(option->name);
+    man_text(option->name);
     if (option->argument != NULL) {
         fputs(" \\fI", stdout);
-        roff(option->argument);
+        man_text(option->argument);
         fputs("\\fP", stdout);
     }
     putchar('\n');
-    roff(option->help);
+    man_text(option->help);
     putchar('\n');
 }
 
@@ -82,26 +82,26 @@ static void man_command(const struct command *command)
     struct option_info option;
 
     fputs(".SS clattn ", stdout);
-    roff(command->name);
+    man_text(command->name);
     fputs("\n.B clattn ", stdout);
-    roff(command->name);
+    man_text(command->name);
     putchar(' ');
-    roff(command->usage);
+    man_text(command->usage);
     puts("\n.PP");
-    roff(command->summary);
+    man_text(command->summary);
     puts(".");
     for (size_t i = 0; options_get(command, i, &option); i++)
         man_option(&option);
 }
 
-/* Lines as they are, under what they do. */
+/* The command's examples, unchanged, under its summary. */
 static void man_examples(const struct command *command)
 {
     puts(".TP");
-    roff(command->summary);
+    man_text(command->summary);
     puts("\n.nf");
     for (size_t i = 0; example_get(command, i) != NULL; i++) {
-        roff(example_get(command, i));
+        man_text(example_get(command, i));
         putchar('\n');
     }
     puts(".fi");
@@ -119,7 +119,7 @@ static const char man_end[] =
     ".SH FILES\n"
     "$XDG_CONFIG_HOME/clattn/tuning.json: measured parameters. $XDG_CACHE_HOME/clattn: compiled programs.\n";
 
-/* What --option takes */
+/* What --option takes. */
 static void man_desc_options(void)
 {
     char argument[96];
@@ -129,11 +129,11 @@ static void man_desc_options(void)
         if (!desc_option_is_named(i))
             continue;
         fputs(".TP\n.B ", stdout);
-        roff(desc_options[i].name);
+        man_text(desc_options[i].name);
         fputs("\\fR=", stdout);
-        roff(desc_option_argument(i, CLATTN_RULE_NONE, argument, sizeof argument));
+        man_text(desc_option_argument(i, CLATTN_RULE_NONE, argument, sizeof argument));
         putchar('\n');
-        roff(desc_options[i].help);
+        man_text(desc_options[i].help);
         putchar('\n');
     }
 }
@@ -156,7 +156,7 @@ static void man(const struct command *commands, size_t count)
         man_examples(&commands[i]);
 }
 
-/* ---- bash ---- */
+/* ---- bash -------------------------------------------------------------------------------------------------------- */
 
 static void bash_values(const struct option_info *option)
 {
@@ -207,7 +207,7 @@ static void bash(const struct command *commands, size_t count)
          "complete -o default -F _clattn clattn");
 }
 
-/* ---- zsh: in single quotes, with brackets and colons escaped ---- */
+/* ---- zsh: in single quotes, with brackets and colons escaped ----------------------------------------------------- */
 
 static void zsh_text(const char *text)
 {
@@ -265,7 +265,7 @@ static void zsh(const struct command *commands, size_t count)
     puts("    esac\n}\n_clattn \"$@\"");
 }
 
-/* ---- fish ---- */
+/* ---- fish -------------------------------------------------------------------------------------------------------- */
 
 static void fish_text(const char *text)
 {

@@ -16,7 +16,7 @@ void messages_quiet(void)
     progress_hide();
 }
 
-/* A file's tensor names end up in messages: nothing in them may move the cursor or start a line. */
+/* Names of a file's tensors appear in messages. They must not move the cursor or start a line. */
 PRINTF_LIKE(2, 0)
 static void print_line(const char *kind, const char *format, va_list args)
 {

@@ -17,7 +17,7 @@ void progress_hide(void)
     hidden = 1;
 }
 
-/* A terminal where a line can be written anew. */
+/* Whether stderr is a terminal on which a line can be replaced. */
 static int can_draw(void)
 {
     const char *kind = getenv("TERM");
@@ -25,7 +25,7 @@ static int can_draw(void)
     return !hidden && stderr_is_terminal() && (kind == NULL || strcmp(kind, "dumb") != 0);
 }
 
-/* "0:12", and behind the first steps " of about 3:40", as if all took as long. */
+/* "0:12", and after the first steps "0:12 of about 3:40", as if every step took equally long. */
 static const char *time_text(size_t done, size_t total, char text[48])
 {
     static double start = -1;
@@ -42,7 +42,7 @@ static const char *time_text(size_t done, size_t total, char text[48])
     return text;
 }
 
-/* Within the terminal's columns, or the 80 that most have: a longer line would be left behind. */
+/* A line longer than the terminal, or than the usual 80 columns, could not be erased. */
 void progress_show(size_t done, size_t total, const char *what)
 {
     size_t filled = total > 0 ? done * BAR / total : 0;

@@ -59,7 +59,7 @@ static void add_operand_ids(cJSON *enums)
     add_value(values, "CLATTN_GRADIENTS", CLATTN_GRADIENTS);
 }
 
-/* An enum of the table of options, once where several options have it. */
+/* Adds an enum of the table of options, once, even if several options have it. */
 static void add_option_enum(cJSON *enums, const struct desc_option *option)
 {
     cJSON *values;
@@ -109,7 +109,7 @@ static const char *type_of(const struct desc_option *option)
     return option->type_name != NULL ? option->type_name : names[option->type];
 }
 
-/* The first field at or behind an offset, or OPTION_COUNT. */
+/* The first field at or after an offset, or OPTION_COUNT. */
 static enum option_id next_field(size_t offset)
 {
     enum option_id next = OPTION_COUNT;
@@ -134,7 +134,7 @@ static void add_desc(cJSON *structs)
     }
 }
 
-/* What a call consists of. The test bindings holds these lists to clattn.h. */
+/* The structs of a call. The test `bindings` compares these lists with clattn.h. */
 static void add_structs(cJSON *object)
 {
     static const char *const lists[][16][2] = {
@@ -269,9 +269,9 @@ void interface_add(cJSON *object)
         cJSON_AddItemToArray(options, option_json(i));
 }
 
-/* ---- Of one rule -------------------------------------------------------------------------------------------------- */
+/* ---- Of one rule ------------------------------------------------------------------------------------------------- */
 
-/* What an option is where a desc leaves it 0: the number of a completed desc, or in words from what it follows. */
+/* What 0 in a desc means for an option: the value in the completed desc, or in words what it depends on. */
 static void add_default(cJSON *object, clattn_rule rule, enum option_id option)
 {
     const struct desc_option *row = &desc_options[option];

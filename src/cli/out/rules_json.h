@@ -1,4 +1,4 @@
-/* What a binding to another language is generated from, in the JSON of `clattn rules`. */
+/* The JSON of `clattn rules` from which bindings to other languages are generated. */
 #ifndef CLATTN_SRC_CLI_OUT_RULES_JSON_H
 #define CLATTN_SRC_CLI_OUT_RULES_JSON_H
 
@@ -6,7 +6,7 @@
 
 #include <cjson/cJSON.h>
 
-/* enums, structs, flags, operands and options, into an object. */
+/* Adds enums, structs, flags, operands and options to an object. */
 void interface_add(cJSON *object);
 
 /* The options that a rule takes, each with its default. */

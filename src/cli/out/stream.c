@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-/* With the lock taken. */
+/* The lock is taken. */
 static int print_end(struct stream *stream)
 {
     cJSON *rows = stream->rows;
@@ -22,8 +22,8 @@ static int print_end(struct stream *stream)
     return EXIT_OK;
 }
 
-/* SIGINT and its like, on a thread of its own. */
-static void interrupted(void *user, int signal)
+/* Called at SIGINT, SIGTERM and SIGHUP, on a thread of its own. */
+static void on_interrupt(void *user, int signal)
 {
     struct stream *stream = user;
 
@@ -47,7 +47,7 @@ void stream_begin(struct stream *stream, enum format format)
     stream->format = format;
     stream->rows = cJSON_CreateArray();
     lock_init(&stream->lock);
-    interrupt_watch(interrupted, stream);
+    interrupt_watch(on_interrupt, stream);
 }
 
 void stream_expect(struct stream *stream, size_t count)
@@ -116,7 +116,7 @@ int stream_end(struct stream *stream)
     return status == EXIT_OK && stream->failed > 0 ? EXIT_FAILED : status;
 }
 
-void stream_drop(struct stream *stream)
+void stream_close(struct stream *stream)
 {
     lock_take(&stream->lock);
     stream->ended = 1;

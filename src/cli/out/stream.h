@@ -1,4 +1,5 @@
-/* Rows of timings that are printed as they are done, also into a pipe, and what an interrupt leaves of them. */
+/* A table of timings whose rows are printed as soon as they are done, also into a pipe, and also if an interrupt ends
+ * it. */
 #ifndef CLATTN_SRC_CLI_OUT_STREAM_H
 #define CLATTN_SRC_CLI_OUT_STREAM_H
 
@@ -13,27 +14,27 @@ struct stream {
     enum format format;
     /* ---- Under the lock, which who ends the process never gives back; count and done are written under it ---- */
     mutex lock;
-    size_t count; /* rows that there will be */
+    size_t count; /* of all rows */
     struct table table;
-    cJSON *rows; /* those that are done: JSON comes whole */
+    cJSON *rows; /* the rows that are done: JSON is printed at the end */
     size_t done, failed;
     int ended;          /* all is printed */
-    atomic_int stopped; /* stdout is closed: nothing is worth doing any more; read without the lock */
+    atomic_int stopped; /* stdout is closed, so that more work is useless; read without the lock */
 };
 
-/* From here on SIGINT and its like print what is missing and end the process. The stream outlives them: static. */
+/* From here on SIGINT, SIGTERM and SIGHUP print what is missing and end the process. The stream must be static. */
 void stream_begin(struct stream *stream, enum format format);
-/* So many rows there will be. */
+/* Sets the number of rows. */
 void stream_expect(struct stream *stream, size_t count);
-/* As wide as numbers below a million (of more than one digit behind the point 10,000), and as every row of rows, which
- * it deletes; then the head, with the peaks. */
+/* Prints the head, with the peaks. Columns are wide enough for numbers below a million (10,000 if they have more than
+ * one decimal) and for each of rows, which it deletes. */
 void stream_head(struct stream *stream, const struct column *columns, size_t count, cJSON *rows,
                  const struct target *target, const struct peak *peak);
-/* The row has its results: ok is added, the row taken. */
+/* Takes a row with its results and adds ok to it. */
 void stream_row(struct stream *stream, cJSON *row, int ok);
-/* All rows are done, or nobody reads them. EXIT_FAILED where one failed. */
+/* After the last row, or when nobody reads them. EXIT_FAILED if a row failed. */
 int stream_end(struct stream *stream);
-/* In all cases: what was not printed by now never is. */
-void stream_drop(struct stream *stream);
+/* In all cases. Nothing is printed after it. */
+void stream_close(struct stream *stream);
 
 #endif

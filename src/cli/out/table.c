@@ -26,7 +26,7 @@ static void bytes_text(double bytes, char text[CELL])
     text_fit(text, CELL, "%.*f %s", bytes < 10 && bytes != floor(bytes) ? 1 : 0, bytes, units[unit]);
 }
 
-/* Nothing in a name may move the cursor or start a line. */
+/* Names must not move the cursor or start a line. */
 static void make_plain(char *text)
 {
     for (; *text != '\0'; text++)
@@ -78,7 +78,7 @@ static void print_csv(const char *text)
         putchar('"');
 }
 
-/* How the three tables differ: what stands before, between and after the cells of a line. */
+/* What is printed before, between and after the cells of a line. */
 struct layout {
     const char *before, *between, *after;
 };
@@ -97,7 +97,7 @@ static void print_cell(const char *text, const struct column *column, int width,
         printf("%-*s", last && format == FORMAT_TEXT ? 0 : width, text);
 }
 
-/* Text for other programs is never cut. */
+/* Text for other programs is never shortened. */
 static const char *whole_text(const struct table *table, const cJSON *row, const struct column *column)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(row, column->key);
@@ -105,7 +105,7 @@ static const char *whole_text(const struct table *table, const cJSON *row, const
     return table->format == FORMAT_CSV ? cJSON_GetStringValue(item) : NULL;
 }
 
-/* A line of titles (row NULL) or of a row. */
+/* Prints a row, or the titles if row is NULL. */
 static void print_line(const struct table *table, const cJSON *row)
 {
     const struct layout *layout = &layouts[table->format];
@@ -124,7 +124,7 @@ static void print_line(const struct table *table, const cJSON *row)
     fputs(layout->after, stdout);
 }
 
-static void print_rule(const struct table *table)
+static void print_separator(const struct table *table)
 {
     for (size_t i = 0; i < table->count; i++) {
         int word = is_word(&table->columns[i]);
@@ -137,8 +137,8 @@ static void print_rule(const struct table *table)
     putchar('\n');
 }
 
-/* A line a cell, and one between rows. */
-static void print_upright(const struct table *table, const cJSON *row)
+/* Prints one line per cell, and an empty line after the row. */
+static void print_record(const struct table *table, const cJSON *row)
 {
     char text[CELL];
     size_t width = 0;
@@ -183,19 +183,19 @@ void table_widen(struct table *table, const cJSON *row)
 void table_head(struct table *table)
 {
     progress_clear();
-    table->upright = is_too_wide(table);
-    if (table->upright)
+    table->vertical = is_too_wide(table);
+    if (table->vertical)
         return;
     print_line(table, NULL);
     if (table->format == FORMAT_MARKDOWN)
-        print_rule(table);
+        print_separator(table);
 }
 
 void table_row(const struct table *table, const cJSON *row)
 {
     progress_clear();
-    if (table->upright)
-        print_upright(table, row);
+    if (table->vertical)
+        print_record(table, row);
     else
         print_line(table, row);
 }

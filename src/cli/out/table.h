@@ -8,10 +8,10 @@
 
 enum column_kind {
     COLUMN_WORD,       /* text, or ok/FAIL for a boolean */
-    COLUMN_FIXED,      /* a number with digits decimals */
+    COLUMN_FIXED,      /* a number with that many decimals */
     COLUMN_SCIENTIFIC, /* 1.2e-06 */
     COLUMN_BYTES,      /* 24 GiB */
-    COLUMN_ORIGIN      /* a word that text leaves out; behind all others */
+    COLUMN_ORIGIN      /* a word that text leaves out; only at the end */
 };
 
 struct column {
@@ -20,25 +20,25 @@ struct column {
     int digits;
 };
 
-/* A table whose rows come one by one: the columns keep the widths that they have when its head is printed. On a
- * terminal that is too narrow each cell has a line, behind its title. */
-enum { MOST_COLUMNS = 24 };
+/* A table whose rows come one by one. Its columns keep the widths that they have when the head is printed. If the
+ * terminal is too narrow, each cell gets a line of its own. */
+enum { MAX_COLUMNS = 24 };
 struct table {
     const struct column *columns;
     size_t count;
     enum format format; /* not JSON */
-    int widths[MOST_COLUMNS];
-    int upright; /* a line a cell */
+    int widths[MAX_COLUMNS];
+    int vertical; /* one line per cell */
 };
-/* As wide as the titles. */
+/* Columns are as wide as their titles. */
 void table_begin(struct table *table, const struct column *columns, size_t count, enum format format);
-/* Wide enough for a row of these cells. */
+/* Makes the columns wide enough for a row. */
 void table_widen(struct table *table, const cJSON *row);
 void table_head(struct table *table);
 void table_row(const struct table *table, const cJSON *row);
 
-/* Prints the array rows on stdout; in JSON, whole (the columns only choose for the others). Deletes rows. EXIT_OK, or
- * EXIT_FAILED without memory. */
+/* Prints rows, an array, on stdout and deletes it. The columns apply to all formats but JSON, which has everything.
+ * EXIT_OK, or EXIT_FAILED without memory. */
 int table_print(cJSON *rows, const struct column *columns, size_t count, enum format format);
 /* Prints json on stdout and deletes it. */
 int json_print(cJSON *json);

@@ -32,7 +32,7 @@ static void on_first(int number)
     *flag.set = 1;
     signal(number, SIG_DFL);
     if (write(2, flag.line, flag.length) < 0)
-        return; /* there is nobody to tell */
+        return; /* nobody reads it */
 }
 
 void interrupt_flag(volatile sig_atomic_t *set, const char *line)

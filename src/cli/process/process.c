@@ -1,4 +1,4 @@
-#ifndef _WIN32 /* else process_windows.c */
+#ifndef _WIN32 /* for Windows there is process_windows.c */
 #define _POSIX_C_SOURCE 200809L
 #include "cli/process/process.h"
 
@@ -15,25 +15,27 @@
 
 extern char **environ;
 
-enum { OWN_PATH = 4096 };
+enum { MAX_PATH_BYTES = 4096 };
 
-/* The file of this very process, which may have been replaced or moved in PATH since; under its name where it has that
- * still, for who lists processes. */
-static const char *own_path(const char *name, char path[OWN_PATH])
+/* The file of this process, even if it was replaced or moved in PATH since. Its own name is preferred, for lists of
+ * processes. */
+static const char *executable_path(const char *name, char path[MAX_PATH_BYTES])
 {
     static const char self[] = "/proc/self/exe";
-    struct stat own, named;
-    ssize_t size = readlink(self, path, OWN_PATH - 1);
+    struct stat this_file, path_file;
+    ssize_t size = readlink(self, path, MAX_PATH_BYTES - 1);
 
-    if (size < 0 || stat(self, &own) != 0)
+    if (size < 0 || stat(self, &this_file) != 0)
         return name;
     path[size] = '\0';
-    return stat(path, &named) == 0 && named.st_ino == own.st_ino && named.st_dev == own.st_dev ? path : self;
+    return stat(path, &path_file) == 0 && path_file.st_ino == this_file.st_ino && path_file.st_dev == this_file.st_dev
+               ? path
+               : self;
 }
 
-static const int not_taken[] = {SIGINT, SIGTERM, SIGHUP};
+static const int blocked_signals[] = {SIGINT, SIGTERM, SIGHUP};
 
-/* stdin is empty, output takes all that is printed. */
+/* stdin is empty; stdout and stderr go to output. */
 static int redirect(posix_spawn_file_actions_t *actions, int output)
 {
     int error = posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
@@ -49,27 +51,27 @@ static int spawn(struct process *process, const char *const *words, int output)
     posix_spawnattr_t attributes;
     sigset_t blocked;
     pid_t id;
-    char **words_of_c = (char **)(size_t)words; /* which exec leaves alone */
-    char path[OWN_PATH];
+    char **arguments = (char **)(size_t)words; /* exec does not change them */
+    char path[MAX_PATH_BYTES];
     int error;
 
     sigemptyset(&blocked);
-    for (size_t i = 0; i < sizeof not_taken / sizeof *not_taken; i++)
-        sigaddset(&blocked, not_taken[i]);
+    for (size_t i = 0; i < sizeof blocked_signals / sizeof *blocked_signals; i++)
+        sigaddset(&blocked, blocked_signals[i]);
     posix_spawn_file_actions_init(&actions);
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
     posix_spawnattr_setsigmask(&attributes, &blocked);
     error = redirect(&actions, output);
     if (error == 0)
-        error = posix_spawnp(&id, own_path(words[0], path), &actions, &attributes, words_of_c, environ);
+        error = posix_spawnp(&id, executable_path(words[0], path), &actions, &attributes, arguments, environ);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
     process->id = error == 0 ? (intptr_t)id : 0;
     return error;
 }
 
-/* The ends of the pipe close in other workers, or its end would not be seen. */
+/* The pipe is closed in other workers: otherwise its reader would not see the end. */
 int process_start(struct process *process, const char *const *words)
 {
     int ends[2], error;
@@ -88,7 +90,7 @@ int process_start(struct process *process, const char *const *words)
     return error == 0 ? 0 : -1;
 }
 
-void process_await(const struct process *process)
+void process_wait(const struct process *process)
 {
     siginfo_t info;
 
@@ -101,11 +103,11 @@ int process_ended(const struct process *process)
     const struct timespec tick = {.tv_nsec = 5000000};
     struct pollfd output = {.fd = process->output != NULL ? fileno(process->output) : -1, .events = POLLIN};
     siginfo_t info = {.si_pid = 0};
-    char forgotten[512];
+    char discarded[512];
 
     if (waitid(P_PID, (id_t)process->id, &info, WEXITED | WNOWAIT | WNOHANG) != 0 || info.si_pid != 0)
         return 1;
-    if (poll(&output, 1, 5) <= 0 || read(output.fd, forgotten, sizeof forgotten) <= 0)
+    if (poll(&output, 1, 5) <= 0 || read(output.fd, discarded, sizeof discarded) <= 0)
         nanosleep(&tick, NULL);
     return 0;
 }
@@ -126,7 +128,7 @@ int process_end(struct process *process, char *how, size_t size)
     return WIFSIGNALED(status) ? -1 : WEXITSTATUS(status);
 }
 
-/* A process that is deep in a driver may outlive this by a while. */
+/* A process inside a driver may live on for a while. */
 void process_kill(const struct process *process)
 {
     const struct timespec tick = {.tv_nsec = 10000000};
@@ -144,5 +146,5 @@ char **process_words(int *count, char **words)
 }
 
 #else
-typedef int clattn_not_on_this_system; /* a file may not be empty */
+typedef int clattn_not_on_this_system; /* C does not allow an empty file */
 #endif

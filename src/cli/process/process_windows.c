@@ -1,4 +1,4 @@
-#ifdef _WIN32 /* else process.c */
+#ifdef _WIN32 /* for all other systems there is process.c */
 #include "cli/process/process.h"
 
 #include "base/text.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A word as the C run-time library reads it back: in quotes, with each backslash before a quote doubled. */
+/* Adds a word in the form that the C run-time library parses: in quotes, with each backslash before a quote doubled. */
 static void add_word(struct text *line, const char *word)
 {
     size_t slashes = 0;
@@ -50,7 +50,7 @@ static wchar_t *command_line(const char *const *words)
     return wide;
 }
 
-/* In a group of its own, which Ctrl-C does not reach. */
+/* In a process group of its own, so that Ctrl-C does not reach it. */
 static int create(struct process *process, wchar_t *line, HANDLE input, HANDLE output)
 {
     STARTUPINFOW start = {.cb = sizeof start,
@@ -58,14 +58,14 @@ static int create(struct process *process, wchar_t *line, HANDLE input, HANDLE o
                           .hStdInput = input,
                           .hStdOutput = output,
                           .hStdError = output};
-    PROCESS_INFORMATION made;
+    PROCESS_INFORMATION created;
     wchar_t path[32768];
 
     if (GetModuleFileNameW(NULL, path, sizeof path / sizeof *path) == 0 ||
-        !CreateProcessW(path, line, NULL, NULL, TRUE, CREATE_NEW_PROCESS_GROUP, NULL, NULL, &start, &made))
+        !CreateProcessW(path, line, NULL, NULL, TRUE, CREATE_NEW_PROCESS_GROUP, NULL, NULL, &start, &created))
         return -1;
-    CloseHandle(made.hThread);
-    process->id = (intptr_t)made.hProcess;
+    CloseHandle(created.hThread);
+    process->id = (intptr_t)created.hProcess;
     return 0;
 }
 
@@ -96,7 +96,7 @@ int process_start(struct process *process, const char *const *words)
     return status;
 }
 
-void process_await(const struct process *process)
+void process_wait(const struct process *process)
 {
     WaitForSingleObject((HANDLE)process->id, INFINITE);
 }
@@ -104,11 +104,11 @@ void process_await(const struct process *process)
 int process_ended(const struct process *process)
 {
     HANDLE output = (HANDLE)_get_osfhandle(_fileno(process->output));
-    char forgotten[512];
+    char discarded[512];
     DWORD count = 0;
 
     if (PeekNamedPipe(output, NULL, 0, NULL, &count, NULL) && count > 0)
-        ReadFile(output, forgotten, count < sizeof forgotten ? count : sizeof forgotten, &count, NULL);
+        ReadFile(output, discarded, count < sizeof discarded ? count : sizeof discarded, &count, NULL);
     return WaitForSingleObject((HANDLE)process->id, 5) != WAIT_TIMEOUT;
 }
 
@@ -116,7 +116,7 @@ int process_end(struct process *process, char *how, size_t size)
 {
     DWORD status = 0;
 
-    process_await(process);
+    process_wait(process);
     GetExitCodeProcess((HANDLE)process->id, &status);
     CloseHandle((HANDLE)process->id);
     if (process->output != NULL)
@@ -144,7 +144,7 @@ static char *narrow_word(const wchar_t *word)
     return to;
 }
 
-/* Kept to the end of the process. */
+/* They live until the process ends. */
 char **process_words(int *count, char **words)
 {
     int found = 0;
@@ -157,11 +157,11 @@ char **process_words(int *count, char **words)
     LocalFree(wide);
     if (narrow == NULL || done < found)
         return words;
-    SetConsoleOutputCP(CP_UTF8); /* in which all messages are */
+    SetConsoleOutputCP(CP_UTF8); /* all messages are UTF-8 */
     *count = found;
     return narrow;
 }
 
 #else
-typedef int clattn_not_on_this_system; /* a file may not be empty */
+typedef int clattn_not_on_this_system; /* C does not allow an empty file */
 #endif

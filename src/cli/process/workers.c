@@ -45,12 +45,12 @@ static struct process *start_worker(struct workers *workers, const char *const *
     return started ? worker : NULL;
 }
 
-/* The lock keeps workers_stop away from a process that is gone, whose id may be another's. */
+/* The lock keeps workers_stop away from an id that is free again. */
 static int end_worker(struct workers *workers, struct process *worker, char *how, size_t size)
 {
     int status;
 
-    process_await(worker);
+    process_wait(worker);
     lock_take(&workers->lock);
     status = process_end(worker, how, size);
     lock_give(&workers->lock);

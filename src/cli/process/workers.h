@@ -1,4 +1,4 @@
-/* A pool of worker processes: each is this command with other words, of which every line that it prints is taken. */
+/* A pool of worker processes. Each runs this command with other arguments; its output is read line by line. */
 #ifndef CLATTN_SRC_CLI_PROCESS_WORKERS_H
 #define CLATTN_SRC_CLI_PROCESS_WORKERS_H
 
@@ -15,9 +15,9 @@ struct workers {
 
 void workers_init(struct workers *workers);
 
-/* Runs one worker to its end and calls take with every line that it prints, without the line's end. Returns its exit
- * status, or -1 if it could not start or something ended it; `how` says which, as process_end does. At most MAX_WORKERS
- * threads may call it at the same time. */
+/* Runs one worker to its end and calls take with every line that it prints, without the newline. Returns its exit
+ * status, or -1 if it could not start or a signal ended it. `how` says what happened, as process_end does. At most
+ * MAX_WORKERS threads may call it at the same time. */
 int workers_run(struct workers *workers, const char *const *words, void (*take)(void *user, char *line), void *user,
                 char *how, size_t size);
 

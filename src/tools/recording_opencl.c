@@ -1,4 +1,4 @@
-#include "tools/noted_opencl.h"
+#include "tools/recording_opencl.h"
 
 #include "base/text.h"
 #include "device/program.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct noted *noted_of(void *handle)
+static struct recording *recording_of(void *handle)
 {
     return handle;
 }
@@ -15,16 +15,16 @@ static struct noted *noted_of(void *handle)
 static cl_program CL_API_CALL create_program(cl_context context, cl_uint count, const char **strings,
                                              const size_t *lengths, cl_int *error)
 {
-    struct noted *noted = noted_of(context);
+    struct recording *recording = recording_of(context);
 
     (void)count, (void)lengths;
     *error = CL_SUCCESS;
-    if (noted->kernel == NULL)
-        return (cl_program)(void *)noted;
-    free(noted->source);
-    noted->source = text_copy(strings[0]);
-    if (noted->source != NULL)
-        return (cl_program)(void *)noted;
+    if (recording->kernel == NULL)
+        return (cl_program)(void *)recording;
+    free(recording->source);
+    recording->source = text_copy(strings[0]);
+    if (recording->source != NULL)
+        return (cl_program)(void *)recording;
     *error = CL_OUT_OF_HOST_MEMORY;
     return NULL;
 }
@@ -32,14 +32,14 @@ static cl_program CL_API_CALL create_program(cl_context context, cl_uint count, 
 static cl_int CL_API_CALL build_program(cl_program program, cl_uint count, const cl_device_id *devices,
                                         const char *options, opencl_built built, void *user)
 {
-    struct noted *noted = noted_of(program);
+    struct recording *recording = recording_of(program);
 
     (void)count, (void)devices, (void)built, (void)user;
-    snprintf(noted->options, sizeof noted->options, "%s", options);
+    snprintf(recording->options, sizeof recording->options, "%s", options);
     return CL_SUCCESS;
 }
 
-/* A binary for what has hidden instructions (src/device/ptx.h) */
+/* A binary for programs with hidden instructions (src/device/ptx.h). */
 static cl_int CL_API_CALL program_info(cl_program program, cl_program_info what, size_t size, void *value,
                                        size_t *needed)
 {
@@ -65,19 +65,19 @@ static cl_program CL_API_CALL create_with_binary(cl_context context, cl_uint cou
 {
     (void)count, (void)devices, (void)sizes, (void)binaries, (void)status;
     *error = CL_SUCCESS;
-    return (cl_program)(void *)noted_of(context);
+    return (cl_program)(void *)recording_of(context);
 }
 
 static cl_kernel CL_API_CALL create_kernel(cl_program program, const char *name, cl_int *error)
 {
-    struct noted *noted = noted_of(program);
+    struct recording *recording = recording_of(program);
 
     *error = CL_SUCCESS;
-    if (noted->source != NULL)
-        noted->kernel(noted->user, name, noted->options, noted->source);
-    free(noted->source);
-    noted->source = NULL;
-    return (cl_kernel)(void *)noted;
+    if (recording->source != NULL)
+        recording->kernel(recording->user, name, recording->options, recording->source);
+    free(recording->source);
+    recording->source = NULL;
+    return (cl_kernel)(void *)recording;
 }
 
 static cl_int CL_API_CALL work_group_info(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info what,
@@ -96,7 +96,7 @@ static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, 
 {
     (void)flags, (void)size, (void)host;
     *error = CL_SUCCESS;
-    return (cl_mem)(void *)noted_of(context);
+    return (cl_mem)(void *)recording_of(context);
 }
 
 static cl_int CL_API_CALL release_kernel(cl_kernel kernel)
@@ -128,13 +128,13 @@ static const struct opencl functions = {.CreateProgramWithSource = create_progra
                                         .ReleaseMemObject = release_buffer,
                                         .ReleaseProgram = release_program};
 
-void noted_open(clattn_context *context, struct noted *noted, struct tuning_layers *tuning)
+void recording_open(clattn_context *context, struct recording *recording, struct tuning_layers *tuning)
 {
     static char nowhere[] = "";
 
     memset(context, 0, sizeof *context);
     context->device.cl = &functions;
-    context->cl = (cl_context)(void *)noted;
+    context->cl = (cl_context)(void *)recording;
     context->tuning = tuning;
     context->most_unheld = MOST_UNHELD;
     context->clblast_name = nowhere;
@@ -142,17 +142,17 @@ void noted_open(clattn_context *context, struct noted *noted, struct tuning_laye
     lock_init(&context->probe_lock);
 }
 
-void noted_close(clattn_context *context, struct noted *noted)
+void recording_close(clattn_context *context, struct recording *recording)
 {
     program_free_all(context);
     lock_destroy(&context->lock);
     lock_destroy(&context->probe_lock);
     free(context->clblast);
-    free(noted->source);
-    noted->source = NULL;
+    free(recording->source);
+    recording->source = NULL;
 }
 
-void noted_set_engine(clattn_context *context, const struct engine *engine)
+void recording_set_engine(clattn_context *context, const struct engine *engine)
 {
     context->engine = engine;
     for (int dtype = CLATTN_F32; dtype <= CLATTN_BF16; dtype++)
