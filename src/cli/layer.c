@@ -192,7 +192,7 @@ static int check_x(const struct layer_run *run, const struct safetensor *x)
 /* Derives the desc from the shapes of the tensors and of x. */
 static int derive(struct layer_run *run)
 {
-    const struct shape given = run->settings->shape_count > 0 ? run->settings->shapes[0] : (struct shape){0};
+    const struct shape sizes = run->settings->shape_count > 0 ? run->settings->shapes[0] : (struct shape){0};
     const struct safetensor *x = safetensors_find(run->x, "x");
     clattn_layer_desc *d = &run->desc;
     clattn_status status;
@@ -201,10 +201,10 @@ static int derive(struct layer_run *run)
         return EXIT_BAD;
     d->batch = x->dims[0];
     d->seq_len = x->dims[1];
-    d->heads = given.heads;
-    d->qk_heads = given.qk_heads;
-    d->key_dim = given.key_dim;
-    d->value_dim = given.value_dim;
+    d->heads = sizes.heads;
+    d->qk_heads = sizes.qk_heads;
+    d->key_dim = sizes.key_dim;
+    d->value_dim = sizes.value_dim;
     d->flags = CLATTN_LAYER_FINAL_STATE | (has_state(run) ? CLATTN_LAYER_INITIAL_STATE : 0);
     if (apply_options(run) != EXIT_OK)
         return EXIT_BAD;

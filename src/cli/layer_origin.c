@@ -36,7 +36,7 @@ static char *beside(const char *path, const char *name)
 
 static int check_model(clattn_layer layer, const char *where, const cJSON *object)
 {
-    const char *model = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, "model_type"));
+    const char *model = json_string(object, "model_type");
     clattn_layer_info info;
 
     for (size_t i = 0; model != NULL && i < sizeof others / sizeof *others; i++)

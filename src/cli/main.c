@@ -121,9 +121,9 @@ static int answer(const char *name, int count, char **words)
     return about != NULL ? print_command_help(about) : unknown(words[0]);
 }
 
-int main(int count, char **given)
+int main(int count, char **arguments)
 {
-    char **words = process_words(&count, given);
+    char **words = process_words(&count, arguments);
     const char *name = count > 1 ? words[1] : "";
     const struct command *command = find(name);
     int status;

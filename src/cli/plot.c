@@ -1,4 +1,5 @@
 /* clattn plot: writes the attention matrix of a file as comma-separated values or as a picture. */
+#include "base/json.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/out/heat_map.h"
@@ -68,7 +69,7 @@ static int write_plot(const struct settings *settings, const struct heat_map *ma
 static int plot_matrix(const struct settings *settings, const struct safetensors *file, const struct safetensor *attn)
 {
     const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(file->header, "__metadata__");
-    const char *rule = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(metadata, "rule"));
+    const char *rule = json_string(metadata, "rule");
     float *aligned = malloc(attn->bytes);
     const struct heat_map map = {.data = aligned,
                                  .count = attn->dims[0] * attn->dims[1],

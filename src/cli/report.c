@@ -120,7 +120,7 @@ struct printed {
     struct text messages, json;
 };
 
-static void take_line(void *user, char *line)
+static void on_line(void *user, char *line)
 {
     struct printed *printed = user;
     struct text *to = printed->json.size > 0 || *line == '{' || *line == '[' ? &printed->json : &printed->messages;
@@ -141,7 +141,7 @@ static void run_words(const struct settings *settings, const struct section *sec
         words[count++] = "--device";
         words[count] = settings->device;
     }
-    workers_run(&workers, words, take_line, printed, how, size);
+    workers_run(&workers, words, on_line, printed, how, size);
 }
 
 static cJSON *run_section(const struct settings *settings, const struct section *section)
@@ -170,13 +170,6 @@ static cJSON *run_section(const struct settings *settings, const struct section 
 
 /* ---- Failures, each with the command that repeats it ------------------------------------------------------------- */
 
-static const char *text_of(const cJSON *object, const char *key)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-
-    return cJSON_IsString(item) ? item->valuestring : "";
-}
-
 static void add_failure(const struct settings *settings, cJSON *failures, struct text *line)
 {
     char *text;
@@ -198,8 +191,8 @@ static void add_row_failures(const struct settings *settings, cJSON *failures, c
         struct text line = {0};
         if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(outcome, "ok")))
             continue;
-        text_format(&line, "clattn verify %s --dtype %s --mode %s --quick -v --jobs 1", text_of(row, "rule"),
-                    text_of(row, "dtype"), text_of(outcome, "mode"));
+        text_format(&line, "clattn verify %s --dtype %s --mode %s --quick -v --jobs 1", row_string(row, "rule"),
+                    row_string(row, "dtype"), row_string(outcome, "mode"));
         add_failure(settings, failures, &line);
     }
 }
@@ -227,9 +220,9 @@ static void print_row(const struct table *table, const cJSON *section)
     cJSON *row = cJSON_CreateObject();
     int ok = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(section, "ok"));
 
-    cJSON_AddStringToObject(row, "section", text_of(section, "section"));
-    cJSON_AddNumberToObject(row, "seconds", cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(section, "seconds")));
-    cJSON_AddStringToObject(row, "failure", ok ? "" : text_of(section, "ended"));
+    cJSON_AddStringToObject(row, "section", row_string(section, "section"));
+    cJSON_AddNumberToObject(row, "seconds", json_number(section, "seconds"));
+    cJSON_AddStringToObject(row, "failure", ok ? "" : row_string(section, "ended"));
     cJSON_AddBoolToObject(row, "ok", ok);
     table_row(table, row);
     fflush(stdout);

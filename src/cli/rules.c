@@ -1,4 +1,5 @@
 /* clattn rules: prints the rule table. */
+#include "base/json.h"
 #include "cli/cli.h"
 #include "cli/out/origin.h"
 #include "cli/out/rules_json.h"
@@ -196,11 +197,6 @@ static cJSON *make_rule(clattn_rule rule)
     return object;
 }
 
-static const char *text_of(const cJSON *object, const char *key)
-{
-    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
-}
-
 /* Prints a list, wrapped at 80 columns. If the items are objects, prints their value of the key `of`. */
 static void print_words(const cJSON *rule, const char *key, const char *of, const char *title)
 {
@@ -210,7 +206,7 @@ static void print_words(const cJSON *rule, const char *key, const char *of, cons
 
     cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(rule, key))
     {
-        const char *word = of != NULL ? text_of(item, of) : item->valuestring;
+        const char *word = of != NULL ? json_string(item, of) : item->valuestring;
         if (word == NULL)
             continue;
         if (column == 0)
@@ -242,18 +238,18 @@ static void print_operands(const cJSON *rule, const char *title, int required, i
         if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "required")) != required ||
             cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "output")) != output)
             continue;
-        printf("  %-12s%-20s %-26s %s\n", left, text_of(item, "name"), text_of(item, "shape"),
-               text_of(item, "storage"));
+        printf("  %-12s%-20s %-26s %s\n", left, json_string(item, "name"), json_string(item, "shape"),
+               json_string(item, "storage"));
         left = "";
     }
 }
 
 static void print_rule(const cJSON *rule)
 {
-    printf("%s\n  %-12s%s\n  %-12s%s\n", text_of(rule, "name"), "recurrence", text_of(rule, "recurrence"), "paper",
-           text_of(rule, "paper"));
-    if (text_of(rule, "group") != NULL)
-        printf("  %-12s%s\n", "tuned as", text_of(rule, "group"));
+    printf("%s\n  %-12s%s\n  %-12s%s\n", json_string(rule, "name"), "recurrence", json_string(rule, "recurrence"),
+           "paper", json_string(rule, "paper"));
+    if (json_string(rule, "group") != NULL)
+        printf("  %-12s%s\n", "tuned as", json_string(rule, "group"));
     print_words(rule, "aliases", NULL, "also");
     print_words(rule, "options", "usage", "options");
     print_notes(rule);
@@ -278,10 +274,10 @@ static int print_table(const cJSON *rules, enum format format)
     cJSON_ArrayForEach(rule, rules)
     {
         cJSON *row = cJSON_CreateObject();
-        cJSON_AddStringToObject(row, "also", rule_get(clattn_rule_find(text_of(rule, "name")))->aliases);
+        cJSON_AddStringToObject(row, "also", rule_get(clattn_rule_find(json_string(rule, "name")))->aliases);
         for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
-            if (text_of(rule, columns[i].key) != NULL)
-                cJSON_AddStringToObject(row, columns[i].key, text_of(rule, columns[i].key));
+            if (json_string(rule, columns[i].key) != NULL)
+                cJSON_AddStringToObject(row, columns[i].key, json_string(rule, columns[i].key));
         cJSON_AddItemToArray(rows, row);
     }
     return table_print(rows, columns, sizeof columns / sizeof *columns, format);

@@ -63,14 +63,14 @@ static void ahead(void *user, const struct search_point *points, size_t count, i
 static void improved(void *user, const struct search_result *result, const struct candidate *best)
 {
     const struct tuning *tuning = user;
-    double usual = result->all[0].time;
+    double default_time = result->all[0].time;
     char text[256];
 
     progress_clear();
     text_print(stderr, "%s %s, T=%lld: %.3f ms", tuning->name, best->tuned.space->name, (long long)result->tokens,
                1e3 * best->time);
     if (best != result->all)
-        text_print(stderr, " (%.0f %% of the default), %s", 100 * best->time / usual,
+        text_print(stderr, " (%.0f %% of the default), %s", 100 * best->time / default_time,
                    tuned_name(&best->tuned, text, sizeof text));
     fputc('\n', stderr);
 }

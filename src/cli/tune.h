@@ -13,8 +13,6 @@
 
 /* "chunk=32 scan.block_v=64", or "default" if all parameters are left to the heuristic. */
 const char *tuned_name(const struct tuned *tuned, char *text, size_t size);
-/* "scalar+key f32 K=128 V=128 heads=16" */
-const char *tune_name(const struct tuning_entry *entry, char *text, size_t size);
 /* Appends a row for each solver that was searched: its entry, all candidates, and shares of the peaks. */
 void tune_rows(cJSON *rows, const struct tune_result *result, const struct peak *peak);
 /* An entry as a row of a table. */

@@ -39,13 +39,6 @@ const char *tuned_name(const struct tuned *tuned, char *text, size_t size)
     return text;
 }
 
-const char *tune_name(const struct tuning_entry *entry, char *text, size_t size)
-{
-    snprintf(text, size, "%s %s K=%lld V=%lld heads=%lld %s", entry->group, entry->dtype, (long long)entry->key_dim,
-             (long long)entry->value_dim, (long long)entry->heads, entry->solver);
-    return text;
-}
-
 cJSON *tune_entry_row(const struct tuning_entry *entry)
 {
     cJSON *row = cJSON_CreateObject();

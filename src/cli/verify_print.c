@@ -36,13 +36,6 @@ static const char *rule_name(clattn_rule rule)
     return rule_get(rule)->name;
 }
 
-static const char *text_of(const cJSON *object, const char *key)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-
-    return cJSON_IsString(item) ? item->valuestring : "";
-}
-
 /* ---- Outcomes ---------------------------------------------------------------------------------------------------- */
 
 cJSON *verify_outcome(const struct outcome *outcome)
@@ -78,11 +71,11 @@ static void set_worst(cJSON *row, const cJSON *outcome)
 
 static void warn_failure(const struct verify_row *row, const cJSON *outcome, double error)
 {
-    const char *message = text_of(outcome, "message");
+    const char *message = row_string(outcome, "message");
 
     warn("%s %s, %s, mode %s: %s, error %.2e, bound %.0e", rule_name(row->rule), dtype_name(row->dtype),
-         text_of(outcome, "case"), text_of(outcome, "mode"), *message != '\0' ? message : text_of(outcome, "operand"),
-         error, cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(outcome, "bound")));
+         row_string(outcome, "case"), row_string(outcome, "mode"),
+         *message != '\0' ? message : row_string(outcome, "operand"), error, json_number(outcome, "bound"));
 }
 
 /* Shows the problem that runs next. */

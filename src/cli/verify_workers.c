@@ -50,7 +50,7 @@ static void show_once(struct verify *verify, const char *line)
 }
 
 /* A driver may have printed something in front of an outcome in the same line. */
-static void take_line(void *user, char *line)
+static void on_line(void *user, char *line)
 {
     const struct job *job = user;
     char *at = strstr(line, "{\"rule\":");
@@ -129,7 +129,7 @@ static void run_row(const struct job *job)
     if (words != NULL) {
         memcpy(words, own, sizeof own);
         memcpy(words + sizeof own / sizeof *own, settings->passed_on, settings->passed_on_count * sizeof *words);
-        workers_run(&job->verify->workers, words, take_line, (void *)(uintptr_t)job, how, sizeof how);
+        workers_run(&job->verify->workers, words, on_line, (void *)(uintptr_t)job, how, sizeof how);
     }
     free(words);
     if (job->row->cases < verify_row_size(job->row) && !job->verify->stopped)

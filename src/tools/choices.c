@@ -211,7 +211,7 @@ static const struct device unbounded = {.info = {.gpu = 1,
 
 static void copy_text(char *to, size_t size, const cJSON *facts, const char *key)
 {
-    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(facts, key));
+    const char *text = json_string(facts, key);
 
     if (text != NULL)
         snprintf(to, size, "%s", text);

@@ -212,7 +212,7 @@ static void test_faults(void **state)
 }
 
 /* A solver whose default is far behind another's, for as many tokens, is left out. */
-static void test_beaten(void **state)
+static void test_slower_default(void **state)
 {
     static const struct {
         int64_t tokens;
@@ -253,7 +253,7 @@ static struct {
     struct tuned dead;
 } asked;
 
-static void take_ahead(void *user, const struct search_point *points, size_t count, int *sound)
+static void record_ahead(void *user, const struct search_point *points, size_t count, int *sound)
 {
     (void)user;
     asked.widest = count > asked.widest ? count : asked.widest;
@@ -277,7 +277,8 @@ static void test_ahead(void **state)
 
     (void)state;
     memset(&asked, 0, sizeof asked);
-    search.events = (struct search_events){.stop = eight_tried, .build_ahead = take_ahead, .width = 3, .user = &result};
+    search.events =
+        (struct search_events){.stop = eight_tried, .build_ahead = record_ahead, .width = 3, .user = &result};
     assert_status(search_run(&search, &result), SUCCESS);
     assert_int_equal(asked.widest, 3);
     assert_in_range(asked.count, 6, 9 + AWKWARD);
@@ -300,7 +301,7 @@ static void test_lengths(void **state)
 
     (void)state;
     memset(&asked, 0, sizeof asked);
-    tune.events = (struct search_events){.build_ahead = take_ahead, .width = 2};
+    tune.events = (struct search_events){.build_ahead = record_ahead, .width = 2};
     assert_status(tune_problem(&tune, &desc, &result), SUCCESS);
     for (size_t i = 0; i < asked.count; i++)
         if (strcmp(asked.points[i].tuned.space->name, "recurrent") == 0 && asked.points[i].desc.seq_len == next)
@@ -400,7 +401,7 @@ static void test_journal(void **state)
 }
 
 /* Solvers by length: one that is the fastest of short sequences only, and one of long ones, beyond what is compared */
-static void test_stretches(void **state)
+static void test_from_rows(void **state)
 {
     static const double seconds[3][3] = {{1, 3, 4}, {4, 2, 3}, {8, 4, 5}};
     static const int64_t tuned_at[] = {128, 4096, 4096}, from[] = {0, 256, 4096};
@@ -437,10 +438,10 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_validation, spoil, restore),
         cmocka_unit_test_setup_teardown(test_faults, spoil, restore),
         cmocka_unit_test_setup_teardown(test_only_default, spoil, restore),
-        cmocka_unit_test(test_beaten),
+        cmocka_unit_test(test_slower_default),
         cmocka_unit_test(test_ahead),
         cmocka_unit_test(test_lengths),
-        cmocka_unit_test(test_stretches),
+        cmocka_unit_test(test_from_rows),
     };
 
     if (argc > 1)

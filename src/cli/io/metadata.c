@@ -1,5 +1,6 @@
 #include "cli/io/metadata.h"
 
+#include "base/json.h"
 #include "base/text.h"
 #include "cli/io/desc_options.h"
 #include "op/rule.h"
@@ -33,7 +34,7 @@ static const char *value_of(const struct safetensors *file, const char *key)
 {
     const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(file->header, "__metadata__");
 
-    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(metadata, key));
+    return json_string(metadata, key);
 }
 
 /* Whether the value is the default, which the line about applied options leaves out. */

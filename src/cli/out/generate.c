@@ -8,14 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RULES = 1, FILES = 2 };
+enum { NO_WORDS, RULES, FILES };
 
 /* What the arguments of a command are. */
 static int words_of(const struct command *command)
 {
-    if (command->words_max == 0)
-        return 0;
-    return command->bit == COMMAND_DIFF ? FILES : RULES;
+    if (command->words_max == 0 || (command->bit & (COMMAND_GEMM | COMMAND_LAYER)))
+        return NO_WORDS;
+    return command->bit & (COMMAND_DIFF | COMMAND_PLOT) ? FILES : RULES;
 }
 
 static void print_rules(const char *before)
@@ -256,7 +256,7 @@ static void zsh(const struct command *commands, size_t count)
         printf("        %s) _arguments", commands[i].name);
         for (size_t j = 0; options_get(&commands[i], j, &option); j++)
             zsh_option(&option);
-        if (words_of(&commands[i]) != 0)
+        if (words_of(&commands[i]) != NO_WORDS)
             fputs(words_of(&commands[i]) == RULES ? " \\\n            \"*:rule:($rules)\""
                                                   : " \\\n            '*:file:_files'",
                   stdout);

@@ -200,6 +200,13 @@ void table_row(const struct table *table, const cJSON *row)
         print_line(table, row);
 }
 
+const char *row_string(const cJSON *row, const char *key)
+{
+    const char *text = json_string(row, key);
+
+    return text != NULL ? text : "";
+}
+
 int json_print(cJSON *json)
 {
     int status = json_write("-", json);

@@ -40,6 +40,9 @@ void table_row(const struct table *table, const cJSON *row);
 /* Prints rows, an array, on stdout and deletes it. The columns apply to all formats but JSON, which has everything.
  * EXIT_OK, or EXIT_FAILED without memory. */
 int table_print(cJSON *rows, const struct column *columns, size_t count, enum format format);
+/* A row's text, or "" if it has none. */
+const char *row_string(const cJSON *row, const char *key);
+
 /* Prints json on stdout and deletes it. */
 int json_print(cJSON *json);
 /* Writes json to a file, or to stdout if path is NULL or "-". EXIT_OK, or one line and EXIT_FAILED. */

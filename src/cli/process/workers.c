@@ -57,7 +57,7 @@ static int end_worker(struct workers *workers, struct process *worker, char *how
     return status;
 }
 
-int workers_run(struct workers *workers, const char *const *words, void (*take)(void *user, char *line), void *user,
+int workers_run(struct workers *workers, const char *const *words, void (*on_line)(void *user, char *line), void *user,
                 char *how, size_t size)
 {
     struct process *worker = start_worker(workers, words);
@@ -68,7 +68,7 @@ int workers_run(struct workers *workers, const char *const *words, void (*take)(
         return -1;
     }
     while (worker->output != NULL && (line = read_line(worker->output)) != NULL) {
-        take(user, line);
+        on_line(user, line);
         free(line);
     }
     return end_worker(workers, worker, how, size);

@@ -15,10 +15,10 @@ struct workers {
 
 void workers_init(struct workers *workers);
 
-/* Runs one worker to its end and calls take with every line that it prints, without the newline. Returns its exit
+/* Runs one worker to its end and calls on_line with every line that it prints, without the newline. Returns its exit
  * status, or -1 if it could not start or a signal ended it. `how` says what happened, as process_end does. At most
  * MAX_WORKERS threads may call it at the same time. */
-int workers_run(struct workers *workers, const char *const *words, void (*take)(void *user, char *line), void *user,
+int workers_run(struct workers *workers, const char *const *words, void (*on_line)(void *user, char *line), void *user,
                 char *how, size_t size);
 
 /* Ends all workers; none starts after it. Their unfinished cache entries are removed. */
