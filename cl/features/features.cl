@@ -3,7 +3,7 @@
  * rfa       m^(-1/2) [sin y, cos y], for v divided by its norm
  * hedgehog  [softmax y, softmax -y]
  * One group: CHUNK rows of one head; a task computes one y of RUN rows. */
-#include "pieces.clh"
+#include "columns.clh"
 
 enum { STATS = 3 }; /* for each row: a factor, a number to subtract, and the factor of the second half */
 

@@ -1,6 +1,6 @@
 /* o = scale times the map GATE_MAP of v + dt_bias. One group: CHUNK tokens of all heads. A task computes VEC numbers of
  * RUN tokens; the numbers belong to several heads if these are narrow. */
-#include "pieces.clh"
+#include "columns.clh"
 #include "gate.clh"
 
 /* The numbers of a token, head by head; wide: VEC of them can be read at once. */

@@ -2,7 +2,7 @@
  * EPS_OUTSIDE the divisor is sqrt(mean of x^2) + eps. One group: CHUNK rows of one head, with LANES work-items a row
  * and ROWS rows each. A work-item keeps its columns of these in HELD vectors until o is written; o may be in v's
  * memory. HELD is 0 if there are too many columns: the row is then read twice. */
-#include "pieces.clh"
+#include "columns.clh"
 
 WORD vec gated(vec x, stream_t z, int row, int c)
 {

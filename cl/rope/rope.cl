@@ -2,7 +2,7 @@
  * token's position; the other columns are copied. One group: CHUNK tokens of SHARE heads, which share the angles. A
  * task handles VEC pairs, or VEC other columns, of RUN tokens. Angles are 64-bit fractions of a turn, so whole turns
  * drop out without rounding. A pair is read before it is written, so o may be in v's memory. */
-#include "pieces.clh"
+#include "columns.clh"
 
 constant ulong powers[] = {ROPE_POWER_0, ROPE_POWER_1, ROPE_POWER_2, ROPE_POWER_3, ROPE_POWER_4,
                            ROPE_POWER_5, ROPE_POWER_6, ROPE_POWER_7, ROPE_POWER_8};

@@ -2,7 +2,7 @@
  * One group: CHUNK tokens and BV columns of one head. A task computes VEC columns of RUN tokens, which are at least
  * TAPS. The initial state has the inputs before a sequence's first token. Only the task of the first tokens reads it,
  * and then writes the final state, which may be the same memory. */
-#include "pieces.clh"
+#include "columns.clh"
 
 typedef struct {
     stream_t v;

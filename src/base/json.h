@@ -12,6 +12,10 @@ cJSON *json_parse(const char *text);
  * the position of the error. */
 cJSON *json_parse_part(const char *text, size_t size, size_t *end);
 
+/* The string or the number that an object has with this key. NULL or 0: there is none. */
+const char *json_string(const cJSON *object, const char *key);
+double json_number(const cJSON *object, const char *key);
+
 /* The value as text, to be released with cJSON_free. NULL: out of memory. A number has as many digits as are needed to
  * read the same double again. Infinity and NaN become null. */
 char *json_text(const cJSON *json);

@@ -60,8 +60,9 @@ clattn_dtype problem_out_type(const struct problem *problem);
 /* The type of initial_state, final_state and states. */
 clattn_dtype problem_state_type(const struct problem *problem);
 
-/* UNSUPPORTED: some operands have types of their own, which no kernel supports. */
-clattn_status problem_check_uniform(const struct problem *problem, const struct log *log);
+/* UNSUPPORTED: only the reference computes the problem, which is the backward pass or has operands with types of their
+ * own. */
+clattn_status problem_check_kernels(const struct problem *problem, const struct log *log);
 
 /* The desc's lengths, which are the maxima of a plan. */
 struct extent problem_most(const struct problem *problem);

@@ -261,9 +261,7 @@ static const struct solver *first_tried(const struct clattn_plan *plan)
         if (first == NULL && most != PREFERENCE_FIRST)
             first = preferred;
     }
-    if (first == NULL && tuning_prefers_lanes(&plan->context->device, &plan->problem))
-        first = solver_find("channels_lanes");
-    return first;
+    return first == NULL && most == PREFERENCE_IN_MODE ? preferred : first;
 }
 
 /* The solvers in the order in which they are tried. */
@@ -284,10 +282,9 @@ static clattn_status no_solver(const clattn_context *context, const struct probl
     const clattn_plan_desc *desc = &problem->desc;
 
     if (desc->mode == CLATTN_MODE_RECURRENT && rule_has_list(problem->rule))
-        return FAIL(
-            &context->log, UNSUPPORTED,
-            "%s: mode recurrent is for rules whose state is a matrix; modes auto and chunk bind_exactly one token, too",
-            problem->rule->name);
+        return FAIL(&context->log, UNSUPPORTED,
+                    "%s: mode recurrent is for rules whose state is a matrix; modes auto and chunk take one token, too",
+                    problem->rule->name);
     if (desc->mode == CLATTN_MODE_RECURRENT && !rule_has_tokens(problem->rule))
         return FAIL(&context->log, UNSUPPORTED,
                     "%s: mode recurrent is for rules whose state is a matrix; modes auto and chunk learn from batches "
@@ -296,8 +293,7 @@ static clattn_status no_solver(const clattn_context *context, const struct probl
     if (desc->mode == CLATTN_MODE_CHUNK && !rule_has_chunks(problem->rule))
         return FAIL(&context->log, UNSUPPORTED,
                     "%s: mode chunk is for rules whose decay leaves products of matrices; modes auto and recurrent "
-                    "bind_exactly any "
-                    "length",
+                    "take any length",
                     problem->rule->name);
     if (!rule_has_chunks(problem->rule) && (desc->state_window != 0 || desc->state_every != 0))
         return FAIL(

@@ -18,9 +18,10 @@ struct device_facts {
  * wins. */
 enum preference {
     PREFERENCE_NONE,
-    PREFERENCE_LOW,  /* if nothing was measured and the caller asks for no chunk */
-    PREFERENCE_HIGH, /* the same conditions */
-    PREFERENCE_FIRST /* even if there are measurements */
+    PREFERENCE_IN_MODE, /* over solvers of its mode, if nothing was measured */
+    PREFERENCE_LOW,     /* over all others, if nothing was measured and the caller asks for no mode and no chunk */
+    PREFERENCE_HIGH,    /* the same conditions */
+    PREFERENCE_FIRST    /* over all others, even if there are measurements, unless the caller asks for a chunk */
 };
 
 struct solver {
