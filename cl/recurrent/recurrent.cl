@@ -149,5 +149,5 @@ recurrent(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, float scale, int s
     unrolled
     for (int n = 0; n < KL; n++)
         state_row_store(S[n], course_ends(course) ? state_of(final, at) : 0, first + n, c0 + c);
-    course_leave(S, kept_channels, kept_columns, course, segments + segments_at.x, kept + kept_at.x, first, c0 + c);
+    course_store(S, kept_channels, kept_columns, course, segments + segments_at.x, kept + kept_at.x, first, c0 + c);
 }
