@@ -282,35 +282,34 @@ static clattn_status no_solver(const clattn_context *context, const struct probl
     const clattn_plan_desc *desc = &problem->desc;
 
     if (desc->mode == CLATTN_MODE_RECURRENT && rule_has_list(problem->rule))
-        return FAIL(&context->log, UNSUPPORTED,
-                    "%s: mode recurrent is for rules whose state is a matrix; modes auto and chunk take one token, too",
-                    problem->rule->name);
+        return FAIL(
+            &context->log, UNSUPPORTED,
+            "%s: mode recurrent is for rules whose state is a matrix; modes auto and chunk also take single tokens",
+            problem->rule->name);
     if (desc->mode == CLATTN_MODE_RECURRENT && !rule_has_tokens(problem->rule))
         return FAIL(&context->log, UNSUPPORTED,
-                    "%s: mode recurrent is for rules whose state is a matrix; modes auto and chunk learn from batches "
-                    "of tokens",
+                    "%s: mode recurrent is for rules whose state is a matrix; use mode auto or chunk",
                     problem->rule->name);
     if (desc->mode == CLATTN_MODE_CHUNK && !rule_has_chunks(problem->rule))
         return FAIL(&context->log, UNSUPPORTED,
-                    "%s: mode chunk is for rules whose decay leaves products of matrices; modes auto and recurrent "
-                    "take any length",
+                    "%s: mode chunk is for rules whose chunks are matrix products; modes auto and recurrent take any "
+                    "length",
                     problem->rule->name);
     if (!rule_has_chunks(problem->rule) && (desc->state_window != 0 || desc->state_every != 0))
-        return FAIL(
-            &context->log, UNSUPPORTED,
-            "%s: states are left at the end alone (state_window %lld, state_every %lld): the reference has others",
-            problem->rule->name, (long long)desc->state_window, (long long)desc->state_every);
+        return FAIL(&context->log, UNSUPPORTED,
+                    "%s: only the reference returns states before the end (state_window %lld, state_every %lld)",
+                    problem->rule->name, (long long)desc->state_window, (long long)desc->state_every);
     if (desc->mode == CLATTN_MODE_CHUNK && (desc->state_window != 0 || desc->state_every != 0))
         return FAIL(
             &context->log, UNSUPPORTED,
-            "%s: mode chunk has no states but at the ends of chunks (state_window %lld, state_every %lld, chunk "
-            "%d): mode auto has them",
+            "%s: mode chunk returns states only at the ends of chunks (state_window %lld, state_every %lld, chunk "
+            "%d): use mode auto",
             problem->rule->name, (long long)desc->state_window, (long long)desc->state_every, desc->chunk);
     if (problem_reads_whole(problem) && problem_state_type(problem) != CLATTN_F32)
-        return FAIL(&context->log, UNSUPPORTED, "%s: noncausal, and so f32 states alone: the reference has others",
+        return FAIL(&context->log, UNSUPPORTED, "%s: only the reference computes noncausal with states other than f32",
                     problem->rule->name);
     if ((desc->flags & CLATTN_WITH_ATTN) && problem->rule->erase == ERASE_KERNEL)
-        return FAIL(&context->log, UNSUPPORTED, "%s: attn is the reference's alone", problem->rule->name);
+        return FAIL(&context->log, UNSUPPORTED, "%s: only the reference computes attn", problem->rule->name);
     return FAIL(&context->log, UNSUPPORTED,
                 "%s, key_dim %lld, value_dim %lld, chunk %d: no solver fits %s (%llu bytes of local memory)",
                 problem->rule->name, (long long)desc->key_dim, (long long)desc->value_dim, desc->chunk,

@@ -19,7 +19,8 @@ static clattn_status find_device(const clattn_context *context, cl_context owner
 
     TRY_CL(&context->log, cl, GetContextInfo, owner, CL_CONTEXT_DEVICES, 0, NULL, &bytes);
     if (bytes != sizeof *id)
-        return FAIL(&context->log, INVALID_ARGUMENT, "the context has %zu devices: say which", bytes / sizeof *id);
+        return FAIL(&context->log, INVALID_ARGUMENT,
+                    "the context has %zu devices, expected one or a device in the desc", bytes / sizeof *id);
     TRY_CL(&context->log, cl, GetContextInfo, owner, CL_CONTEXT_DEVICES, sizeof *id, id, NULL);
     return CLATTN_SUCCESS;
 }
@@ -35,7 +36,7 @@ static clattn_status check_member(const clattn_context *context, cl_context owne
     for (size_t i = 0; i < bytes / sizeof *ids; i++)
         if (ids[i] == id)
             return CLATTN_SUCCESS;
-    return FAIL(&context->log, INVALID_ARGUMENT, "%s is none of the context's devices", context->device.info.name);
+    return FAIL(&context->log, INVALID_ARGUMENT, "%s is not one of the context's devices", context->device.info.name);
 }
 
 /* Uses the caller's OpenCL context. */
