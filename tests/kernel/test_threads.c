@@ -139,11 +139,11 @@ static const struct mistake {
     const struct row *row;
     const char *from, *to, *found;
 } mistakes[] = {
-    { "prepare: no barrier before frags",      &erases, "SYNC();\nrecord_frags", "    record_frags", UNORDERED },
-    { "prepare: no barrier before the erase",  &erases, "SYNC();\nerase_solve", "    erase_solve", UNORDERED },
+    { "prepare: no barrier before frags",      &erases, "SYNC();\n}\nrecord_frags", "}\nrecord_frags", UNORDERED },
+    { "prepare: no barrier before the erase",  &erases, "SYNC();\nif (ERASES)", "if (ERASES)", UNORDERED },
     { "prepare: records that overlap",         &erases, "chunk.at.head) * MATRIX_RECORD",
                                                "chunk.at.head) * (MATRIX_RECORD - 4)", "of another group" },
-    { "AMD's prepare: the same",               &cdna,   "SYNC();\nrecord_frags", "    record_frags", UNORDERED },
+    { "AMD's prepare: the same",               &cdna,   "SYNC();\n}\nrecord_frags", "}\nrecord_frags", UNORDERED },
     { "scan: no barrier of the group",         &erases, NO_BARRIER(0), UNORDERED },
     { "scan: no barrier of the computing",     &split,  NO_BARRIER(1), UNORDERED },
     { "scan: no barrier of the loading",       &one,    NO_BARRIER(2), UNORDERED },

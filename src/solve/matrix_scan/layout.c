@@ -24,7 +24,8 @@ static struct kernel_step step_of(const struct part *part, const struct part_tra
     enum { VEC = 4 };
     const struct engine *engine = part->facts->engine;
     const struct part_tiles *t = &part->tiles;
-    struct kernel_step step = kernel_step(files[part->kind], part->problem);
+    const int by_channel = part->kind == PART_PREPARE && traits->decayed;
+    struct kernel_step step = kernel_step(by_channel ? FILE_prepare_channels : files[part->kind], part->problem);
 
     step_tile(&step, t->group, VEC, t->chunk, t->sub_group);
     step.options = engine->options;
@@ -133,7 +134,9 @@ static void add_prepare_locals(const struct part *part, const struct part_traits
     if (traits->decayed) {
         step_local(step, "LOCAL_DECAYS", chunk * p.decay_pitch + 2 * p.parts, FLOAT);
         step_local(step, "LOCAL_STEEP", 1, FLOAT);
-    } else if (problem_decay(part->problem) == DECAY_SCALAR) {
+    }
+    step_constant(step, "ROWS_DECAY", problem_decay(part->problem) == DECAY_SCALAR);
+    if (problem_decay(part->problem) == DECAY_SCALAR) {
         step_local(step, "LOCAL_DECAY_LOGS", chunk, FLOAT);
         step_local(step, "LOCAL_DECAY_SUMS", chunk + 1, FLOAT);
     }
