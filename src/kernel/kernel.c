@@ -12,7 +12,6 @@ static const struct {
 #define CHANNELS (1u << 16)               /* of channels with decays of their own */
 #define PRODUCTS (1u << 17)               /* none */
     [KERNEL_FLASH] = {"flash", FILE_flash, &family_plain, LIST(NONE) | LIST(KERNEL) | LIST(POSITION)},
-    [KERNEL_FLASH_BLOCKS] = {"flash_blocks", FILE_flash_blocks, &family_flash_blocks, LIST(NONE)},
     [KERNEL_FLASH_MATRIX] = {"flash_matrix", FILE_flash_matrix, &family_flash,
                              LIST(NONE) | LIST(KERNEL) | LIST(POSITION)},
     [KERNEL_FLASH_TEAM] = {"flash_team", FILE_flash_team, &family_flash, LIST(NONE) | LIST(KERNEL) | LIST(POSITION)},

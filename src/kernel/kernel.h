@@ -45,7 +45,6 @@ enum kernel_id {
     KERNEL_FLASH_MATRIX,
     KERNEL_FLASH_TEAM,
     KERNEL_FLASH_SUMS,
-    KERNEL_FLASH_BLOCKS,
     KERNEL_GEMM,
     KERNEL_GEMM_SERIAL,
     KERNEL_GEMM_MATRIX,
@@ -176,9 +175,9 @@ struct family {
     int shared; /* for devices whose work-items share a tile: for others built without optimisation */
 };
 
-extern const struct family family_plain, family_path, family_write, family_flash, family_flash_sums,
-    family_flash_blocks, family_gemm, family_gemm_lanes, family_gemm_matrix, family_gemm_team, family_channels,
-    family_channels_lanes, family_write_matrix, family_path_matrix, family_path_team;
+extern const struct family family_plain, family_path, family_write, family_flash, family_flash_sums, family_gemm,
+    family_gemm_lanes, family_gemm_matrix, family_gemm_team, family_channels, family_channels_lanes,
+    family_write_matrix, family_path_matrix, family_path_team;
 
 const struct family *kernel_family(enum kernel_id id);
 struct layout kernel_layout(const struct variant *variant);

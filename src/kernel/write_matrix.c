@@ -150,13 +150,13 @@ static clattn_status before_tiles(const struct device *device, struct variant *v
 
     if (asked % (t->span * variant->engine->rows) != 0)
         t->span = 1;
-    flash_cut_values(variant);
+    variant_cut_values(variant);
     t->tokens = asked != 0 ? SPAN_CHUNKS * asked : SPAN_TOKENS;
     for (t->chunk = asked != 0 ? asked : subs * t->span * variant->engine->rows; t->chunk >= variant->engine->rows;
          t->chunk /= 2) {
         cut_rows(variant);
         if (t->tokens % t->chunk == 0 && (size_t)t->group <= device->info.max_work_group &&
-            flash_cut_keys(device, variant))
+            variant_cut_keys(device, variant))
             break;
         if (asked != 0)
             return CLATTN_UNSUPPORTED;
@@ -177,9 +177,9 @@ static clattn_status team_tiles(const struct device *device, struct variant *var
     t->tokens = SPAN_TOKENS;
     t->value_tiles = (t->loaders > 0 ? MOST_TEAMS : 1) * TEAM;
     cut_rows(variant);
-    flash_cut_values(variant);
+    variant_cut_values(variant);
     t->splits = parts(device, variant);
-    return columns(variant) == 1 && (size_t)t->group <= device->info.max_work_group && flash_cut_keys(device, variant)
+    return columns(variant) == 1 && (size_t)t->group <= device->info.max_work_group && variant_cut_keys(device, variant)
                ? CLATTN_SUCCESS
                : CLATTN_UNSUPPORTED;
 }

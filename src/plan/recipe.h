@@ -106,12 +106,11 @@ struct old_solver {
 
 /* The same with what the problem has beside its outputs. */
 clattn_status solver_make(const struct solver *solver, const struct recipe_maker *maker);
-/* That alone, where the solver is a module: the attention matrix of a list, and keys that are carried to the end. */
+/* That alone, where the solver is a module: the attention matrix of a list whose keys turn, and keys that are carried to the end. */
 int solver_has_behind(const struct problem *problem);
 clattn_status solver_make_behind(const struct recipe_maker *maker);
 
-extern const struct old_solver old_channels_lanes, old_channels, old_flash, old_flash_matrix, old_flash_team,
-    old_flash_matrix_blocks, old_flash_blocks, old_path, old_delta, old_delta_matrix, old_delta_team, old_path_matrix,
-    old_path_team;
+extern const struct old_solver old_channels_lanes, old_channels, old_path, old_delta, old_delta_matrix, old_delta_team,
+    old_path_matrix, old_path_team;
 
 #endif

@@ -2,20 +2,6 @@
 #include "plan/probe.h"
 #include "plan/recipe.h"
 
-/* ---- A list of keys and values, read by blocks of queries: one kernel, parallel over blocks and heads
- * ------------------------------------------------------------------------------------------------------ */
-
-static clattn_status make_flash(const struct recipe_maker *maker)
-{
-    const struct variant flash = maker_variant(maker, KERNEL_FLASH);
-
-    if (maker->problem->rule->erase != ERASE_NONE) /* its values are made first */
-        return CLATTN_UNSUPPORTED;
-    return maker_add(maker, &flash, GRID_SLOTS, NULL);
-}
-
-const struct old_solver old_flash = {"flash", make_flash};
-
 /* ---- Keys that turn: blocks of keys prepared, carried to the ends of their spans, then read back over by the queries
  */
 
@@ -194,52 +180,6 @@ static clattn_status add_last_reading(const struct recipe_maker *maker)
 
     return status == CLATTN_UNSUPPORTED ? add_reading(maker, KERNEL_FLASH_MATRIX) : status;
 }
-
-static clattn_status make_flash_by(const struct recipe_maker *maker, enum kernel_id kernel)
-{
-    if (maker->problem->rule->erase != ERASE_NONE) /* its values are made first */
-        return CLATTN_UNSUPPORTED;
-    return add_reading(maker, kernel);
-}
-
-static clattn_status make_flash_matrix(const struct recipe_maker *maker)
-{
-    return make_flash_by(maker, KERNEL_FLASH_MATRIX);
-}
-
-const struct old_solver old_flash_matrix = {"flash_matrix", make_flash_matrix};
-
-static clattn_status make_flash_team(const struct recipe_maker *maker)
-{
-    return make_flash_by(maker, KERNEL_FLASH_TEAM);
-}
-
-const struct old_solver old_flash_team = {"flash_team", make_flash_team};
-
-/* ---- A list in register blocks: by multiply-adds, or on an engine that multiplies floats ---------------------------
- */
-
-static clattn_status make_list_blocks(const struct recipe_maker *maker, const struct engine *engine)
-{
-    struct variant flash = maker_variant(maker, KERNEL_FLASH_BLOCKS);
-
-    flash.engine = engine;
-    return maker_add(maker, &flash, GRID_SLOTS, NULL);
-}
-
-static clattn_status make_flash_blocks(const struct recipe_maker *maker)
-{
-    return make_list_blocks(maker, NULL);
-}
-
-const struct old_solver old_flash_blocks = {"flash_blocks", make_flash_blocks};
-
-static clattn_status make_flash_matrix_blocks(const struct recipe_maker *maker)
-{
-    return maker->context->engine != NULL ? make_list_blocks(maker, maker->context->engine) : CLATTN_UNSUPPORTED;
-}
-
-const struct old_solver old_flash_matrix_blocks = {"flash_matrix_blocks", make_flash_matrix_blocks};
 
 /* ---- Values that depend on those before, on a matrix engine -------------------------------------------------------
  */

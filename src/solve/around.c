@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-extern const struct solver solver_rope, solver_recurrent;
+extern const struct solver solver_rope, solver_recurrent, solver_flash;
 
 /* ---- Rotary positions ---------------------------------------------------------------------------------------------
  *
@@ -201,14 +201,15 @@ static clattn_status read_whole(struct builder *b, const struct problem *problem
 static clattn_status add_attention(struct builder *b, const struct problem *problem, const void *shape)
 {
     (void)shape;
-    return build_child(b, &solver_recurrent, problem);
+    return build_child(b, rule_has_list(problem->rule) ? &solver_flash : &solver_recurrent, problem);
 }
 
 clattn_status around_reads(struct builder *b)
 {
     if (problem_reads_whole(b->problem))
         TRY(build_passes(b, NULL, read_whole));
-    if ((b->problem->desc.flags & CLATTN_WITH_ATTN) && !rule_has_list(b->problem->rule))
+    if ((b->problem->desc.flags & CLATTN_WITH_ATTN) &&
+        (!rule_has_list(b->problem->rule) || b->problem->rule->erase == ERASE_NONE))
         return build_pass(b, PASS_ATTENTION, NULL, add_attention);
     return CLATTN_SUCCESS;
 }

@@ -13,6 +13,11 @@
     X(rope)                                                                                                            \
     X(features)                                                                                                        \
     X(lact)                                                                                                            \
+    X(flash_team)                                                                                                      \
+    X(flash_matrix)                                                                                                    \
+    X(flash_matrix_blocks)                                                                                             \
+    X(flash_blocks)                                                                                                    \
+    X(flash)                                                                                                           \
     X(decode)                                                                                                          \
     X(path_decode)
 

@@ -32,16 +32,6 @@ static const struct parameter channels_lanes[] = {
     {NULL, 0, 0, {BY_THUMB}},
 };
 
-static const struct parameter flash[] = {
-    {"chunk",           IN(FLASH),       FIELD(chunk),     {8, 16, 32, 64, BY_THUMB}},
-    {"vec",             IN(FLASH),       FIELD(vec),       {4, 16, BY_THUMB}},
-    {"group",           IN(FLASH),       FIELD(group),     {1, 16, 32, 64, 128, 256, BY_THUMB}},
-    {"block_k",         IN(FLASH),       FIELD(block_k),   {16, 32, 64, 128, 256, BY_THUMB}},
-    {"block_v",         IN(FLASH),       FIELD(block_v),   {16, 32, 64, 128, 256, BY_THUMB}},
-    {"pad",             IN(FLASH),       FIELD(pad),       {0, 4, 16, BY_THUMB}},
-    {NULL, 0, 0, {BY_THUMB}},
-};
-
 static const struct parameter path[] = {
     {"chunk",           PATH,            FIELD(chunk),     {8, 16, 32, 64, BY_THUMB}},
     {"vec",             PATH,            FIELD(vec),       {4, 16, BY_THUMB}},
@@ -62,31 +52,6 @@ static const struct parameter delta[] = {
     {"solve.block_v",   IN(WRITE_SOLVE), FIELD(block_v),   {16, 32, 64, 128, 256, BY_THUMB}},
     {"flash.chunk",     IN(FLASH),       FIELD(chunk),     {8, 16, 32, 64, BY_THUMB}},
     {"flash.group",     IN(FLASH),       FIELD(group),     {1, 16, 32, 64, 128, 256, BY_THUMB}},
-    {NULL, 0, 0, {BY_THUMB}},
-};
-
-static const struct parameter flash_matrix[] = {
-    {"chunk",           IN(FLASH_MATRIX), FIELD(chunk),    {16, 32, 64, 128, 256, BY_THUMB}},
-    {"span",            IN(FLASH_MATRIX), FIELD(span),     {1, 2, BY_THUMB}},
-    {"keys",            IN(FLASH_MATRIX), FIELD(keys),     {16, 32, 64, 128, BY_THUMB}},
-    {"step",            IN(FLASH_MATRIX), FIELD(step),     {1, 2, 4, BY_THUMB}},
-    {"stages",          IN(FLASH_MATRIX), FIELD(stages),   {1, 2, 3, BY_THUMB}},
-    {NULL, 0, 0, {BY_THUMB}},
-};
-
-static const struct parameter flash_team[] = {
-    {"chunk",           IN(FLASH_TEAM),  FIELD(chunk),     {64, 128, BY_THUMB}},
-    {"step",            IN(FLASH_TEAM) | IN(FLASH_SUMS), FIELD(step), {2, 4, BY_THUMB}},
-    {"stages",          IN(FLASH_TEAM),  FIELD(stages),    {2, 3, BY_THUMB}},
-    {NULL, 0, 0, {BY_THUMB}},
-};
-
-static const struct parameter flash_blocks[] = {
-    {"chunk",           IN(FLASH_BLOCKS), FIELD(chunk),    {32, 64, 128, BY_THUMB}},
-    {"group",           IN(FLASH_BLOCKS), FIELD(group),    {64, 128, 256, 512, BY_THUMB}},
-    {"block_k",         IN(FLASH_BLOCKS), FIELD(block_k),  {8, 16, 32, 64, BY_THUMB}},
-    {"block_v",         IN(FLASH_BLOCKS), FIELD(block_v),  {32, 64, 128, 256, BY_THUMB}},
-    {"tokens",          IN(FLASH_BLOCKS), FIELD(tokens),   {8, 16, 32, 64, BY_THUMB}},
     {NULL, 0, 0, {BY_THUMB}},
 };
 
@@ -130,11 +95,6 @@ static const struct parameter path_team[] = {
 
 /* Ranks are the order in which they are tried. */
 static const struct solver old_solvers[] = {
-    {.space = {"flash_team", flash_team, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 950, .old = 1},
-    {.space = {"flash_matrix", flash_matrix, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 940, .old = 1},
-    {.space = {"flash_matrix_blocks", flash_blocks, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 930, .old = 1},
-    {.space = {"flash_blocks", flash_blocks, 1024, 0, 0, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 920, .old = 1},
-    {.space = {"flash", flash, 1024, 0, 0, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 910, .old = 1},
     {.space = {"path_team", path_team, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 890, .old = 1},
     {.space = {"path_matrix", path_matrix, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 880, .old = 1},
     {.space = {"path", path, 1024, 0, 0, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 870, .old = 1},

@@ -832,7 +832,8 @@ static int computes(const struct padded_way *padded, clattn_rule id)
 {
     const clattn_plan_desc desc = padded_desc(padded, id, 0);
     const struct solver *solver = solver_find(padded->way.space);
-    const struct device_facts facts = {&test_device.context->device, engine_get(padded->way.engine), 256};
+    const struct device_facts facts = {
+        .device = &test_device.context->device, .engine = engine_get(padded->way.engine), .most_group = 256};
     struct problem problem;
 
     if (solver->old)

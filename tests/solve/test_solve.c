@@ -43,7 +43,8 @@ enum { PLACES = 3 };
 static void set_place(struct place_of_test *place, int number)
 {
     place->device = number == 0 ? serial_device() : gpu_device();
-    place->facts = (struct device_facts){&place->device, number == 2 ? engine_get("amd_cdna") : NULL, 256};
+    place->facts = (struct device_facts){
+        .device = &place->device, .engine = number == 2 ? engine_get("amd_cdna") : NULL, .most_group = 256};
 }
 
 /* The rule's variant of a type, of that many tokens; 0: there is none. */
