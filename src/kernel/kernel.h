@@ -12,7 +12,7 @@
  * buffer; in a kernel it is a pointer and the long4 NAME_at: offset, batch, token and head strides. */
 /* clang-format off */
 #define ROLES(X) \
-    X(q) X(k) X(v) X(o) X(g) X(p) X(e) X(cu) X(records) X(rows) X(segments) X(parts) X(written) X(theta) X(dt) \
+    X(q) X(k) X(v) X(o) X(g) X(p) X(e) X(cu) X(records) X(rows) X(segments) X(theta) X(dt) \
     X(bias) X(d) X(z) X(slots) X(turned_q) X(turned_k) X(after) X(initial) X(final) X(sink) X(lse) X(cu_kv) \
     X(lens)
 /* Numbers, by value: states has bits for an initial and a final state; window is at most the keys there are; given has
@@ -40,8 +40,6 @@ enum kernel_id {
     KERNEL_PREPARE_PATH,
     KERNEL_CARRY_PATH,
     KERNEL_FLASH_PATH,
-    KERNEL_WRITE_BEFORE,
-    KERNEL_WRITE_SOLVE,
     KERNEL_FLASH_MATRIX,
     KERNEL_FLASH_TEAM,
     KERNEL_FLASH_SUMS,
@@ -52,10 +50,6 @@ enum kernel_id {
     KERNEL_GEMV,
     KERNEL_CHANNELS,
     KERNEL_CHANNELS_LANES,
-    KERNEL_WRITE_BEFORE_MATRIX,
-    KERNEL_WRITE_BEFORE_TEAM,
-    KERNEL_WRITE_SOLVE_MATRIX,
-    KERNEL_WRITE_SOLVE_TEAM,
     KERNEL_PREPARE_PATH_MATRIX,
     KERNEL_CARRY_PATH_MATRIX,
     KERNEL_FLASH_PATH_MATRIX,
@@ -175,9 +169,8 @@ struct family {
     int shared; /* for devices whose work-items share a tile: for others built without optimisation */
 };
 
-extern const struct family family_plain, family_path, family_write, family_flash, family_flash_sums, family_gemm,
-    family_gemm_lanes, family_gemm_matrix, family_gemm_team, family_channels, family_channels_lanes,
-    family_write_matrix, family_path_matrix, family_path_team;
+extern const struct family family_plain, family_path, family_flash, family_flash_sums, family_gemm, family_gemm_lanes,
+    family_gemm_matrix, family_gemm_team, family_channels, family_channels_lanes, family_path_matrix, family_path_team;
 
 const struct family *kernel_family(enum kernel_id id);
 struct layout kernel_layout(const struct variant *variant);

@@ -63,9 +63,8 @@ static clattn_status add_fold(const struct recipe_maker *maker)
 
 static const struct old_solver *old_find(const struct solver *solver)
 {
-    static const struct old_solver *const all[] = {&old_channels_lanes, &old_channels,     &old_path,
-                                                   &old_delta,          &old_delta_matrix, &old_delta_team,
-                                                   &old_path_matrix,    &old_path_team};
+    static const struct old_solver *const all[] = {&old_channels_lanes, &old_channels, &old_path, &old_path_matrix,
+                                                   &old_path_team};
     int i = 0;
 
     if (solver->variant != NULL)

@@ -18,6 +18,9 @@
     X(flash_matrix_blocks)                                                                                             \
     X(flash_blocks)                                                                                                    \
     X(flash)                                                                                                           \
+    X(delta_team)                                                                                                      \
+    X(delta_matrix)                                                                                                    \
+    X(delta)                                                                                                           \
     X(decode)                                                                                                          \
     X(path_decode)
 
