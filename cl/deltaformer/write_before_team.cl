@@ -33,13 +33,13 @@ write_before_team(TENSORS(PARAMETER) int seq_len, int kv_len, float scale, int f
 
     if (list.rows.count <= 0)
         return;
-    if (!is_computing()) { /* a producer */
+    if (is_producer()) {
         team_shrink();
         if (has_span)
-            n = blocks_move(&blocks, list_down_to(list, first_row), span_last, n);
-        n = blocks_move(&blocks, list_down_to(list, before.first), before.last, n);
+            n = blocks_produce(&blocks, list_down_to(list, first_row), span_last, n);
+        n = blocks_produce(&blocks, list_down_to(list, before.first), before.last, n);
         if (has_span)
-            blocks_move(&blocks, list_down_to(list, first_row), span_last, n);
+            blocks_produce(&blocks, list_down_to(list, first_row), span_last, n);
         return;
     }
     team_grow();
@@ -80,7 +80,7 @@ write_before_team(TENSORS(PARAMETER) int seq_len, int kv_len, float scale, int f
         }
         values_wait(n); /* what was written of block n is in its slot */
         if (sees)
-            weights_read(engine, accumulator, weight, address_plus(slots, values_place(n)));
+            weights_read(engine, accumulator, weight, address_plus(slots, values_slot(n)));
         values_done(n); /* the slot may be filled again */
     }
 

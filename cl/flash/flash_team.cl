@@ -40,9 +40,9 @@ flash_team(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, in
     if (list.rows.count <= 0)
         return;
     bias = bias_of_team(g, g_at, after, after_at, list, kv_len, last, LOG2E * (TURNED ? scale : 1));
-    if (!is_computing()) { /* a producer */
+    if (is_producer()) {
         team_shrink();
-        blocks_move(&blocks, list, last, 0);
+        blocks_produce(&blocks, list, last, 0);
         return;
     }
     queries_get(engine, query, norms, q, q_at, list, first_row, scale);
@@ -59,7 +59,7 @@ flash_team(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, in
         bias_bring(engine, &bias, n);
         keys_wait(engine, &blocks, list, n, from); /* the keys of block n are in their slot */
         if (sees) {
-            scores(engine, score, query, address_plus(slots, keys_place(n)));
+            scores(engine, score, query, address_plus(slots, keys_slot(n)));
             engine_unrolled
             for (int i = 0; i < SPAN * STEP && L2NORM; i++)
                 score[i] *= acc_factors(engine, norms_of(&blocks, n) + i % STEP * 16);
@@ -84,7 +84,7 @@ flash_team(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, in
         }
         values_wait(n); /* the values of block n are in their slot */
         if (sees)
-            weights_read(engine, accumulator, weight, address_plus(slots, values_place(n)));
+            weights_read(engine, accumulator, weight, address_plus(slots, values_slot(n)));
         values_done(n); /* their slot may be filled again */
     }
     outputs_wait(); /* nobody reads a slot any more: outputs take their place */
