@@ -206,7 +206,7 @@ static const struct {
     struct operand_row gate, second;
     int channels;
 } decay_words[] = {
-#define DECAY(value, name, dims, list_dims, plain, matrix, bias, blocks, storage, numbers, second, channels, ...)      \
+#define DECAY(value, name, dims, list_dims, plain, matrix, bias, blocks, storage, numbers, second, channels)           \
     { name, list_dims, ROW(NO_OPERAND, dims, STORE_##storage, numbers), second, WORD_##channels },
 #define WORD_CHANNELS 1
 #define WORD_CHUNKS 0

@@ -107,6 +107,6 @@ clattn_status solver_make(const struct solver *solver, const struct recipe_maker
 int solver_has_behind(const struct problem *problem);
 clattn_status solver_make_behind(const struct recipe_maker *maker);
 
-extern const struct old_solver old_channels_lanes, old_channels, old_path, old_path_matrix, old_path_team;
+extern const struct old_solver old_path, old_path_matrix, old_path_team;
 
 #endif
