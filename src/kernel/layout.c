@@ -50,22 +50,7 @@ void layout_copies(struct layout *layout, const struct engine *engine)
 
 void layout_team(struct layout *layout, const struct variant *variant, int teams)
 {
-    static const struct {
-        int teams, computing, moving;
-    } shares[] = {{2, 232, 40}, {0, 0, 0}};
-    const struct tiles *t = &variant->tiles;
-    int i = 0, none = variant->engine->registers == 0 || t->loaders == 0;
-
-    while (shares[i].teams != 0 && (shares[i].teams != teams || none))
-        i++;
-    if (shares[i].teams != 0) { /* at first all have the same */
-        layout->step.registers = variant->engine->registers / t->group / 8 * 8;
-        layout_constant(layout, "BOUND_REGISTERS", layout->step.registers);
-    }
-    layout_constant(layout, "COMPUTING_REGISTERS", shares[i].computing);
-    layout_constant(layout, "MOVING_REGISTERS", shares[i].moving);
-    if (variant->engine->team != FILE_nothing) /* words may be asked for of an engine that has none */
-        layout_header(layout, variant->engine->team);
+    step_team(&layout->step, variant->engine, teams, variant->tiles.loaders > 0);
 }
 
 /* The pass that the variant is of. */
