@@ -6,7 +6,8 @@
 
 #include "base/system.h"
 
-#include "tune/gemm_space.h"
+#include "solve/gemm/clblast.h"
+#include "tune/gemm_key.h"
 #include "tune/tuning_layers.h"
 
 #include <stdio.h>
@@ -85,6 +86,7 @@ static unsigned draw(struct search *search, unsigned count)
 static void draw_point(struct search *search, struct tuned *point)
 {
     const struct parameter *parameters = point->space->parameters;
+    struct clblast_tiles tiles;
 
     do {
         for (int i = 0; parameters[i].name != NULL; i++) {
@@ -93,7 +95,8 @@ static void draw_point(struct search *search, struct tuned *point)
                 count++;
             point->values[i] = parameters[i].values[draw(search, count)];
         }
-    } while (!gemm_clblast_sound(point, search->target.info.max_work_group));
+        tuned_tiles(point, &tiles, sizeof tiles);
+    } while (!clblast_is_sound(&tiles, search->target.info.max_work_group));
 }
 
 static void search_clblast(struct search *search, struct tuned *best, double *least)

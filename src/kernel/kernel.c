@@ -10,7 +10,6 @@ static const struct {
 } kernels[KERNEL_COUNT] = {
 #define LIST(erase) (1u << ERASE_##erase) /* of a list, that erase so */
 #define CHANNELS (1u << 16)               /* of channels with decays of their own */
-#define PRODUCTS (1u << 17)               /* none */
     [KERNEL_FLASH] = {"flash", FILE_flash, &family_plain, LIST(NONE) | LIST(KERNEL) | LIST(POSITION)},
     [KERNEL_FLASH_BLOCKS] = {"flash_blocks", FILE_flash_blocks, &family_flash_blocks, LIST(NONE)},
     [KERNEL_FLASH_MATRIX] = {"flash_matrix", FILE_flash_matrix, &family_flash,
@@ -25,12 +24,6 @@ static const struct {
     [KERNEL_FOLD_PATH] = {"fold_path", FILE_fold_path, &family_path, LIST(POSITION)},
     [KERNEL_WRITE_BEFORE] = {"write_before", FILE_write_before, &family_write, LIST(KERNEL)},
     [KERNEL_WRITE_SOLVE] = {"write_solve", FILE_write_solve, &family_write, LIST(KERNEL)},
-    /* plan/gemm.c sets their arguments */
-    [KERNEL_GEMM] = {"gemm", FILE_gemm, &family_gemm_lanes, PRODUCTS},
-    [KERNEL_GEMM_SERIAL] = {"gemm_serial", FILE_gemm_serial, &family_gemm, PRODUCTS},
-    [KERNEL_GEMM_MATRIX] = {"gemm_matrix", FILE_gemm_matrix, &family_gemm_matrix, PRODUCTS},
-    [KERNEL_GEMM_TEAM] = {"gemm_team", FILE_gemm_team, &family_gemm_team, PRODUCTS},
-    [KERNEL_GEMV] = {"gemv", FILE_gemv, &family_gemm, PRODUCTS},
     [KERNEL_CHANNELS] = {"channels", FILE_channels, &family_channels, CHANNELS},
     [KERNEL_CHANNELS_LANES] = {"channels_lanes", FILE_channels_lanes, &family_channels_lanes, CHANNELS},
     [KERNEL_WRITE_BEFORE_MATRIX] = {"write_before_matrix", FILE_write_before_matrix, &family_write_matrix,
