@@ -19,7 +19,7 @@ typedef int ir_expression;
 enum { IR_NONE = -1, IR_MAX_LOOPS = 4 };
 
 /* The lengths of a call, as struct extent has them. */
-enum ir_length { IR_BATCH, IR_TOKENS, IR_SEQUENCES, IR_KEYS, IR_TAIL };
+enum ir_length { IR_BATCH, IR_TOKENS, IR_SEQUENCES, IR_KEYS, IR_TAIL, IR_LENGTHS };
 
 enum ir_operation {
     IR_CONSTANT,
@@ -41,6 +41,12 @@ enum ir_operation {
     IR_EQUAL
 };
 
+/* Whether it is of a loop, whose number is the node's value. */
+static inline int ir_is_of_loop(enum ir_operation operation)
+{
+    return operation >= IR_LOOP_TURN && operation <= IR_LOOP_LAST;
+}
+
 struct ir_node {
     enum ir_operation operation;
     int64_t value;             /* the constant, the enum ir_length, the loop, or the tensor */
@@ -53,7 +59,7 @@ enum ir_stride { IR_STRIDE_BATCH, IR_STRIDE_TOKEN, IR_STRIDE_HEAD };
  */
 
 enum ir_home {
-    IR_OPERAND, /* the caller's, by id; its view follows the call */
+    IR_OPERAND, /* the caller's, by number: of a plan by id; its view follows the call */
     IR_SCRATCH, /* in the workspace, which nothing outlives */
     IR_SAVED,   /* in memory that a later plan reads: these never share */
     IR_CONSTANT_BUFFER,
@@ -178,6 +184,12 @@ void ir_replace(struct ir_recipe *recipe, int number, const struct ir_step *step
 /* An argument of the kernel that was added or replaced last. */
 void ir_argument(struct ir_recipe *recipe, const struct ir_argument *argument);
 
+/* Adds the steps and loops of a finished recipe, with the tensors and expressions that they name, in the place of a call:
+ * `operands` says by number which slice stands for an operand of the child, and `lengths`, by enum ir_length, which
+ * lengths it has. NULL, or IR_NONE: those of the recipe. Returns its first step. */
+int ir_inline(struct ir_recipe *recipe, const struct ir_recipe *child, const struct ir_tensor *operands,
+              const ir_expression *lengths);
+
 /* Places scratch and saved tensors. OUT_OF_MEMORY where the recipe is incomplete. */
 clattn_status ir_finish(struct ir_recipe *recipe);
 void ir_close(struct ir_recipe *recipe);
@@ -222,7 +234,7 @@ struct ir_call {
     struct ir_set *set;       /* while nobody else has the kernels */
     cl_event before;          /* of the last launch, on a queue out of order; the caller's to release at the end */
     struct extent extent;
-    const struct ir_place *operands; /* by id */
+    const struct ir_place *operands; /* by number */
     cl_mem scratch;
     size_t scratch_offset; /* bytes */
     cl_command_queue queue;

@@ -55,8 +55,7 @@ void bound_close(struct bound *bound)
 /* ---- Calls --------------------------------------------------------------------------------------------------------
  */
 
-/* Makes the kernel of a step that cannot be run again, where it came from the cache: SUCCESS. */
-static clattn_status renew_step(struct bound *bound, int step)
+clattn_status bound_renew_step(struct bound *bound, int step)
 {
     struct kernel kernel, again;
     cl_kernel released;
@@ -81,35 +80,49 @@ int bound_renew(struct bound *bound)
     int renewed = 0;
 
     for (int i = 0; i < bound->ir.step_count; i++)
-        renewed += renew_step(bound, i) == CLATTN_SUCCESS;
+        renewed += bound_renew_step(bound, i) == CLATTN_SUCCESS;
     return renewed > 0;
+}
+
+clattn_status run_recipe(const struct runner *runner, struct ir_call *call, uint32_t n_wait, const cl_event *wait,
+                         cl_event *event, struct ir_launches *launches)
+{
+    struct log_held held = {.line = ""};
+    clattn_status status;
+    int renewed = 0;
+
+    call->log = (struct log){log_hold, &held};
+    do {
+        held.line[0] = '\0';
+        if (runner->lock != NULL)
+            lock_take(runner->lock);
+        status = ir_enqueue(call, n_wait, wait, event, launches);
+        if (runner->lock != NULL)
+            lock_give(runner->lock);
+    } while (status == CLATTN_DEVICE_ERROR && runner->renew(runner->user, call->at.step) == CLATTN_SUCCESS &&
+             ++renewed);
+    if (call->before != NULL)
+        call->cl->ReleaseEvent(call->before);
+    if (renewed > 0)
+        program_keep(runner->context);
+    log_release(&held, runner->log);
+    return status;
+}
+
+static clattn_status renew(void *bound, int step)
+{
+    return bound_renew_step(bound, step);
 }
 
 clattn_status bound_run(struct bound *bound, struct ir_call *call, const struct log *log, uint32_t n_wait,
                         const cl_event *wait, cl_event *event, struct ir_launches *launches)
 {
-    const int has_kernels = bound->ir.argument_count > 0; /* what others enqueue is asked for outside of the lock */
-    struct log_held held = {.line = ""};
-    clattn_status status;
-    int renewed = 0;
+    const int has_kernels = bound->ir.argument_count > 0;
+    const struct runner runner = {bound->context, log, has_kernels ? &bound->lock : NULL, renew, bound};
 
     call->recipe = &bound->ir;
     call->cl = bound->context->device.cl;
-    call->log = (struct log){log_hold, &held};
     call->kernels = bound->launched;
     call->set = bound->set;
-    do {
-        held.line[0] = '\0';
-        if (has_kernels)
-            lock_take(&bound->lock);
-        status = ir_enqueue(call, n_wait, wait, event, launches);
-        if (has_kernels)
-            lock_give(&bound->lock);
-    } while (status == CLATTN_DEVICE_ERROR && renew_step(bound, call->at.step) == CLATTN_SUCCESS && ++renewed);
-    if (call->before != NULL)
-        bound->context->device.cl->ReleaseEvent(call->before);
-    if (renewed > 0)
-        program_keep(bound->context);
-    log_release(&held, log);
-    return status;
+    return run_recipe(&runner, call, n_wait, wait, event, launches);
 }

@@ -23,11 +23,25 @@ clattn_status bound_build(struct bound *bound, const struct log *log);
 void bound_drop(struct bound *bound);
 void bound_close(struct bound *bound);
 
-/* Enqueues the launches of a call, whose recipe, kernels and log are set here; a kernel that cannot be run is made again
- * where it came from the cache. Errors are logged once it is over. */
+/* Enqueues the launches of a call, whose recipe and kernels are set here. Errors are logged once it is over. */
 clattn_status bound_run(struct bound *bound, struct ir_call *call, const struct log *log, uint32_t n_wait,
                         const cl_event *wait, cl_event *event, struct ir_launches *launches);
-/* Makes the kernels again whose programs came from the cache, for those fail when they are run; whether any did. */
+/* Makes the kernel of a step again that cannot be run, where it came from the cache: SUCCESS. */
+clattn_status bound_renew_step(struct bound *bound, int step);
+/* The same of all steps; whether any was. */
 int bound_renew(struct bound *bound);
+
+/* What calls of a recipe need beside it. */
+struct runner {
+    clattn_context *context;
+    const struct log *log;
+    mutex *lock; /* kernels carry their arguments until enqueued; NULL: there is no kernel */
+    /* Makes the kernel of a step again that cannot be run, where it came from the cache: SUCCESS. */
+    clattn_status (*renew)(void *user, int step);
+    void *user;
+};
+/* Enqueues the call while nobody else has the kernels; again from the launch that failed where its kernel was renewed. */
+clattn_status run_recipe(const struct runner *runner, struct ir_call *call, uint32_t n_wait, const cl_event *wait,
+                         cl_event *event, struct ir_launches *launches);
 
 #endif

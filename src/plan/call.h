@@ -10,6 +10,8 @@ struct call {
     struct ir_place operands[OPERAND_COUNT];
 };
 
+/* Whether the queue is of the context, and in order. */
+clattn_status queue_check(const clattn_context *context, cl_command_queue queue, const struct log *log, int *in_order);
 /* The call and its queue, checked, and every buffer with its view. */
 clattn_status call_bind(struct call *call, const struct arguments *arguments);
 

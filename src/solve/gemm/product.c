@@ -236,16 +236,23 @@ int product_tensor(struct builder *b, const struct built_product *product, enum 
     return ir_tensor(b->ir, &slice);
 }
 
-/* A product of no depth is left out. */
+/* A product without rows, columns or depth is left out. */
+static ir_expression has_numbers(struct builder *b, const struct product *p)
+{
+    const ir_expression least = build_binary(b, IR_LOWER, p->m, build_binary(b, IR_LOWER, p->n, p->k));
+
+    return build_binary(b, IR_LESS, build_constant(b, 0), least);
+}
+
 void product_kernel(struct builder *b, const struct built_product *product, const ir_expression grid[3],
                     ir_expression parts)
 {
     const struct kernel_step *kernel = &product->choice.shape.step;
-    const ir_expression has_depth = build_binary(b, IR_LESS, build_constant(b, 0), product->product.k);
+    const ir_expression any = has_numbers(b, &product->product);
     struct ir_step step = {.parts = parts,
                            .kernel = kernel->name,
                            .group = (size_t)kernel->group,
-                           .grid = {grid[0], grid[1], build_binary(b, IR_MULTIPLY, grid[2], has_depth)}};
+                           .grid = {grid[0], grid[1], build_binary(b, IR_MULTIPLY, grid[2], any)}};
 
     if (b->ir->failed)
         return;
