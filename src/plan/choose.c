@@ -256,9 +256,7 @@ static const struct solver *first_tried(const struct clattn_plan *plan)
         if (first == NULL && most != PREFERENCE_FIRST)
             first = preferred;
     }
-    if (first == NULL && tuning_prefers_lanes(&plan->context->device, &plan->problem))
-        first = solver_find("channels_lanes");
-    return first;
+    return first == NULL && most == PREFERENCE_IN_MODE ? preferred : first;
 }
 
 /* The solvers in the order in which they are tried. */

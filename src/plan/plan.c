@@ -135,7 +135,7 @@ static clattn_status make_head_decay(struct clattn_plan *plan)
 static clattn_status fill(struct clattn_plan *plan, const clattn_plan_desc *desc, size_t desc_size)
 {
     TRY(problem_read(&plan->problem, desc, desc_size, &plan->log));
-    TRY(problem_check_uniform(&plan->problem, &plan->log));
+    TRY(problem_check_kernels(&plan->problem, &plan->log));
     plan_find_usual(plan);
     return make_head_decay(plan);
 }

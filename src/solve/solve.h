@@ -17,9 +17,10 @@ struct device_facts {
 /* Of two solvers that are preferred the one that is later here. */
 enum preference {
     PREFERENCE_NONE,
-    PREFERENCE_LOW,  /* where nothing was measured and no chunk is asked for, */
-    PREFERENCE_HIGH, /* likewise, */
-    PREFERENCE_FIRST /* and whatever was measured */
+    PREFERENCE_IN_MODE, /* to solvers of its mode, where nothing was measured, */
+    PREFERENCE_LOW,     /* and to all others, where besides no mode and no chunk are asked for, */
+    PREFERENCE_HIGH,    /* likewise, */
+    PREFERENCE_FIRST    /* and whatever was measured */
 };
 
 struct solver {
