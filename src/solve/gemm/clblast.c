@@ -95,7 +95,7 @@ static int applies(clattn_context *context, const struct gemm *gemm)
 
 #define TILES_ROW(name, ...) PARAMETER_ROW(#name, struct clblast_tiles, name, __VA_ARGS__),
 static const struct parameter parameters[] = {CLBLAST_PARAMETERS(TILES_ROW) PARAMETERS_END};
-static const struct space space = {"gemm_clblast", parameters, 0, 0, 0, 1};
+static const struct space clblast_space = {"gemm_clblast", parameters, 0, 0, 0, 1};
 
 int clblast_is_sound(const struct clblast_tiles *t, size_t most_group)
 {
@@ -193,7 +193,7 @@ static clattn_status enqueue(const struct ir_foreign *foreign)
 }
 
 const struct gemm_way gemm_clblast = {.provider = "clblast",
-                                      .space = &space,
+                                      .space = &clblast_space,
                                       .fixed = 1,
                                       .allocates = 1,
                                       .tiles_size = sizeof(struct clblast_tiles),

@@ -17,7 +17,7 @@ static const struct parameter parameters[] = {
     PARAMETERS_END,
 };
 /* clang-format on */
-static const struct space space = {"gemm_gemv", parameters, 0, 0, 0, 1};
+static const struct space gemv_space = {"gemm_gemv", parameters, 0, 0, 0, 1};
 
 static int is_transposed(const struct gemm *gemm)
 {
@@ -134,7 +134,7 @@ static void add(struct builder *b, const struct built_product *product)
 }
 
 const struct gemm_way gemm_gemv = {.provider = "gemv",
-                                   .space = &space,
+                                   .space = &gemv_space,
                                    .fixed = 1,
                                    .tiles_size = sizeof(struct gemv_tiles),
                                    .applies = applies,

@@ -15,7 +15,7 @@ static const struct parameter parameters[] = {
     PARAMETERS_END,
 };
 /* clang-format on */
-static const struct space space = {"gemm_team", parameters, 0, 0, 1, 1};
+static const struct space team_space = {"gemm_team", parameters, 0, 0, 1, 1};
 
 static int teams_of(const struct gemm_tiles *t)
 {
@@ -103,7 +103,7 @@ static int applies(clattn_context *context, const struct gemm *gemm)
 }
 
 const struct gemm_way gemm_team = {.provider = "team",
-                                   .space = &space,
+                                   .space = &team_space,
                                    .teams = 1,
                                    .tiles_size = sizeof(struct gemm_tiles),
                                    .applies = applies,
