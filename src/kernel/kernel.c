@@ -9,7 +9,6 @@ static const struct {
     unsigned rules; /* that it is for */
 } kernels[KERNEL_COUNT] = {
 #define LIST(erase) (1u << ERASE_##erase) /* of a list, that erase so */
-#define PRODUCTS (1u << 17)               /* none */
     [KERNEL_FLASH] = {"flash", FILE_flash, &family_plain, LIST(POSITION)},
     [KERNEL_FLASH_MATRIX] = {"flash_matrix", FILE_flash_matrix, &family_flash, LIST(POSITION)},
     [KERNEL_FLASH_TEAM] = {"flash_team", FILE_flash_team, &family_flash, LIST(POSITION)},
@@ -19,12 +18,6 @@ static const struct {
     [KERNEL_FLASH_PATH] = {"flash_path", FILE_flash_path, &family_path, LIST(POSITION)},
     [KERNEL_TURN_PATH] = {"turn_path", FILE_turn_path, &family_path, LIST(POSITION)},
     [KERNEL_FOLD_PATH] = {"fold_path", FILE_fold_path, &family_path, LIST(POSITION)},
-    /* plan/gemm.c sets their arguments */
-    [KERNEL_GEMM] = {"gemm", FILE_gemm, &family_gemm_lanes, PRODUCTS},
-    [KERNEL_GEMM_SERIAL] = {"gemm_serial", FILE_gemm_serial, &family_gemm, PRODUCTS},
-    [KERNEL_GEMM_MATRIX] = {"gemm_matrix", FILE_gemm_matrix, &family_gemm_matrix, PRODUCTS},
-    [KERNEL_GEMM_TEAM] = {"gemm_team", FILE_gemm_team, &family_gemm_team, PRODUCTS},
-    [KERNEL_GEMV] = {"gemv", FILE_gemv, &family_gemm, PRODUCTS},
     [KERNEL_PREPARE_PATH_MATRIX] = {"prepare_path_matrix", FILE_prepare_path_matrix, &family_path_matrix,
                                     LIST(POSITION)},
     [KERNEL_CARRY_PATH_MATRIX] = {"carry_path_matrix", FILE_carry_path_matrix, &family_path_matrix, LIST(POSITION)},

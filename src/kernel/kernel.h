@@ -5,7 +5,6 @@
 
 #include "base/text.h"
 #include "device/engine.h"
-#include "op/gemm.h"
 #include "solve/kernel_step.h"
 
 /* X(role): the buffers that kernels name. Each is bound to an operand, a temporary of the recipe or a plan's own
@@ -41,11 +40,6 @@ enum kernel_id {
     KERNEL_FLASH_MATRIX,
     KERNEL_FLASH_TEAM,
     KERNEL_FLASH_SUMS,
-    KERNEL_GEMM,
-    KERNEL_GEMM_SERIAL,
-    KERNEL_GEMM_MATRIX,
-    KERNEL_GEMM_TEAM,
-    KERNEL_GEMV,
     KERNEL_PREPARE_PATH_MATRIX,
     KERNEL_CARRY_PATH_MATRIX,
     KERNEL_FLASH_PATH_MATRIX,
@@ -72,7 +66,6 @@ struct tiles {
     int span;         /* matrix engines: tiles of value columns of a sub-group */
     int segments;     /* parts of a sequence that are scanned at once */
     int stages;       /* matrix engines: chunks in local memory at once */
-    int rows, wide;   /* products: rows and vectors of a result that a work-item holds */
     int tokens;       /* lists in register blocks: tokens in local memory at once; other lists: of a span */
     int keys, splits; /* lists: keys worked at once, parts of the keys */
     int step, share;  /* lists on matrix engines: tiles of keys that are worked at once, heads of a group */
@@ -84,7 +77,6 @@ struct variant {
     const struct problem *problem;
     const struct engine *engine; /* of the matrix kernels; NULL without one */
     int attn;                    /* the pass that leaves the attention matrix: its values are unit vectors */
-    const struct gemm *gemm;     /* of the kernels of matrix products, whose problem is its ground */
     struct tiles tiles;
 };
 
@@ -164,8 +156,8 @@ struct family {
     int shared; /* for devices whose work-items share a tile: for others built without optimisation */
 };
 
-extern const struct family family_plain, family_path, family_flash, family_flash_sums, family_gemm, family_gemm_lanes,
-    family_gemm_matrix, family_gemm_team, family_path_matrix, family_path_team;
+extern const struct family family_plain, family_path, family_flash, family_flash_sums, family_path_matrix,
+    family_path_team;
 
 const struct family *kernel_family(enum kernel_id id);
 struct layout kernel_layout(const struct variant *variant);

@@ -17,8 +17,6 @@ clattn_dtype variant_gate(const struct variant *variant)
 
 clattn_dtype variant_out(const struct variant *variant)
 {
-    if (variant->gemm != NULL)
-        return gemm_type(&variant->gemm->desc, GEMM_D);
     return variant->attn ? CLATTN_F32 : variant->problem->types[CLATTN_O];
 }
 
@@ -43,9 +41,7 @@ void layout_scratch(struct layout *layout, const struct variant *variant, int by
 
 void layout_copies(struct layout *layout, const struct engine *engine)
 {
-    int asynchronous = engine->instructions == FILE_nvidia_sm90 || engine->instructions == FILE_nvidia_sm80;
-
-    layout_header(layout, asynchronous ? FILE_copies_grouped_nvidia : FILE_copies_grouped);
+    step_copies(&layout->step, engine);
 }
 
 void layout_team(struct layout *layout, const struct variant *variant, int teams)

@@ -165,16 +165,16 @@ static ir_expression number_of(const struct adapter *a, const struct step *step,
 
 static void add_argument(struct adapter *a, const struct step *step, enum role role)
 {
-    struct ir_argument argument = {.kind = IR_INTEGER, .tensor = IR_NONE, .integer = IR_NONE};
+    struct ir_argument argument = {.kind = IR_INTEGER, .tensor = IR_NONE, .integers = {IR_NONE}};
 
     if (role < ROLE_COUNT) {
         argument.kind = IR_TENSOR;
         argument.tensor = tensor_of(a, step->sources[role]);
     } else if (role == (enum role)ARG_scale) {
         argument.kind = IR_FLOAT;
-        argument.real = (float)a->plan->problem.desc.scale;
+        argument.reals[0] = (float)a->plan->problem.desc.scale;
     } else {
-        argument.integer = number_of(a, step, role);
+        argument.integers[0] = number_of(a, step, role);
     }
     ir_argument(a->ir, &argument);
 }
@@ -187,6 +187,7 @@ static void add_kernel(struct adapter *a, const struct step *step)
     struct kernel_step kernel = step->layout.step;
     const struct ir_step added = {
         .condition = IR_NONE,
+        .parts = IR_NONE,
         .kernel = step->layout.step.name,
         .group = (size_t)step->layout.step.group,
         .grid = {groups(a, step), constant(a, heads), constant(a, step->layout.value_groups)}};

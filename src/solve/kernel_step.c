@@ -78,6 +78,13 @@ void step_team(struct kernel_step *step, const struct engine *engine, int teams,
         step_header(step, engine->team);
 }
 
+void step_copies(struct kernel_step *step, const struct engine *engine)
+{
+    const int asynchronous = engine->instructions == FILE_nvidia_sm90 || engine->instructions == FILE_nvidia_sm80;
+
+    step_header(step, asynchronous ? FILE_copies_grouped_nvidia : FILE_copies_grouped);
+}
+
 clattn_status step_fits(const struct kernel_step *step, const struct device *device)
 {
     return step->local_bytes <= device->info.local_memory ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;

@@ -32,16 +32,10 @@ int tiles_take(void *tiles, const void *chosen, size_t size)
 clattn_status solver_tiles(const struct solver *solver, const struct device_facts *facts, const struct problem *problem,
                            const struct tuned *tuned, void *tiles)
 {
-    const struct parameter *parameters = solver->space.parameters;
-    int *numbers = tiles;
-
     if ((problem->pass == PASS_ATTENTION && !solver->units) || !solver->applies(solver, facts, problem))
         return CLATTN_UNSUPPORTED;
     TRY(around_fits(problem));
-    for (size_t i = 0; i < solver->tiles_size / sizeof(int); i++)
-        numbers[i] = TILE_OPEN;
-    for (int i = 0; tuned != NULL && parameters[i].name != NULL; i++)
-        numbers[parameters[i].field / sizeof(int)] = tuned->values[i];
+    tuned_tiles(tuned, tiles, solver->tiles_size);
     return solver->choose_tiles(solver, facts, problem, tiles);
 }
 

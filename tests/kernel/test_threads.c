@@ -10,7 +10,6 @@
 #include "op/rule.h"
 #include "reference/gemm.h"
 #include "reference/number.h"
-#include "tune/gemm_space.h"
 
 #include <math.h>
 #include <stdio.h>

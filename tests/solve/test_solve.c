@@ -3,6 +3,7 @@
 #include "harness.h"
 
 #include "op/options.h"
+#include "plan/gemm.h"
 #include "solve/solve.h"
 #include "tune/space.h"
 
@@ -81,11 +82,14 @@ struct made {
 static clattn_status make(struct made *made, const struct solver *solver, const struct device_facts *facts,
                           const struct problem *problem, const struct built *like)
 {
+    clattn_context context = {.device = *facts->device, .engine = facts->engine};
+    const struct log log = {test_log, NULL};
+    const struct planner planner = {&context, &log, planner_choose_untried};
     struct builder builder;
 
     memset(made, 0, sizeof *made);
-    builder =
-        (struct builder){.ir = &made->ir, .built = &made->built, .like = like, .problem = problem, .facts = facts};
+    builder = (struct builder){
+        .ir = &made->ir, .built = &made->built, .like = like, .problem = problem, .facts = facts, .planner = &planner};
     return build_recipe(&builder, solver, NULL);
 }
 

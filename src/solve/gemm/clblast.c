@@ -1,8 +1,9 @@
-#include "plan/clblast.h"
+/* A product by CLBlast, where it is on the machine: opened at run time, never linked. */
+#include "solve/gemm/clblast.h"
+#include "solve/gemm/way.h"
 
 #include "base/system.h"
 #include "reference/number.h"
-#include "tune/gemm_space.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +78,8 @@ static const struct clblast_table *open_library(clattn_context *context)
     return clblast != NULL && clblast->single != NULL ? clblast : NULL;
 }
 
-int clblast_takes(clattn_context *context, const struct gemm *gemm)
+/* CLBlast is not asked for what it would refuse, which it would say on stderr. */
+static int applies(clattn_context *context, const struct gemm *gemm)
 {
     const clattn_gemm_desc *d = &gemm->desc;
 
@@ -88,30 +90,55 @@ int clblast_takes(clattn_context *context, const struct gemm *gemm)
     return open_library(context) != NULL;
 }
 
-clattn_status clblast_override(const clattn_context *context, clattn_dtype dtype, const struct tuned *tuned)
+/* ---- Parameters of its kernel Xgemm: all of them, or none ---------------------------------------------------------
+ */
+
+#define TILES_ROW(name, ...) PARAMETER_ROW(#name, struct clblast_tiles, name, __VA_ARGS__),
+static const struct parameter parameters[] = {CLBLAST_PARAMETERS(TILES_ROW) PARAMETERS_END};
+static const struct space clblast_space = {"gemm_clblast", parameters, 0, 0, 0, 1};
+
+int clblast_is_sound(const struct clblast_tiles *t, size_t most_group)
 {
-    const struct parameter *parameters = tuned->space->parameters;
-    const char *names[MAX_PARAMETERS];
-    size_t values[MAX_PARAMETERS], count = 0;
+    const int rows = t->MDIMC * t->NDIMC;
+
+    return t->GEMMK == 0 && t->KREG == 1 && t->KWG % t->KWI == 0 && t->MWG % (t->MDIMC * t->VWM) == 0 &&
+           t->NWG % (t->NDIMC * t->VWN) == 0 && t->MWG % (t->MDIMA * t->VWM) == 0 &&
+           t->NWG % (t->NDIMB * t->VWN) == 0 && rows % t->MDIMA == 0 && rows % t->NDIMB == 0 &&
+           t->KWG % (rows / t->MDIMA) == 0 && t->KWG % (rows / t->NDIMB) == 0 && (size_t)rows <= most_group;
+}
+
+static int override(const clattn_context *context, clattn_dtype dtype, const struct clblast_tiles *t)
+{
+#define TILE_NAME(name, ...) #name,
+#define TILE_VALUE(name, ...) (size_t) t->name,
+    const char *names[] = {CLBLAST_PARAMETERS(TILE_NAME)};
+    const size_t values[] = {CLBLAST_PARAMETERS(TILE_VALUE)};
     int status;
 
-    for (; parameters[count].name != NULL; count++) {
-        if (tuned->values[count] == BY_THUMB)
+    lock_take(&calls);
+    status = context->clblast->override(context->device.info.device, "Xgemm", dtype == CLATTN_F32 ? 32 : 16,
+                                        sizeof names / sizeof *names, names, values);
+    lock_give(&calls);
+    return status;
+}
+
+/* Gives its kernel these parameters, for the whole process and the device. Those that break its constraints are
+ * UNSUPPORTED; what it computes with others is to be checked. */
+static clattn_status prepare(clattn_context *context, const struct gemm *gemm, const void *tiles)
+{
+    for (size_t i = 0; i < sizeof(struct clblast_tiles) / sizeof(int); i++)
+        if (((const int *)tiles)[i] == TILE_OPEN)
             return CLATTN_SUCCESS;
-        names[count] = parameters[count].name;
-        values[count] = (size_t)tuned->values[count];
-    }
-    if (!gemm_clblast_sound(tuned, context->device.info.max_work_group)) {
+    if (!clblast_is_sound(tiles, context->device.info.max_work_group)) {
         log_line(&context->log, CLATTN_LOG_WARNING,
                  "gemm on %s: parameters for CLBlast break its constraints: not used", context->device.info.name);
         return CLATTN_UNSUPPORTED;
     }
-    lock_take(&calls);
-    status = context->clblast->override(context->device.info.device, "Xgemm", dtype == CLATTN_F32 ? 32 : 16, count,
-                                        names, values);
-    lock_give(&calls);
-    return status == 0 ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
+    return override(context, gemm->desc.dtype, tiles) == 0 ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
 }
+
+/* ---- Calls --------------------------------------------------------------------------------------------------------
+ */
 
 /* A float in 16 bits, to the nearest. */
 static cl_half half_of(double x)
@@ -147,16 +174,30 @@ static int call_it(const struct clblast_table *clblast, const struct gemm *gemm,
                                half_of(d->beta), AT(d, GEMM_D), EACH(GEMM_D), batch, &queue, event);
 }
 
-clattn_status clblast_enqueue(const clattn_context *context, const struct gemm *gemm, cl_command_queue queue,
-                              const clattn_gemm_call *call, uint32_t n_wait, const cl_event *wait, cl_event *event)
+/* CLBlast knows no wait list: a barrier stands before where there is one. */
+static clattn_status enqueue(const struct ir_foreign *foreign)
 {
-    const struct opencl *cl = context->device.cl;
+    const struct built_product *product = foreign->user;
+    const struct opencl *cl = product->context->device.cl;
+    clattn_gemm_call call;
+    struct gemm gemm;
     int status;
 
-    if (n_wait > 0)
-        TRY_CL(&context->log, cl, EnqueueBarrierWithWaitList, queue, n_wait, wait, NULL);
+    product_asked(foreign, &gemm, &call);
+    if (foreign->n_wait > 0)
+        TRY_CL(foreign->log, cl, EnqueueBarrierWithWaitList, foreign->queue, foreign->n_wait, foreign->wait, NULL);
     lock_take(&calls);
-    status = call_it(context->clblast, gemm, queue, call, event);
+    status = call_it(product->context->clblast, &gemm, foreign->queue, &call, foreign->event);
     lock_give(&calls);
-    return status == 0 ? CLATTN_SUCCESS : FAIL(&context->log, DEVICE_ERROR, "CLBlast's status is %d", status);
+    return status == 0 ? CLATTN_SUCCESS : FAIL(foreign->log, DEVICE_ERROR, "CLBlast's status is %d", status);
 }
+
+const struct gemm_way gemm_clblast = {.provider = "clblast",
+                                      .space = &clblast_space,
+                                      .fixed = 1,
+                                      .allocates = 1,
+                                      .tiles_size = sizeof(struct clblast_tiles),
+                                      .applies = applies,
+                                      .prepare = prepare,
+                                      .add = product_foreign,
+                                      .enqueue = enqueue};
