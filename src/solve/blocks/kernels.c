@@ -375,10 +375,10 @@ static void add_words(struct kernel_step *step, const struct blocks_kernel *kern
     case BLOCKS_PREPARE:
         step_header(step, s->scored_by_outputs ? FILE_blocks_scores_squares : FILE_blocks_scores_spots);
         break;
-    case BLOCKS_STATES: step_header(step, FILE_blocks_states); break;
     case BLOCKS_OUTPUTS:
         step_header(step, s->scored_by_outputs ? FILE_blocks_outputs_scored : FILE_blocks_outputs);
         break;
+    case BLOCKS_STATES: /* its file includes its words */
     case BLOCKS_JOIN:
     case BLOCKS_PARTS: break;
     }
