@@ -204,11 +204,9 @@ static void add_outputs_locals(struct kernel_step *step, const struct blocks_ker
     if (s->scored_by_outputs) {
         rows += block_k * score_pitch(kernel, s);
         columns += chunk * (chunk + VEC);
-        step_local(step, "LOCAL_TILES", higher(rows, columns), FLOAT);
-        add_decay_locals(step, kernel, s);
-    } else {
-        step_local(step, "LOCAL_TILES", rows + columns, FLOAT);
     }
+    step_local(step, "LOCAL_TILES", s->scored_by_outputs ? higher(rows, columns) : rows + columns, FLOAT);
+    step_local(step, "LOCAL_DECAY_LOGS", s->scored_by_outputs ? decay_logs(kernel) : 0, FLOAT);
     step_local(step, "LOCAL_KEEPS", kernel->segments > 1 ? s->channels : VEC, FLOAT);
 }
 
@@ -288,6 +286,7 @@ static void add_size_constants(struct kernel_step *step, const struct blocks_ker
         {"RECORD_MATRICES", record_matrices(s)},
         {"DECAY_LOGS", decay_logs(kernel)},
         {"SCORE_MATRICES", s->scores},
+        {"SCORED", s->scored_by_outputs},
         {"LONG_SUMS", kernel->part == BLOCKS_STATES && !s->erases}, /* of a whole sequence */
     };
 
@@ -375,10 +374,8 @@ static void add_words(struct kernel_step *step, const struct blocks_kernel *kern
     case BLOCKS_PREPARE:
         step_header(step, s->scored_by_outputs ? FILE_blocks_scores_squares : FILE_blocks_scores_spots);
         break;
+    case BLOCKS_STATES: /* their files include their words */
     case BLOCKS_OUTPUTS:
-        step_header(step, s->scored_by_outputs ? FILE_blocks_outputs_scored : FILE_blocks_outputs);
-        break;
-    case BLOCKS_STATES: /* its file includes its words */
     case BLOCKS_JOIN:
     case BLOCKS_PARTS: break;
     }
