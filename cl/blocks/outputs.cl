@@ -19,9 +19,9 @@ outputs(TENSORS(PARAMETER) int seq_len, int sequences, float scale, int first_ro
     TENSORS(ABSENT)
     LOCAL_FLOATS(tiles, LOCAL_TILES) /* slices of a product's two operands, or A and a slice of D */
     ENGINE_LOCALS
-    LOCAL_FLOATS(factors, FACTORS + LOCAL_DECAY_LOGS) /* of the chunk's rows; then sums of its log-decays */
-    LOCAL_FLOATS(keeps, LOCAL_KEEPS)                  /* of a channel: what the segment keeps of its first state */
-    local float *decays = factors + FACTORS;
+    LOCAL_FLOATS(factors, FACTORS + LOCAL_DECAY) /* of the chunk's rows; then sums of its log-decays */
+    LOCAL_FLOATS(keeps, LOCAL_KEEPS)             /* of a channel: what the segment keeps of its first state */
+    local float *decay_logs = factors + FACTORS;
     engine_t m = engine_begin(engine_scratch);
     chunk_t chunk = stretch_chunk(get_group_id(0), get_group_id(1), sequences, seq_len, cu, cu_at, first_row);
     long block = (long)get_group_id(0) * get_num_groups(1) + get_group_id(1);
@@ -52,7 +52,7 @@ outputs(TENSORS(PARAMETER) int seq_len, int sequences, float scale, int first_ro
         vecs_in(factors, record + BLOCK_FACTORS, FACTORS);
         if (SEGMENTS > 1)
             vecs_in(keeps, record + BLOCK_KEPT, KP);
-        vecs_in(decays, record + BLOCK_LOGS, LOCAL_DECAY_LOGS);
+        vecs_in(decay_logs, record + BLOCK_LOGS, LOCAL_DECAY);
         while (k0 < KP) {
             SYNC(); /* every lane has multiplied the slices before; what came of the record is whole */
             queries_put(query_tile, query_vectors, norm_of_q(factors), chunk, scale, k0);
@@ -75,7 +75,7 @@ outputs(TENSORS(PARAMETER) int seq_len, int sequences, float scale, int first_ro
             if (w < WIDE)
                 O[r * WIDE + w] = query_factor(factors)[i] * both[r * BOTH_WIDE + w];
             else if (j < CHUNK)
-                vec_at(tiles + i * CP + j) = score_of_block(both[r * BOTH_WIDE + w], decays, i, j, 0, 0);
+                vec_at(tiles + i * CP + j) = score_of_block(both[r * BOTH_WIDE + w], decay_logs, i, j, 0, 0);
         }
     } else {
         local float *query_tile = tiles, *state_tile = tiles + CHUNK * RP; /* [CHUNK][BK], [BK][BV] */
