@@ -26,7 +26,7 @@ outputs(TENSORS(PARAMETER) int seq_len, int sequences, float scale, int first_ro
     chunk_t chunk = stretch_chunk(get_group_id(0), get_group_id(1), sequences, seq_len, cu, cu_at, first_row);
     long block = (long)get_group_id(0) * get_num_groups(1) + get_group_id(1);
     global const float *record = records + records_at.x + block * RECORD;
-    global const float *chunk_rows = rows + rows_at.x + block * MADE_ROWS;
+    global const float *chunk_rows = rows + rows_at.x + block * CHUNK_ROWS;
     int c0 = get_group_id(2) * BV;
     global const float *state = before + before_at.x + block * KP * VP + c0;
     int segment = SEGMENTS > 1 ? segment_of_row(chunk.at, first_row, chunk.row) : 0;
@@ -111,7 +111,7 @@ outputs(TENSORS(PARAMETER) int seq_len, int sequences, float scale, int first_ro
     for (int stream = 0; stream <= SECOND; stream++) {
         const int multiplies_D = ERASES && stream == SECOND;
         global const float *scores = record + (stream == 0 ? BLOCK_SCORES : BLOCK_SECOND);
-        global const float *written = chunk_rows + MADE_WRITTEN + c0;
+        global const float *written = chunk_rows + ROWS_WRITTEN + c0;
         local float *score_tile = tiles, *written_tile = tiles + CHUNK * (SCORED ? CP : RP); /* and D's, [BK][BV] */
         vec score_vectors[held_count(CHUNK, BK)], written_vectors[held_count(BK, BV)];
         value_vector_t value_vectors[held_count(BK, BV)];

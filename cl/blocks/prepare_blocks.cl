@@ -23,7 +23,7 @@ prepare_blocks(TENSORS(PARAMETER) int seq_len, int sequences, float scale, int f
 {
     TENSORS(ABSENT)
     LOCAL_FLOATS(slices, LOCAL_SLICES) /* of rows; then matrices and the columns that T multiplies */
-    LOCAL_FLOATS(factors, FACTORS + LOCAL_ERASE_NORMS + LOCAL_DECAY)
+    LOCAL_FLOATS(factors, FACTORS + LOCAL_ERASE_NORMS + LOCAL_DECAY) /* of rows; norms of P; decays */
     ENGINE_LOCALS
     local float *erase_norms = factors + FACTORS, *decay = erase_norms + LOCAL_ERASE_NORMS;
     local float *row_strengths = LOCAL_ERASE_NORMS > 0 ? erase_norms : strength_of(factors); /* of M */
@@ -34,7 +34,7 @@ prepare_blocks(TENSORS(PARAMETER) int seq_len, int sequences, float scale, int f
     chunk_t chunk = stretch_chunk(get_group_id(0), get_group_id(1), sequences, seq_len, cu, cu_at, first_row);
     long block = (long)get_group_id(0) * get_num_groups(1) + get_group_id(1);
     global float *record = records + records_at.x + block * RECORD;
-    global float *chunk_rows = rows + rows_at.x + block * MADE_ROWS;
+    global float *chunk_rows = rows + rows_at.x + block * CHUNK_ROWS;
     global const gate_t *bonus = u + at_row(u_at, 0, 0, chunk.at.head);
 
     /* 1 / |x| of the rows of Q and K, and of P where it is an operand of its own */
@@ -92,12 +92,12 @@ prepare_blocks(TENSORS(PARAMETER) int seq_len, int sequences, float scale, int f
         float diagonal[SCORE_MATRICES * SPOT]; /* with a decay a channel: of a key, with the rows of its block */
         float diagonal_scores[SCORE_MATRICES * SCORE_ROWS * VEC];
         /* This lane's scores are of rows i0 ... and columns j0 ...; with a decay a channel none are on the diagonal */
-        int pair = LANE / LANES_PAIR, I = MADE, J, i0, j0, lane_has_block = pair < PAIRS, n0 = 0;
+        int pair = LANE / LANES_PAIR, I = CHANNEL_DECAYS, J, i0, j0, lane_has_block = pair < PAIRS, n0 = 0;
         local float *between;
 
-        while ((I + 1 - MADE) * (I + 2 - MADE) / 2 <= pair)
+        while ((I + 1 - CHANNEL_DECAYS) * (I + 2 - CHANNEL_DECAYS) / 2 <= pair)
             I++;
-        J = pair - (I - MADE) * (I + 1 - MADE) / 2;
+        J = pair - (I - CHANNEL_DECAYS) * (I + 1 - CHANNEL_DECAYS) / 2;
         i0 = I * SPOT + row_in_spot();
         j0 = J * SPOT + column_in_spot();
         between = decay + DECAY_PAIRS + (I * (I - 1) / 2 + J) * BK;
@@ -155,7 +155,7 @@ prepare_blocks(TENSORS(PARAMETER) int seq_len, int sequences, float scale, int f
             SYNC(); /* every lane has read the slices: the next take their place */
         }
         if (CHANNEL_DECAYS) {
-            SYNC();
+            SYNC(); /* every lane has read the last slices */
             diagonal_put(slices, diagonal);
             SYNC(); /* all parts' sums are there before a lane adds them up */
             if (LANE < SPOTS * LANES_PAIR)
@@ -166,7 +166,7 @@ prepare_blocks(TENSORS(PARAMETER) int seq_len, int sequences, float scale, int f
         if (SECOND)
             tile_zero(second_matrix, CHUNK * CP);
         SYNC(); /* zeros are there before scores are put */
-        for (int turn = 0; turn <= MADE; turn++) {
+        for (int turn = 0; turn <= CHANNEL_DECAYS; turn++) {
             if (turn > 0) { /* the blocks on the diagonal */
                 lane_has_block = pair < SPOTS;
                 i0 = pair * SPOT + row_in_spot();
@@ -286,7 +286,7 @@ prepare_blocks(TENSORS(PARAMETER) int seq_len, int sequences, float scale, int f
             }
             block_zero(product, PRODUCT_VECTORS);
             block_lower(m, product, matrix, CP, columns, COLUMN_PITCH, BLOCK_ROWS, WIDE, 0, CHUNK);
-            product_leave(chunk_rows + MADE_ERASING, product, n0, KP);
+            product_leave(chunk_rows + ROWS_ERASE, product, n0, KP);
         }
     }
 
@@ -331,7 +331,7 @@ prepare_blocks(TENSORS(PARAMETER) int seq_len, int sequences, float scale, int f
             }
             block_zero(product, PRODUCT_VECTORS);
             block_lower(m, product, lower, CP, columns, COLUMN_PITCH, BLOCK_ROWS, WIDE, 0, CHUNK);
-            product_leave(chunk_rows + MADE_WRITTEN, product, c0, VP);
+            product_leave(chunk_rows + ROWS_WRITTEN, product, c0, VP);
         }
     }
 }

@@ -61,7 +61,7 @@ states(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int states, int first
         if (!ERASES || SECOND)
             values_fetch(value_vectors, v, v_at, w, w_at, next.chunk, 0, c0, CHUNK);
         if (ERASES && lane_part == 0)
-            written_fetch(solved, next.rows + MADE_WRITTEN + c0);
+            written_fetch(solved, next.rows + ROWS_WRITTEN + c0);
         vec_unrolled
         for (int s = 0; s < TOKEN_AHEAD; s++) {
             decayed_keys_fetch(key_vectors[s], k, k_at, next.rows, next.chunk, s * BT);
@@ -70,7 +70,7 @@ states(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int states, int first
         }
         vec_unrolled
         for (int s = 0; s < CHANNEL_AHEAD && ERASES; s++)
-            floats_fetch(erase_vectors[s], next.rows + MADE_ERASING + s * BK, KP, CHUNK, BK);
+            floats_fetch(erase_vectors[s], next.rows + ROWS_ERASE + s * BK, KP, CHUNK, BK);
     }
 
     for (; row < end; row += CHUNK) {
@@ -131,7 +131,7 @@ states(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int states, int first
                 floats_put(slice, RP, erase_vectors[s % CHANNEL_AHEAD], CHUNK, BK);
                 SYNC(); /* the slice is whole before a lane multiplies it */
                 floats_fetch(erase_vectors[s % CHANNEL_AHEAD],
-                             source.rows + MADE_ERASING + following % CHANNEL_SLICES * BK, KP, CHUNK, BK);
+                             source.rows + ROWS_ERASE + following % CHANNEL_SLICES * BK, KP, CHUNK, BK);
                 block_ab(m, written, slice + part_channel, RP, state_tile + (s * BK + part_channel) * COLUMN_PITCH,
                          COLUMN_PITCH, WRITTEN_ROWS, WIDE, PART_CHANNELS);
             }
@@ -148,11 +148,11 @@ states(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int states, int first
                         local float *to = D + i * COLUMN_PITCH + c;
                         vec read = SPLIT > 1 ? written[r * WIDE + w] + vec_at(to) : written[r * WIDE + w];
                         vec x = solved[r * WIDE + w] + (SECOND ? read : -read);
-                        vec_global(current.rows + MADE_WRITTEN + i * VP + c0 + c) = x;
+                        vec_global(current.rows + ROWS_WRITTEN + i * VP + c0 + c) = x;
                         vec_at(to) = x;
                     }
                 }
-                written_fetch(solved, next.rows + MADE_WRITTEN + c0);
+                written_fetch(solved, next.rows + ROWS_WRITTEN + c0);
             }
 
             /* S += (K o e^(G_C - G))ᵀ D, of low rank (E o e^(G_C - G))ᵀ D */
