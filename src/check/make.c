@@ -379,7 +379,7 @@ static clattn_status allocate(struct check_tensors *tensors, clattn_operand_id i
 {
     struct check_tensor *tensor = &tensors->tensor[id];
 
-    TRY(clattn_operand_describe(&tensors->desc, id, &tensor->info));
+    TRY(clattn_operand_describe(&tensors->desc, operand_to_public(id), &tensor->info));
     if (tensor->info.rank == 0)
         return CLATTN_SUCCESS;
     tensor->bytes = (size_t)check_count(&tensor->info) * (size_t)tensor->info.element_size;

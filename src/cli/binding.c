@@ -51,7 +51,7 @@ int operands_size_check(const clattn_plan_desc *desc)
         clattn_operand_info info;
         char dims[96];
         size_t bytes;
-        if (clattn_operand_describe(desc, (clattn_operand_id)id, &info) == CLATTN_SUCCESS &&
+        if (clattn_operand_describe(desc, operand_to_public((clattn_operand_id)id), &info) == CLATTN_SUCCESS &&
             count_bytes(&info, sizeof(int64_t), &bytes) != 0)
             return bad("%s has shape %s, more than memory can hold", info.name,
                        dims_name(info.rank, info.dims, dims, sizeof dims));

@@ -259,7 +259,8 @@ double bytes_of(const clattn_plan_desc *desc)
     for (int id = 1; id < OPERAND_COUNT; id++) {
         clattn_operand_info info;
         double count = 1;
-        if (clattn_operand_describe(desc, (clattn_operand_id)id, &info) != CLATTN_SUCCESS || info.rank == 0)
+        if (clattn_operand_describe(desc, operand_to_public((clattn_operand_id)id), &info) != CLATTN_SUCCESS ||
+            info.rank == 0)
             continue;
         for (int i = 0; i < info.rank; i++)
             count *= (double)info.dims[i];

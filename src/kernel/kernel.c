@@ -6,10 +6,9 @@ static const struct {
     const char *name;
     enum embedded_file file;
     const struct family *family;
-    unsigned rules; /* that it is for: those whose state is a matrix, 0, or what the words below say */
+    unsigned rules; /* that it is for */
 } kernels[KERNEL_COUNT] = {
 #define LIST(erase) (1u << ERASE_##erase) /* of a list, that erase so */
-#define CHANNELS (1u << 16)               /* of channels with decays of their own */
 #define PRODUCTS (1u << 17)               /* none */
     [KERNEL_FLASH] = {"flash", FILE_flash, &family_plain, LIST(NONE) | LIST(KERNEL) | LIST(POSITION)},
     [KERNEL_FLASH_BLOCKS] = {"flash_blocks", FILE_flash_blocks, &family_flash_blocks, LIST(NONE)},
@@ -31,8 +30,6 @@ static const struct {
     [KERNEL_GEMM_MATRIX] = {"gemm_matrix", FILE_gemm_matrix, &family_gemm_matrix, PRODUCTS},
     [KERNEL_GEMM_TEAM] = {"gemm_team", FILE_gemm_team, &family_gemm_team, PRODUCTS},
     [KERNEL_GEMV] = {"gemv", FILE_gemv, &family_gemm, PRODUCTS},
-    [KERNEL_CHANNELS] = {"channels", FILE_channels, &family_channels, CHANNELS},
-    [KERNEL_CHANNELS_LANES] = {"channels_lanes", FILE_channels_lanes, &family_channels_lanes, CHANNELS},
     [KERNEL_WRITE_BEFORE_MATRIX] = {"write_before_matrix", FILE_write_before_matrix, &family_write_matrix,
                                     LIST(KERNEL)},
     [KERNEL_WRITE_BEFORE_TEAM] = {"write_before_team", FILE_write_before_team, &family_write_matrix, LIST(KERNEL)},
@@ -83,11 +80,7 @@ int kernel_takes(enum kernel_id id, const struct rule *rule)
 {
     unsigned rules = kernels[id].rules;
 
-    if (rule->op != OP_MIXER)
-        return 0;
-    if (rule_has_list(rule))
-        return (int)(rules >> rule->erase & 1u);
-    return rules == (rule_has_chunks(rule) ? 0 : CHANNELS);
+    return rule->op == OP_MIXER && rule_has_list(rule) && (rules >> rule->erase & 1u);
 }
 
 const struct family *kernel_family(enum kernel_id id)

@@ -12,14 +12,12 @@
  * buffer; in a kernel it is a pointer and the long4 NAME_at: offset, batch, token and head strides. */
 /* clang-format off */
 #define ROLES(X) \
-    X(q) X(k) X(v) X(o) X(g) X(p) X(e) X(cu) X(records) X(rows) X(segments) X(parts) X(written) X(theta) X(dt) \
-    X(bias) X(d) X(z) X(slots) X(turned_q) X(turned_k) X(after) X(initial) X(final) X(sink) X(lse) X(cu_kv) \
-    X(lens)
-/* Numbers, by value: states has bits for an initial and a final state; window is at most the keys there are; given has
- * bits for a sink, a wanted lse, cu_kv, lens and beta; first_row is the first of every sequence that is
- * worked; tail is of keys that none has carried. */
+    X(q) X(k) X(v) X(o) X(g) X(p) X(e) X(cu) X(records) X(rows) X(segments) X(parts) X(written) X(turned_q) \
+    X(turned_k) X(after) X(sink) X(lse) X(cu_kv) X(lens)
+/* Numbers, by value: window is at most the keys there are; given has bits for a sink, a wanted lse, cu_kv, lens and beta;
+ * first_row is the first of every sequence that is worked; tail is of keys that none has carried. */
 #define KERNEL_NUMBERS(X) \
-    X(seq_len) X(sequences) X(scale) X(states) X(kv_len) X(window) X(given) X(first_row) X(tail)
+    X(seq_len) X(sequences) X(scale) X(kv_len) X(window) X(given) X(first_row) X(tail)
 /* clang-format on */
 
 enum role {
@@ -27,7 +25,7 @@ enum role {
     ROLES(ROLE_ENUM)
 #undef ROLE_ENUM
         ROLE_COUNT,
-    ROLE_TOLD = ROLE_initial, /* from here on a number of the call tells whether there is one */
+    ROLE_TOLD = ROLE_sink, /* from here on a number of the call tells whether there is one */
     ARGUMENTS_BEGIN = ROLE_COUNT - 1,
 #define ARGUMENT_ENUM(name) ARG_##name,
     KERNEL_NUMBERS(ARGUMENT_ENUM)
@@ -51,8 +49,6 @@ enum kernel_id {
     KERNEL_GEMM_MATRIX,
     KERNEL_GEMM_TEAM,
     KERNEL_GEMV,
-    KERNEL_CHANNELS,
-    KERNEL_CHANNELS_LANES,
     KERNEL_WRITE_BEFORE_MATRIX,
     KERNEL_WRITE_BEFORE_TEAM,
     KERNEL_WRITE_SOLVE_MATRIX,
@@ -87,7 +83,6 @@ struct tiles {
     int tokens;       /* lists in register blocks: tokens in local memory at once; other lists: of a span */
     int keys, splits; /* lists: keys worked at once, parts of the keys */
     int step, share;  /* lists on matrix engines: tiles of keys that are worked at once, heads of a group */
-    int spans;        /* channels: stretches of `tokens` tokens that are worked at once */
 };
 
 /* A kernel of a problem on an engine: everything that its source depends on. */
@@ -177,8 +172,8 @@ struct family {
 };
 
 extern const struct family family_plain, family_path, family_write, family_flash, family_flash_sums,
-    family_flash_blocks, family_gemm, family_gemm_lanes, family_gemm_matrix, family_gemm_team, family_channels,
-    family_channels_lanes, family_write_matrix, family_path_matrix, family_path_team;
+    family_flash_blocks, family_gemm, family_gemm_lanes, family_gemm_matrix, family_gemm_team, family_write_matrix,
+    family_path_matrix, family_path_team;
 
 const struct family *kernel_family(enum kernel_id id);
 struct layout kernel_layout(const struct variant *variant);

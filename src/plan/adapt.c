@@ -164,17 +164,6 @@ static ir_expression groups(const struct adapter *a, const struct step *step)
     return binary(a, IR_ADD, left, each);
 }
 
-/* 1 in the turn of the reads' loop that leaves the final state: the last one, since the final state may have the memory
- * of the initial one, which every read wants; the first one where the reads are of the final state. */
-static ir_expression leaves_state(const struct adapter *a)
-{
-    if (a->reads_loop == IR_NONE)
-        return constant(a, 1);
-    if (problem_reads_whole(&a->plan->problem))
-        return binary(a, IR_EQUAL, ir_loop_value(a->ir, IR_LOOP_TURN, a->reads_loop), constant(a, 0));
-    return ir_loop_value(a->ir, IR_LOOP_LAST, a->reads_loop);
-}
-
 static int has(const struct step *step, enum role role)
 {
     return step->sources[role].kind != SOURCE_NONE;
@@ -194,9 +183,6 @@ static ir_expression number_of(const struct adapter *a, const struct step *step,
         if (desc->window == 0)
             return length_of(a, IR_KEYS);
         return binary(a, IR_LOWER, constant(a, desc->window), length_of(a, IR_KEYS));
-    case ARG_states:
-        return binary(a, IR_ADD, constant(a, has(step, ROLE_initial)),
-                      times(a, leaves_state(a), 2 * has(step, ROLE_final)));
     case ARG_given:
         return constant(a, has(step, ROLE_sink) + 2 * has(step, ROLE_lse) + 4 * has(step, ROLE_cu_kv) +
                                8 * has(step, ROLE_lens) + 16 * has(step, ROLE_e));

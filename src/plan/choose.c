@@ -174,28 +174,15 @@ static clattn_status solve(struct clattn_plan *plan, const struct solver *solver
     return solve_by_thumb(plan, solver, try_tested);
 }
 
-/* Whether a solver that is no old one can compute the problem, with the tiles of a point or the heuristic's. */
-static int fits(const struct clattn_context *context, const struct problem *problem, const struct solver *solver,
-                int64_t most_group)
-{
-    const struct device_facts facts = facts_of(context, most_group);
-    void *tiles = calloc(1, solver->tiles_size), *shape = calloc(1, solver->shape_size);
-    int has =
-        tiles != NULL && shape != NULL && solver_fits(solver, &facts, problem, NULL, tiles, shape) == CLATTN_SUCCESS;
-
-    free(tiles);
-    free(shape);
-    return has;
-}
-
 /* Whether the device can have the solver's default. */
 static int may_apply(const struct clattn_plan *plan, const struct solver *solver)
 {
     const struct tuned usual = tuned_default(&solver->space);
+    const struct device_facts facts = facts_of(plan->context, MOST_GROUP);
     struct tiles tiles[KERNEL_COUNT];
 
     return solver->old ? tuning_point_tiles(plan->context, &plan->problem, &usual, tiles)
-                       : fits(plan->context, &plan->problem, solver, MOST_GROUP);
+                       : solver_can(solver, &facts, &plan->problem);
 }
 
 /* Whether what was measured was beside a solver that was faster and does not apply. Measurements of a later layer are
@@ -268,9 +255,7 @@ static const struct solver *first_tried(const struct clattn_plan *plan)
         if (first == NULL && most != PREFERENCE_FIRST)
             first = preferred;
     }
-    if (first == NULL && tuning_prefers_lanes(&plan->context->device, &plan->problem))
-        first = solver_find("channels_lanes");
-    return first;
+    return first == NULL && most == PREFERENCE_IN_MODE ? preferred : first;
 }
 
 /* The solvers in the order in which they are tried. */

@@ -166,7 +166,7 @@ static clattn_status make_head_decay(struct clattn_plan *plan)
 static clattn_status fill(struct clattn_plan *plan, const clattn_plan_desc *desc, size_t desc_size)
 {
     TRY(problem_read(&plan->problem, desc, desc_size, &plan->log));
-    TRY(problem_check_uniform(&plan->problem, &plan->log));
+    TRY(problem_check_kernels(&plan->problem, &plan->log));
     plan_find_usual(plan);
     return make_head_decay(plan);
 }
@@ -301,29 +301,40 @@ static void describe_step(struct text *text, const struct clattn_plan *plan, int
     kernel_family(own->variant.kernel)->describe(text, &own->variant, &own->layout);
 }
 
-char *plan_text(const struct clattn_plan *plan)
+void plan_write_steps(struct text *text, const struct clattn_plan *plan)
 {
     const clattn_plan_desc *d = &plan->problem.desc;
     int list = rule_has_list(plan->problem.rule), shares = list || d->kv_heads != d->heads;
-    struct text text = {0};
 
-    text_format(&text, "%s %s, B=%lld T=%lld H=%lld %s=%lld K=%lld V=%lld, on %s\n", plan->problem.rule->name,
+    text_format(text, "%s %s, B=%lld T=%lld H=%lld %s=%lld K=%lld V=%lld, on %s\n", plan->problem.rule->name,
                 dtype_name(d->dtype), (long long)d->batch, (long long)d->seq_len, (long long)d->heads,
                 shares ? "HK" : "HQ", (long long)(shares ? d->kv_heads : d->qk_heads), (long long)d->key_dim,
                 (long long)d->value_dim, plan->context->device.info.name);
     if (list && (d->kv_len != 0 || d->window != 0))
-        text_format(&text, "keys %lld, window %lld\n", (long long)problem_most(&plan->problem).kv_len,
+        text_format(text, "keys %lld, window %lld\n", (long long)problem_most(&plan->problem).kv_len,
                     (long long)d->window);
-    text_format(&text, "solver %s, tiles by %s\n", plan->solver->space.name, plan->tiles_by);
+    text_format(text, "solver %s, tiles by %s\n", plan->solver->space.name, plan->tiles_by);
     for (int i = 0; i < plan->built.step_count; i++) {
-        text_format(&text, "  %-10s ", plan->built.steps[i].name);
-        describe_step(&text, plan, i);
+        text_format(text, "  %-10s ", plan->built.steps[i].name);
+        describe_step(text, plan, i);
     }
-    for (int i = 0; i < plan->ir.tensor_count; i++)
-        if (plan->ir.tensors[i].home == IR_SCRATCH && plan->ir.tensors[i].bytes > 0)
-            text_format(&text, "  workspace: %s at byte %lld\n", plan->ir.tensors[i].name,
-                        (long long)plan->ir.tensors[i].at);
-    text_format(&text, "  workspace: %zu bytes\n", bytes_of(plan, IR_SCRATCH));
+}
+
+void plan_write_workspace(struct text *text, const struct ir_recipe *recipe)
+{
+    for (int i = 0; i < recipe->tensor_count; i++)
+        if (recipe->tensors[i].home == IR_SCRATCH && recipe->tensors[i].bytes > 0)
+            text_format(text, "  workspace: %s at byte %lld\n", recipe->tensors[i].name,
+                        (long long)recipe->tensors[i].at);
+    text_format(text, "  workspace: %lld bytes\n", (long long)recipe->bytes[IR_SCRATCH]);
+}
+
+char *plan_text(const struct clattn_plan *plan)
+{
+    struct text text = {0};
+
+    plan_write_steps(&text, plan);
+    plan_write_workspace(&text, &plan->ir);
     return text_take(&text);
 }
 

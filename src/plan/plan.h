@@ -103,8 +103,11 @@ clattn_status plan_supports(clattn_context *context, const struct problem *probl
 clattn_status plan_create(clattn_plan **plan, clattn_context *context, const clattn_plan_desc *desc,
                           const struct tuned *forced);
 
-/* A few lines of text, to be freed; NULL without memory. */
+/* A few lines of text, to be freed; NULL without memory. Its parts: what the plan computes, by which kernels, and where
+ * scratch memory lies in a workspace. */
 char *plan_text(const struct clattn_plan *plan);
+void plan_write_steps(struct text *text, const struct clattn_plan *plan);
+void plan_write_workspace(struct text *text, const struct ir_recipe *recipe);
 
 /* Binds and enqueues: the rest of clattn_enqueue. */
 clattn_status plan_run(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *arguments,

@@ -41,22 +41,9 @@ static const struct {
     enum role role;
     clattn_operand_id operand;
 } plain_roles[] = {
-    {ROLE_q, CLATTN_Q},
-    {ROLE_k, CLATTN_K},
-    {ROLE_v, CLATTN_V},
-    {ROLE_o, CLATTN_O},
-    {ROLE_cu, CLATTN_SEQLENS},
-    {ROLE_initial, CLATTN_STATE_IN},
-    {ROLE_final, CLATTN_STATE_OUT},
-    {ROLE_sink, CLATTN_SINK},
-    {ROLE_lse, CLATTN_LSE},
-    {ROLE_cu_kv, CLATTN_SEQLENS_KV},
+    {ROLE_q, CLATTN_Q},          {ROLE_k, CLATTN_K},       {ROLE_v, CLATTN_V},     {ROLE_o, CLATTN_O},
+    {ROLE_cu, CLATTN_SEQLENS},   {ROLE_sink, CLATTN_SINK}, {ROLE_lse, CLATTN_LSE}, {ROLE_cu_kv, CLATTN_SEQLENS_KV},
     {ROLE_lens, CLATTN_KV_LENS},
-    {ROLE_theta, CLATTN_THETA},
-    {ROLE_bias, CLATTN_DT_BIAS},
-    {ROLE_d, CLATTN_D},
-    {ROLE_z, CLATTN_Z},
-    {ROLE_slots, CLATTN_STATE_INDICES},
 };
 
 /* And temporaries. */
@@ -133,8 +120,6 @@ static void bind_roles(const struct variant *variant, struct source *sources)
     bind_operand(problem, &sources[ROLE_g], rule->gate);
     bind_operand(problem, &sources[ROLE_p], erase_operands(rule->erase)[0].id);
     bind_operand(problem, &sources[ROLE_e], erase_operands(rule->erase)[1].id);
-    if (rule->write == WRITE_STEP)
-        bind_operand(problem, &sources[ROLE_dt], write_operand(rule->write)->id);
     bind_attention(variant, sources);
     bind_made(variant, sources);
     bind_written(variant, sources);

@@ -110,8 +110,7 @@ clattn_status solver_make(const struct solver *solver, const struct recipe_maker
 int solver_has_behind(const struct problem *problem);
 clattn_status solver_make_behind(const struct recipe_maker *maker);
 
-extern const struct old_solver old_channels_lanes, old_channels, old_flash, old_flash_matrix, old_flash_team,
-    old_flash_matrix_blocks, old_flash_blocks, old_path, old_delta, old_delta_matrix, old_delta_team, old_path_matrix,
-    old_path_team;
+extern const struct old_solver old_flash, old_flash_matrix, old_flash_team, old_flash_matrix_blocks, old_flash_blocks,
+    old_path, old_delta, old_delta_matrix, old_delta_team, old_path_matrix, old_path_team;
 
 #endif

@@ -1,32 +1,7 @@
-/* Channels; and what is added behind solvers of lists. */
+/* What is added behind solvers of lists. */
 #include "plan/recipe.h"
 
 #include <string.h>
-
-/* ---- Elements of the state by themselves, stretches of tokens at once ----------------------------------------------
- */
-
-static clattn_status make_of_channels(const struct recipe_maker *maker, enum kernel_id kernel)
-{
-    const struct variant channels = maker_variant(maker, kernel);
-
-    if (maker->problem->desc.state_window != 0 || maker->problem->desc.state_every != 0)
-        return CLATTN_UNSUPPORTED;
-    return maker_add(maker, &channels, GRID_SEQUENCES, NULL);
-}
-
-static clattn_status make_channels_lanes(const struct recipe_maker *maker)
-{
-    return make_of_channels(maker, KERNEL_CHANNELS_LANES);
-}
-
-static clattn_status make_channels(const struct recipe_maker *maker)
-{
-    return make_of_channels(maker, KERNEL_CHANNELS);
-}
-
-const struct old_solver old_channels_lanes = {"channels_lanes", make_channels_lanes};
-const struct old_solver old_channels = {"channels", make_channels};
 
 /* ---- The attention matrix beside the outputs: what unit vectors become --------------------------------------------
  */
@@ -66,9 +41,8 @@ static clattn_status add_fold(const struct recipe_maker *maker)
 static const struct old_solver *old_find(const struct solver *solver)
 {
     static const struct old_solver *const all[] = {
-        &old_channels_lanes,      &old_channels,     &old_flash,    &old_flash_matrix, &old_flash_team,
-        &old_flash_matrix_blocks, &old_flash_blocks, &old_path,     &old_delta,        &old_delta_matrix,
-        &old_delta_team,          &old_path_matrix,  &old_path_team};
+        &old_flash, &old_flash_matrix, &old_flash_team, &old_flash_matrix_blocks, &old_flash_blocks, &old_path,
+        &old_delta, &old_delta_matrix, &old_delta_team, &old_path_matrix,         &old_path_team};
     int i = 0;
 
     if (solver->variant != NULL)

@@ -12,6 +12,8 @@
     X(gates)                                                                                                           \
     X(rope)                                                                                                            \
     X(features)                                                                                                        \
+    X(channels)                                                                                                        \
+    X(channels_lanes)                                                                                                  \
     X(lact)                                                                                                            \
     X(decode)                                                                                                          \
     X(path_decode)

@@ -17,21 +17,6 @@
 #define PATH_MATRIX (IN(PREPARE_PATH_MATRIX) | IN(CARRY_PATH_MATRIX) | IN(FLASH_PATH_MATRIX))
 #define PATH_TEAM (IN(PREPARE_PATH_TEAM) | IN(CARRY_PATH_TEAM) | IN(FLASH_PATH_TEAM))
 
-static const struct parameter channels[] = {
-    {"vec",             IN(CHANNELS),    FIELD(vec),       {4, 16, BY_THUMB}},
-    {"lanes_k",         IN(CHANNELS),    FIELD(lanes_k),   {1, 2, 4, 8, 16, 32, BY_THUMB}},
-    {"block_v",         IN(CHANNELS),    FIELD(block_v),   {4, 8, 16, 32, 64, 128, BY_THUMB}},
-    {"spans",           IN(CHANNELS),    FIELD(spans),     {1, 2, 4, 8, 16, 32, BY_THUMB}},
-    {"tokens",          IN(CHANNELS),    FIELD(tokens),    {1, 2, 4, 8, 16, BY_THUMB}},
-    {NULL, 0, 0, {BY_THUMB}},
-};
-
-static const struct parameter channels_lanes[] = {
-    {"block_v",         IN(CHANNELS_LANES), FIELD(block_v), {4, 8, 16, 32, 64, BY_THUMB}},
-    {"tokens",          IN(CHANNELS_LANES), FIELD(tokens),  {1, 2, 3, 4, 8, BY_THUMB}},
-    {NULL, 0, 0, {BY_THUMB}},
-};
-
 static const struct parameter flash[] = {
     {"chunk",           IN(FLASH),       FIELD(chunk),     {8, 16, 32, 64, BY_THUMB}},
     {"vec",             IN(FLASH),       FIELD(vec),       {4, 16, BY_THUMB}},
@@ -141,8 +126,6 @@ static const struct solver old_solvers[] = {
     {.space = {"delta_team", delta_team, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 850, .old = 1},
     {.space = {"delta_matrix", delta_matrix, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 840, .old = 1},
     {.space = {"delta", delta, 1024, 0, 0, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 830, .old = 1},
-    {.space = {"channels", channels, 1024, 0, 0, 1}, .mode = CLATTN_MODE_RECURRENT, .rank = 820, .old = 1},
-    {.space = {"channels_lanes", channels_lanes, 1024, 0, 0, 1}, .mode = CLATTN_MODE_RECURRENT, .rank = 810, .old = 1},
 };
 
 enum { OLD_COUNT = sizeof old_solvers / sizeof *old_solvers };

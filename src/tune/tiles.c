@@ -66,11 +66,3 @@ int tuning_point_tiles(const clattn_context *context, const struct problem *prob
     }
     return 1;
 }
-
-int tuning_prefers_lanes(const struct device *device, const struct problem *problem)
-{
-    enum { FEW_TOKENS = 8, LEAST = 8 }; /* columns of a group */
-
-    return kernel_takes(KERNEL_CHANNELS_LANES, problem->rule) && problem->desc.seq_len > FEW_TOKENS &&
-           problem_heads(problem) * (problem->desc.value_dim / LEAST) >= device->info.compute_units;
-}

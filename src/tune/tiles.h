@@ -15,7 +15,4 @@ clattn_status tuning_tiles(const struct device *device, const struct tuned *tune
 int tuning_point_tiles(const clattn_context *context, const struct problem *problem, const struct tuned *tuned,
                        struct tiles tiles[KERNEL_COUNT]);
 
-/* Whether columns alone are enough for a lane each, of all compute units. */
-int tuning_prefers_lanes(const struct device *device, const struct problem *problem);
-
 #endif

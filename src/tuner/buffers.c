@@ -49,7 +49,8 @@ clattn_status buffers_fit(const clattn_device_info *info, const clattn_plan_desc
 
     for (int id = 1; id < OPERAND_COUNT; id++) {
         clattn_operand_info operand;
-        if (clattn_operand_describe(desc, (clattn_operand_id)id, &operand) != CLATTN_SUCCESS || operand.rank == 0)
+        if (clattn_operand_describe(desc, operand_to_public((clattn_operand_id)id), &operand) != CLATTN_SUCCESS ||
+            operand.rank == 0)
             continue;
         TRY(fit_one(info, operand.name, bytes_of(&operand), log));
         all += bytes_of(&operand);
