@@ -10,13 +10,11 @@ enum gemm_operand { GEMM_A, GEMM_B, GEMM_C, GEMM_D, GEMM_OPERANDS };
 struct gemm_matrix {
     int64_t rows, width;
     int64_t ld, stride;
-    int64_t apart; /* the distance from one set of the batch to the next */
-    int64_t span;  /* from the first element of the first matrix of a batch to the last element of the last one */
+    int64_t span; /* from the first element of the batch's first to the last of its last */
 };
 
 struct gemm {
     clattn_gemm_desc desc; /* completed */
-    int64_t sets;          /* sets of the batch, computed in one launch by providers that support this (plan/gemm.h) */
     struct gemm_matrix of[GEMM_OPERANDS];
     struct problem ground; /* the types that kernels ask a problem for, and nothing else */
 };

@@ -2,8 +2,8 @@
 #ifndef CLATTN_SRC_PLAN_H
 #define CLATTN_SRC_PLAN_H
 
-#include "ir/ir.h"
 #include "op/arguments.h"
+#include "plan/bound.h"
 #include "plan/recipe.h"
 #include "solve/solve.h"
 
@@ -12,17 +12,6 @@ struct usual {
     struct view view; /* from the beginning of its buffer */
     size_t element;
     uint64_t bytes; /* 0: it is absent, or cannot be placed contiguously */
-};
-
-/* A step of a plan that is a matrix product. */
-struct plan_product {
-    const struct product *product;
-    clattn_gemm_desc most; /* the product at the plan's own lengths, over all sequences */
-    int varies;            /* whether its sizes depend on the iteration or the call */
-    int is_one;            /* Whether one launch computes the product of all sequences. Otherwise there is one launch
-                            * for each sequence, because the matrices are not evenly spaced and the provider takes no
-                            * second stride. */
-    clattn_gemm_plan *by;  /* computes it; products of the same shape share this plan */
 };
 
 struct clattn_plan {
@@ -34,20 +23,11 @@ struct clattn_plan {
     const struct solver *solver;
     struct recipe recipe; /* of a solver of src/kernel, in the intermediate form from step `own` on */
     int own;
-    struct ir_recipe ir;            /* the steps */
-    struct built built;             /* the kernels of the steps, and the solvers that added them */
-    int has_recipe;                 /* plan_bind has made a recipe, even if its kernels could not be built */
-    struct kernel *kernels;         /* by step; empty for a product. NULL: nothing is built */
-    struct plan_product *products;  /* as many as `built` counts; NULL: there are none, or none is bound */
-    const struct clattn_plan *like; /* the plan whose kernels and products this one shares, which outlives it; or
-                                     * NULL */
-    cl_mem head_decay;              /* log-decays [heads] that the rule fixes; or NULL */
-    mutex lock;                     /* kernels keep their arguments until they are enqueued; guards `set`, too */
-    cl_kernel *launched;            /* the kernels' OpenCL handles, by step */
-    struct ir_set *set;             /* the arguments that the kernels have at present */
-    struct hash hash;               /* of the sources of all kernels */
-    char *tiles_by;                 /* where the tiles come from: "rule of thumb", or a path */
-    int rejected;                   /* solvers that failed the self-test before this one was chosen */
+    struct bound bound; /* what is computed, and its kernels */
+    int has_recipe;     /* plan_bind has found one, whatever became of its kernels */
+    cl_mem head_decay;  /* the log-decays that the rule itself fixes, [heads]; or NULL */
+    char *tiles_by;     /* what says the tiles: "rule of thumb", a path */
+    int rejected;       /* solvers that the self-test turned down before this one */
 };
 
 /* Creates a plan that is not bound to a solver yet. */
@@ -75,20 +55,6 @@ clattn_status plan_self_test(struct clattn_plan *plan);
 clattn_status self_test(clattn_context *context, struct hash kernels, const char *what,
                         clattn_status (*run)(void *user, int *verdict), void *user);
 
-/* Finds a provider for each product of the recipe: the one that the plan `like` has, else the measured one, else the
- * heuristic's choice. A provider is tested on numbers before it is accepted. plan_drop_products releases them. */
-clattn_status plan_bind_products(struct clattn_plan *plan);
-void plan_drop_products(struct clattn_plan *plan);
-
-/* Whether every product of a recipe has a provider at these lengths, as far as can be told without building one. */
-int products_fit(clattn_context *context, const struct extent *most, const struct ir_recipe *ir,
-                 const struct built *built);
-
-/* Writes the rest of the product's line in the description of the plan. */
-void plan_describe_product(struct text *text, const struct plan_product *product);
-/* The builder's enqueue_product. Its `user` is a struct plan_product. */
-clattn_status plan_enqueue_product(const struct ir_foreign *foreign);
-
 /* Adds the plan's recipe to the builder's, and ends it. OUT_OF_MEMORY. */
 clattn_status plan_adapt(const struct clattn_plan *plan, struct builder *b);
 
@@ -115,10 +81,7 @@ void plan_write_workspace(struct text *text, const struct ir_recipe *recipe);
 /* Checks the arguments and enqueues the steps: clattn_enqueue without its first checks. */
 clattn_status plan_run(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *arguments,
                        uint32_t n_wait, const cl_event *wait, cl_event *event);
-/* Builds the kernels again whose programs came from the cache, because such a program may fail when it is run. Returns
- * whether there were any. */
-int plan_renew(struct clattn_plan *plan);
-/* The number of launches in a call of the desc's lengths. A step of a loop counts once an iteration. */
+/* Launches of a call of the desc's lengths: its steps, those of a loop for every stretch. */
 int64_t plan_launches(const struct clattn_plan *plan);
 
 /* plan_run on a queue in order, without a wait list, with one event for each launch. */
