@@ -300,9 +300,8 @@ typedef enum clattn_beta_map {
 
 /* The flags of a plan desc, 64 bits. They are macros because an enumerator in C11 is an int. */
 #define CLATTN_FLAG(bit) (UINT64_C(1) << (bit))
-#define CLATTN_QK_L2NORM                                                                                               \
-    CLATTN_FLAG(0)                          /* rows of q, k and p are multiplied by rsqrt(sum x^2 + 1e-6) before
-                                                * use */
+/* Rows of q, k and p are multiplied by rsqrt(sum x^2 + 1e-6) before use. */
+#define CLATTN_QK_L2NORM CLATTN_FLAG(0)
 #define CLATTN_NORMALIZE CLATTN_FLAG(1)     /* linear_attn: o /= (scale q)^T z + 1e-10, z = sum of k so far */
 #define CLATTN_STATE_VK CLATTN_FLAG(2)      /* states are stored [sequences, heads, value_dim, key_dim] */
 #define CLATTN_GATE_PER_HEAD CLATTN_FLAG(3) /* simple_gla, gla: g is [H] or [H,K], the same for every token */
@@ -310,9 +309,8 @@ typedef enum clattn_beta_map {
 #define CLATTN_UNGATED CLATTN_FLAG(5)       /* gated_delta_product, path_attn: there is no g */
 #define CLATTN_INITIAL_STATE CLATTN_FLAG(6) /* states start from the initial_… operands, not from zero */
 #define CLATTN_FINAL_STATE CLATTN_FLAG(7)   /* the final_… operands are written */
-#define CLATTN_CU_SEQLENS                                                                                              \
-    CLATTN_FLAG(8)                             /* batch is 1, and the seq_len tokens are several sequences, divided by
-                                                * cu_seqlens */
+/* batch is 1, and the seq_len tokens are several sequences, divided by cu_seqlens. */
+#define CLATTN_CU_SEQLENS CLATTN_FLAG(8)
 #define CLATTN_CU_SEQLENS_INT64 CLATTN_FLAG(9) /* with CLATTN_CU_SEQLENS: its elements are int64, not int32 */
 #define CLATTN_WITH_SINK CLATTN_FLAG(10)       /* rules of a list: the operand sink is read */
 #define CLATTN_WITH_LSE CLATTN_FLAG(11)        /* rules of a list: the operand lse is written */
@@ -353,18 +351,16 @@ typedef enum clattn_beta_map {
 /* The piece rope, and with CLATTN_WITH_ROPE: columns 2n and 2n+1 form a pair (RetNet), not n and n + rope_dim/2. */
 #define CLATTN_INTERLEAVED CLATTN_FLAG(31)
 #define CLATTN_WITH_POSITION CLATTN_FLAG(32) /* likewise: the operand position is read */
-#define CLATTN_TURNED_BACK                                                                                             \
-    CLATTN_FLAG(33)                        /* likewise: rotates by the negative angle, which is the inverse and the
-                                              * gradient */
+/* The piece rope, and with CLATTN_WITH_ROPE: rotates by the negative angle, which is the inverse and the gradient. */
+#define CLATTN_TURNED_BACK CLATTN_FLAG(33)
 #define CLATTN_WITH_BIAS CLATTN_FLAG(34)   /* short_conv: the operand bias is added before the activation */
 #define CLATTN_RESIDUAL CLATTN_FLAG(35)    /* short_conv: o += v, the last operation (Canon layers) */
 #define CLATTN_CENTERED CLATTN_FLAG(36)    /* rms_norm: 1 + w in place of w */
 #define CLATTN_EPS_OUTSIDE CLATTN_FLAG(37) /* rms_norm: x / (sqrt(mean(x^2)) + eps), with eps outside of the root */
 /* features, FAVOR: subtracts the row's largest y from its exponents, which the denominator cancels. */
 #define CLATTN_OF_QUERIES CLATTN_FLAG(38)
-#define CLATTN_PRE_NORM                                                                                                \
-    CLATTN_FLAG(39) /* lact: steps are summed up separately, and w is that sum with the original
-                                         * norms */
+/* lact: steps are summed up separately, and w is that sum with the original norms. */
+#define CLATTN_PRE_NORM CLATTN_FLAG(39)
 #define CLATTN_WITH_MOMENTUM CLATTN_FLAG(40) /* lact: the operand momentum is read */
 /* path_attn: q_i becomes H_1 … H_i q_i and k_j becomes H_1 … H_j k_j, with H_m = I - beta_m w_m w_m^T. The product H_1
  * … H_i x is x minus the output of delta_rule, with scale 1, for x, w and w. Queries then read as in forgetting_attn,

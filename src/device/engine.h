@@ -21,22 +21,23 @@ enum {
 struct engine {
     const char *name;
     enum embedded_file instructions, words;
-    enum embedded_file exact; /* its products of floats, with their instructions; FILE_nothing: it has none */
-    enum embedded_file team;  /* products by TEAM sub-groups together; FILE_nothing: it has none */
-    const char *options;      /* to the compiler */
-    int lanes;                /* of a sub-group */
-    int rows;                 /* value columns of a sub-group: ACC_ROWS of the words */
-    int key_split;            /* the most sub-groups that share value columns, as its registers want it */
-    int span;          /* the most tiles of value columns of a sub-group, where nothing is erased; above 1 its words
-                            make scores and strips (cl/matrix_scan/README.md: SCORED, STRIPS) */
-    int loaders;       /* sub-groups that only move what the others compute with */
-    int readers;       /* 1 where sub-groups of their own may make the output: its words have signals */
-    int chunk;         /* the most tokens of a chunk that its registers want */
-    int registers;     /* of a compute unit, where the compiler can be told to share them out; 0: it cannot */
-    int scratch;       /* local memory that a work-item's instructions take, in bytes: the emulations', */
-    int exact_scratch; /* and of products of floats */
-    cl_uint vendor;    /* CL_DEVICE_VENDOR_ID of the devices that have it; 0: an emulation, for any device */
-    int first, last;   /* of the vendor's generations (engine.c) that have it */
+    enum embedded_file exact; /* products of f32, with their instructions; FILE_nothing: it has none */
+    enum embedded_file team;  /* products that TEAM sub-groups compute together; FILE_nothing: it has none */
+    const char *options;      /* for the compiler */
+    int lanes;                /* work-items of a sub-group */
+    int rows;                 /* value columns of a sub-group: ACC_ROWS in its header */
+    int key_split;            /* the largest number of sub-groups that should share value columns, given its
+                               * registers */
+    int span;          /* The largest number of tiles of value columns of a sub-group, in rules that do not erase. If it
+                        * is above 1, its words compute scores and strips (cl/matrix_scan/README.md: SCORED, STRIPS). */
+    int loaders;       /* sub-groups that only move data for the sub-groups that compute */
+    int readers;       /* 1: separate sub-groups may compute the output, because its words have signals */
+    int chunk;         /* the largest chunk that suits its registers */
+    int registers;     /* registers of a compute unit, if the compiler can limit how many a work-item uses; else 0 */
+    int scratch;       /* local memory for each work-item's instructions, in bytes, which emulations need */
+    int exact_scratch; /* the same for products of f32 */
+    cl_uint vendor;    /* CL_DEVICE_VENDOR_ID of the devices that have it; 0: an emulation, which runs on any device */
+    int first, last;   /* the generations that have it, numbered as in engine.c */
 };
 
 /* The engine of that name, or NULL. */

@@ -1,5 +1,5 @@
-/* Expressions: how they are put together, and what they are in a call; and where tensors lie in it, which depends on
- * expressions and which strides depend on. */
+/* Expressions: building them, and evaluating them in a call. Also the places of tensors in a call: they depend on
+ * expressions, and strides depend on them. */
 #include "ir/ir.h"
 
 #include "ir/grow.h"

@@ -24,12 +24,12 @@ enum ir_length { IR_BATCH, IR_TOKENS, IR_SEQUENCES, IR_KEYS, IR_TAIL, IR_LENGTHS
 enum ir_operation {
     IR_CONSTANT,
     IR_LENGTH,
-    IR_LOOP_TURN,  /* of a loop: the number of the turn, */
-    IR_LOOP_FIRST, /* the first of its rows, */
-    IR_LOOP_ROWS,  /* how many it has, */
-    IR_LOOP_LAST,  /* and 1 in the last turn, else 0 */
-    IR_PART,       /* which of its step's launches the one at hand is */
-    IR_STRIDE,     /* of a tensor, as a call has it */
+    IR_LOOP_TURN,  /* for a loop: the number of the iteration, */
+    IR_LOOP_FIRST, /* its first row, */
+    IR_LOOP_ROWS,  /* its number of rows, */
+    IR_LOOP_LAST,  /* and 1 in the last iteration, else 0 */
+    IR_PART,       /* the number of the current launch within its step */
+    IR_STRIDE,     /* of a tensor in the call */
     IR_ADD,
     IR_SUBTRACT,
     IR_MULTIPLY,
@@ -49,8 +49,8 @@ static inline int ir_is_of_loop(enum ir_operation operation)
 
 struct ir_node {
     enum ir_operation operation;
-    int64_t value;             /* the constant, the enum ir_length, the loop, or the tensor */
-    ir_expression left, right; /* of a stride the left is an enum ir_stride */
+    int64_t value;             /* a constant, an enum ir_length, the number of a loop, or a tensor */
+    ir_expression left, right; /* for a stride, left is an enum ir_stride */
 };
 
 enum ir_stride { IR_STRIDE_BATCH, IR_STRIDE_TOKEN, IR_STRIDE_HEAD };
@@ -79,12 +79,13 @@ struct ir_tensor {
     cl_mem buffer;  /* of an IR_CONSTANT_BUFFER */
     /* of an IR_SLICE */
     int base;
-    ir_expression tokens, heads; /* how many tokens and heads it begins after the base; IR_NONE: none */
-    ir_expression elements;      /* and elements of its own size; likewise */
-    int64_t head_step;           /* heads of the base from one of the slice's to the next; 0: 1 */
-    /* found by ir_allocate */
-    int first, last; /* the steps that name it */
-    int64_t at;      /* in its home, in bytes */
+    ir_expression tokens, heads; /* tokens and heads of the base before its first; IR_NONE: none */
+    ir_expression elements;      /* further elements, of its own size, before its first; IR_NONE: none */
+    int64_t head_step;           /* the step in heads of the base from one head of the slice to the next; 0 stands
+                                  * for 1 */
+    /* set by ir_finish */
+    int first, last; /* the first and last step that use it */
+    int64_t at;      /* offset in its home, in bytes */
 };
 
 /* The place of a tensor in a call. */
@@ -98,12 +99,12 @@ struct ir_place {
 
 enum { IR_MAX_WIDTH = 4 };
 
-/* An argument of a kernel: a number, or a vector of them; or a tensor, which is two: its memory and its view, {offset,
- * batch, token, head} in elements. */
+/* An argument of a kernel: a number, or a vector of numbers. A tensor is passed as two: its memory, and its view
+ * {offset, batch, token, head} in elements. */
 struct ir_argument {
     enum { IR_TENSOR, IR_INTEGER, IR_FLOAT } kind;
-    int tensor; /* IR_NONE: memory NULL and zeros */
-    int width;  /* numbers of a vector: 2 or 4; 0: one */
+    int tensor; /* IR_NONE: NULL memory and zeros */
+    int width;  /* elements of a vector, 2 or 4; 0: a scalar */
     ir_expression integers[IR_MAX_WIDTH];
     float reals[IR_MAX_WIDTH];
 };
@@ -128,10 +129,10 @@ typedef clattn_status (*ir_foreign_fn)(const struct ir_foreign *foreign);
 enum { IR_MAX_FOREIGN = 4 };
 
 struct ir_step {
-    ir_expression condition; /* the step is left out where it is 0; IR_NONE: never */
-    ir_expression parts;     /* launches; IR_NONE: 1 */
-    /* a kernel's */
-    int first_argument, argument_count; /* of the recipe's arguments */
+    ir_expression condition; /* the step is skipped if it is 0; IR_NONE: never */
+    ir_expression parts;     /* the number of launches; IR_NONE: 1 */
+    /* kernels only */
+    int first_argument, argument_count; /* a range of the recipe's arguments */
     size_t group;
     ir_expression grid[3]; /* groups; nothing is launched if one of them is 0 */
     const char *kernel;    /* the kernel's name, for messages */
@@ -139,7 +140,7 @@ struct ir_step {
     ir_foreign_fn foreign;
     const void *user;
     int tensors[IR_MAX_FOREIGN];         /* IR_NONE: unused */
-    ir_expression sizes[IR_MAX_FOREIGN]; /* the launch is left out where one is 0; IR_NONE: unused */
+    ir_expression sizes[IR_MAX_FOREIGN]; /* the launch is skipped if one of them is 0; IR_NONE: unused */
 };
 
 /* Repeats the steps first to last: once for every per_turn rows, in ascending or descending order, or `turns` times.
@@ -181,14 +182,14 @@ ir_expression ir_binary(struct ir_recipe *recipe, enum ir_operation operation, i
 int ir_tensor(struct ir_recipe *recipe, const struct ir_tensor *tensor);
 int ir_step(struct ir_recipe *recipe, const struct ir_step *step);
 int ir_loop(struct ir_recipe *recipe, const struct ir_loop *loop);
-/* Puts another step in the place of one. */
+/* Replaces a step. */
 void ir_replace(struct ir_recipe *recipe, int number, const struct ir_step *step);
-/* An argument of the kernel that was added or replaced last. */
+/* Adds an argument to the kernel that was added or replaced last. */
 void ir_argument(struct ir_recipe *recipe, const struct ir_argument *argument);
 
-/* Adds the steps and loops of a finished recipe, with the tensors and expressions that they name, in the place of a call:
- * `operands` says by number which slice stands for an operand of the child, and `lengths`, by enum ir_length, which
- * lengths it has. NULL, or IR_NONE: those of the recipe. Returns its first step. */
+/* Adds the steps and loops of a finished recipe and the tensors and expressions that they use. `operands` lists, by
+ * number, the slices that replace the operands of the child. `lengths` lists, by enum ir_length, the lengths of the
+ * child; where it is NULL or IR_NONE, these are the recipe's own. Returns the first step. */
 int ir_inline(struct ir_recipe *recipe, const struct ir_recipe *child, const struct ir_tensor *operands,
               const ir_expression *lengths);
 
@@ -247,9 +248,9 @@ struct ir_call {
 
 /* The value of an expression at the cursor. */
 int64_t ir_value(const struct ir_call *call, ir_expression expression);
-/* The same; otherwise where it is IR_NONE. */
+/* The same, or `otherwise` for IR_NONE. */
 int64_t ir_value_or(const struct ir_call *call, ir_expression expression, int64_t otherwise);
-/* Turns of a loop. */
+/* The number of iterations of a loop. */
 int64_t ir_turns(const struct ir_call *call, int loop);
 /* The place of a tensor at the cursor. */
 struct ir_place ir_resolve(const struct ir_call *call, int tensor);

@@ -10,7 +10,7 @@ enum gemm_operand { GEMM_A, GEMM_B, GEMM_C, GEMM_D, GEMM_OPERANDS };
 struct gemm_matrix {
     int64_t rows, width;
     int64_t ld, stride;
-    int64_t span; /* from the first element of the batch's first to the last of its last */
+    int64_t span; /* from the first element of the first matrix of a batch to the last element of the last one */
 };
 
 struct gemm {

@@ -376,7 +376,7 @@ static int makes_recipe(clattn_context *context, const struct problem *problem, 
     const struct log no_log = {NULL, NULL};
     const struct planner planner = {context, &no_log, planner_choose_untried};
     struct builder builder = {.ir = &ir, .built = &built, .problem = problem, .facts = &facts, .planner = &planner};
-    const int made = build_recipe(&builder, solver, NULL) == CLATTN_SUCCESS;
+    const int has_providers = build_recipe(&builder, solver, NULL) == CLATTN_SUCCESS;
 
     ir_close(&ir);
     built_free(&built);

@@ -34,8 +34,8 @@ static clattn_status make_old(struct clattn_plan *plan, struct builder *b, const
     return plan_adapt(plan, b);
 }
 
-/* A solver on a matrix engine, of a problem of 16 bits: UNSUPPORTED where the engine does not multiply as it is said to.
- * A solver that can do without teams is told where these do not. */
+/* If the solver uses a matrix engine and the problem has 16-bit elements, probes the engine. UNSUPPORTED: the engine
+ * computes wrong products. If only its teams do, a solver that can work without teams is told so. */
 static clattn_status probe_for(const struct clattn_plan *plan, struct device_facts *facts)
 {
     const struct solver *solver = plan->solver;
@@ -55,7 +55,7 @@ static clattn_status probe_for(const struct clattn_plan *plan, struct device_fac
     return facts->teamless ? CLATTN_SUCCESS : status;
 }
 
-/* What src/kernel adds behind a module; it ends the recipe. */
+/* Adds the steps that src/kernel has after a module's own, and ends the recipe. */
 static clattn_status make_behind(struct clattn_plan *plan, struct builder *b, const struct clattn_plan *like,
                                  int most_group)
 {
@@ -248,7 +248,7 @@ clattn_status clattn_plan_get_sized(const clattn_plan *plan, clattn_plan_info *i
     return CLATTN_SUCCESS;
 }
 
-/* How many kernels of the child's own stand before a step. */
+/* The number of the child's own kernels before a step. */
 static int kernels_before(const struct clattn_plan *plan, const struct child *child, int step)
 {
     int kernels = 0;
@@ -271,7 +271,7 @@ static const char *step_name(const struct clattn_plan *plan, int step)
     return built_product_of(&plan->bound.built, step) != NULL ? "gemm" : plan->bound.built.steps[step].name;
 }
 
-/* What follows the name of a step's kernel. */
+/* Writes the tiles and sizes that follow a kernel's name. */
 static void describe_step(struct text *text, const struct clattn_plan *plan, int step)
 {
     const struct built_product *product = built_product_of(&plan->bound.built, step);

@@ -23,11 +23,11 @@ struct clattn_plan {
     const struct solver *solver;
     struct recipe recipe; /* of a solver of src/kernel, in the intermediate form from step `own` on */
     int own;
-    struct bound bound; /* what is computed, and its kernels */
-    int has_recipe;     /* plan_bind has found one, whatever became of its kernels */
-    cl_mem head_decay;  /* the log-decays that the rule itself fixes, [heads]; or NULL */
-    char *tiles_by;     /* what says the tiles: "rule of thumb", a path */
-    int rejected;       /* solvers that the self-test turned down before this one */
+    struct bound bound; /* the steps, and their kernels */
+    int has_recipe;     /* plan_bind has made a recipe, even if its kernels could not be built */
+    cl_mem head_decay;  /* log-decays [heads] that the rule fixes; or NULL */
+    char *tiles_by;     /* where the tiles come from: "rule of thumb", or a path */
+    int rejected;       /* solvers that failed the self-test before this one was chosen */
 };
 
 /* Creates a plan that is not bound to a solver yet. */
@@ -81,7 +81,7 @@ void plan_write_workspace(struct text *text, const struct ir_recipe *recipe);
 /* Checks the arguments and enqueues the steps: clattn_enqueue without its first checks. */
 clattn_status plan_run(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *arguments,
                        uint32_t n_wait, const cl_event *wait, cl_event *event);
-/* Launches of a call of the desc's lengths: its steps, those of a loop for every stretch. */
+/* The number of launches in a call of the desc's lengths. A step of a loop counts once an iteration. */
 int64_t plan_launches(const struct clattn_plan *plan);
 
 /* plan_run on a queue in order, without a wait list, with one event for each launch. */

@@ -1,4 +1,4 @@
-/* Calls of a plan: bound to the intermediate form, which is run while nobody else has the plan's kernels. */
+/* Calls of a plan. Arguments are bound to the recipe, which is run while this thread alone has the plan's kernels. */
 #include "plan/call.h"
 
 int64_t plan_launches(const struct clattn_plan *plan)

@@ -14,8 +14,8 @@ clattn_status around_gates(struct builder *b);
 /* Reserves memory for denominators, if outputs are divided; and for the states after whole sequences, if all tokens
  * read these and the caller does not ask for them. */
 void around_memory(struct builder *b);
-/* What all tokens read of the state after the last; and the attention matrix beside the outputs, but of a list whose keys
- * turn on their way: src/kernel has that. */
+/* Adds the reads of the state after the last token, where all tokens read that one. Adds the attention matrix beside
+ * the outputs, except for a list with ERASE_POSITION, whose matrix src/kernel computes. */
 clattn_status around_reads(struct builder *b);
 /* Solvers that only other solvers use. They are not in solver_list. */
 extern const struct solver solver_stabilize, solver_read_state, solver_append;

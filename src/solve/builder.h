@@ -45,7 +45,7 @@ struct product {
 struct built {
     struct kernel_step *steps; /* by step of the recipe */
     int step_count;
-    struct built_product **products; /* those steps that are products (solve/gemm/gemm.h), in order */
+    struct built_product **products; /* the steps that are products (solve/gemm/gemm.h), in order */
     int product_count;
     /* in the order in which they were added */
     struct child children[BUILDER_CHILDREN];
@@ -61,9 +61,9 @@ struct builder {
     const struct problem *problem;
     const struct problem *outer; /* the plan's problem */
     const struct device_facts *facts;
-    cl_mem head_decay;             /* the log-decays that the rule fixes by head; NULL */
-    const struct planner *planner; /* who says what computes products; NULL: a recipe with products fails */
-    /* by name, the last first */
+    cl_mem head_decay;             /* the log-decays that the rule fixes for each head; NULL: none */
+    const struct planner *planner; /* chooses the providers of products; NULL: a recipe with products fails */
+    /* by name; the last binding comes first */
     struct {
         const char *name;
         int tensor, number; /* one of them; both IR_NONE: absent */
@@ -126,11 +126,11 @@ int build_bound(struct builder *b, const char *name);
 int build_kernel(struct builder *b, const struct kernel_step *step, struct grid3 grid);
 /* The same. A call skips the step if the condition is 0. */
 int build_kernel_if(struct builder *b, const struct kernel_step *step, struct grid3 grid, ir_expression condition);
-/* Adds a matrix product; returns its step. */
+/* Adds a matrix product and returns its step. */
 int build_product(struct builder *b, const struct product *product);
 /* The same. A call skips the step if the condition is 0. */
 int build_product_if(struct builder *b, const struct product *product, ir_expression condition);
-/* Steps from first on, up to the last that was added, are run for every per_turn of the rows. */
+/* Puts the steps from `first` to the last one added into a loop, with one iteration for every `per_turn` rows. */
 void build_loop(struct builder *b, int first, ir_expression rows, int64_t per_turn);
 /* The number of the loop that build_loop will add next, for expressions in steps that are added before it. */
 int build_next_loop(const struct builder *b);
@@ -154,14 +154,14 @@ clattn_status build_pass(struct builder *b, enum pass pass, const void *shape, b
 /* ---- A plan's recipe ----------------------------------------------------------------------------------------------
  */
 
-/* Begins the recipe of b->problem, with what its rule fixes and what it asks for ahead of its solver. ir, built, like,
- * problem, facts, planner and head_decay are set. */
+/* Begins the recipe of b->problem with the steps that come before its solver. The caller has set ir, built, like,
+ * problem, facts, planner and head_decay. */
 clattn_status build_begin(struct builder *b);
 /* Reserves the kernel of the recipe's next step, for a caller that adds the step itself. NULL: out of memory. */
 struct kernel_step *build_step(struct builder *b, const struct kernel_step *step);
-/* What computes the products that were added: as in b->like, or as the planner says. Its status. */
+/* Chooses a provider for each product: that of b->like, or the planner's choice. Returns the planner's status. */
 clattn_status build_products(struct builder *b);
-/* Ends it: the loop over what reads a state, around all steps, and the products among these. */
+/* Ends the recipe: puts all steps into the loop over the reads of a state, and builds the products among them. */
 clattn_status build_end(struct builder *b);
 /* Begins the recipe, adds the steps of the plan's own solver and the steps around it. The tiles are copied; NULL: those
  * of b->like. */

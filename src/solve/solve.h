@@ -13,7 +13,7 @@ struct device_facts {
     const struct device *device;
     const struct engine *engine; /* the matrix engine that kernels may use; NULL: none */
     int most_group;              /* work-items of a group, at most */
-    int teamless;                /* whether the engine's sub-groups must not multiply in teams: the probe has failed */
+    int teamless;                /* the engine's sub-groups must not multiply in teams, because the probe has failed */
 };
 
 /* How much a solver should be preferred to those of a higher rank. If several ask for it, the strongest preference
@@ -26,7 +26,7 @@ enum preference {
     PREFERENCE_FIRST    /* over all others, even if there are measurements, unless the caller asks for a chunk */
 };
 
-/* Whether a solver's sub-groups multiply in teams, and so what is probed of the engine before its recipe is made. */
+/* Whether a solver's sub-groups multiply in teams. It decides what is probed before the solver's recipe is made. */
 enum team_use {
     TEAM_NEVER,
     TEAM_IF_RIGHT, /* where teams pass their probe, */
@@ -36,15 +36,16 @@ enum team_use {
 struct solver {
     struct space space; /* name, tuning parameters, their format, and the lengths to tune at */
     clattn_mode mode;
-    int rank; /* solvers of a higher rank are tried first */
-    int old;  /* one of src/kernel, which has none of what follows */
+    int rank; /* solvers are tried in descending order of rank */
+    int old;  /* it is in src/kernel, and has none of the members below */
     enum team_use team;
-    int shared; /* for devices whose work-items share a tile: nobody else is offered it, unless for a matrix engine */
-    int units;  /* v may be unit vectors: the attention matrix (PASS_ATTENTION) */
-    const void *variant; /* what tells apart solvers that share these functions */
-    size_t tiles_size;   /* of its struct of tiles: ints only */
-    size_t shape_size;   /* of its struct of what follows from them */
-    /* Whether the solver should be tried before those of a higher rank; NULL: never. */
+    int shared; /* its work-items share a tile: it is tried only on devices that are good at that, or with a matrix
+                 * engine */
+    int units;  /* v may be unit vectors, which gives the attention matrix (PASS_ATTENTION) */
+    const void *variant; /* tells apart solvers that share these functions */
+    size_t tiles_size;   /* the size of its struct of tiles, which has only ints */
+    size_t shape_size;   /* the size of its struct of what follows from the tiles */
+    /* How much the solver should be preferred to those of a higher rank for the problem. NULL: not at all. */
     enum preference (*prefers)(const struct device_facts *facts, const struct problem *problem);
     int (*applies)(const struct solver *solver, const struct device_facts *facts, const struct problem *problem);
     /* Fills the tiles that are TILE_OPEN and corrects the others, so that equivalent tiles become equal points. No
@@ -87,11 +88,11 @@ int solver_can(const struct solver *solver, const struct device_facts *facts, co
 /* The point that gives these tiles. A parameter that does not have a tile's value stays TILE_OPEN. */
 struct tuned solver_explicit(const struct solver *solver, const void *tiles);
 
-/* Puts tiles that tuning has chosen, which are not TILE_OPEN, in the place of the heuristic's; how many there are. Both
- * are structs of that size, of ints. */
+/* Replaces the heuristic's tiles by those that tuning chose, which are not TILE_OPEN. Returns their number. Both are
+ * structs of ints of that size. */
 int tiles_take(void *tiles, const void *chosen, size_t size);
 
-/* Whether a work-item should have a tile for itself. */
+/* Whether each work-item should have a tile of its own. */
 static inline int is_serial(const struct device_facts *facts)
 {
     return facts->device->serial || facts->most_group < 4;
@@ -103,7 +104,7 @@ static inline int has_teams(const struct device_facts *facts)
     return facts->engine != NULL && facts->engine->team != FILE_nothing && !facts->teamless;
 }
 
-/* Whether the device takes such groups. */
+/* Whether the device accepts groups of this size. */
 int group_fits(const struct device_facts *facts, int group);
 
 /* Sets a tile that is not chosen yet. */
