@@ -23,8 +23,7 @@ static const enum embedded_file bias_headers[] = {
 
 static int in_teams(const struct variant *variant)
 {
-    return variant->kernel == KERNEL_FLASH_TEAM || variant->kernel == KERNEL_FLASH_PATH_TEAM ||
-           variant->kernel == KERNEL_WRITE_BEFORE_TEAM;
+    return variant->kernel == KERNEL_FLASH_TEAM || variant->kernel == KERNEL_WRITE_BEFORE_TEAM;
 }
 
 enum embedded_file variant_bias(const struct variant *variant)

@@ -17,11 +17,6 @@ static const struct {
     [KERNEL_FLASH_TEAM] = {"flash_team", FILE_flash_team, &family_flash, LIST(NONE) | LIST(KERNEL) | LIST(POSITION)},
     [KERNEL_FLASH_SUMS] = {"flash_sums", FILE_flash_sums, &family_flash_sums,
                            LIST(NONE) | LIST(KERNEL) | LIST(POSITION)},
-    [KERNEL_PREPARE_PATH] = {"prepare_path", FILE_prepare_path, &family_path, LIST(POSITION)},
-    [KERNEL_CARRY_PATH] = {"carry_path", FILE_carry_path, &family_path, LIST(POSITION)},
-    [KERNEL_FLASH_PATH] = {"flash_path", FILE_flash_path, &family_path, LIST(POSITION)},
-    [KERNEL_TURN_PATH] = {"turn_path", FILE_turn_path, &family_path, LIST(POSITION)},
-    [KERNEL_FOLD_PATH] = {"fold_path", FILE_fold_path, &family_path, LIST(POSITION)},
     [KERNEL_WRITE_BEFORE] = {"write_before", FILE_write_before, &family_write, LIST(KERNEL)},
     [KERNEL_WRITE_SOLVE] = {"write_solve", FILE_write_solve, &family_write, LIST(KERNEL)},
     /* plan/gemm.c sets their arguments */
@@ -37,13 +32,6 @@ static const struct {
     [KERNEL_WRITE_BEFORE_TEAM] = {"write_before_team", FILE_write_before_team, &family_write_matrix, LIST(KERNEL)},
     [KERNEL_WRITE_SOLVE_MATRIX] = {"write_solve_matrix", FILE_write_solve_matrix, &family_write_matrix, LIST(KERNEL)},
     [KERNEL_WRITE_SOLVE_TEAM] = {"write_solve_matrix", FILE_write_solve_matrix, &family_write_matrix, LIST(KERNEL)},
-    [KERNEL_PREPARE_PATH_MATRIX] = {"prepare_path_matrix", FILE_prepare_path_matrix, &family_path_matrix,
-                                    LIST(POSITION)},
-    [KERNEL_CARRY_PATH_MATRIX] = {"carry_path_matrix", FILE_carry_path_matrix, &family_path_matrix, LIST(POSITION)},
-    [KERNEL_FLASH_PATH_MATRIX] = {"flash_path_matrix", FILE_flash_path_matrix, &family_path_matrix, LIST(POSITION)},
-    [KERNEL_PREPARE_PATH_TEAM] = {"prepare_path_team", FILE_prepare_path_team, &family_path_team, LIST(POSITION)},
-    [KERNEL_CARRY_PATH_TEAM] = {"carry_path_team", FILE_carry_path_team, &family_path_team, LIST(POSITION)},
-    [KERNEL_FLASH_PATH_TEAM] = {"flash_path_team", FILE_flash_path_team, &family_path_team, LIST(POSITION)},
 #undef LIST
 };
 

@@ -12,8 +12,8 @@
  * buffer; in a kernel it is a pointer and the long4 NAME_at: offset, batch, token and head strides. */
 /* clang-format off */
 #define ROLES(X) \
-    X(q) X(k) X(v) X(o) X(g) X(p) X(e) X(cu) X(records) X(rows) X(segments) X(parts) X(written) X(theta) X(dt) \
-    X(bias) X(d) X(z) X(slots) X(turned_q) X(turned_k) X(after) X(initial) X(final) X(sink) X(lse) X(cu_kv) \
+    X(q) X(k) X(v) X(o) X(g) X(p) X(e) X(cu) X(parts) X(written) X(theta) X(dt) \
+    X(bias) X(d) X(z) X(slots) X(after) X(initial) X(final) X(sink) X(lse) X(cu_kv) \
     X(lens)
 /* Numbers, by value: states has bits for an initial and a final state; window is at most the keys there are; given has
  * bits for a sink, a wanted lse, cu_kv, lens and beta; first_row is the first of every sequence that is
@@ -37,9 +37,6 @@ enum role {
 
 enum kernel_id {
     KERNEL_FLASH,
-    KERNEL_PREPARE_PATH,
-    KERNEL_CARRY_PATH,
-    KERNEL_FLASH_PATH,
     KERNEL_WRITE_BEFORE,
     KERNEL_WRITE_SOLVE,
     KERNEL_FLASH_MATRIX,
@@ -56,14 +53,6 @@ enum kernel_id {
     KERNEL_WRITE_BEFORE_TEAM,
     KERNEL_WRITE_SOLVE_MATRIX,
     KERNEL_WRITE_SOLVE_TEAM,
-    KERNEL_PREPARE_PATH_MATRIX,
-    KERNEL_CARRY_PATH_MATRIX,
-    KERNEL_FLASH_PATH_MATRIX,
-    KERNEL_PREPARE_PATH_TEAM,
-    KERNEL_CARRY_PATH_TEAM,
-    KERNEL_FLASH_PATH_TEAM,
-    KERNEL_FOLD_PATH,
-    KERNEL_TURN_PATH,
     KERNEL_COUNT
 };
 
@@ -175,9 +164,8 @@ struct family {
     int shared; /* for devices whose work-items share a tile: for others built without optimisation */
 };
 
-extern const struct family family_plain, family_path, family_write, family_flash, family_flash_sums, family_gemm,
-    family_gemm_lanes, family_gemm_matrix, family_gemm_team, family_channels, family_channels_lanes,
-    family_write_matrix, family_path_matrix, family_path_team;
+extern const struct family family_plain, family_write, family_flash, family_flash_sums, family_gemm, family_gemm_lanes,
+    family_gemm_matrix, family_gemm_team, family_channels, family_channels_lanes, family_write_matrix;
 
 const struct family *kernel_family(enum kernel_id id);
 struct layout kernel_layout(const struct variant *variant);

@@ -30,9 +30,7 @@ int variant_reads_list(const struct variant *variant)
 
 int variant_turned(const struct variant *variant)
 {
-    return variant->kernel == KERNEL_FLASH_SUMS
-               ? variant->problem->rule->erase == ERASE_POSITION
-               : (variant->problem->desc.flags & CLATTN_ABSOLUTE) && variant_reads_list(variant);
+    return (variant->problem->desc.flags & CLATTN_ABSOLUTE) && variant_reads_list(variant);
 }
 
 void layout_scratch(struct layout *layout, const struct variant *variant, int bytes)

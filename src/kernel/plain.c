@@ -65,3 +65,11 @@ void plain_describe(struct text *text, const struct variant *variant, const stru
     text_format(text, "group %d, vec %d, chunk %d, key slice %d, value tile %d, key lanes %d, local %zu bytes\n",
                 t->group, t->vec, t->chunk, t->block_k, t->block_v, t->lanes_k, layout->step.local_bytes);
 }
+
+void plain_describe_spans(struct text *text, const struct variant *variant, const struct layout *layout)
+{
+    const struct tiles *t = &variant->tiles;
+
+    text_format(text, "group %d, vec %d, chunk %d, span of %d chunks, key slice %d, value tile %d, local %zu bytes\n",
+                t->group, t->vec, t->chunk, t->span, t->block_k, t->block_v, layout->step.local_bytes);
+}

@@ -111,11 +111,7 @@ static int make_temporary(const struct adapter *a, enum temporary_id id)
     struct ir_tensor scratch = {
         .name = temporary_name(id), .home = IR_SCRATCH, .element = sizeof(float), .bytes = t->floats * 4};
 
-    if (t->element != 0) {
-        const struct view view = t->strides;
-        scratch.element = t->element;
-        set_strides(&scratch, constant(a, view.batch), constant(a, view.token), constant(a, view.head));
-    } else if (id == TEMPORARY_WRITTEN) {
+    if (id == TEMPORARY_WRITTEN) {
         scratch.element = (int)dtype_size(problem->desc.dtype);
         set_touching_strides(a, &scratch, "BXYV");
     } else {

@@ -395,9 +395,8 @@ static clattn_status make_dry(const struct solver *solver, const struct recipe_m
 {
     if (solver->old)
         return solver_make(solver, maker);
-    if (!makes_recipe(maker->context, maker->problem, solver, maker->most_group))
-        return CLATTN_UNSUPPORTED;
-    return solver_has_behind(maker->problem) ? solver_make_behind(maker) : CLATTN_SUCCESS;
+    return makes_recipe(maker->context, maker->problem, solver, maker->most_group) ? CLATTN_SUCCESS
+                                                                                   : CLATTN_UNSUPPORTED;
 }
 
 /* In groups of as many work-items as the heuristic takes, or fewer. */

@@ -86,21 +86,6 @@ static clattn_status probe_for(const struct clattn_plan *plan, struct device_fac
     return facts->teamless ? CLATTN_SUCCESS : status;
 }
 
-/* What src/kernel adds behind a module; it ends the recipe. */
-static clattn_status make_behind(struct clattn_plan *plan, struct builder *b, const struct clattn_plan *like,
-                                 int most_group)
-{
-    const struct recipe *same = like != NULL ? &like->recipe : NULL;
-    const struct recipe_maker maker = {plan->context, &plan->problem, NULL, same, most_group, &plan->recipe, 0};
-
-    if (!solver_has_behind(&plan->problem))
-        return build_end(b);
-    TRY(recipe_open(&plan->recipe));
-    TRY(solver_make_behind(&maker));
-    plan->own = plan->ir.step_count;
-    return plan_adapt(plan, b);
-}
-
 static clattn_status make_module(struct clattn_plan *plan, struct builder *b, struct device_facts *facts,
                                  const struct tuned *tuned)
 {
@@ -136,7 +121,7 @@ clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, c
         TRY(make_old(plan, &builder, tuned, like, most_group));
     else {
         TRY(make_module(plan, &builder, &facts, tuned));
-        TRY(make_behind(plan, &builder, like, most_group));
+        TRY(build_end(&builder));
         plan->has_recipe = 1;
     }
     TRY(plan_bind_products(plan));

@@ -8,10 +8,9 @@
 const char *temporary_name(enum temporary_id id)
 {
     static const char *const names[] = {
-        [TEMPORARY_RECORDS] = "records",         [TEMPORARY_ROWS] = "rows",
-        [TEMPORARY_SEGMENTS] = "segments",       [TEMPORARY_PARTS] = "parts of the keys",
-        [TEMPORARY_AFTER] = "sums of decays",    [TEMPORARY_WRITTEN] = "written",
-        [TEMPORARY_TURNED_Q] = "turned queries", [TEMPORARY_TURNED_K] = "turned keys",
+        [TEMPORARY_PARTS] = "parts of the keys",
+        [TEMPORARY_AFTER] = "sums of decays",
+        [TEMPORARY_WRITTEN] = "written",
     };
     _Static_assert(sizeof names / sizeof *names == TEMPORARY_COUNT, "a name each");
     return names[id];
@@ -64,8 +63,7 @@ static const struct {
     enum role role;
     enum temporary_id temporary;
 } made_roles[] = {
-    {ROLE_records, TEMPORARY_RECORDS}, {ROLE_rows, TEMPORARY_ROWS},         {ROLE_segments, TEMPORARY_SEGMENTS},
-    {ROLE_parts, TEMPORARY_PARTS},     {ROLE_turned_q, TEMPORARY_TURNED_Q}, {ROLE_turned_k, TEMPORARY_TURNED_K},
+    {ROLE_parts, TEMPORARY_PARTS},
     {ROLE_after, TEMPORARY_AFTER},
 };
 
@@ -100,15 +98,6 @@ static void bind_made(const struct variant *variant, struct source *sources)
         sources[made_roles[i].role] = temporary(made_roles[i].temporary);
 }
 
-/* Queries and keys that were turned each by itself, where they were. */
-static void bind_turned(const struct variant *variant, struct source *sources)
-{
-    if (variant_turned(variant)) {
-        sources[ROLE_q] = sources[ROLE_turned_q];
-        sources[ROLE_k] = sources[ROLE_turned_k];
-    }
-}
-
 /* What is written in the place of v, and read there; p is k where it is not given. */
 static void bind_written(const struct variant *variant, struct source *sources)
 {
@@ -138,7 +127,6 @@ static void bind_roles(const struct variant *variant, struct source *sources)
     bind_attention(variant, sources);
     bind_made(variant, sources);
     bind_written(variant, sources);
-    bind_turned(variant, sources);
 }
 
 /* ---- Making -------------------------------------------------------------------------------------------------------
@@ -202,16 +190,6 @@ void maker_reserve(const struct recipe_maker *maker, enum temporary_id id, int64
         t->floats = floats;
 }
 
-void maker_lay(const struct recipe_maker *maker, enum temporary_id id, clattn_dtype dtype, int64_t sequences,
-               struct view strides)
-{
-    struct temporary *t = &maker->recipe->temporaries[id];
-
-    t->element = (int)dtype_size(dtype);
-    t->strides = strides;
-    maker_reserve(maker, id, divide_up(sequences * strides.batch * t->element, (int64_t)sizeof(float)));
-}
-
 clattn_status recipe_open(struct recipe *recipe)
 {
     recipe_close(recipe);
@@ -234,7 +212,7 @@ const struct step *recipe_last(const struct recipe *recipe)
 {
     const struct step *last = &recipe->steps[recipe->step_count - 1];
 
-    while (last->variant.kernel == KERNEL_FOLD_PATH || last->variant.attn)
+    while (last->variant.attn)
         last--;
     return last;
 }

@@ -7,22 +7,14 @@
 
 /* What a recipe may hold beside the operands. */
 enum temporary_id {
-    TEMPORARY_RECORDS,  /* [slots, heads, record]: what prepare leaves the scan */
-    TEMPORARY_ROWS,     /* [slots, heads, …]: rows that prepare leaves what comes after it */
-    TEMPORARY_SEGMENTS, /* [sequences, segments, heads, …]: the state that each adds */
-    TEMPORARY_PARTS,    /* [sequences, heads, …]: what parts of the keys leave of a span's rows */
-    TEMPORARY_AFTER,    /* [key slots, heads, …]: sums of log-decays after each key of a unit */
-    TEMPORARY_WRITTEN,  /* [B,TK,HK,V] in the storage type of v: what is written in its place */
-    TEMPORARY_TURNED_Q, /* like q, in its type: queries that are turned over all tokens up to their own */
-    TEMPORARY_TURNED_K, /* the same of k */
+    TEMPORARY_PARTS,   /* [sequences, heads, …]: what parts of the keys leave of a span's rows */
+    TEMPORARY_AFTER,   /* [key slots, heads, …]: sums of log-decays after each key of a unit */
+    TEMPORARY_WRITTEN, /* [B,TK,HK,V] in the storage type of v: what is written in its place */
     TEMPORARY_COUNT
 };
 
 struct temporary {
     int64_t floats; /* 0: not used */
-    struct view
-        strides; /* in elements of that many bytes, where kernels find it so: [sequence, row, head]; 0: as floats */
-    int element;
 };
 
 const char *temporary_name(enum temporary_id id);
@@ -75,9 +67,6 @@ clattn_status maker_add(const struct recipe_maker *maker, const struct variant *
                         struct step **step);
 /* At least so many floats for a temporary. */
 void maker_reserve(const struct recipe_maker *maker, enum temporary_id id, int64_t floats);
-/* Room for one of elements of a type, of that many sequences, and how kernels find it. */
-void maker_lay(const struct recipe_maker *maker, enum temporary_id id, clattn_dtype dtype, int64_t sequences,
-               struct view strides);
 
 /* An empty recipe, in the place of what it was; and what it had given back. OUT_OF_MEMORY. */
 clattn_status recipe_open(struct recipe *recipe);
@@ -104,13 +93,9 @@ struct old_solver {
     clattn_status (*make)(const struct recipe_maker *maker);
 };
 
-/* The same with what the problem has beside its outputs. */
+/* The same for the maker. */
 clattn_status solver_make(const struct solver *solver, const struct recipe_maker *maker);
-/* That alone, where the solver is a module: the attention matrix of a list whose keys turn, and keys that are carried to the end. */
-int solver_has_behind(const struct problem *problem);
-clattn_status solver_make_behind(const struct recipe_maker *maker);
 
-extern const struct old_solver old_channels_lanes, old_channels, old_path, old_delta, old_delta_matrix, old_delta_team,
-    old_path_matrix, old_path_team;
+extern const struct old_solver old_channels_lanes, old_channels, old_delta, old_delta_matrix, old_delta_team;
 
 #endif

@@ -19,6 +19,9 @@
     X(flash_blocks)                                                                                                    \
     X(flash)                                                                                                           \
     X(decode)                                                                                                          \
+    X(path_team)                                                                                                       \
+    X(path_matrix)                                                                                                     \
+    X(path)                                                                                                            \
     X(path_decode)
 
 #define SOLVER_DECLARED(name) extern const struct solver solver_##name;

@@ -10,12 +10,9 @@
 #define FIELD(name) offsetof(struct tiles, name)
 /* clang-format off */
 /* Sets of kernels. Not enumerators, which C11 keeps within an int. */
-#define PATH (IN(PREPARE_PATH) | IN(CARRY_PATH) | IN(TURN_PATH) | IN(FLASH_PATH))
 #define DELTA (IN(WRITE_BEFORE) | IN(WRITE_SOLVE))
 #define DELTA_MATRIX (IN(WRITE_BEFORE_MATRIX) | IN(WRITE_SOLVE_MATRIX))
 #define DELTA_TEAM (IN(WRITE_BEFORE_TEAM) | IN(WRITE_SOLVE_TEAM))
-#define PATH_MATRIX (IN(PREPARE_PATH_MATRIX) | IN(CARRY_PATH_MATRIX) | IN(FLASH_PATH_MATRIX))
-#define PATH_TEAM (IN(PREPARE_PATH_TEAM) | IN(CARRY_PATH_TEAM) | IN(FLASH_PATH_TEAM))
 
 static const struct parameter channels[] = {
     {"vec",             IN(CHANNELS),    FIELD(vec),       {4, 16, BY_THUMB}},
@@ -29,17 +26,6 @@ static const struct parameter channels[] = {
 static const struct parameter channels_lanes[] = {
     {"block_v",         IN(CHANNELS_LANES), FIELD(block_v), {4, 8, 16, 32, 64, BY_THUMB}},
     {"tokens",          IN(CHANNELS_LANES), FIELD(tokens),  {1, 2, 3, 4, 8, BY_THUMB}},
-    {NULL, 0, 0, {BY_THUMB}},
-};
-
-static const struct parameter path[] = {
-    {"chunk",           PATH,            FIELD(chunk),     {8, 16, 32, 64, BY_THUMB}},
-    {"vec",             PATH,            FIELD(vec),       {4, 16, BY_THUMB}},
-    {"span",            PATH,            FIELD(span),      {2, 4, 8, 16, 32, 64, BY_THUMB}},
-    {"prepare.group",   PATH & ~IN(FLASH_PATH), FIELD(group), {1, 16, 32, 64, 128, 256, BY_THUMB}},
-    {"flash.group",     IN(FLASH_PATH),  FIELD(group),     {1, 16, 32, 64, 128, 256, BY_THUMB}},
-    {"block_k",         PATH,            FIELD(block_k),   {16, 32, 64, 128, BY_THUMB}},
-    {"block_v",         IN(FLASH_PATH),  FIELD(block_v),   {16, 32, 64, 128, 256, BY_THUMB}},
     {NULL, 0, 0, {BY_THUMB}},
 };
 
@@ -77,27 +63,10 @@ static const struct parameter delta_team[] = {
     {NULL, 0, 0, {BY_THUMB}},
 };
 
-static const struct parameter path_matrix[] = {
-    {"chunk",           PATH_MATRIX,           FIELD(chunk),   {16, 32, 64, 128, 256, BY_THUMB}},
-    {"span",            PATH_MATRIX,           FIELD(tokens),  {32, 64, 128, 256, 512, 1024, BY_THUMB}},
-    {"keys",            IN(FLASH_PATH_MATRIX), FIELD(keys),    {16, 32, 64, 128, BY_THUMB}},
-    {"stages",          IN(FLASH_PATH_MATRIX), FIELD(stages),  {1, 2, 3, BY_THUMB}},
-    {"block_v",         IN(FLASH_PATH_MATRIX), FIELD(block_v), {16, 32, 64, 128, BY_THUMB}},
-    {NULL, 0, 0, {BY_THUMB}},
-};
-
-static const struct parameter path_team[] = {
-    {"span",            PATH_TEAM,             FIELD(tokens),  {128, 256, 512, 1024, BY_THUMB}},
-    {NULL, 0, 0, {BY_THUMB}},
-};
-
 /* clang-format on */
 
 /* Ranks are the order in which they are tried. */
 static const struct solver old_solvers[] = {
-    {.space = {"path_team", path_team, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 890, .old = 1},
-    {.space = {"path_matrix", path_matrix, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 880, .old = 1},
-    {.space = {"path", path, 1024, 0, 0, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 870, .old = 1},
     {.space = {"delta_team", delta_team, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 850, .old = 1},
     {.space = {"delta_matrix", delta_matrix, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 840, .old = 1},
     {.space = {"delta", delta, 1024, 0, 0, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 830, .old = 1},
