@@ -1,9 +1,11 @@
-/* carry_path.cl on a matrix engine: keys carried on to the end of their span, and what the whole span does to a row,
- * the unit matrix carried as keys are; the last span has no queries after it. One group: one block of keys of one
- * key head; or CHUNK rows of the unit matrix, with the span's first block. */
+/* Keys carried on to the end of their span, on a matrix engine, and what the whole span does to a row, the unit matrix
+ * carried as keys are; F and W of each later block of the span (path_walk.clh):
+ *     A = K Fᵀ      K += A W          of the keys' own block A is X, of later tokens alone
+ * The last span has no queries after it. One group: CHUNK keys of one key head, ACC_ROWS a sub-group; or CHUNK rows of the
+ * unit matrix, with the span's first slot. All sub-groups walk together: a part of a block is read by all. */
 /* clang-format off */
 #define TENSORS(X) \
-    X(global const data_t, k) X(global const int, cu) X(global float, rows) X(global float, segments)
+    X(global const int, cu) X(global float, rows) X(global float, segments)
 /* clang-format on */
 KERNEL
 carry_path_matrix(TENSORS(PARAMETER) int seq_len, int sequences, int kv_len)
@@ -15,61 +17,81 @@ carry_path_matrix(TENSORS(PARAMETER) int seq_len, int sequences, int kv_len)
     long slot = get_group_id(0);
     list_t list = turn_list_of_group(sequences, seq_len, cu, cu_at, kv_len);
     turn_t turn = turn_of(list, kv_len);
-    int block = (int)(slot - turn.base), unit = (int)get_group_id(2) - 1, span = block / (SPAN_ROWS / CHUNK);
-    int from = block * CHUNK - turn.shift, end = (span + 1) * SPAN_ROWS - turn.shift;
-    int own_row = LANE / ENGINE_LANES * ACC_ROWS, own_key = from + (unit < 0 ? own_row / 16 * 16 : -16);
-    local data_t *own = tiles + own_row * KEY_PITCH;
-    global data_t *first = turn_rows(rows, rows_at, turn, list, TURN_W), *to;
-    long stride;
+    int number = (int)(slot - turn.base), span = number / (SPAN_ROWS / CHUNK);
+    int from = number * CHUNK - turn.shift, end = (span + 1) * SPAN_ROWS - turn.shift;
+    int own_row = LANE / ENGINE_LANES * ACC_ROWS, block = own_row / KEYS, row = own_row % KEYS;
+    int units = get_group_id(2) > 0, unit_row = ((int)get_group_id(2) - 1) * CHUNK + own_row;
+    global data_t *first = record_of(rows, rows_at, turn, list, from), *own = first + block * NEXT_RECORD, *to;
+    local data_t *square = tiles + block * KEYS * SQUARE_PITCH;
+    int absent = max(-from / KEYS, 0); /* blocks of a sequence's first slot that lie before its keys */
+    int own_key = units ? from - KEYS : from + block * KEYS;
+    course_t course = {tiles, first + absent * NEXT_RECORD, from + absent * KEYS, end, !units};
+    int n = 0; /* the part that is next */
     acc_t Y[KT];
-    chain_t X[KT];
+    chain_t X[KT], A[PARTS * STEP];
 
-    if (block >= turn.blocks || end >= list.keys || (unit >= 0 && block % (SPAN_ROWS / CHUNK) != 0))
+    if (number < 0 || number >= turn.slots || end >= list.keys || (units && number % (SPAN_ROWS / CHUNK) != 0))
         return;
-    if (unit < 0)
-        keys_put(tiles, k + at_row(k_at, list.rows.at.batch, list.first, list.kv_head), k_at.z, from, list.keys);
-    else
-        units_put(tiles, unit * CHUNK);
-    SYNC();
+    if (!FLOAT_SUMS && units && get_group_id(2) == 1 && LANE == 0)
+        span_scaled_leave(first, from, end);
+    course_send(&course, 0);
+    if (!units)
+        square_copy(square, own + RECORD_X, GROUP / (CHUNK / KEYS));
     engine_unrolled
     for (int kt = 0; kt < KT; kt++) {
-        X[kt] = chain_load(m, address_of(own + kt * 16 + chain_lane(m, KEY_PITCH)), KEY_PITCH);
-        Y[kt] = acc_of(m, X[kt]);
+        Y[kt] =
+            units ? unit_tile(m, unit_row, kt) : tile_get(m, own + RECORD_KEYS + row * KEY_WIDTH + kt * 16, KEY_WIDTH);
+        X[kt] = walk_chain(m, Y[kt]);
     }
-    for (int key = from; key < end; key += WALK_KEYS) {
-        SYNC();
-        walk_copy(tiles, first, key);
-        SYNC();
-        for (int tile = 0; tile < WALK_KEYS / 16; tile++) {
-            address_t w = address_of(tiles + tile * 16 * KEY_PITCH + frag_lane_t(m, KEY_PITCH));
-            local data_t *x = tiles + WALK_X + tile * 16 * X_PITCH + own_row % 16;
-            int at = key + tile * 16;
-            acc_t S;
+    engine_unrolled
+    for (int i = 0; i < PARTS * STEP; i++)
+        A[i] = 0;
+    SYNC(); /* X of each block is there, for the sub-groups that have its keys */
+    engine_unrolled
+    for (int i = 0; i < STEP && !units; i++)
+        A[i] = chain_load_t(m, address_of(square + i * 16 * SQUARE_PITCH + row + chain_lane_t(m, SQUARE_PITCH)),
+                            SQUARE_PITCH);
+    SYNC(); /* all have read X: parts take its place */
+    for (int i = 1; i < STAGES - 1; i++)
+        course_send(&course, i);
+    for (int key = course.first; key < end; key += KEYS) {
+        chain_t walking[PARTS * STEP];
 
-            if (ENGINE_ALONE && at < own_key)
-                continue;
-            S = turn_products(m, Y, X, address_of(tiles + WALK_F + tile * 16 * KEY_PITCH + frag_lane(m, KEY_PITCH)),
-                              WALK_REST);
-            if (!ENGINE_ALONE || at == own_key) {
-                acc_t own_x = acc_of(m, chain_load_t(m, address_of(x + chain_lane_t(m, X_PITCH)), X_PITCH));
-                S = at == own_key ? own_x : S;
+        if (units || key > course.first) { /* A = K Fᵀ */
+            copies_wait();
+            team_written();
+            SYNC(); /* all lanes' pieces of F are there, and all have read the part before: the next takes its slot */
+            course_send(&course, n + STAGES - 1);
+            if (!ENGINE_ALONE || key > own_key) {
+                acc_t S[STEP];
+                block_products_in_parts(m, S, Y, X, course_place(&course, n), KEY_TILE);
+                walk_round(m, walking, STEP, S);
+                engine_unrolled
+                for (int i = 0; i < PARTS * STEP; i++)
+                    A[i] = key > own_key ? walking[i] : A[i];
             }
-            if (at < own_key)
-                S = 0;
-            turn_add(m, Y, S, w, WALK_REST);
-            turn_round(m, X, Y);
+            n++;
         }
+        copies_wait(); /* K += A W */
+        team_written();
+        SYNC(); /* the same of w */
+        course_send(&course, n + STAGES - 1);
+        if (!ENGINE_ALONE || key >= own_key) {
+            engine_unrolled
+            for (int i = 0; i < PARTS * STEP; i++)
+                walking[i] = key >= own_key ? A[i] : (chain_t)(0);
+            block_add_in_parts(m, Y, KT, walking, course_place(&course, n), KEY_TILE, 0);
+            engine_unrolled
+            for (int kt = 0; kt < KT; kt++)
+                X[kt] = walk_chain(m, Y[kt]);
+        }
+        n++;
     }
-    SYNC();
+    if (units && unit_row >= WHOLE_ROWS)
+        return;
+    to = units ? whole_of(segments, segments_at, turn, list, span) + unit_row * KEY_WIDTH
+               : own + RECORD_CARRIED + row * KEY_WIDTH;
     engine_unrolled
     for (int kt = 0; kt < KT; kt++)
-        acc_put(m, own + kt * 16, KEY_PITCH, Y[kt]);
-    SYNC();
-    to = unit < 0 ? first + from * TURN_STRIDE + TURN_CARRIED
-                  : turn_whole(segments, segments_at, turn, list, span) + unit * CHUNK * KEY_WIDTH;
-    stride = unit < 0 ? TURN_STRIDE : KEY_WIDTH;
-    for_each(task, (unit < 0 ? CHUNK : min(CHUNK, KEY_WIDTH - unit * CHUNK)) * KT * 2) {
-        int row = task / (KT * 2), n = task % (KT * 2) * 8;
-        *(global uint4 *)(to + row * stride + n) = *(local const uint4 *)(tiles + row * KEY_PITCH + n);
-    }
+        tile_leave(m, to + kt * 16, KEY_WIDTH, Y[kt], 1);
 }

@@ -11,9 +11,9 @@ struct engine_tiles {
 
 struct engine_shape {
     struct path_engine_tiles tiles;
-    int is_absolute, is_summed; /* is_summed: decays are summed ahead of a team's read */
+    int is_absolute, is_summed; /* is_summed: decays are summed ahead of the read */
     struct kernel_step steps[PATH_ENGINE_KERNELS], sums;
-    int64_t block_floats, span_floats, groups[PATH_ENGINE_KERNELS];
+    int64_t slot_floats, span_floats, groups[PATH_ENGINE_KERNELS];
     struct path_turning turning;
     struct flash_matrix_shape turned;
 };
@@ -100,10 +100,10 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
     if (s->is_absolute)
         return derive_turned(facts, problem, t, s);
     s->tiles = t->path;
-    s->is_summed = t->path.team && problem_tokens_decay(problem);
+    s->is_summed = problem_tokens_decay(problem);
     if (s->is_summed)
         s->sums = flash_sums_step(facts, problem, t->path.keys, t->path.sub_group);
-    s->block_floats = path_engine_block_floats(problem, &t->path);
+    s->slot_floats = path_engine_slot_floats(problem, &t->path);
     s->span_floats = path_engine_span_floats(problem, &t->path);
     for (int i = 0; i < PATH_ENGINE_KERNELS; i++) {
         s->steps[i] = path_engine_step((enum path_engine_kernel)i, facts->engine, problem, &t->path);
@@ -139,7 +139,7 @@ static clattn_status recipe(struct builder *b, const struct problem *problem, co
     const int64_t spans = blocks * s->tiles.chunk / s->tiles.span + problem_most(problem).sequences;
     const ir_expression slots = build_key_slots(b, s->tiles.chunk);
 
-    build_bind(b, "rows", build_scratch(b, "rows", CLATTN_F32, blocks * heads * s->block_floats));
+    build_bind(b, "rows", build_scratch(b, "rows", CLATTN_F32, blocks * heads * s->slot_floats));
     build_bind(b, "segments", build_scratch(b, "segments", CLATTN_F32, spans * heads * s->span_floats));
     add_kernel(b, s, PATH_PREPARE, slots, heads);
     add_kernel(b, s, PATH_CARRY, slots, heads);
@@ -170,14 +170,11 @@ static void describe_own(struct text *text, const struct engine_shape *s, int st
         flash_describe_sums(text, &s->sums, t->keys);
         return;
     }
-    if (t->team)
-        text_format(text, "group %d, blocks of %d keys, span of %d keys", kernel->group, t->keys, t->span);
-    else
-        text_format(text, "group %d, chunk %d, span of %d keys", kernel->group, t->chunk, t->span);
-    if (reads && t->team)
+    text_format(text, "group %d, blocks of %d keys, span of %d keys", kernel->group, t->keys, t->span);
+    if (reads)
         text_format(text, ", chunk %d, value tile %d", t->chunk, t->block_v);
-    else if (reads)
-        text_format(text, ", keys %d, value tile %d, stages %d", t->keys, t->block_v, t->stages);
+    if (reads && !t->team)
+        text_format(text, ", stages %d", t->stages);
     text_format(text, ", local %zu bytes\n", kernel->local_bytes);
 }
 
@@ -199,7 +196,7 @@ static void describe(struct text *text, const void *shape, int step)
     .recipe = recipe_of_either, .describe = describe
 
 const struct solver solver_path_matrix = {
-    .space = {"path_matrix", matrix_parameters, 1024, 0, 1, 1},
+    .space = {"path_matrix", matrix_parameters, 1024, 0, 1, 2},
     .rank = 880,
     .team = TEAM_IF_RIGHT,
     .variant = &by_themselves,

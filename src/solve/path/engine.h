@@ -7,7 +7,7 @@
 struct path_engine_tiles {
     int chunk;     /* queries of a group, and keys that a group carries */
     int span;      /* keys that are crossed at once */
-    int keys;      /* of a block */
+    int keys;      /* of a block, which is walked at once */
     int stages;    /* blocks of carried keys in local memory at once */
     int block_v;   /* value columns of a group */
     int subs;      /* sub-groups that compute: those of the read, and of what carries keys */
@@ -27,8 +27,8 @@ struct kernel_step path_engine_step(enum path_engine_kernel kernel, const struct
 int64_t path_engine_groups(enum path_engine_kernel kernel, const struct problem *problem,
                            const struct path_engine_tiles *tiles);
 
-/* Floats that are left of a block of `chunk` keys of a head, and of a span of it. */
-int64_t path_engine_block_floats(const struct problem *problem, const struct path_engine_tiles *tiles);
+/* Floats that are left of `chunk` keys of a head, and of a span of it. */
+int64_t path_engine_slot_floats(const struct problem *problem, const struct path_engine_tiles *tiles);
 int64_t path_engine_span_floats(const struct problem *problem, const struct path_engine_tiles *tiles);
 
 #endif

@@ -3,11 +3,9 @@
 
 enum {
     TILE = MATRIX_TILE,
-    BLOCK = 64,         /* keys that a team walks at once */
-    SLOTS = 3,          /* of a team's local memory */
-    PAD = 8,            /* numbers after a staged row: eight rows meet all banks */
-    X_PITCH = TILE + 8, /* of path_turn.clh */
-    ALIGNED = 8,        /* numbers for a float: rows are whole pieces */
+    PAD = 8,     /* numbers after a staged row: eight rows meet all banks */
+    ALIGNED = 8, /* numbers for a float: rows are whole pieces */
+    SLOTS = 3,   /* of local memory, where sub-groups of their own bring what a team reads */
     NUMBER = 2,
     FLOAT = 4
 };
@@ -16,11 +14,14 @@ enum {
  */
 
 struct sizes {
-    int channels, values;       /* tiles */
-    int parts, walked;          /* of w and F, the second of what the first lacks; keys that are walked at once */
-    int key_pitch, value_pitch; /* numbers of a row of keys and of values in local memory, */
-    int64_t stage, slot;        /* of a block in it, and of a part of a team's block; */
-    int64_t row, whole;         /* of what is left of a key, and of a span */
+    int channels, values;          /* tiles */
+    int parts;                     /* of w and F, the second of what the first lacks */
+    int query_pitch, output_pitch; /* numbers of a row of a sub-group by itself in local memory */
+    int64_t key_tile, value_tile;  /* of a block's rows of channels, and of values, */
+    int64_t square_tile;           /* and of X */
+    int key_pitch, value_pitch;    /* of their rows, or panels, */
+    int square_pitch;              /* and of X's */
+    int64_t row, whole;            /* of what is left of a key, and of a span */
 };
 
 static int64_t most(int64_t a, int64_t b)
@@ -33,23 +34,35 @@ static int64_t panels(int tiles)
     return divide_up((int64_t)tiles * TILE, PANEL);
 }
 
+/* Rows of blocks one after the other, or in panels as teams read them: then all take as much. */
+static void place_blocks(const struct path_engine_tiles *t, struct sizes *s)
+{
+    s->key_pitch = t->team ? t->keys * PANEL : s->query_pitch;
+    s->value_pitch = t->team ? t->keys * PANEL : s->output_pitch;
+    s->square_pitch = t->team ? t->keys * PANEL : t->keys + PAD;
+    s->key_tile = (int64_t)t->keys * s->query_pitch;
+    s->value_tile = (int64_t)t->keys * s->output_pitch;
+    s->square_tile = (int64_t)t->keys * (t->keys + PAD);
+    if (t->team)
+        s->key_tile = s->value_tile = s->square_tile =
+            (int64_t)t->keys * PANEL * most(panels(s->channels), panels(s->values));
+}
+
 static struct sizes sizes_of(const struct problem *problem, const struct path_engine_tiles *t)
 {
     struct sizes s = {.channels = (int)divide_up(problem->desc.key_dim, TILE), .values = t->block_v / TILE};
     const int64_t width = (int64_t)s.channels * TILE;
 
-    s.parts = problem->desc.dtype == CLATTN_BF16 ? 2 : 1;
-    s.walked = s.parts > 1 ? TILE : t->keys;
-    s.key_pitch = s.channels * TILE + PAD;
-    s.value_pitch = t->block_v + PAD;
-    s.stage = t->keys * (int64_t)(s.key_pitch + s.value_pitch);
-    s.slot = BLOCK * PANEL * most(panels(s.channels), panels(s.values));
-    s.row = t->team ? 4 * width + BLOCK + ALIGNED : (2 * s.parts + 1) * width + TILE;
-    s.whole = t->team ? round_up(width, BLOCK) * width : width * width;
+    s.parts = !t->team && problem->desc.dtype == CLATTN_BF16 ? 2 : 1;
+    s.query_pitch = s.channels * TILE + PAD;
+    s.output_pitch = t->block_v + PAD;
+    s.row = (2 * s.parts + 2) * width + t->keys + ALIGNED;
+    s.whole = round_up(width, t->keys) * width;
+    place_blocks(t, &s);
     return s;
 }
 
-int64_t path_engine_block_floats(const struct problem *problem, const struct path_engine_tiles *t)
+int64_t path_engine_slot_floats(const struct problem *problem, const struct path_engine_tiles *t)
 {
     return divide_up(t->chunk * sizes_of(problem, t).row * NUMBER, FLOAT);
 }
@@ -63,7 +76,7 @@ int64_t path_engine_groups(enum path_engine_kernel kernel, const struct problem 
                            const struct path_engine_tiles *t)
 {
     switch (kernel) {
-    case PATH_PREPARE: return t->team ? t->chunk / BLOCK : 1;
+    case PATH_PREPARE: return t->chunk / t->keys;
     case PATH_CARRY: return 1 + divide_up((int64_t)sizes_of(problem, t).channels * TILE, t->chunk);
     case PATH_READ: return divide_up(problem->desc.value_dim, t->block_v);
     case PATH_ENGINE_KERNELS: break;
@@ -74,76 +87,62 @@ int64_t path_engine_groups(enum path_engine_kernel kernel, const struct problem 
 /* ---- Local memory -------------------------------------------------------------------------------------------------
  */
 
-/* Numbers of what sub-groups by themselves walk at once. */
-static int64_t walk_numbers(const struct sizes *s)
+/* w and k of a block, and F of its tiles, in whose place products stand before; where sums are no floats F of the last
+ * tile takes the place of its keys. X stands where the last w have been, or after all of it. */
+static void add_prepare_locals(const struct path_engine_tiles *t, const struct sizes *s, struct kernel_step *step)
 {
-    return s->walked * (int64_t)(2 * s->parts * s->key_pitch + X_PITCH);
+    const int64_t tile = (int64_t)TILE * s->query_pitch, tiles = t->keys / TILE, ahead = (s->parts + 1) * tiles;
+    const int64_t factors = (t->team ? tiles - 1 : s->parts * tiles) * tile;
+    const int64_t numbers = ahead * tile + most(factors, 2 * tiles * TILE * TILE * FLOAT / NUMBER);
+    const int64_t squares = (tiles - 1) * TILE * (TILE + PAD);
+    const int within = squares <= tile;
+
+    step_constant(step, "LAST_FACTORS", (t->team ? ahead - 1 : ahead + (tiles - 1) * s->parts) * tile);
+    step_constant(step, "SQUARE_PITCH", TILE + PAD);
+    step_constant(step, "SQUARES_AT", within ? (tiles - 1) * s->parts * tile : numbers);
+    step_local(step, "LOCAL_TILES", within ? numbers : numbers + squares, NUMBER);
+    step_local(step, "LOCAL_BETA", t->keys, FLOAT);
+    step_local(step, "LOCAL_UNITS", t->team ? 2 * t->keys : 1, FLOAT);
 }
 
-/* Blocks on their way, one that is walked, a span's matrix, queries and outputs in turn. */
-static int64_t read_numbers(const struct path_engine_tiles *t, const struct sizes *s)
+/* Slots by turns, the first of them beyond X of the group's keys. */
+static void add_carry_locals(const struct path_engine_tiles *t, const struct sizes *s, int slots,
+                             struct kernel_step *step)
 {
-    const int64_t whole = (int64_t)s->channels * TILE * s->key_pitch;
-    const int64_t rows = t->chunk * most(s->key_pitch, s->value_pitch);
+    const int64_t slot = s->parts * s->key_tile, last = most((slots - 1) * slot, t->chunk * (int64_t)(t->keys + PAD));
 
-    return most(most(t->stages * s->stage, s->stage + walk_numbers(s)), most(whole, rows));
+    step_constant(step, "SLOT", slot);
+    step_constant(step, "LAST_SLOT", last);
+    step_constant(step, "SQUARE_PITCH", t->keys + PAD);
+    step_local(step, "LOCAL_TILES", last + slot, NUMBER);
+}
+
+/* What is brought between two barriers (cl/path/path_parts_staged.clh), in turn. */
+static int64_t staged_numbers(const struct path_engine_tiles *t, const struct sizes *s)
+{
+    const int64_t walked = (1 + s->parts) * s->key_tile + s->square_tile;
+    const int64_t read = s->value_tile + s->parts * s->key_tile;
+
+    return most(most(walked, read), t->stages * (s->key_tile + s->value_tile) + s->key_tile);
+}
+
+static void add_read_locals(const struct path_engine_tiles *t, const struct sizes *s, struct kernel_step *step)
+{
+    const int64_t blocks = t->loaders > 0 ? SLOTS * s->key_tile : staged_numbers(t, s);
+
+    step_constant(step, "SLOT", s->key_tile);
+    step_local(step, "LOCAL_TILES", most(blocks, (int64_t)t->chunk * s->output_pitch), NUMBER);
 }
 
 static void add_locals(enum path_engine_kernel kernel, const struct problem *problem, const struct path_engine_tiles *t,
-                       struct kernel_step *step)
+                       int stages, struct kernel_step *step)
 {
     const struct sizes s = sizes_of(problem, t);
-    const int64_t rows = (int64_t)t->chunk * s.key_pitch;
 
     switch (kernel) {
-    case PATH_PREPARE:
-        step_local(step, "LOCAL_TILES", 2 * rows, NUMBER);
-        step_local(step, "LOCAL_SQUARES", 2 * t->chunk * TILE, FLOAT);
-        step_local(step, "LOCAL_BETA", t->chunk, FLOAT);
-        break;
-    case PATH_CARRY: step_local(step, "LOCAL_TILES", most(rows, walk_numbers(&s)), NUMBER); break;
-    case PATH_READ:
-        step_local(step, "LOCAL_TILES", read_numbers(t, &s), NUMBER);
-        step_local(step, "LOCAL_NORMS", 1, FLOAT);
-        if (problem_decay(problem) != DECAY_NONE)
-            flash_add_bias_locals(step, t->keys, TILE);
-        break;
-    case PATH_ENGINE_KERNELS: break;
-    }
-}
-
-/* Keys and their w, and F of all tiles but the last, which takes the place of products; X where the last w have been, or
- * after all of it. */
-static void add_team_prepare_locals(const struct sizes *s, struct kernel_step *step)
-{
-    const int64_t tile = (int64_t)TILE * s->key_pitch, tiles = BLOCK / TILE;
-    const int64_t more = most((tiles - 1) * tile, 2 * tiles * TILE * TILE * FLOAT / NUMBER);
-    const int64_t numbers = 2 * tiles * tile + more, squares = (tiles - 1) * TILE * (TILE + PAD);
-    const int within = squares <= tile;
-
-    step_constant(step, "SQUARE_PITCH", TILE + PAD);
-    step_constant(step, "SQUARES_AT", within ? (tiles - 1) * tile : numbers);
-    step_local(step, "LOCAL_TILES", within ? numbers : numbers + squares, NUMBER);
-    step_local(step, "LOCAL_BETA", BLOCK, FLOAT);
-    step_local(step, "LOCAL_UNITS", 2 * BLOCK, FLOAT);
-}
-
-static void add_team_locals(enum path_engine_kernel kernel, const struct problem *problem,
-                            const struct path_engine_tiles *t, struct kernel_step *step)
-{
-    const struct sizes s = sizes_of(problem, t);
-    const int64_t last = most((SLOTS - 1) * s.slot, t->chunk * (int64_t)(BLOCK + PAD));
-
-    switch (kernel) {
-    case PATH_PREPARE: add_team_prepare_locals(&s, step); break;
-    case PATH_CARRY:
-        step_constant(step, "SQUARE_PITCH", BLOCK + PAD);
-        step_constant(step, "LAST_SLOT", last);
-        step_local(step, "LOCAL_TILES", last + s.slot, NUMBER);
-        break;
-    case PATH_READ:
-        step_local(step, "LOCAL_TILES", most(SLOTS * s.slot, t->chunk * (int64_t)s.value_pitch), NUMBER);
-        break;
+    case PATH_PREPARE: add_prepare_locals(t, &s, step); break;
+    case PATH_CARRY: add_carry_locals(t, &s, stages, step); break;
+    case PATH_READ: add_read_locals(t, &s, step); break;
     case PATH_ENGINE_KERNELS: break;
     }
 }
@@ -151,11 +150,15 @@ static void add_team_locals(enum path_engine_kernel kernel, const struct problem
 /* ---- Constants and words ------------------------------------------------------------------------------------------
  */
 
-static void add_constants(const struct problem *problem, const struct path_engine_tiles *t, struct kernel_step *step)
+static void add_constants(const struct engine *engine, const struct problem *problem, const struct path_engine_tiles *t,
+                          int stages, struct kernel_step *step)
 {
     const struct sizes s = sizes_of(problem, t);
-    const struct number numbers[] = {{"TURN_ROW", s.row},
+    const struct number numbers[] = {{"BLOCK_ROW", s.row},
                                      {"WHOLE", s.whole},
+                                     {"FLOAT_SUMS", !t->team},
+                                     {"PARTS", s.parts},
+                                     {"GATES_ARE_DATA", problem_gate_type(problem) == problem->desc.dtype},
                                      {"KV_GROUP", problem->desc.heads / problem->desc.kv_heads},
                                      {"KV_HEADS", problem->desc.kv_heads},
                                      {"SHARE", 1},
@@ -163,71 +166,28 @@ static void add_constants(const struct problem *problem, const struct path_engin
                                      {"SPAN", 1},
                                      {"SPAN_ROWS", t->span},
                                      {"KEYS", t->keys},
+                                     {"STEP", t->keys / TILE},
+                                     {"UNIT", t->keys},
+                                     {"UNITS", 1},
+                                     {"STAGES", stages},
                                      {"BV", t->block_v},
                                      {"KT", s.channels},
                                      {"VT", s.values},
-                                     {"QUERY_PITCH", s.key_pitch},
-                                     {"OUTPUT_PITCH", s.value_pitch},
+                                     {"QUERY_PITCH", s.query_pitch},
+                                     {"OUTPUT_PITCH", s.output_pitch},
+                                     {"KEY_PITCH", s.key_pitch},
+                                     {"VALUE_PITCH", s.value_pitch},
+                                     {"X_PITCH", s.square_pitch},
+                                     {"KEY_TILE", s.key_tile},
+                                     {"VALUE_TILE", s.value_tile},
+                                     {"VALUES_AT", 0},
+                                     {"TEAM_ROWS", (t->team ? TEAM : 1) * engine->rows},
+                                     {"LIST_LANES", t->loaders > 0 ? t->loaders / 2 * engine->lanes : step->group},
                                      {"READERS", 0},
                                      {"VALUE_TILES", t->subs}};
 
     step_constants(step, numbers, sizeof numbers / sizeof *numbers);
-}
-
-/* Of sub-groups by themselves. */
-static void add_own_constants(const struct problem *problem, const struct path_engine_tiles *t,
-                              struct kernel_step *step)
-{
-    const struct sizes s = sizes_of(problem, t);
-    const struct number numbers[] = {{"STEP", 1},
-                                     {"UNIT", TILE},
-                                     {"UNITS", t->keys / TILE},
-                                     {"STAGES", t->stages},
-                                     {"STAGE", s.stage},
-                                     {"PARTS", s.parts},
-                                     {"WALK_KEYS", s.walked},
-                                     {"LIST_LANES", step->group},
-                                     {"KEY_PITCH", s.key_pitch},
-                                     {"VALUE_PITCH", s.value_pitch},
-                                     {"VALUES_AT", (int64_t)t->keys * s.key_pitch},
-                                     {"QUERY_TILES", s.channels}};
-
-    step_constants(step, numbers, sizeof numbers / sizeof *numbers);
-}
-
-static void add_team_constants(const struct engine *engine, const struct problem *problem,
-                               const struct path_engine_tiles *t, int loaders, struct kernel_step *step)
-{
-    const struct sizes s = sizes_of(problem, t);
-    const struct number numbers[] = {{"GATES_ARE_DATA", problem_gate_type(problem) == problem->desc.dtype},
-                                     {"STEP", BLOCK / TILE},
-                                     {"UNIT", BLOCK},
-                                     {"UNITS", 1},
-                                     {"STAGES", SLOTS},
-                                     {"SLOT", s.slot},
-                                     {"KEY_PITCH", BLOCK * PANEL},
-                                     {"VALUE_PITCH", BLOCK * PANEL},
-                                     {"VALUES_AT", 0},
-                                     {"LIST_LANES", loaders > 0 ? loaders / 2 * engine->lanes : step->group},
-                                     {"TEAM_ROWS", TEAM * engine->rows}};
-
-    step_constants(step, numbers, sizeof numbers / sizeof *numbers);
     flash_add_sums_constants(step, problem, t->keys);
-}
-
-static void add_words(enum path_engine_kernel kernel, const struct problem *problem, struct kernel_step *step)
-{
-    switch (kernel) {
-    case PATH_PREPARE: step_header(step, FILE_path_prepare); break;
-    case PATH_CARRY: step_header(step, FILE_path_carry); break;
-    case PATH_READ:
-        step_header(step, flash_bias(problem, 0));
-        step_header(step, FILE_flash_queries_held);
-        step_header(step, FILE_flash_products);
-        step_header(step, FILE_path_flash);
-        break;
-    case PATH_ENGINE_KERNELS: break;
-    }
 }
 
 static enum embedded_file copies_of(const struct engine *engine)
@@ -237,18 +197,23 @@ static enum embedded_file copies_of(const struct engine *engine)
     return asynchronous ? FILE_copies_grouped_nvidia : FILE_copies_grouped;
 }
 
-static void add_team_words(enum path_engine_kernel kernel, const struct engine *engine, const struct problem *problem,
-                           int loaders, struct kernel_step *step)
+static void add_words(enum path_engine_kernel kernel, const struct engine *engine, const struct problem *problem,
+                      const struct path_engine_tiles *t, struct kernel_step *step)
 {
+    if (kernel == PATH_READ)
+        step_header(step, flash_bias(problem, 1)); /* decays are summed ahead of the read */
+    step_header(step, t->team ? FILE_path_team : FILE_path_alone);
+    step_header(step, FILE_path_walk);
     switch (kernel) {
-    case PATH_PREPARE: step_header(step, FILE_path_team_prepare); break;
+    case PATH_PREPARE: step_header(step, FILE_path_prepare); break;
     case PATH_CARRY:
         step_header(step, copies_of(engine));
-        step_header(step, FILE_path_team_carry);
+        step_header(step, FILE_path_carry);
         break;
     case PATH_READ:
-        step_header(step, flash_bias(problem, 1));
-        step_header(step, loaders > 0 ? FILE_path_parts_apart : FILE_path_parts);
+        step_header(step, FILE_flash_softmax);
+        step_header(step, FILE_path_parts);
+        step_header(step, t->loaders > 0 ? FILE_path_parts_apart : FILE_path_parts_staged);
         break;
     case PATH_ENGINE_KERNELS: break;
     }
@@ -257,49 +222,44 @@ static void add_team_words(enum path_engine_kernel kernel, const struct engine *
 /* ---- Steps --------------------------------------------------------------------------------------------------------
  */
 
-static void add_own(enum path_engine_kernel kernel, const struct problem *problem, const struct path_engine_tiles *t,
-                    struct kernel_step *step)
+/* Blocks, or parts of them, in local memory at once. */
+static int stages_of(enum path_engine_kernel kernel, const struct path_engine_tiles *t)
 {
-    add_own_constants(problem, t, step);
-    add_locals(kernel, problem, t, step);
-    add_words(kernel, problem, step);
+    return kernel == PATH_CARRY ? (t->team ? SLOTS : 2) : t->stages;
 }
 
-static void add_team(enum path_engine_kernel kernel, const struct engine *engine, const struct problem *problem,
-                     const struct path_engine_tiles *t, struct kernel_step *step)
+/* The tiles of one kernel: a group of prepare has one block's keys, and nobody moves but for the read. */
+static struct path_engine_tiles tiles_of(enum path_engine_kernel kernel, const struct engine *engine,
+                                         const struct path_engine_tiles *tiles)
 {
-    const int loaders = kernel == PATH_READ ? t->loaders : 0;
-    const int teams = kernel == PATH_PREPARE ? 1 : t->subs / TEAM;
+    struct path_engine_tiles t = *tiles;
 
-    add_team_constants(engine, problem, t, loaders, step);
-    add_team_locals(kernel, problem, t, step);
-    step_team(step, engine, teams, loaders > 0);
-    add_team_words(kernel, engine, problem, loaders, step);
+    if (kernel == PATH_PREPARE)
+        t.subs = t.keys / engine->rows;
+    if (kernel != PATH_READ)
+        t.loaders = 0;
+    return t;
 }
 
 struct kernel_step path_engine_step(enum path_engine_kernel kernel, const struct engine *engine,
                                     const struct problem *problem, const struct path_engine_tiles *tiles)
 {
-    static const enum embedded_file files[][PATH_ENGINE_KERNELS] = {
-        {FILE_prepare_path_matrix, FILE_carry_path_matrix, FILE_flash_path_matrix},
-        {FILE_prepare_path_team, FILE_carry_path_team, FILE_flash_path_team}};
-    struct path_engine_tiles t = *tiles;
-    struct kernel_step step = kernel_step(files[t.team][kernel], problem);
-    int subs;
+    static const enum embedded_file files[] = {FILE_prepare_path_matrix, FILE_carry_path_matrix,
+                                               FILE_flash_path_matrix};
+    const struct path_engine_tiles t = tiles_of(kernel, engine, tiles);
+    const int stages = stages_of(kernel, &t);
+    struct kernel_step step = kernel_step(files[kernel], problem);
 
-    if (kernel == PATH_PREPARE && t.team)
-        t.subs = TEAM;
-    subs = t.subs + (kernel == PATH_READ ? t.loaders : 0);
     step.options = engine->options;
     step.any_group = 1;
-    step_tile(&step, subs * engine->lanes, 4, t.chunk, t.sub_group);
+    step_tile(&step, (t.subs + t.loaders) * engine->lanes, 4, t.chunk, t.sub_group);
     step_scratch(&step, engine->scratch);
-    add_constants(problem, &t, &step);
+    add_constants(engine, problem, &t, stages, &step);
+    add_locals(kernel, problem, &t, stages, &step);
     step_header(&step, engine->instructions);
     step_header(&step, engine->words);
     if (t.team)
-        add_team(kernel, engine, problem, &t, &step);
-    else
-        add_own(kernel, problem, &t, &step);
+        step_team(&step, engine, t.subs / TEAM, t.loaders > 0);
+    add_words(kernel, engine, problem, &t, &step);
     return step;
 }

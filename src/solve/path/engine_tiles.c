@@ -41,10 +41,13 @@ static int held(const struct device_facts *facts, const struct problem *problem,
     return (t->block_v / TILE + channels) * tile + channels * tile / 2;
 }
 
-/* Sub-groups for the chunk; whether all kernels fit with it. */
+/* Sub-groups for the chunk, and a span that has as many keys as there are channels; whether all kernels fit with it. */
 static int fits(const struct device_facts *facts, const struct problem *problem, struct path_engine_tiles *t)
 {
+    const int channels = round_up(problem->desc.key_dim, TILE);
+
     t->subs = t->chunk / facts->engine->rows;
+    t->span = t->chunk > 0 ? higher(t->span, round_up(channels, t->chunk)) : t->span;
     return t->chunk % TILE == 0 && t->span % t->chunk == 0 && t->chunk % t->keys == 0 && t->keys % TILE == 0 &&
            is_group(facts, t) && all_fit(facts, problem, t);
 }
@@ -110,7 +113,7 @@ static clattn_status choose_team_tiles(const struct device_facts *facts, const s
         .chunk = chunk,
         .span = t->span,
         .keys = BLOCK,
-        .stages = SLOTS,
+        .stages = 1,
         .block_v = lower(MOST_TILES * TILE, round_up(problem->desc.value_dim, TILE)),
         .subs = teams * TEAM,
         .loaders = facts->engine->loaders > 0 ? MOVERS : 0,
