@@ -140,11 +140,14 @@ flash_path_matrix(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequen
             part_done(&parts);
             if (crossing < 0)
                 continue;
-            part = part_wait(&parts, PART_WHOLE, from);
-            block_products(m, S, Q, part);
-            part_done(&parts);
-            queries_cross(m, Q, crossed, S, crossing);
-            if (crossing == WHOLE_PARTS - 1) {
+            rolled for (int i = 0; i < CROSSED_PARTS; i++)
+            {
+                part = part_wait(&parts, PART_WHOLE + crossing + i, from);
+                block_products(m, S, Q, part);
+                part_done(&parts);
+                queries_cross(m, Q, crossed, S, crossing + i);
+            }
+            if (crossing + CROSSED_PARTS == WHOLE_PARTS) {
                 scaled = next_scaled;
                 next_scaled = span_scaled(&parts, (from + turn.shift) / SPAN_ROWS - 2);
             }

@@ -183,6 +183,7 @@ static void add_constants(const struct engine *engine, const struct problem *pro
                                      {"VALUES_AT", 0},
                                      {"TEAM_ROWS", (t->team ? TEAM : 1) * engine->rows},
                                      {"LIST_LANES", t->loaders > 0 ? t->loaders / 2 * engine->lanes : step->group},
+                                     {"MOVED_APART", t->loaders > 0},
                                      {"READERS", 0},
                                      {"VALUE_TILES", t->subs}};
 

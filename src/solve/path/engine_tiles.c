@@ -4,13 +4,14 @@
 
 enum {
     TILE = MATRIX_TILE,
-    BLOCK = 64,       /* keys that a team walks at once */
-    SLOTS = 3,        /* of a team's local memory */
-    MOST_TEAMS = 2,   /* of a group */
-    MOST_TILES = 8,   /* of a team's channels and value columns: what a lane's registers hold */
-    SPAN_CHUNKS = 4,  /* where the chunk is asked for */
-    LEAST_LANES = 32, /* of a sub-group that has many rows: where there are fewer a group has more sub-groups */
-    MOST_HELD = 192   /* registers of a lane for what it sums, the queries in floats, and as operands */
+    BLOCK = 64,             /* keys that a team walks at once */
+    SLOTS = 3,              /* of a team's local memory */
+    MOST_TEAMS = 2,         /* of a group */
+    MOST_TILES = 8,         /* of a team's channels and value columns: what a lane's registers hold */
+    SPAN_CHUNKS = 4,        /* where the chunk is asked for */
+    LEAST_LANES = 32,       /* of a sub-group that has many rows: where there are fewer a group has more sub-groups */
+    MOST_HELD = 192,        /* registers of a lane, */
+    MOST_HELD_OF_WIDE = 128 /* and where a block has more keys than a tile */
 };
 
 /* Whether local memory holds all kernels. */
@@ -32,7 +33,7 @@ static int is_group(const struct device_facts *facts, const struct path_engine_t
 /* ---- Sub-groups by themselves -------------------------------------------------------------------------------------
  */
 
-/* Registers of a lane. */
+/* Registers of a lane: outputs, and queries as sums and as operands. */
 static int held(const struct device_facts *facts, const struct problem *problem, const struct path_engine_tiles *t)
 {
     const int tile = TILE * facts->engine->rows / facts->engine->lanes;
@@ -59,12 +60,13 @@ static clattn_status cut_to_fit(const struct device_facts *facts, const struct p
     static const struct {
         int keys, stages;
     } ways[] = {{32, 2}, {16, 2}, {16, 1}};
+    const int few = held(facts, problem, t) <= MOST_HELD_OF_WIDE;
 
     for (;; t->chunk /= 2) {
         for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
             t->keys = ways[i].keys;
             t->stages = ways[i].stages;
-            if (fits(facts, problem, t))
+            if ((t->keys == TILE || few) && fits(facts, problem, t))
                 return CLATTN_SUCCESS;
         }
         if (problem->desc.chunk != 0 || t->chunk <= TILE)
