@@ -4,8 +4,8 @@
 
 #include "op/arguments.h"
 #include "plan/bound.h"
-#include "plan/recipe.h"
 #include "solve/solve.h"
+#include "tune/space.h"
 
 /* Where an operand lies in a call of the plan's lengths that gives it no strides. */
 struct usual {
@@ -21,8 +21,6 @@ struct clattn_plan {
     struct extent most;                /* the plan's lengths, */
     struct usual usual[OPERAND_COUNT]; /* and the problem's operands then */
     const struct solver *solver;
-    struct recipe recipe; /* of a solver of src/kernel, in the intermediate form from step `own` on */
-    int own;
     struct bound bound; /* what is computed, and its kernels */
     int has_recipe;     /* plan_bind has found one, whatever became of its kernels */
     cl_mem head_decay;  /* the log-decays that the rule itself fixes, [heads]; or NULL */
@@ -38,7 +36,7 @@ void plan_find_usual(struct clattn_plan *plan);
  * which may be NULL, or of another plan. */
 clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, const struct tuned *tuned,
                         const struct clattn_plan *like, int most_group);
-/* The plan's own solver at work; NULL of one of src/kernel. */
+/* The plan's own solver at work. */
 const struct child *plan_child(const struct clattn_plan *plan);
 /* A plan of a smaller problem with the kernels of another: its solver and tiles. It is not tested. */
 clattn_status plan_like(clattn_plan **plan, const clattn_plan_desc *desc, const struct clattn_plan *like);
@@ -53,9 +51,6 @@ clattn_status plan_self_test(struct clattn_plan *plan);
  * leaves 0 where it could not be told. */
 clattn_status self_test(clattn_context *context, struct hash kernels, const char *what,
                         clattn_status (*run)(void *user, int *verdict), void *user);
-
-/* Adds the plan's recipe to the builder's, and ends it. OUT_OF_MEMORY. */
-clattn_status plan_adapt(const struct clattn_plan *plan, struct builder *b);
 
 /* Chooses a solver and tiles, and binds their recipe: exactly the tiles of a point, untested, where it is not NULL. */
 clattn_status plan_choose(struct clattn_plan *plan, const struct tuned *forced);

@@ -14,9 +14,11 @@ clattn_status around_gates(struct builder *b);
  * these and the caller does not want them. */
 void around_memory(struct builder *b);
 /* What all tokens read of the state after the last; and the attention matrix beside the outputs, but of a list whose keys
- * turn on their way: src/kernel has that. */
+ * turn on their way to a query: its solver has that. */
 clattn_status around_reads(struct builder *b);
+/* Keys in the place that they have after the last token, where the caller wants them so for the next call. */
+clattn_status around_carry(struct builder *b);
 /* Parts of other solvers, which are not in the list. */
-extern const struct solver solver_stabilize, solver_read_state, solver_append;
+extern const struct solver solver_stabilize, solver_read_state, solver_append, solver_fold_path;
 
 #endif

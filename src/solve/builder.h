@@ -47,7 +47,7 @@ struct built {
     /* in the order in which they were added */
     struct child children[BUILDER_CHILDREN];
     int child_count;
-    int own; /* the child that is the plan's own solver, unless that is of src/kernel */
+    int own; /* the child that is the plan's own solver */
 };
 
 struct builder {

@@ -36,7 +36,6 @@ struct solver {
     struct space space; /* name, parameters that tuning may choose, their format, and the lengths to tune at */
     clattn_mode mode;
     int rank; /* solvers of a higher rank are tried first */
-    int old;  /* one of src/kernel, which has none of what follows */
     enum team_use team;
     int shared; /* for devices whose work-items share a tile: nobody else is offered it, unless for a matrix engine */
     int units;  /* v may be unit vectors: the attention matrix (PASS_ATTENTION) */
@@ -86,10 +85,6 @@ clattn_status solver_fits(const struct solver *solver, const struct device_facts
 int solver_can(const struct solver *solver, const struct device_facts *facts, const struct problem *problem);
 /* What parameters come to in the tiles; TILE_OPEN where a value is none of a parameter's. */
 struct tuned solver_explicit(const struct solver *solver, const void *tiles);
-
-/* Puts tiles that tuning has chosen, which are not TILE_OPEN, in the place of the heuristic's; how many there are. Both
- * are structs of that size, of ints. */
-int tiles_take(void *tiles, const void *chosen, size_t size);
 
 /* Whether a work-item should have a tile for itself. */
 static inline int is_serial(const struct device_facts *facts)
