@@ -1,7 +1,7 @@
 # The library, its header, and what find_package and pkg-config need to find them.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS clattn_shared clattn_sealed clattn_layers_shared clattn_layers_sealed EXPORT clattn-targets
+install(TARGETS clattn_shared clattn_sealed EXPORT clattn-targets
         RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT library
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT dev
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev
@@ -38,11 +38,8 @@ endforeach()
 if(CLATTN_MATH_LIBRARY)
     string(APPEND pc_private_libs " -lm")
 endif()
-foreach(name clattn clattn_layers)
-    configure_file(${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
-endforeach()
-install(FILES ${PROJECT_BINARY_DIR}/clattn.pc ${PROJECT_BINARY_DIR}/clattn_layers.pc
-        DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/clattn.pc.in ${PROJECT_BINARY_DIR}/clattn.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/clattn.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
 
 if(clattn_is_top_level)
     include(cmake/packages.cmake)

@@ -427,7 +427,7 @@ typedef enum clattn_operand_id {
         CLATTN_GRADIENTS = 256
 } clattn_operand_id;
 
-/* The gradient of an operand, for plans of the backward pass: there are none yet, and calls refuse it. */
+/* The gradient of a loss by an operand: "d_q" in files and messages. See clattn_pass. */
 #define CLATTN_GRAD(id) ((clattn_operand_id)(CLATTN_GRADIENTS + (id)))
 
 /* One operand of a call: which, and where it lies. The last dimension is contiguous. Strides are in elements; all three
@@ -471,6 +471,20 @@ typedef struct clattn_call {
 } clattn_call;
 
 /* ---- Plan descriptions -------------------------------------------------------------------------------------- */
+
+/* What a desc computes.
+ *
+ * CLATTN_PASS_BACKWARD: the gradients of a loss by the inputs, of the rules that multiply queries with a state (not of
+ * lists, channels and pieces). Operands are the inputs of the forward pass; o as it computed it where o is divided
+ * (normalize, mlstm); CLATTN_GRAD(CLATTN_O), and with CLATTN_FINAL_STATE the gradients by final_state and
+ * final_normalizer, [N,…] in f32. Written are CLATTN_GRAD of every input that is a tensor of numbers: in the input's shape
+ * and type, those by initial_state and initial_normalizer [N,…] in f32, of a pool, too. What several heads, tokens or
+ * sequences share has the sum of their gradients. mlstm's stabilizers are constants, of which o does not depend; they
+ * have no gradient, and those by its states are at fixed stabilizers. A gate of -inf has the gradient 0.
+ * Katharopoulos et al. 2020, arXiv:2006.16236 (the sum's), and the reverse of each rule's recurrence.
+ *
+ * The reference computes it; plans are UNSUPPORTED so far. INVALID_DESC with attn, state_window and state_every. */
+typedef enum clattn_pass { CLATTN_PASS_FORWARD = 0, CLATTN_PASS_BACKWARD = 1 } clattn_pass;
 
 typedef struct clattn_operand_type {
     clattn_operand_id id;
@@ -574,6 +588,7 @@ typedef struct clattn_plan_desc {
     int64_t hidden_dim; /* F, of w0, w1 and w2; 0: key_dim */
     int32_t mini_batch; /* 0: 2048 */
     clattn_muon muon;
+    clattn_pass pass; /* what is computed: outputs, or gradients of inputs */
 } clattn_plan_desc;
 
 /* Fills *full with desc, every default made explicit, and checks it. INVALID_ARGUMENT, INVALID_DESC. log may be

@@ -1,6 +1,6 @@
 /* clattn_layer: token mixers as whole modules, y = layer(x), made of clattn's rules and matrix products.
  *
- * This header and the library clattn_layers stand on clattn.h alone; programs that want only the rules need neither.
+ * The functions are in libclattn; programs that want only the rules do not need this header.
  *
  * A *layer* is a list of steps: projections, a short convolution, gates, a rule, a normalisation, a projection. Its
  * weights have the names and shapes that the module has in Hugging Face transformers, or else where it was published:
@@ -28,16 +28,6 @@
 
 #ifdef __cplusplus
 extern "C" {
-#endif
-
-#if defined(CLATTN_STATIC)
-#define CLATTN_LAYER_API
-#elif defined(_WIN32) && defined(CLATTN_LAYER_BUILD)
-#define CLATTN_LAYER_API __declspec(dllexport)
-#elif defined(_WIN32)
-#define CLATTN_LAYER_API __declspec(dllimport)
-#else
-#define CLATTN_LAYER_API __attribute__((visibility("default")))
 #endif
 
 /* ---- Layers ------------------------------------------------------------------------------------------------- */
@@ -74,7 +64,7 @@ typedef struct clattn_layer_info {
 /* INVALID_ARGUMENT for a layer that does not exist. */
 CLATTN_INLINE clattn_status clattn_layer_describe(clattn_layer layer, clattn_layer_info *info);
 /* The layer of that name, or CLATTN_LAYER_NONE. */
-CLATTN_LAYER_API clattn_layer clattn_layer_find(const char *name);
+CLATTN_API clattn_layer clattn_layer_find(const char *name);
 
 /* ---- Descriptions ------------------------------------------------------------------------------------------- */
 
@@ -186,11 +176,11 @@ typedef struct clattn_layer_plan clattn_layer_plan;
 CLATTN_INLINE clattn_status clattn_layer_plan_create(clattn_layer_plan **plan, clattn_context *context,
                                                      const clattn_layer_desc *desc, clattn_log_fn log, void *log_user);
 /* As clattn_plan_destroy. */
-CLATTN_LAYER_API void clattn_layer_plan_destroy(clattn_layer_plan *plan);
+CLATTN_API void clattn_layer_plan_destroy(clattn_layer_plan *plan);
 /* Bytes of workspace that a call needs at the plan's maxima. */
-CLATTN_LAYER_API clattn_status clattn_layer_workspace_size(const clattn_layer_plan *plan, size_t *bytes);
+CLATTN_API clattn_status clattn_layer_workspace_size(const clattn_layer_plan *plan, size_t *bytes);
 /* A line or two of every step. As clattn_plan_describe. */
-CLATTN_LAYER_API clattn_status clattn_layer_plan_text(const clattn_layer_plan *plan, char *text, size_t size);
+CLATTN_API clattn_status clattn_layer_plan_text(const clattn_layer_plan *plan, char *text, size_t size);
 /* As clattn_enqueue: nothing is allocated on the device or compiled, and *event covers all of the steps, which wait for
  * each other. When it fails, steps before the one that failed may have been enqueued. INVALID_ARGUMENT, INVALID_OPERAND,
  * INVALID_WORKSPACE, OUT_OF_MEMORY, DEVICE_ERROR. */
@@ -200,30 +190,26 @@ CLATTN_INLINE clattn_status clattn_layer_enqueue(clattn_layer_plan *plan, cl_com
 
 /* ---- The sizes of structs: see clattn.h --------------------------------------------------------------------- */
 
-CLATTN_LAYER_API clattn_status clattn_layer_describe_sized(clattn_layer layer, clattn_layer_info *info,
-                                                           size_t info_size);
-CLATTN_LAYER_API clattn_status clattn_layer_fit_sized(clattn_layer_desc *full, const clattn_layer_desc *desc,
-                                                      size_t desc_size, const clattn_layer_tensor *tensors,
-                                                      size_t tensor_size, size_t count, clattn_log_fn log,
-                                                      void *log_user);
-CLATTN_LAYER_API clattn_status clattn_layer_part_describe_sized(const clattn_layer_desc *desc, size_t desc_size,
-                                                                size_t index, clattn_layer_part *part,
-                                                                size_t part_size);
-CLATTN_LAYER_API clattn_status clattn_layer_packed_size_sized(const clattn_layer_desc *desc, size_t desc_size,
-                                                              size_t *bytes);
-CLATTN_LAYER_API clattn_status clattn_layer_pack_sized(const clattn_layer_desc *desc, size_t desc_size,
-                                                       const clattn_layer_tensor *tensors, size_t tensor_size,
-                                                       size_t count, void *packed, clattn_log_fn log, void *log_user);
-CLATTN_LAYER_API clattn_status clattn_layer_reference_sized(const clattn_layer_desc *desc, size_t desc_size,
-                                                            const clattn_layer_call *call, size_t call_size,
-                                                            size_t operand_size, clattn_log_fn log, void *log_user);
-CLATTN_LAYER_API clattn_status clattn_layer_plan_create_sized(clattn_layer_plan **plan, clattn_context *context,
-                                                              const clattn_layer_desc *desc, size_t desc_size,
-                                                              clattn_log_fn log, void *log_user);
-CLATTN_LAYER_API clattn_status clattn_layer_enqueue_sized(clattn_layer_plan *plan, cl_command_queue queue,
-                                                          const clattn_layer_call *call, size_t call_size,
-                                                          size_t operand_size, uint32_t n_wait, const cl_event *wait,
-                                                          cl_event *event);
+CLATTN_API clattn_status clattn_layer_describe_sized(clattn_layer layer, clattn_layer_info *info, size_t info_size);
+CLATTN_API clattn_status clattn_layer_fit_sized(clattn_layer_desc *full, const clattn_layer_desc *desc,
+                                                size_t desc_size, const clattn_layer_tensor *tensors,
+                                                size_t tensor_size, size_t count, clattn_log_fn log, void *log_user);
+CLATTN_API clattn_status clattn_layer_part_describe_sized(const clattn_layer_desc *desc, size_t desc_size, size_t index,
+                                                          clattn_layer_part *part, size_t part_size);
+CLATTN_API clattn_status clattn_layer_packed_size_sized(const clattn_layer_desc *desc, size_t desc_size, size_t *bytes);
+CLATTN_API clattn_status clattn_layer_pack_sized(const clattn_layer_desc *desc, size_t desc_size,
+                                                 const clattn_layer_tensor *tensors, size_t tensor_size, size_t count,
+                                                 void *packed, clattn_log_fn log, void *log_user);
+CLATTN_API clattn_status clattn_layer_reference_sized(const clattn_layer_desc *desc, size_t desc_size,
+                                                      const clattn_layer_call *call, size_t call_size,
+                                                      size_t operand_size, clattn_log_fn log, void *log_user);
+CLATTN_API clattn_status clattn_layer_plan_create_sized(clattn_layer_plan **plan, clattn_context *context,
+                                                        const clattn_layer_desc *desc, size_t desc_size,
+                                                        clattn_log_fn log, void *log_user);
+CLATTN_API clattn_status clattn_layer_enqueue_sized(clattn_layer_plan *plan, cl_command_queue queue,
+                                                    const clattn_layer_call *call, size_t call_size,
+                                                    size_t operand_size, uint32_t n_wait, const cl_event *wait,
+                                                    cl_event *event);
 
 CLATTN_INLINE clattn_status clattn_layer_describe(clattn_layer layer, clattn_layer_info *info)
 {

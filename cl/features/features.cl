@@ -3,7 +3,7 @@
  *     rfa       m^(-1/2) [sin y, cos y], of v over its norm
  *     hedgehog  [softmax y, softmax -y]
  * One group: CHUNK rows of one head; a task is a y of RUN rows. */
-#include "pieces.clh"
+#include "columns.clh"
 
 enum { STATS = 3 }; /* of a row: a factor, what is taken off, and of the second half */
 

@@ -1,8 +1,11 @@
-/* Attention to a list of keys, CHUNK queries of a head at once, keys in blocks from the queries' own downward:
- *     L = K (s Q)ᵀ + b        scores, [key][query]; -inf where the query does not see the key
- *     m' = max(m, max L)      P = e^(L - m')      l = e^(m - m') l + Σ P      O = e^(m - m') O + Pᵀ V
- * and at the end o = O / l, lse = m + log l. One group: one block of queries of one head, BV value columns; in
- * the order of group_slot. */
+/* Attention to a list of keys, on any device:
+ *     S = K (s Q)ᵀ + b        scores, [key][query]; -inf where the query does not see the key
+ *     m' = max(m, max S)      P = e^(S - m')      l = e^(m - m') l + Σ P      O = e^(m - m') O + Pᵀ V
+ * and at the end o = O / l, lse = m + log l. Where weights are another function of the scores there are no m and l.
+ *
+ * A work-group has CHUNK queries of one head and BV value columns, and reads keys in blocks of CHUNK from the queries' own
+ * downward. Work-items share the tasks of each word (for_each); queries, scores and outputs stay in local memory.
+ * group_slot says which queries a group has. */
 /* clang-format off */
 #define TENSORS(X) \
     X(global const data_t, q) X(global const data_t, k) X(global const data_t, v) X(global out_t, o) \
@@ -14,56 +17,57 @@ KERNEL
 flash(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, int kv_len, int window, float scale, int given)
 {
     TENSORS(ABSENT)
-    LOCAL_FLOATS(Q, LOCAL_QUERIES)
-    LOCAL_FLOATS(R, LOCAL_ROWS)
-    LOCAL_FLOATS(L, LOCAL_SCORES)
-    LOCAL_FLOATS(O, LOCAL_OUTPUT)
-    local float norms[LOCAL_NORMS], weights[LOCAL_WEIGHTS], bias[LOCAL_BIAS];
-    int head = group_head(), c0 = get_group_id(2) * BV;
+    LOCAL_FLOATS(query_tile, LOCAL_QUERIES)
+    LOCAL_FLOATS(row_tile, LOCAL_ROWS)
+    LOCAL_FLOATS(score_tile, LOCAL_SCORES)
+    LOCAL_FLOATS(output_tile, LOCAL_OUTPUT)
+    local float norms[LOCAL_NORMS], softmax[LOCAL_WEIGHTS], bias[LOCAL_BIAS];
+    int head = group_head(), first_column = get_group_id(2) * BV;
     chunk_t chunk = chunk_of_slot(group_slot(sequences, seq_len), head, sequences, seq_len, cu, cu_at);
     list_t list = list_of(chunk, cache_of(cu_kv, cu_kv_at, lens, lens_at, kv_len, window, given));
-    float sum = 0;
+    float sum = 0; /* of the decays between the block of keys and the first query */
 
     if (chunk.count <= 0)
         return;
     rows_norm(norms, token_row(q, chunk, head), q_at.z, 0, 1, chunk.count);
-    weights_begin(weights, given & GIVEN_SINK ? sink[at_row(sink_at, 0, 0, head)] : 0, given & GIVEN_SINK);
-    tile_zero(O, CHUNK * BV);
-    SYNC();
-    query_columns(Q, norms, q, q_at, list, scale * weight_unit());
+    weights_begin(softmax, given & GIVEN_SINK ? sink[at_row(sink_at, 0, 0, head)] : 0, given & GIVEN_SINK);
+    tile_zero(output_tile, CHUNK * BV);
+    SYNC(); /* the queries' norms are there */
+    query_columns(query_tile, norms, q, q_at, list, scale * weight_unit());
     for (int from = list.position; from + CHUNK > list.least; from -= CHUNK) {
-        int own = from == list.position;
+        int diagonal = from == list.position;
 
-        SYNC();
-        tile_zero(L, CHUNK * CP);
+        SYNC(); /* queries are there; nobody reads the scores, norms and values of the block before */
+        tile_zero(score_tile, CHUNK * CP);
         list_norms(norms, k, k_at, list, from);
-        sum = bias_block(bias, sum, g, g_at, list, from, own);
-        for (int n0 = 0; n0 < KP; n0 += BK) {
-            list_rows(R, RP, BK, k, k_at, list, from, n0, KEY_DIM);
-            SYNC();
-            mma(L, 0, 0, R, RP, 1, Q + n0 * CP, CHUNK, CP, BK, 0);
-            SYNC();
+        sum = bias_block(bias, sum, g, g_at, list, from, diagonal);
+        for (int n = 0; n < KP; n += BK) {
+            list_rows(row_tile, RP, BK, k, k_at, list, from, n, KEY_DIM);
+            SYNC(); /* a slice of the keys is there */
+            mma(score_tile, 0, 0, row_tile, RP, 1, query_tile + n * CP, CHUNK, CP, BK, 0);
+            SYNC(); /* and is read: the next slice, or values, take its place */
         }
-        list_values(R, v, v_at, list, from, c0);
+        list_values(row_tile, v, v_at, list, from, first_column);
         for_each(task, CHUNK * (CP / VEC)) {
             int j = task / (CP / VEC), i = task % (CP / VEC) * VEC;
-            vec x = vec_load(L + task * VEC) * norms[j] + (TURNED ? scale : 1) * bias_between(bias, j, i, own);
-            vec_store(select((vec)(-INFINITY), x, list_sees(list, from, j, i)), L + task * VEC);
+            vec score = vec_load(score_tile + task * VEC) * norms[j] +
+                        (TURNED ? scale : 1) * bias_between(bias, j, i, diagonal);
+            vec_store(select((vec)(-INFINITY), score, list_sees(list, from, j, i)), score_tile + task * VEC);
         }
-        SYNC();
-        weights_raise(weights, L);
-        SYNC();
-        weights_of(L, weights);
-        SYNC();
-        weights_add(weights, L);
-        mma(O, weight_kept(weights), 1, L, 1, CP, R, CHUNK, BV, CHUNK, own);
+        SYNC(); /* scores are whole */
+        weights_raise(softmax, score_tile);
+        SYNC(); /* every query's m is there */
+        weights_of(score_tile, softmax);
+        SYNC(); /* weights are in the scores' place; values are there */
+        weights_add(softmax, score_tile);
+        mma(output_tile, weight_kept(softmax), 1, score_tile, 1, CP, row_tile, CHUNK, BV, CHUNK, diagonal);
     }
-    SYNC();
-    weights_end(weights);
+    SYNC(); /* the sums of weights are whole */
+    weights_end(softmax);
     for_each(i, chunk.count)
-        if (given & GIVEN_LSE && c0 == 0)
-            lse[at_row(lse_at, chunk.at.batch, chunk.at.first + chunk.row + i, head)] = weights_log(weights, i);
-    SYNC();
-    tile_scale_rows(O, weight_kept(weights), CHUNK, BV);
-    output_store(O, c0, chunk);
+        if (given & GIVEN_LSE && first_column == 0)
+            lse[at_row(lse_at, chunk.at.batch, chunk.at.first + chunk.row + i, head)] = weights_log(softmax, i);
+    SYNC(); /* what outputs are divided by is there */
+    tile_scale_rows(output_tile, weight_kept(softmax), CHUNK, BV);
+    output_store(output_tile, first_column, chunk);
 }

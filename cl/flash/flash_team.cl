@@ -1,6 +1,12 @@
-/* flash_matrix.cl by teams of sub-groups: keys and values are multiplied where they lie in local memory, and a block
- * is one unit. flash_moved_apart.clh and flash_moved.clh say who moves them; ahead of its products a team waits, and
- * says when it has done with each, so that teams go their own ways. */
+/* The formula of flash_matrix.cl by teams of sub-groups, which multiply keys and values where they lie in local memory:
+ *     S = Q Kᵀ + b      m' = max(m, max S)      P = e^(S - m')      l = e^(m - m') l + Σ P      O = e^(m - m') O + P V
+ *
+ * A block of keys is one unit. Producers, sub-groups of their own, copy keys and values to their slots
+ * (flash_moved_apart.clh); a sub-group that computes has SPAN tiles of ACC_ROWS rows in its registers. Its team waits for
+ * a slot to be filled and signals when it has read it, so that teams need not keep step with each other. Without
+ * producers the work-items that compute copy each block first (flash_moved.clh). b comes from flash_sums.cl where tokens
+ * decay. */
+#include "flash_read.clh"
 
 /* clang-format off */
 #define TENSORS(X) \
@@ -18,90 +24,72 @@ flash_team(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, in
     local float *norms = (local float *)(tiles + NORMS_AT);
     BIAS_LOCALS
     ENGINE_LOCALS
-    engine_t m = engine_begin(engine_scratch);
-    long group = (long)get_group_id(1) * get_num_groups(0) + get_group_id(0), heads = get_num_groups(1);
-    int head = (int)(group % heads) * SHARE, c0 = get_group_id(2) * BV, own_row = LANE / ENGINE_LANES * SPAN * ACC_ROWS;
-    list_t list = list_of(chunk_of_slot(list_slot(get_num_groups(0) - 1 - group / heads, sequences, seq_len), head,
-                                        sequences, seq_len, cu, cu_at),
-                          cache_of(cu_kv, cu_kv_at, lens, lens_at, kv_len, window, given & CACHED));
-    own_t own = own_rows(list, own_row), team = rows_from(list, own_row / TEAM_ROWS * TEAM_ROWS, TEAM_ROWS);
-    address_t block = address_of(tiles);
-    blocks_t blocks = {tiles, norms + QUERIES, k, v, k_at, v_at, c0};
-    int last = list_last(list);
-    acc_t O[SPAN * VT];
-    chain_t Q[SPAN * KT];
-    weights_t weights[SPAN];
+    engine_t engine = engine_begin(engine_scratch);
+    list_t list = list_of_group(sequences, seq_len, cu, cu_at,
+                                cache_of(cu_kv, cu_kv_at, lens, lens_at, kv_len, window, given & CACHED));
+    int head = list.rows.at.head, first_column = get_group_id(2) * BV;
+    int first_row = LANE / ENGINE_LANES * SPAN * ACC_ROWS, last = list_last(list);
+    own_t rows = own_rows(list, first_row), team_rows = rows_from(list, first_row / TEAM_ROWS * TEAM_ROWS, TEAM_ROWS);
+    address_t slots = address_of(tiles);
+    blocks_t blocks = {tiles, norms + QUERIES, k, v, k_at, v_at, first_column};
+    acc_t accumulator[SPAN * VT];
+    chain_t query[SPAN * KT];
+    weights_t softmax[SPAN];
     bias_t bias;
 
     if (list.rows.count <= 0)
         return;
     bias = bias_of_team(g, g_at, after, after_at, list, kv_len, last, LOG2E * (TURNED ? scale : 1));
-    if (!is_computing()) {
+    if (is_producer()) {
         team_shrink();
-        blocks_move(&blocks, list, last, 0);
+        blocks_produce(&blocks, list, last, 0);
         return;
     }
-    queries_get(m, Q, norms, q, q_at, list, own_row, scale);
+    queries_get(engine, query, norms, q, q_at, list, first_row, scale);
     team_grow();
-    engine_unrolled
-    for (int s = 0; s < SPAN; s++)
-        weights[s] = weights_begin(m, norms + own_row + s * ACC_ROWS, scale,
-                                   sinks_get(m, sink, sink_at, head, own_row + s * ACC_ROWS, given & GIVEN_SINK));
-    engine_unrolled
-    for (int i = 0; i < SPAN * VT; i++)
-        O[i] = 0;
+    softmax_begin(engine, softmax, norms + first_row, scale, sink, sink_at, head, first_row, given);
+    accumulator_zero(accumulator);
     for (int n = 0, from = last; from + KEYS > list.least; n++, from -= KEYS) {
-        int diagonal = from + KEYS - 1 > own.least, all = own_sees_all(list, own, from);
-        int sees = !ENGINE_ALONE || own_sees(list, team, from);
-        acc_t S[SPAN * STEP];
-        chain_t P[SPAN * STEP];
+        int position = list.position + first_row - from;
+        int diagonal = from + KEYS - 1 > rows.least, sees_all = own_sees_all(list, rows, from);
+        int sees = !ENGINE_ALONE || own_sees(list, team_rows, from);
+        acc_t score[SPAN * STEP];
+        chain_t weight[SPAN * STEP];
 
-        bias_bring(m, &bias, n);
-        keys_wait(m, &blocks, list, n, from);
+        bias_bring(engine, &bias, n);
+        keys_wait(engine, &blocks, list, n, from); /* the keys of block n are in their slot */
         if (sees) {
-            scores(m, S, Q, address_plus(block, keys_place(n)));
+            scores(engine, score, query, address_plus(slots, keys_slot(n)));
             engine_unrolled
             for (int i = 0; i < SPAN * STEP && L2NORM; i++)
-                S[i] *= acc_factors(m, norms_of(&blocks, n) + i % STEP * 16);
+                score[i] *= acc_factors(engine, norms_of(&blocks, n) + i % STEP * 16);
         }
-        keys_done(n);
+        keys_done(n); /* their slot may be filled again */
         if (sees) {
-            if (all && !diagonal) {
+            if (sees_all && !diagonal) { /* most blocks: without what only few need */
                 engine_unrolled
                 for (int i = 0; i < SPAN * STEP; i++)
-                    S[i] = bias_scores(m, &bias, S[i], weights[i / STEP].factor, n, i % STEP * 16, 0, 0);
+                    score[i] = bias_scores(engine, &bias, score[i], softmax[i / STEP].factor, n, i % STEP * 16, 0, 0);
             } else {
                 engine_unrolled
                 for (int i = 0; i < SPAN * STEP; i++) {
-                    int row = own_row + i / STEP * ACC_ROWS, key = i % STEP * 16;
-                    S[i] = bias_scores(m, &bias, S[i], weights[i / STEP].factor, n, key, list.position + row - from,
-                                       diagonal);
-                    S[i] = list_masked(engine_again(m), S[i], list, row, from + key);
+                    int row = first_row + i / STEP * ACC_ROWS, key = i % STEP * 16;
+                    score[i] = bias_scores(engine, &bias, score[i], softmax[i / STEP].factor, n, key,
+                                           position + i / STEP * ACC_ROWS, diagonal);
+                    score[i] = list_masked(engine_again(engine), score[i], list, row, from + key);
                 }
             }
-            weights_raise(m, weights, S, O);
-            engine_unrolled
-            for (int s = 0; s < SPAN; s++) {
-                weights_of(m, &weights[s], S + s * STEP, P + s * STEP);
-                weights[s].ahead = bias_ahead(m, &bias, weights[s].ahead, n, 0,
-                                              list.position + own_row + s * ACC_ROWS - from, diagonal);
-            }
+            weights_raise(engine, softmax, score, accumulator);
+            softmax_weights(engine, softmax, &bias, score, weight, n, 0, position, diagonal);
         }
-        values_wait(n);
+        values_wait(n); /* the values of block n are in their slot */
         if (sees)
-            weights_read(m, O, P, address_plus(block, values_place(n)));
-        values_done(n);
+            weights_read(engine, accumulator, weight, address_plus(slots, values_slot(n)));
+        values_done(n); /* their slot may be filled again */
     }
-    outputs_wait(); /* outputs take the place of blocks */
-    engine_unrolled
-    for (int s = 0; s < SPAN; s++) {
-        int row = own_row + s * ACC_ROWS;
-        acc_rows_t total = weights_total(m, &weights[s], sinks_get(m, sink, sink_at, head, row, given & GIVEN_SINK));
-
-        outputs_put(m, tiles + row * OUTPUT_PITCH, O + s * VT, total);
-        if (given & GIVEN_LSE && c0 == 0)
-            logs_store(m, lse, lse_at, list, row, weights[s].most, total);
-    }
-    engine_sync_own();
-    outputs_store(m, tiles + own_row * OUTPUT_PITCH, o, o_at, list, own_row, SPAN * ACC_ROWS, c0);
+    outputs_wait(); /* nobody reads a slot any more: outputs take their place */
+    softmax_end(engine, tiles + first_row * OUTPUT_PITCH, accumulator, softmax, sink, sink_at, lse, lse_at, list,
+                first_row, given & GIVEN_LSE && first_column == 0, given);
+    engine_sync_own(); /* the sub-group's outputs are in its tile */
+    outputs_store(engine, tiles + first_row * OUTPUT_PITCH, o, o_at, list, first_row, SPAN * ACC_ROWS, first_column);
 }

@@ -1,6 +1,6 @@
 /* o = scale times what GATE_MAP says of v + dt_bias. One group: CHUNK tokens of all heads; a task is RUN of the tokens
  * and VEC numbers of each, across heads where these are narrow. */
-#include "pieces.clh"
+#include "columns.clh"
 #include "gate.clh"
 
 /* A token's numbers, head by head; wide where VEC of them can be read at once. */

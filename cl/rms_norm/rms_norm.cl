@@ -2,7 +2,7 @@
  * the divisor is sqrt(mean of x^2) + eps. One group: CHUNK rows of one head, LANES work-items a row and ROWS of the
  * rows each. Its columns of them are HELD vectors, kept for o, which may lie where v does; where HELD is 0 they are too
  * many, and read twice. */
-#include "pieces.clh"
+#include "columns.clh"
 
 WORD vec gated(vec x, stream_t z, int row, int c)
 {

@@ -2,7 +2,7 @@
  * the other columns stay. One group: CHUNK tokens of SHARE heads, whose angles are the same; a task is VEC pairs, or
  * VEC of the other columns, of RUN tokens. Angles are fractions of a turn in 64 bits, so that no multiple of a turn is
  * ever rounded; a pair is read before it is written: o may lie where v does. */
-#include "pieces.clh"
+#include "columns.clh"
 
 constant ulong powers[] = {ROPE_POWER_0, ROPE_POWER_1, ROPE_POWER_2, ROPE_POWER_3, ROPE_POWER_4,
                            ROPE_POWER_5, ROPE_POWER_6, ROPE_POWER_7, ROPE_POWER_8};

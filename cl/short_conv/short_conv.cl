@@ -2,7 +2,7 @@
  * One group: CHUNK tokens and BV columns of one head; a task is RUN of the tokens, at least TAPS of them, and VEC of
  * the columns. Ahead of a sequence's first token stand the inputs of the initial state. The task of the first tokens
  * alone reads these, and then writes the final state, which may be the same memory. */
-#include "pieces.clh"
+#include "columns.clh"
 
 typedef struct {
     stream_t v;

@@ -3,7 +3,7 @@
 
 #include "ir/grow.h"
 
-static ir_expression add_node(struct ir_recipe *recipe, const struct ir_node *node)
+ir_expression ir_node(struct ir_recipe *recipe, const struct ir_node *node)
 {
     struct ir_node *nodes = ir_grow(recipe, recipe->nodes, recipe->node_count, sizeof *nodes);
 
@@ -16,24 +16,24 @@ static ir_expression add_node(struct ir_recipe *recipe, const struct ir_node *no
 
 ir_expression ir_constant(struct ir_recipe *recipe, int64_t value)
 {
-    return add_node(recipe, &(struct ir_node){IR_CONSTANT, value, IR_NONE, IR_NONE});
+    return ir_node(recipe, &(struct ir_node){IR_CONSTANT, value, IR_NONE, IR_NONE});
 }
 
 ir_expression ir_length(struct ir_recipe *recipe, enum ir_length length)
 {
-    return add_node(recipe, &(struct ir_node){IR_LENGTH, length, IR_NONE, IR_NONE});
+    return ir_node(recipe, &(struct ir_node){IR_LENGTH, length, IR_NONE, IR_NONE});
 }
 
 ir_expression ir_loop_value(struct ir_recipe *recipe, enum ir_operation value, int loop)
 {
-    return add_node(recipe, &(struct ir_node){value, loop, IR_NONE, IR_NONE});
+    return ir_node(recipe, &(struct ir_node){value, loop, IR_NONE, IR_NONE});
 }
 
 ir_expression ir_binary(struct ir_recipe *recipe, enum ir_operation operation, ir_expression left, ir_expression right)
 {
     if (left == IR_NONE || right == IR_NONE)
         recipe->failed = 1;
-    return recipe->failed ? IR_NONE : add_node(recipe, &(struct ir_node){operation, 0, left, right});
+    return recipe->failed ? IR_NONE : ir_node(recipe, &(struct ir_node){operation, 0, left, right});
 }
 
 static int64_t length_of(const struct extent *extent, enum ir_length length)

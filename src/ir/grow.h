@@ -6,5 +6,6 @@
 
 /* The array with room for one more than count elements; NULL, and the recipe has failed, without memory. */
 void *ir_grow(struct ir_recipe *recipe, void *array, int count, size_t size);
+ir_expression ir_node(struct ir_recipe *recipe, const struct ir_node *node);
 
 #endif

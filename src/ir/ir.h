@@ -39,6 +39,12 @@ enum ir_operation {
     IR_EQUAL
 };
 
+/* Whether it is of a loop, whose number is the node's value. */
+static inline int ir_is_of_loop(enum ir_operation operation)
+{
+    return operation >= IR_LOOP_TURN && operation <= IR_LOOP_LAST;
+}
+
 struct ir_node {
     enum ir_operation operation;
     int64_t value; /* the constant, the enum ir_length, or the loop */
@@ -49,7 +55,7 @@ struct ir_node {
  */
 
 enum ir_home {
-    IR_OPERAND, /* the caller's, by id; its view follows the call */
+    IR_OPERAND, /* the caller's, by number: of a plan by id; its view follows the call */
     IR_SCRATCH, /* in the workspace, which nothing outlives */
     IR_SAVED,   /* in memory that a later plan reads: these never share */
     IR_CONSTANT_BUFFER,
@@ -166,6 +172,10 @@ int ir_loop(struct ir_recipe *recipe, const struct ir_loop *loop);
 /* An argument of the kernel that was added last. */
 void ir_argument(struct ir_recipe *recipe, const struct ir_argument *argument);
 
+/* Adds the steps and loops of a finished recipe, with the tensors and expressions that they name, in the place of a call
+ * of the same lengths: `operands` says by number which slice stands for an operand of the child. Returns its first step. */
+int ir_inline(struct ir_recipe *recipe, const struct ir_recipe *child, const struct ir_tensor *operands);
+
 /* Places scratch and saved tensors. OUT_OF_MEMORY where the recipe is incomplete. */
 clattn_status ir_finish(struct ir_recipe *recipe);
 void ir_close(struct ir_recipe *recipe);
@@ -210,7 +220,7 @@ struct ir_call {
     struct ir_set *set;       /* while nobody else has the kernels */
     cl_event before;          /* of the last launch, on a queue out of order; the caller's to release at the end */
     struct extent extent;
-    const struct ir_place *operands; /* by id */
+    const struct ir_place *operands; /* by number */
     cl_mem scratch;
     size_t scratch_offset; /* bytes */
     cl_command_queue queue;

@@ -8,53 +8,7 @@
 #include "op/gemm.h"
 #include "solve/kernel_step.h"
 
-/* X(role): the buffers that kernels name. Each is bound to an operand, a temporary of the recipe or a plan's own
- * buffer; in a kernel it is a pointer and the long4 NAME_at: offset, batch, token and head strides. */
-/* clang-format off */
-#define ROLES(X) \
-    X(q) X(k) X(v) X(o) X(g) X(p) X(e) X(cu) X(parts) X(written) X(theta) X(dt) \
-    X(bias) X(d) X(z) X(slots) X(after) X(initial) X(final) X(sink) X(lse) X(cu_kv) \
-    X(lens)
-/* Numbers, by value: states has bits for an initial and a final state; window is at most the keys there are; given has
- * bits for a sink, a wanted lse, cu_kv, lens and beta; first_row is the first of every sequence that is
- * worked; tail is of keys that none has carried. */
-#define KERNEL_NUMBERS(X) \
-    X(seq_len) X(sequences) X(scale) X(states) X(kv_len) X(window) X(given) X(first_row) X(tail)
-/* clang-format on */
-
-enum role {
-#define ROLE_ENUM(name) ROLE_##name,
-    ROLES(ROLE_ENUM)
-#undef ROLE_ENUM
-        ROLE_COUNT,
-    ROLE_TOLD = ROLE_initial, /* from here on a number of the call tells whether there is one */
-    ARGUMENTS_BEGIN = ROLE_COUNT - 1,
-#define ARGUMENT_ENUM(name) ARG_##name,
-    KERNEL_NUMBERS(ARGUMENT_ENUM)
-#undef ARGUMENT_ENUM
-        ARG_END
-};
-
-enum kernel_id {
-    KERNEL_FLASH,
-    KERNEL_WRITE_BEFORE,
-    KERNEL_WRITE_SOLVE,
-    KERNEL_FLASH_MATRIX,
-    KERNEL_FLASH_TEAM,
-    KERNEL_FLASH_SUMS,
-    KERNEL_GEMM,
-    KERNEL_GEMM_SERIAL,
-    KERNEL_GEMM_MATRIX,
-    KERNEL_GEMM_TEAM,
-    KERNEL_GEMV,
-    KERNEL_CHANNELS,
-    KERNEL_CHANNELS_LANES,
-    KERNEL_WRITE_BEFORE_MATRIX,
-    KERNEL_WRITE_BEFORE_TEAM,
-    KERNEL_WRITE_SOLVE_MATRIX,
-    KERNEL_WRITE_SOLVE_TEAM,
-    KERNEL_COUNT
-};
+enum kernel_id { KERNEL_GEMM, KERNEL_GEMM_SERIAL, KERNEL_GEMM_MATRIX, KERNEL_GEMM_TEAM, KERNEL_GEMV, KERNEL_COUNT };
 
 /* How a tile is cut and shared. */
 struct tiles {
@@ -75,7 +29,6 @@ struct tiles {
     int tokens;       /* lists in register blocks: tokens in local memory at once; other lists: of a span */
     int keys, splits; /* lists: keys worked at once, parts of the keys */
     int step, share;  /* lists on matrix engines: tiles of keys that are worked at once, heads of a group */
-    int spans;        /* channels: stretches of `tokens` tokens that are worked at once */
 };
 
 /* A kernel of a problem on an engine: everything that its source depends on. */
@@ -83,20 +36,13 @@ struct variant {
     enum kernel_id kernel;
     const struct problem *problem;
     const struct engine *engine; /* of the matrix kernels; NULL without one */
-    int attn;                    /* the pass that leaves the attention matrix: its values are unit vectors */
     const struct gemm *gemm;     /* of the kernels of matrix products, whose problem is its ground */
     struct tiles tiles;
 };
 
-/* Value columns of the variant's pass. */
-int variant_values(const struct variant *variant);
 /* Storage types, as kernels name them: of the gates, and of what the kernel writes for o. */
 clattn_dtype variant_gate(const struct variant *variant);
 clattn_dtype variant_out(const struct variant *variant);
-/* Whether it is one of the kernels that read a list as it lies, whatever was written there before. */
-int variant_reads_list(const struct variant *variant);
-/* Whether it reads queries and keys that were turned each by itself, normalised before. */
-int variant_turned(const struct variant *variant);
 
 /* ---- Layout -------------------------------------------------------------------------------------------------------
  */
@@ -164,19 +110,13 @@ struct family {
     int shared; /* for devices whose work-items share a tile: for others built without optimisation */
 };
 
-extern const struct family family_plain, family_write, family_flash, family_flash_sums, family_gemm, family_gemm_lanes,
-    family_gemm_matrix, family_gemm_team, family_channels, family_channels_lanes, family_write_matrix;
+extern const struct family family_gemm, family_gemm_lanes, family_gemm_matrix, family_gemm_team;
 
 const struct family *kernel_family(enum kernel_id id);
 struct layout kernel_layout(const struct variant *variant);
 
-/* Whether the kernel is for rules of that kind of state. */
-int kernel_takes(enum kernel_id id, const struct rule *rule);
-
 /* What the kernel is called with. */
 const struct kernel_signature *kernel_signature(enum kernel_id id);
-/* The role or number that a parameter is by its name; ARG_END: none. */
-enum role kernel_role(const struct kernel_parameter *parameter);
 enum embedded_file kernel_file(enum kernel_id id); /* of its text */
 const char *kernel_name(enum kernel_id id);
 

@@ -11,7 +11,7 @@ enum { ALIGNMENT = 16 };
 
 static struct memory *find_memory(struct memories *memories, const struct module *module, const char *name)
 {
-    const struct bound *bound;
+    const struct layer_bound *bound;
 
     if (strcmp(name, "weights") == 0)
         return &memories->weights;
@@ -51,7 +51,7 @@ static clattn_status check_given(const struct memory *memory, const char *name, 
 static clattn_status check_all(const struct memories *memories, const struct module *module, int64_t seq_len, int host,
                                const struct log *log)
 {
-    const struct bound *bound;
+    const struct layer_bound *bound;
 
     TRY(check_given(&memories->weights, "weights", host, log));
     for (int i = 0; (bound = bound_get(module, i)) != NULL; i++)
@@ -86,93 +86,71 @@ clattn_status call_read(struct memories *memories, int64_t *seq_len, const struc
 
 /* ---- Places by name ----------------------------------------------------------------------------------------- */
 
-static clattn_dtype type_of(const struct module *module, int floats)
+clattn_dtype value_type(const struct module *module, const struct layer_value *value)
 {
-    return floats ? CLATTN_F32 : module->desc.dtype;
+    return value->floats ? CLATTN_F32 : module->desc.dtype;
 }
 
-static size_t value_bytes(const struct module *module, const struct value *value)
+size_t value_bytes(const struct module *module, const struct layer_value *value)
 {
-    int64_t count = module->desc.batch * module->desc.seq_len * size_of(&module->sizes, value->columns);
-    size_t bytes = (size_t)count * element_of(type_of(module, value->floats));
+    int64_t count = module->desc.batch * module->desc.seq_len * sizes_value(&module->sizes, value->columns);
+    size_t bytes = (size_t)count * element_of(value_type(module, value));
 
     return (bytes + SECTION - 1) / SECTION * SECTION;
 }
 
-size_t values_bytes(const struct module *module)
+static const struct layer_weight *find_weight(const struct module *module, const char *name)
 {
-    const struct value *values = module->layer->values;
-    size_t bytes = 0;
-
-    for (int i = 0; i < MOST_VALUES && values[i].name != NULL; i++)
-        bytes += value_bytes(module, &values[i]);
-    return bytes;
-}
-
-static const struct weight *find_weight(const struct module *module, const char *name)
-{
-    for (const struct weight *weight = module->layer->weights; weight->name != NULL; weight++)
+    for (const struct layer_weight *weight = module->layer->weights; weight->name != NULL; weight++)
         if (strcmp(weight->name, name) == 0)
             return weight;
     return NULL;
 }
 
-static struct memory within(struct memory memory, size_t offset)
+static struct layer_place value_place(const struct module *module, const struct layer_ref *ref)
 {
-    memory.offset += memory.host == NULL ? offset : 0;
-    memory.host = memory.host != NULL ? memory.host + offset : NULL;
-    return memory;
-}
+    const struct layer_value *values = module->layer->values;
 
-/* A name's memory, with the columns of its rows, or 0 where it has none: it is no operand of tokens. Not there: no
- * memory. */
-struct place {
-    struct memory memory;
-    int64_t columns;
-    int found;
-};
-
-static struct place value_place(const struct module *module, const struct memories *memories, const struct ref *ref)
-{
-    const struct value *values = module->layer->values;
-    size_t before = 0;
-
-    for (int i = 0; i < MOST_VALUES && values[i].name != NULL; i++) {
+    for (int i = 0; i < LAYER_VALUES && values[i].name != NULL; i++)
         if (strcmp(values[i].name, ref->name) == 0) {
-            int64_t first = ref->at != NULL ? size_of(&module->sizes, ref->at) : 0;
-            size_t at = before + (size_t)first * element_of(type_of(module, values[i].floats));
-            return (struct place){within(memories->work, at), size_of(&module->sizes, values[i].columns), 1};
+            int64_t first = ref->at != NULL ? sizes_value(&module->sizes, ref->at) : 0;
+            return (struct layer_place){PLACE_VALUE, i, (size_t)first * element_of(value_type(module, &values[i])),
+                                        sizes_value(&module->sizes, values[i].columns)};
         }
-        before += value_bytes(module, &values[i]);
-    }
-    return (struct place){.found = 0};
+    return (struct layer_place){.in = PLACE_NONE};
 }
 
-static struct place place_of(const struct module *module, const struct memories *memories, const struct ref *ref)
+static struct layer_place place_of(const struct module *module, const struct layer_ref *ref)
 {
-    const struct weight *weight = find_weight(module, ref->name);
-    const struct bound *bound;
+    const struct layer_weight *weight = find_weight(module, ref->name);
+    const struct layer_bound *bound;
 
     if (weight != NULL)
-        return (struct place){within(memories->weights, packed_at(module, weight)), 0, 1};
+        return (struct layer_place){PLACE_WEIGHTS, 0, packed_at(module, weight), 0};
     for (int i = 0; (bound = bound_get(module, i)) != NULL; i++)
-        if (strcmp(bound->name, ref->name) == 0) {
-            int64_t columns = bound_has_tokens(bound) ? size_of(&module->sizes, bound->dims[2]) : 0;
-            return (struct place){memories->bound[i], columns, 1};
-        }
-    return value_place(module, memories, ref);
+        if (strcmp(bound->name, ref->name) == 0)
+            return (struct layer_place){PLACE_BOUND, i, 0,
+                                        bound_has_tokens(bound) ? sizes_value(&module->sizes, bound->dims[2]) : 0};
+    return value_place(module, ref);
 }
 
 /* ---- Steps -------------------------------------------------------------------------------------------------- */
 
-/* Whether the call has a state, or a position, that the step names. */
-static int has_state(const struct module *module, const struct step *step, clattn_operand_id id)
+int layer_step_count(const struct layer *layer)
 {
-    const struct memories none = {.work = {.offset = 0}};
+    int count = 0;
 
-    for (int i = 0; i < MOST_REFS && step->refs[i].name != NULL; i++)
+    while (count < LAYER_STEPS && layer->steps[count].refs[0].name != NULL)
+        count++;
+    return count;
+}
+
+/* Whether the call has a state, or a position, that the step names. */
+static int has_state(const struct module *module, const struct layer_step *step, clattn_operand_id id)
+{
+    for (int i = 0; i < LAYER_REFS && step->refs[i].name != NULL; i++)
         if (step->refs[i].id == id)
-            return place_of(module, &none, &step->refs[i]).found;
+            return place_of(module, &step->refs[i]).in != PLACE_NONE;
     return 0;
 }
 
@@ -188,7 +166,7 @@ static void cut_channels(clattn_plan_desc *desc, int64_t channels)
     desc->heads = channels / width;
 }
 
-clattn_plan_desc step_desc(const struct module *module, const struct step *step, int64_t seq_len)
+clattn_plan_desc step_desc(const struct module *module, const struct layer_step *step, int64_t seq_len)
 {
     const struct sizes *sizes = &module->sizes;
     clattn_plan_desc desc = step->fixed;
@@ -197,20 +175,20 @@ clattn_plan_desc step_desc(const struct module *module, const struct step *step,
     desc.gate_dtype = step->gates_as_values ? desc.dtype : CLATTN_F32;
     desc.batch = module->desc.batch;
     desc.seq_len = seq_len;
-    desc.heads = size_of(sizes, step->heads);
-    desc.qk_heads = step->qk_heads != NULL ? size_of(sizes, step->qk_heads) : 0;
-    desc.key_dim = size_of(sizes, step->key_dim);
-    desc.value_dim = size_of(sizes, step->value_dim);
-    desc.taps = step->taps != NULL ? (int32_t)size_of(sizes, step->taps) : 0;
+    desc.heads = sizes_value(sizes, step->heads);
+    desc.qk_heads = step->qk_heads != NULL ? sizes_value(sizes, step->qk_heads) : 0;
+    desc.key_dim = sizes_value(sizes, step->key_dim);
+    desc.value_dim = sizes_value(sizes, step->value_dim);
+    desc.taps = step->taps != NULL ? (int32_t)sizes_value(sizes, step->taps) : 0;
     desc.eps = step->with_eps ? module->desc.eps : step->fixed.eps;
     if (step->norm_eps > 0) {
         desc.flags |= CLATTN_EPS_OUTSIDE;
         desc.eps = step->norm_eps / sqrt((double)desc.value_dim);
     }
     if (step->channels != NULL)
-        cut_channels(&desc, size_of(sizes, step->channels));
+        cut_channels(&desc, sizes_value(sizes, step->channels));
     if (step->inner != NULL) {
-        desc.hidden_dim = size_of(sizes, step->inner);
+        desc.hidden_dim = sizes_value(sizes, step->inner);
         desc.mini_batch = module->desc.mini_batch;
         desc.muon = module->desc.muon;
     }
@@ -237,49 +215,45 @@ static void set_strides(clattn_operand *operand, const clattn_plan_desc *desc, i
     operand->head_stride = heads ? info.dims[LAYER_DIMS - 1] : 1;
 }
 
-size_t step_operands(const struct module *module, const struct step *step, const struct memories *memories,
-                     int64_t seq_len, clattn_operand operands[MOST_REFS])
+size_t step_operands(const struct module *module, const struct layer_step *step, int64_t seq_len,
+                     clattn_operand operands[LAYER_REFS], struct layer_place places[LAYER_REFS])
 {
     const clattn_plan_desc desc = step_desc(module, step, seq_len > 0 ? seq_len : 1);
     size_t count = 0;
 
-    for (int i = 0; i < MOST_REFS && step->refs[i].name != NULL; i++) {
-        struct place place = place_of(module, memories, &step->refs[i]);
-        if (!place.found || (place.columns != 0 && seq_len == 0) ||
+    for (int i = 0; i < LAYER_REFS && step->refs[i].name != NULL; i++) {
+        const struct layer_place place = place_of(module, &step->refs[i]);
+        if (place.in == PLACE_NONE || (place.columns != 0 && seq_len == 0) ||
             (count > 0 && operands[count - 1].id == step->refs[i].id))
             continue;
-        operands[count] = (clattn_operand){.id = step->refs[i].id,
-                                           .buffer = place.memory.buffer,
-                                           .host = place.memory.host,
-                                           .offset = place.memory.offset};
+        operands[count] = (clattn_operand){.id = step->refs[i].id};
         if (place.columns != 0)
             set_strides(&operands[count], &desc, place.columns, seq_len);
-        count++;
+        places[count++] = place;
     }
     return count;
 }
 
-static const struct ref *find_ref(const struct step *step, clattn_operand_id id)
+static const struct layer_ref *find_ref(const struct layer_step *step, clattn_operand_id id)
 {
-    const struct ref *ref = step->refs;
+    const struct layer_ref *ref = step->refs;
 
     while (ref->id != id)
         ref++;
     return ref;
 }
 
-struct product step_product(const struct module *module, const struct step *step, const struct memories *memories)
+struct layer_product step_product(const struct module *module, const struct layer_step *step)
 {
-    const struct place a = place_of(module, memories, find_ref(step, CLATTN_A));
-    const struct place d = place_of(module, memories, find_ref(step, CLATTN_D));
-    const struct ref *b = find_ref(step, CLATTN_B);
-    const struct weight *weight = find_weight(module, b->name);
+    const struct layer_ref *b = find_ref(step, CLATTN_B);
+    const struct layer_weight *weight = find_weight(module, b->name);
+    struct layer_product product = {.a = place_of(module, find_ref(step, CLATTN_A)),
+                                    .b = place_of(module, b),
+                                    .d = place_of(module, find_ref(step, CLATTN_D)),
+                                    .n = matrix_rows(module, weight),
+                                    .k = sizes_value(&module->sizes, weight->dims[1])};
 
-    return (struct product){.a = a.memory,
-                            .b = place_of(module, memories, b).memory,
-                            .d = d.memory,
-                            .n = matrix_rows(module, weight),
-                            .k = size_of(&module->sizes, weight->dims[1]),
-                            .lda = a.columns,
-                            .ldd = d.columns};
+    product.lda = product.a.columns;
+    product.ldd = product.d.columns;
+    return product;
 }

@@ -1,18 +1,18 @@
-/* A step with its operands' places, on the host or on a device. */
+/* A layer's call, and where the steps of the table find their operands: the same on the host and on a device. */
 #ifndef CLATTN_SRC_LAYER_BIND_H
 #define CLATTN_SRC_LAYER_BIND_H
 
 #include "layer/layer.h"
 
-/* Where a block lies. */
+/* Where a block of a call lies. */
 struct memory {
     cl_mem buffer;
     char *host;
-    size_t offset;
+    size_t offset; /* bytes in the buffer */
 };
 
 /* What a call has: the block of weights, the workspace, and the operands in the order of bound_get. */
-enum { MOST_BOUND = 2 + MOST_STATES };
+enum { MOST_BOUND = 2 + LAYER_STATES };
 struct memories {
     struct memory weights, work, bound[MOST_BOUND];
 };
@@ -22,20 +22,32 @@ clattn_status call_read(struct memories *memories, int64_t *seq_len, const struc
                         const clattn_layer_call *call, size_t call_size, size_t operand_size, int host,
                         const struct log *log);
 
-/* Bytes of the workspace that hold the values of so many tokens as the desc has. */
-size_t values_bytes(const struct module *module);
+/* What a step names. */
+struct layer_place {
+    enum { PLACE_NONE, PLACE_WEIGHTS, PLACE_VALUE, PLACE_BOUND } in;
+    int index;       /* of the layer's values, or as bound_get has it */
+    size_t at;       /* bytes from its beginning */
+    int64_t columns; /* of its rows, one a token; 0: it has none */
+};
 
+clattn_dtype value_type(const struct module *module, const struct layer_value *value);
+/* Bytes of a value of so many tokens as the desc has, whole sections. */
+size_t value_bytes(const struct module *module, const struct layer_value *value);
+
+/* Steps of the table. */
+int layer_step_count(const struct layer *layer);
 /* The rule of a step for so many tokens. */
-clattn_plan_desc step_desc(const struct module *module, const struct step *step, int64_t seq_len);
-/* Its operands in a call of seq_len tokens; how many. Those of tokens are left out where there are none. */
-size_t step_operands(const struct module *module, const struct step *step, const struct memories *memories,
-                     int64_t seq_len, clattn_operand operands[MOST_REFS]);
+clattn_plan_desc step_desc(const struct module *module, const struct layer_step *step, int64_t seq_len);
+/* Its operands in a call of seq_len tokens, but for their memory, and where each lies; how many. Those of tokens are left
+ * out where there are none. */
+size_t step_operands(const struct module *module, const struct layer_step *step, int64_t seq_len,
+                     clattn_operand operands[LAYER_REFS], struct layer_place places[LAYER_REFS]);
 
 /* A product: D = A B^T of batch * seq_len rows. */
-struct product {
-    struct memory a, b, d;
+struct layer_product {
+    struct layer_place a, b, d;
     int64_t n, k, lda, ldd;
 };
-struct product step_product(const struct module *module, const struct step *step, const struct memories *memories);
+struct layer_product step_product(const struct module *module, const struct layer_step *step);
 
 #endif

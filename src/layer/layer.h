@@ -10,12 +10,12 @@
 
 enum {
     LETTERS = 26,
-    MOST_WEIGHTS = 16,
-    MOST_VALUES = 8,
-    MOST_STEPS = 8,
-    MOST_REFS = 16,
-    MOST_DEFAULTS = 3,
-    MOST_STATES = 6
+    LAYER_WEIGHTS = 16,
+    LAYER_VALUES = 8,
+    LAYER_STEPS = 8,
+    LAYER_REFS = 16,
+    LAYER_USUAL = 3,
+    LAYER_STATES = 6
 };
 enum { LAYER_DIMS = 4, SECTION = 256 }; /* every section begins at a multiple of that many bytes */
 
@@ -30,7 +30,7 @@ enum form {
     FORM_ROOTS   /* the same: 1 / sqrt(how many there are) */
 };
 
-struct weight {
+struct layer_weight {
     const char *name;
     const char *dims[LAYER_DIMS];
     enum form form;
@@ -42,13 +42,13 @@ struct weight {
 };
 
 /* What the steps pass on: rows of so many columns, one for every token. */
-struct value {
+struct layer_value {
     const char *name, *columns;
     int floats; /* f32, not the desc's dtype */
 };
 
 /* An operand of the call. Those of states are read or written as the desc's flags say. */
-struct bound {
+struct layer_bound {
     const char *name;
     const char *dims[LAYER_DIMS];
     enum { OF_DATA, OF_FLOATS, OF_WHOLE } numbers; /* the desc's dtype, f32, i32 */
@@ -57,13 +57,13 @@ struct bound {
 
 /* An operand of a step: a value, from a column on, a weight, or an operand of the call. Of two with the same id the
  * second is taken where the call has no first. */
-struct ref {
+struct layer_ref {
     clattn_operand_id id; /* of a product: A, B and D */
     const char *name, *at;
 };
 
 /* A rule's plan: what `fixed` says, with sizes, dtype and states of the layer's desc. */
-struct step {
+struct layer_step {
     clattn_plan_desc fixed; /* rule NONE: a product, D = A B^T, and nothing else of it */
     const char *heads, *qk_heads, *key_dim, *value_dim, *taps;
     const char *inner;    /* of a learner, with the layer's mini_batch and muon */
@@ -71,11 +71,11 @@ struct step {
     int gates_as_values;  /* gates are what a product gives, of the desc's dtype */
     int with_eps;         /* the layer's */
     double norm_eps;      /* of rms_norm: added to a row's norm, which is sqrt(V) times its root mean square */
-    struct ref refs[MOST_REFS];
+    struct layer_ref refs[LAYER_REFS];
 };
 
 /* A size that shapes may leave open. */
-struct usual {
+struct usual_size {
     char letter;
     const char *size;
 };
@@ -84,11 +84,11 @@ struct layer {
     const char *name, *module, *formula, *paper;
     const char *letters; /* the sizes that it has */
     double eps;
-    struct usual usual[MOST_DEFAULTS];
-    struct weight weights[MOST_WEIGHTS];
-    struct bound states[MOST_STATES];
-    struct value values[MOST_VALUES];
-    struct step steps[MOST_STEPS];
+    struct usual_size usual[LAYER_USUAL];
+    struct layer_weight weights[LAYER_WEIGHTS];
+    struct layer_bound states[LAYER_STATES];
+    struct layer_value values[LAYER_VALUES];
+    struct layer_step steps[LAYER_STEPS];
 };
 
 /* NULL for a layer that does not exist. */
@@ -101,7 +101,7 @@ struct sizes {
 
 struct sizes sizes_of(const clattn_layer_desc *desc);
 /* NULL is 1. */
-int64_t size_of(const struct sizes *sizes, const char *text);
+int64_t sizes_value(const struct sizes *sizes, const char *text);
 /* Whether all letters of text are known. */
 int size_known(const struct sizes *sizes, const char *text);
 /* Each from 0, or from 1 where they may not be open, to a limit that keeps products of three within 64 bits. */
@@ -123,25 +123,25 @@ clattn_status module_read(struct module *module, const clattn_layer_desc *desc, 
 int tensor_read(const clattn_layer_tensor *tensors, size_t tensor_size, size_t count, const char *name,
                 clattn_layer_tensor *tensor);
 /* Whether it is of no tensor. */
-int weight_is_made(const struct weight *weight);
+int weight_is_made(const struct layer_weight *weight);
 /* Every weight is there and has its shape. */
 clattn_status module_check(const struct module *module, const clattn_layer_tensor *tensors, size_t tensor_size,
                            size_t count, const struct log *log);
 
 size_t element_of(clattn_dtype dtype);
-/* Where a weight's section of the packed block begins, in bytes; of the list's end: all of it. */
-size_t packed_at(const struct module *module, const struct weight *weight);
-/* Its elements: as the checkpoint has them, and in the block. */
-int64_t weight_count(const struct module *module, const struct weight *weight);
-int64_t weight_packed(const struct module *module, const struct weight *weight);
+/* Bytes of the packed block, and where in it a weight's section begins. */
+size_t packed_bytes(const struct module *module);
+size_t packed_at(const struct module *module, const struct layer_weight *weight);
+/* Its elements, as the checkpoint has them. */
+int64_t weight_count(const struct module *module, const struct layer_weight *weight);
 /* Rows of the matrix that begins with this weight. */
-int64_t matrix_rows(const struct module *module, const struct weight *weight);
-clattn_dtype weight_type(const struct module *module, const struct weight *weight);
+int64_t matrix_rows(const struct module *module, const struct layer_weight *weight);
+clattn_dtype weight_type(const struct module *module, const struct layer_weight *weight);
 
 /* The operands of a call beside the weights that the desc's flags ask for; NULL past the last. */
-const struct bound *bound_get(const struct module *module, int index);
-size_t bound_bytes(const struct module *module, const struct bound *bound);
+const struct layer_bound *bound_get(const struct module *module, int index);
+size_t bound_bytes(const struct module *module, const struct layer_bound *bound);
 /* Whether it has rows of tokens. */
-int bound_has_tokens(const struct bound *bound);
+int bound_has_tokens(const struct layer_bound *bound);
 
 #endif

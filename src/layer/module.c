@@ -72,10 +72,10 @@ static clattn_status check_weights(const struct module *module, const struct log
 {
     const double most = 0x1p48;
 
-    for (const struct weight *weight = module->layer->weights; weight->name != NULL; weight++) {
-        double count = (double)size_of(&module->sizes, weight->repeat);
+    for (const struct layer_weight *weight = module->layer->weights; weight->name != NULL; weight++) {
+        double count = (double)sizes_value(&module->sizes, weight->repeat);
         for (int i = 0; i < LAYER_DIMS && weight->dims[i] != NULL; i++)
-            count *= (double)size_of(&module->sizes, weight->dims[i]);
+            count *= (double)sizes_value(&module->sizes, weight->dims[i]);
         if (count > most)
             return FAIL(log, INVALID_DESC, "layer %s: weight %s would have %.3g numbers, expected up to %.3g",
                         module->layer->name, weight->name, count, most);
@@ -94,41 +94,41 @@ clattn_status module_read(struct module *module, const clattn_layer_desc *desc, 
 
 /* ---- Operands of a call ------------------------------------------------------------------------------------- */
 
-static const struct bound tokens[] = {
+static const struct layer_bound tokens[] = {
     {"x", {"B", "T", "C"}, 0, CLATTN_LAYER_INPUT},
     {"y", {"B", "T", "C"}, 0, CLATTN_LAYER_OUTPUT},
 };
 enum { TOKENS = sizeof tokens / sizeof *tokens };
 
-static int is_asked_for(const struct module *module, const struct bound *state)
+static int is_asked_for(const struct module *module, const struct layer_bound *state)
 {
     return (module->desc.flags &
             (state->role == CLATTN_LAYER_INPUT ? CLATTN_LAYER_INITIAL_STATE : CLATTN_LAYER_FINAL_STATE)) != 0;
 }
 
-const struct bound *bound_get(const struct module *module, int index)
+const struct layer_bound *bound_get(const struct module *module, int index)
 {
-    const struct bound *states = module->layer->states;
+    const struct layer_bound *states = module->layer->states;
 
     if (index < TOKENS)
         return &tokens[index];
     index -= TOKENS;
-    for (int i = 0; i < MOST_STATES && states[i].name != NULL; i++)
+    for (int i = 0; i < LAYER_STATES && states[i].name != NULL; i++)
         if (is_asked_for(module, &states[i]) && index-- == 0)
             return &states[i];
     return NULL;
 }
 
-size_t bound_bytes(const struct module *module, const struct bound *bound)
+size_t bound_bytes(const struct module *module, const struct layer_bound *bound)
 {
     int64_t count = 1;
 
     for (int i = 0; i < LAYER_DIMS && bound->dims[i] != NULL; i++)
-        count *= size_of(&module->sizes, bound->dims[i]);
+        count *= sizes_value(&module->sizes, bound->dims[i]);
     return (size_t)count * element_of(bound->numbers == OF_DATA ? module->desc.dtype : CLATTN_F32);
 }
 
-int bound_has_tokens(const struct bound *bound)
+int bound_has_tokens(const struct layer_bound *bound)
 {
     return bound->dims[1] != NULL && strcmp(bound->dims[1], "T") == 0;
 }
@@ -140,25 +140,25 @@ static void add_dims(clattn_layer_part *part, const char *const dims[LAYER_DIMS]
     for (; part->rank < LAYER_DIMS && dims[part->rank] != NULL; part->rank++) {
         const char *dim = dims[part->rank];
         part->letters[part->rank] = dim;
-        part->dims[part->rank] = size_known(sizes, dim) ? size_of(sizes, dim) : 0;
+        part->dims[part->rank] = size_known(sizes, dim) ? sizes_value(sizes, dim) : 0;
     }
 }
 
 static int describe(const struct module *module, size_t index, clattn_layer_part *part)
 {
-    const struct weight *weights = module->layer->weights;
+    const struct layer_weight *weights = module->layer->weights;
     const struct sizes sizes = sizes_of(&module->desc);
-    const struct bound *bound;
+    const struct layer_bound *bound;
     size_t count = 0;
 
-    while (count < MOST_WEIGHTS && weights[count].name != NULL && !weight_is_made(&weights[count]))
+    while (count < LAYER_WEIGHTS && weights[count].name != NULL && !weight_is_made(&weights[count]))
         count++;
     if (index < count) {
         *part = (clattn_layer_part){.name = weights[index].name, .optional = weights[index].optional};
         add_dims(part, weights[index].dims, &sizes);
         return 1;
     }
-    bound = index - count < MOST_STATES + TOKENS ? bound_get(module, (int)(index - count)) : NULL;
+    bound = index - count < LAYER_STATES + TOKENS ? bound_get(module, (int)(index - count)) : NULL;
     if (bound == NULL)
         return 0;
     *part = (clattn_layer_part){.name = bound->name, .role = bound->role, .whole = bound->numbers == OF_WHOLE};
@@ -199,7 +199,7 @@ static void dims_text(char *text, size_t size, int rank, const int64_t *dims)
 }
 
 /* "[QK+QK+HV+HV,C] with C 32, H 4, K 16, V 16" */
-static void letters_text(char *to, size_t size, const struct weight *weight, const struct sizes *sizes)
+static void letters_text(char *to, size_t size, const struct layer_weight *weight, const struct sizes *sizes)
 {
     struct text text = {0};
     const char *joint = "[";
@@ -227,7 +227,7 @@ static clattn_status check_open(const struct module *module, const clattn_layer_
     clattn_layer_tensor tensor;
     char found[128], expected[256];
 
-    for (const struct weight *weight = module->layer->weights; weight->name != NULL; weight++)
+    for (const struct layer_weight *weight = module->layer->weights; weight->name != NULL; weight++)
         for (int i = 0; i < LAYER_DIMS && weight->dims[i] != NULL; i++)
             if (!size_known(&module->sizes, weight->dims[i]) &&
                 tensor_read(tensors, tensor_size, count, weight->name, &tensor)) {
@@ -239,7 +239,7 @@ static clattn_status check_open(const struct module *module, const clattn_layer_
     return CLATTN_SUCCESS;
 }
 
-static clattn_status check_tensor(const struct module *module, const struct weight *weight,
+static clattn_status check_tensor(const struct module *module, const struct layer_weight *weight,
                                   const clattn_layer_tensor *tensor, const struct log *log)
 {
     clattn_layer_part part = {.name = weight->name};
@@ -263,7 +263,7 @@ static clattn_status check_there(const struct layer *layer, const clattn_layer_t
 {
     clattn_layer_tensor tensor;
 
-    for (const struct weight *weight = layer->weights; weight->name != NULL; weight++)
+    for (const struct layer_weight *weight = layer->weights; weight->name != NULL; weight++)
         if (!weight->optional && !weight_is_made(weight) &&
             !tensor_read(tensors, tensor_size, count, weight->name, &tensor))
             return FAIL(log, INVALID_OPERAND, "tensor %s is missing, layer %s needs it", weight->name, layer->name);
@@ -276,7 +276,7 @@ clattn_status module_check(const struct module *module, const clattn_layer_tenso
     clattn_layer_tensor tensor;
 
     TRY(check_there(module->layer, tensors, tensor_size, count, log));
-    for (const struct weight *weight = module->layer->weights; weight->name != NULL; weight++)
+    for (const struct layer_weight *weight = module->layer->weights; weight->name != NULL; weight++)
         if (!weight_is_made(weight) && tensor_read(tensors, tensor_size, count, weight->name, &tensor))
             TRY(check_tensor(module, weight, &tensor, log));
     return CLATTN_SUCCESS;

@@ -6,56 +6,56 @@
 #include <math.h>
 #include <string.h>
 
-clattn_dtype weight_type(const struct module *module, const struct weight *weight)
+clattn_dtype weight_type(const struct module *module, const struct layer_weight *weight)
 {
     return weight->form == FORM_MATRIX ? module->desc.dtype : CLATTN_F32;
 }
 
-int64_t weight_count(const struct module *module, const struct weight *weight)
+int64_t weight_count(const struct module *module, const struct layer_weight *weight)
 {
     int64_t count = 1;
 
     for (int i = 0; i < LAYER_DIMS && weight->dims[i] != NULL; i++)
-        count *= size_of(&module->sizes, weight->dims[i]);
+        count *= sizes_value(&module->sizes, weight->dims[i]);
     return count;
 }
 
-static size_t packed_bytes(const struct module *module, const struct weight *weight)
+static size_t weight_bytes(const struct module *module, const struct layer_weight *weight)
 {
-    int64_t count = weight_count(module, weight) * size_of(&module->sizes, weight->repeat);
+    int64_t count = weight_count(module, weight) * sizes_value(&module->sizes, weight->repeat);
 
     return (size_t)count * element_of(weight_type(module, weight));
 }
 
-size_t packed_at(const struct module *module, const struct weight *weight)
+size_t packed_at(const struct module *module, const struct layer_weight *weight)
 {
     size_t at = 0;
 
-    for (const struct weight *each = module->layer->weights;; each++) {
+    for (const struct layer_weight *each = module->layer->weights;; each++) {
         if (!each->joined)
             at = (at + SECTION - 1) / SECTION * SECTION;
         if (each == weight)
             return at;
-        at += packed_bytes(module, each);
+        at += weight_bytes(module, each);
     }
 }
 
-int64_t matrix_rows(const struct module *module, const struct weight *weight)
+int64_t matrix_rows(const struct module *module, const struct layer_weight *weight)
 {
-    int64_t rows = size_of(&module->sizes, weight->dims[0]);
+    int64_t rows = sizes_value(&module->sizes, weight->dims[0]);
 
     while ((++weight)->joined)
-        rows += size_of(&module->sizes, weight->dims[0]);
+        rows += sizes_value(&module->sizes, weight->dims[0]);
     return rows;
 }
 
-static const struct weight *list_end(const struct layer *layer)
+size_t packed_bytes(const struct module *module)
 {
-    const struct weight *weight = layer->weights;
+    const struct layer_weight *weight = module->layer->weights;
 
     while (weight->name != NULL)
         weight++;
-    return weight;
+    return packed_at(module, weight);
 }
 
 clattn_status clattn_layer_packed_size_sized(const clattn_layer_desc *desc, size_t desc_size, size_t *bytes)
@@ -66,7 +66,7 @@ clattn_status clattn_layer_packed_size_sized(const clattn_layer_desc *desc, size
     if (bytes == NULL)
         return CLATTN_INVALID_ARGUMENT;
     TRY(module_read(&module, desc, desc_size, &silent));
-    *bytes = packed_at(&module, list_end(module.layer));
+    *bytes = packed_bytes(&module);
     return CLATTN_SUCCESS;
 }
 
@@ -81,10 +81,10 @@ static double number_of(const clattn_layer_tensor *tensor, int64_t i)
 }
 
 /* Which row of the checkpoint is row `row` of the block: the rows of a term of every head follow each other there. */
-static int64_t row_of(const struct module *module, const struct weight *weight, int64_t row)
+static int64_t row_of(const struct module *module, const struct layer_weight *weight, int64_t row)
 {
-    const int64_t heads = size_of(&module->sizes, weight->each);
-    const int64_t all = size_of(&module->sizes, weight->dims[0]) / heads;
+    const int64_t heads = sizes_value(&module->sizes, weight->each);
+    const int64_t all = sizes_value(&module->sizes, weight->dims[0]) / heads;
     int64_t before = 0;
     char term[16];
 
@@ -93,7 +93,7 @@ static int64_t row_of(const struct module *module, const struct weight *weight, 
         size_t length = strcspn(at, "+");
         memcpy(term, at, length);
         term[length] = '\0';
-        rows = size_of(&module->sizes, term) / heads;
+        rows = sizes_value(&module->sizes, term) / heads;
         if (row < heads * rows)
             return row / rows * all + before + row % rows;
         row -= heads * rows;
@@ -116,7 +116,7 @@ static double formed(enum form form, double x, int64_t count)
     return x;
 }
 
-static void fill_weight(const struct module *module, const struct weight *weight, void *section)
+static void fill_weight(const struct module *module, const struct layer_weight *weight, void *section)
 {
     const int64_t count = weight_count(module, weight);
 
@@ -125,11 +125,12 @@ static void fill_weight(const struct module *module, const struct weight *weight
 }
 
 /* [heads,rows,columns] to [batch,heads,columns,rows] */
-static void turn_weight(const struct module *module, const struct weight *weight, const clattn_layer_tensor *tensor,
-                        void *section)
+static void turn_weight(const struct module *module, const struct layer_weight *weight,
+                        const clattn_layer_tensor *tensor, void *section)
 {
-    const int64_t rows = size_of(&module->sizes, weight->dims[1]), columns = size_of(&module->sizes, weight->dims[2]);
-    const int64_t count = weight_count(module, weight), copies = size_of(&module->sizes, weight->repeat);
+    const int64_t rows = sizes_value(&module->sizes, weight->dims[1]),
+                  columns = sizes_value(&module->sizes, weight->dims[2]);
+    const int64_t count = weight_count(module, weight), copies = sizes_value(&module->sizes, weight->repeat);
 
     for (int64_t i = 0; i < count * copies; i++) {
         int64_t row = i % rows, column = i / rows % columns, head = i % count / rows / columns;
@@ -137,11 +138,11 @@ static void turn_weight(const struct module *module, const struct weight *weight
     }
 }
 
-static void pack_weight(const struct module *module, const struct weight *weight, const clattn_layer_tensor *tensor,
-                        void *section)
+static void pack_weight(const struct module *module, const struct layer_weight *weight,
+                        const clattn_layer_tensor *tensor, void *section)
 {
-    const int64_t rows = size_of(&module->sizes, weight->dims[0]), columns = weight_count(module, weight) / rows;
-    const int64_t repeat = size_of(&module->sizes, weight->repeat);
+    const int64_t rows = sizes_value(&module->sizes, weight->dims[0]), columns = weight_count(module, weight) / rows;
+    const int64_t repeat = sizes_value(&module->sizes, weight->repeat);
     const clattn_dtype type = weight_type(module, weight);
 
     for (int64_t row = 0; row < rows; row++) {
@@ -165,8 +166,8 @@ clattn_status clattn_layer_pack_sized(const clattn_layer_desc *desc, size_t desc
         return FAIL(&log, INVALID_ARGUMENT, "layer: packed or tensors is NULL");
     TRY(module_read(&module, desc, desc_size, &log));
     TRY(module_check(&module, tensors, tensor_size, count, &log));
-    memset(packed, 0, packed_at(&module, list_end(module.layer)));
-    for (const struct weight *weight = module.layer->weights; weight->name != NULL; weight++) {
+    memset(packed, 0, packed_bytes(&module));
+    for (const struct layer_weight *weight = module.layer->weights; weight->name != NULL; weight++) {
         char *section = (char *)packed + packed_at(&module, weight);
         clattn_layer_tensor tensor;
         if (weight_is_made(weight))

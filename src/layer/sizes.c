@@ -32,7 +32,7 @@ struct sizes sizes_of(const clattn_layer_desc *desc)
     return sizes;
 }
 
-int64_t size_of(const struct sizes *sizes, const char *text)
+int64_t sizes_value(const struct sizes *sizes, const char *text)
 {
     int64_t sum = 0, term = 1;
 
@@ -76,16 +76,16 @@ static int64_t solve(struct sizes sizes, const char *text, char letter, int64_t 
     int64_t without, factor;
 
     sizes.of[letter - 'A'] = 0;
-    without = size_of(&sizes, text);
+    without = sizes_value(&sizes, text);
     sizes.of[letter - 'A'] = 1;
-    factor = size_of(&sizes, text) - without;
+    factor = sizes_value(&sizes, text) - without;
     if (value <= without || (value - without) % factor != 0 || (value - without) / factor > MOST_SIZE)
         return 0;
     return (value - without) / factor;
 }
 
 /* Whether a size was found. */
-static int fit_weight(struct sizes *sizes, const struct weight *weight, const clattn_layer_tensor *tensor)
+static int fit_weight(struct sizes *sizes, const struct layer_weight *weight, const clattn_layer_tensor *tensor)
 {
     int found = 0;
 
@@ -102,9 +102,9 @@ static int fit_weight(struct sizes *sizes, const struct weight *weight, const cl
 
 static int fit_usual(struct sizes *sizes, const struct layer *layer)
 {
-    for (int i = 0; i < MOST_DEFAULTS && layer->usual[i].letter != '\0'; i++)
+    for (int i = 0; i < LAYER_USUAL && layer->usual[i].letter != '\0'; i++)
         if (sizes->of[layer->usual[i].letter - 'A'] == 0 && size_known(sizes, layer->usual[i].size)) {
-            sizes->of[layer->usual[i].letter - 'A'] = size_of(sizes, layer->usual[i].size);
+            sizes->of[layer->usual[i].letter - 'A'] = sizes_value(sizes, layer->usual[i].size);
             return 1;
         }
     return 0;
@@ -137,7 +137,7 @@ clattn_status sizes_fit(clattn_layer_desc *desc, const struct layer *layer, cons
     TRY(sizes_check(desc, layer, 1, log));
     do {
         found = 0;
-        for (int i = 0; i < MOST_WEIGHTS && layer->weights[i].name != NULL; i++)
+        for (int i = 0; i < LAYER_WEIGHTS && layer->weights[i].name != NULL; i++)
             if (tensor_read(tensors, tensor_size, count, layer->weights[i].name, &tensor))
                 found |= fit_weight(&sizes, &layer->weights[i], &tensor);
         if (!found)

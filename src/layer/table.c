@@ -301,7 +301,7 @@ const struct layer *layer_get(clattn_layer layer)
     return index < sizeof layers / sizeof *layers && layers[index].name != NULL ? &layers[index] : NULL;
 }
 
-int weight_is_made(const struct weight *weight)
+int weight_is_made(const struct layer_weight *weight)
 {
     return weight->form == FORM_ONES || weight->form == FORM_ROOTS;
 }

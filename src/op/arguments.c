@@ -5,22 +5,22 @@
 #include <stdio.h>
 #include <string.h>
 
-/* "beta", "the gradient of q", "operand 77" */
-static const char *id_text(int64_t id, char *text, size_t size)
+/* "beta", "d_q", "operand id 77" */
+static const char *id_text(clattn_operand_id id, char *text, size_t size)
 {
-    int64_t base = id > CLATTN_GRADIENTS ? id - CLATTN_GRADIENTS : id;
+    const clattn_operand_id known = operand_from_public(id);
 
-    if (base > CLATTN_OPERAND_NONE && base < OPERAND_COUNT)
-        snprintf(text, size, "%s%s", base != id ? "the gradient of " : "", operand_name((clattn_operand_id)base));
+    if (known != CLATTN_OPERAND_NONE)
+        snprintf(text, size, "%s", operand_name(known));
     else
         snprintf(text, size, "operand id %lld", (long long)id);
     return text;
 }
 
-static int is_used(const struct problem *problem, int64_t id)
+static int is_used(const struct problem *problem, clattn_operand_id id)
 {
     for (int i = 0; i < problem->operand_count; i++)
-        if ((int64_t)problem->operands[i].id == id)
+        if (problem->operands[i].id == id)
             return 1;
     return 0;
 }
@@ -28,13 +28,15 @@ static int is_used(const struct problem *problem, int64_t id)
 static clattn_status add(struct arguments *arguments, const struct problem *problem, const clattn_operand *operand,
                          const struct log *log)
 {
-    int64_t id = (int64_t)operand->id;
+    const clattn_operand_id id = operand_from_public(operand->id);
     char text[64];
 
-    if (!is_used(problem, id))
-        return FAIL(log, INVALID_OPERAND, "%s: %s is unexpected", problem->rule->name, id_text(id, text, sizeof text));
+    if (id == CLATTN_OPERAND_NONE || !is_used(problem, id))
+        return FAIL(log, INVALID_OPERAND, "%s: %s is unexpected", problem->rule->name,
+                    id_text(operand->id, text, sizeof text));
     if (arguments->of[id].id != CLATTN_OPERAND_NONE)
-        return FAIL(log, INVALID_OPERAND, "%s: %s is given twice", problem->rule->name, id_text(id, text, sizeof text));
+        return FAIL(log, INVALID_OPERAND, "%s: %s is given twice", problem->rule->name,
+                    id_text(operand->id, text, sizeof text));
     arguments->of[id] = *operand;
     return CLATTN_SUCCESS;
 }
@@ -84,7 +86,7 @@ clattn_call arguments_call(const struct arguments *arguments, clattn_operand *li
         if (operand->buffer == NULL && operand->host == NULL)
             continue;
         list[call.operand_count] = *operand;
-        list[call.operand_count++].id = (clattn_operand_id)id;
+        list[call.operand_count++].id = operand_to_public((clattn_operand_id)id);
     }
     return call;
 }

@@ -88,6 +88,10 @@ static clattn_status check_state(const clattn_plan_desc *desc, const struct rule
     int normalized = rule->read == READ_STABILIZED || (desc->flags & CLATTN_NORMALIZE);
 
     TRY(check_slots(desc, log));
+    if (desc->pass == CLATTN_PASS_BACKWARD &&
+        (desc->state_window != 0 || desc->state_every != 0 || (desc->flags & CLATTN_WITH_ATTN)))
+        return FAIL(log, INVALID_DESC, "%s: the backward pass has no %s", rule->name,
+                    desc->flags & CLATTN_WITH_ATTN ? "attn" : "gradients by states on the way");
     if (desc->state_window != 0 && desc->state_every != 0)
         return FAIL(log, INVALID_DESC, "state_window is %lld and state_every %lld, expected one of them",
                     (long long)desc->state_window, (long long)desc->state_every);

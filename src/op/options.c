@@ -65,6 +65,8 @@ unsigned rule_kinds(const struct rule *rule)
         kinds |= rule->op == OP_MIXER ? OF_KEYS | OF_SCORES : OF_KEYS;
     if (rule->op == OP_MIXER && rule->write == WRITE_BETA)
         kinds |= OF_STRENGTH;
+    if (rule->op == OP_MIXER && !rule_has_list(rule) && rule_has_chunks(rule))
+        kinds |= OF_CHUNKS;
     return kinds | gate_kinds(rule);
 }
 

@@ -38,6 +38,7 @@ enum {
     OF_GATE = 64,        /* a token has a log-decay for each head or key channel */
     OF_STATE_GATE = 128, /* it decays a state, and no stabilizer needs it as it is */
     OF_STRENGTH = 256,   /* beta is the strength of a write */
+    OF_CHUNKS = 512,     /* queries and keys multiply a state, which chunks of tokens can do at once */
     OF_ALL = OF_STATE | OF_LIST | OF_PIECE | OF_LEARNER
 };
 

@@ -21,7 +21,7 @@ void problem_operand_info(const struct problem *problem, const struct extent *ex
 
     memset(info, 0, sizeof *info);
     info->name = operand_name(row->id);
-    info->output = operand_is_output(row->id);
+    info->output = row->numbers == NUMBERS_WRITTEN;
     info->dtype = problem->types[row->id];
     info->element_size = (int32_t)element_size(problem, row);
     for (const char *letter = row->dims; *letter != '\0'; letter++)
@@ -35,7 +35,8 @@ clattn_status clattn_operand_describe_sized(const clattn_plan_desc *desc, size_t
     struct problem problem;
     struct extent extent;
 
-    if (info == NULL || (int)id <= CLATTN_OPERAND_NONE || (int)id >= OPERAND_COUNT)
+    id = operand_from_public(id);
+    if (info == NULL || id == CLATTN_OPERAND_NONE)
         return CLATTN_INVALID_ARGUMENT;
     TRY(problem_read(&problem, desc, desc_size, NULL));
     extent = problem_most(&problem);
@@ -153,7 +154,7 @@ clattn_status problem_place(const struct problem *problem, const struct extent *
     }
     if (problem_is_empty(problem, extent, row))
         last = low = 0;
-    else if (operand_is_output(row->id) || operand_is_updated(&problem->desc, row->id))
+    else if (row->numbers == NUMBERS_WRITTEN || operand_is_updated(&problem->desc, row->id))
         TRY(check_apart(name, axes, inner, log));
     if (size != 0 && (uint64_t)last > size / element)
         return FAIL(log, INVALID_OPERAND, "%s needs %lld elements of %zu bytes, its memory holds %zu", name,
@@ -168,7 +169,7 @@ clattn_status problem_place(const struct problem *problem, const struct extent *
         .low = -low,
         .span = last - low,
         .element = element,
-        .output = operand_is_output(row->id),
+        .output = row->numbers == NUMBERS_WRITTEN,
         .updated = operand_is_updated(&problem->desc, row->id)};
     return CLATTN_SUCCESS;
 }

@@ -60,8 +60,8 @@ clattn_dtype problem_out_type(const struct problem *problem);
 /* The type of initial_state, final_state and states. */
 clattn_dtype problem_state_type(const struct problem *problem);
 
-/* UNSUPPORTED where operands have types of their own, which no kernel takes. */
-clattn_status problem_check_uniform(const struct problem *problem, const struct log *log);
+/* UNSUPPORTED where the reference alone computes it: operands with types of their own, the backward pass. */
+clattn_status problem_check_kernels(const struct problem *problem, const struct log *log);
 
 /* The desc's lengths: a plan's maxima. */
 struct extent problem_most(const struct problem *problem);

@@ -206,7 +206,7 @@ static const struct {
     struct operand_row gate, second;
     int channels;
 } decay_words[] = {
-#define DECAY(value, name, dims, list_dims, plain, matrix, bias, blocks, storage, numbers, second, channels, ...)      \
+#define DECAY(value, name, dims, list_dims, plain, matrix, bias, blocks, storage, numbers, second, channels)           \
     { name, list_dims, ROW(NO_OPERAND, dims, STORE_##storage, numbers), second, WORD_##channels },
 #define WORD_CHANNELS 1
 #define WORD_CHUNKS 0
@@ -344,7 +344,8 @@ static struct operand_row write_row(const clattn_plan_desc *desc, const struct r
     return row;
 }
 
-int mixer_operands(const clattn_plan_desc *desc, const struct rule *rule, struct operand_row rows[OPERAND_COUNT])
+static int forward_operands(const clattn_plan_desc *desc, const struct rule *rule,
+                            struct operand_row rows[OPERAND_COUNT])
 {
     int stabilized = rule->read == READ_STABILIZED;
     int normalized = stabilized || (desc->flags & CLATTN_NORMALIZE) != 0;
@@ -397,9 +398,75 @@ int mixer_operands(const clattn_plan_desc *desc, const struct rule *rule, struct
     return operands_used(all, sizeof all / sizeof *all, rows);
 }
 
+/* ---- The backward pass --------------------------------------------------------------------------------------------
+ */
+
+/* A state's dims where each sequence has one, whatever pool the states themselves lie in. */
+static const char *dims_by_sequence(const char *dims)
+{
+    static const char *const pools[][2] = {{"MGKV", "NGKV"}, {"MGVK", "NGVK"}, {"MGK", "NGK"}};
+
+    for (size_t i = 0; i < sizeof pools / sizeof *pools; i++)
+        if (strcmp(dims, pools[i][0]) == 0)
+            return pools[i][1];
+    return dims;
+}
+
+static int is_state(clattn_operand_id id)
+{
+    return id == CLATTN_STATE_IN || id == CLATTN_STATE_OUT || id == CLATTN_NORMALIZER_IN || id == CLATTN_NORMALIZER_OUT;
+}
+
+/* The gradient by an operand: like it, but for states, whose gradients are f32 and lie by sequence. */
+static struct operand_row gradient_row(const struct operand_row *row, enum numbers numbers)
+{
+    struct operand_row gradient = *row;
+
+    gradient.id = gradient_of(row->id);
+    gradient.numbers = numbers;
+    if (is_state(row->id)) {
+        gradient.storage = STORE_STATE;
+        gradient.dims = dims_by_sequence(row->dims);
+    }
+    return gradient;
+}
+
+/* What the backward pass has of an operand of the forward pass; how many rows. */
+static int backward_rows(const clattn_plan_desc *desc, const struct rule *rule, const struct operand_row *row,
+                         struct operand_row rows[2])
+{
+    const int divided = rule->read == READ_STABILIZED || (desc->flags & CLATTN_NORMALIZE);
+    int count = 0;
+
+    if (row->numbers == NUMBERS_WRITTEN) {
+        if (row->id == CLATTN_O && divided)
+            (rows[count] = *row, rows[count++].numbers = NUMBERS_VALUE);
+        if (row->id == CLATTN_O || is_state(row->id))
+            rows[count++] = gradient_row(row, NUMBERS_VALUE);
+        return count;
+    }
+    rows[count++] = *row;
+    if (!operand_is_index(row->id) && row->id != CLATTN_STABILIZER_IN)
+        rows[count++] = gradient_row(row, NUMBERS_WRITTEN);
+    return count;
+}
+
+int mixer_operands(const clattn_plan_desc *desc, const struct rule *rule, struct operand_row rows[OPERAND_COUNT])
+{
+    struct operand_row forward[OPERAND_COUNT];
+    int count, all = 0;
+
+    if (desc->pass == CLATTN_PASS_FORWARD)
+        return forward_operands(desc, rule, rows);
+    count = forward_operands(desc, rule, forward);
+    for (int i = 0; i < count; i++)
+        all += backward_rows(desc, rule, &forward[i], rows + all);
+    return all;
+}
+
 const char *operand_name(clattn_operand_id id)
 {
-#define OPERAND_NAME(ID, name, value, shape) [CLATTN_##ID] = #name,
+#define OPERAND_NAME(ID, name, value, shape) [CLATTN_##ID] = #name, [OPERAND_IDS + CLATTN_##ID] = "d_" #name,
     static const char *const names[OPERAND_COUNT] = {CLATTN_OPERANDS(OPERAND_NAME)};
 #undef OPERAND_NAME
     return names[id];

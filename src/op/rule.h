@@ -46,10 +46,30 @@ enum op_id { OP_MIXER, OP_PIECE, OP_LEARNER, OP_COUNT };
 /* One more than the rules there are */
 #define RULE_ONE(NAME, value) +1
 #define RULE_COUNT (1 CLATTN_RULES(RULE_ONE))
-#define OPERAND_COUNT (1 + (int)OPERAND_IDS)
 #define COUNT_OPERAND(ID, name, value, shape) +1
 enum { OPERAND_IDS = 0 CLATTN_OPERANDS(COUNT_OPERAND) };
 #undef COUNT_OPERAND
+
+/* Within the library the gradient of an operand has the number OPERAND_IDS later, so that tables by operand have no gap;
+ * callers know it as CLATTN_GRAD. */
+#define OPERAND_COUNT (1 + 2 * (int)OPERAND_IDS)
+static inline clattn_operand_id gradient_of(clattn_operand_id id)
+{
+    return (clattn_operand_id)((int)id + (int)OPERAND_IDS);
+}
+/* A caller's id as the library's, and back; NONE of a caller's that no operand has. */
+static inline clattn_operand_id operand_from_public(clattn_operand_id id)
+{
+    const int base = (int)id > CLATTN_GRADIENTS ? (int)id - CLATTN_GRADIENTS : (int)id;
+
+    if (base <= CLATTN_OPERAND_NONE || base > (int)OPERAND_IDS)
+        return CLATTN_OPERAND_NONE;
+    return base == (int)id ? id : gradient_of((clattn_operand_id)base);
+}
+static inline clattn_operand_id operand_to_public(clattn_operand_id id)
+{
+    return (int)id > (int)OPERAND_IDS ? CLATTN_GRAD((int)id - (int)OPERAND_IDS) : id;
+}
 
 #define NO_OPERAND CLATTN_OPERAND_NONE
 

@@ -33,7 +33,7 @@ static const struct operand_row *find_row(const struct problem *problem, clattn_
 static clattn_status set_type(struct problem *problem, const clattn_operand_type *type, const struct log *log)
 {
     const struct operand_row *row = find_row(problem, type->id);
-    int known = (int)type->id > CLATTN_OPERAND_NONE && (int)type->id < OPERAND_COUNT;
+    int known = (int)type->id > CLATTN_OPERAND_NONE && (int)type->id <= (int)OPERAND_IDS;
 
     if (row == NULL)
         return FAIL(log, INVALID_DESC, "operand_types names %s (id %d), which %s does not use",
@@ -62,7 +62,7 @@ static clattn_dtype common_type(const struct problem *problem, enum storage stor
     return first != NULL ? problem->types[first->id] : class_type(&problem->desc, storage);
 }
 
-/* In the desc those that differ from their class. */
+/* In the desc those that differ from their class; gradients have the types of their operands. */
 static void list_types(struct problem *problem)
 {
     clattn_plan_desc *desc = &problem->desc;
@@ -71,7 +71,7 @@ static void list_types(struct problem *problem)
     memset(desc->operand_types, 0, sizeof desc->operand_types);
     for (int i = 0; i < problem->operand_count; i++) {
         const struct operand_row *row = &problem->operands[i];
-        if (problem->types[row->id] != class_type(desc, row->storage))
+        if ((int)row->id <= (int)OPERAND_IDS && problem->types[row->id] != class_type(desc, row->storage))
             desc->operand_types[desc->operand_type_count++] = (clattn_operand_type){row->id, problem->types[row->id]};
     }
 }
@@ -93,6 +93,17 @@ static void settle_types(struct problem *problem)
     list_types(problem);
 }
 
+/* A gradient has the type of what it is the gradient by. */
+static void set_gradient_types(struct problem *problem)
+{
+    for (int i = 0; i < problem->operand_count; i++) {
+        const struct operand_row *row = &problem->operands[i];
+        const int base = (int)row->id - (int)OPERAND_IDS;
+        if (base > 0 && row->storage != STORE_STATE && find_row(problem, (clattn_operand_id)base) != NULL)
+            problem->types[row->id] = problem->types[base];
+    }
+}
+
 clattn_status problem_set_types(struct problem *problem, const struct log *log)
 {
     for (int i = 0; i < problem->operand_count; i++)
@@ -100,6 +111,7 @@ clattn_status problem_set_types(struct problem *problem, const struct log *log)
     TRY(check_range(log, "operand_type_count", problem->desc.operand_type_count, 0, MOST_TYPES));
     for (int i = 0; i < problem->desc.operand_type_count; i++)
         TRY(set_type(problem, &problem->desc.operand_types[i], log));
+    set_gradient_types(problem);
     settle_types(problem);
     return CLATTN_SUCCESS;
 }
@@ -111,10 +123,13 @@ clattn_dtype problem_state_type(const struct problem *problem)
     return common_type(problem, STORE_MATRIX, &none);
 }
 
-clattn_status problem_check_uniform(const struct problem *problem, const struct log *log)
+clattn_status problem_check_kernels(const struct problem *problem, const struct log *log)
 {
     const struct operand_row *row = find_row(problem, problem->mixed);
 
+    if (problem->desc.pass != CLATTN_PASS_FORWARD)
+        return FAIL(log, UNSUPPORTED, "%s: no kernels compute the backward pass, the reference does",
+                    problem->rule->name);
     if (row == NULL)
         return CLATTN_SUCCESS;
     return FAIL(log, UNSUPPORTED, "%s: %s is %s and other %s are not: kernels take one type for them",

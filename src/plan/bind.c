@@ -115,25 +115,25 @@ static clattn_status bind_workspace(struct call *call, const clattn_operand *wor
     return CLATTN_SUCCESS;
 }
 
-static clattn_status check_queue(struct call *call)
+clattn_status queue_check(const clattn_context *context, cl_command_queue queue, const struct log *log, int *in_order)
 {
-    const struct clattn_context *context = call->plan->context;
     const struct opencl *cl = context->device.cl;
     cl_command_queue_properties properties = 0;
     cl_context owner = NULL;
 
-    TRY_CL(&call->plan->log, cl, GetCommandQueueInfo, call->ir.queue, CL_QUEUE_CONTEXT, sizeof owner, &owner, NULL);
+    TRY_CL(log, cl, GetCommandQueueInfo, queue, CL_QUEUE_CONTEXT, sizeof owner, &owner, NULL);
     if (owner != context->cl)
-        return FAIL(&call->plan->log, INVALID_ARGUMENT, "the queue belongs to another context than the plan");
-    TRY_CL(&call->plan->log, cl, GetCommandQueueInfo, call->ir.queue, CL_QUEUE_PROPERTIES, sizeof properties,
-           &properties, NULL);
-    call->ir.in_order = !(properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+        return FAIL(log, INVALID_ARGUMENT, "the queue belongs to another context than the plan");
+    TRY_CL(log, cl, GetCommandQueueInfo, queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL);
+    *in_order = !(properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
     return CLATTN_SUCCESS;
 }
 
 clattn_status call_bind(struct call *call, const struct arguments *arguments)
 {
-    TRY(check_queue(call));
+    const struct clattn_plan *plan = call->plan;
+
+    TRY(queue_check(plan->context, call->ir.queue, &plan->log, &call->ir.in_order));
     TRY(problem_extent(&call->plan->problem, arguments, &call->ir.extent, &call->plan->log));
     TRY(bind_operands(call, arguments));
     return bind_workspace(call, &arguments->workspace);

@@ -40,24 +40,11 @@ static struct device_facts facts_of(const struct clattn_context *context, int64_
         .device = &context->device, .engine = context->engine, .most_group = lower(most_group, device)};
 }
 
-/* Whether any kernel of the solver is for work-items that share a tile. */
-static int is_shared(const struct solver *solver)
-{
-    uint64_t kernels = space_kernels(&solver->space);
-
-    if (!solver->old)
-        return solver->shared;
-    for (int id = 0; id < KERNEL_COUNT; id++)
-        if (kernels >> id & 1 && kernel_family((enum kernel_id)id)->shared)
-            return 1;
-    return 0;
-}
-
 /* Whether the device is of those that the solver is for. Not yet of Intel's: states and prepare_blocks keep private
  * memory there, and nobody has measured what that costs. An engine is asked for, or the device's own. */
 static int is_for(const struct solver *solver, const struct clattn_context *context)
 {
-    return (solver->space.engine && context->engine != NULL) || !is_shared(solver) ||
+    return (solver->space.engine && context->engine != NULL) || !solver->shared ||
            (!context->device.serial && context->device.sub_group == 0);
 }
 
@@ -175,28 +162,12 @@ static clattn_status solve(struct clattn_plan *plan, const struct solver *solver
     return solve_by_thumb(plan, solver, try_tested);
 }
 
-/* Whether a solver that is no old one can compute the problem, with the tiles of a point or the heuristic's. */
-static int fits(const struct clattn_context *context, const struct problem *problem, const struct solver *solver,
-                int64_t most_group)
-{
-    const struct device_facts facts = facts_of(context, most_group);
-    void *tiles = calloc(1, solver->tiles_size), *shape = calloc(1, solver->shape_size);
-    int has =
-        tiles != NULL && shape != NULL && solver_fits(solver, &facts, problem, NULL, tiles, shape) == CLATTN_SUCCESS;
-
-    free(tiles);
-    free(shape);
-    return has;
-}
-
 /* Whether the device can have the solver's default. */
 static int may_apply(const struct clattn_plan *plan, const struct solver *solver)
 {
-    const struct tuned usual = tuned_default(&solver->space);
-    struct tiles tiles[KERNEL_COUNT];
+    const struct device_facts facts = facts_of(plan->context, MOST_GROUP);
 
-    return solver->old ? tuning_point_tiles(plan->context, &plan->problem, &usual, tiles)
-                       : fits(plan->context, &plan->problem, solver, MOST_GROUP);
+    return solver_can(solver, &facts, &plan->problem);
 }
 
 /* Whether what was measured was beside a solver that was faster and does not apply. Measurements of a later layer are
@@ -269,9 +240,7 @@ static const struct solver *first_tried(const struct clattn_plan *plan)
         if (first == NULL && most != PREFERENCE_FIRST)
             first = preferred;
     }
-    if (first == NULL && tuning_prefers_lanes(&plan->context->device, &plan->problem))
-        first = solver_find("channels_lanes");
-    return first;
+    return first == NULL && most == PREFERENCE_IN_MODE ? preferred : first;
 }
 
 /* The solvers in the order in which they are tried. */
@@ -391,31 +360,17 @@ static int makes_recipe(clattn_context *context, const struct problem *problem, 
     return made;
 }
 
-static clattn_status make_dry(const struct solver *solver, const struct recipe_maker *maker)
-{
-    if (solver->old)
-        return solver_make(solver, maker);
-    return makes_recipe(maker->context, maker->problem, solver, maker->most_group) ? CLATTN_SUCCESS
-                                                                                   : CLATTN_UNSUPPORTED;
-}
-
 /* In groups of as many work-items as the heuristic takes, or fewer. */
 static int has_recipe(clattn_context *context, const struct problem *problem, const struct solver *solver)
 {
-    struct recipe recipe = {0};
-    struct recipe_maker maker = {context, problem, NULL, NULL, (int)context->device.info.max_work_group, &recipe, 1};
-    clattn_status status;
+    int64_t most_group = lower(MOST_GROUP, (int64_t)context->device.info.max_work_group);
+    int made;
 
-    if (maker.most_group > MOST_GROUP)
-        maker.most_group = MOST_GROUP;
     do {
-        status = recipe_open(&recipe);
-        if (status == CLATTN_SUCCESS)
-            status = make_dry(solver, &maker);
-        maker.most_group /= 2;
-    } while (status == CLATTN_UNSUPPORTED && maker.most_group >= 1 && !context->device.serial);
-    recipe_close(&recipe);
-    return status == CLATTN_SUCCESS;
+        made = makes_recipe(context, problem, solver, most_group);
+        most_group /= 2;
+    } while (!made && most_group >= 1 && !context->device.serial);
+    return made;
 }
 
 clattn_status plan_supports(clattn_context *context, const struct problem *problem)

@@ -32,6 +32,6 @@ clattn_status clattn_supports_sized(clattn_context *context, const clattn_plan_d
     if (context == NULL)
         return CLATTN_INVALID_ARGUMENT;
     TRY(problem_read(&problem, desc, desc_size, &context->log));
-    TRY(problem_check_uniform(&problem, &context->log));
+    TRY(problem_check_kernels(&problem, &context->log));
     return plan_supports(context, &problem);
 }

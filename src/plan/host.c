@@ -36,7 +36,7 @@ static int is_written_whole(const struct problem *problem, const struct operand_
 {
     int pool = (problem->desc.flags & CLATTN_WITH_STATE_INDICES) && row->dims[0] == 'M';
 
-    return operand_is_output(row->id) && row->id != CLATTN_STATES && !pool;
+    return row->numbers == NUMBERS_WRITTEN && row->id != CLATTN_STATES && !pool;
 }
 
 /* The operand from its first element to its last, in a buffer of its own with the same strides. */

@@ -50,21 +50,6 @@ static struct device_facts facts_of(const struct clattn_plan *plan, int most_gro
         .device = &plan->context->device, .engine = plan->context->engine, .most_group = most_group};
 }
 
-/* A recipe of a solver of src/kernel. */
-static clattn_status make_old(struct clattn_plan *plan, struct builder *b, const struct tuned *tuned,
-                              const struct clattn_plan *like, int most_group)
-{
-    const struct recipe *same = like != NULL ? &like->recipe : NULL;
-    const struct recipe_maker maker = {plan->context, &plan->problem, tuned, same, most_group, &plan->recipe, 0};
-
-    TRY(recipe_open(&plan->recipe));
-    TRY(solver_make(plan->solver, &maker));
-    plan->has_recipe = 1;
-    TRY(build_begin(b));
-    plan->own = plan->ir.step_count;
-    return plan_adapt(plan, b);
-}
-
 /* A solver on a matrix engine, of a problem of 16 bits: UNSUPPORTED where the engine does not multiply as it is said to.
  * A solver that can do without teams is told where these do not. */
 static clattn_status probe_for(const struct clattn_plan *plan, struct device_facts *facts)
@@ -114,23 +99,18 @@ clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, c
                               .enqueue_product = plan_enqueue_product};
 
     drop_kernels(plan);
-    recipe_close(&plan->recipe);
     plan->solver = solver;
-    plan->has_recipe = plan->own = 0;
-    if (solver->old)
-        TRY(make_old(plan, &builder, tuned, like, most_group));
-    else {
-        TRY(make_module(plan, &builder, &facts, tuned));
-        TRY(build_end(&builder));
-        plan->has_recipe = 1;
-    }
+    plan->has_recipe = 0;
+    TRY(make_module(plan, &builder, &facts, tuned));
+    TRY(build_end(&builder));
+    plan->has_recipe = 1;
     TRY(plan_bind_products(plan));
     return build_kernels(plan);
 }
 
 const struct child *plan_child(const struct clattn_plan *plan)
 {
-    return plan->solver->old ? NULL : &plan->built.children[plan->built.own];
+    return &plan->built.children[plan->built.own];
 }
 
 /* ---- Opening ------------------------------------------------------------------------------------------------------
@@ -161,7 +141,7 @@ static clattn_status make_head_decay(struct clattn_plan *plan)
 static clattn_status fill(struct clattn_plan *plan, const clattn_plan_desc *desc, size_t desc_size)
 {
     TRY(problem_read(&plan->problem, desc, desc_size, &plan->log));
-    TRY(problem_check_uniform(&plan->problem, &plan->log));
+    TRY(problem_check_kernels(&plan->problem, &plan->log));
     plan_find_usual(plan);
     return make_head_decay(plan);
 }
@@ -199,7 +179,6 @@ void clattn_plan_destroy(clattn_plan *plan)
     if (plan == NULL)
         return;
     drop_kernels(plan);
-    recipe_close(&plan->recipe);
     if (plan->head_decay != NULL)
         plan->context->device.cl->ReleaseMemObject(plan->head_decay);
     lock_destroy(&plan->lock);
@@ -232,12 +211,8 @@ static int32_t told_chunk(struct reach reach)
 static int32_t tokens_at_once(const clattn_plan *plan)
 {
     const struct child *child = plan_child(plan);
-    const struct variant *last;
 
-    if (child != NULL)
-        return told_chunk(child->solver->reach(&plan->problem, child->shape));
-    last = &recipe_last(&plan->recipe)->variant;
-    return last->tiles.chunk;
+    return told_chunk(child->solver->reach(&plan->problem, child->shape));
 }
 
 /* The engine that the solver computes on; NULL. */
@@ -279,8 +254,6 @@ static int kernels_before(const struct clattn_plan *plan, const struct child *ch
 /* What follows the name of a step's kernel. */
 static void describe_step(struct text *text, const struct clattn_plan *plan, int step)
 {
-    const struct step *own;
-
     if (plan->ir.steps[step].foreign != NULL) {
         plan_describe_product(text, plan->ir.steps[step].user);
         return;
@@ -292,33 +265,42 @@ static void describe_step(struct text *text, const struct clattn_plan *plan, int
             return;
         }
     }
-    own = &plan->recipe.steps[step - plan->own];
-    kernel_family(own->variant.kernel)->describe(text, &own->variant, &own->layout);
 }
 
-char *plan_text(const struct clattn_plan *plan)
+void plan_write_steps(struct text *text, const struct clattn_plan *plan)
 {
     const clattn_plan_desc *d = &plan->problem.desc;
     int list = rule_has_list(plan->problem.rule), shares = list || d->kv_heads != d->heads;
-    struct text text = {0};
 
-    text_format(&text, "%s %s, B=%lld T=%lld H=%lld %s=%lld K=%lld V=%lld, on %s\n", plan->problem.rule->name,
+    text_format(text, "%s %s, B=%lld T=%lld H=%lld %s=%lld K=%lld V=%lld, on %s\n", plan->problem.rule->name,
                 dtype_name(d->dtype), (long long)d->batch, (long long)d->seq_len, (long long)d->heads,
                 shares ? "HK" : "HQ", (long long)(shares ? d->kv_heads : d->qk_heads), (long long)d->key_dim,
                 (long long)d->value_dim, plan->context->device.info.name);
     if (list && (d->kv_len != 0 || d->window != 0))
-        text_format(&text, "keys %lld, window %lld\n", (long long)problem_most(&plan->problem).kv_len,
+        text_format(text, "keys %lld, window %lld\n", (long long)problem_most(&plan->problem).kv_len,
                     (long long)d->window);
-    text_format(&text, "solver %s, tiles by %s\n", plan->solver->space.name, plan->tiles_by);
+    text_format(text, "solver %s, tiles by %s\n", plan->solver->space.name, plan->tiles_by);
     for (int i = 0; i < plan->built.step_count; i++) {
-        text_format(&text, "  %-10s ", plan->built.steps[i].name);
-        describe_step(&text, plan, i);
+        text_format(text, "  %-10s ", plan->built.steps[i].name);
+        describe_step(text, plan, i);
     }
-    for (int i = 0; i < plan->ir.tensor_count; i++)
-        if (plan->ir.tensors[i].home == IR_SCRATCH && plan->ir.tensors[i].bytes > 0)
-            text_format(&text, "  workspace: %s at byte %lld\n", plan->ir.tensors[i].name,
-                        (long long)plan->ir.tensors[i].at);
-    text_format(&text, "  workspace: %zu bytes\n", bytes_of(plan, IR_SCRATCH));
+}
+
+void plan_write_workspace(struct text *text, const struct ir_recipe *recipe)
+{
+    for (int i = 0; i < recipe->tensor_count; i++)
+        if (recipe->tensors[i].home == IR_SCRATCH && recipe->tensors[i].bytes > 0)
+            text_format(text, "  workspace: %s at byte %lld\n", recipe->tensors[i].name,
+                        (long long)recipe->tensors[i].at);
+    text_format(text, "  workspace: %lld bytes\n", (long long)recipe->bytes[IR_SCRATCH]);
+}
+
+char *plan_text(const struct clattn_plan *plan)
+{
+    struct text text = {0};
+
+    plan_write_steps(&text, plan);
+    plan_write_workspace(&text, &plan->ir);
     return text_take(&text);
 }
 

@@ -4,7 +4,7 @@
 
 #include "ir/ir.h"
 #include "op/arguments.h"
-#include "plan/recipe.h"
+#include "tune/space.h"
 #include "solve/solve.h"
 
 /* Where an operand lies in a call of the plan's lengths that gives it no strides. */
@@ -31,8 +31,6 @@ struct clattn_plan {
     struct extent most;                /* the plan's lengths, */
     struct usual usual[OPERAND_COUNT]; /* and the problem's operands then */
     const struct solver *solver;
-    struct recipe recipe; /* of a solver of src/kernel, in the intermediate form from step `own` on */
-    int own;
     struct ir_recipe ir;            /* what is computed */
     struct built built;             /* its kernels, and the solvers that added them */
     int has_recipe;                 /* plan_bind has found one, whatever became of its kernels */
@@ -56,7 +54,7 @@ void plan_find_usual(struct clattn_plan *plan);
  * which may be NULL, or of another plan. */
 clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, const struct tuned *tuned,
                         const struct clattn_plan *like, int most_group);
-/* The plan's own solver at work; NULL of one of src/kernel. */
+/* The plan's own solver at work. */
 const struct child *plan_child(const struct clattn_plan *plan);
 /* A plan of a smaller problem with the kernels of another: its solver and tiles. It is not tested. */
 clattn_status plan_like(clattn_plan **plan, const clattn_plan_desc *desc, const struct clattn_plan *like);
@@ -87,9 +85,6 @@ void plan_describe_product(struct text *text, const struct plan_product *product
 /* The builder's enqueue_product; user is a struct plan_product. */
 clattn_status plan_enqueue_product(const struct ir_foreign *foreign);
 
-/* Adds the plan's recipe to the builder's, and ends it. OUT_OF_MEMORY. */
-clattn_status plan_adapt(const struct clattn_plan *plan, struct builder *b);
-
 /* Chooses a solver and tiles, and binds their recipe: exactly the tiles of a point, untested, where it is not NULL. */
 clattn_status plan_choose(struct clattn_plan *plan, const struct tuned *forced);
 
@@ -103,8 +98,11 @@ clattn_status plan_supports(clattn_context *context, const struct problem *probl
 clattn_status plan_create(clattn_plan **plan, clattn_context *context, const clattn_plan_desc *desc,
                           const struct tuned *forced);
 
-/* A few lines of text, to be freed; NULL without memory. */
+/* A few lines of text, to be freed; NULL without memory. Its parts: what the plan computes, by which kernels, and where
+ * scratch memory lies in a workspace. */
 char *plan_text(const struct clattn_plan *plan);
+void plan_write_steps(struct text *text, const struct clattn_plan *plan);
+void plan_write_workspace(struct text *text, const struct ir_recipe *recipe);
 
 /* Binds and enqueues: the rest of clattn_enqueue. */
 clattn_status plan_run(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *arguments,

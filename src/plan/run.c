@@ -8,8 +8,7 @@ int64_t plan_launches(const struct clattn_plan *plan)
     return ir_count(&plan->ir, &plan->most);
 }
 
-/* Makes the kernel of a step that cannot be run again, where it came from the cache: SUCCESS. */
-static clattn_status renew_step(struct clattn_plan *plan, int step)
+clattn_status plan_renew_step(struct clattn_plan *plan, int step)
 {
     struct kernel kernel, again;
     cl_kernel released;
@@ -38,40 +37,54 @@ int plan_renew(struct clattn_plan *plan)
     int renewed = 0;
 
     for (int i = 0; i < plan->ir.step_count; i++)
-        renewed += renew_step(plan, i) == CLATTN_SUCCESS;
+        renewed += plan_renew_step(plan, i) == CLATTN_SUCCESS;
     return renewed > 0;
+}
+
+clattn_status run_recipe(const struct runner *runner, struct ir_call *call, uint32_t n_wait, const cl_event *wait,
+                         cl_event *event, struct ir_launches *launches)
+{
+    struct log_held held = {.line = ""};
+    clattn_status status;
+    int renewed = 0;
+
+    call->log = (struct log){log_hold, &held};
+    do {
+        held.line[0] = '\0';
+        lock_take(runner->lock);
+        status = ir_enqueue(call, n_wait, wait, event, launches);
+        lock_give(runner->lock);
+    } while (status == CLATTN_DEVICE_ERROR && runner->renew(runner->user, call->at.step) == CLATTN_SUCCESS &&
+             ++renewed);
+    if (call->before != NULL)
+        call->cl->ReleaseEvent(call->before);
+    if (renewed > 0)
+        program_keep(runner->context);
+    log_release(&held, runner->log);
+    return status;
+}
+
+static clattn_status renew(void *plan, int step)
+{
+    return plan_renew_step(plan, step);
 }
 
 static clattn_status run(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *arguments,
                          uint32_t n_wait, const cl_event *wait, cl_event *event, struct ir_launches *launches)
 {
-    struct log_held held = {.line = ""};
+    const struct runner runner = {plan->context, &plan->log, &plan->lock, renew, plan};
     struct call call = {.plan = plan,
                         .ir = {.recipe = &plan->ir,
                                .cl = plan->context->device.cl,
-                               .log = {log_hold, &held},
                                .kernels = plan->launched,
                                .set = plan->set,
                                .queue = queue}};
-    clattn_status status;
-    int renewed = 0;
 
     call.ir.operands = call.operands;
     TRY(call_bind(&call, arguments));
     if (launches != NULL && !call.ir.in_order)
         return FAIL(&plan->log, INVALID_ARGUMENT, "the queue is out of order");
-    do {
-        held.line[0] = '\0';
-        lock_take(&plan->lock);
-        status = ir_enqueue(&call.ir, n_wait, wait, event, launches);
-        lock_give(&plan->lock);
-    } while (status == CLATTN_DEVICE_ERROR && renew_step(plan, call.ir.at.step) == CLATTN_SUCCESS && ++renewed);
-    if (call.ir.before != NULL)
-        plan->context->device.cl->ReleaseEvent(call.ir.before);
-    if (renewed > 0)
-        program_keep(plan->context);
-    log_release(&held, &plan->log);
-    return status;
+    return run_recipe(&runner, &call.ir, n_wait, wait, event, launches);
 }
 
 clattn_status plan_run_each(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *arguments,

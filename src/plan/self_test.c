@@ -3,19 +3,11 @@
 
 #include "plan/sample.h"
 
-/* Tokens that the last kernel of a solver of src/kernel works at once. */
-static struct reach old_reach(const struct clattn_plan *plan)
-{
-    const struct variant *last = &recipe_last(&plan->recipe)->variant;
-
-    return (struct reach){.chunk = last->tiles.chunk, .parts = 1, .keys = last->tiles.keys};
-}
-
 static struct reach reach_of(const struct clattn_plan *plan)
 {
     const struct child *child = plan_child(plan);
 
-    return child != NULL ? child->solver->reach(&plan->problem, child->shape) : old_reach(plan);
+    return child->solver->reach(&plan->problem, child->shape);
 }
 
 /* As few tokens as reach every part of the kernels: two chunks and a rest that goes past a whole vector of rows, where a

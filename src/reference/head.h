@@ -32,6 +32,30 @@ static inline double head_element(const struct head *head, clattn_operand_id id,
     return number_load(tensor->dtype, tensor->data, at);
 }
 
+/* ---- Rows ---------------------------------------------------------------------------------------------------------
+ */
+
+/* A row of q, k or p after its rope; what it is multiplied by to be normalised (1 where it is not); and the row
+ * normalised and mapped, of one 1 where the rule has no such operand. Rows are counted from `first`, h is its head. */
+void head_load_turned(const struct head *head, clattn_operand_id id, int64_t row, int64_t first, int64_t h, double *to);
+/* The token of a row of q, k or p, as the sequence lies in memory. */
+int64_t head_token(const struct head *head, clattn_operand_id id, int64_t row);
+double head_norm(const struct head *head, const double *row);
+void head_load_key(const struct head *head, clattn_operand_id id, int64_t row, int64_t first, int64_t h, double *to);
+/* v as it is, into head->x; or a unit vector. */
+void head_load_value(const struct head *head, int64_t row, int64_t first);
+/* What is written beside k into head->x; returns its strength, by which x is not multiplied yet. Of mLSTM the decay and
+ * head->m become those of the row. */
+double head_load_write(struct head *head, int64_t row, int64_t first);
+/* p and e of the erase: S <- S - e (p^T S). head->k is loaded. */
+void head_load_erase(struct head *head, int64_t row, int64_t first, double strength);
+
+/* ---- States -------------------------------------------------------------------------------------------------------
+ */
+
+/* The n-th head of queries that reads the state. */
+int64_t head_of_read(const struct head *head, int64_t n);
+
 /* Which tokens the job's sequence has, and which state of the pool. */
 void head_place(struct head *head);
 

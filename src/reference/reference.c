@@ -13,149 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void load_row(const struct head *head, clattn_operand_id id, int64_t row, int64_t first, int64_t h,
-                     int64_t count, double *to)
-{
-    for (int64_t i = 0; i < count; i++)
-        to[i] = head_element(head, id, row, first, h, i);
-}
-
-/* The token of a row of q, k or p, as the sequence lies in memory. */
-static int64_t token_of(const struct head *head, clattn_operand_id id, int64_t row)
-{
-    const clattn_plan_desc *desc = &head->task->problem->desc;
-    int64_t token = id == CLATTN_K ? row / desc->steps : row;
-
-    return desc->flags & CLATTN_REVERSED ? head->tokens - 1 - token : token;
-}
-
-/* q, k or p, turned, normalised and mapped as the desc says; 1 where the rule has none. */
-static void load_key(const struct head *head, clattn_operand_id id, int64_t row, int64_t first, int64_t h, double *to)
-{
-    const clattn_plan_desc *desc = &head->task->problem->desc;
-    double sum = 0, factor = 1;
-
-    to[0] = 1;
-    if (head_tensor(head, id)->data == NULL)
-        return;
-
-    load_row(head, id, row, first, h, head->K, to);
-    task_turn_key(head->task, id, head->sequence, token_of(head, id, row), to);
-    for (int64_t n = 0; n < head->K; n++)
-        sum += to[n] * to[n];
-    if (desc->flags & CLATTN_QK_L2NORM)
-        factor = 1 / sqrt(sum + 1e-6);
-    for (int64_t n = 0; n < head->K; n++) {
-        double x = to[n] * factor;
-        switch (desc->feature_map) {
-        case CLATTN_FEATURE_IDENTITY: to[n] = x; break;
-        case CLATTN_FEATURE_ELU1: to[n] = x > 0 ? x + 1 : exp(x); break;
-        case CLATTN_FEATURE_RELU: to[n] = x > 0 ? x : 0; break;
-        }
-    }
-}
-
-/* Steps of the write: dt with all that is said of it. */
-static void load_steps(struct head *head, int64_t row, int64_t first)
-{
-    for (int64_t c = 0; c < head->V; c++) {
-        double x = head_element(head, CLATTN_DT, row, first, head->head, c);
-        if (head_tensor(head, CLATTN_DT_BIAS)->data != NULL)
-            x += head_element(head, CLATTN_DT_BIAS, 0, 0, head->head, c);
-        if (head->task->problem->desc.flags & CLATTN_SOFTPLUS)
-            x = number_softplus(x);
-        head->step[c] = x;
-    }
-}
-
-static void load_value(const struct head *head, int64_t row, int64_t first)
-{
-    if (!head->units) {
-        load_row(head, CLATTN_V, row, first, head->head, head->V, head->x);
-        return;
-    }
-    memset(head->x, 0, (size_t)head->V * sizeof *head->x);
-    head->x[row] = 1;
-}
-
-static double load_strength(const struct head *head, int64_t row, int64_t first)
-{
-    double x = head_element(head, CLATTN_BETA, row, first, head->head, 0);
-
-    switch (head->task->problem->desc.beta_map) {
-    case CLATTN_BETA_STRENGTH: break;
-    case CLATTN_BETA_SIGMOID: return 1 / (1 + exp(-x));
-    case CLATTN_BETA_TWICE_SIGMOID: return 2 / (1 + exp(-x));
-    case CLATTN_BETA_SOFTPLUS:
-        if (head->task->problem->desc.flags & CLATTN_WITH_DT_BIAS)
-            x += head_element(head, CLATTN_DT_BIAS, 0, 0, head->head, 0);
-        return number_softplus(x);
-    }
-    return x;
-}
-
-/* x and its strength: what is written beside k, and what z or n gains. */
-static double load_write(struct head *head, int64_t row, int64_t first)
-{
-    int64_t h = head->head;
-    double strength = 1;
-
-    load_value(head, row, first);
-    switch (head->task->problem->rule->write) {
-    case WRITE_VALUE: break;
-    case WRITE_BETA: strength = load_strength(head, row, first); break;
-    case WRITE_GATED:
-        for (int64_t c = 0; c < head->V; c++)
-            head->x[c] *= head_element(head, CLATTN_W, row, first, h, c);
-        break;
-    case WRITE_STEP:
-        load_steps(head, row, first);
-        for (int64_t c = 0; c < head->V; c++)
-            head->x[c] *= head->step[c];
-        break;
-    case WRITE_EXP: {
-        double forget = head_gate(head, row, 0) + head->m;
-        double input = head_element(head, CLATTN_I, row, first, h, 0);
-        double m = forget > input ? forget : input;
-        int empty = isinf(m) && m < 0;
-        for (int64_t n = 0; n < head->K; n++)
-            head->decay[n] = empty ? 0 : exp(forget - m);
-        strength = empty ? 0 : exp(input - m);
-        head->m = m;
-        break;
-    }
-    }
-    for (int64_t c = 0; c < head->V; c++)
-        head->x[c] *= strength;
-    return strength;
-}
-
-/* p and e. */
-static void load_erase(struct head *head, int64_t row, int64_t first, double strength)
-{
-    int64_t K = head->K, h = head->head;
-
-    switch (head->task->problem->rule->erase) {
-    case ERASE_POSITION:
-    case ERASE_KERNEL:
-    case ERASE_NONE: return;
-    case ERASE_KEY: memcpy(head->p, head->k, (size_t)K * sizeof *head->p); break;
-    case ERASE_OPERAND: load_key(head, CLATTN_P, row, first, head->key_head, head->p); break;
-    case ERASE_GATED: load_row(head, CLATTN_B, row, first, h, K, head->p); break;
-    case ERASE_LOW_RANK:
-        load_row(head, CLATTN_A, row, first, h, K, head->p);
-        load_row(head, CLATTN_B, row, first, h, K, head->e);
-        for (int64_t n = 0; n < K; n++)
-            head->e[n] = -head->e[n];
-        return;
-    }
-    for (int64_t n = 0; n < K; n++) {
-        if (head->task->problem->rule->erase == ERASE_GATED)
-            head->p[n] *= head->k[n];
-        head->e[n] = strength * head->k[n];
-    }
-}
-
 /* y = S^T x */
 static void read_state(const struct head *head, const double *x, double *y)
 {
@@ -178,9 +35,11 @@ static void update(struct head *head, int64_t row, int64_t first, int decays)
     const struct rule *rule = head->task->problem->rule;
     double strength;
 
-    load_key(head, CLATTN_K, row, first, head->key_head, head->k);
-    strength = load_write(head, row, first);
-    load_erase(head, row, first, strength);
+    head_load_key(head, CLATTN_K, row, first, head->key_head, head->k);
+    strength = head_load_write(head, row, first);
+    for (int64_t c = 0; c < head->V; c++)
+        head->x[c] *= strength;
+    head_load_erase(head, row, first, strength);
     if (rule->order == ERASE_FIRST)
         read_state(head, head->p, head->pS);
     if (decays)
@@ -199,8 +58,8 @@ static void read_bonus(struct head *head, int64_t token)
 {
     double bonus = 0;
 
-    load_key(head, CLATTN_K, token, head->first, head->key_head, head->k);
-    load_value(head, token, head->first);
+    head_load_key(head, CLATTN_K, token, head->first, head->key_head, head->k);
+    head_load_value(head, token, head->first);
     for (int64_t n = 0; n < head->K; n++) {
         const struct tensor *u = head_tensor(head, CLATTN_U);
         int64_t at = u->view.offset + head->head * u->view.head + n;
@@ -257,16 +116,6 @@ static void finish(struct head *head, int64_t token)
     }
 }
 
-/* The n-th head of queries that reads the state. */
-static int64_t reading_head(const struct head *head, int64_t n)
-{
-    const clattn_plan_desc *desc = &head->task->problem->desc;
-
-    if (desc->flags & CLATTN_HEADS_TILED)
-        return n * desc->kv_heads + head->head;
-    return head->head * problem_reads(head->task->problem) + n;
-}
-
 /* A row of o; or of attn, which is 0 where other sequences have their columns. */
 static void store_row(const struct head *head, int64_t token, int64_t h, double divisor)
 {
@@ -286,7 +135,7 @@ static void read_token(struct head *head, int64_t token, int64_t h)
 {
     const struct problem *problem = head->task->problem;
 
-    load_key(head, CLATTN_Q, token, head->first, problem_reads(problem) > 1 ? h : head->key_head, head->q);
+    head_load_key(head, CLATTN_Q, token, head->first, problem_reads(problem) > 1 ? h : head->key_head, head->q);
     for (int64_t n = 0; n < head->K; n++)
         head->q[n] *= problem->desc.scale;
     if (problem->desc.flags & CLATTN_COMPLEX)
@@ -303,12 +152,12 @@ static void run_token(struct head *head, int64_t token)
     int before = read_is_before(problem->rule->read), whole = problem_reads_whole(problem);
 
     for (int64_t n = 0; n < reads && before; n++)
-        read_token(head, token, reading_head(head, n));
+        read_token(head, token, head_of_read(head, n));
     head_factors(head, token);
     for (int64_t step = 0; step < steps; step++)
         update(head, token * steps + step, head->first * steps, step == 0);
     for (int64_t n = 0; n < reads && !before && !whole; n++)
-        read_token(head, token, reading_head(head, n));
+        read_token(head, token, head_of_read(head, n));
 }
 
 /* Where all tokens read the state after the last */
@@ -318,7 +167,7 @@ static void read_whole(struct head *head)
     int64_t reads = problem_reads(problem);
 
     for (int64_t i = 0; i < head->tokens * reads && problem_reads_whole(problem); i++)
-        read_token(head, i / reads, reading_head(head, i % reads));
+        read_token(head, i / reads, head_of_read(head, i % reads));
 }
 
 static void walk(struct head *head, double *memory)
@@ -392,6 +241,8 @@ clattn_status clattn_reference_sized(const clattn_plan_desc *desc, size_t desc_s
     TRY(arguments_read(&arguments, &problem, call, call_size, operand_size, &sink));
     TRY(problem_extent(&problem, &arguments, &task.extent, &sink));
     TRY(task_bind(&task, &arguments, &sink));
+    if (problem.desc.pass == CLATTN_PASS_BACKWARD)
+        return adjoint_run(&task, &sink);
     if (task.extent.seq_len == 0 && !(problem.desc.flags & (CLATTN_FINAL_STATE | CLATTN_CARRY)))
         return CLATTN_SUCCESS; /* nothing is written, however many sequences there are */
     atomic_init(&task.out_of_memory, 0);

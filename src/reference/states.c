@@ -16,6 +16,15 @@ void head_place(struct head *head)
         head->first = head->task->extent.seq_len - head->first - head->tokens;
 }
 
+int64_t head_of_read(const struct head *head, int64_t n)
+{
+    const clattn_plan_desc *desc = &head->task->problem->desc;
+
+    if (desc->flags & CLATTN_HEADS_TILED)
+        return n * desc->kv_heads + head->head;
+    return head->head * problem_reads(head->task->problem) + n;
+}
+
 static int64_t inner_index(const struct head *head, int64_t n, int64_t c)
 {
     return head->task->problem->desc.flags & CLATTN_STATE_VK ? c * head->K + n : n * head->V + c;

@@ -37,6 +37,11 @@ void task_turn(const struct task *task, int64_t sequence, int64_t token, double 
 /* The same of q, k or p of a rule, rounded as they are stored; where nothing turns the row is left. */
 void task_turn_key(const struct task *task, clattn_operand_id id, int64_t sequence, int64_t token, double *row);
 
+/* The gradient by such a row before it was turned, of that by the row after; nothing where no row turns. */
+void task_turn_back(const struct task *task, int64_t sequence, int64_t token, double *row);
+
+/* The backward pass of a rule of a state, over the tensors of the task. OUT_OF_MEMORY. */
+clattn_status adjoint_run(struct task *task, const struct log *log);
 /* A job of a rule whose state is a list; user is a struct task. */
 void list_head(void *user, int64_t job);
 /* A job of a piece. */

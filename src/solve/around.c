@@ -5,8 +5,6 @@
 
 #include <stdlib.h>
 
-extern const struct solver solver_rope, solver_recurrent, solver_flash;
-
 /* ---- Rotary positions ---------------------------------------------------------------------------------------------
  *
  * q, k and the erase keys turn ahead of all else: launches of the piece rope, whose rows lie in scratch memory and are
@@ -107,7 +105,7 @@ static clattn_status turn(struct builder *b, const struct operand_row *operand, 
     build_bind(b, "v", from);
     build_bind(b, "o", to);
     if (status == CLATTN_SUCCESS)
-        status = build_child(b, &solver_rope, piece);
+        status = build_problem(b, piece);
     b->name_count = names;
     b->operands[row.id] = to;
     free(piece);
@@ -201,7 +199,7 @@ static clattn_status read_whole(struct builder *b, const struct problem *problem
 static clattn_status add_attention(struct builder *b, const struct problem *problem, const void *shape)
 {
     (void)shape;
-    return build_child(b, rule_has_list(problem->rule) ? &solver_flash : &solver_recurrent, problem);
+    return build_problem(b, problem);
 }
 
 /* Whether a solver leaves the attention matrix to others: of a list whose keys turn on their way to a query it does

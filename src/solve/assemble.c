@@ -36,9 +36,7 @@ static void number_reads_loop(struct ir_recipe *ir)
 {
     for (int i = 0; i < ir->node_count; i++) {
         struct ir_node *node = &ir->nodes[i];
-        const int of_loop = node->operation == IR_LOOP_TURN || node->operation == IR_LOOP_FIRST ||
-                            node->operation == IR_LOOP_ROWS || node->operation == IR_LOOP_LAST;
-        if (of_loop && node->value == READS_LOOP)
+        if (ir_is_of_loop(node->operation) && node->value == READS_LOOP)
             node->value = ir->loop_count;
     }
 }

@@ -138,6 +138,8 @@ int build_next_loop(const struct builder *b);
 /* Adds another solver's steps for a problem. What is bound meanwhile is forgotten at the end. Tiles come from the plan
  * that this one is like, or the solver's heuristic. Its status. */
 clattn_status build_child(struct builder *b, const struct solver *solver, const struct problem *problem);
+/* Adds the steps of the first solver in the list that can compute a problem. UNSUPPORTED where none can. */
+clattn_status build_problem(struct builder *b, const struct problem *problem);
 /* Adds a solver's steps for b->problem, with tiles, which are copied; NULL: as for a child. */
 clattn_status build_solver(struct builder *b, const struct solver *solver, const void *tiles);
 

@@ -28,19 +28,36 @@ static const void *tiles_of_like(const struct builder *b, const struct child *ch
                : NULL;
 }
 
-clattn_status build_solver(struct builder *b, const struct solver *solver, const void *tiles)
+static void drop_child(struct builder *b)
 {
-    struct child *child = new_child(b, solver);
+    struct child *child = &b->built->children[--b->built->child_count];
 
-    if (child == NULL)
-        return CLATTN_OUT_OF_MEMORY;
+    free(child->tiles);
+    free(child->shape);
+}
+
+/* The child's tiles and what follows from them. */
+static clattn_status fit_child(const struct builder *b, struct child *child, const void *tiles)
+{
+    const struct solver *solver = child->solver;
+
     if (tiles == NULL)
         tiles = tiles_of_like(b, child);
     if (tiles != NULL)
         memcpy(child->tiles, tiles, solver->tiles_size);
     else
         TRY(solver_tiles(solver, b->facts, b->problem, NULL, child->tiles));
-    TRY(solver->derive_shape(solver, b->facts, b->problem, child->tiles, child->shape));
+    return solver->derive_shape(solver, b->facts, b->problem, child->tiles, child->shape);
+}
+
+clattn_status build_solver(struct builder *b, const struct solver *solver, const void *tiles)
+{
+    struct child *child = new_child(b, solver);
+    clattn_status status = child != NULL ? fit_child(b, child, tiles) : CLATTN_OUT_OF_MEMORY;
+
+    if (status == CLATTN_UNSUPPORTED) /* another solver may have its place */
+        drop_child(b);
+    TRY(status);
     TRY(solver->recipe(b, b->problem, child->shape));
     child->count = b->ir->step_count - child->first;
     return CLATTN_SUCCESS;
@@ -56,5 +73,14 @@ clattn_status build_child(struct builder *b, const struct solver *solver, const 
     status = build_solver(b, solver, NULL);
     b->problem = outside;
     b->name_count = names;
+    return status;
+}
+
+clattn_status build_problem(struct builder *b, const struct problem *problem)
+{
+    clattn_status status = CLATTN_UNSUPPORTED;
+
+    for (int i = 0; solver_list[i] != NULL && status == CLATTN_UNSUPPORTED; i++)
+        status = build_child(b, solver_list[i], problem);
     return status;
 }

@@ -12,12 +12,17 @@
     X(gates)                                                                                                           \
     X(rope)                                                                                                            \
     X(features)                                                                                                        \
+    X(channels)                                                                                                        \
+    X(channels_lanes)                                                                                                  \
     X(lact)                                                                                                            \
     X(flash_team)                                                                                                      \
     X(flash_matrix)                                                                                                    \
     X(flash_matrix_blocks)                                                                                             \
     X(flash_blocks)                                                                                                    \
     X(flash)                                                                                                           \
+    X(delta_team)                                                                                                      \
+    X(delta_matrix)                                                                                                    \
+    X(delta)                                                                                                           \
     X(decode)                                                                                                          \
     X(path_team)                                                                                                       \
     X(path_matrix)                                                                                                     \

@@ -390,6 +390,7 @@ const struct solver solver_recurrent = {
     .space = {"recurrent", parameters, 32, 0, 0, 1},
     .mode = CLATTN_MODE_RECURRENT,
     .rank = 960,
+    .units = 1,
     .tiles_size = sizeof(struct recurrent_tiles),
     .shape_size = sizeof(struct recurrent_shape),
     .prefers = prefers,

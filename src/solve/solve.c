@@ -1,5 +1,6 @@
 #include "solve/solve.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Whether what the problem asks for around its solver can be computed. */
@@ -34,7 +35,7 @@ clattn_status solver_tiles(const struct solver *solver, const struct device_fact
     const struct parameter *parameters = solver->space.parameters;
     int *numbers = tiles;
 
-    if (!solver->applies(solver, facts, problem))
+    if ((problem->pass == PASS_ATTENTION && !solver->units) || !solver->applies(solver, facts, problem))
         return CLATTN_UNSUPPORTED;
     TRY(around_fits(problem));
     for (size_t i = 0; i < solver->tiles_size / sizeof(int); i++)
@@ -50,6 +51,17 @@ clattn_status solver_fits(const struct solver *solver, const struct device_facts
     memset(shape, 0, solver->shape_size);
     TRY(solver_tiles(solver, facts, problem, tuned, tiles));
     return solver->derive_shape(solver, facts, problem, tiles, shape);
+}
+
+int solver_can(const struct solver *solver, const struct device_facts *facts, const struct problem *problem)
+{
+    void *tiles = calloc(1, solver->tiles_size), *shape = calloc(1, solver->shape_size);
+    const int can =
+        tiles != NULL && shape != NULL && solver_fits(solver, facts, problem, NULL, tiles, shape) == CLATTN_SUCCESS;
+
+    free(tiles);
+    free(shape);
+    return can;
 }
 
 struct tuned solver_explicit(const struct solver *solver, const void *tiles)

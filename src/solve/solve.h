@@ -19,9 +19,10 @@ struct device_facts {
 /* Of two solvers that are preferred the one that is later here. */
 enum preference {
     PREFERENCE_NONE,
-    PREFERENCE_LOW,  /* where nothing was measured and no chunk is asked for, */
-    PREFERENCE_HIGH, /* likewise, */
-    PREFERENCE_FIRST /* and whatever was measured */
+    PREFERENCE_IN_MODE, /* to solvers of its mode, where nothing was measured, */
+    PREFERENCE_LOW,     /* and to all others, where besides no mode and no chunk are asked for, */
+    PREFERENCE_HIGH,    /* likewise, */
+    PREFERENCE_FIRST    /* and whatever was measured */
 };
 
 /* Whether a solver's sub-groups multiply in teams, and so what is probed of the engine before its recipe is made. */
@@ -35,9 +36,9 @@ struct solver {
     struct space space; /* name, parameters that tuning may choose, their format, and the lengths to tune at */
     clattn_mode mode;
     int rank; /* solvers of a higher rank are tried first */
-    int old;  /* one of src/kernel, which has none of what follows */
     enum team_use team;
     int shared; /* for devices whose work-items share a tile: nobody else is offered it, unless for a matrix engine */
+    int units;  /* v may be unit vectors: the attention matrix (PASS_ATTENTION) */
     const void *variant; /* what tells apart solvers that share these functions */
     size_t tiles_size;   /* of its struct of tiles: ints only */
     size_t shape_size;   /* of its struct of what follows from them */
@@ -80,6 +81,8 @@ clattn_status solver_tiles(const struct solver *solver, const struct device_fact
  * compiler. tiles and shape have room for the solver's. */
 clattn_status solver_fits(const struct solver *solver, const struct device_facts *facts, const struct problem *problem,
                           const struct tuned *tuned, void *tiles, void *shape);
+/* The same of the heuristic's tiles, which nobody needs. */
+int solver_can(const struct solver *solver, const struct device_facts *facts, const struct problem *problem);
 /* What parameters come to in the tiles; TILE_OPEN where a value is none of a parameter's. */
 struct tuned solver_explicit(const struct solver *solver, const void *tiles);
 

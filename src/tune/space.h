@@ -1,4 +1,4 @@
-/* Every solver, those of src/solve and those of src/kernel. */
+/* Every solver, by number and by name. */
 #ifndef CLATTN_SRC_SPACE_H
 #define CLATTN_SRC_SPACE_H
 
@@ -13,8 +13,5 @@ const struct solver *solver_find(const char *name);
 /* Their parameters; NULL. */
 const struct space *space_at(int index);
 const struct space *space_find(const char *name);
-
-/* The kernels that a solver of src/kernel has parameters for: bits 1 << KERNEL_…. */
-uint64_t space_kernels(const struct space *space);
 
 #endif

@@ -1,6 +1,7 @@
 /* Programs of a context: held by plans, and a few more for the plans to come. */
 #include "harness.h"
 
+#include "clattn_layer.h"
 #include "device/context.h"
 #include "ledger.h"
 
@@ -367,12 +368,88 @@ static void test_broken(void **state)
     }
 }
 
+/* ---- The same of a layer, whose kernels are those of its rules and products --------------------------------------- */
+
+enum { LAYER_TOKENS = 1, LAYER_WIDTH = 8, LAYER_NUMBERS = 1024 };
+
+static const clattn_layer_desc small_layer = {.layer = CLATTN_LAYER_RETNET,
+                                              .seq_len = LAYER_TOKENS,
+                                              .hidden = LAYER_WIDTH,
+                                              .heads = 1,
+                                              .key_dim = LAYER_WIDTH,
+                                              .value_dim = LAYER_WIDTH};
+
+static void enqueue_layer(clattn_layer_plan *layer, float y[LAYER_TOKENS * LAYER_WIDTH])
+{
+    float numbers[LAYER_NUMBERS];
+    size_t bytes;
+
+    for (int i = 0; i < LAYER_NUMBERS; i++)
+        numbers[i] = (float)(i * 37 % 101) / 50 - 1;
+    assert_status(clattn_layer_packed_size(&small_layer, &bytes), SUCCESS);
+    assert_true(bytes <= sizeof numbers);
+    cl_mem weights = test_buffer(sizeof numbers, numbers);
+    cl_mem x = test_buffer(sizeof numbers, numbers), out = test_buffer(sizeof numbers, numbers);
+    const clattn_layer_operand operands[] = {{"weights", .buffer = weights}, {"x", .buffer = x}, {"y", .buffer = out}};
+    clattn_layer_call call = {.operands = operands, .operand_count = COUNT(operands), .seq_len = CLATTN_WHOLE};
+    assert_status(clattn_layer_workspace_size(layer, &bytes), SUCCESS);
+    call.workspace = test_buffer(bytes, NULL);
+    assert_status(clattn_layer_enqueue(layer, test_device.queue, &call, 0, NULL, NULL), SUCCESS);
+    assert_int_equal(real.EnqueueReadBuffer(test_device.queue, out, CL_TRUE, 0,
+                                            sizeof(float) * LAYER_TOKENS * LAYER_WIDTH, y, 0, NULL, NULL),
+                     CL_SUCCESS);
+    real.ReleaseMemObject(weights);
+    real.ReleaseMemObject(x);
+    real.ReleaseMemObject(out);
+    real.ReleaseMemObject(call.workspace);
+}
+
+/* A context of its own: a plan of the layer, and one call. Builds. */
+static int use_layer(float y[LAYER_TOKENS * LAYER_WIDTH])
+{
+    const clattn_context_desc desc = {.device = test_device.device,
+                                      .cl = test_device.cl,
+                                      .log = test_log,
+                                      .cache_dir = test_folder(),
+                                      .self_test = -1};
+    clattn_context *context;
+    clattn_layer_plan *layer;
+
+    test_log_clear();
+    builds = broken_count = 0;
+    assert_status(clattn_context_create(&context, &desc), SUCCESS);
+    assert_status(clattn_layer_plan_create(&layer, context, &small_layer, test_log, NULL), SUCCESS);
+    enqueue_layer(layer, y);
+    clattn_layer_plan_destroy(layer);
+    clattn_context_destroy(context);
+    return builds;
+}
+
+static void test_broken_layer(void **state)
+{
+    float expected[LAYER_TOKENS * LAYER_WIDTH], y[LAYER_TOKENS * LAYER_WIDTH];
+
+    (void)state;
+    fault = FAULT_NONE;
+    cache_clear(test_folder());
+    assert_true(use_layer(expected) > 0);
+    assert_int_equal(use_layer(y), 0);
+    fault = FAULT_LAUNCH;
+    assert_true(use_layer(y) > 0);
+    assert_memory_equal(y, expected, sizeof y);
+    assert_logged("of the cache cannot be run");
+    fault = FAULT_NONE;
+    assert_int_equal(use_layer(y), 0);
+    assert_string_equal(test_log_text, "");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, put_functions, take_functions)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(test_bound), TEST(test_held), TEST(test_threads),
-                                       cmocka_unit_test_setup_teardown(test_broken, put_broken, take_functions)};
+                                       cmocka_unit_test_setup_teardown(test_broken, put_broken, take_functions),
+                                       cmocka_unit_test_setup_teardown(test_broken_layer, put_broken, take_functions)};
 
     ledger_open();
     return cmocka_run_group_tests(tests, test_device_open, test_device_close) + ledger_close();

@@ -109,8 +109,10 @@ static clattn_plan_desc tame_desc(struct source *source)
         make_list(&desc, source);
     desc.operand_type_count = take(source, 1) % 8 == 7;
     if (desc.operand_type_count > 0)
-        desc.operand_types[0] = (clattn_operand_type){(clattn_operand_id)(take(source, 1) % (OPERAND_COUNT + 1)),
+        desc.operand_types[0] = (clattn_operand_type){(clattn_operand_id)(take(source, 1) % ((int)OPERAND_IDS + 2)),
                                                       (clattn_dtype)(take(source, 1) % 4)};
+    if (take(source, 1) % 4 == 3)
+        desc.pass = (clattn_pass)(take(source, 1) % 3);
     return desc;
 }
 
@@ -122,7 +124,7 @@ static clattn_operand make_operand(const clattn_plan_desc *desc, clattn_operand_
     clattn_operand_info info;
     size_t element;
 
-    if (clattn_operand_describe(desc, id, &info) != CLATTN_SUCCESS || info.rank == 0)
+    if (clattn_operand_describe(desc, operand_to_public(id), &info) != CLATTN_SUCCESS || info.rank == 0)
         return operand;
     element = (size_t)info.element_size;
     operand.size = element;
@@ -169,7 +171,8 @@ static void run_in_eight_bytes(const clattn_plan_desc *desc)
 
     memset(memory, 0, sizeof memory);
     for (int id = 1; id < OPERAND_COUNT; id++)
-        if (clattn_operand_describe(desc, (clattn_operand_id)id, &info) == CLATTN_SUCCESS && info.rank > 0)
+        if (clattn_operand_describe(desc, operand_to_public((clattn_operand_id)id), &info) == CLATTN_SUCCESS &&
+            info.rank > 0)
             operands.of[id] = (clattn_operand){.host = &memory[id], .size = sizeof *memory};
     compute(desc, &operands);
 }
@@ -180,7 +183,7 @@ static void check_desc(const clattn_plan_desc *desc, clattn_status status, const
     clattn_operand_info info;
 
     for (int id = 1; id < OPERAND_COUNT; id++)
-        if ((clattn_operand_describe(desc, (clattn_operand_id)id, &info) == CLATTN_SUCCESS) !=
+        if ((clattn_operand_describe(desc, operand_to_public((clattn_operand_id)id), &info) == CLATTN_SUCCESS) !=
             (status == CLATTN_SUCCESS))
             abort();
     if (status == CLATTN_SUCCESS &&

@@ -250,6 +250,44 @@ static void test_slices(void **state)
     ir_close(&recipe);
 }
 
+/* A child of a tensor and two steps, the second of which is run for every four rows of an operand. */
+static void make_child(struct ir_recipe *child, struct notes *notes)
+{
+    const ir_expression rows = ir_loop_value(child, IR_LOOP_ROWS, 0), tokens = ir_length(child, IR_TOKENS);
+    struct ir_step first = step_of(child, notes, tokens), looped = step_of(child, notes, rows);
+
+    first.tensors[0] = looped.tensors[1] = scratch(child, IR_SCRATCH, 512);
+    looped.tensors[0] = ir_tensor(child, &(struct ir_tensor){.home = IR_OPERAND, .element = 4, .operand = CLATTN_Q});
+    ir_step(child, &first);
+    ir_step(child, &looped);
+    ir_loop(child, &(struct ir_loop){.first = 1, .last = 1, .rows = tokens, .per_turn = PER_TURN});
+    assert_status(ir_finish(child), SUCCESS);
+}
+
+/* Children run one after the other; their scratch memory is shared, what stands for their operands lives on. */
+static void test_children(void **state)
+{
+    struct ir_recipe recipe = {0}, child = {0};
+    struct ir_tensor slices[CLATTN_Q + 1];
+    struct notes notes;
+    const int passed_on = scratch(&recipe, IR_SCRATCH, 256);
+
+    (void)state;
+    make_child(&child, &notes);
+    slices[CLATTN_Q] = (struct ir_tensor){.home = IR_SLICE,
+                                          .base = passed_on,
+                                          .element = 4,
+                                          .strides = {IR_NONE, IR_NONE, IR_NONE},
+                                          .tokens = IR_NONE,
+                                          .heads = IR_NONE};
+    assert_int_equal(ir_inline(&recipe, &child, slices), 0);
+    assert_int_equal(ir_inline(&recipe, &child, slices), 2);
+    ir_close(&child);
+    assert_string_equal(run(&recipe, &notes, 6), "0(6) 1(4) 1(2) 2(6) 3(4) 3(2) ");
+    assert_int_equal(recipe.bytes[IR_SCRATCH], 512 + 256);
+    ir_close(&recipe);
+}
+
 /* A recipe that ran out of memory, or has too many loops, is not finished. */
 static void test_incomplete(void **state)
 {
@@ -268,10 +306,10 @@ static void test_incomplete(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_expressions), cmocka_unit_test(test_loops),
-                                       cmocka_unit_test(test_first_rows),  cmocka_unit_test(test_conditions),
-                                       cmocka_unit_test(test_places),      cmocka_unit_test(test_loop_lifetimes),
-                                       cmocka_unit_test(test_slices),      cmocka_unit_test(test_incomplete)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_expressions), cmocka_unit_test(test_loops),    cmocka_unit_test(test_first_rows),
+        cmocka_unit_test(test_conditions),  cmocka_unit_test(test_places),   cmocka_unit_test(test_loop_lifetimes),
+        cmocka_unit_test(test_slices),      cmocka_unit_test(test_children), cmocka_unit_test(test_incomplete)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

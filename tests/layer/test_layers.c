@@ -3,7 +3,7 @@
 #include "harness.h"
 
 #include "clattn_layer.h"
-#include "cli/safetensors.h"
+#include "cli/io/safetensors.h"
 #include "reference/number.h"
 
 #include <math.h>
@@ -719,12 +719,51 @@ static void test_bad_call(void **state)
     assert_logged("the call's seq_len is 22, the plan's 21");
 }
 
+static void assert_refused(const clattn_layer_call *call, clattn_status wanted, const char *line)
+{
+    test_log_clear();
+    assert_int_equal(clattn_layer_enqueue(plan, test_device.queue, call, 0, NULL, NULL), wanted);
+    assert_logged(line);
+}
+
+/* Memory that is too small is refused before anything is enqueued. */
+static void test_small_memory(void **state)
+{
+    const struct opencl *cl = opencl_get();
+    struct run token = make(1);
+    clattn_layer_operand list[OPERANDS + 1];
+    clattn_layer_call call = {.operands = list, .seq_len = 1};
+    size_t bytes;
+
+    (void)state;
+    if (test_is_reference())
+        skip();
+    assert_status(clattn_layer_workspace_size(plan, &bytes), SUCCESS);
+    call.operand_count = list_operands(&token, 1, list);
+    call.workspace = test_buffer(bytes - 1, NULL);
+    assert_refused(&call, CLATTN_INVALID_WORKSPACE, "are needed from offset 0 on");
+    cl->ReleaseMemObject(call.workspace);
+    call.workspace = test_buffer(bytes, NULL);
+    for (size_t i = 0; i < call.operand_count; i++) {
+        char line[64];
+        list[i].offset = 1 << 30;
+        snprintf(line, sizeof line, "operand %s has", list[i].name);
+        assert_refused(&call, CLATTN_INVALID_OPERAND, line);
+        list[i].offset = 0;
+    }
+    for (size_t i = 0; i < call.operand_count; i++)
+        cl->ReleaseMemObject(list[i].buffer);
+    cl->ReleaseMemObject(call.workspace);
+    drop(&token);
+}
+
 int main(int count, char **words)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_prompt_and_token), cmocka_unit_test(test_first),      cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_bad_checkpoint),   cmocka_unit_test(test_open_sizes), cmocka_unit_test(test_too_large),
-        cmocka_unit_test(test_bad_call),         cmocka_unit_test(test_bf16),       cmocka_unit_test(test_small_lact)};
+        cmocka_unit_test(test_prompt_and_token), cmocka_unit_test(test_first),        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_bad_checkpoint),   cmocka_unit_test(test_open_sizes),   cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_bad_call),         cmocka_unit_test(test_small_memory), cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_small_lact)};
 
     if (count < 3)
         return 2;

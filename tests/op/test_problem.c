@@ -592,7 +592,7 @@ static void test_outputs(void **state)
                          operand_name(rows[i].id));
         }
     }
-    for (int id = 1; id < OPERAND_COUNT; id++)
+    for (int id = 1; id <= (int)OPERAND_IDS; id++)
         if (!seen[id])
             fail_msg("no rule has %s", operand_name((clattn_operand_id)id));
 }

@@ -764,7 +764,6 @@ enum { DECODED = 1, PACKED = 2 }; /* sequences of a token each; of several lengt
 #define ADDITIVE(name, space, ...) .way = {name, "none", space, CLATTN_F32, {__VA_ARGS__}, 1, 0}
 static struct padded_way {
     struct way way;
-    enum kernel_id kernel;
     int forms, few, every, window, lanes;
 } padded_ways[] = {
     {WAY("recurrent", "none", "recurrent", F32, {NULL, 0}),
@@ -787,12 +786,14 @@ static struct padded_way {
      .forms = PACKED, .few = 3, .every = 16},
     {WAY("engine in segments, f16", "amd_cdna_emulated", "matrix_scan", F16, {"scan.segments", 2}),
      .forms = PACKED, .few = 2},
-    {WAY("channels", "none", "channels", F32, {NULL, 0}), .kernel = KERNEL_CHANNELS, .forms = DECODED | PACKED},
-    {WAY("channels, f16", "none", "channels", F16, {NULL, 0}), .kernel = KERNEL_CHANNELS, .forms = DECODED},
+    {WAY("channels", "none", "channels", F32, {NULL, 0}),
+     .forms = DECODED | PACKED},
+    {WAY("channels, f16", "none", "channels", F16, {NULL, 0}),
+     .forms = DECODED},
     {WAY("channels, shared", "none", "channels", F32, {"spans", 2}),
-     .kernel = KERNEL_CHANNELS, .forms = PACKED, .lanes = 1},
+     .forms = PACKED, .lanes = 1},
     {WAY("channels a lane", "none", "channels_lanes", F32, {NULL, 0}),
-     .kernel = KERNEL_CHANNELS_LANES, .forms = DECODED | PACKED, .lanes = 1},
+     .forms = DECODED | PACKED, .lanes = 1},
     {WAY("short convolution", "none", "short_conv", F32, {NULL, 0}),
      .forms = DECODED | PACKED},
     {WAY("short convolution, bf16", "none", "short_conv", BF16, {NULL, 0}),
@@ -832,12 +833,12 @@ static int computes(const struct padded_way *padded, clattn_rule id)
 {
     const clattn_plan_desc desc = padded_desc(padded, id, 0);
     const struct solver *solver = solver_find(padded->way.space);
-    const struct device_facts facts = {
-        .device = &test_device.context->device, .engine = engine_get(padded->way.engine), .most_group = 256};
+    struct device device = test_device.context->device;
+    const struct device_facts facts = {.device = &device, .engine = engine_get(padded->way.engine), .most_group = 256};
     struct problem problem;
 
-    if (solver->old)
-        return kernel_takes(padded->kernel, rule_get(id));
+    if (padded->lanes)
+        device.serial = 0;
     return problem_init(&problem, &desc, NULL) == CLATTN_SUCCESS && solver->applies(solver, &facts, &problem);
 }
 
@@ -850,8 +851,7 @@ static int pads(const struct padded_way *padded, clattn_rule id)
 
     for (int i = 0; i < padded->few; i++)
         is_one |= few[i] == id;
-    return is_one && rule_has_state(rule) && computes(padded, id) && takes(&padded->way, id) &&
-           (padded->kernel != KERNEL_CHANNELS_LANES || rule->decay == DECAY_PRODUCT);
+    return is_one && rule_has_state(rule) && computes(padded, id) && takes(&padded->way, id);
 }
 
 static struct check_device open_padded(const struct padded_way *padded)

@@ -61,7 +61,7 @@ static void test_ids(void **state)
         int id;
         const char *words;
     } unexpected[] = {{CLATTN_P, "p is unexpected"},
-                      {CLATTN_GRADIENTS + CLATTN_Q, "the gradient of q is unexpected"},
+                      {CLATTN_GRADIENTS + CLATTN_Q, "d_q is unexpected"},
                       {CLATTN_OPERAND_NONE, "operand id 0 is unexpected"},
                       {CLATTN_GRADIENTS, "operand id 256 is unexpected"},
                       {77, "operand id 77 is unexpected"},

@@ -25,7 +25,7 @@ else
 fi
 build=$output/build
 cmake --preset windows-mingw -B "$build" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS=-O0 "$cjson" >"$output/configure.log"
-cmake --build "$build" --parallel 2 --target clattn_shared clattn_sealed clattn_layers_shared clattn_cli >"$output/build.log" || { tail -40 "$output/build.log"; exit 1; }
+cmake --build "$build" --parallel 2 --target clattn_shared clattn_sealed clattn_cli >"$output/build.log" || { tail -40 "$output/build.log"; exit 1; }
 
 if x86_64-w64-mingw32-nm -g --defined-only "$build/lib/libclattn.a" | awk 'NF == 3 && $3 !~ /^clattn_/' | grep .; then
     echo "the static library defines these" >&2

@@ -37,14 +37,17 @@ struct place_of_test {
     struct device_facts facts;
 };
 
-enum { PLACES = 3 };
+enum { PLACES = 4 };
 
-/* A CPU, a GPU, and a GPU with a matrix engine. */
+/* A CPU, a GPU, and GPUs with matrix engines, of which the last has teams. */
 static void set_place(struct place_of_test *place, int number)
 {
+    static const char *const engines[PLACES] = {NULL, NULL, "amd_cdna", "nvidia"};
+
     place->device = number == 0 ? serial_device() : gpu_device();
-    place->facts = (struct device_facts){
-        .device = &place->device, .engine = number == 2 ? engine_get("amd_cdna") : NULL, .most_group = 256};
+    place->facts = (struct device_facts){.device = &place->device,
+                                         .engine = engines[number] != NULL ? engine_get(engines[number]) : NULL,
+                                         .most_group = 256};
 }
 
 /* The rule's variant of a type, of that many tokens; 0: there is none. */
@@ -274,6 +277,51 @@ static void test_points(void **state)
     test_ran(for_all_problems(correct_twice));
 }
 
+/* ---- Shapes -------------------------------------------------------------------------------------------------------
+ */
+
+static const struct solver *counted;
+static int derived;
+
+static clattn_status count_shape(const struct solver *solver, const struct device_facts *facts,
+                                 const struct problem *problem, const void *tiles, void *shape)
+{
+    (void)solver;
+    derived++;
+    return counted->derive_shape(counted, facts, problem, tiles, shape);
+}
+
+/* A recipe of given tiles derives the solver's shape once. */
+static int derive_once(const struct solver *solver, const struct device_facts *facts, clattn_rule rule, int variant,
+                       clattn_dtype dtype)
+{
+    struct solver counting = *solver;
+    int *tiles = calloc(1, solver->tiles_size);
+    struct problem problem;
+    struct made made = {.built = {.step_count = 0}};
+    struct builder builder = {.ir = &made.ir, .built = &made.built, .problem = &problem, .facts = facts};
+    int is_made = 0;
+
+    counted = solver;
+    derived = 0;
+    counting.derive_shape = count_shape;
+    if (make_problem(rule, variant, dtype, 500, &problem) &&
+        solver_tiles(solver, facts, &problem, NULL, tiles) == CLATTN_SUCCESS &&
+        build_recipe(&builder, &counting, tiles) == CLATTN_SUCCESS) {
+        is_made = 1;
+        assert_int_equal(derived, 1);
+    }
+    drop(&made);
+    free(tiles);
+    return is_made;
+}
+
+static void test_shapes(void **state)
+{
+    (void)state;
+    test_ran(for_all_problems(derive_once));
+}
+
 /* ---- The list -----------------------------------------------------------------------------------------------------
  */
 
@@ -292,7 +340,8 @@ static void test_list(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_bound), cmocka_unit_test(test_lengths),
-                                       cmocka_unit_test(test_points), cmocka_unit_test(test_list)};
+                                       cmocka_unit_test(test_points), cmocka_unit_test(test_shapes),
+                                       cmocka_unit_test(test_list)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

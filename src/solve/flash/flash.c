@@ -242,6 +242,7 @@ const struct solver solver_flash = {
     .space = {"flash", parameters, 1024, 0, 0, 1},
     .mode = CLATTN_MODE_CHUNK,
     .rank = 910,
+    .units = 1,
     .tiles_size = sizeof(struct flash_tiles),
     .shape_size = sizeof(struct flash_shape),
     .applies = applies,

@@ -34,10 +34,11 @@ struct reach flash_reach(const struct flash_shape *shape);
 void flash_add(struct builder *b, const struct problem *problem, const struct flash_shape *shape);
 void flash_describe(struct text *text, const struct flash_shape *shape);
 
-/* What kernels of lists share: the words of biases, weights, values and outputs, in this order; the words of weights; and
- * the most of `channels` channels, up to `most` and a multiple of `unit`, whose slices have little padding. */
+/* What other kernels of lists have, too: the headers of biases, weights, values and outputs, in this order; and the header
+ * of weights. */
 void flash_add_words(struct kernel_step *step, const struct problem *problem, enum embedded_file weights);
 enum embedded_file flash_weights(clattn_weights weights);
+/* Channels of a slice: a multiple of unit, at most `most` of them, such that whole slices have little padding. */
 int flash_slice(int64_t channels, int most, int unit);
 
 /* ---- On a matrix engine: flash_matrix.cl, and by teams of sub-groups flash_team.cl ---------------------------------

@@ -1,5 +1,5 @@
 /* Every public prototype and, through them, every public type: one variable, for abidw to write down. */
-#include "clattn.h"
+#include "clattn_layer.h"
 
 #define PROTOTYPE(function) __typeof__(&function) function##_
 
@@ -32,5 +32,17 @@ extern const struct clattn_abi {
     PROTOTYPE(clattn_gemm_enqueue_sized);
     clattn_slopes slopes;
     clattn_log_level level;
+    PROTOTYPE(clattn_layer_find);
+    PROTOTYPE(clattn_layer_describe_sized);
+    PROTOTYPE(clattn_layer_fit_sized);
+    PROTOTYPE(clattn_layer_part_describe_sized);
+    PROTOTYPE(clattn_layer_packed_size_sized);
+    PROTOTYPE(clattn_layer_pack_sized);
+    PROTOTYPE(clattn_layer_reference_sized);
+    PROTOTYPE(clattn_layer_plan_create_sized);
+    PROTOTYPE(clattn_layer_plan_destroy);
+    PROTOTYPE(clattn_layer_workspace_size);
+    PROTOTYPE(clattn_layer_plan_text);
+    PROTOTYPE(clattn_layer_enqueue_sized);
 } clattn_abi;
 const struct clattn_abi clattn_abi = {.slopes = CLATTN_SLOPES_LIGHTNING};

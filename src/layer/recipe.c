@@ -1,0 +1,287 @@
+#include "layer/recipe.h"
+
+#include "plan/call.h"
+#include "plan/gemm.h"
+
+#include <stdlib.h>
+
+/* A recipe that is put together. */
+struct assembly {
+    struct layer_recipe *recipe;
+    const struct module *module;
+    clattn_context *context;
+    int64_t seq_len;
+    int weights, values[LAYER_VALUES], bound[MOST_BOUND]; /* tensors */
+};
+
+/* ---- Tensors ------------------------------------------------------------------------------------------------ */
+
+/* Operands are bytes; a step's slice says of which type. */
+static int add_operand(struct ir_recipe *ir, const char *name, int number)
+{
+    return ir_tensor(ir, &(struct ir_tensor){.name = name, .home = IR_OPERAND, .element = 1, .operand = number});
+}
+
+static int add_value(const struct assembly *a, const struct layer_value *value)
+{
+    return ir_tensor(&a->recipe->ir, &(struct ir_tensor){.name = value->name,
+                                                         .home = IR_SCRATCH,
+                                                         .element = (int)element_of(value_type(a->module, value)),
+                                                         .bytes = (int64_t)value_bytes(a->module, value),
+                                                         .strides = {IR_NONE, IR_NONE, IR_NONE}});
+}
+
+static void add_tensors(struct assembly *a)
+{
+    const struct layer_value *values = a->module->layer->values;
+    struct ir_recipe *ir = &a->recipe->ir;
+    const struct layer_bound *bound;
+
+    a->weights = add_operand(ir, "weights", 0);
+    for (int i = 0; (bound = bound_get(a->module, i)) != NULL; i++)
+        a->bound[i] = add_operand(ir, bound->name, 1 + i);
+    for (int i = 0; i < LAYER_VALUES && values[i].name != NULL; i++)
+        a->values[i] = add_value(a, &values[i]);
+}
+
+/* What lies at a place, from one batch element, token and head to the next as view says. Rows of tokens follow each other
+ * in a call of any length. */
+static struct ir_tensor slice_of(const struct assembly *a, const struct layer_place *place, size_t element,
+                                 const struct view *view)
+{
+    struct ir_recipe *ir = &a->recipe->ir;
+    struct ir_tensor slice = {.home = IR_SLICE,
+                              .element = (int)element,
+                              .tokens = IR_NONE,
+                              .heads = IR_NONE,
+                              .elements = (int64_t)(place->at / element)};
+
+    slice.base = place->in == PLACE_WEIGHTS ? a->weights
+                 : place->in == PLACE_VALUE ? a->values[place->index]
+                                            : a->bound[place->index];
+    slice.strides[0] = place->columns != 0
+                           ? ir_binary(ir, IR_MULTIPLY, ir_length(ir, IR_TOKENS), ir_constant(ir, place->columns))
+                           : ir_constant(ir, view->batch);
+    slice.strides[1] = ir_constant(ir, view->token);
+    slice.strides[2] = ir_constant(ir, view->head);
+    return slice;
+}
+
+/* ---- Rules -------------------------------------------------------------------------------------------------- */
+
+/* The slice that stands for an operand of the rule's problem; that is laid out as it is for a call by itself. */
+static clattn_status slice_operand(const struct assembly *a, const struct problem *problem,
+                                   const clattn_operand *operand, const struct layer_place *place,
+                                   struct ir_tensor *slice, const struct log *log)
+{
+    const struct extent most = problem_most(problem);
+
+    for (int i = 0; i < problem->operand_count; i++)
+        if (problem->operands[i].id == operand->id) {
+            struct placement placement;
+            TRY(problem_place(problem, &most, &problem->operands[i], operand, 0, &placement, log));
+            *slice = slice_of(a, place, placement.element, &placement.view);
+        }
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status inline_rule(const struct assembly *a, const struct layer_step *step, struct layer_child *child)
+{
+    const struct clattn_plan *rule = child->rule;
+    struct ir_tensor slices[OPERAND_COUNT] = {{.name = NULL}};
+    clattn_operand operands[LAYER_REFS];
+    struct layer_place places[LAYER_REFS];
+    const size_t count = step_operands(a->module, step, a->seq_len, operands, places);
+
+    for (size_t i = 0; i < count; i++)
+        TRY(slice_operand(a, &rule->problem, &operands[i], &places[i], &slices[operands[i].id], &rule->log));
+    for (int i = 0; i < rule->problem.operand_count; i++)
+        if (slices[rule->problem.operands[i].id].home != IR_SLICE)
+            return FAIL(&rule->log, INVALID_OPERAND, "%s: operand %s is missing", rule->problem.rule->name,
+                        operand_name(rule->problem.operands[i].id));
+    child->first = ir_inline(&a->recipe->ir, &rule->ir, slices);
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status add_rule(const struct assembly *a, const struct layer_step *step, struct layer_child *child)
+{
+    const clattn_plan_desc desc = step_desc(a->module, step, a->seq_len);
+
+    TRY(clattn_plan_create(&child->rule, a->context, &desc));
+    return inline_rule(a, step, child);
+}
+
+/* ---- Products ----------------------------------------------------------------------------------------------- */
+
+/* All rows of the call at once, whose sequences touch: a matrix that is read once for all of them. */
+static clattn_status enqueue_product(const struct ir_foreign *foreign)
+{
+    const struct layer_child *child = foreign->user;
+    const struct ir_place *places = foreign->places;
+    struct gemm gemm = child->product->gemm;
+    size_t bytes[GEMM_OPERANDS];
+
+    gemm_cut(&gemm, foreign->sizes[0]);
+    for (int i = 0; i < GEMM_OPERANDS; i++)
+        bytes[i] = (size_t)places[i].view.offset * dtype_size(gemm.desc.dtype);
+    return gemm_launch(child->product, &gemm, foreign->log, foreign->queue,
+                       &(clattn_gemm_call){.a = places[GEMM_A].memory,
+                                           .b = places[GEMM_B].memory,
+                                           .d = places[GEMM_D].memory,
+                                           .a_offset = bytes[GEMM_A],
+                                           .b_offset = bytes[GEMM_B],
+                                           .d_offset = bytes[GEMM_D]},
+                       foreign->n_wait, foreign->wait, foreign->event);
+}
+
+static int add_matrix(const struct assembly *a, const struct layer_place *place)
+{
+    const struct ir_tensor slice =
+        slice_of(a, place, element_of(a->module->desc.dtype), &(struct view){0, 0, place->columns, 0});
+
+    return ir_tensor(&a->recipe->ir, &slice);
+}
+
+/* For any number of rows up to the recipe's, so that it may not be compiled for few; or for one token's alone. */
+static clattn_status create_product(const struct assembly *a, const struct layer_product *p, clattn_gemm_plan **product)
+{
+    enum { MANY_ROWS = 9 };
+    const int64_t rows = a->module->desc.batch * a->seq_len;
+    const clattn_gemm_desc desc = {.dtype = a->module->desc.dtype,
+                                   .flags = CLATTN_GEMM_TRANS_B,
+                                   .m = a->seq_len == 1 || rows > MANY_ROWS ? rows : MANY_ROWS,
+                                   .n = p->n,
+                                   .k = p->k,
+                                   .lda = p->lda,
+                                   .ldd = p->ldd};
+
+    return clattn_gemm_plan_create(product, a->context, &desc);
+}
+
+static clattn_status add_product(const struct assembly *a, const struct layer_step *step, struct layer_child *child)
+{
+    const struct layer_product p = step_product(a->module, step);
+    struct ir_recipe *ir = &a->recipe->ir;
+    struct ir_step added = {.condition = IR_NONE,
+                            .grid = {IR_NONE, IR_NONE, IR_NONE},
+                            .foreign = enqueue_product,
+                            .user = child,
+                            .sizes = {IR_NONE, IR_NONE, IR_NONE, IR_NONE}};
+
+    TRY(create_product(a, &p, &child->product));
+    added.sizes[0] = ir_binary(ir, IR_MULTIPLY, ir_length(ir, IR_BATCH), ir_length(ir, IR_TOKENS));
+    added.parts = ir_constant(ir, 1);
+    added.tensors[GEMM_A] = add_matrix(a, &p.a);
+    added.tensors[GEMM_B] = add_matrix(a, &p.b);
+    added.tensors[GEMM_C] = IR_NONE;
+    added.tensors[GEMM_D] = add_matrix(a, &p.d);
+    child->first = ir_step(ir, &added);
+    return CLATTN_SUCCESS;
+}
+
+/* ---- All steps ---------------------------------------------------------------------------------------------- */
+
+static clattn_status add_steps(const struct assembly *a, const struct log *log)
+{
+    const struct layer *layer = a->module->layer;
+    const int count = layer_step_count(layer);
+
+    for (int i = 0; i < count; i++) {
+        const struct layer_step *step = &layer->steps[i];
+        struct layer_child *child = &a->recipe->children[a->recipe->child_count++];
+        clattn_status status = (step->fixed.rule != CLATTN_RULE_NONE ? add_rule : add_product)(a, step, child);
+        if (status != CLATTN_SUCCESS)
+            return log_line(log, CLATTN_LOG_ERROR, "layer %s: step %d of %d for %lld tokens cannot be had", layer->name,
+                            i + 1, count, (long long)a->seq_len),
+                   status;
+    }
+    return CLATTN_SUCCESS;
+}
+
+static int steps_of(const struct layer_child *child)
+{
+    return child->rule != NULL ? child->rule->ir.step_count : 1;
+}
+
+static clattn_status take_kernels(struct layer_recipe *recipe)
+{
+    recipe->kernels = calloc((size_t)recipe->ir.step_count, sizeof *recipe->kernels);
+    recipe->set = ir_set_create(&recipe->ir);
+    if (recipe->kernels == NULL || recipe->set == NULL)
+        return CLATTN_OUT_OF_MEMORY;
+    for (int i = 0; i < recipe->child_count; i++) {
+        const struct layer_child *child = &recipe->children[i];
+        for (int step = 0; child->rule != NULL && step < steps_of(child); step++)
+            recipe->kernels[child->first + step] = child->rule->launched[step];
+    }
+    return CLATTN_SUCCESS;
+}
+
+clattn_status layer_recipe_open(struct layer_recipe *recipe, const struct module *module, clattn_context *context,
+                                int64_t seq_len, const struct log *log)
+{
+    struct module of_length = *module;
+    struct assembly a = {.recipe = recipe, .module = &of_length, .context = context, .seq_len = seq_len};
+
+    of_length.desc.seq_len = seq_len;
+    of_length.sizes = sizes_of(&of_length.desc);
+    add_tensors(&a);
+    TRY(add_steps(&a, log));
+    TRY(ir_finish(&recipe->ir));
+    return take_kernels(recipe);
+}
+
+void layer_recipe_close(struct layer_recipe *recipe)
+{
+    for (int i = 0; i < recipe->child_count; i++) {
+        clattn_plan_destroy(recipe->children[i].rule);
+        clattn_gemm_plan_destroy(recipe->children[i].product);
+    }
+    ir_close(&recipe->ir);
+    free(recipe->kernels);
+    free(recipe->set);
+}
+
+/* ---- Kernels and text --------------------------------------------------------------------------------------- */
+
+static const struct layer_child *child_of(const struct layer_recipe *recipe, int step)
+{
+    const struct layer_child *child = recipe->children;
+
+    while (step >= child->first + steps_of(child))
+        child++;
+    return child;
+}
+
+clattn_status layer_recipe_renew(struct layer_recipe *recipe, int step, mutex *lock)
+{
+    const struct layer_child *child;
+
+    if (step >= recipe->ir.step_count)
+        return CLATTN_UNSUPPORTED;
+    child = child_of(recipe, step);
+    if (child->product != NULL)
+        return gemm_renew(child->product);
+    TRY(plan_renew_step(child->rule, step - child->first));
+    lock_take(lock);
+    recipe->kernels[step] = child->rule->launched[step - child->first];
+    ir_set_forget(&recipe->ir, recipe->set, step);
+    lock_give(lock);
+    return CLATTN_SUCCESS;
+}
+
+clattn_status layer_recipe_write(struct text *text, const struct layer_recipe *recipe)
+{
+    for (int i = 0; i < recipe->child_count; i++) {
+        const struct layer_child *child = &recipe->children[i];
+        char lines[1024] = "";
+        text_format(text, "%d. ", i + 1);
+        if (child->rule != NULL)
+            plan_write_steps(text, child->rule);
+        else
+            TRY(clattn_gemm_plan_describe(child->product, lines, sizeof lines));
+        text_format(text, "%s", lines);
+    }
+    plan_write_workspace(text, &recipe->ir);
+    return CLATTN_SUCCESS;
+}
