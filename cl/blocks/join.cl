@@ -1,6 +1,6 @@
-/* The states at the ends of a stretch's segments, from what each added and what it keeps of the one before:
+/* The states at the ends of a stretch's segments, N_s what segment s added and L_s what a channel keeps across it:
  *     S_s = L_s S_(s-1) + N_s
- * One group: a part of the state of one head of one sequence. */
+ * A work-group has a part of the state of one head of one sequence, a work-item one vector of a channel. */
 /* clang-format off */
 #define TENSORS(X) \
     X(global const int, cu) X(global const int, slots) X(global float, carried) X(global float, segments) \

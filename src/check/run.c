@@ -199,8 +199,8 @@ static clattn_status check_gaps(const struct run *run, const clattn_plan *plan)
 
     if (status == CLATTN_SUCCESS)
         status = opencl_read(&run->log, run->cl, run->device->queue, region->buffer, 0, total(region), now);
-    for (int64_t at = 0; at < plan->ir.bytes[IR_SCRATCH] && status == CLATTN_SUCCESS; at++)
-        if (!is_reserved(&plan->ir, &at)) {
+    for (int64_t at = 0; at < plan->bound.ir.bytes[IR_SCRATCH] && status == CLATTN_SUCCESS; at++)
+        if (!is_reserved(&plan->bound.ir, &at)) {
             size_t byte = region->front + (size_t)at;
             status = check_untouched(run, region, now, byte, byte + 1);
         }

@@ -29,6 +29,14 @@ int ir_tensor(struct ir_recipe *recipe, const struct ir_tensor *tensor)
     return recipe->tensor_count++;
 }
 
+void ir_replace(struct ir_recipe *recipe, int number, const struct ir_step *step)
+{
+    recipe->steps[number] = *step;
+    recipe->steps[number].first_argument = recipe->argument_count;
+    recipe->steps[number].argument_count = 0;
+    recipe->open_step = number;
+}
+
 int ir_step(struct ir_recipe *recipe, const struct ir_step *step)
 {
     struct ir_step *steps = ir_grow(recipe, recipe->steps, recipe->step_count, sizeof *steps);
@@ -36,9 +44,7 @@ int ir_step(struct ir_recipe *recipe, const struct ir_step *step)
     if (steps == NULL)
         return IR_NONE;
     recipe->steps = steps;
-    steps[recipe->step_count] = *step;
-    steps[recipe->step_count].first_argument = recipe->argument_count;
-    steps[recipe->step_count].argument_count = 0;
+    ir_replace(recipe, recipe->step_count, step);
     return recipe->step_count++;
 }
 
@@ -50,7 +56,7 @@ void ir_argument(struct ir_recipe *recipe, const struct ir_argument *argument)
         return;
     recipe->arguments = arguments;
     arguments[recipe->argument_count++] = *argument;
-    recipe->steps[recipe->step_count - 1].argument_count++;
+    recipe->steps[recipe->open_step].argument_count++;
 }
 
 int ir_loop(struct ir_recipe *recipe, const struct ir_loop *loop)

@@ -1,4 +1,5 @@
-/* Expressions: how they are put together, and what they are in a call. */
+/* Expressions: how they are put together, and what they are in a call; and where tensors lie in it, which depends on
+ * expressions and which strides depend on. */
 #include "ir/ir.h"
 
 #include "ir/grow.h"
@@ -29,6 +30,16 @@ ir_expression ir_loop_value(struct ir_recipe *recipe, enum ir_operation value, i
     return ir_node(recipe, &(struct ir_node){value, loop, IR_NONE, IR_NONE});
 }
 
+ir_expression ir_part(struct ir_recipe *recipe)
+{
+    return ir_node(recipe, &(struct ir_node){IR_PART, 0, IR_NONE, IR_NONE});
+}
+
+ir_expression ir_stride(struct ir_recipe *recipe, int tensor, enum ir_stride stride)
+{
+    return ir_node(recipe, &(struct ir_node){IR_STRIDE, tensor, (int)stride, IR_NONE});
+}
+
 ir_expression ir_binary(struct ir_recipe *recipe, enum ir_operation operation, ir_expression left, ir_expression right)
 {
     if (left == IR_NONE || right == IR_NONE)
@@ -44,6 +55,7 @@ static int64_t length_of(const struct extent *extent, enum ir_length length)
     case IR_SEQUENCES: return extent->sequences;
     case IR_KEYS: return extent->kv_len;
     case IR_TAIL: return extent->tail;
+    case IR_LENGTHS: break;
     }
     return 0;
 }
@@ -87,6 +99,18 @@ static int64_t loop_value(const struct ir_call *call, enum ir_operation value, i
     }
 }
 
+static int64_t stride_of(const struct ir_call *call, const struct ir_node *node)
+{
+    const struct view view = ir_resolve(call, (int)node->value).view;
+
+    switch ((enum ir_stride)node->left) {
+    case IR_STRIDE_BATCH: return view.batch;
+    case IR_STRIDE_TOKEN: return view.token;
+    case IR_STRIDE_HEAD: break;
+    }
+    return view.head;
+}
+
 static int64_t binary(enum ir_operation operation, int64_t a, int64_t b)
 {
     switch (operation) {
@@ -113,6 +137,8 @@ int64_t ir_value(const struct ir_call *call, ir_expression expression)
     case IR_LOOP_FIRST:
     case IR_LOOP_ROWS:
     case IR_LOOP_LAST: return loop_value(call, node->operation, (int)node->value);
+    case IR_PART: return call->at.part;
+    case IR_STRIDE: return stride_of(call, node);
     default: return binary(node->operation, ir_value(call, node->left), ir_value(call, node->right));
     }
 }
@@ -125,4 +151,53 @@ int64_t ir_most(const struct ir_recipe *recipe, const struct extent *extent, ir_
         if (recipe->loops[i].down) /* the first turn has the rest */
             call.at.turn[i] = ir_turns(&call, i) - 1;
     return ir_value(&call, expression);
+}
+
+/* ---- Where tensors lie --------------------------------------------------------------------------------------------
+ */
+
+int64_t ir_value_or(const struct ir_call *call, ir_expression expression, int64_t otherwise)
+{
+    return expression != IR_NONE ? ir_value(call, expression) : otherwise;
+}
+
+static struct view strides_of(const struct ir_call *call, const struct ir_tensor *t, int64_t offset)
+{
+    return (struct view){offset, ir_value_or(call, t->strides[0], 0), ir_value_or(call, t->strides[1], 0),
+                         ir_value_or(call, t->strides[2], 0)};
+}
+
+static struct ir_place resolve_slice(const struct ir_call *call, const struct ir_tensor *t)
+{
+    struct ir_place place = ir_resolve(call, t->base);
+    struct view *view = &place.view;
+
+    view->offset += ir_value_or(call, t->tokens, 0) * view->token + ir_value_or(call, t->heads, 0) * view->head;
+    view->offset = view->offset * call->recipe->tensors[t->base].element / t->element;
+    view->offset += ir_value_or(call, t->elements, 0);
+    if (t->head_step > 1)
+        view->head *= t->head_step;
+    if (t->strides[0] != IR_NONE)
+        *view = strides_of(call, t, view->offset);
+    return place;
+}
+
+struct ir_place ir_resolve(const struct ir_call *call, int tensor)
+{
+    const struct ir_tensor *t;
+
+    if (tensor == IR_NONE)
+        return (struct ir_place){NULL, {0, 0, 0, 0}};
+    t = &call->recipe->tensors[tensor];
+    switch (t->home) {
+    case IR_OPERAND: return call->operands[t->operand];
+    case IR_SCRATCH:
+    case IR_SAVED: /* no recipe has any yet */
+        return (struct ir_place){call->scratch,
+                                 strides_of(call, t, ((int64_t)call->scratch_offset + t->at) / t->element)};
+    case IR_CONSTANT_BUFFER: return (struct ir_place){t->buffer, strides_of(call, t, 0)};
+    case IR_SLICE:
+    case IR_HOME_COUNT: break;
+    }
+    return resolve_slice(call, t);
 }

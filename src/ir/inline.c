@@ -12,14 +12,29 @@ static int after(int before, int number)
     return number != IR_NONE ? before + number : IR_NONE;
 }
 
-static void add_nodes(struct ir_recipe *recipe, const struct ir_recipe *child, const struct before *before)
+/* The same expression behind the recipe's. */
+static struct ir_node moved(struct ir_node node, const struct before *before)
+{
+    if (node.operation == IR_STRIDE) {
+        node.value += before->tensors;
+        return node;
+    }
+    node.left = after(before->nodes, node.left);
+    node.right = after(before->nodes, node.right);
+    if (ir_is_of_loop(node.operation))
+        node.value += before->loops;
+    return node;
+}
+
+static void add_nodes(struct ir_recipe *recipe, const struct ir_recipe *child, const ir_expression *lengths,
+                      const struct before *before)
 {
     for (int i = 0; i < child->node_count; i++) {
-        struct ir_node node = child->nodes[i];
-        node.left = after(before->nodes, node.left);
-        node.right = after(before->nodes, node.right);
-        if (ir_is_of_loop(node.operation))
-            node.value += before->loops;
+        struct ir_node node = moved(child->nodes[i], before);
+        if (node.operation == IR_LENGTH && lengths != NULL && lengths[node.value] != IR_NONE) {
+            const ir_expression length = lengths[node.value];
+            node = (struct ir_node){IR_LOWER, 0, length, length};
+        }
         ir_node(recipe, &node);
     }
 }
@@ -39,6 +54,7 @@ static void add_tensors(struct ir_recipe *recipe, const struct ir_recipe *child,
             tensor.base += before->tensors;
             tensor.tokens = after(before->nodes, tensor.tokens);
             tensor.heads = after(before->nodes, tensor.heads);
+            tensor.elements = after(before->nodes, tensor.elements);
         }
         ir_tensor(recipe, &tensor);
     }
@@ -50,7 +66,8 @@ static void add_arguments(struct ir_recipe *recipe, const struct ir_recipe *chil
     for (int i = 0; i < step->argument_count; i++) {
         struct ir_argument argument = child->arguments[step->first_argument + i];
         argument.tensor = after(before->tensors, argument.tensor);
-        argument.integer = after(before->nodes, argument.integer);
+        for (int number = 0; number < IR_MAX_WIDTH; number++)
+            argument.integers[number] = after(before->nodes, argument.integers[number]);
         ir_argument(recipe, &argument);
     }
 }
@@ -72,11 +89,12 @@ static void add_steps(struct ir_recipe *recipe, const struct ir_recipe *child, c
     }
 }
 
-int ir_inline(struct ir_recipe *recipe, const struct ir_recipe *child, const struct ir_tensor *operands)
+int ir_inline(struct ir_recipe *recipe, const struct ir_recipe *child, const struct ir_tensor *operands,
+              const ir_expression *lengths)
 {
     const struct before before = {recipe->node_count, recipe->tensor_count, recipe->step_count, recipe->loop_count};
 
-    add_nodes(recipe, child, &before);
+    add_nodes(recipe, child, lengths, &before);
     add_tensors(recipe, child, operands, &before);
     add_steps(recipe, child, &before);
     for (int i = 0; i < child->loop_count; i++) {

@@ -19,7 +19,7 @@ typedef int ir_expression;
 enum { IR_NONE = -1, IR_MAX_LOOPS = 4 };
 
 /* The lengths of a call, as struct extent has them. */
-enum ir_length { IR_BATCH, IR_TOKENS, IR_SEQUENCES, IR_KEYS, IR_TAIL };
+enum ir_length { IR_BATCH, IR_TOKENS, IR_SEQUENCES, IR_KEYS, IR_TAIL, IR_LENGTHS };
 
 enum ir_operation {
     IR_CONSTANT,
@@ -28,6 +28,8 @@ enum ir_operation {
     IR_LOOP_FIRST, /* the first of its rows, */
     IR_LOOP_ROWS,  /* how many it has, */
     IR_LOOP_LAST,  /* and 1 in the last turn, else 0 */
+    IR_PART,       /* which of its step's launches the one at hand is */
+    IR_STRIDE,     /* of a tensor, as a call has it */
     IR_ADD,
     IR_SUBTRACT,
     IR_MULTIPLY,
@@ -47,9 +49,11 @@ static inline int ir_is_of_loop(enum ir_operation operation)
 
 struct ir_node {
     enum ir_operation operation;
-    int64_t value; /* the constant, the enum ir_length, or the loop */
-    ir_expression left, right;
+    int64_t value;             /* the constant, the enum ir_length, the loop, or the tensor */
+    ir_expression left, right; /* of a stride the left is an enum ir_stride */
 };
+
+enum ir_stride { IR_STRIDE_BATCH, IR_STRIDE_TOKEN, IR_STRIDE_HEAD };
 
 /* ---- Tensors ------------------------------------------------------------------------------------------------------
  */
@@ -76,7 +80,7 @@ struct ir_tensor {
     /* of IR_SLICE */
     int base;
     ir_expression tokens, heads; /* how many tokens and heads it begins after the base; IR_NONE: none */
-    int64_t elements;            /* and elements */
+    ir_expression elements;      /* and elements of its own size; likewise */
     int64_t head_step;           /* heads of the base from one of the slice's to the next; 0: 1 */
     /* found by ir_allocate */
     int first, last; /* the steps that name it */
@@ -92,12 +96,16 @@ struct ir_place {
 /* ---- Steps and loops ----------------------------------------------------------------------------------------------
  */
 
-/* An argument of a kernel. A tensor is two: its memory and its view, {offset, batch, token, head} in elements. */
+enum { IR_MAX_WIDTH = 4 };
+
+/* An argument of a kernel: a number, or a vector of them; or a tensor, which is two: its memory and its view, {offset,
+ * batch, token, head} in elements. */
 struct ir_argument {
     enum { IR_TENSOR, IR_INTEGER, IR_FLOAT } kind;
     int tensor; /* IR_NONE: memory NULL and zeros */
-    ir_expression integer;
-    float real;
+    int width;  /* numbers of a vector: 2 or 4; 0: one */
+    ir_expression integers[IR_MAX_WIDTH];
+    float reals[IR_MAX_WIDTH];
 };
 
 struct ir_call;
@@ -110,7 +118,6 @@ struct ir_foreign {
     const int64_t *sizes;          /* the values of the step's sizes, in order */
     int64_t part;                  /* which of the step's launches */
     const struct log *log;
-    int64_t sequences;
     cl_command_queue queue;
     uint32_t n_wait;
     const cl_event *wait;
@@ -122,6 +129,7 @@ enum { IR_MAX_FOREIGN = 4 };
 
 struct ir_step {
     ir_expression condition; /* the step is left out where it is 0; IR_NONE: never */
+    ir_expression parts;     /* launches; IR_NONE: 1 */
     /* a kernel's */
     int first_argument, argument_count; /* of the recipe's arguments */
     size_t group;
@@ -132,7 +140,6 @@ struct ir_step {
     const void *user;
     int tensors[IR_MAX_FOREIGN];         /* IR_NONE: unused */
     ir_expression sizes[IR_MAX_FOREIGN]; /* the launch is left out where one is 0; IR_NONE: unused */
-    ir_expression parts;                 /* launches */
 };
 
 /* The steps first to last are run again and again: for every per_turn rows, upwards or downwards, or `turns` times. Loops
@@ -152,6 +159,7 @@ struct ir_recipe {
     struct ir_step *steps;
     struct ir_argument *arguments;
     int node_count, tensor_count, step_count, argument_count, loop_count;
+    int open_step; /* whose arguments are added */
     struct ir_loop loops[IR_MAX_LOOPS];
     int64_t bytes[IR_HOME_COUNT]; /* found by ir_allocate: of scratch and saved memory */
     int failed;                   /* memory ran out, or there are too many loops: the recipe is incomplete */
@@ -163,18 +171,24 @@ ir_expression ir_constant(struct ir_recipe *recipe, int64_t value);
 ir_expression ir_length(struct ir_recipe *recipe, enum ir_length length);
 /* One of IR_LOOP_TURN … IR_LOOP_LAST. The loop may be added later: loops are numbered from 0 in the order of ir_loop. */
 ir_expression ir_loop_value(struct ir_recipe *recipe, enum ir_operation value, int loop);
+ir_expression ir_part(struct ir_recipe *recipe);
+ir_expression ir_stride(struct ir_recipe *recipe, int tensor, enum ir_stride stride);
 ir_expression ir_binary(struct ir_recipe *recipe, enum ir_operation operation, ir_expression left, ir_expression right);
 
 /* Each returns the number of what it adds. */
 int ir_tensor(struct ir_recipe *recipe, const struct ir_tensor *tensor);
 int ir_step(struct ir_recipe *recipe, const struct ir_step *step);
 int ir_loop(struct ir_recipe *recipe, const struct ir_loop *loop);
-/* An argument of the kernel that was added last. */
+/* Puts another step in the place of one. */
+void ir_replace(struct ir_recipe *recipe, int number, const struct ir_step *step);
+/* An argument of the kernel that was added or replaced last. */
 void ir_argument(struct ir_recipe *recipe, const struct ir_argument *argument);
 
-/* Adds the steps and loops of a finished recipe, with the tensors and expressions that they name, in the place of a call
- * of the same lengths: `operands` says by number which slice stands for an operand of the child. Returns its first step. */
-int ir_inline(struct ir_recipe *recipe, const struct ir_recipe *child, const struct ir_tensor *operands);
+/* Adds the steps and loops of a finished recipe, with the tensors and expressions that they name, in the place of a call:
+ * `operands` says by number which slice stands for an operand of the child, and `lengths`, by enum ir_length, which
+ * lengths it has. NULL, or IR_NONE: those of the recipe. Returns its first step. */
+int ir_inline(struct ir_recipe *recipe, const struct ir_recipe *child, const struct ir_tensor *operands,
+              const ir_expression *lengths);
 
 /* Places scratch and saved tensors. OUT_OF_MEMORY where the recipe is incomplete. */
 clattn_status ir_finish(struct ir_recipe *recipe);
@@ -230,6 +244,8 @@ struct ir_call {
 
 /* The value of an expression at the cursor. */
 int64_t ir_value(const struct ir_call *call, ir_expression expression);
+/* The same; otherwise where it is IR_NONE. */
+int64_t ir_value_or(const struct ir_call *call, ir_expression expression, int64_t otherwise);
 /* Turns of a loop. */
 int64_t ir_turns(const struct ir_call *call, int loop);
 /* Where a tensor lies at the cursor. */

@@ -4,54 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Where tensors lie --------------------------------------------------------------------------------------------
- */
-
-static int64_t value_or(const struct ir_call *call, ir_expression expression, int64_t otherwise)
-{
-    return expression != IR_NONE ? ir_value(call, expression) : otherwise;
-}
-
-static struct view strides_of(const struct ir_call *call, const struct ir_tensor *t, int64_t offset)
-{
-    return (struct view){offset, value_or(call, t->strides[0], 0), value_or(call, t->strides[1], 0),
-                         value_or(call, t->strides[2], 0)};
-}
-
-static struct ir_place resolve_slice(const struct ir_call *call, const struct ir_tensor *t)
-{
-    struct ir_place place = ir_resolve(call, t->base);
-    struct view *view = &place.view;
-
-    view->offset += value_or(call, t->tokens, 0) * view->token + value_or(call, t->heads, 0) * view->head;
-    view->offset = view->offset * call->recipe->tensors[t->base].element / t->element + t->elements;
-    if (t->head_step > 1)
-        view->head *= t->head_step;
-    if (t->strides[0] != IR_NONE)
-        *view = strides_of(call, t, view->offset);
-    return place;
-}
-
-struct ir_place ir_resolve(const struct ir_call *call, int tensor)
-{
-    const struct ir_tensor *t;
-
-    if (tensor == IR_NONE)
-        return (struct ir_place){NULL, {0, 0, 0, 0}};
-    t = &call->recipe->tensors[tensor];
-    switch (t->home) {
-    case IR_OPERAND: return call->operands[t->operand];
-    case IR_SCRATCH:
-    case IR_SAVED: /* no recipe has any yet */
-        return (struct ir_place){call->scratch,
-                                 strides_of(call, t, ((int64_t)call->scratch_offset + t->at) / t->element)};
-    case IR_CONSTANT_BUFFER: return (struct ir_place){t->buffer, strides_of(call, t, 0)};
-    case IR_SLICE:
-    case IR_HOME_COUNT: break;
-    }
-    return resolve_slice(call, t);
-}
-
 /* ---- The order of launches ----------------------------------------------------------------------------------------
  */
 
@@ -61,12 +13,12 @@ static int64_t launches_of(const struct ir_call *call)
     const ir_expression *sizes = step->foreign != NULL ? step->sizes : step->grid;
     const int count = step->foreign != NULL ? IR_MAX_FOREIGN : 3;
 
-    if (value_or(call, step->condition, 1) == 0)
+    if (ir_value_or(call, step->condition, 1) == 0)
         return 0;
     for (int i = 0; i < count; i++)
-        if (value_or(call, sizes[i], 1) <= 0)
+        if (ir_value_or(call, sizes[i], 1) <= 0)
             return 0;
-    return step->foreign != NULL ? ir_value(call, step->parts) : 1;
+    return ir_value_or(call, step->parts, 1);
 }
 
 /* To the step after, or back to the first of a loop that has turns left. */
@@ -176,6 +128,19 @@ static clattn_status set_memory(const struct ir_call *call, struct ir_set *set, 
     return opencl_set_argument(&call->log, call->cl, kernel_of(call), index, sizeof memory, &memory);
 }
 
+static clattn_status set_numbers(const struct ir_call *call, struct ir_set *set, cl_uint index,
+                                 const struct ir_argument *argument)
+{
+    const int width = argument->width != 0 ? argument->width : 1;
+    cl_int integers[IR_MAX_WIDTH];
+
+    if (argument->kind == IR_FLOAT)
+        return set_value(call, set, index, (size_t)width * sizeof(cl_float), argument->reals);
+    for (int i = 0; i < width; i++)
+        integers[i] = (cl_int)ir_value(call, argument->integers[i]);
+    return set_value(call, set, index, (size_t)width * sizeof(cl_int), integers);
+}
+
 static clattn_status set_arguments(const struct ir_call *call, const struct ir_step *step)
 {
     struct ir_set *set = call->set + 2 * (size_t)step->first_argument;
@@ -188,11 +153,8 @@ static clattn_status set_arguments(const struct ir_call *call, const struct ir_s
             const cl_long4 view = {{place.view.offset, place.view.batch, place.view.token, place.view.head}};
             TRY(set_memory(call, &set[0], index++, place.memory));
             TRY(set_value(call, &set[1], index++, sizeof view, &view));
-        } else {
-            const cl_int integer = argument->kind == IR_INTEGER ? (cl_int)ir_value(call, argument->integer) : 0;
-            const cl_float real = argument->real;
-            TRY(set_value(call, &set[0], index++, 4, argument->kind == IR_INTEGER ? (const void *)&integer : &real));
-        }
+        } else
+            TRY(set_numbers(call, &set[0], index++, argument));
     }
     return CLATTN_SUCCESS;
 }
@@ -219,7 +181,6 @@ static clattn_status enqueue_foreign(const struct ir_call *call, const struct ir
                                        .sizes = sizes,
                                        .part = call->at.part,
                                        .log = &call->log,
-                                       .sequences = call->extent.sequences,
                                        .queue = call->queue,
                                        .n_wait = n_wait,
                                        .wait = wait,
@@ -227,7 +188,7 @@ static clattn_status enqueue_foreign(const struct ir_call *call, const struct ir
 
     for (int i = 0; i < IR_MAX_FOREIGN; i++) {
         places[i] = ir_resolve(call, step->tensors[i]);
-        sizes[i] = value_or(call, step->sizes[i], 0);
+        sizes[i] = ir_value_or(call, step->sizes[i], 0);
     }
     return step->foreign(&foreign);
 }

@@ -5,15 +5,14 @@
 
 #include "base/text.h"
 #include "device/engine.h"
-#include "op/gemm.h"
 #include "solve/kernel_step.h"
 
 /* X(role): the buffers that kernels name. Each is bound to an operand, a temporary of the recipe or a plan's own
  * buffer; in a kernel it is a pointer and the long4 NAME_at: offset, batch, token and head strides. */
 /* clang-format off */
 #define ROLES(X) \
-    X(q) X(k) X(v) X(o) X(g) X(p) X(e) X(cu) X(records) X(rows) X(segments) X(parts) X(written) X(turned_q) \
-    X(turned_k) X(after) X(sink) X(lse) X(cu_kv) X(lens)
+    X(q) X(k) X(v) X(o) X(g) X(p) X(e) X(cu) X(records) X(rows) X(segments) X(turned_q) X(turned_k) X(after) X(sink) \
+    X(lse) X(cu_kv) X(lens)
 /* Numbers, by value: window is at most the keys there are; given has bits for a sink, a wanted lse, cu_kv, lens and beta;
  * first_row is the first of every sequence that is worked; tail is of keys that none has carried. */
 #define KERNEL_NUMBERS(X) \
@@ -38,21 +37,9 @@ enum kernel_id {
     KERNEL_PREPARE_PATH,
     KERNEL_CARRY_PATH,
     KERNEL_FLASH_PATH,
-    KERNEL_WRITE_BEFORE,
-    KERNEL_WRITE_SOLVE,
     KERNEL_FLASH_MATRIX,
     KERNEL_FLASH_TEAM,
     KERNEL_FLASH_SUMS,
-    KERNEL_FLASH_BLOCKS,
-    KERNEL_GEMM,
-    KERNEL_GEMM_SERIAL,
-    KERNEL_GEMM_MATRIX,
-    KERNEL_GEMM_TEAM,
-    KERNEL_GEMV,
-    KERNEL_WRITE_BEFORE_MATRIX,
-    KERNEL_WRITE_BEFORE_TEAM,
-    KERNEL_WRITE_SOLVE_MATRIX,
-    KERNEL_WRITE_SOLVE_TEAM,
     KERNEL_PREPARE_PATH_MATRIX,
     KERNEL_CARRY_PATH_MATRIX,
     KERNEL_FLASH_PATH_MATRIX,
@@ -79,7 +66,6 @@ struct tiles {
     int span;         /* matrix engines: tiles of value columns of a sub-group */
     int segments;     /* parts of a sequence that are scanned at once */
     int stages;       /* matrix engines: chunks in local memory at once */
-    int rows, wide;   /* products: rows and vectors of a result that a work-item holds */
     int tokens;       /* lists in register blocks: tokens in local memory at once; other lists: of a span */
     int keys, splits; /* lists: keys worked at once, parts of the keys */
     int step, share;  /* lists on matrix engines: tiles of keys that are worked at once, heads of a group */
@@ -91,7 +77,6 @@ struct variant {
     const struct problem *problem;
     const struct engine *engine; /* of the matrix kernels; NULL without one */
     int attn;                    /* the pass that leaves the attention matrix: its values are unit vectors */
-    const struct gemm *gemm;     /* of the kernels of matrix products, whose problem is its ground */
     struct tiles tiles;
 };
 
@@ -171,9 +156,8 @@ struct family {
     int shared; /* for devices whose work-items share a tile: for others built without optimisation */
 };
 
-extern const struct family family_plain, family_path, family_write, family_flash, family_flash_sums,
-    family_flash_blocks, family_gemm, family_gemm_lanes, family_gemm_matrix, family_gemm_team, family_write_matrix,
-    family_path_matrix, family_path_team;
+extern const struct family family_plain, family_path, family_flash, family_flash_sums, family_path_matrix,
+    family_path_team;
 
 const struct family *kernel_family(enum kernel_id id);
 struct layout kernel_layout(const struct variant *variant);

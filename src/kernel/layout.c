@@ -17,8 +17,6 @@ clattn_dtype variant_gate(const struct variant *variant)
 
 clattn_dtype variant_out(const struct variant *variant)
 {
-    if (variant->gemm != NULL)
-        return gemm_type(&variant->gemm->desc, GEMM_D);
     return variant->attn ? CLATTN_F32 : variant->problem->types[CLATTN_O];
 }
 
@@ -43,29 +41,12 @@ void layout_scratch(struct layout *layout, const struct variant *variant, int by
 
 void layout_copies(struct layout *layout, const struct engine *engine)
 {
-    int asynchronous = engine->instructions == FILE_nvidia_sm90 || engine->instructions == FILE_nvidia_sm80;
-
-    layout_header(layout, asynchronous ? FILE_copies_grouped_nvidia : FILE_copies_grouped);
+    step_copies(&layout->step, engine);
 }
 
 void layout_team(struct layout *layout, const struct variant *variant, int teams)
 {
-    static const struct {
-        int teams, computing, moving;
-    } shares[] = {{2, 232, 40}, {0, 0, 0}};
-    const struct tiles *t = &variant->tiles;
-    int i = 0, none = variant->engine->registers == 0 || t->loaders == 0;
-
-    while (shares[i].teams != 0 && (shares[i].teams != teams || none))
-        i++;
-    if (shares[i].teams != 0) { /* at first all have the same */
-        layout->step.registers = variant->engine->registers / t->group / 8 * 8;
-        layout_constant(layout, "BOUND_REGISTERS", layout->step.registers);
-    }
-    layout_constant(layout, "COMPUTING_REGISTERS", shares[i].computing);
-    layout_constant(layout, "MOVING_REGISTERS", shares[i].moving);
-    if (variant->engine->team != FILE_nothing) /* words may be asked for of an engine that has none */
-        layout_header(layout, variant->engine->team);
+    step_team(&layout->step, variant->engine, teams, variant->tiles.loaders > 0);
 }
 
 /* The pass that the variant is of. */

@@ -54,7 +54,7 @@ static struct ir_tensor slice_of(const struct assembly *a, const struct layer_pl
                               .element = (int)element,
                               .tokens = IR_NONE,
                               .heads = IR_NONE,
-                              .elements = (int64_t)(place->at / element)};
+                              .elements = ir_constant(ir, (int64_t)(place->at / element))};
 
     slice.base = place->in == PLACE_WEIGHTS ? a->weights
                  : place->in == PLACE_VALUE ? a->values[place->index]
@@ -99,7 +99,7 @@ static clattn_status inline_rule(const struct assembly *a, const struct layer_st
         if (slices[rule->problem.operands[i].id].home != IR_SLICE)
             return FAIL(&rule->log, INVALID_OPERAND, "%s: operand %s is missing", rule->problem.rule->name,
                         operand_name(rule->problem.operands[i].id));
-    child->first = ir_inline(&a->recipe->ir, &rule->ir, slices);
+    child->first = ir_inline(&a->recipe->ir, &rule->bound.ir, slices, NULL);
     return CLATTN_SUCCESS;
 }
 
@@ -113,33 +113,9 @@ static clattn_status add_rule(const struct assembly *a, const struct layer_step 
 
 /* ---- Products ----------------------------------------------------------------------------------------------- */
 
-/* All rows of the call at once, whose sequences touch: a matrix that is read once for all of them. */
-static clattn_status enqueue_product(const struct ir_foreign *foreign)
+static struct ir_tensor matrix_of(const struct assembly *a, const struct layer_place *place)
 {
-    const struct layer_child *child = foreign->user;
-    const struct ir_place *places = foreign->places;
-    struct gemm gemm = child->product->gemm;
-    size_t bytes[GEMM_OPERANDS];
-
-    gemm_cut(&gemm, foreign->sizes[0]);
-    for (int i = 0; i < GEMM_OPERANDS; i++)
-        bytes[i] = (size_t)places[i].view.offset * dtype_size(gemm.desc.dtype);
-    return gemm_launch(child->product, &gemm, foreign->log, foreign->queue,
-                       &(clattn_gemm_call){.a = places[GEMM_A].memory,
-                                           .b = places[GEMM_B].memory,
-                                           .d = places[GEMM_D].memory,
-                                           .a_offset = bytes[GEMM_A],
-                                           .b_offset = bytes[GEMM_B],
-                                           .d_offset = bytes[GEMM_D]},
-                       foreign->n_wait, foreign->wait, foreign->event);
-}
-
-static int add_matrix(const struct assembly *a, const struct layer_place *place)
-{
-    const struct ir_tensor slice =
-        slice_of(a, place, element_of(a->module->desc.dtype), &(struct view){0, 0, place->columns, 0});
-
-    return ir_tensor(&a->recipe->ir, &slice);
+    return slice_of(a, place, element_of(a->module->desc.dtype), &(struct view){0, 0, place->columns, 0});
 }
 
 /* For any number of rows up to the recipe's, so that it may not be compiled for few; or for one token's alone. */
@@ -158,24 +134,19 @@ static clattn_status create_product(const struct assembly *a, const struct layer
     return clattn_gemm_plan_create(product, a->context, &desc);
 }
 
+/* All rows of the call at once, whose sequences touch: a matrix that is read once for all of them. */
 static clattn_status add_product(const struct assembly *a, const struct layer_step *step, struct layer_child *child)
 {
     const struct layer_product p = step_product(a->module, step);
     struct ir_recipe *ir = &a->recipe->ir;
-    struct ir_step added = {.condition = IR_NONE,
-                            .grid = {IR_NONE, IR_NONE, IR_NONE},
-                            .foreign = enqueue_product,
-                            .user = child,
-                            .sizes = {IR_NONE, IR_NONE, IR_NONE, IR_NONE}};
+    const ir_expression one = ir_constant(ir, 1);
+    const ir_expression rows = ir_binary(ir, IR_MULTIPLY, ir_length(ir, IR_BATCH), ir_length(ir, IR_TOKENS));
+    const ir_expression lengths[IR_LENGTHS] = {one, rows, one, IR_NONE, IR_NONE};
+    const struct ir_tensor matrices[GEMM_OPERANDS] = {
+        [GEMM_A] = matrix_of(a, &p.a), [GEMM_B] = matrix_of(a, &p.b), [GEMM_D] = matrix_of(a, &p.d)};
 
     TRY(create_product(a, &p, &child->product));
-    added.sizes[0] = ir_binary(ir, IR_MULTIPLY, ir_length(ir, IR_BATCH), ir_length(ir, IR_TOKENS));
-    added.parts = ir_constant(ir, 1);
-    added.tensors[GEMM_A] = add_matrix(a, &p.a);
-    added.tensors[GEMM_B] = add_matrix(a, &p.b);
-    added.tensors[GEMM_C] = IR_NONE;
-    added.tensors[GEMM_D] = add_matrix(a, &p.d);
-    child->first = ir_step(ir, &added);
+    child->first = ir_inline(ir, &child->product->bound.ir, matrices, lengths);
     return CLATTN_SUCCESS;
 }
 
@@ -198,9 +169,14 @@ static clattn_status add_steps(const struct assembly *a, const struct log *log)
     return CLATTN_SUCCESS;
 }
 
+static struct bound *bound_of(const struct layer_child *child)
+{
+    return child->rule != NULL ? &child->rule->bound : &child->product->bound;
+}
+
 static int steps_of(const struct layer_child *child)
 {
-    return child->rule != NULL ? child->rule->ir.step_count : 1;
+    return bound_of(child)->ir.step_count;
 }
 
 static clattn_status take_kernels(struct layer_recipe *recipe)
@@ -211,8 +187,8 @@ static clattn_status take_kernels(struct layer_recipe *recipe)
         return CLATTN_OUT_OF_MEMORY;
     for (int i = 0; i < recipe->child_count; i++) {
         const struct layer_child *child = &recipe->children[i];
-        for (int step = 0; child->rule != NULL && step < steps_of(child); step++)
-            recipe->kernels[child->first + step] = child->rule->launched[step];
+        for (int step = 0; step < steps_of(child); step++)
+            recipe->kernels[child->first + step] = bound_of(child)->launched[step];
     }
     return CLATTN_SUCCESS;
 }
@@ -260,11 +236,9 @@ clattn_status layer_recipe_renew(struct layer_recipe *recipe, int step, mutex *l
     if (step >= recipe->ir.step_count)
         return CLATTN_UNSUPPORTED;
     child = child_of(recipe, step);
-    if (child->product != NULL)
-        return gemm_renew(child->product);
-    TRY(plan_renew_step(child->rule, step - child->first));
+    TRY(bound_renew_step(bound_of(child), step - child->first));
     lock_take(lock);
-    recipe->kernels[step] = child->rule->launched[step - child->first];
+    recipe->kernels[step] = bound_of(child)->launched[step - child->first];
     ir_set_forget(&recipe->ir, recipe->set, step);
     lock_give(lock);
     return CLATTN_SUCCESS;

@@ -77,7 +77,6 @@ clattn_status gemm_read(struct gemm *gemm, const clattn_gemm_desc *desc, size_t 
         return FAIL(log, INVALID_DESC, "gemm: the desc is NULL, or has fields that this library does not know");
     d->batch = d->batch != 0 ? d->batch : 1;
     d->alpha = d->alpha != 0 ? d->alpha : 1;
-    gemm->sets = 1;
     TRY(check_desc(d, log));
     TRY(place_all(gemm, log));
     ground.dtype = d->dtype;

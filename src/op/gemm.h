@@ -10,13 +10,11 @@ enum gemm_operand { GEMM_A, GEMM_B, GEMM_C, GEMM_D, GEMM_OPERANDS };
 struct gemm_matrix {
     int64_t rows, width;
     int64_t ld, stride;
-    int64_t apart; /* of sets of the batch: from one to the next */
-    int64_t span;  /* from the first element of the batch's first to the last of its last */
+    int64_t span; /* from the first element of the batch's first to the last of its last */
 };
 
 struct gemm {
     clattn_gemm_desc desc; /* completed */
-    int64_t sets;          /* of the batch: one launch's, by providers that have them (plan/gemm.h) */
     struct gemm_matrix of[GEMM_OPERANDS];
     struct problem ground; /* of the kernels: types, and nothing else that they ask of a rule */
 };

@@ -105,7 +105,7 @@ static clattn_status check_workspace(const struct clattn_plan *plan, const clatt
 
 static clattn_status bind_workspace(struct call *call, const clattn_operand *workspace)
 {
-    const size_t needed = (size_t)call->plan->ir.bytes[IR_SCRATCH];
+    const size_t needed = (size_t)call->plan->bound.ir.bytes[IR_SCRATCH];
 
     if (needed == 0)
         return CLATTN_SUCCESS;

@@ -3,6 +3,7 @@
 #include "plan/plan.h"
 
 #include "device/program.h"
+#include "plan/gemm.h"
 #include "tune/tiles.h"
 #include "tune/tuning_layers.h"
 
@@ -36,7 +37,8 @@ static struct device_facts facts_of(const struct clattn_context *context, int64_
 {
     const int64_t device = (int64_t)context->device.info.max_work_group;
 
-    return (struct device_facts){&context->device, context->engine, lower(most_group, device)};
+    return (struct device_facts){
+        .device = &context->device, .engine = context->engine, .most_group = lower(most_group, device)};
 }
 
 /* Whether any kernel of the solver is for work-items that share a tile. */
@@ -94,7 +96,7 @@ static clattn_status try_tested(struct clattn_plan *plan, const struct choice *c
     if (!plan->context->self_test)
         return CLATTN_SUCCESS;
     status = plan_self_test(plan);
-    if (status == CLATTN_DEVICE_ERROR && plan_renew(plan))
+    if (status == CLATTN_DEVICE_ERROR && bound_renew(&plan->bound))
         status = plan_self_test(plan);
     if (status == CLATTN_UNSUPPORTED)
         plan->rejected++;
@@ -365,10 +367,10 @@ static int makes_recipe(clattn_context *context, const struct problem *problem, 
     const struct device_facts facts = facts_of(context, most_group);
     struct ir_recipe ir = {0};
     struct built built = {0};
-    const struct extent most = problem_most(problem);
-    struct builder builder = {
-        .ir = &ir, .built = &built, .problem = problem, .facts = &facts, .enqueue_product = plan_enqueue_product};
-    int made = build_recipe(&builder, solver, NULL) == CLATTN_SUCCESS && products_fit(context, &most, &ir, &built);
+    const struct log no_log = {NULL, NULL};
+    const struct planner planner = {context, &no_log, planner_choose_untried};
+    struct builder builder = {.ir = &ir, .built = &built, .problem = problem, .facts = &facts, .planner = &planner};
+    const int made = build_recipe(&builder, solver, NULL) == CLATTN_SUCCESS;
 
     ir_close(&ir);
     built_free(&built);

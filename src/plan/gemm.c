@@ -1,258 +1,108 @@
-/* A matrix product's plan: which provider computes it, and its launch. */
+/* A matrix product's plan: which way computes it. */
 #include "plan/gemm.h"
 
 #include "base/sized.h"
 #include "device/program.h"
-#include "plan/plan.h"
 #include "plan/probe.h"
-#include "tune/gemm_space.h"
+#include "solve/solve.h"
+#include "tune/gemm_key.h"
 #include "tune/tuning_layers.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_GROUP = 256, SHARED_VEC = 4 };
-
-/* ---- Providers ----------------------------------------------------------------------------------------------------
+/* ---- One way ------------------------------------------------------------------------------------------------------
  */
 
-struct provider {
-    const char *name;
-    /* Whether it is for the product on the device. */
-    int (*takes)(clattn_context *context, const struct gemm *gemm);
-    /* The kernel of the library's own, by whether numbers have 16 bits; KERNEL_COUNT: another's. */
-    enum kernel_id kernel, halves;
-    int engine;        /* whether that is of the device's matrix engine */
-    int fixed;         /* whether it is made, and tried, for the plan's sizes alone */
-    const char *space; /* what tuning may choose; NULL: nothing */
-};
-
-static int takes_callback(clattn_context *context, const struct gemm *gemm)
+/* Whether the way is for the product, and the engine that it needs works. */
+static int takes(clattn_context *context, const struct gemm_way *way, const struct gemm *gemm)
 {
-    (void)context;
-    return gemm->desc.callback != NULL;
-}
-
-static int takes_few(clattn_context *context, const struct gemm *gemm)
-{
-    (void)context;
-    return gemm_few(gemm) > 0;
-}
-
-static int has_engine(const clattn_context *context, const struct gemm *gemm)
-{
-    return context->engine != NULL && (gemm->desc.dtype != CLATTN_F32 || context->engine->exact != FILE_nothing);
-}
-
-static int takes_engine(clattn_context *context, const struct gemm *gemm)
-{
-    return has_engine(context, gemm) &&
-           (gemm->desc.dtype == CLATTN_F32 || probe_engine(context, &gemm->ground, 0) == CLATTN_SUCCESS);
-}
-
-/* Where nobody asks for it by name, of products with tiles enough for the device. */
-static int takes_team(clattn_context *context, const struct gemm *gemm)
-{
-    enum { ROWS = 64, COLUMNS = 128 };
-    const clattn_gemm_desc *d = &gemm->desc;
-    int64_t tiles = divide_up(d->m, ROWS) * divide_up(d->n, COLUMNS) * d->batch;
-
-    return takes_engine(context, gemm) && d->dtype != CLATTN_F32 &&
-           (d->provider != NULL || tiles >= context->device.info.compute_units / 2) &&
-           probe_engine(context, &gemm->ground, 1) == CLATTN_SUCCESS;
-}
-
-static int takes_any(clattn_context *context, const struct gemm *gemm)
-{
-    (void)context, (void)gemm;
-    return 1;
-}
-
-/* In the order in which they are tried where nothing was measured. */
-static const struct provider providers[] = {
-    {"callback", takes_callback, KERNEL_COUNT, KERNEL_COUNT, 0, 1, NULL},
-    {"gemv", takes_few, KERNEL_GEMV, KERNEL_GEMV, 0, 1, "gemm_gemv"},
-    {"team", takes_team, KERNEL_COUNT, KERNEL_GEMM_TEAM, 1, 0, "gemm_team"},
-    {"engine", takes_engine, KERNEL_GEMM, KERNEL_GEMM_MATRIX, 1, 0, "gemm_engine"},
-    {"plain", takes_any, KERNEL_GEMM, KERNEL_GEMM, 0, 0, "gemm_plain"},
-    {"clblast", clblast_takes, KERNEL_COUNT, KERNEL_COUNT, 0, 1, "gemm_clblast"},
-};
-enum { PROVIDER_COUNT = sizeof providers / sizeof *providers };
-
-/* ---- Choosing -----------------------------------------------------------------------------------------------------
- */
-
-/* Tiles, some of them as given, and the kernel. */
-static clattn_status bind(clattn_gemm_plan *plan, const struct tiles *given, int most_group)
-{
-    const struct family *family = kernel_family(plan->variant.kernel);
-    struct variant *variant = &plan->variant;
-
-    TRY(family->heuristic(&plan->context->device, variant, most_group));
-    if (given != NULL) {
-        for (size_t i = 0; i < sizeof *given / sizeof(int); i++)
-            if (((const int *)given)[i] != 0)
-                ((int *)&variant->tiles)[i] = ((const int *)given)[i];
-        TRY(family->complete(&plan->context->device, variant));
-    }
-    kernel_release(plan->context, &plan->kernel);
-    plan->layout = kernel_layout(variant);
-    plan->hash = (struct hash){0, 0};
-    return kernel_create(plan->context, &plan->log, &plan->layout.step, &plan->kernel, &plan->hash);
-}
-
-static int largest_group(const clattn_context *context)
-{
-    size_t most = context->device.info.max_work_group;
-
-    return most < MOST_GROUP ? (int)most : MOST_GROUP;
+    if (!way->applies(context, gemm))
+        return 0;
+    if (way->space == NULL || !way->space->engine || gemm->desc.dtype == CLATTN_F32)
+        return 1;
+    return probe_engine(context, &gemm->ground, 0) == CLATTN_SUCCESS &&
+           (!way->teams || probe_engine(context, &gemm->ground, 1) == CLATTN_SUCCESS);
 }
 
 /* Halves the groups until the device takes the kernel. */
-static clattn_status bind_any(clattn_gemm_plan *plan, const struct tiles *given)
+static clattn_status bind_any(clattn_gemm_plan *plan, const struct gemm_way *way, const struct tuned *tuned)
 {
-    int most_group = largest_group(plan->context);
+    const clattn_context *context = plan->context;
+    struct device_facts facts = {
+        .device = &context->device, .engine = context->engine, .most_group = gemm_largest_group(context)};
     clattn_status status;
 
     do {
-        status = bind(plan, given, most_group);
-        most_group /= 2;
-    } while (status == CLATTN_UNSUPPORTED && most_group >= 1);
+        status = gemm_choose(&plan->choice, way, &facts, &plan->gemm, tuned);
+        if (status == CLATTN_SUCCESS)
+            status = gemm_plan_bind(plan);
+        facts.most_group /= 2;
+    } while (status == CLATTN_UNSUPPORTED && facts.most_group >= 1);
     return status;
 }
 
-/* Its kernel; that of another's is KERNEL_COUNT. */
-static struct variant variant_of(const clattn_context *context, const struct gemm *gemm,
-                                 const struct provider *provider, const struct tiles *given)
+static clattn_status attempt(clattn_gemm_plan *plan, const struct gemm_way *way, const struct tuned *tuned)
 {
-    enum kernel_id kernel = gemm->desc.dtype == CLATTN_F32 ? provider->kernel : provider->halves;
-
-    if (kernel == KERNEL_GEMM && !provider->engine && context->device.serial &&
-        (given == NULL || given->vec != SHARED_VEC))
-        kernel = KERNEL_GEMM_SERIAL;
-    return (struct variant){
-        .kernel = kernel, .problem = &gemm->ground, .gemm = gemm, .engine = provider->engine ? context->engine : NULL};
-}
-
-static clattn_status open_provider(clattn_gemm_plan *plan, const struct provider *provider, const struct tiles *given)
-{
-    kernel_release(plan->context, &plan->kernel);
-    plan->provider = provider;
-    plan->calls_back = provider->takes == takes_callback;
-    plan->variant = variant_of(plan->context, &plan->gemm, provider, given);
-    return plan->variant.kernel != KERNEL_COUNT ? bind_any(plan, given) : CLATTN_SUCCESS;
-}
-
-/* Whether the provider has tiles for the product, in groups of any size. */
-static int has_tiles(const clattn_context *context, const struct gemm *gemm, const struct provider *provider)
-{
-    struct variant variant = variant_of(context, gemm, provider, NULL);
-    int most_group = largest_group(context);
-
-    if (variant.kernel == KERNEL_COUNT)
-        return !provider->engine;
-    while (most_group >= 1 &&
-           kernel_family(variant.kernel)->heuristic(&context->device, &variant, most_group) != CLATTN_SUCCESS)
-        most_group /= 2;
-    return most_group >= 1;
-}
-
-int gemm_fits(clattn_context *context, const clattn_gemm_desc *desc, int any_sizes)
-{
-    struct gemm gemm;
-
-    if (gemm_read(&gemm, desc, sizeof *desc, &context->log) != CLATTN_SUCCESS)
-        return 0;
-    for (int i = 0; i < PROVIDER_COUNT; i++) {
-        const struct provider *provider = &providers[i];
-        int takes = provider->engine ? has_engine(context, &gemm) : provider->takes(context, &gemm);
-        if (takes && !(any_sizes && provider->fixed) && has_tiles(context, &gemm, provider))
-            return 1;
-    }
-    return 0;
-}
-
-/* What a point of a space says of tiles: 0 what it leaves to the rule of thumb. */
-static struct tiles tuned_tiles(const struct tuned *tuned)
-{
-    struct tiles tiles;
-
-    memset(&tiles, 0, sizeof tiles);
-    for (int i = 0; tuned->space->parameters[i].name != NULL; i++)
-        if (tuned->values[i] != BY_THUMB)
-            memcpy((char *)&tiles + tuned->space->parameters[i].field, &tuned->values[i], sizeof(int));
-    return tiles;
-}
-
-static clattn_status attempt(clattn_gemm_plan *plan, const struct provider *provider, const struct tiles *given)
-{
-    const struct log *log = &plan->log;
+    const char *device = plan->context->device.info.name;
     clattn_status status;
 
-    TRY(open_provider(plan, provider, given));
+    TRY(bind_any(plan, way, tuned));
+    if (way->prepare != NULL)
+        TRY(way->prepare(plan->context, &plan->gemm, plan->choice.tiles));
     status = gemm_test(plan);
     plan->rejected += status == CLATTN_UNSUPPORTED;
     if (status != CLATTN_SUCCESS)
-        log_line(log, CLATTN_LOG_WARNING, "gemm on %s: provider %s %s", plan->context->device.info.name, provider->name,
+        log_line(&plan->log, CLATTN_LOG_WARNING, "gemm on %s: provider %s %s", device, way->provider,
                  status == CLATTN_UNSUPPORTED ? "gives wrong results: not used" : "cannot be run: not used this time");
     return status;
 }
 
-/* The same with what was measured. */
-static clattn_status attempt_tuned(clattn_gemm_plan *plan, const struct provider *provider, const struct tuned *tuned)
-{
-    struct tiles tiles;
+/* ---- Choosing -----------------------------------------------------------------------------------------------------
+ */
 
-    if (provider->takes == clblast_takes) {
-        TRY(clblast_override(plan->context, plan->gemm.desc.dtype, tuned));
-        return attempt(plan, provider, NULL);
-    }
-    tiles = tuned_tiles(tuned);
-    return attempt(plan, provider, tuned_is_default(tuned) ? NULL : &tiles);
-}
-
-static const struct tuning_entry *find_entry(const clattn_gemm_plan *plan, const struct provider *provider, int *layer)
+static const struct tuning_entry *find_entry(const clattn_gemm_plan *plan, const struct gemm_way *way, int *layer)
 {
     struct tuning_entry key;
 
-    if (provider->space == NULL || tuning_is_empty(plan->context))
+    if (way->space == NULL || tuning_is_empty(plan->context))
         return NULL;
-    gemm_key(&key, plan->context, &plan->gemm, gemm_space_find(provider->space));
+    gemm_key(&key, plan->context, &plan->gemm, way->space);
     return tuning_find_key(plan->context, &key, plan->context->self_test, layer);
 }
 
-static int is_wanted(const clattn_gemm_plan *plan, const struct provider *provider)
+static int is_wanted(const clattn_gemm_plan *plan, const struct gemm_way *way)
 {
     const char *asked = plan->gemm.desc.provider;
 
-    return (asked == NULL || strcmp(asked, provider->name) == 0) && !(plan->varies && provider->fixed) &&
-           provider->takes(plan->context, &plan->gemm);
+    return (asked == NULL || strcmp(asked, way->provider) == 0) && !(plan->varies && way->fixed) &&
+           takes(plan->context, way, &plan->gemm);
 }
 
-/* The provider that was the fastest when all were measured; or the one that is asked for, as it was measured. */
+/* The way that was the fastest when all were measured; or the one that is asked for, as it was measured. */
 static clattn_status choose_measured(clattn_gemm_plan *plan)
 {
-    for (int i = 0; i < PROVIDER_COUNT; i++) {
+    for (int i = 0; gemm_ways[i] != NULL; i++) {
         int layer;
-        const struct tuning_entry *entry = find_entry(plan, &providers[i], &layer);
+        const struct tuning_entry *entry = find_entry(plan, gemm_ways[i], &layer);
         if (entry == NULL || (entry->from_rows < 0 && plan->gemm.desc.provider == NULL) ||
-            !is_wanted(plan, &providers[i]))
+            !is_wanted(plan, gemm_ways[i]))
             continue;
         plan->chosen_by = tuning_layer_name(plan->context->tuning, layer);
-        if (attempt_tuned(plan, &providers[i], &entry->tuned) == CLATTN_SUCCESS)
+        if (attempt(plan, gemm_ways[i], &entry->tuned) == CLATTN_SUCCESS)
             return CLATTN_SUCCESS;
     }
     return CLATTN_UNSUPPORTED;
 }
 
-static clattn_status choose_by_thumb(clattn_gemm_plan *plan, const struct tiles *given)
+static clattn_status choose_by_thumb(clattn_gemm_plan *plan)
 {
     clattn_status status = CLATTN_UNSUPPORTED;
 
     plan->chosen_by = plan->gemm.desc.provider != NULL ? "the caller" : "rule of thumb";
-    for (int i = 0; i < PROVIDER_COUNT && status != CLATTN_SUCCESS; i++)
-        if (is_wanted(plan, &providers[i]))
-            status = attempt(plan, &providers[i], given);
+    for (int i = 0; gemm_ways[i] != NULL && status != CLATTN_SUCCESS; i++)
+        if (is_wanted(plan, gemm_ways[i]))
+            status = attempt(plan, gemm_ways[i], NULL);
     return status;
 }
 
@@ -266,17 +116,18 @@ static clattn_status no_provider(const clattn_gemm_plan *plan, const struct log 
                 plan->context->device.info.name);
 }
 
-/* What keeps one provider from being used is an error where none is. */
-static clattn_status choose(clattn_gemm_plan *plan, const struct tiles *given)
+/* What keeps one way from being used is an error where none is. */
+static clattn_status choose(clattn_gemm_plan *plan)
 {
-    struct log_tried tried = {plan->log, ""};
+    const struct log log = plan->log;
+    struct log_tried tried = {log, ""};
     clattn_status status = CLATTN_UNSUPPORTED;
 
     plan->log = (struct log){log_try, &tried};
-    if (given == NULL && plan->gemm.desc.callback == NULL)
+    if (plan->gemm.desc.callback == NULL)
         status = choose_measured(plan);
     if (status != CLATTN_SUCCESS)
-        status = choose_by_thumb(plan, given);
+        status = choose_by_thumb(plan);
     plan->log = plan->context->log;
     if (status == CLATTN_UNSUPPORTED)
         return no_provider(plan, &tried.to);
@@ -290,46 +141,19 @@ static clattn_status choose(clattn_gemm_plan *plan, const struct tiles *given)
 /* ---- The interface ------------------------------------------------------------------------------------------------
  */
 
-static clattn_status made(clattn_gemm_plan **plan, clattn_status status)
-{
-    if (status != CLATTN_SUCCESS) {
-        clattn_gemm_plan_destroy(*plan);
-        *plan = NULL;
-    }
-    return status;
-}
-
-static clattn_status open_plan(clattn_gemm_plan **plan, clattn_context *context, const struct log *log,
+static clattn_status open_desc(clattn_gemm_plan **plan, clattn_context *context, const struct log *log,
                                const clattn_gemm_desc *desc, size_t size)
 {
-    *plan = calloc(1, sizeof **plan);
-    if (*plan == NULL)
-        return CLATTN_OUT_OF_MEMORY;
-    (*plan)->context = context;
-    (*plan)->log = *log;
-    lock_init(&(*plan)->lock);
-    return made(plan, gemm_read(&(*plan)->gemm, desc, size, log));
+    TRY(gemm_plan_open(plan, context, log));
+    return gemm_plan_made(plan, gemm_read(&(*plan)->gemm, desc, size, log));
 }
 
-clattn_status gemm_plan_for(clattn_gemm_plan **plan, clattn_context *context, const struct log *log,
-                            const clattn_gemm_desc *desc, int varies)
+clattn_status gemm_plan_by(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc,
+                           const struct gemm_way *way)
 {
-    TRY(open_plan(plan, context, log, desc, sizeof *desc));
-    (*plan)->varies = varies;
-    return made(plan, choose(*plan, NULL));
-}
-
-static clattn_status create(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc, size_t size,
-                            const struct tiles *tiles)
-{
-    TRY(open_plan(plan, context, &context->log, desc, size));
-    return made(plan, choose(*plan, tiles));
-}
-
-clattn_status gemm_plan_create(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc,
-                               const struct tiles *tiles)
-{
-    return create(plan, context, desc, sizeof *desc, tiles);
+    TRY(open_desc(plan, context, &context->log, desc, sizeof *desc));
+    (*plan)->chosen_by = "the caller";
+    return gemm_plan_made(plan, attempt(*plan, way, NULL));
 }
 
 clattn_status gemm_plan_tuned(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc,
@@ -337,20 +161,43 @@ clattn_status gemm_plan_tuned(clattn_gemm_plan **plan, clattn_context *context, 
 {
     clattn_status status = CLATTN_UNSUPPORTED;
 
-    TRY(open_plan(plan, context, &context->log, desc, sizeof *desc));
-    for (int i = 0; i < PROVIDER_COUNT; i++)
-        if (providers[i].space != NULL && strcmp(providers[i].space, tuned->space->name) == 0 &&
-            providers[i].takes(context, &(*plan)->gemm))
-            status = attempt_tuned(*plan, &providers[i], tuned);
-    return made(plan, status);
+    TRY(open_desc(plan, context, &context->log, desc, sizeof *desc));
+    (*plan)->chosen_by = "the caller";
+    for (int i = 0; gemm_ways[i] != NULL; i++)
+        if (gemm_ways[i]->space == tuned->space && takes(context, gemm_ways[i], &(*plan)->gemm))
+            status = attempt(*plan, gemm_ways[i], tuned);
+    return gemm_plan_made(plan, status);
 }
 
 const char *gemm_provider(clattn_context *context, const struct gemm *gemm, int index)
 {
-    for (int i = 0; i < PROVIDER_COUNT; i++)
-        if (providers[i].space != NULL && providers[i].takes(context, gemm) && index-- == 0)
-            return providers[i].name;
+    for (int i = 0; gemm_ways[i] != NULL; i++)
+        if (gemm_ways[i]->space != NULL && takes(context, gemm_ways[i], gemm) && index-- == 0)
+            return gemm_ways[i]->provider;
     return NULL;
+}
+
+/* ---- For a recipe's products --------------------------------------------------------------------------------------
+ */
+
+clattn_status planner_choose(const struct planner *planner, const struct gemm *gemm, int varies,
+                             struct gemm_choice *choice)
+{
+    clattn_gemm_plan *plan;
+    clattn_status status;
+
+    TRY(open_desc(&plan, planner->context, planner->log, &gemm->desc, sizeof gemm->desc));
+    plan->varies = varies;
+    status = choose(plan);
+    *choice = plan->choice;
+    clattn_gemm_plan_destroy(plan);
+    return status;
+}
+
+clattn_status planner_choose_untried(const struct planner *planner, const struct gemm *gemm, int varies,
+                                     struct gemm_choice *choice)
+{
+    return gemm_choose_untried(choice, planner->context, gemm, varies);
 }
 
 clattn_status clattn_gemm_plan_create_sized(clattn_gemm_plan **plan, clattn_context *context,
@@ -361,16 +208,8 @@ clattn_status clattn_gemm_plan_create_sized(clattn_gemm_plan **plan, clattn_cont
     *plan = NULL;
     if (context == NULL)
         return CLATTN_INVALID_ARGUMENT;
-    return create(plan, context, desc, desc_size, NULL);
-}
-
-void clattn_gemm_plan_destroy(clattn_gemm_plan *plan)
-{
-    if (plan == NULL)
-        return;
-    kernel_release(plan->context, &plan->kernel);
-    lock_destroy(&plan->lock);
-    free(plan);
+    TRY(open_desc(plan, context, &context->log, desc, desc_size));
+    return gemm_plan_made(plan, choose(*plan));
 }
 
 clattn_status clattn_gemm_plan_get_sized(const clattn_gemm_plan *plan, clattn_gemm_info *info, size_t info_size)
@@ -380,10 +219,10 @@ clattn_status clattn_gemm_plan_get_sized(const clattn_gemm_plan *plan, clattn_ge
     if (plan == NULL || info == NULL)
         return CLATTN_INVALID_ARGUMENT;
     ours = (clattn_gemm_info){.desc = &plan->gemm.desc,
-                              .provider = plan->provider->name,
+                              .provider = plan->choice.way->provider,
                               .chosen_by = plan->chosen_by,
                               .rejected = plan->rejected,
-                              .scratch = plan->provider->takes == clblast_takes};
+                              .scratch = plan->choice.way->allocates};
     sized_write(info, info_size, &ours, sizeof ours);
     return CLATTN_SUCCESS;
 }
@@ -391,21 +230,22 @@ clattn_status clattn_gemm_plan_get_sized(const clattn_gemm_plan *plan, clattn_ge
 clattn_status clattn_gemm_plan_describe(const clattn_gemm_plan *plan, char *to, size_t size)
 {
     struct text text = {0};
+    const struct gemm_way *way;
     const clattn_gemm_desc *d;
     char *whole;
 
     if (plan == NULL || to == NULL || size == 0)
         return CLATTN_INVALID_ARGUMENT;
     d = &plan->gemm.desc;
+    way = plan->choice.way;
     text_format(&text, "gemm %s, m=%lld n=%lld k=%lld batch=%lld%s%s, on %s\nprovider %s, by %s%s\n",
                 dtype_name(d->dtype), (long long)d->m, (long long)d->n, (long long)d->k, (long long)d->batch,
                 d->flags & CLATTN_GEMM_TRANS_A ? ", a transposed" : "",
-                d->flags & CLATTN_GEMM_TRANS_B ? ", b transposed" : "", plan->context->device.info.name,
-                plan->provider->name, plan->chosen_by,
-                plan->provider->takes == clblast_takes ? ", which allocates scratch at a call" : "");
-    if (plan->kernel.cl != NULL) {
-        text_format(&text, "  %-10s ", kernel_name(plan->variant.kernel));
-        kernel_family(plan->variant.kernel)->describe(&text, &plan->variant, &plan->layout);
+                d->flags & CLATTN_GEMM_TRANS_B ? ", b transposed" : "", plan->context->device.info.name, way->provider,
+                plan->chosen_by, way->allocates ? ", which allocates scratch at a call" : "");
+    if (gemm_has_kernel(way)) {
+        text_format(&text, "  %-10s ", plan->choice.shape.step.name);
+        way->describe(&text, plan->choice.tiles, &plan->choice.shape);
     }
     whole = text_take(&text);
     if (whole == NULL)

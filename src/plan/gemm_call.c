@@ -38,7 +38,7 @@ static clattn_status check_call(const clattn_gemm_plan *plan, const struct gemm 
 static clattn_status cut(const clattn_gemm_plan *plan, int64_t m, struct gemm *gemm)
 {
     const clattn_gemm_desc *d = &plan->gemm.desc;
-    int fixed = plan->variant.kernel == KERNEL_GEMV && d->m <= d->n;
+    const int fixed = plan->choice.shape.fixed_rows;
 
     *gemm = plan->gemm;
     if (m < 0 || m > d->m || (fixed && m != 0 && m != d->m))
@@ -47,6 +47,22 @@ static clattn_status cut(const clattn_gemm_plan *plan, int64_t m, struct gemm *g
     if (m != 0)
         gemm_cut(gemm, m);
     return CLATTN_SUCCESS;
+}
+
+clattn_status gemm_enqueue(clattn_gemm_plan *plan, int64_t m, cl_command_queue queue, const clattn_gemm_call *call,
+                           uint32_t n_wait, const cl_event *wait, cl_event *event)
+{
+    const cl_mem buffers[] = {call->a, call->b, call->c, call->d};
+    const size_t offsets[] = {call->a_offset, call->b_offset, call->c_offset, call->d_offset};
+    struct ir_place places[GEMM_OPERANDS] = {{NULL, {0, 0, 0, 0}}};
+    struct ir_call ir = {.extent = {.batch = 1, .seq_len = m, .sequences = 1}, .operands = places, .queue = queue};
+
+    for (int id = 0; id < GEMM_OPERANDS; id++) {
+        places[id].memory = buffers[id];
+        places[id].view.offset =
+            (int64_t)(offsets[id] / dtype_size(gemm_type(&plan->gemm.desc, (enum gemm_operand)id)));
+    }
+    return bound_run(&plan->bound, &ir, &plan->log, n_wait, wait, event, NULL);
 }
 
 clattn_status clattn_gemm_enqueue_sized(clattn_gemm_plan *plan, cl_command_queue queue, const clattn_gemm_call *call,
@@ -64,5 +80,5 @@ clattn_status clattn_gemm_enqueue_sized(clattn_gemm_plan *plan, cl_command_queue
         return FAIL(&plan->log, INVALID_ARGUMENT, "gemm: queue, call or wait is NULL, or call has unknown fields");
     TRY(cut(plan, ours.m, &gemm));
     TRY(check_call(plan, &gemm, &ours));
-    return gemm_enqueue(plan, &gemm, queue, &ours, n_wait, wait, event);
+    return gemm_enqueue(plan, gemm.desc.m, queue, &ours, n_wait, wait, event);
 }

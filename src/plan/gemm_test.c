@@ -1,4 +1,4 @@
-/* Which numbers a provider is tried on before it computes any of a caller's. */
+/* Which numbers a way is tried on before it computes any of a caller's. */
 #include "plan/gemm.h"
 #include "plan/plan.h"
 
@@ -27,15 +27,11 @@ static void resize(struct gemm *gemm, int64_t m, int64_t n, int64_t k, int64_t b
 void gemm_small(const clattn_gemm_plan *plan, struct gemm *gemm)
 {
     const clattn_gemm_desc *d = &plan->gemm.desc;
-    const struct tiles *t = &plan->variant.tiles;
-    enum { FEW_LONG = 533, REST = 3 };
+    const struct gemm_shape *shape = &plan->choice.shape;
 
     *gemm = plan->gemm;
-    if (plan->variant.kernel == KERNEL_GEMV)
-        resize(gemm, least(d->m, FEW_LONG), least(d->n, FEW_LONG), least(d->k, FEW_LONG), least(d->batch, 2));
-    else
-        resize(gemm, least(d->m, 2 * t->chunk + REST), least(d->n, 2 * t->block_v + REST),
-               least(d->k, 4 * t->block_k + REST), least(d->batch, 2));
+    resize(gemm, least(d->m, shape->reach.m), least(d->n, shape->reach.n), least(d->k, shape->reach.k),
+           least(d->batch, 2));
 }
 
 static clattn_status try_small(void *user, int *right)
@@ -72,9 +68,9 @@ static clattn_status try_whole(clattn_gemm_plan *plan)
 
 clattn_status gemm_test(clattn_gemm_plan *plan)
 {
-    if (plan->kernel.cl == NULL)
+    if (!gemm_has_kernel(plan->choice.way))
         return try_whole(plan);
     return plan->context->self_test
-               ? self_test(plan->context, plan->hash, kernel_name(plan->variant.kernel), try_small, plan)
+               ? self_test(plan->context, plan->bound.hash, plan->choice.shape.step.name, try_small, plan)
                : CLATTN_SUCCESS;
 }

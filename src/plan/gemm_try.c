@@ -18,7 +18,7 @@ struct operand {
 };
 
 struct attempt {
-    clattn_gemm_plan *plan;
+    clattn_gemm_plan *plan; /* of gemm, with the kernel that is tried */
     const struct gemm *gemm;
     cl_command_queue queue;
     struct operand of[GEMM_OPERANDS];
@@ -155,7 +155,7 @@ static clattn_status run(struct attempt *attempt, int *right)
 
     TRY(make(attempt));
     TRY(gemm_enqueue(
-        attempt->plan, attempt->gemm, attempt->queue,
+        attempt->plan, attempt->gemm->desc.m, attempt->queue,
         &(clattn_gemm_call){
             .a = of[GEMM_A].buffer, .b = of[GEMM_B].buffer, .c = of[GEMM_C].buffer, .d = of[GEMM_D].buffer},
         0, NULL, NULL));
@@ -170,22 +170,33 @@ static clattn_status run(struct attempt *attempt, int *right)
     return status;
 }
 
-clattn_status gemm_try(clattn_gemm_plan *plan, const struct gemm *gemm, int *right)
+static clattn_status run_on_queue(struct attempt *attempt, int *right)
 {
-    const struct opencl *cl = plan->context->device.cl;
-    struct attempt attempt = {.plan = plan, .gemm = gemm, .seed = 1};
-    const clattn_context *context = plan->context;
+    const clattn_context *context = attempt->plan->context;
+    const struct opencl *cl = context->device.cl;
     clattn_status status;
 
-    TRY(opencl_create_queue(&plan->log, cl, context->cl, context->device.info.device, 0, &attempt.queue));
-    status = run(&attempt, right);
-    cl->Finish(attempt.queue);
-    cl->ReleaseCommandQueue(attempt.queue);
+    TRY(opencl_create_queue(&attempt->plan->log, cl, context->cl, context->device.info.device, 0, &attempt->queue));
+    status = run(attempt, right);
+    cl->Finish(attempt->queue);
+    cl->ReleaseCommandQueue(attempt->queue);
+    return status;
+}
+
+clattn_status gemm_try(const clattn_gemm_plan *plan, const struct gemm *gemm, int *right)
+{
+    const struct opencl *cl = plan->context->device.cl;
+    struct attempt attempt = {.gemm = gemm, .seed = 1};
+    clattn_status status;
+
+    TRY(gemm_plan_like(&attempt.plan, gemm, plan));
+    status = run_on_queue(&attempt, right);
     for (int id = 0; id < GEMM_OPERANDS; id++) {
         if (attempt.of[id].buffer != NULL)
             cl->ReleaseMemObject(attempt.of[id].buffer);
         free(attempt.of[id].numbers);
     }
     free(attempt.r);
+    clattn_gemm_plan_destroy(attempt.plan);
     return status;
 }

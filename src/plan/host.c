@@ -75,7 +75,7 @@ static clattn_status check_state_indices(const struct host_call *call)
 static clattn_status bring_all(struct host_call *call)
 {
     const struct problem *problem = &call->plan->problem;
-    size_t bytes = (size_t)call->plan->ir.bytes[IR_SCRATCH];
+    size_t bytes = (size_t)call->plan->bound.ir.bytes[IR_SCRATCH];
 
     TRY(problem_extent(problem, &call->host, &call->extent, call->log));
     call->device.seq_len = call->host.seq_len;

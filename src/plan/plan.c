@@ -3,6 +3,7 @@
 
 #include "base/sized.h"
 #include "base/text.h"
+#include "plan/gemm.h"
 #include "plan/probe.h"
 
 #include <stdlib.h>
@@ -11,42 +12,11 @@
 /* ---- Binding ------------------------------------------------------------------------------------------------------
  */
 
-static void drop_kernels(struct clattn_plan *plan)
-{
-    for (int i = 0; i < plan->built.step_count && plan->kernels != NULL; i++)
-        kernel_release(plan->context, &plan->kernels[i]);
-    plan_drop_products(plan);
-    ir_close(&plan->ir);
-    built_free(&plan->built);
-    free(plan->kernels);
-    free(plan->launched);
-    free(plan->set);
-    plan->kernels = NULL;
-    plan->launched = NULL;
-    plan->set = NULL;
-    plan->hash = (struct hash){0, 0};
-}
-
-static clattn_status build_kernels(struct clattn_plan *plan)
-{
-    plan->kernels = calloc((size_t)plan->built.step_count, sizeof *plan->kernels);
-    plan->launched = calloc((size_t)plan->built.step_count, sizeof *plan->launched);
-    if (plan->kernels == NULL || plan->launched == NULL)
-        return CLATTN_OUT_OF_MEMORY;
-    for (int i = 0; i < plan->built.step_count; i++) {
-        if (plan->ir.steps[i].foreign != NULL)
-            continue;
-        TRY(kernel_create(plan->context, &plan->log, &plan->built.steps[i], &plan->kernels[i], &plan->hash));
-        plan->launched[i] = plan->kernels[i].cl;
-    }
-    plan->set = ir_set_create(&plan->ir);
-    return plan->set != NULL ? CLATTN_SUCCESS : CLATTN_OUT_OF_MEMORY;
-}
-
 /* What a solver may know of the context's device. */
 static struct device_facts facts_of(const struct clattn_plan *plan, int most_group)
 {
-    return (struct device_facts){&plan->context->device, plan->context->engine, most_group};
+    return (struct device_facts){
+        .device = &plan->context->device, .engine = plan->context->engine, .most_group = most_group};
 }
 
 /* A recipe of a solver of src/kernel. */
@@ -60,21 +30,29 @@ static clattn_status make_old(struct clattn_plan *plan, struct builder *b, const
     TRY(solver_make(plan->solver, &maker));
     plan->has_recipe = 1;
     TRY(build_begin(b));
-    plan->own = plan->ir.step_count;
+    plan->own = plan->bound.ir.step_count;
     return plan_adapt(plan, b);
 }
 
-/* A solver on a matrix engine, of a problem of 16 bits: UNSUPPORTED where the engine does not multiply as it is said
- * to. */
-static clattn_status probe_for(const struct clattn_plan *plan, const struct builder *b)
+/* A solver on a matrix engine, of a problem of 16 bits: UNSUPPORTED where the engine does not multiply as it is said to.
+ * A solver that can do without teams is told where these do not. */
+static clattn_status probe_for(const struct clattn_plan *plan, struct device_facts *facts)
 {
     const struct solver *solver = plan->solver;
+    clattn_status status;
 
     if (!solver->space.engine || plan->problem.desc.dtype == CLATTN_F32)
         return CLATTN_SUCCESS;
-    if (!solver->applies(solver, b->facts, b->problem))
+    if (!solver->applies(solver, facts, &plan->problem))
         return CLATTN_UNSUPPORTED;
-    return probe_engine(plan->context, &plan->problem, 0);
+    if (solver->team == TEAM_ALWAYS)
+        return probe_engine(plan->context, &plan->problem, 1);
+    TRY(probe_engine(plan->context, &plan->problem, 0));
+    if (solver->team == TEAM_NEVER || !has_teams(facts))
+        return CLATTN_SUCCESS;
+    status = probe_engine(plan->context, &plan->problem, 1);
+    facts->teamless = status == CLATTN_UNSUPPORTED;
+    return facts->teamless ? CLATTN_SUCCESS : status;
 }
 
 /* What src/kernel adds behind a module; it ends the recipe. */
@@ -88,15 +66,16 @@ static clattn_status make_behind(struct clattn_plan *plan, struct builder *b, co
         return build_end(b);
     TRY(recipe_open(&plan->recipe));
     TRY(solver_make_behind(&maker));
-    plan->own = plan->ir.step_count;
+    plan->own = plan->bound.ir.step_count;
     return plan_adapt(plan, b);
 }
 
-static clattn_status make_module(struct clattn_plan *plan, struct builder *b, const struct tuned *tuned)
+static clattn_status make_module(struct clattn_plan *plan, struct builder *b, struct device_facts *facts,
+                                 const struct tuned *tuned)
 {
     const struct solver *solver = plan->solver;
     int *tiles = calloc(1, solver->tiles_size);
-    clattn_status status = tiles != NULL ? probe_for(plan, b) : CLATTN_OUT_OF_MEMORY;
+    clattn_status status = tiles != NULL ? probe_for(plan, facts) : CLATTN_OUT_OF_MEMORY;
 
     if (status == CLATTN_SUCCESS && b->like == NULL)
         status = solver_tiles(solver, b->facts, b->problem, tuned, tiles);
@@ -109,33 +88,33 @@ static clattn_status make_module(struct clattn_plan *plan, struct builder *b, co
 clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, const struct tuned *tuned,
                         const struct clattn_plan *like, int most_group)
 {
-    const struct device_facts facts = facts_of(plan, most_group);
-    struct builder builder = {.ir = &plan->ir,
-                              .built = &plan->built,
-                              .like = like != NULL ? &like->built : NULL,
+    struct device_facts facts = facts_of(plan, most_group);
+    const struct planner planner = {plan->context, &plan->log, planner_choose};
+    struct builder builder = {.ir = &plan->bound.ir,
+                              .built = &plan->bound.built,
+                              .like = like != NULL ? &like->bound.built : NULL,
                               .problem = &plan->problem,
                               .facts = &facts,
                               .head_decay = plan->head_decay,
-                              .enqueue_product = plan_enqueue_product};
+                              .planner = &planner};
 
-    drop_kernels(plan);
+    bound_drop(&plan->bound);
     recipe_close(&plan->recipe);
     plan->solver = solver;
     plan->has_recipe = plan->own = 0;
     if (solver->old)
         TRY(make_old(plan, &builder, tuned, like, most_group));
     else {
-        TRY(make_module(plan, &builder, tuned));
-        TRY(make_behind(plan, &builder, like, most_group));
+        TRY(make_module(plan, &builder, &facts, tuned));
         plan->has_recipe = 1;
+        TRY(make_behind(plan, &builder, like, most_group));
     }
-    TRY(plan_bind_products(plan));
-    return build_kernels(plan);
+    return bound_build(&plan->bound, &plan->log);
 }
 
 const struct child *plan_child(const struct clattn_plan *plan)
 {
-    return plan->solver->old ? NULL : &plan->built.children[plan->built.own];
+    return plan->solver->old ? NULL : &plan->bound.built.children[plan->bound.built.own];
 }
 
 /* ---- Opening ------------------------------------------------------------------------------------------------------
@@ -187,14 +166,13 @@ clattn_status plan_open(clattn_plan **plan, clattn_context *context, const clatt
         return CLATTN_OUT_OF_MEMORY;
     (*plan)->context = context;
     (*plan)->log = context->log;
-    lock_init(&(*plan)->lock);
+    bound_open(&(*plan)->bound, context);
     return plan_made(plan, fill(*plan, desc, desc_size));
 }
 
 clattn_status plan_like(clattn_plan **plan, const clattn_plan_desc *desc, const struct clattn_plan *like)
 {
     TRY(plan_open(plan, like->context, desc, sizeof *desc));
-    (*plan)->like = like;
     (*plan)->log = like->log;
     return plan_made(plan, plan_bind(*plan, like->solver, NULL, like, 0));
 }
@@ -203,11 +181,10 @@ void clattn_plan_destroy(clattn_plan *plan)
 {
     if (plan == NULL)
         return;
-    drop_kernels(plan);
+    bound_close(&plan->bound);
     recipe_close(&plan->recipe);
     if (plan->head_decay != NULL)
         plan->context->device.cl->ReleaseMemObject(plan->head_decay);
-    lock_destroy(&plan->lock);
     free(plan->tiles_by);
     free(plan);
 }
@@ -217,7 +194,7 @@ void clattn_plan_destroy(clattn_plan *plan)
 
 static size_t bytes_of(const clattn_plan *plan, enum ir_home home)
 {
-    return (size_t)plan->ir.bytes[home];
+    return (size_t)plan->bound.ir.bytes[home];
 }
 
 clattn_status clattn_plan_workspace_size(const clattn_plan *plan, size_t *bytes)
@@ -271,27 +248,41 @@ clattn_status clattn_plan_get_sized(const clattn_plan *plan, clattn_plan_info *i
     return CLATTN_SUCCESS;
 }
 
-/* How many kernels of the child stand before a step. */
+/* How many kernels of the child's own stand before a step. */
 static int kernels_before(const struct clattn_plan *plan, const struct child *child, int step)
 {
     int kernels = 0;
 
     for (int i = child->first; i < step; i++)
-        kernels += plan->ir.steps[i].foreign == NULL;
+        kernels += built_product_of(&plan->bound.built, i) == NULL;
     return kernels;
+}
+
+static void describe_product(struct text *text, const struct built_product *product)
+{
+    const clattn_gemm_desc *d = &product->gemm.desc;
+
+    text_format(text, "%lld x %lld x %lld of a head, by %s\n", (long long)d->m, (long long)d->n, (long long)d->k,
+                product->choice.way->provider);
+}
+
+static const char *step_name(const struct clattn_plan *plan, int step)
+{
+    return built_product_of(&plan->bound.built, step) != NULL ? "gemm" : plan->bound.built.steps[step].name;
 }
 
 /* What follows the name of a step's kernel. */
 static void describe_step(struct text *text, const struct clattn_plan *plan, int step)
 {
+    const struct built_product *product = built_product_of(&plan->bound.built, step);
     const struct step *own;
 
-    if (plan->ir.steps[step].foreign != NULL) {
-        plan_describe_product(text, plan->ir.steps[step].user);
+    if (product != NULL) {
+        describe_product(text, product);
         return;
     }
-    for (int i = 0; i < plan->built.child_count; i++) {
-        const struct child *child = &plan->built.children[i];
+    for (int i = 0; i < plan->bound.built.child_count; i++) {
+        const struct child *child = &plan->bound.built.children[i];
         if (step >= child->first && step < child->first + child->count) {
             child->solver->describe(text, child->shape, kernels_before(plan, child, step));
             return;
@@ -314,8 +305,8 @@ void plan_write_steps(struct text *text, const struct clattn_plan *plan)
         text_format(text, "keys %lld, window %lld\n", (long long)problem_most(&plan->problem).kv_len,
                     (long long)d->window);
     text_format(text, "solver %s, tiles by %s\n", plan->solver->space.name, plan->tiles_by);
-    for (int i = 0; i < plan->built.step_count; i++) {
-        text_format(text, "  %-10s ", plan->built.steps[i].name);
+    for (int i = 0; i < plan->bound.built.step_count; i++) {
+        text_format(text, "  %-10s ", step_name(plan, i));
         describe_step(text, plan, i);
     }
 }
@@ -334,7 +325,7 @@ char *plan_text(const struct clattn_plan *plan)
     struct text text = {0};
 
     plan_write_steps(&text, plan);
-    plan_write_workspace(&text, &plan->ir);
+    plan_write_workspace(&text, &plan->bound.ir);
     return text_take(&text);
 }
 

@@ -2,8 +2,8 @@
 #ifndef CLATTN_SRC_PLAN_H
 #define CLATTN_SRC_PLAN_H
 
-#include "ir/ir.h"
 #include "op/arguments.h"
+#include "plan/bound.h"
 #include "plan/recipe.h"
 #include "solve/solve.h"
 
@@ -12,16 +12,6 @@ struct usual {
     struct view view; /* from its buffer's beginning */
     size_t element;
     uint64_t bytes; /* 0: it has none, or does not lie so */
-};
-
-/* A matrix product among a plan's steps. */
-struct plan_product {
-    const struct product *product;
-    clattn_gemm_desc most; /* at the plan's lengths, of all sequences */
-    int varies;            /* whether turns and calls have other sizes */
-    int is_one;            /* whether one launch computes the product of all sequences; else each has one, because its
-                              matrices are not evenly apart and the provider has no second stride */
-    clattn_gemm_plan *by;  /* what computes it; products that are alike share it */
 };
 
 struct clattn_plan {
@@ -33,19 +23,11 @@ struct clattn_plan {
     const struct solver *solver;
     struct recipe recipe; /* of a solver of src/kernel, in the intermediate form from step `own` on */
     int own;
-    struct ir_recipe ir;            /* what is computed */
-    struct built built;             /* its kernels, and the solvers that added them */
-    int has_recipe;                 /* plan_bind has found one, whatever became of its kernels */
-    struct kernel *kernels;         /* by step; none of a product. NULL: none is built */
-    struct plan_product *products;  /* as built has them; NULL: none, or not bound */
-    const struct clattn_plan *like; /* whose kernels and products it takes, which outlives it; or NULL */
-    cl_mem head_decay;              /* the log-decays that the rule itself fixes, [heads]; or NULL */
-    mutex lock;                     /* kernels carry their arguments until enqueued; over set too */
-    cl_kernel *launched;            /* what calls launch: the kernels' handles */
-    struct ir_set *set;             /* what they were last set to */
-    struct hash hash;               /* of its kernels' sources */
-    char *tiles_by;                 /* what says the tiles: "rule of thumb", a path */
-    int rejected;                   /* solvers that the self-test turned down before this one */
+    struct bound bound; /* what is computed, and its kernels */
+    int has_recipe;     /* plan_bind has found one, whatever became of its kernels */
+    cl_mem head_decay;  /* the log-decays that the rule itself fixes, [heads]; or NULL */
+    char *tiles_by;     /* what says the tiles: "rule of thumb", a path */
+    int rejected;       /* solvers that the self-test turned down before this one */
 };
 
 /* A plan of a problem, bound to nothing yet. */
@@ -72,21 +54,6 @@ clattn_status plan_self_test(struct clattn_plan *plan);
 clattn_status self_test(clattn_context *context, struct hash kernels, const char *what,
                         clattn_status (*run)(void *user, int *verdict), void *user);
 
-/* Finds what computes the recipe's products: what does in the plan that this one is like, or what was measured, or the
- * heuristic's choice; tried on numbers. And gives it back. */
-clattn_status plan_bind_products(struct clattn_plan *plan);
-void plan_drop_products(struct clattn_plan *plan);
-
-/* Whether there is something to compute each product of a recipe for those lengths, as far as is known without building
- * it. */
-int products_fit(clattn_context *context, const struct extent *most, const struct ir_recipe *ir,
-                 const struct built *built);
-
-/* What follows its name in the plan's description: a line's end. */
-void plan_describe_product(struct text *text, const struct plan_product *product);
-/* The builder's enqueue_product; user is a struct plan_product. */
-clattn_status plan_enqueue_product(const struct ir_foreign *foreign);
-
 /* Adds the plan's recipe to the builder's, and ends it. OUT_OF_MEMORY. */
 clattn_status plan_adapt(const struct clattn_plan *plan, struct builder *b);
 
@@ -112,8 +79,6 @@ void plan_write_workspace(struct text *text, const struct ir_recipe *recipe);
 /* Binds and enqueues: the rest of clattn_enqueue. */
 clattn_status plan_run(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *arguments,
                        uint32_t n_wait, const cl_event *wait, cl_event *event);
-/* Makes the kernels again whose programs came from the cache, for those fail when they are run; whether any did. */
-int plan_renew(struct clattn_plan *plan);
 /* Launches of a call of the desc's lengths: its steps, those of a loop for every stretch. */
 int64_t plan_launches(const struct clattn_plan *plan);
 

@@ -65,5 +65,5 @@ static clattn_status measure(void *user, int *verdict)
 
 clattn_status plan_self_test(struct clattn_plan *plan)
 {
-    return self_test(plan->context, plan->hash, plan->solver->space.name, measure, plan);
+    return self_test(plan->context, plan->bound.hash, plan->solver->space.name, measure, plan);
 }

@@ -74,6 +74,7 @@ static int reversed(const struct builder *b, int base, const char *dims, const i
                                     .element = b->ir->failed ? 1 : b->ir->tensors[base].element,
                                     .tokens = build_binary(b, IR_SUBTRACT, dim(b, dims[1]), build_constant(b, 1)),
                                     .heads = IR_NONE,
+                                    .elements = IR_NONE,
                                     .strides = {strides[0], build_times(b, strides[1], -1), strides[2]}};
 
     return ir_tensor(b->ir, &slice);
@@ -206,7 +207,8 @@ clattn_status around_reads(struct builder *b)
 {
     if (problem_reads_whole(b->problem))
         TRY(build_passes(b, NULL, read_whole));
-    if ((b->problem->desc.flags & CLATTN_WITH_ATTN) && !rule_has_list(b->problem->rule))
+    if ((b->problem->desc.flags & CLATTN_WITH_ATTN) &&
+        (!rule_has_list(b->problem->rule) || b->problem->rule->erase == ERASE_NONE))
         return build_pass(b, PASS_ATTENTION, NULL, add_attention);
     return CLATTN_SUCCESS;
 }

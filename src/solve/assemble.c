@@ -50,7 +50,10 @@ clattn_status build_end(struct builder *b)
         number_reads_loop(b->ir);
         ir_loop(b->ir, &reads);
     }
-    return b->failed ? CLATTN_UNSUPPORTED : ir_finish(b->ir);
+    if (b->failed)
+        return CLATTN_UNSUPPORTED;
+    TRY(build_products(b));
+    return ir_finish(b->ir);
 }
 
 clattn_status build_own(struct builder *b, const struct solver *solver, const void *tiles)

@@ -94,6 +94,7 @@ static int read_slice(const struct builder *b, int base)
                                     .element = b->ir->failed ? 1 : b->ir->tensors[base].element,
                                     .strides = {IR_NONE, IR_NONE, IR_NONE},
                                     .tokens = IR_NONE,
+                                    .elements = IR_NONE,
                                     .heads = tiled ? build_times(b, turn, desc->kv_heads) : turn,
                                     .head_step = tiled ? 1 : problem_reads(b->outer)};
 
@@ -349,7 +350,7 @@ static ir_expression number_of(struct builder *b, const char *name)
 
 static void add_argument(struct builder *b, const struct kernel_parameter *parameter)
 {
-    struct ir_argument argument = {.kind = IR_INTEGER, .tensor = IR_NONE, .integer = IR_NONE};
+    struct ir_argument argument = {.kind = IR_INTEGER, .tensor = IR_NONE, .integers = {IR_NONE}};
 
     switch (parameter->kind) {
     case PARAMETER_TENSOR:
@@ -358,12 +359,12 @@ static void add_argument(struct builder *b, const struct kernel_parameter *param
         argument.tensor = build_bound(b, parameter->name);
         break;
     case PARAMETER_INTEGER:
-        argument.integer = number_of(b, parameter->name);
-        b->failed |= argument.integer == IR_NONE;
+        argument.integers[0] = number_of(b, parameter->name);
+        b->failed |= argument.integers[0] == IR_NONE;
         break;
     case PARAMETER_FLOAT: /* the only one that a call decides */
         argument.kind = IR_FLOAT;
-        argument.real = (float)b->problem->desc.scale;
+        argument.reals[0] = (float)b->problem->desc.scale;
         b->failed |= strcmp(parameter->name, "scale") != 0;
         break;
     }
@@ -399,6 +400,7 @@ int build_kernel_if(struct builder *b, const struct kernel_step *step, struct gr
 {
     const struct kernel_signature *signature = &kernel_signatures[step->file];
     const struct ir_step added = {.condition = condition,
+                                  .parts = IR_NONE,
                                   .kernel = step->name,
                                   .group = (size_t)step->group,
                                   .grid = {grid.x, build_constant(b, grid.y), build_constant(b, grid.z)}};
@@ -438,6 +440,8 @@ void built_free(struct built *built)
         free(built->children[i].tiles);
         free(built->children[i].shape);
     }
+    for (int i = 0; i < built->product_count; i++)
+        free(built->products[i]);
     free(built->steps);
     free(built->products);
     memset(built, 0, sizeof *built);

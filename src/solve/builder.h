@@ -8,6 +8,8 @@
 
 struct solver;
 struct device_facts;
+struct planner;
+struct built_product;
 
 enum { BUILDER_NAMES = 48, BUILDER_CHILDREN = 16 };
 
@@ -40,10 +42,7 @@ struct product {
 struct built {
     struct kernel_step *steps; /* by step of the recipe */
     int step_count;
-    struct {
-        int step;
-        struct product product;
-    } * products; /* the steps that are none of a kernel, in order */
+    struct built_product **products; /* those steps that are products (solve/gemm/gemm.h), in order */
     int product_count;
     /* in the order in which they were added */
     struct child children[BUILDER_CHILDREN];
@@ -58,10 +57,8 @@ struct builder {
     const struct problem *problem;
     const struct problem *outer; /* the plan's */
     const struct device_facts *facts;
-    cl_mem head_decay; /* the log-decays that the rule fixes by head; NULL */
-    /* Enqueues one launch of a product of places {A, B, C, D} and sizes {m, n, k}. Who calls it is told the step's user,
-     * which is set once it is known what computes the product. */
-    ir_foreign_fn enqueue_product;
+    cl_mem head_decay;             /* the log-decays that the rule fixes by head; NULL */
+    const struct planner *planner; /* who says what computes products; NULL: a recipe with products fails */
     /* by name, the last first */
     struct {
         const char *name;
@@ -123,13 +120,10 @@ int build_bound(struct builder *b, const char *name);
 int build_kernel(struct builder *b, const struct kernel_step *step, struct grid3 grid);
 /* The same, left out where the condition is 0. */
 int build_kernel_if(struct builder *b, const struct kernel_step *step, struct grid3 grid, ir_expression condition);
-/* Adds a matrix product; returns its step. It has a launch of its own for each sequence where its matrices are not evenly
- * apart. */
+/* Adds a matrix product; returns its step. */
 int build_product(struct builder *b, const struct product *product);
 /* The same, left out where the condition is 0. */
 int build_product_if(struct builder *b, const struct product *product, ir_expression condition);
-/* Whether the matrices of all heads of all sequences are evenly apart. */
-int product_is_even(const struct product *product);
 /* Steps from first on, up to the last that was added, are run for every per_turn of the rows. */
 void build_loop(struct builder *b, int first, ir_expression rows, int64_t per_turn);
 /* The number of the loop that build_loop will add next: for numbers of steps that are added before it. */
@@ -154,11 +148,13 @@ clattn_status build_pass(struct builder *b, enum pass pass, const void *shape, b
  */
 
 /* Begins the recipe of b->problem, with what its rule fixes and what it asks for ahead of its solver. ir, built, like,
- * problem, facts and head_decay are set. */
+ * problem, facts, planner and head_decay are set. */
 clattn_status build_begin(struct builder *b);
 /* Room for the kernel of the recipe's next step, to be filled by those that add steps themselves; NULL without memory. */
 struct kernel_step *build_step(struct builder *b, const struct kernel_step *step);
-/* Ends it: the loop over what reads a state, around all steps. */
+/* What computes the products that were added: as in b->like, or as the planner says. Its status. */
+clattn_status build_products(struct builder *b);
+/* Ends it: the loop over what reads a state, around all steps, and the products among these. */
 clattn_status build_end(struct builder *b);
 /* Begins the recipe, and adds the plan's own solver's steps, and what the problem asks for around them. tiles, of the
  * solver, are copied; NULL: from b->like. */

@@ -63,6 +63,28 @@ void step_header(struct kernel_step *step, enum embedded_file header)
     step->headers[step->header_count++] = header;
 }
 
+void step_team(struct kernel_step *step, const struct engine *engine, int teams, int moved_apart)
+{
+    enum { TEAMS = 2, COMPUTING = 232, MOVING = 40 }; /* registers of a lane, where a group has so many teams */
+    const int divided = teams == TEAMS && moved_apart && engine->registers > 0;
+
+    if (divided) { /* at first all have the same */
+        step->registers = engine->registers / step->group / 8 * 8;
+        step_constant(step, "BOUND_REGISTERS", step->registers);
+    }
+    step_constant(step, "COMPUTING_REGISTERS", divided ? COMPUTING : 0);
+    step_constant(step, "MOVING_REGISTERS", divided ? MOVING : 0);
+    if (engine->team != FILE_nothing)
+        step_header(step, engine->team);
+}
+
+void step_copies(struct kernel_step *step, const struct engine *engine)
+{
+    const int asynchronous = engine->instructions == FILE_nvidia_sm90 || engine->instructions == FILE_nvidia_sm80;
+
+    step_header(step, asynchronous ? FILE_copies_grouped_nvidia : FILE_copies_grouped);
+}
+
 clattn_status step_fits(const struct kernel_step *step, const struct device *device)
 {
     return step->local_bytes <= device->info.local_memory ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;

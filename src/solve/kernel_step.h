@@ -6,6 +6,8 @@
 #include "device/context.h"
 #include "op/problem.h"
 
+struct engine;
+
 enum { STEP_CONSTANTS = 112, STEP_HEADERS = 24 };
 
 struct kernel_step {
@@ -51,6 +53,11 @@ void step_local(struct kernel_step *step, const char *name, int64_t count, int64
 void step_locals(struct kernel_step *step, const char *name, int arrays, int64_t count, int64_t element);
 /* What an engine's instructions take of local memory, bytes a work-item. */
 void step_scratch(struct kernel_step *step, int bytes);
+/* The words of teams of an engine's sub-groups, so many teams a group; what those that compute and those that move take of
+ * a compute unit's registers, where sub-groups of their own move and the driver can be told. After step_tile. */
+void step_team(struct kernel_step *step, const struct engine *engine, int teams, int moved_apart);
+/* The words of copies in groups, STAGES - 2 of which stay on their way (cl/engines/copies_grouped.clh). */
+void step_copies(struct kernel_step *step, const struct engine *engine);
 void step_header(struct kernel_step *step, enum embedded_file header);
 /* UNSUPPORTED where the device's local memory does not hold the step's arrays. */
 clattn_status step_fits(const struct kernel_step *step, const struct device *device);

@@ -23,6 +23,30 @@ int tuned_set(struct tuned *tuned, const char *name, int value)
     return 0;
 }
 
+void tuned_tiles(const struct tuned *tuned, void *tiles, size_t size)
+{
+    int *numbers = tiles;
+
+    for (size_t i = 0; i < size / sizeof(int); i++)
+        numbers[i] = TILE_OPEN;
+    if (tuned == NULL)
+        return;
+    for (int i = 0; tuned->space->parameters[i].name != NULL; i++)
+        numbers[tuned->space->parameters[i].field / sizeof(int)] = tuned->values[i];
+}
+
+int take_tiles(void *tiles, const void *given, size_t size)
+{
+    int *to = tiles, any = 0;
+
+    for (size_t i = 0; i < size / sizeof(int); i++)
+        if (((const int *)given)[i] != TILE_OPEN) {
+            to[i] = ((const int *)given)[i];
+            any = 1;
+        }
+    return any;
+}
+
 int tuned_is_default(const struct tuned *tuned)
 {
     for (int i = 0; i < MAX_PARAMETERS; i++)

@@ -39,6 +39,10 @@ struct tuned {
 struct tuned tuned_default(const struct space *space);
 /* Sets a parameter by name; 0 when the space has none of that name, or the value is none of its. */
 int tuned_set(struct tuned *tuned, const char *name, int value);
+/* Tiles of that many bytes that are TILE_OPEN but for what the point says; which may be NULL. */
+void tuned_tiles(const struct tuned *tuned, void *tiles, size_t size);
+/* Copies those of the given tiles that are not TILE_OPEN over the heuristic's; returns whether there are any. */
+int take_tiles(void *tiles, const void *given, size_t size);
 int tuned_is_default(const struct tuned *tuned);
 /* How many points the space has, those that fit nothing too. */
 double space_points(const struct space *space);

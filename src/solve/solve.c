@@ -15,19 +15,27 @@ int group_fits(const struct device_facts *facts, int group)
     return group >= 1 && (size_t)group <= facts->device->info.max_work_group && (group == 1 || !facts->device->serial);
 }
 
+int tiles_take(void *tiles, const void *chosen, size_t size)
+{
+    int count = 0;
+
+    for (size_t i = 0; i < size / sizeof(int); i++) {
+        const int value = ((const int *)chosen)[i];
+        if (value == TILE_OPEN)
+            continue;
+        ((int *)tiles)[i] = value;
+        count++;
+    }
+    return count;
+}
+
 clattn_status solver_tiles(const struct solver *solver, const struct device_facts *facts, const struct problem *problem,
                            const struct tuned *tuned, void *tiles)
 {
-    const struct parameter *parameters = solver->space.parameters;
-    int *numbers = tiles;
-
     if ((problem->pass == PASS_ATTENTION && !solver->units) || !solver->applies(solver, facts, problem))
         return CLATTN_UNSUPPORTED;
     TRY(around_fits(problem));
-    for (size_t i = 0; i < solver->tiles_size / sizeof(int); i++)
-        numbers[i] = TILE_OPEN;
-    for (int i = 0; tuned != NULL && parameters[i].name != NULL; i++)
-        numbers[parameters[i].field / sizeof(int)] = tuned->values[i];
+    tuned_tiles(tuned, tiles, solver->tiles_size);
     return solver->choose_tiles(solver, facts, problem, tiles);
 }
 

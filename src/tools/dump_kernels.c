@@ -4,9 +4,9 @@
  * those of that matrix engine: of all rules with their options, or of the named rules without, and of one rule in f16.
  * No OpenCL is needed (recording_opencl.h). */
 #include "check/check.h"
-#include "kernel/kernel.h"
-#include "op/gemm.h"
 #include "op/problem.h"
+#include "solve/gemm/gemm.h"
+#include "solve/solve.h"
 #include "tools/recording_opencl.h"
 
 #include <limits.h>
@@ -177,27 +177,26 @@ static void dump_exact(clattn_context *context)
         }
 }
 
-/* A product by one kernel, with untransposed operands and with both transposed. */
-static void dump_product(clattn_context *context, enum kernel_id kernel, clattn_dtype dtype, int rows)
+/* A product by a way, with untransposed operands and with both transposed. */
+static void dump_product(clattn_context *context, const struct gemm_way *way, clattn_dtype dtype, int rows)
 {
     static const uint32_t turns[] = {0, CLATTN_GEMM_TRANS_A | CLATTN_GEMM_TRANS_B};
+    const struct device_facts facts = {
+        .device = &context->device, .engine = context->engine, .most_group = GEMM_MOST_GROUP};
 
     for (size_t i = 0; i < sizeof turns / sizeof *turns; i++) {
         const clattn_gemm_desc desc = {.dtype = dtype, .flags = turns[i], .m = rows, .n = 4096, .k = 4096};
         struct gemm gemm;
-        struct variant variant = {.kernel = kernel, .gemm = &gemm, .problem = &gemm.ground};
-        struct layout layout;
+        struct gemm_choice choice;
         struct kernel built;
         snprintf(label, sizeof label, "a product %s%s", dtype_name(dtype), turns[i] != 0 ? " turned" : "");
-        variant.engine = kernel_family(kernel)->needs_engine ? context->engine : NULL;
         if (gemm_read(&gemm, &desc, sizeof desc, &context->log) != CLATTN_SUCCESS ||
-            kernel_family(kernel)->heuristic(&context->device, &variant, 256) != CLATTN_SUCCESS) {
+            gemm_choose(&choice, way, &facts, &gemm, NULL) != CLATTN_SUCCESS) {
             fprintf(stderr, "%s: no tiles\n", label);
             failed = 1;
             continue;
         }
-        layout = kernel_layout(&variant);
-        if (kernel_create(context, &context->log, &layout.step, &built, NULL) != CLATTN_SUCCESS)
+        if (kernel_create(context, &context->log, &choice.shape.step, &built, NULL) != CLATTN_SUCCESS)
             failed = 1;
         kernel_release(context, &built);
     }
@@ -228,9 +227,9 @@ static int dump_engine(clattn_context *context, const char *name, char **rules)
     }
     dump_f16(context);
     dump_exact(context);
-    dump_product(context, KERNEL_GEMM_MATRIX, CLATTN_BF16, 4096);
+    dump_product(context, &gemm_matrix, CLATTN_BF16, 4096);
     if (context->engine->team != FILE_nothing)
-        dump_product(context, KERNEL_GEMM_TEAM, CLATTN_BF16, 4096);
+        dump_product(context, &gemm_team, CLATTN_BF16, 4096);
     return failed;
 }
 
@@ -248,9 +247,9 @@ static void dump_plain(clattn_context *context)
     dump_decode(context, CLATTN_SOFTMAX_ATTN, CLATTN_WITH_KV_LENS, 0);
     dump_decode(context, CLATTN_FORGETTING_ATTN, CLATTN_QK_L2NORM, 0);
     dump_decode(context, CLATTN_PATH_ATTN, CLATTN_CARRY, 16);
-    dump_product(context, KERNEL_GEMM, CLATTN_F32, 4096);
-    dump_product(context, KERNEL_GEMM, CLATTN_BF16, 4096);
-    dump_product(context, KERNEL_GEMV, CLATTN_F32, 1);
+    dump_product(context, &gemm_lanes, CLATTN_F32, 4096);
+    dump_product(context, &gemm_lanes, CLATTN_BF16, 4096);
+    dump_product(context, &gemm_gemv, CLATTN_F32, 1);
 }
 
 int main(int argc, char **argv)

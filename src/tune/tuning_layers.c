@@ -1,7 +1,5 @@
 #include "tune/tuning_layers.h"
 
-#include "tune/gemm_space.h"
-
 #include "base/embedded.h"
 #include "base/file.h"
 #include "base/system.h"

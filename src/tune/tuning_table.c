@@ -1,7 +1,7 @@
 #include "tune/tuning_table.h"
 
 #include "base/json.h"
-#include "tune/gemm_space.h"
+#include "solve/gemm/gemm.h"
 
 #include "base/file.h"
 #include "base/text.h"

@@ -1,7 +1,8 @@
 #include "tuner/gemm_search.h"
 
 #include "base/system.h"
-#include "tune/gemm_space.h"
+#include "solve/gemm/clblast.h"
+#include "tune/gemm_key.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -76,6 +77,7 @@ static unsigned random_below(struct state *state, unsigned count)
 static void draw_clblast(struct state *state, struct tuned *point)
 {
     const struct parameter *parameters = point->space->parameters;
+    struct clblast_tiles tiles;
 
     do {
         for (int i = 0; parameters[i].name != NULL; i++) {
@@ -84,7 +86,8 @@ static void draw_clblast(struct state *state, struct tuned *point)
                 count++;
             point->values[i] = parameters[i].values[random_below(state, count)];
         }
-    } while (!gemm_clblast_sound(point, state->search->device->context->device.info.max_work_group));
+        tuned_tiles(point, &tiles, sizeof tiles);
+    } while (!clblast_is_sound(&tiles, state->search->device->context->device.info.max_work_group));
 }
 
 static void search_space(struct state *state, int is_clblast)

@@ -39,7 +39,7 @@ static clattn_status run(struct clattn_plan *plan, cl_command_queue queue, const
 clattn_status kernel_times(struct kernel_times *times, struct clattn_plan *plan, cl_command_queue queue,
                            const struct buffers *buffers, size_t runs)
 {
-    double *seconds = calloc(runs * (size_t)plan->built.step_count, sizeof *seconds);
+    double *seconds = calloc(runs * (size_t)plan->bound.built.step_count, sizeof *seconds);
     struct ir_launches launches = {calloc((size_t)plan_launches(plan), sizeof *launches.each), 0};
     clattn_status status = seconds != NULL && launches.each != NULL ? CLATTN_SUCCESS : CLATTN_OUT_OF_MEMORY;
     int known = 1;
@@ -49,9 +49,9 @@ clattn_status kernel_times(struct kernel_times *times, struct clattn_plan *plan,
         struct arguments operands = buffers_operands(buffers, i % buffers->sets, &plan->problem.desc);
         status = run(plan, queue, &operands, &launches, seconds + i, runs, &known);
     }
-    times->count = status == CLATTN_SUCCESS && known ? lower(plan->built.step_count, MAX_KERNELS) : 0;
+    times->count = status == CLATTN_SUCCESS && known ? lower(plan->bound.built.step_count, MAX_KERNELS) : 0;
     for (int i = 0; i < times->count; i++) {
-        times->names[i] = plan->built.steps[i].name;
+        times->names[i] = plan->bound.built.steps[i].name;
         times->seconds[i] = timing_median(seconds + (size_t)i * runs, runs);
     }
     free(launches.each);

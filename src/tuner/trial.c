@@ -90,11 +90,11 @@ static uint64_t largest_of(const clattn_plan *plan, cl_kernel_work_group_info wh
     const struct device *device = &plan->context->device;
     uint64_t largest = 0;
 
-    for (int i = 0; i < plan->built.step_count; i++) {
+    for (int i = 0; i < plan->bound.built.step_count; i++) {
         cl_ulong bytes = 0;
-        if (plan->kernels[i].cl != NULL &&
-            device->cl->GetKernelWorkGroupInfo(plan->kernels[i].cl, device->info.device, what, sizeof bytes, &bytes,
-                                               NULL) == CL_SUCCESS)
+        if (plan->bound.kernels[i].cl != NULL &&
+            device->cl->GetKernelWorkGroupInfo(plan->bound.kernels[i].cl, device->info.device, what, sizeof bytes,
+                                               &bytes, NULL) == CL_SUCCESS)
             largest = bytes > largest ? bytes : largest;
     }
     return largest;

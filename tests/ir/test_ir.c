@@ -179,7 +179,8 @@ static void test_places(void **state)
                                                                  .element = 4,
                                                                  .strides = {-1, -1, -1},
                                                                  .tokens = IR_NONE,
-                                                                 .heads = IR_NONE});
+                                                                 .heads = IR_NONE,
+                                                                 .elements = IR_NONE});
 
         step.tensors[0] = a;
         ir_step(&recipe, &step);
@@ -236,7 +237,7 @@ static void test_slices(void **state)
                                     .strides = {IR_NONE, IR_NONE, IR_NONE},
                                     .tokens = tokens,
                                     .heads = one,
-                                    .elements = 5,
+                                    .elements = ir_constant(&recipe, 5),
                                     .head_step = 3};
     struct ir_place place;
 
@@ -247,6 +248,59 @@ static void test_slices(void **state)
     assert_int_equal(place.view.token, 10);
     assert_int_equal(place.view.head, 6);
     assert_null(ir_resolve(&call, IR_NONE).memory);
+    ir_close(&recipe);
+}
+
+/* A slice may have the strides of another tensor in any order, and one of a step's launches its own part. */
+static void test_parts(void **state)
+{
+    struct ir_recipe recipe = {0};
+    const struct ir_place operands[] = {{NULL, {1000, 100, 10, 2}}};
+    struct ir_call call = {.recipe = &recipe, .operands = operands};
+    const int base = ir_tensor(&recipe, &(struct ir_tensor){.home = IR_OPERAND, .element = 4});
+    const ir_expression batch = ir_stride(&recipe, base, IR_STRIDE_BATCH), part = ir_part(&recipe);
+    const struct ir_tensor slice = {
+        .home = IR_SLICE,
+        .base = base,
+        .element = 4,
+        .strides = {ir_stride(&recipe, base, IR_STRIDE_HEAD), ir_stride(&recipe, base, IR_STRIDE_TOKEN), batch},
+        .tokens = IR_NONE,
+        .heads = IR_NONE,
+        .elements = ir_binary(&recipe, IR_MULTIPLY, part, batch)};
+    const int tensor = ir_tensor(&recipe, &slice);
+
+    (void)state;
+    for (call.at.part = 0; call.at.part < 3; call.at.part++) {
+        const struct view view = ir_resolve(&call, tensor).view;
+        assert_int_equal(view.offset, 1000 + 100 * call.at.part);
+        assert_int_equal(view.batch, 2);
+        assert_int_equal(view.token, 10);
+        assert_int_equal(view.head, 100);
+    }
+    ir_close(&recipe);
+}
+
+/* A step that is replaced stays where it is, with other arguments. */
+static void test_replace(void **state)
+{
+    struct ir_recipe recipe = {0};
+    struct notes notes;
+    const ir_expression one = ir_constant(&recipe, 1), two = ir_constant(&recipe, 2);
+    const struct ir_step first = step_of(&recipe, &notes, one), second = step_of(&recipe, &notes, two);
+
+    (void)state;
+    ir_step(&recipe, &first);
+    ir_argument(&recipe, &(struct ir_argument){.kind = IR_FLOAT});
+    ir_step(&recipe, &first);
+    ir_argument(&recipe, &(struct ir_argument){.kind = IR_FLOAT});
+    ir_replace(&recipe, 0, &second);
+    ir_argument(&recipe, &(struct ir_argument){.kind = IR_INTEGER, .width = 2, .integers = {one, two}});
+    ir_argument(&recipe, &(struct ir_argument){.kind = IR_TENSOR, .tensor = IR_NONE});
+    assert_string_equal(run(&recipe, &notes, 1), "0(2) 1(1) ");
+    assert_int_equal(recipe.steps[0].argument_count, 2);
+    assert_int_equal(recipe.arguments[recipe.steps[0].first_argument].width, 2);
+    assert_int_equal(recipe.steps[1].argument_count, 1);
+    assert_int_equal(recipe.arguments[recipe.steps[1].first_argument].kind, IR_FLOAT);
     ir_close(&recipe);
 }
 
@@ -280,11 +334,42 @@ static void test_children(void **state)
                                           .strides = {IR_NONE, IR_NONE, IR_NONE},
                                           .tokens = IR_NONE,
                                           .heads = IR_NONE};
-    assert_int_equal(ir_inline(&recipe, &child, slices), 0);
-    assert_int_equal(ir_inline(&recipe, &child, slices), 2);
+    assert_int_equal(ir_inline(&recipe, &child, slices, NULL), 0);
+    assert_int_equal(ir_inline(&recipe, &child, slices, NULL), 2);
     ir_close(&child);
     assert_string_equal(run(&recipe, &notes, 6), "0(6) 1(4) 1(2) 2(6) 3(4) 3(2) ");
     assert_int_equal(recipe.bytes[IR_SCRATCH], 512 + 256);
+    ir_close(&recipe);
+}
+
+/* A child of other lengths, whose strides are those of what stands for its operand. */
+static void test_lengths_of_children(void **state)
+{
+    struct ir_recipe recipe = {0}, child = {0};
+    struct notes notes;
+    const int operand = ir_tensor(&child, &(struct ir_tensor){.home = IR_OPERAND, .element = 4});
+    const ir_expression stride = ir_stride(&child, operand, IR_STRIDE_TOKEN);
+    const struct ir_step step = step_of(&child, &notes, ir_length(&child, IR_TOKENS)),
+                         of_stride = step_of(&child, &notes, stride);
+    const ir_expression doubled =
+        ir_binary(&recipe, IR_ADD, ir_length(&recipe, IR_TOKENS), ir_length(&recipe, IR_TOKENS));
+    const ir_expression lengths[IR_LENGTHS] = {IR_NONE, doubled, IR_NONE, IR_NONE, IR_NONE};
+    const ir_expression seven = ir_constant(&recipe, 7);
+    const struct ir_tensor slice = {.home = IR_SLICE,
+                                    .base = scratch(&recipe, IR_SCRATCH, 256),
+                                    .element = 4,
+                                    .strides = {seven, seven, seven},
+                                    .tokens = IR_NONE,
+                                    .heads = IR_NONE,
+                                    .elements = IR_NONE};
+
+    (void)state;
+    ir_step(&child, &step);
+    ir_step(&child, &of_stride);
+    assert_status(ir_finish(&child), SUCCESS);
+    assert_int_equal(ir_inline(&recipe, &child, &slice, lengths), 0);
+    ir_close(&child);
+    assert_string_equal(run(&recipe, &notes, 6), "0(12) 1(7) ");
     ir_close(&recipe);
 }
 
@@ -306,10 +391,18 @@ static void test_incomplete(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_expressions), cmocka_unit_test(test_loops),    cmocka_unit_test(test_first_rows),
-        cmocka_unit_test(test_conditions),  cmocka_unit_test(test_places),   cmocka_unit_test(test_loop_lifetimes),
-        cmocka_unit_test(test_slices),      cmocka_unit_test(test_children), cmocka_unit_test(test_incomplete)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_expressions),
+                                       cmocka_unit_test(test_loops),
+                                       cmocka_unit_test(test_first_rows),
+                                       cmocka_unit_test(test_conditions),
+                                       cmocka_unit_test(test_places),
+                                       cmocka_unit_test(test_loop_lifetimes),
+                                       cmocka_unit_test(test_slices),
+                                       cmocka_unit_test(test_parts),
+                                       cmocka_unit_test(test_replace),
+                                       cmocka_unit_test(test_children),
+                                       cmocka_unit_test(test_lengths_of_children),
+                                       cmocka_unit_test(test_incomplete)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

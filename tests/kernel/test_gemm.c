@@ -6,7 +6,7 @@
 #include "plan/gemm.h"
 #include "reference/gemm.h"
 #include "reference/number.h"
-#include "tune/gemm_space.h"
+#include "tune/gemm_key.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -224,7 +224,7 @@ static void test_case(const struct gemm_case *c, clattn_dtype dtype, uint32_t tu
              turned & 1 ? ", a transposed" : "", turned & 2 ? ", b transposed" : "");
     assert_status(gemm_read(&gemm, &desc, sizeof desc, &(struct log){test_log, NULL}), SUCCESS);
     test_log_clear();
-    status = gemm_plan_create(&plan, context, &desc, shared ? &(struct tiles){.vec = 4} : NULL);
+    status = shared ? gemm_plan_by(&plan, context, &desc, &gemm_lanes) : clattn_gemm_plan_create(&plan, context, &desc);
     if (status == CLATTN_UNSUPPORTED) {
         if (strstr(test_log_text, "wrong results") != NULL)
             fail_msg("%s: refused as wrong", what);
@@ -365,7 +365,7 @@ static void test_override(void **state)
 
     (void)state;
     assert_status(gemm_read(&gemm, &desc, sizeof desc, &(struct log){test_log, NULL}), SUCCESS);
-    if (!clblast_takes(context, &gemm))
+    if (!gemm_clblast.applies(context, &gemm))
         skip();
     for (size_t i = 0; i < COUNT(bad); i++)
         assert_int_equal(tuned_set(&tuned, bad[i].name, bad[i].value), 1);
@@ -400,7 +400,7 @@ static void test_silence(void **state)
     (void)state;
     assert_non_null(said);
     assert_status(gemm_read(&gemm, &usual, sizeof usual, &(struct log){test_log, NULL}), SUCCESS);
-    if (!clblast_takes(context, &gemm))
+    if (!gemm_clblast.applies(context, &gemm))
         skip();
     fflush(NULL);
     for (int i = 0; i < 2; i++)

@@ -12,12 +12,12 @@ static int kernels, wrong;
 static void check_step(const clattn_plan *plan, int step, const char *name)
 {
     const struct device *device = &plan->context->device;
-    const struct kernel_step *of = &plan->built.steps[step];
+    const struct kernel_step *of = &plan->bound.built.steps[step];
     cl_ulong has = 0, counted = of->local_bytes;
 
-    if (plan->kernels[step].cl == NULL)
+    if (plan->bound.kernels[step].cl == NULL)
         return;
-    assert_int_equal(device->cl->GetKernelWorkGroupInfo(plan->kernels[step].cl, device->info.device,
+    assert_int_equal(device->cl->GetKernelWorkGroupInfo(plan->bound.kernels[step].cl, device->info.device,
                                                         CL_KERNEL_LOCAL_MEM_SIZE, sizeof has, &has, NULL),
                      CL_SUCCESS);
     kernels++;
@@ -46,7 +46,7 @@ static void check_rule(clattn_context *context, clattn_rule rule, clattn_mode mo
             return;
         if (plan_create(&plan, context, &desc, NULL) != CLATTN_SUCCESS)
             continue;
-        for (int i = 0; i < plan->built.step_count; i++)
+        for (int i = 0; i < plan->bound.built.step_count; i++)
             check_step(plan, i, rule_get(rule)->name);
         clattn_plan_destroy(plan);
     }

@@ -10,7 +10,6 @@
 #include "op/rule.h"
 #include "reference/gemm.h"
 #include "reference/number.h"
-#include "tune/gemm_space.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -105,6 +104,10 @@ static const struct row
                  "key slice 32, value tile 4" },
     listed_l = { "none", "softmax_attn",     CLATTN_F32,  32, &small,
                  "group 64 block_k 8 block_v 64 tokens 8", "flash_blocks group 64, chunk 32, key slice 8" },
+    blocks   = { "none", "gated_delta_rule", CLATTN_F32,  16, &odd,
+                 "states.block_v 16 states.tokens 8 states.split 2 states.ahead 2", "states     group" },
+    blocks_s = { "none", "simple_gla",       CLATTN_BF16, 16, &tail, "states.tokens 8 segments 2", "join" },
+    blocks_2 = { "none", "rwkv7",            CLATTN_F32,  16, &tail, "states.tokens 8 states.ahead 2", "states     group" },
     mixes    = { "none", "rwkv6",            CLATTN_BF16, 16, &odd,    LANES },
     tokens   = { "none", "gated_delta_rule", CLATTN_F32,  1, &odd,
                  "vec 4 lanes_k 4 block_v 8 rows 8", "group 8, vec 4, rows 8" },
@@ -116,6 +119,7 @@ static const struct row *const rows[] = {&erases, &one, &alone, &split, &segment
                                          &gathers, &scored, &channels, &low_rank,
                                          &gated, &sums, &cdna, &cdna_sum, &rdna3,
                                          &intel_8, &intel_16, &nvidia, &lanes, &narrow, &mixes,
+                                         &blocks, &blocks_s, &blocks_2,
                                          &tokens, &parts, &parts_cu,
                                          &listed, &listed_1, &listed_m, &listed_8, &listed_l, &teams, &teams_1,
                                          &product, &product_a, &product_t,
@@ -164,6 +168,17 @@ static const struct mistake {
     { "recurrence: outputs before their parts", &parts, "SYNC();\nfor_each(task, GATHER ? 0", "for_each(task, GATHER ? 0", UNORDERED },
     { "recurrence: one place for all tokens",  &tokens, "i % 2 * GROUP * VEC", "0", UNORDERED },
     { "recurrence: a part keeps all channels", &parts, "kept_channels[n] *= decay_of(decay, factor, own + n);", ";", NULL },
+    { "blocks: D in the place of a state that is read", &blocks, "SYNC();\nif (SPLIT > 1) {\nif (lane_part > 0)\nwritten_put",
+                                               "if (SPLIT > 1) {\nif (lane_part > 0)\nwritten_put", UNORDERED },
+    { "blocks: sums of a part before they are there", &blocks, "written_put(D, written);\nSYNC();", "written_put(D, written);",
+                                               UNORDERED },
+    { "blocks: keys in the place of those that are read", &blocks_2, "SYNC();\ndecayed_keys_put", "decayed_keys_put", UNORDERED },
+    { "blocks: scores in the place of slices", &blocks, "SYNC();\nfor_block(r, w, OUTPUT_ROWS, BOTH_WIDE)",
+                                               "for_block(r, w, OUTPUT_ROWS, BOTH_WIDE)", UNORDERED },
+    { "blocks: an inverse before it is read",  &blocks, "SYNC();\nif (LANE < CHUNK)\nspot_put", "if (LANE < CHUNK)\nspot_put",
+                                               UNORDERED },
+    { "blocks: rows that decay while they are read", &blocks_2, "SYNC();\nslices_decay", "slices_decay", UNORDERED },
+    { "blocks: a segment that keeps nothing",  &blocks_s, "keeps[r] *= across;", "keeps[r] = 0;", NULL },
     { "list: no barrier ahead of a block",     &listed, "copies_end();\nengine_sync_all();\nif (L2NORM",
                                                "copies_end();\nif (L2NORM", UNORDERED },
     { "list: nor behind one",                  &listed_1, "if (STAGES == 1) {\nengine_sync_all();", "if (STAGES == 1) {",
@@ -246,6 +261,8 @@ static const char *solver_of(const struct row *row)
         return list_solvers[rule->erase == ERASE_KERNEL][row->chunk == 0];
     if (strcmp(row->engine, "none") != 0)
         return "matrix_scan";
+    if (strstr(row->point, "states.") != NULL)
+        return "chunk_blocks";
     return row->chunk == 1 ? "recurrent" : "chunk_scan";
 }
 

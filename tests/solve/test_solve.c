@@ -3,6 +3,7 @@
 #include "harness.h"
 
 #include "op/options.h"
+#include "plan/gemm.h"
 #include "solve/solve.h"
 #include "tune/space.h"
 
@@ -37,13 +38,17 @@ struct place_of_test {
     struct device_facts facts;
 };
 
-enum { PLACES = 3 };
+enum { PLACES = 4 };
 
-/* A CPU, a GPU, and a GPU with a matrix engine. */
+/* A CPU, a GPU, and GPUs with matrix engines, of which the last has teams. */
 static void set_place(struct place_of_test *place, int number)
 {
+    static const char *const engines[PLACES] = {NULL, NULL, "amd_cdna", "nvidia"};
+
     place->device = number == 0 ? serial_device() : gpu_device();
-    place->facts = (struct device_facts){&place->device, number == 2 ? engine_get("amd_cdna") : NULL, 256};
+    place->facts = (struct device_facts){.device = &place->device,
+                                         .engine = engines[number] != NULL ? engine_get(engines[number]) : NULL,
+                                         .most_group = 256};
 }
 
 /* The rule's variant of a type, of that many tokens; 0: there is none. */
@@ -77,11 +82,14 @@ struct made {
 static clattn_status make(struct made *made, const struct solver *solver, const struct device_facts *facts,
                           const struct problem *problem, const struct built *like)
 {
+    clattn_context context = {.device = *facts->device, .engine = facts->engine};
+    const struct log log = {test_log, NULL};
+    const struct planner planner = {&context, &log, planner_choose_untried};
     struct builder builder;
 
     memset(made, 0, sizeof *made);
-    builder =
-        (struct builder){.ir = &made->ir, .built = &made->built, .like = like, .problem = problem, .facts = facts};
+    builder = (struct builder){
+        .ir = &made->ir, .built = &made->built, .like = like, .problem = problem, .facts = facts, .planner = &planner};
     return build_recipe(&builder, solver, NULL);
 }
 

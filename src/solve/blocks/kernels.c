@@ -145,19 +145,14 @@ static int decay_logs(const struct blocks_kernel *kernel)
                                                           : 0;
 }
 
-/* What decays of a chunk, of a head or of a slice of channels, are computed with. */
-static void add_decay_locals(struct kernel_step *step, const struct blocks_kernel *kernel, const struct blocks_sizes *s)
+/* What decays of a chunk are computed with: those of a head, or of a slice of channels. */
+static int64_t prepared_decays(const struct blocks_kernel *kernel, const struct blocks_sizes *s)
 {
-    const int spots = kernel->chunk / SPOT, block_k = kernel->tiles.block_k;
+    const int spots = kernel->chunk / SPOT, pairs = spots * (spots - 1) / 2 + 1;
 
-    if (s->leaves_rows) {
-        step_local(step, "LOCAL_DECAY_LOG", (int64_t)kernel->chunk * slice_pitch(kernel), FLOAT);
-        step_local(step, "LOCAL_DECAY_SPOT", (int64_t)spots * block_k, FLOAT);
-        step_local(step, "LOCAL_DECAY_PAIR", (int64_t)(spots * (spots - 1) / 2 + 1) * block_k, FLOAT);
-        step_local(step, "LOCAL_DECAY_ENDS", (int64_t)2 * spots * block_k, FLOAT);
-    } else {
-        step_local(step, "LOCAL_DECAY_LOGS", decay_logs(kernel), FLOAT);
-    }
+    if (!s->leaves_rows)
+        return decay_logs(kernel);
+    return (int64_t)kernel->chunk * slice_pitch(kernel) + (int64_t)(spots + pairs + 2 * spots) * kernel->tiles.block_k;
 }
 
 static void add_prepare_locals(struct kernel_step *step, const struct blocks_kernel *kernel,
@@ -170,9 +165,8 @@ static void add_prepare_locals(struct kernel_step *step, const struct blocks_ker
     const int solved = s->erases ? (1 + s->second) * chunk * (chunk + VEC) + chunk * columns_pitch(kernel) : 0;
 
     step_local(step, "LOCAL_SLICES", higher(higher(slices, diagonal), solved), FLOAT); /* norms need less */
-    add_decay_locals(step, kernel, s);
-    if (erase_words(kernel->problem).norms > 0)
-        step_local(step, "LOCAL_ERASE_NORMS", chunk, FLOAT);
+    step_local(step, "LOCAL_DECAY", prepared_decays(kernel, s), FLOAT);
+    step_local(step, "LOCAL_ERASE_NORMS", erase_words(kernel->problem).norms > 0 ? chunk : 0, FLOAT);
 }
 
 /* Whether what is written has the place of the state, which was read when it is known. */
@@ -204,11 +198,9 @@ static void add_outputs_locals(struct kernel_step *step, const struct blocks_ker
     if (s->scored_by_outputs) {
         rows += block_k * score_pitch(kernel, s);
         columns += chunk * (chunk + VEC);
-        step_local(step, "LOCAL_TILES", higher(rows, columns), FLOAT);
-        add_decay_locals(step, kernel, s);
-    } else {
-        step_local(step, "LOCAL_TILES", rows + columns, FLOAT);
     }
+    step_local(step, "LOCAL_TILES", s->scored_by_outputs ? higher(rows, columns) : rows + columns, FLOAT);
+    step_local(step, "LOCAL_DECAY", s->scored_by_outputs ? decay_logs(kernel) : 0, FLOAT);
     step_local(step, "LOCAL_KEEPS", kernel->segments > 1 ? s->channels : VEC, FLOAT);
 }
 
@@ -282,12 +274,14 @@ static void add_size_constants(struct kernel_step *step, const struct blocks_ker
         {"ERASES", s->erases},
         {"SECOND", s->second},
         {"BONUS", reads_bonus(kernel->problem)},
-        {"MADE", s->leaves_rows},
-        {"MADE_ROWS", workspace.rows},
+        {"CHANNEL_DECAYS", s->leaves_rows},
+        {"CHUNK_ROWS", workspace.rows},
         {"RECORD", workspace.record},
         {"RECORD_MATRICES", record_matrices(s)},
         {"DECAY_LOGS", decay_logs(kernel)},
         {"SCORE_MATRICES", s->scores},
+        {"SCORED", s->scored_by_outputs},
+        {"SPOT_SCORES", kernel->part == BLOCKS_PREPARE && !s->scored_by_outputs},
         {"LONG_SUMS", kernel->part == BLOCKS_STATES && !s->erases}, /* of a whole sequence */
     };
 
@@ -366,22 +360,11 @@ void add_block_products(struct kernel_step *step, const struct engine *engine)
     step_header(step, engine != NULL ? FILE_blocks_engine : FILE_blocks_lanes);
 }
 
-static void add_words(struct kernel_step *step, const struct blocks_kernel *kernel, const struct blocks_sizes *s)
+static void add_words(struct kernel_step *step, const struct blocks_kernel *kernel)
 {
     add_block_products(step, kernel->engine);
     add_state_words(step, kernel->problem, OUTPUTS_WRITTEN);
     step_header(step, decay_headers[problem_decay(kernel->problem)]);
-    switch (kernel->part) {
-    case BLOCKS_PREPARE:
-        step_header(step, s->scored_by_outputs ? FILE_blocks_scores_squares : FILE_blocks_scores_spots);
-        break;
-    case BLOCKS_STATES: step_header(step, FILE_blocks_states); break;
-    case BLOCKS_OUTPUTS:
-        step_header(step, s->scored_by_outputs ? FILE_blocks_outputs_scored : FILE_blocks_outputs);
-        break;
-    case BLOCKS_JOIN:
-    case BLOCKS_PARTS: break;
-    }
 }
 
 struct kernel_step blocks_step(const struct blocks_kernel *kernel)
@@ -402,6 +385,6 @@ struct kernel_step blocks_step(const struct blocks_kernel *kernel)
     add_lane_constants(&step, kernel, &s);
     add_locals(&step, kernel, &s);
     bound_registers(&step, kernel->tiles.registers);
-    add_words(&step, kernel, &s);
+    add_words(&step, kernel);
     return step;
 }
