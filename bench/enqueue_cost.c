@@ -2,7 +2,7 @@
  * token: microseconds a call with the launches themselves left out, and with them; and how many OpenCL calls it
  * makes. */
 #include "check/check.h"
-#include "cli/target.h"
+#include "cli/device/target.h"
 #include "tuner/buffers.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #include "side.h"
 
-#include "cli/peak.h"
+#include "cli/device/peak.h"
 #include "tuner/buffers.h"
 #include "tuner/kernel_times.h"
 

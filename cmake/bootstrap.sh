@@ -9,7 +9,7 @@
 #   --no-deps      install nothing
 #   --test-tools   also install what some tests use and are skipped without: a second OpenCL implementation, Oclgrind,
 #                  offline compilers for AMD, Intel and NVIDIA, clang with sanitizers, clang-format; for other systems
-#                  mingw-w64, wine, a gcc for aarch64, qemu, and in build-tools cJSON's source, zig and conan; lintian and
+#                  mingw-w64, wine, a gcc for aarch64, qemu, and in build-tools cJSON's source and zig; lintian and
 #                  shells (Debian, Ubuntu)
 set -eu
 
@@ -73,15 +73,14 @@ cjson_source() {
     rm -rf build-tools/apt
 }
 
-# zig, a compiler for macOS, Windows and old glibc; conan.
+# zig, a compiler for macOS, Windows and old glibc.
 python_tools() {
     [ ! -e build-tools/bin/zig ] || return 0
     mkdir -p build-tools/bin
-    if python3 -m venv build-tools/python && retry build-tools/python/bin/pip install -q ziglang conan; then
-        ln -sf ../python/bin/conan build-tools/bin/conan
+    if python3 -m venv build-tools/python && retry build-tools/python/bin/pip install -q ziglang; then
         ln -sf "$(cd build-tools/bin && echo ../python/lib/python3*/site-packages/ziglang/zig)" build-tools/bin/zig
     else
-        echo "bootstrap.sh: no zig and no conan here; the tests that use them are skipped" >&2
+        echo "bootstrap.sh: no zig here; the tests that use it are skipped" >&2
     fi
 }
 

@@ -20,11 +20,20 @@ module_of() { # SOLVER
     echo "${file%%/*}"
 }
 
-# The module, and those whose files include its header.
-and_users_of() { # MODULE
-    echo "$1"
+# Those whose files include a header of the module.
+users_of() { # MODULE
     [ -d "$root/src/solve/$1" ] || return 0
-    (cd "$root/src/solve" && grep -lRF "\"solve/$1/" . || true) | sed 's|^\./||; s|/.*||' | sort -u | { grep -vxF "$1" || true; }
+    (cd "$root/src/solve" && grep -lRF "\"solve/$1/" . || true) | sed 's|^\./||; s|/.*||'
+}
+
+# The module, its users, and theirs.
+and_users_of() { # MODULE
+    local all=$1 before=
+    while [ "$all" != "$before" ]; do
+        before=$all
+        all=$(for module in $all; do echo "$module"; users_of "$module"; done | sort -u)
+    done
+    echo "$all"
 }
 
 lines=$(sed -n 's/^    X(\([a-z0-9_]*\)).*/\1/p' "$root/src/solve/list.c")

@@ -187,7 +187,7 @@ static clattn_status run_reference(struct check_tensors *tensors)
 {
     struct arguments operands;
 
-    TRY(check_kept_operands(&operands, tensors));
+    TRY(check_updatable_operands(&operands, tensors));
     return check_compute(&tensors->desc, &operands, test_log, NULL);
 }
 

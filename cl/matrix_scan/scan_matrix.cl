@@ -1,12 +1,21 @@
-/* The scan on a matrix engine, the state in registers, held [value][channel] so that no product needs an exchange
- * between sub-groups but the sum over halves of the channels:
- *     Dᵀ = (X - (P o e^G) S)ᵀ Tᵀ          (matrix_erase_*.clh; X without erase)
- *     Oᵀ = Sᵀ (Q o e^G)ᵀ + Dᵀ Aᵀ
- *     Sᵀ = e^(G_C) Sᵀ + Dᵀ (K o e^(G_C - G))
- * A sub-group: SPAN times ACC_ROWS value columns and 1/KEY_SPLIT of the channels of one head of one sequence. A
- * chunk's rows and factors are staged for the whole group, its values too (values_staged.clh) or each sub-group
- * fetches its own (values_strips.clh); its T and A a sub-group fetches by itself, a chunk ahead, or A is made in the
- * stage (reads_scored.clh). O may be left to other sub-groups (reads_apart.clh). */
+/* The scan: a recurrence in chunks of tokens on a matrix engine, the state S in registers. G is the running sum of a
+ * chunk's log-decays; A, T and factors of the rows are the chunk's record:
+ *     R = S in 16 bits
+ *     U = (P o e^G) R                           what earlier chunks left of what is erased
+ *     D = T (X - U)                             what is written; X where nothing is erased
+ *     O = (Q o e^G) R + A D
+ *     S = e^(G_C) S + (K o e^(G_C - G))^T D
+ * A group: VALUES value columns of one head of one sequence, or of a segment of it. Its sub-groups have roles, by their
+ * place in the group: consumers, whose body is the kernel's; readers (scan_reader.clh) and producers
+ * (scan_producer.clh), where there are any. A consumer: SPAN times ACC_ROWS value columns, and 1/KEY_SPLIT of the
+ * channels. All tiles lie transposed, [value][channel] and [value][token], so that the sums of one product are the
+ * operand of the next without an exchange between lanes. */
+#include "matrix_scan.clh"
+#include "scan_producer.clh"
+
+/* Tiles of channels of which O = Q R is made ahead of the erase; the others fill the engine while the erase waits. */
+#define READ_FIRST (KEY_SPLIT > 1 ? KT : KT / 2)
+
 /* clang-format off */
 #define TENSORS(X) \
     X(global const data_t, q) X(global const data_t, k) X(global const data_t, v) X(global out_t, o) \
@@ -21,94 +30,186 @@ scan_matrix(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int states, int 
 {
     TENSORS(ABSENT)
     LOCAL_NUMBERS(stages, LOCAL_STAGES)
-    VALUE_LOCALS
-    READ_LOCALS
-    SHARE_LOCALS
-    SEGMENT_LOCALS
+    LOCAL_NUMBERS_IF(STRIPS, strips, LOCAL_STRIPS)
+    LOCAL_NUMBERS_IF(READS_APART, queries, LOCAL_QUERIES)
+    LOCAL_NUMBERS_IF(READS_APART, reader_strips, LOCAL_OUTPUT_STRIPS)
+    LOCAL_WORDS_IF(READS_APART, uint, states_left, LOCAL_LEFT)
+    LOCAL_WORDS_IF(CHANNELS_SHARED, float, share, LOCAL_SHARE)
     ENGINE_LOCALS
-    engine_t m = engine_begin(engine_scratch);
-    place whole =
+    const engine_t m = engine_begin(engine_scratch);
+    const place sequence =
         place_with_states(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), states, slots, slots_at);
-    int heads = get_num_groups(1), group_c0 = value_column_of(get_group_id(2));
-    int segment = segment_of(get_group_id(2)), segment_row = segment_rows(whole.rows) * segment;
-    place at = segment_place(whole, segment_row);
-    long slot = slot_of(whole, seq_len) + segment_row / CHUNK, next_record = (long)heads * MATRIX_RECORD;
-    global const uint *record = records + records_at.x + (slot * heads + at.head) * MATRIX_RECORD;
-    int value_tile = value_tile_of(LANE / ENGINE_LANES / KEY_SPLIT), c0 = group_c0 + value_tile * SPAN_COLUMNS,
-        channel0 = share_part * KT * 16;
-    int read_lane = frag_lane(m, PITCH) + channel0, write_lane = frag_lane_t(m, PITCH) + channel0;
-    acc_t S[SPAN * KT];
-    READ_REGISTERS
-    ERASE_REGISTERS
-    MOVE_REGISTERS
-    VALUE_REGISTERS
+    const int heads = get_num_groups(1), column = (int)get_group_id(2) % VALUE_GROUPS * VALUES;
+    const int segment = SEGMENTS > 1 ? (int)get_group_id(2) / VALUE_GROUPS : 0;
+    const int segment_row = segment_rows(sequence.rows) * segment;
+    const long slot = slot_of(sequence, seq_len) + segment_row / CHUNK;
+    const tensors_t in = {q, k, v, p, e, rows, den, o, q_at, k_at, v_at, p_at, e_at, rows_at, den_at, o_at};
+    const scan_t scan = {.m = m,
+                         .at = segment_place(sequence, segment_row),
+                         .heads = heads,
+                         .column = column,
+                         .slot = slot,
+                         .record = records + records_at.x + (slot * heads + sequence.head) * MATRIX_RECORD,
+                         .next_record = (long)heads * MATRIX_RECORD,
+                         .stages = stages,
+                         .queries = queries};
+    const int value_tile = value_tile_of(LANE / ENGINE_LANES / KEY_SPLIT);
+    local uint *state_left = states_left + value_tile * KT * FRAG;
 
-    if (READERS > 0 && LANE >= COMPUTE_LANES && LANE < STAGE_LANE0) {
-        read_main();
+    if (READS_APART && LANE >= COMPUTE_LANES && LANE < STAGE_LANE0) {
+        reader(&scan, &in, value_tile, state_left, reader_strips);
         return;
     }
-    if (LOADERS == 0 || LANE >= STAGE_LANE0)
-        move_begin(); /* by those that compute, where none loads for them */
     if (LOADERS > 0 && LANE >= STAGE_LANE0) {
-        load_main();
+        producer(&scan, &in, 0);
         return;
     }
 
-    values_begin();
-    segment_load(S);
-    if (FETCH_AHEAD) {
-        erase_fetch(record);
-        read_fetch(record);
+    /* A consumer */
+    const place at = scan.at;
+    const int c0 = column + value_tile * SPAN_COLUMNS, channel0 = share_part * KT * 16;
+    const int read_lane = frag_lane(m, PITCH) + channel0, write_lane = frag_lane_t(m, PITCH) + channel0;
+    local data_t *strip = strips + value_tile * STRIP;
+    global const uint *record = scan.record;
+    acc_t S[SPAN * KT];      /* the state */
+    frag_t T[INVERSE_FRAGS]; /* of the chunk's record, or of the next one's */
+    frag_t A[SCORE_FRAGS];
+    uint4 next_values[STRIP_PIECES]; /* of the sub-group's columns, on their way to its strip */
+    source_t values;
+    output_t output;
+    cursor_t cursor; /* where consumers move the chunks */
+    moving_t moving[DEPTH];
+    float given = 0; /* what den has for the lane's number of the output */
+
+    if (LOADERS == 0) {
+        cursor_begin(&cursor, &scan, &in);
+        producer_fill(&cursor, moving, &scan, &in);
     }
+    if (STRIPS) {
+        values = value_source(&in, &scan, c0, SPAN_COLUMNS, m.lane, ENGINE_LANES);
+        strip_values_fetch(&values, next_values, min(at.rows, CHUNK), m.lane, c0);
+        output = output_begin(&in, at, c0, m.lane);
+    }
+    if (SEGMENTS == 1 || (segment == 0 && state_of(initial, at) == 0))
+        state_tiles_load(m, S, SEGMENTS == 1 ? state_of(initial, at) : 0, c0, channel0, STATE_VK);
+    else
+        segment_take(S, segment_tiles(segments, segments_at, &scan, segment == 0 ? SEGMENT_INITIAL : 0));
+    for (int before = 1; before < segment; before++) /* S = L S + N of each segment before */
+        segment_join(m, S, segment_tiles(segments, segments_at, &scan, before),
+                     segment_kept(kept, kept_at, &scan, before), channel0);
+    if (FETCH_AHEAD && ERASES)
+        inverses_fetch(m, T, record);
+    if (FETCH_AHEAD && !SCORED && !READS_APART)
+        scores_fetch(m, A, record);
+
     for (int row = 0; row < at.rows; row += CHUNK) {
         local data_t *stage = stage_at(stages, row);
-        address_t stage_address = address_of(stage);
         local const float *factors = stage_factors(stage);
-        chain_t R[SPAN * KT], D[SPAN * NT];
-        READ_CHUNK_REGISTERS
+        const address_t staged = address_of(stage), query_rows = stream_address(staged, read_lane, STREAM_Q);
+        acc_t U[NT], O[SPAN * NT];
+        chain_t R[SPAN * KT], X[SPAN * NT], D[SPAN * NT];
 
         if (OUTPUT_AHEAD)
-            output_ahead = given_of(den, den_at, at, min(row + OUTPUT_LANE / OUTPUT_HAS, at.rows - 1) / STEPS);
-        values_turn(row);
-        engine_sync_all();
+            given = given_of(den, den_at, at, min(row + m.lane / OUTPUT_HAS, at.rows - 1) / STEPS);
+        if (STRIPS) {
+            engine_sync_own(); /* every lane has stored its part of the output, which lay in the strip */
+            source_put(strip, VALUE_PITCH, next_values, SPAN_COLUMNS, m.lane, ENGINE_LANES);
+            engine_sync_own(); /* the sub-group's values are in its strip */
+        }
+        engine_sync_all(); /* 0: the chunk is in its stage; producers may fill the stage of the chunk before */
         if (LOADERS == 0)
-            move_step(row, 0);
+            producer_turn(&cursor, moving, &scan, &in, row);
         if (STAGES == 1)
-            engine_sync_all();
-        engine_unrolled
-        for (int i = 0; i < SPAN * KT; i++)
-            R[i] = chain_of(m, S[i]);
-        erase_reads(stage);
-        read_start();
+            engine_sync_all(); /* 0: with one stage the chunk was put only now */
+
+        /* U = P R, O = Q R: the factors of rows come after */
+        state_round(m, R, S);
+        if (ERASES) {
+            tiles_zero(U, NT);
+            read_state(m, U, R, stream_address(staged, read_lane, STREAM_P), 0, KT);
+        }
+        tiles_zero(O, SPAN * NT);
+        if (READS_APART) {
+            chains_leave(m, state_left, R, KT);
+            reader_signal(STATE_LEFT, LEFT_LANES); /* 4: the reader, which waits, may take R */
+        } else if (SCORED)
+            read_state_rounding(m, O, S, query_rows);
+        else
+            read_state(m, O, R, query_rows, 0, READ_FIRST);
         state_decay(m, S, factors + STATE_FACTORS, channel0);
-        erase_put();
-        read_put();
-        share_sync();
-        erase_sum();
-        read_sum();
-        if (!FETCH_AHEAD)
-            erase_fetch(record);
-        erase_correct(stage);
-        values_next(row);
-        if (FETCH_AHEAD)
-            erase_fetch(record + next_record);
-        erase_write(0);
-        if (!FETCH_AHEAD)
-            read_fetch(record);
-        read_finish();
-        record += next_record;
-        if (FETCH_AHEAD)
-            read_fetch(record);
+        if (CHANNELS_SHARED) {
+            if (ERASES)
+                share_put(m, share, 0, U);
+            share_put(m, share, 1, O);
+            engine_sync(COMPUTE_LANES); /* 1: every part of the sums is left */
+            if (ERASES)
+                share_sum(m, share, 0, U);
+            share_sum(m, share, 1, O);
+        }
+
+        /* D = T (X - e^G U) */
+        if (!FETCH_AHEAD && ERASES)
+            inverses_fetch(m, T, record);
+        values_load(
+            m, X,
+            STRIPS ? address_plus(address_of(strip), chain_lane_t(m, VALUE_PITCH))
+                   : address_plus(staged, stream_at(STREAMS) + chain_lane_t(m, VALUE_PITCH) + value_tile * ACC_ROWS));
+        if (ERASES)
+            erase_correct(m, U, X, T, factors + ERASE_FACTORS);
+        if (!READS_APART && !SCORED)
+            read_state(m, O, R, query_rows, READ_FIRST, KT);
+        engine_unrolled
+        for (int n = 0; n < SPAN * NT; n++)
+            D[n] = ERASES ? chain_of(m, U[n % NT]) : X[n];
+        if (STRIPS)
+            strip_values_fetch(&values, next_values, at.rows - row - CHUNK, m.lane, c0);
+        if (FETCH_AHEAD && ERASES)
+            inverses_fetch(m, T, record + scan.next_record);
+        state_write(m, S, X, D, 0, staged, write_lane, factors + WRITE_FACTORS);
+
+        /* O = e^G O + A D */
+        if (READS_APART) {
+            chains_leave(m, reader_strip(reader_strips, row, value_tile), D, NT);
+            if (row / CHUNK % 2 == 0) /* 5, 6: the reader, which waits, may take D */
+                reader_signal(WRITES_LEFT, LEFT_LANES);
+            else
+                reader_signal(WRITES_LEFT + 1, LEFT_LANES);
+        } else {
+            if (SCORED)
+                stage_scores_take(m, A, stage);
+            else if (!FETCH_AHEAD)
+                scores_fetch(m, A, record);
+            engine_unrolled
+            for (int n = 0; n < SPAN * NT; n++)
+                O[n] = row_factors(m, O[n], factors + READ_FACTORS + n % NT * 16);
+            engine_unrolled
+            for (int i = 0; i < SPAN * FINISHED; i++)
+                O[i] = mix_written(m, finished_of(i, O), X, D, A, i);
+            if (FETCH_AHEAD && !SCORED)
+                scores_fetch(m, A, record + scan.next_record);
+        }
+        record += scan.next_record;
+
+        /* S += (K o e^(G_C - G))^T D, of the rest of the tokens */
         if (NT > 1)
-            erase_write(NT - 1);
+            state_write(m, S, X, D, NT - 1, staged, write_lane, factors + WRITE_FACTORS);
         if (SNAPSHOTS)
-            state_tiles_store(m, S, snapshot_of(snapshots, snapshots_at, whole, every, segment_row + row + CHUNK), c0,
-                              channel0, STATE_VK);
-        share_sync(); /* the output may take the place of values that others have still to load */
-        read_output(row);
+            state_tiles_store(m, S, snapshot_of(snapshots, snapshots_at, sequence, every, segment_row + row + CHUNK),
+                              c0, channel0, STATE_VK);
+
+        if (CHANNELS_SHARED)
+            engine_sync(COMPUTE_LANES); /* 1: all have loaded the values, whose place the output takes */
+        if (OUTPUT_STAGED && finishes)
+            output_put_tiles(m, stage_output(stage) + value_tile * ACC_ROWS, O, stage);
+        if (STRIPS) {
+            engine_sync_own(); /* every lane has loaded the values, whose place the output takes */
+            output_put_tiles(m, (local out_t *)strip, O, stage);
+            engine_sync_own(); /* the sub-group's output is in its strip */
+            output_tile_store(&output, &in, at, (local const out_t *)strip, row, m.lane, given);
+        }
     }
-    engine_sync_all();
+    engine_sync_all(); /* 0: the last output is in its stage */
     if (LOADERS == 0)
-        move_end();
-    segment_store(S);
+        producer_end(&cursor, &scan, &in);
+    state_tiles_store(m, S, segment == SEGMENTS - 1 ? state_of(final, at) : 0, c0, channel0, STATE_VK);
 }

@@ -7,6 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- Members of an object ---------------------------------------------------------------------------------------- */
+
+const char *json_string(const cJSON *object, const char *key)
+{
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
+}
+
+double json_number(const cJSON *object, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+
+    return cJSON_IsNumber(item) ? item->valuedouble : 0;
+}
+
 /* ---- Reading: cJSON is given numbers that have a power of ten in the place of a point --------------------- */
 
 static size_t string_size(const char *text, size_t size)

@@ -12,6 +12,10 @@ cJSON *json_parse(const char *text);
  * where text ceases to be one. */
 cJSON *json_parse_part(const char *text, size_t size, size_t *end);
 
+/* The string or the number that an object has by that name. NULL or 0 if it has none. */
+const char *json_string(const cJSON *object, const char *key);
+double json_number(const cJSON *object, const char *key);
+
 /* The value as text, to be given to cJSON_free; NULL without memory. A number has as many digits as it takes to read
  * the same double again; one that is infinite, or none, is null. */
 char *json_text(const cJSON *json);

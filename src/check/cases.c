@@ -1,5 +1,5 @@
-/* The awkward shapes, and every rule's options. Compiling takes most of a run: cases share head sizes and flags where
- * they can, and the narrow types take a few. */
+/* The awkward shapes and every rule's options. Compilation takes most of a run, so cases share head sizes and flags
+ * where they can, and narrow types have few. */
 #include "check/check.h"
 #include "op/options.h"
 
@@ -53,13 +53,13 @@ const struct check_case check_cases[] = {
     { "empty first",   1,   16, 4, 2,  64,  64, LAST | CU,        USUAL, empty,  2, 0,   0, 0, F32, 0, 0, 0 },
     { "packed",        1,  131, 4, 2,  64,  64, BOTH | CU | ATTN, HARD,  single, 4, 0,   0, 0, F32, 0, 0, 0 },
     { "packed uneven", 1,1200, 1, 1, 32,  64, LAST | CU64 | VK, USUAL, uneven, 4, 0, 1, 1, F32 | QUICK_BF16, 0, 0, 0 },
-    /* rules of a state: more heads of queries than of states */
+    /* rules with a state: more query heads than states */
     { "shared states", 2,   19, 2, 6, 128, 128, BOTH,             HARD,  NULL,   0, 0,   0, 0, F32, 0, 0, 0 },
-    /* rules with keys: turned by positions */
+    /* rules with keys: rotary embedding */
     { "turned",        2,   75, 6, 3,  60, 100, BOTH | NORM | ROPE, HARD, NULL, 0, 0, 0, 0, F32 | F16, 0, 0, 0 },
     { "turned, packed", 1, 131, 2, 4,  64,  64, BOTH | CU | ROPE, HARD,  single, 4, 0,   0, 1, F32, 0, 0, 0 },
     { "turned, usual", 1, 131, 2, 4,  64,  64, BOTH | CU | ROPE, USUAL, single, 4, 0,   0, 1, BF16, 0, 0, 0 },
-    /* rules of a list: queries that stand at the end of a cache, or before its first key */
+    /* rules whose state is a list: the queries stand at the end of a cache, or before its first key */
     { "one query",     2,    1, 4, 4,  64,  64, 0,                USUAL, NULL,   0, 0,   0, 1, F32, 75, 0, 0 },
     { "one of a few",  1,    1, 4, 1, 128, 128, LSE,              HARD,  NULL,   0, 0,   1, 0, ALL, 130, 0, 0 },
     { "cache",         2,   19, 6, 2,   7,  13, LSE | ATTN,       HARD,  NULL,   0, 0,   0, 1, QUICK_F32, 100, 0, 0 },
@@ -82,7 +82,7 @@ const struct check_case check_cases[] = {
     { "one appended",  5,    1, 6, 2,  64,  64, LSE | LENS | NEW, HARD,  NULL,   0, 0,   0, 0, F32, 300, 0, 0 },
     { "some appended", 1,  131, 3, 1,  32,  16, LSE | CUKV | NEW, USUAL, single, 4, 0,   0, 0, F32, 600, 0, 0 },
     { "packed window", 1,  131, 4, 2,  64,  64, LSE | CU,         HARD,  single, 4, 0,   0, 0, F32 | F16, 0, 33, 0 },
-    /* path_attn: the last keys alone are not carried */
+    /* path_attn: all keys but the last ones are carried */
     { "tail of one",   2,    1, 6, 2,  60, 100, LSE,              HARD,  NULL,   0, 0,   0, 0, ALL, 300, 0, 1 },
     { "whole tail",    1,   16, 4, 1, 128, 128, LSE,              HARD,  NULL,   0, 0,   0, 1, F32 | BF16, 130, 0, 16 },
     { "tail carried", 2,    3, 6, 3,  60, 100, LSE | CARRY,      HARD,  NULL, 0, 0, 1, 0, QUICK_F32 | F16, 200, 0, 13 },
@@ -94,7 +94,7 @@ const struct check_case check_cases[] = {
 /* clang-format on */
 const size_t check_case_count = sizeof check_cases / sizeof *check_cases;
 
-/* A rule's options, on top of a case's */
+/* A rule's options, applied to a case. */
 static const struct {
     const char *name;
     clattn_plan_desc desc;
@@ -210,7 +210,7 @@ static int is_learner(clattn_rule rule)
     return rule_get(rule) != NULL && rule_get(rule)->op == OP_LEARNER;
 }
 
-/* Another width than the keys', and several batches. */
+/* Makes the hidden width differ from the keys' and the batches several. */
 static void make_awkward(clattn_plan_desc *desc)
 {
     enum { WIDER = 8, FEW = 16 };
@@ -235,7 +235,7 @@ int check_mode_applies(clattn_rule rule, clattn_mode mode)
     return mode != CLATTN_MODE_RECURRENT || rule_get(rule) == NULL || rule_has_tokens(rule_get(rule));
 }
 
-/* Nothing turns where a variant leaves nothing that may. */
+/* Drops the rotary embedding if the variant does not allow it. */
 static void fit_rope(clattn_plan_desc *desc)
 {
     int mapped = !(desc->flags & CLATTN_NORMALIZE) || desc->feature_map != CLATTN_FEATURE_IDENTITY;
@@ -247,15 +247,15 @@ static void fit_rope(clattn_plan_desc *desc)
     desc->rope_dim = 0;
 }
 
-/* What a variant says, and what goes with it. */
-static void take_variant(const clattn_plan_desc *variant, clattn_plan_desc *desc)
+/* Applies a variant's options and their consequences. */
+static void apply_variant(const clattn_plan_desc *variant, clattn_plan_desc *desc)
 {
     for (enum option_id i = 0; i < OPTION_COUNT; i++)
         if (i != SIZE_rule && option_get(i, variant) != 0)
             option_put(i, option_get(i, variant), desc);
     if (desc->tail != 0)
         desc->flags &= ~CLATTN_ABSOLUTE;
-    if (desc->muon != CLATTN_MUON_NONE) /* three batches: each step takes what is left of the one before further */
+    if (desc->muon != CLATTN_MUON_NONE) /* three batches: each step amplifies the rounding errors of the previous one */
         desc->mini_batch = (int32_t)((desc->seq_len + 2) / 3);
     if (desc->kernel != CLATTN_WEIGHTS_SOFTMAX)
         desc->flags &= ~(uint64_t)LSE;
@@ -272,13 +272,13 @@ const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc)
     for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
         if (variants[i].desc.rule != rule || --variant > 0)
             continue;
-        take_variant(&variants[i].desc, desc);
+        apply_variant(&variants[i].desc, desc);
         return variants[i].name;
     }
     return NULL;
 }
 
-/* Whether the rule's variant has keys, and leaves them to turn. */
+/* Whether the rule's variant has keys and still allows rotary embedding. */
 static int turns(const struct check_case *c, clattn_rule rule, int variant, clattn_dtype dtype)
 {
     clattn_plan_desc desc = check_case_desc(c, rule, dtype, CLATTN_MODE_AUTO);
@@ -305,7 +305,7 @@ int check_case_applies(const struct check_case *c, clattn_rule rule, int variant
 
 int check_case_quick(const struct check_case *c, clattn_rule rule, int variant, clattn_dtype dtype)
 {
-    const int packed = dtype == CLATTN_BF16; /* which is not for learners: they have that of f32 */
+    const int packed = dtype == CLATTN_BF16; /* learners have no packed sequences: they run the case of f32 */
     const unsigned as = packed && is_learner(rule) ? CLATTN_F32 : (unsigned)dtype;
 
     return variant == 0 && (c->dtypes >> (CHECK_QUICK + as) & 1) != 0;

@@ -1,5 +1,5 @@
-/* What verify, bench, make-input, the tests and the tuner share: inputs that are hard on a rule, a run on a device with
- * poisoned memory, the comparison with the reference, and the one table of bounds. */
+/* What verify, bench, make-input, the tests and the tuner share: inputs that are hard on a rule, runs on a device with
+ * poisoned memory, the comparison with the reference, and the table of bounds. */
 #ifndef CLATTN_SRC_CHECK_H
 #define CLATTN_SRC_CHECK_H
 
@@ -7,7 +7,7 @@
 #include "device/opencl.h"
 #include "op/arguments.h"
 
-/* One problem's tensors on the host, contiguous, owned. Unused operands have data NULL. */
+/* A problem's tensor on the host, contiguous and owned. Unused operands have data NULL. */
 struct check_tensor {
     void *data;
     size_t bytes;
@@ -17,48 +17,49 @@ struct check_tensor {
 struct check_tensors {
     clattn_plan_desc desc; /* completed */
     struct check_tensor tensor[OPERAND_COUNT];
-    void *after[OPERAND_COUNT]; /* owned: what a run leaves of an input that it updates; NULL before, and of others */
+    void *after[OPERAND_COUNT]; /* owned: an input that a run updates, after the run; NULL for others and before */
 };
 
 /* How inputs are drawn. */
 enum check_gates {
     CHECK_GATES_USUAL, /* like a trained model's: log-decays in (-1, 0), beta in (0, 1) */
     CHECK_GATES_HARD,  /* half of the log-decays 0, some -1000 and -inf; beta near 2 */
-    CHECK_GATES_SLOW   /* log-decays a hundredth of the usual: a state that lasts for hundreds of tokens */
+    CHECK_GATES_SLOW   /* log-decays a hundredth of the usual ones: the state lasts for hundreds of tokens */
 };
 
-/* Allocates every operand of desc and fills the inputs from seed; outputs are NaN. cu_seqlens (sequences + 1 entries,
- * of host int64) may be NULL: then it is cut evenly. Inputs are rounded to their storage type. Erase keys have norm <=
- * 1 where the rule is not stable otherwise. */
+/* Allocates every operand of desc and fills the inputs from seed; outputs are NaN. cu_seqlens has sequences + 1 entries
+ * of host int64; NULL: all sequences are equally long. Inputs are rounded to their storage type. Erase keys have a norm
+ * of at most 1 if the rule would not be stable otherwise. */
 clattn_status check_make(struct check_tensors *tensors, const clattn_plan_desc *desc, uint64_t seed,
                          enum check_gates gates, const int64_t *cu_seqlens);
 void check_free(struct check_tensors *tensors);
 
-/* Room in `after` for what a run updates, filled with what it is before. */
-clattn_status check_keep(struct check_tensors *tensors);
-/* The same, and the operands as clattn_reference takes them: what it updates is there, and the inputs stay. */
-clattn_status check_kept_operands(struct arguments *operands, struct check_tensors *tensors);
+/* Allocates `after` for each operand that a run updates, and copies the operand there. */
+clattn_status check_copy_updated(struct check_tensors *tensors);
+/* The same, and sets the operands for clattn_reference so that it updates the copies and leaves the inputs. */
+clattn_status check_updatable_operands(struct arguments *operands, struct check_tensors *tensors);
 
-/* Every operand of desc, all bytes 0xff: NaN. What check_make fills; on failure there is nothing to free. */
+/* Allocates every operand of desc with all bytes 0xff, which is NaN. On failure there is nothing to free. */
 clattn_status check_allocate(struct check_tensors *tensors, const clattn_plan_desc *desc);
 
-/* Elements of a tensor. */
+/* The number of elements of a tensor. */
 int64_t check_count(const clattn_operand_info *info);
 
-/* A call of a desc's lengths, without operands yet. */
+/* A call with a desc's lengths and no operands. */
 struct arguments check_lengths(const clattn_plan_desc *desc);
 
-/* The operands as clattn_reference and clattn_run take them, pointing into tensors. */
+/* Sets the operands for clattn_reference and clattn_run; they point into tensors. */
 void check_operands(struct arguments *operands, const struct check_tensors *tensors);
 
-/* clattn_enqueue and clattn_reference of operands by id. */
+/* clattn_enqueue and clattn_reference with operands by id. */
 clattn_status check_enqueue(clattn_plan *plan, cl_command_queue queue, const struct arguments *operands,
                             uint32_t n_wait, const cl_event *wait, cl_event *event);
 clattn_status check_compute(const clattn_plan_desc *desc, const struct arguments *operands, clattn_log_fn log,
                             void *log_user);
 
-/* clattn_reference over the tensors' inputs, in f32: allocates the outputs of *expected, whose inputs stay NULL.
- * INVALID_OPERAND when an output is not finite (a stabilizer may be -inf): nothing is measured by such a reference. */
+/* Runs clattn_reference in f32 over the inputs of tensors, and allocates the outputs of *expected, whose inputs stay
+ * NULL. INVALID_OPERAND if an output is not finite (a stabilizer may be -inf), because nothing can be compared with
+ * it. */
 clattn_status check_reference(struct check_tensors *expected, const struct check_tensors *tensors, clattn_log_fn log,
                               void *log_user);
 
@@ -68,81 +69,79 @@ struct check_device {
     cl_context cl;
     cl_device_id device;
     cl_command_queue queue; /* in order, profiling */
-    clattn_plan_info plan;  /* of the last check_run, its tiles_by gone with the plan; zero when it had none */
+    clattn_plan_info plan;  /* of the last check_run, or zero; tiles_by is NULL, because the plan is gone */
 };
 clattn_status check_device_open(struct check_device *device, cl_device_id id, clattn_log_fn log, void *log_user);
 void check_device_close(struct check_device *device);
 
-/* Creates the plan, runs it once on device buffers whose outputs, workspace and guard bands are NaN, and reads the
- * outputs back into tensors, and what it updates into `after`. DEVICE_ERROR with a log line when an input or
- * a guard band was touched, or an element of an output was not written. plan_text (may be NULL) receives
- * clattn_plan_describe. */
+/* Creates the plan and runs it once on buffers whose outputs, workspace and guard bands are NaN. Reads the outputs back
+ * into tensors, and updated inputs into `after`. DEVICE_ERROR with a log line if an input or a guard band was changed
+ * or an element of an output was not written. plan_text (may be NULL) receives clattn_plan_describe. */
 clattn_status check_run(struct check_tensors *tensors, struct check_device *device, char *plan_text, size_t text_size,
                         clattn_log_fn log, void *log_user);
 
-/* The same with a plan of the caller's; the tensors' lengths may be below the plan's. */
+/* The same with the caller's plan. The tensors' lengths may be below those of the plan. */
 clattn_status check_run_plan(struct check_tensors *tensors, struct check_device *device, clattn_plan *plan,
                              clattn_log_fn log, void *log_user);
 
-/* The bound on relative error of forward outputs, by storage type. */
+/* The bound on the relative error of forward outputs, by storage type. */
 double check_bound(clattn_dtype dtype);
-/* The same of a problem. */
+/* The same for a problem. */
 double check_bound_of(const clattn_plan_desc *desc);
 
-/* What check_bound bounds: rel = RMS(x - ref) / (RMS(ref) + 1e-8) of a tensor, or an eighth of that of its worst
- * row, if that is more. A row is the tensor's last dimension: a head of a token; it is measured against the tensor's
- * RMS(ref) where its own is less. Infinite when x is not finite where ref is, or differs from an infinite ref, or
- * ref is NaN. The worst over all outputs; *worst (may be NULL) is the operand it belongs to. */
+/* The error that check_bound limits: RMS(x - ref) / (RMS(ref) + 1e-8) of a tensor, or an eighth of that of its worst
+ * row if that is more. A row is the last dimension: one head of one token. It is divided by the tensor's RMS(ref) if
+ * its own is less. Infinite if x is not finite where ref is, if x differs from an infinite ref, or if ref is NaN.
+ * Returns the worst of all outputs; *worst (may be NULL) is its operand. */
 double check_error(const struct check_tensors *actual, const struct check_tensors *expected, clattn_operand_id *worst);
 
-/* The same of one tensor, and where. */
+/* The same for one tensor, and where. */
 struct check_difference {
-    double error;      /* what is bounded */
+    double error;      /* the error that is compared with the bound */
     double whole, row; /* of the tensor, and of its worst row */
     int64_t at;        /* that row */
 };
 struct check_difference check_tensor_difference(const struct check_tensor *actual, const struct check_tensor *expected);
 double check_tensor_error(const struct check_tensor *actual, const struct check_tensor *expected);
 
-/* The awkward shapes of the tests and of `clattn verify`. dtypes and variants say which of them a run within minutes
- * takes: see check_case_applies. */
+/* The awkward shapes of the tests and of `clattn verify`. dtypes and variants say which of them a run of minutes takes
+ * (check_case_applies). */
 enum { CHECK_QUICK = 8 };
 struct check_case {
     const char *name;
-    int64_t batch, seq_len, heads, qk_heads, key_dim, value_dim; /* qk_heads above heads: of states that they share */
-    uint64_t flags;                                              /* beyond the rule's own */
+    int64_t batch, seq_len, heads, qk_heads, key_dim, value_dim; /* qk_heads above heads: query heads share states */
+    uint64_t flags;                                              /* added to those of the rule */
     enum check_gates gates;
     const int64_t *cu_seqlens; /* NULL, or sequences + 1 entries */
     int64_t sequences;
     double scale;           /* 0: the rule's */
     int gates_as_data;      /* gate_dtype is the dtype, not f32 */
-    int variants;           /* also for the rule's variants from 1 on */
-    uint32_t dtypes;        /* bit 1 << dtype, and 1 << (CHECK_QUICK + dtype) where a few seconds must do */
-    int64_t kv_len, window; /* not 0: for rules of a list alone */
-    int64_t tail;           /* not 0: for those whose keys are carried */
+    int variants;           /* also with the rule's variants from 1 on */
+    uint32_t dtypes;        /* bit 1 << dtype, and 1 << (CHECK_QUICK + dtype) for runs of a few seconds */
+    int64_t kv_len, window; /* not 0: only for rules whose state is a list */
+    int64_t tail;           /* not 0: only for rules that can carry keys */
 };
 extern const struct check_case check_cases[];
 extern const size_t check_case_count;
 
-/* Of a desc that is meant for any rule what its own takes: where the state is a list no states, and key/value heads in
- * the place of query/key heads. */
+/* Adapts a desc that was written for any rule to its own rule: if the state is a list, no states, and key/value heads
+ * in place of query/key heads. */
 void check_fit(clattn_plan_desc *desc);
 
-/* Whether the rule has solvers of the mode. */
+/* Whether the rule has a solver of that mode. */
 int check_mode_applies(clattn_rule rule, clattn_mode mode);
 
-/* A rule's own options worth checking beside its default (normalize, feature maps, steps, gv, ungated, sink): fills
- * desc's fields for variant 0, 1 and so on, and fits it; returns a short name, "" for the default, or NULL past the
- * last. */
+/* Applies one of the rule's variants, options worth checking beside its default: fills desc's fields and fits it.
+ * Variant 0 is the default, "". Returns a short name, or NULL past the last. */
 const char *check_variant(clattn_rule rule, int variant, clattn_plan_desc *desc);
 
-/* Whether a run over all rules takes this case for this rule, variant and type; every case of the rule's kind is taken
- * with f32 and variant 0. */
+/* Whether a run over all rules takes this case for this rule, variant and type. With f32 and variant 0 every case of
+ * the rule's kind applies. */
 int check_case_applies(const struct check_case *c, clattn_rule rule, int variant, clattn_dtype dtype);
-/* Whether one that applies is taken by `clattn verify --quick` too. */
+/* Whether `clattn verify --quick` takes a case that applies. */
 int check_case_quick(const struct check_case *c, clattn_rule rule, int variant, clattn_dtype dtype);
 
-/* desc of one case; INVALID_… never for a legal rule. */
+/* The desc of a case; valid for every rule. */
 clattn_plan_desc check_case_desc(const struct check_case *c, clattn_rule rule, clattn_dtype dtype, clattn_mode mode);
 
 #endif

@@ -1,4 +1,4 @@
-/* The reference over a check's inputs, the bounds, and the error of a tensor and of its rows. */
+/* Runs the reference over a check's inputs, and measures the error of a tensor and of its rows. */
 #include "check/check.h"
 
 #include "reference/number.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define CHECK_TINY 1e-8
-#define CHECK_ROW_SLACK 8.0 /* how much worse than the bound of all one row may be */
+#define CHECK_ROW_SLACK 8.0 /* how much larger than the whole tensor's bound the error of one row may be */
 
 static void widen(const struct check_tensor *to, const struct check_tensor *from, int is_index)
 {
@@ -41,9 +41,9 @@ void check_operands(struct arguments *operands, const struct check_tensors *tens
     }
 }
 
-clattn_status check_kept_operands(struct arguments *operands, struct check_tensors *tensors)
+clattn_status check_updatable_operands(struct arguments *operands, struct check_tensors *tensors)
 {
-    clattn_status status = check_keep(tensors);
+    clattn_status status = check_copy_updated(tensors);
 
     check_operands(operands, tensors);
     for (int id = 1; id < OPERAND_COUNT && status == CLATTN_SUCCESS; id++)
@@ -70,8 +70,8 @@ clattn_status check_compute(const clattn_plan_desc *desc, const struct arguments
     return clattn_reference(desc, &call, log, log_user);
 }
 
-/* Gates of -inf forget and make no infinity. A stabilizer and lse are logarithms of a size: -inf where there is nothing
- * yet. */
+/* Gates may be -inf: they forget everything, and the results are finite. A stabilizer and lse are logarithms of
+ * magnitudes that may be 0. */
 static clattn_status check_finite(const struct check_tensor *tensor, clattn_operand_id id, const struct log *log)
 {
     int64_t count = tensor->info.output && tensor->data != NULL ? check_count(&tensor->info) : 0;
@@ -133,12 +133,13 @@ double check_bound_of(const clattn_plan_desc *desc)
     return number_bound_of(desc);
 }
 
-/* Over elements whose reference is finite. */
+/* Sums over elements whose reference is finite. */
 struct sums {
     double difference, size, count;
 };
 
-/* Adds the elements from first on; 0 when one is not finite where its reference is, or differs from an infinite one. */
+/* Adds `count` elements from `first` on. Returns 0 if one is not finite although its reference is, or differs from an
+ * infinite one. */
 static int add_elements(struct sums *sums, const struct check_tensor *actual, const struct check_tensor *expected,
                         int64_t first, int64_t count)
 {
@@ -166,9 +167,8 @@ static int64_t row_of(const struct check_tensor *tensor)
     return tensor->info.dims[tensor->info.rank - 1];
 }
 
-/* The least that a row's reference counts for is the tensor's: a row that nearly cancels is as exact as the terms of
- * its sum are, which are of the tensor's size, not of its own. A row above it counts for itself: its rounding grows
- * with it. */
+/* A row is divided by its own RMS, but at least by the tensor's. A row that nearly cancels is only as exact as the
+ * terms of its sum, which have the tensor's magnitude. The rounding of a larger row grows with it. */
 static void find_worst_row(struct check_difference *to, const struct check_tensor *actual,
                            const struct check_tensor *expected, double size)
 {
@@ -186,8 +186,8 @@ static void find_worst_row(struct check_difference *to, const struct check_tenso
     }
 }
 
-/* A row whose elements are not finite where they should be. */
-static int64_t find_wild_row(const struct check_tensor *actual, const struct check_tensor *expected)
+/* The first row with an element that is not finite where its reference is. */
+static int64_t find_not_finite_row(const struct check_tensor *actual, const struct check_tensor *expected)
 {
     struct sums sums = {0, 0, 0};
     int64_t row = row_of(expected), first = 0;
@@ -205,7 +205,7 @@ struct check_difference check_tensor_difference(const struct check_tensor *actua
 
     if (!add_elements(&sums, actual, expected, 0, check_count(&expected->info))) {
         to.error = to.whole = to.row = (double)INFINITY;
-        to.at = find_wild_row(actual, expected);
+        to.at = find_not_finite_row(actual, expected);
         return to;
     }
     size = rms(sums.size, sums.count);
@@ -220,16 +220,16 @@ double check_tensor_error(const struct check_tensor *actual, const struct check_
     return check_tensor_difference(actual, expected).error;
 }
 
-/* Of an output, or of what is left of an input; below 0: it is neither. */
+/* The error of an output or of an updated input. Negative if the operand is neither. */
 static double error_of(const struct check_tensors *actual, const struct check_tensors *expected, int id)
 {
-    struct check_tensor left = actual->tensor[id], wanted = expected->tensor[id];
+    struct check_tensor x = actual->tensor[id], reference = expected->tensor[id];
 
-    if (!wanted.info.output) {
-        left.data = actual->after[id];
-        wanted.data = expected->after[id];
+    if (!reference.info.output) {
+        x.data = actual->after[id];
+        reference.data = expected->after[id];
     }
-    return left.data != NULL && wanted.data != NULL ? check_tensor_error(&left, &wanted) : -1;
+    return x.data != NULL && reference.data != NULL ? check_tensor_error(&x, &reference) : -1;
 }
 
 double check_error(const struct check_tensors *actual, const struct check_tensors *expected, clattn_operand_id *worst)

@@ -1,8 +1,8 @@
-/* A desc that is meant for any rule, made one of a rule: without what that has not. */
+/* Adapts a desc that was written for any rule to its own rule: removes what the rule does not have. */
 #include "check/check.h"
 #include "op/options.h"
 
-/* Pairs where the problem has complex numbers, or turns. */
+/* Even widths, where the problem has complex numbers or rotary embedding. */
 static void fit_pairs(clattn_plan_desc *desc, const struct rule *rule)
 {
     int64_t columns;
@@ -16,7 +16,7 @@ static void fit_pairs(clattn_plan_desc *desc, const struct rule *rule)
         desc->rope_dim = (int32_t)columns;
 }
 
-/* One channel where it has no keys, and a state a head. */
+/* One channel if the rule has no keys, and one state per head. */
 static void fit_channels(clattn_plan_desc *desc, const struct rule *rule)
 {
     if (!rule_has_chunks(rule))
@@ -32,7 +32,7 @@ static void fit_channels(clattn_plan_desc *desc, const struct rule *rule)
     }
 }
 
-/* No sequences that are packed, no heads that are shared. */
+/* Learners have no packed sequences and no shared heads. */
 static void fit_learner(clattn_plan_desc *desc, const struct rule *rule)
 {
     if (rule->op != OP_LEARNER)
@@ -43,7 +43,7 @@ static void fit_learner(clattn_plan_desc *desc, const struct rule *rule)
     desc->scale = 0;
 }
 
-/* Of an attention matrix that the rule has, and devices make. */
+/* Only for rules with an attention matrix, and options with which devices compute it. */
 static void fit_attn(clattn_plan_desc *desc, const struct rule *rule)
 {
     if (!rule_has_matrix(rule) || rule->erase == ERASE_KERNEL ||

@@ -1,5 +1,5 @@
-/* Inputs: every element is a function of seed, operand and index alone, so a tensor does not change when another
- * operand or a longer batch joins it, and is the same on every platform. */
+/* Draws inputs. Every element is a function of seed, operand and index alone, so that a tensor does not change if
+ * another operand or a longer batch joins it, and is the same on every platform. */
 #include "check/check.h"
 
 #include "op/problem.h"
@@ -18,7 +18,7 @@ struct source {
 
 typedef double (*draw)(const struct source *source, int64_t i);
 
-/* splitmix64's finaliser */
+/* the finaliser of splitmix64 */
 static uint64_t mix(uint64_t x)
 {
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
@@ -48,13 +48,13 @@ static double draw_normal(const struct source *source, int64_t i)
     return sum;
 }
 
-/* Which kind of hard value element i takes: 0 … 31. */
+/* Chooses among the kinds of hard values for element i: 0 to 31. 31 is none. */
 static int hard_kind(const struct source *source, int64_t i)
 {
     return source->gates == CHECK_GATES_HARD ? (int)(random_bits(source, i, 4) >> 59) : 31;
 }
 
-/* A division by the normalizer needs terms of one sign to be well conditioned. */
+/* Dividing by the normalizer is well conditioned if its terms have one sign. */
 static double draw_query(const struct source *source, int64_t i)
 {
     double x = draw_normal(source, i);
@@ -74,7 +74,8 @@ static double slowed(const struct source *source, double decay)
     return source->gates == CHECK_GATES_SLOW ? decay / 100 : decay;
 }
 
-/* Log-decays: mostly small, mean -1/4. Hard ones: half of them 0, one in 32 each -1000 and -inf, some large. */
+/* Log-decays: mostly small, with mean -1/4. Of the hard ones half are 0, one in 32 each is -1000 and -inf, some are
+ * large. */
 static double draw_decay(const struct source *source, int64_t i)
 {
     double x = uniform(source, i);
@@ -89,7 +90,7 @@ static double draw_decay(const struct source *source, int64_t i)
     return kind < 20 ? 0 : slowed(source, -x * x * x);
 }
 
-/* mlstm's forget gate: log-sigmoid of N(2, 1), or as hard as the others. */
+/* mlstm's forget gate: log-sigmoid of N(2, 1), or as hard as the other decays. */
 static double draw_forget(const struct source *source, int64_t i)
 {
     if (hard_kind(source, i) < 20)
@@ -97,7 +98,7 @@ static double draw_forget(const struct source *source, int64_t i)
     return slowed(source, -log1p(exp(-2 - draw_normal(source, i))));
 }
 
-/* What a gate_map makes a log-decay of that is mostly small; hard ones forget all or nothing. */
+/* The input of a gate_map whose log-decay is mostly small. Hard ones forget all or nothing. */
 static double draw_raw(const struct source *source, int64_t i)
 {
     double sign = source->desc->gate_map == CLATTN_GATE_MAP_LOGSIGMOID ? -1 : 1;
@@ -118,7 +119,7 @@ static double draw_input(const struct source *source, int64_t i)
     return kind == 1 ? (double)-INFINITY : draw_normal(source, i);
 }
 
-/* beta and its per-channel kin: (0, 1); hard ones near 2, some 0. */
+/* beta, also per channel: in (0, 1). Hard ones are near 2, some are 0. */
 static double draw_strength(const struct source *source, int64_t i)
 {
     int kind = hard_kind(source, i);
@@ -128,7 +129,7 @@ static double draw_strength(const struct source *source, int64_t i)
     return kind < 24 ? 1.9 + 0.1 * uniform(source, i) : uniform(source, i);
 }
 
-/* dt: mostly some hundredths; hard ones 0, and so large that all is forgotten. */
+/* dt: mostly a few hundredths. Hard ones are 0, or so large that everything is forgotten. */
 static double draw_step(const struct source *source, int64_t i)
 {
     int kind = hard_kind(source, i);
@@ -139,7 +140,8 @@ static double draw_step(const struct source *source, int64_t i)
                                                  : slowed(source, 0.5 * uniform(source, i));
 }
 
-/* What a decay is that no token changes: below zero, hard ones forget at once. Of pairs the second is an angle. */
+/* A decay that is the same for all tokens: below zero; hard ones forget at once. The second number of a pair is an
+ * angle. */
 static double draw_rate(const struct source *source, int64_t i)
 {
     double x = draw_normal(source, i);
@@ -149,7 +151,7 @@ static double draw_rate(const struct source *source, int64_t i)
     return hard_kind(source, i) < 2 ? -1000 : slowed(source, -exp(x));
 }
 
-/* Rates of learning; hard ones none. */
+/* Learning rates. Hard ones are 0. */
 static double draw_speed(const struct source *source, int64_t i)
 {
     return hard_kind(source, i) < 8 ? 0 : 0.1 * uniform(source, i);
@@ -180,7 +182,7 @@ int64_t check_count(const clattn_operand_info *info)
     return count;
 }
 
-/* A tensor on all cores, BLOCK elements at a time. */
+/* Fills a tensor on all cores, BLOCK elements at a time. */
 enum { BLOCK = 16384 };
 struct filling {
     const struct check_tensor *tensor;
@@ -205,7 +207,7 @@ static void fill(const struct check_tensor *tensor, const struct source *source,
     parallel_for((filling.count + BLOCK - 1) / BLOCK, fill_block, &filling);
 }
 
-/* Gives every row of K the norm 0.99, so that it stays within 1 when it is rounded. */
+/* Gives every row of K numbers the norm 0.99, which stays below 1 after rounding. */
 static void normalize_rows(const struct check_tensor *tensor, int64_t K)
 {
     int64_t count = check_count(&tensor->info);
@@ -220,7 +222,7 @@ static void normalize_rows(const struct check_tensor *tensor, int64_t K)
     }
 }
 
-/* Row by row: to = (low … low + span) along from, and a little of its own. */
+/* Row by row: `to` is `from` times a factor in [low, low + span), plus some noise. */
 static void fill_along(const struct check_tensor *to, const struct check_tensor *from, const struct source *source,
                        double low, double span, double own)
 {
@@ -241,27 +243,27 @@ static void fill_elementwise(const struct check_tensor *to, const struct check_t
         number_store(to->info.dtype, to->data, i, -uniform(source, i) * number_load(from->info.dtype, from->data, i));
 }
 
-/* What each erase needs so that states stay bounded over any number of tokens */
-static void tame_none(const struct check_tensors *tensors, const struct source *source)
+/* What each kind of erase needs for states to stay bounded over any number of tokens. */
+static void bound_none(const struct check_tensors *tensors, const struct source *source)
 {
     (void)tensors, (void)source;
 }
 
-static void tame_key(const struct check_tensors *tensors, const struct source *source)
+static void bound_key(const struct check_tensors *tensors, const struct source *source)
 {
     if (!(source->desc->flags & CLATTN_QK_L2NORM))
         normalize_rows(&tensors->tensor[CLATTN_K], source->desc->key_dim);
 }
 
-static void tame_operand(const struct check_tensors *tensors, const struct source *source)
+static void bound_operand(const struct check_tensors *tensors, const struct source *source)
 {
     const struct check_tensor *tensor = tensors->tensor;
 
-    tame_key(tensors, source);
+    bound_key(tensors, source);
     fill_along(&tensor[CLATTN_P], &tensor[CLATTN_K], source, 0.2, 0.6, 0.05);
 }
 
-static void tame_low_rank(const struct check_tensors *tensors, const struct source *source)
+static void bound_low_rank(const struct check_tensors *tensors, const struct source *source)
 {
     const struct check_tensor *tensor = tensors->tensor;
 
@@ -269,7 +271,7 @@ static void tame_low_rank(const struct check_tensors *tensors, const struct sour
     fill_elementwise(&tensor[CLATTN_B], &tensor[CLATTN_A], source);
 }
 
-static void tame_position(const struct check_tensors *tensors, const struct source *source)
+static void bound_position(const struct check_tensors *tensors, const struct source *source)
 {
     normalize_rows(&tensors->tensor[CLATTN_W], source->desc->key_dim);
 }
@@ -280,9 +282,9 @@ static void make_positive(const struct check_tensor *tensor)
         number_store(tensor->info.dtype, tensor->data, i, fabs(number_load(tensor->info.dtype, tensor->data, i)));
 }
 
-/* Without a denominator short keys, for what is written to stay bounded: and where -1 is made of all scores below 0,
- * which doubles it every other token, none of them. */
-static void tame_kernel(const struct check_tensors *tensors, const struct source *source)
+/* Without a denominator the keys are short, so that what is written stays bounded. CLATTN_WEIGHTS_FLOOR turns scores
+ * below 0 into -1, which doubles what is written every other token, so there are none. */
+static void bound_kernel(const struct check_tensors *tensors, const struct source *source)
 {
     if (source->desc->write_kernel == CLATTN_WEIGHTS_SOFTMAX)
         return;
@@ -296,12 +298,12 @@ static void tame_kernel(const struct check_tensors *tensors, const struct source
         normalize_rows(&tensors->tensor[CLATTN_P], source->desc->key_dim);
 }
 
-/* A channel a token, of a few: Muon makes a direction of every singular value of a step, and so of what rounding leaves
- * where fewer tokens than channels have been summed; channels that no token has stay 0. */
-static void make_apart(const struct check_tensor *tensor)
+/* Gives each token one of a few channels. Muon makes a direction of every singular value of a step, also of rounding
+ * errors if fewer tokens than channels were summed. Channels without a token stay 0. */
+static void separate_channels(const struct check_tensor *tensor)
 {
-    enum { APART = 4 };
-    const int64_t *dims = tensor->info.dims, few = dims[3] < APART ? dims[3] : APART;
+    enum { CHANNELS = 4 };
+    const int64_t *dims = tensor->info.dims, few = dims[3] < CHANNELS ? dims[3] : CHANNELS;
 
     for (int64_t i = 0; i < check_count(&tensor->info); i++) {
         double x = copysign(2, number_load(tensor->info.dtype, tensor->data, i));
@@ -309,33 +311,33 @@ static void make_apart(const struct check_tensor *tensor)
     }
 }
 
-static void tame_steps(const struct check_tensors *tensors)
+static void bound_steps(const struct check_tensors *tensors)
 {
     if (tensors->desc.muon == CLATTN_MUON_NONE)
         return;
-    make_apart(&tensors->tensor[CLATTN_K]);
-    make_apart(&tensors->tensor[CLATTN_V]);
+    separate_channels(&tensors->tensor[CLATTN_K]);
+    separate_channels(&tensors->tensor[CLATTN_V]);
 }
 
-static void (*const tames[])(const struct check_tensors *tensors, const struct source *source) = {
-#define ERASE(value, name, p, e, draw, ...) tame_##draw,
+static void (*const bounds[])(const struct check_tensors *tensors, const struct source *source) = {
+#define ERASE(value, name, p, e, draw, ...) bound_##draw,
 #include "op/words.def"
 };
 
-/* The n-th cut of `length` tokens: in the same parts as the given ones of seq_len, which may be no cuts at all and are
- * then left as they are. */
-static int64_t cut(const clattn_plan_desc *desc, const int64_t *given, int64_t length, int64_t n)
+/* Boundary n of `length` tokens, which are divided as the given boundaries divide seq_len. Given ones for `length`
+ * itself are used unchanged, even if they are invalid. */
+static int64_t boundary(const clattn_plan_desc *desc, const int64_t *given, int64_t length, int64_t n)
 {
     if (given && length == desc->seq_len)
         return given[n];
     return given ? given[n] * length / desc->seq_len : n * length / desc->sequences;
 }
 
-static void fill_cuts(const struct check_tensor *tensor, const clattn_plan_desc *desc, const int64_t *given,
-                      int64_t length)
+static void fill_cu_seqlens(const struct check_tensor *tensor, const clattn_plan_desc *desc, const int64_t *given,
+                            int64_t length)
 {
     for (int64_t n = 0; n <= desc->sequences; n++) {
-        int64_t at = cut(desc, given, length, n);
+        int64_t at = boundary(desc, given, length, n);
         if (desc->flags & CLATTN_CU_SEQLENS_INT64)
             ((int64_t *)tensor->data)[n] = at;
         else
@@ -343,7 +345,7 @@ static void fill_cuts(const struct check_tensor *tensor, const clattn_plan_desc 
     }
 }
 
-/* All of a sequence's keys, none, and numbers between. */
+/* The first sequence has all its keys, the second none, others a random number. */
 static void fill_lengths(const struct check_tensor *tensor, const struct source *source, const int64_t *given)
 {
     const clattn_plan_desc *desc = source->desc;
@@ -351,20 +353,20 @@ static void fill_lengths(const struct check_tensor *tensor, const struct source 
     for (int64_t n = 0; n < tensor->info.dims[0]; n++) {
         int64_t most = desc->kv_len, length;
         if (desc->flags & CLATTN_CU_SEQLENS_KV)
-            most = cut(desc, given, desc->kv_len, n + 1) - cut(desc, given, desc->kv_len, n);
+            most = boundary(desc, given, desc->kv_len, n + 1) - boundary(desc, given, desc->kv_len, n);
         length = n == 0 ? most : n == 1 ? 0 : (int64_t)(uniform(source, n) * (double)(most + 1));
         ((int32_t *)tensor->data)[n] = (int32_t)length;
     }
 }
 
-/* Whether the operand has whole numbers, which are then filled in. */
+/* Fills an operand of whole numbers. Returns whether it is one. */
 static int fill_index(const struct check_tensor *tensor, enum numbers numbers, const struct source *source,
                       const int64_t *cu_seqlens)
 {
     if (numbers == NUMBERS_CUTS)
-        fill_cuts(tensor, source->desc, cu_seqlens, source->desc->seq_len);
+        fill_cu_seqlens(tensor, source->desc, cu_seqlens, source->desc->seq_len);
     if (numbers == NUMBERS_CUTS_KV)
-        fill_cuts(tensor, source->desc, cu_seqlens, source->desc->kv_len);
+        fill_cu_seqlens(tensor, source->desc, cu_seqlens, source->desc->kv_len);
     if (numbers == NUMBERS_LENGTHS)
         fill_lengths(tensor, source, cu_seqlens);
     for (int64_t n = 0; numbers == NUMBERS_SLOTS && n < tensor->info.dims[0]; n++)
@@ -403,7 +405,7 @@ clattn_status check_allocate(struct check_tensors *tensors, const clattn_plan_de
     return status;
 }
 
-/* Not the number of operands: a new one leaves the others' numbers as they are. */
+/* Not the number of operands, so that a new operand leaves the numbers of the others as they are. */
 enum { SEEDS = 21 };
 
 static uint64_t seed_of(uint64_t seed, int id)
@@ -427,12 +429,12 @@ clattn_status check_make(struct check_tensors *tensors, const clattn_plan_desc *
             fill(tensor, &source, draws[rows[i].numbers]);
     }
     source.seed = seed_of(seed, SEEDS);
-    tames[rule_get(tensors->desc.rule)->erase](tensors, &source);
-    tame_steps(tensors);
+    bounds[rule_get(tensors->desc.rule)->erase](tensors, &source);
+    bound_steps(tensors);
     return CLATTN_SUCCESS;
 }
 
-clattn_status check_keep(struct check_tensors *tensors)
+clattn_status check_copy_updated(struct check_tensors *tensors)
 {
     for (int id = 1; id < OPERAND_COUNT; id++) {
         const struct check_tensor *tensor = &tensors->tensor[id];

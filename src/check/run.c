@@ -1,8 +1,8 @@
-/* A run on a device in poisoned memory. Every operand lies in a buffer of its own between two guard bands:
+/* Runs a plan on a device in poisoned memory. Every operand has a buffer of its own, between two guard bands:
  *
  *     | front: 0xff | the tensor; outputs and workspace: 0xff | back: 0xff |
  *
- * The front band is no multiple of a vector's size, as a caller's offset need not be. */
+ * The front band's size is no multiple of a vector's, because a caller's offset need not be one. */
 #include "check/check.h"
 
 #include "plan/plan.h"
@@ -17,7 +17,8 @@ struct region {
     cl_mem buffer;
     unsigned char *image; /* what the buffer held before the run */
     size_t front, bytes, element;
-    int output, free; /* to be written; may be: the workspace, and what is read and written */
+    int output;  /* every element must be written */
+    int updated; /* may be written: the workspace, and inputs that a run updates */
 };
 
 struct run {
@@ -60,7 +61,7 @@ static size_t total(const struct region *region)
     return region->front + region->bytes + BACK;
 }
 
-/* data NULL: all poison. */
+/* data NULL: only poison. */
 static clattn_status region_create(const struct run *run, struct region *region, const void *data)
 {
 
@@ -87,12 +88,12 @@ static clattn_status create_regions(struct run *run, const struct check_tensors 
         region->element = tensor->bytes / (size_t)check_count(&tensor->info);
         region->front = FRONT + region->element;
         region->output = tensor->info.output;
-        region->free = operand_is_updated(&tensors->desc, (clattn_operand_id)id);
+        region->updated = operand_is_updated(&tensors->desc, (clattn_operand_id)id);
         TRY(region_create(run, region, region->output ? NULL : tensor->data));
     }
     if (workspace == 0)
         return CLATTN_SUCCESS;
-    run->regions[WORKSPACE] = (struct region){.name = "workspace", .bytes = workspace, .front = FRONT, .free = 1};
+    run->regions[WORKSPACE] = (struct region){.name = "workspace", .bytes = workspace, .front = FRONT, .updated = 1};
     return region_create(run, &run->regions[WORKSPACE], NULL);
 }
 
@@ -110,7 +111,7 @@ static struct arguments device_operands(const struct run *run, const clattn_plan
     return operands;
 }
 
-/* The first of the bytes from begin to end that differs from the image; end if none does. */
+/* The first byte from begin to end that differs from the image, or end. */
 static size_t first_change(const struct region *region, const unsigned char *now, size_t begin, size_t end)
 {
     if (memcmp(now + begin, region->image + begin, end - begin) == 0)
@@ -150,7 +151,7 @@ static clattn_status check_written(const struct run *run, const struct region *r
 
 static clattn_status check_region(const struct run *run, const struct region *region, const unsigned char *now)
 {
-    int written = region->output || region->free;
+    int written = region->output || region->updated;
 
     if (!written)
         return check_untouched(run, region, now, 0, total(region));
@@ -159,7 +160,7 @@ static clattn_status check_region(const struct run *run, const struct region *re
     return region->output ? check_written(run, region, now) : CLATTN_SUCCESS;
 }
 
-/* Reads a region back, checks it, and copies it where `to` is not NULL. */
+/* Reads a region back, checks it, and copies its tensor to `to` unless that is NULL. */
 static clattn_status collect(const struct run *run, const struct region *region, void *to)
 {
     unsigned char *now = malloc(total(region));
@@ -176,7 +177,7 @@ static clattn_status collect(const struct run *run, const struct region *region,
     return status;
 }
 
-/* Whether byte *at belongs to a tensor: then *at goes on to the tensor's last. */
+/* Whether byte *at belongs to a tensor. If so, *at moves to the tensor's last byte. */
 static int is_reserved(const struct ir_recipe *recipe, int64_t *at)
 {
     for (int i = 0; i < recipe->tensor_count; i++) {
@@ -189,8 +190,8 @@ static int is_reserved(const struct ir_recipe *recipe, int64_t *at)
     return 0;
 }
 
-/* Scratch tensors are rounded up; what lies between them belongs to none. */
-static clattn_status check_between(const struct run *run, const clattn_plan *plan)
+/* Scratch tensors are rounded up. The bytes between them must not change. */
+static clattn_status check_gaps(const struct run *run, const clattn_plan *plan)
 {
     const struct region *region = &run->regions[WORKSPACE];
     unsigned char *now = malloc(total(region));
@@ -207,23 +208,23 @@ static clattn_status check_between(const struct run *run, const clattn_plan *pla
     return status;
 }
 
-/* Where what a run wrote goes to; NULL: nowhere */
-static void *place_of(const struct check_tensors *tensors, int id)
+/* Where an operand's result goes. NULL: nowhere. */
+static void *destination_of(const struct check_tensors *tensors, int id)
 {
     if (id == WORKSPACE)
         return NULL;
     return tensors->tensor[id].info.output ? tensors->tensor[id].data : tensors->after[id];
 }
 
-/* Every region, each with its words; the first failure. */
+/* Checks every region, each with messages of its own. Returns the first failure. */
 static clattn_status collect_all(const struct run *run, struct check_tensors *tensors)
 {
-    clattn_status first = check_keep(tensors);
+    clattn_status first = check_copy_updated(tensors);
 
     for (int id = 0; id < REGIONS; id++) {
         clattn_status status = CLATTN_SUCCESS;
         if (run->regions[id].buffer != NULL)
-            status = collect(run, &run->regions[id], place_of(tensors, id));
+            status = collect(run, &run->regions[id], destination_of(tensors, id));
         if (first == CLATTN_SUCCESS)
             first = status;
     }
@@ -233,7 +234,7 @@ static clattn_status collect_all(const struct run *run, struct check_tensors *te
 static clattn_status run_plan(struct run *run, struct check_tensors *tensors, clattn_plan *plan)
 {
     struct arguments operands;
-    clattn_status status, between;
+    clattn_status status, gaps;
     size_t workspace;
 
     TRY(clattn_plan_workspace_size(plan, &workspace));
@@ -242,8 +243,8 @@ static clattn_status run_plan(struct run *run, struct check_tensors *tensors, cl
     TRY(check_enqueue(plan, run->device->queue, &operands, 0, NULL, NULL));
     TRY_CL(&run->log, run->cl, Finish, run->device->queue);
     status = collect_all(run, tensors);
-    between = workspace > 0 ? check_between(run, plan) : CLATTN_SUCCESS;
-    return status != CLATTN_SUCCESS ? status : between;
+    gaps = workspace > 0 ? check_gaps(run, plan) : CLATTN_SUCCESS;
+    return status != CLATTN_SUCCESS ? status : gaps;
 }
 
 clattn_status check_run_plan(struct check_tensors *tensors, struct check_device *device, clattn_plan *plan,

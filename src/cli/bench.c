@@ -1,14 +1,14 @@
-/* clattn bench: the time of rules on a device, and how far that is from what the device can do. */
+/* clattn bench: times rules on a device and compares them with the device's peaks. */
 #include "check/check.h"
 #include "cli/cli.h"
-#include "cli/measure.h"
-#include "cli/modes.h"
-#include "cli/operands.h"
-#include "cli/origin.h"
-#include "cli/peak.h"
-#include "cli/progress.h"
-#include "cli/stream.h"
-#include "cli/words.h"
+#include "cli/device/measure.h"
+#include "cli/io/modes.h"
+#include "cli/io/operands.h"
+#include "cli/out/origin.h"
+#include "cli/device/peak.h"
+#include "cli/out/progress.h"
+#include "cli/out/stream.h"
+#include "cli/io/words.h"
 #include "op/rule.h"
 
 #include <stdio.h>
@@ -39,7 +39,7 @@ struct bench_run {
     const struct settings *settings;
     struct target target;
     struct peak peak;
-    clattn_plan_desc *descs; /* a row each, completed */
+    clattn_plan_desc *descs; /* completed; one for each row */
     size_t count;
     struct stream stream;
 };
@@ -67,7 +67,7 @@ static void add_problem(cJSON *row, const struct bench_run *bench, const clattn_
     origin_add(row, &bench->target);
 }
 
-/* A peak, and the share of it that was reached; null for a peak that is not known. */
+/* Adds a peak and the share of it that was reached; null if the peak is unknown. */
 static void add_share(cJSON *row, const char *share_key, const char *peak_key, double rate, double peak)
 {
     if (peak > 0) {
@@ -112,7 +112,7 @@ static void add_check(cJSON *row, const struct measurement *result, double bound
     cJSON_AddStringToObject(row, "plan", result->plan);
 }
 
-/* A row's results: a time only when the answer was right. */
+/* Adds a row's results. There is a time only if the results were right. */
 static int add_results(cJSON *row, struct bench_run *bench, const clattn_plan_desc *desc,
                        const struct measurement *result)
 {
@@ -132,9 +132,9 @@ static int add_results(cJSON *row, struct bench_run *bench, const clattn_plan_de
 
 static void add_failure(cJSON *row, struct bench_run *bench, const clattn_plan_desc *desc, clattn_status status)
 {
-    const char *said = bench->target.sink.error;
+    const char *error = bench->target.sink.error;
 
-    cJSON_AddStringToObject(row, "message", *said != '\0' ? said : clattn_status_text(status));
+    cJSON_AddStringToObject(row, "message", *error != '\0' ? error : clattn_status_text(status));
     library_error(&bench->target.sink, rule_get(desc->rule)->name, status);
 }
 
@@ -157,8 +157,9 @@ static void bench_problem(struct bench_run *bench, const clattn_plan_desc *desc)
     stream_row(&bench->stream, row, ok);
 }
 
-/* One token with the state of those before: where that is a list, with as many keys as the shape has tokens. */
-static void take_step(clattn_plan_desc *desc)
+/* One token that continues a sequence: with a state, or for rules whose state is a list, with as many keys as the shape
+ * has tokens. */
+static void make_step(clattn_plan_desc *desc)
 {
     if (rule_has_list(rule_get(desc->rule)))
         desc->kv_len = desc->kv_len != 0 ? desc->kv_len : desc->seq_len;
@@ -167,7 +168,7 @@ static void take_step(clattn_plan_desc *desc)
     desc->seq_len = 1;
 }
 
-/* The desc of one line, completed, with the type and mode that it has. */
+/* Completes the desc of one row, which has its rule, type and mode already. */
 static int complete(const struct settings *settings, const struct shape *shape, clattn_plan_desc *full)
 {
     clattn_plan_desc desc = settings->desc;
@@ -180,7 +181,7 @@ static int complete(const struct settings *settings, const struct shape *shape, 
     shape_apply(&desc, shape, &default_shape);
     check_fit(&desc);
     if (settings->step)
-        take_step(&desc), check_fit(&desc);
+        make_step(&desc), check_fit(&desc);
     status = clattn_plan_desc_complete(full, &desc, sink_log, &sink);
     if (status != CLATTN_SUCCESS)
         return library_error(&sink, "", status);
@@ -192,7 +193,7 @@ static size_t at_least_one(size_t count)
     return count > 0 ? count : 1;
 }
 
-/* Every shape, type and mode of a rule. */
+/* Adds a row for every shape, type and mode of a rule. */
 static int add_rule(struct bench_run *bench, clattn_rule rule)
 {
     const struct settings *settings = bench->settings;
@@ -210,7 +211,7 @@ static int add_rule(struct bench_run *bench, clattn_rule rule)
     return status;
 }
 
-/* All rows, before the first is run: what is wrong with one costs no time. */
+/* Makes all rows before the first one runs, so that a mistake in one of them costs no time. */
 static int make_rows(struct bench_run *bench)
 {
     const struct settings *settings = bench->settings;
@@ -230,7 +231,7 @@ static int make_rows(struct bench_run *bench)
 
 /* ---- The command ------------------------------------------------------------------------------------------------- */
 
-/* What is known of every row before it is run. */
+/* The columns of every row that are known before it runs. */
 static cJSON *make_problems(const struct bench_run *bench)
 {
     cJSON *rows = cJSON_CreateArray();
@@ -261,7 +262,7 @@ static int bench_all(struct bench_run *bench)
 
 int bench_main(struct settings *settings)
 {
-    static struct bench_run bench; /* outlived by who waits for signals */
+    static struct bench_run bench; /* the thread that waits for signals may outlive this function */
     int status;
 
     bench.settings = settings;
@@ -273,7 +274,7 @@ int bench_main(struct settings *settings)
         status = bad("--mode chooses solvers, and the reference has none");
     if (status == EXIT_OK)
         status = bench_all(&bench);
-    stream_drop(&bench.stream);
+    stream_close(&bench.stream);
     free(bench.descs);
     target_close(&bench.target);
     return status;

@@ -2,8 +2,8 @@
 #include "device/cache.h"
 
 #include "cli/cli.h"
-#include "cli/origin.h"
-#include "cli/table.h"
+#include "cli/out/origin.h"
+#include "cli/out/table.h"
 
 #include <stdio.h>
 #include <stdlib.h>

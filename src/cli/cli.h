@@ -8,29 +8,29 @@
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_BAD = 2 };
 
-/* ---- Messages: one line each, on stderr, control characters replaced ---- */
+/* ---- Messages: one line each, on stderr, control characters replaced --------------------------------------------- */
 
-/* "clattn: LINE"; is EXIT_BAD: return bad("%s: …", path). */
+/* Prints "clattn: LINE" and returns EXIT_BAD, as in: return bad("%s: …", path). */
 int bad(const char *format, ...) PRINTF_LIKE(1, 2);
-/* The same for what is not the user's fault; is EXIT_FAILED. */
+/* The same for failures that are not the user's mistake. Returns EXIT_FAILED. */
 int failed(const char *format, ...) PRINTF_LIKE(1, 2);
 void warn(const char *format, ...) PRINTF_LIKE(1, 2);
-/* What is neither an error nor a warning. */
+/* Neither an error nor a warning. */
 void note(const char *format, ...) PRINTF_LIKE(1, 2);
 
-/* From now on warnings, notes and progress are not shown. */
+/* Turns warnings, notes and progress off. */
 void messages_quiet(void);
 
-/* Keeps the first error and the first warning that the library logs, and prints warnings: pass sink_log with a struct
+/* Keeps the first error and the first warning that the library logs, and prints warnings. Pass sink_log with a struct
  * sink. */
 struct sink {
     char error[1024], warning[1024];
 };
 void sink_log(void *user, clattn_log_level level, const char *message);
-/* Prints "WHERE: what the library said", forgets it, and is the exit code that the status means. */
+/* Prints "WHERE: ERROR" with the kept error and forgets it. Returns the exit code for the status. */
 int library_error(struct sink *sink, const char *where, clattn_status status);
 
-/* ---- Settings ---- */
+/* ---- Settings ---------------------------------------------------------------------------------------------------- */
 
 enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CSV, FORMAT_MARKDOWN, FORMAT_JSONL };
 
@@ -42,43 +42,42 @@ enum { MAX_SHAPES = 64, MAX_RULES = 64, DTYPE_COUNT = 3, MODE_COUNT = 3 };
 
 struct settings {
     const struct command *command;
-    const char *program;     /* as it was called */
-    clattn_plan_desc desc;   /* what --scale, --option … say; shapes, dtype and mode are in the lists below */
-    struct option_set given; /* the options that were given */
+    const char *program;     /* the name that the command was called by */
+    clattn_plan_desc desc;   /* from --scale, --option and others; shapes, types and modes are in the lists below */
+    struct option_set given; /* options that were given */
     const char *input, *output, *device;
-    const char *svg;        /* of run: where the picture of the attention matrix goes; NULL: nowhere */
-    const char *files[2];   /* of diff, plot; the name of a layer */
+    const char *files[2];   /* of diff and plot; for layer the layer's name */
     const char *x, *prefix; /* of layer */
     size_t file_count;
-    double bound; /* of diff; negative: each type's own */
+    double bound; /* of diff; negative: the bound of each type */
     clattn_rule rules[MAX_RULES];
     struct shape shapes[MAX_SHAPES];
     clattn_dtype dtypes[DTYPE_COUNT];
     clattn_mode modes[MODE_COUNT];
     size_t rule_count, shape_count, dtype_count, mode_count;
-    int64_t *cu_seqlens; /* of --varlen: sequences + 1 entries, owned; NULL */
+    int64_t *cu_seqlens; /* of --varlen: sequences + 1 entries, owned; or NULL */
     int64_t sequences;
     uint64_t seed;
     int64_t repeat; /* 0: the default */
     int64_t jobs;   /* 0: the default */
     int step;       /* --pass step */
     int initial_state, verbose, quiet, help;
-    int keep, clobber;                 /* --no-clobber, --clobber */
-    int quick;                         /* of verify, report */
+    int no_clobber, clobber;           /* --no-clobber, --clobber */
+    int quick;                         /* of verify and report */
     int probe;                         /* of devices */
     int list, clear;                   /* of cache */
     int show, reset, compare, dry_run; /* of tune */
     const char *export_to, *import_from, *submit_to, *report;
-    const char *point;                /* of a worker of tune */
-    const char *provider, *transpose; /* of gemm, and of tune --gemm, that --gemm stands for: */
+    const char *point;                /* of a worker process of tune */
+    const char *provider, *transpose; /* of gemm, and of tune --gemm */
     int gemm;
-    double budget; /* seconds for a group of rules; 0: the default */
+    double budget; /* seconds for each group of rules; 0: the default */
     enum format format;
-    const char **passed_on; /* the words that a worker process of verify is given too, owned */
+    const char **passed_on; /* arguments that verify also gives to its worker processes; owned */
     size_t passed_on_count;
 };
 
-/* ---- Subcommands ---- */
+/* ---- Subcommands ------------------------------------------------------------------------------------------------- */
 
 enum {
     COMMAND_DEVICES = 1,
@@ -99,7 +98,7 @@ enum {
 struct command {
     const char *name;
     unsigned bit;
-    size_t words_min, words_max; /* rules, or what take_word of options.c makes of them */
+    size_t words_min, words_max; /* how many arguments: rules, or what add_word in io/options_read.c makes of them */
     int (*main)(struct settings *settings);
     const char *usage, *summary;
 };
@@ -117,7 +116,5 @@ int report_main(struct settings *settings);
 int gemm_main(struct settings *settings);
 int layer_main(struct settings *settings);
 int plot_main(struct settings *settings);
-/* clattn tune --gemm */
-int gemm_tune_main(struct settings *settings);
 
 #endif

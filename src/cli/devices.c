@@ -1,7 +1,7 @@
-/* clattn devices */
+/* clattn devices: the OpenCL devices of this machine. */
 #include "cli/devices.h"
-#include "cli/origin.h"
-#include "cli/table.h"
+#include "cli/out/origin.h"
+#include "cli/out/table.h"
 #include "base/text.h"
 #include "check/check.h"
 #include "device/context.h"
@@ -29,7 +29,7 @@ static const struct column columns[] = {
     BUILD_COLUMNS,
 };
 
-/* The matrix engine that the device is taken to have: a plan probes it before it relies on it. */
+/* The matrix engine that the device is assumed to have. A plan probes it before it uses it. */
 static const char *engine_name(const clattn_device_info *info)
 {
     const struct log silent = {NULL, NULL};
@@ -41,7 +41,7 @@ static const char *engine_name(const clattn_device_info *info)
     return engine != NULL ? engine->name : "none";
 }
 
-/* What fits no field of the device's description. */
+/* Adds a text that has no field in clattn_device_info. */
 static void add_text(cJSON *row, const struct device *device, const char *key, cl_device_info what)
 {
     char *text = device_text(device, what);
@@ -51,7 +51,7 @@ static void add_text(cJSON *row, const struct device *device, const char *key, c
     free(text);
 }
 
-/* What else decides which kernels a device gets. */
+/* Adds facts that decide which kernels a device gets. */
 static void add_facts(cJSON *row, const clattn_device_info *info)
 {
     const struct log silent = {NULL, NULL};
@@ -103,7 +103,7 @@ static const struct column probed_columns[] = {
     {"probe", "probe", COLUMN_WORD, 0}, {"driver", "driver", COLUMN_ORIGIN, 0}, BUILD_COLUMNS,
 };
 
-/* What plans of that type would find of the context's engine: "works", or what the library says. */
+/* What a plan of that type would find out about the engine: "works", or the library's message. */
 static const char *probe_text(clattn_context *context, clattn_dtype dtype, const struct sink *sink)
 {
     const clattn_plan_desc desc = {
@@ -118,7 +118,7 @@ static const char *probe_text(clattn_context *context, clattn_dtype dtype, const
     return sink->error[0] != '\0' ? sink->error : clattn_status_text(status);
 }
 
-/* "f16 works, bf16 works", of the device's own engine or CLATTN_ENGINE's */
+/* Adds "f16 works, bf16 works", for the device's own engine or that of CLATTN_ENGINE. */
 static void add_probe(cJSON *row, const clattn_device_info *info)
 {
     struct sink sink = {.error = ""};

@@ -1,4 +1,4 @@
-/* What is known of a device. */
+/* A device as a row of a table. */
 #ifndef CLATTN_SRC_CLI_DEVICES_H
 #define CLATTN_SRC_CLI_DEVICES_H
 
@@ -6,7 +6,7 @@
 
 #include <cjson/cJSON.h>
 
-/* Name, driver, limits and what else decides which kernels it gets; to be deleted. */
+/* Name, driver, limits, and what else decides which kernels it gets. To be deleted. */
 cJSON *device_row(const clattn_device_info *info);
 
 #endif

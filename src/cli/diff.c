@@ -1,10 +1,10 @@
-/* clattn diff: a file's tensors against another's, which are what is expected, by the measure and bounds of verify. */
+/* clattn diff: compares a file's tensors with those of another, with the error measure and bounds of verify. */
 #include "check/check.h"
 #include "cli/cli.h"
-#include "cli/input.h"
-#include "cli/origin.h"
-#include "cli/table.h"
-#include "cli/words.h"
+#include "cli/io/input.h"
+#include "cli/out/origin.h"
+#include "cli/out/table.h"
+#include "cli/io/words.h"
 #include "reference/number.h"
 
 #include <math.h>
@@ -44,7 +44,7 @@ static double load_double(const void *data, int64_t i)
     return x;
 }
 
-/* NULL: the library has no such type. F64 counts as f32. */
+/* F64 counts as F32. NULL: the library has no such type. */
 static const struct word *type_of(const struct safetensor *tensor)
 {
     const char *name = strcmp(tensor->dtype, "F64") == 0 ? "F32" : tensor->dtype;
@@ -55,7 +55,7 @@ static const struct word *type_of(const struct safetensor *tensor)
     return word->name != NULL ? word : NULL;
 }
 
-/* As in verify that of the problem's type, which the state of a narrow one has too, though it is stored as f32. */
+/* The bound of the widest error. A narrow problem's state has the problem's bound, though it is stored as f32. */
 static double widest_bound(const struct safetensors *file)
 {
     double bound = check_bound(CLATTN_F32);
@@ -67,7 +67,8 @@ static double widest_bound(const struct safetensors *file)
     return bound;
 }
 
-/* What check.h compares: rows of a type that the library has. -1: it has none; -2: no memory. */
+/* Copies a tensor for check.h to compare, as rows of a type that the library has. -1: it has no such type; -2: no
+ * memory. */
 static int make_tensor(struct check_tensor *to, const struct safetensor *from)
 {
     const struct word *type = type_of(from);
@@ -90,13 +91,13 @@ static int make_tensor(struct check_tensor *to, const struct safetensor *from)
     return 0;
 }
 
-static int64_t count_wild(const struct check_tensor *tensor)
+static int64_t count_not_finite(const struct check_tensor *tensor)
 {
-    int64_t count = check_count(&tensor->info), wild = 0;
+    int64_t count = check_count(&tensor->info), not_finite = 0;
 
     for (int64_t i = 0; i < count; i++)
-        wild += !isfinite(number_load(tensor->info.dtype, tensor->data, i));
-    return wild;
+        not_finite += !isfinite(number_load(tensor->info.dtype, tensor->data, i));
+    return not_finite;
 }
 
 /* ---- A row of the table ------------------------------------------------------------------------------------------ */
@@ -121,7 +122,7 @@ static void end_row(struct diff *diff, cJSON *row, int ok, const char *message)
     diff->failed += !ok;
 }
 
-/* "[0,17,2]": where the row of that number is in the tensor. */
+/* "[0,17,2]": the position of a row in the tensor. */
 static const char *row_name(const struct safetensor *tensor, int64_t row, char *text, size_t size)
 {
     int64_t at[SAFETENSORS_MAX_RANK];
@@ -134,7 +135,7 @@ static const char *row_name(const struct safetensor *tensor, int64_t row, char *
     return dims_name(rank, at, text, size);
 }
 
-/* The same bits are the same, whatever they are. */
+/* Equal bits are equal, even NaN. */
 static struct check_difference difference_of(const struct check_tensor *actual, const struct check_tensor *expected)
 {
     if (actual->info.dtype == expected->info.dtype && actual->bytes == expected->bytes &&
@@ -147,18 +148,19 @@ static void compare_numbers(struct diff *diff, cJSON *row, const struct safetens
                             const struct check_tensor tensors[2])
 {
     const struct check_difference difference = difference_of(&tensors[ACTUAL], &tensors[EXPECTED]);
-    int64_t here = count_wild(&tensors[ACTUAL]), there = count_wild(&tensors[EXPECTED]);
+    int64_t actual_count = count_not_finite(&tensors[ACTUAL]), expected_count = count_not_finite(&tensors[EXPECTED]);
     char text[NAME];
 
     cJSON_AddNumberToObject(row, "error", difference.error);
     cJSON_AddNumberToObject(row, "bound", diff->bound);
     if (difference.error > 0)
         cJSON_AddStringToObject(row, "worst_row", row_name(expected, difference.at, text, sizeof text));
-    snprintf(text, sizeof text, "not finite: %lld elements, expected %lld", (long long)here, (long long)there);
-    end_row(diff, row, difference.error <= diff->bound, here + there > 0 ? text : "");
+    snprintf(text, sizeof text, "not finite: %lld elements, expected %lld", (long long)actual_count,
+             (long long)expected_count);
+    end_row(diff, row, difference.error <= diff->bound, actual_count + expected_count > 0 ? text : "");
 }
 
-/* What has no numbers of ours is the same or not. */
+/* Tensors of types that the library does not compute with are equal or not. */
 static void compare_bytes(struct diff *diff, cJSON *row, const struct safetensor *actual,
                           const struct safetensor *expected)
 {
@@ -179,7 +181,7 @@ static int same_shape(const struct safetensor *a, const struct safetensor *b)
     return a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
 }
 
-/* Of the same shape. */
+/* Both have the same shape. */
 static int compare(struct diff *diff, cJSON *row, const struct safetensor *actual, const struct safetensor *expected)
 {
     struct check_tensor tensors[2] = {{.data = NULL}, {.data = NULL}};

@@ -1,134 +1,50 @@
-/* clattn gemm: the time of matrix products, by each provider. */
+/* clattn gemm: times matrix products by each provider. */
 #include "cli/gemm.h"
 
-#include "cli/measure.h"
-#include "cli/origin.h"
-#include "cli/progress.h"
-#include "cli/stream.h"
-#include "cli/words.h"
-#include "reference/number.h"
+#include "cli/device/measure.h"
+#include "cli/out/origin.h"
+#include "cli/out/progress.h"
+#include "cli/out/stream.h"
+#include "cli/io/words.h"
+#include "tuner/timed_product.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-/* ---- A product ---- */
+/* ---- Products of the command line -------------------------------------------------------------------------------- */
 
-size_t product_count(const struct settings *settings)
+static size_t dtype_count(const struct settings *settings)
 {
-    return settings->shape_count > 0 ? settings->shape_count : 1;
+    return settings->dtype_count > 0 ? settings->dtype_count : 1;
 }
 
-const struct shape *product_shape(const struct settings *settings, size_t index)
+size_t gemm_desc_count(const struct settings *settings)
 {
-    static const struct shape usual = {.seq_len = 1024, .value_dim = 1024, .key_dim = 1024};
-
-    return settings->shape_count > 0 ? &settings->shapes[index] : &usual;
+    return (settings->shape_count > 0 ? settings->shape_count : 1) * dtype_count(settings);
 }
 
-int product_desc(const struct settings *settings, const struct shape *shape, clattn_dtype dtype, clattn_gemm_desc *desc)
+int gemm_desc_get(const struct settings *settings, size_t index, clattn_gemm_desc *desc)
 {
-    static const char *const ways[] = {"nn", "tn", "nt", "tt"};
-    const char *way = settings->transpose != NULL ? settings->transpose : ways[0];
+    static const struct shape default_shape = {.seq_len = 1024, .value_dim = 1024, .key_dim = 1024};
+    static const char *const layouts[] = {"nn", "tn", "nt", "tt"};
+    const char *layout = settings->transpose != NULL ? settings->transpose : layouts[0];
+    size_t types = dtype_count(settings);
+    const struct shape *shape = settings->shape_count > 0 ? &settings->shapes[index / types] : &default_shape;
 
-    *desc = (clattn_gemm_desc){
-        .dtype = dtype, .m = shape->seq_len, .n = shape->value_dim, .k = shape->key_dim, .batch = shape->batch};
+    *desc = (clattn_gemm_desc){.dtype = settings->dtype_count > 0 ? settings->dtypes[index % types] : CLATTN_F32,
+                               .m = shape->seq_len,
+                               .n = shape->value_dim,
+                               .k = shape->key_dim,
+                               .batch = shape->batch};
     for (uint32_t i = 0; i < 4; i++)
-        if (strcmp(way, ways[i]) == 0) {
+        if (strcmp(layout, layouts[i]) == 0) {
             desc->flags = i; /* CLATTN_GEMM_TRANS_A and CLATTN_GEMM_TRANS_B */
             return EXIT_OK;
         }
-    return bad("--transpose is '%s', expected nn, nt, tn or tt", way);
+    return bad("--transpose is '%s', expected nn, nt, tn or tt", layout);
 }
 
-static clattn_status fill_buffer(struct timed_product *product, const struct target *target, enum gemm_operand id)
-{
-    const clattn_dtype dtype = product->gemm.desc.dtype;
-    size_t bytes = (size_t)product->gemm.of[id].span * dtype_size(dtype);
-    void *numbers = malloc(bytes);
-    uint32_t seed = 1 + (uint32_t)id;
-    cl_int error = CL_OUT_OF_HOST_MEMORY;
-
-    for (int64_t i = 0; numbers != NULL && i < product->gemm.of[id].span; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        number_store(dtype, numbers, i, (double)(seed >> 8) / (1 << 23) - 1);
-    }
-    if (numbers != NULL)
-        product->buffers[id] = opencl_get()->CreateBuffer(target->device.cl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
-                                                          bytes, numbers, &error);
-    free(numbers);
-    return error == CL_SUCCESS ? CLATTN_SUCCESS : CLATTN_OUT_OF_MEMORY;
-}
-
-clattn_status product_open(struct timed_product *product, const struct target *target, const clattn_gemm_desc *desc)
-{
-    const struct log log = {sink_log, (void *)(uintptr_t)&target->sink};
-
-    memset(product, 0, sizeof *product);
-    TRY(gemm_read(&product->gemm, desc, sizeof *desc, &log));
-    TRY(fill_buffer(product, target, GEMM_A));
-    TRY(fill_buffer(product, target, GEMM_B));
-    return fill_buffer(product, target, GEMM_D);
-}
-
-void product_close(struct timed_product *product)
-{
-    for (int i = 0; i < GEMM_OPERANDS; i++)
-        if (product->buffers[i] != NULL)
-            opencl_get()->ReleaseMemObject(product->buffers[i]);
-}
-
-struct launch {
-    clattn_gemm_plan *plan;
-    cl_command_queue queue;
-    const struct timed_product *product;
-};
-
-static clattn_status enqueue(void *user, size_t run, cl_event *event)
-{
-    const struct launch *launch = user;
-    const cl_mem *of = launch->product->buffers;
-    const clattn_gemm_call call = {.a = of[GEMM_A], .b = of[GEMM_B], .d = of[GEMM_D]};
-
-    (void)run;
-    return clattn_gemm_enqueue(launch->plan, launch->queue, &call, 0, NULL, event);
-}
-
-clattn_status product_time(const struct timed_product *product, const struct target *target, clattn_gemm_plan *plan,
-                           size_t runs, double budget, struct timing *timing)
-{
-    struct launch launch = {plan, target->device.queue, product};
-    const struct timing_job job = {launch.queue, enqueue, &launch, {NULL, NULL}};
-
-    return timing_measure(&job, runs, budget, timing);
-}
-
-clattn_status product_check(const struct timed_product *product, clattn_gemm_plan *plan, int *right)
-{
-    const clattn_gemm_desc *d = &product->gemm.desc;
-    struct gemm small;
-
-    if ((double)d->batch * (double)(d->m * d->k + d->k * d->n + d->m * d->n) < 1 << 25)
-        return gemm_try(plan, &product->gemm, right);
-    gemm_small(plan, &small);
-    return gemm_try(plan, &small, right);
-}
-
-double product_flops(const clattn_gemm_desc *desc)
-{
-    return 2.0 * (double)desc->batch * (double)desc->m * (double)desc->n * (double)desc->k;
-}
-
-double product_bytes(const struct timed_product *product)
-{
-    double count = 0;
-
-    for (int id = 0; id < GEMM_OPERANDS; id++)
-        count += product->buffers[id] != NULL ? (double)product->gemm.of[id].span : 0;
-    return count * (double)dtype_size(product->gemm.desc.dtype);
-}
-
-/* ---- The command ---- */
+/* ---- The command ------------------------------------------------------------------------------------------------- */
 
 static const struct column columns[] = {
     {"provider", "provider", COLUMN_WORD, 0},
@@ -164,7 +80,8 @@ static void add_share(cJSON *row, const char *key, double rate, double peak)
 static void add_times(cJSON *row, const struct gemm_run *run, const struct timed_product *product,
                       const struct timing *timing)
 {
-    double flops = product_flops(&product->gemm.desc) / timing->median, bytes = product_bytes(product) / timing->median;
+    double flops = timed_product_flops(&product->gemm.desc) / timing->median,
+           bytes = timed_product_bytes(product) / timing->median;
 
     cJSON_AddNumberToObject(row, "time_ms", 1e3 * timing->median);
     cJSON_AddNumberToObject(row, "min_ms", 1e3 * timing->min);
@@ -187,7 +104,7 @@ static void add_problem(cJSON *row, const struct gemm_run *run, const clattn_gem
     origin_add(row, &run->target);
 }
 
-/* The plan is right and timed, or the row says why not. */
+/* Adds the times if the plan's results are right; otherwise returns why there are none. */
 static clattn_status time_plan(struct gemm_run *run, const struct timed_product *product, clattn_gemm_plan *plan,
                                cJSON *row)
 {
@@ -204,15 +121,15 @@ static clattn_status time_plan(struct gemm_run *run, const struct timed_product 
     cJSON_AddStringToObject(row, "plan", text);
     if (run->settings->verbose)
         fprintf(stderr, "%s", text);
-    TRY(product_check(product, plan, &right));
+    TRY(timed_product_check(product, plan, &right));
     if (right <= 0)
         return CLATTN_UNSUPPORTED;
-    TRY(product_time(product, &run->target, plan, runs, 5, &timing));
+    TRY(timed_product_time(product, plan, runs, 5, &timing));
     add_times(row, run, product, &timing);
     return CLATTN_SUCCESS;
 }
 
-/* provider NULL: what a plan takes by itself */
+/* provider NULL: the one that a plan chooses */
 static void time_provider(struct gemm_run *run, const struct timed_product *product, const char *provider)
 {
     clattn_gemm_desc desc = product->gemm.desc;
@@ -233,7 +150,8 @@ static void time_provider(struct gemm_run *run, const struct timed_product *prod
     stream_row(&run->stream, row, status == CLATTN_SUCCESS);
 }
 
-/* The n-th of a product's rows: the provider that was asked for; or NULL, what a plan takes, and then each there is. */
+/* The provider of a product's n-th row: only the one that was asked for; else NULL, which a plan chooses, then each
+ * that there is. Returns 0 past the last. */
 static int nth_provider(const struct gemm_run *run, const struct gemm *gemm, int n, const char **name)
 {
     const char *only = run->settings->provider;
@@ -244,31 +162,18 @@ static int nth_provider(const struct gemm_run *run, const struct gemm *gemm, int
 
 static int time_product(struct gemm_run *run, const clattn_gemm_desc *desc)
 {
+    const struct log log = {sink_log, &run->target.sink};
     struct timed_product product;
-    clattn_status status = product_open(&product, &run->target, desc);
+    clattn_status status = timed_product_open(&product, &run->target.device, desc, &log);
     const char *name;
 
     for (int n = 0; status == CLATTN_SUCCESS && !run->stream.stopped && nth_provider(run, &product.gemm, n, &name); n++)
         time_provider(run, &product, name);
-    product_close(&product);
+    timed_product_close(&product);
     return status == CLATTN_SUCCESS ? EXIT_OK : library_error(&run->target.sink, "gemm", status);
 }
 
-/* Of all shapes and types the n-th. EXIT_OK, or one line. */
-static int nth_desc(const struct settings *settings, size_t n, clattn_gemm_desc *desc)
-{
-    size_t types = settings->dtype_count > 0 ? settings->dtype_count : 1;
-
-    return product_desc(settings, product_shape(settings, n / types),
-                        settings->dtype_count > 0 ? settings->dtypes[n % types] : CLATTN_F32, desc);
-}
-
-static size_t desc_count(const struct settings *settings)
-{
-    return product_count(settings) * (settings->dtype_count > 0 ? settings->dtype_count : 1);
-}
-
-/* What is known of every row before it is run: what is wrong with one costs no time. */
+/* The columns of every row that are known before it runs. A mistake in one of them costs no time. */
 static int make_rows(struct gemm_run *run, cJSON *rows)
 {
     const struct log log = {sink_log, &run->target.sink};
@@ -276,8 +181,8 @@ static int make_rows(struct gemm_run *run, cJSON *rows)
     struct gemm gemm;
     const char *name;
 
-    for (size_t i = 0; i < desc_count(run->settings); i++) {
-        if (nth_desc(run->settings, i, &desc) != EXIT_OK)
+    for (size_t i = 0; i < gemm_desc_count(run->settings); i++) {
+        if (gemm_desc_get(run->settings, i, &desc) != EXIT_OK)
             return EXIT_BAD;
         if (gemm_read(&gemm, &desc, sizeof desc, &log) != CLATTN_SUCCESS)
             return library_error(&run->target.sink, "gemm", CLATTN_INVALID_DESC);
@@ -306,9 +211,9 @@ static int time_all(struct gemm_run *run)
     progress_show(0, stream->count, "peaks of the device");
     peak_measure(&run->target, &run->peak);
     stream_head(stream, columns, sizeof columns / sizeof *columns, rows, &run->target, &run->peak);
-    for (size_t i = 0; i < desc_count(run->settings) && status == EXIT_OK && !stream->stopped; i++) {
+    for (size_t i = 0; i < gemm_desc_count(run->settings) && status == EXIT_OK && !stream->stopped; i++) {
         clattn_gemm_desc desc;
-        status = nth_desc(run->settings, i, &desc);
+        status = gemm_desc_get(run->settings, i, &desc);
         if (status == EXIT_OK)
             status = time_product(run, &desc);
     }
@@ -318,7 +223,7 @@ static int time_all(struct gemm_run *run)
 
 int gemm_main(struct settings *settings)
 {
-    static struct gemm_run run; /* outlived by who waits for signals */
+    static struct gemm_run run; /* the thread that waits for signals may outlive this function */
     int status;
 
     run.settings = settings;
@@ -328,7 +233,7 @@ int gemm_main(struct settings *settings)
         status = bad("matrix products are timed on devices, not on the reference");
     if (status == EXIT_OK)
         status = time_all(&run);
-    stream_drop(&run.stream);
+    stream_close(&run.stream);
     target_close(&run.target);
     return status;
 }

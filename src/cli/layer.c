@@ -1,22 +1,22 @@
-/* clattn layer: a whole layer over the tensors of a checkpoint; without one, what it consists of. */
+/* clattn layer: computes a whole layer with the weights of a checkpoint, or lists the layer's tensors. */
 #include "cli/layer.h"
 
 #include "base/text.h"
-#include "cli/desc_options.h"
-#include "cli/input.h"
-#include "cli/operands.h"
-#include "cli/output.h"
-#include "cli/target.h"
-#include "cli/words.h"
+#include "cli/io/desc_options.h"
+#include "cli/io/input.h"
+#include "cli/io/operands.h"
+#include "cli/io/output.h"
+#include "cli/device/target.h"
+#include "cli/io/words.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PARTS = 8 };
+enum { MAX_PARTS = 8 };
 
-/* An operand of the call, in memory of its own, aligned; and on a device. */
+/* An operand of the call, in aligned memory of its own and on a device. */
 struct operand {
     clattn_layer_part part;
     size_t bytes;
@@ -28,16 +28,16 @@ struct layer_run {
     const struct settings *settings;
     const char *name, *path, *x_path;
     struct safetensors file, x_file;
-    const struct safetensors *x; /* one of these two */
+    const struct safetensors *x; /* points to one of these two */
     clattn_layer_tensor *tensors;
     size_t tensor_count;
     clattn_layer_desc desc;
-    struct operand operands[MOST_PARTS], weights;
+    struct operand operands[MAX_PARTS], weights;
     size_t operand_count;
     struct target target;
 };
 
-/* ---- The checkpoint ----------------------------------------------------------------------------------------- */
+/* ---- The checkpoint ---------------------------------------------------------------------------------------------- */
 
 static int read_dtype(const char *path, const struct safetensor *tensor, clattn_dtype *dtype)
 {
@@ -62,8 +62,8 @@ static int is_weight(clattn_layer layer, const char *name, clattn_layer_role *ro
     return 0;
 }
 
-/* A tensor that the layer has no use for would be left out of what it computes. */
-static int take_tensor(struct layer_run *run, const struct safetensor *from, const char *name)
+/* A tensor that the layer does not know is an error: its effect would be missing from the results. */
+static int add_tensor(struct layer_run *run, const struct safetensor *from, const char *name)
 {
     clattn_layer_tensor *tensor = &run->tensors[run->tensor_count];
     clattn_layer_role role;
@@ -88,10 +88,10 @@ static int check_origin(struct layer_run *run)
     return layer_check_origin(run->desc.layer, run->settings->input, &run->file);
 }
 
-static int take_tensors(struct layer_run *run)
+static int add_tensors(struct layer_run *run)
 {
     const char *prefix = run->settings->prefix != NULL ? run->settings->prefix : "";
-    size_t length = strlen(prefix), found = 0;
+    size_t length = strlen(prefix), matches = 0;
 
     run->tensors = calloc(run->file.count + 1, sizeof *run->tensors);
     if (run->tensors == NULL)
@@ -100,25 +100,25 @@ static int take_tensors(struct layer_run *run)
         const struct safetensor *from = &run->file.tensors[i];
         if (strncmp(from->name, prefix, length) != 0)
             continue;
-        found++;
-        if (take_tensor(run, from, from->name + length) != EXIT_OK)
+        matches++;
+        if (add_tensor(run, from, from->name + length) != EXIT_OK)
             return EXIT_BAD;
     }
-    return found > 0 ? EXIT_OK : bad("%s: no tensor's name begins with '%s'", run->path, prefix);
+    return matches > 0 ? EXIT_OK : bad("%s: no tensor's name begins with '%s'", run->path, prefix);
 }
 
-/* ---- The operands ------------------------------------------------------------------------------------------- */
+/* ---- The operands ------------------------------------------------------------------------------------------------ */
 
 static int bad_dims(const struct layer_run *run, const struct safetensor *tensor, int rank, const int64_t *dims)
 {
-    char found[160], expected[160];
+    char actual[160], expected[160];
 
     return bad("%s: tensor '%s' is %s %s, expected %s", run->x_path, tensor->name, tensor->dtype,
-               dims_name(tensor->rank, tensor->dims, found, sizeof found),
+               dims_name(tensor->rank, tensor->dims, actual, sizeof actual),
                dims_name(rank, dims, expected, sizeof expected));
 }
 
-/* Whether x's file has one of the states that a run may begin with; then it has to have all of them. */
+/* Whether x's file has one of the initial states. Then it must have all of them. */
 static int has_state(const struct layer_run *run)
 {
     const clattn_layer_desc desc = {.layer = run->desc.layer, .flags = CLATTN_LAYER_INITIAL_STATE};
@@ -131,7 +131,7 @@ static int has_state(const struct layer_run *run)
     return 0;
 }
 
-/* Options of a problem that a layer has, too: their fields in the two descs. */
+/* Options of a problem that a layer also has: the fields of both descs. */
 #define OPTION(field)                                                                                                  \
     {                                                                                                                  \
 #field, offsetof(clattn_plan_desc, field), offsetof(clattn_layer_desc, field),                                 \
@@ -161,8 +161,8 @@ static int bad_option(const char *name)
     return EXIT_BAD;
 }
 
-/* What --option says. */
-static int take_options(struct layer_run *run)
+/* Applies --option. */
+static int apply_options(struct layer_run *run)
 {
     struct option_set given = run->settings->given;
 
@@ -179,20 +179,20 @@ static int take_options(struct layer_run *run)
 
 static int check_x(const struct layer_run *run, const struct safetensor *x)
 {
-    char found[160];
+    char actual[160];
 
     if (x == NULL)
         return bad("%s: tensor 'x' is missing, layer %s needs it", run->x_path, run->name);
     if (x->rank != 3 || x->dims[0] < 1)
         return bad("%s: tensor 'x' is %s %s, expected [B,T,C] with B of 1 or more", run->x_path, x->dtype,
-                   dims_name(x->rank, x->dims, found, sizeof found));
+                   dims_name(x->rank, x->dims, actual, sizeof actual));
     return EXIT_OK;
 }
 
-/* The desc from the tensors' shapes and x's. */
+/* Derives the desc from the shapes of the tensors and of x. */
 static int derive(struct layer_run *run)
 {
-    const struct shape given = run->settings->shape_count > 0 ? run->settings->shapes[0] : (struct shape){0};
+    const struct shape sizes = run->settings->shape_count > 0 ? run->settings->shapes[0] : (struct shape){0};
     const struct safetensor *x = safetensors_find(run->x, "x");
     clattn_layer_desc *d = &run->desc;
     clattn_status status;
@@ -201,18 +201,18 @@ static int derive(struct layer_run *run)
         return EXIT_BAD;
     d->batch = x->dims[0];
     d->seq_len = x->dims[1];
-    d->heads = given.heads;
-    d->qk_heads = given.qk_heads;
-    d->key_dim = given.key_dim;
-    d->value_dim = given.value_dim;
+    d->heads = sizes.heads;
+    d->qk_heads = sizes.qk_heads;
+    d->key_dim = sizes.key_dim;
+    d->value_dim = sizes.value_dim;
     d->flags = CLATTN_LAYER_FINAL_STATE | (has_state(run) ? CLATTN_LAYER_INITIAL_STATE : 0);
-    if (take_options(run) != EXIT_OK)
+    if (apply_options(run) != EXIT_OK)
         return EXIT_BAD;
     status = clattn_layer_fit(d, d, run->tensors, run->tensor_count, sink_log, &run->target.sink);
     return status == CLATTN_SUCCESS ? EXIT_OK : library_error(&run->target.sink, run->path, status);
 }
 
-/* As files call it */
+/* The dtype's name in files. */
 static const char *part_dtype(const clattn_layer_part *part)
 {
     return part->whole ? "I32" : word_name(file_dtype_words, (int)part->dtype);
@@ -222,17 +222,17 @@ static int fill_operand(struct layer_run *run, struct operand *operand)
 {
     const struct safetensor *tensor = safetensors_find(run->x, operand->part.name);
     const clattn_layer_part *part = &operand->part;
-    int same;
+    int matching;
 
     if (tensor == NULL)
         return bad("%s: tensor '%s' is missing, layer %s needs it", run->x_path, part->name, run->name);
-    same = tensor->rank == part->rank;
+    matching = tensor->rank == part->rank;
     if (strcmp(tensor->dtype, part_dtype(part)) != 0)
         return bad("%s: tensor '%s' has dtype %s, expected %s", run->x_path, part->name, tensor->dtype,
                    part_dtype(part));
-    for (int i = 0; i < part->rank && same; i++)
-        same = tensor->dims[i] == part->dims[i];
-    if (!same)
+    for (int i = 0; i < part->rank && matching; i++)
+        matching = tensor->dims[i] == part->dims[i];
+    if (!matching)
         return bad_dims(run, tensor, part->rank, part->dims);
     memcpy(operand->host, tensor->data, operand->bytes);
     if (!part->whole)
@@ -280,7 +280,7 @@ static int pack(struct layer_run *run)
     return status == CLATTN_SUCCESS ? EXIT_OK : library_error(&run->target.sink, run->path, status);
 }
 
-/* ---- Running ------------------------------------------------------------------------------------------------ */
+/* ---- Running ----------------------------------------------------------------------------------------------------- */
 
 static clattn_layer_call make_call(const struct layer_run *run, clattn_layer_operand *list)
 {
@@ -313,7 +313,7 @@ static clattn_status from_device(struct layer_run *run, struct operand *operand)
 
 static clattn_status run_on(struct layer_run *run, clattn_layer_plan *plan, struct operand *workspace)
 {
-    clattn_layer_operand list[MOST_PARTS + 1];
+    clattn_layer_operand list[MAX_PARTS + 1];
     clattn_layer_call call;
 
     TRY(clattn_layer_workspace_size(plan, &workspace->bytes));
@@ -332,7 +332,7 @@ static clattn_status run_on(struct layer_run *run, clattn_layer_plan *plan, stru
     return CLATTN_SUCCESS;
 }
 
-static void drop(struct operand *operand)
+static void release_operand(struct operand *operand)
 {
     if (operand->buffer != NULL)
         opencl_get()->ReleaseMemObject(operand->buffer);
@@ -355,13 +355,13 @@ static clattn_status run_device(struct layer_run *run)
         clattn_layer_plan_text(plan, text, sizeof text) == CLATTN_SUCCESS)
         fprintf(stderr, "%s\n%s", target_name(&run->target), text);
     clattn_layer_plan_destroy(plan);
-    drop(&workspace);
+    release_operand(&workspace);
     return status;
 }
 
 static int compute(struct layer_run *run)
 {
-    clattn_layer_operand list[MOST_PARTS + 1];
+    clattn_layer_operand list[MAX_PARTS + 1];
     clattn_layer_call call;
     clattn_status status;
 
@@ -387,7 +387,7 @@ static int has_position(clattn_layer layer)
     return part.whole;
 }
 
-/* [B], where the first token of the next run's x stands; to be freed, NULL where the layer does not ask for it. */
+/* [B]: the position of the next run's first token. To be freed; NULL if the layer has no positions. */
 static int32_t *next_position(const struct layer_run *run)
 {
     const int32_t *first = NULL;
@@ -404,7 +404,7 @@ static int32_t *next_position(const struct layer_run *run)
 
 static int write_outputs(const struct layer_run *run, const struct output *output)
 {
-    struct safetensor list[MOST_PARTS + 1];
+    struct safetensor list[MAX_PARTS + 1];
     cJSON *metadata = cJSON_CreateObject();
     int32_t *position = next_position(run);
     size_t count = 0;
@@ -457,7 +457,7 @@ static int read_files(struct layer_run *run)
 static int run_layer(struct layer_run *run)
 {
     const struct output output = output_of(run->settings, run->settings->output);
-    int (*const parts[])(struct layer_run *) = {read_files,    check_origin, take_tensors, derive,
+    int (*const parts[])(struct layer_run *) = {read_files,    check_origin, add_tensors, derive,
                                                 make_operands, pack,         compute};
     int status = output_check(&output);
 
@@ -484,8 +484,8 @@ int layer_main(struct settings *settings)
     run.x_path = settings->x != NULL ? input_name(settings->x) : run.path;
     status = run_layer(&run);
     for (size_t i = 0; i < run.operand_count; i++)
-        drop(&run.operands[i]);
-    drop(&run.weights);
+        release_operand(&run.operands[i]);
+    release_operand(&run.weights);
     free(run.tensors);
     safetensors_free(&run.file);
     safetensors_free(&run.x_file);

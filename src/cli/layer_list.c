@@ -1,8 +1,8 @@
-/* clattn layer without a checkpoint: which layers there are, and what each consists of. */
+/* clattn layer without a checkpoint: lists the layers, or the tensors of one. */
 #include "cli/layer.h"
 
-#include "cli/origin.h"
-#include "cli/table.h"
+#include "cli/out/origin.h"
+#include "cli/out/table.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>

@@ -1,14 +1,14 @@
-/* Modules that have a layer's tensor names but compute something else, told apart by the model that a file is of: what
- * its own metadata or config.json beside it calls model_type. */
+/* Some modules have a layer's tensor names but compute something else. The model_type in the file's metadata or in the
+ * config.json beside it tells them apart. */
 #include "base/file.h"
 #include "base/json.h"
 #include "cli/layer.h"
-#include "cli/safetensors.h"
+#include "cli/io/safetensors.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CONFIG = 1 << 24 };
+enum { MAX_CONFIG = 1 << 24 };
 
 static const struct {
     clattn_layer layer;
@@ -18,7 +18,7 @@ static const struct {
     {CLATTN_LAYER_MAMBA2, "falcon_h1", "multiplies its projections by factors of the config"},
 };
 
-/* "folder/" of a path, or "", with the name behind it; to be freed. */
+/* The name in the folder of a path; to be freed. */
 static char *beside(const char *path, const char *name)
 {
     size_t folder = strlen(path);
@@ -36,7 +36,7 @@ static char *beside(const char *path, const char *name)
 
 static int check_model(clattn_layer layer, const char *where, const cJSON *object)
 {
-    const char *model = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, "model_type"));
+    const char *model = json_string(object, "model_type");
     clattn_layer_info info;
 
     for (size_t i = 0; model != NULL && i < sizeof others / sizeof *others; i++)
@@ -55,7 +55,7 @@ int layer_check_origin(clattn_layer layer, const char *path, const struct safete
     size_t size;
     int status = check_model(layer, path, cJSON_GetObjectItemCaseSensitive(file->header, "__metadata__"));
 
-    text = config != NULL ? file_read(config, MOST_CONFIG, &size) : NULL;
+    text = config != NULL ? file_read(config, MAX_CONFIG, &size) : NULL;
     object = text != NULL ? json_parse(text) : NULL;
     if (status == EXIT_OK)
         status = check_model(layer, config, object);

@@ -1,12 +1,12 @@
 /* clattn: linear attention from the command line. */
 #include "cli/cli.h"
 
-#include "cli/examples.h"
-#include "cli/generate.h"
-#include "cli/options.h"
-#include "cli/origin.h"
-#include "cli/process.h"
-#include "cli/words.h"
+#include "cli/out/examples.h"
+#include "cli/out/generate.h"
+#include "cli/io/options.h"
+#include "cli/out/origin.h"
+#include "cli/process/process.h"
+#include "cli/io/words.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -20,19 +20,19 @@ static const struct command commands[] = {
      "write random operands of a rule to a safetensors file"},
     {"run", COMMAND_RUN, 1, 1, run_main, "RULE -i IN.safetensors -o OUT.safetensors",
      "compute a rule over the tensors of a file"},
-    {"plot", COMMAND_PLOT, 1, 1, plot_main, "FILE -o OUT.svg",
-     "draw the attention matrix of a file that run --attn wrote"},
+    {"plot", COMMAND_PLOT, 1, 1, plot_main, "FILE [-o OUT.svg]",
+     "the attention matrix of a file that run --attn wrote, as CSV or as a picture"},
     {"diff", COMMAND_DIFF, 2, 2, diff_main, "FILE EXPECTED",
-     "hold the tensors of one safetensors file to those of another"},
+     "compare the tensors of a safetensors file with those of another"},
     {"verify", COMMAND_VERIFY, 0, MAX_RULES, verify_main, "[RULE...]",
-     "hold a device to the double-precision reference"},
+     "compare a device's results with the double-precision reference"},
     {"bench", COMMAND_BENCH, 0, MAX_RULES, bench_main, "[RULE...]", "time rules on a device"},
     {"tune", COMMAND_TUNE, 0, MAX_RULES, tune_main, "[RULE...] [--budget 60s]",
-     "measure which tile sizes are the fastest on a device, for every plan from then on"},
+     "find the fastest tile sizes for a device; every later plan uses them"},
     {"report", COMMAND_REPORT, 0, 0, report_main, "[--quick] -o FILE.json",
-     "what an issue about a device needs: its facts, what was verified, timed, and how to do each failure again"},
+     "what an issue about a device needs: its facts, verified rules, times, and a command for each failure"},
     {"gemm", COMMAND_GEMM, 0, MAX_RULES, gemm_main, "[M=4096,N=4096,K=4096[,B=1]...]",
-     "time matrix products by everything that computes them on a device"},
+     "time matrix products by each provider on a device"},
     {"layer", COMMAND_LAYER, 0, 1, layer_main, "[LAYER [-i CHECKPOINT.safetensors -o OUT.safetensors]]",
      "compute a whole layer with the weights of a checkpoint; without one, list its tensors"},
     {"cache", COMMAND_CACHE, 0, 0, cache_main, "[--list | --clear]", "the compiled programs kept on disk"},
@@ -102,13 +102,13 @@ static int print_version(void)
     return EXIT_OK;
 }
 
-/* What is asked for without a command: `--help`, `help [COMMAND]`, `--version`. */
+/* Answers `--help`, `help [COMMAND]` and `--version`, which are no commands. */
 static int answer(const char *name, int count, char **words)
 {
     const int version = strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0 || strcmp(name, "version") == 0;
     const struct command *about = count > 0 ? find(words[0]) : NULL;
 
-    if (strcmp(name, "--generate") == 0) /* for the build: the manual page, completions */
+    if (strcmp(name, "--generate") == 0) /* for the build: the manual page and completions */
         return generate(count > 0 ? words[0] : "", commands, COUNT);
     if (!version && strcmp(name, "--help") != 0 && strcmp(name, "-h") != 0 && strcmp(name, "help") != 0)
         return *name == '\0' ? bad("no command, see `clattn --help`") : unknown(name);
@@ -121,9 +121,9 @@ static int answer(const char *name, int count, char **words)
     return about != NULL ? print_command_help(about) : unknown(words[0]);
 }
 
-int main(int count, char **given)
+int main(int count, char **arguments)
 {
-    char **words = process_words(&count, given);
+    char **words = process_words(&count, arguments);
     const char *name = count > 1 ? words[1] : "";
     const struct command *command = find(name);
     int status;

@@ -1,13 +1,13 @@
-/* clattn make-input: random operands of a rule in a file. */
+/* clattn make-input: writes random operands of a rule to a file. */
 #include "base/system.h"
 #include "base/text.h"
 #include "check/check.h"
 #include "cli/cli.h"
-#include "cli/desc_options.h"
-#include "cli/metadata.h"
-#include "cli/operands.h"
-#include "cli/output.h"
-#include "cli/words.h"
+#include "cli/io/desc_options.h"
+#include "cli/io/metadata.h"
+#include "cli/io/operands.h"
+#include "cli/io/output.h"
+#include "cli/io/words.h"
 #include "op/rule.h"
 
 #include <stdio.h>
@@ -38,7 +38,8 @@ static int make_desc(const struct settings *settings, clattn_plan_desc *desc)
                             desc->seq_len);
 }
 
-/* What was asked for, and how the tensors lie; an option that nobody named is the reader's to choose. */
+/* The metadata has the options that were given and the layout of the tensors. The reader of the file chooses all
+ * others. */
 static cJSON *make_metadata(const clattn_plan_desc *desc, const struct settings *settings)
 {
     struct option_set options = settings->given;
@@ -70,7 +71,7 @@ static void print_time(const struct check_tensors *tensors, double drawn, double
     double bytes = 0;
 
     for (int id = 1; id < OPERAND_COUNT; id++)
-        if (!tensors->tensor[id].info.output) /* bytes are 0 of what there is not */
+        if (!tensors->tensor[id].info.output) /* absent tensors have 0 bytes */
             bytes += (double)tensors->tensor[id].bytes;
     text_print(stderr, "%.3g MB drawn in %.3g ms, written in %.3g ms, %.3g MB a second\n", bytes / 1e6, 1e3 * drawn,
                1e3 * written, drawn + written > 0 ? bytes / 1e6 / (drawn + written) : 0);

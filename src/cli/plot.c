@@ -1,9 +1,11 @@
-/* clattn plot: the attention matrix of a file, drawn. */
+/* clattn plot: writes the attention matrix of a file as comma-separated values or as a picture. */
+#include "base/json.h"
+#include "base/text.h"
 #include "cli/cli.h"
-#include "cli/input.h"
-#include "cli/output.h"
-#include "cli/picture.h"
-#include "cli/words.h"
+#include "cli/out/heat_map.h"
+#include "cli/io/input.h"
+#include "cli/io/output.h"
+#include "cli/io/words.h"
 
 #include <cjson/cJSON.h>
 #include <stdlib.h>
@@ -26,28 +28,62 @@ static const struct safetensor *find_matrix(const char *path, const struct safet
     return NULL;
 }
 
+/* Whether the text can be a title in XML. A file's metadata may contain anything. */
 static int is_plain(const char *text)
 {
     return text != NULL && strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_") == strlen(text);
 }
 
-static int draw(const struct settings *settings, const struct safetensors *file, const struct safetensor *attn)
+/* One line per element. */
+static int write_csv(FILE *file, const void *user)
 {
-    const struct output output = output_of(settings, settings->output != NULL ? settings->output : "-");
+    const struct heat_map *map = user;
+
+    fputs("batch,head,query,key,value\n", file);
+    for (int64_t i = 0; i < map->count * map->rows * map->columns && !ferror(file); i++) {
+        int64_t matrix = i / map->columns / map->rows;
+        text_print(file, "%lld,%lld,%lld,%lld,%.9g\n", (long long)(matrix / map->heads),
+                   (long long)(matrix % map->heads), (long long)(i / map->columns % map->rows),
+                   (long long)(i % map->columns), (double)map->data[i]);
+    }
+    return ferror(file) ? -1 : 0;
+}
+
+static int ends_in(const char *text, const char *end)
+{
+    return strlen(text) >= strlen(end) && strcmp(text + strlen(text) - strlen(end), end) == 0;
+}
+
+/* The name of the output decides the format. */
+static int write_plot(const struct settings *settings, const struct heat_map *map)
+{
+    const struct output output = output_of(settings, settings->output);
+
+    if (output.path == NULL || strcmp(output.path, "-") == 0)
+        return output_write_by(&(struct output){.path = "-"}, write_csv, map);
+    if (output_check(&output) != EXIT_OK)
+        return EXIT_BAD;
+    return output_write_by(&output, ends_in(output.path, ".svg") ? heat_map_write : write_csv, map);
+}
+
+static int plot_matrix(const struct settings *settings, const struct safetensors *file, const struct safetensor *attn)
+{
     const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(file->header, "__metadata__");
-    const char *rule = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(metadata, "rule"));
-    float *data = malloc(attn->bytes);
-    const struct picture picture = {data,          attn->dims[0] * attn->dims[1],      attn->dims[2], attn->dims[3],
-                                    attn->dims[1], is_plain(rule) ? rule : "attention"};
+    const char *rule = json_string(metadata, "rule");
+    float *aligned = malloc(attn->bytes);
+    const struct heat_map map = {.data = aligned,
+                                 .count = attn->dims[0] * attn->dims[1],
+                                 .rows = attn->dims[2],
+                                 .columns = attn->dims[3],
+                                 .heads = attn->dims[1],
+                                 .title = is_plain(rule) ? rule : "attention"};
     int status;
 
-    if (data == NULL)
+    if (aligned == NULL)
         return failed("no memory for the matrix");
-    memcpy(data, attn->data, attn->bytes); /* it may lie unaligned */
-    status = output_check(&output);
-    if (status == EXIT_OK)
-        status = output_write_by(&output, picture_write, &picture);
-    free(data);
+    memcpy(aligned, attn->data, attn->bytes);
+    status = write_plot(settings, &map);
+    free(aligned);
     return status;
 }
 
@@ -58,7 +94,7 @@ int plot_main(struct settings *settings)
     const struct safetensor *attn = status == EXIT_OK ? find_matrix(input_name(settings->files[0]), &file) : NULL;
 
     if (status == EXIT_OK)
-        status = attn != NULL ? draw(settings, &file, attn) : EXIT_BAD;
+        status = attn != NULL ? plot_matrix(settings, &file, attn) : EXIT_BAD;
     safetensors_free(&file);
     return status;
 }

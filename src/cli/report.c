@@ -1,153 +1,280 @@
-#include "cli/report.h"
-
+/* clattn report: what an issue about a device needs, in one file. Each section is this command with other words, in a
+ * process of its own, so that a driver's crash is a line of the report. */
+#include "base/json.h"
+#include "base/system.h"
 #include "base/text.h"
-#include "cli/tune.h"
-#include "base/file.h"
+#include "base/thread.h"
+#include "cli/cli.h"
+#include "cli/process/interrupt.h"
+#include "cli/out/origin.h"
+#include "cli/process/workers.h"
+#include "cli/out/progress.h"
+#include "cli/out/table.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-static const char style[] =
-    ":root{--ink:#1c2430;--dim:#667085;--line:#d9dee7;--card:#fff;--page:#f5f6f8;--tuned:#0b7a75;--default:#b4541a;"
-    "--bar:#9db4c8;--two:#5b5bd6}\n"
-    "@media(prefers-color-scheme:dark){:root{--ink:#e6e9ef;--dim:#98a2b3;--line:#333b49;--card:#1b212c;--page:#12161d;"
-    "--tuned:#4cc2b8;--default:#f0a06a;--bar:#4a6178;--two:#a5a5ff}}\n"
-    "*{box-sizing:border-box}body{margin:0;background:var(--page);color:var(--ink);"
-    "font:15px/1.5 system-ui,sans-serif}main{max-width:1200px;margin:0 auto;padding:32px 20px 64px}\n"
-    "h1{font-size:26px;margin:0 0 4px}h2{font-size:17px;margin:0}p{margin:4px 0}.dim{color:var(--dim)}\n"
-    "table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}"
-    "th{font-weight:600;text-align:left;color:var(--dim);font-size:13px}"
-    "th,td{padding:6px 10px;border-bottom:1px solid "
-    "var(--line);white-space:nowrap;vertical-align:top}td.n,th.n{text-align:right}"
-    "tr:last-child td{border-bottom:0}td.p{white-space:normal;font-size:13px;color:var(--dim);min-width:300px}\n"
-    "section{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:18px 20px;margin-top:20px;"
-    "overflow-x:auto}.charts{display:grid;grid-template-columns:1fr 1fr;gap:16px;margin-top:12px}"
-    "@media(max-width:760px){.charts{grid-template-columns:1fr}}\n"
-    "figure{margin:0}figcaption{font-size:13px;color:var(--dim)}svg{width:100%;display:block}"
-    "svg text{font-size:11px;fill:var(--dim)}.axis{fill:none;stroke:var(--dim)}.grid{stroke:var(--line)}"
-    ".bar{fill:var(--bar)}.point{fill:var(--bar)}.mark{stroke-width:1.5}.mark.default{stroke:var(--default);"
-    "stroke-dasharray:4 3}.mark.tuned{stroke:var(--tuned)}svg text.default{fill:var(--default)}"
-    "svg text.tuned{fill:var(--tuned)}.line{fill:none;stroke-width:2}.line.tuned,.line.series0{stroke:var(--tuned)}"
-    ".line.series1{stroke:var(--two)}.line.series2{stroke:var(--default)}svg "
-    "text.series0{fill:var(--tuned);font-size:12px}"
-    "svg text.series1{fill:var(--two);font-size:12px}svg text.series2{fill:var(--default);font-size:12px}\n"
-    ".share{display:grid;grid-template-columns:210px 1fr "
-    "64px;gap:12px;align-items:center;margin-top:8px;font-size:13px}"
-    ".share svg{height:8px;border-radius:4px}.share b{text-align:right;font-weight:600}.track{fill:var(--line)}"
-    ".fill{fill:var(--tuned)}.big{font-size:20px;font-weight:600;color:var(--tuned)}";
+enum { MAX_WORDS = 20 };
 
-static void write_head(FILE *file, const struct target *target, const struct peak *peak)
+static const struct section {
+    const char *name;
+    int of_device; /* takes --device */
+    const char *words[MAX_WORDS + 1], *quick[MAX_WORDS + 1];
+} sections[] = {
+    {"devices", 0, {"devices", "--json"}, {"devices", "--json"}},
+    {"engines", 0, {"devices", "--probe", "--json"}, {"devices", "--probe", "--json"}},
+    {"tuning", 1, {"tune", "--show", "--json"}, {"tune", "--show", "--json"}},
+    {"verify",
+     1,
+     {"verify", "--json", "--quick"},
+     {"verify", "--json", "--quick", "--dtype", "f32", "linear_attn", "gated_delta_rule", "kda", "mlstm",
+      "softmax_attn"}},
+    {"verify_half",
+     1,
+     {"verify", "--json", "--quick", "--dtype", "f16,bf16", "gla", "gated_delta_rule", "kda", "dplr"},
+     {"verify", "--json", "--quick", "--dtype", "bf16", "--mode", "auto", "gla", "gated_delta_rule"}},
+    {"bench",
+     1,
+     {"bench", "--json", "--dtype", "f32,bf16", "-s", "B=1,T=1024,H=8,K=64,V=64", "-s", "B=1,T=4096,H=16,K=128,V=128",
+      "-s", "B=8,T=64,H=8,K=64,V=64", "-s", "B=4,T=2048,H=16,K=128,V=128", "-s", "B=64,T=1,H=16,K=128,V=128", "-s",
+      "B=1,T=777,H=6,K=96,V=48", "gated_delta_rule"},
+     {"bench", "--json", "--repeat", "3", "--dtype", "f32", "-s", "B=1,T=256,H=4,K=64,V=64", "gated_delta_rule"}},
+};
+
+enum { COUNT = sizeof sections / sizeof *sections };
+
+static const struct column columns[] = {
+    {"section", "section", COLUMN_WORD, 0},
+    {"seconds", "seconds", COLUMN_FIXED, 1},
+    {"failure", "failure", COLUMN_WORD, 0},
+    {"ok", "result", COLUMN_WORD, 0},
+};
+
+/* ---- A report leaves out the names of folders, and so of users and hosts ----------------------------------------- */
+
+static int begins_path(const char *text, const char *at)
 {
-    cJSON *device = cJSON_CreateObject();
-    char date[32];
-    time_t now = time(NULL);
+    char before = at > text ? at[-1] : ' ';
 
-    strftime(date, sizeof date, "%Y-%m-%d", gmtime(&now));
-    cJSON_AddStringToObject(device, "name", target->info.name);
-    cJSON_AddStringToObject(device, "platform", target->info.platform);
-    cJSON_AddStringToObject(device, "driver", target->info.driver);
-    fprintf(file,
-            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>clattn tune</title>\n"
-            "<meta name=\"viewport\" content=\"width=device-width\"><style>\n%s\n</style></head>\n<body><main>\n"
-            "<h1>",
-            style);
-    report_text(file, device, "name");
-    fputs("</h1><p class=\"dim\">", file);
-    report_text(file, device, "platform");
-    fputs(" &#183; driver ", file);
-    report_text(file, device, "driver");
-    text_print(file,
-               " &#183; clattn %s &#183; %s</p>\n<p class=\"dim\">Peaks measured: %.0f GFLOP/s of f32 multiply-adds, "
-               "%.1f GB/s of copies.</p>\n",
-               clattn_version(), date, 1e-9 * peak->flops, 1e-9 * peak->bytes);
-    cJSON_Delete(device);
+    if (isalnum((unsigned char)before) || before == '/' || before == '.' || before == '_')
+        return 0;
+    if (isalpha((unsigned char)at[0]) && at[1] == ':' && (at[2] == '\\' || at[2] == '/'))
+        return 1;
+    return at[0] == '~' || (at[0] == '/' && (isalnum((unsigned char)at[1]) || at[1] == '_' || at[1] == '.'));
 }
 
-/* "scalar+key" f32 K=128 V=128, 16 heads: solver */
-static void write_name(FILE *file, const cJSON *row)
+/* The text with "<path>" for each path, to be freed. */
+static char *without_paths(const char *text)
 {
-    report_text(file, row, "group");
-    fputs(" &#183; ", file);
-    report_text(file, row, "dtype");
-    text_print(file, " &#183; K %.0f V %.0f &#183; %.0f heads", report_number(row, "key_dim"),
-               report_number(row, "value_dim"), report_number(row, "heads"));
+    struct text out = {0};
+
+    for (const char *at = text; *at != '\0';) {
+        size_t length = begins_path(text, at) ? strcspn(at, " \t\n,;:'\")") : 0;
+        if (length > 0 && isalpha((unsigned char)at[0])) /* a drive */
+            length = 2 + strcspn(at + 2, " \t\n,;:'\")");
+        if (length == 0) {
+            text_add(&out, at++, 1);
+            continue;
+        }
+        at += length;
+        text_format(&out, "<path>");
+    }
+    return text_take(&out);
 }
 
-static void write_table(FILE *file, const cJSON *rows)
+static void remove_paths(cJSON *item)
 {
-    const cJSON *row;
+    char *text = cJSON_IsString(item) ? without_paths(item->valuestring) : NULL;
+    cJSON *child;
 
-    fputs(
-        "<section><table><tr><th>rules and sizes</th><th>solver</th><th class=\"n\">tokens</th><th class=\"n\">default"
-        "</th><th class=\"n\">tuned</th><th class=\"n\">faster</th><th>parameters</th></tr>\n",
-        file);
-    cJSON_ArrayForEach(row, rows)
+    if (text != NULL)
+        cJSON_SetValuestring(item, text);
+    free(text);
+    cJSON_ArrayForEach(child, item) remove_paths(child);
+}
+
+/* ---- Sections ---------------------------------------------------------------------------------------------------- */
+
+static struct workers workers;
+static mutex printing; /* an interrupt never gives it back: nothing is printed or written after it */
+
+/* Called at SIGINT, SIGTERM and SIGHUP, on a thread of its own. */
+static void on_interrupt(void *user, int signal)
+{
+    (void)user;
+    lock_take(&printing);
+    workers_stop(&workers);
+    failed("interrupted, no report is written");
+    interrupt_exit(signal);
+}
+
+static const char *const *section_words(const struct settings *settings, const struct section *section)
+{
+    return settings->quick ? section->quick : section->words;
+}
+
+/* What a section's process prints: messages, and JSON from the first line that begins with { or [. */
+struct printed {
+    struct text messages, json;
+};
+
+static void on_line(void *user, char *line)
+{
+    struct printed *printed = user;
+    struct text *to = printed->json.size > 0 || *line == '{' || *line == '[' ? &printed->json : &printed->messages;
+
+    text_format(to, "%s\n", line);
+}
+
+/* Runs the section's words, with this program in front and the device at the end. */
+static void run_words(const struct settings *settings, const struct section *section, struct printed *printed,
+                      char *how, size_t size)
+{
+    const char *words[MAX_WORDS + 4] = {settings->program};
+    size_t count = 1;
+
+    for (const char *const *word = section_words(settings, section); *word != NULL; word++)
+        words[count++] = *word;
+    if (section->of_device && settings->device != NULL) {
+        words[count++] = "--device";
+        words[count] = settings->device;
+    }
+    workers_run(&workers, words, on_line, printed, how, size);
+}
+
+static cJSON *run_section(const struct settings *settings, const struct section *section)
+{
+    struct printed printed = {{0}, {0}};
+    cJSON *object = cJSON_CreateObject(), *result;
+    char how[128], *messages, *json;
+    double begin = now_seconds();
+
+    cJSON_AddStringToObject(object, "section", section->name);
+    run_words(settings, section, &printed, how, sizeof how);
+    messages = text_take(&printed.messages);
+    json = text_take(&printed.json);
+    result = json_parse(json);
+    cJSON_AddNumberToObject(object, "seconds", now_seconds() - begin);
+    cJSON_AddBoolToObject(object, "ok", strcmp(how, "exit status 0") == 0 && result != NULL);
+    cJSON_AddStringToObject(object, "ended", how);
+    if (messages != NULL)
+        cJSON_AddStringToObject(object, "messages", messages);
+    if (result != NULL)
+        cJSON_AddItemToObject(object, "result", result);
+    free(messages);
+    free(json);
+    return object;
+}
+
+/* ---- Failures, each with the command that repeats it ------------------------------------------------------------- */
+
+static void add_failure(const struct settings *settings, cJSON *failures, struct text *line)
+{
+    char *text;
+
+    if (settings->device != NULL)
+        text_format(line, " --device '%s'", settings->device);
+    text = text_take(line);
+    if (text != NULL)
+        cJSON_AddItemToArray(failures, cJSON_CreateString(text));
+    free(text);
+}
+
+static void add_row_failures(const struct settings *settings, cJSON *failures, const cJSON *row)
+{
+    const cJSON *outcome;
+
+    cJSON_ArrayForEach(outcome, cJSON_GetObjectItemCaseSensitive(row, "outcomes"))
     {
-        fputs("<tr><td>", file);
-        write_name(file, row);
-        fputs("</td><td>", file);
-        report_text(file, row, "solver");
-        text_print(file,
-                   "</td><td class=\"n\">%.0f</td><td class=\"n\">%.3f ms</td><td class=\"n\">%.3f ms</td>"
-                   "<td class=\"n\"><b>%.2f&#215;</b></td><td class=\"p\">",
-                   report_number(row, "tokens"), report_number(row, "default_ms"), report_number(row, "time_ms"),
-                   report_number(row, "speedup"));
-        report_text(file, row, "parameters");
-        fputs("</td></tr>\n", file);
+        struct text line = {0};
+        if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(outcome, "ok")))
+            continue;
+        text_format(&line, "clattn verify %s --dtype %s --mode %s --quick -v --jobs 1", row_string(row, "rule"),
+                    row_string(row, "dtype"), row_string(outcome, "mode"));
+        add_failure(settings, failures, &line);
     }
-    fputs("</table></section>\n", file);
 }
 
-static void write_section(FILE *file, const cJSON *row, int first_of_problem)
+static void add_failures(const struct settings *settings, const struct section *section, cJSON *object, cJSON *failures)
 {
-    fputs("<section><h2>", file);
-    write_name(file, row);
-    fputs(": ", file);
-    report_text(file, row, "solver");
-    text_print(file,
-               "</h2><p><span class=\"big\">%.2f&#215;</span> %.3f ms by default, %.3f ms tuned, for %.0f tokens</p>"
-               "<p class=\"dim\">%.0f %s tried in %.0f s",
-               report_number(row, "speedup"), report_number(row, "default_ms"), report_number(row, "time_ms"),
-               report_number(row, "tokens"), report_number(row, "tried"),
-               report_number(row, "tried") == 1 ? "point" : "points", report_number(row, "seconds"));
-    if (report_number(row, "error") > 0)
-        text_print(file, ", error %.1e", report_number(row, "error"));
-    fputs(*cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "note")) != '\0' ? " &#183; " : "", file);
-    report_text(file, row, "note");
-    fputs("</p>\n", file);
-    chart_share(file, "of the multiply-add peak", report_number(row, "compute_percent"));
-    chart_share(file, "of the copy bandwidth", report_number(row, "memory_percent"));
-    fputs("<div class=\"charts\">\n", file);
-    if (cJSON_GetObjectItemCaseSensitive(row, "candidates") != NULL) {
-        chart_distribution(file, row);
-        chart_progress(file, row);
+    const cJSON *rows = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(object, "result"), "results"),
+                *row;
+    int before = cJSON_GetArraySize(failures);
+    struct text line = {0};
+
+    if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, "ok")))
+        return;
+    cJSON_ArrayForEach(row, rows) add_row_failures(settings, failures, row);
+    if (cJSON_GetArraySize(failures) > before)
+        return;
+    text_format(&line, "clattn");
+    for (const char *const *word = section_words(settings, section); *word != NULL; word++)
+        text_format(&line, " %s", *word);
+    add_failure(settings, failures, &line);
+}
+
+static void print_row(const struct table *table, const cJSON *section)
+{
+    cJSON *row = cJSON_CreateObject();
+    int ok = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(section, "ok"));
+
+    cJSON_AddStringToObject(row, "section", row_string(section, "section"));
+    cJSON_AddNumberToObject(row, "seconds", json_number(section, "seconds"));
+    cJSON_AddStringToObject(row, "failure", ok ? "" : row_string(section, "ended"));
+    cJSON_AddBoolToObject(row, "ok", ok);
+    table_row(table, row);
+    fflush(stdout);
+    cJSON_Delete(row);
+}
+
+/* ---- The command ------------------------------------------------------------------------------------------------- */
+
+static cJSON *make_report(const struct settings *settings, const struct table *table, cJSON **failures)
+{
+    cJSON *report = cJSON_CreateObject(), *list;
+
+    origin_add(report, NULL);
+    cJSON_AddStringToObject(report, "system", origin_system());
+    cJSON_AddNumberToObject(report, "pointer_bits", (double)(8 * sizeof(void *)));
+    cJSON_AddStringToObject(report, "compiler", origin_compiler());
+    cJSON_AddBoolToObject(report, "quick", settings->quick);
+    list = cJSON_AddArrayToObject(report, "sections");
+    *failures = cJSON_AddArrayToObject(report, "failures");
+    for (size_t i = 0; i < COUNT; i++) {
+        cJSON *section = run_section(settings, &sections[i]);
+        lock_take(&printing);
+        add_failures(settings, &sections[i], section, *failures);
+        remove_paths(section);
+        cJSON_AddItemToArray(list, section);
+        if (table != NULL)
+            print_row(table, section);
+        lock_give(&printing);
     }
-    if (first_of_problem)
-        chart_lengths(file, row);
-    fputs("</div></section>\n", file);
+    return report;
 }
 
-static int write_page(FILE *file, const cJSON *rows, const struct target *target, const struct peak *peak)
+int report_main(struct settings *settings)
 {
-    const cJSON *row;
+    struct table table;
+    int to_stdout = settings->output == NULL || strcmp(settings->output, "-") == 0, status;
+    cJSON *report, *failures, *line;
 
-    write_head(file, target, peak);
-    write_table(file, rows);
-    cJSON_ArrayForEach(row, rows) write_section(file, row, row == rows->child || !report_same(row->prev, row));
-    fputs("</main></body></html>\n", file);
-    return fflush(file) != 0 || ferror(file) ? -1 : 0;
-}
-
-int report_write(const char *path, const cJSON *rows, const struct target *target, const struct peak *peak)
-{
-    struct file_output output;
-    int error = 0;
-
-    if (file_output_plan(&output, path) != 0 || file_output_open(&output) != 0 ||
-        write_page(output.file, rows, target, peak) != 0)
-        error = errno;
-    if (file_output_close(&output, error) != 0)
-        return failed("%s: cannot write: %s", path, strerror(errno));
-    return EXIT_OK;
+    workers_init(&workers);
+    lock_init(&printing);
+    interrupt_watch(on_interrupt, NULL);
+    if (!to_stdout) {
+        table_begin(&table, columns, sizeof columns / sizeof *columns, FORMAT_TEXT);
+        table.widths[0] = 11;
+        table.widths[2] = 32;
+        table_head(&table);
+    }
+    report = make_report(settings, to_stdout ? NULL : &table, &failures);
+    lock_take(&printing);
+    status = json_write(settings->output, report);
+    cJSON_ArrayForEach(line, failures) status =
+        failed("failed: %s", line->valuestring) == EXIT_FAILED ? EXIT_FAILED : status;
+    cJSON_Delete(report);
+    return status;
 }

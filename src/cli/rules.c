@@ -1,8 +1,9 @@
-/* clattn rules: what the rule table says, in words. */
+/* clattn rules: prints the rule table. */
+#include "base/json.h"
 #include "cli/cli.h"
-#include "cli/origin.h"
-#include "cli/rules_json.h"
-#include "cli/table.h"
+#include "cli/out/origin.h"
+#include "cli/out/rules_json.h"
+#include "cli/out/table.h"
 #include "op/problem.h"
 #include "op/rule.h"
 #include "tune/tuning_layers.h"
@@ -10,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What surprises those who know the originals. The same stands in clattn.h, behind the list of rules. */
+/* What surprises people who know the original implementations. clattn.h says the same after the list of rules. */
 static const struct {
     clattn_rule rule;
     const char *text;
@@ -34,14 +35,14 @@ static const char *const storage_names[] = {
 
 enum { MAX_SHAPE_TEXT = 96 };
 
-/* An operand over all the flags that a rule takes. */
+/* One operand of a rule over all flags that the rule takes. */
 struct summary {
     struct operand_row row;
-    int uses;                    /* in how many of the flag sets */
+    int uses;                    /* the number of flag sets with this operand */
     char shapes[MAX_SHAPE_TEXT]; /* "[B,T,H] or [H]" */
 };
 
-/* What users call it */
+/* The name that users see for a dim. */
 static const char *letter_name(const char *letter)
 {
     static const char *const names[][2] = {{"Q", "HQ"}, {"P", "N+1"}, {"X", "TK"},  {"E", "TK"},  {"Y", "HK"},
@@ -54,7 +55,7 @@ static const char *letter_name(const char *letter)
     return letter;
 }
 
-/* "BSQK" as "[B,T*n,HQ,K]" */
+/* Translates "BSQK" into "[B,T*n,HQ,K]". */
 static void shape_text(const char *dims, int steps, int list, char *text, size_t size)
 {
     size_t used = (size_t)snprintf(text, size, "[");
@@ -81,7 +82,7 @@ static void add_use(struct summary *summary, const struct operand_row *row, int 
         snprintf(summary->shapes + used, sizeof summary->shapes - used, "%s%s", used > 0 ? " or " : "", shape);
 }
 
-/* A rule's operands with one of its options set; 0 where it does not take that. */
+/* A rule's operands with one option set. Returns 0 if the rule does not take the option. */
 static int operands_with(clattn_rule rule, enum option_id option, struct operand_row rows[OPERAND_COUNT])
 {
     const struct rule *row = rule_get(rule);
@@ -100,7 +101,8 @@ static int operands_with(clattn_rule rule, enum option_id option, struct operand
     return rule_operands(&desc, rows);
 }
 
-/* Every operand of the rule without options and with each of those that may bring one; returns the number of sets. */
+/* Collects every operand of the rule, without options and with each option that may add one. Returns the number of
+ * sets. */
 static int summarize(clattn_rule rule, struct summary summaries[OPERAND_COUNT])
 {
     const struct rule *row = rule_get(rule);
@@ -166,7 +168,7 @@ static cJSON *make_notes(clattn_rule rule)
     return array;
 }
 
-/* Under which name `clattn tune` has it, with those whose kernels are nearly the same. */
+/* Adds the name of the rule's group, whose rules `clattn tune` tunes as one. */
 static void add_group(cJSON *object, clattn_rule rule)
 {
     const clattn_plan_desc desc = {.rule = rule, .seq_len = 1, .heads = 1, .key_dim = 1, .value_dim = 2};
@@ -195,12 +197,7 @@ static cJSON *make_rule(clattn_rule rule)
     return object;
 }
 
-static const char *text_of(const cJSON *object, const char *key)
-{
-    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
-}
-
-/* A list that goes on in lines of its own; of objects what they have under that name. */
+/* Prints a list, wrapped at 80 columns. If the items are objects, prints their value of the key `of`. */
 static void print_words(const cJSON *rule, const char *key, const char *of, const char *title)
 {
     enum { LEFT = 14, COLUMNS = 80 };
@@ -209,7 +206,7 @@ static void print_words(const cJSON *rule, const char *key, const char *of, cons
 
     cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(rule, key))
     {
-        const char *word = of != NULL ? text_of(item, of) : item->valuestring;
+        const char *word = of != NULL ? json_string(item, of) : item->valuestring;
         if (word == NULL)
             continue;
         if (column == 0)
@@ -241,18 +238,18 @@ static void print_operands(const cJSON *rule, const char *title, int required, i
         if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "required")) != required ||
             cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "output")) != output)
             continue;
-        printf("  %-12s%-20s %-26s %s\n", left, text_of(item, "name"), text_of(item, "shape"),
-               text_of(item, "storage"));
+        printf("  %-12s%-20s %-26s %s\n", left, json_string(item, "name"), json_string(item, "shape"),
+               json_string(item, "storage"));
         left = "";
     }
 }
 
 static void print_rule(const cJSON *rule)
 {
-    printf("%s\n  %-12s%s\n  %-12s%s\n", text_of(rule, "name"), "recurrence", text_of(rule, "recurrence"), "paper",
-           text_of(rule, "paper"));
-    if (text_of(rule, "group") != NULL)
-        printf("  %-12s%s\n", "tuned as", text_of(rule, "group"));
+    printf("%s\n  %-12s%s\n  %-12s%s\n", json_string(rule, "name"), "recurrence", json_string(rule, "recurrence"),
+           "paper", json_string(rule, "paper"));
+    if (json_string(rule, "group") != NULL)
+        printf("  %-12s%s\n", "tuned as", json_string(rule, "group"));
     print_words(rule, "aliases", NULL, "also");
     print_words(rule, "options", "usage", "options");
     print_notes(rule);
@@ -263,7 +260,7 @@ static void print_rule(const cJSON *rule)
     putchar('\n');
 }
 
-/* A row a rule, as in README; JSON has its operands, too. */
+/* One row per rule, as in the README. JSON also has the operands. */
 static int print_table(const cJSON *rules, enum format format)
 {
     static const struct column columns[] = {{"name", "rule", COLUMN_WORD, 0},
@@ -277,16 +274,16 @@ static int print_table(const cJSON *rules, enum format format)
     cJSON_ArrayForEach(rule, rules)
     {
         cJSON *row = cJSON_CreateObject();
-        cJSON_AddStringToObject(row, "also", rule_get(clattn_rule_find(text_of(rule, "name")))->aliases);
+        cJSON_AddStringToObject(row, "also", rule_get(clattn_rule_find(json_string(rule, "name")))->aliases);
         for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
-            if (text_of(rule, columns[i].key) != NULL)
-                cJSON_AddStringToObject(row, columns[i].key, text_of(rule, columns[i].key));
+            if (json_string(rule, columns[i].key) != NULL)
+                cJSON_AddStringToObject(row, columns[i].key, json_string(rule, columns[i].key));
         cJSON_AddItemToArray(rows, row);
     }
     return table_print(rows, columns, sizeof columns / sizeof *columns, format);
 }
 
-/* The rules, and beside them what a binding is generated from. */
+/* The rules, together with what bindings are generated from. */
 static int print_json(cJSON *rules)
 {
     cJSON *all = cJSON_CreateObject();
@@ -314,10 +311,9 @@ int rules_main(struct settings *settings)
         cJSON_Delete(rules);
         return status;
     }
-    puts("B batch, T tokens, H value heads, HQ query/key heads, HK key/value heads, TK tokens of keys, K, V dims, "
-         "N sequences, M states of a pool, W states left on the way or taps, n steps; where several heads of q and o "
-         "share a "
-         "state, all else has HK heads in the place of HQ and H\n");
+    puts("B batch, T tokens, H value heads, HQ query/key heads, HK key/value heads, TK tokens of keys, K and V dims, "
+         "N sequences, M states of a pool, W states in a window or taps, n steps. If several heads of q and o share a "
+         "state, all other operands have HK heads in place of HQ and H.\n");
     cJSON_ArrayForEach(rule, rules) print_rule(rule);
     cJSON_Delete(rules);
     return EXIT_OK;

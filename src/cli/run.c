@@ -1,12 +1,11 @@
-/* clattn run: a rule over the tensors of a file. */
+/* clattn run: computes a rule over the tensors of a file. */
 #include "base/text.h"
 #include "cli/cli.h"
-#include "cli/input.h"
-#include "cli/metadata.h"
-#include "cli/operands.h"
-#include "cli/output.h"
-#include "cli/picture.h"
-#include "cli/target.h"
+#include "cli/io/input.h"
+#include "cli/io/metadata.h"
+#include "cli/io/operands.h"
+#include "cli/io/output.h"
+#include "cli/device/target.h"
 #include "op/rule.h"
 
 #include <stdio.h>
@@ -43,7 +42,7 @@ static int compute(struct operands *operands, const struct settings *settings, s
     return status;
 }
 
-/* Every option, and what computed it. */
+/* Every option, and the device, driver and solver. */
 static cJSON *make_metadata(const clattn_plan_desc *desc, const struct target *target)
 {
     cJSON *metadata = metadata_make(desc, NULL);
@@ -64,31 +63,16 @@ static int write_outputs(const struct operands *operands, const struct output *o
     return status;
 }
 
-/* The matrix is there: --svg asks for it. */
-static int draw(const struct operands *operands, const struct output *output)
-{
-    const struct check_tensor *attn = &operands->tensors.tensor[CLATTN_ATTN];
-    const int64_t *dims = attn->info.dims;
-    const struct picture picture = {attn->data, dims[0] * dims[1], dims[2],
-                                    dims[3],    dims[1],           rule_get(operands->tensors.desc.rule)->name};
-
-    return output_write_by(output, picture_write, &picture);
-}
-
 static int run_to(struct operands *operands, const struct settings *settings)
 {
-    const struct output output = output_of(settings, settings->output), svg = output_of(settings, settings->svg);
+    const struct output output = output_of(settings, settings->output);
     struct target target = {.reference = 0};
     int status = output_check(&output);
 
-    if (status == EXIT_OK && svg.path != NULL)
-        status = output_check(&svg);
     if (status == EXIT_OK)
         status = compute(operands, settings, &target);
     if (status == EXIT_OK)
         status = write_outputs(operands, &output, &target);
-    if (status == EXIT_OK && svg.path != NULL)
-        status = draw(operands, &svg);
     target_close(&target);
     return status;
 }
@@ -107,7 +91,7 @@ int run_main(struct settings *settings)
     path = input_name(settings->input);
     status = input_read(settings->input, &file);
     if (status == EXIT_OK)
-        status = metadata_follow(settings, path, &file);
+        status = metadata_apply(settings, path, &file);
     if (status == EXIT_OK)
         status = operands_bind(&operands, settings, path, &file);
     if (status == EXIT_OK) {

@@ -1,10 +1,10 @@
-/* clattn tune: which tile sizes are the fastest on a device. */
+/* clattn tune: finds the fastest tile sizes on a device. */
 #include "cli/tune.h"
 
-#include "cli/interrupt.h"
-#include "cli/output.h"
-#include "cli/progress.h"
-#include "cli/words.h"
+#include "cli/process/interrupt.h"
+#include "cli/io/output.h"
+#include "cli/out/progress.h"
+#include "cli/io/words.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "op/problem.h"
@@ -29,13 +29,12 @@ struct tuning {
     char *path, *report;
     cJSON *rows;
     size_t done, total; /* problems */
-    char name[160];     /* of the problem at hand */
+    char name[160];     /* of the current problem */
     double budget;
     int stopped;
 };
 
-/* ---- While it runs ------------------------------------------------------------------------------------------------
- */
+/* ---- While it runs ----------------------------------------------------------------------------------------------- */
 
 static volatile sig_atomic_t interrupted;
 
@@ -45,7 +44,7 @@ static int stop(void *user)
     return interrupted;
 }
 
-/* What remains is of this solver's space; the bar is of all problems. */
+/* seconds are those of one solver's search; the bar covers all problems. */
 static void progress(void *user, double seconds)
 {
     const struct tuning *tuning = user;
@@ -58,41 +57,40 @@ static void ahead(void *user, const struct search_point *points, size_t count, i
 {
     const struct tuning *tuning = user;
 
-    tune_ahead(tuning->settings, &tuning->tune.events, points, count, sound);
+    tune_build_ahead(tuning->settings, &tuning->tune.events, points, count, sound);
 }
 
 static void improved(void *user, const struct search_result *result, const struct candidate *best)
 {
     const struct tuning *tuning = user;
-    double usual = result->all[0].time;
+    double default_time = result->all[0].time;
     char text[256];
 
     progress_clear();
     text_print(stderr, "%s %s, T=%lld: %.3f ms", tuning->name, best->tuned.space->name, (long long)result->tokens,
                1e3 * best->time);
     if (best != result->all)
-        text_print(stderr, " (%.0f %% of the default), %s", 100 * best->time / usual,
+        text_print(stderr, " (%.0f %% of the default), %s", 100 * best->time / default_time,
                    tuned_name(&best->tuned, text, sizeof text));
     fputc('\n', stderr);
 }
 
-/* ---- Problems -----------------------------------------------------------------------------------------------------
- */
+/* ---- Problems ---------------------------------------------------------------------------------------------------- */
 
-/* The rule's smallest problem with the settings' flags, which says what group it is of. */
+/* The smallest problem of the rule with the settings' flags. It tells the rule's group. */
 static clattn_status smallest(struct problem *problem, const struct settings *settings, clattn_rule rule)
 {
     clattn_plan_desc desc = {.rule = rule,
                              .seq_len = 1,
                              .heads = 1,
                              .key_dim = 1,
-                             .value_dim = 2, /* a pair */
+                             .value_dim = 2, /* complex numbers need two columns */
                              .flags = settings->desc.flags & CLATTN_UNGATED};
 
     return problem_init(problem, &desc, NULL);
 }
 
-/* The rule that stands for rule's group; NONE where there is no such problem. */
+/* The rule that represents the group of a rule. NONE if the settings exclude it. */
 static clattn_rule group_of(const struct settings *settings, clattn_rule rule)
 {
     struct problem problem;
@@ -100,7 +98,7 @@ static clattn_rule group_of(const struct settings *settings, clattn_rule rule)
     return smallest(&problem, settings, rule) == CLATTN_SUCCESS ? tuning_representative(&problem) : CLATTN_RULE_NONE;
 }
 
-/* The next rule that stands for a group which the settings ask for; NONE past the last. */
+/* The next rule that represents a group which the settings ask for. NONE past the last. */
 static clattn_rule next_group(const struct settings *settings, clattn_rule after)
 {
     size_t count = settings->rule_count > 0 ? settings->rule_count : RULE_COUNT - 1;
@@ -113,7 +111,7 @@ static clattn_rule next_group(const struct settings *settings, clattn_rule after
     return CLATTN_RULE_NONE;
 }
 
-/* Which rules take what is found: "scalar+key: gated_delta_rule, gated_delta_product". */
+/* Prints which rules use what is found: "scalar+key: gated_delta_rule, gated_delta_product". */
 static void name_group(const struct settings *settings, clattn_rule group)
 {
     struct problem problem;
@@ -132,7 +130,7 @@ static void name_group(const struct settings *settings, clattn_rule group)
     fputc('\n', stderr);
 }
 
-/* Lengths are the tuner's own: every solver at one where it is at work. */
+/* The tuner chooses the lengths: each solver is timed where it is used. */
 static void warn_of_lengths(const struct settings *settings)
 {
     for (size_t i = 0; i < settings->shape_count; i++)
@@ -142,7 +140,7 @@ static void warn_of_lengths(const struct settings *settings)
         }
 }
 
-/* desc completed, its name in tuning->name. */
+/* Completes desc and sets tuning->name. */
 static int make_desc(struct tuning *tuning, clattn_rule rule, const struct shape *shape, clattn_dtype dtype,
                      clattn_plan_desc *desc)
 {
@@ -166,20 +164,21 @@ static int make_desc(struct tuning *tuning, clattn_rule rule, const struct shape
     return EXIT_OK;
 }
 
-/* A solver that could not be searched has no row; one that hardly was has one that says little. */
+/* A solver whose search failed has no row. One with few points has a row that says little. */
 static void warn_of_outcome(const struct tuning *tuning, const struct tune_outcome *outcome)
 {
-    const char *said = outcome->status == CLATTN_OUT_OF_MEMORY ? tuning->target.sink.error : ""; /* the first's */
+    const char *message =
+        outcome->status == CLATTN_OUT_OF_MEMORY ? tuning->target.sink.error : ""; /* of the first failure */
 
     if (outcome->space == NULL)
         return;
     if (outcome->status != CLATTN_SUCCESS)
         warn("%s %s: not tuned: %s", tuning->name, outcome->space->name,
-             *said != '\0' ? said : clattn_status_text(outcome->status));
-    else if (outcome->beaten > 0)
+             *message != '\0' ? message : clattn_status_text(outcome->status));
+    else if (outcome->times_slower > 0)
         warn("%s %s: takes %.1f times as long as another solver: its tiles are not searched", tuning->name,
-             outcome->space->name, outcome->beaten);
-    else if (outcome->result.hurried)
+             outcome->space->name, outcome->times_slower);
+    else if (outcome->result.budget_too_small)
         warn("%s %s: budget too small: %zu of up to %.0f points were tried; --budget is %g s", tuning->name,
              outcome->space->name, outcome->result.count, space_points(outcome->space), tuning->budget);
 }
@@ -207,7 +206,7 @@ static int tune_one(struct tuning *tuning, clattn_rule rule, const struct shape 
     return code;
 }
 
-/* The types to tune: those asked for, else f32, on a GPU bf16 too. */
+/* The types to tune: those that were asked for, otherwise f32, and on a GPU also bf16. */
 static size_t choose_dtypes(const struct tuning *tuning, clattn_dtype dtypes[DTYPE_COUNT])
 {
     memcpy(dtypes, tuning->settings->dtypes, sizeof tuning->settings->dtypes);
@@ -218,7 +217,7 @@ static size_t choose_dtypes(const struct tuning *tuning, clattn_dtype dtypes[DTY
     return tuning->target.info.gpu ? 2 : 1;
 }
 
-/* Their time comes out of the budget. */
+/* This time counts towards the budget. */
 static void measure_peaks(struct tuning *tuning)
 {
     double start = now_seconds();
@@ -250,8 +249,7 @@ static int tune_all(struct tuning *tuning)
     return status;
 }
 
-/* ---- The command --------------------------------------------------------------------------------------------------
- */
+/* ---- The command ------------------------------------------------------------------------------------------------- */
 
 static int open_journal(struct tuning *tuning)
 {
@@ -276,10 +274,10 @@ static int open_journal(struct tuning *tuning)
     return EXIT_OK;
 }
 
-/* Where --report says, else tuning.html beside the user's file; NULL: a dry run has none. */
+/* What --report says, else a file beside the user's parameters; NULL: a dry run has no report. */
 static char *report_path(const struct tuning *tuning)
 {
-    static const char name[] = "tuning.html";
+    static const char name[] = "tuning-report.json";
     struct text path = {0};
     size_t folder;
 
@@ -308,27 +306,27 @@ static int check_report(const char *path)
 
 static int write_report(const struct tuning *tuning)
 {
-    int status = report_write(tuning->report, tuning->rows, &tuning->target, &tuning->peak);
+    int status = tune_report(tuning->report, tuning->rows, &tuning->target, &tuning->peak);
 
     if (status == EXIT_OK)
         fprintf(stderr, "report: %s\n", tuning->report);
     return status;
 }
 
-/* The table is printed whatever became of the search and the report. */
+/* Prints the table even if the search or the report failed. */
 static int show_rows(struct tuning *tuning, int status)
 {
-    int none = cJSON_GetArraySize(tuning->rows) == 0, printed;
+    int is_empty = cJSON_GetArraySize(tuning->rows) == 0, printed;
 
-    if (none && !tuning->stopped && status == EXIT_OK)
+    if (is_empty && !tuning->stopped && status == EXIT_OK)
         status = failed("nothing was tuned");
-    if (!none && status == EXIT_OK && tuning->report != NULL)
+    if (!is_empty && status == EXIT_OK && tuning->report != NULL)
         status = write_report(tuning);
     printed = tune_print(tuning->rows, tuning->settings->format);
     return status != EXIT_OK ? status : printed;
 }
 
-/* Points that are built at once: none ahead where nothing can be left for who tries them. */
+/* How many points are built at the same time. 1 if a worker could not leave programs for the search. */
 static size_t points_at_once(const struct tuning *tuning)
 {
     size_t jobs = target_jobs(&tuning->target, tuning->settings->jobs);
@@ -355,7 +353,7 @@ static int run(struct tuning *tuning)
     tuning->tune.events = (struct search_events){improved, progress, stop, ahead, points_at_once(tuning), tuning};
     tuning->rows = cJSON_CreateArray();
     interrupt_flag(&interrupted,
-                   settings->quiet ? "" : "\nclattn: stopping: what is found is kept; once more ends it at once\n");
+                   settings->quiet ? "" : "\nclattn: stopping: results are kept; press again to end at once\n");
     return show_rows(tuning, tune_all(tuning));
 }
 
@@ -371,7 +369,7 @@ static int compare(struct tuning *tuning)
     return tune_compare(settings, &tuning->target, &desc);
 }
 
-static int act(struct tuning *tuning)
+static int run_mode(struct tuning *tuning)
 {
     const struct settings *settings = tuning->settings;
 
@@ -394,7 +392,7 @@ static int act(struct tuning *tuning)
     return run(tuning);
 }
 
-/* A point that does not build or run is no error of the command's: it is counted. */
+/* A point that does not build or run is not an error of the command. It is counted. */
 static void quiet_log(void *user, clattn_log_level level, const char *message)
 {
     if (level == CLATTN_LOG_ERROR)
@@ -407,7 +405,7 @@ int tune_main(struct settings *settings)
     int needs_device = settings->export_to == NULL && settings->import_from == NULL, status = EXIT_OK;
 
     if (settings->gemm)
-        return gemm_tune_main(settings);
+        return tune_gemm(settings);
 
     if ((settings->export_to != NULL) + (settings->import_from != NULL) + settings->show + settings->reset +
             settings->compare + (settings->submit_to != NULL) >
@@ -420,7 +418,7 @@ int tune_main(struct settings *settings)
     if (needs_device)
         status = target_open(&tuning.target, settings->device);
     if (status == EXIT_OK)
-        status = act(&tuning);
+        status = run_mode(&tuning);
     journal_close(&tuning.journal, status == EXIT_OK && !tuning.stopped);
     target_close(&tuning.target);
     free(tuning.report);

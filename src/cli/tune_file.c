@@ -1,4 +1,4 @@
-/* clattn tune --show, --export, --import, --reset: the user's file. */
+/* clattn tune --show, --export, --import, --submit, --reset: the user's file of parameters. */
 #include "base/json.h"
 #include "cli/tune.h"
 
@@ -22,13 +22,13 @@ static const char *why_unread(const char *path)
     switch (file_kind(path, &bytes)) {
     case FILE_MISSING: return strerror(errno);
     case FILE_FOLDER: return strerror(EISDIR);
-    case FILE_OTHER: return "it is no regular file";
+    case FILE_OTHER: return "it is not a regular file";
     case FILE_REGULAR: break;
     }
     return bytes > TUNING_FILE_LIMIT ? "it has more than 16 MiB" : strerror(errno);
 }
 
-/* A file's table. EXIT_OK, or one line and a code. */
+/* Reads the table of a file. EXIT_OK, or one line and a code. */
 static int read_table(const char *path, struct tuning_table *table)
 {
     char why[96];
@@ -60,8 +60,8 @@ static int write_text(const char *path, char *json)
     return status;
 }
 
-/* An entry with where it comes from and why it may not be used. */
-static cJSON *noted_row(const struct tuning_entry *entry, const struct clattn_context *context, int layer)
+/* An entry's row with the table that it comes from, and why it may not be used. */
+static cJSON *annotated_row(const struct tuning_entry *entry, const struct clattn_context *context, int layer)
 {
     cJSON *row = tune_entry_row(entry);
     const int is_file = layer == LAYER_FILE;
@@ -89,7 +89,7 @@ int tune_show(const struct settings *settings, struct target *target)
         printf("the user's file: %s\n", context->tuning->path);
     for (int layer = 0; layer < LAYER_COUNT; layer++)
         for (size_t i = 0; i < context->tuning->tables[layer].count; i++)
-            cJSON_AddItemToArray(rows, noted_row(&context->tuning->tables[layer].entries[i], context, layer));
+            cJSON_AddItemToArray(rows, annotated_row(&context->tuning->tables[layer].entries[i], context, layer));
     return tune_print(rows, settings->format);
 }
 
@@ -104,7 +104,7 @@ int tune_export(const struct settings *settings, const char *path)
     return status;
 }
 
-/* The table with the device. NULL without memory. */
+/* The table and the device as text. NULL without memory. */
 static char *submission_text(const struct tuning_table *table, const clattn_device_info *info)
 {
     char *entries = tuning_table_print(table), *text = NULL;
@@ -123,21 +123,21 @@ static char *submission_text(const struct tuning_table *table, const clattn_devi
 int tune_submit(const struct settings *settings, const struct target *target, const char *path)
 {
     const clattn_device_info *info = &target->info;
-    struct tuning_table table, own = {NULL, 0};
+    struct tuning_table table, of_device = {NULL, 0};
     int status = read_table(path, &table);
 
     for (size_t i = 0; i < table.count; i++)
         if (strcmp(table.entries[i].device, info->name) == 0 && strcmp(table.entries[i].driver, info->driver) == 0)
-            tuning_table_put(&own, &table.entries[i]);
-    if (status == EXIT_OK && own.count == 0)
-        status = bad("%s: nothing is known there of %s with driver %s: `clattn tune` finds it", path, info->name,
-                     info->driver);
+            tuning_table_put(&of_device, &table.entries[i]);
+    if (status == EXIT_OK && of_device.count == 0)
+        status =
+            bad("%s: has no parameters for %s with driver %s: run `clattn tune` first", path, info->name, info->driver);
     if (status == EXIT_OK)
-        status = write_text(settings->submit_to, submission_text(&own, info));
+        status = write_text(settings->submit_to, submission_text(&of_device, info));
     if (status == EXIT_OK)
-        printf("%s: %zu entries of %s\n", settings->submit_to, own.count, info->name);
+        printf("%s: %zu entries of %s\n", settings->submit_to, of_device.count, info->name);
     tuning_table_free(&table);
-    tuning_table_free(&own);
+    tuning_table_free(&of_device);
     return status;
 }
 
@@ -168,7 +168,7 @@ int tune_reset(struct target *target, const char *path)
 
     free(json);
     if (json == NULL)
-        return EXIT_OK; /* nothing is there */
+        return EXIT_OK; /* there is nothing to forget */
     status = read_table(path, &table);
     for (size_t i = 0; i < table.count; i++)
         if (strcmp(table.entries[i].device, target->info.name) != 0)

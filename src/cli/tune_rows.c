@@ -1,11 +1,12 @@
 #include "cli/tune.h"
 
-#include "cli/origin.h"
-#include "cli/table.h"
-#include "cli/words.h"
+#include "cli/out/origin.h"
+#include "cli/out/table.h"
+#include "cli/io/words.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 static const struct column columns[] = {
     {"group", "rules", COLUMN_WORD, 0},
@@ -38,13 +39,6 @@ const char *tuned_name(const struct tuned *tuned, char *text, size_t size)
     return text;
 }
 
-const char *tune_name(const struct tuning_entry *entry, char *text, size_t size)
-{
-    snprintf(text, size, "%s %s K=%lld V=%lld heads=%lld %s", entry->group, entry->dtype, (long long)entry->key_dim,
-             (long long)entry->value_dim, (long long)entry->heads, entry->solver);
-    return text;
-}
-
 cJSON *tune_entry_row(const struct tuning_entry *entry)
 {
     cJSON *row = cJSON_CreateObject();
@@ -65,7 +59,7 @@ cJSON *tune_entry_row(const struct tuning_entry *entry)
     cJSON_AddNumberToObject(row, "time_ms", entry->time_ms);
     if (entry->time_ms > 0)
         cJSON_AddNumberToObject(row, "speedup", entry->default_ms / entry->time_ms);
-    if (entry->error > 0) /* the default of a device so slow that nothing was checked has none */
+    if (entry->error > 0) /* on a very slow device the default is not checked */
         cJSON_AddNumberToObject(row, "error", entry->error);
     cJSON_AddStringToObject(row, "engine", entry->engine);
     cJSON_AddStringToObject(row, "date", entry->date);
@@ -90,7 +84,7 @@ static void add_candidates(cJSON *row, const struct search_result *result)
     }
 }
 
-/* How many points ended in a way that somebody should know of: "2 wrong results, 1 does not build". */
+/* Counts points whose results people should know about: "2 wrong results, 1 does not build". */
 static void add_note(cJSON *row, const struct search_result *result)
 {
     size_t counts[TRIAL_STATE_COUNT] = {0}, used = 0;
@@ -156,4 +150,23 @@ int tune_print(cJSON *rows, enum format format)
 {
     origin_add_all(rows, NULL);
     return table_print(rows, columns, sizeof columns / sizeof *columns, format);
+}
+
+int tune_report(const char *path, const cJSON *rows, const struct target *target, const struct peak *peak)
+{
+    cJSON *report = cJSON_CreateObject();
+    time_t now = time(NULL);
+    char date[32];
+    int status;
+
+    strftime(date, sizeof date, "%Y-%m-%d", gmtime(&now));
+    origin_add(report, target);
+    cJSON_AddStringToObject(report, "platform", target->info.platform);
+    cJSON_AddStringToObject(report, "date", date);
+    cJSON_AddNumberToObject(report, "peak_gflop_per_s", 1e-9 * peak->flops);
+    cJSON_AddNumberToObject(report, "peak_gb_per_s", 1e-9 * peak->bytes);
+    cJSON_AddItemToObject(report, "rows", cJSON_Duplicate(rows, 1));
+    status = json_write(path, report);
+    cJSON_Delete(report);
+    return status;
 }

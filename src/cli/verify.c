@@ -1,16 +1,100 @@
-/* clattn verify: a device held to the double-precision reference over the awkward shapes. */
+/* clattn verify: a device's results on awkward shapes, compared with the double-precision reference. */
 #include "cli/verify.h"
 
 #include "base/system.h"
 #include "check/check.h"
-#include "cli/cli.h"
-#include "cli/interrupt.h"
+#include "cli/process/interrupt.h"
 #include "device/cache.h"
 
+#include <math.h>
 #include <stdlib.h>
 
-/* SIGINT and its like, on a thread of its own. */
-static void interrupted(void *user, int signal)
+/* ---- Rows in this process ---------------------------------------------------------------------------------------- */
+
+static const char *error_text(const struct target *target, clattn_status status)
+{
+    return target->sink.error[0] != '\0' ? target->sink.error : clattn_status_text(status);
+}
+
+/* One mode of a problem whose results are known. */
+static void check_mode(struct target *target, struct check_tensors *tensors, const struct check_tensors *expected,
+                       struct outcome *outcome)
+{
+    char plan[4096] = "";
+    clattn_status status;
+
+    tensors->desc.mode = outcome->mode;
+    target->sink.error[0] = target->sink.warning[0] = '\0';
+    if (target->reference)
+        status = target_run(target, tensors, plan, sizeof plan);
+    else
+        status = check_run(tensors, &target->device, NULL, 0, sink_log, &target->sink);
+    outcome->solver = target->reference ? NULL : target->device.plan.solver;
+    if (target->device.plan.rejected > 0) /* a failure, though the results are right */
+        outcome->message = "a solver gave wrong results and another was taken";
+    if (status == CLATTN_SUCCESS)
+        outcome->error = check_error(tensors, expected, &outcome->operand);
+    else
+        outcome->message = error_text(target, status);
+}
+
+/* Every mode of a problem. With a failure there is nothing to compare with, and each outcome says why. */
+static void check_modes(struct verify *verify, struct verify_row *row, const struct verify_problem *problem,
+                        struct check_tensors *tensors, const struct check_tensors *expected, const char *failure)
+{
+    for (size_t i = 0; i < row->modes.count && !verify->stopped; i++) {
+        struct outcome outcome = {.name = problem->name,
+                                  .mode = row->modes.at[i],
+                                  .error = (double)INFINITY,
+                                  .bound = check_bound_of(&problem->desc),
+                                  .message = failure};
+        if (failure == NULL)
+            check_mode(&verify->target, tensors, expected, &outcome);
+        verify_record(verify, row, verify_outcome(&outcome));
+    }
+    verify->target.sink.error[0] = '\0';
+}
+
+/* The reference computes a problem once for all modes. */
+static void check_problem(struct verify *verify, struct verify_row *row, const struct verify_problem *problem)
+{
+    struct target *target = &verify->target;
+    const struct check_case *c = problem->c;
+    struct check_tensors tensors, expected;
+    clattn_status status;
+
+    status = check_make(&tensors, &problem->desc, verify->settings->seed + 1, c != NULL ? c->gates : CHECK_GATES_USUAL,
+                        c != NULL ? c->cu_seqlens : NULL);
+    if (status != CLATTN_SUCCESS) {
+        check_modes(verify, row, problem, NULL, NULL, error_text(target, status));
+        return;
+    }
+    status = check_reference(&expected, &tensors, sink_log, &target->sink);
+    if (status == CLATTN_SUCCESS) {
+        check_modes(verify, row, problem, &tensors, &expected, NULL);
+        check_free(&expected);
+    } else {
+        check_modes(verify, row, problem, NULL, NULL, error_text(target, status));
+    }
+    check_free(&tensors);
+}
+
+static void check_rows(struct verify *verify)
+{
+    for (size_t i = 0; i < verify->row_count && !verify->stopped; i++) {
+        struct verify_row *row = &verify->rows[i];
+        verify_row_begin(verify, row);
+        for (size_t n = 0; n < row->problem_count && !verify->stopped; n++)
+            check_problem(verify, row, &row->problems[n]);
+        if (!verify->stopped)
+            verify_row_end(verify, row);
+    }
+}
+
+/* ---- The command ------------------------------------------------------------------------------------------------- */
+
+/* Called at SIGINT, SIGTERM and SIGHUP, on a thread of its own. */
+static void on_interrupt(void *user, int signal)
 {
     struct verify *verify = user;
 
@@ -19,38 +103,37 @@ static void interrupted(void *user, int signal)
         lock_give(&verify->lock);
         return;
     }
-    verify_workers_stop(verify);
+    workers_stop(&verify->workers);
     verify_print_end(verify);
     failed("interrupted, %zu of %zu rows are missing", verify_missing(verify), verify->row_count);
     cache_drop_unfinished(process_id());
     interrupt_exit(signal);
 }
 
-/* ---- The command ------------------------------------------------------------------------------------------------- */
+static int find_target(struct verify *verify)
+{
+    const char *spec = verify->settings->device;
+    int status = target_find(&verify->target, spec);
+
+    if (status == EXIT_OK && spec == NULL && verify->target.reference)
+        return failed("verify needs an OpenCL device, or --device reference to check the reference's own rounding");
+    return status;
+}
 
 static size_t job_count(const struct verify *verify)
 {
     size_t jobs = target_jobs(&verify->target, verify->settings->jobs);
 
-    return jobs < verify->row_count ? jobs : verify->row_count > 0 ? verify->row_count : 1;
+    jobs = jobs < verify->row_count ? jobs : verify->row_count;
+    return jobs < 1 ? 1 : jobs < MAX_WORKERS ? jobs : MAX_WORKERS;
 }
 
-static void check_rows(struct verify *verify)
-{
-    for (size_t i = 0; i < verify->row_count && !verify->stopped; i++) {
-        verify_row_begin(verify, &verify->rows[i]);
-        verify_row_run(verify, &verify->rows[i]);
-        if (!verify->stopped)
-            verify_row_done(verify, &verify->rows[i]);
-    }
-}
-
-/* Before the first row is run: what the device has no memory for costs no time. */
-static int check_fits(struct verify *verify)
+/* Shapes of the command line for which the device has no memory fail before any row runs. */
+static int check_sizes(struct verify *verify)
 {
     int status = EXIT_OK;
 
-    for (size_t i = 0; i < verify->row_count; i++)
+    for (size_t i = 0; i < verify->row_count && verify->settings->shape_count > 0; i++)
         for (size_t n = 0; n < verify->rows[i].problem_count && status == EXIT_OK; n++)
             status = target_fits(&verify->target, &verify->rows[i].problems[n].desc);
     return status;
@@ -74,52 +157,43 @@ static int check_all(struct verify *verify, size_t jobs)
     return status == EXIT_OK && verify->failed > 0 ? EXIT_FAILED : status;
 }
 
-static int find_target(struct verify *verify)
+/* With several jobs only the workers open the device. */
+static int run(struct verify *verify)
 {
-    const char *spec = verify->settings->device;
-    int status = target_find(&verify->target, spec);
+    int status = find_target(verify);
+    size_t jobs = 1;
 
-    if (status == EXIT_OK && spec == NULL && verify->target.reference)
-        return failed("verify needs an OpenCL device, or --device reference to check the reference's own rounding");
-    return status;
-}
-
-/* Workers have the device, where there are any. */
-static int open_target(struct verify *verify, size_t *jobs)
-{
-    *jobs = job_count(verify);
-    return *jobs > 1 || verify->target.reference ? EXIT_OK : target_use(&verify->target);
+    if (status == EXIT_OK)
+        status = verify_rows_choose_modes(verify);
+    if (status == EXIT_OK)
+        jobs = job_count(verify);
+    if (status == EXIT_OK && jobs == 1 && !verify->target.reference)
+        status = target_open_found(&verify->target);
+    if (status == EXIT_OK)
+        status = check_sizes(verify);
+    return status == EXIT_OK ? check_all(verify, jobs) : status;
 }
 
 int verify_main(struct settings *settings)
 {
-    static struct verify verify; /* outlived by who waits for signals */
-    size_t jobs = 1;
+    static struct verify verify; /* the thread that waits for signals may outlive this function */
     int status;
 
-    verify.settings = settings;
-    lock_init(&verify.lock);
-    verify_table_begin(&verify);
     if (settings->quick && settings->shape_count > 0)
         return bad("--quick and --shape: expected one of them");
+    verify.settings = settings;
+    lock_init(&verify.lock);
+    workers_init(&verify.workers);
     status = verify_rows_make(&verify);
     if (status == EXIT_OK) {
-        interrupt_watch(interrupted, &verify);
-        status = find_target(&verify);
+        interrupt_watch(on_interrupt, &verify);
+        status = run(&verify);
     }
-    if (status == EXIT_OK)
-        status = verify_modes_choose(&verify);
-    if (status == EXIT_OK)
-        status = open_target(&verify, &jobs);
-    if (status == EXIT_OK && settings->shape_count > 0)
-        status = check_fits(&verify);
-    if (status == EXIT_OK)
-        status = check_all(&verify, jobs);
     lock_take(&verify.lock);
     verify.ended = 1;
     lock_give(&verify.lock);
     target_close(&verify.target);
     verify_rows_free(&verify);
-    free(verify.said.at);
+    free(verify.shown.at);
     return status;
 }

@@ -1,14 +1,14 @@
-/* What `clattn verify` checks and how it went: rows of problems, each run in every mode. A row is checked by this
- * process or by a worker, which says its outcomes one by one; both come to verify_record. */
+/* What `clattn verify` checks and how it went. A row is a rule with a type: problems, of which each runs in every mode.
+ * This process checks a row, or a worker process whose outcomes come here one by one. */
 #ifndef CLATTN_SRC_CLI_VERIFY_H
 #define CLATTN_SRC_CLI_VERIFY_H
 
 #include "base/text.h"
 #include "base/thread.h"
-#include "cli/modes.h"
-#include "cli/process.h"
-#include "cli/table.h"
-#include "cli/target.h"
+#include "cli/device/target.h"
+#include "cli/io/modes.h"
+#include "cli/out/table.h"
+#include "cli/process/workers.h"
 
 #include <stdatomic.h>
 
@@ -18,16 +18,15 @@ struct verify_problem {
     const struct check_case *c; /* NULL: a shape of the command line */
 };
 
-/* A line of the table: a rule and a type. */
 struct verify_row {
     clattn_rule rule;
     clattn_dtype dtype;
     struct verify_problem *problems;
     size_t problem_count;
-    struct modes modes;   /* those that the rule has, of the wanted */
-    size_t cases, failed; /* of its outcomes so far */
-    double worst;
-    cJSON *object, *outcomes; /* object has the outcomes when the row is done */
+    struct modes modes;       /* those of the wanted ones that the rule has */
+    size_t cases, failed;     /* outcomes until now */
+    double worst;             /* error */
+    cJSON *object, *outcomes; /* object gets the outcomes at the end */
     enum { ROW_WAITS, ROW_RUNS, ROW_DONE } state;
 };
 
@@ -36,56 +35,53 @@ struct verify {
     struct target target;
     struct verify_row *rows;
     size_t row_count;
-    /* ---- Under the lock, which who ends the process never gives back ---- */
+    struct workers workers;
+    /* ---- Under the lock, which the thread that ends the process never gives back ---- */
     mutex lock;
     size_t done, total, failed; /* outcomes */
     struct table table;
-    struct text said;        /* what workers have said, by lines */
-    struct process *workers; /* a place for each, id 0 where there is none */
-    size_t worker_count;
+    struct text shown;  /* messages of workers that were printed, a line each */
     int ended;          /* all is printed */
-    atomic_int stopped; /* stdout is closed: nothing is worth doing any more; read without the lock */
+    atomic_int stopped; /* stdout is closed, so that more work is useless; read without the lock */
 };
 
 /* How one problem went in one mode. */
 struct outcome {
     const char *name;
     clattn_mode mode;
-    double error; /* infinite when it did not run */
+    double error; /* infinite if it did not run */
     double bound;
-    clattn_operand_id operand;
-    const char *solver;  /* NULL: the reference, or none */
-    const char *message; /* why it did not run, or not as it should have; NULL */
+    clattn_operand_id operand; /* of that error */
+    const char *solver;        /* NULL: the reference, or none */
+    const char *message;       /* why it did not run, or not as it should; NULL */
 };
 
-/* The rows that the settings ask for. EXIT_OK, or one line and a code. */
+/* ---- Rows (verify_rows.c). EXIT_OK, or one line and a code ------------------------------------------------------- */
+
 int verify_rows_make(struct verify *verify);
-/* Each row's modes; a row without one is left out. EXIT_OK, or one line and a code. */
-int verify_modes_choose(struct verify *verify);
+/* Sets each row's modes and drops the rows that have none. */
+int verify_rows_choose_modes(struct verify *verify);
 void verify_rows_free(struct verify *verify);
-
-/* The problem and the mode of the row's outcome of that number. */
-const struct verify_problem *verify_problem_of(const struct verify_row *row, size_t outcome, clattn_mode *mode);
-/* Its outcomes when it is done. */
+/* How many outcomes the row will have, and the problem and mode of one. */
 size_t verify_row_size(const struct verify_row *row);
+const struct verify_problem *verify_row_problem(const struct verify_row *row, size_t outcome, clattn_mode *mode);
 
-/* Runs a row here. */
-void verify_row_run(struct verify *verify, struct verify_row *row);
-/* Runs all rows in that many worker processes. */
+/* ---- Rows in worker processes (verify_workers.c) ----------------------------------------------------------------- */
+
 void verify_rows_share(struct verify *verify, size_t jobs);
-/* The end of all workers, if there are any, with the lock taken. */
-void verify_workers_stop(struct verify *verify);
 
-cJSON *verify_outcome(const struct outcome *outcome);
-/* Takes what verify_outcome made, here or in a worker. Each of the rest takes the lock itself. */
-void verify_record(struct verify *verify, struct verify_row *row, cJSON *outcome);
+/* ---- What is known of rows, and output (verify_print.c). Each takes the lock, but for verify_print_end ----------- */
+
 void verify_row_begin(struct verify *verify, struct verify_row *row);
-void verify_row_done(struct verify *verify, struct verify_row *row);
+/* Takes an object of verify_outcome. */
+void verify_record(struct verify *verify, struct verify_row *row, cJSON *outcome);
+void verify_row_end(struct verify *verify, struct verify_row *row);
+cJSON *verify_outcome(const struct outcome *outcome);
 
-/* Output: before all else; the head of the table; and what could not be printed before, of the rows that are done,
- * with the lock taken. */
-void verify_table_begin(struct verify *verify);
+/* The head of the table; and, with the lock taken, what could not be printed before the end. */
 void verify_print_begin(struct verify *verify);
 int verify_print_end(struct verify *verify);
+/* Rows that are not done. */
 size_t verify_missing(const struct verify *verify);
+
 #endif

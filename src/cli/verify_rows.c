@@ -1,14 +1,14 @@
-/* Which rows and problems `clattn verify` checks: the awkward shapes or the command line's, in every variant of a
- * rule. */
-#include "cli/desc_options.h"
-#include "cli/operands.h"
+/* Which rows and problems `clattn verify` checks: the awkward shapes or those of the command line, each in every
+ * variant of a rule. */
+#include "cli/io/desc_options.h"
+#include "cli/io/operands.h"
 #include "cli/verify.h"
-#include "cli/words.h"
+#include "cli/io/words.h"
 #include "op/rule.h"
 
 #include <stdlib.h>
 
-/* The command line's options on top of a problem's own. */
+/* Adds the options of the command line to those of a problem. */
 static void apply_options(const struct settings *settings, clattn_plan_desc *desc)
 {
     desc->chunk = settings->desc.chunk;
@@ -19,7 +19,8 @@ static void apply_options(const struct settings *settings, clattn_plan_desc *des
             option_put(i, option_get(i, &settings->desc), desc);
 }
 
-/* array with room for one more, in steps of powers of two; NULL without memory, and array is as it was. */
+/* The array with room for one more than count elements; its capacity is a power of two. NULL without memory: then the
+ * array stays as it was. */
 static void *grow(void *array, size_t count, size_t size)
 {
     return (count & (count - 1)) != 0 ? array : realloc(array, (count > 0 ? 2 * count : 1) * size);
@@ -44,7 +45,7 @@ static int add_problem(struct verify_row *row, const char *name, const char *opt
     return operands_size_check(&problem->desc);
 }
 
-/* A case or a shape in every variant of the row's rule. */
+/* A case or a shape, in every variant of the row's rule. */
 static int add_variants(struct verify_row *row, const struct settings *settings, const clattn_plan_desc *base,
                         const char *name, const struct check_case *c)
 {
@@ -62,7 +63,7 @@ static int add_variants(struct verify_row *row, const struct settings *settings,
         apply_options(settings, &desc);
         if (variant > 0 && option_set_any(&settings->given) &&
             clattn_plan_desc_complete(&full, &desc, NULL, NULL) != CLATTN_SUCCESS)
-            continue; /* the command line's options and the variant's exclude each other */
+            continue; /* an option of the command line excludes the variant */
         status = add_problem(row, name, option, &desc, c);
     }
     return status;
@@ -101,7 +102,7 @@ static int add_row(struct verify *verify, clattn_rule rule, clattn_dtype dtype)
     return add_problems(row, verify->settings);
 }
 
-static int rule_wanted(const struct settings *settings, clattn_rule rule)
+static int is_rule_wanted(const struct settings *settings, clattn_rule rule)
 {
     int wanted = settings->rule_count == 0;
 
@@ -110,17 +111,17 @@ static int rule_wanted(const struct settings *settings, clattn_rule rule)
     return wanted;
 }
 
-/* Whether --shape has to have a K */
+/* Whether --shape needs a K. */
 static int asks_key_dim(const struct settings *settings)
 {
     int asks = 0;
 
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++)
-        asks |= rule_wanted(settings, rule) && rule_asks_key_dim(rule_get(rule));
+        asks |= is_rule_wanted(settings, rule) && rule_asks_key_dim(rule_get(rule));
     return asks;
 }
 
-static int dtype_wanted(const struct settings *settings, clattn_dtype dtype)
+static int is_dtype_wanted(const struct settings *settings, clattn_dtype dtype)
 {
     int wanted = settings->dtype_count == 0;
 
@@ -138,7 +139,7 @@ int verify_rows_make(struct verify *verify)
         status = shape_check(&settings->shapes[i], 0, asks_key_dim(settings));
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++)
         for (clattn_dtype dtype = CLATTN_F32; dtype <= CLATTN_BF16 && status == EXIT_OK; dtype++)
-            if (rule_wanted(settings, rule) && dtype_wanted(settings, dtype))
+            if (is_rule_wanted(settings, rule) && is_dtype_wanted(settings, dtype))
                 status = add_row(verify, rule, dtype);
     return status;
 }
@@ -150,8 +151,8 @@ static void free_row(struct verify_row *row)
     free(row->problems);
 }
 
-/* Rows of one rule stand together and have the same modes. */
-int verify_modes_choose(struct verify *verify)
+/* Rows of one rule follow each other and have the same modes. */
+int verify_rows_choose_modes(struct verify *verify)
 {
     const struct modes wanted = modes_wanted(verify->settings, verify->target.reference ? 1 : MODE_COUNT);
     clattn_rule rule = CLATTN_RULE_NONE;
@@ -182,7 +183,7 @@ void verify_rows_free(struct verify *verify)
     free(verify->rows);
 }
 
-const struct verify_problem *verify_problem_of(const struct verify_row *row, size_t outcome, clattn_mode *mode)
+const struct verify_problem *verify_row_problem(const struct verify_row *row, size_t outcome, clattn_mode *mode)
 {
     *mode = row->modes.at[outcome % row->modes.count];
     return &row->problems[outcome / row->modes.count];

@@ -28,7 +28,7 @@ struct engine {
     int rows;                 /* value columns of a sub-group: ACC_ROWS of the words */
     int key_split;            /* the most sub-groups that share value columns, as its registers want it */
     int span;          /* the most tiles of value columns of a sub-group, where nothing is erased; above 1 its words
-                            make scores and strips (cl/matrix_scan/reads_scored.clh, cl/matrix_scan/values_strips.clh) */
+                            make scores and strips (cl/matrix_scan/README.md: SCORED, STRIPS) */
     int loaders;       /* sub-groups that only move what the others compute with */
     int readers;       /* 1 where sub-groups of their own may make the output: its words have signals */
     int chunk;         /* the most tokens of a chunk that its registers want */

@@ -23,11 +23,10 @@ static const enum embedded_file bias_headers[] = {
 
 static int in_teams(const struct variant *variant)
 {
-    return variant->kernel == KERNEL_FLASH_TEAM || variant->kernel == KERNEL_FLASH_PATH_TEAM ||
-           variant->kernel == KERNEL_WRITE_BEFORE_TEAM;
+    return variant->kernel == KERNEL_FLASH_TEAM || variant->kernel == KERNEL_FLASH_PATH_TEAM;
 }
 
-enum embedded_file flash_bias(const struct variant *variant)
+enum embedded_file variant_bias(const struct variant *variant)
 {
     const struct problem *problem = variant->problem;
 
@@ -100,7 +99,7 @@ static struct shape shape_of(const struct variant *variant)
                       .values = t->block_v / TILE,
                       .rows = t->value_tiles * t->span * variant->engine->rows,
                       .unit = t->step * TILE,
-                      .biased = flash_bias(variant) == FILE_flash_bias_scalar};
+                      .biased = variant_bias(variant) == FILE_flash_bias_scalar};
 
     place_blocks(variant, &s);
     s.queries = in_teams(variant) ? 0 : (int64_t)s.rows * s.query_pitch;
@@ -216,7 +215,7 @@ void flash_lay_out(const struct variant *variant, struct layout *layout)
         flash_lay_out_sums(variant, layout);
         layout_team(layout, variant, t->value_tiles / TEAM);
     }
-    layout_header(layout, flash_bias(variant));
+    layout_header(layout, variant_bias(variant));
     if (in_teams(variant)) {
         layout_header(layout, FILE_flash_queries_far);
         layout_header(layout, FILE_flash_products_team);
@@ -318,7 +317,7 @@ static int few_pieces(const struct variant *variant)
            t->keys * shape_of(variant).channels * PIECES <= MOST_PIECES * t->group;
 }
 
-int flash_cut_keys(const struct device *device, struct variant *variant)
+int variant_cut_keys(const struct device *device, struct variant *variant)
 {
     static const struct way {
         int keys, stages;
@@ -337,7 +336,7 @@ int flash_cut_keys(const struct device *device, struct variant *variant)
     return 0;
 }
 
-void flash_cut_values(struct variant *variant)
+void variant_cut_values(struct variant *variant)
 {
     struct tiles *t = &variant->tiles;
 
@@ -370,11 +369,11 @@ static clattn_status heuristic(const struct device *device, struct variant *vari
         return CLATTN_UNSUPPORTED;
     if (desc->chunk != 0 && desc->chunk % (t->span * variant->engine->rows) != 0)
         t->span = 1;
-    flash_cut_values(variant);
+    variant_cut_values(variant);
     choose_rows(device, variant);
     if (desc->chunk % variant->engine->rows != 0 || (size_t)t->group > device->info.max_work_group)
         return CLATTN_UNSUPPORTED;
-    while (!flash_cut_keys(device, variant)) {
+    while (!variant_cut_keys(device, variant)) {
         if (desc->chunk != 0 || t->value_tiles == team_of(variant))
             return CLATTN_UNSUPPORTED;
         t->value_tiles /= 2;

@@ -10,14 +10,14 @@ void flash_lay_out(const struct variant *variant, struct layout *layout);
 void flash_lay_out_sums(const struct variant *variant, struct layout *layout);
 
 /* The header of what decays add to scores. */
-enum embedded_file flash_bias(const struct variant *variant);
+enum embedded_file variant_bias(const struct variant *variant);
 
 /* And what it has of a block of keys in units of so many. */
 void flash_bias_locals(const struct tiles *t, int unit, struct layout *layout);
 
 /* Value columns of a group: all, where registers hold their sums. */
-void flash_cut_values(struct variant *variant);
+void variant_cut_values(struct variant *variant);
 /* Fewer keys and stages until local memory and registers hold them; 0 where nothing does. */
-int flash_cut_keys(const struct device *device, struct variant *variant);
+int variant_cut_keys(const struct device *device, struct variant *variant);
 
 #endif

@@ -11,8 +11,8 @@
  * buffer; in a kernel it is a pointer and the long4 NAME_at: offset, batch, token and head strides. */
 /* clang-format off */
 #define ROLES(X) \
-    X(q) X(k) X(v) X(o) X(g) X(p) X(e) X(cu) X(records) X(rows) X(segments) X(parts) X(written) X(turned_q) \
-    X(turned_k) X(after) X(sink) X(lse) X(cu_kv) X(lens)
+    X(q) X(k) X(v) X(o) X(g) X(p) X(e) X(cu) X(records) X(rows) X(segments) X(turned_q) X(turned_k) X(after) X(sink) \
+    X(lse) X(cu_kv) X(lens)
 /* Numbers, by value: window is at most the keys there are; given has bits for a sink, a wanted lse, cu_kv, lens and beta;
  * first_row is the first of every sequence that is worked; tail is of keys that none has carried. */
 #define KERNEL_NUMBERS(X) \
@@ -37,16 +37,9 @@ enum kernel_id {
     KERNEL_PREPARE_PATH,
     KERNEL_CARRY_PATH,
     KERNEL_FLASH_PATH,
-    KERNEL_WRITE_BEFORE,
-    KERNEL_WRITE_SOLVE,
     KERNEL_FLASH_MATRIX,
     KERNEL_FLASH_TEAM,
     KERNEL_FLASH_SUMS,
-    KERNEL_FLASH_BLOCKS,
-    KERNEL_WRITE_BEFORE_MATRIX,
-    KERNEL_WRITE_BEFORE_TEAM,
-    KERNEL_WRITE_SOLVE_MATRIX,
-    KERNEL_WRITE_SOLVE_TEAM,
     KERNEL_PREPARE_PATH_MATRIX,
     KERNEL_CARRY_PATH_MATRIX,
     KERNEL_FLASH_PATH_MATRIX,
@@ -163,8 +156,8 @@ struct family {
     int shared; /* for devices whose work-items share a tile: for others built without optimisation */
 };
 
-extern const struct family family_plain, family_path, family_write, family_flash, family_flash_sums,
-    family_flash_blocks, family_write_matrix, family_path_matrix, family_path_team;
+extern const struct family family_plain, family_path, family_flash, family_flash_sums, family_path_matrix,
+    family_path_team;
 
 const struct family *kernel_family(enum kernel_id id);
 struct layout kernel_layout(const struct variant *variant);

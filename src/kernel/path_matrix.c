@@ -84,7 +84,7 @@ static void path_headers(const struct variant *variant, struct layout *layout)
     layout_header(layout, variant->engine->instructions);
     layout_header(layout, variant->engine->words);
     if (variant->kernel == KERNEL_FLASH_PATH_MATRIX) {
-        layout_header(layout, flash_bias(variant));
+        layout_header(layout, variant_bias(variant));
         layout_header(layout, FILE_flash_queries_held);
         layout_header(layout, FILE_flash_products);
         layout_header(layout, FILE_path_flash);

@@ -92,7 +92,7 @@ static void path_headers(const struct variant *variant, struct layout *layout)
     layout_header(layout, variant->engine->words);
     layout_team(layout, variant, variant->kernel == KERNEL_PREPARE_PATH_TEAM ? 1 : teams_of(variant));
     if (variant->kernel == KERNEL_FLASH_PATH_TEAM) {
-        layout_header(layout, flash_bias(variant));
+        layout_header(layout, variant_bias(variant));
         layout_header(layout, variant->tiles.loaders > 0 ? FILE_path_parts_apart : FILE_path_parts);
         return;
     }

@@ -38,8 +38,6 @@ static ir_expression times(const struct adapter *a, ir_expression x, int64_t fac
 /* Rows of a sequence that the recipe's loop cuts. */
 static ir_expression rows(const struct adapter *a)
 {
-    if (a->plan->recipe.loop_keys)
-        return length_of(a, IR_KEYS);
     return times(a, length_of(a, IR_TOKENS), a->plan->problem.desc.steps);
 }
 
@@ -79,28 +77,6 @@ static void set_strides(struct ir_tensor *tensor, ir_expression batch, ir_expres
     tensor->strides[2] = head;
 }
 
-/* What a letter of an operand's dims is in a call. */
-static ir_expression dim(const struct adapter *a, char letter)
-{
-    const struct problem *problem = &a->plan->problem;
-
-    switch (letter) {
-    case 'B': return length_of(a, IR_BATCH);
-    case 'T': return length_of(a, IR_TOKENS);
-    case 'S': return times(a, length_of(a, IR_TOKENS), problem->desc.steps);
-    case 'X': return length_of(a, IR_KEYS);
-    default: return constant(a, problem_dim(&problem->desc, &a->plan->most, letter));
-    }
-}
-
-/* Strides of a tensor [batch, tokens, heads, channels] whose elements touch. */
-static void set_touching_strides(const struct adapter *a, struct ir_tensor *tensor, const char *dims)
-{
-    const ir_expression head = dim(a, dims[3]), token = binary(a, IR_MULTIPLY, dim(a, dims[2]), head);
-
-    set_strides(tensor, binary(a, IR_MULTIPLY, dim(a, dims[1]), token), token, head);
-}
-
 /* Temporaries are floats; one that has a number for each token and head is [batch, head, token], so that a head's
  * numbers lie side by side. */
 static int make_temporary(const struct adapter *a, enum temporary_id id)
@@ -115,9 +91,6 @@ static int make_temporary(const struct adapter *a, enum temporary_id id)
         const struct view view = t->strides;
         scratch.element = t->element;
         set_strides(&scratch, constant(a, view.batch), constant(a, view.token), constant(a, view.head));
-    } else if (id == TEMPORARY_WRITTEN) {
-        scratch.element = (int)dtype_size(problem->desc.dtype);
-        set_touching_strides(a, &scratch, "BXYV");
     } else {
         set_strides(&scratch, times(a, tokens, problem_work_heads(problem)), constant(a, 1), tokens);
     }

@@ -37,7 +37,8 @@ static struct device_facts facts_of(const struct clattn_context *context, int64_
 {
     const int64_t device = (int64_t)context->device.info.max_work_group;
 
-    return (struct device_facts){&context->device, context->engine, lower(most_group, device)};
+    return (struct device_facts){
+        .device = &context->device, .engine = context->engine, .most_group = lower(most_group, device)};
 }
 
 /* Whether any kernel of the solver is for work-items that share a tile. */

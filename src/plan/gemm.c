@@ -29,7 +29,7 @@ static int takes(clattn_context *context, const struct gemm_way *way, const stru
 static clattn_status bind_any(clattn_gemm_plan *plan, const struct gemm_way *way, const struct tuned *tuned)
 {
     const clattn_context *context = plan->context;
-    struct device_facts facts = {&context->device, context->engine, gemm_largest_group(context)};
+    struct device_facts facts = {&context->device, context->engine, gemm_largest_group(context), 0};
     clattn_status status;
 
     do {

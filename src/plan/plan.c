@@ -15,7 +15,8 @@
 /* What a solver may know of the context's device. */
 static struct device_facts facts_of(const struct clattn_plan *plan, int most_group)
 {
-    return (struct device_facts){&plan->context->device, plan->context->engine, most_group};
+    return (struct device_facts){
+        .device = &plan->context->device, .engine = plan->context->engine, .most_group = most_group};
 }
 
 /* A recipe of a solver of src/kernel. */
@@ -33,17 +34,25 @@ static clattn_status make_old(struct clattn_plan *plan, struct builder *b, const
     return plan_adapt(plan, b);
 }
 
-/* A solver on a matrix engine, of a problem of 16 bits: UNSUPPORTED where the engine does not multiply as it is said
- * to. */
-static clattn_status probe_for(const struct clattn_plan *plan, const struct builder *b)
+/* A solver on a matrix engine, of a problem of 16 bits: UNSUPPORTED where the engine does not multiply as it is said to.
+ * A solver that can do without teams is told where these do not. */
+static clattn_status probe_for(const struct clattn_plan *plan, struct device_facts *facts)
 {
     const struct solver *solver = plan->solver;
+    clattn_status status;
 
     if (!solver->space.engine || plan->problem.desc.dtype == CLATTN_F32)
         return CLATTN_SUCCESS;
-    if (!solver->applies(solver, b->facts, b->problem))
+    if (!solver->applies(solver, facts, &plan->problem))
         return CLATTN_UNSUPPORTED;
-    return probe_engine(plan->context, &plan->problem, 0);
+    if (solver->team == TEAM_ALWAYS)
+        return probe_engine(plan->context, &plan->problem, 1);
+    TRY(probe_engine(plan->context, &plan->problem, 0));
+    if (solver->team == TEAM_NEVER || !has_teams(facts))
+        return CLATTN_SUCCESS;
+    status = probe_engine(plan->context, &plan->problem, 1);
+    facts->teamless = status == CLATTN_UNSUPPORTED;
+    return facts->teamless ? CLATTN_SUCCESS : status;
 }
 
 /* What src/kernel adds behind a module; it ends the recipe. */
@@ -61,11 +70,12 @@ static clattn_status make_behind(struct clattn_plan *plan, struct builder *b, co
     return plan_adapt(plan, b);
 }
 
-static clattn_status make_module(struct clattn_plan *plan, struct builder *b, const struct tuned *tuned)
+static clattn_status make_module(struct clattn_plan *plan, struct builder *b, struct device_facts *facts,
+                                 const struct tuned *tuned)
 {
     const struct solver *solver = plan->solver;
     int *tiles = calloc(1, solver->tiles_size);
-    clattn_status status = tiles != NULL ? probe_for(plan, b) : CLATTN_OUT_OF_MEMORY;
+    clattn_status status = tiles != NULL ? probe_for(plan, facts) : CLATTN_OUT_OF_MEMORY;
 
     if (status == CLATTN_SUCCESS && b->like == NULL)
         status = solver_tiles(solver, b->facts, b->problem, tuned, tiles);
@@ -78,7 +88,7 @@ static clattn_status make_module(struct clattn_plan *plan, struct builder *b, co
 clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, const struct tuned *tuned,
                         const struct clattn_plan *like, int most_group)
 {
-    const struct device_facts facts = facts_of(plan, most_group);
+    struct device_facts facts = facts_of(plan, most_group);
     const struct planner planner = {plan->context, &plan->log, planner_choose};
     struct builder builder = {.ir = &plan->bound.ir,
                               .built = &plan->bound.built,
@@ -95,7 +105,7 @@ clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, c
     if (solver->old)
         TRY(make_old(plan, &builder, tuned, like, most_group));
     else {
-        TRY(make_module(plan, &builder, tuned));
+        TRY(make_module(plan, &builder, &facts, tuned));
         plan->has_recipe = 1;
         TRY(make_behind(plan, &builder, like, most_group));
     }

@@ -9,8 +9,7 @@ const char *temporary_name(enum temporary_id id)
 {
     static const char *const names[] = {
         [TEMPORARY_RECORDS] = "records",         [TEMPORARY_ROWS] = "rows",
-        [TEMPORARY_SEGMENTS] = "segments",       [TEMPORARY_PARTS] = "parts of the keys",
-        [TEMPORARY_AFTER] = "sums of decays",    [TEMPORARY_WRITTEN] = "written",
+        [TEMPORARY_SEGMENTS] = "segments",       [TEMPORARY_AFTER] = "sums of decays",
         [TEMPORARY_TURNED_Q] = "turned queries", [TEMPORARY_TURNED_K] = "turned keys",
     };
     _Static_assert(sizeof names / sizeof *names == TEMPORARY_COUNT, "a name each");
@@ -51,9 +50,8 @@ static const struct {
     enum role role;
     enum temporary_id temporary;
 } made_roles[] = {
-    {ROLE_records, TEMPORARY_RECORDS}, {ROLE_rows, TEMPORARY_ROWS},         {ROLE_segments, TEMPORARY_SEGMENTS},
-    {ROLE_parts, TEMPORARY_PARTS},     {ROLE_turned_q, TEMPORARY_TURNED_Q}, {ROLE_turned_k, TEMPORARY_TURNED_K},
-    {ROLE_after, TEMPORARY_AFTER},
+    {ROLE_records, TEMPORARY_RECORDS},   {ROLE_rows, TEMPORARY_ROWS},         {ROLE_segments, TEMPORARY_SEGMENTS},
+    {ROLE_turned_q, TEMPORARY_TURNED_Q}, {ROLE_turned_k, TEMPORARY_TURNED_K}, {ROLE_after, TEMPORARY_AFTER},
 };
 
 static struct source temporary(enum temporary_id id)
@@ -96,20 +94,6 @@ static void bind_turned(const struct variant *variant, struct source *sources)
     }
 }
 
-/* What is written in the place of v, and read there; p is k where it is not given. */
-static void bind_written(const struct variant *variant, struct source *sources)
-{
-    if (variant->problem->rule->erase != ERASE_KERNEL)
-        return;
-    bind_operand(variant->problem, &sources[ROLE_written], CLATTN_WRITTEN);
-    if (sources[ROLE_written].kind == SOURCE_NONE)
-        sources[ROLE_written] = temporary(TEMPORARY_WRITTEN);
-    if (sources[ROLE_p].kind == SOURCE_NONE)
-        sources[ROLE_p] = sources[ROLE_k];
-    if (variant_reads_list(variant))
-        sources[ROLE_v] = sources[ROLE_written];
-}
-
 static void bind_roles(const struct variant *variant, struct source *sources)
 {
     const struct problem *problem = variant->problem;
@@ -122,7 +106,6 @@ static void bind_roles(const struct variant *variant, struct source *sources)
     bind_operand(problem, &sources[ROLE_e], erase_operands(rule->erase)[1].id);
     bind_attention(variant, sources);
     bind_made(variant, sources);
-    bind_written(variant, sources);
     bind_turned(variant, sources);
 }
 

@@ -10,9 +10,7 @@ enum temporary_id {
     TEMPORARY_RECORDS,  /* [slots, heads, record]: what prepare leaves the scan */
     TEMPORARY_ROWS,     /* [slots, heads, …]: rows that prepare leaves what comes after it */
     TEMPORARY_SEGMENTS, /* [sequences, segments, heads, …]: the state that each adds */
-    TEMPORARY_PARTS,    /* [sequences, heads, …]: what parts of the keys leave of a span's rows */
     TEMPORARY_AFTER,    /* [key slots, heads, …]: sums of log-decays after each key of a unit */
-    TEMPORARY_WRITTEN,  /* [B,TK,HK,V] in the storage type of v: what is written in its place */
     TEMPORARY_TURNED_Q, /* like q, in its type: queries that are turned over all tokens up to their own */
     TEMPORARY_TURNED_K, /* the same of k */
     TEMPORARY_COUNT
@@ -51,7 +49,6 @@ struct recipe {
     struct step *steps; /* recipe_open makes room */
     int step_count;
     int loop_first, loop_last, loop_rows; /* steps that are run again for every so many rows; loop_rows 0: none */
-    int loop_keys;                        /* rows are of keys, not of tokens */
 };
 
 /* What a recipe is made for, and by what. */
@@ -106,11 +103,10 @@ struct old_solver {
 
 /* The same with what the problem has beside its outputs. */
 clattn_status solver_make(const struct solver *solver, const struct recipe_maker *maker);
-/* That alone, where the solver is a module: the attention matrix of a list, and keys that are carried to the end. */
+/* That alone, where the solver is a module: the attention matrix of a list whose keys turn, and keys that are carried to the end. */
 int solver_has_behind(const struct problem *problem);
 clattn_status solver_make_behind(const struct recipe_maker *maker);
 
-extern const struct old_solver old_flash, old_flash_matrix, old_flash_team, old_flash_matrix_blocks, old_flash_blocks,
-    old_path, old_delta, old_delta_matrix, old_delta_team, old_path_matrix, old_path_team;
+extern const struct old_solver old_path, old_path_matrix, old_path_team;
 
 #endif

@@ -9,11 +9,9 @@
 /* KERNEL_COUNT: the rule's values are made by others, launch by launch. */
 static enum kernel_id attn_kernel(const struct problem *problem)
 {
-    enum erase erase = problem->rule->erase;
-
-    if (erase == ERASE_NONE || (problem->desc.flags & CLATTN_ABSOLUTE))
+    if (problem->desc.flags & CLATTN_ABSOLUTE)
         return KERNEL_FLASH;
-    return erase == ERASE_POSITION ? KERNEL_FLASH_PATH : KERNEL_COUNT;
+    return problem->rule->erase == ERASE_POSITION ? KERNEL_FLASH_PATH : KERNEL_COUNT;
 }
 
 static clattn_status add_attn(const struct recipe_maker *maker)
@@ -40,9 +38,7 @@ static clattn_status add_fold(const struct recipe_maker *maker)
 
 static const struct old_solver *old_find(const struct solver *solver)
 {
-    static const struct old_solver *const all[] = {
-        &old_flash, &old_flash_matrix, &old_flash_team, &old_flash_matrix_blocks, &old_flash_blocks, &old_path,
-        &old_delta, &old_delta_matrix, &old_delta_team, &old_path_matrix,         &old_path_team};
+    static const struct old_solver *const all[] = {&old_path, &old_path_matrix, &old_path_team};
     int i = 0;
 
     if (solver->variant != NULL)
@@ -60,7 +56,8 @@ clattn_status solver_make(const struct solver *solver, const struct recipe_maker
 
 int solver_has_behind(const struct problem *problem)
 {
-    return rule_has_list(problem->rule) && (problem->desc.flags & (CLATTN_WITH_ATTN | CLATTN_CARRY)) != 0;
+    return rule_has_list(problem->rule) && problem->rule->erase != ERASE_NONE &&
+           (problem->desc.flags & (CLATTN_WITH_ATTN | CLATTN_CARRY)) != 0;
 }
 
 clattn_status solver_make_behind(const struct recipe_maker *maker)

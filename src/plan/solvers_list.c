@@ -2,20 +2,6 @@
 #include "plan/probe.h"
 #include "plan/recipe.h"
 
-/* ---- A list of keys and values, read by blocks of queries: one kernel, parallel over blocks and heads
- * ------------------------------------------------------------------------------------------------------ */
-
-static clattn_status make_flash(const struct recipe_maker *maker)
-{
-    const struct variant flash = maker_variant(maker, KERNEL_FLASH);
-
-    if (maker->problem->rule->erase != ERASE_NONE) /* its values are made first */
-        return CLATTN_UNSUPPORTED;
-    return maker_add(maker, &flash, GRID_SLOTS, NULL);
-}
-
-const struct old_solver old_flash = {"flash", make_flash};
-
 /* ---- Keys that turn: blocks of keys prepared, carried to the ends of their spans, then read back over by the queries
  */
 
@@ -96,56 +82,13 @@ static clattn_status make_path(const struct recipe_maker *maker)
 
 const struct old_solver old_path = {"path", make_path};
 
-/* ---- Values that depend on those before: a span of every sequence at a time, what the keys before it make of its
- * rows, then block by block within it; at last the read
- */
-
-/* Room for what is written, and for so many floats of a span on their way. */
-static void reserve_written(const struct recipe_maker *maker, int64_t floats)
-{
-    const clattn_plan_desc *desc = &maker->problem->desc;
-    const struct extent most = problem_most(maker->problem);
-    int64_t keys = desc->flags & CLATTN_CU_SEQLENS ? most.kv_len : most.kv_len * most.batch;
-
-    maker_reserve(maker, TEMPORARY_PARTS, most.sequences * desc->kv_heads * floats);
-    if (!(desc->flags & CLATTN_WITH_WRITTEN))
-        maker_reserve(maker, TEMPORARY_WRITTEN, keys * desc->kv_heads * desc->value_dim);
-}
-
-/* The solver's first two steps are run for every span. */
-static void loop_spans(struct recipe *recipe, int rows)
-{
-    recipe->loop_first = (int)(recipe_first(recipe) - recipe->steps);
-    recipe->loop_last = recipe->loop_first + 1;
-    recipe->loop_rows = rows;
-    recipe->loop_keys = 1;
-}
-
-static clattn_status make_delta(const struct recipe_maker *maker)
-{
-    const struct variant before = maker_variant(maker, KERNEL_WRITE_BEFORE);
-    const struct variant solve = maker_variant(maker, KERNEL_WRITE_SOLVE), flash = maker_variant(maker, KERNEL_FLASH);
-    struct step *seen, *solved;
-
-    TRY(maker_add(maker, &before, GRID_SEQUENCES, &seen));
-    TRY(maker_add(maker, &solve, GRID_SEQUENCES, &solved));
-    TRY(maker_add(maker, &flash, GRID_SLOTS, NULL));
-    if (!same_blocks(seen, solved))
-        return CLATTN_UNSUPPORTED;
-    reserve_written(maker, seen->variant.tiles.span * seen->layout.record);
-    loop_spans(maker->recipe, seen->variant.tiles.span * seen->variant.tiles.chunk);
-    return CLATTN_SUCCESS;
-}
-
-const struct old_solver old_delta = {"delta", make_delta};
-
 /* ---- A list on a matrix engine ------------------------------------------------------------------------------------
  */
 
 /* Whether an engine, or a team of its sub-groups, has the kernel for the problem, and computes it. */
 static clattn_status list_engine(const struct recipe_maker *maker, enum kernel_id kernel)
 {
-    int team = kernel == KERNEL_FLASH_TEAM || kernel == KERNEL_FLASH_PATH_TEAM || kernel == KERNEL_WRITE_BEFORE_TEAM;
+    int team = kernel == KERNEL_FLASH_TEAM || kernel == KERNEL_FLASH_PATH_TEAM;
 
     if (maker->context->engine == NULL || maker->problem->desc.dtype == CLATTN_F32 ||
         !kernel_takes(kernel, maker->problem->rule))
@@ -194,86 +137,6 @@ static clattn_status add_last_reading(const struct recipe_maker *maker)
 
     return status == CLATTN_UNSUPPORTED ? add_reading(maker, KERNEL_FLASH_MATRIX) : status;
 }
-
-static clattn_status make_flash_by(const struct recipe_maker *maker, enum kernel_id kernel)
-{
-    if (maker->problem->rule->erase != ERASE_NONE) /* its values are made first */
-        return CLATTN_UNSUPPORTED;
-    return add_reading(maker, kernel);
-}
-
-static clattn_status make_flash_matrix(const struct recipe_maker *maker)
-{
-    return make_flash_by(maker, KERNEL_FLASH_MATRIX);
-}
-
-const struct old_solver old_flash_matrix = {"flash_matrix", make_flash_matrix};
-
-static clattn_status make_flash_team(const struct recipe_maker *maker)
-{
-    return make_flash_by(maker, KERNEL_FLASH_TEAM);
-}
-
-const struct old_solver old_flash_team = {"flash_team", make_flash_team};
-
-/* ---- A list in register blocks: by multiply-adds, or on an engine that multiplies floats ---------------------------
- */
-
-static clattn_status make_list_blocks(const struct recipe_maker *maker, const struct engine *engine)
-{
-    struct variant flash = maker_variant(maker, KERNEL_FLASH_BLOCKS);
-
-    flash.engine = engine;
-    return maker_add(maker, &flash, GRID_SLOTS, NULL);
-}
-
-static clattn_status make_flash_blocks(const struct recipe_maker *maker)
-{
-    return make_list_blocks(maker, NULL);
-}
-
-const struct old_solver old_flash_blocks = {"flash_blocks", make_flash_blocks};
-
-static clattn_status make_flash_matrix_blocks(const struct recipe_maker *maker)
-{
-    return maker->context->engine != NULL ? make_list_blocks(maker, maker->context->engine) : CLATTN_UNSUPPORTED;
-}
-
-const struct old_solver old_flash_matrix_blocks = {"flash_matrix_blocks", make_flash_matrix_blocks};
-
-/* ---- Values that depend on those before, on a matrix engine -------------------------------------------------------
- */
-
-static clattn_status make_delta_by(const struct recipe_maker *maker, enum kernel_id before, enum kernel_id solve)
-{
-    enum { ALIGNED = 16 }; /* floats that the first span's own may begin later */
-    const struct variant seeing = maker_variant(maker, before), solving = maker_variant(maker, solve);
-    struct step *seen, *solved;
-
-    TRY(list_engine(maker, before));
-    TRY(maker_add(maker, &seeing, GRID_SEQUENCES, &seen));
-    TRY(maker_add(maker, &solving, GRID_SEQUENCES, &solved));
-    TRY(add_last_reading(maker));
-    if (seen->layout.record != solved->layout.record || seen->variant.tiles.tokens != solved->variant.tiles.tokens)
-        return CLATTN_UNSUPPORTED;
-    reserve_written(maker, seen->layout.record + ALIGNED);
-    loop_spans(maker->recipe, seen->variant.tiles.tokens);
-    return CLATTN_SUCCESS;
-}
-
-static clattn_status make_delta_matrix(const struct recipe_maker *maker)
-{
-    return make_delta_by(maker, KERNEL_WRITE_BEFORE_MATRIX, KERNEL_WRITE_SOLVE_MATRIX);
-}
-
-static clattn_status make_delta_team(const struct recipe_maker *maker)
-{
-    return make_delta_by(maker, KERNEL_WRITE_BEFORE_TEAM, KERNEL_WRITE_SOLVE_TEAM);
-}
-
-const struct old_solver old_delta_team = {"delta_team", make_delta_team};
-
-const struct old_solver old_delta_matrix = {"delta_matrix", make_delta_matrix};
 
 /* ---- Keys that turn, on a matrix engine ---------------------------------------------------------------------------
  */

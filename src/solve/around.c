@@ -207,7 +207,8 @@ clattn_status around_reads(struct builder *b)
 {
     if (problem_reads_whole(b->problem))
         TRY(build_passes(b, NULL, read_whole));
-    if ((b->problem->desc.flags & CLATTN_WITH_ATTN) && !rule_has_list(b->problem->rule))
+    if ((b->problem->desc.flags & CLATTN_WITH_ATTN) &&
+        (!rule_has_list(b->problem->rule) || b->problem->rule->erase == ERASE_NONE))
         return build_pass(b, PASS_ATTENTION, NULL, add_attention);
     return CLATTN_SUCCESS;
 }

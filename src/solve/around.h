@@ -13,8 +13,8 @@ clattn_status around_gates(struct builder *b);
 /* The memory of denominators, where outputs have them; and of the states after whole sequences, where all tokens read
  * these and the caller does not want them. */
 void around_memory(struct builder *b);
-/* What all tokens read of the state after the last; and the attention matrix beside the outputs, but of a list: src/kernel
- * has that. */
+/* What all tokens read of the state after the last; and the attention matrix beside the outputs, but of a list whose keys
+ * turn on their way: src/kernel has that. */
 clattn_status around_reads(struct builder *b);
 /* Parts of other solvers, which are not in the list. */
 extern const struct solver solver_stabilize, solver_read_state, solver_append;

@@ -15,6 +15,14 @@
     X(channels)                                                                                                        \
     X(channels_lanes)                                                                                                  \
     X(lact)                                                                                                            \
+    X(flash_team)                                                                                                      \
+    X(flash_matrix)                                                                                                    \
+    X(flash_matrix_blocks)                                                                                             \
+    X(flash_blocks)                                                                                                    \
+    X(flash)                                                                                                           \
+    X(delta_team)                                                                                                      \
+    X(delta_matrix)                                                                                                    \
+    X(delta)                                                                                                           \
     X(decode)                                                                                                          \
     X(path_decode)
 

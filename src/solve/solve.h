@@ -4,6 +4,7 @@
 #define CLATTN_SRC_SOLVE_H
 
 #include "base/text.h"
+#include "device/engine.h"
 #include "solve/builder.h"
 #include "solve/parameter.h"
 
@@ -12,6 +13,7 @@ struct device_facts {
     const struct device *device;
     const struct engine *engine; /* the matrix engine that kernels may use; NULL: none */
     int most_group;              /* work-items of a group, at most */
+    int teamless;                /* whether the engine's sub-groups must not multiply in teams: the probe has failed */
 };
 
 /* Of two solvers that are preferred the one that is later here. */
@@ -23,11 +25,19 @@ enum preference {
     PREFERENCE_FIRST    /* and whatever was measured */
 };
 
+/* Whether a solver's sub-groups multiply in teams, and so what is probed of the engine before its recipe is made. */
+enum team_use {
+    TEAM_NEVER,
+    TEAM_IF_RIGHT, /* where teams pass their probe, */
+    TEAM_ALWAYS    /* or else the solver is not used */
+};
+
 struct solver {
     struct space space; /* name, parameters that tuning may choose, their format, and the lengths to tune at */
     clattn_mode mode;
-    int rank;   /* solvers of a higher rank are tried first */
-    int old;    /* one of src/kernel, which has none of what follows */
+    int rank; /* solvers of a higher rank are tried first */
+    int old;  /* one of src/kernel, which has none of what follows */
+    enum team_use team;
     int shared; /* for devices whose work-items share a tile: nobody else is offered it, unless for a matrix engine */
     int units;  /* v may be unit vectors: the attention matrix (PASS_ATTENTION) */
     const void *variant; /* what tells apart solvers that share these functions */
@@ -77,10 +87,20 @@ int solver_can(const struct solver *solver, const struct device_facts *facts, co
 /* What parameters come to in the tiles; TILE_OPEN where a value is none of a parameter's. */
 struct tuned solver_explicit(const struct solver *solver, const void *tiles);
 
+/* Puts tiles that tuning has chosen, which are not TILE_OPEN, in the place of the heuristic's; how many there are. Both
+ * are structs of that size, of ints. */
+int tiles_take(void *tiles, const void *chosen, size_t size);
+
 /* Whether a work-item should have a tile for itself. */
 static inline int is_serial(const struct device_facts *facts)
 {
     return facts->device->serial || facts->most_group < 4;
+}
+
+/* Whether there is an engine whose sub-groups may multiply in teams. */
+static inline int has_teams(const struct device_facts *facts)
+{
+    return facts->engine != NULL && facts->engine->team != FILE_nothing && !facts->teamless;
 }
 
 /* Whether the device takes such groups. */

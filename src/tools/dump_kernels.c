@@ -1,13 +1,13 @@
-/* clattn_dump_kernels DIRECTORY [SUB_GROUP [ENGINE [RULE …]]]: the source of every kernel that plans for a usual GPU
- * are made of, a file each, its name in the first line, the options it is built with in the second: what
- * cmake/offline_compile.sh compiles. SUB_GROUP is the narrowest of an Intel GPU, else 0; with ENGINE the kernels are
- * those of that matrix engine, of all rules or, without their options, of those named, and one rule's in f16. No OpenCL
- * is needed: see noted_opencl.h. */
+/* clattn_dump_kernels DIRECTORY [SUB_GROUP [ENGINE [RULE …]]]: writes the source of every kernel that plans for a
+ * typical GPU use, one file each, for cmake/offline_compile.sh to compile. The first line has the kernel's name, the
+ * second the build options. SUB_GROUP is the smallest sub-group of an Intel GPU, else 0. With ENGINE the kernels are
+ * those of that matrix engine: of all rules with their options, or of the named rules without, and of one rule in f16.
+ * No OpenCL is needed (recording_opencl.h). */
 #include "check/check.h"
 #include "op/problem.h"
 #include "solve/gemm/gemm.h"
 #include "solve/solve.h"
-#include "tools/noted_opencl.h"
+#include "tools/recording_opencl.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include <string.h>
 
 static const char *directory;
-static char label[256]; /* of the problem at hand */
+static char label[256]; /* of the current problem */
 static int written, failed;
 
 static void write_kernel(void *user, const char *name, const char *options, const char *source)
@@ -68,7 +68,7 @@ static void dump(clattn_context *context, clattn_plan_desc desc, const char *var
     clattn_plan_destroy(plan);
 }
 
-/* A rule with each of its options, or the first `variants` of them, at a usual size. */
+/* A rule with each of its options, or the first `variants` of them, at a typical size. */
 static void dump_rule(clattn_context *context, clattn_rule rule, clattn_mode mode, int heads, int variants)
 {
     for (int variant = 0; variants == 0 || variant < variants; variant++) {
@@ -89,30 +89,30 @@ static void dump_rule(clattn_context *context, clattn_rule rule, clattn_mode mod
     }
 }
 
-/* One rule of each kind at the sizes and types that other code depends on. */
+/* One rule of each kind, at other sizes and types that change the code. */
 static void dump_sizes(clattn_context *context, clattn_rule rule, clattn_mode mode)
 {
     static const int dims[][2] = {{60, 100}, {256, 256}};
-    const clattn_plan_desc usual = {
+    const clattn_plan_desc base = {
         .rule = rule, .batch = 1, .seq_len = 4096, .heads = HEADS, .key_dim = 128, .value_dim = 128, .mode = mode};
     clattn_plan_desc desc;
 
     for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
-        desc = usual;
+        desc = base;
         desc.key_dim = dims[i][0];
         desc.value_dim = dims[i][1];
         dump(context, desc, "");
     }
-    desc = usual;
+    desc = base;
     desc.dtype = desc.gate_dtype = CLATTN_F16;
     dump(context, desc, "");
-    desc = usual;
+    desc = base;
     desc.flags = CLATTN_CU_SEQLENS | CLATTN_QK_L2NORM;
     desc.sequences = 4;
     dump(context, desc, "");
 }
 
-/* One query of a list of many keys, of which four heads share one. */
+/* One query with many keys, where four heads share one. */
 static void dump_decode(clattn_context *context, clattn_rule rule, uint64_t flags, int64_t tail)
 {
     const clattn_plan_desc desc = {.rule = rule,
@@ -130,7 +130,7 @@ static void dump_decode(clattn_context *context, clattn_rule rule, uint64_t flag
     dump(context, desc, "one query");
 }
 
-/* In groups of many value columns; of few, where others may read; and a sequence in segments. */
+/* With many value columns in a group; with few, where other sub-groups may read; and with a sequence in segments. */
 static void dump_matrix(clattn_context *context, clattn_rule rule, int variants)
 {
     dump_rule(context, rule, CLATTN_MODE_CHUNK, HEADS, variants);
@@ -140,8 +140,7 @@ static void dump_matrix(clattn_context *context, clattn_rule rule, int variants)
         dump_rule(context, rule, CLATTN_MODE_CHUNK, FEWEST_HEADS, variants);
 }
 
-/* The other type of 16 bits has words of its own, the same for every rule: here of the rule that keeps the most in
- * registers. */
+/* f16 has words of its own, the same for every rule: here with the rule that keeps the most in registers. */
 static void dump_f16(clattn_context *context)
 {
     const clattn_plan_desc desc = {.rule = CLATTN_DPLR,
@@ -155,7 +154,7 @@ static void dump_f16(clattn_context *context)
     dump(context, desc, "");
 }
 
-/* Floats on an engine that multiplies them: a rule of each kind. */
+/* A rule of each kind on an engine that multiplies floats. */
 static void dump_exact(clattn_context *context)
 {
     static const clattn_rule kinds[] = {
@@ -178,11 +177,11 @@ static void dump_exact(clattn_context *context)
         }
 }
 
-/* A product by a way, as its operands lie usually and both turned. */
+/* A product computed by a way, with untransposed operands and with both transposed. */
 static void dump_product(clattn_context *context, const struct gemm_way *way, clattn_dtype dtype, int rows)
 {
     static const uint32_t turns[] = {0, CLATTN_GEMM_TRANS_A | CLATTN_GEMM_TRANS_B};
-    const struct device_facts facts = {&context->device, context->engine, GEMM_MOST_GROUP};
+    const struct device_facts facts = {&context->device, context->engine, GEMM_MOST_GROUP, 0};
 
     for (size_t i = 0; i < sizeof turns / sizeof *turns; i++) {
         const clattn_gemm_desc desc = {.dtype = dtype, .flags = turns[i], .m = rows, .n = 4096, .k = 4096};
@@ -204,7 +203,7 @@ static void dump_product(clattn_context *context, const struct gemm_way *way, cl
 
 enum { ENGINE_LOCAL_MEMORY = 48 << 10, INTEL_LOCAL_MEMORY = 64 << 10, TEAMS_GROUP = 1024 };
 
-/* The kernels of one engine in chunks: of every rule, or of those named. */
+/* The kernels of one engine, for every rule or for the named ones. */
 static int dump_engine(clattn_context *context, const char *name, char **rules)
 {
     context->engine = engine_get(name);
@@ -215,7 +214,7 @@ static int dump_engine(clattn_context *context, const char *name, char **rules)
     context->device.info.local_memory = context->device.sub_group != 0 ? INTEL_LOCAL_MEMORY : ENGINE_LOCAL_MEMORY;
     if (context->engine->team != FILE_nothing)
         context->device.info.max_work_group = TEAMS_GROUP;
-    noted_set_engine(context, context->engine);
+    recording_set_engine(context, context->engine);
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; *rules == NULL && rule < RULE_COUNT; rule++)
         dump_matrix(context, rule, 0);
     for (; *rules != NULL; rules++) {
@@ -254,8 +253,8 @@ static void dump_plain(clattn_context *context)
 
 int main(int argc, char **argv)
 {
-    struct tuning_layers nothing_measured = {.path = NULL};
-    struct noted noted = {.kernel = write_kernel};
+    struct tuning_layers no_tuning = {.path = NULL};
+    struct recording recording = {.kernel = write_kernel};
     clattn_context context;
 
     if (argc < 2) {
@@ -263,9 +262,9 @@ int main(int argc, char **argv)
         return 2;
     }
     directory = argv[1];
-    noted_open(&context, &noted, &nothing_measured);
+    recording_open(&context, &recording, &no_tuning);
     context.log.fn = print_log;
-    context.most_unheld = INT_MAX; /* each is written once */
+    context.most_unheld = INT_MAX; /* each kernel is written once */
     context.device.info = usual_gpu;
     if (argc > 2)
         context.device.sub_group = atoi(argv[2]);
@@ -273,7 +272,7 @@ int main(int argc, char **argv)
         dump_plain(&context);
     else
         failed = dump_engine(&context, argv[3], argv + 4);
-    noted_close(&context, &noted);
+    recording_close(&context, &recording);
     printf("%d kernels\n", written);
     return failed;
 }

@@ -11,21 +11,8 @@
 /* clang-format off */
 /* Sets of kernels. Not enumerators, which C11 keeps within an int. */
 #define PATH (IN(PREPARE_PATH) | IN(CARRY_PATH) | IN(TURN_PATH) | IN(FLASH_PATH))
-#define DELTA (IN(WRITE_BEFORE) | IN(WRITE_SOLVE))
-#define DELTA_MATRIX (IN(WRITE_BEFORE_MATRIX) | IN(WRITE_SOLVE_MATRIX))
-#define DELTA_TEAM (IN(WRITE_BEFORE_TEAM) | IN(WRITE_SOLVE_TEAM))
 #define PATH_MATRIX (IN(PREPARE_PATH_MATRIX) | IN(CARRY_PATH_MATRIX) | IN(FLASH_PATH_MATRIX))
 #define PATH_TEAM (IN(PREPARE_PATH_TEAM) | IN(CARRY_PATH_TEAM) | IN(FLASH_PATH_TEAM))
-
-static const struct parameter flash[] = {
-    {"chunk",           IN(FLASH),       FIELD(chunk),     {8, 16, 32, 64, BY_THUMB}},
-    {"vec",             IN(FLASH),       FIELD(vec),       {4, 16, BY_THUMB}},
-    {"group",           IN(FLASH),       FIELD(group),     {1, 16, 32, 64, 128, 256, BY_THUMB}},
-    {"block_k",         IN(FLASH),       FIELD(block_k),   {16, 32, 64, 128, 256, BY_THUMB}},
-    {"block_v",         IN(FLASH),       FIELD(block_v),   {16, 32, 64, 128, 256, BY_THUMB}},
-    {"pad",             IN(FLASH),       FIELD(pad),       {0, 4, 16, BY_THUMB}},
-    {NULL, 0, 0, {BY_THUMB}},
-};
 
 static const struct parameter path[] = {
     {"chunk",           PATH,            FIELD(chunk),     {8, 16, 32, 64, BY_THUMB}},
@@ -35,65 +22,6 @@ static const struct parameter path[] = {
     {"flash.group",     IN(FLASH_PATH),  FIELD(group),     {1, 16, 32, 64, 128, 256, BY_THUMB}},
     {"block_k",         PATH,            FIELD(block_k),   {16, 32, 64, 128, BY_THUMB}},
     {"block_v",         IN(FLASH_PATH),  FIELD(block_v),   {16, 32, 64, 128, 256, BY_THUMB}},
-    {NULL, 0, 0, {BY_THUMB}},
-};
-
-static const struct parameter delta[] = {
-    {"chunk",           DELTA,           FIELD(chunk),     {8, 16, 32, 64, BY_THUMB}},
-    {"vec",             DELTA,           FIELD(vec),       {4, 16, BY_THUMB}},
-    {"span",            DELTA,           FIELD(span),      {2, 4, 8, 16, 32, 64, BY_THUMB}},
-    {"group",           DELTA,           FIELD(group),     {1, 16, 32, 64, 128, 256, BY_THUMB}},
-    {"block_k",         DELTA,           FIELD(block_k),   {16, 32, 64, 128, BY_THUMB}},
-    {"solve.block_v",   IN(WRITE_SOLVE), FIELD(block_v),   {16, 32, 64, 128, 256, BY_THUMB}},
-    {"flash.chunk",     IN(FLASH),       FIELD(chunk),     {8, 16, 32, 64, BY_THUMB}},
-    {"flash.group",     IN(FLASH),       FIELD(group),     {1, 16, 32, 64, 128, 256, BY_THUMB}},
-    {NULL, 0, 0, {BY_THUMB}},
-};
-
-static const struct parameter flash_matrix[] = {
-    {"chunk",           IN(FLASH_MATRIX), FIELD(chunk),    {16, 32, 64, 128, 256, BY_THUMB}},
-    {"span",            IN(FLASH_MATRIX), FIELD(span),     {1, 2, BY_THUMB}},
-    {"keys",            IN(FLASH_MATRIX), FIELD(keys),     {16, 32, 64, 128, BY_THUMB}},
-    {"step",            IN(FLASH_MATRIX), FIELD(step),     {1, 2, 4, BY_THUMB}},
-    {"stages",          IN(FLASH_MATRIX), FIELD(stages),   {1, 2, 3, BY_THUMB}},
-    {NULL, 0, 0, {BY_THUMB}},
-};
-
-static const struct parameter flash_team[] = {
-    {"chunk",           IN(FLASH_TEAM),  FIELD(chunk),     {64, 128, BY_THUMB}},
-    {"step",            IN(FLASH_TEAM) | IN(FLASH_SUMS), FIELD(step), {2, 4, BY_THUMB}},
-    {"stages",          IN(FLASH_TEAM),  FIELD(stages),    {2, 3, BY_THUMB}},
-    {NULL, 0, 0, {BY_THUMB}},
-};
-
-static const struct parameter flash_blocks[] = {
-    {"chunk",           IN(FLASH_BLOCKS), FIELD(chunk),    {32, 64, 128, BY_THUMB}},
-    {"group",           IN(FLASH_BLOCKS), FIELD(group),    {64, 128, 256, 512, BY_THUMB}},
-    {"block_k",         IN(FLASH_BLOCKS), FIELD(block_k),  {8, 16, 32, 64, BY_THUMB}},
-    {"block_v",         IN(FLASH_BLOCKS), FIELD(block_v),  {32, 64, 128, 256, BY_THUMB}},
-    {"tokens",          IN(FLASH_BLOCKS), FIELD(tokens),   {8, 16, 32, 64, BY_THUMB}},
-    {NULL, 0, 0, {BY_THUMB}},
-};
-
-static const struct parameter delta_matrix[] = {
-    {"span",            DELTA_MATRIX,            FIELD(tokens),      {64, 128, 256, 512, 1024, BY_THUMB}},
-    {"splits",          DELTA_MATRIX,            FIELD(splits),      {1, 2, 4, 8, 16, BY_THUMB}},
-    {"before.chunk",    IN(WRITE_BEFORE_MATRIX), FIELD(chunk),       {16, 32, 64, 128, 256, BY_THUMB}},
-    {"before.keys",     IN(WRITE_BEFORE_MATRIX), FIELD(keys),        {16, 32, 64, 128, BY_THUMB}},
-    {"before.step",     IN(WRITE_BEFORE_MATRIX), FIELD(step),        {1, 2, 4, BY_THUMB}},
-    {"before.stages",   IN(WRITE_BEFORE_MATRIX), FIELD(stages),      {1, 2, 3, BY_THUMB}},
-    {"solve.subs",      IN(WRITE_SOLVE_MATRIX),  FIELD(value_tiles), {2, 4, 8, 16, BY_THUMB}},
-    {"solve.block_v",   IN(WRITE_SOLVE_MATRIX),  FIELD(block_v),     {16, 32, 64, 128, BY_THUMB}},
-    {"chunk",           IN(FLASH_MATRIX),        FIELD(chunk),       {16, 32, 64, 128, 256, BY_THUMB}},
-    {"keys",            IN(FLASH_MATRIX),        FIELD(keys),        {16, 32, 64, 128, BY_THUMB}},
-    {NULL, 0, 0, {BY_THUMB}},
-};
-
-static const struct parameter delta_team[] = {
-    {"span",            DELTA_TEAM,            FIELD(tokens),      {128, 256, 512, 1024, BY_THUMB}},
-    {"splits",          DELTA_TEAM,            FIELD(splits),      {1, 2, 4, 8, 16, BY_THUMB}},
-    {"solve.subs",      IN(WRITE_SOLVE_TEAM),  FIELD(value_tiles), {2, 4, 8, 16, BY_THUMB}},
-    {"solve.block_v",   IN(WRITE_SOLVE_TEAM),  FIELD(block_v),     {16, 32, 64, 128, BY_THUMB}},
     {NULL, 0, 0, {BY_THUMB}},
 };
 
@@ -115,17 +43,9 @@ static const struct parameter path_team[] = {
 
 /* Ranks are the order in which they are tried. */
 static const struct solver old_solvers[] = {
-    {.space = {"flash_team", flash_team, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 950, .old = 1},
-    {.space = {"flash_matrix", flash_matrix, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 940, .old = 1},
-    {.space = {"flash_matrix_blocks", flash_blocks, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 930, .old = 1},
-    {.space = {"flash_blocks", flash_blocks, 1024, 0, 0, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 920, .old = 1},
-    {.space = {"flash", flash, 1024, 0, 0, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 910, .old = 1},
     {.space = {"path_team", path_team, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 890, .old = 1},
     {.space = {"path_matrix", path_matrix, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 880, .old = 1},
     {.space = {"path", path, 1024, 0, 0, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 870, .old = 1},
-    {.space = {"delta_team", delta_team, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 850, .old = 1},
-    {.space = {"delta_matrix", delta_matrix, 1024, 0, 1, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 840, .old = 1},
-    {.space = {"delta", delta, 1024, 0, 0, 1}, .mode = CLATTN_MODE_CHUNK, .rank = 830, .old = 1},
 };
 
 enum { OLD_COUNT = sizeof old_solvers / sizeof *old_solvers };

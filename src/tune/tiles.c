@@ -45,8 +45,9 @@ int tuning_point_tiles(const clattn_context *context, const struct problem *prob
                        struct tiles tiles[KERNEL_COUNT])
 {
     enum { MOST_GROUP = 256 };
-    const struct device_facts facts = {&context->device, context->engine,
-                                       lower(MOST_GROUP, (int64_t)context->device.info.max_work_group)};
+    const struct device_facts facts = {.device = &context->device,
+                                       .engine = context->engine,
+                                       .most_group = lower(MOST_GROUP, (int64_t)context->device.info.max_work_group)};
     const struct solver *solver = solver_find(tuned->space->name);
     uint64_t kernels = space_kernels(tuned->space);
 

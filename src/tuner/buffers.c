@@ -4,8 +4,8 @@
 
 enum { ALIGNMENT = 4096 };
 
-/* The operand in whose buffer this one lies. */
-static int home(const struct buffers *buffers, int id)
+/* The operand whose buffer holds this one. */
+static int buffer_owner(const struct buffers *buffers, int id)
 {
     static const int initial[OPERAND_COUNT] = {
         [CLATTN_STATE_OUT] = CLATTN_STATE_IN,
@@ -71,7 +71,7 @@ clattn_status buffers_create(struct buffers *buffers, const struct check_device 
         if (tensors->tensor[id].data == NULL)
             continue;
         buffers->stride[id] = (tensors->tensor[id].bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-        if (home(buffers, id) == id)
+        if (buffer_owner(buffers, id) == id)
             TRY(create_buffer(buffers, buffers->stride[id] * sets, &buffers->buffer[id]));
     }
     return workspace > 0 ? create_buffer(buffers, workspace, &buffers->workspace) : CLATTN_SUCCESS;
@@ -99,20 +99,20 @@ static clattn_status write_tensor(const struct buffers *buffers, size_t set, con
 clattn_status buffers_write(const struct buffers *buffers, size_t set, const struct check_tensors *tensors)
 {
     for (int id = 1; id < OPERAND_COUNT; id++)
-        if (tensors->tensor[id].data != NULL && home(buffers, id) == id)
+        if (tensors->tensor[id].data != NULL && buffer_owner(buffers, id) == id)
             TRY(write_tensor(buffers, set, tensors, id));
     return CLATTN_SUCCESS;
 }
 
 clattn_status buffers_read(const struct buffers *buffers, size_t set, struct check_tensors *tensors)
 {
-    TRY(check_keep(tensors));
+    TRY(check_copy_updated(tensors));
     for (int id = 1; id < OPERAND_COUNT; id++) {
         const struct check_tensor *tensor = &tensors->tensor[id];
         void *to = tensor->info.output ? tensor->data : tensors->after[id];
         if (to == NULL)
             continue;
-        TRY(opencl_read(&buffers->log, opencl_get(), buffers->device->queue, buffers->buffer[home(buffers, id)],
+        TRY(opencl_read(&buffers->log, opencl_get(), buffers->device->queue, buffers->buffer[buffer_owner(buffers, id)],
                         set * buffers->stride[id], tensor->bytes, to));
     }
     return CLATTN_SUCCESS;
@@ -125,7 +125,7 @@ struct arguments buffers_operands(const struct buffers *buffers, size_t set, con
     operands.workspace.buffer = buffers->workspace;
     for (int id = 1; id < OPERAND_COUNT; id++) {
         clattn_operand *operand = &operands.of[id];
-        operand->buffer = buffers->buffer[home(buffers, id)];
+        operand->buffer = buffers->buffer[buffer_owner(buffers, id)];
         operand->offset = set * buffers->stride[id];
     }
     return operands;

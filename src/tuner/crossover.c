@@ -1,4 +1,4 @@
-/* From which length on each solver is the fastest. */
+/* Finds the lengths from which on each solver is the fastest. */
 #include "tuner/tune.h"
 
 #include "tuner/timing.h"
@@ -29,42 +29,43 @@ static clattn_status open_solvers(const struct tune *tune, struct check_device *
     return CLATTN_SUCCESS;
 }
 
-/* Whether a plan's tiles follow the length, so that each length has a plan of its own. */
-static int follows(const clattn_plan *plan)
+/* Whether the plan's tiles depend on the length, so that each length needs a plan of its own. */
+static int tiles_follow_length(const clattn_plan *plan)
 {
     return plan != NULL && strcmp(plan->solver->space.name, "recurrent") == 0;
 }
 
-/* These plans, before any is timed. */
-static void plans_ahead(const struct tune *tune, const struct tune_result *result, const struct crossing *crossing)
+/* Builds the plans of solvers that need one for each length, before anything is timed. */
+static void build_plans_ahead(const struct tune *tune, const struct tune_result *result,
+                              const struct crossing *crossing)
 {
     struct search_point points[MAX_LENGTHS];
     int sound[MAX_LENGTHS];
 
     for (int s = 0; s < result->count; s++) {
         size_t count = 0;
-        if (!follows(crossing->plans[s]))
+        if (!tiles_follow_length(crossing->plans[s]))
             continue;
         for (int64_t tokens = 1; tokens <= crossing->trials[s].tensors.desc.seq_len; tokens *= 2, count++) {
             points[count] = (struct search_point){crossing->trials[s].tensors.desc, result->outcomes[s].entry.tuned};
             points[count].desc.seq_len = tokens;
         }
-        search_ahead(&tune->events, points, count, sound);
+        search_build_ahead(&tune->events, points, count, sound);
     }
 }
 
-/* The plan of a length in the place of that of the one before. */
-static void renew(struct crossing *crossing, const struct tuned *tuned, int s, int64_t tokens)
+/* Replaces the plan by one for this length. */
+static void replace_plan(struct crossing *crossing, const struct tuned *tuned, int s, int64_t tokens)
 {
     enum trial_state state;
 
-    if (!follows(crossing->plans[s]) || tokens > crossing->trials[s].tensors.desc.seq_len)
+    if (!tiles_follow_length(crossing->plans[s]) || tokens > crossing->trials[s].tensors.desc.seq_len)
         return;
     clattn_plan_destroy(crossing->plans[s]);
     trial_plan_of(&crossing->trials[s], tokens, tuned, &crossing->plans[s], &state);
 }
 
-/* The median of a few runs; 0 where the solver would take too long, going by the length before. */
+/* The median of some runs. 0 if the solver would take too long, judging by the previous length. */
 static double time_length(struct crossing *crossing, const struct tune_lengths *lengths, int s, int64_t tokens)
 {
     double samples[RUNS], before = lengths->count > 0 ? lengths->seconds[lengths->count - 1][s] : 0;
@@ -74,7 +75,7 @@ static double time_length(struct crossing *crossing, const struct tune_lengths *
         trial_time(&crossing->trials[s], crossing->plans[s], tokens, 1, samples) != CLATTN_SUCCESS ||
         trial_time(&crossing->trials[s], crossing->plans[s], tokens, RUNS, samples) != CLATTN_SUCCESS)
         return 0;
-    return median_of(samples, RUNS);
+    return timing_median(samples, RUNS);
 }
 
 static int fastest(const double seconds[MAX_SPACES], int count)
@@ -87,15 +88,15 @@ static int fastest(const double seconds[MAX_SPACES], int count)
     return best;
 }
 
-/* Whether a solver beats another at a length, by more than noise. */
+/* Whether solver s beats the other one at a length, by more than noise. */
 static int beats(const struct tune_lengths *lengths, size_t i, int s, int other)
 {
-    double mine = lengths->seconds[i][s], theirs = lengths->seconds[i][other];
+    double ours = lengths->seconds[i][s], theirs = lengths->seconds[i][other];
 
-    return mine > 0 && (theirs == 0 || mine < (1 - KEEP_MARGIN) * theirs);
+    return ours > 0 && (theirs == 0 || ours < (1 - KEEP_MARGIN) * theirs);
 }
 
-/* Of those that were tuned at a length beyond all that are compared here, the fastest there takes over from it. */
+/* Beyond the lengths that were compared: the solver that was the fastest where it was tuned takes over from there. */
 static void set_longest(struct tune_result *result, int before)
 {
     const struct tuning_entry *last = &result->outcomes[before].entry;
@@ -112,9 +113,9 @@ static void set_longest(struct tune_result *result, int before)
         result->outcomes[best].entry.from_rows = last->seq_len;
 }
 
-/* The first solver's stretch begins at 0; another's where it beats the one before, there and at the next length. None
- * comes back. */
-void tune_stretches(struct tune_result *result)
+/* The fastest solver of the shortest length begins at 0. Another one takes over where it beats the current one there
+ * and at the next length. None returns. */
+void tune_set_from_rows(struct tune_result *result)
 {
     const struct tune_lengths *lengths = &result->lengths;
     int before = fastest(lengths->seconds[0], result->count);
@@ -144,16 +145,16 @@ clattn_status tune_crossover(const struct tune *tune, struct check_device *devic
     status = open_solvers(tune, device, result, &crossing);
     lengths->count = 0;
     if (status == CLATTN_SUCCESS)
-        plans_ahead(tune, result, &crossing);
+        build_plans_ahead(tune, result, &crossing);
     for (int64_t tokens = 1; tokens <= LONGEST && status == CLATTN_SUCCESS; tokens *= 2) {
         lengths->tokens[lengths->count] = tokens;
         for (int s = 0; s < result->count; s++) {
-            renew(&crossing, &result->outcomes[s].entry.tuned, s, tokens);
+            replace_plan(&crossing, &result->outcomes[s].entry.tuned, s, tokens);
             lengths->seconds[lengths->count][s] = time_length(&crossing, lengths, s, tokens);
         }
         lengths->count++;
     }
-    tune_stretches(result);
+    tune_set_from_rows(result);
     for (int s = 0; s < result->count; s++) {
         clattn_plan_destroy(crossing.plans[s]);
         trial_close(&crossing.trials[s]);

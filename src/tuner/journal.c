@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Reading ------------------------------------------------------------------------------------------------------
- */
+/* ---- Reading ----------------------------------------------------------------------------------------------------- */
 
 static enum trial_state state_by_name(const char *name)
 {
@@ -60,18 +59,11 @@ static void remember_finished(struct journal *journal, const char *item)
     journal->finished_count += all[journal->finished_count] != NULL;
 }
 
-static double number_of(const cJSON *line, const char *key)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(line, key);
-
-    return cJSON_IsNumber(item) ? item->valuedouble : 0;
-}
-
-/* A line that was cut by the end of its process is passed over. */
+/* A line that was cut off because its process ended is ignored. */
 static void read_line(struct journal *journal, const cJSON *line)
 {
-    const char *item = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(line, "item"));
-    const char *solver = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(line, "solver"));
+    const char *item = json_string(line, "item");
+    const char *solver = json_string(line, "solver");
     struct tuned tuned = tuned_default(solver != NULL ? space_find(solver) : NULL);
     struct journal_entry *entry;
 
@@ -85,9 +77,9 @@ static void read_line(struct journal *journal, const cJSON *line)
         entry = append(journal, item, &tuned);
     if (entry == NULL)
         return;
-    entry->state = state_by_name(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(line, "state")));
-    entry->time = number_of(line, "time");
-    entry->error = number_of(line, "error");
+    entry->state = state_by_name(json_string(line, "state"));
+    entry->time = json_number(line, "time");
+    entry->error = json_number(line, "error");
 }
 
 static void read_file(struct journal *journal)
@@ -111,8 +103,7 @@ static void read_file(struct journal *journal)
             journal->entries[i].state = TRIAL_CRASHED;
 }
 
-/* ---- Writing ------------------------------------------------------------------------------------------------------
- */
+/* ---- Writing ----------------------------------------------------------------------------------------------------- */
 
 static void write_line(struct journal *journal, cJSON *object)
 {
@@ -166,8 +157,7 @@ int journal_finished(const struct journal *journal, const char *item)
     return 0;
 }
 
-/* ---- Opening ------------------------------------------------------------------------------------------------------
- */
+/* ---- Opening ----------------------------------------------------------------------------------------------------- */
 
 static char *lock_path(const char *path)
 {
@@ -196,7 +186,7 @@ clattn_status journal_open(struct journal *journal, const char *path, const stru
     journal->file = file_open(path, "a");
     if (journal->file == NULL)
         return FAIL(log, INVALID_ARGUMENT, "%s: cannot write: %s", path, strerror(errno));
-    fputc('\n', journal->file); /* behind a line that was cut */
+    fputc('\n', journal->file); /* ends a line that was cut off */
     return CLATTN_SUCCESS;
 }
 

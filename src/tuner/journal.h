@@ -1,5 +1,5 @@
-/* What a tuner was doing when it stopped: a line for every point before it runs, and one after. A point that was begun
- * and has no end has stopped the process. */
+/* Records what a tuner does, so that a stopped run can be resumed: one line before each point runs and one after. A
+ * point with a first line but no second one has crashed the process. */
 #ifndef CLATTN_SRC_TUNER_JOURNAL_H
 #define CLATTN_SRC_TUNER_JOURNAL_H
 
@@ -18,15 +18,15 @@ struct journal {
     char *path;
     FILE *file;
     int lock;
-    struct journal_entry *entries; /* of earlier runs, the last of every point */
+    struct journal_entry *entries; /* of earlier runs: the last line of every point */
     size_t count;
-    char **finished; /* items that an earlier run has brought to their end */
+    char **finished; /* searches that an earlier run completed */
     size_t finished_count;
 };
 
-/* Reads what is there and goes on writing behind it; waits for no other tuner. */
+/* Reads the existing journal and appends to it. Fails if another tuner has it. */
 clattn_status journal_open(struct journal *journal, const char *path, const struct log *log);
-/* With done the file goes. */
+/* done: removes the file. */
 void journal_close(struct journal *journal, int done);
 
 void journal_write(struct journal *journal, const char *item, const struct tuned *tuned, enum trial_state state,

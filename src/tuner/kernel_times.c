@@ -16,7 +16,7 @@ static double event_time(const struct opencl *cl, cl_event event, cl_profiling_i
     return 1e-9 * (double)nanoseconds;
 }
 
-/* One run: seconds[step * stride], of all launches of a step together. */
+/* One run. seconds[step * stride] grows by the time of all launches of the step. */
 static clattn_status run(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *operands,
                          struct ir_launches *launches, double *seconds, size_t stride, int *known)
 {
@@ -49,7 +49,7 @@ clattn_status kernel_times(struct kernel_times *times, struct clattn_plan *plan,
         struct arguments operands = buffers_operands(buffers, i % buffers->sets, &plan->problem.desc);
         status = run(plan, queue, &operands, &launches, seconds + i, runs, &known);
     }
-    times->count = status == CLATTN_SUCCESS && known ? lower(plan->bound.built.step_count, MOST_KERNELS) : 0;
+    times->count = status == CLATTN_SUCCESS && known ? lower(plan->bound.built.step_count, MAX_KERNELS) : 0;
     for (int i = 0; i < times->count; i++) {
         times->names[i] = plan->bound.built.steps[i].name;
         times->seconds[i] = timing_median(seconds + (size_t)i * runs, runs);

@@ -4,15 +4,16 @@
 
 #include "tuner/buffers.h"
 
-enum { MOST_KERNELS = 56 };
+enum { MAX_KERNELS = 56 };
 
 struct kernel_times {
-    int count; /* in the order that they run; of more than MOST_KERNELS the first */
-    const char *names[MOST_KERNELS];
-    double seconds[MOST_KERNELS]; /* from the end of the one before to its end, median */
+    int count; /* in the order that they run; only the first MAX_KERNELS */
+    const char *names[MAX_KERNELS];
+    double seconds[MAX_KERNELS]; /* from the end of the previous kernel to its own end, median */
 };
 
-/* runs of them, round the sets of operands, on the profiling queue; count 0 where the device's clock does not tell. */
+/* Medians over `runs` runs on the profiling queue, which use the sets of operands in turn. count is 0 if the device's
+ * clock does not work. */
 clattn_status kernel_times(struct kernel_times *times, struct clattn_plan *plan, cl_command_queue queue,
                            const struct buffers *buffers, size_t runs);
 

@@ -14,7 +14,7 @@ static uint64_t next_random(struct propose *propose)
     return x ^ x >> 31;
 }
 
-static int below(struct propose *propose, int n)
+static int random_below(struct propose *propose, int n)
 {
     return (int)(next_random(propose) % (uint64_t)n);
 }
@@ -42,7 +42,7 @@ static int count_parameters(const struct space *space)
     return count;
 }
 
-/* The position of the value, or of the nearest above it. */
+/* The index of the value, or of the next larger one. */
 static int position(const struct parameter *parameter, int value)
 {
     int at = 0, last = count_values(parameter) - 1;
@@ -52,14 +52,14 @@ static int position(const struct parameter *parameter, int value)
     return at;
 }
 
-int propose_is_sound(const struct propose *propose, const struct tuned *tuned)
+int propose_is_valid(const struct propose *propose, const struct tuned *tuned)
 {
     struct tiles tiles[KERNEL_COUNT];
 
     return tuning_point_tiles(propose->context, propose->problem, tuned, tiles);
 }
 
-/* Several values may come to the same tiles, where the problem ends before them: the least of these. */
+/* Several values may give equal tiles, if the problem is smaller than they are. Chooses the smallest. */
 static void reduce(const struct propose *propose, struct tuned *tuned)
 {
     struct tiles tiles[KERNEL_COUNT], same[KERNEL_COUNT];
@@ -77,22 +77,24 @@ static void reduce(const struct propose *propose, struct tuned *tuned)
         }
 }
 
-/* The next value of one parameter, if the device can have it. */
+/* Moves one parameter to the next value, if the device can have it. */
 static void step(struct propose *propose, struct tuned *tuned, int i)
 {
     const struct parameter *parameter = &tuned->space->parameters[i];
-    int count = count_values(parameter), kept = tuned->values[i];
-    int at = kept == BY_THUMB ? below(propose, count) : position(parameter, kept) + (below(propose, 2) ? 1 : -1);
+    int count = count_values(parameter), before = tuned->values[i];
+    int at = before == BY_THUMB ? random_below(propose, count)
+                                : position(parameter, before) + (random_below(propose, 2) ? 1 : -1);
 
     if (at < 0 || at >= count)
         return;
     tuned->values[i] = parameter->values[at];
-    if (!propose_is_sound(propose, tuned))
-        tuned->values[i] = kept;
+    if (!propose_is_valid(propose, tuned))
+        tuned->values[i] = before;
 }
 
-/* Any values for about half of the parameters: some bind each other, so all are drawn before any is judged. */
-static struct tuned jump(struct propose *propose, const struct tuned *from, int count)
+/* Draws any values for about half of the parameters. All are drawn before the point is checked, because some constrain
+ * each other. */
+static struct tuned jump_from(struct propose *propose, const struct tuned *from, int count)
 {
     enum { ATTEMPTS = 200 };
 
@@ -100,24 +102,24 @@ static struct tuned jump(struct propose *propose, const struct tuned *from, int 
         struct tuned tuned = *from;
         for (int i = 0; i < count; i++) {
             const struct parameter *parameter = &from->space->parameters[i];
-            if (below(propose, 2))
-                tuned.values[i] = parameter->values[below(propose, count_values(parameter))];
+            if (random_below(propose, 2))
+                tuned.values[i] = parameter->values[random_below(propose, count_values(parameter))];
         }
-        if (propose_is_sound(propose, &tuned))
+        if (propose_is_valid(propose, &tuned))
             return tuned;
     }
     return *from;
 }
 
-struct tuned propose_near(struct propose *propose, const struct tuned *from, int wild)
+struct tuned propose_near(struct propose *propose, const struct tuned *from, int far)
 {
     struct tuned tuned = *from;
-    int count = count_parameters(from->space), changes = 1 + below(propose, 2);
+    int count = count_parameters(from->space), changes = 1 + random_below(propose, 2);
 
-    if (wild)
-        tuned = jump(propose, from, count);
-    for (int i = 0; i < changes && !wild; i++)
-        step(propose, &tuned, below(propose, count));
+    if (far)
+        tuned = jump_from(propose, from, count);
+    for (int i = 0; i < changes && !far; i++)
+        step(propose, &tuned, random_below(propose, count));
     reduce(propose, &tuned);
     return tuned;
 }

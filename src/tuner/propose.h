@@ -1,4 +1,4 @@
-/* New points of a space: random ones, and neighbours of good ones. All that come out are sound on the device. */
+/* Proposes new points of a space: random ones and neighbours of good ones. All of them are valid on the device. */
 #ifndef CLATTN_SRC_TUNER_PROPOSE_H
 #define CLATTN_SRC_TUNER_PROPOSE_H
 
@@ -10,11 +10,11 @@ struct propose {
     uint64_t random; /* the generator's state */
 };
 
-/* A point some steps from `from`: one or two parameters to the next value, or with wild half of them to any. */
-struct tuned propose_near(struct propose *propose, const struct tuned *from, int wild);
+/* A point near `from`: one or two parameters move to the next value. far: about half of them move to any value. */
+struct tuned propose_near(struct propose *propose, const struct tuned *from, int far);
 
-/* Whether the device can have the point's tiles for every kernel of the solver. */
-int propose_is_sound(const struct propose *propose, const struct tuned *tuned);
+/* Whether the device supports the point's tiles for every kernel of the solver. */
+int propose_is_valid(const struct propose *propose, const struct tuned *tuned);
 
 int tuned_equal(const struct tuned *a, const struct tuned *b);
 

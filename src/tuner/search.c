@@ -3,22 +3,24 @@
 #include "base/system.h"
 #include "device/program.h"
 #include "tuner/propose.h"
+#include "tuner/timing.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const double short_margin = 1.35; /* slower than the best at a few tokens than this: out */
-static const double brief = 2e-3;        /* seconds below which runs of a few tokens are repeated */
+/* A point is dropped if at a few tokens it is slower than the best one by this factor. */
+static const double short_margin = 1.35;
+static const double brief_run = 2e-3; /* shorter runs of a few tokens are repeated; seconds */
 static const uint64_t spill_factor = 4, spill_bytes = 1024;
 enum {
-    ROUND_EVERY = 6,  /* points between two rounds of the best */
-    CONTENDERS = 3,   /* of such a round, beside the default */
-    FIRST_RUNS = 3,   /* of a round, and of a point's first time on all tokens */
+    ROUND_EVERY = 6,  /* points between two rounds of the best ones */
+    CONTENDERS = 3,   /* of a round, in addition to the default */
+    FIRST_RUNS = 3,   /* of a round, and of a point's first timing with all tokens */
     FINAL_RUNS = 15,  /* of the last round */
     STOPPED_RUNS = 5, /* the same after an interrupt */
     BRIEF_RUNS = 8,
-    MAX_MISSES = 300, /* proposals in a row that are known already: the space is exhausted */
-    VALIDATION = 6    /* points' time that the validation of one takes */
+    MAX_REPEATS = 300, /* known proposals in a row, after which the space counts as exhausted */
+    VALIDATION = 6     /* how many points' time the validation of one takes */
 };
 
 struct state {
@@ -27,40 +29,40 @@ struct state {
     struct trial trial;
     struct propose propose;
     struct problem problem;
-    struct tuned base; /* the default, its values spelled out */
+    struct tuned base; /* the default with explicit values */
     double start, best, best_short, tried_seconds;
-    double ahead_seconds; /* that plans took which were built ahead at once: the next, and the validation's, will */
+    double ahead_seconds; /* of the last batch that was built ahead: the next one will take as long */
     size_t tried;
-    uint64_t usual_private; /* memory of a work-item of the default's */
+    uint64_t default_private; /* private memory of a work-item with the default */
 };
 
-static double spent(const struct state *state)
+static double elapsed(const struct state *state)
 {
     return now_seconds() - state->start;
 }
 
-/* Seconds that the next points, the last round and the validation will take, by what points took until now. */
-static double reserve(const struct state *state)
+/* Seconds that the next points, the last round and the validation will take, estimated from the points so far. */
+static double reserved_seconds(const struct state *state)
 {
     return VALIDATION * state->tried_seconds / (double)(state->tried > 0 ? state->tried : 1) +
            2 * state->ahead_seconds + (CONTENDERS + 1) * FINAL_RUNS * state->result->all[0].time;
 }
 
-/* Whether the search must end to leave so many seconds. */
-static int is_over_but(const struct state *state, double seconds)
+/* Whether the search must end now to leave that many seconds. */
+static int is_over_with(const struct state *state, double seconds)
 {
     const struct search_events *events = &state->search->events;
 
     if (events->progress != NULL)
-        events->progress(events->user, spent(state));
+        events->progress(events->user, elapsed(state));
     if (events->stop != NULL && events->stop(events->user))
         state->result->stopped = 1;
-    return state->result->stopped || spent(state) + seconds > state->search->budget;
+    return state->result->stopped || elapsed(state) + seconds > state->search->budget;
 }
 
 static int is_over(const struct state *state)
 {
-    return is_over_but(state, reserve(state));
+    return is_over_with(state, reserved_seconds(state));
 }
 
 static struct candidate *append(struct state *state, const struct tuned *tuned)
@@ -71,7 +73,7 @@ static struct candidate *append(struct state *state, const struct tuned *tuned)
     if (all == NULL)
         return NULL;
     result->all = all;
-    all[result->count] = (struct candidate){.tuned = *tuned, .at = spent(state)};
+    all[result->count] = (struct candidate){.tuned = *tuned, .at = elapsed(state)};
     return &all[result->count++];
 }
 
@@ -85,8 +87,7 @@ static int is_known(const struct state *state, const struct tuned *tuned)
     return 0;
 }
 
-/* ---- One point ----------------------------------------------------------------------------------------------------
- */
+/* ---- One point --------------------------------------------------------------------------------------------------- */
 
 static clattn_status add_samples(struct state *state, struct candidate *candidate, clattn_plan *plan, size_t count)
 {
@@ -97,24 +98,24 @@ static clattn_status add_samples(struct state *state, struct candidate *candidat
     TRY(trial_time(&state->trial, plan, state->result->tokens, count, candidate->samples + candidate->count));
     candidate->count += count;
     memcpy(scratch, candidate->samples, sizeof scratch);
-    candidate->time = median_of(scratch, candidate->count);
+    candidate->time = timing_median(scratch, candidate->count);
     return CLATTN_SUCCESS;
 }
 
-/* A few tokens: the fastest of a few runs behind one that compiles and is not timed. Ends early where all tokens would
- * take too long, or longer than the best point's by far. */
+/* Times a few tokens: the fastest of some runs after a first one that compiles. Returns TRIAL_SLOW if all tokens would
+ * take too long or the best point is much faster. */
 static enum trial_state run_short(struct state *state, clattn_plan *plan, double *fastest)
 {
     int64_t tokens = state->trial.short_tensors.desc.seq_len;
     double share = (double)state->result->tokens / (double)tokens, seconds[BRIEF_RUNS];
     size_t more;
 
-    if (trial_time(&state->trial, plan, tokens, 1, seconds) != CLATTN_SUCCESS || /* compiles for this grid */
+    if (trial_time(&state->trial, plan, tokens, 1, seconds) != CLATTN_SUCCESS || /* may compile again for this grid */
         trial_time(&state->trial, plan, tokens, 1, seconds) != CLATTN_SUCCESS)
         return TRIAL_FAILED;
     if (seconds[0] * share > TRIAL_LONGEST)
         return TRIAL_SLOW;
-    more = seconds[0] < brief ? BRIEF_RUNS - 1 : 1;
+    more = seconds[0] < brief_run ? BRIEF_RUNS - 1 : 1;
     if (trial_time(&state->trial, plan, tokens, more, seconds + 1) != CLATTN_SUCCESS)
         return TRIAL_FAILED;
     for (size_t i = 1; i <= more; i++)
@@ -123,17 +124,17 @@ static enum trial_state run_short(struct state *state, clattn_plan *plan, double
     return state->best_short > 0 && seconds[0] > short_margin * state->best_short ? TRIAL_SLOW : TRIAL_TIMED;
 }
 
-/* What the built kernels say before they run: more local memory than there is, registers that spill where the default's
- * do not. */
+/* Checks the built kernels before they run: whether they use more local memory than there is, or spill registers much
+ * more than the default. */
 static enum trial_state check_memory(struct state *state, const clattn_plan *plan)
 {
     struct trial_memory memory = trial_memory(plan);
 
     if (state->result->count == 1)
-        state->usual_private = memory.private;
+        state->default_private = memory.private;
     if (memory.local > state->search->device->context->device.info.local_memory)
         return TRIAL_UNSUPPORTED;
-    return memory.private > spill_factor * state->usual_private + spill_bytes ? TRIAL_SPILLED : TRIAL_TIMED;
+    return memory.private > spill_factor * state->default_private + spill_bytes ? TRIAL_SPILLED : TRIAL_TIMED;
 }
 
 static enum trial_state run_candidate(struct state *state, struct candidate *candidate)
@@ -149,7 +150,7 @@ static enum trial_state run_candidate(struct state *state, struct candidate *can
         if (outcome == TRIAL_TIMED)
             outcome = trial_check(&state->trial, plan, 0, &candidate->error);
         if (outcome == TRIAL_TIMED && (state->best_short == 0 || fastest < state->best_short))
-            state->best_short = fastest; /* what is wrong may be fast */
+            state->best_short = fastest; /* only correct points count */
         if (outcome == TRIAL_TIMED && add_samples(state, candidate, plan, FIRST_RUNS) != CLATTN_SUCCESS)
             outcome = TRIAL_FAILED;
     }
@@ -157,7 +158,7 @@ static enum trial_state run_candidate(struct state *state, struct candidate *can
     return outcome;
 }
 
-static void tell_improvement(struct state *state, const struct candidate *candidate)
+static void report_improvement(struct state *state, const struct candidate *candidate)
 {
     const struct search_events *events = &state->search->events;
 
@@ -177,16 +178,15 @@ static void try_candidate(struct state *state, const struct tuned *tuned)
         return;
     journal_write(search->journal, search->item, tuned, TRIAL_TRYING, 0, 0);
     candidate->state = run_candidate(state, candidate);
-    state->tried_seconds += spent(state) - candidate->at;
+    state->tried_seconds += elapsed(state) - candidate->at;
     state->tried++;
     journal_write(search->journal, search->item, tuned, candidate->state, candidate->time, candidate->error);
-    tell_improvement(state, candidate);
+    report_improvement(state, candidate);
 }
 
-/* ---- Rounds of the best -------------------------------------------------------------------------------------------
- */
+/* ---- Rounds of the best ------------------------------------------------------------------------------------------ */
 
-/* The fastest points beside the default, best first; returns their number. */
+/* Finds the fastest points other than the default, best first. Returns their number. */
 static size_t select_best(const struct search_result *result, size_t best[CONTENDERS])
 {
     size_t count = 0;
@@ -206,7 +206,7 @@ static size_t select_best(const struct search_result *result, size_t best[CONTEN
     return count;
 }
 
-/* Rounds of one run each of the default and the given points; few where the budget is spent. */
+/* Runs the listed points in turns, `rounds` times; less often if the budget is spent. */
 static void run_rounds(struct state *state, const size_t *list, size_t count, int rounds)
 {
     clattn_plan *plans[CONTENDERS + 1] = {NULL};
@@ -219,7 +219,7 @@ static void run_rounds(struct state *state, const size_t *list, size_t count, in
             trial_time(&state->trial, plans[i], state->result->tokens, 1, &warm) != CLATTN_SUCCESS)
             candidate->state = outcome == TRIAL_TIMED ? TRIAL_FAILED : outcome;
     }
-    for (int round = 0; round < rounds && (round < FIRST_RUNS || spent(state) < state->search->budget); round++)
+    for (int round = 0; round < rounds && (round < FIRST_RUNS || elapsed(state) < state->search->budget); round++)
         for (size_t i = 0; i < count; i++) {
             struct candidate *candidate = &state->result->all[list[i]];
             if (candidate->state == TRIAL_TIMED && add_samples(state, candidate, plans[i], 1) != CLATTN_SUCCESS)
@@ -235,17 +235,17 @@ static size_t list_contenders(const struct state *state, size_t list[CONTENDERS 
     return 1 + select_best(state->result, list + 1);
 }
 
-static void validation_ahead(const struct state *state, const struct tuned *tuned)
+static void build_validation_ahead(const struct state *state, const struct tuned *tuned)
 {
     struct search_point points[AWKWARD];
     int sound[AWKWARD];
 
     for (size_t i = 0; i < AWKWARD; i++)
         points[i] = (struct search_point){trial_awkward(&state->trial, i), *tuned};
-    search_ahead(&state->search->events, points, AWKWARD, sound);
+    search_build_ahead(&state->search->events, points, AWKWARD, sound);
 }
 
-/* The winner among the list: the fastest that is right everywhere, if it beats the default by enough. */
+/* The winner is the fastest contender that is correct on all shapes and beats the default by KEEP_MARGIN. */
 static void choose_winner(struct state *state)
 {
     struct search_result *result = state->result;
@@ -256,7 +256,7 @@ static void choose_winner(struct state *state)
         struct candidate *candidate = &result->all[best[0]];
         if (candidate->time >= (1 - KEEP_MARGIN) * result->all[0].time)
             return;
-        validation_ahead(state, &candidate->tuned);
+        build_validation_ahead(state, &candidate->tuned);
         candidate->state = trial_validate(&state->trial, &candidate->tuned, &candidate->error);
         if (candidate->state == TRIAL_TIMED) {
             result->winner = best[0];
@@ -277,11 +277,10 @@ static void finish(struct state *state)
     choose_winner(state);
 }
 
-/* ---- The whole ----------------------------------------------------------------------------------------------------
- */
+/* ---- The whole --------------------------------------------------------------------------------------------------- */
 
-/* What earlier runs know of this search: points that were timed are timed again when they are among the best. */
-static void take_journal(struct state *state)
+/* Takes over the points of earlier runs. Those that were timed are timed again if they are among the best. */
+static void resume_journal(struct state *state)
 {
     const struct journal *journal = state->search->journal;
 
@@ -300,7 +299,7 @@ static void take_journal(struct state *state)
     }
 }
 
-static const struct tuned *pick_start(struct state *state, int turn)
+static const struct tuned *choose_start(struct state *state, int turn)
 {
     size_t best[CONTENDERS], count = select_best(state->result, best);
 
@@ -309,7 +308,7 @@ static const struct tuned *pick_start(struct state *state, int turn)
     return &state->result->all[best[(size_t)turn % count]].tuned;
 }
 
-/* Points that are tried together, none of them known; no more than are built at once. */
+/* New points that are built together and then tried. */
 struct batch {
     struct search_point points[MAX_AHEAD];
     size_t count, most;
@@ -322,7 +321,7 @@ static struct batch batch_of(const struct state *state)
     return (struct batch){.most = width < 1 ? 1 : width < MAX_AHEAD ? width : MAX_AHEAD};
 }
 
-/* Returns 0 where it is known already. */
+/* Returns 0 if the point is known already. */
 static int batch_add(struct batch *batch, const struct state *state, const struct tuned *tuned)
 {
     int known = is_known(state, tuned);
@@ -334,8 +333,8 @@ static int batch_add(struct batch *batch, const struct state *state, const struc
     return !known;
 }
 
-/* What a driver did not survive in another process. */
-static void set_aside(struct state *state, const struct tuned *tuned)
+/* Marks a point whose build ended another process. */
+static void mark_crashed(struct state *state, const struct tuned *tuned)
 {
     struct candidate *candidate = append(state, tuned);
 
@@ -344,22 +343,22 @@ static void set_aside(struct state *state, const struct tuned *tuned)
     journal_write(state->search->journal, state->search->item, tuned, TRIAL_CRASHED, 0, 0);
 }
 
-/* What is built takes little time to try. */
+/* Trying a point takes little time after it is built. */
 static void try_batch(struct state *state, struct batch *batch)
 {
     const double before = now_seconds();
     size_t list[CONTENDERS + 1];
     int sound[MAX_AHEAD];
 
-    search_ahead(&state->search->events, batch->points, batch->count, sound);
+    search_build_ahead(&state->search->events, batch->points, batch->count, sound);
     state->ahead_seconds = now_seconds() - before;
-    if (is_over_but(state, 0) && state->result->stopped)
+    if (is_over_with(state, 0) && state->result->stopped)
         return;
-    for (size_t i = 0; i < batch->count && (i == 0 || !is_over_but(state, 0)); i++) {
+    for (size_t i = 0; i < batch->count && (i == 0 || !is_over_with(state, 0)); i++) {
         if (sound[i])
             try_candidate(state, &batch->points[i].tuned);
         else
-            set_aside(state, &batch->points[i].tuned);
+            mark_crashed(state, &batch->points[i].tuned);
         if (state->result->count % ROUND_EVERY == 0)
             run_rounds(state, list, list_contenders(state, list), FIRST_RUNS);
     }
@@ -372,7 +371,7 @@ static void try_known(struct state *state)
     struct batch batch = batch_of(state);
 
     for (size_t i = 0; i < search->known_count && !is_over(state); i++)
-        if (propose_is_sound(&state->propose, &search->known[i]) && batch_add(&batch, state, &search->known[i]) &&
+        if (propose_is_valid(&state->propose, &search->known[i]) && batch_add(&batch, state, &search->known[i]) &&
             batch.count == batch.most)
             try_batch(state, &batch);
     if (batch.count > 0 && !is_over(state))
@@ -382,43 +381,44 @@ static void try_known(struct state *state)
 static void search_space(struct state *state)
 {
     struct batch batch = batch_of(state);
-    int misses = 0;
+    int repeats = 0;
 
-    for (int turn = 0; !is_over(state) && misses < MAX_MISSES; turn++) {
-        struct tuned tuned = propose_near(&state->propose, pick_start(state, turn), turn % 4 == 3);
-        misses = batch_add(&batch, state, &tuned) ? 0 : misses + 1;
-        if (batch.count < batch.most && (misses < MAX_MISSES || batch.count == 0))
+    for (int turn = 0; !is_over(state) && repeats < MAX_REPEATS; turn++) {
+        struct tuned tuned = propose_near(&state->propose, choose_start(state, turn), turn % 4 == 3);
+        repeats = batch_add(&batch, state, &tuned) ? 0 : repeats + 1;
+        if (batch.count < batch.most && (repeats < MAX_REPEATS || batch.count == 0))
             continue;
-        try_batch(state, &batch); /* whose points others may be near to */
-        misses = 0;
+        try_batch(state, &batch); /* the next proposals may be near these points */
+        repeats = 0;
     }
-    state->result->hurried = !state->result->stopped && misses < MAX_MISSES && state->result->count < ROUND_EVERY;
+    state->result->budget_too_small =
+        !state->result->stopped && repeats < MAX_REPEATS && state->result->count < ROUND_EVERY;
 }
 
-/* The default: the measure of all others, and where they start from. */
+/* The default comes first: other points are compared with it and start from it. */
 static clattn_status run_default(struct state *state)
 {
-    const struct tuned usual = tuned_default(state->search->space);
-    struct candidate *candidate = append(state, &usual);
+    const struct tuned default_point = tuned_default(state->search->space);
+    struct candidate *candidate = append(state, &default_point);
     enum trial_state outcome;
     clattn_plan *plan;
 
     if (candidate == NULL)
         return CLATTN_OUT_OF_MEMORY;
     candidate->state = run_candidate(state, candidate);
-    if (candidate->state == TRIAL_SLOW) { /* one core, an emulator: slow as it is, it is the default */
+    if (candidate->state == TRIAL_SLOW) { /* even a slow default is the default, as on one core or an emulator */
         candidate->state = TRIAL_TIMED;
-        TRY(trial_plan(&state->trial, &usual, &plan, &outcome));
+        TRY(trial_plan(&state->trial, &default_point, &plan, &outcome));
         add_samples(state, candidate, plan, 1);
         clattn_plan_destroy(plan);
     }
     if (candidate->state != TRIAL_TIMED)
         return FAIL(&state->search->log, DEVICE_ERROR, "the default of solver %s: %s", state->search->space->name,
                     trial_state_text(candidate->state));
-    TRY(trial_plan(&state->trial, &usual, &plan, &outcome));
-    state->base = trial_explicit(plan, state->search->space);
+    TRY(trial_plan(&state->trial, &default_point, &plan, &outcome));
+    state->base = trial_explicit_point(plan, state->search->space);
     clattn_plan_destroy(plan);
-    tell_improvement(state, candidate);
+    report_improvement(state, candidate);
     return CLATTN_SUCCESS;
 }
 
@@ -433,20 +433,20 @@ static clattn_status run_all(struct state *state)
     TRY(run_default(state));
     if (search->only_default)
         return CLATTN_SUCCESS;
-    take_journal(state);
+    resume_journal(state);
     try_known(state);
     search_space(state);
     finish(state);
     return CLATTN_SUCCESS;
 }
 
-void search_ahead(const struct search_events *events, const struct search_point *points, size_t count, int *sound)
+void search_build_ahead(const struct search_events *events, const struct search_point *points, size_t count, int *sound)
 {
     for (size_t i = 0; i < count; i++)
         sound[i] = 1;
-    for (size_t from = 0; events->ahead != NULL && events->width > 1 && from < count; from += events->width)
-        events->ahead(events->user, points + from, count - from < events->width ? count - from : events->width,
-                      sound + from);
+    for (size_t from = 0; events->build_ahead != NULL && events->width > 1 && from < count; from += events->width)
+        events->build_ahead(events->user, points + from, count - from < events->width ? count - from : events->width,
+                            sound + from);
 }
 
 clattn_status search_build(struct check_device *device, const struct search_point *point)
@@ -469,7 +469,7 @@ clattn_status search_run(const struct search *search, struct search_result *resu
 
     memset(result, 0, sizeof *result);
     status = run_all(&state);
-    result->seconds = spent(&state);
+    result->seconds = elapsed(&state);
     trial_close(&state.trial);
     return status;
 }

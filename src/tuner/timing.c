@@ -40,7 +40,7 @@ static double event_end(cl_event event)
     return 1e-9 * (double)nanoseconds;
 }
 
-/* Enqueues count runs, each between two events; the first event is a marker or belongs to a run that is not timed. */
+/* Enqueues `count` runs, each between two events. The first event is that of a marker or of a run that is not timed. */
 static clattn_status enqueue_batch(const struct timing_job *job, size_t run, size_t count, cl_event events[BATCH + 1])
 {
     if (count > 1)
@@ -52,7 +52,7 @@ static clattn_status enqueue_batch(const struct timing_job *job, size_t run, siz
     return finish(job);
 }
 
-/* count runs by the device's clock; *known becomes 0 when it does not tell. */
+/* Times `count` runs by the device's clock. *known becomes 0 if the clock does not work. */
 static clattn_status run_by_events(const struct timing_job *job, size_t run, size_t count, double *samples, int *known)
 {
     cl_event events[BATCH + 1] = {NULL};
@@ -78,6 +78,8 @@ static int by_size(const void *a, const void *b)
 
 double timing_median(double *samples, size_t count)
 {
+    if (count == 0)
+        return 0;
     qsort(samples, count, sizeof *samples, by_size);
     return (samples[(count - 1) / 2] + samples[count / 2]) / 2;
 }
@@ -126,7 +128,7 @@ clattn_status timing_measure(const struct timing_job *job, size_t runs, double b
         return FAIL(&job->log, OUT_OF_MEMORY, "no memory for %zu times", runs);
     if (timing->events)
         status = collect(job, runs, budget, samples, &count, timing);
-    if (status == CLATTN_SUCCESS && !timing->events) /* no queue, or its device does not tell */
+    if (status == CLATTN_SUCCESS && !timing->events) /* no queue, or the device's clock does not work */
         status = collect(job, runs, budget, samples, &count, timing);
     if (status == CLATTN_SUCCESS)
         summarize(samples, count, timing);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first tokens that a point runs, as a share of all. */
+/* A short run has a SHORT_SHARE-th of the tokens. */
 enum { SHORT_SHARE = 8, GPU_TOKENS = 4 };
 
 static const char *const state_names[] = {
@@ -29,23 +29,7 @@ const char *trial_state_text(enum trial_state state)
     return state_texts[state];
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-double median_of(double *samples, size_t count)
-{
-    if (count == 0)
-        return 0;
-    qsort(samples, count, sizeof *samples, by_size);
-    return (samples[(count - 1) / 2] + samples[count / 2]) / 2;
-}
-
-/* ---- Plans --------------------------------------------------------------------------------------------------------
- */
+/* ---- Plans ------------------------------------------------------------------------------------------------------- */
 
 static enum trial_state state_of(clattn_status status)
 {
@@ -83,14 +67,14 @@ clattn_status trial_plan_of(const struct trial *trial, int64_t tokens, const str
     return plan_for(trial, &desc, tuned, plan, state);
 }
 
-struct tuned trial_explicit(const clattn_plan *plan, const struct space *space)
+struct tuned trial_explicit_point(const clattn_plan *plan, const struct space *space)
 {
     struct tuned tuned = tuned_default(space);
 
     if (plan_child(plan) != NULL)
         return solver_explicit(plan->solver, plan_child(plan)->tiles);
     for (int i = 0; space->parameters[i].name != NULL; i++)
-        for (int s = 0; s < plan->recipe.step_count; s++) { /* the last step of a kernel is that of all value columns */
+        for (int s = 0; s < plan->recipe.step_count; s++) { /* the last step of a kernel covers all value columns */
             const struct variant *variant = &plan->recipe.steps[s].variant;
             int value;
             if (!(space->parameters[i].kernels >> variant->kernel & 1))
@@ -122,8 +106,7 @@ struct trial_memory trial_memory(const clattn_plan *plan)
                                  largest_of(plan, CL_KERNEL_PRIVATE_MEM_SIZE)};
 }
 
-/* ---- Times --------------------------------------------------------------------------------------------------------
- */
+/* ---- Times ------------------------------------------------------------------------------------------------------- */
 
 struct timed_run {
     struct trial *trial;
@@ -142,8 +125,8 @@ static clattn_status enqueue(void *user, size_t run, cl_event *event)
     return check_enqueue(timed->plan, trial->device->queue, &operands, 0, NULL, event);
 }
 
-/* Room for the plan's workspace, which grows as points need it. */
-static clattn_status reserve(struct trial *trial, const clattn_plan *plan)
+/* Grows the workspace to what the plan needs. */
+static clattn_status ensure_workspace(struct trial *trial, const clattn_plan *plan)
 {
     size_t bytes;
 
@@ -164,12 +147,11 @@ clattn_status trial_time(struct trial *trial, clattn_plan *plan, int64_t tokens,
     struct timed_run timed = {trial, plan, tokens};
     const struct timing_job job = {trial->device->queue, enqueue, &timed, trial->log};
 
-    TRY(reserve(trial, plan));
+    TRY(ensure_workspace(trial, plan));
     return timing_batch(&job, count, samples, &trial->by_events);
 }
 
-/* ---- Results ------------------------------------------------------------------------------------------------------
- */
+/* ---- Results ----------------------------------------------------------------------------------------------------- */
 
 static enum trial_state compare(struct trial *trial, struct check_tensors *tensors,
                                 const struct check_tensors *expected, clattn_plan *plan, double *error)
@@ -195,10 +177,10 @@ enum trial_state trial_check(struct trial *trial, clattn_plan *plan, int whole, 
 
 static const int64_t one_token[] = {0, 0, 1, 130, 131};
 
-/* Beside the timed problem: ragged ends with both states; other value dims and hard gates; packed sequences, one of
- * them empty and two of one token; a single token. */
+/* Shapes other than the timed one: uneven ends with both states; other value dims and hard gates; packed sequences, one
+ * of them empty and two with one token; a single token. */
 static const struct {
-    int64_t batch, tokens, narrower; /* value columns less */
+    int64_t batch, tokens, narrower; /* fewer value columns */
     uint64_t flags;
     enum check_gates gates;
     const int64_t *cu_seqlens;
@@ -218,7 +200,7 @@ static enum trial_state run_awkward(struct trial *trial, struct check_tensors *t
     clattn_plan *plan;
 
     if (plan_for(trial, &tensors->desc, tuned, &plan, &state) != CLATTN_SUCCESS)
-        return state == TRIAL_UNSUPPORTED ? TRIAL_TIMED : state; /* no plan, so no wrong result */
+        return state == TRIAL_UNSUPPORTED ? TRIAL_TIMED : state; /* without a plan there is no wrong result */
     state = TRIAL_FAILED;
     if (check_reference(&expected, tensors, trial->log.fn, trial->log.user) == CLATTN_SUCCESS) {
         state = compare(trial, tensors, &expected, plan, error);
@@ -271,13 +253,12 @@ enum trial_state trial_validate(struct trial *trial, const struct tuned *tuned, 
     return state;
 }
 
-/* ---- Opening ------------------------------------------------------------------------------------------------------
- */
+/* ---- Opening ----------------------------------------------------------------------------------------------------- */
 
-/* The default on few tokens, again and again with half as many, until all of them would not take too long. */
+/* Runs the default on a few tokens, and halves the tokens until all of them would not take too long. */
 static clattn_status choose_tokens(struct trial *trial, clattn_plan_desc *desc)
 {
-    const struct tuned usual = tuned_default(trial->space);
+    const struct tuned default_point = tuned_default(trial->space);
     enum trial_state state;
     clattn_plan *plan;
     double seconds[3] = {0, 0, 0};
@@ -290,14 +271,14 @@ static clattn_status choose_tokens(struct trial *trial, clattn_plan_desc *desc)
         TRY(check_make(&trial->tensors, desc, trial->seed, CHECK_GATES_USUAL, NULL));
         TRY(buffers_create(&trial->buffers, trial->device, &trial->tensors, 1, 0, 0, trial->log.fn, trial->log.user));
         TRY(buffers_write(&trial->buffers, 0, &trial->tensors));
-        status = trial_plan(trial, &usual, &plan, &state);
+        status = trial_plan(trial, &default_point, &plan, &state);
         if (status == CLATTN_SUCCESS)
             status = trial_time(trial, plan, 1, 1, seconds);
         if (status == CLATTN_SUCCESS)
             status = trial_time(trial, plan, (desc->seq_len + SHORT_SHARE - 1) / SHORT_SHARE, 2, seconds + 1);
         clattn_plan_destroy(plan);
         TRY(status);
-        seconds[1] = seconds[1] < seconds[2] ? seconds[1] : seconds[2]; /* drivers compile again for another grid */
+        seconds[1] = seconds[1] < seconds[2] ? seconds[1] : seconds[2]; /* drivers may compile again for another grid */
         if (seconds[1] * SHORT_SHARE <= TRIAL_LONGEST / 2 || desc->seq_len <= 2 * SHORT_SHARE)
             return CLATTN_SUCCESS;
         buffers_destroy(&trial->buffers);

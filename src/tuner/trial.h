@@ -1,12 +1,12 @@
-/* One problem on one device, on which any point of a solver's space can be tried: run short first, timed, held to the
- * reference. */
+/* One problem on one device, on which any point of a solver's space can be tried: a short run first, then timed, and
+ * compared with the reference. */
 #ifndef CLATTN_SRC_TUNER_TRIAL_H
 #define CLATTN_SRC_TUNER_TRIAL_H
 
 #include "plan/plan.h"
 #include "tuner/buffers.h"
 
-/* What became of a point. X(name, text) */
+/* What a point's trial led to. X(name, text) */
 #define TRIAL_STATES(X)                                                                                                \
     X(NEW, "not tried")                                                                                                \
     X(TRYING, "being tried")                                                                                           \
@@ -27,7 +27,7 @@ enum trial_state {
 const char *trial_state_name(enum trial_state state); /* "timed" */
 const char *trial_state_text(enum trial_state state);
 
-/* Runs that would take longer than this, in seconds, are not begun: displays and watchdogs. */
+/* Longer runs, in seconds, are not started: they would freeze displays and trigger watchdogs. */
 #define TRIAL_LONGEST 0.2
 
 struct trial {
@@ -35,7 +35,7 @@ struct trial {
     struct log log;
     const struct space *space;
     uint64_t seed;
-    struct check_tensors tensors, expected;             /* the timed problem, its tokens chosen by trial_open */
+    struct check_tensors tensors, expected;             /* the timed problem; trial_open chooses its tokens */
     struct check_tensors short_tensors, short_expected; /* its first tokens */
     struct buffers buffers;                             /* without workspace */
     cl_mem workspace;
@@ -43,44 +43,43 @@ struct trial {
     int by_events;
 };
 
-/* The problem with the solver's tokens, or fewer where the default would take too long. trial_close in all cases. */
+/* Opens the problem with the solver's usual number of tokens, or fewer if the default would take too long. trial_close
+ * in all cases. */
 clattn_status trial_open(struct trial *trial, struct check_device *device, const struct space *space,
                          const clattn_plan_desc *desc, struct log log);
 void trial_close(struct trial *trial);
 
-/* The desc that trial_open begins with, where the default is not too slow. */
+/* The desc with which trial_open begins. */
 clattn_plan_desc trial_desc(const struct check_device *device, const struct space *space, const clattn_plan_desc *desc);
 
-/* The plan of a point; *state says why there is none. */
+/* The plan of a point. If there is none, *state says why. */
 clattn_status trial_plan(const struct trial *trial, const struct tuned *tuned, clattn_plan **plan,
                          enum trial_state *state);
 
-/* The same of so many tokens, at most those of the trial. */
+/* The same for that many tokens, at most those of the trial. */
 clattn_status trial_plan_of(const struct trial *trial, int64_t tokens, const struct tuned *tuned, clattn_plan **plan,
                             enum trial_state *state);
 
-/* Memory that the built kernels of a plan take at most, in bytes; 0 where the driver does not say. */
+/* The most memory that one of a plan's built kernels uses, in bytes. 0 if the driver does not say. */
 struct trial_memory {
     uint64_t local, private;
 };
 struct trial_memory trial_memory(const clattn_plan *plan);
 
-/* Seconds of count runs over that many tokens. */
+/* Seconds of `count` runs over that many tokens. */
 clattn_status trial_time(struct trial *trial, clattn_plan *plan, int64_t tokens, size_t count, double *samples);
 
-/* Whether the plan's results over the first tokens (or, with whole, all) are right. */
+/* Whether the plan's results are right over the first tokens, or with `whole` over all. */
 enum trial_state trial_check(struct trial *trial, clattn_plan *plan, int whole, double *error);
 
-/* What trial_validate has plans of, beside the timed problem. */
+/* The shapes that trial_validate checks in addition to the timed problem. */
 enum { AWKWARD = 4 };
 clattn_plan_desc trial_awkward(const struct trial *trial, size_t i);
 
-/* Whether the point's results are right on the timed problem and on awkward shapes; *error is the worst. */
+/* Whether the point's results are right on the timed problem and on awkward shapes. *error is the largest. */
 enum trial_state trial_validate(struct trial *trial, const struct tuned *tuned, double *error);
 
-/* The fields of the point that are left to the rule of thumb, as the plan has them. */
-struct tuned trial_explicit(const clattn_plan *plan, const struct space *space);
-
-double median_of(double *samples, size_t count);
+/* The default point with the values that the plan's heuristic chose. */
+struct tuned trial_explicit_point(const clattn_plan *plan, const struct space *space);
 
 #endif

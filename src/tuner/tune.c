@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-/* The name of one search in the journal: all that its results depend on. */
+/* The name of a search in the journal. It contains everything that the results depend on. */
 static void name_item(char *name, size_t size, const struct tuning_entry *key)
 {
     snprintf(name, size, "%s|%s|%s|%s|K%lld|V%lld|H%lld|%s|%s|%lld", key->device, key->driver, key->group, key->dtype,
@@ -26,7 +26,7 @@ static clattn_status save(const struct tune *tune, const struct tuning_entry *en
     return tune->path != NULL ? tuning_table_save(&one, tune->path, &tune->log) : CLATTN_SUCCESS;
 }
 
-/* What an earlier run has already written. */
+/* Looks for the entry in the user's file, where an earlier run may have written it. */
 static int find_saved(const struct tune *tune, struct tuning_entry *entry)
 {
     struct tuning_table table = {NULL, 0};
@@ -47,9 +47,9 @@ static int find_saved(const struct tune *tune, struct tuning_entry *entry)
     return found;
 }
 
-/* entry->from_rows: the length from which plans have the solver now, until it is measured. */
-static void keep_length(const struct clattn_context *context, const struct problem *problem,
-                        struct tune_outcome *outcome)
+/* Keeps entry->from_rows, the length from which on plans use the solver, until it is measured again. */
+static void keep_from_rows(const struct clattn_context *context, const struct problem *problem,
+                           struct tune_outcome *outcome)
 {
     int layer;
     const struct tuning_entry *now = tuning_find(context, problem, outcome->space, context->self_test, &layer);
@@ -71,7 +71,7 @@ static void fill_entry(struct tuning_entry *entry, const struct search_result *r
     strftime(entry->date, sizeof entry->date, "%Y-%m-%d", gmtime(&now));
 }
 
-/* What was found for the key earlier, for whatever driver and kernels; returns the number. */
+/* Lists points that were found earlier for the key, with any driver and format. Returns their number. */
 enum { MAX_KNOWN = 8 };
 static size_t list_known(const clattn_context *context, const struct tuning_entry *key, struct tuned known[MAX_KNOWN])
 {
@@ -88,7 +88,7 @@ static size_t list_known(const clattn_context *context, const struct tuning_entr
     return count;
 }
 
-double tune_times_beaten(const struct tune_result *whole, const struct tune_outcome *outcome)
+double tune_times_slower(const struct tune_result *whole, const struct tune_outcome *outcome)
 {
     double most = 1;
 
@@ -98,10 +98,10 @@ double tune_times_beaten(const struct tune_result *whole, const struct tune_outc
             outcome->entry.default_ms > most * other->default_ms)
             most = outcome->entry.default_ms / other->default_ms;
     }
-    return most >= LEFT_OUT ? most : 0;
+    return most >= SKIP_FACTOR ? most : 0;
 }
 
-static clattn_status keep(const struct tune *tune, const struct tune_outcome *outcome, const char *item)
+static clattn_status save_finished(const struct tune *tune, const struct tune_outcome *outcome, const char *item)
 {
     TRY(save(tune, &outcome->entry));
     if (!outcome->result.stopped)
@@ -109,8 +109,8 @@ static clattn_status keep(const struct tune *tune, const struct tune_outcome *ou
     return CLATTN_SUCCESS;
 }
 
-/* A solver's space, in a context of its own: programs that were only tried go with it, but for those built ahead, which
- * the cache drops when it is full. */
+/* Searches a solver's space in a context of its own, so that programs which were only tried go with it. Those built
+ * ahead stay in the cache until it is full. */
 static clattn_status tune_solver(const struct tune *tune, const struct tune_result *whole, double budget,
                                  int only_default, struct tune_outcome *outcome)
 {
@@ -134,13 +134,13 @@ static clattn_status tune_solver(const struct tune *tune, const struct tune_resu
         search.events.improved = NULL;
     TRY(check_device_open(&device, tune->device, tune->log.fn, tune->log.user));
     tuning_key(&outcome->entry, device.context, &problem, outcome->space);
-    keep_length(device.context, &problem, outcome);
+    keep_from_rows(device.context, &problem, outcome);
     name_item(item, sizeof item, &outcome->entry);
     search.item = item;
     search.known = known;
     search.known_count = list_known(device.context, &outcome->entry, known);
     outcome->known = journal_finished(tune->journal, item) && find_saved(tune, &outcome->entry);
-    if (!outcome->known && outcome->beaten == 0) {
+    if (!outcome->known && outcome->times_slower == 0) {
         search_free(&outcome->result);
         outcome->status = search_run(&search, &outcome->result);
     }
@@ -148,19 +148,19 @@ static clattn_status tune_solver(const struct tune *tune, const struct tune_resu
     if (outcome->known || outcome->status != CLATTN_SUCCESS)
         return CLATTN_SUCCESS;
     fill_entry(&outcome->entry, &outcome->result);
-    return only_default ? CLATTN_SUCCESS : keep(tune, outcome, item);
+    return only_default ? CLATTN_SUCCESS : save_finished(tune, outcome, item);
 }
 
-/* The defaults of all solvers, before any is timed: one that a driver does not survive is seen again, and ends this
- * process as it does without. */
-static clattn_status defaults_ahead(const struct tune *tune, const struct tune_result *result)
+/* Builds the defaults of all solvers before any is timed. If a driver crashes at one, that happens again in this
+ * process. */
+static clattn_status build_defaults_ahead(const struct tune *tune, const struct tune_result *result)
 {
     struct search_point points[MAX_SPACES];
     int sound[MAX_SPACES];
     clattn_plan_desc desc = result->desc;
     struct check_device device;
 
-    if (tune->events.ahead == NULL || tune->events.width <= 1)
+    if (tune->events.build_ahead == NULL || tune->events.width <= 1)
         return CLATTN_SUCCESS;
     desc.seq_len = 0;
     TRY(check_device_open(&device, tune->device, tune->log.fn, tune->log.user));
@@ -169,16 +169,16 @@ static clattn_status defaults_ahead(const struct tune *tune, const struct tune_r
         points[s] = (struct search_point){trial_desc(&device, space, &desc), tuned_default(space)};
     }
     check_device_close(&device);
-    search_ahead(&tune->events, points, (size_t)result->count, sound);
+    search_build_ahead(&tune->events, points, (size_t)result->count, sound);
     return CLATTN_SUCCESS;
 }
 
-/* The defaults, then the spaces of those that may win: a small space leaves its time to the others. */
+/* Times all defaults, then searches the spaces of solvers that may win. A small space leaves its time to the others. */
 static clattn_status tune_solvers(const struct tune *tune, double budget, struct tune_result *result)
 {
     double start = now_seconds();
 
-    TRY(defaults_ahead(tune, result));
+    TRY(build_defaults_ahead(tune, result));
     for (int left = result->count; left > 0 && !result->stopped; left--) {
         TRY(tune_solver(tune, result, budget, 1, &result->outcomes[left - 1]));
         result->stopped = tune->events.stop != NULL && tune->events.stop(tune->events.user);
@@ -188,14 +188,14 @@ static clattn_status tune_solvers(const struct tune *tune, double budget, struct
         double rest = budget - (now_seconds() - start);
         if (outcome->status != CLATTN_SUCCESS)
             continue;
-        outcome->beaten = tune_times_beaten(result, outcome);
+        outcome->times_slower = tune_times_slower(result, outcome);
         TRY(tune_solver(tune, result, rest / left, 0, outcome));
         result->stopped = outcome->result.stopped;
     }
     return CLATTN_SUCCESS;
 }
 
-/* The lengths, and every entry once more with its own. */
+/* Measures the lengths, and saves every entry again with its own. */
 static clattn_status finish(const struct tune *tune, struct tune_result *result)
 {
     struct check_device device;
@@ -210,7 +210,7 @@ static clattn_status finish(const struct tune *tune, struct tune_result *result)
     return status;
 }
 
-/* The solvers that are chosen on the device, and whose default it can have for the problem. */
+/* Lists the solvers that plans choose on the device and whose default is valid for the problem. */
 static clattn_status list_solvers(const struct tune *tune, const struct problem *problem, struct tune_result *result)
 {
     struct check_device device;
@@ -218,16 +218,16 @@ static clattn_status list_solvers(const struct tune *tune, const struct problem 
     TRY(check_device_open(&device, tune->device, tune->log.fn, tune->log.user));
     for (int i = 0; space_at(i) != NULL; i++) {
         const struct propose propose = {device.context, problem, 0};
-        const struct tuned usual = tuned_default(space_at(i));
-        if (plan_chooses(device.context, usual.space) && propose_is_sound(&propose, &usual))
+        const struct tuned default_point = tuned_default(space_at(i));
+        if (plan_chooses(device.context, default_point.space) && propose_is_valid(&propose, &default_point))
             result->outcomes[result->count++] =
-                (struct tune_outcome){.space = usual.space, .status = CLATTN_UNSUPPORTED};
+                (struct tune_outcome){.space = default_point.space, .status = CLATTN_UNSUPPORTED};
     }
     check_device_close(&device);
     return CLATTN_SUCCESS;
 }
 
-/* What the lengths take of the budget: their inputs and plans, then runs. */
+/* Seconds of the budget that the comparison by length takes: inputs and plans, then runs. */
 static double crossover_seconds(double budget)
 {
     double seconds = 2.5 + 0.05 * budget;

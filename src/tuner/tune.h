@@ -1,5 +1,5 @@
-/* A problem tuned whole: every solver's space searched, then the lengths from which each solver is the fastest; what is
- * found goes into the user's file as it is found. */
+/* Tunes a problem: searches every solver's space, then measures from which length on each solver is the fastest.
+ * Results are written to the user's file as they are found. */
 #ifndef CLATTN_SRC_TUNER_TUNE_H
 #define CLATTN_SRC_TUNER_TUNE_H
 
@@ -11,26 +11,27 @@ struct tune {
     struct log log;
     double budget; /* seconds for a problem */
     uint64_t seed;
-    const char *path; /* the file; NULL: nothing is written */
+    const char *path; /* the user's file; NULL: nothing is written */
     struct journal *journal;
     struct search_events events;
 };
 
-/* What became of one solver. */
+/* The result of one solver. */
 struct tune_outcome {
     const struct space *space;
-    int known;            /* taken from an earlier run that was stopped; no result then */
-    clattn_status status; /* of the search; entry is not meaningful when it failed */
+    int known;            /* known from an earlier run that was stopped; then there is no result */
+    clattn_status status; /* of the search; if it failed, entry has no meaning */
     struct tuning_entry entry;
     struct search_result result; /* search_free */
-    double beaten;               /* how many times another's default it takes, and is not searched; else 0 */
+    double times_slower;         /* than the best default, if its space is not searched for that; else 0 */
 };
 
-#define LEFT_OUT 2.0 /* by so many times */
+/* A solver whose default is slower than another's by this factor is not searched. */
+#define SKIP_FACTOR 2.0
 
 enum { MAX_LENGTHS = 16 };
 
-/* Seconds by length and solver: how the lengths from which a solver is the fastest were found. */
+/* Times by length and solver, from which from_rows is derived. */
 struct tune_lengths {
     size_t count;
     int64_t tokens[MAX_LENGTHS];
@@ -45,17 +46,17 @@ struct tune_result {
     struct tune_lengths lengths;
 };
 
-/* Every solver's default first: one that another's beats by LEFT_OUT leaves its time to the others.
- * desc without seq_len: its rule stands for its group. tune_free in all cases. */
+/* Tunes for desc without seq_len; its rule stands for its group. Times every solver's default first. A solver that is
+ * slower by SKIP_FACTOR leaves its time to the others. tune_free in all cases. */
 clattn_status tune_problem(const struct tune *tune, const clattn_plan_desc *desc, struct tune_result *result);
 void tune_free(struct tune_result *result);
 
-/* How many times the best default of the others a solver's takes, for as many tokens, where that is LEFT_OUT or more;
- * else 0. */
-double tune_times_beaten(const struct tune_result *whole, const struct tune_outcome *outcome);
+/* How many times slower the solver's default is than the best other one with as many tokens, if that is SKIP_FACTOR or
+ * more; else 0. */
+double tune_times_slower(const struct tune_result *whole, const struct tune_outcome *outcome);
 
-/* The entries' from_rows, by result->lengths and, beyond these, the entries' own times. */
-void tune_stretches(struct tune_result *result);
+/* Sets the entries' from_rows from result->lengths and, for longer sequences, from the entries' own times. */
+void tune_set_from_rows(struct tune_result *result);
 
 /* Fills result->lengths and the entries' from_rows. */
 clattn_status tune_crossover(const struct tune *tune, struct check_device *device, struct tune_result *result);

@@ -482,7 +482,7 @@ static const struct {
 /* Whether the solver should be tried first where nothing was measured. */
 static int prefers(const char *solver, const struct clattn_context *context, const struct problem *problem)
 {
-    const struct device_facts facts = {&context->device, context->engine, 256};
+    const struct device_facts facts = {.device = &context->device, .engine = context->engine, .most_group = 256};
 
     return solver_find(solver)->prefers(&facts, problem) != PREFERENCE_NONE;
 }

@@ -2,7 +2,7 @@
 # cli_test.sh CLATTN DEVICE run RULE: make-input and run, the device's file against the reference's, in every dtype.
 # cli_test.sh CLATTN DEVICE metadata: what a file says of itself is followed, or refused where the command line says another.
 # cli_test.sh CLATTN DEVICE diff: one file's tensors against another's.
-# cli_test.sh CLATTN DEVICE attn: the attention matrix, and its picture.
+# cli_test.sh CLATTN DEVICE attn: the attention matrix, its table and its picture.
 # cli_test.sh CLATTN DEVICE heads: a gate of one head for all.
 # cli_test.sh CLATTN DEVICE layer NAME FOLDER: a layer's file of weights and one of a prompt, against another module's outputs.
 # cli_test.sh CLATTN DEVICE formats: tables as CSV, Markdown and JSON, and what -v says.
@@ -130,22 +130,26 @@ run_rule()
     [ $shared = HQ ] || run_case "$1" f32 1e-5 B=2,T=3,TK=75,H=6,HK=2,K=20,V=12
 }
 
-# The matrix on the device against the reference's; the picture of run is that of plot.
+# The attention matrix on the device against the reference's, as values and as a picture.
 attn()
 {
     cd "$work" || exit 1
     for rule in gated_delta_rule softmax_attn; do
         "$clattn" make-input $rule --shape B=2,T=19,H=3,K=8,V=8 -o in.safetensors || fail "make-input $rule"
         "$clattn" run $rule -i in.safetensors -o expected.safetensors --attn -d reference || fail "run $rule --attn -d reference"
-        "$clattn" run $rule -i in.safetensors -o actual.safetensors --svg run.svg -d "$device" || fail "run $rule --svg"
+        "$clattn" run $rule -i in.safetensors -o actual.safetensors --attn -d "$device" || fail "run $rule --attn"
         compare actual.safetensors expected.safetensors attn 1e-5
         "$clattn" plot actual.safetensors -o plot.svg || fail "plot $rule"
-        cmp -s run.svg plot.svg || fail "$rule: run --svg and plot draw otherwise"
-        [ "$(grep -c '<image' plot.svg)" = 6 ] || fail "$rule: $(grep -c '<image' plot.svg) pictures, expected 6"
+        [ "$(grep -c '<svg x=' plot.svg)" = 6 ] || fail "$rule: $(grep -c '<svg x=' plot.svg) matrices, expected 6"
+        grep -q '#227de8.* d="M' plot.svg || fail "$rule: nothing is drawn"
         [ "$(tail -n 1 plot.svg)" = '</svg>' ] || fail "$rule: the picture does not end"
     done
-    grep -q '>-' plot.svg && fail "softmax_attn: the scale has a sign"
-    "$clattn" plot actual.safetensors | cmp -s - plot.svg || fail "plot to standard output"
+    grep -q '#e06c00.* d="M' plot.svg && fail "softmax_attn: a negative element"
+    "$clattn" plot actual.safetensors -o plot.csv || fail "plot to a table"
+    "$clattn" plot actual.safetensors | cmp -s - plot.csv || fail "plot to standard output"
+    awk -F, 'NR > 1 { sum[$1, $2, $3] += $5; wrong += $4 > $3 && $5 != 0 }
+             END { for (row in sum) wrong += sum[row] < 0.9999 || sum[row] > 1.0001; exit !(NR == 2167 && !wrong) }' plot.csv ||
+        fail "softmax_attn: the rows of the table do not sum to 1"
     refused 'plot without a matrix' "in.safetensors: has no tensor 'attn'" plot in.safetensors -o out.svg
     refused 'attn of hgrn' "hgrn: each value column has an attention matrix" make-input hgrn --shape B=1,T=3,H=1,K=1,V=2 --option attn=on -o out
 }
@@ -469,7 +473,7 @@ metadata()
     refused "another scale" "scale 0.29999999999999999, the command line 2" run linear_attn -i "$work/in" -o "$work/out" --scale 2
     refused "no normalize" "normalize on, the command line off" \
         run linear_attn -i "$work/in" -o "$work/out" --option normalize=off
-    "$clattn" run linear_attn -i "$work/in" -o "$work/out" --device reference -v 2>&1 | grep -q "in: of its metadata:.* feature_map=elu1" ||
+    "$clattn" run linear_attn -i "$work/in" -o "$work/out" --device reference -v 2>&1 | grep -q "in: from its metadata:.* feature_map=elu1" ||
         fail "-v does not say what is followed"
     "$clattn" run linear_attn -i "$work/plain" -o "$work/out" --device reference -v 2>&1 | grep 'metadata' && fail "-v says what is usual"
     echo >"$work/file"

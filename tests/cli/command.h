@@ -6,8 +6,8 @@
 
 #include "clattn_layer.h"
 #include "cli/cli.h"
-#include "cli/operands.h"
-#include "cli/target.h"
+#include "cli/io/operands.h"
+#include "cli/device/target.h"
 
 /* A path in the test's folder, good until four more were asked for. */
 const char *test_path(const char *name);

@@ -28,6 +28,11 @@ for command in $("$clattn" help | sed -n 's/^  clattn \([a-z-]*\) .*/\1/p'); do
     done <examples
 done
 
+for command in diff plot; do
+    grep -q "seen_subcommand_from $command' -F" fish || fail "fish completes no files for $command"
+done
+grep -q "seen_subcommand_from layer' -a" fish && fail "fish completes rules for layer"
+
 bash -n bash
 # shellcheck source=/dev/null
 source ./bash

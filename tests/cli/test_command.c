@@ -2,8 +2,8 @@
  * where nothing depends on kernels, on the reference alone. DATA is the folder of test_layers' checkpoints. */
 #include "command.h"
 
-#include "cli/desc_options.h"
-#include "cli/input.h"
+#include "cli/io/desc_options.h"
+#include "cli/io/input.h"
 #include "cli/layer.h"
 #include "op/problem.h"
 #include "reference/number.h"

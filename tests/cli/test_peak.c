@@ -1,7 +1,7 @@
 /* How often `clattn bench` measures a device's peaks, and which it takes: numbers in the place of the device's. */
 #include "harness.h"
 
-#include "cli/peak.h"
+#include "cli/device/peak.h"
 
 static const struct row {
     const char *name;

@@ -4,8 +4,8 @@
 #include "command.h"
 
 #include "clattn_layer.h"
-#include "cli/input.h"
-#include "cli/words.h"
+#include "cli/io/input.h"
+#include "cli/io/words.h"
 #include "op/problem.h"
 #include "reference/number.h"
 
@@ -360,7 +360,7 @@ static void check_typed(const struct problem_case *c, const struct types *types)
     snprintf(what, sizeof what, "clattn_reference of %s, %s: %s", test_rule_name(desc.rule), c->variant, types->what);
     test_make(&tensors, &desc, CHECK_GATES_USUAL, NULL);
     assert_status(check_reference(&expected, &tensors, test_log, NULL), SUCCESS);
-    assert_status(check_kept_operands(&operands, &tensors), SUCCESS);
+    assert_status(check_updatable_operands(&operands, &tensors), SUCCESS);
     assert_status(check_compute(&desc, &operands, test_log, NULL), SUCCESS);
     compare_typed(&tensors, &expected, what);
     check_free(&tensors);

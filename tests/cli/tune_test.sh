@@ -36,8 +36,7 @@ grep -q "resuming" "$work/err" || fail "does not resume: $(cat "$work/err")"
 grep -q '"resumed":.*true' "$work/out" || fail "knows nothing of the $known lines before"
 grep -q 'stopped the process' "$work/out" || fail "the point that was being tried is not set aside"
 [ -e "$file.journal" ] && fail "the journal is left"
-[ -s "$work/config/clattn/tuning.html" ] || fail "no report"
-grep -q 'http' "$work/config/clattn/tuning.html" && fail "the report needs the network"
+grep -q '"candidates":' "$work/config/clattn/tuning-report.json" || fail "no report"
 
 # other processes use it, and say so
 grep -q '"solver":"chunk_scan"' "$file" || fail "no entry in $file"
@@ -76,7 +75,7 @@ done
 [ ! -d "$work/ahead.1" ] || fail "one process leaves what it only tried: $(ls "$work/ahead.1")"
 for point in '' 00 "$(printf '%0700d' 0)" xyz; do
     "$clattn" tune --point "$point" --device "$device" 2>"$work/err" && fail "takes a point of nobody's: $point"
-    grep -q "is of workers" "$work/err" || fail "--point: $(cat "$work/err")"
+    grep -q "is for workers" "$work/err" || fail "--point: $(cat "$work/err")"
 done
 
 # a rule whose columns are pairs has a group, too
@@ -148,8 +147,8 @@ rm -rf "$work/config"
 
 # beside the user's parameters, wherever those are
 CLATTN_TUNING="$work/other/t.json" "$clattn" tune "$@" --budget 1s >"$work/out" 2>"$work/err" || fail "CLATTN_TUNING: $(cat "$work/err")"
-[ -s "$work/other/tuning.html" ] || fail "the report is not beside CLATTN_TUNING's file: $(tail -n 1 "$work/err")"
-[ -e "$work/config/clattn/tuning.html" ] && fail "the report of CLATTN_TUNING's file is in the user's folder"
+[ -s "$work/other/tuning-report.json" ] || fail "the report is not beside CLATTN_TUNING's file: $(tail -n 1 "$work/err")"
+[ -e "$work/config/clattn/tuning-report.json" ] && fail "the report of CLATTN_TUNING's file is in the user's folder"
 
 # which rules a group has, and what of a shape is not used
 "$clattn" tune gdn --shape B=1,T=64,H=2,K=16,V=16 --device "$device" --budget 1s --dry-run >"$work/out" 2>"$work/err" ||
@@ -159,10 +158,10 @@ grep -q 'T of --shape is not used' "$work/err" || fail "no word of T: $(cat "$wo
 
 # what no memory holds is not tuned: said, a failure, and no report over the last one
 mkdir -p "$work/config/clattn"
-echo good >"$work/config/clattn/tuning.html"
+echo good >"$work/config/clattn/tuning-report.json"
 "$clattn" tune retention --shape B=10000000,H=10000,K=256,V=256 --device "$device" --budget 1s >"$work/out" 2>"$work/err" &&
     fail "nothing is tuned, and that is a success"
 grep -q 'recurrent: not tuned: ' "$work/err" || fail "does not say what is not tuned: $(cat "$work/err")"
 grep -q '^clattn: nothing was tuned' "$work/err" || fail "does not say that nothing is tuned: $(cat "$work/err")"
-[ "$(cat "$work/config/clattn/tuning.html")" = good ] || fail "an empty report over the last one"
+[ "$(cat "$work/config/clattn/tuning-report.json")" = good ] || fail "an empty report over the last one"
 [ $failures -eq 0 ]

@@ -1,7 +1,7 @@
 /* The reader of safetensors files: any bytes are a file or give one line of error, and every tensor lies in the file. */
 #include "fuzz.h"
 
-#include "cli/safetensors.h"
+#include "cli/io/safetensors.h"
 
 #include <stdlib.h>
 #include <string.h>

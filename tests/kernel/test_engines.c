@@ -97,8 +97,8 @@ static int defines(const char *text, const char *name)
 /* Whether a kernel, or an engine's words, have the name */
 static int is_used(const char *name)
 {
-    static const char *const users[] = {"engine_", "matrix", "scan_matrix", "prepare_",
-                                        "probe_",  "reads_", "values_",     "flash_"};
+    static const char *const users[] = {"engine_", "matrix",  "scan_",  "gather_", "prepare_", "probe_",
+                                        "scores_", "values_", "source", "stage",   "kept_",    "flash_"};
     int used = 0;
 
     for (enum embedded_file i = 0; i < FILE_COUNT; i++)

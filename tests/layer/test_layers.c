@@ -3,7 +3,7 @@
 #include "harness.h"
 
 #include "clattn_layer.h"
-#include "cli/safetensors.h"
+#include "cli/io/safetensors.h"
 #include "reference/number.h"
 
 #include <math.h>

@@ -834,7 +834,7 @@ static int computes(const struct padded_way *padded, clattn_rule id)
     const clattn_plan_desc desc = padded_desc(padded, id, 0);
     const struct solver *solver = solver_find(padded->way.space);
     struct device device = test_device.context->device;
-    const struct device_facts facts = {&device, engine_get(padded->way.engine), 256};
+    const struct device_facts facts = {.device = &device, .engine = engine_get(padded->way.engine), .most_group = 256};
     struct problem problem;
 
     if (padded->lanes)

@@ -13,7 +13,7 @@ while read -r command; do
     "$clattn" $command || exit 1
 done <commands
 count=$(ls docs | wc -l)
-[ "$count" -ge 2 ] || { echo "README.md has $count commands with --svg docs/FILE, expected 2"; exit 1; }
+[ "$count" -ge 2 ] || { echo "README.md has $count commands that plot to docs/, expected 2"; exit 1; }
 for picture in docs/*; do
     cmp "$picture" "$source/$picture" || { echo "$picture is not what the README's commands make"; exit 1; }
     grep -q "($picture)" "$source/README.md" || { echo "README.md does not show $picture"; exit 1; }

@@ -1,19 +1,13 @@
 #!/usr/bin/env bash
-# check_release.sh OUTPUT: a dry run of release.sh (77 outside of a git tree): the archive has the tree, the recipes are filled.
+# check_release.sh OUTPUT: a dry run of release.sh writes an archive of the tree (77 outside of a git tree).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 git rev-parse --git-dir >/dev/null 2>&1 || { echo "no git tree"; exit 77; }
 output=$1
 rm -rf "$output"
-bash cmake/release.sh --dry-run "$output" https://example.invalid/releases
+bash cmake/release.sh --dry-run "$output"
 (cd "$output" && sha256sum -c SHA256SUMS)
 tar -tzf "$output"/clattn-*.tar.gz >"$output/list"
 for file in CMakeLists.txt include/clattn.h include/clattn.hpp LICENSE cl/README.md src/cli/main.c; do
     grep -q "^clattn-[0-9.]*/$file\$" "$output/list" || { echo "the archive has no $file"; exit 1; }
 done
-recipes=("$output"/vcpkg/* "$output"/homebrew/* "$output"/arch/*)
-if grep -n '@[A-Z0-9]*@' "${recipes[@]}"; then exit 1; fi
-bash -n "$output/arch/PKGBUILD"
-sum=$(cut -d' ' -f1 "$output/SHA256SUMS")
-grep -q "$sum" "$output/arch/PKGBUILD"
-grep -q "$sum" "$output/homebrew/clattn.rb"

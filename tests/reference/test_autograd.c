@@ -1,7 +1,7 @@
 /* The reference's gradients against those of PyTorch's autograd: tests/data/make_gradients.py. */
 #include "harness.h"
 
-#include "cli/safetensors.h"
+#include "cli/io/safetensors.h"
 
 #include <stdio.h>
 #include <string.h>

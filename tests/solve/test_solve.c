@@ -38,13 +38,17 @@ struct place_of_test {
     struct device_facts facts;
 };
 
-enum { PLACES = 3 };
+enum { PLACES = 4 };
 
-/* A CPU, a GPU, and a GPU with a matrix engine. */
+/* A CPU, a GPU, and GPUs with matrix engines, of which the last has teams. */
 static void set_place(struct place_of_test *place, int number)
 {
+    static const char *const engines[PLACES] = {NULL, NULL, "amd_cdna", "nvidia"};
+
     place->device = number == 0 ? serial_device() : gpu_device();
-    place->facts = (struct device_facts){&place->device, number == 2 ? engine_get("amd_cdna") : NULL, 256};
+    place->facts = (struct device_facts){.device = &place->device,
+                                         .engine = engines[number] != NULL ? engine_get(engines[number]) : NULL,
+                                         .most_group = 256};
 }
 
 /* The rule's variant of a type, of that many tokens; 0: there is none. */

@@ -612,7 +612,7 @@ static cl_int CL_API_CALL note_options(cl_program program, cl_uint n, const cl_d
 static struct kernel_step step_of_blocks(const struct engine *engine, const struct problem *problem,
                                          enum blocks_part part, int *residents)
 {
-    const struct device_facts facts = {&test_device.context->device, engine, 256};
+    const struct device_facts facts = {.device = &test_device.context->device, .engine = engine, .most_group = 256};
     const struct solver *solver = solver_find(engine != NULL ? "matrix_blocks" : "chunk_blocks");
     struct blocks_kernel kernel = {.part = part, .problem = problem, .engine = engine};
     struct blocks_tiles tiles;

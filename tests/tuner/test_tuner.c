@@ -212,11 +212,11 @@ static void test_faults(void **state)
 }
 
 /* A solver whose default is far behind another's, for as many tokens, is left out. */
-static void test_beaten(void **state)
+static void test_slower_default(void **state)
 {
     static const struct {
         int64_t tokens;
-        double ms, beaten;
+        double ms, times_slower;
     } rows[] = {{4096, 1.0, 0}, {4096, 1.9, 0}, {4096, 3.0, 3.0}, {128, 30.0, 0}, {4096, 0, 0}};
     struct tune_result whole = {.count = COUNT(rows)};
 
@@ -226,8 +226,8 @@ static void test_beaten(void **state)
         whole.outcomes[i].entry.default_ms = rows[i].ms;
     }
     for (size_t i = 0; i < COUNT(rows); i++)
-        if (fabs(tune_times_beaten(&whole, &whole.outcomes[i]) - rows[i].beaten) > 1e-9)
-            fail_msg("row %zu is beaten %g times", i, tune_times_beaten(&whole, &whole.outcomes[i]));
+        if (fabs(tune_times_slower(&whole, &whole.outcomes[i]) - rows[i].times_slower) > 1e-9)
+            fail_msg("row %zu is %g times slower", i, tune_times_slower(&whole, &whole.outcomes[i]));
 }
 
 /* Only the default: the rest of the space is left. */
@@ -253,7 +253,7 @@ static struct {
     struct tuned dead;
 } asked;
 
-static void take_ahead(void *user, const struct search_point *points, size_t count, int *sound)
+static void record_ahead(void *user, const struct search_point *points, size_t count, int *sound)
 {
     (void)user;
     asked.widest = count > asked.widest ? count : asked.widest;
@@ -277,7 +277,8 @@ static void test_ahead(void **state)
 
     (void)state;
     memset(&asked, 0, sizeof asked);
-    search.events = (struct search_events){.stop = eight_tried, .ahead = take_ahead, .width = 3, .user = &result};
+    search.events =
+        (struct search_events){.stop = eight_tried, .build_ahead = record_ahead, .width = 3, .user = &result};
     assert_status(search_run(&search, &result), SUCCESS);
     assert_int_equal(asked.widest, 3);
     assert_in_range(asked.count, 6, 9 + AWKWARD);
@@ -300,7 +301,7 @@ static void test_lengths(void **state)
 
     (void)state;
     memset(&asked, 0, sizeof asked);
-    tune.events = (struct search_events){.ahead = take_ahead, .width = 2};
+    tune.events = (struct search_events){.build_ahead = record_ahead, .width = 2};
     assert_status(tune_problem(&tune, &desc, &result), SUCCESS);
     for (size_t i = 0; i < asked.count; i++)
         if (strcmp(asked.points[i].tuned.space->name, "recurrent") == 0 && asked.points[i].desc.seq_len == next)
@@ -400,7 +401,7 @@ static void test_journal(void **state)
 }
 
 /* Solvers by length: one that is the fastest of short sequences only, and one of long ones, beyond what is compared */
-static void test_stretches(void **state)
+static void test_from_rows(void **state)
 {
     static const double seconds[3][3] = {{1, 3, 4}, {4, 2, 3}, {8, 4, 5}};
     static const int64_t tuned_at[] = {128, 4096, 4096}, from[] = {0, 256, 4096};
@@ -418,15 +419,15 @@ static void test_stretches(void **state)
         memcpy(result.lengths.seconds[i], seconds[i], sizeof seconds[i]);
     }
     result.lengths.count = 3;
-    tune_stretches(&result);
+    tune_set_from_rows(&result);
     for (int s = 0; s < 3; s++)
         assert_int_equal(result.outcomes[s].entry.from_rows, from[s]);
     result.outcomes[2].entry.time_ms = 1.50; /* no more than noise */
-    tune_stretches(&result);
+    tune_set_from_rows(&result);
     assert_int_equal(result.outcomes[2].entry.from_rows, -1);
     result.outcomes[2].entry.time_ms = 1.40;
     result.outcomes[2].status = CLATTN_UNSUPPORTED;
-    tune_stretches(&result);
+    tune_set_from_rows(&result);
     assert_int_equal(result.outcomes[2].entry.from_rows, -1);
 }
 
@@ -437,10 +438,10 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_validation, spoil, restore),
         cmocka_unit_test_setup_teardown(test_faults, spoil, restore),
         cmocka_unit_test_setup_teardown(test_only_default, spoil, restore),
-        cmocka_unit_test(test_beaten),
+        cmocka_unit_test(test_slower_default),
         cmocka_unit_test(test_ahead),
         cmocka_unit_test(test_lengths),
-        cmocka_unit_test(test_stretches),
+        cmocka_unit_test(test_from_rows),
     };
 
     if (argc > 1)

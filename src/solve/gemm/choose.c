@@ -25,7 +25,7 @@ int gemm_largest_group(const clattn_context *context)
 clattn_status gemm_choose_any(struct gemm_choice *choice, const struct gemm_way *way, const clattn_context *context,
                               const struct gemm *gemm)
 {
-    struct device_facts facts = {&context->device, context->engine, gemm_largest_group(context)};
+    struct device_facts facts = {&context->device, context->engine, gemm_largest_group(context), 0};
     clattn_status status = CLATTN_UNSUPPORTED;
 
     for (; facts.most_group >= 1 && status == CLATTN_UNSUPPORTED; facts.most_group /= 2)

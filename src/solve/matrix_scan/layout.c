@@ -20,17 +20,16 @@ static struct kernel_step step_of(const struct part *part, const struct part_tra
     static const enum embedded_file files[] = {[PART_PREPARE] = FILE_prepare_matrix,
                                                [PART_FACTORS] = FILE_prepare_factors,
                                                [PART_SCAN] = FILE_scan_matrix,
-                                               [PART_GATHER] = FILE_scan_matrix};
+                                               [PART_GATHER] = FILE_gather_matrix};
     enum { VEC = 4 };
     const struct engine *engine = part->facts->engine;
     const struct part_tiles *t = &part->tiles;
-    struct kernel_step step = kernel_step(files[part->kind], part->problem);
+    const int by_channel = part->kind == PART_PREPARE && traits->decayed;
+    struct kernel_step step = kernel_step(by_channel ? FILE_prepare_channels : files[part->kind], part->problem);
 
     step_tile(&step, t->group, VEC, t->chunk, t->sub_group);
     step.options = engine->options;
     step.any_group = 1; /* NVIDIA says 256 of every kernel, and runs these in the larger groups they are compiled for */
-    if (part->kind == PART_GATHER)
-        step_replace(&step, "SNAPSHOTS", 0);
     if (part->kind != PART_FACTORS)
         step_scratch(&step, engine->scratch);
     step_constant(&step, "FRAG", FRAG);
@@ -79,8 +78,10 @@ static void add_chunk_sizes(const struct part *part, const struct part_traits *t
                                            {"MATRIX_FACTORS", factors},
                                            {"MATRIX_RECORD", layout->record},
                                            {"VALUE_WIDTH", value_width},
-                                           {"MADE_ROWS", made_rows}},
-                   18);
+                                           {"MADE_ROWS", made_rows},
+                                           {"ERASES", traits->erasing},
+                                           {"LOW_RANK", part->problem->rule->erase == ERASE_LOW_RANK}},
+                   20);
 }
 
 /* ---- What prepares ------------------------------------------------------------------------------------------------
@@ -133,7 +134,9 @@ static void add_prepare_locals(const struct part *part, const struct part_traits
     if (traits->decayed) {
         step_local(step, "LOCAL_DECAYS", chunk * p.decay_pitch + 2 * p.parts, FLOAT);
         step_local(step, "LOCAL_STEEP", 1, FLOAT);
-    } else if (problem_decay(part->problem) == DECAY_SCALAR) {
+    }
+    step_constant(step, "ROWS_DECAY", problem_decay(part->problem) == DECAY_SCALAR);
+    if (problem_decay(part->problem) == DECAY_SCALAR) {
         step_local(step, "LOCAL_DECAY_LOGS", chunk, FLOAT);
         step_local(step, "LOCAL_DECAY_SUMS", chunk + 1, FLOAT);
     }
@@ -192,10 +195,10 @@ static void add_stages(const struct part *part, const struct part_traits *traits
     step_constant(step, "DIVISORS", traits->divided ? t->chunk : 0);
     step_constant(step, "STAGE", stage);
     step_local(step, "LOCAL_STAGES", t->stages * stage, NUMBER);
-    if (traits->strips) {
-        step_constant(step, "STRIP", rows->strip);
+    step_constant(step, "STRIPS", traits->strips);
+    step_constant(step, "STRIP", rows->strip);
+    if (traits->strips)
         step_local(step, "LOCAL_STRIPS", t->value_tiles * rows->strip, NUMBER);
-    }
 }
 
 /* What sub-groups leave each other: the state and the output of those that read, and sums of those that share columns. */
@@ -205,16 +208,17 @@ static void add_exchanges(const struct part *part, const struct part_traits *tra
     const struct part_tiles *t = &part->tiles;
     const int64_t share = (int64_t)2 * t->chunk * part->facts->engine->rows;
 
+    step_constant(step, "READS_APART", t->readers != 0);
+    step_constant(step, "CHANNELS_SHARED", t->key_split > 1);
+    step_constant(step, "OUTPUT_STRIP", rows->output);
+    step_constant(step, "SHARE_FLOATS", share);
     if (t->readers) {
-        step_constant(step, "OUTPUT_STRIP", rows->output);
         step_local(step, "LOCAL_QUERIES", t->chunk * (traits->width + PAD), NUMBER);
         step_local(step, "LOCAL_OUTPUT_STRIPS", 2 * t->value_tiles * rows->output, NUMBER);
         step_local(step, "LOCAL_LEFT", t->value_tiles * (traits->width / TILE) * FRAG, FLOAT);
     }
-    if (t->key_split > 1) {
-        step_constant(step, "SHARE_FLOATS", share);
+    if (t->key_split > 1)
         step_local(step, "LOCAL_SHARE", t->key_split * t->value_tiles * share, FLOAT);
-    }
 }
 
 static void add_segments(const struct part *part, const struct part_traits *traits, struct part_layout *layout)
@@ -231,6 +235,8 @@ static void add_segments(const struct part *part, const struct part_traits *trai
                                    : traits->value_groups * t->segments);
     step_constant(&layout->step, "KEPT_PITCH", KEPT_PITCH);
     step_constant(&layout->step, "KEPT_TILE", TILE * KEPT_PITCH);
+    step_constant(&layout->step, "GATHERS", gathers);
+    step_constant(&layout->step, "KEEPS_MATRIX", gathers && traits->erasing);
     if (gathers && traits->erasing)
         step_local(&layout->step, "LOCAL_KEPT_TILES", t->value_tiles * TILE * KEPT_PITCH, NUMBER);
     step_constant(&layout->step, "SEGMENT_STATE", layout->segment);

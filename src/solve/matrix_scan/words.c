@@ -109,38 +109,12 @@ static enum embedded_file values_header(const struct problem *problem)
     return problem->pass == PASS_DENOMINATORS ? FILE_values_ones : writes[problem->rule->write].values;
 }
 
-static enum embedded_file reads_header(const struct part *part, const struct part_traits *traits)
-{
-    if (part->kind == PART_GATHER)
-        return FILE_reads_nothing;
-    if (traits->scored)
-        return FILE_reads_scored;
-    return part->tiles.readers ? FILE_reads_apart : FILE_reads_outputs;
-}
-
-static enum embedded_file outputs_header(const struct part *part, const struct part_traits *traits)
-{
-    if (traits->strips)
-        return FILE_outputs_strips;
-    return part->tiles.readers ? FILE_outputs_apart : FILE_outputs_staged;
-}
-
 /* How a number of the output is finished: where it is divided, the staged reciprocals do that. */
 static enum embedded_file output_header(const struct part *part)
 {
     if (part->problem->pass == PASS_OUTPUTS || part->kind == PART_GATHER)
         return FILE_output_plain;
     return problem_stabilized(part->problem) ? FILE_output_stable : FILE_output_sum;
-}
-
-static void add_segment_headers(struct kernel_step *step, const struct part *part, const struct part_traits *traits)
-{
-    if (part->tiles.segments == 1) {
-        step_header(step, FILE_segments_one);
-        return;
-    }
-    step_header(step, traits->erasing ? FILE_kept_matrix : FILE_kept_factors);
-    step_header(step, part->kind == PART_GATHER ? FILE_segments_gather : FILE_segments_scan);
 }
 
 void add_shared_headers(struct kernel_step *step, const struct part *part, const struct part_traits *traits)
@@ -157,14 +131,22 @@ void add_shared_headers(struct kernel_step *step, const struct part *part, const
     step_header(step, decay_headers[problem_decay(part->problem)]);
 }
 
+static enum embedded_file erase_header(enum erase erase)
+{
+    switch (erase) {
+    case ERASE_NONE: return FILE_scan_erase_none;
+    case ERASE_LOW_RANK: return FILE_scan_erase_low_rank;
+    default: return FILE_scan_erase_delta;
+    }
+}
+
 void add_scan_headers(struct kernel_step *step, const struct part *part, const struct part_traits *traits)
 {
-    step_header(step, reads_header(part, traits));
-    step_header(step, traits->strips ? FILE_values_strips : FILE_values_staged);
-    step_header(step, outputs_header(part, traits));
-    add_segment_headers(step, part, traits);
-    step_header(step, part->tiles.key_split > 1 ? FILE_share_split : FILE_share_one);
-    step_header(step, traits->divided ? FILE_divisors_staged : FILE_divisors_none);
+    const int scored = traits->scored && part->kind == PART_SCAN;
+
+    step_header(step, scored ? FILE_scores_staged : FILE_scores_recorded);
+    step_header(step, traits->erasing ? FILE_kept_matrix : FILE_kept_factors);
+    step_header(step, erase_header(part->problem->rule->erase));
     step_header(step, output_header(part));
-    step_header(step, FILE_matrix_scan);
+    step_header(step, part->tiles.readers ? FILE_scan_reader : FILE_readers_none);
 }

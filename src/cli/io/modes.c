@@ -1,0 +1,50 @@
+#include "cli/io/modes.h"
+
+#include "check/check.h"
+#include "cli/io/words.h"
+#include "op/rule.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct modes modes_wanted(const struct settings *settings, size_t without)
+{
+    struct modes modes = {.count = settings->mode_count > 0 ? settings->mode_count : without};
+
+    for (size_t i = 0; i < modes.count; i++)
+        modes.at[i] = settings->mode_count > 0 ? settings->modes[i] : (clattn_mode)i;
+    return modes;
+}
+
+static void add(struct modes *modes, clattn_mode mode)
+{
+    modes->at[modes->count++] = mode;
+}
+
+int modes_choose(const struct settings *settings, const struct modes *wanted, clattn_rule rule, struct modes *modes)
+{
+    struct modes missing = {.count = 0};
+    const char *name = rule_get(rule)->name;
+    char text[64];
+
+    modes->count = 0;
+    for (size_t i = 0; i < wanted->count; i++)
+        add(check_mode_applies(rule, wanted->at[i]) ? modes : &missing, wanted->at[i]);
+    modes_name(&missing, text, sizeof text);
+    if (modes->count == 0 && settings->rule_count > 0)
+        return bad("%s has no solver of mode %s", name, text);
+    if (missing.count > 0 && settings->mode_count > 0)
+        note("%s has no solver of mode %s: not run", name, text);
+    return EXIT_OK;
+}
+
+const char *modes_name(const struct modes *modes, char *text, size_t size)
+{
+    size_t length = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < modes->count && length < size; i++)
+        length += (size_t)snprintf(text + length, size - length, "%s%s", i > 0 ? "," : "",
+                                   word_name(mode_words, (int)modes->at[i]));
+    return text;
+}

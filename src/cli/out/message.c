@@ -1,0 +1,121 @@
+#include "cli/cli.h"
+
+#include "base/text.h"
+#include "cli/out/progress.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int quiet;
+
+void messages_quiet(void)
+{
+    quiet = 1;
+    progress_hide();
+}
+
+/* Names of a file's tensors appear in messages. They must not move the cursor or start a line. */
+PRINTF_LIKE(2, 0)
+static void print_line(const char *kind, const char *format, va_list args)
+{
+    struct text text = {0};
+    char *line;
+
+    text_vformat(&text, format, args);
+    line = text_take(&text);
+    if (line == NULL)
+        return;
+    for (char *at = line; *at != '\0'; at++)
+        if ((unsigned char)*at < ' ' || *at == 0x7f)
+            *at = at[1] == '\0' ? '\0' : strchr("\n\r\t", *at) != NULL ? ' ' : '?';
+    progress_clear();
+    fprintf(stderr, "clattn: %s%s\n", kind, line);
+    free(line);
+}
+
+int bad(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    print_line("", format, args);
+    va_end(args);
+    return EXIT_BAD;
+}
+
+int failed(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    print_line("", format, args);
+    va_end(args);
+    return EXIT_FAILED;
+}
+
+void warn(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    if (!quiet)
+        print_line("warning: ", format, args);
+    va_end(args);
+}
+
+void note(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    if (!quiet)
+        print_line("", format, args);
+    va_end(args);
+}
+
+void sink_log(void *user, clattn_log_level level, const char *message)
+{
+    struct sink *sink = user;
+
+    switch (level) {
+    case CLATTN_LOG_ERROR:
+        if (sink->error[0] == '\0')
+            text_fit(sink->error, sizeof sink->error, "%s", message);
+        break;
+    case CLATTN_LOG_WARNING:
+        if (sink->warning[0] == '\0')
+            text_fit(sink->warning, sizeof sink->warning, "%s", message);
+        warn("%s", message);
+        break;
+    case CLATTN_LOG_INFO: break;
+    }
+}
+
+static int status_exit(clattn_status status)
+{
+    switch (status) {
+    case CLATTN_SUCCESS: return EXIT_OK;
+    case CLATTN_INVALID_ARGUMENT:
+    case CLATTN_INVALID_DESC:
+    case CLATTN_INVALID_OPERAND:
+    case CLATTN_INVALID_WORKSPACE: return EXIT_BAD;
+    case CLATTN_UNSUPPORTED:
+    case CLATTN_NO_OPENCL:
+    case CLATTN_NO_DEVICE:
+    case CLATTN_BUILD_FAILED:
+    case CLATTN_OUT_OF_MEMORY:
+    case CLATTN_DEVICE_ERROR: return EXIT_FAILED;
+    }
+    return EXIT_FAILED;
+}
+
+int library_error(struct sink *sink, const char *where, clattn_status status)
+{
+    const char *text = sink->error[0] != '\0' ? sink->error : clattn_status_text(status);
+
+    failed("%s%s%s", where, *where != '\0' ? ": " : "", text);
+    sink->error[0] = '\0';
+    return status_exit(status);
+}

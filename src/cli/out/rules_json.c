@@ -1,0 +1,331 @@
+#include "cli/out/rules_json.h"
+
+#include "cli/io/desc_options.h"
+#include "op/problem.h"
+#include "op/rule.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Enums ------------------------------------------------------------------------------------------------------- */
+
+static cJSON *add_value(cJSON *values, const char *name, int value)
+{
+    cJSON *object = cJSON_CreateObject();
+
+    cJSON_AddStringToObject(object, "name", name);
+    cJSON_AddNumberToObject(object, "value", value);
+    cJSON_AddItemToArray(values, object);
+    return object;
+}
+
+static void add_statuses(cJSON *enums)
+{
+    cJSON *values = cJSON_AddArrayToObject(enums, "clattn_status");
+
+#define STATUS_VALUE(name, value, text)                                                                                \
+    cJSON_AddStringToObject(add_value(values, "CLATTN_" #name, value), "text", text);
+    CLATTN_STATUSES(STATUS_VALUE)
+#undef STATUS_VALUE
+}
+
+static void add_log_levels(cJSON *enums)
+{
+    cJSON *values = cJSON_AddArrayToObject(enums, "clattn_log_level");
+
+    add_value(values, "CLATTN_LOG_ERROR", CLATTN_LOG_ERROR);
+    add_value(values, "CLATTN_LOG_WARNING", CLATTN_LOG_WARNING);
+    add_value(values, "CLATTN_LOG_INFO", CLATTN_LOG_INFO);
+}
+
+static void add_rules(cJSON *enums)
+{
+    cJSON *values = cJSON_AddArrayToObject(enums, "clattn_rule");
+
+    add_value(values, "CLATTN_RULE_NONE", CLATTN_RULE_NONE);
+#define RULE_VALUE(NAME, value) add_value(values, "CLATTN_" #NAME, value);
+    CLATTN_RULES(RULE_VALUE)
+#undef RULE_VALUE
+}
+
+static void add_operand_ids(cJSON *enums)
+{
+    cJSON *values = cJSON_AddArrayToObject(enums, "clattn_operand_id");
+
+    add_value(values, "CLATTN_OPERAND_NONE", CLATTN_OPERAND_NONE);
+#define OPERAND_VALUE(ID, name, value, shape) add_value(values, "CLATTN_" #ID, value);
+    CLATTN_OPERANDS(OPERAND_VALUE)
+#undef OPERAND_VALUE
+    add_value(values, "CLATTN_GRADIENTS", CLATTN_GRADIENTS);
+}
+
+/* Adds an enum of the table of options, once, even if several options have it. */
+static void add_option_enum(cJSON *enums, const struct desc_option *option)
+{
+    cJSON *values;
+
+    if (option->type_name == NULL || option->values == NULL || cJSON_HasObjectItem(enums, option->type_name))
+        return;
+    values = cJSON_AddArrayToObject(enums, option->type_name);
+    for (const struct option_value *at = option->values; at->word != NULL; at++)
+        if (at == option->values || strcmp(at->id, at[-1].id) != 0)
+            add_value(values, at->id, at->value);
+}
+
+static void add_enums(cJSON *object)
+{
+    cJSON *enums = cJSON_AddObjectToObject(object, "enums");
+
+    add_statuses(enums);
+    add_log_levels(enums);
+    add_rules(enums);
+    add_operand_ids(enums);
+    for (enum option_id i = 0; i < OPTION_COUNT; i++)
+        add_option_enum(enums, &desc_options[i]);
+}
+
+/* ---- Structs: their fields in order, each behind the one before at the next multiple of its own alignment -------- */
+
+static cJSON *add_field(cJSON *fields, const char *name, const char *type)
+{
+    cJSON *object = cJSON_CreateObject();
+
+    cJSON_AddStringToObject(object, "name", name);
+    cJSON_AddStringToObject(object, "type", type);
+    cJSON_AddItemToArray(fields, object);
+    return object;
+}
+
+static const char *type_of(const struct desc_option *option)
+{
+    static const char *const names[] = {[OPTION_FLAG] = "bool",
+                                        [OPTION_FLAGS] = "uint64",
+                                        [OPTION_INT32] = "int32",
+                                        [OPTION_INT64] = "int64",
+                                        [OPTION_DOUBLE] = "double",
+                                        [OPTION_ENUM] = "int32",
+                                        [OPTION_TYPES] = "clattn_operand_type"};
+
+    return option->type_name != NULL ? option->type_name : names[option->type];
+}
+
+/* The first field at or after an offset, or OPTION_COUNT. */
+static enum option_id next_field(size_t offset)
+{
+    enum option_id next = OPTION_COUNT;
+
+    for (enum option_id i = 0; i < OPTION_COUNT; i++)
+        if (desc_options[i].type != OPTION_FLAG && desc_options[i].offset >= offset &&
+            (next == OPTION_COUNT || desc_options[i].offset < desc_options[next].offset))
+            next = i;
+    return next;
+}
+
+static void add_desc(cJSON *structs)
+{
+    enum { TYPES = sizeof((clattn_plan_desc *)0)->operand_types / sizeof(clattn_operand_type) };
+    cJSON *fields = cJSON_AddArrayToObject(structs, "clattn_plan_desc");
+    enum option_id i;
+
+    for (size_t offset = 0; (i = next_field(offset)) != OPTION_COUNT; offset = desc_options[i].offset + 1) {
+        cJSON *field = add_field(fields, desc_options[i].name, type_of(&desc_options[i]));
+        if (desc_options[i].type == OPTION_TYPES)
+            cJSON_AddNumberToObject(field, "count", TYPES);
+    }
+}
+
+/* The structs of a call. The test `bindings` compares these lists with clattn.h. */
+static void add_structs(cJSON *object)
+{
+    static const char *const lists[][16][2] = {
+        {{"clattn_operand_type", NULL}, {"id", "clattn_operand_id"}, {"dtype", "clattn_dtype"}},
+        {{"clattn_operand", NULL},
+         {"id", "clattn_operand_id"},
+         {"buffer", "pointer"},
+         {"host", "pointer"},
+         {"offset", "size"},
+         {"size", "size"},
+         {"batch_stride", "int64"},
+         {"token_stride", "int64"},
+         {"head_stride", "int64"}},
+        {{"clattn_call", NULL},
+         {"operands", "pointer"},
+         {"operand_count", "size"},
+         {"seq_len", "int64"},
+         {"batch", "int64"},
+         {"sequences", "int64"},
+         {"workspace", "pointer"},
+         {"workspace_offset", "size"},
+         {"workspace_size", "size"},
+         {"kv_len", "int64"},
+         {"tail", "int64"}}};
+    cJSON *structs = cJSON_AddObjectToObject(object, "structs");
+
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        cJSON *fields = cJSON_AddArrayToObject(structs, lists[i][0][0]);
+        for (size_t n = 1; n < sizeof *lists / sizeof **lists && lists[i][n][0] != NULL; n++)
+            add_field(fields, lists[i][n][0], lists[i][n][1]);
+    }
+    add_desc(structs);
+}
+
+/* ---- Flags, operands, options ------------------------------------------------------------------------------------ */
+
+static int bit_of(uint64_t flag)
+{
+    int bit = 0;
+
+    while (flag >> bit > 1)
+        bit++;
+    return bit;
+}
+
+static void add_flags(cJSON *object)
+{
+    cJSON *flags = cJSON_AddArrayToObject(object, "flags");
+
+    for (enum option_id i = 0; i < OPTION_COUNT; i++) {
+        cJSON *flag;
+        if (desc_options[i].type != OPTION_FLAG)
+            continue;
+        flag = cJSON_CreateObject();
+        cJSON_AddStringToObject(flag, "name", desc_options[i].id);
+        cJSON_AddNumberToObject(flag, "bit", bit_of(desc_options[i].flag));
+        cJSON_AddItemToArray(flags, flag);
+    }
+}
+
+static void add_operands(cJSON *object)
+{
+    static const struct {
+        int id;
+        const char *name, *shape;
+    } all[] = {
+#define OPERAND_ROW(ID, name, value, shape) {value, #name, shape},
+        CLATTN_OPERANDS(OPERAND_ROW)
+#undef OPERAND_ROW
+    };
+    cJSON *operands = cJSON_AddArrayToObject(object, "operands");
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        cJSON *operand = cJSON_CreateObject();
+        cJSON_AddNumberToObject(operand, "id", all[i].id);
+        cJSON_AddStringToObject(operand, "name", all[i].name);
+        cJSON_AddStringToObject(operand, "shape", all[i].shape);
+        cJSON_AddBoolToObject(operand, "output", operand_is_output((clattn_operand_id)all[i].id));
+        cJSON_AddItemToArray(operands, operand);
+    }
+}
+
+static void add_words(cJSON *object, enum option_id option)
+{
+    const struct option_value *values = option_values(option);
+    cJSON *words;
+
+    if (values == NULL)
+        return;
+    words = cJSON_AddArrayToObject(object, "values");
+    for (; values->word != NULL; values++) {
+        cJSON *word = cJSON_CreateObject();
+        cJSON_AddStringToObject(word, "word", values->word);
+        cJSON_AddNumberToObject(word, "value", values->value);
+        if (values->only != CLATTN_RULE_NONE)
+            cJSON_AddStringToObject(word, "only", rule_get(values->only)->name);
+        cJSON_AddItemToArray(words, word);
+    }
+}
+
+static cJSON *option_json(enum option_id option)
+{
+    const struct desc_option *row = &desc_options[option];
+    cJSON *object = cJSON_CreateObject();
+
+    cJSON_AddStringToObject(object, "name", row->name);
+    cJSON_AddStringToObject(object, row->type == OPTION_FLAG ? "flag" : "field", row->id);
+    cJSON_AddStringToObject(object, "type", type_of(row));
+    add_words(object, option);
+    if (row->low != 0 || row->high != 0) {
+        cJSON_AddNumberToObject(object, "low", row->low);
+        cJSON_AddNumberToObject(object, "high", row->high);
+    }
+    if (row->shown_by != CLATTN_OPERAND_NONE)
+        cJSON_AddStringToObject(object, "operand", operand_name(row->shown_by));
+    if (row->said_by != NULL)
+        cJSON_AddStringToObject(object, "said_by", row->said_by);
+    cJSON_AddStringToObject(object, "help", row->help);
+    return object;
+}
+
+void interface_add(cJSON *object)
+{
+    cJSON *options;
+
+    add_enums(object);
+    add_structs(object);
+    add_flags(object);
+    add_operands(object);
+    options = cJSON_AddArrayToObject(object, "options");
+    for (enum option_id i = 0; i < OPTION_COUNT; i++)
+        cJSON_AddItemToArray(options, option_json(i));
+}
+
+/* ---- Of one rule ------------------------------------------------------------------------------------------------- */
+
+/* What 0 in a desc means for an option: the value in the completed desc, or in words what it depends on. */
+static void add_default(cJSON *object, clattn_rule rule, enum option_id option)
+{
+    const struct desc_option *row = &desc_options[option];
+    const clattn_plan_desc desc = {.rule = rule,
+                                   .flags = row->with & rule_flags(rule_get(rule)),
+                                   .seq_len = 1,
+                                   .heads = 1,
+                                   .key_dim = rule_asks_key_dim(rule_get(rule)) ? 4 : 0,
+                                   .value_dim = 4};
+    int fixed = row->depends == NULL || (option == OPTION_scale && rule_get(rule)->default_scale != 0);
+    struct problem problem;
+
+    if (!fixed)
+        cJSON_AddStringToObject(object, "depends", row->depends);
+    else if (problem_init(&problem, &desc, NULL) == CLATTN_SUCCESS)
+        cJSON_AddNumberToObject(object, "default", option_get(option, &problem.desc));
+}
+
+/* The name of the first of these flags. */
+static const char *flag_name(uint64_t flags)
+{
+    enum option_id option = 0;
+
+    while (option + 1 < OPTION_COUNT && !(desc_options[option].flag & flags))
+        option++;
+    return desc_options[option].id;
+}
+
+static cJSON *rule_option(clattn_rule rule, enum option_id option)
+{
+    const struct desc_option *row = &desc_options[option];
+    char argument[96], usage[128];
+    cJSON *object = cJSON_CreateObject();
+
+    cJSON_AddStringToObject(object, "name", row->name);
+    cJSON_AddStringToObject(object, row->type == OPTION_FLAG ? "flag" : "field", row->id);
+    add_default(object, rule, option);
+    if (!rule_takes(rule_get(rule), option))
+        cJSON_AddStringToObject(object, "with", flag_name(row->with & rule_flags(rule_get(rule))));
+    if (desc_option_is_named(option)) {
+        snprintf(usage, sizeof usage, "%s=%s", row->name,
+                 desc_option_argument(option, rule, argument, sizeof argument));
+        cJSON_AddStringToObject(object, "usage", usage);
+    }
+    return object;
+}
+
+cJSON *rule_options_json(clattn_rule rule)
+{
+    const struct rule *row = rule_get(rule);
+    cJSON *array = cJSON_CreateArray();
+
+    for (enum option_id i = 0; i < OPTION_COUNT; i++)
+        if (rule_takes(row, i) || (desc_options[i].with & rule_flags(row)) != 0)
+            cJSON_AddItemToArray(array, rule_option(rule, i));
+    return array;
+}
