@@ -64,10 +64,10 @@ scan_matrix(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int states)
     local data_t *strip = strips + value_tile * STRIP;
     global const uint *record = scan.record;
     acc_t S[SPAN * KT];              /* the state */
-    frag_t T[INVERSE_FRAGS];         /* of the chunk's record, or of the next one's */
+    frag_t T[INVERSE_FRAGS];         /* with FETCH_AHEAD the next chunk's, once this one's has been used */
     uint4 next_values[STRIP_PIECES]; /* of the sub-group's columns, on their way to its strip */
     source_t values;
-    cursor_t cursor; /* where consumers move the chunks */
+    cursor_t cursor; /* where consumers move the chunks, as are the chunks on their way */
     moving_t moving[DEPTH];
 
     if (LOADERS == 0) {

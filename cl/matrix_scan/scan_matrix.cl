@@ -71,13 +71,14 @@ scan_matrix(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int states, int 
     const int read_lane = frag_lane(m, PITCH) + channel0, write_lane = frag_lane_t(m, PITCH) + channel0;
     local data_t *strip = strips + value_tile * STRIP;
     global const uint *record = scan.record;
-    acc_t S[SPAN * KT];      /* the state */
-    frag_t T[INVERSE_FRAGS]; /* of the chunk's record, or of the next one's */
-    frag_t A[SCORE_FRAGS];
+    acc_t S[SPAN * KT]; /* the state */
+    frag_t
+        T[INVERSE_FRAGS];  /* with FETCH_AHEAD the next chunk's, once this one's has been used; else fetched for use */
+    frag_t A[SCORE_FRAGS]; /* the same; where SCORED the chunk's, from its stage */
     uint4 next_values[STRIP_PIECES]; /* of the sub-group's columns, on their way to its strip */
     source_t values;
     output_t output;
-    cursor_t cursor; /* where consumers move the chunks */
+    cursor_t cursor; /* where consumers move the chunks, as are the chunks on their way */
     moving_t moving[DEPTH];
     float given = 0; /* what den has for the lane's number of the output */
 

@@ -4,7 +4,6 @@
 
 #include "device/program.h"
 #include "plan/gemm.h"
-#include "tune/tiles.h"
 #include "tune/tuning_layers.h"
 
 #include <stdlib.h>
@@ -41,25 +40,12 @@ static struct device_facts facts_of(const struct clattn_context *context, int64_
         .device = &context->device, .engine = context->engine, .most_group = lower(most_group, device)};
 }
 
-/* Whether any kernel of the solver is for work-items that share a tile. */
-static int is_shared(const struct solver *solver)
-{
-    uint64_t kernels = space_kernels(&solver->space);
-
-    if (!solver->old)
-        return solver->shared;
-    for (int id = 0; id < KERNEL_COUNT; id++)
-        if (kernels >> id & 1 && kernel_family((enum kernel_id)id)->shared)
-            return 1;
-    return 0;
-}
-
 /* Whether the solver is chosen on the device. Kernels whose work-items share a tile are not chosen on Intel GPUs yet:
  * states and prepare_blocks use private memory there, whose cost has not been measured. A solver that uses a matrix
  * engine is chosen wherever the context has one. */
 static int is_chosen_on(const struct solver *solver, const struct clattn_context *context)
 {
-    return (solver->space.engine && context->engine != NULL) || !is_shared(solver) ||
+    return (solver->space.engine && context->engine != NULL) || !solver->shared ||
            (!context->device.serial && context->device.sub_group == 0);
 }
 
@@ -183,12 +169,9 @@ static clattn_status solve(struct clattn_plan *plan, const struct solver *solver
 /* Whether the device can run the solver with its default tiles. */
 static int default_applies(const struct clattn_plan *plan, const struct solver *solver)
 {
-    const struct tuned usual = tuned_default(&solver->space);
     const struct device_facts facts = facts_of(plan->context, MOST_GROUP);
-    struct tiles tiles[KERNEL_COUNT];
 
-    return solver->old ? tuning_point_tiles(plan->context, &plan->problem, &usual, tiles)
-                       : solver_can(solver, &facts, &plan->problem);
+    return solver_can(solver, &facts, &plan->problem);
 }
 
 /* A measurement does not count if the fastest solver it was compared with cannot run this problem. Layers after the one
@@ -383,32 +366,16 @@ static int makes_recipe(clattn_context *context, const struct problem *problem, 
     return has_providers;
 }
 
-static clattn_status try_recipe(const struct solver *solver, const struct recipe_maker *maker)
-{
-    if (solver->old)
-        return solver_make(solver, maker);
-    if (!makes_recipe(maker->context, maker->problem, solver, maker->most_group))
-        return CLATTN_UNSUPPORTED;
-    return solver_has_behind(maker->problem) ? solver_make_behind(maker) : CLATTN_SUCCESS;
-}
-
 /* Tries the heuristic's group size, then smaller ones. */
 static int has_recipe(clattn_context *context, const struct problem *problem, const struct solver *solver)
 {
-    struct recipe recipe = {0};
-    struct recipe_maker maker = {context, problem, NULL, NULL, (int)context->device.info.max_work_group, &recipe, 1};
-    clattn_status status;
+    int most_group = (int)lower(MOST_GROUP, (int64_t)context->device.info.max_work_group), has;
 
-    if (maker.most_group > MOST_GROUP)
-        maker.most_group = MOST_GROUP;
     do {
-        status = recipe_open(&recipe);
-        if (status == CLATTN_SUCCESS)
-            status = try_recipe(solver, &maker);
-        maker.most_group /= 2;
-    } while (status == CLATTN_UNSUPPORTED && maker.most_group >= 1 && !context->device.serial);
-    recipe_close(&recipe);
-    return status == CLATTN_SUCCESS;
+        has = makes_recipe(context, problem, solver, most_group);
+        most_group /= 2;
+    } while (!has && most_group >= 1 && !context->device.serial);
+    return has;
 }
 
 clattn_status plan_supports(clattn_context *context, const struct problem *problem)

@@ -19,21 +19,6 @@ static struct device_facts facts_of(const struct clattn_plan *plan, int most_gro
         .device = &plan->context->device, .engine = plan->context->engine, .most_group = most_group};
 }
 
-/* A recipe of a solver of src/kernel. */
-static clattn_status make_old(struct clattn_plan *plan, struct builder *b, const struct tuned *tuned,
-                              const struct clattn_plan *like, int most_group)
-{
-    const struct recipe *same = like != NULL ? &like->recipe : NULL;
-    const struct recipe_maker maker = {plan->context, &plan->problem, tuned, same, most_group, &plan->recipe, 0};
-
-    TRY(recipe_open(&plan->recipe));
-    TRY(solver_make(plan->solver, &maker));
-    plan->has_recipe = 1;
-    TRY(build_begin(b));
-    plan->own = plan->bound.ir.step_count;
-    return plan_adapt(plan, b);
-}
-
 /* If the solver uses a matrix engine and the problem has 16-bit elements, probes the engine. UNSUPPORTED: the engine
  * computes wrong products. If only its teams do, a solver that can work without teams is told so. */
 static clattn_status probe_for(const struct clattn_plan *plan, struct device_facts *facts)
@@ -55,22 +40,7 @@ static clattn_status probe_for(const struct clattn_plan *plan, struct device_fac
     return facts->teamless ? CLATTN_SUCCESS : status;
 }
 
-/* Adds the steps that src/kernel has after a module's own, and ends the recipe. */
-static clattn_status make_behind(struct clattn_plan *plan, struct builder *b, const struct clattn_plan *like,
-                                 int most_group)
-{
-    const struct recipe *same = like != NULL ? &like->recipe : NULL;
-    const struct recipe_maker maker = {plan->context, &plan->problem, NULL, same, most_group, &plan->recipe, 0};
-
-    if (!solver_has_behind(&plan->problem))
-        return build_end(b);
-    TRY(recipe_open(&plan->recipe));
-    TRY(solver_make_behind(&maker));
-    plan->own = plan->bound.ir.step_count;
-    return plan_adapt(plan, b);
-}
-
-static clattn_status make_module(struct clattn_plan *plan, struct builder *b, struct device_facts *facts,
+static clattn_status make_recipe(struct clattn_plan *plan, struct builder *b, struct device_facts *facts,
                                  const struct tuned *tuned)
 {
     const struct solver *solver = plan->solver;
@@ -80,7 +50,7 @@ static clattn_status make_module(struct clattn_plan *plan, struct builder *b, st
     if (status == CLATTN_SUCCESS && b->like == NULL)
         status = solver_tiles(solver, b->facts, b->problem, tuned, tiles);
     if (status == CLATTN_SUCCESS)
-        status = build_own(b, solver, b->like == NULL ? tiles : NULL);
+        status = build_recipe(b, solver, b->like == NULL ? tiles : NULL);
     free(tiles);
     return status;
 }
@@ -99,22 +69,16 @@ clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, c
                               .planner = &planner};
 
     bound_drop(&plan->bound);
-    recipe_close(&plan->recipe);
     plan->solver = solver;
-    plan->has_recipe = plan->own = 0;
-    if (solver->old)
-        TRY(make_old(plan, &builder, tuned, like, most_group));
-    else {
-        TRY(make_module(plan, &builder, &facts, tuned));
-        plan->has_recipe = 1;
-        TRY(make_behind(plan, &builder, like, most_group));
-    }
+    plan->has_recipe = 0;
+    TRY(make_recipe(plan, &builder, &facts, tuned));
+    plan->has_recipe = 1;
     return bound_build(&plan->bound, &plan->log);
 }
 
 const struct child *plan_child(const struct clattn_plan *plan)
 {
-    return plan->solver->old ? NULL : &plan->bound.built.children[plan->bound.built.own];
+    return &plan->bound.built.children[plan->bound.built.own];
 }
 
 /* ---- Opening ------------------------------------------------------------------------------------------------------
@@ -182,7 +146,6 @@ void clattn_plan_destroy(clattn_plan *plan)
     if (plan == NULL)
         return;
     bound_close(&plan->bound);
-    recipe_close(&plan->recipe);
     if (plan->head_decay != NULL)
         plan->context->device.cl->ReleaseMemObject(plan->head_decay);
     free(plan->tiles_by);
@@ -214,12 +177,8 @@ static int32_t reported_chunk(struct reach reach)
 static int32_t tokens_at_once(const clattn_plan *plan)
 {
     const struct child *child = plan_child(plan);
-    const struct variant *last;
 
-    if (child != NULL)
-        return reported_chunk(child->solver->reach(&plan->problem, child->shape));
-    last = &recipe_last(&plan->recipe)->variant;
-    return last->tiles.chunk;
+    return reported_chunk(child->solver->reach(&plan->problem, child->shape));
 }
 
 /* The name of the matrix engine that the solver uses, or NULL. */
@@ -275,8 +234,6 @@ static const char *step_name(const struct clattn_plan *plan, int step)
 static void describe_step(struct text *text, const struct clattn_plan *plan, int step)
 {
     const struct built_product *product = built_product_of(&plan->bound.built, step);
-    const struct step *own;
-
     if (product != NULL) {
         describe_product(text, product);
         return;
@@ -288,8 +245,6 @@ static void describe_step(struct text *text, const struct clattn_plan *plan, int
             return;
         }
     }
-    own = &plan->recipe.steps[step - plan->own];
-    kernel_family(own->variant.kernel)->describe(text, &own->variant, &own->layout);
 }
 
 void plan_write_steps(struct text *text, const struct clattn_plan *plan)

@@ -4,8 +4,8 @@
 
 #include "op/arguments.h"
 #include "plan/bound.h"
-#include "plan/recipe.h"
 #include "solve/solve.h"
+#include "tune/space.h"
 
 /* The placement of an operand without strides, in a call of the plan's own lengths. */
 struct usual {
@@ -21,8 +21,6 @@ struct clattn_plan {
     struct extent most;                /* the plan's own lengths */
     struct usual usual[OPERAND_COUNT]; /* where operands lie at these lengths */
     const struct solver *solver;
-    struct recipe recipe; /* of a solver of src/kernel, in the intermediate form from step `own` on */
-    int own;
     struct bound bound; /* the steps, and their kernels */
     int has_recipe;     /* plan_bind has made a recipe, even if its kernels could not be built */
     cl_mem head_decay;  /* log-decays [heads] that the rule fixes; or NULL */
@@ -54,9 +52,6 @@ clattn_status plan_self_test(struct clattn_plan *plan);
  * to -1 if they are wrong; it leaves 0 if it cannot tell. */
 clattn_status self_test(clattn_context *context, struct hash kernels, const char *what,
                         clattn_status (*run)(void *user, int *verdict), void *user);
-
-/* Adds the plan's recipe to the builder's, and ends it. OUT_OF_MEMORY. */
-clattn_status plan_adapt(const struct clattn_plan *plan, struct builder *b);
 
 /* Chooses a solver and tiles and binds the plan to them. If `forced` is not NULL, exactly that point is bound, without
  * a self-test. */

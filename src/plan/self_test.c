@@ -4,19 +4,11 @@
 
 #include "plan/sample.h"
 
-/* Tokens that the last kernel of a solver of src/kernel computes together. */
-static struct reach old_reach(const struct clattn_plan *plan)
-{
-    const struct variant *last = &recipe_last(&plan->recipe)->variant;
-
-    return (struct reach){.chunk = last->tiles.chunk, .parts = 1, .keys = last->tiles.keys};
-}
-
 static struct reach reach_of(const struct clattn_plan *plan)
 {
     const struct child *child = plan_child(plan);
 
-    return child != NULL ? child->solver->reach(&plan->problem, child->shape) : old_reach(plan);
+    return child->solver->reach(&plan->problem, child->shape);
 }
 
 /* A short problem that reaches every part of the kernels. It has two chunks and a remainder longer than a vector of

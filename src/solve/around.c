@@ -203,12 +203,27 @@ static clattn_status add_attention(struct builder *b, const struct problem *prob
     return build_problem(b, problem);
 }
 
+/* Whether a solver leaves the attention matrix to others: of a list whose keys turn on their way to a query it does
+ * not. */
+static int is_read_by_others(const struct problem *problem)
+{
+    return !rule_has_list(problem->rule) || problem->rule->erase == ERASE_NONE ||
+           (problem->desc.flags & CLATTN_ABSOLUTE) != 0;
+}
+
 clattn_status around_reads(struct builder *b)
 {
     if (problem_reads_whole(b->problem))
         TRY(build_passes(b, NULL, read_whole));
-    if ((b->problem->desc.flags & CLATTN_WITH_ATTN) &&
-        (!rule_has_list(b->problem->rule) || b->problem->rule->erase == ERASE_NONE))
+    if ((b->problem->desc.flags & CLATTN_WITH_ATTN) && is_read_by_others(b->problem))
         return build_pass(b, PASS_ATTENTION, NULL, add_attention);
     return CLATTN_SUCCESS;
+}
+
+/* ---- Keys that are carried to the end -----------------------------------------------------------------------------
+ */
+
+clattn_status around_carry(struct builder *b)
+{
+    return b->problem->desc.flags & CLATTN_CARRY ? build_child(b, &solver_fold_path, b->problem) : CLATTN_SUCCESS;
 }

@@ -50,7 +50,7 @@ struct built {
     /* in the order in which they were added */
     struct child children[BUILDER_CHILDREN];
     int child_count;
-    int own; /* the index of the plan's own solver, unless that solver is in src/kernel */
+    int own; /* the index of the plan's own solver */
 };
 
 struct builder {

@@ -24,6 +24,9 @@
     X(delta_matrix)                                                                                                    \
     X(delta)                                                                                                           \
     X(decode)                                                                                                          \
+    X(path_team)                                                                                                       \
+    X(path_matrix)                                                                                                     \
+    X(path)                                                                                                            \
     X(path_decode)
 
 #define SOLVER_DECLARED(name) extern const struct solver solver_##name;

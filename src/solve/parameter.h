@@ -15,7 +15,6 @@ enum {
 /* One parameter: a field in the solver's tiles. */
 struct parameter {
     const char *name;               /* "scan.block_v" */
-    uint64_t kernels;               /* for solvers in src/kernel, bits 1 << KERNEL_…: the kernels that have it */
     uint16_t field;                 /* its offset in the tiles */
     int16_t values[MAX_VALUES + 1]; /* values worth trying, ascending; closed by BY_THUMB */
 };
@@ -53,14 +52,14 @@ int parameter_has(const struct parameter *parameter, int value);
 /* A row of a solver's parameters: PARAMETER_ROW("rows", struct rms_norm_tiles, tokens, 1, 2, 4) */
 #define PARAMETER_ROW(name, tiles, field, ...)                                                                         \
     {                                                                                                                  \
-        name, 0, offsetof(tiles, field),                                                                               \
+        name, offsetof(tiles, field),                                                                                  \
         {                                                                                                              \
             __VA_ARGS__, BY_THUMB                                                                                      \
         }                                                                                                              \
     }
 #define PARAMETERS_END                                                                                                 \
     {                                                                                                                  \
-        NULL, 0, 0,                                                                                                    \
+        NULL, 0,                                                                                                       \
         {                                                                                                              \
             BY_THUMB                                                                                                   \
         }                                                                                                              \

@@ -15,20 +15,6 @@ int group_fits(const struct device_facts *facts, int group)
     return group >= 1 && (size_t)group <= facts->device->info.max_work_group && (group == 1 || !facts->device->serial);
 }
 
-int tiles_take(void *tiles, const void *chosen, size_t size)
-{
-    int count = 0;
-
-    for (size_t i = 0; i < size / sizeof(int); i++) {
-        const int value = ((const int *)chosen)[i];
-        if (value == TILE_OPEN)
-            continue;
-        ((int *)tiles)[i] = value;
-        count++;
-    }
-    return count;
-}
-
 clattn_status solver_tiles(const struct solver *solver, const struct device_facts *facts, const struct problem *problem,
                            const struct tuned *tuned, void *tiles)
 {

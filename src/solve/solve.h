@@ -37,7 +37,6 @@ struct solver {
     struct space space; /* name, tuning parameters, their format, and the lengths to tune at */
     clattn_mode mode;
     int rank; /* solvers are tried in descending order of rank */
-    int old;  /* it is in src/kernel, and has none of the members below */
     enum team_use team;
     int shared; /* its work-items share a tile: it is tried only on devices that are good at that, or with a matrix
                  * engine */
@@ -87,10 +86,6 @@ clattn_status solver_fits(const struct solver *solver, const struct device_facts
 int solver_can(const struct solver *solver, const struct device_facts *facts, const struct problem *problem);
 /* The point that gives these tiles. A parameter that does not have a tile's value stays TILE_OPEN. */
 struct tuned solver_explicit(const struct solver *solver, const void *tiles);
-
-/* Replaces the heuristic's tiles by those that tuning chose, which are not TILE_OPEN. Returns their number. Both are
- * structs of ints of that size. */
-int tiles_take(void *tiles, const void *chosen, size_t size);
 
 /* Whether each work-item should have a tile of its own. */
 static inline int is_serial(const struct device_facts *facts)

@@ -3,7 +3,7 @@
 #include "base/embedded.h"
 #include "base/file.h"
 #include "base/system.h"
-#include "kernel/kernel.h"
+#include "device/engine.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -54,23 +54,23 @@ static int position(const struct parameter *parameter, int value)
 
 int propose_is_valid(const struct propose *propose, const struct tuned *tuned)
 {
-    struct tiles tiles[KERNEL_COUNT];
+    struct point_tiles tiles;
 
-    return tuning_point_tiles(propose->context, propose->problem, tuned, tiles);
+    return tuning_point_tiles(propose->context, propose->problem, tuned, &tiles);
 }
 
 /* Several values may give equal tiles, if the problem is smaller than they are. Chooses the smallest. */
 static void reduce(const struct propose *propose, struct tuned *tuned)
 {
-    struct tiles tiles[KERNEL_COUNT], same[KERNEL_COUNT];
+    struct point_tiles tiles, same;
 
-    tuning_point_tiles(propose->context, propose->problem, tuned, tiles);
+    tuning_point_tiles(propose->context, propose->problem, tuned, &tiles);
     for (int i = 0; tuned->space->parameters[i].name != NULL; i++)
         for (const int16_t *value = tuned->space->parameters[i].values; *value != BY_THUMB; value++) {
             struct tuned less = *tuned;
             less.values[i] = *value;
-            if (*value >= tuned->values[i] || !tuning_point_tiles(propose->context, propose->problem, &less, same) ||
-                memcmp(tiles, same, sizeof tiles) != 0)
+            if (*value >= tuned->values[i] || !tuning_point_tiles(propose->context, propose->problem, &less, &same) ||
+                memcmp(&tiles, &same, sizeof tiles) != 0)
                 continue;
             *tuned = less;
             break;

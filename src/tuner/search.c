@@ -416,7 +416,7 @@ static clattn_status run_default(struct state *state)
         return FAIL(&state->search->log, DEVICE_ERROR, "the default of solver %s: %s", state->search->space->name,
                     trial_state_text(candidate->state));
     TRY(trial_plan(&state->trial, &default_point, &plan, &outcome));
-    state->base = trial_explicit_point(plan, state->search->space);
+    state->base = trial_explicit_point(plan);
     clattn_plan_destroy(plan);
     report_improvement(state, candidate);
     return CLATTN_SUCCESS;

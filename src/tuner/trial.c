@@ -67,22 +67,9 @@ clattn_status trial_plan_of(const struct trial *trial, int64_t tokens, const str
     return plan_for(trial, &desc, tuned, plan, state);
 }
 
-struct tuned trial_explicit_point(const clattn_plan *plan, const struct space *space)
+struct tuned trial_explicit_point(const clattn_plan *plan)
 {
-    struct tuned tuned = tuned_default(space);
-
-    if (plan_child(plan) != NULL)
-        return solver_explicit(plan->solver, plan_child(plan)->tiles);
-    for (int i = 0; space->parameters[i].name != NULL; i++)
-        for (int s = 0; s < plan->recipe.step_count; s++) { /* the last step of a kernel covers all value columns */
-            const struct variant *variant = &plan->recipe.steps[s].variant;
-            int value;
-            if (!(space->parameters[i].kernels >> variant->kernel & 1))
-                continue;
-            memcpy(&value, (const char *)&variant->tiles + space->parameters[i].field, sizeof value);
-            tuned.values[i] = parameter_has(&space->parameters[i], value) ? value : BY_THUMB;
-        }
-    return tuned;
+    return solver_explicit(plan->solver, plan_child(plan)->tiles);
 }
 
 static uint64_t largest_of(const clattn_plan *plan, cl_kernel_work_group_info what)

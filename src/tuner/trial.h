@@ -80,6 +80,6 @@ clattn_plan_desc trial_awkward(const struct trial *trial, size_t i);
 enum trial_state trial_validate(struct trial *trial, const struct tuned *tuned, double *error);
 
 /* The default point with the values that the plan's heuristic chose. */
-struct tuned trial_explicit_point(const clattn_plan *plan, const struct space *space);
+struct tuned trial_explicit_point(const clattn_plan *plan);
 
 #endif

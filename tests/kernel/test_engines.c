@@ -4,7 +4,9 @@
 
 #include "base/embedded.h"
 #include "device/engine.h"
-#include "kernel/kernel.h"
+#include "solve/kernel_step.h"
+#include "device/engine.h"
+#include "solve/kernel_step.h"
 
 #include <ctype.h>
 #include <stdio.h>

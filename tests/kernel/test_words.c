@@ -124,7 +124,7 @@ static const char prelude[] =
 /* clang-format off */
 #define TILES(g, v, c, bk, bv, p)                                                                                      \
     {                                                                                                                  \
-        .group = g, .vec = v, .chunk = c, .block_k = bk, .block_v = bv, .pad = p, .lanes_k = 1                         \
+        .group = g, .vec = v, .chunk = c, .block_k = bk, .block_v = bv, .pad = p                                      \
     }
 static const struct config configs[] = {
     /*                     GROUP VEC CHUNK BK BV PAD  K    V  STEPS CU VK L2 feature */
@@ -161,16 +161,14 @@ static struct sizes sizes_of(const struct sheet *s)
 
 static struct sheet sheet_of(const struct config *c)
 {
-    const struct tiles *t = &c->tiles;
-
     return (struct sheet){.c = c,
-                          .chunk = t->chunk,
-                          .bk = t->block_k,
-                          .bv = t->block_v,
-                          .rp = t->block_k + t->pad,
-                          .cp = round_up(t->chunk, t->vec),
-                          .kp = round_up(c->key_dim, t->block_k),
-                          .count = t->chunk - 3,
+                          .chunk = c->tiles.chunk,
+                          .bk = c->tiles.block_k,
+                          .bv = c->tiles.block_v,
+                          .rp = c->tiles.block_k + c->tiles.pad,
+                          .cp = round_up(c->tiles.chunk, c->tiles.vec),
+                          .kp = round_up(c->key_dim, c->tiles.block_k),
+                          .count = c->tiles.chunk - 3,
                           .stride = c->key_dim + 5};
 }
 

@@ -5,15 +5,17 @@
 
 #include "harness.h"
 
-#include "kernel/kernel.h"
 #include "reference/number.h"
+#include "solve/solve.h"
 
 #include <math.h>
 #include <string.h>
 
 struct config {
     const char *name;
-    struct tiles tiles;
+    struct {
+        int group, vec, pad, chunk, block_k, block_v;
+    } tiles;
     int key_dim, value_dim, steps, cu_stride, state_vk, l2norm, feature;
     clattn_dtype dtype;
 };

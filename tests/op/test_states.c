@@ -2,7 +2,6 @@
 #include "harness.h"
 #include "op/options.h"
 
-#include "kernel/kernel.h"
 #include "op/problem.h"
 #include "plan/plan.h"
 

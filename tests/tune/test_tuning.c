@@ -377,7 +377,7 @@ static void test_state_in_registers(void **state)
     clattn_plan_desc token = {.rule = CLATTN_RETENTION, .seq_len = 1, .heads = 2, .key_dim = 256, .value_dim = 64};
     int *serial = &test_device.context->device.serial, had = *serial;
     struct tuned tuned = tuned_default(space_find("recurrent"));
-    struct tiles tiles[KERNEL_COUNT];
+    struct point_tiles tiles;
     struct problem problem;
 
     (void)state;
@@ -387,19 +387,19 @@ static void test_state_in_registers(void **state)
     *serial = 0;
     for (size_t i = 0; i < COUNT(lanes); i++) {
         test_tuned_set(&tuned, "lanes_k", lanes[i]);
-        assert_int_equal(tuning_point_tiles(test_device.context, &problem, &tuned, tiles), 256 / lanes[i] * 4 <= 128);
+        assert_int_equal(tuning_point_tiles(test_device.context, &problem, &tuned, &tiles), 256 / lanes[i] * 4 <= 128);
     }
     *serial = 1;
     tuned = tuned_default(space_find("recurrent"));
     test_tuned_set(&tuned, "vec", 16);
-    assert_true(tuning_point_tiles(test_device.context, &problem, &tuned, tiles));
+    assert_true(tuning_point_tiles(test_device.context, &problem, &tuned, &tiles));
     *serial = had;
 }
 
 /* What a parameter of a module comes to in tiles. */
-static int value_of(const char *solver, const struct tiles *tiles, const char *parameter)
+static int value_of(const char *solver, const struct point_tiles *tiles, const char *parameter)
 {
-    const struct tuned tuned = solver_explicit(solver_find(solver), tiles);
+    const struct tuned tuned = solver_explicit(solver_find(solver), tiles->numbers);
     int i = 0;
 
     while (strcmp(tuned.space->parameters[i].name, parameter) != 0)
@@ -416,7 +416,7 @@ static void test_rows_of_length(void **state)
     } lengths[] = {{1, 0, 1, 1}, {5, 0, 4, 1}, {17, 0, 16, 2}, {64, 0, 16, 4}, {64, 8, 16, 1}};
     int *serial = &test_device.context->device.serial, had = *serial;
     struct tuned tuned = tuned_default(space_find("recurrent"));
-    struct tiles tiles[KERNEL_COUNT];
+    struct point_tiles tiles;
     struct problem problem;
 
     (void)state;
@@ -432,10 +432,10 @@ static void test_rows_of_length(void **state)
                                      .value_dim = 16};
         assert_status(problem_init(&problem, &of, NULL), SUCCESS);
         *serial = 0;
-        assert_true(tuning_point_tiles(test_device.context, &problem, &tuned, tiles));
+        assert_true(tuning_point_tiles(test_device.context, &problem, &tuned, &tiles));
         *serial = had;
-        assert_int_equal(value_of("recurrent", tiles, "rows"), lengths[i].rows);
-        assert_int_equal(value_of("recurrent", tiles, "segments"), lengths[i].segments);
+        assert_int_equal(value_of("recurrent", &tiles, "rows"), lengths[i].rows);
+        assert_int_equal(value_of("recurrent", &tiles, "segments"), lengths[i].segments);
     }
 }
 

@@ -57,7 +57,8 @@ static int path_decode_applies(const struct solver *solver, const struct device_
                                const struct problem *problem)
 {
     (void)solver, (void)facts;
-    return is_read_in_parts(problem) && has_walk(problem) && problem->desc.tail != 0;
+    return is_read_in_parts(problem) && has_walk(problem) && problem->desc.tail != 0 &&
+           (problem->desc.flags & CLATTN_WITH_ATTN) == 0;
 }
 
 /* ---- Shape --------------------------------------------------------------------------------------------------------

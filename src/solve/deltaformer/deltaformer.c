@@ -212,7 +212,7 @@ static clattn_status choose_tiles(const struct solver *solver, const struct devi
 
     (void)solver;
     TRY(by_heuristic(facts, problem, t));
-    if (tiles_take(t, &chosen, offsetof(struct tiles, read)) > 0)
+    if (take_tiles(t, &chosen, offsetof(struct tiles, read)) > 0)
         TRY(correct(facts, problem, t));
     t->read = chosen.read;
     return flash_choose_tiles(facts, problem, &t->read);

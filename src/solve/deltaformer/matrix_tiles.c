@@ -197,7 +197,7 @@ clattn_status deltaformer_choose_tiles(const struct device_facts *facts, const s
     struct choice choice = {.facts = facts, .problem = problem};
 
     TRY(by_heuristic(&choice, team));
-    if (tiles_take(&choice.tiles, tiles, offsetof(struct deltaformer_matrix_tiles, read)) > 0)
+    if (take_tiles(&choice.tiles, tiles, offsetof(struct deltaformer_matrix_tiles, read)) > 0)
         TRY(correct(&choice));
     choice.tiles.read = tiles->read;
     TRY(flash_matrix_choose_best(facts, problem, &choice.tiles.read));

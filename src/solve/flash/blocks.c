@@ -254,7 +254,7 @@ static clattn_status choose_tiles(const struct solver *solver, const struct devi
     const struct blocks chosen = *(struct blocks *)tiles;
 
     TRY(by_heuristic(&choice, tiles));
-    return tiles_take(tiles, &chosen, sizeof chosen) > 0 ? correct(&choice, tiles) : CLATTN_SUCCESS;
+    return take_tiles(tiles, &chosen, sizeof chosen) > 0 ? correct(&choice, tiles) : CLATTN_SUCCESS;
 }
 
 /* ---- The recipe ---------------------------------------------------------------------------------------------------

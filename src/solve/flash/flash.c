@@ -167,7 +167,7 @@ clattn_status flash_choose_tiles(const struct device_facts *facts, const struct 
     const struct flash_tiles chosen = *tiles;
 
     TRY(by_heuristic(facts, problem, tiles));
-    return tiles_take(tiles, &chosen, sizeof chosen) > 0 ? correct(facts, problem, tiles) : CLATTN_SUCCESS;
+    return take_tiles(tiles, &chosen, sizeof chosen) > 0 ? correct(facts, problem, tiles) : CLATTN_SUCCESS;
 }
 
 /* ---- The recipe ---------------------------------------------------------------------------------------------------

@@ -217,7 +217,7 @@ clattn_status flash_matrix_choose_tiles(const struct device_facts *facts, const 
     struct flash_read read = {.facts = facts, .problem = problem};
 
     TRY(by_heuristic(&read, team));
-    if (tiles_take(&read.tiles, tiles, sizeof *tiles) > 0)
+    if (take_tiles(&read.tiles, tiles, sizeof *tiles) > 0)
         TRY(correct(&read));
     *tiles = read.tiles;
     return CLATTN_SUCCESS;

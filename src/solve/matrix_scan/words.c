@@ -1,12 +1,12 @@
 /* What the words of a rule add to the kernels: rows, matrices and headers. */
 #include "solve/matrix_scan/matrix_scan.h"
 
-#define MATRIX(header, ...)                                                                                            \
+#define MATRIX(header, scan_header, ...)                                                                               \
     {                                                                                                                  \
-        FILE_##header, __VA_ARGS__                                                                                     \
+        FILE_##header, FILE_##scan_header, __VA_ARGS__                                                                 \
     }
 static const struct {
-    enum embedded_file header;
+    enum embedded_file header, scan_header;
     int streams;          /* of rows */
     int decayed_streams;  /* as many more where rows are decayed */
     int prepared_streams; /* those that prepare reads */
@@ -131,22 +131,13 @@ void add_shared_headers(struct kernel_step *step, const struct part *part, const
     step_header(step, decay_headers[problem_decay(part->problem)]);
 }
 
-static enum embedded_file erase_header(enum erase erase)
-{
-    switch (erase) {
-    case ERASE_NONE: return FILE_scan_erase_none;
-    case ERASE_LOW_RANK: return FILE_scan_erase_low_rank;
-    default: return FILE_scan_erase_delta;
-    }
-}
-
 void add_scan_headers(struct kernel_step *step, const struct part *part, const struct part_traits *traits)
 {
     const int scored = traits->scored && part->kind == PART_SCAN;
 
     step_header(step, scored ? FILE_scores_staged : FILE_scores_recorded);
     step_header(step, traits->erasing ? FILE_kept_matrix : FILE_kept_factors);
-    step_header(step, erase_header(part->problem->rule->erase));
+    step_header(step, erases[part->problem->rule->erase].scan_header);
     step_header(step, output_header(part));
     step_header(step, part->tiles.readers ? FILE_scan_reader : FILE_readers_none);
 }
