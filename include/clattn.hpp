@@ -1,11 +1,12 @@
-/* clattn.h for C++17, header only: the same functions with owners that move, spans, and a choice at every call:
+/* clattn.h for C++17, header only: the same functions with movable owners and spans. Each exists in two forms:
  *
- *     clattn::plan plan(context, desc);                       throws clattn::error, whose text is the library's own
- *     clattn_status status = plan.try_create(context, desc);  returns the status and throws nothing
+ *     clattn::plan plan(context, desc);                       throws clattn::error with the library's own message
+ *     clattn_status status = plan.try_create(context, desc);  returns the status and does not throw
  *
- * Without exceptions (-fno-exceptions) the first kind is not there. Nothing is allocated in a call: an owner is the size
- * of a pointer or two, and a span points at operands that the caller has. What a function does is said in clattn.h at the
- * one of its name. clattn::event needs OpenCL's header before this one, and a program that links OpenCL. */
+ * Without exceptions (-fno-exceptions) the first form does not exist. Calls do not allocate memory: an owner has the
+ * size of one or two pointers, and a span refers to the caller's operands. Each function is described in clattn.h, at
+ * the function of the same name. clattn::event needs OpenCL's header before this one, and a program that links
+ * OpenCL. */
 #ifndef CLATTN_HPP
 #define CLATTN_HPP
 
@@ -27,8 +28,8 @@ namespace clattn
 
 /* ---- Spans -------------------------------------------------------------------------------------------------- */
 
-/* Elements of the caller's, one after another: of an array, a std::array, a std::vector, a std::span. Not of a
- * temporary, which would be gone while a call still points at it. */
+/* A sequence of the caller's elements: of an array, a std::array, a std::vector, a std::span. A temporary is not
+ * accepted, because a call would refer to it after its end. */
 template <class T> class span
 {
   public:
@@ -63,7 +64,7 @@ template <class T> class span
 namespace detail
 {
 
-/* The first error line that the library has logged in this thread since it was cleared. */
+/* The first error line that the library has logged in this thread since this was cleared. */
 inline thread_local char line[1024];
 
 inline void keep_line(clattn_log_level level, const char *message) noexcept
@@ -77,7 +78,7 @@ inline void keep(void *, clattn_log_level level, const char *message)
     keep_line(level, message);
 }
 
-/* Where the lines of a context go beside: the application's own log. */
+/* The application's own log, which also gets the lines of a context. */
 struct log_target {
     clattn_log_fn log;
     void *user;
@@ -97,7 +98,7 @@ inline void keep_and_log(void *user, clattn_log_level level, const char *message
 #if defined(__cpp_exceptions) || defined(_CPPUNWIND)
 #define CLATTN_EXCEPTIONS 1
 
-/* what(): the line that the library logs ("seq_len is 0, expected …"), or the status's text. */
+/* what() is the line that the library logged ("seq_len is 0, expected …"), or the status's text. */
 class error : public std::runtime_error
 {
   public:
@@ -140,7 +141,7 @@ inline clattn_operand on_device(clattn_operand_id id, cl_mem buffer, std::size_t
     return operand;
 }
 
-/* An operand on the host: all of a span's bytes. What is const can only be an input, which is never written. */
+/* An operand on the host: all bytes of a span. A const span can only be an input, because inputs are never written. */
 template <class T> clattn_operand on_host(clattn_operand_id id, span<T> elements) noexcept
 {
     clattn_operand operand{};
@@ -166,7 +167,7 @@ inline clattn_operand strided(clattn_operand operand, std::int64_t batch, std::i
     return operand;
 }
 
-/* A call of these operands, which stay the caller's; its other fields are clattn_call's. */
+/* A call with these operands, which the caller keeps. The other fields are those of clattn_call. */
 inline clattn_call make_call(span<const clattn_operand> operands, std::int64_t seq_len = CLATTN_WHOLE,
                              cl_mem workspace = nullptr) noexcept
 {
@@ -220,7 +221,7 @@ class event
         if (old != nullptr)
             clReleaseEvent(old);
     }
-    /* Returns when the work is done: OpenCL's own error. */
+    /* Returns when the work is done. The result is OpenCL's own error code. */
     cl_int wait() const noexcept
     {
         return clWaitForEvents(1, &handle_);
@@ -265,7 +266,7 @@ class context
         own.log = detail::keep_and_log;
         own.log_user = target;
         clattn_status status = clattn_context_create(&handle, &own);
-        reset(); /* also of what was there before */
+        reset(); /* releases the previous context */
         handle_ = handle;
         target_ = target;
         if (handle == nullptr)
@@ -277,7 +278,7 @@ class context
         detail::line[0] = '\0';
         return clattn_context_set_tuning(handle_, json);
     }
-    /* Whether a plan of desc can be had, told from sizes alone. */
+    /* Whether a plan can be created for desc, judging by sizes alone. */
     [[nodiscard]] clattn_status supports(const clattn_plan_desc &desc) const noexcept
     {
         detail::line[0] = '\0';
@@ -412,7 +413,7 @@ class plan
         return text;
     }
 #endif
-    /* Bytes that a call needs at the plan's maxima; 0 without a plan. */
+    /* Bytes of workspace that a call needs at the plan's maxima; 0 without a plan. */
     std::size_t workspace_size() const noexcept
     {
         std::size_t bytes = 0;
@@ -443,14 +444,14 @@ class plan
     return clattn_reference(&desc, &call, detail::keep, nullptr);
 }
 
-/* The desc with every default made explicit. */
+/* The desc with every default filled in. */
 [[nodiscard]] inline clattn_status try_complete(clattn_plan_desc &full, const clattn_plan_desc &desc) noexcept
 {
     detail::line[0] = '\0';
     return clattn_plan_desc_complete(&full, &desc, detail::keep, nullptr);
 }
 
-/* What the last function of this header that failed in this thread has to say, or "". */
+/* The message of the last function of this header that failed in this thread, or "". */
 inline const char *last_error() noexcept
 {
     return detail::line;

@@ -1,16 +1,16 @@
-/* Keys and values of the call's tokens, written into the cache at the positions of their queries. One group: one block
+/* Copies keys and values of the call's tokens into the cache, at the positions of their queries. One group: one block
  * of tokens of one key head. */
 #include "rows.clh"
 #include "cache.clh"
 
-/* Numbers as bits: they are moved, never rounded. */
+/* Elements as bits, because they are copied without rounding. */
 typedef uint f32_bits_t;
 typedef ushort f16_bits_t, bf16_bits_t;
 #define bits_t CAT(DATA, _bits_t)
 
 WORD void rows_append(global bits_t *to, long4 to_at, global const bits_t *from, long4 from_at, list_t list, int width)
 {
-    int before = max(-list.position, 0); /* rows that stand ahead of the first key */
+    int before = max(-list.position, 0); /* rows before the first key */
 
     to += at_row(to_at, list.rows.at.batch, list.first + list.position, list.kv_head);
     from += at_row(from_at, list.rows.at.batch, list.rows.at.first + list.rows.row, list.kv_head);

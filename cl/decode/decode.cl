@@ -1,7 +1,7 @@
-/* Attention of a few queries to a long list of keys, a part of the keys a group:
- *     P = K Q b       as in flash.cl, of the part alone
- * and m, l, O go to the workspace, from which join_parts.cl makes o and lse. One group: one tile of CHUNK tokens and
- * HEADS heads of one key head's, all value columns, one of SPLITS parts of the keys that they see. */
+/* Attention of a few queries to a long list of keys; each group has a part of the keys:
+ * P = K Q b       as in flash.cl, for this part alone
+ * m, l and O go to the workspace, and join_parts.cl computes o and lse from them. One group: one tile of CHUNK tokens
+ * and HEADS heads of one key head, all value columns, one of SPLITS parts of the keys that they see. */
 /* clang-format off */
 #define TENSORS(X) \
     X(global const query_t, q) X(global const data_t, k) X(global const data_t, v) X(global const gate_t, g) \

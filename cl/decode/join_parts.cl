@@ -1,6 +1,6 @@
-/* What the parts of a list of keys left of their queries, together: with b_p what the parts after p decay it by,
- *     m = max(sink, m_p + b_p)      l = e^(sink - m) + Σ_p e^(m_p + b_p - m) l_p      o = Σ_p e^(m_p + b_p - m) O_p / l
- * and lse = m + log l. One group: one block of queries of one head; lanes that are left over join other parts, in
+/* Combines the results of the parts of a list of keys. With b_p the decay of part p by the parts after it,
+ * m = max(sink, m_p + b_p)      l = e^(sink - m) + Σ_p e^(m_p + b_p - m) l_p      o = Σ_p e^(m_p + b_p - m) O_p / l
+ * and lse = m + log l. One group: one block of queries of one head. Lanes that are left over combine other parts, in
  * SHARES. */
 #define at_once _Pragma("unroll 8")
 
@@ -30,7 +30,7 @@ join_parts(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, in
         for_each(p, PARTS) {
             most[p] = sizes[p * PART];
             sums[p] = sizes[p * PART + ROWS];
-            weights[p] = sizes[p * PART + 2 * ROWS]; /* what a part decays those before it by */
+            weights[p] = sizes[p * PART + 2 * ROWS]; /* the decay that a part applies to the parts before it */
         }
         SYNC();
         for_each(p, PARTS)

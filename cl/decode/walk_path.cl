@@ -1,8 +1,8 @@
-/* The tail of decode.cl's keys, of path_attn: queries walk back over its tokens, each of which turns them,
- *     P = k q        q -= beta w (w.q)
- * and leave what the tail makes of their rows as the last part of the keys, and themselves, times scale, for decode.cl
- * to read the keys before as they are: these are carried to where the tail begins. One group: one tile of CHUNK tokens
- * and HEADS heads of one key head's, all value columns. */
+/* The tail of decode.cl's keys, for path_attn. Queries walk back over its tokens, each of which transforms them:
+ * P = k q        q -= beta w (w.q)
+ * The tail's result for their rows becomes that of the last part of the keys. The queries themselves, times scale, are
+ * stored for decode.cl, which reads the earlier keys unchanged, because these have been carried to the beginning of the
+ * tail. One group: one tile of CHUNK tokens and HEADS heads of one key head, all value columns. */
 /* clang-format off */
 #define TENSORS(X) \
     X(global const data_t, q) X(global const data_t, k) X(global const data_t, v) X(global const gate_t, g) \

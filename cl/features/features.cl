@@ -1,11 +1,11 @@
-/* o = phi(v), KEY_DIM features of a row, of y = omega v in three ways:
- *     favor     m^(-1/2) (e^(y - |x|^2 / 2 - c) + EPS), x = V^(-1/4) v in the place of v, c = max y of queries, else 0
- *     rfa       m^(-1/2) [sin y, cos y], of v over its norm
- *     hedgehog  [softmax y, softmax -y]
- * One group: CHUNK rows of one head; a task is a y of RUN rows. */
+/* o = phi(v), KEY_DIM features of a row, computed from y = omega v in one of three ways:
+ * favor     m^(-1/2) (e^(y - |x|^2 / 2 - c) + EPS), with x = V^(-1/4) v in place of v, c = max y for queries, else 0
+ * rfa       m^(-1/2) [sin y, cos y], for v divided by its norm
+ * hedgehog  [softmax y, softmax -y]
+ * One group: CHUNK rows of one head; a task computes one y of RUN rows. */
 #include "columns.clh"
 
-enum { STATS = 3 }; /* of a row: a factor, what is taken off, and of the second half */
+enum { STATS = 3 }; /* for each row: a factor, a number to subtract, and the factor of the second half */
 
 WORD float scale(void)
 {
@@ -18,7 +18,7 @@ WORD vec row_vec(stream_t v, int row, int c)
     return VALUE_DIM % VEC == 0 ? x : select((vec)(0), x, vec_iota + c < VALUE_DIM);
 }
 
-/* What a row's features share, of its M numbers y and the sum of its squares. */
+/* Numbers that all features of a row share, from its M numbers y and its sum of squares. */
 WORD void stats_make(local float *stats, local const float *y, float squares)
 {
     float top = y[0], low = y[0], sum = 0, sum_low = 0;

@@ -1,9 +1,9 @@
-/* o = scale times what GATE_MAP says of v + dt_bias. One group: CHUNK tokens of all heads; a task is RUN of the tokens
- * and VEC numbers of each, across heads where these are narrow. */
+/* o = scale times the map GATE_MAP of v + dt_bias. One group: CHUNK tokens of all heads. A task computes VEC numbers of
+ * RUN tokens; the numbers belong to several heads if these are narrow. */
 #include "columns.clh"
 #include "gate.clh"
 
-/* A token's numbers, head by head; wide where VEC of them can be read at once. */
+/* The numbers of a token, head by head; wide: VEC of them can be read at once. */
 typedef struct {
     global char *numbers;
     long4 at;
@@ -54,7 +54,7 @@ WORD void heads_put(vec y, heads_t x, long batch, long token, int e)
             out_put(part[i], (global out_t *)x.numbers, heads_at(x, batch, token, e + i));
 }
 
-/* What is the same for all tokens: rates of heads, biases of numbers */
+/* What all tokens share: rates of heads, biases of numbers */
 WORD vec rates_at(gates_t gates, int e)
 {
     float rate[VEC];

@@ -1,4 +1,4 @@
-/* A learner's weights back to where the caller has them. */
+/* Copies a learner's weights back to the caller's memory. */
 #include "lact.clh"
 
 /* clang-format off */

@@ -1,4 +1,4 @@
-/* h = silu(a) o c, of rows [a c dh] to rows [da dc h]. One group: CHUNK rows of a batch, of one head. */
+/* h = silu(a) o c: from rows [a c dh] to rows [da dc h]. One group: CHUNK rows of a batch of one head. */
 #include "lact.clh"
 
 /* clang-format off */

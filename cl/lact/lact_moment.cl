@@ -1,4 +1,4 @@
-/* D <- D + mean(momentum) D of the batch before, and the squares of its rows, for Muon. */
+/* D <- D + mean(momentum) D of the previous batch, and the squares of its rows, which Muon needs. */
 #include "lact.clh"
 
 /* clang-format off */
@@ -10,7 +10,7 @@ lact_moment(TENSORS(PARAMETER) int first_row, int stretch_rows)
 {
     TENSORS(ABSENT)
     LOCAL_FLOATS(parts, LOCAL_SUMS)
-    float kept = kept_of(parts, momentum, momentum_at, first_row, stretch_rows);
+    float kept = momentum_of(parts, momentum, momentum_at, first_row, stretch_rows);
 
     for (int t = 0; t < TURNS; t++) {
         turn_t turn = turn_of(t);

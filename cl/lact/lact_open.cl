@@ -1,4 +1,5 @@
-/* A learner's weights as they are given, side by side, also as products take them, and their rows' norms. */
+/* Copies the caller's weights next to each other, also in the type of products, and computes the norms of their
+ * rows. */
 #include "lact.clh"
 
 /* clang-format off */

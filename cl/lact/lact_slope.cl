@@ -1,5 +1,5 @@
-/* Rows [a c dh] to rows [lr0 dh o c o silu'(a), lr2 dh o silu(a), lr1 silu(a) o c]. One group: CHUNK rows of a batch,
- * of one head. */
+/* From rows [a c dh] to rows [lr0 dh o c o silu'(a), lr2 dh o silu(a), lr1 silu(a) o c]. One group: CHUNK rows of a
+ * batch of one head. */
 #include "lact.clh"
 
 /* clang-format off */

@@ -1,5 +1,5 @@
-/* w <- w + D, D the update with its moment, or what Muon has made of it; each row x / (|x| + 1e-5) times its
- * first norm. */
+/* w <- w + D, where D is the update with momentum, or Muon's result for it. Each row becomes x / (|x| + 1e-5) times its
+ * initial norm. */
 #include "lact.clh"
 
 /* clang-format off */
@@ -13,7 +13,7 @@ lact_step(TENSORS(PARAMETER) int first_row, int stretch_rows)
 {
     TENSORS(ABSENT)
     LOCAL_FLOATS(parts, LOCAL_SUMS)
-    float kept = FROM_MUON ? 0 : kept_of(parts, momentum, momentum_at, first_row, stretch_rows);
+    float kept = FROM_MUON ? 0 : momentum_of(parts, momentum, momentum_at, first_row, stretch_rows);
 
     for (int t = 0; t < TURNS; t++) {
         turn_t turn = turn_of(t);

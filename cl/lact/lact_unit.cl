@@ -1,4 +1,4 @@
-/* X = D / (|D| + 1e-7), |D| of each whole matrix, as products take it: where Muon begins. */
+/* X = D / (|D| + 1e-7), |D| the norm of each whole matrix, in the type of products: Muon's first iterate. */
 #include "lact.clh"
 
 WORD float size_of(local float *parts, global const float *squares, long4 at, int first, int count)

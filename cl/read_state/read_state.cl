@@ -1,4 +1,4 @@
-/* O = Q S, S the state after the whole sequence. One group: BV value columns of one chunk of one head. */
+/* O = Q S, where S is the state after the whole sequence. One group: BV value columns of one chunk of one head. */
 #include "tile.clh"
 
 /* clang-format off */
@@ -16,7 +16,8 @@ read_state(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, fl
     LOCAL_FLOATS(O, LOCAL_OUTPUT)
     local float norms[LOCAL_NORMS];
     chunk_t chunk = chunk_of_slot(get_group_id(0), get_group_id(1), sequences, seq_len, cu, cu_at);
-    place at = place_with_states(chunk.at, chunk.count > 0 ? HAS_final : 0, 0, (long4)(0)); /* never in a pool */
+    place at = place_with_states(chunk.at, chunk.count > 0 ? HAS_final : 0, 0, (long4)(0)); /* this state is never in a
+                                                                                             * pool */
     int c0 = get_group_id(2) * BV;
 
     state_load(S, state_of(final, at), c0);

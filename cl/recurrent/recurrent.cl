@@ -1,16 +1,16 @@
-/* Token by token, the state in registers:
- *     S = D S;  S = S - e (pᵀ S);  S = S + k xᵀ;  o = Sᵀ q
- * One group: BV value columns of one head of one sequence, or of a part of it (course.clh). A lane holds VEC columns
- * of KL channels; LANES_K lanes share a column. CHUNK rows are brought at once, and their outputs left at once: what a
- * row waits for is local. */
+/* Token by token, with the state in registers:
+ * S = D S;  S = S - e (pᵀ S);  S = S + k xᵀ;  o = Sᵀ q
+ * One group: BV value columns of one head of one sequence, or of a segment of it (course.clh). A lane has VEC columns
+ * of KL channels; LANES_K lanes share a column. CHUNK rows are loaded at once and their outputs stored at once, so that
+ * the loop over rows only waits for local memory. */
 #include "token.clh"
 
 #define KL (KP / LANES_K)
 #include "course.clh"
 
-#define COLUMNS (BV / VEC) /* vectors of them */
+#define COLUMNS (BV / VEC) /* vectors of columns */
 
-/* Σ over the lanes that share a column, which begins at part */
+/* Σ over the lanes that share a column; their partial sums begin at `part` */
 WORD vec lanes_joined(local const float *part)
 {
     vec sum = 0;
@@ -19,7 +19,7 @@ WORD vec lanes_joined(local const float *part)
         sum += vec_load(part + l * COLUMNS * VEC);
     return sum;
 }
-/* The same for every lane, of token i: tokens take two places in turn, so that one barrier each is enough. */
+/* The same sum for every lane, for token i. Tokens alternate between two places, so that one barrier each is enough. */
 WORD vec lanes_sum(local float *parts, int i, vec x)
 {
     local float *part = parts + i % 2 * GROUP * VEC;
@@ -31,7 +31,7 @@ WORD vec lanes_sum(local float *parts, int i, vec x)
     return lanes_joined(part + LANE % COLUMNS * VEC);
 }
 
-/* Norms of the tokens' q and k: every lane some of the squares, then a lane each the sum. */
+/* Norms of the tokens' q and k: every lane computes some of the squares, then one lane a token adds them. */
 WORD void token_norms(local float *norms, local float *squares, global const data_t *q, long4 q_at,
                       global const data_t *k, long4 k_at, chunk_t chunk)
 {
@@ -149,5 +149,5 @@ recurrent(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, float scale, int s
     unrolled
     for (int n = 0; n < KL; n++)
         state_row_store(S[n], course_ends(course) ? state_of(final, at) : 0, first + n, c0 + c);
-    course_leave(S, kept_channels, kept_columns, course, segments + segments_at.x, kept + kept_at.x, first, c0 + c);
+    course_store(S, kept_channels, kept_columns, course, segments + segments_at.x, kept + kept_at.x, first, c0 + c);
 }

@@ -1,7 +1,7 @@
-/* o = x rsqrt(mean of x^2 + eps) w f(z), x = v, v + d u or either times silu(z): of each head's row. With EPS_OUTSIDE
- * the divisor is sqrt(mean of x^2) + eps. One group: CHUNK rows of one head, LANES work-items a row and ROWS of the
- * rows each. Its columns of them are HELD vectors, kept for o, which may lie where v does; where HELD is 0 they are too
- * many, and read twice. */
+/* o = x rsqrt(mean of x^2 + eps) w f(z) for each head's row, where x is v or v + d u, possibly times silu(z). With
+ * EPS_OUTSIDE the divisor is sqrt(mean of x^2) + eps. One group: CHUNK rows of one head, with LANES work-items a row
+ * and ROWS rows each. A work-item keeps its columns of these in HELD vectors until o is written; o may be in v's
+ * memory. HELD is 0 if there are too many columns: the row is then read twice. */
 #include "columns.clh"
 
 WORD vec gated(vec x, stream_t z, int row, int c)
@@ -24,7 +24,7 @@ WORD vec weight_of(global const gate_t *weights, int c)
     return gate_row(weights, c, VALUE_DIM) + (float)CENTERED;
 }
 
-/* What z makes of a number that is normalised */
+/* The factor of a normalised number that follows from z */
 WORD vec factor_of(stream_t z, int row, int c)
 {
     if (GATED_AFTER)

@@ -1,13 +1,13 @@
-/* Pairs of a row's first ROPE_DIM columns turn by t base^(-2n/ROPE_DIM), n the pair's number, t the token's position;
- * the other columns stay. One group: CHUNK tokens of SHARE heads, whose angles are the same; a task is VEC pairs, or
- * VEC of the other columns, of RUN tokens. Angles are fractions of a turn in 64 bits, so that no multiple of a turn is
- * ever rounded; a pair is read before it is written: o may lie where v does. */
+/* Rotates pairs of a row's first ROPE_DIM columns by t base^(-2n/ROPE_DIM), where n is the pair's index and t the
+ * token's position; the other columns are copied. One group: CHUNK tokens of SHARE heads, which share the angles. A
+ * task handles VEC pairs, or VEC other columns, of RUN tokens. Angles are 64-bit fractions of a turn, so whole turns
+ * drop out without rounding. A pair is read before it is written, so o may be in v's memory. */
 #include "columns.clh"
 
 constant ulong powers[] = {ROPE_POWER_0, ROPE_POWER_1, ROPE_POWER_2, ROPE_POWER_3, ROPE_POWER_4,
                            ROPE_POWER_5, ROPE_POWER_6, ROPE_POWER_7, ROPE_POWER_8};
 
-/* Of a turn, in 2^-64: what pair n turns by from token to token. */
+/* The angle of pair n from token to token, in units of 2^-64 of a turn. */
 WORD ulong turn_of(int n)
 {
     ulong turn = ROPE_FIRST;
@@ -37,8 +37,8 @@ WORD void columns_put(vec y, stream_t x, int row, int c, int end)
         output_tail(y, (global out_t *)(x.rows + row * x.step), c, end);
 }
 
-/* Pairs side by side in x and y: their firsts in x and their seconds in y; and back. (Number by number: Oclgrind ends
- * at the halves of vectors.) */
+/* From interleaved pairs in x and y to their first elements in x and their second ones in y; and back. Element by
+ * element, because Oclgrind crashes at halves of vectors. */
 WORD void pairs_apart(vec *x, vec *y)
 {
     float beside[2 * VEC], apart[2 * VEC];
@@ -66,7 +66,7 @@ WORD void pairs_beside(vec *x, vec *y)
     *y = vec_load(beside + VEC);
 }
 
-/* Pairs from n on: first and second of each are HALF columns apart, or side by side. */
+/* Rotates pairs from n on. The elements of a pair are HALF columns apart, or adjacent. */
 WORD void pairs_turn(stream_t in, stream_t out, int row, int n, vec cosines, vec sines)
 {
     int c = INTERLEAVED ? 2 * n : n, next = INTERLEAVED ? c + VEC : c + HALF;
@@ -81,7 +81,7 @@ WORD void pairs_turn(stream_t in, stream_t out, int row, int n, vec cosines, vec
     columns_put(y, out, row, next, ROPE_DIM);
 }
 
-/* What is given stays as it is: Mesa 22.3 hands a function the caller's struct, not a copy. */
+/* The argument is not modified: Mesa 22.3 passes a function the caller's struct, not a copy. */
 static inline stream_t stream_of_head(global const char *x, long4 x_at, place at, int head, int size)
 {
     stream_t stream = stream_from(x + at_row(x_at, at.batch, at.first * STEPS, head) * size, x_at.z, VALUE_DIM, size);

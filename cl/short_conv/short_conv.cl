@@ -1,16 +1,16 @@
 /* o_t = act(sum_r w[c][r] v_(t-TAPS+1+r) + bias) + v_t: a causal convolution of each channel.
- * One group: CHUNK tokens and BV columns of one head; a task is RUN of the tokens, at least TAPS of them, and VEC of
- * the columns. Ahead of a sequence's first token stand the inputs of the initial state. The task of the first tokens
- * alone reads these, and then writes the final state, which may be the same memory. */
+ * One group: CHUNK tokens and BV columns of one head. A task computes VEC columns of RUN tokens, which are at least
+ * TAPS. The initial state has the inputs before a sequence's first token. Only the task of the first tokens reads it,
+ * and then writes the final state, which may be the same memory. */
 #include "columns.clh"
 
 typedef struct {
     stream_t v;
     global const state_t *before; /* the initial state's first row; NULL: zeros */
-    long step;                    /* from row to row of it */
+    long step;                    /* the distance between its rows */
 } inputs_t;
 
-/* VEC columns of a state's row, or of a weight's */
+/* VEC columns of a row of a state, or of a weight */
 WORD vec input_at(const inputs_t *in, int row, int c)
 {
     if (row >= 0)
@@ -18,7 +18,7 @@ WORD vec input_at(const inputs_t *in, int row, int c)
     return in->before != 0 ? CAT(STATE, _row)(in->before + (TAPS + row) * in->step, c, VALUE_DIM) : (vec)(0);
 }
 
-/* Of VEC columns [c][r] the tap r of each. */
+/* Tap r of each of VEC columns [c][r]. */
 WORD void taps_load(vec *taps, global const gate_t *weights, int c)
 {
     float part[VEC * TAPS];
@@ -46,7 +46,7 @@ WORD vec convolved(const vec *taps, const vec *x, vec bias)
     return HAS_RESIDUAL ? y + x[TAPS - 1] : y;
 }
 
-/* Tokens from first to last, which are there, of c's columns. */
+/* Computes columns c … of the tokens from first to last, all of which exist. */
 WORD void run_tokens(const inputs_t *in, stream_t outs, const vec *taps, vec bias, int first, int last, int c)
 {
     vec x[TAPS];

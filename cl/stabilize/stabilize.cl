@@ -1,12 +1,12 @@
-/* mLSTM's gates made safe: m_t = max(f_t + m_{t-1}, i_t), then a log-decay f_t + m_{t-1} - m_t <= 0 and a write
- * strength e^(i_t - m_t) <= 1, for rules that know nothing of m. One group: one head of one sequence. A lane has RUN
- * tokens at once, and m before the first of them from a scan over the lanes: what tokens together make of m is max(m
- * + add, least), too. */
+/* Makes mLSTM's gates safe: m_t = max(f_t + m_{t-1}, i_t), then a log-decay f_t + m_{t-1} - m_t <= 0 and a write
+ * strength e^(i_t - m_t) <= 1, for rules without m. One group: one head of one sequence. A lane handles RUN tokens at
+ * once. A scan over the lanes gives it m before its first token, because the effect of several tokens on m has the form
+ * max(m + add, least), too. */
 #include "gate.clh"
 
 #define RUN 8
 
-/* (add, least): of no tokens; of those of `first`, then of `next`; and m after them */
+/* (add, least): for no tokens; for those of `first`, then of `next`; and m after them */
 #define NOTHING ((float2)(0, -INFINITY))
 WORD float2 then(float2 first, float2 next)
 {
@@ -17,7 +17,7 @@ WORD float after(float m, float2 tokens)
     return fmax(m + tokens.x, tokens.y);
 }
 
-/* The tokens of a lane and all before it, in one of two rows of `places` */
+/* The combined tokens of a lane and all lanes before it, in one of two rows of `places` */
 WORD local float2 *scan_lanes(local float2 *places, float2 tokens)
 {
     local float2 *now = places, *next = places + GROUP;

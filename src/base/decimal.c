@@ -5,20 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Printing: a conversion at a time, for the point is to be found in the text of one number ------------------- */
+/* ---- Printing: one conversion at a time, so that the locale's decimal point can be found in a single number ------ */
 
 struct out {
     char *to;
-    size_t size, used; /* used: of the whole text, which may be more than size */
+    size_t size, used; /* used: the length of the whole text, which may exceed size */
 };
 
-/* "%-*.3lld" with its stars' numbers */
+/* A conversion, "%-*.3lld", with the numbers for its stars */
 struct conversion {
     char flags[6], length[3], kind;
-    int width, precision; /* precision negative: none */
+    int width, precision; /* negative precision: none */
 };
 
-/* A struct, for a va_list may be an array, which is no parameter to point to. */
+/* A struct because va_list may be an array, which cannot be passed by reference. */
 struct values {
     va_list list;
 };
@@ -38,8 +38,8 @@ static void put_repeated(struct out *out, char c, int count)
         put(out, &c, 1);
 }
 
-/* The characters of `set` that *format begins with, as many as fit */
-static void take(const char **format, const char *set, char *to, size_t size)
+/* Copies characters from *format while they are in `set` and fit */
+static void read_characters(const char **format, const char *set, char *to, size_t size)
 {
     size_t count = strspn(*format, set), kept = count < size ? count : size - 1;
 
@@ -48,7 +48,7 @@ static void take(const char **format, const char *set, char *to, size_t size)
     *format += count;
 }
 
-static int take_number(const char **format, struct values *values)
+static int read_count(const char **format, struct values *values)
 {
     int number = 0;
 
@@ -61,25 +61,24 @@ static int take_number(const char **format, struct values *values)
     return number;
 }
 
-/* What stands behind a %. */
-static struct conversion take_conversion(const char **format, struct values *values)
+/* Reads what follows a %. */
+static struct conversion read_conversion(const char **format, struct values *values)
 {
     struct conversion c = {.precision = -1};
 
-    take(format, "-+ #0", c.flags, sizeof c.flags);
-    c.width = take_number(format, values);
+    read_characters(format, "-+ #0", c.flags, sizeof c.flags);
+    c.width = read_count(format, values);
     if (**format == '.') {
         ++*format;
-        c.precision = take_number(format, values);
+        c.precision = read_count(format, values);
     }
-    take(format, "hlzjtL", c.length, sizeof c.length);
+    read_characters(format, "hlzjtL", c.length, sizeof c.length);
     c.kind = **format;
     *format += c.kind != '\0';
     return c;
 }
 
-/* The formats of snprintf below are put together from what take_conversion has read of a format that the compiler has
- * checked. */
+/* The formats of snprintf below consist of parts of a format that the compiler has checked. */
 #ifdef __GNUC__
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
@@ -125,7 +124,8 @@ static void put_text(struct out *out, const struct conversion *c, struct values 
         PUT(out, spec, c->width, va_arg(values->list, void *));
 }
 
-/* What stands between digits and is neither a digit nor a letter is the locale's point, of one byte or more. */
+/* Replaces the locale's decimal point by '.'. The point is whatever stands between digits and is neither a digit nor a
+ * letter; it may have several bytes. */
 static void set_point(char *text)
 {
     static const char known[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+- ";
@@ -190,7 +190,7 @@ size_t decimal_vprint(char *to, size_t size, const char *format, va_list args)
         if (*format == '%') {
             struct conversion c;
             format++;
-            c = take_conversion(&format, &copy);
+            c = read_conversion(&format, &copy);
             put_conversion(&out, &c, &copy);
         }
     }
@@ -200,15 +200,15 @@ size_t decimal_vprint(char *to, size_t size, const char *format, va_list args)
     return out.used;
 }
 
-/* ---- Reading: digits without a point and a power of ten, which strtod takes for the same in every locale -------- */
+/* ---- Reading: digits without a point and a power of ten, which strtod reads alike in every locale ---------------- */
 
-/* More digits than these tell no double from another, but for whether any of them is not 0. */
+/* Further digits do not change the double, except by whether one of them is not 0. */
 enum { MOST_DIGITS = 800, MOST_POWER = 100000 };
 
 struct digits {
     char text[MOST_DIGITS + 32];
     size_t count;
-    long long power; /* of ten, that the digits are to be multiplied by */
+    long long power; /* the power of ten by which the digits are multiplied */
     int dropped, any;
 };
 
@@ -224,7 +224,7 @@ static void add_digit(struct digits *digits, char digit, int fraction)
     digits->power += !kept - fraction;
 }
 
-static const char *take_digits(const char *text, struct digits *digits)
+static const char *read_digits(const char *text, struct digits *digits)
 {
     int fraction = 0;
 
@@ -238,8 +238,8 @@ static const char *take_digits(const char *text, struct digits *digits)
     }
 }
 
-/* "e-5", where it is whole */
-static const char *take_power(const char *text, struct digits *digits)
+/* Reads an exponent, "e-5", if it is complete */
+static const char *read_exponent(const char *text, struct digits *digits)
 {
     const char *at = text + 1;
     int minus = *text != '\0' && *at == '-';
@@ -260,11 +260,11 @@ const char *decimal_read(const char *text, double *value)
 {
     struct digits digits = {.count = 0};
     int minus = *text == '-';
-    const char *end = take_digits(text + (minus || *text == '+'), &digits);
+    const char *end = read_digits(text + (minus || *text == '+'), &digits);
 
     if (!digits.any)
         return NULL;
-    end = take_power(end, &digits);
+    end = read_exponent(end, &digits);
     if (digits.count == 0)
         digits.text[digits.count++] = '0';
     if (digits.dropped) {

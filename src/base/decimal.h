@@ -1,6 +1,6 @@
-/* Numbers as text and back, with a decimal point in every locale: a program that embeds the library may have set one
- * with a comma. All of src prints numbers with fractions by these two, or by text.h and json.h, which stand on them;
- * tests/project/check_numbers.sh fails on what does not. */
+/* Printing and reading numbers with a decimal point in every locale. The program that embeds the library may have set a
+ * locale with a comma. All of src prints numbers with fractions through these functions, or through text.h and json.h,
+ * which use them; tests/project/check_numbers.sh fails if a file does not. */
 #ifndef CLATTN_SRC_DECIMAL_H
 #define CLATTN_SRC_DECIMAL_H
 
@@ -9,13 +9,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 
-/* vsnprintf in the C locale: the length of the whole text, of which what fits is written. Numbers with fractions have
- * at most 500 characters; %n, %lc, %ls and %Lf are not known. */
+/* vsnprintf in the C locale. Returns the length of the whole text and writes as much as fits. Numbers with fractions
+ * have at most 500 characters. %n, %lc, %ls and %Lf are not supported. */
 size_t decimal_vprint(char *to, size_t size, const char *format, va_list args) PRINTF_LIKE(3, 0);
 
-/* strtod in the C locale: *value is the double nearest to the decimal number that text begins with, infinite where that
- * is too large. What follows the number is returned, NULL where there is none. Neither blanks before it, nor
- * hexadecimal numbers, nor "inf" and "nan" are read. */
+/* strtod in the C locale. *value is the double nearest to the decimal number at the beginning of the text, or infinite
+ * if the number is too large. Returns the text after the number, or NULL if there is no number. Leading blanks,
+ * hexadecimal numbers, "inf" and "nan" are not accepted. */
 const char *decimal_read(const char *text, double *value);
 
 #endif

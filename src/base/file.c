@@ -31,10 +31,10 @@ char *file_read(const char *path, size_t limit, size_t *size)
 
 /* ---- Writing ----------------------------------------------------------------------------------------------------- */
 
-/* A name beside path. */
+/* A temporary name in the folder of path. */
 static char *name_temporary(const char *path)
 {
-    static atomic_uint count; /* threads of a process write under different names */
+    static atomic_uint count; /* gives the threads of a process different names */
     struct text text = {0};
 
     text_add(&text, path, strlen(path));
@@ -63,7 +63,7 @@ int file_output_plan(struct file_output *output, const char *path)
     if (kind != FILE_MISSING && !file_writable(path))
         return -1;
     if (kind == FILE_OTHER) {
-        free(output->path); /* a link of /proc leads to what only it can name */
+        free(output->path); /* a link of /proc leads to an object that has no other name */
         output->path = text_copy(path);
         return output->path != NULL ? 0 : -1;
     }
@@ -82,7 +82,7 @@ int file_output_open(struct file_output *output)
     return output->file != NULL ? 0 : -1;
 }
 
-/* errno, or 0. */
+/* Returns errno, or 0. */
 static int copy_to_end(FILE *from, FILE *to)
 {
     char bytes[4096];
@@ -95,7 +95,8 @@ static int copy_to_end(FILE *from, FILE *to)
     return ferror(from) ? errno : 0;
 }
 
-/* Instead of the name that the system refuses to give (a sandbox may): a file that has it. errno, or 0. */
+/* Writes to a file with a temporary name, for a system that refuses to give a name to an unnamed file, as a sandbox
+ * may. Returns errno, or 0. */
 static int copy_named(struct file_output *output)
 {
     FILE *unnamed = output->file, *named = file_create(output->temporary, output->path);
@@ -110,7 +111,7 @@ static int copy_named(struct file_output *output)
     return error;
 }
 
-/* errno, or 0. */
+/* Returns errno, or 0. */
 static int give_name(struct file_output *output)
 {
     if (fflush(output->file) != 0)
@@ -123,16 +124,16 @@ static int give_name(struct file_output *output)
 
 int file_output_close(struct file_output *output, int error)
 {
-    int made;
+    int has_temporary;
 
     if (output->unnamed && error == 0)
         error = give_name(output);
-    made = output->file != NULL && output->temporary != NULL && !output->unnamed;
+    has_temporary = output->file != NULL && output->temporary != NULL && !output->unnamed;
     if (output->file != NULL && fclose(output->file) != 0 && error == 0)
         error = errno;
-    if (made && error == 0 && file_replace(output->temporary, output->path) != 0)
+    if (has_temporary && error == 0 && file_replace(output->temporary, output->path) != 0)
         error = errno;
-    if (made && error != 0)
+    if (has_temporary && error != 0)
         file_remove(output->temporary);
     free(output->path);
     free(output->temporary);
@@ -206,7 +207,7 @@ char *file_join(const char *folder, const char *name)
     return path;
 }
 
-/* Variables that name a folder, in order, and what is added to it. */
+/* Environment variables that name a folder, in order, and the path to append. */
 static const struct {
     enum user_folder kind;
     const char *variable, *below;
@@ -227,7 +228,7 @@ static const struct {
 #endif
 };
 
-/* A relative path would mean another folder in every working directory. */
+/* Relative paths are not used: they would depend on the working directory. */
 static int is_absolute(const char *path)
 {
     return path[0] == '/' || path[0] == '\\' || (path[0] != '\0' && path[1] == ':');

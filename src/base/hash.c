@@ -6,7 +6,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-/* The hash before goes in as 16 bytes ahead of the piece. */
+/* The previous hash is hashed as 16 bytes before the data. */
 struct hash hash_add(struct hash before, const void *data, size_t size)
 {
     XXH128_canonical_t ahead;

@@ -1,4 +1,4 @@
-/* XXH3 with 128 bits over pieces: the names and the checksums of cached files, and what a kernel is recognised by. */
+/* 128-bit XXH3 over several pieces of data. It gives cached files their names and checksums, and identifies kernels. */
 #ifndef CLATTN_SRC_HASH_H
 #define CLATTN_SRC_HASH_H
 
@@ -12,9 +12,9 @@ struct hash {
 /* 32 hexadecimal digits and a NUL. */
 enum { HASH_DIGITS = 33 };
 
-/* The hash of a piece that follows what `before` is the hash of; begin with an empty one. */
+/* The hash of all data so far: `before` is the hash of the earlier pieces, zero for the first one. */
 struct hash hash_add(struct hash before, const void *data, size_t size);
-/* The same of a string, with its end. */
+/* The same for a string, including its NUL. */
 struct hash hash_text(struct hash before, const char *text);
 const char *hash_name(struct hash hash, char name[HASH_DIGITS]);
 

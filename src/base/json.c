@@ -21,7 +21,7 @@ double json_number(const cJSON *object, const char *key)
     return cJSON_IsNumber(item) ? item->valuedouble : 0;
 }
 
-/* ---- Reading: cJSON is given numbers that have a power of ten in the place of a point --------------------- */
+/* ---- Reading: cJSON gets numbers with a power of ten instead of a decimal point --------------------------- */
 
 static size_t string_size(const char *text, size_t size)
 {
@@ -32,7 +32,7 @@ static size_t string_size(const char *text, size_t size)
     return at < size ? at + 1 : size;
 }
 
-/* 0 where text does not begin as a number does */
+/* 0: the text does not begin like a number */
 static size_t number_size(const char *text, size_t size)
 {
     size_t at = 0;
@@ -44,7 +44,7 @@ static size_t number_size(const char *text, size_t size)
     return at;
 }
 
-/* x as a whole number and a power of ten. 17 digits tell every double from the next. */
+/* Writes x as an integer and a power of ten. 17 digits distinguish every double from the next. */
 static void add_whole(struct text *to, double x)
 {
     enum { DIGITS = 17 };
@@ -68,10 +68,10 @@ static void add_number(struct text *to, const char *from, size_t size)
     else if (decimal_read(from, &x) == from + size)
         add_whole(to, x);
     else
-        text_add(to, "?", 1); /* no number, to cJSON neither */
+        text_add(to, "?", 1); /* cJSON does not accept this as a number either */
 }
 
-/* Adds text, its numbers without points, until `to` has `most` bytes; how much of text that took. */
+/* Adds text, with its numbers rewritten, until `to` has `most` bytes. Returns how much of the text was used. */
 static size_t add_pointless(struct text *to, const char *text, size_t size, size_t most)
 {
     size_t at = 0, part = 0;
@@ -85,12 +85,13 @@ static size_t add_pointless(struct text *to, const char *text, size_t size, size
             text_add(to, text + at, part);
         }
     }
-    return to->size > most && to->size - most <= part ? at - (to->size - most) : at; /* `most` may be within a string */
+    return to->size > most && to->size - most <= part ? at - (to->size - most) : at; /* `most` may fall within a
+                                                                                      * string */
 }
 
 cJSON *json_parse_part(const char *text, size_t size, size_t *end)
 {
-    struct text pointless = {0}, again = {0};
+    struct text pointless = {0}, prefix = {0};
     const char *stopped = NULL;
     cJSON *json = NULL;
 
@@ -99,9 +100,9 @@ cJSON *json_parse_part(const char *text, size_t size, size_t *end)
     if (!pointless.failed && pointless.at != NULL)
         json = cJSON_ParseWithLengthOpts(pointless.at, pointless.size, &stopped, 0);
     if (stopped != NULL)
-        *end = add_pointless(&again, text, size, (size_t)(stopped - pointless.at));
+        *end = add_pointless(&prefix, text, size, (size_t)(stopped - pointless.at));
     free(pointless.at);
-    free(again.at);
+    free(prefix.at);
     return json;
 }
 
@@ -112,23 +113,23 @@ cJSON *json_parse(const char *text)
     return text != NULL ? json_parse_part(text, strlen(text), &end) : NULL;
 }
 
-/* ---- Writing: cJSON is given numbers as text ----------------------------------------------------- */
+/* ---- Writing: cJSON gets numbers as raw text ----------------------------------------------------- */
 
 static void number_text(double x, char *text, size_t size)
 {
-    double again = 0;
+    double reread = 0;
 
     if (!isfinite(x)) {
         text_fit(text, size, "null");
         return;
     }
-    for (int digits = 15; digits <= 17 && (digits == 15 || again != x); digits++) {
+    for (int digits = 15; digits <= 17 && (digits == 15 || reread != x); digits++) {
         text_fit(text, size, "%.*g", digits, x);
-        decimal_read(text, &again);
+        decimal_read(text, &reread);
     }
 }
 
-/* The numbers of a value, which is this file's own, as raw text; 0 without memory. */
+/* Replaces the numbers of a value, which belongs to this file, by raw text. 0: out of memory. */
 static int make_raw(cJSON *json)
 {
     cJSON *child;

@@ -7,19 +7,19 @@
 void log_line(const struct log *log, clattn_log_level level, const char *format, ...)
 {
     struct text text = {0};
-    va_list args, again;
+    va_list args, args_copy;
     char brief[256], *line;
 
     if (log == NULL || log->fn == NULL)
         return;
     va_start(args, format);
-    va_copy(again, args);
+    va_copy(args_copy, args);
     text_vformat(&text, format, args);
     line = text_take(&text);
-    if (line == NULL) /* there is no memory for all of it */
-        text_vfit(brief, sizeof brief, format, again);
+    if (line == NULL) /* there is no memory for the whole line */
+        text_vfit(brief, sizeof brief, format, args_copy);
     log->fn(log->user, level, line != NULL ? line : brief);
-    va_end(again);
+    va_end(args_copy);
     va_end(args);
     free(line);
 }

@@ -1,14 +1,14 @@
-/* Structs of callers that were built with another version of clattn.h: smaller or larger than this library's. */
+/* Structs of callers that were compiled with another version of clattn.h, and so may be smaller or larger than ours. */
 #ifndef CLATTN_SRC_SIZED_H
 #define CLATTN_SRC_SIZED_H
 
 #include <stddef.h>
 
-/* Fills ours from a caller's: fields that theirs lacks are zero. 0 when theirs has bytes past ours that are not zero.
- */
+/* Copies the caller's struct to ours. Fields that theirs does not have are zero. Returns 0 if theirs has nonzero bytes
+ * beyond ours. */
 int sized_read(void *ours, size_t our_size, const void *theirs, size_t their_size);
 
-/* The other way: never past their_size; what ours lacks is zero. */
+/* The inverse. It does not write beyond their_size; fields that ours does not have become zero. */
 void sized_write(void *theirs, size_t their_size, const void *ours, size_t our_size);
 
 #endif

@@ -1,4 +1,4 @@
-/* Version and texts of the statuses. */
+/* The version, and texts for statuses. */
 #include "clattn.h"
 
 #define TEXT_(x) #x

@@ -1,4 +1,4 @@
-#ifndef _WIN32 /* else system_windows.c */
+#ifndef _WIN32 /* elsewhere: system_windows.c */
 #define _POSIX_C_SOURCE 200809L
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* O_TMPFILE */
@@ -39,7 +39,7 @@ enum file_kind file_kind(const char *path, uint64_t *bytes)
     return S_ISREG(info.st_mode) ? FILE_REGULAR : FILE_OTHER;
 }
 
-/* Where the link leads, by one step; a relative target lies beside the link. */
+/* The target of the link, one step. A relative target is relative to the link's folder. */
 static char *follow(const char *link)
 {
     const char *slash = strrchr(link, '/');
@@ -55,8 +55,8 @@ static char *follow(const char *link)
     return text_take(&text);
 }
 
-/* By hand, as realpath() knows no file that is yet to be made. A link that the system itself does not follow (a
- * loop, another user's in a shared folder) is not followed here either. */
+/* realpath() is not enough, because the file may not exist yet. Links that the system refuses to follow (a loop,
+ * another user's link in a shared folder) are not followed here either. */
 char *file_resolve(const char *path)
 {
     enum { MOST_LINKS = 64 };
@@ -73,7 +73,7 @@ char *file_resolve(const char *path)
     return at;
 }
 
-/* As `cp` has it: root may write every file, others only what its mode lets them. */
+/* As in `cp`: root may write every file, others only what the mode permits. */
 int file_writable(const char *path)
 {
     return access(path, W_OK) == 0;
@@ -94,7 +94,7 @@ static FILE *create(const char *path, int flags, const char *like)
     if (file < 0)
         return NULL;
     if (kept)
-        fchmod(file, mode); /* what the umask took */
+        fchmod(file, mode); /* without the effect of the umask */
     return fdopen(file, "w+b");
 }
 
@@ -116,7 +116,8 @@ static char *folder_of(const char *path)
     return text_take(&text);
 }
 
-/* Its place in /proc, by which it is linked: linkat() takes a descriptor itself from the privileged alone. */
+/* The name of its descriptor in /proc, by which it can be linked: only privileged processes may give linkat() the
+ * descriptor itself. */
 static int place_of(FILE *file, char place[32])
 {
     snprintf(place, 32, "/proc/self/fd/%d", fileno(file));
@@ -172,7 +173,8 @@ int file_descriptor(const char *path)
     return -1;
 }
 
-/* A descriptor is shared, not opened anew: that keeps its place in a file, and sockets cannot be opened by name. */
+/* Duplicates a descriptor instead of opening its name. This keeps its file position, and sockets cannot be opened by
+ * name. */
 FILE *file_open_stream(const char *path)
 {
     int from = file_descriptor(path), file = from >= 0 ? dup(from) : open(path, O_WRONLY | O_CLOEXEC);
@@ -313,5 +315,5 @@ double now_seconds(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 #else
-typedef int clattn_not_on_this_system; /* a file may not be empty */
+typedef int clattn_not_on_this_system; /* C does not allow an empty file */
 #endif

@@ -1,4 +1,4 @@
-#ifdef _WIN32 /* else system.c */
+#ifdef _WIN32 /* elsewhere: system.c */
 #include "base/system.h"
 
 #include "base/text.h"
@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <sys/utime.h>
 
-/* ---- UTF-8 and what Windows has: to be freed; NULL with errno where it is no such text ---- */
+/* ---- Conversion between UTF-8 and UTF-16. Results are to be freed; NULL with errno: the text is invalid ---- */
 
 static wchar_t *wide(const char *text)
 {
@@ -50,7 +50,7 @@ static int file_info(const char *path, struct _stat64 *info)
     return status;
 }
 
-/* NUL, CON, pipes: what stat has no answer to */
+/* NUL, CON, pipes: stat fails for these */
 static int is_device(const char *path)
 {
     wchar_t *name = wide(path);
@@ -79,13 +79,13 @@ enum file_kind file_kind(const char *path, uint64_t *bytes)
     return (info.st_mode & _S_IFMT) == _S_IFREG ? FILE_REGULAR : FILE_OTHER;
 }
 
-/* Links are rare here, and a replaced one is the link itself. */
+/* Links are rare on Windows: path itself is replaced. */
 char *file_resolve(const char *path)
 {
     return text_copy(path);
 }
 
-/* Of devices (NUL, CON) nobody says so beforehand. */
+/* Devices (NUL, CON) do not say in advance whether they can be written. */
 int file_writable(const char *path)
 {
     uint64_t bytes;
@@ -324,5 +324,5 @@ double now_seconds(void)
 }
 
 #else
-typedef int clattn_not_on_this_system; /* a file may not be empty */
+typedef int clattn_not_on_this_system; /* C does not allow an empty file */
 #endif

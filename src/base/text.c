@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Room for so many more characters and the end; 0 without memory. */
+/* Reserves room for that many characters and a NUL. 0: out of memory. */
 static int reserve(struct text *text, size_t size)
 {
     if (text->size + size + 1 > text->capacity) {
@@ -30,7 +30,7 @@ void text_add(struct text *text, const char *from, size_t size)
     text->at[text->size] = '\0';
 }
 
-/* The bytes of the UTF-8 character that text begins with; 0: it is none, or one that is longer than it must be. */
+/* The length of the UTF-8 character at the beginning of the text. 0: it is invalid or overlong. */
 static size_t character_size(const char *text)
 {
     const unsigned char *at = (const unsigned char *)text;

@@ -1,4 +1,4 @@
-/* A string that grows. */
+/* A growing string. */
 #ifndef CLATTN_SRC_TEXT_H
 #define CLATTN_SRC_TEXT_H
 
@@ -16,17 +16,16 @@ struct text {
 void text_add(struct text *text, const char *from, size_t size);
 void text_format(struct text *text, const char *format, ...) PRINTF_LIKE(2, 3);
 void text_vformat(struct text *text, const char *format, va_list args) PRINTF_LIKE(2, 0);
-/* What another program says: control characters but ends of lines and tabs are left out, what is no UTF-8 is U+FFFD,
- * and what comes after `most` bytes is "...". */
+/* Adds another program's output in readable form. It drops control characters except newlines and tabs, replaces
+ * invalid UTF-8 by U+FFFD, and ends with "..." after `most` bytes. */
 void text_add_readable(struct text *text, const char *from, size_t most);
 /* fprintf with a decimal point in every locale. */
 void text_print(FILE *file, const char *format, ...) PRINTF_LIKE(2, 3);
-/* The string, to be freed; NULL when memory ran out. The text is empty again. */
+/* The string, to be freed. NULL: out of memory. The text is empty afterwards. */
 char *text_take(struct text *text);
-/* A string of its own, to be freed; NULL without memory. */
+/* A copy, to be freed. NULL: out of memory. */
 char *text_copy(const char *from);
-/* snprintf into size bytes, one or more, with a decimal point in every locale, and it says so where it cuts: what does
- * not fit ends in "...". */
+/* snprintf into size >= 1 bytes, with a decimal point in every locale. A text that does not fit ends in "...". */
 void text_fit(char *to, size_t size, const char *format, ...) PRINTF_LIKE(3, 4);
 void text_vfit(char *to, size_t size, const char *format, va_list args) PRINTF_LIKE(3, 0);
 

@@ -1,11 +1,11 @@
-/* The two things clattn needs of threads: a lock, and a loop shared by all cores. */
+/* Threads, as far as clattn needs them: a lock, and a loop over all cores. */
 #ifndef CLATTN_SRC_THREAD_H
 #define CLATTN_SRC_THREAD_H
 
 #include <stdint.h>
 
 #ifdef _WIN32
-typedef struct mutex { /* an SRWLOCK; windows.h takes NEAR, IN, FLOAT and other names from whoever includes it */
+typedef struct mutex { /* an SRWLOCK; not declared as such because windows.h defines NEAR, IN, FLOAT and other names */
     void *lock;
 } mutex;
 #define MUTEX_INIT                                                                                                     \
@@ -23,10 +23,10 @@ void lock_take(mutex *lock);
 void lock_give(mutex *lock);
 void lock_destroy(mutex *lock);
 
-/* Calls body(user, i) for every i below count, on as many threads as the machine has cores; returns when all are done.
- * Where no thread can be started, the caller does the work. */
+/* Calls body(user, i) for every i below count, on as many threads as the machine has cores. Returns when all calls have
+ * returned. If no thread can be started, the caller's thread does the work. */
 void parallel_for(int64_t count, void (*body)(void *user, int64_t i), void *user);
-/* The same on that many threads, of which the caller is one. */
+/* The same on that many threads, including the caller's. */
 void parallel_on(int threads, int64_t count, void (*body)(void *user, int64_t i), void *user);
 int core_count(void);
 

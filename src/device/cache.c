@@ -12,11 +12,11 @@
 static const char magic[8] = {'c', 'l', 'a', 't', 't', 'n', '0', '1'};
 static const uint64_t default_limit = UINT64_C(256) << 20;
 static const size_t most_bytes = (size_t)64 << 20; /* of one entry */
-static const double stale = 600;                   /* seconds after which a temporary file is nobody's */
+static const double stale = 600;                   /* age in seconds at which a temporary file counts as abandoned */
 
 struct header {
     char magic[8];
-    struct hash key, checksum; /* checksum: over label, size and the bytes that follow */
+    struct hash key, checksum; /* checksum: of the label, the size and the bytes that follow */
     char label[CACHE_LABEL];
     uint64_t size;
 };
@@ -34,7 +34,7 @@ static int same_hash(struct hash a, struct hash b)
     return a.high == b.high && a.low == b.low;
 }
 
-/* Whether data is a whole entry. */
+/* Whether data is a complete, undamaged entry. */
 static int is_intact(const char *data, size_t size, struct header *header)
 {
     if (size < sizeof *header)
@@ -49,13 +49,13 @@ static int is_intact(const char *data, size_t size, struct header *header)
 
 char *cache_folder(void)
 {
-    char *given = environment_copy("CLATTN_CACHE_DIR");
+    char *folder_variable = environment_copy("CLATTN_CACHE_DIR");
 
-    if (given == NULL)
+    if (folder_variable == NULL)
         return file_user_folder(USER_CACHE);
-    if (*given != '\0')
-        return given;
-    free(given);
+    if (*folder_variable != '\0')
+        return folder_variable;
+    free(folder_variable);
     return NULL;
 }
 
@@ -156,12 +156,12 @@ struct entry {
     double used;
 };
 
-/* The folder's entries. Without memory for all of them it has some. */
+/* The entries of the folder; only some of them if memory runs out. */
 struct survey {
     const char *folder;
     struct entry *entries;
     size_t count, room;
-    uint64_t bytes; /* of all entries */
+    uint64_t bytes; /* of all entries together */
     double now;
 };
 
@@ -172,13 +172,13 @@ static int has_suffix(const char *name, const char *suffix)
     return length > end && strcmp(name + length - end, suffix) == 0;
 }
 
-/* What file_put leaves behind when its process dies. */
+/* Whether it is a file that file_put left behind because its process died. */
 static int is_temporary(const char *name)
 {
     return has_suffix(name, ".tmp") && strstr(name, CACHE_SUFFIX ".") != NULL;
 }
 
-/* Takes path. */
+/* Takes ownership of path. */
 static void add_entry(struct survey *survey, char *path, uint64_t bytes, double used)
 {
     if (survey->count == survey->room) {
@@ -223,9 +223,9 @@ static int compare_use(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Removes entries, from the one that was not used for longest on, until the others are within the limit. Each is tried
- * once. One that stays where it is (it is another user's, or in use on Windows) does not count: it would take its room
- * from the entries that this process can keep. */
+/* Removes the least recently used entries until the rest is within the limit. Each removal is tried once. A file that
+ * cannot be removed (it belongs to another user, or is in use on Windows) is not counted: otherwise it would push out
+ * entries that could stay. */
 static void evict(const struct cache *cache)
 {
     struct survey survey = {.folder = cache->folder, .now = (double)time(NULL)};

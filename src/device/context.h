@@ -1,4 +1,4 @@
-/* A context: the device, the log, and programs. */
+/* A context: the device, the log, and the programs built for it. */
 #ifndef CLATTN_SRC_CONTEXT_H
 #define CLATTN_SRC_CONTEXT_H
 
@@ -10,29 +10,31 @@
 struct clblast_table;
 struct tuning_layers;
 
-/* A kernel that was made of it holds a program. The context keeps a few that nobody holds, for the plans to come. */
+/* A program, held by each kernel that was created from it. The context keeps a few programs that no kernel holds,
+ * because later plans may need them. */
 struct program {
     struct program *next;
-    char *source;               /* the whole text: the key */
-    cl_program program, broken; /* broken: what the cache had in its place, where no kernel of that can be run */
-    const char *name;           /* its kernel's, static */
-    char options[96];           /* it was built with */
-    int cached;                 /* from the cache */
-    int unkept;                 /* built from source, and not in the cache yet */
+    char *source;               /* the whole text, which is the key */
+    cl_program program, broken; /* broken: the program from the cache that was replaced because its kernel could not be
+                                 * run */
+    const char *name;           /* the name of its kernel, static */
+    char options[96];           /* for the compiler */
+    int cached;                 /* it came from the cache */
+    int uncached;               /* it was built from source and is not in the cache yet */
     int holders;
 };
 enum { MOST_UNHELD = 64 };
 
-/* What the self-test said of the kernels of a plan: the last MOST_VERDICTS are known without the cache. */
+/* The verdict of a self-test. The last MOST_VERDICTS are known without reading the cache. */
 struct verdict {
     struct hash key;
-    int passed; /* 1, or -1: failed */
+    int passed; /* 1: passed, -1: failed */
 };
 enum { MOST_VERDICTS = 1024 };
 
-/* What is known of a product on the context's engine: nothing; that the numbers are right; that they are wrong; that
- * the device's compiler refuses it, so many times, the last when it had built that many other programs. An error of
- * OpenCL is no answer. */
+/* The answer of a probe of the context's engine: unknown; right numbers; wrong numbers; or refused by the device's
+ * compiler. `refusals` counts refusals, and `built` is the number of programs built before the last one. A failure of
+ * OpenCL is not an answer. */
 struct probed {
     enum probe_answer { PROBE_UNKNOWN, PROBE_RIGHT, PROBE_WRONG, PROBE_REFUSED } answer;
     int refusals;
@@ -44,26 +46,27 @@ struct clattn_context {
     struct device device;
     cl_context cl;
     const struct engine *engine; /* the matrix engine to use, or NULL */
-    mutex probe_lock;            /* over probed: of it, and of its teams, by dtype */
+    mutex probe_lock;            /* guards `probed`, which is for the engine and for its teams, by dtype */
     struct probed probed[2][CLATTN_BF16 + 1];
-    mutex lock;               /* over programs, built and verdicts */
-    struct program *programs; /* those last made or let go first */
-    int most_unheld;          /* MOST_UNHELD */
-    unsigned built;           /* programs, from source or from the cache */
+    mutex lock;               /* guards programs, built and verdicts */
+    struct program *programs; /* most recently created or released first */
+    int most_unheld;          /* the most programs that no kernel holds; MOST_UNHELD */
+    unsigned built;           /* number of programs so far, from source or from the cache */
     struct verdict *verdicts;
-    size_t verdict_count; /* of all that there were */
+    size_t verdict_count; /* number of verdicts so far */
     struct cache cache;
-    struct tuning_layers *tuning;  /* what is measured of the device */
-    char *clblast_name;            /* where CLBlast is looked for; NULL: by its soname, "": nowhere */
-    struct clblast_table *clblast; /* what was found of it; NULL: nothing was looked for yet */
+    struct tuning_layers *tuning;  /* measured parameters for the device */
+    char *clblast_name;            /* the library file of CLBlast; NULL: its soname, "": do not use CLBlast */
+    struct clblast_table *clblast; /* what was found of CLBlast; NULL: not looked up yet */
     int self_test;                 /* whether plans are tested */
 };
 
-/* The bytes of a buffer of the context; refused with the status given, by its name, where it is another's. */
+/* The size of a buffer of the context in bytes. If the buffer belongs to another context, logs its name and returns the
+ * status `refused`. */
 clattn_status context_buffer_size(const clattn_context *context, cl_mem buffer, const char *name, clattn_status refused,
                                   size_t *bytes);
 
-/* What is known of kernels: 1 passed, -1 failed, 0 nothing. */
+/* The verdict on kernels: 1 passed, -1 failed, 0 unknown. */
 int context_verdict(clattn_context *context, struct hash key);
 void context_set_verdict(clattn_context *context, struct hash key, int passed);
 

@@ -9,7 +9,7 @@
 
 enum { MAX_PLATFORMS = 32, MAX_DEVICES = 64 };
 
-/* A text property, cut to fit; empty where it cannot be had. */
+/* A text property, cut to fit. Empty if the device does not have it. */
 static void get_text(const struct opencl *cl, cl_device_id id, cl_device_info key, char *text, size_t size)
 {
     char whole[1024] = "";
@@ -44,7 +44,8 @@ static void get_platform_text(const struct opencl *cl, cl_device_id id, cl_platf
     text[size - 1] = '\0';
 }
 
-/* "OpenCL 3.0 …"; a text that says nothing of it is not held against the device. */
+/* Whether the text "OpenCL 3.0 …" names a version before 1.2. A text without a version does not disqualify the
+ * device. */
 static int is_older_than_1_2(const char *version)
 {
     static const char before[] = "OpenCL ";
@@ -60,7 +61,7 @@ static int is_older_than_1_2(const char *version)
     return major < 1 || (major == 1 && minor < 2);
 }
 
-/* Whether the device says no; one that does not say is taken to be usable. */
+/* Whether the device says that it lacks something. Devices that do not answer are taken to have it. */
 static int denies(const struct opencl *cl, cl_device_id id, cl_device_info key)
 {
     cl_bool value = CL_TRUE;
@@ -68,7 +69,7 @@ static int denies(const struct opencl *cl, cl_device_id id, cl_device_info key)
     return cl->GetDeviceInfo(id, key, sizeof value, &value, NULL) == CL_SUCCESS && !value;
 }
 
-/* Why no context can be made of the device; NULL where one can. */
+/* Why no context can be created for the device. NULL: one can. */
 static const char *why_unusable(const struct opencl *cl, const clattn_device_info *info)
 {
     if (denies(cl, info->device, CL_DEVICE_AVAILABLE))
@@ -80,10 +81,10 @@ static const char *why_unusable(const struct opencl *cl, const clattn_device_inf
     return NULL;
 }
 
-/* Work-items that a group may have in the first dimension, the only one in which groups have more than one. */
+/* The largest number of work-items along the first dimension of a group. Groups have only that dimension. */
 static size_t largest_group(const struct opencl *cl, cl_device_id id)
 {
-    size_t sizes[16] = {0}, group = 0; /* sizes: of CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS, which are 3 */
+    size_t sizes[16] = {0}, group = 0; /* sizes: as many as CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS, which is 3 */
 
     cl->GetDeviceInfo(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof group, &group, NULL);
     if (cl->GetDeviceInfo(id, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof sizes, sizes, NULL) == CL_SUCCESS && sizes[0] > 0 &&
@@ -136,7 +137,8 @@ int device_has(const struct device *device, const char *extension)
     return found;
 }
 
-/* CL_DEVICE_REGISTERS_PER_BLOCK_NV of cl_nv_device_attribute_query, where a build may bound those of a work-item */
+/* The registers of a compute unit (CL_DEVICE_REGISTERS_PER_BLOCK_NV of cl_nv_device_attribute_query), if a build can
+ * limit the registers of a work-item; else 0. */
 static int shared_registers(const struct device *device)
 {
     enum { REGISTERS_PER_BLOCK_NV = 0x4002 };
@@ -147,7 +149,8 @@ static int shared_registers(const struct device *device)
     return (int)count;
 }
 
-/* "OpenCL 3.0 PoCL 5.0+debian …": not optimising, 4.0 to 6.0 end the process at a local array that nothing names. */
+/* Whether the platform must optimise, from its version "OpenCL 3.0 PoCL 5.0+debian …": without optimisation, PoCL 4.0
+ * to 6.0 end the process at a local array that no code uses. */
 static int needs_optimising(const char *platform_version)
 {
     const char *name = strstr(platform_version, "PoCL ");

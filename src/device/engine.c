@@ -4,11 +4,11 @@
 
 enum { NVIDIA = 0x10de, AMD = 0x1002, INTEL = 0x8086 }; /* CL_DEVICE_VENDOR_ID */
 
-/* Intel: a thread with twice the registers */
+/* Intel's engines: a thread gets twice as many registers */
 #define PLAIN PLAIN_OPTIONS
 #define LARGE PLAIN_OPTIONS " -cl-intel-256-GRF-per-thread"
 
-/* The emulations: PoCL 3.1 moves loads from local memory across barriers where it optimizes. */
+/* The emulations. PoCL 3.1 moves loads from local memory across barriers when it optimises. */
 #define SLOW UNOPTIMISED_OPTIONS
 
 /* clang-format off */
@@ -30,7 +30,7 @@ enum { NVIDIA = 0x10de, AMD = 0x1002, INTEL = 0x8086 }; /* CL_DEVICE_VENDOR_ID *
     X("intel_16",            intel_16,            engine_intel_16, nothing,               nothing,       LARGE, \
       16, 16, 8, 1, 0, 0, 16, 0,     0,  0,  INTEL,  16, 16)
 
-/* For our own programs: any device runs them. */
+/* For tests: any device runs these engines. */
 #ifdef CLATTN_EMULATIONS
 #define EMULATIONS(X) \
     X("nvidia_emulated",     nvidia_emulated,     engine_nvidia,   exact_nvidia_emulated, team_emulated, SLOW, \
@@ -88,8 +88,7 @@ static int nvidia_generation(const struct device *device)
     return (int)(10 * major + minor);
 }
 
-/* The first number of the chip that AMD's own driver gives as the device's name, where the chip has matrix instructions
- */
+/* The first number of the chip, which AMD's driver reports as the device's name, if the chip has matrix instructions */
 static int amd_generation(const struct device *device)
 {
     static const struct {
@@ -103,13 +102,13 @@ static int amd_generation(const struct device *device)
     return 0;
 }
 
-/* The lanes of the narrowest sub-group, which matrix instructions want */
+/* The smallest sub-group size, which matrix instructions require */
 static int intel_generation(const struct device *device)
 {
     return device_has(device, "cl_intel_subgroup_matrix_multiply_accumulate") ? device->sub_group : 0;
 }
 
-/* A number that tells a vendor's generations apart; 0 for one without matrix instructions. */
+/* A number for the generation among its vendor's devices. 0: it has no matrix instructions. */
 static int generation_of(const struct device *device, cl_uint vendor)
 {
     switch (vendor) {

@@ -1,21 +1,21 @@
-/* Matrix engines: which headers of cl/ make one, and which the device has. */
+/* Matrix engines: the headers of cl/ that make up each of them, and which one a device has. */
 #ifndef CLATTN_SRC_ENGINE_H
 #define CLATTN_SRC_ENGINE_H
 
 #include "base/embedded.h"
 #include "device/device.h"
 
-/* What every kernel is built with. */
+/* Compiler options of every kernel. */
 #define PLAIN_OPTIONS "-cl-std=CL1.2 -w"
 #define UNOPTIMISED_OPTIONS PLAIN_OPTIONS " -cl-opt-disable"
-/* And, where they are bounded, the registers of a work-item: NVIDIA's alone has that. */
+/* Limits the registers of a work-item. Only NVIDIA has this option. */
 #define REGISTERS_OPTION "-cl-nv-maxrregcount="
 
 enum {
-    MATRIX_TILE = 16, /* numbers on a side of what an engine multiplies */
-    TEAM = 4,         /* sub-groups that multiply together */
-    PANEL = 64,       /* numbers of a row of what they read in local memory (cl/engines/panels.clh) */
-    MOVERS = 4        /* sub-groups that only move what teams read, in two halves */
+    MATRIX_TILE = 16, /* rows and columns of the tiles that an engine multiplies */
+    TEAM = 4,         /* sub-groups that compute a product together */
+    PANEL = 64,       /* elements in a row of a team's operands in local memory (cl/engines/panels.clh) */
+    MOVERS = 4        /* sub-groups that only move data for teams, in two halves */
 };
 
 struct engine {
@@ -39,12 +39,12 @@ struct engine {
     int first, last;   /* of the vendor's generations (engine.c) that have it */
 };
 
-/* By name; NULL for none of that name. */
+/* The engine of that name, or NULL. */
 const struct engine *engine_get(const char *name);
-/* The names, for messages: "none, nvidia, …". */
+/* The names for messages: "none, nvidia, …". */
 const char *engine_names(void);
 
-/* The engine of the device itself by its vendor, still to be probed; or NULL. */
+/* The engine of the device, which must still be probed, or NULL. */
 const struct engine *engine_of(const struct device *device);
 
 #endif

@@ -1,4 +1,5 @@
-/* OpenCL, opened at run time by its soname and never closed: a program linked with clattn starts without it. */
+/* The OpenCL library. It is opened at run time by its soname and never closed, so a program that is linked with clattn
+ * starts without OpenCL, too. */
 #ifndef CLATTN_SRC_OPENCL_H
 #define CLATTN_SRC_OPENCL_H
 
@@ -12,7 +13,7 @@
 typedef void(CL_CALLBACK *opencl_notify)(const char *, const void *, size_t, void *);
 typedef void(CL_CALLBACK *opencl_built)(cl_program, void *);
 
-/* X(result, name without cl, parameters) */
+/* X(type of the result, name without cl, parameters) */
 #define OPENCL_FUNCTIONS(X)                                                                                            \
     X(cl_int, GetPlatformIDs, (cl_uint, cl_platform_id *, cl_uint *))                                                  \
     X(cl_int, GetPlatformInfo, (cl_platform_id, cl_platform_info, size_t, void *, size_t *))                           \
@@ -62,17 +63,17 @@ struct opencl {
 #undef OPENCL_FIELD
 };
 
-/* The table of functions, or NULL on a machine without OpenCL. */
+/* The table of functions. NULL: the machine has no OpenCL. */
 const struct opencl *opencl_get(void);
 
 /* "CL_OUT_OF_RESOURCES" … */
 const char *opencl_error_name(cl_int error);
 
-/* Logs a call that failed, "clFinish: CL_OUT_OF_RESOURCES (-5)", and is the status that the error means. The format
- * says which call it was, and of what. */
+/* Logs a call that failed, "clFinish: CL_OUT_OF_RESOURCES (-5)", and returns the status for the error. The format names
+ * the call and its object. */
 clattn_status opencl_failed(const struct log *log, cl_int error, const char *format, ...) PRINTF_LIKE(3, 4);
 
-/* Calls a function of the table by its name without cl: TRY_CL(log, cl, Finish, queue); */
+/* Calls a function of the table, named without cl: TRY_CL(log, cl, Finish, queue); */
 #define TRY_CL(log, cl, name, ...)                                                                                     \
     do {                                                                                                               \
         cl_int try_error_ = (cl)->name(__VA_ARGS__);                                                                   \
@@ -80,9 +81,9 @@ clattn_status opencl_failed(const struct log *log, cl_int error, const char *for
             return opencl_failed(log, try_error_, "cl" #name);                                                         \
     } while (0)
 
-/* ---- Calls whose failure says more than their name ---- */
+/* ---- Calls that log more than the function's name ---- */
 
-/* What was made, NULL where it failed. */
+/* *queue and *buffer are NULL on failure. */
 clattn_status opencl_create_queue(const struct log *log, const struct opencl *cl, cl_context context,
                                   cl_device_id device, cl_command_queue_properties properties, cl_command_queue *queue);
 clattn_status opencl_create_buffer(const struct log *log, const struct opencl *cl, cl_context context,
@@ -90,20 +91,20 @@ clattn_status opencl_create_buffer(const struct log *log, const struct opencl *c
 clattn_status opencl_create_kernel(const struct log *log, const struct opencl *cl, cl_program program, const char *name,
                                    cl_kernel *kernel);
 
-/* Bytes of a buffer there and back; they return when that is done. */
+/* Copies bytes to or from a buffer, and waits for the end of the copy. */
 clattn_status opencl_write(const struct log *log, const struct opencl *cl, cl_command_queue queue, cl_mem buffer,
                            size_t offset, size_t bytes, const void *from);
 clattn_status opencl_read(const struct log *log, const struct opencl *cl, cl_command_queue queue, cl_mem buffer,
                           size_t offset, size_t bytes, void *to);
 
-/* A kernel with its name, for messages. */
+/* A kernel and its name, for messages. */
 struct opencl_kernel {
     cl_kernel kernel;
     const char *name;
 };
 clattn_status opencl_set_argument(const struct log *log, const struct opencl *cl, struct opencl_kernel kernel,
                                   cl_uint index, size_t bytes, const void *value);
-/* In three dimensions; local NULL: the device chooses. */
+/* Three-dimensional sizes. local NULL: the driver chooses. */
 clattn_status opencl_launch(const struct log *log, const struct opencl *cl, cl_command_queue queue,
                             struct opencl_kernel kernel, const size_t global[3], const size_t *local, cl_uint n_wait,
                             const cl_event *wait, cl_event *event);

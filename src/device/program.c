@@ -12,7 +12,7 @@
 
 enum { MOST_BUILD_LOG = 4000 };
 
-/* What the compiler says, which is of any length and encoding, to be freed; NULL where it says nothing. */
+/* The compiler's messages, of any length and encoding, to be freed. NULL: there are none. */
 static char *build_log(clattn_context *context, cl_program program)
 {
     const struct opencl *cl = context->device.cl;
@@ -30,7 +30,7 @@ static char *build_log(clattn_context *context, cl_program program)
     return text_take(&readable);
 }
 
-/* What compilers say names the device. */
+/* Logs the compiler's messages with the device's name. */
 static void log_refusal(clattn_context *context, const struct log *log, cl_program program, const char *name)
 {
     char *said = build_log(context, program);
@@ -42,14 +42,14 @@ static void log_refusal(clattn_context *context, const struct log *log, cl_progr
     free(said);
 }
 
-/* Whether it is the machine that fails, and not the compiler that refuses the kernel. */
+/* Whether the machine failed, as opposed to a compiler that refuses the kernel. */
 static int is_transient(cl_int error)
 {
     return error == CL_OUT_OF_HOST_MEMORY || error == CL_OUT_OF_RESOURCES || error == CL_DEVICE_NOT_AVAILABLE ||
            error == CL_MEM_OBJECT_ALLOCATION_FAILURE;
 }
 
-/* Of a build that has failed: logged. */
+/* Logs a failed build and returns its status. */
 static clattn_status status_of_build(clattn_context *context, const struct log *log, cl_program program,
                                      const char *name, cl_int error)
 {
@@ -59,8 +59,8 @@ static clattn_status status_of_build(clattn_context *context, const struct log *
     return CLATTN_BUILD_FAILED;
 }
 
-/* A driver's own cache of programs may not bear that processes share it: PoCL 3.1 fails a build when another
- * process replaces the same file. The second attempt finds that file whole. */
+/* Builds twice if necessary. Some drivers' own program caches are not safe for several processes: in PoCL 3.1 a build
+ * fails if another process replaces the same file meanwhile. The second attempt finds the complete file. */
 static clattn_status build(clattn_context *context, const struct log *log, struct program *entry)
 {
     enum { ATTEMPTS = 2 };
@@ -87,7 +87,7 @@ static clattn_status build(clattn_context *context, const struct log *log, struc
 /* ---- From and to binaries ------------------------------------------------------------------------------------------
  */
 
-/* NULL, without a word, for whatever the driver does not take. */
+/* NULL, without a message: the driver does not accept the binary. */
 static cl_program from_binary(const clattn_context *context, const struct program *entry, const unsigned char *binary,
                               size_t size)
 {
@@ -103,7 +103,7 @@ static cl_program from_binary(const clattn_context *context, const struct progra
     return program;
 }
 
-/* The position of the context's device among the program's, -1 when there are too many to tell. */
+/* The index of the context's device among the program's devices. -1: there are too many to tell. */
 static int device_index(const clattn_context *context, cl_program program, size_t *count)
 {
     enum { MOST = 16 };
@@ -119,7 +119,7 @@ static int device_index(const clattn_context *context, cl_program program, size_
     return -1;
 }
 
-/* The device's binary, to be freed; NULL when the driver has none. The other devices' are not asked for. */
+/* The binary for the device, to be freed. NULL: the driver has none. The other devices' binaries are not queried. */
 static unsigned char *get_binary(const clattn_context *context, cl_program program, size_t *size)
 {
     const struct opencl *cl = context->device.cl;
@@ -140,7 +140,7 @@ static unsigned char *get_binary(const clattn_context *context, cl_program progr
     return binaries[index];
 }
 
-/* In the program's place the one whose hidden instructions are there */
+/* Replaces the program by one whose hidden instructions are active. */
 static clattn_status uncover(const clattn_context *context, struct program *entry)
 {
     size_t size = 0, uncovered = 0;
@@ -200,7 +200,7 @@ static void to_cache(clattn_context *context, const struct program *entry)
 
 static clattn_status build_from_source(clattn_context *context, const struct log *log, struct program *entry)
 {
-    entry->unkept = 1;
+    entry->uncached = 1;
     TRY(build(context, log, entry));
     return ptx_hides(entry->source) ? uncover(context, entry) : CLATTN_SUCCESS;
 }
@@ -224,8 +224,8 @@ static struct program *find_program(clattn_context *context, const char *source,
     return entry;
 }
 
-/* Held by the caller, and ahead of the others; unless another thread has built the same meanwhile: that is the one, and
- * the given one is left. */
+/* Adds the entry at the front of the list, held by the caller. If another thread has added the same program meanwhile,
+ * returns that one, and the caller keeps the given entry. */
 static struct program *add_program(clattn_context *context, struct program *entry)
 {
     struct program *other;
@@ -262,7 +262,7 @@ static void free_program(const clattn_context *context, struct program *entry)
     free(entry);
 }
 
-/* Takes source. Outside of the lock: compilers take long, and callbacks may call the library. */
+/* Takes ownership of source. The lock is not held: compilers take long, and callbacks may call the library. */
 static clattn_status make_program(clattn_context *context, const struct log *log, char *source, const char *name,
                                   const char *options, struct program **program)
 {
@@ -298,8 +298,8 @@ clattn_status program_get(clattn_context *context, const struct log *log, char *
     return CLATTN_SUCCESS;
 }
 
-/* ---- From the cache, and not to be run ----------------------------------------------------------------------------
- */
+/* ---- Programs from the cache that cannot be run
+ * ------------------------------------------------------------------- */
 
 cl_program program_cl(clattn_context *context, const struct program *program)
 {
@@ -311,7 +311,7 @@ cl_program program_cl(clattn_context *context, const struct program *program)
     return cl;
 }
 
-/* Whether the caller is to renew the program; *renewed: it has been already. */
+/* Whether the caller must renew the program. *renewed: another thread has done so. */
 static int begin_renewal(clattn_context *context, struct program *program, cl_program from, int *renewed)
 {
     int mine;
@@ -338,17 +338,17 @@ clattn_status program_renew(clattn_context *context, struct program *program, cl
     cache_remove(&context->cache, program_key(context, program));
     TRY(build_from_source(context, &context->log, &fresh));
     lock_take(&context->lock);
-    program->broken = program->program; /* another thread may be making a kernel of it */
+    program->broken = program->program; /* another thread may be creating a kernel from it */
     program->program = fresh.program;
-    program->unkept = 1;
+    program->uncached = 1;
     lock_give(&context->lock);
     return CLATTN_SUCCESS;
 }
 
-/* ---- Held and let go ----------------------------------------------------------------------------------------------
- */
+/* ---- Holding and releasing programs
+ * ------------------------------------------------------------------------------- */
 
-/* Where it is in the list. */
+/* The pointer in the list that leads to the entry. */
 static struct program **place_of(clattn_context *context, const struct program *entry)
 {
     struct program **place = &context->programs;
@@ -358,9 +358,9 @@ static struct program **place_of(clattn_context *context, const struct program *
     return place;
 }
 
-/* Of the programs that nobody holds, one more than are kept: that let go the longest ago; out of the list. NULL where
- * there are few enough. */
-static struct program *take_surplus(clattn_context *context)
+/* If more programs are unheld than the context keeps, removes the one that was released first from the list. Else
+ * NULL. */
+static struct program *remove_surplus(clattn_context *context)
 {
     struct program **place = &context->programs, *surplus;
     int unheld = 0;
@@ -382,7 +382,7 @@ void program_release(clattn_context *context, struct program *program)
         *place_of(context, program) = program->next;
         program->next = context->programs;
         context->programs = program;
-        surplus = take_surplus(context);
+        surplus = remove_surplus(context);
     }
     lock_give(&context->lock);
     if (surplus != NULL)
@@ -398,20 +398,21 @@ void program_free_all(clattn_context *context)
     }
 }
 
-/* ---- Into the cache -----------------------------------------------------------------------------------------------
- */
+/* ---- Storing programs in the cache
+ * -------------------------------------------------------------------------------- */
 
-/* A program that is in no cache yet and that nobody else takes there, held; NULL past the last. */
-static struct program *next_unkept(clattn_context *context)
+/* The next program that is not in the cache and that no other thread is storing; it is held for the caller. NULL: there
+ * are no more. */
+static struct program *next_uncached(clattn_context *context)
 {
     struct program *entry;
 
     lock_take(&context->lock);
     entry = context->programs;
-    while (entry != NULL && !entry->unkept)
+    while (entry != NULL && !entry->uncached)
         entry = entry->next;
     if (entry != NULL) {
-        entry->unkept = 0;
+        entry->uncached = 0;
         entry->holders++;
     }
     lock_give(&context->lock);
@@ -422,7 +423,7 @@ void program_keep(clattn_context *context)
 {
     struct program *entry;
 
-    while (cache_enabled(&context->cache) && (entry = next_unkept(context)) != NULL) {
+    while (cache_enabled(&context->cache) && (entry = next_uncached(context)) != NULL) {
         to_cache(context, entry);
         program_release(context, entry);
     }

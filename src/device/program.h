@@ -1,32 +1,32 @@
-/* Programs: built once, and taken from the cache where any process has built them before. */
+/* Programs: each is built once, or taken from the cache if any process has built it before. */
 #ifndef CLATTN_SRC_PROGRAM_H
 #define CLATTN_SRC_PROGRAM_H
 
 #include "device/context.h"
 
-/* The program of a source, which is taken over and freed; held until program_release. name is its kernel's, for
- * messages, and static. */
+/* The program for a source. It takes ownership of `source` and holds the program until program_release. `name` is its
+ * kernel's, for messages, and static. */
 clattn_status program_get(clattn_context *context, const struct log *log, char *source, const char *name,
                           const char *options, struct program **program);
-/* What kernels are made of. */
+/* The OpenCL program from which kernels are created. */
 cl_program program_cl(clattn_context *context, const struct program *program);
-/* Of what the kernel `from` was made of, which cannot be run, though it was built. Where it came from the cache it is
- * removed there, and the program built from its source: once. SUCCESS: program_cl is another. UNSUPPORTED: it is not,
- * since nothing is wrong with the cache. */
+/* Replaces a program whose kernel cannot be run although it was built; `from` is what that kernel was created from. If
+ * it came from the cache, it is removed there and built from source, once. SUCCESS: program_cl returns another program.
+ * UNSUPPORTED: it does not, because the cache is not to blame. */
 clattn_status program_renew(clattn_context *context, struct program *program, cl_program from);
-/* The context keeps it for a while, where nobody else holds it. */
+/* Releases the program. If nobody else holds it, the context keeps it for a while. */
 void program_release(clattn_context *context, struct program *program);
-/* All programs, held or not: the context's end. */
+/* Frees all programs, held or not, when the context is destroyed. */
 void program_free_all(clattn_context *context);
 
-/* How many programs the context has built so far. */
+/* The number of programs that the context has built so far. */
 unsigned program_count(clattn_context *context);
 
-/* Puts the programs that were built since into the cache: a plan calls it when all is well, since a driver may finish
- * its binaries only when they first run. */
+/* Stores the programs that were built since the last call in the cache. A plan calls it after its kernels have run,
+ * because some drivers finish their binaries only then. */
 void program_keep(clattn_context *context);
 
-/* What a source becomes on this device depends on: hash begun with library version, device, driver and platform. */
+/* The hash of everything besides the source that decides a program: library version, device, driver and platform. */
 struct hash program_device_hash(const clattn_context *context);
 
 #endif

@@ -10,7 +10,7 @@ int ptx_hides(const char *source)
     return strstr(source, cover) != NULL;
 }
 
-/* Past the target's name where the text is for sm_90 or sm_90a; NULL */
+/* The text after the target's name if that is sm_90 or sm_90a, or NULL */
 static const char *after_target(const char *text)
 {
     const char *at = strstr(text, target);
@@ -29,7 +29,7 @@ static void uncover_all(char *text)
 
 unsigned char *ptx_uncover(const unsigned char *binary, size_t size, size_t *uncovered)
 {
-    char *text = calloc(1, size + 2); /* one letter more, and an end */
+    char *text = calloc(1, size + 2); /* room for one more letter and a NUL */
     const char *found;
     size_t at;
 

@@ -1,16 +1,16 @@
-/* Instructions of NVIDIA's that OpenCL's front end does not know: sm_90a's. A kernel has them in comments of PTX, //@,
- * which its compiler carries along. The program's binary is that PTX, and its assembler takes what is uncovered there.
- */
+/* NVIDIA instructions that the OpenCL compiler does not know: those of sm_90a. A kernel has them in PTX comments that
+ * begin with //@, which the compiler keeps. The program's binary is PTX text. Uncovering removes the comment marks, and
+ * the driver's assembler accepts the result. */
 #ifndef CLATTN_SRC_PTX_H
 #define CLATTN_SRC_PTX_H
 
 #include <stddef.h>
 
-/* Whether a kernel's source hides any. */
+/* Whether a kernel's source hides instructions. */
 int ptx_hides(const char *source);
 
-/* A program's binary with what is hidden in it uncovered, for sm_90a: to be freed, with its size. NULL where it is not
- * PTX for sm_90, or there is no memory. */
+/* The program's binary with its hidden instructions uncovered, for sm_90a, and its size; to be freed. NULL: it is not
+ * PTX for sm_90, or memory ran out. */
 unsigned char *ptx_uncover(const unsigned char *binary, size_t size, size_t *uncovered);
 
 #endif

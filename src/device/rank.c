@@ -12,9 +12,9 @@ struct ranked {
     enum kind kind;
     double speed;
     cl_uint vendor;
-    int bus;      /* of PCI; -1: not known */
-    int layered;  /* its platform drives other vendors' devices by their other interfaces */
-    size_t order; /* in which OpenCL lists it */
+    int bus;      /* its PCI bus; -1: unknown */
+    int layered;  /* its platform is a layer over the other interfaces of vendors' drivers */
+    size_t order; /* its position in OpenCL's list */
 };
 
 static int names_any(const char *text, const char *const *names, size_t count)
@@ -58,7 +58,7 @@ static enum kind kind_of(const struct opencl *cl, const clattn_device_info *info
     return type & CL_DEVICE_TYPE_CPU ? KIND_CPU : KIND_OTHER;
 }
 
-/* The floats that a compute unit multiplies in a cycle: each vendor counts other things as its units. */
+/* f32 products of a compute unit in a cycle. What counts as a compute unit differs between vendors. */
 static int lanes_of_unit(const struct opencl *cl, const clattn_device_info *info, cl_uint vendor)
 {
     enum { UNKNOWN_GPU = 64, THREAD_OF_CPU = 8, THREAD_OF_INTEL = 8, INTEL = 0x8086 };
@@ -77,7 +77,7 @@ static int lanes_of_unit(const struct opencl *cl, const clattn_device_info *info
 
     if (!info->gpu)
         return THREAD_OF_CPU;
-    if (vendor == INTEL) { /* an execution unit, as wide as its narrowest sub-group */
+    if (vendor == INTEL) { /* an execution unit, as wide as its smallest sub-group */
         narrowest = device_narrowest_sub_group(cl, info->device);
         return narrowest > 0 ? narrowest : THREAD_OF_INTEL;
     }
@@ -87,16 +87,16 @@ static int lanes_of_unit(const struct opencl *cl, const clattn_device_info *info
     return UNKNOWN_GPU;
 }
 
-/* Millions of products of floats a second. */
+/* An estimate of the speed, in millions of f32 products a second. */
 static double speed_of(const struct opencl *cl, const clattn_device_info *info, cl_uint vendor)
 {
-    enum { USUAL_CLOCK = 1000 }; /* MHz, of a driver that does not say */
+    enum { USUAL_CLOCK = 1000 }; /* MHz, if the driver reports no clock */
     cl_uint clock = get_uint(cl, info->device, CL_DEVICE_MAX_CLOCK_FREQUENCY, 0);
 
     return (double)info->compute_units * lanes_of_unit(cl, info, vendor) * (clock != 0 ? clock : USUAL_CLOCK);
 }
 
-/* By cl_khr_pci_bus_info, cl_nv_device_attribute_query, or cl_amd_device_attribute_query. */
+/* The PCI bus, by cl_khr_pci_bus_info, cl_nv_device_attribute_query, or cl_amd_device_attribute_query. */
 static int bus_of(const struct opencl *cl, cl_device_id id)
 {
     enum { PCI_BUS_INFO_KHR = 0x410f, PCI_BUS_ID_NV = 0x4008, TOPOLOGY_AMD = 0x4037, AMD_BUS = 21 };
@@ -125,14 +125,14 @@ static struct ranked rank_one(const struct opencl *cl, const clattn_device_info 
                            .order = order};
 }
 
-/* Whether two platforms list the same GPU. */
+/* Whether both are the same GPU, listed by two platforms. */
 static int is_same_gpu(const struct ranked *a, const struct ranked *b)
 {
     return a->info.gpu && b->info.gpu && a->vendor == b->vendor && strcmp(a->info.platform, b->info.platform) != 0 &&
            (a->bus == b->bus || a->bus < 0 || b->bus < 0);
 }
 
-/* What another platform says of the same GPU does not count beside its vendor's own. */
+/* If the vendor's own platform lists the same GPU, ranks it by what that platform reports. */
 static void rank_as_vendor(struct ranked *device, const struct ranked *all, size_t count)
 {
     for (size_t i = 0; i < count && device->layered; i++)

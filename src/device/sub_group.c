@@ -1,7 +1,8 @@
-/* The sizes of sub-groups. */
+/* Sub-group sizes. */
 #include "device/device.h"
 
-/* CL_DEVICE_SUB_GROUP_SIZES_INTEL of cl_intel_required_subgroup_size; an error where the device has it not. */
+/* Queries CL_DEVICE_SUB_GROUP_SIZES_INTEL of cl_intel_required_subgroup_size, which fails on devices without the
+ * extension. */
 int device_narrowest_sub_group(const struct opencl *cl, cl_device_id id)
 {
     enum { SUB_GROUP_SIZES_INTEL = 0x4108 };

@@ -1,10 +1,10 @@
-/* Recipes: tensors, steps and loops one after the other, then the places of scratch memory. */
+/* Building recipes: tensors, steps and loops are appended, then scratch memory is laid out. */
 #include "ir/grow.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* An array has room for the power of two that follows its count. */
+/* Arrays grow to powers of two. */
 void *ir_grow(struct ir_recipe *recipe, void *array, int count, size_t size)
 {
     void *grown;
@@ -88,7 +88,7 @@ int64_t ir_room(const struct ir_tensor *tensor)
     return (tensor->bytes + GRAIN - 1) / GRAIN * GRAIN;
 }
 
-/* The tensor that has the memory of this one. */
+/* The tensor whose memory this one uses. */
 static struct ir_tensor *owner(struct ir_recipe *recipe, int tensor)
 {
     while (recipe->tensors[tensor].home == IR_SLICE)
@@ -107,8 +107,8 @@ static void extend(struct ir_recipe *recipe, int tensor, int step)
     t->last = step;
 }
 
-/* A tensor that turns carry to the next lives as long as the loop; one from before the loop lives to its end, for every
- * turn reads it. */
+/* Extends a lifetime over a loop. A tensor that carries data from one iteration to the next lives as long as the loop.
+ * One that was written before the loop lives to its end, because every iteration reads it. */
 static void extend_over(const struct ir_loop *loop, struct ir_tensor *t)
 {
     if (t->first < 0 || t->first > loop->last || t->last < loop->first)
@@ -148,7 +148,7 @@ static int collide(const struct ir_tensor *a, const struct ir_tensor *b)
     return has_memory(b) && a->home == b->home && meet && a->at < b->at + ir_room(b) && b->at < a->at + ir_room(a);
 }
 
-/* The lowest place past those that it collides with. */
+/* Finds the lowest place without collisions. */
 static void place(struct ir_recipe *recipe, int tensor)
 {
     struct ir_tensor *t = &recipe->tensors[tensor];
@@ -157,7 +157,7 @@ static void place(struct ir_recipe *recipe, int tensor)
     for (int other = 0; other < tensor; other++)
         if (collide(t, &recipe->tensors[other])) {
             t->at = recipe->tensors[other].at + ir_room(&recipe->tensors[other]);
-            other = -1; /* from the start: it may collide with one that was passed */
+            other = -1; /* start again: the new place may collide with a tensor that was checked before */
         }
 }
 

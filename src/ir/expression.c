@@ -60,7 +60,8 @@ static int64_t length_of(const struct extent *extent, enum ir_length length)
     return 0;
 }
 
-/* ---- Loops */
+/* ---- Loops -------------------------------------------------------------------------------------------------------
+ */
 
 int64_t ir_turns(const struct ir_call *call, int number)
 {
@@ -81,12 +82,12 @@ static int64_t first_row(const struct ir_call *call, int number)
     return (loop->down ? ir_turns(call, number) - 1 - turn : turn) * loop->per_turn;
 }
 
-static int64_t rows_of_turn(const struct ir_call *call, int number)
+static int64_t rows_of_iteration(const struct ir_call *call, int number)
 {
     const struct ir_loop *loop = &call->recipe->loops[number];
-    int64_t left = ir_value(call, loop->rows) - first_row(call, number);
+    int64_t remaining = ir_value(call, loop->rows) - first_row(call, number);
 
-    return left < loop->per_turn ? left : loop->per_turn;
+    return remaining < loop->per_turn ? remaining : loop->per_turn;
 }
 
 static int64_t loop_value(const struct ir_call *call, enum ir_operation value, int number)
@@ -94,7 +95,7 @@ static int64_t loop_value(const struct ir_call *call, enum ir_operation value, i
     switch (value) {
     case IR_LOOP_TURN: return call->at.turn[number];
     case IR_LOOP_FIRST: return first_row(call, number);
-    case IR_LOOP_ROWS: return rows_of_turn(call, number);
+    case IR_LOOP_ROWS: return rows_of_iteration(call, number);
     default: return call->at.turn[number] + 1 == ir_turns(call, number);
     }
 }
@@ -148,7 +149,7 @@ int64_t ir_most(const struct ir_recipe *recipe, const struct extent *extent, ir_
     struct ir_call call = {.recipe = recipe, .extent = *extent};
 
     for (int i = 0; i < recipe->loop_count; i++)
-        if (recipe->loops[i].down) /* the first turn has the rest */
+        if (recipe->loops[i].down) /* the first iteration has the remainder */
             call.at.turn[i] = ir_turns(&call, i) - 1;
     return ir_value(&call, expression);
 }

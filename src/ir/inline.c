@@ -1,8 +1,8 @@
-/* Children: a finished recipe becomes part of another, so that one allocator lays out the scratch memory of both and one
+/* Children: a finished recipe becomes part of another. One allocator then lays out the scratch memory of both, and one
  * executor runs one list of steps. */
 #include "ir/grow.h"
 
-/* How many nodes, tensors, steps and loops stand before the child's. */
+/* The numbers of nodes, tensors, steps and loops before the child's own. */
 struct before {
     int nodes, tensors, steps, loops;
 };

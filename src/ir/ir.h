@@ -1,9 +1,9 @@
-/* The intermediate form: what a plan does, as data. It knows no rule and no solver.
+/* The intermediate form: what a plan does, as data. It does not know rules or solvers.
  *
- * A recipe is a list of steps over tensors. A step launches a kernel, or calls a function that enqueues work of its own
- * (a matrix product); it may have a condition, and it may stand in loops. Sizes, numbers and conditions that depend on the
- * lengths of a call or on the turn of a loop are expressions. ir_allocate lays out scratch memory such that tensors share
- * it where their lifetimes do not meet; ir_enqueue resolves one launch after another and submits it. */
+ * A recipe is a list of steps over tensors. A step launches a kernel, or calls a function that enqueues other work (a
+ * matrix product). It may have a condition and may be in loops. Sizes, numbers and conditions that depend on a call's
+ * lengths or on a loop's iteration are expressions. ir_finish lays out scratch memory so that tensors with disjoint
+ * lifetimes share it. ir_enqueue resolves one launch after another and submits it. */
 #ifndef CLATTN_SRC_IR_H
 #define CLATTN_SRC_IR_H
 
@@ -14,7 +14,7 @@
 /* ---- Expressions --------------------------------------------------------------------------------------------------
  */
 
-/* A number that a call decides: an index of the recipe's nodes. */
+/* A number that depends on the call: an index of the recipe's nodes. */
 typedef int ir_expression;
 enum { IR_NONE = -1, IR_MAX_LOOPS = 4 };
 
@@ -33,7 +33,7 @@ enum ir_operation {
     IR_ADD,
     IR_SUBTRACT,
     IR_MULTIPLY,
-    IR_DIVIDE, /* rounded down; of positive numbers */
+    IR_DIVIDE, /* rounds down; for positive numbers */
     IR_DIVIDE_UP,
     IR_LOWER,
     IR_HIGHER,
@@ -41,7 +41,7 @@ enum ir_operation {
     IR_EQUAL
 };
 
-/* Whether it is of a loop, whose number is the node's value. */
+/* Whether the operation refers to a loop, whose number is the node's value. */
 static inline int ir_is_of_loop(enum ir_operation operation)
 {
     return operation >= IR_LOOP_TURN && operation <= IR_LOOP_LAST;
@@ -59,9 +59,9 @@ enum ir_stride { IR_STRIDE_BATCH, IR_STRIDE_TOKEN, IR_STRIDE_HEAD };
  */
 
 enum ir_home {
-    IR_OPERAND, /* the caller's, by number: of a plan by id; its view follows the call */
-    IR_SCRATCH, /* in the workspace, which nothing outlives */
-    IR_SAVED,   /* in memory that a later plan reads: these never share */
+    IR_OPERAND, /* the caller's, by number; a plan's numbers are ids. Its view depends on the call */
+    IR_SCRATCH, /* in the workspace, for the duration of a call */
+    IR_SAVED,   /* in memory that a later plan reads; it is never shared */
     IR_CONSTANT_BUFFER,
     IR_SLICE, /* a part of another tensor */
     IR_HOME_COUNT
@@ -70,14 +70,14 @@ enum ir_home {
 struct ir_tensor {
     const char *name;
     enum ir_home home;
-    int element;   /* bytes of a number */
-    int operand;   /* of IR_OPERAND */
+    int element;   /* bytes of an element */
+    int operand;   /* of an IR_OPERAND */
     int64_t bytes; /* of IR_SCRATCH and IR_SAVED */
     ir_expression
-        strides[3]; /* from one batch element, token and head to the next, in elements. IR_NONE of a slice: the
-                                 base's; operands have none */
-    cl_mem buffer;  /* of IR_CONSTANT_BUFFER */
-    /* of IR_SLICE */
+        strides[3]; /* distances between batch elements, tokens and heads, in elements. IR_NONE in a slice: those of its
+                     * base. Operands have none */
+    cl_mem buffer;  /* of an IR_CONSTANT_BUFFER */
+    /* of an IR_SLICE */
     int base;
     ir_expression tokens, heads; /* how many tokens and heads it begins after the base; IR_NONE: none */
     ir_expression elements;      /* and elements of its own size; likewise */
@@ -87,7 +87,7 @@ struct ir_tensor {
     int64_t at;      /* in its home, in bytes */
 };
 
-/* Where a tensor lies in a call. */
+/* The place of a tensor in a call. */
 struct ir_place {
     cl_mem memory;
     struct view view;
@@ -110,13 +110,13 @@ struct ir_argument {
 
 struct ir_call;
 
-/* What a foreign step is asked to enqueue. */
+/* What a foreign step must enqueue. */
 struct ir_foreign {
     const void *user;
     int step;
-    const struct ir_place *places; /* of the step's tensors, in order */
-    const int64_t *sizes;          /* the values of the step's sizes, in order */
-    int64_t part;                  /* which of the step's launches */
+    const struct ir_place *places; /* places of the step's tensors, in order */
+    const int64_t *sizes;          /* values of the step's sizes, in order */
+    int64_t part;                  /* the number of the launch within the step */
     const struct log *log;
     cl_command_queue queue;
     uint32_t n_wait;
@@ -133,24 +133,25 @@ struct ir_step {
     /* a kernel's */
     int first_argument, argument_count; /* of the recipe's arguments */
     size_t group;
-    ir_expression grid[3]; /* groups; none is launched where one is 0 */
-    const char *kernel;    /* its name, for messages */
-    /* a foreign step's; NULL of a kernel */
+    ir_expression grid[3]; /* groups; nothing is launched if one of them is 0 */
+    const char *kernel;    /* the kernel's name, for messages */
+    /* foreign steps only; NULL for a kernel */
     ir_foreign_fn foreign;
     const void *user;
     int tensors[IR_MAX_FOREIGN];         /* IR_NONE: unused */
     ir_expression sizes[IR_MAX_FOREIGN]; /* the launch is left out where one is 0; IR_NONE: unused */
 };
 
-/* The steps first to last are run again and again: for every per_turn rows, upwards or downwards, or `turns` times. Loops
- * nest; an inner one is added before the loop that it stands in. No rows are one turn of none. */
+/* Repeats the steps first to last: once for every per_turn rows, in ascending or descending order, or `turns` times.
+ * Loops nest; an inner loop is added before the loop that contains it. Without rows there is one iteration, which has
+ * none. */
 struct ir_loop {
     int first, last;
     ir_expression rows;
     int64_t per_turn;
     int down;
-    int64_t turns; /* where per_turn is 0 */
-    int carries;   /* a turn reads what the turn before it wrote: tensors of the loop live as long as the loop */
+    int64_t turns; /* if per_turn is 0 */
+    int carries;   /* an iteration reads what the one before it wrote: tensors of the loop live as long as the loop */
 };
 
 struct ir_recipe {
@@ -161,21 +162,22 @@ struct ir_recipe {
     int node_count, tensor_count, step_count, argument_count, loop_count;
     int open_step; /* whose arguments are added */
     struct ir_loop loops[IR_MAX_LOOPS];
-    int64_t bytes[IR_HOME_COUNT]; /* found by ir_allocate: of scratch and saved memory */
+    int64_t bytes[IR_HOME_COUNT]; /* sizes of scratch and saved memory, set by ir_finish */
     int failed;                   /* memory ran out, or there are too many loops: the recipe is incomplete */
 };
 
-/* ---- Building: nothing of this returns a failure, ir_finish does ------------------------------------------------- */
+/* ---- Building. These functions do not report failures: ir_finish does ------------------------------------------- */
 
 ir_expression ir_constant(struct ir_recipe *recipe, int64_t value);
 ir_expression ir_length(struct ir_recipe *recipe, enum ir_length length);
-/* One of IR_LOOP_TURN … IR_LOOP_LAST. The loop may be added later: loops are numbered from 0 in the order of ir_loop. */
+/* IR_LOOP_TURN … IR_LOOP_LAST of a loop. The loop may be added later: loops are numbered from 0 in the order of
+ * ir_loop. */
 ir_expression ir_loop_value(struct ir_recipe *recipe, enum ir_operation value, int loop);
 ir_expression ir_part(struct ir_recipe *recipe);
 ir_expression ir_stride(struct ir_recipe *recipe, int tensor, enum ir_stride stride);
 ir_expression ir_binary(struct ir_recipe *recipe, enum ir_operation operation, ir_expression left, ir_expression right);
 
-/* Each returns the number of what it adds. */
+/* Each function returns the number of what it adds. */
 int ir_tensor(struct ir_recipe *recipe, const struct ir_tensor *tensor);
 int ir_step(struct ir_recipe *recipe, const struct ir_step *step);
 int ir_loop(struct ir_recipe *recipe, const struct ir_loop *loop);
@@ -190,39 +192,39 @@ void ir_argument(struct ir_recipe *recipe, const struct ir_argument *argument);
 int ir_inline(struct ir_recipe *recipe, const struct ir_recipe *child, const struct ir_tensor *operands,
               const ir_expression *lengths);
 
-/* Places scratch and saved tensors. OUT_OF_MEMORY where the recipe is incomplete. */
+/* Lays out scratch and saved tensors. OUT_OF_MEMORY: the recipe is incomplete. */
 clattn_status ir_finish(struct ir_recipe *recipe);
 void ir_close(struct ir_recipe *recipe);
 
-/* Bytes that a tensor takes with what it is rounded up by. */
+/* The bytes that a tensor occupies, with padding. */
 int64_t ir_room(const struct ir_tensor *tensor);
 
 /* ---- Running ------------------------------------------------------------------------------------------------------
  */
 
-/* What an argument was last set to, of those that are no buffers. */
+/* The value that an argument was last set to, for arguments that are not buffers. */
 struct ir_set {
-    size_t size; /* 0: nothing */
+    size_t size; /* 0: not set yet */
     unsigned char bytes[sizeof(cl_long4)];
 };
-/* Room for those of all steps, to be freed; NULL without memory. */
+/* One for each argument of each step, to be freed. NULL: out of memory. */
 struct ir_set *ir_set_create(const struct ir_recipe *recipe);
-/* The step has another kernel, which has no arguments yet. */
+/* Tells that the step has a new kernel, whose arguments are not set. */
 void ir_set_forget(const struct ir_recipe *recipe, struct ir_set *set, int step);
 
-/* The launch at hand. */
+/* The current launch. */
 struct ir_cursor {
     int step;
     int64_t part;
     int64_t turn[IR_MAX_LOOPS];
 };
 
-/* The launches of a call, in order: the step of each, and its event, the caller's to release. */
+/* The launches of a call in order, with their steps and events. The caller releases the events. */
 struct ir_launches {
     struct {
         int step;
         cl_event event;
-    } * each; /* room for ir_count */
+    } * each; /* with room for ir_count launches */
     int64_t count;
 };
 
@@ -231,8 +233,9 @@ struct ir_call {
     const struct opencl *cl;
     struct log log;
     const cl_kernel *kernels; /* by step */
-    struct ir_set *set;       /* while nobody else has the kernels */
-    cl_event before;          /* of the last launch, on a queue out of order; the caller's to release at the end */
+    struct ir_set *set;       /* used while this thread alone has the kernels */
+    cl_event before;          /* the event of the last launch, on a queue out of order; the caller releases it at the
+                               * end */
     struct extent extent;
     const struct ir_place *operands; /* by number */
     cl_mem scratch;
@@ -248,17 +251,17 @@ int64_t ir_value(const struct ir_call *call, ir_expression expression);
 int64_t ir_value_or(const struct ir_call *call, ir_expression expression, int64_t otherwise);
 /* Turns of a loop. */
 int64_t ir_turns(const struct ir_call *call, int loop);
-/* Where a tensor lies at the cursor. */
+/* The place of a tensor at the cursor. */
 struct ir_place ir_resolve(const struct ir_call *call, int tensor);
 
-/* The value of an expression in a call of those lengths, of loops in a turn that has as many rows as any. */
+/* The value of an expression in a call of these lengths. Loops are in an iteration that has the most rows. */
 int64_t ir_most(const struct ir_recipe *recipe, const struct extent *extent, ir_expression expression);
-/* Launches of a call of those lengths. */
+/* The number of launches in a call of these lengths. */
 int64_t ir_count(const struct ir_recipe *recipe, const struct extent *extent);
 
-/* Enqueues all launches from the cursor on, each after the one before; the first waits for n_wait events, and *event
- * (event may be NULL) covers them all. With launches, on a queue in order, each launch has an event of its own. After a
- * failure the cursor stands at the launch that failed, from which the same call goes on. */
+/* Enqueues all launches from the cursor on, each after the one before. The first waits for n_wait events, and *event
+ * (event may be NULL) completes with the last. If `launches` is given, the queue must be in order, and each launch gets
+ * an event of its own. After a failure the cursor stays at the launch that failed; the same call can resume there. */
 clattn_status ir_enqueue(struct ir_call *call, uint32_t n_wait, const cl_event *wait, cl_event *event,
                          struct ir_launches *launches);
 

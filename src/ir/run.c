@@ -1,4 +1,4 @@
-/* The executor: one launch after another is resolved and submitted. */
+/* The executor: resolves one launch after another and submits it. */
 #include "ir/ir.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static int64_t launches_of(const struct ir_call *call)
     return ir_value_or(call, step->parts, 1);
 }
 
-/* To the step after, or back to the first of a loop that has turns left. */
+/* Goes to the next step, or back to the beginning of a loop that has iterations left. */
 static void next_step(struct ir_call *call)
 {
     struct ir_cursor *at = &call->at;
@@ -41,7 +41,7 @@ static void next_step(struct ir_call *call)
     at->step++;
 }
 
-/* To the first launch from here on that has anything to do; 0: there is none. */
+/* Goes to the next launch that has work, from the current one on. 0: there is none. */
 static int find_launch(struct ir_call *call)
 {
     for (; call->at.step < call->recipe->step_count; next_step(call))
@@ -79,7 +79,7 @@ static struct opencl_kernel kernel_of(const struct ir_call *call)
     return (struct opencl_kernel){call->kernels[call->at.step], call->recipe->steps[call->at.step].kernel};
 }
 
-/* A view or a number goes to the kernel when it is not what the kernel has. */
+/* Passes a view or a number to the kernel unless the kernel has it already. */
 static clattn_status set_value(const struct ir_call *call, struct ir_set *set, cl_uint index, size_t size,
                                const void *value)
 {
@@ -99,7 +99,7 @@ void ir_set_forget(const struct ir_recipe *recipe, struct ir_set *set, int step)
     memset(set + 2 * (size_t)of->first_argument, 0, 2 * (size_t)of->argument_count * sizeof *set);
 }
 
-/* Some memory of the call, for drivers that refuse NULL. */
+/* Some buffer of the call, for drivers that reject NULL. */
 static cl_mem any_memory(const struct ir_call *call)
 {
     for (int i = 0; i < call->recipe->tensor_count; i++) {
@@ -110,16 +110,16 @@ static cl_mem any_memory(const struct ir_call *call)
     return NULL;
 }
 
-/* Memory goes to the kernel at every call: the address of a buffer that is gone may come again for another. What a call
- * lacks is NULL, because each buffer costs every launch 0.4 us of NVIDIA's driver; a driver that refuses NULL gets any
- * buffer. */
+/* Passes memory to the kernel in every call, because a new buffer may have the address of one that was released.
+ * Buffers that a call does not have are NULL, because each buffer costs every launch 0.4 us in NVIDIA's driver. A
+ * driver that rejects NULL gets any buffer. */
 static clattn_status set_memory(const struct ir_call *call, struct ir_set *set, cl_uint index, cl_mem memory)
 {
     const cl_kernel kernel = call->kernels[call->at.step];
 
     if (memory == NULL) {
         if (set->size == sizeof memory || call->cl->SetKernelArg(kernel, index, sizeof memory, &memory) == CL_SUCCESS) {
-            set->size = sizeof memory; /* it stays */
+            set->size = sizeof memory; /* this does not change */
             return CLATTN_SUCCESS;
         }
         memory = any_memory(call);
@@ -203,15 +203,15 @@ static clattn_status submit(const struct ir_call *call, uint32_t n_wait, const c
 /* ---- The chain ----------------------------------------------------------------------------------------------------
  */
 
-/* A call that has nothing to do. */
+/* Enqueues a call that has no work. */
 static clattn_status enqueue_marker(const struct ir_call *call, uint32_t n_wait, const cl_event *wait, cl_event *event)
 {
     TRY_CL(&call->log, call->cl, EnqueueMarkerWithWaitList, call->queue, n_wait, wait, event);
     return CLATTN_SUCCESS;
 }
 
-/* Where the launch's event goes: each has one of its own with launches; else the last leaves the event, and on a queue out
- * of order every other one that of which the next waits. */
+/* Where to store the launch's event. With `launches`, each launch has its own. Otherwise the last launch gets *event,
+ * and on a queue out of order the others get the event that the next launch waits for. */
 static cl_event *event_of(const struct ir_call *call, int is_last, cl_event *event, cl_event *after,
                           struct ir_launches *launches)
 {

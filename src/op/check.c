@@ -1,4 +1,4 @@
-/* What families of rules check alike. */
+/* Checks that several families of rules share. */
 #include "op/op.h"
 
 clattn_status check_range(const struct log *log, const char *name, int64_t value, int64_t low, int64_t high)

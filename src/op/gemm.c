@@ -26,7 +26,7 @@ static int64_t span_of(const struct gemm_matrix *x, int64_t batch)
     return (batch - 1) * x->stride + (x->rows - 1) * x->ld + x->width;
 }
 
-/* Rows that touch, and matrices that do, where nothing else is said; one that serves the batch has no stride. */
+/* Strides default to contiguous rows and contiguous matrices. A matrix that the whole batch shares has stride 0. */
 static clattn_status place(struct gemm_matrix *x, int64_t *ld, int64_t *stride, int64_t batch, int shared, char name,
                            const struct log *log)
 {

@@ -1,4 +1,4 @@
-/* Heads of a problem: those that are worked, and those that read what others have. */
+/* The heads of a problem: those that are computed, and those that share the data of others. */
 #include "op/problem.h"
 
 void problem_share_heads(clattn_plan_desc *desc, int64_t shared)

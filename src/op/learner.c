@@ -1,4 +1,5 @@
-/* What learners' descs must be, and their operands: weights that batches of tokens train, and the tokens' rates. */
+/* Learners: checks of their descs, and their operands, which are the weights that batches of tokens train and the
+ * tokens' learning rates. */
 #include "op/op.h"
 
 enum { MOST_LEARNER_DIM = 1024 };

@@ -1,8 +1,8 @@
-/* What mixers' descs must be. */
+/* Mixers: checks of their descs. */
 #include "op/op.h"
 #include "op/options.h"
 
-/* Without a denominator there is nothing for a gate or a sink to take its share of, and no log of it. */
+/* A gate and a sink change the denominator, and lse is its logarithm: without one, none of them is possible. */
 static clattn_status check_weights(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
 {
     int gated = rule->gate != NO_OPERAND && !(desc->flags & CLATTN_UNGATED);
@@ -16,7 +16,7 @@ static clattn_status check_weights(const clattn_plan_desc *desc, const struct ru
                                                  : "lse");
 }
 
-/* Keys that were carried to where the tail begins, which its queries and no others stand in. */
+/* Keys that were carried to the beginning of the tail, to which the queries must belong. */
 static clattn_status check_tail(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
 {
     if (desc->tail == 0 && !(desc->flags & CLATTN_CARRY))
@@ -40,7 +40,7 @@ static clattn_status check_tail(const clattn_plan_desc *desc, const struct rule 
     return CLATTN_SUCCESS;
 }
 
-/* Keys and values of their own number of heads and tokens. */
+/* Keys and values may have their own numbers of heads and tokens. */
 static clattn_status check_list(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
 {
     TRY(check_weights(desc, rule, log));
@@ -63,7 +63,7 @@ static clattn_status check_list(const clattn_plan_desc *desc, const struct rule 
     return check_tail(desc, rule, log);
 }
 
-/* A state of one channel, and numbers in pairs. */
+/* The state has one channel, and complex numbers are pairs of values. */
 static clattn_status check_channels(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
 {
     if (!rule_has_keys(rule) && (desc->key_dim != 1 || desc->qk_heads != desc->heads))
@@ -82,7 +82,7 @@ static clattn_status check_channels(const clattn_plan_desc *desc, const struct r
     return CLATTN_SUCCESS;
 }
 
-/* Of states either queries and keys may be shared, or states by queries. */
+/* Heads may share either queries and keys, or states. */
 static clattn_status check_state(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
 {
     int normalized = rule->read == READ_STABILIZED || (desc->flags & CLATTN_NORMALIZE);

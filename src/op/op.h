@@ -1,5 +1,5 @@
-/* Families of rules: what their rows mean. Where a family's oracle and kernels are, the folders after this one say by
- * enum op of rule.h. */
+/* Families of rules: what their rows in the table mean. The folders after this one find a family's reference and
+ * kernels by enum op_id of rule.h. */
 #ifndef CLATTN_SRC_OP_H
 #define CLATTN_SRC_OP_H
 
@@ -7,12 +7,12 @@
 #include "op/rule.h"
 
 struct op {
-    int64_t most_dim; /* of key_dim and value_dim */
-    /* Defaults that are the family's own, ahead of those that all have. */
+    int64_t most_dim; /* the largest key_dim and value_dim */
+    /* Sets defaults of this family, before those that all families share. */
     void (*complete)(clattn_plan_desc *desc, const struct rule *rule);
-    /* What else a completed desc must be, its sizes and the options of its rule being checked. */
+    /* Checks the rest of a completed desc, after its sizes and its rule's options. */
     clattn_status (*check)(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log);
-    /* Every operand of a completed desc; how many. */
+    /* Lists every operand of a completed desc. Returns their number. */
     int (*operands)(const clattn_plan_desc *desc, const struct rule *rule, struct operand_row rows[OPERAND_COUNT]);
 };
 
@@ -20,23 +20,23 @@ const struct op *op_of(const struct rule *rule);
 
 extern const struct op op_mixer, op_piece, op_learner;
 
-/* ---- What families check alike ------------------------------------------------------------------------------------
- */
+/* ---- Checks that families share
+ * ----------------------------------------------------------------------------------- */
 
-enum { MAX_DIM = 256, MAX_HEADS = 65535, MAX_LENGTH = INT32_MAX - 64 /* tokens, batch and sequences */ };
-#define MAX_ELEMENTS 9007199254740992.0 /* of one operand, 2^53: offsets are 64-bit */
+enum { MAX_DIM = 256, MAX_HEADS = 65535, MAX_LENGTH = INT32_MAX - 64 /* batch, sequences and tokens */ };
+#define MAX_ELEMENTS 9007199254740992.0 /* elements of an operand, 2^53: offsets have 64 bits */
 
-/* INVALID_DESC, naming the field, outside of low … high. */
+/* INVALID_DESC, with the field's name, outside of low … high. */
 clattn_status check_range(const struct log *log, const char *name, int64_t value, int64_t low, int64_t high);
 
-/* What turns rows with their positions, of a piece or ahead of a rule. */
+/* Options of rotary positions, whether as a piece or before a rule. */
 void rope_complete(clattn_plan_desc *desc, const struct rule *rule);
 clattn_status rope_check(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log);
 
-/* INVALID_DESC where there is a pool of states without indices into it. */
+/* INVALID_DESC: there is a pool of states, but no indices into it. */
 clattn_status check_slots(const clattn_plan_desc *desc, const struct log *log);
 
-/* Of rows those that are used and have an id; how many. */
+/* Copies the rows that are used and have an id. Returns their number. */
 struct operand_choice {
     int used;
     struct operand_row row;
@@ -48,11 +48,11 @@ int operands_used(const struct operand_choice *all, size_t count, struct operand
         id, dims, storage, NUMBERS_##kind                                                                              \
     }
 
-/* a, b and c of each of Muon's five steps. */
+/* The coefficients a, b and c of Muon's five steps. */
 enum { MUON_STEPS = 5 };
 const double (*learner_muon(clattn_muon muon))[3];
 
-/* op_mixer's: they follow from the words. */
+/* op_mixer's operands, which follow from the rule's columns. */
 int mixer_operands(const clattn_plan_desc *desc, const struct rule *rule, struct operand_row rows[OPERAND_COUNT]);
 
 #endif

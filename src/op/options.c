@@ -1,4 +1,4 @@
-/* What follows from the table of options: who takes one, what its zero means, and which values it has. */
+/* What follows from the table of options: which rules take an option, what its zero means, and which values it has. */
 #include "op/options.h"
 
 #include "op/op.h"
@@ -93,7 +93,7 @@ uint64_t rule_flags(const struct rule *rule)
 
     for (enum option_id i = 0; i < OPTION_COUNT; i++)
         if (rule_takes(rule, i) || (desc_options[i].with & flags))
-            flags |= desc_options[i].flag; /* of those that others let it take: their rows come first */
+            flags |= desc_options[i].flag; /* flags that other flags permit: the rows of those come first */
     return flags;
 }
 
@@ -136,7 +136,7 @@ static void put_whole(const struct desc_option *row, int64_t value, clattn_plan_
     case OPTION_FLAG: desc->flags = (desc->flags & ~row->flag) | (value != 0 ? row->flag : 0); break;
     case OPTION_INT64: memcpy(field, &value, sizeof value); break;
     case OPTION_INT32:
-    case OPTION_ENUM: memcpy(field, &narrow, sizeof narrow); break; /* an enum, whose values are an int's */
+    case OPTION_ENUM: memcpy(field, &narrow, sizeof narrow); break; /* an enum has the size of an int */
     case OPTION_DOUBLE:
     case OPTION_FLAGS:
     case OPTION_TYPES: break;
@@ -186,7 +186,7 @@ void options_complete(clattn_plan_desc *desc, const struct rule *rule)
     }
 }
 
-/* The values of an enum and of a switch follow each other without gaps. */
+/* The values of an enum or a switch are consecutive. */
 static int64_t last_value(enum option_id option)
 {
     int64_t last = 0;
@@ -214,7 +214,7 @@ static clattn_status check_number(const clattn_plan_desc *desc, enum option_id o
     return CLATTN_SUCCESS;
 }
 
-/* "lse", "state=vk", "beta_map=softplus" */
+/* The text of an option with its value: "lse", "state=vk", "beta_map=softplus" */
 static clattn_status refuse(const clattn_plan_desc *desc, const struct rule *rule, enum option_id option,
                             const struct log *log)
 {

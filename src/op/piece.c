@@ -1,4 +1,4 @@
-/* What pieces' descs must be, and their operands: o of v, each row by itself or with the few before it. */
+/* Pieces: checks of their descs, and their operands. o follows from v, each row alone or with a few rows before it. */
 #include "op/op.h"
 
 enum { MOST_PIECE_DIM = 65536, MOST_FEATURES = 256 };

@@ -1,4 +1,4 @@
-/* Defaults, then checks, then lengths. */
+/* A problem is made of a desc: defaults, then checks. Its lengths in a call follow. */
 #include "op/arguments.h"
 #include "op/op.h"
 #include "op/options.h"
@@ -14,7 +14,7 @@ static void set_default(int64_t *field, int64_t value)
         *field = value;
 }
 
-/* The nearest of the chunks there are: 8, 16, 32 and 64. */
+/* The nearest supported chunk: 8, 16, 32 or 64. */
 static int32_t nearest_chunk(int32_t asked)
 {
     int32_t chunk = 8;
@@ -24,13 +24,13 @@ static int32_t nearest_chunk(int32_t asked)
     return asked > 0 ? chunk : asked;
 }
 
-/* Of each map the usual one; its sign is that of all */
+/* The default scale of each map; every scale has the sign of its map's default */
 static const double gate_scales[] = {
     [CLATTN_GATE_MAP_SIGMOID] = -5, [CLATTN_GATE_MAP_LOGSIGMOID] = 1, [CLATTN_GATE_MAP_EXP] = 0};
 
 static void complete(clattn_plan_desc *desc, const struct rule *rule)
 {
-    desc->eps += 0.0; /* -0.0 is 0 */
+    desc->eps += 0.0; /* turns -0.0 into 0 */
     desc->rope_base += 0.0;
     options_complete(desc, rule);
     if (desc->eps == 0)
@@ -55,14 +55,14 @@ static clattn_status check_number(const struct log *log, const char *name, doubl
     return CLATTN_SUCCESS;
 }
 
-/* What a family of rules takes; first of all, since the scale follows from it. */
+/* Checks the dims first, because the default scale follows from them. */
 static clattn_status check_dims(const clattn_plan_desc *desc, int64_t most_dim, const struct log *log)
 {
     TRY(check_range(log, "key_dim", desc->key_dim, 1, most_dim));
     return check_range(log, "value_dim", desc->value_dim, 1, most_dim);
 }
 
-/* Sizes against each other: the range of each by itself follows from the table of options. */
+/* Checks that relate sizes to each other. The range of each one follows from the table of options. */
 static clattn_status check_sizes(const clattn_plan_desc *desc, int64_t most_dim, const struct log *log)
 {
     TRY(check_range(log, "seq_len", desc->seq_len, 1, MAX_LENGTH / desc->steps));
@@ -82,7 +82,7 @@ static clattn_status check_sizes(const clattn_plan_desc *desc, int64_t most_dim,
     return CLATTN_SUCCESS;
 }
 
-/* One matrix for all value columns, and small enough to be looked at. */
+/* The attention matrix exists if all value columns share it, and for lengths that a person can look at. */
 static clattn_status check_attn(const struct problem *problem, const struct log *log)
 {
     enum { MOST_COLUMNS = 8192 };
@@ -99,7 +99,7 @@ static clattn_status check_attn(const struct problem *problem, const struct log 
                        list ? most.kv_len : most.seq_len * desc->steps, 1, MOST_COLUMNS);
 }
 
-/* What goes with a map, and with no other */
+/* Options that belong to one map only */
 static clattn_status check_gate(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
 {
     const char *name = option_word(OPTION_gate_map, (int)desc->gate_map);
@@ -226,20 +226,20 @@ int problem_values(const struct problem *problem)
     return (int)problem->desc.value_dim;
 }
 
-/* Whether the library makes the log-decays that kernels read. */
-static int makes_decays(const struct problem *problem)
+/* Whether the library computes the log-decays that kernels read. */
+static int computes_log_decays(const struct problem *problem)
 {
     return problem_stabilized(problem) || problem->rule->head_decay != NULL;
 }
 
 clattn_dtype problem_gate_type(const struct problem *problem)
 {
-    return makes_decays(problem) ? CLATTN_F32 : problem->desc.gate_dtype;
+    return computes_log_decays(problem) ? CLATTN_F32 : problem->desc.gate_dtype;
 }
 
 clattn_gate_map problem_gate_map(const struct problem *problem)
 {
-    return makes_decays(problem) ? CLATTN_GATE_MAP_LOG : problem->desc.gate_map;
+    return computes_log_decays(problem) ? CLATTN_GATE_MAP_LOG : problem->desc.gate_map;
 }
 
 clattn_dtype problem_out_type(const struct problem *problem)
@@ -247,7 +247,7 @@ clattn_dtype problem_out_type(const struct problem *problem)
     return problem->pass == PASS_OUTPUTS ? problem->types[CLATTN_O] : CLATTN_F32;
 }
 
-/* Of keys that none has carried: all, where tokens erase from keys */
+/* The number of keys that have not been carried; all of them in rules whose tokens erase from keys */
 static int64_t raw_keys(const struct problem *problem, const struct extent *extent)
 {
     return problem->rule->erase == ERASE_POSITION ? extent->kv_len : 0;
@@ -266,8 +266,8 @@ struct extent problem_most(const struct problem *problem)
     return most;
 }
 
-/* A number that stands for the plan's is `whole`. */
-static clattn_status take_length(int64_t asked, int64_t whole, int64_t most, const char *name, int64_t *length,
+/* A call's length: `asked`, or the plan's if it equals `whole`. */
+static clattn_status read_length(int64_t asked, int64_t whole, int64_t most, const char *name, int64_t *length,
                                  const struct log *log)
 {
     if (asked != whole && (asked < 0 || asked > most))
@@ -277,11 +277,11 @@ static clattn_status take_length(int64_t asked, int64_t whole, int64_t most, con
     return CLATTN_SUCCESS;
 }
 
-static clattn_status take_keys(const struct problem *problem, const struct arguments *arguments, struct extent *extent,
-                               const struct log *log)
+static clattn_status read_kv_len(const struct problem *problem, const struct arguments *arguments,
+                                 struct extent *extent, const struct log *log)
 {
     if (problem->desc.kv_len != 0)
-        return take_length(arguments->kv_len, 0, problem->desc.kv_len, "kv_len", &extent->kv_len, log);
+        return read_length(arguments->kv_len, 0, problem->desc.kv_len, "kv_len", &extent->kv_len, log);
     if (arguments->kv_len != 0)
         return FAIL(log, INVALID_OPERAND, "kv_len is %lld, expected 0: the plan's keys are those of seq_len",
                     (long long)arguments->kv_len);
@@ -289,8 +289,8 @@ static clattn_status take_keys(const struct problem *problem, const struct argum
     return CLATTN_SUCCESS;
 }
 
-/* The rows of w and beta: those of all queries at least, and of no more than all keys. */
-static clattn_status take_tail(const struct problem *problem, const struct arguments *arguments, struct extent *extent,
+/* The number of rows of w and beta: at least those of all queries, at most those of all keys. */
+static clattn_status read_tail(const struct problem *problem, const struct arguments *arguments, struct extent *extent,
                                const struct log *log)
 {
     int64_t most = problem->desc.tail < extent->kv_len ? problem->desc.tail : extent->kv_len;
@@ -311,13 +311,13 @@ clattn_status problem_extent(const struct problem *problem, const struct argumen
 {
     const clattn_plan_desc *desc = &problem->desc;
 
-    TRY(take_length(arguments->batch, 0, desc->batch, "batch", &extent->batch, log));
-    TRY(take_length(arguments->seq_len, CLATTN_WHOLE, desc->seq_len, "seq_len", &extent->seq_len, log));
-    TRY(take_length(arguments->sequences, 0, desc->sequences, "sequences", &extent->sequences, log));
+    TRY(read_length(arguments->batch, 0, desc->batch, "batch", &extent->batch, log));
+    TRY(read_length(arguments->seq_len, CLATTN_WHOLE, desc->seq_len, "seq_len", &extent->seq_len, log));
+    TRY(read_length(arguments->sequences, 0, desc->sequences, "sequences", &extent->sequences, log));
     if (extent->sequences == 0)
         extent->sequences = extent->batch;
-    TRY(take_keys(problem, arguments, extent, log));
-    return take_tail(problem, arguments, extent, log);
+    TRY(read_kv_len(problem, arguments, extent, log));
+    return read_tail(problem, arguments, extent, log);
 }
 
 int64_t problem_dim(const clattn_plan_desc *desc, const struct extent *extent, char letter)

@@ -1,4 +1,4 @@
-/* A caller's desc completed and checked, and the shapes that follow from it. */
+/* A caller's desc, completed and checked, and the shapes that follow from it. */
 #ifndef CLATTN_SRC_PROBLEM_H
 #define CLATTN_SRC_PROBLEM_H
 
@@ -7,8 +7,8 @@
 
 struct arguments;
 
-/* What a run over the sequences computes: the outputs, of the values that the problem has; what outputs are divided by,
- * whose one value column is of ones; or the attention matrix, whose values are unit vectors. */
+/* What one pass over the sequences computes: the outputs, with the problem's values; their denominators, with one value
+ * column of ones; or the attention matrix, with unit vectors as values. */
 enum pass { PASS_OUTPUTS, PASS_DENOMINATORS, PASS_ATTENTION };
 
 struct problem {
@@ -16,42 +16,42 @@ struct problem {
     enum pass pass;
     const struct rule *rule;
     int operand_count;
-    struct operand_row operands[OPERAND_COUNT]; /* those the problem uses */
-    clattn_dtype types[OPERAND_COUNT];          /* of those */
-    clattn_operand_id mixed;                    /* one whose type others of its class do not have; or NONE */
+    struct operand_row operands[OPERAND_COUNT]; /* those that the problem uses */
+    clattn_dtype types[OPERAND_COUNT];          /* of these operands */
+    clattn_operand_id mixed;                    /* an operand whose type differs from others of its class; or NONE */
 };
 
-/* The lengths of one call; sequences is the number of states: batch, or N with cu_seqlens. */
+/* The lengths of one call. `sequences` is the number of states: batch, or N with cu_seqlens. */
 struct extent {
-    int64_t batch, seq_len, sequences, kv_len; /* kv_len: tokens of keys */
-    int64_t tail; /* of path_attn: the last of them, whose keys none has carried: all without a tail; else 0 */
+    int64_t batch, seq_len, sequences, kv_len; /* kv_len: number of keys */
+    int64_t tail; /* path_attn: the last keys, which have not been carried; all keys without a tail. Other rules: 0 */
 };
 
-/* An operand as code addresses it, in elements: offset + batch*b + token*t + head*h + inner index. */
+/* The address of an operand's elements, in elements: offset + batch*b + token*t + head*h + inner index. */
 struct view {
     int64_t offset, batch, token, head;
 };
 
-/* Where an operand's elements lie: rows of `inner` elements, count[] of them along batch, token and head. */
+/* Where an operand's elements lie: count[] rows of `inner` elements along batch, token and head. */
 struct placement {
     struct view view;
     int64_t count[3], inner;
-    int64_t low;  /* elements that lie before the view's first, where a stride is negative */
-    int64_t span; /* elements from the lowest to the last, and what lies between; 0: it has none */
+    int64_t low;  /* elements before the view's first one, if a stride is negative */
+    int64_t span; /* elements from the lowest to the highest address; 0: none */
     size_t element;
-    int output, updated; /* written; read and written */
+    int output, updated; /* it is written; it is read and written */
 };
 
 clattn_status problem_init(struct problem *problem, const clattn_plan_desc *desc, const struct log *log);
-/* The same of a caller's desc of that size. */
+/* The same for a caller's desc of desc_size bytes. */
 clattn_status problem_read(struct problem *problem, const clattn_plan_desc *desc, size_t size, const struct log *log);
 
-/* Types of the problem's operands, the desc's own among them, whose list is what differs from its class. */
+/* Sets the types of the operands from the desc's own and its list of exceptions. */
 clattn_status problem_set_types(struct problem *problem, const struct log *log);
 
-/* The pass's value columns. */
+/* The number of value columns of the pass. */
 int problem_values(const struct problem *problem);
-/* The type and map of the gates that kernels read: the problem's own, or log-decays in f32 that the library makes. */
+/* The type and map of the gates that kernels read: the problem's own, or f32 log-decays that the library computes. */
 clattn_dtype problem_gate_type(const struct problem *problem);
 clattn_gate_map problem_gate_map(const struct problem *problem);
 /* The type of what the pass writes. */
@@ -60,69 +60,70 @@ clattn_dtype problem_out_type(const struct problem *problem);
 /* The type of initial_state, final_state and states. */
 clattn_dtype problem_state_type(const struct problem *problem);
 
-/* UNSUPPORTED where the reference alone computes it: operands with types of their own, the backward pass. */
+/* UNSUPPORTED: only the reference computes the problem, which is the backward pass or has operands with types of their
+ * own. */
 clattn_status problem_check_kernels(const struct problem *problem, const struct log *log);
 
-/* The desc's lengths: a plan's maxima. */
+/* The desc's lengths, which are the maxima of a plan. */
 struct extent problem_most(const struct problem *problem);
 
-/* The lengths that a call asks for; INVALID_OPERAND above the desc's. */
+/* The lengths of a call. INVALID_OPERAND: they are above the desc's. */
 clattn_status problem_extent(const struct problem *problem, const struct arguments *arguments, struct extent *extent,
                              const struct log *log);
 
-/* What a letter of an operand's dims stands for. */
+/* The length that a letter in an operand's dims stands for. */
 int64_t problem_dim(const clattn_plan_desc *desc, const struct extent *extent, char letter);
 
-/* Of state_indices on the host: the place of a sequence's state in the pool, -1 where its index is below 0 or past the
- * pool: it has none. */
+/* The slot of a sequence's state in the pool, from state_indices on the host. -1: its index is negative or beyond the
+ * pool, so the sequence has no state. */
 int64_t problem_slot(const struct problem *problem, const struct extent *extent, const void *indices, int64_t sequence);
-/* INVALID_OPERAND, naming both, where two sequences have the same place: each would overwrite the other's state. */
+/* INVALID_OPERAND, naming both sequences: they have the same slot, so each would overwrite the other's state. */
 clattn_status problem_check_slots(const struct problem *problem, const struct extent *extent, const void *indices,
                                   const struct log *log);
 
-/* The rule's decay, or none where the problem leaves its gate out. */
+/* The rule's decay; none if the problem has no gate. */
 enum decay problem_decay(const struct problem *problem);
-/* Whether each token has one a head; what a rule fixes is the same for all. */
+/* Whether tokens have a decay of their own for each head. A decay that the rule fixes is the same for all tokens. */
 int problem_tokens_decay(const struct problem *problem);
 
-/* Whether the problem's state has a normalizer (z, n) and a stabilizer (m) beside S. */
+/* Whether the state has a normalizer (z, n) and a stabilizer (m) besides S. */
 int problem_normalized(const struct problem *problem);
-/* Whether every token of a sequence reads the state after the last. */
+/* Whether every token of a sequence reads the state after the last token. */
 int problem_reads_whole(const struct problem *problem);
 int problem_stabilized(const struct problem *problem);
-/* What the denominator of a normalised problem has added. */
+/* The number that is added to the denominators of a normalised problem. */
 double problem_eps(const struct problem *problem);
 
-/* A completed desc with that many heads of keys, each for as many others as before. */
+/* Gives a completed desc that many key heads. Each is shared by as many other heads as before. */
 void problem_share_heads(clattn_plan_desc *desc, int64_t shared);
 
-/* Rows of keys and values, a step of a token each. */
+/* The number of rows of keys and values: each step of each token is one. */
 static inline int64_t problem_rows(const struct problem *problem)
 {
     return problem->desc.seq_len * problem->desc.steps;
 }
 
-/* Heads that are worked at once: of a list those of the queries, else those that have a state; and how many heads of
- * queries read each of these, one after the other. */
+/* The number of heads that are computed in parallel: query heads for a list, else heads that have a state. And the
+ * number of query heads that read each of these, one after the other. */
 int64_t problem_work_heads(const struct problem *problem);
 int64_t problem_reads(const struct problem *problem);
 
-/* Those of all sequences together: what devices have work for at once. */
+/* The same over all sequences: the heads of work that a device has in parallel. */
 int64_t problem_heads(const struct problem *problem);
 
 void problem_operand_info(const struct problem *problem, const struct extent *extent, const struct operand_row *row,
                           clattn_operand_info *info);
 
-/* Whether the operand has no elements in a call of no tokens: then its memory may be missing. */
+/* Whether the operand is empty in a call without tokens, so that its memory may be missing. */
 int problem_is_empty(const struct problem *problem, const struct extent *extent, const struct operand_row *row);
 
-/* One operand's place, checked: aligned, strides that fit, an output's elements apart, within size bytes unless size is
- * 0. */
+/* Places an operand, with checks: alignment, valid strides, elements of an output that do not overlap, and all within
+ * `size` bytes unless size is 0. */
 clattn_status problem_place(const struct problem *problem, const struct extent *extent, const struct operand_row *row,
                             const clattn_operand *operand, size_t size, struct placement *place, const struct log *log);
-/* Its view; with CLATTN_REVERSED from the last token on. */
+/* The view of a placed operand. With CLATTN_REVERSED it begins at the last token. */
 struct view placement_view(const struct problem *problem, const struct operand_row *row, const struct placement *place);
-/* The view alone. */
+/* problem_place, then placement_view. */
 clattn_status problem_view(const struct problem *problem, const struct extent *extent, const struct operand_row *row,
                            const clattn_operand *operand, size_t size, struct view *view, const struct log *log);
 

@@ -1,4 +1,4 @@
-/* Rows that turn with their tokens' positions: a piece's, or q, k and p ahead of all else of a rule. */
+/* Rotary positions: rows that are rotated by their tokens' positions, as a piece or before a rule (q, k and p). */
 #include "op/op.h"
 #include "op/options.h"
 
@@ -9,7 +9,7 @@ static int is_turned(const clattn_plan_desc *desc, const struct rule *rule)
     return option_taken(OPTION_rope_dim, desc, rule);
 }
 
-/* Columns of a row that turns */
+/* The number of columns of a row that are rotated */
 static int64_t columns_of(const clattn_plan_desc *desc, const struct rule *rule)
 {
     return rule->op == OP_PIECE ? desc->value_dim : desc->key_dim;
@@ -23,7 +23,7 @@ void rope_complete(clattn_plan_desc *desc, const struct rule *rule)
         desc->rope_dim = (int32_t)columns_of(desc, rule);
 }
 
-/* Keys that were turned before, channels that are pairs already, and a sum of weights that would have both signs */
+/* Keys that were rotated before, channels that are pairs already, and a sum of weights that could have both signs */
 static clattn_status check_flag(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
 {
     if (!(desc->flags & CLATTN_WITH_ROPE))

@@ -1,5 +1,5 @@
-/* The rule table: what a rule is made of. A new rule is a row in rule.c; which options it takes follows from
- * options.def. */
+/* The rule table: the parts that make up a rule. A new rule is a row in rule.c. options.def says which options it
+ * takes. */
 #ifndef CLATTN_SRC_RULE_H
 #define CLATTN_SRC_RULE_H
 
@@ -17,7 +17,7 @@ enum erase {
 #include "op/words.def"
 };
 
-/* The S of p^T S: decayed, or as it was before the decay */
+/* The S of p^T S: the decayed state, or the state before the decay */
 enum order { DECAY_FIRST, ERASE_FIRST };
 
 /* x in S <- S + k x^T */
@@ -26,24 +26,24 @@ enum write {
 #include "op/words.def"
 };
 
-/* o */
+/* How o is computed */
 enum read {
 #define READ(value, ...) READ_##value,
 #include "op/words.def"
 };
 
-/* Which small computation around a rule */
+/* A computation around a rule */
 enum piece {
 #define PIECE(value, ...) PIECE_##value,
 #include "op/words.def"
 };
 
-/* What a row of the table is: a recurrence, which the columns above say; a piece; or a network whose weights tokens
- * train. op.h says what follows. */
+/* What a row of the table is: a recurrence, described by the columns above; a piece; or a network whose weights are
+ * trained by tokens. op.h has their functions. */
 enum op_id { OP_MIXER, OP_PIECE, OP_LEARNER, OP_COUNT };
 
-/* One more than the last rule, and than the last operand: both are numbered from 1 on without gaps. */
-/* One more than the rules there are */
+/* One more than the last rule, and than the last operand. Both are numbered from 1 without gaps. */
+/* One more than the number of rules */
 #define RULE_ONE(NAME, value) +1
 #define RULE_COUNT (1 CLATTN_RULES(RULE_ONE))
 #define COUNT_OPERAND(ID, name, value, shape) +1
@@ -76,28 +76,28 @@ static inline clattn_operand_id operand_to_public(clattn_operand_id id)
 struct rule {
     const char *name, *aliases;
     enum decay decay;
-    clattn_operand_id gate; /* the log-decay's operand; NO_OPERAND with head_decay */
-    double (*head_decay)(const clattn_plan_desc *desc, int64_t head); /* a log-decay that the rule itself fixes */
+    clattn_operand_id gate; /* the operand with log-decays; NO_OPERAND if head_decay is set */
+    double (*head_decay)(const clattn_plan_desc *desc, int64_t head); /* a log-decay that the rule fixes */
     enum erase erase;
     enum order order;
     enum write write;
     enum read read;
-    double default_scale; /* 0: 1/sqrt(key_dim) */
+    double default_scale; /* 0 stands for 1/sqrt(key_dim) */
     const char *recurrence, *paper;
     enum op_id op;
-    enum piece piece;   /* of OP_PIECE */
-    double default_eps; /* of a rule that takes one */
+    enum piece piece;   /* if op is OP_PIECE */
+    double default_eps; /* for a rule that takes eps */
 };
 
-/* NULL for a rule that does not exist. */
+/* NULL: there is no such rule. */
 const struct rule *rule_get(clattn_rule rule);
 
-/* What class of storage an operand has. */
+/* The storage class of an operand, which decides its type. */
 enum storage { STORE_DATA, STORE_GATE, STORE_MATRIX, STORE_STATE, STORE_INDEX, STORE_LENGTH }; /* matrices: S */
 
-/* X(KIND, draw, low, width, channel): what numbers an operand has. The self-test draws them from low on, over width;
- * times 1/sqrt(key_dim) where they are channels of a row, and then of one sign where there is a denominator, for it to
- * be far from zero (src/plan/sample.c). Checks draw harder ones: draw_… of src/check/make.c. */
+/* X(KIND, draw, low, width, channel): the numbers of an operand. The self-test draws them from `low` to `low + width`
+ * (src/plan/sample.c). Channels of a row are divided by sqrt(key_dim). Those have one sign if there is a denominator,
+ * to keep it away from zero. Checks draw harder numbers with the draw_… functions of src/check/make.c. */
 #define NUMBERS(X)                                                                                                     \
     X(QUERY, query, -1, 2, 1)                                                                                          \
     X(KEY, key, -1, 2, 1)                                                                                              \
@@ -124,19 +124,21 @@ enum numbers {
 #define NUMBERS_ENUM(KIND, ...) NUMBERS_##KIND,
     NUMBERS(NUMBERS_ENUM)
 #undef NUMBERS_ENUM
-        NUMBERS_CUTS, /* of sequences */
-    NUMBERS_CUTS_KV,  /* of their keys */
-    NUMBERS_LENGTHS,  /* of those that are there */
-    NUMBERS_SLOTS,    /* of states in their pool */
+        NUMBERS_CUTS, /* starts of sequences */
+    NUMBERS_CUTS_KV,  /* starts of the sequences' keys */
+    NUMBERS_LENGTHS,  /* lengths of keys in use */
+    NUMBERS_SLOTS,    /* slots of states in the pool */
     NUMBERS_POSITIONS,
     NUMBERS_WRITTEN /* an output */
 };
 
-/* An operand of a rule: dims is a string of the letters B T S H Q K V N P X E Y G L M W Z U J R C F D, where
- * S = T*steps, Q = qk_heads, P = N+1, M = states of a pool, W = states that are left on the way, Z = K*V, U = V/2,
- * X = tokens of keys, E = the last of them, whose keys are not carried, Y and G = kv_heads, of a list and of states,
- * L = those of G and Q that are fewer, J = R = taps, side by side and one after the other, C = what an output is made
- * of: X of a list, else S, F = rows of omega, D = hidden_dim. */
+/* An operand of a rule. dims is a string of letters:
+ * B, T, H, K, V, N, Q = qk_heads, S = T*steps, P = N+1;
+ * M = states of a pool, W = intermediate states that are returned, Z = K*V, U = V/2;
+ * X = tokens of keys, E = the last of them, whose keys are not carried;
+ * Y and G = kv_heads, of a list and of states, L = the smaller of G and Q;
+ * J = R = taps, as inner and as outer dimension;
+ * C = the tokens that an output combines: X for a list, else S; F = rows of omega, D = hidden_dim. */
 struct operand_row {
     clattn_operand_id id;
     const char *dims;
@@ -144,37 +146,38 @@ struct operand_row {
     enum numbers numbers;
 };
 
-/* What kernels have as p and e: NO_OPERAND where the erase has none. */
+/* The operands that kernels call p and e. NO_OPERAND: the erase has none. */
 const struct operand_row *erase_operands(enum erase erase);
 const struct operand_row *write_operand(enum write write);
-/* "scalar", "key": the words' names. */
+/* "scalar", "key": parts of the names of words. */
 const char *decay_name(enum decay decay);
 const char *erase_name(enum erase erase);
-/* Whether what is read is the state before the token's writes. */
+/* Whether a token reads the state before its own writes. */
 int read_is_before(enum read read);
-/* Whether the rule's state is the list of its keys and values, and not a matrix. */
+/* Whether the rule's state is its list of keys and values, not a matrix. */
 int rule_has_list(const struct rule *rule);
-/* Whether the rule has queries and keys; where a mixer has none the state has one channel, and both are 1. */
+/* Whether the rule has queries and keys. A mixer without them has a state of one channel, and both are 1. */
 int rule_has_keys(const struct rule *rule);
-/* Whether key_dim says anything of it: where not it is 1. */
+/* Whether key_dim means anything for the rule. If not, it is 1. */
 int rule_asks_key_dim(const struct rule *rule);
-/* Whether there is a form in chunks, as products of matrices: not where elements of the state have a decay each. */
+/* Whether the rule can be computed in chunks, as matrix products. It cannot if each element of the state has its own
+ * decay. */
 int rule_has_chunks(const struct rule *rule);
-/* Whether there is one token by token. */
+/* Whether it can be computed token by token. */
 int rule_has_tokens(const struct rule *rule);
-/* Whether all value columns have the same attention matrix: none has gates of its own. */
+/* Whether all value columns share an attention matrix: none has gates of its own. */
 int rule_has_matrix(const struct rule *rule);
-/* Products of a row with the state, the write's among them. */
+/* The number of products of a row with the state for each token, including that of the write. */
 int erase_work(enum erase erase);
 
-/* Fills rows with every operand that desc (completed) uses, inputs and outputs; returns their number. */
+/* Fills rows with every operand of a completed desc, inputs and outputs. Returns their number. */
 int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[OPERAND_COUNT]);
 
 const char *operand_name(clattn_operand_id id);
 int operand_is_output(clattn_operand_id id);
-/* Whether it is read and written: the cache that a call's keys and values go into. */
+/* Whether the operand is both read and written: the cache to which a call appends keys and values. */
 int operand_is_updated(const clattn_plan_desc *desc, clattn_operand_id id);
-/* Whether it holds whole numbers: cuts or lengths of sequences. */
+/* Whether the operand holds integers: starts or lengths of sequences. */
 int operand_is_index(clattn_operand_id id);
 
 #endif

@@ -1,24 +1,24 @@
-/* Places of sequences' states in a pool, where the host has the indices. */
+/* The slots of sequences' states in a pool, where the host has the indices. */
 #include "op/problem.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct taken {
+struct used_slot {
     int32_t slot;
     int64_t sequence;
 };
 
 static int compare(const void *a, const void *b)
 {
-    const struct taken *one = a, *other = b;
+    const struct used_slot *one = a, *other = b;
 
     if (one->slot != other->slot)
         return one->slot < other->slot ? -1 : 1;
     return one->sequence < other->sequence ? -1 : one->sequence > other->sequence;
 }
 
-/* The indices may lie at any address. */
+/* The indices need not be aligned. */
 static int32_t index_at(const void *indices, int64_t n)
 {
     int32_t index;
@@ -34,37 +34,37 @@ int64_t problem_slot(const struct problem *problem, const struct extent *extent,
     return slot < problem_dim(&problem->desc, extent, 'M') ? slot : -1;
 }
 
-/* Sorted by slots those that there are; how many. */
-static int64_t list_taken(const struct problem *problem, const struct extent *extent, const void *indices,
-                          struct taken *taken)
+/* Lists the slots in use, in ascending order. Returns their number. */
+static int64_t list_used_slots(const struct problem *problem, const struct extent *extent, const void *indices,
+                               struct used_slot *used)
 {
     int64_t count = 0;
 
     for (int64_t n = 0; n < extent->sequences; n++)
         if (problem_slot(problem, extent, indices, n) >= 0)
-            taken[count++] = (struct taken){index_at(indices, n), n};
+            used[count++] = (struct used_slot){index_at(indices, n), n};
     if (count > 0)
-        qsort(taken, (size_t)count, sizeof *taken, compare);
+        qsort(used, (size_t)count, sizeof *used, compare);
     return count;
 }
 
 clattn_status problem_check_slots(const struct problem *problem, const struct extent *extent, const void *indices,
                                   const struct log *log)
 {
-    struct taken *taken = malloc((size_t)(extent->sequences + 1) * sizeof *taken);
+    struct used_slot *used = malloc((size_t)(extent->sequences + 1) * sizeof *used);
     clattn_status status = CLATTN_SUCCESS;
     int64_t count;
 
-    if (taken == NULL)
+    if (used == NULL)
         return FAIL(log, OUT_OF_MEMORY, "no memory for the %lld state_indices", (long long)extent->sequences);
-    count = list_taken(problem, extent, indices, taken);
+    count = list_used_slots(problem, extent, indices, used);
     for (int64_t i = 1; i < count && status == CLATTN_SUCCESS; i++)
-        if (taken[i].slot == taken[i - 1].slot)
+        if (used[i].slot == used[i - 1].slot)
             status =
                 FAIL(log, INVALID_OPERAND,
                      "state_indices[%lld] and state_indices[%lld] are both %d, expected a state of its own for each "
                      "sequence",
-                     (long long)taken[i - 1].sequence, (long long)taken[i].sequence, taken[i].slot);
-    free(taken);
+                     (long long)used[i - 1].sequence, (long long)used[i].sequence, used[i].slot);
+    free(used);
     return status;
 }

@@ -5,12 +5,12 @@
 
 enum { WORKSPACE_ALIGNMENT = 16 };
 
-/* Of a buffer's bytes those from the operand's offset on, or its size where that is less. */
+/* The bytes of a buffer from the operand's offset on, or the operand's size if that is smaller. */
 static size_t bytes_from(const clattn_operand *operand, size_t whole)
 {
-    size_t left = operand->offset < whole ? whole - operand->offset : 0;
+    size_t available = operand->offset < whole ? whole - operand->offset : 0;
 
-    return operand->size != 0 && operand->size < left ? operand->size : left;
+    return operand->size != 0 && operand->size < available ? operand->size : available;
 }
 
 static clattn_status memory_size(const struct clattn_plan *plan, const clattn_operand *operand, const char *name,
@@ -52,7 +52,8 @@ static int lies_so(const struct usual *usual, const clattn_operand *operand, siz
     return strides == 0 && operand->offset % usual->element == 0 && usual->bytes <= size;
 }
 
-/* By usual, NULL in a call of other lengths. What does not lie so is placed anew, and told why not where it cannot. */
+/* `usual` is the placement at the plan's own lengths, or NULL in a call of other lengths. An operand that is laid out
+ * otherwise is placed again; a placement that is impossible is logged with its reason. */
 static clattn_status bind_operand(struct call *call, const struct operand_row *row, const struct usual *usual,
                                   const clattn_operand *operand)
 {
@@ -80,7 +81,7 @@ static clattn_status bind_operands(struct call *call, const struct arguments *ar
         const struct usual *usual = whole && plan->usual[i].bytes > 0 ? &plan->usual[i] : NULL;
         TRY(bind_operand(call, row, usual, &arguments->of[row->id]));
     }
-    /* kernels have the pool's size in the place of a stride that indices lack */
+    /* the index operand has no such stride: kernels find the pool's size in its place */
     call->operands[CLATTN_STATE_INDICES].view.token =
         plan->problem.desc.state_slots != 0 ? plan->problem.desc.state_slots : call->ir.extent.sequences;
     return CLATTN_SUCCESS;

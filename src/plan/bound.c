@@ -65,7 +65,7 @@ clattn_status bound_renew_step(struct bound *bound, int step)
     lock_take(&bound->lock);
     kernel = bound->kernels[step];
     lock_give(&bound->lock);
-    TRY(kernel_again(bound->context, &kernel, &again));
+    TRY(kernel_rebuild(bound->context, &kernel, &again));
     lock_take(&bound->lock);
     released = kernel_swap(&bound->kernels[step], &again);
     bound->launched[step] = bound->kernels[step].cl;

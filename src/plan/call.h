@@ -12,7 +12,7 @@ struct call {
 
 /* Whether the queue is of the context, and in order. */
 clattn_status queue_check(const clattn_context *context, cl_command_queue queue, const struct log *log, int *in_order);
-/* The call and its queue, checked, and every buffer with its view. */
+/* Checks the call and its queue, and finds every operand's buffer and view. */
 clattn_status call_bind(struct call *call, const struct arguments *arguments);
 
 #endif

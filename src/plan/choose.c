@@ -1,5 +1,5 @@
-/* Which solver a plan takes, and with which tiles: measured ones where there are any and they pass the self-test, then
- * those of the rule of thumb, then the other solvers. */
+/* Which solver a plan uses, and with which tiles. Measured tiles come first, if there are any and they pass the
+ * self-test; then those of the heuristic; then the other solvers. */
 #include "plan/plan.h"
 
 #include "device/program.h"
@@ -11,12 +11,12 @@
 
 enum { MOST_GROUP = 256 /* of the heuristic */ };
 
-/* Every solver, those of the highest rank first, closed by NULL. */
+/* Every solver, in descending order of rank, closed by NULL. */
 struct ranking {
     const struct solver *solvers[MAX_SPACES + 1];
 };
 
-static struct ranking rank_all(void)
+static struct ranking rank_solvers(void)
 {
     struct ranking ranking = {{NULL}};
 
@@ -31,7 +31,7 @@ static struct ranking rank_all(void)
     return ranking;
 }
 
-/* What a solver may know of the context's device, in groups of at most so many work-items. */
+/* What a solver may know of the context's device, with groups of at most `most_group` work-items. */
 static struct device_facts facts_of(const struct clattn_context *context, int64_t most_group)
 {
     const int64_t device = (int64_t)context->device.info.max_work_group;
@@ -40,9 +40,10 @@ static struct device_facts facts_of(const struct clattn_context *context, int64_
         .device = &context->device, .engine = context->engine, .most_group = lower(most_group, device)};
 }
 
-/* Whether the device is of those that the solver is for. Not yet of Intel's: states and prepare_blocks keep private
- * memory there, and nobody has measured what that costs. An engine is asked for, or the device's own. */
-static int is_for(const struct solver *solver, const struct clattn_context *context)
+/* Whether the solver is chosen on the device. Kernels whose work-items share a tile are not chosen on Intel GPUs yet:
+ * states and prepare_blocks use private memory there, whose cost has not been measured. A solver that uses a matrix
+ * engine is chosen wherever the context has one. */
+static int is_chosen_on(const struct solver *solver, const struct clattn_context *context)
 {
     return (solver->space.engine && context->engine != NULL) || !solver->shared ||
            (!context->device.serial && context->device.sub_group == 0);
@@ -50,16 +51,17 @@ static int is_for(const struct solver *solver, const struct clattn_context *cont
 
 int plan_chooses(const clattn_context *context, const struct space *space)
 {
-    return is_for(solver_find(space->name), context);
+    return is_chosen_on(solver_find(space->name), context);
 }
 
 /* ---- One try ------------------------------------------------------------------------------------------------------
  */
 
-/* The tiles of a try: those of a measured entry, or by rule of thumb in groups of at most so many work-items. */
+/* One attempt: a solver with the tiles of a measured entry, or with those of the heuristic for groups of at most
+ * `most_group` work-items. */
 struct choice {
     const struct solver *solver;
-    const struct tuned *tuned; /* NULL: rule of thumb */
+    const struct tuned *tuned; /* NULL: the heuristic */
     int most_group;
     const char *tiles_by;
 };
@@ -73,8 +75,8 @@ static clattn_status try(struct clattn_plan *plan, const struct choice *choice)
     return plan_bind(plan, choice->solver, choice->tuned, NULL, choice->most_group);
 }
 
-/* The same, and then the self-test. */
-static clattn_status try_tested(struct clattn_plan *plan, const struct choice *choice)
+/* Binds the plan and runs the self-test. */
+static clattn_status try_and_test(struct clattn_plan *plan, const struct choice *choice)
 {
     clattn_status status;
 
@@ -94,20 +96,20 @@ static clattn_status try_tested(struct clattn_plan *plan, const struct choice *c
     return status;
 }
 
-/* Whether another way may do where one has failed. */
-static int may_go_on(clattn_status status)
+/* Whether other tiles of the same solver may succeed where this attempt failed. */
+static int other_tiles_may_succeed(clattn_status status)
 {
     return status == CLATTN_UNSUPPORTED || status == CLATTN_DEVICE_ERROR;
 }
 
-/* The same of another solver: its kernels may be those that a compiler takes. */
-static int may_go_on_otherwise(clattn_status status)
+/* Whether another solver may succeed. It has other kernels, which the compiler may accept. */
+static int other_solver_may_succeed(clattn_status status)
 {
-    return may_go_on(status) || status == CLATTN_BUILD_FAILED;
+    return other_tiles_may_succeed(status) || status == CLATTN_BUILD_FAILED;
 }
 
-/* Of two tries that failed, the one to report: what the device says comes before what does not fit it. */
-static clattn_status graver(clattn_status before, clattn_status status)
+/* The one of two failures to report. An error of the device or the compiler says more than "does not fit". */
+static clattn_status worse_status(clattn_status before, clattn_status status)
 {
     return status == CLATTN_UNSUPPORTED ? before : status;
 }
@@ -115,16 +117,17 @@ static clattn_status graver(clattn_status before, clattn_status status)
 /* ---- All tries ----------------------------------------------------------------------------------------------------
  */
 
-/* Whether smaller groups may do. An error before there is a recipe is of the probe of the engine, whose groups do not
- * change. */
+/* Whether smaller groups may succeed. An error that occurred before there was a recipe came from the probe of the
+ * engine, whose group size is fixed. */
 static int may_shrink(const struct clattn_plan *plan, clattn_status status)
 {
-    return may_go_on(status) && (status == CLATTN_UNSUPPORTED || plan->has_recipe) && !plan->context->device.serial;
+    return other_tiles_may_succeed(status) && (status == CLATTN_UNSUPPORTED || plan->has_recipe) &&
+           !plan->context->device.serial;
 }
 
-/* Halves the groups until the device takes the kernels. */
-static clattn_status solve_by_thumb(struct clattn_plan *plan, const struct solver *solver,
-                                    clattn_status (*attempt)(struct clattn_plan *plan, const struct choice *choice))
+/* The heuristic's tiles. The group size is halved until the device accepts the kernels. */
+static clattn_status solve_by_heuristic(struct clattn_plan *plan, const struct solver *solver,
+                                        clattn_status (*attempt)(struct clattn_plan *plan, const struct choice *choice))
 {
     const clattn_device_info *info = &plan->context->device.info;
     struct choice choice = {solver, NULL, info->max_work_group < MOST_GROUP ? (int)info->max_work_group : MOST_GROUP,
@@ -132,13 +135,14 @@ static clattn_status solve_by_thumb(struct clattn_plan *plan, const struct solve
     clattn_status status = CLATTN_UNSUPPORTED;
 
     do {
-        status = graver(status, attempt(plan, &choice));
+        status = worse_status(status, attempt(plan, &choice));
         choice.most_group /= 2;
     } while (may_shrink(plan, status) && choice.most_group >= 1);
     return status;
 }
 
-/* The measured entry of a solver for the plan's problem; NULL. An entry of another driver needs the self-test. */
+/* The measured entry of a solver for the plan's problem, or NULL. An entry that was measured with another driver is
+ * used only if the self-test is on. */
 static const struct tuning_entry *find_entry(const struct clattn_plan *plan, const struct solver *solver, int *layer)
 {
     const struct clattn_context *context = plan->context;
@@ -156,32 +160,34 @@ static clattn_status solve(struct clattn_plan *plan, const struct solver *solver
     if (entry != NULL && tuning_is_near(entry, plan->context, &plan->problem)) {
         const struct choice choice = {solver, &entry->tuned, (int)plan->context->device.info.max_work_group,
                                       tuning_layer_name(plan->context->tuning, layer)};
-        if (try_tested(plan, &choice) == CLATTN_SUCCESS)
+        if (try_and_test(plan, &choice) == CLATTN_SUCCESS)
             return CLATTN_SUCCESS;
     }
-    return solve_by_thumb(plan, solver, try_tested);
+    return solve_by_heuristic(plan, solver, try_and_test);
 }
 
-/* Whether the device can have the solver's default. */
-static int may_apply(const struct clattn_plan *plan, const struct solver *solver)
+/* Whether the device can run the solver with its default tiles. */
+static int default_applies(const struct clattn_plan *plan, const struct solver *solver)
 {
     const struct device_facts facts = facts_of(plan->context, MOST_GROUP);
 
     return solver_can(solver, &facts, &plan->problem);
 }
 
-/* Whether what was measured was beside a solver that was faster and does not apply. Measurements of a later layer are
- * not those that decide. */
-static int was_faster(const struct clattn_plan *plan, const int *missing, int layer)
+/* A measurement does not count if the fastest solver it was compared with cannot run this problem. Layers after the one
+ * that decided are not considered. */
+static int missing_solver_was_faster(const struct clattn_plan *plan, const int *missing, int layer)
 {
     for (int i = 0; solver_at(i) != NULL; i++)
-        if (missing[i] && tuning_was_first(plan->context, &plan->problem, space_at(i), layer))
+        if (missing[i] && tuning_was_fastest(plan->context, &plan->problem, space_at(i), layer))
             return 1;
     return 0;
 }
 
-/* Where all that apply are measured, of heads like the problem's, which move the lengths from which each is ahead: the
- * solver whose rows begin last before the problem's. */
+/* The solver that was measured to be fastest at the problem's length, or NULL. Each entry says from which length on its
+ * solver is the fastest, so the answer is the entry with the largest such length that is not beyond the problem's.
+ * Every solver that applies must have an entry, for heads similar to the problem's, because the crossover lengths
+ * depend on the heads. */
 static const struct solver *measured_solver(const struct clattn_plan *plan)
 {
     int64_t rows = problem_rows(&plan->problem), last = -1;
@@ -195,7 +201,7 @@ static const struct solver *measured_solver(const struct clattn_plan *plan)
         if (solver->space.tuned_keys != 0)
             continue;
         missing[i] = entry == NULL;
-        if (entry == NULL && is_for(solver, plan->context) && may_apply(plan, solver))
+        if (entry == NULL && is_chosen_on(solver, plan->context) && default_applies(plan, solver))
             return NULL;
         if (entry != NULL && !tuning_is_near(entry, plan->context, &plan->problem))
             return NULL;
@@ -205,10 +211,10 @@ static const struct solver *measured_solver(const struct clattn_plan *plan)
         best = solver;
         best_layer = layer;
     }
-    return best != NULL && !was_faster(plan, missing, best_layer) ? best : NULL;
+    return best != NULL && !missing_solver_was_faster(plan, missing, best_layer) ? best : NULL;
 }
 
-/* The solver that prefers the problem most, and how much; NULL: none. */
+/* The solver with the strongest preference for the problem, or NULL. *most is that preference. */
 static const struct solver *most_preferred(const struct clattn_plan *plan, enum preference *most)
 {
     const struct device_facts facts = facts_of(plan->context, MOST_GROUP);
@@ -226,7 +232,7 @@ static const struct solver *most_preferred(const struct clattn_plan *plan, enum 
     return solver;
 }
 
-/* The solver that is tried before those of a higher rank; NULL: none. */
+/* The solver that is tried before those of higher rank, or NULL. */
 static const struct solver *first_tried(const struct clattn_plan *plan)
 {
     const clattn_plan_desc *desc = &plan->problem.desc;
@@ -244,10 +250,10 @@ static const struct solver *first_tried(const struct clattn_plan *plan)
 }
 
 /* The solvers in the order in which they are tried. */
-static struct ranking order_of(const struct clattn_plan *plan)
+static struct ranking trial_order(const struct clattn_plan *plan)
 {
     const struct solver *first = first_tried(plan);
-    struct ranking all = rank_all(), order = {{first}};
+    struct ranking all = rank_solvers(), order = {{first}};
     int count = first != NULL;
 
     for (int i = 0; all.solvers[i] != NULL; i++)
@@ -261,44 +267,42 @@ static clattn_status no_solver(const clattn_context *context, const struct probl
     const clattn_plan_desc *desc = &problem->desc;
 
     if (desc->mode == CLATTN_MODE_RECURRENT && rule_has_list(problem->rule))
-        return FAIL(&context->log, UNSUPPORTED,
-                    "%s: mode recurrent is for rules whose state is a matrix; modes auto and chunk take one token, too",
-                    problem->rule->name);
+        return FAIL(
+            &context->log, UNSUPPORTED,
+            "%s: mode recurrent is for rules whose state is a matrix; modes auto and chunk also take single tokens",
+            problem->rule->name);
     if (desc->mode == CLATTN_MODE_RECURRENT && !rule_has_tokens(problem->rule))
         return FAIL(&context->log, UNSUPPORTED,
-                    "%s: mode recurrent is for rules whose state is a matrix; modes auto and chunk learn from batches "
-                    "of tokens",
+                    "%s: mode recurrent is for rules whose state is a matrix; use mode auto or chunk",
                     problem->rule->name);
     if (desc->mode == CLATTN_MODE_CHUNK && !rule_has_chunks(problem->rule))
-        return FAIL(
-            &context->log, UNSUPPORTED,
-            "%s: mode chunk is for rules whose decay leaves products of matrices; modes auto and recurrent take any "
-            "length",
-            problem->rule->name);
+        return FAIL(&context->log, UNSUPPORTED,
+                    "%s: mode chunk is for rules whose chunks are matrix products; modes auto and recurrent take any "
+                    "length",
+                    problem->rule->name);
     if (!rule_has_chunks(problem->rule) && (desc->state_window != 0 || desc->state_every != 0))
-        return FAIL(
-            &context->log, UNSUPPORTED,
-            "%s: states are left at the end alone (state_window %lld, state_every %lld): the reference has others",
-            problem->rule->name, (long long)desc->state_window, (long long)desc->state_every);
+        return FAIL(&context->log, UNSUPPORTED,
+                    "%s: only the reference returns states before the end (state_window %lld, state_every %lld)",
+                    problem->rule->name, (long long)desc->state_window, (long long)desc->state_every);
     if (desc->mode == CLATTN_MODE_CHUNK && (desc->state_window != 0 || desc->state_every != 0))
         return FAIL(
             &context->log, UNSUPPORTED,
-            "%s: mode chunk has no states but at the ends of chunks (state_window %lld, state_every %lld, chunk "
-            "%d): mode auto has them",
+            "%s: mode chunk returns states only at the ends of chunks (state_window %lld, state_every %lld, chunk "
+            "%d): use mode auto",
             problem->rule->name, (long long)desc->state_window, (long long)desc->state_every, desc->chunk);
     if (problem_reads_whole(problem) && problem_state_type(problem) != CLATTN_F32)
-        return FAIL(&context->log, UNSUPPORTED, "%s: noncausal, and so f32 states alone: the reference has others",
+        return FAIL(&context->log, UNSUPPORTED, "%s: only the reference computes noncausal with states other than f32",
                     problem->rule->name);
     if ((desc->flags & CLATTN_WITH_ATTN) && problem->rule->erase == ERASE_KERNEL)
-        return FAIL(&context->log, UNSUPPORTED, "%s: attn is the reference's alone", problem->rule->name);
+        return FAIL(&context->log, UNSUPPORTED, "%s: only the reference computes attn", problem->rule->name);
     return FAIL(&context->log, UNSUPPORTED,
                 "%s, key_dim %lld, value_dim %lld, chunk %d: no solver fits %s (%llu bytes of local memory)",
                 problem->rule->name, (long long)desc->key_dim, (long long)desc->value_dim, desc->chunk,
                 context->device.info.name, (unsigned long long)context->device.info.local_memory);
 }
 
-/* What a solver comes to; a compiler that refuses it is worth a line, for another solver may do. */
-static clattn_status solve_or_say(struct clattn_plan *plan, const struct solver *solver)
+/* Solves and, if the compiler refuses the kernels, logs that: another solver may still succeed. */
+static clattn_status solve_and_report(struct clattn_plan *plan, const struct solver *solver)
 {
     clattn_status status = solve(plan, solver);
 
@@ -308,20 +312,21 @@ static clattn_status solve_or_say(struct clattn_plan *plan, const struct solver 
     return status;
 }
 
-/* Of the problem's chunk, where it asks for one. */
+/* One pass over the solvers, with the problem's chunk where the problem has one. */
 static clattn_status choose_solver(struct clattn_plan *plan)
 {
-    const struct ranking order = order_of(plan);
+    const struct ranking order = trial_order(plan);
     clattn_mode mode = plan->problem.desc.mode;
     clattn_status status = CLATTN_UNSUPPORTED;
 
-    for (const struct solver *const *solver = order.solvers; *solver != NULL && may_go_on_otherwise(status); solver++)
-        if ((mode == CLATTN_MODE_AUTO || mode == (*solver)->mode) && is_for(*solver, plan->context))
-            status = graver(status, solve_or_say(plan, *solver));
+    for (const struct solver *const *solver = order.solvers; *solver != NULL && other_solver_may_succeed(status);
+         solver++)
+        if ((mode == CLATTN_MODE_AUTO || mode == (*solver)->mode) && is_chosen_on(*solver, plan->context))
+            status = worse_status(status, solve_and_report(plan, *solver));
     return status;
 }
 
-/* A shorter chunk, where the one asked for fits nothing; 0: there is none. */
+/* Halves the chunk, for a problem whose chunk no solver can use. 0: it cannot be shorter. */
 static int shorten_chunk(clattn_plan_desc *desc)
 {
     if (desc->chunk <= 8)
@@ -343,7 +348,8 @@ static clattn_status choose(struct clattn_plan *plan)
 /* ---- Without a plan -----------------------------------------------------------------------------------------------
  */
 
-/* Whether the solver and what the problem asks for around it make a recipe, whose products something computes. */
+/* Whether the solver can make a complete recipe, which includes the steps around it, and every matrix product of that
+ * recipe has a provider. */
 static int makes_recipe(clattn_context *context, const struct problem *problem, const struct solver *solver,
                         int64_t most_group)
 {
@@ -360,7 +366,7 @@ static int makes_recipe(clattn_context *context, const struct problem *problem, 
     return made;
 }
 
-/* In groups of as many work-items as the heuristic takes, or fewer. */
+/* Tries the heuristic's group size, then smaller ones. */
 static int has_recipe(clattn_context *context, const struct problem *problem, const struct solver *solver)
 {
     int most_group = (int)lower(MOST_GROUP, (int64_t)context->device.info.max_work_group), has;
@@ -379,7 +385,7 @@ clattn_status plan_supports(clattn_context *context, const struct problem *probl
 
     do
         for (int i = 0; solver_at(i) != NULL; i++)
-            if ((mode == CLATTN_MODE_AUTO || mode == solver_at(i)->mode) && is_for(solver_at(i), context) &&
+            if ((mode == CLATTN_MODE_AUTO || mode == solver_at(i)->mode) && is_chosen_on(solver_at(i), context) &&
                 has_recipe(context, &shorter, solver_at(i)))
                 return CLATTN_SUCCESS;
     while (shorten_chunk(&shorter.desc));
@@ -389,23 +395,23 @@ clattn_status plan_supports(clattn_context *context, const struct problem *probl
 /* ---- Exactly what is asked for ------------------------------------------------------------------------------------
  */
 
-/* Exactly what is asked for; a point of nothing is the rule of thumb's. */
-static clattn_status take(struct clattn_plan *plan, const struct tuned *forced)
+/* Binds exactly the point that the caller gave. A default point stands for the heuristic's tiles. */
+static clattn_status bind_exactly(struct clattn_plan *plan, const struct tuned *forced)
 {
     const struct solver *solver = solver_find(forced->space->name);
     const struct choice choice = {solver, forced, (int)plan->context->device.info.max_work_group, "the caller"};
 
-    return tuned_is_default(forced) ? solve_by_thumb(plan, solver, try) : try(plan, &choice);
+    return tuned_is_default(forced) ? solve_by_heuristic(plan, solver, try) : try(plan, &choice);
 }
 
-/* What keeps one solver from being used is an error where none is. */
+/* While solvers are tried, errors are logged as warnings. They become errors if no solver succeeds. */
 clattn_status plan_choose(struct clattn_plan *plan, const struct tuned *forced)
 {
     struct log_tried tried = {plan->context->log, ""};
     clattn_status status;
 
     if (forced != NULL)
-        return take(plan, forced);
+        return bind_exactly(plan, forced);
     plan->log = (struct log){log_try, &tried};
     status = choose(plan);
     plan->log = plan->context->log;

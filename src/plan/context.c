@@ -19,7 +19,8 @@ static clattn_status find_device(const clattn_context *context, cl_context owner
 
     TRY_CL(&context->log, cl, GetContextInfo, owner, CL_CONTEXT_DEVICES, 0, NULL, &bytes);
     if (bytes != sizeof *id)
-        return FAIL(&context->log, INVALID_ARGUMENT, "the context has %zu devices: say which", bytes / sizeof *id);
+        return FAIL(&context->log, INVALID_ARGUMENT,
+                    "the context has %zu devices, expected one or a device in the desc", bytes / sizeof *id);
     TRY_CL(&context->log, cl, GetContextInfo, owner, CL_CONTEXT_DEVICES, sizeof *id, id, NULL);
     return CLATTN_SUCCESS;
 }
@@ -35,10 +36,10 @@ static clattn_status check_member(const clattn_context *context, cl_context owne
     for (size_t i = 0; i < bytes / sizeof *ids; i++)
         if (ids[i] == id)
             return CLATTN_SUCCESS;
-    return FAIL(&context->log, INVALID_ARGUMENT, "%s is none of the context's devices", context->device.info.name);
+    return FAIL(&context->log, INVALID_ARGUMENT, "%s is not one of the context's devices", context->device.info.name);
 }
 
-/* In a context of the caller. */
+/* Uses the caller's OpenCL context. */
 static clattn_status open_given(clattn_context *context, const clattn_context_desc *desc)
 {
     cl_device_id id = desc->device;
@@ -52,7 +53,7 @@ static clattn_status open_given(clattn_context *context, const clattn_context_de
     return CLATTN_SUCCESS;
 }
 
-/* In a context of its own. */
+/* Creates an OpenCL context for the device. */
 static clattn_status open_device(clattn_context *context, cl_device_id id, const struct log *log)
 {
     cl_int error;
@@ -62,7 +63,7 @@ static clattn_status open_device(clattn_context *context, cl_device_id id, const
     return context->cl != NULL ? CLATTN_SUCCESS : opencl_failed(log, error, "clCreateContext");
 }
 
-/* On the first of those devices of which a context can be made. */
+/* Uses the first of the devices on which a context can be created. */
 static clattn_status open_first(clattn_context *context, const clattn_device_info *infos, size_t count)
 {
     clattn_status status = CLATTN_NO_DEVICE;
@@ -106,36 +107,37 @@ static clattn_status open_context(clattn_context *context, const clattn_context_
     return desc->device != NULL ? open_device(context, desc->device, &context->log) : open_best(context);
 }
 
-/* A variable of the environment, unless the context is to know nothing of it. */
+/* A variable of the environment; NULL if the context is isolated from it. */
 static const char *variable(const clattn_context_desc *desc, const char *name)
 {
     return desc->flags & CLATTN_ISOLATED ? NULL : getenv(name);
 }
 
-/* Another device's limits, to see what a plan is on it. */
-static clattn_status believe_facts(clattn_context *context, const clattn_context_desc *desc)
+/* Replaces the device's limits by those of another device, to see the plans that it would get. */
+static clattn_status override_device_facts(clattn_context *context, const clattn_context_desc *desc)
 {
     const char *path = variable(desc, "CLATTN_DEVICE_FACTS");
 
     return path != NULL && *path != '\0' ? device_facts_read(path, &context->device, &context->log) : CLATTN_SUCCESS;
 }
 
-/* The file of measured parameters, to be freed; NULL: none. "": none, and not those of the library either. */
+/* The path of the file of measured parameters, to be freed. NULL: there is no file. "": use neither a file nor the
+ * parameters that come with the library. */
 static clattn_status tuning_path(const clattn_context_desc *desc, char **path)
 {
-    const char *given = desc->tuning != NULL ? desc->tuning : variable(desc, "CLATTN_TUNING");
+    const char *named = desc->tuning != NULL ? desc->tuning : variable(desc, "CLATTN_TUNING");
 
     *path = NULL;
-    if (given == NULL) {
+    if (named == NULL) {
         if (!(desc->flags & CLATTN_ISOLATED))
             *path = tuning_user_path();
         return CLATTN_SUCCESS;
     }
-    *path = text_copy(given);
+    *path = text_copy(named);
     return *path != NULL ? CLATTN_SUCCESS : CLATTN_OUT_OF_MEMORY;
 }
 
-/* Empty turns it off, as with the other variables. */
+/* An empty value turns the self-test off, as it does with the other variables. */
 static clattn_status choose_self_test(clattn_context *context, const clattn_context_desc *desc)
 {
     const char *test = variable(desc, "CLATTN_SELF_TEST");
@@ -155,8 +157,8 @@ static clattn_status choose_clblast(clattn_context *context, const clattn_contex
     return name == NULL || context->clblast_name != NULL ? CLATTN_SUCCESS : CLATTN_OUT_OF_MEMORY;
 }
 
-/* What lies outside of the process: programs compiled earlier, measured parameters, switches. */
-static clattn_status read_surroundings(clattn_context *context, const clattn_context_desc *desc)
+/* Reads what lies outside of the process: cached programs, measured parameters, variables of the environment. */
+static clattn_status read_environment(clattn_context *context, const clattn_context_desc *desc)
 {
     char *path;
 
@@ -186,7 +188,7 @@ static clattn_status choose_engine(clattn_context *context, const clattn_context
     return CLATTN_SUCCESS;
 }
 
-/* The context is there, with nothing in it. */
+/* Fills a zeroed context. */
 static clattn_status fill(clattn_context *context, const clattn_context_desc *desc, size_t desc_size)
 {
     clattn_context_desc ours = {.cl = NULL};
@@ -205,8 +207,8 @@ static clattn_status fill(clattn_context *context, const clattn_context_desc *de
         return FAIL(&context->log, INVALID_DESC, "self_test is %d, expected -1, 0 or 1", (int)ours.self_test);
     TRY(open_context(context, &ours));
     TRY(choose_engine(context, &ours));
-    TRY(believe_facts(context, &ours));
-    return read_surroundings(context, &ours);
+    TRY(override_device_facts(context, &ours));
+    return read_environment(context, &ours);
 }
 
 clattn_status clattn_context_create_sized(clattn_context **context, const clattn_context_desc *desc, size_t desc_size)
@@ -312,7 +314,7 @@ int context_verdict(clattn_context *context, struct hash key)
     return passed;
 }
 
-/* In the place of the oldest, where there are many. */
+/* Replaces the oldest verdict if there is no room for another. */
 static void add_verdict(clattn_context *context, struct verdict verdict)
 {
     const size_t count = context->verdict_count;

@@ -1,11 +1,11 @@
-/* Plans as callers ask for them: opened, then bound to what is chosen. */
+/* clattn_plan_create: opens a plan, then chooses a solver and binds it. */
 #include "plan/plan.h"
 
 static clattn_status create(clattn_plan **plan, clattn_context *context, const clattn_plan_desc *desc, size_t desc_size,
                             const struct tuned *forced)
 {
     TRY(plan_open(plan, context, desc, desc_size));
-    return plan_made(plan, plan_choose(*plan, forced));
+    return plan_finish_create(plan, plan_choose(*plan, forced));
 }
 
 clattn_status plan_create(clattn_plan **plan, clattn_context *context, const clattn_plan_desc *desc,

@@ -1,4 +1,4 @@
-/* A call on host memory: buffers of its own, a queue of its own, and everything copied there and back. */
+/* A call on host memory. It has its own buffers and queue, and copies all operands to the device and back. */
 #include "plan/plan.h"
 
 #include <stdlib.h>
@@ -25,13 +25,14 @@ static clattn_status create_buffer(const struct host_call *call, size_t bytes, v
                                 CL_MEM_READ_WRITE | (data != NULL ? CL_MEM_COPY_HOST_PTR : 0), bytes, data, buffer);
 }
 
-/* Where its lowest element lies. */
+/* The address of the element with the lowest one. */
 static char *base_of(const clattn_operand *host, const struct placement *place)
 {
     return (char *)host->host + host->offset - (size_t)place->low * place->element;
 }
 
-/* Of states in a pool, and those that short sequences lack, some stay as they are. */
+/* Whether a call writes all of the operand. States in a pool stay as they are for other sequences, and so do the
+ * intermediate states that a short sequence does not reach. */
 static int is_written_whole(const struct problem *problem, const struct operand_row *row)
 {
     int pool = (problem->desc.flags & CLATTN_WITH_STATE_INDICES) && row->dims[0] == 'M';
@@ -39,8 +40,8 @@ static int is_written_whole(const struct problem *problem, const struct operand_
     return row->numbers == NUMBERS_WRITTEN && row->id != CLATTN_STATES && !pool;
 }
 
-/* The operand from its first element to its last, in a buffer of its own with the same strides. */
-static clattn_status bring(struct host_call *call, const struct operand_row *row)
+/* Copies the operand, from its first element to its last, into a buffer with the same strides. */
+static clattn_status copy_in(struct host_call *call, const struct operand_row *row)
 {
     const struct problem *problem = &call->plan->problem;
     const clattn_operand *host = &call->host.of[row->id];
@@ -72,7 +73,7 @@ static clattn_status check_state_indices(const struct host_call *call)
                                call->log);
 }
 
-static clattn_status bring_all(struct host_call *call)
+static clattn_status copy_all_in(struct host_call *call)
 {
     const struct problem *problem = &call->plan->problem;
     size_t bytes = (size_t)call->plan->bound.ir.bytes[IR_SCRATCH];
@@ -84,12 +85,12 @@ static clattn_status bring_all(struct host_call *call)
     call->device.kv_len = call->host.kv_len;
     call->device.tail = call->host.tail;
     for (int i = 0; i < problem->operand_count; i++)
-        TRY(bring(call, &problem->operands[i]));
-    TRY(check_state_indices(call)); /* after each operand's memory was checked */
+        TRY(copy_in(call, &problem->operands[i]));
+    TRY(check_state_indices(call)); /* each operand's memory has been checked */
     return bytes > 0 ? create_buffer(call, bytes, NULL, &call->device.workspace.buffer) : CLATTN_SUCCESS;
 }
 
-/* The elements alone: what lies between them may be another operand's. */
+/* Copies the elements only: the bytes between them may belong to another operand. */
 static void copy_rows(const struct placement *place, char *to, const char *from)
 {
     size_t row = (size_t)place->inner * place->element;
@@ -102,7 +103,7 @@ static void copy_rows(const struct placement *place, char *to, const char *from)
             }
 }
 
-static clattn_status take_back(const struct host_call *call, int id)
+static clattn_status copy_all_out(const struct host_call *call, int id)
 {
     const struct placement *place = &call->places[id];
     const clattn_operand *host = &call->host.of[id];
@@ -122,20 +123,20 @@ static clattn_status run(struct host_call *call)
 {
     const clattn_context *context = call->plan->context;
 
-    TRY(bring_all(call));
+    TRY(copy_all_in(call));
     TRY(opencl_create_queue(call->log, call->cl, context->cl, context->device.info.device, 0, &call->queue));
     TRY(plan_run(call->plan, call->queue, &call->device, 0, NULL, NULL));
     TRY_CL(call->log, call->cl, Finish, call->queue);
     for (int id = 1; id < OPERAND_COUNT; id++)
         if (call->device.of[id].buffer != NULL && (call->places[id].output || call->places[id].updated))
-            TRY(take_back(call, id));
+            TRY(copy_all_out(call, id));
     return CLATTN_SUCCESS;
 }
 
 static void drop(const struct host_call *call)
 {
     if (call->queue != NULL) {
-        call->cl->Finish(call->queue); /* what was enqueued before a failure */
+        call->cl->Finish(call->queue); /* if enqueuing failed, the earlier launches are still running */
         call->cl->ReleaseCommandQueue(call->queue);
     }
     for (int id = 1; id < OPERAND_COUNT; id++)

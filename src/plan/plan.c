@@ -1,4 +1,4 @@
-/* A plan's life, but for the choice of its solver: opened, bound, asked, enqueued, destroyed. */
+/* The life of a plan: open, bind, query, enqueue, destroy. Its solver is chosen in choose.c. */
 #include "plan/plan.h"
 
 #include "base/sized.h"
@@ -84,7 +84,7 @@ const struct child *plan_child(const struct clattn_plan *plan)
 /* ---- Opening ------------------------------------------------------------------------------------------------------
  */
 
-/* The log-decays that a rule fixes by head, on the device. */
+/* Creates the buffer of log-decays that the rule fixes for each head. */
 static clattn_status make_head_decay(struct clattn_plan *plan)
 {
     const clattn_plan_desc *desc = &plan->problem.desc;
@@ -114,7 +114,7 @@ static clattn_status fill(struct clattn_plan *plan, const clattn_plan_desc *desc
     return make_head_decay(plan);
 }
 
-clattn_status plan_made(clattn_plan **plan, clattn_status status)
+clattn_status plan_finish_create(clattn_plan **plan, clattn_status status)
 {
     if (status != CLATTN_SUCCESS) {
         clattn_plan_destroy(*plan);
@@ -131,14 +131,14 @@ clattn_status plan_open(clattn_plan **plan, clattn_context *context, const clatt
     (*plan)->context = context;
     (*plan)->log = context->log;
     bound_open(&(*plan)->bound, context);
-    return plan_made(plan, fill(*plan, desc, desc_size));
+    return plan_finish_create(plan, fill(*plan, desc, desc_size));
 }
 
-clattn_status plan_like(clattn_plan **plan, const clattn_plan_desc *desc, const struct clattn_plan *like)
+clattn_status plan_create_sharing(clattn_plan **plan, const clattn_plan_desc *desc, const struct clattn_plan *like)
 {
     TRY(plan_open(plan, like->context, desc, sizeof *desc));
     (*plan)->log = like->log;
-    return plan_made(plan, plan_bind(*plan, like->solver, NULL, like, 0));
+    return plan_finish_create(plan, plan_bind(*plan, like->solver, NULL, like, 0));
 }
 
 void clattn_plan_destroy(clattn_plan *plan)
@@ -168,20 +168,20 @@ clattn_status clattn_plan_workspace_size(const clattn_plan *plan, size_t *bytes)
     return CLATTN_SUCCESS;
 }
 
-static int32_t told_chunk(struct reach reach)
+static int32_t reported_chunk(struct reach reach)
 {
-    return (int32_t)(reach.told != 0 ? reach.told : reach.chunk);
+    return (int32_t)(reach.reported != 0 ? reach.reported : reach.chunk);
 }
 
-/* A chunk; a learner's batch; 1 where each is worked by itself. */
+/* Tokens that are computed together: a chunk, a learner's mini-batch, or 1. */
 static int32_t tokens_at_once(const clattn_plan *plan)
 {
     const struct child *child = plan_child(plan);
 
-    return told_chunk(child->solver->reach(&plan->problem, child->shape));
+    return reported_chunk(child->solver->reach(&plan->problem, child->shape));
 }
 
-/* The engine that the solver computes on; NULL. */
+/* The name of the matrix engine that the solver uses, or NULL. */
 static const char *solver_engine(const clattn_plan *plan)
 {
     return plan->solver->space.engine && plan->context->engine != NULL ? plan->context->engine->name : NULL;
@@ -298,7 +298,7 @@ clattn_status clattn_plan_describe(const clattn_plan *plan, char *text, size_t s
     return CLATTN_SUCCESS;
 }
 
-/* n_wait events, none of them NULL. */
+/* Whether there are n_wait events and none of them is NULL. */
 static int are_events(uint32_t n_wait, const cl_event *wait)
 {
     if ((n_wait > 0) != (wait != NULL))

@@ -1,4 +1,4 @@
-/* A plan: a problem, and the recipe that computes it bound to one device. */
+/* A plan: a problem, and a recipe that computes it, bound to one device. */
 #ifndef CLATTN_SRC_PLAN_H
 #define CLATTN_SRC_PLAN_H
 
@@ -7,19 +7,19 @@
 #include "solve/solve.h"
 #include "tune/space.h"
 
-/* Where an operand lies in a call of the plan's lengths that gives it no strides. */
+/* The placement of an operand without strides, in a call of the plan's own lengths. */
 struct usual {
-    struct view view; /* from its buffer's beginning */
+    struct view view; /* from the beginning of its buffer */
     size_t element;
-    uint64_t bytes; /* 0: it has none, or does not lie so */
+    uint64_t bytes; /* 0: it is absent, or cannot be placed contiguously */
 };
 
 struct clattn_plan {
     clattn_context *context;
-    struct log log; /* the context's; while solvers are tried, one to which errors are warnings */
+    struct log log; /* the context's; while solvers are tried, a log that turns errors into warnings */
     struct problem problem;
-    struct extent most;                /* the plan's lengths, */
-    struct usual usual[OPERAND_COUNT]; /* and the problem's operands then */
+    struct extent most;                /* the plan's own lengths */
+    struct usual usual[OPERAND_COUNT]; /* where operands lie at these lengths */
     const struct solver *solver;
     struct bound bound; /* what is computed, and its kernels */
     int has_recipe;     /* plan_bind has found one, whatever became of its kernels */
@@ -28,56 +28,58 @@ struct clattn_plan {
     int rejected;       /* solvers that the self-test turned down before this one */
 };
 
-/* A plan of a problem, bound to nothing yet. */
+/* Creates a plan that is not bound to a solver yet. */
 clattn_status plan_open(clattn_plan **plan, clattn_context *context, const clattn_plan_desc *desc, size_t desc_size);
-/* Fills most and usual, before any call. */
+/* Fills `most` and `usual`, which calls read. */
 void plan_find_usual(struct clattn_plan *plan);
-/* Makes the solver's recipe and builds its kernels, in the place of those that the plan has: with the tiles of a point,
- * which may be NULL, or of another plan. */
+/* Makes the solver's recipe and builds its kernels, replacing what the plan has. The tiles are those of a point
+ * (`tuned`, may be NULL) or of the plan `like`. */
 clattn_status plan_bind(struct clattn_plan *plan, const struct solver *solver, const struct tuned *tuned,
                         const struct clattn_plan *like, int most_group);
-/* The plan's own solver at work. */
+/* The child that the plan's own solver added. */
 const struct child *plan_child(const struct clattn_plan *plan);
-/* A plan of a smaller problem with the kernels of another: its solver and tiles. It is not tested. */
-clattn_status plan_like(clattn_plan **plan, const clattn_plan_desc *desc, const struct clattn_plan *like);
-/* The status of what was done to a new plan, which is destroyed, and NULL, unless that is SUCCESS. */
-clattn_status plan_made(clattn_plan **plan, clattn_status status);
+/* Creates a plan of a smaller problem with the kernels of another plan: the same solver and tiles. The self-test is not
+ * run. */
+clattn_status plan_create_sharing(clattn_plan **plan, const clattn_plan_desc *desc, const struct clattn_plan *like);
+/* Finishes the creation of a plan: on failure destroys it and sets *plan to NULL. Returns `status`. */
+clattn_status plan_finish_create(clattn_plan **plan, clattn_status status);
 
-/* The first time that these kernels meet this device and driver: a short run against the reference. UNSUPPORTED when
- * the results are wrong, which is remembered; DEVICE_ERROR when OpenCL fails, which is not; whatever else keeps the
- * test from running is no failure. */
+/* Runs the plan's kernels on a short problem and compares with the reference, the first time that this device and
+ * driver see them. UNSUPPORTED: the results are wrong, which is remembered. DEVICE_ERROR: OpenCL failed, which is not
+ * remembered. If something else prevents the test, that is no failure. */
 clattn_status plan_self_test(struct clattn_plan *plan);
-/* The same of any kernels, by the hash of their sources: run sets *verdict to 1 where they are right, -1 where not, and
- * leaves 0 where it could not be told. */
+/* The same for any kernels, which the hash of their sources identifies. `run` sets *verdict to 1 if they are right and
+ * to -1 if they are wrong; it leaves 0 if it cannot tell. */
 clattn_status self_test(clattn_context *context, struct hash kernels, const char *what,
                         clattn_status (*run)(void *user, int *verdict), void *user);
 
-/* Chooses a solver and tiles, and binds their recipe: exactly the tiles of a point, untested, where it is not NULL. */
+/* Chooses a solver and tiles and binds the plan to them. If `forced` is not NULL, exactly that point is bound, without
+ * a self-test. */
 clattn_status plan_choose(struct clattn_plan *plan, const struct tuned *forced);
 
-/* Whether the context's device is of those for which the space's solver is chosen. */
+/* Whether the space's solver is among those that are chosen on the context's device. */
 int plan_chooses(const clattn_context *context, const struct space *space);
 
-/* Whether a solver has a recipe for the problem; nothing is built. UNSUPPORTED. */
+/* Whether some solver has a recipe for the problem. Nothing is built. UNSUPPORTED: none has. */
 clattn_status plan_supports(clattn_context *context, const struct problem *problem);
 
-/* clattn_plan_create with exactly the tiles of a point, which may be NULL. */
+/* clattn_plan_create with exactly the tiles of a point. A NULL point leaves the choice to the library. */
 clattn_status plan_create(clattn_plan **plan, clattn_context *context, const clattn_plan_desc *desc,
                           const struct tuned *forced);
 
-/* A few lines of text, to be freed; NULL without memory. Its parts: what the plan computes, by which kernels, and where
- * scratch memory lies in a workspace. */
+/* The description, a few lines of text to be freed; NULL: out of memory. The other two write parts of it: the steps
+ * with their kernels, and where scratch buffers lie in the workspace. */
 char *plan_text(const struct clattn_plan *plan);
 void plan_write_steps(struct text *text, const struct clattn_plan *plan);
 void plan_write_workspace(struct text *text, const struct ir_recipe *recipe);
 
-/* Binds and enqueues: the rest of clattn_enqueue. */
+/* Checks the arguments and enqueues the steps: clattn_enqueue without its first checks. */
 clattn_status plan_run(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *arguments,
                        uint32_t n_wait, const cl_event *wait, cl_event *event);
 /* Launches of a call of the desc's lengths: its steps, those of a loop for every stretch. */
 int64_t plan_launches(const struct clattn_plan *plan);
 
-/* The same as plan_run on a queue in order, waiting for nothing, with an event of every launch. */
+/* plan_run on a queue in order, without a wait list, with one event for each launch. */
 clattn_status plan_run_each(struct clattn_plan *plan, cl_command_queue queue, const struct arguments *arguments,
                             struct ir_launches *launches);
 

@@ -6,7 +6,7 @@
 
 enum { SIDE = 16, NUMBERS = SIDE * SIDE };
 
-/* Small whole numbers, exact in either type: their bits as f16 or bf16. */
+/* The bits of a small integer, exact in both types, as f16 or bf16. */
 static uint16_t bits_of(int number, clattn_dtype dtype)
 {
     static const uint16_t f16[] = {0x0000, 0x3c00, 0x4000, 0x4200}, bf16[] = {0x0000, 0x3f80, 0x4000, 0x4040};
@@ -28,21 +28,21 @@ static int expected(int r, int c)
     return sum;
 }
 
-/* How a product is probed. */
-struct way {
+/* One way to probe a matrix product. */
+struct probe_kernel {
     enum embedded_file file;
     const char *kernel;
-    int sub_groups, times; /* those that leave a product each, and how often it is in theirs */
+    int sub_groups, times; /* sub-groups that write a product each, and the multiple of the product that each writes */
     const char *name;      /* in messages */
 };
 enum { TEAM_TILES = 7, MOST_NUMBERS = TEAM * NUMBERS };
-static const struct way ways[] = {{FILE_probe_matrix, "probe_matrix", 1, 1, ""},
-                                  {FILE_probe_team, "probe_team", TEAM, TEAM_TILES, "teams of "}};
+static const struct probe_kernel probe_kernels[] = {{FILE_probe_matrix, "probe_matrix", 1, 1, ""},
+                                                    {FILE_probe_team, "probe_team", TEAM, TEAM_TILES, "teams of "}};
 
-static int is_right(const struct way *way, const float *product)
+static int is_right(const struct probe_kernel *with, const float *product)
 {
-    for (int i = 0; i < way->sub_groups * NUMBERS; i++)
-        if (product[i] != (float)(way->times * expected(i % NUMBERS / SIDE, i % SIDE)))
+    for (int i = 0; i < with->sub_groups * NUMBERS; i++)
+        if (product[i] != (float)(with->times * expected(i % NUMBERS / SIDE, i % SIDE)))
             return 0;
     return 1;
 }
@@ -94,7 +94,8 @@ static clattn_status run(clattn_context *context, const struct log *log, struct 
     return status;
 }
 
-/* Of cl/kernels/probe_team.cl: TILES tiles of columns, as keys lie and as values lie. */
+/* The headers and constants of cl/kernels/probe_team.cl: TILES tiles of columns, in the layout of keys and in that of
+ * values. */
 static void add_team(struct kernel_step *step, const struct engine *engine)
 {
     enum { PANELS = (TEAM_TILES * SIDE + PANEL - 1) / PANEL };
@@ -108,7 +109,7 @@ static void add_team(struct kernel_step *step, const struct engine *engine)
     step_header(step, engine->team);
 }
 
-static struct kernel_step probe_step(const clattn_context *context, const struct way *way,
+static struct kernel_step probe_step(const clattn_context *context, const struct probe_kernel *with,
                                      const struct problem *problem)
 {
     enum { VEC = 4, PITCH = 24 };
@@ -116,10 +117,10 @@ static struct kernel_step probe_step(const clattn_context *context, const struct
     struct problem floats = *problem;
     struct kernel_step step;
 
-    floats.pass = PASS_DENOMINATORS; /* what leaves floats */
-    step = kernel_step(way->file, &floats);
-    step.name = way->kernel;
-    step_tile(&step, way->sub_groups * engine->lanes, VEC, SIDE, context->device.sub_group);
+    floats.pass = PASS_DENOMINATORS; /* the outputs are floats */
+    step = kernel_step(with->file, &floats);
+    step.name = with->kernel;
+    step_tile(&step, with->sub_groups * engine->lanes, VEC, SIDE, context->device.sub_group);
     step.options = engine->options;
     step.any_group = 1;
     step_scratch(&step, engine->scratch);
@@ -127,70 +128,71 @@ static struct kernel_step probe_step(const clattn_context *context, const struct
     step_locals(&step, "LOCAL_PROBE", 2, SIDE * PITCH, sizeof(uint16_t));
     step_header(&step, engine->instructions);
     step_header(&step, engine->words);
-    if (way->sub_groups > 1)
+    if (with->sub_groups > 1)
         add_team(&step, engine);
     return step;
 }
 
-static clattn_status probe(clattn_context *context, const struct way *way, const struct problem *problem, int *right)
+static clattn_status probe(clattn_context *context, const struct probe_kernel *with, const struct problem *problem,
+                           int *right)
 {
-    const size_t lanes = (size_t)way->sub_groups * (size_t)context->engine->lanes;
-    const struct kernel_step step = probe_step(context, way, problem);
+    const size_t lanes = (size_t)with->sub_groups * (size_t)context->engine->lanes;
+    const struct kernel_step step = probe_step(context, with, problem);
     float product[MOST_NUMBERS] = {0};
-    struct log_tried tried = {context->log, ""}; /* plans do without */
+    struct log_tried tried = {context->log, ""}; /* plans work without the engine */
     const struct log log = {log_try, &tried};
-    struct kernel kernel, again;
+    struct kernel kernel, renewed;
     clattn_status status;
 
     TRY(kernel_create(context, &log, &step, &kernel, NULL));
     status = run(context, &log, (struct opencl_kernel){kernel.cl, step.name}, lanes, problem->desc.dtype, product);
-    if (status == CLATTN_DEVICE_ERROR && kernel_again(context, &kernel, &again) == CLATTN_SUCCESS) {
-        context->device.cl->ReleaseKernel(kernel_swap(&kernel, &again));
+    if (status == CLATTN_DEVICE_ERROR && kernel_rebuild(context, &kernel, &renewed) == CLATTN_SUCCESS) {
+        context->device.cl->ReleaseKernel(kernel_swap(&kernel, &renewed));
         status = run(context, &log, (struct opencl_kernel){kernel.cl, step.name}, lanes, problem->desc.dtype, product);
     }
     kernel_release(context, &kernel);
-    *right = is_right(way, product);
+    *right = is_right(with, product);
     return status;
 }
 
-/* What is known of the engine. A compiler's refusal may be an accident (there is no room on its disk): it is asked
- * again, but not before it has built another program since, and not often. */
-static enum probe_answer recall(clattn_context *context, const struct probed *kept)
+/* The remembered answer. A compiler's refusal may be accidental, such as a full disk: the probe is repeated up to
+ * MOST_REFUSALS times, and only after another program was built. */
+static enum probe_answer recall(clattn_context *context, const struct probed *remembered)
 {
     enum { MOST_REFUSALS = 3 };
     const unsigned built = program_count(context);
     enum probe_answer answer;
 
     lock_take(&context->probe_lock);
-    answer = kept->answer;
-    if (answer == PROBE_REFUSED && kept->refusals < MOST_REFUSALS && kept->built != built)
+    answer = remembered->answer;
+    if (answer == PROBE_REFUSED && remembered->refusals < MOST_REFUSALS && remembered->built != built)
         answer = PROBE_UNKNOWN;
     lock_give(&context->probe_lock);
     return answer;
 }
 
-/* Two threads may probe at the same time: a right product is the last word. */
-static enum probe_answer remember(clattn_context *context, struct probed *kept, enum probe_answer answer)
+/* Two threads may probe at the same time. If one finds the right product, that answer stays. */
+static enum probe_answer remember(clattn_context *context, struct probed *remembered, enum probe_answer answer)
 {
     const unsigned built = program_count(context);
 
     lock_take(&context->probe_lock);
     if (answer == PROBE_REFUSED) {
-        kept->refusals++;
-        kept->built = built;
+        remembered->refusals++;
+        remembered->built = built;
     }
-    if (kept->answer != PROBE_RIGHT)
-        kept->answer = answer;
-    answer = kept->answer;
+    if (remembered->answer != PROBE_RIGHT)
+        remembered->answer = answer;
+    answer = remembered->answer;
     lock_give(&context->probe_lock);
     return answer;
 }
 
-static void say(const clattn_context *context, const struct way *way, clattn_dtype dtype, const char *why)
+static void report(const clattn_context *context, const struct probe_kernel *with, clattn_dtype dtype, const char *why)
 {
-    log_line(&context->log, way->sub_groups > 1 ? CLATTN_LOG_INFO : CLATTN_LOG_WARNING,
-             "%s: %smatrix engine %s, %s, is not used: %s", context->device.info.name, way->name, context->engine->name,
-             dtype_name(dtype), why);
+    log_line(&context->log, with->sub_groups > 1 ? CLATTN_LOG_INFO : CLATTN_LOG_WARNING,
+             "%s: %smatrix engine %s, %s, is not used: %s", context->device.info.name, with->name,
+             context->engine->name, dtype_name(dtype), why);
 }
 
 static int is_refusal(clattn_status status)
@@ -198,36 +200,36 @@ static int is_refusal(clattn_status status)
     return status == CLATTN_BUILD_FAILED || status == CLATTN_UNSUPPORTED;
 }
 
-/* Outside of the lock, perhaps by two threads. */
-static clattn_status probe_now(clattn_context *context, const struct way *way, const struct problem *problem,
-                               struct probed *kept)
+/* Runs without the lock, so two threads may do it at the same time. */
+static clattn_status probe_now(clattn_context *context, const struct probe_kernel *with, const struct problem *problem,
+                               struct probed *remembered)
 {
     const clattn_dtype dtype = problem->desc.dtype;
     enum probe_answer answer;
     int right = 0;
-    clattn_status status = probe(context, way, problem, &right);
+    clattn_status status = probe(context, with, problem, &right);
 
     if (status != CLATTN_SUCCESS && !is_refusal(status)) {
-        say(context, way, dtype, "OpenCL failed while it was tried; the next plan tries it again");
+        report(context, with, dtype, "OpenCL failed while it was tried; the next plan tries it again");
         return status;
     }
-    answer = remember(context, kept, is_refusal(status) ? PROBE_REFUSED : right ? PROBE_RIGHT : PROBE_WRONG);
+    answer = remember(context, remembered, is_refusal(status) ? PROBE_REFUSED : right ? PROBE_RIGHT : PROBE_WRONG);
     if (answer == PROBE_REFUSED)
-        say(context, way, dtype, "the compiler refuses its kernel");
+        report(context, with, dtype, "the compiler refuses its kernel");
     if (answer == PROBE_WRONG)
-        say(context, way, dtype, "it computes wrong numbers");
+        report(context, with, dtype, "it computes wrong numbers");
     return answer == PROBE_RIGHT ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
 }
 
 clattn_status probe_engine(clattn_context *context, const struct problem *problem, int team)
 {
-    struct probed *kept = &context->probed[team][problem->desc.dtype];
+    struct probed *remembered = &context->probed[team][problem->desc.dtype];
     enum probe_answer answer;
 
     if (team && context->engine->team == FILE_nothing)
         return CLATTN_UNSUPPORTED;
-    answer = recall(context, kept);
+    answer = recall(context, remembered);
     if (answer == PROBE_UNKNOWN)
-        return probe_now(context, &ways[team], problem, kept);
+        return probe_now(context, &probe_kernels[team], problem, remembered);
     return answer == PROBE_RIGHT ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
 }

@@ -7,15 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROOM = 256 }; /* bytes behind each buffer */
+enum { GUARD_BYTES = 256 }; /* guard bytes behind each buffer */
 
-/* One operand: as the device has it, and as the reference has it, in f32. Both have the same numbers. */
+/* One operand twice, with the same numbers: as stored on the device, and in f32 for the reference. */
 struct twin {
     clattn_operand_info info;
-    size_t bytes; /* of the device's */
+    size_t bytes; /* on the device */
     int64_t count;
-    void *narrow; /* and its room */
-    void *wide;   /* NULL: the reference reads narrow */
+    void *narrow; /* with the guard bytes */
+    void *wide;   /* NULL: the reference reads `narrow` */
     cl_mem buffer;
 };
 
@@ -36,7 +36,7 @@ static double uniform(struct sample *sample)
     return (double)(sample->seed >> 8) / (1 << 24);
 }
 
-/* Small enough for any rule to stay stable. */
+/* The range of each operand's numbers, small enough for every rule to stay stable. */
 static const struct {
     double low, width;
     int channel;
@@ -46,10 +46,10 @@ static const struct {
 #undef RANGE
 };
 
-/* A key of a list whose values depend on those before by weights without a denominator: it has a channel for its own,
- * with few others, and a little of all. Scores are 1.25 or next to 0, and what is written stays bounded whatever the
- * weights make of them. */
-static double apart(struct sample *sample, int64_t i)
+/* A key of a rule whose values depend on earlier ones through weights without a denominator. Each key has a channel
+ * almost of its own, and a little of every channel. Scores are then 1.25 or almost 0, and the written values stay
+ * bounded for every weighting. */
+static double distinct_key(struct sample *sample, int64_t i)
 {
     enum { APART = 8 };
     int64_t channels = sample->plan->problem.desc.key_dim, own = i / channels % APART % channels;
@@ -57,8 +57,8 @@ static double apart(struct sample *sample, int64_t i)
     return 0.02 * uniform(sample) + (i % channels == own ? sqrt(1.25 * sqrt((double)channels)) : 0);
 }
 
-/* Keys and values with Muon, which makes a direction of what rounding leaves where channels are more than tokens: each
- * token has one of a few, and the others stay 0. */
+/* Keys and values for a rule with Muon. Muon normalises every direction, rounding noise included, if there are more
+ * channels than tokens. Each token therefore uses one of a few channels, and the others are exactly 0. */
 static double one_of_few(const struct twin *twin, int64_t i, double x)
 {
     enum { APART = 4 };
@@ -76,7 +76,7 @@ static void draw(struct sample *sample, const struct operand_row *row, struct tw
     double unit = channel ? 1 / sqrt((double)problem->desc.key_dim) : 1;
 
     for (int64_t i = 0; i < twin->count; i++) {
-        double x = bounded ? apart(sample, i)
+        double x = bounded ? distinct_key(sample, i)
                            : unit * (ranges[row->numbers].low + ranges[row->numbers].width * uniform(sample));
         x = apart_of_few ? one_of_few(twin, i, x) : positive ? fabs(x) : x;
         number_store(twin->info.dtype, twin->narrow, i, x);
@@ -84,14 +84,14 @@ static void draw(struct sample *sample, const struct operand_row *row, struct tw
     }
 }
 
-/* All keys, and of a second sequence half. */
+/* The first sequence has all keys, the second half of them. */
 static void draw_lengths(const struct problem *problem, struct twin *twin)
 {
     for (int64_t n = 0; n < twin->count; n++)
         ((int32_t *)twin->narrow)[n] = (int32_t)(problem->desc.kv_len / (n + 1));
 }
 
-/* Others than their own. */
+/* State slots that are not in the order of the sequences. */
 static void draw_slots(struct twin *twin)
 {
     for (int64_t n = 0; n < twin->count; n++)
@@ -104,7 +104,7 @@ static void draw_positions(struct twin *twin)
         ((int32_t *)twin->narrow)[n] = (int32_t)(1000000 * n + 5);
 }
 
-/* Sequences alike, cut anywhere but at a chunk's end. */
+/* Sequences of about equal length, whose cuts are not at the end of a chunk. */
 static void draw_cuts(int64_t length, struct twin *twin)
 {
     int is_long = twin->info.element_size == sizeof(int64_t);
@@ -126,15 +126,16 @@ static clattn_status fill_buffer(const struct sample *sample, struct twin *twin)
     const clattn_context *context = sample->plan->context;
     const struct opencl *cl = context->device.cl;
 
-    memset((char *)twin->narrow + twin->bytes, 0xff, ROOM);
-    TRY(opencl_create_buffer(&sample->plan->log, cl, context->cl, CL_MEM_READ_WRITE, twin->bytes + ROOM, NULL,
+    memset((char *)twin->narrow + twin->bytes, 0xff, GUARD_BYTES);
+    TRY(opencl_create_buffer(&sample->plan->log, cl, context->cl, CL_MEM_READ_WRITE, twin->bytes + GUARD_BYTES, NULL,
                              &twin->buffer));
-    return opencl_write(&sample->plan->log, cl, sample->queue, twin->buffer, 0, twin->bytes + ROOM, twin->narrow);
+    return opencl_write(&sample->plan->log, cl, sample->queue, twin->buffer, 0, twin->bytes + GUARD_BYTES,
+                        twin->narrow);
 }
 
 static clattn_status allocate(struct twin *twin, int is_index)
 {
-    twin->narrow = malloc(twin->bytes + ROOM);
+    twin->narrow = malloc(twin->bytes + GUARD_BYTES);
     twin->wide = is_index ? NULL : malloc((size_t)twin->count * sizeof(float));
     if (twin->narrow == NULL || (twin->wide == NULL && !is_index))
         return CLATTN_OUT_OF_MEMORY;
@@ -161,7 +162,7 @@ static clattn_status make_twin(struct sample *sample, const struct operand_row *
         draw_slots(twin);
     else if (row->numbers == NUMBERS_POSITIONS)
         draw_positions(twin);
-    else if (row->id == CLATTN_STATES) /* short sequences write some */
+    else if (row->id == CLATTN_STATES) /* short sequences write only some of them */
         memset(twin->narrow, 0, twin->bytes), memset(twin->wide, 0, (size_t)twin->count * sizeof(float));
     else if (is_index)
         draw_cuts(row->numbers == NUMBERS_CUTS ? problem->desc.seq_len : problem->desc.kv_len, twin);
@@ -170,7 +171,7 @@ static clattn_status make_twin(struct sample *sample, const struct operand_row *
     return fill_buffer(sample, twin);
 }
 
-static clattn_status make(struct sample *sample)
+static clattn_status create_twins(struct sample *sample)
 {
     const struct problem *problem = &sample->plan->problem;
 
@@ -227,7 +228,7 @@ static clattn_status run_reference(const struct sample *sample)
     return clattn_reference(&desc, &call, log->fn, log->user);
 }
 
-/* rel = RMS(x - ref) / (RMS(ref) + 1e-8) within the bound; what is no number is not. */
+/* Whether RMS(x - ref) / (RMS(ref) + 1e-8) is within the bound. NaN is not. */
 static int is_close(const struct twin *twin, const clattn_plan_desc *desc)
 {
     double difference = 0, size = 0, bound = fmax(number_bound_of(desc), number_bound(twin->info.dtype));
@@ -242,23 +243,23 @@ static int is_close(const struct twin *twin, const clattn_plan_desc *desc)
 
 static int is_untouched(const struct twin *twin)
 {
-    const unsigned char *room = (const unsigned char *)twin->narrow + twin->bytes;
+    const unsigned char *guard = (const unsigned char *)twin->narrow + twin->bytes;
     int same = 1;
 
-    for (int i = 0; i < ROOM; i++)
-        same &= room[i] == 0xff;
+    for (int i = 0; i < GUARD_BYTES; i++)
+        same &= guard[i] == 0xff;
     return same;
 }
 
-/* left: a run writes it */
-static clattn_status judge_twin(const struct sample *sample, struct twin *twin, int left, int *verdict)
+/* is_output: a run writes the operand */
+static clattn_status judge_twin(const struct sample *sample, struct twin *twin, int is_output, int *verdict)
 {
     const struct opencl *cl = sample->plan->context->device.cl;
 
     if (twin->buffer == NULL)
         return CLATTN_SUCCESS;
-    TRY(opencl_read(&sample->plan->log, cl, sample->queue, twin->buffer, 0, twin->bytes + ROOM, twin->narrow));
-    if (!is_untouched(twin) || (left && !is_close(twin, &sample->plan->problem.desc)))
+    TRY(opencl_read(&sample->plan->log, cl, sample->queue, twin->buffer, 0, twin->bytes + GUARD_BYTES, twin->narrow));
+    if (!is_untouched(twin) || (is_output && !is_close(twin, &sample->plan->problem.desc)))
         *verdict = -1;
     return CLATTN_SUCCESS;
 }
@@ -267,7 +268,7 @@ static clattn_status run_and_judge(struct sample *sample, int *verdict)
 {
     int found = 1;
 
-    TRY(make(sample));
+    TRY(create_twins(sample));
     TRY(run_device(sample));
     TRY(run_reference(sample));
     for (int id = 0; id < OPERAND_COUNT; id++)

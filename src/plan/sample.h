@@ -1,12 +1,12 @@
-/* A problem with numbers of the library's own, on a device and in the reference: what the self-test runs. */
+/* A problem with generated numbers, run on a device and in the reference. The self-test uses it. */
 #ifndef CLATTN_SRC_SAMPLE_H
 #define CLATTN_SRC_SAMPLE_H
 
 #include "plan/plan.h"
 
-/* Runs the plan once, in outputs and a workspace of NaN with room behind each that must stay as it is. *verdict: 1 when
- * every output is within its type's bound of the reference, -1 when one is not or that room was written to; 0 when
- * nothing was learnt, which the status explains. */
+/* Runs the plan once. Outputs and workspace are filled with NaN before, and guard bytes behind each buffer must not
+ * change. *verdict: 1 if every output is within its type's bound of the reference, -1 if one is not or a guard byte
+ * changed, 0 if the run failed, which the status explains. */
 clattn_status sample_run(clattn_plan *plan, cl_command_queue queue, int *verdict);
 
 #endif

@@ -1,4 +1,5 @@
-/* The first use of kernels on a device and driver: two short sequences against the reference. */
+/* The self-test: the first time that kernels meet a device and driver, they run two short sequences, which are compared
+ * with the reference. */
 #include "plan/plan.h"
 
 #include "plan/sample.h"
@@ -10,9 +11,9 @@ static struct reach reach_of(const struct clattn_plan *plan)
     return child->solver->reach(&plan->problem, child->shape);
 }
 
-/* As few tokens as reach every part of the kernels: two chunks and a rest that goes past a whole vector of rows, where a
- * store may forget that the chunk ends; heads that share their queries and keys. A learner has one batch that it learns
- * from and a few tokens that are only read. */
+/* A short problem that reaches every part of the kernels. It has two chunks and a remainder longer than a vector of
+ * rows, which shows a store that passes the end of a chunk. Heads share queries and keys. A learner has one batch to
+ * learn from and a few tokens that it only reads. */
 static clattn_plan_desc small_desc(const struct clattn_plan *plan)
 {
     clattn_plan_desc desc = plan->problem.desc;
@@ -30,12 +31,13 @@ static clattn_plan_desc small_desc(const struct clattn_plan *plan)
     desc.kv_len = desc.kv_len != 0 ? desc.seq_len + chunk / 2 + 3 * reach.keys : 0;
     desc.tail = desc.tail != 0 ? desc.seq_len + chunk / 4 : 0;
     desc.window = desc.window != 0 ? chunk + 1 : 0;
-    desc.scale = 0; /* an argument: no kernel depends on it, and the caller's may leave the type's range */
+    desc.scale = 0; /* scale is an argument, so no kernel depends on it; the caller's scale may leave the type's
+                     * range */
     return desc;
 }
 
-/* 0 where the test could not be run: an error of OpenCL says nothing of the kernels, for the device may be out of
- * memory, or reset. */
+/* *verdict stays 0 if the test could not run. An error of OpenCL says nothing about the kernels: the device may be out
+ * of memory, or may have been reset. */
 static clattn_status measure(void *user, int *verdict)
 {
     const struct clattn_plan *plan = user;
@@ -45,7 +47,7 @@ static clattn_status measure(void *user, int *verdict)
     clattn_plan *small;
     clattn_status status;
 
-    TRY(plan_like(&small, &desc, plan));
+    TRY(plan_create_sharing(&small, &desc, plan));
     status = opencl_create_queue(&plan->log, context->device.cl, context->cl, context->device.info.device, 0, &queue);
     if (status == CLATTN_SUCCESS)
         status = sample_run(small, queue, verdict);

@@ -1,4 +1,4 @@
-/* What tests of kernels come to, kept with the compiled programs, so that it is reached once. */
+/* Verdicts of self-tests. They are stored with the compiled programs, so that each test runs once. */
 #include "plan/plan.h"
 
 #include "device/program.h"
@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char passed[] = "passed", broken[] = "failed";
+static const char passed[] = "passed", failed[] = "failed";
 
-/* Whether the test is decided already: 1 passed, -1 failed, 0 unknown. */
+/* The stored verdict: 1 passed, -1 failed, 0 unknown. */
 static int recall(struct clattn_context *context, struct hash key)
 {
     size_t size = 0;
@@ -17,7 +17,7 @@ static int recall(struct clattn_context *context, struct hash key)
     int verdict = 0;
 
     if (text != NULL && size == sizeof passed)
-        verdict = memcmp(text, passed, size) == 0 ? 1 : memcmp(text, broken, size) == 0 ? -1 : 0;
+        verdict = memcmp(text, passed, size) == 0 ? 1 : memcmp(text, failed, size) == 0 ? -1 : 0;
     free(text);
     return verdict;
 }
@@ -28,7 +28,7 @@ static void remember(struct clattn_context *context, struct hash key, const char
 
     snprintf(label, sizeof label, "self-test of %s, %.90s, %.60s", what, context->device.info.name,
              context->device.info.driver);
-    cache_store(&context->cache, key, label, verdict > 0 ? passed : broken, sizeof passed);
+    cache_store(&context->cache, key, label, verdict > 0 ? passed : failed, sizeof passed);
 }
 
 clattn_status self_test(clattn_context *context, struct hash kernels, const char *what,
@@ -42,7 +42,7 @@ clattn_status self_test(clattn_context *context, struct hash kernels, const char
         verdict = recall(context, key);
     if (verdict == 0) {
         clattn_status status = run(user, &verdict);
-        if (verdict == 0) /* nothing was learnt of the kernels */
+        if (verdict == 0) /* the run said nothing about the kernels */
             return status == CLATTN_DEVICE_ERROR ? CLATTN_DEVICE_ERROR : CLATTN_SUCCESS;
         remember(context, key, what, verdict);
     }

@@ -1,9 +1,9 @@
-/* A call's operands: all there, and their whole numbers such that no job leaves the caller's memory. */
+/* Checks a call's operands: all are present, and their integers keep every job within the caller's memory. */
 #include "op/arguments.h"
 #include "reference/number.h"
 #include "reference/task.h"
 
-/* Cuts of as many tokens as `whole` has. */
+/* Checks the starts of sequences, the last of which is the end: the length that `whole` names. */
 static clattn_status check_cuts(const struct task *task, clattn_operand_id id, int64_t length, const char *whole,
                                 const struct log *log)
 {
@@ -38,7 +38,7 @@ int64_t task_state(const struct task *task, int64_t sequence)
     return slots != NULL ? problem_slot(task->problem, &task->extent, slots, sequence) : sequence;
 }
 
-/* Of the keys that each sequence may have those that are there. */
+/* The number of keys in use, of those that each sequence may have. */
 static clattn_status check_lengths(const struct task *task, const struct log *log)
 {
     const struct tensor *lens = &task->tensors[CLATTN_KV_LENS], *cu = &task->tensors[CLATTN_SEQLENS_KV];

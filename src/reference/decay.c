@@ -1,4 +1,5 @@
-/* Decays of the state: read of the gate, and taken by the factors of a token's rows and columns, or of each element. */
+/* Decays of the state: reads them from the gate and applies them as factors of a token's rows and columns, or of each
+ * element. */
 #include "reference/head.h"
 
 #include <math.h>
@@ -36,8 +37,8 @@ void head_factors(struct head *head, int64_t token)
             head->value_decay[c] = exp(head_element(head, CLATTN_GV, token, head->first, head->head, c));
 }
 
-/* x <- e^(log_decay + i angle) x of a complex number */
-static void turn(double *re, double *im, double log_decay, double angle)
+/* x <- e^(log_decay + i angle) x for a complex number */
+static void rotate(double *re, double *im, double log_decay, double angle)
 {
     double factor = exp(log_decay), x = *re, y = *im;
 
@@ -45,7 +46,7 @@ static void turn(double *re, double *im, double log_decay, double angle)
     *im = factor * (sin(angle) * x + cos(angle) * y);
 }
 
-/* The log-decay of an element of the state; of a pair's second its angle. */
+/* The log-decay of an element of the state; the second element of a pair has an angle instead. */
 static double log_decay_at(const struct head *head, int64_t row, int64_t first, int64_t n, int64_t c)
 {
     if (head->task->problem->rule->decay == DECAY_FULL)
@@ -70,7 +71,7 @@ static void decay_elements(struct head *head, int64_t row, int64_t first)
         for (int64_t c = 0; c < head->V; c++) {
             double *S = head->S + n * head->V + c, log_decay = log_decay_at(head, row, first, n, c);
             if (pairs)
-                turn(S, S + head->V, log_decay, log_decay_at(head, row, first, n + 1, c));
+                rotate(S, S + head->V, log_decay, log_decay_at(head, row, first, n + 1, c));
             else
                 *S *= exp(log_decay);
         }
@@ -85,8 +86,8 @@ void head_decay(struct head *head, int64_t row, int64_t first)
     case DECAY_VALUE: decay_outer(head); return;
     case DECAY_COMPLEX:
         for (int64_t c = 0; c < head->V; c += 2)
-            turn(head->S + c, head->S + c + 1, head_element(head, CLATTN_GV, 0, 0, head->head, c / 2),
-                 head_element(head, CLATTN_THETA, 0, 0, head->head, c / 2));
+            rotate(head->S + c, head->S + c + 1, head_element(head, CLATTN_GV, 0, 0, head->head, c / 2),
+                   head_element(head, CLATTN_THETA, 0, 0, head->head, c / 2));
         return;
     case DECAY_PRODUCT:
     case DECAY_FULL: decay_elements(head, row, first); return;

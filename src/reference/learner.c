@@ -1,6 +1,7 @@
-/* Learners in double precision: a network whose weights each batch of tokens trains. One job is one sequence and head.
+/* Learners in double precision: a network whose weights are trained by each batch of tokens. One job is one sequence
+ * and head.
  *
- *     f(x) = w1 (silu(w0 x) o (w2 x)), loss -v.f(k)      a batch is read, o = f(q), and then learned from */
+ * f(x) = w1 (silu(w0 x) o (w2 x)), loss -v.f(k)      a batch is first read, o = f(q), and then learned from */
 #include "op/op.h"
 #include "reference/number.h"
 #include "reference/task.h"
@@ -10,15 +11,15 @@
 
 enum { W0, W1, W2, WEIGHTS };
 
-/* One of the network's matrices, and what its steps leave beside it: [rows][columns] each. */
+/* One weight matrix of the network, with the memory of its steps: [rows][columns] each. */
 struct weight {
     int64_t rows, columns;
-    double *w, *sum;              /* sum: of the first and all steps, unscaled */
-    double *step, *before, *made; /* D, that of the batch before, and what Muon makes of D */
-    double *norms;                /* [rows], at first */
+    double *w, *sum;                    /* sum: the initial weights plus all steps, not normalised */
+    double *step, *before, *orthogonal; /* the step D, the step of the previous batch, and the result of Muon for D */
+    double *norms;                      /* [rows], of the initial weights */
 };
 
-/* [F] each of the token at hand */
+/* [F] each, for the current token */
 struct hidden {
     double *a, *c, *h, *dh, *da, *dc;
 };
@@ -29,14 +30,14 @@ struct learner {
     int64_t sequence, head, K, V, F;
     struct weight weights[WEIGHTS];
     struct hidden hidden;
-    double *x, *y;     /* [K], [V]: a row of q or k; of v or o */
-    double *square[4]; /* Muon's matrices, of K, V and F at the most */
+    double *x, *y;     /* [K], [V]: a row of q or k; a row of v or o */
+    double *square[4]; /* Muon's matrices; their sides are at most the largest of K, V and F */
 };
 
 /* ---- Rows and matrices --------------------------------------------------------------------------------------------
  */
 
-/* In four sums, which a processor works at once. */
+/* Four partial sums, which a processor computes in parallel. */
 static double dot(int64_t n, const double *x, const double *y)
 {
     double sums[4] = {0, 0, 0, 0};
@@ -68,7 +69,7 @@ static void transpose(int64_t rows, int64_t columns, const double *x, double *to
 /* ---- Muon ---------------------------------------------------------------------------------------------------------
  */
 
-/* X <- a X + (b A + c A^2) X, A = X X^T; B and Y are its memory. */
+/* X <- a X + (b A + c A^2) X, with A = X X^T. B and Y are scratch memory. */
 static void muon_step(const double abc[3], int64_t rows, int64_t columns, double *X, double *A, double *B, double *Y)
 {
     for (int64_t i = 0; i < rows; i++)
@@ -87,7 +88,7 @@ static void muon_step(const double abc[3], int64_t rows, int64_t columns, double
         X[i] = Y[i];
 }
 
-/* The orthogonal factor of D, roughly; of D^T where it has more rows. */
+/* Approximates the orthogonal factor of D. Computes with D^T if D has more rows than columns. */
 static void orthogonalize(const struct learner *learner, const struct weight *weight, double *to)
 {
     const double *D = weight->step;
@@ -208,13 +209,13 @@ static void learn_token(struct learner *learner, int64_t token)
 /* ---- Batches ------------------------------------------------------------------------------------------------------
  */
 
-/* w <- w + the step, or the sum of all of them, each row of its first norm. */
-static void take_step(const struct learner *learner, struct weight *weight)
+/* w <- w + step, or the sum of all steps; each row keeps its initial norm. */
+static void apply_step(const struct learner *learner, struct weight *weight)
 {
     double *sum = learner->desc->flags & CLATTN_PRE_NORM ? weight->sum : weight->w, *step = weight->step;
 
     if (learner->desc->muon != CLATTN_MUON_NONE)
-        orthogonalize(learner, weight, step = weight->made);
+        orthogonalize(learner, weight, step = weight->orthogonal);
     add(weight->rows * weight->columns, 1, step, sum);
     for (int64_t i = 0; i < weight->rows; i++) {
         double *row = sum + i * weight->columns, *to = weight->w + i * weight->columns;
@@ -247,7 +248,7 @@ static void learn(struct learner *learner, int64_t first, int64_t last)
         add(count, kept, weight->before, weight->step);
         clear(count, weight->before);
         add(count, 1, weight->step, weight->before);
-        take_step(learner, weight);
+        apply_step(learner, weight);
     }
 }
 
@@ -257,16 +258,16 @@ static void read_tokens(struct learner *learner, int64_t first, int64_t last)
         read_token(learner, token);
 }
 
-/* What follows the last batch does not read what it leaves, but for who goes on. */
+/* Learns from a complete batch only if a later batch or a later call reads the result. */
 static void run_batches(struct learner *learner)
 {
     int64_t tokens = learner->task->extent.seq_len, batch = learner->desc->mini_batch;
-    int goes_on = (learner->desc->flags & CLATTN_FINAL_STATE) != 0;
+    int has_next_call = (learner->desc->flags & CLATTN_FINAL_STATE) != 0;
 
     for (int64_t first = 0; first < tokens; first += batch) {
-        int64_t left = tokens - first;
-        read_tokens(learner, first, first + (left < batch ? left : batch));
-        if (left > batch || (left == batch && goes_on))
+        int64_t remaining = tokens - first;
+        read_tokens(learner, first, first + (remaining < batch ? remaining : batch));
+        if (remaining > batch || (remaining == batch && has_next_call))
             learn(learner, first, first + batch);
     }
 }
@@ -313,7 +314,7 @@ static void store_weights(const struct learner *learner)
     }
 }
 
-static double *take(double **memory, int64_t count)
+static double *carve(double **memory, int64_t count)
 {
     double *at = *memory;
 
@@ -321,7 +322,7 @@ static double *take(double **memory, int64_t count)
     return at;
 }
 
-/* Of Muon's matrices. */
+/* The number of elements of one of Muon's matrices. */
 static int64_t square_of(const struct learner *learner)
 {
     int64_t most = learner->K > learner->V ? learner->K : learner->V;
@@ -330,7 +331,7 @@ static int64_t square_of(const struct learner *learner)
     return learner->desc->muon != CLATTN_MUON_NONE ? most * most : 0;
 }
 
-enum { MATRICES = 5 /* of each weight, the last for Muon */ };
+enum { MATRICES = 5 /* for each weight; the last one for Muon */ };
 
 static int64_t numbers_of(const struct learner *learner)
 {
@@ -348,18 +349,19 @@ static void lay_out(struct learner *learner, double *memory)
     for (int i = 0; i < WEIGHTS; i++) {
         struct weight *weight = &learner->weights[i];
         int64_t count = rows[i] * columns[i];
-        double **const matrices[MATRICES] = {&weight->w, &weight->sum, &weight->step, &weight->before, &weight->made};
+        double **const matrices[MATRICES] = {&weight->w, &weight->sum, &weight->step, &weight->before,
+                                             &weight->orthogonal};
         *weight = (struct weight){.rows = rows[i], .columns = columns[i]};
         for (int m = 0; m < MATRICES; m++)
-            *matrices[m] = take(&memory, count);
-        weight->norms = take(&memory, rows[i]);
+            *matrices[m] = carve(&memory, count);
+        weight->norms = carve(&memory, rows[i]);
     }
     for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++)
-        *hidden[i] = take(&memory, F);
-    learner->x = take(&memory, learner->K);
-    learner->y = take(&memory, learner->V);
+        *hidden[i] = carve(&memory, F);
+    learner->x = carve(&memory, learner->K);
+    learner->y = carve(&memory, learner->V);
     for (int i = 0; i < 4; i++)
-        learner->square[i] = take(&memory, square_of(learner));
+        learner->square[i] = carve(&memory, square_of(learner));
 }
 
 void learner_head(void *user, int64_t job)

@@ -1,11 +1,11 @@
 /* Rules whose state is a list, in double precision, from their definition:
  *
- *     b_j += g of each token after j;  o = Σ_j p_j v_j,  p_j = e^(scale q.k_j + b_j) / (e^sink + Σ of these)
+ * b_j += g of each token after j;  o = Σ_j p_j v_j,  p_j = e^(scale q.k_j + b_j) / (e^sink + Σ of these)
  *
- * over the keys j that a query sees: up to its own position, and of these the last `window`. Of ERASE_POSITION each k_j
- * loses beta w (w.k_j) of each token after j, too, and b_j is within the scale; as q.k_j is linear the query is turned,
- * from its own position back. With absolute queries and keys are turned so, each by itself over all tokens up to its
- * own. */
+ * over the keys j that a query sees: those up to its own position, and of these the last `window`. With ERASE_POSITION,
+ * each k_j also loses beta w (w.k_j) of each token after j, and b_j is scaled as well. Because q.k_j is linear, the
+ * query is transformed instead, from its own position back to j. With CLATTN_ABSOLUTE, queries and keys are transformed
+ * separately, each over all tokens up to its own. */
 #include "reference/number.h"
 #include "reference/task.h"
 
@@ -13,14 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One head: keys and values [keys][K], [keys][V] from the head's first on, and the token at hand. */
+/* One head: keys and values [keys][K], [keys][V] from the head's first one on, and the current token. */
 struct list {
     const struct task *task;
     int64_t sequence, batch, head, kv_head, first, tokens, first_key, keys;
-    int64_t raw; /* of ERASE_POSITION: the first key that is not carried */
+    int64_t raw; /* ERASE_POSITION: the first key that has not been carried */
     int64_t K, V;
     double *k, *v, *score, *q, *o;
-    double *w, *beta; /* of ERASE_POSITION */
+    double *w, *beta; /* ERASE_POSITION only */
 };
 
 double task_gate(const clattn_plan_desc *desc, double x, double rate)
@@ -44,7 +44,7 @@ static double element(const struct list *list, clattn_operand_id id, int64_t row
                        view->offset + list->batch * view->batch + row * view->token + head * view->head + index);
 }
 
-/* A row of q, k or p, turned and normalised as the desc says. */
+/* Loads a row of q, k or p, rotated and normalised as the desc says. */
 static void load_row(const struct list *list, clattn_operand_id id, int64_t row, int64_t head, double *to)
 {
     double sum = 0, factor = 1;
@@ -60,7 +60,7 @@ static void load_row(const struct list *list, clattn_operand_id id, int64_t row,
         to[n] *= factor;
 }
 
-/* What a score weighs without a denominator */
+/* The weight of a score in rules without a denominator */
 static double weight_of(clattn_weights weights, double x)
 {
     switch (weights) {
@@ -73,7 +73,7 @@ static double weight_of(clattn_weights weights, double x)
     return 0;
 }
 
-/* Weights of the scores of the keys before t, in their place; returns what they are divided by. */
+/* Replaces the scores of the keys before t by their weights. Returns the divisor. */
 static double weigh_before(const struct list *list, int64_t t)
 {
     clattn_weights weights = list->task->problem->desc.write_kernel;
@@ -88,7 +88,8 @@ static double weigh_before(const struct list *list, int64_t t)
     return weights == CLATTN_WEIGHTS_SOFTMAX ? sum : 1;
 }
 
-/* Of a unit vector the one column that is not 0; of what is written in its place those up to it. */
+/* The range of columns that may be nonzero: for a unit vector its one column; for what a rule writes in its place, all
+ * columns up to it. */
 static int64_t first_column(const struct list *list, int64_t j)
 {
     return list->task->units && list->task->problem->rule->erase != ERASE_KERNEL ? j : 0;
@@ -99,14 +100,14 @@ static int64_t last_column(const struct list *list, int64_t j)
     return list->task->units ? j + 1 : list->V;
 }
 
-/* u in the place of v, token by token: v_t - beta_t Σ_(j<t) p_j u_j */
+/* Replaces v by u, token by token: v_t - beta_t Σ_(j<t) p_j u_j */
 static void write_values(const struct list *list)
 {
     const struct tensor *written = &list->task->tensors[CLATTN_WRITTEN], *beta = &list->task->tensors[CLATTN_BETA];
     clattn_operand_id p = list->task->tensors[CLATTN_P].data != NULL ? CLATTN_P : CLATTN_K;
     int64_t K = list->K, V = list->V, shared = list->task->problem->desc.heads / list->task->problem->desc.kv_heads;
     int stores =
-        !list->task->units && written->data != NULL && list->head % shared == 0; /* once for the heads that share it */
+        !list->task->units && written->data != NULL && list->head % shared == 0; /* once for all heads that share it */
 
     for (int64_t t = 0; t < list->keys; t++) {
         int64_t row = list->first_key + t, at = written->view.offset + list->batch * written->view.batch +
@@ -138,7 +139,7 @@ static void load_keys(const struct list *list)
     }
 }
 
-/* The log-decay of key token m */
+/* The log-decay of key number m */
 static double log_decay(const struct list *list, int64_t m)
 {
     const struct rule *rule = list->task->problem->rule;
@@ -152,8 +153,8 @@ static double log_decay(const struct list *list, int64_t m)
     return task_gate(&list->task->problem->desc, element(list, rule->gate, list->first_key + m, list->head, 0), 1);
 }
 
-/* A query or key turned over key token j: x - beta w (w.x) */
-static void turn(const struct list *list, double *x, int64_t j)
+/* Applies H = I - beta w w^T of key j to a query or key: x - beta w (w.x) */
+static void apply_householder(const struct list *list, double *x, int64_t j)
 {
     const double *w = list->w + j * list->K;
     double sum = 0;
@@ -164,15 +165,15 @@ static void turn(const struct list *list, double *x, int64_t j)
         x[n] -= list->beta[j] * w[n] * sum;
 }
 
-/* And over all tokens from `last` back, where that is asked for */
-static void turn_absolute(const struct list *list, double *x, int64_t last)
+/* Applies those of all tokens from `last` back to the first, if the problem is absolute */
+static void apply_householder_absolute(const struct list *list, double *x, int64_t last)
 {
     for (int64_t j = last; (list->task->problem->desc.flags & CLATTN_ABSOLUTE) && j >= 0; j--)
-        turn(list, x, j);
+        apply_householder(list, x, j);
 }
 
-/* What turns queries: nothing over keys that are carried */
-static void load_turns(const struct list *list)
+/* Loads w and beta of every key. Keys that were carried have none. */
+static void load_householder(const struct list *list)
 {
     for (int64_t j = list->raw; j < list->keys; j++) {
         int64_t row = list->first_key + j - list->raw;
@@ -182,7 +183,7 @@ static void load_turns(const struct list *list)
     }
 }
 
-/* Scores of the keys from `least` to `position`, the last of them the query's own; returns the largest. */
+/* Scores of the keys from `least` to `position`, which is the query's own. Returns the largest. */
 static double score_keys(const struct list *list, int64_t position, int64_t least)
 {
     double bias = 0, most = (double)-INFINITY, scale = list->task->problem->desc.scale;
@@ -196,7 +197,7 @@ static double score_keys(const struct list *list, int64_t position, int64_t leas
         most = fmax(most, list->score[j]);
         bias += log_decay(list, j);
         if (inside && !(list->task->problem->desc.flags & CLATTN_ABSOLUTE))
-            turn(list, list->q, j);
+            apply_householder(list, list->q, j);
     }
     return most;
 }
@@ -228,7 +229,7 @@ static void run_query(const struct list *list, int64_t token)
     double most, level, sum;
 
     load_row(list, CLATTN_Q, list->first + token, list->head, list->q);
-    turn_absolute(list, list->q, position);
+    apply_householder_absolute(list, list->q, position);
     most = fmax(score_keys(list, position, least), extra);
     level = weights != CLATTN_WEIGHTS_SOFTMAX || (isinf(most) && most < 0) ? 0 : most;
     sum = exp(extra - level);
@@ -250,7 +251,7 @@ int64_t task_cut(const struct problem *problem, const struct tensor *tensor, int
                         (problem->desc.flags & CLATTN_CU_SEQLENS_INT64) != 0);
 }
 
-/* Which queries and keys the job's sequence has. */
+/* Finds the queries and keys of the job's sequence. */
 static void place(struct list *list)
 {
     const struct tensor *cu = &list->task->tensors[CLATTN_SEQLENS];
@@ -271,7 +272,7 @@ static void place(struct list *list)
     list->raw = list->keys > list->task->extent.tail ? list->keys - list->task->extent.tail : 0;
 }
 
-/* The call's keys or values into the cache, at the positions of their queries. */
+/* Copies the call's keys or values into the cache, at the positions of their queries. */
 static void append(const struct list *list, clattn_operand_id from, clattn_operand_id to, int64_t width)
 {
     const struct tensor *cache = &list->task->tensors[to];
@@ -297,11 +298,11 @@ void list_append(void *user, int64_t job)
     append(&list, CLATTN_V_NEW, CLATTN_V, desc->value_dim);
 }
 
-/* Key j carried on over tokens first … of the list, in their order */
+/* Carries key j over the tokens of the list from `first` on, in order */
 static void carry_key(const struct list *list, int64_t j, int64_t first)
 {
     for (int64_t m = first; m < list->keys; m++)
-        turn(list, list->k + j * list->K, m);
+        apply_householder(list, list->k + j * list->K, m);
 }
 
 static void store_key(const struct list *list, int64_t j)
@@ -330,7 +331,7 @@ void list_carry(void *user, int64_t job)
     list.w = list.k + list.keys * list.K;
     list.beta = list.w + list.keys * list.K;
     load_keys(&list);
-    load_turns(&list);
+    load_householder(&list);
     for (int64_t j = 0; j < list.keys; j++) {
         carry_key(&list, j, j < list.raw ? list.raw : j + 1);
         store_key(&list, j);
@@ -369,9 +370,9 @@ void list_head(void *user, int64_t job)
     list.beta = list.w + list.keys * list.K;
     load_keys(&list);
     if (turned > 0)
-        load_turns(&list);
+        load_householder(&list);
     for (int64_t j = 0; j < list.keys; j++)
-        turn_absolute(&list, list.k + j * list.K, j);
+        apply_householder_absolute(&list, list.k + j * list.K, j);
     if (task->problem->rule->erase == ERASE_KERNEL)
         write_values(&list);
     for (int64_t token = 0; token < list.tokens; token++)

@@ -34,7 +34,7 @@ static uint16_t f16_store(double value)
     scaled = lrint(ldexp(size, 11 - exponent));
     if (scaled < 1024)
         return (uint16_t)(sign | scaled);
-    return (uint16_t)(sign | (((exponent + 13) << 10) + scaled)); /* a carry into the exponent comes out right */
+    return (uint16_t)(sign | (((exponent + 13) << 10) + scaled)); /* a carry into the exponent gives the right number */
 }
 
 static double bf16_load(uint16_t bits)
@@ -46,7 +46,7 @@ static double bf16_load(uint16_t bits)
     return (double)value;
 }
 
-/* Through f32 with its rounding made odd, so that two roundings give the same as one. */
+/* Goes through f32 with rounding to odd, so that rounding twice gives the same result as rounding once. */
 static uint16_t bf16_store(double value)
 {
     float narrow = (float)value;

@@ -9,7 +9,7 @@
 struct rows {
     const struct task *task;
     const clattn_plan_desc *desc;
-    int64_t sequence, batch, head, first, tokens, state; /* state: its place in the pool, -1 for none */
+    int64_t sequence, batch, head, first, tokens, state; /* state: its slot in the pool, -1: none */
 };
 
 static double load(const struct rows *rows, clattn_operand_id id, int64_t batch, int64_t row, int64_t index)
@@ -42,7 +42,7 @@ static double silu(double x)
 
 /* ---- short_conv ---- */
 
-/* Input c so many tokens after the first; of those before it the initial state's. */
+/* Input c at a token relative to the first; earlier tokens come from the initial state. */
 static double input(const struct rows *rows, int64_t token, int64_t c)
 {
     if (token >= 0)
@@ -64,7 +64,8 @@ static double convolved(const struct rows *rows, int64_t token, int64_t c)
     return rows->desc->flags & CLATTN_RESIDUAL ? sum + input(rows, token, c) : sum;
 }
 
-/* Outputs, then the state: it may lie where the initial one does, whose row r is read no later than it is written. */
+/* Writes outputs, then the state. It may overwrite the initial state, whose row r is not read after row r is
+ * written. */
 static void run_short_conv(const struct rows *rows)
 {
     for (int64_t c = 0; c < rows->desc->value_dim; c++) {
@@ -87,7 +88,7 @@ static double gate_of(const struct rows *rows, int64_t token, int64_t c, clattn_
     return where == CLATTN_GATING_SIGMOID ? 1 / (1 + exp(-z)) : silu(z);
 }
 
-/* What is normalised */
+/* The number that is normalised */
 static double normed(const struct rows *rows, int64_t token, int64_t c)
 {
     double x = load(rows, CLATTN_V, rows->batch, token, c);
@@ -97,13 +98,13 @@ static double normed(const struct rows *rows, int64_t token, int64_t c)
     return x;
 }
 
-/* What a row of that mean square is divided by */
+/* The divisor of a row with that mean square */
 static double divisor_of(const clattn_plan_desc *desc, double mean)
 {
     return desc->flags & CLATTN_EPS_OUTSIDE ? sqrt(mean) + desc->eps : sqrt(mean + desc->eps);
 }
 
-/* Every column is read before it is written. */
+/* Works in place: every column is read before it is written. */
 static void norm_row(const struct rows *rows, int64_t token)
 {
     int64_t V = rows->desc->value_dim;
@@ -144,7 +145,7 @@ static void run_gates(const struct rows *rows)
 
 /* ---- rope ---- */
 
-/* A row is read before it is written. */
+/* Works in place: a row is read before it is written. */
 static void run_rope(const struct rows *rows)
 {
     enum { MOST = 1024 };
@@ -163,7 +164,7 @@ static void run_rope(const struct rows *rows)
 
 /* ---- features ---- */
 
-/* y[j] = omega_j x and the sum of x's squares, x = scale v. */
+/* y[j] = omega_j x, and returns the sum of x's squares, where x = scale v. */
 static double project(const struct rows *rows, int64_t token, double scale, int64_t m, double *y)
 {
     double squares = 0;
@@ -179,7 +180,7 @@ static double project(const struct rows *rows, int64_t token, double scale, int6
     return squares;
 }
 
-/* The softmax of sign y. */
+/* Element j of the softmax of sign * y. */
 static double soft(const double *y, int64_t m, int64_t j, double sign)
 {
     double sum = 0;

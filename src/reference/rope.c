@@ -1,4 +1,4 @@
-/* Rows that turn with their tokens' positions: those of the piece, and of q, k and p ahead of a rule. */
+/* Rotary positions: rows of the piece, and of q, k and p before a rule. */
 #include "reference/number.h"
 #include "reference/task.h"
 

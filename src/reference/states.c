@@ -1,4 +1,4 @@
-/* States of the caller's, read and written. */
+/* Reads and writes the caller's states. */
 #include "reference/head.h"
 
 #include <math.h>
@@ -63,15 +63,15 @@ void head_begin(struct head *head)
     const struct tensor *S = head_tensor(head, CLATTN_STATE_IN);
     const struct tensor *z = head_tensor(head, CLATTN_NORMALIZER_IN);
     const struct tensor *m = head_tensor(head, CLATTN_STABILIZER_IN);
-    int given = head->state >= 0;
+    int has_state = head->state >= 0;
 
     for (int64_t n = 0; n < head->K; n++) {
-        head->z[n] = given && z->data ? number_load(CLATTN_F32, z->data, vector_index(head, z, n)) : 0;
+        head->z[n] = has_state && z->data ? number_load(CLATTN_F32, z->data, vector_index(head, z, n)) : 0;
         for (int64_t c = 0; c < head->V; c++)
             head->S[n * head->V + c] =
-                given && S->data && !head->units ? number_load(S->dtype, S->data, state_index(head, S, n, c)) : 0;
+                has_state && S->data && !head->units ? number_load(S->dtype, S->data, state_index(head, S, n, c)) : 0;
     }
-    head->m = given && m->data ? number_load(CLATTN_F32, m->data, vector_index(head, m, 0)) : (double)-INFINITY;
+    head->m = has_state && m->data ? number_load(CLATTN_F32, m->data, vector_index(head, m, 0)) : (double)-INFINITY;
 }
 
 void head_end(const struct head *head)

@@ -1,4 +1,4 @@
-/* append: the rows of k_new and v_new, copied into k and v at the positions of their queries. A group copies `chunk`
+/* append: copies the rows of k_new and v_new into k and v, at the positions of their queries. A group copies `chunk`
  * rows of one key head. */
 #include "solve/around.h"
 #include "solve/solve.h"

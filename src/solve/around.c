@@ -1,4 +1,4 @@
-/* What a problem asks for around its solver. */
+/* The steps around a solver: what a problem asks for besides its rule. */
 #include "solve/around.h"
 
 #include "solve/solve.h"
@@ -7,11 +7,11 @@
 
 /* ---- Rotary positions ---------------------------------------------------------------------------------------------
  *
- * q, k and the erase keys turn ahead of all else: launches of the piece rope, whose rows lie in scratch memory and are
- * what all other steps have in the place of the operands. */
+ * q, k and the erase keys are rotated before all other steps, by the solver `rope`. The rotated rows lie in scratch
+ * memory, and all other steps read them in place of the operands. */
 
-/* An operand's rows: of q those of one read of the states. */
-static struct operand_row row_to_turn(const struct problem *problem, const struct operand_row *row)
+/* The operand's rows as rope sees them. For q these are the rows of one read of the states. */
+static struct operand_row row_to_rotate(const struct problem *problem, const struct operand_row *row)
 {
     struct operand_row like = *row;
 
@@ -20,31 +20,31 @@ static struct operand_row row_to_turn(const struct problem *problem, const struc
     return like;
 }
 
-/* The piece's problem. Its rows are writes of tokens where the operand's are. */
+/* The problem that rope solves. Its rows are writes of tokens if the operand's rows are. */
 static clattn_status rope_problem(const struct problem *problem, const struct operand_row *row, struct problem *piece)
 {
     const struct extent most = problem_most(problem);
     const clattn_plan_desc *desc = &problem->desc;
-    const uint64_t kept =
+    const uint64_t flags =
         CLATTN_CU_SEQLENS | CLATTN_CU_SEQLENS_INT64 | CLATTN_INTERLEAVED | CLATTN_WITH_POSITION | CLATTN_TURNED_BACK;
-    const clattn_plan_desc turning = {.rule = CLATTN_ROPE,
-                                      .dtype = desc->dtype,
-                                      .flags = desc->flags & kept,
-                                      .batch = desc->batch,
-                                      .seq_len = desc->seq_len,
-                                      .sequences = desc->sequences,
-                                      .heads = problem_dim(desc, &most, row->dims[2]),
-                                      .value_dim = desc->key_dim,
-                                      .rope_base = desc->rope_base,
-                                      .rope_dim = desc->rope_dim};
+    const clattn_plan_desc rope_desc = {.rule = CLATTN_ROPE,
+                                        .dtype = desc->dtype,
+                                        .flags = desc->flags & flags,
+                                        .batch = desc->batch,
+                                        .seq_len = desc->seq_len,
+                                        .sequences = desc->sequences,
+                                        .heads = problem_dim(desc, &most, row->dims[2]),
+                                        .value_dim = desc->key_dim,
+                                        .rope_base = desc->rope_base,
+                                        .rope_dim = desc->rope_dim};
 
-    TRY(problem_init(piece, &turning, NULL));
+    TRY(problem_init(piece, &rope_desc, NULL));
     piece->desc.flags |= desc->flags & CLATTN_REVERSED;
     piece->desc.steps = row->dims[1] == 'S' ? desc->steps : 1;
     return CLATTN_SUCCESS;
 }
 
-/* What a letter of an operand's dims is in a call. */
+/* The length in a call of the dimension with this letter. */
 static ir_expression dim(const struct builder *b, char letter)
 {
     const struct extent most = problem_most(b->problem);
@@ -58,16 +58,16 @@ static ir_expression dim(const struct builder *b, char letter)
     }
 }
 
-/* Strides of rows [batch, tokens, heads, channels] whose elements touch. */
-static void set_touching(const struct builder *b, const char *dims, ir_expression strides[3])
+/* Contiguous strides of rows [batch, tokens, heads, channels]. */
+static void contiguous_strides(const struct builder *b, const char *dims, ir_expression strides[3])
 {
     strides[2] = dim(b, dims[3]);
     strides[1] = build_binary(b, IR_MULTIPLY, dim(b, dims[2]), strides[2]);
     strides[0] = build_binary(b, IR_MULTIPLY, dim(b, dims[1]), strides[1]);
 }
 
-/* Rows from the last token on, as a reversed call has its operands. */
-static int reversed(const struct builder *b, int base, const char *dims, const ir_expression strides[3])
+/* The index of the first element when rows are read from the last token to the first, as in a reversed call. */
+static int reversed_rows(const struct builder *b, int base, const char *dims, const ir_expression strides[3])
 {
     const struct ir_tensor slice = {.home = IR_SLICE,
                                     .base = base,
@@ -80,8 +80,8 @@ static int reversed(const struct builder *b, int base, const char *dims, const i
     return ir_tensor(b->ir, &slice);
 }
 
-/* Scratch memory of the operand's rows as it lies where a call says nothing else. */
-static int turned_rows(struct builder *b, const struct operand_row *row, const char *name)
+/* Scratch memory for the operand's rows, laid out as the operand is by default. */
+static int rotated_rows(struct builder *b, const struct operand_row *row, const char *name)
 {
     const struct extent most = problem_most(b->problem);
     const int is_reversed = (b->problem->desc.flags & CLATTN_REVERSED) && (row->dims[1] == 'T' || row->dims[1] == 'S');
@@ -91,15 +91,15 @@ static int turned_rows(struct builder *b, const struct operand_row *row, const c
 
     for (const char *letter = row->dims; *letter != '\0'; letter++)
         elements *= problem_dim(&b->problem->desc, &most, *letter);
-    set_touching(b, row->dims, strides);
+    contiguous_strides(b, row->dims, strides);
     rows = build_scratch_of(b, name, b->problem->types[row->id], elements, strides);
-    return is_reversed && rows != IR_NONE ? reversed(b, rows, row->dims, strides) : rows;
+    return is_reversed && rows != IR_NONE ? reversed_rows(b, rows, row->dims, strides) : rows;
 }
 
 static clattn_status turn(struct builder *b, const struct operand_row *operand, const char *name)
 {
-    const struct operand_row row = row_to_turn(b->problem, operand);
-    const int from = build_operand(b, row.id), to = turned_rows(b, &row, name), names = b->name_count;
+    const struct operand_row row = row_to_rotate(b->problem, operand);
+    const int from = build_operand(b, row.id), to = rotated_rows(b, &row, name), names = b->name_count;
     struct problem *piece = malloc(sizeof *piece);
     clattn_status status = piece != NULL ? rope_problem(b->problem, &row, piece) : CLATTN_OUT_OF_MEMORY;
 
@@ -129,8 +129,8 @@ clattn_status around_rope(struct builder *b)
     return CLATTN_SUCCESS;
 }
 
-/* ---- A cache that takes in the call's keys and values -------------------------------------------------------------
- */
+/* ---- A cache to which the call appends its keys and values
+ * -------------------------------------------------------- */
 
 clattn_status around_append(struct builder *b)
 {
@@ -140,7 +140,7 @@ clattn_status around_append(struct builder *b)
 /* ---- Gates --------------------------------------------------------------------------------------------------------
  */
 
-/* A number a token and head. */
+/* The elements of a tensor with one number for each token and head. */
 static int64_t tokens_of_all(const struct problem *problem)
 {
     return problem->desc.batch * problem->desc.seq_len * problem_work_heads(problem);
@@ -166,7 +166,7 @@ clattn_status around_gates(struct builder *b)
 /* ---- Memory -------------------------------------------------------------------------------------------------------
  */
 
-/* A state of every sequence and head, for a pass of so many value columns. */
+/* Scratch memory for the states of all sequences and heads, in a pass with that many value columns. */
 static int whole_state(struct builder *b, const char *name, int64_t columns)
 {
     const int64_t heads = problem_work_heads(b->problem), K = b->problem->desc.key_dim;

@@ -1,24 +1,25 @@
-/* What a problem asks for around its solver. */
+/* The steps around a solver: what a problem asks for besides its rule. */
 #ifndef CLATTN_SRC_SOLVE_AROUND_H
 #define CLATTN_SRC_SOLVE_AROUND_H
 
 #include "solve/solve.h"
 
-/* Rotary positions, where the problem has them: from here on q, k and the erase keys are those that have turned. */
+/* Adds rotary positions, if the problem has them. Later steps find the rotated q, k and erase keys under the operands'
+ * names. */
 clattn_status around_rope(struct builder *b);
-/* The call's own keys and values, where they go into the cache ahead of all that reads it. */
+/* Appends the call's own keys and values to the cache, if the problem has them, before any step reads the cache. */
 clattn_status around_append(struct builder *b);
-/* mLSTM's gates, where the rule has them: kernels find them as g, decay, beta, strength and m. */
+/* Adds mLSTM's gates, if the rule has them. Kernels find them as g, decay, beta, strength and m. */
 clattn_status around_gates(struct builder *b);
-/* The memory of denominators, where outputs have them; and of the states after whole sequences, where all tokens read
- * these and the caller does not want them. */
+/* Reserves memory for denominators, if outputs are divided; and for the states after whole sequences, if all tokens
+ * read these and the caller does not ask for them. */
 void around_memory(struct builder *b);
 /* What all tokens read of the state after the last; and the attention matrix beside the outputs, but of a list whose keys
  * turn on their way to a query: its solver has that. */
 clattn_status around_reads(struct builder *b);
 /* Keys in the place that they have after the last token, where the caller wants them so for the next call. */
 clattn_status around_carry(struct builder *b);
-/* Parts of other solvers, which are not in the list. */
+/* Solvers that only other solvers use. They are not in solver_list. */
 extern const struct solver solver_stabilize, solver_read_state, solver_append, solver_fold_path;
 
 #endif

@@ -1,4 +1,4 @@
-/* A plan's recipe: its solver, and what its problem asks for around it. */
+/* The recipe of a plan: the steps of its solver and those around it. */
 #include "solve/around.h"
 #include "solve/solve.h"
 
@@ -16,7 +16,7 @@ static void bind_head_decay(struct builder *b)
         build_bind(b, "g", ir_tensor(b->ir, &decays));
 }
 
-/* The loop over what reads a state has a number that nothing else has, until it is known how many loops there are. */
+/* The loop over the reads of a state has this number until it is known how many loops there are. */
 enum { READS_LOOP = IR_MAX_LOOPS };
 
 clattn_status build_begin(struct builder *b)
@@ -31,7 +31,7 @@ clattn_status build_begin(struct builder *b)
     return around_append(b);
 }
 
-/* Nodes of the loop by its own number. */
+/* Gives the nodes of that loop its final number. */
 static void number_reads_loop(struct ir_recipe *ir)
 {
     for (int i = 0; i < ir->node_count; i++) {

@@ -83,7 +83,8 @@ static int has_operand(const struct problem *problem, clattn_operand_id id)
     return 0;
 }
 
-/* Where heads of queries share a state, a turn of the reads' loop has one query head of each state. */
+/* If query heads share a state, each iteration of the reads' loop handles one query head of each state. This is the
+ * slice of q or o that it sees. */
 static int read_slice(const struct builder *b, int base)
 {
     const clattn_plan_desc *desc = &b->outer->desc;
@@ -164,7 +165,7 @@ void build_number(struct builder *b, const char *name, ir_expression number)
     bind(b, name, IR_NONE, number);
 }
 
-/* The last binding of the name; -1: none. */
+/* The index of the last binding of the name, or -1. */
 static int find_name(const struct builder *b, const char *name)
 {
     int i = b->name_count - 1;
@@ -174,7 +175,7 @@ static int find_name(const struct builder *b, const char *name)
     return i;
 }
 
-/* Names of operands in kernels, of all rules that have them. */
+/* Names of operands in kernels, for all rules that have them. */
 static const struct {
     const char *name;
     clattn_operand_id operand;
@@ -218,13 +219,13 @@ static const struct {
     {"momentum", CLATTN_MOMENTUM},
 };
 
-/* The name that kernels have for what a write reads: "beta". */
+/* The names of the operands that a write reads: "beta", for one. */
 static const char *const write_names[] = {
 #define WRITE(value, row, name, ...) name,
 #include "op/words.def"
 };
 
-/* What is the rule's, and what a pass has in the place of outputs and states. */
+/* Tensors that the rule fixes, and those that a pass puts in place of outputs and states. */
 static int rule_tensor(struct builder *b, const char *name)
 {
     const struct rule *rule = b->problem->rule;
@@ -247,8 +248,8 @@ static int rule_tensor(struct builder *b, const char *name)
     return IR_NONE;
 }
 
-/* Whether the pass leaves that to another. */
-static int is_left_out(enum pass pass, const char *name)
+/* Whether the tensor belongs to another pass. */
+static int belongs_to_other_pass(enum pass pass, const char *name)
 {
     return pass == PASS_ATTENTION &&
            (strcmp(name, "initial") == 0 || strcmp(name, "final") == 0 || strcmp(name, "lse") == 0);
@@ -261,7 +262,7 @@ int build_bound(struct builder *b, const char *name)
 
     if (at >= 0)
         return b->names[at].tensor;
-    if (is_left_out(b->problem->pass, name))
+    if (belongs_to_other_pass(b->problem->pass, name))
         return IR_NONE;
     tensor = rule_tensor(b, name);
     for (size_t i = 0; tensor == IR_NONE && i < sizeof operand_names / sizeof *operand_names; i++)
@@ -273,9 +274,9 @@ int build_bound(struct builder *b, const char *name)
 /* ---- Numbers ------------------------------------------------------------------------------------------------------
  */
 
-/* 1 in the turn of the reads' loop that leaves the final state: the last one, since the final state may have the memory
- * of the initial one, which every read wants; the first one where the reads are of the final state. */
-static ir_expression leaves_state(const struct builder *b)
+/* 1 in the iteration of the reads' loop that writes the final state. That is the last one, because the final state may
+ * overwrite the initial one, which every iteration reads. If the reads are of the final state, it is the first one. */
+static ir_expression writes_final_state(const struct builder *b)
 {
     if (b->reads_loop == IR_NONE)
         return build_constant(b, 1);
@@ -289,21 +290,21 @@ static int has(struct builder *b, const char *name)
     return build_bound(b, name) != IR_NONE;
 }
 
-/* Bits: whether there is an initial state, and a final one. */
-static ir_expression states(struct builder *b)
+/* Flags: 1 if there is an initial state, 2 if there is a final one. */
+static ir_expression state_flags(struct builder *b)
 {
     return build_binary(b, IR_ADD, build_constant(b, has(b, "initial")),
-                        build_times(b, leaves_state(b), 2 * has(b, "final")));
+                        build_times(b, writes_final_state(b), 2 * has(b, "final")));
 }
 
-/* Bits: whether there is a sink, lse is wanted, and there are lengths of keys and strengths. */
-static ir_expression given(struct builder *b)
+/* Flags: whether the call has a sink, wants lse, and has lengths of keys and strengths. */
+static ir_expression optional_flags(struct builder *b)
 {
     return build_constant(b, has(b, "sink") + 2 * has(b, "lse") + 4 * has(b, "cu_kv") + 8 * has(b, "lens") +
                                  16 * has(b, "e"));
 }
 
-/* At most the keys there are. */
+/* The window, at most the number of keys. */
 static ir_expression window(const struct builder *b)
 {
     const int64_t size = b->problem->desc.window;
@@ -312,8 +313,9 @@ static ir_expression window(const struct builder *b)
                      : build_binary(b, IR_LOWER, build_constant(b, size), build_length(b, IR_KEYS));
 }
 
-/* Tokens from a state that is left to the next; below 0 how many of the last leave theirs. */
-static ir_expression every(const struct builder *b)
+/* The interval in tokens between the states that a call returns. If negative: how many of the last tokens return their
+ * state. */
+static ir_expression state_interval(const struct builder *b)
 {
     return build_constant(b, b->problem->desc.state_every - b->problem->desc.state_window);
 }
@@ -333,13 +335,13 @@ static ir_expression number_of(struct builder *b, const char *name)
     if (strcmp(name, "tail") == 0)
         return build_length(b, IR_TAIL);
     if (strcmp(name, "states") == 0)
-        return states(b);
+        return state_flags(b);
     if (strcmp(name, "given") == 0)
-        return given(b);
+        return optional_flags(b);
     if (strcmp(name, "window") == 0)
         return window(b);
     if (strcmp(name, "every") == 0)
-        return every(b);
+        return state_interval(b);
     if (strcmp(name, "first_row") == 0)
         return build_constant(b, 0);
     return strcmp(name, "stretch_rows") == 0 ? build_rows(b) : IR_NONE;
@@ -362,7 +364,7 @@ static void add_argument(struct builder *b, const struct kernel_parameter *param
         argument.integers[0] = number_of(b, parameter->name);
         b->failed |= argument.integers[0] == IR_NONE;
         break;
-    case PARAMETER_FLOAT: /* the only one that a call decides */
+    case PARAMETER_FLOAT: /* the only float that a call decides */
         argument.kind = IR_FLOAT;
         argument.reals[0] = (float)b->problem->desc.scale;
         b->failed |= strcmp(parameter->name, "scale") != 0;
@@ -371,7 +373,7 @@ static void add_argument(struct builder *b, const struct kernel_parameter *param
     ir_argument(b->ir, &argument);
 }
 
-/* A bit for each tensor that the kernel has not. */
+/* A bit for each tensor that is absent. */
 static uint64_t absent_of(struct builder *b, const struct kernel_signature *signature)
 {
     uint64_t absent = 0;

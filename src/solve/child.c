@@ -1,4 +1,4 @@
-/* A solver at work in a recipe. */
+/* A child: a solver whose steps are part of a recipe. */
 #include "solve/solve.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static struct child *new_child(struct builder *b, const struct solver *solver)
     return child->tiles != NULL && child->shape != NULL ? child : NULL;
 }
 
-/* The tiles of the child of the same number in the plan that this one is like; NULL: there is none. */
+/* The tiles of the child with the same number in the plan `like`, or NULL. */
 static const void *tiles_of_like(const struct builder *b, const struct child *child)
 {
     const int number = (int)(child - b->built->children);
@@ -36,7 +36,7 @@ static void drop_child(struct builder *b)
     free(child->shape);
 }
 
-/* The child's tiles and what follows from them. */
+/* Chooses the child's tiles and derives its shape. */
 static clattn_status fit_child(const struct builder *b, struct child *child, const void *tiles)
 {
     const struct solver *solver = child->solver;
@@ -55,7 +55,7 @@ clattn_status build_solver(struct builder *b, const struct solver *solver, const
     struct child *child = new_child(b, solver);
     clattn_status status = child != NULL ? fit_child(b, child, tiles) : CLATTN_OUT_OF_MEMORY;
 
-    if (status == CLATTN_UNSUPPORTED) /* another solver may have its place */
+    if (status == CLATTN_UNSUPPORTED) /* another solver may succeed */
         drop_child(b);
     TRY(status);
     TRY(solver->recipe(b, b->problem, child->shape));

@@ -1,10 +1,10 @@
-/* chunk_scan: chunks of tokens on any device.
+/* chunk_scan: chunks of tokens, on any device.
  *
- *     prepare: the matrices of each chunk, parallel over all chunks: A = tril(Q K^T o decay), T of what is erased
- *     scan:    D = T (X - P S);  O = Q S + A D;  S = decay(S) + K^T D, from chunk to chunk of a sequence
+ * prepare: the matrices of each chunk, in parallel over all chunks: A = tril(Q K^T o decay), and T if the rule erases
+ * scan:    D = T (X - P S);  O = Q S + A D;  S = decay(S) + K^T D, from chunk to chunk of a sequence
  *
- * A group of prepare works one chunk of one head; a group of scan block_v value columns of one head of one sequence,
- * whose state is in local memory. What prepare leaves of a chunk is its record. */
+ * A group of prepare computes one chunk of one head. A group of scan computes block_v value columns of one head of one
+ * sequence, and keeps that state in local memory. What prepare stores for a chunk is its record. */
 #include "solve/state_tile.h"
 
 #include <stddef.h>
@@ -87,7 +87,7 @@ static struct kernel_step scan_step(const struct problem *problem, const struct 
 /* ---- Tiles --------------------------------------------------------------------------------------------------------
  */
 
-/* Whether local memory holds the kernel of those tiles. */
+/* Whether local memory holds the kernel with these tiles. */
 static int fits(const struct device_facts *facts, const struct problem *problem, const struct state_tile *t,
                 struct kernel_step (*step_of)(const struct problem *problem, const struct state_tile *t))
 {
@@ -110,7 +110,7 @@ static clattn_status prepare_by_heuristic(const struct device_facts *facts, cons
     return CLATTN_SUCCESS;
 }
 
-/* Narrower value tiles, then narrower slices, until local memory holds the kernel. */
+/* Narrows the value tiles, then the slices of channels, until local memory holds the kernel. */
 static clattn_status scan_by_heuristic(const struct device_facts *facts, const struct problem *problem,
                                        struct state_tile *t)
 {
@@ -129,24 +129,24 @@ static clattn_status scan_by_heuristic(const struct device_facts *facts, const s
     return CLATTN_SUCCESS;
 }
 
-static int take(int *tile, int given)
+static int copy_if_chosen(int *tile, int tuned)
 {
-    if (given != TILE_OPEN)
-        *tile = given;
-    return given != TILE_OPEN;
+    if (tuned != TILE_OPEN)
+        *tile = tuned;
+    return tuned != TILE_OPEN;
 }
 
-/* Puts what tuning chose in; whether it chose anything of this kernel. */
-static int take_given(struct state_tile *t, const struct state_tile *given, const struct state_tile *both)
+/* Copies the tiles that tuning chose. Returns whether it chose any of this kernel. */
+static int copy_tuned(struct state_tile *t, const struct state_tile *tuned, const struct state_tile *both)
 {
-    int any = take(&t->chunk, both->chunk) + take(&t->vec, both->vec);
+    int any = copy_if_chosen(&t->chunk, both->chunk) + copy_if_chosen(&t->vec, both->vec);
 
-    any += take(&t->group, given->group) + take(&t->block_k, given->block_k) + take(&t->block_v, given->block_v) +
-           take(&t->pad, given->pad);
+    any += copy_if_chosen(&t->group, tuned->group) + copy_if_chosen(&t->block_k, tuned->block_k) +
+           copy_if_chosen(&t->block_v, tuned->block_v) + copy_if_chosen(&t->pad, tuned->pad);
     return any > 0;
 }
 
-/* The tiles of a kernel that tuning chose some of, corrected. */
+/* Completes and corrects the tiles of a kernel of which tuning chose some. */
 static clattn_status complete(const struct device_facts *facts, const struct problem *problem, struct state_tile *t,
                               struct kernel_step (*step_of)(const struct problem *problem, const struct state_tile *t))
 {
@@ -155,28 +155,28 @@ static clattn_status complete(const struct device_facts *facts, const struct pro
 }
 
 static clattn_status choose_scan(const struct device_facts *facts, const struct problem *problem,
-                                 const struct state_tile *given, struct state_tile *t)
+                                 const struct state_tile *tuned, struct state_tile *t)
 {
     TRY(scan_by_heuristic(facts, problem, t));
-    return take_given(t, given, given) ? complete(facts, problem, t, scan_step) : CLATTN_SUCCESS;
+    return copy_tuned(t, tuned, tuned) ? complete(facts, problem, t, scan_step) : CLATTN_SUCCESS;
 }
 
 static clattn_status choose_tiles(const struct solver *solver, const struct device_facts *facts,
                                   const struct problem *problem, void *tiles)
 {
     struct chunk_scan_tiles *t = tiles;
-    const struct chunk_scan_tiles given = *t;
+    const struct chunk_scan_tiles tuned = *t;
     struct problem sums = *problem;
 
     (void)solver;
     *t = (struct chunk_scan_tiles){.prepare = {0}};
     sums.pass = PASS_DENOMINATORS;
     TRY(prepare_by_heuristic(facts, problem, &t->prepare));
-    if (take_given(&t->prepare, &given.prepare, &given.SCAN))
+    if (copy_tuned(&t->prepare, &tuned.prepare, &tuned.SCAN))
         TRY(complete(facts, problem, &t->prepare, prepare_step));
     if (problem_normalized(problem))
-        TRY(choose_scan(facts, &sums, &given.SCAN, &t->scan[DENOMINATORS]));
-    TRY(choose_scan(facts, problem, &given.SCAN, &t->SCAN));
+        TRY(choose_scan(facts, &sums, &tuned.SCAN, &t->scan[DENOMINATORS]));
+    TRY(choose_scan(facts, problem, &tuned.SCAN, &t->SCAN));
     return states_are_at_chunks(problem, t->prepare.chunk) ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
 }
 

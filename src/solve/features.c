@@ -1,7 +1,7 @@
 /* features: feature maps of queries or keys for linear attention: FAVOR+, random Fourier features, Hedgehog.
  *
- * A group works `chunk` rows of one head: it projects them on all of omega, which its rows share, then writes the
- * features; a work-item projects `tokens` of the rows at once. */
+ * A group computes `chunk` rows of one head. It projects them on all of omega, which its rows share, then writes the
+ * features. A work-item projects `tokens` of the rows at once. */
 #include "solve/pieces.h"
 
 enum { STATS = 3 }; /* numbers that the work-items of a row share */
@@ -12,13 +12,13 @@ static int64_t projections_of(const clattn_plan_desc *desc)
     return desc->features == CLATTN_FEATURES_FAVOR ? desc->key_dim : desc->key_dim / 2;
 }
 
-/* Bytes of local memory of so many rows. */
+/* Bytes of local memory for that many rows. */
 static int64_t local_bytes(const clattn_plan_desc *desc, int rows)
 {
     return rows * (projections_of(desc) + STATS) * (int64_t)sizeof(float);
 }
 
-/* Rows of a work-item share what it reads of omega. */
+/* The rows of a work-item share its loads of omega. */
 static void choose(const struct device_facts *facts, const struct problem *problem, struct piece_tiles *t)
 {
     enum { RUN = 4, ROWS = 16 };
@@ -45,7 +45,7 @@ static void add(struct kernel_step *step, const struct problem *problem, const s
     step_local(step, "LOCAL_STATS", (int64_t)t->chunk * STATS, sizeof(float));
 }
 
-/* A row is a group's whole. */
+/* A group handles whole rows. */
 static struct piece_groups groups(const struct problem *problem, const struct piece_tiles *t)
 {
     (void)t;

@@ -1,10 +1,10 @@
 /* gates: log-decays from a model's projections, with their bias, scale and map, of all heads of a token.
  *
- * The numbers of all heads lie side by side, so that a group works `chunk` tokens of all of them, a work-item `tokens` of
- * the tokens, whose loads are under way together. */
+ * The numbers of all heads are contiguous, so a group computes `chunk` tokens of all heads. A work-item computes
+ * `tokens` of the tokens and has their loads in flight together. */
 #include "solve/pieces.h"
 
-/* Tokens of a work-item, whose loads are under way together. */
+/* A work-item has the loads of its tokens in flight together. */
 static void choose(const struct device_facts *facts, const struct problem *problem, struct piece_tiles *t)
 {
     enum { RUN = 4, SERIAL_NUMBERS = 4096 };

@@ -50,7 +50,7 @@ void step_local(struct kernel_step *step, const char *name, int64_t count, int64
 
 void step_scratch(struct kernel_step *step, int bytes)
 {
-    if (bytes > 0) /* a device's own instructions take none */
+    if (bytes > 0) /* a device's own instructions need no scratch */
         step_local(step, "ENGINE_SCRATCH", (int64_t)bytes * step->group, 1);
 }
 
@@ -90,8 +90,8 @@ clattn_status step_fits(const struct kernel_step *step, const struct device *dev
     return step->local_bytes <= device->info.local_memory ? CLATTN_SUCCESS : CLATTN_UNSUPPORTED;
 }
 
-/* ---- What a problem says of every kernel ---------------------------------------------------------------------------
- */
+/* ---- What every kernel needs to know of a problem
+ * ----------------------------------------------------------------- */
 
 static int cu_stride(const clattn_plan_desc *desc)
 {
@@ -100,16 +100,17 @@ static int cu_stride(const clattn_plan_desc *desc)
     return desc->flags & CLATTN_CU_SEQLENS_INT64 ? 2 : 1;
 }
 
-/* The state's values, and how the kernel finds states of the call. */
+/* The types of the state's values, and how the kernel finds the states of a call. */
 static void add_states(struct kernel_step *step, const struct problem *problem)
 {
     const clattn_plan_desc *desc = &problem->desc;
     int ones = problem->pass == PASS_DENOMINATORS, units = problem->pass == PASS_ATTENTION;
     const struct number numbers[] = {
         {"KEY_DIM", desc->key_dim},
-        {"VALUE_DIM", units ? desc->value_dim : problem_values(problem)}, /* of attn the call has columns */
+        {"VALUE_DIM", units ? desc->value_dim : problem_values(problem)}, /* the attention matrix has a column for each
+                                                                           * key of the call */
         {"STEPS", desc->steps},
-        {"QK_GROUP", desc->heads / desc->qk_heads}, /* 1 where heads share a state */
+        {"QK_GROUP", desc->heads / desc->qk_heads}, /* 1 if heads share a state */
         {"QK_TILED", desc->flags & CLATTN_HEADS_TILED && desc->qk_heads != desc->heads ? desc->qk_heads : 0},
         {"CU_STRIDE", cu_stride(desc)},
         {"STATE_VK", !ones && (desc->flags & CLATTN_STATE_VK) != 0},
@@ -122,7 +123,7 @@ static void add_states(struct kernel_step *step, const struct problem *problem)
     step_constants(step, numbers, sizeof numbers / sizeof *numbers);
 }
 
-/* What is made of queries, keys and gates as they are read. */
+/* The maps that are applied to queries, keys and gates when they are read. */
 static void add_maps(struct kernel_step *step, const struct problem *problem)
 {
     const clattn_plan_desc *desc = &problem->desc;

@@ -1,4 +1,4 @@
-/* Every solver: a line each. */
+/* The list of solvers, one a line. */
 #include "solve/solve.h"
 
 #define SOLVERS(X)                                                                                                     \

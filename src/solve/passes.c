@@ -1,9 +1,9 @@
-/* The runs over the sequences that a problem needs. */
+/* The passes over the sequences that a problem needs. */
 #include "solve/builder.h"
 
 #include <stdlib.h>
 
-/* What the pass's kernels find otherwise than the problem has it. */
+/* Binds the names that mean something else in this pass. */
 static void bind_pass(struct builder *b, enum pass pass)
 {
     const int stabilizer = problem_stabilized(b->problem) ? build_bound(b, "m") : IR_NONE;

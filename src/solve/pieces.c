@@ -23,13 +23,14 @@ int piece_applies(const struct solver *solver, const struct device_facts *facts,
 /* ---- Tiles --------------------------------------------------------------------------------------------------------
  */
 
-/* How the columns of a row are shared out. */
+/* Divides the columns of a row among work-items. */
 static struct piece_tiles share_columns(const struct device_facts *facts, const struct problem *problem)
 {
     enum { GROUP = 128, SERIAL_COLUMNS = 256 };
     const int serial = is_serial(facts), values = problem_values(problem);
     const int narrow = problem->desc.dtype != CLATTN_F32 && problem->desc.taps <= 4;
-    const int room = facts->device->sub_group == 0; /* Intel's work-items have too few registers for vectors of 8 */
+    const int room = facts->device->sub_group == 0; /* work-items of Intel GPUs have too few registers for vectors of
+                                                     * 8 */
     struct piece_tiles t = {.group = serial ? 1 : lower(GROUP, facts->most_group), .vec = SHARED_VEC, .share = 1};
 
     t.sub_group = serial ? 0 : facts->device->sub_group;
@@ -90,7 +91,7 @@ struct reach piece_reach(const struct problem *problem, const void *shape)
     return (struct reach){.chunk = s->tiles.chunk, .parts = 1};
 }
 
-/* Slots; of a call of no tokens the sequences, whose states are left. */
+/* The number of chunk slots. For a call without tokens, the number of sequences, whose states are still written. */
 static ir_expression slots_or_sequences(const struct builder *b, ir_expression slots)
 {
     const ir_expression tokens = build_length(b, IR_TOKENS), none = build_constant(b, 0);

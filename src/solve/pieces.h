@@ -1,5 +1,5 @@
-/* Pieces around the rules: one kernel each, over chunks of rows of a head. Their solvers have one body, of which a piece
- * says what is its own. */
+/* Pieces: the operations around the rules. Each is one kernel over chunks of rows of a head. All pieces share one
+ * implementation of the solver interface; struct piece_body says where they differ. */
 #ifndef CLATTN_SRC_SOLVE_PIECES_H
 #define CLATTN_SRC_SOLVE_PIECES_H
 
@@ -7,7 +7,7 @@
 
 struct piece_tiles {
     int group;     /* work-items */
-    int vec;       /* columns that a work-item works at once */
+    int vec;       /* columns that a work-item computes at once */
     int block_v;   /* columns of a group */
     int sub_group; /* work-items of a sub-group; 0: the compiler's choice */
     int chunk;     /* tokens of a group */
@@ -15,22 +15,22 @@ struct piece_tiles {
     int share;     /* rms_norm: work-items that share a row; rope: heads that share angles; else 1 */
 };
 
-/* Groups of the second and third dimension of the grid. */
+/* The size of the grid in its second and third dimension. */
 struct piece_groups {
     int64_t heads, values;
 };
 
-/* What is a piece's own. */
+/* What differs between pieces. */
 struct piece_body {
     enum piece piece;
     enum embedded_file file;
-    /* Fills chunk, tokens and share. */
+    /* Chooses chunk, tokens and share. */
     void (*choose)(const struct device_facts *facts, const struct problem *problem, struct piece_tiles *tiles);
-    /* Whether tiles that tuning chose some of go together; NULL: whenever chunks are whole tasks. */
+    /* Whether tiles that tuning chose in part are consistent. NULL: they are if work-items divide the chunk evenly. */
     int (*is_sound)(const struct problem *problem, const struct piece_tiles *tiles);
-    /* Constants and local arrays beside those of every piece. */
+    /* Adds constants and local arrays to those that every piece has. */
     void (*add)(struct kernel_step *step, const struct problem *problem, const struct piece_tiles *tiles);
-    /* NULL: the heads, and groups of all columns. */
+    /* NULL: one group for all columns, and the heads. */
     struct piece_groups (*groups)(const struct problem *problem, const struct piece_tiles *tiles);
 };
 
@@ -50,7 +50,7 @@ struct reach piece_reach(const struct problem *problem, const void *shape);
 clattn_status piece_recipe(struct builder *b, const struct problem *problem, const void *shape);
 void piece_describe(struct text *text, const void *shape, int step);
 
-/* The fields of a piece's solver. */
+/* Initialises the fields of a piece's solver. */
 #define PIECE_SOLVER(name, body)                                                                                       \
     .space = {name, piece_parameters, 1024, 0, 0, 1}, .mode = CLATTN_MODE_RECURRENT, .variant = body,                  \
     .tiles_size = sizeof(struct piece_tiles), .shape_size = sizeof(struct piece_shape), .applies = piece_applies,      \

@@ -1,6 +1,7 @@
-/* read_state: O = Q S with S the state after the whole sequence, where every token of a sequence reads that one.
+/* read_state: O = Q S, where S is the state after the whole sequence and every token reads it.
  *
- * A group works block_v value columns of one chunk of one head. A part of other solvers: it is not in the list. */
+ * A group computes block_v value columns of one chunk of one head. Only other solvers use it: it is not in
+ * solver_list. */
 #include "solve/around.h"
 #include "solve/state_tile.h"
 
@@ -34,7 +35,7 @@ static struct kernel_step step_of(const struct problem *problem, const struct st
     return step;
 }
 
-/* Narrower value tiles, then narrower slices, until local memory holds the kernel. */
+/* Narrows the value tiles, then the slices of channels, until local memory holds the kernel. */
 static clattn_status choose_tiles(const struct solver *solver, const struct device_facts *facts,
                                   const struct problem *problem, void *tiles)
 {

@@ -1,9 +1,10 @@
-/* recurrent: token by token, the state in registers; for short sequences and decoding.
+/* recurrent: token by token, with the state in registers; for short sequences and decoding.
  *
- *     S = decay(S);  S = S + k^T (x - p S);  o = q S
+ * S = decay(S);  S = S + k^T (x - p S);  o = q S
  *
- * A group works block_v value columns of one head of one sequence, or of one of several segments of it: then a first
- * launch gathers what each segment adds to the state and keeps of it. lanes_k work-items share a column. */
+ * A group computes block_v value columns of one head of one sequence; lanes_k work-items share a column. If sequences
+ * are cut into segments, a group computes one segment, and a first launch gathers what each segment adds to the state
+ * and what it keeps of the state before. */
 #include "solve/state_tile.h"
 
 #include <stddef.h>
@@ -12,7 +13,7 @@ enum { FLOAT = 4, FEW_TOKENS = 8, WIDE_COLUMNS = 64, OUTPUTS = 0, DENOMINATORS =
 
 struct pass_tiles {
     struct state_tile tile;
-    int segments; /* parts of a sequence that are worked at once */
+    int segments; /* segments of a sequence, which are computed in parallel */
 };
 
 struct recurrent_tiles {
@@ -23,12 +24,13 @@ struct pass_shape {
     struct kernel_step gather, scan;
     struct pass_tiles tiles;
     int value_groups;
-    int64_t segment, kept; /* floats of a segment and head: what it adds, and what it keeps of the state before */
+    int64_t segment, kept; /* floats of a segment and head: what it adds to the state, and what it keeps of the state
+                            * before */
 };
 
 struct recurrent_shape {
     struct pass_shape passes[PASSES];
-    int denominators; /* whether there is that pass */
+    int denominators; /* whether there is the pass that computes denominators */
 };
 
 #define FIELD passes[OUTPUTS].tile
@@ -47,9 +49,9 @@ static int applies(const struct solver *solver, const struct device_facts *facts
     return has_state_of_matrices(problem);
 }
 
-/* Rows up to which the recurrence is ahead of what chunks cost: fewest beside an engine for numbers of 16 bits. What
- * erases costs chunks more than it costs the recurrence, which stays ahead where every compute unit has a head. Where
- * nothing is erased parts of a sequence are worked at once. bench/README.md has the figures. */
+/* The number of rows up to which the recurrence is faster than chunks. It is smallest if 16-bit numbers can use a
+ * matrix engine. Rules that erase make chunks dearer than the recurrence, which then stays faster as long as every
+ * compute unit has a head. Rules that do not erase compute segments in parallel. Figures are in bench/README.md. */
 static int64_t most_rows(const struct device_facts *facts, const struct problem *problem)
 {
     const struct device *device = facts->device;
@@ -75,15 +77,15 @@ static enum preference prefers(const struct device_facts *facts, const struct pr
 /* ---- Tiles --------------------------------------------------------------------------------------------------------
  */
 
-/* Whether there are a few rows: those of decoding. */
+/* Whether there are only a few rows, as in decoding. */
 static int is_short(const struct problem *problem)
 {
     return problem_rows(problem) <= FEW_TOKENS;
 }
 
-/* Whether tiles are of many columns, of which a lane keeps many channels: those of decoding, and of so many heads that
- * every compute unit has a group of them still. What erases waits for the sums of fewer lanes then; the others need more
- * groups to be ahead. */
+/* Whether to use wide tiles: many columns, with many channels for each lane. They are for decoding with so many heads
+ * that every compute unit still has a group. Rules that erase then wait for sums over fewer lanes. Other rules need
+ * more groups to gain from wide tiles. */
 static int is_wide(const struct device_facts *facts, const struct problem *problem)
 {
     const int64_t units = facts->device->info.compute_units;
@@ -92,42 +94,43 @@ static int is_wide(const struct device_facts *facts, const struct problem *probl
     return facts->device->sub_group == 0 && (is_short(problem) || value_groups_of_all(problem, WIDE_COLUMNS) >= wanted);
 }
 
-/* Whether a sequence may be worked in parts: what a part keeps of the state before it is no matrix. */
-static int has_parts(const struct problem *problem)
+/* Whether a sequence may be cut into segments. The factor by which a segment keeps the state before it must not be a
+ * matrix. */
+static int may_have_segments(const struct problem *problem)
 {
     return erase_words(problem).streams == 0 && problem->pass != PASS_ATTENTION;
 }
 
-/* Parts, as many as most and as leave each a few tokens: of packed sequences an average one's. */
-static int parts_up_to(const struct problem *problem, int64_t most)
+/* The number of segments: at most `most`, each with a few tokens. For packed sequences, the average length counts. */
+static int segments_up_to(const struct problem *problem, int64_t most)
 {
     enum { LEAST_PART = 8 };
     const clattn_plan_desc *desc = &problem->desc;
     const int64_t tokens = desc->flags & CLATTN_CU_SEQLENS ? desc->seq_len / desc->sequences : desc->seq_len;
 
-    return has_parts(problem) ? power_of_two_below(lower(tokens / LEAST_PART, most)) : 1;
+    return may_have_segments(problem) ? power_of_two_below(lower(tokens / LEAST_PART, most)) : 1;
 }
 
-/* Parts of a sequence, until every compute unit has four groups: of what is long enough to pay for a second launch of
- * each pass. */
+/* The number of segments that gives every compute unit four groups, for sequences long enough to be worth a second
+ * launch of each pass. */
 static int segments_of(const struct device_facts *facts, const struct problem *problem, int block_v)
 {
     enum { MOST_SEGMENTS = 16, LEAST_SEGMENTS = 8, GROUPS = 4 };
     const int64_t alone = value_groups_of_all(problem, block_v);
     const int64_t wanted = GROUPS * (int64_t)facts->device->info.compute_units;
 
-    if (parts_up_to(problem, MOST_SEGMENTS) < LEAST_SEGMENTS * (1 + problem_normalized(problem)))
+    if (segments_up_to(problem, MOST_SEGMENTS) < LEAST_SEGMENTS * (1 + problem_normalized(problem)))
         return 1;
-    return parts_up_to(problem, lower(MOST_SEGMENTS, wanted / alone));
+    return segments_up_to(problem, lower(MOST_SEGMENTS, wanted / alone));
 }
 
-/* Rows at once: a few, which decide no bits. */
+/* Rows that are loaded at once. Their number does not change the results' bits. */
 static int rows_up_to(const struct problem *problem, int most)
 {
     return power_of_two_below(lower(problem_rows(problem), most));
 }
 
-/* Channels that a work-item keeps of its columns: what its registers hold. */
+/* Channels of its columns that a work-item keeps in registers. */
 static int kept_channels(const struct device_facts *facts, const struct problem *problem, const struct state_tile *t,
                          int columns)
 {
@@ -135,12 +138,12 @@ static int kept_channels(const struct device_facts *facts, const struct problem 
 
     if (t->sub_group != 0)
         return 4;
-    if (columns == 1) /* what has one vector of columns has lanes for little else */
+    if (columns == 1) /* a tile of one vector of columns uses its work-items as lanes */
         return (int)divide_up(problem->desc.key_dim, MOST_LANES);
     return is_wide(facts, problem) ? 16 : 8;
 }
 
-/* Lanes for the value columns, times lanes that share a column so that each keeps few channels. */
+/* Divides a group into lanes along the value columns and lanes that share a column, so that each keeps few channels. */
 static void share_columns(const struct device_facts *facts, const struct problem *problem, struct state_tile *t)
 {
     const int64_t channels = problem->desc.key_dim;
@@ -162,8 +165,8 @@ static struct pass_tiles by_heuristic(const struct device_facts *facts, const st
 {
     enum { ROWS = 8 };
     const int most_columns = is_wide(facts, problem) ? WIDE_COLUMNS : 32;
-    /* Narrower groups cost more than some compute units that have one; and of more than a few tokens wide groups are
-     * faster, however few they are. */
+    /* Narrow groups cost more than they gain by occupying more compute units. Beyond a few tokens, wide groups are
+     * faster even if there are few. */
     const struct shared_wish wish = {most_columns, is_short(problem) ? 8 : most_columns,
                                      2 * (int64_t)facts->device->info.compute_units * 9 / 10, 32};
     struct pass_tiles t = {state_tile(facts, problem, &wish), 1};
@@ -179,35 +182,35 @@ static struct pass_tiles by_heuristic(const struct device_facts *facts, const st
     return t;
 }
 
-/* Puts what tuning chose in; whether it chose anything. */
-static int take_given(struct pass_tiles *t, const struct pass_tiles *given)
+/* Copies the tiles that tuning chose. Returns whether it chose any. */
+static int copy_tuned(struct pass_tiles *t, const struct pass_tiles *tuned)
 {
-    const struct state_tile *g = &given->tile;
+    const struct state_tile *g = &tuned->tile;
     const int any = g->vec != TILE_OPEN || g->lanes_k != TILE_OPEN || g->block_v != TILE_OPEN ||
-                    g->chunk != TILE_OPEN || given->segments != TILE_OPEN;
+                    g->chunk != TILE_OPEN || tuned->segments != TILE_OPEN;
 
     t->tile.vec = g->vec != TILE_OPEN ? g->vec : t->tile.vec;
     t->tile.lanes_k = g->lanes_k != TILE_OPEN ? g->lanes_k : t->tile.lanes_k;
     t->tile.block_v = g->block_v != TILE_OPEN ? g->block_v : t->tile.block_v;
     t->tile.chunk = g->chunk != TILE_OPEN ? g->chunk : t->tile.chunk;
-    t->segments = given->segments != TILE_OPEN ? given->segments : t->segments;
+    t->segments = tuned->segments != TILE_OPEN ? tuned->segments : t->segments;
     return any;
 }
 
-/* No tile wider than the problem, nor longer; and the group that follows. */
+/* Reduces tiles to the problem's size and derives the group size. */
 static void follow(const struct problem *problem, struct pass_tiles *t)
 {
     state_tile_follow(&t->tile, problem);
     t->tile.group = t->tile.block_v / t->tile.vec * t->tile.lanes_k;
     t->tile.block_k = round_up(problem->desc.key_dim, higher(t->tile.lanes_k, t->tile.vec));
     t->tile.chunk = rows_up_to(problem, t->tile.chunk);
-    if (t->segments > 1 && has_parts(problem))
-        t->segments = parts_up_to(problem, t->segments);
+    if (t->segments > 1 && may_have_segments(problem))
+        t->segments = segments_up_to(problem, t->segments);
     if (problem->pass == PASS_ATTENTION)
         t->segments = 1;
 }
 
-/* Whether registers can hold what a lane has of the state: more is left in memory. */
+/* Whether registers can hold a lane's part of the state. If not, the compiler spills it to memory. */
 static int state_fits(const struct state_tile *t)
 {
     enum { MOST_FLOATS = 128 };
@@ -217,7 +220,7 @@ static int state_fits(const struct state_tile *t)
 
 static struct kernel_step step_of(const struct problem *problem, const struct pass_tiles *tiles, int gather);
 
-/* Fewer rows at once, until local memory holds the kernel. */
+/* Loads fewer rows at once until local memory holds the kernel. */
 static clattn_status cut_rows(const struct device_facts *facts, const struct problem *problem, struct pass_tiles *t)
 {
     struct kernel_step step = step_of(problem, t, 0);
@@ -232,16 +235,17 @@ static clattn_status cut_rows(const struct device_facts *facts, const struct pro
 }
 
 static clattn_status choose_pass(const struct device_facts *facts, const struct problem *problem,
-                                 const struct pass_tiles *given, struct pass_tiles *t)
+                                 const struct pass_tiles *tuned, struct pass_tiles *t)
 {
     struct kernel_step step;
 
     *t = by_heuristic(facts, problem);
     TRY(cut_rows(facts, problem, t));
-    if (!take_given(t, given))
+    if (!copy_tuned(t, tuned))
         return CLATTN_SUCCESS;
     follow(problem, t);
-    if (!state_tile_is_sound(&t->tile, facts) || !state_fits(&t->tile) || (t->segments > 1 && !has_parts(problem)))
+    if (!state_tile_is_sound(&t->tile, facts) || !state_fits(&t->tile) ||
+        (t->segments > 1 && !may_have_segments(problem)))
         return CLATTN_UNSUPPORTED;
     step = step_of(problem, t, 0);
     return step_fits(&step, facts->device);
@@ -251,15 +255,15 @@ static clattn_status choose_tiles(const struct solver *solver, const struct devi
                                   const struct problem *problem, void *tiles)
 {
     struct recurrent_tiles *t = tiles;
-    const struct pass_tiles given = t->passes[OUTPUTS];
+    const struct pass_tiles tuned = t->passes[OUTPUTS];
     struct problem sums = *problem;
 
     (void)solver;
     *t = (struct recurrent_tiles){{{{0}, 0}}};
     sums.pass = PASS_DENOMINATORS;
     if (problem->pass == PASS_OUTPUTS && problem_normalized(problem))
-        TRY(choose_pass(facts, &sums, &given, &t->passes[DENOMINATORS]));
-    return choose_pass(facts, problem, &given, &t->passes[OUTPUTS]);
+        TRY(choose_pass(facts, &sums, &tuned, &t->passes[DENOMINATORS]));
+    return choose_pass(facts, problem, &tuned, &t->passes[OUTPUTS]);
 }
 
 /* ---- Kernels ------------------------------------------------------------------------------------------------------
@@ -342,14 +346,14 @@ static struct reach reach(const struct problem *problem, const void *shape)
     const struct pass_tiles *t = &((const struct recurrent_shape *)shape)->passes[OUTPUTS].tiles;
 
     (void)problem;
-    return (struct reach){.chunk = t->tile.chunk, .parts = t->segments, .told = 1};
+    return (struct reach){.chunk = t->tile.chunk, .parts = t->segments, .reported = 1};
 }
 
 /* ---- Recipe -------------------------------------------------------------------------------------------------------
  */
 
-/* One pass over sequences; or over their segments a launch for what each adds to the state and keeps, and the pass. The
- * last segment is not gathered: its place has the initial state. */
+/* Adds one pass over the sequences. If these are cut into segments, first adds a launch that gathers what each segment
+ * adds to the state and keeps of it. The last segment is not gathered: the initial state takes its slot. */
 static clattn_status add_pass(struct builder *b, const struct problem *problem, const void *shape)
 {
     const struct recurrent_shape *of = shape;
@@ -372,7 +376,7 @@ static clattn_status recipe(struct builder *b, const struct problem *problem, co
     return problem->pass == PASS_OUTPUTS ? build_passes(b, shape, add_pass) : add_pass(b, problem, shape);
 }
 
-/* The steps in order: gathered and scanned, of each pass. */
+/* Steps alternate: gather, then scan, for each pass. */
 static void describe(struct text *text, const void *shape, int step)
 {
     const struct recurrent_shape *s = shape;

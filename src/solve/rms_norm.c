@@ -1,22 +1,23 @@
-/* rms_norm: o = x / sqrt(mean(x^2) + eps) w f(z), x = v, v + d u, or either times silu(z): of each head's row.
+/* rms_norm: o = x / sqrt(mean(x^2) + eps) w f(z) for each head's row, where x is v or v + d u, possibly times silu(z).
  *
- * A group works `chunk` rows of one head: `share` work-items share a row, and each has `tokens` of the rows. Its columns
- * of them stay in registers between the sum of squares and the output, unless they are too many: then a row is read
- * twice. */
+ * A group computes `chunk` rows of one head. `share` work-items share a row, and each computes `tokens` of the rows.
+ * They keep their columns in registers between the sum of squares and the output. If a row has too many columns for
+ * that, it is read twice. */
 #include "solve/pieces.h"
 
-enum { MOST_HELD = 4 }; /* vectors that a work-item keeps */
+enum { MOST_VECTORS = 4 }; /* vectors that a work-item keeps */
 
-/* Vectors of a row that a work-item keeps between its sum and its output; 0 where they are too many, or near anyway. */
-static int held_of(const struct piece_tiles *t, int values)
+/* Vectors of a row that a work-item keeps from the sum of squares to the output. 0: there are too many, or the row
+ * stays in a cache. */
+static int register_vectors(const struct piece_tiles *t, int values)
 {
     const int vectors = (int)divide_up(values, (int64_t)t->share * t->vec);
 
-    return t->group > 1 && vectors <= MOST_HELD ? vectors : 0;
+    return t->group > 1 && vectors <= MOST_VECTORS ? vectors : 0;
 }
 
-/* Work-items of a row: as many as read a line of memory together, and more where these could not keep it. Rows of a
- * work-item: as many as it keeps. */
+/* `share` is at least the work-items that read one cache line together, more if these could not keep a row. `tokens` is
+ * what a work-item can keep. */
 static void choose(const struct device_facts *facts, const struct problem *problem, struct piece_tiles *t)
 {
     enum { SERIAL_ROWS = 64, LINE = 8 };
@@ -25,16 +26,16 @@ static void choose(const struct device_facts *facts, const struct problem *probl
 
     for (t->share = 1; 2 * t->share <= t->group; t->share *= 2) {
         const int wide = t->share * t->vec;
-        if ((t->share >= LINE || 2 * wide > values) && values <= MOST_HELD * wide)
+        if ((t->share >= LINE || 2 * wide > values) && values <= MOST_VECTORS * wide)
             break;
     }
-    held = held_of(t, values);
-    for (t->tokens = 1; held > 0 && 2 * t->tokens * held <= MOST_HELD;)
+    held = register_vectors(t, values);
+    for (t->tokens = 1; held > 0 && 2 * t->tokens * held <= MOST_VECTORS;)
         t->tokens *= 2;
     t->chunk = is_serial(facts) ? SERIAL_ROWS : t->tokens * t->group / t->share;
 }
 
-/* Rows are shared by whole parts of a group, which has whole turns of them. */
+/* A group has a whole number of rows at once, and reaches its chunk in whole turns. */
 static int is_sound(const struct problem *problem, const struct piece_tiles *t)
 {
     (void)problem;
@@ -54,7 +55,7 @@ static void add(struct kernel_step *step, const struct problem *problem, const s
 {
     step_constant(step, "LANES", t->share);
     step_constant(step, "ROWS", t->tokens);
-    step_constant(step, "HELD", held_of(t, problem_values(problem)));
+    step_constant(step, "HELD", register_vectors(t, problem_values(problem)));
     step_constant(step, "HAS_WEIGHTS", problem->desc.weighting != CLATTN_WEIGHTING_NONE);
     step_constant(step, "CENTERED", (problem->desc.flags & CLATTN_CENTERED) != 0);
     step_constant(step, "EPS_OUTSIDE", (problem->desc.flags & CLATTN_EPS_OUTSIDE) != 0);
@@ -63,7 +64,7 @@ static void add(struct kernel_step *step, const struct problem *problem, const s
     step_local(step, "LOCAL_SUMS", (int64_t)t->group * t->tokens, sizeof(float));
 }
 
-/* A row is a group's whole. */
+/* A group handles whole rows. */
 static struct piece_groups groups(const struct problem *problem, const struct piece_tiles *t)
 {
     (void)t;

@@ -1,13 +1,13 @@
-/* rope: rotary positions. Pairs of a row's channels turn by angles that grow with the position; the other channels are
- * copied.
+/* rope: rotary positions. Pairs of a row's channels are rotated by angles that grow with the position; other channels
+ * are copied.
  *
- * A group works `chunk` tokens of `share` heads, a work-item `tokens` of the tokens: heads share the angles. Angles are
- * kept in 2^-64 of a turn, so that they are exact at any position. */
+ * A group rotates `chunk` tokens of `share` heads, a work-item `tokens` of the tokens; heads share the angles. Angles
+ * are fixed-point numbers, in units of 2^-64 of a turn, and so exact at any position. */
 #include "solve/pieces.h"
 
 #include <math.h>
 
-/* Heads share the angles; tokens, what these are multiples of. */
+/* Heads share angles; tokens share the angles that later tokens' angles are multiples of. */
 static void choose(const struct device_facts *facts, const struct problem *problem, struct piece_tiles *t)
 {
     enum { FEW = 8, RUN = 4, HEADS = 8, SERIAL_RUN = 32 };
@@ -19,7 +19,7 @@ static void choose(const struct device_facts *facts, const struct problem *probl
     t->chunk = t->tokens * (is_serial(facts) ? 1 : (int)divide_up(t->group, tasks));
 }
 
-/* What pair 1, 2, 4 … turns by, over what pair 0 does, in 2^-63; and pair 0, in 2^-64 of a turn. */
+/* The angle of pairs 1, 2, 4, … relative to pair 0, in units of 2^-63; and the angle of pair 0, in 2^-64 of a turn. */
 static void add_angles(struct kernel_step *step, const clattn_plan_desc *desc)
 {
     static const char *const names[] = {"ROPE_POWER_0", "ROPE_POWER_1", "ROPE_POWER_2", "ROPE_POWER_3", "ROPE_POWER_4",

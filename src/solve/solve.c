@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether what the problem asks for around its solver can be computed. */
+/* Whether the steps around a solver can be computed for the problem. */
 static clattn_status around_fits(const struct problem *problem)
 {
     return problem_reads_whole(problem) && problem_state_type(problem) != CLATTN_F32 ? CLATTN_UNSUPPORTED

@@ -1,5 +1,5 @@
-/* A solver: one way to compute a problem, as a module. It owns its tiles, what it derives from them, and its recipe; the
- * list in list.c is all that names it. */
+/* A solver: one way to compute a problem. It owns its tiles, its shape (what follows from the tiles) and its recipe.
+ * Nothing but the list in list.c refers to it by name. */
 #ifndef CLATTN_SRC_SOLVE_H
 #define CLATTN_SRC_SOLVE_H
 
@@ -8,7 +8,7 @@
 #include "solve/builder.h"
 #include "solve/parameter.h"
 
-/* What a solver may know of the device that it is asked for. */
+/* What a solver may know about the device. */
 struct device_facts {
     const struct device *device;
     const struct engine *engine; /* the matrix engine that kernels may use; NULL: none */
@@ -16,13 +16,14 @@ struct device_facts {
     int teamless;                /* whether the engine's sub-groups must not multiply in teams: the probe has failed */
 };
 
-/* Of two solvers that are preferred the one that is later here. */
+/* How much a solver should be preferred to those of a higher rank. If several ask for it, the strongest preference
+ * wins. */
 enum preference {
     PREFERENCE_NONE,
-    PREFERENCE_IN_MODE, /* to solvers of its mode, where nothing was measured, */
-    PREFERENCE_LOW,     /* and to all others, where besides no mode and no chunk are asked for, */
-    PREFERENCE_HIGH,    /* likewise, */
-    PREFERENCE_FIRST    /* and whatever was measured */
+    PREFERENCE_IN_MODE, /* over solvers of its mode, if nothing was measured */
+    PREFERENCE_LOW,     /* over all others, if nothing was measured and the caller asks for no mode and no chunk */
+    PREFERENCE_HIGH,    /* the same conditions */
+    PREFERENCE_FIRST    /* over all others, even if there are measurements, unless the caller asks for a chunk */
 };
 
 /* Whether a solver's sub-groups multiply in teams, and so what is probed of the engine before its recipe is made. */
@@ -33,7 +34,7 @@ enum team_use {
 };
 
 struct solver {
-    struct space space; /* name, parameters that tuning may choose, their format, and the lengths to tune at */
+    struct space space; /* name, tuning parameters, their format, and the lengths to tune at */
     clattn_mode mode;
     int rank; /* solvers of a higher rank are tried first */
     enum team_use team;
@@ -45,45 +46,44 @@ struct solver {
     /* Whether the solver should be tried before those of a higher rank; NULL: never. */
     enum preference (*prefers)(const struct device_facts *facts, const struct problem *problem);
     int (*applies)(const struct solver *solver, const struct device_facts *facts, const struct problem *problem);
-    /* Fills the tiles that are TILE_OPEN and corrects the others, so that equal tiles are equal points. It alone looks at
-     * lengths, batch, heads and compute units. UNSUPPORTED where nothing fits the device. */
+    /* Fills the tiles that are TILE_OPEN and corrects the others, so that equivalent tiles become equal points. No
+     * other function looks at lengths, batch, heads and compute units. UNSUPPORTED: nothing fits the device. */
     clattn_status (*choose_tiles)(const struct solver *solver, const struct device_facts *facts,
                                   const struct problem *problem, void *tiles);
-    /* All that follows from rule, types, options, key and value dims and tiles: kernels' constants, headers and local
-     * arrays. UNSUPPORTED where local memory does not hold them. */
+    /* Derives the shape from rule, types, options, dims of keys and values, and tiles: the kernels' constants, headers
+     * and local arrays. UNSUPPORTED: local memory does not hold the arrays. */
     clattn_status (*derive_shape)(const struct solver *solver, const struct device_facts *facts,
                                   const struct problem *problem, const void *tiles, void *shape);
-    /* The fewest tokens that reach every part of the kernels, and the chunk that a plan tells its caller. */
+    /* The smallest lengths that reach every part of the kernels, and the chunk that a plan reports. */
     struct reach (*reach)(const struct problem *problem, const void *shape);
-    /* Adds steps to a builder's recipe. OUT_OF_MEMORY, or the status of a child; nothing else. */
+    /* Adds its steps to a builder's recipe. Returns OUT_OF_MEMORY or the status of a child, and no other failure. */
     clattn_status (*recipe)(struct builder *builder, const struct problem *problem, const void *shape);
-    /* What follows the name of the recipe's step-th own kernel, products aside, in a plan's description: a line's
-     * end. */
+    /* Writes the rest of the line of its kernel number `step`, not counting products, in the description of a plan. */
     void (*describe)(struct text *text, const void *shape, int step);
 };
 
-/* A solver's lengths. */
+/* The lengths that a solver's kernels depend on. */
 struct reach {
-    int64_t chunk; /* tokens that are worked at once */
-    int64_t parts; /* of a sequence, each of which must have chunks; 1 */
-    int64_t keys;  /* of a list: how many are worked at once; 0 */
-    int64_t told;  /* the chunk that a plan tells its caller, where it is another: 1 of what works tokens one by one, a
-                      learner's batch; 0 */
+    int64_t chunk; /* tokens that are computed together */
+    int64_t parts; /* segments of a sequence, each of which must have chunks; else 1 */
+    int64_t keys;  /* for a list: keys that are read together; else 0 */
+    /* the chunk that a plan reports if it is not `chunk`: 1 for token by token, a learner's mini-batch; else 0 */
+    int64_t reported;
 };
 
-/* The modules, closed by NULL (list.c). */
+/* All solvers of this folder, closed by NULL (list.c). */
 extern const struct solver *const solver_list[];
 
-/* The tiles of a point, or the heuristic's where tuned is NULL. UNSUPPORTED where the device cannot have them. */
+/* The tiles of a point; the heuristic's if `tuned` is NULL. UNSUPPORTED: the device cannot have them. */
 clattn_status solver_tiles(const struct solver *solver, const struct device_facts *facts, const struct problem *problem,
                            const struct tuned *tuned, void *tiles);
-/* Tiles, and the shape that follows from them: whether the solver can compute the problem, as far as is known without a
- * compiler. tiles and shape have room for the solver's. */
+/* Chooses tiles and derives the shape. This says whether the solver can compute the problem, as far as that is known
+ * without a compiler. `tiles` and `shape` have room for the solver's structs. */
 clattn_status solver_fits(const struct solver *solver, const struct device_facts *facts, const struct problem *problem,
                           const struct tuned *tuned, void *tiles, void *shape);
-/* The same of the heuristic's tiles, which nobody needs. */
+/* Whether solver_fits succeeds with the heuristic's tiles, which are discarded. */
 int solver_can(const struct solver *solver, const struct device_facts *facts, const struct problem *problem);
-/* What parameters come to in the tiles; TILE_OPEN where a value is none of a parameter's. */
+/* The point that gives these tiles. A parameter that does not have a tile's value stays TILE_OPEN. */
 struct tuned solver_explicit(const struct solver *solver, const void *tiles);
 
 /* Whether a work-item should have a tile for itself. */
@@ -101,7 +101,7 @@ static inline int has_teams(const struct device_facts *facts)
 /* Whether the device takes such groups. */
 int group_fits(const struct device_facts *facts, int group);
 
-/* Sets a tile that is open. */
+/* Sets a tile that is not chosen yet. */
 static inline void default_to(int *tile, int64_t value)
 {
     if (*tile == TILE_OPEN)

@@ -1,4 +1,4 @@
-/* A step's source, and the kernel built of it. */
+/* The source of a step, and the kernel built from it. */
 #include "solve/kernel_step.h"
 
 #include "base/text.h"
@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Source: constants, then the headers that supply the words, then the kernel --------------------------
- */
+/* ---- Source: constants, then the headers that define the words, then the kernel -------------------------- */
 
 /* FILE_COUNT for a name that no file has */
 static enum embedded_file find_file(const char *name, size_t length)
@@ -23,7 +22,7 @@ static enum embedded_file find_file(const char *name, size_t length)
     return file;
 }
 
-/* A text that grows, and which files it has by now. */
+/* A growing text, and the files that it already includes. */
 struct flat {
     struct text *text;
     unsigned char has[FILE_COUNT];
@@ -31,7 +30,7 @@ struct flat {
 
 static void add_file(struct flat *flat, const char *name, size_t length);
 
-/* The name in the line #include "name", and its length; NULL where the line is another. */
+/* The name in a line #include "name", and its length. NULL: it is another line. */
 static const char *included_name(const char *line, size_t size, size_t *length)
 {
     static const char include[] = "#include \"";
@@ -44,8 +43,8 @@ static const char *included_name(const char *line, size_t size, size_t *length)
     return quote != NULL ? name : NULL;
 }
 
-/* Lines of the file at path, from number 1 on: its lines #include "name" become these files. path is NULL for text that
- * is in no file. */
+/* Adds the lines of the file at `path`, numbered from 1. A line #include "name" is replaced by that file. `path` is
+ * NULL for text that comes from no file. */
 static void add_lines(struct flat *flat, const char *path, const char *at, size_t size)
 {
     const char *end = at + size;
@@ -65,7 +64,8 @@ static void add_lines(struct flat *flat, const char *path, const char *at, size_
     }
 }
 
-/* The file by name, once. A name that is not embedded stays as an #include line, for the compiler to complain of. */
+/* Adds the file unless it is there already. A name that is not embedded stays an #include line, which the compiler will
+ * report. */
 static void add_file(struct flat *flat, const char *name, size_t length)
 {
     enum embedded_file file = find_file(name, length);
@@ -101,7 +101,7 @@ static void add_constants(struct text *text, const struct kernel_step *step)
                 dtype_name(step->gate), dtype_name(step->out), dtype_name(step->state));
 }
 
-/* Which of its tensors the kernel has. */
+/* Defines which of its tensors the kernel has. */
 static void add_tensors(struct text *text, const struct kernel_step *step)
 {
     const struct kernel_signature *signature = &kernel_signatures[step->file];
@@ -129,7 +129,7 @@ char *kernel_source(const struct kernel_step *step)
 /* ---- Build --------------------------------------------------------------------------------------------------------
  */
 
-/* Whether the device runs the built kernel in groups of the size it was written for. */
+/* Whether the device runs the built kernel in groups of the size that it was written for. */
 static clattn_status check_group(clattn_context *context, const struct log *log, const struct kernel_step *step,
                                  cl_kernel kernel)
 {
@@ -150,7 +150,7 @@ static clattn_status check_group(clattn_context *context, const struct log *log,
     return CLATTN_UNSUPPORTED;
 }
 
-/* PoCL 3.1, optimising, gets loops with barriers wrong. */
+/* The optimiser of PoCL 3.1 miscompiles loops with barriers. */
 static void build_options(const clattn_context *context, const struct kernel_step *step, char *options, size_t size)
 {
     const struct device *device = &context->device;
@@ -168,40 +168,40 @@ static void build_options(const clattn_context *context, const struct kernel_ste
         snprintf(options, size, "%s", given);
 }
 
-/* Of kernel->program. */
+/* Creates the kernel from kernel->program. */
 static clattn_status make_kernel(clattn_context *context, const struct log *log, struct kernel *kernel)
 {
     kernel->from = program_cl(context, kernel->program);
     return opencl_create_kernel(log, context->device.cl, kernel->from, kernel->program->name, &kernel->cl);
 }
 
-clattn_status kernel_again(clattn_context *context, const struct kernel *kernel, struct kernel *again)
+clattn_status kernel_rebuild(clattn_context *context, const struct kernel *kernel, struct kernel *rebuilt)
 {
-    *again = *kernel;
+    *rebuilt = *kernel;
     if (kernel->program == NULL)
         return CLATTN_UNSUPPORTED;
     TRY(program_renew(context, kernel->program, kernel->from));
-    return make_kernel(context, &context->log, again);
+    return make_kernel(context, &context->log, rebuilt);
 }
 
-cl_kernel kernel_swap(struct kernel *kernel, const struct kernel *again)
+cl_kernel kernel_swap(struct kernel *kernel, const struct kernel *rebuilt)
 {
-    cl_kernel released = again->cl;
+    cl_kernel released = rebuilt->cl;
 
-    if (kernel->from != again->from) {
+    if (kernel->from != rebuilt->from) {
         released = kernel->cl;
-        *kernel = *again;
+        *kernel = *rebuilt;
     }
     return released;
 }
 
 static clattn_status make_or_renew(clattn_context *context, const struct log *log, struct kernel *kernel)
 {
-    struct kernel again;
+    struct kernel rebuilt;
     clattn_status status = make_kernel(context, log, kernel);
 
-    if (status != CLATTN_SUCCESS && kernel_again(context, kernel, &again) == CLATTN_SUCCESS) {
-        *kernel = again;
+    if (status != CLATTN_SUCCESS && kernel_rebuild(context, kernel, &rebuilt) == CLATTN_SUCCESS) {
+        *kernel = rebuilt;
         status = CLATTN_SUCCESS;
     }
     return status;

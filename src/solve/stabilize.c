@@ -1,9 +1,9 @@
-/* stabilize: mLSTM's gates made safe ahead of its recurrence.
+/* stabilize: makes mLSTM's gates safe before its recurrence.
  *
- *     m_t = max(f_t + m_(t-1), i_t);  log-decay f_t + m_(t-1) - m_t <= 0;  write strength e^(i_t - m_t) <= 1
+ * m_t = max(f_t + m_(t-1), i_t);  log-decay f_t + m_(t-1) - m_t <= 0;  write strength e^(i_t - m_t) <= 1
  *
- * so that what follows knows nothing of m but where outputs are divided. A group works one head of one sequence, a
- * work-item a few tokens at once. A part of other solvers: it is not in the list. */
+ * Later steps need m only to divide the outputs. A group computes one head of one sequence, a work-item a few tokens at
+ * once. Only other solvers use it: it is not in solver_list. */
 #include "solve/around.h"
 #include "solve/state_tile.h"
 
@@ -44,7 +44,7 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
     (void)solver;
     s->tile = t->tile;
     s->step = kernel_step(FILE_stabilize, problem);
-    s->step.gate = problem->desc.gate_dtype; /* it reads the caller's gates and leaves the library's */
+    s->step.gate = problem->desc.gate_dtype; /* it reads the caller's gates and writes the library's own */
     s->step.state = CLATTN_F32;
     step_replace(&s->step, "GATE_MAP", problem->desc.gate_map);
     step_tile(&s->step, t->tile.group, t->tile.vec, t->tile.chunk, t->tile.sub_group);

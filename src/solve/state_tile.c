@@ -27,7 +27,7 @@ int64_t value_groups_of_all(const struct problem *problem, int block_v)
     return problem_heads(problem) * value_groups(problem, block_v);
 }
 
-/* Channels in slices of at most so many, each a multiple of unit, with as little padding as possible. */
+/* The width of a slice of channels: at most `most`, a multiple of `unit`, with as little padding as possible. */
 static int slice_of(int64_t channels, int most, int unit)
 {
     const int64_t count = divide_up(channels, most);
@@ -35,7 +35,7 @@ static int slice_of(int64_t channels, int most, int unit)
     return round_up(divide_up(channels, count), unit);
 }
 
-/* A tile belongs to one work-item: wide vectors, as many value columns as leave every core a few tiles. */
+/* Tiles of one work-item: wide vectors, and as many value columns as leave every core a few tiles. */
 static void serial_tile(const struct device_facts *facts, const struct problem *problem, struct state_tile *t)
 {
     enum { MOST_COLUMNS = 64 };
@@ -51,7 +51,7 @@ static void serial_tile(const struct device_facts *facts, const struct problem *
         t->block_v -= SERIAL_VEC;
 }
 
-/* A group shares a tile. */
+/* Tiles that a group shares. */
 static void shared_tile(const struct device_facts *facts, const struct problem *problem, const struct shared_wish *wish,
                         struct state_tile *t)
 {
@@ -128,7 +128,7 @@ void add_decay_locals(struct kernel_step *step, const struct problem *problem, c
                       const struct state_sizes *s)
 {
     switch (problem_decay(problem)) {
-    case DECAY_VALUE: /* of channels */
+    case DECAY_VALUE: /* one factor a channel */
     case DECAY_COMPLEX:
     case DECAY_PRODUCT:
     case DECAY_FULL:

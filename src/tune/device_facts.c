@@ -8,7 +8,7 @@
 
 enum { LARGEST_FILE = 64 << 20 };
 
-/* The device's object in what the file has; NULL. */
+/* The object that describes the device, or NULL. */
 static const cJSON *find_device(const cJSON *root)
 {
     const cJSON *section;
@@ -26,7 +26,7 @@ static const cJSON *find_device(const cJSON *root)
     return cJSON_GetObjectItemCaseSensitive(root, "local_memory") != NULL ? root : NULL;
 }
 
-/* The number of that name, or what it is without. */
+/* The number with that key, or `own` if there is none. */
 static uint64_t number(const cJSON *facts, const char *key, uint64_t own)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(facts, key);
@@ -37,13 +37,13 @@ static uint64_t number(const cJSON *facts, const char *key, uint64_t own)
 
 static uint64_t at_most(const cJSON *facts, const char *key, uint64_t own)
 {
-    uint64_t given = number(facts, key, own);
+    uint64_t reported = number(facts, key, own);
 
-    return given < own ? given : own;
+    return reported < own ? reported : own;
 }
 
-/* The engine stays the device's own: what it does not have cannot be run. */
-static void believe(const cJSON *facts, struct device *device)
+/* The engine stays the device's own, because the device cannot run another. */
+static void apply_facts(const cJSON *facts, struct device *device)
 {
     clattn_device_info *info = &device->info;
     const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(facts, "type"));
@@ -70,7 +70,7 @@ clattn_status device_facts_read(const char *path, struct device *device, const s
     const cJSON *facts = find_device(root);
 
     if (facts != NULL)
-        believe(facts, device);
+        apply_facts(facts, device);
     cJSON_Delete(root);
     free(text);
     if (facts == NULL)

@@ -137,7 +137,7 @@ const char *tuning_layer_name(const struct tuning_layers *layers, int layer)
 /* ---- Finding ------------------------------------------------------------------------------------------------------
  */
 
-/* How far two numbers of heads are apart, in doublings. */
+/* The ratio of two numbers of heads, in doublings. */
 static int distance(int64_t a, int64_t b)
 {
     int steps = 0;
@@ -210,7 +210,8 @@ int tuning_is_near(const struct tuning_entry *entry, const clattn_context *conte
     return context->device.serial || distance(entry->heads, bucket(problem)) <= NEAR;
 }
 
-int tuning_was_first(const clattn_context *context, const struct problem *problem, const struct space *space, int last)
+int tuning_was_fastest(const clattn_context *context, const struct problem *problem, const struct space *space,
+                       int last)
 {
     const int64_t rows = problem_rows(problem);
     struct tuning_entry key;

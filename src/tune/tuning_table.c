@@ -86,7 +86,7 @@ static int read_number(const cJSON *object, const char *key, int64_t *to)
     return 1;
 }
 
-/* Only values that the solver itself would try. */
+/* Accepts only values that the solver has. */
 static int read_parameters(const cJSON *object, struct tuned *tuned)
 {
     const struct parameter *parameter = tuned->space->parameters;
@@ -113,7 +113,7 @@ static int is_plausible(const char *key, int64_t number)
     return number >= least;
 }
 
-/* NULL, or the key that is missing or has a value of no use. */
+/* NULL: success; else the key that is missing or has an invalid value. */
 static const char *read_entry(const cJSON *object, struct tuning_entry *entry)
 {
     memset(entry, 0, sizeof *entry);
@@ -134,7 +134,7 @@ static const char *read_entry(const cJSON *object, struct tuning_entry *entry)
     return read_parameters(cJSON_GetObjectItemCaseSensitive(object, "parameters"), &entry->tuned) ? NULL : "parameters";
 }
 
-/* why: of the first that is left out */
+/* why: the reason for the first entry that is left out */
 static int read_entries(struct tuning_table *table, const cJSON *entries, const char *device, char *why,
                         size_t why_size)
 {
@@ -264,7 +264,7 @@ char *tuning_table_print(const struct tuning_table *table)
     return text_take(&text);
 }
 
-/* What is at path by now, and over it the table. */
+/* Reads the file at path and adds the table's entries, which win. */
 static clattn_status merge(const struct tuning_table *table, const char *path, struct tuning_table *merged,
                            const struct log *log)
 {
@@ -317,12 +317,12 @@ clattn_status tuning_table_save(const struct tuning_table *table, const char *pa
 
 char *tuning_user_path(void)
 {
-    char *given = environment_copy("CLATTN_TUNING"), *folder, *path;
+    char *variable = environment_copy("CLATTN_TUNING"), *folder, *path;
 
-    if (given != NULL && *given != '\0')
-        return given;
-    free(given);
-    if (given != NULL)
+    if (variable != NULL && *variable != '\0')
+        return variable;
+    free(variable);
+    if (variable != NULL)
         return NULL;
     folder = file_user_folder(USER_CONFIG);
     path = file_join(folder, "tuning.json");

@@ -1,11 +1,13 @@
-/* Measured parameters as a file: JSON that people can read, an entry a solver, rule group, type, sizes and device. */
+/* Measured parameters in a JSON file that people can read. There is one entry for each solver, rule group, type, sizes
+ * and device. */
 #ifndef CLATTN_SRC_TUNING_TABLE_H
 #define CLATTN_SRC_TUNING_TABLE_H
 
 #include "op/problem.h"
 #include "tune/space.h"
 
-/* X(key, size): texts. X(key): integers and real numbers. The one list of what an entry holds beside its parameters. */
+/* X(key, size): texts. X(key): integers and real numbers. This is the only list of what an entry has besides its
+ * parameters. */
 #define TUNING_TEXTS(X)                                                                                                \
     X(device, 128)                                                                                                     \
     X(vendor, 64)                                                                                                      \
@@ -13,16 +15,16 @@
     X(group, 32) /* of rules: "scalar+key" */                                                                          \
     X(dtype, 8)                                                                                                        \
     X(solver, 32)                                                                                                      \
-    X(engine, 32) /* that the solver computes on; "" without */                                                        \
-    X(tuner, 16)  /* the version that measured */                                                                      \
+    X(engine, 32) /* the one that the solver uses; "" without */                                                       \
+    X(tuner, 16)  /* the version of clattn that measured */                                                            \
     X(date, 16)
 #define TUNING_NUMBERS(X)                                                                                              \
-    X(format) /* of the solver's parameters, as in struct space */                                                     \
+    X(format) /* the format of the solver's parameters, as in struct space */                                          \
     X(key_dim)                                                                                                         \
     X(value_dim)                                                                                                       \
     X(heads)     /* batch times heads, rounded up to a power of two */                                                 \
-    X(from_rows) /* tokens times steps from which on this solver is the fastest; none below 0 */                       \
-    X(seq_len)   /* that the times are for */
+    X(from_rows) /* rows (tokens times steps) from which on this solver is the fastest; negative: never */             \
+    X(seq_len)   /* the length that the times are for */
 #define TUNING_REALS(X)                                                                                                \
     X(time_ms)                                                                                                         \
     X(default_ms)                                                                                                      \
@@ -46,25 +48,25 @@ struct tuning_table {
     size_t count;
 };
 
-/* Adds the entries of a text to the table; returns how many were left out because they are not understood, or -1 when
- * the text as a whole is not. why says so, or which the first of them is and what is wrong with it. Entries keep the
- * device's name when device is given (others are passed over). */
+/* Adds the entries of a text to the table. Returns how many were left out because they are invalid, or -1 if the whole
+ * text is. `why` gives the reason, for the first entry that was left out. If `device` is given, entries of other
+ * devices are skipped. */
 int tuning_table_parse(struct tuning_table *table, const char *json, const char *device, char *why, size_t why_size);
 void tuning_table_free(struct tuning_table *table);
 
-/* Adds an entry, in the place of one with the same key. OUT_OF_MEMORY. */
+/* Adds an entry, replacing one with the same key. OUT_OF_MEMORY. */
 clattn_status tuning_table_put(struct tuning_table *table, const struct tuning_entry *entry);
 /* Whether two entries have the same key: device, vendor, driver, group, type, sizes, solver and engine. */
 int tuning_same_key(const struct tuning_entry *a, const struct tuning_entry *b);
 
-/* The table as a file's text, to be freed; NULL without memory. */
+/* The table as JSON text, to be freed. NULL: out of memory. */
 char *tuning_table_print(const struct tuning_table *table);
 
-/* Puts the entries into the file at path: under its lock, merged with what is there by then, in its place at once. */
+/* Merges the entries into the file at path, under its lock, and replaces it atomically. */
 clattn_status tuning_table_save(const struct tuning_table *table, const char *path, const struct log *log);
 
-/* The user's file: $CLATTN_TUNING where it is set, else tuning.json in the user's configuration; to be freed; NULL:
- * none. */
+/* The user's file: $CLATTN_TUNING if it is set, else tuning.json in the user's configuration. To be freed. NULL: there
+ * is none. */
 char *tuning_user_path(void);
 
 enum { TUNING_FILE_LIMIT = 16 << 20 };

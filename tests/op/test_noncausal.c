@@ -210,7 +210,7 @@ static void test_unsupported(void **state)
     desc.operand_type_count = 1;
     test_log_clear();
     assert_status(clattn_supports(test_device.context, &desc), UNSUPPORTED);
-    assert_logged("linear_attn: noncausal, and so f32 states alone: the reference has others");
+    assert_logged("linear_attn: only the reference computes noncausal with states other than f32");
 }
 
 /* ---- Both directions ------------------------------------------------------------------------------------------- */

@@ -479,7 +479,7 @@ static void test_supports(void **state)
                 continue;
             }
             assert_status(clattn_supports(context, &desc), UNSUPPORTED);
-            assert_logged(mode == CLATTN_MODE_CHUNK ? "mode chunk is for rules whose decay leaves products of matrices"
+            assert_logged(mode == CLATTN_MODE_CHUNK ? "mode chunk is for rules whose chunks are matrix products"
                                                     : "mode recurrent is for rules whose state is a matrix");
         }
     *cl = real;

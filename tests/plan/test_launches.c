@@ -284,7 +284,7 @@ static void check_products(clattn_dtype dtype)
     check_numbers(plan);
     shorter.seq_len = 19;
     shorter.batch = 1;
-    assert_status(plan_like(&like, &shorter, plan), SUCCESS);
+    assert_status(plan_create_sharing(&like, &shorter, plan), SUCCESS);
     assert_memory_equal(&like->bound.built.products[0]->choice, &plan->bound.built.products[0]->choice,
                         sizeof(struct gemm_choice));
     check_numbers(like);

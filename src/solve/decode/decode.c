@@ -1,16 +1,16 @@
-/* decode: a work-group reads one part of the keys for a tile of query rows, and leaves O, m and l of its softmax; then
- * the parts are joined. path_decode does the same of keys that were carried to where a short tail begins: the queries
- * walk back over the tail first, which is one part more. cl/decode/README.md has the formulas. */
+/* decode: a work-group reads one part of the keys for a tile of query rows, and stores O, m and l of its softmax; then
+ * the parts are joined. path_decode does the same for keys that were carried to the beginning of a short tail. Its
+ * queries first walk back over the tail, which counts as one more part. cl/decode/README.md has the formulas. */
 #include "solve/decode/decode.h"
 
-/* The kernels, in the order of the recipe; walk is path_decode's alone. */
+/* The kernels, in the order of the recipe. Only path_decode has WALK. */
 enum { WALK, READ, JOIN, STEPS };
 
 struct decode_shape {
     struct decode_tiles tiles;
     struct kernel_step steps[STEPS];
     struct decode_sizes sizes;
-    int first; /* WALK or READ */
+    int first; /* the first kernel: WALK or READ */
 };
 
 static const struct parameter decode_parameters[] = {
@@ -38,7 +38,7 @@ static const struct parameter path_decode_parameters[] = {
 /* ---- What they apply to -------------------------------------------------------------------------------------------
  */
 
-/* The kernels know these two decays, and softmax alone; their tiles follow from no chunk. */
+/* The kernels support only these two decays and softmax. Their tiles do not depend on a chunk. */
 static int is_read_in_parts(const struct problem *problem)
 {
     const enum decay decay = problem_decay(problem);
@@ -93,7 +93,7 @@ static struct reach reach(const struct problem *problem, const void *shape)
     return (struct reach){.chunk = s->tiles.tokens, .parts = 1, .keys = s->tiles.read.keys};
 }
 
-/* Queries walk over the tail; from there on they are those that have walked, of so many tiles. */
+/* Adds the walk over the tail. Later steps find the walked queries in place of q. */
 static void add_walk(struct builder *b, const struct decode_shape *s, struct grid3 grid, int64_t tiles)
 {
     const int queries = build_scratch(b, "rows", CLATTN_F32, tiles * s->sizes.rows * s->sizes.channels);
@@ -130,7 +130,7 @@ static void describe(struct text *text, const void *shape, int step)
                 kernel->local_bytes);
 }
 
-/* Where so few queries see many keys. */
+/* Whether there are few queries and many keys, as decode needs. */
 static int is_few(const struct problem *problem)
 {
     enum { MOST_TOKENS = 16, LEAST_KEYS = 64 };
@@ -147,7 +147,7 @@ static enum preference decode_prefers(const struct device_facts *facts, const st
     return problem->rule->erase == ERASE_NONE && is_few(problem) ? PREFERENCE_FIRST : PREFERENCE_NONE;
 }
 
-/* Of keys that are carried but for a few. */
+/* Preferred if all keys but a few have been carried. */
 static enum preference path_decode_prefers(const struct device_facts *facts, const struct problem *problem)
 {
     enum { MOST_WALKED = 256 };

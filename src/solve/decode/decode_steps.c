@@ -1,4 +1,4 @@
-/* The kernels of decode and path_decode, with all that their sources depend on. */
+/* The kernels of decode and path_decode, with everything that their sources depend on. */
 #include "solve/decode/decode.h"
 
 enum { FLOAT = 4, PART_UNIT = 16 };
@@ -14,7 +14,8 @@ struct decode_sizes decode_sizes(const struct problem *problem, const struct dec
     return s;
 }
 
-/* Lanes beyond those that a row's values need work other keys of the block, or other parts. */
+/* The number of sets of lanes. Lanes beyond those that a row's values need handle other keys of the block, or other
+ * parts. */
 static int shares(int group, int columns, int count)
 {
     int share = 1;
@@ -52,7 +53,7 @@ static struct kernel_step part_step(enum embedded_file file, const struct proble
     return step;
 }
 
-/* The local arrays and first words of a kernel that reads keys. */
+/* Adds the local arrays and the first words of a kernel that reads keys. */
 static void add_reading(struct kernel_step *step, const struct problem *problem, const struct decode_tiles *t,
                         const struct reading *reading, int products)
 {
@@ -84,8 +85,8 @@ struct kernel_step decode_walk_step(const struct problem *problem, const struct 
     return step;
 }
 
-/* Whether registers can hold a lane's part of a block, of one column at most: Intel's, of which sub-groups are asked
- * for, cannot. */
+/* Whether registers can hold a lane's share of a block, which is at most one column. Not on Intel, where kernels
+ * require a sub-group size. */
 static int is_ahead(const struct problem *problem, const struct decode_tiles *t)
 {
     enum { MOST_BYTES = 512 };

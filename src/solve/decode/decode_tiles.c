@@ -1,15 +1,15 @@
-/* How decode and path_decode cut queries and keys: by heuristic, and as tuning has chosen. */
+/* How decode and path_decode cut queries and keys, by heuristic and as tuning chose. */
 #include "solve/decode/decode.h"
 
 enum { MOST_ROWS = 8, SERIAL_VEC = 16, SHARED_VEC = 4 };
 
-/* Sequences of which lengths are the sum; 1 where each has its own rows. */
+/* The number of sequences whose lengths add up to the number of rows; 1 if each has its own rows. */
 static int64_t packed_sequences(const struct problem *problem)
 {
     return problem->desc.flags & CLATTN_CU_SEQLENS ? problem_most(problem).sequences : 1;
 }
 
-/* Tokens of a tile: as many as a sequence has on average, of those that there are rows for. */
+/* The tokens of a tile: the average length of a sequence, limited by the rows that a tile can have. */
 static int tokens_of(const struct problem *problem, int heads)
 {
     const int64_t queries = divide_up(problem_most(problem).seq_len, packed_sequences(problem));
@@ -20,7 +20,7 @@ static int tokens_of(const struct problem *problem, int heads)
     return count;
 }
 
-/* Tiles of query rows, of all heads and sequences. */
+/* The number of tiles of query rows, over all heads and sequences. */
 static int64_t all_tiles(const struct problem *problem, const struct decode_tiles *t)
 {
     const struct extent most = problem_most(problem);
@@ -28,7 +28,7 @@ static int64_t all_tiles(const struct problem *problem, const struct decode_tile
     return divide_up(most.seq_len, packed_sequences(problem) * t->tokens) * most.sequences * head_tiles(problem, t);
 }
 
-/* Keys that a tile sees: of packed sequences as many as one has on average. */
+/* The number of keys that a tile sees; for packed sequences, the average. */
 static int64_t seen_keys(const struct problem *problem, const struct decode_tiles *t)
 {
     const int64_t keys = divide_up(problem_most(problem).kv_len, packed_sequences(problem));
@@ -37,7 +37,8 @@ static int64_t seen_keys(const struct problem *problem, const struct decode_tile
     return window != 0 ? lower(keys, window + t->tokens) : keys;
 }
 
-/* Parts such that all compute units are busy, each with keys enough to be worth its own softmax. */
+/* The number of parts that occupies all compute units, where each part has enough keys to be worth a softmax of its
+ * own. */
 static int splits_of(const struct device_facts *facts, const struct problem *problem, const struct decode_tiles *t)
 {
     enum { MOST = 512, LEAST_KEYS = 128 };
@@ -50,7 +51,7 @@ static int splits_of(const struct device_facts *facts, const struct problem *pro
     return count;
 }
 
-/* Fewer lanes a key, then fewer keys, then fewer heads, until local memory holds the read. */
+/* Reduces the lanes of a key, then the keys, then the heads, until local memory holds the read. */
 static clattn_status cut_to_fit(const struct device_facts *facts, const struct problem *problem, struct decode_tiles *t)
 {
     for (;;) {
@@ -87,17 +88,18 @@ static clattn_status by_heuristic(const struct device_facts *facts, const struct
     return CLATTN_SUCCESS;
 }
 
-/* Takes a tile that tuning has chosen; whether it has. */
-static int take(int *tile, int chosen)
+/* Copies a tile if tuning chose it. Returns whether it did. */
+static int copy_if_chosen(int *tile, int chosen)
 {
     if (chosen != TILE_OPEN)
         *tile = chosen;
     return chosen != TILE_OPEN;
 }
 
-static int take_reading(struct reading *tiles, const struct reading *chosen)
+static int copy_reading(struct reading *tiles, const struct reading *chosen)
 {
-    return take(&tiles->group, chosen->group) + take(&tiles->keys, chosen->keys) + take(&tiles->lanes, chosen->lanes);
+    return copy_if_chosen(&tiles->group, chosen->group) + copy_if_chosen(&tiles->keys, chosen->keys) +
+           copy_if_chosen(&tiles->lanes, chosen->lanes);
 }
 
 clattn_status decode_choose_tiles(const struct solver *solver, const struct device_facts *facts,
@@ -109,8 +111,9 @@ clattn_status decode_choose_tiles(const struct solver *solver, const struct devi
 
     (void)solver;
     TRY(by_heuristic(facts, problem, t));
-    count = take(&t->vec, chosen.vec) + take(&t->heads, chosen.heads) + take(&t->splits, chosen.splits) +
-            take_reading(&t->read, &chosen.read) + take_reading(&t->walk, &chosen.walk);
+    count = copy_if_chosen(&t->vec, chosen.vec) + copy_if_chosen(&t->heads, chosen.heads) +
+            copy_if_chosen(&t->splits, chosen.splits) + copy_reading(&t->read, &chosen.read) +
+            copy_reading(&t->walk, &chosen.walk);
     if (count == 0)
         return CLATTN_SUCCESS;
     t->heads = lower(t->heads, query_heads(problem));

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of clblast_c.h: numbers of its enums, and the two functions of each type. */
+/* Values of the enums in clblast_c.h, and its two functions for each type. */
 enum { ROW_MAJOR = 101, NOT_TURNED = 111, TURNED = 112 };
 
 #define GEMM_PARAMETERS(type)                                                                                          \
@@ -37,7 +37,7 @@ static const char soname[] = "libclblast.1.dylib";
 static const char soname[] = "libclblast.so.1";
 #endif
 
-/* CLBlast keeps its programs for the whole process, and until 1.6.1 without a lock. */
+/* CLBlast keeps its programs for the whole process. Before version 1.6.1 it does so without a lock. */
 static mutex calls = MUTEX_INIT;
 
 static void load(struct clblast_table *clblast, void *library)
@@ -53,7 +53,7 @@ static void load(struct clblast_table *clblast, void *library)
 
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         void *symbol = library_symbol(library, functions[i].name);
-        if (symbol == NULL) { /* another library of that name */
+        if (symbol == NULL) { /* another library of the same name */
             memset(clblast, 0, sizeof *clblast);
             return;
         }
@@ -61,7 +61,7 @@ static void load(struct clblast_table *clblast, void *library)
     }
 }
 
-/* The context's table, looked for once; NULL where there is none. */
+/* The context's table, which is looked up once, or NULL if CLBlast is not installed. */
 static const struct clblast_table *open_library(clattn_context *context)
 {
     const char *name = context->clblast_name != NULL ? context->clblast_name : soname;

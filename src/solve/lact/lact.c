@@ -1,4 +1,4 @@
-/* lact as a solver: its tiles, and the kernels that follow from them. recipe.c says in which order they run. */
+/* lact: the solver's tiles, and the kernels that follow from them. recipe.c has their order. */
 #include "solve/lact/lact.h"
 
 #include "solve/solve.h"
@@ -21,7 +21,7 @@ static int applies(const struct solver *solver, const struct device_facts *facts
 /* ---- Tiles --------------------------------------------------------------------------------------------------------
  */
 
-/* As many work-items of a row as have something to do. */
+/* The number of work-items of a row that have work. */
 static int lanes_of(const struct problem *problem, int group, int vec)
 {
     enum { MOST_LANES = 32 };
@@ -71,7 +71,7 @@ static clattn_status choose_tiles(const struct solver *solver, const struct devi
 /* ---- Shape --------------------------------------------------------------------------------------------------------
  */
 
-/* Whether its groups sum over rows together. */
+/* Whether the kernel's groups compute sums over rows. */
 static int has_sums(enum lact_kernel kernel)
 {
     return !lact_is_of_tokens(kernel) && kernel != LACT_CLOSE;
@@ -143,7 +143,7 @@ static struct reach reach(const struct problem *problem, const void *shape)
 {
     const struct lact_shape *s = shape;
 
-    return (struct reach){.chunk = s->tiles.token_rows, .parts = 1, .told = problem->desc.mini_batch};
+    return (struct reach){.chunk = s->tiles.token_rows, .parts = 1, .reported = problem->desc.mini_batch};
 }
 
 static void describe(struct text *text, const void *shape, int step)

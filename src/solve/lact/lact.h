@@ -1,22 +1,23 @@
-/* lact: a learner, whose state is a network of three matrices that takes a step of learning after every batch of tokens.
- * Its work is matrix products; the kernels here are what stands between them. */
+/* lact: a learner, whose state is a network of three matrices that takes a learning step after every batch of tokens.
+ * Most of its work is matrix products. The kernels here do what is between them. */
 #ifndef CLATTN_SRC_SOLVE_LACT_H
 #define CLATTN_SRC_SOLVE_LACT_H
 
 #include "solve/solve.h"
 
 enum lact_kernel {
-    LACT_OPEN,   /* the caller's weights to the workspace */
-    LACT_MIX,    /* h of the read, of tokens */
-    LACT_SLOPE,  /* what the gradients are products of, of tokens */
-    LACT_MOMENT, /* with Muon: the update with its moment, and the squares of its rows */
-    LACT_UNIT,   /* with Muon: the update over its size */
+    LACT_OPEN,   /* copies the caller's weights to the workspace */
+    LACT_MIX,    /* tokens: h of the read */
+    LACT_SLOPE,  /* tokens: the factors of the gradients' products */
+    LACT_MOMENT, /* Muon: the update with momentum, and the squares of its rows */
+    LACT_UNIT,   /* Muon: the update divided by its norm */
     LACT_STEP,   /* the weights after the step */
-    LACT_CLOSE,  /* the weights back to the caller */
+    LACT_CLOSE,  /* copies the weights back to the caller */
     LACT_KERNELS
 };
 
-/* A group of MIX and SLOPE works rows of a batch of tokens, one of the others rows of a head's weights. */
+/* A group of MIX and SLOPE processes rows of a batch of tokens; a group of the other kernels processes rows of a head's
+ * weights. */
 struct lact_tiles {
     int group, vec, sub_group;
     int token_rows, weight_rows;   /* rows of a group */
@@ -25,10 +26,10 @@ struct lact_tiles {
 
 struct lact_shape {
     struct lact_tiles tiles;
-    int weight_groups; /* groups that a head's weights take */
+    int weight_groups; /* number of groups for a head's weights */
     struct kernel_step kernels[LACT_KERNELS];
-    enum lact_kernel order[LACT_KERNELS]; /* of the kernels that the recipe has */
-    int count;                            /* how many these are */
+    enum lact_kernel order[LACT_KERNELS]; /* the kernels of the recipe */
+    int count;                            /* and their number */
 };
 
 static inline int lact_is_of_tokens(enum lact_kernel kernel)

@@ -1,9 +1,9 @@
-/* lact's steps. A batch is read by two products, for w0 and w2 lie as one matrix, and learned from by four; with Muon
- * fifteen more of all matrices at once where these are square, else of w0 and w2 and of w1. A product of operands is of
- * all heads of a sequence, the others are of all there are.
+/* lact's steps. A batch is read by two products, because w0 and w2 are stored as one matrix, and learned from by four.
+ * Muon adds fifteen more: for all matrices together if they are square, else for w0 and w2 and for w1. A product with
+ * an operand covers all heads of a sequence; the others cover all heads of all sequences.
  *
- *     read     [a c] = q [w0 w2]^T, o = (silu(a) o c) w1^T
- *     learn    [a c] = k [w0 w2]^T, dh = v w1, [D0 D2] = [da dc]^T k, D1 = v^T h */
+ * read     [a c] = q [w0 w2]^T, o = (silu(a) o c) w1^T
+ * learn    [a c] = k [w0 w2]^T, dh = v w1, [D0 D2] = [da dc]^T k, D1 = v^T h */
 #include "op/op.h"
 #include "solve/lact/lact.h"
 
@@ -12,13 +12,13 @@ struct lact {
     const struct lact_shape *shape;
     clattn_dtype dtype;
     int64_t H, K, V, F;
-    int64_t sequences, most_rows;          /* of the plan; most_rows of a batch */
-    ir_expression first_row, rows;         /* of the batch at hand */
+    int64_t sequences, most_rows;          /* the plan's sequences; the most rows of a batch */
+    ir_expression first_row, rows;         /* of the current batch */
     ir_expression if_rows, if_learning;    /* conditions: the sequences have tokens; the batch is learned from */
-    struct product_matrix weights, update; /* as products find them */
-    struct product_matrix hidden, mixed;   /* a, c and dh; and what the kernels of tokens make of them */
-    struct product_matrix unit, next;      /* with Muon: the update on its way to an orthogonal matrix X */
-    struct product_matrix gram, mix;       /* X X^T, and what X is multiplied by */
+    struct product_matrix weights, update; /* in the form that products read */
+    struct product_matrix hidden, mixed;   /* a, c and dh; and the results of the kernels for tokens */
+    struct product_matrix unit, next;      /* Muon: the current iterate X, and the next one */
+    struct product_matrix gram, mix;       /* X X^T, and the factor by which X is multiplied */
 };
 
 static const struct product_matrix no_matrix = {.tensor = IR_NONE, .tokens = IR_NONE};
@@ -36,7 +36,7 @@ static ir_expression constant(const struct lact *lact, int64_t value)
 /* ---- Places -------------------------------------------------------------------------------------------------------
  */
 
-/* Scratch memory for every sequence, which kernels find by the name where it is not NULL; and its first matrix. */
+/* Scratch memory for every sequence, and its first matrix. Kernels find it under the name, unless that is NULL. */
 static struct product_matrix add_scratch(const struct lact *lact, const char *bound, const char *name,
                                          clattn_dtype type, struct view strides)
 {
@@ -49,7 +49,7 @@ static struct product_matrix add_scratch(const struct lact *lact, const char *bo
     return (struct product_matrix){tensor, IR_NONE, 0, strides.token, strides.head, strides.batch};
 }
 
-/* Of w0 and w2, one after the other; of w1, behind those of all heads. */
+/* The part with w0 and w2, which follow each other; the part with w1, which is behind those of all heads. */
 static struct product_matrix of_keys(const struct lact *lact, struct product_matrix x)
 {
     x.row = lact->K;
@@ -78,7 +78,7 @@ static struct product_matrix operand(const struct lact *lact, clattn_operand_id 
     return (struct product_matrix){.tensor = build_operand(lact->b, id), .tokens = lact->first_row};
 }
 
-/* Numbers of the squares of w0 and w2's rows or columns, and of w1's. */
+/* The number of elements of the squares of w0's and w2's rows or columns, and of w1's. */
 static int64_t gram_of_keys(const struct lact *lact)
 {
     const int64_t few = least(lact->F, lact->K);
@@ -143,7 +143,7 @@ static void add_kernel(const struct lact *lact, enum lact_kernel kernel, ir_expr
                     condition);
 }
 
-/* Of all heads, in the type of the operands. */
+/* For all heads, in the operands' type. */
 static void add_product(const struct lact *lact, const struct product *product, ir_expression condition)
 {
     struct product added = *product;
@@ -217,7 +217,7 @@ static void add_gradients(const struct lact *lact)
 /* ---- Muon ---------------------------------------------------------------------------------------------------------
  */
 
-/* So many matrices of every sequence, [rows][columns], and the squares of the shorter side. */
+/* Several matrices of the same shape for every sequence, [rows][columns], and the squares of their shorter side. */
 struct alike {
     int64_t count, rows, columns, offset, gram_offset;
 };
@@ -238,7 +238,7 @@ static struct product_matrix square(const struct alike *alike, struct product_ma
     return x;
 }
 
-/* X <- a X + (b A + c A^2) X, A = X X^T; where X is tall, a X + X (b A + c A^2), A = X^T X. */
+/* X <- a X + (b A + c A^2) X, A = X X^T. If X has more rows than columns: a X + X (b A + c A^2), A = X^T X. */
 static void add_muon_step(const struct lact *lact, const struct alike *alike, const double abc[3],
                           struct product_matrix from, struct product_matrix to)
 {
@@ -300,7 +300,7 @@ static void add_learning(const struct lact *lact, clattn_muon muon)
 /* ---- The recipe ---------------------------------------------------------------------------------------------------
  */
 
-/* A step for every batch that has all its tokens; without a final state not after the last one, which nobody reads. */
+/* Whether there is a step after the batch: it is complete, and a later batch or the final state needs the result. */
 static ir_expression is_learned_from(const struct lact *lact, const clattn_plan_desc *desc)
 {
     const ir_expression size = constant(lact, desc->mini_batch);
@@ -310,7 +310,7 @@ static ir_expression is_learned_from(const struct lact *lact, const clattn_plan_
     return build_binary(lact->b, IR_LESS, build_binary(lact->b, IR_ADD, lact->first_row, size), build_rows(lact->b));
 }
 
-/* The rows of a batch, which are those of a turn of the loop; or all rows, where all are learned from first. */
+/* The rows of a batch, which are those of the loop's iteration; or all rows, if all are learned from first. */
 static void find_rows(struct lact *lact, const struct problem *problem)
 {
     struct builder *b = lact->b;
