@@ -8,9 +8,9 @@ enum { MAX_SPACES = 28 };
 
 /* A solver by number, in the order of solver_list. NULL: there are no more. */
 const struct solver *solver_at(int index);
-/* A solver by name, or NULL. */
+/* By name; NULL. */
 const struct solver *solver_find(const char *name);
-/* The tuning parameters of solver_at(index), or NULL. */
+/* Their parameters; NULL. */
 const struct space *space_at(int index);
 const struct space *space_find(const char *name);
 
