@@ -67,24 +67,21 @@ flash_path_matrix(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequen
 
     /* Blocks after all of a team's rows are not for it. */
     for (; MOVED_APART && from > team.most && from + KEYS > parts_own_least(&parts); n++, from -= KEYS)
-        for (int part = PART_KEYS; part <= PART_F; part++) {
-            part_wait(&parts, part, from);
-            part_done(&parts);
-        }
+        block_pass(&parts);
     /* The own span */
     for (; from + KEYS > parts_own_least(&parts); n++, from -= KEYS) {
-        int diagonal = from + KEYS - 1 > own.least, sees = MOVED_APART || !ENGINE_ALONE || from <= team.most;
+        int diagonal = from + KEYS - 1 > own.least, sees = MOVED_APART || from <= team.most;
         int units = block_scaled(&parts, from); /* asked for early: memory is far */
         acc_t S[STEP];
         chain_t P[STEP], A[PARTS * STEP];
         address_t part;
 
         part = part_wait(&parts, PART_KEYS, from);
-        if (sees)
+        if (!ENGINE_ALONE || sees)
             block_products(m, S, Q, part);
         part_done(&parts);
         part = part_wait(&parts, PART_W, from);
-        if (sees) {
+        if (!ENGINE_ALONE || sees) {
             acc_t products[STEP];
             block_products_in_parts(m, products, Y, Q, part, KEY_TILE);
             if (diagonal)
@@ -93,21 +90,21 @@ flash_path_matrix(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequen
         }
         part_done(&parts);
         part = part_wait(&parts, PART_X, from);
-        if (sees)
+        if (!ENGINE_ALONE || sees)
             block_add(m, S, STEP, A, part, X_PITCH, 0);
         part_done(&parts);
         bias_bring(m, &bias, n);
-        if (sees) {
+        if (!ENGINE_ALONE || sees) {
             if (units)
                 block_scale(m, S, &parts, from);
             block_weigh(m, weights, &bias, S, O, P, list, own_row, from, n, diagonal, own_sees_all(list, own, from));
         }
         part = part_wait(&parts, PART_OWN_VALUES, from);
-        if (sees)
+        if (!ENGINE_ALONE || sees)
             block_read(m, O, P, part);
         part_done(&parts);
         part = part_wait(&parts, PART_F, from);
-        if (sees)
+        if (!ENGINE_ALONE || sees)
             queries_turn(m, Y, Q, A, part);
         part_done(&parts);
     }
@@ -118,31 +115,31 @@ flash_path_matrix(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequen
     engine_unrolled
     for (int whole = 1; whole >= 0; whole--)
         for (; from + KEYS > list.least && (!whole || (!scaled && from >= seen)); n++, from -= KEYS) {
-            int sees = whole || !ENGINE_ALONE || own_sees(list, team, from), crossing = part_crossed(&parts, from);
+            int sees = whole || own_sees(list, team, from), crossing = part_crossed(&parts, from);
             acc_t S[STEP];
             chain_t P[STEP];
             address_t part;
 
             bias_bring(m, &bias, n);
             part = part_wait(&parts, PART_CARRIED, from);
-            if (sees)
+            if (!ENGINE_ALONE || sees)
                 block_products(m, S, Q, part);
             part_done(&parts);
-            if (sees) {
+            if (!ENGINE_ALONE || sees) {
                 if (!whole && scaled)
                     block_scale(m, S, &parts, from);
                 block_weigh(m, weights, &bias, S, O, P, list, own_row, from, n, 0,
                             whole || own_sees_all(list, own, from));
             }
             part = part_wait(&parts, PART_VALUES, from);
-            if (sees)
+            if (!ENGINE_ALONE || sees)
                 block_read(m, O, P, part);
             part_done(&parts);
             if (crossing < 0)
                 continue;
             rolled for (int i = 0; i < CROSSED_PARTS; i++)
             {
-                part = part_wait(&parts, PART_WHOLE + crossing + i, from);
+                part = wait_whole(&parts, crossing + i, from);
                 block_products(m, S, Q, part);
                 part_done(&parts);
                 queries_cross(m, Q, crossed, S, crossing + i);
