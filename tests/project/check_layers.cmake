@@ -2,7 +2,7 @@
 # here, nothing after; headers do not include each other in a circle. With the object files: no file of src/ uses what a folder after
 # its own defines, and files do not use each other in a circle.
 cmake_minimum_required(VERSION 3.20)
-set(order base device op reference ir solve kernel tune plan layer check tuner cli tools)
+set(order base device op reference ir solve tune plan layer check tuner cli tools)
 set(bad "")
 foreach(folder IN LISTS order)
     list(FIND order ${folder} own)

@@ -15,6 +15,9 @@ struct deltaformer_matrix_tiles {
     struct flash_matrix_tiles read;
 };
 
+/* Floats of a span of a key head that the first kernel leaves the second (cl/deltaformer/flash_write.clh): sums, logs,
+ * weights. */
+int64_t deltaformer_part_floats(const struct problem *problem, const struct deltaformer_matrix_tiles *t);
 /* The steps: sums over the keys before a span, and the weights of its own; then what is written of it. */
 struct kernel_step deltaformer_before_step(const struct engine *engine, const struct problem *problem,
                                            const struct deltaformer_matrix_tiles *tiles);
