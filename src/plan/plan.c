@@ -234,17 +234,18 @@ static const char *step_name(const struct clattn_plan *plan, int step)
 static void describe_step(struct text *text, const struct clattn_plan *plan, int step)
 {
     const struct built_product *product = built_product_of(&plan->bound.built, step);
+    const struct child *innermost = NULL;
+
     if (product != NULL) {
         describe_product(text, product);
         return;
     }
     for (int i = 0; i < plan->bound.built.child_count; i++) {
         const struct child *child = &plan->bound.built.children[i];
-        if (step >= child->first && step < child->first + child->count) {
-            child->solver->describe(text, child->shape, kernels_before(plan, child, step));
-            return;
-        }
+        if (step >= child->first && step < child->first + child->count)
+            innermost = child; /* a child stands behind the one that added it */
     }
+    innermost->solver->describe(text, innermost->shape, kernels_before(plan, innermost, step));
 }
 
 void plan_write_steps(struct text *text, const struct clattn_plan *plan)

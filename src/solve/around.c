@@ -219,11 +219,3 @@ clattn_status around_reads(struct builder *b)
         return build_pass(b, PASS_ATTENTION, NULL, add_attention);
     return CLATTN_SUCCESS;
 }
-
-/* ---- Keys that are carried to the end -----------------------------------------------------------------------------
- */
-
-clattn_status around_carry(struct builder *b)
-{
-    return b->problem->desc.flags & CLATTN_CARRY ? build_child(b, &solver_fold_path, b->problem) : CLATTN_SUCCESS;
-}

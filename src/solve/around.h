@@ -17,9 +17,7 @@ void around_memory(struct builder *b);
 /* Adds the reads of the state after the last token, where all tokens read that one. Adds the attention matrix beside
  * the outputs, except for a list with ERASE_POSITION, whose own solver computes it. */
 clattn_status around_reads(struct builder *b);
-/* Carries the keys over all tokens of the call, if the problem asks for that for its next call. */
-clattn_status around_carry(struct builder *b);
 /* Solvers that only other solvers use. They are not in solver_list. */
-extern const struct solver solver_stabilize, solver_read_state, solver_append, solver_fold_path;
+extern const struct solver solver_stabilize, solver_read_state, solver_append;
 
 #endif

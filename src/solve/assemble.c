@@ -66,8 +66,7 @@ clattn_status build_own(struct builder *b, const struct solver *solver, const vo
     own = b->built->child_count;
     TRY(build_solver(b, solver, tiles));
     b->built->own = own;
-    TRY(around_reads(b));
-    return around_carry(b);
+    return around_reads(b);
 }
 
 clattn_status build_recipe(struct builder *b, const struct solver *solver, const void *tiles)

@@ -75,12 +75,3 @@ clattn_status build_child(struct builder *b, const struct solver *solver, const 
     b->name_count = names;
     return status;
 }
-
-clattn_status build_problem(struct builder *b, const struct problem *problem)
-{
-    clattn_status status = CLATTN_UNSUPPORTED;
-
-    for (int i = 0; solver_list[i] != NULL && status == CLATTN_UNSUPPORTED; i++)
-        status = build_child(b, solver_list[i], problem);
-    return status;
-}

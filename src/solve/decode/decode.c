@@ -2,6 +2,7 @@
  * the parts are joined. path_decode does the same for keys that were carried to the beginning of a short tail. Its
  * queries first walk back over the tail, which counts as one more part. cl/decode/README.md has the formulas. */
 #include "solve/decode/decode.h"
+#include "solve/path/path.h"
 
 /* The kernels, in the order of the recipe. Only path_decode has WALK. */
 enum { WALK, READ, JOIN, STEPS };
@@ -116,7 +117,7 @@ static clattn_status recipe(struct builder *b, const struct problem *problem, co
         add_walk(b, s, (struct grid3){slots, head_groups, 1}, tiles);
     build_kernel(b, &s->steps[READ], (struct grid3){slots, head_groups, s->tiles.splits});
     build_kernel(b, &s->steps[JOIN], (struct grid3){slots, problem_work_heads(problem), 1});
-    return CLATTN_SUCCESS;
+    return path_add_carry(b, problem);
 }
 
 static void describe(struct text *text, const void *shape, int step)

@@ -146,7 +146,7 @@ static clattn_status recipe(struct builder *b, const struct problem *problem, co
     if (s->is_summed)
         flash_add_sums(b, problem, &s->sums, s->tiles.keys);
     add_kernel(b, s, PATH_READ, build_slots(b, s->tiles.chunk), problem_work_heads(problem));
-    return CLATTN_SUCCESS;
+    return path_add_carry(b, problem);
 }
 
 static clattn_status recipe_of_either(struct builder *b, const struct problem *problem, const void *shape)

@@ -67,7 +67,7 @@ static void describe(struct text *text, const void *shape, int step)
     path_describe(text, &s->tiles, &s->step, s->tiles.block_v);
 }
 
-const struct solver solver_fold_path = {
+static const struct solver fold_path = {
     .space = {"fold_path", no_parameters, 1024, 0, 0, 1},
     .mode = CLATTN_MODE_CHUNK,
     .tiles_size = sizeof(struct path_tiles),
@@ -79,3 +79,8 @@ const struct solver solver_fold_path = {
     .recipe = recipe,
     .describe = describe,
 };
+
+clattn_status path_add_carry(struct builder *b, const struct problem *problem)
+{
+    return problem->desc.flags & CLATTN_CARRY ? build_child(b, &fold_path, problem) : CLATTN_SUCCESS;
+}

@@ -133,7 +133,9 @@ static clattn_status recipe(struct builder *b, const struct problem *problem, co
     }
     path_add_prepared(b, &s->tiles, &s->prepare, &s->carry);
     add_read(b, problem, s, &s->read, s->tiles.block_v);
-    return problem->desc.flags & CLATTN_WITH_ATTN ? build_pass(b, PASS_ATTENTION, s, add_attention) : CLATTN_SUCCESS;
+    if (problem->desc.flags & CLATTN_WITH_ATTN)
+        TRY(build_pass(b, PASS_ATTENTION, s, add_attention));
+    return path_add_carry(b, problem);
 }
 
 static void describe(struct text *text, const void *shape, int step)

@@ -59,4 +59,8 @@ void path_add_turning(struct builder *b, const struct path_turning *turning);
 enum { PATH_TURNING_STEPS = 3 };
 void path_describe_turning(struct text *text, const struct path_turning *turning, int step);
 
+/* Last of all steps, where the caller wants keys carried to the end of their sequence (CLATTN_CARRY): they are, in their
+ * own memory. */
+clattn_status path_add_carry(struct builder *b, const struct problem *problem);
+
 #endif
