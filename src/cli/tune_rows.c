@@ -33,7 +33,7 @@ const char *tuned_name(const struct tuned *tuned, char *text, size_t size)
 
     snprintf(text, size, "default");
     for (int i = 0; tuned->space->parameters[i].name != NULL && used < size; i++)
-        if (tuned->values[i] != BY_THUMB)
+        if (tuned->values[i] != BY_HEURISTIC)
             used += (size_t)snprintf(text + used, size - used, "%s%s=%d", used > 0 ? " " : "",
                                      tuned->space->parameters[i].name, tuned->values[i]);
     return text;

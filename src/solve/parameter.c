@@ -7,7 +7,7 @@ struct tuned tuned_default(const struct space *space)
     struct tuned tuned = {.space = space};
 
     for (int i = 0; i < MAX_PARAMETERS; i++)
-        tuned.values[i] = BY_THUMB;
+        tuned.values[i] = BY_HEURISTIC;
     return tuned;
 }
 
@@ -50,7 +50,7 @@ int take_tiles(void *tiles, const void *given, size_t size)
 int tuned_is_default(const struct tuned *tuned)
 {
     for (int i = 0; i < MAX_PARAMETERS; i++)
-        if (tuned->values[i] != BY_THUMB)
+        if (tuned->values[i] != BY_HEURISTIC)
             return 0;
     return 1;
 }
@@ -61,7 +61,7 @@ double space_points(const struct space *space)
 
     for (const struct parameter *parameter = space->parameters; parameter->name != NULL; parameter++) {
         int count = 0;
-        while (parameter->values[count] != BY_THUMB)
+        while (parameter->values[count] != BY_HEURISTIC)
             count++;
         points *= count;
     }
@@ -70,7 +70,7 @@ double space_points(const struct space *space)
 
 int parameter_has(const struct parameter *parameter, int value)
 {
-    for (const int16_t *known = parameter->values; *known != BY_THUMB; known++)
+    for (const int16_t *known = parameter->values; *known != BY_HEURISTIC; known++)
         if (*known == value)
             return 1;
     return 0;

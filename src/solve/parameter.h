@@ -8,15 +8,15 @@
 enum {
     MAX_PARAMETERS = 16,
     MAX_VALUES = 10,
-    BY_THUMB = -1,       /* in a point: the heuristic chooses */
-    TILE_OPEN = BY_THUMB /* in tiles: not chosen yet */
+    BY_HEURISTIC = -1,       /* in a point: the heuristic chooses */
+    TILE_OPEN = BY_HEURISTIC /* in tiles: not chosen yet */
 };
 
 /* One parameter: a field in the solver's tiles. */
 struct parameter {
     const char *name;               /* "scan.block_v" */
     uint16_t field;                 /* its offset in the tiles */
-    int16_t values[MAX_VALUES + 1]; /* values worth trying, ascending; closed by BY_THUMB */
+    int16_t values[MAX_VALUES + 1]; /* values worth trying, ascending; closed by BY_HEURISTIC */
 };
 
 struct space {
@@ -32,7 +32,7 @@ struct space {
 /* A point of a solver's space: one choice of its parameters. */
 struct tuned {
     const struct space *space;
-    int values[MAX_PARAMETERS]; /* by space->parameters; BY_THUMB: the heuristic chooses */
+    int values[MAX_PARAMETERS]; /* by space->parameters; BY_HEURISTIC: the heuristic chooses */
 };
 
 /* The point in which the heuristic chooses everything. */
@@ -54,14 +54,14 @@ int parameter_has(const struct parameter *parameter, int value);
     {                                                                                                                  \
         name, offsetof(tiles, field),                                                                                  \
         {                                                                                                              \
-            __VA_ARGS__, BY_THUMB                                                                                      \
+            __VA_ARGS__, BY_HEURISTIC                                                                                  \
         }                                                                                                              \
     }
 #define PARAMETERS_END                                                                                                 \
     {                                                                                                                  \
         NULL, 0,                                                                                                       \
         {                                                                                                              \
-            BY_THUMB                                                                                                   \
+            BY_HEURISTIC                                                                                               \
         }                                                                                                              \
     }
 

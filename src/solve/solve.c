@@ -51,7 +51,7 @@ struct tuned solver_explicit(const struct solver *solver, const void *tiles)
 
     for (int i = 0; parameters[i].name != NULL; i++) {
         int value = ((const int *)tiles)[parameters[i].field / sizeof(int)];
-        tuned.values[i] = parameter_has(&parameters[i], value) ? value : BY_THUMB;
+        tuned.values[i] = parameter_has(&parameters[i], value) ? value : BY_HEURISTIC;
     }
     return tuned;
 }

@@ -218,7 +218,7 @@ static cJSON *parameters_object(const struct tuned *tuned)
     cJSON *object = cJSON_CreateObject();
 
     for (int i = 0; parameter[i].name != NULL; i++)
-        if (tuned->values[i] != BY_THUMB)
+        if (tuned->values[i] != BY_HEURISTIC)
             cJSON_AddNumberToObject(object, parameter[i].name, tuned->values[i]);
     return object;
 }

@@ -56,7 +56,7 @@ static int improve_each(struct state *state)
     int better = 0;
 
     for (int i = 0; parameters[i].name != NULL; i++)
-        for (const int16_t *value = parameters[i].values; *value != BY_THUMB; value++) {
+        for (const int16_t *value = parameters[i].values; *value != BY_HEURISTIC; value++) {
             struct tuned point = state->best;
             if (now_seconds() > state->end)
                 return 0;
@@ -82,7 +82,7 @@ static void draw_clblast(struct state *state, struct tuned *point)
     do {
         for (int i = 0; parameters[i].name != NULL; i++) {
             unsigned count = 0;
-            while (parameters[i].values[count] != BY_THUMB)
+            while (parameters[i].values[count] != BY_HEURISTIC)
                 count++;
             point->values[i] = parameters[i].values[random_below(state, count)];
         }

@@ -132,7 +132,7 @@ void journal_write(struct journal *journal, const char *item, const struct tuned
     cJSON_AddNumberToObject(object, "error", error);
     point = cJSON_AddObjectToObject(object, "point");
     for (int i = 0; tuned->space->parameters[i].name != NULL; i++)
-        if (tuned->values[i] != BY_THUMB)
+        if (tuned->values[i] != BY_HEURISTIC)
             cJSON_AddNumberToObject(point, tuned->space->parameters[i].name, tuned->values[i]);
     write_line(journal, object);
 }

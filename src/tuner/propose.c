@@ -28,7 +28,7 @@ static int count_values(const struct parameter *parameter)
 {
     int count = 0;
 
-    while (parameter->values[count] != BY_THUMB)
+    while (parameter->values[count] != BY_HEURISTIC)
         count++;
     return count;
 }
@@ -66,7 +66,7 @@ static void reduce(const struct propose *propose, struct tuned *tuned)
 
     tuning_point_tiles(propose->context, propose->problem, tuned, &tiles);
     for (int i = 0; tuned->space->parameters[i].name != NULL; i++)
-        for (const int16_t *value = tuned->space->parameters[i].values; *value != BY_THUMB; value++) {
+        for (const int16_t *value = tuned->space->parameters[i].values; *value != BY_HEURISTIC; value++) {
             struct tuned less = *tuned;
             less.values[i] = *value;
             if (*value >= tuned->values[i] || !tuning_point_tiles(propose->context, propose->problem, &less, &same) ||
@@ -82,8 +82,8 @@ static void step(struct propose *propose, struct tuned *tuned, int i)
 {
     const struct parameter *parameter = &tuned->space->parameters[i];
     int count = count_values(parameter), before = tuned->values[i];
-    int at = before == BY_THUMB ? random_below(propose, count)
-                                : position(parameter, before) + (random_below(propose, 2) ? 1 : -1);
+    int at = before == BY_HEURISTIC ? random_below(propose, count)
+                                    : position(parameter, before) + (random_below(propose, 2) ? 1 : -1);
 
     if (at < 0 || at >= count)
         return;

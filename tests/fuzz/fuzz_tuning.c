@@ -15,7 +15,7 @@ static void check_entry(const struct tuning_entry *entry)
     if (tuned->space == NULL || strcmp(tuned->space->name, entry->solver) != 0)
         abort();
     for (int i = 0; tuned->space->parameters[i].name != NULL; i++)
-        if (tuned->values[i] != BY_THUMB && !parameter_has(&tuned->space->parameters[i], tuned->values[i]))
+        if (tuned->values[i] != BY_HEURISTIC && !parameter_has(&tuned->space->parameters[i], tuned->values[i]))
             abort();
 }
 

@@ -153,7 +153,7 @@ static int value_of(const struct tuned *tuned, const char *name)
     for (int i = 0; tuned->space->parameters[i].name != NULL; i++)
         if (strcmp(tuned->space->parameters[i].name, name) == 0)
             return tuned->values[i];
-    return BY_THUMB;
+    return BY_HEURISTIC;
 }
 
 static void count_states(const struct search_result *result, int states[TRIAL_STATE_COUNT])
