@@ -730,14 +730,15 @@ static void assert_refused(const clattn_layer_call *call, clattn_status wanted, 
 static void test_small_memory(void **state)
 {
     const struct opencl *cl = opencl_get();
-    struct run token = make(1);
     clattn_layer_operand list[OPERANDS + 1];
     clattn_layer_call call = {.operands = list, .seq_len = 1};
+    struct run token;
     size_t bytes;
 
     (void)state;
     if (test_is_reference())
         skip();
+    token = make(1);
     assert_status(clattn_layer_workspace_size(plan, &bytes), SUCCESS);
     call.operand_count = list_operands(&token, 1, list);
     call.workspace = test_buffer(bytes - 1, NULL);
