@@ -20,7 +20,7 @@ outputs(TENSORS(PARAMETER) int seq_len, int sequences, float scale, int first_ro
     LOCAL_FLOATS(tiles, LOCAL_TILES) /* slices of a product's two operands, or A and a slice of D */
     ENGINE_LOCALS
     LOCAL_FLOATS(factors, FACTORS + LOCAL_DECAY) /* of the chunk's rows; then sums of its log-decays */
-    LOCAL_FLOATS(keeps, LOCAL_KEEPS)             /* of a channel: what the segment keeps of its first state */
+    LOCAL_FLOATS(keeps, LOCAL_KEEPS)             /* of a channel: its decay from the segment's begin to this chunk */
     local float *decay_logs = factors + FACTORS;
     engine_t m = engine_begin(engine_scratch);
     chunk_t chunk = stretch_chunk(get_group_id(0), get_group_id(1), sequences, seq_len, cu, cu_at, first_row);

@@ -22,13 +22,15 @@ KERNEL
 states(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int states, int first_row)
 {
     TENSORS(ABSENT)
-    LOCAL_FLOATS(state_tile, LOCAL_STATE)     /* S before the chunk, which W multiplies: [KP][BV] */
-    LOCAL_FLOATS(written_tile, LOCAL_WRITTEN) /* X, then D: [CHUNK][BV] */
+    LOCAL_FLOATS(
+        state_tile,
+        LOCAL_STATE) /* S before the chunk, which W multiplies; at its end the second part's share of S: [KP][BV] */
+    LOCAL_FLOATS(written_tile, LOCAL_WRITTEN) /* X, the second part's half of W S, then D: [CHUNK][BV] */
     LOCAL_FLOATS(slice, LOCAL_SLICE)          /* of W, CHUNK rows by BK channels; of K and E, BT rows */
     ENGINE_LOCALS
     local float factors[FACTORS]; /* of the chunk's rows */
     engine_t m = engine_begin(engine_scratch);
-    local float *D = WRITTEN_IN_STATE ? state_tile : written_tile; /* D is known when S was multiplied */
+    local float *D = WRITTEN_IN_STATE ? state_tile : written_tile; /* put only once all have multiplied S */
     place at =
         place_with_states(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), states, slots, slots_at);
     int c0 = get_group_id(2) % VALUE_GROUPS * BV, segment = get_group_id(2) / VALUE_GROUPS;

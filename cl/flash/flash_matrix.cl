@@ -56,7 +56,7 @@ flash_matrix(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, 
         int stage = n % STAGES * STAGE;
 
         copies_end();
-        engine_sync_all(); /* block n is in its stage; nobody reads the stage before, which may be filled again */
+        engine_sync_all(); /* block n is in its stage; block n - 1 is read: its stage, biases and norms may be filled again */
         if (L2NORM) {
             key_norms(norms + QUERIES, tiles + stage);
             engine_sync_all(); /* the norms of its keys are there */
@@ -68,11 +68,13 @@ flash_matrix(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, 
             acc_t score[SPAN * STEP];
             chain_t weight[SPAN * STEP];
 
-            if (place == NEXT_PLACE) { /* the engine still multiplies the unit before */
+            if (place == NEXT_PLACE) { /* the second unit worked: the engine still multiplies the first */
                 if (STAGES > 1 && from > list.least)
                     stage_copy(tiles + (n + 1) % STAGES * STAGE, k, k_at, v, v_at, list, from - KEYS, first_column);
                 bias_next(engine, &bias, list, n, from);
             }
+            /* A sub-group passes over what none of its rows sees; not where words of an engine hold barriers of the group
+             * (emulations), and not ahead of the copies, in which all lanes take part */
             if (ENGINE_ALONE && !own_sees(list, rows, first_key))
                 continue;
             scores(engine, score, query, queries, keys_at(engine, address_plus(stages, stage), place));

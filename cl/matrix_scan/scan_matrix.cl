@@ -113,15 +113,17 @@ scan_matrix(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int states, int 
         if (OUTPUT_AHEAD)
             given = given_of(den, den_at, at, min(row + m.lane / OUTPUT_HAS, at.rows - 1) / STEPS);
         if (STRIPS) {
-            engine_sync_own(); /* every lane has stored its part of the output, which lay in the strip */
+            engine_sync_own(); /* every lane has stored the last chunk's output from the strip to global memory */
             source_put(strip, VALUE_PITCH, next_values, SPAN_COLUMNS, m.lane, ENGINE_LANES);
             engine_sync_own(); /* the sub-group's values are in its strip */
         }
-        engine_sync_all(); /* 0: the chunk is in its stage; producers may fill the stage of the chunk before */
+        /* 0: with two stages consumers find the chunk in its stage, and producers, who wait here for consumers and
+         * readers, may fill the stage of the chunk before; readers took the last S, so state_left is free */
+        engine_sync_all();
         if (LOADERS == 0)
             producer_turn(&cursor, moving, &scan, &in, row);
         if (STAGES == 1)
-            engine_sync_all(); /* 0: with one stage the chunk was put only now */
+            engine_sync_all(); /* 0: with one stage the barrier before only freed it; now the chunk is in it */
 
         /* U = P R, O = Q R: the factors of rows come after */
         state_round(m, R, S);

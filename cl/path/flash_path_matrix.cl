@@ -5,8 +5,8 @@
  *     span before    S = Q K̂ᵀ, and behind its blocks            Q = Q H
  *     both           m' = max(m, max S)    P = e^(S - m')    l = e^(m - m') l + Σ P    O = e^(m - m') O + P V
  * One group: CHUNK queries of a head, from the block of the last query's own key downward, BV value columns; TEAM_ROWS of
- * them go the same way, ACC_ROWS a sub-group. part_wait and part_done say who waits for whom (path_parts_….clh): ahead of
- * each product for what it multiplies, and behind it so that its place may be filled. */
+ * them go the same way, ACC_ROWS a sub-group. part_wait returns once a part of a block is in local memory;
+ * part_done says that this lane has read it, so that its place may be filled again. path_parts_….clh: who brings parts. */
 /* clang-format off */
 #define TENSORS(X) \
     X(global const data_t, q) X(global const data_t, v) X(global out_t, o) X(global const gate_t, g) \
