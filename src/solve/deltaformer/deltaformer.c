@@ -13,7 +13,7 @@ enum { FLOAT = 4, SERIAL_VEC = 16, SHARED_VEC = 4, SPAN_TOKENS = 512, SHORT_SPAN
 /* The kernels ahead of the read. */
 enum part { BEFORE, SOLVE, PARTS };
 
-struct tiles {
+struct delta_tiles {
     int group;          /* work-items */
     int vec;            /* floats that a work-item works at once */
     int chunk;          /* rows of a block, and keys */
@@ -25,19 +25,19 @@ struct tiles {
 };
 
 static const struct parameter parameters[] = {
-    PARAMETER_ROW("chunk", struct tiles, chunk, 8, 16, 32, 64),
-    PARAMETER_ROW("vec", struct tiles, vec, 4, 16),
-    PARAMETER_ROW("span", struct tiles, span, 2, 4, 8, 16, 32, 64),
-    PARAMETER_ROW("group", struct tiles, group, 1, 16, 32, 64, 128, 256),
-    PARAMETER_ROW("block_k", struct tiles, block_k, 16, 32, 64, 128),
-    PARAMETER_ROW("solve.block_v", struct tiles, block_v[SOLVE], 16, 32, 64, 128, 256),
-    PARAMETER_ROW("flash.chunk", struct tiles, read.chunk, 8, 16, 32, 64),
-    PARAMETER_ROW("flash.group", struct tiles, read.group, 1, 16, 32, 64, 128, 256),
+    PARAMETER_ROW("chunk", struct delta_tiles, chunk, 8, 16, 32, 64),
+    PARAMETER_ROW("vec", struct delta_tiles, vec, 4, 16),
+    PARAMETER_ROW("span", struct delta_tiles, span, 2, 4, 8, 16, 32, 64),
+    PARAMETER_ROW("group", struct delta_tiles, group, 1, 16, 32, 64, 128, 256),
+    PARAMETER_ROW("block_k", struct delta_tiles, block_k, 16, 32, 64, 128),
+    PARAMETER_ROW("solve.block_v", struct delta_tiles, block_v[SOLVE], 16, 32, 64, 128, 256),
+    PARAMETER_ROW("flash.chunk", struct delta_tiles, read.chunk, 8, 16, 32, 64),
+    PARAMETER_ROW("flash.group", struct delta_tiles, read.group, 1, 16, 32, 64, 128, 256),
     PARAMETERS_END,
 };
 
 struct shape {
-    struct tiles tiles;
+    struct delta_tiles tiles;
     struct kernel_step steps[PARTS];
     struct flash_shape read;
 };
@@ -88,12 +88,13 @@ void deltaformer_add_spans(struct builder *b, const struct problem *problem, con
  */
 
 /* Floats that write_before leaves of a block of rows: sums of all columns, m and the sum of weights. */
-static int64_t block_floats(const struct problem *problem, const struct tiles *t)
+static int64_t block_floats(const struct problem *problem, const struct delta_tiles *t)
 {
     return (int64_t)t->chunk * round_up(problem->desc.value_dim, t->vec) + 2 * (int64_t)round_up(t->chunk, t->vec);
 }
 
-static void add_locals(struct kernel_step *step, const struct problem *problem, const struct tiles *t, enum part part)
+static void add_locals(struct kernel_step *step, const struct problem *problem, const struct delta_tiles *t,
+                       enum part part)
 {
     const int channels = round_up(problem->desc.key_dim, t->block_k), columns = round_up(t->chunk, t->vec);
     const int solves = part == SOLVE;
@@ -106,7 +107,7 @@ static void add_locals(struct kernel_step *step, const struct problem *problem, 
     step_local(step, "LOCAL_WEIGHTS", 4 * columns, FLOAT);
 }
 
-static struct kernel_step part_step(const struct problem *problem, const struct tiles *t, enum part part)
+static struct kernel_step part_step(const struct problem *problem, const struct delta_tiles *t, enum part part)
 {
     static const enum embedded_file files[] = {[BEFORE] = FILE_write_before, [SOLVE] = FILE_write_solve};
     const clattn_plan_desc *desc = &problem->desc;
@@ -133,7 +134,8 @@ static struct kernel_step part_step(const struct problem *problem, const struct 
     return step;
 }
 
-static int fits(const struct device_facts *facts, const struct problem *problem, const struct tiles *t, enum part part)
+static int fits(const struct device_facts *facts, const struct problem *problem, const struct delta_tiles *t,
+                enum part part)
 {
     const struct kernel_step step = part_step(problem, t, part);
 
@@ -146,7 +148,7 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
     struct shape *s = shape;
 
     (void)solver;
-    s->tiles = *(const struct tiles *)tiles;
+    s->tiles = *(const struct delta_tiles *)tiles;
     for (enum part part = BEFORE; part < PARTS; part++) {
         s->steps[part] = part_step(problem, tiles, part);
         TRY(step_fits(&s->steps[part], facts->device));
@@ -158,7 +160,7 @@ static clattn_status derive_shape(const struct solver *solver, const struct devi
  */
 
 /* Narrower value tiles, then shorter blocks, then narrower slices, until local memory holds the larger kernel. */
-static clattn_status cut_to_fit(const struct device_facts *facts, const struct problem *problem, struct tiles *t)
+static clattn_status cut_to_fit(const struct device_facts *facts, const struct problem *problem, struct delta_tiles *t)
 {
     while (!fits(facts, problem, t, SOLVE)) {
         if (t->block_v[SOLVE] > 4 * t->vec)
@@ -174,24 +176,25 @@ static clattn_status cut_to_fit(const struct device_facts *facts, const struct p
     return CLATTN_SUCCESS;
 }
 
-static clattn_status by_heuristic(const struct device_facts *facts, const struct problem *problem, struct tiles *t)
+static clattn_status by_heuristic(const struct device_facts *facts, const struct problem *problem,
+                                  struct delta_tiles *t)
 {
     const clattn_plan_desc *desc = &problem->desc;
     const struct device *device = facts->device;
     const int serial = is_serial(facts), vec = serial ? SERIAL_VEC : SHARED_VEC, chunk = serial ? 32 : 16;
 
-    *t = (struct tiles){.group = serial ? 1 : lower(64, facts->most_group),
-                        .vec = vec,
-                        .chunk = desc->chunk != 0 ? desc->chunk : chunk,
-                        .block_k = flash_slice(desc->key_dim, serial ? 64 : 32, vec),
-                        .block_v[SOLVE] = lower(round_up(desc->value_dim, vec), serial ? 64 : 32),
-                        .sub_group = serial ? 0 : device->sub_group};
+    *t = (struct delta_tiles){.group = serial ? 1 : lower(64, facts->most_group),
+                              .vec = vec,
+                              .chunk = desc->chunk != 0 ? desc->chunk : chunk,
+                              .block_k = flash_slice(desc->key_dim, serial ? 64 : 32, vec),
+                              .block_v[SOLVE] = lower(round_up(desc->value_dim, vec), serial ? 64 : 32),
+                              .sub_group = serial ? 0 : device->sub_group};
     TRY(cut_to_fit(facts, problem, t));
     t->span = (device->info.gpu || device->serial ? SPAN_TOKENS : SHORT_SPAN_TOKENS) / t->chunk;
     return CLATTN_SUCCESS;
 }
 
-static clattn_status correct(const struct device_facts *facts, const struct problem *problem, struct tiles *t)
+static clattn_status correct(const struct device_facts *facts, const struct problem *problem, struct delta_tiles *t)
 {
     const clattn_plan_desc *desc = &problem->desc;
 
@@ -207,12 +210,12 @@ static clattn_status correct(const struct device_facts *facts, const struct prob
 static clattn_status choose_tiles(const struct solver *solver, const struct device_facts *facts,
                                   const struct problem *problem, void *tiles)
 {
-    struct tiles *t = tiles;
-    const struct tiles chosen = *t;
+    struct delta_tiles *t = tiles;
+    const struct delta_tiles chosen = *t;
 
     (void)solver;
     TRY(by_heuristic(facts, problem, t));
-    if (take_tiles(t, &chosen, offsetof(struct tiles, read)) > 0)
+    if (take_tiles(t, &chosen, offsetof(struct delta_tiles, read)) > 0)
         TRY(correct(facts, problem, t));
     t->read = chosen.read;
     return flash_choose_tiles(facts, problem, &t->read);
@@ -236,7 +239,7 @@ static struct reach reach(const struct problem *problem, const void *shape)
 static clattn_status recipe(struct builder *b, const struct problem *problem, const void *shape)
 {
     const struct shape *s = shape;
-    const struct tiles *t = &s->tiles;
+    const struct delta_tiles *t = &s->tiles;
     const int64_t values = problem->desc.value_dim;
     const struct deltaformer_span span = {.before = &s->steps[BEFORE],
                                           .solve = &s->steps[SOLVE],
@@ -253,7 +256,7 @@ static clattn_status recipe(struct builder *b, const struct problem *problem, co
 static void describe(struct text *text, const void *shape, int step)
 {
     const struct shape *s = shape;
-    const struct tiles *t = &s->tiles;
+    const struct delta_tiles *t = &s->tiles;
 
     if (step >= PARTS) {
         flash_describe(text, &s->read);
@@ -267,7 +270,7 @@ const struct solver solver_delta = {
     .space = {"delta", parameters, 1024, 0, 0, 1},
     .mode = CLATTN_MODE_CHUNK,
     .rank = 830,
-    .tiles_size = sizeof(struct tiles),
+    .tiles_size = sizeof(struct delta_tiles),
     .shape_size = sizeof(struct shape),
     .applies = applies,
     .choose_tiles = choose_tiles,
