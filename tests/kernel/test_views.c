@@ -384,7 +384,8 @@ static void test_options(void **state)
          .flags = CLATTN_WITH_STATE_INDICES | CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | CLATTN_STATE_VK},
         {.rule = CLATTN_GLA, .flags = CLATTN_VALUE_GATE, .state_every = 16},
         {.rule = CLATTN_GATED_DELTA_RULE, .flags = CLATTN_WITH_ATTN},
-        {.rule = CLATTN_MAMBA, .flags = CLATTN_WITH_D | CLATTN_WITH_Z | CLATTN_WITH_DT_BIAS},
+        {.rule = CLATTN_MAMBA,
+         .flags = CLATTN_WITH_D | CLATTN_WITH_Z | CLATTN_WITH_DT_BIAS | CLATTN_SOFTPLUS}, /* steps are positive */
         {.rule = CLATTN_SOFTMAX_ATTN, .flags = lengths | CLATTN_WITH_SINK | CLATTN_WITH_LSE, .kv_len = CACHE},
         {.rule = CLATTN_SOFTMAX_ATTN, .flags = lengths | CLATTN_APPEND, .seq_len = 3, .kv_len = CACHE},
         {.rule = CLATTN_DELTAFORMER, .flags = CLATTN_WITH_WRITTEN},
