@@ -260,7 +260,7 @@ static void print_rule(const cJSON *rule)
     putchar('\n');
 }
 
-/* One row per rule, as in the README. JSON also has the operands. */
+/* One row per rule, as in docs/rules.md. JSON also has the operands. */
 static int print_table(const cJSON *rules, enum format format)
 {
     static const struct column columns[] = {{"name", "rule", COLUMN_WORD, 0},

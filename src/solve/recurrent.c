@@ -51,7 +51,7 @@ static int applies(const struct solver *solver, const struct device_facts *facts
 
 /* The number of rows up to which the recurrence is faster than chunks. It is smallest if 16-bit numbers can use a
  * matrix engine. Rules that erase make chunks dearer than the recurrence, which then stays faster as long as every
- * compute unit has a head. Rules that do not erase compute segments in parallel. Figures are in bench/README.md. */
+ * compute unit has a head. Rules that do not erase compute segments in parallel. Figures are in bench/results. */
 static int64_t most_rows(const struct device_facts *facts, const struct problem *problem)
 {
     const struct device *device = facts->device;

@@ -17,8 +17,10 @@ file(GLOB projects RELATIVE ${SOURCE} ${SOURCE}/CMakeLists.txt ${SOURCE}/example
 foreach(project IN LISTS projects)
     expect(${project} "cmake_minimum_required\\(VERSION ([0-9.]+)\\)" 3.20)
 endforeach()
-expect(README.md "CMake ≥ ([0-9.]+) " 3.20)
-expect(README.md "presets: ([0-9.]+)\\)" 3.21)
+foreach(page README.md docs/building.md)
+    expect(${page} "CMake ≥ ([0-9.]+) " 3.20)
+    expect(${page} "presets: ([0-9.]+)\\)" 3.21)
+endforeach()
 expect(cmake/bootstrap.sh "CMake >= ([0-9.]+)," 3.21)
 
 # What CMake learned later, and has no value before.

@@ -368,7 +368,7 @@ static void describe(struct text *text, const void *shape, int step)
 }
 
 /* Whether register blocks beat the engine's products of floats, which on NVIDIA's are three each: where a record has the
- * most of them. bench/README.md has the figures. */
+ * most of them. bench/results has the figures. */
 static enum preference prefers(const struct device_facts *facts, const struct problem *problem)
 {
     enum { MOST_TOKENS = 128 };
