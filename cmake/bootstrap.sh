@@ -10,7 +10,7 @@
 #   --test-tools   also install what some tests use and are skipped without: a second OpenCL implementation, Oclgrind,
 #                  offline compilers for AMD, Intel and NVIDIA, clang with sanitizers, clang-format; for other systems
 #                  mingw-w64, wine, a gcc for aarch64, qemu, and in build-tools cJSON's source and zig; lintian and
-#                  shells (Debian, Ubuntu)
+#                  shells; in build-tools Intel's OpenCL for CPUs, 800 MB under Intel's licence (Debian, Ubuntu)
 set -eu
 
 deps=1 build=1 tools=0
@@ -73,15 +73,28 @@ cjson_source() {
     rm -rf build-tools/apt
 }
 
+# pip install in an environment in build-tools.
+pip_install() {
+    { [ -e build-tools/python/bin/pip ] || python3 -m venv build-tools/python; } &&
+        retry build-tools/python/bin/pip install -q "$@"
+}
+
 # zig, a compiler for macOS, Windows and old glibc.
-python_tools() {
+zig_compiler() {
     [ ! -e build-tools/bin/zig ] || return 0
     mkdir -p build-tools/bin
-    if python3 -m venv build-tools/python && retry build-tools/python/bin/pip install -q ziglang; then
+    if pip_install ziglang; then
         ln -sf "$(cd build-tools/bin && echo ../python/lib/python3*/site-packages/ziglang/zig)" build-tools/bin/zig
     else
         echo "bootstrap.sh: no zig here; the tests that use it are skipped" >&2
     fi
+}
+
+# Intel's OpenCL for CPUs, AMD's too, which tests find in build-tools/python/lib.
+intel_opencl() {
+    [ ! -e build-tools/python/lib/libintelocl.so ] || return 0
+    pip_install intel-opencl-rt intel-cmplr-lib-rt ||
+        echo "bootstrap.sh: no OpenCL of Intel's for CPUs here; the tests that use it are skipped" >&2
 }
 
 # Build tools; OpenCL headers, loader and a CPU device (PoCL); xxHash for the cache, cJSON for the command, cmocka for the tests.
@@ -98,7 +111,8 @@ install_packages() {
                 gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user lintian dpkg-dev man-db zsh fish python3-venv \
                 locales)
             cjson_source
-            python_tools
+            zig_compiler
+            intel_opencl
         fi
     elif command -v dnf >/dev/null; then
         retry as_root dnf install -y cmake ninja-build gcc pkgconf-pkg-config 'pkgconfig(OpenCL-Headers)' \

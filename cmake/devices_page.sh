@@ -26,7 +26,7 @@ emulated() {
     local engines twins
     engines=$(sed -nE 's/^    X\("([a-z0-9_]+)",.*/\1/p' src/device/engine.c)
     twins=$(echo "$engines" | sed -n 's/_emulated$//p')
-    for engine in $(echo "$engines" | grep -v '_emulated$\|_threads$'); do
+    for engine in $(echo "$engines" | grep -v '_emulated$\|_threads$\|_shuffles$'); do
         for twin in $twins; do
             case $engine in
             "$twin" | "$twin"_sm*) echo "| \`$engine\` | \`${twin}_emulated\` | \`matrix.$twin\` |" ;;

@@ -30,7 +30,7 @@ enum { NVIDIA = 0x10de, AMD = 0x1002, INTEL = 0x8086 }; /* CL_DEVICE_VENDOR_ID *
     X("intel_16",            intel_16,            engine_intel_16, nothing,               nothing,       LARGE, \
       16, 16, 8, 1, 0, 0, 16, 0,     0,  0,  INTEL,  16, 16)
 
-/* For tests: any device runs these engines. */
+/* For tests: any device runs these engines. Those of shuffles need sub-groups, and sub_group of CLATTN_DEVICE_FACTS. */
 #ifdef CLATTN_EMULATIONS
 #define EMULATIONS(X) \
     X("nvidia_emulated",     nvidia_emulated,     engine_nvidia,   exact_nvidia_emulated, team_emulated, SLOW, \
@@ -46,7 +46,11 @@ enum { NVIDIA = 0x10de, AMD = 0x1002, INTEL = 0x8086 }; /* CL_DEVICE_VENDOR_ID *
     X("intel_8_emulated",    intel_8_emulated,    engine_intel_8,  nothing,               nothing,       SLOW, \
       8,  8,  4, 1, 0, 0, 16, 0,     64, 0,  0,      0,  0) \
     X("intel_16_emulated",   intel_16_emulated,   engine_intel_16, nothing,               nothing,       SLOW, \
-      16, 16, 8, 1, 0, 0, 16, 0,     48, 0,  0,      0,  0)
+      16, 16, 8, 1, 0, 0, 16, 0,     48, 0,  0,      0,  0) \
+    X("intel_8_shuffles",    intel_8_shuffles,    engine_intel_8,  nothing,               nothing,       PLAIN, \
+      8,  8,  4, 1, 0, 0, 16, 0,     0,  0,  0,      0,  0) \
+    X("intel_16_shuffles",   intel_16_shuffles,   engine_intel_16, nothing,               nothing,       PLAIN, \
+      16, 16, 8, 1, 0, 0, 16, 0,     0,  0,  0,      0,  0)
 #else
 #define EMULATIONS(X)
 #endif

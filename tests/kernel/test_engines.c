@@ -18,6 +18,7 @@ static const struct pair {
     {"nvidia", "nvidia_emulated"},       {"nvidia", "nvidia_threads"},      {"nvidia_sm80", "nvidia_emulated"},
     {"nvidia_sm80", "nvidia_threads"},   {"amd_cdna", "amd_cdna_emulated"}, {"amd_rdna3", "amd_rdna3_emulated"},
     {"amd_rdna4", "amd_rdna4_emulated"}, {"intel_8", "intel_8_emulated"},   {"intel_16", "intel_16_emulated"},
+    {"intel_8", "intel_8_shuffles"},     {"intel_16", "intel_16_shuffles"},
 };
 
 /* Words of readers' signals: an emulation without readers has none. */

@@ -1,5 +1,5 @@
 /* test_matrix ENGINE [PATTERN|some]: the kernels of an emulated matrix engine against the reference, and on strided views
- * against contiguous ones. Compiling takes most of a run: a row of the table is one rule in one type and chunk, its
+ * against contiguous ones. ENGINE_shuffles: the engine's own code, with its products made of shuffles. Compiling takes most of a run: a row of the table is one rule in one type and chunk, its
  * shapes share what they can. some: rows with a word of a rule, or a shape, that none before has; after the first not as
  * views, and NaN in keys alone; what is no row on one engine. */
 #include "harness.h"
@@ -845,6 +845,18 @@ static int has_others(const char *engine)
     return !some || strcmp(engine, "nvidia") == 0;
 }
 
+/* The engine to test by the program's first word, which loses what the rows do not have. */
+static const char *engine_of_word(char *word)
+{
+    static char engine[64];
+    char *suffix = strstr(word, "_shuffles");
+
+    snprintf(engine, sizeof engine, "%s%s", word, suffix != NULL ? "" : "_emulated");
+    if (suffix != NULL)
+        *suffix = '\0';
+    return engine;
+}
+
 int main(int argc, char **argv)
 {
     static const struct CMUnitTest others[] = {
@@ -855,10 +867,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_writing_teams), cmocka_unit_test(test_written_causes),
         cmocka_unit_test(test_turning_teams), cmocka_unit_test(test_great_key),
         cmocka_unit_test(test_packed_alone)};
-    static char engine[64];
     struct CMUnitTest tests[COUNT(rows) + COUNT(others)];
     size_t count = 0;
 
+    test_engine = argc > 1 ? engine_of_word(argv[1]) : NULL;
     some = argc > 2 && strcmp(argv[2], "some") == 0;
     for (size_t i = 0; i < COUNT(rows); i++)
         if (argc > 1 && strcmp(rows[i].engine, argv[1]) == 0 && !(some && is_another(&rows[i])))
@@ -871,7 +883,5 @@ int main(int argc, char **argv)
         tests[count++] = others[i];
     if (argc > 2 && !some)
         test_filter(argv[2]);
-    snprintf(engine, sizeof engine, "%s_emulated", argv[1]);
-    test_engine = engine;
     return test_run_group("matrix", tests, count, test_engine_open, test_engine_close);
 }
