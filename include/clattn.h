@@ -32,9 +32,20 @@
  *     clattn_enqueue(plan, queue, &(clattn_call){.operands = operands, .operand_count = 6, .seq_len = 1000,
  *         .workspace = workspace}, 0, NULL, NULL);
  *
+ * Decoding needs a second plan, with seq_len 1 and the flags CLATTN_INITIAL_STATE and CLATTN_FINAL_STATE. The state may
+ * stay in one buffer, which the prompt's plan writes and each step reads and writes:
+ *
+ *     clattn_enqueue(prompt_plan, queue, &prompt_call, 0, NULL, NULL);
+ *     for (int token = 0; token < count; token++)
+ *         clattn_enqueue(step_plan, queue, &step_call, 0, NULL, NULL);
+ *
  * Conventions: a desc is zero-initialised, and zero means the default. Every function that can fail returns a
  * clattn_status. No function prints, aborts or keeps process-wide state. Destroy functions accept NULL. Functions whose
- * comment does not mention threads may be called from any number of threads at once. */
+ * comment does not mention threads may be called from any number of threads at once. Offsets and sizes are in bytes,
+ * strides in elements.
+ *
+ * After fork(), a child must not use or destroy contexts and plans of its parent, because OpenCL drivers do not support
+ * that; it may create its own if the parent had not used OpenCL before. */
 #ifndef CLATTN_H
 #define CLATTN_H
 
@@ -192,7 +203,13 @@ typedef enum clattn_mode {
     CLATTN_MODE_CHUNK = 2      /* chunks of tokens, computed as matrix products; UNSUPPORTED for hgrn, lru, mamba and
                                 * full_gate, where each element of the state has its own decay, and for pieces */
 } clattn_mode;
-/* What NaN and infinity reach. A token's operands do not affect the outputs of earlier tokens (except with
+/* Reproducibility. A call that is repeated on the same plan gives the same bits. On CPUs, and in clattn_reference, so do
+ * a sequence alone and in a batch or packed, rules of a state in f32. On other devices the number of sequences decides
+ * how sums are divided, so that these agree up to rounding, as do a sequence at once and in several calls, other tiles,
+ * other solvers, other devices and other versions. Measured tiles depend on the user's files: see CLATTN_ISOLATED.
+ * For packed sequences of a list, see below.
+ *
+ * What NaN and infinity reach. A token's operands do not affect the outputs of earlier tokens (except with
  * CLATTN_REVERSED and CLATTN_NONCAUSAL), other sequences or batch elements, or heads that do not read them. This holds
  * even if they are NaN, are infinite, or overflow: everything else has the same bits as without them.
  *
@@ -412,8 +429,8 @@ typedef enum clattn_beta_map {
     X(STABILIZER_OUT, final_stabilizer, 20, "like initial_stabilizer; may be the same memory")                         \
     X(SEQLENS, cu_seqlens, 21, "[N+1]: 0, …, T: where the packed sequences begin and end")                             \
     X(SINK, sink, 22, "[H]: a logit that takes its share of each softmax and has no value")                            \
-    X(LSE, lse, 23, "[B,T,H]: natural log of the softmax's denominator, sink included; -inf of nothing")               \
-    X(KV_LENS, kv_lens, 24, "[N]: i32, how many of a sequence's keys there are: its last query stands at the last")    \
+    X(LSE, lse, 23, "[B,T,H]: natural log of the softmax's denominator, sink included; -inf if no key is seen")        \
+    X(KV_LENS, kv_lens, 24, "[N]: i32, the number of keys of each sequence, whose last query is at the last of them")  \
     X(SEQLENS_KV, cu_seqlens_kv, 25, "[N+1]: where the keys of packed sequences begin and end, of cu_seqlens' type")   \
     X(WRITTEN, written, 26, "[B,TK,HK,V]: u, what deltaformer writes in the place of v")                               \
     X(K_NEW, k_new, 27, "[B,T,HK,K]: keys of the call's own tokens, which CLATTN_APPEND writes into k")                \
@@ -421,15 +438,15 @@ typedef enum clattn_beta_map {
     X(THETA, theta, 29, "[H,V/2]: angle of a complex decay")                                                           \
     X(DT, dt, 30, "[B,T,H,V]: step size of mamba")                                                                     \
     X(DT_BIAS, dt_bias, 31, "[H,V]: added to dt, or to v of gates; with gate_map [H] or [H,K], to the gate")           \
-    X(D, d, 32, "[H,V]: what mamba's output has of v itself, and rms_norm's input of u")                               \
+    X(D, d, 32, "[H,V]: factor of v in mamba's output, and of u in the input of rms_norm")                             \
     X(Z, z, 33, "[B,T,H,V]: gate of mamba's output")                                                                   \
     X(STATE_INDICES, state_indices, 34,                                                                                \
-      "[N]: i32, each sequence's state in the pool; below 0 or past it: from zero to nowhere")                         \
-    X(STATES, states, 35, "[N,W,H,K*V]: the states after the last W tokens, or after every so many")                   \
+      "[N]: i32, each sequence's state in the pool; below 0 or beyond it: starts from zero and is not kept")           \
+    X(STATES, states, 35, "[N,W,H,K*V]: the states after each of the last W tokens, or after every so many")           \
     X(BIAS, bias, 36, "[H,V]: added to what short_conv sums")                                                          \
-    X(A_LOG, a_log, 37, "[H]: log of the rate of gate_map: of minus a step of 1")                                      \
+    X(A_LOG, a_log, 37, "[H]: log of each head's rate in gate_map")                                                    \
     X(ATTN, attn, 38, "[B,H,T,T*n], of a list [B,H,T,TK]: the attention matrix, o = attn v")                           \
-    X(POSITION, position, 39, "[N]: i32, where each sequence's first token stands, for rope; 0 without")               \
+    X(POSITION, position, 39, "[N]: i32, the position of each sequence's first token, for rope; without it 0")         \
     X(OMEGA, omega, 40, "[H,m,V]: rows of features; m is K, and K/2 of those that come in pairs")                      \
     X(W0, w0, 41, "[N,H,F,K]: f32, weights of lact, f(x) = w1 (silu(w0 x) o (w2 x)), as they are at first")            \
     X(W1, w1, 42, "[N,H,V,F]: f32")                                                                                    \
@@ -440,7 +457,7 @@ typedef enum clattn_beta_map {
     X(LR0, lr0, 47, "[B,T,H]: the rate of each token's share in the step of w0")                                       \
     X(LR1, lr1, 48, "[B,T,H]: of w1")                                                                                  \
     X(LR2, lr2, 49, "[B,T,H]: of w2")                                                                                  \
-    X(MOMENTUM, momentum, 50, "[B,T,H]: its mean over a batch is what a step keeps of the one before")
+    X(MOMENTUM, momentum, 50, "[B,T,H]: its mean over a batch is the part of the previous step that a step keeps")
 
 typedef enum clattn_operand_id {
     CLATTN_OPERAND_NONE = 0,
@@ -469,7 +486,9 @@ typedef struct clattn_operand {
     cl_mem buffer; /* clattn_enqueue: a buffer of the plan's cl_context */
     void *host;    /* clattn_run and clattn_reference: at any address; inputs are never written */
     size_t offset; /* of the first element in bytes, a multiple of the element's size */
-    size_t size;   /* bytes available from offset on; 0: not checked, or for a buffer all that it has */
+    /* Bytes available from offset on. 0: all that the buffer has, but for .host NOT CHECKED: a binding should always set
+     * it. */
+    size_t size;
     int64_t batch_stride, token_stride, head_stride;
 } clattn_operand;
 
@@ -530,7 +549,8 @@ typedef struct clattn_plan_desc {
     int64_t seq_len;   /* tokens; required */
     int64_t sequences; /* with CLATTN_CU_SEQLENS: N, where cu_seqlens has N + 1 entries; else 0 */
     int64_t heads;     /* value heads H; required */
-    int64_t qk_heads;  /* query/key heads, a divisor of heads; head h reads h / (H / HQ); 0: heads. See kv_heads */
+    int64_t qk_heads;  /* query/key heads HQ, a divisor of heads: value head h has the query and key h / (H / HQ), and a
+                        * state of its own, as in Gated DeltaNet; 0: heads. kv_heads is the other way to share */
     int64_t key_dim,
         value_dim; /* 1 to 256, for lact to 1024; required, but key_dim is 1 for pieces and for rules without keys */
     double scale;  /* multiplies q; 0: 1/sqrt(key_dim), but 1 for rwkv7, hgrn, lru, mamba and ssd */
@@ -547,9 +567,9 @@ typedef struct clattn_plan_desc {
      * and one for these states, and are UNSUPPORTED otherwise. */
     int32_t operand_type_count;
     clattn_operand_type operand_types[8];
-    /* Grouped key/value heads: Ainslie et al. 2023, arXiv:2305.13245. qk_heads is then equal to heads. In rules of a
-     * state there are also HK states, each of which several query heads read; a plan runs its launches once for each of
-     * the H / HK query heads of a state. */
+    /* Grouped key/value heads (GQA): Ainslie et al. 2023, arXiv:2305.13245. Several query heads read the same keys and
+     * values, or in rules of a state the same state, of which there are HK. qk_heads is then equal to heads. For rules
+     * of a state a plan runs its launches once for each of the H / HK query heads of a state. */
     int64_t kv_heads; /* a divisor of heads; head h reads h / (H / HK); 0: heads */
     /* The fields below are for rules of a list. */
     /* Tokens of keys and values, a maximum of a plan: a cache whose last seq_len tokens are those of q. Query t is at
