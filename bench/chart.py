@@ -37,7 +37,8 @@ def draw(page):
              ".one{stroke:#8b949e;stroke-dasharray:3}@media(prefers-color-scheme:dark){text{fill:#e6edf3}"
              ".small{fill:#adbac7}.bar{fill:#58a6c8}}</style>",
              text(8, 20, f"{title}, {header[1]}"),
-             text(8, 38, f"{header[3]}: how many times as long it takes; milliseconds of both", ' class="small"')]
+             text(8, 38, f"{header[3]}: how many times as long it takes; milliseconds of both", ' class="small"'),
+             text(LEFT + SCALE - 6, 50, "1×", ' class="small"')]
     y = 56
     for name, ours, theirs, ratio in (row[:4] for row in rows):
         bar = SCALE * float(ratio)
