@@ -1,6 +1,6 @@
 /* A prompt in one call, then token by token, as a language model decodes: the state stays on the device, in one buffer that is read and
- * written in place. The queue is out of order, so each call waits for the event of the one before. The last token is held to the
- * whole sequence in double precision. */
+ * written in place. The queue is out of order, so each call waits for the event of the one before. The last token is compared
+ * with the whole sequence in double precision. */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 #include <clattn.h>
@@ -45,7 +45,7 @@ static void fill(void)
     }
 }
 
-/* Enqueues `count` tokens from `first` on, after the event that *done holds, and puts this call's in its place. */
+/* Enqueues `count` tokens from `first` on after the event *done, which is replaced by this call's. */
 static clattn_status step(clattn_plan *plan, cl_command_queue queue, cl_mem memory, cl_mem workspace, int first,
                           int count, cl_event *done)
 {
@@ -73,7 +73,7 @@ int main(void)
         queue = clCreateCommandQueue(cl, device, 0, NULL);
     cl_mem memory = clCreateBuffer(cl, CL_MEM_COPY_HOST_PTR, sizeof layer, &layer, NULL);
 
-    /* A plan for the prompt and one for a token, which share a workspace: their calls follow each other. */
+    /* One plan for the prompt and one for a token. They share a workspace, because their calls do not overlap. */
     clattn_context *context;
     clattn_plan *plans[2];
     size_t bytes, most = 0;

@@ -12,7 +12,7 @@ static struct layer {
     float q[T][K], k[T][K], v[T][V], g[T], beta[T], o[T][V];
 } layer;
 
-/* Where an operand lies: of our buffer for the device, of the same bytes in `layer` for the reference. */
+/* The place of an operand: in the buffer for the device, and at the same offset in `layer` for the reference. */
 #define AT(ID, name)                                                                                                   \
     {                                                                                                                  \
         CLATTN_##ID, .buffer = memory, .host = &layer, .offset = offsetof(struct layer, name)                          \
@@ -34,7 +34,7 @@ int main(void)
         layer.beta[i / K] = 0.5f;
     }
 
-    /* Ours: any context, queue and buffers. */
+    /* Any context, queue and buffers of the program's own. */
     cl_platform_id platform;
     cl_device_id device;
     TRY(clGetPlatformIDs(1, &platform, NULL));
@@ -43,7 +43,7 @@ int main(void)
     cl_command_queue queue = clCreateCommandQueue(cl, device, 0, NULL);
     cl_mem memory = clCreateBuffer(cl, CL_MEM_COPY_HOST_PTR, sizeof layer, &layer, NULL);
 
-    /* Once: everything slow. */
+    /* Done once: creating a plan compiles kernels. */
     clattn_context *context;
     clattn_plan *plan;
     size_t bytes;
@@ -54,7 +54,7 @@ int main(void)
     TRY(clattn_plan_workspace_size(plan, &bytes));
     cl_mem workspace = bytes > 0 ? clCreateBuffer(cl, CL_MEM_READ_WRITE, bytes, NULL, NULL) : NULL;
 
-    /* Every time: the tensors lie at offsets of one buffer here. */
+    /* Done for every call. Here all tensors are in one buffer. */
     clattn_operand operands[] = {AT(Q, q), AT(K, k), AT(V, v), AT(G, g), AT(BETA, beta), AT(O, o)};
     clattn_call call = {.operands = operands, .operand_count = 6, .seq_len = T, .workspace = workspace};
     TRY(clattn_enqueue(plan, queue, &call, 0, NULL, NULL));
