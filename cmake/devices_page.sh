@@ -55,35 +55,38 @@ page() {
 <!-- cmake/devices_page.sh wrote this; the test devices_page holds it to its sources -->
 # Devices
 
-What is known to work where. \`clattn verify\` says whether your own device computes every rule right, and the table of devices in
-[README.md](../README.md#devices) says where it has been run.
+What is known to work where. \`clattn verify\` says whether your own device computes every rule right, and the table
+of devices in [README.md](../README.md#devices) says where it has been run.
 
 ## Measured
-Devices with measured parameters (\`clattn tune\`): those that are compiled into the library, and those in devices/. The test \`devices\`
-runs every entry as for its device. \`clattn tune --submit FILE\` writes such a file.
+Devices with measured parameters (\`clattn tune\`): those that are compiled into the library, and those in devices/.
+The test \`devices\` runs every entry as for its device. \`clattn tune --submit FILE\` writes such a file.
 
 | device | driver | entries | types | solvers |
 |---|---|---|---|---|
 $(run)
 
 ## Emulated
-Matrix engines that are checked on any device by an emulated twin, which distributes numbers over lanes as the vendor's manual says.
+Matrix engines that are checked on any device by an emulated twin, which distributes numbers over lanes as the
+vendor's manual says.
 
 | engine | twin | test |
 |---|---|---|
 $(emulated)
 
 ## Compiled
-Targets for which the vendor's own compiler, or LLVM, compiles every kernel with its default tiles (tests \`offline_*\`). The exceptions are
-kernels that are known to use private memory or to be refused (cmake/offline_known.txt).
+Targets for which the vendor's own compiler, or LLVM, compiles every kernel with its default tiles (tests
+\`offline_*\`). The exceptions are kernels that are known to use private memory or to be refused
+(cmake/offline_known.txt).
 
 | target | known exceptions |
 |---|---|
 $(compiled)
 
 ## Exceptions
-Kernels that use private memory (their registers spill) or are refused. If a compiler refuses a kernel, a plan takes another solver or other tiles,
-and \`clattn run -v\` says so. No failure at run time has been reported yet; \`clattn report\` writes what a report needs.
+Kernels that use private memory (their registers spill) or are refused. If a compiler refuses a kernel, a plan takes
+another solver or other tiles, and \`clattn run -v\` says so. No failure at run time has been reported yet; \`clattn
+report\` writes what a report needs.
 
 | kernel | targets |
 |---|---|
