@@ -384,6 +384,9 @@ typedef enum clattn_beta_map {
  * but the bias is scaled. This equals path_attn without the flag only if every beta |w|^2 is 2. Not with tail or
  * CLATTN_CARRY. */
 #define CLATTN_ABSOLUTE CLATTN_FLAG(41)
+/* Rules of a state and short_conv, with state_window: speculative decoding. The operand accepted is read, which says
+ * from which of its last states each sequence goes on. See state_window. */
+#define CLATTN_WITH_ACCEPTED CLATTN_FLAG(42)
 
 /* ---- Operands ----------------------------------------------------------------------------------------------- */
 
@@ -442,7 +445,9 @@ typedef enum clattn_beta_map {
     X(Z, z, 33, "[B,T,H,V]: gate of mamba's output")                                                                   \
     X(STATE_INDICES, state_indices, 34,                                                                                \
       "[N]: i32, each sequence's state in the pool; below 0 or beyond it: starts from zero and is not kept")           \
-    X(STATES, states, 35, "[N,W,H,K*V]: the states after each of the last W tokens, or after every so many")           \
+    X(STATES, states, 35,                                                                                              \
+      "[N,W,H,K*V]: the states after each of the last W tokens, or after every so many; of short_conv "                \
+      "[N,W*taps,H,V]")                                                                                                \
     X(BIAS, bias, 36, "[H,V]: added to what short_conv sums")                                                          \
     X(A_LOG, a_log, 37, "[H]: log of each head's rate in gate_map")                                                    \
     X(ATTN, attn, 38, "[B,H,T,T*n], of a list [B,H,T,TK]: the attention matrix, o = attn v")                           \
@@ -457,7 +462,10 @@ typedef enum clattn_beta_map {
     X(LR0, lr0, 47, "[B,T,H]: the rate of each token's share in the step of w0")                                       \
     X(LR1, lr1, 48, "[B,T,H]: of w1")                                                                                  \
     X(LR2, lr2, 49, "[B,T,H]: of w2")                                                                                  \
-    X(MOMENTUM, momentum, 50, "[B,T,H]: its mean over a batch is the part of the previous step that a step keeps")
+    X(MOMENTUM, momentum, 50, "[B,T,H]: its mean over a batch is the part of the previous step that a step keeps")     \
+    X(ACCEPTED, accepted, 51, "[N]: i32, how many tokens of the previous call each sequence keeps; see state_window")  \
+    X(NORMALIZERS, normalizers, 52, "[N,W,H,K]: the normalizers that belong to states")                                \
+    X(STABILIZERS, stabilizers, 53, "[N,W,H]: the stabilizers that belong to states")
 
 typedef enum clattn_operand_id {
     CLATTN_OPERAND_NONE = 0,
@@ -590,10 +598,30 @@ typedef struct clattn_plan_desc {
      * without a state, but no two may have the same one: clattn_reference and clattn_run return INVALID_OPERAND.
      * clattn_enqueue cannot see the indices: after it, such a state is undefined. */
     int64_t state_slots; /* 0: N */
-    /* Only one of these may be set. The operand `states` has either each sequence's states after its last state_window
-     * tokens, with the newest at the end; or those after every state_every tokens, with the first at the beginning.
-     * States that a short sequence does not have are not written. Rules with a normalizer do not support this. A
-     * window, and a state_every that is not a multiple of a chunk, need mode recurrent, which AUTO then uses. */
+    /* Only one of these may be set, at most 2^27. Rules of a state and short_conv. The operand `states` has either each
+     * sequence's states after its last state_window tokens, with the newest at the end; or those after every
+     * state_every tokens, with the first at the beginning. So have normalizers and stabilizers, in rules that have
+     * these. States that a short sequence does not have are not written. A window, and a state_every that is not a
+     * multiple of a chunk, need mode recurrent, which AUTO then uses.
+     *
+     * Speculative decoding: with CLATTN_WITH_ACCEPTED and CLATTN_INITIAL_STATE, the states of a sequence are a ring.
+     * The state after token i of a call, counted from 1, is number (i - 1) % state_window of `states`, so that a call
+     * of up to state_window tokens has the state after its first token in front. initial_state has the shape of
+     * `states` and may be the same memory (likewise initial_normalizer and normalizers, initial_stabilizer and
+     * stabilizers). A sequence goes on from state number (accepted - 1) % state_window, which is the state after that
+     * many tokens of the previous call; if accepted is 0 or negative, from zero. The first token of a call was accepted
+     * before the call, so a sequence that goes on always accepts at least 1. A sequence without tokens in a call leaves
+     * its ring unchanged. With CLATTN_WITH_STATE_INDICES the rings are in the pool: [state_slots,W,...]. The results
+     * are those of calls that never had the rejected tokens, bit for bit with the same plan.
+     *
+     *     desc.seq_len = desc.state_window = 1 + DRAFTED;
+     *     for (n = 0; n < sequences; n++)
+     *         accepted[n] = 1;       the prompt's final_state is state 0 of the ring: pass its place with a batch_stride
+     *     for (;;) {                                                                                    of W*H*K*V
+     *         tokens[n] = the last accepted token of sequence n, then DRAFTED proposed ones;
+     *         clattn_enqueue(...);   initial_state and states are the same buffer
+     *         accepted[n] = 1 + the number of proposed tokens that the outputs confirm;
+     *     } */
     int64_t state_window, state_every;
     /* The fields below are for pieces. Their v and o are [B,T,H,V], where V is at most 65536. There are no queries and
      * keys. */

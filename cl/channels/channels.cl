@@ -109,7 +109,7 @@ WORD void load_tile(raw_tile_t *tile, const inputs_t *in, lane_t lane, int row)
     X(global const data_t, q) X(global const data_t, k) X(global const data_t, v) X(global out_t, o) \
     X(global const decay_t, g) X(global const float, theta) X(global const data_t, dt) \
     X(global const float, bias) X(global const float, d) X(global const data_t, z) X(global const int, cu) \
-    X(global const int, slots)
+    X(global const int, slots) X(global const int, accepted) X(global state_t, snapshots)
 #define OPTIONALS(X) \
     X(global const state_t, initial) X(global state_t, final)
 /* clang-format on */
@@ -192,6 +192,13 @@ channels(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, float scale, int st
             vec_store(read_state(own, queries, begin + i, lane.channel, scale),
                       parts + ((lane.channel / CHANNELS * TILE + begin + i) * COLUMN_VECTORS + LANE % COLUMN_VECTORS) *
                                   VEC);
+#if SNAPSHOTS
+            global state_t *snapshot =
+                snapshot_of(snapshots, snapshots_at, at, snapshot_interval(states), row + begin + i + 1);
+            unrolled
+            for (int n = 0; n < CHANNELS; n++)
+                state_row_store(own[n], snapshot, lane.channel + n, lane.column);
+#endif
         }
         unrolled
         for (int n = 0; n < CHANNELS && SPANS == 1; n++)

@@ -87,7 +87,7 @@ WORD float read_state(float4 q, float4 S)
 #define TENSORS(X) \
     X(global const data_t, q) X(global const data_t, k) X(global const data_t, v) X(global out_t, o) \
     X(global const float, g) X(global const data_t, dt) X(global const float, bias) X(global const float, d) \
-    X(global const data_t, z) X(global const int, cu) X(global const int, slots)
+    X(global const data_t, z) X(global const int, cu) X(global const int, slots) X(global const int, accepted) X(global state_t, snapshots)
 #define OPTIONALS(X) \
     X(global const state_t, initial) X(global state_t, final)
 /* clang-format on */
@@ -157,6 +157,10 @@ channels_lanes(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, float scale, 
             for (int j = 0; j < AHEAD; j++) {
                 S = E[j] * S + tokens.k[j] * tokens.x[j];
                 part[j] = read_state(tokens.q[j], S);
+#if SNAPSHOTS
+                store_state(S, snapshot_of(snapshots, snapshots_at, at, snapshot_interval(states), row + i + j + 1),
+                            channel, first_column + column);
+#endif
             }
             unrolled
             for (int j = 0; j < AHEAD; j++)

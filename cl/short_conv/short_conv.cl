@@ -1,8 +1,14 @@
 /* o_t = act(sum_r w[c][r] v_(t-TAPS+1+r) + bias) + v_t: a causal convolution of each channel.
  * One group: CHUNK tokens and BV columns of one head. A task computes VEC columns of RUN tokens, which are at least
  * TAPS. The initial state has the inputs before a sequence's first token. Only the task of the first tokens reads it,
- * and then writes the final state, which may be the same memory. */
+ * and then writes the final state, which may be the same memory; and the states on the way, if those are the last
+ * ones. */
 #include "columns.clh"
+
+#if !SNAPSHOTS
+#undef HAS_snapshots
+#define HAS_snapshots 2 /* nothing mentions them */
+#endif
 
 typedef struct {
     stream_t v;
@@ -85,7 +91,7 @@ WORD void leave_state(const inputs_t *in, global state_t *final, long step, int 
 /* clang-format off */
 #define TENSORS(X) \
     X(global const data_t, v) X(global out_t, o) X(global const gate_t, weights) X(global const gate_t, shift) \
-    X(global const int, cu) X(global const int, slots)
+    X(global const int, cu) X(global const int, slots) X(global const int, accepted) X(global state_t, snapshots)
 #define OPTIONALS(X) \
     X(global const state_t, initial) X(global state_t, final)
 /* clang-format on */
@@ -113,5 +119,18 @@ short_conv(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, in
         }
         if (c < VALUE_DIM && first == 0 && left != 0)
             leave_state(&in, left, final_at.z, at.tokens, c);
+#if SNAPSHOTS
+        /* Every so many tokens: each task stores its own. The last ones: the first task stores all, because it has read
+         * the initial state, which they may overwrite; the one that does so is the last, because others copy from it. */
+        int interval = snapshot_interval(states), some = interval > 0 && first <= last;
+        int begin = some ? first + 1 : max(at.tokens + interval + 1, 1);
+        int end = some ? last + 1 : first == 0 && interval < 0 ? at.tokens : 0;
+        for (int in_place = 0; in_place < 2 && c < VALUE_DIM; in_place++)
+            for (int tokens = begin; tokens <= end; tokens++) {
+                global state_t *snapshot = snapshot_of(snapshots, snapshots_at, at, interval, tokens);
+                if (snapshot != 0 && (snapshot == in.before) == in_place)
+                    leave_state(&in, snapshot, snapshots_at.z, tokens, c);
+            }
+#endif
     }
 }

@@ -34,10 +34,16 @@ WORD local float2 *scan_lanes(local float2 *places, float2 tokens)
     return now;
 }
 
+#if !SNAPSHOTS
+#undef HAS_snapshots
+#define HAS_snapshots 2 /* nothing mentions them */
+#endif
+
 /* clang-format off */
 #define TENSORS(X) \
     X(global const gate_t, f) X(global const gate_t, i) X(global float, decay) X(global float, strength) \
-    X(global float, m) X(global const int, cu) X(global const int, slots)
+    X(global float, m) X(global const int, cu) X(global const int, slots) X(global const int, accepted) \
+    X(global float, snapshots)
 #define OPTIONALS(X) \
     X(global const float, initial) X(global float, final)
 /* clang-format on */
@@ -80,6 +86,12 @@ stabilize(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int states)
                 decay[at_row(decay_at, at.batch, row, at.head)] = empty ? -INFINITY : forget[l] + before - now;
                 strength[at_row(strength_at, at.batch, row, at.head)] = empty ? 0 : exp2(LOG2E * (input[l] - now));
                 m[at_row(m_at, at.batch, row, at.head)] = now;
+#if SNAPSHOTS
+                global float *snapshot =
+                    snapshot_of(snapshots, snapshots_at, at, snapshot_interval(states), own + l + 1);
+                if (snapshot != 0)
+                    *snapshot = now;
+#endif
                 before = now;
             }
     }

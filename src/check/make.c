@@ -373,8 +373,10 @@ static int fill_index(const struct check_tensor *tensor, enum numbers numbers, c
         ((int32_t *)tensor->data)[n] = (int32_t)((n + 1) % tensor->info.dims[0]);
     for (int64_t n = 0; numbers == NUMBERS_POSITIONS && n < tensor->info.dims[0]; n++)
         ((int32_t *)tensor->data)[n] = (int32_t)((uniform(source, n) - 0.25) * 0x1p24);
-    return numbers == NUMBERS_SLOTS || numbers == NUMBERS_CUTS || numbers == NUMBERS_CUTS_KV ||
-           numbers == NUMBERS_LENGTHS || numbers == NUMBERS_POSITIONS;
+    for (int64_t n = 0; numbers == NUMBERS_COUNTS && n < tensor->info.dims[0]; n++)
+        ((int32_t *)tensor->data)[n] = (int32_t)((n + 1) % (source->desc->state_window + 2));
+    return numbers == NUMBERS_SLOTS || numbers == NUMBERS_COUNTS || numbers == NUMBERS_CUTS ||
+           numbers == NUMBERS_CUTS_KV || numbers == NUMBERS_LENGTHS || numbers == NUMBERS_POSITIONS;
 }
 
 static clattn_status allocate(struct check_tensors *tensors, clattn_operand_id id)

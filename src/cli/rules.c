@@ -45,9 +45,9 @@ struct summary {
 /* The name that users see for a dim. */
 static const char *letter_name(const char *letter)
 {
-    static const char *const names[][2] = {{"Q", "HQ"}, {"P", "N+1"}, {"X", "TK"},  {"E", "TK"},  {"Y", "HK"},
-                                           {"G", "H"},  {"L", "HQ"},  {"Z", "K*V"}, {"U", "V/2"}, {"J", "W"},
-                                           {"R", "W"},  {"F", "m"},   {"D", "F"}};
+    static const char *const names[][2] = {{"Q", "HQ"}, {"P", "N+1"}, {"X", "TK"},  {"E", "TK"},    {"Y", "HK"},
+                                           {"G", "H"},  {"L", "HQ"},  {"Z", "K*V"}, {"U", "V/2"},   {"J", "W"},
+                                           {"R", "W"},  {"F", "m"},   {"D", "F"},   {"A", "W*taps"}};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (*letter == *names[i][0])
@@ -90,13 +90,14 @@ static int operands_with(clattn_rule rule, enum option_id option, struct operand
 
     if (rule_takes(row, OPTION_state) && (option == OPTION_state || option == OPTION_state_indices))
         desc.flags |= CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE;
-    if (option == OPTION_normalize)
+    if (option == OPTION_normalize || option == OPTION_accepted)
         desc.flags |= CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE;
     if (desc_options[option].with != 0 && !rule_takes(row, option))
         desc.flags |= desc_options[option].with & rule_flags(row);
-    if (!option_taken(option, &desc, row) || (option == OPTION_attn && !rule_has_matrix(row)) ||
-        (option == OPTION_state_window && row->read == READ_STABILIZED))
+    if (!option_taken(option, &desc, row) || (option == OPTION_attn && !rule_has_matrix(row)))
         return 0;
+    if (option == OPTION_accepted)
+        desc.state_window = 1;
     option_put(option, 1, &desc);
     return rule_operands(&desc, rows);
 }

@@ -17,6 +17,22 @@ clattn_status check_slots(const clattn_plan_desc *desc, const struct log *log)
     return CLATTN_SUCCESS;
 }
 
+clattn_status check_snapshots(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
+{
+    if (desc->state_window != 0 && desc->state_every != 0)
+        return FAIL(log, INVALID_DESC, "state_window is %lld and state_every %lld, expected one of them",
+                    (long long)desc->state_window, (long long)desc->state_every);
+    if (!(desc->flags & CLATTN_WITH_ACCEPTED))
+        return CLATTN_SUCCESS;
+    if (desc->state_window == 0)
+        return FAIL(log, INVALID_DESC, "%s: accepted without state_window, the number of states of a sequence",
+                    rule->name);
+    if (!(desc->flags & CLATTN_INITIAL_STATE))
+        return FAIL(log, INVALID_DESC, "%s: accepted without initial_state, the states of the previous call",
+                    rule->name);
+    return CLATTN_SUCCESS;
+}
+
 int operands_used(const struct operand_choice *all, size_t count, struct operand_row rows[OPERAND_COUNT])
 {
     int used = 0;

@@ -85,19 +85,12 @@ static clattn_status check_channels(const clattn_plan_desc *desc, const struct r
 /* Heads may share either queries and keys, or states. */
 static clattn_status check_state(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
 {
-    int normalized = rule->read == READ_STABILIZED || (desc->flags & CLATTN_NORMALIZE);
-
     TRY(check_slots(desc, log));
     if (desc->pass == CLATTN_PASS_BACKWARD &&
         (desc->state_window != 0 || desc->state_every != 0 || (desc->flags & CLATTN_WITH_ATTN)))
         return FAIL(log, INVALID_DESC, "%s: the backward pass has no %s", rule->name,
                     desc->flags & CLATTN_WITH_ATTN ? "attn" : "gradients by states on the way");
-    if (desc->state_window != 0 && desc->state_every != 0)
-        return FAIL(log, INVALID_DESC, "state_window is %lld and state_every %lld, expected one of them",
-                    (long long)desc->state_window, (long long)desc->state_every);
-    if (normalized && (desc->state_window != 0 || desc->state_every != 0))
-        return FAIL(log, INVALID_DESC, "%s: state_window and state_every are for states without a normalizer",
-                    rule->name);
+    TRY(check_snapshots(desc, rule, log));
     if ((desc->flags & (CLATTN_REVERSED | CLATTN_NONCAUSAL)) && (desc->flags & CLATTN_WITH_ATTN))
         return FAIL(log, INVALID_DESC, "%s: %s, and so no attn", rule->name,
                     desc->flags & CLATTN_REVERSED ? "reversed" : "noncausal");

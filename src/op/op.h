@@ -23,7 +23,12 @@ extern const struct op op_mixer, op_piece, op_learner;
 /* ---- Checks that families share
  * ----------------------------------------------------------------------------------- */
 
-enum { MAX_DIM = 256, MAX_HEADS = 65535, MAX_LENGTH = INT32_MAX - 64 /* batch, sequences and tokens */ };
+enum {
+    MAX_DIM = 256,
+    MAX_HEADS = 65535,
+    MAX_LENGTH = INT32_MAX - 64, /* batch, sequences and tokens */
+    MAX_INTERVAL = 1 << 27       /* state_window and state_every: kernels have them in one number with three flags */
+};
 #define MAX_ELEMENTS 9007199254740992.0 /* elements of an operand, 2^53: offsets have 64 bits */
 
 /* INVALID_DESC, with the field's name, outside of low … high. */
@@ -35,6 +40,8 @@ clattn_status rope_check(const clattn_plan_desc *desc, const struct rule *rule, 
 
 /* INVALID_DESC: there is a pool of states, but no indices into it. */
 clattn_status check_slots(const clattn_plan_desc *desc, const struct log *log);
+/* INVALID_DESC: contradictions between the options of states on the way. */
+clattn_status check_snapshots(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log);
 
 /* Copies the rows that are used and have an id. Returns their number. */
 struct operand_choice {

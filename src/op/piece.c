@@ -37,6 +37,7 @@ static clattn_status check(const clattn_plan_desc *desc, const struct rule *rule
         return FAIL(log, INVALID_DESC, "%s: kv_heads is %lld, expected heads %lld: states are not shared", rule->name,
                     (long long)desc->kv_heads, (long long)desc->heads);
     TRY(check_slots(desc, log));
+    TRY(check_snapshots(desc, rule, log));
     return features ? check_features(desc, log) : CLATTN_SUCCESS;
 }
 
@@ -45,7 +46,8 @@ static int operands(const clattn_plan_desc *desc, const struct rule *rule, struc
     int conv = rule->piece == PIECE_SHORT_CONV, pool = (desc->flags & CLATTN_WITH_STATE_INDICES) != 0;
     int features = rule->piece == PIECE_FEATURES, gates = rule->piece == PIECE_GATES,
         norm = rule->piece == PIECE_RMS_NORM;
-    const char *state = pool ? "MRHV" : "NRHV";
+    int ring = (desc->flags & CLATTN_WITH_ACCEPTED) != 0, snapshots = desc->state_window != 0 || desc->state_every != 0;
+    const char *state = pool ? "MRHV" : "NRHV", *states = pool && ring ? "MAHV" : "NAHV";
     const struct operand_choice all[] = {
         {1, ROW(OP(V), "BTHV", STORE_DATA, VALUE)},
         {1, ROW(OP(O), features ? "BTHK" : "BTHV", gates ? STORE_GATE : STORE_DATA, WRITTEN)},
@@ -59,8 +61,10 @@ static int operands(const clattn_plan_desc *desc, const struct rule *rule, struc
         {(desc->flags & CLATTN_WITH_DT_BIAS) != 0, ROW(OP(DT_BIAS), "HV", STORE_STATE, BONUS)},
         {conv, ROW(OP(W), "HVJ", STORE_GATE, VALUE)},
         {(desc->flags & CLATTN_WITH_BIAS) != 0, ROW(OP(BIAS), "HV", STORE_GATE, VALUE)},
-        {(desc->flags & CLATTN_INITIAL_STATE) != 0, ROW(OP(STATE_IN), state, STORE_MATRIX, STATE)},
+        {(desc->flags & CLATTN_INITIAL_STATE) != 0, ROW(OP(STATE_IN), ring ? states : state, STORE_MATRIX, STATE)},
         {(desc->flags & CLATTN_FINAL_STATE) != 0, ROW(OP(STATE_OUT), state, STORE_MATRIX, WRITTEN)},
+        {snapshots, ROW(OP(STATES), states, STORE_MATRIX, WRITTEN)},
+        {ring, ROW(OP(ACCEPTED), "N", STORE_LENGTH, COUNTS)},
         {pool, ROW(OP(STATE_INDICES), "N", STORE_LENGTH, SLOTS)},
         {(desc->flags & CLATTN_WITH_POSITION) != 0, ROW(OP(POSITION), "N", STORE_LENGTH, POSITIONS)},
         {(desc->flags & CLATTN_CU_SEQLENS) != 0, ROW(OP(SEQLENS), "P", STORE_INDEX, CUTS)},

@@ -128,7 +128,7 @@ int problem_is_empty(const struct problem *problem, const struct extent *extent,
 clattn_status problem_place(const struct problem *problem, const struct extent *extent, const struct operand_row *row,
                             const clattn_operand *operand, size_t size, struct placement *place, const struct log *log)
 {
-    struct axis axes[3] = {{"batch", "BNMP", 1, 0}, {"token", "TSXEWR", 1, 0}, {"head", "HQYGL", 1, 0}};
+    struct axis axes[3] = {{"batch", "BNMP", 1, 0}, {"token", "TSXEWRA", 1, 0}, {"head", "HQYGL", 1, 0}};
     const char *name = operand_name(row->id);
     size_t element = element_size(problem, row);
     int64_t inner, last, low = 0;
@@ -148,7 +148,7 @@ clattn_status problem_place(const struct problem *problem, const struct extent *
     last = inner;
     for (int i = 0; i < 3; i++) {
         int64_t reach;
-        TRY(check_stride(name, &axes[i], i == 1 && row->id == CLATTN_STATES, log));
+        TRY(check_stride(name, &axes[i], i == 1 && operand_is_snapshots(row), log));
         reach = (axes[i].count - 1) * axes[i].stride;
         *(reach < 0 ? &low : &last) += reach;
     }

@@ -356,7 +356,11 @@ static int forward_operands(const clattn_plan_desc *desc, const struct rule *rul
     int pool = (desc->flags & CLATTN_WITH_STATE_INDICES) != 0, vk = (desc->flags & CLATTN_STATE_VK) != 0;
     const char *const states[] = {vk ? "NGVK" : "NGKV", "NGK", "NG"}, *const pools[] = {vk ? "MGVK" : "MGKV", "MGK",
                                                                                         "MG"};
-    const char *const *state = pool ? pools : states;
+    static const char *const rings[][3] = {{"NWGZ", "NWGK", "NWG"}, {"MWGZ", "MWGK", "MWG"}};
+    int ring = (desc->flags & CLATTN_WITH_ACCEPTED) != 0;
+    const char *const *state = pool ? pools : states, *const *snapshots = rings[pool && ring];
+    const char *const *from = ring ? snapshots : state;
+    int between = matrix && (desc->state_window != 0 || desc->state_every != 0);
     const struct operand_choice all[] = {
         {keys, ROW(OP(Q), "BTQK", STORE_DATA, QUERY)},
         {keys, ROW(OP(K), "BSLK", STORE_DATA, KEY)},
@@ -376,13 +380,16 @@ static int forward_operands(const clattn_plan_desc *desc, const struct rule *rul
         {(desc->flags & CLATTN_WITH_A_LOG) != 0, ROW(OP(A_LOG), "G", STORE_STATE, BONUS)},
         {(desc->flags & CLATTN_WITH_D) != 0, ROW(OP(D), "HV", STORE_STATE, BONUS)},
         {(desc->flags & CLATTN_WITH_Z) != 0, ROW(OP(Z), "BTHV", STORE_DATA, VALUE)},
-        {first, ROW(OP(STATE_IN), state[0], STORE_MATRIX, STATE)},
+        {first, ROW(OP(STATE_IN), from[0], STORE_MATRIX, STATE)},
         {last, ROW(OP(STATE_OUT), state[0], STORE_MATRIX, WRITTEN)},
-        {first && normalized, ROW(OP(NORMALIZER_IN), state[1], STORE_STATE, NORMALIZER)},
+        {first && normalized, ROW(OP(NORMALIZER_IN), from[1], STORE_STATE, NORMALIZER)},
         {last && normalized, ROW(OP(NORMALIZER_OUT), state[1], STORE_STATE, WRITTEN)},
-        {first && stabilized, ROW(OP(STABILIZER_IN), state[2], STORE_STATE, STABILIZER)},
+        {first && stabilized, ROW(OP(STABILIZER_IN), from[2], STORE_STATE, STABILIZER)},
         {last && stabilized, ROW(OP(STABILIZER_OUT), state[2], STORE_STATE, WRITTEN)},
-        {matrix && (desc->state_window != 0 || desc->state_every != 0), ROW(OP(STATES), "NWGZ", STORE_MATRIX, WRITTEN)},
+        {between, ROW(OP(STATES), snapshots[0], STORE_MATRIX, WRITTEN)},
+        {between && normalized, ROW(OP(NORMALIZERS), snapshots[1], STORE_STATE, WRITTEN)},
+        {between && stabilized, ROW(OP(STABILIZERS), snapshots[2], STORE_STATE, WRITTEN)},
+        {matrix && ring, ROW(OP(ACCEPTED), "N", STORE_LENGTH, COUNTS)},
         {matrix && (desc->flags & CLATTN_WITH_STATE_INDICES), ROW(OP(STATE_INDICES), "N", STORE_LENGTH, SLOTS)},
         {(desc->flags & CLATTN_CU_SEQLENS) != 0, ROW(OP(SEQLENS), "P", STORE_INDEX, CUTS)},
         {(desc->flags & CLATTN_CU_SEQLENS_KV) != 0, ROW(OP(SEQLENS_KV), "P", STORE_INDEX, CUTS_KV)},
@@ -475,9 +482,10 @@ const char *operand_name(clattn_operand_id id)
 int operand_is_output(clattn_operand_id id)
 {
     static const int outputs[OPERAND_COUNT] = {
-        [CLATTN_O] = 1,        [CLATTN_LSE] = 1,       [CLATTN_ATTN] = 1,           [CLATTN_WRITTEN] = 1,
-        [CLATTN_STATES] = 1,   [CLATTN_STATE_OUT] = 1, [CLATTN_NORMALIZER_OUT] = 1, [CLATTN_STABILIZER_OUT] = 1,
-        [CLATTN_FINAL_W0] = 1, [CLATTN_FINAL_W1] = 1,  [CLATTN_FINAL_W2] = 1};
+        [CLATTN_O] = 1,           [CLATTN_LSE] = 1,         [CLATTN_ATTN] = 1,           [CLATTN_WRITTEN] = 1,
+        [CLATTN_STATES] = 1,      [CLATTN_STATE_OUT] = 1,   [CLATTN_NORMALIZER_OUT] = 1, [CLATTN_STABILIZER_OUT] = 1,
+        [CLATTN_NORMALIZERS] = 1, [CLATTN_STABILIZERS] = 1, [CLATTN_FINAL_W0] = 1,       [CLATTN_FINAL_W1] = 1,
+        [CLATTN_FINAL_W2] = 1};
     return outputs[id];
 }
 
@@ -487,8 +495,13 @@ int operand_is_updated(const clattn_plan_desc *desc, clattn_operand_id id)
            ((desc->flags & CLATTN_CARRY) && id == CLATTN_K);
 }
 
+int operand_is_snapshots(const struct operand_row *row)
+{
+    return row->id == CLATTN_STATES || row->id == CLATTN_NORMALIZERS || row->id == CLATTN_STABILIZERS;
+}
+
 int operand_is_index(clattn_operand_id id)
 {
     return id == CLATTN_SEQLENS || id == CLATTN_SEQLENS_KV || id == CLATTN_KV_LENS || id == CLATTN_STATE_INDICES ||
-           id == CLATTN_POSITION;
+           id == CLATTN_POSITION || id == CLATTN_ACCEPTED;
 }

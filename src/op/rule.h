@@ -129,6 +129,7 @@ enum numbers {
     NUMBERS_LENGTHS,  /* lengths of keys in use */
     NUMBERS_SLOTS,    /* slots of states in the pool */
     NUMBERS_POSITIONS,
+    NUMBERS_COUNTS, /* tokens of the previous call that are kept */
     NUMBERS_WRITTEN /* an output */
 };
 
@@ -137,7 +138,7 @@ enum numbers {
  * M = states of a pool, W = intermediate states that are returned, Z = K*V, U = V/2;
  * X = tokens of keys, E = the last of them, whose keys are not carried;
  * Y and G = kv_heads, of a list and of states, L = the smaller of G and Q;
- * J = R = taps, as inner and as outer dimension;
+ * J = R = taps, as inner and as outer dimension, A = their product with W;
  * C = the tokens that an output combines: X for a list, else S; F = rows of omega, D = hidden_dim. */
 struct operand_row {
     clattn_operand_id id;
@@ -177,6 +178,8 @@ const char *operand_name(clattn_operand_id id);
 int operand_is_output(clattn_operand_id id);
 /* Whether the operand is both read and written: the cache to which a call appends keys and values. */
 int operand_is_updated(const clattn_plan_desc *desc, clattn_operand_id id);
+/* Whether the operand holds the states that a call returns on its way, not all of which a short sequence has. */
+int operand_is_snapshots(const struct operand_row *row);
 /* Whether the operand holds integers: starts or lengths of sequences. */
 int operand_is_index(clattn_operand_id id);
 

@@ -84,6 +84,7 @@ static clattn_status bind_operands(struct call *call, const struct arguments *ar
     /* the index operand has no such stride: kernels find the pool's size in its place */
     call->operands[CLATTN_STATE_INDICES].view.token =
         plan->problem.desc.state_slots != 0 ? plan->problem.desc.state_slots : call->ir.extent.sequences;
+    call->operands[CLATTN_ACCEPTED].view.token = plan->problem.desc.state_window; /* and the size of a ring */
     return CLATTN_SUCCESS;
 }
 

@@ -280,10 +280,6 @@ static clattn_status no_solver(const clattn_context *context, const struct probl
                     "%s: mode chunk is for rules whose chunks are matrix products; modes auto and recurrent take any "
                     "length",
                     problem->rule->name);
-    if (!rule_has_chunks(problem->rule) && (desc->state_window != 0 || desc->state_every != 0))
-        return FAIL(&context->log, UNSUPPORTED,
-                    "%s: only the reference returns states before the end (state_window %lld, state_every %lld)",
-                    problem->rule->name, (long long)desc->state_window, (long long)desc->state_every);
     if (desc->mode == CLATTN_MODE_CHUNK && (desc->state_window != 0 || desc->state_every != 0))
         return FAIL(
             &context->log, UNSUPPORTED,

@@ -37,7 +37,7 @@ static int is_written_whole(const struct problem *problem, const struct operand_
 {
     int pool = (problem->desc.flags & CLATTN_WITH_STATE_INDICES) && row->dims[0] == 'M';
 
-    return row->numbers == NUMBERS_WRITTEN && row->id != CLATTN_STATES && !pool;
+    return row->numbers == NUMBERS_WRITTEN && !operand_is_snapshots(row) && !pool;
 }
 
 /* Copies the operand, from its first element to its last, into a buffer with the same strides. */

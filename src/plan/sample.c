@@ -104,6 +104,13 @@ static void draw_positions(struct twin *twin)
         ((int32_t *)twin->narrow)[n] = (int32_t)(1000000 * n + 5);
 }
 
+/* Counts of accepted tokens, one of them beyond a ring of two states. */
+static void draw_counts(struct twin *twin)
+{
+    for (int64_t n = 0; n < twin->count; n++)
+        ((int32_t *)twin->narrow)[n] = (int32_t)(n + 2);
+}
+
 /* Sequences of about equal length, whose cuts are not at the end of a chunk. */
 static void draw_cuts(int64_t length, struct twin *twin)
 {
@@ -162,7 +169,9 @@ static clattn_status make_twin(struct sample *sample, const struct operand_row *
         draw_slots(twin);
     else if (row->numbers == NUMBERS_POSITIONS)
         draw_positions(twin);
-    else if (row->id == CLATTN_STATES) /* short sequences write only some of them */
+    else if (row->numbers == NUMBERS_COUNTS)
+        draw_counts(twin);
+    else if (operand_is_snapshots(row)) /* short sequences write only some of them */
         memset(twin->narrow, 0, twin->bytes), memset(twin->wide, 0, (size_t)twin->count * sizeof(float));
     else if (is_index)
         draw_cuts(row->numbers == NUMBERS_CUTS ? problem->desc.seq_len : problem->desc.kv_len, twin);

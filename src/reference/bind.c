@@ -38,6 +38,29 @@ int64_t task_state(const struct task *task, int64_t sequence)
     return slots != NULL ? problem_slot(task->problem, &task->extent, slots, sequence) : sequence;
 }
 
+int64_t task_start(const struct task *task, int64_t sequence)
+{
+    const struct tensor *accepted = &task->tensors[CLATTN_ACCEPTED];
+    int64_t count;
+
+    if (accepted->data == NULL)
+        return 0;
+    count = number_index(accepted->data, accepted->view.offset + sequence, 0);
+    return count > 0 ? (count - 1) % task->problem->desc.state_window : -1;
+}
+
+int64_t task_snapshot(const struct task *task, int64_t tokens, int64_t done)
+{
+    const clattn_plan_desc *desc = &task->problem->desc;
+
+    if (desc->state_every != 0)
+        return done % desc->state_every == 0 ? done / desc->state_every - 1 : -1;
+    if (done <= tokens - desc->state_window)
+        return -1;
+    return desc->flags & CLATTN_WITH_ACCEPTED ? (done - 1) % desc->state_window
+                                              : desc->state_window - 1 - (tokens - done);
+}
+
 /* The number of keys in use, of those that each sequence may have. */
 static clattn_status check_lengths(const struct task *task, const struct log *log)
 {

@@ -9,7 +9,8 @@
 struct rows {
     const struct task *task;
     const clattn_plan_desc *desc;
-    int64_t sequence, batch, head, first, tokens, state; /* state: its slot in the pool, -1: none */
+    int64_t sequence, batch, head, first, tokens;
+    int64_t state, start; /* its slot in the pool, -1: none; which of its states it begins with, -1: zeros */
 };
 
 static double load(const struct rows *rows, clattn_operand_id id, int64_t batch, int64_t row, int64_t index)
@@ -47,9 +48,9 @@ static double input(const struct rows *rows, int64_t token, int64_t c)
 {
     if (token >= 0)
         return load(rows, CLATTN_V, rows->batch, rows->first + token, c);
-    if (rows->state < 0 || !has(rows, CLATTN_STATE_IN))
+    if (rows->state < 0 || rows->start < 0 || !has(rows, CLATTN_STATE_IN))
         return 0;
-    return load(rows, CLATTN_STATE_IN, rows->state, rows->desc->taps + token, c);
+    return load(rows, CLATTN_STATE_IN, rows->state, (rows->start + 1) * rows->desc->taps + token, c);
 }
 
 static double convolved(const struct rows *rows, int64_t token, int64_t c)
@@ -64,15 +65,40 @@ static double convolved(const struct rows *rows, int64_t token, int64_t c)
     return rows->desc->flags & CLATTN_RESIDUAL ? sum + input(rows, token, c) : sum;
 }
 
-/* Writes outputs, then the state. It may overwrite the initial state, whose row r is not read after row r is
+/* The states on the way, which may overwrite the initial one: nothing reads that any more but they, and a state's rows
+ * are gathered before they are written. */
+static void leave_states(const struct rows *rows, int64_t c)
+{
+    enum { MOST_TAPS = 8 };
+    const int in_pool = (rows->desc->flags & CLATTN_WITH_ACCEPTED) != 0, taps = rows->desc->taps;
+    const int64_t state = in_pool ? rows->state : rows->sequence;
+    double before[MOST_TAPS];
+
+    for (int r = 0; r < taps; r++)
+        before[r] = input(rows, r - taps, c);
+    for (int64_t done = 1; done <= rows->tokens && state >= 0 && has(rows, CLATTN_STATES); done++) {
+        const int64_t number = task_snapshot(rows->task, rows->tokens, done);
+        for (int r = 0; r < taps && number >= 0; r++) {
+            const int64_t token = done - taps + r;
+            store(rows, CLATTN_STATES, state, number * taps + r, c,
+                  token >= 0 ? input(rows, token, c) : before[taps + token]);
+        }
+    }
+}
+
+/* Writes outputs, then the states. The final one may overwrite the initial one, whose row r is not read after row r is
  * written. */
 static void run_short_conv(const struct rows *rows)
 {
     for (int64_t c = 0; c < rows->desc->value_dim; c++) {
         for (int64_t token = 0; token < rows->tokens; token++)
             store(rows, CLATTN_O, rows->batch, rows->first + token, c, convolved(rows, token, c));
+        if (!(rows->desc->flags & CLATTN_WITH_ACCEPTED))
+            leave_states(rows, c);
         for (int r = 0; r < rows->desc->taps && rows->state >= 0 && has(rows, CLATTN_STATE_OUT); r++)
             store(rows, CLATTN_STATE_OUT, rows->state, r, c, input(rows, rows->tokens - rows->desc->taps + r, c));
+        if (rows->desc->flags & CLATTN_WITH_ACCEPTED)
+            leave_states(rows, c);
     }
 }
 
@@ -235,7 +261,8 @@ void piece_head(void *user, int64_t job)
                         .desc = &task->problem->desc,
                         .head = job % heads,
                         .sequence = sequence,
-                        .state = task_state(task, sequence)};
+                        .state = task_state(task, sequence),
+                        .start = task_start(task, sequence)};
 
     rows.batch = cu->data != NULL ? 0 : sequence;
     rows.first = cu->data != NULL ? task_cut(task->problem, cu, sequence) : 0;

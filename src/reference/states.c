@@ -30,32 +30,46 @@ static int64_t inner_index(const struct head *head, int64_t n, int64_t c)
     return head->task->problem->desc.flags & CLATTN_STATE_VK ? c * head->K + n : n * head->V + c;
 }
 
+/* The place of a job's state, in elements: where the tensor has a sequence's or a pool's at `state`, the one with that
+ * number among several. */
+static int64_t state_at(const struct head *head, const struct tensor *tensor, int64_t state, int64_t number)
+{
+    const struct view *view = &tensor->view;
+
+    return view->offset + state * view->batch + number * view->token + head->head * view->head;
+}
+
+static void store_matrix(const struct head *head, const struct tensor *S, int64_t at)
+{
+    for (int64_t n = 0; n < head->K && S->data != NULL; n++)
+        for (int64_t c = 0; c < head->V; c++)
+            number_store(S->dtype, S->data, at + inner_index(head, n, c), head->S[n * head->V + c]);
+}
+
+static void store_sums(const struct head *head, const struct tensor *z, int64_t at)
+{
+    for (int64_t n = 0; n < head->K && z->data != NULL; n++)
+        number_store(CLATTN_F32, z->data, at + n, head->z[n]);
+}
+
+static void store_stabilizer(const struct head *head, const struct tensor *m, int64_t at)
+{
+    if (m->data != NULL)
+        number_store(CLATTN_F32, m->data, at, head->m);
+}
+
 void head_leave(const struct head *head, int64_t tokens)
 {
-    const clattn_plan_desc *desc = &head->task->problem->desc;
-    const struct tensor *states = head_tensor(head, CLATTN_STATES);
-    int64_t slot = desc->state_window - 1 - (head->tokens - tokens), at;
+    const struct tensor *states = head_tensor(head, CLATTN_STATES), *z = head_tensor(head, CLATTN_NORMALIZERS),
+                        *m = head_tensor(head, CLATTN_STABILIZERS);
+    int in_pool = (head->task->problem->desc.flags & CLATTN_WITH_ACCEPTED) != 0;
+    int64_t number = task_snapshot(head->task, head->tokens, tokens), state = in_pool ? head->state : head->sequence;
 
-    if (desc->state_every != 0)
-        slot = tokens % desc->state_every == 0 ? tokens / desc->state_every - 1 : -1;
-    if (states->data == NULL || slot < 0 || head->units)
+    if (states->data == NULL || number < 0 || state < 0 || head->units)
         return;
-    at = states->view.offset + head->sequence * states->view.batch + slot * states->view.token +
-         head->head * states->view.head;
-    for (int64_t n = 0; n < head->K; n++)
-        for (int64_t c = 0; c < head->V; c++)
-            number_store(states->dtype, states->data, at + inner_index(head, n, c), head->S[n * head->V + c]);
-}
-
-static int64_t state_index(const struct head *head, const struct tensor *tensor, int64_t n, int64_t c)
-{
-    return tensor->view.offset + head->state * tensor->view.batch + head->head * tensor->view.head +
-           inner_index(head, n, c);
-}
-
-static int64_t vector_index(const struct head *head, const struct tensor *tensor, int64_t n)
-{
-    return tensor->view.offset + head->state * tensor->view.batch + head->head * tensor->view.head + n;
+    store_matrix(head, states, state_at(head, states, state, number));
+    store_sums(head, z, state_at(head, z, state, number));
+    store_stabilizer(head, m, state_at(head, m, state, number));
 }
 
 void head_begin(struct head *head)
@@ -63,15 +77,19 @@ void head_begin(struct head *head)
     const struct tensor *S = head_tensor(head, CLATTN_STATE_IN);
     const struct tensor *z = head_tensor(head, CLATTN_NORMALIZER_IN);
     const struct tensor *m = head_tensor(head, CLATTN_STABILIZER_IN);
-    int has_state = head->state >= 0;
+    int64_t number = task_start(head->task, head->sequence);
+    int has_state = head->state >= 0 && number >= 0;
 
     for (int64_t n = 0; n < head->K; n++) {
-        head->z[n] = has_state && z->data ? number_load(CLATTN_F32, z->data, vector_index(head, z, n)) : 0;
-        for (int64_t c = 0; c < head->V; c++)
-            head->S[n * head->V + c] =
-                has_state && S->data && !head->units ? number_load(S->dtype, S->data, state_index(head, S, n, c)) : 0;
+        head->z[n] =
+            has_state && z->data ? number_load(CLATTN_F32, z->data, state_at(head, z, head->state, number) + n) : 0;
+        for (int64_t c = 0; c < head->V; c++) {
+            int64_t at = state_at(head, S, head->state, number) + inner_index(head, n, c);
+            head->S[n * head->V + c] = has_state && S->data && !head->units ? number_load(S->dtype, S->data, at) : 0;
+        }
     }
-    head->m = has_state && m->data ? number_load(CLATTN_F32, m->data, vector_index(head, m, 0)) : (double)-INFINITY;
+    head->m = has_state && m->data ? number_load(CLATTN_F32, m->data, state_at(head, m, head->state, number))
+                                   : (double)-INFINITY;
 }
 
 void head_end(const struct head *head)
@@ -82,12 +100,7 @@ void head_end(const struct head *head)
 
     if (head->state < 0 || head->units)
         return;
-    for (int64_t n = 0; n < head->K; n++) {
-        if (z->data)
-            number_store(CLATTN_F32, z->data, vector_index(head, z, n), head->z[n]);
-        for (int64_t c = 0; c < head->V && S->data; c++)
-            number_store(S->dtype, S->data, state_index(head, S, n, c), head->S[n * head->V + c]);
-    }
-    if (m->data)
-        number_store(CLATTN_F32, m->data, vector_index(head, m, 0), head->m);
+    store_matrix(head, S, state_at(head, S, head->state, 0));
+    store_sums(head, z, state_at(head, z, head->state, 0));
+    store_stabilizer(head, m, state_at(head, m, head->state, 0));
 }

@@ -29,6 +29,11 @@ int64_t task_cut(const struct problem *problem, const struct tensor *tensor, int
 /* Where the state of a sequence lies among all; -1: it has none, begins from zero and is not written. */
 int64_t task_state(const struct task *task, int64_t sequence);
 
+/* Which of its states of the previous call a sequence begins with; -1: it begins from zero. 0 without accepted. */
+int64_t task_start(const struct task *task, int64_t sequence);
+/* Which of the states on the way is the one after so many of a sequence's tokens; -1: it is not returned. */
+int64_t task_snapshot(const struct task *task, int64_t tokens, int64_t done);
+
 /* The log-decay of a gate's number x with its bias, for that e^a_log. */
 double task_gate(const clattn_plan_desc *desc, double x, double rate);
 

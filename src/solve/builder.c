@@ -201,6 +201,7 @@ static const struct {
     {"d", CLATTN_D},
     {"z", CLATTN_Z},
     {"slots", CLATTN_STATE_INDICES},
+    {"accepted", CLATTN_ACCEPTED},
     {"snapshots", CLATTN_STATES},
     {"weights", CLATTN_W},
     {"shift", CLATTN_BIAS},
@@ -245,6 +246,8 @@ static int rule_tensor(struct builder *b, const char *name)
         return build_operand(b, CLATTN_NORMALIZER_IN);
     if (pass == PASS_DENOMINATORS && strcmp(name, "final") == 0)
         return build_operand(b, CLATTN_NORMALIZER_OUT);
+    if (pass == PASS_DENOMINATORS && strcmp(name, "snapshots") == 0)
+        return build_operand(b, CLATTN_NORMALIZERS);
     return IR_NONE;
 }
 
@@ -252,7 +255,8 @@ static int rule_tensor(struct builder *b, const char *name)
 static int belongs_to_other_pass(enum pass pass, const char *name)
 {
     return pass == PASS_ATTENTION &&
-           (strcmp(name, "initial") == 0 || strcmp(name, "final") == 0 || strcmp(name, "lse") == 0);
+           (strcmp(name, "initial") == 0 || strcmp(name, "final") == 0 || strcmp(name, "lse") == 0 ||
+            strcmp(name, "snapshots") == 0 || strcmp(name, "accepted") == 0);
 }
 
 int build_bound(struct builder *b, const char *name)
@@ -274,8 +278,8 @@ int build_bound(struct builder *b, const char *name)
 /* ---- Numbers ------------------------------------------------------------------------------------------------------
  */
 
-/* 1 in the iteration of the reads' loop that writes the final state. That is the last one, because the final state may
- * overwrite the initial one, which every iteration reads. If the reads are of the final state, it is the first one. */
+/* 1 in the iteration of the reads' loop that writes states. That is the last one, because they may overwrite the
+ * initial one, which every iteration reads. If the reads are of the final state, it is the first one. */
 static ir_expression writes_final_state(const struct builder *b)
 {
     if (b->reads_loop == IR_NONE)
@@ -288,13 +292,6 @@ static ir_expression writes_final_state(const struct builder *b)
 static int has(struct builder *b, const char *name)
 {
     return build_bound(b, name) != IR_NONE;
-}
-
-/* Flags: 1 if there is an initial state, 2 if there is a final one. */
-static ir_expression state_flags(struct builder *b)
-{
-    return build_binary(b, IR_ADD, build_constant(b, has(b, "initial")),
-                        build_times(b, writes_final_state(b), 2 * has(b, "final")));
 }
 
 /* Flags: whether the call has a sink, wants lse, and has lengths of keys and strengths. */
@@ -318,6 +315,17 @@ static ir_expression window(const struct builder *b)
 static ir_expression state_interval(const struct builder *b)
 {
     return build_constant(b, b->problem->desc.state_every - b->problem->desc.state_window);
+}
+
+/* Flags: 1 if there is an initial state, 2 if there is a final one, 4 if there are some on the way, whose interval is
+ * above the flags. */
+static ir_expression state_flags(struct builder *b)
+{
+    const int written = 2 * has(b, "final") + 4 * has(b, "snapshots");
+    const ir_expression flags =
+        build_binary(b, IR_ADD, build_constant(b, has(b, "initial")), build_times(b, writes_final_state(b), written));
+
+    return has(b, "snapshots") ? build_binary(b, IR_ADD, build_times(b, state_interval(b), 8), flags) : flags;
 }
 
 static ir_expression number_of(struct builder *b, const char *name)

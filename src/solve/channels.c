@@ -45,10 +45,8 @@ static const struct channels_body *body_of(const struct solver *solver)
 
 static int applies(const struct solver *solver, const struct device_facts *facts, const struct problem *problem)
 {
-    const clattn_plan_desc *desc = &problem->desc;
-
     return problem->rule->op == OP_MIXER && !rule_has_list(problem->rule) && !rule_has_chunks(problem->rule) &&
-           desc->state_window == 0 && desc->state_every == 0 && body_of(solver)->takes(facts, problem);
+           body_of(solver)->takes(facts, problem);
 }
 
 /* ---- Sizes and constants ------------------------------------------------------------------------------------------

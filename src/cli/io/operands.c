@@ -327,7 +327,7 @@ size_t operands_list(const struct check_tensors *tensors, int outputs, struct sa
                                   .data = left != NULL ? left : tensor->data,
                                   .bytes = tensor->bytes,
                                   .dtype = word_name(file_dtype_words, (int)tensor->info.dtype)};
-        if (id == CLATTN_KV_LENS || id == CLATTN_STATE_INDICES || id == CLATTN_POSITION)
+        if (id == CLATTN_KV_LENS || id == CLATTN_STATE_INDICES || id == CLATTN_POSITION || id == CLATTN_ACCEPTED)
             to->dtype = "I32";
         else if (operand_is_index((clattn_operand_id)id))
             to->dtype = tensors->desc.flags & CLATTN_CU_SEQLENS_INT64 ? "I64" : "I32";
