@@ -94,7 +94,7 @@ static const struct bad {
     BAD(flags, CLATTN_WITH_KV_LENS, "gated_delta_rule", "kv_lens"),
     BAD(flags, CLATTN_CU_SEQLENS_KV, "gated_delta_rule", "cu_seqlens_kv"),
     BAD(flags, CLATTN_APPEND, "gated_delta_rule", "append"),
-    BAD(flags, CLATTN_ABSOLUTE * 2, "unknown bits", "0x40000000000"),
+    BAD(flags, CLATTN_WITH_ACCEPTED * 2, "unknown bits", "0x80000000000"),
     BAD(flags, CLATTN_NONCAUSAL, "gated_delta_rule", "noncausal"),
     BAD(flags, CLATTN_WITH_A_LOG, "a_log is for gate_map softplus and sigmoid", "not for log"),
     BAD(flags, CLATTN_WITH_DT_BIAS, "gated_delta_rule", "dt_bias is for gates with a gate_map"),
@@ -575,7 +575,7 @@ static void test_outputs(void **state)
                          CLATTN_CU_SEQLENS | CLATTN_WITH_SINK | CLATTN_WITH_LSE | CLATTN_WITH_KV_LENS |
                          CLATTN_WITH_STATE_INDICES | CLATTN_CU_SEQLENS_KV | CLATTN_WITH_P | CLATTN_WITH_BETA |
                          CLATTN_WITH_WRITTEN | CLATTN_APPEND | CLATTN_WITH_DT_BIAS | CLATTN_WITH_A_LOG | CLATTN_WITH_D |
-                         CLATTN_WITH_Z | CLATTN_WITH_ATTN;
+                         CLATTN_WITH_Z | CLATTN_WITH_ATTN | CLATTN_WITH_ACCEPTED;
     int seen[OPERAND_COUNT] = {0};
 
     (void)state;

@@ -130,7 +130,7 @@ static void note_step(const struct made *made, int number)
 /* Parameters that only a caller's choice of operands gives, none of the variants below. */
 static int is_optional(const char *name)
 {
-    static const char *const names[] = {"cu", "slots", "snapshots", "cu_kv", "lens"};
+    static const char *const names[] = {"cu", "slots", "accepted", "snapshots", "cu_kv", "lens"};
 
     for (size_t i = 0; i < COUNT(names); i++)
         if (strcmp(names[i], name) == 0)
