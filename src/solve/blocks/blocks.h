@@ -2,15 +2,12 @@
 #ifndef CLATTN_SRC_SOLVE_BLOCKS_H
 #define CLATTN_SRC_SOLVE_BLOCKS_H
 
-#include "solve/solve.h"
+#include "solve/register_blocks.h"
 
 enum {
-    BLOCKS_VEC = 4,
     BLOCKS_SPOT = 8, /* rows of a block of scores */
     BLOCKS_MOST_COLUMNS = 128,
-    BLOCKS_ENGINE_TILE = 16,   /* rows, columns and depth of an engine's product */
-    BLOCKS_ENGINE_COLUMNS = 4, /* lanes of a sub-group along its columns */
-    BLOCKS_PASSES = 2          /* outputs and denominators: enum pass */
+    BLOCKS_PASSES = 2 /* outputs and denominators: enum pass */
 };
 
 /* The kernels. The last three run once for each pass. */
@@ -85,10 +82,6 @@ struct blocks_workspace blocks_workspace(const struct blocks_kernel *kernel);
 struct kernel_step blocks_step(const struct blocks_kernel *kernel);
 /* Groups along the third dimension of its grid. */
 int64_t blocks_value_groups(const struct blocks_kernel *kernel);
-
-/* Adds the words of products in register blocks, which kernels of other modules use, too: of multiply-adds where engine
- * is NULL, else of the engine's floats. */
-void add_block_products(struct kernel_step *step, const struct engine *engine);
 
 /* ---- By heuristic, for groups of at most facts->most_group work-items --------------------------------------------
  */

@@ -353,16 +353,10 @@ static void bound_registers(struct kernel_step *step, int registers)
 /* ---- Words --------------------------------------------------------------------------------------------------------
  */
 
-void add_block_products(struct kernel_step *step, const struct engine *engine)
-{
-    step_header(step, engine != NULL && engine->exact != FILE_nothing ? engine->exact : FILE_rows_given);
-    step_header(step, FILE_blocks);
-    step_header(step, engine != NULL ? FILE_blocks_engine : FILE_blocks_lanes);
-}
-
 static void add_words(struct kernel_step *step, const struct blocks_kernel *kernel)
 {
     add_block_products(step, kernel->engine);
+    step_header(step, FILE_blocks);
     add_state_words(step, kernel->problem, OUTPUTS_WRITTEN);
     step_header(step, decay_headers[problem_decay(kernel->problem)]);
 }

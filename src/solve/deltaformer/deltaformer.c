@@ -130,7 +130,7 @@ static struct kernel_step part_step(const struct problem *problem, const struct 
     step_constants(&step, numbers, sizeof numbers / sizeof *numbers);
     step_header(&step, FILE_output_plain);
     step_header(&step, flash_weights(desc->write_kernel));
-    step_header(&step, erase_words(problem).header);
+    step_header(&step, FILE_write);
     return step;
 }
 

@@ -2,8 +2,8 @@
  * of one head and blocks of as many keys; scores and outputs are in the registers of a grid of lanes, and the weights
  * between their two products in local memory. flash_blocks multiplies and adds; flash_matrix_blocks does the same with a
  * matrix engine's products of floats. */
-#include "solve/blocks/blocks.h"
 #include "solve/flash/flash.h"
+#include "solve/register_blocks.h"
 
 enum {
     VEC = BLOCKS_VEC,
@@ -12,7 +12,7 @@ enum {
     LEAST_SLICE = 8,
     USUAL_SLICE = 16,
     MOST_COLUMN_LANES = 16,
-    MOST_COLUMNS = BLOCKS_MOST_COLUMNS,
+    MOST_COLUMNS = 128,
     MOST_HELD = 160 /* floats of scores and outputs of a lane */
 };
 
@@ -110,10 +110,7 @@ static void add_constants(struct kernel_step *step, const struct engine *engine,
         {"WIDE", g.columns},
         {"LONG_SUMS", 1},
         {"WIDEST", higher(g.scores, g.columns)},
-        /* of words of blocks.clh that this kernel does not use */
         {"SPLIT", 1},
-        {"STRETCH", 0},
-        {"SEGMENTS", 1},
     };
 
     step_constants(step, numbers, sizeof numbers / sizeof *numbers);

@@ -1,9 +1,10 @@
 /* Products of register blocks: by multiply-adds of lanes that share a tile (the way `lanes`), or of floats on an engine
  * that multiplies these (`exact`). cl/gemm/gemm.cl */
 #include "solve/gemm/tiles.h"
+#include "solve/register_blocks.h"
 
-static void derive(enum embedded_file words, const struct device_facts *facts, const struct engine *engine,
-                   const struct gemm *gemm, const struct gemm_tiles *t, struct gemm_shape *shape)
+static void derive(const struct device_facts *facts, const struct engine *engine, const struct gemm *gemm,
+                   const struct gemm_tiles *t, struct gemm_shape *shape)
 {
     struct kernel_step *step = &shape->step;
     const int pad = engine != NULL ? TILE_PAD : SHARED_VEC;
@@ -24,22 +25,20 @@ static void derive(enum embedded_file words, const struct device_facts *facts, c
     if (engine != NULL) {
         step->options = engine->options;
         step_scratch(step, engine->exact_scratch);
-        step_header(step, engine->exact);
-    } else
-        step_header(step, FILE_rows_given);
-    step_header(step, words);
+    }
+    add_block_products(step, engine);
 }
 
 static void derive_lanes(const struct device_facts *facts, const struct gemm *gemm, const void *tiles,
                          struct gemm_shape *shape)
 {
-    derive(FILE_blocks_lanes, facts, NULL, gemm, tiles, shape);
+    derive(facts, NULL, gemm, tiles, shape);
 }
 
 static void derive_exact(const struct device_facts *facts, const struct gemm *gemm, const void *tiles,
                          struct gemm_shape *shape)
 {
-    derive(FILE_blocks_engine, facts, facts->engine, gemm, tiles, shape);
+    derive(facts, facts->engine, gemm, tiles, shape);
 }
 
 /* Whether blocks of that many rows and columns, by so many lanes, cut the tile; and the group. */

@@ -1,8 +1,6 @@
 /* The kernels of any device, with all that their sources depend on. */
 #include "solve/path/path.h"
 
-#include "solve/state_words.h"
-
 enum { FLOAT = 4 };
 
 /* Floats of the tiles that a kernel works with. */
@@ -55,7 +53,7 @@ struct kernel_step path_prepare_step(const struct problem *problem, const struct
     step_locals(&step, "LOCAL_SLICE", 3, s.slice, FLOAT);
     step_locals(&step, "LOCAL_SCORES", 4, s.matrix, FLOAT);
     step_locals(&step, "LOCAL_NORMS", 2, t->chunk, FLOAT);
-    step_header(&step, erase_words(problem).header);
+    step_header(&step, FILE_path);
     return step;
 }
 
@@ -69,7 +67,7 @@ static struct kernel_step walking_step(enum embedded_file file, const struct pro
     step_local(&step, "LOCAL_QUERIES", s.channels * s.columns, FLOAT);
     step_local(&step, "LOCAL_SLICE", s.slice, FLOAT);
     step_locals(&step, "LOCAL_SCORES", matrices, s.matrix, FLOAT);
-    step_header(&step, erase_words(problem).header);
+    step_header(&step, FILE_path);
     return step;
 }
 
@@ -110,7 +108,7 @@ struct kernel_step path_read_step(const struct problem *problem, const struct pa
     step_local(&step, "LOCAL_NORMS", t->chunk, FLOAT);
     step_local(&step, "LOCAL_BIAS", is_gated ? 2 * t->chunk + s.columns : 1, FLOAT);
     flash_add_words(&step, problem, flash_weights(problem->desc.kernel));
-    step_header(&step, erase_words(problem).header);
+    step_header(&step, FILE_path);
     return step;
 }
 
