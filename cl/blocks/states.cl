@@ -2,7 +2,7 @@
  *     D = X' - W S                  (of low rank X' + W S; where nothing is erased D is X)
  *     S = e^(G_C) S + (K o e^(G_C - G))ᵀ D      (of low rank + (K o e^(G_C - G))ᵀ X + (E o e^(G_C - G))ᵀ D)
  * A work-group has BV value columns of one head of one sequence, over a segment of a stretch of it. Every segment but
- * the first begins from zero; join.cl and outputs.cl add what it keeps of the state that it should have begun with.
+ * the first begins from zero; join.cl and outputs.cl add what is left of the state that it should have begun with.
  * There is one segment where something is erased. A work-item has STATE_ROWS channels by WIDE vectors of columns of S
  * in registers. With SPLIT 2 the lanes are in two parts, which multiply half of every slice's depth each: the first has
  * S, the second begins every chunk from zero and gives the first what it has at the end of it.
@@ -14,7 +14,7 @@
 #define TENSORS(X) \
     X(global const data_t, k) X(global const data_t, v) X(global const data_t, e) X(global const gate_t, w) \
     X(global const int, cu) X(global const int, slots) X(global float, records) X(global float, rows) \
-    X(global float, before) X(global float, carried) X(global float, segments) X(global float, kept)
+    X(global float, before) X(global float, carried) X(global float, segments) X(global float, segment_decays)
 #define OPTIONALS(X) \
     X(global const state_t, initial) X(global state_t, final)
 /* clang-format on */
@@ -30,7 +30,8 @@ states(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int states, int first
     ENGINE_LOCALS
     local float factors[FACTORS]; /* of the chunk's rows */
     engine_t m = engine_begin(engine_scratch);
-    local float *D = WRITTEN_IN_STATE ? state_tile : written_tile; /* put only once all have multiplied S */
+    /* X; where lanes are split, half of W S; then D. In the place of S it is put only once all have multiplied S. */
+    local float *writes = WRITTEN_IN_STATE ? state_tile : written_tile;
     place at =
         place_with_states(place_of(get_group_id(0), get_group_id(1), seq_len, cu, cu_at), states, slots, slots_at);
     int c0 = get_group_id(2) % VALUE_GROUPS * BV, segment = get_group_id(2) / VALUE_GROUPS;
@@ -39,7 +40,7 @@ states(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int states, int first
     global float *carried_state = carried + carried_at.x + head * KP * VP + c0;
     const int part_token = lane_part * PART_TOKENS, part_channel = lane_part * PART_CHANNELS;
     vec state[STATE_ROWS * WIDE];
-    float keeps[STATE_ROWS]; /* with segments: what a channel has kept since the segment began */
+    float segment_decay[STATE_ROWS]; /* with segments: e^G of a channel since the segment began */
     /* on their way from memory */
     float next_factors[FACTORS_HELD], next_across[STATE_ROWS];
     vec erase_vectors[CHANNEL_AHEAD][held_count(CHUNK, BK)], solved[WRITTEN_ROWS * WIDE]; /* W; X' */
@@ -51,7 +52,7 @@ states(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int states, int first
     /* S: what the stretch before left, or the initial state */
     for_block(r, w, STATE_ROWS, WIDE) {
         int n = state_channel(r), c = block_column(w), begins = segment == 0 && lane_part == 0;
-        keeps[r] = 1;
+        segment_decay[r] = 1;
         if (begins && first_row > 0)
             state[r * WIDE + w] = vec_given(carried_state + n * VP + c);
         else
@@ -89,16 +90,16 @@ states(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int states, int first
                 if (ERASES)
                     vec_at(state_tile + n * COLUMN_PITCH + c) = state[r * WIDE + w];
                 if (SEGMENTS > 1 && c0 + c == 0)
-                    current.record[BLOCK_KEPT + n] = keeps[r];
+                    current.record[BLOCK_SEGMENT_DECAYS + n] = segment_decay[r];
             }
         SYNC(); /* factors and S are whole before a lane reads them */
         if (!ERASES || SECOND)
-            values_put(D, value_vectors, strength_of(factors), 0, CHUNK);
+            values_put(writes, value_vectors, strength_of(factors), 0, CHUNK);
         for_block(r, w, STATE_ROWS, WIDE) {
             float across = across_of(next_across[r], factors); /* e^(G_C) of the channel */
             state[r * WIDE + w] *= across;
             if (SEGMENTS > 1 && w == 0)
-                keeps[r] *= across;
+                segment_decay[r] *= across;
         }
         factors_fetch(next_factors, next_across, next.record);
         if (!ERASES || SECOND)
@@ -116,7 +117,8 @@ states(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int states, int first
                 decayed_keys_fetch(key_vectors[s % TOKEN_AHEAD], k, k_at, source.rows, source.chunk,
                                    following % TOKEN_SLICES * BT);
                 block_atb(m, state, slice + part_token * TOKEN_PITCH, TOKEN_PITCH,
-                          D + (s * BT + part_token) * COLUMN_PITCH, COLUMN_PITCH, STATE_ROWS / VEC, WIDE, PART_TOKENS);
+                          writes + (s * BT + part_token) * COLUMN_PITCH, COLUMN_PITCH, STATE_ROWS / VEC, WIDE,
+                          PART_TOKENS);
             }
             SYNC(); /* every lane has multiplied X and the last slice: others take their place */
         }
@@ -140,14 +142,14 @@ states(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int states, int first
             SYNC(); /* every lane has multiplied S: D may lie there */
             if (SPLIT > 1) {
                 if (lane_part > 0)
-                    written_put(D, written);
+                    written_put(writes, written);
                 SYNC(); /* the second part's sums are whole before the first part reads them */
             }
             if (lane_part == 0) {
                 for_block(r, w, WRITTEN_ROWS, WIDE) {
                     int i = block_row(r), c = block_column(w);
                     if (i < CHUNK) {
-                        local float *to = D + i * COLUMN_PITCH + c;
+                        local float *to = writes + i * COLUMN_PITCH + c;
                         vec read = SPLIT > 1 ? written[r * WIDE + w] + vec_at(to) : written[r * WIDE + w];
                         vec x = solved[r * WIDE + w] + (SECOND ? read : -read);
                         vec_global(current.rows + ROWS_WRITTEN + i * VP + c0 + c) = x;
@@ -174,7 +176,8 @@ states(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int states, int first
                 else
                     decayed_keys_fetch(key_vectors[s % TOKEN_AHEAD], k, k_at, source.rows, source.chunk, i0);
                 block_atb(m, state, slice + part_token * TOKEN_PITCH, TOKEN_PITCH,
-                          D + (s * BT + part_token) * COLUMN_PITCH, COLUMN_PITCH, STATE_ROWS / VEC, WIDE, PART_TOKENS);
+                          writes + (s * BT + part_token) * COLUMN_PITCH, COLUMN_PITCH, STATE_ROWS / VEC, WIDE,
+                          PART_TOKENS);
             }
             SYNC(); /* every lane has multiplied D: S may lie there */
         }
@@ -199,7 +202,7 @@ states(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int states, int first
                 long of_segment = head * SEGMENTS + segment;
                 vec_global(segments + segments_at.x + (of_segment * KP + n) * VP + c0 + c) = state[r * WIDE + w];
                 if (c0 + c == 0)
-                    kept[kept_at.x + of_segment * KP + n] = keeps[r];
+                    segment_decays[segment_decays_at.x + of_segment * KP + n] = segment_decay[r];
             } else {
                 if (STRETCH > 0)
                     vec_global(carried_state + n * VP + c) = state[r * WIDE + w];

@@ -8,7 +8,7 @@
 /* clang-format off */
 #define TENSORS(X) \
     X(global const data_t, k) X(global const data_t, p) X(global const data_t, written) X(global const int, cu) \
-    X(global float, parts)
+    X(global float, partials)
 #define OPTIONALS(X) \
     X(global const int, cu_kv) X(global const int, lens)
 /* clang-format on */
@@ -26,7 +26,7 @@ write_before(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int kv_len, int
     int first_column = get_group_id(2) % columns * BV;
     cache_t cache = cache_of(cu_kv, cu_kv_at, lens, lens_at, kv_len, window, given);
     list_t list = write_list(get_group_id(0), get_group_id(1), first_row + block * CHUNK, seq_len, cu, cu_at, cache);
-    global float *part = write_part(parts, parts_at, list, block);
+    global float *partial = partials_of(partials, partials_at, list, block);
 
     if (list.rows.count <= 0)
         return;
@@ -58,9 +58,9 @@ write_before(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int kv_len, int
     SYNC(); /* the sums are whole */
     for_each(task, CHUNK * BV)
         if (first_column + task % BV < VP)
-            part[task / BV * VP + first_column + task % BV] = output_tile[task];
+            partial[task / BV * VP + first_column + task % BV] = output_tile[task];
     for_each(i, first_column == 0 ? CP : 0) {
-        part[CHUNK * VP + i] = weight_most(softmax)[i];
-        part[CHUNK * VP + CP + i] = weight_total(softmax)[i];
+        partial[CHUNK * VP + i] = weight_most(softmax)[i];
+        partial[CHUNK * VP + CP + i] = weight_total(softmax)[i];
     }
 }

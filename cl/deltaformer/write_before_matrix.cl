@@ -10,7 +10,7 @@
 /* clang-format off */
 #define TENSORS(X) \
     X(global const data_t, k) X(global const data_t, p) X(global const data_t, written) X(global const int, cu) \
-    X(global float, parts)
+    X(global float, partials)
 /* clang-format on */
 KERNEL
 write_before_matrix(TENSORS(PARAMETER) int seq_len, int kv_len, float scale, int first_row)
@@ -87,8 +87,8 @@ write_before_matrix(TENSORS(PARAMETER) int seq_len, int kv_len, float scale, int
             for (int s = 0; s < SPAN; s++)
                 weights_of(engine, &softmax[s], score + s * STEP, weight + s * STEP);
             if (cursor.in_span)
-                span_weights_leave(engine_again(engine), write_part(parts, parts_at), weight, block_row + sub_row(),
-                                   first_key - first_row);
+                span_weights_put(engine_again(engine), partials_of(partials, partials_at), weight,
+                                 block_row + sub_row(), first_key - first_row);
             else
                 weights_read(engine, accumulator, weight, values_at(engine, address_plus(stages, stage), place));
         }
@@ -100,13 +100,14 @@ write_before_matrix(TENSORS(PARAMETER) int seq_len, int kv_len, float scale, int
     engine_unrolled
     for (int s = 0; s < SPAN; s++) {
         int row = block_row + sub_row() + s * ACC_ROWS;
-        global float *part = write_part(parts, parts_at);
+        global float *partial = partials_of(partials, partials_at);
 
         if (first_column == 0)
-            sums_leave(engine, part_most(part, split), &softmax[s], row);
+            sums_leave(engine, partial_most(partial, split), &softmax[s], row);
         engine_unrolled
         for (int c = 0; c < VT; c++)
             if (!cursor.in_span && first_column / 16 + c < VALUE_TILES_ALL)
-                part_sums(part, split, row / ACC_ROWS, first_column / 16 + c)[engine.lane] = accumulator[s * VT + c];
+                partial_sums(partial, split, row / ACC_ROWS, first_column / 16 + c)[engine.lane] =
+                    accumulator[s * VT + c];
     }
 }

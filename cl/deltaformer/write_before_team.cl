@@ -7,7 +7,7 @@
 /* clang-format off */
 #define TENSORS(X) \
     X(global const data_t, k) X(global const data_t, p) X(global const data_t, written) X(global const int, cu) \
-    X(global float, parts)
+    X(global float, partials)
 /* clang-format on */
 KERNEL
 write_before_team(TENSORS(PARAMETER) int seq_len, int kv_len, float scale, int first_row)
@@ -26,7 +26,7 @@ write_before_team(TENSORS(PARAMETER) int seq_len, int kv_len, float scale, int f
     cursor_t before = cursor_of(split, first_row, first);
     address_t slots = address_of(tiles);
     blocks_t blocks = {tiles, norms + QUERIES, k, written, k_at, written_at, 0};
-    global float *part = write_part(parts, parts_at);
+    global float *partial = partials_of(partials, partials_at);
     acc_t accumulator[VT];
     chain_t query[KT];
     weights_t softmax[1];
@@ -97,17 +97,17 @@ write_before_team(TENSORS(PARAMETER) int seq_len, int kv_len, float scale, int f
         if (sees) {
             scores_mask(engine_again(engine), score, list, sub_group_row, from);
             weights_of(engine, softmax, score, weight);
-            span_weights_leave(engine_again(engine), part, weight, span_row, from - first_row);
+            span_weights_put(engine_again(engine), partial, weight, span_row, from - first_row);
         }
         values_wait(n);
         values_done(n);
     }
-    sums_leave(engine, part_most(part, split), softmax, span_row);
+    sums_leave(engine, partial_most(partial, split), softmax, span_row);
     if (has_span) { /* the sum over the span's keys is with the first part's */
         softmax[0].total = 0;
-        sums_leave(engine, part_most(part, SPLITS), softmax, span_row);
+        sums_leave(engine, partial_most(partial, SPLITS), softmax, span_row);
     }
     engine_unrolled
     for (int c = 0; c < VT; c++)
-        part_sums(part, split, span_row / ACC_ROWS, c)[engine.lane] = accumulator[c];
+        partial_sums(partial, split, span_row / ACC_ROWS, c)[engine.lane] = accumulator[c];
 }

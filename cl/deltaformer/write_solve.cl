@@ -8,7 +8,7 @@
 /* clang-format off */
 #define TENSORS(X) \
     X(global const data_t, k) X(global const data_t, v) X(global const data_t, p) X(global const gate_t, e) \
-    X(global data_t, written) X(global const int, cu) X(global float, parts)
+    X(global data_t, written) X(global const int, cu) X(global float, partials)
 #define OPTIONALS(X) \
     X(global const int, cu_kv) X(global const int, lens)
 /* clang-format on */
@@ -30,7 +30,7 @@ write_solve(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int kv_len, int 
     for (int block = 0; block < SPAN; block++) {
         int row = first_row + block * CHUNK;
         list_t list = write_list(get_group_id(0), get_group_id(1), row, seq_len, cu, cu_at, cache);
-        global const float *part = write_part(parts, parts_at, list, block);
+        global const float *partial = partials_of(partials, partials_at, list, block);
 
         if (list.rows.count <= 0)
             return;
@@ -39,17 +39,17 @@ write_solve(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int kv_len, int 
         weights_begin(softmax, 0, 0);
         SYNC(); /* the rows' norms are there; what is known of them may be overwritten */
         for_each(i, CP) {
-            float most = part[CHUNK * VP + i];
+            float most = partial[CHUNK * VP + i];
             weight_most(softmax)[i] = most;
             weight_level(softmax)[i] = most == -INFINITY ? 0 : most;
-            weight_total(softmax)[i] = part[CHUNK * VP + CP + i];
+            weight_total(softmax)[i] = partial[CHUNK * VP + CP + i];
         }
         for_each(i, CHUNK) {
             long at = list_row(e_at, list) + (row + i) * e_at.z;
             beta[i] = i >= list.rows.count ? 0 : given & GIVEN_BETA ? gate_get(e, at) : 1;
         }
         for_each(task, CHUNK * BV)
-            output_tile[task] = first_column + task % BV < VP ? part[task / BV * VP + first_column + task % BV] : 0;
+            output_tile[task] = first_column + task % BV < VP ? partial[task / BV * VP + first_column + task % BV] : 0;
         query_columns(query_tile, norms, p, p_at, list, scale * weight_unit());
 
         /* Blocks of keys from the last before this one down to the span's first; at last the block's own. */

@@ -9,7 +9,7 @@
 /* clang-format off */
 #define TENSORS(X) \
     X(global const data_t, v) X(global const gate_t, e) X(global data_t, written) X(global const int, cu) \
-    X(global float, parts)
+    X(global float, partials)
 /* clang-format on */
 KERNEL
 write_solve_matrix(TENSORS(PARAMETER) int seq_len, int kv_len, int given, int first_row)
@@ -24,7 +24,7 @@ write_solve_matrix(TENSORS(PARAMETER) int seq_len, int kv_len, int given, int fi
     engine_t engine = engine_begin(engine_scratch);
     int first_column = get_group_id(2) * BV, group_row = LANE / ENGINE_LANES * ACC_ROWS, group_tile = group_row / 16;
     list_t list = write_list(get_group_id(0), get_group_id(1), first_row, SPAN_ROWS, seq_len, cu, cu_at, kv_len);
-    global float *part = write_part(parts, parts_at);
+    global float *partial = partials_of(partials, partials_at);
 
     if (list.rows.count <= 0)
         return;
@@ -37,9 +37,9 @@ write_solve_matrix(TENSORS(PARAMETER) int seq_len, int kv_len, int given, int fi
         engine_unrolled
         for (int tile = 0; tile < ROWS / 16; tile++)
             if (WEIGHTS_AHEAD && tile <= group_tile)
-                weights[tile] = part_weights(part, row_tile, first / 16 + tile)[engine.lane];
+                weights[tile] = span_weights(partial, row_tile, first / 16 + tile)[engine.lane];
         SYNC(); /* V, and U of the rows before, are there; nobody reads factors and inverses of these any more */
-        factors_make(factors, part, e, e_at, list, first, given);
+        factors_make(factors, partial, e, e_at, list, first, given);
         SYNC(); /* factors are there */
         engine_unrolled
         for (int c = 0; c < VT; c++) {
@@ -47,13 +47,13 @@ write_solve_matrix(TENSORS(PARAMETER) int seq_len, int kv_len, int given, int fi
             sums[c] = 0;
         }
         if (first_row > 0)
-            parts_read(engine, before, part, factors, row, group_row, first_column);
+            parts_read(engine, before, partial, factors, row, group_row, first_column);
         few_unrolled for (int tile = 0; tile < first / 16; tile++)
-            own_read(engine, sums, part_weights(part, row_tile, tile)[engine.lane],
+            own_read(engine, sums, span_weights(partial, row_tile, tile)[engine.lane],
                      address_of(values + tile * 16 * VALUE_PITCH + frag_lane_t(engine, VALUE_PITCH)));
         factor = acc_of_rows(rows_of(engine, factors + SPLITS * ROWS + group_row));
         diagonal_put(engine, diagonals + group_tile * 256,
-                     factor * acc_of(engine, part_weights(part, row_tile, row / 16)[engine.lane]), group_row % 16);
+                     factor * acc_of(engine, span_weights(partial, row_tile, row / 16)[engine.lane]), group_row % 16);
         SYNC(); /* tiles on the diagonal are whole */
         inverses_make(inverses, diagonals);
         SYNC(); /* inverses are there */
@@ -77,7 +77,8 @@ write_solve_matrix(TENSORS(PARAMETER) int seq_len, int kv_len, int given, int fi
             SYNC(); /* U of the tile is there */
             if (!ENGINE_ALONE || tile < group_tile)
                 own_read(engine, sums,
-                         WEIGHTS_AHEAD ? weights[tile] : part_weights(part, row_tile, first / 16 + tile)[engine.lane],
+                         WEIGHTS_AHEAD ? weights[tile]
+                                       : span_weights(partial, row_tile, first / 16 + tile)[engine.lane],
                          address_of(written_tile + frag_lane_t(engine, VALUE_PITCH)));
         }
     }

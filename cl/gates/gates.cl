@@ -12,12 +12,12 @@ typedef struct {
 
 static inline heads_t heads_of(global const void *x, long4 at, int size)
 {
-    int whole = VALUE_DIM % VEC == 0 || (at.w == VALUE_DIM && HEADS * VALUE_DIM % VEC == 0);
+    int wide_rows = VALUE_DIM % VEC == 0 || (at.w == VALUE_DIM && HEADS * VALUE_DIM % VEC == 0);
     heads_t heads;
     heads.numbers = (global char *)x;
     heads.at = at;
-    heads.wide =
-        whole && (((size_t)x | at.x * size | at.y * size | at.z * size | at.w * size) & (min(16, VEC * size) - 1)) == 0;
+    heads.wide = wide_rows &&
+                 (((size_t)x | at.x * size | at.y * size | at.z * size | at.w * size) & (min(16, VEC * size) - 1)) == 0;
     return heads;
 }
 WORD long heads_at(heads_t x, long batch, long token, int e)
@@ -26,7 +26,7 @@ WORD long heads_at(heads_t x, long batch, long token, int e)
 }
 WORD vec heads_vec(heads_t x, long batch, long token, int e)
 {
-    float part[VEC];
+    float element[VEC];
     if (x.wide) {
         ulong raw[DATA_RAW];
         wide_copy(raw, x.numbers + heads_at(x, batch, token, e) * sizeof(data_t), sizeof(data_t));
@@ -34,24 +34,24 @@ WORD vec heads_vec(heads_t x, long batch, long token, int e)
     }
     vec_unrolled
     for (int i = 0; i < VEC; i++)
-        part[i] =
+        element[i] =
             data_get((global const data_t *)x.numbers, heads_at(x, batch, token, min(e + i, HEADS * VALUE_DIM - 1)));
-    return vec_load(part);
+    return vec_load(element);
 }
 WORD void heads_put(vec y, heads_t x, long batch, long token, int e)
 {
-    float part[VEC];
+    float element[VEC];
     if (x.wide) {
         ulong raw[VEC * sizeof(out_t) / 8];
         out_putv(y, (out_t *)raw, 0);
         wide_store(x.numbers + heads_at(x, batch, token, e) * sizeof(out_t), raw, sizeof(out_t));
         return;
     }
-    vec_store(y, part);
+    vec_store(y, element);
     vec_unrolled
     for (int i = 0; i < VEC; i++)
         if (e + i < HEADS * VALUE_DIM)
-            out_put(part[i], (global out_t *)x.numbers, heads_at(x, batch, token, e + i));
+            out_put(element[i], (global out_t *)x.numbers, heads_at(x, batch, token, e + i));
 }
 
 /* What all tokens share: rates of heads, biases of numbers */

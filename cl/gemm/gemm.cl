@@ -15,23 +15,23 @@ gemm(TENSORS(PARAMETER) int4 size, float2 scales)
     ENGINE_LOCALS
     engine_t m = engine_begin(engine_scratch);
     int2 tile = gemm_tile(size);
-    part_t left_part, right_part;
+    operand_t left_operand, right_operand;
     vec acc[ROWS * WIDE];
     data_raw_t left[LEFT_HELD], right[RIGHT_HELD];
 
-    left_of(&left_part, a, a_at, size);
-    right_of(&right_part, b, b_at, size);
+    left_of(&left_operand, a, a_at, size);
+    right_of(&right_operand, b, b_at, size);
     block_zero(acc, ROWS * WIDE);
-    left_fetch(left, &left_part, tile.x, 0);
-    right_fetch(right, &right_part, tile.y, 0);
+    left_fetch(left, &left_operand, tile.x, 0);
+    right_fetch(right, &right_operand, tile.y, 0);
     rolled for (int k = 0; k < size.z; k += BK)
     {
         local float *stage = tiles + k / BK % 2 * (LEFT_TILE + RIGHT_TILE);
         left_put(stage, left);
         right_put(stage + LEFT_TILE, right);
         SYNC();
-        left_fetch(left, &left_part, tile.x, k + BK);
-        right_fetch(right, &right_part, tile.y, k + BK);
+        left_fetch(left, &left_operand, tile.x, k + BK);
+        right_fetch(right, &right_operand, tile.y, k + BK);
         gemm_product(m, acc, stage, stage + LEFT_TILE);
     }
     vec_unrolled

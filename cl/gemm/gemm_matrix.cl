@@ -8,7 +8,7 @@
 enum { ALL_TILES = ROW_TILES * COLUMN_TILES };
 
 /* `rows` rows of `width` numbers from row i0, number n0 on; 0 past the matrix */
-WORD void tile_part(local data_t *tile, int pitch, const part_t *x, int i0, int n0, int rows, int width)
+WORD void tile_copy_edge(local data_t *tile, int pitch, const operand_t *x, int i0, int n0, int rows, int width)
 {
     _Pragma("unroll 1") for (int task = LANE; task < rows * width / 8; task += GROUP)
     {
@@ -19,10 +19,10 @@ WORD void tile_part(local data_t *tile, int pitch, const part_t *x, int i0, int 
         piece_put(tile + i * pitch + n, y);
     }
 }
-WORD void tile_copy(local data_t *tile, int pitch, const part_t *x, int i0, int n0, int rows, int width)
+WORD void tile_copy(local data_t *tile, int pitch, const operand_t *x, int i0, int n0, int rows, int width)
 {
     if (i0 + rows > x->rows || n0 + width > x->width || !rows_aligned(x->from, x->stride)) {
-        tile_part(tile, pitch, x, i0, n0, rows, width);
+        tile_copy_edge(tile, pitch, x, i0, n0, rows, width);
         return;
     }
     copies_unrolled for (int task = LANE; task < rows * width / 8; task += GROUP)
@@ -33,7 +33,7 @@ WORD void tile_copy(local data_t *tile, int pitch, const part_t *x, int i0, int 
 }
 
 /* The slice of the depth from k on, where there is one, to its place */
-WORD void slice_copy(local data_t *tiles, const part_t *a, const part_t *b, int2 tile, int k, int depth)
+WORD void slice_copy(local data_t *tiles, const operand_t *a, const operand_t *b, int2 tile, int k, int depth)
 {
     local data_t *left = tiles + k / BK % STAGES * (LEFT_TILE + RIGHT_TILE), *right = left + LEFT_TILE;
 
@@ -95,17 +95,17 @@ WORD void slice_multiply(engine_t m, acc_t *acc, address_t left, address_t right
 WORD void acc_leave(engine_t m, acc_t acc, global out_t *d, long d_stride, global const out_t *c, long c_stride,
                     int rows, int columns, float2 scales)
 {
-    float part[ACC];
+    float element[ACC];
 
-    CAT(vstore, ACC)(scales.x * acc, 0, part);
+    CAT(vstore, ACC)(scales.x * acc, 0, element);
     engine_unrolled
     for (int e = 0; e < ACC; e++) {
         int i = acc_row(m, e), j = acc_column(m, e);
         if (i >= rows || j >= columns)
             continue;
         if (scales.y != 0)
-            part[e] += scales.y * out_get(c, i * c_stride + j);
-        out_put(part[e], d, i * d_stride + j);
+            element[e] += scales.y * out_get(c, i * c_stride + j);
+        out_put(element[e], d, i * d_stride + j);
     }
 }
 
@@ -121,27 +121,27 @@ gemm_matrix(TENSORS(PARAMETER) int4 size, float2 scales)
     ENGINE_LOCALS
     engine_t m = engine_begin(engine_scratch);
     int2 tile = gemm_tile(size);
-    part_t left_part, right_part;
+    operand_t left_operand, right_operand;
     int sub = LANE / ENGINE_LANES;
     int row = sub / SUB_COLUMNS * ROW_TILES * ACC_ROWS, column = sub % SUB_COLUMNS * COLUMN_TILES * 16;
     address_t left = address_of(tiles + left_place(m, row));
     address_t right = address_of(tiles + LEFT_TILE + right_place(m, column));
     acc_t acc[ALL_TILES];
 
-    left_of(&left_part, a, a_at, size);
-    right_of(&right_part, b, b_at, size);
+    left_of(&left_operand, a, a_at, size);
+    right_of(&right_operand, b, b_at, size);
     engine_unrolled
     for (int t = 0; t < ALL_TILES; t++)
         acc[t] = 0;
     engine_unrolled
     for (int s = 0; s < STAGES - 1; s++)
-        slice_copy(tiles, &left_part, &right_part, tile, s * BK, size.z);
+        slice_copy(tiles, &left_operand, &right_operand, tile, s * BK, size.z);
     _Pragma("unroll 1") for (int k = 0; k < size.z; k += BK)
     {
         int stage = k / BK % STAGES * (LEFT_TILE + RIGHT_TILE);
         copies_wait();
         engine_sync_all();
-        slice_copy(tiles, &left_part, &right_part, tile, k + (STAGES - 1) * BK, size.z);
+        slice_copy(tiles, &left_operand, &right_operand, tile, k + (STAGES - 1) * BK, size.z);
         slice_multiply(m, acc, address_plus(left, stage), address_plus(right, stage));
     }
     engine_unrolled

@@ -6,19 +6,19 @@
 enum { PANEL = WIDE * VEC };
 
 /* The vector at row i, number n; zero past the end */
-WORD vec part_vec(const part_t *x, int i, int n)
+WORD vec operand_vec(const operand_t *x, int i, int n)
 {
     return i < x->rows && n < x->width ? data_row(x->from + i * x->stride, n, x->width) : (vec)(0);
 }
 
 /* A's rows, or its columns where it is turned, as they lie */
-WORD void left_bring(local float *left, const part_t *a, int i0, int k0)
+WORD void left_bring(local float *left, const operand_t *a, int i0, int k0)
 {
     int rows = TURNED_A ? BK : BM, width = TURNED_A ? BM : BK;
 
     for (int i = 0; i < rows; i++)
         for (int n = 0; n < width; n += VEC)
-            vec_store(part_vec(a, (TURNED_A ? k0 : i0) + i, (TURNED_A ? i0 : k0) + n), left + i * LEFT_PITCH + n);
+            vec_store(operand_vec(a, (TURNED_A ? k0 : i0) + i, (TURNED_A ? i0 : k0) + n), left + i * LEFT_PITCH + n);
 }
 
 /* Where B's number lies in panels: [panel][depth][PANEL] */
@@ -26,19 +26,19 @@ WORD int right_at(int k, int n)
 {
     return n / PANEL * (BK * PANEL) + k * PANEL + n % PANEL;
 }
-WORD void right_bring(local float *right, const part_t *b, int j0, int k0)
+WORD void right_bring(local float *right, const operand_t *b, int j0, int k0)
 {
     for (int k = 0; k < BK; k++)
         for (int n = 0; n < BN; n += VEC)
-            vec_store(part_vec(b, k0 + k, j0 + n), right + right_at(k, n));
+            vec_store(operand_vec(b, k0 + k, j0 + n), right + right_at(k, n));
 }
 /* The same of a B that lies as [n][k] */
-WORD void right_bring_turned(local float *right, const part_t *b, int j0, int k0)
+WORD void right_bring_turned(local float *right, const operand_t *b, int j0, int k0)
 {
     for (int k = 0; k < BK; k += VEC)
         for (int n = 0; n < BN; n++) {
             float x[VEC];
-            vec_store(part_vec(b, j0 + n, k0 + k), x);
+            vec_store(operand_vec(b, j0 + n, k0 + k), x);
             for (int e = 0; e < VEC; e++)
                 right[right_at(k + e, n)] = x[e];
         }
@@ -82,19 +82,19 @@ gemm_serial(TENSORS(PARAMETER) int4 size, float2 scales)
     LOCAL_FLOATS(right, LOCAL_RIGHT)
     LOCAL_FLOATS(sums, SUMS_TILE)
     int2 tile = gemm_tile(size);
-    part_t left_part, right_part;
+    operand_t left_operand, right_operand;
     int rows = min(BM, size.x - tile.x), columns = min(BN, size.y - tile.y);
 
-    left_of(&left_part, a, a_at, size);
-    right_of(&right_part, b, b_at, size);
+    left_of(&left_operand, a, a_at, size);
+    right_of(&right_operand, b, b_at, size);
     for (int i = 0; i < SUMS_TILE; i += VEC)
         vec_store((vec)(0), sums + i);
     for (int k = 0; k < size.z; k += BK) {
-        left_bring(left, &left_part, tile.x, k);
+        left_bring(left, &left_operand, tile.x, k);
         if (TURNED_B)
-            right_bring_turned(right, &right_part, tile.y, k);
+            right_bring_turned(right, &right_operand, tile.y, k);
         else
-            right_bring(right, &right_part, tile.y, k);
+            right_bring(right, &right_operand, tile.y, k);
         for (int n = 0; n < columns; n += PANEL)
             for (int i = 0; i < rows; i += ROWS)
                 block_multiply(sums + i * BN + n, left + i * LEFT_ROW, right + n * BK);

@@ -17,7 +17,7 @@ WORD void slice_multiply(engine_t m, acc_t *acc, const chain_t *rows, address_t 
     team_end();
 }
 
-/* A tile of the sub-group's rows and as many columns as a panel has, through its own part of local memory: in whole
+/* A tile of the sub-group's rows and as many columns as a panel has, through its own strip of local memory: in whole
  * lines */
 WORD void tile_leave(engine_t m, local float *tile, const acc_t *acc, int s, global out_t *d, long d_stride,
                      global const out_t *c, long c_stride, int rows, int columns, float2 scales)
@@ -25,11 +25,11 @@ WORD void tile_leave(engine_t m, local float *tile, const acc_t *acc, int s, glo
     engine_sync_own();
     engine_unrolled
     for (int t = 0; t < PANEL / 16; t++) {
-        float part[ACC];
-        CAT(vstore, ACC)(acc[t], 0, part);
+        float element[ACC];
+        CAT(vstore, ACC)(acc[t], 0, element);
         engine_unrolled
         for (int e = 0; e < ACC; e += 2) /* two side by side */
-            *(local float2 *)(tile + acc_row(m, e) * OUT_PITCH + t * 16 + acc_column(m, e)) = vload2(0, part + e);
+            *(local float2 *)(tile + acc_row(m, e) * OUT_PITCH + t * 16 + acc_column(m, e)) = vload2(0, element + e);
     }
     engine_sync_own();
     for (int task = m.lane; task < 16 * PANEL / VEC; task += ENGINE_LANES) {
@@ -60,7 +60,7 @@ gemm_team(TENSORS(PARAMETER) int4 size, float2 scales)
     int sub = LANE / ENGINE_LANES, row = tile.x + sub * ROW_TILES * 16;
     address_t right = address_of(tiles);
     slices_t slices = {tiles, tile.y, size.z};
-    part_t left;
+    operand_t left;
     acc_t acc[ROW_TILES * COLUMN_TILES];
     uint4 pieces[PIECES];
 

@@ -74,7 +74,7 @@ scan_matrix(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int states, int 
     acc_t S[SPAN * KT]; /* the state */
     frag_t
         T[INVERSE_FRAGS];  /* with FETCH_AHEAD the next chunk's, once this one's has been used; else fetched for use */
-    frag_t A[SCORE_FRAGS]; /* the same; where SCORED the chunk's, from its stage */
+    frag_t A[SCORE_FRAGS]; /* the same; where SCAN_SCORES the chunk's, from its stage */
     uint4 next_values[STRIP_PIECES]; /* of the sub-group's columns, on their way to its strip */
     source_t values;
     output_t output;
@@ -100,7 +100,7 @@ scan_matrix(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int states, int 
                      segment_kept(kept, kept_at, &scan, before), channel0);
     if (FETCH_AHEAD && ERASES)
         inverses_fetch(m, T, record);
-    if (FETCH_AHEAD && !SCORED && !READS_APART)
+    if (FETCH_AHEAD && !SCAN_SCORES && !READS_APART)
         scores_fetch(m, A, record);
 
     for (int row = 0; row < at.rows; row += CHUNK) {
@@ -135,7 +135,7 @@ scan_matrix(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int states, int 
         if (READS_APART) {
             chains_leave(m, state_left, R, KT);
             reader_signal(STATE_LEFT, LEFT_LANES); /* 4: the reader, which waits, may take R */
-        } else if (SCORED)
+        } else if (SCAN_SCORES)
             read_state_rounding(m, O, S, query_rows);
         else
             read_state(m, O, R, query_rows, 0, READ_FIRST);
@@ -159,7 +159,7 @@ scan_matrix(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int states, int 
                    : address_plus(staged, stream_at(STREAMS) + chain_lane_t(m, VALUE_PITCH) + value_tile * ACC_ROWS));
         if (ERASES)
             erase_correct(m, U, X, T, factors + ERASE_FACTORS);
-        if (!READS_APART && !SCORED)
+        if (!READS_APART && !SCAN_SCORES)
             read_state(m, O, R, query_rows, READ_FIRST, KT);
         engine_unrolled
         for (int n = 0; n < SPAN * NT; n++)
@@ -178,7 +178,7 @@ scan_matrix(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int states, int 
             else
                 reader_signal(WRITES_LEFT + 1, LEFT_LANES);
         } else {
-            if (SCORED)
+            if (SCAN_SCORES)
                 stage_scores_take(m, A, stage);
             else if (!FETCH_AHEAD)
                 scores_fetch(m, A, record);
@@ -188,7 +188,7 @@ scan_matrix(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int states, int 
             engine_unrolled
             for (int i = 0; i < SPAN * FINISHED; i++)
                 O[i] = mix_written(m, finished_of(i, O), X, D, A, i);
-            if (FETCH_AHEAD && !SCORED)
+            if (FETCH_AHEAD && !SCAN_SCORES)
                 scores_fetch(m, A, record + scan.next_record);
         }
         record += scan.next_record;

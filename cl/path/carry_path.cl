@@ -35,7 +35,7 @@ carry_path(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, in
     SYNC();
     to = turn_rows(rows, rows_at, turn, turn.block, TURN_CARRIED);
     if (unit >= 0)
-        to = turn_whole(segments, segments_at, turn, turn.block) + unit * CHUNK * KP;
+        to = turn_H(segments, segments_at, turn, turn.block) + unit * CHUNK * KP;
     for_each(task, CHUNK * KP)
         to[task] = X[task % KP * CP + task / KP];
 }

@@ -2,7 +2,7 @@
  * carried as keys are; F and W of each later block of the span (path_walk.clh):
  *     A = K Fᵀ      K += A W          of the keys' own block A is X, of later tokens alone
  * The last span has no queries after it. One group: CHUNK keys of one key head, ACC_ROWS a sub-group; or CHUNK rows of the
- * unit matrix, with the span's first slot. All sub-groups walk together: a part of a block is read by all. */
+ * unit matrix, with the span's first slot. All sub-groups walk together: a tile of a block is read by all. */
 /* clang-format off */
 #define TENSORS(X) \
     X(global const int, cu) X(global float, rows) X(global float, segments)
@@ -26,7 +26,7 @@ carry_path_matrix(TENSORS(PARAMETER) int seq_len, int sequences, int kv_len)
     int absent = max(-from / KEYS, 0); /* blocks of a sequence's first slot that lie before its keys */
     int own_key = units ? from - KEYS : from + block * KEYS;
     course_t course = {tiles, first + absent * NEXT_RECORD, from + absent * KEYS, end, !units};
-    int n = 0; /* the part that is next */
+    int n = 0; /* the tile that is next */
     acc_t Y[KT];
     chain_t X[KT], A[PARTS * STEP];
 
@@ -51,7 +51,7 @@ carry_path_matrix(TENSORS(PARAMETER) int seq_len, int sequences, int kv_len)
     for (int i = 0; i < STEP && !units; i++)
         A[i] = chain_load_t(m, address_of(square + i * 16 * SQUARE_PITCH + row + chain_lane_t(m, SQUARE_PITCH)),
                             SQUARE_PITCH);
-    SYNC(); /* all have read X: parts take its place */
+    SYNC(); /* all have read X: tiles take its place */
     for (int i = 1; i < STAGES - 1; i++)
         course_send(&course, i);
     for (int key = course.first; key < end; key += KEYS) {
@@ -60,7 +60,7 @@ carry_path_matrix(TENSORS(PARAMETER) int seq_len, int sequences, int kv_len)
         if (units || key > course.first) { /* A = K Fᵀ */
             copies_wait();
             team_written();
-            SYNC(); /* all lanes' pieces of F are there, and all have read the part before: the next takes its slot */
+            SYNC(); /* all lanes' pieces of F are there, and all have read the tile before: the next takes its slot */
             course_send(&course, n + STAGES - 1);
             if (!ENGINE_ALONE || key > own_key) {
                 acc_t S[STEP];
@@ -87,9 +87,9 @@ carry_path_matrix(TENSORS(PARAMETER) int seq_len, int sequences, int kv_len)
         }
         n++;
     }
-    if (units && unit_row >= WHOLE_ROWS)
+    if (units && unit_row >= H_ROWS)
         return;
-    to = units ? whole_of(segments, segments_at, turn, list, span) + unit_row * KEY_WIDTH
+    to = units ? H_of(segments, segments_at, turn, list, span) + unit_row * KEY_WIDTH
                : own + RECORD_CARRIED + row * KEY_WIDTH;
     engine_unrolled
     for (int kt = 0; kt < KT; kt++)

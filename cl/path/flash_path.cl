@@ -89,7 +89,7 @@ flash_path(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, in
         else if (within)
             turn_add(Q, S, R, turn_rows(rows, rows_at, turn, block, TURN_FACTORS), 0, p_at, turn, block);
         else if (block % SPAN == 0)
-            turn_cross(Q, Y, R, turn_whole(segments, segments_at, turn, block));
+            turn_cross(Q, Y, R, turn_H(segments, segments_at, turn, block));
     }
     SYNC();
     weights_end(weights);

@@ -44,7 +44,7 @@ turn_path(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, int
             turn_products(S, X, R, 0, p, p_at, turn, before);
             turn_add(X, S, R, turn_rows(rows, rows_at, turn, before, TURN_FACTORS), 0, p_at, turn, before);
         } else if (before % SPAN == 0)
-            turn_cross(X, Y, R, turn_whole(segments, segments_at, turn, before));
+            turn_cross(X, Y, R, turn_H(segments, segments_at, turn, before));
     }
     SYNC();
     if (queries)

@@ -27,16 +27,16 @@ WORD vec input_at(const inputs_t *in, int row, int c)
 /* Tap r of each of VEC columns [c][r]. */
 WORD void taps_load(vec *taps, global const gate_t *weights, int c)
 {
-    float part[VEC * TAPS];
+    float element[VEC * TAPS];
     vec_unrolled
     for (int i = 0; i < TAPS; i++)
-        CAT(vstore, VEC)(gate_row(weights + c * TAPS, i * VEC, (VALUE_DIM - c) * TAPS), i, part);
+        CAT(vstore, VEC)(gate_row(weights + c * TAPS, i * VEC, (VALUE_DIM - c) * TAPS), i, element);
     vec_unrolled
     for (int r = 0; r < TAPS; r++) {
         float tap[VEC];
         vec_unrolled
         for (int i = 0; i < VEC; i++)
-            tap[i] = part[i * TAPS + r];
+            tap[i] = element[i * TAPS + r];
         taps[r] = CAT(vload, VEC)(0, tap);
     }
 }
@@ -79,12 +79,12 @@ WORD void run_tokens(const inputs_t *in, stream_t outs, const vec *taps, vec bia
 WORD void leave_state(const inputs_t *in, global state_t *final, long step, int tokens, int c)
 {
     for (int r = 0; r < TAPS; r++) {
-        float part[VEC];
-        CAT(vstore, VEC)(input_at(in, tokens - TAPS + r, c), 0, part);
+        float element[VEC];
+        CAT(vstore, VEC)(input_at(in, tokens - TAPS + r, c), 0, element);
         vec_unrolled
         for (int i = 0; i < VEC; i++)
             if (c + i < VALUE_DIM)
-                state_put(part[i], final + r * step, c + i);
+                state_put(element[i], final + r * step, c + i);
     }
 }
 

@@ -29,7 +29,7 @@ struct engine {
     int key_split;            /* the largest number of sub-groups that should share value columns, given its
                                * registers */
     int span;          /* The largest number of tiles of value columns of a sub-group, in rules that do not erase. If it
-                        * is above 1, its words compute scores and strips (cl/matrix_scan/README.md: SCORED, STRIPS). */
+                        * is above 1, its words compute scores and strips (cl/matrix_scan/README.md: SCAN_SCORES, STRIPS). */
     int loaders;       /* sub-groups that only move data for the sub-groups that compute */
     int readers;       /* 1: separate sub-groups may compute the output, because its words have signals */
     int chunk;         /* the largest chunk that suits its registers */

@@ -307,7 +307,7 @@ static void bind_workspace(struct builder *b, const struct problem *problem, con
     bind_floats(b, "rows", "rows", chunks * s->workspace[PASS_OUTPUTS].rows);
     bind_floats(b, "before", "states", before);
     bind_floats(b, "segments", "segments", segments);
-    bind_floats(b, "kept", "kept by segments", kept);
+    bind_floats(b, "segment_decays", "decays of segments", kept);
 }
 
 /* The state from one stretch to the next. */

@@ -201,7 +201,7 @@ static void add_outputs_locals(struct kernel_step *step, const struct blocks_ker
     }
     step_local(step, "LOCAL_TILES", s->scored_by_outputs ? higher(rows, columns) : rows + columns, FLOAT);
     step_local(step, "LOCAL_DECAY", s->scored_by_outputs ? decay_logs(kernel) : 0, FLOAT);
-    step_local(step, "LOCAL_KEEPS", kernel->segments > 1 ? s->channels : VEC, FLOAT);
+    step_local(step, "LOCAL_SEGMENT_DECAYS", kernel->segments > 1 ? s->channels : VEC, FLOAT);
 }
 
 static int factors_of(const struct blocks_kernel *kernel)
@@ -280,7 +280,7 @@ static void add_size_constants(struct kernel_step *step, const struct blocks_ker
         {"RECORD_MATRICES", record_matrices(s)},
         {"DECAY_LOGS", decay_logs(kernel)},
         {"SCORE_MATRICES", s->scores},
-        {"SCORED", s->scored_by_outputs},
+        {"OUTPUT_SCORES", s->scored_by_outputs},
         {"SPOT_SCORES", kernel->part == BLOCKS_PREPARE && !s->scored_by_outputs},
         {"LONG_SUMS", kernel->part == BLOCKS_STATES && !s->erases}, /* of a whole sequence */
     };

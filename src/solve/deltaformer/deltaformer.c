@@ -72,7 +72,7 @@ void deltaformer_add_spans(struct builder *b, const struct problem *problem, con
     const int first = b->ir->step_count;
     int written;
 
-    build_bind(b, "parts", build_scratch(b, "parts of the keys", CLATTN_F32, parts));
+    build_bind(b, "partials", build_scratch(b, "parts of the keys", CLATTN_F32, parts));
     written = written_values(b, problem);
     build_bind(b, "written", written);
     if (build_bound(b, "p") == IR_NONE)
@@ -119,7 +119,7 @@ static struct kernel_step part_step(const struct problem *problem, const struct 
         {"RP", t->block_k},
         {"CP", round_up(t->chunk, t->vec)},
         {"SPAN", t->span},
-        {"PART", block_floats(problem, t)},
+        {"PARTIALS", block_floats(problem, t)},
         {"KV_GROUP", desc->heads / desc->kv_heads},
         {"KV_HEADS", desc->kv_heads},
     };

@@ -16,7 +16,7 @@ static void add_span_constants(struct kernel_step *step, const struct problem *p
 {
     step_constant(step, "SPAN_ROWS", t->span);
     step_constant(step, "SPLITS", t->splits);
-    step_constant(step, "PART", deltaformer_part_floats(problem, t));
+    step_constant(step, "PARTIALS", deltaformer_part_floats(problem, t));
 }
 
 struct kernel_step deltaformer_before_step(const struct engine *engine, const struct problem *problem,

@@ -54,7 +54,7 @@ static void add_chunk_sizes(const struct part *part, const struct part_traits *t
 {
     const int chunk = part->tiles.chunk, tiles = chunk / TILE;
     const int value_width = round_up(problem_values(part->problem), 8);
-    const int factors = stage_factors(part, traits) + (traits->scored ? 4 * chunk : 0);
+    const int factors = stage_factors(part, traits) + (traits->scan_scores ? 4 * chunk : 0);
     const int made_values = makes_values(part->problem) ? value_width : 0;
     const int64_t made_rows = (int64_t)chunk * (traits->streams * traits->width + made_values);
 
@@ -70,7 +70,7 @@ static void add_chunk_sizes(const struct part *part, const struct part_traits *t
                                            {"NORMS", traits->norms},
                                            {"SOLVED_FLOATS", traits->solved},
                                            {"ROWS_MADE", traits->made},
-                                           {"SCORED", traits->scored},
+                                           {"SCAN_SCORES", traits->scan_scores},
                                            {"DECAYED_ROWS", traits->decayed},
                                            {"ROW_FACTORS", traits->row_factors},
                                            {"DECAY_FACTORS", traits->state_factors},
@@ -173,7 +173,7 @@ static int64_t stage_size(const struct part *part, const struct part_traits *tra
     const struct part_tiles *t = &part->tiles;
     const int tiles = t->chunk / TILE;
     const int64_t streams = traits->streams - (t->readers || part->kind == PART_GATHER);
-    const int64_t scores = traits->scored ? tiles * (tiles + 1) / 2 * 2 * FRAG : 0;
+    const int64_t scores = traits->scan_scores ? tiles * (tiles + 1) / 2 * 2 * FRAG : 0;
 
     return streams * t->chunk * (traits->width + PAD) + values + 2 * stage_factors(part, traits) + scores +
            (traits->divided ? 2 * t->chunk : 0);

@@ -53,7 +53,7 @@ struct part_traits {
     int width;         /* channels, padded to whole tiles of every sub-group that shares them */
     int made;          /* whether prepare writes the rows that the scan reads */
     int strips;        /* whether sub-groups move their values themselves, and may have several tiles of them */
-    int scored;        /* whether the scan makes the scores of a chunk itself, so that they are no part of a record */
+    int scan_scores;   /* whether the scan makes the scores of a chunk itself, so that they are no part of a record */
     int matrices;      /* of a record */
     int reads_rows;    /* whether something is to be prepared of q and k, not factors alone */
     int row_factors;   /* factors of each row in a stage */

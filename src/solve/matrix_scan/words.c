@@ -85,8 +85,8 @@ struct part_traits part_traits(const struct part *part)
     traits.width = round_up(problem->desc.key_dim, MATRIX_TILE * (t->key_split > 2 ? t->key_split : 2));
     traits.made = makes_rows(part, &traits);
     traits.strips = part->facts->engine->span > 1 && !traits.erasing && t->key_split == 1;
-    traits.scored = traits.strips && !traits.decayed && !traits.before;
-    traits.matrices = traits.scored ? 0 : erases[problem->rule->erase].recorded;
+    traits.scan_scores = traits.strips && !traits.decayed && !traits.before;
+    traits.matrices = traits.scan_scores ? 0 : erases[problem->rule->erase].recorded;
     traits.reads_rows = traits.matrices > 0 || (problem->desc.flags & CLATTN_QK_L2NORM) || traits.made;
     traits.row_factors = traits.decayed ? 0 : 2 + traits.erasing;
     traits.state_factors = traits.decayed ? traits.width : 4;
@@ -133,9 +133,9 @@ void add_shared_headers(struct kernel_step *step, const struct part *part, const
 
 void add_scan_headers(struct kernel_step *step, const struct part *part, const struct part_traits *traits)
 {
-    const int scored = traits->scored && part->kind == PART_SCAN;
+    const int scan_scores = traits->scan_scores && part->kind == PART_SCAN;
 
-    step_header(step, scored ? FILE_scores_staged : FILE_scores_recorded);
+    step_header(step, scan_scores ? FILE_scores_staged : FILE_scores_recorded);
     step_header(step, traits->erasing ? FILE_kept_matrix : FILE_kept_factors);
     step_header(step, erases[part->problem->rule->erase].scan_header);
     step_header(step, output_header(part));

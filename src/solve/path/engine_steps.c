@@ -21,7 +21,7 @@ struct sizes {
     int64_t square_tile;           /* and of X */
     int key_pitch, value_pitch;    /* of their rows, or panels, */
     int square_pitch;              /* and of X's */
-    int64_t row, whole;            /* of what is left of a key, and of a span */
+    int64_t row, span;             /* of what is left of a key, and of a span (H) */
 };
 
 static int64_t most(int64_t a, int64_t b)
@@ -57,7 +57,7 @@ static struct sizes sizes_of(const struct problem *problem, const struct path_en
     s.query_pitch = s.channels * TILE + PAD;
     s.output_pitch = t->block_v + PAD;
     s.row = (2 * s.parts + 2) * width + t->keys + ALIGNED;
-    s.whole = round_up(width, t->keys) * width;
+    s.span = round_up(width, t->keys) * width;
     place_blocks(t, &s);
     return s;
 }
@@ -69,7 +69,7 @@ int64_t path_engine_slot_floats(const struct problem *problem, const struct path
 
 int64_t path_engine_span_floats(const struct problem *problem, const struct path_engine_tiles *t)
 {
-    return divide_up(sizes_of(problem, t).whole * NUMBER, FLOAT);
+    return divide_up(sizes_of(problem, t).span * NUMBER, FLOAT);
 }
 
 int64_t path_engine_groups(enum path_engine_kernel kernel, const struct problem *problem,
@@ -117,7 +117,7 @@ static void add_carry_locals(const struct path_engine_tiles *t, const struct siz
     step_local(step, "LOCAL_TILES", last + slot, NUMBER);
 }
 
-/* What is brought between two barriers (cl/path/path_parts_staged.clh), in turn. */
+/* What is brought between two barriers (cl/path/path_queue_staged.clh), in turn. */
 static int64_t staged_numbers(const struct path_engine_tiles *t, const struct sizes *s)
 {
     const int64_t walked = (1 + s->parts) * s->key_tile + s->square_tile;
@@ -155,7 +155,7 @@ static void add_constants(const struct engine *engine, const struct problem *pro
 {
     const struct sizes s = sizes_of(problem, t);
     const struct number numbers[] = {{"BLOCK_ROW", s.row},
-                                     {"WHOLE", s.whole},
+                                     {"H_NUMBERS", s.span},
                                      {"FLOAT_SUMS", !t->team},
                                      {"PARTS", s.parts},
                                      {"GATES_ARE_DATA", problem_gate_type(problem) == problem->desc.dtype},
@@ -213,8 +213,8 @@ static void add_words(enum path_engine_kernel kernel, const struct engine *engin
         break;
     case PATH_READ:
         step_header(step, FILE_flash_softmax);
-        step_header(step, FILE_path_parts);
-        step_header(step, t->loaders > 0 ? FILE_path_parts_apart : FILE_path_parts_staged);
+        step_header(step, FILE_path_queue);
+        step_header(step, t->loaders > 0 ? FILE_path_queue_apart : FILE_path_queue_staged);
         break;
     case PATH_ENGINE_KERNELS: break;
     }

@@ -6,7 +6,7 @@ enum { FLOAT = 4 };
 /* Floats of the tiles that a kernel works with. */
 struct sizes {
     int channels;        /* padded to whole slices */
-    int whole;           /* rows of a span's matrix, whole chunks of them */
+    int span_rows;       /* of a span's matrix H, rounded up to whole chunks */
     int columns, matrix; /* a chunk in whole vectors, and a chunk's rows of them */
     int slice, values;
 };
@@ -18,7 +18,7 @@ static struct sizes sizes_of(const struct problem *problem, const struct path_ti
                       .slice = t->chunk * t->block_k,
                       .values = t->chunk * t->block_v};
 
-    s.whole = round_up(s.channels, t->chunk);
+    s.span_rows = round_up(s.channels, t->chunk);
     s.matrix = t->chunk * s.columns;
     return s;
 }
@@ -31,7 +31,7 @@ static struct kernel_step path_step(enum embedded_file file, const struct proble
         {"BK", t->block_k},
         {"BV", t->block_v},
         {"KP", s.channels},
-        {"HP", s.whole},
+        {"HP", s.span_rows},
         {"RP", t->block_k},
         {"CP", s.columns},
         {"SPAN", t->span},
@@ -81,7 +81,7 @@ struct kernel_step path_turn_step(const struct problem *problem, const struct pa
     const struct sizes s = sizes_of(problem, t);
     struct kernel_step step = walking_step(FILE_turn_path, problem, t, 1);
 
-    step_local(&step, "LOCAL_CROSSED", s.whole * s.columns, FLOAT);
+    step_local(&step, "LOCAL_CROSSED", s.span_rows * s.columns, FLOAT);
     return step;
 }
 
@@ -100,7 +100,7 @@ struct kernel_step path_read_step(const struct problem *problem, const struct pa
     struct kernel_step step = path_step(FILE_flash_path, problem, t, t->read_group);
 
     step_local(&step, "LOCAL_QUERIES", s.channels * s.columns, FLOAT);
-    step_local(&step, "LOCAL_CROSSED", s.whole * s.columns, FLOAT);
+    step_local(&step, "LOCAL_CROSSED", s.span_rows * s.columns, FLOAT);
     step_local(&step, "LOCAL_ROWS", higher(higher(s.slice, s.values), s.matrix), FLOAT);
     step_locals(&step, "LOCAL_SCORES", 2, s.matrix, FLOAT);
     step_local(&step, "LOCAL_OUTPUT", s.values, FLOAT);
@@ -128,9 +128,10 @@ void path_add_prepared(struct builder *b, const struct path_tiles *t, const stru
     build_bind(b, "records", build_scratch(b, "records", CLATTN_F32, blocks * heads * s.matrix));
     build_bind(b, "rows",
                build_scratch(b, "rows", CLATTN_F32, blocks * heads * TURN_ROWS * t->chunk * (int64_t)s.channels));
-    build_bind(b, "segments", build_scratch(b, "segments", CLATTN_F32, spans * heads * s.whole * (int64_t)s.channels));
+    build_bind(b, "segments",
+               build_scratch(b, "segments", CLATTN_F32, spans * heads * s.span_rows * (int64_t)s.channels));
     build_kernel(b, prepare, (struct grid3){slots, heads, 1});
-    build_kernel(b, carry, (struct grid3){slots, heads, 1 + s.whole / t->chunk});
+    build_kernel(b, carry, (struct grid3){slots, heads, 1 + s.span_rows / t->chunk});
 }
 
 void path_describe(struct text *text, const struct path_tiles *t, const struct kernel_step *step, int block_v)
