@@ -1,5 +1,5 @@
 # cmake -DCLATTN=clattn -DPAGE=docs/rules.md [-DCHECK=ON] -P cmake/rules_page.cmake
-# Writes the tables of docs/rules.md: rules, operands and options as `clattn rules --json` has them, layers as `clattn
+# Writes the tables of docs/rules.md: rules, notes, operands and options as `clattn rules --json` has them, layers as `clattn
 # layer --json` has them. A table stands behind a line `<!-- table NAME -->`, up to `<!-- end -->`; the text around the
 # tables is written by hand. With CHECK: fails if the page is not what this would write.
 cmake_minimum_required(VERSION 3.20)
@@ -153,6 +153,19 @@ foreach(index RANGE ${last_rule})
     string(APPEND table_rules "| `${name}` | ${also} | ${recurrence} | ${paper} |\n")
 endforeach()
 
+set(table_notes "| rule | what to know |\n|---|---|\n")
+foreach(index RANGE ${last_rule})
+    members(rule_${index} name notes)
+    string(JSON count LENGTH "${notes}")
+    set(at 0)
+    while(at LESS count)
+        string(JSON note GET "${notes}" ${at})
+        string(REPLACE "|" "\\|" note "${note}")
+        string(APPEND table_notes "| `${name}` | ${note} |\n")
+        math(EXPR at "${at} + 1")
+    endwhile()
+endforeach()
+
 set(table_operands "| operand | id | shape and meaning |\n|---|---|---|\n")
 string(JSON operands GET "${interface}" operands)
 last_of(last "${operands}")
@@ -212,7 +225,7 @@ endforeach()
 
 file(READ ${PAGE} old)
 set(page "${old}")
-foreach(table rules operands options layers)
+foreach(table rules notes operands options layers)
     set(open "<!-- table ${table} -->\n")
     string(FIND "${page}" "${open}" begin)
     if(begin EQUAL -1)

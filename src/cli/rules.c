@@ -16,17 +16,26 @@ static const struct {
     clattn_rule rule;
     const char *text;
 } notes[] = {
-    {CLATTN_DELTAFORMER,
-     "without p it is k, as in the paper; flash-linear-attention's u is of softmax(q.k): give p = q"},
-    {CLATTN_PATH_ATTN, "the gate is within the scale, as in flash-linear-attention; that of forgetting_attn is not"},
-    {CLATTN_FORGETTING_ATTN, "the gate is added to scale q.k and not scaled itself; path_attn scales its own"},
-    {CLATTN_FEATURES,
-     "favor takes no maximum from the exponents of keys, of queries with of_queries=on the row's; eps is "
-     "added after e^(y - |x|^2/2)"},
-    {CLATTN_LACT, "muon=none adds the step as it is; its authors' muon_update_steps = 0 divides it by its norm"},
-    {CLATTN_MAMBA, "more than 256 channels are heads of 256 with HQ=1"},
-    {CLATTN_MAMBA, "S4D's zero-order hold is complex=on with k = (e^(dt a) - 1) / (a dt), times its B"},
-    {CLATTN_MAMBA, "Falcon-Mamba normalises B, C and dt, q and k here: rms_norm does, ahead of this rule"},
+    {CLATTN_LIGHTNING_ATTN, "MiniMax-01 needs slopes=minimax and --scale 1"},
+    {CLATTN_RWKV6, "RWKV-6 has no scale and needs --scale 1: the default is 1/sqrt(K), as in flash-linear-attention"},
+    {CLATTN_MLSTM, "xLSTM needs eps=1e-6"},
+    {CLATTN_COMBA, "p erases from the state before the decay, as in the paper; in precond_gated_delta_rule after it"},
+    {CLATTN_PRECOND_GATED_DELTA_RULE, "p is the normalised key and k the preconditioned one; use no qk_l2norm"},
+    {CLATTN_DELTAFORMER, "without p, the keys are p, as in the paper; flash-linear-attention writes u by softmax(q.k): "
+                         "pass p = q for that"},
+    {CLATTN_PATH_ATTN,
+     "the gate is scaled, scale (q.k + b), as in flash-linear-attention; in forgetting_attn it is not"},
+    {CLATTN_FORGETTING_ATTN, "the gate is not scaled, scale q.k + b; in path_attn it is"},
+    {CLATTN_FEATURES, "Performer: no maximum is subtracted from the exponents of keys, and with of_queries=on that of "
+                      "each row from those of queries; eps is added after the exponential"},
+    {CLATTN_LACT, "muon=none adds a step unchanged; muon_update_steps = 0 of its authors divides it by its norm"},
+    {CLATTN_HGRN, "--mode chunk is refused, auto works"},
+    {CLATTN_LRU, "--mode chunk is refused, auto works"},
+    {CLATTN_FULL_GATE, "--mode chunk is refused, auto works"},
+    {CLATTN_MAMBA, "--mode chunk is refused, auto works"},
+    {CLATTN_MAMBA, "more than 256 channels are several heads of 256 with HQ=1"},
+    {CLATTN_MAMBA, "S4D is a zero-order hold: complex=on with k = B (e^(dt a) - 1) / (a dt)"},
+    {CLATTN_MAMBA, "Falcon-Mamba normalises B, C and dt (k, q and dt here): use rms_norm before this rule"},
 };
 
 static const char *const storage_names[] = {
