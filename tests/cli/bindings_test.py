@@ -11,8 +11,9 @@ import re
 import subprocess
 import sys
 
-INTEGERS = {"int32": ctypes.c_int32, "int64": ctypes.c_int64, "uint64": ctypes.c_uint64, "double": ctypes.c_double,
-            "size": ctypes.c_size_t, "pointer": ctypes.c_void_p}
+SCALARS = {"int32": ctypes.c_int32, "int64": ctypes.c_int64, "uint32": ctypes.c_uint32, "uint64": ctypes.c_uint64,
+           "double": ctypes.c_double, "char": ctypes.c_char, "size": ctypes.c_size_t, "pointer": ctypes.c_void_p,
+           "string": ctypes.c_char_p}
 LOG = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
 failures = []
 
@@ -28,8 +29,8 @@ def declare(interface):
 
     def type_of(field):
         name = field["type"]
-        if name in INTEGERS:
-            one = INTEGERS[name]
+        if name in SCALARS:
+            one = SCALARS[name]
         elif name in interface["enums"]:
             one = ctypes.c_int
         else:

@@ -134,37 +134,100 @@ static void add_desc(cJSON *structs)
     }
 }
 
-/* The structs of a call. The test `bindings` compares these lists with clattn.h. */
+/* Structs besides clattn_plan_desc. The test `bindings` compares these lists with clattn.h. */
+static const struct struct_row {
+    const char *name;
+    struct field_row {
+        const char *name, *type;
+        int count; /* of an array */
+    } fields[17];
+} struct_rows[] = {
+    {"clattn_rule_info",
+     {{"rule", "clattn_rule", 0},
+      {"name", "string", 0},
+      {"aliases", "string", 0},
+      {"recurrence", "string", 0},
+      {"paper", "string", 0}}},
+    {"clattn_operand_type", {{"id", "clattn_operand_id", 0}, {"dtype", "clattn_dtype", 0}}},
+    {"clattn_operand_info",
+     {{"name", "string", 0},
+      {"dims", "int64", 4},
+      {"rank", "int32", 0},
+      {"output", "int32", 0},
+      {"dtype", "clattn_dtype", 0},
+      {"element_size", "int32", 0}}},
+    {"clattn_device_info",
+     {{"device", "pointer", 0},
+      {"platform", "char", 64},
+      {"name", "char", 128},
+      {"driver", "char", 64},
+      {"version", "char", 64},
+      {"gpu", "int32", 0},
+      {"compute_units", "uint32", 0},
+      {"global_memory", "uint64", 0},
+      {"local_memory", "uint64", 0},
+      {"max_allocation", "uint64", 0},
+      {"max_work_group", "size", 0},
+      {"unusable", "string", 0}}},
+    {"clattn_context_desc",
+     {{"cl", "pointer", 0},
+      {"device", "pointer", 0},
+      {"log", "pointer", 0},
+      {"log_user", "pointer", 0},
+      {"cache_dir", "string", 0},
+      {"cache_limit", "uint64", 0},
+      {"blob_load", "pointer", 0},
+      {"blob_store", "pointer", 0},
+      {"blob_user", "pointer", 0},
+      {"engine", "string", 0},
+      {"tuning", "string", 0},
+      {"self_test", "int32", 0},
+      {"flags", "uint32", 0},
+      {"clblast", "string", 0}}},
+    {"clattn_plan_info",
+     {{"desc", "pointer", 0},
+      {"solver", "string", 0},
+      {"tiles_by", "string", 0},
+      {"engine", "string", 0},
+      {"mode", "clattn_mode", 0},
+      {"chunk", "int32", 0},
+      {"launches", "int32", 0},
+      {"rejected", "int32", 0},
+      {"workspace_bytes", "uint64", 0},
+      {"saved_bytes", "uint64", 0}}},
+    {"clattn_operand",
+     {{"id", "clattn_operand_id", 0},
+      {"buffer", "pointer", 0},
+      {"host", "pointer", 0},
+      {"offset", "size", 0},
+      {"size", "size", 0},
+      {"batch_stride", "int64", 0},
+      {"token_stride", "int64", 0},
+      {"head_stride", "int64", 0}}},
+    {"clattn_call",
+     {{"operands", "pointer", 0},
+      {"operand_count", "size", 0},
+      {"seq_len", "int64", 0},
+      {"batch", "int64", 0},
+      {"sequences", "int64", 0},
+      {"workspace", "pointer", 0},
+      {"workspace_offset", "size", 0},
+      {"workspace_size", "size", 0},
+      {"kv_len", "int64", 0},
+      {"tail", "int64", 0}}},
+};
+
 static void add_structs(cJSON *object)
 {
-    static const char *const lists[][16][2] = {
-        {{"clattn_operand_type", NULL}, {"id", "clattn_operand_id"}, {"dtype", "clattn_dtype"}},
-        {{"clattn_operand", NULL},
-         {"id", "clattn_operand_id"},
-         {"buffer", "pointer"},
-         {"host", "pointer"},
-         {"offset", "size"},
-         {"size", "size"},
-         {"batch_stride", "int64"},
-         {"token_stride", "int64"},
-         {"head_stride", "int64"}},
-        {{"clattn_call", NULL},
-         {"operands", "pointer"},
-         {"operand_count", "size"},
-         {"seq_len", "int64"},
-         {"batch", "int64"},
-         {"sequences", "int64"},
-         {"workspace", "pointer"},
-         {"workspace_offset", "size"},
-         {"workspace_size", "size"},
-         {"kv_len", "int64"},
-         {"tail", "int64"}}};
     cJSON *structs = cJSON_AddObjectToObject(object, "structs");
 
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-        cJSON *fields = cJSON_AddArrayToObject(structs, lists[i][0][0]);
-        for (size_t n = 1; n < sizeof *lists / sizeof **lists && lists[i][n][0] != NULL; n++)
-            add_field(fields, lists[i][n][0], lists[i][n][1]);
+    for (size_t i = 0; i < sizeof struct_rows / sizeof *struct_rows; i++) {
+        cJSON *fields = cJSON_AddArrayToObject(structs, struct_rows[i].name);
+        for (const struct field_row *field = struct_rows[i].fields; field->name != NULL; field++) {
+            cJSON *added = add_field(fields, field->name, field->type);
+            if (field->count > 0)
+                cJSON_AddNumberToObject(added, "count", field->count);
+        }
     }
     add_desc(structs);
 }
