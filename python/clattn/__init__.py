@@ -1,0 +1,19 @@
+"""clattn: linear attention on any OpenCL device.
+
+    import clattn
+    o, state = clattn.gated_delta_rule(q, k, v, g, beta, qk_l2norm=True, output_final_state=True)
+
+One function for every rule (help(clattn.gla) has its formula, shapes and options), over NumPy arrays, PyTorch tensors on
+the CPU and arrays with DLPack; tensors that require gradients get them. clattn.reference has the same functions in
+double precision, clattn.fla those of flash-linear-attention. `python -m clattn` is the command."""
+
+from . import _interface
+from ._interface import Error
+from ._plan import Context, Plan, devices
+from ._rules import functions as _functions
+from . import fla, reference  # noqa: E402  after the functions
+
+__version__ = _interface.table["clattn"]
+rules = tuple(_functions)
+globals().update(_functions)
+__all__ = ["Context", "Error", "Plan", "devices", "fla", "reference", "rules", *_functions]

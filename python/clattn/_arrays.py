@@ -1,0 +1,76 @@
+"""Arrays of the host: NumPy arrays, PyTorch tensors on the CPU, and what speaks DLPack there.
+
+An array comes with where it lies, its shape and its type; outputs are arrays of the kind that the inputs are."""
+
+import functools
+import sys
+
+from ._interface import BF16, F16, F32
+
+_NAMES = {F32: "float32", F16: "float16", BF16: "bfloat16"}
+_TYPES = {name: dtype for dtype, name in _NAMES.items()}
+
+
+def _torch():
+    return sys.modules.get("torch")  # if the caller has a tensor, it is there
+
+
+def is_tensor(x):
+    torch = _torch()
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+@functools.lru_cache(maxsize=None)
+def _numpy_type(name):
+    import numpy
+    if name != "bfloat16":
+        return numpy.dtype(name)
+    try:
+        import ml_dtypes
+    except ImportError as error:
+        raise TypeError("bfloat16 in NumPy arrays needs the package ml_dtypes") from error
+    return numpy.dtype(ml_dtypes.bfloat16)
+
+
+@functools.lru_cache(maxsize=None)
+def _name(dtype):
+    return str(dtype).removeprefix("torch.")
+
+
+class Array:
+    """A contiguous array: `pointer`, `bytes`, `shape`, `type` (a clattn_dtype, or None for integers)."""
+
+    def __init__(self, name, x):
+        if is_tensor(x):
+            if x.device.type != "cpu":
+                raise TypeError(f"{name}: a tensor on {x.device}; clattn takes tensors of the CPU, or of no device")
+            self.data = x.detach().contiguous()
+            self.type_name = _name(self.data.dtype)
+            self.pointer = self.data.data_ptr()
+            self.bytes = self.data.numel() * self.data.element_size()
+        else:
+            import numpy
+            if not isinstance(x, numpy.ndarray):
+                x = numpy.from_dlpack(x) if hasattr(x, "__dlpack__") else numpy.asarray(x)
+            self.data = numpy.ascontiguousarray(x)
+            self.type_name = _name(self.data.dtype)
+            self.pointer, self.bytes = self.data.__array_interface__["data"][0], self.data.nbytes
+        self.name, self.shape = name, tuple(self.data.shape)
+        self.type = _TYPES.get(self.type_name)
+
+    def require_floats(self):
+        if self.type is None:
+            raise TypeError(f"{self.name}: of type {self.type_name}; f32, f16 and bf16 are taken")
+
+    def require_integers(self):
+        if self.type_name not in ("int32", "int64"):
+            raise TypeError(f"{self.name}: of type {self.type_name}; int32 and int64 are taken")
+
+
+def empty(like, name, shape, dtype):
+    """An array of the kind of `like`, filled with nothing."""
+    if is_tensor(like):
+        torch = _torch()
+        return Array(name, torch.empty(shape, dtype=getattr(torch, _NAMES[dtype])))
+    import numpy
+    return Array(name, numpy.empty(shape, dtype=_numpy_type(_NAMES[dtype])))

@@ -1,0 +1,150 @@
+"""Contexts and plans: what is made once, and called often."""
+
+import collections
+import ctypes
+import threading
+import warnings
+
+from . import _interface as c
+
+_MOST_PLANS = 128  # of a context, the most recently used
+
+
+def devices():
+    """The OpenCL devices of this machine, best first: dicts of name, platform, driver, version, gpu, compute_units,
+    global_memory, local_memory, max_allocation (bytes) and unusable (None, or why the device cannot be used)."""
+    infos, count = (c.DeviceInfo * 64)(), ctypes.c_size_t()
+    status = c.library.clattn_devices_sized(infos, c.size_of(c.DeviceInfo), ctypes.c_size_t(64), ctypes.byref(count))
+    if status == c.enums["clattn_status"]["NO_OPENCL"]:
+        return []
+    c.Log().check(status)
+    names = [field for field, _ in c.DeviceInfo._fields_ if field != "device"]
+
+    def value(info, name):
+        x = getattr(info, name)
+        return x.decode("utf-8", "replace") if isinstance(x, bytes) else x
+
+    return [{name: value(info, name) for name in names} | {"device": info.device} for info in infos[:min(count.value, 64)]]
+
+
+class _Handle:
+    """What the library made, given back when nobody holds it. `keep` is alive until then."""
+
+    def __init__(self, destroy, keep=None):
+        self.pointer, self._destroy, self._keep = ctypes.c_void_p(), destroy, keep
+
+    def __del__(self):
+        if self.pointer:
+            self._destroy(self.pointer)
+
+
+class Context:
+    """A device with its compiled kernels and plans. Context() is the best device of the machine; `device` is an index
+    into devices(), or a part of a name. `engine` names a matrix engine, or "none"; see clattn_context_desc of
+    clattn.h. A context may be used from several threads."""
+
+    def __init__(self, device=None, engine=None, cache_dir=None, tuning=None, cl_context=None, cl_device=None):
+        self._log, self._lock, self._plans = c.Log(), threading.RLock(), collections.OrderedDict()
+        self._handle = _Handle(c.library.clattn_context_destroy, self._log)
+        desc = c.ContextDesc(cl=cl_context, device=cl_device if cl_device is not None else _find(device),
+                             log=ctypes.cast(self._log.callback, ctypes.c_void_p), engine=_text(engine),
+                             cache_dir=_text(cache_dir), tuning=_text(tuning))
+        self._log.check(c.library.clattn_context_create_sized(ctypes.byref(self._handle.pointer), ctypes.byref(desc),
+                                                              c.size_of(c.ContextDesc)))
+
+    def plan(self, desc, key=None):
+        """The plan of a completed desc, from those of this context or made now. key: bytes(desc), if it is known."""
+        key = key or bytes(desc)
+        with self._lock:
+            plan = self._plans.get(key)
+            if plan is None:
+                plan = self._plans[key] = Plan(self, desc)
+                if len(self._plans) > _MOST_PLANS:
+                    self._plans.popitem(last=False)
+            else:
+                self._plans.move_to_end(key)
+            return plan
+
+
+def _text(x):
+    return None if x is None else str(x).encode()
+
+
+def _find(device):
+    if device is None:
+        return None
+    known = devices()
+    for i, info in enumerate(known):
+        if device == i or (isinstance(device, str) and device.lower() in info["name"].lower()):
+            return info["device"]
+    raise c.Error("NO_DEVICE", [f"no device {device!r}; there are: " + (", ".join(d["name"] for d in known) or "none")])
+
+
+class Plan:
+    """One problem on one device, compiled. It may outlive its Context."""
+
+    def __init__(self, context, desc):
+        self._lock, self._log = threading.Lock(), context._log
+        self._handle = _Handle(c.library.clattn_plan_destroy, context._handle)
+        self._log.lines.clear()
+        self._log.check(c.library.clattn_plan_create_sized(ctypes.byref(self._handle.pointer), context._handle.pointer,
+                                                           ctypes.byref(desc), c.size_of(c.Desc)))
+
+    def run(self, call):
+        with self._lock:
+            self._log.lines.clear()
+            status = c.library.clattn_run_sized(self._handle.pointer, ctypes.byref(call), _CALL, _OPERAND)
+            if status != 0:
+                self._log.check(status)
+
+    def __str__(self):
+        text = ctypes.create_string_buffer(8192)
+        c.library.clattn_plan_describe(self._handle.pointer, text, ctypes.c_size_t(len(text)))
+        return text.value.decode()
+
+
+_CALL, _OPERAND = c.size_of(c.Call), c.size_of(c.Operand)
+_default, _default_lock, _missing = None, threading.Lock(), False
+
+
+def default_context():
+    """The context of calls that name no device; None where the machine has no OpenCL device: then calls are computed by
+    the reference, which is said once."""
+    global _default, _missing
+    if _default is not None:
+        return _default
+    with _default_lock:
+        if _default is None and not _missing:
+            try:
+                _default = Context()
+            except c.Error as error:
+                if error.status not in ("NO_OPENCL", "NO_DEVICE"):
+                    raise
+                _missing = True
+                warnings.warn(f"clattn: {error}; computing on the CPU by the slow reference", RuntimeWarning, stacklevel=4)
+        return _default
+
+
+def context_of(device):
+    if isinstance(device, Context):
+        return device
+    if device is None:
+        return default_context()
+    with _default_lock:
+        if device not in _named:
+            _named[device] = Context(device)
+        return _named[device]
+
+
+_named = {}
+
+
+def run(desc, key, call, device):
+    """Computes a call of a completed desc, of which key is bytes(desc): on a device, or by the reference."""
+    context = None if isinstance(device, str) and device == "reference" else context_of(device)
+    if context is not None:
+        context.plan(desc, key).run(call)
+        return
+    log = c.Log()
+    log.check(c.library.clattn_reference_sized(ctypes.byref(desc), c.size_of(c.Desc), ctypes.byref(call),
+                                               c.size_of(c.Call), c.size_of(c.Operand), log.callback, None))

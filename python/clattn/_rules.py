@@ -1,0 +1,260 @@
+"""A function for every rule, made from the table of rules.
+
+A function takes the rule's inputs by their names, then its options: scale, qk_l2norm, gate_map, … as
+`clattn rules RULE` and docs/rules.md list them. Sizes come from the arrays."""
+
+import ctypes
+import inspect
+
+from . import _interface as c
+from ._arrays import Array, empty, is_tensor
+from ._plan import run
+
+# Dims of operands, by the letters of the table, and the fields of a desc that they fill
+_FIELDS = {"B": "batch", "T": "seq_len", "H": "heads", "HQ": "qk_heads", "HK": "kv_heads", "TK": "kv_len", "K": "key_dim",
+           "V": "value_dim", "W": "taps", "F": "hidden_dim"}
+_SIZES = set(_FIELDS.values()) | {"sequences", "state_slots", "rule", "dtype", "gate_dtype", "flags", "pass", "mode",
+                                  "operand_type_count", "operand_types"}
+_MOST_PREPARED = 1024
+_KEPT = {"hidden_dim", "taps"}  # sizes that an option may give, too
+
+
+def _alternatives(operand):
+    return [shape.strip("[]").split(",") for shape in operand["shape"].split(" or ")]
+
+
+class Rule:
+    def __init__(self, row):
+        self.row, self.name, self._prepared = row, row["name"], {}
+        self.inputs = [operand for operand in row["operands"] if not operand["output"]]
+        self.outputs = [operand["name"] for operand in row["operands"] if operand["output"]]
+        by_key = [(option.get("flag") or option["field"], option) for option in row["options"]]
+        shown = {key: c.options[key].get("operand") for key, _ in by_key}
+        self.by_operand = {operand: key for key, operand in shown.items() if operand}
+        self.words = {}  # the keyword of each option that no operand says: its key
+        for key, option in by_key:
+            if shown[key] or key in _SIZES - _KEPT or option["name"] in ("varlen", "cu_seqlens", "final_state", "initial_state"):
+                continue
+            self.words["tiled" if key == "CLATTN_HEADS_TILED" else "gate_per_head" if key == "CLATTN_GATE_PER_HEAD" else
+                       "state_vk" if key == "CLATTN_STATE_VK" else option["name"]] = key
+
+    # ---- The desc of a call ----
+
+    def _unify(self, arrays, steps):
+        """The letters' numbers, from the shapes."""
+        found, said = {}, {}
+        for operand in self.inputs:
+            array = arrays.get(operand["name"])
+            if array is None or operand["name"].startswith("initial_") or operand["storage"] in ("i32", "i32 or i64"):
+                continue
+            fitting = [dims for dims in _alternatives(operand) if len(dims) == len(array.shape)]
+            if not fitting:
+                raise ValueError(f"{self.name}: {operand['name']} has shape {list(array.shape)}; it is {operand['shape']}")
+            for letter, number in zip(fitting[0], array.shape):
+                number, letter = (number // steps, "T") if letter == "T*n" else (2 * number, "V") if letter == "V/2" else (
+                    number, letter)
+                if letter in _FIELDS and found.setdefault(letter, number) != number:
+                    self._shared(found, arrays, letter, operand, number, said)
+                said.setdefault(letter, operand["name"])
+        return found
+
+    def _shared(self, found, arrays, letter, operand, number, said):
+        """Fewer heads of k and v than of q share a state; anything else is a mistake."""
+        if letter in ("H", "HQ") and {"q", "k", "v"} <= arrays.keys() and "kv_heads" in {o.get("field") for o in self.row["options"]}:
+            q, k = arrays["q"].shape[2], arrays["k"].shape[2]
+            if k < q and number in (q, k):
+                found.update(H=q, HQ=q, HK=k)
+                return
+        raise ValueError(f"{self.name}: {operand['name']} has {letter} = {number}, {said.get(letter)} has {found[letter]}")
+
+    def desc(self, arrays, options, requested, direction):
+        """A completed desc. requested: outputs besides o."""
+        desc = c.Desc(rule=self.row["id"])
+        setattr(desc, "pass", direction)
+        for word, value in options.items():
+            if value is not None:
+                self._put(desc, word, value)
+        for letter, number in self._unify(arrays, max(desc.steps, 1)).items():
+            if not (letter == "TK" and number == arrays["q"].shape[1]):
+                setattr(desc, _FIELDS[letter], number)
+        if desc.kv_heads and "q" in arrays and "HK" not in "".join(o["shape"] for o in self.inputs):
+            desc.qk_heads = desc.heads = arrays["q"].shape[2]
+        for operand in self.inputs:
+            array = arrays.get(operand["name"])
+            if array is not None and self.by_operand.get(operand["name"]):
+                desc.flags |= c.flags[self.by_operand[operand["name"]]]
+        self._indices(desc, arrays)
+        if "final_state" in requested:
+            desc.flags |= c.flags["CLATTN_FINAL_STATE"]
+        self._types(desc, arrays)
+        return c.complete(desc)
+
+    def _put(self, desc, word, value):
+        key = self.words.get(word)
+        if key is None:
+            raise TypeError(f"{self.name}() has no option {word!r}; it has " + ", ".join(sorted(self.words)))
+        if key in c.flags:
+            desc.flags |= c.flags[key] if value else 0
+            return
+        values = {entry["word"]: entry["value"] for entry in c.options[key].get("values", ())}
+        if isinstance(value, str) and value not in values:
+            raise ValueError(f"{self.name}: {word} is one of {', '.join(values)}, not {value!r}")
+        setattr(desc, key, values.get(value, value) if isinstance(value, str) else value)
+
+    def _indices(self, desc, arrays):
+        if "cu_seqlens" in arrays:
+            arrays["cu_seqlens"].require_integers()
+            desc.flags |= c.flags["CLATTN_CU_SEQLENS"]
+            if arrays["cu_seqlens"].type_name == "int64":
+                desc.flags |= c.flags["CLATTN_CU_SEQLENS_INT64"]
+            desc.sequences = arrays["cu_seqlens"].shape[0] - 1
+        if "state_indices" in arrays and "initial_state" in arrays:
+            desc.state_slots = arrays["initial_state"].shape[0]
+
+    def _types(self, desc, arrays):
+        """dtype and gate_dtype are those of the first of a storage; what differs is said by operand."""
+        first = {}
+        for operand in self.inputs:
+            if operand["storage"] in ("data", "gate") and operand["name"] in arrays:
+                arrays[operand["name"]].require_floats()
+                first.setdefault(operand["storage"], arrays[operand["name"]].type)
+        desc.dtype = first.get("data", c.F32)
+        desc.gate_dtype = first.get("gate", c.F32)
+        others = [(operand["name"], arrays[operand["name"]].type) for operand in self.inputs
+                  if operand["name"] in arrays and operand["storage"] in ("data", "gate", "f32")
+                  and arrays[operand["name"]].type != {"data": desc.dtype, "gate": desc.gate_dtype}.get(operand["storage"], c.F32)]
+        for i, (name, dtype) in enumerate(others):
+            desc.operand_types[i] = c.OperandType(id=c.ids[name], dtype=dtype)
+        desc.operand_type_count = len(others)
+
+    # ---- The call ----
+
+    def prepare(self, arrays, options, requested, direction):
+        """What a call of arrays of these shapes and types needs, worked out once."""
+        key = (direction, *((name, array.shape, array.type_name) for name, array in arrays.items()),
+               *options.items(), *requested)
+        try:
+            return self._prepared[key]
+        except KeyError:
+            pass
+        if len(self._prepared) >= _MOST_PREPARED:
+            self._prepared.clear()
+        prepared = self._prepared[key] = _Prepared(self, self.desc(arrays, options, requested, direction), arrays)
+        return prepared
+
+
+class _Prepared:
+    """A completed desc and its operands: inputs were checked against their dims, outputs are to be made."""
+
+    def __init__(self, rule, desc, arrays):
+        self.desc, self.key, self.inputs, self.outputs = desc, bytes(desc), [], []
+        names = {c.ids[o["name"]]: o["name"] for o in rule.row["operands"]}
+        names.update({c.GRADIENTS + number: f"d_{name}" for number, name in list(names.items())})
+        for number, name in names.items():
+            info = c.describe(desc, number)
+            if info is None:
+                # The backward pass reads o only where o is divided, and gradients only of outputs that the desc has.
+                if name in arrays and name != "o" and not name.startswith("d_"):
+                    raise ValueError(f"{rule.name}: {name} is not used with these options")
+                continue
+            dims, dtype, _, output = info
+            if output:
+                self.outputs.append((number, name, dims, dtype))
+                continue
+            if name not in arrays:
+                raise TypeError(f"{rule.name}: {name} is missing")
+            if arrays[name].shape != dims:
+                raise ValueError(f"{rule.name}: {name} has shape {list(arrays[name].shape)}, not {list(dims)}")
+            self.inputs.append((number, name))
+        self.list_type = c.Operand * (len(self.inputs) + len(self.outputs))
+
+    def compute(self, arrays, like, device):
+        """{name: array} of the outputs."""
+        made = [empty(like, name, dims, dtype) for _, name, dims, dtype in self.outputs]
+        operands = self.list_type()
+        rows = [(number, arrays[name]) for number, name in self.inputs]
+        rows += [(output[0], array) for output, array in zip(self.outputs, made)]
+        for operand, (number, array) in zip(operands, rows):
+            operand.id, operand.host, operand.size = number, array.pointer, array.bytes
+        call = c.Call(operands=ctypes.addressof(operands), operand_count=len(rows), seq_len=self.desc.seq_len)
+        run(self.desc, self.key, call, device)
+        return {array.name: array.data for array in made}
+
+
+def _call(rule, direction, values, options, device, requested):
+    arrays = {name: Array(name, x) for name, x in values.items() if x is not None}
+    like = next(iter(values.values()))
+    return rule.prepare(arrays, options, requested, direction).compute(arrays, like, device)
+
+
+def forward(rule, values, options, device, requested):
+    return _call(rule, c.FORWARD, values, options, device, requested)
+
+
+def backward(rule, values, options, device, requested):
+    """As forward, of {input: …, d_o: …}; by the reference where the device has no kernel of it."""
+    try:
+        return _call(rule, c.BACKWARD, values, options, device, requested)
+    except c.Error as error:
+        if error.status != "UNSUPPORTED":
+            raise
+        return _call(rule, c.BACKWARD, values, options, "reference", requested)
+
+
+def _docstring(rule):
+    row, lines = rule.row, []
+    lines.append(f"{row['recurrence']}\n\n{row['paper']}\n\nInputs:")
+    lines += [f"    {o['name']:<20}{o['shape']}, {o['storage']}{'' if o['required'] else ', optional'}" for o in rule.inputs]
+    lines.append("Outputs: " + ", ".join(f"{o['name']} {o['shape']}" for o in row["operands"] if o["output"] and o["required"])
+                 + "; a tuple of all with output_final_state or with an option that adds one.")
+    lines.append("Options, as keywords:")
+    for word, key in rule.words.items():
+        values = ", ".join(entry["word"] for entry in c.options[key].get("values", ()))
+        lines.append(f"    {word:<20}{c.options[key]['help']}{': ' + values if values else ''}")
+    lines.append("    device              an index or a name of clattn.devices(), a clattn.Context, or \"reference\"")
+    lines += [f"Note: {note}" for note in row["notes"]]
+    return "\n".join(lines)
+
+
+def _signature(rule):
+    kinds = inspect.Parameter
+    parameters = [kinds(o["name"], kinds.POSITIONAL_OR_KEYWORD) for o in rule.inputs if o["required"]]
+    parameters += [kinds(o["name"], kinds.KEYWORD_ONLY, default=None) for o in rule.inputs if not o["required"]]
+    words = [word for word in rule.words if word not in {p.name for p in parameters}]
+    if "final_state" in rule.outputs:
+        words.append("output_final_state")
+    parameters += [kinds(word, kinds.KEYWORD_ONLY, default=None) for word in (*words, "device")]
+    return inspect.Signature(parameters)
+
+
+def _make(rule):
+    signature = _signature(rule)
+    inputs = [o["name"] for o in rule.inputs]
+    required = [o["name"] for o in rule.inputs if o["required"]]
+    parameters, needed = set(signature.parameters), set(required)
+
+    def function(*args, **keywords):
+        if len(args) > len(required) or not keywords.keys().isdisjoint(required[:len(args)]):
+            signature.bind(*args, **keywords)  # raises
+        given = dict(zip(required, args)) | {word: x for word, x in keywords.items() if x is not None}
+        if not given.keys() <= parameters or not given.keys() >= needed:
+            signature.bind(*args, **keywords)
+        device = given.pop("device", None)
+        requested = ("final_state",) if given.pop("output_final_state", False) else ()
+        values = {name: given.pop(name) for name in inputs if name in given}
+        if any(is_tensor(x) and x.requires_grad for x in values.values()):
+            from ._torch import differentiable
+            outputs = differentiable(rule, values, given, device, requested)
+        else:
+            outputs = forward(rule, values, given, device, requested)
+        return next(iter(outputs.values())) if len(outputs) == 1 else tuple(outputs.values())
+
+    function.__name__ = function.__qualname__ = rule.name
+    function.__module__ = "clattn"
+    function.__doc__ = _docstring(rule)
+    function.__signature__ = signature
+    return function
+
+
+rules = {name: Rule(row) for name, row in c.rules.items()}
+functions = {name: _make(rule) for name, rule in rules.items()}

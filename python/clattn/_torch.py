@@ -1,0 +1,35 @@
+"""Gradients in PyTorch: a rule as a function of torch.autograd, whose backward is the rule's backward pass."""
+
+import torch
+
+from . import _rules
+
+
+class _Function(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, rule, names, options, device, requested, *tensors):
+        values = dict(zip(names, tensors))
+        outputs = _rules.forward(rule, values, options, device, requested)
+        ctx.call = rule, names, options, device, requested
+        ctx.outputs = list(outputs)
+        ctx.save_for_backward(*tensors, *outputs.values())
+        return tuple(outputs.values())
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        rule, names, options, device, requested = ctx.call
+        saved = ctx.saved_tensors
+        values = dict(zip(names, saved))
+        outputs = dict(zip(ctx.outputs, saved[len(names):]))
+        for (name, output), gradient in zip(outputs.items(), gradients):
+            values[f"d_{name}"] = torch.zeros_like(output) if gradient is None else gradient.to(output.dtype)
+        found = _rules.backward(rule, values | {"o": outputs["o"]}, options, device, requested)
+        return (None,) * 5 + tuple(found.get(f"d_{name}") if needed else None
+                                   for name, needed in zip(names, ctx.needs_input_grad[5:]))
+
+
+def differentiable(rule, values, options, device, requested):
+    names = tuple(values)
+    outputs = _Function.apply(rule, names, options, device, requested, *values.values())
+    order = ["o", *(name for name in rule.outputs if name != "o" and (name in requested or name.startswith("final_")))]
+    return dict(zip(order, outputs))

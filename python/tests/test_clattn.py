@@ -1,0 +1,237 @@
+"""The package against loops in NumPy and PyTorch that are the formulas of the rules, token by token."""
+import inspect
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import clattn
+
+try:
+    import torch
+except ImportError:
+    torch = None
+needs_torch = pytest.mark.skipif(torch is None, reason="no PyTorch")
+
+
+def draw(seed, batch=2, tokens=37, heads=3, key_dim=16, value_dim=8, qk_heads=None):
+    rng = np.random.default_rng(seed)
+    shape = (batch, tokens, qk_heads or heads, key_dim)
+    q, k = (rng.standard_normal(shape).astype(np.float32) for _ in "qk")
+    v = rng.standard_normal((batch, tokens, heads, value_dim)).astype(np.float32)
+    g = -rng.random((batch, tokens, heads)).astype(np.float32)
+    beta = rng.random((batch, tokens, heads)).astype(np.float32)
+    return q, k, v, g, beta
+
+
+def unit(x):
+    return x / np.sqrt((x * x).sum(-1, keepdims=True) + 1e-6)
+
+
+def gated_delta(q, k, v, g, beta, state=None):
+    """S = e^g S; S += beta k (v - S^T k)^T; o = S^T q, in double precision."""
+    q, k, v, g, beta = (x.astype(np.float64) for x in (q, k, v, g, beta))
+    batch, tokens, heads, value_dim = v.shape
+    q, k = (np.repeat(x, heads // x.shape[2], axis=2) for x in (q, k))
+    s = np.zeros((batch, heads, q.shape[3], value_dim)) if state is None else state.astype(np.float64)
+    o = np.empty(v.shape)
+    for t in range(tokens):
+        s = np.exp(g[:, t])[..., None, None] * s
+        error = v[:, t] - np.einsum("bhkv,bhk->bhv", s, k[:, t])
+        s = s + np.einsum("bh,bhk,bhv->bhkv", beta[:, t], k[:, t], error)
+        o[:, t] = np.einsum("bhkv,bhk->bhv", s, q[:, t]) * q.shape[3] ** -0.5
+    return o, s
+
+
+def close(found, expected, bound=1e-5):
+    found, expected = np.asarray(found, np.float64), np.asarray(expected, np.float64)
+    assert found.shape == expected.shape
+    assert np.linalg.norm(found - expected) <= bound * np.linalg.norm(expected)
+
+
+@pytest.mark.parametrize("device", [None, "reference"])
+def test_matches_the_formula(device):
+    q, k, v, g, beta = draw(1)
+    k = unit(k)
+    o, state = clattn.gated_delta_rule(q, k, v, g, beta, output_final_state=True, device=device)
+    expected, final = gated_delta(q, k, v, g, beta)
+    close(o, expected)
+    close(state, final)
+
+
+def test_options():
+    q, k, v, g, beta = draw(2)
+    expected, _ = gated_delta(unit(q), unit(k), v, g, beta)
+    close(clattn.gated_delta_rule(q, k, v, g, beta, qk_l2norm=True), expected)
+    close(clattn.gated_delta_rule(q, unit(k), v, g, beta, scale=1.0), 4 * gated_delta(q, unit(k), v, g, beta)[0])
+    raw = np.log(np.expm1(-g))  # softplus of it is -g
+    close(clattn.gated_delta_rule(q, unit(k), v, raw, beta, gate_map="softplus"), gated_delta(q, unit(k), v, g, beta)[0], 1e-4)
+
+
+def test_fewer_heads_of_keys():
+    q, k, v, g, beta = draw(3, heads=4, qk_heads=2)
+    close(clattn.gated_delta_rule(q, unit(k), v, g, beta), gated_delta(q, unit(k), v, g, beta)[0])
+
+
+def test_pieces_equal_the_whole():
+    q, k, v, g, beta = draw(4)
+    k = unit(k)
+    whole, final = clattn.gated_delta_rule(q, k, v, g, beta, output_final_state=True)
+    state, pieces = None, []
+    for first, last in ((0, 20), (20, 21), (21, 37)):
+        part = [x[:, first:last] for x in (q, k, v, g, beta)]
+        o, state = clattn.gated_delta_rule(*part, initial_state=state, output_final_state=True)
+        pieces.append(o)
+    close(np.concatenate(pieces, 1), whole)
+    close(state, final)
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_packed(kind):
+    q, k, v, g, beta = draw(5, batch=1)
+    k = unit(k)
+    cuts = np.array([0, 5, 5, 37], kind)
+    o, state = clattn.gated_delta_rule(q, k, v, g, beta, cu_seqlens=cuts, output_final_state=True)
+    assert state.shape == (3, 3, 16, 8)
+    for n, (first, last) in enumerate(zip(cuts[:-1], cuts[1:])):
+        if last > first:
+            alone, final = gated_delta(*(x[:, first:last] for x in (q, k, v, g, beta)))
+            close(o[:, first:last], alone)
+            close(state[n], final[0])
+
+
+def test_softmax_with_grouped_heads():
+    q, k, v, _, _ = draw(6, heads=4, key_dim=16, value_dim=16)
+    k, v = k[:, :, :2], v[:, :, :2]
+    o = clattn.softmax_attn(q, k, v)
+    scores = np.einsum("bthk,bshk->bhts", q, np.repeat(k, 2, 2)) / 4
+    scores = np.where(np.tril(np.ones(scores.shape[2:])) > 0, scores, -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    close(o, np.einsum("bhts,bshv->bthv", weights / weights.sum(-1, keepdims=True), np.repeat(v, 2, 2)))
+
+
+def test_mistakes_are_named():
+    q, k, v, g, beta = draw(7)
+    with pytest.raises(ValueError, match="g has T = 5, q has 37"):
+        clattn.gated_delta_rule(q, k, v, g[:, :5], beta)
+    with pytest.raises(ValueError, match=r"g has shape \[2, 37, 3\]; it is \[B,T,H,K\]"):
+        clattn.gla(q, k, v, g)
+    with pytest.raises(TypeError, match="beta"):
+        clattn.gated_delta_rule(q, k, v, g)
+    with pytest.raises(TypeError, match="q: of type float64"):
+        clattn.gated_delta_rule(q.astype(np.float64), k, v, g, beta)
+    with pytest.raises(ValueError, match="gate_map is one of .*, not 'nothing'"):
+        clattn.gla(q, k, v, q, gate_map="nothing")
+    with pytest.raises(ValueError, match=r"initial_state has shape \[1\], not \[2, 3, 16, 8\]"):
+        clattn.gated_delta_rule(q, k, v, g, beta, initial_state=np.zeros(1, np.float32))
+    with pytest.raises(clattn.Error) as caught:
+        clattn.gated_delta_rule(q, k, v, g, beta, device="no such device")
+    assert caught.value.status == "NO_DEVICE"
+    with pytest.raises(clattn.Error) as caught:
+        clattn.gated_delta_rule(q, k, v, g, beta, gate_scale=2.0)
+    assert caught.value.status == "INVALID_DESC" and "gate_scale" in str(caught.value)
+
+
+def test_every_rule_has_a_function():
+    for name in clattn.rules:
+        function = getattr(clattn, name)
+        assert inspect.signature(function).parameters
+        assert function.__doc__.count("\n") > 5
+        assert getattr(clattn.reference, name).__doc__ == function.__doc__
+
+
+def test_plans_are_kept():
+    context = clattn.Context()
+    q, k, v, g, beta = draw(8)
+    for _ in range(3):
+        clattn.gated_delta_rule(q, k, v, g, beta, device=context)
+    assert len(context._plans) == 1
+
+
+def test_command():
+    output = subprocess.run([sys.executable, "-m", "clattn", "rules", "gla"], check=True, capture_output=True, text=True)
+    assert output.stdout.splitlines()[0] or "gla" in output.stdout
+
+
+@needs_torch
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_tensors(dtype):
+    q, k, v, g, beta = (torch.from_numpy(x) for x in draw(9))
+    q, k, v = (x.to(getattr(torch, dtype)) for x in (q, torch.nn.functional.normalize(k, dim=-1), v))
+    o, state = clattn.gated_delta_rule(q, k, v, g, beta, output_final_state=True)
+    assert o.dtype == q.dtype and state.dtype == torch.float32
+    expected, final = gated_delta(*(x.float().numpy() for x in (q, k, v, g, beta)))
+    close(o.float(), expected, 1e-5 if dtype == "float32" else 1e-2)
+    close(state, final, 1e-5 if dtype == "float32" else 1e-2)
+
+
+def torch_loop(q, k, v, decay, beta=None):
+    """S = decay S; S += beta k (v - S^T k)^T, or k v^T without beta; o = S^T q / sqrt(K). decay [B,T,H,1 or K]"""
+    batch, tokens, heads, key_dim = q.shape
+    s, out = torch.zeros(batch, heads, key_dim, v.shape[3], dtype=q.dtype), []
+    for t in range(tokens):
+        s = decay[:, t].exp()[..., None] * s
+        written = v[:, t] if beta is None else beta[:, t, :, None] * (v[:, t] - torch.einsum("bhkv,bhk->bhv", s, k[:, t]))
+        s = s + torch.einsum("bhk,bhv->bhkv", k[:, t], written)
+        out.append(torch.einsum("bhkv,bhk->bhv", s, q[:, t]) * key_dim ** -0.5)
+    return torch.stack(out, 1)
+
+
+@needs_torch
+@pytest.mark.parametrize("rule", ["simple_gla", "gla", "delta_rule", "gated_delta_rule", "kda"])
+def test_gradients(rule):
+    q, k, v, g, beta = (torch.from_numpy(x).double() for x in draw(10, tokens=9))
+    k = torch.nn.functional.normalize(k, dim=-1)
+    inputs = {"q": q, "k": k, "v": v}
+    if rule in ("gla", "kda"):
+        inputs["g"] = -torch.rand(2, 9, 3, 16, dtype=torch.float64)
+    elif rule != "delta_rule":
+        inputs["g"] = g
+    if rule not in ("simple_gla", "gla"):
+        inputs["beta"] = beta
+    weights = torch.randn(2, 9, 3, 8, dtype=torch.float64)
+    loop = {name: x.clone().requires_grad_() for name, x in inputs.items()}
+    decay = loop.get("g", torch.zeros(2, 9, 3, 1, dtype=torch.float64))
+    o = torch_loop(loop["q"], loop["k"], loop["v"], decay if decay.dim() == 4 else decay[..., None], loop.get("beta"))
+    (o * weights).sum().backward()
+    ours = {name: x.float().requires_grad_() for name, x in inputs.items()}
+    mine = getattr(clattn, rule)(**ours)
+    close(mine.detach(), o.detach(), 1e-5)
+    (mine * weights.float()).sum().backward()
+    for name, x in ours.items():
+        close(x.grad, loop[name].grad, 1e-4)
+
+
+@needs_torch
+def test_gradients_of_states():
+    q, k, v, g, beta = (torch.from_numpy(x) for x in draw(11, tokens=9))
+    k = torch.nn.functional.normalize(k, dim=-1)
+    s = torch.randn(2, 3, 16, 8).requires_grad_()
+    _, final = clattn.gated_delta_rule(q, k, v, g, beta, initial_state=s, output_final_state=True)
+    final.sum().backward()
+    step = 1e-2 * torch.randn(s.shape)
+    with torch.no_grad():
+        def sum_at(x):
+            return clattn.gated_delta_rule(q, k, v, g, beta, initial_state=x, output_final_state=True)[1].double().sum()
+        slope = (sum_at(s + step) - sum_at(s - step)) / 2
+    close((s.grad * step).sum(), slope, 1e-3)
+
+
+@needs_torch
+def test_names_of_fla():
+    q, k, v, g, beta = (torch.from_numpy(x) for x in draw(12))
+    o, state = clattn.fla.chunk_gated_delta_rule(q, k, v, g, beta, use_qk_l2norm_in_kernel=True)
+    assert state is None
+    close(o, clattn.gated_delta_rule(q, k, v, g, beta, qk_l2norm=True))
+    o, state = clattn.fla.fused_recurrent_gla(q, k, v, gk=-torch.rand(q.shape), output_final_state=True)
+    assert state.shape == (2, 3, 16, 8)
+    x, gate = torch.randn(2, 7, 6), -torch.rand(2, 7, 6)
+    o, _ = clattn.fla.fused_recurrent_hgrn(x, gate)
+    h, rows = torch.zeros(2, 6), []
+    for t in range(7):
+        h = gate[:, t].exp() * h + x[:, t]
+        rows.append(h)
+    close(o, torch.stack(rows, 1))
+    with pytest.raises(TypeError, match="has no strange"):
+        clattn.fla.chunk_gla(q, k, v, q, strange=3)
