@@ -28,14 +28,24 @@ def devices():
 
 
 class _Handle:
-    """What the library made, given back when nobody holds it. `keep` is alive until then."""
+    """What the library made. It is destroyed when it was given up, and so were those that were made of it: when Python
+    ends it gives up objects in any order."""
 
-    def __init__(self, destroy, keep=None):
-        self.pointer, self._destroy, self._keep = ctypes.c_void_p(), destroy, keep
+    def __init__(self, destroy, parent=None, keep=None):
+        self.pointer, self.users, self._destroy, self._parent, self._keep = ctypes.c_void_p(), 1, destroy, parent, keep
+        if parent is not None:
+            parent.users += 1
+
+    def release(self):
+        self.users -= 1
+        if self.users == 0:
+            if self.pointer:
+                self._destroy(self.pointer)
+            if self._parent is not None:
+                self._parent.release()
 
     def __del__(self):
-        if self.pointer:
-            self._destroy(self.pointer)
+        self.release()
 
 
 class Context:
@@ -45,7 +55,7 @@ class Context:
 
     def __init__(self, device=None, engine=None, cache_dir=None, tuning=None, cl_context=None, cl_device=None):
         self._log, self._lock, self._plans = c.Log(), threading.RLock(), collections.OrderedDict()
-        self._handle = _Handle(c.library.clattn_context_destroy, self._log)
+        self._handle = _Handle(c.library.clattn_context_destroy, keep=self._log)
         desc = c.ContextDesc(cl=cl_context, device=cl_device if cl_device is not None else _find(device),
                              log=ctypes.cast(self._log.callback, ctypes.c_void_p), engine=_text(engine),
                              cache_dir=_text(cache_dir), tuning=_text(tuning))
