@@ -35,9 +35,9 @@ extern "C" {
 
 /* X(NAME, value): the list of all layers. New layers are added at its end. A module may have the tensor names of a
  * layer and compute something else, which its tensors do not show. Falcon-Mamba has MAMBA's names, and normalises B, C
- * and dt without weights. Falcon-H1 has MAMBA2's names, and multiplies its projections by factors from its config.
- * Their outputs would be wrong here. `clattn layer` rejects them by the model_type in the file's metadata or in
- * config.json next to it. */
+ * and dt without weights: it is FALCON_MAMBA. Falcon-H1 has MAMBA2's names, and multiplies its projections by factors
+ * from its config: its outputs would be wrong here. `clattn layer` rejects a wrong layer by the model_type in the file's
+ * metadata or in config.json next to it. */
 #define CLATTN_LAYERS(X)                                                                                               \
     X(MAMBA, 1)                                                                                                        \
     X(GATED_DELTANET, 2)                                                                                               \
@@ -45,7 +45,10 @@ extern "C" {
     X(MAMBA2, 4)                                                                                                       \
     X(GLA, 5)                                                                                                          \
     X(RETNET, 6)                                                                                                       \
-    X(LACT, 7)
+    X(LACT, 7)                                                                                                         \
+    X(JAMBA, 8)                                                                                                        \
+    X(FALCON_MAMBA, 9)                                                                                                 \
+    X(GATED_DELTANET_SPLIT, 10)
 
 typedef enum clattn_layer {
     CLATTN_LAYER_NONE = 0,
@@ -75,8 +78,11 @@ enum {
         1 << 0, /* those of the operands conv_state, state and position that the layer has are read; without the flag
                  * they are zero. lact: state_w0, state_w1, state_w2; without the flag they are the checkpoint's
                  * weights */
-    CLATTN_LAYER_FINAL_STATE = 1 << 1 /* final_conv_state and final_state are written, for lact final_w0, final_w1,
-                                       * final_w2; they may be the same memory */
+    CLATTN_LAYER_FINAL_STATE = 1 << 1, /* final_conv_state and final_state are written, for lact final_w0, final_w1,
+                                        * final_w2; they may be the same memory */
+    CLATTN_LAYER_BIASES =
+        1 << 2 /* the layer adds in_proj.bias and out_proj.bias, those that there are. clattn_layer_fit
+                                  * sets it if there is one of them */
 };
 
 /* What a layer computes. The sizes of its module follow from the module's tensors (clattn_layer_fit). */

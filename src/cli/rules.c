@@ -35,7 +35,8 @@ static const struct {
     {CLATTN_MAMBA, "--mode chunk is refused, auto works"},
     {CLATTN_MAMBA, "more than 256 channels are several heads of 256 with HQ=1"},
     {CLATTN_MAMBA, "S4D is a zero-order hold: complex=on with k = B (e^(dt a) - 1) / (a dt)"},
-    {CLATTN_MAMBA, "Falcon-Mamba normalises B, C and dt (k, q and dt here): use rms_norm before this rule"},
+    {CLATTN_MAMBA,
+     "Falcon-Mamba and Jamba normalise B, C and dt (k, q and dt here): use rms_norm before this rule, or clattn layer"},
 };
 
 static const char *const storage_names[] = {

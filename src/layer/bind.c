@@ -136,15 +136,6 @@ static struct layer_place place_of(const struct module *module, const struct lay
 
 /* ---- Steps -------------------------------------------------------------------------------------------------- */
 
-int layer_step_count(const struct layer *layer)
-{
-    int count = 0;
-
-    while (count < LAYER_STEPS && layer->steps[count].refs[0].name != NULL)
-        count++;
-    return count;
-}
-
 /* Whether the call has a state, or a position, that the step names. */
 static int has_state(const struct module *module, const struct layer_step *step, clattn_operand_id id)
 {

@@ -34,8 +34,6 @@ clattn_dtype value_type(const struct module *module, const struct layer_value *v
 /* Bytes of a value of so many tokens as the desc has, whole sections. */
 size_t value_bytes(const struct module *module, const struct layer_value *value);
 
-/* Steps of the table. */
-int layer_step_count(const struct layer *layer);
 /* The rule of a step for so many tokens. */
 clattn_plan_desc step_desc(const struct module *module, const struct layer_step *step, int64_t seq_len);
 /* Its operands in a call of seq_len tokens, but for their memory, and where each lies; how many. Those of tokens are left

@@ -12,7 +12,7 @@ enum {
     LETTERS = 26,
     LAYER_WEIGHTS = 16,
     LAYER_VALUES = 8,
-    LAYER_STEPS = 8,
+    LAYER_STEPS = 14,
     LAYER_REFS = 16,
     LAYER_USUAL = 3,
     LAYER_STATES = 6
@@ -39,6 +39,7 @@ struct layer_weight {
     const char *repeat; /* every number that many times */
     int joined;         /* goes on where the weight before ends: more rows of one matrix */
     int optional;       /* zeros where it lacks */
+    int bias;           /* of a projection: only with CLATTN_LAYER_BIASES */
 };
 
 /* What the steps pass on: rows of so many columns, one for every token. */
@@ -64,7 +65,8 @@ struct layer_ref {
 
 /* A rule's plan: what `fixed` says, with sizes, dtype and states of the layer's desc. */
 struct layer_step {
-    clattn_plan_desc fixed; /* rule NONE: a product, D = A B^T, and nothing else of it */
+    clattn_plan_desc fixed;                 /* rule NONE: a product, D = A B^T, and nothing else of it */
+    enum { ALWAYS, BIASED, UNBIASED } when; /* with CLATTN_LAYER_BIASES, or without */
     const char *heads, *qk_heads, *key_dim, *value_dim, *taps;
     const char *inner;    /* of a learner, with the layer's mini_batch and muon */
     const char *channels; /* in the place of heads and value_dim: so many, which are one by one anyway */
@@ -124,6 +126,8 @@ int tensor_read(const clattn_layer_tensor *tensors, size_t tensor_size, size_t c
                 clattn_layer_tensor *tensor);
 /* Whether it is of no tensor. */
 int weight_is_made(const struct layer_weight *weight);
+/* Step number `index` of those that the desc's flags ask for; NULL past the last. */
+const struct layer_step *step_get(const struct module *module, int index);
 /* Every weight is there and has its shape. */
 clattn_status module_check(const struct module *module, const clattn_layer_tensor *tensors, size_t tensor_size,
                            size_t count, const struct log *log);

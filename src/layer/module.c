@@ -38,6 +38,15 @@ clattn_status clattn_layer_describe_sized(clattn_layer id, clattn_layer_info *in
 
 /* ---- The desc ----------------------------------------------------------------------------------------------- */
 
+static uint32_t flags_of(const struct layer *layer)
+{
+    uint32_t flags = CLATTN_LAYER_INITIAL_STATE | CLATTN_LAYER_FINAL_STATE;
+
+    for (const struct layer_weight *weight = layer->weights; weight->name != NULL; weight++)
+        flags |= weight->bias ? CLATTN_LAYER_BIASES : 0;
+    return flags;
+}
+
 /* All but the sizes. */
 static clattn_status read_desc(struct module *module, const clattn_layer_desc *desc, size_t desc_size,
                                const struct log *log)
@@ -51,8 +60,7 @@ static clattn_status read_desc(struct module *module, const clattn_layer_desc *d
         return FAIL(log, INVALID_DESC, "layer is %d, which none has", (int)d->layer);
     d->batch = d->batch != 0 ? d->batch : 1;
     d->eps = d->eps != 0 ? d->eps : module->layer->eps;
-    if ((unsigned)d->dtype > CLATTN_BF16 ||
-        d->flags & ~(uint32_t)(CLATTN_LAYER_INITIAL_STATE | CLATTN_LAYER_FINAL_STATE))
+    if ((unsigned)d->dtype > CLATTN_BF16 || d->flags & ~flags_of(module->layer))
         return FAIL(log, INVALID_DESC, "layer %s: dtype is %d, flags 0x%x", module->layer->name, (int)d->dtype,
                     (unsigned)d->flags);
     if (d->batch < 1 || d->seq_len < 0 || d->seq_len > MOST_TOKENS / d->batch)
@@ -104,6 +112,17 @@ static int is_asked_for(const struct module *module, const struct layer_bound *s
 {
     return (module->desc.flags &
             (state->role == CLATTN_LAYER_INPUT ? CLATTN_LAYER_INITIAL_STATE : CLATTN_LAYER_FINAL_STATE)) != 0;
+}
+
+const struct layer_step *step_get(const struct module *module, int index)
+{
+    const int biased = (module->desc.flags & CLATTN_LAYER_BIASES) != 0;
+    const struct layer_step *step = module->layer->steps;
+
+    for (; step->refs[0].name != NULL; step++)
+        if ((step->when == ALWAYS || (step->when == BIASED) == biased) && index-- == 0)
+            return step;
+    return NULL;
 }
 
 const struct layer_bound *bound_get(const struct module *module, int index)
@@ -276,10 +295,28 @@ clattn_status module_check(const struct module *module, const clattn_layer_tenso
     clattn_layer_tensor tensor;
 
     TRY(check_there(module->layer, tensors, tensor_size, count, log));
-    for (const struct layer_weight *weight = module->layer->weights; weight->name != NULL; weight++)
-        if (!weight_is_made(weight) && tensor_read(tensors, tensor_size, count, weight->name, &tensor))
-            TRY(check_tensor(module, weight, &tensor, log));
+    for (const struct layer_weight *weight = module->layer->weights; weight->name != NULL; weight++) {
+        if (weight_is_made(weight) || !tensor_read(tensors, tensor_size, count, weight->name, &tensor))
+            continue;
+        TRY(check_tensor(module, weight, &tensor, log));
+        if (weight->bias && !(module->desc.flags & CLATTN_LAYER_BIASES))
+            return FAIL(log, INVALID_OPERAND, "tensor %s is given, the desc of layer %s lacks CLATTN_LAYER_BIASES",
+                        weight->name, module->layer->name);
+    }
     return CLATTN_SUCCESS;
+}
+
+/* The flags that the tensors ask for. */
+static uint32_t flags_for(const struct layer *layer, const clattn_layer_tensor *tensors, size_t tensor_size,
+                          size_t count)
+{
+    clattn_layer_tensor tensor;
+    uint32_t flags = 0;
+
+    for (const struct layer_weight *weight = layer->weights; weight->name != NULL; weight++)
+        if (weight->bias && tensor_read(tensors, tensor_size, count, weight->name, &tensor))
+            flags |= CLATTN_LAYER_BIASES;
+    return flags;
 }
 
 clattn_status clattn_layer_fit_sized(clattn_layer_desc *full, const clattn_layer_desc *desc, size_t desc_size,
@@ -293,6 +330,7 @@ clattn_status clattn_layer_fit_sized(clattn_layer_desc *full, const clattn_layer
         return FAIL(&log, INVALID_ARGUMENT, "layer: full or tensors is NULL");
     TRY(read_desc(&module, desc, desc_size, &log));
     TRY(check_there(module.layer, tensors, tensor_size, count, &log));
+    module.desc.flags |= flags_for(module.layer, tensors, tensor_size, count);
     TRY(sizes_fit(&module.desc, module.layer, tensors, tensor_size, count, &log));
     module.sizes = sizes_of(&module.desc);
     TRY(check_open(&module, tensors, tensor_size, count, &log));

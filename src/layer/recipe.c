@@ -154,16 +154,14 @@ static clattn_status add_product(const struct assembly *a, const struct layer_st
 
 static clattn_status add_steps(const struct assembly *a, const struct log *log)
 {
-    const struct layer *layer = a->module->layer;
-    const int count = layer_step_count(layer);
+    const struct layer_step *step;
 
-    for (int i = 0; i < count; i++) {
-        const struct layer_step *step = &layer->steps[i];
+    for (int i = 0; (step = step_get(a->module, i)) != NULL; i++) {
         struct layer_child *child = &a->recipe->children[a->recipe->child_count++];
         clattn_status status = (step->fixed.rule != CLATTN_RULE_NONE ? add_rule : add_product)(a, step, child);
         if (status != CLATTN_SUCCESS)
-            return log_line(log, CLATTN_LOG_ERROR, "layer %s: step %d of %d for %lld tokens cannot be had", layer->name,
-                            i + 1, count, (long long)a->seq_len),
+            return log_line(log, CLATTN_LOG_ERROR, "layer %s: step %d for %lld tokens cannot be had",
+                            a->module->layer->name, i + 1, (long long)a->seq_len),
                    status;
     }
     return CLATTN_SUCCESS;

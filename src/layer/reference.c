@@ -82,13 +82,13 @@ static clattn_status compute(const struct module *module, const struct layer_ste
 
 static clattn_status compute_all(const struct module *module, const struct memories *memories, const struct log *log)
 {
-    const struct layer_step *steps = module->layer->steps;
+    const struct layer_step *step;
 
-    for (int i = 0; i < layer_step_count(module->layer); i++)
-        if (steps[i].fixed.rule == CLATTN_RULE_NONE)
-            multiply(module, &steps[i], memories);
+    for (int i = 0; (step = step_get(module, i)) != NULL; i++)
+        if (step->fixed.rule == CLATTN_RULE_NONE)
+            multiply(module, step, memories);
         else
-            TRY(compute(module, &steps[i], memories, log));
+            TRY(compute(module, step, memories, log));
     return CLATTN_SUCCESS;
 }
 

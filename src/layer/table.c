@@ -13,43 +13,126 @@ enum { SSD_FLAGS = CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS | CLATTN_STATE_VK };
     .beta_map = CLATTN_BETA_SIGMOID
 
 /* clang-format off */
+/* y = W x, or y = W x + b where the desc has CLATTN_LAYER_BIASES */
+#define PROJECTION(x, weight, bias, without, y, columns)                                                               \
+    {.when = UNBIASED, .refs = {{OP(A), x, 0}, {OP(B), weight, 0}, {OP(D), y, 0}}},                                    \
+    {.when = BIASED, .refs = {{OP(A), x, 0}, {OP(B), weight, 0}, {OP(D), without, 0}}},                                \
+    {{.rule = CLATTN_SHORT_CONV, .flags = CLATTN_WITH_BIAS, .activation = CLATTN_ACTIVATION_NONE},                     \
+     .when = BIASED, .value_dim = columns, .taps = "1",                                                                \
+     .refs = {{OP(V), without, 0}, {OP(W), "ones", 0}, {OP(BIAS), bias, 0}, {OP(O), y, 0}}}
+
+/* What Mamba's layers have in common. */
+#define MAMBA_WEIGHTS                                                                                                  \
+    {"in_proj.weight",  {"V+V", "C"},   .form = FORM_MATRIX},                                                          \
+    {"in_proj.bias",    {"V+V"},        .form = FORM_FLOATS, .optional = 1, .bias = 1},                                \
+    {"conv1d.weight",   {"V", "1", "W"}, .form = FORM_FLOATS},                                                         \
+    {"conv1d.bias",     {"V"},          .form = FORM_FLOATS, .optional = 1},                                           \
+    {"x_proj.weight",   {"R+K+K", "V"}, .form = FORM_MATRIX},                                                          \
+    {"dt_proj.weight",  {"V", "R"},     .form = FORM_MATRIX},                                                          \
+    {"dt_proj.bias",    {"V"},          .form = FORM_FLOATS},                                                          \
+    {"A_log",           {"V", "K"},     .form = FORM_RATES},                                                           \
+    {"D",               {"V"},          .form = FORM_FLOATS},                                                          \
+    {"out_proj.weight", {"C", "V"},     .form = FORM_MATRIX},                                                          \
+    {"out_proj.bias",   {"C"},          .form = FORM_FLOATS, .optional = 1, .bias = 1}
+#define MAMBA_STATES                                                                                                   \
+    {"conv_state",       {"B", "W", "V"}, OF_FLOATS, CLATTN_LAYER_INPUT},                                              \
+    {"state",            {"B", "V", "K"}, OF_FLOATS, CLATTN_LAYER_INPUT},                                              \
+    {"final_conv_state", {"B", "W", "V"}, OF_FLOATS, CLATTN_LAYER_OUTPUT},                                             \
+    {"final_state",      {"B", "V", "K"}, OF_FLOATS, CLATTN_LAYER_OUTPUT}
+#define MAMBA_VALUES                                                                                                   \
+    {"xz", "V+V", 0}, {"v", "V", 0}, {"dt_b_c", "R+K+K", 0}, {"dt", "V", 0}, {"o", "V", 0},                            \
+    {"unbiased_xz", "V+V", 0}, {"unbiased_y", "C", 0}
+#define MAMBA_FIRST                                                                                                    \
+    PROJECTION("x", "in_proj.weight", "in_proj.bias", "unbiased_xz", "xz", "V+V"),                                     \
+    {{.rule = CLATTN_SHORT_CONV, .flags = CLATTN_WITH_BIAS}, .value_dim = "V", .taps = "W",                            \
+     .refs = {{OP(V), "xz", 0}, {OP(W), "conv1d.weight", 0}, {OP(BIAS), "conv1d.bias", 0}, {OP(O), "v", 0},            \
+              {OP(STATE_IN), "conv_state", 0}, {OP(STATE_OUT), "final_conv_state", 0}}},                               \
+    {.refs = {{OP(A), "v", 0}, {OP(B), "x_proj.weight", 0}, {OP(D), "dt_b_c", 0}}}
+/* Of so many columns of dt, B and C from one on */
+#define MAMBA_NORM(columns, at, weight)                                                                                \
+    {{.rule = CLATTN_RMS_NORM}, .value_dim = columns, .with_eps = 1,                                                   \
+     .refs = {{OP(V), "dt_b_c", at}, {OP(W), weight, 0}, {OP(O), "normed", at}}}
+#define MAMBA_LAST(dt_b_c)                                                                                             \
+    {.refs = {{OP(A), dt_b_c, 0}, {OP(B), "dt_proj.weight", 0}, {OP(D), "dt", 0}}},                                    \
+    {{.rule = CLATTN_MAMBA, .flags = MAMBA_FLAGS}, .channels = "V", .qk_heads = "1", .key_dim = "K",                   \
+     .refs = {{OP(Q), dt_b_c, "R+K"}, {OP(K), dt_b_c, "R"}, {OP(V), "v", 0}, {OP(DT), "dt", 0},                        \
+              {OP(DT_BIAS), "dt_proj.bias", 0}, {OP(A), "A_log", 0}, {OP(D), "D", 0}, {OP(Z), "xz", "V"},              \
+              {OP(O), "o", 0}, {OP(STATE_IN), "state", 0}, {OP(STATE_OUT), "final_state", 0}}},                        \
+    PROJECTION("o", "out_proj.weight", "out_proj.bias", "unbiased_y", "y", "C")
+
+/* What the two forms of gated_deltanet have in common: all but the names of the first projections. */
+#define DELTANET_WEIGHTS                                                                                               \
+    {"conv1d.weight",       {"QK+QK+HV", "1", "W"}, .form = FORM_FLOATS},                                              \
+    {"dt_bias",             {"H"},                  .form = FORM_FLOATS},                                              \
+    {"A_log",               {"H"},                  .form = FORM_FLOATS},                                              \
+    {"norm.weight",         {"V"},                  .form = FORM_FLOATS},                                              \
+    {"out_proj.weight",     {"C", "HV"},            .form = FORM_MATRIX}
+#define DELTANET_STATES                                                                                                \
+    {"conv_state",       {"B", "W", "QK+QK+HV"}, OF_FLOATS, CLATTN_LAYER_INPUT},                                       \
+    {"state",            {"B", "H", "K", "V"},   1, CLATTN_LAYER_INPUT},                                               \
+    {"final_conv_state", {"B", "W", "QK+QK+HV"}, OF_FLOATS, CLATTN_LAYER_OUTPUT},                                      \
+    {"final_state",      {"B", "H", "K", "V"},   1, CLATTN_LAYER_OUTPUT}
+#define DELTANET_VALUES                                                                                                \
+    {"qkvzba", "QK+QK+HV+HV+H+H", 0}, {"qkv", "QK+QK+HV", 0}, {"o", "HV", 0}, {"normed", "HV", 0}
+#define DELTANET_STEPS(in_proj)                                                                                        \
+    {.refs = {{OP(A), "x", 0}, {OP(B), in_proj, 0}, {OP(D), "qkvzba", 0}}},                                            \
+    {{.rule = CLATTN_SHORT_CONV}, .value_dim = "QK+QK+HV", .taps = "W",                                                \
+     .refs = {{OP(V), "qkvzba", 0}, {OP(W), "conv1d.weight", 0}, {OP(O), "qkv", 0},                                    \
+              {OP(STATE_IN), "conv_state", 0}, {OP(STATE_OUT), "final_conv_state", 0}}},                               \
+    {{.rule = CLATTN_GATED_DELTA_RULE, RAW_GATES}, .gates_as_values = 1,                                               \
+     .heads = "H", .qk_heads = "Q", .key_dim = "K", .value_dim = "V",                                                  \
+     .refs = {{OP(Q), "qkv", 0}, {OP(K), "qkv", "QK"}, {OP(V), "qkv", "QK+QK"},                                        \
+              {OP(BETA), "qkvzba", "QK+QK+HV+HV"}, {OP(G), "qkvzba", "QK+QK+HV+HV+H"},                                 \
+              {OP(A_LOG), "A_log", 0}, {OP(DT_BIAS), "dt_bias", 0}, {OP(O), "o", 0},                                   \
+              {OP(STATE_IN), "state", 0}, {OP(STATE_OUT), "final_state", 0}}},                                         \
+    {{.rule = CLATTN_RMS_NORM, .flags = CLATTN_WITH_Z}, .heads = "H", .value_dim = "V", .with_eps = 1,                 \
+     .refs = {{OP(V), "o", 0}, {OP(W), "norm.weight", 0}, {OP(Z), "qkvzba", "QK+QK+HV"},                               \
+              {OP(O), "normed", 0}}},                                                                                  \
+    {.refs = {{OP(A), "normed", 0}, {OP(B), "out_proj.weight", 0}, {OP(D), "y", 0}}}
+#define DELTANET_FORMULA                                                                                               \
+    "y = W_out (rms_norm(gated_delta_rule(q, k, v, a, b)) o silu(z)), (q, k, v) = silu(conv(W_qkv x)), "               \
+    "(z, b, a) = W_zba x"
+
 static const struct layer layers[] = {
     [CLATTN_LAYER_MAMBA] = {
         "mamba", "MambaMixer",
         "y = W_out mamba(silu(conv(W_x x)), W_dt dt, B, C, D, z), (dt, B, C) = W silu(conv(W_x x)), z = W_z x",
         "Gu and Dao 2023, Mamba, arXiv:2312.00752",
         .letters = "CVKRW", .eps = 1e-5,
+        .weights = {MAMBA_WEIGHTS, {"ones", {"V+V+C"}, .form = FORM_ONES}},
+        .states = {MAMBA_STATES},
+        .values = {MAMBA_VALUES},
+        .steps = {MAMBA_FIRST, MAMBA_LAST("dt_b_c")},
+    },
+    [CLATTN_LAYER_JAMBA] = {
+        "jamba", "JambaMambaMixer",
+        "y = W_out mamba(silu(conv(W_x x)), W_dt n(dt), n(B), n(C), D, z), (dt, B, C) = W silu(conv(W_x x)), z = W_z x, "
+        "n = rms_norm",
+        "Lieber et al. 2024, Jamba, arXiv:2403.19887",
+        .letters = "CVKRW", .eps = 1e-6,
         .weights = {
-            {"in_proj.weight",  {"V+V", "C"},   .form = FORM_MATRIX},
-            {"conv1d.weight",   {"V", "1", "W"}, .form = FORM_FLOATS},
-            {"conv1d.bias",     {"V"},          .form = FORM_FLOATS, .optional = 1},
-            {"x_proj.weight",   {"R+K+K", "V"}, .form = FORM_MATRIX},
-            {"dt_proj.weight",  {"V", "R"},     .form = FORM_MATRIX},
-            {"dt_proj.bias",    {"V"},          .form = FORM_FLOATS},
-            {"A_log",           {"V", "K"},     .form = FORM_RATES},
-            {"D",               {"V"},          .form = FORM_FLOATS},
-            {"out_proj.weight", {"C", "V"},     .form = FORM_MATRIX},
+            MAMBA_WEIGHTS,
+            {"dt_layernorm.weight", {"R"}, .form = FORM_FLOATS},
+            {"b_layernorm.weight",  {"K"}, .form = FORM_FLOATS},
+            {"c_layernorm.weight",  {"K"}, .form = FORM_FLOATS},
+            {"ones",                {"V+V+C"}, .form = FORM_ONES},
         },
-        .states = {
-            {"conv_state",       {"B", "W", "V"}, OF_FLOATS, CLATTN_LAYER_INPUT},
-            {"state",            {"B", "V", "K"}, OF_FLOATS, CLATTN_LAYER_INPUT},
-            {"final_conv_state", {"B", "W", "V"}, OF_FLOATS, CLATTN_LAYER_OUTPUT},
-            {"final_state",      {"B", "V", "K"}, OF_FLOATS, CLATTN_LAYER_OUTPUT},
-        },
-        .values = {{"xz", "V+V", 0}, {"v", "V", 0}, {"dt_b_c", "R+K+K", 0}, {"dt", "V", 0}, {"o", "V", 0}},
-        .steps = {
-            {.refs = {{OP(A), "x", 0}, {OP(B), "in_proj.weight", 0}, {OP(D), "xz", 0}}},
-            {{.rule = CLATTN_SHORT_CONV, .flags = CLATTN_WITH_BIAS}, .value_dim = "V", .taps = "W",
-             .refs = {{OP(V), "xz", 0}, {OP(W), "conv1d.weight", 0}, {OP(BIAS), "conv1d.bias", 0}, {OP(O), "v", 0},
-                      {OP(STATE_IN), "conv_state", 0}, {OP(STATE_OUT), "final_conv_state", 0}}},
-            {.refs = {{OP(A), "v", 0}, {OP(B), "x_proj.weight", 0}, {OP(D), "dt_b_c", 0}}},
-            {.refs = {{OP(A), "dt_b_c", 0}, {OP(B), "dt_proj.weight", 0}, {OP(D), "dt", 0}}},
-            {{.rule = CLATTN_MAMBA, .flags = MAMBA_FLAGS}, .channels = "V", .qk_heads = "1", .key_dim = "K",
-             .refs = {{OP(Q), "dt_b_c", "R+K"}, {OP(K), "dt_b_c", "R"}, {OP(V), "v", 0}, {OP(DT), "dt", 0},
-                      {OP(DT_BIAS), "dt_proj.bias", 0}, {OP(A), "A_log", 0}, {OP(D), "D", 0}, {OP(Z), "xz", "V"},
-                      {OP(O), "o", 0}, {OP(STATE_IN), "state", 0}, {OP(STATE_OUT), "final_state", 0}}},
-            {.refs = {{OP(A), "o", 0}, {OP(B), "out_proj.weight", 0}, {OP(D), "y", 0}}},
-        },
+        .states = {MAMBA_STATES},
+        .values = {MAMBA_VALUES, {"normed", "R+K+K", 0}},
+        .steps = {MAMBA_FIRST, MAMBA_NORM("R", 0, "dt_layernorm.weight"), MAMBA_NORM("K", "R", "b_layernorm.weight"),
+                  MAMBA_NORM("K", "R+K", "c_layernorm.weight"), MAMBA_LAST("normed")},
+    },
+    [CLATTN_LAYER_FALCON_MAMBA] = {
+        "falcon_mamba", "FalconMambaMixer",
+        "y = W_out mamba(silu(conv(W_x x)), W_dt n(dt), n(B), n(C), D, z), (dt, B, C) = W silu(conv(W_x x)), z = W_z x, "
+        "n = rms_norm without weights",
+        "Zuo et al. 2024, Falcon Mamba, arXiv:2410.05355",
+        .letters = "CVKRW", .eps = 1e-6,
+        .weights = {MAMBA_WEIGHTS, {"ones", {"V+V+C+R+K"}, .form = FORM_ONES}},
+        .states = {MAMBA_STATES},
+        .values = {MAMBA_VALUES, {"normed", "R+K+K", 0}},
+        .steps = {MAMBA_FIRST, MAMBA_NORM("R", 0, "ones"), MAMBA_NORM("K", "R", "ones"),
+                  MAMBA_NORM("K", "R+K", "ones"), MAMBA_LAST("normed")},
     },
     [CLATTN_LAYER_MAMBA2] = {
         "mamba2", "Mamba2Mixer",
@@ -58,6 +141,7 @@ static const struct layer layers[] = {
         .letters = "CHQKVW", .eps = 1e-5, .usual = {{'Q', "1"}},
         .weights = {
             {"in_proj.weight",  {"HV+HV+QK+QK+H", "C"},  .form = FORM_MATRIX},
+            {"in_proj.bias",    {"HV+HV+QK+QK+H"},       .form = FORM_FLOATS, .optional = 1, .bias = 1},
             {"conv1d.weight",   {"HV+QK+QK", "1", "W"},  .form = FORM_FLOATS},
             {"conv1d.bias",     {"HV+QK+QK"},            .form = FORM_FLOATS, .optional = 1},
             {"dt_bias",         {"H"},                   .form = FORM_FLOATS},
@@ -65,6 +149,8 @@ static const struct layer layers[] = {
             {"D",               {"H"},                   .form = FORM_FLOATS, .repeat = "V"},
             {"norm.weight",     {"HV"},                  .form = FORM_FLOATS},
             {"out_proj.weight", {"C", "HV"},             .form = FORM_MATRIX},
+            {"out_proj.bias",   {"C"},                   .form = FORM_FLOATS, .optional = 1, .bias = 1},
+            {"ones",            {"HV+HV+QK+QK+H+C"},     .form = FORM_ONES},
         },
         .states = {
             {"conv_state",       {"B", "W", "HV+QK+QK"}, OF_FLOATS, CLATTN_LAYER_INPUT},
@@ -72,9 +158,10 @@ static const struct layer layers[] = {
             {"final_conv_state", {"B", "W", "HV+QK+QK"}, OF_FLOATS, CLATTN_LAYER_OUTPUT},
             {"final_state",      {"B", "H", "V", "K"},   1, CLATTN_LAYER_OUTPUT},
         },
-        .values = {{"zvbcdt", "HV+HV+QK+QK+H", 0}, {"vbc", "HV+QK+QK", 0}, {"o", "HV", 0}, {"normed", "HV", 0}},
+        .values = {{"zvbcdt", "HV+HV+QK+QK+H", 0}, {"vbc", "HV+QK+QK", 0}, {"o", "HV", 0}, {"normed", "HV", 0},
+                   {"unbiased_zvbcdt", "HV+HV+QK+QK+H", 0}, {"unbiased_y", "C", 0}},
         .steps = {
-            {.refs = {{OP(A), "x", 0}, {OP(B), "in_proj.weight", 0}, {OP(D), "zvbcdt", 0}}},
+            PROJECTION("x", "in_proj.weight", "in_proj.bias", "unbiased_zvbcdt", "zvbcdt", "HV+HV+QK+QK+H"),
             {{.rule = CLATTN_SHORT_CONV, .flags = CLATTN_WITH_BIAS}, .value_dim = "HV+QK+QK", .taps = "W",
              .refs = {{OP(V), "zvbcdt", "HV"}, {OP(W), "conv1d.weight", 0}, {OP(BIAS), "conv1d.bias", 0},
                       {OP(O), "vbc", 0}, {OP(STATE_IN), "conv_state", 0}, {OP(STATE_OUT), "final_conv_state", 0}}},
@@ -89,47 +176,38 @@ static const struct layer layers[] = {
               .weighting = CLATTN_WEIGHTING_HEADS}, .heads = "Q", .value_dim = "HV/Q", .with_eps = 1,
              .refs = {{OP(V), "o", 0}, {OP(U), "vbc", 0}, {OP(D), "D", 0}, {OP(Z), "zvbcdt", 0},
                       {OP(W), "norm.weight", 0}, {OP(O), "normed", 0}}},
-            {.refs = {{OP(A), "normed", 0}, {OP(B), "out_proj.weight", 0}, {OP(D), "y", 0}}},
+            PROJECTION("normed", "out_proj.weight", "out_proj.bias", "unbiased_y", "y", "C"),
         },
     },
     [CLATTN_LAYER_GATED_DELTANET] = {
         "gated_deltanet", "Qwen3NextGatedDeltaNet",
-        "y = W_out (rms_norm(gated_delta_rule(q, k, v, a, b)) o silu(z)), (q, k, v) = silu(conv(W_qkv x)), "
-        "(z, b, a) = W_zba x",
+        DELTANET_FORMULA,
         "Yang et al. 2024, Gated Delta Networks, arXiv:2412.06464",
         .letters = "CHQKVW", .eps = 1e-6, .usual = {{'K', "V"}},
         .weights = {
             {"in_proj_qkvz.weight", {"QK+QK+HV+HV", "C"},   .form = FORM_MATRIX, .each = "Q"},
             {"in_proj_ba.weight",   {"H+H", "C"},           .form = FORM_MATRIX, .each = "Q", .joined = 1},
-            {"conv1d.weight",       {"QK+QK+HV", "1", "W"}, .form = FORM_FLOATS},
-            {"dt_bias",             {"H"},                  .form = FORM_FLOATS},
-            {"A_log",               {"H"},                  .form = FORM_FLOATS},
-            {"norm.weight",         {"V"},                  .form = FORM_FLOATS},
-            {"out_proj.weight",     {"C", "HV"},            .form = FORM_MATRIX},
+            DELTANET_WEIGHTS,
         },
-        .states = {
-            {"conv_state",       {"B", "W", "QK+QK+HV"}, OF_FLOATS, CLATTN_LAYER_INPUT},
-            {"state",            {"B", "H", "K", "V"},   1, CLATTN_LAYER_INPUT},
-            {"final_conv_state", {"B", "W", "QK+QK+HV"}, OF_FLOATS, CLATTN_LAYER_OUTPUT},
-            {"final_state",      {"B", "H", "K", "V"},   1, CLATTN_LAYER_OUTPUT},
+        .states = {DELTANET_STATES},
+        .values = {DELTANET_VALUES},
+        .steps = {DELTANET_STEPS("in_proj_qkvz.weight")},
+    },
+    [CLATTN_LAYER_GATED_DELTANET_SPLIT] = {
+        "gated_deltanet_split", "Qwen3_5GatedDeltaNet",
+        DELTANET_FORMULA,
+        "Yang et al. 2024, Gated Delta Networks, arXiv:2412.06464",
+        .letters = "CHQKVW", .eps = 1e-6, .usual = {{'K', "V"}},
+        .weights = {
+            {"in_proj_qkv.weight",  {"QK+QK+HV", "C"},      .form = FORM_MATRIX},
+            {"in_proj_z.weight",    {"HV", "C"},            .form = FORM_MATRIX, .joined = 1},
+            {"in_proj_b.weight",    {"H", "C"},             .form = FORM_MATRIX, .joined = 1},
+            {"in_proj_a.weight",    {"H", "C"},             .form = FORM_MATRIX, .joined = 1},
+            DELTANET_WEIGHTS,
         },
-        .values = {{"qkvzba", "QK+QK+HV+HV+H+H", 0}, {"qkv", "QK+QK+HV", 0}, {"o", "HV", 0}, {"normed", "HV", 0}},
-        .steps = {
-            {.refs = {{OP(A), "x", 0}, {OP(B), "in_proj_qkvz.weight", 0}, {OP(D), "qkvzba", 0}}},
-            {{.rule = CLATTN_SHORT_CONV}, .value_dim = "QK+QK+HV", .taps = "W",
-             .refs = {{OP(V), "qkvzba", 0}, {OP(W), "conv1d.weight", 0}, {OP(O), "qkv", 0},
-                      {OP(STATE_IN), "conv_state", 0}, {OP(STATE_OUT), "final_conv_state", 0}}},
-            {{.rule = CLATTN_GATED_DELTA_RULE, RAW_GATES}, .gates_as_values = 1,
-             .heads = "H", .qk_heads = "Q", .key_dim = "K", .value_dim = "V",
-             .refs = {{OP(Q), "qkv", 0}, {OP(K), "qkv", "QK"}, {OP(V), "qkv", "QK+QK"},
-                      {OP(BETA), "qkvzba", "QK+QK+HV+HV"}, {OP(G), "qkvzba", "QK+QK+HV+HV+H"},
-                      {OP(A_LOG), "A_log", 0}, {OP(DT_BIAS), "dt_bias", 0}, {OP(O), "o", 0},
-                      {OP(STATE_IN), "state", 0}, {OP(STATE_OUT), "final_state", 0}}},
-            {{.rule = CLATTN_RMS_NORM, .flags = CLATTN_WITH_Z}, .heads = "H", .value_dim = "V", .with_eps = 1,
-             .refs = {{OP(V), "o", 0}, {OP(W), "norm.weight", 0}, {OP(Z), "qkvzba", "QK+QK+HV"},
-                      {OP(O), "normed", 0}}},
-            {.refs = {{OP(A), "normed", 0}, {OP(B), "out_proj.weight", 0}, {OP(D), "y", 0}}},
-        },
+        .states = {DELTANET_STATES},
+        .values = {DELTANET_VALUES},
+        .steps = {DELTANET_STEPS("in_proj_qkv.weight")},
     },
     [CLATTN_LAYER_KDA] = {
         "kda", "KimiLinearDeltaAttention",

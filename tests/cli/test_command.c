@@ -459,7 +459,7 @@ static void test_layer_options(void **state)
         const char *layer, *option, *value;
     } rows[] = {{"mamba2", "eps", "0.5"}, {"kda", "eps", "0.5"},       {"gla", "eps", "0.5"},
                 {"retnet", "eps", "0.5"}, {"lact", "mini_batch", "7"}, {"gated_deltanet", "eps", "0.5"},
-                {"lact", "eps", "0.5"}};
+                {"lact", "eps", "0.5"},   {"jamba", "eps", "0.5"},     {"falcon_mamba", "eps", "0.5"}};
     char path[512];
 
     (void)state;
@@ -484,38 +484,53 @@ static void test_layer_options(void **state)
 
 /* ---- Models of other modules, and rules without keys ------------------------------------------------------------- */
 
-/* The data folder's checkpoint of mamba is refused where it is said to be of a model that computes something else. */
+/* The data folder's checkpoint of the layer, beside a config with that text */
+static void check_model(const char *layer, const char *text, int status)
+{
+    const char *config_path = test_path("config.json");
+    char x[512], from[512];
+    struct settings settings;
+    struct safetensors file, numbers;
+    FILE *config;
+
+    snprintf(from, sizeof from, "%s/%s.safetensors", data_folder, layer);
+    snprintf(x, sizeof x, "%s/%s.run.safetensors", data_folder, layer);
+    assert_int_equal(input_read(from, &file), EXIT_OK);
+    assert_int_equal(input_read(x, &numbers), EXIT_OK);
+    test_write_file(test_path("model"), file.tensors, file.count);
+    settings = test_layer_settings(layer, test_key_dim(clattn_layer_find(layer), &numbers), test_path("model"), x);
+    config = fopen(config_path, "w");
+    assert_non_null(config);
+    fputs(text, config);
+    fclose(config);
+    if (layer_main(&settings) != status)
+        fail_msg("layer %s beside %s: expected status %d", layer, text, status);
+    remove(config_path);
+    safetensors_free(&file);
+    safetensors_free(&numbers);
+}
+
+/* The data folder's checkpoints are refused where they are said to be of a model that computes something else. */
 static void test_other_models(void **state)
 {
     static const struct {
-        const char *config;
+        const char *layer, *config;
         int status;
-    } rows[] = {{"{\"model_type\": \"mamba\"}", EXIT_OK},
-                {"{\"model_type\": \"falcon_h1\"}", EXIT_OK}, /* that of another layer */
-                {"{\"model_type\": \"falcon_mamba\"}", EXIT_BAD},
-                {"{\"model_type\": \"x\", \"text_config\": {\"model_type\": \"falcon_mamba\"}}", EXIT_BAD},
-                {"no JSON", EXIT_OK}};
-    struct safetensors file;
-    struct settings settings;
-    const char *config_path;
-    char x[512], from[512];
+    } rows[] = {{"mamba", "{\"model_type\": \"mamba\"}", EXIT_OK},
+                {"mamba", "{\"model_type\": \"falcon_h1\"}", EXIT_OK}, /* that of another layer */
+                {"mamba", "{\"model_type\": \"falcon_mamba\"}", EXIT_BAD},
+                {"mamba", "{\"model_type\": \"x\", \"text_config\": {\"model_type\": \"falcon_mamba\"}}", EXIT_BAD},
+                {"mamba", "no JSON", EXIT_OK},
+                {"falcon_mamba", "{\"model_type\": \"falcon_mamba\"}", EXIT_OK},
+                {"falcon_mamba", "{\"model_type\": \"mamba\"}", EXIT_BAD},
+                {"mamba2", "{\"time_step_limit\": [0.0, Infinity], \"note\": \"\\\"NaN\"}", EXIT_OK},
+                {"mamba2", "{\"time_step_limit\": [0.0, Infinity], \"model_type\": \"falcon_h1\"}", EXIT_BAD},
+                {"mamba2", "{\"time_step_limit\": [0.0, 0.1]}", EXIT_BAD},
+                {"mamba2", "{\"time_step_limit\": [0.001, Infinity]}", EXIT_BAD}};
 
     (void)state;
-    snprintf(from, sizeof from, "%s/mamba.safetensors", data_folder);
-    snprintf(x, sizeof x, "%s/mamba.run.safetensors", data_folder);
-    assert_int_equal(input_read(from, &file), EXIT_OK);
-    test_write_file(test_path("model"), file.tensors, file.count);
-    settings = test_layer_settings("mamba", 0, test_path("model"), x);
-    config_path = test_path("config.json");
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        FILE *config = fopen(config_path, "w");
-        assert_non_null(config);
-        fputs(rows[i].config, config);
-        fclose(config);
-        assert_int_equal(layer_main(&settings), rows[i].status);
-    }
-    remove(config_path);
-    safetensors_free(&file);
+    for (size_t i = 0; i < COUNT(rows); i++)
+        check_model(rows[i].layer, rows[i].config, rows[i].status);
 }
 
 /* make-input asks for K where it says something, and nowhere else. */

@@ -13,9 +13,12 @@ import pathlib
 import torch
 from safetensors.torch import save_file
 from transformers import DynamicCache
+from transformers.models.falcon_mamba import modeling_falcon_mamba as falcon_mamba
+from transformers.models.jamba import modeling_jamba as jamba
 from transformers.models.kimi_linear import modeling_kimi_linear as kimi
 from transformers.models.mamba import modeling_mamba as mamba
 from transformers.models.mamba2 import modeling_mamba2 as mamba2
+from transformers.models.qwen3_5 import modeling_qwen3_5 as qwen3_5
 from transformers.models.qwen3_next import modeling_qwen3_next as qwen3_next
 
 HERE = pathlib.Path(__file__).parent
@@ -29,7 +32,7 @@ def randomize(module):
             p.data.uniform_(-2, 1)
         elif last == "dt_bias" or name == "dt_proj.bias":
             p.data.uniform_(-2, 1)
-        elif name in ("D", "norm.weight", "o_norm.weight", "g_norm_swish_gate.weight"):
+        elif name in ("D", "norm.weight", "o_norm.weight", "g_norm_swish_gate.weight") or name.endswith("layernorm.weight"):
             p.data.uniform_(0.5, 1.5)
         elif p.dim() > 1:
             fan = p[0].numel()
@@ -77,12 +80,27 @@ config = qwen3_next.Qwen3NextConfig(
     linear_value_head_dim=16, linear_conv_kernel_dim=4, num_hidden_layers=1, layer_types=["linear_attention"])
 write("gated_deltanet", qwen3_next.Qwen3NextGatedDeltaNet(config, 0), config)
 
+config = qwen3_5.Qwen3_5TextConfig(
+    hidden_size=HIDDEN, linear_num_value_heads=4, linear_num_key_heads=2, linear_key_head_dim=12,
+    linear_value_head_dim=16, linear_conv_kernel_dim=4, num_hidden_layers=1, layer_types=["linear_attention"])
+write("gated_deltanet_split", qwen3_5.Qwen3_5GatedDeltaNet(config, 0), config)
+
 config = mamba2.Mamba2Config(hidden_size=HIDDEN, num_heads=4, head_dim=16, state_size=12, n_groups=2, expand=2, chunk_size=8,
                              conv_kernel=4, num_hidden_layers=1)
 write("mamba2", mamba2.Mamba2Mixer(config, 0), config)
+config.use_bias = True
+write("mamba2_biases", mamba2.Mamba2Mixer(config, 0), config)
 
 config = mamba.MambaConfig(hidden_size=HIDDEN, state_size=12, expand=2, time_step_rank=3, conv_kernel=4, num_hidden_layers=1)
 write("mamba", mamba.MambaMixer(config, 0), config)
+
+config = falcon_mamba.FalconMambaConfig(hidden_size=HIDDEN, state_size=12, expand=2, time_step_rank=3, conv_kernel=4,
+                                        num_hidden_layers=1, use_conv_bias=False)
+write("falcon_mamba", falcon_mamba.FalconMambaMixer(config, 0, initialize_mixer_weights=False), config)
+
+config = jamba.JambaConfig(hidden_size=HIDDEN, mamba_d_state=12, mamba_expand=2, mamba_dt_rank=5, mamba_d_conv=4,
+                           mamba_proj_bias=True, num_hidden_layers=1)
+write("jamba", jamba.JambaMambaMixer(config, 0), config)
 
 config = kimi.KimiLinearConfig(hidden_size=HIDDEN, linear_num_heads=3, linear_head_dim=16, linear_conv_kernel_dim=4,
                                num_hidden_layers=1, layer_types=["linear_attention"])

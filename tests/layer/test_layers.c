@@ -1,4 +1,4 @@
-/* test_layers FOLDER LAYER: a layer against its module in Hugging Face transformers, whose weights and numbers lie in FOLDER
+/* test_layers FOLDER LAYER[_biases]: a layer against its module in Hugging Face transformers, whose weights and numbers lie in FOLDER
  * (make_layers.py): a prompt and the token after it, the prompt in two calls, and calls of no tokens. */
 #include "harness.h"
 
@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *folder, *layer_name;
+static const char *folder, *file_name;
+static char layer_name[64];
 static struct safetensors checkpoint, numbers;
 enum { MOST_TENSORS = 16 };
 static clattn_layer_tensor tensors[MOST_TENSORS];
@@ -35,7 +36,7 @@ static void read_file(const char *suffix, struct safetensors *file)
 {
     char path[512], error[256];
 
-    snprintf(path, sizeof path, "%s/%s%s", folder, layer_name, suffix);
+    snprintf(path, sizeof path, "%s/%s%s", folder, file_name, suffix);
     if (safetensors_read(path, file, error, sizeof error) != 0)
         fail_msg("%s: %s", path, error);
 }
@@ -313,7 +314,7 @@ static void test_first(void **state)
 
     (void)state;
     plan = NULL;
-    desc.flags = CLATTN_LAYER_FINAL_STATE;
+    desc.flags &= ~(uint32_t)CLATTN_LAYER_INITIAL_STATE;
     prompt = make(desc.seq_len);
     fill_x(&prompt, "");
     compute(&prompt);
@@ -645,11 +646,12 @@ static void assert_misshaped(const clattn_layer_tensor *list, size_t i)
 
 static int may_lack(const char *name)
 {
-    clattn_layer_part part = {.name = ""};
+    clattn_layer_part part;
 
-    for (size_t i = 0; strcmp(part.name, name) != 0; i++)
-        assert_status(clattn_layer_part_describe(&desc, i, &part), SUCCESS);
-    return part.optional;
+    for (size_t i = 0; clattn_layer_part_describe(&desc, i, &part) == CLATTN_SUCCESS; i++)
+        if (strcmp(part.name, name) == 0)
+            return part.optional;
+    return 0;
 }
 
 static void test_bad_checkpoint(void **state)
@@ -663,6 +665,27 @@ static void test_bad_checkpoint(void **state)
             continue;
         assert_missing(tensors, &desc, i);
         assert_missing(tensors, &open, i);
+    }
+}
+
+/* Biases that the desc does not ask for are not passed over; a layer that has none does not take the flag. */
+static void test_biases(void **state)
+{
+    clattn_layer_desc other = desc;
+    clattn_status status;
+
+    (void)state;
+    other.flags ^= CLATTN_LAYER_BIASES;
+    test_log_clear();
+    status = clattn_layer_pack(&other, tensors, checkpoint.count, packed, test_log, NULL);
+    if (desc.flags & CLATTN_LAYER_BIASES) {
+        assert_status(status, INVALID_OPERAND);
+        assert_logged("tensor in_proj.bias is given");
+    } else if (may_lack("in_proj.bias")) { /* zeros are added */
+        assert_status(status, SUCCESS);
+    } else {
+        assert_status(status, INVALID_DESC);
+        assert_logged("flags 0x7");
     }
 }
 
@@ -693,13 +716,16 @@ static void test_open_sizes(void **state)
     (void)state;
     test_log_clear();
     status = clattn_layer_fit(&full, &open, tensors, checkpoint.count, test_log, NULL);
-    if (strcmp(layer_name, "gated_deltanet") != 0) {
+    if (desc.layer != CLATTN_LAYER_GATED_DELTANET && desc.layer != CLATTN_LAYER_GATED_DELTANET_SPLIT) {
         assert_status(status, SUCCESS);
         return;
     }
     assert_status(status, INVALID_OPERAND);
-    assert_logged("tensor in_proj_qkvz.weight is [176,32], layer gated_deltanet expects [QK+QK+HV+HV,C] with "
-                  "C 32, H 4, K 16, V 16");
+    assert_logged(desc.layer == CLATTN_LAYER_GATED_DELTANET
+                      ? "tensor in_proj_qkvz.weight is [176,32], layer gated_deltanet expects [QK+QK+HV+HV,C] with "
+                        "C 32, H 4, K 16, V 16"
+                      : "tensor in_proj_qkv.weight is [112,32], layer gated_deltanet_split expects [QK+QK+HV,C] with "
+                        "C 32, H 4, K 16, V 16");
 }
 
 static void test_bad_call(void **state)
@@ -764,11 +790,15 @@ int main(int count, char **words)
         cmocka_unit_test(test_prompt_and_token), cmocka_unit_test(test_first),        cmocka_unit_test(test_cut),
         cmocka_unit_test(test_bad_checkpoint),   cmocka_unit_test(test_open_sizes),   cmocka_unit_test(test_too_large),
         cmocka_unit_test(test_bad_call),         cmocka_unit_test(test_small_memory), cmocka_unit_test(test_bf16),
-        cmocka_unit_test(test_small_lact)};
+        cmocka_unit_test(test_small_lact),       cmocka_unit_test(test_biases)};
+    char *suffix;
 
     if (count < 3)
         return 2;
     folder = words[1];
-    layer_name = words[2];
+    file_name = words[2];
+    snprintf(layer_name, sizeof layer_name, "%s", words[2]);
+    if ((suffix = strstr(layer_name, "_biases")) != NULL)
+        *suffix = '\0';
     return cmocka_run_group_tests_name(layer_name, tests, open_all, close_all);
 }
