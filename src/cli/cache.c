@@ -9,11 +9,11 @@
 #include <stdlib.h>
 
 static const struct column columns[] = {
-    {"key", "key", COLUMN_WORD, 0},
-    {"bytes", "size", COLUMN_BYTES, 0},
-    {"used_seconds_ago", "used s ago", COLUMN_FIXED, 0},
-    {"intact", "result", COLUMN_WORD, 0},
-    {"label", "what", COLUMN_WORD, 0},
+    {"key", "key", COLUMN_WORD, 0, 2},
+    {"bytes", "size", COLUMN_BYTES, 0, 0},
+    {"used_seconds_ago", "used s ago", COLUMN_FIXED, 0, 1},
+    {"intact", "result", COLUMN_WORD, 0, 0},
+    {"label", "what", COLUMN_WORD, 0, 0},
     BUILD_COLUMNS,
 };
 

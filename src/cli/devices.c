@@ -14,18 +14,18 @@
 enum { MAX_DEVICES = 64 };
 
 static const struct column columns[] = {
-    {"index", "#", COLUMN_FIXED, 0},
-    {"name", "device", COLUMN_WORD, 0},
-    {"platform", "platform", COLUMN_WORD, 0},
-    {"driver", "driver", COLUMN_WORD, 0},
-    {"type", "type", COLUMN_WORD, 0},
-    {"compute_units", "units", COLUMN_FIXED, 0},
-    {"global_memory", "memory", COLUMN_BYTES, 0},
-    {"local_memory", "local", COLUMN_BYTES, 0},
-    {"max_work_group", "work-group", COLUMN_FIXED, 0},
-    {"engine", "engine", COLUMN_WORD, 0},
-    {"usable", "usable", COLUMN_WORD, 0},
-    {"version", "version", COLUMN_WORD, 0},
+    {"index", "#", COLUMN_FIXED, 0, 0},
+    {"name", "device", COLUMN_WORD, 0, 0},
+    {"platform", "platform", COLUMN_WORD, 0, 3},
+    {"driver", "driver", COLUMN_WORD, 0, 6},
+    {"type", "type", COLUMN_WORD, 0, 1},
+    {"compute_units", "units", COLUMN_FIXED, 0, 0},
+    {"global_memory", "memory", COLUMN_BYTES, 0, 0},
+    {"local_memory", "local", COLUMN_BYTES, 0, 5},
+    {"max_work_group", "work-group", COLUMN_FIXED, 0, 4},
+    {"engine", "engine", COLUMN_WORD, 0, 2},
+    {"usable", "usable", COLUMN_WORD, 0, 0},
+    {"version", "version", COLUMN_WORD, 0, 7},
     BUILD_COLUMNS,
 };
 
@@ -99,8 +99,9 @@ static cJSON *make_row(const clattn_device_info *info, size_t index)
 }
 
 static const struct column probed_columns[] = {
-    {"index", "#", COLUMN_FIXED, 0},    {"name", "device", COLUMN_WORD, 0},     {"engine", "engine", COLUMN_WORD, 0},
-    {"probe", "probe", COLUMN_WORD, 0}, {"driver", "driver", COLUMN_ORIGIN, 0}, BUILD_COLUMNS,
+    {"index", "#", COLUMN_FIXED, 0, 0},        {"name", "device", COLUMN_WORD, 0, 0},
+    {"engine", "engine", COLUMN_WORD, 0, 2},   {"probe", "probe", COLUMN_WORD, 0, 0},
+    {"driver", "driver", COLUMN_ORIGIN, 0, 6}, BUILD_COLUMNS,
 };
 
 /* What a plan of that type would find out about the engine: "works", or the library's message. */

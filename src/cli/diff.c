@@ -13,14 +13,14 @@
 #include <string.h>
 
 static const struct column columns[] = {
-    {"tensor", "tensor", COLUMN_WORD, 0},
-    {"dtype", "dtype", COLUMN_WORD, 0},
-    {"shape", "shape", COLUMN_WORD, 0},
-    {"error", "error", COLUMN_SCIENTIFIC, 1},
-    {"bound", "bound", COLUMN_SCIENTIFIC, 0},
-    {"worst_row", "worst row", COLUMN_WORD, 0},
-    {"ok", "result", COLUMN_WORD, 0},
-    {"message", "message", COLUMN_WORD, 0},
+    {"tensor", "tensor", COLUMN_WORD, 0, 0},
+    {"dtype", "dtype", COLUMN_WORD, 0, 4},
+    {"shape", "shape", COLUMN_WORD, 0, 3},
+    {"error", "error", COLUMN_SCIENTIFIC, 1, 0},
+    {"bound", "bound", COLUMN_SCIENTIFIC, 0, 1},
+    {"worst_row", "worst row", COLUMN_WORD, 0, 2},
+    {"ok", "result", COLUMN_WORD, 0, 0},
+    {"message", "message", COLUMN_WORD, 0, 0},
     BUILD_COLUMNS,
 };
 

@@ -47,18 +47,18 @@ int gemm_desc_get(const struct settings *settings, size_t index, clattn_gemm_des
 /* ---- The command ------------------------------------------------------------------------------------------------- */
 
 static const struct column columns[] = {
-    {"provider", "provider", COLUMN_WORD, 0},
-    {"by", "by", COLUMN_WORD, 0},
-    {"dtype", "dtype", COLUMN_WORD, 0},
-    {"shape", "shape", COLUMN_WORD, 0},
-    {"time_ms", "ms", COLUMN_FIXED, 3},
-    {"min_ms", "min", COLUMN_FIXED, 3},
-    {"spread_percent", "spread %", COLUMN_FIXED, 1},
-    {"gflop_per_s", "GFLOP/s", COLUMN_FIXED, 1},
-    {"compute_percent", "% mad", COLUMN_FIXED, 1},
-    {"gb_per_s", "GB/s", COLUMN_FIXED, 1},
-    {"memory_percent", "% copy", COLUMN_FIXED, 1},
-    {"ok", "result", COLUMN_WORD, 0},
+    {"provider", "provider", COLUMN_WORD, 0, 0},
+    {"by", "by", COLUMN_WORD, 0, 2},
+    {"dtype", "dtype", COLUMN_WORD, 0, 0},
+    {"shape", "shape", COLUMN_WORD, 0, 0},
+    {"time_ms", "ms", COLUMN_FIXED, 3, 0},
+    {"min_ms", "min", COLUMN_FIXED, 3, 7},
+    {"spread_percent", "spread %", COLUMN_FIXED, 1, 3},
+    {"gflop_per_s", "GFLOP/s", COLUMN_FIXED, 1, 0},
+    {"compute_percent", "% mad", COLUMN_FIXED, 1, 4},
+    {"gb_per_s", "GB/s", COLUMN_FIXED, 1, 5},
+    {"memory_percent", "% copy", COLUMN_FIXED, 1, 6},
+    {"ok", "result", COLUMN_WORD, 0, 0},
     DEVICE_COLUMNS,
 };
 

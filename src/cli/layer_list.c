@@ -10,10 +10,10 @@
 
 int layer_list(enum format format)
 {
-    static const struct column columns[] = {{"name", "layer", COLUMN_WORD, 0},
-                                            {"module", "module", COLUMN_WORD, 0},
-                                            {"formula", "formula", COLUMN_WORD, 0},
-                                            {"paper", "source", COLUMN_WORD, 0},
+    static const struct column columns[] = {{"name", "layer", COLUMN_WORD, 0, 0},
+                                            {"module", "module", COLUMN_WORD, 0, 0},
+                                            {"formula", "formula", COLUMN_WORD, 0, 1},
+                                            {"paper", "source", COLUMN_WORD, 0, 2},
                                             BUILD_COLUMNS};
     cJSON *rows = cJSON_CreateArray(), *row;
     clattn_layer_info info;
@@ -43,10 +43,10 @@ static void part_shape(const clattn_layer_part *part, char *text, size_t size)
 int layer_list_parts(clattn_layer layer, enum format format)
 {
     static const char *const roles[] = {"weight", "input", "output"};
-    static const struct column columns[] = {{"role", "role", COLUMN_WORD, 0},
-                                            {"name", "name", COLUMN_WORD, 0},
-                                            {"shape", "shape", COLUMN_WORD, 0},
-                                            {"may_lack", "", COLUMN_WORD, 0},
+    static const struct column columns[] = {{"role", "role", COLUMN_WORD, 0, 0},
+                                            {"name", "name", COLUMN_WORD, 0, 0},
+                                            {"shape", "shape", COLUMN_WORD, 0, 0},
+                                            {"may_lack", "", COLUMN_WORD, 0, 0},
                                             BUILD_COLUMNS};
     const clattn_layer_desc desc = {.layer = layer, .flags = CLATTN_LAYER_INITIAL_STATE | CLATTN_LAYER_FINAL_STATE};
     cJSON *rows = cJSON_CreateArray(), *row;

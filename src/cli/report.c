@@ -46,10 +46,10 @@ static const struct section {
 enum { COUNT = sizeof sections / sizeof *sections };
 
 static const struct column columns[] = {
-    {"section", "section", COLUMN_WORD, 0},
-    {"seconds", "seconds", COLUMN_FIXED, 1},
-    {"failure", "failure", COLUMN_WORD, 0},
-    {"ok", "result", COLUMN_WORD, 0},
+    {"section", "section", COLUMN_WORD, 0, 0},
+    {"seconds", "seconds", COLUMN_FIXED, 1, 0},
+    {"failure", "failure", COLUMN_WORD, 0, 0},
+    {"ok", "result", COLUMN_WORD, 0, 0},
 };
 
 /* ---- A report leaves out the names of folders, and so of users and hosts ----------------------------------------- */

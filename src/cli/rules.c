@@ -274,10 +274,10 @@ static void print_rule(const cJSON *rule)
 /* One row per rule, as in docs/rules.md. JSON also has the operands. */
 static int print_table(const cJSON *rules, enum format format)
 {
-    static const struct column columns[] = {{"name", "rule", COLUMN_WORD, 0},
-                                            {"also", "also", COLUMN_WORD, 0},
-                                            {"recurrence", "recurrence", COLUMN_WORD, 0},
-                                            {"paper", "source", COLUMN_WORD, 0},
+    static const struct column columns[] = {{"name", "rule", COLUMN_WORD, 0, 0},
+                                            {"also", "also", COLUMN_WORD, 0, 1},
+                                            {"recurrence", "recurrence", COLUMN_WORD, 0, 0},
+                                            {"paper", "source", COLUMN_WORD, 0, 2},
                                             BUILD_COLUMNS};
     cJSON *rows = cJSON_CreateArray();
     const cJSON *rule;

@@ -122,7 +122,7 @@ static int find_target(struct verify *verify)
 
 static size_t job_count(const struct verify *verify)
 {
-    size_t jobs = target_jobs(&verify->target, verify->settings->jobs);
+    size_t jobs = target_processes(&verify->target, verify->settings->jobs);
 
     jobs = jobs < verify->row_count ? jobs : verify->row_count;
     return jobs < 1 ? 1 : jobs < MAX_WORKERS ? jobs : MAX_WORKERS;

@@ -36,6 +36,7 @@ struct verify {
     struct verify_row *rows;
     size_t row_count;
     struct workers workers;
+    double start; /* when the first row began */
     /* ---- Under the lock, which the thread that ends the process never gives back ---- */
     mutex lock;
     size_t done, total, failed; /* outcomes */

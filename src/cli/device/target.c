@@ -176,18 +176,23 @@ void target_close(struct target *target)
     memset(target, 0, sizeof *target);
 }
 
-/* On a CPU one process uses all cores, and PoCL compiles one program at a time. On a GPU each process compiles on one
- * core and takes some of the device's memory. */
-size_t target_jobs(const struct target *target, int64_t asked)
+/* Each process compiles on one core and takes some of the device's memory. */
+size_t target_processes(const struct target *target, int64_t asked)
 {
-    enum { MOST = 16 };
+    enum { MOST_OF_GPU = 16 };
     uint64_t cores = (uint64_t)core_count(), memory = target->info.global_memory >> 30, jobs;
 
-    if (asked > 0 || target->reference || !target->info.gpu)
+    if (asked > 0 || target->reference)
         return asked > 0 ? (size_t)asked : 1;
-    jobs = cores < MOST ? cores : MOST;
-    jobs = memory < jobs ? memory : jobs;
+    jobs = memory < cores ? memory : cores;
+    jobs = target->info.gpu && jobs > MOST_OF_GPU ? MOST_OF_GPU : jobs;
     return jobs > 0 ? (size_t)jobs : 1;
+}
+
+/* On a CPU a plan uses all cores: while it is timed, no other process may run. */
+size_t target_jobs(const struct target *target, int64_t asked)
+{
+    return asked == 0 && !target->info.gpu ? 1 : target_processes(target, asked);
 }
 
 const char *target_name(const struct target *target)

@@ -29,7 +29,10 @@ int target_keeps_programs(void);
 /* With -v: prints a line if they cannot. */
 void target_note_cache(const struct target *target, const struct settings *settings);
 void target_close(struct target *target);
-/* How many worker processes suit the device. asked: the value of --jobs, or 0. */
+/* How many worker processes suit the device, of those that only check results: one a core, if its memory is enough.
+ * asked: the value of --jobs, or 0. */
+size_t target_processes(const struct target *target, int64_t asked);
+/* The same of those that prepare what is timed. */
 size_t target_jobs(const struct target *target, int64_t asked);
 const char *target_name(const struct target *target);
 

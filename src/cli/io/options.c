@@ -17,10 +17,7 @@ enum {
     LISTS = COMMAND_DEVICES | COMMAND_RULES | COMMAND_CACHE | COMMAND_TUNE | COMMAND_LAYER
 };
 enum { PROBLEM = COMMAND_MAKE_INPUT | COMMAND_RUN | COMMAND_VERIFY | COMMAND_BENCH };
-#define JOBS_HELP                                                                                                      \
-    "worker processes: of verify they share the rows, of tune they build points ahead (up to 16) [1; on a GPU the "    \
-    "cores, up to 16]"                                                                                                 \
-    "up to 16]"
+#define JOBS_HELP "worker processes; verify: all cores; tune builds ahead with them [1; on a GPU the cores, up to 16]"
 enum { MAX_JOBS = 64 };
 
 int set_desc_option(struct settings *settings, enum option_id option, const char *what, const char *text)

@@ -14,11 +14,12 @@ const char *origin_system(void);   /* "linux" */
 /* The last columns of a table, which text leaves out, and the fields of an object. target NULL: the result has no
  * device. */
 #define BUILD_COLUMNS                                                                                                  \
-    {"clattn", "clattn", COLUMN_ORIGIN, 0},                                                                            \
+    {"clattn", "clattn", COLUMN_ORIGIN, 0, 0},                                                                         \
     {                                                                                                                  \
-        "commit", "commit", COLUMN_ORIGIN, 0                                                                           \
+        "commit", "commit", COLUMN_ORIGIN, 0, 0                                                                        \
     }
-#define DEVICE_COLUMNS {"device", "device", COLUMN_ORIGIN, 0}, {"driver", "driver", COLUMN_ORIGIN, 0}, BUILD_COLUMNS
+#define DEVICE_COLUMNS                                                                                                 \
+    {"device", "device", COLUMN_ORIGIN, 0, 0}, {"driver", "driver", COLUMN_ORIGIN, 0, 0}, BUILD_COLUMNS
 void origin_add(cJSON *object, const struct target *target);
 /* The same for each object of an array. */
 void origin_add_all(cJSON *rows, const struct target *target);

@@ -51,6 +51,8 @@ static void cell_text(const cJSON *row, const struct column *column, enum format
         text_fit(text, CELL, "%s", item->valuestring);
     else if (!cJSON_IsNumber(item))
         snprintf(text, CELL, "%s", format == FORMAT_CSV ? "" : "-");
+    else if (format == FORMAT_CSV && fabs(number) < 9007199254740992.0 && number == floor(number))
+        text_fit(text, CELL, "%.0f", number);
     else if (format == FORMAT_CSV)
         text_fit(text, CELL, "%.9g", number);
     else if (column->kind == COLUMN_BYTES)
@@ -105,21 +107,34 @@ static const char *whole_text(const struct table *table, const cJSON *row, const
     return table->format == FORMAT_CSV ? cJSON_GetStringValue(item) : NULL;
 }
 
+static size_t last_column(const struct table *table)
+{
+    size_t last = table->count - 1;
+
+    while (last > 0 && table->dropped[last])
+        last--;
+    return last;
+}
+
 /* Prints a row, or the titles if row is NULL. */
 static void print_line(const struct table *table, const cJSON *row)
 {
     const struct layout *layout = &layouts[table->format];
+    const size_t last = last_column(table);
+    size_t printed = 0;
     char text[CELL];
 
-    for (size_t i = 0; i < table->count; i++) {
+    for (size_t i = 0; i <= last; i++) {
         const struct column *column = &table->columns[i];
         const char *whole = whole_text(table, row, column);
-        fputs(i == 0 ? layout->before : layout->between, stdout);
+        if (table->dropped[i])
+            continue;
+        fputs(printed++ == 0 ? layout->before : layout->between, stdout);
         if (row != NULL)
             cell_text(row, column, table->format, text);
         else
             snprintf(text, sizeof text, "%s", table->format == FORMAT_CSV ? column->key : column->title);
-        print_cell(whole != NULL ? whole : text, column, table->widths[i], i + 1 == table->count, table->format);
+        print_cell(whole != NULL ? whole : text, column, table->widths[i], i == last, table->format);
     }
     fputs(layout->after, stdout);
 }
@@ -152,13 +167,38 @@ static void print_record(const struct table *table, const cJSON *row)
     putchar('\n');
 }
 
-static int is_too_wide(const struct table *table)
+/* The columns that the table needs beyond those of the terminal; 0: it fits. */
+static int missing_width(const struct table *table)
 {
-    int columns = table->format == FORMAT_TEXT ? stream_columns(stdout) : 0, width = 0;
+    int columns = table->format == FORMAT_TEXT ? stream_columns(stdout) : 0, width = -2;
 
     for (size_t i = 0; i < table->count; i++)
-        width += (i > 0 ? 2 : 0) + table->widths[i];
-    return columns > 0 && width > columns;
+        width += table->dropped[i] ? 0 : 2 + table->widths[i];
+    return columns > 0 && width > columns ? width - columns : 0;
+}
+
+/* Drops one column more. 0: no other may go. */
+static int drop_column(struct table *table)
+{
+    size_t next = table->count;
+
+    for (size_t i = 0; i < table->count; i++)
+        if (!table->dropped[i] && table->columns[i].drop > (next < table->count ? table->columns[next].drop : 0))
+            next = i;
+    if (next < table->count)
+        table->dropped[next] = 1;
+    return next < table->count;
+}
+
+/* Where no choice of columns fits, all of them are printed below each other. */
+static void fit(struct table *table)
+{
+    memset(table->dropped, 0, sizeof table->dropped);
+    while (missing_width(table) > 0 && drop_column(table))
+        ;
+    table->vertical = missing_width(table) > 0;
+    if (table->vertical)
+        memset(table->dropped, 0, sizeof table->dropped);
 }
 
 void table_begin(struct table *table, const struct column *columns, size_t count, enum format format)
@@ -183,7 +223,7 @@ void table_widen(struct table *table, const cJSON *row)
 void table_head(struct table *table)
 {
     progress_clear();
-    table->vertical = is_too_wide(table);
+    fit(table);
     if (table->vertical)
         return;
     print_line(table, NULL);

@@ -18,16 +18,18 @@ struct column {
     const char *key, *title;
     enum column_kind kind;
     int digits;
+    int drop; /* text leaves the column out where the table is too wide, those with the largest number first; 0: never */
 };
 
-/* A table whose rows come one by one. Its columns keep the widths that they have when the head is printed. If the
- * terminal is too narrow, each cell gets a line of its own. */
+/* A table whose rows come one by one. Its columns keep the widths that they have when the head is printed. On a terminal
+ * that is too narrow for all of them some are left out, and if that is not enough, each cell gets a line of its own. */
 enum { MAX_COLUMNS = 24 };
 struct table {
     const struct column *columns;
     size_t count;
     enum format format; /* not JSON */
     int widths[MAX_COLUMNS];
+    int dropped[MAX_COLUMNS];
     int vertical; /* one line per cell */
 };
 /* Columns are as wide as their titles. */
