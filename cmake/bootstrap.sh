@@ -1,9 +1,10 @@
 #!/bin/sh
 # bootstrap.sh [--deps-only | --no-deps] [--test-tools]
 #
-# On a fresh Debian, Ubuntu, Fedora or Arch machine: installs what clattn needs, builds it into ./build, and runs it:
-# an input is made, a rule is run on it, and every rule is checked on an OpenCL device against the reference in double
-# precision. Ends with the table of results. Other systems: install what `packages` names and give --no-deps.
+# On a fresh Debian, Ubuntu, Fedora or Arch machine: installs what clattn needs, builds the command into ./build, and runs
+# it: a rule on an OpenCL device, its time and its error against the reference in double precision; then the same error of
+# every rule, a line each. `ctest --preset release` builds the tests, `cmake --build build` the libraries. Other systems:
+# install the packages that stand below and give --no-deps.
 #
 #   --deps-only    only install packages
 #   --no-deps      install nothing
@@ -138,12 +139,18 @@ if [ ! -e build/CMakeCache.txt ] && command -v ninja >/dev/null; then
     export CMAKE_GENERATOR=Ninja
 fi
 cmake --preset release
-cmake --build --preset release --parallel
+cmake --build --preset release --target clattn_cli --parallel
+
+show() {
+    echo "+ clattn $*"
+    build/bin/clattn "$@"
+}
 
 first=build/first
 mkdir -p $first
-set -x
-build/bin/clattn devices
-build/bin/clattn make-input gated_delta_rule --shape B=2,T=1000,H=4,K=64,V=64 --dtype f32 -o $first/in.safetensors
-build/bin/clattn run gated_delta_rule -i $first/in.safetensors -o $first/out.safetensors
-build/bin/clattn verify --quick --dtype f32 --mode auto
+show devices
+show make-input gated_delta_rule --shape B=2,T=1000,H=4,K=64,V=64 -o $first/in.safetensors --clobber
+show run gated_delta_rule -i $first/in.safetensors -o $first/out.safetensors --clobber
+show run gated_delta_rule -i $first/in.safetensors -o $first/expected.safetensors --clobber --device reference
+show diff $first/out.safetensors $first/expected.safetensors
+show verify --quick --dtype f32 --mode auto

@@ -314,6 +314,14 @@ double now_seconds(void)
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
+
+void sleep_seconds(double seconds)
+{
+    const struct timespec time = {.tv_sec = (time_t)seconds,
+                                  .tv_nsec = (long)(1e9 * (seconds - (double)(time_t)seconds))};
+
+    nanosleep(&time, NULL);
+}
 #else
 typedef int clattn_not_on_this_system; /* C does not allow an empty file */
 #endif

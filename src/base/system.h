@@ -66,5 +66,6 @@ void *library_open(const char *name);
 void *library_symbol(void *library, const char *name);
 unsigned long process_id(void);
 double now_seconds(void);
+void sleep_seconds(double seconds);
 
 #endif

@@ -323,6 +323,11 @@ double now_seconds(void)
     return (double)count.QuadPart / (double)frequency.QuadPart;
 }
 
+void sleep_seconds(double seconds)
+{
+    Sleep((DWORD)(1e3 * seconds));
+}
+
 #else
 typedef int clattn_not_on_this_system; /* C does not allow an empty file */
 #endif

@@ -8,6 +8,7 @@
 #include "cli/io/output.h"
 #include "cli/device/target.h"
 #include "cli/io/words.h"
+#include "cli/out/progress.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
@@ -35,6 +36,7 @@ struct layer_run {
     struct operand operands[MAX_PARTS], weights;
     size_t operand_count;
     struct target target;
+    clattn_status status; /* of the computation */
 };
 
 /* ---- The checkpoint ---------------------------------------------------------------------------------------------- */
@@ -349,6 +351,7 @@ static clattn_status run_device(struct layer_run *run)
 
     desc.seq_len = desc.seq_len > 0 ? desc.seq_len : 1;
     status = clattn_layer_plan_create(&plan, run->target.device.context, &desc, sink_log, &run->target.sink);
+    run->target.phase = "running";
     if (status == CLATTN_SUCCESS)
         status = run_on(run, plan, &workspace);
     if (status == CLATTN_SUCCESS && run->settings->verbose &&
@@ -359,22 +362,29 @@ static clattn_status run_device(struct layer_run *run)
     return status;
 }
 
-static int compute(struct layer_run *run)
+static void run_target(void *user)
 {
+    struct layer_run *run = user;
     clattn_layer_operand list[MAX_PARTS + 1];
     clattn_layer_call call;
-    clattn_status status;
 
+    run->target.phase = run->target.reference ? "computing" : "compiling";
+    if (run->target.reference) {
+        call = make_call(run, list);
+        run->status = clattn_layer_reference(&run->desc, &call, sink_log, &run->target.sink);
+    } else {
+        run->status = run_device(run);
+    }
+}
+
+static int compute(struct layer_run *run)
+{
     if (target_open(&run->target, run->settings->device) != EXIT_OK)
         return EXIT_BAD;
     target_note_cache(&run->target, run->settings);
-    if (run->target.reference) {
-        call = make_call(run, list);
-        status = clattn_layer_reference(&run->desc, &call, sink_log, &run->target.sink);
-    } else {
-        status = run_device(run);
-    }
-    return status == CLATTN_SUCCESS ? EXIT_OK : library_error(&run->target.sink, target_name(&run->target), status);
+    progress_while(&run->target.phase, run_target, run);
+    return run->status == CLATTN_SUCCESS ? EXIT_OK
+                                         : library_error(&run->target.sink, target_name(&run->target), run->status);
 }
 
 static int has_position(clattn_layer layer)

@@ -5,41 +5,62 @@
 #include "cli/io/metadata.h"
 #include "cli/io/operands.h"
 #include "cli/io/output.h"
+#include "cli/out/progress.h"
 #include "cli/device/target.h"
 #include "op/rule.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
-/* "1000 tokens in 1.2 ms, 833333 tokens a second; the plan in 340 ms" */
-static void print_time(const clattn_plan_desc *desc, const struct target *target)
+/* "out.safetensors: 1000 tokens in 1.2 ms (833333 tokens/s), chunk_scan on NAME; the plan in 340 ms" */
+static void print_end(const char *path, const clattn_plan_desc *desc, const struct target *target)
 {
     double tokens = (double)desc->batch * (double)desc->seq_len;
+    struct text text = {0};
+    char *line;
 
-    text_print(stderr, "%.0f tokens in %.3g ms", tokens, 1e3 * target->run_seconds);
+    text_format(&text, "%s: %.0f tokens in %.3g ms", path, tokens, 1e3 * target->run_seconds);
     if (target->run_seconds > 0)
-        text_print(stderr, ", %.4g tokens a second", tokens / target->run_seconds);
-    if (!target->reference)
-        text_print(stderr, "; the plan in %.3g ms", 1e3 * target->plan_seconds);
-    fputc('\n', stderr);
+        text_format(&text, " (%.0f tokens/s)", tokens / target->run_seconds);
+    if (target->reference)
+        text_format(&text, ", reference");
+    else
+        text_format(&text, ", %s on %s; the plan in %.3g ms", target->solver, target_name(target),
+                    1e3 * target->plan_seconds);
+    line = text_take(&text);
+    if (line != NULL)
+        note("%s", line);
+    free(line);
+}
+
+struct job {
+    struct target *target;
+    struct check_tensors *tensors;
+    char plan[2048];
+    clattn_status status;
+};
+
+static void run_job(void *user)
+{
+    struct job *job = user;
+
+    job->status = target_run(job->target, job->tensors, job->plan, sizeof job->plan);
 }
 
 static int compute(struct operands *operands, const struct settings *settings, struct target *target)
 {
-    char plan[2048] = "";
+    struct job job = {.target = target, .tensors = &operands->tensors};
     int status = target_open(target, settings->device);
 
-    if (status == EXIT_OK)
-        target_note_cache(target, settings);
-    if (status == EXIT_OK) {
-        clattn_status result = target_run(target, &operands->tensors, plan, sizeof plan);
-        if (result != CLATTN_SUCCESS)
-            status = library_error(&target->sink, target_name(target), result);
-    }
-    if (status == EXIT_OK && settings->verbose) {
-        fprintf(stderr, "%s\n%s\n", target_name(target), plan);
-        print_time(&operands->tensors.desc, target);
-    }
-    return status;
+    if (status != EXIT_OK)
+        return status;
+    target_note_cache(target, settings);
+    progress_while(&target->phase, run_job, &job);
+    if (job.status != CLATTN_SUCCESS)
+        return library_error(&target->sink, target_name(target), job.status);
+    if (settings->verbose)
+        fprintf(stderr, "%s\n%s\n", target_name(target), job.plan);
+    return EXIT_OK;
 }
 
 /* Every option, and the device, driver and solver. */
@@ -73,6 +94,8 @@ static int run_to(struct operands *operands, const struct settings *settings)
         status = compute(operands, settings, &target);
     if (status == EXIT_OK)
         status = write_outputs(operands, &output, &target);
+    if (status == EXIT_OK)
+        print_end(settings->output, &operands->tensors.desc, &target);
     target_close(&target);
     return status;
 }

@@ -254,11 +254,13 @@ clattn_status target_run(struct target *target, struct check_tensors *tensors, c
 
     target->sink.error[0] = '\0';
     target->solver = "reference";
+    target->phase = target->reference ? "computing" : "compiling";
     snprintf(plan_text, text_size, "reference");
     if (target->reference)
         return run_reference(target, tensors);
     status = clattn_plan_create(&plan, target->device.context, &tensors->desc);
     target->plan_seconds = now_seconds() - begin;
+    target->phase = "running";
     if (status == CLATTN_SUCCESS)
         status = clattn_plan_describe(plan, plan_text, text_size);
     if (status == CLATTN_SUCCESS && clattn_plan_get(plan, &info) == CLATTN_SUCCESS)

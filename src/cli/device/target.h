@@ -11,6 +11,7 @@ struct target {
     clattn_device_info info;    /* unset for the reference */
     struct check_device device; /* open unless this is the reference */
     struct sink sink;           /* messages of the library; library_error prints them */
+    const char *_Atomic phase;  /* what target_run is at */
     const char *solver;         /* of the last target_run */
     double plan_seconds;        /* of its plan, with compilation */
     double run_seconds;         /* of its kernels without copies, or of the reference */
