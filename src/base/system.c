@@ -13,6 +13,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -273,6 +274,13 @@ int stderr_is_terminal(void)
 int stdout_is_terminal(void)
 {
     return isatty(STDOUT_FILENO);
+}
+
+int stdout_is_closed_pipe(void)
+{
+    struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
+
+    return poll(&output, 1, 0) > 0 && (output.revents & POLLERR);
 }
 
 int stream_columns(FILE *stream)

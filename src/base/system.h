@@ -57,6 +57,8 @@ char *environment_copy(const char *name);
 int stdin_is_terminal(void);
 int stderr_is_terminal(void);
 int stdout_is_terminal(void);
+/* Whether nobody will read from the pipe that stdout is; always 0 on Windows. */
+int stdout_is_closed_pipe(void);
 /* The width of the stream's terminal. 0: it is not a terminal, or has no width. */
 int stream_columns(FILE *stream);
 /* Turns off the conversion of line ends. */

@@ -282,6 +282,11 @@ int stdout_is_terminal(void)
     return _isatty(_fileno(stdout));
 }
 
+int stdout_is_closed_pipe(void)
+{
+    return 0;
+}
+
 int stream_columns(FILE *stream)
 {
     HANDLE handle = (HANDLE)_get_osfhandle(_fileno(stream));

@@ -5,6 +5,7 @@
 #include "cli/out/origin.h"
 #include "cli/out/table.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -23,7 +24,7 @@ static void add_row(void *rows, const struct cache_entry *entry)
 
     cJSON_AddStringToObject(row, "key", entry->key);
     cJSON_AddNumberToObject(row, "bytes", (double)entry->bytes);
-    cJSON_AddNumberToObject(row, "used_seconds_ago", entry->used);
+    cJSON_AddNumberToObject(row, "used_seconds_ago", fmax(entry->used, 0)); /* clocks differ */
     cJSON_AddBoolToObject(row, "intact", entry->intact);
     cJSON_AddStringToObject(row, "label", entry->label);
     cJSON_AddItemToArray(rows, row);

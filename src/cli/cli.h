@@ -49,6 +49,7 @@ struct settings {
     const char *files[2];   /* of diff and plot; for layer the layer's name */
     const char *x, *prefix; /* of layer */
     size_t file_count;
+    int common;   /* of diff */
     double bound; /* of diff; negative: the bound of each type */
     clattn_rule rules[MAX_RULES];
     struct shape shapes[MAX_SHAPES];
@@ -102,6 +103,9 @@ struct command {
     int (*main)(struct settings *settings);
     const char *usage, *summary;
 };
+
+extern const struct command command_table[];
+extern const size_t command_count;
 
 int devices_main(struct settings *settings);
 int rules_main(struct settings *settings);

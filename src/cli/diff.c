@@ -206,9 +206,12 @@ static int compare(struct diff *diff, cJSON *row, const struct safetensor *actua
 static int compare_expected(struct diff *diff, const struct safetensor *expected)
 {
     const struct safetensor *actual = safetensors_find(&diff->files[ACTUAL], expected->name);
-    cJSON *row = add_row(diff, actual != NULL ? actual : expected);
     char dims[NAME], text[NAME + 16];
+    cJSON *row;
 
+    if (actual == NULL && diff->settings->common)
+        return EXIT_OK;
+    row = add_row(diff, actual != NULL ? actual : expected);
     if (actual == NULL) {
         end_row(diff, row, 0, "missing");
         return EXIT_OK;
@@ -232,7 +235,9 @@ static int compare_all(struct diff *diff)
     diff->rows = cJSON_CreateArray();
     for (size_t i = 0; i < expected->count && status == EXIT_OK; i++)
         status = compare_expected(diff, &expected->tensors[i]);
-    for (size_t i = 0; i < actual->count && status == EXIT_OK; i++)
+    if (diff->settings->common && status == EXIT_OK && cJSON_GetArraySize(diff->rows) == 0)
+        status = failed("the files have no tensor in common");
+    for (size_t i = 0; i < actual->count && status == EXIT_OK && !diff->settings->common; i++)
         if (safetensors_find(expected, actual->tensors[i].name) == NULL)
             end_row(diff, add_row(diff, &actual->tensors[i]), 0, "not expected");
     return status;

@@ -46,7 +46,7 @@ int layer_list_parts(clattn_layer layer, enum format format)
     static const struct column columns[] = {{"role", "role", COLUMN_WORD, 0, 0},
                                             {"name", "name", COLUMN_WORD, 0, 0},
                                             {"shape", "shape", COLUMN_WORD, 0, 0},
-                                            {"may_lack", "", COLUMN_WORD, 0, 0},
+                                            {"may_lack", "optional", COLUMN_WORD, 0, 0},
                                             BUILD_COLUMNS};
     const clattn_layer_desc desc = {.layer = layer, .flags = CLATTN_LAYER_INITIAL_STATE | CLATTN_LAYER_FINAL_STATE};
     cJSON *rows = cJSON_CreateArray(), *row;

@@ -1,6 +1,7 @@
 /* clattn rules: prints the rule table. */
 #include "base/json.h"
 #include "cli/cli.h"
+#include "cli/io/desc_options.h"
 #include "cli/out/origin.h"
 #include "cli/out/rules_json.h"
 #include "cli/out/table.h"
@@ -255,14 +256,33 @@ static void print_operands(const cJSON *rule, const char *title, int required, i
     }
 }
 
-static void print_rule(const cJSON *rule)
+/* An option a line, with what it means. */
+static void print_options(const cJSON *rule)
+{
+    const cJSON *item;
+    const char *left = "options";
+
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(rule, "options"))
+    {
+        const char *usage = json_string(item, "usage");
+        if (usage == NULL)
+            continue;
+        printf("  %-12s%-24s %s\n", left, usage, desc_options[desc_option_find(json_string(item, "name"))].help);
+        left = "";
+    }
+}
+
+static void print_rule(const cJSON *rule, int in_full)
 {
     printf("%s\n  %-12s%s\n  %-12s%s\n", json_string(rule, "name"), "recurrence", json_string(rule, "recurrence"),
            "paper", json_string(rule, "paper"));
     if (json_string(rule, "group") != NULL)
         printf("  %-12s%s\n", "tuned as", json_string(rule, "group"));
     print_words(rule, "aliases", NULL, "also");
-    print_words(rule, "options", "usage", "options");
+    if (in_full)
+        print_options(rule);
+    else
+        print_words(rule, "options", "usage", "options");
     print_notes(rule);
     print_operands(rule, "inputs", 1, 0);
     print_operands(rule, "optional", 0, 0);
@@ -322,10 +342,11 @@ int rules_main(struct settings *settings)
         cJSON_Delete(rules);
         return status;
     }
-    puts("B batch, T tokens, H value heads, HQ query/key heads, HK key/value heads, TK tokens of keys, K and V dims, "
-         "N sequences, M states of a pool, W states in a window or taps, n steps. If several heads of q and o share a "
-         "state, all other operands have HK heads in place of HQ and H.\n");
-    cJSON_ArrayForEach(rule, rules) print_rule(rule);
+    cJSON_ArrayForEach(rule, rules) print_rule(rule, settings->rule_count > 0);
+    puts("B batch, T tokens, H value heads, HQ query/key heads, HK key/value heads,\n"
+         "TK tokens of keys, K and V dims, N sequences, M states of a pool, W states in a\n"
+         "window or taps, n steps. If several heads of q and o share a state, all other\n"
+         "operands have HK heads in place of HQ and H.");
     cJSON_Delete(rules);
     return EXIT_OK;
 }

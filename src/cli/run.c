@@ -11,6 +11,15 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+static void add_time(struct text *text, double seconds)
+{
+    if (seconds < 1)
+        text_format(text, " %.3g ms", 1e3 * seconds);
+    else
+        text_format(text, " %.3g s", seconds);
+}
 
 /* "out.safetensors: 1000 tokens in 1.2 ms (833333 tokens/s), chunk_scan on NAME; the plan in 340 ms" */
 static void print_end(const char *path, const clattn_plan_desc *desc, const struct target *target)
@@ -19,14 +28,16 @@ static void print_end(const char *path, const clattn_plan_desc *desc, const stru
     struct text text = {0};
     char *line;
 
-    text_format(&text, "%s: %.0f tokens in %.3g ms", path, tokens, 1e3 * target->run_seconds);
+    text_format(&text, "%s: %.0f tokens in", strcmp(path, "-") == 0 ? "standard output" : path, tokens);
+    add_time(&text, target->run_seconds);
     if (target->run_seconds > 0)
         text_format(&text, " (%.0f tokens/s)", tokens / target->run_seconds);
     if (target->reference)
         text_format(&text, ", reference");
-    else
-        text_format(&text, ", %s on %s; the plan in %.3g ms", target->solver, target_name(target),
-                    1e3 * target->plan_seconds);
+    else {
+        text_format(&text, ", %s on %s; the plan in", target->solver, target_name(target));
+        add_time(&text, target->plan_seconds);
+    }
     line = text_take(&text);
     if (line != NULL)
         note("%s", line);
@@ -94,7 +105,7 @@ static int run_to(struct operands *operands, const struct settings *settings)
         status = compute(operands, settings, &target);
     if (status == EXIT_OK)
         status = write_outputs(operands, &output, &target);
-    if (status == EXIT_OK)
+    if (status == EXIT_OK && fflush(stdout) == 0)
         print_end(settings->output, &operands->tensors.desc, &target);
     target_close(&target);
     return status;

@@ -165,7 +165,7 @@ static int make_desc(struct tuning *tuning, clattn_rule rule, const struct shape
 }
 
 /* A solver whose search failed has no row. One with few points has a row that says little. */
-static void warn_of_outcome(const struct tuning *tuning, const struct tune_outcome *outcome)
+static void warn_of_failure(const struct tuning *tuning, const struct tune_outcome *outcome)
 {
     const char *message =
         outcome->status == CLATTN_OUT_OF_MEMORY ? tuning->target.sink.error : ""; /* of the first failure */
@@ -183,6 +183,15 @@ static void warn_of_outcome(const struct tuning *tuning, const struct tune_outco
              outcome->space->name, outcome->result.count, space_points(outcome->space), tuning->budget);
 }
 
+static void warn_of_outcome(const struct tuning *tuning, const struct tune_outcome *outcome)
+{
+    if (interrupted && outcome->space != NULL && outcome->status != CLATTN_SUCCESS) {
+        warn("%s %s: not tuned: interrupted", tuning->name, outcome->space->name);
+        return;
+    }
+    warn_of_failure(tuning, outcome);
+}
+
 static int tune_one(struct tuning *tuning, clattn_rule rule, const struct shape *shape, clattn_dtype dtype)
 {
     struct tune_result result;
@@ -192,6 +201,7 @@ static int tune_one(struct tuning *tuning, clattn_rule rule, const struct shape 
 
     if (code != EXIT_OK)
         return code;
+    progress(tuning, 0);
     status = tune_problem(&tuning->tune, &desc, &result);
     if (status != CLATTN_SUCCESS)
         code = library_error(&tuning->target.sink, tuning->name, status);
@@ -222,6 +232,7 @@ static void measure_peaks(struct tuning *tuning)
 {
     double start = now_seconds();
 
+    progress_show(0, tuning->total, "peaks of the device");
     peak_measure(&tuning->target, &tuning->peak);
     tuning->tune.budget = tuning->budget - (now_seconds() - start) / (double)(tuning->total > 0 ? tuning->total : 1);
 }
@@ -323,6 +334,8 @@ static int show_rows(struct tuning *tuning, int status)
     if (!is_empty && status == EXIT_OK && tuning->report != NULL)
         status = write_report(tuning);
     printed = tune_print(tuning->rows, tuning->settings->format);
+    if (interrupted)
+        return 128 + SIGINT;
     return status != EXIT_OK ? status : printed;
 }
 

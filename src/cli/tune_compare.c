@@ -6,6 +6,7 @@
 #include "op/rule.h"
 #include "tune/tuning_layers.h"
 #include "tuner/comparison.h"
+#include "tuner/propose.h"
 
 /* The entry's row with the rule's name instead of its group's, and the new times. */
 static cJSON *make_row(const struct target *target, const clattn_plan_desc *desc, const struct comparison *comparison)
@@ -22,6 +23,14 @@ static cJSON *make_row(const struct target *target, const clattn_plan_desc *desc
     return row;
 }
 
+/* Where the search kept the default there is nothing to compare: a difference would be noise. */
+static int is_default(const struct tuning_entry *entry)
+{
+    const struct tuned tuned = tuned_default(entry->tuned.space);
+
+    return tuned_equal(&entry->tuned, &tuned);
+}
+
 /* Adds a row for each solver for which parameters are known. */
 static int compare_rule(struct target *target, const clattn_plan_desc *desc, cJSON *rows, size_t *slower)
 {
@@ -32,7 +41,7 @@ static int compare_rule(struct target *target, const clattn_plan_desc *desc, cJS
         clattn_status status = comparison_run(&target->device, desc, space_at(i), log, &comparison);
         if (status != CLATTN_SUCCESS)
             return library_error(&target->sink, rule_get(desc->rule)->name, status);
-        if (comparison.entry == NULL)
+        if (comparison.entry == NULL || is_default(comparison.entry))
             continue;
         cJSON_AddItemToArray(rows, make_row(target, desc, &comparison));
         *slower += comparison.slower != 0;

@@ -55,7 +55,7 @@ static int write_text(const char *path, char *json)
     if (json == NULL)
         return failed("%s: no memory", path);
     if (file_write(path, json, strlen(json), NULL, 0) != 0)
-        status = bad("%s: cannot write: %s", path, strerror(errno));
+        status = failed("%s: cannot write: %s", path, strerror(errno));
     free(json);
     return status;
 }
@@ -151,7 +151,7 @@ int tune_import(const struct settings *settings, const char *path)
     if (status == EXIT_OK) {
         clattn_status saved = tuning_table_save(&table, path, &log);
         if (saved != CLATTN_SUCCESS)
-            status = library_error(&sink, "", saved);
+            status = (library_error(&sink, "", saved), EXIT_FAILED);
         else
             printf("%s: %zu entries\n", path, table.count);
     }

@@ -152,7 +152,9 @@ static int check_all(struct verify *verify, size_t jobs)
     lock_take(&verify->lock);
     status = verify_print_end(verify);
     lock_give(&verify->lock);
-    if (verify_missing(verify) > 0 && !verify->stopped)
+    if (verify->stopped)
+        return EXIT_FAILED; /* nobody reads what is missing */
+    if (verify_missing(verify) > 0)
         return failed("%zu of %zu rows are missing", verify_missing(verify), verify->row_count);
     return status == EXIT_OK && verify->failed > 0 ? EXIT_FAILED : status;
 }

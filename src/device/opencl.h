@@ -12,6 +12,7 @@
 
 typedef void(CL_CALLBACK *opencl_notify)(const char *, const void *, size_t, void *);
 typedef void(CL_CALLBACK *opencl_built)(cl_program, void *);
+typedef void(CL_CALLBACK *opencl_done)(cl_event, cl_int, void *);
 
 /* X(type of the result, name without cl, parameters) */
 #define OPENCL_FUNCTIONS(X)                                                                                            \
@@ -53,6 +54,7 @@ typedef void(CL_CALLBACK *opencl_built)(cl_program, void *);
     X(cl_int, EnqueueBarrierWithWaitList, (cl_command_queue, cl_uint, const cl_event *, cl_event *))                   \
     X(cl_int, WaitForEvents, (cl_uint, const cl_event *))                                                              \
     X(cl_int, GetEventProfilingInfo, (cl_event, cl_profiling_info, size_t, void *, size_t *))                          \
+    X(cl_int, SetEventCallback, (cl_event, cl_int, opencl_done, void *))                                               \
     X(cl_int, ReleaseEvent, (cl_event))                                                                                \
     X(cl_int, Flush, (cl_command_queue))                                                                               \
     X(cl_int, Finish, (cl_command_queue))

@@ -118,7 +118,7 @@ static const struct rule rules[RULE_COUNT] = {
         WORDS(SCALAR,  OP(G),      NULL,            OPERAND,  DECAY, BETA,  AFTER), 0,
         "S = e^g S; S += beta k (v - S^T p)^T; o = S^T q",
         "Tumma et al. 2026, Preconditioned DeltaNet, arXiv:2604.21100" },
-    [CLATTN_SOFTMAX_ATTN] = { "softmax_attn", "",
+    [CLATTN_SOFTMAX_ATTN] = { "softmax_attn", "attention sdpa flash_attn",
         WORDS(NONE,    NO_OPERAND, NULL,            NONE,     DECAY, VALUE, SOFTMAX), 0,
         "o = sum_j softmax_j(q.k_j) v_j", "Vaswani et al. 2017, Attention Is All You Need, arXiv:1706.03762" },
     [CLATTN_ALIBI_ATTN] = { "alibi_attn", "",

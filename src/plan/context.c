@@ -149,6 +149,18 @@ static clattn_status choose_self_test(clattn_context *context, const clattn_cont
     return CLATTN_SUCCESS;
 }
 
+static clattn_status choose_verbose(clattn_context *context, const clattn_context_desc *desc)
+{
+    const char *verbose = variable(desc, "CLATTN_VERBOSE");
+
+    if (verbose == NULL || *verbose == '\0' || strcmp(verbose, "0") == 0)
+        return CLATTN_SUCCESS;
+    context->verbose = 1;
+    if (strcmp(verbose, "1") != 0)
+        return FAIL(&context->log, INVALID_ARGUMENT, "CLATTN_VERBOSE is '%s', expected 0 or 1", verbose);
+    return CLATTN_SUCCESS;
+}
+
 static clattn_status choose_clblast(clattn_context *context, const clattn_context_desc *desc)
 {
     const char *name = desc->clblast != NULL ? desc->clblast : variable(desc, "CLATTN_CLBLAST");
@@ -163,6 +175,7 @@ static clattn_status read_environment(clattn_context *context, const clattn_cont
     char *path;
 
     TRY(choose_self_test(context, desc));
+    TRY(choose_verbose(context, desc));
     TRY(choose_clblast(context, desc));
     context->tuning = calloc(1, sizeof *context->tuning);
     if (context->tuning == NULL)

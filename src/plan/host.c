@@ -1,5 +1,7 @@
 /* A call on host memory. It has its own buffers and queue, and copies all operands to the device and back. */
+#include "base/system.h"
 #include "plan/plan.h"
+#include "plan/verbose.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -149,6 +151,7 @@ static void drop(const struct host_call *call)
 clattn_status clattn_run_sized(clattn_plan *plan, const clattn_call *call, size_t call_size, size_t operand_size)
 {
     struct host_call host = {.plan = plan};
+    const double begin = now_seconds();
     clattn_status status;
 
     if (plan == NULL)
@@ -160,5 +163,7 @@ clattn_status clattn_run_sized(clattn_plan *plan, const clattn_call *call, size_
     TRY(arguments_read(&host.host, &plan->problem, call, call_size, operand_size, host.log));
     status = run(&host);
     drop(&host);
+    if (plan->verbose && status == CLATTN_SUCCESS)
+        verbose_call(plan, &host.host, now_seconds() - begin);
     return status;
 }

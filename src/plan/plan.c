@@ -2,9 +2,11 @@
 #include "plan/plan.h"
 
 #include "base/sized.h"
+#include "base/system.h"
 #include "base/text.h"
 #include "plan/gemm.h"
 #include "plan/probe.h"
+#include "plan/verbose.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -310,6 +312,21 @@ static int are_events(uint32_t n_wait, const cl_event *wait)
     return 1;
 }
 
+/* With a line on stderr when the call is done. */
+static clattn_status enqueue_verbosely(clattn_plan *plan, cl_command_queue queue, const struct arguments *arguments,
+                                       uint32_t n_wait, const cl_event *wait, cl_event *event)
+{
+    const double begin = now_seconds();
+    cl_event own = NULL, *done = event != NULL ? event : &own;
+
+    TRY(plan_run(plan, queue, arguments, n_wait, wait, done));
+    if (*done != NULL)
+        verbose_enqueued(plan, arguments, begin, *done);
+    if (own != NULL)
+        plan->context->device.cl->ReleaseEvent(own);
+    return CLATTN_SUCCESS;
+}
+
 clattn_status clattn_enqueue_sized(clattn_plan *plan, cl_command_queue queue, const clattn_call *call, size_t call_size,
                                    size_t operand_size, uint32_t n_wait, const cl_event *wait, cl_event *event)
 {
@@ -324,5 +341,7 @@ clattn_status clattn_enqueue_sized(clattn_plan *plan, cl_command_queue queue, co
     if (!are_events(n_wait, wait))
         return FAIL(&plan->log, INVALID_ARGUMENT, "wait does not hold %u events", (unsigned)n_wait);
     TRY(arguments_read(&arguments, &plan->problem, call, call_size, operand_size, &plan->log));
+    if (plan->verbose)
+        return enqueue_verbosely(plan, queue, &arguments, n_wait, wait, event);
     return plan_run(plan, queue, &arguments, n_wait, wait, event);
 }

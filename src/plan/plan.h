@@ -25,6 +25,7 @@ struct clattn_plan {
     int has_recipe;     /* plan_bind has made a recipe, even if its kernels could not be built */
     cl_mem head_decay;  /* log-decays [heads] that the rule fixes; or NULL */
     char *tiles_by;     /* where the tiles come from: "rule of thumb", or a path */
+    int verbose;        /* whether its calls have a line on stderr */
     int rejected;       /* solvers that failed the self-test before this one was chosen */
 };
 

@@ -103,7 +103,7 @@ for key in device driver clattn commit; do
 done
 POCL_KERNEL_CACHE=0 "${six[@]}" 2>err | head -n 3 >out # a reader that goes away
 [ "${PIPESTATUS[0]}" -eq 1 ] || fail "a closed pipe: exit status ${PIPESTATUS[0]}"
-grep -qx 'clattn: standard output: cannot write' err || fail "a closed pipe: $(cat err)"
+grep -q '^clattn: ' err && fail "a closed pipe: $(cat err)"
 
 # ---- gemm has its rows as bench has -----------------------------------------------------------------------------------------
 

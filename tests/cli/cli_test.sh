@@ -77,7 +77,7 @@ compare()
 # ended FILE TOKENS: a pattern for the line that run ends with
 ended()
 {
-    echo "^clattn: $1: $2 tokens in [0-9.e+-]+ ms \([0-9]+ tokens/s\), (reference|[a-z_]+ on .*; the plan in [0-9.e+-]+ ms)$"
+    echo "^clattn: $1: $2 tokens in [0-9.e+-]+ m?s \([0-9]+ tokens/s\), (reference|[a-z_]+ on .*; the plan in [0-9.e+-]+ m?s)$"
 }
 
 # but_its_end FILE: what run says beside that
@@ -232,6 +232,14 @@ formats()
         "$clattn" run kda -i "$work/in" -q -o "$work/out" --device "$spec" 2>"$work/stderr" || fail "run -q"
         [ -s "$work/stderr" ] && fail "run -q on $spec: $(cat "$work/stderr")"
     done
+    CLATTN_VERBOSE=1 "$clattn" run kda -i "$work/in" -q -o "$work/out" --device "$device" 2>"$work/stderr" || fail "CLATTN_VERBOSE"
+    for line in 'plan .*, tiles by rule of thumb' 'call .*'; do
+        grep -qE "^clattn: ${line%% *} kda f32 B=2,T=50,H=1,HQ=1,K=8,V=8: [a-z_]+${line#* .\*}.*, [0-9.e+-]+ ms$" "$work/stderr" ||
+            fail "CLATTN_VERBOSE: $(cat "$work/stderr")"
+    done
+    [ "$(wc -l <"$work/stderr")" -eq 2 ] || fail "CLATTN_VERBOSE: not a line a plan and a line a call: $(cat "$work/stderr")"
+    CLATTN_VERBOSE=garbage "$clattn" run kda -i "$work/in" -q -o "$work/out" --device "$device" 2>"$work/stderr"
+    [ $? -eq 2 ] && grep -q "CLATTN_VERBOSE is 'garbage', expected 0 or 1" "$work/stderr" || fail "CLATTN_VERBOSE=garbage: $(cat "$work/stderr")"
     if command -v script >/dev/null; then # what takes longer than a second says what it is at
         "$clattn" make-input gated_delta_rule -s B=1,T=100,H=1,K=64,V=64 -o "$work/in" || fail "make-input gated_delta_rule"
         TERM=xterm POCL_EXTRA_BUILD_FLAGS='' POCL_KERNEL_CACHE=0 CLATTN_CACHE_DIR='' script -qec \
@@ -370,6 +378,18 @@ bad_usage()
     refused "dtype twice" "dtype is given twice" verify --dtype f32 --dtype f16
     refused "no device's name" "device is empty" run delta_rule -i "$work/in" -o "$work/out" --device ""
     refused "a rule's beginning" "did you mean linear_attn" bench lin
+    refused "another command's option" "bench takes no option '--budget', which is for tune" bench gdn --budget 5
+    refused "an option's beginning" "no 'stat', did you mean state?" bench gdn --option stat=vk
+    refused "no option's name" "no 'frobnicate', see .clattn rules RULE" bench gdn --option frobnicate=1
+    refused "two outputs" "output is given twice" "$@" -o "$work/out"
+    refused "two inputs" "input is given twice" "$@" -i "$work/in"
+    "$clattn" >"$work/stdout" 2>"$work/stderr"
+    [ $? -eq 2 ] && grep -q '^  clattn make-input ' "$work/stdout" || fail "no command: $(cat "$work/stdout" "$work/stderr")"
+    for name in attention sdpa flash_attn; do
+        "$clattn" rules $name | grep -qx softmax_attn || fail "$name is not softmax_attn"
+    done
+    "$clattn" rules gla | tail -n 4 | awk 'length > 80 { exit 1 } /^B batch/ { found = 1 } END { exit !found }' || fail "rules does not end with its letters"
+    "$clattn" bench --help | awk 'length > 150 { exit 1 }' || fail "lines of help are too long: $("$clattn" bench --help)"
     refused "another rule's beginning" "did you mean lightning_attn" bench ligh
     refused "an alias's beginning" "did you mean rwkv7" bench rwkv77
     refused "an empty rule" "see .clattn rules" bench ""
@@ -396,7 +416,7 @@ bad_usage()
     packed="make-input fox --shape B=1,T=9,TK=20,H=1,K=2,V=2 --varlen 0,5,9"
     "$clattn" $packed --option kv_lens=on -o "$work/packed" || fail "packed with TK"
     "$clattn" run fox -i "$work/packed" -o "$work/out" -d reference 2>"$work/err" || fail "run of packed with TK"
-    [ ! -s "$work/err" ] || fail "packed with TK: $(cat "$work/err")"
+    but_its_end "$work/err" | grep -q . && fail "packed with TK: $(cat "$work/err")"
     "$clattn" run fox -i "$work/packed" -o "$work/out" -d reference --option kv_lens=off 2>"$work/err" || fail "kv_lens=off"
     grep -q "'kv_lens' is not used" "$work/err" || fail "kv_lens=off: $(cat "$work/err")"
     rm -f "$work/out"
@@ -532,6 +552,22 @@ metadata()
     "$clattn" run delta_rule -i "$work/in" -o "$work/out" --device reference || fail "another's metadata"
     rm -f "$work/out"
 
+    for others in '"future_option":"on":future_option.,' '"ab":"1","cd":"2","ef":"3":ab. and 2 more'; do
+        forge "$work/in" "{$q,$k,$v,$beta,\"__metadata__\":{\"rule\":\"deltanet\",\"seed\":\"1\",${others%:*}}}" 32
+        "$clattn" run delta_rule -i "$work/in" -o "$work/out" --device reference 2>"$work/stderr" || fail "a later version's metadata"
+        grep -q "^clattn: warning: .*: its metadata have '${others##*:} " "$work/stderr" || fail "a later version's metadata: $(cat "$work/stderr")"
+        rm -f "$work/out"
+    done
+    forge "$work/in" "{$q,$k,$v,$beta,\"__metadata__\":{\"rule\":\"deltanet\",\"window\":\"$(printf '%05000d' 0 | tr 0 x)\"}}" 32
+    "$clattn" run delta_rule -i "$work/in" -o "$work/out" --device reference 2>"$work/stderr"
+    [ "$(wc -c <"$work/stderr")" -lt 2100 ] && grep -q 'window is .*\.\.\..*expected' "$work/stderr" || fail "a long value: $(cut -c1-200 "$work/stderr")"
+    for more in '' ' and 1 more are' ; do
+        forge "$work/in" "{$q,$k,$v,$beta,\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[32,33]}${more:+,\"y\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[33,34]\}}}" $((33 + ${#more} / 15))
+        "$clattn" run delta_rule -i "$work/in" -o "$work/out" --device reference 2>"$work/stderr" || fail "tensors that are not used"
+        [ "$(but_its_end "$work/stderr")" = "clattn: warning: $work/in: tensor 'x'${more:- is} not used by delta_rule" ] || fail "tensors that are not used: $(cat "$work/stderr")"
+        rm -f "$work/out"
+    done
+
     made gated_delta_rule
     mv "$work/in" "$work/plain"
     poke q '\0\0\300\177\0\0\200\377\0\0\200\177'
@@ -568,6 +604,10 @@ diff_files()
     "$clattn" diff "$work/actual" "$work/expected" --json | tr -d '\t\n' | grep -q '"ok":true,"tensors":\[{.*"ok":true}\]}' ||
         fail "json: $("$clattn" diff "$work/actual" "$work/expected" --json)"
 
+    cp "$work/expected" "$work/plain"
+    made kda --initial-state
+    "$clattn" diff "$work/in" "$work/plain" --common >"$work/stdout" 2>"$work/stderr"
+    [ $? -eq 1 ] && grep -q 'no tensor in common' "$work/stderr" || fail "nothing in common: $(cat "$work/stdout" "$work/stderr")"
     made kda
     mv "$work/in" "$work/plain"
     cp "$work/plain" "$work/in"

@@ -153,7 +153,7 @@ same out || fail "SIGINT was to be ignored: $(cat out)"
 # a reader that goes away
 POCL_KERNEL_CACHE=0 "${six[@]}" 2>err | head -n 3 >out
 [ "${PIPESTATUS[0]}" -eq 1 ] || fail "a closed pipe: exit status ${PIPESTATUS[0]}"
-grep -qx 'clattn: standard output: cannot write' err || fail "a closed pipe: $(cat err)"
+grep -q '^clattn: ' err && fail "a closed pipe: $(cat err)"
 
 # ---- Workers give the rows of one process -------------------------------------------------------------------------------
 

@@ -20,6 +20,22 @@ enum option_id desc_option_find(const char *name)
     return option;
 }
 
+const char *desc_option_nearest(const char *typed)
+{
+    const char *nearest = NULL;
+    size_t best = SIZE_MAX;
+
+    for (enum option_id i = 0; i < OPTION_COUNT; i++) {
+        const char *name = desc_options[i].name;
+        size_t distance = strncmp(name, typed, strlen(typed)) == 0 ? 0 : edit_distance(typed, name);
+        if (!desc_option_is_named(i) || distance >= best)
+            continue;
+        best = distance;
+        nearest = name;
+    }
+    return nearest != NULL && *typed != '\0' && edit_close(typed, best) ? nearest : NULL;
+}
+
 static int read_word(enum option_id option, const char *what, const char *text, double *number)
 {
     enum { MOST = 16 };

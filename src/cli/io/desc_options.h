@@ -10,6 +10,8 @@
 int desc_option_is_named(enum option_id option);
 /* The option of that name, or OPTION_COUNT. */
 enum option_id desc_option_find(const char *name);
+/* The name of the option that was probably meant; NULL: none is close. */
+const char *desc_option_nearest(const char *typed);
 
 /* Parses text and stores the value in desc. `what` names the option in an error message. EXIT_OK or EXIT_BAD. */
 int desc_option_read(enum option_id option, const char *what, const char *text, clattn_plan_desc *desc);

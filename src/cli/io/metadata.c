@@ -82,6 +82,37 @@ static int apply_options(struct settings *settings, const char *path, const stru
     return status;
 }
 
+static int is_known(const char *key)
+{
+    static const char *const others[] = {"rule", "version", "device", "driver", "solver", "seed", "format"};
+
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(others[i], key) == 0)
+            return 1;
+    for (enum option_id i = 0; i < OPTION_COUNT; i++)
+        if (is_in_metadata(i) && strcmp(desc_options[i].name, key) == 0)
+            return 1;
+    return 0;
+}
+
+/* A later version may have written what changes the results. */
+static void warn_unknown(const char *path, const struct safetensors *file)
+{
+    const cJSON *item, *first = NULL;
+    int unknown = 0;
+
+    cJSON_ArrayForEach(item,
+                       cJSON_GetObjectItemCaseSensitive(file->header, "__metadata__")) if (!is_known(item->string))
+    {
+        first = unknown++ == 0 ? item : first;
+    }
+    if (unknown == 1)
+        warn("%s: its metadata have '%.64s', which this version does not know", path, first->string);
+    if (unknown > 1)
+        warn("%s: its metadata have '%.64s' and %d more that this version does not know", path, first->string,
+             unknown - 1);
+}
+
 int metadata_apply(struct settings *settings, const char *path, const struct safetensors *file)
 {
     const char *rule = value_of(file, "rule");
@@ -93,6 +124,7 @@ int metadata_apply(struct settings *settings, const char *path, const struct saf
         return EXIT_OK;
     if (clattn_rule_find(rule) != settings->rules[0])
         return bad("%s: its metadata say rule %s, the command line %s", path, rule, rule_get(settings->rules[0])->name);
+    warn_unknown(path, file);
     status = apply_options(settings, path, file, &applied);
     text = text_take(&applied);
     if (settings->verbose && status == EXIT_OK && text != NULL && *text != '\0')

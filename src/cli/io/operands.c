@@ -221,17 +221,31 @@ static int make_problem(const struct binding *binding, const clattn_plan_desc *d
     return EXIT_OK;
 }
 
+static int is_used(const struct binding *binding, const struct safetensor *tensor)
+{
+    const struct check_tensor *operands = binding->to->tensors.tensor;
+
+    for (int id = 1; id < OPERAND_COUNT; id++)
+        if (strcmp(operand_name((clattn_operand_id)id), tensor->name) == 0 && operands[id].data != NULL &&
+            !operands[id].info.output)
+            return 1;
+    return 0;
+}
+
+/* One line, however many they are: the file may be a whole model's. */
 static void warn_unused(const struct binding *binding)
 {
-    for (size_t i = 0; i < binding->file->count; i++) {
-        const struct safetensor *tensor = &binding->file->tensors[i];
-        int used = 0;
-        for (int id = 1; id < OPERAND_COUNT; id++)
-            used |= strcmp(operand_name((clattn_operand_id)id), tensor->name) == 0 &&
-                    binding->to->tensors.tensor[id].data != NULL && !binding->to->tensors.tensor[id].info.output;
-        if (!used)
-            warn("%s: tensor '%s' is not used by %s", binding->path, tensor->name, binding->rule->name);
-    }
+    const struct safetensor *first = NULL;
+    size_t unused = 0;
+
+    for (size_t i = 0; i < binding->file->count; i++)
+        if (!is_used(binding, &binding->file->tensors[i]) && unused++ == 0)
+            first = &binding->file->tensors[i];
+    if (unused == 1)
+        warn("%s: tensor '%s' is not used by %s", binding->path, first->name, binding->rule->name);
+    if (unused > 1)
+        warn("%s: tensor '%s' and %zu more are not used by %s", binding->path, first->name, unused - 1,
+             binding->rule->name);
 }
 
 static int bind_inputs(const struct binding *binding, const struct problem *problem, const struct extent *extent)

@@ -26,32 +26,13 @@ int set_desc_option(struct settings *settings, enum option_id option, const char
     return desc_option_read(option, what, text, &settings->desc);
 }
 
-/* "steps, layer, … or noncausal" */
-static char *list_names(void)
-{
-    struct text text = {0};
-    const char *last = NULL, *join = "";
-
-    for (enum option_id i = 0; i < OPTION_COUNT; i++) {
-        if (!desc_option_is_named(i))
-            continue;
-        if (last != NULL) {
-            text_format(&text, "%s%s", join, last);
-            join = ", ";
-        }
-        last = desc_options[i].name;
-    }
-    text_format(&text, " or %s", last);
-    return text_take(&text);
-}
-
 static int no_desc_option(const char *name)
 {
-    char *list = list_names();
+    const char *nearest = desc_option_nearest(name);
 
-    bad("--option has no '%s', expected %s", name, list != NULL ? list : "another");
-    free(list);
-    return EXIT_BAD;
+    if (nearest != NULL)
+        return bad("--option has no '%s', did you mean %s?", name, nearest);
+    return bad("--option has no '%s', see `clattn rules RULE`", name);
 }
 
 static int set_option(struct settings *settings, const char *text)
@@ -239,7 +220,7 @@ const struct option options[] = {
      "safetensors file to read; - for standard input"},
     {"output", 'o', "FILE", COMMAND_RUN | COMMAND_MAKE_INPUT | COMMAND_REPORT | COMMAND_LAYER | COMMAND_PLOT,
      offsetof(struct settings, output), NULL,
-     "file to write (safetensors; of report JSON; of plot FILE.svg a picture, else CSV); - for standard output"},
+     "file to write: safetensors; report: JSON; plot: a picture (FILE.svg) or CSV; - for standard output"},
     {"x", 'x', "FILE", COMMAND_LAYER, offsetof(struct settings, x), NULL,
      "safetensors file with x, [B,T,hidden], and with conv_state and state to continue a sequence [the checkpoint]"},
     {"prefix", 0, "TEXT", COMMAND_LAYER, offsetof(struct settings, prefix), NULL,
@@ -252,9 +233,7 @@ const struct option options[] = {
      offsetof(struct settings, device), NULL,
      "index from `clattn devices`, part of a name, or reference (the CPU in double precision)"},
     {"shape", 's', "B=,T=,H=,K=,V=[,HQ=,HK=,TK=]", COMMAND_MAKE_INPUT | COMMAND_TUNE | COMMAND_LAYER | MANY, 0,
-     set_shape,
-     "batch, tokens, value heads, dims, query/key heads, key/value heads, tokens of keys; verify, bench, tune: "
-     "several; layer: H, HQ, K, V where shapes leave them open"},
+     set_shape, "sizes; `clattn rules` says what the letters are; verify, bench, tune: several"},
     {"dtype", 't', "f32|f16|bf16", COMMAND_MAKE_INPUT | COMMAND_TUNE | COMMAND_GEMM | MANY | PER_WORKER, 0, set_dtype,
      "storage of q, k, v, o; a list for verify, bench, tune"},
     {"gate-dtype", 0, "f32|f16|bf16", COMMAND_MAKE_INPUT | MANY, 0, set_gate_dtype, "storage of the gates [f32]"},
@@ -268,10 +247,12 @@ const struct option options[] = {
     {"feature-map", 0, "identity|elu1|relu", PROBLEM, DESC_OPTION, NULL, "--option feature_map"},
     {"attn", 0, NULL, COMMAND_RUN, DESC_OPTION, NULL, "--option attn=on"},
     {"option", 0, "NAME=VALUE", PROBLEM | COMMAND_LAYER, 0, set_option,
-     "an option of a rule or a layer, of those listed below"},
+     "an option of the rule: see `clattn rules RULE`; of a layer: listed below"},
     {"seed", 0, "N", COMMAND_MAKE_INPUT | COMMAND_TUNE | MANY, 0, set_seed, "seed of the random numbers [0]"},
     {"varlen", 0, "0,1,100", COMMAND_MAKE_INPUT, 0, set_varlen,
      "pack sequences with these boundaries; keys of TK are divided in proportion"},
+    {"common", 0, NULL, COMMAND_DIFF, offsetof(struct settings, common), NULL,
+     "compare only the tensors that both files have"},
     {"bound", 0, "X", COMMAND_DIFF, 0, set_bound, "largest error [as verify's: 1e-5; 5e-3 of files with f16 or bf16]"},
     {"initial-state", 0, NULL, COMMAND_MAKE_INPUT, offsetof(struct settings, initial_state), NULL,
      "add an initial state"},
@@ -316,7 +297,7 @@ const struct option options[] = {
     {"verbose", 'v', NULL, COMMAND_RUN | COMMAND_LAYER | COMMAND_MAKE_INPUT | COMMAND_GEMM | MANY | PER_WORKER,
      offsetof(struct settings, verbose), NULL, "say more: all cases, plans, times"},
     {"quiet", 'q', NULL, COMMAND_RUN | COMMAND_LAYER | COMMAND_MAKE_INPUT | COMMAND_TUNE | TABLES,
-     offsetof(struct settings, quiet), NULL, "no warnings and no progress; diff: only the exit status"},
+     offsetof(struct settings, quiet), NULL, "no warnings, no progress; run: no last line; diff: only the exit status"},
     {"help", 'h', NULL, ~0U, offsetof(struct settings, help), NULL, "this text"},
 };
 

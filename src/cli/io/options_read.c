@@ -6,6 +6,7 @@
 #include "cli/io/option_table.h"
 #include "cli/io/words.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,18 +36,15 @@ static void print_desc_option(FILE *file, enum option_id option)
     fprintf(file, "  %-36s %s\n", left, desc_options[option].help);
 }
 
-/* What --option takes: for layer the options of layers, otherwise those of rules. */
+/* What --option of layer takes; a rule's options stand in `clattn rules RULE`. */
 static void print_desc_options(FILE *file, const struct command *command)
 {
     const char *name;
 
-    fputs(command->bit == COMMAND_LAYER ? "\n--option of layers:\n"
-                                        : "\n--option, `clattn rules RULE` says which of a rule:\n",
-          file);
-    for (enum option_id i = 0; i < OPTION_COUNT && command->bit != COMMAND_LAYER; i++)
-        if (desc_option_is_named(i))
-            print_desc_option(file, i);
-    for (size_t i = 0; command->bit == COMMAND_LAYER && (name = layer_option(i)) != NULL; i++)
+    if (command->bit != COMMAND_LAYER)
+        return;
+    fputs("\n--option of layers:\n", file);
+    for (size_t i = 0; (name = layer_option(i)) != NULL; i++)
         print_desc_option(file, desc_option_find(name));
 }
 
@@ -85,11 +83,27 @@ static const struct option *find(const struct command *command, const char *word
     return NULL;
 }
 
+/* "tune" or "verify, bench": the commands that take the option --name. 0: none does. */
+static int list_takers(const char *word, char *text, size_t size)
+{
+    size_t used = 0;
+
+    for (size_t c = 0; c < command_count && strncmp(word, "--", 2) == 0; c++) {
+        const struct option *option = find(&command_table[c], word);
+        if (option != NULL && option->help != NULL && used < size)
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "", command_table[c].name);
+    }
+    return used > 0;
+}
+
 static int unknown(const struct command *command, const char *word)
 {
     const struct option *nearest = NULL;
     size_t best = SIZE_MAX;
+    char others[160];
 
+    if (list_takers(word, others, sizeof others))
+        return bad("%s takes no option '%s', which is for %s", command->name, word, others);
     for (size_t i = 0; i < option_count; i++) {
         size_t distance = edit_distance(word + strspn(word, "-"), options[i].name);
         if (is_shown(&options[i], command) && distance < best) {
@@ -121,6 +135,8 @@ static int apply(struct settings *settings, const struct option *option, const c
     if (option->offset == DESC_OPTION)
         return apply_desc(settings, option, text);
     field = (char *)settings + option->offset;
+    if (option->argument != NULL && *(const char **)(void *)field != NULL)
+        return bad("--%s is given twice", option->name);
     if (option->argument != NULL)
         memcpy(field, &text, sizeof text);
     else

@@ -16,7 +16,18 @@ void messages_quiet(void)
     progress_hide();
 }
 
-/* Names of a file's tensors appear in messages. They must not move the cursor or start a line. */
+/* Names and values of files appear in messages. They must not move the cursor, start a line or fill the screen. */
+enum { LONGEST = 2000 };
+static void shorten(char *line)
+{
+    size_t size = strlen(line);
+
+    if (size <= LONGEST)
+        return;
+    memcpy(line + LONGEST / 2 - 3, "...", 3);
+    memmove(line + LONGEST / 2, line + size - LONGEST / 2, LONGEST / 2 + 1);
+}
+
 PRINTF_LIKE(2, 0)
 static void print_line(const char *kind, const char *format, va_list args)
 {
@@ -27,6 +38,7 @@ static void print_line(const char *kind, const char *format, va_list args)
     line = text_take(&text);
     if (line == NULL)
         return;
+    shorten(line);
     for (char *at = line; *at != '\0'; at++)
         if ((unsigned char)*at < ' ' || *at == 0x7f)
             *at = at[1] == '\0' ? '\0' : strchr("\n\r\t", *at) != NULL ? ' ' : '?';

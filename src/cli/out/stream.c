@@ -113,7 +113,7 @@ int stream_end(struct stream *stream)
     lock_take(&stream->lock);
     status = print_end(stream);
     lock_give(&stream->lock);
-    return status == EXIT_OK && stream->failed > 0 ? EXIT_FAILED : status;
+    return status == EXIT_OK && (stream->failed > 0 || stream->stopped) ? EXIT_FAILED : status;
 }
 
 void stream_close(struct stream *stream)
