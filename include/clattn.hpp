@@ -146,6 +146,8 @@ template <class T> clattn_operand on_host(clattn_operand_id id, span<T> elements
 {
     clattn_operand operand{};
 
+    static_assert(sizeof(T) == 2 || sizeof(T) == 4 || std::is_integral<T>::value,
+                  "elements are f32, f16, bf16 or indices: no operand has elements of this type");
     operand.id = id;
     operand.host = const_cast<std::remove_const_t<T> *>(elements.data());
     operand.size = elements.size() * sizeof(T);
@@ -348,6 +350,9 @@ class plan
         clattn_plan *handle = nullptr;
 
         detail::line[0] = '\0';
+        if (!where)
+            detail::keep_line(CLATTN_LOG_ERROR,
+                              "the context is empty, as `context c;` is: `context c(desc);` opens one");
         clattn_status status = clattn_plan_create(&handle, where.get(), &desc);
         reset();
         handle_ = handle;

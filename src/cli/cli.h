@@ -20,6 +20,8 @@ void note(const char *format, ...) PRINTF_LIKE(1, 2);
 
 /* Turns warnings, notes and progress off. */
 void messages_quiet(void);
+/* Prints what the library says for information. */
+void messages_verbose(void);
 
 /* Keeps the first error and the first warning that the library logs, and prints warnings. Pass sink_log with a struct
  * sink. */

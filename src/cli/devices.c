@@ -153,9 +153,11 @@ int devices_main(struct settings *settings)
     clattn_status status = clattn_devices(infos, MAX_DEVICES, &count);
     cJSON *rows = cJSON_CreateArray();
 
-    if (count == 0 || status != CLATTN_SUCCESS)
+    if (count == 0 || status != CLATTN_SUCCESS) {
         warn("%s; `--device reference` works without",
              status == CLATTN_SUCCESS ? "no OpenCL device" : clattn_status_text(status));
+        target_note_platforms();
+    }
     for (size_t i = 0; i < count && i < MAX_DEVICES; i++)
         cJSON_AddItemToArray(rows, make_row(&infos[i], i));
     for (size_t i = 0; i < count && i < MAX_DEVICES && settings->probe; i++)

@@ -59,6 +59,8 @@ static int run(const struct command *command, int count, char **words)
     status = options_read(&settings, count - 2, words + 2);
     if (settings.quiet)
         messages_quiet();
+    if (settings.verbose)
+        messages_verbose();
     if (status == EXIT_OK)
         status = settings.help ? print_command_help(command) : command->main(&settings);
     options_free(&settings);

@@ -8,7 +8,7 @@
 #include "tuner/comparison.h"
 #include "tuner/propose.h"
 
-/* The entry's row with the rule's name instead of its group's, and the new times. */
+/* The entry's row with the rule's own name, and the new times. */
 static cJSON *make_row(const struct target *target, const clattn_plan_desc *desc, const struct comparison *comparison)
 {
     struct tuning_entry now = *comparison->entry;
@@ -18,7 +18,8 @@ static cJSON *make_row(const struct target *target, const clattn_plan_desc *desc
     now.default_ms = 1e3 * comparison->default_seconds;
     now.time_ms = 1e3 * comparison->tuned_seconds;
     row = tune_entry_row(&now);
-    cJSON_ReplaceItemInObjectCaseSensitive(row, "group", cJSON_CreateString(rule_get(desc->rule)->name));
+    cJSON_DeleteItemFromObjectCaseSensitive(row, "rule");
+    cJSON_AddStringToObject(row, "rule", rule_get(desc->rule)->name);
     cJSON_AddStringToObject(row, "note", tuning_layer_name(target->device.context->tuning, comparison->layer));
     return row;
 }

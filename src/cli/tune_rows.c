@@ -3,13 +3,17 @@
 #include "cli/out/origin.h"
 #include "cli/out/table.h"
 #include "cli/io/words.h"
+#include "op/problem.h"
+#include "op/rule.h"
+#include "tune/tuning_layers.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 static const struct column columns[] = {
-    {"group", "rules", COLUMN_WORD, 0, 0},
+    {"rule", "rule", COLUMN_WORD, 0, 0},
+    {"group", "rules", COLUMN_WORD, 0, 10},
     {"dtype", "dtype", COLUMN_WORD, 0, 0},
     {"key_dim", "K", COLUMN_FIXED, 0, 2},
     {"value_dim", "V", COLUMN_FIXED, 0, 3},
@@ -39,13 +43,29 @@ const char *tuned_name(const struct tuned *tuned, char *text, size_t size)
     return text;
 }
 
+/* The first rule of a group, which stands for all of them. NULL: another version's group. */
+static const char *rule_of(const char *group)
+{
+    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
+        const clattn_plan_desc desc = {.rule = rule, .seq_len = 1, .heads = 1, .key_dim = 1, .value_dim = 2};
+        struct problem problem;
+        char name[32];
+        if (problem_init(&problem, &desc, NULL) == CLATTN_SUCCESS && strcmp(tuning_group(&problem, name), group) == 0)
+            return rule_get(rule)->name;
+    }
+    return NULL;
+}
+
 cJSON *tune_entry_row(const struct tuning_entry *entry)
 {
     cJSON *row = cJSON_CreateObject();
+    const char *rule = rule_of(entry->group);
     char text[256];
 
     cJSON_AddStringToObject(row, "device", entry->device);
     cJSON_AddStringToObject(row, "driver", entry->driver);
+    if (rule != NULL)
+        cJSON_AddStringToObject(row, "rule", rule);
     cJSON_AddStringToObject(row, "group", entry->group);
     cJSON_AddStringToObject(row, "dtype", entry->dtype);
     cJSON_AddNumberToObject(row, "key_dim", (double)entry->key_dim);

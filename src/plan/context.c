@@ -1,12 +1,15 @@
 #include "device/context.h"
 
+#include "base/file.h"
 #include "base/sized.h"
+#include "base/system.h"
 #include "base/text.h"
 #include "device/program.h"
 #include "tune/device_facts.h"
 #include "tune/tuning_layers.h"
 #include "tune/tuning_table.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,6 +172,17 @@ static clattn_status choose_clblast(clattn_context *context, const clattn_contex
     return name == NULL || context->clblast_name != NULL ? CLATTN_SUCCESS : CLATTN_OUT_OF_MEMORY;
 }
 
+/* A folder that the application names and that cannot be written to: all works without it, but slowly. */
+static void note_cache_dir(const clattn_context *context, const clattn_context_desc *desc)
+{
+    char *entry = desc->cache_dir != NULL ? file_join(context->cache.folder, "entry") : NULL;
+
+    if (entry != NULL && (file_make_folders(entry) != 0 || !file_writable(context->cache.folder)))
+        log_line(&context->log, CLATTN_LOG_INFO, "%s: compiled programs cannot be kept there: %s",
+                 context->cache.folder, strerror(errno));
+    free(entry);
+}
+
 /* Reads what lies outside of the process: cached programs, measured parameters, variables of the environment. */
 static clattn_status read_environment(clattn_context *context, const clattn_context_desc *desc)
 {
@@ -181,8 +195,11 @@ static clattn_status read_environment(clattn_context *context, const clattn_cont
     if (context->tuning == NULL)
         return CLATTN_OUT_OF_MEMORY;
     TRY(tuning_path(desc, &path));
-    tuning_layers_load(context->tuning, path, &context->device, &context->log);
-    return cache_init(&context->cache, desc);
+    tuning_layers_load(context->tuning, path, desc->tuning != NULL || variable(desc, "CLATTN_TUNING") != NULL,
+                       &context->device, &context->log);
+    TRY(cache_init(&context->cache, desc));
+    note_cache_dir(context, desc);
+    return CLATTN_SUCCESS;
 }
 
 /* The engine asked for, or the device's own. */

@@ -256,7 +256,7 @@ static void survey_rules(struct survey *survey, const struct device *device, con
     context.device.cl = functions;
     if (engine != NULL)
         recording_set_engine(&context, engine);
-    tuning_layers_load(&tuning, NULL, device, &context.log);
+    tuning_layers_load(&tuning, NULL, 0, device, &context.log);
     survey->context = &context;
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++)
         survey_rule(survey, rule);

@@ -76,7 +76,7 @@ void tuning_key(struct tuning_entry *entry, const clattn_context *context, const
 /* ---- Layers -------------------------------------------------------------------------------------------------------
  */
 
-static void load_file(struct tuning_layers *layers, const struct device *device, const struct log *log)
+static void load_file(struct tuning_layers *layers, int named, const struct device *device, const struct log *log)
 {
     char why[96] = "";
     uint64_t bytes;
@@ -88,6 +88,8 @@ static void load_file(struct tuning_layers *layers, const struct device *device,
         if (file_kind(layers->path, &bytes) != FILE_MISSING)
             log_line(log, CLATTN_LOG_WARNING, "%s: no file that can be read, of at most %d MiB; it is not used",
                      layers->path, TUNING_FILE_LIMIT >> 20);
+        else if (named)
+            log_line(log, CLATTN_LOG_INFO, "%s: there is no such file of measured parameters", layers->path);
         return;
     }
     left_out = tuning_table_parse(&layers->tables[LAYER_FILE], json, device->info.name, why, sizeof why);
@@ -107,13 +109,14 @@ static void load_shipped(struct tuning_layers *layers, const struct device *devi
                        sizeof why);
 }
 
-void tuning_layers_load(struct tuning_layers *layers, char *path, const struct device *device, const struct log *log)
+void tuning_layers_load(struct tuning_layers *layers, char *path, int named, const struct device *device,
+                        const struct log *log)
 {
     layers->path = path;
     if (path != NULL && *path == '\0')
         return;
     if (layers->path != NULL)
-        load_file(layers, device, log);
+        load_file(layers, named, device, log);
     load_shipped(layers, device);
 }
 

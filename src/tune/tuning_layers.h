@@ -14,7 +14,8 @@ struct tuning_layers {
 
 /* Reads the file and the library's table. `path` is allocated, and the layers take ownership; NULL: there is no file.
  * If it is "", neither is read. A missing or damaged file counts as empty, which is logged. */
-void tuning_layers_load(struct tuning_layers *layers, char *path, const struct device *device, const struct log *log);
+void tuning_layers_load(struct tuning_layers *layers, char *path, int named, const struct device *device,
+                        const struct log *log);
 void tuning_layers_free(struct tuning_layers *layers);
 
 /* "the application", "the shipped table", or a path */

@@ -232,6 +232,12 @@ formats()
         "$clattn" run kda -i "$work/in" -q -o "$work/out" --device "$spec" 2>"$work/stderr" || fail "run -q"
         [ -s "$work/stderr" ] && fail "run -q on $spec: $(cat "$work/stderr")"
     done
+    CLATTN_TUNING="$work/none.json" "$clattn" run kda -i "$work/in" -v -o "$work/out" --device "$device" 2>"$work/stderr" || fail "no tuning file"
+    grep -q "none.json: there is no such file" "$work/stderr" || fail "a file of parameters that is not there: $(cat "$work/stderr")"
+    if [ "$device" = "Portable Computing Language" ] && [ -d /proc/self ]; then # /proc has no room for a folder
+        POCL_CACHE_DIR=/proc/nowhere "$clattn" devices 2>&1 | grep -q 'PoCL needs a folder that it can write to' ||
+            fail "PoCL without a folder: $(POCL_CACHE_DIR=/proc/nowhere "$clattn" devices 2>&1)"
+    fi
     CLATTN_VERBOSE=1 "$clattn" run kda -i "$work/in" -q -o "$work/out" --device "$device" 2>"$work/stderr" || fail "CLATTN_VERBOSE"
     for line in 'plan .*, tiles by rule of thumb' 'call .*'; do
         grep -qE "^clattn: ${line%% *} kda f32 B=2,T=50,H=1,HQ=1,K=8,V=8: [a-z_]+${line#* .\*}.*, [0-9.e+-]+ ms$" "$work/stderr" ||

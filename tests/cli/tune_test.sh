@@ -48,7 +48,7 @@ CLATTN_TUNING='' "$clattn" bench retention --shape B=1,T=100,H=2,K=16,V=16 --dev
 # show, export, import, reset
 "$clattn" tune --show --device "$device" >"$work/out" || fail "--show"
 [ "$(head -n 1 "$work/out")" = "the user's file: $file" ] || fail "--show: $(cat "$work/out")"
-[ "$(grep -c "^scalar+none.*the user's file" "$work/out")" -eq 2 ] || fail "--show: $(cat "$work/out")"
+[ "$(grep -c "^retention .*scalar+none.*the user's file" "$work/out")" -eq 2 ] || fail "--show: $(cat "$work/out")"
 "$clattn" tune --show --device "$device" --json | grep -q "\"path\":.*$file" || fail "--show --json has no path"
 "$clattn" tune --export "$work/exported" || fail "--export"
 "$clattn" tune --reset --device "$device" | grep -q "2 entries removed" || fail "--reset"

@@ -20,6 +20,12 @@ for compiler in g++ clang++; do
     for exceptions in -fexceptions -fno-exceptions; do
         echo '#include <clattn.hpp>' | "$compiler" "${strict[@]}" $exceptions "${compile[@]}" -fsyntax-only -x c++ -
     done
+    for element in float:0 double:1; do # what no operand has does not compile
+        echo "#include <clattn.hpp>
+        clattn_operand at(std::vector<${element%:*}> &v) { return clattn::on_host(CLATTN_Q, v); }" |
+            "$compiler" "${strict[@]}" "${compile[@]}" -fsyntax-only -x c++ - 2>"$output/errors" && refused=0 || refused=1
+        [ $refused = ${element#*:} ] || { cat "$output/errors"; echo "operands of ${element%:*}"; exit 1; }
+    done
     "$compiler" "${strict[@]}" "${compile[@]}" "$source" "${link[@]}" -o "$output/$compiler"
     "$output/$compiler" reference
     "$output/$compiler" "$device"

@@ -86,6 +86,33 @@ static int use_reference(struct target *target)
     return EXIT_OK;
 }
 
+static int has_device(const struct opencl *cl, cl_platform_id platform)
+{
+    cl_uint count = 0;
+
+    return cl->GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, NULL, &count) == CL_SUCCESS && count > 0;
+}
+
+void target_note_platforms(void)
+{
+    const struct opencl *cl = opencl_get();
+    cl_platform_id platforms[MAX_DEVICES];
+    cl_uint count = 0;
+
+    if (cl == NULL || cl->GetPlatformIDs(MAX_DEVICES, platforms, &count) != CL_SUCCESS)
+        return;
+    for (cl_uint i = 0; i < count && i < MAX_DEVICES; i++) {
+        char name[128] = "";
+        if (has_device(cl, platforms[i]))
+            continue;
+        cl->GetPlatformInfo(platforms[i], CL_PLATFORM_NAME, sizeof name - 1, name, NULL);
+        note("OpenCL platform %s has no device%s", name,
+             strcmp(name, "Portable Computing Language") == 0
+                 ? ": PoCL needs a folder that it can write to, and POCL_CACHE_DIR names one"
+                 : "");
+    }
+}
+
 int target_find(struct target *target, const char *spec)
 {
     clattn_device_info infos[MAX_DEVICES];
@@ -103,6 +130,7 @@ int target_find(struct target *target, const char *spec)
     if (spec == NULL && count == 0) {
         warn("%s, using the reference on the CPU",
              clattn_status_text(status == CLATTN_SUCCESS ? CLATTN_NO_DEVICE : status));
+        target_note_platforms();
         return use_reference(target);
     }
     if (spec == NULL && infos[0].unusable != NULL) {

@@ -20,6 +20,8 @@ struct target {
 /* spec is the argument of --device. NULL: the best device, or if there is none, with a warning, the reference. EXIT_OK,
  * or one line and a code. target_close in both cases. */
 int target_open(struct target *target, const char *spec);
+/* A line for each OpenCL platform that has no device, with what the reason usually is. */
+void target_note_platforms(void);
 /* Checks that the device's memory holds desc's operands. EXIT_OK, or one line and a code. */
 int target_fits(struct target *target, const clattn_plan_desc *desc);
 /* The two halves of target_open: the first sets info, the second opens the device. */

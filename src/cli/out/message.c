@@ -8,12 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int quiet;
+static int quiet, verbose;
 
 void messages_quiet(void)
 {
     quiet = 1;
     progress_hide();
+}
+
+void messages_verbose(void)
+{
+    verbose = 1;
 }
 
 /* Names and values of files appear in messages. They must not move the cursor, start a line or fill the screen. */
@@ -101,7 +106,10 @@ void sink_log(void *user, clattn_log_level level, const char *message)
             text_fit(sink->warning, sizeof sink->warning, "%s", message);
         warn("%s", message);
         break;
-    case CLATTN_LOG_INFO: break;
+    case CLATTN_LOG_INFO:
+        if (verbose)
+            note("%s", message);
+        break;
     }
 }
 
