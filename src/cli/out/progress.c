@@ -100,7 +100,7 @@ static void watch(const struct waiting *waiting)
         const char *phase = *waiting->phase;
         double spent = now_seconds() - start;
         if (spent >= 1 && phase != NULL) {
-            snprintf(line, (size_t)line_size(), "%s... %.0f s", phase, floor(spent));
+            snprintf(line, (size_t)line_size(), "%s... %d s", phase, (int)spent);
             draw(line);
         }
         sleep_seconds(0.05);
