@@ -20,7 +20,8 @@ static clattn_status memory_size(const struct clattn_plan *plan, const clattn_op
     size_t whole;
 
     if (operand->buffer == NULL)
-        return FAIL(log, INVALID_OPERAND, "%s: operand %s is missing", plan->problem.rule->name, name);
+        return FAIL(log, INVALID_OPERAND, "%s: operand %s is missing%s", plan->problem.rule->name, name,
+                    operand->host != NULL ? ": it has .host, and clattn_enqueue reads .buffer" : "");
     TRY(context_buffer_size(plan->context, operand->buffer, name, CLATTN_INVALID_OPERAND, &whole));
     if (operand->offset >= whole)
         return FAIL(log, INVALID_OPERAND, "%s: offset %zu lies past its %zu bytes", name, operand->offset, whole);

@@ -51,8 +51,8 @@ static clattn_status copy_in(struct host_call *call, const struct operand_row *r
     struct placement *place = &call->places[row->id];
 
     if (host->host == NULL && !problem_is_empty(problem, &call->extent, row))
-        return FAIL(call->log, INVALID_OPERAND, "%s: operand %s is missing", problem->rule->name,
-                    operand_name(row->id));
+        return FAIL(call->log, INVALID_OPERAND, "%s: operand %s is missing%s", problem->rule->name,
+                    operand_name(row->id), host->buffer != NULL ? ": it has .buffer, and clattn_run reads .host" : "");
     TRY(problem_place(problem, &call->extent, row, host, host->size, place, call->log));
     *device = *host;
     device->offset = (size_t)place->low * place->element;

@@ -80,6 +80,9 @@ static void test_ids(void **state)
     }
     given.call.operand_count -= 2;
     assert_refused(&given, INVALID_OPERAND, "operand final_state is missing");
+    given.list[0].host = &given;
+    given.list[0].buffer = NULL;
+    assert_refused(&given, INVALID_OPERAND, "operand q is missing: it has .host, and clattn_enqueue reads .buffer");
     given.call.operands = NULL;
     assert_refused(&given, INVALID_OPERAND, "operands is NULL");
     given.call.operand_count = 0;
