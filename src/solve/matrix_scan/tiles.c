@@ -31,13 +31,14 @@ static int fits(const struct part *part)
 /* ---- A group ------------------------------------------------------------------------------------------------------
  */
 
-/* Whether sub-groups of their own may make the output. */
+/* Whether sub-groups of their own may make the output. Not one over denominators: these lie in the stage of the chunk,
+ * which producers fill again before readers have the output. */
 static int reads_apart(const struct part *part, const struct part_traits *traits)
 {
     const struct part_tiles *t = &part->tiles;
 
     return part->kind == PART_SCAN && part->facts->engine->readers && t->loaders > 0 && t->stages == 2 &&
-           t->key_split == 1 && traits->may_read > 0;
+           t->key_split == 1 && traits->may_read > 0 && !traits->divided;
 }
 
 /* The work-items of a scan's group, and how its sub-groups stand. */
