@@ -262,40 +262,82 @@ static struct ranking trial_order(const struct clattn_plan *plan)
     return order;
 }
 
+/* ---- Why there is none --------------------------------------------------------------------------------------------
+ */
+
+static int asks_for_states(const struct problem *problem)
+{
+    return problem->desc.state_window != 0 || problem->desc.state_every != 0;
+}
+
+static int lists_by_tokens(const struct problem *problem)
+{
+    return problem->desc.mode == CLATTN_MODE_RECURRENT && rule_has_list(problem->rule);
+}
+
+static int has_no_tokens(const struct problem *problem)
+{
+    return problem->desc.mode == CLATTN_MODE_RECURRENT && !rule_has_tokens(problem->rule);
+}
+
+static int has_no_chunks(const struct problem *problem)
+{
+    return problem->desc.mode == CLATTN_MODE_CHUNK && !rule_has_chunks(problem->rule);
+}
+
+static int states_without_chunks(const struct problem *problem)
+{
+    return !rule_has_chunks(problem->rule) && asks_for_states(problem);
+}
+
+static int states_within_chunks(const struct problem *problem)
+{
+    return problem->desc.mode == CLATTN_MODE_CHUNK && asks_for_states(problem);
+}
+
+static int reads_other_states(const struct problem *problem)
+{
+    return problem_reads_whole(problem) && problem_state_type(problem) != CLATTN_F32;
+}
+
+static int attn_of_writes(const struct problem *problem)
+{
+    return (problem->desc.flags & CLATTN_WITH_ATTN) && problem->rule->erase == ERASE_KERNEL;
+}
+
+/* What no device computes. The first row that applies is the reason. */
+static const struct {
+    int (*applies)(const struct problem *problem);
+    const char *reason;
+} refusals[] = {
+    {lists_by_tokens,
+     "mode recurrent is for rules whose state is a matrix; modes auto and chunk also take single tokens"},
+    {has_no_tokens, "mode recurrent is for rules whose state is a matrix; use mode auto or chunk"},
+    {has_no_chunks,
+     "mode chunk is for rules whose chunks are matrix products; modes auto and recurrent take any length"},
+    {states_without_chunks, "only the reference returns states before the end (state_window, state_every)"},
+    {states_within_chunks,
+     "mode chunk returns states only at the ends of chunks (state_every a multiple of chunk, no state_window): use "
+     "mode auto"},
+    {reads_other_states, "only the reference computes noncausal with states other than f32"},
+    {attn_of_writes, "only the reference computes attn"},
+};
+
 static clattn_status no_solver(const clattn_context *context, const struct problem *problem)
 {
     const clattn_plan_desc *desc = &problem->desc;
 
-    if (desc->mode == CLATTN_MODE_RECURRENT && rule_has_list(problem->rule))
-        return FAIL(
-            &context->log, UNSUPPORTED,
-            "%s: mode recurrent is for rules whose state is a matrix; modes auto and chunk also take single tokens",
-            problem->rule->name);
-    if (desc->mode == CLATTN_MODE_RECURRENT && !rule_has_tokens(problem->rule))
-        return FAIL(&context->log, UNSUPPORTED,
-                    "%s: mode recurrent is for rules whose state is a matrix; use mode auto or chunk",
-                    problem->rule->name);
-    if (desc->mode == CLATTN_MODE_CHUNK && !rule_has_chunks(problem->rule))
-        return FAIL(&context->log, UNSUPPORTED,
-                    "%s: mode chunk is for rules whose chunks are matrix products; modes auto and recurrent take any "
-                    "length",
-                    problem->rule->name);
-    if (desc->mode == CLATTN_MODE_CHUNK && (desc->state_window != 0 || desc->state_every != 0))
-        return FAIL(
-            &context->log, UNSUPPORTED,
-            "%s: mode chunk returns states only at the ends of chunks (state_window %lld, state_every %lld, chunk "
-            "%d): use mode auto",
-            problem->rule->name, (long long)desc->state_window, (long long)desc->state_every, desc->chunk);
-    if (problem_reads_whole(problem) && problem_state_type(problem) != CLATTN_F32)
-        return FAIL(&context->log, UNSUPPORTED, "%s: only the reference computes noncausal with states other than f32",
-                    problem->rule->name);
-    if ((desc->flags & CLATTN_WITH_ATTN) && problem->rule->erase == ERASE_KERNEL)
-        return FAIL(&context->log, UNSUPPORTED, "%s: only the reference computes attn", problem->rule->name);
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
+        if (refusals[i].applies(problem))
+            return FAIL(&context->log, UNSUPPORTED, "%s: %s", problem->rule->name, refusals[i].reason);
     return FAIL(&context->log, UNSUPPORTED,
                 "%s, key_dim %lld, value_dim %lld, chunk %d: no solver fits %s (%llu bytes of local memory)",
                 problem->rule->name, (long long)desc->key_dim, (long long)desc->value_dim, desc->chunk,
                 context->device.info.name, (unsigned long long)context->device.info.local_memory);
 }
+
+/* ---- All solvers --------------------------------------------------------------------------------------------------
+ */
 
 /* Solves and, if the compiler refuses the kernels, logs that: another solver may still succeed. */
 static clattn_status solve_and_report(struct clattn_plan *plan, const struct solver *solver)
