@@ -59,6 +59,8 @@ void ir_argument(struct ir_recipe *recipe, const struct ir_argument *argument)
     recipe->steps[recipe->open_step].argument_count++;
 }
 
+/* Loops do not grow: a cursor, which is copied, has a turn for each of them, and few are needed. A solver adds one (over
+ * stretches, spans or mini-batches), the reads of a shared state another; a layer has the loops of its one rule. */
 int ir_loop(struct ir_recipe *recipe, const struct ir_loop *loop)
 {
     if (recipe->loop_count == IR_MAX_LOOPS) {
