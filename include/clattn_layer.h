@@ -151,7 +151,8 @@ CLATTN_INLINE clattn_status clattn_layer_part_describe(const clattn_layer_desc *
 /* ---- Weights ------------------------------------------------------------------------------------------------ */
 
 /* The size of the block with all weights in the form that the steps read: matrices in desc's dtype, everything else in
- * f32. It depends only on the desc's sizes and dtype, for lact also on batch. INVALID_ARGUMENT, INVALID_DESC. */
+ * f32. It depends only on the desc's sizes and dtype, for lact also on batch. INVALID_ARGUMENT, INVALID_DESC;
+ * clattn_layer_fit and clattn_layer_pack log the reason. */
 CLATTN_INLINE clattn_status clattn_layer_packed_size(const clattn_layer_desc *desc, size_t *bytes);
 /* Fills the block from a checkpoint. Tensors with other names are ignored. INVALID_ARGUMENT, INVALID_DESC,
  * INVALID_OPERAND. */

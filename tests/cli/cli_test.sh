@@ -200,6 +200,7 @@ formats()
         [ "$(head -c 1 "$work/json")" = "$first" ] || fail "$table --json"
         "$clattn" "$@" --json --csv >"$work/both" 2>&1 && fail "$table in two formats"
     done
+    "$clattn" devices --csv | grep -E '[0-9]e\+[0-9]' && fail "devices --csv rounds whole numbers"
     name=$(printf '%0200d' 0)
     forge "$work/in" "{\"$name\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}" 1
     "$clattn" diff "$work/in" "$work/in" --csv | grep -q "^$name,U8," || fail "a cell of 200 characters is cut"
@@ -210,7 +211,7 @@ formats()
         fail "--version: $("$clattn" --version)"
     "$clattn" devices --json | sed -n 's/.*"version":\t"\(.*\)",*$/\1/p' | awk 'length($0) == 63 { exit 1 }' ||
         fail "a device's version is cut: $("$clattn" devices --json | grep '"version"')"
-    [ "$("$clattn" rules --csv | wc -l)" -eq "$("$clattn" rules --json | grep -c '"paper"' | awk '{ print $1 + 1 }')" ] ||
+    [ "$("$clattn" rules --csv | wc -l)" -eq "$("$clattn" rules --json | grep -c '"paper":' | awk '{ print $1 + 1 }')" ] ||
         fail "not a line a rule"
     if command -v script >/dev/null; then
         script -qec "POCL_KERNEL_CACHE=0 CLATTN_CACHE_DIR= '$clattn' verify gla kda --dtype f32 --mode recurrent --device '$device'" /dev/null >"$work/bar" </dev/null
@@ -692,6 +693,8 @@ run_layer()
         for tensor in y $("$clattn" layer "$1" --csv | grep -o '^output,final[a-z_0-9]*' | cut -d, -f2); do
             compare out.safetensors "$2/$1.run.safetensors" $tensor 1e-4
         done
+        "$clattn" diff out.safetensors "$2/$1.run.safetensors" --common --bound 1e-4 >"$work/stdout" 2>"$work/stderr" &&
+            grep -q '^y .* ok ' "$work/stdout" || fail "layer $1 on $target, diff --common: $(cat "$work/stdout" "$work/stderr")"
         rm -f out.safetensors
     done
     refused "a layer's tensor of another layer" "tensor '.*' is none of layer" layer "$1" -i "$2/$1.run.safetensors" -o out.safetensors

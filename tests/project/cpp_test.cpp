@@ -144,7 +144,7 @@ static void test_errors()
     CHECK(text.find("operand o is missing") != std::string::npos && text == clattn::last_error());
     CHECK(clattn::try_reference(desc, clattn::make_call(operands)) == CLATTN_SUCCESS && *clattn::last_error() == '\0');
     CHECK(thrown(text, [&] { clattn::plan(clattn::context(), desc); }) == CLATTN_INVALID_ARGUMENT);
-    CHECK(text == clattn_status_text(CLATTN_INVALID_ARGUMENT) || !text.empty());
+    CHECK(text.find("the context is empty") != std::string::npos);
     clattn::plan none;
     CHECK(!none && none.workspace_size() == 0 && none.try_run(clattn::make_call(operands)) == CLATTN_INVALID_ARGUMENT);
 }
