@@ -166,7 +166,7 @@ typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *me
  *                  Performer's authors also subtract the maximum over all keys.
  * LACT             CLATTN_MUON_NONE adds a step unchanged. The authors' muon_update_steps = 0 divides it by
  *                  its norm.
- * MAMBA            A head has up to 256 channels. For more, pass heads of 256 with qk_heads 1.
+ * MAMBA            A head has up to 1024 channels. For more, pass several heads with qk_heads 1.
  *                  Falcon-Mamba normalises B, C and dt: use rms_norm before this rule.
  *                  S4D is a zero-order hold: with its input matrix B, k = B (e^(dt a) - 1) / (a dt), where a
  *                  and k are complex.
@@ -559,8 +559,11 @@ typedef struct clattn_plan_desc {
     int64_t heads;     /* value heads H; required */
     int64_t qk_heads;  /* query/key heads HQ, a divisor of heads: value head h has the query and key h / (H / HQ), and a
                         * state of its own, as in Gated DeltaNet; 0: heads. kv_heads is the other way to share */
-    int64_t key_dim,
-        value_dim; /* 1 to 256, for lact to 1024; required, but key_dim is 1 for pieces and for rules without keys */
+    /* K and V: 1 to 1024, of pieces V to 65536. Required, but key_dim is 1 for pieces and for rules without keys. The
+     * reference takes all of them. A plan cuts value columns into tiles, so that what a device can do does not depend
+     * on V; the local memory that a group needs may grow with K. Where a device has too little, plans are UNSUPPORTED,
+     * and the log says how much it has: path_attn takes up to 256 channels in 32 KiB, and fewer than 1024 in 64. */
+    int64_t key_dim, value_dim;
     double scale;  /* multiplies q; 0: 1/sqrt(key_dim), but 1 for rwkv7, hgrn, lru, mamba and ssd */
     double eps;    /* mlstm: o = S^T q / (max(|n^T q|, e^-m) + eps); 0 to 1e30 */
     int32_t chunk; /* tokens of a chunk; 0: the device's best. Otherwise a hint: the nearest of 8, 16, 32 and 64 that
@@ -648,7 +651,7 @@ typedef struct clattn_plan_desc {
     double rope_base; /* 0: 10000 */
     int32_t rope_dim; /* even, at most 1024; 0: value_dim, for rules key_dim */
     /* features: o is [B,T,H,K], key_dim features of each row, which is a q or k for linear_attn with CLATTN_NORMALIZE.
-     * V and K are at most 256. eps is 1e-4 if it is 0. */
+     * V and K are at most 1024. eps is 1e-4 if it is 0. */
     clattn_features features;
     /* path_attn with kv_len, a cache of carried keys: the keys of the last `tail` tokens are as projected. w and beta
      * have only the rows of these tokens, the last row for the last token. In every earlier key, the erases of all

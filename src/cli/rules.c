@@ -34,7 +34,7 @@ static const struct {
     {CLATTN_LRU, "--mode chunk is refused, auto works"},
     {CLATTN_FULL_GATE, "--mode chunk is refused, auto works"},
     {CLATTN_MAMBA, "--mode chunk is refused, auto works"},
-    {CLATTN_MAMBA, "more than 256 channels are several heads of 256 with HQ=1"},
+    {CLATTN_MAMBA, "more than 1024 channels are several heads with HQ=1"},
     {CLATTN_MAMBA, "S4D is a zero-order hold: complex=on with k = B (e^(dt a) - 1) / (a dt)"},
     {CLATTN_MAMBA,
      "Falcon-Mamba and Jamba normalise B, C and dt (k, q and dt here): use rms_norm before this rule, or clattn layer"},
@@ -344,9 +344,9 @@ int rules_main(struct settings *settings)
     }
     cJSON_ArrayForEach(rule, rules) print_rule(rule, settings->rule_count > 0);
     puts("B batch, T tokens, H value heads, HQ query/key heads, HK key/value heads,\n"
-         "TK tokens of keys, K and V dims, N sequences, M states of a pool, W states in a\n"
-         "window or taps, n steps. If several heads of q and o share a state, all other\n"
-         "operands have HK heads in place of HQ and H.");
+         "TK tokens of keys, K and V dims of 1 to 1024, N sequences, M states of a pool,\n"
+         "W states in a window or taps, n steps. If several heads of q and o share a\n"
+         "state, all other operands have HK heads in place of HQ and H.");
     cJSON_Delete(rules);
     return EXIT_OK;
 }

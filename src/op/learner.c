@@ -2,8 +2,6 @@
  * tokens' learning rates. */
 #include "op/op.h"
 
-enum { MOST_LEARNER_DIM = 1024 };
-
 const double (*learner_muon(clattn_muon muon))[3]
 {
     static const double steps[][MUON_STEPS][3] = {[CLATTN_MUON_FIVE] = {{4.0848, -6.8946, 2.9270},
@@ -59,4 +57,4 @@ static int operands(const clattn_plan_desc *desc, const struct rule *rule, struc
     return operands_used(all, sizeof all / sizeof *all, rows);
 }
 
-const struct op op_learner = {MOST_LEARNER_DIM, complete, check, operands};
+const struct op op_learner = {MAX_DIM, complete, check, operands};

@@ -24,7 +24,7 @@ extern const struct op op_mixer, op_piece, op_learner;
  * ----------------------------------------------------------------------------------- */
 
 enum {
-    MAX_DIM = 256,
+    MAX_DIM = 1024, /* channels of keys, and value columns */
     MAX_HEADS = 65535,
     MAX_LENGTH = INT32_MAX - 64, /* batch, sequences and tokens */
     MAX_INTERVAL = 1 << 27       /* state_window and state_every: kernels have them in one number with three flags */

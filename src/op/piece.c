@@ -1,7 +1,7 @@
 /* Pieces: checks of their descs, and their operands. o follows from v, each row alone or with a few rows before it. */
 #include "op/op.h"
 
-enum { MOST_PIECE_DIM = 65536, MOST_FEATURES = 256 };
+enum { MOST_PIECE_DIM = 65536 };
 
 static void complete(clattn_plan_desc *desc, const struct rule *rule)
 {
@@ -17,8 +17,8 @@ static void complete(clattn_plan_desc *desc, const struct rule *rule)
 
 static clattn_status check_features(const clattn_plan_desc *desc, const struct log *log)
 {
-    TRY(check_range(log, "key_dim", desc->key_dim, 1, MOST_FEATURES));
-    TRY(check_range(log, "value_dim", desc->value_dim, 1, MOST_FEATURES));
+    TRY(check_range(log, "key_dim", desc->key_dim, 1, MAX_DIM));
+    TRY(check_range(log, "value_dim", desc->value_dim, 1, MAX_DIM));
     if (desc->features != CLATTN_FEATURES_FAVOR && desc->key_dim % 2 != 0)
         return FAIL(log, INVALID_DESC, "key_dim is %lld, expected an even number: these features come in pairs",
                     (long long)desc->key_dim);

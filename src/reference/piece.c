@@ -1,4 +1,5 @@
 /* Pieces in double precision. One job is one sequence and one head. */
+#include "op/op.h"
 #include "reference/number.h"
 #include "reference/task.h"
 
@@ -233,10 +234,9 @@ static double feature(const struct rows *rows, const double *y, int64_t m, doubl
 
 static void run_features(const struct rows *rows)
 {
-    enum { MOST = 256 };
     const clattn_plan_desc *desc = rows->desc;
     int favor = desc->features == CLATTN_FEATURES_FAVOR;
-    double y[MOST], scale = favor ? pow((double)desc->value_dim, -0.25) : 1;
+    double y[MAX_DIM], scale = favor ? pow((double)desc->value_dim, -0.25) : 1;
     int64_t m = favor ? desc->key_dim : desc->key_dim / 2;
 
     for (int64_t token = rows->first; token < rows->first + rows->tokens; token++) {

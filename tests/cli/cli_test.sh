@@ -413,7 +413,7 @@ bad_usage()
     refused "unknown device" nowhere run delta_rule -i "$work/in" -o "$work/out" --device nowhere
     refused "output in no folder" no/such/folder run delta_rule -i "$work/in" -o "$work/no/such/folder/out" --device reference
     refused "shape without T" T make-input kda --shape B=1,H=1,K=2,V=2 -o "$work/out"
-    refused "key_dim 300" 300 make-input kda --shape B=1,T=2,H=1,K=300,V=2 -o "$work/out"
+    refused "key_dim 1300" 1300 make-input kda --shape B=1,T=2,H=1,K=1300,V=2 -o "$work/out"
     refused "HQ does not divide H" HQ make-input kda --shape B=1,T=2,H=3,HQ=2,K=2,V=2 -o "$work/out"
     refused "HK does not divide H" HK make-input softmax_attn --shape B=1,T=2,H=3,HK=2,K=2,V=2 -o "$work/out"
     refused "HQ and HK of a rule of a state" kv_heads make-input kda --shape B=1,T=2,H=4,HQ=2,HK=2,K=2,V=2 -o "$work/out"

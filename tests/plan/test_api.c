@@ -83,11 +83,11 @@ static void test_bad_plan(void **state)
     clattn_plan *plan = (clattn_plan *)&plan;
 
     (void)state;
-    desc.key_dim = 300;
+    desc.key_dim = 1300;
     test_log_clear();
     assert_status(clattn_plan_create(&plan, test_device.context, &desc), INVALID_DESC);
     assert_null(plan);
-    assert_logged("key_dim is 300");
+    assert_logged("key_dim is 1300");
 }
 
 static void test_describe(void **state)

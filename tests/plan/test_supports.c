@@ -146,7 +146,7 @@ static const struct asked {
     {CLATTN_MODE_AUTO, 0, 16, CLATTN_F32, 1},   {CLATTN_MODE_AUTO, 0, 256, CLATTN_BF16, 0},
     {CLATTN_MODE_CHUNK, 0, 16, CLATTN_F32, 0},  {CLATTN_MODE_CHUNK, 64, 256, CLATTN_F32, 0},
     {CLATTN_MODE_CHUNK, 0, 64, CLATTN_F16, 0},  {CLATTN_MODE_RECURRENT, 0, 256, CLATTN_F32, 0},
-    {CLATTN_MODE_CHUNK, 0, 256, CLATTN_F32, 0},
+    {CLATTN_MODE_CHUNK, 0, 256, CLATTN_F32, 0}, {CLATTN_MODE_AUTO, 0, 576, CLATTN_BF16, 0},
 };
 
 static void compare_all(clattn_context *context, const char *what)

@@ -37,11 +37,15 @@ struct matrix_scan_shape {
     int count;
 };
 
+/* Sub-groups keep all channels of their columns of the state in registers, which hold no more of them than this. */
+enum { MOST_CHANNELS = 256 };
+
 static int applies(const struct solver *solver, const struct device_facts *facts, const struct problem *problem)
 {
     (void)solver;
-    return facts->engine != NULL && problem->desc.dtype != CLATTN_F32 && has_state_of_matrices(problem) &&
-           !problem_reads_whole(problem) && !(problem->desc.flags & CLATTN_VALUE_GATE);
+    return facts->engine != NULL && problem->desc.key_dim <= MOST_CHANNELS && problem->desc.dtype != CLATTN_F32 &&
+           has_state_of_matrices(problem) && !problem_reads_whole(problem) &&
+           !(problem->desc.flags & CLATTN_VALUE_GATE);
 }
 
 /* ---- Shape --------------------------------------------------------------------------------------------------------
