@@ -357,7 +357,8 @@ static void test_pool(void **state)
 enum { EVERY = 64, WINDOW = 7 };
 static clattn_plan_desc snapshot_desc(clattn_rule rule, clattn_dtype dtype, int every)
 {
-    const struct problem_row row = {rule, CLATTN_STATE_VK, rule == CLATTN_GATED_DELTA_PRODUCT ? 2 : 0};
+    const uint64_t normalize = rule_flags(rule_get(rule)) & CLATTN_NORMALIZE;
+    const struct problem_row row = {rule, CLATTN_STATE_VK | normalize, rule == CLATTN_GATED_DELTA_PRODUCT ? 2 : 0};
     clattn_plan_desc desc = desc_of(&row, dtype, 0);
 
     desc.seq_len = 3 * EVERY + 9;
@@ -368,7 +369,8 @@ static clattn_plan_desc snapshot_desc(clattn_rule rule, clattn_dtype dtype, int 
 /* Where the solver has none in the middle of a chunk, or at all, the plan of it is refused, and another is taken. */
 static void test_snapshots(void **state)
 {
-    static const clattn_rule of[] = {CLATTN_GATED_DELTA_RULE, CLATTN_GATED_DELTA_PRODUCT, CLATTN_SIMPLE_GLA};
+    static const clattn_rule of[] = {CLATTN_GATED_DELTA_RULE, CLATTN_GATED_DELTA_PRODUCT, CLATTN_SIMPLE_GLA,
+                                     CLATTN_LINEAR_ATTN, CLATTN_MLSTM};
     const struct way *way = *state;
     struct check_device device = open_way(way);
     int runs = 0;
