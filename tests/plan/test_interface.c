@@ -545,15 +545,27 @@ static void test_isolated(void **state)
 
 static void test_context_fields(void **state)
 {
-    char *path = file_join(test_folder(), "none.json");
+    char *path = file_join(test_folder(), "none.json"), *folder = file_join(path, "cache");
     clattn_context_desc desc = {.device = test_device.device, .log = test_log, .tuning = path, .self_test = -1};
     clattn_context *context = NULL;
+    FILE *file;
 
     (void)state;
+    test_log_clear();
     assert_status(clattn_context_create(&context, &desc), SUCCESS);
+    assert_logged("none.json: there is no such file of measured parameters");
     assert_int_equal(context->self_test, 0);
     assert_string_equal(context->tuning->path, path);
     clattn_context_destroy(context);
+    file = fopen(path, "w"); /* a folder cannot be in a file */
+    assert_non_null(file);
+    fclose(file);
+    desc.cache_dir = folder;
+    assert_status(clattn_context_create(&context, &desc), SUCCESS);
+    assert_logged("compiled programs cannot be kept there");
+    clattn_context_destroy(context);
+    remove(path);
+    desc.cache_dir = NULL;
     desc.self_test = 1;
     desc.tuning = "";
     assert_status(clattn_context_create(&context, &desc), SUCCESS);
@@ -570,6 +582,7 @@ static void test_context_fields(void **state)
     assert_status(clattn_context_create(&context, &desc), INVALID_DESC);
     assert_logged("unknown bits: 0x2");
     free(path);
+    free(folder);
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, ledger_begin, ledger_check_plans)
