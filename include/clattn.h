@@ -346,7 +346,12 @@ typedef enum clattn_beta_map {
 #define CLATTN_REVERSED CLATTN_FLAG(18)
 /* linear_attn: all tokens of a sequence read the state after its last one, so that each sees all others (encoders).
  * INVALID_DESC with attn, intermediate states or state_indices; UNSUPPORTED on devices with 16-bit states.
- * lact: all tokens are learned from at once, then all are read. */
+ * lact: all tokens are learned from at once, then all are read.
+ * softmax_attn, alibi_attn: each query sees all keys of its sequence, before and after its own position (encoders); with
+ * kv_len, those of another sequence of any length (cross attention). With a window, it sees the keys that are fewer than
+ * `window` positions away. alibi_attn's bias is the slope times -|i - j|, as ALiBi's authors propose for encoders
+ * (github.com/ofirpress/attention_with_linear_biases, issue 5) and as FlashAttention computes it: query t is at position
+ * t + kv_len - seq_len there, too. kv_lens, cu_seqlens and cu_seqlens_kv say how many keys a sequence has. */
 #define CLATTN_NONCAUSAL CLATTN_FLAG(19)
 #define CLATTN_SOFTPLUS CLATTN_FLAG(20)     /* mamba: dt is replaced by log(1 + e^dt), after adding dt_bias */
 #define CLATTN_WITH_DT_BIAS CLATTN_FLAG(21) /* mamba: dt_bias is added to dt; with a gate_map: to the gate */
@@ -585,11 +590,11 @@ typedef struct clattn_plan_desc {
     /* The fields below are for rules of a list. */
     /* Tokens of keys and values, a maximum of a plan: a cache whose last seq_len tokens are those of q. Query t is at
      * position t + kv_len - seq_len and sees the keys up to it. Queries before the first key see none: o is 0, lse is
-     * -inf (or the sink's). 0: the tokens of q, in each call. With CLATTN_CU_SEQLENS, kv_len is 0; with
+     * -inf (or the sink's). With CLATTN_NONCAUSAL, all queries see all keys. 0: the tokens of q, in each call. With CLATTN_CU_SEQLENS, kv_len is 0; with
      * CLATTN_CU_SEQLENS_KV as well, it is the number of packed keys of all sequences. With CLATTN_WITH_KV_LENS, a
      * sequence has the first kv_lens of its keys, from 0 on. */
     int64_t kv_len;
-    int64_t window;        /* each query sees that many positions, including its own; 0: all */
+    int64_t window;        /* each query sees that many positions, including its own; 0: all. See CLATTN_NONCAUSAL */
     clattn_weights kernel; /* softmax_attn, path_attn, deltaformer: weights of the read */
     /* deltaformer: weights of the write u, which is stored in dtype. Only softmax's weights have a bounded sum: with
      * others, u may grow by a factor at each token and exceed f16's maximum of 65504. Use bf16, f32 or a smaller scale
@@ -675,6 +680,9 @@ typedef struct clattn_plan_desc {
     int32_t mini_batch; /* 0: 2048 */
     clattn_muon muon;
     clattn_pass pass; /* what is computed: outputs, or gradients of inputs */
+    /* softmax_attn, alibi_attn, forgetting_attn: scores are softcap tanh(scale q.k / softcap), before biases, masks and
+     * weights: Gemma 2 (Gemma Team 2024, arXiv:2408.00118, with 50), Grok-1 (with 30). 0: scale q.k */
+    double softcap;
 } clattn_plan_desc;
 
 /* Completes a desc: copies it to *full with every default filled in, and checks it. INVALID_ARGUMENT, INVALID_DESC. log

@@ -50,7 +50,7 @@ decode(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, int kv
         part_weights(P, most, before, sums, kept);
         SYNC();
         keys_ahead(keys_raw, k, k_at, part, from - KEYS);
-        if (from + KEYS > part.list.position + 1)
+        if (from + KEYS > part_seen_by_all(part.list))
             part_values(O, kept, P, values_raw, v, v_at, part, from, 1);
         else
             part_values(O, kept, P, values_raw, v, v_at, part, from, 0);

@@ -34,8 +34,8 @@ flash(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, int kv_
     tile_zero(output_tile, CHUNK * BV);
     SYNC(); /* the queries' norms are there */
     query_columns(query_tile, norms, q, q_at, list, scale * weight_unit());
-    for (int from = list.position; from + CHUNK > list.least; from -= CHUNK) {
-        int diagonal = from == list.position;
+    for (int from = list_top(list); from + CHUNK > list.least; from -= CHUNK) {
+        int diagonal = is_own_block(list, from);
 
         SYNC(); /* queries are there; nobody reads the scores, norms and values of the block before */
         tile_zero(score_tile, CHUNK * CP);
@@ -50,7 +50,7 @@ flash(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, int kv_
         list_values(row_tile, v, v_at, list, from, first_column);
         for_each(task, CHUNK * (CP / VEC)) {
             int j = task / (CP / VEC), i = task % (CP / VEC) * VEC;
-            vec score = vec_load(score_tile + task * VEC) * norms[j] +
+            vec score = score_capped(vec_load(score_tile + task * VEC) * norms[j], weight_unit()) +
                         (TURNED ? scale : 1) * bias_between(bias, j, i, diagonal);
             vec_store(select((vec)(-INFINITY), score, list_sees(list, from, j, i)), score_tile + task * VEC);
         }

@@ -33,7 +33,7 @@ flash_blocks(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, 
     chunk_t chunk = chunk_of_slot(slot, head, sequences, seq_len, cu, cu_at);
     list_t list = list_of(chunk, cache_of(cu_kv, cu_kv_at, lens, lens_at, kv_len, window, given));
     rows_t queries = rows_of(token_row(q, chunk, head), q_at.z, 0, chunk.count, KEY_DIM);
-    rows_t keys = rows_of(k + list_row(k_at, list), k_at.z, list.position, list.keys, KEY_DIM);
+    rows_t keys = rows_of(k + list_row(k_at, list), k_at.z, list_top(list), list.keys, KEY_DIM);
     rows_t values = rows_of(v + list_row(v_at, list) + first_column, v_at.z, 0, list.keys, VALUE_DIM - first_column);
     local float *query_tile = tiles + CHUNK * RP, *levels = factors + CHUNK;
     data_raw_t queries_ahead[held_count(CHUNK, BK)], keys_ahead[held_count(CHUNK, BK)];
@@ -48,8 +48,8 @@ flash_blocks(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, 
     block_zero(accumulator, QUERY_ROWS * WIDE);
     rows_fetch(queries_ahead, queries, CHUNK, BK, 0, 1);
     rows_fetch(keys_ahead, keys, CHUNK, BK, 0, 0);
-    for (int from = list.position; from + CHUNK > list.least; from -= CHUNK) {
-        int diagonal = from == list.position;
+    for (int from = list_top(list); from + CHUNK > list.least; from -= CHUNK) {
+        int diagonal = is_own_block(list, from);
 
         SYNC(); /* nobody reads the weights and norms of the block before */
         list_norms(norms + CHUNK, k, k_at, list, from);

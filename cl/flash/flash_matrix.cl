@@ -64,7 +64,7 @@ flash_matrix(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, 
         rolled for (int place = KEYS - UNIT; place >= 0; place -= UNIT)
         {
             int first_key = from + place, position = list.position + first_row - from;
-            int diagonal = first_key + UNIT - 1 > rows.least, sees_all = own_sees_all(list, rows, first_key);
+            int diagonal = is_diagonal(rows, first_key), sees_all = own_sees_all(list, rows, first_key);
             acc_t score[SPAN * STEP];
             chain_t weight[SPAN * STEP];
 

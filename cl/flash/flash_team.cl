@@ -51,7 +51,7 @@ flash_team(TENSORS(PARAMETER) OPTIONALS(OPTIONAL) int seq_len, int sequences, in
     accumulator_zero(accumulator);
     for (int n = 0, from = last; from + KEYS > list.least; n++, from -= KEYS) {
         int position = list.position + first_row - from;
-        int diagonal = from + KEYS - 1 > rows.least, sees_all = own_sees_all(list, rows, from);
+        int diagonal = is_diagonal(rows, from), sees_all = own_sees_all(list, rows, from);
         int sees = !ENGINE_ALONE || own_sees(list, team_rows, from);
         acc_t score[SPAN * STEP];
         chain_t weight[SPAN * STEP];

@@ -205,6 +205,11 @@ static const struct {
     {"rope noncausal", {.rule = CLATTN_LACT, .flags = CLATTN_WITH_ROPE | CLATTN_NONCAUSAL}},
     {"interleaved back, 32 columns",
      {.rule = CLATTN_ROPE, .rope_dim = 32, .flags = CLATTN_INTERLEAVED | CLATTN_TURNED_BACK}},
+    {"noncausal softcap lse", {.rule = CLATTN_SOFTMAX_ATTN, .flags = CLATTN_NONCAUSAL | CLATTN_WITH_LSE, .softcap = 2}},
+    {"noncausal window", {.rule = CLATTN_SOFTMAX_ATTN, .flags = CLATTN_NONCAUSAL, .window = 9}},
+    {"noncausal lse", {.rule = CLATTN_ALIBI_ATTN, .flags = CLATTN_NONCAUSAL | CLATTN_WITH_LSE}},
+    {"softcap lse", {.rule = CLATTN_ALIBI_ATTN, .flags = CLATTN_WITH_LSE, .softcap = 2}},
+    {"softcap", {.rule = CLATTN_FORGETTING_ATTN, .softcap = 2}},
 };
 
 static int is_learner(clattn_rule rule)

@@ -57,6 +57,9 @@ static clattn_status check_list(const clattn_plan_desc *desc, const struct rule 
                     desc->flags & CLATTN_CU_SEQLENS_KV  ? "cu_seqlens_kv"
                     : desc->flags & CLATTN_WITH_KV_LENS ? "kv_lens"
                                                         : "append");
+    if ((desc->flags & CLATTN_NONCAUSAL) && desc->kv_len + desc->seq_len > INT32_MAX)
+        return FAIL(log, INVALID_DESC, "kv_len %lld and seq_len %lld: noncausal has distances up to %d",
+                    (long long)desc->kv_len, (long long)desc->seq_len, INT32_MAX);
     if ((double)desc->batch * (double)desc->kv_len * (double)desc->heads * MAX_DIM > MAX_ELEMENTS)
         return FAIL(log, INVALID_DESC, "batch %lld times kv_len %lld times heads %lld is too large for 64-bit offsets",
                     (long long)desc->batch, (long long)desc->kv_len, (long long)desc->heads);

@@ -196,7 +196,18 @@ int problem_tokens_decay(const struct problem *problem)
 
 int problem_reads_whole(const struct problem *problem)
 {
-    return problem->rule->op == OP_MIXER && (problem->desc.flags & CLATTN_NONCAUSAL) != 0;
+    return problem->rule->op == OP_MIXER && !rule_has_list(problem->rule) &&
+           (problem->desc.flags & CLATTN_NONCAUSAL) != 0;
+}
+
+int problem_sees_all(const struct problem *problem)
+{
+    return rule_has_list(problem->rule) && (problem->desc.flags & CLATTN_NONCAUSAL) != 0;
+}
+
+int problem_has_distances(const struct problem *problem)
+{
+    return problem_sees_all(problem) && problem->rule->head_decay != NULL;
 }
 
 int problem_normalized(const struct problem *problem)

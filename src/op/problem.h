@@ -90,6 +90,9 @@ int problem_tokens_decay(const struct problem *problem);
 int problem_normalized(const struct problem *problem);
 /* Whether every token of a sequence reads the state after the last token. */
 int problem_reads_whole(const struct problem *problem);
+/* Whether every query of a list sees all keys of its sequence, and whether their biases then depend on distances. */
+int problem_sees_all(const struct problem *problem);
+int problem_has_distances(const struct problem *problem);
 int problem_stabilized(const struct problem *problem);
 /* The number that is added to the denominators of a normalised problem. */
 double problem_eps(const struct problem *problem);

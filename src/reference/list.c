@@ -2,7 +2,9 @@
  *
  * b_j += g of each token after j;  o = Σ_j p_j v_j,  p_j = e^(scale q.k_j + b_j) / (e^sink + Σ of these)
  *
- * over the keys j that a query sees: those up to its own position, and of these the last `window`. With ERASE_POSITION,
+ * over the keys j that a query sees: those up to its own position, and of these the last `window`. With
+ * CLATTN_NONCAUSAL it sees all keys, or those fewer than `window` positions away, and b_j is g times the distance. With
+ * a softcap c, c tanh(scale q.k / c) is in the place of scale q.k. With ERASE_POSITION,
  * each k_j also loses beta w (w.k_j) of each token after j, and b_j is scaled as well. Because q.k_j is linear, the
  * query is transformed instead, from its own position back to j. With CLATTN_ABSOLUTE, queries and keys are transformed
  * separately, each over all tokens up to its own. */
@@ -183,17 +185,55 @@ static void load_householder(const struct list *list)
     }
 }
 
+/* The score of key j, times `scale` */
+static double score_of(const struct list *list, int64_t j, double scale)
+{
+    double sum = 0, cap = list->task->problem->desc.softcap;
+
+    for (int64_t n = 0; n < list->K; n++)
+        sum += list->q[n] * list->k[j * list->K + n];
+    return cap > 0 ? cap * tanh(sum * scale / cap) : sum * scale;
+}
+
+/* The keys from `least` to `last` that the query at a position sees */
+struct seen {
+    int64_t least, last;
+};
+
+static struct seen keys_seen(const struct list *list, int64_t position)
+{
+    int64_t window = list->task->problem->desc.window;
+    struct seen seen = {window > 0 && position >= window ? position - window + 1 : 0, position};
+
+    if (problem_sees_all(list->task->problem)) {
+        seen.last = list->keys - 1;
+        if (window > 0 && position + window <= seen.last)
+            seen.last = position + window - 1;
+    }
+    return seen;
+}
+
+/* Scores of the keys that the query at the position sees, on both sides. Returns the largest. */
+static double score_all(const struct list *list, int64_t position, struct seen seen)
+{
+    double most = (double)-INFINITY;
+
+    for (int64_t j = seen.least; j <= seen.last; j++) {
+        double distance = fabs((double)(position - j));
+        list->score[j] = score_of(list, j, list->task->problem->desc.scale) + log_decay(list, j) * distance;
+        most = fmax(most, list->score[j]);
+    }
+    return most;
+}
+
 /* Scores of the keys from `least` to `position`, which is the query's own. Returns the largest. */
-static double score_keys(const struct list *list, int64_t position, int64_t least)
+static double score_earlier(const struct list *list, int64_t position, int64_t least)
 {
     double bias = 0, most = (double)-INFINITY, scale = list->task->problem->desc.scale;
     int inside = list->task->problem->rule->erase == ERASE_POSITION;
 
     for (int64_t j = position; j >= least; j--) {
-        double sum = 0;
-        for (int64_t n = 0; n < list->K; n++)
-            sum += list->q[n] * list->k[j * list->K + n];
-        list->score[j] = inside ? (sum + bias) * scale : sum * scale + bias;
+        list->score[j] = inside ? (score_of(list, j, 1) + bias) * scale : score_of(list, j, scale) + bias;
         most = fmax(most, list->score[j]);
         bias += log_decay(list, j);
         if (inside && !(list->task->problem->desc.flags & CLATTN_ABSOLUTE))
@@ -222,19 +262,21 @@ static void store(const struct list *list, int64_t token, double log_sum)
 static void run_query(const struct list *list, int64_t token)
 {
     const struct tensor *sink = &list->task->tensors[CLATTN_SINK];
-    int64_t position = token + list->keys - list->tokens, window = list->task->problem->desc.window;
-    int64_t least = window > 0 && position >= window ? position - window + 1 : 0;
+    int64_t position = token + list->keys - list->tokens;
+    const struct seen seen = keys_seen(list, position);
     double extra = sink->data != NULL ? element(list, CLATTN_SINK, 0, list->head, 0) : (double)-INFINITY;
     clattn_weights weights = list->task->problem->desc.kernel;
     double most, level, sum;
 
     load_row(list, CLATTN_Q, list->first + token, list->head, list->q);
     apply_householder_absolute(list, list->q, position);
-    most = fmax(score_keys(list, position, least), extra);
+    most = problem_sees_all(list->task->problem) ? score_all(list, position, seen)
+                                                 : score_earlier(list, position, seen.least);
+    most = fmax(most, extra);
     level = weights != CLATTN_WEIGHTS_SOFTMAX || (isinf(most) && most < 0) ? 0 : most;
     sum = exp(extra - level);
     memset(list->o, 0, (size_t)list->V * sizeof *list->o);
-    for (int64_t j = least; j <= position; j++) {
+    for (int64_t j = seen.least; j <= seen.last; j++) {
         double weight = weight_of(weights, list->score[j] - level);
         sum += weight;
         for (int64_t c = first_column(list, j); c < last_column(list, j); c++)

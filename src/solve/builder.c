@@ -301,13 +301,15 @@ static ir_expression optional_flags(struct builder *b)
                                  16 * has(b, "e"));
 }
 
-/* The window, at most the number of keys. */
+/* The window, at most the largest distance of a query from a key that it sees, plus 1. */
 static ir_expression window(const struct builder *b)
 {
     const int64_t size = b->problem->desc.window;
+    ir_expression most = build_length(b, IR_KEYS);
 
-    return size == 0 ? build_length(b, IR_KEYS)
-                     : build_binary(b, IR_LOWER, build_constant(b, size), build_length(b, IR_KEYS));
+    if (problem_sees_all(b->problem)) /* also queries before the first key */
+        most = build_binary(b, IR_ADD, most, build_length(b, IR_TOKENS));
+    return size == 0 ? most : build_binary(b, IR_LOWER, build_constant(b, size), most);
 }
 
 /* The interval in tokens between the states that a call returns. If negative: how many of the last tokens return their

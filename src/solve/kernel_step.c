@@ -120,6 +120,8 @@ static void add_states(struct kernel_step *step, const struct problem *problem)
         {"STATE_ROWS", problem->rule->op == OP_PIECE ? desc->taps : 1}, /* of a state among several */
         {"ERASE_BEFORE", problem->rule->order == ERASE_FIRST},
         {"REVERSED", (desc->flags & CLATTN_REVERSED) != 0},
+        {"NONCAUSAL", problem_sees_all(problem)},
+        {"CAPPED", desc->softcap > 0},
     };
 
     step_constants(step, numbers, sizeof numbers / sizeof *numbers);
@@ -160,6 +162,7 @@ struct kernel_step kernel_step(enum embedded_file file, const struct problem *pr
                                .out = problem_out_type(problem),
                                .state = problem->pass == PASS_DENOMINATORS ? CLATTN_F32 : problem_state_type(problem),
                                .gate_scale = problem->desc.gate_scale,
+                               .softcap = problem->desc.softcap,
                                .eps = has_eps ? problem_eps(problem) : -1};
 
     add_states(&step, problem);

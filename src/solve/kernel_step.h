@@ -19,7 +19,7 @@ struct kernel_step {
     int registers;                       /* registers of a work-item, at most; 0: the compiler decides */
     const char *options;                 /* compiler options */
     clattn_dtype data, gate, out, state; /* storage types */
-    double gate_scale, eps;              /* eps < 0: the kernel has none */
+    double gate_scale, softcap, eps;     /* eps < 0: the kernel has none */
     uint64_t absent;                     /* a bit for each parameter that is a tensor and absent */
     size_t local_bytes;
     struct {

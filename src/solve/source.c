@@ -96,6 +96,8 @@ static void add_constants(struct text *text, const struct kernel_step *step)
         text_format(text, "#define %s %lld\n", step->constants[i].name, (long long)step->constants[i].value);
     if (step->eps >= 0)
         text_format(text, "#define EPS %.9ef\n", (double)(float)step->eps);
+    if (step->softcap > 0)
+        text_format(text, "#define SOFTCAP %.9ef\n", (double)(float)step->softcap);
     text_format(text, "#define GATE_SCALE %.9ef\n", (double)(float)step->gate_scale);
     text_format(text, "#define DATA %s\n#define GATE %s\n#define OUT %s\n#define STATE %s\n", dtype_name(step->data),
                 dtype_name(step->gate), dtype_name(step->out), dtype_name(step->state));

@@ -152,6 +152,12 @@ static const struct row {
     { "intel_16",  "forgetting_attn",      0, CLATTN_BF16, 32, &long64, 0, 0, 0 },
     { "intel_16",  "softmax_attn",         1, CLATTN_F16,  32, &narrow, 0, 0, 0 },
     { "intel_16",  "forgetting_attn",      0, CLATTN_F16,  16, &early,  0, 0, 0 },
+    { "nvidia",    "softmax_attn",         5, CLATTN_F16,  32, &early,  0, 0, 0 }, /* noncausal window */
+    { "nvidia",    "softmax_attn",         4, CLATTN_BF16, 32, &cached, 0, 0, 0 }, /* noncausal softcap lse */
+    { "nvidia",    "forgetting_attn",      2, CLATTN_F16,  32, &packed, 0, 0, 0 }, /* softcap */
+    { "amd_cdna",  "alibi_attn",           2, CLATTN_F16,  32, &early,  0, 0, 0 }, /* noncausal lse */
+    { "amd_rdna4", "alibi_attn",           3, CLATTN_BF16, 32, &packed, 0, 0, 0 }, /* softcap lse */
+    { "intel_16",  "softmax_attn",         4, CLATTN_BF16, 32, &narrow, 0, 0, 0 }, /* noncausal softcap lse */
 };
 /* clang-format on */
 

@@ -290,6 +290,7 @@ static const struct {
     {CLATTN_PATH_ATTN, 0, 0, CLATTN_WEIGHTS_LINEAR, "path_attn takes no option write_kernel"},
     {CLATTN_FORGETTING_ATTN, CLATTN_NONCAUSAL, 0, 0, "forgetting_attn takes no option noncausal"},
     {CLATTN_PATH_ATTN, CLATTN_NONCAUSAL, 0, 0, "path_attn takes no option noncausal"},
+    {CLATTN_DELTAFORMER, CLATTN_NONCAUSAL, 0, 0, "deltaformer takes no option noncausal"},
     {CLATTN_PATH_ATTN, CLATTN_WITH_KV_LENS, 0, 0, "path_attn takes no option kv_lens"},
     {CLATTN_DELTAFORMER, CLATTN_WITH_KV_LENS, 0, 0, "deltaformer takes no option kv_lens"},
     {CLATTN_PATH_ATTN, CLATTN_APPEND, 0, 0, "path_attn takes no option append"},
@@ -313,6 +314,53 @@ static void test_bad_pairings(void **state)
         desc.kernel = desc.write_kernel = CLATTN_WEIGHTS_SOFTMAX;
         assert_status(complete(&full, &desc), SUCCESS); /* it is what was said, and nothing else */
     }
+}
+
+static void test_softcap(void **state)
+{
+    static const struct {
+        clattn_rule rule;
+        double softcap;
+        const char *said; /* NULL: it is taken */
+    } caps[] = {{CLATTN_SOFTMAX_ATTN, 50, NULL},
+                {CLATTN_ALIBI_ATTN, 1e-3, NULL},
+                {CLATTN_FORGETTING_ATTN, 30, NULL},
+                {CLATTN_SOFTMAX_ATTN, -1, "softcap is -1, expected 0 to 1e+30"},
+                {CLATTN_SOFTMAX_ATTN, (double)NAN, "softcap is nan, expected 0 to 1e+30"},
+                {CLATTN_PATH_ATTN, 50, "path_attn takes no option softcap"},
+                {CLATTN_DELTAFORMER, 50, "deltaformer takes no option softcap"},
+                {CLATTN_GATED_DELTA_RULE, 50, "gated_delta_rule takes no option softcap"}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(caps); i++) {
+        clattn_plan_desc desc = good, full;
+        desc.rule = caps[i].rule;
+        desc.qk_heads = 0;
+        desc.flags = 0;
+        desc.softcap = caps[i].softcap;
+        assert_int_equal(complete(&full, &desc), caps[i].said == NULL ? CLATTN_SUCCESS : CLATTN_INVALID_DESC);
+        if (caps[i].said != NULL)
+            assert_logged(caps[i].said);
+    }
+}
+
+/* Positions are ints, and so are their distances from keys on both sides. */
+static void test_distances(void **state)
+{
+    clattn_plan_desc desc = {.rule = CLATTN_SOFTMAX_ATTN,
+                             .flags = CLATTN_NONCAUSAL,
+                             .seq_len = 1 << 20,
+                             .kv_len = INT32_MAX - (1 << 20),
+                             .heads = 1,
+                             .key_dim = 1,
+                             .value_dim = 1};
+    clattn_plan_desc full;
+
+    (void)state;
+    assert_status(complete(&full, &desc), SUCCESS);
+    desc.kv_len++;
+    assert_status(complete(&full, &desc), INVALID_DESC);
+    assert_logged("kv_len 2146435072 and seq_len 1048576: noncausal has distances up to 2147483647");
 }
 
 /* Sizes of each of these rules: the field, and the numbers that clash. */
@@ -600,10 +648,11 @@ static void test_outputs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),       cmocka_unit_test(test_bad_fields), cmocka_unit_test(test_bad_numbers),
-        cmocka_unit_test(test_options),        cmocka_unit_test(test_shapes),     cmocka_unit_test(test_views),
-        cmocka_unit_test(test_outputs),        cmocka_unit_test(test_bad_views),  cmocka_unit_test(test_bad_pairings),
-        cmocka_unit_test(test_bad_list_sizes), cmocka_unit_test(test_bad_ropes),
+        cmocka_unit_test(test_defaults),  cmocka_unit_test(test_bad_fields),   cmocka_unit_test(test_bad_numbers),
+        cmocka_unit_test(test_options),   cmocka_unit_test(test_shapes),       cmocka_unit_test(test_views),
+        cmocka_unit_test(test_outputs),   cmocka_unit_test(test_bad_views),    cmocka_unit_test(test_softcap),
+        cmocka_unit_test(test_distances), cmocka_unit_test(test_bad_pairings), cmocka_unit_test(test_bad_list_sizes),
+        cmocka_unit_test(test_bad_ropes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,7 +64,7 @@ static void add_reading(struct kernel_step *step, const struct problem *problem,
     const enum decay decay = problem_decay(problem);
 
     step_constant(step, "SHARES", share);
-    step_header(step, bias[decay]);
+    step_header(step, problem_has_distances(problem) ? FILE_parts_bias_distance : bias[decay]);
     step_header(step, FILE_parts_weigh);
     step_local(step, "LOCAL_QUERIES", (int64_t)s.rows * s.channels, FLOAT);
     step_local(step, "LOCAL_PRODUCTS", (int64_t)reading->lanes * products, FLOAT);

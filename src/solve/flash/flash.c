@@ -29,14 +29,19 @@ enum embedded_file flash_weights(clattn_weights weights)
     return headers[weights];
 }
 
-void flash_add_words(struct kernel_step *step, const struct problem *problem, enum embedded_file weights)
+static enum embedded_file bias_header(const struct problem *problem)
 {
-    static const enum embedded_file bias_headers[] = {
+    static const enum embedded_file headers[] = {
 #define DECAY(value, name, dims, list_dims, plain, matrix, bias, ...) FILE_##bias,
 #include "op/words.def"
     };
 
-    step_header(step, bias_headers[problem_decay(problem)]);
+    return problem_has_distances(problem) ? FILE_bias_distance : headers[problem_decay(problem)];
+}
+
+void flash_add_words(struct kernel_step *step, const struct problem *problem, enum embedded_file weights)
+{
+    step_header(step, bias_header(problem));
     step_header(step, weights);
     step_header(step, problem->pass == PASS_ATTENTION ? FILE_list_units : FILE_list_values);
     step_header(step, output_words(problem, OUTPUTS_WRITTEN));

@@ -83,7 +83,7 @@ enum embedded_file flash_bias(const struct problem *problem, int team)
     };
 
     if (problem->rule->head_decay != NULL)
-        return FILE_flash_bias_fixed;
+        return problem_has_distances(problem) ? FILE_flash_bias_distance : FILE_flash_bias_fixed;
     return team && problem_tokens_decay(problem) ? FILE_flash_bias_summed : headers[problem_decay(problem)];
 }
 
