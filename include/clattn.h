@@ -507,8 +507,8 @@ typedef struct clattn_operand {
 
 #define CLATTN_WHOLE (-1)
 
-/* What a call works on: every operand that the plan uses and no others, in any order. Nothing of it is referenced after
- * the call. */
+/* What a call works on: every operand that the plan uses and no others, in any order; of the gradients that a backward
+ * pass writes, those that are wanted. Nothing of it is referenced after the call. */
 typedef struct clattn_call {
     const clattn_operand *operands;
     size_t operand_count;
@@ -536,12 +536,14 @@ typedef struct clattn_call {
  * lists, channels and pieces). Operands are the inputs of the forward pass; o as it computed it where o is divided
  * (normalize, mlstm); CLATTN_GRAD(CLATTN_O), and with CLATTN_FINAL_STATE the gradients by final_state and
  * final_normalizer, [N,…] in f32. Written are CLATTN_GRAD of every input that is a tensor of numbers: in the input's shape
- * and type, those by initial_state and initial_normalizer [N,…] in f32, of a pool, too. What several heads, tokens or
- * sequences share has the sum of their gradients. mlstm's stabilizers are constants, of which o does not depend; they
- * have no gradient, and those by its states are at fixed stabilizers. A gate of -inf has the gradient 0.
+ * and type, those by initial_state and initial_normalizer [N,…] in f32, of a pool, too. Those that a call does not have
+ * are not written. What several heads, tokens or sequences share has the sum of their gradients. mlstm's stabilizers are
+ * constants, of which o does not depend; they have no gradient, and those by its states are at fixed stabilizers. A gate
+ * of -inf has the gradient 0.
  * Katharopoulos et al. 2020, arXiv:2006.16236 (the sum's), and the reverse of each rule's recurrence.
  *
- * The reference computes it; plans are UNSUPPORTED so far. INVALID_DESC with attn, state_window and state_every. */
+ * A plan computes the states of the forward pass again; its workspace grows with the root of seq_len. Its mode is
+ * RECURRENT. INVALID_DESC with attn, state_window and state_every. */
 typedef enum clattn_pass { CLATTN_PASS_FORWARD = 0, CLATTN_PASS_BACKWARD = 1 } clattn_pass;
 
 typedef struct clattn_operand_type {
@@ -683,6 +685,9 @@ typedef struct clattn_plan_desc {
     /* softmax_attn, alibi_attn, forgetting_attn: scores are softcap tanh(scale q.k / softcap), before biases, masks and
      * weights: Gemma 2 (Gemma Team 2024, arXiv:2408.00118, with 50), Grok-1 (with 30). 0: scale q.k */
     double softcap;
+    /* BACKWARD: a bit, 1 << id, for each operand whose gradient is added to what is in CLATTN_GRAD(id); the others are
+     * overwritten. */
+    int64_t added_gradients;
 } clattn_plan_desc;
 
 /* Completes a desc: copies it to *full with every default filled in, and checks it. INVALID_ARGUMENT, INVALID_DESC. log
@@ -818,7 +823,7 @@ CLATTN_API clattn_status clattn_plan_workspace_size(const clattn_plan *plan, siz
 /* The properties of a plan. Pointers live as long as the plan. */
 typedef struct clattn_plan_info {
     const clattn_plan_desc *desc; /* completed */
-    /* "recurrent", "channels", "chunk_scan", "chunk_blocks", "matrix_blocks", "matrix_scan", "flash", "flash_matrix", "flash_team",
+    /* "recurrent", "backward", "channels", "chunk_scan", "chunk_blocks", "matrix_blocks", "matrix_scan", "flash", "flash_matrix", "flash_team",
      * "flash_matrix_blocks", "flash_blocks", "decode", "path", "path_decode", "path_matrix", "path_team", "delta",
      * "delta_matrix"; a piece's own name */
     const char *solver;

@@ -1,29 +1,15 @@
 /* Rotates pairs of a row's first ROPE_DIM columns by t base^(-2n/ROPE_DIM), where n is the pair's index and t the
  * token's position; the other columns are copied. One group: CHUNK tokens of SHARE heads, which share the angles. A
- * task handles VEC pairs, or VEC other columns, of RUN tokens. Angles are 64-bit fractions of a turn, so whole turns
- * drop out without rounding. A pair is read before it is written, so o may be in v's memory. */
+ * task handles VEC pairs, or VEC other columns, of RUN tokens. A pair is read before it is written, so o may be in v's memory. */
 #include "columns.clh"
-
-constant ulong powers[] = {ROPE_POWER_0, ROPE_POWER_1, ROPE_POWER_2, ROPE_POWER_3, ROPE_POWER_4,
-                           ROPE_POWER_5, ROPE_POWER_6, ROPE_POWER_7, ROPE_POWER_8};
-
-/* The angle of pair n from token to token, in units of 2^-64 of a turn. */
-WORD ulong turn_of(int n)
-{
-    ulong turn = ROPE_FIRST;
-    vec_unrolled
-    for (int bit = 0; bit < 9; bit++)
-        if (n >> bit & 1)
-            turn = mul_hi(turn, powers[bit] << 1);
-    return turn;
-}
+#include "turns.clh"
 
 WORD void angles_of(vec *cosines, vec *sines, const ulong *turns, long t)
 {
     float halves[VEC];
     vec_unrolled
     for (int i = 0; i < VEC; i++)
-        halves[i] = (float)(int)(turns[i] * (ulong)t >> 32) * 0x1p-31f;
+        halves[i] = halves_of(turns[i], t);
     *cosines = cospi(CAT(vload, VEC)(0, halves));
     *sines = sinpi(CAT(vload, VEC)(0, halves)) * (ROPE_INVERSE ? -1 : 1);
 }

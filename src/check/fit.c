@@ -47,7 +47,7 @@ static void fit_learner(clattn_plan_desc *desc, const struct rule *rule)
 static void fit_attn(clattn_plan_desc *desc, const struct rule *rule)
 {
     if (!rule_has_matrix(rule) || rule->erase == ERASE_KERNEL ||
-        (desc->flags & (CLATTN_VALUE_GATE | CLATTN_REVERSED | CLATTN_NONCAUSAL)))
+        (desc->flags & (CLATTN_VALUE_GATE | CLATTN_REVERSED | CLATTN_NONCAUSAL)) || desc->pass == CLATTN_PASS_BACKWARD)
         desc->flags &= ~CLATTN_WITH_ATTN;
 }
 

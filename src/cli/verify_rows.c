@@ -61,6 +61,7 @@ static int add_variants(struct verify_row *row, const struct settings *settings,
         if (settings->quick && !check_case_quick(c, desc.rule, variant, desc.dtype))
             continue;
         apply_options(settings, &desc);
+        check_fit(&desc);
         if (variant > 0 && option_set_any(&settings->given) &&
             clattn_plan_desc_complete(&full, &desc, NULL, NULL) != CLATTN_SUCCESS)
             continue; /* an option of the command line excludes the variant */
@@ -102,9 +103,11 @@ static int add_row(struct verify *verify, clattn_rule rule, clattn_dtype dtype)
     return add_problems(row, verify->settings);
 }
 
+/* Without names, every rule that takes the pass. */
 static int is_rule_wanted(const struct settings *settings, clattn_rule rule)
 {
-    int wanted = settings->rule_count == 0;
+    const int takes = settings->desc.pass == CLATTN_PASS_FORWARD || rule_takes(rule_get(rule), OPTION_pass);
+    int wanted = settings->rule_count == 0 && takes;
 
     for (size_t i = 0; i < settings->rule_count; i++)
         wanted |= settings->rules[i] == rule;

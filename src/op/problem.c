@@ -210,6 +210,11 @@ int problem_has_distances(const struct problem *problem)
     return problem_sees_all(problem) && problem->rule->head_decay != NULL;
 }
 
+int problem_adds(const struct problem *problem, clattn_operand_id id)
+{
+    return id != NO_OPERAND && (problem->desc.added_gradients >> (int)id & 1) != 0;
+}
+
 int problem_normalized(const struct problem *problem)
 {
     return problem_stabilized(problem) || (problem->desc.flags & CLATTN_NORMALIZE) != 0;

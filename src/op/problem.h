@@ -60,8 +60,7 @@ clattn_dtype problem_out_type(const struct problem *problem);
 /* The type of initial_state, final_state and states. */
 clattn_dtype problem_state_type(const struct problem *problem);
 
-/* UNSUPPORTED: only the reference computes the problem, which is the backward pass or has operands with types of their
- * own. */
+/* UNSUPPORTED: only the reference computes the problem, which has operands with types of their own. */
 clattn_status problem_check_kernels(const struct problem *problem, const struct log *log);
 
 /* The desc's lengths, which are the maxima of a plan. */
@@ -86,6 +85,9 @@ enum decay problem_decay(const struct problem *problem);
 /* Whether tokens have a decay of their own for each head. A decay that the rule fixes is the same for all tokens. */
 int problem_tokens_decay(const struct problem *problem);
 
+/* Whether a backward pass adds the operand's gradient to what is there. */
+int problem_adds(const struct problem *problem, clattn_operand_id id);
+
 /* Whether the state has a normalizer (z, n) and a stabilizer (m) besides S. */
 int problem_normalized(const struct problem *problem);
 /* Whether every token of a sequence reads the state after the last token. */
@@ -99,6 +101,12 @@ double problem_eps(const struct problem *problem);
 
 /* Gives a completed desc that many key heads. Each is shared by as many other heads as before. */
 void problem_share_heads(clattn_plan_desc *desc, int64_t shared);
+
+/* Whether the problem is the backward pass. */
+static inline int problem_is_backward(const struct problem *problem)
+{
+    return problem->desc.pass == CLATTN_PASS_BACKWARD;
+}
 
 /* The number of rows of keys and values: each step of each token is one. */
 static inline int64_t problem_rows(const struct problem *problem)

@@ -489,6 +489,11 @@ int operand_is_output(clattn_operand_id id)
     return outputs[id];
 }
 
+int operand_is_optional(const struct operand_row *row)
+{
+    return (int)row->id > (int)OPERAND_IDS && row->numbers == NUMBERS_WRITTEN;
+}
+
 int operand_is_updated(const clattn_plan_desc *desc, clattn_operand_id id)
 {
     return ((desc->flags & CLATTN_APPEND) && (id == CLATTN_K || id == CLATTN_V)) ||

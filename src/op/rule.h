@@ -176,6 +176,8 @@ int rule_operands(const clattn_plan_desc *desc, struct operand_row rows[OPERAND_
 
 const char *operand_name(clattn_operand_id id);
 int operand_is_output(clattn_operand_id id);
+/* Whether a call may lack the operand: it is a gradient that the backward pass writes. */
+int operand_is_optional(const struct operand_row *row);
 /* Whether the operand is both read and written: the cache to which a call appends keys and values. */
 int operand_is_updated(const clattn_plan_desc *desc, clattn_operand_id id);
 /* Whether the operand holds the states that a call returns on its way, not all of which a short sequence has. */

@@ -127,9 +127,6 @@ clattn_status problem_check_kernels(const struct problem *problem, const struct 
 {
     const struct operand_row *row = find_row(problem, problem->mixed);
 
-    if (problem->desc.pass != CLATTN_PASS_FORWARD)
-        return FAIL(log, UNSUPPORTED, "%s: no kernels compute the backward pass, the reference does",
-                    problem->rule->name);
     if (row == NULL)
         return CLATTN_SUCCESS;
     return FAIL(log, UNSUPPORTED, "%s: %s is %s and other %s are not: kernels take one type for them",

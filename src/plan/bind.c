@@ -63,6 +63,11 @@ static clattn_status bind_operand(struct call *call, const struct operand_row *r
     size_t size = 0;
 
     bound->memory = operand->buffer;
+    if (operand->buffer == NULL && operand_is_optional(row)) {
+        bound->view =
+            (struct view){.offset = -1}; /* kernels look at it, because a driver may reject a buffer of NULL */
+        return CLATTN_SUCCESS;
+    }
     if (usual != NULL || !problem_is_empty(&plan->problem, &call->ir.extent, row))
         TRY(memory_size(plan, operand, operand_name(row->id), &size));
     if (usual == NULL || !lies_so(usual, operand, size))

@@ -34,12 +34,14 @@ static char *base_of(const clattn_operand *host, const struct placement *place)
 }
 
 /* Whether a call writes all of the operand. States in a pool stay as they are for other sequences, and so do the
- * intermediate states that a short sequence does not reach. */
+ * intermediate states that a short sequence does not reach. Some gradients are added to what is there. */
 static int is_written_whole(const struct problem *problem, const struct operand_row *row)
 {
     int pool = (problem->desc.flags & CLATTN_WITH_STATE_INDICES) && row->dims[0] == 'M';
 
-    return row->numbers == NUMBERS_WRITTEN && !operand_is_snapshots(row) && !pool;
+    int added = operand_is_optional(row) && problem_adds(problem, (clattn_operand_id)((int)row->id - (int)OPERAND_IDS));
+
+    return row->numbers == NUMBERS_WRITTEN && !operand_is_snapshots(row) && !pool && !added;
 }
 
 /* Copies the operand, from its first element to its last, into a buffer with the same strides. */
@@ -50,6 +52,8 @@ static clattn_status copy_in(struct host_call *call, const struct operand_row *r
     clattn_operand *device = &call->device.of[row->id];
     struct placement *place = &call->places[row->id];
 
+    if (host->host == NULL && operand_is_optional(row))
+        return CLATTN_SUCCESS;
     if (host->host == NULL && !problem_is_empty(problem, &call->extent, row))
         return FAIL(call->log, INVALID_OPERAND, "%s: operand %s is missing%s", problem->rule->name,
                     operand_name(row->id), host->buffer != NULL ? ": it has .buffer, and clattn_run reads .host" : "");

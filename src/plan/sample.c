@@ -171,7 +171,7 @@ static clattn_status make_twin(struct sample *sample, const struct operand_row *
         draw_positions(twin);
     else if (row->numbers == NUMBERS_COUNTS)
         draw_counts(twin);
-    else if (operand_is_snapshots(row)) /* short sequences write only some of them */
+    else if (operand_is_snapshots(row) || operand_is_optional(row)) /* not all are written, or what is there counts */
         memset(twin->narrow, 0, twin->bytes), memset(twin->wide, 0, (size_t)twin->count * sizeof(float));
     else if (is_index)
         draw_cuts(row->numbers == NUMBERS_CUTS ? problem->desc.seq_len : problem->desc.kv_len, twin);
@@ -213,7 +213,7 @@ static clattn_status run_device(const struct sample *sample)
     for (int id = 0; id < OPERAND_COUNT; id++)
         if (sample->twins[id].buffer != NULL)
             operands[call.operand_count++] =
-                (clattn_operand){.id = (clattn_operand_id)id, .buffer = sample->twins[id].buffer};
+                (clattn_operand){.id = operand_to_public((clattn_operand_id)id), .buffer = sample->twins[id].buffer};
     TRY(clattn_enqueue(sample->plan, sample->queue, &call, 0, NULL, NULL));
     TRY_CL(&sample->plan->log, context->device.cl, Finish, sample->queue);
     return CLATTN_SUCCESS;
@@ -231,8 +231,8 @@ static clattn_status run_reference(const struct sample *sample)
         const struct twin *twin = &sample->twins[id];
         int narrow = twin->wide == NULL || wide_keeps(&desc, (clattn_operand_id)id);
         if (twin->narrow != NULL)
-            operands[call.operand_count++] =
-                (clattn_operand){.id = (clattn_operand_id)id, .host = narrow ? twin->narrow : twin->wide};
+            operands[call.operand_count++] = (clattn_operand){.id = operand_to_public((clattn_operand_id)id),
+                                                              .host = narrow ? twin->narrow : twin->wide};
     }
     return clattn_reference(&desc, &call, log->fn, log->user);
 }

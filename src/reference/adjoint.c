@@ -44,6 +44,16 @@ struct adjoint {
     double strength;
 };
 
+/* Stores an element of a gradient, or adds it to what is there. */
+static void leave(const struct task *task, clattn_operand_id id, int64_t at, double value)
+{
+    const struct tensor *tensor = &task->tensors[gradient_of(id)];
+
+    if (problem_adds(task->problem, id))
+        value += number_load(tensor->dtype, tensor->data, at);
+    number_store(tensor->dtype, tensor->data, at, value);
+}
+
 static void put(const struct head *head, clattn_operand_id id, int64_t row, int64_t first, int64_t h, int64_t index,
                 double value)
 {
@@ -51,9 +61,8 @@ static void put(const struct head *head, clattn_operand_id id, int64_t row, int6
     const struct view *view = &tensor->view;
 
     if (tensor->data != NULL)
-        number_store(tensor->dtype, tensor->data,
-                     view->offset + head->batch * view->batch + (first + row) * view->token + h * view->head + index,
-                     value);
+        leave(head->task, id,
+              view->offset + head->batch * view->batch + (first + row) * view->token + h * view->head + index, value);
 }
 
 static void add_shared(const struct adjoint *a, enum shared which, int64_t index, double value)
@@ -494,11 +503,11 @@ static void leave_initial(const struct adjoint *a)
 
     for (int64_t n = 0; n < a->K; n++) {
         for (int64_t c = 0; c < a->V && whole->data; c++)
-            number_store(CLATTN_F32, whole->data, state_at(head, whole, head->sequence, n, c),
-                         is_there * a->dS[n * a->columns + c]);
+            leave(head->task, CLATTN_STATE_IN, state_at(head, whole, head->sequence, n, c),
+                  is_there * a->dS[n * a->columns + c]);
         if (sums->data)
-            number_store(CLATTN_F32, sums->data, normalizer_at(head, sums, head->sequence, n),
-                         is_there * a->dS[n * a->columns + a->V]);
+            leave(head->task, CLATTN_NORMALIZER_IN, normalizer_at(head, sums, head->sequence, n),
+                  is_there * a->dS[n * a->columns + a->V]);
     }
 }
 

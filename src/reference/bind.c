@@ -87,6 +87,8 @@ clattn_status task_bind(struct task *task, const struct arguments *arguments, co
         struct tensor *tensor = &task->tensors[row->id];
         clattn_operand_info info;
 
+        if (operand->host == NULL && operand_is_optional(row))
+            continue;
         problem_operand_info(problem, &task->extent, row, &info);
         if (operand->host == NULL && !problem_is_empty(problem, &task->extent, row))
             return FAIL(log, INVALID_OPERAND, "%s: operand %s is missing", problem->rule->name, info.name);

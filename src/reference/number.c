@@ -138,6 +138,10 @@ double number_bound(clattn_dtype dtype)
 
 double number_bound_of(const clattn_plan_desc *desc)
 {
+    enum { NARROW = 8, WIDE = 10 }; /* of the backward pass, in thousandths; and as a multiple of the forward pass's */
+
+    if (desc->pass == CLATTN_PASS_BACKWARD)
+        return desc->dtype != CLATTN_F32 ? NARROW * 1e-3 : WIDE * number_bound(CLATTN_F32);
     return desc->muon != CLATTN_MUON_NONE && desc->dtype != CLATTN_F32 ? 2e-2 : number_bound(desc->dtype);
 }
 

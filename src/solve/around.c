@@ -15,7 +15,7 @@ static struct operand_row row_to_rotate(const struct problem *problem, const str
 {
     struct operand_row like = *row;
 
-    if (row->id == CLATTN_Q && problem_reads(problem) > 1)
+    if (row->id == CLATTN_Q && problem_reads(problem) > 1 && !problem_is_backward(problem))
         like.dims = "BTGK";
     return like;
 }

@@ -23,7 +23,7 @@ clattn_status build_begin(struct builder *b)
 {
     b->outer = b->problem;
     b->name_count = b->failed = 0;
-    b->reads_loop = problem_reads(b->problem) > 1 ? READS_LOOP : IR_NONE;
+    b->reads_loop = problem_reads(b->problem) > 1 && !problem_is_backward(b->problem) ? READS_LOOP : IR_NONE;
     for (int id = 0; id < OPERAND_COUNT; id++)
         b->operands[id] = IR_NONE;
     bind_head_decay(b);
@@ -62,11 +62,12 @@ clattn_status build_own(struct builder *b, const struct solver *solver, const vo
 
     TRY(build_begin(b));
     TRY(around_gates(b));
-    around_memory(b);
+    if (!problem_is_backward(b->problem))
+        around_memory(b);
     own = b->built->child_count;
     TRY(build_solver(b, solver, tiles));
     b->built->own = own;
-    return around_reads(b);
+    return problem_is_backward(b->problem) ? CLATTN_SUCCESS : around_reads(b);
 }
 
 clattn_status build_recipe(struct builder *b, const struct solver *solver, const void *tiles)

@@ -438,12 +438,22 @@ int build_next_loop(const struct builder *b)
     return b->ir->loop_count;
 }
 
-void build_loop(struct builder *b, int first, ir_expression rows, int64_t per_turn)
+static void add_loop(struct builder *b, int first, ir_expression rows, int64_t per_turn, int down)
 {
     const struct ir_loop loop = {
-        .first = first, .last = b->ir->step_count - 1, .rows = rows, .per_turn = per_turn, .carries = 1};
+        .first = first, .last = b->ir->step_count - 1, .rows = rows, .per_turn = per_turn, .down = down, .carries = 1};
 
     ir_loop(b->ir, &loop);
+}
+
+void build_loop(struct builder *b, int first, ir_expression rows, int64_t per_turn)
+{
+    add_loop(b, first, rows, per_turn, 0);
+}
+
+void build_loop_down(struct builder *b, int first, ir_expression rows, int64_t per_turn)
+{
+    add_loop(b, first, rows, per_turn, 1);
 }
 
 void built_free(struct built *built)

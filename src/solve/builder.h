@@ -132,6 +132,8 @@ int build_product(struct builder *b, const struct product *product);
 int build_product_if(struct builder *b, const struct product *product, ir_expression condition);
 /* Puts the steps from `first` to the last one added into a loop, with one iteration for every `per_turn` rows. */
 void build_loop(struct builder *b, int first, ir_expression rows, int64_t per_turn);
+/* The same from the last rows to the first. */
+void build_loop_down(struct builder *b, int first, ir_expression rows, int64_t per_turn);
 /* The number of the loop that build_loop will add next, for expressions in steps that are added before it. */
 int build_next_loop(const struct builder *b);
 

@@ -7,6 +7,7 @@
     X(chunk_blocks)                                                                                                    \
     X(chunk_scan)                                                                                                      \
     X(recurrent)                                                                                                       \
+    X(backward)                                                                                                        \
     X(short_conv)                                                                                                      \
     X(rms_norm)                                                                                                        \
     X(gates)                                                                                                           \

@@ -3,6 +3,7 @@
  *
  * A group rotates `chunk` tokens of `share` heads, a work-item `tokens` of the tokens; heads share the angles. Angles
  * are fixed-point numbers, in units of 2^-64 of a turn, and so exact at any position. */
+#include "solve/around.h"
 #include "solve/pieces.h"
 
 #include <math.h>
@@ -19,8 +20,9 @@ static void choose(const struct device_facts *facts, const struct problem *probl
     t->chunk = t->tokens * (is_serial(facts) ? 1 : (int)divide_up(t->group, tasks));
 }
 
-/* The angle of pairs 1, 2, 4, … relative to pair 0, in units of 2^-63; and the angle of pair 0, in 2^-64 of a turn. */
-static void add_angles(struct kernel_step *step, const clattn_plan_desc *desc)
+/* The angle of pairs 1, 2, 4, … relative to pair 0, in units of 2^-63; the angle of pair 0, in 2^-64 of a turn; and how
+ * pairs lie. */
+void add_rope_angles(struct kernel_step *step, const clattn_plan_desc *desc)
 {
     static const char *const names[] = {"ROPE_POWER_0", "ROPE_POWER_1", "ROPE_POWER_2", "ROPE_POWER_3", "ROPE_POWER_4",
                                         "ROPE_POWER_5", "ROPE_POWER_6", "ROPE_POWER_7", "ROPE_POWER_8"};
@@ -31,16 +33,16 @@ static void add_angles(struct kernel_step *step, const clattn_plan_desc *desc)
     }
     step_constant(step, "ROPE_FIRST", 2935890503282001226); /* 2^64 / 2 pi */
     step_constant(step, "ROPE_DIM", desc->rope_dim);
+    step_constant(step, "INTERLEAVED", (desc->flags & CLATTN_INTERLEAVED) != 0);
+    step_constant(step, "ROPE_INVERSE", (desc->flags & CLATTN_TURNED_BACK) != 0);
 }
 
 static void add(struct kernel_step *step, const struct problem *problem, const struct piece_tiles *t)
 {
     const clattn_plan_desc *desc = &problem->desc;
 
-    add_angles(step, desc);
+    add_rope_angles(step, desc);
     step_constant(step, "HALF", desc->rope_dim / 2);
-    step_constant(step, "INTERLEAVED", (desc->flags & CLATTN_INTERLEAVED) != 0);
-    step_constant(step, "ROPE_INVERSE", (desc->flags & CLATTN_TURNED_BACK) != 0);
     step_constant(step, "HAS_POSITION", (desc->flags & CLATTN_WITH_POSITION) != 0);
     step_constant(step, "HEADS", desc->heads);
     step_constant(step, "SHARE", t->share);

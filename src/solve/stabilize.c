@@ -81,6 +81,7 @@ static void describe(struct text *text, const void *shape, int step)
 const struct solver solver_stabilize = {
     .space = {"stabilize", parameters, 1024, 0, 0, 1},
     .mode = CLATTN_MODE_RECURRENT,
+    .backward = 1,
     .tiles_size = sizeof(struct stabilize_tiles),
     .shape_size = sizeof(struct stabilize_shape),
     .applies = applies,

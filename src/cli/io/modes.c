@@ -9,7 +9,9 @@
 
 struct modes modes_wanted(const struct settings *settings, size_t without)
 {
-    struct modes modes = {.count = settings->mode_count > 0 ? settings->mode_count : without};
+    /* the backward pass has one solver */
+    const size_t otherwise = settings->desc.pass == CLATTN_PASS_BACKWARD ? 1 : without;
+    struct modes modes = {.count = settings->mode_count > 0 ? settings->mode_count : otherwise};
 
     for (size_t i = 0; i < modes.count; i++)
         modes.at[i] = settings->mode_count > 0 ? settings->modes[i] : (clattn_mode)i;

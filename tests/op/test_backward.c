@@ -1,0 +1,310 @@
+/* test_backward [one|some|all [TEST]]: gradients of a plan against those of the reference. `one`: one rule, for a
+ * simulator; `some`: every rule once and options of each kind; `all`: every option of every rule, all types and
+ * shapes. */
+#include "harness.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static int all_rows, one_rule;
+
+enum { BOTH = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE };
+
+static int has_gradients(clattn_rule rule)
+{
+    const clattn_plan_desc desc = {
+        .rule = rule, .seq_len = 4, .heads = 2, .key_dim = 4, .value_dim = 4, .pass = CLATTN_PASS_BACKWARD};
+    clattn_plan_desc full;
+
+    return clattn_plan_desc_complete(&full, &desc, NULL, NULL) == CLATTN_SUCCESS;
+}
+
+static clattn_plan_desc usual_desc(clattn_rule rule)
+{
+    return (clattn_plan_desc){.rule = rule,
+                              .batch = 2,
+                              .seq_len = 19,
+                              .heads = 4,
+                              .qk_heads = 2,
+                              .key_dim = 20,
+                              .value_dim = 13,
+                              .flags = BOTH,
+                              .pass = CLATTN_PASS_BACKWARD};
+}
+
+/* ---- Gradients against the reference ------------------------------------------------------------------------------
+ */
+
+/* No gate of -inf has a gradient: nothing of before it is remembered. */
+static void check_forgotten(const struct check_tensors *tensors)
+{
+    const struct rule *rule = rule_get(tensors->desc.rule);
+    const clattn_operand_id gate = rule->gate;
+    const int reads_past = rule->erase == ERASE_LOW_RANK || rule->order == ERASE_FIRST;
+
+    if (gate == NO_OPERAND || tensors->tensor[gate].data == NULL || tensors->desc.gate_map != CLATTN_GATE_MAP_LOG)
+        return;
+    for (int64_t i = 0; i < check_count(&tensors->tensor[gate].info) && !reads_past; i++)
+        if (test_get(tensors, gate, i) == (double)-INFINITY)
+            assert_true(test_get(tensors, gradient_of(gate), i) == 0);
+}
+
+/* Returns 0 for a desc that the rule does not take. */
+static int try_desc(const clattn_plan_desc *desc, enum check_gates gates, const int64_t *cuts, const char *what)
+{
+    struct check_tensors actual, expected;
+    clattn_plan_desc full;
+
+    if (clattn_plan_desc_complete(&full, desc, NULL, NULL) != CLATTN_SUCCESS)
+        return 0;
+    test_make(&actual, desc, gates, cuts);
+    test_run(&actual);
+    assert_status(check_reference(&expected, &actual, test_log, NULL), SUCCESS);
+    test_compare_all(&actual, &expected, check_bound_of(&actual.desc), what);
+    check_forgotten(&actual);
+    check_free(&actual);
+    check_free(&expected);
+    return 1;
+}
+
+static void test_rules(void **state)
+{
+    int runs = 0;
+
+    (void)state;
+    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
+        const clattn_plan_desc desc = usual_desc(rule);
+        if (one_rule ? rule == CLATTN_GATED_DELTA_RULE : has_gradients(rule))
+            runs += try_desc(&desc, CHECK_GATES_HARD, NULL, rule_get(rule)->name);
+    }
+    assert_int_equal(runs, one_rule ? 1 : 18);
+}
+
+static void test_options(void **state)
+{
+    static const struct {
+        const char *name;
+        clattn_plan_desc desc;
+        enum check_gates gates;
+    } options[] = {
+        {"normalize", {.rule = OP(LINEAR_ATTN), .flags = BOTH | OP(NORMALIZE), .feature_map = OP(FEATURE_ELU1)}, 0},
+        {"noncausal, normalize, relu",
+         {.rule = OP(LINEAR_ATTN), .flags = BOTH | OP(NORMALIZE) | OP(NONCAUSAL), .feature_map = OP(FEATURE_RELU)},
+         0},
+        {"reads of a state", {.rule = OP(RWKV6), .flags = BOTH, .qk_heads = 4, .kv_heads = 2}, CHECK_GATES_HARD},
+        {"reads, tiled, normalised",
+         {.rule = OP(MLSTM), .flags = BOTH | OP(HEADS_TILED) | OP(QK_L2NORM), .qk_heads = 4, .kv_heads = 2},
+         CHECK_GATES_HARD},
+        {"tiled, [V,K], normalised",
+         {.rule = OP(COMBA), .flags = BOTH | OP(HEADS_TILED) | OP(STATE_VK) | OP(QK_L2NORM)},
+         CHECK_GATES_HARD},
+        {"two steps, reversed", {.rule = OP(GATED_DELTA_PRODUCT), .flags = BOTH | OP(REVERSED), .steps = 2}, 0},
+        {"gv", {.rule = OP(GLA), .flags = BOTH | OP(VALUE_GATE)}, CHECK_GATES_HARD},
+        {"gates of heads", {.rule = OP(GLA), .flags = BOTH | OP(GATE_PER_HEAD)}, 0},
+        {"maps",
+         {.rule = OP(SSD),
+          .flags = BOTH | OP(WITH_A_LOG) | OP(WITH_DT_BIAS),
+          .gate_map = OP(GATE_MAP_SOFTPLUS),
+          .beta_map = OP(BETA_SOFTPLUS)},
+         0},
+        {"maps of channels",
+         {.rule = OP(KDA),
+          .flags = BOTH | OP(WITH_A_LOG) | OP(WITH_DT_BIAS) | OP(QK_L2NORM),
+          .gate_map = OP(GATE_MAP_SIGMOID),
+          .beta_map = OP(BETA_TWICE_SIGMOID)},
+         0},
+        {"rope",
+         {.rule = OP(PRECOND_GATED_DELTA_RULE), .flags = BOTH | OP(WITH_ROPE) | OP(REVERSED), .rope_dim = 6},
+         0},
+        {"f16", {.rule = OP(GDN2), .flags = BOTH, .dtype = OP(F16), .gate_dtype = OP(F16)}, 0},
+        {"bf16, states of f16",
+         {.rule = OP(MLSTM),
+          .flags = BOTH,
+          .dtype = OP(BF16),
+          .gate_dtype = OP(BF16),
+          .operand_type_count = 1,
+          .operand_types = {{OP(STATE_IN), OP(F16)}}},
+         0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(options); i++) {
+        clattn_plan_desc desc = usual_desc(options[i].desc.rule), given = options[i].desc;
+        given.batch = desc.batch;
+        given.seq_len = desc.seq_len;
+        given.heads = desc.heads;
+        given.qk_heads = given.qk_heads != 0 ? given.qk_heads : desc.qk_heads;
+        given.key_dim = desc.key_dim;
+        given.value_dim = desc.value_dim;
+        given.pass = desc.pass;
+        test_ran(try_desc(&given, options[i].gates, NULL, options[i].name));
+    }
+}
+
+/* Widths, lengths and packed sequences */
+static void test_shapes(void **state)
+{
+    static const int64_t cuts[] = {0, 0, 1, 130, 131};
+    static const struct {
+        const char *name;
+        int64_t batch, seq_len, heads, qk_heads, key_dim, value_dim;
+        uint64_t flags;
+        const int64_t *cuts;
+    } shapes[] = {
+        {"one channel", 2, 15, 1, 1, 1, 1, BOTH, NULL},
+        {"wide", 1, 33, 1, 1, 256, 256, BOTH, NULL},
+        {"packed", 1, 131, 2, 1, 32, 40, BOTH | CLATTN_CU_SEQLENS, cuts},
+        {"packed, reversed", 1, 131, 2, 1, 32, 40, BOTH | CLATTN_CU_SEQLENS | CLATTN_REVERSED, cuts},
+        {"long", 1, 300, 1, 1, 16, 16, 0, NULL},
+    };
+    static const clattn_rule some[] = {CLATTN_GATED_DELTA_RULE, CLATTN_DPLR, CLATTN_GLA, CLATTN_MLSTM};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(shapes); i++)
+        for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
+            clattn_plan_desc desc = {.rule = rule,
+                                     .batch = shapes[i].batch,
+                                     .seq_len = shapes[i].seq_len,
+                                     .sequences = shapes[i].cuts != NULL ? 4 : 0,
+                                     .heads = shapes[i].heads,
+                                     .qk_heads = shapes[i].qk_heads,
+                                     .key_dim = shapes[i].key_dim,
+                                     .value_dim = shapes[i].value_dim,
+                                     .flags = shapes[i].flags,
+                                     .pass = CLATTN_PASS_BACKWARD};
+            if (all_rows ? has_gradients(rule) : rule == some[i % COUNT(some)])
+                test_ran(try_desc(&desc, CHECK_GATES_HARD, shapes[i].cuts, shapes[i].name));
+        }
+}
+
+/* Every option of every rule in every type, in the layouts that a desc may ask for. */
+static void test_variants(void **state)
+{
+    static const uint64_t layouts[] = {0, CLATTN_HEADS_TILED | CLATTN_STATE_VK, CLATTN_REVERSED | CLATTN_QK_L2NORM};
+    int runs = 0;
+
+    (void)state;
+    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT && all_rows; rule++)
+        for (int variant = 0, more = has_gradients(rule); more; variant++) {
+            clattn_plan_desc desc = usual_desc(rule);
+            const char *name = check_variant(rule, variant, &desc);
+            more = name != NULL;
+            for (size_t i = 0; i < 3 * COUNT(layouts) && more; i++) {
+                clattn_plan_desc laid = desc;
+                laid.flags |= layouts[i % COUNT(layouts)];
+                laid.dtype = laid.gate_dtype = (clattn_dtype)(i / COUNT(layouts));
+                check_fit(&laid);
+                runs += try_desc(&laid, variant == 0 ? CHECK_GATES_HARD : CHECK_GATES_USUAL, NULL, name);
+            }
+        }
+    assert_true(!all_rows || runs > 18 * 9);
+}
+
+/* ---- What must hold -----------------------------------------------------------------------------------------------
+ */
+
+static void run(clattn_plan *plan, const struct arguments *operands)
+{
+    clattn_operand list[OPERAND_COUNT];
+    const clattn_call call = arguments_call(operands, list);
+
+    assert_status(clattn_run(plan, &call), SUCCESS);
+}
+
+/* Gradients are added where the desc says so, and left out where a call does; two runs give the same bits. */
+static void test_added(void **state)
+{
+    clattn_plan_desc desc = usual_desc(CLATTN_KDA);
+    struct check_tensors tensors, again;
+    struct arguments operands;
+    clattn_plan *plan;
+
+    (void)state;
+    if (test_is_reference())
+        return;
+    test_make(&tensors, &desc, CHECK_GATES_USUAL, NULL);
+    test_make(&again, &desc, CHECK_GATES_USUAL, NULL);
+    test_run(&tensors);
+    desc.added_gradients = (int64_t)1 << CLATTN_V | (int64_t)1 << CLATTN_G | (int64_t)1 << CLATTN_STATE_IN;
+    assert_status(clattn_plan_create(&plan, test_device.context, &desc), SUCCESS);
+    test_set_all(&again, gradient_of(CLATTN_V), 8);
+    test_set_all(&again, gradient_of(CLATTN_G), 8);
+    test_set_all(&again, gradient_of(CLATTN_STATE_IN), 8);
+    check_operands(&operands, &again);
+    operands.of[gradient_of(CLATTN_K)].host = NULL;
+    operands.of[gradient_of(CLATTN_BETA)].host = NULL;
+    run(plan, &operands);
+    clattn_plan_destroy(plan);
+    for (int id = (int)OPERAND_IDS + 1; id < OPERAND_COUNT; id++) {
+        const clattn_operand_id gradient = (clattn_operand_id)id, base = (clattn_operand_id)(id - (int)OPERAND_IDS);
+        const int added = base == CLATTN_V || base == CLATTN_G || base == CLATTN_STATE_IN;
+        if (!tensors.tensor[id].info.output || tensors.tensor[id].data == NULL)
+            continue;
+        for (int64_t i = 0; i < check_count(&tensors.tensor[id].info); i++)
+            if (base == CLATTN_K || base == CLATTN_BETA)
+                assert_true(isnan(test_get(&again, gradient, i)));
+            else
+                assert_true(
+                    test_get(&again, gradient, i) ==
+                    (added ? (double)((float)test_get(&tensors, gradient, i) + 8) : test_get(&tensors, gradient, i)));
+    }
+    check_free(&tensors);
+    check_free(&again);
+}
+
+/* A sequence cut in two has the gradients of the whole: the gradient by the second part's initial state is that by the
+ * first part's final one. Both begin spans where the whole does, so that they have the same bits but for the gradients
+ * that tokens share. */
+static void test_cut(void **state)
+{
+    enum { CUT = 11 };
+    clattn_plan_desc desc = usual_desc(CLATTN_GATED_DELTA_RULE), forward = desc;
+    struct check_tensors whole, first, second, states;
+
+    (void)state;
+    desc.batch = 1;
+    test_make(&whole, &desc, CHECK_GATES_USUAL, NULL);
+    test_run(&whole);
+    test_take(&first, &whole, (struct test_slice){0, 0, 0, CUT});
+    test_take(&second, &whole, (struct test_slice){0, 0, CUT, desc.seq_len - CUT});
+    forward = first.desc;
+    forward.pass = CLATTN_PASS_FORWARD;
+    test_make(&states, &forward, CHECK_GATES_USUAL, NULL);
+    for (int id = 1; id < (int)OPERAND_IDS; id++)
+        if (states.tensor[id].data != NULL && !states.tensor[id].info.output)
+            memcpy(states.tensor[id].data, first.tensor[id].data, states.tensor[id].bytes);
+    test_run(&states);
+    test_copy(&second, CLATTN_STATE_IN, &states, CLATTN_STATE_OUT);
+    test_run(&second);
+    test_copy(&first, gradient_of(CLATTN_STATE_OUT), &second, gradient_of(CLATTN_STATE_IN));
+    test_run(&first);
+    test_compare(&first.tensor[gradient_of(CLATTN_STATE_IN)], &whole.tensor[gradient_of(CLATTN_STATE_IN)], 1e-5, "cut");
+    check_free(&states);
+    test_take(&states, &whole, (struct test_slice){0, 0, 0, CUT});
+    test_compare_all(&first, &states, 1e-5, "first part");
+    check_free(&states);
+    test_take(&states, &whole, (struct test_slice){0, 0, CUT, desc.seq_len - CUT});
+    for (int id = (int)OPERAND_IDS + 1; id < OPERAND_COUNT; id++)
+        if (states.tensor[id].data != NULL && states.tensor[id].info.rank == 4 &&
+            id != (int)gradient_of(CLATTN_STATE_IN) && states.tensor[id].info.output)
+            test_compare(&second.tensor[id], &states.tensor[id], 1e-5, "second part");
+    check_free(&states);
+    check_free(&first);
+    check_free(&second);
+    check_free(&whole);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rules),  cmocka_unit_test(test_options),
+                                       cmocka_unit_test(test_shapes), cmocka_unit_test(test_variants),
+                                       cmocka_unit_test(test_added),  cmocka_unit_test(test_cut)};
+
+    all_rows = argc > 1 && strcmp(argv[1], "all") == 0;
+    if (argc == 2 && strcmp(argv[1], "one") == 0)
+        one_rule = 1, test_filter("test_rules");
+    if (argc > 2)
+        test_filter(argv[2]);
+    return cmocka_run_group_tests(tests, test_device_open, test_device_close);
+}
