@@ -856,7 +856,8 @@ CLATTN_INLINE clattn_status clattn_enqueue(clattn_plan *plan, cl_command_queue q
 
 /* The same with operands in .host; returns when the outputs are there. It is for tests and small programs: every call
  * creates a queue and buffers, copies all operands and releases everything. No workspace is needed. INVALID_ARGUMENT,
- * INVALID_OPERAND, OUT_OF_MEMORY, DEVICE_ERROR. */
+ * INVALID_OPERAND (also if cu_seqlens, cu_seqlens_kv or kv_lens are wrong, or two state_indices are equal),
+ * OUT_OF_MEMORY, DEVICE_ERROR. */
 CLATTN_INLINE clattn_status clattn_run(clattn_plan *plan, const clattn_call *call);
 
 /* ---- Matrix products ---------------------------------------------------------------------------------------- */

@@ -80,6 +80,11 @@ int64_t problem_slot(const struct problem *problem, const struct extent *extent,
 clattn_status problem_check_slots(const struct problem *problem, const struct extent *extent, const void *indices,
                                   const struct log *log);
 
+/* Checks cu_seqlens, cu_seqlens_kv and kv_lens of the host, whose memory was checked. INVALID_OPERAND, naming the entry
+ * and what it may be. */
+clattn_status problem_check_lengths(const struct problem *problem, const struct extent *extent,
+                                    const struct arguments *host, const struct log *log);
+
 /* The rule's decay; none if the problem has no gate. */
 enum decay problem_decay(const struct problem *problem);
 /* Whether tokens have a decay of their own for each head. A decay that the rule fixes is the same for all tokens. */

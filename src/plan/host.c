@@ -92,7 +92,9 @@ static clattn_status copy_all_in(struct host_call *call)
     call->device.tail = call->host.tail;
     for (int i = 0; i < problem->operand_count; i++)
         TRY(copy_in(call, &problem->operands[i]));
-    TRY(check_state_indices(call)); /* each operand's memory has been checked */
+    /* each operand's memory has been checked */
+    TRY(problem_check_lengths(problem, &call->extent, &call->host, call->log));
+    TRY(check_state_indices(call));
     return bytes > 0 ? create_buffer(call, bytes, NULL, &call->device.workspace.buffer) : CLATTN_SUCCESS;
 }
 

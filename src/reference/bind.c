@@ -3,27 +3,6 @@
 #include "reference/number.h"
 #include "reference/task.h"
 
-/* Checks the starts of sequences, the last of which is the end: the length that `whole` names. */
-static clattn_status check_cuts(const struct task *task, clattn_operand_id id, int64_t length, const char *whole,
-                                const struct log *log)
-{
-    const struct tensor *cu = &task->tensors[id];
-    int64_t before = 0, now = 0;
-
-    if (cu->data == NULL)
-        return CLATTN_SUCCESS;
-    for (int64_t n = 0; n <= task->extent.sequences; n++, before = now) {
-        now = task_cut(task->problem, cu, n);
-        if (now < before || now > length || (n == 0 && now != 0))
-            return FAIL(log, INVALID_OPERAND, "%s[%lld] is %lld, expected %s%lld to %lld", operand_name(id),
-                        (long long)n, (long long)now, n == 0 ? "0, then " : "", (long long)before, (long long)length);
-    }
-    if (now != length)
-        return FAIL(log, INVALID_OPERAND, "%s ends at %lld, expected %s %lld", operand_name(id), (long long)now, whole,
-                    (long long)length);
-    return CLATTN_SUCCESS;
-}
-
 static const void *slots_of(const struct task *task)
 {
     const struct tensor *slots = &task->tensors[CLATTN_STATE_INDICES];
@@ -61,22 +40,6 @@ int64_t task_snapshot(const struct task *task, int64_t tokens, int64_t done)
                                               : desc->state_window - 1 - (tokens - done);
 }
 
-/* The number of keys in use, of those that each sequence may have. */
-static clattn_status check_lengths(const struct task *task, const struct log *log)
-{
-    const struct tensor *lens = &task->tensors[CLATTN_KV_LENS], *cu = &task->tensors[CLATTN_SEQLENS_KV];
-
-    for (int64_t n = 0; lens->data != NULL && n < task->extent.sequences; n++) {
-        int64_t length = number_index(lens->data, lens->view.offset + n, 0), most = task->extent.kv_len;
-        if (cu->data != NULL)
-            most = task_cut(task->problem, cu, n + 1) - task_cut(task->problem, cu, n);
-        if (length < 0 || length > most)
-            return FAIL(log, INVALID_OPERAND, "kv_lens[%lld] is %lld, expected 0 to the sequence's %lld keys",
-                        (long long)n, (long long)length, (long long)most);
-    }
-    return CLATTN_SUCCESS;
-}
-
 clattn_status task_bind(struct task *task, const struct arguments *arguments, const struct log *log)
 {
     const struct problem *problem = task->problem;
@@ -96,9 +59,8 @@ clattn_status task_bind(struct task *task, const struct arguments *arguments, co
         tensor->data = operand->host;
         tensor->dtype = info.dtype;
     }
-    TRY(check_cuts(task, CLATTN_SEQLENS, task->extent.seq_len, "seq_len", log));
-    TRY(check_cuts(task, CLATTN_SEQLENS_KV, task->extent.kv_len, "kv_len", log));
+    TRY(problem_check_lengths(problem, &task->extent, arguments, log));
     if (slots_of(task) != NULL)
-        TRY(problem_check_slots(problem, &task->extent, slots_of(task), log));
-    return check_lengths(task, log);
+        return problem_check_slots(problem, &task->extent, slots_of(task), log);
+    return CLATTN_SUCCESS;
 }
