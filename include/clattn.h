@@ -581,8 +581,12 @@ typedef struct clattn_plan_desc {
     int32_t steps;                  /* gated_delta_product: n writes a token, where k, v, beta have n rows a token;
                                      * 0: 1 */
     /* Operands whose type differs from dtype and gate_dtype, and types of initial_state, final_state and states other
-     * than f32. The reference takes any types. Plans need one type for q, k, v, o, written, p, a, b, one for the gates
-     * and one for these states, and are UNSUPPORTED otherwise. */
+     * than f32. In rules of a state and in pieces, o has any type at no cost, and beta one of its own beside the gates:
+     * q, k and v in bf16 with g and o in f32 and beta in bf16 are read and written as they are. A plan converts other
+     * operands in a step of its own: to the type of the others, or all to f32 if those that are read differ; the o of a
+     * rule of a list is rounded to their type first. A completed desc has the types that kernels read in dtype and
+     * gate_dtype. UNSUPPORTED: states with different types, and different types in lact, or with append, carry and
+     * written. The reference takes any types. */
     int32_t operand_type_count;
     clattn_operand_type operand_types[8];
     /* Grouped key/value heads (GQA): Ainslie et al. 2023, arXiv:2305.13245. Several query heads read the same keys and

@@ -7,7 +7,7 @@
 /* clang-format off */
 #define TENSORS(X) \
     X(global const data_t, q) X(global const data_t, k) X(global const data_t, v) X(global const gate_t, g) \
-    X(global const float, a_log) X(global const float, bias) X(global const gate_t, beta) \
+    X(global const float, a_log) X(global const float, bias) X(global const strength_t, beta) \
     X(global const erase_t, p) X(global const data_t, e) X(global const gate_t, w) X(global const gate_t, u) \
     X(global const int, cu) X(global uint, records) X(global uint, rows)
 /* clang-format on */

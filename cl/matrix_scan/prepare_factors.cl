@@ -4,7 +4,7 @@
 /* clang-format off */
 #define TENSORS(X) \
     X(global const gate_t, g) X(global const float, a_log) X(global const float, bias) \
-    X(global const gate_t, beta) X(global const int, cu) X(global uint, records)
+    X(global const strength_t, beta) X(global const int, cu) X(global uint, records)
 /* clang-format on */
 KERNEL
 prepare_factors(TENSORS(PARAMETER) int seq_len, int sequences, float scale)

@@ -53,7 +53,7 @@ WORD void token_norms(local float *norms, local float *squares, global const dat
 #define TENSORS(X) \
     X(global const data_t, q) X(global const data_t, k) X(global const data_t, v) X(global out_t, o) \
     X(global const gate_t, g) X(global const float, a_log) X(global const float, bias) \
-    X(global const gate_t, gv) X(global const gate_t, beta) X(global const erase_t, p) X(global const data_t, e) \
+    X(global const gate_t, gv) X(global const strength_t, beta) X(global const erase_t, p) X(global const data_t, e) \
     X(global const gate_t, w) X(global const gate_t, u) X(global const float, den) X(global const int, cu) \
     X(global const int, slots) X(global const int, accepted) X(global state_t, snapshots) X(global float, segments) \
     X(global float, kept)

@@ -253,6 +253,13 @@ clattn_dtype problem_gate_type(const struct problem *problem)
     return computes_log_decays(problem) ? CLATTN_F32 : problem->desc.gate_dtype;
 }
 
+clattn_dtype problem_strength_type(const struct problem *problem)
+{
+    const clattn_operand_id direct = operand_of_strength(problem->rule);
+
+    return direct != NO_OPERAND ? problem->types[direct] : problem_gate_type(problem);
+}
+
 clattn_gate_map problem_gate_map(const struct problem *problem)
 {
     return computes_log_decays(problem) ? CLATTN_GATE_MAP_LOG : problem->desc.gate_map;
@@ -260,7 +267,9 @@ clattn_gate_map problem_gate_map(const struct problem *problem)
 
 clattn_dtype problem_out_type(const struct problem *problem)
 {
-    return problem->pass == PASS_OUTPUTS ? problem->types[CLATTN_O] : CLATTN_F32;
+    if (problem->pass != PASS_OUTPUTS)
+        return CLATTN_F32;
+    return rule_has_list(problem->rule) ? problem->desc.dtype : problem->types[CLATTN_O];
 }
 
 /* The number of keys that have not been carried; all of them in rules whose tokens erase from keys */

@@ -18,7 +18,7 @@ struct problem {
     int operand_count;
     struct operand_row operands[OPERAND_COUNT]; /* those that the problem uses */
     clattn_dtype types[OPERAND_COUNT];          /* of these operands */
-    clattn_operand_id mixed;                    /* an operand whose type differs from others of its class; or NONE */
+    int has_gates;                              /* there are gates besides a strength */
 };
 
 /* The lengths of one call. `sequences` is the number of states: batch, or N with cu_seqlens. */
@@ -53,6 +53,8 @@ clattn_status problem_set_types(struct problem *problem, const struct log *log);
 int problem_values(const struct problem *problem);
 /* The type and map of the gates that kernels read: the problem's own, or f32 log-decays that the library computes. */
 clattn_dtype problem_gate_type(const struct problem *problem);
+/* The type of beta, which kernels read directly in rules of a state where it is a strength. */
+clattn_dtype problem_strength_type(const struct problem *problem);
 clattn_gate_map problem_gate_map(const struct problem *problem);
 /* The type of what the pass writes. */
 clattn_dtype problem_out_type(const struct problem *problem);
@@ -60,7 +62,11 @@ clattn_dtype problem_out_type(const struct problem *problem);
 /* The type of initial_state, final_state and states. */
 clattn_dtype problem_state_type(const struct problem *problem);
 
-/* UNSUPPORTED: only the reference computes the problem, which has operands with types of their own. */
+/* Whether a plan converts the operand to the type that kernels read, in a step of its own: vectors to dtype, gates to
+ * gate_dtype. In a completed desc these are the types of all vectors or gates that are read, or f32 if they differ. */
+int problem_converts(const struct problem *problem, const struct operand_row *row);
+
+/* UNSUPPORTED: only the reference computes the problem, which has types that plans do not convert. */
 clattn_status problem_check_kernels(const struct problem *problem, const struct log *log);
 
 /* The desc's lengths, which are the maxima of a plan. */

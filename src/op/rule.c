@@ -224,6 +224,11 @@ const struct operand_row *write_operand(enum write write)
     return &write_rows[write];
 }
 
+clattn_operand_id operand_of_strength(const struct rule *rule)
+{
+    return rule->op == OP_MIXER && rule->write == WRITE_BETA && !rule_has_list(rule) ? CLATTN_BETA : NO_OPERAND;
+}
+
 const char *decay_name(enum decay decay)
 {
     return decay_words[decay].name;

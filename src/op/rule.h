@@ -150,6 +150,8 @@ struct operand_row {
 /* The operands that kernels call p and e. NO_OPERAND: the erase has none. */
 const struct operand_row *erase_operands(enum erase erase);
 const struct operand_row *write_operand(enum write write);
+/* beta where it is the strength of a write, whose type is its own in kernels; else NO_OPERAND. */
+clattn_operand_id operand_of_strength(const struct rule *rule);
 /* "scalar", "key": parts of the names of words. */
 const char *decay_name(enum decay decay);
 const char *erase_name(enum erase erase);

@@ -45,25 +45,37 @@ static clattn_status set_type(struct problem *problem, const clattn_operand_type
     return CLATTN_SUCCESS;
 }
 
-/* The one type of all operands of a class; *mixed is one that differs from the first, or unchanged. */
+/* Whether kernels read the operand in the type that its class has in them: of the forward pass not outputs, and not a
+ * strength. */
+static int is_of_class(const struct problem *problem, const struct operand_row *row, enum storage storage)
+{
+    const int direct = row->id == CLATTN_O || (row->id == operand_of_strength(problem->rule) && problem->has_gates);
+
+    return row->storage == storage && (problem_is_backward(problem) || !direct);
+}
+
+/* The one type of all these operands; *mixed is one that differs from the first, or unchanged. */
 static clattn_dtype common_type(const struct problem *problem, enum storage storage, clattn_operand_id *mixed)
 {
     const struct operand_row *first = NULL;
 
     for (int i = 0; i < problem->operand_count; i++) {
         const struct operand_row *row = &problem->operands[i];
-        if (row->storage != storage)
+        if (!is_of_class(problem, row, storage))
             continue;
         if (first == NULL)
             first = row;
         else if (problem->types[row->id] != problem->types[first->id])
             *mixed = row->id;
     }
+    for (int i = 0; first == NULL && i < problem->operand_count; i++) /* the piece gates: o alone */
+        if (problem->operands[i].storage == storage && problem->operands[i].id == CLATTN_O)
+            first = &problem->operands[i];
     return first != NULL ? problem->types[first->id] : class_type(&problem->desc, storage);
 }
 
 /* In the desc those that differ from their class; gradients have the types of their operands. */
-static void list_types(struct problem *problem)
+static clattn_status list_types(struct problem *problem, const struct log *log)
 {
     clattn_plan_desc *desc = &problem->desc;
 
@@ -71,26 +83,30 @@ static void list_types(struct problem *problem)
     memset(desc->operand_types, 0, sizeof desc->operand_types);
     for (int i = 0; i < problem->operand_count; i++) {
         const struct operand_row *row = &problem->operands[i];
-        if ((int)row->id <= (int)OPERAND_IDS && problem->types[row->id] != class_type(desc, row->storage))
-            desc->operand_types[desc->operand_type_count++] = (clattn_operand_type){row->id, problem->types[row->id]};
+        if ((int)row->id > (int)OPERAND_IDS || problem->types[row->id] == class_type(desc, row->storage))
+            continue;
+        if (desc->operand_type_count == MOST_TYPES)
+            return FAIL(log, INVALID_DESC, "%s: %s is one more than the %d operands whose types may differ",
+                        problem->rule->name, operand_name(row->id), (int)MOST_TYPES);
+        desc->operand_types[desc->operand_type_count++] = (clattn_operand_type){row->id, problem->types[row->id]};
     }
+    return CLATTN_SUCCESS;
 }
 
-/* Where all operands of a class have one type it becomes the class's, so that a problem is always said in one way. */
-static void settle_types(struct problem *problem)
+/* Where all operands of a class that are read have one type, it becomes the class's, so that a problem is always said in
+ * one way; else that is f32, to which plans convert the others. */
+static clattn_status settle_types(struct problem *problem, const struct log *log)
 {
-    clattn_operand_id mixed[3] = {NO_OPERAND, NO_OPERAND, NO_OPERAND};
-    clattn_dtype data = common_type(problem, STORE_DATA, &mixed[0]);
-    clattn_dtype gate = common_type(problem, STORE_GATE, &mixed[1]);
-    clattn_plan_desc *desc = &problem->desc;
+    clattn_operand_id vector = NO_OPERAND, gate = NO_OPERAND;
+    clattn_dtype data = common_type(problem, STORE_DATA, &vector), gates;
 
-    common_type(problem, STORE_MATRIX, &mixed[2]);
-    if (mixed[0] == NO_OPERAND)
-        desc->dtype = data;
-    if (mixed[1] == NO_OPERAND)
-        desc->gate_dtype = gate;
-    problem->mixed = mixed[0] != NO_OPERAND ? mixed[0] : mixed[1] != NO_OPERAND ? mixed[1] : mixed[2];
-    list_types(problem);
+    for (int i = 0; i < problem->operand_count; i++) /* apart from a strength */
+        problem->has_gates |= problem->operands[i].storage == STORE_GATE && problem->operands[i].id != CLATTN_O &&
+                              problem->operands[i].id != operand_of_strength(problem->rule);
+    gates = common_type(problem, STORE_GATE, &gate);
+    problem->desc.dtype = vector == NO_OPERAND ? data : CLATTN_F32;
+    problem->desc.gate_dtype = gate == NO_OPERAND ? gates : CLATTN_F32;
+    return list_types(problem, log);
 }
 
 /* A gradient has the type of what it is the gradient by. */
@@ -112,8 +128,7 @@ clattn_status problem_set_types(struct problem *problem, const struct log *log)
     for (int i = 0; i < problem->desc.operand_type_count; i++)
         TRY(set_type(problem, &problem->desc.operand_types[i], log));
     set_gradient_types(problem);
-    settle_types(problem);
-    return CLATTN_SUCCESS;
+    return settle_types(problem, log);
 }
 
 clattn_dtype problem_state_type(const struct problem *problem)
@@ -123,15 +138,37 @@ clattn_dtype problem_state_type(const struct problem *problem)
     return common_type(problem, STORE_MATRIX, &none);
 }
 
+int problem_converts(const struct problem *problem, const struct operand_row *row)
+{
+    if (row->storage != STORE_DATA && row->storage != STORE_GATE)
+        return 0;
+    return is_of_class(problem, row, row->storage) &&
+           problem->types[row->id] != class_type(&problem->desc, row->storage);
+}
+
+/* Whether a plan cannot have the type of the operand, which is not that of others like it. */
+static int is_foreign(const struct problem *problem, const struct operand_row *row)
+{
+    const int updated = operand_is_updated(&problem->desc, row->id) || row->id == CLATTN_WRITTEN;
+
+    if (row->storage == STORE_MATRIX)
+        return problem->types[row->id] != problem_state_type(problem);
+    if (problem->rule->op == OP_LEARNER || problem_is_backward(problem))
+        return (row->storage == STORE_DATA || row->storage == STORE_GATE) &&
+               problem->types[row->id] != class_type(&problem->desc, row->storage);
+    return updated && problem->types[row->id] != problem->desc.dtype;
+}
+
 clattn_status problem_check_kernels(const struct problem *problem, const struct log *log)
 {
-    const struct operand_row *row = find_row(problem, problem->mixed);
-
-    if (row == NULL)
-        return CLATTN_SUCCESS;
-    return FAIL(log, UNSUPPORTED, "%s: %s is %s and other %s are not: kernels take one type for them",
-                problem->rule->name, operand_name(row->id), dtype_name(problem->types[row->id]),
-                row->storage == STORE_GATE     ? "gates"
-                : row->storage == STORE_MATRIX ? "states"
-                                               : "vectors");
+    for (int i = 0; i < problem->operand_count; i++) {
+        const struct operand_row *row = &problem->operands[i];
+        if (is_foreign(problem, row))
+            return FAIL(log, UNSUPPORTED, "%s: %s is %s and other %s are not: kernels take one type for them",
+                        problem->rule->name, operand_name(row->id), dtype_name(problem->types[row->id]),
+                        row->storage == STORE_GATE     ? "gates"
+                        : row->storage == STORE_MATRIX ? "states"
+                                                       : "vectors");
+    }
+    return CLATTN_SUCCESS;
 }

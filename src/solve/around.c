@@ -4,6 +4,7 @@
 #include "solve/solve.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- Rotary positions ---------------------------------------------------------------------------------------------
  *
@@ -54,6 +55,7 @@ static ir_expression dim(const struct builder *b, char letter)
     case 'T': return build_length(b, IR_TOKENS);
     case 'S': return build_times(b, build_length(b, IR_TOKENS), b->problem->desc.steps);
     case 'X': return build_length(b, IR_KEYS);
+    case 'E': return build_length(b, IR_TAIL);
     default: return build_constant(b, problem_dim(&b->problem->desc, &most, letter));
     }
 }
@@ -92,7 +94,7 @@ static int rotated_rows(struct builder *b, const struct operand_row *row, const 
     for (const char *letter = row->dims; *letter != '\0'; letter++)
         elements *= problem_dim(&b->problem->desc, &most, *letter);
     contiguous_strides(b, row->dims, strides);
-    rows = build_scratch_of(b, name, b->problem->types[row->id], elements, strides);
+    rows = build_scratch_of(b, name, b->problem->desc.dtype, elements, strides);
     return is_reversed && rows != IR_NONE ? reversed_rows(b, rows, row->dims, strides) : rows;
 }
 
@@ -127,6 +129,126 @@ clattn_status around_rope(struct builder *b)
             if (b->problem->operands[n].id == turned[i].id)
                 TRY(turn(b, &b->problem->operands[n], turned[i].name));
     return CLATTN_SUCCESS;
+}
+
+/* ---- Types --------------------------------------------------------------------------------------------------------
+ *
+ * Operands whose type is not that in which kernels read others like them are converted ahead of all other steps. */
+
+/* The letter of an operand's dims that is one of these; '\0': none. */
+static char letter_of(const char *dims, const char *letters)
+{
+    const size_t at = strcspn(dims, letters);
+
+    return dims[at];
+}
+
+/* How an operand lies: rows of `inner` elements, along up to three axes. */
+struct rows_of_operand {
+    ir_expression batch, tokens;
+    int64_t heads, inner, elements;
+};
+
+static struct rows_of_operand rows_of(const struct builder *b, const char *dims)
+{
+    const struct extent most = problem_most(b->problem);
+    const char batch = letter_of(dims, "B"), tokens = letter_of(dims, "TSXE"), heads = letter_of(dims, "HQYGL");
+    struct rows_of_operand rows = {.batch = batch ? dim(b, batch) : build_constant(b, 1),
+                                   .tokens = tokens ? dim(b, tokens) : build_constant(b, 1),
+                                   .heads = heads ? problem_dim(&b->problem->desc, &most, heads) : 1,
+                                   .inner = 1,
+                                   .elements = 1};
+
+    for (const char *letter = dims; *letter != '\0'; letter++) {
+        const int64_t count = problem_dim(&b->problem->desc, &most, *letter);
+        rows.elements *= count;
+        rows.inner *= *letter == batch || *letter == tokens || *letter == heads ? 1 : count;
+    }
+    return rows;
+}
+
+static int scratch_rows(struct builder *b, const struct rows_of_operand *rows, clattn_dtype type)
+{
+    const ir_expression token = build_constant(b, rows->heads * rows->inner);
+    const ir_expression strides[3] = {build_binary(b, IR_MULTIPLY, rows->tokens, token), token,
+                                      build_constant(b, rows->inner)};
+
+    return build_scratch_of(b, "converted", type, rows->elements, strides);
+}
+
+/* A problem with the types of the copy, and a row of it as its values. */
+static clattn_status convert_problem(const struct problem *problem, const struct rows_of_operand *rows,
+                                     clattn_dtype from, clattn_dtype to, struct problem *piece)
+{
+    const clattn_plan_desc desc = {.rule = CLATTN_RMS_NORM,
+                                   .dtype = from,
+                                   .seq_len = problem->desc.seq_len,
+                                   .heads = rows->heads,
+                                   .value_dim = rows->inner};
+
+    TRY(problem_init(piece, &desc, NULL));
+    piece->types[CLATTN_O] = to;
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status convert(struct builder *b, const struct rows_of_operand *rows, int from, clattn_dtype from_type,
+                             int to, clattn_dtype to_type)
+{
+    struct problem *piece = malloc(sizeof *piece);
+    const int names = b->name_count;
+    clattn_status status =
+        piece != NULL ? convert_problem(b->problem, rows, from_type, to_type, piece) : CLATTN_OUT_OF_MEMORY;
+
+    build_bind(b, "v", from);
+    build_bind(b, "o", to);
+    build_number(b, "seq_len", rows->tokens);
+    build_number(b, "rows", build_binary(b, IR_MULTIPLY, rows->batch, rows->tokens));
+    if (status == CLATTN_SUCCESS)
+        status = build_child(b, &solver_convert, piece);
+    b->name_count = names;
+    free(piece);
+    return status;
+}
+
+static clattn_status convert_input(struct builder *b, const struct operand_row *operand)
+{
+    const struct operand_row row = row_to_rotate(b->problem, operand);
+    const struct rows_of_operand rows = rows_of(b, row.dims);
+    const clattn_plan_desc *desc = &b->problem->desc;
+    const clattn_dtype type = row.storage == STORE_DATA ? desc->dtype : desc->gate_dtype;
+    const int from = build_operand(b, row.id), to = scratch_rows(b, &rows, type);
+
+    b->operands[row.id] = to;
+    return convert(b, &rows, from, b->problem->types[row.id], to, type);
+}
+
+clattn_status around_convert(struct builder *b)
+{
+    const struct problem *problem = b->problem;
+
+    for (int i = 0; i < problem->operand_count; i++) {
+        const struct operand_row *row = &problem->operands[i];
+        struct rows_of_operand rows;
+        if (problem_converts(problem, row))
+            TRY(convert_input(b, row));
+        if (row->id != CLATTN_O || !rule_has_list(problem->rule) || problem->types[CLATTN_O] == problem->desc.dtype)
+            continue;
+        rows = rows_of(b, row->dims);
+        b->converted_output = build_operand(b, CLATTN_O);
+        b->operands[CLATTN_O] = scratch_rows(b, &rows, problem->desc.dtype);
+    }
+    return CLATTN_SUCCESS;
+}
+
+clattn_status around_output(struct builder *b)
+{
+    const struct problem *problem = b->problem;
+    struct rows_of_operand rows;
+
+    if (b->converted_output == IR_NONE)
+        return CLATTN_SUCCESS;
+    rows = rows_of(b, "BTHV");
+    return convert(b, &rows, b->operands[CLATTN_O], problem->desc.dtype, b->converted_output, problem->types[CLATTN_O]);
 }
 
 /* ---- A cache to which the call appends its keys and values

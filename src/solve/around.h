@@ -4,6 +4,10 @@
 
 #include "solve/solve.h"
 
+/* Converts the operands that kernels do not read in their own types. Later steps find them under the operands' names. */
+clattn_status around_convert(struct builder *b);
+/* Converts the output, where kernels do not write it in its own type. */
+clattn_status around_output(struct builder *b);
 /* Adds rotary positions, if the problem has them. Later steps find the rotated q, k and erase keys under the operands'
  * names. */
 clattn_status around_rope(struct builder *b);
@@ -20,6 +24,6 @@ clattn_status around_reads(struct builder *b);
 /* The constants of cl/rope/turns.clh, for kernels that rotate rows by a rule's rotary positions. */
 void add_rope_angles(struct kernel_step *step, const clattn_plan_desc *desc);
 /* Solvers that only other solvers use. They are not in solver_list. */
-extern const struct solver solver_stabilize, solver_read_state, solver_append;
+extern const struct solver solver_stabilize, solver_read_state, solver_append, solver_convert;
 
 #endif

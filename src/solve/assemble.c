@@ -23,10 +23,12 @@ clattn_status build_begin(struct builder *b)
 {
     b->outer = b->problem;
     b->name_count = b->failed = 0;
+    b->converted_output = IR_NONE;
     b->reads_loop = problem_reads(b->problem) > 1 && !problem_is_backward(b->problem) ? READS_LOOP : IR_NONE;
     for (int id = 0; id < OPERAND_COUNT; id++)
         b->operands[id] = IR_NONE;
     bind_head_decay(b);
+    TRY(around_convert(b));
     TRY(around_rope(b));
     return around_append(b);
 }
@@ -67,7 +69,10 @@ clattn_status build_own(struct builder *b, const struct solver *solver, const vo
     own = b->built->child_count;
     TRY(build_solver(b, solver, tiles));
     b->built->own = own;
-    return problem_is_backward(b->problem) ? CLATTN_SUCCESS : around_reads(b);
+    if (problem_is_backward(b->problem))
+        return CLATTN_SUCCESS;
+    TRY(around_reads(b));
+    return around_output(b);
 }
 
 clattn_status build_recipe(struct builder *b, const struct solver *solver, const void *tiles)

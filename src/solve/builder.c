@@ -175,6 +175,13 @@ static int find_name(const struct builder *b, const char *name)
     return i;
 }
 
+ir_expression build_bound_number(const struct builder *b, const char *name)
+{
+    const int at = find_name(b, name);
+
+    return at >= 0 ? b->names[at].number : IR_NONE;
+}
+
 /* Names of operands in kernels, for all rules that have them. */
 static const struct {
     const char *name;

@@ -72,6 +72,7 @@ struct builder {
     int operands[OPERAND_COUNT]; /* tensors of the plan's operands; IR_NONE: not added yet */
     int denominators;            /* the divisors of the outputs; IR_NONE: none */
     int whole, whole_sums;       /* states after whole sequences, if the caller does not ask for them; else IR_NONE */
+    int converted_output;        /* the caller's o, if kernels write another, to be converted; else IR_NONE */
     int reads_loop;              /* the loop over the heads that read a state; IR_NONE: none */
     int failed;                  /* there were too many names, steps or children, or a parameter that no binding has the
                                   * name of */
@@ -115,6 +116,8 @@ int build_scratch_of(struct builder *b, const char *name, clattn_dtype type, int
 /* From here on, kernels find the tensor, or the number, under this name. IR_NONE: it is absent. */
 void build_bind(struct builder *b, const char *name, int tensor);
 void build_number(struct builder *b, const char *name, ir_expression number);
+/* The number that is bound to the name. */
+ir_expression build_bound_number(const struct builder *b, const char *name);
 /* The tensor that kernels find under the name. */
 int build_bound(struct builder *b, const char *name);
 

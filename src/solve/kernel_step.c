@@ -159,6 +159,7 @@ struct kernel_step kernel_step(enum embedded_file file, const struct problem *pr
                                .options = PLAIN_OPTIONS,
                                .data = problem->desc.dtype,
                                .gate = problem_gate_type(problem),
+                               .strength = problem_strength_type(problem),
                                .out = problem_out_type(problem),
                                .state = problem->pass == PASS_DENOMINATORS ? CLATTN_F32 : problem_state_type(problem),
                                .gate_scale = problem->desc.gate_scale,

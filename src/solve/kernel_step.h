@@ -12,15 +12,15 @@ enum { STEP_CONSTANTS = 112, STEP_HEADERS = 24 };
 
 struct kernel_step {
     enum embedded_file file;
-    const char *name;                    /* the kernel's name in that file */
-    int group;                           /* work-items */
-    int shared;                          /* its work-items share a tile: the compiler of a CPU must not optimise it */
-    int any_group;                       /* it runs in groups of its size, whatever the driver says about that */
-    int registers;                       /* registers of a work-item, at most; 0: the compiler decides */
-    const char *options;                 /* compiler options */
-    clattn_dtype data, gate, out, state; /* storage types */
-    double gate_scale, softcap, eps;     /* eps < 0: the kernel has none */
-    uint64_t absent;                     /* a bit for each parameter that is a tensor and absent */
+    const char *name;    /* the kernel's name in that file */
+    int group;           /* work-items */
+    int shared;          /* its work-items share a tile: the compiler of a CPU must not optimise it */
+    int any_group;       /* it runs in groups of its size, whatever the driver says about that */
+    int registers;       /* registers of a work-item, at most; 0: the compiler decides */
+    const char *options; /* compiler options */
+    clattn_dtype data, gate, strength, out, state; /* storage types */
+    double gate_scale, softcap, eps;               /* eps < 0: the kernel has none */
+    uint64_t absent;                               /* a bit for each parameter that is a tensor and absent */
     size_t local_bytes;
     struct {
         const char *name;

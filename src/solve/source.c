@@ -99,8 +99,9 @@ static void add_constants(struct text *text, const struct kernel_step *step)
     if (step->softcap > 0)
         text_format(text, "#define SOFTCAP %.9ef\n", (double)(float)step->softcap);
     text_format(text, "#define GATE_SCALE %.9ef\n", (double)(float)step->gate_scale);
-    text_format(text, "#define DATA %s\n#define GATE %s\n#define OUT %s\n#define STATE %s\n", dtype_name(step->data),
-                dtype_name(step->gate), dtype_name(step->out), dtype_name(step->state));
+    text_format(text, "#define DATA %s\n#define GATE %s\n#define STRENGTH %s\n#define OUT %s\n#define STATE %s\n",
+                dtype_name(step->data), dtype_name(step->gate), dtype_name(step->strength), dtype_name(step->out),
+                dtype_name(step->state));
 }
 
 /* Defines which of its tensors the kernel has. */

@@ -391,22 +391,27 @@ static int is_uniform(const clattn_plan_desc *desc, const struct problem_case *c
     return uniform;
 }
 
-/* Types that no kernel takes together are UNSUPPORTED, whoever asks; all others are what they are without a list. */
+/* Types that plans do not convert are UNSUPPORTED, whoever asks; all others are taken. */
 static void check_plan(const struct problem_case *c, const struct types *types)
 {
     const clattn_plan_desc desc = typed_desc(c, types);
-    int uniform = is_uniform(&desc, c);
+    const struct log no_log = {NULL, NULL};
+    struct problem problem;
     clattn_plan *plan = NULL;
     clattn_status status;
+    int taken;
 
+    assert_status(problem_init(&problem, &desc, &no_log), SUCCESS);
+    taken = problem_check_kernels(&problem, &no_log) == CLATTN_SUCCESS;
+    assert_true(taken || !is_uniform(&desc, c));
     test_log_clear();
     status = clattn_supports(test_device.context, &desc);
-    if (uniform && status == CLATTN_UNSUPPORTED && strstr(test_log_text, "kernels take one type") == NULL)
+    if (taken && status == CLATTN_UNSUPPORTED && strstr(test_log_text, "kernels take one type") == NULL)
         return; /* for another reason, as f32 or a state in 16 bits may be */
-    if (uniform != (status == CLATTN_SUCCESS))
+    if (taken != (status == CLATTN_SUCCESS))
         fail_msg("%s, %s: %s: %s\n%s", test_rule_name(desc.rule), c->variant, types->what, clattn_status_text(status),
                  test_log_text);
-    if (uniform)
+    if (taken)
         return;
     assert_status(status, UNSUPPORTED);
     assert_logged("kernels take one type");
