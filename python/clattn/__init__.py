@@ -10,10 +10,21 @@ double precision, clattn.fla those of flash-linear-attention. `python -m clattn`
 from . import _interface
 from ._interface import Error
 from ._plan import Context, Plan, devices
-from ._rules import functions as _functions
+from ._rules import aliases as _aliases, functions as _functions
 from . import fla, reference  # noqa: E402  after the functions
 
 __version__ = _interface.table["clattn"]
 rules = tuple(_functions)
 globals().update(_functions)
+globals().update({alias: _functions[name] for alias, name in _aliases.items() if alias not in _functions})
+
+
+def __getattr__(name):
+    import difflib
+    if hasattr(fla, name) and not name.startswith("_"):
+        raise AttributeError(f"module 'clattn' has no {name!r}; clattn.fla has it")
+    close = difflib.get_close_matches(name, (*_functions, *_aliases), 1)
+    raise AttributeError(f"module 'clattn' has no {name!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
+
+
 __all__ = ["Context", "Error", "Plan", "devices", "fla", "reference", "rules", *_functions]

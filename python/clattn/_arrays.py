@@ -41,6 +41,7 @@ class Array:
     """A contiguous array: `pointer`, `bytes`, `shape`, `type` (a clattn_dtype, or None for integers)."""
 
     def __init__(self, name, x):
+        self.given = None
         if is_tensor(x):
             if x.device.type != "cpu":
                 raise TypeError(f"{name}: a tensor on {x.device}; clattn takes tensors of the CPU, or of no device")
@@ -51,20 +52,26 @@ class Array:
         else:
             import numpy
             if not isinstance(x, numpy.ndarray):
+                if not hasattr(x, "__dlpack__"):
+                    self.given = type(x).__name__
                 x = numpy.from_dlpack(x) if hasattr(x, "__dlpack__") else numpy.asarray(x)
+                if self.given is not None and x.dtype.kind == "i" and abs(x).max(initial=0) < 2 ** 31:
+                    x = x.astype(numpy.int32)  # a list of integers: cu_seqlens
             self.data = numpy.ascontiguousarray(x)
             self.type_name = _name(self.data.dtype)
             self.pointer, self.bytes = self.data.__array_interface__["data"][0], self.data.nbytes
         self.name, self.shape = name, tuple(self.data.shape)
         self.type = _TYPES.get(self.type_name)
 
-    def require_floats(self):
-        if self.type is None:
-            raise TypeError(f"{self.name}: of type {self.type_name}; f32, f16 and bf16 are taken")
-
-    def require_integers(self):
-        if self.type_name not in ("int32", "int64"):
-            raise TypeError(f"{self.name}: of type {self.type_name}; int32 and int64 are taken")
+    def require(self, storage, rule):
+        """Refuses an array of a type that an operand of this storage never has."""
+        if storage in ("i32", "i32 or i64"):
+            taken = ("int32", "int64") if storage == "i32 or i64" else ("int32",)
+        else:
+            taken = tuple(_TYPES)
+        if self.type_name not in taken:
+            what = f"is of type {self.type_name}" if self.given is None else f"is a {self.given} (read as {self.type_name})"
+            raise TypeError(f"{rule}: {self.name} {what}; taken are arrays of {', '.join(taken)}")
 
 
 def empty(like, name, shape, dtype):

@@ -85,9 +85,12 @@ def _find(device):
         return None
     known = devices()
     for i, info in enumerate(known):
-        if device == i or (isinstance(device, str) and device.lower() in info["name"].lower()):
+        if isinstance(device, int) and not isinstance(device, bool) and device == i:
             return info["device"]
-    raise c.Error("NO_DEVICE", [f"no device {device!r}; there are: " + (", ".join(d["name"] for d in known) or "none")])
+        if isinstance(device, str) and device and device.lower() in f"{info['name']} {info['platform']}".lower():
+            return info["device"]
+    there = ", ".join(f"{i}: {info['name']} ({info['platform']})" for i, info in enumerate(known)) or "none"
+    raise c.Error("NO_DEVICE", [f"no device {device!r}; there are {there}; \"reference\" is the CPU in double precision"])
 
 
 class Plan:
@@ -131,7 +134,7 @@ def default_context():
                 if error.status not in ("NO_OPENCL", "NO_DEVICE"):
                     raise
                 _missing = True
-                warnings.warn(f"clattn: {error}; computing on the CPU by the slow reference", RuntimeWarning, stacklevel=4)
+                warnings.warn(f"clattn: {error}; computing on the CPU by the slow reference", RuntimeWarning, stacklevel=7)
         return _default
 
 
@@ -140,6 +143,10 @@ def context_of(device):
         return device
     if device is None:
         return default_context()
+    if isinstance(device, dict):  # one of devices()
+        device = next((i for i, info in enumerate(devices()) if info == device), -1)
+    if not isinstance(device, (int, str)):
+        raise TypeError(f"device is an index, a name, a Context or \"reference\", not {type(device).__name__}")
     with _default_lock:
         if device not in _named:
             _named[device] = Context(device)

@@ -4,6 +4,7 @@ A function takes the rule's inputs by their names, then its options: scale, qk_l
 `clattn rules RULE` and docs/rules.md list them. Sizes come from the arrays."""
 
 import ctypes
+import difflib
 import inspect
 
 from . import _interface as c
@@ -51,6 +52,8 @@ class Rule:
             if not fitting:
                 raise ValueError(f"{self.name}: {operand['name']} has shape {list(array.shape)}; it is {operand['shape']}")
             for letter, number in zip(fitting[0], array.shape):
+                if number == 0:
+                    raise ValueError(f"{self.name}: {operand['name']} has shape {list(array.shape)}: {letter} is 0")
                 number, letter = (number // steps, "T") if letter == "T*n" else (2 * number, "V") if letter == "V/2" else (
                     number, letter)
                 if letter in _FIELDS and found.setdefault(letter, number) != number:
@@ -83,27 +86,32 @@ class Rule:
             array = arrays.get(operand["name"])
             if array is not None and self.by_operand.get(operand["name"]):
                 desc.flags |= c.flags[self.by_operand[operand["name"]]]
+        self._types(desc, arrays)
         self._indices(desc, arrays)
         if "final_state" in requested:
             desc.flags |= c.flags["CLATTN_FINAL_STATE"]
-        self._types(desc, arrays)
         return c.complete(desc)
 
     def _put(self, desc, word, value):
         key = self.words.get(word)
         if key is None:
-            raise TypeError(f"{self.name}() has no option {word!r}; it has " + ", ".join(sorted(self.words)))
+            raise TypeError(f"{self.name}() has no option {word!r}")
         if key in c.flags:
+            if value not in (True, False):
+                raise ValueError(f"{self.name}: {word} is True or False, not {value!r}")
             desc.flags |= c.flags[key] if value else 0
             return
         values = {entry["word"]: entry["value"] for entry in c.options[key].get("values", ())}
-        if isinstance(value, str) and value not in values:
-            raise ValueError(f"{self.name}: {word} is one of {', '.join(values)}, not {value!r}")
-        setattr(desc, key, values.get(value, value) if isinstance(value, str) else value)
+        if isinstance(value, str) and value in values:
+            value = values[value]
+        try:
+            setattr(desc, key, value)
+        except TypeError:
+            expected = "one of " + ", ".join(values) if values else "a number"
+            raise ValueError(f"{self.name}: {word} is {expected}, not {value!r}") from None
 
     def _indices(self, desc, arrays):
         if "cu_seqlens" in arrays:
-            arrays["cu_seqlens"].require_integers()
             desc.flags |= c.flags["CLATTN_CU_SEQLENS"]
             if arrays["cu_seqlens"].type_name == "int64":
                 desc.flags |= c.flags["CLATTN_CU_SEQLENS_INT64"]
@@ -115,8 +123,10 @@ class Rule:
         """dtype and gate_dtype are those of the first of a storage; what differs is said by operand."""
         first = {}
         for operand in self.inputs:
-            if operand["storage"] in ("data", "gate") and operand["name"] in arrays:
-                arrays[operand["name"]].require_floats()
+            if operand["name"] not in arrays:
+                continue
+            arrays[operand["name"]].require(operand["storage"], self.name)
+            if operand["storage"] in ("data", "gate"):
                 first.setdefault(operand["storage"], arrays[operand["name"]].type)
         desc.dtype = first.get("data", c.F32)
         desc.gate_dtype = first.get("gate", c.F32)
@@ -164,7 +174,8 @@ class _Prepared:
             if name not in arrays:
                 raise TypeError(f"{rule.name}: {name} is missing")
             if arrays[name].shape != dims:
-                raise ValueError(f"{rule.name}: {name} has shape {list(arrays[name].shape)}, not {list(dims)}")
+                other = "; state_vk=True takes [V,K]" if name == "initial_state" and dims[-2:] == arrays[name].shape[:-3:-1] else ""
+                raise ValueError(f"{rule.name}: {name} has shape {list(arrays[name].shape)}, not {list(dims)}{other}")
             self.inputs.append((number, name))
         self.list_type = c.Operand * (len(self.inputs) + len(self.outputs))
 
@@ -182,6 +193,9 @@ class _Prepared:
 
 
 def _call(rule, direction, values, options, device, requested):
+    for word, value in options.items():
+        if not isinstance(value, (bool, int, float, str)):
+            raise TypeError(f"{rule.name}: {word} is a number, a word or a truth value, not {type(value).__name__}")
     arrays = {name: Array(name, x) for name, x in values.items() if x is not None}
     like = next(iter(values.values()))
     return rule.prepare(arrays, options, requested, direction).compute(arrays, like, device)
@@ -205,12 +219,19 @@ def _docstring(rule):
     row, lines = rule.row, []
     lines.append(f"{row['recurrence']}\n\n{row['paper']}\n\nInputs:")
     lines += [f"    {o['name']:<20}{o['shape']}, {o['storage']}{'' if o['required'] else ', optional'}" for o in rule.inputs]
+    lines.append("B batch, T tokens, H heads of v and o, HQ of q and k, HK of k and v where fewer share a state, N sequences, M states of a "
+                 "pool. Gates are logarithms of decays, at most 0, without a gate_map. An initial state is [N,H,K,V]; [N,H,V,K] with "
+                 "state_vk; with state_indices a pool [M,...]. final_state has its shape.")
     lines.append("Outputs: " + ", ".join(f"{o['name']} {o['shape']}" for o in row["operands"] if o["output"] and o["required"])
                  + "; a tuple of all with output_final_state or with an option that adds one.")
     lines.append("Options, as keywords:")
+    defaults = {option.get("flag") or option["field"]: option.get("depends", option.get("default")) for option in row["options"]}
     for word, key in rule.words.items():
-        values = ", ".join(entry["word"] for entry in c.options[key].get("values", ()))
-        lines.append(f"    {word:<20}{c.options[key]['help']}{': ' + values if values else ''}")
+        only = (entry["word"] for entry in c.options[key].get("values", ()) if entry.get("only", rule.name) == rule.name)
+        values = "True or False" if key in c.flags else ", ".join(only)
+        default = "" if key in c.flags or values or defaults[key] is None else f" [{defaults[key]}]"
+        lines.append(f"    {word:<20}{c.options[key]['help']}{': ' + values if values else ''}{default}")
+    lines.append("    0 stands for an option's default.")
     lines.append("    device              an index or a name of clattn.devices(), a clattn.Context, or \"reference\"")
     lines += [f"Note: {note}" for note in row["notes"]]
     return "\n".join(lines)
@@ -231,16 +252,29 @@ def _make(rule):
     signature = _signature(rule)
     inputs = [o["name"] for o in rule.inputs]
     required = [o["name"] for o in rule.inputs if o["required"]]
-    parameters, needed = set(signature.parameters), set(required)
+    parameters = list(signature.parameters)
 
     def function(*args, **keywords):
-        if len(args) > len(required) or not keywords.keys().isdisjoint(required[:len(args)]):
-            signature.bind(*args, **keywords)  # raises
-        given = dict(zip(required, args)) | {word: x for word, x in keywords.items() if x is not None}
-        if not given.keys() <= parameters or not given.keys() >= needed:
-            signature.bind(*args, **keywords)
+        if len(args) > len(required):
+            raise TypeError(f"{rule.name}() takes {', '.join(required)} by position; the rest are keywords")
+        given = dict(zip(required, args))
+        for word, value in keywords.items():
+            if word in given:
+                raise TypeError(f"{rule.name}() got {word} twice")
+            if word not in parameters:
+                close = difflib.get_close_matches(word, parameters, 1)
+                hint = f"; did you mean {close[0]}?" if close else "; help() lists its options"
+                raise TypeError(f"{rule.name}() has no {word!r}{hint}")
+            if value is not None:
+                given[word] = value
+        for name in required:
+            if name not in given:
+                raise TypeError(f"{rule.name}() needs {name}: its inputs are {', '.join(required)}")
         device = given.pop("device", None)
-        requested = ("final_state",) if given.pop("output_final_state", False) else ()
+        wanted = given.pop("output_final_state", False)
+        if wanted not in (True, False):
+            raise ValueError(f"{rule.name}: output_final_state is True or False, not {wanted!r}")
+        requested = ("final_state",) if wanted else ()
         values = {name: given.pop(name) for name in inputs if name in given}
         if any(is_tensor(x) and x.requires_grad for x in values.values()):
             from ._torch import differentiable
@@ -258,3 +292,4 @@ def _make(rule):
 
 rules = {name: Rule(row) for name, row in c.rules.items()}
 functions = {name: _make(rule) for name, rule in rules.items()}
+aliases = {alias: name for name, rule in rules.items() for alias in rule.row["aliases"] if alias.isidentifier()}

@@ -17,6 +17,8 @@ class _Function(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *gradients):
+        if torch.is_grad_enabled():  # create_graph
+            raise RuntimeError("clattn has no derivatives of gradients: leave create_graph out")
         rule, names, options, device, requested = ctx.call
         saved = ctx.saved_tensors
         values = dict(zip(names, saved))
@@ -30,6 +32,7 @@ class _Function(torch.autograd.Function):
 
 def differentiable(rule, values, options, device, requested):
     names = tuple(values)
+    values = {name: x if isinstance(x, torch.Tensor) else torch.as_tensor(x) for name, x in values.items()}
     outputs = _Function.apply(rule, names, options, device, requested, *values.values())
     order = ["o", *(name for name in rule.outputs if name != "o" and (name in requested or name.startswith("final_")))]
     return dict(zip(order, outputs))

@@ -7,12 +7,12 @@ output_final_state. Keywords that steer fla's kernels alone (chunk_size, …) ar
 
 from . import _rules
 
-_IGNORED = {"chunk_size", "head_first", "fused", "safe_gate", "lower_bound", "use_exp2", "transpose_state_layout"}
+_IGNORED = {"chunk_size", "head_first", "fused", "use_exp2"}
 
 
 def _call(name, values, scale, initial_state, output_final_state, cu_seqlens, options, extra):
     for word, value in extra.items():
-        if word not in _IGNORED and value not in (None, False):
+        if word not in _IGNORED and value is not None and value is not False:
             raise TypeError(f"clattn.fla: {name} has no {word}")
         if word == "head_first" and value:
             raise ValueError("clattn.fla: head_first is not taken: tensors are [B, T, H, D]")
@@ -69,9 +69,17 @@ def chunk_gated_delta_rule(q, k, v, g, beta, scale=None, initial_state=None, out
 
 
 def chunk_kda(q, k, v, g, beta, scale=None, initial_state=None, output_final_state=False, use_qk_l2norm_in_kernel=False,
-              cu_seqlens=None, **extra):
+              use_gate_in_kernel=False, A_log=None, dt_bias=None, cu_seqlens=None, **extra):
+    """With use_gate_in_kernel g is as projected, and the gate is -e^A_log softplus(g + dt_bias)."""
+    raw = {}
+    if use_gate_in_kernel:
+        raw = {"gate_map": "softplus", "a_log": A_log.reshape(-1)}
+        if dt_bias is not None:
+            raw["dt_bias"] = dt_bias.reshape(q.shape[2], -1)
+    elif A_log is not None or dt_bias is not None:
+        raise ValueError("clattn.fla: kda takes A_log and dt_bias with use_gate_in_kernel")
     return _call("kda", {"q": q, "k": k, "v": v, "g": g, "beta": beta}, scale, initial_state, output_final_state, cu_seqlens,
-                 {"qk_l2norm": use_qk_l2norm_in_kernel}, extra)
+                 {"qk_l2norm": use_qk_l2norm_in_kernel} | raw, extra)
 
 
 def chunk_rwkv7(r, w, k, v, a, b, scale=1.0, initial_state=None, output_final_state=True, cu_seqlens=None, **extra):

@@ -8,7 +8,9 @@ from ._rules import functions as _functions
 def _of(function):
     @functools.wraps(function)
     def computed(*args, **keywords):
-        return function(*args, **keywords, device="reference")
+        if keywords.get("device") not in (None, "reference"):
+            raise TypeError(f"clattn.reference.{function.__name__}() has no device: it is the reference")
+        return function(*args, **{**keywords, "device": "reference"})
     return computed
 
 

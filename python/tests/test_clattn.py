@@ -117,10 +117,36 @@ def test_mistakes_are_named():
         clattn.gated_delta_rule(q, k, v, g[:, :5], beta)
     with pytest.raises(ValueError, match=r"g has shape \[2, 37, 3\]; it is \[B,T,H,K\]"):
         clattn.gla(q, k, v, g)
-    with pytest.raises(TypeError, match="beta"):
+    with pytest.raises(TypeError, match="gated_delta_rule.. needs beta"):
         clattn.gated_delta_rule(q, k, v, g)
-    with pytest.raises(TypeError, match="q: of type float64"):
-        clattn.gated_delta_rule(q.astype(np.float64), k, v, g, beta)
+    with pytest.raises(TypeError, match="by position"):
+        clattn.gated_delta_rule(q, k, v, g, beta, None)
+    for name in ("q", "g", "initial_state"):
+        state = np.zeros((2, 3, 16, 8), np.float32)
+        wide = {"q": q, "k": k, "v": v, "g": g, "beta": beta, "initial_state": state}
+        wide[name] = wide[name].astype(np.float64)
+        with pytest.raises(TypeError, match=f"gated_delta_rule: {name} is of type float64"):
+            clattn.gated_delta_rule(**wide)
+    with pytest.raises(TypeError, match="q is a list"):
+        clattn.gated_delta_rule(q.tolist(), k, v, g, beta)
+    with pytest.raises(ValueError, match="q has shape .*: T is 0"):
+        clattn.gated_delta_rule(q[:, :0], k[:, :0], v[:, :0], g[:, :0], beta[:, :0])
+    with pytest.raises(TypeError, match="has no 'qk_l2_norm'; did you mean qk_l2norm"):
+        clattn.gated_delta_rule(q, k, v, g, beta, qk_l2_norm=True)
+    with pytest.raises(ValueError, match="qk_l2norm is True or False, not 'off'"):
+        clattn.gated_delta_rule(q, k, v, g, beta, qk_l2norm="off")
+    with pytest.raises(ValueError, match="scale is a number, not '1'"):
+        clattn.gated_delta_rule(q, k, v, g, beta, scale="1")
+    with pytest.raises(TypeError, match="device is an index"):
+        clattn.gated_delta_rule(q, k, v, g, beta, device=1.5)
+    with pytest.raises(ValueError, match="state_vk=True takes"):
+        clattn.gated_delta_rule(q, k, v, g, beta, initial_state=np.zeros((2, 3, 8, 16), np.float32))
+    with pytest.raises(AttributeError, match="clattn.fla has it"):
+        clattn.chunk_gated_delta_rule
+    for cuts in ([0, 5], [5, 37], [0, 30, 20, 37], [0, 99], [0, -5, 37]):
+        for device in (None, "reference"):
+            with pytest.raises(clattn.Error, match="cu_seqlens"):
+                clattn.gated_delta_rule(*(x[:1] for x in (q, k, v, g, beta)), cu_seqlens=cuts, device=device)
     with pytest.raises(ValueError, match="gate_map is one of .*, not 'nothing'"):
         clattn.gla(q, k, v, q, gate_map="nothing")
     with pytest.raises(ValueError, match=r"initial_state has shape \[1\], not \[2, 3, 16, 8\]"):
@@ -219,6 +245,14 @@ def test_gradients_of_states():
 
 
 @needs_torch
+def test_no_second_derivatives():
+    q, k, v, g, beta = (torch.from_numpy(x) for x in draw(13, tokens=5))
+    o = clattn.gated_delta_rule(q.requires_grad_(), k, v, g.numpy(), beta)
+    with pytest.raises(RuntimeError, match="no derivatives of gradients"):
+        torch.autograd.grad(o.sum(), q, create_graph=True)
+
+
+@needs_torch
 def test_names_of_fla():
     q, k, v, g, beta = (torch.from_numpy(x) for x in draw(12))
     o, state = clattn.fla.chunk_gated_delta_rule(q, k, v, g, beta, use_qk_l2norm_in_kernel=True)
@@ -233,5 +267,14 @@ def test_names_of_fla():
         h = gate[:, t].exp() * h + x[:, t]
         rows.append(h)
     close(o, torch.stack(rows, 1))
+    a_log, bias = torch.randn(3), torch.randn(3 * 16)
+    raw = torch.randn(q.shape)
+    decay = -a_log.exp()[:, None] * torch.nn.functional.softplus(raw + bias.view(3, 16))
+    expected, _ = clattn.fla.chunk_kda(q, k, v, decay, beta, use_qk_l2norm_in_kernel=True)
+    o, _ = clattn.fla.chunk_kda(q, k, v, raw, beta, use_qk_l2norm_in_kernel=True, use_gate_in_kernel=True, A_log=a_log,
+                                dt_bias=bias)
+    close(o, expected)
+    with pytest.raises(TypeError, match="transpose_state_layout"):
+        clattn.fla.chunk_gla(q, k, v, q, transpose_state_layout=True)
     with pytest.raises(TypeError, match="has no strange"):
         clattn.fla.chunk_gla(q, k, v, q, strange=3)
