@@ -72,6 +72,8 @@ WORD float gate_back(gates_t gates, int head, int n, float x, float gradient, fl
 {
     float rate = gate_rate(gates, head), s;
 
+    if (GATE_MAP != 0 && gradient == 0)
+        return 0; /* of a decay that forgets all, whatever its number */
     if (HAS_GATE_BIAS)
         x += gates.bias[gates.bias_head * head + n];
     if (GATE_MAP == GATE_SOFTPLUS) {
@@ -81,7 +83,7 @@ WORD float gate_back(gates_t gates, int head, int n, float x, float gradient, fl
     if (GATE_MAP == GATE_SIGMOID) {
         s = 1 / (1 + exp2(-LOG2E * rate * x));
         gradient *= rate * GATE_SCALE * s * (1 - s);
-        *rates += x * gradient;
+        *rates += gradient == 0 ? 0 : x * gradient;
         return gradient;
     }
     if (GATE_MAP == GATE_LOGSIGMOID)

@@ -329,14 +329,21 @@ static void leave_strength(struct adjoint *a, int64_t row, double gradient)
     put(head, CLATTN_BETA, row, first, head->head, 0, gradient);
 }
 
-/* Of the gradient by a log-decay that by the number it is made of, and what bias and rate gain. */
+/* x times a slope, of which 0 stays 0: that of a gate which is at its end at an infinite x. */
+static double slope_at(double x, double slope)
+{
+    return slope == 0 ? 0 : x * slope;
+}
+
+/* Of the gradient by a log-decay that by the number it is made of, and what bias and rate gain. A decay that forgets
+ * all has the gradient 0, whatever its number. */
 static double gate_back(struct adjoint *a, int64_t token, int64_t n, double gradient)
 {
     const struct head *head = &a->head;
     const clattn_plan_desc *desc = &a->of->task->problem->desc;
     double x = head_element(head, a->of->task->problem->rule->gate, token, head->first, head->head, n), rate = 1, s;
 
-    if (desc->gate_map == CLATTN_GATE_MAP_LOG)
+    if (desc->gate_map == CLATTN_GATE_MAP_LOG || gradient == 0)
         return gradient;
     if (desc->flags & CLATTN_WITH_DT_BIAS)
         x += head_element(head, CLATTN_DT_BIAS, 0, 0, head->head, n);
@@ -351,7 +358,7 @@ static double gate_back(struct adjoint *a, int64_t token, int64_t n, double grad
         break;
     case CLATTN_GATE_MAP_SIGMOID:
         gradient *= rate * desc->gate_scale * s * (1 - s);
-        add_shared(a, SHARED_RATE, 0, x * gradient);
+        add_shared(a, SHARED_RATE, 0, slope_at(x, gradient));
         break;
     case CLATTN_GATE_MAP_LOGSIGMOID: gradient *= desc->gate_scale * (1 - s); break;
     case CLATTN_GATE_MAP_EXP: gradient *= -exp(x); break;

@@ -10,7 +10,9 @@ void wide_desc(clattn_plan_desc *desc)
 
     desc->dtype = desc->gate_dtype = CLATTN_F32;
     desc->operand_type_count = 0;
-    for (int i = 0; i < count && (desc->flags & CLATTN_WITH_ROPE) && dtype != CLATTN_F32; i++)
+    if (!(desc->flags & CLATTN_WITH_ROPE) || dtype == CLATTN_F32 || desc->pass == CLATTN_PASS_BACKWARD)
+        return;
+    for (int i = 0; i < count; i++)
         if (rows[i].id == CLATTN_Q || rows[i].id == CLATTN_K || rows[i].id == CLATTN_P)
             desc->operand_types[desc->operand_type_count++] = (clattn_operand_type){rows[i].id, dtype};
 }
