@@ -223,7 +223,7 @@ for jobs in 1 2; do
     "${two[@]}" --mode auto,recurrent,chunk -j$jobs --csv >out 2>err || fail "modes, -j$jobs: $(cat out err)"
     [ "$(cat err)" = "$left" ] || fail "modes, -j$jobs: not the one line: $(cat err)"
     [ "$(cut -d, -f1-4 out | tail -n +2 | sort | paste -sd' ')" = \
-        "gla,bf16,12,0 gla,f32,12,0 softmax_attn,bf16,8,0 softmax_attn,f32,8,0" ] || fail "modes, -j$jobs: $(cat out)"
+        "gla,bf16,12,0 gla,f32,12,0 softmax_attn,bf16,12,0 softmax_attn,f32,12,0" ] || fail "modes, -j$jobs: $(cat out)"
     "$clattn" verify --mode recurrent --dtype f32 --shape T=3,H=1,K=4,V=4 --device "$device" --csv -j$jobs >out 2>err ||
         fail "recurrent alone, -j$jobs: $(cat out err)"
     [ "$(sort err | cut -d' ' -f2- | paste -sd,)" = "$(printf '%s has no solver of mode recurrent: not run\n' \

@@ -65,7 +65,7 @@ static void take(struct check_tensors *tensors, const char *name, clattn_operand
     if (operand_is_index(id))
         memcpy(tensor->data, from->data, tensor->bytes);
     for (int64_t i = 0; i < check_count(&tensor->info) && !operand_is_index(id); i++)
-        test_set(tensors, id, i, ((const float *)from->data)[i]);
+        test_set(tensors, id, i, (double)((const float *)from->data)[i]);
 }
 
 /* Operands of a case with its inputs, and what is expected of it */
