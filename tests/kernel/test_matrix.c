@@ -474,8 +474,9 @@ static void test_steep(void **state)
  * delta_rule has an error of 0.27, with it 0.017. */
 static void test_alike(void **state)
 {
-    static const struct check_case shape = {"alike", 1, 70, 16, 16, 32, 32, LAST | NORM, USUAL,
-                                            NULL,    0, 0,  0,  0,  0,  0,  0,           0};
+    enum { HEADS = 4, KEY_DIM = 32 };
+    static const struct check_case shape = {"alike", 1, 70, HEADS, HEADS, KEY_DIM, 32, LAST | NORM, USUAL,
+                                            NULL,    0, 0,  0,     0,     0,       0,  0,           0};
     static const clattn_rule rules[] = {CLATTN_DELTA_RULE, CLATTN_KDA}; /* chunks of 32 and of 16 */
 
     (void)state;
@@ -485,7 +486,7 @@ static void test_alike(void **state)
         char text[4096];
         test_make(&tensors, &desc, shape.gates, NULL);
         for (int64_t i = 0; i < check_count(&tensors.tensor[OP(K)].info); i++)
-            test_set(&tensors, OP(K), i, test_get(&tensors, OP(K), i % (16 * 32)));
+            test_set(&tensors, OP(K), i, test_get(&tensors, OP(K), i % (HEADS * KEY_DIM)));
         test_set_all(&tensors, OP(BETA), 1.9);
         if (rules[r] == CLATTN_KDA)
             test_set_all(&tensors, OP(G), -0.01);
@@ -709,7 +710,7 @@ static void test_turning_teams(void **state)
     if (test_engine_device.context->engine->team == FILE_nothing)
         skip();
     test_tuned_set(&tuned, "span", 128);
-    for (size_t i = 0; i < COUNT(points); i++) {
+    for (size_t i = some ? 1 : 0; i < COUNT(points); i++) { /* the packed sequences below cross spans, too */
         clattn_plan_desc desc = list_desc(CLATTN_PATH_ATTN, points[i].tokens, points[i].keys);
         desc.key_dim = points[i].key_dim;
         desc.value_dim = points[i].value_dim;

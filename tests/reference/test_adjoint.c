@@ -224,17 +224,25 @@ static void test_shared_states(void **state)
 /* Half of the gates are 0, others -1000 and -inf: all gradients are numbers, and 0 where nothing is remembered. */
 static void test_forgotten(void **state)
 {
-    int forgotten = 0;
+    int forgotten = 0, projected = 0;
 
     (void)state;
-    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
-        clattn_plan_desc desc = usual_desc(rule);
+    for (int at = 0; at < 2 * RULE_COUNT; at++) {
+        const clattn_rule rule = (clattn_rule)(at / 2);
+        clattn_plan_desc desc = usual_desc(rule), full;
         struct check_tensors tensors;
         clattn_operand_id gate;
 
-        if (!has_gradients(rule))
+        if (rule == CLATTN_RULE_NONE || !has_gradients(rule))
             continue;
         desc.seq_len = 40;
+        if (at % 2 == 1) { /* gates as projected, with a rate and a bias */
+            desc.gate_map = CLATTN_GATE_MAP_SOFTPLUS;
+            desc.flags |= CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS;
+            if (clattn_plan_desc_complete(&full, &desc, NULL, NULL) != CLATTN_SUCCESS)
+                continue;
+            projected++;
+        }
         make_backward(&tensors, &desc, CHECK_GATES_HARD, NULL);
         for (int id = (int)OPERAND_IDS + 1; id < OPERAND_COUNT; id++)
             for (int64_t i = 0; tensors.tensor[id].data != NULL && i < check_count(&tensors.tensor[id].info); i++)
@@ -247,7 +255,7 @@ static void test_forgotten(void **state)
             }
         check_free(&tensors);
     }
-    assert_true(forgotten > 50);
+    assert_true(forgotten > 50 && projected > 5);
 }
 
 /* Copies tokens from one tensor to another, whatever token axis they have; states by sequence. */
