@@ -24,8 +24,9 @@ class Clattn:
         values = [value for enum in interface["enums"].values() for value in enum]
         self.number = {value["name"].removeprefix("CLATTN_"): value["value"] for value in values}
         self.flag = {flag["name"].removeprefix("CLATTN_"): 1 << flag["bit"] for flag in interface["flags"]}
-        types = {"int32": ctypes.c_int32, "int64": ctypes.c_int64, "uint64": ctypes.c_uint64,
-                 "double": ctypes.c_double, "size": ctypes.c_size_t, "pointer": ctypes.c_void_p}
+        types = {"int32": ctypes.c_int32, "int64": ctypes.c_int64, "uint32": ctypes.c_uint32, "uint64": ctypes.c_uint64,
+                 "double": ctypes.c_double, "char": ctypes.c_char, "size": ctypes.c_size_t, "pointer": ctypes.c_void_p,
+                 "string": ctypes.c_char_p}
         types.update(dict.fromkeys(interface["enums"], ctypes.c_int))
         for name, fields in interface["structs"].items():
             members = [(f["name"], types[f["type"]] * f["count"] if "count" in f else types[f["type"]]) for f in fields]

@@ -15,4 +15,3 @@ awk '/^```python/ { on = 1; next } /^```/ { if (on) exit } on' "$page" >"$work/e
 cd "$work"
 venv/bin/python example.py
 venv/bin/python -m clattn rules gla | grep -q '^gla'
-venv/bin/python -m clattn verify gla --mode recurrent -q --dtype f32

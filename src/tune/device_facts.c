@@ -68,13 +68,14 @@ clattn_status device_facts_read(const char *path, struct device *device, const s
     char *text = file_read(path, LARGEST_FILE, &size);
     cJSON *root = text != NULL ? json_parse(text) : NULL;
     const cJSON *facts = find_device(root);
+    const char *amiss = text == NULL    ? "it cannot be read"
+                        : root == NULL  ? "it is not JSON"
+                        : facts == NULL ? "it has no device with local_memory"
+                                        : NULL;
 
     if (facts != NULL)
         apply_facts(facts, device);
     cJSON_Delete(root);
     free(text);
-    if (facts == NULL)
-        return FAIL(log, INVALID_ARGUMENT, "CLATTN_DEVICE_FACTS=%s: %s", path,
-                    text == NULL ? "it cannot be read" : "it has no device with local_memory");
-    return CLATTN_SUCCESS;
+    return amiss == NULL ? CLATTN_SUCCESS : FAIL(log, INVALID_ARGUMENT, "CLATTN_DEVICE_FACTS=%s: %s", path, amiss);
 }

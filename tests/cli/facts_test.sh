@@ -84,10 +84,11 @@ short tune 'not tuned: q takes 0.00763 GiB, the device' tune gla -s B=100,H=10,K
 "$clattn" devices --json >"$folder/devices.json"
 CLATTN_DEVICE_FACTS=$folder/devices.json "$clattn" run gated_delta_rule -i "$folder/in" -o "$folder/out" -d "$device"
 for file in "$folder/in" "$folder/missing"; do
+    said=$([ -e "$file" ] && echo 'it is not JSON' || echo 'it cannot be read')
     if CLATTN_DEVICE_FACTS=$file "$clattn" run gated_delta_rule -i "$folder/in" -o "$folder/out" -d "$device" 2>"$folder/err"; then
         fail "$file is no report"
     fi
-    grep -q "CLATTN_DEVICE_FACTS=$file: it" "$folder/err" || fail "$(cat "$folder/err")"
+    grep -q "CLATTN_DEVICE_FACTS=$file: $said" "$folder/err" || fail "$(cat "$folder/err")"
 done
 
 # Variables: empty is off, nonsense is refused
