@@ -474,13 +474,13 @@ static void test_steep(void **state)
  * delta_rule has an error of 0.27, with it 0.017. */
 static void test_alike(void **state)
 {
-    enum { HEADS = 4, KEY_DIM = 32 };
+    enum { HEADS = 16, KEY_DIM = 32 };
     static const struct check_case shape = {"alike", 1, 70, HEADS, HEADS, KEY_DIM, 32, LAST | NORM, USUAL,
                                             NULL,    0, 0,  0,     0,     0,       0,  0,           0};
     static const clattn_rule rules[] = {CLATTN_DELTA_RULE, CLATTN_KDA}; /* chunks of 32 and of 16 */
 
     (void)state;
-    for (size_t r = 0; r < COUNT(rules); r++) {
+    for (size_t r = 0; r < (some ? 1 : COUNT(rules)); r++) {
         struct check_tensors tensors, expected;
         clattn_plan_desc desc = check_case_desc(&shape, rules[r], CLATTN_BF16, CLATTN_MODE_CHUNK);
         char text[4096];
