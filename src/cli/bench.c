@@ -49,7 +49,8 @@ static void add_problem(cJSON *row, const struct bench_run *bench, const clattn_
     char shape[128];
 
     cJSON_AddStringToObject(row, "rule", rule_get(desc->rule)->name);
-    cJSON_AddStringToObject(row, "pass", word_name(pass_words, bench->settings->step));
+    cJSON_AddStringToObject(
+        row, "pass", desc->pass == CLATTN_PASS_BACKWARD ? "backward" : word_name(pass_words, bench->settings->step));
     if (bench->target.reference)
         cJSON_AddNullToObject(row, "mode");
     else
