@@ -421,6 +421,15 @@ void test_compare_beyond(const struct check_tensors *spoiled, const struct check
         fail_msg("%s: reaches no output at all", what);
 }
 
+int test_has_gradients(clattn_rule rule)
+{
+    const clattn_plan_desc desc = {
+        .rule = rule, .seq_len = 4, .heads = 2, .key_dim = 4, .value_dim = 4, .pass = CLATTN_PASS_BACKWARD};
+    clattn_plan_desc full;
+
+    return clattn_plan_desc_complete(&full, &desc, NULL, NULL) == CLATTN_SUCCESS;
+}
+
 const char *test_rule_name(clattn_rule rule)
 {
     clattn_rule_info info;

@@ -11,15 +11,6 @@ static int all_rows, one_rule;
 
 enum { BOTH = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE };
 
-static int has_gradients(clattn_rule rule)
-{
-    const clattn_plan_desc desc = {
-        .rule = rule, .seq_len = 4, .heads = 2, .key_dim = 4, .value_dim = 4, .pass = CLATTN_PASS_BACKWARD};
-    clattn_plan_desc full;
-
-    return clattn_plan_desc_complete(&full, &desc, NULL, NULL) == CLATTN_SUCCESS;
-}
-
 static clattn_plan_desc usual_desc(clattn_rule rule)
 {
     return (clattn_plan_desc){.rule = rule,
@@ -75,7 +66,7 @@ static void test_rules(void **state)
     (void)state;
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
         const clattn_plan_desc desc = usual_desc(rule);
-        if (one_rule ? rule == CLATTN_GATED_DELTA_RULE : has_gradients(rule))
+        if (one_rule ? rule == CLATTN_GATED_DELTA_RULE : test_has_gradients(rule))
             runs += try_desc(&desc, CHECK_GATES_HARD, NULL, rule_get(rule)->name);
     }
     assert_int_equal(runs, one_rule ? 1 : 18);
@@ -173,7 +164,7 @@ static void test_shapes(void **state)
                                      .value_dim = shapes[i].value_dim,
                                      .flags = shapes[i].flags,
                                      .pass = CLATTN_PASS_BACKWARD};
-            if (all_rows ? has_gradients(rule) : rule == some[i % COUNT(some)])
+            if (all_rows ? test_has_gradients(rule) : rule == some[i % COUNT(some)])
                 test_ran(try_desc(&desc, CHECK_GATES_HARD, shapes[i].cuts, shapes[i].name));
         }
 }
@@ -186,7 +177,7 @@ static void test_variants(void **state)
 
     (void)state;
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT && all_rows; rule++)
-        for (int variant = 0, more = has_gradients(rule); more; variant++) {
+        for (int variant = 0, more = test_has_gradients(rule); more; variant++) {
             clattn_plan_desc desc = usual_desc(rule);
             const char *name = check_variant(rule, variant, &desc);
             more = name != NULL;

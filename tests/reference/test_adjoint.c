@@ -8,15 +8,6 @@
 
 enum { SPACE = 1 << 6 }; /* of the differences: 1/64 */
 
-static int has_gradients(clattn_rule rule)
-{
-    const clattn_plan_desc desc = {
-        .rule = rule, .seq_len = 4, .heads = 2, .key_dim = 4, .value_dim = 4, .pass = CLATTN_PASS_BACKWARD};
-    clattn_plan_desc full;
-
-    return clattn_plan_desc_complete(&full, &desc, NULL, NULL) == CLATTN_SUCCESS;
-}
-
 /* A number from -1 to 1 that follows from its place. */
 static double noise(int64_t i)
 {
@@ -190,7 +181,7 @@ static void test_differences(void **state)
 
     (void)state;
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++)
-        for (int variant = 0, more = has_gradients(rule); more; variant++) {
+        for (int variant = 0, more = test_has_gradients(rule); more; variant++) {
             clattn_plan_desc desc = usual_desc(rule);
             more = check_variant(rule, variant, &desc) != NULL;
             desc.eps = 0; /* with it o depends on mLSTM's stabilizers, whose gradients are not taken */
@@ -209,7 +200,7 @@ static void test_shared_states(void **state)
 {
     (void)state;
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++)
-        for (int tiled = 0; tiled < 2 && has_gradients(rule); tiled++) {
+        for (int tiled = 0; tiled < 2 && test_has_gradients(rule); tiled++) {
             clattn_plan_desc desc = usual_desc(rule);
             desc.qk_heads = 0;
             desc.kv_heads = 2;
@@ -233,7 +224,7 @@ static void test_forgotten(void **state)
         struct check_tensors tensors;
         clattn_operand_id gate;
 
-        if (rule == CLATTN_RULE_NONE || !has_gradients(rule))
+        if (rule == CLATTN_RULE_NONE || !test_has_gradients(rule))
             continue;
         desc.seq_len = 40;
         if (at % 2 == 1) { /* gates as projected, with a rate and a bias */
@@ -300,7 +291,7 @@ static void test_packed(void **state)
         clattn_plan_desc desc = usual_desc(rule);
         struct check_tensors packed;
 
-        if (!has_gradients(rule))
+        if (!test_has_gradients(rule))
             continue;
         desc.batch = 1;
         desc.seq_len = 11;
