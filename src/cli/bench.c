@@ -165,7 +165,7 @@ static void make_step(clattn_plan_desc *desc)
     if (rule_has_list(rule_get(desc->rule)))
         desc->kv_len = desc->kv_len != 0 ? desc->kv_len : desc->seq_len;
     else if (rule_has_state(rule_get(desc->rule)))
-        desc->flags |= CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE;
+        desc->flags |= rule_flags(rule_get(desc->rule)) & (CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE);
     desc->seq_len = 1;
 }
 

@@ -7,6 +7,7 @@
 #include "cli/out/table.h"
 #include "op/problem.h"
 #include "op/rule.h"
+#include "op/state.h"
 #include "tune/tuning_layers.h"
 
 #include <stdio.h>
@@ -156,6 +157,36 @@ static cJSON *make_operands(clattn_rule rule)
     return operands;
 }
 
+static void add_operand_name(cJSON *object, const char *key, clattn_operand_id id)
+{
+    if (id != NO_OPERAND)
+        cJSON_AddStringToObject(object, key, operand_name(id));
+}
+
+/* The tensors that the rule keeps from token to token. */
+static cJSON *make_state(clattn_rule rule)
+{
+    cJSON *array = cJSON_CreateArray();
+    char shape[MAX_SHAPE_TEXT];
+
+    for (const struct state_tensor *tensor = rule_get(rule)->state; tensor->name != NULL; tensor++) {
+        cJSON *object = cJSON_CreateObject();
+        shape_text(tensor->dims.sequence, 0, 0, shape, sizeof shape);
+        cJSON_AddStringToObject(object, "name", tensor->name);
+        add_operand_name(object, "before", tensor->before);
+        add_operand_name(object, "after", tensor->after);
+        add_operand_name(object, "between", tensor->between);
+        cJSON_AddStringToObject(object, "shape", shape);
+        cJSON_AddStringToObject(object, "storage",
+                                tensor->storage == STORE_MATRIX ? "f32, f16 or bf16" : storage_names[tensor->storage]);
+        cJSON_AddBoolToObject(object, "required", tensor->required);
+        if (tensor->flag != 0)
+            cJSON_AddStringToObject(object, "flag", rule_flag_name(tensor->flag));
+        cJSON_AddItemToArray(array, object);
+    }
+    return array;
+}
+
 static cJSON *make_words(const char *words)
 {
     cJSON *array = cJSON_CreateArray();
@@ -206,6 +237,7 @@ static cJSON *make_rule(clattn_rule rule)
     cJSON_AddItemToObject(object, "options", rule_options_json(rule));
     cJSON_AddItemToObject(object, "notes", make_notes(rule));
     cJSON_AddItemToObject(object, "operands", make_operands(rule));
+    cJSON_AddItemToObject(object, "state", make_state(rule));
     return object;
 }
 
@@ -272,6 +304,20 @@ static void print_options(const cJSON *rule)
     }
 }
 
+/* A tensor of the state a line. */
+static void print_state(const cJSON *rule)
+{
+    const cJSON *item;
+    const char *left = "state";
+
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(rule, "state"))
+    {
+        printf("  %-12s%-20s %-26s %s\n", left, json_string(item, "name"), json_string(item, "shape"),
+               json_string(item, "storage"));
+        left = "";
+    }
+}
+
 static void print_rule(const cJSON *rule, int in_full)
 {
     printf("%s\n  %-12s%s\n  %-12s%s\n", json_string(rule, "name"), "recurrence", json_string(rule, "recurrence"),
@@ -284,6 +330,7 @@ static void print_rule(const cJSON *rule, int in_full)
     else
         print_words(rule, "options", "usage", "options");
     print_notes(rule);
+    print_state(rule);
     print_operands(rule, "inputs", 1, 0);
     print_operands(rule, "optional", 0, 0);
     print_operands(rule, "outputs", 1, 1);

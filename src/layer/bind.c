@@ -1,6 +1,7 @@
 #include "layer/bind.h"
 
 #include "base/sized.h"
+#include "op/state.h"
 
 #include <math.h>
 #include <string.h>
@@ -183,10 +184,12 @@ clattn_plan_desc step_desc(const struct module *module, const struct layer_step 
         desc.mini_batch = module->desc.mini_batch;
         desc.muon = module->desc.muon;
     }
-    if (has_state(module, step, CLATTN_STATE_IN))
-        desc.flags |= CLATTN_INITIAL_STATE;
-    if (has_state(module, step, CLATTN_STATE_OUT) || has_state(module, step, CLATTN_FINAL_W0))
-        desc.flags |= CLATTN_FINAL_STATE;
+    for (const struct state_tensor *state = rule_get(desc.rule)->state; state->name != NULL; state++) {
+        if (!state->required && has_state(module, step, state->before))
+            desc.flags |= CLATTN_INITIAL_STATE;
+        if (has_state(module, step, state->after))
+            desc.flags |= CLATTN_FINAL_STATE;
+    }
     if (has_state(module, step, CLATTN_POSITION))
         desc.flags |= CLATTN_WITH_POSITION;
     return desc;

@@ -1,6 +1,7 @@
 /* Learners: checks of their descs, and their operands, which are the weights that batches of tokens train and the
  * tokens' learning rates. */
 #include "op/op.h"
+#include "op/state.h"
 
 const double (*learner_muon(clattn_muon muon))[3]
 {
@@ -34,27 +35,21 @@ static clattn_status check(const clattn_plan_desc *desc, const struct rule *rule
 
 static int operands(const clattn_plan_desc *desc, const struct rule *rule, struct operand_row rows[OPERAND_COUNT])
 {
-    int last = (desc->flags & CLATTN_FINAL_STATE) != 0;
+    int count;
     const struct operand_choice all[] = {
         {1, ROW(OP(Q), "BTHK", STORE_DATA, KEY)},
         {1, ROW(OP(K), "BTHK", STORE_DATA, KEY)},
         {1, ROW(OP(V), "BTHV", STORE_DATA, VALUE)},
         {1, ROW(OP(O), "BTHV", STORE_DATA, WRITTEN)},
-        {1, ROW(OP(W0), "NHDK", STORE_STATE, WEIGHT)},
-        {1, ROW(OP(W1), "NHVD", STORE_STATE, WEIGHT)},
-        {1, ROW(OP(W2), "NHDK", STORE_STATE, WEIGHT)},
         {1, ROW(OP(LR0), "BTH", STORE_GATE, SPEED)},
         {1, ROW(OP(LR1), "BTH", STORE_GATE, SPEED)},
         {1, ROW(OP(LR2), "BTH", STORE_GATE, SPEED)},
         {(desc->flags & CLATTN_WITH_MOMENTUM) != 0, ROW(OP(MOMENTUM), "BTH", STORE_GATE, STRENGTH)},
         {(desc->flags & CLATTN_WITH_POSITION) != 0, ROW(OP(POSITION), "N", STORE_LENGTH, POSITIONS)},
-        {last, ROW(OP(FINAL_W0), "NHDK", STORE_STATE, WRITTEN)},
-        {last, ROW(OP(FINAL_W1), "NHVD", STORE_STATE, WRITTEN)},
-        {last, ROW(OP(FINAL_W2), "NHDK", STORE_STATE, WRITTEN)},
     };
 
-    (void)rule;
-    return operands_used(all, sizeof all / sizeof *all, rows);
+    count = operands_used(all, sizeof all / sizeof *all, rows);
+    return count + state_operands(desc, rule, rows + count);
 }
 
 const struct op op_learner = {MAX_DIM, complete, check, operands};

@@ -2,6 +2,7 @@
 #include "op/options.h"
 
 #include "op/op.h"
+#include "op/state.h"
 
 #include <string.h>
 
@@ -84,7 +85,7 @@ int rule_takes(const struct rule *rule, enum option_id option)
 
 int rule_has_state(const struct rule *rule)
 {
-    return rule_takes(rule, OPTION_final_state);
+    return rule->state->name != NULL;
 }
 
 uint64_t rule_flags(const struct rule *rule)

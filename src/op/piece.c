@@ -1,5 +1,6 @@
 /* Pieces: checks of their descs, and their operands. o follows from v, each row alone or with a few rows before it. */
 #include "op/op.h"
+#include "op/state.h"
 
 enum { MOST_PIECE_DIM = 65536 };
 
@@ -43,11 +44,9 @@ static clattn_status check(const clattn_plan_desc *desc, const struct rule *rule
 
 static int operands(const clattn_plan_desc *desc, const struct rule *rule, struct operand_row rows[OPERAND_COUNT])
 {
-    int conv = rule->piece == PIECE_SHORT_CONV, pool = (desc->flags & CLATTN_WITH_STATE_INDICES) != 0;
-    int features = rule->piece == PIECE_FEATURES, gates = rule->piece == PIECE_GATES,
-        norm = rule->piece == PIECE_RMS_NORM;
-    int ring = (desc->flags & CLATTN_WITH_ACCEPTED) != 0, snapshots = desc->state_window != 0 || desc->state_every != 0;
-    const char *state = pool ? "MRHV" : "NRHV", *states = pool && ring ? "MAHV" : "NAHV";
+    int conv = rule->piece == PIECE_SHORT_CONV, features = rule->piece == PIECE_FEATURES,
+        gates = rule->piece == PIECE_GATES, norm = rule->piece == PIECE_RMS_NORM;
+    int count;
     const struct operand_choice all[] = {
         {1, ROW(OP(V), "BTHV", STORE_DATA, VALUE)},
         {1, ROW(OP(O), features ? "BTHK" : "BTHV", gates ? STORE_GATE : STORE_DATA, WRITTEN)},
@@ -61,16 +60,14 @@ static int operands(const clattn_plan_desc *desc, const struct rule *rule, struc
         {(desc->flags & CLATTN_WITH_DT_BIAS) != 0, ROW(OP(DT_BIAS), "HV", STORE_STATE, BONUS)},
         {conv, ROW(OP(W), "HVJ", STORE_GATE, VALUE)},
         {(desc->flags & CLATTN_WITH_BIAS) != 0, ROW(OP(BIAS), "HV", STORE_GATE, VALUE)},
-        {(desc->flags & CLATTN_INITIAL_STATE) != 0, ROW(OP(STATE_IN), ring ? states : state, STORE_MATRIX, STATE)},
-        {(desc->flags & CLATTN_FINAL_STATE) != 0, ROW(OP(STATE_OUT), state, STORE_MATRIX, WRITTEN)},
-        {snapshots, ROW(OP(STATES), states, STORE_MATRIX, WRITTEN)},
-        {ring, ROW(OP(ACCEPTED), "N", STORE_LENGTH, COUNTS)},
-        {pool, ROW(OP(STATE_INDICES), "N", STORE_LENGTH, SLOTS)},
+        {(desc->flags & CLATTN_WITH_ACCEPTED) != 0, ROW(OP(ACCEPTED), "N", STORE_LENGTH, COUNTS)},
+        {(desc->flags & CLATTN_WITH_STATE_INDICES) != 0, ROW(OP(STATE_INDICES), "N", STORE_LENGTH, SLOTS)},
         {(desc->flags & CLATTN_WITH_POSITION) != 0, ROW(OP(POSITION), "N", STORE_LENGTH, POSITIONS)},
         {(desc->flags & CLATTN_CU_SEQLENS) != 0, ROW(OP(SEQLENS), "P", STORE_INDEX, CUTS)},
     };
 
-    return operands_used(all, sizeof all / sizeof *all, rows);
+    count = operands_used(all, sizeof all / sizeof *all, rows);
+    return count + state_operands(desc, rule, rows + count);
 }
 
 const struct op op_piece = {MOST_PIECE_DIM, complete, check, operands};

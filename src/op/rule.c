@@ -1,5 +1,6 @@
 /* THE table of rules, and what follows from its columns. */
 #include "op/op.h"
+#include "op/state.h"
 
 #ifdef __clang__ /* op and piece are given for pieces alone */
 #pragma clang diagnostic ignored "-Wmissing-field-initializers"
@@ -44,128 +45,128 @@ static double alibi_decay(const clattn_plan_desc *desc, int64_t head)
 
 /* clang-format off */
 /* What a row says of the words: those of words.def by their names */
-#define WORDS(decay, gate, head_decay, erase, order, write, read)                                                      \
-    DECAY_##decay, gate, head_decay, ERASE_##erase, order##_FIRST, WRITE_##write, READ_##read
+#define WORDS(decay, gate, head_decay, erase, order, write, read, state)                                               \
+    DECAY_##decay, gate, head_decay, ERASE_##erase, order##_FIRST, WRITE_##write, READ_##read, state_##state
 
 /* The same of a piece, which has no words. */
-#define PIECE_OF(own) .op = OP_PIECE, .piece = PIECE_##own, .read = READ_AFTER
+#define PIECE_OF(own, keeps) .op = OP_PIECE, .piece = PIECE_##own, .read = READ_AFTER, .state = state_##keeps
 
 /* And of a learner. */
-#define LEARNER .op = OP_LEARNER, .read = READ_AFTER
+#define LEARNER(keeps) .op = OP_LEARNER, .read = READ_AFTER, .state = state_##keeps
 
 static const struct rule rules[RULE_COUNT] = {
     /* name, aliases,
-              decay    gate        head_decay       erase     first  write  read,    scale,
+              decay    gate        head_decay       erase     first  write  read,   state,   scale,
         recurrence, paper */
     [CLATTN_LINEAR_ATTN] = { "linear_attn", "",
-        WORDS(NONE,    NO_OPERAND, NULL,            NONE,     DECAY, VALUE, AFTER), 0,
+        WORDS(NONE,    NO_OPERAND, NULL,            NONE,     DECAY, VALUE, AFTER, normalized), 0,
         "S += k v^T; o = S^T q", "Katharopoulos et al. 2020, Transformers are RNNs, arXiv:2006.16236" },
     [CLATTN_RETENTION] = { "retention", "retnet",
-        WORDS(SCALAR,  NO_OPERAND, retention_decay, NONE,     DECAY, VALUE, AFTER), 0,
+        WORDS(SCALAR,  NO_OPERAND, retention_decay, NONE,     DECAY, VALUE, AFTER, matrix), 0,
         "S = (1 - 2^(-5-h)) S + k v^T; o = S^T q", "Sun et al. 2023, Retentive Network, arXiv:2307.08621" },
     [CLATTN_LIGHTNING_ATTN] = { "lightning_attn", "",
-        WORDS(SCALAR,  NO_OPERAND, lightning_decay, NONE,     DECAY, VALUE, AFTER), 0,
+        WORDS(SCALAR,  NO_OPERAND, lightning_decay, NONE,     DECAY, VALUE, AFTER, matrix), 0,
         "S = e^(-(8/H)(1 - layer/layers) h) S + k v^T; o = S^T q",
         "Qin et al. 2024, Lightning Attention-2, arXiv:2401.04658" },
     [CLATTN_SIMPLE_GLA] = { "simple_gla", "mamba2 gated_retention",
-        WORDS(SCALAR,  OP(G),      NULL,            NONE,     DECAY, VALUE, AFTER), 0,
+        WORDS(SCALAR,  OP(G),      NULL,            NONE,     DECAY, VALUE, AFTER, matrix), 0,
         "S = e^g S + k v^T; o = S^T q", "Dao and Gu 2024, Transformers are SSMs, arXiv:2405.21060" },
     [CLATTN_SSD] = { "ssd", "",
-        WORDS(SCALAR,  OP(G),      NULL,            NONE,     DECAY, BETA,  AFTER), 1,
+        WORDS(SCALAR,  OP(G),      NULL,            NONE,     DECAY, BETA,  AFTER, matrix), 1,
         "S = e^g S + beta k v^T; o = S^T q", "Dao and Gu 2024, Transformers are SSMs, arXiv:2405.21060" },
     [CLATTN_GLA] = { "gla", "hgrn2",
-        WORDS(CHANNEL, OP(G),      NULL,            NONE,     DECAY, VALUE, AFTER), 0,
+        WORDS(CHANNEL, OP(G),      NULL,            NONE,     DECAY, VALUE, AFTER, matrix), 0,
         "S = diag(e^g) S [diag(e^gv)] + k v^T; o = S^T q",
         "Yang et al. 2023, Gated Linear Attention, arXiv:2312.06635" },
     [CLATTN_RWKV6] = { "rwkv6", "",
-        WORDS(CHANNEL, OP(W),      NULL,            NONE,     DECAY, VALUE, BONUS), 0,
+        WORDS(CHANNEL, OP(W),      NULL,            NONE,     DECAY, VALUE, BONUS, matrix), 0,
         "o = (S + diag(u) k v^T)^T q; S = diag(e^w) S + k v^T", "Peng et al. 2024, Eagle and Finch, arXiv:2404.05892" },
     [CLATTN_DELTA_RULE] = { "delta_rule", "deltanet",
-        WORDS(NONE,    NO_OPERAND, NULL,            KEY,      DECAY, BETA,  AFTER), 0,
+        WORDS(NONE,    NO_OPERAND, NULL,            KEY,      DECAY, BETA,  AFTER, matrix), 0,
         "S += beta k (v - S^T k)^T; o = S^T q",
         "Yang et al. 2024, Parallelizing Linear Transformers with the Delta Rule, arXiv:2406.06484" },
     [CLATTN_GATED_DELTA_RULE] = { "gated_delta_rule", "gated_deltanet gdn",
-        WORDS(SCALAR,  OP(G),      NULL,            KEY,      DECAY, BETA,  AFTER), 0,
+        WORDS(SCALAR,  OP(G),      NULL,            KEY,      DECAY, BETA,  AFTER, matrix), 0,
         "S = e^g S; S += beta k (v - S^T k)^T; o = S^T q", "Yang et al. 2024, Gated Delta Networks, arXiv:2412.06464" },
     [CLATTN_KDA] = { "kda", "kimi_delta_attention",
-        WORDS(CHANNEL, OP(G),      NULL,            KEY,      DECAY, BETA,  AFTER), 0,
+        WORDS(CHANNEL, OP(G),      NULL,            KEY,      DECAY, BETA,  AFTER, matrix), 0,
         "S = diag(e^g) S; S += beta k (v - S^T k)^T; o = S^T q", "Kimi Team 2025, Kimi Linear, arXiv:2510.26692" },
     [CLATTN_COMBA] = { "comba", "",
-        WORDS(SCALAR,  OP(G),      NULL,            OPERAND,  ERASE, BETA,  AFTER), 0,
+        WORDS(SCALAR,  OP(G),      NULL,            OPERAND,  ERASE, BETA,  AFTER, matrix), 0,
         "S = e^g S + beta k (v - S^T p)^T; o = S^T q", "Hu et al. 2025, Comba, arXiv:2506.02475" },
     [CLATTN_GDN2] = { "gdn2", "gated_deltanet2",
-        WORDS(CHANNEL, OP(G),      NULL,            GATED,    DECAY, GATED, AFTER), 0,
+        WORDS(CHANNEL, OP(G),      NULL,            GATED,    DECAY, GATED, AFTER, matrix), 0,
         "S = diag(e^g) S; S += k (w o v - S^T (b o k))^T; o = S^T q", "Gated DeltaNet-2" },
     [CLATTN_GATED_DELTA_PRODUCT] = { "gated_delta_product", "deltaproduct",
-        WORDS(SCALAR,  OP(G),      NULL,            KEY,      DECAY, BETA,  AFTER), 0,
+        WORDS(SCALAR,  OP(G),      NULL,            KEY,      DECAY, BETA,  AFTER, matrix), 0,
         "S = e^g S; n times S += beta_j k_j (v_j - S^T k_j)^T; o = S^T q",
         "Siems et al. 2025, DeltaProduct, arXiv:2502.10297" },
     [CLATTN_DPLR] = { "dplr", "",
-        WORDS(CHANNEL, OP(G),      NULL,            LOW_RANK, ERASE, VALUE, AFTER), 0,
+        WORDS(CHANNEL, OP(G),      NULL,            LOW_RANK, ERASE, VALUE, AFTER, matrix), 0,
         "S = diag(e^g) S + b (a^T S) + k v^T; o = S^T q",
         "Yang and Zhang, flash-linear-attention; Peng et al. 2025, arXiv:2503.14456" },
     [CLATTN_IPLR] = { "iplr", "",
-        WORDS(NONE,    NO_OPERAND, NULL,            LOW_RANK, ERASE, VALUE, AFTER), 0,
+        WORDS(NONE,    NO_OPERAND, NULL,            LOW_RANK, ERASE, VALUE, AFTER, matrix), 0,
         "S = S + b (a^T S) + k v^T; o = S^T q", "Yang and Zhang, flash-linear-attention" },
     [CLATTN_RWKV7] = { "rwkv7", "",
-        WORDS(CHANNEL, OP(W),      NULL,            LOW_RANK, ERASE, VALUE, AFTER), 1,
+        WORDS(CHANNEL, OP(W),      NULL,            LOW_RANK, ERASE, VALUE, AFTER, matrix), 1,
         "S = diag(e^w) S + b (a^T S) + k v^T; o = S^T r", "Peng et al. 2025, RWKV-7 Goose, arXiv:2503.14456" },
     [CLATTN_MLSTM] = { "mlstm", "xlstm",
-        WORDS(SCALAR,  OP(F),      NULL,            NONE,     DECAY, EXP,   STABILIZED), 0,
+        WORDS(SCALAR,  OP(F),      NULL,            NONE,     DECAY, EXP,   STABILIZED, stabilized), 0,
         "S = e^f S + e^i k v^T; n = e^f n + e^i k; o = S^T q / (max(|n^T q|, e^-m) + eps)",
         "Beck et al. 2024, xLSTM, arXiv:2405.04517" },
     [CLATTN_PRECOND_GATED_DELTA_RULE] = { "precond_gated_delta_rule", "",
-        WORDS(SCALAR,  OP(G),      NULL,            OPERAND,  DECAY, BETA,  AFTER), 0,
+        WORDS(SCALAR,  OP(G),      NULL,            OPERAND,  DECAY, BETA,  AFTER, matrix), 0,
         "S = e^g S; S += beta k (v - S^T p)^T; o = S^T q",
         "Tumma et al. 2026, Preconditioned DeltaNet, arXiv:2604.21100" },
     [CLATTN_SOFTMAX_ATTN] = { "softmax_attn", "attention sdpa flash_attn",
-        WORDS(NONE,    NO_OPERAND, NULL,            NONE,     DECAY, VALUE, SOFTMAX), 0,
+        WORDS(NONE,    NO_OPERAND, NULL,            NONE,     DECAY, VALUE, SOFTMAX, none), 0,
         "o = sum_j softmax_j(q.k_j) v_j", "Vaswani et al. 2017, Attention Is All You Need, arXiv:1706.03762" },
     [CLATTN_ALIBI_ATTN] = { "alibi_attn", "",
-        WORDS(SCALAR,  NO_OPERAND, alibi_decay,     NONE,     DECAY, VALUE, SOFTMAX), 0,
+        WORDS(SCALAR,  NO_OPERAND, alibi_decay,     NONE,     DECAY, VALUE, SOFTMAX, none), 0,
         "o_i = sum_j softmax_j(q.k_j - 2^(-8(h+1)/H) (i - j)) v_j",
         "Press et al. 2021, Train Short, Test Long, arXiv:2108.12409" },
     [CLATTN_FORGETTING_ATTN] = { "forgetting_attn", "fox",
-        WORDS(SCALAR,  OP(G),      NULL,            NONE,     DECAY, VALUE, SOFTMAX), 0,
+        WORDS(SCALAR,  OP(G),      NULL,            NONE,     DECAY, VALUE, SOFTMAX, none), 0,
         "b_j += g for each j before; o = sum_j softmax_j(q.k_j + b_j) v_j",
         "Lin et al. 2025, Forgetting Transformer, arXiv:2503.02130" },
     [CLATTN_PATH_ATTN] = { "path_attn", "path path_fox",
-        WORDS(SCALAR,  OP(G),      NULL,            POSITION, DECAY, VALUE, SOFTMAX), 0,
+        WORDS(SCALAR,  OP(G),      NULL,            POSITION, DECAY, VALUE, SOFTMAX, none), 0,
         "b_j += g, k_j -= beta w (w^T k_j) for each j before; o = sum_j softmax_j(scale (q.k_j + b_j)) v_j",
         "Yang et al. 2025, PaTH Attention, arXiv:2505.16381" },
     [CLATTN_DELTAFORMER] = { "deltaformer", "",
-        WORDS(NONE,    NO_OPERAND, NULL,            KERNEL,   DECAY, VALUE, SOFTMAX), 0,
+        WORDS(NONE,    NO_OPERAND, NULL,            KERNEL,   DECAY, VALUE, SOFTMAX, none), 0,
         "u = v - beta sum_(j before) softmax_j(p.k_j) u_j; o = sum_j softmax_j(q.k_j) u_j",
         "Zhong et al. 2025, Understanding Transformer from the Perspective of Associative Memory, arXiv:2505.19488" },
     [CLATTN_HGRN] = { "hgrn", "",
-        WORDS(VALUE,   OP(GV),     NULL,            NONE,     DECAY, VALUE, STATE), 1,
+        WORDS(VALUE,   OP(GV),     NULL,            NONE,     DECAY, VALUE, STATE, matrix), 1,
         "h = e^gv o h + v; o = h", "Qin et al. 2023, Hierarchically Gated Recurrent Neural Network, arXiv:2311.04823" },
     [CLATTN_LRU] = { "lru", "",
-        WORDS(COMPLEX, OP(GV),     NULL,            NONE,     DECAY, VALUE, STATE), 1,
+        WORDS(COMPLEX, OP(GV),     NULL,            NONE,     DECAY, VALUE, STATE, matrix), 1,
         "h = e^(gv + i theta) o h + v; o = h, of pairs (re, im)",
         "Orvieto et al. 2023, Resurrecting Recurrent Neural Networks for Long Sequences, arXiv:2303.06349" },
     [CLATTN_MAMBA] = { "mamba", "selective_scan s4d",
-        WORDS(PRODUCT, OP(A),      NULL,            NONE,     DECAY, STEP,  AFTER), 1,
+        WORDS(PRODUCT, OP(A),      NULL,            NONE,     DECAY, STEP,  AFTER, matrix), 1,
         "S = e^(a dt) o S + k (dt o v)^T; o = (S^T q [+ d o v]) [o silu(z)]",
         "Gu and Dao 2023, Mamba, arXiv:2312.00752" },
     [CLATTN_FULL_GATE] = { "full_gate", "",
-        WORDS(FULL,    OP(G),      NULL,            NONE,     DECAY, VALUE, AFTER), 0,
+        WORDS(FULL,    OP(G),      NULL,            NONE,     DECAY, VALUE, AFTER, matrix), 0,
         "S = e^g o S + k v^T; o = S^T q", "Yang et al. 2023, Gated Linear Attention, arXiv:2312.06635" },
-    [CLATTN_SHORT_CONV] = { "short_conv", "causal_conv1d canon", PIECE_OF(SHORT_CONV), 1,
+    [CLATTN_SHORT_CONV] = { "short_conv", "causal_conv1d canon", PIECE_OF(SHORT_CONV, inputs), 1,
         "o_t = act(sum_(r < W) w_r v_(t-W+1+r) [+ bias]) [+ v_t]",
         "Gu and Dao 2023, Mamba, arXiv:2312.00752; Allen-Zhu 2025, Canon layers, arXiv:2512.17351" },
-    [CLATTN_RMS_NORM] = { "rms_norm", "gated_rms_norm", PIECE_OF(RMS_NORM), 1,
+    [CLATTN_RMS_NORM] = { "rms_norm", "gated_rms_norm", PIECE_OF(RMS_NORM, none), 1,
         "x = v [+ d o u]; o = x / sqrt(mean(x^2) + eps) [o w] [o silu(z)]",
         "Zhang and Sennrich 2019, Root Mean Square Layer Normalization, arXiv:1910.07467", .default_eps = 1e-5 },
-    [CLATTN_GATES] = { "gates", "", PIECE_OF(GATES), 1,
+    [CLATTN_GATES] = { "gates", "", PIECE_OF(GATES, none), 1,
         "x = v [+ dt_bias]; o = scale times -e^a_log softplus(x), c sigmoid(e^a_log x), c log sigmoid(x) or -e^x",
         "Dao and Gu 2024, Transformers are SSMs, arXiv:2405.21060; Yang et al. 2023, arXiv:2312.06635" },
-    [CLATTN_ROPE] = { "rope", "rotary", PIECE_OF(ROPE), 1,
+    [CLATTN_ROPE] = { "rope", "rotary", PIECE_OF(ROPE, none), 1,
         "o = pairs of v turned by t base^(-2n/dim)", "Su et al. 2021, RoFormer, arXiv:2104.09864" },
-    [CLATTN_FEATURES] = { "features", "performer hedgehog", PIECE_OF(FEATURES), 1,
+    [CLATTN_FEATURES] = { "features", "performer hedgehog", PIECE_OF(FEATURES, none), 1,
         "o = e^(y - |v|^2/2), y = omega v; or [sin y, cos y], [softmax y, softmax -y]",
         "Choromanski et al. 2020, Rethinking Attention with Performers, arXiv:2009.14794", .default_eps = 1e-4 },
-    [CLATTN_LACT] = { "lact", "", LEARNER, 1,
+    [CLATTN_LACT] = { "lact", "", LEARNER(network), 1,
         "o = w1 (silu(w0 q) o (w2 q)); after a batch w += sum of lr d(v.w1 (silu(w0 k) o (w2 k)))/dw, rows rescaled",
         "Zhang et al. 2025, Test-Time Training Done Right, arXiv:2505.23884" },
 };
@@ -352,20 +353,10 @@ static struct operand_row write_row(const clattn_plan_desc *desc, const struct r
 static int forward_operands(const clattn_plan_desc *desc, const struct rule *rule,
                             struct operand_row rows[OPERAND_COUNT])
 {
-    int stabilized = rule->read == READ_STABILIZED;
-    int normalized = stabilized || (desc->flags & CLATTN_NORMALIZE) != 0;
     int gated = !(desc->flags & CLATTN_UNGATED) && rule->gate != NO_OPERAND;
     int may_lack = rule->erase == ERASE_KERNEL; /* p, for which k stands, and beta, which is 1 */
     int list = rule_has_list(rule), matrix = !list, keys = matrix && rule_has_keys(rule);
-    int first = matrix && (desc->flags & CLATTN_INITIAL_STATE), last = matrix && (desc->flags & CLATTN_FINAL_STATE);
-    int pool = (desc->flags & CLATTN_WITH_STATE_INDICES) != 0, vk = (desc->flags & CLATTN_STATE_VK) != 0;
-    const char *const states[] = {vk ? "NGVK" : "NGKV", "NGK", "NG"}, *const pools[] = {vk ? "MGVK" : "MGKV", "MGK",
-                                                                                        "MG"};
-    static const char *const rings[][3] = {{"NWGZ", "NWGK", "NWG"}, {"MWGZ", "MWGK", "MWG"}};
-    int ring = (desc->flags & CLATTN_WITH_ACCEPTED) != 0;
-    const char *const *state = pool ? pools : states, *const *snapshots = rings[pool && ring];
-    const char *const *from = ring ? snapshots : state;
-    int between = matrix && (desc->state_window != 0 || desc->state_every != 0);
+    int count;
     const struct operand_choice all[] = {
         {keys, ROW(OP(Q), "BTQK", STORE_DATA, QUERY)},
         {keys, ROW(OP(K), "BSLK", STORE_DATA, KEY)},
@@ -385,16 +376,7 @@ static int forward_operands(const clattn_plan_desc *desc, const struct rule *rul
         {(desc->flags & CLATTN_WITH_A_LOG) != 0, ROW(OP(A_LOG), "G", STORE_STATE, BONUS)},
         {(desc->flags & CLATTN_WITH_D) != 0, ROW(OP(D), "HV", STORE_STATE, BONUS)},
         {(desc->flags & CLATTN_WITH_Z) != 0, ROW(OP(Z), "BTHV", STORE_DATA, VALUE)},
-        {first, ROW(OP(STATE_IN), from[0], STORE_MATRIX, STATE)},
-        {last, ROW(OP(STATE_OUT), state[0], STORE_MATRIX, WRITTEN)},
-        {first && normalized, ROW(OP(NORMALIZER_IN), from[1], STORE_STATE, NORMALIZER)},
-        {last && normalized, ROW(OP(NORMALIZER_OUT), state[1], STORE_STATE, WRITTEN)},
-        {first && stabilized, ROW(OP(STABILIZER_IN), from[2], STORE_STATE, STABILIZER)},
-        {last && stabilized, ROW(OP(STABILIZER_OUT), state[2], STORE_STATE, WRITTEN)},
-        {between, ROW(OP(STATES), snapshots[0], STORE_MATRIX, WRITTEN)},
-        {between && normalized, ROW(OP(NORMALIZERS), snapshots[1], STORE_STATE, WRITTEN)},
-        {between && stabilized, ROW(OP(STABILIZERS), snapshots[2], STORE_STATE, WRITTEN)},
-        {matrix && ring, ROW(OP(ACCEPTED), "N", STORE_LENGTH, COUNTS)},
+        {matrix && (desc->flags & CLATTN_WITH_ACCEPTED), ROW(OP(ACCEPTED), "N", STORE_LENGTH, COUNTS)},
         {matrix && (desc->flags & CLATTN_WITH_STATE_INDICES), ROW(OP(STATE_INDICES), "N", STORE_LENGTH, SLOTS)},
         {(desc->flags & CLATTN_CU_SEQLENS) != 0, ROW(OP(SEQLENS), "P", STORE_INDEX, CUTS)},
         {(desc->flags & CLATTN_CU_SEQLENS_KV) != 0, ROW(OP(SEQLENS_KV), "P", STORE_INDEX, CUTS_KV)},
@@ -407,38 +389,25 @@ static int forward_operands(const clattn_plan_desc *desc, const struct rule *rul
         {(desc->flags & CLATTN_WITH_LSE) != 0, ROW(OP(LSE), "BTH", STORE_STATE, WRITTEN)},
         {(desc->flags & CLATTN_WITH_ATTN) != 0, ROW(OP(ATTN), "BHTC", STORE_STATE, WRITTEN)},
     };
-    return operands_used(all, sizeof all / sizeof *all, rows);
+
+    count = operands_used(all, sizeof all / sizeof *all, rows);
+    return count + state_operands(desc, rule, rows + count);
 }
 
 /* ---- The backward pass --------------------------------------------------------------------------------------------
  */
 
-/* A state's dims where each sequence has one, whatever pool the states themselves lie in. */
-static const char *dims_by_sequence(const char *dims)
-{
-    static const char *const pools[][2] = {{"MGKV", "NGKV"}, {"MGVK", "NGVK"}, {"MGK", "NGK"}};
-
-    for (size_t i = 0; i < sizeof pools / sizeof *pools; i++)
-        if (strcmp(dims, pools[i][0]) == 0)
-            return pools[i][1];
-    return dims;
-}
-
-static int is_state(clattn_operand_id id)
-{
-    return id == CLATTN_STATE_IN || id == CLATTN_STATE_OUT || id == CLATTN_NORMALIZER_IN || id == CLATTN_NORMALIZER_OUT;
-}
-
 /* The gradient by an operand: like it, but for states, whose gradients are f32 and lie by sequence. */
-static struct operand_row gradient_row(const struct operand_row *row, enum numbers numbers)
+static struct operand_row gradient_row(const clattn_plan_desc *desc, const struct state_tensor *state,
+                                       const struct operand_row *row, enum numbers numbers)
 {
     struct operand_row gradient = *row;
 
     gradient.id = gradient_of(row->id);
     gradient.numbers = numbers;
-    if (is_state(row->id)) {
+    if (state != NULL) {
         gradient.storage = STORE_STATE;
-        gradient.dims = dims_by_sequence(row->dims);
+        gradient.dims = state_dims(desc, state)->sequence;
     }
     return gradient;
 }
@@ -448,18 +417,24 @@ static int backward_rows(const clattn_plan_desc *desc, const struct rule *rule, 
                          struct operand_row rows[2])
 {
     const int divided = rule->read == READ_STABILIZED || (desc->flags & CLATTN_NORMALIZE);
+    const struct state_tensor *state = state_of_operand(rule, row->id);
     int count = 0;
 
+    if (state != NULL && state->numbers == NUMBERS_STABILIZER) { /* a constant of the gradients */
+        if (row->numbers != NUMBERS_WRITTEN)
+            rows[count++] = *row;
+        return count;
+    }
     if (row->numbers == NUMBERS_WRITTEN) {
         if (row->id == CLATTN_O && divided)
             (rows[count] = *row, rows[count++].numbers = NUMBERS_VALUE);
-        if (row->id == CLATTN_O || is_state(row->id))
-            rows[count++] = gradient_row(row, NUMBERS_VALUE);
+        if (row->id == CLATTN_O || state != NULL)
+            rows[count++] = gradient_row(desc, state, row, NUMBERS_VALUE);
         return count;
     }
     rows[count++] = *row;
-    if (!operand_is_index(row->id) && row->id != CLATTN_STABILIZER_IN)
-        rows[count++] = gradient_row(row, NUMBERS_WRITTEN);
+    if (!operand_is_index(row->id))
+        rows[count++] = gradient_row(desc, state, row, NUMBERS_WRITTEN);
     return count;
 }
 
@@ -484,14 +459,23 @@ const char *operand_name(clattn_operand_id id)
     return names[id];
 }
 
+/* The tensor of a state into which a call of some rule writes the operand, after the last token or on the way; or NULL. */
+static const struct state_tensor *written_state(clattn_operand_id id)
+{
+    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
+        const struct state_tensor *state = state_of_operand(&rules[rule], id);
+        if (state != NULL && id != state->before)
+            return state;
+    }
+    return NULL;
+}
+
 int operand_is_output(clattn_operand_id id)
 {
     static const int outputs[OPERAND_COUNT] = {
-        [CLATTN_O] = 1,           [CLATTN_LSE] = 1,         [CLATTN_ATTN] = 1,           [CLATTN_WRITTEN] = 1,
-        [CLATTN_STATES] = 1,      [CLATTN_STATE_OUT] = 1,   [CLATTN_NORMALIZER_OUT] = 1, [CLATTN_STABILIZER_OUT] = 1,
-        [CLATTN_NORMALIZERS] = 1, [CLATTN_STABILIZERS] = 1, [CLATTN_FINAL_W0] = 1,       [CLATTN_FINAL_W1] = 1,
-        [CLATTN_FINAL_W2] = 1};
-    return outputs[id];
+        [CLATTN_O] = 1, [CLATTN_LSE] = 1, [CLATTN_ATTN] = 1, [CLATTN_WRITTEN] = 1};
+
+    return outputs[id] || written_state(id) != NULL;
 }
 
 int operand_is_optional(const struct operand_row *row)
@@ -507,7 +491,9 @@ int operand_is_updated(const clattn_plan_desc *desc, clattn_operand_id id)
 
 int operand_is_snapshots(const struct operand_row *row)
 {
-    return row->id == CLATTN_STATES || row->id == CLATTN_NORMALIZERS || row->id == CLATTN_STABILIZERS;
+    const struct state_tensor *state = written_state(row->id);
+
+    return state != NULL && row->id == state->between;
 }
 
 int operand_is_index(clattn_operand_id id)

@@ -32,6 +32,8 @@ enum read {
 #include "op/words.def"
 };
 
+struct state_tensor;
+
 /* A computation around a rule */
 enum piece {
 #define PIECE(value, ...) PIECE_##value,
@@ -82,7 +84,8 @@ struct rule {
     enum order order;
     enum write write;
     enum read read;
-    double default_scale; /* 0 stands for 1/sqrt(key_dim) */
+    const struct state_tensor *state; /* the tensors that it keeps from token to token: op/state.h */
+    double default_scale;             /* 0 stands for 1/sqrt(key_dim) */
     const char *recurrence, *paper;
     enum op_id op;
     enum piece piece;   /* if op is OP_PIECE */

@@ -1,5 +1,7 @@
 #include "tuner/buffers.h"
 
+#include "op/state.h"
+
 #include <string.h>
 
 enum { ALIGNMENT = 4096 };
@@ -7,13 +9,9 @@ enum { ALIGNMENT = 4096 };
 /* The operand whose buffer holds this one. */
 static int buffer_owner(const struct buffers *buffers, int id)
 {
-    static const int initial[OPERAND_COUNT] = {
-        [CLATTN_STATE_OUT] = CLATTN_STATE_IN,
-        [CLATTN_NORMALIZER_OUT] = CLATTN_NORMALIZER_IN,
-        [CLATTN_STABILIZER_OUT] = CLATTN_STABILIZER_IN,
-    };
+    clattn_operand_id before = state_before(rule_get(buffers->rule), (clattn_operand_id)id);
 
-    return buffers->in_place && initial[id] != 0 ? initial[id] : id;
+    return buffers->in_place && before != NO_OPERAND ? (int)before : id;
 }
 
 static clattn_status create_buffer(const struct buffers *buffers, size_t bytes, cl_mem *buffer)
@@ -66,7 +64,8 @@ clattn_status buffers_create(struct buffers *buffers, const struct check_device 
                              const struct check_tensors *tensors, size_t sets, int in_place, size_t workspace,
                              clattn_log_fn log, void *log_user)
 {
-    *buffers = (struct buffers){.device = device, .log = {log, log_user}, .sets = sets, .in_place = in_place};
+    *buffers = (struct buffers){
+        .device = device, .log = {log, log_user}, .rule = tensors->desc.rule, .sets = sets, .in_place = in_place};
     for (int id = 1; id < OPERAND_COUNT; id++) {
         if (tensors->tensor[id].data == NULL)
             continue;

@@ -7,6 +7,7 @@
 struct buffers {
     const struct check_device *device;
     struct log log;
+    clattn_rule rule;
     cl_mem buffer[OPERAND_COUNT], workspace;
     size_t stride[OPERAND_COUNT]; /* bytes from one set to the next */
     size_t sets;

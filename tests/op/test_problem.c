@@ -2,6 +2,7 @@
 #include "harness.h"
 
 #include "op/problem.h"
+#include "op/state.h"
 
 #include <math.h>
 #include <string.h>
@@ -645,14 +646,46 @@ static void test_outputs(void **state)
             fail_msg("no rule has %s", operand_name((clattn_operand_id)id));
 }
 
+/* The rows of a rule's operands that hold a tensor of its state: one for each time that the desc asks for. */
+static void check_state_tensor(clattn_rule rule, const struct state_tensor *tensor)
+{
+    const clattn_plan_desc desc = {
+        .rule = rule, .flags = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE | tensor->flag, .state_window = 1};
+    struct operand_row rows[OPERAND_COUNT];
+    int count = rule_operands(&desc, rows), found = 0;
+
+    for (int i = 0; i < count; i++) {
+        if (rows[i].id != tensor->before && rows[i].id != tensor->after && rows[i].id != tensor->between)
+            continue;
+        found++;
+        assert_int_equal(rows[i].storage, tensor->storage);
+        assert_string_equal(rows[i].dims,
+                            rows[i].id == tensor->between ? tensor->many.sequence : tensor->dims.sequence);
+        assert_ptr_equal(state_of_operand(rule_get(rule), rows[i].id), tensor);
+    }
+    assert_int_equal(found, 1 + (tensor->after != NO_OPERAND) + (tensor->between != NO_OPERAND));
+    if (tensor->after != NO_OPERAND)
+        assert_int_equal(state_before(rule_get(rule), tensor->after), tensor->before);
+    assert_int_equal(state_before(rule_get(rule), tensor->before), NO_OPERAND);
+}
+
+static void test_state_tensors(void **state)
+{
+    (void)state;
+    for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++)
+        for (const struct state_tensor *tensor = rule_get(rule)->state; tensor->name != NULL; tensor++)
+            check_state_tensor(rule, tensor);
+    assert_null(state_of_operand(rule_get(CLATTN_RETENTION), OP(NORMALIZER_IN)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),  cmocka_unit_test(test_bad_fields),   cmocka_unit_test(test_bad_numbers),
-        cmocka_unit_test(test_options),   cmocka_unit_test(test_shapes),       cmocka_unit_test(test_views),
-        cmocka_unit_test(test_outputs),   cmocka_unit_test(test_bad_views),    cmocka_unit_test(test_softcap),
-        cmocka_unit_test(test_distances), cmocka_unit_test(test_bad_pairings), cmocka_unit_test(test_bad_list_sizes),
-        cmocka_unit_test(test_bad_ropes),
+        cmocka_unit_test(test_state_tensors),  cmocka_unit_test(test_defaults),  cmocka_unit_test(test_bad_fields),
+        cmocka_unit_test(test_bad_numbers),    cmocka_unit_test(test_options),   cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_views),          cmocka_unit_test(test_outputs),   cmocka_unit_test(test_bad_views),
+        cmocka_unit_test(test_softcap),        cmocka_unit_test(test_distances), cmocka_unit_test(test_bad_pairings),
+        cmocka_unit_test(test_bad_list_sizes), cmocka_unit_test(test_bad_ropes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

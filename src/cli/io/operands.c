@@ -2,6 +2,7 @@
 
 #include "cli/io/desc_options.h"
 #include "cli/io/words.h"
+#include "op/state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -265,15 +266,11 @@ static int bind_inputs(const struct binding *binding, const struct problem *prob
 /* Elements that no sequence writes: in a pool of states those of the file, elsewhere 0. */
 static void fill_output(const struct binding *binding, clattn_operand_id id)
 {
-    static const clattn_operand_id initial[OPERAND_COUNT] = {
-        [CLATTN_STATE_OUT] = CLATTN_STATE_IN,
-        [CLATTN_NORMALIZER_OUT] = CLATTN_NORMALIZER_IN,
-        [CLATTN_STABILIZER_OUT] = CLATTN_STABILIZER_IN,
-    };
-    const struct check_tensor *from = &binding->to->tensors.tensor[initial[id]];
+    const clattn_operand_id before = state_before(binding->rule, id);
+    const struct check_tensor *from = &binding->to->tensors.tensor[before];
     const struct check_tensor *to = &binding->to->tensors.tensor[id];
 
-    if (initial[id] != NO_OPERAND && from->data != NULL)
+    if (before != NO_OPERAND && from->data != NULL)
         memcpy(to->data, from->data, to->bytes);
 }
 

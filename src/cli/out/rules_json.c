@@ -353,8 +353,7 @@ static void add_default(cJSON *object, clattn_rule rule, enum option_id option)
         cJSON_AddNumberToObject(object, "default", option_get(option, &problem.desc));
 }
 
-/* The name of the first of these flags. */
-static const char *flag_name(uint64_t flags)
+const char *rule_flag_name(uint64_t flags)
 {
     enum option_id option = 0;
 
@@ -373,7 +372,7 @@ static cJSON *rule_option(clattn_rule rule, enum option_id option)
     cJSON_AddStringToObject(object, row->type == OPTION_FLAG ? "flag" : "field", row->id);
     add_default(object, rule, option);
     if (!rule_takes(rule_get(rule), option))
-        cJSON_AddStringToObject(object, "with", flag_name(row->with & rule_flags(rule_get(rule))));
+        cJSON_AddStringToObject(object, "with", rule_flag_name(row->with & rule_flags(rule_get(rule))));
     if (desc_option_is_named(option)) {
         snprintf(usage, sizeof usage, "%s=%s", row->name,
                  desc_option_argument(option, rule, argument, sizeof argument));

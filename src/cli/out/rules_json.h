@@ -12,4 +12,7 @@ void interface_add(cJSON *object);
 /* The options that a rule takes, each with its default. */
 cJSON *rule_options_json(clattn_rule rule);
 
+/* The name in clattn.h of the first of these flags. */
+const char *rule_flag_name(uint64_t flags);
+
 #endif
