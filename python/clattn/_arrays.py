@@ -1,6 +1,7 @@
 """Arrays of the host: NumPy arrays, PyTorch tensors on the CPU, and what speaks DLPack there.
 
-An array comes with where it lies, its shape and its type; outputs are arrays of the kind that the inputs are."""
+An array comes with where it lies, its shape and its type; outputs are arrays of the kind that the inputs are. Arrays of
+pyopencl, which lie on a device, are in _cl.py."""
 
 import functools
 import sys
@@ -8,7 +9,7 @@ import sys
 from ._interface import BF16, F16, F32
 
 _NAMES = {F32: "float32", F16: "float16", BF16: "bfloat16"}
-_TYPES = {name: dtype for dtype, name in _NAMES.items()}
+types = {name: dtype for dtype, name in _NAMES.items()}
 
 
 def _torch():
@@ -20,9 +21,15 @@ def is_tensor(x):
     return torch is not None and isinstance(x, torch.Tensor)
 
 
+def is_cl(x):
+    pyopencl = sys.modules.get("pyopencl.array")
+    return pyopencl is not None and isinstance(x, pyopencl.Array)
+
+
 @functools.lru_cache(maxsize=None)
-def _numpy_type(name):
+def numpy_type(dtype):
     import numpy
+    name = _NAMES[dtype]
     if name != "bfloat16":
         return numpy.dtype(name)
     try:
@@ -33,12 +40,14 @@ def _numpy_type(name):
 
 
 @functools.lru_cache(maxsize=None)
-def _name(dtype):
+def type_name(dtype):
     return str(dtype).removeprefix("torch.")
 
 
 class Array:
     """A contiguous array: `pointer`, `bytes`, `shape`, `type` (a clattn_dtype, or None for integers)."""
+
+    on_device = False
 
     def __init__(self, name, x):
         self.given = None
@@ -46,7 +55,7 @@ class Array:
             if x.device.type != "cpu":
                 raise TypeError(f"{name}: a tensor on {x.device}; clattn takes tensors of the CPU, or of no device")
             self.data = x.detach().contiguous()
-            self.type_name = _name(self.data.dtype)
+            self.type_name = type_name(self.data.dtype)
             self.pointer = self.data.data_ptr()
             self.bytes = self.data.numel() * self.data.element_size()
         else:
@@ -58,20 +67,27 @@ class Array:
                 if self.given is not None and x.dtype.kind == "i" and abs(x).max(initial=0) < 2 ** 31:
                     x = x.astype(numpy.int32)  # a list of integers: cu_seqlens
             self.data = numpy.ascontiguousarray(x)
-            self.type_name = _name(self.data.dtype)
+            self.type_name = type_name(self.data.dtype)
             self.pointer, self.bytes = self.data.__array_interface__["data"][0], self.data.nbytes
         self.name, self.shape = name, tuple(self.data.shape)
-        self.type = _TYPES.get(self.type_name)
+        self.type = types.get(self.type_name)
 
     def require(self, storage, rule):
         """Refuses an array of a type that an operand of this storage never has."""
         if storage in ("i32", "i32 or i64"):
             taken = ("int32", "int64") if storage == "i32 or i64" else ("int32",)
         else:
-            taken = tuple(_TYPES)
+            taken = tuple(types)
         if self.type_name not in taken:
             what = f"is of type {self.type_name}" if self.given is None else f"is a {self.given} (read as {self.type_name})"
             raise TypeError(f"{rule}: {self.name} {what}; taken are arrays of {', '.join(taken)}")
+
+
+def array(name, x):
+    if is_cl(x):
+        from ._cl import Array as OnDevice
+        return OnDevice(name, x)
+    return Array(name, x)
 
 
 def empty(like, name, shape, dtype):
@@ -80,4 +96,4 @@ def empty(like, name, shape, dtype):
         torch = _torch()
         return Array(name, torch.empty(shape, dtype=getattr(torch, _NAMES[dtype])))
     import numpy
-    return Array(name, numpy.empty(shape, dtype=_numpy_type(_NAMES[dtype])))
+    return Array(name, numpy.empty(shape, dtype=numpy_type(dtype)))

@@ -51,12 +51,14 @@ class _Handle:
 class Context:
     """A device with its compiled kernels and plans. Context() is the best device of the machine; `device` is an index
     into devices(), or a part of a name. `engine` names a matrix engine, or "none"; see clattn_context_desc of
-    clattn.h. A context may be used from several threads."""
+    clattn.h. cl_context and cl_device are pyopencl's objects, or the numbers of OpenCL handles; the context then works on
+    these. A context may be used from several threads."""
 
     def __init__(self, device=None, engine=None, cache_dir=None, tuning=None, cl_context=None, cl_device=None):
         self._log, self._lock, self._plans = c.Log(), threading.RLock(), collections.OrderedDict()
         self._handle = _Handle(c.library.clattn_context_destroy, keep=self._log)
-        desc = c.ContextDesc(cl=cl_context, device=cl_device if cl_device is not None else _find(device),
+        device = cl_device if cl_device is not None else None if cl_context is not None and device is None else _find(device)
+        desc = c.ContextDesc(cl=_handle_of(cl_context), device=_handle_of(device),
                              log=ctypes.cast(self._log.callback, ctypes.c_void_p), engine=_text(engine),
                              cache_dir=_text(cache_dir), tuning=_text(tuning))
         self._log.check(c.library.clattn_context_create_sized(ctypes.byref(self._handle.pointer), ctypes.byref(desc),
@@ -75,9 +77,19 @@ class Context:
                 self._plans.move_to_end(key)
             return plan
 
+    def cl(self):
+        """The OpenCL handles of the context and of its device, as numbers, which stay this object's."""
+        context, device = ctypes.c_void_p(), ctypes.c_void_p()
+        self._log.check(c.library.clattn_context_get(self._handle.pointer, ctypes.byref(context), ctypes.byref(device)))
+        return context.value, device.value
+
 
 def _text(x):
     return None if x is None else str(x).encode()
+
+
+def _handle_of(x):
+    return getattr(x, "int_ptr", x)
 
 
 def _find(device):
@@ -102,6 +114,9 @@ class Plan:
         self._log.lines.clear()
         self._log.check(c.library.clattn_plan_create_sized(ctypes.byref(self._handle.pointer), context._handle.pointer,
                                                            ctypes.byref(desc), c.size_of(c.Desc)))
+        size = ctypes.c_size_t()
+        self._log.check(c.library.clattn_plan_workspace_size(self._handle.pointer, ctypes.byref(size)))
+        self.workspace = size.value  # bytes
 
     def run(self, call):
         with self._lock:
@@ -109,6 +124,16 @@ class Plan:
             status = c.library.clattn_run_sized(self._handle.pointer, ctypes.byref(call), _CALL, _OPERAND)
             if status != 0:
                 self._log.check(status)
+
+    def enqueue(self, queue, call, waits):
+        """The event of a call whose operands are buffers. queue, waits: OpenCL handles, as numbers."""
+        event, list_of_waits = ctypes.c_void_p(), (ctypes.c_void_p * len(waits))(*waits)
+        with self._lock:
+            self._log.lines.clear()
+            self._log.check(c.library.clattn_enqueue_sized(self._handle.pointer, ctypes.c_void_p(queue), ctypes.byref(call),
+                                                           _CALL, _OPERAND, len(waits), list_of_waits if waits else None,
+                                                           ctypes.byref(event)))
+        return event.value
 
     def __str__(self):
         text = ctypes.create_string_buffer(8192)

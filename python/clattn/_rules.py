@@ -6,9 +6,10 @@ A function takes the rule's inputs by their names, then its options: scale, qk_l
 import ctypes
 import difflib
 import inspect
+import math
 
 from . import _interface as c
-from ._arrays import Array, empty, is_tensor
+from ._arrays import array, empty, is_cl, is_tensor
 from ._plan import run
 
 # Dims of operands, by the letters of the table, and the fields of a desc that they fill
@@ -157,7 +158,7 @@ class _Prepared:
     """A completed desc and its operands: inputs were checked against their dims, outputs are to be made."""
 
     def __init__(self, rule, desc, arrays):
-        self.desc, self.key, self.inputs, self.outputs = desc, bytes(desc), [], []
+        self.desc, self.key, self.inputs, described = desc, bytes(desc), [], []
         names = {c.ids[o["name"]]: o["name"] for o in rule.row["operands"]}
         names.update({c.GRADIENTS + number: f"d_{name}" for number, name in list(names.items())})
         for number, name in names.items():
@@ -167,9 +168,9 @@ class _Prepared:
                 if name in arrays and name != "o" and not name.startswith("d_"):
                     raise ValueError(f"{rule.name}: {name} is not used with these options")
                 continue
-            dims, dtype, _, output = info
+            dims, dtype, size, output = info
             if output:
-                self.outputs.append((number, name, dims, dtype))
+                described.append((number, name, dims, dtype, size))
                 continue
             if name not in arrays:
                 raise TypeError(f"{rule.name}: {name} is missing")
@@ -177,17 +178,28 @@ class _Prepared:
                 other = "; state_vk=True takes [V,K]" if name == "initial_state" and dims[-2:] == arrays[name].shape[:-3:-1] else ""
                 raise ValueError(f"{rule.name}: {name} has shape {list(arrays[name].shape)}, not {list(dims)}{other}")
             self.inputs.append((number, name))
-        self.list_type = c.Operand * (len(self.inputs) + len(self.outputs))
+        rows = [(number, arrays[name].bytes) for number, name in self.inputs]
+        rows += [(number, math.prod(dims) * size) for number, _, dims, _, size in described]
+        self.outputs = [output[:4] for output in described]
+        self._list = c.Operand * len(rows)
+        self._operands = self._list(*(c.Operand(id=number, size=size) for number, size in rows))
+
+    def call(self):
+        """A call with its operands, which have no memory yet: inputs, then outputs."""
+        operands = self._list.from_buffer_copy(self._operands)
+        return operands, c.Call(operands=ctypes.addressof(operands), operand_count=len(operands), seq_len=self.desc.seq_len)
 
     def compute(self, arrays, like, device):
         """{name: array} of the outputs."""
+        if is_cl(like):
+            from ._cl import compute
+            return compute(self, arrays, like, device)
         made = [empty(like, name, dims, dtype) for _, name, dims, dtype in self.outputs]
-        operands = self.list_type()
-        rows = [(number, arrays[name]) for number, name in self.inputs]
-        rows += [(output[0], array) for output, array in zip(self.outputs, made)]
-        for operand, (number, array) in zip(operands, rows):
-            operand.id, operand.host, operand.size = number, array.pointer, array.bytes
-        call = c.Call(operands=ctypes.addressof(operands), operand_count=len(rows), seq_len=self.desc.seq_len)
+        operands, call = self.call()
+        for operand, array in zip(operands, (*(arrays[name] for _, name in self.inputs), *made)):
+            if array.on_device:
+                raise TypeError(f"{array.name} is a pyopencl array, the first one an array of the host")
+            operand.host = array.pointer
         run(self.desc, self.key, call, device)
         return {array.name: array.data for array in made}
 
@@ -196,7 +208,7 @@ def _call(rule, direction, values, options, device, requested):
     for word, value in options.items():
         if not isinstance(value, (bool, int, float, str)):
             raise TypeError(f"{rule.name}: {word} is a number, a word or a truth value, not {type(value).__name__}")
-    arrays = {name: Array(name, x) for name, x in values.items() if x is not None}
+    arrays = {name: array(name, x) for name, x in values.items() if x is not None}
     like = next(iter(values.values()))
     return rule.prepare(arrays, options, requested, direction).compute(arrays, like, device)
 

@@ -14,6 +14,12 @@ except ImportError:
     torch = None
 if torch is not None:
     torch.manual_seed(1)
+try:
+    import pyopencl
+    import pyopencl.array
+except ImportError:
+    pyopencl = None
+needs_pyopencl = pytest.mark.skipif(pyopencl is None, reason="no pyopencl")
 needs_torch = pytest.mark.skipif(torch is None, reason="no PyTorch")
 
 
@@ -281,3 +287,45 @@ def test_names_of_fla():
         clattn.fla.chunk_gla(q, k, v, q, transpose_state_layout=True)
     with pytest.raises(TypeError, match="has no strange"):
         clattn.fla.chunk_gla(q, k, v, q, strange=3)
+
+
+@needs_pyopencl
+@pytest.mark.parametrize("kind", ["in order", "out of order"])
+def test_pyopencl(kind):
+    context = pyopencl.create_some_context(interactive=False)
+    out_of_order = pyopencl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE if kind == "out of order" else 0
+    queue = pyopencl.CommandQueue(context, properties=out_of_order)
+    inputs = draw(14)
+    on_device = [pyopencl.array.to_device(queue, x) for x in inputs]
+    o, state = clattn.gated_delta_rule(*on_device, qk_l2norm=True, output_final_state=True)
+    assert o.queue is queue and o.context == context
+    expected, final = clattn.gated_delta_rule(*inputs, qk_l2norm=True, output_final_state=True)
+    close(o.get(), expected, 1e-6)
+    close(state.get(), final, 1e-6)
+    part = clattn.gated_delta_rule(*(x[1:] for x in on_device), initial_state=state[1:], qk_l2norm=True)
+    close(part.get(), clattn.gated_delta_rule(*(x[1:] for x in inputs), initial_state=final[1:], qk_l2norm=True), 1e-6)
+    o = clattn.gated_delta_rule(*(x[:1] for x in on_device), qk_l2norm=True, cu_seqlens=[0, 7, 37])
+    close(o.get(), clattn.gated_delta_rule(*(x[:1] for x in inputs), qk_l2norm=True, cu_seqlens=[0, 7, 37]), 1e-6)
+    if torch is not None:
+        close(clattn.gated_delta_rule(*map(torch.from_numpy, inputs), qk_l2norm=True), expected, 1e-6)
+
+
+@needs_pyopencl
+def test_mistakes_with_pyopencl():
+    context = pyopencl.create_some_context(interactive=False)
+    queue = pyopencl.CommandQueue(context)
+    q, k, v, g, beta = on_device = [pyopencl.array.to_device(queue, x) for x in draw(15)]
+    with pytest.raises(TypeError, match="g is an array of the host"):
+        clattn.gated_delta_rule(q, k, v, g.get(), beta)
+    with pytest.raises(TypeError, match="k is a pyopencl array"):
+        clattn.gated_delta_rule(q.get(), k, v, g, beta)
+    with pytest.raises(ValueError, match="queue"):
+        clattn.gated_delta_rule(q.with_queue(None), k, v, g, beta)
+    with pytest.raises(ValueError, match="without device="):
+        clattn.gated_delta_rule(*on_device, device=0)
+    with pytest.raises(ValueError, match="another OpenCL context"):
+        clattn.gated_delta_rule(*on_device, device=clattn.Context())
+    with pytest.raises(ValueError, match="q is not contiguous"):
+        clattn.gated_delta_rule(q[:, ::2], k, v, g, beta)
+    own = clattn.Context(cl_context=context)
+    close(clattn.gated_delta_rule(*on_device, device=own).get(), clattn.gated_delta_rule(*on_device).get())
