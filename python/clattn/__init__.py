@@ -11,6 +11,7 @@ from . import _interface
 from ._interface import Error
 from ._plan import Context, Plan, devices
 from ._rules import aliases as _aliases, functions as _functions
+from ._transformers import patch_transformers
 from . import fla, reference  # noqa: E402  after the functions
 
 __version__ = _interface.table["clattn"]
@@ -27,4 +28,4 @@ def __getattr__(name):
     raise AttributeError(f"module 'clattn' has no {name!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
 
 
-__all__ = ["Context", "Error", "Plan", "devices", "fla", "reference", "rules", *_functions]
+__all__ = ["Context", "Error", "Plan", "devices", "fla", "patch_transformers", "reference", "rules", *_functions]

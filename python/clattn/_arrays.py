@@ -21,6 +21,10 @@ def is_tensor(x):
     return torch is not None and isinstance(x, torch.Tensor)
 
 
+def grad_enabled():
+    return _torch().is_grad_enabled()
+
+
 def is_cl(x):
     pyopencl = sys.modules.get("pyopencl.array")
     return pyopencl is not None and isinstance(x, pyopencl.Array)

@@ -9,7 +9,7 @@ import inspect
 import math
 
 from . import _interface as c
-from ._arrays import array, empty, is_cl, is_tensor
+from ._arrays import array, empty, grad_enabled, is_cl, is_tensor
 from ._plan import run
 
 # Dims of operands, by the letters of the table, and the fields of a desc that they fill
@@ -30,6 +30,7 @@ class Rule:
         self.row, self.name, self._prepared = row, row["name"], {}
         self.inputs = [operand for operand in row["operands"] if not operand["output"]]
         self.outputs = [operand["name"] for operand in row["operands"] if operand["output"]]
+        self.has_backward = any(option["name"] == "pass" and "usage" in option for option in row["options"])
         by_key = [(option.get("flag") or option["field"], option) for option in row["options"]]
         shown = {key: c.options[key].get("operand") for key, _ in by_key}
         self.by_operand = {operand: key for key, operand in shown.items() if operand}
@@ -288,7 +289,7 @@ def _make(rule):
             raise ValueError(f"{rule.name}: output_final_state is True or False, not {wanted!r}")
         requested = ("final_state",) if wanted else ()
         values = {name: given.pop(name) for name in inputs if name in given}
-        if any(is_tensor(x) and x.requires_grad for x in values.values()):
+        if any(is_tensor(x) and x.requires_grad for x in values.values()) and grad_enabled():
             from ._torch import differentiable
             outputs = differentiable(rule, values, given, device, requested)
         else:

@@ -1,4 +1,6 @@
 """The package against loops in NumPy and PyTorch that are the formulas of the rules, token by token."""
+import importlib
+import importlib.util
 import inspect
 import subprocess
 import sys
@@ -329,3 +331,75 @@ def test_mistakes_with_pyopencl():
         clattn.gated_delta_rule(q[:, ::2], k, v, g, beta)
     own = clattn.Context(cl_context=context)
     close(clattn.gated_delta_rule(*on_device, device=own).get(), clattn.gated_delta_rule(*on_device).get())
+
+
+MODELING = '''
+import torch
+
+
+def torch_chunk_gated_delta_rule(query, key, value, g, beta, chunk_size=64, initial_state=None, output_final_state=False,
+                                 use_qk_l2norm_in_kernel=False, **rest):
+    """The functions of a model of transformers, by loops."""
+    s = torch.zeros(*value.shape[:1], value.shape[2], key.shape[3], value.shape[3]) if initial_state is None else initial_state
+    if use_qk_l2norm_in_kernel:
+        query, key = (x * torch.rsqrt((x * x).sum(-1, keepdim=True) + 1e-6) for x in (query, key))
+    out = []
+    for t in range(value.shape[1]):
+        s = g[:, t].exp()[..., None, None] * s
+        written = beta[:, t, :, None] * (value[:, t] - torch.einsum("bhkv,bhk->bhv", s, key[:, t]))
+        s = s + torch.einsum("bhk,bhv->bhkv", key[:, t], written)
+        out.append(torch.einsum("bhkv,bhk->bhv", s, query[:, t]) * key.shape[3] ** -0.5)
+    return torch.stack(out, 1), s if output_final_state else None
+
+
+def causal_conv1d_fn(x, weight, bias=None, activation=None, **rest):
+    o = torch.nn.functional.conv1d(x, weight[:, None], bias, padding=weight.shape[1] - 1, groups=x.shape[1])
+    o = o[..., :x.shape[2]]
+    return {None: lambda y: y, "silu": torch.nn.functional.silu, "tanh": torch.tanh}[activation](o)
+
+
+def causal_conv1d_update(x, conv_state, weight, bias=None, activation=None):
+    both = torch.cat((conv_state, x), 2)
+    conv_state.copy_(both[..., -conv_state.shape[2]:])
+    return causal_conv1d_fn(both, weight, bias, activation)[..., -x.shape[2]:]
+'''
+
+
+@needs_torch
+@pytest.mark.skipif("transformers" in sys.modules or importlib.util.find_spec("transformers") is not None,
+                    reason="the real ones are used by test_transformers.py")
+def test_functions_of_transformers_are_exchanged(tmp_path, monkeypatch):
+    folder = tmp_path / "transformers" / "models"
+    for name in ("first", "later"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / f"modeling_{name}.py").write_text(MODELING)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    first = importlib.import_module("transformers.models.first.modeling_first")
+    own = {name: getattr(first, name) for name in vars(first) if name.startswith(("torch_", "causal_"))}
+    q, k, v, g, beta = (torch.from_numpy(x) for x in draw(16, tokens=7))
+    x, weight, bias = torch.randn(2, 6, 7), torch.randn(6, 4), torch.randn(6)
+
+    def results(module, activation):
+        state, gates = torch.zeros(2, 6, 4), {"g": g, "beta": beta, "use_qk_l2norm_in_kernel": True}
+        o, final = module.torch_chunk_gated_delta_rule(q, k, v, output_final_state=True, **gates)
+        yield from (o, final, module.torch_chunk_gated_delta_rule(q, k, v, initial_state=final, **gates)[0])
+        yield module.causal_conv1d_fn(x, weight, bias, activation=activation)
+        yield module.causal_conv1d_update(x[..., :1], state, weight, bias, activation)
+        yield module.causal_conv1d_update(x[..., 1:2], state, weight, None, activation)
+        yield state
+
+    expected = {activation: list(results(first, activation)) for activation in (None, "silu", "tanh")}
+    with clattn.patch_transformers():
+        later = importlib.import_module("transformers.models.later.modeling_later")
+        for module in (first, later):
+            assert all(getattr(module, name) is not function for name, function in own.items())
+            for activation in expected:
+                for found, wanted in zip(results(module, activation), expected[activation]):
+                    close(found, wanted)
+        o = later.causal_conv1d_fn(x.requires_grad_(), weight, bias, activation="silu")
+        o.sum().backward()
+        assert x.grad is not None
+    assert {name: getattr(first, name) for name in own} == own
+    for name in list(sys.modules):
+        if name.partition(".")[0] == "transformers":
+            del sys.modules[name]
