@@ -692,6 +692,10 @@ typedef struct clattn_plan_desc {
     /* BACKWARD: a bit, 1 << id, for each operand whose gradient is added to what is in CLATTN_GRAD(id); the others are
      * overwritten. */
     int64_t added_gradients;
+    /* Limits of a step log(1 + e^x), which is what gate_map SOFTPLUS multiplies by -r, what beta_map SOFTPLUS gives, and
+     * mamba's dt with CLATTN_SOFTPLUS: a smaller one becomes step_min, a larger one step_max. The gradient by x of such
+     * a step is 0. Mamba-2's time_step_limit (Dao and Gu 2024, arXiv:2405.21060). 0: no limit */
+    double step_min, step_max;
 } clattn_plan_desc;
 
 /* Completes a desc: copies it to *full with every default filled in, and checks it. INVALID_ARGUMENT, INVALID_DESC. log

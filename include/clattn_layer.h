@@ -106,6 +106,10 @@ typedef struct clattn_layer_desc {
      * module has muon KELLER. Rows of q and k are divided by |x| + 1e-5, as in the module. */
     int32_t mini_batch; /* 0: 2048 */
     clattn_muon muon;
+    /* mamba2: limits of each token's step dt, as in clattn_plan_desc: the module's time_step_limit, 0 for no limit. They
+     * apply to each call. The module in transformers applies them to prompts, but not to a single token after one. */
+    double step_min;
+    double step_max;
 } clattn_layer_desc;
 
 /* A tensor of a checkpoint in host memory, contiguous, of any alignment. */

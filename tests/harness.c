@@ -279,10 +279,18 @@ static double softplus(double x)
     return x > 20 ? x : log(1 + exp(x));
 }
 
+/* Mamba-2's step within its time_step_limit, as torch.clamp has it */
+static double step_of(const clattn_plan_desc *desc, double x)
+{
+    const double step = fmax(softplus(x), desc->step_min);
+
+    return desc->step_max > 0 ? fmin(step, desc->step_max) : step;
+}
+
 /* As it is; Mamba-2's and Gated DeltaNet's; Kimi Linear's with a lower bound; GLA's log-sigmoid; RWKV-6's */
 static double mapped_gate(const clattn_plan_desc *desc, double x, double a_log)
 {
-    const double made[] = {x, -exp(a_log) * softplus(x), desc->gate_scale * sigmoid(exp(a_log) * x),
+    const double made[] = {x, -exp(a_log) * step_of(desc, x), desc->gate_scale * sigmoid(exp(a_log) * x),
                            desc->gate_scale * -softplus(-x), -exp(x)};
 
     return made[desc->gate_map];
@@ -296,7 +304,8 @@ double test_get_mapped(const struct check_tensors *tensors, clattn_operand_id id
     double x = test_get(tensors, id, i), a_log = 0;
 
     if (id == OP(BETA) && desc->beta_map == CLATTN_BETA_SOFTPLUS)
-        return softplus(desc->flags & CLATTN_WITH_DT_BIAS ? x + test_get(tensors, OP(DT_BIAS), i % info->dims[2]) : x);
+        return step_of(desc,
+                       desc->flags & CLATTN_WITH_DT_BIAS ? x + test_get(tensors, OP(DT_BIAS), i % info->dims[2]) : x);
     if (id == OP(BETA) && desc->beta_map != CLATTN_BETA_STRENGTH)
         return desc->beta_map * sigmoid(x);
     if (id != (desc->rule == CLATTN_GATES ? OP(V) : rule_get(desc->rule)->gate) ||

@@ -77,8 +77,9 @@ WORD float gate_back(gates_t gates, int head, int n, float x, float gradient, fl
     if (HAS_GATE_BIAS)
         x += gates.bias[gates.bias_head * head + n];
     if (GATE_MAP == GATE_SOFTPLUS) {
-        *rates -= rate * (fmax(x, 0.0f) + log1p(exp2(-LOG2E * fabs(x)))) * gradient;
-        return -rate * gradient / (1 + exp2(-LOG2E * x));
+        float step = softplus_step(x);
+        *rates -= rate * step * gradient;
+        return step_is_limited(step) ? 0 : -rate * gradient / (1 + exp2(-LOG2E * x));
     }
     if (GATE_MAP == GATE_SIGMOID) {
         s = 1 / (1 + exp2(-LOG2E * rate * x));
@@ -97,7 +98,7 @@ WORD float strength_back(float strength, float gradient)
     if (EXP_STRENGTH)
         return strength * gradient;
     if (BETA_MAP == BETA_SOFTPLUS)
-        return gradient * -expm1(-strength);
+        return step_is_limited(strength) ? 0 : gradient * -expm1(-strength);
     return BETA_MAP > 0 ? gradient * strength * (1 - strength / BETA_MAP) : gradient;
 }
 

@@ -210,6 +210,14 @@ static const struct {
     {"noncausal lse", {.rule = CLATTN_ALIBI_ATTN, .flags = CLATTN_NONCAUSAL | CLATTN_WITH_LSE}},
     {"softcap lse", {.rule = CLATTN_ALIBI_ATTN, .flags = CLATTN_WITH_LSE, .softcap = 2}},
     {"softcap", {.rule = CLATTN_FORGETTING_ATTN, .softcap = 2}},
+    {"softplus a_log dt_bias, softplus, limits",
+     {.rule = CLATTN_SSD,
+      .flags = CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS,
+      .gate_map = CLATTN_GATE_MAP_SOFTPLUS,
+      .beta_map = CLATTN_BETA_SOFTPLUS,
+      .step_min = 0.04,
+      .step_max = 0.125}},
+    {"softplus, limits", {.rule = CLATTN_MAMBA, .flags = CLATTN_SOFTPLUS, .step_min = 0.1, .step_max = 0.25}},
 };
 
 static int is_learner(clattn_rule rule)

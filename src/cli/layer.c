@@ -87,7 +87,7 @@ static int add_tensor(struct layer_run *run, const struct safetensor *from, cons
 
 static int check_origin(struct layer_run *run)
 {
-    return layer_check_origin(run->desc.layer, run->settings->input, &run->file);
+    return layer_read_origin(&run->desc, run->settings->input, &run->file);
 }
 
 static int add_tensors(struct layer_run *run)
@@ -142,7 +142,7 @@ static int has_state(const struct layer_run *run)
 static const struct {
     const char *name;
     size_t from, to, size;
-} options[] = {OPTION(eps), OPTION(mini_batch), OPTION(muon)};
+} options[] = {OPTION(eps), OPTION(mini_batch), OPTION(muon), OPTION(step_min), OPTION(step_max)};
 enum { OPTIONS = sizeof options / sizeof *options };
 
 const char *layer_option(size_t index)
@@ -169,9 +169,11 @@ static int apply_options(struct layer_run *run)
     struct option_set given = run->settings->given;
 
     for (size_t i = 0; i < OPTIONS; i++) {
-        memcpy((char *)&run->desc + options[i].to, (const char *)&run->settings->desc + options[i].from,
-               options[i].size);
-        given.has[desc_option_find(options[i].name)] = 0;
+        const enum option_id option = desc_option_find(options[i].name);
+        if (given.has[option]) /* or it stays what the model's config says */
+            memcpy((char *)&run->desc + options[i].to, (const char *)&run->settings->desc + options[i].from,
+                   options[i].size);
+        given.has[option] = 0;
     }
     for (enum option_id i = 0; i < OPTION_COUNT; i++)
         if (given.has[i])

@@ -36,25 +36,31 @@ static char *beside(const char *path, const char *name)
     return joined;
 }
 
-/* Whether the config has limits of Mamba-2's steps other than 0 and infinity, which the layer does not apply. */
-static int limits_steps(const cJSON *object)
+/* The limits of Mamba-2's steps; 0 and infinity are none. */
+static int read_limits(clattn_layer_desc *desc, const char *where, const cJSON *object)
 {
     const cJSON *limits = cJSON_GetObjectItemCaseSensitive(object, "time_step_limit"),
                 *least = cJSON_GetArrayItem(limits, 0), *most = cJSON_GetArrayItem(limits, 1);
 
-    return (cJSON_IsNumber(least) && least->valuedouble > 0) || (cJSON_IsNumber(most) && !isinf(most->valuedouble));
+    if (!cJSON_IsArray(limits))
+        return EXIT_OK;
+    if (!cJSON_IsNumber(least) || !cJSON_IsNumber(most) || !(most->valuedouble > 0) ||
+        most->valuedouble < least->valuedouble)
+        return bad("%s: time_step_limit is no pair of a lower and an upper limit", where);
+    desc->step_min = least->valuedouble > 0 ? least->valuedouble : 0;
+    desc->step_max = isinf(most->valuedouble) ? 0 : most->valuedouble;
+    return EXIT_OK;
 }
 
-static int check_model(clattn_layer layer, const char *where, const cJSON *object)
+static int read_model(clattn_layer_desc *desc, const char *where, const cJSON *object)
 {
+    const clattn_layer layer = desc->layer;
     const char *model = json_string(object, "model_type");
 
     for (size_t i = 0; model != NULL && i < sizeof others / sizeof *others; i++)
         if (others[i].layer == layer && strcmp(others[i].model, model) == 0)
             return bad("%s: model_type is %s, whose module %s", where, model, others[i].difference);
-    if (layer == CLATTN_LAYER_MAMBA2 && limits_steps(object))
-        return bad("%s: time_step_limit is not [0, Infinity]: layer mamba2 does not limit its steps", where);
-    return EXIT_OK;
+    return layer == CLATTN_LAYER_MAMBA2 ? read_limits(desc, where, object) : EXIT_OK;
 }
 
 /* Python writes numbers that JSON does not have. */
@@ -87,16 +93,16 @@ static cJSON *read_config(const char *path)
     return object;
 }
 
-int layer_check_origin(clattn_layer layer, const char *path, const struct safetensors *file)
+int layer_read_origin(clattn_layer_desc *desc, const char *path, const struct safetensors *file)
 {
     char *config = strcmp(path, "-") != 0 ? beside(path, "config.json") : NULL;
     cJSON *object = read_config(config);
-    int status = check_model(layer, path, cJSON_GetObjectItemCaseSensitive(file->header, "__metadata__"));
+    int status = read_model(desc, path, cJSON_GetObjectItemCaseSensitive(file->header, "__metadata__"));
 
     if (status == EXIT_OK)
-        status = check_model(layer, config, object);
+        status = read_model(desc, config, object);
     if (status == EXIT_OK)
-        status = check_model(layer, config, cJSON_GetObjectItemCaseSensitive(object, "text_config"));
+        status = read_model(desc, config, cJSON_GetObjectItemCaseSensitive(object, "text_config"));
     cJSON_Delete(object);
     free(config);
     return status;

@@ -173,6 +173,8 @@ clattn_plan_desc step_desc(const struct module *module, const struct layer_step 
     desc.value_dim = sizes_value(sizes, step->value_dim);
     desc.taps = step->taps != NULL ? (int32_t)sizes_value(sizes, step->taps) : 0;
     desc.eps = step->with_eps ? module->desc.eps : step->fixed.eps;
+    desc.step_min = step->with_limits ? module->desc.step_min : 0;
+    desc.step_max = step->with_limits ? module->desc.step_max : 0;
     if (step->norm_eps > 0) {
         desc.flags |= CLATTN_EPS_OUTSIDE;
         desc.eps = step->norm_eps / sqrt((double)desc.value_dim);

@@ -72,6 +72,7 @@ struct layer_step {
     const char *channels; /* in the place of heads and value_dim: so many, which are one by one anyway */
     int gates_as_values;  /* gates are what a product gives, of the desc's dtype */
     int with_eps;         /* the layer's */
+    int with_limits;      /* of steps: the layer's */
     double norm_eps;      /* of rms_norm: added to a row's norm, which is sqrt(V) times its root mean square */
     struct layer_ref refs[LAYER_REFS];
 };

@@ -75,6 +75,24 @@ static clattn_status read_desc(struct module *module, const clattn_layer_desc *d
     return CLATTN_SUCCESS;
 }
 
+/* Limits of steps, in layers that have these. */
+static clattn_status check_limits(const struct module *module, const struct log *log)
+{
+    const clattn_layer_desc *d = &module->desc;
+    int has_steps = 0;
+
+    for (int i = 0; i < LAYER_STEPS; i++)
+        has_steps |= module->layer->steps[i].with_limits;
+    if (!has_steps && (d->step_min != 0 || d->step_max != 0))
+        return FAIL(log, INVALID_DESC, "layer %s: step_min is %g, step_max %g, expected 0: only mamba2 has limits",
+                    module->layer->name, d->step_min, d->step_max);
+    if (!(d->step_min >= 0 && d->step_max >= 0) || (d->step_max > 0 && d->step_max < d->step_min))
+        return FAIL(log, INVALID_DESC,
+                    "layer %s: step_min is %g, step_max %g, expected 0 or more, and step_max 0 or at least step_min",
+                    module->layer->name, d->step_min, d->step_max);
+    return CLATTN_SUCCESS;
+}
+
 /* Packed weights are counted in 64 bits. */
 static clattn_status check_weights(const struct module *module, const struct log *log)
 {
@@ -94,6 +112,7 @@ static clattn_status check_weights(const struct module *module, const struct log
 clattn_status module_read(struct module *module, const clattn_layer_desc *desc, size_t desc_size, const struct log *log)
 {
     TRY(read_desc(module, desc, desc_size, log));
+    TRY(check_limits(module, log));
     TRY(sizes_fit(&module->desc, module->layer, NULL, 0, 0, log));
     TRY(sizes_check(&module->desc, module->layer, 0, log));
     module->sizes = sizes_of(&module->desc);

@@ -166,7 +166,7 @@ static const struct layer layers[] = {
              .refs = {{OP(V), "zvbcdt", "HV"}, {OP(W), "conv1d.weight", 0}, {OP(BIAS), "conv1d.bias", 0},
                       {OP(O), "vbc", 0}, {OP(STATE_IN), "conv_state", 0}, {OP(STATE_OUT), "final_conv_state", 0}}},
             {{.rule = CLATTN_SSD, .flags = SSD_FLAGS, .gate_map = CLATTN_GATE_MAP_SOFTPLUS,
-              .beta_map = CLATTN_BETA_SOFTPLUS}, .gates_as_values = 1,
+              .beta_map = CLATTN_BETA_SOFTPLUS}, .gates_as_values = 1, .with_limits = 1,
              .heads = "H", .qk_heads = "Q", .key_dim = "K", .value_dim = "V",
              .refs = {{OP(Q), "vbc", "HV+QK"}, {OP(K), "vbc", "HV"}, {OP(V), "vbc", 0},
                       {OP(G), "zvbcdt", "HV+HV+QK+QK"}, {OP(BETA), "zvbcdt", "HV+HV+QK+QK"},

@@ -124,6 +124,23 @@ static clattn_status check_gate(const clattn_plan_desc *desc, const struct rule 
     return CLATTN_SUCCESS;
 }
 
+/* Limits of steps are for those of a softplus. */
+static clattn_status check_steps(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
+{
+    const int has_steps = desc->gate_map == CLATTN_GATE_MAP_SOFTPLUS || desc->beta_map == CLATTN_BETA_SOFTPLUS ||
+                          (desc->flags & CLATTN_SOFTPLUS);
+
+    if (desc->step_min == 0 && desc->step_max == 0)
+        return CLATTN_SUCCESS;
+    if (!has_steps)
+        return FAIL(log, INVALID_DESC, "%s: step_min and step_max are for steps of %s", rule->name,
+                    rule_takes(rule, OPTION_softplus) ? "softplus" : "gate_map or beta_map softplus");
+    if (desc->step_max > 0 && desc->step_max < desc->step_min)
+        return FAIL(log, INVALID_DESC, "step_max is %g, expected 0 or at least step_min %g", desc->step_max,
+                    desc->step_min);
+    return CLATTN_SUCCESS;
+}
+
 static clattn_status check_packing(const clattn_plan_desc *desc, const struct log *log)
 {
     if (!(desc->flags & CLATTN_CU_SEQLENS)) {
@@ -152,6 +169,7 @@ clattn_status problem_init(struct problem *problem, const clattn_plan_desc *desc
     TRY(check_sizes(&problem->desc, op_of(problem->rule)->most_dim, log));
     TRY(rope_check(&problem->desc, problem->rule, log));
     TRY(check_gate(&problem->desc, problem->rule, log));
+    TRY(check_steps(&problem->desc, problem->rule, log));
     TRY(check_packing(&problem->desc, log));
     TRY(op_of(problem->rule)->check(&problem->desc, problem->rule, log));
     TRY(check_attn(problem, log));
@@ -263,6 +281,11 @@ clattn_dtype problem_strength_type(const struct problem *problem)
 clattn_gate_map problem_gate_map(const struct problem *problem)
 {
     return computes_log_decays(problem) ? CLATTN_GATE_MAP_LOG : problem->desc.gate_map;
+}
+
+int problem_limits_steps(const struct problem *problem)
+{
+    return problem->desc.step_min > 0 || problem->desc.step_max > 0;
 }
 
 clattn_dtype problem_out_type(const struct problem *problem)

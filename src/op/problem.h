@@ -56,6 +56,8 @@ clattn_dtype problem_gate_type(const struct problem *problem);
 /* The type of beta, which kernels read directly in rules of a state where it is a strength. */
 clattn_dtype problem_strength_type(const struct problem *problem);
 clattn_gate_map problem_gate_map(const struct problem *problem);
+/* Whether steps of a softplus have limits. */
+int problem_limits_steps(const struct problem *problem);
 /* The type of what the pass writes. */
 clattn_dtype problem_out_type(const struct problem *problem);
 

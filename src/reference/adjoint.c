@@ -322,7 +322,7 @@ static void leave_strength(struct adjoint *a, int64_t row, double gradient)
     case CLATTN_BETA_SIGMOID: gradient *= beta * (1 - beta); break;
     case CLATTN_BETA_TWICE_SIGMOID: gradient *= beta * (1 - beta / 2); break;
     case CLATTN_BETA_SOFTPLUS: /* softplus' = sigmoid = 1 - e^-softplus */
-        gradient *= -expm1(-beta);
+        gradient *= task_step_is_limited(desc, beta) ? 0 : -expm1(-beta);
         add_shared(a, SHARED_BIAS, 0, gradient);
         break;
     }
@@ -341,7 +341,8 @@ static double gate_back(struct adjoint *a, int64_t token, int64_t n, double grad
 {
     const struct head *head = &a->head;
     const clattn_plan_desc *desc = &a->of->task->problem->desc;
-    double x = head_element(head, a->of->task->problem->rule->gate, token, head->first, head->head, n), rate = 1, s;
+    double x = head_element(head, a->of->task->problem->rule->gate, token, head->first, head->head, n), rate = 1, s,
+           step;
 
     if (desc->gate_map == CLATTN_GATE_MAP_LOG || gradient == 0)
         return gradient;
@@ -353,8 +354,9 @@ static double gate_back(struct adjoint *a, int64_t token, int64_t n, double grad
     switch (desc->gate_map) {
     case CLATTN_GATE_MAP_LOG: break;
     case CLATTN_GATE_MAP_SOFTPLUS:
-        add_shared(a, SHARED_RATE, 0, -rate * number_softplus(x) * gradient);
-        gradient *= -rate * s;
+        step = task_step(desc, x);
+        add_shared(a, SHARED_RATE, 0, -rate * step * gradient);
+        gradient *= task_step_is_limited(desc, step) ? 0 : -rate * s;
         break;
     case CLATTN_GATE_MAP_SIGMOID:
         gradient *= rate * desc->gate_scale * s * (1 - s);

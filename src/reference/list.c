@@ -25,11 +25,25 @@ struct list {
     double *w, *beta; /* ERASE_POSITION only */
 };
 
+double task_step(const clattn_plan_desc *desc, double x)
+{
+    const double step = number_softplus(x);
+
+    if (step < desc->step_min)
+        return desc->step_min;
+    return desc->step_max > 0 && step > desc->step_max ? desc->step_max : step;
+}
+
+int task_step_is_limited(const clattn_plan_desc *desc, double step)
+{
+    return (desc->step_min > 0 && step <= desc->step_min) || (desc->step_max > 0 && step >= desc->step_max);
+}
+
 double task_gate(const clattn_plan_desc *desc, double x, double rate)
 {
     switch (desc->gate_map) {
     case CLATTN_GATE_MAP_LOG: break;
-    case CLATTN_GATE_MAP_SOFTPLUS: return -rate * number_softplus(x);
+    case CLATTN_GATE_MAP_SOFTPLUS: return -rate * task_step(desc, x);
     case CLATTN_GATE_MAP_SIGMOID: return desc->gate_scale / (1 + exp(-rate * x));
     case CLATTN_GATE_MAP_LOGSIGMOID: return -desc->gate_scale * number_softplus(-x);
     case CLATTN_GATE_MAP_EXP: return -exp(x);

@@ -63,7 +63,7 @@ static void load_steps(struct head *head, int64_t row, int64_t first)
         if (head_tensor(head, CLATTN_DT_BIAS)->data != NULL)
             x += head_element(head, CLATTN_DT_BIAS, 0, 0, head->head, c);
         if (head->task->problem->desc.flags & CLATTN_SOFTPLUS)
-            x = number_softplus(x);
+            x = task_step(&head->task->problem->desc, x);
         head->step[c] = x;
     }
 }
@@ -89,7 +89,7 @@ static double load_strength(const struct head *head, int64_t row, int64_t first)
     case CLATTN_BETA_SOFTPLUS:
         if (head->task->problem->desc.flags & CLATTN_WITH_DT_BIAS)
             x += head_element(head, CLATTN_DT_BIAS, 0, 0, head->head, 0);
-        return number_softplus(x);
+        return task_step(&head->task->problem->desc, x);
     }
     return x;
 }

@@ -34,6 +34,9 @@ int64_t task_start(const struct task *task, int64_t sequence);
 /* Which of the states on the way is the one after so many of a sequence's tokens; -1: it is not returned. */
 int64_t task_snapshot(const struct task *task, int64_t tokens, int64_t done);
 
+/* log(1 + e^x) within the desc's limits of steps, and whether it is at one of them. */
+double task_step(const clattn_plan_desc *desc, double x);
+int task_step_is_limited(const clattn_plan_desc *desc, double step);
 /* The log-decay of a gate's number x with its bias, for that e^a_log. */
 double task_gate(const clattn_plan_desc *desc, double x, double rate);
 

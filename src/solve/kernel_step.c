@@ -144,6 +144,7 @@ static void add_maps(struct kernel_step *step, const struct problem *problem)
         {"GATE_EXP", CLATTN_GATE_MAP_EXP},
         {"BETA_MAP", desc->beta_map},
         {"BETA_SOFTPLUS", CLATTN_BETA_SOFTPLUS},
+        {"STEP_LIMITED", problem_limits_steps(problem)},
         {"HAS_A_LOG", (desc->flags & CLATTN_WITH_A_LOG) != 0},
         {"HAS_GATE_BIAS", (desc->flags & CLATTN_WITH_DT_BIAS) != 0},
     };
@@ -164,6 +165,8 @@ struct kernel_step kernel_step(enum embedded_file file, const struct problem *pr
                                .state = problem->pass == PASS_DENOMINATORS ? CLATTN_F32 : problem_state_type(problem),
                                .gate_scale = problem->desc.gate_scale,
                                .softcap = problem->desc.softcap,
+                               .step_min = problem->desc.step_min,
+                               .step_max = problem->desc.step_max,
                                .eps = has_eps ? problem_eps(problem) : -1};
 
     add_states(&step, problem);

@@ -20,6 +20,7 @@ struct kernel_step {
     const char *options; /* compiler options */
     clattn_dtype data, gate, strength, out, state; /* storage types */
     double gate_scale, softcap, eps;               /* eps < 0: the kernel has none */
+    double step_min, step_max;                     /* both 0: steps are not limited */
     uint64_t absent;                               /* a bit for each parameter that is a tensor and absent */
     size_t local_bytes;
     struct {

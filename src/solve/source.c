@@ -90,6 +90,18 @@ char *kernel_flatten(const char *source)
     return text_take(&text);
 }
 
+/* The limits of steps; a step that has none above has infinity. */
+static void add_limits(struct text *text, const struct kernel_step *step)
+{
+    if (!(step->step_min > 0 || step->step_max > 0))
+        return;
+    text_format(text, "#define STEP_MIN %.9ef\n", (double)(float)step->step_min);
+    if (step->step_max > 0)
+        text_format(text, "#define STEP_MAX %.9ef\n", (double)(float)step->step_max);
+    else
+        text_format(text, "#define STEP_MAX INFINITY\n");
+}
+
 static void add_constants(struct text *text, const struct kernel_step *step)
 {
     for (int i = 0; i < step->constant_count; i++)
@@ -98,6 +110,7 @@ static void add_constants(struct text *text, const struct kernel_step *step)
         text_format(text, "#define EPS %.9ef\n", (double)(float)step->eps);
     if (step->softcap > 0)
         text_format(text, "#define SOFTCAP %.9ef\n", (double)(float)step->softcap);
+    add_limits(text, step);
     text_format(text, "#define GATE_SCALE %.9ef\n", (double)(float)step->gate_scale);
     text_format(text, "#define DATA %s\n#define GATE %s\n#define STRENGTH %s\n#define OUT %s\n#define STATE %s\n",
                 dtype_name(step->data), dtype_name(step->gate), dtype_name(step->strength), dtype_name(step->out),

@@ -698,7 +698,7 @@ run_layer()
         rm -f out.safetensors
     done
     refused "a layer's tensor of another layer" "tensor '.*' is none of layer" layer "$1" -i "$2/$1.run.safetensors" -o out.safetensors
-    refused "a layer's option of a rule" "layer takes no --option taps, expected eps, mini_batch or muon" \
+    refused "a layer's option of a rule" "layer takes no --option taps, expected eps, mini_batch, muon, step_min or step_max" \
         layer "$1" -i "$2/$1.safetensors" -x "$2/$1.run.safetensors" --option taps=3 -o out.safetensors
     [ "$1" = lact ] ||
         refused "a batch of a layer that learns nothing" "learns nothing" layer "$1" -i "$2/$1.safetensors" \

@@ -457,9 +457,10 @@ static void test_layer_options(void **state)
 {
     static const struct {
         const char *layer, *option, *value;
-    } rows[] = {{"mamba2", "eps", "0.5"}, {"kda", "eps", "0.5"},       {"gla", "eps", "0.5"},
-                {"retnet", "eps", "0.5"}, {"lact", "mini_batch", "7"}, {"gated_deltanet", "eps", "0.5"},
-                {"lact", "eps", "0.5"},   {"jamba", "eps", "0.5"},     {"falcon_mamba", "eps", "0.5"}};
+    } rows[] = {{"mamba2", "eps", "0.5"},      {"kda", "eps", "0.5"},        {"gla", "eps", "0.5"},
+                {"retnet", "eps", "0.5"},      {"lact", "mini_batch", "7"},  {"gated_deltanet", "eps", "0.5"},
+                {"lact", "eps", "0.5"},        {"jamba", "eps", "0.5"},      {"falcon_mamba", "eps", "0.5"},
+                {"mamba2", "step_min", "0.5"}, {"mamba2", "step_max", "0.1"}};
     char path[512];
 
     (void)state;
@@ -525,8 +526,10 @@ static void test_other_models(void **state)
                 {"falcon_mamba", "{\"model_type\": \"mamba\"}", EXIT_BAD},
                 {"mamba2", "{\"time_step_limit\": [0.0, Infinity], \"note\": \"\\\"NaN\"}", EXIT_OK},
                 {"mamba2", "{\"time_step_limit\": [0.0, Infinity], \"model_type\": \"falcon_h1\"}", EXIT_BAD},
-                {"mamba2", "{\"time_step_limit\": [0.0, 0.1]}", EXIT_BAD},
-                {"mamba2", "{\"time_step_limit\": [0.001, Infinity]}", EXIT_BAD}};
+                {"mamba2", "{\"time_step_limit\": [0.0, 0.1], \"model_type\": \"bamba\"}", EXIT_OK},
+                {"mamba2", "{\"text_config\": {\"time_step_limit\": [0.001, Infinity]}}", EXIT_OK},
+                {"mamba2", "{\"time_step_limit\": [0.2, 0.1]}", EXIT_BAD},
+                {"mamba2", "{\"time_step_limit\": [0.1]}", EXIT_BAD}};
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++)

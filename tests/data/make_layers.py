@@ -54,7 +54,8 @@ def states(cache, taps, prefix):
 
 
 @torch.no_grad()
-def write(name, module, config):
+def write(name, module, config, step_by_itself=True):
+    """Without step_by_itself, the token after the prompt is the last one of a prompt of one token more."""
     torch.manual_seed(len(name))
     module = module.eval()
     randomize(module)
@@ -63,7 +64,11 @@ def write(name, module, config):
     run = {"x": torch.randn(BATCH, TOKENS, HIDDEN), "step.x": torch.randn(BATCH, 1, HIDDEN)}
     run["y"] = module(run["x"], cache_params=cache)
     run |= states(cache, taps, "")
-    run["step.y"] = module(run["step.x"], cache_params=cache)
+    if step_by_itself:
+        run["step.y"] = module(run["step.x"], cache_params=cache)
+    else:
+        cache = DynamicCache(config=config)
+        run["step.y"] = module(torch.cat([run["x"], run["step.x"]], 1), cache_params=cache)[:, -1:]
     run |= states(cache, taps, "step.")
     save(name, module, run)
 
@@ -90,6 +95,8 @@ config = mamba2.Mamba2Config(hidden_size=HIDDEN, num_heads=4, head_dim=16, state
 write("mamba2", mamba2.Mamba2Mixer(config, 0), config)
 config.use_bias = True
 write("mamba2_biases", mamba2.Mamba2Mixer(config, 0), config)
+config.use_bias, config.time_step_limit = False, (0.1, 0.5)  # which a step by itself does not apply
+write("mamba2_limits", mamba2.Mamba2Mixer(config, 0), config, step_by_itself=False)
 
 config = mamba.MambaConfig(hidden_size=HIDDEN, state_size=12, expand=2, time_step_rank=3, conv_kernel=4, num_hidden_layers=1)
 write("mamba", mamba.MambaMixer(config, 0), config)

@@ -212,6 +212,7 @@ static void add_constants(struct text *text, const struct config *c)
                    {"GATE_LOGSIGMOID", CLATTN_GATE_MAP_LOGSIGMOID},
                    {"GATE_EXP", CLATTN_GATE_MAP_EXP},
                    {"GATE_SCALE", 0},
+                   {"STEP_LIMITED", 0},
                    {"BETA_MAP", CLATTN_BETA_STRENGTH},
                    {"BETA_SOFTPLUS", CLATTN_BETA_SOFTPLUS},
                    {"HAS_A_LOG", 0},

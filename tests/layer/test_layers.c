@@ -1,4 +1,4 @@
-/* test_layers FOLDER LAYER[_biases]: a layer against its module in Hugging Face transformers, whose weights and numbers lie in FOLDER
+/* test_layers FOLDER LAYER[_biases|_limits]: a layer against its module in Hugging Face transformers, whose weights and numbers lie in FOLDER
  * (make_layers.py): a prompt and the token after it, the prompt in two calls, and calls of no tokens. */
 #include "harness.h"
 
@@ -28,6 +28,7 @@ static const char *const names[] = {"x",        "y",        "position", "conv_st
 
 /* Of lact, as make_layers.py has it */
 enum { MINI_BATCH = 7 };
+static const double step_limits[] = {0.1, 0.5};
 
 /* What the measure of verify makes of 1e-4 is asked of f32. */
 static const double bound = 1e-4;
@@ -73,6 +74,10 @@ static int open_all(void **state)
     if (desc.layer == CLATTN_LAYER_LACT) {
         desc.mini_batch = MINI_BATCH;
         desc.muon = CLATTN_MUON_KELLER;
+    }
+    if (strstr(file_name, "_limits") != NULL) {
+        desc.step_min = step_limits[0];
+        desc.step_max = step_limits[1];
     }
     open_sizes();
     assert_status(clattn_layer_fit(&desc, &desc, tensors, checkpoint.count, test_log, NULL), SUCCESS);
@@ -798,7 +803,7 @@ int main(int count, char **words)
     folder = words[1];
     file_name = words[2];
     snprintf(layer_name, sizeof layer_name, "%s", words[2]);
-    if ((suffix = strstr(layer_name, "_biases")) != NULL)
+    if ((suffix = strstr(layer_name, "_biases")) != NULL || (suffix = strstr(layer_name, "_limits")) != NULL)
         *suffix = '\0';
     return cmocka_run_group_tests_name(layer_name, tests, open_all, close_all);
 }

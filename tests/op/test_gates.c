@@ -11,13 +11,17 @@ static const struct {
     clattn_beta_map beta;
     double scale;
     int rated; /* takes a_log */
-} maps[] = {{CLATTN_GATE_MAP_LOG, CLATTN_BETA_SIGMOID, 0, 0},
-            {CLATTN_GATE_MAP_SOFTPLUS, CLATTN_BETA_SIGMOID, 0, 1},
-            {CLATTN_GATE_MAP_SIGMOID, CLATTN_BETA_TWICE_SIGMOID, 0, 1},
-            {CLATTN_GATE_MAP_SIGMOID, CLATTN_BETA_STRENGTH, -0.606531, 0},
-            {CLATTN_GATE_MAP_LOGSIGMOID, CLATTN_BETA_STRENGTH, 1.0 / 16, 0},
-            {CLATTN_GATE_MAP_EXP, CLATTN_BETA_TWICE_SIGMOID, 0, 0},
-            {CLATTN_GATE_MAP_SOFTPLUS, CLATTN_BETA_SOFTPLUS, 0, 1}};
+    double step_min, step_max;
+} maps[] = {{CLATTN_GATE_MAP_LOG, CLATTN_BETA_SIGMOID, 0, 0, 0, 0},
+            {CLATTN_GATE_MAP_SOFTPLUS, CLATTN_BETA_SIGMOID, 0, 1, 0, 0},
+            {CLATTN_GATE_MAP_SIGMOID, CLATTN_BETA_TWICE_SIGMOID, 0, 1, 0, 0},
+            {CLATTN_GATE_MAP_SIGMOID, CLATTN_BETA_STRENGTH, -0.606531, 0, 0, 0},
+            {CLATTN_GATE_MAP_LOGSIGMOID, CLATTN_BETA_STRENGTH, 1.0 / 16, 0, 0, 0},
+            {CLATTN_GATE_MAP_EXP, CLATTN_BETA_TWICE_SIGMOID, 0, 0, 0, 0},
+            {CLATTN_GATE_MAP_SOFTPLUS, CLATTN_BETA_SOFTPLUS, 0, 1, 0, 0},
+            {CLATTN_GATE_MAP_SOFTPLUS, CLATTN_BETA_SOFTPLUS, 0, 1, 0.05, 0.25},
+            {CLATTN_GATE_MAP_SOFTPLUS, CLATTN_BETA_SOFTPLUS, 0, 1, 0, 0.1},
+            {CLATTN_GATE_MAP_SOFTPLUS, CLATTN_BETA_SIGMOID, 0, 1, 0.1, 0}};
 enum { TOKENS = 9, HEADS = 3, K = 5 };
 
 static void make_plain(struct check_tensors *plain, const struct check_tensors *raw)
@@ -27,7 +31,7 @@ static void make_plain(struct check_tensors *plain, const struct check_tensors *
     desc.flags &= ~(CLATTN_WITH_A_LOG | CLATTN_WITH_DT_BIAS);
     desc.gate_map = CLATTN_GATE_MAP_LOG;
     desc.beta_map = CLATTN_BETA_STRENGTH;
-    desc.gate_scale = 0;
+    desc.gate_scale = desc.step_min = desc.step_max = 0;
     test_make(plain, &desc, CHECK_GATES_USUAL, NULL);
     for (int id = 1; id < OPERAND_COUNT; id++) {
         const struct check_tensor *to = &plain->tensor[id];
@@ -57,7 +61,9 @@ static void check_map(clattn_rule rule, size_t m)
                              .value_dim = 4,
                              .gate_map = maps[m].map,
                              .beta_map = rule_takes(row, OPTION_beta_map) ? maps[m].beta : CLATTN_BETA_STRENGTH,
-                             .gate_scale = maps[m].scale};
+                             .gate_scale = maps[m].scale,
+                             .step_min = maps[m].step_min,
+                             .step_max = maps[m].step_max};
     struct check_tensors raw, plain, expected, actual;
 
     if (maps[m].map != CLATTN_GATE_MAP_LOG)
@@ -136,7 +142,9 @@ static void test_piece(void **state)
                                            .scale = w % 2 == 0 ? 1 : -0.75,
                                            .flags = CLATTN_WITH_DT_BIAS | (maps[m].rated ? CLATTN_WITH_A_LOG : 0),
                                            .gate_map = maps[m].map,
-                                           .gate_scale = maps[m].scale};
+                                           .gate_scale = maps[m].scale,
+                                           .step_min = maps[m].step_min,
+                                           .step_max = maps[m].step_max};
             struct check_tensors tensors;
             test_make(&tensors, &desc, CHECK_GATES_USUAL, NULL);
             test_run(&tensors);

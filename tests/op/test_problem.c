@@ -317,6 +317,43 @@ static void test_bad_pairings(void **state)
     }
 }
 
+static void test_limits(void **state)
+{
+    static const struct {
+        clattn_rule rule;
+        uint64_t flags;
+        clattn_gate_map map;
+        double step_min, step_max;
+        const char *said; /* NULL: it is taken */
+    } limits[] = {
+        {CLATTN_SSD, 0, CLATTN_GATE_MAP_SOFTPLUS, 0.001, 0.1, NULL},
+        {CLATTN_KDA, 0, CLATTN_GATE_MAP_SOFTPLUS, 0.001, 0, NULL},
+        {CLATTN_MAMBA, CLATTN_SOFTPLUS, CLATTN_GATE_MAP_LOG, 0, 0.1, NULL},
+        {CLATTN_GATES, 0, CLATTN_GATE_MAP_LOG, 0.1, 0.1, NULL}, /* the piece's default is softplus */
+        {CLATTN_SSD, 0, CLATTN_GATE_MAP_SOFTPLUS, 0.2, 0.1, "step_max is 0.1, expected 0 or at least step_min 0.2"},
+        {CLATTN_SSD, 0, CLATTN_GATE_MAP_SOFTPLUS, -1, 0.1, "step_min is -1, expected 0 to 1e+30"},
+        {CLATTN_SSD, 0, CLATTN_GATE_MAP_SOFTPLUS, 0, (double)INFINITY, "step_max is inf, expected 0 to 1e+30"},
+        {CLATTN_KDA, 0, CLATTN_GATE_MAP_SIGMOID, 0, 0.1, "step_max are for steps of gate_map or beta_map softplus"},
+        {CLATTN_MAMBA, 0, CLATTN_GATE_MAP_LOG, 0, 0.1, "mamba: step_min and step_max are for steps of softplus"},
+        {CLATTN_RWKV7, 0, CLATTN_GATE_MAP_LOG, 0, 0.1, "rwkv7: step_min and step_max are for steps of gate_map"},
+        {CLATTN_RETENTION, 0, CLATTN_GATE_MAP_LOG, 0, 0.1, "retention takes no option step_max"}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(limits); i++) {
+        clattn_plan_desc desc = good, full;
+        desc.rule = limits[i].rule;
+        desc.qk_heads = 0;
+        desc.key_dim = desc.rule == CLATTN_GATES ? 1 : desc.key_dim;
+        desc.flags = limits[i].flags;
+        desc.gate_map = limits[i].map;
+        desc.step_min = limits[i].step_min;
+        desc.step_max = limits[i].step_max;
+        assert_int_equal(complete(&full, &desc), limits[i].said == NULL ? CLATTN_SUCCESS : CLATTN_INVALID_DESC);
+        if (limits[i].said != NULL)
+            assert_logged(limits[i].said);
+    }
+}
+
 static void test_softcap(void **state)
 {
     static const struct {
@@ -681,11 +718,11 @@ static void test_state_tensors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_state_tensors),  cmocka_unit_test(test_defaults),  cmocka_unit_test(test_bad_fields),
-        cmocka_unit_test(test_bad_numbers),    cmocka_unit_test(test_options),   cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_views),          cmocka_unit_test(test_outputs),   cmocka_unit_test(test_bad_views),
-        cmocka_unit_test(test_softcap),        cmocka_unit_test(test_distances), cmocka_unit_test(test_bad_pairings),
-        cmocka_unit_test(test_bad_list_sizes), cmocka_unit_test(test_bad_ropes),
+        cmocka_unit_test(test_state_tensors), cmocka_unit_test(test_defaults),       cmocka_unit_test(test_bad_fields),
+        cmocka_unit_test(test_bad_numbers),   cmocka_unit_test(test_options),        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_views),         cmocka_unit_test(test_outputs),        cmocka_unit_test(test_bad_views),
+        cmocka_unit_test(test_softcap),       cmocka_unit_test(test_limits),         cmocka_unit_test(test_distances),
+        cmocka_unit_test(test_bad_pairings),  cmocka_unit_test(test_bad_list_sizes), cmocka_unit_test(test_bad_ropes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
