@@ -69,11 +69,19 @@ def chunk_gated_delta_rule(q, k, v, g, beta, scale=None, initial_state=None, out
 
 
 def chunk_kda(q, k, v, g, beta, scale=None, initial_state=None, output_final_state=False, use_qk_l2norm_in_kernel=False,
-              use_gate_in_kernel=False, A_log=None, dt_bias=None, cu_seqlens=None, **extra):
-    """With use_gate_in_kernel g is as projected, and the gate is -e^A_log softplus(g + dt_bias)."""
+              use_gate_in_kernel=False, A_log=None, dt_bias=None, lower_bound=None, safe_gate=False, cu_seqlens=None,
+              **extra):
+    """With use_gate_in_kernel g is as projected, and the gate is -e^A_log softplus(g + dt_bias), or with a lower_bound
+    lower_bound sigmoid(e^A_log (g + dt_bias)). safe_gate steers fla's kernels alone."""
     raw = {}
+    if use_gate_in_kernel and safe_gate and lower_bound is None:
+        raise ValueError("clattn.fla: safe_gate needs a lower_bound")
     if use_gate_in_kernel:
-        raw = {"gate_map": "softplus", "a_log": A_log.reshape(-1)}
+        raw = {"gate_map": "softplus"} if lower_bound is None else {"gate_map": "sigmoid", "gate_scale": lower_bound}
+        if A_log is not None:
+            raw["a_log"] = A_log.reshape(-1)
+        elif lower_bound is None:
+            raise ValueError("clattn.fla: kda with use_gate_in_kernel needs A_log or a lower_bound")
         if dt_bias is not None:
             raw["dt_bias"] = dt_bias.reshape(q.shape[2], -1)
     elif A_log is not None or dt_bias is not None:

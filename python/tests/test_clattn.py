@@ -285,6 +285,13 @@ def test_names_of_fla():
     o, _ = clattn.fla.chunk_kda(q, k, v, raw, beta, use_qk_l2norm_in_kernel=True, use_gate_in_kernel=True, A_log=a_log,
                                 dt_bias=bias)
     close(o, expected)
+    decay = -5 * torch.sigmoid(a_log.exp()[:, None] * (raw + bias.view(3, 16)))
+    expected, _ = clattn.fla.chunk_kda(q, k, v, decay, beta, use_qk_l2norm_in_kernel=True, safe_gate=True, lower_bound=-5)
+    o, _ = clattn.fla.chunk_kda(q, k, v, raw, beta, use_qk_l2norm_in_kernel=True, use_gate_in_kernel=True, A_log=a_log,
+                                dt_bias=bias, safe_gate=True, lower_bound=-5)
+    close(o, expected)
+    with pytest.raises(ValueError, match="safe_gate needs a lower_bound"):
+        clattn.fla.chunk_kda(q, k, v, raw, beta, use_gate_in_kernel=True, A_log=a_log, safe_gate=True)
     with pytest.raises(TypeError, match="transpose_state_layout"):
         clattn.fla.chunk_gla(q, k, v, q, transpose_state_layout=True)
     with pytest.raises(TypeError, match="has no strange"):
