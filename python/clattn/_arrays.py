@@ -8,8 +8,8 @@ import sys
 
 from ._interface import BF16, F16, F32
 
-_NAMES = {F32: "float32", F16: "float16", BF16: "bfloat16"}
-types = {name: dtype for dtype, name in _NAMES.items()}
+NAMES = {F32: "float32", F16: "float16", BF16: "bfloat16"}
+types = {name: dtype for dtype, name in NAMES.items()}
 
 
 def _torch():
@@ -33,7 +33,7 @@ def is_cl(x):
 @functools.lru_cache(maxsize=None)
 def numpy_type(dtype):
     import numpy
-    name = _NAMES[dtype]
+    name = NAMES[dtype]
     if name != "bfloat16":
         return numpy.dtype(name)
     try:
@@ -98,6 +98,15 @@ def empty(like, name, shape, dtype):
     """An array of the kind of `like`, filled with nothing."""
     if is_tensor(like):
         torch = _torch()
-        return Array(name, torch.empty(shape, dtype=getattr(torch, _NAMES[dtype])))
+        return Array(name, torch.empty(shape, dtype=getattr(torch, NAMES[dtype])))
     import numpy
     return Array(name, numpy.empty(shape, dtype=numpy_type(dtype)))
+
+
+def integers(like, numbers):
+    """An array of int32 of the kind of `like`."""
+    if is_tensor(like):
+        torch = _torch()
+        return torch.tensor(numbers, dtype=torch.int32)
+    import numpy
+    return numpy.array(numbers, numpy.int32)

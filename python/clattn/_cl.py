@@ -45,7 +45,7 @@ def _context_of(queue, device):
     return device
 
 
-def _on_device(queue, array):
+def on_device(queue, array):
     """An array of indices may come from the host; numbers must be where the others are."""
     if array.on_device:
         if array.data.context != queue.context:
@@ -56,15 +56,34 @@ def _on_device(queue, array):
     return Array(array.name, pyopencl.array.to_device(queue, numpy.asarray(array.data)))
 
 
+def queue_of(x):
+    if x.queue is None:
+        raise ValueError("a pyopencl array without a queue: pass array.with_queue(queue)")
+    return x.queue
+
+
+def empty(like, name, shape, dtype):
+    return Array(name, pyopencl.array.Array(like.queue, shape, _arrays.numpy_type(dtype), allocator=like.allocator))
+
+
+def waits(arrays):
+    """The events that a call with these inputs waits for."""
+    return {event.int_ptr for array in arrays for event in array.data.events}
+
+
+def mark(made, event):
+    """The outputs of a call are complete with its event."""
+    event = pyopencl.Event.from_int_ptr(event, retain=False)
+    for array in made:
+        array.data.add_event(event)
+
+
 def compute(prepared, arrays, like, device):
     """{name: array} of a call's outputs. like: the first input, whose queue is used."""
-    queue = like.queue
-    if queue is None:
-        raise ValueError("a pyopencl array without a queue: pass array.with_queue(queue)")
+    queue = queue_of(like)
     context = _context_of(queue, device)
-    arrays = {name: _on_device(queue, array) for name, array in arrays.items()}
-    made = [Array(name, pyopencl.array.Array(queue, dims, _arrays.numpy_type(dtype), allocator=like.allocator))
-            for _, name, dims, dtype in prepared.outputs]
+    arrays = {name: on_device(queue, array) for name, array in arrays.items()}
+    made = [empty(like, name, dims, dtype) for _, name, dims, dtype in prepared.outputs]
     plan = context.plan(prepared.desc, prepared.key)
     workspace = pyopencl.Buffer(queue.context, pyopencl.mem_flags.READ_WRITE, plan.workspace) if plan.workspace else None
     operands, call = prepared.call()
@@ -72,8 +91,5 @@ def compute(prepared, arrays, like, device):
         operand.buffer, operand.offset = array.pointer, array.offset
     if workspace is not None:
         call.workspace, call.workspace_size = workspace.int_ptr, plan.workspace
-    waits = {event.int_ptr for array in arrays.values() for event in array.data.events}
-    event = pyopencl.Event.from_int_ptr(plan.enqueue(queue.int_ptr, call, waits), retain=False)
-    for array in made:
-        array.data.add_event(event)
+    mark(made, plan.enqueue(queue.int_ptr, call, waits(arrays.values())))
     return {array.name: array.data for array in made}

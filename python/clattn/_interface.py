@@ -52,6 +52,8 @@ _structs = _declare()
 Desc, Operand, OperandType, OperandInfo, Call, DeviceInfo, ContextDesc, PlanInfo = (
     _structs[f"clattn_{name}"] for name in ("plan_desc", "operand", "operand_type", "operand_info", "call", "device_info",
                                             "context_desc", "plan_info"))
+LayerInfo, LayerDesc, LayerTensor, LayerPart, LayerOperand, LayerCall = (
+    _structs[f"clattn_layer_{name}"] for name in ("info", "desc", "tensor", "part", "operand", "call"))
 
 
 class Error(RuntimeError):

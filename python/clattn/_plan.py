@@ -27,7 +27,7 @@ def devices():
     return [{name: value(info, name) for name in names} | {"device": info.device} for info in infos[:min(count.value, 64)]]
 
 
-class _Handle:
+class Handle:
     """What the library made. It is destroyed when it was given up, and so were those that were made of it: when Python
     ends it gives up objects in any order."""
 
@@ -56,12 +56,12 @@ class Context:
 
     def __init__(self, device=None, engine=None, cache_dir=None, tuning=None, cl_context=None, cl_device=None):
         self._log, self._lock, self._plans = c.Log(), threading.RLock(), collections.OrderedDict()
-        self._handle = _Handle(c.library.clattn_context_destroy, keep=self._log)
+        self.handle = Handle(c.library.clattn_context_destroy, keep=self._log)
         device = cl_device if cl_device is not None else None if cl_context is not None and device is None else _find(device)
         desc = c.ContextDesc(cl=_handle_of(cl_context), device=_handle_of(device),
                              log=ctypes.cast(self._log.callback, ctypes.c_void_p), engine=_text(engine),
                              cache_dir=_text(cache_dir), tuning=_text(tuning))
-        self._log.check(c.library.clattn_context_create_sized(ctypes.byref(self._handle.pointer), ctypes.byref(desc),
+        self._log.check(c.library.clattn_context_create_sized(ctypes.byref(self.handle.pointer), ctypes.byref(desc),
                                                               c.size_of(c.ContextDesc)))
 
     def plan(self, desc, key=None):
@@ -80,7 +80,7 @@ class Context:
     def cl(self):
         """The OpenCL handles of the context and of its device, as numbers, which stay this object's."""
         context, device = ctypes.c_void_p(), ctypes.c_void_p()
-        self._log.check(c.library.clattn_context_get(self._handle.pointer, ctypes.byref(context), ctypes.byref(device)))
+        self._log.check(c.library.clattn_context_get(self.handle.pointer, ctypes.byref(context), ctypes.byref(device)))
         return context.value, device.value
 
 
@@ -110,18 +110,18 @@ class Plan:
 
     def __init__(self, context, desc):
         self._lock, self._log = threading.Lock(), context._log
-        self._handle = _Handle(c.library.clattn_plan_destroy, context._handle)
+        self.handle = Handle(c.library.clattn_plan_destroy, context.handle)
         self._log.lines.clear()
-        self._log.check(c.library.clattn_plan_create_sized(ctypes.byref(self._handle.pointer), context._handle.pointer,
+        self._log.check(c.library.clattn_plan_create_sized(ctypes.byref(self.handle.pointer), context.handle.pointer,
                                                            ctypes.byref(desc), c.size_of(c.Desc)))
         size = ctypes.c_size_t()
-        self._log.check(c.library.clattn_plan_workspace_size(self._handle.pointer, ctypes.byref(size)))
+        self._log.check(c.library.clattn_plan_workspace_size(self.handle.pointer, ctypes.byref(size)))
         self.workspace = size.value  # bytes
 
     def run(self, call):
         with self._lock:
             self._log.lines.clear()
-            status = c.library.clattn_run_sized(self._handle.pointer, ctypes.byref(call), _CALL, _OPERAND)
+            status = c.library.clattn_run_sized(self.handle.pointer, ctypes.byref(call), _CALL, _OPERAND)
             if status != 0:
                 self._log.check(status)
 
@@ -130,14 +130,14 @@ class Plan:
         event, list_of_waits = ctypes.c_void_p(), (ctypes.c_void_p * len(waits))(*waits)
         with self._lock:
             self._log.lines.clear()
-            self._log.check(c.library.clattn_enqueue_sized(self._handle.pointer, ctypes.c_void_p(queue), ctypes.byref(call),
+            self._log.check(c.library.clattn_enqueue_sized(self.handle.pointer, ctypes.c_void_p(queue), ctypes.byref(call),
                                                            _CALL, _OPERAND, len(waits), list_of_waits if waits else None,
                                                            ctypes.byref(event)))
         return event.value
 
     def __str__(self):
         text = ctypes.create_string_buffer(8192)
-        c.library.clattn_plan_describe(self._handle.pointer, text, ctypes.c_size_t(len(text)))
+        c.library.clattn_plan_describe(self.handle.pointer, text, ctypes.c_size_t(len(text)))
         return text.value.decode()
 
 

@@ -2,6 +2,8 @@
 import importlib
 import importlib.util
 import inspect
+import json
+import pathlib
 import subprocess
 import sys
 
@@ -21,6 +23,7 @@ try:
     import pyopencl.array
 except ImportError:
     pyopencl = None
+DATA = pathlib.Path(__file__).parents[2] / "tests" / "data"
 needs_pyopencl = pytest.mark.skipif(pyopencl is None, reason="no pyopencl")
 needs_torch = pytest.mark.skipif(torch is None, reason="no PyTorch")
 
@@ -320,6 +323,20 @@ def test_pyopencl(kind):
 
 
 @needs_pyopencl
+def test_layers_with_pyopencl():
+    run, context = tensors_of("retnet.run"), pyopencl.create_some_context(interactive=False)
+    queue = pyopencl.CommandQueue(context)
+    layer = clattn.layers.Layer("retnet", tensors_of("retnet"), device=clattn.Context(cl_context=context))
+    x = pyopencl.array.to_device(queue, run["x"])
+    first, last = (pyopencl.array.to_device(queue, np.ascontiguousarray(run["x"][:, part])) for part in (slice(8), slice(8, None)))
+    y, state = layer(first, output_final_state=True)
+    close(y.get(), run["y"][:, :8], 1e-4)
+    close(layer(last, state).get(), run["y"][:, 8:], 1e-4)
+    with pytest.raises(ValueError, match="another OpenCL context than the layer"):
+        clattn.layers.Layer("retnet", tensors_of("retnet"))(x)
+
+
+@needs_pyopencl
 def test_mistakes_with_pyopencl():
     context = pyopencl.create_some_context(interactive=False)
     queue = pyopencl.CommandQueue(context)
@@ -410,3 +427,56 @@ def test_functions_of_transformers_are_exchanged(tmp_path, monkeypatch):
     for name in list(sys.modules):
         if name.partition(".")[0] == "transformers":
             del sys.modules[name]
+
+
+def tensors_of(name):
+    """{name: array} of a safetensors file among the tests' data; bf16 is read as f32."""
+    data = (DATA / f"{name}.safetensors").read_bytes()
+    size = int.from_bytes(data[:8], "little")
+
+    def tensor(row):
+        kind = {"F32": np.float32, "BF16": np.uint16}[row["dtype"]]
+        x = np.frombuffer(data[8 + size:], kind, int(np.prod(row["shape"])), row["data_offsets"][0]).reshape(row["shape"])
+        return x if kind is np.float32 else (x.astype(np.uint32) << 16).view(np.float32)
+
+    return {name: tensor(row) for name, row in json.loads(data[8:8 + size]).items() if name != "__metadata__"}
+
+
+# Sizes of the layers in tests/data that the weights do not tell
+OPEN_SIZES = {"gated_deltanet": {"key_dim": 12}, "gated_deltanet_split": {"key_dim": 12}, "mamba2": {"qk_heads": 2},
+              "lact": {"mini_batch": 7, "muon": "keller"}}
+
+
+@pytest.mark.parametrize("name, device", [(name, "reference") for name in clattn.layers.names] + [("retnet", None)])
+def test_layers(name, device):
+    """tests/data has what the modules that the layers are named after made of x, in bf16."""
+    run, tensors = tensors_of(f"{name}.run"), {f"model.{key}": x for key, x in tensors_of(name).items()}
+    layer = clattn.layers.Layer(name, tensors, prefix="model.", device=device, **OPEN_SIZES.get(name, {}))
+    y, state = layer(run["x"], output_final_state=True)
+    close(y, run["y"], 1e-4)
+    if name == "lact":
+        return
+    first, half = layer(run["x"][:, :5], output_final_state=True)
+    last, again = layer(run["x"][:, 5:], half, output_final_state=True)
+    close(np.concatenate((first, last), 1), y, 1e-4)
+    for key, x in state.items():
+        close(again[key], x, 1e-4)
+
+
+def test_mistakes_with_layers():
+    tensors = tensors_of("gla")
+    with pytest.raises(ValueError, match="no layer is named 'gal'"):
+        clattn.layers.Layer("gal", tensors)
+    with pytest.raises(clattn.Error, match="q_proj.weight"):
+        clattn.layers.Layer("gla", {name: x for name, x in tensors.items() if name != "q_proj.weight"})
+    with pytest.raises(TypeError, match="no 'head_dim'"):
+        clattn.layers.Layer("gla", tensors, head_dim=8)
+    layer = clattn.layers.Layer("gla", tensors, device="reference")
+    x = np.zeros((1, 3, layer.sizes["hidden"]), np.float32)
+    with pytest.raises(ValueError, match=r"x is float32 \[1, 3, 5\], not float32"):
+        layer(x[:, :, :5])
+    with pytest.raises(TypeError, match="state is missing"):
+        layer(x, {})
+    with pytest.raises(TypeError, match="memory is no state of the layer"):
+        layer(x, {"memory": x})
+    assert clattn.layers.weights("gla")["q_proj.weight"] == "HK,C"

@@ -1,7 +1,7 @@
 """bindings_test.py CLATTN LIBRARY INCLUDE FOLDER CC [FLAG ...]: what `clattn rules --json` says is enough for a binding.
 
-From the JSON alone this makes ctypes declarations of every struct, and a C program that prints what clattn.h says of
-the same names: sizes, offsets, enum values and flag bits. Both must agree. Then the binding calls the library: of every
+From the JSON alone this makes ctypes declarations of every struct, and a C program that prints what the headers say
+of the same names: sizes, offsets, enum values and flag bits. Both must agree. Then the binding calls the library: of every
 rule the defaults are those that the JSON has, and every option is taken or refused as it says."""
 
 import ctypes
@@ -54,7 +54,7 @@ def said_by_header(interface, structs, include, folder, compiler):
     names += [flag["name"] for flag in interface["flags"]]
     lines += [f'    PRINT("{name}", {name});' for name in names]
     source = pathlib.Path(folder, "header.c")
-    source.write_text("#include <clattn.h>\n#include <stdio.h>\n"
+    source.write_text("#include <clattn_layer.h>\n#include <stdio.h>\n"
                       '#define PRINT(name, value) printf("%s=%llu\\n", name, (unsigned long long)(value))\n'
                       "int main(void)\n{\n" + "\n".join(lines) + "\n    return 0;\n}\n")
     program = str(pathlib.Path(folder, "header"))

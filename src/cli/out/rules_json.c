@@ -4,6 +4,7 @@
 #include "op/problem.h"
 #include "op/rule.h"
 
+#include <clattn_layer.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -59,6 +60,24 @@ static void add_operand_ids(cJSON *enums)
     add_value(values, "CLATTN_GRADIENTS", CLATTN_GRADIENTS);
 }
 
+static void add_layers(cJSON *enums)
+{
+    cJSON *values = cJSON_AddArrayToObject(enums, "clattn_layer");
+
+    add_value(values, "CLATTN_LAYER_NONE", CLATTN_LAYER_NONE);
+#define LAYER_VALUE(NAME, value) add_value(values, "CLATTN_LAYER_" #NAME, value);
+    CLATTN_LAYERS(LAYER_VALUE)
+#undef LAYER_VALUE
+    values = cJSON_AddArrayToObject(enums, "clattn_layer_role");
+    add_value(values, "CLATTN_LAYER_WEIGHT", CLATTN_LAYER_WEIGHT);
+    add_value(values, "CLATTN_LAYER_INPUT", CLATTN_LAYER_INPUT);
+    add_value(values, "CLATTN_LAYER_OUTPUT", CLATTN_LAYER_OUTPUT);
+    values = cJSON_AddArrayToObject(enums, "clattn_layer_flags");
+    add_value(values, "CLATTN_LAYER_INITIAL_STATE", CLATTN_LAYER_INITIAL_STATE);
+    add_value(values, "CLATTN_LAYER_FINAL_STATE", CLATTN_LAYER_FINAL_STATE);
+    add_value(values, "CLATTN_LAYER_BIASES", CLATTN_LAYER_BIASES);
+}
+
 /* Adds an enum of the table of options, once, even if several options have it. */
 static void add_option_enum(cJSON *enums, const struct desc_option *option)
 {
@@ -82,6 +101,7 @@ static void add_enums(cJSON *object)
     add_operand_ids(enums);
     for (enum option_id i = 0; i < OPTION_COUNT; i++)
         add_option_enum(enums, &desc_options[i]);
+    add_layers(enums);
 }
 
 /* ---- Structs: their fields in order, each behind the one before at the next multiple of its own alignment -------- */
@@ -134,7 +154,7 @@ static void add_desc(cJSON *structs)
     }
 }
 
-/* Structs besides clattn_plan_desc. The test `bindings` compares these lists with clattn.h. */
+/* Structs besides clattn_plan_desc. The test `bindings` compares these lists with clattn.h and clattn_layer.h. */
 static const struct struct_row {
     const char *name;
     struct field_row {
@@ -215,6 +235,52 @@ static const struct struct_row {
       {"workspace_size", "size", 0},
       {"kv_len", "int64", 0},
       {"tail", "int64", 0}}},
+    {"clattn_layer_info",
+     {{"layer", "clattn_layer", 0},
+      {"name", "string", 0},
+      {"module", "string", 0},
+      {"formula", "string", 0},
+      {"paper", "string", 0}}},
+    {"clattn_layer_desc",
+     {{"layer", "clattn_layer", 0},
+      {"dtype", "clattn_dtype", 0},
+      {"flags", "uint32", 0},
+      {"batch", "int64", 0},
+      {"seq_len", "int64", 0},
+      {"hidden", "int64", 0},
+      {"heads", "int64", 0},
+      {"qk_heads", "int64", 0},
+      {"key_dim", "int64", 0},
+      {"value_dim", "int64", 0},
+      {"taps", "int64", 0},
+      {"rank", "int64", 0},
+      {"eps", "double", 0},
+      {"inner", "int64", 0},
+      {"mini_batch", "int32", 0},
+      {"muon", "clattn_muon", 0}}},
+    {"clattn_layer_tensor",
+     {{"name", "string", 0},
+      {"dtype", "clattn_dtype", 0},
+      {"rank", "int32", 0},
+      {"dims", "int64", 4},
+      {"data", "pointer", 0}}},
+    {"clattn_layer_part",
+     {{"name", "string", 0},
+      {"role", "clattn_layer_role", 0},
+      {"rank", "int32", 0},
+      {"dims", "int64", 4},
+      {"letters", "string", 4},
+      {"dtype", "clattn_dtype", 0},
+      {"optional", "int32", 0},
+      {"whole", "int32", 0}}},
+    {"clattn_layer_operand",
+     {{"name", "string", 0}, {"buffer", "pointer", 0}, {"host", "pointer", 0}, {"offset", "size", 0}}},
+    {"clattn_layer_call",
+     {{"operands", "pointer", 0},
+      {"operand_count", "size", 0},
+      {"seq_len", "int64", 0},
+      {"workspace", "pointer", 0},
+      {"workspace_offset", "size", 0}}},
 };
 
 static void add_structs(cJSON *object)
