@@ -25,6 +25,12 @@ def grad_enabled():
     return _torch().is_grad_enabled()
 
 
+def is_compiling():
+    """Whether torch.compile traces this call."""
+    torch = _torch()
+    return torch is not None and hasattr(torch, "compiler") and torch.compiler.is_compiling()
+
+
 def is_cl(x):
     pyopencl = sys.modules.get("pyopencl.array")
     return pyopencl is not None and isinstance(x, pyopencl.Array)
@@ -85,6 +91,14 @@ class Array:
         if self.type_name not in taken:
             what = f"is of type {self.type_name}" if self.given is None else f"is a {self.given} (read as {self.type_name})"
             raise TypeError(f"{rule}: {self.name} {what}; taken are arrays of {', '.join(taken)}")
+
+
+class Described(Array):
+    """An array without memory: its shape and type alone."""
+
+    def __init__(self, name, shape, dtype):
+        self.given, self.name, self.shape, self.type_name, self.bytes = None, name, shape, type_name(dtype), 0
+        self.type = types.get(self.type_name)
 
 
 def array(name, x):

@@ -4,6 +4,7 @@ import collections
 import ctypes
 import threading
 import warnings
+import weakref
 
 from . import _interface as c
 
@@ -63,6 +64,8 @@ class Context:
                              cache_dir=_text(cache_dir), tuning=_text(tuning))
         self._log.check(c.library.clattn_context_create_sized(ctypes.byref(self.handle.pointer), ctypes.byref(desc),
                                                               c.size_of(c.ContextDesc)))
+        self.number = id(self)
+        _numbered[self.number] = self
 
     def plan(self, desc, key=None):
         """The plan of a completed desc, from those of this context or made now. key: bytes(desc), if it is known."""
@@ -179,6 +182,16 @@ def context_of(device):
 
 
 _named = {}
+_numbered = weakref.WeakValueDictionary()
+
+
+def context_number(device):
+    """The number of a Context, by which operators of torch name it; None for another device."""
+    return device.number if isinstance(device, Context) else None
+
+
+def context_with_number(number):
+    return _numbered[number]
 
 
 def run(desc, key, call, device):

@@ -9,7 +9,7 @@ import inspect
 import math
 
 from . import _interface as c
-from ._arrays import array, empty, grad_enabled, is_cl, is_tensor
+from ._arrays import array, empty, grad_enabled, is_cl, is_compiling, is_tensor
 from ._plan import run
 
 # Dims of operands, by the letters of the table, and the fields of a desc that they fill
@@ -21,7 +21,7 @@ _MOST_PREPARED = 1024
 _KEPT = {"hidden_dim", "taps"}  # sizes that an option may give, too
 
 
-def _alternatives(operand):
+def alternatives(operand):
     return [shape.strip("[]").split(",") for shape in operand["shape"].split(" or ")]
 
 
@@ -41,6 +41,10 @@ class Rule:
             self.words["tiled" if key == "CLATTN_HEADS_TILED" else "gate_per_head" if key == "CLATTN_GATE_PER_HEAD" else
                        "state_vk" if key == "CLATTN_STATE_VK" else option["name"]] = key
 
+    def output_names(self, requested):
+        """Names of the outputs of a call that can have gradients, o first."""
+        return ["o", *(name for name in self.outputs if name != "o" and (name in requested or name.startswith("final_")))]
+
     # ---- The desc of a call ----
 
     def _unify(self, arrays, steps):
@@ -50,7 +54,7 @@ class Rule:
             array = arrays.get(operand["name"])
             if array is None or operand["name"].startswith("initial_") or operand["storage"] in ("i32", "i32 or i64"):
                 continue
-            fitting = [dims for dims in _alternatives(operand) if len(dims) == len(array.shape)]
+            fitting = [dims for dims in alternatives(operand) if len(dims) == len(array.shape)]
             if not fitting:
                 raise ValueError(f"{self.name}: {operand['name']} has shape {list(array.shape)}; it is {operand['shape']}")
             for letter, number in zip(fitting[0], array.shape):
@@ -289,6 +293,10 @@ def _make(rule):
             raise ValueError(f"{rule.name}: output_final_state is True or False, not {wanted!r}")
         requested = ("final_state",) if wanted else ()
         values = {name: given.pop(name) for name in inputs if name in given}
+        if is_compiling():
+            from ._compiled import call
+            outputs = call(rule.name, values, given, device, requested)
+            return outputs[0] if len(outputs) == 1 else tuple(outputs)
         if any(is_tensor(x) and x.requires_grad for x in values.values()) and grad_enabled():
             from ._torch import differentiable
             outputs = differentiable(rule, values, given, device, requested)

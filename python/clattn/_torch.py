@@ -34,5 +34,4 @@ def differentiable(rule, values, options, device, requested):
     names = tuple(values)
     values = {name: x if isinstance(x, torch.Tensor) else torch.as_tensor(x) for name, x in values.items()}
     outputs = _Function.apply(rule, names, options, device, requested, *values.values())
-    order = ["o", *(name for name in rule.outputs if name != "o" and (name in requested or name.startswith("final_")))]
-    return dict(zip(order, outputs))
+    return dict(zip(rule.output_names(requested), outputs))

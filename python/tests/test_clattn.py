@@ -480,3 +480,24 @@ def test_mistakes_with_layers():
     with pytest.raises(TypeError, match="memory is no state of the layer"):
         layer(x, {"memory": x})
     assert clattn.layers.weights("gla")["q_proj.weight"] == "HK,C"
+
+
+@needs_torch
+@pytest.mark.parametrize("rule", ["gated_delta_rule", "gla", "kda", "simple_gla", "short_conv"])
+def test_gradcheck(rule):
+    """torch.autograd.gradcheck: gradients against differences, in steps that f32 has exactly."""
+    if not clattn._rules.rules[rule].has_backward:
+        pytest.skip(f"{rule} has no backward pass")
+    q, k, v, g, beta = (torch.from_numpy(x).double() for x in draw(17, tokens=5, heads=2, key_dim=3, value_dim=2))
+    inputs = {"q": q, "k": k, "v": v, "g": -torch.rand(2, 5, 2, 3).double() if rule in ("gla", "kda") else g, "beta": beta}
+    if rule == "short_conv":
+        inputs = {"v": v, "w": torch.randn(2, 2, 4).double()}
+    inputs = {name: inputs[name] for name in inspect.signature(getattr(clattn, rule)).parameters if name in inputs}
+    if rule in ("gated_delta_rule", "kda"):
+        inputs["k"] = torch.nn.functional.normalize(k, dim=-1)
+
+    def computed(*tensors):
+        return getattr(clattn.reference, rule)(**{name: x.float() for name, x in zip(inputs, tensors)}).double()
+
+    tensors = [x.float().double().requires_grad_() for x in inputs.values()]
+    assert torch.autograd.gradcheck(computed, tensors, eps=2 ** -8, atol=1e-3, rtol=1e-3)
