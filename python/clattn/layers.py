@@ -18,7 +18,7 @@ from ._plan import context_of, Handle
 
 _INITIAL, _FINAL = (c.enums["clattn_layer_flags"][f"LAYER_{name}"] for name in ("INITIAL_STATE", "FINAL_STATE"))
 _WEIGHT, _INPUT, _OUTPUT = (c.enums["clattn_layer_role"][f"LAYER_{name}"] for name in ("WEIGHT", "INPUT", "OUTPUT"))
-_SIZES = ("hidden", "heads", "qk_heads", "key_dim", "value_dim", "taps", "rank", "eps", "inner", "mini_batch", "muon")
+_SIZES = tuple(name for name, _ in c.LayerDesc._fields_ if name not in ("layer", "dtype", "flags", "batch", "seq_len"))
 _MUON = {value["word"]: value["value"] for value in c.options["muon"]["values"]}
 _DESC, _TENSOR, _PART, _CALL, _OPERAND, _INFO = (c.size_of(struct) for struct in (
     c.LayerDesc, c.LayerTensor, c.LayerPart, c.LayerCall, c.LayerOperand, c.LayerInfo))

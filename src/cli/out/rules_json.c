@@ -160,7 +160,7 @@ static const struct struct_row {
     struct field_row {
         const char *name, *type;
         int count; /* of an array */
-    } fields[17];
+    } fields[19];
 } struct_rows[] = {
     {"clattn_rule_info",
      {{"rule", "clattn_rule", 0},
@@ -257,7 +257,9 @@ static const struct struct_row {
       {"eps", "double", 0},
       {"inner", "int64", 0},
       {"mini_batch", "int32", 0},
-      {"muon", "clattn_muon", 0}}},
+      {"muon", "clattn_muon", 0},
+      {"step_min", "double", 0},
+      {"step_max", "double", 0}}},
     {"clattn_layer_tensor",
      {{"name", "string", 0},
       {"dtype", "clattn_dtype", 0},
