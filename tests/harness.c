@@ -20,6 +20,8 @@ void test_log(void *user, clattn_log_level level, const char *message)
 
     (void)user;
     log_counts[level]++;
+    if (level == CLATTN_LOG_INFO && strstr(message, " compiled in ") != NULL)
+        return; /* one a kernel would fill the text */
     snprintf(test_log_text + used, sizeof test_log_text - used, "%s\n", message);
 }
 

@@ -81,11 +81,15 @@ def size_of(struct):
 
 
 class Log:
-    """Collects the messages of a call."""
+    """Collects the errors and warnings of a call."""
 
     def __init__(self):
         self.lines = []
-        self.callback = LOG(lambda user, level, line: self.lines.append(line.decode("utf-8", "replace")))
+        self.callback = LOG(self._add)
+
+    def _add(self, user, level, line):
+        if level < 2:  # CLATTN_LOG_INFO
+            self.lines.append(line.decode("utf-8", "replace"))
 
     def check(self, status):
         if status != 0:

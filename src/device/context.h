@@ -59,7 +59,7 @@ struct clattn_context {
     char *clblast_name;            /* the library file of CLBlast; NULL: its soname, "": do not use CLBlast */
     struct clblast_table *clblast; /* what was found of CLBlast; NULL: not looked up yet */
     int self_test;                 /* whether plans are tested */
-    int verbose;                   /* CLATTN_VERBOSE: a line on stderr for each plan and each call */
+    int verbose;                   /* CLATTN_VERBOSE: a line on stderr a kernel, a plan and a call */
 };
 
 /* The size of a buffer of the context in bytes. If the buffer belongs to another context, logs its name and returns the

@@ -1,5 +1,6 @@
 #include "device/program.h"
 
+#include "base/system.h"
 #include "base/text.h"
 #include "device/ptx.h"
 
@@ -198,10 +199,23 @@ static void to_cache(clattn_context *context, const struct program *entry)
     free(binary);
 }
 
+/* Compilers take most of the time until a first plan is there: a line a kernel shows what it goes into. */
+static void report_build(const clattn_context *context, const struct program *entry, double seconds)
+{
+    const long long ms = (long long)(1e3 * seconds + 0.5);
+
+    log_line(&context->log, CLATTN_LOG_INFO, "kernel %s compiled in %lld ms", entry->name, ms);
+    if (context->verbose)
+        fprintf(stderr, "clattn: kernel %s compiled in %lld ms\n", entry->name, ms);
+}
+
 static clattn_status build_from_source(clattn_context *context, const struct log *log, struct program *entry)
 {
+    const double begin = now_seconds();
+
     entry->uncached = 1;
     TRY(build(context, log, entry));
+    report_build(context, entry, now_seconds() - begin);
     return ptx_hides(entry->source) ? uncover(context, entry) : CLATTN_SUCCESS;
 }
 

@@ -1,4 +1,4 @@
-/* CLATTN_VERBOSE: a line on stderr for each plan and each call. */
+/* CLATTN_VERBOSE: a line on stderr for each plan and each call; device/program.c writes those of kernels. */
 #ifndef CLATTN_SRC_PLAN_VERBOSE_H
 #define CLATTN_SRC_PLAN_VERBOSE_H
 

@@ -239,7 +239,11 @@ formats()
         POCL_CACHE_DIR=/proc/nowhere "$clattn" devices 2>&1 | grep -q 'PoCL needs a folder that it can write to' ||
             fail "PoCL without a folder: $(POCL_CACHE_DIR=/proc/nowhere "$clattn" devices 2>&1)"
     fi
-    CLATTN_VERBOSE=1 "$clattn" run kda -i "$work/in" -q -o "$work/out" --device "$device" 2>"$work/stderr" || fail "CLATTN_VERBOSE"
+    verbose() { CLATTN_CACHE_DIR="$work/programs" CLATTN_VERBOSE=1 "$clattn" run kda -i "$work/in" -q -o "$work/out" --device "$device" 2>"$work/stderr"; }
+    verbose || fail "CLATTN_VERBOSE"
+    grep -qE '^clattn: kernel [a-z_]+ compiled in [0-9]+ ms$' "$work/stderr" ||
+        fail "CLATTN_VERBOSE: no line a kernel: $(cat "$work/stderr")"
+    verbose || fail "CLATTN_VERBOSE" # all kernels are in the cache
     for line in 'plan .*, tiles by rule of thumb' 'call .*'; do
         grep -qE "^clattn: ${line%% *} kda f32 B=2,T=50,H=1,HQ=1,K=8,V=8: [a-z_]+${line#* .\*}.*, [0-9.e+-]+ ms$" "$work/stderr" ||
             fail "CLATTN_VERBOSE: $(cat "$work/stderr")"

@@ -113,7 +113,7 @@ static const char man_end[] =
     ".TP\n.B CLATTN_CACHE_DIR\nThe folder of compiled programs; empty: none.\n"
     ".TP\n.B CLATTN_TUNING\nThe file of measured parameters; empty: none.\n"
     ".TP\n.B CLATTN_SELF_TEST\n0: kernels that are new to a device are not tried first.\n"
-    ".TP\n.B CLATTN_VERBOSE\n1: a line on standard error for each plan and each call.\n"
+    ".TP\n.B CLATTN_VERBOSE\n1: a line on standard error for each kernel that is compiled, each plan and each call.\n"
     ".TP\n.B CLATTN_CLBLAST\nThe file of CLBlast, for matrix products; empty: none.\n"
     ".TP\n.B CLATTN_ENGINE\nThe matrix engine; none or empty: plain kernels.\n"
     ".TP\n.B CLATTN_DEVICE_FACTS\nA file of clattn report: plans as for its device.\n"
