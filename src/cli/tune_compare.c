@@ -67,6 +67,8 @@ int tune_compare(const struct settings *settings, struct target *target, const c
         cJSON_Delete(rows);
         return status;
     }
+    if (cJSON_GetArraySize(rows) == 0)
+        note("nothing to compare: no measured parameters for these rules and sizes, or only those of the default");
     status = tune_print(rows, settings->format);
     return status == EXIT_OK && slower > 0
                ? failed("%zu of these are slower than the default by more than 3 %%", slower)

@@ -66,6 +66,18 @@ echo '{"format": "something"' >"$work/bad"
 grep -q "$work/bad" "$work/err" || fail "does not name the bad file: $(cat "$work/err")"
 cmp -s "$file" "$work/exported" || fail "a bad import changes the file"
 
+# what was measured against the default: parameters that are the default's have no row, others have their times
+compared() { "$clattn" tune "$@" --dtype f32 --compare --csv >"$work/out" 2>"$work/err"; }
+sed -i 's/"parameters":{[^}]*}/"parameters":{}/' "$file"
+compared "$@" || fail "--compare of the default: $(cat "$work/err")"
+[ "$(wc -l <"$work/out")" -le 1 ] || fail "--compare compares the default with itself: $(cat "$work/out")"
+grep -q "nothing to compare" "$work/err" || fail "--compare says nothing: $(cat "$work/err")"
+sed -i '/"chunk_scan"/s/"parameters":{}/"parameters":{"chunk":16}/' "$file"
+compared "$@" || grep -q "slower than the default by more than 3 %" "$work/err" || fail "--compare: $(cat "$work/err")"
+[ "$(grep -c '^retention,.*,chunk_scan,.*chunk=16' "$work/out")" -eq 1 ] && [ "$(wc -l <"$work/out")" -eq 2 ] ||
+    fail "--compare has other rows than that of chunk=16: $(cat "$work/out")"
+cp "$work/exported" "$file"
+
 # points built ahead by other processes, into the cache, where the search finds them; what a worker is told is no user's word
 for jobs in 1 3; do
     CLATTN_CACHE_DIR=$work/ahead.$jobs "$clattn" tune "$@" --dtype f32 --budget 4s --dry-run --jobs $jobs >"$work/out" 2>&1 ||
