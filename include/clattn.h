@@ -532,8 +532,8 @@ typedef struct clattn_call {
 
 /* What a desc computes.
  *
- * CLATTN_PASS_BACKWARD: the gradients of a loss by the inputs, of the rules that multiply queries with a state (not of
- * lists, channels and pieces). Operands are the inputs of the forward pass; o as it computed it where o is divided
+ * CLATTN_PASS_BACKWARD: the gradients of a loss by the inputs, of pieces and of the rules that multiply queries with a
+ * state (not of lists and channels). Operands are the inputs of the forward pass; o as it computed it where o is divided
  * (normalize, mlstm); CLATTN_GRAD(CLATTN_O), and with CLATTN_FINAL_STATE the gradients by final_state and
  * final_normalizer, [N,…] in f32. Written are CLATTN_GRAD of every input that is a tensor of numbers: in the input's shape
  * and type, those by initial_state and initial_normalizer [N,…] in f32, of a pool, too. Those that a call does not have
@@ -543,7 +543,7 @@ typedef struct clattn_call {
  * Katharopoulos et al. 2020, arXiv:2006.16236 (the sum's), and the reverse of each rule's recurrence.
  *
  * A plan computes the states of the forward pass again; its workspace grows with the root of seq_len. Its mode is
- * RECURRENT. INVALID_DESC with attn, state_window and state_every. */
+ * RECURRENT. UNSUPPORTED by plans, not by the reference: features. INVALID_DESC with attn, state_window and state_every. */
 typedef enum clattn_pass { CLATTN_PASS_FORWARD = 0, CLATTN_PASS_BACKWARD = 1 } clattn_pass;
 
 typedef struct clattn_operand_type {

@@ -432,12 +432,18 @@ void test_compare_beyond(const struct check_tensors *spoiled, const struct check
         fail_msg("%s: reaches no output at all", what);
 }
 
+int test_is_piece(clattn_rule rule)
+{
+    return rule_get(rule) != NULL && rule_get(rule)->op == OP_PIECE;
+}
+
 int test_has_gradients(clattn_rule rule)
 {
-    const clattn_plan_desc desc = {
+    clattn_plan_desc desc = {
         .rule = rule, .seq_len = 4, .heads = 2, .key_dim = 4, .value_dim = 4, .pass = CLATTN_PASS_BACKWARD};
     clattn_plan_desc full;
 
+    check_fit(&desc);
     return clattn_plan_desc_complete(&full, &desc, NULL, NULL) == CLATTN_SUCCESS;
 }
 

@@ -118,8 +118,9 @@ void test_compare_beyond(const struct check_tensors *spoiled, const struct check
                          struct test_reach reach, const char *what);
 
 const char *test_rule_name(clattn_rule rule);
-/* Whether the rule has a backward pass. */
+/* Whether the rule has a backward pass: that of a rule with a state, or of a piece. */
 int test_has_gradients(clattn_rule rule);
+int test_is_piece(clattn_rule rule);
 /* Which of decay, erase, write and read are the same in both, a bit each: where a few rows of a table must do, those go that
  * have all of them in common with rows before. */
 enum { TEST_ALL_WORDS = 15 };

@@ -2,35 +2,7 @@
  * EPS_OUTSIDE the divisor is sqrt(mean of x^2) + eps. One group: CHUNK rows of one head, with LANES work-items a row
  * and ROWS rows each. A work-item keeps its columns of these in HELD vectors until o is written; o may be in v's
  * memory. HELD is 0 if there are too many columns: the row is then read twice. */
-#include "columns.clh"
-
-WORD vec gated(vec x, stream_t z, int row, int c)
-{
-    return x * silu(stream_vec(z, row, c));
-}
-WORD vec input_of(stream_t v, stream_t u, global const float *d, stream_t z, int row, int c)
-{
-    vec x = stream_vec(v, row, c);
-    if (HAS_D)
-        x += f32_row(d, c, VALUE_DIM) * stream_vec(u, row, c);
-    if (GATED_BEFORE)
-        x = gated(x, z, row, c);
-    return VALUE_DIM % VEC == 0 ? x : select((vec)(0), x, vec_iota + c < VALUE_DIM);
-}
-WORD vec weight_of(global const gate_t *weights, int c)
-{
-    if (!HAS_WEIGHTS)
-        return 1;
-    return gate_row(weights, c, VALUE_DIM) + (float)CENTERED;
-}
-
-/* The factor of a normalised number that follows from z */
-WORD vec factor_of(stream_t z, int row, int c)
-{
-    if (GATED_AFTER)
-        return silu(stream_vec(z, row, c));
-    return GATED_SIGMOID ? 1 / (1 + exp2(-LOG2E * stream_vec(z, row, c))) : (vec)(1);
-}
+#include "norm.clh"
 
 enum { SPAN = LANES * VEC, TALL = GROUP / LANES, KEPT = ROWS * (HELD > 0 ? HELD : 1) };
 

@@ -1,5 +1,5 @@
 /* Rotates pairs of a row's first ROPE_DIM columns by t base^(-2n/ROPE_DIM), where n is the pair's index and t the
- * token's position; the other columns are copied. One group: CHUNK tokens of SHARE heads, which share the angles. A
+ * token's position; the other columns are copied. The backward pass turns the gradient by o back. One group: CHUNK tokens of SHARE heads, which share the angles. A
  * task handles VEC pairs, or VEC other columns, of RUN tokens. A pair is read before it is written, so o may be in v's memory. */
 #include "columns.clh"
 #include "turns.clh"
@@ -17,6 +17,8 @@ WORD void angles_of(vec *cosines, vec *sines, const ulong *turns, long t)
 /* Columns from c up to end, VEC at most */
 WORD void columns_put(vec y, stream_t x, int row, int c, int end)
 {
+    if (ADDS)
+        y += stream_vec(x, row, c);
     if (x.wide)
         stream_put(y, x, row, c);
     else
@@ -87,6 +89,8 @@ rope(TENSORS(PARAMETER) int seq_len, int sequences)
     int head = get_group_id(1) * SHARE, heads = min(head + SHARE, HEADS);
     long start = HAS_POSITION ? position[position_at.x + chunk.at.sequence] : 0;
 
+    if (o_at.x < 0) /* a gradient that the call does not have */
+        return;
     for_each(task, CHUNK / RUN * (TURNS + RESTS)) {
         int e = task % (TURNS + RESTS), n = e * VEC, row = chunk.row + task / (TURNS + RESTS) * RUN;
         int end = min(row + RUN, chunk.row + chunk.count);

@@ -3,43 +3,12 @@
  * TAPS. The initial state has the inputs before a sequence's first token. Only the task of the first tokens reads it,
  * and then writes the final state, which may be the same memory; and the states on the way, if those are the last
  * ones. */
-#include "columns.clh"
+#include "conv.clh"
 
 #if !SNAPSHOTS
 #undef HAS_snapshots
 #define HAS_snapshots 2 /* nothing mentions them */
 #endif
-
-typedef struct {
-    stream_t v;
-    global const state_t *before; /* the initial state's first row; NULL: zeros */
-    long step;                    /* the distance between its rows */
-} inputs_t;
-
-/* VEC columns of a row of a state, or of a weight */
-WORD vec input_at(const inputs_t *in, int row, int c)
-{
-    if (row >= 0)
-        return stream_vec(in->v, row, c);
-    return in->before != 0 ? CAT(STATE, _row)(in->before + (TAPS + row) * in->step, c, VALUE_DIM) : (vec)(0);
-}
-
-/* Tap r of each of VEC columns [c][r]. */
-WORD void taps_load(vec *taps, global const gate_t *weights, int c)
-{
-    float element[VEC * TAPS];
-    vec_unrolled
-    for (int i = 0; i < TAPS; i++)
-        CAT(vstore, VEC)(gate_row(weights + c * TAPS, i * VEC, (VALUE_DIM - c) * TAPS), i, element);
-    vec_unrolled
-    for (int r = 0; r < TAPS; r++) {
-        float tap[VEC];
-        vec_unrolled
-        for (int i = 0; i < VEC; i++)
-            tap[i] = element[i * TAPS + r];
-        taps[r] = CAT(vload, VEC)(0, tap);
-    }
-}
 
 WORD vec convolved(const vec *taps, const vec *x, vec bias)
 {

@@ -17,6 +17,17 @@ clattn_status check_slots(const clattn_plan_desc *desc, const struct log *log)
     return CLATTN_SUCCESS;
 }
 
+clattn_status check_pass(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
+{
+    if (desc->pass == CLATTN_PASS_BACKWARD &&
+        (desc->state_window != 0 || desc->state_every != 0 || (desc->flags & CLATTN_WITH_ATTN)))
+        return FAIL(log, INVALID_DESC, "%s: the backward pass has no %s", rule->name,
+                    desc->flags & CLATTN_WITH_ATTN ? "attn" : "gradients by states on the way");
+    if (desc->pass != CLATTN_PASS_BACKWARD && desc->added_gradients != 0)
+        return FAIL(log, INVALID_DESC, "%s: added_gradients is for the backward pass", rule->name);
+    return CLATTN_SUCCESS;
+}
+
 clattn_status check_snapshots(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
 {
     if (desc->state_window != 0 && desc->state_every != 0)

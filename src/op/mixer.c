@@ -89,12 +89,7 @@ static clattn_status check_channels(const clattn_plan_desc *desc, const struct r
 static clattn_status check_state(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log)
 {
     TRY(check_slots(desc, log));
-    if (desc->pass == CLATTN_PASS_BACKWARD &&
-        (desc->state_window != 0 || desc->state_every != 0 || (desc->flags & CLATTN_WITH_ATTN)))
-        return FAIL(log, INVALID_DESC, "%s: the backward pass has no %s", rule->name,
-                    desc->flags & CLATTN_WITH_ATTN ? "attn" : "gradients by states on the way");
-    if (desc->pass != CLATTN_PASS_BACKWARD && desc->added_gradients != 0)
-        return FAIL(log, INVALID_DESC, "%s: added_gradients is for the backward pass", rule->name);
+    TRY(check_pass(desc, rule, log));
     TRY(check_snapshots(desc, rule, log));
     if ((desc->flags & (CLATTN_REVERSED | CLATTN_NONCAUSAL)) && (desc->flags & CLATTN_WITH_ATTN))
         return FAIL(log, INVALID_DESC, "%s: %s, and so no attn", rule->name,

@@ -40,6 +40,8 @@ clattn_status rope_check(const clattn_plan_desc *desc, const struct rule *rule, 
 
 /* INVALID_DESC: there is a pool of states, but no indices into it. */
 clattn_status check_slots(const clattn_plan_desc *desc, const struct log *log);
+/* INVALID_DESC: the desc asks for something that its pass does not have. */
+clattn_status check_pass(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log);
 /* INVALID_DESC: contradictions between the options of states on the way. */
 clattn_status check_snapshots(const clattn_plan_desc *desc, const struct rule *rule, const struct log *log);
 
@@ -59,6 +61,9 @@ int operands_used(const struct operand_choice *all, size_t count, struct operand
 enum { MUON_STEPS = 5 };
 const double (*learner_muon(clattn_muon muon))[3];
 
+/* The operands of the backward pass, from those of the forward pass. Returns their number. */
+int backward_operands(const clattn_plan_desc *desc, const struct rule *rule, const struct operand_row *forward,
+                      int count, struct operand_row rows[OPERAND_COUNT]);
 /* op_mixer's operands, which follow from the rule's columns. */
 int mixer_operands(const clattn_plan_desc *desc, const struct rule *rule, struct operand_row rows[OPERAND_COUNT]);
 

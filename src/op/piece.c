@@ -38,11 +38,13 @@ static clattn_status check(const clattn_plan_desc *desc, const struct rule *rule
         return FAIL(log, INVALID_DESC, "%s: kv_heads is %lld, expected heads %lld: states are not shared", rule->name,
                     (long long)desc->kv_heads, (long long)desc->heads);
     TRY(check_slots(desc, log));
+    TRY(check_pass(desc, rule, log));
     TRY(check_snapshots(desc, rule, log));
     return features ? check_features(desc, log) : CLATTN_SUCCESS;
 }
 
-static int operands(const clattn_plan_desc *desc, const struct rule *rule, struct operand_row rows[OPERAND_COUNT])
+static int forward_operands(const clattn_plan_desc *desc, const struct rule *rule,
+                            struct operand_row rows[OPERAND_COUNT])
 {
     int conv = rule->piece == PIECE_SHORT_CONV, features = rule->piece == PIECE_FEATURES,
         gates = rule->piece == PIECE_GATES, norm = rule->piece == PIECE_RMS_NORM;
@@ -68,6 +70,15 @@ static int operands(const clattn_plan_desc *desc, const struct rule *rule, struc
 
     count = operands_used(all, sizeof all / sizeof *all, rows);
     return count + state_operands(desc, rule, rows + count);
+}
+
+static int operands(const clattn_plan_desc *desc, const struct rule *rule, struct operand_row rows[OPERAND_COUNT])
+{
+    struct operand_row forward[OPERAND_COUNT];
+
+    if (desc->pass == CLATTN_PASS_FORWARD)
+        return forward_operands(desc, rule, rows);
+    return backward_operands(desc, rule, forward, forward_operands(desc, rule, forward), rows);
 }
 
 const struct op op_piece = {MOST_PIECE_DIM, complete, check, operands};

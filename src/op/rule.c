@@ -438,17 +438,23 @@ static int backward_rows(const clattn_plan_desc *desc, const struct rule *rule, 
     return count;
 }
 
-int mixer_operands(const clattn_plan_desc *desc, const struct rule *rule, struct operand_row rows[OPERAND_COUNT])
+int backward_operands(const clattn_plan_desc *desc, const struct rule *rule, const struct operand_row *forward,
+                      int count, struct operand_row rows[OPERAND_COUNT])
 {
-    struct operand_row forward[OPERAND_COUNT];
-    int count, all = 0;
+    int all = 0;
 
-    if (desc->pass == CLATTN_PASS_FORWARD)
-        return forward_operands(desc, rule, rows);
-    count = forward_operands(desc, rule, forward);
     for (int i = 0; i < count; i++)
         all += backward_rows(desc, rule, &forward[i], rows + all);
     return all;
+}
+
+int mixer_operands(const clattn_plan_desc *desc, const struct rule *rule, struct operand_row rows[OPERAND_COUNT])
+{
+    struct operand_row forward[OPERAND_COUNT];
+
+    if (desc->pass == CLATTN_PASS_FORWARD)
+        return forward_operands(desc, rule, rows);
+    return backward_operands(desc, rule, forward, forward_operands(desc, rule, forward), rows);
 }
 
 const char *operand_name(clattn_operand_id id)

@@ -44,8 +44,7 @@ struct adjoint {
     double strength;
 };
 
-/* Stores an element of a gradient, or adds it to what is there. */
-static void leave(const struct task *task, clattn_operand_id id, int64_t at, double value)
+void task_leave(const struct task *task, clattn_operand_id id, int64_t at, double value)
 {
     const struct tensor *tensor = &task->tensors[gradient_of(id)];
 
@@ -61,8 +60,9 @@ static void put(const struct head *head, clattn_operand_id id, int64_t row, int6
     const struct view *view = &tensor->view;
 
     if (tensor->data != NULL)
-        leave(head->task, id,
-              view->offset + head->batch * view->batch + (first + row) * view->token + h * view->head + index, value);
+        task_leave(head->task, id,
+                   view->offset + head->batch * view->batch + (first + row) * view->token + h * view->head + index,
+                   value);
 }
 
 static void add_shared(const struct adjoint *a, enum shared which, int64_t index, double value)
@@ -329,20 +329,14 @@ static void leave_strength(struct adjoint *a, int64_t row, double gradient)
     put(head, CLATTN_BETA, row, first, head->head, 0, gradient);
 }
 
-/* x times a slope, of which 0 stays 0: that of a gate which is at its end at an infinite x. */
-static double slope_at(double x, double slope)
-{
-    return slope == 0 ? 0 : x * slope;
-}
-
 /* Of the gradient by a log-decay that by the number it is made of, and what bias and rate gain. A decay that forgets
  * all has the gradient 0, whatever its number. */
 static double gate_back(struct adjoint *a, int64_t token, int64_t n, double gradient)
 {
     const struct head *head = &a->head;
     const clattn_plan_desc *desc = &a->of->task->problem->desc;
-    double x = head_element(head, a->of->task->problem->rule->gate, token, head->first, head->head, n), rate = 1, s,
-           step;
+    double x = head_element(head, a->of->task->problem->rule->gate, token, head->first, head->head, n), rate = 1;
+    struct gate_slopes slopes;
 
     if (desc->gate_map == CLATTN_GATE_MAP_LOG || gradient == 0)
         return gradient;
@@ -350,21 +344,9 @@ static double gate_back(struct adjoint *a, int64_t token, int64_t n, double grad
         x += head_element(head, CLATTN_DT_BIAS, 0, 0, head->head, n);
     if (desc->flags & CLATTN_WITH_A_LOG)
         rate = exp(head_element(head, CLATTN_A_LOG, 0, 0, head->head, 0));
-    s = 1 / (1 + exp(desc->gate_map == CLATTN_GATE_MAP_SIGMOID ? -rate * x : -x));
-    switch (desc->gate_map) {
-    case CLATTN_GATE_MAP_LOG: break;
-    case CLATTN_GATE_MAP_SOFTPLUS:
-        step = task_step(desc, x);
-        add_shared(a, SHARED_RATE, 0, -rate * step * gradient);
-        gradient *= task_step_is_limited(desc, step) ? 0 : -rate * s;
-        break;
-    case CLATTN_GATE_MAP_SIGMOID:
-        gradient *= rate * desc->gate_scale * s * (1 - s);
-        add_shared(a, SHARED_RATE, 0, slope_at(x, gradient));
-        break;
-    case CLATTN_GATE_MAP_LOGSIGMOID: gradient *= desc->gate_scale * (1 - s); break;
-    case CLATTN_GATE_MAP_EXP: gradient *= -exp(x); break;
-    }
+    slopes = task_gate_slopes(desc, x, rate);
+    add_shared(a, SHARED_RATE, 0, gradient * slopes.by_rate);
+    gradient *= slopes.by_number;
     add_shared(a, SHARED_BIAS, n, gradient);
     return gradient;
 }
@@ -512,11 +494,11 @@ static void leave_initial(const struct adjoint *a)
 
     for (int64_t n = 0; n < a->K; n++) {
         for (int64_t c = 0; c < a->V && whole->data; c++)
-            leave(head->task, CLATTN_STATE_IN, state_at(head, whole, head->sequence, n, c),
-                  is_there * a->dS[n * a->columns + c]);
+            task_leave(head->task, CLATTN_STATE_IN, state_at(head, whole, head->sequence, n, c),
+                       is_there * a->dS[n * a->columns + c]);
         if (sums->data)
-            leave(head->task, CLATTN_NORMALIZER_IN, normalizer_at(head, sums, head->sequence, n),
-                  is_there * a->dS[n * a->columns + a->V]);
+            task_leave(head->task, CLATTN_NORMALIZER_IN, normalizer_at(head, sums, head->sequence, n),
+                       is_there * a->dS[n * a->columns + a->V]);
     }
 }
 

@@ -51,6 +51,27 @@ double task_gate(const clattn_plan_desc *desc, double x, double rate)
     return x;
 }
 
+struct gate_slopes task_gate_slopes(const clattn_plan_desc *desc, double x, double rate)
+{
+    const double s = 1 / (1 + exp(desc->gate_map == CLATTN_GATE_MAP_SIGMOID ? -rate * x : -x));
+    struct gate_slopes slopes = {1, 0};
+
+    switch (desc->gate_map) {
+    case CLATTN_GATE_MAP_LOG: break;
+    case CLATTN_GATE_MAP_SOFTPLUS:
+        slopes.by_rate = -rate * task_step(desc, x);
+        slopes.by_number = task_step_is_limited(desc, task_step(desc, x)) ? 0 : -rate * s;
+        break;
+    case CLATTN_GATE_MAP_SIGMOID:
+        slopes.by_number = rate * desc->gate_scale * s * (1 - s);
+        slopes.by_rate = slopes.by_number == 0 ? 0 : x * slopes.by_number; /* 0 at an infinite x */
+        break;
+    case CLATTN_GATE_MAP_LOGSIGMOID: slopes.by_number = desc->gate_scale * (1 - s); break;
+    case CLATTN_GATE_MAP_EXP: slopes.by_number = -exp(x); break;
+    }
+    return slopes;
+}
+
 static double element(const struct list *list, clattn_operand_id id, int64_t row, int64_t head, int64_t index)
 {
     const struct tensor *tensor = &list->task->tensors[id];

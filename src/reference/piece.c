@@ -1,20 +1,13 @@
 /* Pieces in double precision. One job is one sequence and one head. */
+#include "reference/piece.h"
+
 #include "op/op.h"
 #include "reference/number.h"
-#include "reference/task.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* The tokens and the state of a job. */
-struct rows {
-    const struct task *task;
-    const clattn_plan_desc *desc;
-    int64_t sequence, batch, head, first, tokens;
-    int64_t state, start; /* its slot in the pool, -1: none; which of its states it begins with, -1: zeros */
-};
-
-static double load(const struct rows *rows, clattn_operand_id id, int64_t batch, int64_t row, int64_t index)
+double rows_load(const struct rows *rows, clattn_operand_id id, int64_t batch, int64_t row, int64_t index)
 {
     const struct tensor *tensor = &rows->task->tensors[id];
     const struct view *view = &tensor->view;
@@ -32,7 +25,7 @@ static void store(const struct rows *rows, clattn_operand_id id, int64_t batch, 
                  view->offset + batch * view->batch + row * view->token + rows->head * view->head + index, x);
 }
 
-static int has(const struct rows *rows, clattn_operand_id id)
+int rows_has(const struct rows *rows, clattn_operand_id id)
 {
     return rows->task->tensors[id].data != NULL;
 }
@@ -44,26 +37,32 @@ static double silu(double x)
 
 /* ---- short_conv ---- */
 
-/* Input c at a token relative to the first; earlier tokens come from the initial state. */
-static double input(const struct rows *rows, int64_t token, int64_t c)
+double conv_input(const struct rows *rows, int64_t token, int64_t c)
 {
     if (token >= 0)
-        return load(rows, CLATTN_V, rows->batch, rows->first + token, c);
-    if (rows->state < 0 || rows->start < 0 || !has(rows, CLATTN_STATE_IN))
+        return rows_load(rows, CLATTN_V, rows->batch, rows->first + token, c);
+    if (rows->state < 0 || rows->start < 0 || !rows_has(rows, CLATTN_STATE_IN))
         return 0;
-    return load(rows, CLATTN_STATE_IN, rows->state, (rows->start + 1) * rows->desc->taps + token, c);
+    return rows_load(rows, CLATTN_STATE_IN, rows->state, (rows->start + 1) * rows->desc->taps + token, c);
+}
+
+double conv_sum(const struct rows *rows, int64_t token, int64_t c)
+{
+    int taps = rows->desc->taps;
+    double sum = rows_has(rows, CLATTN_BIAS) ? rows_load(rows, CLATTN_BIAS, 0, 0, c) : 0;
+
+    for (int r = 0; r < taps; r++)
+        sum += rows_load(rows, CLATTN_W, 0, 0, c * taps + r) * conv_input(rows, token - taps + 1 + r, c);
+    return sum;
 }
 
 static double convolved(const struct rows *rows, int64_t token, int64_t c)
 {
-    int taps = rows->desc->taps;
-    double sum = has(rows, CLATTN_BIAS) ? load(rows, CLATTN_BIAS, 0, 0, c) : 0;
+    double sum = conv_sum(rows, token, c);
 
-    for (int r = 0; r < taps; r++)
-        sum += load(rows, CLATTN_W, 0, 0, c * taps + r) * input(rows, token - taps + 1 + r, c);
     if (rows->desc->activation == CLATTN_ACTIVATION_SILU)
         sum = silu(sum);
-    return rows->desc->flags & CLATTN_RESIDUAL ? sum + input(rows, token, c) : sum;
+    return rows->desc->flags & CLATTN_RESIDUAL ? sum + conv_input(rows, token, c) : sum;
 }
 
 /* The states on the way, which may overwrite the initial one: nothing reads that any more but they, and a state's rows
@@ -76,13 +75,13 @@ static void leave_states(const struct rows *rows, int64_t c)
     double before[MOST_TAPS];
 
     for (int r = 0; r < taps; r++)
-        before[r] = input(rows, r - taps, c);
-    for (int64_t done = 1; done <= rows->tokens && state >= 0 && has(rows, CLATTN_STATES); done++) {
+        before[r] = conv_input(rows, r - taps, c);
+    for (int64_t done = 1; done <= rows->tokens && state >= 0 && rows_has(rows, CLATTN_STATES); done++) {
         const int64_t number = task_snapshot(rows->task, rows->tokens, done);
         for (int r = 0; r < taps && number >= 0; r++) {
             const int64_t token = done - taps + r;
             store(rows, CLATTN_STATES, state, number * taps + r, c,
-                  token >= 0 ? input(rows, token, c) : before[taps + token]);
+                  token >= 0 ? conv_input(rows, token, c) : before[taps + token]);
         }
     }
 }
@@ -96,8 +95,8 @@ static void run_short_conv(const struct rows *rows)
             store(rows, CLATTN_O, rows->batch, rows->first + token, c, convolved(rows, token, c));
         if (!(rows->desc->flags & CLATTN_WITH_ACCEPTED))
             leave_states(rows, c);
-        for (int r = 0; r < rows->desc->taps && rows->state >= 0 && has(rows, CLATTN_STATE_OUT); r++)
-            store(rows, CLATTN_STATE_OUT, rows->state, r, c, input(rows, rows->tokens - rows->desc->taps + r, c));
+        for (int r = 0; r < rows->desc->taps && rows->state >= 0 && rows_has(rows, CLATTN_STATE_OUT); r++)
+            store(rows, CLATTN_STATE_OUT, rows->state, r, c, conv_input(rows, rows->tokens - rows->desc->taps + r, c));
         if (rows->desc->flags & CLATTN_WITH_ACCEPTED)
             leave_states(rows, c);
     }
@@ -105,28 +104,26 @@ static void run_short_conv(const struct rows *rows)
 
 /* ---- rms_norm ---- */
 
-static double gate_of(const struct rows *rows, int64_t token, int64_t c, clattn_gating where)
+double norm_gate(const struct rows *rows, int64_t token, int64_t c, clattn_gating where)
 {
     double z;
 
-    if (!has(rows, CLATTN_Z) || rows->desc->gating != where)
+    if (!rows_has(rows, CLATTN_Z) || rows->desc->gating != where)
         return 1;
-    z = load(rows, CLATTN_Z, rows->batch, token, c);
+    z = rows_load(rows, CLATTN_Z, rows->batch, token, c);
     return where == CLATTN_GATING_SIGMOID ? 1 / (1 + exp(-z)) : silu(z);
 }
 
-/* The number that is normalised */
-static double normed(const struct rows *rows, int64_t token, int64_t c)
+double norm_input(const struct rows *rows, int64_t token, int64_t c)
 {
-    double x = load(rows, CLATTN_V, rows->batch, token, c);
+    double x = rows_load(rows, CLATTN_V, rows->batch, token, c);
 
-    if (has(rows, CLATTN_D))
-        x += load(rows, CLATTN_D, 0, 0, c) * load(rows, CLATTN_U, rows->batch, token, c);
+    if (rows_has(rows, CLATTN_D))
+        x += rows_load(rows, CLATTN_D, 0, 0, c) * rows_load(rows, CLATTN_U, rows->batch, token, c);
     return x;
 }
 
-/* The divisor of a row with that mean square */
-static double divisor_of(const clattn_plan_desc *desc, double mean)
+double norm_divisor(const clattn_plan_desc *desc, double mean)
 {
     return desc->flags & CLATTN_EPS_OUTSIDE ? sqrt(mean) + desc->eps : sqrt(mean + desc->eps);
 }
@@ -138,13 +135,13 @@ static void norm_row(const struct rows *rows, int64_t token)
     double sum = 0;
 
     for (int64_t c = 0; c < V; c++)
-        sum += pow(normed(rows, token, c) * gate_of(rows, token, c, CLATTN_GATING_BEFORE), 2);
+        sum += pow(norm_input(rows, token, c) * norm_gate(rows, token, c, CLATTN_GATING_BEFORE), 2);
     for (int64_t c = 0; c < V; c++) {
-        double y = normed(rows, token, c) / divisor_of(rows->desc, sum / (double)V);
+        double y = norm_input(rows, token, c) / norm_divisor(rows->desc, sum / (double)V);
         for (int where = CLATTN_GATING_AFTER; where <= CLATTN_GATING_SIGMOID; where++)
-            y *= gate_of(rows, token, c, (clattn_gating)where);
-        if (has(rows, CLATTN_W))
-            y *= load(rows, CLATTN_W, 0, 0, c) + (rows->desc->flags & CLATTN_CENTERED ? 1 : 0);
+            y *= norm_gate(rows, token, c, (clattn_gating)where);
+        if (rows_has(rows, CLATTN_W))
+            y *= rows_load(rows, CLATTN_W, 0, 0, c) + (rows->desc->flags & CLATTN_CENTERED ? 1 : 0);
         store(rows, CLATTN_O, rows->batch, token, c, y);
     }
 }
@@ -159,13 +156,13 @@ static void run_rms_norm(const struct rows *rows)
 
 static void run_gates(const struct rows *rows)
 {
-    double rate = has(rows, CLATTN_A_LOG) ? exp(load(rows, CLATTN_A_LOG, 0, 0, 0)) : 1;
+    double rate = rows_has(rows, CLATTN_A_LOG) ? exp(rows_load(rows, CLATTN_A_LOG, 0, 0, 0)) : 1;
 
     for (int64_t token = rows->first; token < rows->first + rows->tokens; token++)
         for (int64_t c = 0; c < rows->desc->value_dim; c++) {
-            double x = load(rows, CLATTN_V, rows->batch, token, c);
-            if (has(rows, CLATTN_DT_BIAS))
-                x += load(rows, CLATTN_DT_BIAS, 0, 0, c);
+            double x = rows_load(rows, CLATTN_V, rows->batch, token, c);
+            if (rows_has(rows, CLATTN_DT_BIAS))
+                x += rows_load(rows, CLATTN_DT_BIAS, 0, 0, c);
             store(rows, CLATTN_O, rows->batch, token, c, rows->desc->scale * task_gate(rows->desc, x, rate));
         }
 }
@@ -182,33 +179,41 @@ static void run_rope(const struct rows *rows)
     for (int64_t token = 0; token < rows->tokens; token++) {
         int64_t at = rows->first + token;
         for (int64_t c = 0; c < dim; c++)
-            row[c] = load(rows, CLATTN_V, rows->batch, at, c);
+            row[c] = rows_load(rows, CLATTN_V, rows->batch, at, c);
         task_turn(rows->task, rows->sequence, token, row);
         for (int64_t c = 0; c < rows->desc->value_dim; c++)
-            store(rows, CLATTN_O, rows->batch, at, c, c < dim ? row[c] : load(rows, CLATTN_V, rows->batch, at, c));
+            store(rows, CLATTN_O, rows->batch, at, c, c < dim ? row[c] : rows_load(rows, CLATTN_V, rows->batch, at, c));
     }
 }
 
 /* ---- features ---- */
 
-/* y[j] = omega_j x, and returns the sum of x's squares, where x = scale v. */
-static double project(const struct rows *rows, int64_t token, double scale, int64_t m, double *y)
+int64_t features_count(const clattn_plan_desc *desc)
+{
+    return desc->features == CLATTN_FEATURES_FAVOR ? desc->key_dim : desc->key_dim / 2;
+}
+
+double features_scale(const clattn_plan_desc *desc)
+{
+    return desc->features == CLATTN_FEATURES_FAVOR ? pow((double)desc->value_dim, -0.25) : 1;
+}
+
+double features_project(const struct rows *rows, int64_t token, double scale, int64_t m, double *y)
 {
     double squares = 0;
 
     for (int64_t j = 0; j < m; j++)
         y[j] = 0;
     for (int64_t c = 0; c < rows->desc->value_dim; c++) {
-        double x = scale * load(rows, CLATTN_V, rows->batch, token, c);
+        double x = scale * rows_load(rows, CLATTN_V, rows->batch, token, c);
         squares += x * x;
         for (int64_t j = 0; j < m; j++)
-            y[j] += x * load(rows, CLATTN_OMEGA, 0, 0, j * rows->desc->value_dim + c);
+            y[j] += x * rows_load(rows, CLATTN_OMEGA, 0, 0, j * rows->desc->value_dim + c);
     }
     return squares;
 }
 
-/* Element j of the softmax of sign * y. */
-static double soft(const double *y, int64_t m, int64_t j, double sign)
+double features_soft(const double *y, int64_t m, int64_t j, double sign)
 {
     double sum = 0;
 
@@ -224,7 +229,7 @@ static double feature(const struct rows *rows, const double *y, int64_t m, doubl
     switch (rows->desc->features) {
     case CLATTN_FEATURES_RFA:
         return unit * (n < m ? sin(y[n] / sqrt(squares + 1e-6)) : cos(y[n - m] / sqrt(squares + 1e-6)));
-    case CLATTN_FEATURES_HEDGEHOG: return n < m ? soft(y, m, n, 1) : soft(y, m, n - m, -1);
+    case CLATTN_FEATURES_HEDGEHOG: return n < m ? features_soft(y, m, n, 1) : features_soft(y, m, n - m, -1);
     case CLATTN_FEATURES_FAVOR: break;
     }
     for (int64_t j = 0; j < m; j++)
@@ -235,12 +240,11 @@ static double feature(const struct rows *rows, const double *y, int64_t m, doubl
 static void run_features(const struct rows *rows)
 {
     const clattn_plan_desc *desc = rows->desc;
-    int favor = desc->features == CLATTN_FEATURES_FAVOR;
-    double y[MAX_DIM], scale = favor ? pow((double)desc->value_dim, -0.25) : 1;
-    int64_t m = favor ? desc->key_dim : desc->key_dim / 2;
+    double y[MAX_DIM], scale = features_scale(desc);
+    int64_t m = features_count(desc);
 
     for (int64_t token = rows->first; token < rows->first + rows->tokens; token++) {
-        double squares = project(rows, token, scale, m, y);
+        double squares = features_project(rows, token, scale, m, y);
         for (int64_t n = 0; n < desc->key_dim; n++)
             store(rows, CLATTN_O, rows->batch, token, n, feature(rows, y, m, squares, n));
     }
@@ -248,13 +252,8 @@ static void run_features(const struct rows *rows)
 
 /* ---- Jobs ---- */
 
-void piece_head(void *user, int64_t job)
+struct rows rows_of_job(const struct task *task, int64_t job)
 {
-#define PIECE(value, name) [PIECE_##value] = run_##name,
-    static void (*const pieces[])(const struct rows *rows) = {
-#include "op/words.def"
-    };
-    const struct task *task = user;
     int64_t heads = task->problem->desc.heads, sequence = job / heads;
     const struct tensor *cu = &task->tensors[CLATTN_SEQLENS];
     struct rows rows = {.task = task,
@@ -267,5 +266,17 @@ void piece_head(void *user, int64_t job)
     rows.batch = cu->data != NULL ? 0 : sequence;
     rows.first = cu->data != NULL ? task_cut(task->problem, cu, sequence) : 0;
     rows.tokens = (cu->data != NULL ? task_cut(task->problem, cu, sequence + 1) : task->extent.seq_len) - rows.first;
+    return rows;
+}
+
+void piece_head(void *user, int64_t job)
+{
+#define PIECE(value, name) [PIECE_##value] = run_##name,
+    static void (*const pieces[])(const struct rows *rows) = {
+#include "op/words.def"
+    };
+    const struct task *task = user;
+    const struct rows rows = rows_of_job(task, job);
+
     pieces[task->problem->rule->piece](&rows);
 }

@@ -242,7 +242,7 @@ clattn_status clattn_reference_sized(const clattn_plan_desc *desc, size_t desc_s
     TRY(problem_extent(&problem, &arguments, &task.extent, &sink));
     TRY(task_bind(&task, &arguments, &sink));
     if (problem.desc.pass == CLATTN_PASS_BACKWARD)
-        return adjoint_run(&task, &sink);
+        return (problem.rule->op == OP_PIECE ? piece_back_run : adjoint_run)(&task, &sink);
     if (task.extent.seq_len == 0 && !(problem.desc.flags & (CLATTN_FINAL_STATE | CLATTN_CARRY)))
         return CLATTN_SUCCESS; /* nothing is written, however many sequences there are */
     atomic_init(&task.out_of_memory, 0);

@@ -39,6 +39,11 @@ double task_step(const clattn_plan_desc *desc, double x);
 int task_step_is_limited(const clattn_plan_desc *desc, double step);
 /* The log-decay of a gate's number x with its bias, for that e^a_log. */
 double task_gate(const clattn_plan_desc *desc, double x, double rate);
+/* Its derivatives by x and by a_log. */
+struct gate_slopes {
+    double by_number, by_rate;
+};
+struct gate_slopes task_gate_slopes(const clattn_plan_desc *desc, double x, double rate);
 
 /* The first rope_dim numbers of a row of a sequence's token, turned. */
 void task_turn(const struct task *task, int64_t sequence, int64_t token, double *row);
@@ -48,7 +53,11 @@ void task_turn_key(const struct task *task, clattn_operand_id id, int64_t sequen
 /* The gradient by such a row before it was turned, of that by the row after; nothing where no row turns. */
 void task_turn_back(const struct task *task, int64_t sequence, int64_t token, double *row);
 
-/* The backward pass of a rule of a state, over the tensors of the task. OUT_OF_MEMORY. */
+/* Stores an element of the gradient by the operand, or adds it to what is there. */
+void task_leave(const struct task *task, clattn_operand_id id, int64_t at, double value);
+/* The backward pass of a piece, over the tensors of the task. OUT_OF_MEMORY. */
+clattn_status piece_back_run(struct task *task, const struct log *log);
+/* The same of a rule of a state, over the tensors of the task. OUT_OF_MEMORY. */
 clattn_status adjoint_run(struct task *task, const struct log *log);
 /* A job of a rule whose state is a list; user is a struct task. */
 void list_head(void *user, int64_t job);

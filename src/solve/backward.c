@@ -35,7 +35,7 @@ static const struct parameter parameters[] = {
 static int applies(const struct solver *solver, const struct device_facts *facts, const struct problem *problem)
 {
     (void)solver, (void)facts;
-    return problem_is_backward(problem);
+    return problem_is_backward(problem) && problem->rule->op == OP_MIXER;
 }
 
 /* ---- Tiles --------------------------------------------------------------------------------------------------------

@@ -9,9 +9,13 @@
     X(recurrent)                                                                                                       \
     X(backward)                                                                                                        \
     X(short_conv)                                                                                                      \
+    X(short_conv_back)                                                                                                 \
     X(rms_norm)                                                                                                        \
+    X(rms_norm_back)                                                                                                   \
     X(gates)                                                                                                           \
+    X(gates_back)                                                                                                      \
     X(rope)                                                                                                            \
+    X(rope_back)                                                                                                       \
     X(features)                                                                                                        \
     X(channels)                                                                                                        \
     X(channels_lanes)                                                                                                  \
@@ -36,3 +40,4 @@ SOLVERS(SOLVER_DECLARED)
 const struct solver *const solver_list[] = {
 #define SOLVER_LISTED(name) &solver_##name,
     SOLVERS(SOLVER_LISTED) NULL};
+_Static_assert(sizeof solver_list / sizeof *solver_list <= MOST_SOLVERS + 1, "MOST_SOLVERS is too small");

@@ -17,7 +17,8 @@ static const struct piece_body *body_of(const struct solver *solver)
 int piece_applies(const struct solver *solver, const struct device_facts *facts, const struct problem *problem)
 {
     (void)facts;
-    return problem->rule->op == OP_PIECE && problem->rule->piece == body_of(solver)->piece;
+    return problem->rule->op == OP_PIECE && problem->rule->piece == body_of(solver)->piece &&
+           problem_is_backward(problem) == solver->backward;
 }
 
 /* ---- Tiles --------------------------------------------------------------------------------------------------------
@@ -101,15 +102,32 @@ static ir_expression slots_or_sequences(const struct builder *b, ir_expression s
     return build_binary(b, IR_ADD, left, build_binary(b, IR_MULTIPLY, build_binary(b, IR_LESS, none, tokens), slots));
 }
 
+/* Whether sequences without tokens have states to be written: the final ones, or gradients by the initial ones. */
+static int leaves_states(const struct problem *problem)
+{
+    return (problem->desc.flags & (problem_is_backward(problem) ? CLATTN_INITIAL_STATE : CLATTN_FINAL_STATE)) != 0;
+}
+
+ir_expression piece_slots(const struct builder *b, int chunk)
+{
+    const ir_expression slots = build_slots(b, chunk);
+
+    return leaves_states(b->problem) ? slots_or_sequences(b, slots) : slots;
+}
+
+int64_t piece_most_slots(const struct problem *problem, int chunk)
+{
+    const int64_t slots = most_slots(problem, chunk), sequences = problem_most(problem).sequences;
+
+    return leaves_states(problem) && sequences > slots ? sequences : slots;
+}
+
 clattn_status piece_recipe(struct builder *b, const struct problem *problem, const void *shape)
 {
     const struct piece_shape *s = shape;
-    const ir_expression slots = build_slots(b, s->tiles.chunk);
-    const int leaves_state = (problem->desc.flags & CLATTN_FINAL_STATE) != 0;
 
-    build_kernel(
-        b, &s->step,
-        (struct grid3){leaves_state ? slots_or_sequences(b, slots) : slots, s->groups.heads, s->groups.values});
+    (void)problem;
+    build_kernel(b, &s->step, (struct grid3){piece_slots(b, s->tiles.chunk), s->groups.heads, s->groups.values});
     return CLATTN_SUCCESS;
 }
 

@@ -48,6 +48,9 @@ clattn_status piece_derive_shape(const struct solver *solver, const struct devic
                                  const struct problem *problem, const void *tiles, void *shape);
 struct reach piece_reach(const struct problem *problem, const void *shape);
 clattn_status piece_recipe(struct builder *b, const struct problem *problem, const void *shape);
+/* Chunks of a call, or sequences if it has no tokens and they have states to be written; and the most of them. */
+ir_expression piece_slots(const struct builder *b, int chunk);
+int64_t piece_most_slots(const struct problem *problem, int chunk);
 void piece_describe(struct text *text, const void *shape, int step);
 
 /* Initialises the fields of a piece's solver. */

@@ -3,7 +3,7 @@
  * A group computes `chunk` rows of one head. `share` work-items share a row, and each computes `tokens` of the rows.
  * They keep their columns in registers between the sum of squares and the output. If a row has too many columns for
  * that, it is read twice. */
-#include "solve/pieces.h"
+#include "solve/pieces_back.h"
 
 enum { MOST_VECTORS = 4 }; /* vectors that a work-item keeps */
 
@@ -70,6 +70,49 @@ static struct piece_groups groups(const struct problem *problem, const struct pi
     (void)t;
     return (struct piece_groups){problem_work_heads(problem), 1};
 }
+
+/* The backward pass reads a row twice. Its groups have many rows, because each work-item leaves a row of parts. */
+static void choose_back(const struct device_facts *facts, const struct problem *problem, struct piece_tiles *t)
+{
+    enum { SERIAL_ROWS = 256, ROWS = 16, NARROW = 4 };
+
+    t->vec = is_serial(facts) ? t->vec : NARROW;
+    choose(facts, problem, t);
+    t->tokens = 1;
+    t->chunk = is_serial(facts) ? SERIAL_ROWS : ROWS * t->group / t->share;
+}
+
+static int64_t vectors_of(const struct problem *problem, const struct piece_tiles *t)
+{
+    return divide_up(problem_values(problem), (int64_t)t->share * t->vec);
+}
+
+static void add_back(struct kernel_step *step, const struct problem *problem, const struct piece_tiles *t)
+{
+    add(step, problem, t);
+    step_constant(step, "HEADS", problem->desc.heads);
+    step_constant(step, "IN_REGISTERS", vectors_of(problem, t) <= MOST_VECTORS);
+    step_replace(step, "LOCAL_SUMS", 2 * (int64_t)t->group);
+    step->local_bytes += (size_t)t->group * sizeof(float);
+}
+
+static void share(struct shares *shares, const struct problem *problem, const struct piece_tiles *t)
+{
+    const int64_t numbers = vectors_of(problem, t) * t->share * t->vec;
+
+    shares_add(shares, problem, &(struct share){CLATTN_W, "AT_WEIGHTS", numbers, 0});
+    shares_add(shares, problem, &(struct share){CLATTN_D, "AT_D", numbers, 0});
+}
+
+/* Each row that a group works on at once */
+static int rows_back(const struct piece_tiles *t)
+{
+    return t->group / t->share;
+}
+
+static const struct piece_back_body back = {
+    {PIECE_RMS_NORM, FILE_rms_norm_back, choose_back, is_sound, add_back, groups}, share, rows_back};
+const struct solver solver_rms_norm_back = {PIECE_BACK_SOLVER("rms_norm_back", &back)};
 
 static const struct piece_body body = {PIECE_RMS_NORM, FILE_rms_norm, choose, is_sound, add, groups};
 const struct solver solver_rms_norm = {PIECE_SOLVER("rms_norm", &body)};

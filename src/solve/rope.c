@@ -42,6 +42,7 @@ static void add(struct kernel_step *step, const struct problem *problem, const s
     const clattn_plan_desc *desc = &problem->desc;
 
     add_rope_angles(step, desc);
+    step_constant(step, "ADDS", problem_adds(problem, CLATTN_V));
     step_constant(step, "HALF", desc->rope_dim / 2);
     step_constant(step, "HAS_POSITION", (desc->flags & CLATTN_WITH_POSITION) != 0);
     step_constant(step, "HEADS", desc->heads);
@@ -58,3 +59,39 @@ static struct piece_groups groups(const struct problem *problem, const struct pi
 
 static const struct piece_body body = {PIECE_ROPE, FILE_rope, choose, NULL, add, groups};
 const struct solver solver_rope = {PIECE_SOLVER("rope", &body)};
+
+/* ---- The backward pass turns the gradient by o back
+ * --------------------------------------------------------------- */
+
+static clattn_status derive_back(const struct solver *solver, const struct device_facts *facts,
+                                 const struct problem *problem, const void *tiles, void *shape)
+{
+    struct piece_shape *s = shape;
+
+    TRY(piece_derive_shape(solver, facts, problem, tiles, shape));
+    s->step.out = problem->desc.dtype;
+    step_replace(&s->step, "ROPE_INVERSE", !(problem->desc.flags & CLATTN_TURNED_BACK));
+    return CLATTN_SUCCESS;
+}
+
+static clattn_status recipe_back(struct builder *b, const struct problem *problem, const void *shape)
+{
+    build_bind(b, "v", build_operand(b, gradient_of(CLATTN_O)));
+    build_bind(b, "o", build_operand(b, gradient_of(CLATTN_V)));
+    return piece_recipe(b, problem, shape);
+}
+
+const struct solver solver_rope_back = {
+    .space = {"rope_back", piece_parameters, 1024, 0, 0, 1},
+    .mode = CLATTN_MODE_RECURRENT,
+    .backward = 1,
+    .variant = &body,
+    .tiles_size = sizeof(struct piece_tiles),
+    .shape_size = sizeof(struct piece_shape),
+    .applies = piece_applies,
+    .choose_tiles = piece_choose_tiles,
+    .derive_shape = derive_back,
+    .reach = piece_reach,
+    .recipe = recipe_back,
+    .describe = piece_describe,
+};

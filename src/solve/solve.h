@@ -73,7 +73,8 @@ struct reach {
     int64_t reported;
 };
 
-/* All solvers of this folder, closed by NULL (list.c). */
+/* All solvers of this folder, at most so many, closed by NULL (list.c). */
+enum { MOST_SOLVERS = 48 };
 extern const struct solver *const solver_list[];
 
 /* The tiles of a point; the heuristic's if `tuned` is NULL. UNSUPPORTED: the device cannot have them. */

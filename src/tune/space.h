@@ -4,7 +4,7 @@
 
 #include "solve/solve.h"
 
-enum { MAX_SPACES = 28 };
+enum { MAX_SPACES = MOST_SOLVERS };
 
 /* A solver by number, in the order of solver_list. NULL: there are no more. */
 const struct solver *solver_at(int index);

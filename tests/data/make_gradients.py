@@ -1,6 +1,6 @@
-"""Writes gradients.safetensors beside it: for each rule with a state small operands, gradients by its outputs, and the
-gradients by its operands that PyTorch's autograd finds in double precision, of the rule's recurrence written here token by
-token. Case NAME has tensors NAME.q, NAME.d_o, NAME.d_q … in f32, as clattn has them.
+"""Writes gradients.safetensors beside it: for each rule with a state and for each piece small operands, gradients by its outputs, and the
+gradients by its operands that PyTorch's autograd finds in double precision, of the rule's recurrence or the piece's formula written
+here token by token. Case NAME has tensors NAME.q, NAME.d_o, NAME.d_q … in f32, as clattn has them.
 
     python3 make_gradients.py        # with torch; written with torch 1.13.0
 """
@@ -172,7 +172,7 @@ class Case:
     def tensors(self):
         out = dict(zip(("o", "final_state", "final_normalizer"), self.run()))
         if not (self.stable or self.normalize):
-            del out["final_normalizer"]
+            out.pop("final_normalizer", None)
         loss, found = 0, {}
         for name, value in out.items():
             gradient = torch.rand(value.shape, generator=self.generator).mul(2).sub(1).float().double()
@@ -185,6 +185,125 @@ class Case:
             found["o"] = out["o"]
         found.update(self.x)
         return {f"{self.name}.{name}": x.detach().float().contiguous() for name, x in found.items()}
+
+
+class Piece(Case):
+    """A piece; `options` are what its forward function reads."""
+
+    def __init__(self, name, forward, **options):
+        self.name, self.forward, self.options = name, forward, options
+        self.stable = self.normalize = False
+        self.generator = torch.Generator().manual_seed(sum(map(ord, name)))
+        self.x = {}
+        forward(self, draw=True)
+
+    def run(self):
+        return self.forward(self, draw=False)
+
+
+def short_conv(case, draw, taps=4):
+    taps = case.options.get("taps", taps)
+    if draw:
+        case.add("v", B, T, H, V)
+        case.add("w", H, V, taps)
+        if "bias" in case.options:
+            case.add("bias", H, V)
+        case.add("initial_state", B, taps, H, V)
+        return None
+    x = case.x
+    rows = torch.cat((x["initial_state"], x["v"]), 1)
+    y = sum(x["w"][:, :, r] * rows[:, 1 + r : 1 + r + T] for r in range(taps))
+    if "bias" in case.options:
+        y = y + x["bias"]
+    if "plain" not in case.options:
+        y = torch.nn.functional.silu(y)
+    if "residual" in case.options:
+        y = y + x["v"]
+    return y, rows[:, T:]
+
+
+def rms_norm(case, draw):
+    gating, options, x = case.options.get("gating"), case.options, case.x
+    if draw:
+        case.add("v", B, T, H, V)
+        if "unweighted" not in options:
+            case.add("w", *((H, V) if "heads" in options else (V,)), low=0.5, high=1.5)
+        if gating:
+            case.add("z", B, T, H, V)
+        if "d" in options:
+            case.add("u", B, T, H, V)
+            case.add("d", H, V)
+        return None
+    y, eps = x["v"], options.get("eps", 1e-5)
+    if "d" in options:
+        y = y + x["d"] * x["u"]
+    if gating == "before":
+        y = y * torch.nn.functional.silu(x["z"])
+    mean = y.square().mean(-1, keepdim=True)
+    y = y / (mean.sqrt() + eps) if "outside" in options else y / (mean + eps).sqrt()
+    if "w" in x:
+        y = y * (x["w"] + (1 if "centered" in options else 0))
+    if gating in ("after", "sigmoid"):
+        y = y * (torch.nn.functional.silu(x["z"]) if gating == "after" else torch.sigmoid(x["z"]))
+    return (y,)
+
+
+def gates(case, draw):
+    options, x = case.options, case.x
+    if draw:
+        case.add("v", B, T, H, V, low=-2.0, high=2.0)
+        if "a_log" in options:
+            case.add("a_log", H)
+        if "dt_bias" in options:
+            case.add("dt_bias", H, V)
+        return None
+    y = x["v"] + (x["dt_bias"] if "dt_bias" in options else 0)
+    rate = x["a_log"].exp().view(H, 1) if "a_log" in options else 1
+    scale = options.get("scale", 1)
+    maps = {
+        "softplus": lambda: -rate * torch.nn.functional.softplus(y),
+        "sigmoid": lambda: scale * torch.sigmoid(rate * y),
+        "logsigmoid": lambda: scale * torch.nn.functional.logsigmoid(y),
+        "exp": lambda: -y.exp(),
+    }
+    return (maps[options["map"]](),)
+
+
+def rope(case, draw):
+    width, x = 4, case.x
+    if draw:
+        case.add("v", B, T, H, width)
+        return None
+    angle = torch.arange(T).view(T, 1, 1) * 10000.0 ** (-2 * torch.arange(width // 2) / width)
+    if "interleaved" in case.options:
+        first, second = x["v"][..., 0::2], x["v"][..., 1::2]
+    else:
+        first, second = x["v"][..., : width // 2], x["v"][..., width // 2 :]
+    turned = (first * angle.cos() - second * angle.sin(), second * angle.cos() + first * angle.sin())
+    return (torch.stack(turned, -1).flatten(-2) if "interleaved" in case.options else torch.cat(turned, -1),)
+
+
+def features(case, draw):
+    kind, x = case.options["kind"], case.x
+    count = K if kind == "favor" else K // 2
+    if draw:
+        case.add("v", B, T, H, V)
+        case.add("omega", H, count, V)
+        return None
+    v = x["v"]
+    if kind == "favor":
+        v = v * V**-0.25
+    if kind == "rfa":
+        v = v / (v.square().sum(-1, keepdim=True) + 1e-6).sqrt()
+    y = torch.einsum("bthv,hfv->bthf", v, x["omega"])
+    if kind == "rfa":
+        return (torch.cat((y.sin(), y.cos()), -1) * count**-0.5,)
+    if kind == "hedgehog":
+        return (torch.cat((y.softmax(-1), (-y).softmax(-1)), -1),)
+    y = y - v.square().sum(-1, keepdim=True) / 2
+    if "of_queries" in case.options:
+        y = y - torch.einsum("bthv,hfv->bthf", v, x["omega"]).max(-1, keepdim=True).values
+    return ((y.exp() + 1e-4) * count**-0.5,)
 
 
 def save(path, tensors):
@@ -207,6 +326,25 @@ cases += [
     Case("shared_states", "gated_delta_rule", kv_heads=2),
     Case("softplus", "gated_delta_rule", gate_map="softplus", beta_map="sigmoid", l2norm=True),
     Case("sigmoid", "kda", gate_map="sigmoid"),
+]
+cases += [
+    Piece("short_conv", short_conv),
+    Piece("conv_of_eight", short_conv, taps=8, bias=True, plain=True, residual=True),
+    Piece("rms_norm", rms_norm),
+    Piece("norm_gated", rms_norm, gating="after", heads=True),
+    Piece("norm_before", rms_norm, gating="before", unweighted=True, d=True),
+    Piece("norm_sigmoid", rms_norm, gating="sigmoid", centered=True, eps=0.5),
+    Piece("norm_outside", rms_norm, outside=True, eps=0.5),
+    Piece("gates", gates, map="softplus", a_log=True, dt_bias=True),
+    Piece("gates_sigmoid", gates, map="sigmoid", a_log=True, scale=-5),
+    Piece("gates_logsigmoid", gates, map="logsigmoid", dt_bias=True, scale=0.0625),
+    Piece("gates_exp", gates, map="exp", dt_bias=True),
+    Piece("rope", rope),
+    Piece("rope_interleaved", rope, interleaved=True),
+    Piece("features", features, kind="favor"),
+    Piece("favor_of_queries", features, kind="favor", of_queries=True),
+    Piece("rfa", features, kind="rfa"),
+    Piece("hedgehog", features, kind="hedgehog"),
 ]
 tensors = {}
 for case in cases:

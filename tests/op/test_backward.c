@@ -13,15 +13,18 @@ enum { BOTH = CLATTN_INITIAL_STATE | CLATTN_FINAL_STATE };
 
 static clattn_plan_desc usual_desc(clattn_rule rule)
 {
-    return (clattn_plan_desc){.rule = rule,
-                              .batch = 2,
-                              .seq_len = 19,
-                              .heads = 4,
-                              .qk_heads = 2,
-                              .key_dim = 20,
-                              .value_dim = 13,
-                              .flags = BOTH,
-                              .pass = CLATTN_PASS_BACKWARD};
+    clattn_plan_desc desc = {.rule = rule,
+                             .batch = 2,
+                             .seq_len = 19,
+                             .heads = 4,
+                             .qk_heads = 2,
+                             .key_dim = 20,
+                             .value_dim = 13,
+                             .flags = BOTH,
+                             .pass = CLATTN_PASS_BACKWARD};
+
+    check_fit(&desc);
+    return desc;
 }
 
 /* ---- Gradients against the reference ------------------------------------------------------------------------------
@@ -66,7 +69,7 @@ static void test_rules(void **state)
     (void)state;
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++) {
         const clattn_plan_desc desc = usual_desc(rule);
-        if (one_rule ? rule == CLATTN_GATED_DELTA_RULE : test_has_gradients(rule))
+        if (one_rule ? rule == CLATTN_GATED_DELTA_RULE : test_has_gradients(rule) && !test_is_piece(rule))
             runs += try_desc(&desc, CHECK_GATES_HARD, NULL, rule_get(rule)->name);
     }
     assert_int_equal(runs, one_rule ? 1 : 18);
@@ -166,7 +169,7 @@ static void test_shapes(void **state)
                                      .value_dim = shapes[i].value_dim,
                                      .flags = shapes[i].flags,
                                      .pass = CLATTN_PASS_BACKWARD};
-            if (all_rows ? test_has_gradients(rule) : rule == some[i % COUNT(some)])
+            if (all_rows ? test_has_gradients(rule) && !test_is_piece(rule) : rule == some[i % COUNT(some)])
                 test_ran(try_desc(&desc, CHECK_GATES_HARD, shapes[i].cuts, shapes[i].name));
         }
 }
@@ -179,7 +182,7 @@ static void test_variants(void **state)
 
     (void)state;
     for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT && all_rows; rule++)
-        for (int variant = 0, more = test_has_gradients(rule); more; variant++) {
+        for (int variant = 0, more = test_has_gradients(rule) && !test_is_piece(rule); more; variant++) {
             clattn_plan_desc desc = usual_desc(rule);
             const char *name = check_variant(rule, variant, &desc);
             more = name != NULL;
@@ -192,6 +195,47 @@ static void test_variants(void **state)
             }
         }
     assert_true(!all_rows || runs > 18 * 9);
+}
+
+/* Every option of every piece; packed sequences, also empty ones; types, and more columns than registers keep. */
+static void test_pieces(void **state)
+{
+    static const int64_t cuts[] = {0, 0, 3, 70, 71, 71};
+    static const struct {
+        const char *name;
+        int64_t batch, seq_len, heads, value_dim;
+        clattn_dtype dtype;
+        const int64_t *cuts;
+        int variants;
+    } shapes[] = {
+        {"usual", 2, 19, 3, 13, CLATTN_F32, NULL, 1},        {"packed", 1, 71, 3, 14, CLATTN_F32, cuts, 0},
+        {"bf16, runs", 2, 300, 2, 32, CLATTN_BF16, NULL, 0}, {"f16, wide", 1, 5, 1, 1100, CLATTN_F16, NULL, 0},
+        {"one token", 3, 1, 1, 2, CLATTN_F32, NULL, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(shapes); i++)
+        for (clattn_rule rule = CLATTN_RULE_NONE + 1; rule < RULE_COUNT; rule++)
+            for (int variant = 0, more = test_is_piece(rule) && (rule != CLATTN_FEATURES || shapes[i].value_dim < 1024);
+                 more; variant++) {
+                clattn_plan_desc desc = {.rule = rule,
+                                         .dtype = shapes[i].dtype,
+                                         .gate_dtype = rule == CLATTN_GATES ? CLATTN_F32 : shapes[i].dtype,
+                                         .batch = shapes[i].batch,
+                                         .seq_len = shapes[i].seq_len,
+                                         .sequences = shapes[i].cuts != NULL ? 5 : 0,
+                                         .heads = shapes[i].heads,
+                                         .key_dim = 10,
+                                         .value_dim = shapes[i].value_dim,
+                                         .flags = BOTH | (shapes[i].cuts != NULL ? CLATTN_CU_SEQLENS : 0),
+                                         .pass = CLATTN_PASS_BACKWARD};
+                const char *name = check_variant(rule, variant, &desc);
+                char what[64];
+                more = name != NULL && (variant == 0 || shapes[i].variants || all_rows);
+                snprintf(what, sizeof what, "%s, %s, %s", rule_get(rule)->name, shapes[i].name, more ? name : "");
+                if (more && (rule != CLATTN_FEATURES || test_is_reference())) /* devices have none of features */
+                    test_ran(try_desc(&desc, CHECK_GATES_USUAL, shapes[i].cuts, what));
+            }
 }
 
 /* ---- What must hold -----------------------------------------------------------------------------------------------
@@ -292,7 +336,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_rules),  cmocka_unit_test(test_options),
                                        cmocka_unit_test(test_shapes), cmocka_unit_test(test_variants),
-                                       cmocka_unit_test(test_added),  cmocka_unit_test(test_cut)};
+                                       cmocka_unit_test(test_pieces), cmocka_unit_test(test_added),
+                                       cmocka_unit_test(test_cut)};
 
     all_rows = argc > 1 && strcmp(argv[1], "all") == 0;
     if (argc == 2 && strcmp(argv[1], "one") == 0)
