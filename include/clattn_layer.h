@@ -81,8 +81,15 @@ enum {
     CLATTN_LAYER_FINAL_STATE = 1 << 1, /* final_conv_state and final_state are written, for lact final_w0, final_w1,
                                         * final_w2; they may be the same memory */
     CLATTN_LAYER_BIASES =
-        1 << 2 /* the layer adds in_proj.bias and out_proj.bias, those that there are. clattn_layer_fit
-                                  * sets it if there is one of them */
+        1 << 2, /* the layer adds in_proj.bias and out_proj.bias, those that there are. clattn_layer_fit
+                 * sets it if there is one of them */
+    /* The gradients of a loss instead of y: of gated_deltanet, gated_deltanet_split, kda, gla, retnet and mamba2. Operands
+     * are weights, x, d_y, the states that INITIAL_STATE reads, and with FINAL_STATE the gradients d_final_conv_state and
+     * d_final_state. Written are d_x; d_conv_state and d_state with INITIAL_STATE; and d_weights, f32, laid out as the packed
+     * block would be if all of it were f32 (clattn_layer_unpack). The layer is computed again, nothing is kept from a forward
+     * pass. seq_len is not 0. */
+    CLATTN_LAYER_BACKWARD = 1 << 3,
+    CLATTN_LAYER_ADDED = 1 << 4 /* with BACKWARD: d_weights is added to what is there */
 };
 
 /* What a layer computes. The sizes of its module follow from the module's tensors (clattn_layer_fit). */
@@ -163,6 +170,11 @@ CLATTN_INLINE clattn_status clattn_layer_packed_size(const clattn_layer_desc *de
 CLATTN_INLINE clattn_status clattn_layer_pack(const clattn_layer_desc *desc, const clattn_layer_tensor *tensors,
                                               size_t count, void *packed, clattn_log_fn log, void *log_user);
 
+/* One weight's gradient from the block d_weights of a backward pass: `gradient` gets f32 numbers in the shape that
+ * clattn_layer_part_describe says. INVALID_ARGUMENT: a pointer is NULL, or the layer has no such weight. INVALID_DESC. */
+CLATTN_INLINE clattn_status clattn_layer_unpack(const clattn_layer_desc *desc, const void *d_weights, const char *name,
+                                                float *gradient, clattn_log_fn log, void *log_user);
+
 /* ---- Calls -------------------------------------------------------------------------------------------------- */
 
 /* An operand by name: "weights", which is the packed block, and those that clattn_layer_part_describe lists.
@@ -219,6 +231,9 @@ CLATTN_API clattn_status clattn_layer_packed_size_sized(const clattn_layer_desc 
 CLATTN_API clattn_status clattn_layer_pack_sized(const clattn_layer_desc *desc, size_t desc_size,
                                                  const clattn_layer_tensor *tensors, size_t tensor_size, size_t count,
                                                  void *packed, clattn_log_fn log, void *log_user);
+CLATTN_API clattn_status clattn_layer_unpack_sized(const clattn_layer_desc *desc, size_t desc_size,
+                                                   const void *d_weights, const char *name, float *gradient,
+                                                   clattn_log_fn log, void *log_user);
 CLATTN_API clattn_status clattn_layer_reference_sized(const clattn_layer_desc *desc, size_t desc_size,
                                                       const clattn_layer_call *call, size_t call_size,
                                                       size_t operand_size, clattn_log_fn log, void *log_user);
@@ -257,6 +272,12 @@ CLATTN_INLINE clattn_status clattn_layer_pack(const clattn_layer_desc *desc, con
                                               size_t count, void *packed, clattn_log_fn log, void *log_user)
 {
     return clattn_layer_pack_sized(desc, sizeof *desc, tensors, sizeof *tensors, count, packed, log, log_user);
+}
+
+CLATTN_INLINE clattn_status clattn_layer_unpack(const clattn_layer_desc *desc, const void *d_weights, const char *name,
+                                                float *gradient, clattn_log_fn log, void *log_user)
+{
+    return clattn_layer_unpack_sized(desc, sizeof *desc, d_weights, name, gradient, log, log_user);
 }
 
 CLATTN_INLINE clattn_status clattn_layer_reference(const clattn_layer_desc *desc, const clattn_layer_call *call,

@@ -1,6 +1,7 @@
 #include "layer/bind.h"
 
 #include "base/sized.h"
+#include "op/rule.h"
 #include "op/state.h"
 
 #include <math.h>
@@ -72,7 +73,7 @@ clattn_status call_read(struct memories *memories, int64_t *seq_len, const struc
         (ours.operand_count > 0 && ours.operands == NULL))
         return FAIL(log, INVALID_ARGUMENT, "layer: call is NULL, or has fields that this library does not know");
     *seq_len = ours.seq_len == CLATTN_WHOLE ? module->desc.seq_len : ours.seq_len;
-    if (*seq_len < 0 || *seq_len > module->desc.seq_len)
+    if (*seq_len < module_is_backward(module) || *seq_len > module->desc.seq_len)
         return FAIL(log, INVALID_OPERAND, "layer %s: the call's seq_len is %lld, the plan's %lld", module->layer->name,
                     (long long)ours.seq_len, (long long)module->desc.seq_len);
     for (size_t i = 0; i < ours.operand_count; i++) {
@@ -203,7 +204,7 @@ static void set_strides(clattn_operand *operand, const clattn_plan_desc *desc, i
     clattn_operand_info info;
     int heads;
 
-    if (clattn_operand_describe(desc, operand->id, &info) != CLATTN_SUCCESS)
+    if (clattn_operand_describe(desc, operand_to_public(operand->id), &info) != CLATTN_SUCCESS)
         return;
     heads = info.rank == LAYER_DIMS;
     operand->batch_stride = seq_len * columns;
@@ -230,6 +231,142 @@ size_t step_operands(const struct module *module, const struct layer_step *step,
     return count;
 }
 
+/* ---- The backward pass -------------------------------------------------------------------------------------- */
+
+/* What a step writes: the output of a rule, or of a product; and its final state. */
+static int is_written(const struct layer_step *step, const struct layer_ref *ref)
+{
+    if (step->fixed.rule == CLATTN_RULE_NONE)
+        return ref->id == CLATTN_D;
+    return ref->id == CLATTN_O || ref->id == CLATTN_STATE_OUT;
+}
+
+int step_is_again(const struct layer_step *step)
+{
+    for (int i = 0; i < LAYER_REFS && step->refs[i].name != NULL; i++)
+        if (is_written(step, &step->refs[i]) && strcmp(step->refs[i].name, "y") == 0)
+            return 0;
+    return 1;
+}
+
+static int64_t column_of(const struct module *module, const struct layer_ref *ref)
+{
+    return ref->at != NULL ? sizes_value(&module->sizes, ref->at) : 0;
+}
+
+static int are_one_place(const struct module *module, const struct layer_ref *a, const struct layer_ref *b)
+{
+    return strcmp(a->name, b->name) == 0 && column_of(module, a) == column_of(module, b);
+}
+
+/* Whether the step reads the place, and does not write it as well: then the gradient of what it reads replaces that of
+ * what it writes. */
+static int reads_place(const struct module *module, const struct layer_step *step, const struct layer_ref *place)
+{
+    int reads = 0;
+
+    for (int i = 0; i < LAYER_REFS && step->refs[i].name != NULL; i++)
+        if (are_one_place(module, &step->refs[i], place)) {
+            if (is_written(step, &step->refs[i]))
+                return 0;
+            reads = 1;
+        }
+    return reads;
+}
+
+/* Whether a later step has left a gradient in the place. Steps that read the same numbers read them from one column on. */
+static int is_left_there(const struct module *module, int index, const struct layer_ref *place)
+{
+    const struct layer_step *later;
+
+    if (!reads_place(module, step_get(module, index), place))
+        return 0;
+    for (int i = index + 1; (later = step_get(module, i)) != NULL; i++)
+        if (reads_place(module, later, place))
+            return 1;
+    return 0;
+}
+
+/* Whether the step reads the place as another operand, too, whose gradient kernels leave before: that by a strength is left
+ * before that by a decay. */
+static int is_second(const struct module *module, const struct layer_step *step, const struct layer_ref *ref)
+{
+    for (int i = 0; i < LAYER_REFS && step->refs[i].name != NULL; i++)
+        if (ref->id != CLATTN_BETA && step->refs[i].id == CLATTN_BETA && are_one_place(module, &step->refs[i], ref))
+            return 1;
+    return 0;
+}
+
+static struct layer_place gradient_place(const struct module *module, const struct layer_ref *ref)
+{
+    const struct layer_weight *weight = find_weight(module, ref->name);
+    const struct layer_ref gradient = {ref->id, gradient_name(weight != NULL ? "weights" : ref->name), ref->at};
+    struct layer_place place = value_place(module, ref);
+
+    if (place.in == PLACE_VALUE) {
+        place.in = PLACE_GRADIENT;
+        return place;
+    }
+    place = place_of(module, &gradient);
+    place.at = weight != NULL ? gradient_at(module, weight) : 0;
+    return place;
+}
+
+static int adds_gradient(const struct module *module, int index, const struct layer_ref *ref)
+{
+    const struct layer_step *step = step_get(module, index);
+
+    if (find_weight(module, ref->name) != NULL)
+        return (module->desc.flags & CLATTN_LAYER_ADDED) != 0;
+    return is_left_there(module, index, ref) || is_second(module, step, ref);
+}
+
+clattn_plan_desc step_back_desc(const struct module *module, int index, int64_t seq_len)
+{
+    const struct layer_step *step = step_get(module, index);
+    clattn_plan_desc desc = step_desc(module, step, seq_len);
+
+    desc.pass = CLATTN_PASS_BACKWARD;
+    for (int i = 0; i < LAYER_REFS && step->refs[i].name != NULL; i++) {
+        const struct layer_ref *ref = &step->refs[i];
+        if (ref->id == CLATTN_STATE_OUT && gradient_place(module, ref).in != PLACE_NONE)
+            desc.flags |= CLATTN_FINAL_STATE;
+        if (!is_written(step, ref) && adds_gradient(module, index, ref))
+            desc.added_gradients |= (int64_t)1 << (int)ref->id;
+    }
+    return desc;
+}
+
+/* Appends an operand, if the call has it. */
+static size_t append(const clattn_plan_desc *desc, clattn_operand_id id, const struct layer_place *place,
+                     int64_t seq_len, clattn_operand *operand, struct layer_place *at)
+{
+    if (place->in == PLACE_NONE)
+        return 0;
+    *operand = (clattn_operand){.id = id};
+    if (place->columns != 0)
+        set_strides(operand, desc, place->columns, seq_len);
+    *at = *place;
+    return 1;
+}
+
+size_t step_back_operands(const struct module *module, int index, int64_t seq_len, clattn_operand operands[],
+                          struct layer_place places[])
+{
+    const struct layer_step *step = step_get(module, index);
+    const clattn_plan_desc desc = step_back_desc(module, index, seq_len);
+    size_t count = 0;
+
+    for (int i = 0; i < LAYER_REFS && step->refs[i].name != NULL; i++) {
+        const struct layer_ref *ref = &step->refs[i];
+        const struct layer_place value = place_of(module, ref), gradient = gradient_place(module, ref);
+        if (!is_written(step, ref))
+            count += append(&desc, ref->id, &value, seq_len, &operands[count], &places[count]);
+        count += append(&desc, gradient_of(ref->id), &gradient, seq_len, &operands[count], &places[count]);
+    }
+    return count;
+}
+
 static const struct layer_ref *find_ref(const struct layer_step *step, clattn_operand_id id)
 {
     const struct layer_ref *ref = step->refs;
@@ -250,6 +387,18 @@ struct layer_product step_product(const struct module *module, const struct laye
                                     .k = sizes_value(&module->sizes, weight->dims[1])};
 
     product.lda = product.a.columns;
-    product.ldd = product.d.columns;
+    product.ldd = product.d.in != PLACE_NONE ? product.d.columns /* a backward pass has no y, but d_y */
+                                             : gradient_place(module, find_ref(step, CLATTN_D)).columns;
     return product;
+}
+
+struct layer_product_back step_product_back(const struct module *module, int index)
+{
+    const struct layer_step *step = step_get(module, index);
+    const struct layer_ref *a = find_ref(step, CLATTN_A);
+
+    return (struct layer_product_back){.a = gradient_place(module, a),
+                                       .b = gradient_place(module, find_ref(step, CLATTN_B)),
+                                       .d = gradient_place(module, find_ref(step, CLATTN_D)),
+                                       .adds = adds_gradient(module, index, a)};
 }

@@ -12,7 +12,6 @@ struct memory {
 };
 
 /* What a call has: the block of weights, the workspace, and the operands in the order of bound_get. */
-enum { MOST_BOUND = 2 + LAYER_STATES };
 struct memories {
     struct memory weights, work, bound[MOST_BOUND];
 };
@@ -24,7 +23,7 @@ clattn_status call_read(struct memories *memories, int64_t *seq_len, const struc
 
 /* What a step names. */
 struct layer_place {
-    enum { PLACE_NONE, PLACE_WEIGHTS, PLACE_VALUE, PLACE_BOUND } in;
+    enum { PLACE_NONE, PLACE_WEIGHTS, PLACE_VALUE, PLACE_GRADIENT, PLACE_BOUND } in; /* gradients: those by values */
     int index;       /* of the layer's values, or as bound_get has it */
     size_t at;       /* bytes from its beginning */
     int64_t columns; /* of its rows, one a token; 0: it has none */
@@ -41,11 +40,25 @@ clattn_plan_desc step_desc(const struct module *module, const struct layer_step 
 size_t step_operands(const struct module *module, const struct layer_step *step, int64_t seq_len,
                      clattn_operand operands[LAYER_REFS], struct layer_place places[LAYER_REFS]);
 
+/* Whether a backward pass computes the step's forward pass again: not of those that give y. */
+int step_is_again(const struct layer_step *step);
+/* The same of the step's backward pass; `index` is its number. Its operands have the library's own ids of gradients. */
+clattn_plan_desc step_back_desc(const struct module *module, int index, int64_t seq_len);
+size_t step_back_operands(const struct module *module, int index, int64_t seq_len, clattn_operand operands[],
+                          struct layer_place places[]);
+enum { BACK_OPERANDS = 2 * LAYER_REFS };
+
 /* A product: D = A B^T of batch * seq_len rows. */
 struct layer_product {
     struct layer_place a, b, d;
     int64_t n, k, lda, ldd;
 };
 struct layer_product step_product(const struct module *module, const struct layer_step *step);
+/* The places of the gradients by its matrices, and whether that by A is added to what is there. */
+struct layer_product_back {
+    struct layer_place a, b, d;
+    int adds;
+};
+struct layer_product_back step_product_back(const struct module *module, int index);
 
 #endif

@@ -15,7 +15,8 @@ enum {
     LAYER_STEPS = 14,
     LAYER_REFS = 16,
     LAYER_USUAL = 3,
-    LAYER_STATES = 6
+    LAYER_STATES = 6,
+    MOST_BOUND = 4 + 2 * LAYER_STATES /* operands of a call beside the weights */
 };
 enum { LAYER_DIMS = 4, SECTION = 256 }; /* every section begins at a multiple of that many bytes */
 
@@ -52,7 +53,7 @@ struct layer_value {
 struct layer_bound {
     const char *name;
     const char *dims[LAYER_DIMS];
-    enum { OF_DATA, OF_FLOATS, OF_WHOLE } numbers; /* the desc's dtype, f32, i32 */
+    enum { OF_DATA, OF_FLOATS, OF_WHOLE, OF_WEIGHTS } numbers; /* the desc's dtype, f32, i32; all weights in f32 */
     clattn_layer_role role;
 };
 
@@ -118,6 +119,8 @@ struct module {
     clattn_layer_desc desc;
     const struct layer *layer;
     struct sizes sizes;
+    struct layer_bound bound[MOST_BOUND]; /* the operands of a call beside the weights that the desc's flags ask for */
+    int bound_count;
 };
 clattn_status module_read(struct module *module, const clattn_layer_desc *desc, size_t desc_size,
                           const struct log *log);
@@ -143,7 +146,16 @@ int64_t weight_count(const struct module *module, const struct layer_weight *wei
 int64_t matrix_rows(const struct module *module, const struct layer_weight *weight);
 clattn_dtype weight_type(const struct module *module, const struct layer_weight *weight);
 
-/* The operands of a call beside the weights that the desc's flags ask for; NULL past the last. */
+/* Where in the block of the weights' gradients that of a weight begins. */
+size_t gradient_at(const struct module *module, const struct layer_weight *weight);
+/* The name of the gradient by an operand. */
+const char *gradient_name(const char *name);
+static inline int module_is_backward(const struct module *module)
+{
+    return (module->desc.flags & CLATTN_LAYER_BACKWARD) != 0;
+}
+
+/* One of the module's bound; NULL past the last. */
 const struct layer_bound *bound_get(const struct module *module, int index);
 size_t bound_bytes(const struct module *module, const struct layer_bound *bound);
 /* Whether it has rows of tokens. */

@@ -3,6 +3,8 @@
 
 #include "base/sized.h"
 #include "base/text.h"
+#include "op/options.h"
+#include "op/rule.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -36,12 +38,80 @@ clattn_status clattn_layer_describe_sized(clattn_layer id, clattn_layer_info *in
     return CLATTN_SUCCESS;
 }
 
+/* ---- Operands of a call ------------------------------------------------------------------------------------- */
+
+const char *gradient_name(const char *name)
+{
+    static const char *const names[] = {"d_x",     "d_y",          "d_weights", "d_conv_state", "d_final_conv_state",
+                                        "d_state", "d_final_state"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i] + 2, name) == 0)
+            return names[i];
+    return "";
+}
+
+static void add_bound(struct module *module, const struct layer_bound *bound, int is_gradient, clattn_layer_role role)
+{
+    struct layer_bound *added = &module->bound[module->bound_count++];
+
+    *added = *bound;
+    added->role = role;
+    if (is_gradient)
+        added->name = gradient_name(bound->name);
+}
+
+/* Of the forward pass a state as it is; of the backward pass what was read and its gradient, or the gradient by what was
+ * written. */
+static void add_state(struct module *module, const struct layer_bound *state)
+{
+    const int is_input = state->role == CLATTN_LAYER_INPUT;
+    const uint32_t asks = is_input ? CLATTN_LAYER_INITIAL_STATE : CLATTN_LAYER_FINAL_STATE;
+
+    if (!(module->desc.flags & asks))
+        return;
+    if (!module_is_backward(module) || is_input)
+        add_bound(module, state, 0, state->role);
+    if (module_is_backward(module) && state->numbers != OF_WHOLE)
+        add_bound(module, state, 1, is_input ? CLATTN_LAYER_OUTPUT : CLATTN_LAYER_INPUT);
+}
+
+static void add_bounds(struct module *module)
+{
+    static const struct layer_bound x = {"x", {"B", "T", "C"}, OF_DATA, CLATTN_LAYER_INPUT},
+                                    y = {"y", {"B", "T", "C"}, OF_DATA, CLATTN_LAYER_OUTPUT},
+                                    weights = {"weights", {NULL}, OF_WEIGHTS, CLATTN_LAYER_OUTPUT};
+    const struct layer_bound *states = module->layer->states;
+    const int backward = module_is_backward(module);
+
+    module->bound_count = 0;
+    add_bound(module, &x, 0, CLATTN_LAYER_INPUT);
+    add_bound(module, &y, backward, backward ? CLATTN_LAYER_INPUT : CLATTN_LAYER_OUTPUT);
+    if (backward) {
+        add_bound(module, &x, 1, CLATTN_LAYER_OUTPUT);
+        add_bound(module, &weights, 1, CLATTN_LAYER_OUTPUT);
+    }
+    for (int i = 0; i < LAYER_STATES && states[i].name != NULL; i++)
+        add_state(module, &states[i]);
+}
+
 /* ---- The desc ----------------------------------------------------------------------------------------------- */
+
+/* Whether all of its rules have a backward pass. */
+static int has_backward(const struct layer *layer)
+{
+    for (const struct layer_step *step = layer->steps; step->refs[0].name != NULL; step++)
+        if (step->fixed.rule != CLATTN_RULE_NONE && !rule_takes(rule_get(step->fixed.rule), OPTION_pass))
+            return 0;
+    return 1;
+}
 
 static uint32_t flags_of(const struct layer *layer)
 {
     uint32_t flags = CLATTN_LAYER_INITIAL_STATE | CLATTN_LAYER_FINAL_STATE;
 
+    if (has_backward(layer))
+        flags |= CLATTN_LAYER_BACKWARD | CLATTN_LAYER_ADDED;
     for (const struct layer_weight *weight = layer->weights; weight->name != NULL; weight++)
         flags |= weight->bias ? CLATTN_LAYER_BIASES : 0;
     return flags;
@@ -72,6 +142,7 @@ static clattn_status read_desc(struct module *module, const clattn_layer_desc *d
     if (!(d->eps > 0 && d->eps < 1))
         return FAIL(log, INVALID_DESC, "layer %s: eps is %g, expected above 0 and below 1", module->layer->name,
                     d->eps);
+    add_bounds(module);
     return CLATTN_SUCCESS;
 }
 
@@ -119,20 +190,6 @@ clattn_status module_read(struct module *module, const clattn_layer_desc *desc, 
     return check_weights(module, log);
 }
 
-/* ---- Operands of a call ------------------------------------------------------------------------------------- */
-
-static const struct layer_bound tokens[] = {
-    {"x", {"B", "T", "C"}, 0, CLATTN_LAYER_INPUT},
-    {"y", {"B", "T", "C"}, 0, CLATTN_LAYER_OUTPUT},
-};
-enum { TOKENS = sizeof tokens / sizeof *tokens };
-
-static int is_asked_for(const struct module *module, const struct layer_bound *state)
-{
-    return (module->desc.flags &
-            (state->role == CLATTN_LAYER_INPUT ? CLATTN_LAYER_INITIAL_STATE : CLATTN_LAYER_FINAL_STATE)) != 0;
-}
-
 const struct layer_step *step_get(const struct module *module, int index)
 {
     const int biased = (module->desc.flags & CLATTN_LAYER_BIASES) != 0;
@@ -146,21 +203,15 @@ const struct layer_step *step_get(const struct module *module, int index)
 
 const struct layer_bound *bound_get(const struct module *module, int index)
 {
-    const struct layer_bound *states = module->layer->states;
-
-    if (index < TOKENS)
-        return &tokens[index];
-    index -= TOKENS;
-    for (int i = 0; i < LAYER_STATES && states[i].name != NULL; i++)
-        if (is_asked_for(module, &states[i]) && index-- == 0)
-            return &states[i];
-    return NULL;
+    return index < module->bound_count ? &module->bound[index] : NULL;
 }
 
 size_t bound_bytes(const struct module *module, const struct layer_bound *bound)
 {
     int64_t count = 1;
 
+    if (bound->numbers == OF_WEIGHTS)
+        return gradient_at(module, NULL);
     for (int i = 0; i < LAYER_DIMS && bound->dims[i] != NULL; i++)
         count *= sizes_value(&module->sizes, bound->dims[i]);
     return (size_t)count * element_of(bound->numbers == OF_DATA ? module->desc.dtype : CLATTN_F32);
@@ -182,6 +233,14 @@ static void add_dims(clattn_layer_part *part, const char *const dims[LAYER_DIMS]
     }
 }
 
+/* Whether some size is not known. */
+static int is_open(const struct module *module)
+{
+    const struct sizes sizes = sizes_of(&module->desc);
+
+    return !size_known(&sizes, module->layer->letters);
+}
+
 static int describe(const struct module *module, size_t index, clattn_layer_part *part)
 {
     const struct layer_weight *weights = module->layer->weights;
@@ -196,12 +255,16 @@ static int describe(const struct module *module, size_t index, clattn_layer_part
         add_dims(part, weights[index].dims, &sizes);
         return 1;
     }
-    bound = index - count < LAYER_STATES + TOKENS ? bound_get(module, (int)(index - count)) : NULL;
+    bound = index - count < MOST_BOUND ? bound_get(module, (int)(index - count)) : NULL;
     if (bound == NULL)
         return 0;
     *part = (clattn_layer_part){.name = bound->name, .role = bound->role, .whole = bound->numbers == OF_WHOLE};
     part->dtype = bound->numbers == OF_DATA ? module->desc.dtype : CLATTN_F32;
     add_dims(part, bound->dims, &sizes);
+    if (bound->numbers == OF_WEIGHTS) {
+        part->rank = 1;
+        part->dims[0] = is_open(module) ? 0 : (int64_t)(bound_bytes(module, bound) / sizeof(float));
+    }
     return 1;
 }
 
@@ -215,6 +278,7 @@ clattn_status clattn_layer_part_describe_sized(const clattn_layer_desc *desc, si
     if (part == NULL)
         return CLATTN_INVALID_ARGUMENT;
     TRY(read_desc(&module, desc, desc_size, &silent));
+    module.sizes = sizes_of(&module.desc);
     if (!describe(&module, index, &ours))
         return CLATTN_INVALID_ARGUMENT;
     sized_write(part, part_size, &ours, sizeof ours);

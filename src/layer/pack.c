@@ -20,24 +20,33 @@ int64_t weight_count(const struct module *module, const struct layer_weight *wei
     return count;
 }
 
-static size_t weight_bytes(const struct module *module, const struct layer_weight *weight)
+static size_t weight_numbers(const struct module *module, const struct layer_weight *weight)
 {
-    int64_t count = weight_count(module, weight) * sizes_value(&module->sizes, weight->repeat);
-
-    return (size_t)count * element_of(weight_type(module, weight));
+    return (size_t)(weight_count(module, weight) * sizes_value(&module->sizes, weight->repeat));
 }
 
-size_t packed_at(const struct module *module, const struct layer_weight *weight)
+/* Where a weight begins in a block of all weights, each as the desc or in f32; NULL: where the block ends. */
+static size_t block_at(const struct module *module, const struct layer_weight *weight, int floats)
 {
     size_t at = 0;
 
     for (const struct layer_weight *each = module->layer->weights;; each++) {
         if (!each->joined)
             at = (at + SECTION - 1) / SECTION * SECTION;
-        if (each == weight)
+        if (each == weight || each->name == NULL)
             return at;
-        at += weight_bytes(module, each);
+        at += weight_numbers(module, each) * (floats ? sizeof(float) : element_of(weight_type(module, each)));
     }
+}
+
+size_t packed_at(const struct module *module, const struct layer_weight *weight)
+{
+    return block_at(module, weight, 0);
+}
+
+size_t gradient_at(const struct module *module, const struct layer_weight *weight)
+{
+    return block_at(module, weight, 1);
 }
 
 int64_t matrix_rows(const struct module *module, const struct layer_weight *weight)
@@ -51,11 +60,7 @@ int64_t matrix_rows(const struct module *module, const struct layer_weight *weig
 
 size_t packed_bytes(const struct module *module)
 {
-    const struct layer_weight *weight = module->layer->weights;
-
-    while (weight->name != NULL)
-        weight++;
-    return packed_at(module, weight);
+    return packed_at(module, NULL);
 }
 
 clattn_status clattn_layer_packed_size_sized(const clattn_layer_desc *desc, size_t desc_size, size_t *bytes)
@@ -179,4 +184,42 @@ clattn_status clattn_layer_pack_sized(const clattn_layer_desc *desc, size_t desc
         (weight->form == FORM_TURNED ? turn_weight : pack_weight)(&module, weight, &tensor, section);
     }
     return CLATTN_SUCCESS;
+}
+
+/* The gradient of a packed weight as the checkpoint has the weight: rows in its order, and sums of numbers that are packed
+ * several times. */
+static void unpack_weight(const struct module *module, const struct layer_weight *weight, const float *section,
+                          float *gradient)
+{
+    const int64_t rows = sizes_value(&module->sizes, weight->dims[0]), columns = weight_count(module, weight) / rows;
+    const int64_t repeat = sizes_value(&module->sizes, weight->repeat);
+
+    for (int64_t row = 0; row < rows; row++) {
+        const int64_t to = weight->each != NULL ? row_of(module, weight, row) : row;
+        for (int64_t i = 0; i < columns; i++) {
+            double sum = 0;
+            for (int64_t r = 0; r < repeat; r++)
+                sum += (double)section[(row * columns + i) * repeat + r];
+            gradient[to * columns + i] = (float)sum;
+        }
+    }
+}
+
+clattn_status clattn_layer_unpack_sized(const clattn_layer_desc *desc, size_t desc_size, const void *d_weights,
+                                        const char *name, float *gradient, clattn_log_fn log_fn, void *log_user)
+{
+    const struct log log = {log_fn, log_user};
+    struct module module;
+
+    TRY(module_read(&module, desc, desc_size, &log));
+    if (d_weights == NULL || name == NULL || gradient == NULL)
+        return FAIL(&log, INVALID_ARGUMENT, "layer: d_weights, name or gradient is NULL");
+    for (const struct layer_weight *weight = module.layer->weights; weight->name != NULL; weight++)
+        if (strcmp(weight->name, name) == 0 && !weight_is_made(weight)) {
+            unpack_weight(&module, weight,
+                          (const float *)(const void *)((const char *)d_weights + gradient_at(&module, weight)),
+                          gradient);
+            return CLATTN_SUCCESS;
+        }
+    return FAIL(&log, INVALID_ARGUMENT, "layer %s has no weight %s", module.layer->name, name);
 }

@@ -11,7 +11,7 @@ struct assembly {
     const struct module *module;
     clattn_context *context;
     int64_t seq_len;
-    int weights, values[LAYER_VALUES], bound[MOST_BOUND]; /* tensors */
+    int weights, values[LAYER_VALUES], gradients[LAYER_VALUES], bound[MOST_BOUND]; /* tensors */
 };
 
 /* ---- Tensors ------------------------------------------------------------------------------------------------ */
@@ -40,8 +40,10 @@ static void add_tensors(struct assembly *a)
     a->weights = add_operand(ir, "weights", 0);
     for (int i = 0; (bound = bound_get(a->module, i)) != NULL; i++)
         a->bound[i] = add_operand(ir, bound->name, 1 + i);
-    for (int i = 0; i < LAYER_VALUES && values[i].name != NULL; i++)
+    for (int i = 0; i < LAYER_VALUES && values[i].name != NULL; i++) {
         a->values[i] = add_value(a, &values[i]);
+        a->gradients[i] = module_is_backward(a->module) ? add_value(a, &values[i]) : IR_NONE;
+    }
 }
 
 /* What lies at a place, from one batch element, token and head to the next as view says. Rows of tokens follow each other
@@ -56,9 +58,10 @@ static struct ir_tensor slice_of(const struct assembly *a, const struct layer_pl
                               .heads = IR_NONE,
                               .elements = ir_constant(ir, (int64_t)(place->at / element))};
 
-    slice.base = place->in == PLACE_WEIGHTS ? a->weights
-                 : place->in == PLACE_VALUE ? a->values[place->index]
-                                            : a->bound[place->index];
+    slice.base = place->in == PLACE_WEIGHTS    ? a->weights
+                 : place->in == PLACE_VALUE    ? a->values[place->index]
+                 : place->in == PLACE_GRADIENT ? a->gradients[place->index]
+                                               : a->bound[place->index];
     slice.strides[0] = place->columns != 0
                            ? ir_binary(ir, IR_MULTIPLY, ir_length(ir, IR_TOKENS), ir_constant(ir, place->columns))
                            : ir_constant(ir, view->batch);
@@ -85,16 +88,21 @@ static clattn_status slice_operand(const struct assembly *a, const struct proble
     return CLATTN_SUCCESS;
 }
 
-static clattn_status inline_rule(const struct assembly *a, const struct layer_step *step, struct layer_child *child)
+/* What a step's plan is called with. */
+struct step_call {
+    clattn_operand operands[BACK_OPERANDS];
+    struct layer_place places[BACK_OPERANDS];
+    size_t count;
+};
+
+static clattn_status inline_rule(const struct assembly *a, const struct step_call *call, struct layer_child *child)
 {
     const struct clattn_plan *rule = child->rule;
     struct ir_tensor slices[OPERAND_COUNT] = {{.name = NULL}};
-    clattn_operand operands[LAYER_REFS];
-    struct layer_place places[LAYER_REFS];
-    const size_t count = step_operands(a->module, step, a->seq_len, operands, places);
 
-    for (size_t i = 0; i < count; i++)
-        TRY(slice_operand(a, &rule->problem, &operands[i], &places[i], &slices[operands[i].id], &rule->log));
+    for (size_t i = 0; i < call->count; i++)
+        TRY(slice_operand(a, &rule->problem, &call->operands[i], &call->places[i], &slices[call->operands[i].id],
+                          &rule->log));
     for (int i = 0; i < rule->problem.operand_count; i++)
         if (slices[rule->problem.operands[i].id].home != IR_SLICE)
             return FAIL(&rule->log, INVALID_OPERAND, "%s: operand %s is missing", rule->problem.rule->name,
@@ -106,26 +114,44 @@ static clattn_status inline_rule(const struct assembly *a, const struct layer_st
 static clattn_status add_rule(const struct assembly *a, const struct layer_step *step, struct layer_child *child)
 {
     const clattn_plan_desc desc = step_desc(a->module, step, a->seq_len);
+    struct step_call call;
 
     TRY(clattn_plan_create(&child->rule, a->context, &desc));
-    return inline_rule(a, step, child);
+    call.count = step_operands(a->module, step, a->seq_len, call.operands, call.places);
+    return inline_rule(a, &call, child);
+}
+
+static clattn_status add_rule_back(const struct assembly *a, int index, struct layer_child *child)
+{
+    const clattn_plan_desc desc = step_back_desc(a->module, index, a->seq_len);
+    struct step_call call;
+
+    TRY(clattn_plan_create(&child->rule, a->context, &desc));
+    call.count = step_back_operands(a->module, index, a->seq_len, call.operands, call.places);
+    return inline_rule(a, &call, child);
 }
 
 /* ---- Products ----------------------------------------------------------------------------------------------- */
 
-static struct ir_tensor matrix_of(const struct assembly *a, const struct layer_place *place)
+static struct ir_tensor matrix_of(const struct assembly *a, const struct layer_place *place, clattn_dtype dtype)
 {
-    return slice_of(a, place, element_of(a->module->desc.dtype), &(struct view){0, 0, place->columns, 0});
+    return slice_of(a, place, element_of(dtype), &(struct view){0, 0, place->columns, 0});
 }
 
 /* For any number of rows up to the recipe's, so that it may not be compiled for few; or for one token's alone. */
-static clattn_status create_product(const struct assembly *a, const struct layer_product *p, clattn_gemm_plan **product)
+static int64_t most_rows(const struct assembly *a)
 {
     enum { MANY_ROWS = 9 };
     const int64_t rows = a->module->desc.batch * a->seq_len;
+
+    return a->seq_len == 1 || rows > MANY_ROWS ? rows : MANY_ROWS;
+}
+
+static clattn_status create_product(const struct assembly *a, const struct layer_product *p, clattn_gemm_plan **product)
+{
     const clattn_gemm_desc desc = {.dtype = a->module->desc.dtype,
                                    .flags = CLATTN_GEMM_TRANS_B,
-                                   .m = a->seq_len == 1 || rows > MANY_ROWS ? rows : MANY_ROWS,
+                                   .m = most_rows(a),
                                    .n = p->n,
                                    .k = p->k,
                                    .lda = p->lda,
@@ -134,36 +160,117 @@ static clattn_status create_product(const struct assembly *a, const struct layer
     return clattn_gemm_plan_create(product, a->context, &desc);
 }
 
+/* Puts the product in its place, of three matrices and so many rows and such a depth. */
+static void inline_product(const struct assembly *a, const struct layer_place *const places[3], clattn_dtype out,
+                           ir_expression rows, ir_expression depth, struct layer_child *child)
+{
+    struct ir_recipe *ir = &a->recipe->ir;
+    const clattn_dtype dtype = a->module->desc.dtype;
+    const ir_expression one = ir_constant(ir, 1), lengths[IR_LENGTHS] = {one, rows, one, depth, IR_NONE};
+    const struct ir_tensor matrices[GEMM_OPERANDS] = {[GEMM_A] = matrix_of(a, places[0], dtype),
+                                                      [GEMM_B] = matrix_of(a, places[1], dtype),
+                                                      [GEMM_D] = matrix_of(a, places[2], out)};
+
+    child->first = ir_inline(ir, &child->product->bound.ir, matrices, lengths);
+}
+
+static ir_expression rows_of_call(const struct assembly *a)
+{
+    struct ir_recipe *ir = &a->recipe->ir;
+
+    return ir_binary(ir, IR_MULTIPLY, ir_length(ir, IR_BATCH), ir_length(ir, IR_TOKENS));
+}
+
 /* All rows of the call at once, whose sequences touch: a matrix that is read once for all of them. */
 static clattn_status add_product(const struct assembly *a, const struct layer_step *step, struct layer_child *child)
 {
     const struct layer_product p = step_product(a->module, step);
-    struct ir_recipe *ir = &a->recipe->ir;
-    const ir_expression one = ir_constant(ir, 1);
-    const ir_expression rows = ir_binary(ir, IR_MULTIPLY, ir_length(ir, IR_BATCH), ir_length(ir, IR_TOKENS));
-    const ir_expression lengths[IR_LENGTHS] = {one, rows, one, IR_NONE, IR_NONE};
-    const struct ir_tensor matrices[GEMM_OPERANDS] = {
-        [GEMM_A] = matrix_of(a, &p.a), [GEMM_B] = matrix_of(a, &p.b), [GEMM_D] = matrix_of(a, &p.d)};
+    const struct layer_place *const places[] = {&p.a, &p.b, &p.d};
 
     TRY(create_product(a, &p, &child->product));
-    child->first = ir_inline(ir, &child->product->bound.ir, matrices, lengths);
+    inline_product(a, places, a->module->desc.dtype, rows_of_call(a), IR_NONE, child);
+    return CLATTN_SUCCESS;
+}
+
+/* The gradient by A, dD B, ... */
+static clattn_status add_product_back(const struct assembly *a, int index, struct layer_child *child)
+{
+    const struct layer_product p = step_product(a->module, step_get(a->module, index));
+    const struct layer_product_back back = step_product_back(a->module, index);
+    const struct layer_place *const places[] = {&back.d, &p.b, &back.a};
+    const clattn_gemm_desc desc = {.dtype = a->module->desc.dtype,
+                                   .m = most_rows(a),
+                                   .n = p.k,
+                                   .k = p.n,
+                                   .lda = p.ldd,
+                                   .ldd = p.lda,
+                                   .beta = back.adds};
+
+    TRY(clattn_gemm_plan_create(&child->product, a->context, &desc));
+    inline_product(a, places, a->module->desc.dtype, rows_of_call(a), IR_NONE, child);
+    return CLATTN_SUCCESS;
+}
+
+/* ... and that by B, dD^T A: a sum over all rows of the call */
+static clattn_status add_weights_back(const struct assembly *a, int index, struct layer_child *child)
+{
+    const struct layer_product p = step_product(a->module, step_get(a->module, index));
+    const struct layer_product_back back = step_product_back(a->module, index);
+    const struct layer_place *const places[] = {&back.d, &p.a, &back.b};
+    const clattn_gemm_desc desc = {.dtype = a->module->desc.dtype,
+                                   .flags = CLATTN_GEMM_TRANS_A | CLATTN_GEMM_F32_D,
+                                   .m = p.n,
+                                   .n = p.k,
+                                   .k = a->module->desc.batch * a->seq_len,
+                                   .lda = p.ldd,
+                                   .ldb = p.lda,
+                                   .beta = (a->module->desc.flags & CLATTN_LAYER_ADDED) != 0};
+
+    TRY(gemm_plan_deep(&child->product, a->context, &desc));
+    inline_product(a, places, CLATTN_F32, ir_constant(&a->recipe->ir, p.n), rows_of_call(a), child);
     return CLATTN_SUCCESS;
 }
 
 /* ---- All steps ---------------------------------------------------------------------------------------------- */
 
+static struct layer_child *next_child(const struct assembly *a)
+{
+    return &a->recipe->children[a->recipe->child_count++];
+}
+
+static clattn_status add_step(const struct assembly *a, int index)
+{
+    const struct layer_step *step = step_get(a->module, index);
+
+    return (step->fixed.rule != CLATTN_RULE_NONE ? add_rule : add_product)(a, step, next_child(a));
+}
+
+static clattn_status add_step_back(const struct assembly *a, int index)
+{
+    if (step_get(a->module, index)->fixed.rule != CLATTN_RULE_NONE)
+        return add_rule_back(a, index, next_child(a));
+    TRY(add_weights_back(a, index, next_child(a)));
+    return add_product_back(a, index, next_child(a));
+}
+
+static clattn_status told(const struct assembly *a, int index, clattn_status status, const struct log *log)
+{
+    if (status != CLATTN_SUCCESS)
+        log_line(log, CLATTN_LOG_ERROR, "layer %s: step %d for %lld tokens cannot be had", a->module->layer->name,
+                 index + 1, (long long)a->seq_len);
+    return status;
+}
+
 static clattn_status add_steps(const struct assembly *a, const struct log *log)
 {
-    const struct layer_step *step;
+    const int backward = module_is_backward(a->module);
+    int count = 0;
 
-    for (int i = 0; (step = step_get(a->module, i)) != NULL; i++) {
-        struct layer_child *child = &a->recipe->children[a->recipe->child_count++];
-        clattn_status status = (step->fixed.rule != CLATTN_RULE_NONE ? add_rule : add_product)(a, step, child);
-        if (status != CLATTN_SUCCESS)
-            return log_line(log, CLATTN_LOG_ERROR, "layer %s: step %d for %lld tokens cannot be had",
-                            a->module->layer->name, i + 1, (long long)a->seq_len),
-                   status;
-    }
+    for (; step_get(a->module, count) != NULL; count++)
+        if (!backward || step_is_again(step_get(a->module, count)))
+            TRY(told(a, count, add_step(a, count), log));
+    for (int i = count - 1; i >= 0 && backward; i--)
+        TRY(told(a, i, add_step_back(a, i), log));
     return CLATTN_SUCCESS;
 }
 

@@ -17,7 +17,9 @@ struct layer_child {
 
 struct layer_recipe {
     struct ir_recipe ir; /* its operands: the weights, then those of bound_get */
-    struct layer_child children[LAYER_STEPS];
+    struct layer_child
+        children[3 * LAYER_STEPS]; /* of the backward pass also the steps of the forward pass, and two products
+                                                   * for each of that */
     int child_count;
     cl_kernel *kernels; /* by step */
     struct ir_set *set;

@@ -17,6 +17,7 @@ struct gemm {
     clattn_gemm_desc desc; /* completed */
     struct gemm_matrix of[GEMM_OPERANDS];
     struct problem ground; /* the types that kernels ask a problem for, and nothing else */
+    int depth_varies;      /* calls have the depth as their number of keys, up to the desc's */
 };
 
 /* INVALID_DESC. */

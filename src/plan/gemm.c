@@ -200,6 +200,13 @@ clattn_status planner_choose_untried(const struct planner *planner, const struct
     return gemm_choose_untried(choice, planner->context, gemm, varies);
 }
 
+clattn_status gemm_plan_deep(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc)
+{
+    TRY(open_desc(plan, context, &context->log, desc, sizeof *desc));
+    (*plan)->gemm.depth_varies = (*plan)->varies = 1;
+    return gemm_plan_made(plan, choose(*plan));
+}
+
 clattn_status clattn_gemm_plan_create_sized(clattn_gemm_plan **plan, clattn_context *context,
                                             const clattn_gemm_desc *desc, size_t desc_size)
 {

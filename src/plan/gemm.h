@@ -32,6 +32,8 @@ clattn_status gemm_enqueue(clattn_gemm_plan *plan, int64_t m, cl_command_queue q
 /* clattn_gemm_plan_create by that way. */
 clattn_status gemm_plan_by(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc,
                            const struct gemm_way *way);
+/* clattn_gemm_plan_create of a product whose depth varies from call to call, up to the desc's. */
+clattn_status gemm_plan_deep(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc);
 /* The same with a point of a space, which names the way. */
 clattn_status gemm_plan_tuned(clattn_gemm_plan **plan, clattn_context *context, const clattn_gemm_desc *desc,
                               const struct tuned *tuned);

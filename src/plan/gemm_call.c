@@ -55,7 +55,9 @@ clattn_status gemm_enqueue(clattn_gemm_plan *plan, int64_t m, cl_command_queue q
     const cl_mem buffers[] = {call->a, call->b, call->c, call->d};
     const size_t offsets[] = {call->a_offset, call->b_offset, call->c_offset, call->d_offset};
     struct ir_place places[GEMM_OPERANDS] = {{NULL, {0, 0, 0, 0}}};
-    struct ir_call ir = {.extent = {.batch = 1, .seq_len = m, .sequences = 1}, .operands = places, .queue = queue};
+    struct ir_call ir = {.extent = {.batch = 1, .seq_len = m, .sequences = 1, .kv_len = plan->gemm.desc.k},
+                         .operands = places,
+                         .queue = queue};
 
     for (int id = 0; id < GEMM_OPERANDS; id++) {
         places[id].memory = buffers[id];

@@ -5,13 +5,17 @@ So is lact, with the names of its authors' FastWeightGluMLPMultihead; its steps 
 
     python3 make_layers.py        # with torch, transformers, safetensors; written with torch 2.15.0, transformers 5.23.0
 
+    python3 make_layers.py gradients    # only NAME.gradients.safetensors, of the files that are there; with transformers 5.24.0
+
 NAME.safetensors has a module's state_dict, matrices rounded to bf16 first. NAME.run.safetensors has x and y of a prompt from
 zero states, final_conv_state and final_state after it (conv_state as clattn has it, [B,W,D]), then the same of one token more: step.x …
+NAME.gradients.safetensors has d_y, which is random, and the gradients d_x and d_WEIGHT that autograd finds for the prompt.
 """
 import pathlib
+import sys
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from transformers import DynamicCache
 from transformers.models.falcon_mamba import modeling_falcon_mamba as falcon_mamba
 from transformers.models.jamba import modeling_jamba as jamba
@@ -53,8 +57,28 @@ def states(cache, taps, prefix):
             prefix + "final_state": cache.get_recurrent_state(0, state_idx=0).float().contiguous().clone()}
 
 
-@torch.no_grad()
+def write_gradients(name, module, forward):
+    if name not in ("gated_deltanet", "gated_deltanet_split", "mamba2", "mamba2_biases", "kda", "gla", "retnet"):
+        return
+    module.load_state_dict({k: v.float() for k, v in load_file(HERE / f"{name}.safetensors").items()})
+    x = load_file(HERE / f"{name}.run.safetensors")["x"].requires_grad_()
+    torch.manual_seed(len(name) + 1)
+    d_y = torch.randn(x.shape)
+    names, weights = zip(*module.named_parameters())
+    found = torch.autograd.grad((forward(x) * d_y).sum(), (x, *weights))
+    save_file({f"d_{k}": v.float().contiguous() for k, v in zip(("y", "x", *names), (d_y, *found))},
+              HERE / f"{name}.gradients.safetensors")
+
+
 def write(name, module, config, step_by_itself=True):
+    if "gradients" in sys.argv:
+        write_gradients(name, module.eval(), module)
+    else:
+        write_run(name, module, config, step_by_itself)
+
+
+@torch.no_grad()
+def write_run(name, module, config, step_by_itself):
     """Without step_by_itself, the token after the prompt is the last one of a prompt of one token more."""
     torch.manual_seed(len(name))
     module = module.eval()
@@ -166,8 +190,15 @@ class MultiScaleRetention(Decaying):
         return torch.cat((a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()), -1)
 
 
-@torch.no_grad()
 def write_decaying(name, module, value):
+    if "gradients" in sys.argv:
+        write_gradients(name, module, lambda x: module(x, torch.zeros(BATCH, module.heads, module.key, value), 0)[0])
+    else:
+        write_decaying_run(name, module, value)
+
+
+@torch.no_grad()
+def write_decaying_run(name, module, value):
     torch.manual_seed(len(name))
     randomize(module)
     run = {"x": torch.randn(BATCH, TOKENS, HIDDEN), "step.x": torch.randn(BATCH, 1, HIDDEN)}
@@ -244,4 +275,5 @@ def write_lact(heads, width, inner, batch):
 
 write_decaying("gla", GatedLinearAttention(heads=3, key=12, value=16, rank=5), 16)
 write_decaying("retnet", MultiScaleRetention(heads=3, key=12, value=20), 20)
-write_lact(heads=2, width=16, inner=6, batch=7)
+if "gradients" not in sys.argv:
+    write_lact(heads=2, width=16, inner=6, batch=7)

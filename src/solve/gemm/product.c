@@ -157,7 +157,7 @@ clattn_status build_gemm(struct builder *b, clattn_context *context, const struc
                               .beta = d->beta,
                               .m = build_length(b, IR_TOKENS),
                               .n = build_constant(b, d->n),
-                              .k = build_constant(b, d->k),
+                              .k = gemm->depth_varies ? build_length(b, IR_KEYS) : build_constant(b, d->k),
                               .batch = d->batch};
     struct built_product *built;
 
