@@ -107,14 +107,16 @@ install_packages() {
             opencl-c-headers ocl-icd-opencl-dev ocl-icd-libopencl1 pocl-opencl-icd libcjson-dev \
             libxxhash-dev libcmocka-dev
         if [ "$tools" = 1 ]; then
+            apt install --no-install-recommends python3-venv python3-pip
+            { zig_compiler && intel_opencl; } & # downloads, while apt unpacks
+            # a machine that loses power here is set up anew
             # shellcheck disable=SC2046 # words
-            apt install --no-install-recommends $(apt_known g++ git clang libclang-rt-dev clang-format-14 \
+            apt -o Dpkg::Options::=--force-unsafe-io install --no-install-recommends $(apt_known g++ git clang libclang-rt-dev clang-format-14 \
                 mesa-opencl-icd libclblast1 libmimalloc2.0 oclgrind intel-opencl-icd clang-19 llvm-15 abigail-tools gcc-mingw-w64-x86-64-win32 wine wine64 \
-                gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user lintian dpkg-dev man-db zsh fish python3-venv \
-                python3-pip python3-numpy python3-torch python3-pyopencl python3-pytest python3-setuptools python3-wheel locales)
+                gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user lintian dpkg-dev man-db zsh fish \
+                python3-numpy python3-torch python3-pyopencl python3-pytest python3-setuptools python3-wheel locales)
             cjson_source
-            zig_compiler
-            intel_opencl
+            wait
         fi
     elif command -v dnf >/dev/null; then
         retry as_root dnf install -y cmake ninja-build gcc pkgconf-pkg-config 'pkgconfig(OpenCL-Headers)' \
