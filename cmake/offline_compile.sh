@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# offline_compile.sh [--strict] [--once] [--jobs N] [--targets "T …"] DIRECTORY
+# offline_compile.sh [--strict] [--once] [--skip REGEX] [--jobs N] [--targets "T …"] DIRECTORY
 #
 # Compiles every DIRECTORY/*.cl with the compilers of devices that this machine need not have, and fails when one is
 # refused or keeps private memory: registers that spill, or an array that the compiler could not keep in registers.
 # The first line of a source is a comment with its name; sources that are equal but for it are compiled once.
 # The second is a comment with the options that the library builds it with, for ocloc.
 # --once: a kernel of a rule once in each type and size, whatever the rule's options.
+# --skip: without the sources whose first line matches.
 #
 #   AMD     gfx…     clang-19 with libclc
 #   Intel   skl tgllp dg2 pvc …   ocloc
@@ -20,6 +21,7 @@ targets="gfx90a gfx942 gfx1030 gfx1100 skl tgllp dg2 pvc sm_80"
 jobs=2
 strict=0
 once=0
+skip='^$'
 self=${BASH_SOURCE[0]}
 known=$(dirname "$self")/offline_known.txt
 : "${CLATTN_CLANG:=clang-19}" "${CLATTN_OCLOC:=ocloc}" "${CLATTN_PTXAS:=ptxas}" "${CLATTN_LIBCLC:=/usr/lib/clc}"
@@ -130,6 +132,7 @@ while [ $# -gt 0 ]; do
     case $1 in
     --strict) strict=1 ;;
     --once) once=1 ;;
+    --skip) skip=$2; shift ;;
     --jobs) jobs=$2; shift ;;
     --targets) targets=$2; shift ;;
     '') ;; # CMake's for an option that is off
@@ -139,7 +142,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 if [ $# -ne 1 ] || [ ! -d "$1" ]; then
-    echo "usage: offline_compile.sh [--strict] [--once] [--jobs N] [--targets LIST] DIRECTORY" >&2
+    echo "usage: offline_compile.sh [--strict] [--once] [--skip REGEX] [--jobs N] [--targets LIST] DIRECTORY" >&2
     exit 2
 fi
 
@@ -156,6 +159,7 @@ total=0
 for source in "$1"/*.cl; do
     [ -e "$source" ] || { echo "offline_compile.sh: no .cl file in $1" >&2; exit 2; }
     total=$((total + 1))
+    ! head -n 1 "$source" | grep -qE "$skip" || continue
     if [ $once = 1 ]; then hash=$(kind "$source"); else hash=$(tail -n +2 "$source" | sha1sum); fi
     [ -z "${seen[$hash]-}" ] || continue
     seen[$hash]=1
