@@ -16,6 +16,8 @@ static struct test_kind kinds[] = {
 
 enum { TOKENS = 560, SEQUENCES = 3 };
 
+static int some; /* is wanted: of the kinds two, and of an engine's cuts every second one */
+
 static clattn_plan_desc desc_of(const struct test_kind *kind, clattn_rule rule)
 {
     return (clattn_plan_desc){.rule = rule,
@@ -120,7 +122,7 @@ static void test_hostile_cuts(void **state)
     for (size_t i = 0; i < COUNT(rules) * COUNT(hostile); i++) {
         clattn_rule rule = rules[i / COUNT(hostile)];
         size_t row = i % COUNT(hostile);
-        if (!test_kind_applies(kind, rule))
+        if (!test_kind_applies(kind, rule) || (some && strcmp(kind->engine, "none") != 0 && row % 2 != 0))
             continue;
         if (is_narrow(row))
             check_hostile(kind, &device, rule, row, 0);
@@ -242,7 +244,6 @@ static void test_in_place(void **state)
 /* some: chunks alone, and on an engine in segments */
 int main(int argc, char **argv)
 {
-    const int some = argc > 1 && strcmp(argv[1], "some") == 0;
     static const struct {
         const char *name;
         CMUnitTestFunction run;
@@ -253,6 +254,7 @@ int main(int argc, char **argv)
     static char names[COUNT(tests)][64];
     size_t count = 0;
 
+    some = argc > 1 && strcmp(argv[1], "some") == 0;
     for (size_t i = 0; i < COUNT(tests); i++) {
         struct test_kind *kind = &kinds[i / COUNT(checks)];
         CMUnitTestFunction run = checks[i % COUNT(checks)].run;
