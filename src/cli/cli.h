@@ -65,6 +65,7 @@ struct settings {
     int64_t jobs;   /* 0: the default */
     int step;       /* --pass step */
     int initial_state, verbose, quiet, help;
+    int backward;                      /* of layer */
     int no_clobber, clobber;           /* --no-clobber, --clobber */
     int quick;                         /* of verify and report */
     int probe;                         /* of devices */

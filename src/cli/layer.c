@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_PARTS = 8 };
+enum { MAX_PARTS = 16, MAX_TENSORS = 40, MOST_NAME = 96 };
 
 /* An operand of the call, in aligned memory of its own and on a device. */
 struct operand {
@@ -51,9 +51,18 @@ static int read_dtype(const char *path, const struct safetensor *tensor, clattn_
     return bad("%s: tensor '%s' has dtype %s, expected F32, F16 or BF16", path, tensor->name, tensor->dtype);
 }
 
-static int is_weight(clattn_layer layer, const char *name, clattn_layer_role *role)
+/* What a call may have besides the checkpoint. */
+static clattn_layer_desc desc_of_all(const struct layer_run *run)
 {
-    const clattn_layer_desc desc = {.layer = layer, .flags = CLATTN_LAYER_INITIAL_STATE | CLATTN_LAYER_FINAL_STATE};
+    const uint32_t pass = run->settings->backward ? CLATTN_LAYER_BACKWARD : 0;
+
+    return (clattn_layer_desc){.layer = run->desc.layer,
+                               .flags = CLATTN_LAYER_INITIAL_STATE | CLATTN_LAYER_FINAL_STATE | pass};
+}
+
+static int is_weight(const struct layer_run *run, const char *name, clattn_layer_role *role)
+{
+    const clattn_layer_desc desc = desc_of_all(run);
     clattn_layer_part part;
 
     for (size_t i = 0; clattn_layer_part_describe(&desc, i, &part) == CLATTN_SUCCESS; i++)
@@ -70,7 +79,7 @@ static int add_tensor(struct layer_run *run, const struct safetensor *from, cons
     clattn_layer_tensor *tensor = &run->tensors[run->tensor_count];
     clattn_layer_role role;
 
-    if (!is_weight(run->desc.layer, name, &role))
+    if (!is_weight(run, name, &role))
         return bad("%s: tensor '%s' is none of layer %s, see `clattn layer %s`", run->path, from->name, run->name,
                    run->name);
     if (role != CLATTN_LAYER_WEIGHT)
@@ -120,17 +129,29 @@ static int bad_dims(const struct layer_run *run, const struct safetensor *tensor
                dims_name(rank, dims, expected, sizeof expected));
 }
 
-/* Whether x's file has one of the initial states. Then it must have all of them. */
-static int has_state(const struct layer_run *run)
+/* Whether x's file has one of what the flag asks for, which is not there without it. Then it must have all of them. */
+static int has_state(const struct layer_run *run, uint32_t flag)
 {
-    const clattn_layer_desc desc = {.layer = run->desc.layer, .flags = CLATTN_LAYER_INITIAL_STATE};
+    const uint32_t pass = run->settings->backward ? CLATTN_LAYER_BACKWARD : 0;
+    const clattn_layer_desc desc = {.layer = run->desc.layer, .flags = flag | pass};
     clattn_layer_part part;
 
     for (size_t i = 0; clattn_layer_part_describe(&desc, i, &part) == CLATTN_SUCCESS; i++)
-        if (part.role == CLATTN_LAYER_INPUT && strcmp(part.name, "x") != 0 && !part.whole &&
-            safetensors_find(run->x, part.name) != NULL)
+        if (part.role == CLATTN_LAYER_INPUT && strcmp(part.name, "x") != 0 && strcmp(part.name, "d_y") != 0 &&
+            !part.whole && safetensors_find(run->x, part.name) != NULL)
             return 1;
     return 0;
+}
+
+/* States that are there are read; of the forward pass all final ones are written. */
+static uint32_t flags_of(const struct layer_run *run)
+{
+    uint32_t flags = has_state(run, CLATTN_LAYER_INITIAL_STATE) ? CLATTN_LAYER_INITIAL_STATE : 0;
+
+    if (!run->settings->backward)
+        return flags | CLATTN_LAYER_FINAL_STATE;
+    flags |= has_state(run, CLATTN_LAYER_FINAL_STATE) ? CLATTN_LAYER_FINAL_STATE : 0;
+    return flags | CLATTN_LAYER_BACKWARD;
 }
 
 /* Options of a problem that a layer also has: the fields of both descs. */
@@ -209,7 +230,7 @@ static int derive(struct layer_run *run)
     d->qk_heads = sizes.qk_heads;
     d->key_dim = sizes.key_dim;
     d->value_dim = sizes.value_dim;
-    d->flags = CLATTN_LAYER_FINAL_STATE | (has_state(run) ? CLATTN_LAYER_INITIAL_STATE : 0);
+    d->flags = flags_of(run);
     if (apply_options(run) != EXIT_OK)
         return EXIT_BAD;
     status = clattn_layer_fit(d, d, run->tensors, run->tensor_count, sink_log, &run->target.sink);
@@ -414,39 +435,105 @@ static int32_t *next_position(const struct layer_run *run)
     return next;
 }
 
-static int write_outputs(const struct layer_run *run, const struct output *output)
-{
-    struct safetensor list[MAX_PARTS + 1];
-    cJSON *metadata = cJSON_CreateObject();
-    int32_t *position = next_position(run);
-    size_t count = 0;
-    int status;
+/* The tensors of a file to be written. */
+struct written {
+    struct safetensor list[MAX_TENSORS];
+    char names[MAX_TENSORS][MOST_NAME]; /* of gradients by weights */
+    void *owned[MAX_TENSORS];
+    size_t count;
+};
 
+static void add_output(struct written *written, const struct operand *operand)
+{
+    struct safetensor *tensor = &written->list[written->count++];
+
+    *tensor = (struct safetensor){.name = operand->part.name,
+                                  .dtype = part_dtype(&operand->part),
+                                  .rank = operand->part.rank,
+                                  .data = operand->host,
+                                  .bytes = operand->bytes};
+    memcpy(tensor->dims, operand->part.dims, sizeof operand->part.dims);
+}
+
+/* The gradient by a tensor of the checkpoint, in its shape, named d_NAME. */
+static int add_gradient(struct layer_run *run, struct written *written, const struct operand *block,
+                        const clattn_layer_tensor *weight)
+{
+    struct safetensor *tensor = &written->list[written->count];
+    char *name = written->names[written->count];
+    float **numbers = (float **)&written->owned[written->count++];
+    clattn_status status;
+
+    text_fit(name, MOST_NAME, "d_%s", weight->name);
+    *tensor = (struct safetensor){.name = name, .dtype = "F32", .rank = weight->rank, .bytes = sizeof(float)};
+    for (int i = 0; i < weight->rank; i++) {
+        tensor->dims[i] = weight->dims[i];
+        tensor->bytes *= (size_t)weight->dims[i];
+    }
+    *numbers = malloc(tensor->bytes + 1);
+    if (*numbers == NULL)
+        return failed("no memory for %zu bytes of %s", tensor->bytes, name);
+    tensor->data = (void *)*numbers;
+    status = clattn_layer_unpack(&run->desc, block->host, weight->name, *numbers, sink_log, &run->target.sink);
+    return status == CLATTN_SUCCESS ? EXIT_OK : library_error(&run->target.sink, run->path, status);
+}
+
+static int add_gradients(struct layer_run *run, struct written *written, const struct operand *block)
+{
+    int status = EXIT_OK;
+
+    for (size_t i = 0; i < run->tensor_count && status == EXIT_OK; i++)
+        status = add_gradient(run, written, block, &run->tensors[i]);
+    return status;
+}
+
+static void add_position(const struct layer_run *run, struct written *written)
+{
+    int32_t *position = run->settings->backward ? NULL : next_position(run);
+
+    if (position == NULL)
+        return;
+    written->owned[written->count] = position;
+    written->list[written->count++] = (struct safetensor){.name = "final_position",
+                                                          .dtype = "I32",
+                                                          .rank = 1,
+                                                          .dims = {run->desc.batch},
+                                                          .data = (void *)position,
+                                                          .bytes = (size_t)run->desc.batch * sizeof *position};
+}
+
+static int list_outputs(struct layer_run *run, struct written *written)
+{
     for (size_t i = 0; i < run->operand_count; i++) {
         const struct operand *operand = &run->operands[i];
         if (operand->part.role != CLATTN_LAYER_OUTPUT)
             continue;
-        list[count] = (struct safetensor){.name = operand->part.name,
-                                          .dtype = part_dtype(&operand->part),
-                                          .rank = operand->part.rank,
-                                          .data = operand->host,
-                                          .bytes = operand->bytes};
-        memcpy(list[count++].dims, operand->part.dims, sizeof operand->part.dims);
+        if (strcmp(operand->part.name, "d_weights") != 0)
+            add_output(written, operand);
+        else if (add_gradients(run, written, operand) != EXIT_OK)
+            return EXIT_FAILED;
     }
-    if (position != NULL)
-        list[count++] = (struct safetensor){.name = "final_position",
-                                            .dtype = "I32",
-                                            .rank = 1,
-                                            .dims = {run->desc.batch},
-                                            .data = position,
-                                            .bytes = (size_t)run->desc.batch * sizeof *position};
+    add_position(run, written);
+    return EXIT_OK;
+}
+
+static int write_outputs(struct layer_run *run, const struct output *output)
+{
+    static struct written written;
+    cJSON *metadata = cJSON_CreateObject();
+    int status;
+
+    memset(&written, 0, sizeof written);
     cJSON_AddStringToObject(metadata, "layer", run->name);
     cJSON_AddStringToObject(metadata, "version", clattn_version());
     cJSON_AddStringToObject(metadata, "device", target_name(&run->target));
     cJSON_AddStringToObject(metadata, "driver", run->target.info.driver);
-    status = output_write(output, list, count, metadata);
+    status = list_outputs(run, &written);
+    if (status == EXIT_OK)
+        status = output_write(output, written.list, written.count, metadata);
     cJSON_Delete(metadata);
-    free(position);
+    for (size_t i = 0; i < written.count; i++)
+        free(written.owned[i]);
     return status;
 }
 

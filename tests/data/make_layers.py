@@ -9,7 +9,7 @@ So is lact, with the names of its authors' FastWeightGluMLPMultihead; its steps 
 
 NAME.safetensors has a module's state_dict, matrices rounded to bf16 first. NAME.run.safetensors has x and y of a prompt from
 zero states, final_conv_state and final_state after it (conv_state as clattn has it, [B,W,D]), then the same of one token more: step.x …
-NAME.gradients.safetensors has d_y, which is random, and the gradients d_x and d_WEIGHT that autograd finds for the prompt.
+NAME.gradients.safetensors has the prompt's x, d_y, which is random, and the gradients d_x and d_WEIGHT that autograd finds.
 """
 import pathlib
 import sys
@@ -66,8 +66,8 @@ def write_gradients(name, module, forward):
     d_y = torch.randn(x.shape)
     names, weights = zip(*module.named_parameters())
     found = torch.autograd.grad((forward(x) * d_y).sum(), (x, *weights))
-    save_file({f"d_{k}": v.float().contiguous() for k, v in zip(("y", "x", *names), (d_y, *found))},
-              HERE / f"{name}.gradients.safetensors")
+    gradients = {f"d_{k}": v.float().contiguous() for k, v in zip(("y", "x", *names), (d_y, *found))}
+    save_file(gradients | {"x": x.detach()}, HERE / f"{name}.gradients.safetensors")
 
 
 def write(name, module, config, step_by_itself=True):

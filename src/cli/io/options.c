@@ -225,6 +225,8 @@ const struct option options[] = {
      "safetensors file with x, [B,T,hidden], and with conv_state and state to continue a sequence [the checkpoint]"},
     {"prefix", 0, "TEXT", COMMAND_LAYER, offsetof(struct settings, prefix), NULL,
      "prefix of the layer's tensor names, such as model.layers.0.linear_attn. [none]"},
+    {"backward", 0, NULL, COMMAND_LAYER, offsetof(struct settings, backward), NULL,
+     "write gradients, from d_y beside x, and from d_final_conv_state and d_final_state if they are there"},
     {"no-clobber", 0, NULL, COMMAND_RUN | COMMAND_MAKE_INPUT | COMMAND_LAYER | COMMAND_PLOT,
      offsetof(struct settings, no_clobber), NULL, "do not replace an existing file"},
     {"clobber", 0, NULL, COMMAND_RUN | COMMAND_MAKE_INPUT | COMMAND_LAYER | COMMAND_PLOT,
