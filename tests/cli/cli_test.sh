@@ -703,11 +703,12 @@ run_layer()
     done
     if [ -f "$2/$1.gradients.safetensors" ]; then
         # shellcheck disable=SC2086
-        "$clattn" layer "$1" -i "$2/$1.safetensors" -x "$2/$1.gradients.safetensors" $how --backward -o out.safetensors \
+        "$clattn" layer "$1" -i "$2/$1.safetensors" -x "$2/$1.gradients.safetensors" $how --backward -o gradients.safetensors \
             --device reference >/dev/null 2>"$work/stderr" || fail "layer $1 --backward: $(cat "$work/stderr")"
-        "$clattn" diff out.safetensors "$2/$1.gradients.safetensors" --common --bound 2e-4 >"$work/stdout" 2>"$work/stderr" ||
+        "$clattn" diff gradients.safetensors "$2/$1.gradients.safetensors" --common --bound 2e-4 >"$work/stdout" 2>"$work/stderr" ||
             fail "layer $1 --backward, diff: $(cat "$work/stdout" "$work/stderr")"
         [ "$(grep -c '^d_.* ok ' "$work/stdout")" -ge 6 ] || fail "layer $1 --backward writes $(cat "$work/stdout")"
+        rm gradients.safetensors
     fi
     refused "a layer's tensor of another layer" "tensor '.*' is none of layer" layer "$1" -i "$2/$1.run.safetensors" -o out.safetensors
     refused "a layer's option of a rule" "layer takes no --option taps, expected eps, mini_batch, muon, step_min or step_max" \
